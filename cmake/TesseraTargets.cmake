@@ -1,0 +1,68 @@
+# Compiler settings common to all targets, and the three functions every directory uses to declare what it builds.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+set(TESSERA_SANITIZE "" CACHE STRING "sanitizers for the whole build, as -fsanitize= takes them")
+option(TESSERA_LINT "run clang-tidy and clang's thread-safety analysis with the build" OFF)
+
+find_program(TESSERA_CCACHE ccache)
+if(TESSERA_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TESSERA_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${TESSERA_CCACHE})
+endif()
+
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+
+add_library(tessera_settings INTERFACE)
+target_include_directories(tessera_settings INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
+target_compile_options(tessera_settings INTERFACE -Wall -Wextra -Wno-unused-parameter -fno-omit-frame-pointer)
+target_compile_definitions(tessera_settings INTERFACE TESSERA_VERSION="${PROJECT_VERSION}"
+  SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
+if(TESSERA_SANITIZE)
+  target_compile_options(tessera_settings INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(tessera_settings INTERFACE -fsanitize=${TESSERA_SANITIZE})
+  if(TESSERA_SANITIZE MATCHES "thread")
+    target_compile_options(tessera_settings INTERFACE -Wno-tsan)
+  endif()
+endif()
+if(TESSERA_LINT)
+  target_compile_options(tessera_settings INTERFACE -Wthread-safety -Werror=thread-safety)
+  find_program(TESSERA_CLANG_TIDY NAMES clang-tidy-16 REQUIRED)
+  set(CMAKE_CXX_CLANG_TIDY ${TESSERA_CLANG_TIDY} --quiet)
+endif()
+
+find_package(Threads REQUIRED)
+
+# tessera_library(NAME [SOURCES ...] [DEPENDS ...]): a static library of the project.
+function(tessera_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${arg_SOURCES})
+  target_link_libraries(${name} PUBLIC tessera_settings Threads::Threads ${arg_DEPENDS})
+endfunction()
+
+# tessera_program(NAME [SOURCES ...] [DEPENDS ...]): a program of the project, in ${CMAKE_BINARY_DIR}/bin.
+function(tessera_program name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE tessera_settings Threads::Threads ${arg_DEPENDS})
+endfunction()
+
+# tessera_test(NAME LABELS l... [SOURCES ...] [DEPENDS ...] [TIMEOUT s]): a GoogleTest program registered with CTest.
+function(tessera_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "LABELS;SOURCES;DEPENDS;ENVIRONMENT" ${ARGN})
+  find_package(GTest REQUIRED)
+  add_executable(${name} ${arg_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_link_libraries(${name} PRIVATE tessera_settings ${arg_DEPENDS} GTest::gmock GTest::gtest_main Threads::Threads)
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${arg_ENVIRONMENT}")
+endfunction()

@@ -1,0 +1,39 @@
+// Logging to stderr. Lower-case sentences, values after words; nothing above debug on the data path; never stdout.
+//
+//   LogInfo("session {} opened by pid {}", id, pid);
+//
+// The level comes from SetLogLevel(); its default is `warning`. Any thread may log. spdlog is behind this header
+// (header-only, external fmt) so that the stub gets no foreign library.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
+
+// Names the process in every line, as in "tesserad". Call once, before the first thread.
+void SetLogName(std::string_view name);
+void SetLogLevel(LogLevel level);
+// "debug", "info", "warning", "error", "off"; false when `word` is none of these.
+bool ParseLogLevel(std::string_view word, LogLevel* level);
+bool LogEnabled(LogLevel level);
+void LogLine(LogLevel level, std::string_view line);
+
+template <typename... Args>
+void Log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
+  if (LogEnabled(level)) LogLine(level, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void LogDebug(fmt::format_string<Args...> format, Args&&... args) { Log(LogLevel::kDebug, format, std::forward<Args>(args)...); }
+template <typename... Args>
+void LogInfo(fmt::format_string<Args...> format, Args&&... args) { Log(LogLevel::kInfo, format, std::forward<Args>(args)...); }
+template <typename... Args>
+void LogWarning(fmt::format_string<Args...> format, Args&&... args) { Log(LogLevel::kWarning, format, std::forward<Args>(args)...); }
+template <typename... Args>
+void LogError(fmt::format_string<Args...> format, Args&&... args) { Log(LogLevel::kError, format, std::forward<Args>(args)...); }
+
+}  // namespace tessera
