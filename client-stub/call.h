@@ -1,0 +1,129 @@
+// One call of the application, from entry to return: what every generated and handwritten entry point is built on.
+//
+//   CUresult Enter_cuEventRecord(bool per_thread, CUevent hEvent, CUstream hStream) {   // generated
+//     Call call(kInfo_cuEventRecord, per_thread);
+//     cuEventRecordRequest request;
+//     request.hEvent = call.Use(HandleKind::kEvent, hEvent);
+//     request.hStream = call.UseStream(hStream);
+//     if (!call.ok()) return call.result();
+//     return call.Async(request);
+//   }
+//
+// A Call lives on the stack of the application's thread that made the call and is used by that thread alone.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <span>
+
+#include "protocol/wire/decoder.h"
+#include "protocol/wire/encoder.h"
+#include "protocol/wire/handle.h"
+
+namespace tessera {
+
+class Session;      // one client process' use of one server: session.h
+struct ThreadState;  // what the stub keeps per application thread: thread_state.h
+
+// What the spec says of a call; one constant per call is generated (kInfo_<name>).
+struct CallInfo {
+  enum class Mode : uint8_t { kLocal, kCached, kAsync, kSync, kUnsupported };
+  enum class Context : uint8_t { kRequired, kNone, kUninitialized };
+  enum class Capture : uint8_t { kLegal, kUnsafe, kQuery };
+  const char* name;
+  uint32_t id;
+  Mode mode;
+  Context context;
+  Capture capture;
+  bool deferred_errors;  // an earlier asynchronous failure may be returned by this call
+  const char* reason;    // of mode kUnsupported
+};
+
+class Call {
+ public:
+  // Checks, in this order, what every driver call checks: the process did not fork since (3), cuInit was called (3),
+  // the calling thread has a usable context (201, 709), the call is allowed in a host function (800), its legality
+  // during stream capture (900), an earlier asynchronous failure. The first failure makes ok() false.
+  Call(const CallInfo& info, bool per_thread_stream);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  bool ok() const { return result_ == CUDA_SUCCESS; }
+  CUresult result() const { return result_; }
+  // Ends the call with the client's own verdict; returns `result` for `return call.Fail(...)`.
+  CUresult Fail(CUresult result) { return result_ = result; }
+
+  const CallInfo& info() const { return info_; }
+  bool per_thread_stream() const { return per_thread_stream_; }
+  ThreadState& thread() { return *thread_; }
+  Session& session() { return *session_; }
+  // The calling thread's current context (0: none).
+  HandleId context() const { return context_; }
+
+  // A handle the application passed: its id when it is live and of this kind, else the call fails with the kind's code
+  // (or `error` when not 0) and a zero id is returned. A null handle with `nullable` gives a zero id.
+  HandleId Use(HandleKind kind, const void* handle, bool nullable = false, int error = 0);
+  HandleId Use(HandleKind kind, uint64_t handle, bool nullable = false, int error = 0);
+  // As Use for streams: 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are passed on as they are.
+  HandleId UseStream(CUstream stream);
+  // As Use; the handle is no longer live once the call was sent (async) or succeeded (sync).
+  HandleId Free(HandleKind kind, const void* handle, bool nullable = false, int error = 0);
+  HandleId Free(HandleKind kind, uint64_t handle, bool nullable = false, int error = 0);
+  // A new handle; it is live from now on, and released again by ~Call when the call failed.
+  HandleId Mint(HandleKind kind);
+  // A handle the server answered with becomes live here when it is one the server minted.
+  void Adopt(HandleId id);
+
+  // Appends the record and returns at once. CUDA_SUCCESS, or why it could not be sent.
+  // With launch blocking (CUDA_LAUNCH_BLOCKING) it waits for the result like Sync.
+  template <typename Request>
+  CUresult Async(const Request& request) {
+    Encoder& encoder = Begin();
+    request.Encode(encoder);
+    return SendAsync();
+  }
+  // Appends the record and waits. `reply` is decoded only when CUDA's result is CUDA_SUCCESS or carries outputs.
+  template <typename Request, typename Reply>
+  CUresult Sync(const Request& request, Reply* reply) {
+    Encoder& encoder = Begin();
+    request.Encode(encoder);
+    Decoder decoder;
+    const CUresult result = SendSync(&decoder);
+    if (result == CUDA_SUCCESS && !reply->Decode(decoder)) return MalformedReply();
+    return result;
+  }
+  template <typename Request>
+  CUresult Sync(const Request& request) {
+    Encoder& encoder = Begin();
+    request.Encode(encoder);
+    Decoder decoder;
+    return SendSync(&decoder);
+  }
+
+  // The three steps of the above, for bodies that write their message by hand. Begin() hands out this thread's scratch
+  // encoder with room for the header; the record is complete when a Send function is called. The decoder's bytes stay
+  // valid until the thread's next call.
+  Encoder& Begin();
+  CUresult SendAsync();
+  CUresult SendSync(Decoder* reply);
+
+ private:
+  CUresult MalformedReply();
+
+  const CallInfo& info_;
+  const bool per_thread_stream_;
+  CUresult result_ = CUDA_SUCCESS;
+  ThreadState* thread_ = nullptr;
+  Session* session_ = nullptr;
+  HandleId context_;
+  HandleId minted_[2];  // no call mints more than two singles; arrays keep theirs in the request
+  int minted_count_ = 0;
+  HandleId freed_;
+};
+
+// The body of every call of mode `unsupported`: 801, and the reason once in the log.
+CUresult Unsupported(const CallInfo& info);
+
+}  // namespace tessera
