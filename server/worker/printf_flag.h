@@ -1,0 +1,14 @@
+// Whether the session has loaded an image that can print: then synchronising calls must also make the driver's own
+// synchronise call, since that is where it flushes device output (CUDA programming guide, "Formatted Output").
+#pragma once
+
+#include <atomic>
+
+namespace tessera {
+
+// A part of the worker (Worker::Part). Set by whoever loads images, read by whoever synchronises; any thread.
+struct PrintfFlag {
+  std::atomic<bool> in_use{false};
+};
+
+}  // namespace tessera
