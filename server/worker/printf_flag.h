@@ -6,8 +6,11 @@
 
 namespace tessera {
 
-// A part of the worker (Worker::Part). Set by whoever loads images, read by whoever synchronises; any thread.
+class Worker;
+
+// A part of the worker: worker.Part<PrintfFlag>(). Set by whoever loads images, read by whoever synchronises; any thread.
 struct PrintfFlag {
+  explicit PrintfFlag(Worker&) {}
   std::atomic<bool> in_use{false};
 };
 

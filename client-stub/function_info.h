@@ -1,0 +1,111 @@
+// What the stub knows of one kernel or function: its name, the layout of its parameters, which launch configurations the
+// driver has accepted, and the attributes it was asked for. Learned once, so that a launch needs no question.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "protocol/base/mutex.h"
+#include "protocol/wire/handle.h"
+
+namespace tessera {
+
+// Where one parameter lies in the packed parameter buffer, in bytes (cuFuncGetParamInfo).
+struct ParameterSlot {
+  uint32_t offset;
+  uint32_t size;
+};
+
+// Launches within the envelope of those the driver accepted before need no answer: fewer threads and less shared memory
+// than an accepted launch cannot be refused for resources. Anything beyond is sent as a synchronous launch, so that the
+// driver's own code comes back from the call itself. Any thread.
+class LaunchEnvelope {
+ public:
+  bool Covers(uint32_t threads, uint32_t shared_bytes) const {
+    return threads <= threads_.load(std::memory_order_relaxed) && shared_bytes <= shared_bytes_.load(std::memory_order_relaxed);
+  }
+  void Accept(uint32_t threads, uint32_t shared_bytes);
+  // A changed function attribute may shrink what is accepted.
+  void Reset();
+
+ private:
+  std::atomic<uint32_t> threads_{0};
+  std::atomic<uint32_t> shared_bytes_{0};
+};
+
+// Answers of the driver about one kernel that stay true until one of its attributes is set. Any thread.
+class QueryCache {
+ public:
+  // What was asked: the call, and up to four numbers.
+  using Key = std::tuple<uint32_t, int64_t, int64_t, int64_t, int64_t>;
+  // Questions kept per kernel; an autotuner asks some dozens.
+  static constexpr size_t kEntriesMax = 1024;
+
+  std::optional<int64_t> Find(const Key& key) const;
+  void Insert(const Key& key, int64_t value);
+  void Clear();
+
+ private:
+  mutable Mutex mutex_;
+  std::map<Key, int64_t> entries_ GUARDED_BY(mutex_);
+};
+
+struct FunctionInfo {
+  HandleId handle;
+  HandleId container;  // its module or library
+  std::string name;    // never changes once published: cuFuncGetName hands out its characters
+  std::vector<ParameterSlot> layout;
+  uint32_t parameter_bytes = 0;  // end of the last parameter
+
+  // Shared by a kernel and the functions made from it: they have the same attributes.
+  struct Shared {
+    LaunchEnvelope plain;
+    LaunchEnvelope cooperative;  // with the number of blocks in place of the shared memory
+    QueryCache queries;
+    std::atomic<uint64_t> accepted_attributes[4] = {};  // hashes of attribute lists the driver accepted
+  };
+  std::shared_ptr<Shared> shared = std::make_shared<Shared>();
+
+  void SetLayout(std::span<const uint32_t> offsets_and_sizes);
+};
+
+// The functions and kernels of the process, by handle. An entry stays at its address until its container is unloaded.
+// Any thread. Using a function while another thread unloads its module is a bug of the application; it finds nothing or
+// the entry, never freed memory, because entries of unloaded containers are recycled only after kGraveyardMax others.
+class FunctionTable {
+ public:
+  static constexpr size_t kGraveyardMax = 1024;
+
+  FunctionInfo* Find(HandleId handle) const;
+  // The entry of `info->handle`; an existing one is kept and returned.
+  FunctionInfo* Insert(std::unique_ptr<FunctionInfo> info);
+  // Drops all functions of a module or library; returns their handles, so that they can be released.
+  std::vector<HandleId> EraseContainer(HandleId container);
+  // An existing function of `container` with this name, null if none: asking twice yields the same handle, as natively.
+  FunctionInfo* FindByName(HandleId container, const std::string& name) const;
+  // The function made from a kernel for a context, and remembering it (cuKernelGetFunction).
+  HandleId FindOfKernel(HandleId kernel, HandleId context) const;
+  void RememberOfKernel(HandleId kernel, HandleId context, HandleId function);
+
+ private:
+  mutable Mutex mutex_;
+  std::unordered_map<uint64_t, std::unique_ptr<FunctionInfo>> by_handle_ GUARDED_BY(mutex_);
+  std::map<std::pair<uint64_t, std::string>, FunctionInfo*> by_name_ GUARDED_BY(mutex_);
+  std::map<std::pair<uint64_t, uint64_t>, HandleId> of_kernel_ GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<FunctionInfo>> graveyard_ GUARDED_BY(mutex_);
+};
+
+// The table of this process; never destroyed, since cudart unloads its modules from exit handlers.
+FunctionTable& Functions();
+
+}  // namespace tessera
