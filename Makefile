@@ -1,0 +1,35 @@
+# The commands of the README. Each installs what it needs on a fresh Debian 12 or Ubuntu 24.04 machine (as root or with sudo).
+PRESET ?= release
+BUILD  := build/$(PRESET)
+JOBS   ?= $(shell nproc)
+
+.PHONY: build demo test sanitize bench bundle install-dependencies clean
+
+build: install-dependencies
+	cmake --preset $(PRESET) -Wno-dev
+	cmake --build --preset $(PRESET) -j$(JOBS)
+
+demo: build
+	deploy/demo/run $(BUILD)
+
+test: build
+	ctest --preset $(PRESET) -j$(JOBS)
+
+# Address, undefined-behaviour and thread sanitizers over the parts with threads or untrusted bytes.
+sanitize: install-dependencies
+	cmake --preset asan -Wno-dev && cmake --build --preset asan -j$(JOBS) --target sanitized_tests
+	ctest --test-dir build/asan -L sanitize --output-on-failure -j$(JOBS)
+	cmake --preset tsan -Wno-dev && cmake --build --preset tsan -j$(JOBS) --target sanitized_tests
+	ctest --test-dir build/tsan -L sanitize --output-on-failure -j$(JOBS)
+
+bench: build
+	tests/bench/run $(BUILD)
+
+bundle: build
+	deploy/bundle/make-bundle $(BUILD)
+
+install-dependencies:
+	@deploy/install-dependencies
+
+clean:
+	rm -rf build
