@@ -1,0 +1,229 @@
+#include "server/worker/completion.h"
+
+#include <pthread.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "driver_table.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+namespace {
+
+constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+
+bool IsSpecial(CUstream stream) {
+  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
+
+}  // namespace
+
+Completion::Completion(Worker& worker) : worker_(worker), cache_(worker), thread_([this] { Loop(); }) {}
+
+Completion::~Completion() { Stop(); }
+
+CUresult Completion::WhenDone(CUstream stream, Callback callback) {
+  CUcontext context = worker_.CurrentContext();
+  if (!IsSpecial(stream)) {
+    if (const CUresult result = worker_.driver().cuStreamGetCtx(stream, &context); result != CUDA_SUCCESS) return result;
+  }
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  Watch watch;
+  if (const CUresult result = cache_.Take(context, &watch.event); result != CUDA_SUCCESS) return result;
+  watch.cached = true;
+  watch.callback = std::move(callback);
+  const CUevent event = watch.event;
+  CUresult result = worker_.driver().cuEventRecord(event, stream);
+  if (result == CUDA_SUCCESS) {
+    const uint64_t key = IsSpecial(stream) ? reinterpret_cast<uint64_t>(context) : reinterpret_cast<uint64_t>(stream);
+    result = Add(key, context, std::move(watch));
+    if (result == CUDA_SUCCESS) return result;
+  }
+  cache_.Put(context, event, false);
+  return result;
+}
+
+CUresult Completion::WhenEventDone(CUcontext context, CUevent event, Callback callback) {
+  Watch watch;
+  watch.event = event;
+  watch.callback = std::move(callback);
+  return Add(reinterpret_cast<uint64_t>(event), context, std::move(watch));
+}
+
+CUresult Completion::AfterEvent(CUcontext context, CUevent event, std::function<void()> action) {
+  Watch watch;
+  watch.callback = [action = std::move(action)](CUresult) { action(); };
+  return Add(reinterpret_cast<uint64_t>(event), context, std::move(watch));
+}
+
+CUresult Completion::Add(uint64_t key, CUcontext context, Watch watch) {
+  if (pending_.fetch_add(1, std::memory_order_relaxed) >= kPendingMax) {
+    pending_.fetch_sub(1, std::memory_order_relaxed);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  MutexLock lock(mutex_);
+  if (stopped_) {
+    pending_.fetch_sub(1, std::memory_order_relaxed);
+    return CUDA_ERROR_DEINITIALIZED;
+  }
+  arrivals_.push_back({key, context, std::move(watch)});
+  arrived_.fetch_add(1, std::memory_order_release);
+  if (sleeping_) wake_.notify_one();
+  return CUDA_SUCCESS;
+}
+
+bool Completion::DrainContext(CUcontext context) {
+  Drain drain{context};
+  {
+    MutexLock lock(mutex_);
+    if (!stopped_) {
+      drains_.push_back(&drain);
+      draining_.store(static_cast<uint32_t>(drains_.size()), std::memory_order_relaxed);
+      arrived_.fetch_add(1, std::memory_order_release);
+      wake_.notify_one();
+    }
+    while (!drain.done && !stopped_) drained_.wait(mutex_);
+    std::erase(drains_, &drain);
+    draining_.store(static_cast<uint32_t>(drains_.size()), std::memory_order_relaxed);
+  }
+  if (drain.done) cache_.DropContext(context);
+  return drain.done;
+}
+
+void Completion::Stop() {
+  {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+    stopping_.store(true, std::memory_order_release);
+    wake_.notify_one();
+    drained_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+  MutexLock lock(mutex_);
+  arrivals_.clear();
+}
+
+void Completion::Loop() {
+  pthread_setname_np(pthread_self(), "tessera-done");
+  prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // 1 µs: the default of 50 µs would double the longest poll gap
+  uint64_t idle_since_ns = MonotonicNs();
+  while (!stopping_.load(std::memory_order_acquire)) {
+    if (arrived_.load(std::memory_order_acquire) != 0) TakeArrivals();
+    const uint64_t now_ns = MonotonicNs();
+    uint64_t next_ns = kNever;
+    const bool progressed = PollQueues(now_ns, &next_ns);
+    if (draining_.load(std::memory_order_acquire) != 0) AnswerDrains();
+    if (progressed || !queues_.empty()) idle_since_ns = now_ns;
+    if (progressed || next_ns <= now_ns || now_ns - idle_since_ns < kIdleSpinNs) {
+      if (!progressed) CpuRelax();
+      continue;
+    }
+    Sleep(next_ns);
+    if (queues_.empty()) idle_since_ns = MonotonicNs();
+  }
+  queues_.clear();
+  by_key_.clear();
+}
+
+void Completion::TakeArrivals() {
+  {
+    MutexLock lock(mutex_);
+    arrived_.store(0, std::memory_order_relaxed);
+    taken_.swap(arrivals_);
+  }
+  const uint64_t now_ns = MonotonicNs();
+  for (Arrival& arrival : taken_) {
+    Queue*& queue = by_key_[arrival.key];
+    if (queue == nullptr) {
+      queues_.push_back(std::make_unique<Queue>());
+      queue = queues_.back().get();
+      queue->key = arrival.key;
+      queue->since_ns = now_ns;
+    }
+    queue->context = arrival.context;
+    queue->watches.push_back(std::move(arrival.watch));
+  }
+  taken_.clear();
+}
+
+bool Completion::PollQueues(uint64_t now_ns, uint64_t* next_ns) {
+  bool progressed = false;
+  for (size_t i = 0; i < queues_.size();) {
+    Queue& queue = *queues_[i];
+    if (queue.next_ns <= now_ns) progressed |= PollQueue(queue, now_ns);
+    if (queue.watches.empty()) {
+      by_key_.erase(queue.key);
+      std::swap(queues_[i], queues_.back());
+      queues_.pop_back();
+      continue;
+    }
+    *next_ns = std::min(*next_ns, queue.next_ns);
+    ++i;
+  }
+  return progressed;
+}
+
+bool Completion::PollQueue(Queue& queue, uint64_t now_ns) {
+  bool progressed = false;
+  while (!queue.watches.empty()) {
+    Watch& watch = queue.watches.front();
+    CUresult result = CUDA_SUCCESS;
+    if (watch.event != nullptr) {
+      result = worker_.SetContext(queue.context);
+      if (result == CUDA_SUCCESS) result = worker_.driver().cuEventQuery(watch.event);
+      if (result == CUDA_ERROR_NOT_READY) {
+        const uint64_t waited_ns = now_ns - queue.since_ns;
+        queue.next_ns = waited_ns < kSpinNs ? now_ns : now_ns + std::min(waited_ns / 32, kPollGapNsMax);
+        return progressed;
+      }
+    }
+    Watch done = std::move(watch);
+    queue.watches.pop_front();
+    queue.since_ns = now_ns;
+    queue.next_ns = now_ns;
+    if (done.cached) cache_.Put(queue.context, done.event, result == CUDA_SUCCESS);
+    done.callback(result);
+    done.callback = nullptr;
+    pending_.fetch_sub(1, std::memory_order_relaxed);
+    progressed = true;
+  }
+  return progressed;
+}
+
+void Completion::AnswerDrains() {
+  MutexLock lock(mutex_);
+  bool any = false;
+  for (Drain* drain : drains_) {
+    const auto of_context = [&](const auto& item) { return item->context == drain->context; };
+    const bool pending = std::any_of(queues_.begin(), queues_.end(), of_context) ||
+                         std::any_of(arrivals_.begin(), arrivals_.end(),
+                                     [&](const Arrival& arrival) { return arrival.context == drain->context; });
+    if (pending) continue;
+    drain->done = true;
+    any = true;
+  }
+  std::erase_if(drains_, [](const Drain* drain) { return drain->done; });
+  draining_.store(static_cast<uint32_t>(drains_.size()), std::memory_order_relaxed);
+  if (any) drained_.notify_all();
+}
+
+void Completion::Sleep(uint64_t until_ns) {
+  MutexLock lock(mutex_);
+  if (arrived_.load(std::memory_order_relaxed) != 0 || stopped_) return;
+  sleeping_ = true;
+  if (until_ns == kNever) {
+    wake_.wait(mutex_);
+  } else {
+    const uint64_t now_ns = MonotonicNs();
+    if (until_ns > now_ns) wake_.wait_for(mutex_, std::chrono::nanoseconds(until_ns - now_ns));
+  }
+  sleeping_ = false;
+}
+
+}  // namespace tessera

@@ -1,0 +1,128 @@
+// Tells when GPU work is done, without any thread of the session waiting inside the driver for it.
+//
+//   worker.completion().WhenDone(stream, [deferred](CUresult result) mutable { deferred.Finish(result); });
+//
+// WhenDone records an event behind everything enqueued on the stream so far; the completion thread polls the oldest event
+// of every stream (spinning while work is young, then in growing sleeps) and runs the callbacks in order per stream.
+// Events come from a cache per context. Events that belong to the application are watched with WhenEventDone.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "protocol/base/mutex.h"
+#include "server/worker/event_cache.h"
+
+namespace tessera {
+
+class Worker;
+
+class Completion {
+ public:
+  // Runs on the completion thread (or, when the event could not be recorded, on the caller's). It must not block and must
+  // not call WhenDone for the same stream synchronously in a loop; replying and sending notices is what it is for.
+  // `result` is CUDA_SUCCESS, or the error the driver reported (a sticky one comes back from every later call as well).
+  using Callback = std::function<void(CUresult result)>;
+
+  // Watches pending at once, over all streams of a session: one per call in flight and per copy piece. Beyond it the
+  // caller gets CUDA_ERROR_OUT_OF_MEMORY.
+  static constexpr size_t kPendingMax = size_t{1} << 20;
+  // How long the oldest event of a stream is polled without a pause. Young work is what a program waits for.
+  static constexpr uint64_t kSpinNs = 100'000;
+  // After that a poll comes every 1/32 of the time waited so far, at most this far apart.
+  static constexpr uint64_t kPollGapNsMax = 50'000;
+  // How long the idle thread spins for the next watch before it sleeps.
+  static constexpr uint64_t kIdleSpinNs = 20'000;
+
+  explicit Completion(Worker& worker);
+  ~Completion();  // Stop()
+
+  // Calls `callback` once when everything enqueued on `stream` until now is done. `stream` is the driver's stream;
+  // 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD mean the calling thread's current context. Executor and helper threads.
+  // CUDA_SUCCESS: the callback will run. Otherwise nothing will run and the code is the driver's: the caller answers.
+  // Must not be used on a stream that is being captured, nor on the legacy stream while a blocking stream is captured.
+  CUresult WhenDone(CUstream stream, Callback callback);
+
+  // Calls `callback` once when `event`, an event of the application in context `context`, is done as far as it was
+  // recorded until now. An event that was never recorded is done. When the application records it again the callback
+  // waits for the newer record. The event must not be destroyed meanwhile: AfterEvent() is how. Any thread.
+  CUresult WhenEventDone(CUcontext context, CUevent event, Callback callback);
+
+  // Runs `action` on the completion thread once no watch on `event` is pending (soon, when there is none): how an event
+  // that may be watched is destroyed. Watches asked for later come after it. Any thread.
+  CUresult AfterEvent(CUcontext context, CUevent event, std::function<void()> action);
+
+  // Waits until no watch of `context` is pending, then destroys the cached events of that context. For a helper thread,
+  // before the context is destroyed or reset. False when the session ended first.
+  bool DrainContext(CUcontext context);
+
+  // Ends the thread; pending callbacks are destroyed without being called. Idempotent.
+  void Stop();
+
+  size_t pending() const { return pending_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Watch {
+    CUevent event = nullptr;  // null: an action, done as soon as it is the oldest
+    bool cached = false;      // the event goes back to the cache
+    Callback callback;
+  };
+  // Watches in the order they were asked for; only the oldest is polled. One per stream, one per application event.
+  struct Queue {
+    uint64_t key = 0;
+    CUcontext context = nullptr;
+    std::deque<Watch> watches;
+    uint64_t since_ns = 0;  // when the oldest watch became the oldest
+    uint64_t next_ns = 0;   // when to poll it again
+  };
+  struct Arrival {
+    uint64_t key;  // the stream or event; special streams: the context
+    CUcontext context;
+    Watch watch;
+  };
+  struct Drain {
+    CUcontext context;
+    bool done = false;
+  };
+
+  CUresult Add(uint64_t key, CUcontext context, Watch watch) EXCLUDES(mutex_);
+  void Loop();
+  void TakeArrivals();
+  // Polls every queue that is due; true when a watch finished. `next_ns` becomes the time of the next poll that is due.
+  bool PollQueues(uint64_t now_ns, uint64_t* next_ns);
+  bool PollQueue(Queue& queue, uint64_t now_ns);
+  void AnswerDrains() EXCLUDES(mutex_);
+  void Sleep(uint64_t until_ns) EXCLUDES(mutex_);
+
+  Worker& worker_;
+  EventCache cache_;
+  std::atomic<size_t> pending_{0};
+  std::atomic<uint32_t> arrived_{0};   // arrivals not yet taken, and drains not yet seen
+  std::atomic<uint32_t> draining_{0};  // size of drains_
+
+  Mutex mutex_;
+  ConditionVariable wake_;
+  ConditionVariable drained_;
+  std::vector<Arrival> arrivals_ GUARDED_BY(mutex_);
+  std::vector<Drain*> drains_ GUARDED_BY(mutex_);
+  bool sleeping_ GUARDED_BY(mutex_) = false;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  std::atomic<bool> stopping_{false};
+
+  // Of the completion thread alone.
+  std::vector<std::unique_ptr<Queue>> queues_;
+  std::unordered_map<uint64_t, Queue*> by_key_;
+  std::vector<Arrival> taken_;
+
+  std::thread thread_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,60 @@
+#include "server/worker/driver_thread.h"
+
+#include <new>
+
+#include "driver_table.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+
+DriverThread& DriverThread::Of(Worker& worker) {
+  thread_local DriverThread thread;
+  if (thread.serial_ != worker.serial()) {
+    thread.serial_ = worker.serial();
+    thread.known_ = false;
+    thread.relaxed_ = false;
+  }
+  return thread;
+}
+
+CUresult DriverThread::SetContext(const DriverTable& driver, CUcontext context) {
+  if (!relaxed_) {
+    // Which calls are legal during capture is decided at the client, per application thread; here nothing is forbidden.
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (const CUresult result = driver.cuThreadExchangeStreamCaptureMode(&mode); result != CUDA_SUCCESS) return result;
+    relaxed_ = true;
+  }
+  if (known_ && current_ == context) return CUDA_SUCCESS;
+  const CUresult result = driver.cuCtxSetCurrent(context);
+  known_ = result == CUDA_SUCCESS;
+  current_ = known_ ? context : nullptr;
+  return result;
+}
+
+void* DriverThread::Scratch(size_t bytes) {
+  constexpr size_t kAlign = alignof(std::max_align_t);
+  if (bytes > kScratchBytesMax) return nullptr;
+  bytes = (bytes + kAlign - 1) & ~(kAlign - 1);
+  if (!first_block_) first_block_.reset(new (std::nothrow) std::byte[kFirstBlockBytes]);
+  if (!first_block_) return nullptr;
+  if (bytes <= kFirstBlockBytes - first_used_) {
+    void* memory = first_block_.get() + first_used_;
+    first_used_ += bytes;
+    return memory;
+  }
+  if (bytes > kScratchBytesMax - more_bytes_) return nullptr;
+  std::unique_ptr<std::byte[]> block(new (std::nothrow) std::byte[bytes]);
+  if (!block) return nullptr;
+  more_bytes_ += bytes;
+  more_.push_back(std::move(block));
+  return more_.back().get();
+}
+
+void DriverThread::BeginCall() {
+  first_used_ = 0;
+  if (more_.empty()) return;
+  more_.clear();
+  more_bytes_ = 0;
+}
+
+}  // namespace tessera

@@ -1,0 +1,50 @@
+#include "server/worker/event_cache.h"
+
+#include "driver_table.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+
+CUresult EventCache::Take(CUcontext context, CUevent* event) {
+  {
+    MutexLock lock(mutex_);
+    if (const auto found = idle_.find(context); found != idle_.end() && !found->second.empty()) {
+      *event = found->second.back();
+      found->second.pop_back();
+      return CUDA_SUCCESS;
+    }
+  }
+  const CUcontext before = worker_.CurrentContext();
+  if (const CUresult result = worker_.SetContext(context); result != CUDA_SUCCESS) return result;
+  const CUresult result = worker_.driver().cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
+  if (before != context) {
+    if (const CUresult restored = worker_.SetContext(before); restored != CUDA_SUCCESS) worker_.ForgetCurrentContext();
+  }
+  return result;
+}
+
+void EventCache::Put(CUcontext context, CUevent event, bool good) {
+  if (good) {
+    MutexLock lock(mutex_);
+    std::vector<CUevent>& idle = idle_[context];
+    if (idle.size() < kIdleMax) {
+      idle.push_back(event);
+      return;
+    }
+  }
+  worker_.driver().cuEventDestroy_v2(event);
+}
+
+void EventCache::DropContext(CUcontext context) {
+  std::vector<CUevent> events;
+  {
+    MutexLock lock(mutex_);
+    const auto found = idle_.find(context);
+    if (found == idle_.end()) return;
+    events.swap(found->second);
+    idle_.erase(found);
+  }
+  for (const CUevent event : events) worker_.driver().cuEventDestroy_v2(event);
+}
+
+}  // namespace tessera

@@ -1,0 +1,126 @@
+// One session on the server: everything that stands between one client's channel and the driver.
+//
+//   Worker worker(channel, driver, options);
+//   Status why = worker.Run();      // executor on the calling thread, until the session ends
+//
+// Threads (README.md has the table): the executor runs records in ring order and never waits for the GPU; the completion
+// thread watches recorded events; helper threads run calls that block in the driver; the answers thread reads host-function
+// answers. Everything public here may be called by each of them, and by a callback thread of the driver, except where a
+// line says otherwise. One process normally holds one Worker; nothing in it is global, so several can live side by side.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "protocol/base/mutex.h"
+#include "protocol/base/status.h"
+#include "protocol/wire/encoder.h"
+#include "protocol/wire/handle.h"
+#include "protocol/wire/record.h"
+#include "server/worker/part_registry.h"
+
+namespace tessera {
+
+struct DriverTable;    // generated/driver_table.h
+class AnswerHub;       // answer_hub.h
+class Channel;         // protocol/channel
+class Completion;      // completion.h
+class DeviceOutput;    // device_output.h
+class HelperPool;      // helper_pool.h
+class ObjectTable;     // object_table.h
+class ReplyWriter;     // reply_writer.h
+class ThreadStreams;   // thread_streams.h
+
+struct WorkerOptions {
+  // Where the driver's printf text is caught; null: it is not forwarded (in-process tests).
+  DeviceOutput* device_output = nullptr;
+};
+
+class Worker {
+ public:
+  // `channel` and `driver` outlive the worker; the driver was initialised (cuInit) by the caller.
+  Worker(Channel& channel, const DriverTable& driver, const WorkerOptions& options);
+  // Stops all threads. Waits for calls that are inside the driver; a process that must not wait calls _exit instead.
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // Runs the executor on the calling thread until the client leaves, the socket hangs up or End() is called.
+  // Ok for a client that left in order; kUnavailable, kProtocolViolation, ... otherwise.
+  Status Run();
+
+  // Ends the session with this reason (the first one counts). Run() returns soon after; calls in flight get no reply.
+  void End(Status reason);
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
+
+  // Different for every Worker the process ever had.
+  uint64_t serial() const { return serial_; }
+  const DriverTable& driver() const { return driver_; }
+  Channel& channel() { return channel_; }
+  ObjectTable& objects() { return *objects_; }
+  Completion& completion() { return *completion_; }
+  AnswerHub& answers() { return *answers_; }
+  HelperPool& helpers() { return *helpers_; }
+  ThreadStreams& thread_streams() { return *thread_streams_; }
+  ReplyWriter& replies() { return *replies_; }
+
+  // State of one domain (memory heap, captures, images ...): a T constructed as T(worker) on first use by any thread and
+  // destroyed with the worker, in reverse order of construction, while the driver still works and after all threads have
+  // stopped. T guards itself. Up to kPartsMax types.
+  template <typename T>
+  T& Part() {
+    return parts_.Get<T>(*this);
+  }
+
+  // Makes the context of `header` (0: none) current on the calling thread, in the driver, when it is not already, and
+  // puts the thread into RELAXED capture mode on its first use. CUDA_ERROR_INVALID_CONTEXT for a context that is not
+  // live. Executor, helper and completion threads; NOT a callback thread of the driver.
+  CUresult SetContext(const RecordHeader& header);
+  CUresult SetContext(HandleId context);
+  CUresult SetContext(CUcontext context);
+  // What SetContext last made current on the calling thread.
+  CUcontext CurrentContext() const;
+  // To be called after the calling thread itself changed what is current in the driver (cuCtxCreate pushes, a destroyed
+  // context disappears): the next SetContext asks the driver again instead of trusting its memory. With no argument
+  // CurrentContext() is null until then.
+  void ForgetCurrentContext();
+
+  // Appends one notice to the replies ring: under a short lock, waiting at most kReplyWaitNs for a client that does not
+  // read, after which the session ends. False when the session has ended (the notice was not sent).
+  bool SendNotice(NoticeKind kind, std::span<const std::byte> payload);
+  // As above for a message with `void Encode(Encoder&) const`.
+  template <typename Message>
+  bool SendNotice(NoticeKind kind, const Message& message) {
+    Encoder encoder;
+    message.Encode(encoder);
+    return SendNotice(kind, encoder.bytes());
+  }
+
+  // Sends what kernels printed since the last call as kDeviceOutput notices, in pieces. Call it after the driver's own
+  // synchronise call (that is when the driver prints) and before the reply. No work when nothing catches output.
+  void DrainDeviceOutput();
+
+ private:
+  Channel& channel_;
+  const DriverTable& driver_;
+  const WorkerOptions options_;
+  const uint64_t serial_;
+
+  std::atomic<bool> ended_{false};
+  Mutex end_mutex_;
+  Status end_reason_ GUARDED_BY(end_mutex_);
+
+  std::unique_ptr<ObjectTable> objects_;
+  std::unique_ptr<ReplyWriter> replies_;
+  std::unique_ptr<AnswerHub> answers_;
+  std::unique_ptr<ThreadStreams> thread_streams_;
+  PartRegistry parts_;  // destroyed after the threads below have stopped
+  std::unique_ptr<Completion> completion_;
+  std::unique_ptr<HelperPool> helpers_;
+};
+
+}  // namespace tessera
