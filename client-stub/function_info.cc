@@ -40,6 +40,24 @@ void QueryCache::Clear() {
   entries_.clear();
 }
 
+bool FunctionInfo::Shared::AlreadySet(int attribute, int device, int value) const {
+  MutexLock lock(set_mutex_);
+  const auto found = set_.find({attribute, device});
+  return found != set_.end() && found->second == value;
+}
+
+void FunctionInfo::Shared::RememberSet(int attribute, int device, int value) {
+  {
+    MutexLock lock(set_mutex_);
+    // A function's attributes and its kernel's are the same: what was set through one is not known for the other.
+    std::erase_if(set_, [&](const auto& entry) { return entry.first.first == attribute && entry.first.second != device; });
+    set_[{attribute, device}] = value;
+  }
+  queries.Clear();
+  plain.Reset();
+  cooperative.Reset();
+}
+
 void FunctionInfo::SetLayout(std::span<const uint32_t> offsets_and_sizes) {
   layout.clear();
   parameter_bytes = 0;

@@ -60,6 +60,9 @@ class QueryCache {
   std::map<Key, int64_t> entries_ GUARDED_BY(mutex_);
 };
 
+// The device of an attribute that was set through a function, which belongs to one context.
+constexpr int kAnyDevice = -1;
+
 struct FunctionInfo {
   HandleId handle;
   HandleId container;  // its module or library
@@ -73,6 +76,15 @@ struct FunctionInfo {
     LaunchEnvelope cooperative;  // with the number of blocks in place of the shared memory
     QueryCache queries;
     std::atomic<uint64_t> accepted_attributes[4] = {};  // hashes of attribute lists the driver accepted
+
+    // Whether the attribute was last set to this value on this device: setting it again changes nothing.
+    bool AlreadySet(int attribute, int device, int value) const;
+    // Keeps a value that the driver accepted, and forgets the answers and envelopes that it may have changed.
+    void RememberSet(int attribute, int device, int value);
+
+   private:
+    mutable Mutex set_mutex_;
+    std::map<std::pair<int, int>, int> set_ GUARDED_BY(set_mutex_);
   };
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
 

@@ -1,0 +1,231 @@
+// Kernel launches and the attributes of functions.
+//
+// A launch is asynchronous once the driver has accepted a configuration at least as demanding for the same kernel; the
+// first ones, and any beyond what was accepted, wait for the driver's verdict so that its own code is returned.
+
+#include <cuda.h>
+
+#include <cstring>
+#include <vector>
+
+#include "client-stub/client.h"
+#include "client-stub/function_info.h"
+#include "client-stub/kernel_params.h"
+#include "generated/client_custom.h"
+#include "generated/messages/launch.h"
+
+namespace tessera {
+namespace {
+
+struct Configuration {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  CUstream stream;
+};
+
+// Blocks and threads that no device accepts are refused here with the driver's code (cuLaunchKernel: CUDA_ERROR_INVALID_VALUE).
+bool IsEmpty(const Configuration& c) {
+  return c.grid[0] == 0 || c.grid[1] == 0 || c.grid[2] == 0 || c.block[0] == 0 || c.block[1] == 0 || c.block[2] == 0;
+}
+
+// The product can exceed 32 bits for a nonsense configuration; those are never covered by an envelope.
+uint32_t ThreadsOf(const Configuration& c) {
+  const uint64_t threads = uint64_t{c.block[0]} * c.block[1] * c.block[2];
+  return threads > 1024 || c.block[2] > 64 ? UINT32_MAX : static_cast<uint32_t>(threads);
+}
+
+uint32_t BlocksOf(const Configuration& c) {
+  const unsigned __int128 blocks = static_cast<unsigned __int128>(c.grid[0]) * c.grid[1] * c.grid[2];
+  return blocks > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(blocks);
+}
+
+// Limits of the grid itself: 2^31-1 by 65535 by 65535 (CUDA programming guide, "Technical Specifications per Compute
+// Capability"). A launch beyond them is sent synchronously and the driver refuses it.
+bool GridIsOrdinary(const Configuration& c) {
+  return c.grid[0] <= 0x7FFFFFFFu && c.grid[1] <= 65535 && c.grid[2] <= 65535;
+}
+
+// A hash that tells lists of launch attributes apart (FNV-1a, 64 bits); never 0.
+uint64_t HashOf(std::span<const std::byte> bytes) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (std::byte b : bytes) hash = (hash ^ static_cast<uint64_t>(b)) * 0x100000001b3u;
+  return hash | 1;
+}
+
+bool AttributesAccepted(const FunctionInfo::Shared& shared, uint64_t hash) {
+  for (const auto& accepted : shared.accepted_attributes) {
+    if (accepted.load(std::memory_order_relaxed) == hash) return true;
+  }
+  return false;
+}
+
+void AcceptAttributes(FunctionInfo::Shared& shared, uint64_t hash) {
+  for (auto& accepted : shared.accepted_attributes) {
+    uint64_t none = 0;
+    if (accepted.compare_exchange_strong(none, hash, std::memory_order_relaxed) || none == hash) return;
+  }
+  shared.accepted_attributes[hash % 4].store(hash, std::memory_order_relaxed);
+}
+
+// Replaces the handles inside launch attributes by their ids and refuses what cannot be forwarded.
+CUresult TranslateAttributes(Call& call, const CUlaunchConfig& config, std::vector<CUlaunchAttribute>* attributes) {
+  attributes->assign(config.attrs, config.attrs + config.numAttrs);
+  for (CUlaunchAttribute& attribute : *attributes) {
+    CUevent* event = nullptr;
+    switch (attribute.id) {
+      case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: event = &attribute.value.programmaticEvent.event; break;
+      case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT: event = &attribute.value.launchCompletionEvent.event; break;
+      case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE: return CUDA_ERROR_NOT_SUPPORTED;
+      default: break;
+    }
+    if (event == nullptr) continue;
+    const HandleId id = call.Use(HandleKind::kEvent, *event);
+    if (!call.ok()) return call.result();
+    *event = reinterpret_cast<CUevent>(id.value());
+  }
+  return CUDA_SUCCESS;
+}
+
+bool WantsCooperative(std::span<const CUlaunchAttribute> attributes) {
+  for (const CUlaunchAttribute& attribute : attributes) {
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && attribute.value.cooperative != 0) return true;
+  }
+  return false;
+}
+
+template <typename Request>
+CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span<const CUlaunchAttribute> attributes,
+                bool cooperative, void* const* kernel_params, void* const* extra) {
+  FunctionInfo* function = DescribeFunction(call, f);
+  if (function == nullptr) return call.result();
+  const HandleId stream = call.UseStream(config.stream);
+  if (!call.ok()) return call.result();
+  if (IsEmpty(config)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  thread_local std::vector<std::byte> packed;
+  if (CUresult result = PackKernelParams(*function, kernel_params, extra, &packed); result != CUDA_SUCCESS) {
+    return call.Fail(result);
+  }
+
+  Request request;
+  request.function = function->handle;
+  request.grid_x = config.grid[0];
+  request.grid_y = config.grid[1];
+  request.grid_z = config.grid[2];
+  request.block_x = config.block[0];
+  request.block_y = config.block[1];
+  request.block_z = config.block[2];
+  request.shared_bytes = config.shared_bytes;
+  request.stream = stream;
+  request.cooperative = cooperative;
+  request.parameters = packed;
+  request.attributes = std::as_bytes(attributes);
+
+  FunctionInfo::Shared& shared = *function->shared;
+  const uint32_t threads = ThreadsOf(config);
+  const bool all_resident = cooperative || WantsCooperative(attributes);
+  LaunchEnvelope& envelope = all_resident ? shared.cooperative : shared.plain;
+  // A cooperative grid must fit the device at once, so the number of blocks decides; with shared memory it is not simple
+  // enough for an envelope.
+  const bool simple = !all_resident || config.shared_bytes == 0;
+  const uint32_t demand = all_resident ? BlocksOf(config) : config.shared_bytes;
+  const uint64_t hash = attributes.empty() ? 0 : HashOf(request.attributes);
+  const bool accepted = simple && GridIsOrdinary(config) && threads != UINT32_MAX && envelope.Covers(threads, demand) &&
+                        (hash == 0 || AttributesAccepted(shared, hash));
+  if (accepted) return call.Async(request);
+  const CUresult result = call.Sync(request);
+  if (result == CUDA_SUCCESS) {
+    envelope.Accept(threads, demand);
+    if (hash != 0) AcceptAttributes(shared, hash);
+  }
+  return result;
+}
+
+}  // namespace
+
+CUresult Custom_cuLaunchKernel(Call& call, CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ,
+                               unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes,
+                               CUstream hStream, void** kernelParams, void** extra) {
+  if (!call.ok()) return call.result();
+  const Configuration config{{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, hStream};
+  return Launch<cuLaunchKernelRequest>(call, f, config, {}, false, kernelParams, extra);
+}
+
+CUresult Custom_cuLaunchCooperativeKernel(Call& call, CUfunction f, unsigned gridDimX, unsigned gridDimY,
+                                          unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ,
+                                          unsigned sharedMemBytes, CUstream hStream, void** kernelParams) {
+  if (!call.ok()) return call.result();
+  const Configuration config{{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, hStream};
+  return Launch<cuLaunchCooperativeKernelRequest>(call, f, config, {}, true, kernelParams, nullptr);
+}
+
+CUresult Custom_cuLaunchKernelEx(Call& call, const CUlaunchConfig* config, CUfunction f, void** kernelParams,
+                                 void** extra) {
+  if (!call.ok()) return call.result();
+  if (config == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (config->numAttrs > 0 && config->attrs == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  const Configuration plain{{config->gridDimX, config->gridDimY, config->gridDimZ},
+                            {config->blockDimX, config->blockDimY, config->blockDimZ},
+                            config->sharedMemBytes,
+                            config->hStream};
+  thread_local std::vector<CUlaunchAttribute> attributes;
+  if (CUresult result = TranslateAttributes(call, *config, &attributes); result != CUDA_SUCCESS) return call.Fail(result);
+  return Launch<cuLaunchKernelExRequest>(call, f, plain, attributes, false, kernelParams, extra);
+}
+
+CUresult Custom_cuFuncGetAttribute(Call& call, int* pi, CUfunction_attribute attrib, CUfunction hfunc) {
+  if (!call.ok()) return call.result();
+  if (pi == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  FunctionInfo* function = DescribeFunction(call, hfunc);
+  if (function == nullptr) return call.result();
+  const QueryCache::Key key{call.info().id, attrib, 0, 0, 0};
+  if (const auto known = function->shared->queries.Find(key)) {
+    *pi = static_cast<int>(*known);
+    return CUDA_SUCCESS;
+  }
+  cuFuncGetAttributeRequest request;
+  request.attrib = attrib;
+  request.hfunc = function->handle;
+  cuFuncGetAttributeReply reply;
+  const CUresult result = call.Sync(request, &reply);
+  if (result != CUDA_SUCCESS) return result;
+  function->shared->queries.Insert(key, reply.pi);
+  *pi = reply.pi;
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuFuncSetAttribute(Call& call, CUfunction hfunc, CUfunction_attribute attrib, int value) {
+  if (!call.ok()) return call.result();
+  FunctionInfo* function = DescribeFunction(call, hfunc);
+  if (function == nullptr) return call.result();
+  if (function->shared->AlreadySet(attrib, kAnyDevice, value)) return CUDA_SUCCESS;
+  cuFuncSetAttributeRequest request;
+  request.hfunc = function->handle;
+  request.attrib = attrib;
+  request.value = value;
+  const CUresult result = call.Sync(request);
+  if (result == CUDA_SUCCESS) function->shared->RememberSet(attrib, kAnyDevice, value);
+  return result;
+}
+
+CUresult Custom_cuFuncGetName(Call& call, const char** name, CUfunction hfunc) {
+  if (!call.ok()) return call.result();
+  if (name == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  FunctionInfo* function = DescribeFunction(call, hfunc);
+  if (function == nullptr) return call.result();
+  *name = function->name.c_str();
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuFuncGetParamInfo(Call& call, CUfunction func, size_t paramIndex, size_t* paramOffset,
+                                   size_t* paramSize) {
+  if (!call.ok()) return call.result();
+  FunctionInfo* function = DescribeFunction(call, func);
+  if (function == nullptr) return call.result();
+  if (paramOffset == nullptr || paramIndex >= function->layout.size()) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  *paramOffset = function->layout[paramIndex].offset;
+  if (paramSize != nullptr) *paramSize = function->layout[paramIndex].size;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace tessera

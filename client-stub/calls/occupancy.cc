@@ -1,0 +1,181 @@
+// Occupancy of kernels: asked of the server's driver once per question, then answered from the kernel's query cache.
+
+#include <cuda.h>
+
+#include <vector>
+
+#include "client-stub/client.h"
+#include "client-stub/function_info.h"
+#include "client-stub/kernel_params.h"
+#include "generated/client_custom.h"
+#include "generated/messages/occupancy.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kBlockSizeMax = 1024;  // threads of a block on every device (CUDA programming guide, technical specifications)
+
+}  // namespace
+
+CUresult Custom_cuOccupancyMaxActiveBlocksPerMultiprocessor(Call& call, int* numBlocks, CUfunction func, int blockSize,
+                                                            size_t dynamicSMemSize) {
+  if (!call.ok()) return call.result();
+  if (numBlocks == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  FunctionInfo* function = DescribeFunction(call, func);
+  if (function == nullptr) return call.result();
+  const QueryCache::Key key{call.info().id, blockSize, static_cast<int64_t>(dynamicSMemSize), 0, 0};
+  if (const auto known = function->shared->queries.Find(key)) {
+    *numBlocks = static_cast<int>(*known);
+    return CUDA_SUCCESS;
+  }
+  cuOccupancyMaxActiveBlocksPerMultiprocessorRequest request;
+  request.func = function->handle;
+  request.blockSize = blockSize;
+  request.dynamicSMemSize = dynamicSMemSize;
+  cuOccupancyMaxActiveBlocksPerMultiprocessorReply reply;
+  const CUresult result = call.Sync(request, &reply);
+  if (result != CUDA_SUCCESS) return result;
+  function->shared->queries.Insert(key, reply.numBlocks);
+  *numBlocks = reply.numBlocks;
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(Call& call, int* numBlocks, CUfunction func,
+                                                                     int blockSize, size_t dynamicSMemSize,
+                                                                     unsigned int flags) {
+  if (!call.ok()) return call.result();
+  if (numBlocks == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  FunctionInfo* function = DescribeFunction(call, func);
+  if (function == nullptr) return call.result();
+  const QueryCache::Key key{call.info().id, blockSize, static_cast<int64_t>(dynamicSMemSize), flags, 0};
+  if (const auto known = function->shared->queries.Find(key)) {
+    *numBlocks = static_cast<int>(*known);
+    return CUDA_SUCCESS;
+  }
+  cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlagsRequest request;
+  request.func = function->handle;
+  request.blockSize = blockSize;
+  request.dynamicSMemSize = dynamicSMemSize;
+  request.flags = flags;
+  cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlagsReply reply;
+  const CUresult result = call.Sync(request, &reply);
+  if (result != CUDA_SUCCESS) return result;
+  function->shared->queries.Insert(key, reply.numBlocks);
+  *numBlocks = reply.numBlocks;
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuOccupancyAvailableDynamicSMemPerBlock(Call& call, size_t* dynamicSmemSize, CUfunction func,
+                                                        int numBlocks, int blockSize) {
+  if (!call.ok()) return call.result();
+  if (dynamicSmemSize == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  FunctionInfo* function = DescribeFunction(call, func);
+  if (function == nullptr) return call.result();
+  const QueryCache::Key key{call.info().id, numBlocks, blockSize, 0, 0};
+  if (const auto known = function->shared->queries.Find(key)) {
+    *dynamicSmemSize = static_cast<size_t>(*known);
+    return CUDA_SUCCESS;
+  }
+  cuOccupancyAvailableDynamicSMemPerBlockRequest request;
+  request.func = function->handle;
+  request.numBlocks = numBlocks;
+  request.blockSize = blockSize;
+  cuOccupancyAvailableDynamicSMemPerBlockReply reply;
+  const CUresult result = call.Sync(request, &reply);
+  if (result != CUDA_SUCCESS) return result;
+  function->shared->queries.Insert(key, static_cast<int64_t>(reply.dynamicSmemSize));
+  *dynamicSmemSize = reply.dynamicSmemSize;
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+// The application's callback runs here, once per block size that the driver could ask for (multiples of a warp), since
+// the driver runs in the server.
+template <typename Request, typename Reply>
+CUresult MaxPotentialBlockSize(Call& call, int* minGridSize, int* blockSize, CUfunction func,
+                               CUoccupancyB2DSize shared_of_block, size_t dynamicSMemSize, int blockSizeLimit,
+                               unsigned flags) {
+  if (minGridSize == nullptr || blockSize == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  FunctionInfo* function = DescribeFunction(call, func);
+  if (function == nullptr) return call.result();
+  std::vector<uint64_t> shared_bytes;
+  if (shared_of_block == nullptr) {
+    shared_bytes.push_back(dynamicSMemSize);
+  } else {
+    for (int block = 1; block <= kBlockSizeMax; ++block) shared_bytes.push_back(shared_of_block(block));
+  }
+  Request request;
+  request.func = function->handle;
+  request.dynamic_shared_bytes = shared_bytes;
+  request.block_limit = blockSizeLimit;
+  request.flags = flags;
+  Reply reply;
+  const CUresult result = call.Sync(request, &reply);
+  if (result != CUDA_SUCCESS) return result;
+  *minGridSize = reply.grid;
+  *blockSize = reply.block;
+  return CUDA_SUCCESS;
+}
+
+// The configuration of a cluster query; launch attributes of such a query carry no handles.
+template <typename Request, typename Reply>
+CUresult ClusterQuery(Call& call, int* answer, CUfunction func, const CUlaunchConfig* config) {
+  if (answer == nullptr || config == nullptr || (config->numAttrs > 0 && config->attrs == nullptr)) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
+  FunctionInfo* function = DescribeFunction(call, func);
+  if (function == nullptr) return call.result();
+  Request request;
+  request.func = function->handle;
+  request.grid_x = config->gridDimX;
+  request.grid_y = config->gridDimY;
+  request.grid_z = config->gridDimZ;
+  request.block_x = config->blockDimX;
+  request.block_y = config->blockDimY;
+  request.block_z = config->blockDimZ;
+  request.shared_bytes = config->sharedMemBytes;
+  request.stream = call.UseStream(config->hStream);
+  if (!call.ok()) return call.result();
+  request.attributes = std::as_bytes(std::span(config->attrs, config->numAttrs));
+  Reply reply;
+  const CUresult result = call.Sync(request, &reply);
+  if (result == CUDA_SUCCESS) *answer = reply.clusters;
+  return result;
+}
+
+}  // namespace
+
+CUresult Custom_cuOccupancyMaxPotentialBlockSize(Call& call, int* minGridSize, int* blockSize, CUfunction func,
+                                                 CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize,
+                                                 int blockSizeLimit) {
+  if (!call.ok()) return call.result();
+  return MaxPotentialBlockSize<cuOccupancyMaxPotentialBlockSizeRequest, cuOccupancyMaxPotentialBlockSizeReply>(
+      call, minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, 0);
+}
+
+CUresult Custom_cuOccupancyMaxPotentialBlockSizeWithFlags(Call& call, int* minGridSize, int* blockSize, CUfunction func,
+                                                          CUoccupancyB2DSize blockSizeToDynamicSMemSize,
+                                                          size_t dynamicSMemSize, int blockSizeLimit,
+                                                          unsigned int flags) {
+  if (!call.ok()) return call.result();
+  return MaxPotentialBlockSize<cuOccupancyMaxPotentialBlockSizeWithFlagsRequest,
+                               cuOccupancyMaxPotentialBlockSizeWithFlagsReply>(
+      call, minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags);
+}
+
+CUresult Custom_cuOccupancyMaxPotentialClusterSize(Call& call, int* clusterSize, CUfunction func,
+                                                   const CUlaunchConfig* config) {
+  if (!call.ok()) return call.result();
+  return ClusterQuery<cuOccupancyMaxPotentialClusterSizeRequest, cuOccupancyMaxPotentialClusterSizeReply>(
+      call, clusterSize, func, config);
+}
+
+CUresult Custom_cuOccupancyMaxActiveClusters(Call& call, int* numClusters, CUfunction func,
+                                             const CUlaunchConfig* config) {
+  if (!call.ok()) return call.result();
+  return ClusterQuery<cuOccupancyMaxActiveClustersRequest, cuOccupancyMaxActiveClustersReply>(call, numClusters, func,
+                                                                                             config);
+}
+
+}  // namespace tessera

@@ -1,0 +1,48 @@
+#include "client-stub/kernel_params.h"
+
+#include <cstring>
+
+namespace tessera {
+namespace {
+
+// Reads the CU_LAUNCH_PARAM_* list of cuLaunchKernel's `extra` (driver API, cuLaunchKernel, second form).
+CUresult CopyExtra(const FunctionInfo& function, void* const* extra, std::vector<std::byte>* packed) {
+  const std::byte* buffer = nullptr;
+  size_t bytes = 0;
+  bool has_size = false;
+  for (size_t i = 0; extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER) {
+      buffer = static_cast<const std::byte*>(extra[i + 1]);
+    } else if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE) {
+      if (extra[i + 1] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+      bytes = *static_cast<const size_t*>(extra[i + 1]);
+      has_size = true;
+    } else {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  if (function.parameter_bytes == 0) return CUDA_SUCCESS;
+  if (buffer == nullptr || !has_size || bytes < function.parameter_bytes) return CUDA_ERROR_INVALID_VALUE;
+  packed->assign(buffer, buffer + function.parameter_bytes);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult PackKernelParams(const FunctionInfo& function, void* const* kernel_params, void* const* extra,
+                          std::vector<std::byte>* packed) {
+  packed->clear();
+  if (function.parameter_bytes > kParameterBytesMax) return CUDA_ERROR_INVALID_VALUE;
+  if (kernel_params != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (extra != nullptr) return CopyExtra(function, extra, packed);
+  if (function.layout.empty()) return CUDA_SUCCESS;
+  if (kernel_params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  packed->resize(function.parameter_bytes);
+  for (size_t i = 0; i < function.layout.size(); ++i) {
+    if (kernel_params[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(packed->data() + function.layout[i].offset, kernel_params[i], function.layout[i].size);
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace tessera
