@@ -1,0 +1,77 @@
+// Reads what a module or library load is handed: fatbins, cubins, PTX text. All bytes are untrusted.
+//
+// A fatbin wrapper (0x466243B1) holds pointers, so the caller flattens it into parts first: one bare fatbin for version 1,
+// the fatbin and every member of the prelinked list for version 2. Any thread; nothing is shared.
+// Sources: read off files that nvcc 13 writes (there is no public description of the container); ELF: gABI.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "protocol/base/status.h"
+
+namespace tessera::emulator {
+
+inline constexpr uint32_t kFatbinMagic = 0xBA55ED50;
+inline constexpr uint32_t kWrapperMagic = 0x466243B1;
+inline constexpr uint64_t kMaxDecompressedBytes = 256ull << 20;  // bound of one entry and of an image in total
+
+struct PtxEntry {
+  std::string text;            // without trailing NULs
+  uint32_t sm = 0;             // 90 for sm_90, sm_90a, sm_90f
+  char suffix = 0;             // 'a', 'f' or 0, from the .target directive
+  uint32_t part = 0;           // index of the part it came from
+};
+
+struct CubinParameter {
+  uint32_t offset_bytes = 0;
+  uint32_t size_bytes = 0;
+};
+struct CubinKernel {
+  std::string name;
+  std::vector<CubinParameter> parameters;  // in order
+  uint32_t max_threads_per_block = 0;      // 0 when not stated
+  uint32_t register_count = 0;
+  uint32_t static_shared_bytes = 0;
+};
+struct CubinVariable {
+  std::string name;
+  uint64_t size_bytes = 0;
+  bool is_const = false;
+};
+struct CubinEntry {
+  uint32_t sm = 0;
+  uint32_t part = 0;
+  std::vector<CubinKernel> kernels;
+  std::vector<CubinVariable> variables;
+};
+
+struct Image {
+  std::vector<PtxEntry> ptx;
+  std::vector<CubinEntry> cubins;
+};
+
+// What an image comes down to for one device.
+struct Selection {
+  std::vector<std::string> ptx_texts;  // link together with Module::Compile; empty when only machine code fits
+  std::vector<CubinKernel> kernels;    // of cubins, when ptx_texts is empty: names and layouts, nothing that runs
+  std::vector<CubinVariable> variables;
+};
+
+// Decodes every part: a bare fatbin (only its header and payload count, what follows is ignored), a cubin ELF, or PTX text.
+// Errors: kInvalidArgument for bytes that are none of these or contradict themselves, kResourceExhausted when the bound on
+// decompressed bytes is passed, kUnsupported for a compression or ELF class that is not known.
+Result<Image> DecodeImage(const std::vector<std::span<const std::byte>>& parts);
+
+// Bytes of the bare fatbin, cubin or PTX text that begins at `bytes`; for a file of several fatbins, of the first.
+Result<uint64_t> PartSize(std::span<const std::byte> bytes);
+
+// Chooses for compute capability `sm` (90 for 9.0): per part the PTX of the highest architecture that is not above it
+// (variants with suffix only for exactly their own architecture); cubins only when no part has such PTX.
+// kNotFound when nothing fits, with the architectures that are there.
+Result<Selection> SelectImage(const Image& image, uint32_t sm);
+
+}  // namespace tessera::emulator
