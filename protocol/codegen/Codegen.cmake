@@ -1,0 +1,61 @@
+# Runs generate.py at build time and names what it writes. After include():
+#   TESSERA_GENERATED      ${CMAKE_BINARY_DIR}/generated
+#   TESSERA_API_DOMAINS    the stems of protocol/spec/*.toml
+#   generate_api           target that runs the generator; everything that includes generated headers depends on it
+#                          through the interface library cuda_api
+
+set(TESSERA_GENERATED ${CMAKE_BINARY_DIR}/generated)
+set(codegen_dir ${CMAKE_SOURCE_DIR}/protocol/codegen)
+set(spec_dir ${CMAKE_SOURCE_DIR}/protocol/spec)
+
+find_package(Python3 3.11 REQUIRED COMPONENTS Interpreter)
+file(GLOB spec_files CONFIGURE_DEPENDS ${spec_dir}/*.toml)
+file(GLOB codegen_files CONFIGURE_DEPENDS ${codegen_dir}/*.py)
+
+set(TESSERA_API_DOMAINS "")
+foreach(file IN LISTS spec_files)
+  get_filename_component(domain ${file} NAME_WE)
+  if(NOT domain STREQUAL "types")
+    list(APPEND TESSERA_API_DOMAINS ${domain})
+  endif()
+endforeach()
+
+# generated_files(RESULT FOLDER EXTENSION): FOLDER/<domain>.EXTENSION for every domain.
+function(generated_files result folder extension)
+  set(files "")
+  foreach(domain IN LISTS TESSERA_API_DOMAINS)
+    list(APPEND files ${TESSERA_GENERATED}/${folder}/${domain}.${extension})
+  endforeach()
+  set(${result} ${files} PARENT_SCOPE)
+endfunction()
+
+set(generated_outputs "")
+foreach(folder IN ITEMS messages client server)
+  foreach(extension IN ITEMS h cc)
+    generated_files(files ${folder} ${extension})
+    list(APPEND generated_outputs ${files})
+  endforeach()
+endforeach()
+foreach(name IN ITEMS client_custom.h server_custom.h server/dispatch.h server/dispatch.cc driver_table.h driver_names.h
+        driver_names.cc)
+  list(APPEND generated_outputs ${TESSERA_GENERATED}/${name})
+endforeach()
+
+# The generator leaves files alone whose content is the same; the stamp tells ninja that it ran.
+add_custom_command(
+  OUTPUT ${TESSERA_GENERATED}/stamp
+  BYPRODUCTS ${generated_outputs}
+  COMMAND Python3::Interpreter ${codegen_dir}/generate.py --spec ${spec_dir} --out ${TESSERA_GENERATED}
+  COMMAND ${CMAKE_COMMAND} -E touch ${TESSERA_GENERATED}/stamp
+  DEPENDS ${spec_files} ${codegen_files}
+  COMMENT "Generating the forwarded API"
+  VERBATIM)
+add_custom_target(generate_api DEPENDS ${TESSERA_GENERATED}/stamp)
+
+# cuda.h as everybody in client-stub and server sees it: all versions of all functions under their exported names, no
+# macros that turn cuMemAlloc into cuMemAlloc_v2.
+add_library(cuda_api INTERFACE)
+target_link_libraries(cuda_api INTERFACE cuda_headers)
+target_compile_definitions(cuda_api INTERFACE __CUDA_API_VERSION_INTERNAL=1)
+target_include_directories(cuda_api INTERFACE ${CMAKE_BINARY_DIR})
+add_dependencies(cuda_api generate_api)

@@ -1,0 +1,79 @@
+"""messages/<domain>.{h,cc}: the request and reply structs with Encode, Decode and ToString."""
+
+from output import block, in_namespace, indent, spec_file
+
+_SUFFIX = {"pod": "Pod", "handle": "Handle", "bytes": "Bytes", "string": "String", "list_pod": "Array",
+           "list_handle": "Array", "strings": "Strings"}
+
+
+def _messages(calls):
+    """(struct name, call, fields) of every message of the domain."""
+    for call in calls:
+        if call.has_message:
+            yield f"{call.name}Request", call, call.request
+            yield f"{call.name}Reply", call, call.reply
+
+
+def _length_checks(fields):
+    """The lengths that a request states twice must agree, so that handlers need not look again."""
+    by_name = {field.name: field for field in fields}
+    for field in fields:
+        if field.length_field is None:
+            continue
+        length = field.length_field if field.length_field.isdigit() else f"this->{field.length_field}"
+        if not field.length_field.isdigit() and by_name.get(field.length_field) is None:
+            continue
+        condition = f"!LengthIs({field.name}.size(), {length})"
+        if field.optional:
+            condition = f"(has_{field.name} ? {condition} : !{field.name}.empty())"
+        yield f"if ({condition}) in.Fail();"
+
+
+def _struct(name, call, fields):
+    members = []
+    for field in fields:
+        initial = "{}" if field.form in ("pod", "handle") else ""
+        members.append(f"{field.cpp_type} {field.name}{initial};")
+    return [
+        *block(f"struct {name}", [
+            f"static constexpr uint32_t kId = {call.id:#06x};",
+            *members,
+            "",
+            "void Encode(Encoder& out) const;",
+            "// Bytes and text point into the decoded record. False: the record is not such a message.",
+            "bool Decode(Decoder& in);",
+            "std::string ToString() const;",
+        ], "};"), ""]
+
+
+def _header(domain, calls):
+    lines = [
+        f"// Messages of the domain `{domain}`: plain structs, used by one thread.",
+        "#pragma once", "", "#include <cuda.h>", "", "#include <cstdint>", "#include <span>", "#include <string>",
+        "#include <string_view>", "#include <vector>", "", '#include "protocol/codegen/fields.h"', ""]
+    body = []
+    for name, call, fields in _messages(calls):
+        body += _struct(name, call, fields)
+    return lines + in_namespace(body)
+
+
+def _source(domain, calls):
+    body = []
+    for name, _, fields in _messages(calls):
+        body += block(f"void {name}::Encode(Encoder& out) const",
+                      [f"Put{_SUFFIX[f.form]}(out, {f.name});" for f in fields])
+        body += block(f"bool {name}::Decode(Decoder& in)",
+                      [f"Get{_SUFFIX[f.form]}(in, &{f.name});" for f in fields] + list(_length_checks(fields)) +
+                      ["return in.ok();"])
+        body += block(f"std::string {name}::ToString() const",
+                      [f'FieldText text("{name}");'] +
+                      [f'text.Add{_SUFFIX[f.form]}("{f.name}", {f.name});' for f in fields] + ["return text.Take();"])
+        body.append("")
+    return ["", f'#include "generated/messages/{domain}.h"', "", '#include "protocol/codegen/field_text.h"', "",
+            *in_namespace(body)]
+
+
+def emit(spec, out):
+    for domain, calls in spec.domains.items():
+        out.write(f"messages/{domain}.h", spec_file(domain), _header(domain, calls))
+        out.write(f"messages/{domain}.cc", spec_file(domain), _source(domain, calls))
