@@ -108,10 +108,11 @@ class Call {
   Encoder& Begin();
   CUresult SendAsync();
   CUresult SendSync(Decoder* reply);
-
- private:
+  // The server's answer was not what a correct server sends: ends the session. For generated code, and for bodies that
+  // find a reply too long for the caller's memory.
   CUresult MalformedReply();
 
+ private:
   const CallInfo& info_;
   const bool per_thread_stream_;
   CUresult result_ = CUDA_SUCCESS;
