@@ -90,8 +90,8 @@ CUresult Custom_cuOccupancyAvailableDynamicSMemPerBlock(Call& call, size_t* dyna
 
 namespace {
 
-// The application's callback runs here, once per block size that the driver could ask for (multiples of a warp), since
-// the driver runs in the server.
+// The application's callback runs here, for every block size, since
+// the driver that would ask for some of them runs in the server.
 template <typename Request, typename Reply>
 CUresult MaxPotentialBlockSize(Call& call, int* minGridSize, int* blockSize, CUfunction func,
                                CUoccupancyB2DSize shared_of_block, size_t dynamicSMemSize, int blockSizeLimit,
@@ -107,7 +107,7 @@ CUresult MaxPotentialBlockSize(Call& call, int* minGridSize, int* blockSize, CUf
   }
   Request request;
   request.func = function->handle;
-  request.dynamic_shared_bytes = shared_bytes;
+  request.dynamic_shared_bytes.Borrow(shared_bytes);
   request.block_limit = blockSizeLimit;
   request.flags = flags;
   Reply reply;

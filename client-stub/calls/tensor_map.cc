@@ -36,9 +36,9 @@ bool Common(Request& request, const CUtensorMap* tensorMap, CUtensorMapDataType 
   request.data_type = type;
   request.rank = rank;
   request.address = reinterpret_cast<uint64_t>(address);
-  request.dims = std::span<const uint64_t>(dims, rank);
-  request.strides = std::span<const uint64_t>(strides, rank - 1);
-  request.element_strides = std::span<const uint32_t>(element_strides, rank);
+  request.dims.Borrow(dims, rank);
+  request.strides.Borrow(strides, rank - 1);
+  request.element_strides.Borrow(element_strides, rank);
   return true;
 }
 
@@ -65,7 +65,7 @@ CUresult Custom_cuTensorMapEncodeTiled(Call& call, CUtensorMap* tensorMap, CUten
                                    globalStrides, elementStrides)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
-  request.box = std::span<const uint32_t>(boxDim, tensorRank);
+  request.box.Borrow(boxDim, tensorRank);
   Modes(request, interleave, swizzle, l2Promotion, oobFill);
   return Encode<cuTensorMapEncodeTiledRequest, cuTensorMapEncodeTiledReply>(call, tensorMap, request);
 }
@@ -85,8 +85,8 @@ CUresult Custom_cuTensorMapEncodeIm2col(Call& call, CUtensorMap* tensorMap, CUte
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   // The corners have one number per spatial dimension, two fewer than the rank.
-  request.lower = std::span<const int32_t>(pixelBoxLowerCorner, tensorRank - 2);
-  request.upper = std::span<const int32_t>(pixelBoxUpperCorner, tensorRank - 2);
+  request.lower.Borrow(pixelBoxLowerCorner, tensorRank - 2);
+  request.upper.Borrow(pixelBoxUpperCorner, tensorRank - 2);
   request.channels_per_pixel = channelsPerPixel;
   request.pixels_per_column = pixelsPerColumn;
   Modes(request, interleave, swizzle, l2Promotion, oobFill);

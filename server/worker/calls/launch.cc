@@ -1,0 +1,131 @@
+// Kernel launches: rebuilds what the driver takes from the one packed message.
+
+#include <cuda.h>
+
+#include <cstring>
+#include <vector>
+
+#include "generated/driver_table.h"
+#include "generated/messages/launch.h"
+#include "generated/server_custom.h"
+#include "server/worker/call_context.h"
+#include "server/worker/code/layout_table.h"
+#include "server/worker/code/launch_attributes.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+namespace {
+
+// Pointers into a copy of the packed parameters, in the order of the layout. The copy matters: the record's bytes belong
+// to the client, which could change them while the driver reads.
+class ParameterArray {
+ public:
+  // False when the client packed another number of bytes than the layout has.
+  bool Build(const KernelLayout& layout, std::span<const std::byte> packed) {
+    if (packed.size() != layout.bytes) return false;
+    bytes_.assign(packed.begin(), packed.end());
+    pointers_.clear();
+    for (size_t i = 0; i < layout.offsets_and_sizes.size(); i += 2) {
+      pointers_.push_back(bytes_.data() + layout.offsets_and_sizes[i]);
+    }
+    return true;
+  }
+  void** data() { return pointers_.empty() ? nullptr : pointers_.data(); }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::vector<void*> pointers_;
+};
+
+// What every form of launch needs, looked up and checked. ok() of the call tells whether it is usable.
+struct Prepared {
+  CUfunction function = nullptr;
+  CUstream stream = nullptr;
+  ParameterArray parameters;
+};
+
+template <typename Request>
+bool Prepare(CallContext& call, const Request& request, Prepared* prepared) {
+  CUresult error = CUDA_SUCCESS;
+  const KernelLayout* layout = call.worker().Part<LayoutTable>().Find(request.function, &error);
+  if (layout == nullptr) {
+    call.Finish(error);
+    return false;
+  }
+  prepared->function = call.Use<CUfunction>(request.function);
+  prepared->stream = call.UseStream(request.stream);
+  if (!call.ok()) {
+    call.Finish(call.error());
+    return false;
+  }
+  if (!prepared->parameters.Build(*layout, request.parameters)) {
+    call.Malformed();
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void Do_cuLaunchKernel(CallContext& call, const cuLaunchKernelRequest& request) {
+  Prepared launch;
+  if (!Prepare(call, request, &launch)) return;
+  call.Finish(call.driver().cuLaunchKernel(launch.function, request.grid_x, request.grid_y, request.grid_z,
+                                           request.block_x, request.block_y, request.block_z, request.shared_bytes,
+                                           launch.stream, launch.parameters.data(), nullptr));
+}
+
+void Do_cuLaunchCooperativeKernel(CallContext& call, const cuLaunchCooperativeKernelRequest& request) {
+  Prepared launch;
+  if (!Prepare(call, request, &launch)) return;
+  call.Finish(call.driver().cuLaunchCooperativeKernel(
+      launch.function, request.grid_x, request.grid_y, request.grid_z, request.block_x, request.block_y,
+      request.block_z, request.shared_bytes, launch.stream, launch.parameters.data()));
+}
+
+void Do_cuLaunchKernelEx(CallContext& call, const cuLaunchKernelExRequest& request) {
+  LaunchAttributes attributes;
+  if (!attributes.Set(call, request.attributes)) return;
+  Prepared launch;
+  if (!Prepare(call, request, &launch)) return;
+  CUlaunchConfig config{};
+  config.gridDimX = request.grid_x;
+  config.gridDimY = request.grid_y;
+  config.gridDimZ = request.grid_z;
+  config.blockDimX = request.block_x;
+  config.blockDimY = request.block_y;
+  config.blockDimZ = request.block_z;
+  config.sharedMemBytes = request.shared_bytes;
+  config.hStream = launch.stream;
+  config.attrs = attributes.data();
+  config.numAttrs = attributes.count();
+  call.Finish(call.driver().cuLaunchKernelEx(&config, launch.function, launch.parameters.data(), nullptr));
+}
+
+void Do_cuFuncGetName(CallContext& call, const cuFuncGetNameRequest& request) {
+  const char* name = nullptr;
+  CUfunction function = call.Use<CUfunction>(request.hfunc);
+  if (!call.ok()) return call.Finish(call.error());
+  if (call.driver().cuFuncGetName == nullptr) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
+  const CUresult result = call.driver().cuFuncGetName(&name, function);
+  cuFuncGetNameReply reply;
+  if (result == CUDA_SUCCESS && name != nullptr) reply.name = name;
+  call.Finish(result, reply);
+}
+
+// Name and layout together: what a client asks about a function that came from an enumeration.
+void Do_cuFuncGetParamInfo(CallContext& call, const cuFuncGetParamInfoRequest& request) {
+  const char* name = nullptr;
+  CUfunction function = call.Use<CUfunction>(request.func);
+  if (!call.ok()) return call.Finish(call.error());
+  CUresult result = CUDA_SUCCESS;
+  const KernelLayout* layout = call.worker().Part<LayoutTable>().Find(request.func, &result);
+  if (layout == nullptr) return call.Finish(result);
+  if (call.driver().cuFuncGetName != nullptr) result = call.driver().cuFuncGetName(&name, function);
+  cuFuncGetParamInfoReply reply;
+  if (result == CUDA_SUCCESS && name != nullptr) reply.name = name;
+  reply.layout.Borrow(layout->offsets_and_sizes);
+  call.Finish(result, reply);
+}
+
+}  // namespace tessera

@@ -1,0 +1,151 @@
+// Libraries and kernels (context-independent code loading, CUDA 12).
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "generated/driver_table.h"
+#include "generated/messages/library.h"
+#include "generated/server_custom.h"
+#include "server/worker/call_context.h"
+#include "server/worker/code/image_load.h"
+
+namespace tessera {
+namespace {
+
+constexpr uint32_t kKernelsMax = 1 << 16;  // of one library in one enumeration
+
+template <typename Reply, typename Request>
+void LoadLibrary(CallContext& call, const Request& request) {
+  ImageLoad load(call, request);
+  if (load.image == nullptr) return;
+  // The image stays in this process as long as the library, so the driver need not copy it.
+  CUlibraryOption preserved = CU_LIBRARY_BINARY_IS_PRESERVED;
+  void* yes = reinterpret_cast<void*>(uintptr_t{1});
+  CUlibrary library = nullptr;
+  const CUresult result =
+      call.driver().cuLibraryLoadData(&library, load.image->data(), load.options.options(), load.options.values(),
+                                      load.options.count(), &preserved, &yes, 1);
+  if (result == CUDA_SUCCESS) call.New(request.library, library);
+  load.Finish<Reply>(call, result, request.library);
+}
+
+template <typename Reply>
+void FinishGlobal(CallContext& call, CUresult result, CUdeviceptr address, size_t bytes) {
+  Reply reply;
+  reply.address = address;
+  reply.bytes = bytes;
+  call.Finish(result, reply);
+}
+
+}  // namespace
+
+void Do_cuLibraryLoadData(CallContext& call, const cuLibraryLoadDataRequest& request) {
+  LoadLibrary<cuLibraryLoadDataReply>(call, request);
+}
+void Do_cuLibraryLoadFromFile(CallContext& call, const cuLibraryLoadFromFileRequest& request) {
+  LoadLibrary<cuLibraryLoadFromFileReply>(call, request);
+}
+
+void Do_cuLibraryUnload(CallContext& call, const cuLibraryUnloadRequest& request) {
+  CUlibrary library = call.Use<CUlibrary>(request.library);
+  if (!call.ok()) return call.Finish(call.error());
+  const CUresult result = call.driver().cuLibraryUnload(library);
+  if (result == CUDA_SUCCESS) {
+    DropFunctions(call, request.functions);
+    call.Free(request.library);
+    call.worker().Part<LoadedImages>().Drop(request.library);
+  }
+  call.Finish(result);
+}
+
+void Do_cuLibraryGetKernel(CallContext& call, const cuLibraryGetKernelRequest& request) {
+  CUlibrary library = call.Use<CUlibrary>(request.library);
+  if (!call.ok()) return call.Finish(call.error());
+  CUkernel kernel = nullptr;
+  CUresult result = call.driver().cuLibraryGetKernel(&kernel, library, std::string(request.name).c_str());
+  cuLibraryGetKernelReply reply;
+  if (result == CUDA_SUCCESS) {
+    call.New(request.kernel, kernel);
+    const KernelLayout* layout = call.worker().Part<LayoutTable>().Find(request.kernel, &result);
+    if (layout != nullptr) reply.layout.Borrow(layout->offsets_and_sizes);
+  }
+  call.Finish(result, reply);
+}
+
+void Do_cuLibraryEnumerateKernels(CallContext& call, const cuLibraryEnumerateKernelsRequest& request) {
+  CUlibrary library = call.Use<CUlibrary>(request.library);
+  if (!call.ok()) return call.Finish(call.error());
+  unsigned count = 0;
+  CUresult result = call.driver().cuLibraryGetKernelCount(&count, library);
+  count = std::min({count, request.capacity, kKernelsMax});
+  std::vector<CUkernel> kernels(count);
+  if (result == CUDA_SUCCESS) result = call.driver().cuLibraryEnumerateKernels(kernels.data(), count, library);
+  cuLibraryEnumerateKernelsReply reply;
+  if (result == CUDA_SUCCESS) {
+    HandleId* handles = reply.kernels.Allocate(count);
+    for (unsigned i = 0; i < count; ++i) handles[i] = call.Known(HandleKind::kKernel, kernels[i]);
+  }
+  call.Finish(result, reply);
+}
+
+void Do_cuKernelGetFunction(CallContext& call, const cuKernelGetFunctionRequest& request) {
+  CUkernel kernel = call.Use<CUkernel>(request.kernel);
+  if (!call.ok()) return call.Finish(call.error());
+  CUfunction function = nullptr;
+  const CUresult result = call.driver().cuKernelGetFunction(&function, kernel);
+  cuKernelGetFunctionReply reply;
+  if (result == CUDA_SUCCESS) reply.function = call.Known(HandleKind::kFunction, function);
+  call.Finish(result, reply);
+}
+
+void Do_cuLibraryGetGlobal(CallContext& call, const cuLibraryGetGlobalRequest& request) {
+  CUlibrary library = call.Use<CUlibrary>(request.library);
+  if (!call.ok()) return call.Finish(call.error());
+  CUdeviceptr address = 0;
+  size_t bytes = 0;
+  const CUresult result =
+      call.driver().cuLibraryGetGlobal(&address, &bytes, library, std::string(request.name).c_str());
+  FinishGlobal<cuLibraryGetGlobalReply>(call, result, address, bytes);
+}
+
+void Do_cuLibraryGetManaged(CallContext& call, const cuLibraryGetManagedRequest& request) {
+  CUlibrary library = call.Use<CUlibrary>(request.library);
+  if (!call.ok()) return call.Finish(call.error());
+  CUdeviceptr address = 0;
+  size_t bytes = 0;
+  CUresult result = call.driver().cuLibraryGetManaged(&address, &bytes, library, std::string(request.name).c_str());
+  // A managed variable is shared with host code, which forwarding cannot do yet: never hand out an address that the
+  // client would read as its own memory.
+  if (result == CUDA_SUCCESS) result = CUDA_ERROR_NOT_SUPPORTED;
+  FinishGlobal<cuLibraryGetManagedReply>(call, result, 0, 0);
+}
+
+void Do_cuKernelGetName(CallContext& call, const cuKernelGetNameRequest& request) {
+  CUkernel kernel = call.Use<CUkernel>(request.hfunc);
+  if (!call.ok()) return call.Finish(call.error());
+  const char* name = nullptr;
+  const CUresult result = call.driver().cuKernelGetName(&name, kernel);
+  cuKernelGetNameReply reply;
+  if (result == CUDA_SUCCESS && name != nullptr) reply.name = name;
+  call.Finish(result, reply);
+}
+
+// Name and layout together: what a client asks about a kernel that came from an enumeration.
+void Do_cuKernelGetParamInfo(CallContext& call, const cuKernelGetParamInfoRequest& request) {
+  CUkernel kernel = call.Use<CUkernel>(request.kernel);
+  if (!call.ok()) return call.Finish(call.error());
+  CUresult result = CUDA_SUCCESS;
+  const KernelLayout* layout = call.worker().Part<LayoutTable>().Find(request.kernel, &result);
+  if (layout == nullptr) return call.Finish(result);
+  const char* name = nullptr;
+  if (call.driver().cuKernelGetName != nullptr) result = call.driver().cuKernelGetName(&name, kernel);
+  cuKernelGetParamInfoReply reply;
+  if (result == CUDA_SUCCESS && name != nullptr) reply.name = name;
+  reply.layout.Borrow(layout->offsets_and_sizes);
+  call.Finish(result, reply);
+}
+
+}  // namespace tessera

@@ -1,0 +1,124 @@
+// Modules: loading, unloading, functions, globals; the linker; blobs that carry images.
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "generated/driver_table.h"
+#include "generated/messages/module.h"
+#include "generated/messages/service.h"
+#include "generated/server_custom.h"
+#include "server/worker/call_context.h"
+#include "server/worker/code/image_load.h"
+
+namespace tessera {
+namespace {
+
+constexpr uint32_t kFunctionsMax = 1 << 16;  // of one module in one enumeration; cuBLASLt's largest has some thousands
+
+template <typename Reply, typename Request>
+void LoadModule(CallContext& call, const Request& request) {
+  ImageLoad load(call, request);
+  if (load.image == nullptr) return;
+  CUmodule module = nullptr;
+  const CUresult result = call.driver().cuModuleLoadDataEx(&module, load.image->data(), load.options.count(),
+                                                           load.options.options(), load.options.values());
+  if (result == CUDA_SUCCESS) call.New(request.module, module);
+  load.Finish<Reply>(call, result, request.module);
+}
+
+}  // namespace
+
+void Do_cuModuleLoad(CallContext& call, const cuModuleLoadRequest& request) {
+  LoadModule<cuModuleLoadReply>(call, request);
+}
+void Do_cuModuleLoadData(CallContext& call, const cuModuleLoadDataRequest& request) {
+  LoadModule<cuModuleLoadDataReply>(call, request);
+}
+void Do_cuModuleLoadDataEx(CallContext& call, const cuModuleLoadDataExRequest& request) {
+  LoadModule<cuModuleLoadDataExReply>(call, request);
+}
+void Do_cuModuleLoadFatBinary(CallContext& call, const cuModuleLoadFatBinaryRequest& request) {
+  LoadModule<cuModuleLoadFatBinaryReply>(call, request);
+}
+
+void Do_cuModuleUnload(CallContext& call, const cuModuleUnloadRequest& request) {
+  CUmodule module = call.Use<CUmodule>(request.hmod);
+  if (!call.ok()) return call.Finish(call.error());
+  const CUresult result = call.driver().cuModuleUnload(module);
+  if (result == CUDA_SUCCESS) {
+    DropFunctions(call, request.functions);
+    call.Free(request.hmod);
+    call.worker().Part<LoadedImages>().Drop(request.hmod);
+  }
+  call.Finish(result);
+}
+
+void Do_cuModuleGetFunction(CallContext& call, const cuModuleGetFunctionRequest& request) {
+  CUmodule module = call.Use<CUmodule>(request.module);
+  if (!call.ok()) return call.Finish(call.error());
+  CUfunction function = nullptr;
+  CUresult result = call.driver().cuModuleGetFunction(&function, module, std::string(request.name).c_str());
+  cuModuleGetFunctionReply reply;
+  if (result == CUDA_SUCCESS) {
+    call.New(request.function, function);
+    const KernelLayout* layout = call.worker().Part<LayoutTable>().Find(request.function, &result);
+    if (layout != nullptr) reply.layout.Borrow(layout->offsets_and_sizes);
+  }
+  call.Finish(result, reply);
+}
+
+void Do_cuModuleEnumerateFunctions(CallContext& call, const cuModuleEnumerateFunctionsRequest& request) {
+  CUmodule module = call.Use<CUmodule>(request.module);
+  if (!call.ok()) return call.Finish(call.error());
+  unsigned count = 0;
+  CUresult result = call.driver().cuModuleGetFunctionCount(&count, module);
+  count = std::min({count, request.capacity, kFunctionsMax});
+  std::vector<CUfunction> functions(count);
+  if (result == CUDA_SUCCESS) result = call.driver().cuModuleEnumerateFunctions(functions.data(), count, module);
+  cuModuleEnumerateFunctionsReply reply;
+  if (result == CUDA_SUCCESS) {
+    HandleId* handles = reply.functions.Allocate(count);
+    for (unsigned i = 0; i < count; ++i) handles[i] = call.Known(HandleKind::kFunction, functions[i]);
+  }
+  call.Finish(result, reply);
+}
+
+void Do_cuModuleGetGlobal_v2(CallContext& call, const cuModuleGetGlobal_v2Request& request) {
+  CUmodule module = call.Use<CUmodule>(request.module);
+  if (!call.ok()) return call.Finish(call.error());
+  CUdeviceptr address = 0;
+  size_t bytes = 0;
+  const CUresult result =
+      call.driver().cuModuleGetGlobal_v2(&address, &bytes, module, std::string(request.name).c_str());
+  cuModuleGetGlobal_v2Reply reply;
+  reply.address = address;
+  reply.bytes = bytes;
+  call.Finish(result, reply);
+}
+
+void Do_tesseraBlobWrite(CallContext& call, const tesseraBlobWriteRequest& request) {
+  if (!call.worker().Part<BlobStore>().Write(request.blob, request.offset, request.total_bytes, request.data)) {
+    return call.Malformed();
+  }
+  call.Finish(CUDA_SUCCESS);
+}
+
+void Do_tesseraBlobRead(CallContext& call, const tesseraBlobReadRequest& request) {
+  std::vector<std::byte> bytes;
+  if (!call.worker().Part<BlobStore>().Read(request.blob, request.offset, request.length, &bytes)) {
+    return call.Malformed();
+  }
+  tesseraBlobReadReply reply;
+  reply.data = bytes;
+  call.Finish(CUDA_SUCCESS, reply);
+}
+
+void Do_tesseraBlobRelease(CallContext& call, const tesseraBlobReleaseRequest& request) {
+  call.worker().Part<BlobStore>().Release(request.blob);
+  call.Finish(CUDA_SUCCESS);
+}
+
+}  // namespace tessera

@@ -1,0 +1,65 @@
+// The steps that loading a module and loading a library share.
+#pragma once
+
+#include <cuda.h>
+
+#include <memory>
+#include <span>
+
+#include "protocol/wire/handle.h"
+#include "server/worker/call_context.h"
+#include "server/worker/code/driver_image.h"
+#include "server/worker/code/jit_options.h"
+#include "server/worker/code/layout_table.h"
+#include "server/worker/object_table.h"
+#include "server/worker/printf_flag.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+
+// What a load call needs of the driver: the image and the options. A request that no correct client sends ends the call
+// and leaves `image` null; an option that cannot be forwarded ends it with CUDA_ERROR_NOT_SUPPORTED.
+struct ImageLoad {
+  template <typename Request>
+  ImageLoad(CallContext& call, const Request& request) {
+    image = DriverImage::Build(call.worker().template Part<BlobStore>(), request.form, request.blobs);
+    if (image == nullptr) return call.Malformed();
+    if (!options.Set(request.options, request.values)) {
+      image = nullptr;
+      call.Finish(CUDA_ERROR_NOT_SUPPORTED);
+    }
+  }
+
+  // Ends the call: the logs travel whether the load succeeded or not, so the driver's code is a field of the reply.
+  template <typename Reply>
+  void Finish(CallContext& call, CUresult result, HandleId owner) {
+    if (result == CUDA_SUCCESS) {
+      if (image->MayPrint()) call.worker().Part<PrintfFlag>().in_use.store(true, std::memory_order_release);
+      call.worker().Part<LoadedImages>().Keep(owner, std::move(image));
+    }
+    const std::string info_log = options.info_log();
+    const std::string error_log = options.error_log();
+    Reply reply;
+    reply.result = result;
+    reply.info_log = info_log;
+    reply.error_log = error_log;
+    reply.wall_time_ms = options.wall_time_ms();
+    reply.threads_per_block = options.threads_per_block();
+    call.Finish(CUDA_SUCCESS, reply);
+  }
+
+  std::unique_ptr<DriverImage> image;
+  JitOptions options;
+};
+
+// Forgets the functions of an unloaded module or library, as the client names them.
+inline void DropFunctions(CallContext& call, std::span<const uint64_t> functions) {
+  for (uint64_t value : functions) {
+    const HandleId function(value);
+    if (function.kind() != HandleKind::kFunction && function.kind() != HandleKind::kKernel) continue;
+    call.worker().Part<LayoutTable>().Drop(function);
+    call.Free(function);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,52 @@
+#include "server/worker/code/layout_table.h"
+
+#include <algorithm>
+
+#include "generated/driver_table.h"
+#include "server/worker/object_table.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+
+const KernelLayout* LayoutTable::Find(HandleId function, CUresult* error) {
+  {
+    MutexLock lock(mutex_);
+    const auto found = layouts_.find(function.value());
+    if (found != layouts_.end()) return found->second.get();
+  }
+  const bool is_kernel = function.kind() == HandleKind::kKernel;
+  const uint64_t object = worker_.objects().Find(function);
+  const DriverTable& driver = worker_.driver();
+  if (object == 0) {
+    *error = CUDA_ERROR_INVALID_HANDLE;
+    return nullptr;
+  }
+  if (driver.cuKernelGetParamInfo == nullptr || driver.cuFuncGetParamInfo == nullptr) {
+    *error = CUDA_ERROR_NOT_SUPPORTED;  // drivers before CUDA 12.4
+    return nullptr;
+  }
+  auto layout = std::make_unique<KernelLayout>();
+  for (size_t i = 0; i < kParametersMax; ++i) {
+    size_t offset = 0;
+    size_t size = 0;
+    const CUresult result = is_kernel ? driver.cuKernelGetParamInfo(reinterpret_cast<CUkernel>(object), i, &offset, &size)
+                                      : driver.cuFuncGetParamInfo(reinterpret_cast<CUfunction>(object), i, &offset, &size);
+    if (result == CUDA_ERROR_INVALID_VALUE) break;  // documented: the index is past the last parameter
+    if (result != CUDA_SUCCESS) {
+      *error = result;
+      return nullptr;
+    }
+    layout->offsets_and_sizes.push_back(static_cast<uint32_t>(offset));
+    layout->offsets_and_sizes.push_back(static_cast<uint32_t>(size));
+    layout->bytes = std::max(layout->bytes, static_cast<uint32_t>(offset + size));
+  }
+  MutexLock lock(mutex_);
+  return layouts_.try_emplace(function.value(), std::move(layout)).first->second.get();
+}
+
+void LayoutTable::Drop(HandleId function) {
+  MutexLock lock(mutex_);
+  layouts_.erase(function.value());
+}
+
+}  // namespace tessera

@@ -1,0 +1,45 @@
+// The parameter layout of every function and kernel of a session: asked of the driver once, told to the client, and used
+// here to rebuild the array of parameter pointers of a launch.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "protocol/base/mutex.h"
+#include "protocol/wire/handle.h"
+
+namespace tessera {
+
+struct DriverTable;
+class Worker;
+
+// Offsets and sizes in bytes, alternating; `bytes` is the end of the last parameter.
+struct KernelLayout {
+  std::vector<uint32_t> offsets_and_sizes;
+  uint32_t bytes = 0;
+};
+
+// A part of the worker. Any thread.
+class LayoutTable {
+ public:
+  // A kernel has at most this many parameters: 32764 bytes of one byte each.
+  static constexpr size_t kParametersMax = 32764;
+
+  explicit LayoutTable(Worker& worker) : worker_(worker) {}
+
+  // The layout of a live function or kernel; asked of the driver on first use. Null with the driver's code in `error`.
+  // The pointer stays valid until Drop(), which only happens with the handle.
+  const KernelLayout* Find(HandleId function, CUresult* error);
+  void Drop(HandleId function);
+
+ private:
+  Worker& worker_;
+  Mutex mutex_;
+  std::unordered_map<uint64_t, std::unique_ptr<KernelLayout>> layouts_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tessera
