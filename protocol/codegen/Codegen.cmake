@@ -37,7 +37,8 @@ foreach(folder IN ITEMS messages client server)
   endforeach()
 endforeach()
 foreach(name IN ITEMS client_custom.h server_custom.h server/dispatch.h server/dispatch.cc driver_table.h driver_names.h
-        driver_names.cc)
+        driver_names.cc exports.map client/proc_address_table.h client/proc_address_table.cc prototype_check.cc
+        mock/recording_table.h mock/recording_table.cc)
   list(APPEND generated_outputs ${TESSERA_GENERATED}/${name})
 endforeach()
 

@@ -13,10 +13,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import check  # noqa: E402
+import emit_checks  # noqa: E402
 import emit_client  # noqa: E402
 import emit_driver  # noqa: E402
 import emit_messages  # noqa: E402
+import emit_recording  # noqa: E402
 import emit_server  # noqa: E402
+import emit_tables  # noqa: E402
 import fields  # noqa: E402
 import parse  # noqa: E402
 from model import SpecError  # noqa: E402
@@ -44,7 +47,8 @@ def main():
         spec = load(options.spec)
         if options.out:
             out = Output(options.out)
-            for emitter in (emit_messages, emit_client, emit_server, emit_driver):
+            for emitter in (emit_messages, emit_client, emit_server, emit_driver, emit_tables, emit_checks,
+                            emit_recording):
                 emitter.emit(spec, out)
     except SpecError as error:
         print(error, file=sys.stderr)
