@@ -9,12 +9,10 @@
 #include <string_view>
 #include <type_traits>
 
+#include "server/driver/missing_entry.h"
 #include "server/worker/call_context.h"
 
 namespace tessera {
-
-// CUDA_ERROR_NOT_SUPPORTED for a function that the loaded driver lacks; logs the name the first time. Any thread.
-CUresult MissingEntry(const char* name);
 
 // A number of elements that a client sent; one that cannot be is turned into one that no scratch memory can hold.
 template <typename T>

@@ -1,4 +1,4 @@
-#include "server/driver/handler_support.h"
+#include "server/driver/missing_entry.h"
 
 #include <set>
 #include <string_view>
