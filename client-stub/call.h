@@ -75,6 +75,8 @@ class Call {
   HandleId Mint(HandleKind kind);
   // A handle the server answered with becomes live here when it is one the server minted.
   void Adopt(HandleId id);
+  // A handle that ended together with another object (a function with its module) is no longer live.
+  void Release(HandleId id);
 
   // Appends the record and returns at once. CUDA_SUCCESS, or why it could not be sent.
   // With launch blocking (CUDA_LAUNCH_BLOCKING) it waits for the result like Sync.

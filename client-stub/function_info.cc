@@ -78,11 +78,35 @@ FunctionInfo* FunctionTable::Insert(std::unique_ptr<FunctionInfo> info) {
   auto [entry, inserted] = by_handle_.try_emplace(info->handle.value(), nullptr);
   if (inserted) {
     entry->second = std::move(info);
-    if (!entry->second->name.empty()) {
+    if (entry->second->described) {
       by_name_.try_emplace({entry->second->container.value(), entry->second->name}, entry->second.get());
     }
   }
   return entry->second.get();
+}
+
+FunctionInfo* FunctionTable::FindDescribed(HandleId handle) const {
+  MutexLock lock(mutex_);
+  const auto found = by_handle_.find(handle.value());
+  return found == by_handle_.end() || !found->second->described ? nullptr : found->second.get();
+}
+
+void FunctionTable::Describe(FunctionInfo* info, std::string_view name, std::span<const uint32_t> offsets_and_sizes) {
+  MutexLock lock(mutex_);
+  if (info->described) return;
+  info->name = std::string(name);
+  info->SetLayout(offsets_and_sizes);
+  info->described = true;
+  by_name_.try_emplace({info->container.value(), info->name}, info);
+}
+
+std::vector<HandleId> FunctionTable::OfContainer(HandleId container) const {
+  std::vector<HandleId> handles;
+  MutexLock lock(mutex_);
+  for (const auto& [value, info] : by_handle_) {
+    if (info->container.value() == container.value()) handles.push_back(info->handle);
+  }
+  return handles;
 }
 
 std::vector<HandleId> FunctionTable::EraseContainer(HandleId container) {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
@@ -66,7 +67,8 @@ constexpr int kAnyDevice = -1;
 struct FunctionInfo {
   HandleId handle;
   HandleId container;  // its module or library
-  std::string name;    // never changes once published: cuFuncGetName hands out its characters
+  bool described = false;  // name and layout are known; not so for one that came from an enumeration
+  std::string name;        // never changes once described: cuFuncGetName hands out its characters
   std::vector<ParameterSlot> layout;
   uint32_t parameter_bytes = 0;  // end of the last parameter
 
@@ -98,9 +100,15 @@ class FunctionTable {
  public:
   static constexpr size_t kGraveyardMax = 1024;
 
+  // The entry, described or not; null when there is none.
   FunctionInfo* Find(HandleId handle) const;
+  // The entry when it is described.
+  FunctionInfo* FindDescribed(HandleId handle) const;
   // The entry of `info->handle`; an existing one is kept and returned.
   FunctionInfo* Insert(std::unique_ptr<FunctionInfo> info);
+  // Completes an entry that came from an enumeration; the first description counts.
+  void Describe(FunctionInfo* info, std::string_view name, std::span<const uint32_t> offsets_and_sizes);
+  std::vector<HandleId> OfContainer(HandleId container) const;
   // Drops all functions of a module or library; returns their handles, so that they can be released.
   std::vector<HandleId> EraseContainer(HandleId container);
   // An existing function of `container` with this name, null if none: asking twice yields the same handle, as natively.

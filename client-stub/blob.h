@@ -1,0 +1,20 @@
+// Sends arguments, and fetches results, that are too large for one record (images, linked cubins).
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tessera {
+
+// Writes `bytes` to the server in pieces and sets `blob` to the number that names them in a following call of the same
+// session. The bytes were read when it returns. CUDA_SUCCESS, or why the session cannot carry them. Any thread.
+CUresult SendBlob(std::span<const std::byte> bytes, uint64_t* blob);
+
+// Reads a result of `size_bytes` that a reply named, and releases it on the server.
+CUresult FetchBlob(uint64_t blob, uint64_t size_bytes, std::vector<std::byte>* bytes);
+
+}  // namespace tessera

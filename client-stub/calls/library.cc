@@ -1,0 +1,263 @@
+// Libraries and kernels (context-independent code loading, CUDA 12): what every current cudart uses.
+
+#include <cuda.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client-stub/client.h"
+#include "client-stub/device_memory.h"
+#include "client-stub/function_info.h"
+#include "client-stub/image_load.h"
+#include "client-stub/kernel_params.h"
+#include "client-stub/unload.h"
+#include "generated/client_custom.h"
+#include "generated/messages/library.h"
+
+namespace tessera {
+namespace {
+
+// Library options say how long the application keeps the image and where its host functions are
+// (CUlibraryOption); the bytes are copied here in any case, so none of them travels. Their values are not looked at:
+// cuBLASLt passes an option with a null array of values.
+template <typename Request, typename Reply>
+CUresult LoadLibrary(Call& call, CUlibrary* library, const void* image, unsigned count, const CUjit_option* options,
+                     void** values) {
+  if (library == nullptr || image == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  ClientJitOptions jit;
+  if (!jit.Read(count, options, values)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  ImageForm form;
+  std::vector<uint64_t> blobs;
+  if (CUresult result = SendImage(image, &form, &blobs); result != CUDA_SUCCESS) return call.Fail(result);
+  Request request;
+  request.library = call.Mint(HandleKind::kLibrary);
+  if (!call.ok()) return call.result();
+  request.form = static_cast<uint32_t>(form);
+  request.blobs.Borrow(blobs);
+  request.options.Borrow(jit.options());
+  request.values.Borrow(jit.values());
+  Reply reply;
+  if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  jit.WriteOutputs(reply.info_log, reply.error_log, reply.wall_time_ms, reply.threads_per_block);
+  if (reply.result != CUDA_SUCCESS) return call.Fail(static_cast<CUresult>(reply.result));
+  *library = reinterpret_cast<CUlibrary>(request.library.value());
+  return CUDA_SUCCESS;
+}
+
+// One question about a variable of a library, by name.
+template <typename Request, typename Reply>
+CUresult GetVariable(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
+  Request request;
+  request.library = call.Use(HandleKind::kLibrary, library);
+  if (!call.ok()) return call.result();
+  if (name == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  request.name = name;
+  Reply reply;
+  if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  if (!ReserveDriverRange(reply.address, reply.bytes)) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
+  if (dptr != nullptr) *dptr = reply.address;
+  if (bytes != nullptr) *bytes = reply.bytes;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult Custom_cuLibraryLoadData(Call& call, CUlibrary* library, const void* code, CUjit_option* jitOptions,
+                                  void** jitOptionsValues, unsigned int numJitOptions,
+                                  CUlibraryOption* /*libraryOptions*/, void** /*libraryOptionValues*/,
+                                  unsigned int /*numLibraryOptions*/) {
+  if (!call.ok()) return call.result();
+  return LoadLibrary<cuLibraryLoadDataRequest, cuLibraryLoadDataReply>(call, library, code, numJitOptions, jitOptions,
+                                                                       jitOptionsValues);
+}
+
+CUresult Custom_cuLibraryLoadFromFile(Call& call, CUlibrary* library, const char* fileName, CUjit_option* jitOptions,
+                                      void** jitOptionsValues, unsigned int numJitOptions,
+                                      CUlibraryOption* /*libraryOptions*/, void** /*libraryOptionValues*/,
+                                      unsigned int /*numLibraryOptions*/) {
+  if (!call.ok()) return call.result();
+  if (fileName == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  std::vector<std::byte> file;
+  if (CUresult result = ReadImageFile(fileName, &file); result != CUDA_SUCCESS) return call.Fail(result);
+  return LoadLibrary<cuLibraryLoadFromFileRequest, cuLibraryLoadFromFileReply>(call, library, file.data(),
+                                                                               numJitOptions, jitOptions,
+                                                                               jitOptionsValues);
+}
+
+CUresult Custom_cuLibraryUnload(Call& call, CUlibrary library) {
+  if (!call.ok()) return call.result();
+  cuLibraryUnloadRequest request;
+  request.library = call.Free(HandleKind::kLibrary, library);
+  if (!call.ok()) return call.result();
+  return UnloadContainer(call, request, request.library);
+}
+
+CUresult Custom_cuLibraryGetKernel(Call& call, CUkernel* pKernel, CUlibrary library, const char* name) {
+  if (!call.ok()) return call.result();
+  cuLibraryGetKernelRequest request;
+  request.library = call.Use(HandleKind::kLibrary, library);
+  if (!call.ok()) return call.result();
+  if (pKernel == nullptr || name == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (const FunctionInfo* known = Functions().FindByName(request.library, name)) {
+    *pKernel = reinterpret_cast<CUkernel>(known->handle.value());
+    return CUDA_SUCCESS;
+  }
+  request.kernel = call.Mint(HandleKind::kKernel);
+  request.name = name;
+  cuLibraryGetKernelReply reply;
+  if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  auto info = std::make_unique<FunctionInfo>();
+  info->handle = request.kernel;
+  info->container = request.library;
+  Functions().Describe(Functions().Insert(std::move(info)), name, reply.layout);
+  *pKernel = reinterpret_cast<CUkernel>(request.kernel.value());
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuLibraryEnumerateKernels(Call& call, CUkernel* kernels, unsigned int numKernels, CUlibrary lib) {
+  if (!call.ok()) return call.result();
+  cuLibraryEnumerateKernelsRequest request;
+  request.library = call.Use(HandleKind::kLibrary, lib);
+  if (!call.ok()) return call.result();
+  if (kernels == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  request.capacity = numKernels;
+  cuLibraryEnumerateKernelsReply reply;
+  if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  if (reply.kernels.size() > numKernels) return call.Fail(CUDA_ERROR_UNKNOWN);
+  for (size_t i = 0; i < reply.kernels.size(); ++i) {
+    call.Adopt(reply.kernels[i]);
+    auto info = std::make_unique<FunctionInfo>();
+    info->handle = reply.kernels[i];
+    info->container = request.library;
+    Functions().Insert(std::move(info));
+    kernels[i] = reinterpret_cast<CUkernel>(reply.kernels[i].value());
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuKernelGetFunction(Call& call, CUfunction* pFunc, CUkernel kernel) {
+  if (!call.ok()) return call.result();
+  FunctionInfo* described = DescribeKernel(call, kernel);
+  if (described == nullptr) return call.result();
+  if (pFunc == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  const HandleId known = Functions().FindOfKernel(described->handle, call.context());
+  if (known.value() != 0) {
+    *pFunc = reinterpret_cast<CUfunction>(known.value());
+    return CUDA_SUCCESS;
+  }
+  cuKernelGetFunctionRequest request;
+  request.kernel = described->handle;
+  cuKernelGetFunctionReply reply;
+  if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  call.Adopt(reply.function);
+  // The function is the kernel in one context: same name, same layout, same attributes.
+  auto info = std::make_unique<FunctionInfo>();
+  info->handle = reply.function;
+  info->container = described->container;
+  info->described = true;
+  info->name = described->name;
+  info->layout = described->layout;
+  info->parameter_bytes = described->parameter_bytes;
+  info->shared = described->shared;
+  Functions().Insert(std::move(info));
+  Functions().RememberOfKernel(described->handle, call.context(), reply.function);
+  *pFunc = reinterpret_cast<CUfunction>(reply.function.value());
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuKernelGetLibrary(Call& call, CUlibrary* pLib, CUkernel kernel) {
+  if (!call.ok()) return call.result();
+  const HandleId id = call.Use(HandleKind::kKernel, kernel);
+  if (!call.ok()) return call.result();
+  const FunctionInfo* info = Functions().Find(id);
+  if (pLib == nullptr || info == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  *pLib = reinterpret_cast<CUlibrary>(info->container.value());
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuLibraryGetGlobal(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
+  if (!call.ok()) return call.result();
+  return GetVariable<cuLibraryGetGlobalRequest, cuLibraryGetGlobalReply>(call, dptr, bytes, library, name);
+}
+
+CUresult Custom_cuLibraryGetManaged(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
+  if (!call.ok()) return call.result();
+  return GetVariable<cuLibraryGetManagedRequest, cuLibraryGetManagedReply>(call, dptr, bytes, library, name);
+}
+
+CUresult Custom_cuKernelGetAttribute(Call& call, int* pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
+  if (!call.ok()) return call.result();
+  if (pi == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  FunctionInfo* info = DescribeKernel(call, kernel);
+  if (info == nullptr) return call.result();
+  const QueryCache::Key key{call.info().id, attrib, dev, 0, 0};
+  if (const auto known = info->shared->queries.Find(key)) {
+    *pi = static_cast<int>(*known);
+    return CUDA_SUCCESS;
+  }
+  cuKernelGetAttributeRequest request;
+  request.attrib = attrib;
+  request.kernel = info->handle;
+  request.dev = dev;
+  cuKernelGetAttributeReply reply;
+  if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  info->shared->queries.Insert(key, reply.pi);
+  *pi = reply.pi;
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuKernelSetAttribute(Call& call, CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
+  if (!call.ok()) return call.result();
+  FunctionInfo* info = DescribeKernel(call, kernel);
+  if (info == nullptr) return call.result();
+  if (info->shared->AlreadySet(attrib, dev, val)) return CUDA_SUCCESS;
+  cuKernelSetAttributeRequest request;
+  request.attrib = attrib;
+  request.val = val;
+  request.kernel = info->handle;
+  request.dev = dev;
+  const CUresult result = call.Sync(request);
+  if (result == CUDA_SUCCESS) info->shared->RememberSet(attrib, dev, val);
+  return result;
+}
+
+CUresult Custom_cuKernelGetName(Call& call, const char** name, CUkernel hfunc) {
+  if (!call.ok()) return call.result();
+  if (name == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  const FunctionInfo* info = DescribeKernel(call, hfunc);
+  if (info == nullptr) return call.result();
+  *name = info->name.c_str();
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuKernelGetParamInfo(Call& call, CUkernel kernel, size_t paramIndex, size_t* paramOffset,
+                                     size_t* paramSize) {
+  if (!call.ok()) return call.result();
+  const FunctionInfo* info = DescribeKernel(call, kernel);
+  if (info == nullptr) return call.result();
+  if (paramOffset == nullptr || paramIndex >= info->layout.size()) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  *paramOffset = info->layout[paramIndex].offset;
+  if (paramSize != nullptr) *paramSize = info->layout[paramIndex].size;
+  return CUDA_SUCCESS;
+}
+
+FunctionInfo* DescribeKernel(Call& call, CUkernel kernel) {
+  const HandleId live = call.Use(HandleKind::kKernel, kernel);
+  if (!call.ok()) return nullptr;
+  if (FunctionInfo* known = Functions().FindDescribed(live)) return known;
+  // From an enumeration: ask for its name and layout, in a call of its own.
+  Call question(kInfo_cuKernelGetParamInfo, false);
+  if (!question.ok()) return call.Fail(question.result()), nullptr;
+  cuKernelGetParamInfoRequest request;
+  request.kernel = live;
+  cuKernelGetParamInfoReply reply;
+  if (CUresult result = question.Sync(request, &reply); result != CUDA_SUCCESS) return call.Fail(result), nullptr;
+  auto info = std::make_unique<FunctionInfo>();
+  info->handle = live;
+  FunctionInfo* entry = Functions().Insert(std::move(info));
+  Functions().Describe(entry, reply.name, reply.layout);
+  return entry;
+}
+
+}  // namespace tessera

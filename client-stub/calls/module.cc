@@ -1,0 +1,170 @@
+// Modules: images are found in the application's memory and sent; functions are described once.
+
+#include <cuda.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client-stub/client.h"
+#include "client-stub/config.h"
+#include "client-stub/device_memory.h"
+#include "client-stub/function_info.h"
+#include "client-stub/image_load.h"
+#include "client-stub/kernel_params.h"
+#include "client-stub/unload.h"
+#include "generated/client_custom.h"
+#include "generated/messages/launch.h"
+#include "generated/messages/module.h"
+
+namespace tessera {
+namespace {
+
+template <typename Request, typename Reply>
+CUresult LoadModule(Call& call, CUmodule* module, const void* image, unsigned count, const CUjit_option* options,
+                    void** values) {
+  if (module == nullptr || image == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  ClientJitOptions jit;
+  if (!jit.Read(count, options, values)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  ImageForm form;
+  std::vector<uint64_t> blobs;
+  if (CUresult result = SendImage(image, &form, &blobs); result != CUDA_SUCCESS) return call.Fail(result);
+  Request request;
+  request.module = call.Mint(HandleKind::kModule);
+  if (!call.ok()) return call.result();
+  request.form = static_cast<uint32_t>(form);
+  request.blobs.Borrow(blobs);
+  request.options.Borrow(jit.options());
+  request.values.Borrow(jit.values());
+  Reply reply;
+  if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  jit.WriteOutputs(reply.info_log, reply.error_log, reply.wall_time_ms, reply.threads_per_block);
+  if (reply.result != CUDA_SUCCESS) return call.Fail(static_cast<CUresult>(reply.result));
+  *module = reinterpret_cast<CUmodule>(request.module.value());
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult Custom_cuModuleLoad(Call& call, CUmodule* module, const char* fname) {
+  if (!call.ok()) return call.result();
+  if (fname == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  std::vector<std::byte> file;
+  if (CUresult result = ReadImageFile(fname, &file); result != CUDA_SUCCESS) return call.Fail(result);
+  return LoadModule<cuModuleLoadRequest, cuModuleLoadReply>(call, module, file.data(), 0, nullptr, nullptr);
+}
+
+CUresult Custom_cuModuleLoadData(Call& call, CUmodule* module, const void* image) {
+  if (!call.ok()) return call.result();
+  return LoadModule<cuModuleLoadDataRequest, cuModuleLoadDataReply>(call, module, image, 0, nullptr, nullptr);
+}
+
+CUresult Custom_cuModuleLoadDataEx(Call& call, CUmodule* module, const void* image, unsigned int numOptions,
+                                   CUjit_option* options, void** optionValues) {
+  if (!call.ok()) return call.result();
+  return LoadModule<cuModuleLoadDataExRequest, cuModuleLoadDataExReply>(call, module, image, numOptions, options,
+                                                                        optionValues);
+}
+
+CUresult Custom_cuModuleLoadFatBinary(Call& call, CUmodule* module, const void* fatCubin) {
+  if (!call.ok()) return call.result();
+  return LoadModule<cuModuleLoadFatBinaryRequest, cuModuleLoadFatBinaryReply>(call, module, fatCubin, 0, nullptr,
+                                                                              nullptr);
+}
+
+CUresult Custom_cuModuleUnload(Call& call, CUmodule hmod) {
+  if (!call.ok()) return call.result();
+  cuModuleUnloadRequest request;
+  request.hmod = call.Free(HandleKind::kModule, hmod);
+  if (!call.ok()) return call.result();
+  return UnloadContainer(call, request, request.hmod);
+}
+
+CUresult Custom_cuModuleGetLoadingMode(Call& call, CUmoduleLoadingMode* mode) {
+  if (!call.ok()) return call.result();
+  if (mode == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  *mode = GetConfig().eager_module_loading ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuModuleGetFunction(Call& call, CUfunction* hfunc, CUmodule hmod, const char* name) {
+  if (!call.ok()) return call.result();
+  cuModuleGetFunctionRequest request;
+  request.module = call.Use(HandleKind::kModule, hmod);
+  if (!call.ok()) return call.result();
+  if (hfunc == nullptr || name == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (const FunctionInfo* known = Functions().FindByName(request.module, name)) {
+    *hfunc = reinterpret_cast<CUfunction>(known->handle.value());
+    return CUDA_SUCCESS;
+  }
+  request.function = call.Mint(HandleKind::kFunction);
+  request.name = name;
+  cuModuleGetFunctionReply reply;
+  if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  auto info = std::make_unique<FunctionInfo>();
+  info->handle = request.function;
+  info->container = request.module;
+  Functions().Describe(Functions().Insert(std::move(info)), name, reply.layout);
+  *hfunc = reinterpret_cast<CUfunction>(request.function.value());
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuModuleEnumerateFunctions(Call& call, CUfunction* functions, unsigned int numFunctions, CUmodule mod) {
+  if (!call.ok()) return call.result();
+  cuModuleEnumerateFunctionsRequest request;
+  request.module = call.Use(HandleKind::kModule, mod);
+  if (!call.ok()) return call.result();
+  if (functions == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  request.capacity = numFunctions;
+  cuModuleEnumerateFunctionsReply reply;
+  if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  if (reply.functions.size() > numFunctions) return call.Fail(CUDA_ERROR_UNKNOWN);
+  for (size_t i = 0; i < reply.functions.size(); ++i) {
+    call.Adopt(reply.functions[i]);
+    auto info = std::make_unique<FunctionInfo>();
+    info->handle = reply.functions[i];
+    info->container = request.module;
+    Functions().Insert(std::move(info));
+    functions[i] = reinterpret_cast<CUfunction>(reply.functions[i].value());
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuModuleGetGlobal_v2(Call& call, CUdeviceptr* dptr, size_t* bytes, CUmodule hmod, const char* name) {
+  if (!call.ok()) return call.result();
+  cuModuleGetGlobal_v2Request request;
+  request.module = call.Use(HandleKind::kModule, hmod);
+  if (!call.ok()) return call.result();
+  if (name == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  request.name = name;
+  cuModuleGetGlobal_v2Reply reply;
+  if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  if (!ReserveDriverRange(reply.address, reply.bytes)) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
+  if (dptr != nullptr) *dptr = reply.address;
+  if (bytes != nullptr) *bytes = reply.bytes;
+  return CUDA_SUCCESS;
+}
+
+FunctionInfo* DescribeFunction(Call& call, CUfunction function) {
+  const HandleId id(reinterpret_cast<uint64_t>(function));
+  const bool is_kernel = id.kind() == HandleKind::kKernel;
+  if (is_kernel) return DescribeKernel(call, reinterpret_cast<CUkernel>(function));
+  const HandleId live = call.Use(HandleKind::kFunction, function);
+  if (!call.ok()) return nullptr;
+  if (FunctionInfo* known = Functions().FindDescribed(live)) return known;
+  // From an enumeration or made from a kernel: ask for its name and layout, in a call of its own.
+  Call question(kInfo_cuFuncGetParamInfo, false);
+  if (!question.ok()) return call.Fail(question.result()), nullptr;
+  cuFuncGetParamInfoRequest request;
+  request.func = live;
+  cuFuncGetParamInfoReply reply;
+  if (CUresult result = question.Sync(request, &reply); result != CUDA_SUCCESS) return call.Fail(result), nullptr;
+  auto info = std::make_unique<FunctionInfo>();
+  info->handle = live;
+  FunctionInfo* entry = Functions().Insert(std::move(info));
+  Functions().Describe(entry, reply.name, reply.layout);
+  return entry;
+}
+
+}  // namespace tessera
