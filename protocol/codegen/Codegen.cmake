@@ -19,6 +19,7 @@ foreach(file IN LISTS spec_files)
     list(APPEND TESSERA_API_DOMAINS ${domain})
   endif()
 endforeach()
+set(TESSERA_API_DOMAINS ${TESSERA_API_DOMAINS} CACHE INTERNAL "the stems of protocol/spec/*.toml")
 
 # generated_files(RESULT FOLDER EXTENSION): FOLDER/<domain>.EXTENSION for every domain.
 function(generated_files result folder extension)
@@ -36,9 +37,13 @@ foreach(folder IN ITEMS messages client server)
     list(APPEND generated_outputs ${files})
   endforeach()
 endforeach()
+foreach(domain IN LISTS TESSERA_API_DOMAINS)
+  list(APPEND generated_outputs ${TESSERA_GENERATED}/tests/${domain}_messages.cc)
+endforeach()
 foreach(name IN ITEMS client_custom.h server_custom.h server/dispatch.h server/dispatch.cc driver_table.h driver_names.h
         driver_names.cc exports.map client/proc_address_table.h client/proc_address_table.cc prototype_check.cc
-        mock/recording_table.h mock/recording_table.cc)
+        mock/recording_table.h mock/recording_table.cc
+        spec_hash.h tests/all_messages.cc)
   list(APPEND generated_outputs ${TESSERA_GENERATED}/${name})
 endforeach()
 
@@ -48,7 +53,7 @@ add_custom_command(
   BYPRODUCTS ${generated_outputs}
   COMMAND Python3::Interpreter ${codegen_dir}/generate.py --spec ${spec_dir} --out ${TESSERA_GENERATED}
   COMMAND ${CMAKE_COMMAND} -E touch ${TESSERA_GENERATED}/stamp
-  DEPENDS ${spec_files} ${codegen_files}
+  DEPENDS ${spec_files} ${spec_dir}/wire.lock ${codegen_files}
   COMMENT "Generating the forwarded API"
   VERBATIM)
 add_custom_target(generate_api DEPENDS ${TESSERA_GENERATED}/stamp)

@@ -6,7 +6,7 @@ _SUFFIX = {"pod": "Pod", "handle": "Handle", "bytes": "Bytes", "string": "String
            "list_handle": "Array", "strings": "Strings"}
 
 
-def _messages(calls):
+def messages(calls):
     """(struct name, call, fields) of every message of the domain."""
     for call in calls:
         if call.has_message:
@@ -52,14 +52,14 @@ def _header(domain, calls):
         "#pragma once", "", "#include <cuda.h>", "", "#include <cstdint>", "#include <span>", "#include <string>",
         "#include <string_view>", "#include <vector>", "", '#include "protocol/codegen/fields.h"', ""]
     body = []
-    for name, call, fields in _messages(calls):
+    for name, call, fields in messages(calls):
         body += _struct(name, call, fields)
     return lines + in_namespace(body)
 
 
 def _source(domain, calls):
     body = []
-    for name, _, fields in _messages(calls):
+    for name, _, fields in messages(calls):
         body += block(f"void {name}::Encode(Encoder& out) const",
                       [f"Put{_SUFFIX[f.form]}(out, {f.name});" for f in fields])
         body += block(f"bool {name}::Decode(Decoder& in)",

@@ -116,7 +116,7 @@ def _generated_body(call):
 
 
 def _handler(call):
-    body = [f"{call.name}Request request;", "if (!request.Decode(in)) return call.Malformed();"]
+    body = [f"{call.name}Request request;", "if (!request.Decode(in) || !in.AtEnd()) return call.Malformed();"]
     if call.server_custom:
         body.append(f"Do_{call.name}(call, request);")
     else:

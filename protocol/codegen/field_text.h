@@ -43,6 +43,8 @@ class FieldText {
   void Value(const T& value) {
     if constexpr (std::is_same_v<T, bool>) {
       Unsigned(value);
+    } else if constexpr (std::is_same_v<T, HandleId>) {
+      Unsigned(value.value());
     } else if constexpr (std::is_enum_v<T> || (std::is_integral_v<T> && std::is_signed_v<T>)) {
       Signed(static_cast<long long>(value));
     } else if constexpr (std::is_integral_v<T>) {

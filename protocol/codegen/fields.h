@@ -1,6 +1,7 @@
 // How each form of message field (protocol/spec/README.md) is written and read. Numbers and structs travel as their
-// bytes, without padding between fields; lists and text carry a 32-bit number of elements in front.
-// Every length is checked against what remains of the record before anything is made of it.
+// bytes, without padding between fields; a list as Encoder::Bytes, text as Encoder::String.
+// Every length is checked against what remains of the record, whose size is bounded by the ring, before anything is
+// made of it.
 #pragma once
 
 #include <cstddef>
@@ -56,6 +57,7 @@ void GetArray(Decoder& in, Array<T>* array) {
   }
 }
 
+// A u32 number of texts, then each as a string.
 void PutStrings(Encoder& out, const std::vector<std::string_view>& texts);
 void GetStrings(Decoder& in, std::vector<std::string_view>* texts);
 

@@ -1,0 +1,51 @@
+"""tests/<domain>_messages.cc: how to fill each message with values, for tests/protocol/spec/message_test.cc."""
+
+from emit_messages import messages
+from output import block, in_namespace, spec_file
+
+
+def _fill(fields):
+    by_name = {field.name: field for field in fields}
+    lengths = sorted({f.length_field for f in fields if f.length_field and not f.length_field.isdigit()
+                      and f.length_field in by_name})
+    lines = [f"const size_t {name}_length = source.Length();" for name in lengths]
+    for field in fields:
+        name, form = field.name, field.form
+        length = "source.Length()"
+        if field.length_field:
+            length = f"{field.length_field}_length" if field.length_field in lengths else \
+                (field.length_field if field.length_field.isdigit() else length)
+        if field.optional:
+            length = f"message.has_{name} ? {length} : 0"
+        if name in lengths:
+            lines.append(f"message.{name} = static_cast<{field.c_type}>({name}_length);")
+        elif form == "handle":
+            lines.append(f"message.{name} = source.Pod<HandleId>();")
+        elif form == "pod":
+            lines.append(f"message.{name} = source.Pod<{field.c_type}>();")
+        elif form == "bytes":
+            lines.append(f"message.{name} = source.Bytes({length});")
+        elif form == "string":
+            lines.append(f"message.{name} = source.Text();")
+        elif form == "strings":
+            lines.append(f"message.{name} = {{source.Text(), source.Text()}};")
+        else:
+            element = "HandleId" if form == "list_handle" else field.c_type
+            lines.append(f"source.Elements<{element}>({length}, &message.{name});")
+    return lines
+
+
+def emit(spec, out):
+    for domain, calls in spec.domains.items():
+        body, rows = [], []
+        for name, _, fields in messages(calls):
+            body += block(f"static void Fill(ValueSource& source, {name}& message)", _fill(fields)) + [""]
+            rows.append(f'  Add<{name}>("{name}", messages);')
+        out.write(f"tests/{domain}_messages.cc", spec_file(domain), [
+            "", f'#include "generated/messages/{domain}.h"', '#include "tests/protocol/spec/message_check.h"', "",
+            *in_namespace(body + [f"void AddMessages_{domain}(std::vector<TestedMessage>* messages) {{", *rows, "}"])])
+    out.write("tests/all_messages.cc", "protocol/spec/*.toml", [
+        "", '#include "tests/protocol/spec/message_check.h"', "", *in_namespace(
+            [f"void AddMessages_{domain}(std::vector<TestedMessage>* messages);" for domain in spec.domains] + [""] +
+            block("std::vector<TestedMessage> AllMessages()", ["std::vector<TestedMessage> messages;"] + [
+                f"AddMessages_{domain}(&messages);" for domain in spec.domains] + ["return messages;"]))])
