@@ -1,0 +1,22 @@
+// How `tessera run` ends when the program could not be started; else it ends as the program did (128 + signal when a
+// signal ended it). Documented for users in README.md of this directory.
+#pragma once
+
+namespace tessera {
+
+enum CliExitCode : int {
+  kExitOk = 0,
+  kExitInternal = 1,
+  kExitUsage = 2,              // the command line was not understood
+  kExitUnknownScheme = 71,     // --server or TESSERA_SERVER names a kind of address that does not exist
+  kExitUnreachable = 72,       // nothing listens there
+  kExitPermission = 73,        // the socket belongs to somebody else
+  kExitOtherVersion = 74,      // the server speaks another version of the protocol
+  kExitNoDevice = 75,          // the private server found no device
+  kExitMissingLibrary = 76,    // a part of Tessera is not where it was installed
+  kExitServerFailed = 77,      // the private server did not start for another reason
+  kExitNotExecutable = 126,    // as in a shell
+  kExitCommandNotFound = 127,  // as in a shell
+};
+
+}  // namespace tessera

@@ -1,0 +1,22 @@
+// Where the parts of an installation lie, relative to the running program: the same in a build tree, in the relocatable
+// bundle and in a package.
+//
+//   PREFIX/bin/tessera, PREFIX/bin/tesserad
+//   PREFIX/lib/client/libcuda.so.1, libnvidia-ml.so.1   the only libraries an application is shown
+#pragma once
+
+#include <string>
+
+#include "protocol/base/status.h"
+
+namespace tessera {
+
+struct InstallLayout {
+  std::string daemon;      // path of tesserad
+  std::string client_dir;  // what goes in front of LD_LIBRARY_PATH
+
+  // Finds the parts next to /proc/self/exe. kNotFound names the missing part and where it was looked for.
+  static Result<InstallLayout> Find();
+};
+
+}  // namespace tessera
