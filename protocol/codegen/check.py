@@ -70,7 +70,7 @@ def _check_annotations(param):
             raise where.error(f"parameter `{name}`: {lives[0]}() is for in parameters")
 
 
-def _check_complete(call, param, kinds):
+def _check_complete(call, param, spec):
     """For parameters that make up a generated message: nothing may be left to guess."""
     where, name = param.where, param.name
     if param.ignored:
@@ -78,9 +78,12 @@ def _check_complete(call, param, kinds):
     if param.nullable and not (param.is_pointer or param.handle):
         raise where.error(f"parameter `{name}` is nullable, but neither a pointer nor a handle")
     held = param.element if param.is_pointer else param.c_type
-    if not param.handle and any(kind.c_type == held for kind in kinds.values()):
+    if not param.handle and any(kind.c_type == held for kind in spec.kinds.values()):
         raise where.error(f"parameter `{name}` is a handle ({held}): it needs use(), free(), new() or known(), "
                           "or ignored")
+    if held in spec.not_plain and not call.client_custom:
+        raise where.error(f"parameter `{name}`: {held} holds pointers or handles and cannot travel as plain bytes; it "
+                          "needs client = \"custom\", or ignored and a `request` or `reply` of its own")
     if param.handle and param.is_pointer and param.direction == "in" and not param.count:
         raise where.error(f"parameter `{name}` points to handles: it needs count()")
     if param.new and param.count:
@@ -134,7 +137,7 @@ def _check_call(call, spec):
         carried = (call.request_override is None and (param.direction != "out" or param.new)) or (
             call.reply_override is None and param.direction != "in" and not param.new)
         if carried:
-            _check_complete(call, param, spec.kinds)
+            _check_complete(call, param, spec)
     outputs = [p.name for p in call.params if p.direction != "in" and not p.new and not p.ignored]
     if call.mode == "async" and outputs and not (call.client_custom and call.server_custom):
         raise where.error(f"mode \"async\" has no reply, but `{outputs[0]}` is an output")

@@ -194,6 +194,8 @@ class Call:
 @dataclass
 class Spec:
     kinds: dict[str, Kind]
+    # C types that hold pointers or handles, or are functions: only handwritten code knows what they mean over there.
+    not_plain: frozenset[str]
     # Domain (the file's name without .toml) to its calls, in the order of the file; domains sorted by name.
     domains: dict[str, list[Call]]
 

@@ -178,9 +178,13 @@ def _parse_call(file, domain, table, row, kinds):
         request_override=lines("request", parse_field), reply_override=lines("reply", parse_field))
 
 
-def parse_kinds(directory):
+def parse_types(directory):
+    """The kinds of handles, and the C types that never travel as plain bytes."""
     file = _File(directory / "types.toml", "types.toml")
     kinds = {}
+    not_plain = file.tables.pop("not_plain", [])
+    if not isinstance(not_plain, list) or not all(isinstance(name, str) for name in not_plain):
+        raise SpecError("types.toml: `not_plain` must be a list of type names")
     for table, row in file.tables.items():
         _check_fields(file, table, row, _KIND_FIELDS)
         where = file.where(table)
@@ -191,17 +195,17 @@ def parse_kinds(directory):
             if other.value == row["value"] or other.c_type == row["type"]:
                 raise where.error(f"has the value or the type of [{other.name}]")
         kinds[table] = Kind(name=table, c_type=row["type"], error=row["error"], value=row["value"])
-    return kinds
+    return kinds, frozenset(not_plain)
 
 
 def parse_spec(directory):
     """All of protocol/spec, or SpecError. The domains are the files but types.toml."""
     directory = pathlib.Path(directory)
-    kinds = parse_kinds(directory)
+    kinds, not_plain = parse_types(directory)
     domains = {}
     for path in sorted(directory.glob("*.toml")):
         if path.name == "types.toml":
             continue
         file = _File(path, path.name)
         domains[path.stem] = [_parse_call(file, path.stem, table, row, kinds) for table, row in file.tables.items()]
-    return Spec(kinds=kinds, domains=domains)
+    return Spec(kinds=kinds, not_plain=not_plain, domains=domains)

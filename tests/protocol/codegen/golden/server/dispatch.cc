@@ -1,0 +1,63 @@
+// Generated from protocol/spec/*.toml by protocol/codegen. Do not edit.
+
+#include "generated/server/dispatch.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "generated/server/toy.h"
+namespace tessera {
+
+namespace {
+
+struct Entry {
+  uint32_t id;
+  const char* name;
+  void (*handler)(CallContext&, Decoder&);
+  bool blocking;
+  Gate gate;
+};
+
+// Sorted by id.
+constexpr Entry kEntries[] = {
+    {0x0001, "cuToyCreate", Handle_cuToyCreate, false, Gate::kNone},
+    {0x0002, "cuToyDestroy", Handle_cuToyDestroy, false, Gate::kNone},
+    {0x0004, "cuToyRename", Handle_cuToyRename, true, Gate::kMemory},
+    {0x0005, "cuToyPlay_v2", Handle_cuToyPlay_v2, false, Gate::kNone},
+    {0x0006, "cuToyGetColour", Handle_cuToyGetColour, false, Gate::kNone},
+    {0x0007, "cuToyPaint", Handle_cuToyPaint, false, Gate::kNone},
+    {0x0008, "cuToyFly", nullptr, false, Gate::kNone},
+    {0x0009, "cuToyName", nullptr, false, Gate::kNone},
+    {0x000a, "tesseraToyTick", Handle_tesseraToyTick, false, Gate::kNone},
+};
+
+const Entry* Find(uint32_t id) {
+  const Entry* entry = std::lower_bound(std::begin(kEntries), std::end(kEntries), id,
+                                        [](const Entry& e, uint32_t wanted) { return e.id < wanted; });
+  return entry != std::end(kEntries) && entry->id == id ? entry : nullptr;
+}
+
+}  // namespace
+
+void Dispatch(uint32_t id, CallContext& call, Decoder& in) {
+  const Entry* entry = Find(id);
+  if (entry == nullptr || entry->handler == nullptr) return call.Malformed();
+  entry->handler(call, in);
+}
+
+bool IsBlocking(uint32_t id) {
+  const Entry* entry = Find(id);
+  return entry != nullptr && entry->blocking;
+}
+
+const char* CallName(uint32_t id) {
+  const Entry* entry = Find(id);
+  return entry != nullptr ? entry->name : "unknown call";
+}
+
+Gate GateOf(uint32_t id) {
+  const Entry* entry = Find(id);
+  return entry != nullptr ? entry->gate : Gate::kNone;
+}
+
+}  // namespace tessera
