@@ -141,6 +141,7 @@ void ClientHello::Encode(Encoder& out) const {
   out.Pod(pid);
   out.Pod(session_index);
   out.Pod(window_rows);
+  out.Pod(mirrored);
   PutSizes(out, sizes);
   out.String(program);
   out.String(devices);
@@ -157,6 +158,7 @@ Result<ClientHello> ClientHello::Decode(std::span<const std::byte> message) {
   in.Pod(&hello.pid);
   in.Pod(&hello.session_index);
   in.Pod(&hello.window_rows);
+  in.Pod(&hello.mirrored);
   GetSizes(in, &hello.sizes);
   hello.program = in.String(kNameBytesMax);
   hello.devices = in.String(kDeviceListBytesMax);

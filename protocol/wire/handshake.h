@@ -105,6 +105,7 @@ struct ClientHello {
   uint32_t pid = 0;            // in the client's own pid namespace, for logs; who it is comes from SO_PEERCRED
   uint32_t session_index = 0;  // which of its sessions this is: in its handles, and which part of the windows it uses
   uint64_t window_rows = 0;    // bit i: the client could reserve row i of kWindowTable (protocol/memory/window_table.h)
+  bool mirrored = false;       // set by a link on the way: the two ends share no pages
   ChannelSizes sizes;
   std::string program;                   // name of the client program, for logs
   std::string devices;                   // list of devices it wants; empty: all it may have
@@ -122,7 +123,7 @@ struct ServerWelcome {
   uint64_t session_id = 0;     // for logs on both sides
   uint32_t session_index = 0;  // as the client asked
   uint32_t window_row = 0;     // one of the rows that the client offered
-  bool mirrored = false;       // the two ends share no pages: written ranges must be published
+  bool mirrored = false;       // as the hello said: written ranges must be published
   ChannelSizes sizes;          // what was made
   std::string server;          // name and version of the server program, for logs
   std::vector<SegmentOffer> segments;  // each with a descriptor of this datagram, in this order

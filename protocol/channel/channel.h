@@ -1,0 +1,199 @@
+// One session's connection between a client process and a server process of the same host: rings, segments and a socket in
+// shared memory. Knows bytes, no calls. Between two machines a channel at each end is mirrored (mirror.h; links).
+//
+//   server                                          client
+//   ReceiveHello(socket, hash, deadline)            Channel::Attach(socket, hello, deadline)
+//   Channel::Create(socket, welcome)                channel->commands_out().TryAppend(...)
+//   channel->commands_in().Wait(...)                channel->replies_in().Wait(...)
+//
+// Ring       from    to      read by
+// commands   client  server  the worker's executor
+// replies    server  client  whichever thread of the stub waits, else its service thread
+// answers    client  server  a thread of the worker of its own: never behind launches
+// transfers  both ways       the link, on mirrored channels only
+//
+// Threads: each ring end as ring.h says; everything else here any thread, except where a line says otherwise.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "protocol/base/mutex.h"
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
+#include "protocol/channel/ring.h"
+#include "protocol/channel/segment.h"
+#include "protocol/channel/unix_socket.h"
+#include "protocol/wire/handshake.h"
+
+namespace tessera {
+
+// Ids of the segments that come with the welcome.
+inline constexpr uint32_t kRingsSegment = 1;
+inline constexpr uint32_t kStagingSegment = 3;
+
+// Bounds on what a client may ask for; a ring's sizes are powers of two.
+inline constexpr uint32_t kCommandBytesMax = 64u << 20;
+inline constexpr uint32_t kReplyBytesMax = 16u << 20;
+inline constexpr uint32_t kSmallRingBytesMax = 1u << 20;  // answers, transfers
+inline constexpr uint64_t kStagingBytesMax = uint64_t{4} << 30;
+inline constexpr uint64_t kStagingBytesMin = uint64_t{1} << 20;
+// One segment of host memory: the largest pinned allocation.
+inline constexpr uint64_t kSegmentBytesMax = uint64_t{1} << 40;
+
+// `sizes` within the bounds, rings rounded up to powers of two, staging to 64 KiB.
+ChannelSizes BoundedSizes(const ChannelSizes& sizes);
+
+// A record of a transfers ring: these bytes of a segment must arrive before bytes from `ring_position` on of that ring
+// become visible.
+enum class TransferRing : uint32_t { kCommands = 0, kReplies = 1, kAnswers = 2 };
+struct TransferRecord {
+  uint32_t size_bytes;
+  uint32_t id;      // kTransferRecord
+  uint64_t number;  // 1, 2, 3 ... per direction
+  uint32_t segment;
+  TransferRing ring;
+  uint64_t offset;  // in the segment
+  uint64_t length;
+  uint64_t ring_position;
+};
+static_assert(sizeof(TransferRecord) == 48);
+inline constexpr uint32_t kTransferRecord = 1;
+
+// Server: the client's hello. A hello of another version, or built from another spec than `own_spec_hash`, is refused
+// here (the client gets the sentence) and returned as kVersionMismatch.
+Result<ClientHello> ReceiveHello(int socket, uint64_t own_spec_hash, uint64_t deadline_ns);
+// Server: ends the handshake with a refusal. Failure to send it is of no interest.
+void Refuse(int socket, const Status& why);
+
+class Channel {
+ public:
+  enum class Side { kClient, kServer };
+
+  // Server side: makes rings and staging of BoundedSizes(welcome->sizes), fills in sizes and segments of `*welcome` and
+  // sends it. `socket` is connected and the hello was received.
+  static Result<std::unique_ptr<Channel>> Create(UniqueFd socket, ServerWelcome* welcome, uint64_t deadline_ns);
+  // Client side: sends `hello`, waits for the welcome, checks and maps what came with it. A refusal is returned as the
+  // Status it carries. `*welcome` is filled in on success (it still has the snapshot).
+  static Result<std::unique_ptr<Channel>> Attach(UniqueFd socket, const ClientHello& hello, ServerWelcome* welcome,
+                                                 uint64_t deadline_ns);
+  ~Channel();
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  Side side() const { return side_; }
+  bool mirrored() const { return mirrored_; }
+  const ChannelSizes& sizes() const { return sizes_; }
+  // For poll(2) only (POLLIN: call ProcessSocket; POLLHUP: the peer is gone).
+  int socket() const { return socket_.get(); }
+
+  // The ends of the rings. Asking for an end of the other side is a programmer error.
+  RingProducer& commands_out();  // client
+  RingProducer& answers_out();   // client
+  RingConsumer& replies_in();    // client
+  RingConsumer& commands_in();   // server
+  RingConsumer& answers_in();    // server
+  RingProducer& replies_out();   // server
+  // For links: the ranges that this end's peer published. Server side of a link's end: what the client published.
+  RingConsumer& transfers_in() { return *transfers_in_; }
+
+  // The staging segment (id kStagingSegment), at an address of this process' own. Who uses which part of it is decided by
+  // the client's staging allocator.
+  std::span<std::byte> staging() const { return staging_; }
+
+  // Alive, or why not: kUnavailable when the peer is gone, kProtocolViolation after Fail(), the peer's own words after its
+  // Goodbye. Asks the kernel, so not for every record; waits ask it every kWaitSliceNs by themselves through stop().
+  Status Check();
+  // The predicate to give to every wait on this channel's rings.
+  const StopPredicate& stop() const { return stop_; }
+  // Ends the channel on our side with this reason (the first one counts): all waits return it within kWaitSliceNs, those
+  // asleep at once. The peer is told by Goodbye, best effort.
+  void Fail(Status reason);
+  // Leaves in order: tells the peer kOk. Waits of this side end with kUnavailable.
+  void Leave();
+  // True once the peer left with Goodbye(kOk): the end of the session is no error.
+  bool peer_left() const { return peer_left_.load(std::memory_order_acquire); }
+  // Wakes every thread of this process that waits on a ring of this channel, so that it calls stop().
+  void WakeWaiters();
+
+  // --- segments ---
+  // The part of the address space in which the peer may ask for segments at a fixed address. The caller has reserved it
+  // (ReserveAddressRange). Without it such offers are refused. Before the first ProcessSocket.
+  void SetHostWindow(uint64_t address, uint64_t bytes);
+  // Makes a segment, maps it here and offers it to the peer, to be mapped at the same address when `placement` has one.
+  // Returns its id; its memory is Find(id). A record that refers to it may be appended right after this returned.
+  Result<uint32_t> OfferSegment(SegmentKind kind, uint64_t size_bytes, const Placement& placement);
+  // Offers memory that this process has already mapped from `fd` (a shared file mapping of the application's). The
+  // descriptor stays the caller's; `bytes` stays mapped until CloseSegment.
+  Result<uint32_t> OfferMapped(int fd, uint64_t file_offset, std::span<std::byte> bytes);
+  // Unmaps the segment here (borrowed memory: forgets it) and tells the peer. kNotFound for an unknown id.
+  Status CloseSegment(uint32_t id);
+  // Bounds-checked memory of a segment; takes pending offers from the socket when the id is not known yet. Empty with a
+  // null data() when the segment does not exist or the range leaves it.
+  std::span<std::byte> Resolve(uint32_t segment, uint64_t offset, uint64_t length);
+  SegmentTable& segments() { return segments_; }
+  // Takes every message that waits on the socket: maps offers, notes closes and good-byes. Does not block. The result is
+  // that of Check().
+  Status ProcessSocket();
+  // Called for each message instead of the default handling, by the thread in ProcessSocket: for links and mirrors, which
+  // pass messages on. A failure ends the channel. Before the first ProcessSocket.
+  using MessageHandler = std::function<Status(SocketMessage message)>;
+  void SetMessageHandler(MessageHandler handler) { message_handler_ = std::move(handler); }
+  // Sends a control message (with descriptors) of our own over the socket.
+  Status SendControl(std::span<const std::byte> message, std::span<const int> fds);
+
+  // Says that bytes of a segment were written that the next records on `ring` (of our side) refer to. To be called after
+  // writing them and BEFORE appending the record. Nothing to do on a shared-memory channel. May wait for space in the
+  // transfers ring. kInvalidArgument for a range outside the segment.
+  Status Publish(uint32_t segment, uint64_t offset, uint64_t length, TransferRing ring);
+  // As above for the side's main ring: commands from the client, replies from the server.
+  Status Publish(uint32_t segment, uint64_t offset, uint64_t length);
+
+  // In a child after fork(), whose parent goes on using the channel: closes our descriptors, touches no ring and no
+  // segment (they do not exist in the child), takes no lock, allocates nothing. Afterwards only the destructor is legal.
+  void AbandonInChild();
+
+ private:
+  Channel(Side side, UniqueFd socket, const ChannelSizes& sizes, bool mirrored);
+  // Builds the ring ends over the mapped rings segment.
+  void OpenRings(std::byte* base);
+  void OpenLiveness();
+  Status TakeMessage(SocketMessage message) REQUIRES(socket_mutex_);
+  Status TakeOffer(const SegmentOffer& offer, std::vector<UniqueFd> fds);
+  void End(Status reason) EXCLUDES(end_mutex_);
+  uint32_t NextSegmentId();
+
+  const Side side_;
+  UniqueFd socket_;
+  UniqueFd peer_process_;  // pidfd of a client, where the kernel gives one
+  const ChannelSizes sizes_;
+  const bool mirrored_;
+  StopPredicate stop_;
+
+  Mapping rings_;
+  std::span<std::byte> staging_;
+  SegmentTable segments_;
+  std::unique_ptr<RingProducer> commands_out_, answers_out_, replies_out_, transfers_out_;
+  std::unique_ptr<RingConsumer> commands_in_, answers_in_, replies_in_, transfers_in_;
+
+  Mutex publish_mutex_;
+  uint64_t transfers_published_ GUARDED_BY(publish_mutex_) = 0;
+
+  Mutex socket_mutex_;  // receiving; sending needs none, a datagram is atomic
+  MessageHandler message_handler_;
+  uint64_t window_address_ = 0;
+  uint64_t window_bytes_ = 0;
+  std::atomic<uint32_t> next_segment_;
+
+  std::atomic<bool> ended_{false};
+  std::atomic<bool> peer_left_{false};
+  bool abandoned_ = false;
+  Mutex end_mutex_;
+  Status end_reason_ GUARDED_BY(end_mutex_);
+};
+
+}  // namespace tessera

@@ -1,0 +1,105 @@
+// Shared memory of two processes: memory files (memfd_create(2)), how they are mapped, and the table of those in use.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "protocol/base/mutex.h"
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
+
+namespace tessera {
+
+inline constexpr uint64_t kPageBytes = 4096;
+
+// Where a mapping goes.
+struct Placement {
+  enum class How {
+    kAnywhere,         // the kernel chooses
+    kFreeRange,        // at `address`, where nothing may be mapped (MAP_FIXED_NOREPLACE): kResourceExhausted if something is
+    kOverReservation,  // at `address`, over memory of our own ReserveAddressRange (MAP_FIXED); unmapping restores it
+  };
+  How how = How::kAnywhere;
+  uint64_t address = 0;  // page aligned
+
+  static Placement Anywhere() { return {}; }
+  static Placement FreeRange(uint64_t address) { return {How::kFreeRange, address}; }
+  static Placement OverReservation(uint64_t address) { return {How::kOverReservation, address}; }
+};
+
+// Keeps others away from an address range: PROT_NONE, no memory behind it. kResourceExhausted when something is mapped
+// there already. Stays until ReleaseAddressRange or the end of the process.
+Status ReserveAddressRange(uint64_t address, uint64_t bytes);
+void ReleaseAddressRange(uint64_t address, uint64_t bytes);
+
+// A new memory file of `bytes` (rounded up to pages by the caller) that can neither shrink nor grow; CLOEXEC. `name` shows
+// up in /proc/PID/maps.
+Result<UniqueFd> CreateSegmentFile(const char* name, uint64_t bytes);
+// Whether a file that a peer sent can be mapped and touched without fear: sealed against shrinking, and at least `bytes`
+// long. kProtocolViolation otherwise.
+Status CheckSegmentFile(int fd, uint64_t bytes);
+
+// A mapping that this object owns. Not inherited by forked children (MADV_DONTFORK). Used by one thread; the memory by all.
+class Mapping {
+ public:
+  Mapping() = default;
+  // Maps `bytes` of `fd` from `file_offset`, readable and writable, shared. The descriptor is not needed afterwards.
+  static Result<Mapping> Map(int fd, uint64_t bytes, uint64_t file_offset, const Placement& placement);
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+  ~Mapping() { Unmap(); }
+
+  std::byte* data() const { return data_; }
+  uint64_t size() const { return size_; }
+  std::span<std::byte> bytes() const { return {data_, size_}; }
+  void Unmap();
+  // Forgets the mapping without touching it: in a forked child, where it does not exist.
+  void Abandon() { data_ = nullptr; }
+
+ private:
+  std::byte* data_ = nullptr;
+  uint64_t size_ = 0;
+  bool over_reservation_ = false;
+};
+
+// The segments of one channel as they are mapped in this process, by id. Any thread. Removing a segment while another
+// thread uses its bytes is the remover's mistake: whoever hands out work on a segment waits for it first.
+class SegmentTable {
+ public:
+  // Segments of one session at once. Each is a mapping, of which a process may have 65,530 (vm.max_map_count).
+  static constexpr size_t kSegmentsMax = 16384;
+
+  // kResourceExhausted beyond the bound, kProtocolViolation for an id that is taken.
+  Status Insert(uint32_t id, Mapping mapping) EXCLUDES(mutex_);
+  // Enters memory that somebody else owns and keeps until Remove().
+  Status InsertBorrowed(uint32_t id, std::span<std::byte> bytes) EXCLUDES(mutex_);
+  // Unmaps what is owned. False when there is no such segment.
+  bool Remove(uint32_t id) EXCLUDES(mutex_);
+
+  // `length` bytes from `offset` of the segment; empty with a null data() when there is no such segment or any of them lies
+  // outside it. An empty range inside the segment has a data() that is not null.
+  std::span<std::byte> Resolve(uint32_t id, uint64_t offset, uint64_t length) const EXCLUDES(mutex_);
+  // The whole segment; empty when there is none.
+  std::span<std::byte> Find(uint32_t id) const EXCLUDES(mutex_);
+  // The segment in which `length` bytes at `address` lie, and where they lie in it. False when there is none.
+  bool Locate(const void* address, uint64_t length, uint32_t* id, uint64_t* offset) const EXCLUDES(mutex_);
+
+  // Forgets everything without unmapping: in a forked child, where no other thread exists. Takes no lock.
+  void AbandonInChild();
+
+ private:
+  struct Entry {
+    std::span<std::byte> bytes;
+    Mapping mapping;  // empty for borrowed memory
+  };
+  Status InsertEntry(uint32_t id, std::span<std::byte> bytes, Mapping mapping) EXCLUDES(mutex_);
+
+  mutable Mutex mutex_;
+  std::map<uint32_t, Entry> entries_ GUARDED_BY(mutex_);
+  std::map<const std::byte*, uint32_t> by_address_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tessera

@@ -1,0 +1,82 @@
+// Unix SEQPACKET sockets: how a client finds a server, tells it who it is, and passes descriptors. Any thread; a socket is
+// used by one thread per direction at a time.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
+
+namespace tessera {
+
+// Descriptors in one message (the kernel allows 253; a welcome needs two).
+inline constexpr size_t kSocketFdsMax = 8;
+
+// A socket at a path, for the user of this process alone (mode 0600).
+class UnixListener {
+ public:
+  // Connections the kernel holds for us while all hands are busy.
+  static constexpr int kBacklog = 64;
+
+  // Removes a socket file that nobody listens on any more. kUnavailable when somebody does, kInvalidArgument when the path
+  // is too long (unix(7): 107 bytes) or names something that is no socket (which stays).
+  static Result<UnixListener> Bind(const std::string& path);
+  UnixListener(UnixListener&&) = default;
+  UnixListener& operator=(UnixListener&&) = delete;
+  ~UnixListener();  // Close()
+
+  int fd() const { return socket_.get(); }  // for poll(2); non-blocking
+  const std::string& path() const { return path_; }
+  // The next connection, checked by CheckPeerUser(). kTimedOut when none waits.
+  Result<UniqueFd> Accept();
+  // Stops listening and removes the file if it is still ours. Idempotent.
+  void Close();
+
+ private:
+  UnixListener(UniqueFd socket, std::string path, dev_t device, ino_t inode)
+      : socket_(std::move(socket)), path_(std::move(path)), device_(device), inode_(inode) {}
+
+  UniqueFd socket_;
+  std::string path_;
+  dev_t device_;
+  ino_t inode_;
+};
+
+// Connects to a listener. kNotFound (no such file), kPermissionDenied, kUnavailable (nobody listens), kInvalidArgument
+// (path too long): the sentence says what to do next.
+Result<UniqueFd> ConnectUnix(const std::string& path);
+
+struct PeerCredentials {
+  pid_t pid;
+  uid_t uid;
+  gid_t gid;
+};
+// Who connected, or listened, when the connection was made (SO_PEERCRED).
+Result<PeerCredentials> PeerOf(int socket);
+// Ok when the peer runs as our effective user or as root; else kPermissionDenied.
+Status CheckPeerUser(int socket);
+
+// Sends one message with descriptors (kept by the caller). kUnavailable when the peer is gone, kTimedOut at `deadline_ns`
+// (MonotonicNs; kNoDeadline of waiting.h: none). Never raises SIGPIPE.
+Status SendMessage(int socket, std::span<const std::byte> message, std::span<const int> fds, uint64_t deadline_ns);
+
+struct SocketMessage {
+  std::vector<std::byte> bytes;
+  std::vector<UniqueFd> fds;  // CLOEXEC
+};
+// The next message. kUnavailable when the peer closed the connection, kTimedOut at `deadline_ns` (0: do not wait),
+// kProtocolViolation for one of more than `bytes_max` bytes or with more than kSocketFdsMax descriptors.
+Result<SocketMessage> ReceiveMessage(int socket, size_t bytes_max, uint64_t deadline_ns);
+
+// Whether the other end is closed, whatever still waits to be read. Does not block.
+bool SocketHungUp(int socket);
+
+}  // namespace tessera

@@ -1,0 +1,68 @@
+#include "protocol/channel/waiting.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+
+namespace tessera {
+namespace {
+
+// Threads of this process that spin now, at any place.
+std::atomic<uint32_t> g_spinners{0};
+
+uint32_t CoreCount() {
+  static const uint32_t cores = [] {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof(set), &set) == 0) return static_cast<uint32_t>(CPU_COUNT(&set));
+    return static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  }();
+  return cores;
+}
+
+}  // namespace
+
+uint64_t AdaptiveSpin::Begin() {
+  const uint32_t spinners = g_spinners.fetch_add(1, std::memory_order_relaxed) + 1;
+  // On a single core the peer cannot run while we spin.
+  if (CoreCount() == 1) return 0;
+  uint64_t limit_ns = limit_ns_.load(std::memory_order_relaxed);
+  const uint32_t wait = waits_.fetch_add(1, std::memory_order_relaxed);
+  // The peer needs a core too: with as many spinners as cores one of them is in its way.
+  if (spinners >= CoreCount()) {
+    limit_ns = std::max(kNsMin, limit_ns / 2);
+    limit_ns_.store(limit_ns, std::memory_order_relaxed);
+  } else if (wait % kProbeEvery == kProbeEvery - 1) {
+    limit_ns = kNsMax;
+  }
+  return limit_ns;
+}
+
+void AdaptiveSpin::End(bool success, bool preempted, uint64_t spun_ns) {
+  g_spinners.fetch_sub(1, std::memory_order_relaxed);
+  const uint64_t before_ns = limit_ns_.load(std::memory_order_relaxed);
+  uint64_t limit_ns = before_ns;
+  if (preempted) {
+    limit_ns = std::max(kNsMin, before_ns / 4);
+  } else if (success) {
+    // Room for twice of what it took, approached in steps, so that one lucky wait does not change everything.
+    const uint64_t wanted_ns = std::clamp(2 * spun_ns, kNsMin, kNsMax);
+    if (wanted_ns > before_ns) limit_ns = std::min(wanted_ns, 2 * before_ns);
+  } else {
+    limit_ns = std::max(kNsMin, before_ns / 2);
+  }
+  if (limit_ns != before_ns) limit_ns_.store(limit_ns, std::memory_order_relaxed);
+}
+
+void FutexWait(const void* word, uint32_t expected, uint64_t timeout_ns) {
+  const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000), static_cast<long>(timeout_ns % 1'000'000'000)};
+  syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, nullptr, 0);
+}
+
+void FutexWakeAll(const void* word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+
+}  // namespace tessera

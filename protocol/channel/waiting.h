@@ -1,0 +1,115 @@
+// Waiting for another process: spin for a bounded, adapting time, then sleep in the kernel.
+//
+// Spinning answers in a tenth of a microsecond where a sleep costs tens, but every spinner takes a core from somebody,
+// possibly from the very peer it waits for. So the time spent spinning adapts to success per place of waiting, drops when
+// this process has more waiters than the machine has cores, and ends at once when the spinning thread notices that it was
+// itself taken off its core.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <limits>
+
+#include "protocol/base/clock.h"
+#include "protocol/base/status.h"
+
+namespace tessera {
+
+// Asked by a waiting thread: Ok to go on waiting, else how the wait ends. Must not block. An empty function never stops.
+using StopPredicate = std::function<Status()>;
+
+inline constexpr uint64_t kNoDeadline = std::numeric_limits<uint64_t>::max();
+// A sleeping thread asks its StopPredicate at least this often: half of what noticing a dead peer may take (100 ms).
+inline constexpr uint64_t kWaitSliceNs = 50'000'000;
+
+// How long to spin at one place. Any number of threads may share one.
+class AdaptiveSpin {
+ public:
+  // Spinning longer than what a sleep and a wake-up cost (about 50 us) cannot pay.
+  static constexpr uint64_t kNsMax = 50'000;
+  static constexpr uint64_t kNsMin = 500;
+  // A spinning thread that finds this much time gone between two looks at the clock was off its core.
+  static constexpr uint64_t kPreemptedNs = 20'000;
+  // After failures, every so many waits one spins to the full bound again, to find out whether things have changed.
+  static constexpr uint32_t kProbeEvery = 32;
+
+  // Spins until `ready()` is true; false when the limit was reached first, and the caller should sleep.
+  template <typename Ready>
+  bool Spin(const Ready& ready) {
+    for (int i = 0; i < kFreeLooks; ++i) {
+      if (ready()) return true;
+      CpuRelax();
+    }
+    const uint64_t limit_ns = Begin();
+    const uint64_t start_ns = MonotonicNs();
+    uint64_t last_ns = start_ns;
+    while (last_ns - start_ns < limit_ns) {
+      for (int i = 0; i < kLooksPerClock; ++i) {
+        if (ready()) {
+          End(true, false, last_ns - start_ns);
+          return true;
+        }
+        CpuRelax();
+      }
+      const uint64_t now_ns = MonotonicNs();
+      if (now_ns - last_ns > kPreemptedNs) {
+        const bool late = ready();
+        End(late, true, now_ns - start_ns);
+        return late;
+      }
+      last_ns = now_ns;
+    }
+    End(false, false, last_ns - start_ns);
+    return false;
+  }
+
+  uint64_t limit_ns() const { return limit_ns_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr int kFreeLooks = 16;
+  static constexpr int kLooksPerClock = 16;
+
+  // Counts this thread in as a spinner and says how long it may; End() counts it out and adapts the limit.
+  uint64_t Begin();
+  void End(bool success, bool preempted, uint64_t spun_ns);
+
+  std::atomic<uint64_t> limit_ns_{kNsMax};
+  std::atomic<uint32_t> waits_{0};
+};
+
+// Sleeps while the 32-bit word still has the value `expected`, at most `timeout_ns` (futex(2), between processes). May
+// return early for no reason.
+void FutexWait(const void* word, uint32_t expected, uint64_t timeout_ns);
+// Wakes every thread, of any process, that sleeps on the word.
+void FutexWakeAll(const void* word);
+
+// The common form of every wait: spins, then sleeps in slices until ready() or the deadline or stop() ends it.
+// `sleep(timeout_ns)` sleeps at most that long; it must return at once when ready() became true before it slept.
+template <typename Ready, typename Sleep>
+Status SpinThenSleep(AdaptiveSpin& spin, const Ready& ready, const Sleep& sleep, uint64_t deadline_ns,
+                     const StopPredicate& stop) {
+  if (spin.Spin(ready)) return Status::Ok();
+  for (;;) {
+    if (stop) {
+      Status status = stop();
+      if (!status.ok()) {
+        if (ready()) return Status::Ok();  // what the peer did before it left counts
+        return status;
+      }
+    }
+    uint64_t timeout_ns = kWaitSliceNs;
+    if (deadline_ns != kNoDeadline) {
+      const uint64_t now_ns = MonotonicNs();
+      if (now_ns >= deadline_ns) {
+        if (ready()) return Status::Ok();
+        return Status(StatusCode::kTimedOut, "the peer did not answer in time");
+      }
+      if (deadline_ns - now_ns < timeout_ns) timeout_ns = deadline_ns - now_ns;
+    }
+    sleep(timeout_ns);
+    if (ready()) return Status::Ok();
+  }
+}
+
+}  // namespace tessera
