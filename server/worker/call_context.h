@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "protocol/wire/decoder.h"
 #include "protocol/wire/encoder.h"
@@ -40,10 +41,11 @@ class CallContext {
   CUresult error() const { return error_; }
   void Fail(CUresult error) { if (error_ == CUDA_SUCCESS) error_ = error; }
 
-  // The driver's object behind a handle; an unknown one fails the call with the kind's code and gives T{}. A zero
-  // handle gives T{} without failure (the client has checked where null is legal).
+  // The driver's object behind a handle; an unknown one, or one of another kind than T, fails the call with the kind's
+  // code and gives T{}. A zero handle gives T{} without failure (the client has checked where null is legal).
+  // CUfunction is also what a kernel handle may be used as.
   template <typename T>
-  T Use(HandleId id) { return T(Lookup(id)); }
+  T Use(HandleId id) { return T(Lookup(id, KindOf<T>())); }
   // As Use; 0, 1 and 2 are the special streams: 0 with the record's flag kPerThreadStream, and 2, yield the real stream
   // that stands for the calling client thread in its current context.
   CUstream UseStream(HandleId id);
@@ -77,7 +79,10 @@ class CallContext {
   Deferred Defer();
 
  private:
-  uint64_t Lookup(HandleId id);
+  // The kind of handle whose objects have this C type; kNone for a type that says nothing (every kind is taken).
+  template <typename T>
+  static constexpr HandleKind KindOf();
+  uint64_t Lookup(HandleId id, HandleKind kind);
   void Insert(HandleId id, uint64_t object);
   HandleId KnownValue(HandleKind kind, uint64_t object);
   Encoder& BeginReply();
@@ -87,6 +92,34 @@ class CallContext {
   const RecordHeader header_;
   CUresult error_ = CUDA_SUCCESS;
 };
+
+template <typename T>
+constexpr HandleKind CallContext::KindOf() {
+  if constexpr (std::is_same_v<T, CUcontext>) return HandleKind::kContext;
+  if constexpr (std::is_same_v<T, CUmodule>) return HandleKind::kModule;
+  if constexpr (std::is_same_v<T, CUfunction>) return HandleKind::kFunction;
+  if constexpr (std::is_same_v<T, CUlibrary>) return HandleKind::kLibrary;
+  if constexpr (std::is_same_v<T, CUkernel>) return HandleKind::kKernel;
+  if constexpr (std::is_same_v<T, CUstream>) return HandleKind::kStream;
+  if constexpr (std::is_same_v<T, CUevent>) return HandleKind::kEvent;
+  if constexpr (std::is_same_v<T, CUgraph>) return HandleKind::kGraph;
+  if constexpr (std::is_same_v<T, CUgraphNode>) return HandleKind::kGraphNode;
+  if constexpr (std::is_same_v<T, CUgraphExec>) return HandleKind::kGraphExec;
+  if constexpr (std::is_same_v<T, CUmemoryPool>) return HandleKind::kMemoryPool;
+  if constexpr (std::is_same_v<T, CUarray>) return HandleKind::kArray;
+  if constexpr (std::is_same_v<T, CUmipmappedArray>) return HandleKind::kMipmappedArray;
+  if constexpr (std::is_same_v<T, CUtexref>) return HandleKind::kTextureReference;
+  if constexpr (std::is_same_v<T, CUsurfref>) return HandleKind::kSurfaceReference;
+  if constexpr (std::is_same_v<T, CUlinkState>) return HandleKind::kLinkState;
+  if constexpr (std::is_same_v<T, CUmemGenericAllocationHandle>) return HandleKind::kMemoryAllocation;
+  if constexpr (std::is_same_v<T, CUuserObject>) return HandleKind::kUserObject;
+  if constexpr (std::is_same_v<T, CUexternalMemory>) return HandleKind::kExternalMemory;
+  if constexpr (std::is_same_v<T, CUexternalSemaphore>) return HandleKind::kExternalSemaphore;
+  if constexpr (std::is_same_v<T, CUgreenCtx>) return HandleKind::kGreenContext;
+  if constexpr (std::is_same_v<T, CUdevResourceDesc>) return HandleKind::kResourceDescriptor;
+  if constexpr (std::is_same_v<T, CUgraphDeviceNode>) return HandleKind::kGraphDeviceNode;
+  return HandleKind::kNone;
+}
 
 // The ability to answer one record from another thread, once.
 class CallContext::Deferred {

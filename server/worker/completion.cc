@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "driver_table.h"
+#include "generated/driver_table.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "server/worker/worker.h"

@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include "driver_table.h"
+#include "generated/driver_table.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -17,17 +17,20 @@ DriverThread& DriverThread::Of(Worker& worker) {
   return thread;
 }
 
-CUresult DriverThread::SetContext(const DriverTable& driver, CUcontext context) {
+CUresult DriverThread::SetContext(Worker& worker, CUcontext context) {
+  const DriverTable& driver = worker.driver();
   if (!relaxed_) {
     // Which calls are legal during capture is decided at the client, per application thread; here nothing is forbidden.
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (const CUresult result = driver.cuThreadExchangeStreamCaptureMode(&mode); result != CUDA_SUCCESS) return result;
     relaxed_ = true;
   }
-  if (known_ && current_ == context) return CUDA_SUCCESS;
+  const uint32_t epoch = worker.context_epoch();
+  if (known_ && current_ == context && epoch_ == epoch) return CUDA_SUCCESS;
   const CUresult result = driver.cuCtxSetCurrent(context);
   known_ = result == CUDA_SUCCESS;
   current_ = known_ ? context : nullptr;
+  epoch_ = epoch;
   return result;
 }
 

@@ -12,10 +12,11 @@
 #include <memory>
 #include <vector>
 
+#include "protocol/wire/encoder.h"
+
 namespace tessera {
 
 class Worker;
-struct DriverTable;
 
 class DriverThread {
  public:
@@ -25,7 +26,7 @@ class DriverThread {
   static DriverThread& Of(Worker& worker);
 
   // As Worker::SetContext(CUcontext).
-  CUresult SetContext(const DriverTable& driver, CUcontext context);
+  CUresult SetContext(Worker& worker, CUcontext context);
   CUcontext current() const { return known_ ? current_ : nullptr; }
   void Forget() { known_ = false; }
 
@@ -33,6 +34,8 @@ class DriverThread {
   void* Scratch(size_t bytes);
   // Takes back all scratch.
   void BeginCall();
+  // For the reply of the call in hand; whoever writes clears it first.
+  Encoder& reply_encoder() { return reply_encoder_; }
 
  private:
   // Calls that need more than the first block are rare; their blocks are returned when the call ends.
@@ -40,8 +43,10 @@ class DriverThread {
 
   uint64_t serial_ = 0;
   CUcontext current_ = nullptr;
+  uint32_t epoch_ = 0;  // Worker::context_epoch() when current_ was set
   bool known_ = false;
   bool relaxed_ = false;
+  Encoder reply_encoder_;
   std::unique_ptr<std::byte[]> first_block_;
   size_t first_used_ = 0;
   std::vector<std::unique_ptr<std::byte[]>> more_;

@@ -1,6 +1,6 @@
 #include "server/worker/event_cache.h"
 
-#include "driver_table.h"
+#include "generated/driver_table.h"
 #include "server/worker/worker.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
 #include "server/worker/thread_streams.h"
 
-#include "driver_table.h"
+#include "generated/driver_table.h"
 
 namespace tessera {
 

@@ -18,7 +18,6 @@
 
 #include "protocol/base/mutex.h"
 #include "protocol/base/status.h"
-#include "protocol/wire/encoder.h"
 #include "protocol/wire/handle.h"
 #include "protocol/wire/record.h"
 #include "server/worker/part_registry.h"
@@ -36,6 +35,8 @@ class ReplyWriter;     // reply_writer.h
 class ThreadStreams;   // thread_streams.h
 
 struct WorkerOptions {
+  // Which of its sessions this is to the client; part of every handle.
+  uint32_t session_index = 0;
   // Where the driver's printf text is caught; null: it is not forwarded (in-process tests).
   DeviceOutput* device_output = nullptr;
 };
@@ -76,29 +77,26 @@ class Worker {
     return parts_.Get<T>(*this);
   }
 
-  // Makes the context of `header` (0: none) current on the calling thread, in the driver, when it is not already, and
-  // puts the thread into RELAXED capture mode on its first use. CUDA_ERROR_INVALID_CONTEXT for a context that is not
-  // live. Executor, helper and completion threads; NOT a callback thread of the driver.
-  CUresult SetContext(const RecordHeader& header);
+  // Makes a context (null or 0: none) current on the calling thread, in the driver, when it is not already, and puts the
+  // thread into RELAXED capture mode on its first use. A handle that is not live makes none current: the driver then
+  // answers what it answers to a thread without context. The driver's verdict otherwise.
+  // Executor, helper and completion threads; NOT a callback thread of the driver.
+  CUresult SetContext(const RecordHeader& header) { return SetContext(HandleId(header.context)); }
   CUresult SetContext(HandleId context);
   CUresult SetContext(CUcontext context);
   // What SetContext last made current on the calling thread.
-  CUcontext CurrentContext() const;
-  // To be called after the calling thread itself changed what is current in the driver (cuCtxCreate pushes, a destroyed
-  // context disappears): the next SetContext asks the driver again instead of trusting its memory. With no argument
-  // CurrentContext() is null until then.
+  CUcontext CurrentContext();
+  // The calling thread itself changed what is current in the driver (cuCtxCreate pushes): the next SetContext sets it
+  // again instead of trusting its memory. CurrentContext() is null until then.
   void ForgetCurrentContext();
+  // A context was destroyed or reset: as ForgetCurrentContext(), for all threads (a new context may get the old address).
+  void ForgetCurrentContexts() { context_epoch_.fetch_add(1, std::memory_order_release); }
+  uint32_t context_epoch() const { return context_epoch_.load(std::memory_order_acquire); }
 
   // Appends one notice to the replies ring: under a short lock, waiting at most kReplyWaitNs for a client that does not
-  // read, after which the session ends. False when the session has ended (the notice was not sent).
-  bool SendNotice(NoticeKind kind, std::span<const std::byte> payload);
-  // As above for a message with `void Encode(Encoder&) const`.
-  template <typename Message>
-  bool SendNotice(NoticeKind kind, const Message& message) {
-    Encoder encoder;
-    message.Encode(encoder);
-    return SendNotice(kind, encoder.bytes());
-  }
+  // read, after which the session ends. False when the session has ended (the notice was not sent) or the payload does
+  // not fit a record. What `extra`, `result` and `payload` mean stands with the kinds (protocol/wire/record.h).
+  bool SendNotice(NoticeKind kind, uint64_t extra, CUresult result = CUDA_SUCCESS, std::span<const std::byte> payload = {});
 
   // Sends what kernels printed since the last call as kDeviceOutput notices, in pieces. Call it after the driver's own
   // synchronise call (that is when the driver prints) and before the reply. No work when nothing catches output.
@@ -111,14 +109,15 @@ class Worker {
   const uint64_t serial_;
 
   std::atomic<bool> ended_{false};
+  std::atomic<uint32_t> context_epoch_{0};
   Mutex end_mutex_;
   Status end_reason_ GUARDED_BY(end_mutex_);
 
   std::unique_ptr<ObjectTable> objects_;
   std::unique_ptr<ReplyWriter> replies_;
-  std::unique_ptr<AnswerHub> answers_;
   std::unique_ptr<ThreadStreams> thread_streams_;
   PartRegistry parts_;  // destroyed after the threads below have stopped
+  std::unique_ptr<AnswerHub> answers_;
   std::unique_ptr<Completion> completion_;
   std::unique_ptr<HelperPool> helpers_;
 };

@@ -1,0 +1,65 @@
+#include "server/daemon/child_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "protocol/base/log.h"
+
+extern char** environ;
+
+namespace tessera {
+
+Result<pid_t> StartSelf(const std::vector<std::string>& arguments, int passed) {
+  std::vector<char*> argv;
+  std::string name = "tesserad";
+  argv.push_back(name.data());
+  std::vector<std::string> copies = arguments;
+  for (std::string& argument : copies) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  // dup2 onto itself clears FD_CLOEXEC in posix_spawn (POSIX.1-2024; glibc since 2.29), so `passed` may be kPassedFd.
+  posix_spawn_file_actions_adddup2(&actions, passed, kPassedFd);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addclosefrom_np(&actions, kPassedFd + 1);
+  sigset_t none;
+  sigset_t all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  pid_t pid = -1;
+  const int error = posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) return Status::FromErrno("cannot start a child process", error);
+  return pid;
+}
+
+void BecomeChild(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(0);  // it ended before the line above
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+std::string DescribeWaitStatus(int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    const int number = WTERMSIG(wait_status);
+    const char* description = sigdescr_np(number);
+    return fmt::format("was killed by signal {} ({})", number, description == nullptr ? "unknown" : description);
+  }
+  return fmt::format("exited with code {}", WEXITSTATUS(wait_status));
+}
+
+}  // namespace tessera

@@ -1,0 +1,28 @@
+// Starts this very program again as a child: workers and the device probe. The daemon itself never loads a driver, and a
+// process that loaded one is never forked.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
+
+namespace tessera {
+
+// Runs /proc/self/exe with `arguments` (argv[0] is added). `passed` becomes the child's descriptor kPassedFd; stdin is
+// /dev/null, stdout and stderr are ours, everything else is closed. The child ends when the calling thread does
+// (it must call BecomeChild() first thing).
+inline constexpr int kPassedFd = 3;
+Result<pid_t> StartSelf(const std::vector<std::string>& arguments, int passed);
+
+// In the child: SIGKILL when the parent ends, no new privileges.
+// Exits at once when the parent is already gone.
+void BecomeChild(pid_t parent);
+
+// "exited with code 3", "was killed by signal 9 (Killed)".
+std::string DescribeWaitStatus(int wait_status);
+
+}  // namespace tessera

@@ -1,0 +1,168 @@
+#include "server/daemon/device_probe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "generated/driver_table.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "server/daemon/child_process.h"
+#include "server/daemon/exit_codes.h"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kReportBytesMax = 64 * 1024;  // a line per device
+
+// Reads until the child closes its end. False after kProbeTimeoutMs.
+bool ReadReport(int fd, std::string* report) {
+  const uint64_t deadline_ns = MonotonicNs() + uint64_t{kProbeTimeoutMs} * 1'000'000;
+  std::array<char, 4096> piece;
+  while (report->size() < kReportBytesMax) {
+    const uint64_t now_ns = MonotonicNs();
+    if (now_ns >= deadline_ns) return false;
+    pollfd ready = {fd, POLLIN, 0};
+    if (poll(&ready, 1, static_cast<int>((deadline_ns - now_ns) / 1'000'000 + 1)) <= 0) continue;
+    const ssize_t count = read(fd, piece.data(), piece.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return true;
+    report->append(piece.data(), static_cast<size_t>(count));
+  }
+  return true;
+}
+
+// Takes "error TEXT", or the lines "driver TEXT", "version N" and "device NAME" apart.
+Result<DeviceList> ParseReport(const std::string& report) {
+  DeviceList devices;
+  bool complete = false;
+  for (size_t start = 0; start < report.size();) {
+    const size_t end = std::min(report.find('\n', start), report.size());
+    const std::string line = report.substr(start, end - start);
+    start = end + 1;
+    const size_t space = line.find(' ');
+    const std::string word = line.substr(0, space);
+    const std::string rest = space == std::string::npos ? "" : line.substr(space + 1);
+    if (word == "error") return Status(StatusCode::kNotFound, rest);
+    if (word == "driver") devices.driver = rest;
+    if (word == "version") devices.version = std::atoi(rest.c_str());
+    if (word == "device") devices.names.push_back(rest);
+    if (word == "end") complete = true;
+  }
+  if (!complete) return Status(StatusCode::kInternal, "the device probe ended without an answer");
+  return devices;
+}
+
+// Loads what --driver names and initialises it. `resolved` is the name to give to workers.
+Result<std::unique_ptr<Driver>> Open(const std::string& choice, std::string* resolved) {
+  *resolved = choice == "auto" ? "cuda" : choice;
+  Result<std::unique_ptr<Driver>> driver = LoadChosenDriver(*resolved);
+  Status status = driver.ok() ? Status::Ok() : driver.status();
+  if (driver.ok()) {
+    const Result<int> count = driver.value()->CountDevices();
+    if (count.ok()) return driver;
+    status = count.status();
+  }
+  if (choice != "auto") return status;
+  LogInfo("using the software GPU: {}", status.message());
+  *resolved = "emulator";
+  Result<std::unique_ptr<Driver>> emulator = LoadChosenDriver(*resolved);
+  if (!emulator.ok()) {
+    return Status(StatusCode::kNotFound, status.message() + "; and the software GPU: " + emulator.status().message());
+  }
+  if (const Result<int> count = emulator.value()->CountDevices(); !count.ok()) return count.status();
+  return emulator;
+}
+
+Result<std::string> Report(const std::string& choice) {
+  std::string resolved;
+  Result<std::unique_ptr<Driver>> driver = Open(choice, &resolved);
+  if (!driver.ok()) return driver.status();
+  const DriverTable& table = driver.value()->table();
+  int version = 0;
+  int count = 0;
+  table.cuDriverGetVersion(&version);
+  if (const CUresult result = table.cuDeviceGetCount(&count); result != CUDA_SUCCESS) {
+    return Status(StatusCode::kNotFound, fmt::format("the driver cannot list its devices (CUDA error {})", int{result}));
+  }
+  std::string report = fmt::format("driver {}\nversion {}\n", resolved, version);
+  for (int i = 0; i < count; ++i) {
+    CUdevice device = 0;
+    std::array<char, 256> device_name{};
+    if (table.cuDeviceGet(&device, i) != CUDA_SUCCESS ||
+        table.cuDeviceGetName(device_name.data(), device_name.size() - 1, device) != CUDA_SUCCESS) {
+      return Status(StatusCode::kNotFound, fmt::format("the driver cannot open device {}", i));
+    }
+    report += fmt::format("device {}\n", device_name.data());
+  }
+  return report + "end\n";
+}
+
+}  // namespace
+
+Result<DeviceList> ProbeDevices(const std::string& driver, const std::string& log_word) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return Status::FromErrno("cannot create a pipe", errno);
+  UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  Result<pid_t> pid = StartSelf({"--probe-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()), "--driver",
+                                 driver, "--log", log_word},
+                                write_end.get());
+  if (!pid.ok()) return pid.status();
+  write_end.reset();
+  std::string report;
+  const bool in_time = ReadReport(read_end.get(), &report);
+  if (!in_time) kill(*pid, SIGKILL);
+  int wait_status = 0;
+  while (waitpid(*pid, &wait_status, 0) < 0 && errno == EINTR) {
+  }
+  if (!in_time) {
+    return Status(StatusCode::kNotFound, fmt::format("the driver did not come up within {} s", kProbeTimeoutMs / 1000));
+  }
+  if (WIFSIGNALED(wait_status)) {
+    return Status(StatusCode::kNotFound, "loading the driver failed: the probe " + DescribeWaitStatus(wait_status));
+  }
+  return ParseReport(report);
+}
+
+int RunProbe(const std::string& driver, int fd) {
+  const Result<std::string> report = Report(driver);
+  const std::string text = report.ok() ? report.value() : "error " + report.status().message() + "\n";
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t count = write(fd, text.data() + done, text.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return kExitInternal;
+    done += static_cast<size_t>(count);
+  }
+  return report.ok() ? kExitOk : kExitNoDevice;
+}
+
+Result<std::unique_ptr<Driver>> LoadChosenDriver(const std::string& choice) {
+  return Driver::Load(choice == "cuda" ? "real" : choice);
+}
+
+std::string DescribeDevices(const DeviceList& devices) {
+  std::vector<std::pair<std::string, int>> counts;  // in the order of their first device
+  for (const std::string& name : devices.names) {
+    const auto found = std::find_if(counts.begin(), counts.end(), [&](const auto& entry) { return entry.first == name; });
+    if (found == counts.end()) {
+      counts.emplace_back(name, 1);
+    } else {
+      ++found->second;
+    }
+  }
+  std::string text;
+  for (const auto& [name, count] : counts) text += fmt::format("{}{} ×{}", text.empty() ? "" : ", ", name, count);
+  return text;
+}
+
+std::string DescribeVersion(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+}  // namespace tessera

@@ -1,0 +1,37 @@
+// What devices this machine has, asked in a child process of its own: the daemon must never load a driver (its children
+// could not be started safely any more, and a broken driver would take it along).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "protocol/base/status.h"
+#include "server/driver/loader.h"
+
+namespace tessera {
+
+struct DeviceList {
+  std::string driver;               // what was loaded, as workers take it: "cuda", "emulator" or a path
+  int version = 0;                  // cuDriverGetVersion: 13000 is 13.0
+  std::vector<std::string> names;   // one per device
+};
+
+// Longest that loading the driver and cuInit may take; a GPU without persistence mode needs a few seconds.
+inline constexpr int kProbeTimeoutMs = 60'000;
+
+// Starts the child and reads what it found. kNotFound: no driver, or no device; the message says which and why.
+Result<DeviceList> ProbeDevices(const std::string& driver, const std::string& log_word);
+
+// The child's side: loads the driver, writes the list (or the error) to `fd`, returns the exit code.
+int RunProbe(const std::string& driver, int fd);
+
+// Loads "cuda", "emulator" or a path, without initialising it.
+Result<std::unique_ptr<Driver>> LoadChosenDriver(const std::string& choice);
+
+// "NVIDIA H200 ×2, Tessera Emulated GPU ×1".
+std::string DescribeDevices(const DeviceList& devices);
+// "13.0".
+std::string DescribeVersion(int version);
+
+}  // namespace tessera

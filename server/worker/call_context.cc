@@ -1,0 +1,127 @@
+#include "server/worker/call_context.h"
+
+#include <cstring>
+
+#include "generated/server/dispatch.h"
+#include "protocol/base/log.h"
+#include "server/worker/driver_thread.h"
+#include "server/worker/object_table.h"
+#include "server/worker/reply_writer.h"
+#include "server/worker/thread_streams.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+namespace {
+
+// What CUDA answers to an unknown handle of a kind (protocol/spec/types.toml, `error`).
+CUresult ErrorOf(HandleKind kind) {
+  switch (kind) {
+    case HandleKind::kContext:
+      return CUDA_ERROR_INVALID_CONTEXT;
+    case HandleKind::kGraph:
+    case HandleKind::kGraphNode:
+    case HandleKind::kGraphExec:
+    case HandleKind::kMemoryPool:
+    case HandleKind::kMemoryAllocation:
+    case HandleKind::kUserObject:
+    case HandleKind::kResourceDescriptor:
+    case HandleKind::kGraphDeviceNode:
+      return CUDA_ERROR_INVALID_VALUE;
+    default:
+      return CUDA_ERROR_INVALID_HANDLE;
+  }
+}
+
+void Answer(Worker& worker, const RecordHeader& record, CUresult result, std::span<const std::byte> payload) {
+  ReplyHeader header{};
+  header.sequence = record.sequence;
+  header.result = static_cast<int32_t>(result);
+  header.thread = record.thread;
+  if ((record.flags & kWantsReply) != 0) {
+    header.kind = static_cast<uint32_t>(ReplyKind::kReply);
+  } else {
+    if (result == CUDA_SUCCESS) return;
+    LogDebug("{} of thread {} failed with {}", CallName(record.call), record.thread, static_cast<int>(result));
+    header.kind = static_cast<uint32_t>(ReplyKind::kDeferredError);
+  }
+  worker.replies().Send(header, payload);
+}
+
+}  // namespace
+
+CallContext::CallContext(Worker& worker, const RecordHeader& header) : worker_(worker), header_(header) {}
+
+const DriverTable& CallContext::driver() const { return worker_.driver(); }
+
+uint64_t CallContext::Lookup(HandleId id, HandleKind kind) {
+  if (id.is_null()) return 0;
+  const bool kind_fits = kind == HandleKind::kNone || id.kind() == kind ||
+                         (kind == HandleKind::kFunction && id.kind() == HandleKind::kKernel);
+  uint64_t object = 0;
+  if (kind_fits && worker_.objects().Find(id, &object)) return object;
+  Fail(ErrorOf(kind == HandleKind::kNone ? id.kind() : kind));
+  return 0;
+}
+
+CUstream CallContext::UseStream(HandleId id) {
+  const uint64_t value = id.value();
+  if (value == reinterpret_cast<uint64_t>(CU_STREAM_LEGACY)) return CU_STREAM_LEGACY;
+  const bool own = value == reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD) ||
+                   (value == 0 && (header_.flags & kPerThreadStream) != 0);
+  if (!own) return value == 0 ? nullptr : Use<CUstream>(id);
+  CUstream stream = nullptr;
+  const CUresult result = worker_.thread_streams().Get(header_.thread, worker_.CurrentContext(), &stream);
+  if (result != CUDA_SUCCESS) Fail(result);
+  return stream;
+}
+
+void CallContext::Insert(HandleId id, uint64_t object) {
+  if (worker_.objects().Insert(id, object)) return;
+  worker_.End(Status(StatusCode::kProtocolViolation,
+                     fmt::format("{} named a new object {:#x} that cannot be", CallName(header_.call), id.value())));
+}
+
+void CallContext::Free(HandleId id) {
+  if (!id.is_null()) worker_.objects().Remove(id);
+}
+
+HandleId CallContext::KnownValue(HandleKind kind, uint64_t object) { return worker_.objects().Known(kind, object); }
+
+void* CallContext::Scratch(size_t bytes) {
+  void* memory = DriverThread::Of(worker_).Scratch(bytes);
+  if (memory == nullptr) Fail(CUDA_ERROR_OUT_OF_MEMORY);
+  return memory;
+}
+
+void CallContext::Finish(CUresult result) { Answer(worker_, header_, result, {}); }
+
+void CallContext::Malformed() {
+  worker_.End(Status(StatusCode::kProtocolViolation,
+                     fmt::format("malformed record: call {:#x} ({}), {} bytes", header_.call, CallName(header_.call),
+                                 header_.size_bytes)));
+}
+
+CallContext::Deferred CallContext::Defer() { return Deferred(worker_, header_); }
+
+Encoder& CallContext::BeginReply() {
+  Encoder& encoder = DriverThread::Of(worker_).reply_encoder();
+  encoder.Clear();
+  return encoder;
+}
+
+void CallContext::SendReply(CUresult result) {
+  Encoder& encoder = DriverThread::Of(worker_).reply_encoder();
+  if (!encoder.ok()) {
+    LogError("the reply to {} is larger than a message can be", CallName(header_.call));
+    return Answer(worker_, header_, CUDA_ERROR_OUT_OF_MEMORY, {});
+  }
+  Answer(worker_, header_, result, encoder.bytes());
+}
+
+void CallContext::Deferred::Finish(CUresult result) { Answer(*worker_, header_, result, {}); }
+
+void CallContext::Deferred::Finish(CUresult result, std::span<const std::byte> payload) {
+  Answer(*worker_, header_, result, payload);
+}
+
+}  // namespace tessera

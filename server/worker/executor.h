@@ -1,0 +1,36 @@
+// Takes records from the `commands` ring in order and has them executed. One thread, the one in Run(); it never waits for
+// the GPU, and hands calls that may block in the driver to helper threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "protocol/wire/record.h"
+
+namespace tessera {
+
+class Worker;
+
+class Executor {
+ public:
+  explicit Executor(Worker& worker);
+
+  // Until the session ends.
+  void Run();
+
+ private:
+  // Checks the header of a record that was copied out of the ring. False (and the session ends) when it is not what a
+  // correct client sends.
+  bool Check(const RecordHeader& header, size_t bytes);
+  // Executes one record on the calling thread: executor or helper.
+  static void Execute(Worker& worker, const RecordHeader& header, std::span<const std::byte> message);
+  void HandToHelper(const RecordHeader& header, std::span<const std::byte> message);
+
+  Worker& worker_;
+  uint64_t last_sequence_ = 0;
+  std::unique_ptr<std::byte[]> record_;  // the record in hand
+};
+
+}  // namespace tessera

@@ -1,0 +1,98 @@
+#include "server/worker/object_table.h"
+
+#include "protocol/base/check.h"
+
+namespace tessera {
+
+ObjectTable::ObjectTable(uint32_t session_index)
+    : session_index_(session_index), minted_(HandleAllocator::Side::kServer, session_index) {}
+
+ObjectTable::~ObjectTable() {
+  for (auto& chunk : chunks_) delete chunk.load(std::memory_order_relaxed);
+}
+
+bool ObjectTable::Find(HandleId id, uint64_t* object) const {
+  *object = 0;
+  if (!id.IsWellFormed()) return false;
+  const Chunk* chunk = chunks_[id.slot() / kChunkSlots].load(std::memory_order_acquire);
+  if (chunk == nullptr) return false;
+  const Slot& slot = (*chunk)[id.slot() % kChunkSlots];
+  if (slot.id.load(std::memory_order_acquire) != id.value()) return false;
+  // Acquire on both sides of the re-check: an object of a later generation cannot be returned for this handle.
+  const uint64_t found = slot.object.load(std::memory_order_acquire);
+  if (slot.id.load(std::memory_order_acquire) != id.value()) return false;
+  *object = found;
+  return true;
+}
+
+bool ObjectTable::Insert(HandleId id, uint64_t object) {
+  if (!id.IsWellFormed() || id.session() != session_index_ || id.server_minted()) return false;
+  MutexLock lock(mutex_);
+  return InsertLocked(id, object);
+}
+
+bool ObjectTable::InsertLocked(HandleId id, uint64_t object) {
+  std::atomic<Chunk*>& place = chunks_[id.slot() / kChunkSlots];
+  Chunk* chunk = place.load(std::memory_order_relaxed);
+  if (chunk == nullptr) {
+    chunk = new Chunk;
+    place.store(chunk, std::memory_order_release);
+  }
+  Slot& slot = (*chunk)[id.slot() % kChunkSlots];
+  if (slot.id.load(std::memory_order_relaxed) != 0) return false;
+  slot.object.store(object, std::memory_order_release);
+  slot.id.store(id.value(), std::memory_order_release);
+  by_object_[Key{id.kind(), object}] = id;
+  ++size_;
+  return true;
+}
+
+bool ObjectTable::Remove(HandleId id, uint64_t* object) {
+  MutexLock lock(mutex_);
+  uint64_t found = 0;
+  if (!Find(id, &found)) return false;
+  Slot& slot = (*chunks_[id.slot() / kChunkSlots].load(std::memory_order_relaxed))[id.slot() % kChunkSlots];
+  slot.id.store(0, std::memory_order_release);
+  if (const auto entry = by_object_.find(Key{id.kind(), found}); entry != by_object_.end() && entry->second == id) {
+    by_object_.erase(entry);
+  }
+  if (id.server_minted()) minted_.Release(id);
+  --size_;
+  if (object != nullptr) *object = found;
+  return true;
+}
+
+HandleId ObjectTable::Known(HandleKind kind, uint64_t object) {
+  if (object == 0) return HandleId();
+  MutexLock lock(mutex_);
+  if (const auto found = by_object_.find(Key{kind, object}); found != by_object_.end()) return found->second;
+  const HandleId id = minted_.Mint(kind);
+  if (id.is_null()) return id;
+  CHECK(InsertLocked(id, object));  // a slot of ours is in the table exactly while its handle is live
+  return id;
+}
+
+HandleId ObjectTable::HandleOf(HandleKind kind, uint64_t object) const {
+  MutexLock lock(mutex_);
+  const auto found = by_object_.find(Key{kind, object});
+  return found == by_object_.end() ? HandleId() : found->second;
+}
+
+void ObjectTable::ForEach(HandleKind kind, const std::function<void(HandleId id, uint64_t object)>& visit) const {
+  MutexLock lock(mutex_);
+  for (const auto& place : chunks_) {
+    const Chunk* chunk = place.load(std::memory_order_relaxed);
+    if (chunk == nullptr) continue;
+    for (const Slot& slot : *chunk) {
+      const HandleId id(slot.id.load(std::memory_order_relaxed));
+      if (!id.is_null() && id.kind() == kind) visit(id, slot.object.load(std::memory_order_relaxed));
+    }
+  }
+}
+
+size_t ObjectTable::size() const {
+  MutexLock lock(mutex_);
+  return size_;
+}
+
+}  // namespace tessera

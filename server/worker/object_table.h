@@ -1,0 +1,86 @@
+// Which driver object stands behind each handle of the session.
+//
+// Handles are minted by the client (or here, for objects the driver made by itself); a handle names kind, slot and
+// generation, so one that was freed or is of another kind is not found. Lookups take no lock: the executor does several
+// per record. Entering and removing take one. Any thread.
+//
+// The table does not own the objects: freeing them is the work of the calls that free them, and what a client leaves
+// behind goes with the worker's process.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+
+#include "protocol/base/mutex.h"
+#include "protocol/wire/handle.h"
+
+namespace tessera {
+
+class ObjectTable {
+ public:
+  // Live objects of a session, entered by either side: 2^21 each is what a handle's slot can count, and far more than
+  // drivers bear. Memory grows with use: 16 bytes a slot.
+  static constexpr uint32_t kSlots = uint32_t{1} << HandleId::kSlotBits;
+
+  explicit ObjectTable(uint32_t session_index);
+  ~ObjectTable();
+  ObjectTable(const ObjectTable&) = delete;
+  ObjectTable& operator=(const ObjectTable&) = delete;
+
+  // The object behind a live handle. False, and 0, for every other handle.
+  bool Find(HandleId id, uint64_t* object) const;
+
+  // Enters an object under a handle that the client minted. False when it is not one that a client may mint now:
+  // malformed, of another session, minted by the server, or its slot is still in use.
+  bool Insert(HandleId id, uint64_t object) EXCLUDES(mutex_);
+
+  // Removes a live handle and says what it stood for. The slot may then be minted again. False when it is not live.
+  bool Remove(HandleId id, uint64_t* object = nullptr) EXCLUDES(mutex_);
+
+  // The handle of an object: the latest that was entered for it, else a new one minted here. A zero handle for object 0,
+  // and when no more can be minted.
+  HandleId Known(HandleKind kind, uint64_t object) EXCLUDES(mutex_);
+  // The handle of an object; a zero handle when it has none.
+  HandleId HandleOf(HandleKind kind, uint64_t object) const EXCLUDES(mutex_);
+
+  // Calls `visit` for every live handle of a kind, in no particular order. `visit` must not call back into the table.
+  void ForEach(HandleKind kind, const std::function<void(HandleId id, uint64_t object)>& visit) const EXCLUDES(mutex_);
+  size_t size() const EXCLUDES(mutex_);
+
+ private:
+  static constexpr uint32_t kChunkSlots = 4096;
+  static constexpr uint32_t kChunks = kSlots / kChunkSlots;
+
+  // Readers look at `id`, then `object`, then `id` again; writers change them under the mutex, `id` last when entering
+  // and first when removing.
+  struct Slot {
+    std::atomic<uint64_t> id{0};
+    std::atomic<uint64_t> object{0};
+  };
+  using Chunk = std::array<Slot, kChunkSlots>;
+  struct Key {
+    HandleKind kind;
+    uint64_t object;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& key) const {
+      return std::hash<uint64_t>()(key.object ^ static_cast<uint64_t>(key.kind) << 56);
+    }
+  };
+
+  bool InsertLocked(HandleId id, uint64_t object) REQUIRES(mutex_);
+
+  const uint32_t session_index_;
+  mutable Mutex mutex_;
+  HandleAllocator minted_;  // handles minted here
+  std::array<std::atomic<Chunk*>, kChunks> chunks_{};
+  std::unordered_map<Key, HandleId, KeyHash> by_object_ GUARDED_BY(mutex_);
+  size_t size_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace tessera

@@ -1,0 +1,187 @@
+// tesserad as a process, on the software GPU.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "protocol/base/clock.h"
+#include "server/daemon/exit_codes.h"
+#include "tests/server/daemon/daemon_process.h"
+
+namespace tessera {
+namespace {
+
+class DaemonTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "tesseradXXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+    path_ = directory_ + "/socket";
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::vector<std::string> Arguments(std::vector<std::string> more = {}) const {
+    std::vector<std::string> arguments = {"--listen", "unix:" + path_, "--driver", "emulator", "--log", "info"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  // Whether the peer closed the socket in time.
+  static bool HangsUp(int fd, int timeout_ms = 10'000) {
+    pollfd ready = {fd, POLLIN | POLLRDHUP, 0};
+    return poll(&ready, 1, timeout_ms) == 1 && (ready.revents & (POLLHUP | POLLRDHUP)) != 0;
+  }
+
+  static std::vector<pid_t> WaitForChildren(const DaemonProcess& daemon, size_t count) {
+    const uint64_t deadline_ns = MonotonicNs() + 10'000'000'000;
+    std::vector<pid_t> children = daemon.Children();
+    while (children.size() != count && MonotonicNs() < deadline_ns) {
+      usleep(2000);
+      children = daemon.Children();
+    }
+    return children;
+  }
+
+  std::string directory_;
+  std::string path_;
+};
+
+TEST_F(DaemonTest, SaysOneLineWhenReadyAndEndsWithSigterm) {
+  DaemonProcess daemon(Arguments());
+  const std::string line = daemon.ReadyLine();
+  EXPECT_EQ(line.find("tesserad: listening on unix:" + path_ + ", devices: "), 0u) << line << daemon.log();
+  EXPECT_NE(line.find(" ×"), std::string::npos) << line;
+  EXPECT_NE(line.find(", driver 13.0"), std::string::npos) << line;
+  daemon.Signal(SIGTERM);
+  const int status = daemon.Wait();
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), kExitOk);
+  EXPECT_EQ(daemon.output(), line + "\n");
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(DaemonTest, EndsWithSigintToo) {
+  DaemonProcess daemon(Arguments());
+  ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
+  daemon.Signal(SIGINT);
+  EXPECT_EQ(daemon.Wait(), 0);
+}
+
+TEST_F(DaemonTest, GivesEachClientAWorkerAndSurvivesTheDeathOfOne) {
+  DaemonProcess daemon(Arguments());
+  ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
+  UniqueFd first = ConnectTo(path_);
+  UniqueFd second = ConnectTo(path_);
+  ASSERT_TRUE(first.valid() && second.valid());
+  std::vector<pid_t> workers = WaitForChildren(daemon, 2);
+  ASSERT_EQ(workers.size(), 2u);
+  ASSERT_TRUE(daemon.WaitForLog("session 2 opened"));
+
+  kill(workers[0], SIGKILL);
+  EXPECT_TRUE(daemon.WaitForLog("signal 9")) << daemon.log();
+  EXPECT_EQ(WaitForChildren(daemon, 1), std::vector<pid_t>{workers[1]});
+  // Exactly one of the two clients notices.
+  EXPECT_TRUE(HangsUp(first.get()) || HangsUp(second.get()));
+  EXPECT_FALSE(HangsUp(first.get(), 0) && HangsUp(second.get(), 0));
+  UniqueFd third = ConnectTo(path_);
+  EXPECT_TRUE(daemon.WaitForLog("session 3 opened"));
+}
+
+TEST_F(DaemonTest, WorkersEndWithTheirClient) {
+  DaemonProcess daemon(Arguments());
+  ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
+  UniqueFd client = ConnectTo(path_);
+  ASSERT_EQ(WaitForChildren(daemon, 1).size(), 1u);
+  client.reset();
+  EXPECT_TRUE(WaitForChildren(daemon, 0).empty());
+}
+
+TEST_F(DaemonTest, WorkersEndWithTheDaemon) {
+  DaemonProcess daemon(Arguments());
+  ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
+  UniqueFd client = ConnectTo(path_);
+  const std::vector<pid_t> workers = WaitForChildren(daemon, 1);
+  ASSERT_EQ(workers.size(), 1u);
+  daemon.Signal(SIGKILL);
+  daemon.Wait();
+  EXPECT_TRUE(HangsUp(client.get()));
+}
+
+TEST_F(DaemonTest, EndsSessionsAfterTheGracePeriod) {
+  DaemonProcess daemon(Arguments({"--grace", "0"}));
+  ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
+  UniqueFd client = ConnectTo(path_);
+  ASSERT_EQ(WaitForChildren(daemon, 1).size(), 1u);
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(), 0);
+  EXPECT_TRUE(HangsUp(client.get()));
+}
+
+TEST_F(DaemonTest, ASecondSignalSkipsTheGracePeriod) {
+  DaemonProcess daemon(Arguments({"--grace", "3600"}));
+  ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
+  UniqueFd client = ConnectTo(path_);
+  ASSERT_EQ(WaitForChildren(daemon, 1).size(), 1u);
+  daemon.Signal(SIGTERM);
+  ASSERT_TRUE(daemon.WaitForLog("no new sessions"));
+  EXPECT_FALSE(ConnectTo(path_).valid());
+  EXPECT_FALSE(HangsUp(client.get(), 50));
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(), 0);
+}
+
+TEST_F(DaemonTest, TurnsAwayClientsBeyondTheLimit) {
+  DaemonProcess daemon(Arguments({"--max-sessions", "1"}));
+  ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
+  UniqueFd first = ConnectTo(path_);
+  ASSERT_EQ(WaitForChildren(daemon, 1).size(), 1u);
+  UniqueFd second = ConnectTo(path_);
+  EXPECT_TRUE(HangsUp(second.get()));
+  EXPECT_TRUE(daemon.WaitForLog("--max-sessions"));
+  EXPECT_FALSE(HangsUp(first.get(), 0));
+}
+
+TEST_F(DaemonTest, RefusesASocketThatIsInUse) {
+  DaemonProcess first(Arguments());
+  ASSERT_NE(first.ReadyLine(), "") << first.log();
+  DaemonProcess second(Arguments());
+  const int status = second.Wait();
+  EXPECT_EQ(WEXITSTATUS(status), kExitCannotListen);
+  EXPECT_NE(second.log().find("another server listens on " + path_), std::string::npos) << second.log();
+  EXPECT_EQ(second.output(), "");
+  EXPECT_TRUE(ConnectTo(path_).valid());
+}
+
+TEST_F(DaemonTest, SaysWhyThereIsNoDevice) {
+  DaemonProcess daemon({"--listen", "unix:" + path_, "--driver", directory_ + "/missing.so"});
+  EXPECT_EQ(WEXITSTATUS(daemon.Wait()), kExitNoDevice);
+  EXPECT_NE(daemon.log().find("missing.so"), std::string::npos) << daemon.log();
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(DaemonTest, SaysWhatIsWrongWithTheCommandLine) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {}, {"--listen"}, {"--listen", "tcp:1"}, {"--listen", "unix:" + path_, "--log", "loud"}, {"--no-such-option"}};
+  for (const auto& arguments : wrong) {
+    DaemonProcess daemon(arguments);
+    EXPECT_EQ(WEXITSTATUS(daemon.Wait()), kExitUsage);
+    EXPECT_EQ(daemon.log().find("tesserad: "), 0u) << daemon.log();
+    EXPECT_EQ(daemon.output(), "");
+  }
+}
+
+TEST_F(DaemonTest, TellsItsVersionAndOptions) {
+  DaemonProcess version({"--version"});
+  EXPECT_EQ(version.Wait(), 0);
+  EXPECT_EQ(version.output().find("tesserad "), 0u);
+  DaemonProcess help({"--help"});
+  EXPECT_EQ(help.Wait(), 0);
+  EXPECT_NE(help.output().find("--listen"), std::string::npos);
+  EXPECT_EQ(help.output().find("--worker-fd"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tessera
