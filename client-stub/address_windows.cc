@@ -1,0 +1,131 @@
+#include "client-stub/address_windows.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "protocol/base/log.h"
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000  // Linux 4.17
+#endif
+
+namespace tessera {
+namespace {
+
+#if defined(__SANITIZE_THREAD__)
+constexpr uint32_t kRowsToTry = 1u << 3;  // ThreadSanitizer ends the process that maps at one of the others
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+constexpr uint32_t kRowsToTry = 1u << 3;
+#else
+constexpr uint32_t kRowsToTry = (1u << kWindowRows) - 1;
+#endif
+#else
+constexpr uint32_t kRowsToTry = (1u << kWindowRows) - 1;
+#endif
+
+// True when the range was free and is reserved now.
+bool Reserve(uint64_t base, uint64_t bytes) {
+  void* const wanted = reinterpret_cast<void*>(base);
+  void* const got = mmap(wanted, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (got == MAP_FAILED) return false;
+  if (got != wanted) {  // a kernel that does not know MAP_FIXED_NOREPLACE
+    munmap(got, bytes);
+    return false;
+  }
+  return true;
+}
+
+void Release(uint64_t base, uint64_t bytes) { munmap(reinterpret_cast<void*>(base), bytes); }
+
+bool ReserveRow(const WindowPair& row) {
+  if (!Reserve(row.device.base, row.device.bytes)) return false;
+  if (Reserve(row.host.base, row.host.bytes)) return true;
+  Release(row.device.base, row.device.bytes);
+  return false;
+}
+
+}  // namespace
+
+AddressWindows& AddressWindows::Process() {
+  static AddressWindows* const windows = new AddressWindows;
+  return *windows;
+}
+
+uint32_t AddressWindows::Offer() {
+  MutexLock lock(mutex_);
+  if (reserved_) return mask_;
+  reserved_ = true;
+  for (int row = 0; row < kWindowRows; ++row) {
+    if ((kRowsToTry >> row & 1) != 0 && ReserveRow(kWindowTable[row])) mask_ |= 1u << row;
+  }
+  return mask_;
+}
+
+Status AddressWindows::Keep(int row) {
+  MutexLock lock(mutex_);
+  if (row_ == row) return Status::Ok();
+  if (row < 0 || row >= kWindowRows || (mask_ >> row & 1) == 0 || row_ >= 0) {
+    return Status(StatusCode::kProtocolViolation, "server chose address windows that were not offered");
+  }
+  for (int other = 0; other < kWindowRows; ++other) {
+    if (other == row || (mask_ >> other & 1) == 0) continue;
+    Release(kWindowTable[other].device.base, kWindowTable[other].device.bytes);
+    Release(kWindowTable[other].host.base, kWindowTable[other].host.bytes);
+  }
+  mask_ = 1u << row;
+  row_ = row;
+  return Status::Ok();
+}
+
+int AddressWindows::row() {
+  MutexLock lock(mutex_);
+  return row_;
+}
+
+bool AddressWindows::ReserveDriverRange(uint64_t address, uint64_t bytes) {
+  const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  if (bytes == 0 || address > UINT64_MAX - bytes - page) return false;
+  const uint64_t base = address & ~(page - 1);
+  const uint64_t end = (address + bytes + page - 1) & ~(page - 1);
+  MutexLock lock(mutex_);
+  for (int row = 0; row < kWindowRows; ++row) {
+    if ((mask_ >> row & 1) != 0 && kWindowTable[row].device.contains(base, end - base)) return true;
+  }
+  // The parts that are not reserved yet: all of them must be free.
+  std::vector<Range> missing;
+  uint64_t at = base;
+  auto next = driver_ranges_.upper_bound(base);
+  if (next != driver_ranges_.begin() && std::prev(next)->second > base) --next;
+  for (; next != driver_ranges_.end() && next->first < end; ++next) {
+    if (next->first > at) missing.push_back(Range{at, next->first - at});
+    at = std::max(at, next->second);
+  }
+  if (at < end) missing.push_back(Range{at, end - at});
+  for (size_t i = 0; i < missing.size(); ++i) {
+    if (Reserve(missing[i].base, missing[i].bytes)) continue;
+    LogWarning("driver put device memory at {:#x}, where this process maps something already", missing[i].base);
+    for (size_t done = 0; done < i; ++done) Release(missing[done].base, missing[done].bytes);
+    return false;
+  }
+  for (const Range& part : missing) {
+    uint64_t joined_base = part.base;
+    uint64_t joined_end = part.end();
+    if (const auto before = driver_ranges_.upper_bound(joined_base);
+        before != driver_ranges_.begin() && std::prev(before)->second == joined_base) {
+      joined_base = std::prev(before)->first;
+      driver_ranges_.erase(std::prev(before));
+    }
+    if (const auto after = driver_ranges_.find(joined_end); after != driver_ranges_.end()) {
+      joined_end = after->second;
+      driver_ranges_.erase(after);
+    }
+    driver_ranges_[joined_base] = joined_end;
+  }
+  return true;
+}
+
+}  // namespace tessera

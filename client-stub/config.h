@@ -1,0 +1,45 @@
+// What the environment tells the stub. Every variable is read once, here; nobody else calls getenv.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/base/log.h"
+
+namespace tessera {
+
+struct Config {
+  // TESSERA_SERVER: where the server listens, "unix:PATH". Empty: not set.
+  std::string server;
+  // TESSERA_LOG: "debug" ... "off".
+  LogLevel log_level = LogLevel::kWarning;
+  // A value of TESSERA_LOG that names no level; empty: none.
+  std::string bad_log_level;
+  // TESSERA_STATS: empty or "0": no statistics; "1": to stderr at exit; else the path of a JSON file written at exit.
+  std::string stats;
+  // CUDA_LAUNCH_BLOCKING or TESSERA_LAUNCH_BLOCKING is a number other than 0: every call waits for its result.
+  bool launch_blocking = false;
+  // CUDA_MODULE_LOADING=EAGER (anything else: lazy, the driver's default).
+  bool eager_module_loading = false;
+  // CUDA_VISIBLE_DEVICES as given, for the server to apply (indices, GPU-... or MIG-... prefixes; the first invalid entry
+  // ends the list). Empty: not set. A variable that is set but empty means "no device" and reads "-1" here.
+  std::string visible_devices;
+  // "name=value" of each driver variable that is set (kForwardedVariables): the server's driver must see the same.
+  std::vector<std::string> forwarded_environment;
+};
+
+// The environment as it was when this was first called. Any thread, also while the process starts or exits.
+const Config& GetConfig();
+
+// Parses an environment through `get` (as getenv: null when not set). Pure, for GetConfig() and tests.
+Config ParseConfig(const char* (*get)(const char* name));
+
+// A server address taken apart: today "unix:PATH" alone. `error` is one sentence for the user when it cannot be used.
+struct ServerAddress {
+  std::string unix_path;
+  std::string error;
+};
+ServerAddress ParseServerAddress(std::string_view address);
+
+}  // namespace tessera

@@ -1,0 +1,102 @@
+// The contexts of this process, as the stub knows them: what cuCtx* calls answer without asking the server.
+//
+// Context records are never freed (a process makes few), so a Context* may be kept; `state` says whether it can be used.
+// The handle an application holds is `handle` (a HandleId of kind kContext); the worker knows it by the same value.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "protocol/base/mutex.h"
+#include "protocol/wire/handle.h"
+
+namespace tessera {
+
+class Session;
+
+// Per-context values that libraries keep with the driver (table CONTEXT_LOCAL_STORAGE): key -> value and destructor.
+// Any thread. Semantics measured on a real driver: a key that exists keeps its value (400), a missing key is 400.
+class LocalStorage {
+ public:
+  using Destructor = void (*)(CUcontext context, void* key, void* value);
+
+  CUresult Put(void* key, void* value, Destructor destructor) EXCLUDES(mutex_);
+  CUresult Remove(void* key) EXCLUDES(mutex_);  // without calling the destructor
+  CUresult Get(void* key, void** value) EXCLUDES(mutex_);
+  // Takes every entry out, one at a time, and calls its destructor (no lock held: it may call back into any of these).
+  void DestroyAll(CUcontext context) EXCLUDES(mutex_);
+
+ private:
+  struct Entry {
+    void* key;
+    void* value;
+    Destructor destructor;
+  };
+  Mutex mutex_;
+  std::vector<Entry> entries_ GUARDED_BY(mutex_);  // a handful: one per copy of cudart, and a few of cuBLAS
+};
+
+struct Context {
+  enum class State : uint8_t {
+    kInactive,   // a primary context that nobody retains: its handle is valid, using it gives 709
+    kActive,
+    kDestroyed,  // by cuCtxDestroy; never comes back
+  };
+
+  HandleId handle;
+  CUdevice device = 0;
+  bool primary = false;
+  uint64_t number = 0;  // cuCtxGetId; from 1, unique over the process; changes when a primary context is reset
+  unsigned api_version = 0;
+  std::atomic<unsigned> flags{0};
+  std::atomic<State> state{State::kInactive};
+  // A sticky asynchronous failure: every later call in this context returns it. CUDA_SUCCESS: none.
+  std::atomic<int> sticky_error{0};
+  LocalStorage storage;
+
+  CUcontext object() const { return reinterpret_cast<CUcontext>(handle.value()); }
+  bool active() const { return state.load(std::memory_order_acquire) == State::kActive; }
+
+  // Limits the driver reported (cuCtxGetLimit), until one is set.
+  Mutex limits_mutex;
+  std::map<int, size_t> limits GUARDED_BY(limits_mutex);
+};
+
+// All contexts of one session. Any thread.
+class ContextTable {
+ public:
+  explicit ContextTable(Session& session) : session_(session) {}
+
+  // The record of a handle, in whatever state; null for a value that never was a context. kInactive and kDestroyed ones
+  // are found too: the caller decides.
+  Context* Find(CUcontext context) const EXCLUDES(mutex_);
+  // The primary context of a device, made (inactive) on first use. `device` is a valid ordinal. Null: out of memory.
+  Context* Primary(CUdevice device) EXCLUDES(mutex_);
+  // Makes a record for a context that was created under `handle`; it is active.
+  Context* Add(HandleId handle, CUdevice device, unsigned flags, unsigned api_version) EXCLUDES(mutex_);
+
+  // `context` was retained for the first time: it becomes active, with a new number when it was active before.
+  void Activate(Context* context) EXCLUDES(mutex_);
+  // Ends a context after the server did: calls the destructors of its local storage, forgets cached limits and the sticky
+  // error, tells everyone who registered. A primary context becomes inactive, another one destroyed.
+  void End(Context* context) EXCLUDES(mutex_);
+
+  // `ended` is called when a context has ended, on the thread that ended it, without locks: drop what belonged to it
+  // (streams, events, modules ...: their handles are to be released). Register before the first context is made or when
+  // the first object of a kind is; a listener is never removed.
+  void OnEnd(std::function<void(const Context& context)> ended) EXCLUDES(mutex_);
+
+ private:
+  Session& session_;
+  mutable Mutex mutex_;
+  std::map<uint64_t, Context*> contexts_ GUARDED_BY(mutex_);
+  std::vector<Context*> primaries_ GUARDED_BY(mutex_);
+  std::vector<std::function<void(const Context&)>> listeners_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tessera

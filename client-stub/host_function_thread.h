@@ -1,0 +1,32 @@
+// The thread on which host functions of the application run (cuLaunchHostFunc, cuStreamAddCallback, host nodes): one after
+// the other, with ThreadState::in_host_function set, never on a thread that the protocol needs.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <thread>
+
+#include "protocol/base/mutex.h"
+
+namespace tessera {
+
+class HostFunctionThread {
+ public:
+  HostFunctionThread() = default;
+  ~HostFunctionThread();  // drops what has not begun, waits for what has
+
+  // Runs `task` after those posted before. The thread is started at the first use, with all signals blocked. Any thread,
+  // notice handlers too.
+  void Post(std::function<void()> task) EXCLUDES(mutex_);
+
+ private:
+  void Run() EXCLUDES(mutex_);
+
+  Mutex mutex_;
+  ConditionVariable posted_;
+  std::deque<std::function<void()>> tasks_ GUARDED_BY(mutex_);
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  std::thread thread_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tessera

@@ -1,0 +1,137 @@
+// One connection of this process to one server: sends records, receives replies and notices.
+//
+// Sending: any thread, under one short lock that is never held while waiting for ring space or touching the application's
+// memory. Records of one thread arrive in the order of its calls; if a call of one thread happens before a call of another,
+// so do their records.
+// Receiving: a thread that waits for a reply drains the `replies` ring itself when no other thread does; while nobody waits
+// the session's service thread does. It also notices the server's death: from then on every waiting and every later call
+// returns kServerGone, and one sentence was printed on stderr.
+// A session is never destroyed once it is used (exit handlers of other libraries still call); tests destroy theirs.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "client-stub/context.h"
+#include "client-stub/deferred_errors.h"
+#include "client-stub/devices.h"
+#include "client-stub/host_function_thread.h"
+#include "client-stub/mark_table.h"
+#include "client-stub/reply_slot.h"
+#include "protocol/base/mutex.h"
+#include "protocol/base/status.h"
+#include "protocol/wire/handle.h"
+#include "protocol/wire/handshake.h"
+#include "protocol/wire/record.h"
+
+namespace tessera {
+
+class Channel;  // protocol/channel/channel.h
+class Statistics;
+
+// What calls return once the server is gone: "device is busy or unavailable" stops programs with a sentence that is true.
+inline constexpr CUresult kServerGone = CUDA_ERROR_DEVICE_UNAVAILABLE;
+
+class Session {
+ public:
+  // Called on the thread that drains, in the order of the ring, with no reply outstanding behind it being read meanwhile.
+  // It must be quick and must not wait, make CUDA calls or send records. `payload` is valid during the call only.
+  using NoticeHandler = std::function<void(const ReplyHeader& header, std::span<const std::byte> payload)>;
+
+  // Connects to the server at `socket_path`, says hello and reserves the agreed address windows. The status' sentence is
+  // for the user: what happened, to what, what to do next.
+  static Result<std::unique_ptr<Session>> Connect(const std::string& socket_path, const ClientHello& hello);
+  // Over a channel that is open already (tests). Starts the threads of the session.
+  Session(std::unique_ptr<Channel> channel, ServerWelcome welcome, Devices devices);
+  // Says good-bye and ends the session's threads. Nobody may be in a call.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // --- What was agreed at the start; constant. ---
+  const ServerWelcome& welcome() const { return welcome_; }
+  uint32_t index() const { return welcome_.session_index; }
+  int window_row() const { return static_cast<int>(welcome_.window_row); }
+  // The two ends share no pages: written ranges of segments must be published on the channel.
+  bool mirrored() const { return welcome_.mirrored; }
+  const Devices& devices() const { return devices_; }
+
+  // --- Parts. ---
+  // Rings, the staging segment, segment offers: for the code that moves memory. See its header for which thread may call.
+  Channel& channel() { return *channel_; }
+  HandleAllocator& handles() { return handles_; }
+  ContextTable& contexts() { return contexts_; }
+  DeferredErrors& deferred_errors() { return deferred_errors_; }
+  // Completion marks (notices kCompletion).
+  MarkTable& marks() { return marks_; }
+  // The thread on which the application's host functions run.
+  HostFunctionThread& host_functions() { return host_functions_; }
+
+  // --- Sending. Any thread. `record` begins with room for a RecordHeader whose `call`, `flags`, `thread` and `context` are
+  // filled in; `size_bytes` and `sequence` are set here. Its size is padded to kRecordAlignment by the caller. ---
+  // Appends and returns. Waits only for ring space. CUDA_SUCCESS; kServerGone; CUDA_ERROR_INVALID_VALUE when the record is
+  // larger than record_bytes_max() (send such arguments in pieces).
+  CUresult Append(std::span<std::byte> record);
+  // Appends with kWantsReply set and waits for the reply in `slot`. The result is CUDA's own from the server, or as above.
+  CUresult Request(std::span<std::byte> record, ReplySlot* slot);
+  // The two halves of Request(), for several requests in flight: Start() opens `slot` and appends.
+  CUresult Start(std::span<std::byte> record, ReplySlot* slot);
+  CUresult Await(ReplySlot* slot);
+  // Largest record, header included.
+  size_t record_bytes_max() const;
+
+  // Answers a request of the server to run a host function (ring `answers`). Any thread, normally the host function thread.
+  CUresult SendAnswer(uint64_t request, CUresult result = CUDA_SUCCESS);
+
+  // Waits until `done()` is true, draining replies meanwhile, or the server is gone (kServerGone). `done` must become true
+  // through a notice's handler, and must be cheap: it is asked in a spin. Any thread but a notice handler's.
+  CUresult WaitUntil(const std::function<bool()>& done);
+  // Reads what is in the `replies` ring now, without waiting. For code that polls a state which notices update.
+  void Poll();
+
+  // Sets the handler of one kind of notice. Kinds handled here already: kDeferredError, kDeviceOutput, kCompletion. Set it
+  // before the first record that can cause such a notice.
+  void OnNotice(NoticeKind kind, NoticeHandler handler);
+
+  // --- End of the session. ---
+  bool gone() const { return gone_.load(std::memory_order_acquire); }
+  // Ends the session from this side: prints `why` once, wakes everybody. Any thread.
+  void Abandon(const Status& why);
+  // Records that could not be understood: the server is not what it should be.
+  void ProtocolViolation(std::string what);
+  // In a forked child: forget the channel without touching it.
+  void AbandonInChild();
+
+ private:
+  friend class ReplyReader;
+
+  CUresult AppendLocked(std::span<std::byte> record, ReplySlot* slot);
+  void Service();
+
+  std::unique_ptr<Channel> channel_;
+  const ServerWelcome welcome_;
+  const Devices devices_;
+  HandleAllocator handles_;
+  ContextTable contexts_;
+  DeferredErrors deferred_errors_;
+  MarkTable marks_;
+  HostFunctionThread host_functions_;
+
+  std::atomic<bool> gone_{false};
+  std::atomic<bool> stopping_{false};
+  Mutex append_mutex_;
+  uint64_t next_sequence_ GUARDED_BY(append_mutex_) = 1;
+  Mutex answer_mutex_;
+  std::unique_ptr<class ReplyReader> reader_;
+  std::thread service_thread_;
+};
+
+}  // namespace tessera

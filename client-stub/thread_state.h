@@ -1,0 +1,41 @@
+// What the stub keeps per thread of the application: made at the thread's first call, released when the thread ends. A
+// thread that calls again after that (destructors of other thread-local objects do) gets a new one.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "client-stub/context.h"
+#include "client-stub/reply_slot.h"
+#include "protocol/wire/encoder.h"
+
+namespace tessera {
+
+struct ThreadState {
+  // From 1; never used for another thread of this process. Travels in every record.
+  uint32_t number = 0;
+
+  // The stack of cuCtxPushCurrent; its last element is the thread's current context. Elements are never null.
+  std::vector<Context*> context_stack;
+  Context* current() const { return context_stack.empty() ? nullptr : context_stack.back(); }
+
+  // Where the thread's next record is put together (Call::Begin).
+  Encoder encoder;
+  // Where the reply to it arrives; its bytes stay until the next call that waits.
+  ReplySlot reply;
+
+  // cuThreadExchangeStreamCaptureMode.
+  CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  // This thread runs a host function now: most calls are refused (800).
+  bool in_host_function = false;
+  // Some record of this thread was sent: the server is told when the thread ends.
+  bool known_to_server = false;
+
+  // The calling thread's state. Never null; after fork the child's thread keeps the parent's content.
+  static ThreadState& Current();
+};
+
+}  // namespace tessera
