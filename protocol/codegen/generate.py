@@ -61,7 +61,7 @@ def check_current(spec, lock_path, readme):
         raise SpecError(f"the table in {readme.name} is not current: run generate.py --support-table {readme.name}")
 
 
-def main():
+def main(argv=None):
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--spec", default=HERE.parent / "spec", type=pathlib.Path, help="directory of the TOML files")
     arguments.add_argument("--out", type=pathlib.Path, metavar="DIR")
@@ -69,7 +69,7 @@ def main():
     arguments.add_argument("--update-lock", action="store_true")
     arguments.add_argument("--support-table", type=pathlib.Path, metavar="FILE")
     arguments.add_argument("--current", type=pathlib.Path, metavar="FILE")
-    options = arguments.parse_args()
+    options = arguments.parse_args(argv)
     if not (options.out or options.check or options.update_lock or options.support_table or options.current):
         arguments.error("nothing to do")
     lock_path = options.spec / "wire.lock"

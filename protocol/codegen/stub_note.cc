@@ -9,7 +9,7 @@ struct StubNote {
   char name[sizeof(kStubNoteName)];
 };
 
-__attribute__((section(".note.tessera"), used, aligned(4))) extern const StubNote kStubNote;
-const StubNote kStubNote = {sizeof(kStubNoteName), 0, kStubNoteType, {'t', 'e', 's', 's', 'e', 'r', 'a', '\0'}};
+extern const StubNote kStubNote;
+__attribute__((section(".note.tessera"), used, aligned(4))) const StubNote kStubNote = {sizeof(kStubNoteName), 0, kStubNoteType, {'t', 'e', 's', 's', 'e', 'r', 'a', '\0'}};
 
 }  // namespace tessera

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Every mistake in a spec is an error that names file, table and line."""
 
+import contextlib
+import io
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-GENERATE = HERE.parents[2] / "protocol" / "codegen" / "generate.py"
+sys.path.insert(0, str(HERE.parents[2] / "protocol" / "codegen"))
+import generate  # noqa: E402
 
 HEAD = '[cuToyAct]\nid = 1\nsince = 1000\nmode = "sync"\n'
 
@@ -20,15 +22,15 @@ def run(domain, lock="", types=None, arguments=("--check",)):
         (directory / "types.toml").write_text(types or (HERE / "toy" / "types.toml").read_text())
         (directory / "act.toml").write_text(domain)
         (directory / "wire.lock").write_text(lock)
-        done = subprocess.run([sys.executable, GENERATE, "--spec", directory, *arguments], capture_output=True, text=True)
-        return done.returncode, done.stderr
+        with contextlib.redirect_stderr(io.StringIO()) as errors:
+            status = generate.main(["--spec", str(directory), *arguments])
+        return status, errors.getvalue()
 
 
 class Errors(unittest.TestCase):
     def refused(self, domain, *expected, **keywords):
         status, text = run(domain, **keywords)
         self.assertEqual(status, 1, text)
-        self.assertNotIn("Traceback", text)
         for part in expected:
             self.assertIn(part, text)
 

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Who may include whom, and where each foreign library lives."""
+
+import re
+import unittest
+
+import sources
+
+# Folder of the including file -> prefixes of our own headers that it may include. The longest folder that matches counts.
+OWN = {
+    "protocol/base": ["protocol/base/"],
+    "protocol/wire": ["protocol/base/", "protocol/wire/"],
+    "protocol/memory": ["protocol/base/", "protocol/memory/"],
+    "protocol/channel": ["protocol/base/", "protocol/wire/", "protocol/channel/"],
+    "protocol/link": ["protocol/base/", "protocol/wire/", "protocol/channel/", "protocol/link/"],
+    "protocol/codegen": ["protocol/base/", "protocol/wire/", "protocol/codegen/"],
+    "protocol/control": ["protocol/base/", "protocol/control/", "generated/control/"],
+    "client-stub": ["client-stub/", "protocol/base/", "protocol/wire/", "protocol/memory/", "protocol/channel/",
+                    "protocol/codegen/", "generated/client", "generated/messages/", "generated/spec_hash.h"],
+    "client-stub/agent": ["client-stub/agent/", "protocol/", "generated/control/", "generated/spec_hash.h"],
+    "server": ["server/", "protocol/", "generated/server", "generated/messages/", "generated/driver_", "generated/mock/",
+               "generated/control/", "generated/spec_hash.h"],
+    "server/worker": ["server/worker/", "server/driver/", "server/emulator/image/", "scheduler/", "protocol/base/",
+                      "protocol/wire/", "protocol/memory/", "protocol/channel/", "protocol/codegen/", "generated/server", "generated/messages/",
+                      "generated/driver_table.h", "generated/spec_hash.h"],
+    "server/driver": ["server/driver/", "server/worker/call_context.h", "protocol/base/", "protocol/codegen/",
+                      "generated/driver_", "generated/mock/"],
+    "server/emulator": ["server/emulator/", "protocol/base/", "generated/driver_"],
+    "scheduler": ["scheduler/", "protocol/base/"],
+    "netaware": ["netaware/", "scheduler/", "protocol/base/", "protocol/wire/", "protocol/link/", "protocol/control/",
+                 "generated/control/"],
+}
+
+# Header of a foreign library -> files that may include it. Tests may include anything.
+FOREIGN = {
+    r"cuda\.h|cuda\w*Typedefs\.h|cudaProfiler\.h": r"client-stub/|server/(driver|worker|emulator)/|protocol/codegen/|deploy/demo/",
+    r"cuda_runtime.*|cu(blas|fft|dnn|solver|sparse|rand).*": r"deploy/demo/",
+    r"nvml\.h": r"client-stub/nvml/",
+    r"uc[pst]/.*": r"protocol/link/ucx",
+    r"openssl/.*": r"protocol/link/tls|.*ticket",
+    r"spdlog/.*": r"protocol/base/log\.",
+    r"google/protobuf/.*|grpc.*|.*\.pb\.h": r"protocol/control/|netaware/|server/daemon/|client-stub/agent/",
+    r"sqlite3\.h|etcd/.*": r"netaware/store/",
+    r"dlfcn\.h": r"server/driver/loader\.cc|client-stub/",
+}
+
+OUR_FOLDERS = ("protocol/", "client-stub/", "server/", "scheduler/", "netaware/", "generated/", "tests/", "deploy/")
+
+
+def allowed_prefixes(path):
+    folders = [folder for folder in OWN if str(path).startswith(folder + "/")]
+    return OWN[max(folders, key=len)] if folders else None
+
+
+class IncludeRules(unittest.TestCase):
+    def check(self, violates):
+        found, files = [], 0
+        for path in sources.source_files("protocol", "client-stub", "server", "scheduler", "netaware", "deploy"):
+            files += 1
+            for line, name in sources.includes(path):
+                if why := violates(path, name):
+                    found.append(f"{path}:{line}: includes {name}: {why}")
+        self.assertGreater(files, 10)
+        self.assertEqual(found, [], "\n" + "\n".join(found))
+
+    def test_own_headers(self):
+        def violates(path, name):
+            prefixes = allowed_prefixes(path)
+            if prefixes is None or not name.startswith(OUR_FOLDERS):
+                return None
+            if any(name.startswith(prefix) for prefix in prefixes):
+                return None
+            return "this folder may include " + ", ".join(prefixes)
+        self.check(violates)
+
+    def test_foreign_headers(self):
+        def violates(path, name):
+            for header, home in FOREIGN.items():
+                if re.fullmatch(header, name) and not re.match(home, str(path)):
+                    return f"that library lives in {home}"
+            return None
+        self.check(violates)
+
+    def test_headers_are_included_from_the_root(self):
+        def violates(path, name):
+            if (sources.ROOT / path).parent.joinpath(name).is_file() and not (sources.ROOT / name).is_file():
+                return "write the path from the repository's root"
+            return None
+        self.check(violates)
+
+    def test_the_rules_would_notice(self):
+        self.assertNotIn("server/", allowed_prefixes("client-stub/calls/event.cc"))
+        self.assertEqual(allowed_prefixes("protocol/channel/ring.h"), OWN["protocol/channel"])
+        self.assertEqual(allowed_prefixes("server/worker/worker.h"), OWN["server/worker"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""The built libcuda.so.1 fits into any program: it exports CUDA's names and nothing else, needs nothing but libc's own
+libraries, no newer symbol of libc than GLIBC_2.34, and is recognisable as Tessera's.
+
+  stub_library_test.py FILE      exit status 77 when FILE was not built
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+import sources  # noqa: F401: finds exports_test's imports
+import exports_test
+
+LIBC = re.compile(r"(libc|libm|libdl|librt|libpthread)\.so\.\d+|ld-linux-x86-64\.so\.2")
+GLIBC_MAX = (2, 34)
+library = None
+
+
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+class StubLibrary(unittest.TestCase):
+    maxDiff = None
+
+    def test_exports_are_the_list(self):
+        listed = (pathlib.Path(__file__).resolve().parent / "exports.txt").read_text().split()
+        self.assertEqual(exports_test.exported_symbols(library), sorted(listed))
+
+    def test_needs_libc_alone(self):
+        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", library))
+        self.assertTrue(needed)
+        self.assertEqual([name for name in needed if not LIBC.fullmatch(name)], [])
+
+    def test_name_and_flags(self):
+        dynamic = output("readelf", "-d", library)
+        self.assertIn("[libcuda.so.1]", "".join(re.findall(r"\(SONAME\).*", dynamic)))
+        self.assertRegex(dynamic, r"FLAGS_1\).*NODELETE")
+        self.assertNotIn("TEXTREL", dynamic)
+
+    def test_symbols_of_old_libc(self):
+        undefined = output("readelf", "--dyn-syms", "--wide", library)
+        versions = set(re.findall(r"@(\w+_[\d.]+)", undefined))
+        self.assertTrue(versions)
+        for version in versions:
+            name, _, number = version.rpartition("_")
+            self.assertEqual(name, "GLIBC", f"a symbol of version {version}")
+            self.assertLessEqual(tuple(map(int, number.split(".")))[:2], GLIBC_MAX, version)
+
+    def test_carries_the_note(self):
+        self.assertIn("tessera", output("readelf", "--notes", "--wide", library))
+
+
+if __name__ == "__main__":
+    library = sys.argv.pop()
+    if not pathlib.Path(library).is_file():
+        print(f"{library} was not built")
+        sys.exit(77)
+    unittest.main()
