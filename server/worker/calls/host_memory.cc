@@ -1,0 +1,43 @@
+// Pinned host memory: the client makes the segments and cuts them up, the worker makes them known to the driver.
+
+#include <cuda.h>
+
+#include "generated/server/host_memory.h"
+#include "server/worker/call_context.h"
+#include "server/worker/memory/session_memory.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+namespace {
+
+template <typename Request>
+CUresult Attach(CallContext& call, const Request& request) {
+  return call.worker().Part<SessionMemory>().host().Attach(call.header().context, request.segment,
+                                                           Range{request.address, request.segment_bytes});
+}
+
+}  // namespace
+
+void Do_cuMemAllocHost_v2(CallContext& call, const cuMemAllocHost_v2Request& request) {
+  call.Finish(Attach(call, request));
+}
+
+void Do_cuMemHostAlloc(CallContext& call, const cuMemHostAllocRequest& request) { call.Finish(Attach(call, request)); }
+
+void Do_cuMemFreeHost(CallContext& call, const cuMemFreeHostRequest& request) {
+  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  // The reply's field says whether the memory may be used again; the client keeps what is not idle until a later free.
+  memory.AfterAllWork([&memory, segment = request.segment, deferred = call.Defer()](bool idle, CUresult result) mutable {
+    if (idle && segment != 0) {
+      const CUresult detached = memory.host().Detach(segment);
+      if (result == CUDA_SUCCESS) result = detached;
+    }
+    cuMemFreeHostReply reply;
+    reply.idle = idle;
+    Encoder encoder;
+    reply.Encode(encoder);
+    deferred.Finish(result, encoder.bytes());
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,88 @@
+// Device memory: allocation, free, what is left.
+
+#include <cuda.h>
+
+#include <algorithm>
+
+#include "generated/driver_table.h"
+#include "generated/server/memory.h"
+#include "server/worker/call_context.h"
+#include "server/worker/helper_pool.h"
+#include "server/worker/memory/session_memory.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+namespace {
+
+// Rows of cuMemAllocPitch start at multiples of this (measured: H200, every element size).
+constexpr uint64_t kPitchBytes = 512;
+
+CUresult Allocate(CallContext& call, uint64_t bytes, CUdeviceptr* address) {
+  CUdevice device = 0;
+  if (const CUresult result = call.driver().cuCtxGetDevice(&device); result != CUDA_SUCCESS) return result;
+  uint64_t base = 0;
+  const CUresult result = call.worker().Part<SessionMemory>().heap().Allocate(call.header().context, device, bytes, &base);
+  *address = base;
+  return result;
+}
+
+}  // namespace
+
+void Do_cuMemGetInfo_v2(CallContext& call, const cuMemGetInfo_v2Request&) {
+  cuMemGetInfo_v2Reply reply;
+  CUdevice device = 0;
+  CUresult result = call.driver().cuCtxGetDevice(&device);
+  if (result == CUDA_SUCCESS) result = call.driver().cuMemGetInfo_v2(&reply.free, &reply.total);
+  // What the heap keeps for reuse is free memory: it is given back before an allocation fails.
+  if (result == CUDA_SUCCESS) {
+    reply.free = std::min<size_t>(reply.total, reply.free + call.worker().Part<SessionMemory>().heap().CachedBytes(device));
+  }
+  call.Finish(result, reply);
+}
+
+void Do_cuMemAlloc_v2(CallContext& call, const cuMemAlloc_v2Request& request) {
+  cuMemAlloc_v2Reply reply;
+  const CUresult result = Allocate(call, request.bytesize, &reply.dptr);
+  call.Finish(result, reply);
+}
+
+void Do_cuMemAllocPitch_v2(CallContext& call, const cuMemAllocPitch_v2Request& request) {
+  cuMemAllocPitch_v2Reply reply;
+  if (request.WidthInBytes == 0 || request.Height == 0) return call.Finish(CUDA_ERROR_INVALID_VALUE);
+  if (request.WidthInBytes > UINT64_MAX - kPitchBytes) return call.Finish(CUDA_ERROR_OUT_OF_MEMORY);
+  reply.pPitch = (request.WidthInBytes + kPitchBytes - 1) & ~(kPitchBytes - 1);
+  size_t bytes = 0;
+  if (__builtin_mul_overflow(reply.pPitch, request.Height, &bytes)) return call.Finish(CUDA_ERROR_OUT_OF_MEMORY);
+  const CUresult result = Allocate(call, bytes, &reply.dptr);
+  call.Finish(result, reply);
+}
+
+void Do_cuMemFree_v2(CallContext& call, const cuMemFree_v2Request& request) {
+  Worker& worker = call.worker();
+  SessionMemory& memory = worker.Part<SessionMemory>();
+  const uint64_t address = request.dptr;
+  if (memory.heap().BeginFree(address) == CUDA_SUCCESS) {
+    memory.AfterAllWork([&memory, address, deferred = call.Defer()](bool idle, CUresult result) mutable {
+      const auto reclaim = [&memory, address] { memory.heap().EndFree(address); };
+      if (idle) {
+        reclaim();
+      } else {
+        memory.Postpone(reclaim);
+      }
+      deferred.Finish(result);
+    });
+    return;
+  }
+  // Stream-ordered memory may be freed this way too; nothing else of the driver's own may.
+  if (!memory.ForgetDriverMemory(address)) return call.Finish(CUDA_ERROR_INVALID_VALUE);
+  const HandleId context(call.header().context);
+  auto deferred = call.Defer();
+  const bool taken = worker.helpers().Run([&worker, address, context, deferred]() mutable {
+    CUresult result = worker.SetContext(context);
+    if (result == CUDA_SUCCESS) result = worker.driver().cuMemFree_v2(address);
+    deferred.Finish(result);
+  });
+  if (!taken) deferred.Finish(CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+}  // namespace tessera

@@ -1,0 +1,94 @@
+// Memory pools and stream-ordered allocation. The driver chooses these addresses; the client reserves what it is told.
+
+#include <cuda.h>
+
+#include "generated/driver_table.h"
+#include "generated/server/pool.h"
+#include "server/worker/call_context.h"
+#include "server/worker/completion.h"
+#include "server/worker/memory/session_memory.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+namespace {
+
+// Attributes of a pool are an int or a cuuint64_t (CUDA Driver API, CUmemPool_attribute); both fit a zeroed 64-bit number.
+template <typename Reply>
+void FinishAllocation(CallContext& call, CUresult result, CUdeviceptr address) {
+  Reply reply;
+  reply.dptr = address;
+  if (result == CUDA_SUCCESS && address != 0) call.worker().Part<SessionMemory>().NoteDriverMemory(address);
+  call.Finish(result, reply);
+}
+
+// The heap's cache may hold what a pool wants to grow by.
+bool MakeRoom(CallContext& call, CUresult result) {
+  CUdevice device = 0;
+  return result == CUDA_ERROR_OUT_OF_MEMORY && call.driver().cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+         call.worker().Part<SessionMemory>().heap().ReleaseCached(device) != 0;
+}
+
+}  // namespace
+
+void Do_cuMemPoolSetAttribute(CallContext& call, const cuMemPoolSetAttributeRequest& request) {
+  CUmemoryPool pool = call.Use<CUmemoryPool>(request.pool);
+  if (!call.ok()) return call.Finish(call.error());
+  uint64_t value = request.value;
+  call.Finish(call.driver().cuMemPoolSetAttribute(pool, static_cast<CUmemPool_attribute>(request.attribute), &value));
+}
+
+void Do_cuMemPoolGetAttribute(CallContext& call, const cuMemPoolGetAttributeRequest& request) {
+  CUmemoryPool pool = call.Use<CUmemoryPool>(request.pool);
+  if (!call.ok()) return call.Finish(call.error());
+  cuMemPoolGetAttributeReply reply;
+  const CUresult result =
+      call.driver().cuMemPoolGetAttribute(pool, static_cast<CUmemPool_attribute>(request.attribute), &reply.value);
+  call.Finish(result, reply);
+}
+
+void Do_cuMemAllocAsync(CallContext& call, const cuMemAllocAsyncRequest& request) {
+  CUstream stream = call.UseStream(request.hStream);
+  if (!call.ok()) return call.Finish(call.error());
+  CUdeviceptr address = 0;
+  CUresult result = call.driver().cuMemAllocAsync(&address, request.bytesize, stream);
+  if (MakeRoom(call, result)) result = call.driver().cuMemAllocAsync(&address, request.bytesize, stream);
+  FinishAllocation<cuMemAllocAsyncReply>(call, result, address);
+}
+
+void Do_cuMemAllocFromPoolAsync(CallContext& call, const cuMemAllocFromPoolAsyncRequest& request) {
+  CUmemoryPool pool = call.Use<CUmemoryPool>(request.pool);
+  CUstream stream = call.UseStream(request.hStream);
+  if (!call.ok()) return call.Finish(call.error());
+  CUdeviceptr address = 0;
+  CUresult result = call.driver().cuMemAllocFromPoolAsync(&address, request.bytesize, pool, stream);
+  if (MakeRoom(call, result)) {
+    result = call.driver().cuMemAllocFromPoolAsync(&address, request.bytesize, pool, stream);
+  }
+  FinishAllocation<cuMemAllocFromPoolAsyncReply>(call, result, address);
+}
+
+void Do_cuMemFreeAsync(CallContext& call, const cuMemFreeAsyncRequest& request) {
+  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  CUstream stream = call.UseStream(request.hStream);
+  if (!call.ok()) return call.Finish(call.error());
+  const uint64_t address = request.dptr;
+  if (!memory.heap().OwnsAddress(address)) {
+    const CUresult result = call.driver().cuMemFreeAsync(address, stream);
+    if (result == CUDA_SUCCESS) memory.ForgetDriverMemory(address);
+    return call.Finish(result);
+  }
+  // A block of the heap, freed in stream order. A capturing stream cannot free what was not allocated in a graph.
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUresult result = call.driver().cuStreamIsCapturing(stream, &capture);
+  if (result == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE) result = CUDA_ERROR_INVALID_VALUE;
+  if (result == CUDA_SUCCESS) result = memory.heap().BeginFree(address);
+  if (result != CUDA_SUCCESS) return call.Finish(result);
+  const auto reclaim = [&memory, address] { memory.heap().EndFree(address); };
+  // Other streams may have been ordered before this one by events; they are, since the program says that it may be freed.
+  if (call.worker().completion().WhenDone(stream, [reclaim](CUresult) { reclaim(); }) != CUDA_SUCCESS) {
+    memory.Postpone(reclaim);
+  }
+  call.Finish(CUDA_SUCCESS);
+}
+
+}  // namespace tessera

@@ -1,0 +1,125 @@
+#include "server/worker/memory/session_memory.h"
+
+#include <utility>
+
+#include "generated/driver_table.h"
+#include "protocol/channel/channel.h"
+#include "protocol/channel/segment.h"
+#include "server/worker/helper_pool.h"
+#include "server/worker/object_table.h"
+#include "server/worker/thread_streams.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+
+Result<int> ChooseWindowRow(uint64_t offered_rows, int session_index) {
+  for (int row = 0; row < kWindowRows; ++row) {
+    if ((offered_rows >> row & 1) == 0) continue;
+    const Range host = SessionWindows(row, session_index).host;
+    if (ReserveAddressRange(host.base, host.bytes).ok()) return row;
+  }
+  return Status(StatusCode::kResourceExhausted,
+                "no address range is free both in the client and in the worker: one of them maps memory there, or an address "
+                "space limit (ulimit -v) is set");
+}
+
+SessionMemory::SessionMemory(Worker& worker)
+    : worker_(worker), heap_(worker.driver()), host_(worker.channel(), worker.driver()) {}
+
+void SessionMemory::SetWindows(const WindowPair& windows) {
+  heap_.SetWindow(windows.device);
+  worker_.channel().SetHostWindow(windows.host.base, windows.host.bytes);
+  MutexLock lock(mutex_);
+  device_window_ = windows.device;
+}
+
+void SessionMemory::AfterAllWork(std::function<void(bool, CUresult)> action) {
+  std::vector<std::function<void()>> postponed;
+  {
+    MutexLock lock(mutex_);
+    postponed.swap(postponed_);
+  }
+  const auto put_back = [this](std::vector<std::function<void()>>& tasks) {
+    MutexLock lock(mutex_);
+    for (auto& task : tasks) postponed_.push_back(std::move(task));
+  };
+  auto task = [this, action, postponed, put_back]() mutable {
+    if (AnyStreamCaptures()) {
+      put_back(postponed);
+      return action(false, CUDA_SUCCESS);
+    }
+    const CUresult result = WaitForAllWork();
+    for (auto& reclaim : postponed) reclaim();
+    action(true, result);
+  };
+  if (worker_.helpers().Run(task)) return;
+  put_back(postponed);
+  action(false, CUDA_SUCCESS);
+}
+
+void SessionMemory::Postpone(std::function<void()> reclaim) {
+  MutexLock lock(mutex_);
+  postponed_.push_back(std::move(reclaim));
+}
+
+CUresult SessionMemory::WaitForAllWork() {
+  std::vector<HandleId> contexts;
+  worker_.objects().ForEach(HandleKind::kContext, [&](HandleId id, uint64_t) { contexts.push_back(id); });
+  CUresult first = CUDA_SUCCESS;
+  for (const HandleId context : contexts) {
+    if (worker_.SetContext(context) != CUDA_SUCCESS) continue;  // destroyed meanwhile: it does no work
+    const CUresult result = worker_.driver().cuCtxSynchronize();
+    if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED) continue;
+    if (first == CUDA_SUCCESS) first = result;
+  }
+  worker_.DrainDeviceOutput();
+  return first;
+}
+
+bool SessionMemory::AnyStreamCaptures() {
+  const DriverTable& driver = worker_.driver();
+  std::vector<CUstream> streams;
+  worker_.objects().ForEach(HandleKind::kStream, [&](HandleId, uint64_t object) {
+    streams.push_back(reinterpret_cast<CUstream>(object));
+  });
+  worker_.objects().ForEach(HandleKind::kContext, [&](HandleId, uint64_t object) {
+    for (const auto& [thread, stream] : worker_.thread_streams().OfContext(reinterpret_cast<CUcontext>(object))) {
+      streams.push_back(stream);
+    }
+  });
+  for (CUstream stream : streams) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (driver.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE) return true;
+  }
+  return false;
+}
+
+void SessionMemory::NoteDriverMemory(uint64_t address) {
+  MutexLock lock(mutex_);
+  driver_memory_.insert(address);
+}
+
+bool SessionMemory::ForgetDriverMemory(uint64_t address) {
+  MutexLock lock(mutex_);
+  return driver_memory_.erase(address) != 0;
+}
+
+bool SessionMemory::MayCopy(uint64_t address, uint64_t bytes) {
+  {
+    MutexLock lock(mutex_);
+    if (device_window_.contains(address, bytes)) return true;
+  }
+  if (host_.Contains(address, bytes)) return true;
+  // Module variables, pools, graph memory. The driver knows where its allocation ends.
+  unsigned type = 0;
+  const DriverTable& driver = worker_.driver();
+  if (driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS) return false;
+  return type == CU_MEMORYTYPE_DEVICE;
+}
+
+void SessionMemory::EndContext(uint64_t context) {
+  host_.EndContext(context);
+  heap_.FreeContext(context);
+}
+
+}  // namespace tessera

@@ -1,0 +1,75 @@
+// The memory of one session on the server: device heap, host segments, and when freed memory may be used again.
+//
+//   SessionMemory& memory = worker.Part<SessionMemory>();
+//   memory.SetWindows(SessionWindows(row, session_index));   // before Run(), by whoever did the handshake
+//
+// Any thread, except where a line says otherwise.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "protocol/base/mutex.h"
+#include "protocol/base/status.h"
+#include "protocol/memory/window_table.h"
+#include "server/worker/memory/device_heap.h"
+#include "server/worker/memory/host_segments.h"
+
+namespace tessera {
+
+class Worker;
+
+// The server's half of the agreement on address windows: the first of the offered rows (ClientHello::window_rows) whose
+// host window this process can reserve for the session with this index; it is reserved then. kResourceExhausted when there
+// is none. In the process that will run the worker, before it loads the driver.
+Result<int> ChooseWindowRow(uint64_t offered_rows, int session_index);
+
+class SessionMemory {
+ public:
+  explicit SessionMemory(Worker& worker);
+
+  // The agreed windows: where device memory goes, and where the client may put host segments.
+  void SetWindows(const WindowPair& windows);
+
+  DeviceHeap& heap() { return heap_; }
+  HostSegments& host() { return host_; }
+
+  // Runs `action` on a helper thread when all work that was enqueued until now in the session's contexts is done.
+  // `idle`: it is done (`result` is CUDA_SUCCESS), or the contexts have failed and do no more work (`result` says how).
+  // Not `idle`: nothing is known. The driver must not be asked while a stream captures (it would invalidate the capture);
+  // `result` is CUDA_SUCCESS then, and what waits for idleness has to be postponed.
+  void AfterAllWork(std::function<void(bool idle, CUresult result)> action);
+  // `reclaim` runs when a later AfterAllWork finds the session idle.
+  void Postpone(std::function<void()> reclaim) EXCLUDES(mutex_);
+
+  // Memory that the driver placed by itself (stream-ordered allocations), by address: what may be passed to its free.
+  void NoteDriverMemory(uint64_t address) EXCLUDES(mutex_);
+  bool ForgetDriverMemory(uint64_t address) EXCLUDES(mutex_);
+
+  // True when the driver may be given [address, address + bytes) as memory that a copy reads or writes: the device window,
+  // attached host segments, and what the driver says is device memory of its own. Other memory of this process is not the
+  // client's to reach.
+  bool MayCopy(uint64_t address, uint64_t bytes);
+
+  // The context is about to be destroyed or reset, all its work is done, and it is current: its device memory is freed and
+  // its host segments are unregistered. Before the driver's call.
+  void EndContext(uint64_t context);
+
+ private:
+  CUresult WaitForAllWork();
+  bool AnyStreamCaptures();
+
+  Worker& worker_;
+  DeviceHeap heap_;
+  HostSegments host_;
+  Mutex mutex_;
+  Range device_window_ GUARDED_BY(mutex_);
+  std::vector<std::function<void()>> postponed_ GUARDED_BY(mutex_);
+  std::set<uint64_t> driver_memory_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tessera
