@@ -47,13 +47,21 @@ foreach(name IN ITEMS client_custom.h server_custom.h server/dispatch.h server/d
   list(APPEND generated_outputs ${TESSERA_GENERATED}/${name})
 endforeach()
 
+# A mistake in the spec fails here, before the long list of outputs.
+add_custom_command(
+  OUTPUT ${TESSERA_GENERATED}/checked
+  COMMAND Python3::Interpreter ${codegen_dir}/generate.py --spec ${spec_dir} --check
+  COMMAND ${CMAKE_COMMAND} -E touch ${TESSERA_GENERATED}/checked
+  DEPENDS ${spec_files} ${spec_dir}/wire.lock ${codegen_files}
+  COMMENT "Checking the spec of the forwarded API"
+  VERBATIM)
 # The generator leaves files alone whose content is the same; the stamp tells ninja that it ran.
 add_custom_command(
   OUTPUT ${TESSERA_GENERATED}/stamp
   BYPRODUCTS ${generated_outputs}
   COMMAND Python3::Interpreter ${codegen_dir}/generate.py --spec ${spec_dir} --out ${TESSERA_GENERATED}
   COMMAND ${CMAKE_COMMAND} -E touch ${TESSERA_GENERATED}/stamp
-  DEPENDS ${spec_files} ${spec_dir}/wire.lock ${codegen_files}
+  DEPENDS ${TESSERA_GENERATED}/checked
   COMMENT "Generating the forwarded API"
   VERBATIM)
 add_custom_target(generate_api DEPENDS ${TESSERA_GENERATED}/stamp)

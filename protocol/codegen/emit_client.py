@@ -64,7 +64,8 @@ def _lengths(call):
 
 
 def _use(p, value):
-    null = ", " + ("true" if p.nullable else "false") + f", {p.null}" if p.nullable or p.null else ""
+    nullable = p.nullable and not p.is_list  # the array may be null then, not its elements
+    null = f", {'true' if nullable else 'false'}, {p.null}" if nullable or p.null else ""
     if p.use and p.use.name == "stream":
         return f"call.UseStream({value})"
     return f"call.{'Free' if p.free else 'Use'}({p.handle.cpp}, {value}{null})"

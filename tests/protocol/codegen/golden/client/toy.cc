@@ -75,7 +75,7 @@ CUresult Enter_cuToyPlay_v2(bool per_thread, const CUtoy* toys, unsigned int num
   request.has_toys = toys != nullptr;
   if (toys != nullptr) {
     HandleId* ids = request.toys.Allocate(toys_size);
-    for (size_t i = 0; i < toys_size; ++i) ids[i] = call.Use(HandleKind::kToy, toys[i], true, 0);
+    for (size_t i = 0; i < toys_size; ++i) ids[i] = call.Use(HandleKind::kToy, toys[i]);
   }
   request.number = number;
   request.points.Borrow(points, points_size);
