@@ -1,0 +1,191 @@
+// Copies. The client has classified both ends and reduced every form to two records: bytes in a row, and boxes. Nothing
+// here waits: DMA is enqueued in the call's stream (the NULL stream for synchronous forms), replies follow its completion.
+
+#include <cuda.h>
+
+#include "generated/driver_table.h"
+#include "generated/server/copy.h"
+#include "protocol/channel/channel.h"
+#include "protocol/memory/copy_route.h"
+#include "server/worker/call_context.h"
+#include "server/worker/memory/session_memory.h"
+#include "server/worker/memory/stream_copy.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+namespace {
+
+template <typename Request>
+void CopyBytes(CallContext& call, const Request& request) {
+  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  const DriverTable& driver = call.driver();
+  const auto route = static_cast<CopyRoute>(request.route);
+  const uint64_t context = call.header().context;
+  CUstream stream = call.UseStream(request.stream);
+  if (!call.ok()) return FinishAfter(call, stream, call.error(), request.mark);
+  if (route == CopyRoute::kInline && request.data.size() != request.bytes) return call.Malformed();
+
+  const bool from_device = route == CopyRoute::kDirect || route == CopyRoute::kToStaging;
+  const bool to_device = route != CopyRoute::kToStaging;
+  if ((from_device && !memory.MayCopy(request.src, request.bytes)) ||
+      (to_device && !memory.MayCopy(request.dst, request.bytes))) {
+    return FinishAfter(call, stream, CUDA_ERROR_INVALID_VALUE, request.mark);
+  }
+  WrittenRange written;
+  CUresult result = CUDA_ERROR_INVALID_VALUE;
+  switch (route) {
+    case CopyRoute::kDirect:
+      written = WrittenAt(call, request.dst, request.bytes);
+      result = driver.cuMemcpyAsync(request.dst, request.src, request.bytes, stream);
+      break;
+    case CopyRoute::kInline:
+      // Ordinary memory is read before the driver returns (CUDA Driver API, "API synchronization behavior").
+      result = driver.cuMemcpyHtoDAsync_v2(request.dst, request.data.data(), request.bytes, stream);
+      break;
+    case CopyRoute::kFromStaging: {
+      const auto staging = memory.host().Staging(context, request.src, request.bytes);
+      if (staging.data() == nullptr) return call.Malformed();
+      result = driver.cuMemcpyHtoDAsync_v2(request.dst, staging.data(), request.bytes, stream);
+      break;
+    }
+    case CopyRoute::kToStaging: {
+      const auto staging = memory.host().Staging(context, request.dst, request.bytes);
+      if (staging.data() == nullptr) return call.Malformed();
+      if (call.worker().channel().mirrored()) written = WrittenRange{kStagingSegment, request.dst, request.bytes};
+      result = driver.cuMemcpyDtoHAsync_v2(staging.data(), request.src, request.bytes, stream);
+      break;
+    }
+    default:
+      return call.Malformed();
+  }
+  FinishAfter(call, stream, result, request.mark, written);
+}
+
+template <typename Request>
+void CopyPeer(CallContext& call, const Request& request) {
+  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  CUcontext to = call.Use<CUcontext>(request.dst_context);
+  CUcontext from = call.Use<CUcontext>(request.src_context);
+  CUstream stream = call.UseStream(request.stream);
+  if (!call.ok()) return call.Finish(call.error());
+  if (!memory.MayCopy(request.src, request.bytes) || !memory.MayCopy(request.dst, request.bytes)) {
+    return call.Finish(CUDA_ERROR_INVALID_VALUE);
+  }
+  FinishAfter(call, stream, call.driver().cuMemcpyPeerAsync(request.dst, to, request.src, from, request.bytes, stream), 0);
+}
+
+// One end of a box that is not an array: the client has put its address (staging: its offset) into `address`.
+struct BoxEnd {
+  uint64_t address = 0;
+  uint64_t pitch = 0;
+  uint64_t rows = 0;
+  uint64_t x = 0, y = 0, z = 0;
+};
+
+// Turns what the client sent into what the driver may use. False: the client may not reach that memory.
+bool ResolveEnd(CallContext& call, const BoxEnd& end, const CUDA_MEMCPY3D& box, bool staging, CUmemorytype* type,
+                uint64_t* address, WrittenRange* written) {
+  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  uint64_t skipped_rows = 0;
+  uint64_t first = 0;
+  if (__builtin_mul_overflow(end.z, end.rows, &skipped_rows) || __builtin_add_overflow(skipped_rows, end.y, &skipped_rows) ||
+      __builtin_mul_overflow(skipped_rows, end.pitch, &first) || __builtin_add_overflow(first, end.x, &first) ||
+      __builtin_add_overflow(first, end.address, &first)) {
+    return false;
+  }
+  Range extent;
+  if (!ExtentOf(first, end.pitch, end.rows, box.WidthInBytes, box.Height, box.Depth, &extent)) return false;
+  if (staging) {
+    const auto bytes = memory.host().Staging(call.header().context, extent.base, extent.bytes);
+    if (bytes.data() == nullptr) return false;
+    *type = CU_MEMORYTYPE_HOST;
+    *address = reinterpret_cast<uint64_t>(bytes.data()) - (first - end.address);
+    if (call.worker().channel().mirrored()) *written = WrittenRange{kStagingSegment, extent.base, extent.bytes};
+    return true;
+  }
+  if (!memory.MayCopy(extent.base, extent.bytes)) return false;
+  *type = memory.host().Contains(extent.base, extent.bytes) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  *address = end.address;
+  *written = WrittenAt(call, extent.base, extent.bytes);
+  return true;
+}
+
+template <typename Request>
+void CopyBox(CallContext& call, const Request& request) {
+  const auto route = static_cast<CopyRoute>(request.route);
+  CUstream stream = call.UseStream(request.stream);
+  CUarray from_array = call.Use<CUarray>(request.src_array);
+  CUarray to_array = call.Use<CUarray>(request.dst_array);
+  if (!call.ok()) return FinishAfter(call, stream, call.error(), request.mark);
+
+  CUDA_MEMCPY3D box = request.shape;
+  box.reserved0 = nullptr;
+  box.reserved1 = nullptr;
+  WrittenRange ignored;
+  WrittenRange written;
+  box.srcArray = from_array;
+  if (from_array != nullptr) {
+    box.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+  } else if (route == CopyRoute::kInline) {
+    Range extent;
+    if (!ExtentOf(0, box.srcPitch, box.srcHeight, box.WidthInBytes, box.Height, box.Depth, &extent) ||
+        extent.bytes != request.data.size() || box.srcXInBytes != 0 || box.srcY != 0 || box.srcZ != 0) {
+      return call.Malformed();
+    }
+    box.srcMemoryType = CU_MEMORYTYPE_HOST;
+    box.srcHost = request.data.data();
+  } else {
+    const BoxEnd end{box.srcDevice, box.srcPitch, box.srcHeight, box.srcXInBytes, box.srcY, box.srcZ};
+    uint64_t address = 0;
+    if (!ResolveEnd(call, end, box, route == CopyRoute::kFromStaging, &box.srcMemoryType, &address, &ignored)) {
+      return FinishAfter(call, stream, CUDA_ERROR_INVALID_VALUE, request.mark);
+    }
+    box.srcDevice = address;
+    box.srcHost = reinterpret_cast<const void*>(address);
+  }
+  box.dstArray = to_array;
+  if (to_array != nullptr) {
+    box.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+  } else {
+    const BoxEnd end{box.dstDevice, box.dstPitch, box.dstHeight, box.dstXInBytes, box.dstY, box.dstZ};
+    uint64_t address = 0;
+    if (!ResolveEnd(call, end, box, route == CopyRoute::kToStaging, &box.dstMemoryType, &address, &written)) {
+      return FinishAfter(call, stream, CUDA_ERROR_INVALID_VALUE, request.mark);
+    }
+    box.dstDevice = address;
+    box.dstHost = reinterpret_cast<void*>(address);
+  }
+  FinishAfter(call, stream, call.driver().cuMemcpy3DAsync_v2(&box, stream), request.mark, written);
+}
+
+}  // namespace
+
+#define TESSERA_COPY(name, how) \
+  void Do_##name(CallContext& call, const name##Request& request) { how(call, request); }
+
+TESSERA_COPY(cuMemcpy, CopyBytes)
+TESSERA_COPY(cuMemcpyAsync, CopyBytes)
+TESSERA_COPY(cuMemcpyHtoD_v2, CopyBytes)
+TESSERA_COPY(cuMemcpyHtoDAsync_v2, CopyBytes)
+TESSERA_COPY(cuMemcpyDtoH_v2, CopyBytes)
+TESSERA_COPY(cuMemcpyDtoHAsync_v2, CopyBytes)
+TESSERA_COPY(cuMemcpyDtoD_v2, CopyBytes)
+TESSERA_COPY(cuMemcpyDtoDAsync_v2, CopyBytes)
+TESSERA_COPY(cuMemcpyPeer, CopyPeer)
+TESSERA_COPY(cuMemcpyPeerAsync, CopyPeer)
+TESSERA_COPY(cuMemcpyDtoA_v2, CopyBox)
+TESSERA_COPY(cuMemcpyAtoD_v2, CopyBox)
+TESSERA_COPY(cuMemcpyHtoA_v2, CopyBox)
+TESSERA_COPY(cuMemcpyHtoAAsync_v2, CopyBox)
+TESSERA_COPY(cuMemcpyAtoH_v2, CopyBox)
+TESSERA_COPY(cuMemcpyAtoHAsync_v2, CopyBox)
+TESSERA_COPY(cuMemcpyAtoA_v2, CopyBox)
+TESSERA_COPY(cuMemcpy2D_v2, CopyBox)
+TESSERA_COPY(cuMemcpy2DAsync_v2, CopyBox)
+TESSERA_COPY(cuMemcpy2DUnaligned_v2, CopyBox)
+TESSERA_COPY(cuMemcpy3D_v2, CopyBox)
+TESSERA_COPY(cuMemcpy3DAsync_v2, CopyBox)
+
+#undef TESSERA_COPY
+
+}  // namespace tessera
