@@ -32,7 +32,7 @@ static_assert(sizeof(RecordHeader) == 32);
 enum class ReplyKind : uint32_t {
   kNone = 0,
   kReply = 1,          // ends the record with this sequence: result, then the reply message
-  kDeferredError = 2,  // `sequence` wanted no reply and failed: result; thread is the one that called
+  kDeferredError = 2,  // `sequence` wanted no reply and failed: result; thread called; extra: its current context
   kHostFunction = 3,   // run a host function: extra is the request's number, to be answered in `answers`
   kDeviceOutput = 4,   // text that kernels printed
   kCompletion = 5,     // a mark was passed: extra is its number; result is the GPU work's

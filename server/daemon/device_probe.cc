@@ -16,6 +16,7 @@
 #include "protocol/base/log.h"
 #include "server/daemon/child_process.h"
 #include "server/daemon/exit_codes.h"
+#include "server/worker/snapshot_builder.h"
 
 namespace tessera {
 namespace {
@@ -53,6 +54,7 @@ Result<DeviceList> ParseReport(const std::string& report) {
     if (word == "error") return Status(StatusCode::kNotFound, rest);
     if (word == "driver") devices.driver = rest;
     if (word == "version") devices.version = std::atoi(rest.c_str());
+    if (word == "priorities") devices.priorities = rest;
     if (word == "device") devices.names.push_back(rest);
     if (word == "end") complete = true;
   }
@@ -102,7 +104,9 @@ Result<std::string> Report(const std::string& choice) {
     }
     report += fmt::format("device {}\n", device_name.data());
   }
-  return report + "end\n";
+  Result<std::vector<StreamPriorities>> priorities = AskPriorities(table);
+  if (!priorities.ok()) return priorities.status();
+  return report + fmt::format("priorities {}\nend\n", FormatPriorities(*priorities));
 }
 
 }  // namespace

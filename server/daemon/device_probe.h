@@ -15,6 +15,7 @@ struct DeviceList {
   std::string driver;               // what was loaded, as workers take it: "cuda", "emulator" or a path
   int version = 0;                  // cuDriverGetVersion: 13000 is 13.0
   std::vector<std::string> names;   // one per device
+  std::string priorities;           // FormatPriorities() of all devices
 };
 
 // Longest that loading the driver and cuInit may take; a GPU without persistence mode needs a few seconds.

@@ -4,10 +4,10 @@
 #include <cstdio>
 
 #include "protocol/base/log.h"
+#include "protocol/channel/unix_socket.h"
 #include "server/daemon/child_process.h"
 #include "server/daemon/device_probe.h"
 #include "server/daemon/exit_codes.h"
-#include "server/daemon/listener.h"
 #include "server/daemon/options.h"
 #include "server/daemon/supervisor.h"
 #include "server/daemon/worker_process.h"
@@ -21,13 +21,14 @@ int RunDaemon(Options options) {
     fprintf(stderr, "tesserad: no device to serve: %s.\n", devices.status().message().c_str());
     return kExitNoDevice;
   }
-  Result<Listener> listener = Listener::Bind(options.listen_path);
+  Result<UnixListener> listener = UnixListener::Bind(options.listen_path);
   if (!listener.ok()) {
     fprintf(stderr, "tesserad: %s.\n", listener.status().message().c_str());
     return kExitCannotListen;
   }
   options.driver = devices->driver;  // `auto` is decided once, for all workers alike
-  Supervisor supervisor(options, *std::move(listener));
+  options.priorities = devices->priorities;
+  Supervisor supervisor(options, std::move(listener).value());
   if (const Status status = supervisor.Prepare(); !status.ok()) {
     fprintf(stderr, "tesserad: %s.\n", status.message().c_str());
     return kExitInternal;

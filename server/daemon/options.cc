@@ -3,11 +3,16 @@
 #include <CLI/CLI.hpp>
 
 #include <iostream>
+#include <string_view>
 
 #include "server/daemon/exit_codes.h"
-#include "server/daemon/listener.h"
 
 namespace tessera {
+namespace {
+
+constexpr std::string_view kScheme = "unix:";
+
+}  // namespace
 
 int ParseOptions(int argc, char** argv, Options* options) {
   CLI::App app("tesserad: runs the GPU work of Tessera clients on this machine.");
@@ -33,6 +38,7 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--probe-fd", options->probe_fd)->group("");
   app.add_option("--session", options->session)->group("");
   app.add_option("--parent-pid", options->parent_pid)->group("");
+  app.add_option("--priorities", options->priorities)->group("");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
@@ -58,12 +64,11 @@ int ParseOptions(int argc, char** argv, Options* options) {
     std::cerr << "tesserad: --listen unix:PATH is required. See tesserad --help.\n";
     return kExitUsage;
   }
-  Result<std::string> path = ParseListenAddress(listen);
-  if (!path.ok()) {
-    std::cerr << "tesserad: " << path.status().message() << ".\n";
+  if (!listen.starts_with(kScheme) || listen.size() == kScheme.size()) {
+    std::cerr << "tesserad: cannot listen on '" << listen << "': --listen takes unix:PATH.\n";
     return kExitUsage;
   }
-  options->listen_path = *path;
+  options->listen_path = listen.substr(kScheme.size());
   return -1;
 }
 

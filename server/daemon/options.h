@@ -25,6 +25,7 @@ struct Options {
   int probe_fd = -1;
   uint64_t session = 0;
   int parent_pid = 0;
+  std::string priorities;  // of snapshot_builder.h; also set by the daemon for its workers
 };
 
 // Reads argv. Returns -1 when the program is to run, else the exit code (0 after --help and --version, whose text went to

@@ -12,12 +12,13 @@
 
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
+#include "protocol/channel/channel.h"
 #include "server/daemon/child_process.h"
 #include "server/daemon/exit_codes.h"
 
 namespace tessera {
 
-Supervisor::Supervisor(const Options& options, Listener listener) : options_(options), listener_(std::move(listener)) {}
+Supervisor::Supervisor(const Options& options, UnixListener listener) : options_(options), listener_(std::move(listener)) {}
 
 Status Supervisor::Prepare() {
   sigset_t handled;
@@ -52,14 +53,24 @@ int Supervisor::Run() {
 
 void Supervisor::AcceptClients() {
   for (;;) {
-    pid_t client_pid = -1;
-    UniqueFd connection = listener_.Accept(&client_pid);
-    if (!connection.valid()) return;
+    Result<UniqueFd> connection = listener_.Accept();
+    if (!connection.ok()) {
+      if (connection.status().code() == StatusCode::kTimedOut) return;  // nobody waits
+      LogWarning("turned away a client: {}", connection.status().message());
+      if (connection.status().code() == StatusCode::kPermissionDenied) continue;
+      return;
+    }
+    const Result<PeerCredentials> peer = PeerOf(connection->get());
+    const pid_t client_pid = peer.ok() ? peer.value().pid : -1;
     if (workers_.size() >= options_.sessions_max) {
-      LogWarning("turned away the client with pid {}: {} sessions is the limit (--max-sessions)", client_pid, options_.sessions_max);
+      Refuse(connection->get(), Status(StatusCode::kResourceExhausted,
+                                       fmt::format("the server has {} sessions, its limit: raise --max-sessions of tesserad",
+                                                   workers_.size())));
+      LogWarning("turned away the client with pid {}: {} sessions is the limit (--max-sessions)", client_pid,
+                 options_.sessions_max);
       continue;
     }
-    StartWorker(std::move(connection), client_pid);
+    StartWorker(std::move(connection).value(), client_pid);
   }
 }
 
@@ -67,7 +78,7 @@ void Supervisor::StartWorker(UniqueFd connection, pid_t client_pid) {
   const uint64_t session = next_session_++;
   const std::vector<std::string> arguments = {
       "--worker-fd", std::to_string(kPassedFd), "--session", std::to_string(session), "--parent-pid", std::to_string(getpid()),
-      "--driver", options_.driver, "--log", options_.log_word};
+      "--driver", options_.driver, "--log", options_.log_word, "--priorities", options_.priorities};
   Result<pid_t> pid = StartSelf(arguments, connection.get());
   if (!pid.ok()) {
     LogError("session {} did not start: {}", session, pid.status().message());

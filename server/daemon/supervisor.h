@@ -11,7 +11,7 @@
 
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
-#include "server/daemon/listener.h"
+#include "protocol/channel/unix_socket.h"
 #include "server/daemon/options.h"
 
 namespace tessera {
@@ -21,7 +21,7 @@ class Supervisor {
   // After SIGTERM to the workers: how long they get before SIGKILL.
   static constexpr uint64_t kTermWaitNs = 5'000'000'000;
 
-  Supervisor(const Options& options, Listener listener);
+  Supervisor(const Options& options, UnixListener listener);
 
   // Blocks the signals the loop handles; before the first worker is started, so that none gets lost.
   Status Prepare();
@@ -45,7 +45,7 @@ class Supervisor {
   int PollTimeoutMs() const;
 
   const Options options_;
-  Listener listener_;
+  UnixListener listener_;
   UniqueFd signals_;
   std::map<pid_t, Worker> workers_;
   uint64_t next_session_ = 1;

@@ -8,8 +8,9 @@
 // launches in `commands`, because the driver's full queue may be what the executor is blocked on.
 #pragma once
 
-#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <thread>
 #include <unordered_map>
 
@@ -28,14 +29,27 @@ class AnswerHub {
   ~AnswerHub();  // Stop()
 
   // A new request number, never 0 and never reused in the session; 0 when kOpenMax are open.
-  uint64_t Open();
+  uint64_t Open() EXCLUDES(mutex_);
   // Blocks until the answer to `id` arrived (true) or the session ended (false), and closes `id`. Any thread.
-  bool Wait(uint64_t id);
+  bool Wait(uint64_t id) EXCLUDES(mutex_);
   // Gives up `id` without waiting (the request could not be sent).
-  void Cancel(uint64_t id);
+  void Cancel(uint64_t id) EXCLUDES(mutex_);
 
-  // Wakes every waiter and ends the thread. Idempotent.
-  void Stop();
+  // Wakes every waiter and ends the thread. The channel must have ended. Idempotent.
+  void Stop() EXCLUDES(mutex_);
+
+ private:
+  void Loop();
+  // False when the record is not what a correct client sends.
+  bool Take(std::span<const std::byte> record) EXCLUDES(mutex_);
+
+  Worker& worker_;
+  Mutex mutex_;
+  ConditionVariable answered_;
+  std::unordered_map<uint64_t, bool> open_ GUARDED_BY(mutex_);  // request, answered
+  uint64_t last_ GUARDED_BY(mutex_) = 0;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  std::thread thread_;
 };
 
 }  // namespace tessera

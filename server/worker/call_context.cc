@@ -43,6 +43,8 @@ void Answer(Worker& worker, const RecordHeader& record, CUresult result, std::sp
     if (result == CUDA_SUCCESS) return;
     LogDebug("{} of thread {} failed with {}", CallName(record.call), record.thread, static_cast<int>(result));
     header.kind = static_cast<uint32_t>(ReplyKind::kDeferredError);
+    header.extra = record.context;
+    payload = {};
   }
   worker.replies().Send(header, payload);
 }

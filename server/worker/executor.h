@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 
 #include "protocol/wire/record.h"
@@ -23,14 +22,13 @@ class Executor {
  private:
   // Checks the header of a record that was copied out of the ring. False (and the session ends) when it is not what a
   // correct client sends.
-  bool Check(const RecordHeader& header, size_t bytes);
+  bool Check(const RecordHeader& header);
   // Executes one record on the calling thread: executor or helper.
   static void Execute(Worker& worker, const RecordHeader& header, std::span<const std::byte> message);
   void HandToHelper(const RecordHeader& header, std::span<const std::byte> message);
 
   Worker& worker_;
   uint64_t last_sequence_ = 0;
-  std::unique_ptr<std::byte[]> record_;  // the record in hand
 };
 
 }  // namespace tessera

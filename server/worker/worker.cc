@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "server/worker/answer_hub.h"
 #include "server/worker/completion.h"
@@ -56,11 +55,14 @@ void Worker::End(Status reason) {
   {
     MutexLock lock(end_mutex_);
     if (ended_.load(std::memory_order_relaxed)) return;
-    end_reason_ = std::move(reason);
+    end_reason_ = reason;
     ended_.store(true, std::memory_order_release);
-    if (!end_reason_.ok()) LogDebug("session ends: {}", end_reason_.message());
   }
-  channel_.Close();
+  if (reason.ok()) {
+    channel_.Leave();
+  } else {
+    channel_.Fail(std::move(reason));
+  }
 }
 
 CUresult Worker::SetContext(HandleId context) {

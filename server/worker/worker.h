@@ -18,6 +18,7 @@
 
 #include "protocol/base/mutex.h"
 #include "protocol/base/status.h"
+#include "protocol/memory/window_table.h"
 #include "protocol/wire/handle.h"
 #include "protocol/wire/record.h"
 #include "server/worker/part_registry.h"
@@ -37,6 +38,8 @@ class ThreadStreams;   // thread_streams.h
 struct WorkerOptions {
   // Which of its sessions this is to the client; part of every handle.
   uint32_t session_index = 0;
+  // The session's own parts of the agreed address windows.
+  WindowPair windows;
   // Where the driver's printf text is caught; null: it is not forwarded (in-process tests).
   DeviceOutput* device_output = nullptr;
 };
@@ -61,6 +64,8 @@ class Worker {
   // Different for every Worker the process ever had.
   uint64_t serial() const { return serial_; }
   const DriverTable& driver() const { return driver_; }
+  // Where device memory and pinned host memory of this session live, on both sides.
+  const WindowPair& windows() const { return options_.windows; }
   Channel& channel() { return channel_; }
   ObjectTable& objects() { return *objects_; }
   Completion& completion() { return *completion_; }

@@ -1,0 +1,62 @@
+#include "server/daemon/worker_process.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "generated/driver_table.h"
+#include "protocol/base/log.h"
+#include "server/daemon/client_environment.h"
+#include "server/daemon/device_probe.h"
+#include "server/daemon/exit_codes.h"
+#include "server/worker/device_output.h"
+#include "server/worker/session.h"
+
+namespace tessera {
+namespace {
+
+// Loads the driver in the environment that the client asked for. Nothing else in the process runs yet.
+Result<const DriverTable*> OpenDriver(const std::string& choice, const ClientHello& hello, std::string* selection) {
+  for (const auto& [name, value] : AllowedVariables(hello.environment)) setenv(name.c_str(), value.c_str(), 1);
+  *selection = hello.devices;
+  if (!hello.devices.empty()) {
+    const char* own = getenv("CUDA_VISIBLE_DEVICES");
+    const std::string devices = own == nullptr ? hello.devices : SelectAmong(own, hello.devices);
+    setenv("CUDA_VISIBLE_DEVICES", devices.c_str(), 1);
+  }
+  Result<std::unique_ptr<Driver>> driver = LoadChosenDriver(choice);
+  if (!driver.ok()) return driver.status();
+  if (const Result<int> count = driver.value()->CountDevices(); !count.ok()) return count.status();
+  return &driver->release()->table();  // a loaded driver stays until the process ends
+}
+
+}  // namespace
+
+int RunWorkerProcess(const Options& options) {
+  Result<std::unique_ptr<DeviceOutput>> output = DeviceOutput::CaptureStdout();
+  if (!output.ok()) {
+    LogError("session {} failed: {}", options.session, output.status().message());
+    return kExitInternal;
+  }
+  SessionOptions session;
+  session.session_id = options.session;
+  session.priorities = ParsePriorities(options.priorities);
+  session.device_output = output->get();
+  session.open_driver = [&](const ClientHello& hello, std::string* selection) {
+    return OpenDriver(options.driver, hello, selection);
+  };
+  const auto end = [&](const Status& why) {
+    if (why.ok()) _exit(kExitOk);
+    LogWarning("session {} failed: {}", options.session, why.message());
+    _exit(kExitSessionFailed);
+  };
+  session.ended = end;
+  bool begun = false;
+  const Status why = RunSession(UniqueFd(options.worker_fd), session, &begun);
+  LogWarning("session {} did not begin: {}", options.session, why.message());
+  // Without destructors as above: a driver that was loaded has threads of its own.
+  _exit(kExitHandshakeFailed);
+}
+
+}  // namespace tessera

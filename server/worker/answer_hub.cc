@@ -1,0 +1,87 @@
+#include "server/worker/answer_hub.h"
+
+#include <pthread.h>
+
+#include <cstring>
+
+#include "protocol/base/log.h"
+#include "protocol/channel/channel.h"
+#include "protocol/wire/record.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+
+AnswerHub::AnswerHub(Worker& worker) : worker_(worker), thread_([this] { Loop(); }) {}
+
+AnswerHub::~AnswerHub() { Stop(); }
+
+uint64_t AnswerHub::Open() {
+  MutexLock lock(mutex_);
+  if (stopped_ || open_.size() >= kOpenMax) return 0;
+  const uint64_t id = ++last_;
+  open_.emplace(id, false);
+  return id;
+}
+
+bool AnswerHub::Wait(uint64_t id) {
+  MutexLock lock(mutex_);
+  for (;;) {
+    const auto found = open_.find(id);
+    if (found == open_.end()) return false;
+    if (found->second || stopped_) {
+      const bool answered = found->second;
+      open_.erase(found);
+      return answered;
+    }
+    answered_.wait(mutex_);
+  }
+}
+
+void AnswerHub::Cancel(uint64_t id) {
+  MutexLock lock(mutex_);
+  open_.erase(id);
+}
+
+void AnswerHub::Stop() {
+  {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+    answered_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void AnswerHub::Loop() {
+  pthread_setname_np(pthread_self(), "tessera-answer");
+  RingConsumer& answers = worker_.channel().answers_in();
+  RecordBuffer buffer;
+  for (;;) {
+    const std::span<const std::byte> record = answers.CopyOut(&buffer);
+    if (!record.empty()) {
+      if (Take(record)) continue;
+      worker_.End(Status(StatusCode::kProtocolViolation, "the client sent an answer that answers nothing"));
+      break;
+    }
+    if (!answers.Wait(kNoDeadline, worker_.channel().stop()).ok()) break;
+  }
+  // Nobody answers any more.
+  MutexLock lock(mutex_);
+  stopped_ = true;
+  answered_.notify_all();
+}
+
+bool AnswerHub::Take(std::span<const std::byte> record) {
+  ReplyHeader header;
+  if (record.size() < sizeof(header)) return false;
+  std::memcpy(&header, record.data(), sizeof(header));
+  if (header.kind != static_cast<uint32_t>(AnswerKind::kHostFunctionDone)) return false;
+  MutexLock lock(mutex_);
+  const auto found = open_.find(header.extra);
+  // A number that was given up meanwhile is no mistake of the client's; one that was never handed out is.
+  if (found == open_.end()) return header.extra != 0 && header.extra <= last_;
+  found->second = true;
+  answered_.notify_all();
+  return true;
+}
+
+}  // namespace tessera

@@ -1,0 +1,68 @@
+#include "server/worker/executor.h"
+
+#include <cstring>
+#include <vector>
+
+#include "generated/server/dispatch.h"
+#include "protocol/base/log.h"
+#include "protocol/channel/channel.h"
+#include "server/worker/call_context.h"
+#include "server/worker/driver_thread.h"
+#include "server/worker/helper_pool.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+
+Executor::Executor(Worker& worker) : worker_(worker) {}
+
+void Executor::Run() {
+  Channel& channel = worker_.channel();
+  RingConsumer& commands = channel.commands_in();
+  RecordBuffer buffer;
+  while (!worker_.ended()) {
+    const std::span<const std::byte> record = commands.CopyOut(&buffer);
+    if (record.empty()) {
+      if (const Status status = commands.Wait(kNoDeadline, channel.stop()); !status.ok()) {
+        worker_.End(channel.peer_left() ? Status::Ok() : status);
+        return;
+      }
+      continue;
+    }
+    RecordHeader header;
+    std::memcpy(&header, record.data(), sizeof(header));
+    if (!Check(header)) return;
+    const std::span<const std::byte> message = record.subspan(sizeof(header));
+    if (IsBlocking(header.call)) {
+      HandToHelper(header, message);
+    } else {
+      Execute(worker_, header, message);
+    }
+  }
+}
+
+bool Executor::Check(const RecordHeader& header) {
+  const bool good = (header.flags & ~kRecordFlags) == 0 && header.thread != 0 && header.sequence == last_sequence_ + 1;
+  last_sequence_ = header.sequence;
+  if (good) return true;
+  worker_.End(Status(StatusCode::kProtocolViolation,
+                     fmt::format("malformed record header: call {:#x}, flags {:#x}, thread {}, sequence {}", header.call,
+                                 header.flags, header.thread, header.sequence)));
+  return false;
+}
+
+void Executor::Execute(Worker& worker, const RecordHeader& header, std::span<const std::byte> message) {
+  DriverThread::Of(worker).BeginCall();
+  CallContext call(worker, header);
+  if (const CUresult result = worker.SetContext(header); result != CUDA_SUCCESS) return call.Finish(result);
+  Decoder in(message);
+  Dispatch(header.call, call, in);
+}
+
+void Executor::HandToHelper(const RecordHeader& header, std::span<const std::byte> message) {
+  // The caller waits for the reply, so at most one copy per client thread is alive.
+  auto copy = std::make_shared<const std::vector<std::byte>>(message.begin(), message.end());
+  const bool taken = worker_.helpers().Run([&worker = worker_, header, copy] { Execute(worker, header, *copy); });
+  if (!taken) CallContext(worker_, header).Finish(CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+}  // namespace tessera

@@ -1,0 +1,101 @@
+#include "server/worker/session.h"
+
+
+
+#include "generated/driver_table.h"
+#include "generated/spec_hash.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/channel/channel.h"
+#include "protocol/channel/segment.h"
+#include "protocol/memory/window_table.h"
+
+namespace tessera {
+namespace {
+
+// Whether nothing of this process is mapped in the range: the driver must be able to reserve in it later.
+bool IsFree(const Range& range) {
+  if (!ReserveAddressRange(range.base, range.bytes).ok()) return false;
+  ReleaseAddressRange(range.base, range.bytes);
+  return true;
+}
+
+// The first row that the client offers and this process can use: the session's host window is then reserved here, its
+// device window free.
+Result<int> ChooseWindows(const ClientHello& hello, bool client_in_process) {
+  for (int row = 0; row < kWindowRows; ++row) {
+    if ((hello.window_rows >> row & 1) == 0) continue;
+    if (client_in_process) return row;
+    const WindowPair windows = SessionWindows(row, static_cast<int>(hello.session_index));
+    if (!IsFree(windows.device)) continue;
+    if (ReserveAddressRange(windows.host.base, windows.host.bytes).ok()) return row;
+  }
+  return Status(StatusCode::kResourceExhausted,
+                fmt::format("no address window is free on both sides (the client offers rows {:#x}): check the limit of "
+                            "address space (ulimit -v) on both sides",
+                            hello.window_rows));
+}
+
+Result<std::unique_ptr<Channel>> Open(UniqueFd& socket, const SessionOptions& options, const ClientHello& hello,
+                                      ServerWelcome* welcome, const DriverTable** driver) {
+  if (hello.session_index >= uint32_t{kSessionsPerWindow}) {
+    return Status(StatusCode::kProtocolViolation, fmt::format("session index {} is out of range", hello.session_index));
+  }
+  std::string selection;
+  Result<const DriverTable*> opened = options.open_driver(hello, &selection);
+  if (!opened.ok()) return opened.status();
+  *driver = *opened;
+  Result<DeviceSnapshot> snapshot = BuildSnapshot(**driver, options.priorities);
+  if (!snapshot.ok()) return snapshot.status();
+  snapshot->selection = selection;
+  // After the driver is loaded: the row must be one that the driver's own mappings left free.
+  Result<int> row = ChooseWindows(hello, options.client_in_process);
+  if (!row.ok()) return row.status();
+
+  Encoder encoder;
+  snapshot->Encode(encoder);
+  if (encoder.size() > kSnapshotBytesMax) {
+    return Status(StatusCode::kResourceExhausted, "the devices do not fit a welcome: set CUDA_VISIBLE_DEVICES");
+  }
+  welcome->spec_hash = kSpecHash;
+  welcome->session_id = options.session_id;
+  welcome->session_index = hello.session_index;
+  welcome->window_row = static_cast<uint32_t>(*row);
+  welcome->mirrored = hello.mirrored;
+  welcome->sizes = hello.sizes;
+  welcome->server = fmt::format("tesserad {}", TESSERA_VERSION);
+  welcome->snapshot.assign(encoder.bytes().begin(), encoder.bytes().end());
+  return Channel::Create(std::move(socket), welcome, MonotonicNs() + kHelloTimeoutNs);
+}
+
+}  // namespace
+
+Status RunSession(UniqueFd socket, const SessionOptions& options, bool* begun) {
+  if (begun != nullptr) *begun = false;
+  Result<ClientHello> hello = ReceiveHello(socket.get(), kSpecHash, MonotonicNs() + kHelloTimeoutNs);
+  if (!hello.ok()) return hello.status();
+  ServerWelcome welcome;
+  const DriverTable* driver = nullptr;
+  Result<std::unique_ptr<Channel>> channel = Open(socket, options, *hello, &welcome, &driver);
+  if (!channel.ok()) {
+    if (socket.valid()) Refuse(socket.get(), channel.status());
+    return channel.status();
+  }
+  if (begun != nullptr) *begun = true;
+  WorkerOptions worker_options;
+  worker_options.session_index = welcome.session_index;
+  worker_options.windows = SessionWindows(static_cast<int>(welcome.window_row), static_cast<int>(welcome.session_index));
+  worker_options.device_output = options.device_output;
+  channel.value()->SetHostWindow(worker_options.windows.host.base, worker_options.windows.host.bytes);
+  LogInfo("session {} of {} (pid {}) has begun", options.session_id, hello->program, hello->pid);
+  if (options.opened) options.opened(welcome);
+  Status status;
+  {
+    Worker worker(**channel, *driver, worker_options);
+    status = worker.Run();
+    if (options.ended) options.ended(status);
+  }
+  return status;
+}
+
+}  // namespace tessera
