@@ -47,6 +47,7 @@ struct CubinEntry {
   uint32_t part = 0;
   std::vector<CubinKernel> kernels;
   std::vector<CubinVariable> variables;
+  bool calls_vprintf = false;  // its symbols name the device function vprintf: kernels may print
 };
 
 struct Image {
