@@ -15,6 +15,7 @@
 // Threads: each ring end as ring.h says; everything else here any thread, except where a line says otherwise.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +33,7 @@
 
 namespace tessera {
 
-// Ids of the segments that come with the welcome.
+// Ids of the segments that come with the welcome. The rings are never in a SegmentTable: no record may refer to them.
 inline constexpr uint32_t kRingsSegment = 1;
 inline constexpr uint32_t kStagingSegment = 3;
 
@@ -117,7 +118,7 @@ class Channel {
   void Leave();
   // True once the peer left with Goodbye(kOk): the end of the session is no error.
   bool peer_left() const { return peer_left_.load(std::memory_order_acquire); }
-  // Wakes every thread of this process that waits on a ring of this channel, so that it calls stop().
+  // Wakes every thread, of both sides, that sleeps on a ring of this channel, so that it calls its stop().
   void WakeWaiters();
 
   // --- segments ---
@@ -159,13 +160,22 @@ class Channel {
 
  private:
   Channel(Side side, UniqueFd socket, const ChannelSizes& sizes, bool mirrored);
-  // Builds the ring ends over the mapped rings segment.
+  // Bytes of the rings segment for these (bounded) sizes.
+  static uint64_t RingsBytes(const ChannelSizes& sizes);
+  // Maps the two segments of the welcome and makes the ring ends.
+  Status MapWelcome(int rings_fd, int staging_fd);
   void OpenRings(std::byte* base);
-  void OpenLiveness();
+  Status TakeMessages() REQUIRES(socket_mutex_);
   Status TakeMessage(SocketMessage message) REQUIRES(socket_mutex_);
-  Status TakeOffer(const SegmentOffer& offer, std::vector<UniqueFd> fds);
-  void End(Status reason) EXCLUDES(end_mutex_);
-  uint32_t NextSegmentId();
+  Status TakeOffer(const SegmentOffer& offer, const SocketMessage& message);
+  Status TakeGoodbye(const Goodbye& goodbye);
+  // Our side's view of why the channel ended; the first reason counts. False when it had ended before.
+  bool End(Status reason) EXCLUDES(end_mutex_);
+  Status EndReason() EXCLUDES(end_mutex_);
+  // Tells the peer, and wakes everybody on both sides.
+  void SendGoodbye(StatusCode code, const std::string& sentence);
+  bool PeerGone() const;
+  Result<uint32_t> Offer(const SegmentOffer& offer, int fd);
 
   const Side side_;
   UniqueFd socket_;
@@ -175,6 +185,7 @@ class Channel {
   StopPredicate stop_;
 
   Mapping rings_;
+  std::array<RingHeader*, 5> ring_headers_{};
   std::span<std::byte> staging_;
   SegmentTable segments_;
   std::unique_ptr<RingProducer> commands_out_, answers_out_, replies_out_, transfers_out_;

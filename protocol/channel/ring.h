@@ -44,7 +44,7 @@ struct RingHeader {
   alignas(128) std::atomic<uint64_t> head;             // writer: producer. Bytes published; its low word is a futex
   alignas(128) std::atomic<uint32_t> producer_sleeps;  // writer: producer. Times it went to sleep for want of space
   alignas(128) std::atomic<uint64_t> tail;             // writer: consumer. Bytes released; its low word is a futex
-  alignas(128) std::atomic<uint32_t> consumer_sleeps;  // writer: consumer. Times it went to sleep for want of records
+  alignas(128) std::atomic<uint32_t> consumer_sleeps;  // writer: consumer. As above, times two; odd: wake it at the next record
 };
 static_assert(sizeof(RingHeader) <= kRingHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
@@ -147,6 +147,22 @@ class RingConsumer {
   Status Wait(uint64_t deadline_ns, const StopPredicate& stop);
   // Makes a thread of this process in Wait() ask its `stop` soon.
   void WakeWaiters();
+
+  // For a reader's role that moves between threads, one of which sleeps all the while that others read (the client's
+  // service thread). Any thread.
+  //   head = HeadWord(); Arm(); if (!HasRecord()) SleepWhile(head, ns);
+  // Every Arm() writes a number the producer has not seen. Arm: the producer's next record wakes everybody who sleeps here; Disarm takes that back (a wake-up may still come).
+  uint32_t HeadWord() const { return static_cast<uint32_t>(memory_.header->head.load(std::memory_order_seq_cst)); }
+  // One thread at a time for Arm and Disarm: the reader.
+  void Arm() {
+    std::atomic<uint32_t>& sleeps = memory_.header->consumer_sleeps;
+    sleeps.store((sleeps.load(std::memory_order_relaxed) + 2) | 1, std::memory_order_seq_cst);
+  }
+  void Disarm() {
+    std::atomic<uint32_t>& sleeps = memory_.header->consumer_sleeps;
+    sleeps.store(sleeps.load(std::memory_order_relaxed) & ~1u, std::memory_order_seq_cst);
+  }
+  void SleepWhile(uint32_t head_word, uint64_t timeout_ns) { FutexWait(&memory_.header->head, head_word, timeout_ns); }
 
   // Whether something was published that is not released. Cheap: no system call.
   bool HasRecord() const {

@@ -82,13 +82,15 @@ class SegmentTable {
   // `length` bytes from `offset` of the segment; empty with a null data() when there is no such segment or any of them lies
   // outside it. An empty range inside the segment has a data() that is not null.
   std::span<std::byte> Resolve(uint32_t id, uint64_t offset, uint64_t length) const EXCLUDES(mutex_);
+  // Whether any segment has a byte in [address, address + bytes).
+  bool Overlaps(uint64_t address, uint64_t bytes) const EXCLUDES(mutex_);
   // The whole segment; empty when there is none.
   std::span<std::byte> Find(uint32_t id) const EXCLUDES(mutex_);
   // The segment in which `length` bytes at `address` lie, and where they lie in it. False when there is none.
   bool Locate(const void* address, uint64_t length, uint32_t* id, uint64_t* offset) const EXCLUDES(mutex_);
 
   // Forgets everything without unmapping: in a forked child, where no other thread exists. Takes no lock.
-  void AbandonInChild();
+  void AbandonInChild() TESSERA_ANNOTATE(no_thread_safety_analysis);
 
  private:
   struct Entry {

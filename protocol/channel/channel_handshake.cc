@@ -1,0 +1,139 @@
+// How a channel begins: hello, welcome or refusal.
+#include <unistd.h>
+
+#include <utility>
+
+#include "protocol/base/check.h"
+#include "protocol/base/log.h"
+#include "protocol/channel/channel.h"
+
+namespace tessera {
+namespace {
+
+Status TooLarge(const char* what) {
+  return Status(StatusCode::kInvalidArgument, std::string("the ") + what + " does not fit into one message of " +
+                                                  std::to_string(kControlMessageBytesMax) + " bytes");
+}
+
+Status Unexpected(const char* wanted) {
+  return Status(StatusCode::kProtocolViolation, std::string("the peer sent something else than a ") + wanted +
+                                                    ": is it another program than tessera?");
+}
+
+// What Create() makes; a welcome with anything else is not one of ours.
+Status CheckWelcome(const ServerWelcome& welcome, const ClientHello& hello, size_t fds, uint64_t rings_bytes) {
+  const char* wrong = nullptr;
+  if (welcome.segments.size() != 2 || fds != 2) {
+    wrong = "a wrong number of segments";
+  } else if (welcome.segments[0].id != kRingsSegment || welcome.segments[0].kind != SegmentKind::kRings ||
+             welcome.segments[1].id != kStagingSegment || welcome.segments[1].kind != SegmentKind::kStaging) {
+    wrong = "unknown segments";
+  } else if (welcome.sizes != BoundedSizes(welcome.sizes) || welcome.segments[0].size_bytes != rings_bytes ||
+             welcome.segments[1].size_bytes != welcome.sizes.staging_bytes) {
+    wrong = "impossible sizes";
+  } else if (welcome.session_index != hello.session_index) {
+    wrong = "another session index than it was asked for";
+  } else if (hello.window_rows != 0 && (welcome.window_row >= 64 || (hello.window_rows >> welcome.window_row & 1) == 0)) {
+    wrong = "an address window that was not offered";
+  } else if (welcome.mirrored != hello.mirrored) {
+    wrong = "another kind of channel than it was asked for";
+  }
+  if (wrong == nullptr) return Status::Ok();
+  return Status(StatusCode::kProtocolViolation, std::string("the server's welcome has ") + wrong);
+}
+
+}  // namespace
+
+void Refuse(int socket, const Status& why) {
+  CHECK(!why.ok());
+  Encoder encoder;
+  ServerRefusal{why.code(), why.message()}.Encode(encoder);
+  const Status sent = SendMessage(socket, encoder.bytes(), {}, MonotonicNs() + 1'000'000'000);
+  if (!sent.ok()) LogDebug("a refusal could not be sent: {}", sent.message());
+}
+
+Result<ClientHello> ReceiveHello(int socket, uint64_t own_spec_hash, uint64_t deadline_ns) {
+  Result<SocketMessage> message = ReceiveMessage(socket, kControlMessageBytesMax, deadline_ns);
+  if (!message.ok()) return message.status();
+  Status status;
+  if (ControlKindOf(message->bytes) != ControlKind::kClientHello || !message->fds.empty()) {
+    status = Unexpected("hello");
+  } else {
+    Result<ClientHello> hello = ClientHello::Decode(message->bytes);
+    if (hello.ok()) {
+      status = CheckPeerVersion("client", hello->wire_version, hello->spec_hash, own_spec_hash);
+      if (status.ok()) return hello;
+    } else {
+      status = hello.status();
+    }
+  }
+  Refuse(socket, status);
+  return status;
+}
+
+Result<std::unique_ptr<Channel>> Channel::Create(UniqueFd socket, ServerWelcome* welcome, uint64_t deadline_ns) {
+  const ChannelSizes sizes = BoundedSizes(welcome->sizes);
+  const uint64_t rings_bytes = RingsBytes(sizes);
+  Result<UniqueFd> rings = CreateSegmentFile("tessera-rings", rings_bytes);
+  if (!rings.ok()) return rings.status();
+  Result<UniqueFd> staging = CreateSegmentFile("tessera-staging", sizes.staging_bytes);
+  if (!staging.ok()) return staging.status();
+
+  std::unique_ptr<Channel> channel(new Channel(Side::kServer, std::move(socket), sizes, welcome->mirrored));
+  RETURN_IF_ERROR(channel->MapWelcome(rings->get(), staging->get()));
+
+  welcome->sizes = sizes;
+  welcome->segments = {{kRingsSegment, SegmentKind::kRings, rings_bytes, 0, 0},
+                       {kStagingSegment, SegmentKind::kStaging, sizes.staging_bytes, 0, 0}};
+  if (welcome->snapshot.size() > kSnapshotBytesMax) return TooLarge("snapshot of the devices");
+  Encoder encoder(kControlMessageBytesMax);
+  welcome->Encode(encoder);
+  if (!encoder.ok()) return TooLarge("welcome");
+  const int fds[] = {rings->get(), staging->get()};
+  RETURN_IF_ERROR(SendMessage(channel->socket(), encoder.bytes(), fds, deadline_ns));
+  return channel;
+}
+
+Result<std::unique_ptr<Channel>> Channel::Attach(UniqueFd socket, const ClientHello& hello, ServerWelcome* welcome,
+                                                 uint64_t deadline_ns) {
+  Encoder encoder(kControlMessageBytesMax);
+  hello.Encode(encoder);
+  if (!encoder.ok()) return TooLarge("hello");
+  RETURN_IF_ERROR(SendMessage(socket.get(), encoder.bytes(), {}, deadline_ns));
+  Result<SocketMessage> message = ReceiveMessage(socket.get(), kControlMessageBytesMax, deadline_ns);
+  if (!message.ok()) return message.status();
+
+  if (ControlKindOf(message->bytes) == ControlKind::kServerRefusal) {
+    Result<ServerRefusal> refusal = ServerRefusal::Decode(message->bytes);
+    if (!refusal.ok()) return refusal.status();
+    return Status(refusal->code, refusal->sentence);
+  }
+  if (ControlKindOf(message->bytes) != ControlKind::kServerWelcome) return Unexpected("welcome");
+  Result<ServerWelcome> received = ServerWelcome::Decode(message->bytes);
+  if (!received.ok()) return received.status();
+  RETURN_IF_ERROR(CheckPeerVersion("server", received->wire_version, received->spec_hash, hello.spec_hash));
+  const bool sizes_ok = received->sizes == BoundedSizes(received->sizes);
+  const uint64_t rings_bytes = sizes_ok ? RingsBytes(received->sizes) : 0;
+  RETURN_IF_ERROR(CheckWelcome(*received, hello, message->fds.size(), rings_bytes));
+  RETURN_IF_ERROR(CheckSegmentFile(message->fds[0].get(), rings_bytes));
+  RETURN_IF_ERROR(CheckSegmentFile(message->fds[1].get(), received->sizes.staging_bytes));
+
+  std::unique_ptr<Channel> channel(new Channel(Side::kClient, std::move(socket), received->sizes, received->mirrored));
+  RETURN_IF_ERROR(channel->MapWelcome(message->fds[0].get(), message->fds[1].get()));
+  *welcome = std::move(*received);
+  return channel;
+}
+
+Status Channel::MapWelcome(int rings_fd, int staging_fd) {
+  Result<Mapping> rings = Mapping::Map(rings_fd, RingsBytes(sizes_), 0, Placement::Anywhere());
+  if (!rings.ok()) return rings.status();
+  Result<Mapping> staging = Mapping::Map(staging_fd, sizes_.staging_bytes, 0, Placement::Anywhere());
+  if (!staging.ok()) return staging.status();
+  rings_ = std::move(*rings);
+  staging_ = staging->bytes();
+  RETURN_IF_ERROR(segments_.Insert(kStagingSegment, std::move(*staging)));
+  OpenRings(rings_.data());
+  return Status::Ok();
+}
+
+}  // namespace tessera

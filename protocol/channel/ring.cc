@@ -1,0 +1,259 @@
+#include "protocol/channel/ring.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "protocol/base/check.h"
+
+namespace tessera {
+namespace {
+
+// The first two words of every record.
+struct Prefix {
+  uint32_t size_bytes;
+  uint32_t id;
+};
+
+// Reads words that the peer may be changing: once, each with one access.
+Prefix ReadPrefix(const std::byte* from) {
+  const uint64_t both = __atomic_load_n(reinterpret_cast<const uint64_t*>(from), __ATOMIC_RELAXED);
+  return Prefix{static_cast<uint32_t>(both), static_cast<uint32_t>(both >> 32)};
+}
+
+uint64_t RoundUp(uint64_t size) { return (size + kRingRecordAlignment - 1) & ~uint64_t{kRingRecordAlignment - 1}; }
+
+// The half of a position that a futex can wait on (x86-64 is little-endian: the low word comes first).
+const void* FutexWord(const std::atomic<uint64_t>& position) { return &position; }
+
+Status Violation(const char* what) {
+  return Status(StatusCode::kProtocolViolation, std::string("the peer broke the rules of a ring: ") + what);
+}
+
+}  // namespace
+
+RingMemory RingMemory::At(std::byte* base, uint32_t size_bytes) {
+  CHECK(std::has_single_bit(size_bytes) && size_bytes >= kRingBytesMin && size_bytes <= kRingBytesMax);
+  return RingMemory{reinterpret_cast<RingHeader*>(base), base + kRingHeaderBytes, size_bytes};
+}
+
+uint32_t RingMemory::RoundSize(uint64_t bytes) {
+  return static_cast<uint32_t>(std::bit_ceil(std::clamp<uint64_t>(bytes, kRingBytesMin, kRingBytesMax)));
+}
+
+// --- producer ---
+
+RingProducer::RingProducer(const RingMemory& memory) : memory_(memory) {}
+
+uint64_t RingProducer::FreeBytes() {
+  const uint64_t head = head_.load(std::memory_order_acquire);
+  const uint64_t tail = memory_.header->tail.load(std::memory_order_seq_cst);
+  // Another thread may have appended meanwhile, into space that was free only after our look at the tail.
+  const uint64_t head_now = head_.load(std::memory_order_acquire);
+  if (tail > head_now || head_now - tail > memory_.size_bytes || tail % kRingRecordAlignment != 0) {
+    if (head_now != head) return 0;  // not a consistent pair; the caller looks again
+    broken_.store(true, std::memory_order_relaxed);
+    return 0;
+  }
+  seen_tail_.store(tail, std::memory_order_relaxed);
+  return memory_.size_bytes - (head_now - tail);
+}
+
+uint64_t RingProducer::Needed(uint64_t head, size_t size) const {
+  const uint64_t to_end = memory_.size_bytes - (head & (memory_.size_bytes - 1));
+  return size <= to_end ? size : size + to_end;
+}
+
+bool RingProducer::Fits(size_t size) {
+  return FreeBytes() >= Needed(head_.load(std::memory_order_relaxed), size);
+}
+
+std::byte* RingProducer::TryReserve(size_t size) {
+  reserved_bytes_ = 0;
+  if (size < kRingRecordBytesMin || size > record_bytes_max()) return nullptr;
+  const uint64_t rounded = RoundUp(size);
+  const uint64_t head = head_.load(std::memory_order_relaxed);
+  const uint64_t needed = Needed(head, rounded);
+  const uint64_t known_free = memory_.size_bytes - (head - seen_tail_.load(std::memory_order_relaxed));
+  if (needed > known_free && needed > FreeBytes()) return nullptr;
+  if (broken()) return nullptr;
+
+  uint64_t begin = head;
+  if (needed != rounded) {
+    const Prefix pad{static_cast<uint32_t>(needed - rounded), kRingPadId};
+    std::memcpy(memory_.data + (head & (memory_.size_bytes - 1)), &pad, sizeof(pad));
+    begin += pad.size_bytes;
+  }
+  std::byte* record = memory_.data + (begin & (memory_.size_bytes - 1));
+  if (rounded != size) std::memset(record + rounded - kRingRecordAlignment, 0, kRingRecordAlignment);
+  reserved_begin_ = begin;
+  reserved_bytes_ = static_cast<uint32_t>(rounded);
+  return record;
+}
+
+void RingProducer::Commit() {
+  CHECK(reserved_bytes_ != 0);
+  std::memcpy(memory_.data + (reserved_begin_ & (memory_.size_bytes - 1)), &reserved_bytes_, sizeof(reserved_bytes_));
+  const uint64_t head = reserved_begin_ + reserved_bytes_;
+  reserved_bytes_ = 0;
+  Publish(head);
+}
+
+bool RingProducer::TryAppend(std::span<const std::byte> record) {
+  std::byte* to = TryReserve(record.size());
+  if (to == nullptr) return false;
+  std::memcpy(to, record.data(), record.size());
+  Commit();
+  return true;
+}
+
+void RingProducer::Publish(uint64_t head) {
+  head_.store(head, std::memory_order_release);
+  // Sequentially consistent, as are the consumer's count of sleeps and its second look at the head: either it sees this
+  // head, or we see its new count.
+  memory_.header->head.store(head, std::memory_order_seq_cst);
+  const uint32_t sleeps = memory_.header->consumer_sleeps.load(std::memory_order_seq_cst);
+  if (sleeps != woken_ && (sleeps & 1) != 0) {
+    woken_ = sleeps;
+    FutexWakeAll(FutexWord(memory_.header->head));
+  }
+}
+
+Status RingProducer::WaitForSpace(size_t size, uint64_t deadline_ns, const StopPredicate& stop) {
+  if (size < kRingRecordBytesMin || size > record_bytes_max()) {
+    return Status(StatusCode::kInvalidArgument, "a record of " + std::to_string(size) + " bytes does not belong into a ring of " +
+                                                    std::to_string(memory_.size_bytes));
+  }
+  const uint64_t rounded = RoundUp(size);
+  const auto ready = [&] { return Fits(rounded) || broken(); };
+  const auto sleep = [&](uint64_t timeout_ns) {
+    memory_.header->producer_sleeps.fetch_add(1, std::memory_order_seq_cst);
+    const uint64_t tail = memory_.header->tail.load(std::memory_order_seq_cst);
+    if (ready()) return;
+    FutexWait(FutexWord(memory_.header->tail), static_cast<uint32_t>(tail), timeout_ns);
+  };
+  RETURN_IF_ERROR(SpinThenSleep(spin_, ready, sleep, deadline_ns, stop));
+  if (broken()) return Violation("impossible tail");
+  return Status::Ok();
+}
+
+void RingProducer::WakeWaiters() { FutexWakeAll(FutexWord(memory_.header->tail)); }
+
+void RingProducer::WriteAt(uint64_t position, std::span<const std::byte> bytes) {
+  const size_t offset = position & (memory_.size_bytes - 1);
+  const size_t first = std::min<size_t>(bytes.size(), memory_.size_bytes - offset);
+  if (first != 0) std::memcpy(memory_.data + offset, bytes.data(), first);
+  if (first != bytes.size()) std::memcpy(memory_.data, bytes.data() + first, bytes.size() - first);
+}
+
+void RingProducer::PublishTo(uint64_t position) { Publish(position); }
+
+Result<uint64_t> RingProducer::Released() {
+  FreeBytes();
+  if (broken()) return Violation("impossible tail");
+  return seen_tail_.load(std::memory_order_relaxed);
+}
+
+// --- consumer ---
+
+std::byte* RecordBuffer::Take(size_t size) {
+  if (size > capacity_) {
+    const size_t capacity = std::bit_ceil(size);
+    memory_.reset(new std::byte[capacity]);
+    capacity_ = capacity;
+  }
+  return memory_.get();
+}
+
+RingConsumer::RingConsumer(const RingMemory& memory) : memory_(memory) {}
+
+std::span<const std::byte> RingConsumer::Break() {
+  broken_.store(true, std::memory_order_relaxed);
+  return {};
+}
+
+uint64_t RingConsumer::Published() {
+  const uint64_t tail = tail_.load(std::memory_order_relaxed);
+  if (broken()) return tail;
+  const uint64_t head = memory_.header->head.load(std::memory_order_acquire);
+  if (head < seen_head_ || head - tail > memory_.size_bytes || head % kRingRecordAlignment != 0) {
+    Break();
+    return tail;
+  }
+  seen_head_ = head;
+  return head;
+}
+
+std::span<const std::byte> RingConsumer::Peek() {
+  for (;;) {
+    if (broken()) return {};
+    const uint64_t tail = tail_.load(std::memory_order_relaxed);
+    uint64_t available = seen_head_ - tail;
+    if (available == 0) {
+      available = Published() - tail;
+      if (available == 0) return {};
+    }
+    const size_t offset = tail & (memory_.size_bytes - 1);
+    const size_t to_end = memory_.size_bytes - offset;
+    const Prefix prefix = ReadPrefix(memory_.data + offset);
+    const uint32_t size = prefix.size_bytes;
+    if (size % kRingRecordAlignment != 0 || size == 0 || size > available || size > to_end) return Break();
+    if (prefix.id == kRingPadId) {
+      if (size != to_end) return Break();
+      peeked_bytes_ = size;
+      Release();
+      continue;
+    }
+    if (size < kRingRecordBytesMin || size > memory_.size_bytes / 4) return Break();
+    peeked_bytes_ = size;
+    return {memory_.data + offset, size};
+  }
+}
+
+void RingConsumer::Release() {
+  CHECK(peeked_bytes_ != 0);
+  const uint64_t tail = tail_.load(std::memory_order_relaxed) + peeked_bytes_;
+  peeked_bytes_ = 0;
+  ReleaseTo(tail);
+}
+
+void RingConsumer::ReleaseTo(uint64_t position) {
+  tail_.store(position, std::memory_order_relaxed);
+  // Against the producer's count of sleeps, as in RingProducer::Publish.
+  memory_.header->tail.store(position, std::memory_order_seq_cst);
+  const uint32_t sleeps = memory_.header->producer_sleeps.load(std::memory_order_seq_cst);
+  if (sleeps == woken_) return;
+  // With half of the ring free any record fits, pad included. Waking earlier would have producer and consumer take turns
+  // for every single record.
+  if (seen_head_ - position > memory_.size_bytes / 2) return;
+  woken_ = sleeps;
+  FutexWakeAll(FutexWord(memory_.header->tail));
+}
+
+std::span<const std::byte> RingConsumer::CopyOut(RecordBuffer* buffer) {
+  const std::span<const std::byte> record = Peek();
+  if (record.empty()) return {};
+  std::byte* copy = buffer->Take(record.size());
+  std::memcpy(copy, record.data(), record.size());
+  const auto size = static_cast<uint32_t>(record.size());
+  std::memcpy(copy, &size, sizeof(size));
+  Release();
+  return {copy, size};
+}
+
+Status RingConsumer::Wait(uint64_t deadline_ns, const StopPredicate& stop) {
+  const auto ready = [&] { return HasRecord() || broken(); };
+  const auto sleep = [&](uint64_t timeout_ns) {
+    Arm();
+    const uint64_t head = memory_.header->head.load(std::memory_order_seq_cst);
+    if (head != tail_.load(std::memory_order_relaxed) || broken()) return;
+    FutexWait(FutexWord(memory_.header->head), static_cast<uint32_t>(head), timeout_ns);
+  };
+  RETURN_IF_ERROR(SpinThenSleep(spin_, ready, sleep, deadline_ns, stop));
+  if (broken()) return Violation("impossible head or record size");
+  return Status::Ok();
+}
+
+void RingConsumer::WakeWaiters() { FutexWakeAll(FutexWord(memory_.header->head)); }
+
+}  // namespace tessera
