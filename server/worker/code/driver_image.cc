@@ -54,13 +54,13 @@ bool DriverImage::MayPrint() const {
     if (!IsFatbin(bytes)) continue;
     if (bytes.size() > kScanBytesMax) return true;
     // Looks into compressed entries. One that cannot be decoded is taken to print: an extra synchronise costs little.
-    const Result<Image> decoded = DecodeImage({bytes});
+    const Result<emulator::Image> decoded = emulator::DecodeImage({bytes});
     if (!decoded.ok()) return true;
-    for (const auto& text : decoded.value().ptx) {
+    for (const emulator::PtxEntry& text : decoded.value().ptx) {
       if (text.text.find("vprintf") != std::string::npos) return true;
     }
-    for (const auto& cubin : decoded.value().cubins) {
-      if (Mentions(cubin.bytes, "vprintf")) return true;
+    for (const emulator::CubinEntry& cubin : decoded.value().cubins) {
+      if (cubin.calls_vprintf) return true;
     }
   }
   return false;

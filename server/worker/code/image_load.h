@@ -23,8 +23,9 @@ struct ImageLoad {
   template <typename Request>
   ImageLoad(CallContext& call, const Request& request) {
     image = DriverImage::Build(call.worker().template Part<BlobStore>(), request.form, request.blobs);
-    if (image == nullptr) return call.Malformed();
-    if (!options.Set(request.options, request.values)) {
+    if (image == nullptr) {
+      call.Malformed();
+    } else if (!options.Set(request.options, request.values)) {
       image = nullptr;
       call.Finish(CUDA_ERROR_NOT_SUPPORTED);
     }

@@ -15,9 +15,9 @@ const KernelLayout* LayoutTable::Find(HandleId function, CUresult* error) {
     if (found != layouts_.end()) return found->second.get();
   }
   const bool is_kernel = function.kind() == HandleKind::kKernel;
-  const uint64_t object = worker_.objects().Find(function);
+  uint64_t object = 0;
   const DriverTable& driver = worker_.driver();
-  if (object == 0) {
+  if (!worker_.objects().Find(function, &object)) {
     *error = CUDA_ERROR_INVALID_HANDLE;
     return nullptr;
   }
