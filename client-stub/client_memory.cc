@@ -1,0 +1,71 @@
+#include "client-stub/client_memory.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+#include "client-stub/address_windows.h"
+#include "client-stub/session.h"
+#include "protocol/channel/channel.h"
+
+namespace tessera {
+
+ClientMemory::ClientMemory(Session& session)
+    : windows_(SessionWindows(session.window_row(), static_cast<int>(session.index()))),
+      host_(session.channel(), windows_.host),
+      staging_(session.channel().staging()) {
+  session.contexts().OnEnd([this](const Context& context) {
+    device_.RemoveContext(context.handle);
+    host_.EndContext(context.handle);
+  });
+}
+
+ClientMemory& ClientMemory::Of(Session& session) {
+  // A process has one session, tests have several in turn, so the last one found is nearly always the one asked for. The
+  // session's number tells a new session at the address of an old one apart.
+  struct Entry {
+    Session* session;
+    uint64_t id;
+    std::unique_ptr<ClientMemory> memory;
+  };
+  static std::atomic<Entry*> last{nullptr};
+  static auto* const mutex = new std::mutex;
+  static auto* const entries = new std::map<std::pair<Session*, uint64_t>, Entry*>;
+  const uint64_t id = session.welcome().session_id;
+  if (Entry* entry = last.load(std::memory_order_acquire);
+      entry != nullptr && entry->session == &session && entry->id == id) {
+    return *entry->memory;
+  }
+  std::lock_guard lock(*mutex);
+  Entry*& entry = (*entries)[{&session, id}];
+  if (entry == nullptr) {
+    entry = new Entry{&session, id, std::unique_ptr<ClientMemory>(new ClientMemory(session))};
+  }
+  last.store(entry, std::memory_order_release);
+  return *entry->memory;
+}
+
+Place ClientMemory::Classify(uint64_t address, uint64_t bytes) const {
+  if (host_.InWindow(address) || host_.any_registered()) {
+    if (const auto block = host_.Find(address)) {
+      if (block->registered) return block->range.contains(address, bytes) ? Place::kRegistered : Place::kInvalid;
+      return block->range.contains(address, bytes) ? Place::kPinned : Place::kInvalid;
+    }
+    if (host_.InWindow(address)) return Place::kInvalid;
+  }
+  if (device_.Covers(address, bytes)) return Place::kDevice;
+  if (windows_.device.contains(address) || device_.Find(address)) return Place::kInvalid;
+  return Place::kPageable;
+}
+
+bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation) {
+  if (!AddressWindows::Process().ReserveDriverRange(allocation.range.base, allocation.range.bytes)) return false;
+  ClientMemory::Of(session).device().Add(allocation);
+  return true;
+}
+
+void ForgetDriverRange(Session& session, uint64_t base) { ClientMemory::Of(session).device().Remove(base); }
+
+}  // namespace tessera

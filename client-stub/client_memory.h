@@ -1,0 +1,56 @@
+// The memory of one session as the client sees it: device allocations, pinned and registered host memory, staging. One per
+// session, found with ClientMemory::Of(), never destroyed before the process ends. Any thread.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "client-stub/call.h"
+#include "client-stub/device_memory.h"
+#include "client-stub/host_memory.h"
+#include "client-stub/staging.h"
+#include "protocol/memory/window_table.h"
+
+namespace tessera {
+
+// What an address is to a copy.
+enum class Place : uint8_t {
+  kDevice,      // device memory that this process holds
+  kPinned,      // pinned host memory, at the same address in the worker
+  kRegistered,  // host memory of the application that was registered: private to this process
+  kPageable,    // any other host memory
+  kInvalid,     // device or pinned, but not all of the range is allocated
+};
+
+class ClientMemory {
+ public:
+  static ClientMemory& Of(Session& session);
+
+  DeviceMemory& device() { return device_; }
+  HostMemory& host() { return host_; }
+  Staging& staging() { return staging_; }
+  const WindowPair& windows() const { return windows_; }
+
+  // What [address, address + bytes) is. Of host memory that is neither pinned nor registered nothing is known, so it is
+  // kPageable whatever lies there.
+  Place Classify(uint64_t address, uint64_t bytes) const;
+
+ private:
+  explicit ClientMemory(Session& session);
+
+  const WindowPair windows_;
+  DeviceMemory device_;
+  HostMemory host_;
+  Staging staging_;
+};
+
+// For calls whose device addresses the driver chooses (module variables, graph memory): keeps this process from ever
+// mapping anything there, and makes the range known to pointer questions and copies. False: something of this process lies
+// there already, so the address must not be handed to the application.
+bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation);
+// The range is no memory any more (its address stays reserved).
+void ForgetDriverRange(Session& session, uint64_t base);
+
+}  // namespace tessera

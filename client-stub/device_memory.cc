@@ -1,0 +1,84 @@
+#include "client-stub/device_memory.h"
+
+#include <mutex>
+
+namespace tessera {
+
+uint64_t DeviceMemory::NextBufferId() {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+void DeviceMemory::Add(DeviceAllocation allocation) {
+  allocation.buffer_id = NextBufferId();
+  std::unique_lock lock(mutex_);
+  allocations_.emplace(allocation.range.base, allocation);
+}
+
+bool DeviceMemory::Remove(uint64_t base) {
+  std::unique_lock lock(mutex_);
+  return allocations_.erase(base) != 0;
+}
+
+std::optional<DeviceAllocation> DeviceMemory::Take(uint64_t base) {
+  std::unique_lock lock(mutex_);
+  const auto found = allocations_.find(base);
+  if (found == allocations_.end()) return std::nullopt;
+  const DeviceAllocation allocation = found->second;
+  allocations_.erase(found);
+  return allocation;
+}
+
+void DeviceMemory::RemoveContext(HandleId context) {
+  std::unique_lock lock(mutex_);
+  for (auto it = allocations_.begin(); it != allocations_.end();) {
+    it = it->second.context == context && !context.is_null() ? allocations_.erase(it) : std::next(it);
+  }
+}
+
+DeviceMemory::Allocations::const_iterator DeviceMemory::FindLocked(uint64_t address) const {
+  auto it = allocations_.upper_bound(address);
+  if (it == allocations_.begin()) return allocations_.end();
+  --it;
+  return it->second.range.contains(address) ? it : allocations_.end();
+}
+
+std::optional<DeviceAllocation> DeviceMemory::Find(uint64_t address) const {
+  std::shared_lock lock(mutex_);
+  const auto found = FindLocked(address);
+  if (found == allocations_.end()) return std::nullopt;
+  return found->second;
+}
+
+bool DeviceMemory::Covers(uint64_t address, uint64_t bytes) const {
+  std::shared_lock lock(mutex_);
+  auto found = FindLocked(address);
+  if (found == allocations_.end()) return false;
+  // Mappings next to each other are one range to the program (growing heaps map a piece at a time).
+  while (!found->second.range.contains(address, bytes)) {
+    if (found->second.kind != DeviceAllocation::Kind::kMapped) return false;
+    const uint64_t here = found->second.range.end() - address;
+    address += here;
+    bytes -= here;
+    ++found;
+    if (found == allocations_.end() || found->first != address) return false;
+  }
+  return true;
+}
+
+bool DeviceMemory::AnyMappingIn(const Range& range) const {
+  std::shared_lock lock(mutex_);
+  auto it = allocations_.lower_bound(range.base);
+  if (it != allocations_.end() && it->first < range.end()) return true;
+  return FindLocked(range.base) != allocations_.end();
+}
+
+bool DeviceMemory::SetSyncMemops(uint64_t address, bool value) {
+  std::unique_lock lock(mutex_);
+  const auto found = FindLocked(address);
+  if (found == allocations_.end()) return false;
+  allocations_[found->first].sync_memops = value;
+  return true;
+}
+
+}  // namespace tessera

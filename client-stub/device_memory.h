@@ -1,0 +1,65 @@
+// The device memory that this process holds, by address: what pointer questions are answered from, and what copies and sets
+// are checked against before they are sent. Any thread.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <shared_mutex>
+
+#include "protocol/memory/range_allocator.h"
+#include "protocol/wire/handle.h"
+
+namespace tessera {
+
+struct DeviceAllocation {
+  enum class Kind : uint8_t {
+    kBlock,   // cuMemAlloc
+    kPool,    // stream-ordered, from the pool `pool`
+    kMapped,  // cuMemMap: one mapping
+    kGlobal,  // a variable of a module
+    kGraph,   // an allocation node
+  };
+  Range range;
+  Kind kind = Kind::kBlock;
+  CUdevice device = 0;
+  HandleId context;  // kBlock and kGlobal: the owner; else null
+  HandleId pool;     // kPool
+  uint64_t buffer_id = 0;  // CU_POINTER_ATTRIBUTE_BUFFER_ID; set by Add
+  bool sync_memops = true;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as set (measured: 1 until it is cleared)
+};
+
+class DeviceMemory {
+ public:
+  // Enters an allocation; one that is there already (a module's variable, asked for again) stays as it is.
+  void Add(DeviceAllocation allocation);
+  // Removes the allocation that starts at `base`. False when there is none.
+  bool Remove(uint64_t base);
+  // Takes it out and returns it.
+  std::optional<DeviceAllocation> Take(uint64_t base);
+  // Removes what belongs to a context that has ended.
+  void RemoveContext(HandleId context);
+
+  // The allocation that contains `address`.
+  std::optional<DeviceAllocation> Find(uint64_t address) const;
+  // Whether all of [address, address + bytes) may be used: inside one allocation, or in mappings that follow each other.
+  bool Covers(uint64_t address, uint64_t bytes) const;
+  // Whether a mapping overlaps the range.
+  bool AnyMappingIn(const Range& range) const;
+  bool SetSyncMemops(uint64_t address, bool value);
+
+  // Numbers for CU_POINTER_ATTRIBUTE_BUFFER_ID: unique over the process.
+  static uint64_t NextBufferId();
+
+ private:
+  using Allocations = std::map<uint64_t, DeviceAllocation>;
+  Allocations::const_iterator FindLocked(uint64_t address) const;
+
+  mutable std::shared_mutex mutex_;
+  Allocations allocations_;  // by base; guarded by mutex_
+};
+
+}  // namespace tessera

@@ -1,0 +1,202 @@
+#include "client-stub/host_memory.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "client-stub/device_memory.h"
+#include "protocol/base/log.h"
+#include "protocol/channel/channel.h"
+
+namespace tessera {
+
+HostMemory::HostMemory(Channel& channel, const Range& window)
+    : channel_(channel), window_(window), addresses_(window.base, window.bytes, kPageBytes) {}
+
+CUresult HostMemory::Place(HandleId context, uint64_t bytes, Placed* placed) {
+  if (bytes > window_.bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  MutexLock lock(mutex_);
+  const bool small = bytes <= kSlabBlockBytesMax;
+  if (small) {
+    for (auto& [base, segment] : segments_) {
+      if (segment.blocks == nullptr || !segment.attached || segment.context != context) continue;
+      const auto block = segment.blocks->Allocate(bytes);
+      if (!block) continue;
+      *placed = Placed{*block, segment.range, 0};
+      return CUDA_SUCCESS;
+    }
+  }
+  Segment* segment = MakeSegment(context, small ? kSlabBytes : bytes);
+  if (segment == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  placed->segment = segment->id;
+  placed->segment_range = segment->range;
+  placed->block = segment->range;
+  if (small) {
+    segment->blocks = std::make_unique<RangeAllocator>(segment->range.base, segment->range.bytes, kAlignmentBytes);
+    placed->block = *segment->blocks->Allocate(bytes);
+  }
+  return CUDA_SUCCESS;
+}
+
+HostMemory::Segment* HostMemory::MakeSegment(HandleId context, uint64_t bytes) {
+  bytes = (bytes + kPageBytes - 1) & ~(kPageBytes - 1);
+  if (bytes_ + bytes > kBytesMax) return nullptr;
+  // Large segments start where a huge page could.
+  const auto range = addresses_.Allocate(bytes, bytes >= kSlabBytes ? uint64_t{2} << 20 : kPageBytes);
+  if (!range) return nullptr;
+  Result<uint32_t> id =
+      channel_.OfferSegment(SegmentKind::kHostMemory, range->bytes, Placement::OverReservation(range->base));
+  if (!id.ok()) {
+    addresses_.Free(range->base);
+    LogWarning("no shared memory of {} bytes for a pinned allocation: {}", range->bytes, id.status().message());
+    return nullptr;
+  }
+  bytes_ += range->bytes;
+  Segment segment;
+  segment.id = *id;
+  segment.range = *range;
+  segment.context = context;
+  return &segments_.emplace(range->base, std::move(segment)).first->second;
+}
+
+void HostMemory::Commit(const Placed& placed, uint64_t bytes, unsigned flags, CUdevice device, HandleId context) {
+  MutexLock lock(mutex_);
+  if (const auto found = segments_.find(placed.segment_range.base); found != segments_.end()) found->second.attached = true;
+  HostBlock block;
+  block.range = Range{placed.block.base, bytes};
+  block.flags = flags;
+  block.device = device;
+  block.context = context;
+  block.buffer_id = DeviceMemory::NextBufferId();
+  std::unique_lock blocks(blocks_mutex_);
+  blocks_.emplace(block.range.base, block);
+}
+
+void HostMemory::Abandon(const Placed& placed) {
+  MutexLock lock(mutex_);
+  if (placed.segment != 0) return DropSegment(placed.segment_range.base);
+  Reclaim(placed.block.base);
+}
+
+void HostMemory::DropSegment(uint64_t base) {
+  const auto found = segments_.find(base);
+  if (found == segments_.end()) return;
+  const Status closed = channel_.CloseSegment(found->second.id);
+  if (!closed.ok()) LogDebug("shared segment {} could not be closed: {}", found->second.id, closed.message());
+  bytes_ -= found->second.range.bytes;
+  addresses_.Free(base);
+  segments_.erase(found);
+}
+
+HostMemory::Segment* HostMemory::SegmentOf(uint64_t address) {
+  auto it = segments_.upper_bound(address);
+  if (it == segments_.begin()) return nullptr;
+  --it;
+  return it->second.range.contains(address) ? &it->second : nullptr;
+}
+
+// Nothing uses the block any more.
+void HostMemory::Reclaim(uint64_t block) {
+  Segment* segment = SegmentOf(block);
+  if (segment == nullptr) return;  // its context ended meanwhile
+  if (segment->blocks != nullptr) {
+    segment->blocks->Free(block);
+  } else {
+    DropSegment(segment->range.base);
+  }
+}
+
+CUresult HostMemory::BeginFree(uint64_t address, uint32_t* segment_id) {
+  MutexLock lock(mutex_);
+  {
+    std::unique_lock blocks(blocks_mutex_);
+    const auto found = blocks_.find(address);
+    if (found == blocks_.end() || found->second.registered) return CUDA_ERROR_INVALID_VALUE;
+    blocks_.erase(found);
+  }
+  const Segment* segment = SegmentOf(address);
+  *segment_id = segment != nullptr && segment->blocks == nullptr ? segment->id : 0;
+  return CUDA_SUCCESS;
+}
+
+void HostMemory::EndFree(uint64_t address, bool idle) {
+  MutexLock lock(mutex_);
+  if (idle) {
+    Reclaim(address);
+    for (const uint64_t block : postponed_) Reclaim(block);
+    postponed_.clear();
+    return;
+  }
+  if (const Segment* segment = SegmentOf(address); segment != nullptr && segment->blocks != nullptr) {
+    postponed_.push_back(address);
+  }
+}
+
+CUresult HostMemory::Register(const Range& range, unsigned flags, CUdevice device, HandleId context) {
+  std::unique_lock lock(blocks_mutex_);
+  auto next = blocks_.upper_bound(range.base);
+  if (next != blocks_.end() && next->first < range.end()) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  if (next != blocks_.begin() && std::prev(next)->second.range.contains(range.base)) {
+    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  }
+  HostBlock block;
+  block.range = range;
+  block.flags = flags;
+  block.device = device;
+  block.context = context;
+  block.buffer_id = DeviceMemory::NextBufferId();
+  block.registered = true;
+  blocks_.emplace(range.base, block);
+  registered_count_.fetch_add(1, std::memory_order_relaxed);
+  return CUDA_SUCCESS;
+}
+
+CUresult HostMemory::Unregister(uint64_t address) {
+  std::unique_lock lock(blocks_mutex_);
+  const auto found = blocks_.find(address);
+  if (found == blocks_.end() || !found->second.registered) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  blocks_.erase(found);
+  registered_count_.fetch_sub(1, std::memory_order_relaxed);
+  return CUDA_SUCCESS;
+}
+
+std::optional<HostBlock> HostMemory::Find(uint64_t address) const {
+  std::shared_lock lock(blocks_mutex_);
+  auto it = blocks_.upper_bound(address);
+  if (it == blocks_.begin()) return std::nullopt;
+  --it;
+  if (!it->second.range.contains(address)) return std::nullopt;
+  return it->second;
+}
+
+bool HostMemory::Locate(uint64_t address, uint64_t bytes, uint32_t* segment, uint64_t* offset) const {
+  MutexLock lock(mutex_);
+  auto it = segments_.upper_bound(address);
+  if (it == segments_.begin()) return false;
+  --it;
+  if (!it->second.range.contains(address, bytes)) return false;
+  *segment = it->second.id;
+  *offset = address - it->first;
+  return true;
+}
+
+void HostMemory::EndContext(HandleId context) {
+  MutexLock lock(mutex_);
+  {
+    std::unique_lock blocks(blocks_mutex_);
+    for (auto it = blocks_.begin(); it != blocks_.end();) {
+      if (it->second.context != context) {
+        ++it;
+        continue;
+      }
+      if (it->second.registered) registered_count_.fetch_sub(1, std::memory_order_relaxed);
+      it = blocks_.erase(it);
+    }
+  }
+  std::vector<uint64_t> gone;
+  for (const auto& [base, segment] : segments_) {
+    if (segment.context == context) gone.push_back(base);
+  }
+  for (const uint64_t base : gone) DropSegment(base);
+}
+
+}  // namespace tessera

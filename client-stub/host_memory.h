@@ -1,0 +1,113 @@
+// Pinned host memory of this process: what cuMemHostAlloc hands out, and what cuMemHostRegister was told about.
+//
+// Allocations lie in segments shared with the worker, mapped at the same address on both sides inside the session's host
+// window: large ones have a segment of their own, small ones share slabs, which stay until their context ends (natively the
+// memory of a context goes with it). Memory that is freed while the server cannot tell whether work still uses it (a stream
+// captures) is kept: blocks of slabs until a later free, segments until their context ends.
+// Registered memory stays the application's private memory and is never replaced: copies of it are staged.
+// Any thread. No lock is held while the server is asked.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <shared_mutex>
+#include <vector>
+
+#include "protocol/base/mutex.h"
+#include "protocol/memory/range_allocator.h"
+#include "protocol/wire/handle.h"
+
+namespace tessera {
+
+class Channel;
+
+struct HostBlock {
+  Range range;
+  unsigned flags = 0;  // as cuMemHostGetFlags reports them
+  CUdevice device = 0;
+  HandleId context;
+  uint64_t buffer_id = 0;
+  bool registered = false;  // by cuMemHostRegister: private memory of the application
+};
+
+class HostMemory {
+ public:
+  static constexpr uint64_t kSlabBytes = uint64_t{4} << 20;
+  static constexpr uint64_t kSlabBlockBytesMax = uint64_t{256} << 10;
+  // Blocks of a slab start at multiples of this: a cache line pair, so neighbours do not share lines with DMA.
+  static constexpr uint64_t kAlignmentBytes = 512;
+  // Shared host memory of one session; an address space and pinning bound, not a reservation.
+  static constexpr uint64_t kBytesMax = uint64_t{1} << 40;
+
+  HostMemory(Channel& channel, const Range& window);
+
+  // Memory for an allocation, before the server knows of it. `segment` is not 0 when a segment was made for it, which the
+  // server has to attach: Commit() or Abandon() follows.
+  struct Placed {
+    Range block;
+    Range segment_range;
+    uint32_t segment = 0;
+  };
+  // CUDA_ERROR_OUT_OF_MEMORY when window, bound or system have no room.
+  CUresult Place(HandleId context, uint64_t bytes, Placed* placed) EXCLUDES(mutex_);
+  // The allocation is live. `bytes` is what was asked for.
+  void Commit(const Placed& placed, uint64_t bytes, unsigned flags, CUdevice device, HandleId context) EXCLUDES(mutex_);
+  // The server refused the segment: everything about it is forgotten.
+  void Abandon(const Placed& placed) EXCLUDES(mutex_);
+
+  // First half of a free: the block is live no more, its memory stays. `segment`: the segment that goes with it, 0 when
+  // others use it too. CUDA_ERROR_INVALID_VALUE when no allocation starts at `address`.
+  CUresult BeginFree(uint64_t address, uint32_t* segment) EXCLUDES(mutex_);
+  // Second half, after the server has said that all work is done (`idle`) or that it cannot tell.
+  void EndFree(uint64_t address, bool idle) EXCLUDES(mutex_);
+
+  // 712 when part of the range is registered or allocated already.
+  CUresult Register(const Range& range, unsigned flags, CUdevice device, HandleId context) EXCLUDES(mutex_);
+  // 713 when no registration starts at `address`.
+  CUresult Unregister(uint64_t address) EXCLUDES(mutex_);
+
+  // The live block (allocated or registered) that contains `address`.
+  std::optional<HostBlock> Find(uint64_t address) const;
+  bool InWindow(uint64_t address) const { return window_.contains(address); }
+  bool any_registered() const { return registered_count_.load(std::memory_order_relaxed) != 0; }
+  // Where a range of a live allocation lies for Channel::Publish.
+  bool Locate(uint64_t address, uint64_t bytes, uint32_t* segment, uint64_t* offset) const EXCLUDES(mutex_);
+
+  // The context has ended and its memory with it: blocks, slabs and segments are gone.
+  void EndContext(HandleId context) EXCLUDES(mutex_);
+
+ private:
+  struct Segment {
+    uint32_t id = 0;
+    Range range;
+    HandleId context;
+    std::unique_ptr<RangeAllocator> blocks;  // of a slab; null for a segment of one allocation
+    bool attached = false;                   // the server knows it: others may place blocks in it
+  };
+  using Segments = std::map<uint64_t, Segment>;  // by base
+
+  Segment* MakeSegment(HandleId context, uint64_t bytes) REQUIRES(mutex_);
+  void DropSegment(uint64_t base) REQUIRES(mutex_);
+  Segment* SegmentOf(uint64_t address) REQUIRES(mutex_);
+  void Reclaim(uint64_t block) REQUIRES(mutex_);
+
+  Channel& channel_;
+  const Range window_;
+  mutable Mutex mutex_;
+  RangeAllocator addresses_ GUARDED_BY(mutex_);
+  Segments segments_ GUARDED_BY(mutex_);
+  uint64_t bytes_ GUARDED_BY(mutex_) = 0;
+  std::vector<uint64_t> postponed_ GUARDED_BY(mutex_);  // blocks of slabs that wait until a later free finds nothing running
+
+  mutable std::shared_mutex blocks_mutex_;  // taken after mutex_
+  std::map<uint64_t, HostBlock> blocks_;    // live, by base; guarded by blocks_mutex_
+  std::atomic<size_t> registered_count_{0};
+};
+
+}  // namespace tessera
