@@ -53,6 +53,9 @@ function(tessera_program name)
   target_link_libraries(${name} PRIVATE tessera_settings Threads::Threads ${arg_DEPENDS})
 endfunction()
 
+# Built and run under the sanitizers by continuous integration: every test with the label `sanitize`.
+add_custom_target(sanitized_tests)
+
 # tessera_test(NAME LABELS l... [SOURCES ...] [DEPENDS ...] [TIMEOUT s]): a GoogleTest program registered with CTest.
 function(tessera_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "LABELS;SOURCES;DEPENDS;ENVIRONMENT" ${ARGN})
@@ -62,6 +65,9 @@ function(tessera_test name)
   target_link_libraries(${name} PRIVATE tessera_settings ${arg_DEPENDS} GTest::gmock GTest::gtest_main Threads::Threads)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
+  endif()
+  if("sanitize" IN_LIST arg_LABELS)
+    add_dependencies(sanitized_tests ${name})
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${arg_ENVIRONMENT}")
