@@ -1,0 +1,161 @@
+#include "protocol/wire/handshake.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tessera {
+namespace {
+
+ClientHello SampleHello() {
+  ClientHello hello;
+  hello.spec_hash = 0xabcdef;
+  hello.pid = 4711;
+  hello.session_index = 2;
+  hello.window_rows = 0b1011;
+  hello.sizes.command_bytes = 8u << 20;
+  hello.program = "train.py";
+  hello.devices = "0,1";
+  hello.environment = {"CUDA_DEVICE_MAX_CONNECTIONS=1", "CUDA_CACHE_PATH="};
+  return hello;
+}
+
+ServerWelcome SampleWelcome() {
+  ServerWelcome welcome;
+  welcome.spec_hash = 0xabcdef;
+  welcome.session_id = 99;
+  welcome.session_index = 2;
+  welcome.window_row = 3;
+  welcome.mirrored = true;
+  welcome.server = "tesserad 0.1";
+  welcome.segments = {{1, SegmentKind::kRings, 4096, 0, 0}, {3, SegmentKind::kStaging, 8192, 0x1000, 0}};
+  welcome.snapshot.assign(100, std::byte{5});
+  return welcome;
+}
+
+template <typename Message>
+std::vector<std::byte> Encoded(const Message& message) {
+  Encoder out(kControlMessageBytesMax);
+  message.Encode(out);
+  EXPECT_TRUE(out.ok());
+  return {out.bytes().begin(), out.bytes().end()};
+}
+
+// Every prefix is refused; random damage is either refused or gives a message that is within the bounds (and that the
+// sanitizers have no complaint about).
+template <typename Message>
+void Torture(const Message& message) {
+  const std::vector<std::byte> whole = Encoded(message);
+  ASSERT_TRUE(Message::Decode(whole).ok());
+  for (size_t size = 0; size < whole.size(); ++size) {
+    const std::vector<std::byte> prefix(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size));
+    EXPECT_FALSE(Message::Decode(prefix).ok()) << "prefix of " << size;
+  }
+  std::vector<std::byte> longer = whole;
+  longer.resize(longer.size() + 8);
+  EXPECT_FALSE(Message::Decode(longer).ok());
+  std::mt19937 random(1);
+  size_t refused = 0;
+  constexpr int kRounds = 20'000;
+  for (int i = 0; i < kRounds; ++i) {
+    std::vector<std::byte> damaged = whole;
+    for (uint32_t n = 1 + random() % 4; n > 0; --n) damaged[random() % damaged.size()] = static_cast<std::byte>(random());
+    refused += !Message::Decode(damaged).ok();
+  }
+  EXPECT_GT(refused, kRounds / 100);
+}
+
+TEST(Handshake, HelloComesThrough) {
+  Result<ClientHello> hello = ClientHello::Decode(Encoded(SampleHello()));
+  ASSERT_TRUE(hello.ok());
+  EXPECT_EQ(hello->pid, 4711u);
+  EXPECT_EQ(hello->session_index, 2u);
+  EXPECT_EQ(hello->window_rows, 0b1011u);
+  EXPECT_EQ(hello->sizes, SampleHello().sizes);
+  EXPECT_EQ(hello->program, "train.py");
+  EXPECT_EQ(hello->devices, "0,1");
+  EXPECT_EQ(hello->environment, SampleHello().environment);
+}
+
+TEST(Handshake, WelcomeComesThrough) {
+  Result<ServerWelcome> welcome = ServerWelcome::Decode(Encoded(SampleWelcome()));
+  ASSERT_TRUE(welcome.ok());
+  EXPECT_EQ(welcome->session_id, 99u);
+  EXPECT_EQ(welcome->window_row, 3u);
+  EXPECT_TRUE(welcome->mirrored);
+  ASSERT_EQ(welcome->segments.size(), 2u);
+  EXPECT_EQ(welcome->segments[1].kind, SegmentKind::kStaging);
+  EXPECT_EQ(welcome->segments[1].address, 0x1000u);
+  EXPECT_EQ(welcome->snapshot, SampleWelcome().snapshot);
+}
+
+TEST(Handshake, DecodersStandTruncationAndDamage) {
+  Torture(SampleHello());
+  Torture(SampleWelcome());
+  Torture(ServerRefusal{StatusCode::kVersionMismatch, "no"});
+  Torture(SegmentOffer{2, SegmentKind::kHostMemory, 4096, 0x200000000000, 0});
+  Torture(SegmentClose{2});
+  Torture(Goodbye{StatusCode::kUnavailable, "bye"});
+}
+
+TEST(Handshake, MessagesOfAnotherKindAreRefused) {
+  EXPECT_FALSE(ServerWelcome::Decode(Encoded(SampleHello())).ok());
+  EXPECT_FALSE(SegmentClose::Decode(Encoded(Goodbye{})).ok());
+  EXPECT_EQ(ControlKindOf(Encoded(SegmentClose{5})), ControlKind::kSegmentClose);
+  EXPECT_EQ(ControlKindOf({}), ControlKind::kNone);
+}
+
+TEST(Handshake, EnvironmentEntriesAreNameAndValue) {
+  for (const std::string& entry : {std::string("NAME"), std::string("=value"), std::string("A=b\0c", 5), std::string()}) {
+    ClientHello hello = SampleHello();
+    hello.environment = {entry};
+    EXPECT_FALSE(ClientHello::Decode(Encoded(hello)).ok()) << entry;
+  }
+}
+
+TEST(Handshake, BoundsHold) {
+  ClientHello hello = SampleHello();
+  hello.environment.assign(kEnvironmentEntriesMax + 1, "A=b");
+  EXPECT_FALSE(ClientHello::Decode(Encoded(hello)).ok());
+  hello.environment.assign(kEnvironmentEntriesMax, "A=" + std::string(kEnvironmentBytesMax / kEnvironmentEntriesMax, 'x'));
+  EXPECT_FALSE(ClientHello::Decode(Encoded(hello)).ok());
+  hello.environment.clear();
+  hello.program.assign(kNameBytesMax + 1, 'p');
+  EXPECT_FALSE(ClientHello::Decode(Encoded(hello)).ok());
+  ServerWelcome welcome = SampleWelcome();
+  welcome.snapshot.resize(kSnapshotBytesMax + 1);
+  EXPECT_FALSE(ServerWelcome::Decode(Encoded(welcome)).ok());
+  // A sentence is cut off rather than lost.
+  Result<ServerRefusal> refusal = ServerRefusal::Decode(Encoded(ServerRefusal{StatusCode::kInternal, std::string(5000, 's')}));
+  ASSERT_TRUE(refusal.ok());
+  EXPECT_EQ(refusal->sentence.size(), kSentenceBytesMax);
+}
+
+TEST(Handshake, MismatchNamesBothVersions) {
+  EXPECT_TRUE(CheckPeerVersion("client", kWireVersion, 5, 5).ok());
+  const Status version = CheckPeerVersion("client", 77, 5, 5);
+  EXPECT_EQ(version.code(), StatusCode::kVersionMismatch);
+  EXPECT_NE(version.message().find("77"), std::string::npos);
+  EXPECT_NE(version.message().find("speaks " + std::to_string(kWireVersion)), std::string::npos);
+  const Status hash = CheckPeerVersion("server", kWireVersion, 0xaaaa, 0xbbbb);
+  EXPECT_EQ(hash.code(), StatusCode::kVersionMismatch);
+  EXPECT_NE(hash.message().find("aaaa"), std::string::npos);
+  EXPECT_NE(hash.message().find("bbbb"), std::string::npos);
+}
+
+TEST(Handshake, AHelloOfAnotherVersionStillTellsItsVersion) {
+  ClientHello hello = SampleHello();
+  hello.wire_version = 77;
+  std::vector<std::byte> message = Encoded(hello);
+  message.resize(24);  // a future hello may go on differently
+  Result<ClientHello> decoded = ClientHello::Decode(message);
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(decoded->wire_version, 77u);
+  EXPECT_EQ(decoded->spec_hash, 0xabcdefu);
+  EXPECT_TRUE(decoded->program.empty());
+}
+
+}  // namespace
+}  // namespace tessera
