@@ -23,9 +23,9 @@ def _length_checks(fields):
         length = field.length_field if field.length_field.isdigit() else f"this->{field.length_field}"
         if not field.length_field.isdigit() and by_name.get(field.length_field) is None:
             continue
-        condition = f"!LengthIs({field.name}.size(), {length})"
+        condition = f"!LengthIs(this->{field.name}.size(), {length})"
         if field.optional:
-            condition = f"(has_{field.name} ? {condition} : !{field.name}.empty())"
+            condition = f"(this->has_{field.name} ? {condition} : !this->{field.name}.empty())"
         yield f"if ({condition}) in.Fail();"
 
 
@@ -61,13 +61,13 @@ def _source(domain, calls):
     body = []
     for name, _, fields in messages(calls):
         body += block(f"void {name}::Encode(Encoder& out) const",
-                      [f"Put{_SUFFIX[f.form]}(out, {f.name});" for f in fields])
+                      [f"Put{_SUFFIX[f.form]}(out, this->{f.name});" for f in fields])
         body += block(f"bool {name}::Decode(Decoder& in)",
-                      [f"Get{_SUFFIX[f.form]}(in, &{f.name});" for f in fields] + list(_length_checks(fields)) +
+                      [f"Get{_SUFFIX[f.form]}(in, &this->{f.name});" for f in fields] + list(_length_checks(fields)) +
                       ["return in.ok();"])
         body += block(f"std::string {name}::ToString() const",
                       [f'FieldText text("{name}");'] +
-                      [f'text.Add{_SUFFIX[f.form]}("{f.name}", {f.name});' for f in fields] + ["return text.Take();"])
+                      [f'text.Add{_SUFFIX[f.form]}("{f.name}", this->{f.name});' for f in fields] + ["return text.Take();"])
         body.append("")
     return ["", f'#include "generated/messages/{domain}.h"', "", '#include "protocol/codegen/field_text.h"', "",
             *in_namespace(body)]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The toy spec generates exactly the files in golden/. `golden_test.py --update` rewrites them; look at the difference."""
+"""The toy spec generates exactly the files in golden/generated. `golden_test.py --update` rewrites them; look at the difference."""
 
 import pathlib
 import shutil
@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
+GOLDEN = HERE / "golden" / "generated"
 GENERATE = HERE.parents[2] / "protocol" / "codegen" / "generate.py"
 
 
@@ -27,7 +28,7 @@ class Golden(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             directory = pathlib.Path(directory)
             generate(directory)
-            produced, golden = files(directory), files(HERE / "golden")
+            produced, golden = files(directory), files(GOLDEN)
             self.assertEqual(sorted(produced), sorted(golden))
             for name in golden:
                 self.assertEqual(produced[name], golden[name], name)
@@ -44,13 +45,13 @@ class Golden(unittest.TestCase):
                 self.assertEqual(path.stat().st_mtime_ns == time, path != changed, path)
 
     def test_first_line_names_the_source(self):
-        for name, text in files(HERE / "golden").items():
+        for name, text in files(GOLDEN).items():
             self.assertRegex(text.splitlines()[0], r"^(//|#) Generated from protocol/spec/[\w*]+\.toml by ", name)
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--update"]:
-        shutil.rmtree(HERE / "golden")
-        generate(HERE / "golden")
+        shutil.rmtree(GOLDEN, ignore_errors=True)
+        generate(GOLDEN)
     else:
         unittest.main()

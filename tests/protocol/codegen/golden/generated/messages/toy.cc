@@ -7,18 +7,18 @@
 namespace tessera {
 
 void cuToyCreateRequest::Encode(Encoder& out) const {
-  PutHandle(out, toy);
-  PutPod(out, flags);
+  PutHandle(out, this->toy);
+  PutPod(out, this->flags);
 }
 bool cuToyCreateRequest::Decode(Decoder& in) {
-  GetHandle(in, &toy);
-  GetPod(in, &flags);
+  GetHandle(in, &this->toy);
+  GetPod(in, &this->flags);
   return in.ok();
 }
 std::string cuToyCreateRequest::ToString() const {
   FieldText text("cuToyCreateRequest");
-  text.AddHandle("toy", toy);
-  text.AddPod("flags", flags);
+  text.AddHandle("toy", this->toy);
+  text.AddPod("flags", this->flags);
   return text.Take();
 }
 
@@ -33,15 +33,15 @@ std::string cuToyCreateReply::ToString() const {
 }
 
 void cuToyDestroyRequest::Encode(Encoder& out) const {
-  PutHandle(out, toy);
+  PutHandle(out, this->toy);
 }
 bool cuToyDestroyRequest::Decode(Decoder& in) {
-  GetHandle(in, &toy);
+  GetHandle(in, &this->toy);
   return in.ok();
 }
 std::string cuToyDestroyRequest::ToString() const {
   FieldText text("cuToyDestroyRequest");
-  text.AddHandle("toy", toy);
+  text.AddHandle("toy", this->toy);
   return text.Take();
 }
 
@@ -56,173 +56,173 @@ std::string cuToyDestroyReply::ToString() const {
 }
 
 void cuToyRenameRequest::Encode(Encoder& out) const {
-  PutHandle(out, toy);
-  PutString(out, name);
-  PutBytes(out, data);
-  PutPod(out, size);
-  PutPod(out, length);
+  PutHandle(out, this->toy);
+  PutString(out, this->name);
+  PutBytes(out, this->data);
+  PutPod(out, this->size);
+  PutPod(out, this->length);
 }
 bool cuToyRenameRequest::Decode(Decoder& in) {
-  GetHandle(in, &toy);
-  GetString(in, &name);
-  GetBytes(in, &data);
-  GetPod(in, &size);
-  GetPod(in, &length);
-  if (!LengthIs(data.size(), this->size)) in.Fail();
+  GetHandle(in, &this->toy);
+  GetString(in, &this->name);
+  GetBytes(in, &this->data);
+  GetPod(in, &this->size);
+  GetPod(in, &this->length);
+  if (!LengthIs(this->data.size(), this->size)) in.Fail();
   return in.ok();
 }
 std::string cuToyRenameRequest::ToString() const {
   FieldText text("cuToyRenameRequest");
-  text.AddHandle("toy", toy);
-  text.AddString("name", name);
-  text.AddBytes("data", data);
-  text.AddPod("size", size);
-  text.AddPod("length", length);
+  text.AddHandle("toy", this->toy);
+  text.AddString("name", this->name);
+  text.AddBytes("data", this->data);
+  text.AddPod("size", this->size);
+  text.AddPod("length", this->length);
   return text.Take();
 }
 
 void cuToyRenameReply::Encode(Encoder& out) const {
-  PutString(out, old);
+  PutString(out, this->old);
 }
 bool cuToyRenameReply::Decode(Decoder& in) {
-  GetString(in, &old);
+  GetString(in, &this->old);
   return in.ok();
 }
 std::string cuToyRenameReply::ToString() const {
   FieldText text("cuToyRenameReply");
-  text.AddString("old", old);
+  text.AddString("old", this->old);
   return text.Take();
 }
 
 void cuToyPlay_v2Request::Encode(Encoder& out) const {
-  PutPod(out, has_toys);
-  PutArray(out, toys);
-  PutPod(out, number);
-  PutArray(out, points);
-  PutPod(out, place);
-  PutPod(out, has_friends);
-  PutPod(out, friend_count);
-  PutPod(out, userData);
-  PutHandle(out, stream);
+  PutPod(out, this->has_toys);
+  PutArray(out, this->toys);
+  PutPod(out, this->number);
+  PutArray(out, this->points);
+  PutPod(out, this->place);
+  PutPod(out, this->has_friends);
+  PutPod(out, this->friend_count);
+  PutPod(out, this->userData);
+  PutHandle(out, this->stream);
 }
 bool cuToyPlay_v2Request::Decode(Decoder& in) {
-  GetPod(in, &has_toys);
-  GetArray(in, &toys);
-  GetPod(in, &number);
-  GetArray(in, &points);
-  GetPod(in, &place);
-  GetPod(in, &has_friends);
-  GetPod(in, &friend_count);
-  GetPod(in, &userData);
-  GetHandle(in, &stream);
-  if ((has_toys ? !LengthIs(toys.size(), this->number) : !toys.empty())) in.Fail();
-  if (!LengthIs(points.size(), 2)) in.Fail();
+  GetPod(in, &this->has_toys);
+  GetArray(in, &this->toys);
+  GetPod(in, &this->number);
+  GetArray(in, &this->points);
+  GetPod(in, &this->place);
+  GetPod(in, &this->has_friends);
+  GetPod(in, &this->friend_count);
+  GetPod(in, &this->userData);
+  GetHandle(in, &this->stream);
+  if ((this->has_toys ? !LengthIs(this->toys.size(), this->number) : !this->toys.empty())) in.Fail();
+  if (!LengthIs(this->points.size(), 2)) in.Fail();
   return in.ok();
 }
 std::string cuToyPlay_v2Request::ToString() const {
   FieldText text("cuToyPlay_v2Request");
-  text.AddPod("has_toys", has_toys);
-  text.AddArray("toys", toys);
-  text.AddPod("number", number);
-  text.AddArray("points", points);
-  text.AddPod("place", place);
-  text.AddPod("has_friends", has_friends);
-  text.AddPod("friend_count", friend_count);
-  text.AddPod("userData", userData);
-  text.AddHandle("stream", stream);
+  text.AddPod("has_toys", this->has_toys);
+  text.AddArray("toys", this->toys);
+  text.AddPod("number", this->number);
+  text.AddArray("points", this->points);
+  text.AddPod("place", this->place);
+  text.AddPod("has_friends", this->has_friends);
+  text.AddPod("friend_count", this->friend_count);
+  text.AddPod("userData", this->userData);
+  text.AddHandle("stream", this->stream);
   return text.Take();
 }
 
 void cuToyPlay_v2Reply::Encode(Encoder& out) const {
-  PutPod(out, place);
-  PutArray(out, friends);
-  PutPod(out, friend_count);
+  PutPod(out, this->place);
+  PutArray(out, this->friends);
+  PutPod(out, this->friend_count);
 }
 bool cuToyPlay_v2Reply::Decode(Decoder& in) {
-  GetPod(in, &place);
-  GetArray(in, &friends);
-  GetPod(in, &friend_count);
+  GetPod(in, &this->place);
+  GetArray(in, &this->friends);
+  GetPod(in, &this->friend_count);
   return in.ok();
 }
 std::string cuToyPlay_v2Reply::ToString() const {
   FieldText text("cuToyPlay_v2Reply");
-  text.AddPod("place", place);
-  text.AddArray("friends", friends);
-  text.AddPod("friend_count", friend_count);
+  text.AddPod("place", this->place);
+  text.AddArray("friends", this->friends);
+  text.AddPod("friend_count", this->friend_count);
   return text.Take();
 }
 
 void cuToyGetColourRequest::Encode(Encoder& out) const {
-  PutHandle(out, toy);
+  PutHandle(out, this->toy);
 }
 bool cuToyGetColourRequest::Decode(Decoder& in) {
-  GetHandle(in, &toy);
+  GetHandle(in, &this->toy);
   return in.ok();
 }
 std::string cuToyGetColourRequest::ToString() const {
   FieldText text("cuToyGetColourRequest");
-  text.AddHandle("toy", toy);
+  text.AddHandle("toy", this->toy);
   return text.Take();
 }
 
 void cuToyGetColourReply::Encode(Encoder& out) const {
-  PutPod(out, colour);
+  PutPod(out, this->colour);
 }
 bool cuToyGetColourReply::Decode(Decoder& in) {
-  GetPod(in, &colour);
+  GetPod(in, &this->colour);
   return in.ok();
 }
 std::string cuToyGetColourReply::ToString() const {
   FieldText text("cuToyGetColourReply");
-  text.AddPod("colour", colour);
+  text.AddPod("colour", this->colour);
   return text.Take();
 }
 
 void cuToyPaintRequest::Encode(Encoder& out) const {
-  PutHandle(out, toy);
-  PutArray(out, colours);
-  PutStrings(out, names);
+  PutHandle(out, this->toy);
+  PutArray(out, this->colours);
+  PutStrings(out, this->names);
 }
 bool cuToyPaintRequest::Decode(Decoder& in) {
-  GetHandle(in, &toy);
-  GetArray(in, &colours);
-  GetStrings(in, &names);
+  GetHandle(in, &this->toy);
+  GetArray(in, &this->colours);
+  GetStrings(in, &this->names);
   return in.ok();
 }
 std::string cuToyPaintRequest::ToString() const {
   FieldText text("cuToyPaintRequest");
-  text.AddHandle("toy", toy);
-  text.AddArray("colours", colours);
-  text.AddStrings("names", names);
+  text.AddHandle("toy", this->toy);
+  text.AddArray("colours", this->colours);
+  text.AddStrings("names", this->names);
   return text.Take();
 }
 
 void cuToyPaintReply::Encode(Encoder& out) const {
-  PutPod(out, place);
-  PutString(out, text);
+  PutPod(out, this->place);
+  PutString(out, this->text);
 }
 bool cuToyPaintReply::Decode(Decoder& in) {
-  GetPod(in, &place);
-  GetString(in, &text);
+  GetPod(in, &this->place);
+  GetString(in, &this->text);
   return in.ok();
 }
 std::string cuToyPaintReply::ToString() const {
   FieldText text("cuToyPaintReply");
-  text.AddPod("place", place);
-  text.AddString("text", text);
+  text.AddPod("place", this->place);
+  text.AddString("text", this->text);
   return text.Take();
 }
 
 void tesseraToyTickRequest::Encode(Encoder& out) const {
-  PutPod(out, time_ns);
+  PutPod(out, this->time_ns);
 }
 bool tesseraToyTickRequest::Decode(Decoder& in) {
-  GetPod(in, &time_ns);
+  GetPod(in, &this->time_ns);
   return in.ok();
 }
 std::string tesseraToyTickRequest::ToString() const {
   FieldText text("tesseraToyTickRequest");
-  text.AddPod("time_ns", time_ns);
+  text.AddPod("time_ns", this->time_ns);
   return text.Take();
 }
 

@@ -13,7 +13,7 @@ CUresult Enter_cuToyCreate(bool per_thread, CUtoy* toy, unsigned int flags) {
   if (!call.ok()) return call.result();
   if (toy == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   cuToyCreateRequest request;
-  request.toy = call.Mint(HandleKind::kToy);
+  request.toy = call.Mint(HandleKind::kEvent);
   request.flags = flags;
   if (!call.ok()) return call.result();
   const CUresult result = call.Async(request);
@@ -26,7 +26,7 @@ CUresult Enter_cuToyDestroy(bool per_thread, CUtoy toy) {
   Call call(kInfo_cuToyDestroy, per_thread);
   if (!call.ok()) return call.result();
   cuToyDestroyRequest request;
-  request.toy = call.Free(HandleKind::kToy, toy, false, 3);
+  request.toy = call.Free(HandleKind::kEvent, toy, false, 3);
   if (!call.ok()) return call.result();
   return call.Async(request);
 }
@@ -46,7 +46,7 @@ CUresult Enter_cuToyRename(bool per_thread, CUtoy toy, const char* name, const v
   size_t old_size = 0;
   if (!LengthOf(length, &old_size)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   cuToyRenameRequest request;
-  request.toy = call.Use(HandleKind::kToy, toy);
+  request.toy = call.Use(HandleKind::kEvent, toy);
   request.name = name;
   request.data = {reinterpret_cast<const std::byte*>(data), data_size};
   request.size = size;
@@ -75,7 +75,7 @@ CUresult Enter_cuToyPlay_v2(bool per_thread, const CUtoy* toys, unsigned int num
   request.has_toys = toys != nullptr;
   if (toys != nullptr) {
     HandleId* ids = request.toys.Allocate(toys_size);
-    for (size_t i = 0; i < toys_size; ++i) ids[i] = call.Use(HandleKind::kToy, toys[i]);
+    for (size_t i = 0; i < toys_size; ++i) ids[i] = call.Use(HandleKind::kEvent, toys[i]);
   }
   request.number = number;
   request.points.Borrow(points, points_size);

@@ -68,7 +68,7 @@ void Handle_cuToyPlay_v2(CallContext& call, Decoder& in) {
   const CUresult result = call.driver().cuToyPlay_v2(request.has_toys ? toys : nullptr, request.number, request.points.data(), &reply.place, request.has_friends ? friends : nullptr, &reply.friend_count, reinterpret_cast<void*>(request.userData), stream);
   if (result == CUDA_SUCCESS) {
     HandleId* friends_ids = reply.friends.Allocate(Smaller(friends_size, reply.friend_count));
-    for (size_t i = 0; i < reply.friends.size(); ++i) friends_ids[i] = call.Known(HandleKind::kToy, friends[i]);
+    for (size_t i = 0; i < reply.friends.size(); ++i) friends_ids[i] = call.Known(HandleKind::kEvent, friends[i]);
   }
   call.Finish(result, reply);
 }

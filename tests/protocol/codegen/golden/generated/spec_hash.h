@@ -6,6 +6,6 @@
 
 namespace tessera {
 
-inline constexpr uint64_t kSpecHash = 0x841a192ef916a0dd;
+inline constexpr uint64_t kSpecHash = 0x25532e7ae069277e;
 
 }  // namespace tessera
