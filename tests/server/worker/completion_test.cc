@@ -1,0 +1,173 @@
+#include "server/worker/completion.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <latch>
+
+#include "tests/server/worker/fake_driver.h"
+#include "tests/server/worker/test_client.h"
+
+namespace tessera {
+namespace {
+
+class CompletionTest : public testing::Test {
+ protected:
+  CompletionTest() {
+    context_ = driver_.NewContext();
+    EXPECT_EQ(worker().SetContext(context_), CUDA_SUCCESS);
+  }
+  Worker& worker() { return client_.worker(); }
+  Completion& completion() { return client_.worker().completion(); }
+
+  // A watch whose result can be waited for.
+  std::future<CUresult> Watch(CUstream stream) {
+    auto promise = std::make_shared<std::promise<CUresult>>();
+    EXPECT_EQ(completion().WhenDone(stream, [promise](CUresult result) { promise->set_value(result); }), CUDA_SUCCESS);
+    return promise->get_future();
+  }
+  static bool Ready(std::future<CUresult>& future, int ms = 10'000) {
+    return future.wait_for(std::chrono::milliseconds(ms)) == std::future_status::ready;
+  }
+
+  FakeDriver driver_;
+  TestClient client_{driver_.table()};
+  CUcontext context_;
+};
+
+TEST_F(CompletionTest, CallsBackWhenTheWorkIsDoneAndNotBefore) {
+  driver_.SetIdle(false);
+  const CUstream stream = driver_.NewStream(context_);
+  auto done = Watch(stream);
+  EXPECT_FALSE(Ready(done, 20));
+  EXPECT_EQ(completion().pending(), 1u);
+  driver_.FinishWork(stream);
+  ASSERT_TRUE(Ready(done));
+  EXPECT_EQ(done.get(), CUDA_SUCCESS);
+}
+
+TEST_F(CompletionTest, AShortStreamIsNotHeldUpByALongOne) {
+  driver_.SetIdle(false);
+  const CUstream slow = driver_.NewStream(context_);
+  const CUstream fast = driver_.NewStream(context_);
+  auto slow_done = Watch(slow);
+  EXPECT_FALSE(Ready(slow_done, 20));
+  auto fast_done = Watch(fast);
+  driver_.FinishWork(fast);
+  EXPECT_TRUE(Ready(fast_done));
+  EXPECT_FALSE(Ready(slow_done, 0));
+  driver_.FinishWork(slow);
+  EXPECT_TRUE(Ready(slow_done));
+}
+
+TEST_F(CompletionTest, CallsBackInOrderPerStream) {
+  driver_.SetIdle(false);
+  const CUstream stream = driver_.NewStream(context_);
+  constexpr int kWatches = 500;
+  std::vector<int> order;  // of the completion thread alone until the latch
+  std::latch all(kWatches);
+  for (int i = 0; i < kWatches; ++i) {
+    ASSERT_EQ(completion().WhenDone(stream,
+                                    [&, i](CUresult) {
+                                      order.push_back(i);
+                                      all.count_down();
+                                    }),
+              CUDA_SUCCESS);
+  }
+  driver_.FinishWork(stream);
+  all.wait();
+  for (int i = 0; i < kWatches; ++i) EXPECT_EQ(order[i], i);
+}
+
+TEST_F(CompletionTest, ReusesEvents) {
+  const CUstream stream = driver_.NewStream(context_);
+  for (int i = 0; i < 200; ++i) {
+    auto done = Watch(stream);
+    ASSERT_TRUE(Ready(done));
+  }
+  EXPECT_LE(driver_.events_made(), 3u);
+}
+
+TEST_F(CompletionTest, PassesErrorsOnAndDropsTheEvent) {
+  driver_.SetIdle(false);
+  const CUstream stream = driver_.NewStream(context_);
+  auto done = Watch(stream);
+  driver_.FinishWork(stream, CUDA_ERROR_ILLEGAL_ADDRESS);
+  ASSERT_TRUE(Ready(done));
+  EXPECT_EQ(done.get(), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(driver_.events_live(), 0u);
+}
+
+TEST_F(CompletionTest, AStreamOfAnotherContextGetsAnEventOfThatContext) {
+  const CUcontext other = driver_.NewContext();
+  const CUstream stream = driver_.NewStream(other);
+  auto done = Watch(stream);  // the fake refuses to record an event of another context
+  ASSERT_TRUE(Ready(done));
+  EXPECT_EQ(done.get(), CUDA_SUCCESS);
+  EXPECT_EQ(FakeDriver::Current(), context_);  // put back
+}
+
+TEST_F(CompletionTest, SpecialStreamsMeanTheCurrentContext) {
+  auto done = Watch(nullptr);
+  EXPECT_TRUE(Ready(done));
+  ASSERT_EQ(worker().SetContext(CUcontext(nullptr)), CUDA_SUCCESS);
+  EXPECT_EQ(completion().WhenDone(nullptr, [](CUresult) { ADD_FAILURE(); }), CUDA_ERROR_INVALID_CONTEXT);
+}
+
+TEST_F(CompletionTest, AnUnknownStreamIsTheDriversVerdictAndNoCallback) {
+  EXPECT_EQ(completion().WhenDone(reinterpret_cast<CUstream>(0x999), [](CUresult) { ADD_FAILURE(); }),
+            CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(completion().pending(), 0u);
+}
+
+TEST_F(CompletionTest, AfterEventRunsBehindTheWatchesOfThatEvent) {
+  driver_.SetIdle(false);
+  const CUstream stream = driver_.NewStream(context_);
+  CUevent event = nullptr;
+  ASSERT_EQ(driver_.table().cuEventCreate(&event, 0), CUDA_SUCCESS);
+  ASSERT_EQ(driver_.table().cuEventRecord(event, stream), CUDA_SUCCESS);
+  std::promise<CUresult> watched;
+  std::promise<CUresult> destroyed;
+  auto watched_future = watched.get_future();
+  auto destroyed_future = destroyed.get_future();
+  ASSERT_EQ(completion().WhenEventDone(context_, event, [&](CUresult result) { watched.set_value(result); }), CUDA_SUCCESS);
+  ASSERT_EQ(completion().AfterEvent(context_, event, [&] { destroyed.set_value(driver_.table().cuEventDestroy_v2(event)); }),
+            CUDA_SUCCESS);
+  EXPECT_FALSE(Ready(destroyed_future, 20));
+  driver_.FinishWork(stream);
+  ASSERT_TRUE(Ready(destroyed_future));
+  EXPECT_TRUE(Ready(watched_future, 0));
+  EXPECT_EQ(destroyed_future.get(), CUDA_SUCCESS);
+}
+
+TEST_F(CompletionTest, DrainWaitsForItsContextAloneAndDropsItsEvents) {
+  const CUcontext other = driver_.NewContext();
+  driver_.SetIdle(false);
+  const CUstream mine = driver_.NewStream(context_);
+  const CUstream theirs = driver_.NewStream(other);
+  auto mine_done = Watch(mine);
+  auto theirs_done = Watch(theirs);
+  std::future<bool> drained = std::async(std::launch::async, [&] { return completion().DrainContext(context_); });
+  EXPECT_EQ(drained.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  driver_.FinishWork(mine);
+  ASSERT_EQ(drained.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_TRUE(drained.get());
+  EXPECT_TRUE(Ready(mine_done, 0));
+  EXPECT_EQ(driver_.events_live(), 1u);  // the other context's
+  driver_.FinishWork(theirs);
+  EXPECT_TRUE(Ready(theirs_done));
+}
+
+TEST_F(CompletionTest, StopDropsWhatIsPending) {
+  driver_.SetIdle(false);
+  const CUstream stream = driver_.NewStream(context_);
+  auto owned = std::make_shared<int>(0);
+  ASSERT_EQ(completion().WhenDone(stream, [owned](CUresult) { ADD_FAILURE(); }), CUDA_SUCCESS);
+  completion().Stop();
+  EXPECT_EQ(owned.use_count(), 1);
+  EXPECT_EQ(completion().WhenDone(stream, [](CUresult) { ADD_FAILURE(); }), CUDA_ERROR_DEINITIALIZED);
+  EXPECT_FALSE(completion().DrainContext(context_));
+}
+
+}  // namespace
+}  // namespace tessera
