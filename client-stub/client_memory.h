@@ -31,6 +31,7 @@ class ClientMemory {
   DeviceMemory& device() { return device_; }
   HostMemory& host() { return host_; }
   Staging& staging() { return staging_; }
+  const Staging& staging() const { return staging_; }
   const WindowPair& windows() const { return windows_; }
 
   // What [address, address + bytes) is. Of host memory that is neither pinned nor registered nothing is known, so it is

@@ -21,15 +21,18 @@ void CopyBytes(CallContext& call, const Request& request) {
   const DriverTable& driver = call.driver();
   const auto route = static_cast<CopyRoute>(request.route);
   const uint64_t context = call.header().context;
+  const bool reports = route == CopyRoute::kToStaging;
   CUstream stream = call.UseStream(request.stream);
-  if (!call.ok()) return FinishAfter(call, stream, call.error(), request.mark);
+  if (!call.ok()) return FinishAfter(call, stream, call.error(), request.mark, {}, reports);
+  // Nothing to copy: the client wants to know when the stream's work is done.
+  if (request.bytes == 0) return FinishAfter(call, stream, CUDA_SUCCESS, request.mark, {}, reports);
   if (route == CopyRoute::kInline && request.data.size() != request.bytes) return call.Malformed();
 
   const bool from_device = route == CopyRoute::kDirect || route == CopyRoute::kToStaging;
   const bool to_device = route != CopyRoute::kToStaging;
   if ((from_device && !memory.MayCopy(request.src, request.bytes)) ||
       (to_device && !memory.MayCopy(request.dst, request.bytes))) {
-    return FinishAfter(call, stream, CUDA_ERROR_INVALID_VALUE, request.mark);
+    return FinishAfter(call, stream, CUDA_ERROR_INVALID_VALUE, request.mark, {}, reports);
   }
   WrittenRange written;
   CUresult result = CUDA_ERROR_INVALID_VALUE;
@@ -58,7 +61,7 @@ void CopyBytes(CallContext& call, const Request& request) {
     default:
       return call.Malformed();
   }
-  FinishAfter(call, stream, result, request.mark, written);
+  FinishAfter(call, stream, result, request.mark, written, reports);
 }
 
 template <typename Request>
@@ -113,10 +116,11 @@ bool ResolveEnd(CallContext& call, const BoxEnd& end, const CUDA_MEMCPY3D& box, 
 template <typename Request>
 void CopyBox(CallContext& call, const Request& request) {
   const auto route = static_cast<CopyRoute>(request.route);
+  const bool reports = route == CopyRoute::kToStaging;
   CUstream stream = call.UseStream(request.stream);
   CUarray from_array = call.Use<CUarray>(request.src_array);
   CUarray to_array = call.Use<CUarray>(request.dst_array);
-  if (!call.ok()) return FinishAfter(call, stream, call.error(), request.mark);
+  if (!call.ok()) return FinishAfter(call, stream, call.error(), request.mark, {}, reports);
 
   CUDA_MEMCPY3D box = request.shape;
   box.reserved0 = nullptr;
@@ -138,7 +142,7 @@ void CopyBox(CallContext& call, const Request& request) {
     const BoxEnd end{box.srcDevice, box.srcPitch, box.srcHeight, box.srcXInBytes, box.srcY, box.srcZ};
     uint64_t address = 0;
     if (!ResolveEnd(call, end, box, route == CopyRoute::kFromStaging, &box.srcMemoryType, &address, &ignored)) {
-      return FinishAfter(call, stream, CUDA_ERROR_INVALID_VALUE, request.mark);
+      return FinishAfter(call, stream, CUDA_ERROR_INVALID_VALUE, request.mark, {}, reports);
     }
     box.srcDevice = address;
     box.srcHost = reinterpret_cast<const void*>(address);
@@ -150,12 +154,12 @@ void CopyBox(CallContext& call, const Request& request) {
     const BoxEnd end{box.dstDevice, box.dstPitch, box.dstHeight, box.dstXInBytes, box.dstY, box.dstZ};
     uint64_t address = 0;
     if (!ResolveEnd(call, end, box, route == CopyRoute::kToStaging, &box.dstMemoryType, &address, &written)) {
-      return FinishAfter(call, stream, CUDA_ERROR_INVALID_VALUE, request.mark);
+      return FinishAfter(call, stream, CUDA_ERROR_INVALID_VALUE, request.mark, {}, reports);
     }
     box.dstDevice = address;
     box.dstHost = reinterpret_cast<void*>(address);
   }
-  FinishAfter(call, stream, call.driver().cuMemcpy3DAsync_v2(&box, stream), request.mark, written);
+  FinishAfter(call, stream, call.driver().cuMemcpy3DAsync_v2(&box, stream), request.mark, written, reports);
 }
 
 }  // namespace

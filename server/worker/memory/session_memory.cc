@@ -3,8 +3,6 @@
 #include <utility>
 
 #include "generated/driver_table.h"
-#include "protocol/channel/channel.h"
-#include "protocol/channel/segment.h"
 #include "server/worker/helper_pool.h"
 #include "server/worker/object_table.h"
 #include "server/worker/thread_streams.h"
@@ -12,25 +10,12 @@
 
 namespace tessera {
 
-Result<int> ChooseWindowRow(uint64_t offered_rows, int session_index) {
-  for (int row = 0; row < kWindowRows; ++row) {
-    if ((offered_rows >> row & 1) == 0) continue;
-    const Range host = SessionWindows(row, session_index).host;
-    if (ReserveAddressRange(host.base, host.bytes).ok()) return row;
-  }
-  return Status(StatusCode::kResourceExhausted,
-                "no address range is free both in the client and in the worker: one of them maps memory there, or an address "
-                "space limit (ulimit -v) is set");
-}
-
 SessionMemory::SessionMemory(Worker& worker)
-    : worker_(worker), heap_(worker.driver()), host_(worker.channel(), worker.driver()) {}
-
-void SessionMemory::SetWindows(const WindowPair& windows) {
-  heap_.SetWindow(windows.device);
-  worker_.channel().SetHostWindow(windows.host.base, windows.host.bytes);
-  MutexLock lock(mutex_);
-  device_window_ = windows.device;
+    : worker_(worker),
+      device_window_(worker.windows().device),
+      heap_(worker.driver()),
+      host_(worker.channel(), worker.driver()) {
+  heap_.SetWindow(device_window_);
 }
 
 void SessionMemory::AfterAllWork(std::function<void(bool, CUresult)> action) {
@@ -105,10 +90,7 @@ bool SessionMemory::ForgetDriverMemory(uint64_t address) {
 }
 
 bool SessionMemory::MayCopy(uint64_t address, uint64_t bytes) {
-  {
-    MutexLock lock(mutex_);
-    if (device_window_.contains(address, bytes)) return true;
-  }
+  if (device_window_.contains(address, bytes)) return true;
   if (host_.Contains(address, bytes)) return true;
   // Module variables, pools, graph memory. The driver knows where its allocation ends.
   unsigned type = 0;

@@ -1,7 +1,6 @@
 // The memory of one session on the server: device heap, host segments, and when freed memory may be used again.
 //
 //   SessionMemory& memory = worker.Part<SessionMemory>();
-//   memory.SetWindows(SessionWindows(row, session_index));   // before Run(), by whoever did the handshake
 //
 // Any thread, except where a line says otherwise.
 #pragma once
@@ -14,8 +13,6 @@
 #include <vector>
 
 #include "protocol/base/mutex.h"
-#include "protocol/base/status.h"
-#include "protocol/memory/window_table.h"
 #include "server/worker/memory/device_heap.h"
 #include "server/worker/memory/host_segments.h"
 
@@ -23,17 +20,9 @@ namespace tessera {
 
 class Worker;
 
-// The server's half of the agreement on address windows: the first of the offered rows (ClientHello::window_rows) whose
-// host window this process can reserve for the session with this index; it is reserved then. kResourceExhausted when there
-// is none. In the process that will run the worker, before it loads the driver.
-Result<int> ChooseWindowRow(uint64_t offered_rows, int session_index);
-
 class SessionMemory {
  public:
   explicit SessionMemory(Worker& worker);
-
-  // The agreed windows: where device memory goes, and where the client may put host segments.
-  void SetWindows(const WindowPair& windows);
 
   DeviceHeap& heap() { return heap_; }
   HostSegments& host() { return host_; }
@@ -64,10 +53,10 @@ class SessionMemory {
   bool AnyStreamCaptures();
 
   Worker& worker_;
+  const Range device_window_;
   DeviceHeap heap_;
   HostSegments host_;
   Mutex mutex_;
-  Range device_window_ GUARDED_BY(mutex_);
   std::vector<std::function<void()>> postponed_ GUARDED_BY(mutex_);
   std::set<uint64_t> driver_memory_ GUARDED_BY(mutex_);
 };

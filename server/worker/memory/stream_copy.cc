@@ -2,15 +2,23 @@
 
 #include <utility>
 
+#include "generated/driver_table.h"
 #include "protocol/channel/channel.h"
 #include "server/worker/completion.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
 
-void FinishAfter(CallContext& call, CUstream stream, CUresult result, uint64_t mark, const WrittenRange& written) {
+void FinishAfter(CallContext& call, CUstream stream, CUresult result, uint64_t mark, const WrittenRange& written,
+                 bool mark_reports) {
   Worker& worker = call.worker();
   const bool replies = call.wants_reply();
+  if (result == CUDA_SUCCESS && replies) {
+    // Nothing may be recorded on a stream that captures; the work is a node now, and there is nothing to wait for.
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    result = call.driver().cuStreamIsCapturing(stream, &capture);
+    if (result == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE) return call.Finish(CUDA_SUCCESS);
+  }
   if (result == CUDA_SUCCESS && (replies || mark != 0 || written.segment != 0)) {
     const auto done = [&worker, mark, written](CUresult outcome) {
       if (written.segment != 0 && outcome == CUDA_SUCCESS) {
@@ -34,7 +42,7 @@ void FinishAfter(CallContext& call, CUstream stream, CUresult result, uint64_t m
     }
   }
   if (mark != 0) worker.SendNotice(NoticeKind::kCompletion, mark, result);
-  call.Finish(result);
+  call.Finish(mark != 0 && mark_reports ? CUDA_SUCCESS : result);
 }
 
 bool ExtentOf(uint64_t base, uint64_t pitch, uint64_t slice_rows, uint64_t width, uint64_t height, uint64_t depth,

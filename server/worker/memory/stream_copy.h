@@ -15,12 +15,14 @@ namespace tessera {
 // Ends a call that enqueued GPU work on `stream` with `result`. When that succeeded and somebody waits, then once the work
 // is done: the call's reply, the notice of `mark` (0: none), and on a mirrored channel `written`, the bytes of a host segment
 // or of staging that the work wrote, published before both.
+// `mark_reports`: whoever waits for the mark takes its result for that of the call, so a failure is not reported twice.
 struct WrittenRange {
   uint32_t segment = 0;  // 0: none
   uint64_t offset = 0;
   uint64_t bytes = 0;
 };
-void FinishAfter(CallContext& call, CUstream stream, CUresult result, uint64_t mark, const WrittenRange& written = {});
+void FinishAfter(CallContext& call, CUstream stream, CUresult result, uint64_t mark, const WrittenRange& written = {},
+                 bool mark_reports = false);
 
 // The bytes from the first to the last that a box of `width` x `height` x `depth` touches, whose rows are `pitch` and whose
 // slices `pitch * slice_rows` bytes apart, starting at `base`. False when that leaves the address space.

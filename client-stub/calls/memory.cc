@@ -1,0 +1,87 @@
+// Device memory: allocation, free, address ranges.
+
+#include <cuda.h>
+
+#include "client-stub/client_memory.h"
+#include "client-stub/session.h"
+#include "client-stub/thread_state.h"
+#include "generated/client/memory.h"
+
+namespace tessera {
+namespace {
+
+void Remember(Call& call, uint64_t address, uint64_t bytes) {
+  DeviceAllocation allocation;
+  allocation.range = Range{address, bytes};
+  allocation.kind = DeviceAllocation::Kind::kBlock;
+  allocation.device = call.thread().current()->device;
+  allocation.context = call.context();
+  ClientMemory::Of(call.session()).device().Add(allocation);
+}
+
+}  // namespace
+
+CUresult Custom_cuMemAlloc_v2(Call& call, CUdeviceptr* dptr, size_t bytesize) {
+  if (!call.ok()) return call.result();
+  if (dptr == nullptr || bytesize == 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  cuMemAlloc_v2Request request;
+  request.bytesize = bytesize;
+  cuMemAlloc_v2Reply reply;
+  const CUresult result = call.Sync(request, &reply);
+  if (result != CUDA_SUCCESS) return result;
+  Remember(call, reply.dptr, bytesize);
+  *dptr = reply.dptr;
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuMemAllocPitch_v2(Call& call, CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes, size_t Height,
+                                   unsigned int ElementSizeBytes) {
+  if (!call.ok()) return call.result();
+  if (dptr == nullptr || pPitch == nullptr || WidthInBytes == 0 || Height == 0 ||
+      (ElementSizeBytes != 4 && ElementSizeBytes != 8 && ElementSizeBytes != 16)) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
+  cuMemAllocPitch_v2Request request;
+  request.WidthInBytes = WidthInBytes;
+  request.Height = Height;
+  request.ElementSizeBytes = ElementSizeBytes;
+  cuMemAllocPitch_v2Reply reply;
+  const CUresult result = call.Sync(request, &reply);
+  if (result != CUDA_SUCCESS) return result;
+  Remember(call, reply.dptr, reply.pPitch * Height);
+  *dptr = reply.dptr;
+  *pPitch = reply.pPitch;
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuMemFree_v2(Call& call, CUdeviceptr dptr) {
+  if (!call.ok() || dptr == 0) return call.result();  // freeing nothing succeeds
+  DeviceMemory& memory = ClientMemory::Of(call.session()).device();
+  const auto allocation = memory.Find(dptr);
+  if (!allocation || allocation->range.base != dptr ||
+      (allocation->kind != DeviceAllocation::Kind::kBlock && allocation->kind != DeviceAllocation::Kind::kPool)) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
+  if (!memory.Remove(dptr)) return call.Fail(CUDA_ERROR_INVALID_VALUE);  // another thread frees it at this moment
+  cuMemFree_v2Request request;
+  request.dptr = dptr;
+  return call.Sync(request);
+}
+
+CUresult Custom_cuMemGetAddressRange_v2(Call& call, CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {
+  if (!call.ok()) return call.result();
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  Range range;
+  if (const auto allocation = memory.device().Find(dptr)) {
+    range = allocation->range;
+  } else if (const auto block = memory.host().Find(dptr)) {
+    range = block->range;
+  } else {
+    return call.Fail(CUDA_ERROR_NOT_FOUND);
+  }
+  if (pbase != nullptr) *pbase = range.base;
+  if (psize != nullptr) *psize = range.bytes;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace tessera

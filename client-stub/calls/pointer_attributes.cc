@@ -1,0 +1,189 @@
+// What an address is: answered from the client's own maps. Answers for each kind of memory were measured on driver 580
+// (H200); those that promise what a forwarded program does not have (IPC, GPUDirect RDMA, exportable handles) say no.
+
+#include <cuda.h>
+
+#include <cstring>
+#include <optional>
+
+#include "client-stub/client_memory.h"
+#include "client-stub/session.h"
+#include "generated/client/memory.h"
+#include "generated/client/pool.h"
+
+namespace tessera {
+namespace {
+
+struct Known {
+  std::optional<DeviceAllocation> device;
+  std::optional<HostBlock> host;
+  bool any() const { return device.has_value() || host.has_value(); }
+};
+
+Known Look(Call& call, CUdeviceptr ptr) {
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  Known known;
+  known.device = memory.device().Find(ptr);
+  if (!known.device) known.host = memory.host().Find(ptr);
+  return known;
+}
+
+template <typename T>
+void Store(void* data, T value) {
+  std::memcpy(data, &value, sizeof(T));
+}
+
+constexpr uint64_t kMappingBytes = uint64_t{2} << 20;  // device memory is mapped in multiples of this
+constexpr uint64_t kPage = 4096;
+
+CUmemoryPool PoolOf(const DeviceAllocation& allocation) {
+  if (allocation.kind != DeviceAllocation::Kind::kPool) return nullptr;
+  if (!allocation.pool.is_null()) return reinterpret_cast<CUmemoryPool>(allocation.pool.value());
+  CUmemoryPool pool = nullptr;  // cuMemAllocAsync: the device's current pool
+  return Enter_cuDeviceGetMemPool(false, &pool, allocation.device) == CUDA_SUCCESS ? pool : nullptr;
+}
+
+// Of memory that is known. CUDA_ERROR_INVALID_VALUE for an attribute that it does not have.
+CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr ptr, void* data) {
+  const bool device = known.device.has_value();
+  const Range range = device ? known.device->range : known.host->range;
+  const uint64_t unit = device ? kMappingBytes : kPage;
+  const uint64_t mapping_base = range.base & ~(unit - 1);
+  const uint64_t mapping_end = (range.end() + unit - 1) & ~(unit - 1);
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      Store(data, device ? known.device->context.value() : known.host->context.value());
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      Store(data, uint32_t{device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST});
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      // Registered memory has no address that a kernel could use (cuMemHostGetDevicePointer says why).
+      if (!device && known.host->registered) {
+        Store(data, uint64_t{0});
+        return CUDA_ERROR_INVALID_VALUE;
+      }
+      Store(data, uint64_t{ptr});
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      Store(data, device ? uint64_t{0} : uint64_t{ptr});
+      return device ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      Store(data, uint32_t{device && known.device->sync_memops});
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+      Store(data, device ? known.device->buffer_id : known.host->buffer_id);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+      Store(data, uint32_t{0});
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      Store(data, int32_t{device ? known.device->device : known.host->device});
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      Store(data, range.base);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      Store(data, range.bytes);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+      Store(data, uint32_t{device || !known.host->registered});
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      Store(data, uint64_t{0});
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+      Store(data, uint32_t{CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE});
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      Store(data, device ? PoolOf(*known.device) : nullptr);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+      Store(data, mapping_end - mapping_base);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+      Store(data, mapping_base);
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+// Of an address that is no CUDA memory, as cuPointerGetAttributes answers: nulls, and a device that does not exist.
+void AnswerUnknown(CUpointer_attribute attribute, CUdeviceptr ptr, void* data) {
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      return Store(data, uint64_t{ptr});
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return Store(data, int32_t{-2});
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return;  // left untouched
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+      return Store(data, uint32_t{0});
+    default:
+      return Store(data, uint64_t{0});
+  }
+}
+
+bool IsAttribute(CUpointer_attribute attribute) {
+  return attribute >= CU_POINTER_ATTRIBUTE_CONTEXT && attribute <= CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE &&
+         attribute != CU_POINTER_ATTRIBUTE_P2P_TOKENS;
+}
+
+}  // namespace
+
+CUresult Custom_cuPointerGetAttribute(Call& call, void* data, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  if (!call.ok()) return call.result();
+  if (data == nullptr || !IsAttribute(attribute)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  const Known known = Look(call, ptr);
+  if (!known.any()) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  const CUresult result = Answer(known, attribute, ptr, data);
+  return result == CUDA_SUCCESS ? result : call.Fail(result);
+}
+
+CUresult Custom_cuPointerGetAttributes(Call& call, unsigned int numAttributes, CUpointer_attribute* attributes,
+                                       void** data, CUdeviceptr ptr) {
+  if (!call.ok()) return call.result();
+  if (numAttributes == 0 || attributes == nullptr || data == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  for (unsigned i = 0; i < numAttributes; ++i) {
+    if (!IsAttribute(attributes[i]) || data[i] == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
+  const Known known = Look(call, ptr);
+  for (unsigned i = 0; i < numAttributes; ++i) {
+    // An attribute that the memory does not have reads as null here and is no failure.
+    if (known.any()) {
+      Answer(known, attributes[i], ptr, data[i]);
+    } else {
+      AnswerUnknown(attributes[i], ptr, data[i]);
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuPointerSetAttribute(Call& call, const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  if (!call.ok()) return call.result();
+  if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  DeviceMemory& memory = ClientMemory::Of(call.session()).device();
+  const auto allocation = memory.Find(ptr);
+  if (!allocation) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (allocation->kind != DeviceAllocation::Kind::kBlock) return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
+  // Synchronous copies and sets of this client complete, or are ordered, as the attribute asks in either state.
+  int wanted = 0;
+  std::memcpy(&wanted, value, sizeof(wanted));
+  memory.SetSyncMemops(ptr, wanted != 0);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace tessera

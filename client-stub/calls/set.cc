@@ -1,0 +1,76 @@
+// Sets. Device memory is set in stream order and the call returns at once, in the synchronous forms too; pinned host memory
+// has been set when a synchronous form returns (CUDA Driver API, "API synchronization behavior", Memset).
+
+#include <cuda.h>
+
+#include "client-stub/client_memory.h"
+#include "client-stub/session.h"
+#include "generated/client/set.h"
+
+namespace tessera {
+namespace {
+
+struct Area {
+  uint64_t to = 0;
+  uint64_t pitch = 0;
+  uint64_t width = 0;  // elements
+  uint64_t height = 1;
+};
+
+template <typename Request>
+CUresult Set(Call& call, const Area& area, uint32_t value, uint32_t element_bytes, CUstream stream, bool async) {
+  if (!call.ok()) return call.result();
+  Request request;
+  request.stream = call.UseStream(stream);
+  if (!call.ok() || area.width == 0 || area.height == 0) return call.result();
+  uint64_t row_bytes = 0;
+  uint64_t bytes = 0;
+  if (area.to % element_bytes != 0 || __builtin_mul_overflow(area.width, element_bytes, &row_bytes)) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
+  if (area.height > 1 && (area.pitch < row_bytes || area.pitch % element_bytes != 0)) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
+  if (__builtin_mul_overflow(area.height - 1, area.pitch, &bytes) || __builtin_add_overflow(bytes, row_bytes, &bytes)) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
+  const Place place = ClientMemory::Of(call.session()).Classify(area.to, bytes);
+  if (place != Place::kDevice && place != Place::kPinned) {
+    return call.Fail(place == Place::kRegistered ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE);
+  }
+  request.dst = area.to;
+  request.pitch = area.pitch;
+  request.value = value;
+  request.element_bytes = element_bytes;
+  request.width = area.width;
+  request.height = area.height;
+  return async || place == Place::kDevice ? call.Async(request) : call.Sync(request);
+}
+
+}  // namespace
+
+#define TESSERA_SET(bits, type)                                                                                          \
+  CUresult Custom_cuMemsetD##bits##_v2(Call& call, CUdeviceptr dstDevice, type value, size_t N) {                         \
+    return Set<cuMemsetD##bits##_v2Request>(call, Area{dstDevice, 0, N, 1}, value, sizeof(type), nullptr, false);         \
+  }                                                                                                                      \
+  CUresult Custom_cuMemsetD##bits##Async(Call& call, CUdeviceptr dstDevice, type value, size_t N, CUstream hStream) {     \
+    return Set<cuMemsetD##bits##AsyncRequest>(call, Area{dstDevice, 0, N, 1}, value, sizeof(type), hStream, true);        \
+  }                                                                                                                      \
+  CUresult Custom_cuMemsetD2D##bits##_v2(Call& call, CUdeviceptr dstDevice, size_t dstPitch, type value, size_t Width,    \
+                                         size_t Height) {                                                                \
+    return Set<cuMemsetD2D##bits##_v2Request>(call, Area{dstDevice, dstPitch, Width, Height}, value, sizeof(type),        \
+                                              nullptr, false);                                                           \
+  }                                                                                                                      \
+  CUresult Custom_cuMemsetD2D##bits##Async(Call& call, CUdeviceptr dstDevice, size_t dstPitch, type value, size_t Width,  \
+                                           size_t Height, CUstream hStream) {                                            \
+    return Set<cuMemsetD2D##bits##AsyncRequest>(call, Area{dstDevice, dstPitch, Width, Height}, value, sizeof(type),      \
+                                                hStream, true);                                                          \
+  }
+
+TESSERA_SET(8, unsigned char)
+TESSERA_SET(16, unsigned short)
+TESSERA_SET(32, unsigned int)
+
+#undef TESSERA_SET
+
+}  // namespace tessera

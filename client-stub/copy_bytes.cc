@@ -1,0 +1,145 @@
+#include "client-stub/copy_bytes.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <span>
+
+#include "client-stub/capture_check.h"
+#include "client-stub/client_memory.h"
+#include "client-stub/copier.h"
+#include "client-stub/host_functions.h"
+#include "client-stub/session.h"
+#include "client-stub/staged_transfer.h"
+#include "generated/messages/copy.h"
+#include "protocol/base/log.h"
+#include "protocol/channel/channel.h"
+#include "protocol/memory/copy_route.h"
+
+namespace tessera {
+namespace {
+
+bool IsOrdinary(Place place) { return place == Place::kPageable || place == Place::kRegistered; }
+
+cuMemcpyAsyncRequest Request(HandleId stream, uint64_t to, uint64_t from, uint64_t bytes, CopyRoute route) {
+  cuMemcpyAsyncRequest request;
+  request.dst = to;
+  request.src = from;
+  request.bytes = bytes;
+  request.route = static_cast<uint32_t>(route);
+  request.stream = stream;
+  return request;
+}
+
+CUresult Upload(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, bool async) {
+  if (bytes <= kInlineBytesMax) {
+    auto request = Request(stream, to, 0, bytes, CopyRoute::kInline);
+    request.data = std::span(from, bytes);
+    return async ? call.Async(request) : call.Sync(request);
+  }
+  StagedUpload upload(call);
+  const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(call.session()));
+  for (uint64_t done = 0; done < bytes; done += piece_bytes) {
+    const uint64_t size = std::min(piece_bytes, bytes - done);
+    const CUresult result = upload.Push(
+        size, [&](std::span<std::byte> piece) { Copier::Process().Copy(piece.data(), from + done, size); },
+        [&](uint64_t offset, uint64_t mark) {
+          auto request = Request(stream, to + done, offset, size, CopyRoute::kFromStaging);
+          request.mark = mark;
+          // The last piece of a synchronous copy brings the answer for all of them.
+          return async || done + size < bytes ? call.Async(request) : call.Sync(request);
+        });
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Download(Call& call, HandleId stream, std::byte* to, uint64_t from, uint64_t bytes) {
+  StagedDownload download(call);
+  const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(call.session()));
+  for (uint64_t done = 0; done < bytes; done += piece_bytes) {
+    const uint64_t size = std::min(piece_bytes, bytes - done);
+    const CUresult result = download.Push(
+        size, [=](std::span<const std::byte> piece) { Copier::Process().Copy(to + done, piece.data(), size); },
+        [&](uint64_t offset, uint64_t mark) {
+          auto request = Request(stream, offset, from + done, size, CopyRoute::kToStaging);
+          request.mark = mark;
+          return call.Async(request);
+        });
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return download.Finish();
+}
+
+}  // namespace
+
+CUresult PublishPinned(Call& call, uint64_t address, uint64_t bytes) {
+  Session& session = call.session();
+  if (!session.mirrored()) return CUDA_SUCCESS;
+  uint32_t segment = 0;
+  uint64_t offset = 0;
+  if (!ClientMemory::Of(session).host().Locate(address, bytes, &segment, &offset)) return CUDA_SUCCESS;
+  return session.channel().Publish(segment, offset, bytes).ok() ? CUDA_SUCCESS : call.Fail(kServerGone);
+}
+
+CUresult RefuseCapturedHostMemory(Call& call) {
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true)) {
+    LogWarning("{} of ordinary host memory cannot be captured into a graph: use pinned memory (cuMemHostAlloc)",
+               call.info().name);
+  }
+  return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
+}
+
+CUresult WaitForHostWriters(Call& call, HandleId stream) {
+  return HostFunctionsOfProcess().used() ? WaitForStream(call, stream) : CUDA_SUCCESS;
+}
+
+CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form) {
+  if (!call.ok()) return call.result();
+  const HandleId id = call.UseStream(stream);
+  bool capturing = false;
+  if (call.ok()) {
+    if (const CUresult legal = CheckStreamUse(call, stream, &capturing); legal != CUDA_SUCCESS) call.Fail(legal);
+  }
+  if (!call.ok() || bytes == 0) return call.result();
+  if (to == 0 || from == 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+
+  const ClientMemory& memory = ClientMemory::Of(call.session());
+  const Place to_place = memory.Classify(to, bytes);
+  const Place from_place = memory.Classify(from, bytes);
+  if (to_place == Place::kInvalid || from_place == Place::kInvalid ||
+      (form.device_to && to_place == Place::kPageable) || (form.device_from && from_place == Place::kPageable)) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
+  const bool to_ordinary = IsOrdinary(to_place);
+  const bool from_ordinary = IsOrdinary(from_place);
+  if (capturing && (to_ordinary || from_ordinary)) return RefuseCapturedHostMemory(call);
+
+  if (!to_ordinary && !from_ordinary) {
+    if (from_place == Place::kPinned) {
+      if (const CUresult result = PublishPinned(call, from, bytes); result != CUDA_SUCCESS) return result;
+    }
+    const auto request = Request(id, to, from, bytes, CopyRoute::kDirect);
+    const bool on_device = to_place == Place::kDevice && from_place == Place::kDevice;
+    return form.async || on_device ? call.Async(request) : call.Sync(request);
+  }
+  auto* const host_to = reinterpret_cast<std::byte*>(to);
+  const auto* const host_from = reinterpret_cast<const std::byte*>(from);
+  if (to_ordinary && !from_ordinary) return Download(call, id, host_to, from, bytes);
+  if (to_ordinary) {
+    const CUresult result = WaitForStream(call, id);
+    if (result == CUDA_SUCCESS) std::memmove(host_to, host_from, bytes);
+    return result;
+  }
+  // Registered memory is read when the stream reaches the copy, ordinary memory before the call returns. What may write it
+  // before that, on this stream, are host functions only (device writes to it are not possible), so that both are the same
+  // unless there are any; asynchronous copies of ordinary memory do not wait natively.
+  if (!form.async || from_place == Place::kRegistered) {
+    const CUresult result = WaitForHostWriters(call, id);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return Upload(call, id, to, host_from, bytes, form.async);
+}
+
+}  // namespace tessera

@@ -1,0 +1,40 @@
+// Copies of bytes in a row: decides by the two addresses how the bytes travel, and when the call may return.
+//
+//   from \ to        device or pinned                       other host memory
+//   device, pinned   one record, DMA on the server          staged pieces, copied out; returns when all have arrived
+//   other host       in the record, or staged pieces;       here, after the stream's work
+//                    returns when the source was read
+//
+// When which form returns: CUDA Driver API, "API synchronization behavior". Calling thread only.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "client-stub/call.h"
+
+namespace tessera {
+
+struct CopyForm {
+  bool async = false;
+  // Ordinary host memory is CUDA_ERROR_INVALID_VALUE where the form takes a device pointer.
+  bool device_to = false;
+  bool device_from = false;
+};
+
+// The whole call: checks, sends, waits. `call` is one of the calls whose record is that of cuMemcpyAsync.
+CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form);
+
+// Makes the server see what the program wrote to [address, address + bytes) of pinned memory. Nothing to do unless the two
+// ends share no pages.
+CUresult PublishPinned(Call& call, uint64_t address, uint64_t bytes);
+
+// Why a copy of memory that only this process has cannot become a node of a graph: says so once, fails the call.
+CUresult RefuseCapturedHostMemory(Call& call);
+
+// Waits for the stream when something that was enqueued on it may still write host memory of this process: then ordinary
+// memory must not be read before.
+CUresult WaitForHostWriters(Call& call, HandleId stream);
+
+}  // namespace tessera

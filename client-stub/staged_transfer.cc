@@ -1,0 +1,92 @@
+#include "client-stub/staged_transfer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "client-stub/session.h"
+#include "generated/messages/copy.h"
+#include "protocol/base/log.h"
+#include "protocol/channel/channel.h"
+
+namespace tessera {
+
+uint64_t PieceBytes(const ClientMemory& memory) { return std::min(kPieceBytes, memory.staging().piece_bytes_max()); }
+
+CUresult StagedUpload::Push(uint64_t bytes, const Fill& fill, const Send& send) {
+  Session& session = call_.session();
+  Staging::Piece piece;
+  if (const CUresult result = memory_.staging().Take(session, bytes, &piece); result != CUDA_SUCCESS) {
+    return call_.Fail(result);
+  }
+  fill(piece.bytes);
+  if (session.mirrored()) {
+    const Status published = session.channel().Publish(kStagingSegment, piece.offset, bytes);
+    if (!published.ok()) {
+      LogDebug("staging piece could not be published: {}", published.message());
+      memory_.staging().Return(piece);
+      return call_.Fail(kServerGone);
+    }
+  }
+  const uint64_t mark = session.marks().Open();
+  const CUresult result = send(piece.offset, mark);
+  if (result != CUDA_SUCCESS && result == kServerGone) {
+    session.marks().Close(mark);
+    memory_.staging().Return(piece);
+    return result;
+  }
+  // Also after a failure that the server reports: it passes the mark when it is done with the piece.
+  memory_.staging().ReturnAfter(piece, mark);
+  return result;
+}
+
+CUresult StagedDownload::Push(uint64_t bytes, Drain drain, const Send& send) {
+  if (result_ != CUDA_SUCCESS) return result_;
+  Session& session = call_.session();
+  Staging::Piece piece;
+  for (;;) {
+    if (flights_.size() < kInFlight) {
+      if (auto taken = memory_.staging().TryTake(session, bytes)) {
+        piece = *taken;
+        break;
+      }
+      if (flights_.empty()) {
+        const CUresult result = memory_.staging().Take(session, bytes, &piece);
+        if (result != CUDA_SUCCESS) return result_ = call_.Fail(result);
+        break;
+      }
+    }
+    FinishOldest();
+    if (result_ != CUDA_SUCCESS) return result_;
+  }
+  const uint64_t mark = session.marks().Open();
+  const CUresult result = send(piece.offset, mark);
+  if (result != CUDA_SUCCESS) {
+    session.marks().Close(mark);
+    memory_.staging().Return(piece);
+    return result_ = result;
+  }
+  flights_.push_back(Flight{piece, mark, std::move(drain)});
+  return CUDA_SUCCESS;
+}
+
+void StagedDownload::FinishOldest() {
+  Flight flight = std::move(flights_.front());
+  flights_.pop_front();
+  const CUresult result = call_.session().marks().Wait(call_.session(), flight.mark);
+  if (result == CUDA_SUCCESS && result_ == CUDA_SUCCESS) flight.drain(flight.piece.bytes);
+  if (result != CUDA_SUCCESS && result_ == CUDA_SUCCESS) result_ = call_.Fail(result);
+  memory_.staging().Return(flight.piece);
+}
+
+CUresult StagedDownload::Finish() {
+  while (!flights_.empty()) FinishOldest();
+  return result_;
+}
+
+CUresult WaitForStream(Call& call, HandleId stream) {
+  cuMemcpyAsyncRequest request;  // of 0 bytes
+  request.stream = stream;
+  return call.Sync(request);
+}
+
+}  // namespace tessera

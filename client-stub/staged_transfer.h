@@ -1,0 +1,77 @@
+// Moves bytes between ordinary host memory and the server through the staging segment, several pieces in flight.
+//
+// Both classes are used by the thread that makes the call. "send" appends one record: (offset in staging, mark) -> result.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <span>
+
+#include "client-stub/call.h"
+#include "client-stub/client_memory.h"
+
+namespace tessera {
+
+// A piece of this size is copied by several threads and still leaves many in flight.
+inline constexpr uint64_t kPieceBytes = uint64_t{2} << 20;
+// Up to this many bytes travel in the record itself: cheaper than a piece with a mark.
+inline constexpr uint64_t kInlineBytesMax = uint64_t{32} << 10;
+
+// Largest piece of this session (staging may be small).
+uint64_t PieceBytes(const ClientMemory& memory);
+
+// To the server. The source is read when Push returns.
+class StagedUpload {
+ public:
+  using Fill = std::function<void(std::span<std::byte> to)>;
+  using Send = std::function<CUresult(uint64_t offset, uint64_t mark)>;
+
+  explicit StagedUpload(Call& call) : call_(call), memory_(ClientMemory::Of(call.session())) {}
+  // `bytes` is at most PieceBytes().
+  CUresult Push(uint64_t bytes, const Fill& fill, const Send& send);
+
+ private:
+  Call& call_;
+  ClientMemory& memory_;
+};
+
+// From the server. `drain` gets the bytes of a piece once they have arrived; everything has arrived when Finish returns.
+class StagedDownload {
+ public:
+  using Drain = std::function<void(std::span<const std::byte> from)>;
+  using Send = std::function<CUresult(uint64_t offset, uint64_t mark)>;
+
+  explicit StagedDownload(Call& call) : call_(call), memory_(ClientMemory::Of(call.session())) {}
+  // Waits for what is in flight.
+  ~StagedDownload() { Finish(); }
+  StagedDownload(const StagedDownload&) = delete;
+  StagedDownload& operator=(const StagedDownload&) = delete;
+
+  // The first failure of this piece or of an earlier one.
+  CUresult Push(uint64_t bytes, Drain drain, const Send& send);
+  CUresult Finish();
+
+ private:
+  // Pieces in flight per copy: DMA and the threads that copy out overlap, and others find room.
+  static constexpr size_t kInFlight = 4;
+  struct Flight {
+    Staging::Piece piece;
+    uint64_t mark;
+    Drain drain;
+  };
+  void FinishOldest();
+
+  Call& call_;
+  ClientMemory& memory_;
+  std::deque<Flight> flights_;
+  CUresult result_ = CUDA_SUCCESS;
+};
+
+// Waits until everything enqueued on the stream (as Call::UseStream gave it) is done, through a record of `call`, which is
+// one of the calls whose record is that of cuMemcpyAsync.
+CUresult WaitForStream(Call& call, HandleId stream);
+
+}  // namespace tessera
