@@ -38,12 +38,13 @@ foreach(folder IN ITEMS messages client server)
   endforeach()
 endforeach()
 foreach(domain IN LISTS TESSERA_API_DOMAINS)
-  list(APPEND generated_outputs ${TESSERA_GENERATED}/tests/${domain}_messages.cc)
+  list(APPEND generated_outputs ${TESSERA_GENERATED}/tests/${domain}_messages.cc
+    ${TESSERA_GENERATED}/tests/${domain}_calls.cc)
 endforeach()
 foreach(name IN ITEMS client_custom.h server_custom.h server/dispatch.h server/dispatch.cc driver_table.h driver_names.h
         driver_names.cc exports.map client/proc_address_table.h client/proc_address_table.cc prototype_check.cc
         mock/recording_table.h mock/recording_table.cc
-        spec_hash.h tests/all_messages.cc)
+        spec_hash.h tests/all_messages.cc tests/all_calls.cc)
   list(APPEND generated_outputs ${TESSERA_GENERATED}/${name})
 endforeach()
 

@@ -1,4 +1,5 @@
-"""tests/<domain>_messages.cc: how to fill each message with values, for tests/protocol/spec/message_test.cc."""
+"""tests/<domain>_messages.cc: how to fill each message with values, for tests/protocol/spec/message_test.cc;
+tests/<domain>_calls.cc: how to call each export, for tests/protocol/spec/no_silent_success_test.cc."""
 
 from emit_messages import messages
 from output import block, in_namespace, spec_file
@@ -35,8 +36,34 @@ def _fill(fields):
     return lines
 
 
+def _argument(p):
+    """An argument that a driver could accept: live handles, memory for every pointer, small numbers."""
+    if p.is_pointer:
+        if p.handle and p.direction == "in":
+            return f"source.Handles<{p.c_type}>({p.handle.cpp})"
+        return f"source.{'Output' if p.direction == 'out' else 'Input'}<{p.c_type}>()"
+    if p.handle:
+        return f"source.Handle<{p.c_type}>({p.handle.cpp})"
+    return f"source.Number<{p.c_type}>({'0' if p.c_type == 'CUdevice' else '1'})"
+
+
+def _emit_calls(spec, domain, calls, out):
+    rows = []
+    for call in calls:
+        resolved = spec.find(call.alias) if call.alias else call
+        arguments = ", ".join(_argument(p) for p in call.params)
+        outputs = "true" if any(p.direction == "out" for p in call.params) else "false"
+        for symbol in call.symbols:
+            rows.append(f'  calls->push_back({{"{symbol}", {resolved.id:#06x}, "{resolved.mode}", {outputs}, '
+                        f"[](ArgumentSource& source) {{ return ::{symbol}({arguments}); }}}});")
+    out.write(f"tests/{domain}_calls.cc", spec_file(domain), [
+        "", "#include <cuda.h>", "#include <cudaProfiler.h>", "", '#include "tests/protocol/spec/call_check.h"', "",
+        *in_namespace([f"void AddCalls_{domain}(std::vector<TestedCall>* calls) {{", *rows, "}"])])
+
+
 def emit(spec, out):
     for domain, calls in spec.domains.items():
+        _emit_calls(spec, domain, calls, out)
         body, rows = [], []
         for name, _, fields in messages(calls):
             body += block(f"static void Fill(ValueSource& source, {name}& message)", _fill(fields)) + [""]
@@ -49,3 +76,8 @@ def emit(spec, out):
             [f"void AddMessages_{domain}(std::vector<TestedMessage>* messages);" for domain in spec.domains] + [""] +
             block("std::vector<TestedMessage> AllMessages()", ["std::vector<TestedMessage> messages;"] + [
                 f"AddMessages_{domain}(&messages);" for domain in spec.domains] + ["return messages;"]))])
+    out.write("tests/all_calls.cc", "protocol/spec/*.toml", [
+        "", '#include "tests/protocol/spec/call_check.h"', "", *in_namespace(
+            [f"void AddCalls_{domain}(std::vector<TestedCall>* calls);" for domain in spec.domains] + [""] +
+            block("std::vector<TestedCall> AllCalls()", ["std::vector<TestedCall> calls;"] + [
+                f"AddCalls_{domain}(&calls);" for domain in spec.domains] + ["return calls;"]))])

@@ -61,7 +61,7 @@ TEST(Encoder, FixedSpanOverflowsAtEverySizeThatIsTooSmall) {
   std::array<std::byte, 64> memory{};
   for (size_t size = 0; size <= whole.size(); ++size) {
     memory.fill(std::byte{0xee});
-    Encoder out(std::span(memory).first(size));
+    Encoder out(std::span<std::byte>(memory).first(size));
     WriteSample(out);
     EXPECT_EQ(out.ok(), size == whole.size());
     EXPECT_EQ(out.bytes().size(), out.ok() ? whole.size() : 0);
