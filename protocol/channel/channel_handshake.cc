@@ -35,8 +35,8 @@ Status CheckWelcome(const ServerWelcome& welcome, const ClientHello& hello, size
     wrong = "another session index than it was asked for";
   } else if (hello.window_rows != 0 && (welcome.window_row >= 64 || (hello.window_rows >> welcome.window_row & 1) == 0)) {
     wrong = "an address window that was not offered";
-  } else if (welcome.mirrored != hello.mirrored) {
-    wrong = "another kind of channel than it was asked for";
+  } else if (hello.mirrored && !welcome.mirrored) {
+    wrong = "a channel that is not mirrored, where a link needs it";
   }
   if (wrong == nullptr) return Status::Ok();
   return Status(StatusCode::kProtocolViolation, std::string("the server's welcome has ") + wrong);

@@ -1,7 +1,7 @@
 // A link without a network: joins a client's channel and a server's channel that share no pages, in one process. What a
 // link between two machines does, so that the whole product can be tested over pages that are not shared.
 //
-//   Mirror mirror = *Mirror::Start(client_socket, server_socket);   // then Attach / Create at the other ends
+//   auto mirror = Mirror::Start(client_socket, server_socket);   // then Attach / Create at the other ends
 //
 // Towards the client it plays the server, towards the server the client: it passes on the handshake (telling both ends that
 // they are mirrored), offers of segments, and good-byes, makes rings and segments of its own for the client's side, and
@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -36,33 +37,45 @@ class Mirror {
   uint64_t bytes_to_client() const { return to_client_.bytes.load(std::memory_order_relaxed); }
 
  private:
-  // One direction: what is published by `from` is applied in `to`.
+  // One direction: what the peer of `from` published is applied at `to`.
   struct Direction {
     Channel* from = nullptr;
     Channel* to = nullptr;
-    Mutex mutex;  // held while ranges are applied
+    std::atomic<int> movers{0};  // threads that still move records; the last one passes on the end
+    Mutex mutex;                 // held while ranges are applied
     uint64_t last_number GUARDED_BY(mutex) = 0;
     std::atomic<uint64_t> bytes{0};
   };
 
-  Mirror(UniqueFd client_socket, UniqueFd server_socket);
-  void Run();
-  Status Handshake();
+  Mirror() = default;
+  void Run(UniqueFd client_socket, UniqueFd server_socket);
+  Status Handshake(UniqueFd client_socket, UniqueFd server_socket);
+  void StartMovers();
+  // A thread each: records of one ring, ranges of one direction, messages of both sockets.
   void MoveRecords(Direction& direction, RingConsumer& in, RingProducer& out);
   void MoveTransfers(Direction& direction);
-  Status ApplyTransfers(Direction& direction) EXCLUDES(direction.mutex);
-  Status PassOn(Channel& from, Channel& to, SocketMessage message);
   void WatchSockets();
-  void End(const Status& reason);
 
-  UniqueFd client_socket_;  // until the handshake
-  UniqueFd server_socket_;
-  std::unique_ptr<Channel> client_;  // its peer is the client: we are its server side
+  Status MoveBatch(Direction& direction, RingConsumer& in, RingProducer& out);
+  Status ApplyTransfers(Direction& direction) EXCLUDES(direction.mutex);
+  Status ApplyTransfer(Direction& direction, const TransferRecord& transfer) REQUIRES(direction.mutex);
+  Status PassOn(Channel& from, Channel& to, const SocketMessage& message);
+  Status PassOnOffer(Channel& from, Channel& to, const SegmentOffer& offer, const SocketMessage& message);
+  Status PassOnClose(Channel& from, Channel& to, uint32_t id);
+  bool IsClosed(uint32_t id) EXCLUDES(closed_mutex_);
+  void HangUp();
+
+  std::unique_ptr<Channel> client_;  // its peer is the client: here we are the server's side
   std::unique_ptr<Channel> server_;  // its peer is the server
   Direction to_server_;
   Direction to_client_;
-  std::atomic<bool> ended_{false};
-  std::thread handshake_thread_;
+  Mutex closed_mutex_;
+  std::set<uint32_t> closed_once_ GUARDED_BY(closed_mutex_);   // segments that at least one of the two sides has closed
+  std::set<uint32_t> closed_twice_ GUARDED_BY(closed_mutex_);  // and those that both have
+  std::atomic<bool> stopping_{false};
+  UniqueFd ends_[2];  // second descriptors of both sockets, to end what may wait on them
+  std::thread run_thread_;
+  std::vector<std::thread> threads_;  // started and joined by run_thread_
 };
 
 }  // namespace tessera

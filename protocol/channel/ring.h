@@ -128,8 +128,8 @@ class RecordBuffer {
   size_t capacity_ = 0;
 };
 
-// The consuming side. Peek, CopyOut, Release, Wait: one thread at a time; the role may move between threads under a lock.
-// HasRecord, WakeWaiters: any thread.
+// The consuming side. Peek, CopyOut, Release, Published: one thread at a time; the role may move between threads under a
+// lock. Wait, HasRecord, WakeWaiters, position: any thread (what was waited for may be gone again).
 class RingConsumer {
  public:
   explicit RingConsumer(const RingMemory& memory);
