@@ -60,6 +60,22 @@ Place ClientMemory::Classify(uint64_t address, uint64_t bytes) const {
   return Place::kPageable;
 }
 
+void ClientMemory::NoteAllocation(HandleId handle, CUdevice device) {
+  MutexLock lock(mutex_);
+  allocation_devices_[handle.value()] = device;
+}
+
+void ClientMemory::ForgetAllocation(HandleId handle) {
+  MutexLock lock(mutex_);
+  allocation_devices_.erase(handle.value());
+}
+
+CUdevice ClientMemory::DeviceOfAllocation(HandleId handle) {
+  MutexLock lock(mutex_);
+  const auto found = allocation_devices_.find(handle.value());
+  return found == allocation_devices_.end() ? 0 : found->second;
+}
+
 bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation) {
   if (!AddressWindows::Process().ReserveDriverRange(allocation.range.base, allocation.range.bytes)) return false;
   ClientMemory::Of(session).device().Add(allocation);

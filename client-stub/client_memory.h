@@ -5,7 +5,7 @@
 #include <cuda.h>
 
 #include <cstdint>
-#include <optional>
+#include <unordered_map>
 
 #include "client-stub/call.h"
 #include "client-stub/device_memory.h"
@@ -34,6 +34,11 @@ class ClientMemory {
   const Staging& staging() const { return staging_; }
   const WindowPair& windows() const { return windows_; }
 
+  // The device on which a physical allocation of the application's (cuMemCreate) lies.
+  void NoteAllocation(HandleId handle, CUdevice device) EXCLUDES(mutex_);
+  void ForgetAllocation(HandleId handle) EXCLUDES(mutex_);
+  CUdevice DeviceOfAllocation(HandleId handle) EXCLUDES(mutex_);
+
   // What [address, address + bytes) is. Of host memory that is neither pinned nor registered nothing is known, so it is
   // kPageable whatever lies there.
   Place Classify(uint64_t address, uint64_t bytes) const;
@@ -45,6 +50,8 @@ class ClientMemory {
   DeviceMemory device_;
   HostMemory host_;
   Staging staging_;
+  Mutex mutex_;
+  std::unordered_map<uint64_t, CUdevice> allocation_devices_ GUARDED_BY(mutex_);
 };
 
 // For calls whose device addresses the driver chooses (module variables, graph memory): keeps this process from ever

@@ -91,8 +91,8 @@ CUresult RefuseCapturedHostMemory(Call& call) {
   return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
 }
 
-CUresult WaitForHostWriters(Call& call, HandleId stream) {
-  return HostFunctionsOfProcess().used() ? WaitForStream(call, stream) : CUDA_SUCCESS;
+CUresult WaitForHostWriters(Call& call, HandleId stream, bool box) {
+  return HostFunctionsOfProcess().used() ? WaitForStream(call, stream, box) : CUDA_SUCCESS;
 }
 
 CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form) {

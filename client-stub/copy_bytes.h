@@ -35,6 +35,7 @@ CUresult RefuseCapturedHostMemory(Call& call);
 
 // Waits for the stream when something that was enqueued on it may still write host memory of this process: then ordinary
 // memory must not be read before.
-CUresult WaitForHostWriters(Call& call, HandleId stream);
+// `box` as for WaitForStream.
+CUresult WaitForHostWriters(Call& call, HandleId stream, bool box = false);
 
 }  // namespace tessera

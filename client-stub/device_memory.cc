@@ -12,7 +12,10 @@ uint64_t DeviceMemory::NextBufferId() {
 void DeviceMemory::Add(DeviceAllocation allocation) {
   allocation.buffer_id = NextBufferId();
   std::unique_lock lock(mutex_);
-  allocations_.emplace(allocation.range.base, allocation);
+  const auto [entry, added] = allocations_.emplace(allocation.range.base, allocation);
+  if (!added && (entry->second.range != allocation.range || entry->second.kind != allocation.kind)) {
+    entry->second = allocation;  // the driver reuses an address that nobody said was free (graph memory)
+  }
 }
 
 bool DeviceMemory::Remove(uint64_t base) {
@@ -66,11 +69,19 @@ bool DeviceMemory::Covers(uint64_t address, uint64_t bytes) const {
   return true;
 }
 
-bool DeviceMemory::AnyMappingIn(const Range& range) const {
+bool DeviceMemory::AnyIn(const Range& range) const {
   std::shared_lock lock(mutex_);
-  auto it = allocations_.lower_bound(range.base);
+  const auto it = allocations_.lower_bound(range.base);
   if (it != allocations_.end() && it->first < range.end()) return true;
   return FindLocked(range.base) != allocations_.end();
+}
+
+void DeviceMemory::RemoveMappings(const Range& range) {
+  std::unique_lock lock(mutex_);
+  auto it = allocations_.lower_bound(range.base);
+  while (it != allocations_.end() && it->first < range.end()) {
+    it = it->second.kind == DeviceAllocation::Kind::kMapped ? allocations_.erase(it) : std::next(it);
+  }
 }
 
 bool DeviceMemory::SetSyncMemops(uint64_t address, bool value) {

@@ -34,7 +34,8 @@ struct DeviceAllocation {
 
 class DeviceMemory {
  public:
-  // Enters an allocation; one that is there already (a module's variable, asked for again) stays as it is.
+  // Enters an allocation. The same one again (a module's variable, asked for twice) stays as it is; another one at the same
+  // address replaces it.
   void Add(DeviceAllocation allocation);
   // Removes the allocation that starts at `base`. False when there is none.
   bool Remove(uint64_t base);
@@ -47,8 +48,10 @@ class DeviceMemory {
   std::optional<DeviceAllocation> Find(uint64_t address) const;
   // Whether all of [address, address + bytes) may be used: inside one allocation, or in mappings that follow each other.
   bool Covers(uint64_t address, uint64_t bytes) const;
-  // Whether a mapping overlaps the range.
-  bool AnyMappingIn(const Range& range) const;
+  // Whether an allocation overlaps the range.
+  bool AnyIn(const Range& range) const;
+  // Removes the mappings that begin in the range.
+  void RemoveMappings(const Range& range);
   bool SetSyncMemops(uint64_t address, bool value);
 
   // Numbers for CU_POINTER_ATTRIBUTE_BUFFER_ID: unique over the process.

@@ -83,8 +83,13 @@ CUresult StagedDownload::Finish() {
   return result_;
 }
 
-CUresult WaitForStream(Call& call, HandleId stream) {
-  cuMemcpyAsyncRequest request;  // of 0 bytes
+CUresult WaitForStream(Call& call, HandleId stream, bool box) {
+  if (box) {
+    cuMemcpy3DAsync_v2Request request;
+    request.stream = stream;
+    return call.Sync(request);
+  }
+  cuMemcpyAsyncRequest request;
   request.stream = stream;
   return call.Sync(request);
 }

@@ -123,6 +123,9 @@ void CopyBox(CallContext& call, const Request& request) {
   if (!call.ok()) return FinishAfter(call, stream, call.error(), request.mark, {}, reports);
 
   CUDA_MEMCPY3D box = request.shape;
+  if (box.WidthInBytes == 0 || box.Height == 0 || box.Depth == 0) {
+    return FinishAfter(call, stream, CUDA_SUCCESS, request.mark, {}, reports);
+  }
   box.reserved0 = nullptr;
   box.reserved1 = nullptr;
   WrittenRange ignored;

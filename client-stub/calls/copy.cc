@@ -1,0 +1,174 @@
+// Copies: every form reduced to bytes in a row (copy_bytes.h) or a box (copy_box.h).
+
+#include <cuda.h>
+
+#include "client-stub/capture_check.h"
+#include "client-stub/client_memory.h"
+#include "client-stub/copy_box.h"
+#include "client-stub/copy_bytes.h"
+#include "client-stub/session.h"
+#include "generated/client/copy.h"
+
+namespace tessera {
+namespace {
+
+uint64_t Number(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+// One end of a copy to or from a one-dimensional array, at a byte offset.
+void SetArray(CUDA_MEMCPY3D* box, bool source, CUarray array, size_t offset) {
+  (source ? box->srcMemoryType : box->dstMemoryType) = CU_MEMORYTYPE_ARRAY;
+  (source ? box->srcArray : box->dstArray) = array;
+  (source ? box->srcXInBytes : box->dstXInBytes) = offset;
+}
+
+CUDA_MEMCPY3D Row(size_t bytes) {
+  CUDA_MEMCPY3D box{};
+  box.WidthInBytes = bytes;
+  box.Height = 1;
+  box.Depth = 1;
+  return box;
+}
+
+CUDA_MEMCPY3D HostToArray(CUarray array, size_t offset, const void* host, size_t bytes) {
+  CUDA_MEMCPY3D box = Row(bytes);
+  box.srcMemoryType = CU_MEMORYTYPE_HOST;
+  box.srcHost = host;
+  SetArray(&box, false, array, offset);
+  return box;
+}
+
+CUDA_MEMCPY3D ArrayToHost(void* host, CUarray array, size_t offset, size_t bytes) {
+  CUDA_MEMCPY3D box = Row(bytes);
+  box.dstMemoryType = CU_MEMORYTYPE_HOST;
+  box.dstHost = host;
+  SetArray(&box, true, array, offset);
+  return box;
+}
+
+template <typename Request>
+CUresult CopyPeer(Call& call, CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
+                  CUstream stream, bool async) {
+  Request request;
+  request.stream = call.UseStream(stream);
+  request.dst_context = call.Use(HandleKind::kContext, to_context);
+  request.src_context = call.Use(HandleKind::kContext, from_context);
+  if (!call.ok() || bytes == 0) return call.result();
+  const ClientMemory& memory = ClientMemory::Of(call.session());
+  if (memory.Classify(to, bytes) != Place::kDevice || memory.Classify(from, bytes) != Place::kDevice) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
+  request.dst = to;
+  request.src = from;
+  request.bytes = bytes;
+  return async ? call.Async(request) : call.Sync(request);
+}
+
+CUresult Copy2D(Call& call, const CUDA_MEMCPY2D* copy, CUstream stream, bool async) {
+  if (!call.ok()) return call.result();
+  if (copy == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  return CopyBox(call, BoxOf(*copy), stream, async, false);
+}
+
+CUresult Copy3D(Call& call, const CUDA_MEMCPY3D* copy, CUstream stream, bool async) {
+  if (!call.ok()) return call.result();
+  if (copy == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  return CopyBox(call, *copy, stream, async, true);
+}
+
+constexpr CopyForm kToDevice{false, true, false};
+constexpr CopyForm kToDeviceAsync{true, true, false};
+constexpr CopyForm kFromDevice{false, false, true};
+constexpr CopyForm kFromDeviceAsync{true, false, true};
+constexpr CopyForm kOnDevice{false, true, true};
+constexpr CopyForm kOnDeviceAsync{true, true, true};
+constexpr CopyForm kAnywhere{false, false, false};
+constexpr CopyForm kAnywhereAsync{true, false, false};
+
+}  // namespace
+
+CUresult Custom_cuMemcpy(Call& call, CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
+  return CopyBytes(call, dst, src, ByteCount, nullptr, kAnywhere);
+}
+CUresult Custom_cuMemcpyAsync(Call& call, CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
+  return CopyBytes(call, dst, src, ByteCount, hStream, kAnywhereAsync);
+}
+CUresult Custom_cuMemcpyHtoD_v2(Call& call, CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount) {
+  return CopyBytes(call, dstDevice, Number(srcHost), ByteCount, nullptr, kToDevice);
+}
+CUresult Custom_cuMemcpyHtoDAsync_v2(Call& call, CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount,
+                                     CUstream hStream) {
+  return CopyBytes(call, dstDevice, Number(srcHost), ByteCount, hStream, kToDeviceAsync);
+}
+CUresult Custom_cuMemcpyDtoH_v2(Call& call, void* dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
+  return CopyBytes(call, Number(dstHost), srcDevice, ByteCount, nullptr, kFromDevice);
+}
+CUresult Custom_cuMemcpyDtoHAsync_v2(Call& call, void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,
+                                     CUstream hStream) {
+  return CopyBytes(call, Number(dstHost), srcDevice, ByteCount, hStream, kFromDeviceAsync);
+}
+CUresult Custom_cuMemcpyDtoD_v2(Call& call, CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
+  return CopyBytes(call, dstDevice, srcDevice, ByteCount, nullptr, kOnDevice);
+}
+CUresult Custom_cuMemcpyDtoDAsync_v2(Call& call, CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
+                                     CUstream hStream) {
+  return CopyBytes(call, dstDevice, srcDevice, ByteCount, hStream, kOnDeviceAsync);
+}
+
+CUresult Custom_cuMemcpyPeer(Call& call, CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
+                             CUcontext srcContext, size_t ByteCount) {
+  return CopyPeer<cuMemcpyPeerRequest>(call, dstDevice, dstContext, srcDevice, srcContext, ByteCount, nullptr, false);
+}
+CUresult Custom_cuMemcpyPeerAsync(Call& call, CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
+                                  CUcontext srcContext, size_t ByteCount, CUstream hStream) {
+  return CopyPeer<cuMemcpyPeerAsyncRequest>(call, dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, true);
+}
+
+CUresult Custom_cuMemcpyDtoA_v2(Call& call, CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount) {
+  CUDA_MEMCPY3D box = Row(ByteCount);
+  box.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  box.srcDevice = srcDevice;
+  SetArray(&box, false, dstArray, dstOffset);
+  return CopyBox(call, box, nullptr, false, true);
+}
+CUresult Custom_cuMemcpyAtoD_v2(Call& call, CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
+  CUDA_MEMCPY3D box = Row(ByteCount);
+  box.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  box.dstDevice = dstDevice;
+  SetArray(&box, true, srcArray, srcOffset);
+  return CopyBox(call, box, nullptr, false, true);
+}
+CUresult Custom_cuMemcpyAtoA_v2(Call& call, CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset,
+                                size_t ByteCount) {
+  CUDA_MEMCPY3D box = Row(ByteCount);
+  SetArray(&box, true, srcArray, srcOffset);
+  SetArray(&box, false, dstArray, dstOffset);
+  return CopyBox(call, box, nullptr, false, true);
+}
+CUresult Custom_cuMemcpyHtoA_v2(Call& call, CUarray dstArray, size_t dstOffset, const void* srcHost, size_t ByteCount) {
+  return CopyBox(call, HostToArray(dstArray, dstOffset, srcHost, ByteCount), nullptr, false, true);
+}
+CUresult Custom_cuMemcpyHtoAAsync_v2(Call& call, CUarray dstArray, size_t dstOffset, const void* srcHost, size_t ByteCount,
+                                     CUstream hStream) {
+  return CopyBox(call, HostToArray(dstArray, dstOffset, srcHost, ByteCount), hStream, true, true);
+}
+CUresult Custom_cuMemcpyAtoH_v2(Call& call, void* dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
+  return CopyBox(call, ArrayToHost(dstHost, srcArray, srcOffset, ByteCount), nullptr, false, true);
+}
+CUresult Custom_cuMemcpyAtoHAsync_v2(Call& call, void* dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount,
+                                     CUstream hStream) {
+  return CopyBox(call, ArrayToHost(dstHost, srcArray, srcOffset, ByteCount), hStream, true, true);
+}
+
+CUresult Custom_cuMemcpy2D_v2(Call& call, const CUDA_MEMCPY2D* pCopy) { return Copy2D(call, pCopy, nullptr, false); }
+CUresult Custom_cuMemcpy2DUnaligned_v2(Call& call, const CUDA_MEMCPY2D* pCopy) {
+  return Copy2D(call, pCopy, nullptr, false);
+}
+CUresult Custom_cuMemcpy2DAsync_v2(Call& call, const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
+  return Copy2D(call, pCopy, hStream, true);
+}
+CUresult Custom_cuMemcpy3D_v2(Call& call, const CUDA_MEMCPY3D* pCopy) { return Copy3D(call, pCopy, nullptr, false); }
+CUresult Custom_cuMemcpy3DAsync_v2(Call& call, const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
+  return Copy3D(call, pCopy, hStream, true);
+}
+
+}  // namespace tessera

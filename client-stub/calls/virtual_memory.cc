@@ -1,0 +1,116 @@
+// The application's own use of virtual memory management. Addresses come out of the device window, so nothing has to be
+// reserved here; what is mapped is remembered for pointer questions and copies.
+
+#include <cuda.h>
+
+#include "client-stub/client_memory.h"
+#include "client-stub/session.h"
+#include "generated/client/virtual_memory.h"
+
+namespace tessera {
+
+CUresult Custom_cuMemAddressReserve(Call& call, CUdeviceptr* ptr, size_t size, size_t alignment, CUdeviceptr addr,
+                                    unsigned long long flags) {
+  if (!call.ok()) return call.result();
+  if (ptr == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  cuMemAddressReserveRequest request;
+  request.size = size;
+  request.alignment = alignment;
+  request.addr = addr;
+  request.flags = flags;
+  cuMemAddressReserveReply reply;
+  const CUresult result = call.Sync(request, &reply);
+  if (result == CUDA_SUCCESS) *ptr = reply.ptr;
+  return result;
+}
+
+CUresult Custom_cuMemAddressFree(Call& call, CUdeviceptr ptr, size_t size) {
+  if (!call.ok()) return call.result();
+  // As the driver: a range in which something is still mapped is not given back.
+  if (ClientMemory::Of(call.session()).device().AnyIn(Range{ptr, size})) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  cuMemAddressFreeRequest request;
+  request.ptr = ptr;
+  request.size = size;
+  return call.Sync(request);
+}
+
+CUresult Custom_cuMemCreate(Call& call, CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
+                            unsigned long long flags) {
+  if (!call.ok()) return call.result();
+  if (handle == nullptr || prop == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  cuMemCreateRequest request;
+  request.handle = call.Mint(HandleKind::kMemoryAllocation);
+  if (!call.ok()) return call.result();
+  request.size = size;
+  request.prop = *prop;
+  request.prop.win32HandleMetaData = nullptr;
+  request.flags = flags;
+  const CUresult result = call.Sync(request);
+  if (result != CUDA_SUCCESS) return result;
+  const bool on_device = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  ClientMemory::Of(call.session()).NoteAllocation(request.handle, on_device ? prop->location.id : 0);
+  *handle = request.handle.value();
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuMemRelease(Call& call, CUmemGenericAllocationHandle handle) {
+  cuMemReleaseRequest request;
+  request.handle = call.Free(HandleKind::kMemoryAllocation, uint64_t{handle});
+  if (!call.ok()) return call.result();
+  const CUresult result = call.Sync(request);
+  if (result == CUDA_SUCCESS) ClientMemory::Of(call.session()).ForgetAllocation(request.handle);
+  return result;
+}
+
+CUresult Custom_cuMemMap(Call& call, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                         unsigned long long flags) {
+  cuMemMapRequest request;
+  request.handle = call.Use(HandleKind::kMemoryAllocation, uint64_t{handle});
+  if (!call.ok()) return call.result();
+  request.ptr = ptr;
+  request.size = size;
+  request.offset = offset;
+  request.flags = flags;
+  const CUresult result = call.Sync(request);
+  if (result != CUDA_SUCCESS) return result;
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  DeviceAllocation mapping;
+  mapping.range = Range{ptr, size};
+  mapping.kind = DeviceAllocation::Kind::kMapped;
+  mapping.device = memory.DeviceOfAllocation(request.handle);
+  memory.device().Add(mapping);
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuMemUnmap(Call& call, CUdeviceptr ptr, size_t size) {
+  if (!call.ok()) return call.result();
+  DeviceMemory& memory = ClientMemory::Of(call.session()).device();
+  const auto first = memory.Find(ptr);
+  if (!first || first->kind != DeviceAllocation::Kind::kMapped) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  cuMemUnmapRequest request;
+  request.ptr = ptr;
+  request.size = size;
+  const CUresult result = call.Sync(request);
+  if (result == CUDA_SUCCESS) memory.RemoveMappings(Range{ptr, size});
+  return result;
+}
+
+CUresult Custom_cuMemRetainAllocationHandle(Call& call, CUmemGenericAllocationHandle* handle, void* addr) {
+  if (!call.ok()) return call.result();
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  const auto mapping = memory.device().Find(reinterpret_cast<uint64_t>(addr));
+  if (handle == nullptr || !mapping || mapping->kind != DeviceAllocation::Kind::kMapped) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
+  cuMemRetainAllocationHandleRequest request;
+  request.handle = call.Mint(HandleKind::kMemoryAllocation);
+  if (!call.ok()) return call.result();
+  request.address = reinterpret_cast<uint64_t>(addr);
+  const CUresult result = call.Sync(request);
+  if (result != CUDA_SUCCESS) return result;
+  memory.NoteAllocation(request.handle, mapping->device);
+  *handle = request.handle.value();
+  return CUDA_SUCCESS;
+}
+
+}  // namespace tessera
