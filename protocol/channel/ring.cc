@@ -230,6 +230,13 @@ void RingConsumer::ReleaseTo(uint64_t position) {
   FutexWakeAll(FutexWord(memory_.header->tail));
 }
 
+void RingConsumer::ReadAt(uint64_t position, std::span<std::byte> bytes) const {
+  const size_t offset = position & (memory_.size_bytes - 1);
+  const size_t first = std::min<size_t>(bytes.size(), memory_.size_bytes - offset);
+  if (first != 0) std::memcpy(bytes.data(), memory_.data + offset, first);
+  if (first != bytes.size()) std::memcpy(bytes.data() + first, memory_.data, bytes.size() - first);
+}
+
 std::span<const std::byte> RingConsumer::CopyOut(RecordBuffer* buffer) {
   const std::span<const std::byte> record = Peek();
   if (record.empty()) return {};

@@ -49,9 +49,8 @@ void AdaptiveSpin::End(bool success, bool preempted, uint64_t spun_ns) {
   if (preempted) {
     limit_ns = std::max(kNsMin, before_ns / 4);
   } else if (success) {
-    // Room for twice of what it took, approached in steps, so that one lucky wait does not change everything.
-    const uint64_t wanted_ns = std::clamp(2 * spun_ns, kNsMin, kNsMax);
-    if (wanted_ns > before_ns) limit_ns = std::min(wanted_ns, 2 * before_ns);
+    // Room for twice of what it took. A probe that found something raises the limit in one step; failures halve it again.
+    limit_ns = std::max(before_ns, std::clamp(2 * spun_ns, kNsMin, kNsMax));
   } else {
     limit_ns = std::max(kNsMin, before_ns / 2);
   }

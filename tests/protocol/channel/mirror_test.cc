@@ -1,0 +1,165 @@
+#include "protocol/channel/mirror.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "tests/protocol/channel/channel_fixture.h"
+
+namespace tessera {
+namespace {
+
+class MirrorTest : public testing::Test {
+ protected:
+  MirrorTest() {
+    auto [client, mirror_client] = SocketPair();
+    auto [mirror_server, server] = SocketPair();
+    mirror_ = Mirror::Start(std::move(mirror_client), std::move(mirror_server));
+    ends_ = OpenEnds(std::move(client), std::move(server));
+  }
+  Channel& client() { return *ends_.client; }
+  Channel& server() { return *ends_.server; }
+  std::unique_ptr<Mirror> mirror_;
+  ChannelEnds ends_;
+};
+
+TEST_F(MirrorTest, BothEndsKnowAndShareNothing) {
+  EXPECT_TRUE(client().mirrored());
+  EXPECT_TRUE(server().mirrored());
+  EXPECT_TRUE(ends_.welcome.mirrored);
+  EXPECT_EQ(ends_.welcome.snapshot.size(), 1000u);
+  client().staging()[0] = std::byte{1};
+  ASSERT_TRUE(client().commands_out().TryAppend(TestRecord(1)));
+  EXPECT_EQ(NextValue(server().commands_in(), server().stop()).value(), 1u);
+  EXPECT_EQ(server().staging()[0], std::byte{0});  // nobody published it
+}
+
+TEST_F(MirrorTest, AllRingsAreCarried) {
+  ASSERT_TRUE(client().commands_out().TryAppend(TestRecord(1)));
+  ASSERT_TRUE(client().answers_out().TryAppend(TestRecord(2)));
+  ASSERT_TRUE(server().replies_out().TryAppend(TestRecord(3)));
+  EXPECT_EQ(NextValue(server().commands_in(), server().stop()).value(), 1u);
+  EXPECT_EQ(NextValue(server().answers_in(), server().stop()).value(), 2u);
+  EXPECT_EQ(NextValue(client().replies_in(), client().stop()).value(), 3u);
+}
+
+TEST_F(MirrorTest, ManyRecordsArriveInOrder) {
+  constexpr uint64_t kCount = 20'000;
+  std::thread producer([&] {
+    EXPECT_TRUE(ProduceTestRecords(client().commands_out(), kCount, client().stop()).ok());
+  });
+  const Status status =
+      ConsumeTestRecords(server().commands_in(), kCount, client().commands_out().record_bytes_max(), server().stop());
+  producer.join();
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+// The server reads from staging what the record before it announced, a thousand times over the same bytes; the client may
+// overwrite them only after the reply. Several ranges per record fill the small transfers ring.
+TEST_F(MirrorTest, ARangeIsThereBeforeTheRecordThatNamesIt) {
+  constexpr uint64_t kRounds = 1000;
+  std::thread serving([&] {
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+      ASSERT_EQ(NextValue(server().commands_in(), server().stop()).value(), round);
+      for (uint64_t part = 0; part < 8; ++part) {
+        uint64_t seen = 0;
+        std::memcpy(&seen, server().Resolve(kStagingSegment, part * 8192, 8).data(), 8);
+        ASSERT_EQ(seen, round * 100 + part);
+      }
+      const uint64_t result = round * 7;
+      std::memcpy(server().staging().data() + 100'000, &result, 8);
+      ASSERT_TRUE(server().Publish(kStagingSegment, 100'000, 8).ok());
+      ASSERT_TRUE(server().replies_out().TryAppend(TestRecord(round)));
+    }
+  });
+  for (uint64_t round = 1; round <= kRounds; ++round) {
+    for (uint64_t part = 0; part < 8; ++part) {
+      const uint64_t value = round * 100 + part;
+      std::memcpy(client().staging().data() + part * 8192, &value, 8);
+      ASSERT_TRUE(client().Publish(kStagingSegment, part * 8192, 8).ok());
+    }
+    ASSERT_TRUE(client().commands_out().TryAppend(TestRecord(round)));
+    ASSERT_EQ(NextValue(client().replies_in(), client().stop()).value(), round);
+    uint64_t result = 0;
+    std::memcpy(&result, client().staging().data() + 100'000, 8);
+    ASSERT_EQ(result, round * 7);
+  }
+  serving.join();
+  EXPECT_EQ(mirror_->bytes_to_server(), kRounds * 8 * 8);
+  EXPECT_EQ(mirror_->bytes_to_client(), kRounds * 8);
+}
+
+TEST_F(MirrorTest, OfferedSegmentsAppearAsOwnMemory) {
+  Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, 100'000, Placement::Anywhere());
+  ASSERT_TRUE(id.ok());
+  client().segments().Find(*id)[99'999] = std::byte{8};
+  ASSERT_TRUE(client().Publish(*id, 99'999, 1).ok());
+  EXPECT_FALSE(client().Publish(*id, 200'000, 1).ok());
+  ASSERT_TRUE(client().commands_out().TryAppend(TestRecord(1)));
+  ASSERT_EQ(NextValue(server().commands_in(), server().stop()).value(), 1u);
+  const auto there = server().Resolve(*id, 99'999, 1);
+  ASSERT_NE(there.data(), nullptr);
+  EXPECT_EQ(there[0], std::byte{8});
+  there[0] = std::byte{9};
+  EXPECT_EQ(client().segments().Find(*id)[99'999], std::byte{8});
+  ASSERT_TRUE(server().Publish(*id, 99'999, 1).ok());
+  ASSERT_TRUE(server().replies_out().TryAppend(TestRecord(2)));
+  ASSERT_EQ(NextValue(client().replies_in(), client().stop()).value(), 2u);
+  EXPECT_EQ(client().segments().Find(*id)[99'999], std::byte{9});
+  EXPECT_TRUE(server().CloseSegment(*id).ok());
+  EXPECT_TRUE(client().CloseSegment(*id).ok());
+  // The session goes on.
+  ASSERT_TRUE(client().commands_out().TryAppend(TestRecord(3)));
+  EXPECT_EQ(NextValue(server().commands_in(), server().stop()).value(), 3u);
+}
+
+TEST_F(MirrorTest, TheEndComesAfterTheLastRecord) {
+  for (uint64_t i = 1; i <= 100; ++i) ASSERT_TRUE(client().commands_out().TryAppend(TestRecord(i)));
+  client().Leave();
+  for (uint64_t i = 1; i <= 100; ++i) ASSERT_EQ(NextValue(server().commands_in(), server().stop()).value(), i);
+  EXPECT_EQ(NextValue(server().commands_in(), server().stop()).status().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(server().peer_left());
+}
+
+TEST_F(MirrorTest, AServerThatFailsTellsTheClientWhy) {
+  server().Fail(Status(StatusCode::kResourceExhausted, "no memory left"));
+  const Status status = client().replies_in().Wait(Soon(), client().stop());
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("no memory left"), std::string::npos);
+}
+
+TEST_F(MirrorTest, AClientThatVanishesIsNoticedByTheServer) {
+  ends_.client.reset();
+  EXPECT_EQ(server().commands_in().Wait(Soon(), server().stop()).code(), StatusCode::kUnavailable);
+  EXPECT_FALSE(server().peer_left());
+}
+
+TEST_F(MirrorTest, StoppingItEndsBothSides) {
+  mirror_.reset();
+  EXPECT_EQ(server().commands_in().Wait(Soon(), server().stop()).code(), StatusCode::kUnavailable);
+  EXPECT_EQ(client().replies_in().Wait(Soon(), client().stop()).code(), StatusCode::kUnavailable);
+}
+
+TEST(MirrorHandshake, ARefusalIsPassedOn) {
+  auto [client, mirror_client] = SocketPair();
+  auto [mirror_server, server] = SocketPair();
+  auto mirror = Mirror::Start(std::move(mirror_client), std::move(mirror_server));
+  std::thread serving([socket = std::move(server)] {
+    EXPECT_EQ(ReceiveHello(socket.get(), 0xbbbb, Soon()).status().code(), StatusCode::kVersionMismatch);
+  });
+  ServerWelcome welcome;
+  const Status status = Channel::Attach(std::move(client), TestHello(), &welcome, Soon()).status();
+  serving.join();
+  EXPECT_EQ(status.code(), StatusCode::kVersionMismatch);
+  EXPECT_NE(status.message().find("bbbb"), std::string::npos);
+}
+
+TEST(MirrorHandshake, StoppingDuringTheHandshakeDoesNotHang) {
+  auto [client, mirror_client] = SocketPair();
+  auto [mirror_server, server] = SocketPair();
+  Mirror::Start(std::move(mirror_client), std::move(mirror_server)).reset();
+  EXPECT_TRUE(SocketHungUp(client.get()));
+}
+
+}  // namespace
+}  // namespace tessera
