@@ -4,6 +4,7 @@
 
 #include "generated/server/dispatch.h"
 #include "protocol/base/log.h"
+#include "server/worker/busy_streams.h"
 #include "server/worker/driver_thread.h"
 #include "server/worker/object_table.h"
 #include "server/worker/reply_writer.h"
@@ -70,10 +71,15 @@ CUstream CallContext::UseStream(HandleId id) {
   if (value == reinterpret_cast<uint64_t>(CU_STREAM_LEGACY)) return CU_STREAM_LEGACY;
   const bool own = value == reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD) ||
                    (value == 0 && (header_.flags & kPerThreadStream) != 0);
-  if (!own) return value == 0 ? nullptr : Use<CUstream>(id);
+  if (value == 0 && !own) return nullptr;
   CUstream stream = nullptr;
-  const CUresult result = worker_.thread_streams().Get(header_.thread, worker_.CurrentContext(), &stream);
-  if (result != CUDA_SUCCESS) Fail(result);
+  if (own) {
+    const CUresult result = worker_.thread_streams().Get(header_.thread, worker_.CurrentContext(), &stream);
+    if (result != CUDA_SUCCESS) Fail(result);
+  } else {
+    stream = Use<CUstream>(id);
+  }
+  if (stream != nullptr) worker_.Part<BusyStreams>().Touch(stream);
   return stream;
 }
 

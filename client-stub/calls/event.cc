@@ -1,0 +1,130 @@
+// Events: creating, recording and destroying them needs no answer; asking about their state does.
+
+#include "client-stub/capture_check.h"
+#include "client-stub/session.h"
+#include "client-stub/stream_state.h"
+#include "client-stub/thread_state.h"
+#include "generated/client_custom.h"
+#include "protocol/codegen/client_support.h"
+
+namespace tessera {
+namespace {
+
+bool EventFlagsAreLegal(unsigned flags) {
+  constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  if ((flags & ~kKnown) != 0) return false;
+  return (flags & CU_EVENT_INTERPROCESS) == 0 || (flags & CU_EVENT_DISABLE_TIMING) != 0;
+}
+
+template <typename Request>
+CUresult Record(Call& call, CUevent event, CUstream stream, unsigned flags, Request& request) {
+  if (!call.ok()) return call.result();
+  if ((flags & ~unsigned{CU_EVENT_RECORD_EXTERNAL}) != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  request.hEvent = call.Use(HandleKind::kEvent, event);
+  UsedStream used;
+  if (!call.ok() || !UseStreamInfo(call, stream, &used)) return call.result();
+  request.hStream = used.id;
+  EventInfo* info = Events().Find(request.hEvent);
+  if (info != nullptr && info->context != used.info.context) return call.Fail(CUDA_ERROR_INVALID_HANDLE);
+  bool capturing = false;
+  const bool external = (flags & CU_EVENT_RECORD_EXTERNAL) != 0;
+  const CUresult legal = Captures().RecordEvent(request.hEvent.value(), used.ref, external, &capturing);
+  if (legal != CUDA_SUCCESS) return call.Fail(legal);
+  if (capturing) {
+    const CUresult result = call.Sync(request);
+    if (result != CUDA_SUCCESS) Captures().SetUncertain(used.ref);
+    return result;
+  }
+  if (info != nullptr && !info->recorded.load(std::memory_order_relaxed)) {
+    info->recorded.store(true, std::memory_order_relaxed);
+  }
+  return call.Async(request);
+}
+
+template <typename Request>
+CUresult Ask(Call& call, CUevent event) {
+  if (!call.ok()) return call.result();
+  Request request;
+  request.hEvent = call.Use(HandleKind::kEvent, event);
+  if (!call.ok()) return call.result();
+  const CUresult legal = Captures().CheckEventQuery(CallerOf(call.thread()), request.hEvent.value());
+  if (legal != CUDA_SUCCESS) return call.Fail(legal);
+  return call.Sync(request);
+}
+
+template <typename Request, typename Reply>
+CUresult Elapsed(Call& call, float* milliseconds, CUevent start, CUevent end) {
+  if (!call.ok()) return call.result();
+  Request request;
+  request.hStart = call.Use(HandleKind::kEvent, start);
+  request.hEnd = call.Use(HandleKind::kEvent, end);
+  if (!call.ok()) return call.result();
+  if (milliseconds == nullptr) return call.Fail(CUDA_ERROR_INVALID_HANDLE);  // as driver 580.159
+  for (HandleId event : {request.hStart, request.hEnd}) {
+    if (const CUresult legal = Captures().CheckEventTime(event.value()); legal != CUDA_SUCCESS) return call.Fail(legal);
+  }
+  Reply reply;
+  const CUresult result = call.Sync(request, &reply);
+  if (result == CUDA_SUCCESS) *milliseconds = reply.pMilliseconds;
+  return result;
+}
+
+}  // namespace
+
+CUresult Custom_cuEventCreate(Call& call, CUevent* phEvent, unsigned int Flags) {
+  if (!call.ok()) return call.result();
+  if (phEvent == nullptr || !EventFlagsAreLegal(Flags)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  AttachStreams(call.session());
+  cuEventCreateRequest request;
+  request.phEvent = call.Mint(HandleKind::kEvent);
+  request.Flags = Flags;
+  if (!call.ok()) return call.result();
+  const EventInfo* info = Events().Insert(request.phEvent, [&](EventInfo& event) {
+    event.context = call.context();
+    event.flags = Flags;
+    event.recorded.store(false, std::memory_order_relaxed);
+  });
+  if (info == nullptr) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
+  const CUresult result = call.Async(request);
+  if (result != CUDA_SUCCESS) {
+    Events().Erase(request.phEvent);
+    return call.Fail(result);
+  }
+  *phEvent = ToObject<CUevent>(request.phEvent);
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuEventDestroy_v2(Call& call, CUevent hEvent) {
+  if (!call.ok()) return call.result();
+  cuEventDestroy_v2Request request;
+  request.hEvent = call.Free(HandleKind::kEvent, hEvent);
+  if (!call.ok()) return call.result();
+  Captures().ForgetEvent(request.hEvent.value());
+  Events().Erase(request.hEvent);
+  return call.Async(request);
+}
+
+CUresult Custom_cuEventRecord(Call& call, CUevent hEvent, CUstream hStream) {
+  cuEventRecordRequest request;
+  return Record(call, hEvent, hStream, CU_EVENT_RECORD_DEFAULT, request);
+}
+
+CUresult Custom_cuEventRecordWithFlags(Call& call, CUevent hEvent, CUstream hStream, unsigned int flags) {
+  cuEventRecordWithFlagsRequest request;
+  request.flags = flags;
+  return Record(call, hEvent, hStream, flags, request);
+}
+
+CUresult Custom_cuEventQuery(Call& call, CUevent hEvent) { return Ask<cuEventQueryRequest>(call, hEvent); }
+
+CUresult Custom_cuEventSynchronize(Call& call, CUevent hEvent) { return Ask<cuEventSynchronizeRequest>(call, hEvent); }
+
+CUresult Custom_cuEventElapsedTime(Call& call, float* pMilliseconds, CUevent hStart, CUevent hEnd) {
+  return Elapsed<cuEventElapsedTimeRequest, cuEventElapsedTimeReply>(call, pMilliseconds, hStart, hEnd);
+}
+
+CUresult Custom_cuEventElapsedTime_v2(Call& call, float* pMilliseconds, CUevent hStart, CUevent hEnd) {
+  return Elapsed<cuEventElapsedTime_v2Request, cuEventElapsedTime_v2Reply>(call, pMilliseconds, hStart, hEnd);
+}
+
+}  // namespace tessera

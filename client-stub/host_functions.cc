@@ -1,0 +1,79 @@
+#include "client-stub/host_functions.h"
+
+#include <cstring>
+
+#include "client-stub/session.h"
+#include "generated/client/event.h"
+#include "generated/client/stream.h"
+#include "protocol/base/log.h"
+
+namespace tessera {
+
+uint64_t HostFunctionTable::Add(const HostFunction& function) {
+  MutexLock lock(mutex_);
+  const uint64_t number = next_++;
+  functions_.emplace(number, function);
+  return number;
+}
+
+bool HostFunctionTable::Take(uint64_t number, HostFunction* function) {
+  MutexLock lock(mutex_);
+  const auto entry = functions_.find(number);
+  if (entry == functions_.end()) return false;
+  *function = entry->second;
+  if (!function->repeats) functions_.erase(entry);
+  return true;
+}
+
+bool HostFunctionTable::Find(uint64_t number, HostFunction* function) const {
+  MutexLock lock(mutex_);
+  const auto entry = functions_.find(number);
+  if (entry == functions_.end()) return false;
+  *function = entry->second;
+  return true;
+}
+
+void HostFunctionTable::Drop(uint64_t number) {
+  MutexLock lock(mutex_);
+  functions_.erase(number);
+}
+
+HostFunctionTable& HostFunctionsOfProcess() {
+  static auto* table = new HostFunctionTable;
+  return *table;
+}
+
+void AttachHostFunctions(Session& session) {
+  session.OnNotice(NoticeKind::kHostFunction, [&session](const ReplyHeader& header, std::span<const std::byte> payload) {
+    uint64_t number = 0;
+    if (payload.size() < sizeof(number)) return session.ProtocolViolation("a host function request without its number");
+    std::memcpy(&number, payload.data(), sizeof(number));
+    const uint64_t request = header.extra;
+    const auto status = static_cast<CUresult>(header.result);
+    session.host_functions().Post([&session, number, request, status] {
+      HostFunction function;
+      if (!HostFunctionsOfProcess().Take(number, &function)) {
+        return session.ProtocolViolation("a request for a host function that does not exist");
+      }
+      if (function.callback != nullptr) {
+        function.callback(function.stream, status, function.user_data);
+      } else {
+        function.function(function.user_data);
+      }
+      if (session.SendAnswer(request) != CUDA_SUCCESS) LogDebug("the answer of a host function was not sent");
+    });
+  });
+}
+
+bool AllowedInHostFunction(const CallInfo& info) {
+  constexpr uint32_t kStreams = 0x0d, kEvents = 0x0e, kCaptures = 0x0f;  // first byte of the ids of these domains
+  if (info.context == CallInfo::Context::kUninitialized) return true;
+  if (info.id == kInfo_cuStreamCreate.id || info.id == kInfo_cuStreamCreateWithPriority.id ||
+      info.id == kInfo_cuEventCreate.id) {
+    return false;
+  }
+  const uint32_t domain = info.id >> 8;
+  return domain == kStreams || domain == kEvents || domain == kCaptures;
+}
+
+}  // namespace tessera

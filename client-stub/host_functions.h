@@ -1,0 +1,59 @@
+// The application's host functions: kept here by number, run when the server says that their stream has reached them.
+//
+// They run on the session's host function thread, one after the other, with ThreadState::in_host_function set; then the
+// server is answered and the stream goes on. Functions of independent streams may be serialised natively as well (CUDA
+// driver API, cuLaunchHostFunc).
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "client-stub/call.h"
+#include "protocol/base/mutex.h"
+
+namespace tessera {
+
+// One function and its argument. Exactly one of `function` and `callback` is set.
+struct HostFunction {
+  CUhostFn function = nullptr;
+  CUstreamCallback callback = nullptr;
+  CUstream stream = nullptr;  // as the application passed it; what a callback is told
+  void* user_data = nullptr;
+  // Of a node of a graph: may be asked for any number of times. Such functions are kept until the process ends.
+  bool repeats = false;
+};
+
+// Any thread.
+class HostFunctionTable {
+ public:
+  uint64_t Add(const HostFunction& function) EXCLUDES(mutex_);
+  // The function; one that does not repeat is removed. False for an unknown number.
+  bool Take(uint64_t number, HostFunction* function) EXCLUDES(mutex_);
+  // A look at one that stays.
+  bool Find(uint64_t number, HostFunction* function) const EXCLUDES(mutex_);
+  // The call that named it was not sent.
+  void Drop(uint64_t number) EXCLUDES(mutex_);
+  // Whether the process ever added one: only then can work on a stream write host memory behind the program's back.
+  bool used() const EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return next_ != 1;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  uint64_t next_ GUARDED_BY(mutex_) = 1;
+  std::unordered_map<uint64_t, HostFunction> functions_ GUARDED_BY(mutex_);
+};
+
+HostFunctionTable& HostFunctionsOfProcess();
+
+// Takes over the session's kHostFunction notices.
+void AttachHostFunctions(Session& session);
+
+// Whether a host function may make the call; else it gets CUDA_ERROR_NOT_PERMITTED (800). The documentation forbids all
+// CUDA calls; driver 580.159 lets those pass that are about an existing stream or event, and those that need no device.
+bool AllowedInHostFunction(const CallInfo& info);
+
+}  // namespace tessera

@@ -1,0 +1,83 @@
+// Facts about objects, found by their handles without a lock: what the stub keeps per stream and per event.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "protocol/base/mutex.h"
+#include "protocol/wire/handle.h"
+
+namespace tessera {
+
+// One T per live handle of any session of the process. Find() takes no lock; T guards itself. An entry's T must not be used
+// after its handle was erased: using an object while another thread destroys it is the application's error, and finds an
+// entry that was reset, never freed memory. Entries are reused with their slots; memory is never given back.
+template <typename T>
+class SlotTable {
+ public:
+  T* Find(HandleId id) {
+    Chunk* chunk = chunks_[ChunkOf(id)].load(std::memory_order_acquire);
+    if (chunk == nullptr) return nullptr;
+    Entry& entry = (*chunk)[id.slot() % kChunkSlots];
+    return entry.handle.load(std::memory_order_acquire) == id.value() ? &entry.value : nullptr;
+  }
+
+  // Makes the entry of a handle that is not in use yet: `fill` sets its T before it can be found. Null: out of memory.
+  template <typename Fill>
+  T* Insert(HandleId id, Fill fill) EXCLUDES(mutex_) {
+    Chunk* chunk = chunks_[ChunkOf(id)].load(std::memory_order_acquire);
+    if (chunk == nullptr) chunk = MakeChunk(ChunkOf(id));
+    if (chunk == nullptr) return nullptr;
+    Entry& entry = (*chunk)[id.slot() % kChunkSlots];
+    fill(entry.value);
+    entry.handle.store(id.value(), std::memory_order_release);
+    return &entry.value;
+  }
+
+  void Erase(HandleId id) {
+    Chunk* chunk = chunks_[ChunkOf(id)].load(std::memory_order_acquire);
+    if (chunk == nullptr) return;
+    uint64_t expected = id.value();
+    (*chunk)[id.slot() % kChunkSlots].handle.compare_exchange_strong(expected, 0, std::memory_order_acq_rel);
+  }
+
+  // Calls `visit(HandleId, T&)` for every entry. Entries that come or go meanwhile may be missed.
+  template <typename Visit>
+  void ForEach(Visit visit) {
+    for (auto& slot : chunks_) {
+      Chunk* chunk = slot.load(std::memory_order_acquire);
+      if (chunk == nullptr) continue;
+      for (uint32_t i = 0; i < kChunkSlots; ++i) {
+        Entry& entry = (*chunk)[i];
+        if (const uint64_t handle = entry.handle.load(std::memory_order_acquire)) visit(HandleId(handle), entry.value);
+      }
+    }
+  }
+
+ private:
+  static constexpr uint32_t kChunkSlots = 512;
+  static constexpr uint32_t kChunks = (uint32_t{1} << (HandleId::kSlotBits + HandleId::kSessionBits)) / kChunkSlots;
+
+  struct Entry {
+    std::atomic<uint64_t> handle{0};
+    T value;
+  };
+  using Chunk = std::unique_ptr<Entry[]>;
+
+  static uint32_t ChunkOf(HandleId id) {
+    return (id.session() << HandleId::kSlotBits | id.slot()) / kChunkSlots;
+  }
+  Chunk* MakeChunk(uint32_t index) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    if (Chunk* chunk = chunks_[index].load(std::memory_order_acquire)) return chunk;
+    auto* chunk = new Chunk(new Entry[kChunkSlots]);
+    chunks_[index].store(chunk, std::memory_order_release);
+    return chunk;
+  }
+
+  Mutex mutex_;
+  std::atomic<Chunk*> chunks_[kChunks] = {};
+};
+
+}  // namespace tessera

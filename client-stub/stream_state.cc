@@ -1,0 +1,122 @@
+#include "client-stub/stream_state.h"
+
+#include <unordered_set>
+#include <vector>
+
+#include "client-stub/context.h"
+#include "client-stub/host_functions.h"
+#include "client-stub/session.h"
+#include "client-stub/thread_state.h"
+
+namespace tessera {
+namespace {
+
+// Keys of special streams (StreamRef::key) cannot be handle values, which are below 2^47.
+constexpr uint64_t kSpecialKey = uint64_t{1} << 63;
+
+bool IsOwnStream(const Call& call, CUstream stream) {
+  return stream == CU_STREAM_PER_THREAD || (stream == nullptr && call.per_thread_stream());
+}
+
+}  // namespace
+
+bool StreamTable::Add(HandleId handle, const Context& context, unsigned flags, int priority) {
+  return streams_.Insert(handle, [&](StreamInfo& info) {
+    info.number = next_number_.fetch_add(1, std::memory_order_relaxed);
+    info.context = context.handle;
+    info.device = context.device;
+    info.flags = flags;
+    info.priority = priority;
+  }) != nullptr;
+}
+
+void StreamTable::Erase(HandleId handle) {
+  Captures().ForgetStream(handle.value());
+  streams_.Erase(handle);
+}
+
+uint64_t StreamTable::SpecialNumber(HandleId context, uint32_t thread) {
+  MutexLock lock(mutex_);
+  uint64_t& number = special_[{context.value(), thread}];
+  if (number == 0) number = next_number_.fetch_add(1, std::memory_order_relaxed);
+  return number;
+}
+
+void StreamTable::ForgetContext(Session& session, HandleId context) {
+  Captures().ForgetContext(context.value());
+  std::vector<HandleId> ended;
+  streams_.ForEach([&](HandleId handle, StreamInfo& info) {
+    if (info.context == context) ended.push_back(handle);
+  });
+  for (HandleId handle : ended) {
+    streams_.Erase(handle);
+    session.handles().Release(handle);
+  }
+  ended.clear();
+  Events().ForEach([&](HandleId handle, EventInfo& info) {
+    if (info.context == context) ended.push_back(handle);
+  });
+  for (HandleId handle : ended) {
+    Captures().ForgetEvent(handle.value());
+    Events().Erase(handle);
+    session.handles().Release(handle);
+  }
+  MutexLock lock(mutex_);
+  special_.erase(special_.lower_bound({context.value(), 0}), special_.upper_bound({context.value(), UINT32_MAX}));
+}
+
+StreamTable& Streams() {
+  static auto* table = new StreamTable;
+  return *table;
+}
+
+SlotTable<EventInfo>& Events() {
+  static auto* table = new SlotTable<EventInfo>;
+  return *table;
+}
+
+CaptureTable& Captures() {
+  static auto* table = new CaptureTable;
+  return *table;
+}
+
+CUresult FindStream(Call& call, CUstream stream, UsedStream* used) {
+  used->id = HandleId(reinterpret_cast<uint64_t>(stream));
+  const bool own = IsOwnStream(call, stream);
+  if (own || stream == nullptr || stream == CU_STREAM_LEGACY) {
+    const Context* context = call.thread().current();
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    used->info.context = context->handle;
+    used->info.device = context->device;
+    used->info.number = own ? Streams().OwnNumber(context->handle, call.thread().number)
+                            : Streams().LegacyNumber(context->handle);
+    used->ref = {kSpecialKey | used->info.number, context->handle.value(), !own, own};
+    return CUDA_SUCCESS;
+  }
+  const StreamInfo* info = Streams().Find(used->id);
+  if (info == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  used->info = *info;
+  used->ref = {used->id.value(), info->context.value(), false, (info->flags & CU_STREAM_NON_BLOCKING) == 0};
+  return CUDA_SUCCESS;
+}
+
+bool UseStreamInfo(Call& call, CUstream stream, UsedStream* used) {
+  call.UseStream(stream);
+  if (!call.ok()) return false;
+  return call.Fail(FindStream(call, stream, used)) == CUDA_SUCCESS;
+}
+
+void AttachStreams(Session& session) {
+  static std::atomic<Session*> last{nullptr};
+  if (last.load(std::memory_order_acquire) == &session) return;
+  static Mutex mutex;
+  static auto* attached = new std::unordered_set<Session*>;
+  MutexLock lock(mutex);
+  if (attached->insert(&session).second) {
+    session.contexts().OnEnd([&session](const Context& context) { Streams().ForgetContext(session, context.handle); });
+    AttachHostFunctions(session);
+  }
+  last.store(&session, std::memory_order_release);
+}
+
+}  // namespace tessera

@@ -1,0 +1,81 @@
+// What the stub knows of streams and events: enough to answer questions about them, and to tell the streams of a capture
+// apart, without asking the server. Any thread.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "client-stub/call.h"
+#include "client-stub/capture.h"
+#include "client-stub/slot_table.h"
+#include "protocol/base/mutex.h"
+
+namespace tessera {
+
+struct Context;
+
+struct StreamInfo {
+  uint64_t number = 0;  // cuStreamGetId: from 1, never used again in the process
+  HandleId context;
+  CUdevice device = 0;
+  unsigned flags = 0;
+  int priority = 0;
+};
+
+struct EventInfo {
+  HandleId context;
+  unsigned flags = 0;
+  // Was recorded outside of captures at least once; waiting for one that was not is legal everywhere.
+  std::atomic<bool> recorded{false};
+};
+
+class StreamTable {
+ public:
+  // Keeps a stream that was created under `handle`. False: out of memory.
+  bool Add(HandleId handle, const Context& context, unsigned flags, int priority);
+  StreamInfo* Find(HandleId handle) { return streams_.Find(handle); }
+  void Erase(HandleId handle);
+
+  // The number of a context's legacy stream, and of a thread's own stream in a context; made on first use. The hidden
+  // tables of cuBLAS compare them.
+  uint64_t LegacyNumber(HandleId context) EXCLUDES(mutex_) { return SpecialNumber(context, 0); }
+  uint64_t OwnNumber(HandleId context, uint32_t thread) EXCLUDES(mutex_) { return SpecialNumber(context, thread); }
+
+  // Everything of a context that has ended: its streams are no longer live, captures on them are over.
+  void ForgetContext(Session& session, HandleId context) EXCLUDES(mutex_);
+
+ private:
+  uint64_t SpecialNumber(HandleId context, uint32_t thread) EXCLUDES(mutex_);
+
+  std::atomic<uint64_t> next_number_{1};
+  SlotTable<StreamInfo> streams_;
+  Mutex mutex_;
+  std::map<std::pair<uint64_t, uint32_t>, uint64_t> special_ GUARDED_BY(mutex_);  // (context, thread or 0)
+};
+
+// Of this process; never destroyed, since destructors of the application call in after main.
+StreamTable& Streams();
+SlotTable<EventInfo>& Events();
+CaptureTable& Captures();
+
+// A stream that the application passed: its id for the record, and what capture and local answers need.
+struct UsedStream {
+  HandleId id;
+  StreamRef ref;
+  StreamInfo info;
+};
+// CUDA_ERROR_INVALID_HANDLE for an unknown handle, CUDA_ERROR_INVALID_CONTEXT for a special stream when the calling thread
+// has no context. Nothing else is checked.
+CUresult FindStream(Call& call, CUstream stream, UsedStream* used);
+// As Call::UseStream, then FindStream; false when the call failed. Captures are checked for rows with capture = "legal" only.
+bool UseStreamInfo(Call& call, CUstream stream, UsedStream* used);
+
+// Makes sure that streams and host functions of the session hear what concerns them (ended contexts, notices). Called by
+// the calls that create streams, events and host functions.
+void AttachStreams(Session& session);
+
+}  // namespace tessera

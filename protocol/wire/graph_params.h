@@ -1,0 +1,43 @@
+// Parameters of graph nodes that hold handles or pointers, as they travel (fields `params` of protocol/spec/graph.toml).
+#pragma once
+
+#include <cstdint>
+
+#include "protocol/wire/handle.h"
+
+namespace tessera {
+
+// A kernel node; the packed parameters follow, as many bytes as the kernel's layout has.
+struct KernelNodeRecord {
+  HandleId function;  // kind function; null when `kernel` is set, except in answers, which have both
+  HandleId kernel;    // kind kernel
+  HandleId context;   // null: the calling thread's
+  uint32_t grid[3];
+  uint32_t block[3];
+  uint32_t shared_bytes;
+  uint32_t reserved;  // 0
+};
+static_assert(sizeof(KernelNodeRecord) == 56);
+
+// A memcpy node: CUDA_MEMCPY3D with handles in place of arrays.
+struct MemcpyNodeRecord {
+  struct End {
+    uint64_t x_bytes, y, z, lod;
+    uint64_t type;     // CUmemorytype
+    uint64_t address;  // host or device
+    HandleId array;
+    uint64_t pitch, height;
+  };
+  End source;
+  End destination;
+  uint64_t width_bytes, height, depth;
+  HandleId context;  // null: none was named
+};
+static_assert(sizeof(MemcpyNodeRecord) == 176);
+
+// A host node: the client's number of the function.
+struct HostNodeRecord {
+  uint64_t function;
+};
+
+}  // namespace tessera

@@ -1,0 +1,359 @@
+// Graphs on the driver: building them, and what they consist of. Instantiated graphs: graph_exec.cc.
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "generated/driver_table.h"
+#include "generated/server_custom.h"
+#include "protocol/wire/graph_params.h"
+#include "server/driver/missing_entry.h"
+#include "server/worker/call_context.h"
+#include "server/worker/graphs/graph_handles.h"
+#include "server/worker/graphs/node_params.h"
+#include "server/worker/streams/host_function.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+namespace {
+
+// What every call that adds a node looks up. The call has ended when Prepare() is false.
+struct Place {
+  CUgraph graph = nullptr;
+  std::vector<CUgraphNode> dependencies;
+};
+
+template <typename Request>
+bool Prepare(CallContext& call, const Request& request, Place* place) {
+  place->graph = call.Use<CUgraph>(request.graph);
+  place->dependencies = UseNodes(call, request.dependencies);
+  if (call.ok()) return true;
+  call.Finish(call.error());
+  return false;
+}
+
+template <typename Reply, typename Request>
+void FinishAdd(CallContext& call, const Request& request, CUresult result, CUgraphNode node) {
+  if (result == CUDA_SUCCESS) call.New(request.node, node);
+  call.Finish(result, Reply());
+}
+
+// Ends a call whose parameters could not be decoded, unless decoding has ended it.
+void FinishUndecoded(CallContext& call) {
+  if (!call.ok()) call.Finish(call.error());
+}
+
+template <typename Reply, typename Request>
+void AddKernel(CallContext& call, const Request& request) {
+  Place place;
+  if (!Prepare(call, request, &place)) return;
+  KernelNodeParams params;
+  if (!params.Decode(call, request.params)) return FinishUndecoded(call);
+  const DriverTable& driver = call.driver();
+  CUgraphNode node = nullptr;
+  CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+  CUDA_KERNEL_NODE_PARAMS_v1 old;
+  if (driver.cuGraphAddKernelNode_v2 != nullptr) {
+    result = driver.cuGraphAddKernelNode_v2(&node, place.graph, place.dependencies.data(), place.dependencies.size(),
+                                            &params.get());
+  } else if (driver.cuGraphAddKernelNode != nullptr && params.GetV1(&old)) {
+    result = driver.cuGraphAddKernelNode(&node, place.graph, place.dependencies.data(), place.dependencies.size(), &old);
+  }
+  FinishAdd<Reply>(call, request, result, node);
+}
+
+template <typename Reply, typename Request>
+void GetKernel(CallContext& call, const Request& request) {
+  const auto node = call.Use<CUgraphNode>(request.node);
+  if (!call.ok()) return call.Finish(call.error());
+  std::vector<std::byte> params;
+  const CUresult result = EncodeKernelNode(call, node, &params);
+  Reply reply;
+  reply.params = params;
+  call.Finish(result, reply);
+}
+
+template <typename Request>
+void SetKernel(CallContext& call, const Request& request) {
+  const auto node = call.Use<CUgraphNode>(request.node);
+  KernelNodeParams params;
+  if (!call.ok()) return call.Finish(call.error());
+  if (!params.Decode(call, request.params)) return FinishUndecoded(call);
+  const DriverTable& driver = call.driver();
+  CUDA_KERNEL_NODE_PARAMS_v1 old;
+  if (driver.cuGraphKernelNodeSetParams_v2 != nullptr) {
+    return call.Finish(driver.cuGraphKernelNodeSetParams_v2(node, &params.get()));
+  }
+  if (driver.cuGraphKernelNodeSetParams != nullptr && params.GetV1(&old)) {
+    return call.Finish(driver.cuGraphKernelNodeSetParams(node, &old));
+  }
+  call.Finish(CUDA_ERROR_NOT_SUPPORTED);
+}
+
+template <typename Request>
+void SetExecKernel(CallContext& call, const Request& request) {
+  const auto exec = call.Use<CUgraphExec>(request.exec);
+  const auto node = call.Use<CUgraphNode>(request.node);
+  KernelNodeParams params;
+  if (!call.ok()) return call.Finish(call.error());
+  if (!params.Decode(call, request.params)) return FinishUndecoded(call);
+  const DriverTable& driver = call.driver();
+  CUDA_KERNEL_NODE_PARAMS_v1 old;
+  if (driver.cuGraphExecKernelNodeSetParams_v2 != nullptr) {
+    return call.Finish(driver.cuGraphExecKernelNodeSetParams_v2(exec, node, &params.get()));
+  }
+  if (driver.cuGraphExecKernelNodeSetParams != nullptr && params.GetV1(&old)) {
+    return call.Finish(driver.cuGraphExecKernelNodeSetParams(exec, node, &old));
+  }
+  call.Finish(CUDA_ERROR_NOT_SUPPORTED);
+}
+
+// The function of a host node as the driver calls it. False when the call has ended.
+template <typename Request>
+bool DecodeHost(CallContext& call, const Request& request, CUDA_HOST_NODE_PARAMS* params) {
+  HostNodeRecord record;
+  if (request.params.size() != sizeof(record)) {
+    call.Malformed();
+    return false;
+  }
+  std::memcpy(&record, request.params.data(), sizeof(record));
+  *params = call.worker().Part<HostFunctions>().NodeParams(record.function);
+  return true;
+}
+
+template <typename Reply, typename Request>
+void ListGraph(CallContext& call, const Request& request, bool roots) {
+  const auto graph = call.Use<CUgraph>(request.graph);
+  if (!call.ok()) return call.Finish(call.error());
+  std::vector<CUgraphNode> nodes;
+  const CUresult result = ListNodes(call, graph, roots, &nodes);
+  Reply reply;
+  if (result == CUDA_SUCCESS) KnownNodes(call, nodes, &reply.nodes);
+  call.Finish(result, reply);
+}
+
+template <typename Reply, typename Request>
+void ListEdges(CallContext& call, const Request& request) {
+  const auto graph = call.Use<CUgraph>(request.graph);
+  if (!call.ok()) return call.Finish(call.error());
+  const DriverTable& driver = call.driver();
+  const auto list = [&](CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* edges, size_t* count) {
+    if (driver.cuGraphGetEdges_v2 != nullptr) return driver.cuGraphGetEdges_v2(graph, from, to, edges, count);
+    if (driver.cuGraphGetEdges != nullptr) return driver.cuGraphGetEdges(graph, from, to, count);
+    return MissingEntry("cuGraphGetEdges");
+  };
+  size_t count = 0;
+  CUresult result = list(nullptr, nullptr, nullptr, &count);
+  std::vector<CUgraphNode> from(count), to(count);
+  std::vector<CUgraphEdgeData> edges(count);
+  if (result == CUDA_SUCCESS && count != 0) result = list(from.data(), to.data(), edges.data(), &count);
+  from.resize(std::min(count, from.size()));
+  to.resize(from.size());
+  edges.resize(from.size());
+  Reply reply;
+  if (result == CUDA_SUCCESS) {
+    KnownNodes(call, from, &reply.from);
+    KnownNodes(call, to, &reply.to);
+    reply.edges.Borrow(edges);
+  }
+  call.Finish(result, reply);
+}
+
+template <typename Reply, typename Request, typename Function, typename FunctionWithEdges>
+void ListNeighbours(CallContext& call, const Request& request, Function plain, FunctionWithEdges with_edges) {
+  const auto node = call.Use<CUgraphNode>(request.node);
+  if (!call.ok()) return call.Finish(call.error());
+  const auto list = [&](CUgraphNode* nodes, CUgraphEdgeData* edges, size_t* count) {
+    if (with_edges != nullptr) return with_edges(node, nodes, edges, count);
+    if (plain != nullptr) return plain(node, nodes, count);
+    return MissingEntry("cuGraphNodeGetDependencies");
+  };
+  size_t count = 0;
+  CUresult result = list(nullptr, nullptr, &count);
+  std::vector<CUgraphNode> nodes(count);
+  std::vector<CUgraphEdgeData> edges(count);
+  if (result == CUDA_SUCCESS && count != 0) result = list(nodes.data(), edges.data(), &count);
+  nodes.resize(std::min(count, nodes.size()));
+  edges.resize(nodes.size());
+  Reply reply;
+  if (result == CUDA_SUCCESS) {
+    KnownNodes(call, nodes, &reply.nodes);
+    reply.edges.Borrow(edges);
+  }
+  call.Finish(result, reply);
+}
+
+}  // namespace
+
+void Do_cuGraphAddKernelNode(CallContext& call, const cuGraphAddKernelNodeRequest& request) {
+  AddKernel<cuGraphAddKernelNodeReply>(call, request);
+}
+void Do_cuGraphAddKernelNode_v2(CallContext& call, const cuGraphAddKernelNode_v2Request& request) {
+  AddKernel<cuGraphAddKernelNode_v2Reply>(call, request);
+}
+void Do_cuGraphKernelNodeGetParams(CallContext& call, const cuGraphKernelNodeGetParamsRequest& request) {
+  GetKernel<cuGraphKernelNodeGetParamsReply>(call, request);
+}
+void Do_cuGraphKernelNodeGetParams_v2(CallContext& call, const cuGraphKernelNodeGetParams_v2Request& request) {
+  GetKernel<cuGraphKernelNodeGetParams_v2Reply>(call, request);
+}
+void Do_cuGraphKernelNodeSetParams(CallContext& call, const cuGraphKernelNodeSetParamsRequest& request) {
+  SetKernel(call, request);
+}
+void Do_cuGraphKernelNodeSetParams_v2(CallContext& call, const cuGraphKernelNodeSetParams_v2Request& request) {
+  SetKernel(call, request);
+}
+void Do_cuGraphExecKernelNodeSetParams(CallContext& call, const cuGraphExecKernelNodeSetParamsRequest& request) {
+  SetExecKernel(call, request);
+}
+void Do_cuGraphExecKernelNodeSetParams_v2(CallContext& call, const cuGraphExecKernelNodeSetParams_v2Request& request) {
+  SetExecKernel(call, request);
+}
+
+void Do_cuGraphAddMemcpyNode(CallContext& call, const cuGraphAddMemcpyNodeRequest& request) {
+  Place place;
+  if (!Prepare(call, request, &place)) return;
+  CUDA_MEMCPY3D copy;
+  CUcontext context = nullptr;
+  if (!DecodeMemcpyNode(call, request.params, &copy, &context)) return FinishUndecoded(call);
+  if (call.driver().cuGraphAddMemcpyNode == nullptr) return call.Finish(MissingEntry("cuGraphAddMemcpyNode"));
+  CUgraphNode node = nullptr;
+  const CUresult result = call.driver().cuGraphAddMemcpyNode(&node, place.graph, place.dependencies.data(),
+                                                             place.dependencies.size(), &copy, context);
+  FinishAdd<cuGraphAddMemcpyNodeReply>(call, request, result, node);
+}
+
+void Do_cuGraphMemcpyNodeGetParams(CallContext& call, const cuGraphMemcpyNodeGetParamsRequest& request) {
+  const auto node = call.Use<CUgraphNode>(request.node);
+  if (!call.ok()) return call.Finish(call.error());
+  if (call.driver().cuGraphMemcpyNodeGetParams == nullptr) {
+    return call.Finish(MissingEntry("cuGraphMemcpyNodeGetParams"));
+  }
+  CUDA_MEMCPY3D copy{};
+  const CUresult result = call.driver().cuGraphMemcpyNodeGetParams(node, &copy);
+  std::vector<std::byte> params;
+  if (result == CUDA_SUCCESS) EncodeMemcpyNode(call, copy, &params);
+  cuGraphMemcpyNodeGetParamsReply reply;
+  reply.params = params;
+  call.Finish(result, reply);
+}
+
+void Do_cuGraphMemcpyNodeSetParams(CallContext& call, const cuGraphMemcpyNodeSetParamsRequest& request) {
+  const auto node = call.Use<CUgraphNode>(request.node);
+  if (!call.ok()) return call.Finish(call.error());
+  CUDA_MEMCPY3D copy;
+  CUcontext context = nullptr;
+  if (!DecodeMemcpyNode(call, request.params, &copy, &context)) return FinishUndecoded(call);
+  if (call.driver().cuGraphMemcpyNodeSetParams == nullptr) {
+    return call.Finish(MissingEntry("cuGraphMemcpyNodeSetParams"));
+  }
+  call.Finish(call.driver().cuGraphMemcpyNodeSetParams(node, &copy));
+}
+
+void Do_cuGraphExecMemcpyNodeSetParams(CallContext& call, const cuGraphExecMemcpyNodeSetParamsRequest& request) {
+  const auto exec = call.Use<CUgraphExec>(request.exec);
+  const auto node = call.Use<CUgraphNode>(request.node);
+  if (!call.ok()) return call.Finish(call.error());
+  CUDA_MEMCPY3D copy;
+  CUcontext context = nullptr;
+  if (!DecodeMemcpyNode(call, request.params, &copy, &context)) return FinishUndecoded(call);
+  if (call.driver().cuGraphExecMemcpyNodeSetParams == nullptr) {
+    return call.Finish(MissingEntry("cuGraphExecMemcpyNodeSetParams"));
+  }
+  call.Finish(call.driver().cuGraphExecMemcpyNodeSetParams(exec, node, &copy, context));
+}
+
+void Do_cuGraphAddHostNode(CallContext& call, const cuGraphAddHostNodeRequest& request) {
+  Place place;
+  if (!Prepare(call, request, &place)) return;
+  CUDA_HOST_NODE_PARAMS params;
+  if (!DecodeHost(call, request, &params)) return;
+  if (call.driver().cuGraphAddHostNode == nullptr) return call.Finish(MissingEntry("cuGraphAddHostNode"));
+  CUgraphNode node = nullptr;
+  const CUresult result = call.driver().cuGraphAddHostNode(&node, place.graph, place.dependencies.data(),
+                                                           place.dependencies.size(), &params);
+  FinishAdd<cuGraphAddHostNodeReply>(call, request, result, node);
+}
+
+void Do_cuGraphHostNodeGetParams(CallContext& call, const cuGraphHostNodeGetParamsRequest& request) {
+  const auto node = call.Use<CUgraphNode>(request.node);
+  if (!call.ok()) return call.Finish(call.error());
+  if (call.driver().cuGraphHostNodeGetParams == nullptr) return call.Finish(MissingEntry("cuGraphHostNodeGetParams"));
+  CUDA_HOST_NODE_PARAMS params{};
+  const CUresult result = call.driver().cuGraphHostNodeGetParams(node, &params);
+  const HostNodeRecord record{HostFunctions::FunctionOf(params)};
+  cuGraphHostNodeGetParamsReply reply;
+  reply.params = std::as_bytes(std::span(&record, 1));
+  call.Finish(result, reply);
+}
+
+void Do_cuGraphHostNodeSetParams(CallContext& call, const cuGraphHostNodeSetParamsRequest& request) {
+  const auto node = call.Use<CUgraphNode>(request.node);
+  if (!call.ok()) return call.Finish(call.error());
+  CUDA_HOST_NODE_PARAMS params;
+  if (!DecodeHost(call, request, &params)) return;
+  if (call.driver().cuGraphHostNodeSetParams == nullptr) return call.Finish(MissingEntry("cuGraphHostNodeSetParams"));
+  call.Finish(call.driver().cuGraphHostNodeSetParams(node, &params));
+}
+
+void Do_cuGraphExecHostNodeSetParams(CallContext& call, const cuGraphExecHostNodeSetParamsRequest& request) {
+  const auto exec = call.Use<CUgraphExec>(request.exec);
+  const auto node = call.Use<CUgraphNode>(request.node);
+  if (!call.ok()) return call.Finish(call.error());
+  CUDA_HOST_NODE_PARAMS params;
+  if (!DecodeHost(call, request, &params)) return;
+  if (call.driver().cuGraphExecHostNodeSetParams == nullptr) {
+    return call.Finish(MissingEntry("cuGraphExecHostNodeSetParams"));
+  }
+  call.Finish(call.driver().cuGraphExecHostNodeSetParams(exec, node, &params));
+}
+
+void Do_cuGraphGetNodes(CallContext& call, const cuGraphGetNodesRequest& request) {
+  ListGraph<cuGraphGetNodesReply>(call, request, false);
+}
+void Do_cuGraphGetRootNodes(CallContext& call, const cuGraphGetRootNodesRequest& request) {
+  ListGraph<cuGraphGetRootNodesReply>(call, request, true);
+}
+void Do_cuGraphGetEdges(CallContext& call, const cuGraphGetEdgesRequest& request) {
+  ListEdges<cuGraphGetEdgesReply>(call, request);
+}
+void Do_cuGraphGetEdges_v2(CallContext& call, const cuGraphGetEdges_v2Request& request) {
+  ListEdges<cuGraphGetEdges_v2Reply>(call, request);
+}
+void Do_cuGraphNodeGetDependencies(CallContext& call, const cuGraphNodeGetDependenciesRequest& request) {
+  ListNeighbours<cuGraphNodeGetDependenciesReply>(call, request, call.driver().cuGraphNodeGetDependencies,
+                                                  call.driver().cuGraphNodeGetDependencies_v2);
+}
+void Do_cuGraphNodeGetDependencies_v2(CallContext& call, const cuGraphNodeGetDependencies_v2Request& request) {
+  ListNeighbours<cuGraphNodeGetDependencies_v2Reply>(call, request, call.driver().cuGraphNodeGetDependencies,
+                                                     call.driver().cuGraphNodeGetDependencies_v2);
+}
+void Do_cuGraphNodeGetDependentNodes(CallContext& call, const cuGraphNodeGetDependentNodesRequest& request) {
+  ListNeighbours<cuGraphNodeGetDependentNodesReply>(call, request, call.driver().cuGraphNodeGetDependentNodes,
+                                                    call.driver().cuGraphNodeGetDependentNodes_v2);
+}
+void Do_cuGraphNodeGetDependentNodes_v2(CallContext& call, const cuGraphNodeGetDependentNodes_v2Request& request) {
+  ListNeighbours<cuGraphNodeGetDependentNodes_v2Reply>(call, request, call.driver().cuGraphNodeGetDependentNodes,
+                                                       call.driver().cuGraphNodeGetDependentNodes_v2);
+}
+
+void Do_cuGraphDestroyNode(CallContext& call, const cuGraphDestroyNodeRequest& request) {
+  const auto node = call.Use<CUgraphNode>(request.node);
+  if (!call.ok()) return call.Finish(call.error());
+  if (call.driver().cuGraphDestroyNode == nullptr) return call.Finish(MissingEntry("cuGraphDestroyNode"));
+  const CUresult result = call.driver().cuGraphDestroyNode(node);
+  if (result == CUDA_SUCCESS) call.Free(request.node);
+  call.Finish(result);
+}
+
+void Do_cuGraphDestroy(CallContext& call, const cuGraphDestroyRequest& request) {
+  const auto graph = call.Use<CUgraph>(request.graph);
+  if (!call.ok()) return call.Finish(call.error());
+  std::vector<HandleId> freed;
+  const CUresult result = DestroyGraph(call, graph, request.graph, &freed);
+  cuGraphDestroyReply reply;
+  reply.nodes.Borrow(freed);
+  call.Finish(result, reply);
+}
+
+}  // namespace tessera

@@ -1,0 +1,129 @@
+// Instantiated graphs, and graphs printed as text.
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "generated/driver_table.h"
+#include "generated/server_custom.h"
+#include "protocol/base/unique_fd.h"
+#include "server/driver/missing_entry.h"
+#include "server/worker/call_context.h"
+#include "server/worker/code/blob_store.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+namespace {
+
+// The longest text that cuGraphInstantiate is asked to write; callers' buffers are some KiB.
+constexpr size_t kLogBytesMax = 64 * 1024;
+
+// Handles of nodes that the driver named in an error; nodes of graphs embedded by the driver itself are unknown objects
+// and get a handle like all others.
+HandleId KnownNode(CallContext& call, CUgraphNode node) {
+  return node == nullptr ? HandleId() : call.Known(HandleKind::kGraphNode, node);
+}
+
+template <typename Reply, typename Request>
+void Update(CallContext& call, const Request& request) {
+  const auto exec = call.Use<CUgraphExec>(request.exec);
+  const auto graph = call.Use<CUgraph>(request.graph);
+  if (!call.ok()) return call.Finish(call.error());
+  const DriverTable& driver = call.driver();
+  Reply reply;
+  if (driver.cuGraphExecUpdate_v2 != nullptr) {
+    CUgraphExecUpdateResultInfo info{};
+    reply.result = driver.cuGraphExecUpdate_v2(exec, graph, &info);
+    reply.update_result = info.result;
+    reply.error_node = KnownNode(call, info.errorNode);
+    reply.error_from_node = KnownNode(call, info.errorFromNode);
+  } else if (driver.cuGraphExecUpdate != nullptr) {
+    CUgraphNode node = nullptr;
+    CUgraphExecUpdateResult update = CU_GRAPH_EXEC_UPDATE_ERROR;
+    reply.result = driver.cuGraphExecUpdate(exec, graph, &node, &update);
+    reply.update_result = update;
+    reply.error_node = KnownNode(call, node);
+  } else {
+    return call.Finish(MissingEntry("cuGraphExecUpdate"));
+  }
+  call.Finish(CUDA_SUCCESS, reply);  // the update's own result is in the reply, since a failure has outputs too
+}
+
+}  // namespace
+
+void Do_cuGraphInstantiateWithParams(CallContext& call, const cuGraphInstantiateWithParamsRequest& request) {
+  const auto graph = call.Use<CUgraph>(request.graph);
+  const CUstream stream = call.UseStream(request.upload_stream);
+  if (!call.ok()) return call.Finish(call.error());
+  const DriverTable& driver = call.driver();
+  if (driver.cuGraphInstantiateWithParams == nullptr) return call.Finish(MissingEntry("cuGraphInstantiateWithParams"));
+  CUDA_GRAPH_INSTANTIATE_PARAMS params{};
+  params.flags = request.flags;
+  params.hUploadStream = stream;
+  CUgraphExec exec = nullptr;
+  cuGraphInstantiateWithParamsReply reply;
+  reply.result = driver.cuGraphInstantiateWithParams(&exec, graph, &params);
+  reply.instantiate_result = params.result_out;
+  if (reply.result == CUDA_SUCCESS) {
+    call.New(request.exec, exec);
+  } else {
+    reply.error_node = KnownNode(call, params.hErrNode_out);
+  }
+  call.Finish(CUDA_SUCCESS, reply);
+}
+
+void Do_cuGraphInstantiate_v2(CallContext& call, const cuGraphInstantiate_v2Request& request) {
+  const auto graph = call.Use<CUgraph>(request.graph);
+  if (!call.ok()) return call.Finish(call.error());
+  const DriverTable& driver = call.driver();
+  if (driver.cuGraphInstantiate_v2 == nullptr) return call.Finish(MissingEntry("cuGraphInstantiate_v2"));
+  std::vector<char> log(kLogBytesMax);
+  CUgraphNode node = nullptr;
+  CUgraphExec exec = nullptr;
+  cuGraphInstantiate_v2Reply reply;
+  reply.result = driver.cuGraphInstantiate_v2(&exec, graph, &node, log.data(), log.size());
+  reply.log = std::string_view(log.data(), strnlen(log.data(), log.size()));
+  if (reply.result == CUDA_SUCCESS) {
+    call.New(request.exec, exec);
+  } else {
+    reply.error_node = KnownNode(call, node);
+  }
+  call.Finish(CUDA_SUCCESS, reply);
+}
+
+void Do_cuGraphExecUpdate(CallContext& call, const cuGraphExecUpdateRequest& request) {
+  Update<cuGraphExecUpdateReply>(call, request);
+}
+void Do_cuGraphExecUpdate_v2(CallContext& call, const cuGraphExecUpdate_v2Request& request) {
+  Update<cuGraphExecUpdate_v2Reply>(call, request);
+}
+
+// The driver writes into memory of this process; the file itself is written by the client, where the path means something.
+void Do_cuGraphDebugDotPrint(CallContext& call, const cuGraphDebugDotPrintRequest& request) {
+  const auto graph = call.Use<CUgraph>(request.graph);
+  if (!call.ok()) return call.Finish(call.error());
+  if (call.driver().cuGraphDebugDotPrint == nullptr) return call.Finish(MissingEntry("cuGraphDebugDotPrint"));
+  const UniqueFd file(memfd_create("graph", MFD_CLOEXEC));
+  if (file.get() < 0) return call.Finish(CUDA_ERROR_OPERATING_SYSTEM);
+  const std::string path = "/proc/self/fd/" + std::to_string(file.get());
+  const CUresult result = call.driver().cuGraphDebugDotPrint(graph, path.c_str(), request.flags);
+  if (result != CUDA_SUCCESS) return call.Finish(result);
+  struct stat info {};
+  if (fstat(file.get(), &info) != 0) return call.Finish(CUDA_ERROR_OPERATING_SYSTEM);
+  std::vector<std::byte> text(static_cast<size_t>(info.st_size));
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t count = pread(file.get(), text.data() + done, text.size() - done, static_cast<off_t>(done));
+    if (count <= 0) return call.Finish(CUDA_ERROR_OPERATING_SYSTEM);
+    done += static_cast<size_t>(count);
+  }
+  cuGraphDebugDotPrintReply reply;
+  reply.size_bytes = text.size();
+  reply.blob = text.empty() ? 0 : call.worker().Part<BlobStore>().Put(std::move(text));
+  call.Finish(CUDA_SUCCESS, reply);
+}
+
+}  // namespace tessera

@@ -1,0 +1,66 @@
+// Streams on the driver. Synchronising calls, cuCtxSynchronize among them, are answered by the completion thread
+// (streams/synchronize.h).
+
+#include "generated/driver_table.h"
+#include "generated/server_custom.h"
+#include "server/worker/call_context.h"
+#include "server/worker/busy_streams.h"
+#include "server/worker/streams/host_function.h"
+#include "server/worker/streams/synchronize.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+
+void Do_cuStreamCreate(CallContext& call, const cuStreamCreateRequest& request) {
+  CUstream stream = nullptr;
+  const CUresult result = call.driver().cuStreamCreate(&stream, request.Flags);
+  if (result == CUDA_SUCCESS) call.New(request.phStream, stream);
+  call.Finish(result);
+}
+
+void Do_cuStreamCreateWithPriority(CallContext& call, const cuStreamCreateWithPriorityRequest& request) {
+  CUstream stream = nullptr;
+  const CUresult result = call.driver().cuStreamCreateWithPriority(&stream, request.flags, request.priority);
+  if (result == CUDA_SUCCESS) call.New(request.phStream, stream);
+  call.Finish(result);
+}
+
+void Do_cuStreamDestroy_v2(CallContext& call, const cuStreamDestroy_v2Request& request) {
+  const auto stream = call.Use<CUstream>(request.hStream);
+  if (!call.ok()) return call.Finish(call.error());
+  call.Free(request.hStream);
+  call.worker().Part<BusyStreams>().Forget(stream);
+  call.Finish(call.driver().cuStreamDestroy_v2(stream));
+}
+
+void Do_cuStreamSynchronize(CallContext& call, const cuStreamSynchronizeRequest& request) {
+  const CUstream stream = call.UseStream(request.hStream);
+  if (!call.ok()) return call.Finish(call.error());
+  SynchronizeStream(call, stream);
+}
+
+void Do_cuCtxSynchronize(CallContext& call, const cuCtxSynchronizeRequest&) { SynchronizeContext(call); }
+
+void Do_cuCtxSynchronize_v2(CallContext& call, const cuCtxSynchronize_v2Request& request) {
+  if (!request.ctx.is_null()) {
+    const CUresult result = call.worker().SetContext(request.ctx);
+    if (result != CUDA_SUCCESS) return call.Finish(result);
+  }
+  SynchronizeContext(call);
+}
+
+void Do_cuLaunchHostFunc(CallContext& call, const cuLaunchHostFuncRequest& request) {
+  const CUstream stream = call.UseStream(request.stream);
+  if (!call.ok()) return call.Finish(call.error());
+  HostFunctions& functions = call.worker().Part<HostFunctions>();
+  call.Finish(functions.Launch(stream, request.function, HostFunctions::Form::kHostFunction, request.repeats != 0));
+}
+
+void Do_cuStreamAddCallback(CallContext& call, const cuStreamAddCallbackRequest& request) {
+  const CUstream stream = call.UseStream(request.stream);
+  if (!call.ok()) return call.Finish(call.error());
+  HostFunctions& functions = call.worker().Part<HostFunctions>();
+  call.Finish(functions.Launch(stream, request.function, HostFunctions::Form::kCallback, false));
+}
+
+}  // namespace tessera

@@ -1,0 +1,52 @@
+// Handles of graphs and their nodes. Nodes end with their graph, so their handles do: a handle whose node the driver has
+// freed must never reach the driver again.
+#pragma once
+
+#include <cuda.h>
+
+#include <set>
+#include <vector>
+
+#include "protocol/base/mutex.h"
+#include "protocol/codegen/array.h"
+#include "server/worker/call_context.h"
+
+namespace tessera {
+
+class Worker;
+
+// The driver's nodes behind handles; fails the call for an unknown one.
+std::vector<CUgraphNode> UseNodes(CallContext& call, const Array<HandleId>& ids);
+// The handles of nodes the driver named.
+void KnownNodes(CallContext& call, const std::vector<CUgraphNode>& nodes, Array<HandleId>* ids);
+
+// All nodes of a graph, or its roots.
+CUresult ListNodes(CallContext& call, CUgraph graph, bool roots, std::vector<CUgraphNode>* nodes);
+
+// Destroys a graph with its nodes and embedded graphs; their handles are removed and returned in `freed` (may be null).
+CUresult DestroyGraph(CallContext& call, CUgraph graph, HandleId id, std::vector<HandleId>* freed);
+
+// A part of the worker: graphs of the application into which streams capture (cuStreamBeginCaptureToGraph). They outlive
+// a capture that failed; other captured graphs go with it.
+class CaptureTargets {
+ public:
+  explicit CaptureTargets(Worker&) {}
+  void Begin(CUgraph graph) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    graphs_.insert(graph);
+  }
+  // True when it was one.
+  bool End(CUgraph graph) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    const auto found = graphs_.find(graph);
+    if (found == graphs_.end()) return false;
+    graphs_.erase(found);
+    return true;
+  }
+
+ private:
+  Mutex mutex_;
+  std::multiset<CUgraph> graphs_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tessera

@@ -1,0 +1,91 @@
+#include "server/worker/streams/host_function.h"
+
+#include <span>
+
+#include "generated/driver_table.h"
+#include "protocol/base/log.h"
+#include "server/worker/answer_hub.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+
+// Outlives the worker: the driver may call a trampoline at any time until the process ends.
+struct HostFunctions::Gate {
+  Mutex mutex;
+  ConditionVariable idle;
+  Worker* worker GUARDED_BY(mutex) = nullptr;  // null: the session is over
+  size_t running GUARDED_BY(mutex) = 0;
+};
+
+struct HostFunctions::Target {
+  std::shared_ptr<Gate> gate;
+  uint64_t function;
+  bool repeats;
+};
+
+HostFunctions::HostFunctions(Worker& worker) : worker_(worker), gate_(std::make_shared<Gate>()) {
+  MutexLock lock(gate_->mutex);
+  gate_->worker = &worker;
+}
+
+HostFunctions::~HostFunctions() {
+  MutexLock lock(gate_->mutex);
+  gate_->worker = nullptr;
+  while (gate_->running != 0) gate_->idle.wait(gate_->mutex);
+}
+
+CUresult HostFunctions::Launch(CUstream stream, uint64_t function, Form form, bool repeats) {
+  auto target = std::make_unique<Target>(Target{gate_, function, repeats});
+  const DriverTable& driver = worker_.driver();
+  const CUresult result = form == Form::kHostFunction
+                              ? driver.cuLaunchHostFunc(stream, &RunHostFunction, target.get())
+                              : driver.cuStreamAddCallback(stream, &RunCallback, target.get(), 0);
+  if (result == CUDA_SUCCESS) target.release();  // the driver's, until it calls
+  return result;
+}
+
+CUDA_HOST_NODE_PARAMS HostFunctions::NodeParams(uint64_t function) {
+  CUDA_HOST_NODE_PARAMS params{};
+  params.fn = &RunHostFunction;
+  params.userData = new Target{gate_, function, true};
+  return params;
+}
+
+uint64_t HostFunctions::FunctionOf(const CUDA_HOST_NODE_PARAMS& params) {
+  return params.fn == &RunHostFunction ? static_cast<const Target*>(params.userData)->function : 0;
+}
+
+void CUDA_CB HostFunctions::RunHostFunction(void* target) { Run(static_cast<Target*>(target), CUDA_SUCCESS); }
+
+void CUDA_CB HostFunctions::RunCallback(CUstream, CUresult status, void* target) {
+  Run(static_cast<Target*>(target), status);
+}
+
+void HostFunctions::Run(Target* target, CUresult status) {
+  const std::unique_ptr<Target> once(target->repeats ? nullptr : target);
+  const std::shared_ptr<Gate> gate = target->gate;
+  Worker* worker = nullptr;
+  {
+    MutexLock lock(gate->mutex);
+    worker = gate->worker;
+    if (worker == nullptr) return;
+    ++gate->running;
+  }
+  if (!worker->ended()) {
+    const uint64_t request = worker->answers().Open();
+    if (request == 0) {
+      worker->End(Status(StatusCode::kResourceExhausted, "too many host functions run at once"));
+    } else {
+      const uint64_t function = target->function;
+      if (worker->SendNotice(NoticeKind::kHostFunction, request, status, std::as_bytes(std::span(&function, 1)))) {
+        worker->answers().Wait(request);
+      } else {
+        worker->answers().Cancel(request);
+      }
+    }
+  }
+  MutexLock lock(gate->mutex);
+  if (--gate->running == 0) gate->idle.notify_all();
+}
+
+}  // namespace tessera

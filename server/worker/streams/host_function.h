@@ -1,0 +1,50 @@
+// Runs the application's host functions: the driver calls a trampoline here, which asks the client and waits for its
+// answer, so the stream goes on when the function has returned.
+//
+// The request is a kHostFunction notice: `extra` is the number to answer with, `result` what a stream callback is told,
+// the payload a u64, the client's number of the function. The answer comes on the ring `answers`, read by a thread of its
+// own (answer_hub.h): the executor may be blocked in a launch that waits for this very function.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "protocol/base/mutex.h"
+
+namespace tessera {
+
+class Worker;
+
+// A part of the worker. Any thread.
+class HostFunctions {
+ public:
+  enum class Form { kHostFunction, kCallback };  // cuLaunchHostFunc, cuStreamAddCallback
+
+  // A target of the driver's calls. Those of graph nodes run any number of times and stay until the process ends, as does
+  // one whose stream failed before it ran (the driver then never calls it): 40 bytes each.
+  struct Target;
+
+  explicit HostFunctions(Worker& worker);
+  // Lets functions that are waiting return; later calls of the driver return at once.
+  ~HostFunctions();
+
+  // Enqueues function number `function` of the client. `repeats`: the stream is being captured, so it becomes a graph's.
+  CUresult Launch(CUstream stream, uint64_t function, Form form, bool repeats);
+  // What a host node of a graph is made of.
+  CUDA_HOST_NODE_PARAMS NodeParams(uint64_t function);
+  // The client's number behind a node's parameters; 0 when they are not ours.
+  static uint64_t FunctionOf(const CUDA_HOST_NODE_PARAMS& params);
+
+ private:
+  struct Gate;
+  static void CUDA_CB RunHostFunction(void* target);
+  static void CUDA_CB RunCallback(CUstream stream, CUresult status, void* target);
+  static void Run(Target* target, CUresult status);
+
+  Worker& worker_;
+  const std::shared_ptr<Gate> gate_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,131 @@
+#include "server/worker/streams/synchronize.h"
+
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "generated/driver_table.h"
+#include "server/worker/completion.h"
+#include "server/worker/helper_pool.h"
+#include "server/worker/printf_flag.h"
+#include "server/worker/busy_streams.h"
+#include "server/worker/streams/watched_events.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+namespace {
+
+bool PrintsInUse(Worker& worker) { return worker.Part<PrintfFlag>().in_use.load(std::memory_order_acquire); }
+
+// Makes a blocking call of the driver on a helper thread, with the caller's context current, and answers with its result.
+template <typename Function>
+void OnHelper(CallContext& call, Function function) {
+  Worker& worker = call.worker();
+  auto deferred = call.Defer();
+  const CUcontext context = worker.CurrentContext();
+  const bool taken = worker.helpers().Run([&worker, deferred, context, function]() mutable {
+    CUresult result = worker.SetContext(context);
+    if (result == CUDA_SUCCESS) result = function();
+    if (PrintsInUse(worker)) worker.DrainDeviceOutput();
+    deferred.Finish(result);
+  });
+  if (!taken) call.Finish(CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+// The answer to one cuCtxSynchronize that waits for several streams.
+struct ContextWait {
+  ContextWait(Worker& worker, CallContext::Deferred deferred) : worker(worker), deferred(std::move(deferred)) {}
+
+  void OneDone(CUresult one) {
+    int expected = CUDA_SUCCESS;
+    if (one != CUDA_SUCCESS) result.compare_exchange_strong(expected, one);
+    if (remaining.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    const auto final_result = static_cast<CUresult>(result.load());
+    if (final_result == CUDA_SUCCESS) worker.Part<BusyStreams>().Finished(uses);
+    deferred.Finish(final_result);
+  }
+
+  Worker& worker;
+  CallContext::Deferred deferred;
+  std::vector<BusyStreams::Use> uses;
+  std::atomic<size_t> remaining{1};
+  std::atomic<int> result{CUDA_SUCCESS};
+};
+
+}  // namespace
+
+void SynchronizeStream(CallContext& call, CUstream stream) {
+  Worker& worker = call.worker();
+  if (PrintsInUse(worker)) {
+    return OnHelper(call, [&worker, stream] { return worker.driver().cuStreamSynchronize(stream); });
+  }
+  auto deferred = call.Defer();
+  const CUresult result = worker.completion().WhenDone(
+      stream, [deferred](CUresult gpu_result) mutable { deferred.Finish(gpu_result); });
+  if (result != CUDA_SUCCESS) call.Finish(result);
+}
+
+void SynchronizeEvent(CallContext& call, CUevent event) {
+  Worker& worker = call.worker();
+  if (PrintsInUse(worker)) {
+    return OnHelper(call, [&worker, event] { return worker.driver().cuEventSynchronize(event); });
+  }
+  // An event that is done needs no watch.
+  const CUresult now = worker.driver().cuEventQuery(event);
+  if (now != CUDA_ERROR_NOT_READY) return call.Finish(now);
+  WatchedEvents& watched = worker.Part<WatchedEvents>();
+  watched.Begin(event);
+  auto deferred = call.Defer();
+  const CUresult result = worker.completion().WhenEventDone(
+      worker.CurrentContext(), event, [deferred, &watched, event](CUresult gpu_result) mutable {
+        watched.End(event);
+        deferred.Finish(gpu_result);
+      });
+  if (result == CUDA_SUCCESS) return;
+  watched.End(event);
+  call.Finish(result);
+}
+
+void SynchronizeContext(CallContext& call) {
+  Worker& worker = call.worker();
+  const DriverTable& driver = worker.driver();
+  const CUcontext context = worker.CurrentContext();
+  std::vector<BusyStreams::Use> uses;
+  bool blocking = PrintsInUse(worker);
+  for (const BusyStreams::Use& use : worker.Part<BusyStreams>().Unfinished()) {
+    CUcontext own = nullptr;
+    unsigned flags = 0;
+    if (driver.cuStreamGetCtx(use.stream, &own) != CUDA_SUCCESS) {
+      worker.Part<BusyStreams>().Forget(use.stream);  // went with its context
+      continue;
+    }
+    if (own != context) continue;
+    if (driver.cuStreamGetFlags(use.stream, &flags) != CUDA_SUCCESS || (flags & CU_STREAM_NON_BLOCKING) == 0) {
+      blocking = true;
+    }
+    uses.push_back(use);
+  }
+  // An event on the legacy stream, beside busy blocking streams, would make their later work wait for each other's
+  // earlier work, which cuCtxSynchronize does not do: a kernel that waits for a later one would hang.
+  if (blocking) {
+    return OnHelper(call, [&worker, uses = std::move(uses)] {
+      const CUresult result = worker.driver().cuCtxSynchronize();
+      if (result == CUDA_SUCCESS) worker.Part<BusyStreams>().Finished(uses);
+      return result;
+    });
+  }
+  auto wait = std::make_shared<ContextWait>(worker, call.Defer());
+  wait->uses = std::move(uses);
+  wait->remaining.store(wait->uses.size() + 2, std::memory_order_relaxed);  // the legacy stream, and this function
+  const auto watch = [&](CUstream stream) {
+    const CUresult result =
+        worker.completion().WhenDone(stream, [wait](CUresult gpu_result) { wait->OneDone(gpu_result); });
+    if (result != CUDA_SUCCESS) wait->OneDone(result);
+  };
+  for (const BusyStreams::Use& use : wait->uses) watch(use.stream);
+  watch(CU_STREAM_LEGACY);
+  wait->OneDone(CUDA_SUCCESS);
+}
+
+}  // namespace tessera
