@@ -34,7 +34,7 @@ enum class ReplyKind : uint32_t {
   kReply = 1,          // ends the record with this sequence: result, then the reply message
   kDeferredError = 2,  // `sequence` wanted no reply and failed: result; thread called; extra: its current context
   kHostFunction = 3,   // run a host function: extra is the request's number, to be answered in `answers`
-  kDeviceOutput = 4,   // text that kernels printed
+  kDeviceOutput = 4,   // text that kernels printed; extra: its size without padding
   kCompletion = 5,     // a mark was passed: extra is its number; result is the GPU work's
   kWatchUpdate = 6,    // the state of a watched event or stream
   kPad = kPadRecord,
