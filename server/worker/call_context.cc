@@ -84,7 +84,7 @@ CUstream CallContext::UseStream(HandleId id) {
 }
 
 void CallContext::Insert(HandleId id, uint64_t object) {
-  if (worker_.objects().Insert(id, object)) return;
+  if (worker_.objects().Insert(id, object, HandleId(header_.context))) return;
   worker_.End(Status(StatusCode::kProtocolViolation,
                      fmt::format("{} named a new object {:#x} that cannot be", CallName(header_.call), id.value())));
 }
@@ -93,7 +93,9 @@ void CallContext::Free(HandleId id) {
   if (!id.is_null()) worker_.objects().Remove(id);
 }
 
-HandleId CallContext::KnownValue(HandleKind kind, uint64_t object) { return worker_.objects().Known(kind, object); }
+HandleId CallContext::KnownValue(HandleKind kind, uint64_t object) { 
+  return worker_.objects().Known(kind, object, HandleId(header_.context));
+}
 
 void* CallContext::Scratch(size_t bytes) {
   void* memory = DriverThread::Of(worker_).Scratch(bytes);

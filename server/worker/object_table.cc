@@ -1,8 +1,28 @@
 #include "server/worker/object_table.h"
 
-#include "protocol/base/check.h"
-
 namespace tessera {
+namespace {
+
+// Whether the objects of a kind end with the context they were made in (CUDA Driver API, cuCtxDestroy).
+bool EndsWithContext(HandleKind kind) {
+  switch (kind) {
+    case HandleKind::kModule:
+    case HandleKind::kFunction:
+    case HandleKind::kStream:
+    case HandleKind::kEvent:
+    case HandleKind::kGraphExec:
+    case HandleKind::kArray:
+    case HandleKind::kMipmappedArray:
+    case HandleKind::kTextureReference:
+    case HandleKind::kSurfaceReference:
+    case HandleKind::kLinkState:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
 
 ObjectTable::ObjectTable(uint32_t session_index)
     : session_index_(session_index), minted_(HandleAllocator::Side::kServer, session_index) {}
@@ -25,13 +45,14 @@ bool ObjectTable::Find(HandleId id, uint64_t* object) const {
   return true;
 }
 
-bool ObjectTable::Insert(HandleId id, uint64_t object) {
+bool ObjectTable::Insert(HandleId id, uint64_t object, HandleId owner) {
   if (!id.IsWellFormed() || id.session() != session_index_ || id.server_minted()) return false;
   MutexLock lock(mutex_);
-  return InsertLocked(id, object);
+  InsertLocked(id, object, owner);
+  return true;
 }
 
-bool ObjectTable::InsertLocked(HandleId id, uint64_t object) {
+void ObjectTable::InsertLocked(HandleId id, uint64_t object, HandleId owner) {
   std::atomic<Chunk*>& place = chunks_[id.slot() / kChunkSlots];
   Chunk* chunk = place.load(std::memory_order_relaxed);
   if (chunk == nullptr) {
@@ -39,36 +60,39 @@ bool ObjectTable::InsertLocked(HandleId id, uint64_t object) {
     place.store(chunk, std::memory_order_release);
   }
   Slot& slot = (*chunk)[id.slot() % kChunkSlots];
-  if (slot.id.load(std::memory_order_relaxed) != 0) return false;
+  if (slot.id.load(std::memory_order_relaxed) != 0) ClearSlot(slot);
   slot.object.store(object, std::memory_order_release);
+  slot.owner = owner.value();
   slot.id.store(id.value(), std::memory_order_release);
   by_object_[Key{id.kind(), object}] = id;
   ++size_;
-  return true;
+}
+
+void ObjectTable::ClearSlot(Slot& slot) {
+  const HandleId id(slot.id.load(std::memory_order_relaxed));
+  slot.id.store(0, std::memory_order_release);
+  const auto entry = by_object_.find(Key{id.kind(), slot.object.load(std::memory_order_relaxed)});
+  if (entry != by_object_.end() && entry->second == id) by_object_.erase(entry);
+  if (id.server_minted()) minted_.Release(id);
+  --size_;
 }
 
 bool ObjectTable::Remove(HandleId id, uint64_t* object) {
   MutexLock lock(mutex_);
   uint64_t found = 0;
   if (!Find(id, &found)) return false;
-  Slot& slot = (*chunks_[id.slot() / kChunkSlots].load(std::memory_order_relaxed))[id.slot() % kChunkSlots];
-  slot.id.store(0, std::memory_order_release);
-  if (const auto entry = by_object_.find(Key{id.kind(), found}); entry != by_object_.end() && entry->second == id) {
-    by_object_.erase(entry);
-  }
-  if (id.server_minted()) minted_.Release(id);
-  --size_;
+  ClearSlot((*chunks_[id.slot() / kChunkSlots].load(std::memory_order_relaxed))[id.slot() % kChunkSlots]);
   if (object != nullptr) *object = found;
   return true;
 }
 
-HandleId ObjectTable::Known(HandleKind kind, uint64_t object) {
+HandleId ObjectTable::Known(HandleKind kind, uint64_t object, HandleId owner) {
   if (object == 0) return HandleId();
   MutexLock lock(mutex_);
   if (const auto found = by_object_.find(Key{kind, object}); found != by_object_.end()) return found->second;
   const HandleId id = minted_.Mint(kind);
   if (id.is_null()) return id;
-  CHECK(InsertLocked(id, object));  // a slot of ours is in the table exactly while its handle is live
+  InsertLocked(id, object, owner);
   return id;
 }
 
@@ -76,6 +100,20 @@ HandleId ObjectTable::HandleOf(HandleKind kind, uint64_t object) const {
   MutexLock lock(mutex_);
   const auto found = by_object_.find(Key{kind, object});
   return found == by_object_.end() ? HandleId() : found->second;
+}
+
+void ObjectTable::RemoveOwned(HandleId owner, const std::function<void(HandleId id, uint64_t object)>& visit) {
+  MutexLock lock(mutex_);
+  for (const auto& place : chunks_) {
+    Chunk* chunk = place.load(std::memory_order_relaxed);
+    if (chunk == nullptr) continue;
+    for (Slot& slot : *chunk) {
+      const HandleId id(slot.id.load(std::memory_order_relaxed));
+      if (id.is_null() || slot.owner != owner.value() || !EndsWithContext(id.kind())) continue;
+      visit(id, slot.object.load(std::memory_order_relaxed));
+      ClearSlot(slot);
+    }
+  }
 }
 
 void ObjectTable::ForEach(HandleKind kind, const std::function<void(HandleId id, uint64_t object)>& visit) const {

@@ -23,7 +23,7 @@ namespace tessera {
 class ObjectTable {
  public:
   // Live objects of a session, entered by either side: 2^21 each is what a handle's slot can count, and far more than
-  // drivers bear. Memory grows with use: 16 bytes a slot.
+  // drivers bear. Memory grows with use: 24 bytes a slot.
   static constexpr uint32_t kSlots = uint32_t{1} << HandleId::kSlotBits;
 
   explicit ObjectTable(uint32_t session_index);
@@ -34,19 +34,25 @@ class ObjectTable {
   // The object behind a live handle. False, and 0, for every other handle.
   bool Find(HandleId id, uint64_t* object) const;
 
-  // Enters an object under a handle that the client minted. False when it is not one that a client may mint now:
-  // malformed, of another session, minted by the server, or its slot is still in use.
-  bool Insert(HandleId id, uint64_t object) EXCLUDES(mutex_);
+  // Enters an object under a handle that the client minted. False when it is not one that a client may mint: malformed, of
+  // another session, or of the server's slots. What stood in the slot before is replaced: which of its own slots are free
+  // is the client's business (it releases the handles of a context's objects when the context ends).
+  // `owner` is the context the object belongs to, if any.
+  bool Insert(HandleId id, uint64_t object, HandleId owner = {}) EXCLUDES(mutex_);
 
   // Removes a live handle and says what it stood for. The slot may then be minted again. False when it is not live.
   bool Remove(HandleId id, uint64_t* object = nullptr) EXCLUDES(mutex_);
 
   // The handle of an object: the latest that was entered for it, else a new one minted here. A zero handle for object 0,
   // and when no more can be minted.
-  HandleId Known(HandleKind kind, uint64_t object) EXCLUDES(mutex_);
+  HandleId Known(HandleKind kind, uint64_t object, HandleId owner = {}) EXCLUDES(mutex_);
   // The handle of an object; a zero handle when it has none.
   HandleId HandleOf(HandleKind kind, uint64_t object) const EXCLUDES(mutex_);
 
+  // Removes every object that ended with its context `owner`: modules, functions, streams, events, executable graphs,
+  // arrays and references; libraries, kernels, graphs, pools and physical memory outlive it. `visit` is called for each and
+  // must not call back into the table.
+  void RemoveOwned(HandleId owner, const std::function<void(HandleId id, uint64_t object)>& visit) EXCLUDES(mutex_);
   // Calls `visit` for every live handle of a kind, in no particular order. `visit` must not call back into the table.
   void ForEach(HandleKind kind, const std::function<void(HandleId id, uint64_t object)>& visit) const EXCLUDES(mutex_);
   size_t size() const EXCLUDES(mutex_);
@@ -60,6 +66,7 @@ class ObjectTable {
   struct Slot {
     std::atomic<uint64_t> id{0};
     std::atomic<uint64_t> object{0};
+    uint64_t owner = 0;  // under the mutex
   };
   using Chunk = std::array<Slot, kChunkSlots>;
   struct Key {
@@ -73,7 +80,8 @@ class ObjectTable {
     }
   };
 
-  bool InsertLocked(HandleId id, uint64_t object) REQUIRES(mutex_);
+  void InsertLocked(HandleId id, uint64_t object, HandleId owner) REQUIRES(mutex_);
+  void ClearSlot(Slot& slot) REQUIRES(mutex_);
 
   const uint32_t session_index_;
   mutable Mutex mutex_;

@@ -88,7 +88,7 @@ bool Worker::SendNotice(NoticeKind kind, uint64_t extra, CUresult result, std::s
 void Worker::DrainDeviceOutput() {
   if (options_.device_output == nullptr) return;
   options_.device_output->Drain(
-      [this](std::span<const std::byte> piece) { SendNotice(NoticeKind::kDeviceOutput, 0, CUDA_SUCCESS, piece); });
+      [this](std::span<const std::byte> piece) { SendNotice(NoticeKind::kDeviceOutput, piece.size(), CUDA_SUCCESS, piece); });
 }
 
 }  // namespace tessera

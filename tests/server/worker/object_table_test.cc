@@ -43,11 +43,36 @@ TEST(ObjectTable, RefusesHandlesAClientMayNotMint) {
   ObjectTable table(kSession);
   EXPECT_FALSE(table.Insert(HandleId::Of(kSession + 1, HandleKind::kEvent, 1, 0), 1));
   EXPECT_FALSE(table.Insert(HandleId::Of(kSession, HandleKind::kEvent, 1, HandleId::kServerMinted), 1));
-  ASSERT_TRUE(table.Insert(Client(HandleKind::kEvent, 0), 1));
-  EXPECT_FALSE(table.Insert(Client(HandleKind::kEvent, 0), 2));      // live already
-  EXPECT_FALSE(table.Insert(Client(HandleKind::kEvent, 0, 2), 2));   // slot in use
-  EXPECT_FALSE(table.Insert(Client(HandleKind::kStream, 0, 2), 2));  // slot in use by another kind
+  EXPECT_EQ(table.size(), 0u);
+}
+
+TEST(ObjectTable, AHandleReplacesWhatStoodInItsSlot) {
+  ObjectTable table(kSession);
+  ASSERT_TRUE(table.Insert(Client(HandleKind::kEvent, 0, 1), 0x10));
+  ASSERT_TRUE(table.Insert(Client(HandleKind::kStream, 0, 2), 0x20));
+  uint64_t object = 0;
+  EXPECT_FALSE(table.Find(Client(HandleKind::kEvent, 0, 1), &object));
+  EXPECT_TRUE(table.HandleOf(HandleKind::kEvent, 0x10).is_null());
+  EXPECT_TRUE(table.Find(Client(HandleKind::kStream, 0, 2), &object));
   EXPECT_EQ(table.size(), 1u);
+}
+
+TEST(ObjectTable, RemovesWhatEndsWithAContext) {
+  ObjectTable table(kSession);
+  const HandleId context = Client(HandleKind::kContext, 1);
+  const HandleId other = Client(HandleKind::kContext, 2);
+  ASSERT_TRUE(table.Insert(Client(HandleKind::kStream, 10), 0x10, context));
+  ASSERT_TRUE(table.Insert(Client(HandleKind::kStream, 11), 0x11, other));
+  ASSERT_TRUE(table.Insert(Client(HandleKind::kLibrary, 12), 0x12, context));
+  const HandleId function = table.Known(HandleKind::kFunction, 0x13, context);
+  std::set<uint64_t> removed;
+  table.RemoveOwned(context, [&](HandleId, uint64_t object) { removed.insert(object); });
+  EXPECT_EQ(removed, (std::set<uint64_t>{0x10, 0x13}));
+  uint64_t object = 0;
+  EXPECT_FALSE(table.Find(Client(HandleKind::kStream, 10), &object));
+  EXPECT_FALSE(table.Find(function, &object));
+  EXPECT_TRUE(table.Find(Client(HandleKind::kStream, 11), &object));
+  EXPECT_TRUE(table.Find(Client(HandleKind::kLibrary, 12), &object));
 }
 
 TEST(ObjectTable, ARemovedHandleStaysDeadWhenItsSlotIsTakenAgain) {

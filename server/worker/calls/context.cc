@@ -1,0 +1,44 @@
+// Contexts that the program creates, and synchronising them.
+
+#include "generated/driver_table.h"
+#include "generated/server_custom.h"
+#include "server/worker/call_context.h"
+#include "server/worker/contexts/context_end.h"
+#include "server/worker/streams/synchronize.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+
+void Do_cuCtxCreate_v2(CallContext& call, const cuCtxCreate_v2Request& request) {
+  CUcontext context = nullptr;
+  const CUresult result = call.driver().cuCtxCreate_v2(&context, request.flags, request.device);
+  if (result != CUDA_SUCCESS) return call.Finish(result);
+  // The driver made it current on this thread; what is current travels with every record instead.
+  CUcontext popped = nullptr;
+  call.driver().cuCtxPopCurrent_v2(&popped);
+  call.worker().ForgetCurrentContext();
+  call.New(request.context, context);
+  call.Finish(result);
+}
+
+void Do_cuCtxDestroy_v2(CallContext& call, const cuCtxDestroy_v2Request& request) {
+  const auto context = call.Use<CUcontext>(request.context);
+  if (!call.ok()) return call.Finish(call.error());
+  PrepareContextEnd(call.worker(), request.context, context);
+  const CUresult result = call.driver().cuCtxDestroy_v2(context);
+  FinishContextEnd(call.worker(), request.context);
+  call.Finish(result);
+}
+
+void Do_cuCtxSynchronize(CallContext& call, const cuCtxSynchronizeRequest&) { SynchronizeContext(call); }
+
+void Do_cuCtxSynchronize_v2(CallContext& call, const cuCtxSynchronize_v2Request& request) {
+  if (!request.ctx.is_null()) {
+    const auto context = call.Use<CUcontext>(request.ctx);
+    if (!call.ok()) return call.Finish(call.error());
+    if (const CUresult result = call.worker().SetContext(context); result != CUDA_SUCCESS) return call.Finish(result);
+  }
+  SynchronizeContext(call);
+}
+
+}  // namespace tessera

@@ -1,0 +1,34 @@
+#include "server/worker/contexts/context_end.h"
+
+#include "generated/driver_table.h"
+#include "server/worker/busy_streams.h"
+#include "server/worker/completion.h"
+#include "server/worker/memory/session_memory.h"
+#include "server/worker/object_table.h"
+#include "server/worker/thread_streams.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+
+CUresult PrepareContextEnd(Worker& worker, HandleId id, CUcontext context) {
+  CUresult work = worker.SetContext(context);
+  if (work == CUDA_SUCCESS) work = worker.driver().cuCtxSynchronize();
+  worker.DrainDeviceOutput();
+  worker.completion().DrainContext(context);
+  BusyStreams& busy = worker.Part<BusyStreams>();
+  for (const auto& [thread, stream] : worker.thread_streams().OfContext(context)) busy.Forget(stream);
+  worker.thread_streams().EndContext(context);
+  worker.objects().RemoveOwned(id, [&](HandleId object_id, uint64_t object) {
+    if (object_id.kind() == HandleKind::kStream) busy.Forget(reinterpret_cast<CUstream>(object));
+  });
+  worker.Part<SessionMemory>().EndContext(id.value());
+  worker.SetContext(CUcontext(nullptr));
+  return work;
+}
+
+void FinishContextEnd(Worker& worker, HandleId id) {
+  worker.objects().Remove(id);
+  worker.ForgetCurrentContexts();
+}
+
+}  // namespace tessera

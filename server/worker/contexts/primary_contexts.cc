@@ -1,0 +1,62 @@
+#include "server/worker/contexts/primary_contexts.h"
+
+#include "generated/driver_table.h"
+#include "server/worker/contexts/context_end.h"
+#include "server/worker/object_table.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+
+CUresult PrimaryContexts::Retain(HandleId id, CUdevice device, unsigned flags) {
+  const DriverTable& driver = worker_.driver();
+  MutexLock lock(mutex_);
+  const auto found = held_.find(device);
+  if (found == held_.end()) {
+    unsigned present = 0;
+    int active = 0;
+    CUresult result = driver.cuDevicePrimaryCtxGetState(device, &present, &active);
+    if (result == CUDA_SUCCESS && present != flags) result = driver.cuDevicePrimaryCtxSetFlags_v2(device, flags);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  CUcontext context = nullptr;
+  if (const CUresult result = driver.cuDevicePrimaryCtxRetain(&context, device); result != CUDA_SUCCESS) return result;
+  if (!worker_.objects().Insert(id, reinterpret_cast<uint64_t>(context))) {
+    worker_.End(Status(StatusCode::kProtocolViolation, "a primary context was named by a handle that cannot be"));
+  }
+  Held& held = held_[device];
+  held.id = id;
+  held.context = context;
+  ++held.retains;
+  return CUDA_SUCCESS;
+}
+
+CUresult PrimaryContexts::Release(CUdevice device) {
+  const DriverTable& driver = worker_.driver();
+  MutexLock lock(mutex_);
+  const auto found = held_.find(device);
+  if (found == held_.end()) return CUDA_ERROR_INVALID_CONTEXT;
+  Held& held = found->second;
+  if (--held.retains > 0) return driver.cuDevicePrimaryCtxRelease_v2(device);
+  PrepareContextEnd(worker_, held.id, held.context);
+  const CUresult result = driver.cuDevicePrimaryCtxRelease_v2(device);
+  FinishContextEnd(worker_, held.id);
+  held_.erase(found);
+  return result;
+}
+
+CUresult PrimaryContexts::Reset(CUdevice device) {
+  const DriverTable& driver = worker_.driver();
+  MutexLock lock(mutex_);
+  const auto found = held_.find(device);
+  if (found == held_.end()) return driver.cuDevicePrimaryCtxReset_v2(device);
+  const Held held = found->second;
+  PrepareContextEnd(worker_, held.id, held.context);
+  const CUresult result = driver.cuDevicePrimaryCtxReset_v2(device);
+  // A reset leaves the retains in force; the client counts its own and asks again before the next use.
+  for (unsigned i = 0; i < held.retains; ++i) driver.cuDevicePrimaryCtxRelease_v2(device);
+  FinishContextEnd(worker_, held.id);
+  held_.erase(found);
+  return result;
+}
+
+}  // namespace tessera
