@@ -142,7 +142,7 @@ void Mirror::MoveTransfers(Direction& direction) {
 }
 
 Status Mirror::ApplyTransfers(Direction& direction) {
-  MutexLock lock(direction.mutex);
+  MutexLock lock(apply_mutex_);
   RingConsumer& in = direction.from->transfers_in();
   for (;;) {
     const std::span<const std::byte> record = in.Peek();

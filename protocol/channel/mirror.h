@@ -42,8 +42,7 @@ class Mirror {
     Channel* from = nullptr;
     Channel* to = nullptr;
     std::atomic<int> movers{0};  // threads that still move records; the last one passes on the end
-    Mutex mutex;                 // held while ranges are applied
-    uint64_t last_number GUARDED_BY(mutex) = 0;
+    uint64_t last_number = 0;    // of the ranges applied; under apply_mutex_
     std::atomic<uint64_t> bytes{0};
   };
 
@@ -57,8 +56,8 @@ class Mirror {
   void WatchSockets();
 
   Status MoveBatch(Direction& direction, RingConsumer& in, RingProducer& out);
-  Status ApplyTransfers(Direction& direction) EXCLUDES(direction.mutex);
-  Status ApplyTransfer(Direction& direction, const TransferRecord& transfer) REQUIRES(direction.mutex);
+  Status ApplyTransfers(Direction& direction) EXCLUDES(apply_mutex_);
+  Status ApplyTransfer(Direction& direction, const TransferRecord& transfer) REQUIRES(apply_mutex_);
   Status PassOn(Channel& from, Channel& to, const SocketMessage& message);
   Status PassOnOffer(Channel& from, Channel& to, const SegmentOffer& offer, const SocketMessage& message);
   Status PassOnClose(Channel& from, Channel& to, uint32_t id);
@@ -67,6 +66,9 @@ class Mirror {
 
   std::unique_ptr<Channel> client_;  // its peer is the client: here we are the server's side
   std::unique_ptr<Channel> server_;  // its peer is the server
+  // Held while ranges are applied, one for both directions: a range that comes back as an answer is ordered after the one
+  // that went, which a race detector cannot see through the memory of two processes.
+  Mutex apply_mutex_;
   Direction to_server_;
   Direction to_client_;
   Mutex closed_mutex_;
