@@ -8,6 +8,7 @@
 
 #include "client-stub/address_windows.h"
 #include "client-stub/session.h"
+#include "client-stub/thread_state.h"
 #include "protocol/channel/channel.h"
 
 namespace tessera {
@@ -80,6 +81,15 @@ bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation) {
   if (!AddressWindows::Process().ReserveDriverRange(allocation.range.base, allocation.range.bytes)) return false;
   ClientMemory::Of(session).device().Add(allocation);
   return true;
+}
+
+bool AdoptGlobal(Call& call, const Range& range) {
+  DeviceAllocation global;
+  global.range = range;
+  global.kind = DeviceAllocation::Kind::kGlobal;
+  global.context = call.context();
+  if (const Context* context = call.thread().current()) global.device = context->device;
+  return AdoptDriverRange(call.session(), global);
 }
 
 void ForgetDriverRange(Session& session, uint64_t base) { ClientMemory::Of(session).device().Remove(base); }

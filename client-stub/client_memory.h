@@ -58,6 +58,8 @@ class ClientMemory {
 // mapping anything there, and makes the range known to pointer questions and copies. False: something of this process lies
 // there already, so the address must not be handed to the application.
 bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation);
+// As above for a variable of a module or library in the calling thread's current context.
+bool AdoptGlobal(Call& call, const Range& range);
 // The range is no memory any more (its address stays reserved).
 void ForgetDriverRange(Session& session, uint64_t base);
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "client-stub/client.h"
-#include "client-stub/address_windows.h"
+#include "client-stub/client_memory.h"
 #include "client-stub/function_info.h"
 #include "client-stub/image_load.h"
 #include "client-stub/kernel_params.h"
@@ -55,7 +55,7 @@ CUresult GetVariable(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary lib
   request.name = name;
   Reply reply;
   if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
-  if (!AddressWindows::Process().ReserveDriverRange(reply.address, reply.bytes)) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
+  if (!AdoptGlobal(call, Range{reply.address, reply.bytes})) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   if (dptr != nullptr) *dptr = reply.address;
   if (bytes != nullptr) *bytes = reply.bytes;
   return CUDA_SUCCESS;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "client-stub/client.h"
+#include "client-stub/client_memory.h"
 #include "client-stub/config.h"
-#include "client-stub/address_windows.h"
 #include "client-stub/function_info.h"
 #include "client-stub/image_load.h"
 #include "client-stub/kernel_params.h"
@@ -140,7 +140,7 @@ CUresult Custom_cuModuleGetGlobal_v2(Call& call, CUdeviceptr* dptr, size_t* byte
   request.name = name;
   cuModuleGetGlobal_v2Reply reply;
   if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
-  if (!AddressWindows::Process().ReserveDriverRange(reply.address, reply.bytes)) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
+  if (!AdoptGlobal(call, Range{reply.address, reply.bytes})) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   if (dptr != nullptr) *dptr = reply.address;
   if (bytes != nullptr) *bytes = reply.bytes;
   return CUDA_SUCCESS;
