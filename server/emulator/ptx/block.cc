@@ -47,6 +47,10 @@ bool Block::RunSlice(int64_t budget) {
     if (grid.stop.load(std::memory_order_relaxed)) return false;
   }
   for (uint32_t i = 0; i < warp_count_; ++i) any_live |= warps_[i]->live() != 0;
+  // Lanes may wait to meet others that wait at a barrier for them (they were on their way out): let them go.
+  if (any_live && !progress) {
+    for (uint32_t i = 0; i < warp_count_; ++i) progress |= warps_[i]->live() != 0 && warps_[i]->ReleaseEarly(0);
+  }
   if (any_live && !progress) {
     std::string where;
     for (uint32_t b = 0; b < 17; ++b) {

@@ -41,14 +41,16 @@ void Warp::Branch(const Inst& inst, uint32_t taken) {
     const bool same = node_ >= 0 && nodes_[static_cast<size_t>(node_)].callee == nullptr && nodes_[static_cast<size_t>(node_)].pc == inst.reconverge;
     if (!same) node_ = NewNode(inst.reconverge, mask_, node_, frame_);
     // The side that has nothing to do before they meet is there already.
+    Node& node = nodes_[static_cast<size_t>(node_)];
+    if (node.arrived == 0) node.waiting_since = executed_;
     if (inst.target == inst.reconverge) {
-      nodes_[static_cast<size_t>(node_)].arrived |= taken;
+      node.arrived |= taken;
       mask_ = others;
       ++pc_;
       return;
     }
     if (pc_ + 1 == inst.reconverge) {
-      nodes_[static_cast<size_t>(node_)].arrived |= others;
+      node.arrived |= others;
       mask_ = taken;
       pc_ = inst.target;
       return;
@@ -112,6 +114,7 @@ void Warp::Scatter(const Inst& inst, uint32_t lanes, const uint32_t* targets) {
 
 void Warp::Arrive(int32_t index, uint32_t lanes) {
   Node& node = nodes_[static_cast<size_t>(index)];
+  if (node.arrived == 0) node.waiting_since = executed_;
   node.arrived |= lanes;
   if (node.arrived == node.expected) CompleteNode(index);
 }
@@ -284,10 +287,11 @@ void Warp::Exit(uint32_t lanes) {
 
 // Lanes that wait at a meeting point while another part of the warp runs on and on may be the ones it waits for: let the
 // arrived ones go ahead on their own.
-void Warp::ReleaseEarly() {
+bool Warp::ReleaseEarly(uint64_t age) {
+  bool any = false;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     Node& node = nodes_[i];
-    if (!node.used || node.arrived == 0) continue;
+    if (!node.used || node.arrived == 0 || node.waiting_since + age > executed_) continue;
     Split split;
     split.pc = node.pc;
     split.mask = node.arrived;
@@ -297,7 +301,9 @@ void Warp::ReleaseEarly() {
     node.arrived = 0;
     // A Join at node.pc compares with the parent, which is what they belong to now.
     splits_.push_back(split);
+    any = true;
   }
+  return any;
 }
 
 void Warp::WarpSync(const Inst& inst, uint32_t lanes) {

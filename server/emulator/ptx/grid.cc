@@ -11,8 +11,9 @@
 namespace tessera::emulator {
 namespace {
 
-constexpr int64_t kFirstSlice = 200000;   // instructions of a warp before another block may start beside its own
-constexpr int64_t kLaterSlice = 4000;     // once blocks share a thread they may be waiting for each other
+constexpr int64_t kFirstSlice = 20000;    // instructions of a warp before the block's next one has its turn
+constexpr int kFirstRounds = 16;          // such turns before another block starts beside a lone one
+constexpr int64_t kLaterSlice = 1000;     // once blocks share a thread they may be waiting for each other
 constexpr size_t kMaxResident = 64;       // per thread, more than the window of the shuffle; cooperative: no bound
 constexpr uint64_t kShuffleWindow = 16;
 
@@ -136,7 +137,9 @@ void Worker::Run() {
     std::unique_ptr<Block> block = std::move(resident.front());
     resident.pop_front();
     const bool alone = resident.empty() && !cooperative;
-    if (!block->RunSlice(alone ? kFirstSlice : kLaterSlice)) {
+    bool goes_on = true;
+    for (int round = 0; goes_on && round < (alone ? kFirstRounds : 1); ++round) goes_on = block->RunSlice(alone ? kFirstSlice : kLaterSlice);
+    if (!goes_on) {
       idle.push_back(std::move(block));
       continue;
     }

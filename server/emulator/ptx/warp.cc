@@ -8,6 +8,10 @@
 #include "server/emulator/ptx/program.h"
 
 namespace tessera::emulator {
+namespace {
+// Instructions that lanes wait for the rest of their warp before they go ahead alone: the rest may be spinning on them.
+constexpr uint64_t kPatience = 50000;
+}  // namespace
 
 void Warp::Start(Block* block, uint32_t index, uint32_t live, const Code* kernel) {
   block_ = block;
@@ -16,7 +20,6 @@ void Warp::Start(Block* block, uint32_t index, uint32_t live, const Code* kernel
   index_ = index;
   live_ = live;
   executed_ = 0;
-  long_slices_ = 0;
   splits_.clear();
   nodes_.clear();
   free_nodes_.clear();
@@ -91,7 +94,7 @@ bool Warp::RunSlice(int64_t budget) {
         // Lanes that spin on what another part of the warp must do get out of its way.
         StoreCurrent();
         std::rotate(splits_.begin(), splits_.end() - 1, splits_.end());
-        if (++long_slices_ % 16 == 0) ReleaseEarly();
+        ReleaseEarly(kPatience);
       }
       return true;
     }

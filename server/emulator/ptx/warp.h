@@ -69,6 +69,7 @@ struct Node {
   Frame* frame = nullptr;  // of the lanes once united
   Frame* callee = nullptr; // return nodes: the frame that ends here
   uint32_t call_site = 0;
+  uint64_t waiting_since = 0;  // instructions the warp had executed when the first lane arrived
   bool used = false;
 };
 
@@ -99,6 +100,9 @@ class Warp {
   // Ends the grid with an error; the message gets the function and the PTX line.
   void Fault(LaunchError error, const Inst& inst, const std::string& what);
 
+  // Lets lanes go ahead that have waited at a meeting point for `age` instructions or more; true if there were any.
+  bool ReleaseEarly(uint64_t age);
+
   // Barrier support, called by Block.
   uint32_t WaitingAt(uint32_t barrier) const;
   void ReleaseBarrier(uint32_t barrier);
@@ -123,7 +127,6 @@ class Warp {
   void Return(uint32_t lanes);
   void Exit(uint32_t lanes);
   void Withdraw(int32_t node, int32_t until, uint32_t lanes);
-  void ReleaseEarly();
   void WarpSync(const Inst& inst, uint32_t lanes);
   bool ForceWarpSync();
   bool ResolveWarpSync(bool force);
@@ -149,7 +152,6 @@ class Warp {
   Worker* worker_ = nullptr;
   GridRun* grid_ = nullptr;
   uint64_t executed_ = 0;
-  uint32_t long_slices_ = 0;
   std::vector<Split> splits_;  // not running
   std::vector<Node> nodes_;
   std::vector<int32_t> free_nodes_;
