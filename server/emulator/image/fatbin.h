@@ -1,0 +1,21 @@
+// Entries of a bare fatbin, decompressed.
+#pragma once
+
+#include <span>
+
+#include "protocol/base/status.h"
+#include "server/emulator/image/image.h"
+
+namespace tessera::emulator {
+
+// Adds the entries of the fatbin that begins at `bytes` to `image` as of part `part`. `budget` is what decompression may
+// still produce; it is reduced by what it did. Errors as DecodeImage.
+Status DecodeFatbin(std::span<const std::byte> bytes, uint32_t part, uint64_t* budget, Image* image);
+
+// Header and payload.
+Result<uint64_t> FatbinSize(std::span<const std::byte> bytes);
+
+// Makes a PTX entry of the text of `bytes`: up to its first NUL, architecture from its .target when `sm` is 0.
+PtxEntry MakePtx(std::span<const std::byte> bytes, uint32_t sm, uint32_t part);
+
+}  // namespace tessera::emulator
