@@ -2,12 +2,11 @@
 
 #include <unistd.h>
 
-#include <thread>
-
 #include "generated/server/dispatch.h"
 #include "server/worker/answer_hub.h"
 #include "server/worker/call_context.h"
 #include "server/worker/completion.h"
+#include "server/worker/helper_pool.h"
 #include "server/worker/thread_streams.h"
 #include "server/worker/worker.h"
 #include "tests/server/worker/fake_driver.h"
@@ -30,11 +29,11 @@ struct BytesReply {
 };
 
 void AskClient(CallContext& call) {
-  std::thread([&worker = call.worker(), deferred = call.Defer()]() mutable {
+  call.worker().helpers().Run([&worker = call.worker(), deferred = call.Defer()]() mutable {
     const uint64_t id = worker.answers().Open();
     const bool sent = worker.SendNotice(NoticeKind::kHostFunction, id);
     deferred.Finish(sent && worker.answers().Wait(id) ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN);
-  }).detach();
+  });
 }
 
 void Sync(CallContext& call, HandleId id) {

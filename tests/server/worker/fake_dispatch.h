@@ -15,7 +15,7 @@ enum TestCall : uint32_t {
   kTestUseEvent,      // message: handle; the result tells whether it is known
   kTestNewEvent,      // message: handle, u64 object
   kTestSync,          // message: handle of a stream; ends when its work is done
-  kTestHostFunction,  // on a thread of its own: asks the client, ends when it answered
+  kTestHostFunction,  // on a helper thread: asks the client, ends when it answered
   kTestScratch,       // message: u64 bytes; ends with the verdict of Scratch()
   kTestFlood,         // message: u32 count: so many notices of 1 KiB
   kTestThreadEnded,   // message: u32 thread
