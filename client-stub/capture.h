@@ -3,8 +3,8 @@
 // mode. A pure state machine: it knows no handles tables, threads or channels. Any thread may call.
 //
 // Source: CUDA driver API, "Stream Management" (cuStreamBeginCapture, cuThreadExchangeStreamCaptureMode) and programming
-// guide, "Creating a Graph Using Stream Capture"; where they are silent, driver 580.159 was observed (README.md, "Stream
-// capture"). What is not decided here is left to the server's driver: joins that are missing (904), and what a node may be.
+// guide, "Creating a Graph Using Stream Capture"; where they are silent, driver 580.159 was observed (stream_capture.md).
+// What is not decided here is left to the server's driver: joins that are missing (904), and what a node may be.
 #pragma once
 
 #include <cuda.h>

@@ -3,12 +3,27 @@
 #include "generated/driver_table.h"
 #include "generated/server_custom.h"
 #include "server/worker/call_context.h"
-#include "server/worker/completion.h"
 #include "server/worker/streams/synchronize.h"
 #include "server/worker/streams/watched_events.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
+
+void Do_cuEventRecord(CallContext& call, const cuEventRecordRequest& request) {
+  const auto event = call.Use<CUevent>(request.hEvent);
+  const CUstream stream = call.UseStream(request.hStream);
+  if (!call.ok()) return call.Finish(call.error());
+  call.worker().Part<WatchedEvents>().BeforeRecord(event);
+  call.Finish(call.driver().cuEventRecord(event, stream));
+}
+
+void Do_cuEventRecordWithFlags(CallContext& call, const cuEventRecordWithFlagsRequest& request) {
+  const auto event = call.Use<CUevent>(request.hEvent);
+  const CUstream stream = call.UseStream(request.hStream);
+  if (!call.ok()) return call.Finish(call.error());
+  call.worker().Part<WatchedEvents>().BeforeRecord(event);
+  call.Finish(call.driver().cuEventRecordWithFlags(event, stream, request.flags));
+}
 
 void Do_cuEventSynchronize(CallContext& call, const cuEventSynchronizeRequest& request) {
   const auto event = call.Use<CUevent>(request.hEvent);
@@ -20,11 +35,7 @@ void Do_cuEventDestroy_v2(CallContext& call, const cuEventDestroy_v2Request& req
   const auto event = call.Use<CUevent>(request.hEvent);
   if (!call.ok()) return call.Finish(call.error());
   call.Free(request.hEvent);
-  Worker& worker = call.worker();
-  if (!worker.Part<WatchedEvents>().IsWatched(event)) return call.Finish(call.driver().cuEventDestroy_v2(event));
-  // Another thread of the application waits for it: destroyed when that wait has its answer.
-  call.Finish(worker.completion().AfterEvent(worker.CurrentContext(), event,
-                                             [&worker, event] { worker.driver().cuEventDestroy_v2(event); }));
+  call.Finish(call.worker().Part<WatchedEvents>().Destroy(event));
 }
 
 }  // namespace tessera

@@ -341,9 +341,7 @@ void Do_cuGraphDestroyNode(CallContext& call, const cuGraphDestroyNodeRequest& r
   const auto node = call.Use<CUgraphNode>(request.node);
   if (!call.ok()) return call.Finish(call.error());
   if (call.driver().cuGraphDestroyNode == nullptr) return call.Finish(MissingEntry("cuGraphDestroyNode"));
-  const CUresult result = call.driver().cuGraphDestroyNode(node);
-  if (result == CUDA_SUCCESS) call.Free(request.node);
-  call.Finish(result);
+  call.Finish(DestroyNode(call, node, request.node));
 }
 
 void Do_cuGraphDestroy(CallContext& call, const cuGraphDestroyRequest& request) {

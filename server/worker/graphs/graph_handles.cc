@@ -7,25 +7,29 @@
 namespace tessera {
 namespace {
 
-// The handles of a graph's nodes and of the graphs embedded in them, and theirs.
-void CollectHandles(CallContext& call, CUgraph graph, std::vector<HandleId>* handles) {
-  std::vector<CUgraphNode> nodes;
-  if (ListNodes(call, graph, false, &nodes) != CUDA_SUCCESS) return;
+void CollectGraph(CallContext& call, CUgraph graph, std::vector<HandleId>* handles);
+
+// The handles of a node, and of the graph embedded in it with its nodes.
+void CollectNode(CallContext& call, CUgraphNode node, std::vector<HandleId>* handles) {
   ObjectTable& objects = call.worker().objects();
   const DriverTable& driver = call.driver();
-  for (CUgraphNode node : nodes) {
-    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
-    if (driver.cuGraphNodeGetType(node, &type) == CUDA_SUCCESS && type == CU_GRAPH_NODE_TYPE_GRAPH) {
-      CUgraph child = nullptr;
-      if (driver.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS) {
-        CollectHandles(call, child, handles);
-        const HandleId id = objects.HandleOf(HandleKind::kGraph, reinterpret_cast<uint64_t>(child));
-        if (!id.is_null()) handles->push_back(id);
-      }
-    }
-    const HandleId id = objects.HandleOf(HandleKind::kGraphNode, reinterpret_cast<uint64_t>(node));
+  CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+  CUgraph child = nullptr;
+  if (driver.cuGraphNodeGetType != nullptr && driver.cuGraphChildGraphNodeGetGraph != nullptr &&
+      driver.cuGraphNodeGetType(node, &type) == CUDA_SUCCESS && type == CU_GRAPH_NODE_TYPE_GRAPH &&
+      driver.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS) {
+    CollectGraph(call, child, handles);
+    const HandleId id = objects.HandleOf(HandleKind::kGraph, reinterpret_cast<uint64_t>(child));
     if (!id.is_null()) handles->push_back(id);
   }
+  const HandleId id = objects.HandleOf(HandleKind::kGraphNode, reinterpret_cast<uint64_t>(node));
+  if (!id.is_null()) handles->push_back(id);
+}
+
+void CollectGraph(CallContext& call, CUgraph graph, std::vector<HandleId>* handles) {
+  std::vector<CUgraphNode> nodes;
+  if (ListNodes(call, graph, false, &nodes) != CUDA_SUCCESS) return;
+  for (CUgraphNode node : nodes) CollectNode(call, node, handles);
 }
 
 }  // namespace
@@ -60,12 +64,22 @@ CUresult ListNodes(CallContext& call, CUgraph graph, bool roots, std::vector<CUg
 
 CUresult DestroyGraph(CallContext& call, CUgraph graph, HandleId id, std::vector<HandleId>* freed) {
   std::vector<HandleId> handles;
-  CollectHandles(call, graph, &handles);
+  CollectGraph(call, graph, &handles);
   const CUresult result = call.driver().cuGraphDestroy(graph);
   if (result != CUDA_SUCCESS) return result;
   for (HandleId handle : handles) call.Free(handle);
   call.Free(id);
   if (freed != nullptr) *freed = std::move(handles);
+  return result;
+}
+
+CUresult DestroyNode(CallContext& call, CUgraphNode node, HandleId id) {
+  std::vector<HandleId> handles;
+  CollectNode(call, node, &handles);
+  const CUresult result = call.driver().cuGraphDestroyNode(node);
+  if (result != CUDA_SUCCESS) return result;
+  for (HandleId handle : handles) call.Free(handle);
+  call.Free(id);
   return result;
 }
 

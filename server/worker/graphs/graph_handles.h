@@ -26,6 +26,9 @@ CUresult ListNodes(CallContext& call, CUgraph graph, bool roots, std::vector<CUg
 // Destroys a graph with its nodes and embedded graphs; their handles are removed and returned in `freed` (may be null).
 CUresult DestroyGraph(CallContext& call, CUgraph graph, HandleId id, std::vector<HandleId>* freed);
 
+// Destroys one node, with the graph embedded in it.
+CUresult DestroyNode(CallContext& call, CUgraphNode node, HandleId id);
+
 // A part of the worker: graphs of the application into which streams capture (cuStreamBeginCaptureToGraph). They outlive
 // a capture that failed; other captured graphs go with it.
 class CaptureTargets {

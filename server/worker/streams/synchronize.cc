@@ -74,17 +74,10 @@ void SynchronizeEvent(CallContext& call, CUevent event) {
   // An event that is done needs no watch.
   const CUresult now = worker.driver().cuEventQuery(event);
   if (now != CUDA_ERROR_NOT_READY) return call.Finish(now);
-  WatchedEvents& watched = worker.Part<WatchedEvents>();
-  watched.Begin(event);
   auto deferred = call.Defer();
-  const CUresult result = worker.completion().WhenEventDone(
-      worker.CurrentContext(), event, [deferred, &watched, event](CUresult gpu_result) mutable {
-        watched.End(event);
-        deferred.Finish(gpu_result);
-      });
-  if (result == CUDA_SUCCESS) return;
-  watched.End(event);
-  call.Finish(result);
+  const CUresult result = worker.Part<WatchedEvents>().Wait(
+      event, [deferred](CUresult gpu_result) mutable { deferred.Finish(gpu_result); });
+  if (result != CUDA_SUCCESS) call.Finish(result);
 }
 
 void SynchronizeContext(CallContext& call) {

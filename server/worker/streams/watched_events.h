@@ -1,10 +1,19 @@
-// The application's events that the completion thread is polling: they must not be destroyed before it is done with them.
+// The application's events that client threads are waiting for (cuEventSynchronize).
+//
+// The completion thread polls such an event. Two things of the application's other threads may happen meanwhile:
+// - the event is destroyed: done when nobody polls it any more;
+// - it is recorded again: the waiting thread asked for the record before that (CUDA driver API, cuEventSynchronize), and a
+//   loop that records again and again must not hold it up for ever. So just before the new record a stream of our own is
+//   made to wait for the old one, and its end answers the waiting thread.
 #pragma once
 
 #include <cuda.h>
 
 #include <atomic>
+#include <functional>
+#include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "protocol/base/mutex.h"
 
@@ -12,33 +21,40 @@ namespace tessera {
 
 class Worker;
 
-// A part of the worker. Any thread.
+// A part of the worker. Any thread, except where a line says otherwise.
 class WatchedEvents {
  public:
-  explicit WatchedEvents(Worker&) {}
+  explicit WatchedEvents(Worker& worker) : worker_(worker) {}
 
-  void Begin(CUevent event) EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    ++watches_[event];
-    count_.fetch_add(1, std::memory_order_release);
+  // Calls `done` once, when what was recorded in `event` until now is done. Otherwise nothing will be called and the code
+  // is the driver's. With the caller's context current.
+  CUresult Wait(CUevent event, std::function<void(CUresult)> done) EXCLUDES(mutex_);
+  // The event is about to be recorded again. Executor and helper threads, before the driver's call.
+  void BeforeRecord(CUevent event) {
+    if (count_.load(std::memory_order_acquire) != 0) Detach(event);
   }
-  void End(CUevent event) EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    const auto watch = watches_.find(event);
-    if (watch == watches_.end()) return;
-    if (--watch->second == 0) watches_.erase(watch);
-    count_.fetch_sub(1, std::memory_order_release);
-  }
-  bool IsWatched(CUevent event) EXCLUDES(mutex_) {
-    if (count_.load(std::memory_order_acquire) == 0) return false;
-    MutexLock lock(mutex_);
-    return watches_.contains(event);
-  }
+  // Destroys the event, now or when nobody polls it any more.
+  CUresult Destroy(CUevent event) EXCLUDES(mutex_);
 
  private:
+  // One waiting thread; answered by whoever is first.
+  struct Waiter {
+    explicit Waiter(std::function<void(CUresult)> done) : done(std::move(done)) {}
+    void Finish(CUresult result) {
+      if (!finished.exchange(true, std::memory_order_acq_rel)) done(result);
+    }
+    std::function<void(CUresult)> done;
+    std::atomic<bool> finished{false};
+    bool detached = false;  // guarded by the mutex
+  };
+
+  void Detach(CUevent event) EXCLUDES(mutex_);
+  void Forget(CUevent event, const Waiter* waiter) EXCLUDES(mutex_);
+
+  Worker& worker_;
   std::atomic<size_t> count_{0};
   Mutex mutex_;
-  std::unordered_map<CUevent, size_t> watches_ GUARDED_BY(mutex_);
+  std::unordered_map<CUevent, std::vector<std::shared_ptr<Waiter>>> waiters_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera

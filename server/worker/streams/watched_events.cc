@@ -1,0 +1,74 @@
+#include "server/worker/streams/watched_events.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "generated/driver_table.h"
+#include "protocol/base/log.h"
+#include "server/worker/completion.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+
+CUresult WatchedEvents::Wait(CUevent event, std::function<void(CUresult)> done) {
+  const auto waiter = std::make_shared<Waiter>(std::move(done));
+  {
+    MutexLock lock(mutex_);
+    waiters_[event].push_back(waiter);
+    count_.fetch_add(1, std::memory_order_release);
+  }
+  const CUresult result =
+      worker_.completion().WhenEventDone(worker_.CurrentContext(), event, [this, event, waiter](CUresult gpu_result) {
+        Forget(event, waiter.get());
+        waiter->Finish(gpu_result);
+      });
+  if (result != CUDA_SUCCESS) Forget(event, waiter.get());
+  return result;
+}
+
+void WatchedEvents::Forget(CUevent event, const Waiter* waiter) {
+  MutexLock lock(mutex_);
+  const auto entry = waiters_.find(event);
+  if (entry == waiters_.end()) return;
+  std::erase_if(entry->second, [&](const auto& other) { return other.get() == waiter; });
+  if (entry->second.empty()) waiters_.erase(entry);
+  count_.fetch_sub(1, std::memory_order_release);
+}
+
+void WatchedEvents::Detach(CUevent event) {
+  std::vector<std::shared_ptr<Waiter>> waiters;
+  {
+    MutexLock lock(mutex_);
+    const auto entry = waiters_.find(event);
+    if (entry == waiters_.end()) return;
+    for (const auto& waiter : entry->second) {
+      if (!std::exchange(waiter->detached, true)) waiters.push_back(waiter);
+    }
+  }
+  if (waiters.empty()) return;
+  const DriverTable& driver = worker_.driver();
+  CUstream stream = nullptr;
+  CUresult result = driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  if (result == CUDA_SUCCESS) result = driver.cuStreamWaitEvent(stream, event, CU_EVENT_WAIT_DEFAULT);
+  if (result == CUDA_SUCCESS) {
+    result = worker_.completion().WhenDone(stream, [waiters](CUresult gpu_result) {
+      for (const auto& waiter : waiters) waiter->Finish(gpu_result);
+    });
+  }
+  // Without it they wait for the new record: longer than they asked for, but not wrong.
+  if (result != CUDA_SUCCESS) LogDebug("an event that is waited for is recorded again: no stream, code {}", int(result));
+  if (stream != nullptr) driver.cuStreamDestroy_v2(stream);  // its work goes on
+}
+
+CUresult WatchedEvents::Destroy(CUevent event) {
+  bool watched = false;
+  if (count_.load(std::memory_order_acquire) != 0) {
+    MutexLock lock(mutex_);
+    watched = waiters_.contains(event);
+  }
+  if (!watched) return worker_.driver().cuEventDestroy_v2(event);
+  return worker_.completion().AfterEvent(worker_.CurrentContext(), event,
+                                         [this, event] { worker_.driver().cuEventDestroy_v2(event); });
+}
+
+}  // namespace tessera
