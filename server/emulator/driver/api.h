@@ -1,0 +1,10 @@
+// The CUDA driver API as this library exports it: cuda.h with the exact export names (cuMemAlloc_v2 and so on) and the
+// only declarations of the library that are visible outside. Include this instead of cuda.h.
+#pragma once
+
+#ifndef __CUDA_API_VERSION_INTERNAL
+#define __CUDA_API_VERSION_INTERNAL
+#endif
+#pragma GCC visibility push(default)
+#include <cuda.h>
+#pragma GCC visibility pop

@@ -1,0 +1,197 @@
+#include "server/emulator/driver/capture.h"
+
+#include <algorithm>
+
+#include "server/emulator/driver/event_commands.h"
+
+namespace tessera::emulator {
+namespace {
+
+using GraphLock = std::unique_lock<std::recursive_mutex>;
+
+std::vector<std::shared_ptr<Capture>> ActiveCaptures() {
+  std::vector<std::shared_ptr<Capture>> captures;
+  for (const ContextPtr& context : GetDriver().contexts.All()) {
+    for (const StreamPtr& stream : context->streams()) {
+      if (stream->capture != nullptr && std::find(captures.begin(), captures.end(), stream->capture) == captures.end()) {
+        captures.push_back(stream->capture);
+      }
+    }
+  }
+  return captures;
+}
+
+void Join(const StreamPtr& stream, const std::shared_ptr<Capture>& capture) {
+  stream->capture = capture;
+  stream->capture_dependencies.clear();
+  capture->streams.push_back(stream);
+}
+
+void AddUnique(std::vector<uint64_t>& to, const std::vector<uint64_t>& from) {
+  for (uint64_t handle : from) {
+    if (std::find(to.begin(), to.end(), handle) == to.end()) to.push_back(handle);
+  }
+}
+
+// Of a recorded event, or null when its capture is over.
+std::shared_ptr<Capture> CaptureOf(const Event& event) {
+  return event.capture != nullptr && !event.capture->ended ? event.capture : nullptr;
+}
+
+}  // namespace
+
+bool IsCapturing(const Stream& stream) {
+  if (GetDriver().active_captures == 0) return false;
+  GraphLock lock(GetDriver().graph_mutex);
+  return stream.capture != nullptr;
+}
+
+CUresult CheckUnsafeCall() {
+  if (GetDriver().active_captures == 0) return CUDA_SUCCESS;
+  const CUstreamCaptureMode thread_mode = GetThread().capture_mode;
+  if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
+  GraphLock lock(GetDriver().graph_mutex);
+  CUresult result = CUDA_SUCCESS;
+  for (const auto& capture : ActiveCaptures()) {
+    const bool own = capture->owner == std::this_thread::get_id() && capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+    const bool others =
+        capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+    if (!own && !others) continue;
+    capture->invalidated = true;
+    result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  return result;
+}
+
+CUresult CheckLegacyStream(const Context& context, const Stream& stream) {
+  if (!stream.is_legacy() || GetDriver().active_captures == 0) return CUDA_SUCCESS;
+  GraphLock lock(GetDriver().graph_mutex);
+  CUresult result = CUDA_SUCCESS;
+  for (const StreamPtr& other : context.streams()) {
+    if (other->capture == nullptr || other->type() != Stream::Type::kBlocking) continue;
+    other->capture->invalidated = true;
+    result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  }
+  return result;
+}
+
+CUresult CheckNotCapturing(const Context& context, const Stream& stream) {
+  if (GetDriver().active_captures == 0) return CUDA_SUCCESS;
+  GraphLock lock(GetDriver().graph_mutex);
+  if (stream.capture != nullptr) {
+    if (stream.capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    stream.capture->invalidated = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  return CheckLegacyStream(context, stream);
+}
+
+CUresult CheckEventOutsideCapture(Event& event) {
+  if (GetDriver().active_captures == 0) return CUDA_SUCCESS;
+  GraphLock lock(GetDriver().graph_mutex);
+  if (const auto capture = CaptureOf(event)) {
+    capture->invalidated = true;
+    return CUDA_ERROR_CAPTURED_EVENT;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Enqueue(const ContextPtr& context, const StreamPtr& stream, CommandPtr command, FencePtr* fence) {
+  if (GetDriver().active_captures != 0) {
+    GraphLock lock(GetDriver().graph_mutex);
+    if (const auto capture = stream->capture) {
+      if (fence != nullptr) *fence = nullptr;
+      if (capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+      const CUgraphNodeType type = command->type();
+      const GraphNodePtr node = capture->graph->Add(type, std::move(command), stream->capture_dependencies);
+      stream->capture_dependencies = {node->handle};
+      return CUDA_SUCCESS;
+    }
+    RETURN_ON_ERROR(CheckLegacyStream(*context, *stream));
+  }
+  FencePtr done = context->Submit(stream, std::move(command));
+  if (fence != nullptr) *fence = std::move(done);
+  return CUDA_SUCCESS;
+}
+
+CUresult RecordEvent(const ContextPtr& context, const StreamPtr& stream, const EventPtr& event, unsigned flags) {
+  if (GetDriver().active_captures != 0) {
+    GraphLock lock(GetDriver().graph_mutex);
+    if (const auto capture = stream->capture) {
+      if (capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+      if ((flags & CU_EVENT_RECORD_EXTERNAL) != 0) {
+        CUevent handle = nullptr;
+        for (const auto& [candidate, object] : GetDriver().events.Entries()) {
+          if (object == event) handle = reinterpret_cast<CUevent>(candidate);
+        }
+        return Enqueue(context, stream, std::make_shared<EventRecordCommand>(event, handle));
+      }
+      event->capture = capture;
+      event->capture_dependencies = stream->capture_dependencies;
+      return CUDA_SUCCESS;
+    }
+    RETURN_ON_ERROR(CheckLegacyStream(*context, *stream));
+    event->capture = nullptr;
+  }
+  if ((flags & CU_EVENT_RECORD_EXTERNAL) != 0) return CUDA_ERROR_ILLEGAL_STATE;
+  event->SetRecord(context->Submit(stream, std::make_shared<EmptyCommand>()));
+  return CUDA_SUCCESS;
+}
+
+CUresult WaitForEvent(const ContextPtr& context, const StreamPtr& stream, const EventPtr& event, unsigned flags) {
+  if (GetDriver().active_captures != 0) {
+    GraphLock lock(GetDriver().graph_mutex);
+    const auto recorded = CaptureOf(*event);
+    const auto capture = stream->capture;
+    if (capture != nullptr && capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (recorded != nullptr) {
+      if (recorded->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+      if (capture == nullptr && stream->is_legacy()) {
+        recorded->invalidated = true;
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+      }
+      if (capture == nullptr) Join(stream, recorded);
+      if (capture != nullptr && capture != recorded) {
+        capture->invalidated = recorded->invalidated = true;
+        return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+      }
+      AddUnique(stream->capture_dependencies, event->capture_dependencies);
+      return CUDA_SUCCESS;
+    }
+    if (capture != nullptr) {
+      if ((flags & CU_EVENT_WAIT_EXTERNAL) != 0) {
+        CUevent handle = nullptr;
+        for (const auto& [candidate, object] : GetDriver().events.Entries()) {
+          if (object == event) handle = reinterpret_cast<CUevent>(candidate);
+        }
+        return Enqueue(context, stream, std::make_shared<EventWaitCommand>(event, handle));
+      }
+      // An event that was never recorded is complete; one recorded outside is a dependency a graph cannot have.
+      if (event->record() == nullptr) return CUDA_SUCCESS;
+      capture->invalidated = true;
+      return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    }
+    RETURN_ON_ERROR(CheckLegacyStream(*context, *stream));
+  }
+  if ((flags & CU_EVENT_WAIT_EXTERNAL) != 0) return CUDA_ERROR_ILLEGAL_STATE;
+  FencePtr record = event->record();
+  if (record == nullptr || record->done()) return CUDA_SUCCESS;
+  context->Submit(stream, std::make_shared<EmptyCommand>(), {std::move(record)});
+  return CUDA_SUCCESS;
+}
+
+void ForgetCapturesOf(uint64_t context_handle) {
+  if (GetDriver().active_captures == 0) return;
+  GraphLock lock(GetDriver().graph_mutex);
+  for (const auto& capture : ActiveCaptures()) {
+    if (capture->context != context_handle) continue;
+    capture->invalidated = capture->ended = true;
+    for (const auto& weak : capture->streams) {
+      if (StreamPtr stream = weak.lock()) stream->capture = nullptr;
+    }
+    if (!capture->to_existing_graph) DestroyGraph(capture->graph);
+    --GetDriver().active_captures;
+  }
+}
+
+}  // namespace tessera::emulator

@@ -1,0 +1,109 @@
+// Events.
+#include "server/emulator/driver/event.h"
+
+#include "server/emulator/driver/capture.h"
+#include "server/emulator/driver/state.h"
+
+using namespace tessera::emulator;
+
+namespace {
+
+// Finds the event and refuses one whose last record belongs to a capture, which is then invalidated.
+CUresult EnterEvent(CUevent handle, ContextPtr* context, EventPtr* event) {
+  RETURN_ON_ERROR(EnterContext(context));
+  *event = GetDriver().events.Find(handle);
+  RETURN_IF(*event == nullptr, CUDA_ERROR_INVALID_HANDLE);
+  return CheckEventOutsideCapture(**event);
+}
+
+CUresult ContextError(const Event& event) {
+  const ContextPtr context = GetDriver().contexts.Find(event.context_handle());
+  return context != nullptr ? context->sticky() : CUDA_SUCCESS;
+}
+
+CUresult ElapsedTime(float* milliseconds, CUevent start_handle, CUevent end_handle) {
+  ContextPtr context;
+  EventPtr start, end;
+  RETURN_IF(milliseconds == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(EnterEvent(start_handle, &context, &start));
+  RETURN_ON_ERROR(EnterEvent(end_handle, &context, &end));
+  const FencePtr first = start->record(), last = end->record();
+  RETURN_IF(!start->timed() || !end->timed() || first == nullptr || last == nullptr, CUDA_ERROR_INVALID_HANDLE);
+  RETURN_IF(!first->done() || !last->done(), CUDA_ERROR_NOT_READY);
+  RETURN_ON_ERROR(context->sticky());
+  *milliseconds = static_cast<float>((static_cast<double>(last->time_ns()) - static_cast<double>(first->time_ns())) * 1e-6);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
+  ContextPtr context;
+  RETURN_ON_ERROR(EnterContext(&context));
+  constexpr unsigned kFlags = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  RETURN_IF(phEvent == nullptr || (Flags & ~kFlags) != 0, CUDA_ERROR_INVALID_VALUE);
+  if ((Flags & CU_EVENT_INTERPROCESS) != 0) {
+    return (Flags & CU_EVENT_DISABLE_TIMING) == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+  }
+  *phEvent = reinterpret_cast<CUevent>(GetDriver().events.Add(std::make_shared<Event>(context->handle(), Flags)));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy_v2(CUevent hEvent) {
+  ContextPtr context;
+  RETURN_ON_ERROR(CurrentContext(&context));
+  RETURN_IF(GetDriver().events.Remove(hEvent) == nullptr, CUDA_ERROR_INVALID_HANDLE);
+  return context->sticky();
+}
+
+CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
+  ContextPtr context;
+  StreamPtr stream;
+  RETURN_ON_ERROR(EnterStream(hStream, &context, &stream));
+  RETURN_IF((flags & ~CU_EVENT_RECORD_EXTERNAL) != 0, CUDA_ERROR_INVALID_VALUE);
+  const EventPtr event = GetDriver().events.Find(hEvent);
+  RETURN_IF(event == nullptr || event->context_handle() != stream->context_handle(), CUDA_ERROR_INVALID_HANDLE);
+  return RecordEvent(context, stream, event, flags);
+}
+
+CUresult cuEventRecord(CUevent hEvent, CUstream hStream) { return cuEventRecordWithFlags(hEvent, hStream, 0); }
+
+CUresult cuEventQuery(CUevent hEvent) {
+  ContextPtr context;
+  EventPtr event;
+  RETURN_ON_ERROR(EnterEvent(hEvent, &context, &event));
+  const FencePtr record = event->record();
+  if (record != nullptr && !record->done()) return CUDA_ERROR_NOT_READY;
+  return ContextError(*event);
+}
+
+CUresult cuEventSynchronize(CUevent hEvent) {
+  ContextPtr context;
+  EventPtr event;
+  RETURN_ON_ERROR(EnterEvent(hEvent, &context, &event));
+  RETURN_ON_ERROR(CheckUnsafeCall());
+  const ContextPtr owner = GetDriver().contexts.Find(event->context_handle());
+  return (owner != nullptr ? owner : context)->WaitFor(event->record());
+}
+
+CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
+  return ElapsedTime(pMilliseconds, hStart, hEnd);
+}
+
+CUresult cuEventElapsedTime_v2(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
+  return ElapsedTime(pMilliseconds, hStart, hEnd);
+}
+
+CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
+  ContextPtr context;
+  StreamPtr stream;
+  RETURN_ON_ERROR(EnterStream(hStream, &context, &stream));
+  RETURN_IF((Flags & ~CU_EVENT_WAIT_EXTERNAL) != 0, CUDA_ERROR_INVALID_VALUE);
+  const EventPtr event = GetDriver().events.Find(hEvent);
+  RETURN_IF(event == nullptr, CUDA_ERROR_INVALID_HANDLE);
+  return WaitForEvent(context, stream, event, Flags);
+}
+
+}  // extern "C"

@@ -1,0 +1,400 @@
+// Nodes of graphs: adding them, reading and changing their parameters.
+#include <algorithm>
+
+#include "server/emulator/driver/copy.h"
+#include "server/emulator/driver/event_commands.h"
+#include "server/emulator/driver/graph_params.h"
+#include "server/emulator/driver/kernel_command.h"
+#include "server/emulator/driver/mem_op.h"
+
+using namespace tessera::emulator;
+
+namespace {
+
+using GraphLock = std::lock_guard<std::recursive_mutex>;
+
+// Adds a node. With graph_mutex held.
+CUresult Add(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, size_t count, CUgraphNodeType type,
+             CommandPtr command, GraphNodePtr* added = nullptr) {
+  const GraphPtr graph = GetDriver().graphs.Find(handle);
+  RETURN_IF(out == nullptr || graph == nullptr || (count != 0 && dependencies == nullptr), CUDA_ERROR_INVALID_VALUE);
+  std::vector<uint64_t> before;
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t node = reinterpret_cast<uint64_t>(dependencies[i]);
+    RETURN_IF(graph->FindNode(node) == nullptr, CUDA_ERROR_INVALID_VALUE);
+    RETURN_IF(std::find(before.begin(), before.end(), node) != before.end(), CUDA_ERROR_INVALID_VALUE);
+    before.push_back(node);
+  }
+  const GraphNodePtr node = graph->Add(type, std::move(command), std::move(before));
+  *out = reinterpret_cast<CUgraphNode>(node->handle);
+  if (added != nullptr) *added = node;
+  return CUDA_SUCCESS;
+}
+
+// The node, when it is of `type`. With graph_mutex held.
+CUresult Find(CUgraphNode handle, CUgraphNodeType type, GraphNodePtr* node) {
+  *node = GetDriver().graph_nodes.Find(handle);
+  return *node != nullptr && (*node)->type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+template <typename T>
+const T& As(const GraphNodePtr& node) { return static_cast<const T&>(*node->command); }
+
+CUresult AddChild(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, size_t count, CUgraph child) {
+  const GraphPtr original = GetDriver().graphs.Find(child);
+  RETURN_IF(original == nullptr || child == handle, CUDA_ERROR_INVALID_VALUE);
+  GraphNodePtr node;
+  RETURN_ON_ERROR(Add(out, handle, dependencies, count, CU_GRAPH_NODE_TYPE_GRAPH, nullptr, &node));
+  const GraphPtr clone = CloneGraph(*original);
+  clone->embedded = true;
+  node->child = clone->handle;
+  return CUDA_SUCCESS;
+}
+
+bool OrdinaryEdges(const CUgraphEdgeData* edges, size_t count) {
+  for (size_t i = 0; edges != nullptr && i < count; ++i) {
+    if (edges[i].from_port != 0 || edges[i].to_port != 0 || edges[i].type != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
+                                 const CUDA_KERNEL_NODE_PARAMS* params) {
+  ContextPtr context;
+  CommandPtr command;
+  RETURN_ON_ERROR(EnterContext(&context));
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(MakeKernelNode(context, *params, &command));
+  GraphLock lock(GetDriver().graph_mutex);
+  return Add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_KERNEL, command);
+}
+
+CUresult cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
+                              const CUDA_MEMCPY3D* params, CUcontext ctx) {
+  ContextPtr context;
+  CommandPtr command;
+  RETURN_ON_ERROR(EnterContext(&context));
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(MakeCopyNode(context, *params, ctx, &command));
+  GraphLock lock(GetDriver().graph_mutex);
+  return Add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_MEMCPY, command);
+}
+
+CUresult cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
+                              const CUDA_MEMSET_NODE_PARAMS* params, CUcontext ctx) {
+  ContextPtr context;
+  CommandPtr command;
+  RETURN_ON_ERROR(EnterContext(&context));
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(MakeSetNode(context, *params, ctx, &command));
+  GraphLock lock(GetDriver().graph_mutex);
+  return Add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_MEMSET, command);
+}
+
+CUresult cuGraphAddHostNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
+                            const CUDA_HOST_NODE_PARAMS* params) {
+  CommandPtr command;
+  RETURN_ON_ERROR(CheckEntry());
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(MakeHostNode(*params, &command));
+  GraphLock lock(GetDriver().graph_mutex);
+  return Add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_HOST, command);
+}
+
+CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  return Add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_EMPTY, std::make_shared<EmptyCommand>());
+}
+
+CUresult cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
+                                   CUevent event) {
+  CommandPtr command;
+  RETURN_ON_ERROR(CheckEntry());
+  RETURN_ON_ERROR(MakeEventNode(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &command));
+  GraphLock lock(GetDriver().graph_mutex);
+  return Add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_EVENT_RECORD, command);
+}
+
+CUresult cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
+                                 CUevent event) {
+  CommandPtr command;
+  RETURN_ON_ERROR(CheckEntry());
+  RETURN_ON_ERROR(MakeEventNode(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &command));
+  GraphLock lock(GetDriver().graph_mutex);
+  return Add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_WAIT_EVENT, command);
+}
+
+CUresult cuGraphAddBatchMemOpNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
+                                  const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
+  CommandPtr command;
+  RETURN_ON_ERROR(CheckEntry());
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(MakeMemOpNode(*params, &command));
+  GraphLock lock(GetDriver().graph_mutex);
+  return Add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, command);
+}
+
+CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
+                                  CUgraph child) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  return AddChild(node, graph, dependencies, count, child);
+}
+
+CUresult cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
+                        CUgraphNodeParams* params) {
+  ContextPtr context;
+  CommandPtr command;
+  RETURN_ON_ERROR(EnterContext(&context));
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  GraphLock lock(GetDriver().graph_mutex);
+  if (params->type == CU_GRAPH_NODE_TYPE_GRAPH) return AddChild(node, graph, dependencies, count, params->graph.graph);
+  RETURN_ON_ERROR(MakeNode(context, *params, &command));
+  return Add(node, graph, dependencies, count, params->type, command);
+}
+
+CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                           const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* params) {
+  RETURN_IF(!OrdinaryEdges(edges, count), CUDA_ERROR_NOT_SUPPORTED);
+  return cuGraphAddNode(node, graph, dependencies, count, params);
+}
+
+CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS* params) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_KERNEL, &node));
+  auto& command = static_cast<KernelCommand&>(*node->command);
+  const LaunchShape& shape = command.shape();
+  *params = {};
+  // A kernel handle stays one: the two kinds are told apart by which registry knows it.
+  if (GetDriver().functions.Find(command.handle()) != nullptr) {
+    params->func = command.handle();
+  } else {
+    params->kern = reinterpret_cast<CUkernel>(command.handle());
+  }
+  params->gridDimX = shape.grid.x;
+  params->gridDimY = shape.grid.y;
+  params->gridDimZ = shape.grid.z;
+  params->blockDimX = shape.block.x;
+  params->blockDimY = shape.block.y;
+  params->blockDimZ = shape.block.z;
+  params->sharedMemBytes = shape.shared_bytes;
+  params->kernelParams = command.parameter_pointers();
+  params->ctx = command.function()->module()->context()->cuda_handle();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS* params) {
+  ContextPtr context;
+  CommandPtr command;
+  RETURN_ON_ERROR(EnterContext(&context));
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_KERNEL, &node));
+  RETURN_ON_ERROR(MakeKernelNode(context, *params, &command));
+  node->command = command;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphKernelNodeGetAttribute(CUgraphNode handle, CUkernelNodeAttrID attr, CUkernelNodeAttrValue* value) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(value == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_KERNEL, &node));
+  *value = {};
+  if (auto found = node->attributes.find(attr); found != node->attributes.end()) *value = found->second;
+  if (attr == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) value->cooperative = As<KernelCommand>(node).shape().cooperative;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphKernelNodeSetAttribute(CUgraphNode handle, CUkernelNodeAttrID attr, const CUkernelNodeAttrValue* value) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(value == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_KERNEL, &node));
+  switch (attr) {
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: node->attributes[attr] = *value; return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+      return value->cooperative == static_cast<int>(As<KernelCommand>(node).shape().cooperative)
+                 ? CUDA_SUCCESS
+                 : CUDA_ERROR_NOT_SUPPORTED;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+      return value->clusterDim.x * value->clusterDim.y * value->clusterDim.z == 1 ? CUDA_SUCCESS
+                                                                                  : CUDA_ERROR_NOT_SUPPORTED;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr to, from;
+  RETURN_ON_ERROR(Find(dst, CU_GRAPH_NODE_TYPE_KERNEL, &to));
+  RETURN_ON_ERROR(Find(src, CU_GRAPH_NODE_TYPE_KERNEL, &from));
+  to->attributes = from->attributes;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D* params) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_MEMCPY, &node));
+  *params = As<CopyCommand>(node).copy();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D* params) {
+  ContextPtr context;
+  CommandPtr command;
+  RETURN_ON_ERROR(EnterContext(&context));
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_MEMCPY, &node));
+  RETURN_ON_ERROR(MakeCopyNode(context, *params, nullptr, &command));
+  node->command = command;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE_PARAMS* params) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_MEMSET, &node));
+  *params = As<SetCommand>(node).set();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphMemsetNodeSetParams(CUgraphNode handle, const CUDA_MEMSET_NODE_PARAMS* params) {
+  ContextPtr context;
+  CommandPtr command;
+  RETURN_ON_ERROR(EnterContext(&context));
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_MEMSET, &node));
+  RETURN_ON_ERROR(MakeSetNode(context, *params, nullptr, &command));
+  node->command = command;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphHostNodeGetParams(CUgraphNode handle, CUDA_HOST_NODE_PARAMS* params) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_HOST, &node));
+  *params = As<HostCommand>(node).params();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_PARAMS* params) {
+  CommandPtr command;
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_HOST, &node));
+  RETURN_ON_ERROR(MakeHostNode(*params, &command));
+  node->command = command;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphNodeSetParams(CUgraphNode handle, CUgraphNodeParams* params) {
+  ContextPtr context;
+  CommandPtr command;
+  RETURN_ON_ERROR(EnterContext(&context));
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(params == nullptr || params->type == CU_GRAPH_NODE_TYPE_GRAPH, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, params->type, &node));
+  RETURN_ON_ERROR(MakeNode(context, *params, &command));
+  node->command = command;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph* graph) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(graph == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_GRAPH, &node));
+  *graph = reinterpret_cast<CUgraph>(node->child);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode handle, CUevent* event) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(event == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &node));
+  *event = As<EventRecordCommand>(node).handle();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode handle, CUevent* event) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(event == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &node));
+  *event = As<EventWaitCommand>(node).handle();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode handle, CUevent event) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &node));
+  return MakeEventNode(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &node->command);
+}
+
+CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode handle, CUevent event) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &node));
+  return MakeEventNode(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &node->command);
+}
+
+CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode handle, CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, &node));
+  auto& operations = static_cast<MemOpCommand&>(*node->command).operations();
+  *params = {nullptr, static_cast<unsigned>(operations.size()), operations.data(), 0};
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode handle, const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, &node));
+  return MakeMemOpNode(*params, &node->command);
+}
+
+}  // extern "C"

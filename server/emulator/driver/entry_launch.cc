@@ -1,0 +1,174 @@
+// Kernel launches and occupancy.
+#include <cmath>
+
+#include "server/emulator/driver/capture.h"
+#include "server/emulator/driver/device_attributes.h"
+#include "server/emulator/driver/function_attributes.h"
+#include "server/emulator/driver/kernel_command.h"
+
+using namespace tessera::emulator;
+
+namespace {
+
+CUresult LaunchShaped(CUfunction f, const LaunchShape& shape, CUstream handle, void** params, void** extra) {
+  ContextPtr context;
+  StreamPtr stream;
+  RETURN_ON_ERROR(EnterStream(handle, &context, &stream));
+  std::shared_ptr<KernelCommand> command;
+  RETURN_ON_ERROR(KernelCommand::Make(context, f, shape, params, extra, &command));
+  context->FlushPrint();
+  return Enqueue(context, stream, command);
+}
+
+CUresult ShapeOf(const CUlaunchConfig& config, LaunchShape* shape) {
+  shape->grid = {config.gridDimX, config.gridDimY, config.gridDimZ};
+  shape->block = {config.blockDimX, config.blockDimY, config.blockDimZ};
+  shape->shared_bytes = config.sharedMemBytes;
+  RETURN_IF(config.numAttrs != 0 && config.attrs == nullptr, CUDA_ERROR_INVALID_VALUE);
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    const CUlaunchAttribute& attribute = config.attrs[i];
+    switch (attribute.id) {
+      case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: shape->cooperative = attribute.value.cooperative != 0; break;
+      case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+        shape->cluster = {attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z};
+        break;
+      // Hints, which change nothing that a program can see here.
+      case CU_LAUNCH_ATTRIBUTE_IGNORE:
+      case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+      case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+      case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+      case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+      case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+      case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+      case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+      case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: break;
+      case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+      case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+      case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE: return CUDA_ERROR_NOT_SUPPORTED;
+      default: return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult EnterFunction(CUfunction handle, FunctionPtr* function) {
+  ContextPtr context;
+  RETURN_ON_ERROR(EnterContext(&context));
+  return ResolveFunction(context, handle, function);
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+                        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+                        unsigned int sharedMemBytes, CUstream hStream, void** kernelParams, void** extra) {
+  LaunchShape shape;
+  shape.grid = {gridDimX, gridDimY, gridDimZ};
+  shape.block = {blockDimX, blockDimY, blockDimZ};
+  shape.shared_bytes = sharedMemBytes;
+  return LaunchShaped(f, shape, hStream, kernelParams, extra);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+                                   unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+                                   unsigned int sharedMemBytes, CUstream hStream, void** kernelParams) {
+  LaunchShape shape;
+  shape.grid = {gridDimX, gridDimY, gridDimZ};
+  shape.block = {blockDimX, blockDimY, blockDimZ};
+  shape.shared_bytes = sharedMemBytes;
+  shape.cooperative = true;
+  return LaunchShaped(f, shape, hStream, kernelParams, nullptr);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra) {
+  RETURN_ON_ERROR(CheckEntry());
+  RETURN_IF(config == nullptr, CUDA_ERROR_INVALID_VALUE);
+  LaunchShape shape;
+  RETURN_ON_ERROR(ShapeOf(*config, &shape));
+  return LaunchShaped(f, shape, config->hStream, kernelParams, extra);
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CUfunction func, int blockSize,
+                                                              size_t dynamicSMemSize, unsigned int flags) {
+  FunctionPtr function;
+  RETURN_ON_ERROR(EnterFunction(func, &function));
+  RETURN_IF(numBlocks == nullptr || blockSize <= 0 || (flags & ~CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) != 0,
+            CUDA_ERROR_INVALID_VALUE);
+  *numBlocks = ActiveBlocks(function->info(), blockSize, dynamicSMemSize);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, CUfunction func, int blockSize,
+                                                     size_t dynamicSMemSize) {
+  return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, 0);
+}
+
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* minGridSize, int* blockSize, CUfunction func,
+                                                   CUoccupancyB2DSize blockSizeToDynamicSMemSize,
+                                                   size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags) {
+  FunctionPtr function;
+  RETURN_ON_ERROR(EnterFunction(func, &function));
+  RETURN_IF(minGridSize == nullptr || blockSize == nullptr, CUDA_ERROR_INVALID_VALUE);
+  int limit = static_cast<int>(function->info().max_threads_per_block);
+  if (blockSizeLimit > 0) limit = std::min(limit, blockSizeLimit);
+  int best = 0, best_threads = 0, best_blocks = 0;
+  for (int threads = static_cast<int>(RoundUp(static_cast<uint64_t>(limit), kWarpSize)); threads > 0;
+       threads -= kWarpSize) {
+    const int size = std::min(threads, limit);
+    const size_t shared = blockSizeToDynamicSMemSize != nullptr ? blockSizeToDynamicSMemSize(size) : dynamicSMemSize;
+    const int blocks = ActiveBlocks(function->info(), size, shared);
+    if (blocks * size <= best_threads) continue;
+    best = size;
+    best_threads = blocks * size;
+    best_blocks = blocks;
+  }
+  RETURN_IF(best == 0, CUDA_ERROR_INVALID_VALUE);
+  *blockSize = best;
+  *minGridSize = best_blocks * kMultiprocessors;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxPotentialBlockSize(int* minGridSize, int* blockSize, CUfunction func,
+                                          CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize,
+                                          int blockSizeLimit) {
+  return cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize,
+                                                   dynamicSMemSize, blockSizeLimit, 0);
+}
+
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, CUfunction func, int numBlocks,
+                                                 int blockSize) {
+  FunctionPtr function;
+  RETURN_ON_ERROR(EnterFunction(func, &function));
+  RETURN_IF(dynamicSmemSize == nullptr || numBlocks <= 0 || blockSize <= 0, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(ActiveBlocks(function->info(), blockSize, 0) < numBlocks, CUDA_ERROR_INVALID_VALUE);
+  const int per_block = kSharedPerMultiprocessor / numBlocks - kReservedSharedPerBlock -
+                        static_cast<int>(function->info().static_shared_bytes);
+  const int most = kSharedPerBlockOptin - static_cast<int>(function->info().static_shared_bytes);
+  *dynamicSmemSize = static_cast<size_t>(std::max(0, std::min(per_block, most))) / 1024 * 1024;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxActiveClusters(int* numClusters, CUfunction func, const CUlaunchConfig* config) {
+  FunctionPtr function;
+  RETURN_ON_ERROR(EnterFunction(func, &function));
+  RETURN_IF(numClusters == nullptr || config == nullptr, CUDA_ERROR_INVALID_VALUE);
+  LaunchShape shape;
+  RETURN_ON_ERROR(ShapeOf(*config, &shape));
+  const int threads = static_cast<int>(shape.block.x * shape.block.y * shape.block.z);
+  const int blocks = ActiveBlocks(function->info(), threads, shape.shared_bytes) * kMultiprocessors;
+  *numClusters = blocks / static_cast<int>(std::max(1u, shape.cluster.x * shape.cluster.y * shape.cluster.z));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxPotentialClusterSize(int* clusterSize, CUfunction func, const CUlaunchConfig* config) {
+  FunctionPtr function;
+  RETURN_ON_ERROR(EnterFunction(func, &function));
+  RETURN_IF(clusterSize == nullptr || config == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *clusterSize = 1;  // larger clusters do not run here
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"

@@ -1,0 +1,141 @@
+#include "server/emulator/driver/memory_table.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "server/emulator/driver/state.h"
+
+namespace tessera::emulator {
+namespace {
+constexpr size_t kRetiredRanges = 512;
+}
+
+void MemoryTable::Poison(void* base, uint64_t size_bytes) {
+  memset(base, kPoisonByte, std::min(size_bytes, kPoisonLimitBytes));
+}
+
+uint64_t MemoryTable::MapPages(uint64_t size_bytes, bool poison) {
+  const uint64_t bytes = (size_bytes + kPageBytes - 1) & ~(kPageBytes - 1);
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) return 0;
+  if (poison) Poison(base, bytes);
+  return reinterpret_cast<uint64_t>(base);
+}
+
+void MemoryTable::RetirePages(uint64_t base, uint64_t mapped_bytes) {
+  if (mapped_bytes == 0) return;
+  // Mapping anew gives the physical pages back and leaves the addresses taken.
+  mmap(reinterpret_cast<void*>(base), mapped_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+       -1, 0);
+  std::pair<uint64_t, uint64_t> oldest{0, 0};
+  {
+    std::lock_guard lock(retired_mutex_);
+    retired_.emplace_back(base, mapped_bytes);
+    if (retired_.size() > kRetiredRanges) {
+      oldest = retired_.front();
+      retired_.pop_front();
+    }
+  }
+  if (oldest.second != 0) munmap(reinterpret_cast<void*>(oldest.first), oldest.second);
+}
+
+void MemoryTable::Insert(const AllocationPtr& allocation) {
+  std::unique_lock lock(mutex_);
+  allocation->buffer_id = next_buffer_id_++;
+  allocations_[allocation->base] = allocation;
+}
+
+AllocationPtr MemoryTable::Remove(uint64_t base) {
+  AllocationPtr allocation;
+  {
+    std::unique_lock lock(mutex_);
+    auto found = allocations_.find(base);
+    if (found == allocations_.end()) return nullptr;
+    allocation = found->second;
+    allocations_.erase(found);
+  }
+  Changed();
+  return allocation;
+}
+
+std::vector<AllocationPtr> MemoryTable::RemoveIf(const std::function<bool(const Allocation&)>& test) {
+  std::vector<AllocationPtr> removed;
+  {
+    std::unique_lock lock(mutex_);
+    for (auto it = allocations_.begin(); it != allocations_.end();) {
+      if (test(*it->second)) {
+        removed.push_back(it->second);
+        it = allocations_.erase(it);
+      } else {
+        ++it;
+      }
+    }
+  }
+  if (!removed.empty()) Changed();
+  return removed;
+}
+
+AllocationPtr MemoryTable::FindLocked(uint64_t address) const {
+  auto after = allocations_.upper_bound(address);
+  if (after == allocations_.begin()) return nullptr;
+  const AllocationPtr& allocation = std::prev(after)->second;
+  return address < allocation->end() ? allocation : nullptr;
+}
+
+AllocationPtr MemoryTable::Find(uint64_t address) const {
+  std::shared_lock lock(mutex_);
+  return FindLocked(address);
+}
+
+bool MemoryTable::Covers(uint64_t address, uint64_t size_bytes, AllocationPtr* first) const {
+  if (address + size_bytes < address) return false;
+  std::shared_lock lock(mutex_);
+  AllocationPtr allocation = FindLocked(address);
+  if (allocation == nullptr) return false;
+  if (first != nullptr) *first = allocation;
+  const uint64_t end = address + size_bytes;
+  while (allocation->end() < end) {
+    // Only neighbouring mappings of one reserved range may be crossed.
+    if (allocation->kind != MemoryKind::kMapped) return false;
+    allocation = FindLocked(allocation->end());
+    if (allocation == nullptr || allocation->kind != MemoryKind::kMapped) return false;
+  }
+  return true;
+}
+
+bool MemoryTable::Overlaps(uint64_t address, uint64_t size_bytes) const {
+  std::shared_lock lock(mutex_);
+  if (FindLocked(address) != nullptr) return true;
+  auto next = allocations_.lower_bound(address);
+  return next != allocations_.end() && next->first < address + size_bytes;
+}
+
+bool MemoryTable::Update(uint64_t base, const std::function<void(Allocation&)>& change) {
+  {
+    std::unique_lock lock(mutex_);
+    auto found = allocations_.find(base);
+    if (found == allocations_.end()) return false;
+    change(*found->second);
+  }
+  Changed();
+  return true;
+}
+
+void MemoryTable::UpdateAll(const std::function<void(Allocation&)>& change) {
+  {
+    std::unique_lock lock(mutex_);
+    for (const auto& [base, allocation] : allocations_) change(*allocation);
+  }
+  Changed();
+}
+
+Allocation MemoryTable::Snapshot(const AllocationPtr& allocation) const {
+  std::shared_lock lock(mutex_);
+  return *allocation;
+}
+
+void MemoryTable::Changed() { GetDriver().MemoryChanged(); }
+
+}  // namespace tessera::emulator
