@@ -66,7 +66,9 @@ class Call {
   // (or `error` when not 0) and a zero id is returned. A null handle with `nullable` gives a zero id.
   HandleId Use(HandleKind kind, const void* handle, bool nullable = false, int error = 0);
   HandleId Use(HandleKind kind, uint64_t handle, bool nullable = false, int error = 0);
-  // As Use for streams: 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are passed on as they are.
+  // As Use for streams: 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are passed on as they are. For rows with
+  // capture = "legal" the stream's capture has its say (900 to 907); a call that becomes a node of a graph is sent
+  // synchronously, so that its own error comes back from it.
   HandleId UseStream(CUstream stream);
   // As Use; the handle is no longer live once the call was sent (async) or succeeded (sync).
   HandleId Free(HandleKind kind, const void* handle, bool nullable = false, int error = 0);
@@ -115,6 +117,9 @@ class Call {
   CUresult MalformedReply();
 
  private:
+  std::span<std::byte> CompleteRecord();
+  CUresult SendAndWait(std::span<std::byte> record);
+
   const CallInfo& info_;
   const bool per_thread_stream_;
   CUresult result_ = CUDA_SUCCESS;
@@ -124,6 +129,8 @@ class Call {
   HandleId minted_[2];  // no call mints more than two singles; arrays keep theirs in the request
   int minted_count_ = 0;
   HandleId freed_;
+  bool capturing_ = false;  // capture_stream_ is being captured
+  CUstream capture_stream_ = nullptr;
 };
 
 // The body of every call of mode `unsupported`: 801, and the reason once in the log.

@@ -41,6 +41,9 @@ class LocalStorage {
   std::vector<Entry> entries_ GUARDED_BY(mutex_);  // a handful: one per copy of cudart, and a few of cuBLAS
 };
 
+// cuCtxGetApiVersion of contexts made by the functions in use since CUDA 3.2.
+inline constexpr unsigned kContextApiVersion = 3020;
+
 struct Context {
   enum class State : uint8_t {
     kInactive,   // a primary context that nobody retains: its handle is valid, using it gives 709
@@ -51,9 +54,12 @@ struct Context {
   HandleId handle;
   CUdevice device = 0;
   bool primary = false;
-  uint64_t number = 0;  // cuCtxGetId; from 1, unique over the process; changes when a primary context is reset
+  // cuCtxGetId; from 1, unique over the process, never used again: a primary context that comes back has a new one.
+  std::atomic<uint64_t> number{0};
   unsigned api_version = 0;
+  // cuCtxGetFlags; and of a primary context, cuDevicePrimaryCtxGetState.
   std::atomic<unsigned> flags{0};
+  std::atomic<unsigned> primary_flags{0};
   std::atomic<State> state{State::kInactive};
   // A sticky asynchronous failure: every later call in this context returns it. CUDA_SUCCESS: none.
   std::atomic<int> sticky_error{0};
@@ -61,6 +67,13 @@ struct Context {
 
   CUcontext object() const { return reinterpret_cast<CUcontext>(handle.value()); }
   bool active() const { return state.load(std::memory_order_acquire) == State::kActive; }
+
+  // Held by the calls that retain, release or reset a primary context, while they ask the server.
+  Mutex primary_mutex;
+  int retain_count GUARDED_BY(primary_mutex) = 0;  // a reset leaves it alone, as natively
+  bool was_active GUARDED_BY(primary_mutex) = false;
+  // cuCtxAttach and cuCtxDetach of a context that is not primary.
+  std::atomic<int> usage_count{1};
 
   // Limits the driver reported (cuCtxGetLimit), until one is set.
   Mutex limits_mutex;
@@ -80,11 +93,13 @@ class ContextTable {
   // Makes a record for a context that was created under `handle`; it is active.
   Context* Add(HandleId handle, CUdevice device, unsigned flags, unsigned api_version) EXCLUDES(mutex_);
 
-  // `context` was retained for the first time: it becomes active, with a new number when it was active before.
-  void Activate(Context* context) EXCLUDES(mutex_);
-  // Ends a context after the server did: calls the destructors of its local storage, forgets cached limits and the sticky
-  // error, tells everyone who registered. A primary context becomes inactive, another one destroyed.
-  void End(Context* context) EXCLUDES(mutex_);
+  // A primary context was retained for the first time: it becomes active, with a new number when it was active before.
+  void Activate(Context* context) REQUIRES(context->primary_mutex);
+  // Ends a context after the server did, in two steps: Deactivate() makes it unusable (a primary context inactive, another
+  // one destroyed) and forgets cached limits and the sticky error; Finish() tells everyone who registered and calls the
+  // destructors of its local storage, which may make any call, so the caller holds no lock.
+  void Deactivate(Context* context);
+  void Finish(Context* context) EXCLUDES(mutex_);
 
   // `ended` is called when a context has ended, on the thread that ended it, without locks: drop what belonged to it
   // (streams, events, modules ...: their handles are to be released). Register before the first context is made or when

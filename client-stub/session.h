@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,6 +29,7 @@
 #include "client-stub/reply_slot.h"
 #include "protocol/base/mutex.h"
 #include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
 #include "protocol/wire/handle.h"
 #include "protocol/wire/handshake.h"
 #include "protocol/wire/record.h"
@@ -35,7 +37,7 @@
 namespace tessera {
 
 class Channel;  // protocol/channel/channel.h
-class Statistics;
+class ReplyReader;
 
 // What calls return once the server is gone: "device is busy or unavailable" stops programs with a sentence that is true.
 inline constexpr CUresult kServerGone = CUDA_ERROR_DEVICE_UNAVAILABLE;
@@ -46,10 +48,12 @@ class Session {
   // It must be quick and must not wait, make CUDA calls or send records. `payload` is valid during the call only.
   using NoticeHandler = std::function<void(const ReplyHeader& header, std::span<const std::byte> payload)>;
 
-  // Connects to the server at `socket_path`, says hello and reserves the agreed address windows. The status' sentence is
-  // for the user: what happened, to what, what to do next.
-  static Result<std::unique_ptr<Session>> Connect(const std::string& socket_path, const ClientHello& hello);
-  // Over a channel that is open already (tests). Starts the threads of the session.
+  // Connects to the server at `socket_path`, says hello and keeps the agreed address windows. The status' sentence is for
+  // the user: what happened, to what, what to do next.
+  static Result<std::unique_ptr<Session>> Connect(const std::string& socket_path);
+  // The same over a socket that is connected already.
+  static Result<std::unique_ptr<Session>> Connect(UniqueFd socket);
+  // Over a channel that is open already. Starts the threads of the session.
   Session(std::unique_ptr<Channel> channel, ServerWelcome welcome, Devices devices);
   // Says good-bye and ends the session's threads. Nobody may be in a call.
   ~Session();
@@ -111,12 +115,14 @@ class Session {
   void AbandonInChild();
 
  private:
-  friend class ReplyReader;
-
-  CUresult AppendLocked(std::span<std::byte> record, ReplySlot* slot);
+  // Fills in size and sequence and appends; `slot` (may be null) is opened and registered before the record is visible.
+  CUresult AppendRecord(std::span<std::byte> record, ReplySlot* slot) EXCLUDES(append_mutex_);
+  void HandleNotice(const ReplyHeader& header, std::span<const std::byte> payload);
   void Service();
+  // What a wait that ended early means: the session is over, unless it is so already.
+  CUresult Ended(const Status& why);
 
-  std::unique_ptr<Channel> channel_;
+  const std::unique_ptr<Channel> channel_;
   const ServerWelcome welcome_;
   const Devices devices_;
   HandleAllocator handles_;
@@ -130,7 +136,9 @@ class Session {
   Mutex append_mutex_;
   uint64_t next_sequence_ GUARDED_BY(append_mutex_) = 1;
   Mutex answer_mutex_;
-  std::unique_ptr<class ReplyReader> reader_;
+  Mutex handlers_mutex_;
+  std::map<uint32_t, NoticeHandler> handlers_ GUARDED_BY(handlers_mutex_);
+  const std::unique_ptr<ReplyReader> reader_;
   std::thread service_thread_;
 };
 

@@ -1,0 +1,181 @@
+#include "client-stub/call.h"
+
+#include <cstring>
+#include <set>
+
+#include "client-stub/capture_check.h"
+#include "client-stub/client.h"
+#include "client-stub/handle_errors.h"
+#include "client-stub/host_functions.h"
+#include "protocol/base/log.h"
+
+namespace tessera {
+
+Call::Call(const CallInfo& info, bool per_thread_stream)
+    : info_(info), per_thread_stream_(per_thread_stream), thread_(&ThreadState::Current()) {
+  Client& client = Client::Get();
+  if (Statistics* statistics = client.statistics()) statistics->CountCall(info);
+  session_ = client.session();
+  if (info.context == CallInfo::Context::kUninitialized) return;
+  if (!client.initialized()) {  // nor is it in a forked child
+    result_ = CUDA_ERROR_NOT_INITIALIZED;
+    return;
+  }
+  const Context* context = thread_->current();
+  if (context != nullptr && context->active()) context_ = context->handle;
+  if (info.context == CallInfo::Context::kRequired && context_.is_null()) {
+    result_ = context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return;
+  }
+  if (thread_->in_host_function && !AllowedInHostFunction(info)) {
+    result_ = CUDA_ERROR_NOT_PERMITTED;
+    return;
+  }
+  if (info.capture == CallInfo::Capture::kUnsafe) {
+    result_ = CheckCapture(info, *thread_);
+    if (result_ != CUDA_SUCCESS) return;
+  }
+  if (info.deferred_errors) result_ = session_->deferred_errors().Take(thread_->number, context);
+}
+
+Call::~Call() {
+  if (result_ == CUDA_SUCCESS) return;
+  for (int i = 0; i < minted_count_; ++i) session_->handles().Release(minted_[i]);
+}
+
+HandleId Call::Use(HandleKind kind, const void* handle, bool nullable, int error) {
+  return Use(kind, reinterpret_cast<uint64_t>(handle), nullable, error);
+}
+
+HandleId Call::Use(HandleKind kind, uint64_t handle, bool nullable, int error) {
+  if (!ok() || (handle == 0 && nullable)) return HandleId();
+  const HandleId id(handle);
+  if (session_->handles().IsLive(id, kind)) {
+    if (kind != HandleKind::kContext) return id;
+    const Context* context = session_->contexts().Find(reinterpret_cast<CUcontext>(handle));
+    if (context != nullptr && context->active()) return id;
+    Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    return HandleId();
+  }
+  Fail(error != 0 ? static_cast<CUresult>(error) : HandleError(kind));
+  return HandleId();
+}
+
+HandleId Call::UseStream(CUstream stream) {
+  if (!ok()) return HandleId();
+  const auto value = reinterpret_cast<uint64_t>(stream);
+  const HandleId id = value <= reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD) ? HandleId(value)
+                                                                                : Use(HandleKind::kStream, value);
+  if (!ok()) return HandleId();
+  if (info_.capture == CallInfo::Capture::kLegal) {
+    bool capturing = false;
+    const CUresult legal = CheckStreamUse(*this, stream, &capturing);
+    if (legal != CUDA_SUCCESS) {
+      Fail(legal);
+      return HandleId();
+    }
+    if (capturing) {
+      capturing_ = true;
+      capture_stream_ = stream;
+    }
+  }
+  return id;
+}
+
+HandleId Call::Free(HandleKind kind, const void* handle, bool nullable, int error) {
+  return Free(kind, reinterpret_cast<uint64_t>(handle), nullable, error);
+}
+
+HandleId Call::Free(HandleKind kind, uint64_t handle, bool nullable, int error) {
+  return freed_ = Use(kind, handle, nullable, error);
+}
+
+HandleId Call::Mint(HandleKind kind) {
+  if (!ok()) return HandleId();
+  if (minted_count_ == static_cast<int>(std::size(minted_))) {
+    Fail(CUDA_ERROR_UNKNOWN);  // a mistake of ours, see the bound
+    return HandleId();
+  }
+  const HandleId id = session_->handles().Mint(kind);
+  if (id.is_null()) {
+    Fail(CUDA_ERROR_OUT_OF_MEMORY);
+    return HandleId();
+  }
+  return minted_[minted_count_++] = id;
+}
+
+void Call::Adopt(HandleId id) {
+  if (id.server_minted()) session_->handles().Adopt(id);
+}
+
+void Call::Release(HandleId id) { session_->handles().Release(id); }
+
+Encoder& Call::Begin() {
+  Encoder& encoder = thread_->encoder;
+  encoder.Clear();
+  encoder.Append(sizeof(RecordHeader));
+  return encoder;
+}
+
+std::span<std::byte> Call::CompleteRecord() {
+  Encoder& encoder = thread_->encoder;
+  encoder.AlignTo(kRecordAlignment);
+  const std::span<std::byte> record = encoder.mutable_bytes();
+  if (record.empty()) {
+    Fail(CUDA_ERROR_OUT_OF_MEMORY);
+    return {};
+  }
+  RecordHeader header{};
+  header.call = info_.id;
+  header.flags = per_thread_stream_ ? kPerThreadStream : 0;
+  header.thread = thread_->number;
+  header.context = context_.value();
+  std::memcpy(record.data(), &header, sizeof(header));
+  thread_->known_to_server = true;
+  if (Statistics* statistics = Client::Get().statistics()) statistics->CountSent(info_, record.size());
+  return record;
+}
+
+CUresult Call::SendAsync() {
+  const std::span<std::byte> record = CompleteRecord();
+  if (!ok()) return result_;
+  const bool wait = capturing_ || GetConfig().launch_blocking;
+  result_ = wait ? SendAndWait(record) : session_->Append(record);
+  if (ok() && !freed_.is_null()) session_->handles().Release(freed_);
+  return result_;
+}
+
+CUresult Call::SendAndWait(std::span<std::byte> record) {
+  const CUresult result = session_->Request(record, &thread_->reply);
+  if (Statistics* statistics = Client::Get().statistics()) {
+    statistics->CountRoundTrip(info_, thread_->reply.payload().size());
+  }
+  if (result != CUDA_SUCCESS && capturing_) NoteCaptureFailure(*this, capture_stream_);
+  return result;
+}
+
+CUresult Call::SendSync(Decoder* reply) {
+  const std::span<std::byte> record = CompleteRecord();
+  if (!ok()) return result_;
+  result_ = SendAndWait(record);
+  if (!ok()) return result_;
+  if (!freed_.is_null()) session_->handles().Release(freed_);
+  *reply = Decoder(thread_->reply.payload());
+  return result_;
+}
+
+CUresult Call::MalformedReply() {
+  session_->ProtocolViolation(std::string("a malformed reply to ") + info_.name);
+  return Fail(kServerGone);
+}
+
+CUresult Unsupported(const CallInfo& info) {
+  static Mutex* const mutex = new Mutex;
+  static auto* const told = new std::set<uint32_t>;
+  if (Statistics* statistics = Client::Get().statistics()) statistics->CountCall(info);
+  MutexLock lock(*mutex);
+  if (told->insert(info.id).second) LogInfo("{} is not supported: {}", info.name, info.reason);
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+}  // namespace tessera

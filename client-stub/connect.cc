@@ -1,0 +1,87 @@
+// How a session begins: hello, welcome, address windows, devices.
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "client-stub/address_windows.h"
+#include "client-stub/config.h"
+#include "client-stub/session.h"
+#include "generated/spec_hash.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/channel/channel.h"
+#include "protocol/channel/unix_socket.h"
+
+namespace tessera {
+namespace {
+
+// How long a server may take for its welcome: it starts a driver (seconds), or has one process after another do so.
+constexpr uint64_t kWelcomeTimeoutNs = 60'000'000'000;
+
+ClientHello MakeHello(uint64_t window_rows) {
+  const Config& config = GetConfig();
+  ClientHello hello;
+  hello.spec_hash = kSpecHash;
+  hello.pid = static_cast<uint32_t>(getpid());
+  hello.session_index = 0;  // one session per process
+  hello.window_rows = window_rows;
+  hello.program = std::string(program_invocation_short_name).substr(0, kNameBytesMax);
+  hello.devices = config.visible_devices;
+  hello.environment = config.forwarded_environment;
+  return hello;
+}
+
+Status CheckHello(const ClientHello& hello) {
+  if (hello.devices.size() > kDeviceListBytesMax) {
+    return Status(StatusCode::kInvalidArgument, "CUDA_VISIBLE_DEVICES has more than " +
+                                                    std::to_string(kDeviceListBytesMax) + " bytes; shorten it");
+  }
+  for (const std::string& entry : hello.environment) {
+    if (entry.size() <= kEnvironmentEntryBytesMax) continue;
+    return Status(StatusCode::kInvalidArgument,
+                  "the environment variable " + entry.substr(0, entry.find('=')) + " is too long to be sent; shorten it");
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::Connect(const std::string& socket_path) {
+  Result<UniqueFd> socket = ConnectUnix(socket_path);
+  if (!socket.ok()) return socket.status();
+  return Connect(std::move(*socket));
+}
+
+Result<std::unique_ptr<Session>> Session::Connect(UniqueFd socket) {
+  const uint32_t rows = AddressWindows::Process().Offer();
+  if (rows == 0) {
+    return Status(StatusCode::kResourceExhausted,
+                  "none of the address ranges for device memory is free in this process; lift its limit of address "
+                  "space (ulimit -v unlimited)");
+  }
+  const ClientHello hello = MakeHello(rows);
+  RETURN_IF_ERROR(CheckHello(hello));
+  ServerWelcome welcome;
+  Result<std::unique_ptr<Channel>> channel =
+      Channel::Attach(std::move(socket), hello, &welcome, MonotonicNs() + kWelcomeTimeoutNs);
+  if (!channel.ok()) return channel.status();
+  RETURN_IF_ERROR(AddressWindows::Process().Keep(static_cast<int>(welcome.window_row)));
+  const WindowPair windows =
+      SessionWindows(static_cast<int>(welcome.window_row), static_cast<int>(welcome.session_index));
+  (*channel)->SetHostWindow(windows.host.base, windows.host.bytes);
+  Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(welcome.snapshot);
+  if (!snapshot.ok()) return snapshot.status();
+  if (snapshot->selection != hello.devices) {
+    return Status(StatusCode::kUnsupported, "the server did not apply CUDA_VISIBLE_DEVICES=" + hello.devices +
+                                                " (it serves \"" + snapshot->selection +
+                                                "\"); unset the variable, or ask for a server with the wanted devices");
+  }
+  LogInfo("session {} with {} has begun: {} devices", welcome.session_id, welcome.server, snapshot->devices.size());
+  const bool mirrored = welcome.mirrored;
+  return std::make_unique<Session>(std::move(*channel), std::move(welcome), Devices(std::move(*snapshot), mirrored));
+}
+
+}  // namespace tessera

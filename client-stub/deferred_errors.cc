@@ -1,0 +1,55 @@
+#include "client-stub/deferred_errors.h"
+
+#include <algorithm>
+
+#include "client-stub/context.h"
+
+namespace tessera {
+namespace {
+
+// Errors after which the context answers nothing else (cuda.h, descriptions of CUresult: "all existing device memory
+// allocations are invalid", "the context cannot be used", "the process must be terminated").
+constexpr CUresult kSticky[] = {
+    CUDA_ERROR_ECC_UNCORRECTABLE,     CUDA_ERROR_NVLINK_UNCORRECTABLE, CUDA_ERROR_CONTAINED,
+    CUDA_ERROR_ILLEGAL_ADDRESS,       CUDA_ERROR_LAUNCH_TIMEOUT,       CUDA_ERROR_ASSERT,
+    CUDA_ERROR_HARDWARE_STACK_ERROR,  CUDA_ERROR_ILLEGAL_INSTRUCTION,  CUDA_ERROR_MISALIGNED_ADDRESS,
+    CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC,           CUDA_ERROR_LAUNCH_FAILED,
+    CUDA_ERROR_TENSOR_MEMORY_LEAK,    CUDA_ERROR_MPS_CLIENT_TERMINATED, CUDA_ERROR_EXTERNAL_DEVICE,
+};
+
+}  // namespace
+
+bool IsStickyError(CUresult error) { return std::find(std::begin(kSticky), std::end(kSticky), error) != std::end(kSticky); }
+
+void DeferredErrors::Add(uint32_t thread, Context* context, CUresult error) {
+  if (error == CUDA_SUCCESS) return;
+  if (IsStickyError(error) && context != nullptr) {
+    int none = CUDA_SUCCESS;
+    context->sticky_error.compare_exchange_strong(none, error, std::memory_order_acq_rel);
+  } else {
+    MutexLock lock(mutex_);
+    std::deque<CUresult>& errors = by_thread_[thread];
+    if (errors.size() < kKeptPerThreadMax) errors.push_back(error);
+  }
+  any_.store(true, std::memory_order_release);
+}
+
+CUresult DeferredErrors::TakeSlow(uint32_t thread, const Context* context) {
+  if (context != nullptr) {
+    if (const int sticky = context->sticky_error.load(std::memory_order_acquire)) return static_cast<CUresult>(sticky);
+  }
+  MutexLock lock(mutex_);
+  const auto found = by_thread_.find(thread);
+  if (found == by_thread_.end()) return CUDA_SUCCESS;
+  const CUresult error = found->second.front();
+  found->second.pop_front();
+  if (found->second.empty()) by_thread_.erase(found);
+  return error;
+}
+
+void DeferredErrors::ForgetThread(uint32_t thread) {
+  MutexLock lock(mutex_);
+  by_thread_.erase(thread);
+}
+
+}  // namespace tessera

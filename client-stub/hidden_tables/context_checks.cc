@@ -1,0 +1,36 @@
+// CONTEXT_CHECKS: whether a context is an ordinary one.
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "client-stub/hidden_tables/hidden_tables.h"
+#include "client-stub/hidden_tables/table.h"
+
+namespace tessera {
+namespace {
+
+struct Tag {
+  static constexpr const char* kName = "CONTEXT_CHECKS";
+  static constexpr size_t kWords = 15;
+};
+
+// Slot 2: kind 0, an ordinary context; `other` is left alone (cuBLAS fails when it is cleared).
+CUresult Kind(CUcontext, uint32_t* kind, CUcontext*) {
+  if (kind == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *kind = 0;
+  return CUDA_SUCCESS;
+}
+
+// Slot 3: 0, the handles of CUDART_INTERFACE can be trusted.
+uint32_t DistrustHandles() { return 0; }
+
+}  // namespace
+
+const void* ContextChecks() {
+  static HiddenTable<Tag> table;
+  static const void* const filled = &table.Set(2, &Kind).Set(3, &DistrustHandles);
+  return filled;
+}
+
+}  // namespace tessera

@@ -1,0 +1,55 @@
+// CONTEXT_LOCAL_STORAGE: values that libraries keep per context, by key. Fetched by most calls of the CUDA runtime, so the
+// usual question, about the calling thread's own context, looks nothing up.
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "client-stub/client.h"
+#include "client-stub/hidden_tables/hidden_tables.h"
+
+namespace tessera {
+namespace {
+
+// The context meant: null and all ones mean the calling thread's own.
+CUresult Find(CUcontext handle, Context** context) {
+  Client& client = Client::Get();
+  if (!client.initialized()) return CUDA_ERROR_NOT_INITIALIZED;
+  Context* current = ThreadState::Current().current();
+  if (handle == nullptr || handle == reinterpret_cast<CUcontext>(UINTPTR_MAX) ||
+      (current != nullptr && current->object() == handle)) {
+    *context = current;
+  } else {
+    *context = client.session()->contexts().Find(handle);
+  }
+  return *context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
+CUresult Put(CUcontext handle, void* key, void* value, LocalStorage::Destructor destructor) {
+  Context* context = nullptr;
+  if (const CUresult result = Find(handle, &context); result != CUDA_SUCCESS) return result;
+  return context->storage.Put(key, value, destructor);
+}
+
+CUresult Remove(CUcontext handle, void* key) {
+  Context* context = nullptr;
+  if (const CUresult result = Find(handle, &context); result != CUDA_SUCCESS) return result;
+  return context->storage.Remove(key);
+}
+
+CUresult Get(void** value, CUcontext handle, void* key) {
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = nullptr;
+  if (const CUresult result = Find(handle, &context); result != CUDA_SUCCESS) return result;
+  return context->storage.Get(key, value);
+}
+
+}  // namespace
+
+const void* ContextLocalStorage() {
+  static const void* const table[] = {reinterpret_cast<const void*>(&Put), reinterpret_cast<const void*>(&Remove),
+                                      reinterpret_cast<const void*>(&Get), nullptr};
+  return table;
+}
+
+}  // namespace tessera

@@ -1,0 +1,25 @@
+#include "client-stub/hidden_tables/context_number.h"
+
+#include "client-stub/client.h"
+
+namespace tessera {
+
+CUresult ContextNumber(CUcontext context, uint64_t* number) {
+  if (number == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (context == nullptr) {
+    *number = 0;
+    return CUDA_SUCCESS;
+  }
+  // The usual question is about the calling thread's own context: no lock then.
+  const Context* found = ThreadState::Current().current();
+  if (found == nullptr || found->object() != context) {
+    Client& client = Client::Get();
+    if (!client.initialized()) return CUDA_ERROR_NOT_INITIALIZED;
+    found = client.session()->contexts().Find(context);
+  }
+  if (found == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *number = found->number.load(std::memory_order_relaxed);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace tessera

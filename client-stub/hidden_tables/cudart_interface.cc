@@ -1,0 +1,67 @@
+// CUDART_INTERFACE: asked for by every copy of the CUDA runtime.
+
+#include <cuda.h>
+
+#include "client-stub/client.h"
+#include "client-stub/hidden_tables/hidden_tables.h"
+#include "client-stub/hidden_tables/table.h"
+#include "generated/client/module.h"
+
+namespace tessera {
+namespace {
+
+struct Tag {
+  static constexpr const char* kName = "CUDART_INTERFACE";
+  static constexpr size_t kWords = 13;
+};
+
+// Slot 1: loads a module from the wrapper of a fat binary, as nvcc embeds it.
+CUresult LoadModule(CUmodule* module, const void* wrapper) { return Enter_cuModuleLoadData(false, module, wrapper); }
+
+// Slot 2: the handle of a device's primary context, without retaining or activating it. The runtime compares it with what
+// cuDevicePrimaryCtxRetain returns later.
+CUresult PrimaryContext(CUcontext* context, CUdevice device) {
+  Client& client = Client::Get();
+  if (!client.initialized()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Session& session = *client.session();
+  if (!session.devices().Valid(device)) return CUDA_ERROR_INVALID_DEVICE;
+  const Context* primary = session.contexts().Primary(device);
+  if (primary == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  *context = primary->object();
+  return CUDA_SUCCESS;
+}
+
+// Slot 3: graphics devices. A driver without a display answers 708 and leaves the output alone.
+CUresult GraphicsDevice(unsigned, void*) { return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE; }
+
+// Slots 6 and 8: as slot 1 with lists of symbols, which were never seen in use.
+CUresult LoadModuleWithSymbols(CUmodule* module, const void* wrapper, void* a, void* b, unsigned count) {
+  if (a != nullptr || b != nullptr || count != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  return LoadModule(module, wrapper);
+}
+CUresult LoadFatBinary(const void* header, CUmodule* module, void* a, void* b, unsigned count) {
+  return LoadModuleWithSymbols(module, header, a, b, count);
+}
+
+// Slot 7: the runtime says that it will not use a module any more.
+void ForgetModule(size_t) {}
+
+// Slot 12: loads the compilers, which are the server's affair.
+CUresult LoadCompilers() { return CUDA_SUCCESS; }
+
+}  // namespace
+
+const void* CudartInterface() {
+  static HiddenTable<Tag> table;
+  static const void* const filled = &table.Set(1, &LoadModule)
+                                         .Set(2, &PrimaryContext)
+                                         .Set(3, &GraphicsDevice)
+                                         .Set(6, &LoadModuleWithSymbols)
+                                         .Set(7, &ForgetModule)
+                                         .Set(8, &LoadFatBinary)
+                                         .Set(12, &LoadCompilers);
+  return filled;
+}
+
+}  // namespace tessera

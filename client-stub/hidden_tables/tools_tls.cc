@@ -1,0 +1,34 @@
+// TOOLS_TLS: the calling thread's current context, without making one.
+
+#include <cuda.h>
+
+#include "client-stub/client.h"
+#include "client-stub/hidden_tables/hidden_tables.h"
+#include "client-stub/hidden_tables/table.h"
+
+namespace tessera {
+namespace {
+
+struct Tag {
+  static constexpr const char* kName = "TOOLS_TLS";
+  static constexpr size_t kWords = 3;
+};
+
+// Slot 2. Before cuInit: 3, output untouched; without a context: 0 and null.
+CUresult CurrentContext(CUcontext* context) {
+  if (!Client::Get().initialized()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const Context* current = ThreadState::Current().current();
+  *context = current == nullptr ? nullptr : current->object();
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+const void* ToolsTls() {
+  static HiddenTable<Tag> table;
+  static const void* const filled = &table.Set(2, &CurrentContext);
+  return filled;
+}
+
+}  // namespace tessera

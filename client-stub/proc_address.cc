@@ -1,0 +1,37 @@
+#include "client-stub/proc_address.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include "generated/client/proc_address_table.h"
+
+namespace tessera {
+
+ProcAddressAnswer FindProcAddress(const char* name, int version, cuuint64_t flags, int version_max) {
+  constexpr cuuint64_t kFlags = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  ProcAddressAnswer answer;
+  if (name == nullptr || (flags & ~kFlags) != 0 || version > version_max) {
+    answer.result = CUDA_ERROR_INVALID_VALUE;
+    return answer;
+  }
+  if (version < 0) version = version_max;
+  const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+  const std::span<const ProcAddress> table = ProcAddresses();
+  const auto before = [](const ProcAddress& row, std::string_view wanted) { return row.name < wanted; };
+  for (auto row = std::lower_bound(table.begin(), table.end(), std::string_view(name), before);
+       row != table.end() && std::strcmp(row->name, name) == 0; ++row) {
+    const bool own_stream = per_thread && row->per_thread != nullptr;
+    const int since = own_stream ? row->per_thread_since : row->since;
+    if (since <= version) {
+      answer.function = own_stream ? row->per_thread : row->function;
+      answer.status = CU_GET_PROC_ADDRESS_SUCCESS;
+    } else if (answer.function == nullptr) {
+      answer.status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+    }
+  }
+  return answer;
+}
+
+}  // namespace tessera

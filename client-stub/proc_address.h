@@ -1,0 +1,21 @@
+// cuGetProcAddress: which export stands behind a name, a CUDA version and flags.
+//
+// Rules measured on driver 580 (CUDA 13.0): the newest variant not newer than the wanted version; with
+// CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM the per-thread form where one exists, and then its own version counts;
+// a name with a suffix, one that is unknown, or an empty one is not found. A negative version means the newest.
+#pragma once
+
+#include <cuda.h>
+
+namespace tessera {
+
+struct ProcAddressAnswer {
+  CUresult result = CUDA_SUCCESS;  // CUDA_ERROR_INVALID_VALUE: nothing is written to the caller's variables
+  void* function = nullptr;
+  CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+};
+
+// `version_max`: what cuDriverGetVersion says; a wanted version beyond it is refused. Pure; any thread.
+ProcAddressAnswer FindProcAddress(const char* name, int version, cuuint64_t flags, int version_max);
+
+}  // namespace tessera

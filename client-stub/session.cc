@@ -1,0 +1,199 @@
+#include "client-stub/session.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+#include "client-stub/guest_thread.h"
+#include "client-stub/reply_reader.h"
+#include "protocol/base/log.h"
+#include "protocol/channel/channel.h"
+
+namespace tessera {
+namespace {
+
+// How often the idle service thread looks whether the server is still there; noticing takes at most this long.
+constexpr uint64_t kServiceSliceNs = 200'000'000;
+
+// Text that kernels printed goes where the driver would write it: to the program's stdout. A reader that is gone (EPIPE)
+// is the program's affair, as natively.
+void WriteToStdout(std::span<const std::byte> text) {
+  while (!text.empty()) {
+    const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+    if (written < 0) {
+      if (errno == EINTR || errno == EAGAIN) continue;
+      return;
+    }
+    text = text.subspan(static_cast<size_t>(written));
+  }
+}
+
+}  // namespace
+
+Session::Session(std::unique_ptr<Channel> channel, ServerWelcome welcome, Devices devices)
+    : channel_(std::move(channel)),
+      welcome_(std::move(welcome)),
+      devices_(std::move(devices)),
+      handles_(HandleAllocator::Side::kClient, welcome_.session_index),
+      contexts_(*this),
+      reader_(std::make_unique<ReplyReader>(
+          channel_->replies_in(), channel_->stop(),
+          [this](const ReplyHeader& header, std::span<const std::byte> payload) { HandleNotice(header, payload); })) {
+  service_thread_ = StartGuestThread("tessera-replies", [this] { Service(); });
+}
+
+Session::~Session() {
+  stopping_.store(true, std::memory_order_release);
+  gone_.store(true, std::memory_order_release);
+  channel_->Leave();
+  channel_->WakeWaiters();
+  service_thread_.join();
+}
+
+size_t Session::record_bytes_max() const { return channel_->commands_out().record_bytes_max(); }
+
+CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot) {
+  RingProducer& commands = channel_->commands_out();
+  for (;;) {
+    if (gone()) return kServerGone;
+    {
+      MutexLock lock(append_mutex_);
+      if (std::byte* to = commands.TryReserve(record.size())) {
+        RecordHeader header;
+        std::memcpy(&header, record.data(), sizeof(header));
+        header.size_bytes = static_cast<uint32_t>(record.size());
+        header.sequence = next_sequence_++;
+        if (slot != nullptr) {
+          header.flags |= kWantsReply;
+          slot->Open(header.sequence);
+          reader_->Register(slot);
+        }
+        std::memcpy(to, &header, sizeof(header));
+        std::memcpy(to + sizeof(header), record.data() + sizeof(header), record.size() - sizeof(header));
+        commands.Commit();
+        return CUDA_SUCCESS;
+      }
+    }
+    if (record.size() > record_bytes_max()) return CUDA_ERROR_INVALID_VALUE;
+    const Status space = commands.WaitForSpace(record.size(), kNoDeadline, channel_->stop());
+    if (!space.ok()) return Ended(space);
+  }
+}
+
+CUresult Session::Append(std::span<std::byte> record) { return AppendRecord(record, nullptr); }
+
+CUresult Session::Start(std::span<std::byte> record, ReplySlot* slot) { return AppendRecord(record, slot); }
+
+CUresult Session::Await(ReplySlot* slot) {
+  const Status status = reader_->WaitUntil([slot] { return slot->done(); }, slot);
+  if (status.ok()) return static_cast<CUresult>(slot->result());
+  reader_->Unregister(slot);
+  if (slot->done()) return static_cast<CUresult>(slot->result());
+  return Ended(status);
+}
+
+CUresult Session::Request(std::span<std::byte> record, ReplySlot* slot) {
+  const CUresult started = Start(record, slot);
+  return started != CUDA_SUCCESS ? started : Await(slot);
+}
+
+CUresult Session::SendAnswer(uint64_t request, CUresult result) {
+  ReplyHeader answer{};
+  answer.size_bytes = sizeof(answer);
+  answer.kind = static_cast<uint32_t>(AnswerKind::kHostFunctionDone);
+  answer.result = static_cast<int32_t>(result);
+  answer.extra = request;
+  RingProducer& answers = channel_->answers_out();
+  for (;;) {
+    if (gone()) return kServerGone;
+    {
+      MutexLock lock(answer_mutex_);
+      if (answers.TryAppend(std::as_bytes(std::span(&answer, 1)))) return CUDA_SUCCESS;
+    }
+    const Status space = answers.WaitForSpace(sizeof(answer), kNoDeadline, channel_->stop());
+    if (!space.ok()) return Ended(space);
+  }
+}
+
+CUresult Session::WaitUntil(const std::function<bool()>& done) {
+  const Status status = reader_->WaitUntil(done, nullptr);
+  return status.ok() ? CUDA_SUCCESS : Ended(status);
+}
+
+void Session::Poll() { reader_->Poll(); }
+
+void Session::OnNotice(NoticeKind kind, NoticeHandler handler) {
+  MutexLock lock(handlers_mutex_);
+  handlers_[static_cast<uint32_t>(kind)] = std::move(handler);
+}
+
+void Session::HandleNotice(const ReplyHeader& header, std::span<const std::byte> payload) {
+  switch (static_cast<NoticeKind>(header.kind)) {
+    case NoticeKind::kDeferredError:
+      deferred_errors_.Add(header.thread, contexts_.Find(reinterpret_cast<CUcontext>(header.extra)),
+                           static_cast<CUresult>(header.result));
+      return;
+    case NoticeKind::kDeviceOutput: {
+      // The record is padded: its true size comes along.
+      const size_t size = header.extra != 0 && header.extra < payload.size() ? header.extra : payload.size();
+      WriteToStdout(payload.first(size));
+      return;
+    }
+    case NoticeKind::kCompletion:
+      marks_.Pass(header.extra, static_cast<CUresult>(header.result));
+      break;  // others may want to know as well
+    default:
+      break;
+  }
+  NoticeHandler* handler = nullptr;
+  {
+    MutexLock lock(handlers_mutex_);
+    const auto found = handlers_.find(header.kind);
+    if (found != handlers_.end()) handler = &found->second;  // stays where it is: handlers are never removed
+  }
+  if (handler != nullptr) {
+    (*handler)(header, payload);
+  } else if (header.kind != static_cast<uint32_t>(NoticeKind::kCompletion)) {
+    ProtocolViolation("a notice of kind " + std::to_string(header.kind) + " that nothing here waits for");
+  }
+}
+
+void Session::Service() {
+  while (!stopping_.load(std::memory_order_acquire)) {
+    Status status = reader_->Serve(kServiceSliceNs);
+    if (status.ok()) status = channel_->ProcessSocket();
+    if (status.ok()) status = channel_->Check();
+    if (status.ok()) continue;
+    // What the server said before it left still counts.
+    reader_->Poll();
+    if (!stopping_.load(std::memory_order_acquire)) Abandon(status);
+    return;
+  }
+}
+
+CUresult Session::Ended(const Status& why) {
+  Abandon(why);
+  return kServerGone;
+}
+
+void Session::Abandon(const Status& why) {
+  if (gone_.exchange(true, std::memory_order_acq_rel)) return;
+  if (channel_->peer_left()) {
+    LogError("the server has ended this session: CUDA calls fail from now on; start the program again");
+  } else {
+    LogError("the connection to the CUDA server is lost ({}): CUDA calls fail from now on; start the program again",
+             why.message());
+  }
+  channel_->Fail(why);
+  channel_->WakeWaiters();
+}
+
+void Session::ProtocolViolation(std::string what) {
+  Abandon(Status(StatusCode::kProtocolViolation, "the server sent " + std::move(what)));
+}
+
+void Session::AbandonInChild() { channel_->AbandonInChild(); }
+
+}  // namespace tessera

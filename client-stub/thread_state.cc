@@ -1,0 +1,75 @@
+#include "client-stub/thread_state.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "client-stub/client.h"
+#include "generated/messages/service.h"
+
+namespace tessera {
+namespace {
+
+// One word of static thread-local storage: found without a call, in a library that is opened at run time, too. It has no
+// destructor; the state is released by a pthread key, whose destructor runs again when the thread calls once more.
+__attribute__((tls_model("initial-exec"))) thread_local ThreadState* current_state = nullptr;
+
+void TellServer(ThreadState& state) {
+  Client& client = Client::Get();
+  Session* session = client.session();
+  if (session == nullptr || session->gone() || client.forked()) return;
+  session->deferred_errors().ForgetThread(state.number);
+  tesseraThreadEndedRequest request;
+  request.thread = state.number;
+  Encoder& out = state.encoder;
+  out.Clear();
+  if (std::byte* header = out.Append(sizeof(RecordHeader))) std::memset(header, 0, sizeof(RecordHeader));
+  request.Encode(out);
+  out.AlignTo(kRecordAlignment);
+  if (!out.ok()) return;
+  RecordHeader header{};
+  header.call = tesseraThreadEndedRequest::kId;
+  header.thread = state.number;
+  std::memcpy(out.mutable_bytes().data(), &header, sizeof(header));
+  session->Append(out.mutable_bytes());
+}
+
+void ReleaseState(void* value) {
+  auto* state = static_cast<ThreadState*>(value);
+  current_state = nullptr;
+  try {
+    if (state->known_to_server) TellServer(*state);
+  } catch (...) {
+    // Out of memory while a thread ends: the server keeps its few entries until the session ends.
+  }
+  delete state;
+}
+
+pthread_key_t ReleaseKey() {
+  static const pthread_key_t key = [] {
+    pthread_key_t made{};
+    pthread_key_create(&made, &ReleaseState);
+    return made;
+  }();
+  return key;
+}
+
+ThreadState* MakeState() {
+  static std::atomic<uint32_t> next{1};
+  auto* state = new ThreadState;
+  state->number = next.fetch_add(1, std::memory_order_relaxed);
+  current_state = state;
+  pthread_setspecific(ReleaseKey(), state);
+  return state;
+}
+
+}  // namespace
+
+ThreadState& ThreadState::Current() {
+  ThreadState* state = current_state;
+  if (state == nullptr) [[unlikely]] state = MakeState();
+  return *state;
+}
+
+}  // namespace tessera
