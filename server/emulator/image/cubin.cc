@@ -15,6 +15,8 @@ constexpr uint8_t kEntryFlag = 0x10;            // st_other: STO_CUDA_ENTRY
 constexpr uint8_t kInfoSizedValue = 4;          // a 16-bit length and that many bytes
 constexpr uint8_t kAttributeParameter = 0x17;   // one parameter
 constexpr uint8_t kAttributeMaxThreads = 0x05;  // three words
+constexpr uint8_t kAttributeRegisters = 0x2F;   // in .nv.info: symbol, count
+constexpr uint32_t kReservedSharedBytes = 1024; // the system's share of each block, from sm_90 part of .nv.shared.KERNEL
 constexpr uint64_t kMaxSections = 1 << 20;
 
 Status Bad(const char* what) { return Status(StatusCode::kInvalidArgument, fmt::format("a cubin {}", what)); }
@@ -116,15 +118,35 @@ const Section* FindSection(const File& file, const std::string& name) {
   return nullptr;
 }
 
-Status AddKernel(const File& file, std::string_view name, const Section& text, CubinEntry* cubin) {
+uint32_t RegisterCount(const File& file, uint32_t symbol) {
+  const Section* info = FindSection(file, ".nv.info");
+  if (info == nullptr || info->header.sh_type == SHT_NOBITS) return 0;
+  const Bytes bytes(file.bytes.Slice(info->header.sh_offset, info->header.sh_size));
+  for (uint64_t at = 0; at + 4 <= bytes.size();) {
+    uint8_t format = 0, attribute = 0;
+    uint16_t length = 0;
+    bytes.Read(at, &format);
+    bytes.Read(at + 1, &attribute);
+    bytes.Read(at + 2, &length);
+    at += 4;
+    if (format != kInfoSizedValue) continue;
+    uint32_t which = 0, count = 0;
+    if (attribute == kAttributeRegisters && length >= 8 && bytes.Read(at, &which) && bytes.Read(at + 4, &count) && which == symbol) return count;
+    at += length;
+  }
+  return 0;
+}
+
+Status AddKernel(const File& file, std::string_view name, uint32_t symbol, CubinEntry* cubin) {
   CubinKernel kernel;
   kernel.name = std::string(name);
-  kernel.register_count = static_cast<uint32_t>(text.header.sh_info >> 24);  // where nvcc keeps it
+  kernel.register_count = RegisterCount(file, symbol);
   if (const Section* info = FindSection(file, ".nv.info." + kernel.name); info != nullptr && info->header.sh_type != SHT_NOBITS) {
     RETURN_IF_ERROR(ReadInfo(Bytes(file.bytes.Slice(info->header.sh_offset, info->header.sh_size)), &kernel));
   }
   if (const Section* shared = FindSection(file, ".nv.shared." + kernel.name)) {
-    kernel.static_shared_bytes = static_cast<uint32_t>(std::min<uint64_t>(shared->header.sh_size, UINT32_MAX));
+    const uint64_t reserved = cubin->sm >= 90 && shared->header.sh_size >= kReservedSharedBytes ? kReservedSharedBytes : 0;
+    kernel.static_shared_bytes = static_cast<uint32_t>(std::min<uint64_t>(shared->header.sh_size - reserved, UINT32_MAX));
   }
   cubin->kernels.push_back(std::move(kernel));
   return Status::Ok();
@@ -143,7 +165,7 @@ Status ReadSymbols(const File& file, const Elf64_Shdr& table, CubinEntry* cubin)
     const Section& section = file.sections[symbol.st_shndx];
     const int type = ELF64_ST_TYPE(symbol.st_info);
     if (type == STT_FUNC && (symbol.st_other & kEntryFlag) != 0) {
-      RETURN_IF_ERROR(AddKernel(file, name, section, cubin));
+      RETURN_IF_ERROR(AddKernel(file, name, static_cast<uint32_t>(i), cubin));
     } else if (type == STT_OBJECT && (section.name.starts_with(".nv.global") || section.name.starts_with(".nv.constant"))) {
       cubin->variables.push_back({std::string(name), symbol.st_size, section.name.starts_with(".nv.constant")});
     }
