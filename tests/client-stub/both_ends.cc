@@ -2,6 +2,8 @@
 
 #include <sys/socket.h>
 
+#include <cstdlib>
+
 #include "client-stub/client.h"
 #include "protocol/base/check.h"
 #include "server/driver/loader.h"
@@ -10,9 +12,11 @@
 namespace tessera {
 namespace {
 
-const DriverTable* Emulator() {
+// The emulator, or what TESSERA_TEST_DRIVER names ("real": the machine's driver).
+const DriverTable* LoadDriver() {
   static const auto* driver = [] {
-    Result<std::unique_ptr<Driver>> loaded = Driver::Load(TESSERA_EMULATOR_PATH);
+    const char* where = std::getenv("TESSERA_TEST_DRIVER");
+    Result<std::unique_ptr<Driver>> loaded = Driver::Load(where != nullptr ? where : TESSERA_EMULATOR_PATH);
     CHECK(loaded.ok());
     CHECK((*loaded)->CountDevices().ok());
     return loaded->release();
@@ -30,7 +34,7 @@ BothEnds::BothEnds() {
     options.client_in_process = true;
     options.open_driver = [](const ClientHello& hello, std::string* selection) -> Result<const DriverTable*> {
       *selection = hello.devices;
-      return Emulator();
+      return LoadDriver();
     };
     const Status why = RunSession(UniqueFd(socket), options);
     CHECK(why.ok());

@@ -211,12 +211,12 @@ TEST_F(GraphTest, CaptureInfoNamesGraphAndDependencies) {
   CUgraph graph = nullptr, ended = nullptr;
   const CUgraphNode* dependencies = nullptr;
   size_t count = 99;
-  ASSERT_EQ(cuStreamGetCaptureInfo_v2(stream_, &status, &id, &graph, &dependencies, &count), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamGetCaptureInfo(stream_, &status, &id, &graph, &dependencies, nullptr, &count), CUDA_SUCCESS);
   EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_NONE);
   EXPECT_EQ(count, 99u) << "left alone";
   ASSERT_EQ(cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
   ASSERT_EQ(Add(stream_, 1), CUDA_SUCCESS);
-  ASSERT_EQ(cuStreamGetCaptureInfo_v2(stream_, &status, &id, &graph, &dependencies, &count), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamGetCaptureInfo(stream_, &status, &id, &graph, &dependencies, nullptr, &count), CUDA_SUCCESS);
   EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
   EXPECT_NE(id, 0u);
   ASSERT_EQ(count, 1u);

@@ -299,7 +299,12 @@ TEST_F(StreamTest, HostFunctionsRunInStreamOrder) {
     ASSERT_EQ(cuMemsetD32Async(device_, i, 1, stream_), CUDA_SUCCESS);
     ASSERT_EQ(cuMemcpyDtoHAsync(host_, device_, 4, stream_), CUDA_SUCCESS);
     ASSERT_EQ(cuLaunchHostFunc(
-                  stream_, [](void* p) { static_cast<Log*>(p)->seen.push_back(static_cast<Log*>(p)->host[0]); }, &log),
+                  stream_,
+                  [](void* p) {
+                    const uint32_t value = static_cast<Log*>(p)->host[0];
+                    static_cast<Log*>(p)->seen.push_back(value);
+                  },
+                  &log),
               CUDA_SUCCESS);
   }
   ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
@@ -328,7 +333,7 @@ TEST_F(StreamTest, CallbacksGetStreamAndStatus) {
 TEST_F(StreamTest, HostFunctionsMayAskAboutStreamsAndNothingElse) {
   struct Results {
     CUstream stream;
-    std::vector<int> results;
+    std::vector<CUresult> results;
   } results{stream_, {}};
   ASSERT_EQ(cuLaunchHostFunc(
                 stream_,
@@ -347,7 +352,8 @@ TEST_F(StreamTest, HostFunctionsMayAskAboutStreamsAndNothingElse) {
                 &results),
             CUDA_SUCCESS);
   ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
-  EXPECT_EQ(results.results, (std::vector<int>{800, 800, 800, 800, 0, 600, 0}));
+  EXPECT_EQ(results.results, (std::vector<CUresult>{CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_NOT_PERMITTED,
+                                   CUDA_ERROR_NOT_PERMITTED, CUDA_SUCCESS, CUDA_ERROR_NOT_READY, CUDA_SUCCESS}));
 }
 
 // The driver's queue of launches is bounded: with one host function in front of more launches than fit, the launch that

@@ -1,5 +1,4 @@
-// Streams on the driver. Synchronising calls, cuCtxSynchronize among them, are answered by the completion thread
-// (streams/synchronize.h).
+// Streams on the driver. Synchronising calls are answered by the completion thread (streams/synchronize.h).
 
 #include "generated/driver_table.h"
 #include "generated/server_custom.h"
@@ -37,16 +36,6 @@ void Do_cuStreamSynchronize(CallContext& call, const cuStreamSynchronizeRequest&
   const CUstream stream = call.UseStream(request.hStream);
   if (!call.ok()) return call.Finish(call.error());
   SynchronizeStream(call, stream);
-}
-
-void Do_cuCtxSynchronize(CallContext& call, const cuCtxSynchronizeRequest&) { SynchronizeContext(call); }
-
-void Do_cuCtxSynchronize_v2(CallContext& call, const cuCtxSynchronize_v2Request& request) {
-  if (!request.ctx.is_null()) {
-    const CUresult result = call.worker().SetContext(request.ctx);
-    if (result != CUDA_SUCCESS) return call.Finish(result);
-  }
-  SynchronizeContext(call);
 }
 
 void Do_cuLaunchHostFunc(CallContext& call, const cuLaunchHostFuncRequest& request) {
