@@ -13,7 +13,6 @@ int main(int argc, char** argv) {
 
   tessera::RunOptions run;
   CLI::App* run_command = app.add_subcommand("run", "run a program with the GPUs of a server");
-  run_command->usage("Usage: tessera run [OPTIONS] -- COMMAND [ARGUMENT...]");
   run_command->add_option("--server", run.server, "unix:PATH of a running tesserad (default: $TESSERA_SERVER, else a private server)");
   run_command->add_option("--driver", run.driver, "GPU of a private server: auto, cuda or emulator")
       ->check(CLI::IsMember({"auto", "cuda", "emulator"}))

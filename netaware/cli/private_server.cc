@@ -1,5 +1,6 @@
 #include "netaware/cli/private_server.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
