@@ -18,7 +18,10 @@ CUresult HostSegments::Attach(uint64_t context, uint32_t segment, const Range& r
   if (Contains(range.base, 1)) return CUDA_ERROR_INVALID_VALUE;
   // The lock is not held: registration takes long, and the client names a segment in one Attach only.
   CUresult result = driver_.cuMemHostRegister_v2(bytes.data(), bytes.size(), kRegisterFlags);
-  if (result != CUDA_SUCCESS) return result;
+  if (result != CUDA_SUCCESS) {
+    Close(segment);
+    return result;
+  }
   CUdeviceptr device_pointer = 0;
   result = driver_.cuMemHostGetDevicePointer_v2(&device_pointer, bytes.data(), 0);
   if (result == CUDA_SUCCESS && device_pointer != range.base) {
@@ -28,11 +31,18 @@ CUresult HostSegments::Attach(uint64_t context, uint32_t segment, const Range& r
   }
   if (result != CUDA_SUCCESS) {
     driver_.cuMemHostUnregister(bytes.data());
+    Close(segment);
     return result;
   }
   MutexLock lock(mutex_);
   segments_.emplace(range.base, Segment{range, context, segment});
   return CUDA_SUCCESS;
+}
+
+// Our mapping goes, so that the client may offer another segment at this address.
+void HostSegments::Close(uint32_t segment) {
+  const Status closed = channel_.CloseSegment(segment);
+  if (!closed.ok()) LogDebug("segment {} could not be closed: {}", segment, closed.message());
 }
 
 CUresult HostSegments::Detach(uint32_t segment) {
@@ -41,6 +51,7 @@ CUresult HostSegments::Detach(uint32_t segment) {
     if (it->second.id != segment) continue;
     const CUresult result = driver_.cuMemHostUnregister(reinterpret_cast<void*>(it->first));
     segments_.erase(it);
+    Close(segment);
     return result;
   }
   return CUDA_ERROR_INVALID_VALUE;
@@ -54,6 +65,7 @@ void HostSegments::EndContext(uint64_t context) {
       continue;
     }
     driver_.cuMemHostUnregister(reinterpret_cast<void*>(it->first));
+    Close(it->second.id);
     it = segments_.erase(it);
   }
   if (staging_context_ == context && context != 0) {

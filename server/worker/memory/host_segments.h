@@ -49,6 +49,8 @@ class HostSegments {
     uint32_t id;
   };
 
+  void Close(uint32_t segment);
+
   Channel& channel_;
   const DriverTable& driver_;
   Mutex mutex_;
