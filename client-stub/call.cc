@@ -14,21 +14,24 @@ namespace tessera {
 Call::Call(const CallInfo& info, bool per_thread_stream)
     : info_(info), per_thread_stream_(per_thread_stream), thread_(&ThreadState::Current()) {
   Client& client = Client::Get();
-  if (Statistics* statistics = client.statistics()) statistics->CountCall(info);
+  if (Statistics* statistics = client.statistics()) {
+    statistics->CountCall(info);
+    thread_->call = &info;
+  }
   session_ = client.session();
   if (info.context == CallInfo::Context::kUninitialized) return;
   if (!client.initialized()) {  // nor is it in a forked child
     result_ = CUDA_ERROR_NOT_INITIALIZED;
     return;
   }
+  if (thread_->in_host_function && !AllowedInHostFunction(info)) {
+    result_ = CUDA_ERROR_NOT_PERMITTED;
+    return;
+  }
   const Context* context = thread_->current();
   if (context != nullptr && context->active()) context_ = context->handle;
   if (info.context == CallInfo::Context::kRequired && context_.is_null()) {
     result_ = context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    return;
-  }
-  if (thread_->in_host_function && !AllowedInHostFunction(info)) {
-    result_ = CUDA_ERROR_NOT_PERMITTED;
     return;
   }
   if (info.capture == CallInfo::Capture::kUnsafe) {
@@ -150,7 +153,12 @@ CUresult Call::SendAndWait(std::span<std::byte> record) {
   if (Statistics* statistics = Client::Get().statistics()) {
     statistics->CountRoundTrip(info_, thread_->reply.payload().size());
   }
-  if (result != CUDA_SUCCESS && capturing_) NoteCaptureFailure(*this, capture_stream_);
+  if (result == CUDA_SUCCESS) return result;
+  if (capturing_) NoteCaptureFailure(*this, capture_stream_);
+  // A broken context stays broken, for the calls that are answered here as well.
+  if (IsStickyError(result) && info_.context == CallInfo::Context::kRequired) {
+    session_->deferred_errors().Add(thread_->number, thread_->current(), result);
+  }
   return result;
 }
 

@@ -43,7 +43,7 @@ struct CallInfo {
 class Call {
  public:
   // Checks, in this order, what every driver call checks: the process did not fork since (3), cuInit was called (3),
-  // the calling thread has a usable context (201, 709), the call is allowed in a host function (800), its legality
+  // the call is allowed in a host function (800), the calling thread has a usable context (201, 709), its legality
   // during stream capture (900), an earlier asynchronous failure. The first failure makes ok() false.
   Call(const CallInfo& info, bool per_thread_stream);
   ~Call();
@@ -61,6 +61,11 @@ class Call {
   Session& session() { return *session_; }
   // The calling thread's current context (0: none).
   HandleId context() const { return context_; }
+  // For calls that need no current context because they name an object that has one (a stream, an event): the record says
+  // that one when the calling thread has none.
+  void UseContextOf(HandleId context) {
+    if (context_.is_null()) context_ = context;
+  }
 
   // A handle the application passed: its id when it is live and of this kind, else the call fails with the kind's code
   // (or `error` when not 0) and a zero id is returned. A null handle with `nullable` gives a zero id.

@@ -103,7 +103,9 @@ CUresult FindStream(Call& call, CUstream stream, UsedStream* used) {
 bool UseStreamInfo(Call& call, CUstream stream, UsedStream* used) {
   call.UseStream(stream);
   if (!call.ok()) return false;
-  return call.Fail(FindStream(call, stream, used)) == CUDA_SUCCESS;
+  if (call.Fail(FindStream(call, stream, used)) != CUDA_SUCCESS) return false;
+  call.UseContextOf(used->info.context);
+  return true;
 }
 
 void AttachStreams(Session& session) {

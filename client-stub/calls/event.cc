@@ -10,6 +10,13 @@
 namespace tessera {
 namespace {
 
+// The event an application passed; the record is sent in the event's context when the thread has none.
+HandleId UseEvent(Call& call, CUevent event) {
+  const HandleId id = call.Use(HandleKind::kEvent, event);
+  if (const EventInfo* info = call.ok() ? Events().Find(id) : nullptr) call.UseContextOf(info->context);
+  return id;
+}
+
 bool EventFlagsAreLegal(unsigned flags) {
   constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
   if ((flags & ~kKnown) != 0) return false;
@@ -45,7 +52,7 @@ template <typename Request>
 CUresult Ask(Call& call, CUevent event) {
   if (!call.ok()) return call.result();
   Request request;
-  request.hEvent = call.Use(HandleKind::kEvent, event);
+  request.hEvent = UseEvent(call, event);
   if (!call.ok()) return call.result();
   const CUresult legal = Captures().CheckEventQuery(CallerOf(call.thread()), request.hEvent.value());
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
@@ -56,7 +63,7 @@ template <typename Request, typename Reply>
 CUresult Elapsed(Call& call, float* milliseconds, CUevent start, CUevent end) {
   if (!call.ok()) return call.result();
   Request request;
-  request.hStart = call.Use(HandleKind::kEvent, start);
+  request.hStart = UseEvent(call, start);
   request.hEnd = call.Use(HandleKind::kEvent, end);
   if (!call.ok()) return call.result();
   if (milliseconds == nullptr) return call.Fail(CUDA_ERROR_INVALID_HANDLE);  // as driver 580.159
@@ -85,7 +92,9 @@ CUresult Custom_cuEventCreate(Call& call, CUevent* phEvent, unsigned int Flags) 
     event.recorded.store(false, std::memory_order_relaxed);
   });
   if (info == nullptr) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
-  const CUresult result = call.Async(request);
+  // Events for other processes may be refused by the device; all others only for want of memory.
+  const bool sure = (Flags & CU_EVENT_INTERPROCESS) == 0;
+  const CUresult result = sure ? call.Async(request) : call.Sync(request);
   if (result != CUDA_SUCCESS) {
     Events().Erase(request.phEvent);
     return call.Fail(result);
@@ -97,6 +106,7 @@ CUresult Custom_cuEventCreate(Call& call, CUevent* phEvent, unsigned int Flags) 
 CUresult Custom_cuEventDestroy_v2(Call& call, CUevent hEvent) {
   if (!call.ok()) return call.result();
   cuEventDestroy_v2Request request;
+  UseEvent(call, hEvent);
   request.hEvent = call.Free(HandleKind::kEvent, hEvent);
   if (!call.ok()) return call.result();
   Captures().ForgetEvent(request.hEvent.value());

@@ -80,6 +80,7 @@ CUresult Custom_cuStreamDestroy_v2(Call& call, CUstream hStream) {
   // The special streams cannot be destroyed: Free() knows no handle 0, 1 or 2.
   request.hStream = call.Free(HandleKind::kStream, hStream);
   if (!call.ok()) return call.result();
+  if (const StreamInfo* info = Streams().Find(request.hStream)) call.UseContextOf(info->context);
   Streams().Erase(request.hStream);
   return call.Async(request);
 }

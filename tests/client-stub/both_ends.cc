@@ -1,11 +1,14 @@
 #include "tests/client-stub/both_ends.h"
 
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include <cstdlib>
 
 #include "client-stub/client.h"
+#include "client-stub/session.h"
 #include "protocol/base/check.h"
+#include "protocol/memory/window_table.h"
 #include "server/driver/loader.h"
 #include "server/worker/session.h"
 
@@ -42,6 +45,9 @@ BothEnds::BothEnds() {
   Result<std::unique_ptr<Session>> session = Session::Connect(UniqueFd(ends[1]));
   CHECK(session.ok());
   session_ = std::move(*session);
+  // The client keeps the device window free for the server's driver, which here is in the same process.
+  const WindowPair windows = SessionWindows(session_->window_row(), static_cast<int>(session_->index()));
+  CHECK(munmap(reinterpret_cast<void*>(windows.device.base), windows.device.bytes) == 0);
   Client::Get().UseSessionForTest(session_.get());
   CHECK(cuDevicePrimaryCtxRetain(&context_, 0) == CUDA_SUCCESS);
   CHECK(cuCtxSetCurrent(context_) == CUDA_SUCCESS);

@@ -1,5 +1,6 @@
 // The client library and a worker on the emulator in one process: tests call the exported functions as an application
-// does.
+// does. With native_ends.cc in place of both_ends.cc the same tests run on whatever libcuda.so.1 is found (the real driver,
+// or this library under `tessera run`).
 #pragma once
 
 #include <cuda.h>
@@ -7,9 +8,9 @@
 #include <memory>
 #include <thread>
 
-#include "client-stub/session.h"
-
 namespace tessera {
+
+class Session;
 
 class BothEnds {
  public:

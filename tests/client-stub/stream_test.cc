@@ -64,8 +64,10 @@ TEST_F(StreamTest, CreationChecksItsArgumentsAtOnce) {
   CUevent event = nullptr;
   for (unsigned flags = 0; flags < 16; ++flags) {
     const bool legal = flags <= 3 || flags == 6 || flags == 7;
-    EXPECT_EQ(cuEventCreate(&event, flags), legal ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE) << flags;
-    if (legal) EXPECT_EQ(cuEventDestroy(event), CUDA_SUCCESS);
+    const CUresult result = cuEventCreate(&event, flags);
+    if (legal && (flags & CU_EVENT_INTERPROCESS) != 0 && result == CUDA_ERROR_NOT_SUPPORTED) continue;  // the emulator
+    EXPECT_EQ(result, legal ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE) << flags;
+    if (result == CUDA_SUCCESS) EXPECT_EQ(cuEventDestroy(event), CUDA_SUCCESS);
   }
 }
 
@@ -225,24 +227,22 @@ TEST_F(StreamTest, ContextSynchronizeWaitsForStreamsOfEveryKind) {
   EXPECT_EQ(cuStreamDestroy(blocking), CUDA_SUCCESS);
 }
 
-// Thread A enqueues work and then tells thread B; whatever B synchronises, it sees A's work. A runs ahead as fast as it can.
+// Thread A enqueues work and then tells thread B; whatever B synchronises, it sees A's work. A is up to kAhead rounds ahead.
 TEST_F(StreamTest, WorkOfAnotherThreadIsSeenAfterSynchronizing) {
-  constexpr uint32_t kRounds = 200'000;
+  constexpr uint32_t kRounds = 200'000, kAhead = 512;
   CUevent event = nullptr;
   ASSERT_EQ(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
-  std::atomic<uint32_t> enqueued{0};
+  std::atomic<uint32_t> enqueued{0}, seen{0};
   std::thread a([&] {
     cuCtxSetCurrent(Ends().context());
     for (uint32_t i = 1; i <= kRounds; ++i) {
-      if (i % 8 == 0) {  // a value that B can see, behind work that is only there to be in flight
+      while (i - seen.load(std::memory_order_relaxed) > kAhead) std::this_thread::yield();
+      if (i % 32 == 0) {
         EXPECT_EQ(cuMemsetD32Async(device_, i, 1, stream_), CUDA_SUCCESS);
         EXPECT_EQ(cuMemcpyDtoHAsync(host_, device_, 4, stream_), CUDA_SUCCESS);
-        EXPECT_EQ(cuEventRecord(event, stream_), CUDA_SUCCESS);
-        enqueued.store(i, std::memory_order_release);
-        if (i % 64 == 0) std::this_thread::yield();
-      } else {
-        EXPECT_EQ(cuEventRecord(event, stream_), CUDA_SUCCESS);
       }
+      EXPECT_EQ(cuEventRecord(event, stream_), CUDA_SUCCESS);
+      enqueued.store(i, std::memory_order_release);
     }
   });
   uint32_t synchronised = 0, last = 0;
@@ -254,11 +254,14 @@ TEST_F(StreamTest, WorkOfAnotherThreadIsSeenAfterSynchronizing) {
       case 1: result = cuEventSynchronize(event); break;
       default: result = cuCtxSynchronize(); break;
     }
-    ASSERT_EQ(result, CUDA_SUCCESS);
-    ASSERT_GE(host_words()[0], last);
+    EXPECT_EQ(result, CUDA_SUCCESS);
+    EXPECT_GE(host_words()[0], last / 32 * 32);
+    seen.store(last, std::memory_order_relaxed);
+    if (HasFailure()) last = kRounds;
   }
+  seen.store(kRounds, std::memory_order_relaxed);
   a.join();
-  EXPECT_GT(synchronised, 20u);
+  EXPECT_GT(synchronised, kRounds / kAhead / 2);
   EXPECT_EQ(cuEventDestroy(event), CUDA_SUCCESS);
 }
 
