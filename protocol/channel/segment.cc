@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <new>
 #include <string>
 #include <utility>
 
@@ -128,16 +127,22 @@ void Mapping::Unmap() {
 
 // --- SegmentTable ---
 
+SegmentTable::~SegmentTable() {
+  // A thread that does not exist in the child may have been changing the maps at the moment of the fork, and the mappings do
+  // not exist there either: nothing of it may be touched.
+  if (abandoned_) static_cast<void>(maps_.release());
+}
+
 Status SegmentTable::InsertEntry(uint32_t id, std::span<std::byte> bytes, Mapping mapping) {
   MutexLock lock(mutex_);
-  if (entries_.size() >= kSegmentsMax) {
+  if (maps_->entries.size() >= kSegmentsMax) {
     return Status(StatusCode::kResourceExhausted, "more than " + std::to_string(kSegmentsMax) + " segments in one session");
   }
-  const auto [entry, inserted] = entries_.try_emplace(id);
+  const auto [entry, inserted] = maps_->entries.try_emplace(id);
   if (!inserted) return Status(StatusCode::kProtocolViolation, "segment " + std::to_string(id) + " exists already");
   entry->second.bytes = bytes;
   entry->second.mapping = std::move(mapping);
-  by_address_[bytes.data()] = id;
+  maps_->by_address[bytes.data()] = id;
   return Status::Ok();
 }
 
@@ -151,12 +156,12 @@ Status SegmentTable::InsertBorrowed(uint32_t id, std::span<std::byte> bytes) { r
 bool SegmentTable::Remove(uint32_t id) {
   Mapping unmapped;  // outside of the lock: unmapping a large segment takes long
   MutexLock lock(mutex_);
-  const auto found = entries_.find(id);
-  if (found == entries_.end()) return false;
-  const auto address = by_address_.find(found->second.bytes.data());
-  if (address != by_address_.end() && address->second == id) by_address_.erase(address);
+  const auto found = maps_->entries.find(id);
+  if (found == maps_->entries.end()) return false;
+  const auto address = maps_->by_address.find(found->second.bytes.data());
+  if (address != maps_->by_address.end() && address->second == id) maps_->by_address.erase(address);
   unmapped = std::move(found->second.mapping);
-  entries_.erase(found);
+  maps_->entries.erase(found);
   return true;
 }
 
@@ -168,13 +173,13 @@ std::span<std::byte> SegmentTable::Resolve(uint32_t id, uint64_t offset, uint64_
 
 std::span<std::byte> SegmentTable::Find(uint32_t id) const {
   MutexLock lock(mutex_);
-  const auto found = entries_.find(id);
-  return found == entries_.end() ? std::span<std::byte>() : found->second.bytes;
+  const auto found = maps_->entries.find(id);
+  return found == maps_->entries.end() ? std::span<std::byte>() : found->second.bytes;
 }
 
 bool SegmentTable::Overlaps(uint64_t address, uint64_t bytes) const {
   MutexLock lock(mutex_);
-  for (const auto& [id, entry] : entries_) {
+  for (const auto& [id, entry] : maps_->entries) {
     const auto begin = reinterpret_cast<uint64_t>(entry.bytes.data());
     if (address < begin + entry.bytes.size() && begin < address + bytes) return true;
   }
@@ -184,24 +189,17 @@ bool SegmentTable::Overlaps(uint64_t address, uint64_t bytes) const {
 bool SegmentTable::Locate(const void* address, uint64_t length, uint32_t* id, uint64_t* offset) const {
   const auto* at = static_cast<const std::byte*>(address);
   MutexLock lock(mutex_);
-  auto next = by_address_.upper_bound(at);
-  if (next == by_address_.begin()) return false;
+  auto next = maps_->by_address.upper_bound(at);
+  if (next == maps_->by_address.begin()) return false;
   --next;
-  const auto found = entries_.find(next->second);
-  if (found == entries_.end()) return false;
+  const auto found = maps_->entries.find(next->second);
+  if (found == maps_->entries.end()) return false;
   const std::span<std::byte> bytes = found->second.bytes;
   const auto begin = static_cast<uint64_t>(at - bytes.data());
   if (begin > bytes.size() || length > bytes.size() - begin) return false;
   *id = next->second;
   *offset = begin;
   return true;
-}
-
-void SegmentTable::AbandonInChild() {
-  // The mutex may be held by a thread that does not exist here, and the maps may be half changed: only what owns mappings
-  // is made harmless, by leaking all of it.
-  new (&entries_) std::map<uint32_t, Entry>();
-  new (&by_address_) std::map<const std::byte*, uint32_t>();
 }
 
 }  // namespace tessera

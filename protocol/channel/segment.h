@@ -72,6 +72,9 @@ class SegmentTable {
   // Segments of one session at once. Each is a mapping, of which a process may have 65,530 (vm.max_map_count).
   static constexpr size_t kSegmentsMax = 16384;
 
+  SegmentTable() : maps_(std::make_unique<Maps>()) {}
+  ~SegmentTable();
+
   // kResourceExhausted beyond the bound, kProtocolViolation for an id that is taken.
   Status Insert(uint32_t id, Mapping mapping) EXCLUDES(mutex_);
   // Enters memory that somebody else owns and keeps until Remove().
@@ -89,8 +92,8 @@ class SegmentTable {
   // The segment in which `length` bytes at `address` lie, and where they lie in it. False when there is none.
   bool Locate(const void* address, uint64_t length, uint32_t* id, uint64_t* offset) const EXCLUDES(mutex_);
 
-  // Forgets everything without unmapping: in a forked child, where no other thread exists. Takes no lock.
-  void AbandonInChild() TESSERA_ANNOTATE(no_thread_safety_analysis);
+  // In a forked child: from now on only the destructor is legal, and it leaves everything as it is. Takes no lock.
+  void AbandonInChild() { abandoned_ = true; }
 
  private:
   struct Entry {
@@ -99,9 +102,14 @@ class SegmentTable {
   };
   Status InsertEntry(uint32_t id, std::span<std::byte> bytes, Mapping mapping) EXCLUDES(mutex_);
 
+  struct Maps {
+    std::map<uint32_t, Entry> entries;
+    std::map<const std::byte*, uint32_t> by_address;
+  };
+
   mutable Mutex mutex_;
-  std::map<uint32_t, Entry> entries_ GUARDED_BY(mutex_);
-  std::map<const std::byte*, uint32_t> by_address_ GUARDED_BY(mutex_);
+  std::unique_ptr<Maps> maps_ GUARDED_BY(mutex_);
+  bool abandoned_ = false;
 };
 
 }  // namespace tessera
