@@ -69,8 +69,10 @@ CUresult Custom_cuDevicePrimaryCtxReset_v2(Call& call, CUdevice dev) {
     cuDevicePrimaryCtxReset_v2Request request;
     request.context = context->handle;
     request.device = dev;
-    if (const CUresult result = call.Sync(request); result != CUDA_SUCCESS) return result;
+    // The worker lets the context go whatever the driver says.
+    const CUresult result = call.Sync(request);
     call.session().contexts().Deactivate(context);
+    if (result != CUDA_SUCCESS) return result;
   }
   call.session().contexts().Finish(context);
   return CUDA_SUCCESS;
