@@ -268,7 +268,7 @@ CUresult cuCtxSetFlags(unsigned int flags) {
 CUresult cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
   ContextPtr context;
   RETURN_ON_ERROR(EnterContext(&context));
-  RETURN_IF(pvalue == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(pvalue == nullptr || limit < 0 || limit >= CU_LIMIT_MAX, CUDA_ERROR_INVALID_VALUE);
   std::lock_guard lock(context->settings_mutex);
   const auto found = context->limits.find(limit);
   RETURN_IF(found == context->limits.end(), CUDA_ERROR_UNSUPPORTED_LIMIT);
@@ -279,6 +279,7 @@ CUresult cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   ContextPtr context;
   RETURN_ON_ERROR(EnterContext(&context));
+  RETURN_IF(limit < 0 || limit >= CU_LIMIT_MAX, CUDA_ERROR_INVALID_VALUE);
   std::lock_guard lock(context->settings_mutex);
   const auto found = context->limits.find(limit);
   RETURN_IF(found == context->limits.end(), CUDA_ERROR_UNSUPPORTED_LIMIT);

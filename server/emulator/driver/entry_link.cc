@@ -27,8 +27,8 @@ CUresult Add(LinkState& state, CUjitInputType type, std::string_view data, const
       std::string log;
       const std::vector<std::string> one{text};
       // What does not even parse is refused here, as natively; references between texts are settled at the end.
-      if (CUresult result = CheckTexts(one, &log); result == CUDA_ERROR_INVALID_PTX && log.find("extern") == std::string::npos &&
-                                                   log.find("unresolved") == std::string::npos) {
+      const CUresult result = CheckTexts(one, &log);
+      if (result == CUDA_ERROR_INVALID_PTX && log.find("not defined in any text") == std::string::npos) {
         JitOptions(state.option_count, state.options, state.values).WriteLogs(log, "");
         return result;
       }

@@ -116,29 +116,17 @@ using namespace tessera::emulator;
 
 extern "C" {
 
-CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
   return OperateOne(stream, CU_STREAM_MEM_OP_WAIT_VALUE_32, addr, value, flags);
 }
-CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
-  return cuStreamWaitValue32(stream, addr, value, flags);
-}
-CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
+CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
   return OperateOne(stream, CU_STREAM_MEM_OP_WAIT_VALUE_64, addr, value, flags);
 }
-CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
-  return cuStreamWaitValue64(stream, addr, value, flags);
-}
-CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
   return OperateOne(stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, addr, value, flags);
 }
-CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
-  return cuStreamWriteValue32(stream, addr, value, flags);
-}
-CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
-  return OperateOne(stream, CU_STREAM_MEM_OP_WRITE_VALUE_64, addr, value, flags);
-}
 CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
-  return cuStreamWriteValue64(stream, addr, value, flags);
+  return OperateOne(stream, CU_STREAM_MEM_OP_WRITE_VALUE_64, addr, value, flags);
 }
 CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams* paramArray,
                                unsigned int flags) {
@@ -146,9 +134,32 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatc
   RETURN_IF(count == 0 || count > 256 || paramArray == nullptr || flags != 0, CUDA_ERROR_INVALID_VALUE);
   return Operate(stream, {paramArray, paramArray + count});
 }
-CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams* paramArray,
-                            unsigned int flags) {
-  return cuStreamBatchMemOp_v2(stream, count, paramArray, flags);
+
+// The first forms of these calls, which current drivers have but refuse: a program gets them only by asking for them.
+CUresult cuStreamWaitValue32(CUstream, CUdeviceptr, cuuint32_t, unsigned int) {
+  ContextPtr context;
+  RETURN_ON_ERROR(EnterContext(&context));
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+CUresult cuStreamWaitValue64(CUstream, CUdeviceptr, cuuint64_t, unsigned int) {
+  ContextPtr context;
+  RETURN_ON_ERROR(EnterContext(&context));
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+CUresult cuStreamWriteValue32(CUstream, CUdeviceptr, cuuint32_t, unsigned int) {
+  ContextPtr context;
+  RETURN_ON_ERROR(EnterContext(&context));
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+CUresult cuStreamWriteValue64(CUstream, CUdeviceptr, cuuint64_t, unsigned int) {
+  ContextPtr context;
+  RETURN_ON_ERROR(EnterContext(&context));
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+CUresult cuStreamBatchMemOp(CUstream, unsigned int, CUstreamBatchMemOpParams*, unsigned int) {
+  ContextPtr context;
+  RETURN_ON_ERROR(EnterContext(&context));
+  return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 }  // extern "C"

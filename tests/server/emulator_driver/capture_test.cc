@@ -183,6 +183,8 @@ TEST_F(CaptureTest, EndNeedsTheRightStreamAndThread) {
     CUgraph none = nullptr;
     EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, cu(StreamEndCapture)(main, &none));
   }).join();
+  EXPECT_EQ(CUDA_SUCCESS, cu(StreamEndCapture)(main, &graph));
+  Begin(main, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   EXPECT_CU(cu(EventRecord)(fork, main));
   EXPECT_CU(cu(StreamWaitEvent)(side, fork, 0));
   EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, cu(StreamEndCapture)(side, &graph));

@@ -45,7 +45,7 @@ TEST_F(CopyTest, PinnedSourceIsReadWhenTheStreamGetsThere) {
   *source = 1;
   const CUdeviceptr memory = Allocate(4);
   const CUstream stream = Stream();
-  EXPECT_CU(cu(StreamWaitValue32)(stream, reinterpret_cast<CUdeviceptr>(flag), 1, CU_STREAM_WAIT_VALUE_EQ));
+  EXPECT_CU(cu(StreamWaitValue32_v2)(stream, reinterpret_cast<CUdeviceptr>(flag), 1, CU_STREAM_WAIT_VALUE_EQ));
   EXPECT_CU(cu(MemcpyHtoDAsync_v2)(memory, source, 4, stream));
   *source = 2;
   __atomic_store_n(flag, 1, __ATOMIC_RELEASE);

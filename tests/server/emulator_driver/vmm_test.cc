@@ -42,7 +42,7 @@ TEST_F(VmmTest, FixedAddressIsHonoured) {
   const CUmemAllocationProp properties = Properties();
   EXPECT_CU(cu(MemGetAllocationGranularity)(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   EXPECT_EQ(size_t{2} << 20, granularity);
-  const CUdeviceptr wish = 0x7e9000000000;
+  const CUdeviceptr wish = Emulated() ? 0x7e9000000000 : 0x200000000000;
   const CUmemGenericAllocationHandle handle = Create();
   const CUdeviceptr address = Map(handle, wish);
   EXPECT_EQ(wish, address);
