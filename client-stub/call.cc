@@ -172,6 +172,12 @@ CUresult Call::SendSync(Decoder* reply) {
   return result_;
 }
 
+CUresult Call::TakeDeferredError() {
+  // Records of this thread run in order and their failures are reported in order: those of earlier ones came before the
+  // reply that ended this call.
+  return result_ = session_->deferred_errors().Take(thread_->number, thread_->current());
+}
+
 CUresult Call::MalformedReply() {
   session_->ProtocolViolation(std::string("a malformed reply to ") + info_.name);
   return Fail(kServerGone);

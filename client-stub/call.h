@@ -111,6 +111,14 @@ class Call {
     return SendSync(&decoder);
   }
 
+  // As Sync(request), for a call after which the application relies on earlier work (synchronise, query, copy): a failure of
+  // that work which the server reported meanwhile is this call's result. Not for calls whose own effect would be lost.
+  template <typename Request>
+  CUresult SyncWork(const Request& request) {
+    const CUresult result = Sync(request);
+    return result == CUDA_SUCCESS ? TakeDeferredError() : result;
+  }
+
   // The three steps of the above, for bodies that write their message by hand. Begin() hands out this thread's scratch
   // encoder with room for the header; the record is complete when a Send function is called. The decoder's bytes stay
   // valid until the thread's next call.
@@ -124,6 +132,7 @@ class Call {
  private:
   std::span<std::byte> CompleteRecord();
   CUresult SendAndWait(std::span<std::byte> record);
+  CUresult TakeDeferredError();
 
   const CallInfo& info_;
   const bool per_thread_stream_;

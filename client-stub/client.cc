@@ -15,11 +15,12 @@ namespace {
 // Where the process' one Client is, for handlers that must not construct it.
 std::atomic<Client*> the_client{nullptr};
 
-// After all exit handlers, those of cudart included: counts are complete then.
-__attribute__((destructor)) void WriteStatisticsAtExit() {
+// After all exit handlers, those of a statically linked cudart included.
+__attribute__((destructor)) void AtExit() {
   Client* client = the_client.load(std::memory_order_acquire);
-  if (client == nullptr || client->forked() || client->statistics() == nullptr) return;
-  client->statistics()->Write();
+  if (client == nullptr || client->forked()) return;
+  if (Session* session = client->session()) session->LeaveAtExit();
+  if (client->statistics() != nullptr) client->statistics()->Write();
 }
 
 }  // namespace

@@ -194,7 +194,7 @@ CUresult Upload(const Transfer& transfer) {
     auto request = transfer.Request(transfer.whole, CopyRoute::kInline);
     SetSource(&request.shape, Packed(0, transfer.whole), SubBox{});
     request.data = packed;
-    return transfer.async ? transfer.call.Async(request) : transfer.call.Sync(request);
+    return transfer.async ? transfer.call.Async(request) : transfer.call.SyncWork(request);
   }
   StagedUpload upload(transfer.call);
   const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(transfer.call.session()));
@@ -205,7 +205,7 @@ CUresult Upload(const Transfer& transfer) {
           auto request = transfer.Request(sub, CopyRoute::kFromStaging);
           SetSource(&request.shape, Packed(offset, sub), SubBox{});
           request.mark = mark;
-          return transfer.async || !last ? transfer.call.Async(request) : transfer.call.Sync(request);
+          return transfer.async || !last ? transfer.call.Async(request) : transfer.call.SyncWork(request);
         });
   });
 }
@@ -279,7 +279,7 @@ CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool asy
       if (const CUresult result = PublishPinned(call, extent.base, extent.bytes); result != CUDA_SUCCESS) return result;
     }
     const auto request = transfer.Request(transfer.whole, CopyRoute::kDirect);
-    return async || (!from_pinned && !to_pinned) ? call.Async(request) : call.Sync(request);
+    return async || (!from_pinned && !to_pinned) ? call.Async(request) : call.SyncWork(request);
   }
   if (to_ordinary && !from_ordinary) return Download(transfer);
   if (to_ordinary) {

@@ -35,7 +35,7 @@ CUresult Upload(Call& call, HandleId stream, uint64_t to, const std::byte* from,
   if (bytes <= kInlineBytesMax) {
     auto request = Request(stream, to, 0, bytes, CopyRoute::kInline);
     request.data = std::span(from, bytes);
-    return async ? call.Async(request) : call.Sync(request);
+    return async ? call.Async(request) : call.SyncWork(request);
   }
   StagedUpload upload(call);
   const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(call.session()));
@@ -47,7 +47,7 @@ CUresult Upload(Call& call, HandleId stream, uint64_t to, const std::byte* from,
           auto request = Request(stream, to + done, offset, size, CopyRoute::kFromStaging);
           request.mark = mark;
           // The last piece of a synchronous copy brings the answer for all of them.
-          return async || done + size < bytes ? call.Async(request) : call.Sync(request);
+          return async || done + size < bytes ? call.Async(request) : call.SyncWork(request);
         });
     if (result != CUDA_SUCCESS) return result;
   }
@@ -122,7 +122,7 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
     }
     const auto request = Request(id, to, from, bytes, CopyRoute::kDirect);
     const bool on_device = to_place == Place::kDevice && from_place == Place::kDevice;
-    return form.async || on_device ? call.Async(request) : call.Sync(request);
+    return form.async || on_device ? call.Async(request) : call.SyncWork(request);
   }
   auto* const host_to = reinterpret_cast<std::byte*>(to);
   const auto* const host_from = reinterpret_cast<const std::byte*>(from);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "client-stub/client.h"
 #include "client-stub/guest_thread.h"
 #include "client-stub/reply_reader.h"
 #include "protocol/base/log.h"
@@ -57,7 +58,7 @@ size_t Session::record_bytes_max() const { return channel_->commands_out().recor
 CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot) {
   RingProducer& commands = channel_->commands_out();
   for (;;) {
-    if (gone()) return kServerGone;
+    if (gone()) return gone_result_.load(std::memory_order_relaxed);
     {
       MutexLock lock(append_mutex_);
       if (std::byte* to = commands.TryReserve(record.size())) {
@@ -107,7 +108,7 @@ CUresult Session::SendAnswer(uint64_t request, CUresult result) {
   answer.extra = request;
   RingProducer& answers = channel_->answers_out();
   for (;;) {
-    if (gone()) return kServerGone;
+    if (gone()) return gone_result_.load(std::memory_order_relaxed);
     {
       MutexLock lock(answer_mutex_);
       if (answers.TryAppend(std::as_bytes(std::span(&answer, 1)))) return CUDA_SUCCESS;
@@ -118,6 +119,10 @@ CUresult Session::SendAnswer(uint64_t request, CUresult result) {
 }
 
 CUresult Session::WaitUntil(const std::function<bool()>& done) {
+  if (done()) return CUDA_SUCCESS;
+  if (Statistics* statistics = Client::Get().statistics()) {
+    if (const CallInfo* call = ThreadState::Current().call) statistics->CountRoundTrip(*call, 0);
+  }
   const Status status = reader_->WaitUntil(done, nullptr);
   return status.ok() ? CUDA_SUCCESS : Ended(status);
 }
@@ -175,7 +180,7 @@ void Session::Service() {
 
 CUresult Session::Ended(const Status& why) {
   Abandon(why);
-  return kServerGone;
+  return gone_result_.load(std::memory_order_relaxed);
 }
 
 void Session::Abandon(const Status& why) {
@@ -192,6 +197,14 @@ void Session::Abandon(const Status& why) {
 
 void Session::ProtocolViolation(std::string what) {
   Abandon(Status(StatusCode::kProtocolViolation, "the server sent " + std::move(what)));
+}
+
+void Session::LeaveAtExit() {
+  gone_result_.store(CUDA_ERROR_DEINITIALIZED, std::memory_order_relaxed);
+  if (gone_.exchange(true, std::memory_order_acq_rel)) return;
+  stopping_.store(true, std::memory_order_release);
+  channel_->Leave();
+  channel_->WakeWaiters();
 }
 
 void Session::AbandonInChild() { channel_->AbandonInChild(); }

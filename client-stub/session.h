@@ -40,6 +40,7 @@ class Channel;  // protocol/channel/channel.h
 class ReplyReader;
 
 // What calls return once the server is gone: "device is busy or unavailable" stops programs with a sentence that is true.
+// (After LeaveAtExit() they return CUDA_ERROR_DEINITIALIZED instead, where this is named.)
 inline constexpr CUresult kServerGone = CUDA_ERROR_DEVICE_UNAVAILABLE;
 
 class Session {
@@ -111,6 +112,9 @@ class Session {
   void Abandon(const Status& why);
   // Records that could not be understood: the server is not what it should be.
   void ProtocolViolation(std::string what);
+  // The process ends: says good-bye to the server. Later calls, by destructors of other libraries, return
+  // CUDA_ERROR_DEINITIALIZED at once, as with a driver whose own exit code has run.
+  void LeaveAtExit();
   // In a forked child: forget the channel without touching it.
   void AbandonInChild();
 
@@ -132,6 +136,7 @@ class Session {
   HostFunctionThread host_functions_;
 
   std::atomic<bool> gone_{false};
+  std::atomic<CUresult> gone_result_{kServerGone};
   std::atomic<bool> stopping_{false};
   Mutex append_mutex_;
   uint64_t next_sequence_ GUARDED_BY(append_mutex_) = 1;

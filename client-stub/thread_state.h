@@ -14,6 +14,8 @@
 
 namespace tessera {
 
+struct CallInfo;
+
 struct ThreadState {
   // From 1; never used for another thread of this process. Travels in every record.
   uint32_t number = 0;
@@ -31,6 +33,8 @@ struct ThreadState {
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   // This thread runs a host function now: most calls are refused (800).
   bool in_host_function = false;
+  // The call the thread is in or was in last; kept only while statistics are.
+  const CallInfo* call = nullptr;
   // Some record of this thread was sent: the server is told when the thread ends.
   bool known_to_server = false;
 

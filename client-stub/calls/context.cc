@@ -184,7 +184,7 @@ CUresult Custom_cuCtxSynchronize(Call& call) {
   if (!call.ok()) return call.result();
   const CUresult legal = Captures().CheckContext(CallerOf(call.thread()), call.context().value());
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
-  return call.Sync(cuCtxSynchronizeRequest());
+  return call.SyncWork(cuCtxSynchronizeRequest());
 }
 
 CUresult Custom_cuCtxSynchronize_v2(Call& call, CUcontext ctx) {
@@ -196,7 +196,7 @@ CUresult Custom_cuCtxSynchronize_v2(Call& call, CUcontext ctx) {
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
   cuCtxSynchronize_v2Request request;
   request.ctx = context->handle;
-  return call.Sync(request);
+  return call.SyncWork(request);
 }
 
 CUresult Custom_cuCtxSetLimit(Call& call, CUlimit limit, size_t value) {

@@ -60,7 +60,7 @@ CUresult CopyPeer(Call& call, CUdeviceptr to, CUcontext to_context, CUdeviceptr 
   request.dst = to;
   request.src = from;
   request.bytes = bytes;
-  return async ? call.Async(request) : call.Sync(request);
+  return async ? call.Async(request) : call.SyncWork(request);
 }
 
 CUresult Copy2D(Call& call, const CUDA_MEMCPY2D* copy, CUstream stream, bool async) {

@@ -56,7 +56,7 @@ CUresult Ask(Call& call, CUevent event) {
   if (!call.ok()) return call.result();
   const CUresult legal = Captures().CheckEventQuery(CallerOf(call.thread()), request.hEvent.value());
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
-  return call.Sync(request);
+  return call.SyncWork(request);
 }
 
 template <typename Request, typename Reply>

@@ -153,7 +153,7 @@ CUresult Custom_cuStreamQuery(Call& call, CUstream hStream) {
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
   cuStreamQueryRequest request;
   request.hStream = stream.id;
-  return call.Sync(request);
+  return call.SyncWork(request);
 }
 
 CUresult Custom_cuStreamSynchronize(Call& call, CUstream hStream) {
@@ -163,7 +163,7 @@ CUresult Custom_cuStreamSynchronize(Call& call, CUstream hStream) {
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
   cuStreamSynchronizeRequest request;
   request.hStream = stream.id;
-  return call.Sync(request);
+  return call.SyncWork(request);
 }
 
 CUresult Custom_cuLaunchHostFunc(Call& call, CUstream hStream, CUhostFn fn, void* userData) {

@@ -1,0 +1,80 @@
+// What the environment means.
+#include "client-stub/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace tessera {
+namespace {
+
+std::map<std::string, std::string> environment;
+
+Config Parse(std::map<std::string, std::string> variables) {
+  environment = std::move(variables);
+  return ParseConfig([](const char* name) -> const char* {
+    const auto found = environment.find(name);
+    return found == environment.end() ? nullptr : found->second.c_str();
+  });
+}
+
+TEST(Config, AnEmptyEnvironmentHasDefaults) {
+  const Config config = Parse({});
+  EXPECT_EQ(config.server, "");
+  EXPECT_EQ(config.log_level, LogLevel::kWarning);
+  EXPECT_EQ(config.stats, "");
+  EXPECT_FALSE(config.launch_blocking);
+  EXPECT_FALSE(config.eager_module_loading);
+  EXPECT_EQ(config.visible_devices, "");
+  EXPECT_THAT(config.forwarded_environment, testing::IsEmpty());
+}
+
+TEST(Config, ReadsItsOwnVariables) {
+  const Config config =
+      Parse({{"TESSERA_SERVER", "unix:/run/x"}, {"TESSERA_LOG", "debug"}, {"TESSERA_STATS", "/tmp/s.json"}});
+  EXPECT_EQ(config.server, "unix:/run/x");
+  EXPECT_EQ(config.log_level, LogLevel::kDebug);
+  EXPECT_EQ(config.stats, "/tmp/s.json");
+  EXPECT_EQ(Parse({{"TESSERA_LOG", "loud"}}).bad_log_level, "loud");
+  EXPECT_EQ(Parse({{"TESSERA_LOG", "loud"}}).log_level, LogLevel::kWarning);
+  EXPECT_EQ(Parse({{"TESSERA_STATS", "0"}}).stats, "");
+}
+
+TEST(Config, LaunchesBlockOnEitherVariable) {
+  EXPECT_TRUE(Parse({{"CUDA_LAUNCH_BLOCKING", "1"}}).launch_blocking);
+  EXPECT_TRUE(Parse({{"TESSERA_LAUNCH_BLOCKING", "1"}}).launch_blocking);
+  EXPECT_FALSE(Parse({{"CUDA_LAUNCH_BLOCKING", "0"}}).launch_blocking);
+  EXPECT_FALSE(Parse({{"CUDA_LAUNCH_BLOCKING", ""}}).launch_blocking);
+}
+
+TEST(Config, AnEmptyDeviceListMeansNoDevice) {
+  EXPECT_EQ(Parse({{"CUDA_VISIBLE_DEVICES", ""}}).visible_devices, "-1");
+  EXPECT_EQ(Parse({{"CUDA_VISIBLE_DEVICES", "1,GPU-abc"}}).visible_devices, "1,GPU-abc");
+}
+
+TEST(Config, ForwardsWhatTheDriverReads) {
+  const Config config = Parse({{"CUDA_MODULE_LOADING", "EAGER"},
+                               {"CUDA_DEVICE_MAX_CONNECTIONS", "1"},
+                               {"CUDA_CACHE_PATH", "/c"},
+                               {"CUDA_VISIBLE_DEVICES", "0"},
+                               {"LD_PRELOAD", "x"}});
+  EXPECT_TRUE(config.eager_module_loading);
+  EXPECT_THAT(config.forwarded_environment,
+              testing::UnorderedElementsAre("CUDA_MODULE_LOADING=EAGER", "CUDA_DEVICE_MAX_CONNECTIONS=1", "CUDA_CACHE_PATH=/c"));
+}
+
+TEST(ServerAddress, TakesUnixPathsOnly) {
+  EXPECT_EQ(ParseServerAddress("unix:/run/t.sock").unix_path, "/run/t.sock");
+  EXPECT_EQ(ParseServerAddress("unix:/run/t.sock").error, "");
+  EXPECT_THAT(ParseServerAddress("tcp:host:1").error, testing::HasSubstr("not supported by this version"));
+  EXPECT_THAT(ParseServerAddress("tcp://host").error, testing::HasSubstr("not supported by this version"));
+  EXPECT_THAT(ParseServerAddress("/run/t.sock").error, testing::HasSubstr("no known scheme"));
+  EXPECT_THAT(ParseServerAddress("http:x").error, testing::HasSubstr("no known scheme"));
+  EXPECT_THAT(ParseServerAddress("unix:").error, testing::HasSubstr("names no socket"));
+  EXPECT_THAT(ParseServerAddress("unix:" + std::string(200, 'x')).error, testing::HasSubstr("200 bytes"));
+}
+
+}  // namespace
+}  // namespace tessera
