@@ -33,11 +33,6 @@ void AddUnique(std::vector<uint64_t>& to, const std::vector<uint64_t>& from) {
   }
 }
 
-// Of a recorded event, or null when its capture is over.
-std::shared_ptr<Capture> CaptureOf(const Event& event) {
-  return event.capture != nullptr && !event.capture->ended ? event.capture : nullptr;
-}
-
 }  // namespace
 
 bool IsCapturing(const Stream& stream) {
@@ -63,13 +58,13 @@ CUresult CheckUnsafeCall() {
   return result;
 }
 
-CUresult CheckLegacyStream(const Context& context, const Stream& stream) {
+CUresult CheckLegacyStream(const Context& context, const Stream& stream, bool invalidate) {
   if (!stream.is_legacy() || GetDriver().active_captures == 0) return CUDA_SUCCESS;
   GraphLock lock(GetDriver().graph_mutex);
   CUresult result = CUDA_SUCCESS;
   for (const StreamPtr& other : context.streams()) {
     if (other->capture == nullptr || other->type() != Stream::Type::kBlocking) continue;
-    other->capture->invalidated = true;
+    if (invalidate) other->capture->invalidated = true;
     result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   }
   return result;
@@ -86,14 +81,40 @@ CUresult CheckNotCapturing(const Context& context, const Stream& stream) {
   return CheckLegacyStream(context, stream);
 }
 
-CUresult CheckEventOutsideCapture(Event& event) {
+CUresult CheckStreamQuery(const Context& context, const Stream& stream) {
   if (GetDriver().active_captures == 0) return CUDA_SUCCESS;
   GraphLock lock(GetDriver().graph_mutex);
-  if (const auto capture = CaptureOf(event)) {
-    capture->invalidated = true;
-    return CUDA_ERROR_CAPTURED_EVENT;
+  if (stream.capture != nullptr) {
+    stream.capture->invalidated = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
-  return CUDA_SUCCESS;
+  RETURN_ON_ERROR(CheckLegacyStream(context, stream));
+  return CheckUnsafeCall();
+}
+
+CUresult CheckEventOutsideCapture(Event& event, bool invalidate) {
+  GraphLock lock(GetDriver().graph_mutex);
+  if (event.capture == nullptr) return CUDA_SUCCESS;
+  if (event.capture->ended || event.capture->invalidated) return CUDA_ERROR_INVALID_VALUE;
+  if (invalidate) event.capture->invalidated = true;
+  return CUDA_ERROR_CAPTURED_EVENT;
+}
+
+void InvalidateCapture(const Stream& stream) {
+  if (GetDriver().active_captures == 0) return;
+  GraphLock lock(GetDriver().graph_mutex);
+  if (stream.capture != nullptr) stream.capture->invalidated = true;
+}
+
+void EndCapture(Capture& capture) {
+  capture.ended = true;
+  for (const auto& weak : capture.streams) {
+    const StreamPtr stream = weak.lock();
+    if (stream == nullptr || stream->capture.get() != &capture) continue;
+    stream->capture_dependencies.clear();
+    stream->capture = nullptr;
+  }
+  --GetDriver().active_captures;
 }
 
 CUresult Enqueue(const ContextPtr& context, const StreamPtr& stream, CommandPtr command, FencePtr* fence) {
@@ -131,21 +152,24 @@ CUresult RecordEvent(const ContextPtr& context, const StreamPtr& stream, const E
       return CUDA_SUCCESS;
     }
     RETURN_ON_ERROR(CheckLegacyStream(*context, *stream));
-    event->capture = nullptr;
   }
   if ((flags & CU_EVENT_RECORD_EXTERNAL) != 0) return CUDA_ERROR_ILLEGAL_STATE;
   event->SetRecord(context->Submit(stream, std::make_shared<EmptyCommand>()));
+  GraphLock lock(GetDriver().graph_mutex);
+  event->capture = nullptr;
   return CUDA_SUCCESS;
 }
 
 CUresult WaitForEvent(const ContextPtr& context, const StreamPtr& stream, const EventPtr& event, unsigned flags) {
-  if (GetDriver().active_captures != 0) {
+  GraphLock graph_lock(GetDriver().graph_mutex);
+  const std::shared_ptr<Capture> recorded = event->capture;
+  graph_lock.unlock();
+  if (GetDriver().active_captures != 0 || recorded != nullptr) {
     GraphLock lock(GetDriver().graph_mutex);
-    const auto recorded = CaptureOf(*event);
     const auto capture = stream->capture;
     if (capture != nullptr && capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (recorded != nullptr) {
-      if (recorded->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+      if (recorded->ended || recorded->invalidated) return CUDA_ERROR_INVALID_VALUE;
       if (capture == nullptr && stream->is_legacy()) {
         recorded->invalidated = true;
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
@@ -185,12 +209,9 @@ void ForgetCapturesOf(uint64_t context_handle) {
   GraphLock lock(GetDriver().graph_mutex);
   for (const auto& capture : ActiveCaptures()) {
     if (capture->context != context_handle) continue;
-    capture->invalidated = capture->ended = true;
-    for (const auto& weak : capture->streams) {
-      if (StreamPtr stream = weak.lock()) stream->capture = nullptr;
-    }
+    capture->invalidated = true;
+    EndCapture(*capture);
     if (!capture->to_existing_graph) DestroyGraph(capture->graph);
-    --GetDriver().active_captures;
   }
 }
 

@@ -33,11 +33,18 @@ struct Capture {
 // 900 when the calling thread may not make potentially unsafe calls now; the captures in the way are invalidated.
 CUresult CheckUnsafeCall();
 // 906 when `stream` is the legacy stream and a blocking stream of the context captures; that capture is invalidated.
-CUresult CheckLegacyStream(const Context& context, const Stream& stream);
+CUresult CheckLegacyStream(const Context& context, const Stream& stream, bool invalidate = true);
 // For calls that cannot be captured and touch `stream`: 900 or 901 when it captures, else CheckLegacyStream.
 CUresult CheckNotCapturing(const Context& context, const Stream& stream);
-// 907 when the event's last record is in a capture that goes on; that capture is invalidated.
-CUresult CheckEventOutsideCapture(Event& event);
+// For queries and synchronisation of `stream`: 900 when it captures or the call is unsafe, 906 as above.
+CUresult CheckStreamQuery(const Context& context, const Stream& stream);
+// 907 when the event's last record is in a capture that goes on, which is invalidated if `invalidate`; 1 when it is in one
+// that is over or invalid.
+CUresult CheckEventOutsideCapture(Event& event, bool invalidate);
+// A launch that fails its checks takes the capture of its stream with it.
+void InvalidateCapture(const Stream& stream);
+// Ends a capture, whatever state it is in; its graph stays. With Driver::graph_mutex held.
+void EndCapture(Capture& capture);
 
 // Gives the stream a command: as a node when it captures, else to run. `fence` (may be null) receives the completion, null
 // when captured.

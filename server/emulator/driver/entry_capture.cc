@@ -15,6 +15,7 @@ CUresult Begin(CUstream handle, CUstreamCaptureMode mode, GraphPtr graph, std::v
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(handle, &context, &stream));
   RETURN_IF(mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(CheckLegacyStream(*context, *stream));
   RETURN_IF(stream->is_legacy(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   GraphLock lock(GetDriver().graph_mutex);
   RETURN_IF(stream->capture != nullptr, CUDA_ERROR_ILLEGAL_STATE);
@@ -59,7 +60,7 @@ CUresult Info(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CU
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(handle, &context, &stream));
   RETURN_IF(status == nullptr, CUDA_ERROR_INVALID_VALUE);
-  if (GetDriver().active_captures != 0) RETURN_ON_ERROR(CheckLegacyStream(*context, *stream));
+  RETURN_ON_ERROR(CheckLegacyStream(*context, *stream, false));
   GraphLock lock(GetDriver().graph_mutex);
   const auto& capture = stream->capture;
   *status = capture == nullptr       ? CU_STREAM_CAPTURE_STATUS_NONE
@@ -136,7 +137,7 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) {
   ContextPtr context;
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(hStream, &context, &stream));
-  RETURN_IF(phGraph == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(CheckLegacyStream(*context, *stream));
   GraphLock lock(GetDriver().graph_mutex);
   const auto capture = stream->capture;
   RETURN_IF(capture == nullptr, CUDA_ERROR_ILLEGAL_STATE);
@@ -144,25 +145,17 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) {
     capture->invalidated = true;
     return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
   }
-  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->owner != std::this_thread::get_id()) {
-    return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-  }
   CUresult result = CUDA_SUCCESS;
-  if (capture->invalidated) {
+  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->owner != std::this_thread::get_id()) {
+    result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  } else if (capture->invalidated) {
     result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   } else if (!AllJoined(*capture, *stream)) {
     result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   }
-  capture->ended = true;
-  for (const auto& weak : capture->streams) {
-    if (const StreamPtr member = weak.lock()) {
-      member->capture = nullptr;
-      member->capture_dependencies.clear();
-    }
-  }
-  --GetDriver().active_captures;
-  *phGraph = nullptr;
-  if (result == CUDA_SUCCESS) {
+  EndCapture(*capture);
+  if (phGraph != nullptr) *phGraph = nullptr;
+  if (result == CUDA_SUCCESS && phGraph != nullptr) {
     *phGraph = reinterpret_cast<CUgraph>(capture->graph->handle);
   } else if (!capture->to_existing_graph) {
     DestroyGraph(capture->graph);

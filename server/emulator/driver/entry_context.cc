@@ -268,6 +268,7 @@ CUresult cuCtxSetFlags(unsigned int flags) {
 CUresult cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
   ContextPtr context;
   RETURN_ON_ERROR(EnterContext(&context));
+  RETURN_ON_ERROR(CheckUnsafeCall());
   RETURN_IF(pvalue == nullptr || limit < 0 || limit >= CU_LIMIT_MAX, CUDA_ERROR_INVALID_VALUE);
   std::lock_guard lock(context->settings_mutex);
   const auto found = context->limits.find(limit);
@@ -279,6 +280,7 @@ CUresult cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   ContextPtr context;
   RETURN_ON_ERROR(EnterContext(&context));
+  RETURN_ON_ERROR(CheckUnsafeCall());
   RETURN_IF(limit < 0 || limit >= CU_LIMIT_MAX, CUDA_ERROR_INVALID_VALUE);
   std::lock_guard lock(context->settings_mutex);
   const auto found = context->limits.find(limit);
@@ -292,6 +294,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
 CUresult cuCtxGetCacheConfig(CUfunc_cache* pconfig) {
   ContextPtr context;
   RETURN_ON_ERROR(EnterContext(&context));
+  RETURN_ON_ERROR(CheckUnsafeCall());
   RETURN_IF(pconfig == nullptr, CUDA_ERROR_INVALID_VALUE);
   std::lock_guard lock(context->settings_mutex);
   *pconfig = context->cache_config;
@@ -301,6 +304,7 @@ CUresult cuCtxGetCacheConfig(CUfunc_cache* pconfig) {
 CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
   ContextPtr context;
   RETURN_ON_ERROR(EnterContext(&context));
+  RETURN_ON_ERROR(CheckUnsafeCall());
   RETURN_IF(config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL, CUDA_ERROR_INVALID_VALUE);
   std::lock_guard lock(context->settings_mutex);
   context->cache_config = config;

@@ -8,12 +8,12 @@ using namespace tessera::emulator;
 
 namespace {
 
-// Finds the event and refuses one whose last record belongs to a capture, which is then invalidated.
-CUresult EnterEvent(CUevent handle, ContextPtr* context, EventPtr* event) {
+// Finds the event and refuses one whose last record belongs to a capture.
+CUresult EnterEvent(CUevent handle, ContextPtr* context, EventPtr* event, bool invalidate = true) {
   RETURN_ON_ERROR(EnterContext(context));
   *event = GetDriver().events.Find(handle);
   RETURN_IF(*event == nullptr, CUDA_ERROR_INVALID_HANDLE);
-  return CheckEventOutsideCapture(**event);
+  return CheckEventOutsideCapture(**event, invalidate);
 }
 
 CUresult ContextError(const Event& event) {
@@ -25,8 +25,8 @@ CUresult ElapsedTime(float* milliseconds, CUevent start_handle, CUevent end_hand
   ContextPtr context;
   EventPtr start, end;
   RETURN_IF(milliseconds == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(EnterEvent(start_handle, &context, &start));
-  RETURN_ON_ERROR(EnterEvent(end_handle, &context, &end));
+  RETURN_ON_ERROR(EnterEvent(start_handle, &context, &start, false));
+  RETURN_ON_ERROR(EnterEvent(end_handle, &context, &end, false));
   const FencePtr first = start->record(), last = end->record();
   RETURN_IF(!start->timed() || !end->timed() || first == nullptr || last == nullptr, CUDA_ERROR_INVALID_HANDLE);
   RETURN_IF(!first->done() || !last->done(), CUDA_ERROR_NOT_READY);
@@ -74,6 +74,7 @@ CUresult cuEventQuery(CUevent hEvent) {
   ContextPtr context;
   EventPtr event;
   RETURN_ON_ERROR(EnterEvent(hEvent, &context, &event));
+  RETURN_ON_ERROR(CheckUnsafeCall());
   const FencePtr record = event->record();
   if (record != nullptr && !record->done()) return CUDA_ERROR_NOT_READY;
   return ContextError(*event);

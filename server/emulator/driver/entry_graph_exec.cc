@@ -16,6 +16,7 @@ constexpr unsigned long long kFlags = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_L
 CUresult Instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags) {
   ContextPtr context;
   RETURN_ON_ERROR(EnterContext(&context));
+  RETURN_ON_ERROR(CheckUnsafeCall());
   GraphLock lock(GetDriver().graph_mutex);
   const GraphPtr graph = GetDriver().graphs.Find(handle);
   RETURN_IF(out == nullptr || graph == nullptr, CUDA_ERROR_INVALID_VALUE);
@@ -129,6 +130,7 @@ CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t* flags) {
 
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
   RETURN_ON_ERROR(CheckEntry());
+  RETURN_ON_ERROR(CheckUnsafeCall());
   // A launch in progress holds what it needs.
   return GetDriver().graph_execs.Remove(hGraphExec) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -58,6 +58,11 @@ bool OrdinaryEdges(const CUgraphEdgeData* edges, size_t count) {
   return true;
 }
 
+CUDA_KERNEL_NODE_PARAMS WithoutContext(const CUDA_KERNEL_NODE_PARAMS_v1& params) {
+  return {params.func,      params.gridDimX,  params.gridDimY,       params.gridDimZ,     params.blockDimX, params.blockDimY,
+          params.blockDimZ, params.sharedMemBytes, params.kernelParams, params.extra, nullptr,          nullptr};
+}
+
 }  // namespace
 
 extern "C" {
@@ -202,6 +207,36 @@ CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode handle, const CUDA_KERNEL_NOD
   RETURN_ON_ERROR(MakeKernelNode(context, *params, &command));
   node->command = command;
   return CUDA_SUCCESS;
+}
+
+// The first forms know no CUkernel and no context.
+CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
+                              const CUDA_KERNEL_NODE_PARAMS_v1* params) {
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const CUDA_KERNEL_NODE_PARAMS whole = WithoutContext(*params);
+  return cuGraphAddKernelNode_v2(node, graph, dependencies, count, &whole);
+}
+
+CUresult cuGraphKernelNodeGetParams(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS_v1* params) {
+  CUDA_KERNEL_NODE_PARAMS whole{};
+  RETURN_ON_ERROR(cuGraphKernelNodeGetParams_v2(handle, &whole));
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *params = {whole.func != nullptr ? whole.func : reinterpret_cast<CUfunction>(whole.kern),
+             whole.gridDimX, whole.gridDimY, whole.gridDimZ, whole.blockDimX, whole.blockDimY, whole.blockDimZ,
+             whole.sharedMemBytes, whole.kernelParams, whole.extra};
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphKernelNodeSetParams(CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS_v1* params) {
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const CUDA_KERNEL_NODE_PARAMS whole = WithoutContext(*params);
+  return cuGraphKernelNodeSetParams_v2(handle, &whole);
+}
+
+CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1* params) {
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const CUDA_KERNEL_NODE_PARAMS whole = WithoutContext(*params);
+  return cuGraphExecKernelNodeSetParams_v2(exec, node, &whole);
 }
 
 CUresult cuGraphKernelNodeGetAttribute(CUgraphNode handle, CUkernelNodeAttrID attr, CUkernelNodeAttrValue* value) {

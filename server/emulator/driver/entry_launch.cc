@@ -15,7 +15,10 @@ CUresult LaunchShaped(CUfunction f, const LaunchShape& shape, CUstream handle, v
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(handle, &context, &stream));
   std::shared_ptr<KernelCommand> command;
-  RETURN_ON_ERROR(KernelCommand::Make(context, f, shape, params, extra, &command));
+  if (CUresult result = KernelCommand::Make(context, f, shape, params, extra, &command); result != CUDA_SUCCESS) {
+    InvalidateCapture(*stream);
+    return result;
+  }
   context->FlushPrint();
   return Enqueue(context, stream, command);
 }

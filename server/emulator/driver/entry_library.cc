@@ -1,5 +1,6 @@
 // Libraries and their kernels.
 #include "protocol/base/log.h"
+#include "server/emulator/driver/capture.h"
 #include "server/emulator/driver/function_attributes.h"
 #include "server/emulator/driver/module.h"
 
@@ -85,6 +86,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CUjit_o
 CUresult cuLibraryUnload(CUlibrary handle) {
   LibraryPtr library;
   RETURN_ON_ERROR(FindLibrary(handle, &library));
+  RETURN_ON_ERROR(CheckUnsafeCall());
   for (const ContextPtr& context : GetDriver().contexts.All()) {
     if (context->active()) context->Synchronize();
   }

@@ -48,7 +48,6 @@ CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int nu
   RETURN_ON_ERROR(EnterContext(&context));
   RETURN_IF(module == nullptr || image == nullptr || (numOptions != 0 && (options == nullptr || optionValues == nullptr)),
             CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(CheckUnsafeCall());
   JitOptions jit(numOptions, options, optionValues);
   Selection selection;
   std::string log;
@@ -71,7 +70,6 @@ CUresult cuModuleLoad(CUmodule* module, const char* fname) {
   ContextPtr context;
   RETURN_ON_ERROR(EnterContext(&context));
   RETURN_IF(module == nullptr || fname == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(CheckUnsafeCall());
   Selection selection;
   std::string log;
   RETURN_ON_ERROR(SelectFromFile(fname, &selection, &log));

@@ -1,7 +1,7 @@
 // Attributes of pointers.
 #include <cstring>
 
-#include "server/emulator/driver/state.h"
+#include "server/emulator/driver/capture.h"
 
 using namespace tessera::emulator;
 
@@ -127,6 +127,7 @@ CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute*
 CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
   RETURN_ON_ERROR(CheckEntry());
   RETURN_IF(value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(CheckUnsafeCall());
   const AllocationPtr allocation = GetDriver().memory.Find(ptr);
   RETURN_IF(allocation == nullptr || allocation->is_host(), CUDA_ERROR_INVALID_VALUE);
   unsigned on = 0;

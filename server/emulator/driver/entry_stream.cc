@@ -63,7 +63,11 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
                                    : CUDA_ERROR_INVALID_HANDLE);
   if (driver.active_captures != 0) {
     std::lock_guard lock(driver.graph_mutex);
-    if (stream->capture != nullptr) stream->capture->invalidated = true;
+    if (const auto capture = stream->capture; capture != nullptr && capture->origin.lock() == stream) {
+      capture->invalidated = true;
+      EndCapture(*capture);
+      if (!capture->to_existing_graph) DestroyGraph(capture->graph);
+    }
   }
   if (const ContextPtr owner = driver.contexts.Find(stream->context_handle())) owner->ForgetStream(stream);
   return context->sticky();
@@ -73,7 +77,7 @@ CUresult cuStreamQuery(CUstream hStream) {
   ContextPtr context;
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(hStream, &context, &stream));
-  RETURN_ON_ERROR(CheckNotCapturing(*context, *stream));
+  RETURN_ON_ERROR(CheckStreamQuery(*context, *stream));
   for (const StreamPtr& other : context->streams()) {
     if (other != stream && (!stream->is_legacy() || other->type() != Stream::Type::kBlocking)) continue;
     const FencePtr tail = other->tail();
@@ -86,7 +90,7 @@ CUresult cuStreamSynchronize(CUstream hStream) {
   ContextPtr context;
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(hStream, &context, &stream));
-  RETURN_ON_ERROR(CheckNotCapturing(*context, *stream));
+  RETURN_ON_ERROR(CheckStreamQuery(*context, *stream));
   if (stream->is_legacy()) return context->WaitFor(context->Submit(stream, std::make_shared<EmptyCommand>()));
   return context->WaitFor(stream->tail());
 }
@@ -104,6 +108,7 @@ CUresult cuStreamGetFlags(CUstream hStream, unsigned int* flags) {
   ContextPtr context;
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(hStream, &context, &stream));
+  RETURN_ON_ERROR(CheckNotCapturing(*context, *stream));  // natively so
   RETURN_IF(flags == nullptr, CUDA_ERROR_INVALID_VALUE);
   *flags = stream->type() == Stream::Type::kNonBlocking ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
   return CUDA_SUCCESS;
@@ -113,6 +118,7 @@ CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
   ContextPtr context;
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(hStream, &context, &stream));
+  RETURN_ON_ERROR(CheckNotCapturing(*context, *stream));  // natively so
   RETURN_IF(streamId == nullptr, CUDA_ERROR_INVALID_VALUE);
   *streamId = stream->id();
   return CUDA_SUCCESS;
@@ -122,6 +128,7 @@ CUresult cuStreamGetDevice(CUstream hStream, CUdevice* device) {
   ContextPtr context;
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(hStream, &context, &stream));
+  RETURN_ON_ERROR(CheckNotCapturing(*context, *stream));  // natively so
   RETURN_IF(device == nullptr, CUDA_ERROR_INVALID_VALUE);
   *device = context->device().number();
   return CUDA_SUCCESS;

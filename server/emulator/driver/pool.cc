@@ -83,6 +83,7 @@ CUresult AllocateFrom(CUmemoryPool pool_handle, CUdeviceptr* out, size_t size_by
     return CUDA_ERROR_NOT_SUPPORTED;
   }
   RETURN_ON_ERROR(CheckLegacyStream(*context, *stream));
+  RETURN_ON_ERROR(CheckUnsafeCall());
   if (size_bytes == 0) {
     *out = 0;
     return CUDA_SUCCESS;
@@ -145,6 +146,7 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   RETURN_ON_ERROR(EnterStream(hStream, &context, &stream));
   if (dptr == 0) return CUDA_SUCCESS;
   RETURN_ON_ERROR(CheckNotCapturing(*context, *stream));
+  RETURN_ON_ERROR(CheckUnsafeCall());
   Driver& driver = GetDriver();
   const AllocationPtr allocation = driver.memory.Find(dptr);
   RETURN_IF(allocation == nullptr || allocation->base != dptr, CUDA_ERROR_INVALID_VALUE);
@@ -209,6 +211,7 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
 CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   PoolPtr pool;
   RETURN_ON_ERROR(FindPool(handle, &pool));
+  RETURN_ON_ERROR(CheckUnsafeCall());
   RETURN_IF(pool->is_default(), CUDA_ERROR_INVALID_VALUE);
   Device* device = GetDriver().device(pool->device());
   uint64_t current = reinterpret_cast<uint64_t>(handle);
@@ -232,6 +235,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle) {
 CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep) {
   PoolPtr pool;
   RETURN_ON_ERROR(FindPool(handle, &pool));
+  RETURN_ON_ERROR(CheckUnsafeCall());
   pool->TrimTo(minBytesToKeep);
   return CUDA_SUCCESS;
 }
@@ -239,6 +243,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep) {
 CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, void* value) {
   PoolPtr pool;
   RETURN_ON_ERROR(FindPool(handle, &pool));
+  RETURN_ON_ERROR(CheckUnsafeCall());
   RETURN_IF(value == nullptr, CUDA_ERROR_INVALID_VALUE);
   std::lock_guard lock(pool->mutex);
   uint64_t wide = 0;
@@ -268,6 +273,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, vo
 CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, void* value) {
   PoolPtr pool;
   RETURN_ON_ERROR(FindPool(handle, &pool));
+  RETURN_ON_ERROR(CheckUnsafeCall());
   RETURN_IF(value == nullptr, CUDA_ERROR_INVALID_VALUE);
   std::lock_guard lock(pool->mutex);
   auto put = [value](auto number) {
@@ -333,6 +339,45 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle, CUmem
   std::lock_guard lock(pool->mutex);
   *flags = (pool->write_mask >> device & 1) != 0 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool_out, CUmemLocation* location, CUmemAllocationType type) {
+  int device = 0;
+  RETURN_ON_ERROR(CheckEntry());
+  RETURN_ON_ERROR(LocationDevice(location, &device));
+  RETURN_IF(type != CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_NOT_SUPPORTED);
+  return cuDeviceGetDefaultMemPool(pool_out, device);
+}
+
+CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAllocationType type) {
+  int device = 0;
+  RETURN_ON_ERROR(CheckEntry());
+  RETURN_ON_ERROR(LocationDevice(location, &device));
+  RETURN_IF(type != CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_NOT_SUPPORTED);
+  return cuDeviceGetMemPool(pool, device);
+}
+
+CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
+  int device = 0;
+  RETURN_ON_ERROR(CheckEntry());
+  RETURN_ON_ERROR(LocationDevice(location, &device));
+  RETURN_IF(type != CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_NOT_SUPPORTED);
+  return cuDeviceSetMemPool(device, pool);
+}
+
+// There is no graph memory here, so there is none in use and none to give back.
+CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void* value) {
+  RETURN_ON_ERROR(CheckEntry());
+  RETURN_IF(GetDriver().device(device) == nullptr, CUDA_ERROR_INVALID_DEVICE);
+  RETURN_IF(value == nullptr || attr < CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT || attr > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH,
+            CUDA_ERROR_INVALID_VALUE);
+  memset(value, 0, sizeof(cuuint64_t));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGraphMemTrim(CUdevice device) {
+  RETURN_ON_ERROR(CheckEntry());
+  return GetDriver().device(device) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 }  // extern "C"

@@ -149,6 +149,34 @@ TEST_F(CaptureTest, EventsOfACaptureCannotBeAsked) {
   EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cu(StreamEndCapture)(stream, &graph));
 }
 
+TEST_F(CaptureTest, EventOfAnEndedCaptureIsNoEvent) {
+  const CUstream stream = Stream();
+  const CUevent event = Event();
+  CUgraph graph = nullptr;
+  Begin(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+  EXPECT_CU(cu(EventRecord)(event, stream));
+  EXPECT_CU(cu(StreamEndCapture)(stream, &graph));
+  EXPECT_CU(cu(GraphDestroy)(graph));
+  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(EventQuery)(event));
+  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(StreamWaitEvent)(stream, event, 0));
+  EXPECT_CU(cu(EventRecord)(event, stream));
+  EXPECT_CU(cu(EventSynchronize)(event));
+}
+
+TEST_F(CaptureTest, FailedLaunchInvalidatesFailedCopyDoesNot) {
+  const CUstream stream = Stream();
+  CUgraph graph = nullptr;
+  int value = 0;
+  Function("store");
+  Begin(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(MemcpyHtoDAsync_v2)(16, &value, 4, stream));
+  EXPECT_CU(cu(StreamEndCapture)(stream, &graph));
+  EXPECT_CU(cu(GraphDestroy)(graph));
+  Begin(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, Launch("store", 1, 2000, stream, CUdeviceptr{0}, 1));
+  EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cu(StreamEndCapture)(stream, nullptr));
+}
+
 TEST_F(CaptureTest, EventsFromOutsideAreIsolated) {
   const CUstream stream = Stream(), other = Stream();
   const CUevent event = Event();
@@ -183,7 +211,7 @@ TEST_F(CaptureTest, EndNeedsTheRightStreamAndThread) {
     CUgraph none = nullptr;
     EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, cu(StreamEndCapture)(main, &none));
   }).join();
-  EXPECT_EQ(CUDA_SUCCESS, cu(StreamEndCapture)(main, &graph));
+  EXPECT_EQ(CUDA_ERROR_ILLEGAL_STATE, cu(StreamEndCapture)(main, &graph));  // that ended it
   Begin(main, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   EXPECT_CU(cu(EventRecord)(fork, main));
   EXPECT_CU(cu(StreamWaitEvent)(side, fork, 0));

@@ -63,8 +63,10 @@ TEST_F(FaultTest, LaterWorkIsSkippedAndWaitersWake) {
   int* value = Pinned(1);
   *value = 0;
   const CUevent event = Event();
+  void* params[] = {&value, value};
+  const CUfunction store = Function("store");
   EXPECT_CU(Launch("trap_now", 1, 1, stream));
-  Launch("store", 1, 1, stream, value, 1);
+  cu(LaunchKernel)(store, 1, 1, 1, 1, 1, 1, 0, stream, params, nullptr);  // accepted or not, by what is known by then
   cu(EventRecord)(event, stream);
   EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, cu(EventSynchronize)(event));
   EXPECT_EQ(0, *value);
