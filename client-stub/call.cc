@@ -43,6 +43,7 @@ Call::Call(const CallInfo& info, bool per_thread_stream)
 
 Call::~Call() {
   if (result_ == CUDA_SUCCESS) return;
+  LogDebug("{} returned {}", info_.name, static_cast<int>(result_));
   for (int i = 0; i < minted_count_; ++i) session_->handles().Release(minted_[i]);
 }
 
