@@ -130,7 +130,7 @@ void Supervisor::Advance(Phase phase) {
       break;
     case Phase::kTerminating:
       listener_.Close();
-      if (!workers_.empty()) LogWarning("ending {} sessions", workers_.size());
+      if (!workers_.empty()) LogInfo("ending {} sessions", workers_.size());
       SignalWorkers(SIGTERM);
       deadline_ns_ = now_ns + kTermWaitNs;
       break;
