@@ -33,6 +33,7 @@ TEST_F(ContextTest, ThreadsHaveNoContextAtFirst) {
 }
 
 TEST_F(ContextTest, DestroyedContextStaysRecognised) {
+  if (!Emulated()) GTEST_SKIP();  // undefined there
   CUcontext other = nullptr;
   ASSERT_CU(cu(CtxCreate_v2)(&other, 0, device_));
   EXPECT_CU(cu(CtxPopCurrent_v2)(nullptr));

@@ -183,6 +183,7 @@ TEST_F(StreamTest, ElapsedTimeNeedsTwoTimedRecords) {
   float milliseconds = -1;
   EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cu(EventElapsedTime)(&milliseconds, start, end));
   EXPECT_CU(cu(EventRecord)(start, stream));
+  EXPECT_CU(cu(EventSynchronize)(start));
   Block(stream);
   EXPECT_CU(cu(EventRecord)(end, stream));
   EXPECT_EQ(CUDA_ERROR_NOT_READY, cu(EventElapsedTime_v2)(&milliseconds, start, end));
