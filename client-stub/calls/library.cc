@@ -110,7 +110,8 @@ CUresult Custom_cuLibraryGetKernel(Call& call, CUkernel* pKernel, CUlibrary libr
   auto info = std::make_unique<FunctionInfo>();
   info->handle = request.kernel;
   info->container = request.library;
-  Functions().Describe(Functions().Insert(std::move(info)), name, reply.layout);
+  FunctionInfo* entry = Functions().Insert(std::move(info));
+  if (reply.has_layout != 0) Functions().Describe(entry, name, reply.layout);
   *pKernel = reinterpret_cast<CUkernel>(request.kernel.value());
   return CUDA_SUCCESS;
 }

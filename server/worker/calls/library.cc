@@ -65,11 +65,17 @@ void Do_cuLibraryGetKernel(CallContext& call, const cuLibraryGetKernelRequest& r
   CUlibrary library = call.Use<CUlibrary>(request.library);
   if (!call.ok()) return call.Finish(call.error());
   CUkernel kernel = nullptr;
-  CUresult result = call.driver().cuLibraryGetKernel(&kernel, library, std::string(request.name).c_str());
+  const CUresult result = call.driver().cuLibraryGetKernel(&kernel, library, std::string(request.name).c_str());
   cuLibraryGetKernelReply reply;
   if (result == CUDA_SUCCESS) {
     call.New(request.kernel, kernel);
-    const KernelLayout* layout = call.worker().Part<LayoutTable>().Find(request.kernel, &result);
+    // A kernel may be asked for without a context, its layout not: driver 580 then answers 201, or answers and loses
+    // what the kernel prints later. The client asks for the layout before it launches.
+    CUresult layout_result = CUDA_SUCCESS;
+    const KernelLayout* layout = call.header().context == 0
+                                     ? nullptr
+                                     : call.worker().Part<LayoutTable>().Find(request.kernel, &layout_result);
+    reply.has_layout = layout != nullptr;
     if (layout != nullptr) reply.layout.Borrow(layout->offsets_and_sizes);
   }
   call.Finish(result, reply);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "protocol/base/log.h"
 #include "protocol/wire/handle.h"
 #include "server/worker/call_context.h"
 #include "server/worker/code/driver_image.h"
@@ -35,7 +36,9 @@ struct ImageLoad {
   template <typename Reply>
   void Finish(CallContext& call, CUresult result, HandleId owner) {
     if (result == CUDA_SUCCESS) {
-      if (image->MayPrint()) call.worker().Part<PrintfFlag>().in_use.store(true, std::memory_order_release);
+      const bool may_print = image->MayPrint();
+      LogDebug("an image was loaded; it {} print", may_print ? "may" : "cannot");
+      if (may_print) call.worker().Part<PrintfFlag>().in_use.store(true, std::memory_order_release);
       call.worker().Part<LoadedImages>().Keep(owner, std::move(image));
     }
     const std::string info_log = options.info_log();
