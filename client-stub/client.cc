@@ -72,6 +72,11 @@ CUresult Client::Connect() {
   if (session() != nullptr) return CUDA_SUCCESS;
   Status status;
   const Config& config = GetConfig();
+  if (config.visible_devices.starts_with('-')) {
+    // The usual way to keep a program off the GPU: nothing to complain about, and no server to ask.
+    LogInfo("CUDA_VISIBLE_DEVICES selects no device");
+    return CUDA_ERROR_NO_DEVICE;
+  }
   if (config.server.empty()) {
     status = Status(StatusCode::kInvalidArgument,
                     "TESSERA_SERVER is not set, so there is no GPU: set it to unix:PATH with the path that tesserad "

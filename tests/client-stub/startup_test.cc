@@ -98,6 +98,14 @@ TEST_F(Startup, ThreadsThatInitialiseTogetherGetOneSentence) {
   EXPECT_EQ(Lines(outcome.err), 1) << outcome.err;
 }
 
+TEST_F(Startup, ADeviceListThatSelectsNothingIsNoMistake) {
+  for (const char* list : {"CUDA_VISIBLE_DEVICES=", "CUDA_VISIBLE_DEVICES=-1"}) {
+    const Outcome outcome = Run(list);
+    EXPECT_EQ(outcome.out, kNoServer);
+    EXPECT_EQ(outcome.err, "");
+  }
+}
+
 TEST_F(Startup, KeepsQuietWhenToldTo) { EXPECT_EQ(Run("TESSERA_LOG=off").err, ""); }
 
 TEST_F(Startup, WritesStatistics) {

@@ -35,7 +35,9 @@ CUresult Driver::Initialize() {
   std::lock_guard lock(init_mutex_);
   if (initialized_) return CUDA_SUCCESS;
   if (!ProcessorSupported()) return CUDA_ERROR_NO_DEVICE;
-  for (int number = 0; number < GetOptions().device_count; ++number) {
+  const int count = static_cast<int>(GetOptions().devices.size());
+  if (count == 0) return CUDA_ERROR_NO_DEVICE;
+  for (int number = 0; number < count; ++number) {
     auto device = std::make_unique<Device>(number, GetOptions().memory_bytes);
     device->primary_handle = contexts.Mint();
     contexts.Put(device->primary_handle,

@@ -1,9 +1,11 @@
 // Initialisation and devices.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <strings.h>
 
 #include "server/emulator/driver/device_attributes.h"
+#include "server/emulator/driver/options.h"
 #include "server/emulator/driver/state.h"
 
 using namespace tessera::emulator;
@@ -58,8 +60,8 @@ CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice dev) {
   Device* device;
   RETURN_ON_ERROR(FindDevice(dev, &device));
   RETURN_IF(uuid == nullptr, CUDA_ERROR_INVALID_VALUE);
-  memcpy(uuid->bytes, "tessera emulator", 16);
-  uuid->bytes[15] = static_cast<char>(dev);
+  memcpy(uuid->bytes, kUuidBytes, 16);
+  uuid->bytes[15] = static_cast<char>(GetOptions().devices[static_cast<size_t>(dev)]);
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) { return cuDeviceGetUuid_v2(uuid, dev); }
@@ -119,7 +121,7 @@ CUresult cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
   Device* device;
   RETURN_ON_ERROR(FindDevice(dev, &device));
   RETURN_IF(pciBusId == nullptr || len <= 0, CUDA_ERROR_INVALID_VALUE);
-  snprintf(pciBusId, static_cast<size_t>(len), "0000:%02X:00.0", kFirstPciBus + dev);
+  snprintf(pciBusId, static_cast<size_t>(len), "0000:%02X:00.0", kFirstPciBus + GetOptions().devices[static_cast<size_t>(dev)]);
   return CUDA_SUCCESS;
 }
 
@@ -134,10 +136,10 @@ CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
       RETURN_IF(sscanf(pciBusId, "%x:%x.%x", &bus, &slot, &function) != 3, CUDA_ERROR_INVALID_VALUE);
     }
   }
-  const int number = static_cast<int>(bus) - kFirstPciBus;
-  RETURN_IF(domain != 0 || slot != 0 || function != 0 || GetDriver().device(number) == nullptr,
-            CUDA_ERROR_INVALID_DEVICE);
-  *dev = number;
+  const std::vector<int>& devices = GetOptions().devices;
+  const auto found = std::find(devices.begin(), devices.end(), static_cast<int>(bus) - kFirstPciBus);
+  RETURN_IF(domain != 0 || slot != 0 || function != 0 || found == devices.end(), CUDA_ERROR_INVALID_DEVICE);
+  *dev = static_cast<CUdevice>(found - devices.begin());
   return CUDA_SUCCESS;
 }
 

@@ -5,14 +5,18 @@
 //   TESSERA_EMULATOR_SEED        seed of delays and of kernel scheduling (1)
 //   TESSERA_EMULATOR_DELAY_US    longest random delay before an operation of a stream, 0 = none (50)
 //   CUDA_MODULE_LOADING          EAGER or LAZY, as the driver reads it
+//   CUDA_VISIBLE_DEVICES         which devices, and in which order: numbers or GPU-... prefixes; the list ends before the
+//                                first entry that names none, or one a second time
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 namespace tessera::emulator {
 
 struct Options {
-  int device_count = 1;
+  std::vector<int> devices = {0};  // those that are visible, in the order of their ordinals
   uint64_t memory_bytes = 4096ull << 20;
   uint64_t seed = 1;
   uint64_t delay_us = 50;
@@ -22,5 +26,11 @@ struct Options {
 inline constexpr int kMaxDevices = 8;
 
 const Options& GetOptions();
+
+// The last byte of a device's UUID is its number; the others are these.
+inline constexpr char kUuidBytes[] = "tessera emulator";
+
+// What CUDA_VISIBLE_DEVICES selects of `count` devices. Pure.
+std::vector<int> SelectDevices(std::string_view list, int count);
 
 }  // namespace tessera::emulator
