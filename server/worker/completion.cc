@@ -24,7 +24,11 @@ bool IsSpecial(CUstream stream) {
 
 }  // namespace
 
-Completion::Completion(Worker& worker) : worker_(worker), cache_(worker), thread_([this] { Loop(); }) {}
+Completion::Completion(Worker& worker)
+    : worker_(worker),
+      cache_(worker),
+      spin_ns_(std::thread::hardware_concurrency() <= kFewCores ? kSpinFewCoresNs : kSpinNs),
+      thread_([this] { Loop(); }) {}
 
 Completion::~Completion() { Stop(); }
 
@@ -41,6 +45,12 @@ CUresult Completion::WhenDone(CUstream stream, Callback callback) {
   const CUevent event = watch.event;
   CUresult result = worker_.driver().cuEventRecord(event, stream);
   if (result == CUDA_SUCCESS) {
+    // An idle stream, often: no other thread is needed then. Only while nothing is pending, so that order is kept.
+    if (pending() == 0 && worker_.driver().cuEventQuery(event) == CUDA_SUCCESS) {
+      cache_.Put(context, event, true);
+      watch.callback(CUDA_SUCCESS);
+      return CUDA_SUCCESS;
+    }
     const uint64_t key = IsSpecial(stream) ? reinterpret_cast<uint64_t>(context) : reinterpret_cast<uint64_t>(stream);
     result = Add(key, context, std::move(watch));
     if (result == CUDA_SUCCESS) return result;
@@ -112,20 +122,22 @@ void Completion::Stop() {
 void Completion::Loop() {
   pthread_setname_np(pthread_self(), "tessera-done");
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // 1 µs: the default of 50 µs would double the longest poll gap
-  uint64_t idle_since_ns = MonotonicNs();
   while (!stopping_.load(std::memory_order_acquire)) {
     if (arrived_.load(std::memory_order_acquire) != 0) TakeArrivals();
     const uint64_t now_ns = MonotonicNs();
     uint64_t next_ns = kNever;
     const bool progressed = PollQueues(now_ns, &next_ns);
     if (draining_.load(std::memory_order_acquire) != 0) AnswerDrains();
-    if (progressed || !queues_.empty()) idle_since_ns = now_ns;
-    if (progressed || next_ns <= now_ns || now_ns - idle_since_ns < kIdleSpinNs) {
-      if (!progressed) CpuRelax();
+    if (progressed) continue;
+    if (next_ns <= now_ns) {
+      CpuRelax();
       continue;
     }
+    const auto called = [this] {
+      return arrived_.load(std::memory_order_acquire) != 0 || stopping_.load(std::memory_order_acquire);
+    };
+    if (queues_.empty() && idle_spin_.Spin(called)) continue;
     Sleep(next_ns);
-    if (queues_.empty()) idle_since_ns = MonotonicNs();
   }
   queues_.clear();
   by_key_.clear();
@@ -179,7 +191,7 @@ bool Completion::PollQueue(Queue& queue, uint64_t now_ns) {
       if (result == CUDA_SUCCESS) result = worker_.driver().cuEventQuery(watch.event);
       if (result == CUDA_ERROR_NOT_READY) {
         const uint64_t waited_ns = now_ns - queue.since_ns;
-        queue.next_ns = waited_ns < kSpinNs ? now_ns : now_ns + std::min(waited_ns / 32, kPollGapNsMax);
+        queue.next_ns = waited_ns < spin_ns_ ? now_ns : now_ns + std::min(waited_ns / 32, kPollGapNsMax);
         return progressed;
       }
     }

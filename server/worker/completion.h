@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "protocol/base/mutex.h"
+#include "protocol/channel/waiting.h"
 #include "server/worker/event_cache.h"
 
 namespace tessera {
@@ -27,20 +28,21 @@ class Worker;
 
 class Completion {
  public:
-  // Runs on the completion thread (or, when the event could not be recorded, on the caller's). It must not block and must
-  // not call WhenDone for the same stream synchronously in a loop; replying and sending notices is what it is for.
+  // Runs on the completion thread or, when the work is done already, inside WhenDone on the caller's: the caller must hold
+  // no lock that the callback takes. It must not block; replying and sending notices is what it is for.
   // `result` is CUDA_SUCCESS, or the error the driver reported (a sticky one comes back from every later call as well).
   using Callback = std::function<void(CUresult result)>;
 
   // Watches pending at once, over all streams of a session: one per call in flight and per copy piece. Beyond it the
   // caller gets CUDA_ERROR_OUT_OF_MEMORY.
   static constexpr size_t kPendingMax = size_t{1} << 20;
-  // How long the oldest event of a stream is polled without a pause. Young work is what a program waits for.
+  // How long the oldest event of a stream is polled without a pause: young work is what a program waits for. Where cores
+  // are few the poller would take one from the client that waits.
   static constexpr uint64_t kSpinNs = 100'000;
+  static constexpr uint64_t kSpinFewCoresNs = 10'000;
+  static constexpr unsigned kFewCores = 4;
   // After that a poll comes every 1/32 of the time waited so far, at most this far apart.
   static constexpr uint64_t kPollGapNsMax = 50'000;
-  // How long the idle thread spins for the next watch before it sleeps.
-  static constexpr uint64_t kIdleSpinNs = 20'000;
 
   explicit Completion(Worker& worker);
   ~Completion();  // Stop()
@@ -116,6 +118,8 @@ class Completion {
   bool sleeping_ GUARDED_BY(mutex_) = false;
   bool stopped_ GUARDED_BY(mutex_) = false;
   std::atomic<bool> stopping_{false};
+  const uint64_t spin_ns_;  // kSpinNs or kSpinFewCoresNs
+  AdaptiveSpin idle_spin_;  // for the next watch
 
   // Of the completion thread alone.
   std::vector<std::unique_ptr<Queue>> queues_;
