@@ -37,14 +37,15 @@ template <class T> struct BfindShift {
 template <class T> struct Bfe {
   static T Run(T a, uint32_t b, uint32_t c) {
     constexpr uint32_t kTop = 8 * sizeof(T) - 1;
-    const uint32_t position = b & 0xFF, length = c & 0xFF;
+    // Beyond the documented 0..255: the 32-bit form looks at the low byte, the 64-bit form at everything.
+    const uint64_t position = sizeof(T) == 4 ? b & 0xFF : b, length = sizeof(T) == 4 ? c & 0xFF : c;
     using Unsigned = std::make_unsigned_t<T>;
     if (length == 0) return 0;
-    const uint32_t sign_at = position + length - 1 < kTop ? position + length - 1 : kTop;
+    const uint64_t sign_at = position + length - 1 < kTop ? position + length - 1 : kTop;
     const bool sign = a < 0 || std::is_signed_v<T> ? (std::is_signed_v<T> && (static_cast<Unsigned>(a) >> sign_at & 1)) : false;
     Unsigned r = position > kTop ? 0 : static_cast<Unsigned>(a) >> position;
-    const uint32_t there = position > kTop ? 0 : kTop + 1 - position;
-    const uint32_t valid = length < there ? length : there;
+    const uint64_t there = position > kTop ? 0 : kTop + 1 - position;
+    const uint64_t valid = length < there ? length : there;
     const Unsigned keep = valid > kTop ? ~Unsigned{0} : (Unsigned{1} << valid) - 1;
     r &= keep;
     if (sign) {
@@ -57,7 +58,7 @@ template <class T> struct Bfe {
 template <class T> struct Bfi {
   static T Run(T a, T b, uint32_t c, uint32_t d) {
     constexpr uint32_t kWidth = 8 * sizeof(T);
-    const uint32_t position = c & 0xFF, length = d & 0xFF;
+    const uint32_t position = sizeof(T) == 4 ? c & 0xFF : c, length = sizeof(T) == 4 ? d & 0xFF : d;
     if (position >= kWidth || length == 0) return b;
     const T field = length >= kWidth ? static_cast<T>(~T{0}) : static_cast<T>((T{1} << length) - 1);
     const T mask = static_cast<T>(field << position);

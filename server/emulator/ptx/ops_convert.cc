@@ -46,10 +46,10 @@ D IntegerToInteger(S a, bool sat) {
   }
 }
 
-// Out of range gives the nearest value of the type; NaN gives 0.
+// Out of range gives the nearest value of the type. NaN gives 0, but from f64, or to 64 bits, the top bit alone (as devices do).
 template <class D, class F>
 D RealToInteger(F x, Rounding mode) {
-  if (x != x) return D{0};
+  if (x != x) return sizeof(F) == 8 || sizeof(D) == 8 ? static_cast<D>(1ull << (8 * sizeof(D) - 1)) : D{0};
   const F r = RoundToInteger(x, mode);
   constexpr F kLow = static_cast<F>(std::numeric_limits<D>::min());
   const F high = std::ldexp(F{1}, std::numeric_limits<D>::digits);  // one above the largest
@@ -61,8 +61,8 @@ D RealToInteger(F x, Rounding mode) {
 uint16_t Nearest(double x, Half*) { return FloatToHalf(OddFloat(x)); }
 uint16_t Nearest(double x, Brain*) { return FloatToBrain(OddFloat(x)); }
 uint16_t Narrow16(double x, Rounding mode, Half* tag) {
-  if (x != x) return 0x7FFF;
   const float odd = OddFloat(x);
+  if (x != x) return _cvtss_sh(odd, _MM_FROUND_TO_NEAREST_INT);  // keeps what fits of the payload
   switch (mode) {
     case Rounding::kZero: return _cvtss_sh(odd, _MM_FROUND_TO_ZERO);
     case Rounding::kDown: return _cvtss_sh(odd, _MM_FROUND_TO_NEG_INF);
@@ -108,7 +108,8 @@ D ConvertOne(S a, uint8_t flags) {
       } else x = static_cast<double>(a);
       if (flags & kToInteger) x = RoundToInteger(x, mode);
       if (flags & kSat) x = x != x ? 0 : Saturate(x);
-      if ((flags & kRelu) != 0 && x == x && x < 0) x = 0;
+      if ((flags & kRelu) != 0 && x <= 0) x = 0;  // -0 too
+      if (!std::is_same_v<S, double> && x != x) return D{0x7FFF};
       return D{Narrow16(x, flags & kToInteger ? Rounding::kNearest : mode, static_cast<D*>(nullptr))};
     } else {
       D x;
@@ -121,9 +122,15 @@ D ConvertOne(S a, uint8_t flags) {
       if constexpr (std::is_same_v<D, float>) {
         if (flags & kFtz) x = Flush(x);
       }
-      if (x != x) x = CanonicalNan(x);
+      // NaNs keep their payload where f64 or bf16 is involved, apart from .ftz on the f32 side.
+      if constexpr (std::is_same_v<D, float> && (std::is_same_v<S, float> || std::is_same_v<S, Half>)) {
+        if (x != x) x = CanonicalNan(x);
+      }
+      if constexpr (std::is_same_v<D, double> && std::is_same_v<S, float>) {
+        if (x != x && (flags & kFtz) != 0) x = std::bit_cast<double>(0x7FFFFFFFE0000000ull);
+      }
       if (flags & kSat) x = Saturate(x);
-      if ((flags & kRelu) != 0 && x < 0) x = 0;
+      if ((flags & kRelu) != 0 && x <= 0) x = 0;
       return x;
     }
   }
@@ -189,7 +196,6 @@ template <bool kAway, bool kZero>
 struct ToTf32 {
   static uint32_t Run(float x) {
     uint32_t bits = std::bit_cast<uint32_t>(x);
-    if (x != x) return 0x7FFFFFFF;
     if ((bits & 0x7F800000u) == 0x7F800000u || kZero) return bits & ~0x1FFFu;
     bits += kAway ? 0x1000 : 0xFFF + (bits >> 13 & 1);
     return bits & ~0x1FFFu;

@@ -38,11 +38,21 @@ struct Lg2 { static float Run(float a) { return std::log2(a); } };
 struct Ex2 { static float Run(float a) { return std::exp2(a); } };
 struct Tanh { static float Run(float a) { return std::tanh(a); } };
 
-template <class F> struct Plain {  // f64: no modifiers but rounding; NaNs are the device's
-  static double Out(double x) { return x != x ? CanonicalNan(x) : x; }
-  static double Run(double a) { return Out(F::Run(a)); }
-  static double Run(double a, double b) { return Out(F::Run(a, b)); }
-  static double Run(double a, double b, double c) { return Out(F::Run(a, b, c)); }
+// f64: no modifiers but rounding. NaN operands are passed on, of two the second (div: the first), on a device and here; said
+// explicitly because the compiler is free to swap the operands of an addition.
+inline double Quiet(double x) { return std::bit_cast<double>(std::bit_cast<uint64_t>(x) | 1ull << 51); }
+template <class F> struct Plain {
+  static constexpr bool kFirst = std::is_same_v<F, Div>;
+  static double Run(double a) { return F::Run(a); }
+  static double Run(double a, double b) {
+    const double r = F::Run(a, b);
+    const double first = kFirst ? a : b, second = kFirst ? b : a;
+    return r == r ? r : first != first ? Quiet(first) : second != second ? Quiet(second) : r;
+  }
+  static double Run(double a, double b, double c) {
+    const double r = F::Run(a, b, c);
+    return r == r ? r : b != b ? Quiet(b) : c != c ? Quiet(c) : a != a ? Quiet(a) : r;
+  }
 };
 
 template <class F, int kCount, bool kFtz, bool kSat>
@@ -111,8 +121,8 @@ void LowerRsqrt(Lowering& l) {
   EmitUnary(l, Double<Rsqrt, 1>(), t, t);
 }
 
-struct NegBits { static uint32_t Run(uint32_t a) { return a ^ 0x80000000u; } };
-struct AbsBits { static uint32_t Run(uint32_t a) { return a & 0x7FFFFFFFu; } };
+struct NegBits { static uint32_t Run(uint32_t a) { return (a & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FFFFFFFu : a ^ 0x80000000u; } };
+struct AbsBits { static uint32_t Run(uint32_t a) { return (a & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FFFFFFFu : a & 0x7FFFFFFFu; } };
 struct NegBits64 { static uint64_t Run(uint64_t a) { return a ^ (1ull << 63); } };
 struct AbsBits64 { static uint64_t Run(uint64_t a) { return a & ~(1ull << 63); } };
 template <class F, class Bits32, class Bits64>
@@ -170,7 +180,7 @@ void TestLanes(Warp& w, const Inst& inst, uint32_t mask) {
       case kInfinite: yes = c == FP_INFINITE; break;
       case kNumber: yes = c != FP_NAN; break;
       case kNotANumber: yes = c == FP_NAN; break;
-      case kNormal: yes = c == FP_NORMAL; break;
+      case kNormal: yes = c == FP_NORMAL || c == FP_ZERO; break;  // zero counts as normal
       case kSubnormal: yes = c == FP_SUBNORMAL; break;
     }
     bits |= static_cast<uint32_t>(yes) << l;

@@ -29,8 +29,8 @@ struct Sub { template <class T> static uint16_t Run(uint16_t a, uint16_t b) { re
 // A product may underflow even f32 (bf16 has its exponents): it is exact in double, then rounded once.
 struct Mul { template <class T> static uint16_t Run(uint16_t a, uint16_t b) { return T::Store(OddFloat(static_cast<double>(T::Load(a)) * static_cast<double>(T::Load(b)))); } };
 struct Fma { template <class T> static uint16_t Run(uint16_t a, uint16_t b, uint16_t c) { return T::Store(OddFloat(OddFma(T::Load(a), T::Load(b), T::Load(c)))); } };
-struct Neg { template <class T> static uint16_t Run(uint16_t a) { return a ^ 0x8000; } };
-struct Abs { template <class T> static uint16_t Run(uint16_t a) { return a & 0x7FFF; } };
+struct Neg { template <class T> static uint16_t Run(uint16_t a) { return IsNan<T>(a) ? 0x7FFF : a ^ 0x8000; } };
+struct Abs { template <class T> static uint16_t Run(uint16_t a) { return IsNan<T>(a) ? 0x7FFF : a & 0x7FFF; } };
 struct Ex2 { template <class T> static uint16_t Run(uint16_t a) { return T::Store(std::exp2(T::Load(a))); } };
 struct Tanh { template <class T> static uint16_t Run(uint16_t a) { return T::Store(std::tanh(T::Load(a))); } };
 // In the order of the bits once negative numbers are mirrored: -0 below +0.
@@ -41,7 +41,7 @@ template <class F> struct OrNan { template <class T> static uint16_t Run(uint16_
 template <class F> struct XorSign {
   template <class T> static uint16_t Run(uint16_t a, uint16_t b) {
     const uint16_t r = F::template Run<T>(a & 0x7FFF, b & 0x7FFF);
-    return static_cast<uint16_t>((r & 0x7FFF) | ((a ^ b) & 0x8000));
+    return IsNan<T>(r) ? r : static_cast<uint16_t>((r & 0x7FFF) | ((a ^ b) & 0x8000));
   }
 };
 

@@ -10,13 +10,14 @@ namespace {
 
 enum Flag : uint8_t { kZero = 1, kRelu = 2, kSatFinite = 4 };
 
+// .relu makes -0 positive as well.
 uint16_t ToHalf(float x, uint8_t flags) {
-  if ((flags & kRelu) != 0 && x < 0) x = 0;
+  if ((flags & kRelu) != 0 && x <= 0) x = 0;
   if ((flags & kSatFinite) != 0 && std::fabs(x) > 65504.0f) x = std::copysign(65504.0f, x);
   return flags & kZero ? FloatToHalfZero(x) : FloatToHalf(x);
 }
 uint16_t ToBrain(float x, uint8_t flags) {
-  if ((flags & kRelu) != 0 && x < 0) x = 0;
+  if ((flags & kRelu) != 0 && x <= 0) x = 0;
   const uint16_t r = flags & kZero ? FloatToBrainZero(x) : FloatToBrain(x);
   if ((flags & kSatFinite) != 0 && (r & 0x7FFF) == 0x7F80) return static_cast<uint16_t>((r & 0x8000) | 0x7F7F);
   return r;
@@ -38,7 +39,7 @@ struct Small {
   static constexpr uint8_t kLargestBits = kInfinity ? 0x7B : 0x7E;
   static uint8_t From(float x, bool relu) {
     if (x != x) return 0x7F;
-    if (relu && x < 0) x = 0;
+    if (relu && x <= 0) x = 0;
     const uint8_t sign = std::signbit(x) ? 0x80 : 0;
     const float magnitude = std::fabs(x);
     if (magnitude == 0) return sign;
