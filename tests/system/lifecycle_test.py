@@ -157,7 +157,7 @@ class BadInput(unittest.TestCase):
         self.check(["run", "--quiet", "--driver", "emulator", "--", "/nonexistent/program"], 127, "/nonexistent/program")
 
     def test_command_not_executable(self):
-        self.check(["run", "--quiet", "--driver", "emulator", "--", "/etc/hostname"], 126, "/etc/hostname")
+        self.check(["run", "--quiet", "--driver", "emulator", "--", "/etc"], 126, "/etc")
 
     def test_exit_code_and_signal_of_the_program(self):
         self.assertEqual(self.run_tessera("run", "--quiet", "--driver", "emulator", "--", "sh", "-c", "exit 42")[0], 42)

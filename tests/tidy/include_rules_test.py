@@ -41,7 +41,7 @@ FOREIGN = {
     r"spdlog/.*": r"protocol/base/log\.",
     r"google/protobuf/.*|grpc.*|.*\.pb\.h": r"protocol/control/|netaware/|server/daemon/|client-stub/agent/",
     r"sqlite3\.h|etcd/.*": r"netaware/store/",
-    r"dlfcn\.h": r"server/driver/loader\.cc|client-stub/",
+    r"dlfcn\.h": r"server/driver/loader\.cc|server/emulator/driver/|client-stub/",
 }
 
 OUR_FOLDERS = ("protocol/", "client-stub/", "server/", "scheduler/", "netaware/", "generated/", "tests/", "deploy/")

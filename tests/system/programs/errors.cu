@@ -9,10 +9,13 @@ __global__ void Trap() { asm volatile("trap;"); }
 int main() {
   int* device;
   CHECK_CUDA(cudaMalloc(&device, 1024));
+  // cudart 13 reports the driver's "invalid value" here or, where it looks first, "invalid configuration".
   Nothing<<<1, 2048>>>();
-  EXPECT_EQ(static_cast<int>(cudaGetLastError()), static_cast<int>(cudaErrorInvalidConfiguration));
+  cudaError_t error = cudaGetLastError();
+  EXPECT_EQ(error == cudaErrorInvalidValue || error == cudaErrorInvalidConfiguration, true);
   Nothing<<<0, 1>>>();
-  EXPECT_EQ(static_cast<int>(cudaGetLastError()), static_cast<int>(cudaErrorInvalidConfiguration));
+  error = cudaGetLastError();
+  EXPECT_EQ(error == cudaErrorInvalidValue || error == cudaErrorInvalidConfiguration, true);
   Nothing<<<1, 1, 1 << 20>>>();
   EXPECT_EQ(static_cast<int>(cudaGetLastError()), static_cast<int>(cudaErrorInvalidValue));
   CHECK_CUDA(cudaDeviceSynchronize());
