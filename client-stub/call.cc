@@ -68,8 +68,8 @@ HandleId Call::Use(HandleKind kind, uint64_t handle, bool nullable, int error) {
 HandleId Call::UseStream(CUstream stream) {
   if (!ok()) return HandleId();
   const auto value = reinterpret_cast<uint64_t>(stream);
-  const HandleId id = value <= reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD) ? HandleId(value)
-                                                                                : Use(HandleKind::kStream, value);
+  const HandleId id =
+      value <= reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD) ? HandleId(value) : Use(HandleKind::kStream, value);
   if (!ok()) return HandleId();
   if (info_.capture == CallInfo::Capture::kLegal) {
     bool capturing = false;
@@ -112,7 +112,9 @@ void Call::Adopt(HandleId id) {
   if (id.server_minted()) session_->handles().Adopt(id);
 }
 
-void Call::Release(HandleId id) { session_->handles().Release(id); }
+void Call::Release(HandleId id) {
+  session_->handles().Release(id);
+}
 
 Encoder& Call::Begin() {
   Encoder& encoder = thread_->encoder;

@@ -23,7 +23,7 @@
 
 namespace tessera {
 
-class Session;      // one client process' use of one server: session.h
+class Session;       // one client process' use of one server: session.h
 struct ThreadState;  // what the stub keeps per application thread: thread_state.h
 
 // What the spec says of a call; one constant per call is generated (kInfo_<name>).
@@ -61,8 +61,8 @@ class Call {
   Session& session() { return *session_; }
   // The calling thread's current context (0: none).
   HandleId context() const { return context_; }
-  // For calls that need no current context because they name an object that has one (a stream, an event): the record says
-  // that one when the calling thread has none.
+  // For calls that need no current context because they name an object that has one (a stream, an event): the record
+  // says that one when the calling thread has none.
   void UseContextOf(HandleId context) {
     if (context_.is_null()) context_ = context;
   }
@@ -111,8 +111,9 @@ class Call {
     return SendSync(&decoder);
   }
 
-  // As Sync(request), for a call after which the application relies on earlier work (synchronise, query, copy): a failure of
-  // that work which the server reported meanwhile is this call's result. Not for calls whose own effect would be lost.
+  // As Sync(request), for a call after which the application relies on earlier work (synchronise, query, copy): a
+  // failure of that work which the server reported meanwhile is this call's result. Not for calls whose own effect
+  // would be lost.
   template <typename Request>
   CUresult SyncWork(const Request& request) {
     const CUresult result = Sync(request);

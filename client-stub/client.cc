@@ -26,7 +26,8 @@ __attribute__((destructor)) void AtExit() {
 }  // namespace
 
 Client& Client::Get() {
-  if (Client* client = the_client.load(std::memory_order_acquire)) [[likely]] return *client;
+  if (Client* client = the_client.load(std::memory_order_acquire)) [[likely]]
+    return *client;
   static Client* const client = [] {
     auto* made = new Client;
     the_client.store(made, std::memory_order_release);
@@ -46,7 +47,8 @@ Client::Client() {
   pthread_atfork(nullptr, nullptr, &Client::AfterForkInChild);
 }
 
-// Only this thread exists here, and any lock may be held for ever by one that does not: nothing but flags and descriptors.
+// Only this thread exists here, and any lock may be held for ever by one that does not: nothing but flags and
+// descriptors.
 void Client::AfterForkInChild() {
   Client* client = the_client.load(std::memory_order_relaxed);
   if (client == nullptr) return;
@@ -93,7 +95,8 @@ CUresult Client::Connect() {
       }
       status = session.status();
     } catch (const std::exception& error) {
-      status = Status(StatusCode::kInternal, std::string("the session with the CUDA server could not be set up: ") + error.what());
+      status = Status(StatusCode::kInternal,
+                      std::string("the session with the CUDA server could not be set up: ") + error.what());
     }
   }
   if (last_complaint_ != status.message()) {

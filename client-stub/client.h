@@ -1,5 +1,5 @@
-// The process' use of CUDA: the only global of the stub. Constructed on first use and never destroyed, since exit handlers
-// and destructors of other libraries call in after main has returned.
+// The process' use of CUDA: the only global of the stub. Constructed on first use and never destroyed, since exit
+// handlers and destructors of other libraries call in after main has returned.
 //
 // Any thread may call everything here. In a forked child Initialize() returns CUDA_ERROR_NOT_INITIALIZED for ever and
 // session() is null: CUDA does not survive fork (CUDA C Programming Guide), and the parent's rings are not touched.

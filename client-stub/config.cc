@@ -8,8 +8,9 @@
 namespace tessera {
 namespace {
 
-// Variables that libcuda.so.1 itself reads (CUDA C Programming Guide, "CUDA Environment Variables"). CUDA_VISIBLE_DEVICES
-// travels by itself; those that name files or tools of the client's machine (core dumps, injection, MPS pipes) do not.
+// Variables that libcuda.so.1 itself reads (CUDA C Programming Guide, "CUDA Environment Variables").
+// CUDA_VISIBLE_DEVICES travels by itself; those that name files or tools of the client's machine (core dumps,
+// injection, MPS pipes) do not.
 constexpr const char* kForwardedVariables[] = {
     "CUDA_AUTO_BOOST",
     "CUDA_BINARY_LOADER_THREAD_COUNT",
@@ -34,9 +35,13 @@ constexpr const char* kForwardedVariables[] = {
     "CUDA_SCALE_LAUNCH_QUEUES",
 };
 
-bool IsTrue(const char* value) { return value != nullptr && std::atoi(value) != 0; }
+bool IsTrue(const char* value) {
+  return value != nullptr && std::atoi(value) != 0;
+}
 
-std::string OrEmpty(const char* value) { return value == nullptr ? std::string() : std::string(value); }
+std::string OrEmpty(const char* value) {
+  return value == nullptr ? std::string() : std::string(value);
+}
 
 }  // namespace
 
@@ -82,7 +87,8 @@ ServerAddress ParseServerAddress(std::string_view address) {
     result.error = "TESSERA_SERVER=" + std::string(address) + ": the scheme " + std::string(scheme) +
                    ": is not supported by this version; use unix:PATH of a tesserad on this host";
   } else {
-    result.error = "TESSERA_SERVER=" + std::string(address) + " has no known scheme; write unix:PATH with the path that tesserad prints";
+    result.error = "TESSERA_SERVER=" + std::string(address) +
+                   " has no known scheme; write unix:PATH with the path that tesserad prints";
   }
   return result;
 }

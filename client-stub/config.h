@@ -22,8 +22,8 @@ struct Config {
   bool launch_blocking = false;
   // CUDA_MODULE_LOADING=EAGER (anything else: lazy, the driver's default).
   bool eager_module_loading = false;
-  // CUDA_VISIBLE_DEVICES as given, for the server to apply (indices, GPU-... or MIG-... prefixes; the first invalid entry
-  // ends the list). Empty: not set. A variable that is set but empty means "no device" and reads "-1" here.
+  // CUDA_VISIBLE_DEVICES as given, for the server to apply (indices, GPU-... or MIG-... prefixes; the first invalid
+  // entry ends the list). Empty: not set. A variable that is set but empty means "no device" and reads "-1" here.
   std::string visible_devices;
   // "name=value" of each driver variable that is set (kForwardedVariables): the server's driver must see the same.
   std::vector<std::string> forwarded_environment;

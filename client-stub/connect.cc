@@ -36,13 +36,13 @@ ClientHello MakeHello(uint64_t window_rows) {
 
 Status CheckHello(const ClientHello& hello) {
   if (hello.devices.size() > kDeviceListBytesMax) {
-    return Status(StatusCode::kInvalidArgument, "CUDA_VISIBLE_DEVICES has more than " +
-                                                    std::to_string(kDeviceListBytesMax) + " bytes; shorten it");
+    return Status(StatusCode::kInvalidArgument,
+                  "CUDA_VISIBLE_DEVICES has more than " + std::to_string(kDeviceListBytesMax) + " bytes; shorten it");
   }
   for (const std::string& entry : hello.environment) {
     if (entry.size() <= kEnvironmentEntryBytesMax) continue;
-    return Status(StatusCode::kInvalidArgument,
-                  "the environment variable " + entry.substr(0, entry.find('=')) + " is too long to be sent; shorten it");
+    return Status(StatusCode::kInvalidArgument, "the environment variable " + entry.substr(0, entry.find('=')) +
+                                                    " is too long to be sent; shorten it");
   }
   return Status::Ok();
 }

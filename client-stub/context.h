@@ -1,7 +1,8 @@
 // The contexts of this process, as the stub knows them: what cuCtx* calls answer without asking the server.
 //
-// Context records are never freed (a process makes few), so a Context* may be kept; `state` says whether it can be used.
-// The handle an application holds is `handle` (a HandleId of kind kContext); the worker knows it by the same value.
+// Context records are never freed (a process makes few), so a Context* may be kept; `state` says whether it can be
+// used. The handle an application holds is `handle` (a HandleId of kind kContext); the worker knows it by the same
+// value.
 #pragma once
 
 #include <cuda.h>
@@ -46,7 +47,7 @@ inline constexpr unsigned kContextApiVersion = 3020;
 
 struct Context {
   enum class State : uint8_t {
-    kInactive,   // a primary context that nobody retains: its handle is valid, using it gives 709
+    kInactive,  // a primary context that nobody retains: its handle is valid, using it gives 709
     kActive,
     kDestroyed,  // by cuCtxDestroy; never comes back
   };
@@ -95,9 +96,9 @@ class ContextTable {
 
   // A primary context was retained for the first time: it becomes active, with a new number when it was active before.
   void Activate(Context* context) REQUIRES(context->primary_mutex);
-  // Ends a context after the server did, in two steps: Deactivate() makes it unusable (a primary context inactive, another
-  // one destroyed) and forgets cached limits and the sticky error; Finish() tells everyone who registered and calls the
-  // destructors of its local storage, which may make any call, so the caller holds no lock.
+  // Ends a context after the server did, in two steps: Deactivate() makes it unusable (a primary context inactive,
+  // another one destroyed) and forgets cached limits and the sticky error; Finish() tells everyone who registered and
+  // calls the destructors of its local storage, which may make any call, so the caller holds no lock.
   void Deactivate(Context* context);
   void Finish(Context* context) EXCLUDES(mutex_);
 

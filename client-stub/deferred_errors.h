@@ -1,9 +1,11 @@
 // Failures of calls that had already returned: who is told, and when.
 //
-// - A failure that breaks the context (kernel fault, ECC error, ...: CUDA Driver API, "Data types", those whose text says that
-//   the process must be terminated) is sticky: every later call in that context that may return it does, until the context
-//   is reset.
-// - Any other one would natively have come from the call itself: it is returned once, by the next call of the same thread
+// - A failure that breaks the context (kernel fault, ECC error, ...: CUDA Driver API, "Data types", those whose text
+// says that
+//   the process must be terminated) is sticky: every later call in that context that may return it does, until the
+//   context is reset.
+// - Any other one would natively have come from the call itself: it is returned once, by the next call of the same
+// thread
 //   that may return it.
 #pragma once
 
@@ -29,9 +31,11 @@ class DeferredErrors {
 
   // A notice: `call` of thread `thread` in `context` (null: unknown or none) failed. Any thread.
   void Add(uint32_t thread, Context* context, CUresult error) EXCLUDES(mutex_);
-  // What a call of `thread` in `context` must return instead of doing its work; CUDA_SUCCESS mostly. Takes a one-shot error.
+  // What a call of `thread` in `context` must return instead of doing its work; CUDA_SUCCESS mostly. Takes a one-shot
+  // error.
   CUresult Take(uint32_t thread, const Context* context) {
-    if (!any_.load(std::memory_order_acquire)) [[likely]] return CUDA_SUCCESS;
+    if (!any_.load(std::memory_order_acquire)) [[likely]]
+      return CUDA_SUCCESS;
     return TakeSlow(thread, context);
   }
   void ForgetThread(uint32_t thread) EXCLUDES(mutex_);

@@ -9,8 +9,8 @@
 namespace tessera {
 namespace {
 
-// Domain, bus, device and function of "0000:02:00.0", "02:00.0", "02:00" and "0000:02:00" (cuDeviceGetByPCIBusId); false
-// for anything else.
+// Domain, bus, device and function of "0000:02:00.0", "02:00.0", "02:00" and "0000:02:00" (cuDeviceGetByPCIBusId);
+// false for anything else.
 bool ParseBusId(std::string_view text, long (&parts)[4]) {
   std::string rest(text);
   parts[0] = parts[3] = 0;

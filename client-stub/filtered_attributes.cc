@@ -51,7 +51,9 @@ constexpr FilteredAttribute kFiltered[] = {
 
 }  // namespace
 
-std::span<const FilteredAttribute> FilteredAttributes() { return kFiltered; }
+std::span<const FilteredAttribute> FilteredAttributes() {
+  return kFiltered;
+}
 
 std::optional<int> FilteredValue(int attribute, bool mirrored) {
   for (const FilteredAttribute& filtered : kFiltered) {

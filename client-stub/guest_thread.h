@@ -1,5 +1,5 @@
-// Starts threads of our own in somebody else's process: with every signal blocked, so that the application's handlers run
-// on its own threads only.
+// Starts threads of our own in somebody else's process: with every signal blocked, so that the application's handlers
+// run on its own threads only.
 #pragma once
 
 #include <pthread.h>

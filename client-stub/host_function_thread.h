@@ -1,5 +1,5 @@
-// The thread on which host functions of the application run (cuLaunchHostFunc, cuStreamAddCallback, host nodes): one after
-// the other, with ThreadState::in_host_function set, never on a thread that the protocol needs.
+// The thread on which host functions of the application run (cuLaunchHostFunc, cuStreamAddCallback, host nodes): one
+// after the other, with ThreadState::in_host_function set, never on a thread that the protocol needs.
 #pragma once
 
 #include <deque>
@@ -15,8 +15,8 @@ class HostFunctionThread {
   HostFunctionThread() = default;
   ~HostFunctionThread();  // drops what has not begun, waits for what has
 
-  // Runs `task` after those posted before. The thread is started at the first use, with all signals blocked. Any thread,
-  // notice handlers too.
+  // Runs `task` after those posted before. The thread is started at the first use, with all signals blocked. Any
+  // thread, notice handlers too.
   void Post(std::function<void()> task) EXCLUDES(mutex_);
 
  private:

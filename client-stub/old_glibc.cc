@@ -1,6 +1,6 @@
-// Lets libcuda.so.1 load where glibc is 2.34: the unwinder that is linked into it asks for _dl_find_object, which came with
-// 2.35. The same answer from dl_iterate_phdr(3), which every glibc has. Slower, for the rare exception; the name is hidden, so
-// nobody else gets this one.
+// Lets libcuda.so.1 load where glibc is 2.34: the unwinder that is linked into it asks for _dl_find_object, which came
+// with 2.35. The same answer from dl_iterate_phdr(3), which every glibc has. Slower, for the rare exception; the name
+// is hidden, so nobody else gets this one.
 #include <link.h>
 
 #include <cstddef>
@@ -41,15 +41,16 @@ int Look(dl_phdr_info* info, size_t, void* argument) {
   }
   if (!inside) return 0;
   search->done = true;
-  *search->found = FoundObject{0, reinterpret_cast<void*>(start), reinterpret_cast<void*>(end), nullptr,
-                               reinterpret_cast<void*>(eh_frame), {}};
+  *search->found = FoundObject{0,       reinterpret_cast<void*>(start),    reinterpret_cast<void*>(end),
+                               nullptr, reinterpret_cast<void*>(eh_frame), {}};
   return 1;
 }
 
 }  // namespace
 
 // 0, or -1 when the address belongs to no object or the object has no unwind table.
-extern "C" __attribute__((visibility("hidden"))) int FindObject(void* address, FoundObject* found) __asm__("_dl_find_object");
+extern "C" __attribute__((visibility("hidden"))) int FindObject(void* address,
+                                                                FoundObject* found) __asm__("_dl_find_object");
 int FindObject(void* address, FoundObject* found) {
   Search search{reinterpret_cast<uintptr_t>(address), found, false};
   dl_iterate_phdr(&Look, &search);

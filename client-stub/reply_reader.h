@@ -1,8 +1,8 @@
 // Reads the `replies` ring for all threads of the process, one at a time.
 //
-// A thread that waits takes the role of reader when it is free; the service thread takes it while nobody waits. The service
-// thread sleeps in the kernel all the time in between: a reader that leaves arms the wake-up on its behalf, one that enters
-// disarms it, so neither a busy program nor its server pays a system call for it.
+// A thread that waits takes the role of reader when it is free; the service thread takes it while nobody waits. The
+// service thread sleeps in the kernel all the time in between: a reader that leaves arms the wake-up on its behalf, one
+// that enters disarms it, so neither a busy program nor its server pays a system call for it.
 #pragma once
 
 #include <atomic>
@@ -33,8 +33,8 @@ class ReplyReader {
   // `slot` will not be completed any more once this has returned.
   void Unregister(ReplySlot* slot) EXCLUDES(reading_, overflow_mutex_);
 
-  // Waits until `done()`, which becomes true through a reply or notice. With `slot` the thread sleeps on that slot while
-  // another one reads. Ok, or how stop() or a broken ring ended the wait.
+  // Waits until `done()`, which becomes true through a reply or notice. With `slot` the thread sleeps on that slot
+  // while another one reads. Ok, or how stop() or a broken ring ended the wait.
   template <typename Done>
   Status WaitUntil(const Done& done, ReplySlot* slot);
   // Handles what is in the ring now, if nobody else does.
@@ -58,7 +58,7 @@ class ReplyReader {
   const StopPredicate stop_;
   const NoticeHandler on_notice_;
 
-  Mutex reading_;      // the role of reader
+  Mutex reading_;       // the role of reader
   bool armed_ = false;  // under reading_: the next record wakes the service thread
   RecordBuffer buffer_;
   AdaptiveSpin spin_;

@@ -18,8 +18,8 @@ namespace {
 // How often the idle service thread looks whether the server is still there; noticing takes at most this long.
 constexpr uint64_t kServiceSliceNs = 200'000'000;
 
-// Text that kernels printed goes where the driver would write it: to the program's stdout. A reader that is gone (EPIPE)
-// is the program's affair, as natively.
+// Text that kernels printed goes where the driver would write it: to the program's stdout. A reader that is gone
+// (EPIPE) is the program's affair, as natively.
 void WriteToStdout(std::span<const std::byte> text) {
   while (!text.empty()) {
     const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
@@ -53,7 +53,9 @@ Session::~Session() {
   service_thread_.join();
 }
 
-size_t Session::record_bytes_max() const { return channel_->commands_out().record_bytes_max(); }
+size_t Session::record_bytes_max() const {
+  return channel_->commands_out().record_bytes_max();
+}
 
 CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot) {
   RingProducer& commands = channel_->commands_out();
@@ -83,9 +85,13 @@ CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot) {
   }
 }
 
-CUresult Session::Append(std::span<std::byte> record) { return AppendRecord(record, nullptr); }
+CUresult Session::Append(std::span<std::byte> record) {
+  return AppendRecord(record, nullptr);
+}
 
-CUresult Session::Start(std::span<std::byte> record, ReplySlot* slot) { return AppendRecord(record, slot); }
+CUresult Session::Start(std::span<std::byte> record, ReplySlot* slot) {
+  return AppendRecord(record, slot);
+}
 
 CUresult Session::Await(ReplySlot* slot) {
   const Status status = reader_->WaitUntil([slot] { return slot->done(); }, slot);
@@ -127,7 +133,9 @@ CUresult Session::WaitUntil(const std::function<bool()>& done) {
   return status.ok() ? CUDA_SUCCESS : Ended(status);
 }
 
-void Session::Poll() { reader_->Poll(); }
+void Session::Poll() {
+  reader_->Poll();
+}
 
 void Session::OnNotice(NoticeKind kind, NoticeHandler handler) {
   MutexLock lock(handlers_mutex_);
@@ -207,6 +215,8 @@ void Session::LeaveAtExit() {
   channel_->WakeWaiters();
 }
 
-void Session::AbandonInChild() { channel_->AbandonInChild(); }
+void Session::AbandonInChild() {
+  channel_->AbandonInChild();
+}
 
 }  // namespace tessera

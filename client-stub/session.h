@@ -1,12 +1,11 @@
 // One connection of this process to one server: sends records, receives replies and notices.
 //
-// Sending: any thread, under one short lock that is never held while waiting for ring space or touching the application's
-// memory. Records of one thread arrive in the order of its calls; if a call of one thread happens before a call of another,
-// so do their records.
-// Receiving: a thread that waits for a reply drains the `replies` ring itself when no other thread does; while nobody waits
-// the session's service thread does. It also notices the server's death: from then on every waiting and every later call
-// returns kServerGone, and one sentence was printed on stderr.
-// A session is never destroyed once it is used (exit handlers of other libraries still call); tests destroy theirs.
+// Sending: any thread, under one short lock that is never held while waiting for ring space or touching the
+// application's memory. Records of one thread arrive in the order of its calls; if a call of one thread happens before
+// a call of another, so do their records. Receiving: a thread that waits for a reply drains the `replies` ring itself
+// when no other thread does; while nobody waits the session's service thread does. It also notices the server's death:
+// from then on every waiting and every later call returns kServerGone, and one sentence was printed on stderr. A
+// session is never destroyed once it is used (exit handlers of other libraries still call); tests destroy theirs.
 #pragma once
 
 #include <cuda.h>
@@ -39,18 +38,19 @@ namespace tessera {
 class Channel;  // protocol/channel/channel.h
 class ReplyReader;
 
-// What calls return once the server is gone: "device is busy or unavailable" stops programs with a sentence that is true.
-// (After LeaveAtExit() they return CUDA_ERROR_DEINITIALIZED instead, where this is named.)
+// What calls return once the server is gone: "device is busy or unavailable" stops programs with a sentence that is
+// true. (After LeaveAtExit() they return CUDA_ERROR_DEINITIALIZED instead, where this is named.)
 inline constexpr CUresult kServerGone = CUDA_ERROR_DEVICE_UNAVAILABLE;
 
 class Session {
  public:
-  // Called on the thread that drains, in the order of the ring, with no reply outstanding behind it being read meanwhile.
-  // It must be quick and must not wait, make CUDA calls or send records. `payload` is valid during the call only.
+  // Called on the thread that drains, in the order of the ring, with no reply outstanding behind it being read
+  // meanwhile. It must be quick and must not wait, make CUDA calls or send records. `payload` is valid during the call
+  // only.
   using NoticeHandler = std::function<void(const ReplyHeader& header, std::span<const std::byte> payload)>;
 
-  // Connects to the server at `socket_path`, says hello and keeps the agreed address windows. The status' sentence is for
-  // the user: what happened, to what, what to do next.
+  // Connects to the server at `socket_path`, says hello and keeps the agreed address windows. The status' sentence is
+  // for the user: what happened, to what, what to do next.
   static Result<std::unique_ptr<Session>> Connect(const std::string& socket_path);
   // The same over a socket that is connected already.
   static Result<std::unique_ptr<Session>> Connect(UniqueFd socket);
@@ -70,7 +70,8 @@ class Session {
   const Devices& devices() const { return devices_; }
 
   // --- Parts. ---
-  // Rings, the staging segment, segment offers: for the code that moves memory. See its header for which thread may call.
+  // Rings, the staging segment, segment offers: for the code that moves memory. See its header for which thread may
+  // call.
   Channel& channel() { return *channel_; }
   HandleAllocator& handles() { return handles_; }
   ContextTable& contexts() { return contexts_; }
@@ -80,12 +81,13 @@ class Session {
   // The thread on which the application's host functions run.
   HostFunctionThread& host_functions() { return host_functions_; }
 
-  // --- Sending. Any thread. `record` begins with room for a RecordHeader whose `call`, `flags`, `thread` and `context` are
-  // filled in; `size_bytes` and `sequence` are set here. Its size is padded to kRecordAlignment by the caller. ---
-  // Appends and returns. Waits only for ring space. CUDA_SUCCESS; kServerGone; CUDA_ERROR_INVALID_VALUE when the record is
-  // larger than record_bytes_max() (send such arguments in pieces).
+  // --- Sending. Any thread. `record` begins with room for a RecordHeader whose `call`, `flags`, `thread` and `context`
+  // are filled in; `size_bytes` and `sequence` are set here. Its size is padded to kRecordAlignment by the caller. ---
+  // Appends and returns. Waits only for ring space. CUDA_SUCCESS; kServerGone; CUDA_ERROR_INVALID_VALUE when the record
+  // is larger than record_bytes_max() (send such arguments in pieces).
   CUresult Append(std::span<std::byte> record);
-  // Appends with kWantsReply set and waits for the reply in `slot`. The result is CUDA's own from the server, or as above.
+  // Appends with kWantsReply set and waits for the reply in `slot`. The result is CUDA's own from the server, or as
+  // above.
   CUresult Request(std::span<std::byte> record, ReplySlot* slot);
   // The two halves of Request(), for several requests in flight: Start() opens `slot` and appends.
   CUresult Start(std::span<std::byte> record, ReplySlot* slot);
@@ -93,17 +95,18 @@ class Session {
   // Largest record, header included.
   size_t record_bytes_max() const;
 
-  // Answers a request of the server to run a host function (ring `answers`). Any thread, normally the host function thread.
+  // Answers a request of the server to run a host function (ring `answers`). Any thread, normally the host function
+  // thread.
   CUresult SendAnswer(uint64_t request, CUresult result = CUDA_SUCCESS);
 
-  // Waits until `done()` is true, draining replies meanwhile, or the server is gone (kServerGone). `done` must become true
-  // through a notice's handler, and must be cheap: it is asked in a spin. Any thread but a notice handler's.
+  // Waits until `done()` is true, draining replies meanwhile, or the server is gone (kServerGone). `done` must become
+  // true through a notice's handler, and must be cheap: it is asked in a spin. Any thread but a notice handler's.
   CUresult WaitUntil(const std::function<bool()>& done);
   // Reads what is in the `replies` ring now, without waiting. For code that polls a state which notices update.
   void Poll();
 
-  // Sets the handler of one kind of notice. Kinds handled here already: kDeferredError, kDeviceOutput, kCompletion. Set it
-  // before the first record that can cause such a notice.
+  // Sets the handler of one kind of notice. Kinds handled here already: kDeferredError, kDeviceOutput, kCompletion. Set
+  // it before the first record that can cause such a notice.
   void OnNotice(NoticeKind kind, NoticeHandler handler);
 
   // --- End of the session. ---

@@ -39,7 +39,8 @@ std::string Statistics::ToJson() const {
   for (size_t i = 0; i < kRows; ++i) {
     const Row& row = rows_[i];
     if (row.name.load(std::memory_order_relaxed) == nullptr) continue;
-    const Counts counts{row.name.load(), row.calls.load(), row.round_trips.load(), row.bytes_out.load(), row.bytes_in.load()};
+    const Counts counts{row.name.load(), row.calls.load(), row.round_trips.load(), row.bytes_out.load(),
+                        row.bytes_in.load()};
     functions += fmt::format("{}\n    \"{}\": {{{}}}", functions.empty() ? "" : ",", counts.name, Json(counts));
     total.calls += counts.calls;
     total.round_trips += counts.round_trips;
@@ -55,7 +56,8 @@ std::string Statistics::ToTable() const {
   for (size_t i = 0; i < kRows; ++i) {
     const Row& row = rows_[i];
     if (row.name.load(std::memory_order_relaxed) == nullptr) continue;
-    all.push_back({row.name.load(), row.calls.load(), row.round_trips.load(), row.bytes_out.load(), row.bytes_in.load()});
+    all.push_back(
+        {row.name.load(), row.calls.load(), row.round_trips.load(), row.bytes_out.load(), row.bytes_in.load()});
     total.calls += all.back().calls;
     total.round_trips += all.back().round_trips;
     total.bytes_out += all.back().bytes_out;
@@ -63,7 +65,8 @@ std::string Statistics::ToTable() const {
   }
   std::stable_sort(all.begin(), all.end(), [](const Counts& a, const Counts& b) { return a.calls > b.calls; });
   all.insert(all.begin(), total);
-  std::string text = fmt::format("{:<56} {:>12} {:>12} {:>14} {:>14}\n", "function", "calls", "round trips", "bytes out", "bytes in");
+  std::string text =
+      fmt::format("{:<56} {:>12} {:>12} {:>14} {:>14}\n", "function", "calls", "round trips", "bytes out", "bytes in");
   for (const Counts& counts : all) {
     text += fmt::format("{:<56} {:>12} {:>12} {:>14} {:>14}\n", counts.name, counts.calls, counts.round_trips,
                         counts.bytes_out, counts.bytes_in);

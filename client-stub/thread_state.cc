@@ -11,8 +11,8 @@
 namespace tessera {
 namespace {
 
-// One word of static thread-local storage: found without a call, in a library that is opened at run time, too. It has no
-// destructor; the state is released by a pthread key, whose destructor runs again when the thread calls once more.
+// One word of static thread-local storage: found without a call, in a library that is opened at run time, too. It has
+// no destructor; the state is released by a pthread key, whose destructor runs again when the thread calls once more.
 __attribute__((tls_model("initial-exec"))) thread_local ThreadState* current_state = nullptr;
 
 void TellServer(ThreadState& state) {
@@ -68,7 +68,8 @@ ThreadState* MakeState() {
 
 ThreadState& ThreadState::Current() {
   ThreadState* state = current_state;
-  if (state == nullptr) [[unlikely]] state = MakeState();
+  if (state == nullptr) [[unlikely]]
+    state = MakeState();
   return *state;
 }
 

@@ -99,8 +99,8 @@ CUresult Custom_cuCtxPopCurrent_v2(Call& call, CUcontext* pctx) {
   return CUDA_SUCCESS;
 }
 
-// Replaces the top of the stack. Contexts that were destroyed, and primary ones that nobody retains, are accepted: using
-// them fails.
+// Replaces the top of the stack. Contexts that were destroyed, and primary ones that nobody retains, are accepted:
+// using them fails.
 CUresult Custom_cuCtxSetCurrent(Call& call, CUcontext ctx) {
   if (!call.ok()) return call.result();
   ThreadState& thread = call.thread();
@@ -126,7 +126,9 @@ CUresult Custom_cuCtxGetCurrent(Call& call, CUcontext* pctx) {
   return CUDA_SUCCESS;
 }
 
-CUresult Custom_cuCtxGetDevice(Call& call, CUdevice* device) { return Custom_cuCtxGetDevice_v2(call, device, nullptr); }
+CUresult Custom_cuCtxGetDevice(Call& call, CUdevice* device) {
+  return Custom_cuCtxGetDevice_v2(call, device, nullptr);
+}
 
 CUresult Custom_cuCtxGetDevice_v2(Call& call, CUdevice* device, CUcontext ctx) {
   if (!call.ok()) return call.result();

@@ -154,7 +154,8 @@ CUresult Custom_cuDeviceGetPCIBusId(Call& call, char* pciBusId, int len, CUdevic
 }
 
 CUresult Custom_cuDeviceGetHostAtomicCapabilities(Call& call, unsigned int* capabilities,
-                                                  const CUatomicOperation* operations, unsigned int count, CUdevice dev) {
+                                                  const CUatomicOperation* operations, unsigned int count,
+                                                  CUdevice dev) {
   if (!call.ok()) return call.result();
   if (capabilities == nullptr || operations == nullptr || count == 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (FindDevice(call, capabilities, dev) == nullptr) return call.result();

@@ -1,5 +1,6 @@
-// Primary contexts. The handle of a device's primary context never changes and is known before it is retained. Retains are
-// counted here; the server hears of the first and of the last. Behaviour where the documentation is silent: driver 580.
+// Primary contexts. The handle of a device's primary context never changes and is known before it is retained. Retains
+// are counted here; the server hears of the first and of the last. Behaviour where the documentation is silent: driver
+// 580.
 
 #include <cuda.h>
 

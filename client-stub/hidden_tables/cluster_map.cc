@@ -1,5 +1,5 @@
-// Table 1734DC26: how multiprocessors are grouped for cluster launches. cuBLASLt crashes when the table is refused and takes
-// its default path when slot 4 answers anything but success, which every slot here does.
+// Table 1734DC26: how multiprocessors are grouped for cluster launches. cuBLASLt crashes when the table is refused and
+// takes its default path when slot 4 answers anything but success, which every slot here does.
 
 #include "client-stub/hidden_tables/hidden_tables.h"
 #include "client-stub/hidden_tables/table.h"

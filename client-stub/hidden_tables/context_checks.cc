@@ -23,7 +23,9 @@ CUresult Kind(CUcontext, uint32_t* kind, CUcontext*) {
 }
 
 // Slot 3: 0, the handles of CUDART_INTERFACE can be trusted.
-uint32_t DistrustHandles() { return 0; }
+uint32_t DistrustHandles() {
+  return 0;
+}
 
 }  // namespace
 

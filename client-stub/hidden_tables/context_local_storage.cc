@@ -1,5 +1,5 @@
-// CONTEXT_LOCAL_STORAGE: values that libraries keep per context, by key. Fetched by most calls of the CUDA runtime, so the
-// usual question, about the calling thread's own context, looks nothing up.
+// CONTEXT_LOCAL_STORAGE: values that libraries keep per context, by key. Fetched by most calls of the CUDA runtime, so
+// the usual question, about the calling thread's own context, looks nothing up.
 
 #include <cuda.h>
 

@@ -1,5 +1,5 @@
-// Table 21318C60: questions about contexts and streams that cuBLAS, cuBLASLt and cuFFT ask; caches of kernels are keyed by
-// the answers.
+// Table 21318C60: questions about contexts and streams that cuBLAS, cuBLASLt and cuFFT ask; caches of kernels are keyed
+// by the answers.
 
 #include <cuda.h>
 

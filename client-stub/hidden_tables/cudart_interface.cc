@@ -16,10 +16,12 @@ struct Tag {
 };
 
 // Slot 1: loads a module from the wrapper of a fat binary, as nvcc embeds it.
-CUresult LoadModule(CUmodule* module, const void* wrapper) { return Enter_cuModuleLoadData(false, module, wrapper); }
+CUresult LoadModule(CUmodule* module, const void* wrapper) {
+  return Enter_cuModuleLoadData(false, module, wrapper);
+}
 
-// Slot 2: the handle of a device's primary context, without retaining or activating it. The runtime compares it with what
-// cuDevicePrimaryCtxRetain returns later.
+// Slot 2: the handle of a device's primary context, without retaining or activating it. The runtime compares it with
+// what cuDevicePrimaryCtxRetain returns later.
 CUresult PrimaryContext(CUcontext* context, CUdevice device) {
   Client& client = Client::Get();
   if (!client.initialized()) return CUDA_ERROR_NOT_INITIALIZED;
@@ -33,7 +35,9 @@ CUresult PrimaryContext(CUcontext* context, CUdevice device) {
 }
 
 // Slot 3: graphics devices. A driver without a display answers 708 and leaves the output alone.
-CUresult GraphicsDevice(unsigned, void*) { return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE; }
+CUresult GraphicsDevice(unsigned, void*) {
+  return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE;
+}
 
 // Slots 6 and 8: as slot 1 with lists of symbols, which were never seen in use.
 CUresult LoadModuleWithSymbols(CUmodule* module, const void* wrapper, void* a, void* b, unsigned count) {
@@ -48,7 +52,9 @@ CUresult LoadFatBinary(const void* header, CUmodule* module, void* a, void* b, u
 void ForgetModule(size_t) {}
 
 // Slot 12: loads the compilers, which are the server's affair.
-CUresult LoadCompilers() { return CUDA_SUCCESS; }
+CUresult LoadCompilers() {
+  return CUDA_SUCCESS;
+}
 
 }  // namespace
 

@@ -1,8 +1,8 @@
-// Tables of functions that cuGetExportTable hands out: CUDA libraries use them behind the documented API. What is known of
-// them was observed (which slot is called with what, and what a real driver answers); names are the community's.
+// Tables of functions that cuGetExportTable hands out: CUDA libraries use them behind the documented API. What is known
+// of them was observed (which slot is called with what, and what a real driver answers); names are the community's.
 //
-// A table begins with its size in bytes, that word included; slot n lies at byte 8 * n. Tables live as long as the process,
-// each at one address. Any thread.
+// A table begins with its size in bytes, that word included; slot n lies at byte 8 * n. Tables live as long as the
+// process, each at one address. Any thread.
 #pragma once
 
 #include <cuda.h>

@@ -1,5 +1,5 @@
-// TOOLS_RUNTIME_CALLBACK_HOOKS: by which profilers learn of runtime calls. No profiler can attach to this library, so all
-// flags stay zero, and with zero flags only slots 2 and 6 are called.
+// TOOLS_RUNTIME_CALLBACK_HOOKS: by which profilers learn of runtime calls. No profiler can attach to this library, so
+// all flags stay zero, and with zero flags only slots 2 and 6 are called.
 
 #include <cuda.h>
 

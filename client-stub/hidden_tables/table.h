@@ -1,5 +1,5 @@
-// A hidden table under construction: every slot that is not set says so in the log and returns CUDA_ERROR_NOT_SUPPORTED.
-// No slot is ever null, since callers jump without looking.
+// A hidden table under construction: every slot that is not set says so in the log and returns
+// CUDA_ERROR_NOT_SUPPORTED. No slot is ever null, since callers jump without looking.
 #pragma once
 
 #include <cuda.h>

@@ -1,6 +1,6 @@
 // What the server tells a client of its devices when a session begins (ServerWelcome::snapshot), so that device queries
-// need no round trip. The worker fills it in with the driver's own answers, unfiltered; the stub decides what a forwarded
-// program may see of them. Numbers of attributes and limits are those of cuda.h.
+// need no round trip. The worker fills it in with the driver's own answers, unfiltered; the stub decides what a
+// forwarded program may see of them. Numbers of attributes and limits are those of cuda.h.
 //
 //   worker: DeviceSnapshot snapshot; ...; Encoder out; snapshot.Encode(out); welcome.snapshot = out.bytes();
 //   stub:   Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(welcome.snapshot);
@@ -51,8 +51,8 @@ struct DeviceSnapshot {
   // otherwise use another device than the user said).
   std::string selection;
   std::vector<Device> devices;  // in the order of their ordinals, which are the same on both sides
-  // cuDeviceGetP2PAttribute for attributes 1..p2p_attributes: element ((from * devices) + to) * p2p_attributes + (a - 1).
-  // Elements with from == to are unused.
+  // cuDeviceGetP2PAttribute for attributes 1..p2p_attributes: element ((from * devices) + to) * p2p_attributes + (a -
+  // 1). Elements with from == to are unused.
   uint32_t p2p_attributes = 0;
   std::vector<Answer> p2p;
 

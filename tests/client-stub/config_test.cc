@@ -62,7 +62,8 @@ TEST(Config, ForwardsWhatTheDriverReads) {
                                {"LD_PRELOAD", "x"}});
   EXPECT_TRUE(config.eager_module_loading);
   EXPECT_THAT(config.forwarded_environment,
-              testing::UnorderedElementsAre("CUDA_MODULE_LOADING=EAGER", "CUDA_DEVICE_MAX_CONNECTIONS=1", "CUDA_CACHE_PATH=/c"));
+              testing::UnorderedElementsAre("CUDA_MODULE_LOADING=EAGER", "CUDA_DEVICE_MAX_CONNECTIONS=1",
+                                            "CUDA_CACHE_PATH=/c"));
 }
 
 TEST(ServerAddress, TakesUnixPathsOnly) {

@@ -131,7 +131,9 @@ void FakeServer::Notice(NoticeKind kind, uint64_t extra, CUresult result, uint32
   Send(notice, payload);
 }
 
-void FakeServer::Die() { shutdown(channel_->socket(), SHUT_RDWR); }
+void FakeServer::Die() {
+  shutdown(channel_->socket(), SHUT_RDWR);
+}
 
 size_t FakeServer::Count(uint32_t call) {
   MutexLock lock(mutex_);

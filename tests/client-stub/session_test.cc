@@ -32,7 +32,8 @@ constexpr CallInfo kFail = Info("fail", 0x7003, CallInfo::Mode::kAsync, true);
 constexpr CallInfo kCheck = Info("check", 0x7004, CallInfo::Mode::kSync, true);
 constexpr CallInfo kNever = Info("never", 0x7005, CallInfo::Mode::kSync, false);
 
-// kEcho is answered with its own message, kFail becomes a deferred error (the message says which), kNever has no answer.
+// kEcho is answered with its own message, kFail becomes a deferred error (the message says which), kNever has no
+// answer.
 void Script(FakeServer& server, const RecordHeader& header, std::span<const std::byte> message) {
   if (header.call == kFail.id) {
     int32_t code = 0;
@@ -79,7 +80,8 @@ TEST(Session, ThreadsDoNotMixUpTheirAnswers) {
     threads.emplace_back([&, t] {
       for (uint64_t i = 0; i < 500; ++i) {
         uint64_t answer = 0;
-        if (Send(kFire) != CUDA_SUCCESS || Echo(t << 32 | i, &answer) != CUDA_SUCCESS || answer != (t << 32 | i)) ++wrong;
+        if (Send(kFire) != CUDA_SUCCESS || Echo(t << 32 | i, &answer) != CUDA_SUCCESS || answer != (t << 32 | i))
+          ++wrong;
       }
     });
   }
@@ -151,7 +153,8 @@ TEST(Session, MarksAreWaitedForAndNoticesReachTheirHandler) {
     self.Notice(NoticeKind::kCompletion, mark, mark == 2 ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS);
   });
   std::atomic<uint64_t> updates{0};
-  server.session().OnNotice(NoticeKind::kWatchUpdate, [&](const ReplyHeader&, std::span<const std::byte>) { ++updates; });
+  server.session().OnNotice(NoticeKind::kWatchUpdate,
+                            [&](const ReplyHeader&, std::span<const std::byte>) { ++updates; });
   for (uint64_t i = 1; i <= 2; ++i) {
     const uint64_t mark = server.session().marks().Open();
     EXPECT_EQ(mark, i);
@@ -166,7 +169,8 @@ TEST(Session, MarksAreWaitedForAndNoticesReachTheirHandler) {
 TEST(Session, NoticesAreHandledWhileNobodyWaits) {
   FakeServer server(Script);
   std::atomic<int> updates{0};
-  server.session().OnNotice(NoticeKind::kWatchUpdate, [&](const ReplyHeader&, std::span<const std::byte>) { ++updates; });
+  server.session().OnNotice(NoticeKind::kWatchUpdate,
+                            [&](const ReplyHeader&, std::span<const std::byte>) { ++updates; });
   uint64_t answer = 0;
   for (int i = 0; i < 200; ++i) {
     // Between a call that reads by itself and one that does not, so that the role of reader keeps changing hands.

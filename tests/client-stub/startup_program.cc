@@ -1,5 +1,5 @@
-// What the startup test runs: loads the library at argv[1], initialises CUDA, and prints each call's result. argv[2]: what to
-// do.
+// What the startup test runs: loads the library at argv[1], initialises CUDA, and prints each call's result. argv[2]:
+// what to do.
 #include <cuda.h>
 #include <dlfcn.h>
 

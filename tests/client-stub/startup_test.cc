@@ -1,5 +1,5 @@
-// libcuda.so.1 as a program meets it when no server can be had: one clear sentence, and results that libraries take for "no
-// GPU here". The library is the real one, in a process of its own.
+// libcuda.so.1 as a program meets it when no server can be had: one clear sentence, and results that libraries take for
+// "no GPU here". The library is the real one, in a process of its own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -44,8 +44,9 @@ class Startup : public testing::Test {
 
   // Runs the program with these variables in front ("A=b C=d").
   Outcome Run(const std::string& environment, const std::string& what = "init") {
-    const std::string command = "env -u TESSERA_SERVER -u TESSERA_LOG -u TESSERA_STATS " + environment + " " STARTUP_PROGRAM " " STUB_LIBRARY " " +
-                                what + " >" + directory_ + "/out 2>" + directory_ + "/err";
+    const std::string command = "env -u TESSERA_SERVER -u TESSERA_LOG -u TESSERA_STATS " + environment +
+                                " " STARTUP_PROGRAM " " STUB_LIBRARY " " + what + " >" + directory_ + "/out 2>" +
+                                directory_ + "/err";
     EXPECT_EQ(std::system(command.c_str()), 0) << command;
     return {ReadAll(directory_ + "/out"), ReadAll(directory_ + "/err")};
   }
@@ -106,7 +107,9 @@ TEST_F(Startup, ADeviceListThatSelectsNothingIsNoMistake) {
   }
 }
 
-TEST_F(Startup, KeepsQuietWhenToldTo) { EXPECT_EQ(Run("TESSERA_LOG=off").err, ""); }
+TEST_F(Startup, KeepsQuietWhenToldTo) {
+  EXPECT_EQ(Run("TESSERA_LOG=off").err, "");
+}
 
 TEST_F(Startup, WritesStatistics) {
   const std::string file = directory_ + "/socket";
