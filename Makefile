@@ -1,5 +1,5 @@
 # The commands of the README. Each installs what it needs on a fresh Debian 12 or Ubuntu 24.04 machine (as root or with sudo).
-PRESET ?= release
+PRESET ?= dev
 BUILD  := build/$(PRESET)
 JOBS   ?= $(shell nproc)
 
