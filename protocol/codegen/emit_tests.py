@@ -44,6 +44,8 @@ def _argument(p):
         return f"source.{'Output' if p.direction == 'out' else 'Input'}<{p.c_type}>()"
     if p.handle:
         return f"source.Handle<{p.c_type}>({p.handle.cpp})"
+    if p.c_type == "CUdeviceptr":
+        return "source.DevicePointer()"
     return f"source.Number<{p.c_type}>({'0' if p.c_type == 'CUdevice' else '1'})"
 
 

@@ -18,8 +18,11 @@ namespace tessera {
 
 class ArgumentSource {
  public:
-  // `live` gives an object's handle as the application has it.
-  explicit ArgumentSource(std::function<uint64_t(HandleKind kind)> live) : live_(std::move(live)) {}
+  // `live` gives an object's handle as the application has it; `device_pointer` is allocated.
+  ArgumentSource(std::function<uint64_t(HandleKind kind)> live, CUdeviceptr device_pointer)
+      : live_(std::move(live)), device_pointer_(device_pointer) {}
+
+  CUdeviceptr DevicePointer() const { return device_pointer_; }
 
   template <typename T>
   T Handle(HandleKind kind) {
@@ -79,6 +82,7 @@ class ArgumentSource {
   }
 
   const std::function<uint64_t(HandleKind kind)> live_;
+  const CUdeviceptr device_pointer_;
   std::deque<Memory> inputs_, outputs_;
 };
 
