@@ -19,7 +19,7 @@ Copier::Copier()
 
 void Copier::Copy(void* to, const void* from, size_t bytes) {
   if (bytes < kParallelBytesMin || helpers_wanted_ == 0) {
-    std::memcpy(to, from, bytes);
+    if (bytes > 0) std::memcpy(to, from, bytes);  // null is legal for nothing here, not for memcpy
     return;
   }
   Job job{static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes, (bytes + kPartBytes - 1) / kPartBytes};

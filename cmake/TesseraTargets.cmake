@@ -55,9 +55,9 @@ endfunction()
 
 # Built and run under the sanitizers by continuous integration, with the label `sanitize`: the parts that have threads, and
 # under the address sanitizer those that read bytes of others.
-set(TESSERA_SANITIZED_TESTS memory_test wire_test ring_test channel_test worker_core_test)
+set(TESSERA_SANITIZED_TESTS memory_test wire_test channel_test worker_core_test)
 if(NOT TESSERA_SANITIZE MATCHES "thread")
-  list(APPEND TESSERA_SANITIZED_TESTS message_test capture_test client_memory_test worker_memory_test emulator_image_test)
+  list(APPEND TESSERA_SANITIZED_TESTS ring_test capture_test client_memory_test worker_memory_test emulator_image_test)
 endif()
 add_custom_target(sanitized_tests)
 

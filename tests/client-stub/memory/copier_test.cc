@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -17,7 +18,7 @@ void CopyAndCompare(size_t bytes, unsigned seed) {
   std::mt19937 random(seed);
   for (size_t i = 0; i < bytes; i += 997) from[i] = static_cast<unsigned char>(random());
   Copier::Process().Copy(to.data() + kFrame, from.data(), bytes);
-  ASSERT_EQ(std::memcmp(to.data() + kFrame, from.data(), bytes), 0);
+  ASSERT_TRUE(std::equal(from.begin(), from.end(), to.begin() + kFrame));
   for (size_t i = 0; i < kFrame; ++i) {
     ASSERT_EQ(to[i], 0xAB);
     ASSERT_EQ(to[bytes + kFrame + i], 0xAB);
