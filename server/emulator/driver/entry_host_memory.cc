@@ -1,6 +1,8 @@
 // Pinned and registered host memory. The device address of host memory is its host address.
 #include <sys/mman.h>
 
+#include <algorithm>
+
 #include "server/emulator/driver/capture.h"
 #include "server/emulator/driver/device_memory.h"
 
@@ -32,9 +34,11 @@ CUresult AllocateHost(void** out, size_t size_bytes, unsigned flags) {
 
 // Whether the pages of the range are mapped in this process: what pinning would find out.
 bool PagesExist(uint64_t begin, uint64_t end) {
-  for (uint64_t page = begin & ~(kPageBytes - 1); page < end; page += kPageBytes) {
-    unsigned char resident = 0;
-    if (mincore(reinterpret_cast<void*>(page), kPageBytes, &resident) != 0) return false;
+  constexpr uint64_t kPagesAtOnce = 4096;
+  unsigned char resident[kPagesAtOnce];
+  for (uint64_t page = begin & ~(kPageBytes - 1); page < end; page += kPagesAtOnce * kPageBytes) {
+    const uint64_t bytes = std::min(RoundUp(end, kPageBytes) - page, kPagesAtOnce * kPageBytes);
+    if (mincore(reinterpret_cast<void*>(page), bytes, resident) != 0) return false;
   }
   return true;
 }
