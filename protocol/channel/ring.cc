@@ -45,18 +45,14 @@ uint32_t RingMemory::RoundSize(uint64_t bytes) {
 
 RingProducer::RingProducer(const RingMemory& memory) : memory_(memory) {}
 
-uint64_t RingProducer::FreeBytes() {
-  const uint64_t head = head_.load(std::memory_order_acquire);
+std::optional<RingProducer::View> RingProducer::Look() {
+  const uint64_t head_before = head_.load(std::memory_order_acquire);
   const uint64_t tail = memory_.header->tail.load(std::memory_order_seq_cst);
-  // Another thread may have appended meanwhile, into space that was free only after our look at the tail.
-  const uint64_t head_now = head_.load(std::memory_order_acquire);
-  if (tail > head_now || head_now - tail > memory_.size_bytes || tail % kRingRecordAlignment != 0) {
-    if (head_now != head) return 0;  // not a consistent pair; the caller looks again
-    broken_.store(true, std::memory_order_relaxed);
-    return 0;
-  }
-  seen_tail_.store(tail, std::memory_order_relaxed);
-  return memory_.size_bytes - (head_now - tail);
+  const uint64_t head = head_.load(std::memory_order_acquire);
+  if (tail <= head && head - tail <= memory_.size_bytes && tail % kRingRecordAlignment == 0) return View{head, tail};
+  // With a head that moved, another thread may have appended into space that was free only after our look at the tail.
+  if (head == head_before) broken_.store(true, std::memory_order_relaxed);
+  return std::nullopt;
 }
 
 uint64_t RingProducer::Needed(uint64_t head, size_t size) const {
@@ -64,8 +60,8 @@ uint64_t RingProducer::Needed(uint64_t head, size_t size) const {
   return size <= to_end ? size : size + to_end;
 }
 
-bool RingProducer::Fits(size_t size) {
-  return FreeBytes() >= Needed(head_.load(std::memory_order_relaxed), size);
+bool RingProducer::Fits(const View& view, size_t size) const {
+  return memory_.size_bytes - (view.head - view.tail) >= Needed(view.head, size);
 }
 
 std::byte* RingProducer::TryReserve(size_t size) {
@@ -73,11 +69,15 @@ std::byte* RingProducer::TryReserve(size_t size) {
   if (size < kRingRecordBytesMin || size > record_bytes_max()) return nullptr;
   const uint64_t rounded = RoundUp(size);
   const uint64_t head = head_.load(std::memory_order_relaxed);
-  const uint64_t needed = Needed(head, rounded);
-  const uint64_t known_free = memory_.size_bytes - (head - seen_tail_.load(std::memory_order_relaxed));
-  if (needed > known_free && needed > FreeBytes()) return nullptr;
+  if (!Fits(View{head, seen_tail_}, rounded)) {
+    const std::optional<View> view = Look();
+    if (!view) return nullptr;
+    seen_tail_ = view->tail;
+    if (!Fits(*view, rounded)) return nullptr;
+  }
   if (broken()) return nullptr;
 
+  const uint64_t needed = Needed(head, rounded);
   uint64_t begin = head;
   if (needed != rounded) {
     const Prefix pad{static_cast<uint32_t>(needed - rounded), kRingPadId};
@@ -125,7 +125,10 @@ Status RingProducer::WaitForSpace(size_t size, uint64_t deadline_ns, const StopP
                                                     std::to_string(memory_.size_bytes));
   }
   const uint64_t rounded = RoundUp(size);
-  const auto ready = [&] { return Fits(rounded) || broken(); };
+  const auto ready = [&] {
+    const std::optional<View> view = Look();
+    return (view && Fits(*view, rounded)) || broken();
+  };
   const auto sleep = [&](uint64_t timeout_ns) {
     memory_.header->producer_sleeps.fetch_add(1, std::memory_order_seq_cst);
     const uint64_t tail = memory_.header->tail.load(std::memory_order_seq_cst);
@@ -149,9 +152,9 @@ void RingProducer::WriteAt(uint64_t position, std::span<const std::byte> bytes) 
 void RingProducer::PublishTo(uint64_t position) { Publish(position); }
 
 Result<uint64_t> RingProducer::Released() {
-  FreeBytes();
-  if (broken()) return Violation("impossible tail");
-  return seen_tail_.load(std::memory_order_relaxed);
+  const std::optional<View> view = Look();
+  if (!view || broken()) return Violation("impossible tail");
+  return view->tail;
 }
 
 // --- consumer ---

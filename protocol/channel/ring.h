@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "protocol/base/status.h"
@@ -102,15 +103,23 @@ class RingProducer {
   Result<uint64_t> Released();
 
  private:
-  uint64_t FreeBytes();
+  // Our head and a tail that the consumer had reached by then.
+  struct View {
+    uint64_t head;
+    uint64_t tail;
+  };
+  // Any thread. Nothing after a violation, or when another thread appended meanwhile: look again.
+  std::optional<View> Look();
   // Bytes from `head` on that a record of `size` bytes takes, with the pad that may precede it.
   uint64_t Needed(uint64_t head, size_t size) const;
-  bool Fits(size_t size);
+  bool Fits(const View& view, size_t size) const;
   void Publish(uint64_t head);
 
   const RingMemory memory_;
   std::atomic<uint64_t> head_{0};  // written by Commit alone
-  std::atomic<uint64_t> seen_tail_{0};
+  // Of the thread that appends, never of one that waits for space: bytes may only be overwritten by a thread that has seen
+  // (acquired) the consumer's release of them, and a tail stored late by a waiting thread would go backwards.
+  uint64_t seen_tail_ = 0;
   std::atomic<bool> broken_{false};
   uint64_t reserved_begin_ = 0;
   uint32_t reserved_bytes_ = 0;  // 0: no reservation
@@ -128,8 +137,8 @@ class RecordBuffer {
   size_t capacity_ = 0;
 };
 
-// The consuming side. Peek, CopyOut, Release, Published: one thread at a time; the role may move between threads under a
-// lock. Wait, HasRecord, WakeWaiters, position: any thread (what was waited for may be gone again).
+// The consuming side. Peek, CopyOut, Release, Published, Wait: one thread at a time; the role may move between threads
+// under a lock. HasRecord, WakeWaiters, position: any thread.
 class RingConsumer {
  public:
   explicit RingConsumer(const RingMemory& memory);
@@ -151,9 +160,9 @@ class RingConsumer {
   // For a reader's role that moves between threads, one of which sleeps all the while that others read (the client's
   // service thread). Any thread.
   //   head = HeadWord(); Arm(); if (!HasRecord()) SleepWhile(head, ns);
-  // Every Arm() writes a number the producer has not seen. Arm: the producer's next record wakes everybody who sleeps here; Disarm takes that back (a wake-up may still come).
+  // Arm: the producer's next record wakes everybody who sleeps here, since every Arm() writes a number that the producer
+  // has not seen. Disarm takes that back (a wake-up may still come). Both by the reader; the rest by any thread.
   uint32_t HeadWord() const { return static_cast<uint32_t>(memory_.header->head.load(std::memory_order_seq_cst)); }
-  // One thread at a time for Arm and Disarm: the reader.
   void Arm() {
     std::atomic<uint32_t>& sleeps = memory_.header->consumer_sleeps;
     sleeps.store((sleeps.load(std::memory_order_relaxed) + 2) | 1, std::memory_order_seq_cst);
