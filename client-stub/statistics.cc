@@ -1,6 +1,6 @@
 #include "client-stub/statistics.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -1,6 +1,6 @@
 #include "client-stub/hidden_tables/hidden_tables.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <cstring>

@@ -2,11 +2,11 @@
 //
 //   LogInfo("session {} opened by pid {}", id, pid);
 //
-// The level comes from SetLogLevel(); its default is `warning`. Any thread may log. spdlog is behind this header
-// (header-only, external fmt) so that the stub gets no foreign library.
+// The level comes from SetLogLevel(); its default is `warning`. Any thread may log. spdlog is behind this header;
+// it and fmt (fmt.cc) are compiled into `base`, so that the stub gets no foreign library.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <string_view>

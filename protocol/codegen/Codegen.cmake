@@ -3,6 +3,7 @@
 #   TESSERA_API_DOMAINS    the stems of protocol/spec/*.toml
 #   generate_api           target that runs the generator; everything that includes generated headers depends on it
 #                          through the interface library cuda_api
+#   generated_sources()    what to compile of the generated files of one kind
 
 set(TESSERA_GENERATED ${CMAKE_BINARY_DIR}/generated)
 set(codegen_dir ${CMAKE_SOURCE_DIR}/protocol/codegen)
@@ -28,6 +29,24 @@ function(generated_files result folder extension)
     list(APPEND files ${TESSERA_GENERATED}/${folder}/${domain}.${extension})
   endforeach()
   set(${result} ${files} PARENT_SCOPE)
+endfunction()
+
+# generated_sources(RESULT FOLDER SUFFIX): files to compile that include FOLDER/<domain>SUFFIX.cc of eight domains each. The
+# generated files are short: nearly all of their time goes into the headers that they have in common.
+function(generated_sources result folder suffix)
+  set(sources "")
+  set(domains ${TESSERA_API_DOMAINS})
+  while(domains)
+    list(SUBLIST domains 0 8 group)
+    list(REMOVE_ITEM domains ${group})
+    list(TRANSFORM group REPLACE "(.+)" "#include \"generated/${folder}/\\1${suffix}.cc\"\n" OUTPUT_VARIABLE includes)
+    list(JOIN includes "" text)
+    list(GET group 0 first)
+    set(source ${TESSERA_GENERATED}/together/${folder}/${first}_and_others${suffix}.cc)
+    file(CONFIGURE OUTPUT ${source} CONTENT "${text}" @ONLY)
+    list(APPEND sources ${source})
+  endwhile()
+  set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
 set(generated_outputs "")

@@ -1,7 +1,7 @@
 #include "server/driver/loader.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <link.h>
 
 #include <cstring>

@@ -1,7 +1,7 @@
 #include "server/worker/snapshot_builder.h"
 
 #include <cuda.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -39,6 +39,7 @@ FOREIGN = {
     r"uc[pst]/.*": r"protocol/link/ucx",
     r"openssl/.*": r"protocol/link/tls|.*ticket",
     r"spdlog/.*": r"protocol/base/log\.",
+    r"fmt/(?!core\.h).*": r"protocol/base/fmt\.",  # seconds of compilation each
     r"google/protobuf/.*|grpc.*|.*\.pb\.h": r"protocol/control/|netaware/|server/daemon/|client-stub/agent/",
     r"sqlite3\.h|etcd/.*": r"netaware/store/",
     r"dlfcn\.h": r"server/driver/loader\.cc|server/emulator/driver/|client-stub/",

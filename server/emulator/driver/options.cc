@@ -1,6 +1,6 @@
 #include "server/emulator/driver/options.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

@@ -1,7 +1,7 @@
 #include "server/emulator/image/cubin.h"
 
 #include <elf.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>

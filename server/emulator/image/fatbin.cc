@@ -1,6 +1,6 @@
 #include "server/emulator/image/fatbin.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <lz4.h>
 #include <zstd.h>
 

@@ -1,7 +1,7 @@
 #include "server/emulator/image/image.h"
 
 #include <elf.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <set>

@@ -1,5 +1,5 @@
 // A block: its warps take turns on one thread; barriers count threads. Source: PTX ISA 9.0, "barrier{.cta}".
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

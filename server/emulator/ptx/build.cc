@@ -1,5 +1,5 @@
 // What one kernel can reach: functions to lower, shared variables to place. See Executable in program.h.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <deque>

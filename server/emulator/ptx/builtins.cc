@@ -1,6 +1,6 @@
 // Functions of the device runtime that PTX only declares: vprintf, malloc, free, __assertfail.
 // Source: CUDA C++ Programming Guide, "Formatted Output", "Dynamic Global Memory Allocation", "Assertion".
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "server/emulator/ptx/memory.h"
 #include "server/emulator/ptx/printf_format.h"

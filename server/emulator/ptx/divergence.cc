@@ -4,7 +4,7 @@
 // that reaches its node's position waits there until every expected lane has come or exited. Splits are scheduled
 // independently, so one that waits at a barrier, or spins, does not keep the others from running. A call makes a Node too:
 // lanes may return at different times, and the caller goes on once all have.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // A run of a whole grid: worker threads, the order of blocks, time slices. The contract is in launch.h.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <deque>

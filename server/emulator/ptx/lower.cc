@@ -1,7 +1,7 @@
 // The machinery of lowering: statements, operands, slots. The contract is in lower.h.
 #include "server/emulator/ptx/lower.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>

@@ -2,7 +2,7 @@
 //
 // Blocks run on several threads, so atomics on global memory are the processor's. A block's own memory is touched by one
 // thread only.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "server/emulator/ptx/float_math.h"
 #include "server/emulator/ptx/half.h"

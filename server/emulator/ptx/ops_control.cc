@@ -1,5 +1,5 @@
 // Branches, calls, barriers, traps. Source: PTX ISA 9.0, "Control Flow Instructions", "barrier{.cta}", "Miscellaneous".
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "server/emulator/ptx/lanes.h"
 

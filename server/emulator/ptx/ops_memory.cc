@@ -1,5 +1,5 @@
 // Loads, stores, prefetches, cp.async (done at once). Source: PTX ISA 9.0, "Data Movement and Conversion Instructions".
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "server/emulator/ptx/memory.h"
 

@@ -1,5 +1,5 @@
 // mov with packing and unpacking, cvta, isspacep, special registers. Source: PTX ISA 9.0, "Data Movement and Conversion".
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "server/emulator/ptx/lanes.h"
 

@@ -1,5 +1,5 @@
 // Function headers and bodies. Source: PTX ISA 9.0, "Kernel and Function Directives", "Instruction Statements".
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "server/emulator/ptx/parser.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <bit>
 

@@ -1,7 +1,7 @@
 // Linking and placing variables. Source: PTX ISA 9.0, "Linking Directives", "Initializers".
 #include "server/emulator/ptx/program.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <bit>
 #include <cmath>

@@ -1,7 +1,7 @@
 // The interpreter's loop.
 #include "server/emulator/ptx/warp.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
