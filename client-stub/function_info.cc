@@ -22,6 +22,25 @@ void LaunchEnvelope::Reset() {
   shared_bytes_.store(0, std::memory_order_relaxed);
 }
 
+bool AcceptedLaunches::Contains(uint64_t hash) const {
+  for (const auto& known : hashes_) {
+    if (known.load(std::memory_order_relaxed) == hash) return true;
+  }
+  return false;
+}
+
+void AcceptedLaunches::Add(uint64_t hash) {
+  for (auto& place : hashes_) {
+    uint64_t none = 0;
+    if (place.compare_exchange_strong(none, hash, std::memory_order_relaxed) || none == hash) return;
+  }
+  hashes_[hash % kKept].store(hash, std::memory_order_relaxed);
+}
+
+void AcceptedLaunches::Reset() {
+  for (auto& place : hashes_) place.store(0, std::memory_order_relaxed);
+}
+
 std::optional<int64_t> QueryCache::Find(const Key& key) const {
   MutexLock lock(mutex_);
   const auto found = entries_.find(key);
@@ -55,7 +74,7 @@ void FunctionInfo::Shared::RememberSet(int attribute, int device, int value) {
   }
   queries.Clear();
   plain.Reset();
-  cooperative.Reset();
+  accepted.Reset();
 }
 
 void FunctionInfo::SetLayout(std::span<const uint32_t> offsets_and_sizes) {

@@ -5,6 +5,7 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -12,7 +13,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -44,11 +44,29 @@ class LaunchEnvelope {
   std::atomic<uint32_t> shared_bytes_{0};
 };
 
+// Hashes of what the driver accepted before and will accept again. Any thread.
+class AcceptedLaunches {
+ public:
+  bool Contains(uint64_t hash) const;
+  // Replaces an older one when there is no room: libraries launch a kernel in a handful of ways.
+  void Add(uint64_t hash);
+  void Reset();
+
+ private:
+  static constexpr size_t kKept = 32;
+  std::atomic<uint64_t> hashes_[kKept] = {};
+};
+
 // Answers of the driver about one kernel that stay true until one of its attributes is set. Any thread.
 class QueryCache {
  public:
-  // What was asked: the call, and up to four numbers.
-  using Key = std::tuple<uint32_t, int64_t, int64_t, int64_t, int64_t>;
+  // What was asked: the call, up to four numbers, and further arguments as bytes.
+  struct Key {
+    uint32_t call = 0;
+    int64_t numbers[4] = {};
+    std::string bytes = {};
+    auto operator<=>(const Key&) const = default;
+  };
   // Questions kept per kernel; an autotuner asks some dozens.
   static constexpr size_t kEntriesMax = 1024;
 
@@ -75,9 +93,8 @@ struct FunctionInfo {
   // Shared by a kernel and the functions made from it: they have the same attributes.
   struct Shared {
     LaunchEnvelope plain;
-    LaunchEnvelope cooperative;  // with the number of blocks in place of the shared memory
+    AcceptedLaunches accepted;  // launches, and lists of launch attributes
     QueryCache queries;
-    std::atomic<uint64_t> accepted_attributes[4] = {};  // hashes of attribute lists the driver accepted
 
     // Whether the attribute was last set to this value on this device: setting it again changes nothing.
     bool AlreadySet(int attribute, int device, int value) const;

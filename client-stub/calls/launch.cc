@@ -11,6 +11,7 @@
 #include "client-stub/client.h"
 #include "client-stub/function_info.h"
 #include "client-stub/kernel_params.h"
+#include "client-stub/launch_attributes.h"
 #include "generated/client_custom.h"
 #include "generated/messages/launch.h"
 
@@ -35,42 +36,23 @@ uint32_t ThreadsOf(const Configuration& c) {
   return threads > 1024 || c.block[2] > 64 ? UINT32_MAX : static_cast<uint32_t>(threads);
 }
 
-uint32_t BlocksOf(const Configuration& c) {
-  const unsigned __int128 blocks = static_cast<unsigned __int128>(c.grid[0]) * c.grid[1] * c.grid[2];
-  return blocks > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(blocks);
-}
-
 // Limits of the grid itself: 2^31-1 by 65535 by 65535 (CUDA programming guide, "Technical Specifications per Compute
 // Capability"). A launch beyond them is sent synchronously and the driver refuses it.
 bool GridIsOrdinary(const Configuration& c) {
   return c.grid[0] <= 0x7FFFFFFFu && c.grid[1] <= 65535 && c.grid[2] <= 65535;
 }
 
-// A hash that tells lists of launch attributes apart (FNV-1a, 64 bits); never 0.
-uint64_t HashOf(std::span<const std::byte> bytes) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (std::byte b : bytes) hash = (hash ^ static_cast<uint64_t>(b)) * 0x100000001b3u;
-  return hash | 1;
-}
-
-bool AttributesAccepted(const FunctionInfo::Shared& shared, uint64_t hash) {
-  for (const auto& accepted : shared.accepted_attributes) {
-    if (accepted.load(std::memory_order_relaxed) == hash) return true;
-  }
-  return false;
-}
-
-void AcceptAttributes(FunctionInfo::Shared& shared, uint64_t hash) {
-  for (auto& accepted : shared.accepted_attributes) {
-    uint64_t none = 0;
-    if (accepted.compare_exchange_strong(none, hash, std::memory_order_relaxed) || none == hash) return;
-  }
-  shared.accepted_attributes[hash % 4].store(hash, std::memory_order_relaxed);
+// The launch as far as its resources go: the grid counts only where all blocks must be resident.
+uint64_t LaunchHash(const Configuration& c, bool with_grid, uint64_t attributes_hash) {
+  const uint32_t shape[] = {c.block[0], c.block[1], c.block[2], c.shared_bytes, with_grid ? c.grid[0] : 0,
+                            with_grid ? c.grid[1] : 0, with_grid ? c.grid[2] : 0};
+  return HashOf(std::as_bytes(std::span(shape)), attributes_hash);
 }
 
 // Replaces the handles inside launch attributes by their ids and refuses what cannot be forwarded.
 CUresult TranslateAttributes(Call& call, const CUlaunchConfig& config, std::vector<CUlaunchAttribute>* attributes) {
-  attributes->assign(config.attrs, config.attrs + config.numAttrs);
+  attributes->resize(config.numAttrs);
+  for (unsigned i = 0; i < config.numAttrs; ++i) (*attributes)[i] = WithoutPadding(config.attrs[i]);
   for (CUlaunchAttribute& attribute : *attributes) {
     CUevent* event = nullptr;
     switch (attribute.id) {
@@ -123,20 +105,23 @@ CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span
 
   FunctionInfo::Shared& shared = *function->shared;
   const uint32_t threads = ThreadsOf(config);
+  const bool sane = GridIsOrdinary(config) && threads != UINT32_MAX && ClustersDivideGrid(attributes, config.grid);
+  // The blocks of a cooperative launch must all fit the device at once: nothing but the same launch is known to do so.
   const bool all_resident = cooperative || WantsCooperative(attributes);
-  LaunchEnvelope& envelope = all_resident ? shared.cooperative : shared.plain;
-  // A cooperative grid must fit the device at once, so the number of blocks decides; with shared memory it is not simple
-  // enough for an envelope.
-  const bool simple = !all_resident || config.shared_bytes == 0;
-  const uint32_t demand = all_resident ? BlocksOf(config) : config.shared_bytes;
-  const uint64_t hash = attributes.empty() ? 0 : HashOf(request.attributes);
-  const bool accepted = simple && GridIsOrdinary(config) && threads != UINT32_MAX && envelope.Covers(threads, demand) &&
-                        (hash == 0 || AttributesAccepted(shared, hash));
-  if (accepted) return call.Async(request);
+  const uint64_t attributes_hash = HashOf(request.attributes);
+  const auto alike = [&] {
+    return shared.plain.Covers(threads, config.shared_bytes) &&
+           (attributes.empty() || shared.accepted.Contains(attributes_hash));
+  };
+  const auto same = [&] { return shared.accepted.Contains(LaunchHash(config, all_resident, attributes_hash)); };
+  if (sane && ((!all_resident && alike()) || same())) return call.Async(request);
   const CUresult result = call.Sync(request);
   if (result == CUDA_SUCCESS) {
-    envelope.Accept(threads, demand);
-    if (hash != 0) AcceptAttributes(shared, hash);
+    shared.accepted.Add(LaunchHash(config, all_resident, attributes_hash));
+    if (!all_resident) {
+      shared.plain.Accept(threads, config.shared_bytes);
+      if (!attributes.empty()) shared.accepted.Add(attributes_hash);
+    }
   }
   return result;
 }
@@ -178,7 +163,7 @@ CUresult Custom_cuFuncGetAttribute(Call& call, int* pi, CUfunction_attribute att
   if (pi == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   FunctionInfo* function = DescribeFunction(call, hfunc);
   if (function == nullptr) return call.result();
-  const QueryCache::Key key{call.info().id, attrib, 0, 0, 0};
+  const QueryCache::Key key{call.info().id, {attrib}};
   if (const auto known = function->shared->queries.Find(key)) {
     *pi = static_cast<int>(*known);
     return CUDA_SUCCESS;

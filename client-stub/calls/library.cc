@@ -192,7 +192,7 @@ CUresult Custom_cuKernelGetAttribute(Call& call, int* pi, CUfunction_attribute a
   if (pi == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   FunctionInfo* info = DescribeKernel(call, kernel);
   if (info == nullptr) return call.result();
-  const QueryCache::Key key{call.info().id, attrib, dev, 0, 0};
+  const QueryCache::Key key{call.info().id, {attrib, dev}};
   if (const auto known = info->shared->queries.Find(key)) {
     *pi = static_cast<int>(*known);
     return CUDA_SUCCESS;

@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 
+#include <string>
 #include <vector>
 
 #include "client-stub/client.h"
@@ -23,7 +24,7 @@ CUresult Custom_cuOccupancyMaxActiveBlocksPerMultiprocessor(Call& call, int* num
   if (numBlocks == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   FunctionInfo* function = DescribeFunction(call, func);
   if (function == nullptr) return call.result();
-  const QueryCache::Key key{call.info().id, blockSize, static_cast<int64_t>(dynamicSMemSize), 0, 0};
+  const QueryCache::Key key{call.info().id, {blockSize, static_cast<int64_t>(dynamicSMemSize)}};
   if (const auto known = function->shared->queries.Find(key)) {
     *numBlocks = static_cast<int>(*known);
     return CUDA_SUCCESS;
@@ -47,7 +48,7 @@ CUresult Custom_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(Call& call,
   if (numBlocks == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   FunctionInfo* function = DescribeFunction(call, func);
   if (function == nullptr) return call.result();
-  const QueryCache::Key key{call.info().id, blockSize, static_cast<int64_t>(dynamicSMemSize), flags, 0};
+  const QueryCache::Key key{call.info().id, {blockSize, static_cast<int64_t>(dynamicSMemSize), flags}};
   if (const auto known = function->shared->queries.Find(key)) {
     *numBlocks = static_cast<int>(*known);
     return CUDA_SUCCESS;
@@ -71,7 +72,7 @@ CUresult Custom_cuOccupancyAvailableDynamicSMemPerBlock(Call& call, size_t* dyna
   if (dynamicSmemSize == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   FunctionInfo* function = DescribeFunction(call, func);
   if (function == nullptr) return call.result();
-  const QueryCache::Key key{call.info().id, numBlocks, blockSize, 0, 0};
+  const QueryCache::Key key{call.info().id, {numBlocks, blockSize}};
   if (const auto known = function->shared->queries.Find(key)) {
     *dynamicSmemSize = static_cast<size_t>(*known);
     return CUDA_SUCCESS;
@@ -118,7 +119,16 @@ CUresult MaxPotentialBlockSize(Call& call, int* minGridSize, int* blockSize, CUf
   return CUDA_SUCCESS;
 }
 
-// The configuration of a cluster query; launch attributes of such a query carry no handles.
+// The launch configuration of a cluster query as bytes; launch attributes of such a query carry no handles. The stream and
+// its context count as well: a green context has fewer multiprocessors.
+std::string ConfigurationBytes(const Call& call, const CUlaunchConfig& config) {
+  const uint64_t numbers[] = {config.gridDimX,  config.gridDimY,  config.gridDimZ,       config.blockDimX,
+                              config.blockDimY, config.blockDimZ, config.sharedMemBytes, reinterpret_cast<uint64_t>(config.hStream),
+                              call.context().value()};
+  std::string bytes(reinterpret_cast<const char*>(numbers), sizeof(numbers));
+  return bytes.append(reinterpret_cast<const char*>(config.attrs), config.numAttrs * sizeof(CUlaunchAttribute));
+}
+
 template <typename Request, typename Reply>
 CUresult ClusterQuery(Call& call, int* answer, CUfunction func, const CUlaunchConfig* config) {
   if (answer == nullptr || config == nullptr || (config->numAttrs > 0 && config->attrs == nullptr)) {
@@ -126,6 +136,11 @@ CUresult ClusterQuery(Call& call, int* answer, CUfunction func, const CUlaunchCo
   }
   FunctionInfo* function = DescribeFunction(call, func);
   if (function == nullptr) return call.result();
+  const QueryCache::Key key{call.info().id, {}, ConfigurationBytes(call, *config)};
+  if (const auto known = function->shared->queries.Find(key)) {
+    *answer = static_cast<int>(*known);
+    return CUDA_SUCCESS;
+  }
   Request request;
   request.func = function->handle;
   request.grid_x = config->gridDimX;
@@ -140,8 +155,10 @@ CUresult ClusterQuery(Call& call, int* answer, CUfunction func, const CUlaunchCo
   request.attributes = std::as_bytes(std::span(config->attrs, config->numAttrs));
   Reply reply;
   const CUresult result = call.Sync(request, &reply);
-  if (result == CUDA_SUCCESS) *answer = reply.clusters;
-  return result;
+  if (result != CUDA_SUCCESS) return result;
+  function->shared->queries.Insert(key, reply.clusters);
+  *answer = reply.clusters;
+  return CUDA_SUCCESS;
 }
 
 }  // namespace

@@ -1,0 +1,23 @@
+// The attributes of an extended launch (CUlaunchAttribute) as the stub looks at them.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tessera {
+
+// A copy in which all bytes that the attribute does not use are zero: applications leave them undefined. An attribute that
+// is not known here is copied whole.
+CUlaunchAttribute WithoutPadding(const CUlaunchAttribute& attribute);
+
+// The grid is a multiple of the clusters that the attributes ask for.
+bool ClustersDivideGrid(std::span<const CUlaunchAttribute> attributes, const unsigned (&grid)[3]);
+
+// A hash that tells sequences of bytes apart (FNV-1a, 64 bits), going on from `hash`; never 0.
+constexpr uint64_t kHashStart = 0xcbf29ce484222325u;
+uint64_t HashOf(std::span<const std::byte> bytes, uint64_t hash = kHashStart);
+
+}  // namespace tessera
