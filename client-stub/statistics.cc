@@ -19,50 +19,83 @@ Statistics::Row& Statistics::Of(const CallInfo& info) {
   return row;
 }
 
-namespace {
+Statistics::Counts& Statistics::Counts::operator+=(const Counts& other) {
+  calls += other.calls;
+  round_trips += other.round_trips;
+  bytes_out += other.bytes_out;
+  bytes_in += other.bytes_in;
+  return *this;
+}
 
-struct Counts {
-  const char* name;
-  uint64_t calls, round_trips, bytes_out, bytes_in;
-};
+Statistics::Counts& Statistics::Counts::operator-=(const Counts& other) {
+  calls -= other.calls;
+  round_trips -= other.round_trips;
+  bytes_out -= other.bytes_out;
+  bytes_in -= other.bytes_in;
+  return *this;
+}
 
-std::string Json(const Counts& counts) {
+Statistics::Snapshot Statistics::TakeSnapshot() const {
+  Snapshot snapshot(kRows);
+  for (size_t i = 0; i < kRows; ++i) {
+    const Row& row = rows_[i];
+    snapshot[i] = {row.name.load(std::memory_order_relaxed), row.calls.load(std::memory_order_relaxed),
+                   row.round_trips.load(std::memory_order_relaxed), row.bytes_out.load(std::memory_order_relaxed),
+                   row.bytes_in.load(std::memory_order_relaxed)};
+  }
+  return snapshot;
+}
+
+Statistics::Counts Statistics::Total(const Snapshot& snapshot) {
+  Counts total{"all"};
+  for (const Counts& counts : snapshot) total += counts;
+  return total;
+}
+
+std::string Statistics::NumbersJson(const Counts& counts) {
   return fmt::format(R"("calls": {}, "round_trips": {}, "bytes_out": {}, "bytes_in": {})", counts.calls,
                      counts.round_trips, counts.bytes_out, counts.bytes_in);
 }
 
-}  // namespace
+// The members of an object: the total, and every function that was called.
+std::string Statistics::BodyJson(const Snapshot& snapshot) {
+  std::string functions;
+  for (const Counts& counts : snapshot) {
+    if (counts.name == nullptr || (counts.calls == 0 && counts.bytes_out == 0)) continue;
+    functions += fmt::format("{}\n    \"{}\": {{{}}}", functions.empty() ? "" : ",", counts.name, NumbersJson(counts));
+  }
+  return fmt::format("{},\n  \"functions\": {{{}\n  }}", NumbersJson(Total(snapshot)), functions);
+}
+
+void Statistics::BeginRegion() {
+  MutexLock lock(mutex_);
+  if (in_region_ || regions_.size() == kRegionsMax) return;
+  in_region_ = true;
+  region_start_ = TakeSnapshot();
+}
+
+void Statistics::EndRegion() {
+  MutexLock lock(mutex_);
+  if (!in_region_) return;
+  in_region_ = false;
+  Snapshot region = TakeSnapshot();
+  for (size_t i = 0; i < kRows; ++i) region[i] -= region_start_[i];
+  regions_.push_back(BodyJson(region));
+}
 
 std::string Statistics::ToJson() const {
-  Counts total{"all", 0, 0, 0, 0};
-  std::string functions;
-  for (size_t i = 0; i < kRows; ++i) {
-    const Row& row = rows_[i];
-    if (row.name.load(std::memory_order_relaxed) == nullptr) continue;
-    const Counts counts{row.name.load(), row.calls.load(), row.round_trips.load(), row.bytes_out.load(),
-                        row.bytes_in.load()};
-    functions += fmt::format("{}\n    \"{}\": {{{}}}", functions.empty() ? "" : ",", counts.name, Json(counts));
-    total.calls += counts.calls;
-    total.round_trips += counts.round_trips;
-    total.bytes_out += counts.bytes_out;
-    total.bytes_in += counts.bytes_in;
+  std::string regions;
+  {
+    MutexLock lock(mutex_);
+    for (const std::string& region : regions_) regions += fmt::format("{}\n  {{{}}}", regions.empty() ? "" : ",", region);
   }
-  return fmt::format("{{{},\n  \"functions\": {{{}\n  }}\n}}\n", Json(total), functions);
+  return fmt::format("{{{},\n  \"regions\": [{}]\n}}\n", BodyJson(TakeSnapshot()), regions);
 }
 
 std::string Statistics::ToTable() const {
-  std::vector<Counts> all;
-  Counts total{"all", 0, 0, 0, 0};
-  for (size_t i = 0; i < kRows; ++i) {
-    const Row& row = rows_[i];
-    if (row.name.load(std::memory_order_relaxed) == nullptr) continue;
-    all.push_back(
-        {row.name.load(), row.calls.load(), row.round_trips.load(), row.bytes_out.load(), row.bytes_in.load()});
-    total.calls += all.back().calls;
-    total.round_trips += all.back().round_trips;
-    total.bytes_out += all.back().bytes_out;
-    total.bytes_in += all.back().bytes_in;
-  }
+  Snapshot all = TakeSnapshot();
+  const Counts total = Total(all);
+  std::erase_if(all, [](const Counts& counts) { return counts.name == nullptr; });
   std::stable_sort(all.begin(), all.end(), [](const Counts& a, const Counts& b) { return a.calls > b.calls; });
   all.insert(all.begin(), total);
   std::string text =

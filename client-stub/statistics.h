@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
+
+#include "protocol/base/mutex.h"
 
 namespace tessera {
 
@@ -24,13 +27,33 @@ class Statistics {
     row.round_trips.fetch_add(1, std::memory_order_relaxed);
     row.bytes_in.fetch_add(bytes_in, std::memory_order_relaxed);
   }
+  // A region of interest: what cuProfilerStart and cuProfilerStop enclose is counted on its own, too. A start within a
+  // region is ignored, as is a stop outside. Calls of other threads count where they happen. Beyond kRegionsMax nothing is
+  // kept.
+  static constexpr size_t kRegionsMax = 10'000;
+  void BeginRegion() EXCLUDES(mutex_);
+  void EndRegion() EXCLUDES(mutex_);
   // Writes the counts to where they belong. The table goes to stderr, sorted by calls; the file holds one JSON object:
-  // {"calls": n, "round_trips": n, "bytes_out": n, "bytes_in": n, "functions": {"cuX": {the same}}}.
+  // {"calls": n, "round_trips": n, "bytes_out": n, "bytes_in": n, "functions": {"cuX": {the same}}, "regions": [{the same
+  // without regions} ...]}.
   void Write() const;
-  std::string ToJson() const;
+  std::string ToJson() const EXCLUDES(mutex_);
   std::string ToTable() const;
 
  private:
+  struct Counts {
+    const char* name = nullptr;
+    uint64_t calls = 0, round_trips = 0, bytes_out = 0, bytes_in = 0;
+    Counts& operator+=(const Counts& other);
+    Counts& operator-=(const Counts& other);
+  };
+  // Per row; rows that were never used have no name.
+  using Snapshot = std::vector<Counts>;
+  Snapshot TakeSnapshot() const;
+  static Counts Total(const Snapshot& snapshot);
+  static std::string NumbersJson(const Counts& counts);
+  static std::string BodyJson(const Snapshot& snapshot);
+
   struct Row {
     std::atomic<const char*> name{nullptr};
     std::atomic<uint64_t> calls{0}, round_trips{0}, bytes_out{0}, bytes_in{0};
@@ -40,6 +63,10 @@ class Statistics {
 
   const std::string destination_;
   std::unique_ptr<Row[]> rows_;
+  mutable Mutex mutex_;
+  bool in_region_ GUARDED_BY(mutex_) = false;
+  Snapshot region_start_ GUARDED_BY(mutex_);
+  std::vector<std::string> regions_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera

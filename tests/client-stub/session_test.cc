@@ -26,6 +26,7 @@ using std::chrono::steady_clock;
 constexpr CallInfo Info(const char* name, uint32_t id, CallInfo::Mode mode, bool deferred) {
   return CallInfo{name, id, mode, CallInfo::Context::kNone, CallInfo::Capture::kLegal, deferred, ""};
 }
+constexpr auto kOtherNotice = static_cast<NoticeKind>(100);  // none that the session handles itself
 constexpr CallInfo kEcho = Info("echo", 0x7001, CallInfo::Mode::kSync, false);
 constexpr CallInfo kFire = Info("fire", 0x7002, CallInfo::Mode::kAsync, true);
 constexpr CallInfo kFail = Info("fail", 0x7003, CallInfo::Mode::kAsync, true);
@@ -148,12 +149,12 @@ TEST(Session, MarksAreWaitedForAndNoticesReachTheirHandler) {
   FakeServer server([](FakeServer& self, const RecordHeader& header, std::span<const std::byte> message) {
     uint64_t mark = 0;
     std::memcpy(&mark, message.data(), sizeof(mark));
-    self.Notice(NoticeKind::kWatchUpdate, mark);
+    self.Notice(kOtherNotice, mark);
     std::this_thread::sleep_for(milliseconds(20));
     self.Notice(NoticeKind::kCompletion, mark, mark == 2 ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS);
   });
   std::atomic<uint64_t> updates{0};
-  server.session().OnNotice(NoticeKind::kWatchUpdate,
+  server.session().OnNotice(kOtherNotice,
                             [&](const ReplyHeader&, std::span<const std::byte>) { ++updates; });
   for (uint64_t i = 1; i <= 2; ++i) {
     const uint64_t mark = server.session().marks().Open();
@@ -169,13 +170,13 @@ TEST(Session, MarksAreWaitedForAndNoticesReachTheirHandler) {
 TEST(Session, NoticesAreHandledWhileNobodyWaits) {
   FakeServer server(Script);
   std::atomic<int> updates{0};
-  server.session().OnNotice(NoticeKind::kWatchUpdate,
+  server.session().OnNotice(kOtherNotice,
                             [&](const ReplyHeader&, std::span<const std::byte>) { ++updates; });
   uint64_t answer = 0;
   for (int i = 0; i < 200; ++i) {
     // Between a call that reads by itself and one that does not, so that the role of reader keeps changing hands.
     ASSERT_EQ(Echo(i, &answer), CUDA_SUCCESS);
-    server.Notice(NoticeKind::kWatchUpdate, 0);
+    server.Notice(kOtherNotice, 0);
     const auto deadline = steady_clock::now() + milliseconds(5000);
     while (updates <= i && steady_clock::now() < deadline) std::this_thread::yield();
     ASSERT_EQ(updates, i + 1) << "without anybody waiting for a reply";
@@ -328,6 +329,26 @@ TEST(Statistics, CountsByFunction) {
             std::string::npos)
       << statistics.ToJson();
   EXPECT_NE(statistics.ToTable().find("echo"), std::string::npos);
+}
+
+TEST(Statistics, ARegionCountsWhatItEncloses) {
+  constexpr CallInfo kOuter = Info("outer", 0x11, CallInfo::Mode::kSync, false);
+  constexpr CallInfo kInner = Info("inner", 0x12, CallInfo::Mode::kSync, false);
+  Statistics statistics("1");
+  statistics.CountCall(kOuter);
+  statistics.EndRegion();  // none has begun
+  statistics.BeginRegion();
+  statistics.BeginRegion();
+  statistics.CountCall(kInner);
+  statistics.CountRoundTrip(kInner, 8);
+  statistics.EndRegion();
+  statistics.CountCall(kOuter);
+  const std::string json = statistics.ToJson();
+  const size_t regions = json.find("\"regions\"");
+  ASSERT_NE(regions, std::string::npos);
+  EXPECT_NE(json.find(R"("inner": {"calls": 1, "round_trips": 1)", regions), std::string::npos) << json;
+  EXPECT_EQ(json.find("\"outer\"", regions), std::string::npos) << json;
+  EXPECT_NE(json.find(R"("outer": {"calls": 2)"), std::string::npos) << json;
 }
 
 }  // namespace

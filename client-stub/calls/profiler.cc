@@ -1,0 +1,23 @@
+// The profiler's switches: passed on to the server's driver, and the borders of a region of the statistics here.
+
+#include <cuda.h>
+
+#include "client-stub/client.h"
+#include "client-stub/statistics.h"
+#include "generated/client_custom.h"
+#include "generated/messages/entry.h"
+
+namespace tessera {
+
+CUresult Custom_cuProfilerStart(Call& call) {
+  const CUresult result = call.ok() ? call.Sync(cuProfilerStartRequest{}) : call.result();
+  if (Statistics* statistics = Client::Get().statistics()) statistics->BeginRegion();
+  return result;
+}
+
+CUresult Custom_cuProfilerStop(Call& call) {
+  if (Statistics* statistics = Client::Get().statistics()) statistics->EndRegion();
+  return call.ok() ? call.Sync(cuProfilerStopRequest{}) : call.result();
+}
+
+}  // namespace tessera
