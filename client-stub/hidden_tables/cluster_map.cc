@@ -1,8 +1,19 @@
-// Table 1734DC26: how multiprocessors are grouped for cluster launches. cuBLASLt crashes when the table is refused and
-// takes its default path when slot 4 answers anything but success, which every slot here does.
+// Table 1734DC26: how multiprocessors are grouped for cluster launches. cuBLASLt chooses its kernels by it on devices of
+// compute capability 9.0 and later, and crashes when the table is refused.
 
+#include <cuda.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "client-stub/call.h"
 #include "client-stub/hidden_tables/hidden_tables.h"
 #include "client-stub/hidden_tables/table.h"
+#include "client-stub/thread_state.h"
+#include "generated/messages/service.h"
+#include "protocol/base/mutex.h"
 
 namespace tessera {
 namespace {
@@ -12,11 +23,70 @@ struct Tag {
   static constexpr size_t kWords = 17;
 };
 
+constexpr CallInfo kClusterMap{"tesseraClusterMap",         tesseraClusterMapRequest::kId, CallInfo::Mode::kSync,
+                               CallInfo::Context::kRequired, CallInfo::Capture::kLegal,     false, nullptr};
+
+// One byte per pair of multiprocessors each.
+struct Map {
+  std::string order;   // a place within the group
+  std::string groups;  // the group's number
+};
+
+// Asked once per device; the hardware does not change.
+CUresult MapOfCurrentDevice(Map* map) {
+  Call call(kClusterMap, false);
+  if (!call.ok()) return call.result();
+  static Mutex* const mutex = new Mutex;
+  static auto* const known = new std::map<CUdevice, Map>;
+  const CUdevice device = call.thread().current()->device;
+  {
+    MutexLock lock(*mutex);
+    if (const auto found = known->find(device); found != known->end()) {
+      *map = found->second;
+      return CUDA_SUCCESS;
+    }
+  }
+  tesseraClusterMapReply reply;
+  if (const CUresult result = call.Sync(tesseraClusterMapRequest{}, &reply); result != CUDA_SUCCESS) return result;
+  const auto text = [](std::span<const std::byte> bytes) {
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  *map = {text(reply.order), text(reply.groups)};
+  MutexLock lock(*mutex);
+  known->insert_or_assign(device, *map);
+  return CUDA_SUCCESS;
+}
+
+// From the C heap: driver 580.159 hands out fresh blocks at each call and keeps none of them.
+uint8_t* FreshBlock(const std::string& bytes) {
+  void* block = std::malloc(bytes.size());
+  if (block != nullptr) std::memcpy(block, bytes.data(), bytes.size());
+  return static_cast<uint8_t*>(block);
+}
+
+// Slot 4. 201 without a current context.
+CUresult GetMap(uint8_t** order, uint8_t** groups) {
+  if (order == nullptr || groups == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Map map;
+  if (const CUresult result = MapOfCurrentDevice(&map); result != CUDA_SUCCESS) return result;
+  uint8_t* const first = FreshBlock(map.order);
+  uint8_t* const second = FreshBlock(map.groups);
+  if (first == nullptr || second == nullptr) {
+    std::free(first);
+    std::free(second);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *order = first;
+  *groups = second;
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 const void* ClusterMap() {
   static HiddenTable<Tag> table;
-  return &table;
+  static const void* const filled = &table.Set(4, &GetMap);
+  return filled;
 }
 
 }  // namespace tessera

@@ -111,7 +111,7 @@ Function* Slot(const void* table, size_t slot) {
 }
 
 TEST(HiddenTables, ASlotThatIsNotServedSaysSo) {
-  EXPECT_EQ(Slot<CUresult()>(ClusterMap(), 4)(), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(Slot<CUresult()>(ClusterMap(), 13)(), CUDA_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(Slot<CUresult()>(ContextQueries(), 92)(), CUDA_ERROR_NOT_SUPPORTED);
 }
 
