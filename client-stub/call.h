@@ -120,6 +120,9 @@ class Call {
     return result == CUDA_SUCCESS ? TakeDeferredError() : result;
   }
 
+  // The same end for a call that was answered here: the work it relies on is known to be done.
+  CUresult FinishWork() { return TakeDeferredError(); }
+
   // The three steps of the above, for bodies that write their message by hand. Begin() hands out this thread's scratch
   // encoder with room for the header; the record is complete when a Send function is called. The decoder's bytes stay
   // valid until the thread's next call.

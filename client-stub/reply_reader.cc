@@ -61,6 +61,7 @@ Status ReplyReader::Drain() {
     if (record.empty()) break;
     ReplyHeader header;
     std::memcpy(&header, record.data(), sizeof(header));
+    records_read_.store(records_read_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     if (header.kind == static_cast<uint32_t>(ReplyKind::kReply)) {
       // Copied once, from shared memory to where the waiting thread decodes it.
       if (ReplySlot* slot = TakeSlot(header.sequence)) slot->Complete(header.result, record.subspan(sizeof(header)));

@@ -39,6 +39,8 @@ class ReplyReader {
   Status WaitUntil(const Done& done, ReplySlot* slot);
   // Handles what is in the ring now, if nobody else does.
   void Poll() EXCLUDES(reading_);
+  // Records read so far. A thread that knows of a record (its reply, its host function) sees it counted. Any thread.
+  uint64_t records_read() const { return records_read_.load(std::memory_order_acquire); }
   // By the service thread: handles what is there, then sleeps until more arrives that no other thread reads, or
   // `timeout_ns` passed. kProtocolViolation from a broken ring.
   Status Serve(uint64_t timeout_ns) EXCLUDES(reading_);
@@ -59,6 +61,7 @@ class ReplyReader {
   const NoticeHandler on_notice_;
 
   Mutex reading_;       // the role of reader
+  std::atomic<uint64_t> records_read_{0};
   bool armed_ = false;  // under reading_: the next record wakes the service thread
   RecordBuffer buffer_;
   AdaptiveSpin spin_;

@@ -57,6 +57,11 @@ size_t Session::record_bytes_max() const {
   return channel_->commands_out().record_bytes_max();
 }
 
+uint64_t Session::last_sequence() {
+  MutexLock lock(append_mutex_);
+  return next_sequence_ - 1;
+}
+
 CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot) {
   RingProducer& commands = channel_->commands_out();
   for (;;) {
@@ -136,6 +141,8 @@ CUresult Session::WaitUntil(const std::function<bool()>& done) {
 void Session::Poll() {
   reader_->Poll();
 }
+
+uint64_t Session::records_read() const { return reader_->records_read(); }
 
 void Session::OnNotice(NoticeKind kind, NoticeHandler handler) {
   MutexLock lock(handlers_mutex_);

@@ -25,6 +25,7 @@
 #include "client-stub/devices.h"
 #include "client-stub/host_function_thread.h"
 #include "client-stub/mark_table.h"
+#include "client-stub/poll_table.h"
 #include "client-stub/reply_slot.h"
 #include "protocol/base/mutex.h"
 #include "protocol/base/status.h"
@@ -78,6 +79,8 @@ class Session {
   DeferredErrors& deferred_errors() { return deferred_errors_; }
   // Completion marks (notices kCompletion).
   MarkTable& marks() { return marks_; }
+  // Events and streams that the application polls.
+  PollTable& polls() { return polls_; }
   // The thread on which the application's host functions run.
   HostFunctionThread& host_functions() { return host_functions_; }
 
@@ -92,6 +95,8 @@ class Session {
   // The two halves of Request(), for several requests in flight: Start() opens `slot` and appends.
   CUresult Start(std::span<std::byte> record, ReplySlot* slot);
   CUresult Await(ReplySlot* slot);
+  // The sequence of the last record that was sent.
+  uint64_t last_sequence() EXCLUDES(append_mutex_);
   // Largest record, header included.
   size_t record_bytes_max() const;
 
@@ -104,6 +109,8 @@ class Session {
   CUresult WaitUntil(const std::function<bool()>& done);
   // Reads what is in the `replies` ring now, without waiting. For code that polls a state which notices update.
   void Poll();
+  // How many records of the server were read so far: unchanged means that nothing new can be known.
+  uint64_t records_read() const;
 
   // Sets the handler of one kind of notice. Kinds handled here already: kDeferredError, kDeviceOutput, kCompletion. Set
   // it before the first record that can cause such a notice.
@@ -136,6 +143,7 @@ class Session {
   ContextTable contexts_;
   DeferredErrors deferred_errors_;
   MarkTable marks_;
+  PollTable polls_{marks_};
   HostFunctionThread host_functions_;
 
   std::atomic<bool> gone_{false};

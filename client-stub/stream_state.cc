@@ -44,6 +44,7 @@ uint64_t StreamTable::SpecialNumber(HandleId context, uint32_t thread) {
 
 void StreamTable::ForgetContext(Session& session, HandleId context) {
   Captures().ForgetContext(context.value());
+  session.polls().ForgetAll();
   std::vector<HandleId> ended;
   streams_.ForEach([&](HandleId handle, StreamInfo& info) {
     if (info.context == context) ended.push_back(handle);

@@ -1,6 +1,7 @@
 // Events: creating, recording and destroying them needs no answer; asking about their state does.
 
 #include "client-stub/capture_check.h"
+#include "client-stub/poll.h"
 #include "client-stub/session.h"
 #include "client-stub/stream_state.h"
 #include "client-stub/thread_state.h"
@@ -45,18 +46,17 @@ CUresult Record(Call& call, CUevent event, CUstream stream, unsigned flags, Requ
   if (info != nullptr && !info->recorded.load(std::memory_order_relaxed)) {
     info->recorded.store(true, std::memory_order_relaxed);
   }
-  return call.Async(request);
+  const CUresult result = call.Async(request);
+  call.session().polls().Forget(request.hEvent.value());  // after the record: a query in between was about the new work
+  return result;
 }
 
-template <typename Request>
-CUresult Ask(Call& call, CUevent event) {
-  if (!call.ok()) return call.result();
-  Request request;
-  request.hEvent = UseEvent(call, event);
-  if (!call.ok()) return call.result();
-  const CUresult legal = Captures().CheckEventQuery(CallerOf(call.thread()), request.hEvent.value());
-  if (legal != CUDA_SUCCESS) return call.Fail(legal);
-  return call.SyncWork(request);
+// The event of a question about its state; fails the call where a capture forbids to ask.
+HandleId AskAbout(Call& call, CUevent event) {
+  if (!call.ok()) return HandleId();
+  const HandleId id = UseEvent(call, event);
+  if (call.ok()) call.Fail(Captures().CheckEventQuery(CallerOf(call.thread()), id.value()));
+  return id;
 }
 
 template <typename Request, typename Reply>
@@ -111,6 +111,7 @@ CUresult Custom_cuEventDestroy_v2(Call& call, CUevent hEvent) {
   if (!call.ok()) return call.result();
   Captures().ForgetEvent(request.hEvent.value());
   Events().Erase(request.hEvent);
+  call.session().polls().Forget(request.hEvent.value());
   return call.Async(request);
 }
 
@@ -125,9 +126,21 @@ CUresult Custom_cuEventRecordWithFlags(Call& call, CUevent hEvent, CUstream hStr
   return Record(call, hEvent, hStream, flags, request);
 }
 
-CUresult Custom_cuEventQuery(Call& call, CUevent hEvent) { return Ask<cuEventQueryRequest>(call, hEvent); }
+CUresult Custom_cuEventQuery(Call& call, CUevent hEvent) {
+  cuEventQueryRequest request;
+  request.event = AskAbout(call, hEvent);
+  if (!call.ok()) return call.result();
+  // Another process may record an interprocess event again, unseen from here.
+  const EventInfo* info = Events().Find(request.event);
+  if (info == nullptr || (info->flags & CU_EVENT_INTERPROCESS) != 0) return call.SyncWork(request);
+  return Poll(call, PolledObject::kEvent, request.event.value(), request);
+}
 
-CUresult Custom_cuEventSynchronize(Call& call, CUevent hEvent) { return Ask<cuEventSynchronizeRequest>(call, hEvent); }
+CUresult Custom_cuEventSynchronize(Call& call, CUevent hEvent) {
+  cuEventSynchronizeRequest request;
+  request.hEvent = AskAbout(call, hEvent);
+  return call.ok() ? call.SyncWork(request) : call.result();
+}
 
 CUresult Custom_cuEventElapsedTime(Call& call, float* pMilliseconds, CUevent hStart, CUevent hEnd) {
   return Elapsed<cuEventElapsedTimeRequest, cuEventElapsedTimeReply>(call, pMilliseconds, hStart, hEnd);

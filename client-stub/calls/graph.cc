@@ -10,6 +10,7 @@
 #include "client-stub/blob.h"
 #include "client-stub/capture_check.h"
 #include "client-stub/graph_nodes.h"
+#include "client-stub/session.h"
 #include "client-stub/stream_state.h"
 #include "generated/client_custom.h"
 #include "protocol/base/unique_fd.h"
@@ -256,9 +257,10 @@ CUresult Custom_cuGraphLaunch(Call& call, CUgraphExec hGraph, CUstream hStream) 
   if (const CUresult legal = Captures().CheckUncapturable(stream.ref); legal != CUDA_SUCCESS) return call.Fail(legal);
   request.hStream = stream.id;
   GraphExecInfo* info = GraphExecs().Find(request.hGraph);
-  if (info != nullptr && info->launched.load(std::memory_order_relaxed)) return call.Async(request);
-  const CUresult result = call.Sync(request);
-  if (result != CUDA_SUCCESS) return result;
+  const bool known = info != nullptr && info->launched.load(std::memory_order_relaxed);
+  const CUresult result = known ? call.Async(request) : call.Sync(request);
+  call.session().polls().ForgetAll();  // its nodes may record events
+  if (known || result != CUDA_SUCCESS) return result;
   if (info == nullptr) info = GraphExecs().Insert(request.hGraph, [](GraphExecInfo&) {});
   if (info != nullptr) info->launched.store(true, std::memory_order_relaxed);
   return CUDA_SUCCESS;

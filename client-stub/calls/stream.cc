@@ -5,6 +5,7 @@
 
 #include "client-stub/capture_check.h"
 #include "client-stub/host_functions.h"
+#include "client-stub/poll.h"
 #include "client-stub/session.h"
 #include "client-stub/stream_state.h"
 #include "client-stub/thread_state.h"
@@ -82,6 +83,7 @@ CUresult Custom_cuStreamDestroy_v2(Call& call, CUstream hStream) {
   if (!call.ok()) return call.result();
   if (const StreamInfo* info = Streams().Find(request.hStream)) call.UseContextOf(info->context);
   Streams().Erase(request.hStream);
+  call.session().polls().Forget(request.hStream.value());
   return call.Async(request);
 }
 
@@ -152,8 +154,8 @@ CUresult Custom_cuStreamQuery(Call& call, CUstream hStream) {
   const CUresult legal = Captures().CheckQuery(CallerOf(call.thread()), stream.ref);
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
   cuStreamQueryRequest request;
-  request.hStream = stream.id;
-  return call.SyncWork(request);
+  request.stream = stream.id;
+  return Poll(call, PolledObject::kStream, stream.ref.key, request);
 }
 
 CUresult Custom_cuStreamSynchronize(Call& call, CUstream hStream) {

@@ -36,7 +36,6 @@ enum class ReplyKind : uint32_t {
   kHostFunction = 3,   // run a host function: extra is the request's number, to be answered in `answers`
   kDeviceOutput = 4,   // text that kernels printed; extra: its size without padding
   kCompletion = 5,     // a mark was passed: extra is its number; result is the GPU work's
-  kWatchUpdate = 6,    // the state of a watched event or stream
   kPad = kPadRecord,
 };
 // The same numbers where only notices are meant: all that is neither kReply nor kPad. A notice answers no record.

@@ -25,6 +25,12 @@ void Do_cuEventRecordWithFlags(CallContext& call, const cuEventRecordWithFlagsRe
   call.Finish(call.driver().cuEventRecordWithFlags(event, stream, request.flags));
 }
 
+void Do_cuEventQuery(CallContext& call, const cuEventQueryRequest& request) {
+  const auto event = call.Use<CUevent>(request.event);
+  if (!call.ok()) return call.Finish(call.error());
+  QueryEvent(call, event, request.mark);
+}
+
 void Do_cuEventSynchronize(CallContext& call, const cuEventSynchronizeRequest& request) {
   const auto event = call.Use<CUevent>(request.hEvent);
   if (!call.ok()) return call.Finish(call.error());

@@ -32,6 +32,12 @@ void Do_cuStreamDestroy_v2(CallContext& call, const cuStreamDestroy_v2Request& r
   call.Finish(call.driver().cuStreamDestroy_v2(stream));
 }
 
+void Do_cuStreamQuery(CallContext& call, const cuStreamQueryRequest& request) {
+  const CUstream stream = call.UseStream(request.stream);
+  if (!call.ok()) return call.Finish(call.error());
+  QueryStream(call, stream, request.mark);
+}
+
 void Do_cuStreamSynchronize(CallContext& call, const cuStreamSynchronizeRequest& request) {
   const CUstream stream = call.UseStream(request.hStream);
   if (!call.ok()) return call.Finish(call.error());

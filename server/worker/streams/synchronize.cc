@@ -33,6 +33,19 @@ void OnHelper(CallContext& call, Function function) {
   if (!taken) call.Finish(CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+// Some stream that synchronises with the legacy stream may have unfinished work in the current context.
+bool BlockingStreamsAreBusy(Worker& worker) {
+  const DriverTable& driver = worker.driver();
+  const CUcontext context = worker.CurrentContext();
+  for (const BusyStreams::Use& use : worker.Part<BusyStreams>().Unfinished()) {
+    CUcontext own = nullptr;
+    unsigned flags = 0;
+    if (driver.cuStreamGetCtx(use.stream, &own) != CUDA_SUCCESS || own != context) continue;
+    if (driver.cuStreamGetFlags(use.stream, &flags) != CUDA_SUCCESS || (flags & CU_STREAM_NON_BLOCKING) == 0) return true;
+  }
+  return false;
+}
+
 // The answer to one cuCtxSynchronize that waits for several streams.
 struct ContextWait {
   ContextWait(Worker& worker, CallContext::Deferred deferred) : worker(worker), deferred(std::move(deferred)) {}
@@ -119,6 +132,31 @@ void SynchronizeContext(CallContext& call) {
   for (const BusyStreams::Use& use : wait->uses) watch(use.stream);
   watch(CU_STREAM_LEGACY);
   wait->OneDone(CUDA_SUCCESS);
+}
+
+void QueryEvent(CallContext& call, CUevent event, uint64_t mark) {
+  Worker& worker = call.worker();
+  const CUresult now = worker.driver().cuEventQuery(event);
+  call.Finish(now);
+  if (now != CUDA_ERROR_NOT_READY || mark == 0) return;
+  const CUresult watched = worker.Part<WatchedEvents>().SendMark(event, mark);
+  if (watched != CUDA_SUCCESS) worker.SendNotice(NoticeKind::kCompletion, mark, watched);
+}
+
+void QueryStream(CallContext& call, CUstream stream, uint64_t mark) {
+  Worker& worker = call.worker();
+  const CUresult now = worker.driver().cuStreamQuery(stream);
+  call.Finish(now);
+  if (now != CUDA_ERROR_NOT_READY || mark == 0) return;
+  // As in SynchronizeContext: no event of ours on the legacy stream beside busy blocking streams.
+  CUresult watched = CUDA_ERROR_NOT_SUPPORTED;
+  const bool legacy = stream == nullptr || stream == CU_STREAM_LEGACY;
+  if (!legacy || !BlockingStreamsAreBusy(worker)) {
+    watched = worker.completion().WhenDone(stream, [&worker, mark](CUresult gpu_result) {
+      worker.SendNotice(NoticeKind::kCompletion, mark, gpu_result);
+    });
+  }
+  if (watched != CUDA_SUCCESS) worker.SendNotice(NoticeKind::kCompletion, mark, watched);
 }
 
 }  // namespace tessera

@@ -17,4 +17,9 @@ void SynchronizeEvent(CallContext& call, CUevent event);
 // All work of the calling thread's current context.
 void SynchronizeContext(CallContext& call);
 
+// Answer with the driver's word at once. After "not ready" the completion mark `mark` is sent when the work is done, with
+// its result; or, where nobody can watch the work, soon and with a failure, so that the client asks again. 0: no mark.
+void QueryEvent(CallContext& call, CUevent event, uint64_t mark);
+void QueryStream(CallContext& call, CUstream stream, uint64_t mark);
+
 }  // namespace tessera

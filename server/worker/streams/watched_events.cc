@@ -26,6 +26,27 @@ CUresult WatchedEvents::Wait(CUevent event, std::function<void(CUresult)> done) 
   return result;
 }
 
+CUresult WatchedEvents::SendMark(CUevent event, uint64_t mark) {
+  {
+    MutexLock lock(mutex_);
+    const auto [entry, inserted] = marks_.insert_or_assign(event, mark);
+    if (!inserted) return CUDA_SUCCESS;  // the watch that is pending sends it
+    marks_count_.fetch_add(1, std::memory_order_release);
+  }
+  const auto take = [this, event] {
+    MutexLock lock(mutex_);
+    const auto entry = marks_.extract(event);
+    marks_count_.fetch_sub(1, std::memory_order_release);
+    return entry.mapped();
+  };
+  const CUresult result =
+      worker_.completion().WhenEventDone(worker_.CurrentContext(), event, [this, take](CUresult gpu_result) {
+        worker_.SendNotice(NoticeKind::kCompletion, take(), gpu_result);
+      });
+  if (result != CUDA_SUCCESS) take();
+  return result;
+}
+
 void WatchedEvents::Forget(CUevent event, const Waiter* waiter) {
   MutexLock lock(mutex_);
   const auto entry = waiters_.find(event);
@@ -62,9 +83,9 @@ void WatchedEvents::Detach(CUevent event) {
 
 CUresult WatchedEvents::Destroy(CUevent event) {
   bool watched = false;
-  if (count_.load(std::memory_order_acquire) != 0) {
+  if (count_.load(std::memory_order_acquire) != 0 || marks_count_.load(std::memory_order_acquire) != 0) {
     MutexLock lock(mutex_);
-    watched = waiters_.contains(event);
+    watched = waiters_.contains(event) || marks_.contains(event);
   }
   if (!watched) return worker_.driver().cuEventDestroy_v2(event);
   return worker_.completion().AfterEvent(worker_.CurrentContext(), event,

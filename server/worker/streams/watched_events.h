@@ -1,4 +1,4 @@
-// The application's events that client threads are waiting for (cuEventSynchronize).
+// The application's events that client threads are waiting for (cuEventSynchronize) or poll (cuEventQuery).
 //
 // The completion thread polls such an event. Two things of the application's other threads may happen meanwhile:
 // - the event is destroyed: done when nobody polls it any more;
@@ -29,6 +29,9 @@ class WatchedEvents {
   // Calls `done` once, when what was recorded in `event` until now is done. Otherwise nothing will be called and the code
   // is the driver's. With the caller's context current.
   CUresult Wait(CUevent event, std::function<void(CUresult)> done) EXCLUDES(mutex_);
+  // Sends the completion mark `mark` when the event is done. Only the latest mark asked for is sent. A record in between
+  // delays it, which the client knows of. With the caller's context current.
+  CUresult SendMark(CUevent event, uint64_t mark) EXCLUDES(mutex_);
   // The event is about to be recorded again. Executor and helper threads, before the driver's call.
   void BeforeRecord(CUevent event) {
     if (count_.load(std::memory_order_acquire) != 0) Detach(event);
@@ -52,9 +55,11 @@ class WatchedEvents {
   void Forget(CUevent event, const Waiter* waiter) EXCLUDES(mutex_);
 
   Worker& worker_;
+  std::atomic<size_t> marks_count_{0};
   std::atomic<size_t> count_{0};
   Mutex mutex_;
   std::unordered_map<CUevent, std::vector<std::shared_ptr<Waiter>>> waiters_ GUARDED_BY(mutex_);
+  std::unordered_map<CUevent, uint64_t> marks_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera

@@ -1,0 +1,45 @@
+// The one road of cuEventQuery and cuStreamQuery (poll_table.h says what may be answered here).
+#pragma once
+
+#include <cuda.h>
+
+#include "client-stub/call.h"
+#include "client-stub/poll_table.h"
+#include "client-stub/session.h"
+#include "client-stub/thread_state.h"
+#include "protocol/base/clock.h"
+
+namespace tessera {
+
+// The calling thread keeps asking: where cores are few it lets the server run.
+void YieldToServer();
+
+// What becomes of the object's "done" when more work is sent: an event keeps it until it is recorded again, a stream not.
+enum class PolledObject { kEvent, kStream };
+
+// Answers the call from what is known, or with `request`, which names the object already. The calling thread only.
+template <typename Request>
+CUresult Poll(Call& call, PolledObject object, PollTable::Key key, Request& request) {
+  Session& session = call.session();
+  PollTable& polls = session.polls();
+  if (!polls.empty()) {
+    session.Poll();
+    const uint64_t sequence = object == PolledObject::kStream ? session.last_sequence() : 0;
+    switch (polls.Look(key, session.records_read(), MonotonicNs(), sequence)) {
+      case PollTable::State::kDone:
+        return call.FinishWork();
+      case PollTable::State::kPending:
+        YieldToServer();
+        return call.Fail(CUDA_ERROR_NOT_READY);
+      case PollTable::State::kUnknown:
+        break;
+    }
+  }
+  const uint64_t news = session.records_read();
+  request.mark = polls.Begin(key);
+  const CUresult result = call.SyncWork(request);
+  polls.End(key, request.mark, result, news, MonotonicNs(), call.thread().reply.sequence());
+  return result;
+}
+
+}  // namespace tessera

@@ -1,0 +1,187 @@
+// cuEventQuery and cuStreamQuery with both ends in one process, on the emulator: what a poll loop costs, and that no answer
+// is older than what the program already knows.
+#include <cuda.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <thread>
+
+#include "client-stub/session.h"
+#include "tests/client-stub/both_ends.h"
+
+namespace tessera {
+namespace {
+
+BothEnds& Ends() {
+  static auto* ends = new BothEnds;
+  return *ends;
+}
+
+// Holds a stream back until it is opened.
+class Gate {
+ public:
+  explicit Gate(CUstream stream) {
+    EXPECT_EQ(cuLaunchHostFunc(stream, [](void* gate) { static_cast<Gate*>(gate)->opened_.get_future().wait(); }, this),
+              CUDA_SUCCESS);
+  }
+  void Open() { opened_.set_value(); }
+
+ private:
+  std::promise<void> opened_;
+};
+
+class PollTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    Ends();
+    ASSERT_EQ(cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    ASSERT_EQ(cuStreamCreate(&other_, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    ASSERT_EQ(cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    ASSERT_EQ(cuEventCreate(&later_, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+  }
+  void TearDown() override {
+    EXPECT_EQ(cuStreamDestroy(stream_), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamDestroy(other_), CUDA_SUCCESS);
+    EXPECT_EQ(cuEventDestroy(event_), CUDA_SUCCESS);
+    EXPECT_EQ(cuEventDestroy(later_), CUDA_SUCCESS);
+  }
+
+  static uint64_t Sent() { return Ends().session().last_sequence(); }
+  // Records that `rounds` queries with the same answer cost.
+  template <typename Query>
+  static uint64_t CostOf(int rounds, CUresult answer, Query query) {
+    const uint64_t before = Sent();
+    for (int i = 0; i < rounds; ++i) EXPECT_EQ(query(), answer);
+    return Sent() - before;
+  }
+
+  CUstream stream_ = nullptr, other_ = nullptr;
+  CUevent event_ = nullptr, later_ = nullptr;
+};
+
+// The host function's own notice, and a confirmation every 0.1 s on a slow machine, may each cost one more.
+constexpr uint64_t kFew = 10;
+
+TEST_F(PollTest, ALoopOverAnEventAsksOnce) {
+  Gate gate(stream_);
+  ASSERT_EQ(cuEventRecord(event_, stream_), CUDA_SUCCESS);
+  EXPECT_LE(CostOf(2000, CUDA_ERROR_NOT_READY, [&] { return cuEventQuery(event_); }), kFew);
+  gate.Open();
+  const uint64_t before = Sent();
+  while (cuEventQuery(event_) == CUDA_ERROR_NOT_READY) std::this_thread::yield();
+  EXPECT_LE(CostOf(2000, CUDA_SUCCESS, [&] { return cuEventQuery(event_); }), kFew);
+  EXPECT_LE(Sent() - before, kFew);
+}
+
+TEST_F(PollTest, ALoopOverAStreamAsksOnce) {
+  Gate gate(stream_);
+  EXPECT_LE(CostOf(2000, CUDA_ERROR_NOT_READY, [&] { return cuStreamQuery(stream_); }), kFew);
+  gate.Open();
+  while (cuStreamQuery(stream_) == CUDA_ERROR_NOT_READY) std::this_thread::yield();
+  EXPECT_EQ(cuStreamQuery(stream_), CUDA_SUCCESS);
+}
+
+TEST_F(PollTest, NewWorkMakesTheAnswerNew) {
+  for (int round = 0; round < 50; ++round) {
+    Gate gate(stream_);
+    ASSERT_EQ(cuEventRecord(event_, stream_), CUDA_SUCCESS);
+    ASSERT_EQ(cuEventQuery(event_), CUDA_ERROR_NOT_READY);
+    ASSERT_EQ(cuStreamQuery(stream_), CUDA_ERROR_NOT_READY);
+    gate.Open();
+    while (cuEventQuery(event_) == CUDA_ERROR_NOT_READY) std::this_thread::yield();
+    while (cuStreamQuery(stream_) == CUDA_ERROR_NOT_READY) std::this_thread::yield();
+    ASSERT_EQ(cuEventQuery(event_), CUDA_SUCCESS);
+    ASSERT_EQ(cuStreamQuery(stream_), CUDA_SUCCESS);
+  }
+}
+
+// After a synchronisation that covers it, an event that was polled must not look unfinished.
+TEST_F(PollTest, ASynchronisationOutdatesNotReady) {
+  for (int round = 0; round < 300; ++round) {
+    Gate gate(stream_);
+    ASSERT_EQ(cuEventRecord(event_, stream_), CUDA_SUCCESS);
+    ASSERT_EQ(cuEventRecord(later_, stream_), CUDA_SUCCESS);
+    ASSERT_EQ(cuEventQuery(event_), CUDA_ERROR_NOT_READY);
+    ASSERT_EQ(cuEventQuery(later_), CUDA_ERROR_NOT_READY);
+    ASSERT_EQ(cuStreamQuery(stream_), CUDA_ERROR_NOT_READY);
+    gate.Open();
+    switch (round % 3) {
+      case 0:
+        ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+        break;
+      case 1:  // polling the later event to its end says as much
+        while (cuEventQuery(later_) == CUDA_ERROR_NOT_READY) std::this_thread::yield();
+        break;
+      case 2:  // so does a host function behind it
+        std::promise<void> ran;
+        ASSERT_EQ(cuLaunchHostFunc(stream_, [](void* p) { static_cast<std::promise<void>*>(p)->set_value(); }, &ran),
+                  CUDA_SUCCESS);
+        ran.get_future().wait();
+        break;
+    }
+    ASSERT_EQ(cuEventQuery(event_), CUDA_SUCCESS) << round;
+    if (round % 3 == 0) ASSERT_EQ(cuStreamQuery(stream_), CUDA_SUCCESS) << round;
+    ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  }
+}
+
+TEST_F(PollTest, APolledEventCanBeRecordedAgainAndDestroyed) {
+  // The second stream is held back by memory: host functions run one after the other.
+  CUdeviceptr word = 0;
+  ASSERT_EQ(cuMemAlloc(&word, 4), CUDA_SUCCESS);
+  for (int round = 0; round < 100; ++round) {
+    CUevent event = nullptr;
+    ASSERT_EQ(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    Gate first(stream_);
+    ASSERT_EQ(cuMemsetD32(word, 0, 1), CUDA_SUCCESS);
+    ASSERT_EQ(cuStreamSynchronize(nullptr), CUDA_SUCCESS);  // which the two streams do not wait for
+    ASSERT_EQ(cuStreamWaitValue32(other_, word, 1, CU_STREAM_WAIT_VALUE_EQ), CUDA_SUCCESS);
+    ASSERT_EQ(cuEventRecord(event, stream_), CUDA_SUCCESS);
+    ASSERT_EQ(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    ASSERT_EQ(cuEventRecord(event, other_), CUDA_SUCCESS);
+    ASSERT_EQ(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    first.Open();
+    ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+    ASSERT_EQ(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    ASSERT_EQ(cuStreamWriteValue32(stream_, word, 1, 0), CUDA_SUCCESS);
+    if (round % 2 == 0) {
+      while (cuEventQuery(event) == CUDA_ERROR_NOT_READY) std::this_thread::yield();
+    }
+    ASSERT_EQ(cuEventDestroy(event), CUDA_SUCCESS);
+    ASSERT_EQ(cuStreamSynchronize(other_), CUDA_SUCCESS);
+  }
+  ASSERT_EQ(cuMemFree(word), CUDA_SUCCESS);
+}
+
+// A graph's event node records without a call that names the event.
+TEST_F(PollTest, AGraphLaunchOutdatesDone) {
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  CUgraphNode record = nullptr;
+  ASSERT_EQ(cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuGraphAddEventRecordNode(&record, graph, nullptr, 0, event_), CUDA_SUCCESS);
+  ASSERT_EQ(cuGraphInstantiate(&exec, graph, 0), CUDA_SUCCESS);
+  {
+    Gate held(stream_);
+    ASSERT_EQ(cuEventRecord(event_, stream_), CUDA_SUCCESS);
+    ASSERT_EQ(cuEventQuery(event_), CUDA_ERROR_NOT_READY);
+    held.Open();
+    ASSERT_EQ(cuStreamSynchronize(other_), CUDA_SUCCESS);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the mark arrives
+  }
+  const uint64_t before = Sent();
+  ASSERT_EQ(cuEventQuery(event_), CUDA_SUCCESS);
+  EXPECT_EQ(Sent(), before) << "known to be done";
+  ASSERT_EQ(cuGraphLaunch(exec, stream_), CUDA_SUCCESS);
+  const uint64_t launched = Sent();
+  cuEventQuery(event_);
+  EXPECT_EQ(Sent(), launched + 1) << "the launch may have recorded it";
+  ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventQuery(event_), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphExecDestroy(exec), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
+}
+
+}  // namespace
+}  // namespace tessera
