@@ -47,6 +47,19 @@ Status CheckHello(const ClientHello& hello) {
   return Status::Ok();
 }
 
+// What the channel can only call "the peer" is the server here, and the user needs to know what to do about it.
+Status Explain(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kTimedOut:
+      return Status(status.code(), "the server has not answered for " + std::to_string(kWelcomeTimeoutNs / 1'000'000'000) +
+                                       " s: look after it, it is stopped, or its driver hangs");
+    case StatusCode::kUnavailable:
+      return Status(status.code(), "the server ended before the session began: look into its log, and start it again");
+    default:
+      return status;
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::Connect(const std::string& socket_path) {
@@ -67,7 +80,7 @@ Result<std::unique_ptr<Session>> Session::Connect(UniqueFd socket) {
   ServerWelcome welcome;
   Result<std::unique_ptr<Channel>> channel =
       Channel::Attach(std::move(socket), hello, &welcome, MonotonicNs() + kWelcomeTimeoutNs);
-  if (!channel.ok()) return channel.status();
+  if (!channel.ok()) return Explain(channel.status());
   RETURN_IF_ERROR(AddressWindows::Process().Keep(static_cast<int>(welcome.window_row)));
   const WindowPair windows =
       SessionWindows(static_cast<int>(welcome.window_row), static_cast<int>(welcome.session_index));

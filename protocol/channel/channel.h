@@ -76,7 +76,7 @@ class Channel {
   enum class Side { kClient, kServer };
 
   // Server side: makes rings and staging of BoundedSizes(welcome->sizes), fills in sizes and segments of `*welcome` and
-  // sends it. `socket` is connected and the hello was received.
+  // sends it. `socket` is connected and the hello was received. On failure the client has been refused.
   static Result<std::unique_ptr<Channel>> Create(UniqueFd socket, ServerWelcome* welcome, uint64_t deadline_ns);
   // Client side: sends `hello`, waits for the welcome, checks and maps what came with it. A refusal is returned as the
   // Status it carries. `*welcome` is filled in on success (it still has the snapshot).
@@ -162,6 +162,8 @@ class Channel {
   Channel(Side side, UniqueFd socket, const ChannelSizes& sizes, bool mirrored);
   // Bytes of the rings segment for these (bounded) sizes.
   static uint64_t RingsBytes(const ChannelSizes& sizes);
+  // Server: makes the segments of the welcome and sends it.
+  Status Welcome(ServerWelcome* welcome, uint64_t deadline_ns);
   // Maps the two segments of the welcome and makes the ring ends.
   Status MapWelcome(int rings_fd, int staging_fd);
   void OpenRings(std::byte* base);

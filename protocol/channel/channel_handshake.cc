@@ -72,26 +72,30 @@ Result<ClientHello> ReceiveHello(int socket, uint64_t own_spec_hash, uint64_t de
 }
 
 Result<std::unique_ptr<Channel>> Channel::Create(UniqueFd socket, ServerWelcome* welcome, uint64_t deadline_ns) {
-  const ChannelSizes sizes = BoundedSizes(welcome->sizes);
-  const uint64_t rings_bytes = RingsBytes(sizes);
+  std::unique_ptr<Channel> channel(new Channel(Side::kServer, std::move(socket), BoundedSizes(welcome->sizes), welcome->mirrored));
+  const Status status = channel->Welcome(welcome, deadline_ns);
+  if (status.ok()) return channel;
+  Refuse(channel->socket(), status);
+  return status;
+}
+
+Status Channel::Welcome(ServerWelcome* welcome, uint64_t deadline_ns) {
+  const uint64_t rings_bytes = RingsBytes(sizes_);
   Result<UniqueFd> rings = CreateSegmentFile("tessera-rings", rings_bytes);
   if (!rings.ok()) return rings.status();
-  Result<UniqueFd> staging = CreateSegmentFile("tessera-staging", sizes.staging_bytes);
+  Result<UniqueFd> staging = CreateSegmentFile("tessera-staging", sizes_.staging_bytes);
   if (!staging.ok()) return staging.status();
+  RETURN_IF_ERROR(MapWelcome(rings->get(), staging->get()));
 
-  std::unique_ptr<Channel> channel(new Channel(Side::kServer, std::move(socket), sizes, welcome->mirrored));
-  RETURN_IF_ERROR(channel->MapWelcome(rings->get(), staging->get()));
-
-  welcome->sizes = sizes;
+  welcome->sizes = sizes_;
   welcome->segments = {{kRingsSegment, SegmentKind::kRings, rings_bytes, 0, 0},
-                       {kStagingSegment, SegmentKind::kStaging, sizes.staging_bytes, 0, 0}};
+                       {kStagingSegment, SegmentKind::kStaging, sizes_.staging_bytes, 0, 0}};
   if (welcome->snapshot.size() > kSnapshotBytesMax) return TooLarge("snapshot of the devices");
   Encoder encoder(kControlMessageBytesMax);
   welcome->Encode(encoder);
   if (!encoder.ok()) return TooLarge("welcome");
   const int fds[] = {rings->get(), staging->get()};
-  RETURN_IF_ERROR(SendMessage(channel->socket(), encoder.bytes(), fds, deadline_ns));
-  return channel;
+  return SendMessage(socket_.get(), encoder.bytes(), fds, deadline_ns);
 }
 
 Result<std::unique_ptr<Channel>> Channel::Attach(UniqueFd socket, const ClientHello& hello, ServerWelcome* welcome,

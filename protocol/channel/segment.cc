@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,6 +51,13 @@ Result<UniqueFd> CreateSegmentFile(const char* name, uint64_t bytes) {
   CHECK(bytes != 0 && bytes % kPageBytes == 0);
   UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return Status::FromErrno("cannot create a memory file", errno);
+  // Looked at first: beyond this limit the kernel also sends a signal that ends the process.
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
+    return Status(StatusCode::kResourceExhausted,
+                  "shared memory of " + std::to_string(bytes) + " bytes cannot be had, the limit on the size of files is " +
+                      std::to_string(limit.rlim_cur) + ": raise it (ulimit -f unlimited)");
+  }
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
     return Status::FromErrno("cannot make a memory file of " + std::to_string(bytes) + " bytes", errno);
   }

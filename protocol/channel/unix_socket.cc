@@ -134,6 +134,9 @@ Result<UniqueFd> ConnectUnix(const std::string& path) {
   if (!address.ok()) return address.status();
   Result<UniqueFd> socket = NewSocket(0);
   if (!socket.ok()) return socket.status();
+  // A server that is stopped takes nobody from its queue, and connect() waits when that is full; this is its time limit.
+  const timeval limit{kConnectSecondsMax, 0};
+  setsockopt(socket->get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   int connected = 0;
   do {
     connected = connect(socket->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(sockaddr_un));
@@ -150,7 +153,11 @@ Result<UniqueFd> ConnectUnix(const std::string& path) {
       return Status(StatusCode::kUnavailable,
                     "nobody listens on the socket " + path + ": its server has ended; start it again");
     case EPROTOTYPE:
-      return Status(StatusCode::kInvalidArgument, path + " is a socket of another type: correct the path");
+      return Status(StatusCode::kInvalidArgument, path + " is a socket of another program: correct the path");
+    case EAGAIN:
+      return Status(StatusCode::kTimedOut, "the server at the socket " + path +
+                                               " takes no connections: it is stopped or overloaded; look after it or "
+                                               "start it again");
     default:
       return Status::FromErrno("cannot connect to " + path, errno);
   }
@@ -174,6 +181,16 @@ Status CheckPeerUser(int socket) {
 }
 
 // --- messages ---
+
+Result<size_t> PeekMessage(int socket, std::span<std::byte> start) {
+  for (;;) {
+    const ssize_t size = recv(socket, start.data(), start.size(), MSG_PEEK | MSG_DONTWAIT);
+    if (size > 0) return static_cast<size_t>(size);
+    if (size == 0 || errno == ECONNRESET || errno == ENOTCONN) return PeerGone();
+    if (errno == EAGAIN) return Status(StatusCode::kTimedOut, "no message waits");
+    if (errno != EINTR) return Status::FromErrno("cannot receive from the peer", errno);
+  }
+}
 
 Status SendMessage(int socket, std::span<const std::byte> message, std::span<const int> fds, uint64_t deadline_ns) {
   if (fds.size() > kSocketFdsMax) return Status(StatusCode::kInvalidArgument, "too many descriptors for one message");

@@ -51,7 +51,9 @@ class UnixListener {
 };
 
 // Connects to a listener. kNotFound (no such file), kPermissionDenied, kUnavailable (nobody listens), kInvalidArgument
-// (path too long): the sentence says what to do next.
+// (path too long, another program's socket), kTimedOut (not taken within kConnectSecondsMax): the sentence says what to
+// do next.
+inline constexpr int kConnectSecondsMax = 10;
 Result<UniqueFd> ConnectUnix(const std::string& path);
 
 struct PeerCredentials {
@@ -67,6 +69,10 @@ Status CheckPeerUser(int socket);
 // Sends one message with descriptors (kept by the caller). kUnavailable when the peer is gone, kTimedOut at `deadline_ns`
 // (MonotonicNs; kNoDeadline of waiting.h: none). Never raises SIGPIPE.
 Status SendMessage(int socket, std::span<const std::byte> message, std::span<const int> fds, uint64_t deadline_ns);
+
+// The first bytes of the message that waits, which stays; at most start.size(). Does not block: kTimedOut when none waits,
+// kUnavailable when the peer closed the connection.
+Result<size_t> PeekMessage(int socket, std::span<std::byte> start);
 
 struct SocketMessage {
   std::vector<std::byte> bytes;

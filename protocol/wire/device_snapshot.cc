@@ -56,6 +56,17 @@ void GetDevice(Decoder& in, DeviceSnapshot::Device* device) {
 
 }  // namespace
 
+std::string DeviceSnapshot::Device::UuidText() const {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text = "GPU-";
+  for (size_t i = 0; i < sizeof(uuid); ++i) {
+    text += kDigits[uuid[i] >> 4];
+    text += kDigits[uuid[i] & 15];
+    if (i == 3 || i == 5 || i == 7 || i == 9) text += '-';
+  }
+  return text;
+}
+
 void DeviceSnapshot::Encode(Encoder& out) const {
   out.Pod(driver_version);
   out.String(selection);

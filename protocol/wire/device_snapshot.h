@@ -44,6 +44,9 @@ struct DeviceSnapshot {
     int32_t greatest_stream_priority = 0;
     // Element i: cuDeviceGetAttribute of attribute i; element 0 is unused. As many as the worker's cuda.h names.
     std::vector<Answer> attributes;
+
+    // The UUID as NVIDIA's tools write it: "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx".
+    std::string UuidText() const;
   };
 
   int32_t driver_version = 0;  // cuDriverGetVersion

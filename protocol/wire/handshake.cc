@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "protocol/wire/control_message.h"
 #include "protocol/wire/decoder.h"
 
 namespace tessera {
@@ -9,26 +10,6 @@ namespace {
 
 constexpr size_t kSegmentOfferBytes = 4 + 4 + 8 + 8 + 8;
 constexpr size_t kStringBytesMin = 4;
-
-void PutKind(Encoder& out, ControlKind kind) {
-  out.Pod(kControlMagic);
-  out.Pod(kind);
-}
-
-// Skips magic and kind; fails when they are others.
-Decoder Open(std::span<const std::byte> message, ControlKind kind) {
-  Decoder in(message);
-  if (message.size() > kControlMessageBytesMax || ControlKindOf(message) != kind) {
-    in.Fail();
-    return in;
-  }
-  in.Raw(sizeof(kControlMagic) + sizeof(ControlKind));
-  return in;
-}
-
-Status Malformed(std::string_view what) {
-  return Status(StatusCode::kProtocolViolation, "the peer sent a malformed " + std::string(what));
-}
 
 void PutSizes(Encoder& out, const ChannelSizes& sizes) {
   out.Pod(sizes.command_bytes);
@@ -89,7 +70,7 @@ ControlKind ControlKindOf(std::span<const std::byte> message) {
   Decoder in(message);
   const auto magic = in.Pod<uint32_t>();
   const auto kind = in.Pod<uint32_t>();
-  if (!in.ok() || magic != kControlMagic || kind > static_cast<uint32_t>(ControlKind::kGoodbye)) return ControlKind::kNone;
+  if (!in.ok() || magic != kControlMagic || kind > static_cast<uint32_t>(ControlKind::kServerReport)) return ControlKind::kNone;
   return static_cast<ControlKind>(kind);
 }
 
@@ -99,10 +80,10 @@ void SegmentOffer::Encode(Encoder& out) const {
 }
 
 Result<SegmentOffer> SegmentOffer::Decode(std::span<const std::byte> message) {
-  Decoder in = Open(message, ControlKind::kSegmentOffer);
+  Decoder in = OpenControl(message, ControlKind::kSegmentOffer);
   SegmentOffer offer;
   GetOffer(in, &offer);
-  if (!in.AtEnd()) return Malformed("segment offer");
+  if (!in.AtEnd()) return MalformedControl("segment offer");
   return offer;
 }
 
@@ -112,10 +93,10 @@ void SegmentClose::Encode(Encoder& out) const {
 }
 
 Result<SegmentClose> SegmentClose::Decode(std::span<const std::byte> message) {
-  Decoder in = Open(message, ControlKind::kSegmentClose);
+  Decoder in = OpenControl(message, ControlKind::kSegmentClose);
   SegmentClose close;
   in.Pod(&close.id);
-  if (!in.AtEnd() || close.id == 0) return Malformed("segment close");
+  if (!in.AtEnd() || close.id == 0) return MalformedControl("segment close");
   return close;
 }
 
@@ -126,11 +107,11 @@ void Goodbye::Encode(Encoder& out) const {
 }
 
 Result<Goodbye> Goodbye::Decode(std::span<const std::byte> message) {
-  Decoder in = Open(message, ControlKind::kGoodbye);
+  Decoder in = OpenControl(message, ControlKind::kGoodbye);
   Goodbye goodbye;
   goodbye.code = GetCode(in);
   goodbye.sentence = in.String(kSentenceBytesMax);
-  if (!in.AtEnd()) return Malformed("goodbye");
+  if (!in.AtEnd()) return MalformedControl("goodbye");
   return goodbye;
 }
 
@@ -150,7 +131,7 @@ void ClientHello::Encode(Encoder& out) const {
 }
 
 Result<ClientHello> ClientHello::Decode(std::span<const std::byte> message) {
-  Decoder in = Open(message, ControlKind::kClientHello);
+  Decoder in = OpenControl(message, ControlKind::kClientHello);
   ClientHello hello;
   in.Pod(&hello.wire_version);
   in.Pod(&hello.spec_hash);
@@ -172,7 +153,7 @@ Result<ClientHello> ClientHello::Decode(std::span<const std::byte> message) {
     const bool has_nul = entry.find('\0') != std::string::npos;
     if (environment_bytes > kEnvironmentBytesMax || equals == 0 || equals == std::string::npos || has_nul) in.Fail();
   }
-  if (!in.AtEnd()) return Malformed("hello");
+  if (!in.AtEnd()) return MalformedControl("hello");
   return hello;
 }
 
@@ -192,7 +173,7 @@ void ServerWelcome::Encode(Encoder& out) const {
 }
 
 Result<ServerWelcome> ServerWelcome::Decode(std::span<const std::byte> message) {
-  Decoder in = Open(message, ControlKind::kServerWelcome);
+  Decoder in = OpenControl(message, ControlKind::kServerWelcome);
   ServerWelcome welcome;
   in.Pod(&welcome.wire_version);
   in.Pod(&welcome.spec_hash);
@@ -207,7 +188,7 @@ Result<ServerWelcome> ServerWelcome::Decode(std::span<const std::byte> message) 
   for (size_t i = 0; i < segments && in.ok(); ++i) GetOffer(in, &welcome.segments.emplace_back());
   const std::span<const std::byte> snapshot = in.Bytes(kSnapshotBytesMax);
   welcome.snapshot.assign(snapshot.begin(), snapshot.end());
-  if (!in.AtEnd()) return Malformed("welcome");
+  if (!in.AtEnd()) return MalformedControl("welcome");
   return welcome;
 }
 
@@ -218,11 +199,11 @@ void ServerRefusal::Encode(Encoder& out) const {
 }
 
 Result<ServerRefusal> ServerRefusal::Decode(std::span<const std::byte> message) {
-  Decoder in = Open(message, ControlKind::kServerRefusal);
+  Decoder in = OpenControl(message, ControlKind::kServerRefusal);
   ServerRefusal refusal;
   refusal.code = GetCode(in);
   refusal.sentence = in.String(kSentenceBytesMax);
-  if (!in.AtEnd() || refusal.code == StatusCode::kOk) return Malformed("refusal");
+  if (!in.AtEnd() || refusal.code == StatusCode::kOk) return MalformedControl("refusal");
   return refusal;
 }
 

@@ -22,7 +22,7 @@
 namespace tessera {
 
 // Changes with every change of what two ends must agree on besides the spec (rings, headers, handshake).
-inline constexpr uint32_t kWireVersion = 1;
+inline constexpr uint32_t kWireVersion = 2;
 // First four bytes of every control message; also tells a peer of another byte order.
 inline constexpr uint32_t kControlMagic = 0x41525354;
 
@@ -45,6 +45,8 @@ enum class ControlKind : uint32_t {
   kSegmentOffer = 4,
   kSegmentClose = 5,
   kGoodbye = 6,
+  kServerQuery = 7,   // server_query.h
+  kServerReport = 8,
 };
 
 // The kind of a message; kNone when it is too short, has another magic or an unknown kind.

@@ -16,7 +16,14 @@ extern char** environ;
 
 namespace tessera {
 
-Result<pid_t> StartSelf(const std::vector<std::string>& arguments, int passed) {
+Result<pid_t> StartSelf(const std::vector<std::string>& arguments, const std::vector<int>& passed) {
+  // Copies above the places they go to, so that no place is taken before what is there has been moved.
+  const int first_free = kPassedFd + static_cast<int>(passed.size());
+  std::vector<UniqueFd> moved;
+  for (const int fd : passed) {
+    moved.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, first_free));
+    if (!moved.back().valid()) return Status::FromErrno("cannot pass a descriptor to a child process", errno);
+  }
   std::vector<char*> argv;
   std::string name = "tesserad";
   argv.push_back(name.data());
@@ -28,10 +35,11 @@ Result<pid_t> StartSelf(const std::vector<std::string>& arguments, int passed) {
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&actions);
   posix_spawnattr_init(&attributes);
-  // dup2 onto itself clears FD_CLOEXEC in posix_spawn (POSIX.1-2024; glibc since 2.29), so `passed` may be kPassedFd.
-  posix_spawn_file_actions_adddup2(&actions, passed, kPassedFd);
+  for (size_t i = 0; i < moved.size(); ++i) {
+    posix_spawn_file_actions_adddup2(&actions, moved[i].get(), kPassedFd + static_cast<int>(i));
+  }
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addclosefrom_np(&actions, kPassedFd + 1);
+  posix_spawn_file_actions_addclosefrom_np(&actions, first_free);
   sigset_t none;
   sigset_t all;
   sigemptyset(&none);

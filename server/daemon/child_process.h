@@ -12,11 +12,11 @@
 
 namespace tessera {
 
-// Runs /proc/self/exe with `arguments` (argv[0] is added). `passed` becomes the child's descriptor kPassedFd; stdin is
-// /dev/null, stdout and stderr are ours, everything else is closed. The child ends when the calling thread does
-// (it must call BecomeChild() first thing).
+// Runs /proc/self/exe with `arguments` (argv[0] is added). `passed` become the child's descriptors kPassedFd,
+// kPassedFd + 1 ...; stdin is /dev/null, stdout and stderr are ours, everything else is closed. The child ends when the
+// calling thread does (it must call BecomeChild() first thing).
 inline constexpr int kPassedFd = 3;
-Result<pid_t> StartSelf(const std::vector<std::string>& arguments, int passed);
+Result<pid_t> StartSelf(const std::vector<std::string>& arguments, const std::vector<int>& passed);
 
 // In the child: SIGKILL when the parent ends, no new privileges.
 // Exits at once when the parent is already gone.

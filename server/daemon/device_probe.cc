@@ -9,11 +9,13 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 
 #include "generated/driver_table.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
+#include "protocol/wire/handshake.h"
 #include "server/daemon/child_process.h"
 #include "server/daemon/exit_codes.h"
 #include "server/worker/snapshot_builder.h"
@@ -21,7 +23,7 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kReportBytesMax = 64 * 1024;  // a line per device
+constexpr size_t kReportBytesMax = 2 * kSnapshotBytesMax + 64 * 1024;  // the snapshot in hexadecimal, and a line per device
 
 // Reads until the child closes its end. False after kProbeTimeoutMs.
 bool ReadReport(int fd, std::string* report) {
@@ -40,6 +42,22 @@ bool ReadReport(int fd, std::string* report) {
   return true;
 }
 
+std::string Hex(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte byte : bytes) text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+  return text;
+}
+
+std::vector<std::byte> FromHex(const std::string& text) {
+  std::vector<std::byte> bytes(text.size() / 2);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    uint8_t value = 0;
+    std::from_chars(&text[2 * i], &text[2 * i] + 2, value, 16);
+    bytes[i] = std::byte{value};
+  }
+  return bytes;
+}
+
 // Takes "error TEXT", or the lines "driver TEXT", "version N" and "device NAME" apart.
 Result<DeviceList> ParseReport(const std::string& report) {
   DeviceList devices;
@@ -56,6 +74,7 @@ Result<DeviceList> ParseReport(const std::string& report) {
     if (word == "version") devices.version = std::atoi(rest.c_str());
     if (word == "priorities") devices.priorities = rest;
     if (word == "device") devices.names.push_back(rest);
+    if (word == "snapshot") devices.snapshot = FromHex(rest);
     if (word == "end") complete = true;
   }
   if (!complete) return Status(StatusCode::kInternal, "the device probe ended without an answer");
@@ -106,7 +125,11 @@ Result<std::string> Report(const std::string& choice) {
   }
   Result<std::vector<StreamPriorities>> priorities = AskPriorities(table);
   if (!priorities.ok()) return priorities.status();
-  return report + fmt::format("priorities {}\nend\n", FormatPriorities(*priorities));
+  const Result<DeviceSnapshot> snapshot = BuildSnapshot(table, *priorities);
+  if (!snapshot.ok()) return snapshot.status();
+  Encoder encoder(kSnapshotBytesMax);
+  snapshot.value().Encode(encoder);
+  return report + fmt::format("priorities {}\nsnapshot {}\nend\n", FormatPriorities(*priorities), Hex(encoder.bytes()));
 }
 
 }  // namespace
@@ -118,7 +141,7 @@ Result<DeviceList> ProbeDevices(const std::string& driver, const std::string& lo
   UniqueFd write_end(ends[1]);
   Result<pid_t> pid = StartSelf({"--probe-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()), "--driver",
                                  driver, "--log", log_word},
-                                write_end.get());
+                                {write_end.get()});
   if (!pid.ok()) return pid.status();
   write_end.reset();
   std::string report;

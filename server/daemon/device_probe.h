@@ -2,6 +2,7 @@
 // could not be started safely any more, and a broken driver would take it along).
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct DeviceList {
   int version = 0;                  // cuDriverGetVersion: 13000 is 13.0
   std::vector<std::string> names;   // one per device
   std::string priorities;           // FormatPriorities() of all devices
+  std::vector<std::byte> snapshot;  // DeviceSnapshot of all devices, encoded
 };
 
 // Longest that loading the driver and cuInit may take; a GPU without persistence mode needs a few seconds.

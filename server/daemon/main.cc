@@ -1,13 +1,19 @@
 // tesserad: wires the parts. What it prints and how it ends stands in README.md.
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 
+#include "generated/spec_hash.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/unix_socket.h"
 #include "server/daemon/child_process.h"
 #include "server/daemon/device_probe.h"
 #include "server/daemon/exit_codes.h"
+#include "server/daemon/monitor.h"
 #include "server/daemon/options.h"
 #include "server/daemon/supervisor.h"
 #include "server/daemon/worker_process.h"
@@ -15,10 +21,25 @@
 namespace tessera {
 namespace {
 
+// The process that started us learns from our exit that the server is ready; the server goes on as a child of nobody, so
+// that its owner has no child which it did not start itself.
+void GoToBackground() {
+  const pid_t child = fork();
+  if (child > 0) _exit(kExitOk);
+  if (child < 0) LogWarning("the server stays in the foreground: errno {}", errno);
+  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (nothing < 0) return;
+  dup2(nothing, STDIN_FILENO);
+  dup2(nothing, STDOUT_FILENO);  // nobody waits for an end of what it held
+  close(nothing);
+}
+
 int RunDaemon(Options options) {
+  signal(SIGPIPE, SIG_IGN);  // whoever waits for the line below may be gone by then
   Result<DeviceList> devices = ProbeDevices(options.driver, options.log_word);
   if (!devices.ok()) {
-    fprintf(stderr, "tesserad: no device to serve: %s.\n", devices.status().message().c_str());
+    fprintf(stderr, "tesserad: no device to serve: %s. Look at the driver with nvidia-smi, or serve the emulated GPU (--driver emulator).\n",
+            devices.status().message().c_str());
     return kExitNoDevice;
   }
   Result<UnixListener> listener = UnixListener::Bind(options.listen_path);
@@ -28,7 +49,13 @@ int RunDaemon(Options options) {
   }
   options.driver = devices->driver;  // `auto` is decided once, for all workers alike
   options.priorities = devices->priorities;
-  Supervisor supervisor(options, std::move(listener).value());
+  ServerReport report;
+  report.spec_hash = kSpecHash;
+  report.server = fmt::format("tesserad {}", TESSERA_VERSION);
+  report.driver = devices->driver;
+  report.snapshot = devices->snapshot;
+  report.sessions_max = options.sessions_max;
+  Supervisor supervisor(options, std::move(listener).value(), std::move(report));
   if (const Status status = supervisor.Prepare(); !status.ok()) {
     fprintf(stderr, "tesserad: %s.\n", status.message().c_str());
     return kExitInternal;
@@ -36,7 +63,13 @@ int RunDaemon(Options options) {
   printf("tesserad: listening on unix:%s, devices: %s, driver %s\n", options.listen_path.c_str(),
          DescribeDevices(*devices).c_str(), DescribeVersion(devices->version).c_str());
   fflush(stdout);
-  return supervisor.Run();
+  if (options.owner_fd >= 0) GoToBackground();
+  const int code = supervisor.Run();
+  if (options.remove_directory) {
+    std::error_code error;
+    std::filesystem::remove(std::filesystem::path(options.listen_path).parent_path(), error);
+  }
+  return code;
 }
 
 }  // namespace
@@ -55,6 +88,10 @@ int main(int argc, char** argv) {
       SetLogName("tesserad probe");
       BecomeChild(options.parent_pid);
       return RunProbe(options.driver, options.probe_fd);
+    case Options::Role::kMonitor:
+      SetLogName("tesserad monitor");
+      BecomeChild(options.parent_pid);
+      return RunMonitor(options.monitor_fd);
     case Options::Role::kWorker:
       SetLogName("tesserad session " + std::to_string(options.session));
       BecomeChild(options.parent_pid);

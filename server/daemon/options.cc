@@ -12,11 +12,29 @@ namespace {
 
 constexpr std::string_view kScheme = "unix:";
 
+constexpr const char* kFooter = R"(When clients may connect, one line on stdout says where and names the devices; everything else is on stderr. Clients are processes
+of the same user (or of root). SIGTERM and SIGINT end the server: no new sessions, then --grace seconds for those that are open; a
+second signal ends them at once.
+
+Exit codes:
+  0  ended after SIGTERM or SIGINT
+  1  a system call failed that should not
+  2  the command line was not understood
+  3  no driver could be loaded, or it has no device
+  4  the socket could not be bound
+
+Environment: CUDA_VISIBLE_DEVICES selects the devices that are served.
+
+Example:
+  tesserad --listen unix:/run/user/1000/tessera.sock --driver cuda)";
+
 }  // namespace
 
 int ParseOptions(int argc, char** argv, Options* options) {
-  CLI::App app("tesserad: runs the GPU work of Tessera clients on this machine.");
-  app.set_version_flag("--version", std::string("tesserad ") + TESSERA_VERSION);
+  CLI::App app("Runs the GPU work of Tessera clients on this machine.", "tesserad");
+  app.set_version_flag("--version", std::string("tesserad ") + TESSERA_VERSION, "Print the version and exit");
+  app.set_help_flag("-h,--help", "Print this text and exit");
+  app.footer(kFooter);
   std::string listen;
   app.add_option("--listen", listen, "Where clients connect: unix:PATH (the socket gets mode 0600)")->type_name("unix:PATH");
   app.add_option("--driver", options->driver,
@@ -28,14 +46,20 @@ int ParseOptions(int argc, char** argv, Options* options) {
       ->type_name("LEVEL")
       ->capture_default_str();
   app.add_option("--max-sessions", options->sessions_max, "Sessions at once; more clients are turned away")
-      ->check(CLI::Range(1U, 4096U))
+      ->type_name("N")
+      ->check(CLI::Range(1U, 4096U).description("1 to 4096"))
       ->capture_default_str();
   app.add_option("--grace", options->grace_s,
                  "Seconds that sessions get to end by themselves after SIGTERM or SIGINT, before they are ended")
-      ->check(CLI::Range(0U, 86400U))
+      ->type_name("N")
+      ->check(CLI::Range(0U, 86400U).description("0 to 86400"))
       ->capture_default_str();
+  app.add_option("--owner-fd", options->owner_fd)->group("");
+  app.add_flag("--remove-directory", options->remove_directory)->group("");
   app.add_option("--worker-fd", options->worker_fd)->group("");
+  app.add_option("--usage-fd", options->usage_fd)->group("");
   app.add_option("--probe-fd", options->probe_fd)->group("");
+  app.add_option("--monitor-fd", options->monitor_fd)->group("");
   app.add_option("--session", options->session)->group("");
   app.add_option("--parent-pid", options->parent_pid)->group("");
   app.add_option("--priorities", options->priorities)->group("");
@@ -54,6 +78,10 @@ int ParseOptions(int argc, char** argv, Options* options) {
   }
   if (options->worker_fd >= 0) {
     options->role = Options::Role::kWorker;
+    return -1;
+  }
+  if (options->monitor_fd >= 0) {
+    options->role = Options::Role::kMonitor;
     return -1;
   }
   if (options->probe_fd >= 0) {

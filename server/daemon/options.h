@@ -10,7 +10,7 @@
 namespace tessera {
 
 struct Options {
-  enum class Role { kDaemon, kWorker, kProbe };
+  enum class Role { kDaemon, kWorker, kProbe, kMonitor };
   Role role = Role::kDaemon;
 
   std::string listen_path;        // of --listen unix:PATH
@@ -20,9 +20,15 @@ struct Options {
   uint32_t sessions_max = 64;
   uint32_t grace_s = 30;
 
+  // Of a private server (netaware/cli/private_server.h); not for users.
+  int owner_fd = -1;              // a pidfd: readable once the process that the server is for has ended; so does the server
+  bool remove_directory = false;  // at the end, remove the directory of the socket, which was made for this server
+
   // Of processes that the daemon starts; not for users.
   int worker_fd = -1;
+  int usage_fd = -1;  // of a worker: where emulated devices show what they are used for
   int probe_fd = -1;
+  int monitor_fd = -1;
   uint64_t session = 0;
   int parent_pid = 0;
   std::string priorities;  // of snapshot_builder.h; also set by the daemon for its workers

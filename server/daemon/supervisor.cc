@@ -8,17 +8,21 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
+#include "protocol/channel/waiting.h"
 #include "server/daemon/child_process.h"
 #include "server/daemon/exit_codes.h"
+#include "server/worker/session.h"
 
 namespace tessera {
 
-Supervisor::Supervisor(const Options& options, UnixListener listener) : options_(options), listener_(std::move(listener)) {}
+Supervisor::Supervisor(const Options& options, UnixListener listener, ServerReport report)
+    : options_(options), listener_(std::move(listener)), report_(std::move(report)), monitor_(options.log_word) {}
 
 Status Supervisor::Prepare() {
   sigset_t handled;
@@ -34,15 +38,24 @@ Status Supervisor::Prepare() {
 
 int Supervisor::Run() {
   while (phase_ == Phase::kServing || !workers_.empty()) {
-    pollfd ready[2] = {{signals_.get(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
-    const nfds_t count = phase_ == Phase::kServing ? 2 : 1;
-    if (poll(ready, count, PollTimeoutMs()) < 0 && errno != EINTR) {
+    // poll() skips negative descriptors.
+    const bool accepts = phase_ == Phase::kServing && silent_.size() < kSilentMax;
+    std::vector<pollfd> ready = {{signals_.get(), POLLIN, 0},
+                                 {accepts ? listener_.fd() : -1, POLLIN, 0},
+                                 {phase_ == Phase::kServing ? options_.owner_fd : -1, POLLIN, 0}};
+    for (const Silent& client : silent_) ready.push_back({client.connection.get(), POLLIN, 0});
+    if (poll(ready.data(), ready.size(), PollTimeoutMs()) < 0 && errno != EINTR) {
       LogError("cannot wait for clients: errno {}", errno);
       Advance(Phase::kTerminating);
     }
     HandleSignals();
     Reap();
+    if (ready[2].revents != 0 && phase_ == Phase::kServing) {
+      LogInfo("the process that this server was started for has ended");
+      Advance(Phase::kDraining);
+    }
     if (phase_ == Phase::kServing && (ready[1].revents & POLLIN) != 0) AcceptClients();
+    HearSilent();
     if (phase_ != Phase::kServing && MonotonicNs() >= deadline_ns_) {
       Advance(phase_ == Phase::kDraining ? Phase::kTerminating : Phase::kKilling);
     }
@@ -52,7 +65,7 @@ int Supervisor::Run() {
 }
 
 void Supervisor::AcceptClients() {
-  for (;;) {
+  while (silent_.size() < kSilentMax) {
     Result<UniqueFd> connection = listener_.Accept();
     if (!connection.ok()) {
       if (connection.status().code() == StatusCode::kTimedOut) return;  // nobody waits
@@ -61,30 +74,108 @@ void Supervisor::AcceptClients() {
       return;
     }
     const Result<PeerCredentials> peer = PeerOf(connection->get());
-    const pid_t client_pid = peer.ok() ? peer.value().pid : -1;
-    if (workers_.size() >= options_.sessions_max) {
-      Refuse(connection->get(), Status(StatusCode::kResourceExhausted,
-                                       fmt::format("the server has {} sessions, its limit: raise --max-sessions of tesserad",
-                                                   workers_.size())));
-      LogWarning("turned away the client with pid {}: {} sessions is the limit (--max-sessions)", client_pid,
-                 options_.sessions_max);
-      continue;
-    }
-    StartWorker(std::move(connection).value(), client_pid);
+    silent_.push_back({std::move(connection).value(), peer.ok() ? peer.value().pid : -1, MonotonicNs() + kHelloTimeoutNs});
   }
+}
+
+void Supervisor::HearSilent() {
+  for (Silent& client : silent_) {
+    if (Hear(client)) {
+      client.connection.reset();
+    } else if (MonotonicNs() >= client.deadline_ns) {
+      LogWarning("turned away the client with pid {}: it connected and said nothing", client.client_pid);
+      client.connection.reset();
+    }
+  }
+  std::erase_if(silent_, [](const Silent& client) { return !client.connection.valid(); });
+}
+
+bool Supervisor::Hear(Silent& client) {
+  std::array<std::byte, sizeof(kControlMagic) + sizeof(ControlKind)> start;
+  const Result<size_t> size = PeekMessage(client.connection.get(), start);
+  if (!size.ok()) {
+    if (size.status().code() == StatusCode::kTimedOut) return false;
+    LogDebug("pid {} connected and left", client.client_pid);
+    return true;
+  }
+  const int connection = client.connection.get();
+  const auto refuse = [connection](const Status& why) {
+    // Taken first: closing a socket with an unread message makes the kernel report an error instead of the refusal.
+    (void)ReceiveMessage(connection, kControlMessageBytesMax, 0).ok();
+    Refuse(connection, why);
+  };
+  switch (ControlKindOf(std::span(start).first(size.value()))) {
+    case ControlKind::kServerQuery:
+      AnswerQuery(connection);
+      return true;
+    case ControlKind::kClientHello:
+      break;
+    default:
+      LogWarning("turned away the client with pid {}: it sent something else than a hello", client.client_pid);
+      refuse(Status(StatusCode::kProtocolViolation,
+                    "the server got something else than a hello: install the same release of tessera on both sides"));
+      return true;
+  }
+  if (phase_ != Phase::kServing) {
+    refuse(Status(StatusCode::kUnavailable, "the server is ending: start it again, or use another one"));
+  } else if (workers_.size() >= options_.sessions_max) {
+    refuse(Status(StatusCode::kResourceExhausted,
+                  fmt::format("the server has {} sessions, its limit: raise --max-sessions of tesserad", workers_.size())));
+    LogWarning("turned away the client with pid {}: {} sessions is the limit (--max-sessions)", client.client_pid,
+               options_.sessions_max);
+  } else {
+    StartWorker(std::move(client.connection), client.client_pid);
+  }
+  return true;
+}
+
+void Supervisor::AnswerQuery(int connection) {
+  const Result<SocketMessage> message = ReceiveMessage(connection, kControlMessageBytesMax, 0);
+  const Result<ServerQuery> query = message.ok() ? ServerQuery::Decode(message.value().bytes) : message.status();
+  if (!query.ok()) return Refuse(connection, query.status());
+  report_.sessions = static_cast<uint32_t>(workers_.size());
+  if (query.value().readings) {
+    const Status asked = monitor_.Answer(RequestToMonitor(), connection);
+    if (!asked.ok()) Refuse(connection, asked);
+    return;
+  }
+  Encoder encoder(kControlMessageBytesMax);
+  report_.Encode(encoder);
+  const Status sent = SendMessage(connection, encoder.bytes(), {}, 0);
+  if (!sent.ok()) LogDebug("a query was not answered: {}", sent.message());
+}
+
+MonitorRequest Supervisor::RequestToMonitor() const {
+  MonitorRequest request;
+  request.report = report_;
+  for (const auto& [pid, worker] : workers_) {
+    MonitorRequest::Session& session = request.sessions.emplace_back();
+    session.worker_pid = static_cast<uint32_t>(pid);
+    session.client_pid = static_cast<uint32_t>(worker.client_pid);
+    for (size_t i = 0; i < session.devices.size(); ++i) {
+      const emulator::UsagePage::Device& usage = worker.usage.page().devices[i];
+      session.devices[i] = {usage.used_bytes.load(), usage.busy_ns.load(), usage.running.load()};
+    }
+  }
+  return request;
 }
 
 void Supervisor::StartWorker(UniqueFd connection, pid_t client_pid) {
   const uint64_t session = next_session_++;
+  Result<UsageMemory> usage = UsageMemory::Make();
   const std::vector<std::string> arguments = {
-      "--worker-fd", std::to_string(kPassedFd), "--session", std::to_string(session), "--parent-pid", std::to_string(getpid()),
+      "--worker-fd", std::to_string(kPassedFd), "--usage-fd", std::to_string(kPassedFd + 1), "--session", std::to_string(session), "--parent-pid", std::to_string(getpid()),
       "--driver", options_.driver, "--log", options_.log_word, "--priorities", options_.priorities};
-  Result<pid_t> pid = StartSelf(arguments, connection.get());
+  Result<pid_t> pid = usage.ok() ? StartSelf(arguments, {connection.get(), usage->fd()}) : usage.status();
   if (!pid.ok()) {
     LogError("session {} did not start: {}", session, pid.status().message());
+    (void)ReceiveMessage(connection.get(), kControlMessageBytesMax, 0).ok();
+    Refuse(connection.get(), Status(StatusCode::kResourceExhausted, "the server cannot start a worker process (" +
+                                                                        pid.status().message() +
+                                                                        "): raise its limits (ulimit -a), or end other sessions"));
     return;
   }
-  workers_.emplace(*pid, Worker{session, client_pid, MonotonicNs()});
+  workers_.emplace(*pid, Worker{session, client_pid, MonotonicNs(), std::move(usage).value()});
   LogInfo("session {} opened by pid {}, worker pid {}, {} sessions", session, client_pid, *pid, workers_.size());
 }
 
@@ -95,7 +186,7 @@ void Supervisor::Reap() {
     if (pid <= 0) return;
     const auto found = workers_.find(pid);
     if (found == workers_.end()) continue;
-    const Worker worker = found->second;
+    const Worker worker = std::move(found->second);
     workers_.erase(found);
     const uint64_t seconds = (MonotonicNs() - worker.started_ns) / 1'000'000'000;
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kExitOk) {
@@ -146,9 +237,11 @@ void Supervisor::SignalWorkers(int number) {
 }
 
 int Supervisor::PollTimeoutMs() const {
-  if (phase_ == Phase::kServing) return -1;
+  uint64_t deadline_ns = phase_ == Phase::kServing ? kNoDeadline : deadline_ns_;
+  for (const Silent& client : silent_) deadline_ns = std::min(deadline_ns, client.deadline_ns);
+  if (deadline_ns == kNoDeadline) return -1;
   const uint64_t now_ns = MonotonicNs();
-  return now_ns >= deadline_ns_ ? 0 : static_cast<int>(std::min<uint64_t>((deadline_ns_ - now_ns) / 1'000'000 + 1, 60'000));
+  return now_ns >= deadline_ns ? 0 : static_cast<int>(std::min<uint64_t>((deadline_ns - now_ns) / 1'000'000 + 1, 60'000));
 }
 
 }  // namespace tessera

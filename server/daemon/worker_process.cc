@@ -34,7 +34,7 @@ Result<const DriverTable*> OpenDriver(const std::string& choice, const ClientHel
 }  // namespace
 
 int RunWorkerProcess(const Options& options) {
-  Result<std::unique_ptr<DeviceOutput>> output = DeviceOutput::CaptureStdout();
+  Result<std::unique_ptr<DeviceOutput>> output = DeviceOutput::Capture();
   if (!output.ok()) {
     LogError("session {} failed: {}", options.session, output.status().message());
     return kExitInternal;
@@ -43,6 +43,9 @@ int RunWorkerProcess(const Options& options) {
   session.session_id = options.session;
   session.priorities = ParsePriorities(options.priorities);
   session.device_output = output->get();
+  if (options.driver == "emulator" && options.usage_fd >= 0) {
+    setenv("TESSERA_EMULATOR_USAGE_FD", std::to_string(options.usage_fd).c_str(), 1);
+  }
   session.open_driver = [&](const ClientHello& hello, std::string* selection) {
     return OpenDriver(options.driver, hello, selection);
   };

@@ -23,12 +23,14 @@ OWN = {
     "server/worker": ["server/worker/", "server/driver/", "server/emulator/image/", "scheduler/", "protocol/base/",
                       "protocol/wire/", "protocol/memory/", "protocol/channel/", "protocol/codegen/", "generated/server", "generated/messages/",
                       "generated/driver_table.h", "generated/spec_hash.h"],
-    "server/driver": ["server/driver/", "server/worker/call_context.h", "protocol/base/", "protocol/codegen/",
+    "server/driver": ["server/driver/", "server/worker/call_context.h", "protocol/base/", "protocol/wire/", "protocol/codegen/",
                       "generated/driver_", "generated/mock/"],
     "server/emulator": ["server/emulator/", "protocol/base/", "generated/driver_"],
     "scheduler": ["scheduler/", "protocol/base/"],
     "netaware": ["netaware/", "scheduler/", "protocol/base/", "protocol/wire/", "protocol/link/", "protocol/control/",
                  "generated/control/"],
+    "netaware/cli": ["netaware/", "protocol/base/", "protocol/wire/", "protocol/channel/", "protocol/control/",
+                     "generated/control/", "generated/spec_hash.h"],
 }
 
 # Header of a foreign library -> files that may include it. Tests may include anything.
@@ -42,7 +44,7 @@ FOREIGN = {
     r"fmt/(?!core\.h).*": r"protocol/base/fmt\.",  # seconds of compilation each
     r"google/protobuf/.*|grpc.*|.*\.pb\.h": r"protocol/control/|netaware/|server/daemon/|client-stub/agent/",
     r"sqlite3\.h|etcd/.*": r"netaware/store/",
-    r"dlfcn\.h": r"server/driver/loader\.cc|server/emulator/driver/|client-stub/",
+    r"dlfcn\.h": r"server/driver/(loader|nvml)\.cc|server/emulator/driver/|client-stub/",
 }
 
 OUR_FOLDERS = ("protocol/", "client-stub/", "server/", "scheduler/", "netaware/", "generated/", "tests/", "deploy/")

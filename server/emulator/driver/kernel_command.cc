@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "server/emulator/driver/device_attributes.h"
 #include "server/emulator/driver/function_attributes.h"
@@ -150,7 +151,13 @@ CUresult KernelCommand::Execute(Context& context) {
   environment.cancel = context.cancel_flag();
   environment.seed = GetDriver().Random();
   environment.grid_id = GetDriver().next_grid_id.fetch_add(1);
+  UsagePage::Device& usage = context.device().usage();
+  usage.running.fetch_add(1);
+  const uint64_t started_ns = MonotonicNs();
   const LaunchResult result = Run(launch, environment);
+  usage.busy_ns.fetch_add(MonotonicNs() - started_ns);
+  usage.running.fetch_sub(1);
+  context.FlushPrint();  // as driver 580 does, soon and unasked
   const CUresult error = ErrorOf(result.error);
   if (error == CUDA_SUCCESS) return CUDA_SUCCESS;
   if (result.error == LaunchError::kAssert) {

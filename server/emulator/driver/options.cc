@@ -1,6 +1,7 @@
 #include "server/emulator/driver/options.h"
 
 #include <fmt/core.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <charconv>
@@ -53,6 +54,13 @@ int NamedDevice(std::string_view entry, int count) {
   return good ? number : -1;
 }
 
+UsagePage* MapUsage(const char* descriptor) {
+  static UsagePage unseen;
+  if (descriptor == nullptr) return &unseen;
+  void* page = mmap(nullptr, sizeof(UsagePage), PROT_READ | PROT_WRITE, MAP_SHARED, atoi(descriptor), 0);
+  return page == MAP_FAILED ? &unseen : static_cast<UsagePage*>(page);
+}
+
 Options ReadOptions() {
   Options options;
   const int count = static_cast<int>(ReadNumber("TESSERA_EMULATOR_DEVICES", 1, 1, kMaxDevices));
@@ -64,6 +72,7 @@ Options ReadOptions() {
   options.delay_us = ReadNumber("TESSERA_EMULATOR_DELAY_US", 50, 0, 10'000'000);
   const char* loading = getenv("CUDA_MODULE_LOADING");
   options.eager_loading = loading != nullptr && strcmp(loading, "EAGER") == 0;
+  options.usage = MapUsage(getenv("TESSERA_EMULATOR_USAGE_FD"));
   return options;
 }
 

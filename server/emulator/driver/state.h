@@ -25,6 +25,7 @@
 #include "server/emulator/driver/registry.h"
 #include "server/emulator/driver/stream.h"
 #include "server/emulator/ptx/launch.h"
+#include "server/emulator/usage_page.h"
 
 namespace tessera::emulator {
 
@@ -47,13 +48,15 @@ class Driver;
 
 class Device {
  public:
-  Device(int number, uint64_t total_bytes) : number_(number), total_bytes_(total_bytes) {}
+  Device(int number, uint64_t total_bytes);
   int number() const { return number_; }
   uint64_t total_bytes() const { return total_bytes_; }
   uint64_t used_bytes() const { return used_bytes_.load(); }
   // Takes `bytes` of the device's memory; false when there is not that much left.
   bool Charge(uint64_t bytes);
-  void Discharge(uint64_t bytes) { used_bytes_.fetch_sub(bytes); }
+  void Discharge(uint64_t bytes);
+  // What others see of the device's use.
+  UsagePage::Device& usage() { return usage_; }
 
   uint64_t primary_handle = 0;
   std::mutex primary_mutex;
@@ -66,6 +69,7 @@ class Device {
   const int number_;
   const uint64_t total_bytes_;
   std::atomic<uint64_t> used_bytes_{0};
+  UsagePage::Device& usage_;
 };
 
 // Which addresses kernels of one context may touch.

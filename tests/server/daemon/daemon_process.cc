@@ -13,7 +13,10 @@
 #include <fstream>
 #include <sstream>
 
+#include "generated/spec_hash.h"
 #include "protocol/base/clock.h"
+#include "protocol/memory/window_table.h"
+#include "protocol/wire/handshake.h"
 
 extern char** environ;
 
@@ -113,6 +116,20 @@ UniqueFd ConnectTo(const std::string& path) {
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
   if (connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return {};
+  return socket;
+}
+
+UniqueFd SayHelloTo(const std::string& path) {
+  UniqueFd socket = ConnectTo(path);
+  if (!socket.valid()) return {};
+  ClientHello hello;
+  hello.spec_hash = kSpecHash;
+  hello.pid = static_cast<uint32_t>(getpid());
+  hello.window_rows = ~uint64_t{0} >> (64 - kWindowRows);
+  hello.program = "daemon_test";
+  Encoder encoder;
+  hello.Encode(encoder);
+  if (send(socket.get(), encoder.bytes().data(), encoder.size(), MSG_NOSIGNAL) < 0) return {};
   return socket;
 }
 

@@ -43,5 +43,7 @@ class DaemonProcess {
 
 // A connected SEQPACKET socket; invalid when nobody listens.
 UniqueFd ConnectTo(const std::string& path);
+// The same, with a hello sent: the daemon starts a worker for it. Invalid also when the hello could not be sent.
+UniqueFd SayHelloTo(const std::string& path);
 
 }  // namespace tessera

@@ -1,12 +1,18 @@
 // tesserad as a process, on the software GPU.
 #include <gtest/gtest.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 
+#include "generated/spec_hash.h"
 #include "protocol/base/clock.h"
+#include "protocol/channel/query_server.h"
+#include "protocol/channel/unix_socket.h"
+#include "protocol/wire/device_snapshot.h"
 #include "server/daemon/exit_codes.h"
 #include "tests/server/daemon/daemon_process.h"
 
@@ -73,8 +79,8 @@ TEST_F(DaemonTest, EndsWithSigintToo) {
 TEST_F(DaemonTest, GivesEachClientAWorkerAndSurvivesTheDeathOfOne) {
   DaemonProcess daemon(Arguments());
   ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
-  UniqueFd first = ConnectTo(path_);
-  UniqueFd second = ConnectTo(path_);
+  UniqueFd first = SayHelloTo(path_);
+  UniqueFd second = SayHelloTo(path_);
   ASSERT_TRUE(first.valid() && second.valid());
   std::vector<pid_t> workers = WaitForChildren(daemon, 2);
   ASSERT_EQ(workers.size(), 2u);
@@ -86,14 +92,14 @@ TEST_F(DaemonTest, GivesEachClientAWorkerAndSurvivesTheDeathOfOne) {
   // Exactly one of the two clients notices.
   EXPECT_TRUE(HangsUp(first.get()) || HangsUp(second.get()));
   EXPECT_FALSE(HangsUp(first.get(), 0) && HangsUp(second.get(), 0));
-  UniqueFd third = ConnectTo(path_);
+  UniqueFd third = SayHelloTo(path_);
   EXPECT_TRUE(daemon.WaitForLog("session 3 opened"));
 }
 
 TEST_F(DaemonTest, WorkersEndWithTheirClient) {
   DaemonProcess daemon(Arguments());
   ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
-  UniqueFd client = ConnectTo(path_);
+  UniqueFd client = SayHelloTo(path_);
   ASSERT_EQ(WaitForChildren(daemon, 1).size(), 1u);
   client.reset();
   EXPECT_TRUE(WaitForChildren(daemon, 0).empty());
@@ -102,7 +108,7 @@ TEST_F(DaemonTest, WorkersEndWithTheirClient) {
 TEST_F(DaemonTest, WorkersEndWithTheDaemon) {
   DaemonProcess daemon(Arguments());
   ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
-  UniqueFd client = ConnectTo(path_);
+  UniqueFd client = SayHelloTo(path_);
   const std::vector<pid_t> workers = WaitForChildren(daemon, 1);
   ASSERT_EQ(workers.size(), 1u);
   daemon.Signal(SIGKILL);
@@ -113,7 +119,7 @@ TEST_F(DaemonTest, WorkersEndWithTheDaemon) {
 TEST_F(DaemonTest, EndsSessionsAfterTheGracePeriod) {
   DaemonProcess daemon(Arguments({"--grace", "0"}));
   ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
-  UniqueFd client = ConnectTo(path_);
+  UniqueFd client = SayHelloTo(path_);
   ASSERT_EQ(WaitForChildren(daemon, 1).size(), 1u);
   daemon.Signal(SIGTERM);
   EXPECT_EQ(daemon.Wait(), 0);
@@ -123,7 +129,7 @@ TEST_F(DaemonTest, EndsSessionsAfterTheGracePeriod) {
 TEST_F(DaemonTest, ASecondSignalSkipsTheGracePeriod) {
   DaemonProcess daemon(Arguments({"--grace", "3600"}));
   ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
-  UniqueFd client = ConnectTo(path_);
+  UniqueFd client = SayHelloTo(path_);
   ASSERT_EQ(WaitForChildren(daemon, 1).size(), 1u);
   daemon.Signal(SIGTERM);
   ASSERT_TRUE(daemon.WaitForLog("no new sessions"));
@@ -136,9 +142,14 @@ TEST_F(DaemonTest, ASecondSignalSkipsTheGracePeriod) {
 TEST_F(DaemonTest, TurnsAwayClientsBeyondTheLimit) {
   DaemonProcess daemon(Arguments({"--max-sessions", "1"}));
   ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
-  UniqueFd first = ConnectTo(path_);
+  UniqueFd first = SayHelloTo(path_);
   ASSERT_EQ(WaitForChildren(daemon, 1).size(), 1u);
-  UniqueFd second = ConnectTo(path_);
+  UniqueFd second = SayHelloTo(path_);
+  const Result<SocketMessage> answer = ReceiveMessage(second.get(), kControlMessageBytesMax, MonotonicNs() + 5'000'000'000);
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
+  const Result<ServerRefusal> refusal = ServerRefusal::Decode(answer.value().bytes);
+  ASSERT_TRUE(refusal.ok());
+  EXPECT_EQ(refusal.value().code, StatusCode::kResourceExhausted);
   EXPECT_TRUE(HangsUp(second.get()));
   EXPECT_TRUE(daemon.WaitForLog("--max-sessions"));
   EXPECT_FALSE(HangsUp(first.get(), 0));
@@ -153,6 +164,84 @@ TEST_F(DaemonTest, RefusesASocketThatIsInUse) {
   EXPECT_NE(second.log().find("another server listens on " + path_), std::string::npos) << second.log();
   EXPECT_EQ(second.output(), "");
   EXPECT_TRUE(ConnectTo(path_).valid());
+}
+
+TEST_F(DaemonTest, AnswersAQueryWithoutAWorkerAndWithoutAWordInTheLog) {
+  DaemonProcess daemon(Arguments());
+  ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
+  for (int i = 0; i < 3; ++i) {
+    ServerQuery query;
+    query.spec_hash = kSpecHash;
+    const Result<ServerReport> report = QueryServer(path_, query, MonotonicNs() + 5'000'000'000);
+    ASSERT_TRUE(report.ok()) << report.status().message();
+    EXPECT_TRUE(CheckPeerVersion("server", report.value().wire_version, report.value().spec_hash, kSpecHash).ok());
+    EXPECT_EQ(report.value().server.find("tesserad "), 0u);
+    EXPECT_EQ(report.value().driver, "emulator");
+    EXPECT_EQ(report.value().sessions, 0u);
+    const Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(report.value().snapshot);
+    ASSERT_TRUE(snapshot.ok());
+    EXPECT_GE(snapshot.value().devices.size(), 1u);
+    EXPECT_EQ(snapshot.value().driver_version, 13000);
+  }
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(), 0);
+  EXPECT_EQ(daemon.log().find(" opened"), std::string::npos) << daemon.log();
+  EXPECT_EQ(daemon.log().find("warning"), std::string::npos) << daemon.log();
+}
+
+TEST_F(DaemonTest, AQueryOfAnotherVersionIsAnsweredToo) {
+  DaemonProcess daemon(Arguments());
+  ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
+  ServerQuery query;
+  query.wire_version = kWireVersion + 1;
+  const Result<ServerReport> report = QueryServer(path_, query, MonotonicNs() + 5'000'000'000);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report.value().wire_version, kWireVersion);
+}
+
+TEST_F(DaemonTest, SilentClientsGetNoWorkerAndDoNotKeepOthersWaiting) {
+  DaemonProcess daemon(Arguments());
+  ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 20; ++i) silent.push_back(ConnectTo(path_));
+  const UniqueFd client = SayHelloTo(path_);
+  EXPECT_TRUE(daemon.WaitForLog("session 1 opened"));
+  EXPECT_EQ(WaitForChildren(daemon, 1).size(), 1u);
+  EXPECT_FALSE(HangsUp(silent.front().get(), 0));
+}
+
+TEST_F(DaemonTest, SomethingElseThanAHelloIsRefusedWithASentence) {
+  DaemonProcess daemon(Arguments());
+  ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
+  const UniqueFd client = ConnectTo(path_);
+  ASSERT_EQ(send(client.get(), "GET / HTTP/1.1", 14, 0), 14);
+  const Result<SocketMessage> answer = ReceiveMessage(client.get(), kControlMessageBytesMax, MonotonicNs() + 5'000'000'000);
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
+  const Result<ServerRefusal> refusal = ServerRefusal::Decode(answer.value().bytes);
+  ASSERT_TRUE(refusal.ok());
+  EXPECT_NE(refusal.value().sentence.find("hello"), std::string::npos);
+  EXPECT_TRUE(daemon.Children().empty());
+}
+
+TEST_F(DaemonTest, EndsWithItsOwnerAndRemovesTheDirectory) {
+  const std::string directory = directory_ + "/own";
+  ASSERT_TRUE(std::filesystem::create_directory(directory));
+  path_ = directory + "/socket";
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);  // the read end is inherited; its hang-up is what a pidfd's readiness is
+  UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  fcntl(write_end.get(), F_SETFD, FD_CLOEXEC);
+  DaemonProcess daemon(Arguments({"--owner-fd", std::to_string(ends[0]), "--remove-directory", "--grace", "0"}));
+  ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
+  const UniqueFd client = SayHelloTo(path_);
+  ASSERT_TRUE(client.valid());
+  ASSERT_TRUE(daemon.WaitForLog("session 1 opened"));
+  write_end.reset();
+  EXPECT_TRUE(HangsUp(client.get()));
+  const uint64_t deadline_ns = MonotonicNs() + 10'000'000'000;
+  while (std::filesystem::exists(directory) && MonotonicNs() < deadline_ns) usleep(5000);
+  EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
 TEST_F(DaemonTest, SaysWhyThereIsNoDevice) {

@@ -1,0 +1,27 @@
+// A page that a worker's emulated devices write (server/emulator/usage_page.h) and the daemon reads.
+#pragma once
+
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
+#include "server/emulator/usage_page.h"
+
+namespace tessera {
+
+class UsageMemory {
+ public:
+  static Result<UsageMemory> Make();
+  UsageMemory(UsageMemory&& other) noexcept;
+  UsageMemory& operator=(UsageMemory&&) = delete;
+  ~UsageMemory();
+
+  int fd() const { return file_.get(); }
+  const emulator::UsagePage& page() const { return *page_; }
+
+ private:
+  UsageMemory(UniqueFd file, emulator::UsagePage* page) : file_(std::move(file)), page_(page) {}
+
+  UniqueFd file_;
+  emulator::UsagePage* page_;
+};
+
+}  // namespace tessera
