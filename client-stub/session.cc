@@ -18,11 +18,11 @@ namespace {
 // How often the idle service thread looks whether the server is still there; noticing takes at most this long.
 constexpr uint64_t kServiceSliceNs = 200'000'000;
 
-// Text that kernels printed goes where the driver would write it: to the program's stdout. A reader that is gone
-// (EPIPE) is the program's affair, as natively.
-void WriteToStdout(std::span<const std::byte> text) {
+// Text of the driver goes where the driver would write it. A reader that is gone (EPIPE) is the program's affair, as
+// natively.
+void WriteText(int fd, std::span<const std::byte> text) {
   while (!text.empty()) {
-    const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+    const ssize_t written = write(fd, text.data(), text.size());
     if (written < 0) {
       if (errno == EINTR || errno == EAGAIN) continue;
       return;
@@ -155,10 +155,12 @@ void Session::HandleNotice(const ReplyHeader& header, std::span<const std::byte>
       deferred_errors_.Add(header.thread, contexts_.Find(reinterpret_cast<CUcontext>(header.extra)),
                            static_cast<CUresult>(header.result));
       return;
-    case NoticeKind::kDeviceOutput: {
+    case NoticeKind::kDeviceOutput:
+    case NoticeKind::kDeviceErrors: {
       // The record is padded: its true size comes along.
       const size_t size = header.extra != 0 && header.extra < payload.size() ? header.extra : payload.size();
-      WriteToStdout(payload.first(size));
+      const bool errors = static_cast<NoticeKind>(header.kind) == NoticeKind::kDeviceErrors;
+      WriteText(errors ? STDERR_FILENO : STDOUT_FILENO, payload.first(size));
       return;
     }
     case NoticeKind::kCompletion:

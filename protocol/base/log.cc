@@ -1,20 +1,44 @@
 #include "protocol/base/log.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
+#include <errno.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 
 namespace tessera {
 namespace {
 
+std::atomic<int> log_fd{STDERR_FILENO};
+
+// One write per line, so that lines of several processes do not mix.
+class DescriptorSink : public spdlog::sinks::base_sink<std::mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    const char* at = line.data();
+    size_t left = line.size();
+    while (left > 0) {
+      const ssize_t written = write(log_fd.load(), at, left);
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) return;
+      at += written;
+      left -= static_cast<size_t>(written);
+    }
+  }
+  void flush_() override {}
+};
+
 // Owned for the life of the process and never destroyed: libraries log from exit handlers.
 spdlog::logger& Logger() {
   static spdlog::logger* logger = [] {
-    auto* made = new spdlog::logger("tessera", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto* made = new spdlog::logger("tessera", std::make_shared<DescriptorSink>());
     made->set_pattern("%n: %l: %v");
     made->set_level(spdlog::level::warn);
-    made->flush_on(spdlog::level::trace);
     return made;
   }();
   return *logger;
@@ -36,6 +60,8 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
 void SetLogName(std::string_view name) {
   Logger().set_pattern(fmt::format("{}[%P]: %l: %v", name));
 }
+
+void SetLogFile(int fd) { log_fd.store(fd); }
 
 void SetLogLevel(LogLevel level) { Logger().set_level(ToSpdlog(level)); }
 

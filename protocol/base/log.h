@@ -18,6 +18,8 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
 // Names the process in every line, as in "tesserad". Call once, before the first thread.
 void SetLogName(std::string_view name);
 void SetLogLevel(LogLevel level);
+// Where lines go instead of to descriptor 2; the descriptor stays the caller's and open. While no other thread logs.
+void SetLogFile(int fd);
 // "debug", "info", "warning", "error", "off"; false when `word` is none of these.
 bool ParseLogLevel(std::string_view word, LogLevel* level);
 bool LogEnabled(LogLevel level);

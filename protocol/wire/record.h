@@ -34,8 +34,9 @@ enum class ReplyKind : uint32_t {
   kReply = 1,          // ends the record with this sequence: result, then the reply message
   kDeferredError = 2,  // `sequence` wanted no reply and failed: result; thread called; extra: its current context
   kHostFunction = 3,   // run a host function: extra is the request's number, to be answered in `answers`
-  kDeviceOutput = 4,   // text that kernels printed; extra: its size without padding
+  kDeviceOutput = 4,   // text that the driver wrote to stdout (printf of kernels); extra: its size without padding
   kCompletion = 5,     // a mark was passed: extra is its number; result is the GPU work's
+  kDeviceErrors = 6,   // text that the driver wrote to stderr (failed assertions of kernels); extra: as kDeviceOutput
   kPad = kPadRecord,
 };
 // The same numbers where only notices are meant: all that is neither kReply nor kPad. A notice answers no record.

@@ -7,6 +7,7 @@
 #include "server/worker/busy_streams.h"
 #include "server/worker/driver_thread.h"
 #include "server/worker/object_table.h"
+#include "server/worker/printf_flag.h"
 #include "server/worker/reply_writer.h"
 #include "server/worker/thread_streams.h"
 #include "server/worker/worker.h"
@@ -40,6 +41,7 @@ void Answer(Worker& worker, const RecordHeader& record, CUresult result, std::sp
   header.thread = record.thread;
   if ((record.flags & kWantsReply) != 0) {
     header.kind = static_cast<uint32_t>(ReplyKind::kReply);
+    if (PrintsInUse(worker)) worker.DrainDeviceOutput();
   } else {
     if (result == CUDA_SUCCESS) return;
     LogDebug("{} of thread {} failed with {}", CallName(record.call), record.thread, static_cast<int>(result));

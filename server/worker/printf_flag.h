@@ -13,5 +13,6 @@ struct PrintfFlag {
   explicit PrintfFlag(Worker&) {}
   std::atomic<bool> in_use{false};
 };
+bool PrintsInUse(Worker& worker);
 
 }  // namespace tessera

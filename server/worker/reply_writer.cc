@@ -10,10 +10,11 @@
 #include "server/worker/worker.h"
 
 namespace tessera {
-
 ReplyWriter::ReplyWriter(Worker& worker) : worker_(worker) {}
 
 bool ReplyWriter::Send(ReplyHeader header, std::span<const std::byte> payload) {
+  // The driver may have said more on stderr: a failed assertion does, and the emulator always.
+  if (header.result != CUDA_SUCCESS && header.result != CUDA_ERROR_NOT_READY) worker_.DrainDeviceOutput();
   RingProducer& replies = worker_.channel().replies_out();
   const size_t size = PaddedRecordBytes(sizeof(header) + payload.size());
   if (size > replies.record_bytes_max()) {

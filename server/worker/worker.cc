@@ -87,8 +87,10 @@ bool Worker::SendNotice(NoticeKind kind, uint64_t extra, CUresult result, std::s
 
 void Worker::DrainDeviceOutput() {
   if (options_.device_output == nullptr) return;
-  options_.device_output->Drain(
-      [this](std::span<const std::byte> piece) { SendNotice(NoticeKind::kDeviceOutput, piece.size(), CUDA_SUCCESS, piece); });
+  options_.device_output->Drain([this](DeviceOutput::Stream stream, std::span<const std::byte> piece) {
+    const auto kind = stream == DeviceOutput::Stream::kErrors ? NoticeKind::kDeviceErrors : NoticeKind::kDeviceOutput;
+    SendNotice(kind, piece.size(), CUDA_SUCCESS, piece);
+  });
 }
 
 }  // namespace tessera

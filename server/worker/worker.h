@@ -103,8 +103,9 @@ class Worker {
   // not fit a record. What `extra`, `result` and `payload` mean stands with the kinds (protocol/wire/record.h).
   bool SendNotice(NoticeKind kind, uint64_t extra, CUresult result = CUDA_SUCCESS, std::span<const std::byte> payload = {});
 
-  // Sends what kernels printed since the last call as kDeviceOutput notices, in pieces. Call it after the driver's own
-  // synchronise call (that is when the driver prints) and before the reply. No work when nothing catches output.
+  // Sends what the driver wrote to stdout and stderr since the last call, as kDeviceOutput and kDeviceErrors notices in
+  // pieces. To be called after a call in which the driver may have written (it synchronised) and before its reply; replies
+  // and notices of a failure do it by themselves. No work when nothing catches output.
   void DrainDeviceOutput();
 
  private:

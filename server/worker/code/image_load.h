@@ -13,6 +13,7 @@
 #include "server/worker/code/jit_options.h"
 #include "server/worker/code/layout_table.h"
 #include "server/worker/object_table.h"
+#include "server/worker/output_watch.h"
 #include "server/worker/printf_flag.h"
 #include "server/worker/worker.h"
 
@@ -39,7 +40,10 @@ struct ImageLoad {
       const bool may_print = image->MayPrint();
       LogDebug("an image was loaded; it {} print", may_print ? "may" : "cannot");
       if (may_print) call.worker().Part<PrintfFlag>().in_use.store(true, std::memory_order_release);
+      call.worker().Part<OutputWatch>();
       call.worker().Part<LoadedImages>().Keep(owner, std::move(image));
+    } else {
+      call.worker().DrainDeviceOutput();  // the emulator says why
     }
     const std::string info_log = options.info_log();
     const std::string error_log = options.error_log();

@@ -5,6 +5,8 @@
 #include "generated/driver_table.h"
 #include "protocol/channel/channel.h"
 #include "server/worker/completion.h"
+#include "server/worker/printf_flag.h"
+#include "server/worker/streams/synchronize.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -27,6 +29,17 @@ void FinishAfter(CallContext& call, CUstream stream, CUresult result, uint64_t m
       }
       if (mark != 0) worker.SendNotice(NoticeKind::kCompletion, mark, outcome);
     };
+    // Blocking copies are among the calls in which the driver writes out what kernels printed.
+    if ((replies || (mark != 0 && mark_reports)) && PrintsInUse(worker)) {
+      if (!replies) {
+        SynchronizeOnHelper(worker, stream, done);
+        return call.Finish(CUDA_SUCCESS);
+      }
+      return SynchronizeOnHelper(worker, stream, [done, deferred = call.Defer()](CUresult outcome) mutable {
+        done(outcome);
+        deferred.Finish(outcome);
+      });
+    }
     if (!replies) {
       result = worker.completion().WhenDone(stream, done);
       if (result == CUDA_SUCCESS) return call.Finish(CUDA_SUCCESS);

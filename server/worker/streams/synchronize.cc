@@ -16,21 +16,24 @@
 namespace tessera {
 namespace {
 
-bool PrintsInUse(Worker& worker) { return worker.Part<PrintfFlag>().in_use.load(std::memory_order_acquire); }
-
-// Makes a blocking call of the driver on a helper thread, with the caller's context current, and answers with its result.
+// Makes a blocking call of the driver on a helper thread, with the caller's context current; what kernels printed is sent,
+// then `done` is told the result, whatever it is.
 template <typename Function>
-void OnHelper(CallContext& call, Function function) {
-  Worker& worker = call.worker();
-  auto deferred = call.Defer();
+void RunOnHelper(Worker& worker, Function function, const std::function<void(CUresult)>& done) {
   const CUcontext context = worker.CurrentContext();
-  const bool taken = worker.helpers().Run([&worker, deferred, context, function]() mutable {
+  const bool taken = worker.helpers().Run([&worker, context, function, done]() mutable {
     CUresult result = worker.SetContext(context);
     if (result == CUDA_SUCCESS) result = function();
     if (PrintsInUse(worker)) worker.DrainDeviceOutput();
-    deferred.Finish(result);
+    done(result);
   });
-  if (!taken) call.Finish(CUDA_ERROR_OUT_OF_MEMORY);
+  if (!taken) done(CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+// The same, and answers with the result.
+template <typename Function>
+void OnHelper(CallContext& call, Function function) {
+  RunOnHelper(call.worker(), function, [deferred = call.Defer()](CUresult result) mutable { deferred.Finish(result); });
 }
 
 // Some stream that synchronises with the legacy stream may have unfinished work in the current context.
@@ -67,6 +70,10 @@ struct ContextWait {
 };
 
 }  // namespace
+
+void SynchronizeOnHelper(Worker& worker, CUstream stream, const std::function<void(CUresult)>& done) {
+  RunOnHelper(worker, [&worker, stream] { return worker.driver().cuStreamSynchronize(stream); }, done);
+}
 
 void SynchronizeStream(CallContext& call, CUstream stream) {
   Worker& worker = call.worker();

@@ -7,6 +7,8 @@
 
 #include <cuda.h>
 
+#include <functional>
+
 #include "server/worker/call_context.h"
 
 namespace tessera {
@@ -21,5 +23,8 @@ void SynchronizeContext(CallContext& call);
 // its result; or, where nobody can watch the work, soon and with a failure, so that the client asks again. 0: no mark.
 void QueryEvent(CallContext& call, CUevent event, uint64_t mark);
 void QueryStream(CallContext& call, CUstream stream, uint64_t mark);
+
+// Waits for the stream in the driver itself, on a helper thread, and sends what kernels printed before it calls `done` there.
+void SynchronizeOnHelper(Worker& worker, CUstream stream, const std::function<void(CUresult)>& done);
 
 }  // namespace tessera

@@ -7,12 +7,18 @@
 #include <string>
 #include <vector>
 
+#include "protocol/base/log.h"
+
 namespace tessera {
 namespace {
 
-std::string DrainText(DeviceOutput& output, std::vector<size_t>* pieces = nullptr) {
+std::string DrainText(DeviceOutput& output, std::vector<size_t>* pieces = nullptr, std::string* errors = nullptr) {
   std::string text;
-  output.Drain([&](std::span<const std::byte> piece) {
+  output.Drain([&](DeviceOutput::Stream stream, std::span<const std::byte> piece) {
+    if (stream == DeviceOutput::Stream::kErrors) {
+      if (errors != nullptr) errors->append(reinterpret_cast<const char*>(piece.data()), piece.size());
+      return;
+    }
     text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
     if (pieces != nullptr) pieces->push_back(piece.size());
   });
@@ -20,7 +26,7 @@ std::string DrainText(DeviceOutput& output, std::vector<size_t>* pieces = nullpt
 }
 
 TEST(DeviceOutput, HandsOverWhatWasPrintedOnce) {
-  auto output = DeviceOutput::CaptureStdout();
+  auto output = DeviceOutput::Capture();
   ASSERT_TRUE(output.ok()) << output.status().message();
   printf("hello %d\n", 7);  // through the C library's buffer, as the driver does
   const std::string direct = "direct\n";
@@ -31,7 +37,7 @@ TEST(DeviceOutput, HandsOverWhatWasPrintedOnce) {
 }
 
 TEST(DeviceOutput, SplitsLongTextIntoBoundedPiecesInOrder) {
-  auto output = DeviceOutput::CaptureStdout();
+  auto output = DeviceOutput::Capture();
   ASSERT_TRUE(output.ok());
   std::string expected;
   for (int round = 0; round < 3; ++round) {
@@ -45,6 +51,47 @@ TEST(DeviceOutput, SplitsLongTextIntoBoundedPiecesInOrder) {
   }
 }
 
+TEST(DeviceOutput, KeepsTheTwoStreamsApartAndTheLogOutOfBoth) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const int saved = dup(STDERR_FILENO);
+  dup2(ends[1], STDERR_FILENO);
+  std::string errors;
+  {
+    auto output = DeviceOutput::Capture();
+    ASSERT_TRUE(output.ok());
+    fprintf(stderr, "assertion failed\n");
+    printf("printed\n");
+    LogError("for the log");
+    EXPECT_EQ(DrainText(**output, nullptr, &errors), "printed\n");
+  }
+  EXPECT_EQ(errors, "assertion failed\n");
+  LogError("after");
+  dup2(saved, STDERR_FILENO);
+  close(saved);
+  close(ends[1]);
+  char text[256] = {};
+  size_t size = 0;
+  for (ssize_t count = 0; (count = read(ends[0], text + size, sizeof(text) - 1 - size)) > 0;) size += size_t(count);
+  close(ends[0]);
+  const std::string log = text;
+  EXPECT_NE(log.find("for the log"), std::string::npos) << log;
+  EXPECT_NE(log.find("after"), std::string::npos) << log;
+  EXPECT_EQ(log.find("assertion"), std::string::npos) << log;
+}
+
+TEST(DeviceOutputDeathTest, LastWordsOfAnAbortGoToTheFormerStderr) {
+  EXPECT_DEATH(
+      {
+        auto output = DeviceOutput::Capture();
+        fprintf(stderr, "to the client\n");
+        output.value()->Drain([](DeviceOutput::Stream, std::span<const std::byte>) {});
+        fprintf(stderr, "why it aborts\n");
+        abort();
+      },
+      "^why it aborts\n$");
+}
+
 TEST(DeviceOutput, PutsStdoutBack) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -52,7 +99,7 @@ TEST(DeviceOutput, PutsStdoutBack) {
   const int saved = dup(STDOUT_FILENO);
   dup2(ends[1], STDOUT_FILENO);
   {
-    auto output = DeviceOutput::CaptureStdout();
+    auto output = DeviceOutput::Capture();
     ASSERT_TRUE(output.ok());
     printf("caught");
     EXPECT_EQ(DrainText(**output), "caught");
