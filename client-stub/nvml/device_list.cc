@@ -1,10 +1,5 @@
 #include "client-stub/nvml/device_list.h"
 
-#include <unistd.h>
-
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
 #include <utility>
 
 #include <cuda.h>
@@ -12,28 +7,12 @@
 #include "client-stub/config.h"
 #include "generated/spec_hash.h"
 #include "protocol/base/clock.h"
-#include "protocol/channel/channel.h"
-#include "protocol/channel/unix_socket.h"
-#include "protocol/memory/window_table.h"
+#include "protocol/channel/query_server.h"
 #include "protocol/wire/device_snapshot.h"
 #include "protocol/wire/handshake.h"
 
 namespace tessera::nvml {
 namespace {
-
-// Starting a worker and its driver takes up to some seconds on a loaded server.
-constexpr uint64_t kHandshakeTimeoutNs = 30'000'000'000;
-
-std::string UuidText(const uint8_t (&uuid)[16]) {
-  std::string text = "GPU-";
-  for (int i = 0; i < 16; ++i) {
-    char digits[4];
-    std::snprintf(digits, sizeof(digits), "%02x", uuid[i]);
-    text += digits;
-    if (i == 3 || i == 5 || i == 7 || i == 9) text += '-';
-  }
-  return text;
-}
 
 int Attribute(const DeviceSnapshot::Device& device, CUdevice_attribute attribute) {
   const auto index = static_cast<size_t>(attribute);
@@ -41,23 +20,24 @@ int Attribute(const DeviceSnapshot::Device& device, CUdevice_attribute attribute
   return device.attributes[index].value;
 }
 
+Result<ServerReport> Ask(bool readings) {
+  const ServerAddress address = ParseServerAddress(GetConfig().server);
+  if (!address.error.empty()) return Status(StatusCode::kInvalidArgument, address.error);
+  ServerQuery query;
+  query.spec_hash = kSpecHash;
+  query.readings = readings;
+  Result<ServerReport> report = QueryServer(address.unix_path, query, MonotonicNs() + kQueryTimeoutNs);
+  if (!report.ok()) return report.status();
+  RETURN_IF_ERROR(CheckPeerVersion("server", report->wire_version, report->spec_hash, kSpecHash));
+  return report;
+}
+
 }  // namespace
 
 Result<DeviceList> ReadDevices() {
-  const ServerAddress address = ParseServerAddress(GetConfig().server);
-  if (!address.error.empty()) return Status(StatusCode::kInvalidArgument, address.error);
-  Result<UniqueFd> socket = ConnectUnix(address.unix_path);
-  if (!socket.ok()) return socket.status();
-  ClientHello hello;
-  hello.spec_hash = kSpecHash;
-  hello.pid = static_cast<uint32_t>(getpid());
-  hello.program = "libnvidia-ml";
-  hello.window_rows = (uint64_t{1} << kWindowRows) - 1;  // no memory will be shared: any row will do
-  ServerWelcome welcome;
-  auto channel = Channel::Attach(std::move(socket).value(), hello, &welcome, MonotonicNs() + kHandshakeTimeoutNs);
-  if (!channel.ok()) return channel.status();
-  channel.value()->Leave();
-  const Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(welcome.snapshot);
+  const Result<ServerReport> report = Ask(false);
+  if (!report.ok()) return report.status();
+  const Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(report.value().snapshot);
   if (!snapshot.ok()) return snapshot.status();
 
   DeviceList list;
@@ -65,15 +45,32 @@ Result<DeviceList> ReadDevices() {
   for (const DeviceSnapshot::Device& from : snapshot.value().devices) {
     Device device;
     device.name = from.name;
-    device.uuid = UuidText(from.uuid);
+    device.uuid = from.UuidText();
     device.pci_domain = static_cast<unsigned>(Attribute(from, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID));
     device.pci_bus = static_cast<unsigned>(Attribute(from, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID));
     device.pci_device = static_cast<unsigned>(Attribute(from, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
     device.compute_major = Attribute(from, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
     device.compute_minor = Attribute(from, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    device.multiprocessors = Attribute(from, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    device.memory_bus_bits = static_cast<unsigned>(Attribute(from, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH));
+    device.total_bytes = from.total_bytes;
     list.devices.push_back(std::move(device));
   }
   return list;
+}
+
+Result<DeviceState> ReadState() {
+  Result<ServerReport> report = Ask(true);
+  if (!report.ok()) return report.status();
+  DeviceState state;
+  state.read_ns = MonotonicNs();
+  state.driver_release = std::move(report->driver_release);
+  for (const std::vector<ServerReport::Value>& values : report->readings) {
+    std::map<Reading, uint64_t>& readings = state.readings.emplace_back();
+    for (const ServerReport::Value& value : values) readings[value.reading] = value.value;
+  }
+  state.uses = std::move(report->uses);
+  return state;
 }
 
 }  // namespace tessera::nvml

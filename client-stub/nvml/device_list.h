@@ -1,14 +1,17 @@
 // The devices that the shim describes: those of the server that the client library would use.
 //
-// The shim opens a session only to read the server's description of its devices and leaves again at once. It never
-// initialises CUDA in this process, so that programs which count devices through NVML and fork afterwards keep working.
+// The server is asked by a query (protocol/channel/query_server.h), which begins no session there and initialises nothing
+// in this process: programs that count devices through NVML and fork afterwards keep working.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "protocol/base/status.h"
+#include "protocol/wire/server_query.h"
 
 namespace tessera::nvml {
 
@@ -20,6 +23,9 @@ struct Device {
   unsigned pci_device = 0;
   int compute_major = 0;
   int compute_minor = 0;
+  int multiprocessors = 0;
+  unsigned memory_bus_bits = 0;
+  uint64_t total_bytes = 0;
 };
 
 struct DeviceList {
@@ -27,7 +33,16 @@ struct DeviceList {
   int driver_version = 0;  // as cuDriverGetVersion: 13000
 };
 
-// Asks the server named by TESSERA_SERVER. Any thread.
+// Asks the server named by TESSERA_SERVER what it has. Any thread.
 Result<DeviceList> ReadDevices();
+
+// How the devices are now: what a report says of each (ServerReport::readings), and who uses them.
+struct DeviceState {
+  uint64_t read_ns = 0;  // MonotonicNs
+  std::string driver_release;
+  std::vector<std::map<Reading, uint64_t>> readings;  // per device
+  std::vector<ServerReport::Use> uses;
+};
+Result<DeviceState> ReadState();
 
 }  // namespace tessera::nvml

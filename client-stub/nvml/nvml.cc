@@ -1,6 +1,6 @@
-// libnvidia-ml.so.1: what PyTorch, JAX, NCCL and nvidia-ml-py ask, answered for the devices of the server. Every function
-// that NVML has and that is not answered here is absent, or says NVML_ERROR_NOT_SUPPORTED where callers do not look first.
-// Any thread may call anything.
+// libnvidia-ml.so.1: what PyTorch, JAX, NCCL and nvidia-ml-py ask of the library itself and of what its devices are. How they
+// are at the moment is in readings.cc. Every function that NVML has and that is not answered is absent, or says
+// NVML_ERROR_NOT_SUPPORTED where callers do not look first. Any thread may call anything.
 
 #include <cstdio>
 #include <cstring>
@@ -8,52 +8,23 @@
 #include <string>
 
 #include "client-stub/nvml/device_list.h"
+#include "client-stub/nvml/library.h"
 #include "client-stub/nvml/nvml_abi.h"
-#include "protocol/base/mutex.h"
-
-#define NVML_EXPORT extern "C" __attribute__((visibility("default")))
+#include "protocol/base/log.h"
 
 namespace {
 
 using tessera::MutexLock;
+using tessera::Reading;
+using tessera::nvml::CopyText;
 using tessera::nvml::Device;
 using tessera::nvml::DeviceList;
-
-struct Library {
-  tessera::Mutex mutex;
-  int initialised GUARDED_BY(mutex) = 0;
-  std::shared_ptr<const DeviceList> list GUARDED_BY(mutex);
-};
-
-// Never destroyed: callers come from exit handlers.
-Library& State() {
-  static Library* library = new Library();
-  return *library;
-}
-
-std::shared_ptr<const DeviceList> List() {
-  MutexLock lock(State().mutex);
-  return State().initialised > 0 ? State().list : nullptr;
-}
+using tessera::nvml::Find;
+using tessera::nvml::List;
+using tessera::nvml::NotShown;
 
 // A handle is the device's number plus one, so that none is null.
 nvmlDevice_t HandleOf(size_t index) { return reinterpret_cast<nvmlDevice_t>(index + 1); }
-
-nvmlReturn_t Find(nvmlDevice_t handle, std::shared_ptr<const DeviceList>* list, const Device** device) {
-  *list = List();
-  if (*list == nullptr) return NVML_ERROR_UNINITIALIZED;
-  const size_t index = reinterpret_cast<size_t>(handle) - 1;
-  if (index >= (*list)->devices.size()) return NVML_ERROR_INVALID_ARGUMENT;
-  *device = &(*list)->devices[index];
-  return NVML_SUCCESS;
-}
-
-nvmlReturn_t CopyText(const std::string& text, char* out, unsigned length) {
-  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  if (text.size() + 1 > length) return NVML_ERROR_INSUFFICIENT_SIZE;
-  std::memcpy(out, text.c_str(), text.size() + 1);
-  return NVML_SUCCESS;
-}
 
 // Finds the first device for which `matches` holds.
 template <typename Matches>
@@ -69,34 +40,29 @@ nvmlReturn_t FindBy(nvmlDevice_t* handle, Matches matches) {
   return NVML_ERROR_NOT_FOUND;
 }
 
-// For questions about hardware that forwarding does not show: the arguments are checked, then "not supported".
-nvmlReturn_t NotShown(nvmlDevice_t handle) {
-  std::shared_ptr<const DeviceList> list;
-  const Device* device;
-  const nvmlReturn_t result = Find(handle, &list, &device);
-  return result == NVML_SUCCESS ? NVML_ERROR_NOT_SUPPORTED : result;
-}
-
 }  // namespace
 
 NVML_EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned) {
-  MutexLock lock(State().mutex);
-  if (State().initialised++ > 0 && State().list != nullptr) return NVML_SUCCESS;
+  MutexLock lock(tessera::nvml::TheLibrary().mutex);
+  if (tessera::nvml::TheLibrary().initialised++ > 0 && tessera::nvml::TheLibrary().list != nullptr) return NVML_SUCCESS;
   tessera::Result<DeviceList> devices = tessera::nvml::ReadDevices();
   if (!devices.ok()) {
-    State().initialised = 0;
-    return NVML_ERROR_DRIVER_NOT_LOADED;
+    tessera::nvml::TheLibrary().initialised = 0;
+    // At debug alone: whoever asks has usually asked the driver as well, which has said it.
+    tessera::LogDebug("{}", devices.status().message());
+    return devices.status().code() == tessera::StatusCode::kVersionMismatch ? NVML_ERROR_LIB_RM_VERSION_MISMATCH
+                                                                           : NVML_ERROR_DRIVER_NOT_LOADED;
   }
-  State().list = std::make_shared<const DeviceList>(std::move(devices).value());
+  tessera::nvml::TheLibrary().list = std::make_shared<const DeviceList>(std::move(devices).value());
   return NVML_SUCCESS;
 }
 NVML_EXPORT nvmlReturn_t nvmlInit_v2() { return nvmlInitWithFlags(0); }
 NVML_EXPORT nvmlReturn_t nvmlInit() { return nvmlInitWithFlags(0); }
 
 NVML_EXPORT nvmlReturn_t nvmlShutdown() {
-  MutexLock lock(State().mutex);
-  if (State().initialised == 0) return NVML_ERROR_UNINITIALIZED;
-  if (--State().initialised == 0) State().list.reset();
+  MutexLock lock(tessera::nvml::TheLibrary().mutex);
+  if (tessera::nvml::TheLibrary().initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  if (--tessera::nvml::TheLibrary().initialised == 0) tessera::nvml::TheLibrary().list.reset();
   return NVML_SUCCESS;
 }
 
@@ -110,7 +76,9 @@ NVML_EXPORT const char* nvmlErrorString(nvmlReturn_t result) {
     case NVML_ERROR_INSUFFICIENT_SIZE: return "Insufficient Size";
     case NVML_ERROR_DRIVER_NOT_LOADED: return "Driver Not Loaded";
     case NVML_ERROR_FUNCTION_NOT_FOUND: return "Function Not Found";
-    case NVML_ERROR_ARGUMENT_VERSION_MISMATCH: return "Argument Version Mismatch";
+    case NVML_ERROR_GPU_IS_LOST: return "GPU is lost";
+    case NVML_ERROR_LIB_RM_VERSION_MISMATCH: return "Driver/library version mismatch";
+    case NVML_ERROR_ARGUMENT_VERSION_MISMATCH: return "Argument version mismatch";
     default: return "Unknown Error";
   }
 }
@@ -128,15 +96,22 @@ NVML_EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* version) {
   return nvmlSystemGetCudaDriverVersion_v2(version);
 }
 
-// The version of the kernel driver does not travel; the CUDA version it supports does, and tools parse a dotted number.
+// Of the server's kernel driver. An emulated GPU has none: then it is the CUDA version, since tools parse a dotted number.
 NVML_EXPORT nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned length) {
   const auto list = List();
   if (list == nullptr) return NVML_ERROR_UNINITIALIZED;
+  const std::string release = tessera::nvml::DriverRelease();
+  if (!release.empty()) return CopyText(release, version, length);
   const int cuda = list->driver_version;
   return CopyText(std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10) + ".0", version, length);
 }
+// "13.580.159.04" on a host with CUDA 13 and that driver.
 NVML_EXPORT nvmlReturn_t nvmlSystemGetNVMLVersion(char* version, unsigned length) {
-  return nvmlSystemGetDriverVersion(version, length);
+  const auto list = List();
+  if (list == nullptr) return NVML_ERROR_UNINITIALIZED;
+  const std::string release = tessera::nvml::DriverRelease();
+  if (release.empty()) return nvmlSystemGetDriverVersion(version, length);
+  return CopyText(std::to_string(list->driver_version / 1000) + "." + release, version, length);
 }
 NVML_EXPORT nvmlReturn_t nvmlSystemGetConfComputeState(void*) { return NVML_ERROR_NOT_SUPPORTED; }
 NVML_EXPORT nvmlReturn_t nvmlSystemGetConfComputeSettings(void*) { return NVML_ERROR_NOT_SUPPORTED; }
@@ -194,10 +169,6 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t handle, unsigned* index
   *index = static_cast<unsigned>(reinterpret_cast<size_t>(handle) - 1);
   return NVML_SUCCESS;
 }
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t handle, unsigned* minor) {
-  return nvmlDeviceGetIndex(handle, minor);
-}
-
 // --- what a device is ---
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t handle, char* name, unsigned length) {
@@ -239,11 +210,18 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t handle,
   return NVML_SUCCESS;
 }
 
-// --- what forwarding does not show of the hardware: memory in use, links between GPUs, load, other processes ---
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t handle, unsigned*) { return NotShown(handle); }
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryBusWidth(nvmlDevice_t handle, unsigned* bits) {
+  std::shared_ptr<const DeviceList> list;
+  const Device* device;
+  if (const nvmlReturn_t result = Find(handle, &list, &device); result != NVML_SUCCESS) return result;
+  if (bits == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  *bits = device->memory_bus_bits;
+  return NVML_SUCCESS;
+}
 
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t handle, nvmlMemory_t*) { return NotShown(handle); }
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, nvmlMemory_v2_t*) { return NotShown(handle); }
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t handle, nvmlUtilization_t*) { return NotShown(handle); }
+// --- what forwarding does not show of the hardware: links between GPUs, the server's processors ---
+
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t handle, unsigned, int*) { return NotShown(handle); }
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t handle, unsigned, nvmlPciInfo_t*) { return NotShown(handle); }
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t handle, unsigned, nvmlPciInfo_t*) { return NotShown(handle); }
@@ -256,10 +234,11 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t handle, void*)
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t handle, void*) { return NotShown(handle); }
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t handle, nvmlDevice_t, int*) { return NotShown(handle); }
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t handle, unsigned, unsigned long*) { return NotShown(handle); }
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t handle, char*, unsigned) { return NotShown(handle); }
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetVbiosVersion(nvmlDevice_t handle, char*, unsigned) { return NotShown(handle); }
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t handle, nvmlBAR1Memory_t*) { return NotShown(handle); }
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t handle, int, int, unsigned long long*) { return NotShown(handle); }
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t handle, unsigned*, unsigned*) { return NotShown(handle); }
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t handle, unsigned*, void*) { return NotShown(handle); }
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t handle, unsigned*, void*) { return NotShown(handle); }
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t handle, unsigned*, void*) { return NotShown(handle); }
 
 // Each field is answered by itself: none of them is shown.
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t handle, int count, nvmlFieldValue_t* values) {

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#define NVML_EXPORT extern "C" __attribute__((visibility("default")))
+
 using nvmlReturn_t = int;
 inline constexpr nvmlReturn_t NVML_SUCCESS = 0;
 inline constexpr nvmlReturn_t NVML_ERROR_UNINITIALIZED = 1;
@@ -13,7 +15,13 @@ inline constexpr nvmlReturn_t NVML_ERROR_NOT_FOUND = 6;
 inline constexpr nvmlReturn_t NVML_ERROR_INSUFFICIENT_SIZE = 7;
 inline constexpr nvmlReturn_t NVML_ERROR_DRIVER_NOT_LOADED = 9;
 inline constexpr nvmlReturn_t NVML_ERROR_FUNCTION_NOT_FOUND = 13;
+inline constexpr nvmlReturn_t NVML_ERROR_GPU_IS_LOST = 15;
+inline constexpr nvmlReturn_t NVML_ERROR_LIB_RM_VERSION_MISMATCH = 18;
 inline constexpr nvmlReturn_t NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25;
+inline constexpr nvmlReturn_t NVML_ERROR_UNKNOWN = 999;
+
+inline constexpr unsigned long long NVML_VALUE_NOT_AVAILABLE = ~0ULL;
+inline constexpr unsigned NVML_NO_INSTANCE = 0xFFFFFFFF;  // of MIG: the process uses the whole device
 
 struct nvmlDevice_st;
 using nvmlDevice_t = nvmlDevice_st*;
@@ -40,6 +48,33 @@ struct nvmlMemory_v2_t {
   unsigned long long reserved;
   unsigned long long free;
   unsigned long long used;
+};
+
+inline constexpr unsigned nvmlMemory_v2 = sizeof(nvmlMemory_v2_t) | 2U << 24;
+
+struct nvmlBAR1Memory_t {
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+
+struct nvmlTemperature_v1_t {
+  unsigned version;
+  int sensorType;
+  int temperature;
+};
+inline constexpr unsigned nvmlTemperature_v1 = sizeof(nvmlTemperature_v1_t) | 1U << 24;
+
+struct nvmlProcessInfo_v1_t {
+  unsigned pid;
+  unsigned long long usedGpuMemory;
+};
+
+struct nvmlProcessInfo_v2_t {  // and v3
+  unsigned pid;
+  unsigned long long usedGpuMemory;
+  unsigned gpuInstanceId;
+  unsigned computeInstanceId;
 };
 
 struct nvmlUtilization_t {
