@@ -1,33 +1,128 @@
-// The `tessera` command.
+// The `tessera` command: its command line. What each command does is in the file named after it.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <string>
 
+#include "netaware/cli/completion_command.h"
+#include "netaware/cli/doctor_command.h"
 #include "netaware/cli/exit_codes.h"
 #include "netaware/cli/run_command.h"
+#include "netaware/cli/status_command.h"
 
-int main(int argc, char** argv) {
-  CLI::App app{"Tessera runs unmodified CUDA programs on hosts without a GPU.", "tessera"};
-  app.set_version_flag("--version", std::string("tessera ") + TESSERA_VERSION);
+namespace tessera {
+namespace {
+
+constexpr const char* kFooter = R"(Start a program on a GPU:           tessera run -- ./program --its-options
+See why it does not get one:        tessera doctor
+Exit codes, environment variables:  tessera run --help)";
+
+constexpr const char* kRunFooter = R"(The program, and every process it starts, finds libcuda.so.1 and libnvidia-ml.so.1 of Tessera before any other
+(LD_LIBRARY_PATH) and the server's address (TESSERA_SERVER). A process that starts others with an environment of its own must
+hand both on. tessera becomes the program: process id, terminal, signals and exit status are the program's own. A private
+server ends with it, also when it is killed; processes that outlive it lose their GPU.
+
+Exit codes, when the program could not be started:
+    2  the command line was not understood
+   71  the server's address has an unknown scheme
+   72  nobody answers at the server's address
+   73  the server's socket may not be used by this user
+   74  the server is of another version
+   75  the private server found no device
+   76  a part of the installation is missing or damaged
+   77  the private server did not start
+  126  the program is not executable
+  127  the program does not exist
+
+Environment:
+  TESSERA_SERVER   the server's address, when there is no --server
+  TESSERA_LOG      what the client library logs on stderr: debug, info, warning, error, off
+  TESSERA_STATS    1: as --stats; a path: the same as JSON, to this file
+  CUDA_VISIBLE_DEVICES and the driver's other variables are applied by the server
+
+Examples:
+  tessera run -- python train.py
+  tessera run --driver emulator --stats -- ./saxpy
+  tessera run --server unix:/run/user/1000/tessera.sock -- ./program)";
+
+constexpr const char* kDoctorFooter = R"(Exit code: 0 when programs can use a GPU, 1 when a problem was found.)";
+
+constexpr const char* kStatusFooter = R"(Exit code: 0, or 71 to 74 as of 'tessera run'.)";
+
+constexpr const char* kCompletionFooter = R"(  bash:  source <(tessera completion bash)
+  zsh:   tessera completion zsh > "${fpath[1]}/_tessera"
+  fish:  tessera completion fish > ~/.config/fish/completions/tessera.fish)";
+
+// A driver by name, or a library by path.
+std::string CheckDriver(const std::string& driver) {
+  if (driver == "auto" || driver == "cuda" || driver == "emulator" || driver.find('/') != std::string::npos) return "";
+  return "'" + driver + "' is neither auto, cuda, emulator nor a path";
+}
+
+void AddOutput(CLI::App* command, std::string* output) {
+  command->add_option("-o,--output", *output, "form of the output")->check(CLI::IsMember({"text", "json"}))->capture_default_str();
+}
+
+void AddServer(CLI::App* command, std::string* server, const char* otherwise) {
+  command->add_option("--server", *server, std::string("address of a running tesserad (default: $TESSERA_SERVER, else ") + otherwise + ")")
+      ->type_name("unix:PATH");
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{"Runs unmodified CUDA programs on hosts without a GPU.", "tessera"};
+  app.set_version_flag("--version", std::string("tessera ") + TESSERA_VERSION, "print the version and exit");
+  app.set_help_flag("-h,--help", "print this text and exit");
   app.require_subcommand(1);
+  app.footer(kFooter);
 
-  tessera::RunOptions run;
+  RunOptions run;
   CLI::App* run_command = app.add_subcommand("run", "run a program with the GPUs of a server");
-  run_command->add_option("--server", run.server, "unix:PATH of a running tesserad (default: $TESSERA_SERVER, else a private server)");
-  run_command->add_option("--driver", run.driver, "GPU of a private server: auto, cuda or emulator")
-      ->check(CLI::IsMember({"auto", "cuda", "emulator"}))
+  AddServer(run_command, &run.server, "a private server");
+  run_command->add_option("--driver", run.driver, "GPU of a private server: the real one, the emulated one, what there is, or a driver library")
+      ->type_name("{auto,cuda,emulator}|PATH")
+      ->check(CheckDriver)
       ->capture_default_str();
-  run_command->add_flag("--stats", run.stats, "print calls, round trips and bytes when the program ends");
+  run_command->add_flag("--stats", run.stats, "print calls, round trips and bytes when each process ends");
   run_command->add_flag("-q,--quiet", run.quiet, "do not say which GPU is used");
-  run_command->add_option("command", run.command, "the program and its arguments, after --")->required();
+  run_command->add_option("program", run.command, "the program and its arguments, behind --")->required()->type_name("");
   run_command->positionals_at_end();
-  run_command->footer("Exit code: the program's own; 71 to 77, 126 and 127 when it could not be started (see the README).");
+  run_command->footer(kRunFooter);
+
+  StatusOptions status;
+  CLI::App* status_command = app.add_subcommand("status", "say what a server is, what it serves and how busy it is");
+  AddServer(status_command, &status.server, "an error");
+  AddOutput(status_command, &status.output);
+  status_command->footer(kStatusFooter);
+
+  DoctorOptions doctor;
+  CLI::App* doctor_command = app.add_subcommand("doctor", "look for what keeps programs from using a GPU, and say how to repair it");
+  AddServer(doctor_command, &doctor.server, "a private server, which is tried out");
+  AddOutput(doctor_command, &doctor.output);
+  doctor_command->footer(kDoctorFooter);
+
+  std::string shell;
+  CLI::App* completion_command = app.add_subcommand("completion", "print a script that completes tessera's command line");
+  completion_command->add_option("shell", shell, "the shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  completion_command->footer(kCompletionFooter);
 
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success& text_wanted) {
+    app.exit(text_wanted);
+    return kExitOk;
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? tessera::kExitOk : tessera::kExitUsage;
+    const CLI::App* at = app.get_subcommands().empty() ? &app : app.get_subcommands().front();
+    const std::string name = at == &app ? "tessera" : "tessera " + at->get_name();
+    std::fprintf(stderr, "tessera: %s: see '%s --help'\n", error.what(), name.c_str());
+    return kExitUsage;
   }
-  return tessera::RunCommand(run);
+  if (run_command->parsed()) return RunCommand(run);
+  if (status_command->parsed()) return StatusCommand(status);
+  if (doctor_command->parsed()) return DoctorCommand(doctor);
+  return CompletionCommand(app, shell);
 }
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) { return tessera::Main(argc, argv); }

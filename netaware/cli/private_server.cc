@@ -4,17 +4,50 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <utility>
+#include <cstring>
 
 #include "protocol/base/clock.h"
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
 
 namespace tessera {
 namespace {
+
+constexpr const char* kSocketName = "/server.sock";
+constexpr int kOwnerFd = 3;  // in the server; what it was started with is closed
+
+// Exit codes of tesserad (server/daemon/README.md).
+constexpr int kDaemonNoDevice = 3;
+constexpr int kCannotExec = 127;
+
+// A new directory that only this user can enter; empty with errno when there is none.
+std::string MakeDirectory() {
+  constexpr size_t kPathMax = sizeof(sockaddr_un::sun_path) - sizeof("/server.sock");
+  const char* runtime = getenv("XDG_RUNTIME_DIR");
+  for (const char* parent : {runtime, "/tmp"}) {
+    if (parent == nullptr || access(parent, W_OK) != 0) continue;
+    std::string directory = std::string(parent) + "/tessera-XXXXXX";
+    if (directory.size() < kPathMax && mkdtemp(directory.data()) != nullptr) return directory;
+  }
+  return "";
+}
+
+// Readable, or hung up, once this process has ended. Kernels before 5.3 and some sandboxes have no pidfds: there the end
+// of a pipe does it, whose other end stays open in the program and in what it starts.
+UniqueFd OwnerFd() {
+  UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
+  if (pidfd.valid()) return pidfd;
+  int ends[2];
+  if (pipe(ends) != 0) return {};
+  fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+  return UniqueFd(ends[0]);
+}
 
 // The line that the daemon prints when it is ready; empty when it ended or the time passed before.
 std::string ReadReadyLine(int fd) {
@@ -37,64 +70,87 @@ std::string ReadReadyLine(int fd) {
   return line;
 }
 
-[[noreturn]] void ExecDaemon(const std::string& daemon, const std::string& listen, const std::string& driver, int out) {
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  // The terminal's Ctrl-C is for the program; the server ends after it.
-  setpgid(0, 0);
+// In the child, between fork and exec.
+[[noreturn]] void ExecDaemon(const std::string& daemon, const std::string& listen, const std::string& driver, int out, int owner) {
+  setsid();  // the terminal's Ctrl-C and hang-up are for the program
   dup2(out, STDOUT_FILENO);
-  execl(daemon.c_str(), daemon.c_str(), "--listen", listen.c_str(), "--driver", driver.c_str(), "--grace", "0",
-        static_cast<char*>(nullptr));
-  _exit(127);
+  dup2(owner, kOwnerFd);
+  fcntl(kOwnerFd, F_SETFD, 0);
+  syscall(SYS_close_range, kOwnerFd + 1, ~0U, 0);
+  const std::string owner_text = std::to_string(kOwnerFd);
+  execl(daemon.c_str(), "tesserad", "--listen", listen.c_str(), "--driver", driver.c_str(), "--grace", "0", "--owner-fd",
+        owner_text.c_str(), "--remove-directory", static_cast<char*>(nullptr));
+  _exit(kCannotExec);
+}
+
+// Whether the process ends within a second; then `*status` is its wait status.
+bool EndsSoon(pid_t pid, int* status) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    if (waitpid(pid, status, WNOHANG) == pid) return true;
+    usleep(10'000);
+  }
+  return false;
+}
+
+// What became of a server that closed its output, or said nothing in time.
+ServerProblem ProblemOf(pid_t pid, const std::string& daemon) {
+  int status = 0;
+  if (!EndsSoon(pid, &status)) {
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    return {kExitServerFailed, "the private server " + daemon + " was not ready in time: the driver does not answer; look at it "
+                                   "with nvidia-smi, or use the emulated GPU (--driver emulator)"};
+  }
+  if (WIFSIGNALED(status)) {
+    return {kExitServerFailed, "the private server " + daemon + " was ended by signal " + std::to_string(WTERMSIG(status)) +
+                                   " before it was ready: start it by hand to see more (" + daemon + " --listen unix:PATH --log debug)"};
+  }
+  switch (WEXITSTATUS(status)) {
+    case kDaemonNoDevice:
+      return {kExitNoDevice, ""};
+    case kCannotExec:
+      return {kExitMissingLibrary, daemon + " cannot be started: this installation of Tessera is damaged, install it again"};
+    default:
+      return {kExitServerFailed, ""};
+  }
 }
 
 }  // namespace
 
-Result<PrivateServer> PrivateServer::Start(const std::string& daemon, const std::string& driver) {
-  PrivateServer server;
-  const char* runtime = getenv("XDG_RUNTIME_DIR");
-  std::string directory = std::string(runtime != nullptr && access(runtime, W_OK) == 0 ? runtime : "/tmp") + "/tessera-XXXXXX";
-  if (mkdtemp(directory.data()) == nullptr) {
-    return Status::FromErrno("a private directory for the server cannot be made at " + directory, errno);
+ServerProblem PrivateServer::Start(const std::string& daemon, const std::string& driver, PrivateServer* server) {
+  const std::string directory = MakeDirectory();
+  if (directory.empty()) {
+    return {kExitServerFailed, std::string("a directory for the private server's socket cannot be made in /tmp (") +
+                                   std::strerror(errno) + "): set XDG_RUNTIME_DIR to one that you may write to"};
   }
-  server.directory_ = directory;
-  server.url_ = "unix:" + directory + "/server.sock";
+  const UniqueFd owner = OwnerFd();
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return Status::FromErrno("a pipe to the server cannot be made", errno);
-  UniqueFd read_end(ends[0]);
+  if (!owner.valid() || pipe2(ends, O_CLOEXEC) != 0) {
+    const std::string why = std::strerror(errno);
+    rmdir(directory.c_str());
+    return {kExitServerFailed, "the private server cannot be started: " + why};
+  }
+  const UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
-  server.pid_ = fork();
-  if (server.pid_ < 0) return Status::FromErrno("the server cannot be started", errno);
-  if (server.pid_ == 0) ExecDaemon(daemon, server.url_, driver, write_end.get());
+  server->url = "unix:" + directory + kSocketName;
+  const pid_t pid = fork();
+  if (pid == 0) ExecDaemon(daemon, server->url, driver, write_end.get(), owner.get());
   write_end.reset();
-  const std::string line = ReadReadyLine(read_end.get());
+  const std::string line = pid > 0 ? ReadReadyLine(read_end.get()) : "";
   if (line.empty()) {
-    int status = 0;
-    if (waitpid(server.pid_, &status, WNOHANG) == server.pid_) server.pid_ = -1;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 3) {
-      return Status(StatusCode::kNotFound, "the private server found no device (driver '" + driver + "')");
-    }
-    return Status(StatusCode::kInternal, "the private server did not become ready");
+    const ServerProblem problem =
+        pid > 0 ? ProblemOf(pid, daemon)
+                : ServerProblem{kExitServerFailed, std::string("the private server cannot be started: ") + std::strerror(errno)};
+    unlink((directory + kSocketName).c_str());
+    rmdir(directory.c_str());
+    return problem;
+  }
+  // The server has gone to the background: this process has no child that the program would not know of.
+  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   const size_t devices = line.find("devices: ");
-  server.description_ = devices == std::string::npos ? line : line.substr(devices);
-  return server;
-}
-
-PrivateServer::PrivateServer(PrivateServer&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)),
-      directory_(std::exchange(other.directory_, "")),
-      url_(std::move(other.url_)),
-      description_(std::move(other.description_)) {}
-
-PrivateServer::~PrivateServer() {
-  if (pid_ > 0) {
-    kill(pid_, SIGTERM);
-    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-    }
-  }
-  if (directory_.empty()) return;
-  unlink((directory_ + "/server.sock").c_str());
-  rmdir(directory_.c_str());
+  server->description = devices == std::string::npos ? line : line.substr(devices);
+  return {};
 }
 
 }  // namespace tessera

@@ -1,40 +1,27 @@
 // A server of its own for one `tessera run`: started on a socket in a private directory, gone when the job ends.
+//
+// The server watches the process that started it, not the other way round: `tessera run` becomes the program, and when
+// that process ends, however it ends, the server ends and removes its directory.
 #pragma once
-
-#include <sys/types.h>
 
 #include <string>
 
-#include "protocol/base/status.h"
-#include "protocol/base/unique_fd.h"
+#include "netaware/cli/server_check.h"
 
 namespace tessera {
 
-class PrivateServer {
- public:
+struct PrivateServer {
   // How long the server may take until it is ready: loading a driver and finding its devices takes seconds at worst.
-  static constexpr int kReadyTimeoutMs = 60'000;
+  static constexpr int kReadyTimeoutMs = 90'000;
 
-  // Starts `daemon` with the driver that --driver of tesserad takes and waits until it is ready. kNotFound: no device;
-  // kTimedOut, kInternal: it did not come up. Its own stderr says why.
-  static Result<PrivateServer> Start(const std::string& daemon, const std::string& driver);
-
-  PrivateServer(PrivateServer&& other) noexcept;
-  PrivateServer& operator=(PrivateServer&&) = delete;
-  // Ends the server and removes its directory.
-  ~PrivateServer();
-
-  const std::string& url() const { return url_; }
+  std::string url;
   // What the server said when it was ready, without its name: "devices: NVIDIA H200 ×1, driver 13.0".
-  const std::string& description() const { return description_; }
+  std::string description;
 
- private:
-  PrivateServer() = default;
-
-  pid_t pid_ = -1;
-  std::string directory_;
-  std::string url_;
-  std::string description_;
+  // Starts `daemon` with the driver that --driver of tesserad takes, waits until it is ready and fills in `*server`. It
+  // serves until the calling process ends. A problem has an empty sentence when the server itself has said on stderr
+  // what is wrong.
+  static ServerProblem Start(const std::string& daemon, const std::string& driver, PrivateServer* server);
 };
 
 }  // namespace tessera

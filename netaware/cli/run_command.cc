@@ -1,14 +1,12 @@
 #include "netaware/cli/run_command.h"
 
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 
 #include "netaware/cli/exit_codes.h"
 #include "netaware/cli/install_layout.h"
@@ -18,9 +16,9 @@
 namespace tessera {
 namespace {
 
-int Refuse(int code, const std::string& sentence) {
-  std::fprintf(stderr, "tessera: %s\n", sentence.c_str());
-  return code;
+int Refuse(const ServerProblem& problem) {
+  if (!problem.sentence.empty()) std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
+  return problem.exit_code;
 }
 
 void PrependPath(const char* variable, const std::string& directory) {
@@ -37,67 +35,69 @@ void SetEnvironment(const InstallLayout& layout, const std::string& server, bool
   if (stats) setenv("TESSERA_STATS", "1", 1);
 }
 
-pid_t child_pid = -1;
-
-void Forward(int number) {
-  if (child_pid > 0) kill(child_pid, number);
-}
-
-[[noreturn]] void Exec(const std::vector<std::string>& command) {
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  execvp(argv[0], argv.data());
-  const int error = errno;
-  std::fprintf(stderr, "tessera: %s cannot be started: %s\n", argv[0], std::strerror(error));
-  _exit(error == ENOENT ? kExitCommandNotFound : kExitNotExecutable);
-}
-
-int WaitFor(pid_t pid) {
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0) {
-    if (errno != EINTR) return kExitInternal;
+// The file that execvp() would start; empty when there is none. Looked for before a server is started for it.
+std::string FindProgram(const std::string& name) {
+  if (name.find('/') != std::string::npos) return access(name.c_str(), F_OK) == 0 ? name : "";
+  const char* variable = getenv("PATH");
+  const std::string path = variable == nullptr ? "/bin:/usr/bin" : variable;
+  std::string found;
+  for (size_t start = 0; start <= path.size();) {
+    const size_t end = std::min(path.find(':', start), path.size());
+    const std::string directory = end == start ? "." : path.substr(start, end - start);
+    const std::string file = directory + "/" + name;
+    if (access(file.c_str(), X_OK) == 0) return file;
+    if (found.empty() && access(file.c_str(), F_OK) == 0) found = file;
+    start = end + 1;
   }
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return found;
+}
+
+int NotStarted(const std::string& program, int error) {
+  if (error == ENOENT) {
+    return Refuse({kExitCommandNotFound, "the program " + program +
+                                             " cannot be started: it or the interpreter it names does not exist; check the "
+                                             "path, or install it"});
+  }
+  return Refuse({kExitNotExecutable, "the program " + program + " cannot be started: " + std::strerror(error) +
+                                         "; check that it is an executable file for this machine (chmod +x)"});
 }
 
 }  // namespace
 
 int RunCommand(const RunOptions& options) {
   const Result<InstallLayout> layout = InstallLayout::Find();
-  if (!layout.ok()) return Refuse(kExitMissingLibrary, layout.status().message());
+  if (!layout.ok()) return Refuse({kExitMissingLibrary, layout.status().message()});
+  const std::string& name = options.command.front();
+  const std::string program = FindProgram(name);
+  if (program.empty()) {
+    return Refuse({kExitCommandNotFound, "the program " + name + " does not exist" +
+                                             (name.find('/') == std::string::npos ? " in the directories of PATH" : "") +
+                                             ": check its name, or install it"});
+  }
+  if (access(program.c_str(), X_OK) != 0) return NotStarted(program, errno);
 
   std::string server = options.server;
   if (server.empty() && options.driver == "auto") {
     if (const char* configured = getenv("TESSERA_SERVER")) server = configured;
   }
-  std::optional<PrivateServer> own;
   if (server.empty()) {
-    Result<PrivateServer> started = PrivateServer::Start(layout.value().daemon, options.driver);
-    if (!started.ok()) {
-      const bool no_device = started.status().code() == StatusCode::kNotFound;
-      return Refuse(no_device ? kExitNoDevice : kExitServerFailed, started.status().message());
-    }
-    own.emplace(std::move(started).value());
-    server = own->url();
-    if (!options.quiet) std::fprintf(stderr, "tessera: private server, %s\n", own->description().c_str());
-  } else if (const ServerProblem problem = CheckServer(server); problem.exit_code != kExitOk) {
-    return Refuse(problem.exit_code, problem.sentence);
+    PrivateServer own;
+    const ServerProblem problem = PrivateServer::Start(layout.value().daemon, options.driver, &own);
+    if (problem.exit_code != kExitOk) return Refuse(problem);
+    server = own.url;
+    if (!options.quiet) std::fprintf(stderr, "tessera: private server, %s\n", own.description.c_str());
+  } else {
+    ServerReport report;
+    const ServerProblem problem = CheckServer(server, false, &report);
+    if (problem.exit_code != kExitOk) return Refuse(problem);
   }
 
   SetEnvironment(layout.value(), server, options.stats);
-  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
-    struct sigaction action {};
-    action.sa_handler = Forward;
-    action.sa_flags = SA_RESTART;
-    // The terminal sends SIGINT and SIGQUIT to the program itself, which is in the same process group.
-    if (number == SIGINT || number == SIGQUIT) action.sa_handler = [](int) {};
-    sigaction(number, &action, nullptr);
-  }
-  child_pid = fork();
-  if (child_pid < 0) return Refuse(kExitInternal, std::string("the program cannot be started: ") + std::strerror(errno));
-  if (child_pid == 0) Exec(options.command);
-  return WaitFor(child_pid);
+  std::vector<char*> argv;
+  for (const std::string& word : options.command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  return NotStarted(program, errno);
 }
 
 }  // namespace tessera

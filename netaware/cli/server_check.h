@@ -4,6 +4,7 @@
 #include <string>
 
 #include "netaware/cli/exit_codes.h"
+#include "protocol/wire/server_query.h"
 
 namespace tessera {
 
@@ -12,7 +13,9 @@ struct ServerProblem {
   std::string sentence;  // what happened, to what, what to do next
 };
 
-// Checks the form of `url` and that somebody listens there. It opens no session.
-ServerProblem CheckServer(const std::string& url);
+// Asks the server at `url` what it is and fills in `*report`, with readings of its devices when `readings` is true. A
+// problem when the address has another form than unix:PATH, when nobody answers there, or somebody of another version
+// (then version and hash of the report are filled in). Opens no session.
+ServerProblem CheckServer(const std::string& url, bool readings, ServerReport* report);
 
 }  // namespace tessera

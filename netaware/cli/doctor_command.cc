@@ -1,0 +1,111 @@
+#include "netaware/cli/doctor_command.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "netaware/cli/exit_codes.h"
+#include "netaware/cli/host_checks.h"
+#include "netaware/cli/install_layout.h"
+#include "netaware/cli/private_server.h"
+#include "netaware/cli/server_check.h"
+#include "netaware/cli/server_description.h"
+
+namespace tessera {
+namespace {
+
+void Append(std::vector<Finding>* findings, std::vector<Finding> more) {
+  findings->insert(findings->end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+// What a program would get. Fills in `*server` when one answers.
+Finding CheckReach(const InstallLayout& layout, std::string url, nlohmann::json* server) {
+  std::string said;
+  if (url.empty()) {
+    PrivateServer own;
+    const ServerProblem problem = PrivateServer::Start(layout.daemon, "auto", &own);
+    if (problem.exit_code != kExitOk) {
+      return {Grade::kProblem, "private server", problem.sentence.empty() ? "it did not start; its words are above" : problem.sentence,
+              "try the emulated GPU: tessera run --driver emulator -- PROGRAM"};
+    }
+    url = own.url;
+    said = "a private server comes up, ";
+  }
+  ServerReport report;
+  const ServerProblem problem = CheckServer(url, true, &report);
+  if (problem.exit_code != kExitOk) {
+    return {Grade::kProblem, "server", problem.sentence, "see 'tessera run --help', exit code " + std::to_string(problem.exit_code)};
+  }
+  *server = ServerAsJson(url, report);
+  const size_t devices = (*server)["devices"].size();
+  if (devices == 0) return {Grade::kProblem, "server", url + " serves no device", "look at it with nvidia-smi on its host"};
+  said += url + " answers: " + std::string((*server)["devices"][0]["name"]);
+  if (devices > 1) said += " and " + std::to_string(devices - 1) + " more";
+  if (report.driver == "emulator") {
+    return {Grade::kNote, "server", said, "this is a GPU in software, right but slow; start tesserad on a machine with a GPU for a real one"};
+  }
+  return {Grade::kGood, "server", said, ""};
+}
+
+const char* Word(Grade grade) { return grade == Grade::kGood ? "good" : grade == Grade::kNote ? "note" : "problem"; }
+
+// Escape sequences only where somebody looks at them (https://no-color.org).
+const char* Colour(Grade grade) {
+  const char* terminal = getenv("TERM");
+  static const bool wanted = isatty(STDOUT_FILENO) != 0 && getenv("NO_COLOR") == nullptr && terminal != nullptr && std::strcmp(terminal, "dumb") != 0;
+  if (!wanted) return "";
+  return grade == Grade::kGood ? "\033[32m" : grade == Grade::kNote ? "\033[33m" : "\033[31m";
+}
+
+void PrintText(const std::vector<Finding>& findings) {
+  for (const Finding& finding : findings) {
+    const char* colour = Colour(finding.grade);
+    std::printf("%s%-8s%s%s: %s\n", colour, Word(finding.grade), *colour == '\0' ? "" : "\033[0m", finding.subject.c_str(), finding.text.c_str());
+    if (!finding.advice.empty()) std::printf("        %s\n", finding.advice.c_str());
+  }
+}
+
+void PrintJson(const std::vector<Finding>& findings, const nlohmann::json& server, bool good) {
+  nlohmann::json json = {{"version", TESSERA_VERSION}, {"good", good}, {"findings", nlohmann::json::array()}};
+  for (const Finding& finding : findings) {
+    nlohmann::json entry = {{"grade", Word(finding.grade)}, {"subject", finding.subject}, {"text", finding.text}};
+    if (!finding.advice.empty()) entry["advice"] = finding.advice;
+    json["findings"].push_back(std::move(entry));
+  }
+  if (!server.is_null()) json["server"] = server;
+  std::printf("%s\n", json.dump(2).c_str());
+}
+
+}  // namespace
+
+int DoctorCommand(const DoctorOptions& options) {
+  std::string url = options.server;
+  if (const char* configured = getenv("TESSERA_SERVER"); url.empty() && configured != nullptr) url = configured;
+  std::vector<Finding> findings;
+  nlohmann::json server;
+  Append(&findings, CheckSystem());
+  if (const Result<InstallLayout> layout = InstallLayout::Find(); layout.ok()) {
+    Append(&findings, CheckInstallation(layout.value()));
+    Append(&findings, CheckLibraryPath(layout.value()));
+    Append(&findings, CheckLocalDriver());
+    findings.push_back(CheckReach(layout.value(), url, &server));
+  } else {
+    findings.push_back({Grade::kProblem, "installation", layout.status().message(), "install Tessera again"});
+  }
+  bool good = true;
+  for (const Finding& finding : findings) good = good && finding.grade != Grade::kProblem;
+  if (options.output == "json") {
+    PrintJson(findings, server, good);
+  } else {
+    PrintText(findings);
+  }
+  return good ? kExitOk : kExitInternal;
+}
+
+}  // namespace tessera

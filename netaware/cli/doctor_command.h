@@ -1,0 +1,17 @@
+// `tessera doctor`: looks for what keeps programs from using a GPU, and says how to repair it.
+#pragma once
+
+#include <string>
+
+namespace tessera {
+
+struct DoctorOptions {
+  std::string server;           // empty: TESSERA_SERVER, else a private server is tried out
+  std::string output = "text";  // or "json"
+};
+
+// Prints its findings on stdout. Returns 0 without a problem, else 1. It changes nothing; a private server that it starts
+// ends with this process.
+int DoctorCommand(const DoctorOptions& options);
+
+}  // namespace tessera

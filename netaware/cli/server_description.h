@@ -1,0 +1,19 @@
+// A server's report as people and programs read it.
+#pragma once
+
+#include <string>
+#include <nlohmann/json_fwd.hpp>
+
+#include "protocol/wire/server_query.h"
+
+namespace tessera {
+
+// One line for the server, one for each device, one for each session's use; each ends with a newline.
+std::string DescribeServer(const std::string& url, const ServerReport& report);
+
+// The same as an object. Its keys are stable: server, url, driver, driver_release, cuda_version, sessions, sessions_max,
+// devices [{name, uuid, memory_bytes, memory_used_bytes, gpu_percent, power_milliwatts, temperature_celsius}], uses [{pid,
+// device, used_bytes}]. What is not known is absent.
+nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report);
+
+}  // namespace tessera

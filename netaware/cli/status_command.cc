@@ -1,0 +1,31 @@
+#include "netaware/cli/status_command.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "netaware/cli/server_check.h"
+#include "netaware/cli/server_description.h"
+
+namespace tessera {
+
+int StatusCommand(const StatusOptions& options) {
+  std::string server = options.server;
+  if (server.empty()) {
+    const char* configured = getenv("TESSERA_SERVER");
+    server = configured != nullptr ? configured : "";
+  }
+  ServerReport report;
+  const ServerProblem problem =
+      server.empty() ? ServerProblem{kExitUsage, "there is no server to ask: give --server unix:PATH, or set TESSERA_SERVER"}
+                     : CheckServer(server, true, &report);
+  if (problem.exit_code != kExitOk) {
+    std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
+    return problem.exit_code;
+  }
+  const std::string text = options.output == "json" ? ServerAsJson(server, report).dump(2) + "\n" : DescribeServer(server, report);
+  std::fputs(text.c_str(), stdout);
+  return kExitOk;
+}
+
+}  // namespace tessera

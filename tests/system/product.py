@@ -1,0 +1,83 @@
+"""What the system tests share: the product's programs, a server of its own on the emulator, waiting.
+
+The first argument of every test that imports this is the build directory.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.path.abspath(sys.argv.pop(1))
+PROGRAMS = os.path.join(BUILD, "tests/system/programs")
+TESSERA = os.path.join(BUILD, "bin/tessera")
+DAEMON = os.path.join(BUILD, "bin/tesserad")
+CLIENT = os.path.join(BUILD, "lib/client")
+
+
+def program(name):
+    return os.path.join(PROGRAMS, name)
+
+
+def wait_for(condition, seconds, what):
+    """Polls until condition() is true; fails the test after `seconds`."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{what} did not happen within {seconds} s")
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def environment(**changes):
+    """This process's environment without anything of Tessera's; None removes a variable."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("TESSERA_")}
+    for name, value in changes.items():
+        if value is None:
+            env.pop(name, None)
+        else:
+            env[name] = value
+    return env
+
+
+class Server:
+    """A tesserad of its own on the emulator. `before` runs in its process before it starts (limits)."""
+
+    def __init__(self, *options, env=None, before=None, log="info", driver="emulator"):
+        self.directory = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.directory.name, "server.sock")
+        self.url = "unix:" + self.path
+        self.log = open(os.path.join(self.directory.name, "log"), "w+")
+        self.process = subprocess.Popen(
+            [DAEMON, "--listen", self.url, "--driver", driver, "--grace", "0", "--log", log, *options],
+            stdout=subprocess.PIPE, stderr=self.log, text=True, env=env or environment(), preexec_fn=before)
+        self.ready = self.process.stdout.readline()  # empty when it did not come up
+
+    def children(self):
+        out = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, text=True).stdout
+        return [int(pid) for pid in out.split()]
+
+    # A server that was asked for readings has a monitor as well; the tests that count workers do not ask.
+    workers = children
+
+    def words(self):
+        """What it has logged so far."""
+        with open(self.log.name) as log:
+            return log.read()
+
+    def stop(self):
+        self.process.terminate()
+        code = self.process.wait(20)
+        self.process.stdout.close()
+        self.log.close()
+        self.directory.cleanup()
+        return code

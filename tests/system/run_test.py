@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""`tessera run` as a process: it becomes the program, and a private server ends with the job, however that ends.
+
+usage: run_test.py BUILD_DIRECTORY
+"""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from product import TESSERA, Server, alive, environment, wait_for
+
+# Prints how many devices the driver has.
+COUNT = "import ctypes; c = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int(-1); c.cuInit(0); c.cuDeviceGetCount(ctypes.byref(n)); print(n.value, flush=True)"
+
+
+def run(*words, options=("--quiet", "--driver", "emulator"), **more):
+    more.setdefault("env", environment())
+    return subprocess.run([TESSERA, "run", *options, "--", *words], capture_output=True, text=True, timeout=60, **more)
+
+
+def socket_of(pid):
+    """The path of the socket of the private server of a job."""
+    with open(f"/proc/{pid}/environ") as environ:
+        found = re.search("TESSERA_SERVER=unix:([^\0]*)", environ.read())
+    return found and found.group(1)
+
+
+def server_of(path):
+    """The process ids of tesserads that listen at `path`, or below it."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline") as cmdline:
+                if f"--listen\0unix:{path}" in cmdline.read():
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+class ExitStatus(unittest.TestCase):
+    def test_is_the_programs(self):
+        self.assertEqual(run("sh", "-c", "exit 42").returncode, 42)
+
+    def test_of_a_signal_too(self):
+        self.assertEqual(run("sh", "-c", "kill -9 $$").returncode, -signal.SIGKILL)
+        self.assertEqual(run("sh", "-c", "kill -TERM $$").returncode, -signal.SIGTERM)
+        done = subprocess.run(["sh", "-c", f"'{TESSERA}' run -q --driver emulator -- sh -c 'kill -9 $$'; echo $?"], capture_output=True,
+                              text=True, timeout=60, env=environment())
+        self.assertEqual(done.stdout, "137\n")
+
+    def test_nothing_on_stdout_but_the_programs(self):
+        done = run("echo", "hello", options=("--driver", "emulator"))
+        self.assertEqual(done.stdout, "hello\n")
+        self.assertRegex(done.stderr, r"^tessera: private server, devices: .*emulated.* ×1, driver 13.0\n$")
+
+    def test_stdin_is_the_programs(self):
+        self.assertEqual(run("cat", input="text").stdout, "text")
+
+
+class Job(unittest.TestCase):
+    """A job that waits, with a private server."""
+
+    def start(self, *words, **more):
+        job = subprocess.Popen([TESSERA, "run", "--quiet", "--driver", "emulator", "--", *words], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), **more)
+        self.addCleanup(job.communicate)
+        return job
+
+    def start_counting(self):
+        """A program with a session that waits for the end of its input; its socket and the server's processes."""
+        job = self.start(sys.executable, "-c", COUNT + "; import sys; sys.stdin.read()")
+        self.assertEqual(job.stdout.readline(), "1\n")
+        path = socket_of(job.pid)
+        self.assertTrue(os.path.exists(path))
+        servers = server_of(path)
+        self.assertEqual(len(servers), 1)
+        return job, path, servers[0]
+
+    def check_gone(self, path, server):
+        wait_for(lambda: not alive(server), 10, "the end of the private server")
+        self.assertFalse(os.path.exists(os.path.dirname(path)), "the directory of the socket is left")
+
+    def test_ends_with_the_program(self):
+        job, path, server = self.start_counting()
+        job.communicate()
+        self.assertEqual(job.returncode, 0)
+        self.check_gone(path, server)
+
+    def test_ends_when_killed(self):
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+            job, path, server = self.start_counting()
+            job.send_signal(number)
+            job.wait(10)
+            self.assertNotEqual(job.returncode, 0)
+            self.check_gone(path, server)
+
+    def test_ends_when_killed_while_the_server_starts(self):
+        with tempfile.TemporaryDirectory() as runtime:
+            job = subprocess.Popen([TESSERA, "run", "--driver", "emulator", "--", "sleep", "100"], env=environment(XDG_RUNTIME_DIR=runtime))
+            wait_for(lambda: server_of(runtime), 10, "the start of a server")
+            job.kill()
+            job.wait(10)
+            wait_for(lambda: not server_of(runtime), 20, "the end of the server")
+            wait_for(lambda: not os.listdir(runtime), 5, "the end of its directory")
+
+    def test_signals_reach_the_program(self):
+        for number, name in ((signal.SIGTERM, "TERM"), (signal.SIGHUP, "HUP"), (signal.SIGUSR1, "USR1"), (signal.SIGINT, "INT")):
+            job = self.start("sh", "-c", f"trap 'echo got {name}; exit 3' {name}; echo ready; while :; do sleep 0.05; done")
+            self.assertEqual(job.stdout.readline(), "ready\n")
+            job.send_signal(number)
+            self.assertEqual(job.communicate(timeout=10)[0], f"got {name}\n")
+            self.assertEqual(job.returncode, 3)
+
+    def test_control_c_at_a_terminal(self):
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execvpe(TESSERA, [TESSERA, "run", "--quiet", "--driver", "emulator", "--", "sh", "-c",
+                                 "trap 'exit 5' INT; echo ready; while :; do sleep 0.05; done"], environment())
+        text = b""
+        while b"ready" not in text:
+            text += os.read(terminal, 100)
+        path = socket_of(pid)
+        servers = server_of(path)
+        os.write(terminal, b"\x03")
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 5)
+        os.close(terminal)
+        self.check_gone(path, servers[0])
+
+    def test_the_program_has_no_child_it_did_not_start(self):
+        done = run(sys.executable, "-c", "import os\ntry:\n  os.waitpid(-1, os.WNOHANG); print('a child')\nexcept ChildProcessError: print('none')")
+        self.assertEqual(done.stdout, "none\n")
+
+
+class Children(unittest.TestCase):
+    """Programs that start further processes."""
+
+    def test_a_shell_script(self):
+        self.assertEqual(run("sh", "-c", f"'{sys.executable}' -c \"{COUNT}\"; '{sys.executable}' -c \"{COUNT}\"").stdout, "1\n1\n")
+
+    def test_fork_and_exec(self):
+        program = f"import subprocess, sys; {COUNT}; print(subprocess.run([sys.executable, '-c', {COUNT!r}], capture_output=True, text=True).stdout, end='')"
+        self.assertEqual(run(sys.executable, "-c", program).stdout, "1\n1\n")
+
+    def test_multiprocessing(self):
+        for method, expected in (("spawn", "[1, 1]"), ("forkserver", "[1, 1]")):
+            with tempfile.TemporaryDirectory() as directory:
+                script = os.path.join(directory, "workers.py")
+                with open(script, "w") as file:
+                    file.write(f"""import ctypes, multiprocessing
+def count(_):
+    cuda = ctypes.CDLL('libcuda.so.1')
+    number = ctypes.c_int(-1)
+    cuda.cuInit(0)
+    cuda.cuDeviceGetCount(ctypes.byref(number))
+    return number.value
+if __name__ == '__main__':
+    count(0)
+    with multiprocessing.get_context('{method}').Pool(2) as pool:
+        print(pool.map(count, range(2)))
+""")
+                done = run(sys.executable, script)
+                self.assertEqual(done.stdout, expected + "\n", done.stderr)
+
+    def test_a_process_without_the_environment_gets_no_gpu(self):
+        done = run("env", "-u", "LD_LIBRARY_PATH", sys.executable, "-c", "import ctypes; print(ctypes.CDLL('libcuda.so.1')._name)")
+        # Whatever is installed on this machine, it is not the client library of this build.
+        self.assertNotIn("lib/client", done.stdout)
+
+    def test_runs_inside_a_run(self):
+        done = run(TESSERA, "run", "--", sys.executable, "-c", COUNT)
+        self.assertEqual((done.stdout, done.stderr), ("1\n", ""))
+
+
+class ServerCheck(unittest.TestCase):
+    def test_makes_no_noise_and_no_worker(self):
+        server = Server(log="debug")
+        before = server.words()
+        done = run("true", options=("--server", server.url))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(server.words(), before)
+        self.assertEqual(server.stop(), 0)
+
+
+class OtherCommands(unittest.TestCase):
+    def tessera(self, *words, env=None):
+        return subprocess.run([TESSERA, *words], capture_output=True, text=True, timeout=60, env=env or environment())
+
+    def test_help_and_version(self):
+        for words in (["--help"], ["--version"], ["run", "--help"], ["status", "--help"], ["doctor", "--help"], ["completion", "--help"]):
+            done = self.tessera(*words)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), words)
+            self.assertGreater(len(done.stdout), 5)
+        codes = re.findall(r"^ +(\d+)  ", self.tessera("run", "--help").stdout, re.MULTILINE)
+        self.assertEqual([int(code) for code in codes], [2, 71, 72, 73, 74, 75, 76, 77, 126, 127])
+
+    def test_status(self):
+        server = Server()
+        done = self.tessera("status", "--server", server.url, "-o", "json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        status = json.loads(done.stdout)
+        self.assertEqual((status["driver"], status["cuda_version"], status["sessions"]), ("emulator", "13.0", 0))
+        self.assertEqual(status["devices"][0]["memory_used_bytes"], 0)
+        text = self.tessera("status", env=environment(TESSERA_SERVER=server.url)).stdout
+        self.assertRegex(text, r"tesserad .*, driver emulator, CUDA 13.0, 0 of 64 sessions\ndevice 0: .* MiB, 0 MiB used\n$")
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual(self.tessera("status", "--server", server.url).returncode, 72)
+        self.assertEqual(self.tessera("status").returncode, 2)
+
+    def test_doctor(self):
+        done = self.tessera("doctor", "-o", "json")
+        findings = json.loads(done.stdout)
+        self.assertEqual(done.returncode, 0 if findings["good"] else 1, done.stdout)
+        self.assertTrue(findings["good"], done.stdout)
+        self.assertGreaterEqual(len(findings["server"]["devices"]), 1)
+        self.assertNotIn("\033", self.tessera("doctor").stdout)
+        bad = self.tessera("doctor", "--server", "unix:/nonexistent/socket")
+        self.assertEqual(bad.returncode, 1)
+        self.assertRegex(bad.stdout, "problem *server: there is no socket /nonexistent/socket")
+
+    def test_completion(self):
+        scripts = {shell: self.tessera("completion", shell).stdout for shell in ("bash", "zsh", "fish")}
+        for shell, script in scripts.items():
+            for word in ("run", "status", "doctor", "server", "emulator", "json"):
+                self.assertIn(word, script, shell)
+        self.assertEqual(self.tessera("completion", "tcsh").returncode, 2)
+
+        def complete(*words):
+            code = scripts["bash"] + "COMP_WORDS=(%s); COMP_CWORD=%d; _tessera; echo \"${COMPREPLY[*]}\"" % (
+                " ".join(f"'{word}'" for word in words), len(words) - 1)
+            return subprocess.run(["bash", "-c", code], capture_output=True, text=True).stdout.split()
+        self.assertEqual(complete("tessera", "st"), ["status"])
+        self.assertEqual(complete("tessera", "run", "--dr"), ["--driver"])
+        self.assertEqual(complete("tessera", "run", "--driver", "emu"), ["emulator"])
+        self.assertEqual(complete("tessera", "status", "-o", ""), ["text", "json"])
+        self.assertEqual(complete("tessera", "completion", "z"), ["zsh"])
+        self.assertEqual(complete("tessera", "run", "--", "--dr"), [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
