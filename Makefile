@@ -9,8 +9,11 @@ build: install-dependencies
 	cmake --preset $(PRESET) -Wno-dev
 	cmake --build --preset $(PRESET) -j$(JOBS)
 
-demo: build
-	deploy/demo/run $(BUILD)
+demo: install-dependencies
+	@cmake --preset $(PRESET) -Wno-dev --log-level=WARNING >/dev/null
+	@echo "building Tessera (some minutes the first time)"
+	@cmake --build --preset $(PRESET) -j$(JOBS) --target product
+	@deploy/demo/run $(BUILD)
 
 test: build
 	ctest --preset $(PRESET) -j$(JOBS)
