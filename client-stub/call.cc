@@ -5,6 +5,7 @@
 
 #include "client-stub/capture_check.h"
 #include "client-stub/client.h"
+#include "client-stub/client_memory.h"
 #include "client-stub/handle_errors.h"
 #include "client-stub/host_functions.h"
 #include "protocol/base/log.h"
@@ -12,7 +13,7 @@
 namespace tessera {
 
 Call::Call(const CallInfo& info, bool per_thread_stream)
-    : info_(info), per_thread_stream_(per_thread_stream), thread_(&ThreadState::Current()) {
+    : info_(info), per_thread_stream_(per_thread_stream), own_record_call_(info.id), thread_(&ThreadState::Current()) {
   Client& client = Client::Get();
   if (Statistics* statistics = client.statistics()) {
     statistics->CountCall(info);
@@ -132,7 +133,8 @@ std::span<std::byte> Call::CompleteRecord() {
     return {};
   }
   RecordHeader header{};
-  header.call = info_.id;
+  header.call = record_call_ != 0 ? record_call_ : own_record_call_;
+  record_call_ = 0;
   header.flags = per_thread_stream_ ? kPerThreadStream : 0;
   header.thread = thread_->number;
   header.context = context_.value();
@@ -180,6 +182,8 @@ CUresult Call::TakeDeferredError() {
   // reply that ended this call.
   return result_ = session_->deferred_errors().Take(thread_->number, thread_->current());
 }
+
+void Call::ReconcileMirrors() { ClientMemory::Of(*session_).mirrors().ReconcileAll(); }
 
 CUresult Call::MalformedReply() {
   session_->ProtocolViolation(std::string("a malformed reply to ") + info_.name);

@@ -57,6 +57,8 @@ class Call {
 
   const CallInfo& info() const { return info_; }
   bool per_thread_stream() const { return per_thread_stream_; }
+  // The stream that the call named is being captured.
+  bool capturing() const { return capturing_; }
   ThreadState& thread() { return *thread_; }
   Session& session() { return *session_; }
   // The calling thread's current context (0: none).
@@ -117,11 +119,36 @@ class Call {
   template <typename Request>
   CUresult SyncWork(const Request& request) {
     const CUresult result = Sync(request);
-    return result == CUDA_SUCCESS ? TakeDeferredError() : result;
+    if (result != CUDA_SUCCESS) return result;
+    ReconcileMirrors();
+    return TakeDeferredError();
   }
 
   // The same end for a call that was answered here: the work it relies on is known to be done.
-  CUresult FinishWork() { return TakeDeferredError(); }
+  CUresult FinishWork() {
+    ReconcileMirrors();
+    return TakeDeferredError();
+  }
+
+  // As Async and Sync, but the record is that of another call or of Tessera's own (Request::kId), made on behalf of this one.
+  template <typename Request>
+  CUresult AsyncAs(const Request& request) {
+    record_call_ = Request::kId;
+    return Async(request);
+  }
+  template <typename Request>
+  CUresult SyncAs(const Request& request) {
+    record_call_ = Request::kId;
+    return Sync(request);
+  }
+  template <typename Request, typename Reply>
+  CUresult SyncAs(const Request& request, Reply* reply) {
+    record_call_ = Request::kId;
+    return Sync(request, reply);
+  }
+
+  // From now on the records of this call are those of another one, whose work it does.
+  void ActAs(uint32_t record_call) { own_record_call_ = record_call; }
 
   // The three steps of the above, for bodies that write their message by hand. Begin() hands out this thread's scratch
   // encoder with room for the header; the record is complete when a Send function is called. The decoder's bytes stay
@@ -137,9 +164,13 @@ class Call {
   std::span<std::byte> CompleteRecord();
   CUresult SendAndWait(std::span<std::byte> record);
   CUresult TakeDeferredError();
+  // Registered memory is up to date when a call that waited returns (host_mirrors.h).
+  void ReconcileMirrors();
 
   const CallInfo& info_;
   const bool per_thread_stream_;
+  uint32_t own_record_call_;
+  uint32_t record_call_ = 0;  // what the next record is, when not 0
   CUresult result_ = CUDA_SUCCESS;
   ThreadState* thread_ = nullptr;
   Session* session_ = nullptr;

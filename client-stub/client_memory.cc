@@ -16,9 +16,13 @@ namespace tessera {
 ClientMemory::ClientMemory(Session& session)
     : windows_(SessionWindows(session.window_row(), static_cast<int>(session.index()))),
       host_(session.channel(), windows_.host),
-      staging_(session.channel().staging()) {
+      staging_(session.channel().staging()),
+      shadows_(host_),
+      mirrors_(shadows_) {
   session.contexts().OnEnd([this](const Context& context) {
     device_.RemoveContext(context.handle);
+    mirrors_.EndContext(context.handle);
+    shadows_.EndContext(context.handle);
     host_.EndContext(context.handle);
   });
 }
@@ -49,8 +53,13 @@ ClientMemory& ClientMemory::Of(Session& session) {
 }
 
 Place ClientMemory::Classify(uint64_t address, uint64_t bytes) const {
+  address = Translate(address);
   if (host_.InWindow(address) || host_.any_registered()) {
     if (const auto block = host_.Find(address)) {
+      if (block->registered && block->alias != 0) {
+        const bool inside = block->range.contains(host_.OriginalOf(address), bytes);
+        return inside ? Place::kPinned : Place::kInvalid;
+      }
       if (block->registered) return block->range.contains(address, bytes) ? Place::kRegistered : Place::kInvalid;
       return block->range.contains(address, bytes) ? Place::kPinned : Place::kInvalid;
     }

@@ -10,6 +10,8 @@
 #include "client-stub/call.h"
 #include "client-stub/device_memory.h"
 #include "client-stub/host_memory.h"
+#include "client-stub/host_mirrors.h"
+#include "client-stub/shadow_pool.h"
 #include "client-stub/staging.h"
 #include "protocol/memory/window_table.h"
 
@@ -32,6 +34,8 @@ class ClientMemory {
   HostMemory& host() { return host_; }
   Staging& staging() { return staging_; }
   const Staging& staging() const { return staging_; }
+  ShadowPool& shadows() { return shadows_; }
+  HostMirrors& mirrors() { return mirrors_; }
   const WindowPair& windows() const { return windows_; }
 
   // The device on which a physical allocation of the application's (cuMemCreate) lies.
@@ -39,6 +43,17 @@ class ClientMemory {
   void ForgetAllocation(HandleId handle) EXCLUDES(mutex_);
   CUdevice DeviceOfAllocation(HandleId handle) EXCLUDES(mutex_);
 
+  // The address that a copy or set of `address` means: another one for the device pointer of registered private memory, and
+  // for a registered shared file, whose alias the server reaches.
+  uint64_t Translate(uint64_t address) const {
+    if (const uint64_t alias = host_.AliasOf(address)) return alias;
+    return mirrors_.any() && host_.InWindow(address) ? mirrors_.HostAddress(address).value_or(address) : address;
+  }
+  // The address of the same byte in the application's own memory.
+  uint64_t Original(uint64_t address) const {
+    if (const uint64_t original = host_.OriginalOf(address)) return original;
+    return mirrors_.any() && host_.InWindow(address) ? mirrors_.HostAddress(address).value_or(address) : address;
+  }
   // What [address, address + bytes) is. Of host memory that is neither pinned nor registered nothing is known, so it is
   // kPageable whatever lies there.
   Place Classify(uint64_t address, uint64_t bytes) const;
@@ -50,6 +65,8 @@ class ClientMemory {
   DeviceMemory device_;
   HostMemory host_;
   Staging staging_;
+  ShadowPool shadows_;
+  HostMirrors mirrors_;
   Mutex mutex_;
   std::unordered_map<uint64_t, CUdevice> allocation_devices_ GUARDED_BY(mutex_);
 };

@@ -8,6 +8,9 @@
 #include "client-stub/capture_check.h"
 #include "client-stub/client_memory.h"
 #include "client-stub/copy_bytes.h"
+#include "client-stub/copy_in_order.h"
+#include "client-stub/graph_shadow.h"
+#include "client-stub/host_rows.h"
 #include "client-stub/session.h"
 #include "client-stub/staged_transfer.h"
 #include "generated/messages/copy.h"
@@ -26,6 +29,16 @@ struct End {
   uint64_t pitch, rows;
 };
 
+End FromOf(const CUDA_MEMCPY3D& box) {
+  return {box.srcMemoryType, box.srcHost, box.srcDevice, box.srcArray, box.srcXInBytes,
+          box.srcY,          box.srcZ,    box.srcPitch,  box.srcHeight};
+}
+
+End ToOf(const CUDA_MEMCPY3D& box) {
+  return {box.dstMemoryType, box.dstHost, box.dstDevice, box.dstArray, box.dstXInBytes,
+          box.dstY,          box.dstZ,    box.dstPitch,  box.dstHeight};
+}
+
 struct ResolvedEnd {
   HandleId array;
   uint64_t base = 0;  // as given; the box starts at first()
@@ -36,9 +49,6 @@ struct ResolvedEnd {
 
   bool is_array() const { return !array.is_null(); }
   bool ordinary() const { return !is_array() && (place == Place::kPageable || place == Place::kRegistered); }
-  std::byte* row(uint64_t row_y, uint64_t row_z) const {
-    return reinterpret_cast<std::byte*>(base + ((z + row_z) * rows + y + row_y) * pitch + x);
-  }
 };
 
 struct SubBox {
@@ -90,7 +100,11 @@ bool Resolve(Call& call, const End& end, const CUDA_MEMCPY3D& box, bool check_ro
     return invalid();
   }
   out->extent = Range{first, last};
-  out->place = ClientMemory::Of(call.session()).Classify(first, last);
+  const ClientMemory& memory = ClientMemory::Of(call.session());
+  const uint64_t translated = memory.Translate(first);
+  out->base += translated - first;
+  out->extent.base = translated;
+  out->place = memory.Classify(translated, last);
   if (out->place == Place::kInvalid) return invalid();
   if (end.type == CU_MEMORYTYPE_DEVICE && out->place == Place::kPageable) return invalid();
   return true;
@@ -138,24 +152,14 @@ struct Transfer {
   }
 };
 
-// Rows of a sub-box, in order; `packed` points to where they lie without gaps.
-template <typename Copy>
-void ForEachRow(const ResolvedEnd& end, const SubBox& sub, Copy copy) {
-  uint64_t packed = 0;
-  for (uint64_t z = 0; z < sub.depth; ++z) {
-    for (uint64_t y = 0; y < sub.height; ++y) {
-      copy(end.row(sub.y + y, sub.z + z) + sub.x, packed);
-      packed += sub.width;
-    }
-  }
-}
-
-void Pack(const ResolvedEnd& end, const SubBox& sub, std::byte* to) {
-  ForEachRow(end, sub, [&](const std::byte* row, uint64_t at) { std::memcpy(to + at, row, sub.width); });
-}
-
-void Unpack(const ResolvedEnd& end, const SubBox& sub, const std::byte* from) {
-  ForEachRow(end, sub, [&](std::byte* row, uint64_t at) { std::memcpy(row, from + at, sub.width); });
+HostRows RowsOf(const ResolvedEnd& end, const SubBox& sub) {
+  const uint64_t row = (end.z + sub.z) * end.rows + end.y + sub.y;
+  return HostRows{reinterpret_cast<std::byte*>(end.base + row * end.pitch + end.x + sub.x),
+                  end.pitch,
+                  end.pitch * end.rows,
+                  sub.width,
+                  sub.height,
+                  sub.depth};
 }
 
 // Cuts the box into sub-boxes of at most `bytes_max` bytes: whole slices if they fit, else whole rows, else parts of rows.
@@ -190,7 +194,7 @@ ResolvedEnd Packed(uint64_t offset, const SubBox& sub) {
 CUresult Upload(const Transfer& transfer) {
   if (transfer.whole.bytes() <= kInlineBytesMax) {
     std::vector<std::byte> packed(transfer.whole.bytes());
-    Pack(transfer.from, transfer.whole, packed.data());
+    RowsOf(transfer.from, transfer.whole).Pack(packed.data());
     auto request = transfer.Request(transfer.whole, CopyRoute::kInline);
     SetSource(&request.shape, Packed(0, transfer.whole), SubBox{});
     request.data = packed;
@@ -200,7 +204,7 @@ CUresult Upload(const Transfer& transfer) {
   const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(transfer.call.session()));
   return ForEachSubBox(transfer.whole, piece_bytes, [&](const SubBox& sub, bool last) {
     return upload.Push(
-        sub.bytes(), [&](std::span<std::byte> piece) { Pack(transfer.from, sub, piece.data()); },
+        sub.bytes(), [&](std::span<std::byte> piece) { RowsOf(transfer.from, sub).Pack(piece.data()); },
         [&](uint64_t offset, uint64_t mark) {
           auto request = transfer.Request(sub, CopyRoute::kFromStaging);
           SetSource(&request.shape, Packed(offset, sub), SubBox{});
@@ -215,7 +219,7 @@ CUresult Download(const Transfer& transfer) {
   const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(transfer.call.session()));
   const CUresult result = ForEachSubBox(transfer.whole, piece_bytes, [&](const SubBox& sub, bool) {
     return download.Push(
-        sub.bytes(), [&transfer, sub](std::span<const std::byte> piece) { Unpack(transfer.to, sub, piece.data()); },
+        sub.bytes(), [rows = RowsOf(transfer.to, sub)](std::span<const std::byte> piece) { rows.Unpack(piece.data()); },
         [&](uint64_t offset, uint64_t mark) {
           auto request = transfer.Request(sub, CopyRoute::kToStaging);
           SetDestination(&request.shape, Packed(offset, sub), SubBox{});
@@ -224,6 +228,35 @@ CUresult Download(const Transfer& transfer) {
         });
   });
   return result != CUDA_SUCCESS ? result : download.Finish();
+}
+
+// Between memory that the server reaches and private memory, when the stream reaches the copy.
+CUresult CopyInOrder(const Transfer& transfer, bool to_host) {
+  std::vector<OrderedPiece> pieces;
+  const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(transfer.call.session()));
+  ForEachSubBox(transfer.whole, piece_bytes, [&](const SubBox& sub, bool) {
+    OrderedPiece piece;
+    piece.bytes = sub.bytes();
+    if (to_host) {
+      piece.move = [rows = RowsOf(transfer.to, sub)](const std::byte* shadow) { rows.Unpack(shadow); };
+    } else {
+      piece.move = [rows = RowsOf(transfer.from, sub)](std::byte* shadow) { rows.Pack(shadow); };
+    }
+    piece.send = [&transfer, sub, to_host](uint64_t shadow, uint64_t mark) {
+      auto request = transfer.Request(sub, CopyRoute::kDirect);
+      if (to_host) {
+        SetDestination(&request.shape, Packed(shadow, sub), SubBox{});
+      } else {
+        SetSource(&request.shape, Packed(shadow, sub), SubBox{});
+      }
+      request.mark = mark;
+      return transfer.call.Async(request);
+    };
+    pieces.push_back(std::move(piece));
+    return CUDA_SUCCESS;
+  });
+  return to_host ? DownloadInOrder(transfer.call, transfer.stream, std::move(pieces))
+                 : UploadInOrder(transfer.call, transfer.stream, std::move(pieces));
 }
 
 }  // namespace
@@ -250,7 +283,23 @@ CUDA_MEMCPY3D BoxOf(const CUDA_MEMCPY2D& copy) {
   return box;
 }
 
-CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool async, bool check_rows) {
+bool FindEnds(Call& call, const CUDA_MEMCPY3D& box, BoxEnds* ends) {
+  if (box.WidthInBytes == 0 || box.Height == 0 || box.Depth == 0) return true;
+  ResolvedEnd from, to;
+  if (!Resolve(call, FromOf(box), box, true, &from) || !Resolve(call, ToOf(box), box, true, &to)) return false;
+  const SubBox whole{0, 0, 0, box.WidthInBytes, box.Height, box.Depth};
+  ends->from_private = from.ordinary();
+  ends->to_private = to.ordinary();
+  ends->pageable = (ends->from_private && from.place == Place::kPageable) ||
+                   (ends->to_private && to.place == Place::kPageable);
+  if (ends->from_private) ends->from = RowsOf(from, whole);
+  if (ends->to_private) ends->to = RowsOf(to, whole);
+  ends->from_base = from.base;
+  ends->to_base = to.base;
+  return true;
+}
+
+CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool async, bool check_rows, SourceRead read) {
   if (!call.ok()) return call.result();
   Transfer transfer{call, call.UseStream(stream), {}, {}, {}, async};
   bool capturing = false;
@@ -259,41 +308,46 @@ CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool asy
   }
   if (!call.ok() || box.WidthInBytes == 0 || box.Height == 0 || box.Depth == 0) return call.result();
   if (box.srcLOD != 0 || box.dstLOD != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);  // documented to be 0
-  const End from{box.srcMemoryType, box.srcHost, box.srcDevice, box.srcArray, box.srcXInBytes,
-                 box.srcY,          box.srcZ,    box.srcPitch,  box.srcHeight};
-  const End to{box.dstMemoryType, box.dstHost, box.dstDevice, box.dstArray, box.dstXInBytes,
-               box.dstY,          box.dstZ,    box.dstPitch,  box.dstHeight};
-  if (!Resolve(call, from, box, check_rows, &transfer.from) || !Resolve(call, to, box, check_rows, &transfer.to)) {
+  if (!Resolve(call, FromOf(box), box, check_rows, &transfer.from) ||
+      !Resolve(call, ToOf(box), box, check_rows, &transfer.to)) {
     return call.result();
   }
   transfer.whole = SubBox{0, 0, 0, box.WidthInBytes, box.Height, box.Depth};
   const bool from_ordinary = transfer.from.ordinary();
   const bool to_ordinary = transfer.to.ordinary();
-  if (capturing && (from_ordinary || to_ordinary)) return RefuseCapturedHostMemory(call);
+  if (capturing && (from_ordinary || to_ordinary)) {
+    CUDA_MEMCPY3D node = box;
+    if (!check_rows) node.srcHeight = node.dstHeight = 0;
+    return CaptureHostCopy(call, transfer.stream, node);
+  }
   const bool from_pinned = !transfer.from.is_array() && transfer.from.place == Place::kPinned;
   const bool to_pinned = !transfer.to.is_array() && transfer.to.place == Place::kPinned;
 
-  if (!from_ordinary && !to_ordinary) {
+  const bool read_now = async && read == SourceRead::kInCall;
+  if (!from_ordinary && !to_ordinary && !(read_now && from_pinned)) {
     if (from_pinned) {
       const Range& extent = transfer.from.extent;
       if (const CUresult result = PublishPinned(call, extent.base, extent.bytes); result != CUDA_SUCCESS) return result;
     }
     const auto request = transfer.Request(transfer.whole, CopyRoute::kDirect);
-    return async || (!from_pinned && !to_pinned) ? call.Async(request) : call.SyncWork(request);
+    const bool returns = async ? !read_now : !from_pinned && !to_pinned;
+    return returns ? call.Async(request) : call.SyncWork(request);
   }
-  if (to_ordinary && !from_ordinary) return Download(transfer);
+  if (to_ordinary && !from_ordinary) {
+    const bool in_order = async && !read_now && transfer.to.place == Place::kRegistered;
+    return in_order ? CopyInOrder(transfer, true) : Download(transfer);
+  }
   if (to_ordinary) {
-    const CUresult result = WaitForStream(call, transfer.stream, true);
+    const CUresult result = WaitForStream(call, transfer.stream);
     if (result != CUDA_SUCCESS) return result;
-    ForEachRow(transfer.from, transfer.whole, [&, row = uint64_t{0}](const std::byte* bytes, uint64_t) mutable {
-      std::memmove(transfer.to.row(row % box.Height, row / box.Height), bytes, box.WidthInBytes);
-      ++row;
-    });
+    RowsOf(transfer.from, transfer.whole).CopyTo(RowsOf(transfer.to, transfer.whole));
     return CUDA_SUCCESS;
   }
-  if (!async || transfer.from.place == Place::kRegistered) {
-    if (const CUresult result = WaitForHostWriters(call, transfer.stream, true); result != CUDA_SUCCESS) return result;
-  }
+  if (async && !read_now && transfer.from.place == Place::kRegistered) return CopyInOrder(transfer, false);
+  CUresult ready = CUDA_SUCCESS;
+  if (!async) ready = WaitForHostWriters(call, transfer.stream);
+  if (async && read == SourceRead::kInStreamOrder) ready = WaitForStream(call, transfer.stream);
+  if (ready != CUDA_SUCCESS) return ready;
   return Upload(transfer);
 }
 

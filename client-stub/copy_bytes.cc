@@ -1,12 +1,13 @@
 #include "client-stub/copy_bytes.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <span>
 
 #include "client-stub/capture_check.h"
 #include "client-stub/client_memory.h"
+#include "client-stub/copy_in_order.h"
+#include "client-stub/graph_shadow.h"
 #include "client-stub/copier.h"
 #include "client-stub/host_functions.h"
 #include "client-stub/session.h"
@@ -71,6 +72,46 @@ CUresult Download(Call& call, HandleId stream, std::byte* to, uint64_t from, uin
   return download.Finish();
 }
 
+// Between memory that the server reaches and private memory, when the stream reaches the copy.
+CUresult CopyInOrder(Call& call, HandleId stream, uint64_t to, uint64_t from, uint64_t bytes, bool to_host) {
+  std::vector<OrderedPiece> pieces;
+  const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(call.session()));
+  for (uint64_t done = 0; done < bytes; done += piece_bytes) {
+    const uint64_t size = std::min(piece_bytes, bytes - done);
+    OrderedPiece piece;
+    piece.bytes = size;
+    piece.move = [host = (to_host ? to : from) + done, size, to_host](std::byte* shadow) {
+      auto* const memory = reinterpret_cast<std::byte*>(host);
+      Copier::Process().Copy(to_host ? memory : shadow, to_host ? shadow : memory, size);
+    };
+    piece.send = [&call, stream, to, from, done, size, to_host](uint64_t shadow, uint64_t mark) {
+      auto request = Request(stream, to_host ? shadow : to + done, to_host ? from + done : shadow, size, CopyRoute::kDirect);
+      request.mark = mark;
+      return call.Async(request);
+    };
+    pieces.push_back(std::move(piece));
+  }
+  return to_host ? DownloadInOrder(call, stream, std::move(pieces)) : UploadInOrder(call, stream, std::move(pieces));
+}
+
+// The copy as the driver describes the node that it becomes (driver 580): the types are those of the call that was made,
+// pitches and heights are 0.
+CUDA_MEMCPY3D RowBetween(const CopyForm& form, uint64_t to, uint64_t from, uint64_t bytes) {
+  const auto type = [](bool device, bool other_is_device) {
+    return device ? CU_MEMORYTYPE_DEVICE : other_is_device ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_UNIFIED;
+  };
+  CUDA_MEMCPY3D row{};
+  row.srcMemoryType = type(form.device_from, form.device_to);
+  row.dstMemoryType = type(form.device_to, form.device_from);
+  row.srcDevice = row.srcMemoryType == CU_MEMORYTYPE_HOST ? 0 : from;
+  row.srcHost = row.srcMemoryType == CU_MEMORYTYPE_HOST ? reinterpret_cast<const void*>(from) : nullptr;
+  row.dstDevice = row.dstMemoryType == CU_MEMORYTYPE_HOST ? 0 : to;
+  row.dstHost = row.dstMemoryType == CU_MEMORYTYPE_HOST ? reinterpret_cast<void*>(to) : nullptr;
+  row.WidthInBytes = bytes;
+  row.Height = row.Depth = 1;
+  return row;
+}
+
 }  // namespace
 
 CUresult PublishPinned(Call& call, uint64_t address, uint64_t bytes) {
@@ -82,17 +123,8 @@ CUresult PublishPinned(Call& call, uint64_t address, uint64_t bytes) {
   return session.channel().Publish(segment, offset, bytes).ok() ? CUDA_SUCCESS : call.Fail(kServerGone);
 }
 
-CUresult RefuseCapturedHostMemory(Call& call) {
-  static std::atomic<bool> said{false};
-  if (!said.exchange(true)) {
-    LogWarning("{} of ordinary host memory cannot be captured into a graph: use pinned memory (cuMemHostAlloc)",
-               call.info().name);
-  }
-  return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
-}
-
-CUresult WaitForHostWriters(Call& call, HandleId stream, bool box) {
-  return HostFunctionsOfProcess().used() ? WaitForStream(call, stream, box) : CUDA_SUCCESS;
+CUresult WaitForHostWriters(Call& call, HandleId stream) {
+  return HostFunctionsOfProcess().used() ? WaitForStream(call, stream) : CUDA_SUCCESS;
 }
 
 CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form) {
@@ -106,6 +138,8 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   if (to == 0 || from == 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
 
   const ClientMemory& memory = ClientMemory::Of(call.session());
+  to = memory.Translate(to);
+  from = memory.Translate(from);
   const Place to_place = memory.Classify(to, bytes);
   const Place from_place = memory.Classify(from, bytes);
   if (to_place == Place::kInvalid || from_place == Place::kInvalid ||
@@ -114,31 +148,36 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   }
   const bool to_ordinary = IsOrdinary(to_place);
   const bool from_ordinary = IsOrdinary(from_place);
-  if (capturing && (to_ordinary || from_ordinary)) return RefuseCapturedHostMemory(call);
+  if (capturing && (to_ordinary || from_ordinary)) {
+    return CaptureHostCopy(call, id, RowBetween(form, to, from, bytes));
+  }
 
-  if (!to_ordinary && !from_ordinary) {
+  const bool read_now = form.async && form.read == SourceRead::kInCall;
+  if (!to_ordinary && !from_ordinary && !(read_now && from_place == Place::kPinned)) {
     if (from_place == Place::kPinned) {
       if (const CUresult result = PublishPinned(call, from, bytes); result != CUDA_SUCCESS) return result;
     }
     const auto request = Request(id, to, from, bytes, CopyRoute::kDirect);
     const bool on_device = to_place == Place::kDevice && from_place == Place::kDevice;
-    return form.async || on_device ? call.Async(request) : call.SyncWork(request);
+    return (form.async && !read_now) || (!form.async && on_device) ? call.Async(request) : call.SyncWork(request);
   }
   auto* const host_to = reinterpret_cast<std::byte*>(to);
   const auto* const host_from = reinterpret_cast<const std::byte*>(from);
-  if (to_ordinary && !from_ordinary) return Download(call, id, host_to, from, bytes);
+  if (to_ordinary && !from_ordinary) {
+    const bool in_order = form.async && !read_now && to_place == Place::kRegistered;
+    return in_order ? CopyInOrder(call, id, to, from, bytes, true) : Download(call, id, host_to, from, bytes);
+  }
   if (to_ordinary) {
     const CUresult result = WaitForStream(call, id);
     if (result == CUDA_SUCCESS) std::memmove(host_to, host_from, bytes);
     return result;
   }
-  // Registered memory is read when the stream reaches the copy, ordinary memory before the call returns. What may write it
-  // before that, on this stream, are host functions only (device writes to it are not possible), so that both are the same
-  // unless there are any; asynchronous copies of ordinary memory do not wait natively.
-  if (!form.async || from_place == Place::kRegistered) {
-    const CUresult result = WaitForHostWriters(call, id);
-    if (result != CUDA_SUCCESS) return result;
-  }
+  if (form.async && !read_now && from_place == Place::kRegistered) return CopyInOrder(call, id, to, from, bytes, false);
+  // Asynchronous copies of ordinary memory read it before they return, and do not wait for anything that may write it.
+  CUresult ready = CUDA_SUCCESS;
+  if (!form.async) ready = WaitForHostWriters(call, id);
+  if (form.async && form.read == SourceRead::kInStreamOrder) ready = WaitForStream(call, id);
+  if (ready != CUDA_SUCCESS) return ready;
   return Upload(call, id, to, host_from, bytes, form.async);
 }
 

@@ -5,6 +5,7 @@
 //   other host       in the record, or staged pieces;       here, after the stream's work
 //                    returns when the source was read
 //
+// Registered memory in asynchronous forms is read and written when the stream reaches the copy (copy_in_order.h).
 // When which form returns: CUDA Driver API, "API synchronization behavior". Calling thread only.
 #pragma once
 
@@ -16,11 +17,19 @@
 
 namespace tessera {
 
+// When an asynchronous copy reads its source (CUmemcpySrcAccessOrder).
+enum class SourceRead : uint8_t {
+  kAsUsual,        // ordinary memory before the call returns, all other when the stream reaches the copy
+  kInCall,         // any source before the call returns
+  kInStreamOrder,  // any source when the stream reaches the copy; for ordinary memory the call waits for that, as natively
+};
+
 struct CopyForm {
   bool async = false;
   // Ordinary host memory is CUDA_ERROR_INVALID_VALUE where the form takes a device pointer.
   bool device_to = false;
   bool device_from = false;
+  SourceRead read = SourceRead::kAsUsual;  // of an asynchronous form
 };
 
 // The whole call: checks, sends, waits. `call` is one of the calls whose record is that of cuMemcpyAsync.
@@ -30,12 +39,8 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
 // ends share no pages.
 CUresult PublishPinned(Call& call, uint64_t address, uint64_t bytes);
 
-// Why a copy of memory that only this process has cannot become a node of a graph: says so once, fails the call.
-CUresult RefuseCapturedHostMemory(Call& call);
-
 // Waits for the stream when something that was enqueued on it may still write host memory of this process: then ordinary
 // memory must not be read before.
-// `box` as for WaitForStream.
-CUresult WaitForHostWriters(Call& call, HandleId stream, bool box = false);
+CUresult WaitForHostWriters(Call& call, HandleId stream);
 
 }  // namespace tessera

@@ -37,6 +37,9 @@ class NodeParameters {
 struct GraphExecInfo {
   // The driver has accepted a launch since the last change: further launches need no answer.
   std::atomic<bool> launched{false};
+  // What it reads of ordinary memory, as the server said before the first launch since the last change (graph_shadow.h).
+  Mutex mutex;
+  std::vector<uint64_t> sources GUARDED_BY(mutex);
 };
 
 // Of this process; never destroyed.

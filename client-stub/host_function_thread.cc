@@ -21,7 +21,7 @@ void HostFunctionThread::Post(std::function<void()> task) {
   MutexLock lock(mutex_);
   if (stopped_) return;
   tasks_.push_back(std::move(task));
-  if (!thread_.joinable()) thread_ = StartGuestThread("tessera-host-fn", [this] { Run(); });
+  if (!thread_.joinable()) thread_ = StartGuestThread(name_, [this] { Run(); });
   posted_.notify_one();
 }
 

@@ -1,5 +1,7 @@
-// The thread on which host functions of the application run (cuLaunchHostFunc, cuStreamAddCallback, host nodes): one
-// after the other, with ThreadState::in_host_function set, never on a thread that the protocol needs.
+// A thread on which what streams ask of this process runs: host functions of the application (cuLaunchHostFunc,
+// cuStreamAddCallback, host nodes) on one, the library's own visits (stream_visit.h) on another, which no function of the
+// application can hold up. One after the other, with ThreadState::in_host_function set, never on a thread that the protocol
+// needs.
 #pragma once
 
 #include <deque>
@@ -12,7 +14,7 @@ namespace tessera {
 
 class HostFunctionThread {
  public:
-  HostFunctionThread() = default;
+  explicit HostFunctionThread(const char* name) : name_(name) {}  // a literal of at most 15 characters
   ~HostFunctionThread();  // drops what has not begun, waits for what has
 
   // Runs `task` after those posted before. The thread is started at the first use, with all signals blocked. Any
@@ -22,6 +24,7 @@ class HostFunctionThread {
  private:
   void Run() EXCLUDES(mutex_);
 
+  const char* const name_;
   Mutex mutex_;
   ConditionVariable posted_;
   std::deque<std::function<void()>> tasks_ GUARDED_BY(mutex_);

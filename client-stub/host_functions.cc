@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "client-stub/client_memory.h"
 #include "client-stub/session.h"
 #include "generated/client/event.h"
 #include "generated/client/stream.h"
@@ -34,8 +35,12 @@ bool HostFunctionTable::Find(uint64_t number, HostFunction* function) const {
 }
 
 void HostFunctionTable::Drop(uint64_t number) {
+  HostFunction dropped;  // outside of the lock: what a visit owns goes with it
   MutexLock lock(mutex_);
-  functions_.erase(number);
+  const auto entry = functions_.find(number);
+  if (entry == functions_.end()) return;
+  dropped = std::move(entry->second);
+  functions_.erase(entry);
 }
 
 HostFunctionTable& HostFunctionsOfProcess() {
@@ -50,18 +55,34 @@ void AttachHostFunctions(Session& session) {
     std::memcpy(&number, payload.data(), sizeof(number));
     const uint64_t request = header.extra;
     const auto status = static_cast<CUresult>(header.result);
-    session.host_functions().Post([&session, number, request, status] {
-      HostFunction function;
-      if (!HostFunctionsOfProcess().Take(number, &function)) {
-        return session.ProtocolViolation("a request for a host function that does not exist");
-      }
+    HostFunction asked;
+    if (!HostFunctionsOfProcess().Take(number, &asked)) {
+      return session.ProtocolViolation("a request for a host function that does not exist");
+    }
+    if (asked.visit != nullptr) {
+      return session.stream_visits().Post([&session, request, visit = asked.visit] {
+        HostMirrors& mirrors = ClientMemory::Of(session).mirrors();
+        mirrors.ReconcileAll();
+        (*visit)([&session, &mirrors, request] {
+          mirrors.ReconcileAll();
+          if (session.SendAnswer(request) != CUDA_SUCCESS) LogDebug("the end of a visit was not told");
+        });
+      });
+    }
+    session.host_functions().Post([&session, function = asked, request, status] {
+      HostMirrors& mirrors = ClientMemory::Of(session).mirrors();
+      mirrors.ReconcileAll();
       if (function.callback != nullptr) {
         function.callback(function.stream, status, function.user_data);
       } else {
         function.function(function.user_data);
       }
+      mirrors.ReconcileAll();
       if (session.SendAnswer(request) != CUDA_SUCCESS) LogDebug("the answer of a host function was not sent");
     });
+  });
+  session.OnNotice(NoticeKind::kHostFunctionReleased, [](const ReplyHeader& header, std::span<const std::byte>) {
+    HostFunctionsOfProcess().Drop(header.extra);
   });
 }
 

@@ -8,6 +8,8 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <unordered_map>
 
 #include "client-stub/call.h"
@@ -15,13 +17,20 @@
 
 namespace tessera {
 
-// One function and its argument. Exactly one of `function` and `callback` is set.
+// Lets the stream go on: to be called once by a visit.
+using GoOn = std::function<void()>;
+// The library's own work at a point of a stream (stream_visit.h).
+using Visit = std::function<void(const GoOn& go_on)>;
+
+// One function and its argument. Exactly one of `function`, `callback` and `visit` is set.
 struct HostFunction {
   CUhostFn function = nullptr;
   CUstreamCallback callback = nullptr;
   CUstream stream = nullptr;  // as the application passed it; what a callback is told
   void* user_data = nullptr;
-  // Of a node of a graph: may be asked for any number of times. Such functions are kept until the process ends.
+  std::shared_ptr<const Visit> visit{};
+  // Of a node of a graph: may be asked for any number of times. Those of the application are kept until the process ends,
+  // visits until the server says that their graphs are gone.
   bool repeats = false;
 };
 
@@ -49,7 +58,7 @@ class HostFunctionTable {
 
 HostFunctionTable& HostFunctionsOfProcess();
 
-// Takes over the session's kHostFunction notices.
+// Takes over the session's kHostFunction and kHostFunctionReleased notices.
 void AttachHostFunctions(Session& session);
 
 // Whether a host function may make the call; else it gets CUDA_ERROR_NOT_PERMITTED (800). The documentation forbids all

@@ -37,17 +37,53 @@ CUresult HostMemory::Place(HandleId context, uint64_t bytes, Placed* placed) {
   return CUDA_SUCCESS;
 }
 
-HostMemory::Segment* HostMemory::MakeSegment(HandleId context, uint64_t bytes) {
+CUresult HostMemory::PlaceFile(HandleId context, int fd, uint64_t file_offset, uint64_t bytes, Placed* placed) {
+  MutexLock lock(mutex_);
+  const Segment* segment = MakeSegment(context, bytes, fd, file_offset);
+  if (segment == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  *placed = Placed{segment->range, segment->range, segment->id};
+  return CUDA_SUCCESS;
+}
+
+void HostMemory::SetAlias(uint64_t address, uint64_t alias, uint32_t segment) {
+  std::unique_lock lock(blocks_mutex_);
+  const auto found = blocks_.find(address);
+  if (found == blocks_.end()) return;
+  found->second.alias = alias;
+  found->second.segment = segment;
+  aliases_[alias] = address;
+  alias_count_.store(aliases_.size(), std::memory_order_release);
+}
+
+uint64_t HostMemory::AliasOf(uint64_t address) const {
+  if (alias_count_.load(std::memory_order_acquire) == 0) return 0;
+  const auto block = Find(address);
+  return block && block->alias != 0 && block->range.contains(address) ? block->alias + (address - block->range.base) : 0;
+}
+
+uint64_t HostMemory::OriginalOf(uint64_t alias) const {
+  if (alias_count_.load(std::memory_order_acquire) == 0) return 0;
+  std::shared_lock lock(blocks_mutex_);
+  auto next = aliases_.upper_bound(alias);
+  if (next == aliases_.begin()) return 0;
+  --next;
+  const auto block = blocks_.find(next->second);
+  if (block == blocks_.end() || alias - next->first >= block->second.range.bytes) return 0;
+  return next->second + (alias - next->first);
+}
+
+HostMemory::Segment* HostMemory::MakeSegment(HandleId context, uint64_t bytes, int fd, uint64_t file_offset) {
   bytes = (bytes + kPageBytes - 1) & ~(kPageBytes - 1);
   if (bytes_ + bytes > kBytesMax) return nullptr;
   // Large segments start where a huge page could.
   const auto range = addresses_.Allocate(bytes, bytes >= kSlabBytes ? uint64_t{2} << 20 : kPageBytes);
   if (!range) return nullptr;
-  Result<uint32_t> id =
-      channel_.OfferSegment(SegmentKind::kHostMemory, range->bytes, Placement::OverReservation(range->base));
+  const Placement placement = Placement::OverReservation(range->base);
+  Result<uint32_t> id = fd < 0 ? channel_.OfferSegment(SegmentKind::kHostMemory, range->bytes, placement)
+                               : channel_.OfferFile(fd, file_offset, range->bytes, placement);
   if (!id.ok()) {
     addresses_.Free(range->base);
-    LogWarning("no shared memory of {} bytes for a pinned allocation: {}", range->bytes, id.status().message());
+    LogWarning("no shared memory of {} bytes for pinned memory: {}", range->bytes, id.status().message());
     return nullptr;
   }
   bytes_ += range->bytes;
@@ -69,6 +105,11 @@ void HostMemory::Commit(const Placed& placed, uint64_t bytes, unsigned flags, CU
   block.buffer_id = DeviceMemory::NextBufferId();
   std::unique_lock blocks(blocks_mutex_);
   blocks_.emplace(block.range.base, block);
+}
+
+void HostMemory::CommitUnseen(const Placed& placed) {
+  MutexLock lock(mutex_);
+  if (const auto found = segments_.find(placed.segment_range.base); found != segments_.end()) found->second.attached = true;
 }
 
 void HostMemory::Abandon(const Placed& placed) {
@@ -154,12 +195,15 @@ CUresult HostMemory::Unregister(uint64_t address) {
   std::unique_lock lock(blocks_mutex_);
   const auto found = blocks_.find(address);
   if (found == blocks_.end() || !found->second.registered) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  aliases_.erase(found->second.alias);
+  alias_count_.store(aliases_.size(), std::memory_order_release);
   blocks_.erase(found);
   registered_count_.fetch_sub(1, std::memory_order_relaxed);
   return CUDA_SUCCESS;
 }
 
 std::optional<HostBlock> HostMemory::Find(uint64_t address) const {
+  if (const uint64_t original = InWindow(address) ? OriginalOf(address) : 0) address = original;
   std::shared_lock lock(blocks_mutex_);
   auto it = blocks_.upper_bound(address);
   if (it == blocks_.begin()) return std::nullopt;
@@ -189,6 +233,8 @@ void HostMemory::EndContext(HandleId context) {
         continue;
       }
       if (it->second.registered) registered_count_.fetch_sub(1, std::memory_order_relaxed);
+      aliases_.erase(it->second.alias);
+      alias_count_.store(aliases_.size(), std::memory_order_release);
       it = blocks_.erase(it);
     }
   }

@@ -4,7 +4,9 @@
 // window: large ones have a segment of their own, small ones share slabs, which stay until their context ends (natively the
 // memory of a context goes with it). Memory that is freed while the server cannot tell whether work still uses it (a stream
 // captures) is kept: blocks of slabs until a later free, segments until their context ends.
-// Registered memory stays the application's private memory and is never replaced: copies of it are staged.
+// Registered memory stays the application's and is never replaced. Private memory is copied by way of other memory
+// (copy_in_order.h, host_mirrors.h). A shared mapping of a file is mapped once more, inside the window on both sides: its
+// alias is the same memory, which the driver can have.
 // Any thread. No lock is held while the server is asked.
 #pragma once
 
@@ -33,7 +35,10 @@ struct HostBlock {
   CUdevice device = 0;
   HandleId context;
   uint64_t buffer_id = 0;
-  bool registered = false;  // by cuMemHostRegister: private memory of the application
+  bool registered = false;  // by cuMemHostRegister: private memory of the application, unless it has an alias
+  // Registered shared file: where the same bytes lie for the server's driver, and its segment.
+  uint64_t alias = 0;
+  uint32_t segment = 0;
 };
 
 class HostMemory {
@@ -58,6 +63,8 @@ class HostMemory {
   CUresult Place(HandleId context, uint64_t bytes, Placed* placed) EXCLUDES(mutex_);
   // The allocation is live. `bytes` is what was asked for.
   void Commit(const Placed& placed, uint64_t bytes, unsigned flags, CUdevice device, HandleId context) EXCLUDES(mutex_);
+  // As above for memory of the library's own, which the application does not see.
+  void CommitUnseen(const Placed& placed) EXCLUDES(mutex_);
   // The server refused the segment: everything about it is forgotten.
   void Abandon(const Placed& placed) EXCLUDES(mutex_);
 
@@ -67,13 +74,21 @@ class HostMemory {
   // Second half, after the server has said that all work is done (`idle`) or that it cannot tell.
   void EndFree(uint64_t address, bool idle) EXCLUDES(mutex_);
 
+  // Maps a shared file of the application's in the window, for an alias. Commit() or Abandon() follows, as for Place().
+  CUresult PlaceFile(HandleId context, int fd, uint64_t file_offset, uint64_t bytes, Placed* placed) EXCLUDES(mutex_);
+  // The registration that starts at `address` has this alias.
+  void SetAlias(uint64_t address, uint64_t alias, uint32_t segment);
+
   // 712 when part of the range is registered or allocated already.
   CUresult Register(const Range& range, unsigned flags, CUdevice device, HandleId context) EXCLUDES(mutex_);
   // 713 when no registration starts at `address`.
   CUresult Unregister(uint64_t address) EXCLUDES(mutex_);
 
-  // The live block (allocated or registered) that contains `address`.
+  // The live block (allocated or registered) that contains `address`. An address of an alias belongs to its registration.
   std::optional<HostBlock> Find(uint64_t address) const;
+  // The address of the same byte in an alias; in the application's own mapping. 0: it has none, it is in none.
+  uint64_t AliasOf(uint64_t address) const;
+  uint64_t OriginalOf(uint64_t alias) const;
   bool InWindow(uint64_t address) const { return window_.contains(address); }
   bool any_registered() const { return registered_count_.load(std::memory_order_relaxed) != 0; }
   // Where a range of a live allocation lies for Channel::Publish.
@@ -92,7 +107,7 @@ class HostMemory {
   };
   using Segments = std::map<uint64_t, Segment>;  // by base
 
-  Segment* MakeSegment(HandleId context, uint64_t bytes) REQUIRES(mutex_);
+  Segment* MakeSegment(HandleId context, uint64_t bytes, int fd = -1, uint64_t file_offset = 0) REQUIRES(mutex_);
   void DropSegment(uint64_t base) REQUIRES(mutex_);
   Segment* SegmentOf(uint64_t address) REQUIRES(mutex_);
   void Reclaim(uint64_t block) REQUIRES(mutex_);
@@ -107,7 +122,9 @@ class HostMemory {
 
   mutable std::shared_mutex blocks_mutex_;  // taken after mutex_
   std::map<uint64_t, HostBlock> blocks_;    // live, by base; guarded by blocks_mutex_
+  std::map<uint64_t, uint64_t> aliases_;    // alias -> base of its registration; guarded by blocks_mutex_
   std::atomic<size_t> registered_count_{0};
+  std::atomic<size_t> alias_count_{0};
 };
 
 }  // namespace tessera

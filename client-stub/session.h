@@ -83,6 +83,8 @@ class Session {
   PollTable& polls() { return polls_; }
   // The thread on which the application's host functions run.
   HostFunctionThread& host_functions() { return host_functions_; }
+  // The thread of the library's own visits (stream_visit.h).
+  HostFunctionThread& stream_visits() { return stream_visits_; }
 
   // --- Sending. Any thread. `record` begins with room for a RecordHeader whose `call`, `flags`, `thread` and `context`
   // are filled in; `size_bytes` and `sequence` are set here. Its size is padded to kRecordAlignment by the caller. ---
@@ -144,7 +146,8 @@ class Session {
   DeferredErrors deferred_errors_;
   MarkTable marks_;
   PollTable polls_{marks_};
-  HostFunctionThread host_functions_;
+  HostFunctionThread host_functions_{"tessera-host-fn"};
+  HostFunctionThread stream_visits_{"tessera-visits"};
 
   std::atomic<bool> gone_{false};
   std::atomic<CUresult> gone_result_{kServerGone};

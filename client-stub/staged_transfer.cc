@@ -83,15 +83,10 @@ CUresult StagedDownload::Finish() {
   return result_;
 }
 
-CUresult WaitForStream(Call& call, HandleId stream, bool box) {
-  if (box) {
-    cuMemcpy3DAsync_v2Request request;
-    request.stream = stream;
-    return call.Sync(request);
-  }
+CUresult WaitForStream(Call& call, HandleId stream) {
   cuMemcpyAsyncRequest request;
   request.stream = stream;
-  return call.Sync(request);
+  return call.SyncAs(request);
 }
 
 }  // namespace tessera

@@ -70,8 +70,7 @@ class StagedDownload {
   CUresult result_ = CUDA_SUCCESS;
 };
 
-// Waits until everything enqueued on the stream (as Call::UseStream gave it) is done, through an empty copy of `call`:
-// whose record is that of cuMemcpyAsync, or with `box` that of cuMemcpy3DAsync.
-CUresult WaitForStream(Call& call, HandleId stream, bool box = false);
+// Waits until everything enqueued on the stream (as Call::UseStream gave it) is done, through an empty copy.
+CUresult WaitForStream(Call& call, HandleId stream);
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include "client-stub/copy_box.h"
 #include "client-stub/copy_bytes.h"
 #include "client-stub/session.h"
+#include "client-stub/stream_state.h"
 #include "generated/client/copy.h"
 
 namespace tessera {
@@ -48,14 +49,21 @@ CUDA_MEMCPY3D ArrayToHost(void* host, CUarray array, size_t offset, size_t bytes
 template <typename Request>
 CUresult CopyPeer(Call& call, CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
                   CUstream stream, bool async) {
+  UsedStream used;
+  if (!call.ok() || !UseStreamInfo(call, stream, &used)) return call.result();
+  if (call.Fail(Captures().CheckUncapturable(used.ref)) != CUDA_SUCCESS) return call.result();
   Request request;
-  request.stream = call.UseStream(stream);
-  request.dst_context = call.Use(HandleKind::kContext, to_context);
-  request.src_context = call.Use(HandleKind::kContext, from_context);
+  request.stream = used.id;
+  // No context means the current one.
+  request.dst_context = to_context == nullptr ? call.context() : call.Use(HandleKind::kContext, to_context);
+  request.src_context = from_context == nullptr ? call.context() : call.Use(HandleKind::kContext, from_context);
   if (!call.ok() || bytes == 0) return call.result();
   const ClientMemory& memory = ClientMemory::Of(call.session());
   if (memory.Classify(to, bytes) != Place::kDevice || memory.Classify(from, bytes) != Place::kDevice) {
-    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+    // Pinned and registered memory has no device: an ordinary copy. Other host memory is refused.
+    const CopyForm form{async, true, true};
+    call.ActAs(cuMemcpyAsyncRequest::kId);
+    return CopyBytes(call, to, from, bytes, stream, form);
   }
   request.dst = to;
   request.src = from;

@@ -10,6 +10,8 @@
 #include "client-stub/blob.h"
 #include "client-stub/capture_check.h"
 #include "client-stub/graph_nodes.h"
+#include "client-stub/graph_shadow.h"
+#include "client-stub/host_mirrors.h"
 #include "client-stub/session.h"
 #include "client-stub/stream_state.h"
 #include "generated/client_custom.h"
@@ -228,6 +230,18 @@ CUresult Custom_cuGraphExecUpdate_v2(Call& call, CUgraphExec hGraphExec, CUgraph
   return static_cast<CUresult>(reply.result);
 }
 
+CUresult Custom_cuGraphExecChildGraphNodeSetParams(Call& call, CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                   CUgraph childGraph) {
+  if (!call.ok()) return call.result();
+  cuGraphExecChildGraphNodeSetParamsRequest request;
+  request.hGraphExec = call.Use(HandleKind::kGraphExec, hGraphExec);
+  request.hNode = call.Use(HandleKind::kGraphNode, hNode);
+  request.childGraph = call.Use(HandleKind::kGraph, childGraph);
+  if (!call.ok()) return call.result();
+  if (GraphExecInfo* info = GraphExecs().Find(request.hGraphExec)) info->launched.store(false, std::memory_order_relaxed);
+  return call.Sync(request);
+}
+
 CUresult Custom_cuGraphExecDestroy(Call& call, CUgraphExec hGraphExec) {
   if (!call.ok()) return call.result();
   cuGraphExecDestroyRequest request;
@@ -256,11 +270,18 @@ CUresult Custom_cuGraphLaunch(Call& call, CUgraphExec hGraph, CUstream hStream) 
   if (!call.ok() || !UseStreamInfo(call, hStream, &stream)) return call.result();
   if (const CUresult legal = Captures().CheckUncapturable(stream.ref); legal != CUDA_SUCCESS) return call.Fail(legal);
   request.hStream = stream.id;
+  SourceSnapshots snapshots(call, request.hGraph);
+  if (const CUresult taken = snapshots.Take(); taken != CUDA_SUCCESS) return taken;
   GraphExecInfo* info = GraphExecs().Find(request.hGraph);
+  if (const CUresult met = MeetMirrors(call, stream.id); met != CUDA_SUCCESS) return met;
   const bool known = info != nullptr && info->launched.load(std::memory_order_relaxed);
-  const CUresult result = known ? call.Async(request) : call.Sync(request);
+  cuGraphLaunchReply reply;
+  const CUresult result = known ? call.Async(request) : call.Sync(request, &reply);
   call.session().polls().ForgetAll();  // its nodes may record events
-  if (known || result != CUDA_SUCCESS) return result;
+  if (result != CUDA_SUCCESS) return result;
+  snapshots.Keep();
+  if (const CUresult met = MeetMirrors(call, stream.id); met != CUDA_SUCCESS) return met;
+  if (known || reply.waited) return CUDA_SUCCESS;
   if (info == nullptr) info = GraphExecs().Insert(request.hGraph, [](GraphExecInfo&) {});
   if (info != nullptr) info->launched.store(true, std::memory_order_relaxed);
   return CUDA_SUCCESS;

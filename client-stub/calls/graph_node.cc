@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "client-stub/client_memory.h"
 #include "client-stub/function_info.h"
 #include "client-stub/graph_nodes.h"
+#include "client-stub/graph_shadow.h"
 #include "client-stub/host_functions.h"
 #include "client-stub/kernel_params.h"
 #include "client-stub/session.h"
@@ -173,60 +173,9 @@ CUresult SetExecKernel(Call& call, CUgraphExec exec, CUgraphNode node, const Par
   });
 }
 
-// --- Copies. ---
-
-// The driver reads a host address at each launch, in the worker: only memory that both sides share will do. Other host
-// memory would need a shadow that is filled in at each launch.
-bool EncodeEnd(Call& call, MemcpyNodeRecord::End* end, CUmemorytype type, const void* host, CUdeviceptr device,
-               CUarray array) {
-  end->type = type;
-  switch (type) {
-    case CU_MEMORYTYPE_HOST:
-      end->address = reinterpret_cast<uint64_t>(host);
-      break;
-    case CU_MEMORYTYPE_DEVICE:
-    case CU_MEMORYTYPE_UNIFIED:
-      end->address = device;
-      break;
-    case CU_MEMORYTYPE_ARRAY:
-      end->array = call.Use(HandleKind::kArray, array);
-      return call.ok();
-    default:
-      return call.Fail(CUDA_ERROR_INVALID_VALUE) == CUDA_SUCCESS;
-  }
-  const Place place = ClientMemory::Of(call.session()).Classify(end->address, 1);
-  if (place == Place::kPageable || place == Place::kRegistered) {
-    return call.Fail(type == CU_MEMORYTYPE_DEVICE ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED) == CUDA_SUCCESS;
-  }
-  return place != Place::kInvalid || call.Fail(CUDA_ERROR_INVALID_VALUE) == CUDA_SUCCESS;
-}
-
-bool EncodeCopy(Call& call, const CUDA_MEMCPY3D& copy, CUcontext context, std::vector<std::byte>* bytes) {
-  MemcpyNodeRecord record{};
-  MemcpyNodeRecord::End& source = record.source;
-  source.x_bytes = copy.srcXInBytes;
-  source.y = copy.srcY;
-  source.z = copy.srcZ;
-  source.lod = copy.srcLOD;
-  source.pitch = copy.srcPitch;
-  source.height = copy.srcHeight;
-  MemcpyNodeRecord::End& destination = record.destination;
-  destination.x_bytes = copy.dstXInBytes;
-  destination.y = copy.dstY;
-  destination.z = copy.dstZ;
-  destination.lod = copy.dstLOD;
-  destination.pitch = copy.dstPitch;
-  destination.height = copy.dstHeight;
-  record.width_bytes = copy.WidthInBytes;
-  record.height = copy.Height;
-  record.depth = copy.Depth;
-  record.context = call.Use(HandleKind::kContext, context, true);
-  if (!call.ok() || !EncodeEnd(call, &source, copy.srcMemoryType, copy.srcHost, copy.srcDevice, copy.srcArray) ||
-      !EncodeEnd(call, &destination, copy.dstMemoryType, copy.dstHost, copy.dstDevice, copy.dstArray)) {
-    return false;
-  }
-  const auto encoded = BytesOf(record);
-  bytes->assign(encoded.begin(), encoded.end());
+bool EncodeCopy(CopyNodeParams& params, const CUDA_MEMCPY3D& copy, CUcontext context, std::vector<std::byte>* bytes) {
+  if (!params.Encode(copy, context)) return false;
+  *bytes = params.bytes();
   return true;
 }
 
@@ -282,9 +231,12 @@ CUresult Custom_cuGraphExecKernelNodeSetParams_v2(Call& call, CUgraphExec hGraph
 CUresult Custom_cuGraphAddMemcpyNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph,
                                      const CUgraphNode* dependencies, size_t numDependencies,
                                      const CUDA_MEMCPY3D* copyParams, CUcontext ctx) {
-  return AddNode<cuGraphAddMemcpyNodeRequest, cuGraphAddMemcpyNodeReply>(
+  CopyNodeParams params(call);
+  const CUresult result = AddNode<cuGraphAddMemcpyNodeRequest, cuGraphAddMemcpyNodeReply>(
       call, phGraphNode, hGraph, dependencies, numDependencies, copyParams,
-      [&](std::vector<std::byte>* bytes) { return EncodeCopy(call, *copyParams, ctx, bytes); });
+      [&](std::vector<std::byte>* bytes) { return EncodeCopy(params, *copyParams, ctx, bytes); });
+  if (result == CUDA_SUCCESS) params.Keep();
+  return result;
 }
 
 CUresult Custom_cuGraphMemcpyNodeGetParams(Call& call, CUgraphNode hNode, CUDA_MEMCPY3D* nodeParams) {
@@ -333,16 +285,23 @@ CUresult Custom_cuGraphMemcpyNodeGetParams(Call& call, CUgraphNode hNode, CUDA_M
 }
 
 CUresult Custom_cuGraphMemcpyNodeSetParams(Call& call, CUgraphNode hNode, const CUDA_MEMCPY3D* nodeParams) {
-  return SetNode<cuGraphMemcpyNodeSetParamsRequest>(call, hNode, nodeParams, [&](std::vector<std::byte>* bytes) {
-    return EncodeCopy(call, *nodeParams, nullptr, bytes);
-  });
+  CopyNodeParams params(call);
+  const CUresult result =
+      SetNode<cuGraphMemcpyNodeSetParamsRequest>(call, hNode, nodeParams, [&](std::vector<std::byte>* bytes) {
+        return EncodeCopy(params, *nodeParams, nullptr, bytes);
+      });
+  if (result == CUDA_SUCCESS) params.Keep();
+  return result;
 }
 
 CUresult Custom_cuGraphExecMemcpyNodeSetParams(Call& call, CUgraphExec hGraphExec, CUgraphNode hNode,
                                                const CUDA_MEMCPY3D* copyParams, CUcontext ctx) {
-  return SetExecNode<cuGraphExecMemcpyNodeSetParamsRequest>(
+  CopyNodeParams params(call);
+  const CUresult result = SetExecNode<cuGraphExecMemcpyNodeSetParamsRequest>(
       call, hGraphExec, hNode, copyParams,
-      [&](std::vector<std::byte>* bytes) { return EncodeCopy(call, *copyParams, ctx, bytes); });
+      [&](std::vector<std::byte>* bytes) { return EncodeCopy(params, *copyParams, ctx, bytes); });
+  if (result == CUDA_SUCCESS) params.Keep();
+  return result;
 }
 
 CUresult Custom_cuGraphAddHostNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph,

@@ -6,6 +6,8 @@
 
 #include "client-stub/client_memory.h"
 #include "client-stub/session.h"
+#include "client-stub/shared_file.h"
+#include "client-stub/stream_visit.h"
 #include "client-stub/thread_state.h"
 #include "generated/client/host_memory.h"
 #include "protocol/base/log.h"
@@ -46,6 +48,31 @@ CUresult Allocate(Call& call, void** pp, size_t bytes, unsigned flags) {
   return CUDA_SUCCESS;
 }
 
+// Gives registered memory an alias when it is a shared mapping of a file. What keeps the server from having it is no
+// failure: then it is treated as private memory.
+CUresult ShareFile(Call& call, HostMemory& memory, const Range& range) {
+  if (call.session().mirrored()) return CUDA_SUCCESS;
+  const auto file = FindSharedFile(range);
+  HostMemory::Placed placed;
+  if (!file ||
+      memory.PlaceFile(call.context(), file->fd.get(), file->offset, file->pages.bytes, &placed) != CUDA_SUCCESS) {
+    return CUDA_SUCCESS;
+  }
+  cuMemHostAllocRequest request;
+  request.segment = placed.segment;
+  request.address = placed.segment_range.base;
+  request.segment_bytes = placed.segment_range.bytes;
+  if (const CUresult result = call.SyncAs(request); result != CUDA_SUCCESS) {
+    memory.Abandon(placed);
+    if (result == kServerGone) return result;
+    LogInfo("the server does not share a registered file ({} bytes): result {}; it is copied", range.bytes, int(result));
+    return call.Fail(CUDA_SUCCESS);
+  }
+  memory.CommitUnseen(placed);
+  memory.SetAlias(range.base, placed.block.base + (range.base - file->pages.base), placed.segment);
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 CUresult Custom_cuMemAllocHost_v2(Call& call, void** pp, size_t bytesize) {
@@ -73,18 +100,28 @@ CUresult Custom_cuMemFreeHost(Call& call, void* p) {
 CUresult Custom_cuMemHostGetDevicePointer_v2(Call& call, CUdeviceptr* pdptr, void* p, unsigned int Flags) {
   if (!call.ok()) return call.result();
   if (pdptr == nullptr || p == nullptr || Flags != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  const auto block = ClientMemory::Of(call.session()).host().Find(reinterpret_cast<uint64_t>(p));
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  const uint64_t address = memory.Original(reinterpret_cast<uint64_t>(p));
+  const auto block = memory.host().Find(address);
   if (!block) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  if (block->registered) {
-    // The memory is private to this process: no kernel on the server can reach it.
-    static std::atomic<bool> said{false};
-    if (!said.exchange(true)) {
-      LogWarning("registered host memory has no device pointer when forwarded: allocate it with cuMemHostAlloc instead");
+  if (!block->registered) {
+    *pdptr = address;
+    return CUDA_SUCCESS;
+  }
+  if (const uint64_t alias = memory.host().AliasOf(address)) {
+    *pdptr = alias;
+    return CUDA_SUCCESS;
+  }
+  static std::atomic<bool> said{false};
+  const bool first = !said.exchange(true);
+  if (call.session().mirrored()) {
+    if (first) {
+      LogWarning("registered host memory has no device pointer over a network: allocate it with cuMemHostAlloc instead");
     }
     return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
   }
-  *pdptr = reinterpret_cast<uint64_t>(p);
-  return CUDA_SUCCESS;
+  if (first) LogInfo("kernels use a mirror of registered host memory, compared at every launch: cuMemHostAlloc is faster");
+  return memory.mirrors().Open(call, block->range, address, pdptr);
 }
 
 CUresult Custom_cuMemHostGetFlags(Call& call, unsigned int* pFlags, void* p) {
@@ -108,14 +145,32 @@ CUresult Custom_cuMemHostRegister_v2(Call& call, void* p, size_t bytesize, unsig
   const CUresult result =
       memory.host().Register(Range{address, bytesize}, (Flags & CU_MEMHOSTREGISTER_PORTABLE) | CU_MEMHOSTALLOC_DEVICEMAP,
                              call.thread().current()->device, call.context());
-  return result == CUDA_SUCCESS ? result : call.Fail(result);
+  if (result != CUDA_SUCCESS) return call.Fail(result);
+  return ShareFile(call, memory.host(), Range{address, bytesize});
 }
 
-// Copies of registered memory have read or written it when their call returns, so nothing can still use it here.
+// Streams may still be about to visit the memory.
 CUresult Custom_cuMemHostUnregister(Call& call, void* p) {
   if (!call.ok()) return call.result();
   if (p == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  const CUresult result = ClientMemory::Of(call.session()).host().Unregister(reinterpret_cast<uint64_t>(p));
+  HostMemory& memory = ClientMemory::Of(call.session()).host();
+  const auto block = memory.Find(reinterpret_cast<uint64_t>(p));
+  if (!block || !block->registered || block->range.base != reinterpret_cast<uint64_t>(p)) {
+    return call.Fail(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+  }
+  if (VisitsUsed() || block->segment != 0) {
+    // Waits for all work, and takes the alias of a shared file from the driver. That work failed is not this call's result:
+    // it does nothing more.
+    cuMemFreeHostRequest request;
+    cuMemFreeHostReply reply;
+    request.segment = block->segment;
+    const CUresult result = call.SyncAs(request, &reply);
+    if (result == kServerGone) return result;
+    call.Fail(CUDA_SUCCESS);
+    if (block->segment != 0) memory.EndFree(block->alias, result == CUDA_SUCCESS && reply.idle);
+  }
+  ClientMemory::Of(call.session()).mirrors().Close(block->range.base);
+  const CUresult result = memory.Unregister(reinterpret_cast<uint64_t>(p));
   return result == CUDA_SUCCESS ? result : call.Fail(result);
 }
 

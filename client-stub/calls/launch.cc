@@ -10,6 +10,7 @@
 
 #include "client-stub/client.h"
 #include "client-stub/function_info.h"
+#include "client-stub/host_mirrors.h"
 #include "client-stub/kernel_params.h"
 #include "client-stub/launch_attributes.h"
 #include "generated/client_custom.h"
@@ -114,9 +115,12 @@ CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span
            (attributes.empty() || shared.accepted.Contains(attributes_hash));
   };
   const auto same = [&] { return shared.accepted.Contains(LaunchHash(config, all_resident, attributes_hash)); };
-  if (sane && ((!all_resident && alike()) || same())) return call.Async(request);
-  const CUresult result = call.Sync(request);
-  if (result == CUDA_SUCCESS) {
+  const bool accepted = sane && ((!all_resident && alike()) || same());
+  if (const CUresult met = MeetMirrors(call, stream); met != CUDA_SUCCESS) return met;
+  const CUresult result = accepted ? call.Async(request) : call.Sync(request);
+  if (result != CUDA_SUCCESS) return result;
+  if (const CUresult met = MeetMirrors(call, stream); met != CUDA_SUCCESS) return met;
+  if (!accepted) {
     shared.accepted.Add(LaunchHash(config, all_resident, attributes_hash));
     if (!all_resident) {
       shared.plain.Accept(threads, config.shared_bytes);

@@ -17,12 +17,18 @@ namespace {
 struct Known {
   std::optional<DeviceAllocation> device;
   std::optional<HostBlock> host;
+  CUdeviceptr address = 0;  // where it lies for the application
+  CUdeviceptr mirror = 0;   // of registered memory whose device pointer was asked for
   bool any() const { return device.has_value() || host.has_value(); }
 };
 
 Known Look(Call& call, CUdeviceptr ptr) {
   ClientMemory& memory = ClientMemory::Of(call.session());
+  ptr = memory.Original(ptr);
   Known known;
+  known.address = ptr;
+  known.mirror = memory.host().AliasOf(ptr);
+  if (const auto mirrored = memory.mirrors().DeviceAddress(ptr)) known.mirror = *mirrored;
   known.device = memory.device().Find(ptr);
   if (!known.device) known.host = memory.host().Find(ptr);
   return known;
@@ -58,15 +64,15 @@ CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr p
       Store(data, uint32_t{device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST});
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-      // Registered memory has no address that a kernel could use (cuMemHostGetDevicePointer says why).
+      // Registered memory has no address that a kernel could use before cuMemHostGetDevicePointer (host_mirrors.h).
       if (!device && known.host->registered) {
-        Store(data, uint64_t{0});
-        return CUDA_ERROR_INVALID_VALUE;
+        Store(data, uint64_t{known.mirror});
+        return known.mirror != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
       }
       Store(data, uint64_t{ptr});
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      Store(data, device ? uint64_t{0} : uint64_t{ptr});
+      Store(data, device ? uint64_t{0} : uint64_t{known.address});
       return device ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
       Store(data, uint32_t{device && known.device->sync_memops});
@@ -91,7 +97,7 @@ CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr p
       Store(data, range.bytes);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPED:
-      Store(data, uint32_t{device || !known.host->registered});
+      Store(data, uint32_t{device || !known.host->registered || known.mirror != 0});
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       Store(data, uint64_t{0});

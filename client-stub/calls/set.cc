@@ -3,8 +3,13 @@
 
 #include <cuda.h>
 
+#include <cstring>
+
+#include "client-stub/capture_check.h"
 #include "client-stub/client_memory.h"
 #include "client-stub/session.h"
+#include "client-stub/staged_transfer.h"
+#include "client-stub/stream_visit.h"
 #include "generated/client/set.h"
 
 namespace tessera {
@@ -16,6 +21,25 @@ struct Area {
   uint64_t width = 0;  // elements
   uint64_t height = 1;
 };
+
+void FillRow(std::byte* row, uint64_t elements, uint32_t value, uint32_t element_bytes) {
+  for (uint64_t i = 0; i < elements; ++i) std::memcpy(row + i * element_bytes, &value, element_bytes);
+}
+
+// Registered memory is private to this process: it is set here, when the stream gets there.
+CUresult SetHere(Call& call, const Area& area, uint32_t value, uint32_t element_bytes, CUstream stream, bool async) {
+  bool capturing = false;
+  if (call.Fail(CheckStreamUse(call, stream, &capturing)) != CUDA_SUCCESS) return call.result();
+  if (capturing) return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
+  const HandleId id = call.UseStream(stream);
+  const CUresult result = VisitStream(call, id, [area, value, element_bytes](const GoOn& go_on) {
+    for (uint64_t row = 0; row < area.height; ++row) {
+      FillRow(reinterpret_cast<std::byte*>(area.to + row * area.pitch), area.width, value, element_bytes);
+    }
+    go_on();
+  });
+  return result != CUDA_SUCCESS || async ? result : WaitForStream(call, id);
+}
 
 template <typename Request>
 CUresult Set(Call& call, const Area& area, uint32_t value, uint32_t element_bytes, CUstream stream, bool async) {
@@ -34,10 +58,10 @@ CUresult Set(Call& call, const Area& area, uint32_t value, uint32_t element_byte
   if (__builtin_mul_overflow(area.height - 1, area.pitch, &bytes) || __builtin_add_overflow(bytes, row_bytes, &bytes)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
-  const Place place = ClientMemory::Of(call.session()).Classify(area.to, bytes);
-  if (place != Place::kDevice && place != Place::kPinned) {
-    return call.Fail(place == Place::kRegistered ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE);
-  }
+  const ClientMemory& memory = ClientMemory::Of(call.session());
+  const Place place = memory.Classify(area.to, bytes);
+  if (place == Place::kRegistered) return SetHere(call, Area{memory.Translate(area.to), area.pitch, area.width, area.height}, value, element_bytes, stream, async);
+  if (place != Place::kDevice && place != Place::kPinned) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   request.dst = area.to;
   request.pitch = area.pitch;
   request.value = value;

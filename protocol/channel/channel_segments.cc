@@ -40,6 +40,7 @@ Result<uint32_t> Channel::OfferSegment(SegmentKind kind, uint64_t size_bytes, co
   if (!mapping.ok()) return mapping.status();
   const uint32_t id = next_segment_.fetch_add(2, std::memory_order_relaxed);
   RETURN_IF_ERROR(segments_.Insert(id, std::move(*mapping)));
+  segments_.Claim(id);
   const uint64_t address = placement.how == Placement::How::kAnywhere ? 0 : placement.address;
   return Offer(SegmentOffer{id, kind, bytes, address, 0}, file->get());
 }
@@ -55,7 +56,24 @@ Result<uint32_t> Channel::OfferMapped(int fd, uint64_t file_offset, std::span<st
   }
   const uint32_t id = next_segment_.fetch_add(2, std::memory_order_relaxed);
   RETURN_IF_ERROR(segments_.InsertBorrowed(id, bytes));
+  segments_.Claim(id);
   return Offer(SegmentOffer{id, SegmentKind::kSharedFile, bytes.size(), 0, file_offset}, fd);
+}
+
+Result<uint32_t> Channel::OfferFile(int fd, uint64_t file_offset, uint64_t bytes, const Placement& placement) {
+  if (bytes == 0 || bytes % kPageBytes != 0 || file_offset % kPageBytes != 0 || bytes > kSegmentBytesMax) {
+    return Status(StatusCode::kInvalidArgument, "a shared file can only be offered in whole pages");
+  }
+  if (mirrored_) {
+    return Status(StatusCode::kUnsupported, "a shared file cannot be offered to a server on another machine");
+  }
+  Result<Mapping> mapping = Mapping::Map(fd, bytes, file_offset, placement);
+  if (!mapping.ok()) return mapping.status();
+  const uint32_t id = next_segment_.fetch_add(2, std::memory_order_relaxed);
+  RETURN_IF_ERROR(segments_.Insert(id, std::move(*mapping)));
+  segments_.Claim(id);
+  const uint64_t address = placement.how == Placement::How::kAnywhere ? 0 : placement.address;
+  return Offer(SegmentOffer{id, SegmentKind::kSharedFile, bytes, address, file_offset}, fd);
 }
 
 Result<uint32_t> Channel::Offer(const SegmentOffer& offer, int fd) {
@@ -123,8 +141,13 @@ Status Channel::TakeMessage(SocketMessage message) {
     return offer.ok() ? TakeOffer(*offer, message) : offer.status();
   }
   if (kind == ControlKind::kSegmentClose) {
-    // Our own mapping stays until our side has stopped using it and calls CloseSegment().
-    return SegmentClose::Decode(message.bytes).status();
+    // What our side uses stays until it has stopped and calls CloseSegment(). What it never began to use (the call that
+    // named the segment failed before it was looked at) goes now: the peer may offer another one at the same address.
+    Result<SegmentClose> close = SegmentClose::Decode(message.bytes);
+    if (!close.ok() || !segments_.RemoveUnclaimed(close->id)) return close.status();
+    Encoder encoder;
+    SegmentClose{close->id}.Encode(encoder);  // a mirror between us forgets what both sides closed
+    return SendControl(encoder.bytes(), {});
   }
   return Violation("sent a message that has no place in a session");
 }

@@ -161,11 +161,22 @@ Status SegmentTable::Insert(uint32_t id, Mapping mapping) {
 
 Status SegmentTable::InsertBorrowed(uint32_t id, std::span<std::byte> bytes) { return InsertEntry(id, bytes, Mapping()); }
 
-bool SegmentTable::Remove(uint32_t id) {
-  Mapping unmapped;  // outside of the lock: unmapping a large segment takes long
+bool SegmentTable::Remove(uint32_t id) { return RemoveEntry(id, true); }
+
+bool SegmentTable::RemoveUnclaimed(uint32_t id) { return RemoveEntry(id, false); }
+
+bool SegmentTable::Claim(uint32_t id) {
   MutexLock lock(mutex_);
   const auto found = maps_->entries.find(id);
   if (found == maps_->entries.end()) return false;
+  return found->second.claimed = true;
+}
+
+bool SegmentTable::RemoveEntry(uint32_t id, bool claimed_too) {
+  Mapping unmapped;  // outside of the lock: unmapping a large segment takes long
+  MutexLock lock(mutex_);
+  const auto found = maps_->entries.find(id);
+  if (found == maps_->entries.end() || (found->second.claimed && !claimed_too)) return false;
   const auto address = maps_->by_address.find(found->second.bytes.data());
   if (address != maps_->by_address.end() && address->second == id) maps_->by_address.erase(address);
   unmapped = std::move(found->second.mapping);

@@ -81,6 +81,11 @@ class SegmentTable {
   Status InsertBorrowed(uint32_t id, std::span<std::byte> bytes) EXCLUDES(mutex_);
   // Unmaps what is owned. False when there is no such segment.
   bool Remove(uint32_t id) EXCLUDES(mutex_);
+  // This side has begun to use the segment: it stays until Remove(), also when the peer closes it. False when there is no
+  // such segment (any more).
+  bool Claim(uint32_t id) EXCLUDES(mutex_);
+  // The peer closed the segment: it goes now, unless it was claimed. False when nothing went.
+  bool RemoveUnclaimed(uint32_t id) EXCLUDES(mutex_);
 
   // `length` bytes from `offset` of the segment; empty with a null data() when there is no such segment or any of them lies
   // outside it. An empty range inside the segment has a data() that is not null.
@@ -99,7 +104,9 @@ class SegmentTable {
   struct Entry {
     std::span<std::byte> bytes;
     Mapping mapping;  // empty for borrowed memory
+    bool claimed = false;
   };
+  bool RemoveEntry(uint32_t id, bool claimed_too) EXCLUDES(mutex_);
   Status InsertEntry(uint32_t id, std::span<std::byte> bytes, Mapping mapping) EXCLUDES(mutex_);
 
   struct Maps {

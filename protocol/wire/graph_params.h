@@ -35,6 +35,20 @@ struct MemcpyNodeRecord {
 };
 static_assert(sizeof(MemcpyNodeRecord) == 176);
 
+// A memcpy node with an end (or both) in memory that only the client has. The worker builds it from a copy between the
+// other end and a shadow, which both sides share, and a host function that fills the shadow before or empties it after:
+// packed rows of `width_bytes` without gaps. Where both ends are the client's there is the host function alone.
+struct HostCopyNodeRecord {
+  MemcpyNodeRecord seen;  // as the application describes the node, with addresses that mean nothing to the worker
+  uint64_t function;      // the client's number of the host function
+  uint64_t shadow;        // pinned memory; 0 when both ends are the client's
+  uint32_t source_is_client_s;
+  uint32_t destination_is_client_s;
+  uint32_t pageable;  // an end is ordinary memory and not registered
+  uint32_t reserved;  // 0
+};
+static_assert(sizeof(HostCopyNodeRecord) == 208);
+
 // A host node: the client's number of the function.
 struct HostNodeRecord {
   uint64_t function;

@@ -37,6 +37,7 @@ enum class ReplyKind : uint32_t {
   kDeviceOutput = 4,   // text that the driver wrote to stdout (printf of kernels); extra: its size without padding
   kCompletion = 5,     // a mark was passed: extra is its number; result is the GPU work's
   kDeviceErrors = 6,   // text that the driver wrote to stderr (failed assertions of kernels); extra: as kDeviceOutput
+  kHostFunctionReleased = 7,  // nobody will ask for a host function again: extra is the client's number of it
   kPad = kPadRecord,
 };
 // The same numbers where only notices are meant: all that is neither kReply nor kPad. A notice answers no record.

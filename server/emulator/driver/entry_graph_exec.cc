@@ -26,10 +26,6 @@ CUresult Instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags)
   exec->body = BuildBody(*graph);
   RETURN_IF(exec->body == nullptr, CUDA_ERROR_INVALID_VALUE);
   exec->flags = flags;
-  exec->user_objects = graph->user_objects;
-  for (const auto& [object, count] : exec->user_objects) {
-    if (const auto held = GetDriver().user_objects.Find(object)) held->Retain(count);
-  }
   *out = reinterpret_cast<CUgraphExec>(GetDriver().graph_execs.Add(exec));
   return CUDA_SUCCESS;
 }
@@ -86,6 +82,7 @@ UpdateError Update(ExecBody& body, const Graph& graph, bool apply) {
       old_node.node = new_node.handle;
     }
   }
+  if (apply) body.references = std::make_shared<const UserObjectReferences>(graph);
   return {};
 }
 

@@ -11,15 +11,17 @@ struct LaunchNode {
   std::vector<size_t> dependencies;
 };
 using LaunchNodes = std::vector<LaunchNode>;
+using References = std::vector<std::shared_ptr<const UserObjectReferences>>;
 
-std::shared_ptr<LaunchNodes> Prepare(const ExecBody& body, std::vector<FencePtr>* pending) {
+std::shared_ptr<LaunchNodes> Prepare(const ExecBody& body, std::vector<FencePtr>* pending, References* references) {
   auto nodes = std::make_shared<LaunchNodes>();
+  references->push_back(body.references);
   for (const ExecNode& node : body.nodes) {
     LaunchNode launch{node.enabled ? node.command : nullptr, nullptr, node.dependencies};
     if (launch.command != nullptr) {
       if (CommandPtr own = launch.command->ForLaunch(pending)) launch.command = own;
     }
-    if (node.child != nullptr) launch.child = Prepare(*node.child, pending);
+    if (node.child != nullptr) launch.child = Prepare(*node.child, pending, references);
     nodes->push_back(std::move(launch));
   }
   return nodes;
@@ -54,7 +56,7 @@ CUresult RunNodes(const LaunchNodes& nodes, Context& context) {
 
 class GraphCommand : public Command {
  public:
-  explicit GraphCommand(const ExecBody& body) : nodes_(Prepare(body, &pending_)) {}
+  explicit GraphCommand(const ExecBody& body) : nodes_(Prepare(body, &pending_, &references_)) {}
   ~GraphCommand() override {
     for (const FencePtr& fence : pending_) {
       if (!fence->done()) fence->Complete();
@@ -65,6 +67,7 @@ class GraphCommand : public Command {
 
  private:
   std::vector<FencePtr> pending_;
+  References references_;
   std::shared_ptr<LaunchNodes> nodes_;
 };
 
@@ -72,10 +75,18 @@ void ReleaseAll(const std::map<uint64_t, uint64_t>& user_objects) {
   for (const auto& [handle, count] : user_objects) ReleaseUserObject(handle, count);
 }
 
+void RetainAll(const std::map<uint64_t, uint64_t>& user_objects) {
+  for (const auto& [handle, count] : user_objects) {
+    if (const auto object = GetDriver().user_objects.Find(handle)) object->Retain(count);
+  }
+}
+
 }  // namespace
 
 Graph::~Graph() { ReleaseAll(user_objects); }
-GraphExec::~GraphExec() { ReleaseAll(user_objects); }
+
+UserObjectReferences::UserObjectReferences(const Graph& graph) : held_(graph.user_objects) { RetainAll(held_); }
+UserObjectReferences::~UserObjectReferences() { ReleaseAll(held_); }
 
 void ReleaseUserObject(uint64_t handle, uint64_t count) {
   std::unique_lock lock(GetDriver().graph_mutex);
@@ -138,9 +149,7 @@ GraphPtr CloneGraph(const Graph& graph) {
     for (uint64_t before : graph.nodes[i]->dependencies) clone->nodes[i]->dependencies.push_back(names[before]);
   }
   clone->user_objects = graph.user_objects;
-  for (const auto& [handle, count] : clone->user_objects) {
-    if (auto object = GetDriver().user_objects.Find(handle)) object->Retain(count);
-  }
+  RetainAll(clone->user_objects);
   return clone;
 }
 
@@ -155,6 +164,7 @@ void DestroyGraph(const GraphPtr& graph) {
 
 std::shared_ptr<ExecBody> BuildBody(const Graph& graph) {
   auto body = std::make_shared<ExecBody>();
+  body->references = std::make_shared<const UserObjectReferences>(graph);
   std::map<uint64_t, size_t> index;
   for (size_t i = 0; i < graph.nodes.size(); ++i) index[graph.nodes[i]->handle] = i;
   for (const GraphNodePtr& node : graph.nodes) {

@@ -59,6 +59,19 @@ class Graph {
 };
 using GraphPtr = std::shared_ptr<Graph>;
 
+// What an instantiated graph and its launches in flight hold of the user objects of the graph it came from. Embedded graphs
+// hold their own (CUDA programming guide, "CUDA User Objects"). Made with Driver::graph_mutex held.
+class UserObjectReferences {
+ public:
+  explicit UserObjectReferences(const Graph& graph);
+  ~UserObjectReferences();
+  UserObjectReferences(const UserObjectReferences&) = delete;
+  UserObjectReferences& operator=(const UserObjectReferences&) = delete;
+
+ private:
+  const std::map<uint64_t, uint64_t> held_;
+};
+
 struct ExecBody;
 struct ExecNode {
   uint64_t node = 0;                  // handle of the graph's node it came from
@@ -70,17 +83,16 @@ struct ExecNode {
 };
 struct ExecBody {
   std::vector<ExecNode> nodes;
+  std::shared_ptr<const UserObjectReferences> references;
 };
 
 class GraphExec {
  public:
-  ~GraphExec();
   explicit GraphExec(uint64_t context_handle) : context_handle_(context_handle) {}
   uint64_t context_handle() const { return context_handle_; }
   std::shared_ptr<ExecBody> body;
   FencePtr last_launch;
   uint64_t flags = 0;
-  std::map<uint64_t, uint64_t> user_objects;
   ExecNode* Find(uint64_t node_handle);
 
  private:

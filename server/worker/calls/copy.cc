@@ -192,6 +192,12 @@ TESSERA_COPY(cuMemcpy2DAsync_v2, CopyBox)
 TESSERA_COPY(cuMemcpy2DUnaligned_v2, CopyBox)
 TESSERA_COPY(cuMemcpy3D_v2, CopyBox)
 TESSERA_COPY(cuMemcpy3DAsync_v2, CopyBox)
+TESSERA_COPY(cuMemcpy3DPeer, CopyBox)
+TESSERA_COPY(cuMemcpy3DPeerAsync, CopyBox)
+TESSERA_COPY(cuMemcpyBatchAsync, CopyBytes)
+TESSERA_COPY(cuMemcpyBatchAsync_v2, CopyBytes)
+TESSERA_COPY(cuMemcpy3DBatchAsync, CopyBox)
+TESSERA_COPY(cuMemcpy3DBatchAsync_v2, CopyBox)
 
 #undef TESSERA_COPY
 

@@ -10,6 +10,7 @@
 #include "server/driver/missing_entry.h"
 #include "server/worker/call_context.h"
 #include "server/worker/graphs/graph_handles.h"
+#include "server/worker/graphs/host_copy_node.h"
 #include "server/worker/graphs/node_params.h"
 #include "server/worker/streams/host_function.h"
 #include "server/worker/worker.h"
@@ -213,6 +214,11 @@ void Do_cuGraphExecKernelNodeSetParams_v2(CallContext& call, const cuGraphExecKe
 void Do_cuGraphAddMemcpyNode(CallContext& call, const cuGraphAddMemcpyNodeRequest& request) {
   Place place;
   if (!Prepare(call, request, &place)) return;
+  if (IsHostCopy(request.params)) {
+    CUgraphNode node = nullptr;
+    if (!AddHostCopyNode(call, place.graph, place.dependencies, request.params, &node)) return;
+    return FinishAdd<cuGraphAddMemcpyNodeReply>(call, request, CUDA_SUCCESS, node);
+  }
   CUDA_MEMCPY3D copy;
   CUcontext context = nullptr;
   if (!DecodeMemcpyNode(call, request.params, &copy, &context)) return FinishUndecoded(call);
@@ -229,11 +235,16 @@ void Do_cuGraphMemcpyNodeGetParams(CallContext& call, const cuGraphMemcpyNodeGet
   if (call.driver().cuGraphMemcpyNodeGetParams == nullptr) {
     return call.Finish(MissingEntry("cuGraphMemcpyNodeGetParams"));
   }
+  cuGraphMemcpyNodeGetParamsReply reply;
+  HostCopyNodeRecord host_copy;
+  if (IsHostCopyNode(call, node, &host_copy)) {
+    reply.params = std::as_bytes(std::span(&host_copy.seen, 1));
+    return call.Finish(CUDA_SUCCESS, reply);
+  }
   CUDA_MEMCPY3D copy{};
   const CUresult result = call.driver().cuGraphMemcpyNodeGetParams(node, &copy);
   std::vector<std::byte> params;
   if (result == CUDA_SUCCESS) EncodeMemcpyNode(call, copy, &params);
-  cuGraphMemcpyNodeGetParamsReply reply;
   reply.params = params;
   call.Finish(result, reply);
 }
@@ -241,6 +252,7 @@ void Do_cuGraphMemcpyNodeGetParams(CallContext& call, const cuGraphMemcpyNodeGet
 void Do_cuGraphMemcpyNodeSetParams(CallContext& call, const cuGraphMemcpyNodeSetParamsRequest& request) {
   const auto node = call.Use<CUgraphNode>(request.node);
   if (!call.ok()) return call.Finish(call.error());
+  if (IsHostCopy(request.params) || IsHostCopyNode(call, node)) return SetHostCopyNode(call, node, request.params);
   CUDA_MEMCPY3D copy;
   CUcontext context = nullptr;
   if (!DecodeMemcpyNode(call, request.params, &copy, &context)) return FinishUndecoded(call);
@@ -254,6 +266,9 @@ void Do_cuGraphExecMemcpyNodeSetParams(CallContext& call, const cuGraphExecMemcp
   const auto exec = call.Use<CUgraphExec>(request.exec);
   const auto node = call.Use<CUgraphNode>(request.node);
   if (!call.ok()) return call.Finish(call.error());
+  if (IsHostCopy(request.params) || IsHostCopyNode(call, node)) {
+    return SetExecHostCopyNode(call, exec, node, request.params);
+  }
   CUDA_MEMCPY3D copy;
   CUcontext context = nullptr;
   if (!DecodeMemcpyNode(call, request.params, &copy, &context)) return FinishUndecoded(call);
@@ -261,6 +276,33 @@ void Do_cuGraphExecMemcpyNodeSetParams(CallContext& call, const cuGraphExecMemcp
     return call.Finish(MissingEntry("cuGraphExecMemcpyNodeSetParams"));
   }
   call.Finish(call.driver().cuGraphExecMemcpyNodeSetParams(exec, node, &copy, context));
+}
+
+// What the driver sees as a child graph may be a copy to the application.
+void Do_cuGraphNodeGetType(CallContext& call, const cuGraphNodeGetTypeRequest& request) {
+  const auto node = call.Use<CUgraphNode>(request.hNode);
+  if (!call.ok()) return call.Finish(call.error());
+  if (call.driver().cuGraphNodeGetType == nullptr) return call.Finish(MissingEntry("cuGraphNodeGetType"));
+  cuGraphNodeGetTypeReply reply;
+  const CUresult result = call.driver().cuGraphNodeGetType(node, &reply.type);
+  if (result == CUDA_SUCCESS && reply.type == CU_GRAPH_NODE_TYPE_GRAPH && IsHostCopyNode(call, node)) {
+    reply.type = CU_GRAPH_NODE_TYPE_MEMCPY;
+  }
+  call.Finish(result, reply);
+}
+
+void Do_cuGraphChildGraphNodeGetGraph(CallContext& call, const cuGraphChildGraphNodeGetGraphRequest& request) {
+  const auto node = call.Use<CUgraphNode>(request.hNode);
+  if (!call.ok()) return call.Finish(call.error());
+  if (call.driver().cuGraphChildGraphNodeGetGraph == nullptr) {
+    return call.Finish(MissingEntry("cuGraphChildGraphNodeGetGraph"));
+  }
+  CUgraph graph = nullptr;
+  const CUresult result = IsHostCopyNode(call, node) ? CUDA_ERROR_INVALID_VALUE
+                                                     : call.driver().cuGraphChildGraphNodeGetGraph(node, &graph);
+  cuGraphChildGraphNodeGetGraphReply reply;
+  if (result == CUDA_SUCCESS) reply.phGraph = call.Known(HandleKind::kGraph, graph);
+  call.Finish(result, reply);
 }
 
 void Do_cuGraphAddHostNode(CallContext& call, const cuGraphAddHostNodeRequest& request) {

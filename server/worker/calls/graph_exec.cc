@@ -13,6 +13,8 @@
 #include "server/driver/missing_entry.h"
 #include "server/worker/call_context.h"
 #include "server/worker/code/blob_store.h"
+#include "server/worker/completion.h"
+#include "server/worker/graphs/host_copy_node.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -49,6 +51,7 @@ void Update(CallContext& call, const Request& request) {
   } else {
     return call.Finish(MissingEntry("cuGraphExecUpdate"));
   }
+  if (reply.result == CUDA_SUCCESS) NoteInstance(call, exec, graph);
   call.Finish(CUDA_SUCCESS, reply);  // the update's own result is in the reply, since a failure has outputs too
 }
 
@@ -68,10 +71,71 @@ void Do_cuGraphInstantiateWithParams(CallContext& call, const cuGraphInstantiate
   reply.result = driver.cuGraphInstantiateWithParams(&exec, graph, &params);
   reply.instantiate_result = params.result_out;
   if (reply.result == CUDA_SUCCESS) {
+    NoteInstance(call, exec, graph);
     call.New(request.exec, exec);
   } else {
     reply.error_node = KnownNode(call, params.hErrNode_out);
   }
+  call.Finish(CUDA_SUCCESS, reply);
+}
+
+void Do_cuGraphInstantiateWithFlags(CallContext& call, const cuGraphInstantiateWithFlagsRequest& request) {
+  const auto graph = call.Use<CUgraph>(request.hGraph);
+  if (!call.ok()) return call.Finish(call.error());
+  if (call.driver().cuGraphInstantiateWithFlags == nullptr) {
+    return call.Finish(MissingEntry("cuGraphInstantiateWithFlags"));
+  }
+  CUgraphExec exec = nullptr;
+  const CUresult result = call.driver().cuGraphInstantiateWithFlags(&exec, graph, request.flags);
+  if (result == CUDA_SUCCESS) {
+    NoteInstance(call, exec, graph);
+    call.New(request.phGraphExec, exec);
+  }
+  call.Finish(result);
+}
+
+void Do_cuGraphExecChildGraphNodeSetParams(CallContext& call, const cuGraphExecChildGraphNodeSetParamsRequest& request) {
+  const auto exec = call.Use<CUgraphExec>(request.hGraphExec);
+  const auto node = call.Use<CUgraphNode>(request.hNode);
+  const auto child = call.Use<CUgraph>(request.childGraph);
+  if (!call.ok()) return call.Finish(call.error());
+  if (call.driver().cuGraphExecChildGraphNodeSetParams == nullptr) {
+    return call.Finish(MissingEntry("cuGraphExecChildGraphNodeSetParams"));
+  }
+  const CUresult result = IsHostCopyNode(call, node)
+                              ? CUDA_ERROR_INVALID_VALUE  // a copy, to the application
+                              : call.driver().cuGraphExecChildGraphNodeSetParams(exec, node, child);
+  if (result == CUDA_SUCCESS) NotePart(call, exec, child);
+  call.Finish(result);
+}
+
+void Do_cuGraphLaunch(CallContext& call, const cuGraphLaunchRequest& request) {
+  const auto exec = call.Use<CUgraphExec>(request.hGraph);
+  const CUstream stream = call.UseStream(request.hStream);
+  if (!call.ok()) return call.Finish(call.error());
+  Worker& worker = call.worker();
+  cuGraphLaunchReply reply;
+  reply.waited = worker.Part<HostCopyInstances>().Waits(exec);
+  CUresult result = call.driver().cuGraphLaunch(exec, stream);
+  if (result != CUDA_SUCCESS || !reply.waited || !call.wants_reply()) return call.Finish(result, reply);
+  auto deferred = call.Defer();
+  result = worker.completion().WhenDone(stream, [deferred, reply](CUresult outcome) mutable {
+    Encoder encoder;
+    reply.Encode(encoder);
+    deferred.Finish(outcome, encoder.bytes());
+  });
+  if (result != CUDA_SUCCESS) deferred.Finish(result);
+}
+
+void Do_tesseraGraphSources(CallContext& call, const tesseraGraphSourcesRequest& request) {
+  const auto exec = call.Use<CUgraphExec>(request.exec);
+  if (!call.ok()) return call.Finish(call.error());
+  std::vector<uint64_t> functions;
+  for (const HostCopyInstances::Copy& copy : call.worker().Part<HostCopyInstances>().Get(exec).copies) {
+    if (copy.reads) functions.push_back(copy.function);
+  }
+  tesseraGraphSourcesReply reply;
+  reply.functions.Borrow(functions);
   call.Finish(CUDA_SUCCESS, reply);
 }
 
@@ -87,6 +151,7 @@ void Do_cuGraphInstantiate_v2(CallContext& call, const cuGraphInstantiate_v2Requ
   reply.result = driver.cuGraphInstantiate_v2(&exec, graph, &node, log.data(), log.size());
   reply.log = std::string_view(log.data(), strnlen(log.data(), log.size()));
   if (reply.result == CUDA_SUCCESS) {
+    NoteInstance(call, exec, graph);
     call.New(request.exec, exec);
   } else {
     reply.error_node = KnownNode(call, node);

@@ -15,7 +15,7 @@ CUresult HostSegments::Attach(uint64_t context, uint32_t segment, const Range& r
   const std::span<std::byte> bytes = channel_.Resolve(segment, 0, range.bytes);
   if (bytes.data() == nullptr || range.bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (reinterpret_cast<uint64_t>(bytes.data()) != range.base) return CUDA_ERROR_INVALID_VALUE;
-  if (Contains(range.base, 1)) return CUDA_ERROR_INVALID_VALUE;
+  if (Contains(range.base, 1) || !channel_.segments().Claim(segment)) return CUDA_ERROR_INVALID_VALUE;
   // The lock is not held: registration takes long, and the client names a segment in one Attach only.
   CUresult result = driver_.cuMemHostRegister_v2(bytes.data(), bytes.size(), kRegisterFlags);
   if (result != CUDA_SUCCESS) {

@@ -9,6 +9,7 @@
 #include "protocol/memory/range_allocator.h"
 #include "server/worker/call_context.h"
 #include "server/worker/memory/session_memory.h"
+#include "server/worker/memory/written_range.h"
 
 namespace tessera {
 
@@ -16,11 +17,6 @@ namespace tessera {
 // is done: the call's reply, the notice of `mark` (0: none), and on a mirrored channel `written`, the bytes of a host segment
 // or of staging that the work wrote, published before both.
 // `mark_reports`: whoever waits for the mark takes its result for that of the call, so a failure is not reported twice.
-struct WrittenRange {
-  uint32_t segment = 0;  // 0: none
-  uint64_t offset = 0;
-  uint64_t bytes = 0;
-};
 void FinishAfter(CallContext& call, CUstream stream, CUresult result, uint64_t mark, const WrittenRange& written = {},
                  bool mark_reports = false);
 

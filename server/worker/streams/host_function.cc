@@ -1,9 +1,11 @@
 #include "server/worker/streams/host_function.h"
 
 #include <span>
+#include <vector>
 
 #include "generated/driver_table.h"
 #include "protocol/base/log.h"
+#include "protocol/channel/channel.h"
 #include "server/worker/answer_hub.h"
 #include "server/worker/worker.h"
 
@@ -21,7 +23,24 @@ struct HostFunctions::Target {
   std::shared_ptr<Gate> gate;
   uint64_t function;
   bool repeats;
+  WrittenRange written;
+  std::vector<std::byte> note;
 };
+
+// Unless the session is over.
+template <typename Action>
+void HostFunctions::WithWorker(const std::shared_ptr<Gate>& gate, Action action) {
+  Worker* worker = nullptr;
+  {
+    MutexLock lock(gate->mutex);
+    worker = gate->worker;
+    if (worker == nullptr) return;
+    ++gate->running;
+  }
+  if (!worker->ended()) action(*worker);
+  MutexLock lock(gate->mutex);
+  if (--gate->running == 0) gate->idle.notify_all();
+}
 
 HostFunctions::HostFunctions(Worker& worker) : worker_(worker), gate_(std::make_shared<Gate>()) {
   MutexLock lock(gate_->mutex);
@@ -34,8 +53,9 @@ HostFunctions::~HostFunctions() {
   while (gate_->running != 0) gate_->idle.wait(gate_->mutex);
 }
 
-CUresult HostFunctions::Launch(CUstream stream, uint64_t function, Form form, bool repeats) {
-  auto target = std::make_unique<Target>(Target{gate_, function, repeats});
+CUresult HostFunctions::Launch(CUstream stream, uint64_t function, Form form, bool repeats,
+                               const WrittenRange& written) {
+  auto target = std::make_unique<Target>(Target{gate_, function, repeats, written, {}});
   const DriverTable& driver = worker_.driver();
   const CUresult result = form == Form::kHostFunction
                               ? driver.cuLaunchHostFunc(stream, &RunHostFunction, target.get())
@@ -44,11 +64,37 @@ CUresult HostFunctions::Launch(CUstream stream, uint64_t function, Form form, bo
   return result;
 }
 
-CUDA_HOST_NODE_PARAMS HostFunctions::NodeParams(uint64_t function) {
+CUDA_HOST_NODE_PARAMS HostFunctions::NodeParams(uint64_t function, std::span<const std::byte> note,
+                                                const WrittenRange& written) {
   CUDA_HOST_NODE_PARAMS params{};
   params.fn = &RunHostFunction;
-  params.userData = new Target{gate_, function, true};
+  params.userData = new Target{gate_, function, true, written, {note.begin(), note.end()}};
   return params;
+}
+
+std::span<const std::byte> HostFunctions::NoteOf(const CUDA_HOST_NODE_PARAMS& params) {
+  if (params.fn != &RunHostFunction) return {};
+  return static_cast<const Target*>(params.userData)->note;
+}
+
+CUresult HostFunctions::ReleaseWith(CUgraph graph, const CUDA_HOST_NODE_PARAMS& params) {
+  const DriverTable& driver = worker_.driver();
+  if (driver.cuUserObjectCreate == nullptr || driver.cuGraphRetainUserObject == nullptr) return CUDA_SUCCESS;
+  CUuserObject object = nullptr;
+  CUresult result =
+      driver.cuUserObjectCreate(&object, params.userData, &Release, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+  if (result != CUDA_SUCCESS) return result;
+  result = driver.cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+  return result;
+}
+
+void HostFunctions::Discard(const CUDA_HOST_NODE_PARAMS& params) { delete static_cast<Target*>(params.userData); }
+
+void CUDA_CB HostFunctions::Release(void* data) {
+  const std::unique_ptr<Target> target(static_cast<Target*>(data));
+  WithWorker(target->gate, [&](Worker& worker) {
+    worker.SendNotice(NoticeKind::kHostFunctionReleased, target->function, CUDA_SUCCESS);
+  });
 }
 
 uint64_t HostFunctions::FunctionOf(const CUDA_HOST_NODE_PARAMS& params) {
@@ -63,29 +109,23 @@ void CUDA_CB HostFunctions::RunCallback(CUstream, CUresult status, void* target)
 
 void HostFunctions::Run(Target* target, CUresult status) {
   const std::unique_ptr<Target> once(target->repeats ? nullptr : target);
-  const std::shared_ptr<Gate> gate = target->gate;
-  Worker* worker = nullptr;
-  {
-    MutexLock lock(gate->mutex);
-    worker = gate->worker;
-    if (worker == nullptr) return;
-    ++gate->running;
-  }
-  if (!worker->ended()) {
-    const uint64_t request = worker->answers().Open();
-    if (request == 0) {
-      worker->End(Status(StatusCode::kResourceExhausted, "too many host functions run at once"));
-    } else {
-      const uint64_t function = target->function;
-      if (worker->SendNotice(NoticeKind::kHostFunction, request, status, std::as_bytes(std::span(&function, 1)))) {
-        worker->answers().Wait(request);
-      } else {
-        worker->answers().Cancel(request);
-      }
+  WithWorker(target->gate, [&](Worker& worker) {
+    if (target->written.segment != 0) {
+      const Status published =
+          worker.channel().Publish(target->written.segment, target->written.offset, target->written.bytes);
+      if (!published.ok()) return worker.End(published);
     }
-  }
-  MutexLock lock(gate->mutex);
-  if (--gate->running == 0) gate->idle.notify_all();
+    const uint64_t request = worker.answers().Open();
+    if (request == 0) {
+      return worker.End(Status(StatusCode::kResourceExhausted, "too many host functions run at once"));
+    }
+    const uint64_t function = target->function;
+    if (worker.SendNotice(NoticeKind::kHostFunction, request, status, std::as_bytes(std::span(&function, 1)))) {
+      worker.answers().Wait(request);
+    } else {
+      worker.answers().Cancel(request);
+    }
+  });
 }
 
 }  // namespace tessera

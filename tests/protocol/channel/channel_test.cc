@@ -44,6 +44,12 @@ TEST_F(ChannelTest, StagingIsShared) {
   EXPECT_FALSE(client().Publish(kStagingSegment, 0, 100, TransferRing::kReplies).ok());
 }
 
+void SendOffer(Channel& from, const SegmentOffer& offer, std::span<const int> fds) {
+  Encoder encoder;
+  offer.Encode(encoder);
+  ASSERT_TRUE(from.SendControl(encoder.bytes(), fds).ok());
+}
+
 TEST_F(ChannelTest, AnOfferedSegmentIsThereWhenARecordNamesIt) {
   Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, 10'000, Placement::Anywhere());
   ASSERT_TRUE(id.ok());
@@ -59,6 +65,7 @@ TEST_F(ChannelTest, AnOfferedSegmentIsThereWhenARecordNamesIt) {
   ASSERT_TRUE(from_server.ok());
   EXPECT_NE(client().Resolve(*from_server, 0, 4096).data(), nullptr);
 
+  EXPECT_TRUE(server().segments().Claim(*id));
   EXPECT_TRUE(client().CloseSegment(*id).ok());
   EXPECT_EQ(client().CloseSegment(*id).code(), StatusCode::kNotFound);
   // The server's mapping stays until the server has finished with it.
@@ -67,6 +74,28 @@ TEST_F(ChannelTest, AnOfferedSegmentIsThereWhenARecordNamesIt) {
   EXPECT_TRUE(server().CloseSegment(*id).ok());
   EXPECT_EQ(server().Resolve(*id, 0, 1).data(), nullptr);
   EXPECT_EQ(client().CloseSegment(kStagingSegment).code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(ChannelTest, ASegmentThatNobodyUsedMakesRoomForTheNextAtItsPlace) {
+  constexpr uint64_t kBytes = 4 * kPageBytes;
+  void* window = mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(window, MAP_FAILED);
+  const auto address = reinterpret_cast<uint64_t>(window);
+  server().SetHostWindow(address, kBytes);
+  // Both ends are in this process, so only the server's mapping lies at the agreed place.
+  for (uint32_t id = 100; id < 104; id += 2) {
+    Result<UniqueFd> file = CreateSegmentFile("test", kBytes);
+    ASSERT_TRUE(file.ok());
+    const int fd = file->get();
+    SendOffer(client(), SegmentOffer{id, SegmentKind::kHostMemory, kBytes, address, 0}, std::span(&fd, 1));
+    EXPECT_NE(server().Resolve(id, 0, kBytes).data(), nullptr);
+    Encoder encoder;
+    SegmentClose{id}.Encode(encoder);
+    ASSERT_TRUE(client().SendControl(encoder.bytes(), {}).ok());
+  }
+  EXPECT_TRUE(server().ProcessSocket().ok());
+  EXPECT_EQ(server().segments().Find(102).data(), nullptr);
+  munmap(window, kBytes);
 }
 
 TEST_F(ChannelTest, ASharedFileOfTheApplicationIsMappedFromItsOffset) {
@@ -83,12 +112,6 @@ TEST_F(ChannelTest, ASharedFileOfTheApplicationIsMappedFromItsOffset) {
   EXPECT_EQ(there[0], std::byte{3});
   EXPECT_TRUE(client().CloseSegment(*id).ok());
   munmap(own, 2 * kPageBytes);
-}
-
-void SendOffer(Channel& from, const SegmentOffer& offer, std::span<const int> fds) {
-  Encoder encoder;
-  offer.Encode(encoder);
-  ASSERT_TRUE(from.SendControl(encoder.bytes(), fds).ok());
 }
 
 // Each of these ends the session, and says why.

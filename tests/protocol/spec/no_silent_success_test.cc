@@ -50,6 +50,10 @@ const std::map<std::string_view, const char*> kMaySucceed = {
     {"cuMemcpy3D_v2_ptds", "the copy has no rows"},
     {"cuMemcpy3DAsync_v2", "the copy has no rows"},
     {"cuMemcpy3DAsync_v2_ptsz", "the copy has no rows"},
+    {"cuMemcpy3DPeer", "the copy has no rows"},
+    {"cuMemcpy3DPeer_ptds", "the copy has no rows"},
+    {"cuMemcpy3DPeerAsync", "the copy has no rows"},
+    {"cuMemcpy3DPeerAsync_ptsz", "the copy has no rows"},
     {"cuStreamGetCaptureInfo_v2", "the client knows that nothing is captured"},
     {"cuStreamGetCaptureInfo_v2_ptsz", "the client knows that nothing is captured"},
     {"cuStreamGetCaptureInfo_v3", "the client knows that nothing is captured"},
@@ -66,6 +70,10 @@ const std::map<std::string_view, const char*> kMayWriteOnFailure = {
     {"cuGraphExecUpdate_v2", "says why it failed"},
     {"cuGraphInstantiate", "error node and log"},
     {"cuGraphInstantiate_v2", "error node and log"},
+    {"cuMemcpyBatchAsync", "which copy is wrong"},
+    {"cuMemcpyBatchAsync_ptsz", "which copy is wrong"},
+    {"cuMemcpy3DBatchAsync", "which copy is wrong"},
+    {"cuMemcpy3DBatchAsync_ptsz", "which copy is wrong"},
 };
 
 // What the two processes of the test tell each other.

@@ -203,5 +203,28 @@ TEST_F(GraphTest, UserObjectsDieWithTheLastHolder) {
   if (Emulated()) { EXPECT_EQ(1, destroyed); }
 }
 
+TEST_F(GraphTest, UserObjectsOfAnEmbeddedGraphLiveAsLongAsALaunch) {
+  std::atomic<int> destroyed{0}, go{0};
+  CUuserObject object = nullptr;
+  ASSERT_CU(cu(UserObjectCreate)(&object, &destroyed, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, 1,
+                                 CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  const CUgraph inside = Graph();
+  CUgraphNode node = nullptr;
+  CUDA_HOST_NODE_PARAMS wait{[](void* data) { while (*static_cast<std::atomic<int>*>(data) == 0) sched_yield(); }, &go};
+  ASSERT_CU(cu(GraphAddHostNode)(&node, inside, nullptr, 0, &wait));
+  EXPECT_CU(cu(GraphRetainUserObject)(inside, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+  const CUgraph graph = Graph();
+  ASSERT_CU(cu(GraphAddChildGraphNode)(&node, graph, nullptr, 0, inside));
+  EXPECT_CU(cu(GraphDestroy)(inside));
+  const CUgraphExec exec = Instantiate(graph);
+  EXPECT_CU(cu(GraphDestroy)(graph));
+  EXPECT_CU(cu(GraphLaunch)(exec, nullptr));
+  EXPECT_CU(cu(GraphExecDestroy)(exec));
+  EXPECT_EQ(0, destroyed);
+  go = 1;
+  EXPECT_CU(cu(CtxSynchronize)());
+  if (Emulated()) { EXPECT_EQ(1, destroyed); }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -1,0 +1,32 @@
+// Copies between memory that the server reaches and private memory of the application, which happen when the stream reaches
+// them: asynchronous copies of registered memory.
+//
+// The copy is cut into pieces that pass through two shadows in turn. Each piece is a visit and a DMA; the visit lets the
+// stream go on as soon as it may, so that one piece is copied by the processor while the other's DMA runs. The caller waits
+// for nothing; stream order holds for whatever comes after. Calling thread only; the private memory is touched by visits.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "client-stub/call.h"
+
+namespace tessera {
+
+struct OrderedPiece {
+  uint64_t bytes = 0;
+  // Copies the piece between the private memory and a shadow, on the visits' thread.
+  std::function<void(std::byte* shadow)> move;
+  // Appends the DMA between a shadow and its other end. `mark` (0: none) is passed when it is done.
+  std::function<CUresult(uint64_t shadow, uint64_t mark)> send;
+};
+
+// To the server: the private memory is read.
+CUresult UploadInOrder(Call& call, HandleId stream, std::vector<OrderedPiece> pieces);
+// From the server: the private memory is written.
+CUresult DownloadInOrder(Call& call, HandleId stream, std::vector<OrderedPiece> pieces);
+
+}  // namespace tessera

@@ -1,0 +1,268 @@
+#include "client-stub/graph_shadow.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "client-stub/client_memory.h"
+#include "client-stub/graph_nodes.h"
+#include "client-stub/host_functions.h"
+#include "client-stub/session.h"
+#include "client-stub/stream_visit.h"
+#include "generated/messages/service.h"
+
+namespace tessera {
+namespace {
+
+// A shadow that goes back to the pool with its last user, which is a visit.
+struct OwnedShadow {
+  OwnedShadow(Session& session, const Shadow& shadow) : session(session), shadow(shadow) {}
+  ~OwnedShadow() { ClientMemory::Of(session).shadows().Return(shadow); }
+  OwnedShadow(const OwnedShadow&) = delete;
+  OwnedShadow& operator=(const OwnedShadow&) = delete;
+
+  Session& session;
+  const Shadow shadow;
+};
+
+}  // namespace
+
+// Ordinary memory that a node reads, and what launches that have not run yet have read of it, oldest first.
+struct GraphSource {
+  struct Snapshot {
+    HandleId exec;
+    std::vector<std::byte> bytes;
+  };
+  explicit GraphSource(const HostRows& rows) : rows(rows) {}
+
+  // For one launch of `exec`. Launches of one instance run in their order; whether those of two do is not known, so the
+  // other's have to be used up. False when the session ended meanwhile.
+  bool Read(Session& session, HandleId exec) {
+    std::vector<std::byte> bytes(rows.bytes());
+    rows.Pack(bytes.data());
+    MutexLock lock(mutex);
+    while (!snapshots.empty() && snapshots.front().exec != exec) {
+      if (session.gone()) return false;
+      used.wait_for(mutex, std::chrono::milliseconds(10));
+    }
+    snapshots.push_back({exec, std::move(bytes)});
+    return true;
+  }
+  // The launch was not sent.
+  void DropNewest() {
+    MutexLock lock(mutex);
+    snapshots.pop_back();
+  }
+  // What the node running now is to read: nothing was read for it when nobody knew that it would.
+  void Use(std::byte* to) {
+    std::vector<std::byte> bytes;
+    {
+      MutexLock lock(mutex);
+      if (!snapshots.empty()) {
+        bytes = std::move(snapshots.front().bytes);
+        snapshots.pop_front();
+        used.notify_all();
+      }
+    }
+    if (bytes.empty()) return rows.Pack(to);
+    std::memcpy(to, bytes.data(), bytes.size());
+  }
+
+  const HostRows rows;
+  Mutex mutex;
+  ConditionVariable used;
+  std::deque<Snapshot> snapshots GUARDED_BY(mutex);
+};
+
+namespace {
+
+// The sources by the number of their visit, which owns them.
+class SourceTable {
+ public:
+  void Add(uint64_t visit, const std::shared_ptr<GraphSource>& source) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    std::erase_if(sources_, [](const auto& entry) { return entry.second.expired(); });
+    sources_[visit] = source;
+    used_.store(true, std::memory_order_release);
+  }
+  std::shared_ptr<GraphSource> Find(uint64_t visit) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    const auto found = sources_.find(visit);
+    return found == sources_.end() ? nullptr : found->second.lock();
+  }
+  bool used() const { return used_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<bool> used_{false};
+  Mutex mutex_;
+  std::map<uint64_t, std::weak_ptr<GraphSource>> sources_ GUARDED_BY(mutex_);
+};
+
+SourceTable& Sources() {
+  static auto* table = new SourceTable;
+  return *table;
+}
+
+template <typename Record>
+void Store(const Record& record, std::vector<std::byte>* bytes) {
+  const auto encoded = std::as_bytes(std::span(&record, 1));
+  bytes->assign(encoded.begin(), encoded.end());
+}
+
+bool EncodeEnd(Call& call, MemcpyNodeRecord::End* end, CUmemorytype type, const void* host, CUdeviceptr device,
+               CUarray array) {
+  end->type = type;
+  switch (type) {
+    case CU_MEMORYTYPE_HOST:
+      end->address = reinterpret_cast<uint64_t>(host);
+      return true;
+    case CU_MEMORYTYPE_DEVICE:
+    case CU_MEMORYTYPE_UNIFIED:
+      end->address = device;
+      return true;
+    case CU_MEMORYTYPE_ARRAY:
+      end->array = call.Use(HandleKind::kArray, array);
+      return call.ok();
+    default:
+      return call.Fail(CUDA_ERROR_INVALID_VALUE) == CUDA_SUCCESS;
+  }
+}
+
+}  // namespace
+
+CopyNodeParams::~CopyNodeParams() {
+  if (visit_ != 0) HostFunctionsOfProcess().Drop(visit_);
+}
+
+bool CopyNodeParams::Encode(const CUDA_MEMCPY3D& copy, CUcontext context) {
+  HostCopyNodeRecord record{};
+  MemcpyNodeRecord& seen = record.seen;
+  MemcpyNodeRecord::End& source = seen.source;
+  source.x_bytes = copy.srcXInBytes;
+  source.y = copy.srcY;
+  source.z = copy.srcZ;
+  source.lod = copy.srcLOD;
+  source.pitch = copy.srcPitch;
+  source.height = copy.srcHeight;
+  MemcpyNodeRecord::End& destination = seen.destination;
+  destination.x_bytes = copy.dstXInBytes;
+  destination.y = copy.dstY;
+  destination.z = copy.dstZ;
+  destination.lod = copy.dstLOD;
+  destination.pitch = copy.dstPitch;
+  destination.height = copy.dstHeight;
+  seen.width_bytes = copy.WidthInBytes;
+  seen.height = copy.Height;
+  seen.depth = copy.Depth;
+  seen.context = call_.Use(HandleKind::kContext, context, true);
+  BoxEnds ends;
+  if (!call_.ok() || !EncodeEnd(call_, &source, copy.srcMemoryType, copy.srcHost, copy.srcDevice, copy.srcArray) ||
+      !EncodeEnd(call_, &destination, copy.dstMemoryType, copy.dstHost, copy.dstDevice, copy.dstArray) ||
+      !FindEnds(call_, copy, &ends)) {
+    return false;
+  }
+  if (!ends.from_private && ends.from_base != 0) source.address = ends.from_base;
+  if (!ends.to_private && ends.to_base != 0) destination.address = ends.to_base;
+  if (!ends.from_private && !ends.to_private) {
+    Store(seen, &bytes_);
+    return true;
+  }
+  if (!MakeShadow(ends, &record)) return false;
+  Store(record, &bytes_);
+  return true;
+}
+
+bool CopyNodeParams::MakeShadow(const BoxEnds& ends, HostCopyNodeRecord* record) {
+  Session& session = call_.session();
+  record->source_is_client_s = ends.from_private;
+  record->destination_is_client_s = ends.to_private;
+  record->pageable = ends.pageable;
+  Visit visit;
+  std::shared_ptr<GraphSource> source;
+  if (ends.from_private && ends.to_private) {
+    visit = [from = ends.from, to = ends.to](const GoOn& go_on) {
+      from.CopyTo(to);
+      go_on();
+    };
+  } else {
+    const HostRows& rows = ends.from_private ? ends.from : ends.to;
+    Shadow taken;
+    if (ClientMemory::Of(session).shadows().Take(call_, rows.bytes(), &taken) != CUDA_SUCCESS) return false;
+    record->shadow = taken.address;
+    auto owned = std::make_shared<const OwnedShadow>(session, taken);
+    if (ends.from_private && ends.pageable) {
+      source = std::make_shared<GraphSource>(rows);
+      visit = [owned, source](const GoOn& go_on) {
+        source->Use(owned->shadow.data());
+        PublishFromVisit(owned->session, owned->shadow.address, source->rows.bytes());
+        go_on();
+      };
+    } else if (ends.from_private) {
+      visit = [owned, rows](const GoOn& go_on) {
+        rows.Pack(owned->shadow.data());
+        PublishFromVisit(owned->session, owned->shadow.address, rows.bytes());
+        go_on();
+      };
+    } else {
+      visit = [owned, rows](const GoOn& go_on) {
+        rows.Unpack(owned->shadow.data());
+        go_on();
+      };
+    }
+  }
+  visit_ = AddVisit(session, std::move(visit));
+  if (source != nullptr) Sources().Add(visit_, source);
+  record->function = visit_;
+  return true;
+}
+
+SourceSnapshots::~SourceSnapshots() {
+  for (const auto& source : taken_) source->DropNewest();
+}
+
+CUresult SourceSnapshots::Take() {
+  if (!Sources().used()) return CUDA_SUCCESS;
+  GraphExecInfo* info = GraphExecs().Find(exec_);
+  if (info == nullptr) {  // an entry may have been another instance's before
+    info = GraphExecs().Insert(exec_, [](GraphExecInfo& fresh) { fresh.launched.store(false); });
+  }
+  if (info == nullptr) return call_.Fail(CUDA_ERROR_OUT_OF_MEMORY);
+  std::vector<uint64_t> sources;
+  if (!info->launched.load(std::memory_order_relaxed)) {
+    tesseraGraphSourcesRequest request;
+    request.exec = exec_;
+    tesseraGraphSourcesReply reply;
+    if (const CUresult result = call_.SyncAs(request, &reply); result != CUDA_SUCCESS) return result;
+    sources.assign(reply.functions.begin(), reply.functions.end());
+    MutexLock lock(info->mutex);
+    info->sources = sources;
+  } else {
+    MutexLock lock(info->mutex);
+    sources = info->sources;
+  }
+  for (const uint64_t number : sources) {
+    const auto source = Sources().Find(number);
+    if (source == nullptr) continue;
+    if (!source->Read(call_.session(), exec_)) return call_.Fail(kServerGone);
+    taken_.push_back(source);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult CaptureHostCopy(Call& call, HandleId stream, const CUDA_MEMCPY3D& copy) {
+  CopyNodeParams params(call);
+  if (!params.Encode(copy, nullptr)) return call.result();
+  tesseraCaptureHostCopyRequest request;
+  request.stream = stream;
+  request.params = params.bytes();
+  const CUresult result = call.SyncAs(request);
+  if (result == CUDA_SUCCESS) params.Keep();
+  return result;
+}
+
+}  // namespace tessera

@@ -1,0 +1,76 @@
+// Copy nodes of graphs with an end in memory that only this process has (ordinary or registered host memory).
+//
+// Registered memory is read or written each time the node runs. Ordinary memory is read by the call that launches the graph,
+// before anything else, so the program may change it at once; a launch that writes some returns when that is done (both
+// measured: driver 580 on an H200). The server is given a
+// shadow of pinned memory in its place, and a visit that fills the shadow before the copy or empties it after
+// (server/worker/graphs/host_copy_node.h). Both stay as long as the server has a graph, a clone or an instance with the node,
+// and go when it says that they are gone. Calling thread only.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "client-stub/call.h"
+#include "client-stub/copy_box.h"
+#include "protocol/wire/graph_params.h"
+
+namespace tessera {
+
+struct GraphSource;  // ordinary memory that a node reads
+
+// The parameters of a copy node for the server: a MemcpyNodeRecord, or a HostCopyNodeRecord with what it needs here. What
+// the second kind needs is given up again unless the node came to be:
+//
+//   CopyNodeParams params(call);
+//   if (!params.Encode(copy, context)) return call.result();
+//   ... request.params = params.bytes(); ...
+//   if (result == CUDA_SUCCESS) params.Keep();
+class CopyNodeParams {
+ public:
+  explicit CopyNodeParams(Call& call) : call_(call) {}
+  ~CopyNodeParams();
+  CopyNodeParams(const CopyNodeParams&) = delete;
+  CopyNodeParams& operator=(const CopyNodeParams&) = delete;
+
+  // False when the call failed.
+  bool Encode(const CUDA_MEMCPY3D& copy, CUcontext context);
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+  void Keep() { visit_ = 0; }
+
+ private:
+  bool MakeShadow(const BoxEnds& ends, HostCopyNodeRecord* record);
+
+  Call& call_;
+  std::vector<std::byte> bytes_;
+  uint64_t visit_ = 0;
+};
+
+// Reads what a launch of the instantiated graph copies from ordinary memory, for the visits of its nodes to find. To be
+// called before the launch is sent; the call failed when the result is not CUDA_SUCCESS. Waits while launches of another
+// instance of the same graph have not used what they read.
+class SourceSnapshots {
+ public:
+  SourceSnapshots(Call& call, HandleId exec) : call_(call), exec_(exec) {}
+  // Gives up what was read, unless the launch was sent.
+  ~SourceSnapshots();
+  SourceSnapshots(const SourceSnapshots&) = delete;
+  SourceSnapshots& operator=(const SourceSnapshots&) = delete;
+
+  CUresult Take();
+  void Keep() { taken_.clear(); }
+
+ private:
+  Call& call_;
+  const HandleId exec_;
+  std::vector<std::shared_ptr<GraphSource>> taken_;
+};
+
+// Makes the copy a node of the graph that the stream captures.
+CUresult CaptureHostCopy(Call& call, HandleId stream, const CUDA_MEMCPY3D& copy);
+
+}  // namespace tessera

@@ -1,0 +1,112 @@
+#include "client-stub/shared_file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "protocol/channel/segment.h"
+
+namespace tessera {
+namespace {
+
+struct FileCloser {
+  void operator()(FILE* file) const { std::fclose(file); }
+};
+struct DirectoryCloser {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
+
+// What a line of /proc/self/maps says.
+struct MapLine {
+  uint64_t begin = 0, end = 0, offset = 0, inode = 0;
+  dev_t device = 0;
+  bool shared_and_writable = false;
+  std::string path;
+};
+
+bool Parse(const char* text, MapLine* line) {
+  char mode[5] = {};
+  unsigned major = 0, minor = 0;
+  int path = 0;
+  unsigned long begin = 0, end = 0, offset = 0, inode = 0;
+  if (std::sscanf(text, "%lx-%lx %4s %lx %x:%x %lu %n", &begin, &end, mode, &offset, &major, &minor, &inode, &path) < 7) {
+    return false;
+  }
+  line->begin = begin;
+  line->end = end;
+  line->offset = offset;
+  line->inode = inode;
+  line->device = makedev(major, minor);
+  line->shared_and_writable = mode[1] == 'w' && mode[3] == 's';
+  line->path = text + path;
+  while (!line->path.empty() && line->path.back() == '\n') line->path.pop_back();
+  return true;
+}
+
+bool IsFile(int fd, const MapLine& line) {
+  struct stat info {};
+  return fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_dev == line.device && info.st_ino == line.inode;
+}
+
+UniqueFd Open(const MapLine& line) {
+  UniqueFd fd(open(line.path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (fd.valid() && IsFile(fd.get(), line)) return fd;
+  // A memfd, or a file whose name is gone: a descriptor of it may still be open.
+  const std::unique_ptr<DIR, DirectoryCloser> directory(opendir("/proc/self/fd"));
+  while (directory != nullptr) {
+    const dirent* entry = readdir(directory.get());
+    if (entry == nullptr) break;
+    const int candidate = std::atoi(entry->d_name);  // "." and ".." give 0, which is checked like any other
+    if (!IsFile(candidate, line) || (fcntl(candidate, F_GETFL) & O_ACCMODE) != O_RDWR) continue;
+    UniqueFd copy(fcntl(candidate, F_DUPFD_CLOEXEC, 0));
+    if (copy.valid() && IsFile(copy.get(), line)) return copy;  // it may have been closed and reused meanwhile
+  }
+  return UniqueFd();
+}
+
+}  // namespace
+
+std::optional<SharedFile> FindSharedFile(const Range& range) {
+  SharedFile found;
+  found.pages.base = range.base & ~(kPageBytes - 1);
+  const uint64_t end = (range.end() + kPageBytes - 1) & ~(kPageBytes - 1);
+  found.pages.bytes = end - found.pages.base;
+  const std::unique_ptr<FILE, FileCloser> maps(std::fopen("/proc/self/maps", "re"));
+  if (maps == nullptr) return std::nullopt;
+  MapLine first;
+  uint64_t covered = found.pages.base;
+  char* text = nullptr;
+  size_t capacity = 0;
+  while (covered < end && getline(&text, &capacity, maps.get()) > 0) {
+    MapLine line;
+    if (!Parse(text, &line) || line.end <= covered) continue;
+    // A large mapping may be listed in parts that follow each other.
+    const bool follows = covered == found.pages.base ||
+                         (line.device == first.device && line.inode == first.inode &&
+                          line.offset + (covered - line.begin) == found.offset + (covered - found.pages.base));
+    if (line.begin > covered || !line.shared_and_writable || line.inode == 0 || !follows) break;
+    if (covered == found.pages.base) {
+      found.offset = line.offset + (covered - line.begin);
+      first = line;
+    }
+    covered = line.end;
+  }
+  std::free(text);
+  if (covered < end) return std::nullopt;
+  found.fd = Open(first);
+  struct stat info {};
+  // A last page that the file fills in part only is not offered: the server refuses what could lie behind the end.
+  if (!found.fd.valid() || fstat(found.fd.get(), &info) != 0 ||
+      static_cast<uint64_t>(info.st_size) < found.offset + found.pages.bytes) {
+    return std::nullopt;
+  }
+  return found;
+}
+
+}  // namespace tessera

@@ -1,0 +1,54 @@
+#include "client-stub/stream_visit.h"
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "client-stub/client_memory.h"
+#include "client-stub/session.h"
+#include "client-stub/stream_state.h"
+#include "generated/messages/service.h"
+#include "protocol/base/log.h"
+#include "protocol/channel/channel.h"
+
+namespace tessera {
+namespace {
+
+std::atomic<bool> used{false};
+
+uint64_t Add(Session& session, Visit visit, bool repeats) {
+  AttachStreams(session);
+  used.store(true, std::memory_order_relaxed);
+  HostFunction function;
+  function.visit = std::make_shared<const Visit>(std::move(visit));
+  function.repeats = repeats;
+  return HostFunctionsOfProcess().Add(function);
+}
+
+}  // namespace
+
+CUresult VisitStream(Call& call, HandleId stream, Visit visit, const Range& written) {
+  tesseraStreamVisitRequest request;
+  request.stream = stream;
+  request.function = Add(call.session(), std::move(visit), false);
+  request.written_address = written.base;
+  request.written_bytes = written.bytes;
+  const CUresult result = call.AsyncAs(request);
+  if (result != CUDA_SUCCESS) HostFunctionsOfProcess().Drop(request.function);
+  return result;
+}
+
+uint64_t AddVisit(Session& session, Visit visit) { return Add(session, std::move(visit), true); }
+
+bool VisitsUsed() { return used.load(std::memory_order_relaxed); }
+
+void PublishFromVisit(Session& session, uint64_t address, uint64_t bytes) {
+  if (!session.mirrored()) return;
+  uint32_t segment = 0;
+  uint64_t offset = 0;
+  if (!ClientMemory::Of(session).host().Locate(address, bytes, &segment, &offset)) return;
+  const Status published = session.channel().Publish(segment, offset, bytes, TransferRing::kAnswers);
+  if (!published.ok()) LogDebug("what a visit wrote was not published: {}", published.message());
+}
+
+}  // namespace tessera

@@ -1,0 +1,34 @@
+// Visits: the library's own work at a point of a stream, on a thread of this process, while the stream waits. So memory
+// that only this process has is read and written in stream order, when a stream reaches a copy and not when it is called.
+//
+//   VisitStream(call, stream, [=](const GoOn& go_on) { std::memcpy(shadow, source, bytes); go_on(); });
+//
+// To the server a visit is a host function like those of the application (host_functions.h), so everything that follows in
+// the stream, or waits for it, follows the visit too. Visits run on a thread of their own, one after the other: they touch
+// memory and nothing else, wait for nobody, and are held up by no host function of the application. (The driver may still
+// serialise the two kinds with each other: CUDA driver API, cuLaunchHostFunc.)
+#pragma once
+
+#include <cstdint>
+
+#include "client-stub/call.h"
+#include "client-stub/host_functions.h"
+#include "protocol/memory/range_allocator.h"
+
+namespace tessera {
+
+// Enqueues a visit. `written`: pinned memory that the stream wrote before and the visit reads (matters over a link only).
+// The stream must not be captured. Calling thread only.
+CUresult VisitStream(Call& call, HandleId stream, Visit visit, const Range& written = {});
+
+// A visit for a node of a graph, which may be asked for many times: its number. It ends when the server says that no graph
+// has it any more, or with Drop().
+uint64_t AddVisit(Session& session, Visit visit);
+
+// Any visit was ever enqueued: streams may be about to use private memory of the application.
+bool VisitsUsed();
+
+// What a visit does with pinned memory that it has written and the stream reads next, before it lets the stream go on.
+void PublishFromVisit(Session& session, uint64_t address, uint64_t bytes);
+
+}  // namespace tessera

@@ -1,0 +1,262 @@
+// Copies of memory that only the client has, with both ends in one process, on the emulator: what streams, captures and
+// graphs make of registered and ordinary host memory, and that nothing is left behind.
+#include <cuda.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "client-stub/host_functions.h"
+#include "tests/client-stub/both_ends.h"
+
+namespace tessera {
+namespace {
+
+BothEnds& Ends() {
+  static auto* ends = new BothEnds;
+  return *ends;
+}
+
+CUdeviceptr Number(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+
+// Visits that the client still keeps.
+size_t VisitsKept() {
+  size_t kept = 0;
+  HostFunction function;
+  for (uint64_t number = 1; number < 50'000; ++number) {
+    kept += HostFunctionsOfProcess().Find(number, &function) && function.visit != nullptr;
+  }
+  return kept;
+}
+
+bool Eventually(const std::function<bool()>& holds) {
+  for (int i = 0; i < 1000; ++i) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+class HostCopyTest : public testing::Test {
+ protected:
+  static constexpr size_t kInts = 1500;
+  static constexpr size_t kBytes = kInts * sizeof(int);
+
+  void SetUp() override {
+    Ends();
+    ASSERT_EQ(cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    ASSERT_EQ(cuMemAlloc(&device_, kBytes), CUDA_SUCCESS);
+    void* memory = mmap(nullptr, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    registered_ = static_cast<int*>(memory);
+    ASSERT_EQ(cuMemHostRegister(registered_, kBytes, 0), CUDA_SUCCESS);
+    open_ = false;
+  }
+  void TearDown() override {
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemHostUnregister(registered_), CUDA_SUCCESS);
+    munmap(registered_, 4 * 4096);
+    EXPECT_EQ(cuMemFree(device_), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamDestroy(stream_), CUDA_SUCCESS);
+  }
+  void CloseGate() {
+    ASSERT_EQ(cuLaunchHostFunc(
+                  stream_,
+                  [](void* open) {
+                    while (!static_cast<std::atomic<bool>*>(open)->load()) std::this_thread::yield();
+                  },
+                  &open_),
+              CUDA_SUCCESS);
+  }
+  CUgraph Capture(const std::function<void()>& work) {
+    CUgraph graph = nullptr;
+    EXPECT_EQ(cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+    work();
+    EXPECT_EQ(cuStreamEndCapture(stream_, &graph), CUDA_SUCCESS);
+    return graph;
+  }
+  CUDA_MEMCPY3D Row(CUmemorytype from_type, const void* from, CUmemorytype to_type, void* to) {
+    CUDA_MEMCPY3D row{};
+    row.srcMemoryType = from_type;
+    row.srcHost = from;
+    row.srcDevice = Number(from);
+    row.dstMemoryType = to_type;
+    row.dstHost = to;
+    row.dstDevice = Number(to);
+    row.WidthInBytes = kBytes;
+    row.Height = row.Depth = 1;
+    return row;
+  }
+  void* device() const { return reinterpret_cast<void*>(device_); }
+
+  CUstream stream_ = nullptr;
+  CUdeviceptr device_ = 0;
+  int* registered_ = nullptr;
+  std::atomic<bool> open_{false};
+};
+
+TEST_F(HostCopyTest, RegisteredMemoryIsReadAndWrittenWhenTheStreamGetsThere) {
+  registered_[9] = 1;
+  CloseGate();
+  ASSERT_EQ(cuMemcpyHtoDAsync(device_, registered_, kBytes, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemcpyDtoHAsync(registered_ + 700, device_, 16 * sizeof(int), stream_), CUDA_SUCCESS);
+  registered_[9] = 2;
+  EXPECT_EQ(registered_[709], 0);
+  EXPECT_EQ(cuStreamQuery(stream_), CUDA_ERROR_NOT_READY);
+  open_ = true;
+  while (cuStreamQuery(stream_) == CUDA_ERROR_NOT_READY) std::this_thread::yield();
+  EXPECT_EQ(registered_[709], 2);
+}
+
+TEST_F(HostCopyTest, VisitsOfStreamsLeaveNothingBehind) {
+  const size_t before = VisitsKept();
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(cuMemcpyHtoDAsync(device_, registered_, kBytes, stream_), CUDA_SUCCESS);
+    ASSERT_EQ(cuMemcpyDtoHAsync(registered_, device_, kBytes, stream_), CUDA_SUCCESS);
+  }
+  ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  EXPECT_EQ(VisitsKept(), before);
+}
+
+TEST_F(HostCopyTest, CapturedCopiesLookAsTheyDoNatively) {
+  std::vector<int> from(kInts, 4), to(kInts);
+  const CUgraph graph = Capture([&] {
+    EXPECT_EQ(cuMemcpyHtoDAsync(device_, from.data(), kBytes, stream_), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemcpyDtoHAsync(to.data(), device_, kBytes, stream_), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemcpyAsync(Number(to.data()), Number(from.data()), 4, stream_), CUDA_SUCCESS);
+  });
+  CUgraphNode nodes[4] = {};
+  size_t count = 4;
+  ASSERT_EQ(cuGraphGetNodes(graph, nodes, &count), CUDA_SUCCESS);
+  ASSERT_EQ(count, 3u);
+  const CUmemorytype types[3][2] = {{CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE},
+                                    {CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST},
+                                    {CU_MEMORYTYPE_UNIFIED, CU_MEMORYTYPE_UNIFIED}};
+  for (size_t i = 0; i < count; ++i) {
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+    EXPECT_EQ(cuGraphNodeGetType(nodes[i], &type), CUDA_SUCCESS);
+    EXPECT_EQ(type, CU_GRAPH_NODE_TYPE_MEMCPY);
+    CUDA_MEMCPY3D params{};
+    ASSERT_EQ(cuGraphMemcpyNodeGetParams(nodes[i], &params), CUDA_SUCCESS);
+    EXPECT_EQ(params.srcMemoryType, types[i][0]);
+    EXPECT_EQ(params.dstMemoryType, types[i][1]);
+    EXPECT_EQ(params.srcPitch, 0u);
+    EXPECT_EQ(params.WidthInBytes, i == 2 ? 4 : kBytes);
+    if (i == 0) {
+      EXPECT_EQ(params.srcHost, from.data());
+    }
+    if (i == 1) {
+      EXPECT_EQ(params.dstHost, to.data());
+    }
+    if (i == 2) {
+      EXPECT_EQ(params.srcDevice, Number(from.data()));
+    }
+  }
+  EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
+}
+
+TEST_F(HostCopyTest, ShadowsGoWithTheLastGraphOrInstance) {
+  const size_t before = VisitsKept();
+  std::vector<int> from(kInts, 4);
+  const CUgraph graph =
+      Capture([&] { EXPECT_EQ(cuMemcpyHtoDAsync(device_, from.data(), kBytes, stream_), CUDA_SUCCESS); });
+  EXPECT_EQ(VisitsKept(), before + 1);
+  CUgraph clone = nullptr;
+  CUgraphExec exec = nullptr;
+  ASSERT_EQ(cuGraphClone(&clone, graph), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
+  ASSERT_EQ(cuGraphInstantiate(&exec, clone, 0), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphDestroy(clone), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphLaunch(exec, stream_), CUDA_SUCCESS);
+  EXPECT_EQ(VisitsKept(), before + 1);
+  EXPECT_EQ(cuGraphExecDestroy(exec), CUDA_SUCCESS);
+  EXPECT_TRUE(Eventually([&] { return VisitsKept() == before; }));
+  int value = 0;
+  EXPECT_EQ(cuMemcpyDtoH(&value, device_, 4), CUDA_SUCCESS);
+  EXPECT_EQ(value, 4);
+}
+
+TEST_F(HostCopyTest, LaunchesOfRegisteredMemoryDoNotWait) {
+  const CUgraph graph =
+      Capture([&] { EXPECT_EQ(cuMemcpyHtoDAsync(device_, registered_, kBytes, stream_), CUDA_SUCCESS); });
+  CUgraphExec exec = nullptr;
+  ASSERT_EQ(cuGraphInstantiate(&exec, graph, 0), CUDA_SUCCESS);
+  registered_[0] = 1;
+  CloseGate();
+  EXPECT_EQ(cuGraphLaunch(exec, stream_), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphLaunch(exec, stream_), CUDA_SUCCESS);
+  registered_[0] = 2;
+  open_ = true;
+  int value = 0;
+  EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemcpyDtoH(&value, device_, 4), CUDA_SUCCESS);
+  EXPECT_EQ(value, 2);
+  EXPECT_EQ(cuGraphExecDestroy(exec), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
+}
+
+TEST_F(HostCopyTest, ANodeKeepsItsForm) {
+  const size_t before = VisitsKept();
+  std::vector<int> plain(kInts, 6);
+  int* pinned = nullptr;
+  ASSERT_EQ(cuMemHostAlloc(reinterpret_cast<void**>(&pinned), kBytes, 0), CUDA_SUCCESS);
+  CUgraph graph = nullptr;
+  CUgraphNode up = nullptr;
+  CUgraphExec exec = nullptr;
+  ASSERT_EQ(cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+  CUDA_MEMCPY3D row = Row(CU_MEMORYTYPE_HOST, plain.data(), CU_MEMORYTYPE_DEVICE, device());
+  ASSERT_EQ(cuGraphAddMemcpyNode(&up, graph, nullptr, 0, &row, Ends().context()), CUDA_SUCCESS);
+  ASSERT_EQ(cuGraphInstantiate(&exec, graph, 0), CUDA_SUCCESS);
+  row = Row(CU_MEMORYTYPE_HOST, pinned, CU_MEMORYTYPE_DEVICE, device());
+  EXPECT_EQ(cuGraphExecMemcpyNodeSetParams(exec, up, &row, Ends().context()), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(cuGraphMemcpyNodeSetParams(up, &row), CUDA_ERROR_NOT_SUPPORTED);
+  row = Row(CU_MEMORYTYPE_DEVICE, device(), CU_MEMORYTYPE_HOST, plain.data());
+  EXPECT_EQ(cuGraphMemcpyNodeSetParams(up, &row), CUDA_ERROR_NOT_SUPPORTED);
+  row = Row(CU_MEMORYTYPE_HOST, registered_, CU_MEMORYTYPE_DEVICE, device());
+  registered_[3] = 33;
+  EXPECT_EQ(cuGraphExecMemcpyNodeSetParams(exec, up, &row, Ends().context()), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphLaunch(exec, stream_), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemcpyDtoH(plain.data(), device_, kBytes), CUDA_SUCCESS);
+  EXPECT_EQ(plain[3], 33);
+  // The node itself still says what it said; a wrong call leaves nothing behind.
+  CUDA_MEMCPY3D params{};
+  EXPECT_EQ(cuGraphMemcpyNodeGetParams(up, &params), CUDA_SUCCESS);
+  EXPECT_EQ(params.srcHost, plain.data());
+  CUgraphNode none = nullptr;
+  row.srcPitch = 1;
+  EXPECT_EQ(cuGraphAddMemcpyNode(&none, graph, nullptr, 0, &row, Ends().context()), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuGraphExecDestroy(exec), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
+  EXPECT_TRUE(Eventually([&] { return VisitsKept() == before; }));
+  EXPECT_EQ(cuMemFreeHost(pinned), CUDA_SUCCESS);
+}
+
+TEST_F(HostCopyTest, TheOlderBatchSaysWhichCopyIsWrong) {
+  CUresult (*batch)(CUdeviceptr*, CUdeviceptr*, size_t*, size_t, CUmemcpyAttributes*, size_t*, size_t, size_t*, CUstream) =
+      nullptr;
+  CUdriverProcAddressQueryResult found{};
+  ASSERT_EQ(cuGetProcAddress("cuMemcpyBatchAsync", reinterpret_cast<void**>(&batch), 12080, CU_GET_PROC_ADDRESS_DEFAULT,
+                             &found),
+            CUDA_SUCCESS);
+  ASSERT_NE(batch, nullptr);
+  CUdeviceptr to[] = {device_, device_ + 64, device_ + 128};
+  CUdeviceptr from[] = {Number(registered_), Number(registered_), Number(registered_)};
+  size_t sizes[] = {64, 64, 0};
+  CUmemcpyAttributes attributes{};
+  attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  size_t first = 0, failed = 99;
+  EXPECT_EQ(batch(to, from, sizes, 3, &attributes, &first, 1, &failed, stream_), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(failed, 2u);
+  attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_INVALID;
+  EXPECT_EQ(batch(to, from, sizes, 2, &attributes, &first, 1, &failed, stream_), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(failed, SIZE_MAX);
+}
+
+}  // namespace
+}  // namespace tessera
