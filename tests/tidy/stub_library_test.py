@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The built libcuda.so.1 fits into any program: it exports CUDA's names and nothing else, needs nothing but libc's own
-libraries, no newer symbol of libc than GLIBC_2.34, and is recognisable as Tessera's.
+"""The built libcuda.so.1, and libnvidia-ml.so.1 beside it, fit into any program: they export the names of the API and
+nothing else, need nothing but libc's own libraries, no newer symbol of libc than GLIBC_2.34, and are recognisable as
+Tessera's.
 
-  stub_library_test.py FILE      exit status 77 when FILE was not built
+  stub_library_test.py FILE      FILE is libcuda.so.1; exit status 77 when it was not built
 """
 
 import pathlib
@@ -19,6 +20,10 @@ GLIBC_MAX = (2, 34)
 library = None
 
 
+def libraries():
+    return [library, str(pathlib.Path(library).parent / "libnvidia-ml.so.1")]
+
+
 def output(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -31,9 +36,13 @@ class StubLibrary(unittest.TestCase):
         self.assertEqual(exports_test.exported_symbols(library), sorted(listed))
 
     def test_needs_libc_alone(self):
-        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", library))
-        self.assertTrue(needed)
-        self.assertEqual([name for name in needed if not LIBC.fullmatch(name)], [])
+        for file in libraries():
+            needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", file))
+            self.assertTrue(needed)
+            self.assertEqual([name for name in needed if not LIBC.fullmatch(name)], [], file)
+
+    def test_the_other_exports_nvml_alone(self):
+        self.assertEqual([name for name in exports_test.exported_symbols(libraries()[1]) if not name.startswith("nvml")], [])
 
     def test_name_and_flags(self):
         dynamic = output("readelf", "-d", library)
@@ -42,16 +51,18 @@ class StubLibrary(unittest.TestCase):
         self.assertNotIn("TEXTREL", dynamic)
 
     def test_symbols_of_old_libc(self):
-        undefined = output("readelf", "--dyn-syms", "--wide", library)
-        versions = set(re.findall(r"@(\w+_[\d.]+)", undefined))
-        self.assertTrue(versions)
-        for version in versions:
-            name, _, number = version.rpartition("_")
-            self.assertEqual(name, "GLIBC", f"a symbol of version {version}")
-            self.assertLessEqual(tuple(map(int, number.split(".")))[:2], GLIBC_MAX, version)
+        for file in libraries():
+            undefined = output("readelf", "--dyn-syms", "--wide", file)
+            versions = set(re.findall(r"@(\w+_[\d.]+)", undefined))
+            self.assertTrue(versions)
+            for version in versions:
+                name, _, number = version.rpartition("_")
+                self.assertEqual(name, "GLIBC", f"{file}: a symbol of version {version}")
+                self.assertLessEqual(tuple(map(int, number.split(".")))[:2], GLIBC_MAX, f"{file}: {version}")
 
     def test_carries_the_note(self):
-        self.assertIn("tessera", output("readelf", "--notes", "--wide", library))
+        for file in libraries():
+            self.assertIn("tessera", output("readelf", "--notes", "--wide", file))
 
 
 if __name__ == "__main__":
