@@ -69,7 +69,7 @@ Context* ContextTable::Primary(CUdevice device) {
   if (context == nullptr) {
     const HandleId handle = session_.handles().Mint(HandleKind::kContext);
     if (handle.is_null()) return nullptr;
-    auto* made = new Context;
+    Context* const made = records_.emplace_back(std::make_unique<Context>()).get();
     made->handle = handle;
     made->device = device;
     made->primary = true;
@@ -82,7 +82,8 @@ Context* ContextTable::Primary(CUdevice device) {
 }
 
 Context* ContextTable::Add(HandleId handle, CUdevice device, unsigned flags, unsigned api_version) {
-  auto* context = new Context;
+  auto record = std::make_unique<Context>();
+  Context* const context = record.get();
   context->handle = handle;
   context->device = device;
   context->number = NextNumber();
@@ -90,6 +91,7 @@ Context* ContextTable::Add(HandleId handle, CUdevice device, unsigned flags, uns
   context->flags.store(flags, std::memory_order_relaxed);
   context->state.store(Context::State::kActive, std::memory_order_release);
   MutexLock lock(mutex_);
+  records_.push_back(std::move(record));
   contexts_.insert_or_assign(handle.value(), context);
   return context;
 }

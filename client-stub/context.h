@@ -1,7 +1,7 @@
 // The contexts of this process, as the stub knows them: what cuCtx* calls answer without asking the server.
 //
-// Context records are never freed (a process makes few), so a Context* may be kept; `state` says whether it can be
-// used. The handle an application holds is `handle` (a HandleId of kind kContext); the worker knows it by the same
+// Context records live as long as their session (a process makes few), so a Context* may be kept; `state` says whether it
+// can be used. The handle an application holds is `handle` (a HandleId of kind kContext); the worker knows it by the same
 // value.
 #pragma once
 
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "protocol/base/mutex.h"
@@ -110,6 +111,7 @@ class ContextTable {
  private:
   Session& session_;
   mutable Mutex mutex_;
+  std::vector<std::unique_ptr<Context>> records_ GUARDED_BY(mutex_);
   std::map<uint64_t, Context*> contexts_ GUARDED_BY(mutex_);
   std::vector<Context*> primaries_ GUARDED_BY(mutex_);
   std::vector<std::function<void(const Context&)>> listeners_ GUARDED_BY(mutex_);

@@ -48,22 +48,20 @@ class ReplyReader {
  private:
   static constexpr size_t kSlots = 1024;  // requests in flight that need no lock to be found
 
-  // All with reading_ held.
-  Status Drain();
-  Status ReadUntilRecord();
-  void Enter();
-  bool Leave();
-  void Handle(const ReplyHeader& header, std::span<const std::byte> payload);
-  ReplySlot* TakeSlot(uint64_t sequence) EXCLUDES(overflow_mutex_);
+  Status Drain() REQUIRES(reading_);
+  Status ReadUntilRecord() REQUIRES(reading_);
+  void Enter() REQUIRES(reading_);
+  bool Leave() REQUIRES(reading_);
+  ReplySlot* TakeSlot(uint64_t sequence) REQUIRES(reading_) EXCLUDES(overflow_mutex_);
 
   RingConsumer& ring_;
   const StopPredicate stop_;
   const NoticeHandler on_notice_;
 
-  Mutex reading_;       // the role of reader
+  Mutex reading_;                              // the role of reader
   std::atomic<uint64_t> records_read_{0};
-  bool armed_ = false;  // under reading_: the next record wakes the service thread
-  RecordBuffer buffer_;
+  bool armed_ GUARDED_BY(reading_) = false;    // the next record wakes the service thread
+  RecordBuffer buffer_ GUARDED_BY(reading_);
   AdaptiveSpin spin_;
   AdaptiveSpin follower_spin_;
   // Threads that sleep until any notice was handled, while another thread reads.

@@ -21,7 +21,7 @@ Staging::Staging(std::span<std::byte> memory)
 
 // Takes back what was passed. Marks of one stream pass in order, those of different streams in any.
 void Staging::Sweep(Session& session) {
-  std::erase_if(pending_, [&](const Pending& one) {
+  std::erase_if(pending_, [&](const Pending& one) REQUIRES(mutex_) {
     if (!session.marks().Passed(one.mark)) return false;
     session.marks().Close(one.mark);
     ranges_.Free(one.base);

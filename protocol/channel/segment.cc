@@ -125,8 +125,9 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 void Mapping::Unmap() {
   if (data_ == nullptr) return;
   if (over_reservation_) {
-    // In one step, so that nobody else's mapping can slip into the window.
-    mmap(data_, size_, PROT_NONE, kReservation | MAP_FIXED, -1, 0);
+    // In one step, so that nobody else's mapping can slip into the window. Should the kernel lack the memory to do it, the
+    // old mapping stays, which costs its pages and nothing else.
+    (void)mmap(data_, size_, PROT_NONE, kReservation | MAP_FIXED, -1, 0);
   } else {
     munmap(data_, size_);
   }

@@ -1,4 +1,4 @@
-// Arrays and mipmapped arrays: plain storage, row after row, with a descriptor. Textures are not sampled here.
+// Arrays and mipmapped arrays: plain storage, row after row, with a descriptor.
 // Source: CUDA driver API, cuArray3DCreate, cuMipmappedArrayCreate.
 #pragma once
 
@@ -14,7 +14,7 @@ unsigned FormatBytes(CUarray_format format);
 
 class Array {
  public:
-  Array(ContextPtr context, const CUDA_ARRAY3D_DESCRIPTOR& descriptor, uint64_t base, uint64_t size_bytes, bool owner)
+  Array(const ContextPtr& context, const CUDA_ARRAY3D_DESCRIPTOR& descriptor, uint64_t base, uint64_t size_bytes, bool owner)
       : context_(context->handle()), device_(&context->device()), descriptor_(descriptor), base_(base),
         size_bytes_(size_bytes), owner_(owner) {}
   ~Array();
@@ -39,7 +39,7 @@ class Array {
 
 class MipmappedArray {
  public:
-  MipmappedArray(ContextPtr context, std::vector<uint64_t> levels, uint64_t size_bytes)
+  MipmappedArray(const ContextPtr& context, std::vector<uint64_t> levels, uint64_t size_bytes)
       : context_(context->handle()), levels_(std::move(levels)), size_bytes_(size_bytes) {}
   ~MipmappedArray();
   uint64_t context_handle() const { return context_; }

@@ -6,6 +6,7 @@
 #include "server/emulator/driver/graph.h"
 #include "server/emulator/driver/module.h"
 #include "server/emulator/driver/state.h"
+#include "server/emulator/driver/texture_object.h"
 
 namespace tessera::emulator {
 
@@ -15,7 +16,8 @@ Context::Context(Driver& driver, Device* device, unsigned flags_, bool primary, 
   legacy_ = std::make_shared<Stream>(handle, Stream::Type::kLegacy, 0, driver.next_stream_id.fetch_add(1));
   limits = {{CU_LIMIT_STACK_SIZE, 1024}, {CU_LIMIT_PRINTF_FIFO_SIZE, 1 << 20}, {CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20},
             {CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH, 2}, {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048},
-            {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 128}, {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0}};
+            {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 128}, {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0},
+            {CU_LIMIT_CIG_ENABLED, 0}};
 }
 
 Context::~Context() = default;
@@ -112,6 +114,7 @@ void Context::Destroy() {
   driver.events.RemoveIf([&](const Event& event) { return event.context_handle() == handle; });
   driver.streams.RemoveIf([&](const Stream& stream) { return stream.context_handle() == handle; });
   ForgetModulesOf(*this);
+  driver.texture_objects.RemoveIf([&](const TextureObject& object) { return object.context == handle; });
   driver.mipmapped_arrays.RemoveIf([&](const MipmappedArray& array) { return array.context_handle() == handle; });
   driver.arrays.RemoveIf([&](const Array& array) { return array.context_handle() == handle; });
   for (const AllocationPtr& allocation : driver.memory.RemoveIf([&](const Allocation& candidate) {

@@ -10,7 +10,7 @@ namespace {
 using GraphLock = std::lock_guard<std::recursive_mutex>;
 std::atomic<uint64_t> next_capture_id{1};
 
-CUresult Begin(CUstream handle, CUstreamCaptureMode mode, GraphPtr graph, std::vector<uint64_t> dependencies) {
+CUresult Begin(CUstream handle, CUstreamCaptureMode mode, const GraphPtr& graph, std::vector<uint64_t> dependencies) {
   ContextPtr context;
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(handle, &context, &stream));

@@ -326,7 +326,8 @@ CUresult cuGraphReleaseUserObject(CUgraph hGraph, CUuserObject handle, unsigned 
   RETURN_ON_ERROR(Find(hGraph, &graph));
   auto held = graph->user_objects.find(reinterpret_cast<uint64_t>(handle));
   RETURN_IF(held == graph->user_objects.end() || count == 0 || count > held->second, CUDA_ERROR_INVALID_VALUE);
-  if ((held->second -= count) == 0) graph->user_objects.erase(held);
+  held->second -= count;
+  if (held->second == 0) graph->user_objects.erase(held);
   lock.unlock();
   ReleaseUserObject(reinterpret_cast<uint64_t>(handle), count);
   return CUDA_SUCCESS;

@@ -148,6 +148,7 @@ CUresult KernelCommand::Execute(Context& context) {
   environment.memory = &context.memory_map();
   environment.print = &context;
   environment.heap = &context;
+  environment.textures = &context;
   environment.cancel = context.cancel_flag();
   environment.seed = GetDriver().Random();
   environment.grid_id = GetDriver().next_grid_id.fetch_add(1);

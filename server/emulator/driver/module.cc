@@ -72,7 +72,7 @@ Result<std::span<const std::byte>> PartAt(const void* pointer) {
 }
 
 CUresult SelectParts(const std::vector<std::span<const std::byte>>& parts, Selection* selection, std::string* log) {
-  auto decoded = DecodeImage(parts);
+  auto decoded = DecodeImage(parts, kArchitecture);
   if (!decoded.ok()) {
     *log = decoded.status().message();
     return ResultOf(decoded.status(), CUDA_ERROR_INVALID_IMAGE);

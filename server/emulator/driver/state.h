@@ -36,6 +36,7 @@ class Library;
 class LibraryKernel;
 class Array;
 class MipmappedArray;
+struct TextureObject;
 class PhysicalMemory;
 class Pool;
 class Graph;
@@ -82,7 +83,8 @@ class ContextMemoryMap : public MemoryMap {
   Context* const context_;
 };
 
-class Context : public std::enable_shared_from_this<Context>, public PrintSink, public DeviceHeap {
+class Context : public std::enable_shared_from_this<Context>, public PrintSink, public DeviceHeap,
+                public TextureMap {
  public:
   Context(Driver& driver, Device* device, unsigned flags, bool primary, uint64_t handle);
   ~Context() override;
@@ -127,6 +129,9 @@ class Context : public std::enable_shared_from_this<Context>, public PrintSink, 
   // DeviceHeap.
   uint64_t Allocate(uint64_t size_bytes) override;
   bool Free(uint64_t address) override;
+  // TextureMap (entry_texture.cc).
+  bool FindTexture(uint64_t object, Texture* texture) override;
+  bool FindSurface(uint64_t object, Texture* surface) override;
 
   mutable std::mutex settings_mutex;              // guards the settings below
   std::map<int, size_t> limits;
@@ -183,6 +188,7 @@ class Driver {
   Registry<LibraryKernel> kernels{HandleKind::kKernel};
   Registry<Array> arrays{HandleKind::kArray};
   Registry<MipmappedArray> mipmapped_arrays{HandleKind::kMipmappedArray};
+  Registry<TextureObject> texture_objects{HandleKind::kTextureObject};
   Registry<PhysicalMemory> physical{HandleKind::kMemoryHandle};
   Registry<Pool> pools{HandleKind::kPool};
   Registry<Graph> graphs{HandleKind::kGraph};

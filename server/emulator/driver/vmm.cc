@@ -210,9 +210,10 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   std::lock_guard lock(Space().mutex);
   for (const AllocationPtr& mapping : mappings) {
     RETURN_IF(GetDriver().memory.Remove(mapping->base) == nullptr, CUDA_ERROR_INVALID_VALUE);
-    mmap(reinterpret_cast<void*>(mapping->base), mapping->size_bytes, PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     Space().mapped.erase(mapping->base);
+    void* const unmapped = mmap(reinterpret_cast<void*>(mapping->base), mapping->size_bytes, PROT_NONE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    RETURN_IF(unmapped == MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
   }
   return CUDA_SUCCESS;
 }

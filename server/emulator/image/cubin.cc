@@ -17,6 +17,7 @@ constexpr uint8_t kAttributeParameter = 0x17;   // one parameter
 constexpr uint8_t kAttributeMaxThreads = 0x05;  // three words
 constexpr uint8_t kAttributeRegisters = 0x2F;   // in .nv.info: symbol, count
 constexpr uint32_t kReservedSharedBytes = 1024; // the system's share of each block, from sm_90 part of .nv.shared.KERNEL
+constexpr uint32_t kSharedMemoryOfDebugger = 0x7000000A;  // sh_type of .nv_debug.shared: has a size but no bytes in the file
 constexpr uint64_t kMaxSections = 1 << 20;
 
 Status Bad(const char* what) { return Status(StatusCode::kInvalidArgument, fmt::format("a cubin {}", what)); }
@@ -62,8 +63,9 @@ Result<File> ReadSections(std::span<const std::byte> data) {
   const std::span<const std::byte> text = file.bytes.Slice(table.sh_offset, table.sh_size);
   for (Section& section : file.sections) {
     if (!Bytes(text).String(section.header.sh_name, &section.name)) return Bad("has a section whose name lies outside the table");
-    if (section.header.sh_type != SHT_NOBITS && section.header.sh_type != SHT_NULL &&
-        !file.bytes.Contains(section.header.sh_offset, section.header.sh_size)) {
+    const bool has_bytes = section.header.sh_type != SHT_NULL && section.header.sh_type != SHT_NOBITS &&
+                           section.header.sh_type != kSharedMemoryOfDebugger;
+    if (has_bytes && !file.bytes.Contains(section.header.sh_offset, section.header.sh_size)) {
       return Bad("has a section that lies outside the file");
     }
   }

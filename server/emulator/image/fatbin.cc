@@ -92,7 +92,9 @@ Result<uint64_t> FatbinSize(std::span<const std::byte> data) {
   return header_size + payload;
 }
 
-Status DecodeFatbin(std::span<const std::byte> data, uint32_t part, uint64_t* budget, Image* image) {
+bool RunsOn(uint32_t code_sm, uint32_t sm) { return code_sm / 10 == sm / 10 && code_sm <= sm; }
+
+Status DecodeFatbin(std::span<const std::byte> data, uint32_t part, uint32_t only_sm, uint64_t* budget, Image* image) {
   Result<uint64_t> size = FatbinSize(data);
   if (!size.ok()) return size.status();
   const Bytes bytes(data.first(static_cast<size_t>(size.value())));
@@ -108,6 +110,18 @@ Status DecodeFatbin(std::span<const std::byte> data, uint32_t part, uint64_t* bu
     std::span<const std::byte> payload = bytes.Slice(at + entry.header_size, entry.payload_size);
     at += entry.header_size + entry.payload_size;
     if (entry.kind != kKindPtx && entry.kind != kKindElf) continue;  // other kinds (intermediate code) load nothing
+    if (entry.kind == kKindPtx && only_sm != 0 && entry.sm > only_sm) {
+      PtxEntry& named = image->ptx.emplace_back();
+      named.sm = entry.sm;
+      named.part = part;
+      continue;
+    }
+    if (entry.kind == kKindElf && only_sm != 0 && !RunsOn(entry.sm, only_sm)) {
+      CubinEntry& named = image->cubins.emplace_back();
+      named.sm = entry.sm;
+      named.part = part;
+      continue;
+    }
     std::vector<std::byte> unpacked;
     if ((entry.flags & (kFlagLz4 | kFlagZstd)) != 0) {
       if ((entry.flags & kFlagLz4) != 0 && (entry.flags & kFlagZstd) != 0) return Status(StatusCode::kUnsupported, "a fatbin entry names two compressions");

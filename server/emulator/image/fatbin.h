@@ -8,9 +8,12 @@
 
 namespace tessera::emulator {
 
+// Whether machine code for `code_sm` runs on a device of capability `sm`: same major version, minor version not above.
+bool RunsOn(uint32_t code_sm, uint32_t sm);
+
 // Adds the entries of the fatbin that begins at `bytes` to `image` as of part `part`. `budget` is what decompression may
-// still produce; it is reduced by what it did. Errors as DecodeImage.
-Status DecodeFatbin(std::span<const std::byte> bytes, uint32_t part, uint64_t* budget, Image* image);
+// still produce; it is reduced by what it did. `only_sm` and errors as DecodeImage.
+Status DecodeFatbin(std::span<const std::byte> bytes, uint32_t part, uint32_t only_sm, uint64_t* budget, Image* image);
 
 // Header and payload.
 Result<uint64_t> FatbinSize(std::span<const std::byte> bytes);

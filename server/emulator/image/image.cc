@@ -30,11 +30,11 @@ bool LooksLikePtx(std::span<const std::byte> bytes) {
   return head.starts_with(".version") || ((head.starts_with("//") || head.starts_with("/*")) && text.find(".version") != std::string_view::npos);
 }
 
-Status DecodePart(std::span<const std::byte> bytes, uint32_t part, uint64_t* budget, Image* image) {
+Status DecodePart(std::span<const std::byte> bytes, uint32_t part, uint32_t only_sm, uint64_t* budget, Image* image) {
   if (Magic(bytes) == kWrapperMagic) {
     return Status(StatusCode::kInvalidArgument, "a fatbin wrapper holds pointers: its members must be given one by one");
   }
-  if (Magic(bytes) == kFatbinMagic) return DecodeFatbin(bytes, part, budget, image);
+  if (Magic(bytes) == kFatbinMagic) return DecodeFatbin(bytes, part, only_sm, budget, image);
   if (IsElf(bytes)) {
     Result<CubinEntry> cubin = DecodeCubin(bytes, 0);
     if (!cubin.ok()) return cubin.status();
@@ -61,10 +61,12 @@ std::string Architectures(const Image& image) {
 
 }  // namespace
 
-Result<Image> DecodeImage(const std::vector<std::span<const std::byte>>& parts) {
+Result<Image> DecodeImage(const std::vector<std::span<const std::byte>>& parts, uint32_t only_sm) {
   Image image;
   uint64_t budget = kMaxDecompressedBytes;
-  for (size_t i = 0; i < parts.size(); ++i) RETURN_IF_ERROR(DecodePart(parts[i], static_cast<uint32_t>(i), &budget, &image));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    RETURN_IF_ERROR(DecodePart(parts[i], static_cast<uint32_t>(i), only_sm, &budget, &image));
+  }
   return image;
 }
 
@@ -94,14 +96,14 @@ Result<Selection> SelectImage(const Image& image, uint32_t sm) {
     if (best != nullptr) selection.ptx_texts.push_back(best->text);
   }
   if (!selection.ptx_texts.empty()) return selection;
-  // Machine code runs on the same major version from its minor version up. One part each, as for PTX.
+  // One part each, as for PTX.
   std::set<uint32_t> cubin_parts;
   for (const CubinEntry& entry : image.cubins) cubin_parts.insert(entry.part);
   bool any = false;
   for (uint32_t part : cubin_parts) {
     const CubinEntry* best = nullptr;
     for (const CubinEntry& entry : image.cubins) {
-      if (entry.part == part && entry.sm / 10 == sm / 10 && entry.sm <= sm && (best == nullptr || entry.sm > best->sm)) best = &entry;
+      if (entry.part == part && RunsOn(entry.sm, sm) && (best == nullptr || entry.sm > best->sm)) best = &entry;
     }
     if (best == nullptr) continue;
     any = true;

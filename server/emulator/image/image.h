@@ -65,7 +65,9 @@ struct Selection {
 // Decodes every part: a bare fatbin (only its header and payload count, what follows is ignored), a cubin ELF, or PTX text.
 // Errors: kInvalidArgument for bytes that are none of these or contradict themselves, kResourceExhausted when the bound on
 // decompressed bytes is passed, kUnsupported for a compression or ELF class that is not known.
-Result<Image> DecodeImage(const std::vector<std::span<const std::byte>>& parts);
+// With `only_sm`, what a device of that compute capability cannot run is named in the image but not unpacked: libraries carry
+// their code for seven architectures.
+Result<Image> DecodeImage(const std::vector<std::span<const std::byte>>& parts, uint32_t only_sm = 0);
 
 // Bytes of the bare fatbin, cubin or PTX text that begins at `bytes`; for a file of several fatbins, of the first.
 Result<uint64_t> PartSize(std::span<const std::byte> bytes);

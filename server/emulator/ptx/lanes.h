@@ -12,7 +12,11 @@ namespace tessera::emulator {
 template <class F>
 inline __attribute__((always_inline)) void ForLanes(uint32_t mask, F&& each) {
   if (mask == kAllLanes) {
+#if defined(__clang__)
+#pragma clang loop vectorize(assume_safety)
+#else
 #pragma GCC ivdep
+#endif
     for (uint32_t lane = 0; lane < kLaneCount; ++lane) each(lane);
   } else {
     for (uint32_t rest = mask; rest != 0; rest &= rest - 1) each(static_cast<uint32_t>(std::countr_zero(rest)));

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "server/emulator/ptx/module.h"
+#include "server/emulator/ptx/texture.h"
 
 namespace tessera::emulator {
 
@@ -70,6 +71,7 @@ struct Environment {
   MemoryMap* memory = nullptr;            // required
   PrintSink* print = nullptr;             // null: a kernel that prints fails
   DeviceHeap* heap = nullptr;             // null: a kernel that calls malloc or free fails
+  TextureMap* textures = nullptr;         // null: no object is one
   const std::atomic<bool>* cancel = nullptr;  // polled; true ends the run with kCancelled
   uint32_t thread_count = 0;              // 0: one per processor; 1: everything on the calling thread
   uint64_t seed = 0;                      // order of blocks and warps

@@ -18,7 +18,7 @@ const Table& OpTable() {
   static const Table table = [] {
     Table rows;
     for (std::span<const OpRow> family : {IntegerOps(), BitOps(), FloatOps(), HalfOps(), CompareOps(), ConvertOps(), MoveOps(), MemoryOps(),
-                                          AtomicOps(), WarpOps(), ControlOps(), MatrixOps()}) {
+                                          AtomicOps(), WarpOps(), ControlOps(), MatrixOps(), TextureOps()}) {
       for (const OpRow& row : family) rows[row.base].push_back(&row);
     }
     return rows;
@@ -127,7 +127,7 @@ Status Lowering::Run() {
   for (const Formal& formal : decl_.results) code_->results.push_back(TransferOfFormal(formal));
   code_->frame_bytes = (registers_end_ + temporaries_peak_ + 63) / 64 * 64 + 64;
   code_->constants.reset(static_cast<uint8_t*>(std::aligned_alloc(64, (constants_.size() + 127) / 64 * 64)));
-  std::memcpy(code_->constants.get(), constants_.data(), constants_.size());
+  std::copy(constants_.begin(), constants_.end(), code_->constants.get());
   return Status::Ok();
 }
 

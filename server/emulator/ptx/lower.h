@@ -134,6 +134,7 @@ std::span<const OpRow> AtomicOps();
 std::span<const OpRow> WarpOps();
 std::span<const OpRow> ControlOps();
 std::span<const OpRow> MatrixOps();
+std::span<const OpRow> TextureOps();
 
 // Reads special register `name` ("%tid.x") into `dst`; false when there is no such register (ops_special.cc).
 struct SpecialRegister {

@@ -76,6 +76,9 @@ struct AccessModifiers {
 AccessModifiers TakeAccessModifiers(Lowering& l);
 bool SpaceOf(Lowering& l, Space space, MemorySpace* result);
 
+// The slots of a vector operand's registers, or of the one register; their number must be `count`.
+std::vector<uint32_t> Elements(Lowering& l, const Operand& operand, Type type, uint32_t count, bool destination);
+
 // Picks the handler for a space and address width out of a template over both.
 template <template <MemorySpace, bool> class H>
 Handler PickSpace(MemorySpace space, bool is_32bit) {

@@ -84,6 +84,18 @@ bool SpaceOf(Lowering& l, Space space, MemorySpace* result) {
   }
 }
 
+std::vector<uint32_t> Elements(Lowering& l, const Operand& operand, Type type, uint32_t count, bool destination) {
+  std::vector<uint32_t> slots;
+  auto add = [&](const Operand& each) { slots.push_back(destination ? l.Destination(each, type) : l.Source(each, type)); };
+  if (operand.kind == Operand::kVector) {
+    for (const Operand& each : operand.elements) add(each);
+  } else {
+    add(operand);
+  }
+  if (slots.size() != count) l.Fail(fmt::format("'{}' has {} registers", l.statement().opcode, slots.size()));
+  return slots;
+}
+
 namespace {
 
 struct Wide128 { uint64_t low, high; };
@@ -149,19 +161,6 @@ void LoadParameter(Warp& w, const Inst& inst, uint32_t mask) {
     T* d = w.Slot<T>(w.Extra(inst)[i]);
     ForLanes(mask, [&](uint32_t l) { d[l] = value; });
   }
-}
-
-// The registers of a vector operand, or the one register.
-std::vector<uint32_t> Elements(Lowering& l, const Operand& operand, Type type, uint32_t count, bool destination) {
-  std::vector<uint32_t> slots;
-  auto add = [&](const Operand& each) { slots.push_back(destination ? l.Destination(each, type) : l.Source(each, type)); };
-  if (operand.kind == Operand::kVector) {
-    for (const Operand& each : operand.elements) add(each);
-  } else {
-    add(operand);
-  }
-  if (slots.size() != count) l.Fail(fmt::format("'{}' has {} registers", l.statement().opcode, slots.size()));
-  return slots;
 }
 
 void LowerLoad(Lowering& l) {
@@ -258,10 +257,9 @@ void LowerCp(Lowering& l) {
     l.Emit(&DoNothing);
     return;
   }
-  if (!l.Peek("shared") && !l.Peek("shared::cta")) return l.Unknown();
   if (l.Peek("bulk") || l.Peek("mbarrier")) return l.Unknown();
+  if (!l.Take("shared") && !l.Take("shared::cta")) return l.Unknown();
   TakeAccessModifiers(l);
-  l.Take("global");
   const Address to = l.AddressOf(0, Space::kShared), from = l.AddressOf(1, Space::kGlobal);
   const Operand& size = l.operand(2);
   if (l.failed()) return;

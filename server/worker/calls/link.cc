@@ -108,7 +108,7 @@ void Do_cuLinkComplete(CallContext& call, const cuLinkCompleteRequest& request) 
     reply.blob = call.worker().Part<BlobStore>().Put(std::vector<std::byte>(data, data + bytes));
     reply.size_bytes = bytes;
   }
-  FinishWithLogs(call, result, request.state, std::move(reply));
+  FinishWithLogs(call, result, request.state, reply);
 }
 
 void Do_cuLinkDestroy(CallContext& call, const cuLinkDestroyRequest& request) {

@@ -93,8 +93,8 @@ std::string JitOptions::LogText(const std::vector<char>& log, CUjit_option size_
   // The driver replaces the size by the number of bytes it wrote; never trusted beyond the buffer.
   uint32_t written = 0;
   if (const void* const* value = Value(size_option)) std::memcpy(&written, value, sizeof(written));
-  const size_t bytes = std::min<size_t>(written, log.size());
-  return std::string(log.data(), strnlen(log.data(), bytes));
+  const std::string_view text(log.data(), std::min<size_t>(written, log.size()));
+  return std::string(text.substr(0, text.find('\0')));
 }
 
 }  // namespace tessera

@@ -60,7 +60,7 @@ CUresult HostFunctions::Launch(CUstream stream, uint64_t function, Form form, bo
   const CUresult result = form == Form::kHostFunction
                               ? driver.cuLaunchHostFunc(stream, &RunHostFunction, target.get())
                               : driver.cuStreamAddCallback(stream, &RunCallback, target.get(), 0);
-  if (result == CUDA_SUCCESS) target.release();  // the driver's, until it calls
+  if (result == CUDA_SUCCESS) (void)target.release();  // the driver's, until it calls
   return result;
 }
 

@@ -51,7 +51,7 @@ bool BlockingStreamsAreBusy(Worker& worker) {
 
 // The answer to one cuCtxSynchronize that waits for several streams.
 struct ContextWait {
-  ContextWait(Worker& worker, CallContext::Deferred deferred) : worker(worker), deferred(std::move(deferred)) {}
+  ContextWait(Worker& worker, CallContext::Deferred deferred) : worker(worker), deferred(deferred) {}
 
   void OneDone(CUresult one) {
     int expected = CUDA_SUCCESS;

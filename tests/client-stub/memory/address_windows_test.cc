@@ -23,7 +23,6 @@ int InChild(int (*body)()) {
 }
 
 #if !defined(__SANITIZE_THREAD__)
-constexpr int kLast = kWindowRows - 1;
 
 TEST(AddressWindowsTest, RowsThatAreTakenAreNotOffered) {
   EXPECT_EQ(InChild([] {

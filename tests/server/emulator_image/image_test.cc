@@ -116,6 +116,29 @@ TEST(Image, ChoosesTheHighestPtxThatFits) {
   EXPECT_NE(none.status().message().find("compute_90a"), std::string::npos);
 }
 
+TEST(Image, NamesMachineCodeOfOtherArchitecturesWithoutUnpackingIt) {
+  const std::string bytes = Sample("size.fatbin");
+  Result<Image> whole = DecodeImage({AsPart(bytes)}), foreign = DecodeImage({AsPart(bytes)}, 10);
+  ASSERT_TRUE(whole.ok() && foreign.ok());
+  ASSERT_FALSE(whole->cubins.empty());
+  ASSERT_EQ(foreign->cubins.size(), whole->cubins.size());
+  for (size_t i = 0; i < whole->cubins.size(); ++i) {
+    const CubinEntry& unpacked = whole->cubins[i];
+    EXPECT_FALSE(unpacked.kernels.empty());
+    EXPECT_EQ(foreign->cubins[i].sm, unpacked.sm);
+    EXPECT_TRUE(foreign->cubins[i].kernels.empty());
+    Result<Image> own = DecodeImage({AsPart(bytes)}, unpacked.sm);
+    ASSERT_TRUE(own.ok());
+    EXPECT_EQ(own->cubins[i].kernels.size(), unpacked.kernels.size());
+  }
+  ASSERT_EQ(foreign->ptx.size(), whole->ptx.size());
+  for (size_t i = 0; i < whole->ptx.size(); ++i) {
+    EXPECT_EQ(foreign->ptx[i].sm, whole->ptx[i].sm);
+    EXPECT_FALSE(whole->ptx[i].text.empty());
+    EXPECT_TRUE(foreign->ptx[i].text.empty());
+  }
+}
+
 TEST(Image, LinksThePtxOfSeveralParts) {
   const std::string cubin = Sample("sample.cubin"), first = Sample("size.fatbin"), second = Sample("speed.fatbin");
   Result<Image> image = DecodeImage({AsPart(cubin), AsPart(first), AsPart(second)});
