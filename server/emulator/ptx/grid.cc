@@ -180,7 +180,7 @@ LaunchResult Run(const Launch& launch, const Environment& environment) {
   grid.environment = &environment;
   grid.executable = *executable;
   grid.parameters.assign(info.parameter_bytes + 16, 0);
-  std::memcpy(grid.parameters.data(), launch.parameters.data(), info.parameter_bytes);
+  std::copy_n(reinterpret_cast<const uint8_t*>(launch.parameters.data()), info.parameter_bytes, grid.parameters.begin());
   grid.block_count = static_cast<uint64_t>(g.x) * g.y * g.z;
   grid.static_shared_bytes = grid.executable->static_shared_bytes;
   const uint64_t shared = static_cast<uint64_t>(grid.executable->dynamic_shared_offset) + launch.dynamic_shared_bytes;

@@ -1,6 +1,7 @@
 #include "server/worker/streams/host_function.h"
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "generated/driver_table.h"
@@ -42,6 +43,18 @@ void HostFunctions::WithWorker(const std::shared_ptr<Gate>& gate, Action action)
   if (--gate->running == 0) gate->idle.notify_all();
 }
 
+namespace {
+
+// For targets that stay until the process ends: remembered, so that a leak checker tells them from what was lost.
+HostFunctions::Target* KeepForGood(std::unique_ptr<HostFunctions::Target> target) {
+  static auto* const mutex = new Mutex;
+  static auto* const kept = new std::vector<std::unique_ptr<HostFunctions::Target>>;
+  MutexLock lock(*mutex);
+  return kept->emplace_back(std::move(target)).get();
+}
+
+}  // namespace
+
 HostFunctions::HostFunctions(Worker& worker) : worker_(worker), gate_(std::make_shared<Gate>()) {
   MutexLock lock(gate_->mutex);
   gate_->worker = &worker;
@@ -60,15 +73,20 @@ CUresult HostFunctions::Launch(CUstream stream, uint64_t function, Form form, bo
   const CUresult result = form == Form::kHostFunction
                               ? driver.cuLaunchHostFunc(stream, &RunHostFunction, target.get())
                               : driver.cuStreamAddCallback(stream, &RunCallback, target.get(), 0);
-  if (result == CUDA_SUCCESS) (void)target.release();  // the driver's, until it calls
-  return result;
+  if (result != CUDA_SUCCESS) return result;
+  if (repeats) {
+    KeepForGood(std::move(target));
+  } else {
+    (void)target.release();  // the driver's, until it calls
+  }
+  return CUDA_SUCCESS;
 }
 
 CUDA_HOST_NODE_PARAMS HostFunctions::NodeParams(uint64_t function, std::span<const std::byte> note,
                                                 const WrittenRange& written) {
   CUDA_HOST_NODE_PARAMS params{};
   params.fn = &RunHostFunction;
-  params.userData = new Target{gate_, function, true, written, {note.begin(), note.end()}};
+  params.userData = KeepForGood(std::make_unique<Target>(Target{gate_, function, true, written, {note.begin(), note.end()}}));
   return params;
 }
 
