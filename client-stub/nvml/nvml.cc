@@ -228,7 +228,16 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t handle
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t handle, unsigned, int*) { return NotShown(handle); }
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t handle, unsigned, int, unsigned*) { return NotShown(handle); }
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t handle, unsigned, unsigned*) { return NotShown(handle); }
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t handle, nvmlDevice_t, int, int*) { return NotShown(handle); }
+// A device reaches itself: NCCL asks for every pair, and gives up when one has no answer.
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t handle, nvmlDevice_t other, int, int* status) {
+  std::shared_ptr<const DeviceList> list;
+  const Device* device;
+  if (const nvmlReturn_t result = Find(handle, &list, &device); result != NVML_SUCCESS) return result;
+  if (status == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (handle != other) return NotShown(handle);
+  *status = 0;  // NVML_P2P_STATUS_OK
+  return NVML_SUCCESS;
+}
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t handle, void*) { return NotShown(handle); }
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t handle, void*) { return NotShown(handle); }
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t handle, void*) { return NotShown(handle); }

@@ -155,7 +155,7 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
     return cuMemFree_v2(dptr);
   }
   RETURN_IF(allocation->kind != MemoryKind::kPool, CUDA_ERROR_INVALID_VALUE);
-  bool twice = false;
+  bool twice = true;  // an earlier free may also have run since we found the allocation
   driver.memory.Update(dptr, [&](Allocation& changed) {
     twice = changed.free_pending;
     changed.free_pending = true;
