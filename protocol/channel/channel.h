@@ -1,5 +1,5 @@
 // One session's connection between a client process and a server process of the same host: rings, segments and a socket in
-// shared memory. Knows bytes, no calls. Between two machines a channel at each end is mirrored (mirror.h; links).
+// shared memory. Knows bytes, no calls. Between two machines a channel at each end is mirrored (protocol/link).
 //
 //   server                                          client
 //   ReceiveHello(socket, hash, deadline)            Channel::Attach(socket, hello, deadline)

@@ -99,11 +99,14 @@ Status Channel::CloseSegment(uint32_t id) {
 }
 
 std::span<std::byte> Channel::Resolve(uint32_t segment, uint64_t offset, uint64_t length) {
-  std::span<std::byte> bytes = segments_.Resolve(segment, offset, length);
-  if (bytes.data() != nullptr || segments_.Find(segment).data() != nullptr) return bytes;
-  // The offer was sent before the record that refers to it, so it waits in our socket.
-  const Status status = ProcessSocket();
-  if (!status.ok()) LogDebug("segment {} is not known: {}", segment, status.message());
+  const std::span<std::byte> bytes = segments_.Resolve(segment, offset, length);
+  if (bytes.data() != nullptr) return bytes;
+  if (segments_.Find(segment).data() == nullptr) {
+    // The offer was sent before the record that refers to it, so it waits in our socket.
+    const Status status = ProcessSocket();
+    if (!status.ok()) LogDebug("segment {} is not known: {}", segment, status.message());
+  }
+  // Also when it is known by now: another thread may have taken its offer since we looked.
   return segments_.Resolve(segment, offset, length);
 }
 

@@ -156,6 +156,17 @@ Status RingProducer::WaitForSpace(size_t size, uint64_t deadline_ns, const StopP
   return Status::Ok();
 }
 
+Status RingProducer::WaitForRelease(uint64_t position, uint64_t deadline_ns, const StopPredicate& stop) {
+  const auto ready = [&] { return memory_.header->tail.load(std::memory_order_seq_cst) != position || broken(); };
+  const auto sleep = [&](uint64_t timeout_ns) {
+    memory_.header->producer_sleeps.fetch_add(1, std::memory_order_seq_cst);
+    if (!ready()) FutexWait(FutexWord(memory_.header->tail), static_cast<uint32_t>(position), timeout_ns);
+  };
+  RETURN_IF_ERROR(SpinThenSleep(spin_, ready, sleep, deadline_ns, stop));
+  if (broken()) return Violation("impossible tail");
+  return Status::Ok();
+}
+
 void RingProducer::WakeWaiters() { FutexWakeAll(FutexWord(memory_.header->tail)); }
 
 void RingProducer::WriteAt(uint64_t position, std::span<const std::byte> bytes) {
@@ -168,8 +179,9 @@ void RingProducer::WriteAt(uint64_t position, std::span<const std::byte> bytes) 
 void RingProducer::PublishTo(uint64_t position) { Publish(position); }
 
 Result<uint64_t> RingProducer::Released() {
-  const std::optional<View> view = Look();
-  if (!view || broken()) return Violation("impossible tail");
+  std::optional<View> view = Look();
+  while (!view && !broken()) view = Look();  // another thread published meanwhile
+  if (broken()) return Violation("impossible tail");
   return view->tail;
 }
 
@@ -270,11 +282,21 @@ std::span<const std::byte> RingConsumer::CopyOut(RecordBuffer* buffer) {
 }
 
 Status RingConsumer::Wait(uint64_t deadline_ns, const StopPredicate& stop) {
-  const auto ready = [&] { return HasRecord() || broken(); };
+  return WaitWhileHead([this] { return tail_.load(std::memory_order_relaxed); }, deadline_ns, stop);
+}
+
+Status RingConsumer::WaitPast(uint64_t position, uint64_t deadline_ns, const StopPredicate& stop) {
+  return WaitWhileHead([position] { return position; }, deadline_ns, stop);
+}
+
+// Waits while the head is where `at` says: the reader's role may move meanwhile, and with it that place.
+template <typename Position>
+Status RingConsumer::WaitWhileHead(const Position& at, uint64_t deadline_ns, const StopPredicate& stop) {
+  const auto ready = [&] { return memory_.header->head.load(std::memory_order_acquire) != at() || broken(); };
   const auto sleep = [&](uint64_t timeout_ns) {
     Arm();
     const uint64_t head = memory_.header->head.load(std::memory_order_seq_cst);
-    if (head != tail_.load(std::memory_order_relaxed) || broken()) return;
+    if (head != at() || broken()) return;
     FutexWait(FutexWord(memory_.header->head), static_cast<uint32_t>(head), timeout_ns);
   };
   RETURN_IF_ERROR(SpinThenSleep(spin_, ready, sleep, deadline_ns, stop));

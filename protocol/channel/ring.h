@@ -101,6 +101,10 @@ class RingProducer {
   void PublishTo(uint64_t position);
   // How far the consumer has released, checked. kProtocolViolation as above.
   Result<uint64_t> Released();
+  // Waits until the consumer has released more than `position`; it wakes us at the latest when half of the ring is free.
+  // Errors as WaitForSpace.
+  Status WaitForRelease(uint64_t position, uint64_t deadline_ns, const StopPredicate& stop);
+  uint32_t size_bytes() const { return memory_.size_bytes; }
 
  private:
   // Our head and a tail that the consumer had reached by then.
@@ -187,9 +191,13 @@ class RingConsumer {
   // to the producer by ReleaseTo().
   void ReadAt(uint64_t position, std::span<std::byte> bytes) const;
   void ReleaseTo(uint64_t position);
+  // As Wait(), for a reader that keeps what it has read until later: waits until more than `position` is published.
+  Status WaitPast(uint64_t position, uint64_t deadline_ns, const StopPredicate& stop);
 
  private:
   std::span<const std::byte> Break();
+  template <typename Position>
+  Status WaitWhileHead(const Position& at, uint64_t deadline_ns, const StopPredicate& stop);
 
   const RingMemory memory_;
   std::atomic<uint64_t> tail_{0};  // written by Release alone

@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include <cstring>
+#include <string>
 
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
@@ -29,10 +30,11 @@ bool ReplyWriter::Send(ReplyHeader header, std::span<const std::byte> payload) {
   if (worker_.ended()) return false;
   std::byte* record = replies.TryReserve(size);
   while (record == nullptr) {
-    const Status status = replies.WaitForSpace(size, MonotonicNs() + kReplyWaitNs, worker_.channel().stop());
+    const Status status = replies.WaitForSpace(size, MonotonicNs() + worker_.options().reply_wait_ns, worker_.channel().stop());
     if (!status.ok()) {
       worker_.End(status.code() == StatusCode::kTimedOut
-                      ? Status(StatusCode::kTimedOut, "the client has not read its replies for a minute")
+                      ? Status(StatusCode::kTimedOut, "the client has not read its replies for " +
+                                                          std::to_string(worker_.options().reply_wait_ns / 1'000'000) + " ms")
                       : status);
       return false;
     }

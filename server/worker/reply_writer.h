@@ -1,7 +1,7 @@
 // The one writer of the `replies` ring: answers, notices, marks, from whichever thread has one.
 //
 // Appending takes a short lock, so what one thread sends arrives in its order. A full ring means a client that does not
-// read (stopped in a debugger, or dead): the sender waits kReplyWaitNs, then the session ends.
+// read (stopped in a debugger, or dead): the sender waits WorkerOptions::reply_wait_ns, then the session ends.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,6 @@ class Worker;
 
 class ReplyWriter {
  public:
-  // A client keeps a service thread that reads, so a ring that stays full this long has nobody behind it any more. Long
-  // enough for a process that was stopped or swapped out for a while.
-  static constexpr uint64_t kReplyWaitNs = 60'000'000'000;
-
   explicit ReplyWriter(Worker& worker);
 
   // Appends one record: `header`, whose size is filled in here, and `payload`. False when the session has ended, or ends

@@ -42,6 +42,10 @@ struct WorkerOptions {
   WindowPair windows;
   // Where the driver's printf text is caught; null: it is not forwarded (in-process tests).
   DeviceOutput* device_output = nullptr;
+  // How long a reply waits for a client that does not read, before the session ends. A client keeps a service thread that
+  // reads, so a ring that stays full for a minute has nobody behind it any more; a process that was stopped or swapped out
+  // for a while has.
+  uint64_t reply_wait_ns = 60'000'000'000;
 };
 
 class Worker {
@@ -66,6 +70,7 @@ class Worker {
   const DriverTable& driver() const { return driver_; }
   // Where device memory and pinned host memory of this session live, on both sides.
   const WindowPair& windows() const { return options_.windows; }
+  const WorkerOptions& options() const { return options_; }
   Channel& channel() { return channel_; }
   ObjectTable& objects() { return *objects_; }
   Completion& completion() { return *completion_; }
@@ -98,7 +103,7 @@ class Worker {
   void ForgetCurrentContexts() { context_epoch_.fetch_add(1, std::memory_order_release); }
   uint32_t context_epoch() const { return context_epoch_.load(std::memory_order_acquire); }
 
-  // Appends one notice to the replies ring: under a short lock, waiting at most kReplyWaitNs for a client that does not
+  // Appends one notice to the replies ring: under a short lock, waiting at most reply_wait_ns for a client that does not
   // read, after which the session ends. False when the session has ended (the notice was not sent) or the payload does
   // not fit a record. What `extra`, `result` and `payload` mean stands with the kinds (protocol/wire/record.h).
   bool SendNotice(NoticeKind kind, uint64_t extra, CUresult result = CUDA_SUCCESS, std::span<const std::byte> payload = {});

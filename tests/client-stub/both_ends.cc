@@ -4,6 +4,8 @@
 #include <sys/socket.h>
 
 #include <cstdlib>
+#include <string_view>
+#include <utility>
 
 #include "client-stub/client.h"
 #include "client-stub/session.h"
@@ -11,6 +13,7 @@
 #include "protocol/memory/window_table.h"
 #include "server/driver/loader.h"
 #include "server/worker/session.h"
+#include "tests/support/mirror.h"
 
 namespace tessera {
 namespace {
@@ -27,12 +30,28 @@ const DriverTable* LoadDriver() {
   return &driver->table();
 }
 
+// Two connected sockets: the client's and the server's. With TESSERA_TEST_CHANNEL=mirrored two relays and a link are between
+// them, so that the ends share no pages.
+std::pair<UniqueFd, UniqueFd> Connect(std::unique_ptr<Mirror>* mirror) {
+  const auto pair = [] {
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    return std::pair<UniqueFd, UniqueFd>(ends[0], ends[1]);
+  };
+  const char* channel = std::getenv("TESSERA_TEST_CHANNEL");
+  if (channel == nullptr) return pair();
+  CHECK(std::string_view(channel) == "mirrored");
+  auto [client, near] = pair();
+  auto [far, server] = pair();
+  *mirror = Mirror::Start(std::move(near), std::move(far));
+  return {std::move(client), std::move(server)};
+}
+
 }  // namespace
 
 BothEnds::BothEnds() {
-  int ends[2];
-  CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-  server_ = std::thread([socket = ends[0]] {
+  auto [client, server] = Connect(&mirror_);
+  server_ = std::thread([socket = server.release()] {
     SessionOptions options;
     options.client_in_process = true;
     options.open_driver = [](const ClientHello& hello, std::string* selection) -> Result<const DriverTable*> {
@@ -42,8 +61,9 @@ BothEnds::BothEnds() {
     const Status why = RunSession(UniqueFd(socket), options);
     CHECK(why.ok());
   });
-  Result<std::unique_ptr<Session>> session = Session::Connect(UniqueFd(ends[1]));
+  Result<std::unique_ptr<Session>> session = Session::Connect(std::move(client));
   CHECK(session.ok());
+  CHECK((*session)->mirrored() == (mirror_ != nullptr));
   session_ = std::move(*session);
   // The client keeps the device window free for the server's driver, which here is in the same process.
   const WindowPair windows = SessionWindows(session_->window_row(), static_cast<int>(session_->index()));

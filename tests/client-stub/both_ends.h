@@ -1,5 +1,5 @@
 // The client library and a worker on the emulator in one process: tests call the exported functions as an application
-// does. With native_ends.cc in place of both_ends.cc the same tests run on whatever libcuda.so.1 is found (the real driver,
+// does. With TESSERA_TEST_CHANNEL=mirrored in the environment the two ends share no pages, as over a link. With native_ends.cc in place of both_ends.cc the same tests run on whatever libcuda.so.1 is found (the real driver,
 // or this library under `tessera run`).
 #pragma once
 
@@ -10,6 +10,7 @@
 
 namespace tessera {
 
+class Mirror;
 class Session;
 
 class BothEnds {
@@ -21,6 +22,7 @@ class BothEnds {
   CUcontext context() const { return context_; }
 
  private:
+  std::unique_ptr<Mirror> mirror_;  // null: the two ends share their pages
   std::thread server_;
   std::unique_ptr<Session> session_;
   CUcontext context_ = nullptr;

@@ -5,6 +5,7 @@
 
 namespace tessera {
 
+class Mirror {};
 class Session {};
 
 BothEnds::BothEnds() {

@@ -20,8 +20,10 @@ def start(server, *words):
 
 @unittest.skipUnless(os.path.exists(program("spin")), "the CUDA test programs were not built: nvcc is missing")
 class Sessions(unittest.TestCase):
+    mirrored = False
+
     def setUp(self):
-        self.server = Server()
+        self.server = Server(mirrored=self.mirrored)
         self.assertIn("emulated", self.server.ready)
 
     def tearDown(self):
@@ -62,12 +64,49 @@ class Sessions(unittest.TestCase):
         self.assertEqual(err.count("\n"), 1, err)  # one sentence, once
         self.assertEqual(other.communicate(timeout=60)[0], "ok\n")
 
+    def copy(self, kind):
+        client = start(self.server, program("copy_loop"), kind)
+        self.assertEqual(client.stdout.readline(), "copying\n")
+        time.sleep(0.3)  # somewhere in the middle
+        return client
+
+    def test_a_worker_killed_in_a_copy_gives_its_client_an_error(self):
+        for kind in ("ordinary", "pinned"):
+            client = self.copy(kind)
+            victim = self.server.workers()
+            self.assertEqual(len(victim), 1)
+            killed_at = time.monotonic()
+            os.kill(victim[0], signal.SIGKILL)
+            out, err = client.communicate(timeout=10)
+            self.assertLess(time.monotonic() - killed_at, 2.0)
+            self.assertRegex(out, r"ended with [1-9]\d*\n")
+            self.assertEqual((client.returncode, err.count("\n")), (0, 1), err)
+            wait_for(lambda: not self.server.workers(), 5, "the end of the killed worker")
+
+    def test_a_client_killed_in_a_copy_leaves_nothing_behind(self):
+        before = self.server.descriptors()
+        for kind in ("ordinary", "pinned"):
+            client = self.copy(kind)
+            client.kill()
+            client.wait(5)
+            client.communicate()
+            wait_for(lambda: not self.server.workers(), 5, "the end of the killed client's worker")
+        self.assertEqual(self.server.descriptors(), before)
+        other = start(self.server, program("streams"))
+        self.assertEqual(other.communicate(timeout=60)[0], "ok\n")
+
     def test_a_hundred_short_sessions_leave_no_worker(self):
         for _ in range(5):
             clients = [start(self.server, program("errors")) for _ in range(4)]
             for client in clients:
                 client.communicate(timeout=60)
         wait_for(lambda: not self.server.workers(), 5, "the end of all workers")
+
+
+class SessionsOverALink(Sessions):
+    """The same with two relays and a link between client and server."""
+
+    mirrored = True
 
 
 if __name__ == "__main__":

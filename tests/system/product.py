@@ -50,9 +50,10 @@ def environment(**changes):
 
 
 class Server:
-    """A tesserad of its own on the emulator. `before` runs in its process before it starts (limits)."""
+    """A tesserad of its own on the emulator. `before` runs in its process before it starts (limits). `mirrored`: it is reached
+    through channels whose two ends share no pages."""
 
-    def __init__(self, *options, env=None, before=None, log="info", driver="emulator"):
+    def __init__(self, *options, env=None, before=None, log="info", driver="emulator", mirrored=False):
         self.directory = tempfile.TemporaryDirectory()
         self.path = os.path.join(self.directory.name, "server.sock")
         self.url = "unix:" + self.path
@@ -61,6 +62,13 @@ class Server:
             [DAEMON, "--listen", self.url, "--driver", driver, "--grace", "0", "--log", log, *options],
             stdout=subprocess.PIPE, stderr=self.log, text=True, env=env or environment(), preexec_fn=before)
         self.ready = self.process.stdout.readline()  # empty when it did not come up
+        self.mirror = None
+        if mirrored:
+            path = os.path.join(self.directory.name, "mirror.sock")
+            self.mirror = subprocess.Popen([os.path.join(BUILD, "tests/mirror_server"), path, self.path],
+                                           stdout=subprocess.PIPE, text=True)
+            assert self.mirror.stdout.readline()
+            self.url = "unix:" + path
 
     def children(self):
         out = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, text=True).stdout
@@ -74,7 +82,14 @@ class Server:
         with open(self.log.name) as log:
             return log.read()
 
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
     def stop(self):
+        if self.mirror:
+            self.mirror.terminate()
+            self.mirror.wait(20)
+            self.mirror.stdout.close()
         self.process.terminate()
         code = self.process.wait(20)
         self.process.stdout.close()

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "protocol/base/clock.h"
 #include "server/worker/completion.h"
 #include "server/worker/object_table.h"
 #include "server/worker/thread_streams.h"
@@ -282,6 +283,56 @@ TEST(SessionBackpressure, ASlowReaderSlowsTheWorkerDownWithoutLoss) {
     ASSERT_EQ(notice->payload.size(), 1024u);
   }
   EXPECT_EQ(client.Next()->header.kind, static_cast<uint32_t>(ReplyKind::kReply));
+}
+
+TEST(SessionBackpressure, AClientThatNeverReadsLosesItsSession) {
+  FakeDriver driver;
+  ChannelSizes sizes;
+  sizes.reply_bytes = 64 << 10;
+  WorkerOptions options;
+  options.reply_wait_ns = 200'000'000;
+  TestClient client(driver.table(), sizes, options);
+  const uint64_t begin_ns = MonotonicNs();
+  client.Send(kTestFlood, kWantsReply, 1, {}, BytesOf(uint32_t{2000}));
+  const Status why = client.Join();
+  EXPECT_EQ(why.code(), StatusCode::kTimedOut);
+  EXPECT_NE(why.message().find("not read its replies for 200 ms"), std::string::npos) << why.message();
+  EXPECT_GE(MonotonicNs() - begin_ns, 200'000'000u);
+  EXPECT_LE(MonotonicNs() - begin_ns, 5'000'000'000u);
+}
+
+// Both rings full at once: the client sends without reading, the worker answers without being heard. Neither waits for the
+// other's ring while it holds up its own, so reading resumes everything.
+TEST(SessionBackpressure, BothRingsFullIsNoDeadlock) {
+  FakeDriver driver;
+  ChannelSizes sizes;
+  sizes.reply_bytes = 16 << 10;
+  sizes.command_bytes = 4 << 10;
+  TestClient client(driver.table(), sizes);
+  uint64_t sent = 0;
+  const auto record = [&] {
+    std::vector<std::byte> bytes(PaddedRecordBytes(sizeof(RecordHeader) + 4));
+    RecordHeader header{};
+    header.call = kTestFlood;
+    header.flags = kWantsReply;
+    header.thread = 1;
+    header.sequence = sent + 1;
+    const uint32_t one = 1;
+    std::memcpy(bytes.data(), &header, sizeof(header));
+    std::memcpy(bytes.data() + sizeof(header), &one, sizeof(one));
+    return bytes;
+  };
+  const uint64_t full_ns = MonotonicNs() + 300'000'000;
+  while (MonotonicNs() < full_ns) {
+    if (client.channel().commands_out().TryAppend(record())) ++sent;
+  }
+  EXPECT_FALSE(client.channel().commands_out().TryAppend(record()));
+  uint64_t replies = 0;
+  while (replies < sent) {
+    const auto next = client.Next();
+    ASSERT_TRUE(next.has_value());
+    if (next->header.kind == static_cast<uint32_t>(ReplyKind::kReply)) ++replies;
+  }
 }
 
 TEST(SessionBackpressure, AWorkerThatWaitsForAReaderNoticesItsEnd) {

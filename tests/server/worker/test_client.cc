@@ -13,7 +13,7 @@ constexpr uint64_t kHash = 42;
 uint64_t InMs(int ms) { return MonotonicNs() + uint64_t(ms) * 1'000'000; }
 }  // namespace
 
-TestClient::TestClient(const DriverTable& driver, const ChannelSizes& sizes) {
+TestClient::TestClient(const DriverTable& driver, const ChannelSizes& sizes, const WorkerOptions& options) {
   int ends[2];
   CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
   std::thread server([&] {
@@ -35,7 +35,7 @@ TestClient::TestClient(const DriverTable& driver, const ChannelSizes& sizes) {
   server.join();
   CHECK(channel.ok());
   client_ = std::move(channel).value();
-  worker_ = std::make_unique<Worker>(*server_, driver, WorkerOptions{});
+  worker_ = std::make_unique<Worker>(*server_, driver, options);
   thread_ = std::thread([this] { why_ = worker_->Run(); });
 }
 

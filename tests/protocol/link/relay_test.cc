@@ -1,20 +1,29 @@
-#include "protocol/channel/mirror.h"
+// Two relays and a link between them, between the two ends of a channel.
+#include "protocol/link/relay.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 
 #include "tests/protocol/channel/channel_fixture.h"
+#include "tests/support/mirror.h"
 
 namespace tessera {
 namespace {
 
-class MirrorTest : public testing::Test {
+// Over a link as it should be, and over one that is slow, late and stalls.
+Impairment BadLink() {
+  return {.delay_ns = 200'000, .jitter_ns = 300'000, .bytes_per_second = 200'000'000, .stall_ns = 5'000'000,
+          .stall_one_in = 500, .seed = 7};
+}
+
+class RelayTest : public testing::TestWithParam<bool> {
  protected:
-  MirrorTest() {
+  RelayTest() {
     auto [client, mirror_client] = SocketPair();
     auto [mirror_server, server] = SocketPair();
-    mirror_ = Mirror::Start(std::move(mirror_client), std::move(mirror_server));
+    mirror_ = Mirror::Start(std::move(mirror_client), std::move(mirror_server),
+                            GetParam() ? std::optional(BadLink()) : std::nullopt);
     ends_ = OpenEnds(std::move(client), std::move(server));
   }
   Channel& client() { return *ends_.client; }
@@ -23,7 +32,7 @@ class MirrorTest : public testing::Test {
   ChannelEnds ends_;
 };
 
-TEST_F(MirrorTest, BothEndsKnowAndShareNothing) {
+TEST_P(RelayTest, BothEndsKnowAndShareNothing) {
   EXPECT_TRUE(client().mirrored());
   EXPECT_TRUE(server().mirrored());
   EXPECT_TRUE(ends_.welcome.mirrored);
@@ -34,7 +43,7 @@ TEST_F(MirrorTest, BothEndsKnowAndShareNothing) {
   EXPECT_EQ(server().staging()[0], std::byte{0});  // nobody published it
 }
 
-TEST_F(MirrorTest, AllRingsAreCarried) {
+TEST_P(RelayTest, AllRingsAreCarried) {
   ASSERT_TRUE(client().commands_out().TryAppend(TestRecord(1)));
   ASSERT_TRUE(client().answers_out().TryAppend(TestRecord(2)));
   ASSERT_TRUE(server().replies_out().TryAppend(TestRecord(3)));
@@ -43,7 +52,7 @@ TEST_F(MirrorTest, AllRingsAreCarried) {
   EXPECT_EQ(NextValue(client().replies_in(), client().stop()).value(), 3u);
 }
 
-TEST_F(MirrorTest, ManyRecordsArriveInOrder) {
+TEST_P(RelayTest, ManyRecordsArriveInOrder) {
   constexpr uint64_t kCount = 20'000;
   std::thread producer([&] {
     EXPECT_TRUE(ProduceTestRecords(client().commands_out(), kCount, client().stop()).ok());
@@ -56,8 +65,8 @@ TEST_F(MirrorTest, ManyRecordsArriveInOrder) {
 
 // The server reads from staging what the record before it announced, a thousand times over the same bytes; the client may
 // overwrite them only after the reply. Several ranges per record fill the small transfers ring.
-TEST_F(MirrorTest, ARangeIsThereBeforeTheRecordThatNamesIt) {
-  constexpr uint64_t kRounds = 1000;
+TEST_P(RelayTest, ARangeIsThereBeforeTheRecordThatNamesIt) {
+  const uint64_t kRounds = GetParam() ? 100 : 1000;
   std::thread serving([&] {
     for (uint64_t round = 1; round <= kRounds; ++round) {
       ASSERT_EQ(NextValue(server().commands_in(), server().stop()).value(), round);
@@ -89,7 +98,7 @@ TEST_F(MirrorTest, ARangeIsThereBeforeTheRecordThatNamesIt) {
   EXPECT_EQ(mirror_->bytes_to_client(), kRounds * 8);
 }
 
-TEST_F(MirrorTest, OfferedSegmentsAppearAsOwnMemory) {
+TEST_P(RelayTest, OfferedSegmentsAppearAsOwnMemory) {
   Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, 100'000, Placement::Anywhere());
   ASSERT_TRUE(id.ok());
   client().segments().Find(*id)[99'999] = std::byte{8};
@@ -113,7 +122,44 @@ TEST_F(MirrorTest, OfferedSegmentsAppearAsOwnMemory) {
   EXPECT_EQ(NextValue(server().commands_in(), server().stop()).value(), 3u);
 }
 
-TEST_F(MirrorTest, TheEndComesAfterTheLastRecord) {
+// Ranges are published into segments that are closed right after, by both sides: those that come too late are dropped.
+TEST_P(RelayTest, SegmentsComeAndGo) {
+  for (uint64_t round = 1; round <= 50; ++round) {
+    Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, 1 << 20, Placement::Anywhere());
+    ASSERT_TRUE(id.ok()) << id.status().message();
+    const auto bytes = client().segments().Find(*id);
+    std::memset(bytes.data(), static_cast<int>(round), bytes.size());
+    ASSERT_TRUE(client().Publish(*id, 0, bytes.size()).ok());
+    ASSERT_TRUE(client().commands_out().TryAppend(TestRecord(round)));
+    Result<uint64_t> next = NextValue(server().commands_in(), server().stop());
+    ASSERT_TRUE(next.ok()) << next.status().message();
+    ASSERT_EQ(*next, round);
+    const auto there = server().Resolve(*id, 0, 1 << 20);
+    ASSERT_NE(there.data(), nullptr);
+    ASSERT_EQ(there.front(), static_cast<std::byte>(round));
+    ASSERT_EQ(there.back(), static_cast<std::byte>(round));
+    ASSERT_TRUE(server().Publish(*id, 0, 1 << 20).ok());
+    ASSERT_TRUE(server().CloseSegment(*id).ok());
+    ASSERT_TRUE(client().CloseSegment(*id).ok());
+  }
+}
+
+// A writer waits for the far reader: nothing is lost between them, and nothing is given back before it was read.
+TEST_P(RelayTest, AFullRingIsFeltAtTheOtherEnd) {
+  const size_t ring_bytes = client().sizes().command_bytes;
+  uint64_t sent = 0;
+  const uint64_t give_up_ns = MonotonicNs() + 300'000'000;
+  while (MonotonicNs() < give_up_ns) {
+    if (client().commands_out().TryAppend(TestRecord(sent + 1, 1024))) ++sent;
+  }
+  // What fits the two rings; the link itself holds nothing back.
+  EXPECT_LE(sent * 1024, 2 * ring_bytes);
+  EXPECT_GE(sent * 1024, ring_bytes / 2);
+  for (uint64_t i = 1; i <= sent; ++i) ASSERT_EQ(NextValue(server().commands_in(), server().stop()).value(), i);
+  ASSERT_TRUE(client().commands_out().WaitForSpace(1024, Soon(), client().stop()).ok());
+}
+
+TEST_P(RelayTest, TheEndComesAfterTheLastRecord) {
   for (uint64_t i = 1; i <= 100; ++i) ASSERT_TRUE(client().commands_out().TryAppend(TestRecord(i)));
   client().Leave();
   for (uint64_t i = 1; i <= 100; ++i) ASSERT_EQ(NextValue(server().commands_in(), server().stop()).value(), i);
@@ -121,26 +167,29 @@ TEST_F(MirrorTest, TheEndComesAfterTheLastRecord) {
   EXPECT_TRUE(server().peer_left());
 }
 
-TEST_F(MirrorTest, AServerThatFailsTellsTheClientWhy) {
+TEST_P(RelayTest, AServerThatFailsTellsTheClientWhy) {
   server().Fail(Status(StatusCode::kResourceExhausted, "no memory left"));
   const Status status = client().replies_in().Wait(Soon(), client().stop());
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_NE(status.message().find("no memory left"), std::string::npos);
 }
 
-TEST_F(MirrorTest, AClientThatVanishesIsNoticedByTheServer) {
+TEST_P(RelayTest, AClientThatVanishesIsNoticedByTheServer) {
   ends_.client.reset();
   EXPECT_EQ(server().commands_in().Wait(Soon(), server().stop()).code(), StatusCode::kUnavailable);
   EXPECT_FALSE(server().peer_left());
 }
 
-TEST_F(MirrorTest, StoppingItEndsBothSides) {
+TEST_P(RelayTest, StoppingItEndsBothSides) {
   mirror_.reset();
   EXPECT_EQ(server().commands_in().Wait(Soon(), server().stop()).code(), StatusCode::kUnavailable);
   EXPECT_EQ(client().replies_in().Wait(Soon(), client().stop()).code(), StatusCode::kUnavailable);
 }
 
-TEST(MirrorHandshake, ARefusalIsPassedOn) {
+INSTANTIATE_TEST_SUITE_P(Links, RelayTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "impaired" : "plain"; });
+
+TEST(RelayHandshake, ARefusalIsPassedOn) {
   auto [client, mirror_client] = SocketPair();
   auto [mirror_server, server] = SocketPair();
   auto mirror = Mirror::Start(std::move(mirror_client), std::move(mirror_server));
@@ -154,7 +203,7 @@ TEST(MirrorHandshake, ARefusalIsPassedOn) {
   EXPECT_NE(status.message().find("bbbb"), std::string::npos);
 }
 
-TEST(MirrorHandshake, StoppingDuringTheHandshakeDoesNotHang) {
+TEST(RelayHandshake, StoppingDuringTheHandshakeDoesNotHang) {
   auto [client, mirror_client] = SocketPair();
   auto [mirror_server, server] = SocketPair();
   Mirror::Start(std::move(mirror_client), std::move(mirror_server)).reset();

@@ -1,0 +1,59 @@
+// What carries a channel between two hosts: frames, in order, both ways. Knows neither calls nor what the bytes mean.
+//
+//   Status sent = link.Send({FrameKind::kRing, kCommands, bytes.size(), position, visible}, bytes);
+//   Result<FrameHeader> got = link.Receive([&](const FrameHeader& header) { return WhereItBelongs(header); });
+//
+// A link delivers every frame once, whole and in the order of Send, or fails: from then on both ends fail for good. It
+// knows no deadline; who wants to stop a thread inside of it calls Close().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "protocol/base/status.h"
+
+namespace tessera {
+
+// The numbers are part of the protocol.
+enum class FrameKind : uint32_t {
+  kNone = 0,
+  kControl = 1,   // a message of a channel's socket (protocol/wire/handshake.h), without descriptors
+  kRing = 2,      // bytes of ring `target` from `position` on; afterwards the ring may be read up to `number`
+  kAck = 3,       // ring `target` was read up to `position`: those bytes need not be kept any longer
+  kTransfer = 4,  // bytes of segment `target` from `position` on; `number`: of the transfer, which may have several frames
+};
+
+struct FrameHeader {
+  FrameKind kind = FrameKind::kNone;
+  uint32_t target = 0;
+  uint64_t bytes = 0;  // of the payload
+  uint64_t position = 0;
+  uint64_t number = 0;
+};
+static_assert(sizeof(FrameHeader) == 32);
+
+// Payload of one frame. Large enough that a frame's own cost does not show, small enough that a short record waits little
+// behind a long transfer.
+inline constexpr uint64_t kFrameBytesMax = uint64_t{1} << 20;
+
+class Link {
+ public:
+  // Where the payload of a frame goes: exactly `header.bytes` bytes, or a failure, which Receive returns. Called by the
+  // thread in Receive, once per frame, also for an empty one. A header from another host: check every field.
+  using Place = std::function<Result<std::span<std::byte>>(const FrameHeader& header)>;
+
+  virtual ~Link() = default;
+
+  // Sends a frame of at most kFrameBytesMax; `payload` may be reused at return. Waits while the link has no room.
+  // kUnavailable once the link is closed or lost. One thread at a time.
+  virtual Status Send(const FrameHeader& header, std::span<const std::byte> payload) = 0;
+  // Waits for the next frame and fills in its payload. kUnavailable when the link is closed or lost and everything that
+  // was sent before has been received; kProtocolViolation for what is no frame. One thread at a time.
+  virtual Result<FrameHeader> Receive(const Place& place) = 0;
+  // Ends both directions. What was sent still arrives. Any thread, any number of times.
+  virtual void Close() = 0;
+};
+
+}  // namespace tessera

@@ -1,0 +1,49 @@
+// A channel whose two ends share no pages, in one process: two relays and a link between them, where later two hosts and a
+// network are. Everything that holds over it holds over any link.
+//
+//   auto mirror = Mirror::Start(client_socket, server_socket);   // then Attach / Create at the other ends
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "protocol/base/unique_fd.h"
+#include "protocol/link/impaired_link.h"
+#include "protocol/link/relay.h"
+
+namespace tessera {
+
+class Mirror {
+ public:
+  // Returns at once; handshake and session run on threads of the mirror's own. `client_socket` is connected to a client that
+  // will Attach, `server_socket` to a server that will ReceiveHello and Create. What fails ends both connections. With an
+  // impairment, both directions are impaired.
+  static std::unique_ptr<Mirror> Start(UniqueFd client_socket, UniqueFd server_socket,
+                                       const std::optional<Impairment>& impairment = {});
+  // Ends both connections and all threads.
+  ~Mirror();
+  Mirror(const Mirror&) = delete;
+  Mirror& operator=(const Mirror&) = delete;
+
+  bool over() const { return running_.load() == 0; }
+  // Bytes of segments that arrived so far.
+  uint64_t bytes_to_server() const { return to_server_.load(); }
+  uint64_t bytes_to_client() const { return to_client_.load(); }
+
+ private:
+  Mirror() = default;
+  void Run(bool client, UniqueFd socket, Link& link);
+
+  std::unique_ptr<Link> links_[2];     // the client's end, the server's
+  std::unique_ptr<Link> impaired_[2];
+  UniqueFd ends_[2];  // second descriptors of both sockets, to end what may wait on them
+  std::atomic<int> running_{2};
+  std::atomic<uint64_t> to_server_{0};
+  std::atomic<uint64_t> to_client_{0};
+  std::thread threads_[2];
+};
+
+}  // namespace tessera
