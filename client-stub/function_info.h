@@ -16,10 +16,14 @@
 #include <unordered_map>
 #include <vector>
 
+#include "client-stub/prepared_launch.h"
 #include "protocol/base/mutex.h"
 #include "protocol/wire/handle.h"
 
 namespace tessera {
+
+// The most bytes of parameters a kernel may have (CUDA programming guide, "Kernel parameters", from CUDA 12.1).
+inline constexpr size_t kParameterBytesMax = 32764;
 
 // Where one parameter lies in the packed parameter buffer, in bytes (cuFuncGetParamInfo).
 struct ParameterSlot {
@@ -89,6 +93,7 @@ struct FunctionInfo {
   std::string name;        // never changes once described: cuFuncGetName hands out its characters
   std::vector<ParameterSlot> layout;
   uint32_t parameter_bytes = 0;  // end of the last parameter
+  PreparedLaunch prepared;       // by the launch functions of CUDA 3
 
   // Shared by a kernel and the functions made from it: they have the same attributes.
   struct Shared {

@@ -11,9 +11,6 @@
 
 namespace tessera {
 
-// The most bytes of parameters a kernel may have (CUDA programming guide, "Kernel parameters", from CUDA 12.1).
-constexpr size_t kParameterBytesMax = 32764;
-
 // Copies the parameters of `function` into `packed` (replacing its content) from either form of the driver API:
 // `kernel_params`, one pointer per parameter, or `extra`, the list of CU_LAUNCH_PARAM_* words. The source is read before
 // the function returns. CUDA_ERROR_INVALID_VALUE when both or neither are given for a kernel that has parameters, when

@@ -162,6 +162,44 @@ CUresult Custom_cuLaunchKernelEx(Call& call, const CUlaunchConfig* config, CUfun
   return Launch<cuLaunchKernelExRequest>(call, f, plain, attributes, false, kernelParams, extra);
 }
 
+// Every launch of the list on a device of its own, of the same kernel in the same shape: the driver checks that. Which
+// streams a launch waits for (`flags`) is the driver's to do as well, so the list travels as a whole.
+CUresult Custom_cuLaunchCooperativeKernelMultiDevice(Call& call, CUDA_LAUNCH_PARAMS* launchParamsList,
+                                                     unsigned int numDevices, unsigned int flags) {
+  if (!call.ok()) return call.result();
+  if (launchParamsList == nullptr || numDevices == 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (numDevices > static_cast<unsigned>(call.session().devices().count())) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  std::vector<HandleId> functions, streams;
+  std::vector<uint32_t> shapes, parameter_bytes;
+  std::vector<std::byte> parameters, packed;
+  for (const CUDA_LAUNCH_PARAMS& launch : std::span(launchParamsList, numDevices)) {
+    FunctionInfo* function = DescribeFunction(call, launch.function);
+    if (function == nullptr) return call.result();
+    // The special streams belong to no device of their own: documented as not allowed here.
+    if (launch.hStream == nullptr || launch.hStream == CU_STREAM_LEGACY || launch.hStream == CU_STREAM_PER_THREAD) {
+      return call.Fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    streams.push_back(call.UseStream(launch.hStream));
+    if (!call.ok()) return call.result();
+    if (CUresult result = PackKernelParams(*function, launch.kernelParams, nullptr, &packed); result != CUDA_SUCCESS) {
+      return call.Fail(result);
+    }
+    functions.push_back(function->handle);
+    shapes.insert(shapes.end(), {launch.gridDimX, launch.gridDimY, launch.gridDimZ, launch.blockDimX, launch.blockDimY,
+                                 launch.blockDimZ, launch.sharedMemBytes});
+    parameter_bytes.push_back(static_cast<uint32_t>(packed.size()));
+    parameters.insert(parameters.end(), packed.begin(), packed.end());
+  }
+  cuLaunchCooperativeKernelMultiDeviceRequest request;
+  request.functions.Borrow(functions);
+  request.streams.Borrow(streams);
+  request.shapes.Borrow(shapes);
+  request.parameter_bytes.Borrow(parameter_bytes);
+  request.parameters = parameters;
+  request.flags = flags;
+  return call.Sync(request);
+}
+
 CUresult Custom_cuFuncGetAttribute(Call& call, int* pi, CUfunction_attribute attrib, CUfunction hfunc) {
   if (!call.ok()) return call.result();
   if (pi == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);

@@ -1,5 +1,6 @@
 // Kernel launches and occupancy.
 #include <cmath>
+#include <span>
 
 #include "server/emulator/driver/capture.h"
 #include "server/emulator/driver/device_attributes.h"
@@ -55,6 +56,47 @@ CUresult ShapeOf(const CUlaunchConfig& config, LaunchShape* shape) {
   return CUDA_SUCCESS;
 }
 
+// One launch of a list over several devices.
+struct DeviceLaunch {
+  ContextPtr context;
+  StreamPtr stream;
+  std::shared_ptr<KernelCommand> command;
+};
+
+// Checks a list as documented: streams of its own on devices of their own, one kernel, one shape.
+CUresult MakeDeviceLaunches(const CUDA_LAUNCH_PARAMS* list, unsigned count, std::vector<DeviceLaunch>* launches) {
+  ContextPtr current;
+  RETURN_ON_ERROR(EnterContext(&current));
+  for (const CUDA_LAUNCH_PARAMS& params : std::span(list, count)) {
+    RETURN_IF(params.hStream == nullptr || params.hStream == CU_STREAM_LEGACY || params.hStream == CU_STREAM_PER_THREAD,
+              CUDA_ERROR_INVALID_VALUE);
+    DeviceLaunch launch;
+    launch.stream = GetDriver().streams.Find(params.hStream);
+    RETURN_IF(launch.stream == nullptr, CUDA_ERROR_INVALID_HANDLE);
+    launch.context = GetDriver().contexts.Find(launch.stream->context_handle());
+    RETURN_IF(launch.context == nullptr || !launch.context->active(), CUDA_ERROR_INVALID_HANDLE);
+    RETURN_ON_ERROR(CheckNotCapturing(*launch.context, *launch.stream));
+    LaunchShape shape;
+    shape.grid = {params.gridDimX, params.gridDimY, params.gridDimZ};
+    shape.block = {params.blockDimX, params.blockDimY, params.blockDimZ};
+    shape.shared_bytes = params.sharedMemBytes;
+    shape.cooperative = true;
+    RETURN_ON_ERROR(KernelCommand::Make(launch.context, params.function, shape, params.kernelParams, nullptr, &launch.command));
+    for (const DeviceLaunch& other : *launches) {
+      RETURN_IF(&other.context->device() == &launch.context->device(), CUDA_ERROR_INVALID_DEVICE);
+    }
+    const CUDA_LAUNCH_PARAMS& first = list[0];
+    RETURN_IF(params.gridDimX != first.gridDimX || params.gridDimY != first.gridDimY || params.gridDimZ != first.gridDimZ ||
+                  params.blockDimX != first.blockDimX || params.blockDimY != first.blockDimY ||
+                  params.blockDimZ != first.blockDimZ || params.sharedMemBytes != first.sharedMemBytes,
+              CUDA_ERROR_INVALID_VALUE);
+    RETURN_IF(!launches->empty() && launches->front().command->function()->info().name != launch.command->function()->info().name,
+              CUDA_ERROR_INVALID_VALUE);
+    launches->push_back(std::move(launch));
+  }
+  return CUDA_SUCCESS;
+}
+
 CUresult EnterFunction(CUfunction handle, FunctionPtr* function) {
   ContextPtr context;
   RETURN_ON_ERROR(EnterContext(&context));
@@ -84,6 +126,29 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned
   shape.shared_bytes = sharedMemBytes;
   shape.cooperative = true;
   return LaunchShaped(f, shape, hStream, kernelParams, nullptr);
+}
+
+// No kernel of the emulator can wait for the grids of other devices (multi_grid_group): they are only started together.
+CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launchParamsList, unsigned int numDevices,
+                                              unsigned int flags) {
+  RETURN_ON_ERROR(CheckEntry());
+  constexpr unsigned kFlags = CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC |
+                              CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC;
+  RETURN_IF(launchParamsList == nullptr || numDevices == 0 || (flags & ~kFlags) != 0, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(numDevices > static_cast<unsigned>(GetDriver().device_count()), CUDA_ERROR_INVALID_VALUE);
+  std::vector<DeviceLaunch> launches;
+  RETURN_ON_ERROR(MakeDeviceLaunches(launchParamsList, numDevices, &launches));
+  std::vector<FencePtr> before, grids;
+  if ((flags & CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC) == 0) {
+    for (const DeviceLaunch& launch : launches) {
+      if (FencePtr tail = launch.stream->tail()) before.push_back(std::move(tail));
+    }
+  }
+  for (const DeviceLaunch& launch : launches) grids.push_back(launch.context->Submit(launch.stream, launch.command, before));
+  if ((flags & CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC) == 0) {
+    for (const DeviceLaunch& launch : launches) launch.context->Submit(launch.stream, std::make_shared<EmptyCommand>(), grids);
+  }
+  return CUDA_SUCCESS;
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra) {

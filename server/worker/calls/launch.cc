@@ -102,6 +102,40 @@ void Do_cuLaunchKernelEx(CallContext& call, const cuLaunchKernelExRequest& reque
   call.Finish(call.driver().cuLaunchKernelEx(&config, launch.function, launch.parameters.data(), nullptr));
 }
 
+void Do_cuLaunchCooperativeKernelMultiDevice(CallContext& call,
+                                              const cuLaunchCooperativeKernelMultiDeviceRequest& request) {
+  const size_t count = request.functions.size();
+  if (request.streams.size() != count || request.shapes.size() != 7 * count || request.parameter_bytes.size() != count) {
+    return call.Malformed();
+  }
+  std::vector<ParameterArray> parameters(count);
+  std::vector<CUDA_LAUNCH_PARAMS> launches(count);
+  std::span<const std::byte> packed = request.parameters;
+  for (size_t i = 0; i < count; ++i) {
+    CUresult error = CUDA_SUCCESS;
+    const KernelLayout* layout = call.worker().Part<LayoutTable>().Find(request.functions[i], &error);
+    if (layout == nullptr) return call.Finish(error);
+    const uint32_t bytes = request.parameter_bytes[i];
+    if (bytes > packed.size() || !parameters[i].Build(*layout, packed.first(bytes))) return call.Malformed();
+    packed = packed.subspan(bytes);
+    CUDA_LAUNCH_PARAMS& launch = launches[i];
+    launch.function = call.Use<CUfunction>(request.functions[i]);
+    launch.hStream = call.UseStream(request.streams[i]);
+    const std::span shape = std::span(request.shapes.data(), request.shapes.size()).subspan(7 * i, 7);
+    launch.gridDimX = shape[0];
+    launch.gridDimY = shape[1];
+    launch.gridDimZ = shape[2];
+    launch.blockDimX = shape[3];
+    launch.blockDimY = shape[4];
+    launch.blockDimZ = shape[5];
+    launch.sharedMemBytes = shape[6];
+    launch.kernelParams = parameters[i].data();
+  }
+  if (!call.ok()) return call.Finish(call.error());
+  if (call.driver().cuLaunchCooperativeKernelMultiDevice == nullptr) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
+  call.Finish(call.driver().cuLaunchCooperativeKernelMultiDevice(launches.data(), static_cast<unsigned>(count), request.flags));
+}
+
 void Do_cuFuncGetName(CallContext& call, const cuFuncGetNameRequest& request) {
   const char* name = nullptr;
   CUfunction function = call.Use<CUfunction>(request.hfunc);
