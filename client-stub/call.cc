@@ -48,6 +48,11 @@ Call::~Call() {
   for (int i = 0; i < minted_count_; ++i) session_->handles().Release(minted_[i]);
 }
 
+HandleId Call::owner_context() const {
+  const Context* context = thread_->current();
+  return context == nullptr || context_.is_null() ? HandleId() : context->owner().handle;
+}
+
 HandleId Call::Use(HandleKind kind, const void* handle, bool nullable, int error) {
   return Use(kind, reinterpret_cast<uint64_t>(handle), nullable, error);
 }

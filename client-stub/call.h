@@ -63,6 +63,8 @@ class Call {
   Session& session() { return *session_; }
   // The calling thread's current context (0: none).
   HandleId context() const { return context_; }
+  // What owns memory, modules and events made by this call: the current context, or behind a green one the primary.
+  HandleId owner_context() const;
   // For calls that need no current context because they name an object that has one (a stream, an event): the record
   // says that one when the calling thread has none.
   void UseContextOf(HandleId context) {

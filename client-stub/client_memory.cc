@@ -96,7 +96,7 @@ bool AdoptGlobal(Call& call, const Range& range) {
   DeviceAllocation global;
   global.range = range;
   global.kind = DeviceAllocation::Kind::kGlobal;
-  global.context = call.context();
+  global.context = call.owner_context();
   if (const Context* context = call.thread().current()) global.device = context->device;
   return AdoptDriverRange(call.session(), global);
 }

@@ -96,6 +96,31 @@ Context* ContextTable::Add(HandleId handle, CUdevice device, unsigned flags, uns
   return context;
 }
 
+Context* ContextTable::AddGreen(HandleId handle, HandleId green, Context& primary) {
+  Context* context = Add(handle, primary.device, primary.flags, kContextApiVersion);
+  MutexLock lock(mutex_);
+  context->green = green;
+  context->parent = &primary;
+  return context;
+}
+
+Context* ContextTable::FindGreen(HandleId green) const {
+  MutexLock lock(mutex_);
+  for (const auto& [value, context] : contexts_) {
+    if (context->green == green && context->active()) return context;
+  }
+  return nullptr;
+}
+
+std::vector<Context*> ContextTable::GreensOf(const Context& primary) const {
+  std::vector<Context*> greens;
+  MutexLock lock(mutex_);
+  for (const auto& [value, context] : contexts_) {
+    if (context->parent == &primary && context->active()) greens.push_back(context);
+  }
+  return greens;
+}
+
 void ContextTable::Activate(Context* context) {
   if (context->was_active) context->number = NextNumber();
   context->was_active = true;

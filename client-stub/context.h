@@ -56,6 +56,10 @@ struct Context {
   HandleId handle;
   CUdevice device = 0;
   bool primary = false;
+  // A context made from a green context (`green`): a share of the multiprocessors of `parent`, the device's primary
+  // context, which owns everything made in it but streams. Otherwise null.
+  HandleId green;
+  Context* parent = nullptr;
   // cuCtxGetId; from 1, unique over the process, never used again: a primary context that comes back has a new one.
   std::atomic<uint64_t> number{0};
   unsigned api_version = 0;
@@ -66,6 +70,10 @@ struct Context {
   // A sticky asynchronous failure: every later call in this context returns it. CUDA_SUCCESS: none.
   std::atomic<int> sticky_error{0};
   LocalStorage storage;
+
+  // The context that owns memory, modules and events made in this one.
+  const Context& owner() const { return parent == nullptr ? *this : *parent; }
+  Context& owner() { return parent == nullptr ? *this : *parent; }
 
   CUcontext object() const { return reinterpret_cast<CUcontext>(handle.value()); }
   bool active() const { return state.load(std::memory_order_acquire) == State::kActive; }
@@ -94,6 +102,13 @@ class ContextTable {
   Context* Primary(CUdevice device) EXCLUDES(mutex_);
   // Makes a record for a context that was created under `handle`; it is active.
   Context* Add(HandleId handle, CUdevice device, unsigned flags, unsigned api_version) EXCLUDES(mutex_);
+
+  // As Add, for the context that a green context stands for; `primary` is active.
+  Context* AddGreen(HandleId handle, HandleId green, Context& primary) EXCLUDES(mutex_);
+  // The context of a green context that exists; null for anything else.
+  Context* FindGreen(HandleId green) const EXCLUDES(mutex_);
+  // The contexts of green contexts that exist on the device of a primary context.
+  std::vector<Context*> GreensOf(const Context& primary) const EXCLUDES(mutex_);
 
   // A primary context was retained for the first time: it becomes active, with a new number when it was active before.
   void Activate(Context* context) REQUIRES(context->primary_mutex);

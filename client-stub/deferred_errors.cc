@@ -37,7 +37,7 @@ void DeferredErrors::Add(uint32_t thread, Context* context, CUresult error) {
   if (error == CUDA_SUCCESS) return;
   if (IsStickyError(error) && context != nullptr) {
     int none = CUDA_SUCCESS;
-    context->sticky_error.compare_exchange_strong(none, error, std::memory_order_acq_rel);
+    context->owner().sticky_error.compare_exchange_strong(none, error, std::memory_order_acq_rel);
   } else {
     MutexLock lock(mutex_);
     std::deque<CUresult>& errors = by_thread_[thread];
@@ -48,7 +48,7 @@ void DeferredErrors::Add(uint32_t thread, Context* context, CUresult error) {
 
 CUresult DeferredErrors::TakeSlow(uint32_t thread, const Context* context) {
   if (context != nullptr) {
-    if (const int sticky = context->sticky_error.load(std::memory_order_acquire)) return static_cast<CUresult>(sticky);
+    if (const int sticky = context->owner().sticky_error.load(std::memory_order_acquire)) return static_cast<CUresult>(sticky);
   }
   MutexLock lock(mutex_);
   const auto found = by_thread_.find(thread);

@@ -24,6 +24,7 @@ bool StreamTable::Add(HandleId handle, const Context& context, unsigned flags, i
   return streams_.Insert(handle, [&](StreamInfo& info) {
     info.number = next_number_.fetch_add(1, std::memory_order_relaxed);
     info.context = context.handle;
+    info.owner = context.owner().handle;
     info.device = context.device;
     info.flags = flags;
     info.priority = priority;
@@ -88,6 +89,7 @@ CUresult FindStream(Call& call, CUstream stream, UsedStream* used) {
     const Context* context = call.thread().current();
     if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     used->info.context = context->handle;
+    used->info.owner = context->owner().handle;
     used->info.device = context->device;
     used->info.number = own ? Streams().OwnNumber(context->handle, call.thread().number)
                             : Streams().LegacyNumber(context->handle);

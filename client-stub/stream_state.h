@@ -21,13 +21,14 @@ struct Context;
 struct StreamInfo {
   uint64_t number = 0;  // cuStreamGetId: from 1, never used again in the process
   HandleId context;
+  HandleId owner;  // of the events it may record: the context, or of a green one the primary context
   CUdevice device = 0;
   unsigned flags = 0;
   int priority = 0;
 };
 
 struct EventInfo {
-  HandleId context;
+  HandleId context;  // never a green one
   unsigned flags = 0;
   // Was recorded outside of captures at least once; waiting for one that was not is legal everywhere.
   std::atomic<bool> recorded{false};

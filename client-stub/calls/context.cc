@@ -23,6 +23,17 @@ Context* FindContext(Call& call, CUcontext handle) {
   return context;
 }
 
+// Captures that forbid waiting for all work of a context; a primary context's includes that of its green ones.
+CUresult CheckCaptures(Call& call, const Context& context) {
+  if (Captures().idle()) return CUDA_SUCCESS;
+  CUresult legal = Captures().CheckContext(CallerOf(call.thread()), context.handle.value());
+  for (const Context* green : call.session().contexts().GreensOf(context)) {
+    const CUresult other = Captures().CheckContext(CallerOf(call.thread()), green->handle.value());
+    if (legal == CUDA_SUCCESS) legal = other;
+  }
+  return legal;
+}
+
 CUresult Destroy(Call& call, Context* context) {
   cuCtxDestroy_v2Request request;
   request.context = context->handle;
@@ -76,7 +87,8 @@ CUresult Custom_cuCtxDestroy_v2(Call& call, CUcontext ctx) {
   if (ctx == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   Context* context = FindContext(call, ctx);
   if (context == nullptr) return call.result();
-  if (context->primary) return call.Fail(CUDA_ERROR_INVALID_CONTEXT);
+  // A green context's ends with the green context.
+  if (context->primary || context->parent != nullptr) return call.Fail(CUDA_ERROR_INVALID_CONTEXT);
   if (!context->active()) return call.Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
   return Destroy(call, context);
 }
@@ -184,7 +196,7 @@ CUresult Custom_cuCtxGetApiVersion(Call& call, CUcontext ctx, unsigned int* vers
 
 CUresult Custom_cuCtxSynchronize(Call& call) {
   if (!call.ok()) return call.result();
-  const CUresult legal = Captures().CheckContext(CallerOf(call.thread()), call.context().value());
+  const CUresult legal = CheckCaptures(call, *call.thread().current());
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
   return call.SyncWork(cuCtxSynchronizeRequest());
 }
@@ -194,7 +206,7 @@ CUresult Custom_cuCtxSynchronize_v2(Call& call, CUcontext ctx) {
   if (context == nullptr) return call.result();
   if (!context->active()) return call.Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
   if (context == call.thread().current()) return call.Fail(Enter_cuCtxSynchronize(false));
-  const CUresult legal = Captures().CheckContext(CallerOf(call.thread()), context->handle.value());
+  const CUresult legal = CheckCaptures(call, *context);
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
   cuCtxSynchronize_v2Request request;
   request.ctx = context->handle;

@@ -33,7 +33,7 @@ CUresult Record(Call& call, CUevent event, CUstream stream, unsigned flags, Requ
   if (!call.ok() || !UseStreamInfo(call, stream, &used)) return call.result();
   request.hStream = used.id;
   EventInfo* info = Events().Find(request.hEvent);
-  if (info != nullptr && info->context != used.info.context) return call.Fail(CUDA_ERROR_INVALID_HANDLE);
+  if (info != nullptr && info->context != used.info.owner) return call.Fail(CUDA_ERROR_INVALID_HANDLE);
   bool capturing = false;
   const bool external = (flags & CU_EVENT_RECORD_EXTERNAL) != 0;
   const CUresult legal = Captures().RecordEvent(request.hEvent.value(), used.ref, external, &capturing);
@@ -87,7 +87,7 @@ CUresult Custom_cuEventCreate(Call& call, CUevent* phEvent, unsigned int Flags) 
   request.Flags = Flags;
   if (!call.ok()) return call.result();
   const EventInfo* info = Events().Insert(request.phEvent, [&](EventInfo& event) {
-    event.context = call.context();
+    event.context = call.owner_context();
     event.flags = Flags;
     event.recorded.store(false, std::memory_order_relaxed);
   });

@@ -29,7 +29,7 @@ CUresult Allocate(Call& call, void** pp, size_t bytes, unsigned flags) {
   }
   HostMemory& memory = ClientMemory::Of(call.session()).host();
   HostMemory::Placed placed;
-  if (const CUresult result = memory.Place(call.context(), bytes, &placed); result != CUDA_SUCCESS) {
+  if (const CUresult result = memory.Place(call.owner_context(), bytes, &placed); result != CUDA_SUCCESS) {
     return call.Fail(result);
   }
   if (placed.segment != 0) {
@@ -43,7 +43,7 @@ CUresult Allocate(Call& call, void** pp, size_t bytes, unsigned flags) {
     }
   }
   // All pinned memory is mapped for the device, and the driver reports it so.
-  memory.Commit(placed, bytes, flags | CU_MEMHOSTALLOC_DEVICEMAP, call.thread().current()->device, call.context());
+  memory.Commit(placed, bytes, flags | CU_MEMHOSTALLOC_DEVICEMAP, call.thread().current()->device, call.owner_context());
   *pp = reinterpret_cast<void*>(placed.block.base);
   return CUDA_SUCCESS;
 }
@@ -144,7 +144,7 @@ CUresult Custom_cuMemHostRegister_v2(Call& call, void* p, size_t bytesize, unsig
   if (memory.Classify(address, bytesize) == Place::kDevice) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   const CUresult result =
       memory.host().Register(Range{address, bytesize}, (Flags & CU_MEMHOSTREGISTER_PORTABLE) | CU_MEMHOSTALLOC_DEVICEMAP,
-                             call.thread().current()->device, call.context());
+                             call.thread().current()->device, call.owner_context());
   if (result != CUDA_SUCCESS) return call.Fail(result);
   return ShareFile(call, memory.host(), Range{address, bytesize});
 }

@@ -142,7 +142,7 @@ CUresult Custom_cuKernelGetFunction(Call& call, CUfunction* pFunc, CUkernel kern
   FunctionInfo* described = DescribeKernel(call, kernel);
   if (described == nullptr) return call.result();
   if (pFunc == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  const HandleId known = Functions().FindOfKernel(described->handle, call.context());
+  const HandleId known = Functions().FindOfKernel(described->handle, call.owner_context());
   if (known.value() != 0) {
     *pFunc = reinterpret_cast<CUfunction>(known.value());
     return CUDA_SUCCESS;
@@ -162,7 +162,7 @@ CUresult Custom_cuKernelGetFunction(Call& call, CUfunction* pFunc, CUkernel kern
   info->parameter_bytes = described->parameter_bytes;
   info->shared = described->shared;
   Functions().Insert(std::move(info));
-  Functions().RememberOfKernel(described->handle, call.context(), reply.function);
+  Functions().RememberOfKernel(described->handle, call.owner_context(), reply.function);
   *pFunc = reinterpret_cast<CUfunction>(reply.function.value());
   return CUDA_SUCCESS;
 }

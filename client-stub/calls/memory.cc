@@ -15,7 +15,7 @@ void Remember(Call& call, uint64_t address, uint64_t bytes) {
   allocation.range = Range{address, bytes};
   allocation.kind = DeviceAllocation::Kind::kBlock;
   allocation.device = call.thread().current()->device;
-  allocation.context = call.context();
+  allocation.context = call.owner_context();
   ClientMemory::Of(call.session()).device().Add(allocation);
 }
 

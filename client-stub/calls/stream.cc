@@ -126,7 +126,9 @@ CUresult Custom_cuStreamGetCtx_v2(Call& call, CUstream hStream, CUcontext* pCtx,
   UsedStream stream;
   if (!Ask(call, hStream, pCtx, true, &stream)) return call.result();
   *pCtx = ToObject<CUcontext>(stream.info.context);
-  if (pGreenCtx != nullptr) *pGreenCtx = nullptr;  // no stream was created in a green context
+  const Context* context = call.session().contexts().Find(*pCtx);
+  if (context != nullptr && context->parent != nullptr) *pCtx = context->parent->object();
+  if (pGreenCtx != nullptr) *pGreenCtx = context == nullptr ? nullptr : ToObject<CUgreenCtx>(context->green);
   return CUDA_SUCCESS;
 }
 

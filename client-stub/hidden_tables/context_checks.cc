@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "client-stub/client.h"
 #include "client-stub/hidden_tables/hidden_tables.h"
 #include "client-stub/hidden_tables/table.h"
 
@@ -15,10 +16,17 @@ struct Tag {
   static constexpr size_t kWords = 15;
 };
 
-// Slot 2: kind 0, an ordinary context; `other` is left alone (cuBLAS fails when it is cleared).
-CUresult Kind(CUcontext, uint32_t* kind, CUcontext*) {
+// Slot 2: kind 0, an ordinary context; `other` is left alone (cuBLAS fails when it is cleared). Kind 1: a green context's,
+// and the caller goes on with `other`, the primary context (read from cudart's use of the answer).
+CUresult Kind(CUcontext context, uint32_t* kind, CUcontext* other) {
   if (kind == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *kind = 0;
+  Client& client = Client::Get();
+  if (!client.initialized() || other == nullptr) return CUDA_SUCCESS;
+  const Context* found = client.session()->contexts().Find(context);
+  if (found == nullptr || found->parent == nullptr) return CUDA_SUCCESS;
+  *kind = 1;
+  *other = found->parent->object();
   return CUDA_SUCCESS;
 }
 

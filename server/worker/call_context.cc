@@ -58,6 +58,8 @@ CallContext::CallContext(Worker& worker, const RecordHeader& header) : worker_(w
 
 const DriverTable& CallContext::driver() const { return worker_.driver(); }
 
+HandleId CallContext::holder() const { return worker_.objects().HolderOf(HandleId(header_.context)); }
+
 uint64_t CallContext::Lookup(HandleId id, HandleKind kind) {
   if (id.is_null()) return 0;
   const bool kind_fits = kind == HandleKind::kNone || id.kind() == kind ||

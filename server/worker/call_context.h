@@ -35,6 +35,8 @@ class CallContext {
   Worker& worker() { return worker_; }
   const RecordHeader& header() const { return header_; }
   const DriverTable& driver() const;
+  // The context that owns memory made by this call: the current one, or behind a green one the primary.
+  HandleId holder() const;
   bool wants_reply() const { return (header_.flags & kWantsReply) != 0; }
 
   bool ok() const { return error_ == CUDA_SUCCESS; }

@@ -48,8 +48,39 @@ bool ObjectTable::Find(HandleId id, uint64_t* object) const {
 bool ObjectTable::Insert(HandleId id, uint64_t object, HandleId owner) {
   if (!id.IsWellFormed() || id.session() != session_index_ || id.server_minted()) return false;
   MutexLock lock(mutex_);
-  InsertLocked(id, object, owner);
+  InsertLocked(id, object, HolderOfLocked(owner, id.kind()));
   return true;
+}
+
+bool ObjectTable::InsertGreen(HandleId id, uint64_t object, HandleId primary) {
+  if (!Insert(id, object)) return false;
+  MutexLock lock(mutex_);
+  primary_of_green_[id] = primary;
+  had_green_.store(true, std::memory_order_release);
+  return true;
+}
+
+// Streams run on the multiprocessors of the context they were made in, and end with it.
+HandleId ObjectTable::HolderOfLocked(HandleId context, HandleKind kind) const {
+  if (kind == HandleKind::kStream || primary_of_green_.empty()) return context;
+  const auto found = primary_of_green_.find(context);
+  return found == primary_of_green_.end() ? context : found->second;
+}
+
+HandleId ObjectTable::HolderOf(HandleId context) const {
+  if (!had_green_.load(std::memory_order_acquire)) return context;
+  MutexLock lock(mutex_);
+  return HolderOfLocked(context, HandleKind::kNone);
+}
+
+std::vector<HandleId> ObjectTable::GreensOf(HandleId primary) const {
+  std::vector<HandleId> greens;
+  if (!had_green_.load(std::memory_order_acquire)) return greens;
+  MutexLock lock(mutex_);
+  for (const auto& [green, other] : primary_of_green_) {
+    if (other == primary) greens.push_back(green);
+  }
+  return greens;
 }
 
 void ObjectTable::InsertLocked(HandleId id, uint64_t object, HandleId owner) {
@@ -81,6 +112,7 @@ bool ObjectTable::Remove(HandleId id, uint64_t* object) {
   MutexLock lock(mutex_);
   uint64_t found = 0;
   if (!Find(id, &found)) return false;
+  if (id.kind() == HandleKind::kContext) primary_of_green_.erase(id);
   ClearSlot((*chunks_[id.slot() / kChunkSlots].load(std::memory_order_relaxed))[id.slot() % kChunkSlots]);
   if (object != nullptr) *object = found;
   return true;
@@ -92,7 +124,7 @@ HandleId ObjectTable::Known(HandleKind kind, uint64_t object, HandleId owner) {
   if (const auto found = by_object_.find(Key{kind, object}); found != by_object_.end()) return found->second;
   const HandleId id = minted_.Mint(kind);
   if (id.is_null()) return id;
-  InsertLocked(id, object, owner);
+  InsertLocked(id, object, HolderOfLocked(owner, kind));
   return id;
 }
 

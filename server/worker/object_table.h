@@ -12,8 +12,10 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "protocol/base/mutex.h"
 #include "protocol/wire/handle.h"
@@ -37,8 +39,16 @@ class ObjectTable {
   // Enters an object under a handle that the client minted. False when it is not one that a client may mint: malformed, of
   // another session, or of the server's slots. What stood in the slot before is replaced: which of its own slots are free
   // is the client's business (it releases the handles of a context's objects when the context ends).
-  // `owner` is the context the object belongs to, if any.
+  // `owner` is the context the object belongs to, if any: given as the context that was current, see HolderOf.
   bool Insert(HandleId id, uint64_t object, HandleId owner = {}) EXCLUDES(mutex_);
+
+  // Enters the context of a green context, whose objects but streams belong to `primary`.
+  bool InsertGreen(HandleId id, uint64_t object, HandleId primary) EXCLUDES(mutex_);
+  // The context that owns what is made while `context` is current: the context, or behind a green one the primary. Takes a
+  // lock only once there was a green one.
+  HandleId HolderOf(HandleId context) const EXCLUDES(mutex_);
+  // The contexts of green contexts on the device of a primary context.
+  std::vector<HandleId> GreensOf(HandleId primary) const EXCLUDES(mutex_);
 
   // Removes a live handle and says what it stood for. The slot may then be minted again. False when it is not live.
   bool Remove(HandleId id, uint64_t* object = nullptr) EXCLUDES(mutex_);
@@ -81,6 +91,9 @@ class ObjectTable {
   };
 
   void InsertLocked(HandleId id, uint64_t object, HandleId owner) REQUIRES(mutex_);
+  HandleId HolderOfLocked(HandleId context, HandleKind kind) const REQUIRES(mutex_);
+  std::atomic<bool> had_green_{false};
+  std::map<HandleId, HandleId> primary_of_green_ GUARDED_BY(mutex_);
   void ClearSlot(Slot& slot) REQUIRES(mutex_);
 
   const uint32_t session_index_;

@@ -2,6 +2,7 @@
 
 #include "server/emulator/driver/array.h"
 #include "server/emulator/driver/capture.h"
+#include "server/emulator/driver/device_attributes.h"
 #include "server/emulator/driver/event.h"
 #include "server/emulator/driver/graph.h"
 #include "server/emulator/driver/module.h"
@@ -11,8 +12,8 @@
 namespace tessera::emulator {
 
 Context::Context(Driver& driver, Device* device, unsigned flags_, bool primary, uint64_t handle)
-    : flags(flags_), device_(device), primary_(primary), id_(driver.next_context_id.fetch_add(1)), handle_(handle),
-      memory_map_(this) {
+    : flags(flags_), device_(device), primary_(primary), multiprocessors_(kMultiprocessors),
+      id_(driver.next_context_id.fetch_add(1)), handle_(handle), memory_map_(this) {
   legacy_ = std::make_shared<Stream>(handle, Stream::Type::kLegacy, 0, driver.next_stream_id.fetch_add(1));
   limits = {{CU_LIMIT_STACK_SIZE, 1024}, {CU_LIMIT_PRINTF_FIFO_SIZE, 1 << 20}, {CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20},
             {CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH, 2}, {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048},
@@ -20,9 +21,18 @@ Context::Context(Driver& driver, Device* device, unsigned flags_, bool primary, 
             {CU_LIMIT_CIG_ENABLED, 0}};
 }
 
+Context::Context(const ContextPtr& primary, int multiprocessors, uint64_t handle)
+    : flags(primary->flags), device_(primary->device_), primary_(false), parent_(primary), multiprocessors_(multiprocessors),
+      id_(GetDriver().next_context_id.fetch_add(1)), handle_(handle), memory_map_(this) {
+  legacy_ = std::make_shared<Stream>(handle, Stream::Type::kLegacy, 0, GetDriver().next_stream_id.fetch_add(1));
+  std::lock_guard lock(primary->settings_mutex);
+  limits = primary->limits;
+}
+
 Context::~Context() = default;
 
 void Context::Fail(CUresult error) {
+  if (parent_ != nullptr) return parent_->Fail(error);
   int none = 0;
   sticky_.compare_exchange_strong(none, error);
   cancel_ = true;
@@ -42,8 +52,41 @@ FencePtr Context::Submit(const StreamPtr& stream, CommandPtr command, std::vecto
   } else if (stream->type() == Stream::Type::kBlocking) {
     wait_for(legacy_);
   }
+  std::erase_if(held_back_, [](const FencePtr& gate) { return gate->done(); });
+  after.insert(after.end(), held_back_.begin(), held_back_.end());
   stream->Append(shared_from_this(), std::move(command), std::move(after), fence);
   return fence;
+}
+
+std::vector<ContextPtr> Context::Greens() const {
+  std::vector<ContextPtr> greens;
+  if (!primary_) return greens;
+  for (const ContextPtr& other : GetDriver().contexts.All()) {
+    if (other->parent_.get() == this && other->active()) greens.push_back(other);
+  }
+  return greens;
+}
+
+FencePtr Context::SubmitAfterAll() {
+  std::vector<FencePtr> tails;
+  std::vector<ContextPtr> all = Greens();
+  all.push_back(shared_from_this());
+  for (const ContextPtr& context : all) {
+    for (const StreamPtr& stream : context->streams()) {
+      if (FencePtr tail = stream->tail()) tails.push_back(std::move(tail));
+    }
+  }
+  // On a stream of its own, which no other work waits for.
+  auto fence = std::make_shared<Fence>();
+  const auto marker = std::make_shared<Stream>(handle_, Stream::Type::kNonBlocking, 0, GetDriver().next_stream_id.fetch_add(1));
+  marker->Append(shared_from_this(), std::make_shared<EmptyCommand>(), std::move(tails), fence);
+  return fence;
+}
+
+void Context::HoldBack(const FencePtr& fence) {
+  for (const ContextPtr& green : Greens()) green->HoldBack(fence);
+  std::lock_guard lock(order_mutex_);
+  held_back_.push_back(fence);
 }
 
 StreamPtr Context::PerThread() {
@@ -90,6 +133,7 @@ std::vector<StreamPtr> Context::streams() const {
 }
 
 CUresult Context::Synchronize() {
+  for (const ContextPtr& green : Greens()) green->Synchronize();
   for (const StreamPtr& stream : streams()) {
     if (FencePtr tail = stream->tail()) tail->Wait();
   }
@@ -104,6 +148,7 @@ CUresult Context::WaitFor(const FencePtr& fence) {
 }
 
 void Context::Destroy() {
+  for (const ContextPtr& green : Greens()) green->Destroy();
   active_ = false;
   cancel_ = true;
   Synchronize();
@@ -147,7 +192,7 @@ bool Context::MayAccess(const Allocation& allocation, bool* writable) const {
       *writable = true;
       if (allocation.device == device_->number()) return true;
       std::lock_guard lock(settings_mutex);
-      return peers.contains(allocation.context);
+      return parent_ == nullptr && peers.contains(allocation.context);
     }
     case MemoryKind::kPool:
     case MemoryKind::kMapped:

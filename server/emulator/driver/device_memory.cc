@@ -15,7 +15,7 @@ CUresult AllocateDeviceMemory(Context& context, uint64_t size_bytes, MemoryKind 
   allocation->mapped_bytes = mapped_bytes;
   allocation->kind = kind;
   allocation->device = context.device().number();
-  allocation->context = context.handle();
+  allocation->context = context.owner_handle();
   GetDriver().memory.Insert(allocation);
   *address = allocation->base;
   return CUDA_SUCCESS;

@@ -152,7 +152,7 @@ CUresult cuCtxDestroy_v2(CUcontext ctx) {
   RETURN_ON_ERROR(CheckEntry());
   Driver& driver = GetDriver();
   const ContextPtr context = driver.contexts.Find(ctx);
-  RETURN_IF(context == nullptr || context->primary(), CUDA_ERROR_INVALID_CONTEXT);
+  RETURN_IF(context == nullptr || context->primary() || context->green(), CUDA_ERROR_INVALID_CONTEXT);
   RETURN_IF(!context->active(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
   context->Synchronize();  // natively destruction waits for the work
   context->Destroy();
@@ -338,7 +338,7 @@ CUresult cuCtxGetExecAffinity(CUexecAffinityParam* pExecAffinity, CUexecAffinity
   RETURN_IF(pExecAffinity == nullptr, CUDA_ERROR_INVALID_VALUE);
   RETURN_IF(type != CU_EXEC_AFFINITY_TYPE_SM_COUNT, CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
   pExecAffinity->type = type;
-  pExecAffinity->param.smCount.val = kMultiprocessors;
+  pExecAffinity->param.smCount.val = context->multiprocessors();
   return CUDA_SUCCESS;
 }
 

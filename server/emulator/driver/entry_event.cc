@@ -47,7 +47,7 @@ CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
   if ((Flags & CU_EVENT_INTERPROCESS) != 0) {
     return (Flags & CU_EVENT_DISABLE_TIMING) == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
   }
-  *phEvent = reinterpret_cast<CUevent>(GetDriver().events.Add(std::make_shared<Event>(context->handle(), Flags)));
+  *phEvent = reinterpret_cast<CUevent>(GetDriver().events.Add(std::make_shared<Event>(context->owner_handle(), Flags)));
   return CUDA_SUCCESS;
 }
 
@@ -64,7 +64,7 @@ CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int f
   RETURN_ON_ERROR(EnterStream(hStream, &context, &stream));
   RETURN_IF((flags & ~CU_EVENT_RECORD_EXTERNAL) != 0, CUDA_ERROR_INVALID_VALUE);
   const EventPtr event = GetDriver().events.Find(hEvent);
-  RETURN_IF(event == nullptr || event->context_handle() != stream->context_handle(), CUDA_ERROR_INVALID_HANDLE);
+  RETURN_IF(event == nullptr || event->context_handle() != context->owner_handle(), CUDA_ERROR_INVALID_HANDLE);
   return RecordEvent(context, stream, event, flags);
 }
 

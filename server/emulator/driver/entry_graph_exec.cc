@@ -22,7 +22,7 @@ CUresult Instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags)
   RETURN_IF(out == nullptr || graph == nullptr, CUDA_ERROR_INVALID_VALUE);
   if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) return CUDA_ERROR_NOT_SUPPORTED;
   RETURN_IF((flags & ~kFlags) != 0, CUDA_ERROR_INVALID_VALUE);
-  auto exec = std::make_shared<GraphExec>(context->handle());
+  auto exec = std::make_shared<GraphExec>(context->owner_handle());
   exec->body = BuildBody(*graph);
   RETURN_IF(exec->body == nullptr, CUDA_ERROR_INVALID_VALUE);
   exec->flags = flags;

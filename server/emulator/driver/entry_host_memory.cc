@@ -25,7 +25,7 @@ CUresult AllocateHost(void** out, size_t size_bytes, unsigned flags) {
   RETURN_IF(allocation->base == 0, CUDA_ERROR_OUT_OF_MEMORY);
   allocation->kind = MemoryKind::kHost;
   allocation->device = context->device().number();
-  allocation->context = context->handle();
+  allocation->context = context->owner_handle();
   allocation->host_flags = flags | CU_MEMHOSTALLOC_DEVICEMAP;  // with unified addressing all pinned memory is mapped
   GetDriver().memory.Insert(allocation);
   *out = reinterpret_cast<void*>(allocation->base);
@@ -108,7 +108,7 @@ CUresult cuMemHostRegister_v2(void* p, size_t bytesize, unsigned int Flags) {
   allocation->size_bytes = bytesize;
   allocation->kind = MemoryKind::kRegistered;
   allocation->device = context->device().number();
-  allocation->context = context->handle();
+  allocation->context = context->owner_handle();
   allocation->host_flags = Flags | CU_MEMHOSTREGISTER_DEVICEMAP;
   GetDriver().memory.Insert(allocation);
   return CUDA_SUCCESS;

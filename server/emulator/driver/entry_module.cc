@@ -12,7 +12,7 @@ namespace {
 CUresult LoadSelected(const ContextPtr& context, const Selection& selection, CUmodule* out, JitOptions options) {
   ModulePtr module;
   std::string log;
-  const CUresult result = LoadedModule::Load(context, selection, &module, &log);
+  const CUresult result = LoadedModule::Load(context->owner(), selection, &module, &log);
   options.WriteLogs(log, "");
   if (result != CUDA_SUCCESS) {
     LogWarning("the emulator could not load a module: {}", log);

@@ -145,7 +145,10 @@ CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
 
 CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext* pCtx, CUgreenCtx* pGreenCtx) {
   RETURN_ON_ERROR(cuStreamGetCtx(hStream, pCtx));
-  if (pGreenCtx != nullptr) *pGreenCtx = nullptr;
+  CUgreenCtx green = nullptr;
+  RETURN_ON_ERROR(cuStreamGetGreenCtx(hStream, &green));
+  if (green != nullptr) *pCtx = GetDriver().contexts.Find(*pCtx)->owner()->cuda_handle();
+  if (pGreenCtx != nullptr) *pGreenCtx = green;
   return CUDA_SUCCESS;
 }
 

@@ -25,7 +25,7 @@ CUresult CheckShape(const LaunchShape& shape) {
   return CUDA_SUCCESS;
 }
 
-CUresult CheckResources(const Function& function, const LaunchShape& shape) {
+CUresult CheckResources(const Function& function, const LaunchShape& shape, int multiprocessors) {
   const KernelInfo& info = function.info();
   const uint32_t threads = shape.block.x * shape.block.y * shape.block.z;
   RETURN_IF(threads > info.max_threads_per_block, CUDA_ERROR_INVALID_VALUE);
@@ -39,7 +39,7 @@ CUresult CheckResources(const Function& function, const LaunchShape& shape) {
   RETURN_IF(shape.shared_bytes > static_cast<unsigned>(MaxDynamicShared(info, function.settings())),
             CUDA_ERROR_INVALID_VALUE);
   if (shape.cooperative) {
-    const uint64_t resident = uint64_t{kMultiprocessors} *
+    const uint64_t resident = static_cast<uint64_t>(multiprocessors) *
                               static_cast<uint64_t>(ActiveBlocks(info, static_cast<int>(threads), shape.shared_bytes));
     RETURN_IF(uint64_t{shape.grid.x} * shape.grid.y * shape.grid.z > resident, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
   }
@@ -122,9 +122,9 @@ CUresult KernelCommand::Make(const ContextPtr& context, CUfunction handle, const
   made->handle_ = handle;
   made->shape_ = shape;
   RETURN_ON_ERROR(ResolveFunction(context, handle, &made->function_));
-  RETURN_IF(made->function_->module()->context_handle() != context->handle(), CUDA_ERROR_INVALID_HANDLE);
+  RETURN_IF(made->function_->module()->context_handle() != context->owner_handle(), CUDA_ERROR_INVALID_HANDLE);
   RETURN_ON_ERROR(CheckShape(shape));
-  RETURN_ON_ERROR(CheckResources(*made->function_, shape));
+  RETURN_ON_ERROR(CheckResources(*made->function_, shape, context->multiprocessors()));
   const KernelInfo& info = made->function_->info();
   RETURN_ON_ERROR(PackParameters(info, params, extra, &made->parameters_));
   RETURN_ON_ERROR(PrepareFunction(*made->function_));

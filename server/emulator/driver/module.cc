@@ -205,7 +205,8 @@ CUresult Library::Load(Selection selection, LibraryPtr* out, std::string* log) {
   return CUDA_SUCCESS;
 }
 
-CUresult Library::ModuleIn(const ContextPtr& context, ModulePtr* module) {
+CUresult Library::ModuleIn(const ContextPtr& current, ModulePtr* module) {
+  const ContextPtr context = current->owner();
   std::lock_guard lock(mutex_);
   ModulePtr& slot = modules_[context->handle()];
   if (slot == nullptr) {

@@ -44,6 +44,8 @@ class GraphNode;
 class GraphExec;
 class LinkState;
 class UserObject;
+class GreenContext;
+class ResourceDescriptor;
 
 class Driver;
 
@@ -87,12 +89,20 @@ class Context : public std::enable_shared_from_this<Context>, public PrintSink, 
                 public TextureMap {
  public:
   Context(Driver& driver, Device* device, unsigned flags, bool primary, uint64_t handle);
+  // The context of a green context: `multiprocessors` of its device, and everything else `primary`'s.
+  Context(const ContextPtr& primary, int multiprocessors, uint64_t handle);
   ~Context() override;
 
   Device& device() const { return *device_; }
   bool primary() const { return primary_; }
   uint64_t id() const { return id_; }
   uint64_t handle() const { return handle_; }
+  // Handle of the context that owns memory, modules and events made here: this one, or behind a green one the primary.
+  uint64_t owner_handle() const { return parent_ == nullptr ? handle_ : parent_->handle_; }
+  ContextPtr owner() { return parent_ == nullptr ? shared_from_this() : parent_; }
+  bool green() const { return parent_ != nullptr; }
+  // How many work for this context.
+  int multiprocessors() const { return multiprocessors_; }
   CUcontext cuda_handle() const { return reinterpret_cast<CUcontext>(handle_); }
 
   // False before a primary context is retained and after any context is destroyed.
@@ -102,10 +112,12 @@ class Context : public std::enable_shared_from_this<Context>, public PrintSink, 
   void Destroy();
 
   // The first error of device code; every later call returns it. CUDA_SUCCESS while all is well.
-  CUresult sticky() const { return static_cast<CUresult>(sticky_.load()); }
+  CUresult sticky() const {
+    return parent_ != nullptr ? parent_->sticky() : static_cast<CUresult>(sticky_.load());
+  }
   void Fail(CUresult error);
   // True when work should end early: the context has failed or is being destroyed.
-  bool cancelled() const { return cancel_.load(); }
+  bool cancelled() const { return cancel_.load() || (parent_ != nullptr && parent_->cancelled()); }
   const std::atomic<bool>* cancel_flag() const { return &cancel_; }
 
   // Appends to the stream, after what the legacy-stream rules demand and after `after`. Any thread.
@@ -117,6 +129,10 @@ class Context : public std::enable_shared_from_this<Context>, public PrintSink, 
   std::vector<StreamPtr> streams() const;
   // Waits for everything submitted so far, writes out device printf text, returns the sticky error.
   CUresult Synchronize();
+  // Completes when everything submitted so far has, and in the green contexts of a primary one.
+  FencePtr SubmitAfterAll();
+  // Holds back what is submitted from now on, here and in the green contexts of a primary one, until `fence` completes.
+  void HoldBack(const FencePtr& fence);
   // Waits for `fence`; likewise.
   CUresult WaitFor(const FencePtr& fence);
 
@@ -143,9 +159,12 @@ class Context : public std::enable_shared_from_this<Context>, public PrintSink, 
 
  private:
   std::vector<StreamPtr> StreamsLocked() const;
+  std::vector<ContextPtr> Greens() const;
 
   Device* const device_;
   const bool primary_;
+  const ContextPtr parent_;
+  const int multiprocessors_;
   const uint64_t id_;
   const uint64_t handle_;
   std::atomic<bool> active_{false};
@@ -156,6 +175,7 @@ class Context : public std::enable_shared_from_this<Context>, public PrintSink, 
   StreamPtr legacy_;
   std::map<std::thread::id, StreamPtr> per_thread_;  // guarded by order_mutex_
   std::vector<StreamPtr> streams_;                   // created ones; guarded by order_mutex_
+  std::vector<FencePtr> held_back_;                  // what new work waits for; guarded by order_mutex_
   std::mutex print_mutex_;
   std::string print_text_;                           // guarded by print_mutex_
   std::mutex heap_mutex_;
@@ -196,6 +216,8 @@ class Driver {
   Registry<GraphExec> graph_execs{HandleKind::kGraphExec};
   Registry<LinkState> links{HandleKind::kLink};
   Registry<UserObject> user_objects{HandleKind::kUserObject};
+  Registry<GreenContext> green_contexts{HandleKind::kGreenContext};
+  Registry<ResourceDescriptor> resource_descriptors{HandleKind::kResourceDescriptor};
 
   // Guards graphs, their nodes, and the capture state of every stream and event.
   std::recursive_mutex graph_mutex;

@@ -5,6 +5,7 @@
 #include "server/worker/call_context.h"
 #include "server/worker/contexts/context_end.h"
 #include "server/worker/streams/synchronize.h"
+#include "server/worker/streams/watched_events.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -39,6 +40,15 @@ void Do_cuCtxSynchronize_v2(CallContext& call, const cuCtxSynchronize_v2Request&
     if (const CUresult result = call.worker().SetContext(context); result != CUDA_SUCCESS) return call.Finish(result);
   }
   SynchronizeContext(call);
+}
+
+void Do_cuCtxRecordEvent(CallContext& call, const cuCtxRecordEventRequest& request) {
+  const auto context = call.Use<CUcontext>(request.hCtx);
+  const auto event = call.Use<CUevent>(request.hEvent);
+  if (!call.ok()) return call.Finish(call.error());
+  if (call.driver().cuCtxRecordEvent == nullptr) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
+  call.worker().Part<WatchedEvents>().BeforeRecord(event);
+  call.Finish(call.driver().cuCtxRecordEvent(context, event));
 }
 
 }  // namespace tessera

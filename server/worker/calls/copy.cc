@@ -20,7 +20,7 @@ void CopyBytes(CallContext& call, const Request& request) {
   SessionMemory& memory = call.worker().Part<SessionMemory>();
   const DriverTable& driver = call.driver();
   const auto route = static_cast<CopyRoute>(request.route);
-  const uint64_t context = call.header().context;
+  const uint64_t context = call.holder().value();
   const bool reports = route == CopyRoute::kToStaging;
   CUstream stream = call.UseStream(request.stream);
   if (!call.ok()) return FinishAfter(call, stream, call.error(), request.mark, {}, reports);
@@ -99,7 +99,7 @@ bool ResolveEnd(CallContext& call, const BoxEnd& end, const CUDA_MEMCPY3D& box, 
   Range extent;
   if (!ExtentOf(first, end.pitch, end.rows, box.WidthInBytes, box.Height, box.Depth, &extent)) return false;
   if (staging) {
-    const auto bytes = memory.host().Staging(call.header().context, extent.base, extent.bytes);
+    const auto bytes = memory.host().Staging(call.holder().value(), extent.base, extent.bytes);
     if (bytes.data() == nullptr) return false;
     *type = CU_MEMORYTYPE_HOST;
     *address = reinterpret_cast<uint64_t>(bytes.data()) - (first - end.address);

@@ -12,7 +12,7 @@ namespace {
 
 template <typename Request>
 CUresult Attach(CallContext& call, const Request& request) {
-  return call.worker().Part<SessionMemory>().host().Attach(call.header().context, request.segment,
+  return call.worker().Part<SessionMemory>().host().Attach(call.holder().value(), request.segment,
                                                            Range{request.address, request.segment_bytes});
 }
 

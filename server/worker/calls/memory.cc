@@ -21,7 +21,7 @@ CUresult Allocate(CallContext& call, uint64_t bytes, CUdeviceptr* address) {
   CUdevice device = 0;
   if (const CUresult result = call.driver().cuCtxGetDevice(&device); result != CUDA_SUCCESS) return result;
   uint64_t base = 0;
-  const CUresult result = call.worker().Part<SessionMemory>().heap().Allocate(call.header().context, device, bytes, &base);
+  const CUresult result = call.worker().Part<SessionMemory>().heap().Allocate(call.holder().value(), device, bytes, &base);
   *address = base;
   return result;
 }

@@ -7,6 +7,15 @@
 
 namespace tessera {
 
+void PrimaryContexts::EndGreens(HandleId primary) {
+  for (const HandleId green : worker_.objects().GreensOf(primary)) {
+    uint64_t context = 0;
+    if (!worker_.objects().Find(green, &context)) continue;
+    PrepareContextEnd(worker_, green, reinterpret_cast<CUcontext>(context));
+    FinishContextEnd(worker_, green);
+  }
+}
+
 CUresult PrimaryContexts::Retain(HandleId id, CUdevice device, unsigned flags) {
   const DriverTable& driver = worker_.driver();
   MutexLock lock(mutex_);
@@ -50,6 +59,7 @@ CUresult PrimaryContexts::Reset(CUdevice device) {
   const auto found = held_.find(device);
   if (found == held_.end()) return driver.cuDevicePrimaryCtxReset_v2(device);
   const Held held = found->second;
+  EndGreens(held.id);
   PrepareContextEnd(worker_, held.id, held.context);
   const CUresult result = driver.cuDevicePrimaryCtxReset_v2(device);
   // A reset leaves the retains in force; the client counts its own and asks again before the next use.

@@ -32,6 +32,9 @@ class PrimaryContexts {
     unsigned retains = 0;
   };
 
+  // The contexts of green contexts go with their primary one, of which the driver takes care.
+  void EndGreens(HandleId primary) REQUIRES(mutex_);
+
   Worker& worker_;
   Mutex mutex_;  // over the driver's calls too
   std::map<CUdevice, Held> held_ GUARDED_BY(mutex_);

@@ -7,6 +7,7 @@
 
 #include "generated/driver_table.h"
 #include "server/worker/completion.h"
+#include "server/worker/object_table.h"
 #include "server/worker/helper_pool.h"
 #include "server/worker/printf_flag.h"
 #include "server/worker/busy_streams.h"
@@ -105,7 +106,9 @@ void SynchronizeContext(CallContext& call) {
   const DriverTable& driver = worker.driver();
   const CUcontext context = worker.CurrentContext();
   std::vector<BusyStreams::Use> uses;
-  bool blocking = PrintsInUse(worker);
+  // Work of a primary context is also that of its green ones, which only the driver waits for as a whole.
+  const HandleId id = worker.objects().HandleOf(HandleKind::kContext, reinterpret_cast<uint64_t>(context));
+  bool blocking = PrintsInUse(worker) || !worker.objects().GreensOf(id).empty();
   for (const BusyStreams::Use& use : worker.Part<BusyStreams>().Unfinished()) {
     CUcontext own = nullptr;
     unsigned flags = 0;

@@ -1,0 +1,94 @@
+// Events behind, and in front of, all work of a context or green context.
+
+#include <cuda.h>
+
+#include "client-stub/capture_check.h"
+#include "client-stub/client.h"
+#include "client-stub/stream_state.h"
+#include "generated/client/context.h"
+#include "generated/client/green.h"
+
+namespace tessera {
+namespace {
+
+// The context of a green context, or null and the call failed.
+const Context* FindGreen(Call& call, CUgreenCtx handle) {
+  const HandleId id = call.Use(HandleKind::kGreenContext, handle);
+  return call.ok() ? call.session().contexts().FindGreen(id) : nullptr;
+}
+
+const Context* FindContext(Call& call, CUcontext handle) {
+  call.Use(HandleKind::kContext, handle);
+  return call.ok() ? call.session().contexts().Find(handle) : nullptr;
+}
+
+// 900 when a stream of the context is captured, or, for a primary context, of its green contexts: all these captures are
+// invalidated. Unlike other calls that concern a whole context these are not "potentially unsafe".
+CUresult CheckCaptures(Call& call, const Context& context) {
+  if (Captures().idle()) return CUDA_SUCCESS;
+  const CaptureTable::Caller relaxed{call.thread().number, CU_STREAM_CAPTURE_MODE_RELAXED};
+  CUresult legal = Captures().CheckContext(relaxed, context.handle.value());
+  for (const Context* green : call.session().contexts().GreensOf(context)) {
+    if (Captures().CheckContext(relaxed, green->handle.value()) != CUDA_SUCCESS) legal = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  return legal;
+}
+
+template <typename Request>
+CUresult Record(Call& call, const Context* context, CUevent event, Request& request) {
+  request.hEvent = call.Use(HandleKind::kEvent, event);
+  if (!call.ok() || context == nullptr) return call.result();
+  EventInfo* info = Events().Find(request.hEvent);
+  if (info != nullptr && info->context != context->owner().handle) return call.Fail(CUDA_ERROR_INVALID_HANDLE);
+  if (const CUresult legal = CheckCaptures(call, *context); legal != CUDA_SUCCESS) return call.Fail(legal);
+  Captures().ForgetEvent(request.hEvent.value());
+  call.UseContextOf(context->handle);
+  const CUresult result = call.Sync(request);
+  if (result == CUDA_SUCCESS && info != nullptr) info->recorded.store(true, std::memory_order_relaxed);
+  return result;
+}
+
+template <typename Request>
+CUresult Wait(Call& call, const Context* context, CUevent event, Request& request) {
+  request.hEvent = call.Use(HandleKind::kEvent, event);
+  if (!call.ok() || context == nullptr) return call.result();
+  const CaptureTable::Caller relaxed{call.thread().number, CU_STREAM_CAPTURE_MODE_RELAXED};
+  const CUresult captured = Captures().CheckEventQuery(relaxed, request.hEvent.value());
+  if (captured == CUDA_ERROR_CAPTURED_EVENT) return call.Fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  if (captured != CUDA_SUCCESS) return call.Fail(captured);
+  if (const CUresult legal = CheckCaptures(call, *context); legal != CUDA_SUCCESS) return call.Fail(legal);
+  call.UseContextOf(context->handle);
+  return call.Sync(request);
+}
+
+}  // namespace
+
+CUresult Custom_cuCtxRecordEvent(Call& call, CUcontext hCtx, CUevent hEvent) {
+  cuCtxRecordEventRequest request;
+  const Context* context = FindContext(call, hCtx);
+  if (context != nullptr) request.hCtx = context->handle;
+  return Record(call, context, hEvent, request);
+}
+
+CUresult Custom_cuCtxWaitEvent(Call& call, CUcontext hCtx, CUevent hEvent) {
+  cuCtxWaitEventRequest request;
+  const Context* context = FindContext(call, hCtx);
+  if (context != nullptr) request.hCtx = context->handle;
+  return Wait(call, context, hEvent, request);
+}
+
+CUresult Custom_cuGreenCtxRecordEvent(Call& call, CUgreenCtx hCtx, CUevent hEvent) {
+  cuGreenCtxRecordEventRequest request;
+  const Context* context = FindGreen(call, hCtx);
+  if (context != nullptr) request.hCtx = context->green;
+  return Record(call, context, hEvent, request);
+}
+
+CUresult Custom_cuGreenCtxWaitEvent(Call& call, CUgreenCtx hCtx, CUevent hEvent) {
+  cuGreenCtxWaitEventRequest request;
+  const Context* context = FindGreen(call, hCtx);
+  if (context != nullptr) request.hCtx = context->green;
+  return Wait(call, context, hEvent, request);
+}
+
+}  // namespace tessera
