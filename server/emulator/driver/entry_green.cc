@@ -6,6 +6,7 @@
 
 #include "server/emulator/driver/capture.h"
 #include "server/emulator/driver/device_attributes.h"
+#include "server/emulator/driver/device_memory.h"
 #include "server/emulator/driver/state.h"
 
 namespace tessera::emulator {
