@@ -6,6 +6,7 @@
 #include "client-stub/capture_check.h"
 #include "client-stub/client.h"
 #include "client-stub/client_memory.h"
+#include "client-stub/error_log.h"
 #include "client-stub/handle_errors.h"
 #include "client-stub/host_functions.h"
 #include "protocol/base/log.h"
@@ -14,6 +15,7 @@ namespace tessera {
 
 Call::Call(const CallInfo& info, bool per_thread_stream)
     : info_(info), per_thread_stream_(per_thread_stream), own_record_call_(info.id), thread_(&ThreadState::Current()) {
+  ++thread_->call_depth;
   Client& client = Client::Get();
   if (Statistics* statistics = client.statistics()) {
     statistics->CountCall(info);
@@ -43,9 +45,12 @@ Call::Call(const CallInfo& info, bool per_thread_stream)
 }
 
 Call::~Call() {
+  const bool outermost = --thread_->call_depth == 0;
   if (result_ == CUDA_SUCCESS) return;
   LogDebug("{} returned {}", info_.name, static_cast<int>(result_));
   for (int i = 0; i < minted_count_; ++i) session_->handles().Release(minted_[i]);
+  // In a forked child the log may be locked for ever.
+  if (outermost && result_ != CUDA_ERROR_NOT_READY && !Client::Get().forked()) ErrorLog::Process().Add(info_.name, result_);
 }
 
 HandleId Call::owner_context() const {
@@ -199,6 +204,8 @@ CUresult Unsupported(const CallInfo& info) {
   static Mutex* const mutex = new Mutex;
   static auto* const told = new std::set<uint32_t>;
   if (Statistics* statistics = Client::Get().statistics()) statistics->CountCall(info);
+  if (Client::Get().forked()) return CUDA_ERROR_NOT_INITIALIZED;
+  ErrorLog::Process().Add(info.name, CUDA_ERROR_NOT_SUPPORTED);
   MutexLock lock(*mutex);
   if (told->insert(info.id).second) LogInfo("{} is not supported: {}", info.name, info.reason);
   return CUDA_ERROR_NOT_SUPPORTED;

@@ -70,20 +70,20 @@ Place ClientMemory::Classify(uint64_t address, uint64_t bytes) const {
   return Place::kPageable;
 }
 
-void ClientMemory::NoteAllocation(HandleId handle, CUdevice device) {
+void ClientMemory::NoteAllocation(HandleId handle, const Physical& physical) {
   MutexLock lock(mutex_);
-  allocation_devices_[handle.value()] = device;
+  physical_[handle.value()] = physical;
 }
 
 void ClientMemory::ForgetAllocation(HandleId handle) {
   MutexLock lock(mutex_);
-  allocation_devices_.erase(handle.value());
+  physical_.erase(handle.value());
 }
 
-CUdevice ClientMemory::DeviceOfAllocation(HandleId handle) {
+ClientMemory::Physical ClientMemory::AllocationOf(HandleId handle) {
   MutexLock lock(mutex_);
-  const auto found = allocation_devices_.find(handle.value());
-  return found == allocation_devices_.end() ? 0 : found->second;
+  const auto found = physical_.find(handle.value());
+  return found == physical_.end() ? Physical{} : found->second;
 }
 
 bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation) {

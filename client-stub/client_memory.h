@@ -38,10 +38,14 @@ class ClientMemory {
   HostMirrors& mirrors() { return mirrors_; }
   const WindowPair& windows() const { return windows_; }
 
-  // The device on which a physical allocation of the application's (cuMemCreate) lies.
-  void NoteAllocation(HandleId handle, CUdevice device) EXCLUDES(mutex_);
+  // A physical allocation of the application's (cuMemCreate): its device, and how it may be exported.
+  struct Physical {
+    CUdevice device = 0;
+    uint32_t handle_types = 0;
+  };
+  void NoteAllocation(HandleId handle, const Physical& physical) EXCLUDES(mutex_);
   void ForgetAllocation(HandleId handle) EXCLUDES(mutex_);
-  CUdevice DeviceOfAllocation(HandleId handle) EXCLUDES(mutex_);
+  Physical AllocationOf(HandleId handle) EXCLUDES(mutex_);
 
   // The address that a copy or set of `address` means: another one for the device pointer of registered private memory, and
   // for a registered shared file, whose alias the server reaches.
@@ -68,7 +72,7 @@ class ClientMemory {
   ShadowPool shadows_;
   HostMirrors mirrors_;
   Mutex mutex_;
-  std::unordered_map<uint64_t, CUdevice> allocation_devices_ GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, Physical> physical_ GUARDED_BY(mutex_);
 };
 
 // For calls whose device addresses the driver chooses (module variables, graph memory): keeps this process from ever

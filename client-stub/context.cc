@@ -107,7 +107,7 @@ Context* ContextTable::AddGreen(HandleId handle, HandleId green, Context& primar
 Context* ContextTable::FindGreen(HandleId green) const {
   MutexLock lock(mutex_);
   for (const auto& [value, context] : contexts_) {
-    if (context->green == green && context->active()) return context;
+    if (!green.is_null() && context->green == green) return context;
   }
   return nullptr;
 }

@@ -105,7 +105,7 @@ class ContextTable {
 
   // As Add, for the context that a green context stands for; `primary` is active.
   Context* AddGreen(HandleId handle, HandleId green, Context& primary) EXCLUDES(mutex_);
-  // The context of a green context that exists; null for anything else.
+  // The context of a green context, in whatever state; null for anything else.
   Context* FindGreen(HandleId green) const EXCLUDES(mutex_);
   // The contexts of green contexts that exist on the device of a primary context.
   std::vector<Context*> GreensOf(const Context& primary) const EXCLUDES(mutex_);

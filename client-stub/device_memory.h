@@ -22,12 +22,14 @@ struct DeviceAllocation {
     kMapped,  // cuMemMap: one mapping
     kGlobal,  // a variable of a module
     kGraph,   // an allocation node
+    kForeign, // cuIpcOpenMemHandle: a block of another process
   };
   Range range;
   Kind kind = Kind::kBlock;
   CUdevice device = 0;
-  HandleId context;  // kBlock and kGlobal: the owner; else null
+  HandleId context;  // kBlock, kGlobal and kForeign: the owner; else null
   HandleId pool;     // kPool
+  uint32_t handle_types = 0;  // kMapped: CUmemAllocationHandleType bits it was made with
   uint64_t buffer_id = 0;  // CU_POINTER_ATTRIBUTE_BUFFER_ID; set by Add
   bool sync_memops = true;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as set (measured: 1 until it is cleared)
 };

@@ -42,7 +42,7 @@ Devices::Devices(DeviceSnapshot snapshot, bool mirrored) : snapshot_(std::move(s
     for (size_t i = 1; i < device.attributes.size(); ++i) {
       DeviceSnapshot::Answer& answer = device.attributes[i];
       if (answer.result != CUDA_SUCCESS) continue;
-      if (const std::optional<int> value = FilteredValue(static_cast<int>(i), mirrored)) answer.value = *value;
+      if (const std::optional<int> value = FilteredValue(static_cast<int>(i), answer.value, mirrored)) answer.value = *value;
     }
   }
 }

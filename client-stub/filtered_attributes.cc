@@ -5,7 +5,7 @@ namespace {
 
 constexpr const char* kNoClientPages = "the GPU sees the memory of the server's process, not the program's";
 constexpr const char* kNoManaged = "managed memory is not forwarded";
-constexpr const char* kNoSharing = "handles of device memory cannot leave the server";
+constexpr const char* kNoSharing = "processes of one server share device memory by descriptors, and with nobody else";
 constexpr const char* kNoRdma = "network cards of the client's host cannot reach the server's GPU";
 constexpr const char* kNoServerHost = "host memory of the server is not the program's host memory";
 constexpr const char* kNoGraphics = "graphics interop is not forwarded";
@@ -19,14 +19,12 @@ constexpr FilteredAttribute kFiltered[] = {
     {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 0, false, kNoManaged},
     {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 0, false, kNoManaged},
     {CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST, 0, false, kNoManaged},
-    {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0, false, kNoSharing},
     {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_WIN32_HANDLE_SUPPORTED, 0, false, kNoSharing},
     {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_WIN32_KMT_HANDLE_SUPPORTED, 0, false, kNoSharing},
     {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 0, false, kNoSharing},
-    {CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, 0, false, kNoSharing},
+    {CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, 0, false, kNoSharing, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR},
     {CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0, false, kNoSharing},
     {CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED, 0, false, kNoSharing},
-    {CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 0, false, "events cannot be shared between processes when forwarded"},
     {CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 0, false, "multicast objects are not forwarded"},
     {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, 0, false, kNoRdma},
     {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 0, false, kNoRdma},
@@ -55,11 +53,11 @@ std::span<const FilteredAttribute> FilteredAttributes() {
   return kFiltered;
 }
 
-std::optional<int> FilteredValue(int attribute, bool mirrored) {
+std::optional<int> FilteredValue(int attribute, int driver_value, bool mirrored) {
   for (const FilteredAttribute& filtered : kFiltered) {
     if (filtered.attribute == attribute) {
       if (filtered.mirrored_only && !mirrored) return std::nullopt;
-      return filtered.value;
+      return filtered.kept_bits != 0 ? driver_value & filtered.kept_bits : filtered.value;
     }
   }
   return std::nullopt;

@@ -10,6 +10,7 @@ namespace tessera {
 constexpr CUresult HandleError(HandleKind kind) {
   switch (kind) {
     case HandleKind::kContext:
+    case HandleKind::kGreenContext:
       return CUDA_ERROR_INVALID_CONTEXT;
     case HandleKind::kGraph:
     case HandleKind::kGraphNode:

@@ -7,7 +7,10 @@
 namespace tessera {
 
 CUresult PreparedLaunch::SetBlock(int x, int y, int z) {
-  if (x <= 0 || y <= 0 || z <= 0) return CUDA_ERROR_INVALID_VALUE;
+  // What no device takes (CUDA programming guide, "Technical Specifications per Compute Capability").
+  if (x <= 0 || y <= 0 || z <= 0 || x > 1024 || y > 1024 || z > 64 || x * y > 1024 || x * y * z > 1024) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   MutexLock lock(mutex_);
   block_ = {static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z)};
   return CUDA_SUCCESS;

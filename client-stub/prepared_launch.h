@@ -19,7 +19,7 @@ namespace tessera {
 class PreparedLaunch {
  public:
   struct Settings {
-    std::array<unsigned, 3> block{};  // all zero until it is set; such a launch is refused
+    std::array<unsigned, 3> block{1, 1, 1};  // until it is set, as driver 580 has it
     unsigned shared_bytes = 0;
     std::vector<std::byte> parameters;  // as many bytes as cuParamSetSize said
   };
@@ -36,7 +36,7 @@ class PreparedLaunch {
 
  private:
   mutable Mutex mutex_;
-  std::array<unsigned, 3> block_ GUARDED_BY(mutex_){};
+  std::array<unsigned, 3> block_ GUARDED_BY(mutex_){1, 1, 1};
   unsigned shared_bytes_ GUARDED_BY(mutex_) = 0;
   unsigned parameter_bytes_ GUARDED_BY(mutex_) = 0;
   std::vector<std::byte> written_ GUARDED_BY(mutex_);

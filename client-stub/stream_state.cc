@@ -26,7 +26,7 @@ bool StreamTable::Add(HandleId handle, const Context& context, unsigned flags, i
     info.context = context.handle;
     info.owner = context.owner().handle;
     info.device = context.device;
-    info.flags = flags;
+    info.flags = flags | (context.parent != nullptr ? CU_STREAM_NON_BLOCKING : 0);
     info.priority = priority;
   }) != nullptr;
 }
@@ -88,6 +88,10 @@ CUresult FindStream(Call& call, CUstream stream, UsedStream* used) {
   if (own || stream == nullptr || stream == CU_STREAM_LEGACY) {
     const Context* context = call.thread().current();
     if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    // As driver 580: no stream of a green context waits for its default stream, and threads have none of their own there.
+    const bool green = context->parent != nullptr;
+    if (own && green) return CUDA_ERROR_INVALID_HANDLE;
+    if (green) used->info.flags = CU_STREAM_NON_BLOCKING;
     used->info.context = context->handle;
     used->info.owner = context->owner().handle;
     used->info.device = context->device;

@@ -30,6 +30,7 @@ struct StreamInfo {
 struct EventInfo {
   HandleId context;  // never a green one
   unsigned flags = 0;
+  bool foreign = false;  // opened from another process
   // Was recorded outside of captures at least once; waiting for one that was not is legal everywhere.
   std::atomic<bool> recorded{false};
 };

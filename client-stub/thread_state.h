@@ -35,6 +35,8 @@ struct ThreadState {
   bool in_host_function = false;
   // The call the thread is in or was in last; kept only while statistics are.
   const CallInfo* call = nullptr;
+  // Calls the thread is in: one that is made by the body of another counts as part of it.
+  int call_depth = 0;
   // Some record of this thread was sent: the server is told when the thread ends.
   bool known_to_server = false;
 

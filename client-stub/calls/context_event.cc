@@ -11,27 +11,32 @@
 namespace tessera {
 namespace {
 
-// The context of a green context, or null and the call failed.
+// Null, and the call failed, unless the context can be used.
+const Context* Usable(Call& call, const Context* context) {
+  if (!call.ok()) return nullptr;
+  if (context == nullptr) {
+    call.Fail(CUDA_ERROR_INVALID_CONTEXT);
+  } else if (!context->active()) {
+    call.Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  }
+  return call.ok() ? context : nullptr;
+}
+
 const Context* FindGreen(Call& call, CUgreenCtx handle) {
-  const HandleId id = call.Use(HandleKind::kGreenContext, handle);
-  return call.ok() ? call.session().contexts().FindGreen(id) : nullptr;
+  if (!call.ok()) return nullptr;
+  return Usable(call, call.session().contexts().FindGreen(HandleId(reinterpret_cast<uint64_t>(handle))));
 }
 
 const Context* FindContext(Call& call, CUcontext handle) {
-  call.Use(HandleKind::kContext, handle);
-  return call.ok() ? call.session().contexts().Find(handle) : nullptr;
+  return call.ok() ? Usable(call, call.session().contexts().Find(handle)) : nullptr;
 }
 
-// 900 when a stream of the context is captured, or, for a primary context, of its green contexts: all these captures are
-// invalidated. Unlike other calls that concern a whole context these are not "potentially unsafe".
+// 900 when a stream of the context is captured: these captures are invalidated. Those of a primary context's green contexts
+// go on (driver 580). Unlike other calls that concern a whole context these are not "potentially unsafe".
 CUresult CheckCaptures(Call& call, const Context& context) {
   if (Captures().idle()) return CUDA_SUCCESS;
   const CaptureTable::Caller relaxed{call.thread().number, CU_STREAM_CAPTURE_MODE_RELAXED};
-  CUresult legal = Captures().CheckContext(relaxed, context.handle.value());
-  for (const Context* green : call.session().contexts().GreensOf(context)) {
-    if (Captures().CheckContext(relaxed, green->handle.value()) != CUDA_SUCCESS) legal = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
-  return legal;
+  return Captures().CheckContext(relaxed, context.handle.value());
 }
 
 template <typename Request>
@@ -44,6 +49,7 @@ CUresult Record(Call& call, const Context* context, CUevent event, Request& requ
   Captures().ForgetEvent(request.hEvent.value());
   call.UseContextOf(context->handle);
   const CUresult result = call.Sync(request);
+  call.session().polls().Forget(request.hEvent.value());  // what a query knew was about the former record
   if (result == CUDA_SUCCESS && info != nullptr) info->recorded.store(true, std::memory_order_relaxed);
   return result;
 }

@@ -174,4 +174,26 @@ CUresult Custom_cuDeviceGetHostAtomicCapabilities(Call& call, unsigned int* capa
   return CUDA_SUCCESS;
 }
 
+// The client library tells nobody: what it would report (the memory of the GPU runs over its budget) concerns the server's
+// process. So a callback is kept and never called.
+CUresult Custom_cuDeviceRegisterAsyncNotification(Call& call, CUdevice device, CUasyncCallback callbackFunc, void* userData,
+                                                  CUasyncCallbackHandle* callback) {
+  if (!call.ok()) return call.result();
+  if (!call.session().devices().Valid(device)) return call.Fail(CUDA_ERROR_INVALID_DEVICE);
+  if (callbackFunc == nullptr || callback == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  const HandleId handle = call.Mint(HandleKind::kAsyncCallback);
+  if (!call.ok()) return call.result();
+  *callback = reinterpret_cast<CUasyncCallbackHandle>(handle.value());
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuDeviceUnregisterAsyncNotification(Call& call, CUdevice device, CUasyncCallbackHandle callback) {
+  if (!call.ok()) return call.result();
+  if (!call.session().devices().Valid(device)) return call.Fail(CUDA_ERROR_INVALID_DEVICE);
+  const HandleId handle = call.Use(HandleKind::kAsyncCallback, callback);
+  if (!call.ok()) return call.result();
+  call.Release(handle);
+  return CUDA_SUCCESS;
+}
+
 }  // namespace tessera

@@ -89,6 +89,7 @@ CUresult Custom_cuEventCreate(Call& call, CUevent* phEvent, unsigned int Flags) 
   const EventInfo* info = Events().Insert(request.phEvent, [&](EventInfo& event) {
     event.context = call.owner_context();
     event.flags = Flags;
+    event.foreign = false;
     event.recorded.store(false, std::memory_order_relaxed);
   });
   if (info == nullptr) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);

@@ -15,18 +15,20 @@
 namespace tessera {
 namespace {
 
-// The context of a green context; null, with the call failed, when there is none.
+// The context of a green context that exists; null, with the call failed, for any other handle.
 Context* FindGreen(Call& call, CUgreenCtx handle) {
-  const HandleId id = call.Use(HandleKind::kGreenContext, handle);
   if (!call.ok()) return nullptr;
-  Context* context = call.session().contexts().FindGreen(id);
-  if (context == nullptr) call.Fail(CUDA_ERROR_INVALID_CONTEXT);
-  return context;
+  Context* context = call.session().contexts().FindGreen(HandleId(reinterpret_cast<uint64_t>(handle)));
+  if (context == nullptr) {
+    call.Fail(CUDA_ERROR_INVALID_CONTEXT);
+  } else if (!context->active()) {
+    call.Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  }
+  return call.ok() ? context : nullptr;
 }
 
-// The server's green context is gone: so is its context here, and what keeps the primary context.
+// The server's green context is gone: so is its context here, which stays current where it is and cannot be used.
 void End(Call& call, Context* context) {
-  if (call.thread().current() == context) call.thread().context_stack.pop_back();
   call.session().contexts().Deactivate(context);
   call.Release(context->handle);
   call.Release(context->green);

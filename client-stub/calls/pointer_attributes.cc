@@ -1,5 +1,5 @@
 // What an address is: answered from the client's own maps. Answers for each kind of memory were measured on driver 580
-// (H200); those that promise what a forwarded program does not have (IPC, GPUDirect RDMA, exportable handles) say no.
+// (H200); those that promise what a forwarded program does not have (GPUDirect RDMA, handles for other hosts) say no.
 
 #include <cuda.h>
 
@@ -81,8 +81,10 @@ CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr p
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
       Store(data, device ? known.device->buffer_id : known.host->buffer_id);
       return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      Store(data, uint32_t{device && known.device->kind == DeviceAllocation::Kind::kBlock});
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
       Store(data, uint32_t{0});
@@ -100,7 +102,7 @@ CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr p
       Store(data, uint32_t{device || !known.host->registered || known.mirror != 0});
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-      Store(data, uint64_t{0});
+      Store(data, uint64_t{device ? known.device->handle_types : 0});
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       Store(data, uint32_t{CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE});

@@ -130,7 +130,7 @@ CUresult Custom_cuMemFreeAsync(Call& call, CUdeviceptr dptr, CUstream hStream) {
   if (const CUresult legal = CheckStreamUse(call, hStream, &capturing); legal != CUDA_SUCCESS) return call.Fail(legal);
   const auto allocation = memory.Find(dptr);
   if (!allocation || allocation->range.base != dptr || allocation->kind == DeviceAllocation::Kind::kMapped ||
-      allocation->kind == DeviceAllocation::Kind::kGlobal) {
+      allocation->kind == DeviceAllocation::Kind::kGlobal || allocation->kind == DeviceAllocation::Kind::kForeign) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   // A free that is captured ends the allocation each time the graph runs: the address stays known.

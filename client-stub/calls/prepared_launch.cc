@@ -2,6 +2,8 @@
 
 #include <cuda.h>
 
+#include <algorithm>
+
 #include "client-stub/client.h"
 #include "client-stub/kernel_params.h"
 #include "client-stub/prepared_launch.h"
@@ -25,10 +27,13 @@ CUresult Write(Call& call, CUfunction f, int offset, const void* value, size_t b
 }
 
 CUresult Launch(Call& call, CUfunction f, int width, int height, CUstream stream) {
-  const PreparedLaunch* prepared = FindPrepared(call, f);
-  if (prepared == nullptr) return call.result();
+  if (!call.ok()) return call.result();
+  const FunctionInfo* function = DescribeFunction(call, f);
+  if (function == nullptr) return call.result();
   if (width <= 0 || height <= 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  PreparedLaunch::Settings settings = prepared->Get();
+  PreparedLaunch::Settings settings = function->prepared.Get();
+  // Parameters beyond what was set are zero: driver 580 launches then, too.
+  settings.parameters.resize(std::max<size_t>(settings.parameters.size(), function->parameter_bytes));
   size_t bytes = settings.parameters.size();
   void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, settings.parameters.data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                    CU_LAUNCH_PARAM_END};
@@ -47,6 +52,10 @@ CUresult Custom_cuFuncSetBlockShape(Call& call, CUfunction hfunc, int x, int y, 
 CUresult Custom_cuFuncSetSharedSize(Call& call, CUfunction hfunc, unsigned int bytes) {
   PreparedLaunch* prepared = FindPrepared(call, hfunc);
   if (prepared == nullptr) return call.result();
+  int most = 0;
+  const CUresult result = Enter_cuFuncGetAttribute(false, &most, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, hfunc);
+  if (result != CUDA_SUCCESS) return call.Fail(result);
+  if (bytes > static_cast<unsigned>(most)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   prepared->SetShared(bytes);
   return CUDA_SUCCESS;
 }

@@ -124,10 +124,11 @@ CUresult Custom_cuStreamGetCtx(Call& call, CUstream hStream, CUcontext* pctx) {
 
 CUresult Custom_cuStreamGetCtx_v2(Call& call, CUstream hStream, CUcontext* pCtx, CUgreenCtx* pGreenCtx) {
   UsedStream stream;
-  if (!Ask(call, hStream, pCtx, true, &stream)) return call.result();
-  *pCtx = ToObject<CUcontext>(stream.info.context);
-  const Context* context = call.session().contexts().Find(*pCtx);
-  if (context != nullptr && context->parent != nullptr) *pCtx = context->parent->object();
+  // Either answer may be left out.
+  const void* answer = pCtx != nullptr ? static_cast<void*>(pCtx) : pGreenCtx;
+  if (!Ask(call, hStream, answer, true, &stream)) return call.result();
+  const Context* context = call.session().contexts().Find(ToObject<CUcontext>(stream.info.context));
+  if (pCtx != nullptr) *pCtx = context == nullptr ? nullptr : context->owner().object();
   if (pGreenCtx != nullptr) *pGreenCtx = context == nullptr ? nullptr : ToObject<CUgreenCtx>(context->green);
   return CUDA_SUCCESS;
 }

@@ -5,6 +5,7 @@
 
 #include "client-stub/client_memory.h"
 #include "client-stub/session.h"
+#include "client-stub/share_token.h"
 #include "generated/client/virtual_memory.h"
 
 namespace tessera {
@@ -48,12 +49,14 @@ CUresult Custom_cuMemCreate(Call& call, CUmemGenericAllocationHandle* handle, si
   const CUresult result = call.Sync(request);
   if (result != CUDA_SUCCESS) return result;
   const bool on_device = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-  ClientMemory::Of(call.session()).NoteAllocation(request.handle, on_device ? prop->location.id : 0);
+  ClientMemory::Of(call.session()).NoteAllocation(
+      request.handle, {on_device ? prop->location.id : 0, static_cast<uint32_t>(prop->requestedHandleTypes)});
   *handle = request.handle.value();
   return CUDA_SUCCESS;
 }
 
 CUresult Custom_cuMemRelease(Call& call, CUmemGenericAllocationHandle handle) {
+  TellClosedDescriptors();
   cuMemReleaseRequest request;
   request.handle = call.Free(HandleKind::kMemoryAllocation, uint64_t{handle});
   if (!call.ok()) return call.result();
@@ -77,7 +80,9 @@ CUresult Custom_cuMemMap(Call& call, CUdeviceptr ptr, size_t size, size_t offset
   DeviceAllocation mapping;
   mapping.range = Range{ptr, size};
   mapping.kind = DeviceAllocation::Kind::kMapped;
-  mapping.device = memory.DeviceOfAllocation(request.handle);
+  const ClientMemory::Physical physical = memory.AllocationOf(request.handle);
+  mapping.device = physical.device;
+  mapping.handle_types = physical.handle_types;
   memory.device().Add(mapping);
   return CUDA_SUCCESS;
 }
@@ -108,7 +113,7 @@ CUresult Custom_cuMemRetainAllocationHandle(Call& call, CUmemGenericAllocationHa
   request.address = reinterpret_cast<uint64_t>(addr);
   const CUresult result = call.Sync(request);
   if (result != CUDA_SUCCESS) return result;
-  memory.NoteAllocation(request.handle, mapping->device);
+  memory.NoteAllocation(request.handle, {mapping->device, mapping->handle_types});
   *handle = request.handle.value();
   return CUDA_SUCCESS;
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -34,6 +35,14 @@ void GoToBackground() {
   close(nothing);
 }
 
+// Every share of the sessions holds a descriptor here.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int RunDaemon(Options options) {
   signal(SIGPIPE, SIG_IGN);  // whoever waits for the line below may be gone by then
   Result<DeviceList> devices = ProbeDevices(options.driver, options.log_word);
@@ -60,6 +69,7 @@ int RunDaemon(Options options) {
     fprintf(stderr, "tesserad: %s.\n", status.message().c_str());
     return kExitInternal;
   }
+  RaiseDescriptorLimit();
   printf("tesserad: listening on unix:%s, devices: %s, driver %s\n", options.listen_path.c_str(),
          DescribeDevices(*devices).c_str(), DescribeVersion(devices->version).c_str());
   fflush(stdout);

@@ -58,6 +58,7 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_flag("--remove-directory", options->remove_directory)->group("");
   app.add_option("--worker-fd", options->worker_fd)->group("");
   app.add_option("--usage-fd", options->usage_fd)->group("");
+  app.add_option("--shares-fd", options->shares_fd)->group("");
   app.add_option("--probe-fd", options->probe_fd)->group("");
   app.add_option("--monitor-fd", options->monitor_fd)->group("");
   app.add_option("--session", options->session)->group("");

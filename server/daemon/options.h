@@ -26,6 +26,7 @@ struct Options {
 
   // Of processes that the daemon starts; not for users.
   int worker_fd = -1;
+  int shares_fd = -1;  // of a worker: to the daemon's table of shares (server/shares)
   int usage_fd = -1;  // of a worker: where emulated devices show what they are used for
   int probe_fd = -1;
   int monitor_fd = -1;

@@ -17,6 +17,7 @@
 #include "protocol/channel/waiting.h"
 #include "server/daemon/child_process.h"
 #include "server/daemon/exit_codes.h"
+#include "server/shares/share_socket.h"
 #include "server/worker/session.h"
 
 namespace tessera {
@@ -44,10 +45,13 @@ int Supervisor::Run() {
                                  {accepts ? listener_.fd() : -1, POLLIN, 0},
                                  {phase_ == Phase::kServing ? options_.owner_fd : -1, POLLIN, 0}};
     for (const Silent& client : silent_) ready.push_back({client.connection.get(), POLLIN, 0});
+    const size_t first_worker = ready.size();
+    for (const auto& [pid, worker] : workers_) ready.push_back({worker.shares.get(), POLLIN, 0});
     if (poll(ready.data(), ready.size(), PollTimeoutMs()) < 0 && errno != EINTR) {
       LogError("cannot wait for clients: errno {}", errno);
       Advance(Phase::kTerminating);
     }
+    ServeAllShares(std::span(ready).subspan(first_worker));
     HandleSignals();
     Reap();
     if (ready[2].revents != 0 && phase_ == Phase::kServing) {
@@ -164,9 +168,13 @@ void Supervisor::StartWorker(UniqueFd connection, pid_t client_pid) {
   const uint64_t session = next_session_++;
   Result<UsageMemory> usage = UsageMemory::Make();
   const std::vector<std::string> arguments = {
-      "--worker-fd", std::to_string(kPassedFd), "--usage-fd", std::to_string(kPassedFd + 1), "--session", std::to_string(session), "--parent-pid", std::to_string(getpid()),
+      "--worker-fd", std::to_string(kPassedFd), "--usage-fd", std::to_string(kPassedFd + 1),
+      "--shares-fd", std::to_string(kPassedFd + 2), "--session", std::to_string(session), "--parent-pid", std::to_string(getpid()),
       "--driver", options_.driver, "--log", options_.log_word, "--priorities", options_.priorities};
-  Result<pid_t> pid = usage.ok() ? StartSelf(arguments, {connection.get(), usage->fd()}) : usage.status();
+  Result<std::pair<UniqueFd, UniqueFd>> shares = MakeShareSocket();
+  Result<pid_t> pid = !usage.ok()    ? usage.status()
+                      : !shares.ok() ? shares.status()
+                                     : StartSelf(arguments, {connection.get(), usage->fd(), shares->second.get()});
   if (!pid.ok()) {
     LogError("session {} did not start: {}", session, pid.status().message());
     (void)ReceiveMessage(connection.get(), kControlMessageBytesMax, 0).ok();
@@ -175,8 +183,24 @@ void Supervisor::StartWorker(UniqueFd connection, pid_t client_pid) {
                                                                         "): raise its limits (ulimit -a), or end other sessions"));
     return;
   }
-  workers_.emplace(*pid, Worker{session, client_pid, MonotonicNs(), std::move(usage).value()});
+  workers_.emplace(*pid, Worker{session, client_pid, MonotonicNs(), std::move(usage).value(), std::move(shares->first)});
   LogInfo("session {} opened by pid {}, worker pid {}, {} sessions", session, client_pid, *pid, workers_.size());
+}
+
+void Supervisor::ServeAllShares(std::span<const pollfd> ready) {
+  for (const pollfd& one : ready) {
+    if (one.fd < 0 || one.revents == 0) continue;
+    for (auto& [pid, worker] : workers_) {
+      if (worker.shares.get() != one.fd) continue;
+      const Status status = ServeShares(one.fd, worker.session, shares_);
+      if (status.ok()) continue;
+      // Closed by a worker that is ending, as a rule: what it shared goes when it has ended.
+      if (status.code() != StatusCode::kUnavailable) {
+        LogWarning("session {} shares nothing any more: {}", worker.session, status.message());
+      }
+      worker.shares.reset();
+    }
+  }
 }
 
 void Supervisor::Reap() {
@@ -188,6 +212,7 @@ void Supervisor::Reap() {
     if (found == workers_.end()) continue;
     const Worker worker = std::move(found->second);
     workers_.erase(found);
+    shares_.RemoveSession(worker.session);
     const uint64_t seconds = (MonotonicNs() - worker.started_ns) / 1'000'000'000;
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kExitOk) {
       LogInfo("session {} of pid {} closed after {} s", worker.session, worker.client_pid, seconds);

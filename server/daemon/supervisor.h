@@ -5,10 +5,12 @@
 // hello goes to the worker unread. It makes no CUDA call.
 #pragma once
 
+#include <poll.h>
 #include <sys/types.h>
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@
 #include "server/daemon/monitor.h"
 #include "server/daemon/options.h"
 #include "server/daemon/usage_memory.h"
+#include "server/shares/share_table.h"
 
 namespace tessera {
 
@@ -43,6 +46,7 @@ class Supervisor {
     pid_t client_pid;
     uint64_t started_ns;
     UsageMemory usage;
+    UniqueFd shares;  // to its worker (server/shares); invalid once that end is closed
   };
   struct Silent {
     UniqueFd connection;
@@ -58,6 +62,8 @@ class Supervisor {
   bool Hear(Silent& client);
   void AnswerQuery(int connection);
   MonitorRequest RequestToMonitor() const;
+  // Answers what the workers asked about shares.
+  void ServeAllShares(std::span<const pollfd> ready);
   void StartWorker(UniqueFd connection, pid_t client_pid);
   void Reap();
   void HandleSignals();
@@ -72,6 +78,7 @@ class Supervisor {
   UniqueFd signals_;
   std::vector<Silent> silent_;  // at most kSilentMax
   std::map<pid_t, Worker> workers_;
+  ShareTable shares_;
   uint64_t next_session_ = 1;
   Phase phase_ = Phase::kServing;
   uint64_t deadline_ns_ = 0;  // when the present phase ends, for phases after kServing

@@ -10,6 +10,7 @@
 #include "server/daemon/client_environment.h"
 #include "server/daemon/device_probe.h"
 #include "server/daemon/exit_codes.h"
+#include "server/shares/share_socket.h"
 #include "server/worker/device_output.h"
 #include "server/worker/session.h"
 
@@ -43,6 +44,8 @@ int RunWorkerProcess(const Options& options) {
   session.session_id = options.session;
   session.priorities = ParsePriorities(options.priorities);
   session.device_output = output->get();
+  SocketShareBroker shares{UniqueFd(options.shares_fd)};
+  if (options.shares_fd >= 0) session.shares = &shares;
   if (options.driver == "emulator" && options.usage_fd >= 0) {
     setenv("TESSERA_EMULATOR_USAGE_FD", std::to_string(options.usage_fd).c_str(), 1);
   }

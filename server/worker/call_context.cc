@@ -19,6 +19,7 @@ namespace {
 CUresult ErrorOf(HandleKind kind) {
   switch (kind) {
     case HandleKind::kContext:
+    case HandleKind::kGreenContext:
       return CUDA_ERROR_INVALID_CONTEXT;
     case HandleKind::kGraph:
     case HandleKind::kGraphNode:

@@ -86,6 +86,7 @@ Status RunSession(UniqueFd socket, const SessionOptions& options, bool* begun) {
   worker_options.session_index = welcome.session_index;
   worker_options.windows = SessionWindows(static_cast<int>(welcome.window_row), static_cast<int>(welcome.session_index));
   worker_options.device_output = options.device_output;
+  worker_options.shares = options.shares;
   channel.value()->SetHostWindow(worker_options.windows.host.base, worker_options.windows.host.bytes);
   LogInfo("session {} of {} (pid {}) has begun", options.session_id, hello->program, hello->pid);
   if (options.opened) options.opened(welcome);

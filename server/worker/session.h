@@ -25,6 +25,7 @@ struct SessionOptions {
   std::function<Result<const DriverTable*>(const ClientHello& hello, std::string* selection)> open_driver;
   std::vector<StreamPriorities> priorities;  // known beforehand; others are asked for
   DeviceOutput* device_output = nullptr;     // as WorkerOptions
+  ShareBroker* shares = nullptr;             // likewise
   // Tests: the client lives in this process and has reserved the address windows already.
   bool client_in_process = false;
   // Called once the client is served, with what was agreed.

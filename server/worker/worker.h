@@ -33,6 +33,7 @@ class DeviceOutput;    // device_output.h
 class HelperPool;      // helper_pool.h
 class ObjectTable;     // object_table.h
 class ReplyWriter;     // reply_writer.h
+class ShareBroker;     // server/shares/share_broker.h
 class ThreadStreams;   // thread_streams.h
 
 struct WorkerOptions {
@@ -46,6 +47,8 @@ struct WorkerOptions {
   // reads, so a ring that stays full for a minute has nobody behind it any more; a process that was stopped or swapped out
   // for a while has.
   uint64_t reply_wait_ns = 60'000'000'000;
+  // Through which the session shares objects with others; null: it shares none.
+  ShareBroker* shares = nullptr;
 };
 
 class Worker {
@@ -72,6 +75,7 @@ class Worker {
   const WindowPair& windows() const { return options_.windows; }
   const WorkerOptions& options() const { return options_; }
   Channel& channel() { return channel_; }
+  ShareBroker* shares() { return options_.shares; }
   ObjectTable& objects() { return *objects_; }
   Completion& completion() { return *completion_; }
   AnswerHub& answers() { return *answers_; }

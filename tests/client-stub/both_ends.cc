@@ -12,6 +12,7 @@
 #include "protocol/base/check.h"
 #include "protocol/memory/window_table.h"
 #include "server/driver/loader.h"
+#include "server/shares/share_broker.h"
 #include "server/worker/session.h"
 #include "tests/support/mirror.h"
 
@@ -54,6 +55,8 @@ BothEnds::BothEnds() {
   server_ = std::thread([socket = server.release()] {
     SessionOptions options;
     options.client_in_process = true;
+    static auto* const shares = new LocalShareBroker;
+    options.shares = shares;
     options.open_driver = [](const ClientHello& hello, std::string* selection) -> Result<const DriverTable*> {
       *selection = hello.devices;
       return LoadDriver();

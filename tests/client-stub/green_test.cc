@@ -107,7 +107,12 @@ TEST_F(GreenTest, ResourcesAreSplitAndChecked) {
   EXPECT_EQ(cuDevSmResourceSplitByCount(parts.data(), nullptr, &all_, &rest, 0, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuDevSmResourceSplitByCount(parts.data(), &made, nullptr, &rest, 0, 0), CUDA_ERROR_INVALID_VALUE);
   made = 1;
-  EXPECT_EQ(cuDevSmResourceSplitByCount(parts.data(), &made, &all_, &rest, 0, 100000), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuDevSmResourceSplitByCount(parts.data(), &made, &all_, &rest, 0, 100000),
+            CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+  EXPECT_EQ(cuDevSmResourceSplitByCount(parts.data(), &made, &all_, &rest, 3, 8), CUDA_ERROR_INVALID_VALUE);
+  CUdevResource edited = all_;
+  edited.sm.smCount /= 2;
+  EXPECT_EQ(cuDevSmResourceSplitByCount(parts.data(), &made, &edited, &rest, 0, 2), CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
   CUdevResource nothing{};
   EXPECT_EQ(cuDevSmResourceSplitByCount(parts.data(), &made, &nothing, &rest, 0, 8), CUDA_ERROR_INVALID_RESOURCE_TYPE);
 
@@ -154,6 +159,9 @@ TEST_F(GreenTest, ItsContextIsAContextLikeAnyOther) {
   CUfunction store = nullptr;
   CUevent event = nullptr;
   ASSERT_EQ(cuMemAlloc(&memory, 4), CUDA_SUCCESS);
+  CUcontext owner = nullptr;
+  EXPECT_EQ(cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, memory), CUDA_SUCCESS);
+  EXPECT_EQ(owner, primary_);
   ASSERT_EQ(cuModuleLoadData(&module, kPtx), CUDA_SUCCESS);
   ASSERT_EQ(cuModuleGetFunction(&store, module, "store"), CUDA_SUCCESS);
   ASSERT_EQ(cuEventCreate(&event, 0), CUDA_SUCCESS);
@@ -179,8 +187,11 @@ TEST_F(GreenTest, ItsContextIsAContextLikeAnyOther) {
   EXPECT_EQ(cuEventDestroy(event), CUDA_SUCCESS);
   EXPECT_EQ(cuModuleUnload(module), CUDA_SUCCESS);
   EXPECT_EQ(cuMemFree(memory), CUDA_SUCCESS);
-  EXPECT_NE(cuGreenCtxDestroy(green), CUDA_SUCCESS);
-  EXPECT_NE(cuGreenCtxGetId(green, &id), CUDA_SUCCESS);
+  EXPECT_EQ(cuGreenCtxDestroy(green), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  EXPECT_EQ(cuGreenCtxGetId(green, &id), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  EXPECT_EQ(cuGreenCtxDestroy(nullptr), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS) << "it can be current, and not be used";
+  EXPECT_EQ(cuMemAlloc(&memory, 4), CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
 TEST_F(GreenTest, StreamsKnowTheirGreenContext) {
@@ -195,6 +206,8 @@ TEST_F(GreenTest, StreamsKnowTheirGreenContext) {
   CUcontext owner = nullptr;
   EXPECT_EQ(cuStreamGetGreenCtx(stream, &found), CUDA_SUCCESS);
   EXPECT_EQ(found, green);
+  EXPECT_EQ(cuStreamGetCtx_v2(stream, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuStreamGetCtx_v2(stream, nullptr, &found), CUDA_SUCCESS);
   EXPECT_EQ(cuStreamGetCtx_v2(stream, &owner, &found), CUDA_SUCCESS);
   EXPECT_EQ(owner, primary_);
   EXPECT_EQ(found, green);
@@ -210,6 +223,13 @@ TEST_F(GreenTest, StreamsKnowTheirGreenContext) {
   EXPECT_EQ(cuCtxPushCurrent(context), CUDA_SUCCESS);
   EXPECT_EQ(cuStreamGetGreenCtx(nullptr, &found), CUDA_SUCCESS);
   EXPECT_EQ(found, green) << "the legacy stream is that of the current context";
+  EXPECT_EQ(cuStreamGetGreenCtx(CU_STREAM_PER_THREAD, &found), CUDA_ERROR_INVALID_HANDLE);
+  CUstream made = nullptr;
+  unsigned flags = 0;
+  ASSERT_EQ(cuStreamCreate(&made, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamGetFlags(made, &flags), CUDA_SUCCESS);
+  EXPECT_EQ(flags, unsigned{CU_STREAM_NON_BLOCKING}) << "all streams of a green context are";
+  EXPECT_EQ(cuStreamDestroy(made), CUDA_SUCCESS);
   CUcontext popped = nullptr;
   EXPECT_EQ(cuCtxPopCurrent(&popped), CUDA_SUCCESS);
   // Waiting for the primary context waits for its green ones.

@@ -140,19 +140,24 @@ TEST_F(LaunchTest, PreparedLaunchesCheckTheirArguments) {
   EXPECT_EQ(cuParamSeti(nothing_, 1 << 20, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuParamSetv(nothing_, 0, nullptr, 4), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuLaunch(nullptr), CUDA_ERROR_INVALID_HANDLE);
-  EXPECT_EQ(cuLaunch(nothing_), CUDA_ERROR_INVALID_VALUE) << "no block shape was set";
-  EXPECT_EQ(cuFuncSetBlockShape(nothing_, 1, 1, 1), CUDA_SUCCESS);
-  EXPECT_EQ(cuLaunch(nothing_), CUDA_SUCCESS);
+  EXPECT_EQ(cuLaunch(nothing_), CUDA_SUCCESS) << "one thread, as long as no block shape is set";
   EXPECT_EQ(cuLaunchGrid(nothing_, 0, 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuLaunchGrid(nothing_, 1, -1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuLaunchGrid(nothing_, 1, 65536), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuLaunchGridAsync(nothing_, 1, 1, reinterpret_cast<CUstream>(0x1230)), CUDA_ERROR_INVALID_HANDLE);
-  EXPECT_EQ(cuFuncSetBlockShape(nothing_, 1024, 2, 1), cuLaunch(nothing_)) << "the driver decides about blocks too large";
+  EXPECT_EQ(cuFuncSetBlockShape(nothing_, 1025, 1, 1), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuFuncSetBlockShape(nothing_, 32, 32, 2), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuFuncSetBlockShape(nothing_, 1, 1, 65), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuFuncSetBlockShape(nothing_, 1024, 1, 1), CUDA_SUCCESS);
+  EXPECT_EQ(cuFuncSetSharedSize(nothing_, 49152), CUDA_SUCCESS);
+  EXPECT_EQ(cuFuncSetSharedSize(nothing_, 49153), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuLaunchGrid(nothing_, 70000, 1), CUDA_SUCCESS);
   // Fewer parameters than the kernel has.
   SetParameters(1, 1);
   ASSERT_EQ(cuFuncSetBlockShape(tell_, 1, 1, 1), CUDA_SUCCESS);
   ASSERT_EQ(cuParamSetSize(tell_, 12), CUDA_SUCCESS);
-  EXPECT_EQ(cuLaunch(tell_), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuLaunch(tell_), CUDA_SUCCESS);
+  EXPECT_EQ(Read(), (Told{1, 0.f, 1, 1, 1, 1, 0})) << "what was not set is zero";
 }
 
 TEST_F(LaunchTest, APreparedLaunchIsCaptured) {

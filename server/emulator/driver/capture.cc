@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "server/emulator/driver/event_commands.h"
+#include "server/emulator/driver/shared_event.h"
 
 namespace tessera::emulator {
 namespace {
@@ -154,7 +155,9 @@ CUresult RecordEvent(const ContextPtr& context, const StreamPtr& stream, const E
     RETURN_ON_ERROR(CheckLegacyStream(*context, *stream));
   }
   if ((flags & CU_EVENT_RECORD_EXTERNAL) != 0) return CUDA_ERROR_ILLEGAL_STATE;
-  event->SetRecord(context->Submit(stream, std::make_shared<EmptyCommand>()));
+  CommandPtr record = std::make_shared<EmptyCommand>();
+  if (event->shared() != nullptr) record = std::make_shared<SharedRecordCommand>(event->shared(), event->shared()->BeginRecord());
+  event->SetRecord(context->Submit(stream, std::move(record)));
   GraphLock lock(GetDriver().graph_mutex);
   event->capture = nullptr;
   return CUDA_SUCCESS;
@@ -198,6 +201,10 @@ CUresult WaitForEvent(const ContextPtr& context, const StreamPtr& stream, const 
     RETURN_ON_ERROR(CheckLegacyStream(*context, *stream));
   }
   if ((flags & CU_EVENT_WAIT_EXTERNAL) != 0) return CUDA_ERROR_ILLEGAL_STATE;
+  if (const auto& shared = event->shared(); shared != nullptr) {
+    context->Submit(stream, std::make_shared<SharedWaitCommand>(shared, shared->newest()));
+    return CUDA_SUCCESS;
+  }
   FencePtr record = event->record();
   if (record == nullptr || record->done()) return CUDA_SUCCESS;
   context->Submit(stream, std::make_shared<EmptyCommand>(), {std::move(record)});

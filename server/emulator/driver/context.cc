@@ -67,7 +67,15 @@ std::vector<ContextPtr> Context::Greens() const {
   return greens;
 }
 
-FencePtr Context::SubmitAfterAll() {
+FencePtr Context::SubmitAside(CommandPtr command, std::vector<FencePtr> after) {
+  // On a stream of its own, which no other work waits for.
+  auto fence = std::make_shared<Fence>();
+  const auto aside = std::make_shared<Stream>(handle_, Stream::Type::kNonBlocking, 0, GetDriver().next_stream_id.fetch_add(1));
+  aside->Append(shared_from_this(), std::move(command), std::move(after), fence);
+  return fence;
+}
+
+FencePtr Context::SubmitAfterAll(CommandPtr command) {
   std::vector<FencePtr> tails;
   std::vector<ContextPtr> all = Greens();
   all.push_back(shared_from_this());
@@ -76,11 +84,7 @@ FencePtr Context::SubmitAfterAll() {
       if (FencePtr tail = stream->tail()) tails.push_back(std::move(tail));
     }
   }
-  // On a stream of its own, which no other work waits for.
-  auto fence = std::make_shared<Fence>();
-  const auto marker = std::make_shared<Stream>(handle_, Stream::Type::kNonBlocking, 0, GetDriver().next_stream_id.fetch_add(1));
-  marker->Append(shared_from_this(), std::make_shared<EmptyCommand>(), std::move(tails), fence);
-  return fence;
+  return SubmitAside(std::move(command), std::move(tails));
 }
 
 void Context::HoldBack(const FencePtr& fence) {
@@ -99,6 +103,7 @@ StreamPtr Context::PerThread() {
 }
 
 StreamPtr Context::CreateStream(Stream::Type type, int priority) {
+  if (green()) type = Stream::Type::kNonBlocking;  // natively so
   auto stream = std::make_shared<Stream>(handle_, type, priority, GetDriver().next_stream_id.fetch_add(1));
   stream->handle = GetDriver().streams.Mint();
   {

@@ -139,6 +139,7 @@ CUresult FindStream(const ContextPtr& current, CUstream handle, StreamPtr* strea
   if (handle == nullptr || handle == CU_STREAM_LEGACY) {
     *stream = current->legacy();
   } else if (handle == CU_STREAM_PER_THREAD) {
+    if (current->green()) return CUDA_ERROR_INVALID_HANDLE;  // natively so
     *stream = current->PerThread();
   } else {
     *stream = GetDriver().streams.Find(handle);

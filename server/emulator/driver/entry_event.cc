@@ -2,6 +2,7 @@
 #include "server/emulator/driver/event.h"
 
 #include "server/emulator/driver/capture.h"
+#include "server/emulator/driver/shared_event.h"
 #include "server/emulator/driver/state.h"
 
 using namespace tessera::emulator;
@@ -44,10 +45,14 @@ CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
   RETURN_ON_ERROR(EnterContext(&context));
   constexpr unsigned kFlags = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
   RETURN_IF(phEvent == nullptr || (Flags & ~kFlags) != 0, CUDA_ERROR_INVALID_VALUE);
+  std::shared_ptr<SharedEvent> shared;
   if ((Flags & CU_EVENT_INTERPROCESS) != 0) {
-    return (Flags & CU_EVENT_DISABLE_TIMING) == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+    RETURN_IF((Flags & CU_EVENT_DISABLE_TIMING) == 0, CUDA_ERROR_INVALID_VALUE);
+    shared = SharedEvent::Create();
+    RETURN_IF(shared == nullptr, CUDA_ERROR_OUT_OF_MEMORY);
   }
-  *phEvent = reinterpret_cast<CUevent>(GetDriver().events.Add(std::make_shared<Event>(context->owner_handle(), Flags)));
+  auto event = std::make_shared<Event>(context->owner_handle(), Flags, std::move(shared));
+  *phEvent = reinterpret_cast<CUevent>(GetDriver().events.Add(std::move(event)));
   return CUDA_SUCCESS;
 }
 
@@ -77,6 +82,7 @@ CUresult cuEventQuery(CUevent hEvent) {
   RETURN_ON_ERROR(CheckUnsafeCall());
   const FencePtr record = event->record();
   if (record != nullptr && !record->done()) return CUDA_ERROR_NOT_READY;
+  if (const auto& shared = event->shared(); shared != nullptr && !shared->Done(shared->newest())) return CUDA_ERROR_NOT_READY;
   return ContextError(*event);
 }
 
@@ -85,8 +91,31 @@ CUresult cuEventSynchronize(CUevent hEvent) {
   EventPtr event;
   RETURN_ON_ERROR(EnterEvent(hEvent, &context, &event));
   RETURN_ON_ERROR(CheckUnsafeCall());
+  if (const auto& shared = event->shared(); shared != nullptr) shared->Wait(shared->newest(), context->cancel_flag());
   const ContextPtr owner = GetDriver().contexts.Find(event->context_handle());
   return (owner != nullptr ? owner : context)->WaitFor(event->record());
+}
+
+CUresult cuIpcGetEventHandle(CUipcEventHandle* pHandle, CUevent hEvent) {
+  ContextPtr context;
+  RETURN_ON_ERROR(EnterContext(&context));
+  const EventPtr event = GetDriver().events.Find(hEvent);
+  RETURN_IF(pHandle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(event == nullptr || event->shared() == nullptr, CUDA_ERROR_INVALID_HANDLE);
+  event->shared()->Tell(pHandle);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuIpcOpenEventHandle(CUevent* phEvent, CUipcEventHandle handle) {
+  ContextPtr context;
+  RETURN_ON_ERROR(EnterContext(&context));
+  RETURN_IF(phEvent == nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto shared = SharedEvent::Open(handle);
+  RETURN_IF(shared == nullptr, CUDA_ERROR_INVALID_HANDLE);
+  constexpr unsigned kFlags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
+  auto event = std::make_shared<Event>(context->owner_handle(), kFlags, std::move(shared));
+  *phEvent = reinterpret_cast<CUevent>(GetDriver().events.Add(std::move(event)));
+  return CUDA_SUCCESS;
 }
 
 CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {

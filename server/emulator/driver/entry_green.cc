@@ -7,6 +7,7 @@
 #include "server/emulator/driver/capture.h"
 #include "server/emulator/driver/device_attributes.h"
 #include "server/emulator/driver/device_memory.h"
+#include "server/emulator/driver/shared_event.h"
 #include "server/emulator/driver/state.h"
 
 namespace tessera::emulator {
@@ -43,6 +44,7 @@ struct Origin {
   uint64_t mark = kMark;
   uint64_t split = 0;  // number of the split it came from; 0: not from a split
   int32_t device = 0;
+  uint32_t count = 0;  // again: edited resources are refused
 };
 static_assert(sizeof(Origin) <= sizeof(CUdevResource::_internal_padding));
 
@@ -52,6 +54,7 @@ CUdevResource MakeResource(int device, unsigned count, unsigned minimum, uint64_
   Origin origin;
   origin.split = split;
   origin.device = device;
+  origin.count = count;
   memcpy(resource._internal_padding, &origin, sizeof origin);
   resource.type = CU_DEV_RESOURCE_TYPE_SM;
   resource.sm.smCount = count;
@@ -64,8 +67,8 @@ CUresult OriginOf(const CUdevResource& resource, Origin* origin) {
   RETURN_IF(resource.type != CU_DEV_RESOURCE_TYPE_SM, CUDA_ERROR_INVALID_RESOURCE_TYPE);
   memcpy(origin, resource._internal_padding, sizeof *origin);
   RETURN_IF(origin->mark != Origin::kMark || GetDriver().device(origin->device) == nullptr || resource.sm.smCount == 0 ||
-                resource.sm.smCount > kMultiprocessors,
-            CUDA_ERROR_INVALID_VALUE);
+                resource.sm.smCount != origin->count,
+            CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
   return CUDA_SUCCESS;
 }
 
@@ -107,7 +110,9 @@ CUresult Record(const ContextPtr& context, CUevent handle) {
   const EventPtr event = GetDriver().events.Find(handle);
   RETURN_IF(event == nullptr || event->context_handle() != context->owner_handle(), CUDA_ERROR_INVALID_HANDLE);
   RETURN_ON_ERROR(CheckNoCaptures(*context));
-  event->SetRecord(context->SubmitAfterAll());
+  CommandPtr record = std::make_shared<EmptyCommand>();
+  if (event->shared() != nullptr) record = std::make_shared<SharedRecordCommand>(event->shared(), event->shared()->BeginRecord());
+  event->SetRecord(context->SubmitAfterAll(std::move(record)));
   std::lock_guard lock(GetDriver().graph_mutex);
   event->capture = nullptr;
   return CUDA_SUCCESS;
@@ -124,7 +129,11 @@ CUresult Wait(const ContextPtr& context, CUevent handle) {
       return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
   }
-  if (const FencePtr record = event->record(); record != nullptr && !record->done()) context->HoldBack(record);
+  if (const auto& shared = event->shared(); shared != nullptr) {
+    context->HoldBack(context->SubmitAside(std::make_shared<SharedWaitCommand>(shared, shared->newest()), {}));
+  } else if (const FencePtr record = event->record(); record != nullptr && !record->done()) {
+    context->HoldBack(record);
+  }
   return CUDA_SUCCESS;
 }
 
@@ -160,26 +169,26 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource* result, unsigned int* nbGrou
   RETURN_ON_ERROR(CheckEntry());
   constexpr unsigned kFlags =
       CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING | CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE;
-  RETURN_IF(nbGroups == nullptr || input == nullptr || (useFlags & ~kFlags) != 0, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(nbGroups == nullptr || input == nullptr || (useFlags & kFlags) == kFlags, CUDA_ERROR_INVALID_VALUE);
   Origin origin;
   RETURN_ON_ERROR(OriginOf(*input, &origin));
   // Parts must go through a green context before they are split again.
   RETURN_IF(origin.split != 0, CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
-  RETURN_IF(minCount > input->sm.smCount, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(minCount > input->sm.smCount, CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
   const unsigned part_min = (useFlags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING) != 0 ? kLoosePartMin : kPartMin;
-  const unsigned part = std::max(part_min, static_cast<unsigned>(RoundUp(minCount, part_min)));
+  // A part that would be larger than the whole is the whole.
+  const unsigned part = std::min(input->sm.smCount, std::max(part_min, static_cast<unsigned>(RoundUp(minCount, part_min))));
   const unsigned possible = input->sm.smCount / part;
   if (result == nullptr) {
     *nbGroups = possible;
     return CUDA_SUCCESS;
   }
   RETURN_IF(*nbGroups == 0, CUDA_ERROR_INVALID_VALUE);
-  RETURN_IF(possible == 0, CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
   const unsigned groups = std::min(*nbGroups, possible);
   static std::atomic<uint64_t> next_split{1};
   const uint64_t split = next_split.fetch_add(1);
-  for (CUdevResource& group : std::span(result, groups)) group = MakeResource(origin.device, part, part_min, split);
-  if (remaining != nullptr) *remaining = MakeResource(origin.device, input->sm.smCount - groups * part, part_min, split);
+  for (CUdevResource& group : std::span(result, groups)) group = MakeResource(origin.device, part, 0, split);
+  if (remaining != nullptr) *remaining = MakeResource(origin.device, input->sm.smCount - groups * part, 0, split);
   *nbGroups = groups;
   return CUDA_SUCCESS;
 }
@@ -188,7 +197,7 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc* phDesc, CUdevResource* res
   RETURN_ON_ERROR(CheckEntry());
   RETURN_IF(phDesc == nullptr || resources == nullptr || nbResources == 0, CUDA_ERROR_INVALID_VALUE);
   Origin first;
-  unsigned count = 0, part_min = 0;
+  unsigned count = 0;
   for (unsigned i = 0; i < nbResources; ++i) {
     Origin origin;
     RETURN_ON_ERROR(OriginOf(resources[i], &origin));
@@ -197,10 +206,9 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc* phDesc, CUdevResource* res
     RETURN_IF(i != 0 && (origin.split == 0 || origin.split != first.split || origin.device != first.device),
               CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
     count += resources[i].sm.smCount;
-    part_min = resources[i].sm.minSmPartitionSize;
   }
   RETURN_IF(count > kMultiprocessors, CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
-  auto descriptor = std::make_shared<ResourceDescriptor>(MakeResource(first.device, count, part_min, 0));
+  auto descriptor = std::make_shared<ResourceDescriptor>(MakeResource(first.device, count, std::min(count, kPartMin), 0));
   *phDesc = reinterpret_cast<CUdevResourceDesc>(GetDriver().resource_descriptors.Add(std::move(descriptor)));
   return CUDA_SUCCESS;
 }

@@ -12,12 +12,16 @@
 namespace tessera::emulator {
 
 struct Capture;
+class SharedEvent;
 
 class Event {
  public:
-  Event(uint64_t context_handle, unsigned flags) : context_handle_(context_handle), flags_(flags) {}
+  Event(uint64_t context_handle, unsigned flags, std::shared_ptr<SharedEvent> shared = nullptr)
+      : context_handle_(context_handle), flags_(flags), shared_(std::move(shared)) {}
   uint64_t context_handle() const { return context_handle_; }
   unsigned flags() const { return flags_; }
+  // Of an interprocess event, which its own record() then only orders within this process; else null.
+  const std::shared_ptr<SharedEvent>& shared() const { return shared_; }
   bool timed() const { return (flags_ & CU_EVENT_DISABLE_TIMING) == 0; }
 
   // Null when the event was never recorded.
@@ -36,6 +40,7 @@ class Event {
  private:
   const uint64_t context_handle_;
   const unsigned flags_;
+  const std::shared_ptr<SharedEvent> shared_;
   mutable std::mutex mutex_;
   FencePtr record_;
 };

@@ -16,6 +16,7 @@
 #include <shared_mutex>
 #include <vector>
 
+#include "protocol/base/unique_fd.h"
 #include "server/emulator/driver/api.h"
 
 namespace tessera::emulator {
@@ -47,6 +48,7 @@ struct Allocation {
   // Set once while the table is locked for writing.
   uint32_t read_mask = 0;     // devices that may read it, by number; kDevice and kGlobal follow context access instead
   uint32_t write_mask = 0;
+  std::shared_ptr<UniqueFd> backing;  // memory of a pool for several processes; else null
   bool free_pending = false;  // freed in stream order, not yet reached
 
   uint64_t end() const { return base + size_bytes; }

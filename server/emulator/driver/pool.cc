@@ -1,5 +1,9 @@
 #include "server/emulator/driver/pool.h"
 
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
 #include <cstring>
 
 #include "server/emulator/driver/capture.h"
@@ -88,26 +92,16 @@ CUresult AllocateFrom(CUmemoryPool pool_handle, CUdeviceptr* out, size_t size_by
     *out = 0;
     return CUDA_SUCCESS;
   }
-  auto allocation = std::make_shared<Allocation>();
-  allocation->mapped_bytes = RoundUp(size_bytes, kPageBytes);
-  RETURN_IF(allocation->mapped_bytes < size_bytes || !pool->Take(allocation->mapped_bytes), CUDA_ERROR_OUT_OF_MEMORY);
-  allocation->base = MemoryTable::MapPages(allocation->mapped_bytes, true);
-  if (allocation->base == 0) {
-    pool->GiveBack(allocation->mapped_bytes);
-    return CUDA_ERROR_OUT_OF_MEMORY;
+  // Imported pools do not support new allocations.
+  RETURN_IF(pool->imported(), CUDA_ERROR_INVALID_VALUE);
+  std::shared_ptr<UniqueFd> backing;
+  if (pool->shared()) {
+    backing = std::make_shared<UniqueFd>(memfd_create("tessera-emulated-memory", MFD_CLOEXEC));
+    const uint64_t bytes = RoundUp(size_bytes, kPageBytes);
+    RETURN_IF(bytes < size_bytes || !backing->valid() || ftruncate(backing->get(), static_cast<off_t>(bytes)) != 0,
+              CUDA_ERROR_OUT_OF_MEMORY);
   }
-  allocation->size_bytes = size_bytes;
-  allocation->kind = MemoryKind::kPool;
-  allocation->device = pool->device();
-  allocation->owner = handle;
-  {
-    std::lock_guard lock(pool->mutex);
-    allocation->read_mask = pool->read_mask;
-    allocation->write_mask = pool->write_mask;
-  }
-  GetDriver().memory.Insert(allocation);
-  *out = allocation->base;
-  return CUDA_SUCCESS;
+  return AddPoolMemory(pool, handle, size_bytes, std::move(backing), out);
 }
 
 CUresult FindPool(CUmemoryPool handle, PoolPtr* pool) {
@@ -125,6 +119,37 @@ CUresult LocationDevice(const CUmemLocation* location, int* device) {
 }
 
 }  // namespace
+
+CUresult AddPoolMemory(const PoolPtr& pool, uint64_t handle, uint64_t size_bytes, std::shared_ptr<UniqueFd> backing,
+                       CUdeviceptr* out) {
+  auto allocation = std::make_shared<Allocation>();
+  allocation->mapped_bytes = RoundUp(size_bytes, kPageBytes);
+  RETURN_IF(allocation->mapped_bytes < size_bytes || !pool->Take(allocation->mapped_bytes), CUDA_ERROR_OUT_OF_MEMORY);
+  if (backing == nullptr) {
+    allocation->base = MemoryTable::MapPages(allocation->mapped_bytes, true);
+  } else {
+    void* base = mmap(nullptr, allocation->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, backing->get(), 0);
+    if (base != MAP_FAILED) allocation->base = reinterpret_cast<uint64_t>(base);
+  }
+  if (allocation->base == 0) {
+    pool->GiveBack(allocation->mapped_bytes);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  allocation->size_bytes = size_bytes;
+  allocation->kind = MemoryKind::kPool;
+  allocation->device = pool->device();
+  allocation->owner = handle;
+  allocation->backing = std::move(backing);
+  {
+    std::lock_guard lock(pool->mutex);
+    allocation->read_mask = pool->read_mask;
+    allocation->write_mask = pool->write_mask;
+  }
+  GetDriver().memory.Insert(allocation);
+  *out = allocation->base;
+  return CUDA_SUCCESS;
+}
+
 }  // namespace tessera::emulator
 
 using namespace tessera::emulator;
@@ -199,12 +224,19 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
   RETURN_ON_ERROR(CheckEntry());
   RETURN_IF(pool == nullptr || poolProps == nullptr || poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED,
             CUDA_ERROR_INVALID_VALUE);
-  RETURN_IF(poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
+  RETURN_IF((poolProps->handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0, CUDA_ERROR_NOT_SUPPORTED);
   RETURN_IF(poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
   int device = 0;
   RETURN_ON_ERROR(LocationDevice(&poolProps->location, &device));
-  *pool = reinterpret_cast<CUmemoryPool>(
-      GetDriver().pools.Add(std::make_shared<Pool>(device, false, poolProps->maxSize)));
+  PoolPtr made;
+  if (poolProps->handleTypes == CU_MEM_HANDLE_TYPE_NONE) {
+    made = std::make_shared<Pool>(device, false, poolProps->maxSize);
+  } else {
+    uint64_t mark = 0;
+    RETURN_IF(getrandom(&mark, sizeof mark, 0) != sizeof mark, CUDA_ERROR_OPERATING_SYSTEM);
+    made = std::make_shared<Pool>(device, mark | 1, false, poolProps->maxSize);
+  }
+  *pool = reinterpret_cast<CUmemoryPool>(GetDriver().pools.Add(std::move(made)));
   return CUDA_SUCCESS;
 }
 

@@ -15,12 +15,20 @@ class Pool {
   Pool(int device, bool is_default, uint64_t max_bytes) : device_(device), is_default_(is_default), max_bytes_(max_bytes) {
     read_mask = write_mask = 1u << device;
   }
+  // A pool for several processes, which know it by `mark`: made here, or imported from another.
+  Pool(int device, uint64_t mark, bool imported, uint64_t max_bytes = 0)
+      : device_(device), is_default_(false), max_bytes_(max_bytes), mark_(mark), imported_(imported) {
+    read_mask = write_mask = 1u << device;
+  }
   ~Pool();
   // The handle of a new default pool of a device that is being made.
   static uint64_t CreateDefault(Driver& driver, int device);
 
   int device() const { return device_; }
   bool is_default() const { return is_default_; }
+  bool shared() const { return mark_ != 0; }
+  bool imported() const { return imported_; }
+  uint64_t mark() const { return mark_; }
   // Counts `bytes` in; false when the device or the pool has no more.
   bool Take(uint64_t bytes);
   void GiveBack(uint64_t bytes);
@@ -39,7 +47,14 @@ class Pool {
   const int device_;
   const bool is_default_;
   const uint64_t max_bytes_;  // 0: no bound
+  const uint64_t mark_ = 0;   // 0: of this process alone
+  const bool imported_ = false;
 };
 using PoolPtr = std::shared_ptr<Pool>;
+
+// Enters memory of a pool: the bytes of `backing`, or where that is null fresh pages. CUDA_ERROR_OUT_OF_MEMORY when the pool,
+// the device or the process has no more.
+CUresult AddPoolMemory(const PoolPtr& pool, uint64_t handle, uint64_t size_bytes, std::shared_ptr<UniqueFd> backing,
+                       CUdeviceptr* out);
 
 }  // namespace tessera::emulator

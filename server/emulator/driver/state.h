@@ -129,8 +129,10 @@ class Context : public std::enable_shared_from_this<Context>, public PrintSink, 
   std::vector<StreamPtr> streams() const;
   // Waits for everything submitted so far, writes out device printf text, returns the sticky error.
   CUresult Synchronize();
-  // Completes when everything submitted so far has, and in the green contexts of a primary one.
-  FencePtr SubmitAfterAll();
+  // Runs the command beside all streams when everything submitted so far is done, in the green contexts of a primary one too.
+  FencePtr SubmitAfterAll(CommandPtr command);
+  // Runs the command beside all streams, after `after`.
+  FencePtr SubmitAside(CommandPtr command, std::vector<FencePtr> after);
   // Holds back what is submitted from now on, here and in the green contexts of a primary one, until `fence` completes.
   void HoldBack(const FencePtr& fence);
   // Waits for `fence`; likewise.

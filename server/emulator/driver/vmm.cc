@@ -314,7 +314,6 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
   ContextPtr context;
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = CurrentContext(&context) == CUDA_SUCCESS ? context->device().number() : 0;
   const uint64_t size_bytes = static_cast<uint64_t>(status.st_size);

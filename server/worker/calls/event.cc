@@ -3,6 +3,7 @@
 #include "generated/driver_table.h"
 #include "generated/server_custom.h"
 #include "server/worker/call_context.h"
+#include "server/worker/sharing/sharing.h"
 #include "server/worker/streams/synchronize.h"
 #include "server/worker/streams/watched_events.h"
 #include "server/worker/worker.h"
@@ -41,6 +42,7 @@ void Do_cuEventDestroy_v2(CallContext& call, const cuEventDestroy_v2Request& req
   const auto event = call.Use<CUevent>(request.hEvent);
   if (!call.ok()) return call.Finish(call.error());
   call.Free(request.hEvent);
+  call.worker().Part<Sharing>().ForgetEvent(event);
   call.Finish(call.worker().Part<WatchedEvents>().Destroy(event));
 }
 

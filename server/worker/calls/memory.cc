@@ -9,6 +9,7 @@
 #include "server/worker/call_context.h"
 #include "server/worker/helper_pool.h"
 #include "server/worker/memory/session_memory.h"
+#include "server/worker/sharing/sharing.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -62,6 +63,7 @@ void Do_cuMemFree_v2(CallContext& call, const cuMemFree_v2Request& request) {
   SessionMemory& memory = worker.Part<SessionMemory>();
   const uint64_t address = request.dptr;
   if (memory.heap().BeginFree(address) == CUDA_SUCCESS) {
+    worker.Part<Sharing>().ForgetBlock(address);
     memory.AfterAllWork([&memory, address, deferred = call.Defer()](bool idle, CUresult result) mutable {
       const auto reclaim = [&memory, address] { memory.heap().EndFree(address); };
       if (idle) {

@@ -7,6 +7,7 @@
 #include "server/worker/call_context.h"
 #include "server/worker/completion.h"
 #include "server/worker/memory/session_memory.h"
+#include "server/worker/sharing/sharing.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -83,6 +84,7 @@ void Do_cuMemFreeAsync(CallContext& call, const cuMemFreeAsyncRequest& request) 
   if (result == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE) result = CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS) result = memory.heap().BeginFree(address);
   if (result != CUDA_SUCCESS) return call.Finish(result);
+  call.worker().Part<Sharing>().ForgetBlock(address);
   const auto reclaim = [&memory, address] { memory.heap().EndFree(address); };
   // Other streams may have been ordered before this one by events; they are, since the program says that it may be freed.
   if (call.worker().completion().WhenDone(stream, [reclaim](CUresult) { reclaim(); }) != CUDA_SUCCESS) {

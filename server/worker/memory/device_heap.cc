@@ -137,6 +137,27 @@ uint64_t DeviceHeap::ReleaseCached(CUdevice device) {
   return chunks_.ReleaseCached(device);
 }
 
+std::optional<DeviceHeap::BlockPlace> DeviceHeap::PlaceOf(uint64_t address) {
+  MutexLock lock(mutex_);
+  auto found = blocks_.upper_bound(address);
+  if (found == blocks_.begin()) return std::nullopt;
+  const Block& block = std::prev(found)->second;
+  if (block.freeing || address - block.range.base >= block.range.bytes) return std::nullopt;
+  const auto chunk = in_use_.find(block.slab != nullptr ? block.slab->chunk.range.base : block.range.base);
+  if (chunk == in_use_.end()) return std::nullopt;
+  return BlockPlace{block.range, chunk->second, block.context};
+}
+
+CUresult DeviceHeap::ReserveForeign(uint64_t bytes, Range* out) {
+  MutexLock lock(mutex_);
+  return space_.Reserve(bytes, 0, 0, out);
+}
+
+void DeviceHeap::ReleaseForeign(uint64_t base) {
+  MutexLock lock(mutex_);
+  space_.Release(base);
+}
+
 bool DeviceHeap::OwnsAddress(uint64_t address) {
   MutexLock lock(mutex_);
   const auto range = space_.Find(address);

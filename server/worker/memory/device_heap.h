@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "protocol/base/mutex.h"
@@ -53,6 +54,18 @@ class DeviceHeap {
   uint64_t CachedBytes(CUdevice device) EXCLUDES(mutex_);
   // Gives them back: before the driver allocates something of its own.
   uint64_t ReleaseCached(CUdevice device) EXCLUDES(mutex_);
+
+  // Where a block lies in the driver's own allocations.
+  struct BlockPlace {
+    Range block;
+    Chunk chunk;
+    uint64_t context;
+  };
+  // Of the block that contains `address` and is not being freed; nothing for any other address.
+  std::optional<BlockPlace> PlaceOf(uint64_t address) EXCLUDES(mutex_);
+  // A range for memory of another session, which the application neither reserved nor may map.
+  CUresult ReserveForeign(uint64_t bytes, Range* out) EXCLUDES(mutex_);
+  void ReleaseForeign(uint64_t base) EXCLUDES(mutex_);
 
   // True when the address lies in a chunk of the heap (used or not): not memory the application may map or unmap.
   bool OwnsAddress(uint64_t address) EXCLUDES(mutex_);

@@ -1,0 +1,59 @@
+// The error log of this process (CUDA 12.9, "Error Log Management"): one entry for every call of the application that failed,
+// in the driver's words for the code. What the server's driver knows beyond the code stays in the server's process.
+//
+// Kept are the last kEntriesMax entries. Questions about work that is not done (CUDA_ERROR_NOT_READY) are no failures. Any
+// thread; callbacks run on the thread whose call failed, after the call, and without a lock. Source: CUDA driver API, "Error
+// Log Management Functions".
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "protocol/base/mutex.h"
+#include "protocol/wire/handle.h"
+
+namespace tessera {
+
+class ErrorLog {
+ public:
+  static constexpr size_t kEntriesMax = 100;
+  // An entry has at most this many bytes, its newline included.
+  static constexpr size_t kEntryBytesMax = 256;
+  // The most a dump is asked for (documented for cuLogsDumpToMemory).
+  static constexpr size_t kDumpBytesMax = kEntriesMax * kEntryBytesMax;
+
+  // The process' log; never destroyed.
+  static ErrorLog& Process();
+
+  // `function` failed with `result`.
+  void Add(const char* function, CUresult result) EXCLUDES(mutex_);
+
+  void Register(HandleId handle, CUlogsCallback callback, void* data) EXCLUDES(mutex_);
+  void Unregister(HandleId handle) EXCLUDES(mutex_);
+
+  // The number of the entry that will be written next: a CUlogIterator.
+  uint32_t Next() const EXCLUDES(mutex_);
+  // The entries from number `first` on, each ending with a newline, in at most `bytes_max` bytes: when there is no room for
+  // all, a line that says so and then the newest. Empty with `*fits` false when there is not even room for one. `*next`: the
+  // number after the last.
+  std::string Text(uint32_t first, size_t bytes_max, uint32_t* next, bool* fits) const EXCLUDES(mutex_);
+  // The number of the oldest entry that is kept.
+  uint32_t Oldest() const EXCLUDES(mutex_);
+
+ private:
+  struct Callback {
+    HandleId handle;
+    CUlogsCallback function;
+    void* data;
+  };
+  mutable Mutex mutex_;
+  std::deque<std::string> entries_ GUARDED_BY(mutex_);
+  uint32_t next_ GUARDED_BY(mutex_) = 0;
+  std::vector<Callback> callbacks_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tessera

@@ -1,0 +1,38 @@
+// Shares over the socket between a worker and its daemon: one fixed-size message per question and per answer, with the
+// descriptor beside it.
+#pragma once
+
+#include <cstdint>
+
+#include "protocol/base/mutex.h"
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
+#include "server/shares/share_broker.h"
+#include "server/shares/share_table.h"
+
+namespace tessera {
+
+// How long a worker waits for the daemon, whose one thread never waits for anybody.
+inline constexpr uint64_t kShareAnswerNs = 10'000'000'000;
+
+// The two ends of such a socket: the daemon's and the worker's.
+Result<std::pair<UniqueFd, UniqueFd>> MakeShareSocket();
+
+// The worker's end.
+class SocketShareBroker : public ShareBroker {
+ public:
+  explicit SocketShareBroker(UniqueFd socket) : socket_(std::move(socket)) {}
+  Status Publish(const ShareToken& token, const ShareFacts& facts, int fd) override EXCLUDES(mutex_);
+  void Revoke(const ShareToken& token) override EXCLUDES(mutex_);
+  Result<Share> Fetch(const ShareToken& token) override EXCLUDES(mutex_);
+
+ private:
+  Mutex mutex_;  // over question and answer
+  UniqueFd socket_ GUARDED_BY(mutex_);
+};
+
+// The daemon's end: answers every question that waits on `socket`, from the worker of `session`. Does not block. Anything but
+// Ok: the socket is of no more use.
+Status ServeShares(int socket, uint64_t session, ShareTable& table);
+
+}  // namespace tessera

@@ -1,0 +1,107 @@
+// Shareable handles of physical allocations and pools, and pointers into shared pools.
+
+#include <cuda.h>
+
+#include "generated/driver_table.h"
+#include "generated/server_custom.h"
+#include "protocol/base/unique_fd.h"
+#include "server/worker/call_context.h"
+#include "server/worker/memory/session_memory.h"
+#include "server/worker/sharing/sharing.h"
+#include "server/worker/sharing/token_field.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+namespace {
+
+// Shares what `export_to` has the driver write a descriptor for.
+template <typename Reply, typename Export>
+void ShareExported(CallContext& call, ShareKind kind, Export export_to) {
+  if (!call.ok()) return call.Finish(call.error());
+  int fd = -1;
+  CUresult result = export_to(&fd);
+  if (result != CUDA_SUCCESS) return call.Finish(result);
+  const UniqueFd exported(fd);
+  ShareToken token;
+  result = call.worker().Part<Sharing>().ShareDescriptor(kind, exported.get(), &token);
+  Reply reply;
+  reply.token = token.bytes;
+  call.Finish(result, reply);
+}
+
+void* Descriptor(const Share& share) { return reinterpret_cast<void*>(static_cast<intptr_t>(share.fd.get())); }
+
+}  // namespace
+
+void Do_cuMemExportToShareableHandle(CallContext& call, const cuMemExportToShareableHandleRequest& request) {
+  const auto allocation = call.Use<CUmemGenericAllocationHandle>(request.handle);
+  ShareExported<cuMemExportToShareableHandleReply>(call, ShareKind::kAllocation, [&](int* fd) {
+    return call.driver().cuMemExportToShareableHandle(fd, allocation, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, request.flags);
+  });
+}
+
+void Do_cuMemImportFromShareableHandle(CallContext& call, const cuMemImportFromShareableHandleRequest& request) {
+  ShareToken token;
+  if (!ReadToken(request.token, &token)) return call.Malformed();
+  Share share;
+  CUresult result = call.worker().Part<Sharing>().Fetch(token, ShareKind::kAllocation, CUDA_ERROR_UNKNOWN, &share);
+  if (result != CUDA_SUCCESS) return call.Finish(result);
+  CUmemGenericAllocationHandle allocation = 0;
+  result = call.driver().cuMemImportFromShareableHandle(&allocation, Descriptor(share), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  cuMemImportFromShareableHandleReply reply;
+  CUmemAllocationProp properties{};
+  if (result == CUDA_SUCCESS) {
+    call.New(request.handle, allocation);
+    if (call.driver().cuMemGetAllocationPropertiesFromHandle(&properties, allocation) == CUDA_SUCCESS) {
+      reply.device = properties.location.id;
+    }
+  }
+  call.Finish(result, reply);
+}
+
+void Do_cuMemPoolExportToShareableHandle(CallContext& call, const cuMemPoolExportToShareableHandleRequest& request) {
+  const auto pool = call.Use<CUmemoryPool>(request.pool);
+  ShareExported<cuMemPoolExportToShareableHandleReply>(call, ShareKind::kPool, [&](int* fd) {
+    return call.driver().cuMemPoolExportToShareableHandle(fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, request.flags);
+  });
+}
+
+void Do_cuMemPoolImportFromShareableHandle(CallContext& call, const cuMemPoolImportFromShareableHandleRequest& request) {
+  ShareToken token;
+  if (!ReadToken(request.token, &token)) return call.Malformed();
+  Share share;
+  CUresult result = call.worker().Part<Sharing>().Fetch(token, ShareKind::kPool, CUDA_ERROR_UNKNOWN, &share);
+  if (result != CUDA_SUCCESS) return call.Finish(result);
+  CUmemoryPool pool = nullptr;
+  result = call.driver().cuMemPoolImportFromShareableHandle(&pool, Descriptor(share), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                                            request.flags);
+  if (result == CUDA_SUCCESS) call.New(request.pool, pool);
+  call.Finish(result);
+}
+
+// The data name memory to whoever has imported its pool, and nothing else.
+void Do_cuMemPoolImportPointer(CallContext& call, const cuMemPoolImportPointerRequest& request) {
+  const auto pool = call.Use<CUmemoryPool>(request.pool);
+  if (!call.ok()) return call.Finish(call.error());
+  CUmemPoolPtrExportData data = request.data;
+  CUdeviceptr address = 0;
+  CUresult result = call.driver().cuMemPoolImportPointer(&address, pool, &data);
+  if (result != CUDA_SUCCESS) return call.Finish(result);
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  result = call.driver().cuMemGetAddressRange_v2(&base, &bytes, address);
+  cuMemPoolImportPointerReply reply;
+  reply.address = address;
+  reply.bytes = result == CUDA_SUCCESS ? base + bytes - address : 0;
+  if (result == CUDA_SUCCESS) call.worker().Part<SessionMemory>().NoteDriverMemory(address);
+  call.Finish(result, reply);
+}
+
+void Do_tesseraShareEnded(CallContext& call, const tesseraShareEndedRequest& request) {
+  ShareToken token;
+  if (!ReadToken(request.token, &token)) return call.Malformed();
+  call.worker().Part<Sharing>().Revoke(token);
+  call.Finish(CUDA_SUCCESS);
+}
+
+}  // namespace tessera
