@@ -12,7 +12,7 @@ namespace tessera {
 
 CUresult ShadowPool::Take(Call& call, uint64_t bytes, Shadow* shadow) {
   if (bytes > HostMemory::kBytesMax) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
-  *shadow = Shadow{0, std::bit_ceil(std::max(bytes, HostMemory::kAlignmentBytes)), call.context()};
+  *shadow = Shadow{0, std::bit_ceil(std::max(bytes, HostMemory::kAlignmentBytes)), call.owner_context()};
   {
     MutexLock lock(mutex_);
     Sweep(call.session());

@@ -55,7 +55,7 @@ CUresult ShareFile(Call& call, HostMemory& memory, const Range& range) {
   const auto file = FindSharedFile(range);
   HostMemory::Placed placed;
   if (!file ||
-      memory.PlaceFile(call.context(), file->fd.get(), file->offset, file->pages.bytes, &placed) != CUDA_SUCCESS) {
+      memory.PlaceFile(call.owner_context(), file->fd.get(), file->offset, file->pages.bytes, &placed) != CUDA_SUCCESS) {
     return CUDA_SUCCESS;
   }
   cuMemHostAllocRequest request;
