@@ -200,6 +200,7 @@ bool Context::MayAccess(const Allocation& allocation, bool* writable) const {
       return parent_ == nullptr && peers.contains(allocation.context);
     }
     case MemoryKind::kPool:
+    case MemoryKind::kGraph:
     case MemoryKind::kMapped:
       *writable = (allocation.write_mask & mine) != 0;
       return (allocation.read_mask & mine) != 0;
@@ -217,7 +218,7 @@ bool ContextMemoryMap::Find(uint64_t address, MemoryRange* range) {
   if (found == nullptr) return false;
   const Allocation allocation = table.Snapshot(found);
   bool writable = false;
-  if (!context_->MayAccess(allocation, &writable)) return false;
+  if (allocation.absent || !context_->MayAccess(allocation, &writable)) return false;
   range->begin = allocation.base;
   range->end = allocation.end();
   range->writable = writable;

@@ -125,8 +125,8 @@ void CopyCommand::StageSource() {
 CUresult CopyCommand::Execute(Context& context) {
   if (empty()) return CUDA_SUCCESS;
   const MemoryTable& memory = GetDriver().memory;
-  if ((source_.checked && !memory.Covers(source_.address, SpanBytes(source_), nullptr)) ||
-      (destination_.checked && !memory.Covers(destination_.address, SpanBytes(destination_), nullptr))) {
+  if ((source_.checked && !memory.Usable(source_.address, SpanBytes(source_))) ||
+      (destination_.checked && !memory.Usable(destination_.address, SpanBytes(destination_)))) {
     return CUDA_ERROR_ILLEGAL_ADDRESS;  // freed since the call
   }
   for (uint64_t z = 0; z < copy_.Depth; ++z) {
@@ -158,7 +158,7 @@ uint64_t SetCommand::SpanBytes() const { return (set_.height - 1) * set_.pitch +
 
 CUresult SetCommand::Execute(Context& context) {
   if (set_.width == 0 || set_.height == 0) return CUDA_SUCCESS;
-  if (!GetDriver().memory.Covers(set_.dst, SpanBytes(), nullptr)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (!GetDriver().memory.Usable(set_.dst, SpanBytes())) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (uint64_t y = 0; y < set_.height; ++y) {
     const uint64_t row = set_.dst + y * set_.pitch;
     if (set_.elementSize == 1) {

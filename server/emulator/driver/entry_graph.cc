@@ -26,19 +26,27 @@ CUresult FindNode(CUgraphNode handle, GraphPtr* graph, GraphNodePtr* node) {
 }
 
 // Fills what the caller has room for and says how many there are, as the getters of nodes do: with an array that is too
-// long, the rest is NULL and the count is what was written.
-CUresult Fill(const std::vector<uint64_t>& from, CUgraphNode* out, CUgraphEdgeData* edges, size_t* count) {
+// long, the rest is NULL and the count is what was written. `data` belongs to the edges these nodes are at the other end of.
+CUresult Fill(const std::vector<uint64_t>& from, const std::vector<CUgraphEdgeData>& data, CUgraphNode* out,
+              CUgraphEdgeData* edges, size_t* count) {
   RETURN_IF(count == nullptr, CUDA_ERROR_INVALID_VALUE);
   if (out == nullptr) {
     *count = from.size();
     return CUDA_SUCCESS;
   }
+  // Edges that are more than plain ones would be lost without a word.
+  RETURN_IF(edges == nullptr && !std::all_of(data.begin(), data.end(), IsPlain), CUDA_ERROR_LOSSY_QUERY);
   for (size_t i = 0; i < *count; ++i) {
     out[i] = reinterpret_cast<CUgraphNode>(i < from.size() ? from[i] : 0);
-    if (edges != nullptr && i < from.size()) edges[i] = {};
+    if (edges != nullptr && i < from.size()) edges[i] = i < data.size() ? data[i] : CUgraphEdgeData{};
   }
   *count = std::min(*count, from.size());
   return CUDA_SUCCESS;
+}
+
+CUgraphEdgeData EdgeOf(const GraphNode& to, uint64_t from) {
+  const auto found = to.edges.find(from);
+  return found == to.edges.end() ? CUgraphEdgeData{} : found->second;
 }
 
 std::vector<uint64_t> Dependents(const Graph& graph, uint64_t handle) {
@@ -57,29 +65,26 @@ CUresult Edges(CUgraph handle, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeDa
   RETURN_ON_ERROR(Find(handle, &graph));
   RETURN_IF(count == nullptr || (from == nullptr) != (to == nullptr), CUDA_ERROR_INVALID_VALUE);
   std::vector<uint64_t> sources, targets;
+  std::vector<CUgraphEdgeData> edges;
   for (const GraphNodePtr& node : graph->nodes) {
     for (uint64_t before : node->dependencies) {
       sources.push_back(before);
       targets.push_back(node->handle);
+      edges.push_back(EdgeOf(*node, before));
     }
   }
   size_t written = *count;
-  RETURN_ON_ERROR(Fill(sources, from, data, count));
-  return from == nullptr ? CUDA_SUCCESS : Fill(targets, to, nullptr, &written);
+  RETURN_ON_ERROR(Fill(sources, edges, from, data, count));
+  return from == nullptr ? CUDA_SUCCESS : Fill(targets, {}, to, nullptr, &written);
 }
 
-bool OrdinaryEdges(const CUgraphEdgeData* edges, size_t count) {
-  for (size_t i = 0; edges != nullptr && i < count; ++i) {
-    if (edges[i].from_port != 0 || edges[i].to_port != 0 || edges[i].type != 0) return false;
-  }
-  return true;
-}
-
-CUresult ChangeEdges(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, size_t count, bool add) {
+CUresult ChangeEdges(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdgeData* edges,
+                     size_t count, bool add) {
   GraphLock lock(GetDriver().graph_mutex);
   GraphPtr graph;
   RETURN_ON_ERROR(Find(handle, &graph));
   RETURN_IF(count != 0 && (from == nullptr || to == nullptr), CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(!add && count != 0 && UsesGraphMemory(*graph), CUDA_ERROR_NOT_SUPPORTED);
   for (int pass = 0; pass < 2; ++pass) {  // check all, then change
     for (size_t i = 0; i < count; ++i) {
       const uint64_t source = reinterpret_cast<uint64_t>(from[i]);
@@ -90,10 +95,16 @@ CUresult ChangeEdges(CUgraph handle, const CUgraphNode* from, const CUgraphNode*
       const bool exists = std::find(before.begin(), before.end(), source) != before.end();
       if (pass == 0) {
         RETURN_IF(exists == add, CUDA_ERROR_INVALID_VALUE);
+        if (edges == nullptr) continue;
+        RETURN_IF(add ? !ValidEdge(*graph->FindNode(source), *target, edges[i])
+                      : !SameEdge(edges[i], EdgeOf(*target, source)),
+                  CUDA_ERROR_INVALID_VALUE);
       } else if (add) {
         before.push_back(source);
+        if (edges != nullptr && !IsPlain(edges[i])) target->edges[source] = edges[i];
       } else {
         std::erase(before, source);
+        target->edges.erase(source);
       }
     }
   }
@@ -111,6 +122,9 @@ const char* TypeName(CUgraphNodeType type) {
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return "EVENT_WAIT";
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return "EVENT_RECORD";
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: return "BATCH_MEM_OP";
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC: return "MEM_ALLOC";
+    case CU_GRAPH_NODE_TYPE_MEM_FREE: return "MEM_FREE";
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL: return "CONDITIONAL";
     default: return "NODE";
   }
 }
@@ -143,6 +157,7 @@ CUresult cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph) {
   GraphPtr graph;
   RETURN_ON_ERROR(Find(originalGraph, &graph));
   RETURN_IF(phGraphClone == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(UsesGraphMemory(*graph) || HasNodes(*graph, CU_GRAPH_NODE_TYPE_CONDITIONAL), CUDA_ERROR_NOT_SUPPORTED);
   *phGraphClone = reinterpret_cast<CUgraph>(CloneGraph(*graph)->handle);
   return CUDA_SUCCESS;
 }
@@ -176,7 +191,7 @@ CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode* nodes, size_t* numNodes) {
   RETURN_ON_ERROR(Find(hGraph, &graph));
   std::vector<uint64_t> handles;
   for (const GraphNodePtr& node : graph->nodes) handles.push_back(node->handle);
-  return Fill(handles, nodes, nullptr, numNodes);
+  return Fill(handles, {}, nodes, nullptr, numNodes);
 }
 
 CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode* rootNodes, size_t* numRootNodes) {
@@ -187,7 +202,7 @@ CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode* rootNodes, size_t* num
   for (const GraphNodePtr& node : graph->nodes) {
     if (node->dependencies.empty()) handles.push_back(node->handle);
   }
-  return Fill(handles, rootNodes, nullptr, numRootNodes);
+  return Fill(handles, {}, rootNodes, nullptr, numRootNodes);
 }
 
 CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode* from, CUgraphNode* to, size_t* numEdges) {
@@ -204,7 +219,9 @@ CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode* dependenc
   GraphPtr graph;
   GraphNodePtr node;
   RETURN_ON_ERROR(FindNode(hNode, &graph, &node));
-  return Fill(node->dependencies, dependencies, edgeData, numDependencies);
+  std::vector<CUgraphEdgeData> edges;
+  for (uint64_t before : node->dependencies) edges.push_back(EdgeOf(*node, before));
+  return Fill(node->dependencies, edges, dependencies, edgeData, numDependencies);
 }
 CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode* dependencies, size_t* numDependencies) {
   return cuGraphNodeGetDependencies_v2(hNode, dependencies, nullptr, numDependencies);
@@ -216,26 +233,28 @@ CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode* depende
   GraphPtr graph;
   GraphNodePtr node;
   RETURN_ON_ERROR(FindNode(hNode, &graph, &node));
-  return Fill(Dependents(*graph, node->handle), dependentNodes, edgeData, numDependentNodes);
+  const std::vector<uint64_t> dependents = Dependents(*graph, node->handle);
+  std::vector<CUgraphEdgeData> edges;
+  for (uint64_t after : dependents) edges.push_back(EdgeOf(*graph->FindNode(after), node->handle));
+  return Fill(dependents, edges, dependentNodes, edgeData, numDependentNodes);
 }
 CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode* dependentNodes, size_t* numDependentNodes) {
   return cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, nullptr, numDependentNodes);
 }
 
 CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to, size_t count) {
-  return ChangeEdges(hGraph, from, to, count, true);
+  return ChangeEdges(hGraph, from, to, nullptr, count, true);
 }
 CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
                                    const CUgraphEdgeData* edgeData, size_t count) {
-  RETURN_IF(!OrdinaryEdges(edgeData, count), CUDA_ERROR_NOT_SUPPORTED);
-  return ChangeEdges(hGraph, from, to, count, true);
+  return ChangeEdges(hGraph, from, to, edgeData, count, true);
 }
 CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to, size_t count) {
-  return ChangeEdges(hGraph, from, to, count, false);
+  return ChangeEdges(hGraph, from, to, nullptr, count, false);
 }
 CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
                                       const CUgraphEdgeData* edgeData, size_t count) {
-  return ChangeEdges(hGraph, from, to, count, false);
+  return ChangeEdges(hGraph, from, to, edgeData, count, false);
 }
 
 CUresult cuGraphDestroyNode(CUgraphNode hNode) {
@@ -243,12 +262,14 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode) {
   GraphPtr graph;
   GraphNodePtr node;
   RETURN_ON_ERROR(FindNode(hNode, &graph, &node));
-  for (const GraphNodePtr& other : graph->nodes) std::erase(other->dependencies, node->handle);
+  RETURN_IF(UsesGraphMemory(*graph), CUDA_ERROR_NOT_SUPPORTED);
+  for (const GraphNodePtr& other : graph->nodes) {
+    std::erase(other->dependencies, node->handle);
+    other->edges.erase(node->handle);
+  }
   std::erase(graph->nodes, node);
   GetDriver().graph_nodes.Remove(hNode);
-  if (node->child != 0) {
-    if (const GraphPtr child = GetDriver().graphs.Find(node->child)) DestroyGraph(child);
-  }
+  DestroyEmbedded(*node);
   return CUDA_SUCCESS;
 }
 
@@ -316,7 +337,7 @@ CUresult cuGraphRetainUserObject(CUgraph hGraph, CUuserObject handle, unsigned i
   const auto object = GetDriver().user_objects.Find(handle);
   RETURN_IF(object == nullptr || count == 0 || (flags & ~CU_GRAPH_USER_OBJECT_MOVE) != 0, CUDA_ERROR_INVALID_VALUE);
   if ((flags & CU_GRAPH_USER_OBJECT_MOVE) == 0) object->Retain(count);
-  graph->user_objects[reinterpret_cast<uint64_t>(handle)] += count;
+  graph->user_objects.Add(reinterpret_cast<uint64_t>(handle), count);
   return CUDA_SUCCESS;
 }
 
@@ -324,10 +345,7 @@ CUresult cuGraphReleaseUserObject(CUgraph hGraph, CUuserObject handle, unsigned 
   GraphLock lock(GetDriver().graph_mutex);
   GraphPtr graph;
   RETURN_ON_ERROR(Find(hGraph, &graph));
-  auto held = graph->user_objects.find(reinterpret_cast<uint64_t>(handle));
-  RETURN_IF(held == graph->user_objects.end() || count == 0 || count > held->second, CUDA_ERROR_INVALID_VALUE);
-  held->second -= count;
-  if (held->second == 0) graph->user_objects.erase(held);
+  RETURN_IF(count == 0 || !graph->user_objects.Take(reinterpret_cast<uint64_t>(handle), count), CUDA_ERROR_INVALID_VALUE);
   lock.unlock();
   ReleaseUserObject(reinterpret_cast<uint64_t>(handle), count);
   return CUDA_SUCCESS;

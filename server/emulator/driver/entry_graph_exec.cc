@@ -22,10 +22,14 @@ CUresult Instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags)
   RETURN_IF(out == nullptr || graph == nullptr, CUDA_ERROR_INVALID_VALUE);
   if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) return CUDA_ERROR_NOT_SUPPORTED;
   RETURN_IF((flags & ~kFlags) != 0, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(graph->embedded, CUDA_ERROR_NOT_SUPPORTED);
+  // Graphs with memory of their own have one instantiation at a time: the addresses are the graph's.
+  RETURN_IF(UsesGraphMemory(*graph) && !graph->instantiated.expired(), CUDA_ERROR_NOT_SUPPORTED);
   auto exec = std::make_shared<GraphExec>(context->owner_handle());
   exec->body = BuildBody(*graph);
   RETURN_IF(exec->body == nullptr, CUDA_ERROR_INVALID_VALUE);
   exec->flags = flags;
+  graph->instantiated = exec;
   *out = reinterpret_cast<CUgraphExec>(GetDriver().graph_execs.Add(exec));
   return CUDA_SUCCESS;
 }
@@ -52,6 +56,11 @@ CUresult Change(CUgraphExec exec_handle, CUgraphNode node_handle, Make make) {
   return CUDA_SUCCESS;
 }
 
+bool CanBeDisabled(const ExecNode& node) {
+  return node.type == CU_GRAPH_NODE_TYPE_KERNEL || node.type == CU_GRAPH_NODE_TYPE_MEMCPY ||
+         node.type == CU_GRAPH_NODE_TYPE_MEMSET;
+}
+
 struct UpdateError {
   CUgraphExecUpdateResult result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
   uint64_t node = 0;
@@ -71,7 +80,13 @@ UpdateError Update(ExecBody& body, const Graph& graph, bool apply) {
     std::sort(before.begin(), before.end());
     std::sort(wanted.begin(), wanted.end());
     if (before != wanted) return {CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, new_node.handle};
-    if (old_node.child != nullptr) {
+    if (old_node.condition != nullptr) {
+      if (old_node.condition != new_node.condition) return {CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, new_node.handle};
+      for (size_t inner = 0; inner < old_node.bodies.size(); ++inner) {
+        const UpdateError error = Update(*old_node.bodies[inner], *GetDriver().graphs.Find(new_node.bodies[inner]), apply);
+        if (error.result != CU_GRAPH_EXEC_UPDATE_SUCCESS) return error;
+      }
+    } else if (old_node.child != nullptr) {
       const UpdateError inner = Update(*old_node.child, *GetDriver().graphs.Find(new_node.child), apply);
       if (inner.result != CU_GRAPH_EXEC_UPDATE_SUCCESS) return inner;
     } else if (CheckExecChange(*old_node.command, *new_node.command) != CUDA_SUCCESS) {
@@ -82,7 +97,7 @@ UpdateError Update(ExecBody& body, const Graph& graph, bool apply) {
       old_node.node = new_node.handle;
     }
   }
-  if (apply) body.references = std::make_shared<const UserObjectReferences>(graph);
+  if (apply) body.user_objects = std::make_shared<UserReferences>(graph.user_objects);
   return {};
 }
 
@@ -141,6 +156,13 @@ CUresult cuGraphLaunch(CUgraphExec hGraph, CUstream hStream) {
   RETURN_ON_ERROR(Find(hGraph, &exec));
   RETURN_ON_ERROR(CheckNotCapturing(*context, *stream));
   context->FlushPrint();
+  GraphMemoryPlan plan;
+  PlanMemory(*exec->body, &plan);
+  std::vector<GraphMemoryPtr> free_first;
+  RETURN_ON_ERROR(plan.Commit((exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0, &free_first));
+  for (const GraphMemoryPtr& memory : free_first) {
+    context->Submit(stream, std::make_shared<GraphFreeCommand>(memory));
+  }
   std::vector<FencePtr> after;
   // Launches of one executable graph follow each other.
   if (exec->last_launch != nullptr && !exec->last_launch->done()) after.push_back(exec->last_launch);
@@ -259,9 +281,7 @@ CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsign
   GraphExecPtr exec;
   RETURN_ON_ERROR(Find(hGraphExec, &exec));
   ExecNode* node = exec->Find(reinterpret_cast<uint64_t>(hNode));
-  RETURN_IF(node == nullptr || (node->type != CU_GRAPH_NODE_TYPE_KERNEL && node->type != CU_GRAPH_NODE_TYPE_MEMCPY &&
-                                node->type != CU_GRAPH_NODE_TYPE_MEMSET),
-            CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(node == nullptr || !CanBeDisabled(*node), CUDA_ERROR_INVALID_VALUE);
   node->enabled = isEnabled != 0;
   return CUDA_SUCCESS;
 }
@@ -272,7 +292,7 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsign
   GraphExecPtr exec;
   RETURN_ON_ERROR(Find(hGraphExec, &exec));
   const ExecNode* node = exec->Find(reinterpret_cast<uint64_t>(hNode));
-  RETURN_IF(node == nullptr || isEnabled == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(node == nullptr || isEnabled == nullptr || !CanBeDisabled(*node), CUDA_ERROR_INVALID_VALUE);
   *isEnabled = node->enabled;
   return CUDA_SUCCESS;
 }

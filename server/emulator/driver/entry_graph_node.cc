@@ -13,9 +13,9 @@ namespace {
 
 using GraphLock = std::lock_guard<std::recursive_mutex>;
 
-// Adds a node. With graph_mutex held.
+// Adds a node. `edges` may be null. With graph_mutex held.
 CUresult Add(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, size_t count, CUgraphNodeType type,
-             CommandPtr command, GraphNodePtr* added = nullptr) {
+             CommandPtr command, GraphNodePtr* added = nullptr, const CUgraphEdgeData* edges = nullptr) {
   const GraphPtr graph = GetDriver().graphs.Find(handle);
   RETURN_IF(out == nullptr || graph == nullptr || (count != 0 && dependencies == nullptr), CUDA_ERROR_INVALID_VALUE);
   std::vector<uint64_t> before;
@@ -24,8 +24,14 @@ CUresult Add(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, 
     RETURN_IF(graph->FindNode(node) == nullptr, CUDA_ERROR_INVALID_VALUE);
     RETURN_IF(std::find(before.begin(), before.end(), node) != before.end(), CUDA_ERROR_INVALID_VALUE);
     before.push_back(node);
+    GraphNode future;
+    future.type = type;
+    RETURN_IF(edges != nullptr && !ValidEdge(*graph->FindNode(node), future, edges[i]), CUDA_ERROR_INVALID_VALUE);
   }
   const GraphNodePtr node = graph->Add(type, std::move(command), std::move(before));
+  for (size_t i = 0; edges != nullptr && i < count; ++i) {
+    if (!IsPlain(edges[i])) node->edges[reinterpret_cast<uint64_t>(dependencies[i])] = edges[i];
+  }
   *out = reinterpret_cast<CUgraphNode>(node->handle);
   if (added != nullptr) *added = node;
   return CUDA_SUCCESS;
@@ -40,22 +46,92 @@ CUresult Find(CUgraphNode handle, CUgraphNodeType type, GraphNodePtr* node) {
 template <typename T>
 const T& As(const GraphNodePtr& node) { return static_cast<const T&>(*node->command); }
 
-CUresult AddChild(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, size_t count, CUgraph child) {
-  const GraphPtr original = GetDriver().graphs.Find(child);
-  RETURN_IF(original == nullptr || child == handle, CUDA_ERROR_INVALID_VALUE);
+CUresult AddChild(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, size_t count,
+                  const CUDA_CHILD_GRAPH_NODE_PARAMS& params, const CUgraphEdgeData* edges = nullptr) {
+  const GraphPtr original = GetDriver().graphs.Find(params.graph);
+  RETURN_IF(original == nullptr || params.graph == handle, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(original->embedded, CUDA_ERROR_NOT_SUPPORTED);
+  const bool move = params.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
+  RETURN_IF(!move && params.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(HasNodes(*original, CU_GRAPH_NODE_TYPE_CONDITIONAL) || (!move && UsesGraphMemory(*original)),
+            CUDA_ERROR_NOT_SUPPORTED);
   GraphNodePtr node;
-  RETURN_ON_ERROR(Add(out, handle, dependencies, count, CU_GRAPH_NODE_TYPE_GRAPH, nullptr, &node));
-  const GraphPtr clone = CloneGraph(*original);
-  clone->embedded = true;
-  node->child = clone->handle;
+  RETURN_ON_ERROR(Add(out, handle, dependencies, count, CU_GRAPH_NODE_TYPE_GRAPH, nullptr, &node, edges));
+  const GraphPtr child = move ? original : CloneGraph(*original);
+  child->embedded = true;
+  node->child = child->handle;
   return CUDA_SUCCESS;
 }
 
-bool OrdinaryEdges(const CUgraphEdgeData* edges, size_t count) {
-  for (size_t i = 0; edges != nullptr && i < count; ++i) {
-    if (edges[i].from_port != 0 || edges[i].to_port != 0 || edges[i].type != 0) return false;
+CUresult AddAlloc(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, size_t count,
+                  CUDA_MEM_ALLOC_NODE_PARAMS* params, const CUgraphEdgeData* edges = nullptr) {
+  GraphMemoryPtr memory;
+  RETURN_ON_ERROR(GraphMemory::Make(*params, &memory));
+  RETURN_ON_ERROR(Add(out, handle, dependencies, count, CU_GRAPH_NODE_TYPE_MEM_ALLOC, std::make_shared<AllocCommand>(memory),
+                      nullptr, edges));
+  params->dptr = memory->address();
+  return CUDA_SUCCESS;
+}
+
+CUresult AddFree(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, size_t count, CUdeviceptr address,
+                 const CUgraphEdgeData* edges = nullptr) {
+  const GraphPtr graph = GetDriver().graphs.Find(handle);
+  const GraphMemoryPtr memory = GraphMemory::Find(address);
+  RETURN_IF(graph == nullptr || memory == nullptr || Frees(*graph, memory), CUDA_ERROR_INVALID_VALUE);
+  return Add(out, handle, dependencies, count, CU_GRAPH_NODE_TYPE_MEM_FREE, std::make_shared<GraphFreeCommand>(memory), nullptr,
+             edges);
+}
+
+CUresult AddConditional(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies,
+                        size_t count, CUDA_CONDITIONAL_NODE_PARAMS* params, const CUgraphEdgeData* edges) {
+  const ConditionPtr condition = FindCondition(params->handle);
+  const ContextPtr context = GetDriver().contexts.Find(params->ctx);
+  const unsigned size = params->size;
+  const bool has_size = params->type == CU_GRAPH_COND_TYPE_IF      ? size == 1 || size == 2
+                        : params->type == CU_GRAPH_COND_TYPE_WHILE ? size == 1
+                                                                   : params->type == CU_GRAPH_COND_TYPE_SWITCH && size != 0;
+  RETURN_IF(context == nullptr, CUDA_ERROR_INVALID_CONTEXT);
+  RETURN_IF(condition == nullptr || condition->used || !has_size ||
+                condition->graph() != reinterpret_cast<uint64_t>(handle) || condition->context() != context->handle(),
+            CUDA_ERROR_INVALID_VALUE);
+  GraphNodePtr node;
+  RETURN_ON_ERROR(Add(out, handle, dependencies, count, CU_GRAPH_NODE_TYPE_CONDITIONAL, nullptr, &node, edges));
+  condition->used = true;
+  node->condition = condition;
+  node->condition_handle = params->handle;
+  node->condition_type = params->type;
+  for (unsigned i = 0; i < size; ++i) {
+    const GraphPtr body = CreateGraph();
+    body->embedded = true;
+    node->bodies.push_back(reinterpret_cast<CUgraph>(body->handle));
   }
-  return true;
+  params->phGraph_out = node->bodies.data();
+  return CUDA_SUCCESS;
+}
+
+CUresult AddAny(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, const CUgraphEdgeData* edges,
+                size_t count, CUgraphNodeParams* params) {
+  ContextPtr context;
+  CommandPtr command;
+  RETURN_ON_ERROR(EnterContext(&context));
+  RETURN_IF(params == nullptr || params->reserved2 != 0, CUDA_ERROR_INVALID_VALUE);
+  GraphLock lock(GetDriver().graph_mutex);
+  switch (params->type) {
+    case CU_GRAPH_NODE_TYPE_GRAPH: return AddChild(node, graph, dependencies, count, params->graph, edges);
+    case CU_GRAPH_NODE_TYPE_MEM_FREE: return AddFree(node, graph, dependencies, count, params->free.dptr, edges);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      return AddConditional(node, graph, dependencies, count, &params->conditional, edges);
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC: {
+      CUDA_MEM_ALLOC_NODE_PARAMS alloc{params->alloc.poolProps, params->alloc.accessDescs, params->alloc.accessDescCount,
+                                       params->alloc.bytesize, 0};
+      RETURN_ON_ERROR(AddAlloc(node, graph, dependencies, count, &alloc, edges));
+      params->alloc.dptr = alloc.dptr;
+      return CUDA_SUCCESS;
+    }
+    default:
+      RETURN_ON_ERROR(MakeNode(context, *params, &command));
+      return Add(node, graph, dependencies, count, params->type, command, nullptr, edges);
+  }
 }
 
 CUDA_KERNEL_NODE_PARAMS WithoutContext(const CUDA_KERNEL_NODE_PARAMS_v1& params) {
@@ -148,25 +224,51 @@ CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgrap
                                   CUgraph child) {
   RETURN_ON_ERROR(CheckEntry());
   GraphLock lock(GetDriver().graph_mutex);
-  return AddChild(node, graph, dependencies, count, child);
+  return AddChild(node, graph, dependencies, count, {child, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE});
+}
+
+CUresult cuGraphAddMemAllocNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
+                                CUDA_MEM_ALLOC_NODE_PARAMS* params) {
+  RETURN_ON_ERROR(CheckEntry());
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  GraphLock lock(GetDriver().graph_mutex);
+  return AddAlloc(node, graph, dependencies, count, params);
+}
+
+CUresult cuGraphMemAllocNodeGetParams(CUgraphNode handle, CUDA_MEM_ALLOC_NODE_PARAMS* params) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_MEM_ALLOC, &node));
+  *params = As<AllocCommand>(node).memory()->params();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
+                               CUdeviceptr dptr) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  return AddFree(node, graph, dependencies, count, dptr);
+}
+
+CUresult cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdeviceptr* dptr) {
+  RETURN_ON_ERROR(CheckEntry());
+  GraphLock lock(GetDriver().graph_mutex);
+  GraphNodePtr node;
+  RETURN_IF(dptr == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_MEM_FREE, &node));
+  *dptr = As<GraphFreeCommand>(node).memory()->address();
+  return CUDA_SUCCESS;
 }
 
 CUresult cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                         CUgraphNodeParams* params) {
-  ContextPtr context;
-  CommandPtr command;
-  RETURN_ON_ERROR(EnterContext(&context));
-  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  GraphLock lock(GetDriver().graph_mutex);
-  if (params->type == CU_GRAPH_NODE_TYPE_GRAPH) return AddChild(node, graph, dependencies, count, params->graph.graph);
-  RETURN_ON_ERROR(MakeNode(context, *params, &command));
-  return Add(node, graph, dependencies, count, params->type, command);
+  return AddAny(node, graph, dependencies, nullptr, count, params);
 }
-
 CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
                            const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* params) {
-  RETURN_IF(!OrdinaryEdges(edges, count), CUDA_ERROR_NOT_SUPPORTED);
-  return cuGraphAddNode(node, graph, dependencies, count, params);
+  return AddAny(node, graph, dependencies, edges, count, params);
 }
 
 CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS* params) {
@@ -359,8 +461,9 @@ CUresult cuGraphNodeSetParams(CUgraphNode handle, CUgraphNodeParams* params) {
   RETURN_ON_ERROR(EnterContext(&context));
   GraphLock lock(GetDriver().graph_mutex);
   GraphNodePtr node;
-  RETURN_IF(params == nullptr || params->type == CU_GRAPH_NODE_TYPE_GRAPH, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
   RETURN_ON_ERROR(Find(handle, params->type, &node));
+  RETURN_IF(params->type == CU_GRAPH_NODE_TYPE_GRAPH, CUDA_ERROR_NOT_SUPPORTED);
   RETURN_ON_ERROR(MakeNode(context, *params, &command));
   node->command = command;
   return CUDA_SUCCESS;

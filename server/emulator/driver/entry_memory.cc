@@ -39,8 +39,8 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
   Driver& driver = GetDriver();
   const AllocationPtr allocation = driver.memory.Find(dptr);
   RETURN_IF(allocation == nullptr || allocation->base != dptr, CUDA_ERROR_INVALID_VALUE);
-  if (allocation->kind == MemoryKind::kPool) {
-    // Memory of a pool may be freed this way too: then everything is waited for.
+  if (allocation->kind == MemoryKind::kPool || allocation->kind == MemoryKind::kGraph) {
+    // Memory of a pool or graph may be freed this way too: then everything is waited for.
     RETURN_ON_ERROR(context->Synchronize());
     return cuMemFreeAsync(dptr, CU_STREAM_LEGACY) == CUDA_SUCCESS ? context->WaitFor(context->legacy()->tail())
                                                                   : CUDA_ERROR_INVALID_VALUE;

@@ -104,6 +104,7 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   const AllocationPtr found = GetDriver().memory.Find(ptr);
   if (found == nullptr) return Get(data, attribute, ptr, nullptr);
   const Allocation allocation = GetDriver().memory.Snapshot(found);
+  if (allocation.absent) return Get(data, attribute, ptr, nullptr);  // as natively between a free and the next launch
   return Get(data, attribute, ptr, &allocation);
 }
 

@@ -9,22 +9,56 @@ struct LaunchNode {
   CommandPtr command;
   std::shared_ptr<std::vector<LaunchNode>> child;
   std::vector<size_t> dependencies;
+  ConditionPtr condition;
+  CUgraphConditionalNodeType condition_type = CU_GRAPH_COND_TYPE_IF;
+  std::vector<std::shared_ptr<std::vector<LaunchNode>>> bodies;
 };
 using LaunchNodes = std::vector<LaunchNode>;
-using References = std::vector<std::shared_ptr<const UserObjectReferences>>;
 
-std::shared_ptr<LaunchNodes> Prepare(const ExecBody& body, std::vector<FencePtr>* pending, References* references) {
+std::shared_ptr<LaunchNodes> Prepare(const ExecBody& body, std::vector<FencePtr>* pending,
+                                     std::vector<std::shared_ptr<UserReferences>>* held) {
   auto nodes = std::make_shared<LaunchNodes>();
-  references->push_back(body.references);
+  held->push_back(body.user_objects);
   for (const ExecNode& node : body.nodes) {
-    LaunchNode launch{node.enabled ? node.command : nullptr, nullptr, node.dependencies};
+    LaunchNode launch{node.enabled ? node.command : nullptr, nullptr, node.dependencies, node.condition,
+                      node.condition_type, {}};
     if (launch.command != nullptr) {
       if (CommandPtr own = launch.command->ForLaunch(pending)) launch.command = own;
     }
-    if (node.child != nullptr) launch.child = Prepare(*node.child, pending, references);
+    if (node.child != nullptr) launch.child = Prepare(*node.child, pending, held);
+    for (const auto& inner : node.bodies) launch.bodies.push_back(Prepare(*inner, pending, held));
     nodes->push_back(std::move(launch));
   }
   return nodes;
+}
+
+CUresult RunNodes(const LaunchNodes& nodes, Context& context);
+
+CUresult RunConditional(const LaunchNode& node, Context& context) {
+  const std::atomic<uint32_t>& value = node.condition->value;
+  switch (node.condition_type) {
+    case CU_GRAPH_COND_TYPE_IF: {
+      const size_t body = value != 0 ? 0 : 1;
+      return body < node.bodies.size() ? RunNodes(*node.bodies[body], context) : CUDA_SUCCESS;
+    }
+    case CU_GRAPH_COND_TYPE_WHILE:
+      while (value != 0 && !context.cancelled()) RETURN_ON_ERROR(RunNodes(*node.bodies[0], context));
+      return CUDA_SUCCESS;
+    case CU_GRAPH_COND_TYPE_SWITCH: {
+      const uint32_t body = value;
+      return body < node.bodies.size() ? RunNodes(*node.bodies[body], context) : CUDA_SUCCESS;
+    }
+  }
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+// Conditions get their defaults when the launch begins, those of bodies too.
+void BeginConditions(const LaunchNodes& nodes) {
+  for (const LaunchNode& node : nodes) {
+    if (node.condition != nullptr) node.condition->Begin();
+    if (node.child != nullptr) BeginConditions(*node.child);
+    for (const auto& body : node.bodies) BeginConditions(*body);
+  }
 }
 
 CUresult RunNodes(const LaunchNodes& nodes, Context& context) {
@@ -46,6 +80,8 @@ CUresult RunNodes(const LaunchNodes& nodes, Context& context) {
       RETURN_ON_ERROR(node.command->Execute(context));
     } else if (node.child != nullptr) {
       RETURN_ON_ERROR(RunNodes(*node.child, context));
+    } else if (node.condition != nullptr) {
+      RETURN_ON_ERROR(RunConditional(node, context));
     }
     for (size_t next : dependents[index]) {
       if (--waiting[next] == 0) ready.push_back(next);
@@ -56,37 +92,50 @@ CUresult RunNodes(const LaunchNodes& nodes, Context& context) {
 
 class GraphCommand : public Command {
  public:
-  explicit GraphCommand(const ExecBody& body) : nodes_(Prepare(body, &pending_, &references_)) {}
+  explicit GraphCommand(const ExecBody& body) : nodes_(Prepare(body, &pending_, &held_)) {}
   ~GraphCommand() override {
     for (const FencePtr& fence : pending_) {
       if (!fence->done()) fence->Complete();
     }
   }
   CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_GRAPH; }
-  CUresult Execute(Context& context) override { return RunNodes(*nodes_, context); }
+  CUresult Execute(Context& context) override {
+    BeginConditions(*nodes_);
+    return RunNodes(*nodes_, context);
+  }
 
  private:
   std::vector<FencePtr> pending_;
-  References references_;
+  std::vector<std::shared_ptr<UserReferences>> held_;
   std::shared_ptr<LaunchNodes> nodes_;
 };
 
-void ReleaseAll(const std::map<uint64_t, uint64_t>& user_objects) {
-  for (const auto& [handle, count] : user_objects) ReleaseUserObject(handle, count);
+// What conditional bodies may consist of (CUDA driver API, CUDA_CONDITIONAL_NODE_PARAMS).
+bool MayBeInBody(CUgraphNodeType type) {
+  return type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_EMPTY || type == CU_GRAPH_NODE_TYPE_GRAPH ||
+         type == CU_GRAPH_NODE_TYPE_MEMSET || type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
 }
 
-void RetainAll(const std::map<uint64_t, uint64_t>& user_objects) {
-  for (const auto& [handle, count] : user_objects) {
+std::shared_ptr<ExecBody> Build(const Graph& graph, bool in_body);
+
+}  // namespace
+
+UserReferences::UserReferences(const UserReferences& other) : counts_(other.counts_) {
+  for (const auto& [handle, count] : counts_) {
     if (const auto object = GetDriver().user_objects.Find(handle)) object->Retain(count);
   }
 }
 
-}  // namespace
+UserReferences::~UserReferences() {
+  for (const auto& [handle, count] : counts_) ReleaseUserObject(handle, count);
+}
 
-Graph::~Graph() { ReleaseAll(user_objects); }
-
-UserObjectReferences::UserObjectReferences(const Graph& graph) : held_(graph.user_objects) { RetainAll(held_); }
-UserObjectReferences::~UserObjectReferences() { ReleaseAll(held_); }
+bool UserReferences::Take(uint64_t object, uint64_t count) {
+  const auto held = counts_.find(object);
+  if (held == counts_.end() || count > held->second) return false;
+  if ((held->second -= count) == 0) counts_.erase(held);
+  return true;
+}
 
 void ReleaseUserObject(uint64_t handle, uint64_t count) {
   std::unique_lock lock(GetDriver().graph_mutex);
@@ -131,7 +180,9 @@ GraphPtr CreateGraph() {
 }
 
 GraphPtr CloneGraph(const Graph& graph) {
-  GraphPtr clone = CreateGraph();
+  auto clone = std::make_shared<Graph>(graph.user_objects);
+  clone->handle = GetDriver().graphs.Mint();
+  GetDriver().graphs.Put(clone->handle, clone);
   clone->cloned_from = graph.handle;
   std::map<uint64_t, uint64_t> names;
   for (const GraphNodePtr& node : graph.nodes) {
@@ -147,9 +198,8 @@ GraphPtr CloneGraph(const Graph& graph) {
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     for (uint64_t before : graph.nodes[i]->dependencies) clone->nodes[i]->dependencies.push_back(names[before]);
+    for (const auto& [before, edge] : graph.nodes[i]->edges) clone->nodes[i]->edges[names[before]] = edge;
   }
-  clone->user_objects = graph.user_objects;
-  RetainAll(clone->user_objects);
   return clone;
 }
 
@@ -157,22 +207,82 @@ void DestroyGraph(const GraphPtr& graph) {
   GetDriver().graphs.Remove(graph->handle);
   for (const GraphNodePtr& node : graph->nodes) {
     GetDriver().graph_nodes.Remove(node->handle);
-    if (node->child == 0) continue;
-    if (GraphPtr child = GetDriver().graphs.Find(node->child)) DestroyGraph(child);
+    DestroyEmbedded(*node);
   }
 }
 
-std::shared_ptr<ExecBody> BuildBody(const Graph& graph) {
+void DestroyEmbedded(const GraphNode& node) {
+  if (const GraphPtr child = GetDriver().graphs.Find(node.child)) DestroyGraph(child);
+  for (CUgraph body : node.bodies) {
+    if (const GraphPtr graph = GetDriver().graphs.Find(body)) DestroyGraph(graph);
+  }
+}
+
+bool SameEdge(const CUgraphEdgeData& one, const CUgraphEdgeData& other) {
+  return one.from_port == other.from_port && one.to_port == other.to_port && one.type == other.type;
+}
+
+bool IsPlain(const CUgraphEdgeData& edge) { return SameEdge(edge, CUgraphEdgeData{}); }
+
+bool ValidEdge(const GraphNode& from, const GraphNode& to, const CUgraphEdgeData& edge) {
+  if (edge.to_port != 0 || std::any_of(std::begin(edge.reserved), std::end(edge.reserved), [](char c) { return c != 0; })) {
+    return false;
+  }
+  const bool from_kernel = from.type == CU_GRAPH_NODE_TYPE_KERNEL;
+  if (edge.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC) {
+    return from_kernel && to.type == CU_GRAPH_NODE_TYPE_KERNEL &&
+           (edge.from_port == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC || edge.from_port == CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER);
+  }
+  return edge.type == CU_GRAPH_DEPENDENCY_TYPE_DEFAULT && edge.from_port == CU_GRAPH_KERNEL_NODE_PORT_DEFAULT;
+}
+
+bool Frees(const Graph& graph, const GraphMemoryPtr& memory) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const GraphNodePtr& node) {
+    return node->type == CU_GRAPH_NODE_TYPE_MEM_FREE &&
+           static_cast<const GraphFreeCommand&>(*node->command).memory() == memory;
+  });
+}
+
+bool UsesGraphMemory(const Graph& graph) {
+  return HasNodes(graph, CU_GRAPH_NODE_TYPE_MEM_ALLOC) || HasNodes(graph, CU_GRAPH_NODE_TYPE_MEM_FREE);
+}
+
+bool HasNodes(const Graph& graph, CUgraphNodeType type) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [type](const GraphNodePtr& node) {
+    if (node->type == type) return true;
+    const GraphPtr child = GetDriver().graphs.Find(node->child);
+    return child != nullptr && HasNodes(*child, type);
+  });
+}
+
+void PlanMemory(const ExecBody& body, GraphMemoryPlan* plan) {
+  for (const ExecNode& node : body.nodes) {
+    if (node.child != nullptr) PlanMemory(*node.child, plan);
+    if (node.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) plan->Allocate(static_cast<AllocCommand&>(*node.command).memory());
+    if (node.type == CU_GRAPH_NODE_TYPE_MEM_FREE) plan->Free(static_cast<GraphFreeCommand&>(*node.command).memory());
+  }
+}
+
+std::shared_ptr<ExecBody> BuildBody(const Graph& graph) { return Build(graph, false); }
+
+namespace {
+
+std::shared_ptr<ExecBody> Build(const Graph& graph, bool in_body) {
   auto body = std::make_shared<ExecBody>();
-  body->references = std::make_shared<const UserObjectReferences>(graph);
+  body->user_objects = std::make_shared<UserReferences>(graph.user_objects);
   std::map<uint64_t, size_t> index;
   for (size_t i = 0; i < graph.nodes.size(); ++i) index[graph.nodes[i]->handle] = i;
   for (const GraphNodePtr& node : graph.nodes) {
-    ExecNode exec{node->handle, node->type, node->command, nullptr, {}, true};
+    if (in_body && !MayBeInBody(node->type)) return nullptr;
+    ExecNode exec{node->handle, node->type, node->command, nullptr, {}, true, node->condition, node->condition_type, {}};
     for (uint64_t before : node->dependencies) exec.dependencies.push_back(index.at(before));
     if (node->child != 0) {
-      exec.child = BuildBody(*GetDriver().graphs.Find(node->child));
+      exec.child = Build(*GetDriver().graphs.Find(node->child), in_body);
       if (exec.child == nullptr) return nullptr;
+    }
+    for (CUgraph inner : node->bodies) {
+      exec.bodies.push_back(Build(*GetDriver().graphs.Find(inner), true));
+      if (exec.bodies.back() == nullptr) return nullptr;
     }
     body->nodes.push_back(std::move(exec));
   }
@@ -195,6 +305,8 @@ std::shared_ptr<ExecBody> BuildBody(const Graph& graph) {
   }
   return done == body->nodes.size() ? body : nullptr;
 }
+
+}  // namespace
 
 CommandPtr MakeGraphCommand(const ExecBody& body) { return std::make_shared<GraphCommand>(body); }
 

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "server/emulator/driver/command.h"
+#include "server/emulator/driver/conditional.h"
+#include "server/emulator/driver/graph_memory.h"
 #include "server/emulator/driver/state.h"
 
 namespace tessera::emulator {
@@ -32,6 +34,23 @@ class UserObject {
   uint64_t count_;
 };
 
+// References to user objects that a graph or an instantiated graph holds. Copying takes references too; destroying gives
+// them back. With Driver::graph_mutex held, except that the last destruction of an instantiated graph's may be anywhere.
+class UserReferences {
+ public:
+  UserReferences() = default;
+  UserReferences(const UserReferences& other);
+  UserReferences& operator=(const UserReferences&) = delete;
+  ~UserReferences();
+  // Takes over references that the caller has.
+  void Add(uint64_t object, uint64_t count) { counts_[object] += count; }
+  // False when that many are not held; else they are the caller's to release.
+  bool Take(uint64_t object, uint64_t count);
+
+ private:
+  std::map<uint64_t, uint64_t> counts_;
+};
+
 class GraphNode {
  public:
   uint64_t handle = 0;
@@ -40,37 +59,33 @@ class GraphNode {
   CommandPtr command;                 // null for child graphs
   uint64_t child = 0;                 // handle of the embedded graph
   std::vector<uint64_t> dependencies;
+  std::map<uint64_t, CUgraphEdgeData> edges;  // of dependencies that are more than plain ones
+  ConditionPtr condition;             // of conditional nodes, with the next three
+  CUgraphConditionalHandle condition_handle = 0;
+  CUgraphConditionalNodeType condition_type = CU_GRAPH_COND_TYPE_IF;
+  std::vector<CUgraph> bodies;        // stays where it is: the application has its address
   uint64_t cloned_from = 0;
   std::map<int, CUlaunchAttributeValue> attributes;  // of kernel nodes
 };
 using GraphNodePtr = std::shared_ptr<GraphNode>;
 
+class GraphExec;
+
 class Graph {
  public:
-  ~Graph();
+  Graph() = default;
+  explicit Graph(const UserReferences& held) : user_objects(held) {}
   uint64_t handle = 0;
   bool embedded = false;              // child of a node: cannot be destroyed by itself
   uint64_t cloned_from = 0;
   std::vector<GraphNodePtr> nodes;    // in order of creation
-  std::map<uint64_t, uint64_t> user_objects;  // handle -> references held
+  UserReferences user_objects;
+  std::weak_ptr<GraphExec> instantiated;  // the latest
 
   GraphNodePtr FindNode(uint64_t node_handle) const;
   GraphNodePtr Add(CUgraphNodeType type, CommandPtr command, std::vector<uint64_t> dependencies);
 };
 using GraphPtr = std::shared_ptr<Graph>;
-
-// What an instantiated graph and its launches in flight hold of the user objects of the graph it came from. Embedded graphs
-// hold their own (CUDA programming guide, "CUDA User Objects"). Made with Driver::graph_mutex held.
-class UserObjectReferences {
- public:
-  explicit UserObjectReferences(const Graph& graph);
-  ~UserObjectReferences();
-  UserObjectReferences(const UserObjectReferences&) = delete;
-  UserObjectReferences& operator=(const UserObjectReferences&) = delete;
-
- private:
-  const std::map<uint64_t, uint64_t> held_;
-};
 
 struct ExecBody;
 struct ExecNode {
@@ -80,10 +95,13 @@ struct ExecNode {
   std::shared_ptr<ExecBody> child;
   std::vector<size_t> dependencies;   // indices into ExecBody::nodes
   bool enabled = true;
+  ConditionPtr condition;
+  CUgraphConditionalNodeType condition_type = CU_GRAPH_COND_TYPE_IF;
+  std::vector<std::shared_ptr<ExecBody>> bodies;
 };
 struct ExecBody {
   std::vector<ExecNode> nodes;
-  std::shared_ptr<const UserObjectReferences> references;
+  std::shared_ptr<UserReferences> user_objects;  // launches share it
 };
 
 class GraphExec {
@@ -103,11 +121,27 @@ using GraphExecPtr = std::shared_ptr<GraphExec>;
 GraphPtr CreateGraph();
 // A copy with nodes of its own.
 GraphPtr CloneGraph(const Graph& graph);
+// Takes the graphs embedded in a node out of the registries.
+void DestroyEmbedded(const GraphNode& node);
 // Takes a graph, its nodes and embedded graphs out of the registries.
 void DestroyGraph(const GraphPtr& graph);
 // Drops `count` references of a user object, running its destructor when they were the last.
 void ReleaseUserObject(uint64_t handle, uint64_t count);
-// Null when the edges form a cycle.
+// A dependency that says no more than "after".
+bool IsPlain(const CUgraphEdgeData& edge);
+bool SameEdge(const CUgraphEdgeData& one, const CUgraphEdgeData& other);
+// Programmatic edges lead from kernel to kernel. They order here as plain ones do, which is a schedule they allow.
+bool ValidEdge(const GraphNode& from, const GraphNode& to, const CUgraphEdgeData& edge);
+
+// Graphs with allocation or free nodes keep their nodes and edges, and cannot be cloned.
+bool UsesGraphMemory(const Graph& graph);
+// True when a node of the graph frees this memory.
+bool Frees(const Graph& graph, const GraphMemoryPtr& memory);
+// True when the graph or one embedded in it has nodes of this type.
+bool HasNodes(const Graph& graph, CUgraphNodeType type);
+// What a launch of `body` does to graph memory.
+void PlanMemory(const ExecBody& body, GraphMemoryPlan* plan);
+// Null when the edges form a cycle, or a conditional body has nodes that may not be there.
 std::shared_ptr<ExecBody> BuildBody(const Graph& graph);
 // The command that runs one launch of `body`.
 CommandPtr MakeGraphCommand(const ExecBody& body);

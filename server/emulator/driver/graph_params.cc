@@ -67,7 +67,8 @@ CUresult MakeEventNode(CUgraphNodeType type, CUevent handle, CommandPtr* command
 }
 
 CUresult MakeMemOpNode(const CUDA_BATCH_MEM_OP_NODE_PARAMS& params, CommandPtr* command) {
-  RETURN_IF(params.count == 0 || params.count > 256 || params.paramArray == nullptr || params.flags != 0,
+  RETURN_IF(params.ctx == nullptr || params.count > 256 || (params.count != 0 && params.paramArray == nullptr) ||
+                params.flags != 0,
             CUDA_ERROR_INVALID_VALUE);
   std::shared_ptr<MemOpCommand> made;
   RETURN_ON_ERROR(MemOpCommand::Make({params.paramArray, params.paramArray + params.count}, &made));
@@ -98,12 +99,30 @@ CUresult MakeNode(const ContextPtr& current, const CUgraphNodeParams& params, Co
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return MakeEventNode(params.type, params.eventWait.event, command);
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
       return MakeMemOpNode({params.memOp.ctx, params.memOp.count, params.memOp.paramArray, params.memOp.flags}, command);
-    default: return CUDA_ERROR_NOT_SUPPORTED;
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:  // with the rest: nodes whose parameters cannot change
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL: return CUDA_ERROR_NOT_SUPPORTED;
+    default: return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
 CUresult CheckExecChange(const Command& from, const Command& to) {
   RETURN_IF(from.type() != to.type(), CUDA_ERROR_INVALID_VALUE);
+  if (from.type() == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) {
+    RETURN_IF(static_cast<const MemOpCommand&>(from).operations().size() !=
+                  static_cast<const MemOpCommand&>(to).operations().size(),
+              CUDA_ERROR_INVALID_VALUE);
+  }
+  if (from.type() == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+    RETURN_IF(static_cast<const AllocCommand&>(from).memory() != static_cast<const AllocCommand&>(to).memory(),
+              CUDA_ERROR_INVALID_VALUE);
+  }
+  if (from.type() == CU_GRAPH_NODE_TYPE_MEM_FREE) {
+    RETURN_IF(static_cast<const GraphFreeCommand&>(from).memory() != static_cast<const GraphFreeCommand&>(to).memory(),
+              CUDA_ERROR_INVALID_VALUE);
+  }
   if (from.type() == CU_GRAPH_NODE_TYPE_KERNEL) {
     const auto& old_kernel = static_cast<const KernelCommand&>(from);
     const auto& new_kernel = static_cast<const KernelCommand&>(to);

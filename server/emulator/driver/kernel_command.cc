@@ -4,6 +4,7 @@
 
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
+#include "server/emulator/driver/conditional.h"
 #include "server/emulator/driver/device_attributes.h"
 #include "server/emulator/driver/function_attributes.h"
 
@@ -149,6 +150,8 @@ CUresult KernelCommand::Execute(Context& context) {
   environment.print = &context;
   environment.heap = &context;
   environment.textures = &context;
+  ConditionTable conditions;
+  environment.conditions = &conditions;
   environment.cancel = context.cancel_flag();
   environment.seed = GetDriver().Random();
   environment.grid_id = GetDriver().next_grid_id.fetch_add(1);

@@ -22,7 +22,7 @@ CUresult Await(Context& context, uint64_t address, T wanted, unsigned flags) {
   const timespec pause{0, 20'000};
   const T* location = reinterpret_cast<const T*>(address);
   while (!context.cancelled()) {
-    if (!GetDriver().memory.Covers(address, sizeof(T), nullptr)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (!GetDriver().memory.Usable(address, sizeof(T))) return CUDA_ERROR_ILLEGAL_ADDRESS;
     if (Holds(__atomic_load_n(location, __ATOMIC_ACQUIRE), wanted, flags)) return CUDA_SUCCESS;
     nanosleep(&pause, nullptr);
   }
@@ -31,7 +31,7 @@ CUresult Await(Context& context, uint64_t address, T wanted, unsigned flags) {
 
 template <typename T>
 CUresult Write(uint64_t address, T value) {
-  if (!GetDriver().memory.Covers(address, sizeof(T), nullptr)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (!GetDriver().memory.Usable(address, sizeof(T))) return CUDA_ERROR_ILLEGAL_ADDRESS;
   __atomic_store_n(reinterpret_cast<T*>(address), value, __ATOMIC_RELEASE);
   return CUDA_SUCCESS;
 }

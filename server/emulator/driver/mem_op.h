@@ -14,6 +14,7 @@ class MemOpCommand : public Command {
   CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP; }
   CUresult Execute(Context& context) override;
   std::vector<CUstreamBatchMemOpParams>& operations() { return operations_; }
+  const std::vector<CUstreamBatchMemOpParams>& operations() const { return operations_; }
 
  private:
   std::vector<CUstreamBatchMemOpParams> operations_;

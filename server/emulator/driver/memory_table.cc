@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "server/emulator/driver/state.h"
@@ -22,6 +23,21 @@ uint64_t MemoryTable::MapPages(uint64_t size_bytes, bool poison) {
   if (base == MAP_FAILED) return 0;
   if (poison) Poison(base, bytes);
   return reinterpret_cast<uint64_t>(base);
+}
+
+uint64_t MemoryTable::MapLowPages(uint64_t size_bytes) {
+  constexpr uint64_t kFirst = 0x302000000, kEnd = 0x1000000000, kStep = uint64_t{32} << 20;
+  static std::atomic<uint64_t> next{kFirst};
+  const uint64_t step = (size_bytes + kStep - 1) / kStep * kStep;
+  for (int attempt = 0; attempt < 16; ++attempt) {
+    const uint64_t wanted = next.fetch_add(step);
+    if (wanted + step > kEnd) break;
+    void* base = mmap(reinterpret_cast<void*>(wanted), size_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (base == reinterpret_cast<void*>(wanted)) return wanted;
+    if (base != MAP_FAILED) munmap(base, size_bytes);
+  }
+  return MapPages(size_bytes, false);
 }
 
 void MemoryTable::RetirePages(uint64_t base, uint64_t mapped_bytes) {
@@ -103,6 +119,11 @@ bool MemoryTable::Covers(uint64_t address, uint64_t size_bytes, AllocationPtr* f
     if (allocation == nullptr || allocation->kind != MemoryKind::kMapped) return false;
   }
   return true;
+}
+
+bool MemoryTable::Usable(uint64_t address, uint64_t size_bytes) const {
+  AllocationPtr first;
+  return Covers(address, size_bytes, &first) && !Snapshot(first).absent;
 }
 
 bool MemoryTable::Overlaps(uint64_t address, uint64_t size_bytes) const {

@@ -29,6 +29,7 @@ enum class MemoryKind {
   kDevice,      // cuMemAlloc
   kGlobal,      // a module's variable
   kPool,        // cuMemAllocAsync
+  kGraph,       // an allocation node of a graph
   kMapped,      // cuMemMap
   kHost,        // cuMemHostAlloc
   kRegistered,  // cuMemHostRegister
@@ -49,6 +50,7 @@ struct Allocation {
   uint32_t read_mask = 0;     // devices that may read it, by number; kDevice and kGlobal follow context access instead
   uint32_t write_mask = 0;
   std::shared_ptr<UniqueFd> backing;  // memory of a pool for several processes; else null
+  bool absent = false;        // of kGraph: nothing lies there at the moment, an access faults
   bool free_pending = false;  // freed in stream order, not yet reached
 
   uint64_t end() const { return base + size_bytes; }
@@ -60,6 +62,9 @@ class MemoryTable {
  public:
   // Pages for `size_bytes`, poisoned when `poison`, else zero. 0 when the system has no more.
   static uint64_t MapPages(uint64_t size_bytes, bool poison);
+  // The same in the low part of the address space, where the real driver (580) puts what a client cannot choose again when
+  // the addresses do not suit it; anywhere when that is taken.
+  static uint64_t MapLowPages(uint64_t size_bytes);
   // Makes pages inaccessible; their addresses are reused only after many other frees.
   void RetirePages(uint64_t base, uint64_t mapped_bytes);
   static void Poison(void* base, uint64_t size_bytes);
@@ -72,6 +77,8 @@ class MemoryTable {
   AllocationPtr Find(uint64_t address) const;
   // True when [address, address + size) lies inside allocations of this table without a gap; the first is stored.
   bool Covers(uint64_t address, uint64_t size_bytes, AllocationPtr* first) const;
+  // The same for an access that happens now: memory of a graph must be there.
+  bool Usable(uint64_t address, uint64_t size_bytes) const;
   // True when the range touches any allocation.
   bool Overlaps(uint64_t address, uint64_t size_bytes) const;
   // Changes the allocation at `base` under the lock; false when there is none.

@@ -8,6 +8,7 @@
 
 #include "server/emulator/driver/capture.h"
 #include "server/emulator/driver/device_memory.h"
+#include "server/emulator/driver/graph.h"
 
 namespace tessera::emulator {
 
@@ -81,10 +82,16 @@ CUresult AllocateFrom(CUmemoryPool pool_handle, CUdeviceptr* out, size_t size_by
       pool_handle != nullptr ? reinterpret_cast<uint64_t>(pool_handle) : context->device().current_pool.load();
   const PoolPtr pool = GetDriver().pools.Find(handle);
   RETURN_IF(pool == nullptr, CUDA_ERROR_INVALID_VALUE);
-  if (IsCapturing(*stream)) {
-    // Graph memory is not emulated: the capture ends with an error rather than with a wrong graph.
-    CheckNotCapturing(*context, *stream);
-    return CUDA_ERROR_NOT_SUPPORTED;
+  if (IsCapturing(*stream)) {  // an allocation node, whose memory is the graph's rather than the pool's
+    CUDA_MEM_ALLOC_NODE_PARAMS params{};
+    params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    params.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, pool->device()};
+    params.bytesize = size_bytes;
+    GraphMemoryPtr memory;
+    RETURN_ON_ERROR(GraphMemory::Make(params, &memory));
+    RETURN_ON_ERROR(Enqueue(context, stream, std::make_shared<AllocCommand>(memory)));
+    *out = memory->address();
+    return CUDA_SUCCESS;
   }
   RETURN_ON_ERROR(CheckLegacyStream(*context, *stream));
   RETURN_ON_ERROR(CheckUnsafeCall());
@@ -170,9 +177,25 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(hStream, &context, &stream));
   if (dptr == 0) return CUDA_SUCCESS;
-  RETURN_ON_ERROR(CheckNotCapturing(*context, *stream));
+  if (IsCapturing(*stream)) {
+    const GraphMemoryPtr memory = GraphMemory::Find(dptr);
+    std::lock_guard lock(GetDriver().graph_mutex);
+    // Only what a graph allocates may be freed in one, and once.
+    RETURN_IF(memory == nullptr || stream->capture == nullptr || Frees(*stream->capture->graph, memory),
+              CUDA_ERROR_INVALID_VALUE);
+    return Enqueue(context, stream, std::make_shared<GraphFreeCommand>(memory));
+  }
+  RETURN_ON_ERROR(CheckLegacyStream(*context, *stream));
   RETURN_ON_ERROR(CheckUnsafeCall());
   Driver& driver = GetDriver();
+  if (const GraphMemoryPtr memory = GraphMemory::Find(dptr)) {
+    std::lock_guard lock(driver.graph_mutex);
+    GraphMemoryPlan plan;
+    plan.Free(memory);
+    RETURN_ON_ERROR(plan.Commit(false, nullptr));
+    context->Submit(stream, std::make_shared<GraphFreeCommand>(memory));
+    return CUDA_SUCCESS;
+  }
   const AllocationPtr allocation = driver.memory.Find(dptr);
   RETURN_IF(allocation == nullptr || allocation->base != dptr, CUDA_ERROR_INVALID_VALUE);
   if (allocation->kind == MemoryKind::kDevice) {
@@ -395,21 +418,6 @@ CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUme
   RETURN_ON_ERROR(LocationDevice(location, &device));
   RETURN_IF(type != CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_NOT_SUPPORTED);
   return cuDeviceSetMemPool(device, pool);
-}
-
-// There is no graph memory here, so there is none in use and none to give back.
-CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void* value) {
-  RETURN_ON_ERROR(CheckEntry());
-  RETURN_IF(GetDriver().device(device) == nullptr, CUDA_ERROR_INVALID_DEVICE);
-  RETURN_IF(value == nullptr || attr < CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT || attr > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH,
-            CUDA_ERROR_INVALID_VALUE);
-  memset(value, 0, sizeof(cuuint64_t));
-  return CUDA_SUCCESS;
-}
-
-CUresult cuDeviceGraphMemTrim(CUdevice device) {
-  RETURN_ON_ERROR(CheckEntry());
-  return GetDriver().device(device) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 }  // extern "C"

@@ -17,7 +17,7 @@ namespace tessera::emulator {
 enum class HandleKind : uint64_t {
   kContext = 1, kStream, kEvent, kModule, kFunction, kLibrary, kKernel, kArray, kMipmappedArray, kMemoryHandle, kPool,
   kGraph, kGraphNode, kGraphExec, kLink, kUserObject, kTextureObject, kGreenContext,
-  kResourceDescriptor,
+  kResourceDescriptor, kCondition,
 };
 
 template <typename T>

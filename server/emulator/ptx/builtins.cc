@@ -1,4 +1,4 @@
-// Functions of the device runtime that PTX only declares: vprintf, malloc, free, __assertfail.
+// Functions of the device runtime that PTX only declares: vprintf, malloc, free, __assertfail, cudaGraphSetConditional.
 // Source: CUDA C++ Programming Guide, "Formatted Output", "Dynamic Global Memory Allocation", "Assertion".
 #include <fmt/core.h>
 
@@ -141,6 +141,20 @@ void AssertFail(Warp& w, const Inst& inst, uint32_t mask) {
   w.grid().Fail(LaunchError::kAssert, lines);
 }
 
+void SetConditional(Warp& w, const Inst& inst, uint32_t mask) {
+  if (!Fits(w, inst, 2, "cudaGraphSetConditional")) return;
+  const CallSite& site = w.code().calls[inst.extra];
+  ConditionSink* conditions = w.grid().environment->conditions;
+  if (conditions == nullptr) return w.Fault(LaunchError::kUnsupported, inst, "this device has no conditional graph nodes");
+  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    const uint64_t handle = Argument(w, site.arguments[0], lane);
+    if (!conditions->Set(handle, static_cast<uint32_t>(Argument(w, site.arguments[1], lane)))) {
+      return w.Fault(LaunchError::kIllegalAddress, inst, fmt::format("{:#x} is no conditional handle", handle));
+    }
+  }
+}
+
 }  // namespace
 
 Handler FindBuiltin(std::string_view name) {
@@ -148,6 +162,7 @@ Handler FindBuiltin(std::string_view name) {
   if (name == "malloc") return &Malloc;
   if (name == "free") return &Free;
   if (name == "__assertfail") return &AssertFail;
+  if (name == "cudaGraphSetConditional") return &SetConditional;
   return nullptr;
 }
 

@@ -53,6 +53,14 @@ class PrintSink {
   virtual void Print(std::string_view text) = 0;
 };
 
+// Where cudaGraphSetConditional leads. Called from many threads at once.
+class ConditionSink {
+ public:
+  virtual ~ConditionSink() = default;
+  // False when there is no such conditional handle: the launch then fails.
+  virtual bool Set(uint64_t handle, uint32_t value) = 0;
+};
+
 struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
 };
@@ -72,6 +80,7 @@ struct Environment {
   PrintSink* print = nullptr;             // null: a kernel that prints fails
   DeviceHeap* heap = nullptr;             // null: a kernel that calls malloc or free fails
   TextureMap* textures = nullptr;         // null: no object is one
+  ConditionSink* conditions = nullptr;    // null: a kernel that sets a condition fails
   const std::atomic<bool>* cancel = nullptr;  // polled; true ends the run with kCancelled
   uint32_t thread_count = 0;              // 0: one per processor; 1: everything on the calling thread
   uint64_t seed = 0;                      // order of blocks and warps
