@@ -12,9 +12,17 @@ uint64_t DeviceMemory::NextBufferId() {
 void DeviceMemory::Add(DeviceAllocation allocation) {
   allocation.buffer_id = NextBufferId();
   std::unique_lock lock(mutex_);
+  // The driver gives the addresses of graphs that are gone to others, in other sizes.
+  auto next = allocations_.lower_bound(allocation.range.base);
+  if (next != allocations_.begin()) --next;
+  while (next != allocations_.end() && next->first < allocation.range.end()) {
+    const bool stale = next->second.kind == DeviceAllocation::Kind::kGraph && next->second.range != allocation.range &&
+                       next->second.range.end() > allocation.range.base;
+    next = stale ? allocations_.erase(next) : std::next(next);
+  }
   const auto [entry, added] = allocations_.emplace(allocation.range.base, allocation);
   if (!added && (entry->second.range != allocation.range || entry->second.kind != allocation.kind)) {
-    entry->second = allocation;  // the driver reuses an address that nobody said was free (graph memory)
+    entry->second = allocation;
   }
 }
 

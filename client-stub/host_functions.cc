@@ -72,12 +72,14 @@ void AttachHostFunctions(Session& session) {
     session.host_functions().Post([&session, function = asked, request, status] {
       HostMirrors& mirrors = ClientMemory::Of(session).mirrors();
       mirrors.ReconcileAll();
+      if (!function.user_object.is_null()) session.handles().Release(function.user_object);
       if (function.callback != nullptr) {
         function.callback(function.stream, status, function.user_data);
       } else {
         function.function(function.user_data);
       }
       mirrors.ReconcileAll();
+      if (request == 0) return;
       if (session.SendAnswer(request) != CUDA_SUCCESS) LogDebug("the answer of a host function was not sent");
     });
   });

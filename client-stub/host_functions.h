@@ -14,6 +14,7 @@
 
 #include "client-stub/call.h"
 #include "protocol/base/mutex.h"
+#include "protocol/wire/handle.h"
 
 namespace tessera {
 
@@ -32,6 +33,8 @@ struct HostFunction {
   // Of a node of a graph: may be asked for any number of times. Those of the application are kept until the process ends,
   // visits until the server says that their graphs are gone.
   bool repeats = false;
+  // The destructor of this user object: the handle ends when the server calls for the function.
+  HandleId user_object{};
 };
 
 // Any thread.
@@ -58,6 +61,7 @@ class HostFunctionTable {
 
 HostFunctionTable& HostFunctionsOfProcess();
 
+// A request with number 0 is not answered: nothing waits for a destructor.
 // Takes over the session's kHostFunction and kHostFunctionReleased notices.
 void AttachHostFunctions(Session& session);
 

@@ -9,12 +9,14 @@
 
 #include "client-stub/blob.h"
 #include "client-stub/capture_check.h"
+#include "client-stub/graph_memory.h"
 #include "client-stub/graph_nodes.h"
 #include "client-stub/graph_shadow.h"
 #include "client-stub/host_mirrors.h"
 #include "client-stub/session.h"
 #include "client-stub/stream_state.h"
 #include "generated/client_custom.h"
+#include "protocol/base/log.h"
 #include "protocol/base/unique_fd.h"
 #include "protocol/codegen/client_support.h"
 
@@ -102,6 +104,14 @@ CUresult Update(Call& call, CUgraphExec exec, CUgraph graph, Reply* reply) {
   return CUDA_SUCCESS;
 }
 
+// Kernels that launch a graph name it by the driver's own handle, which is not what the application has.
+bool RefuseDeviceLaunch(Call& call, unsigned long long flags) {
+  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) == 0) return false;
+  LogWarning("{}: graphs for launch by kernels are not supported; launch them from the host", call.info().name);
+  call.Fail(CUDA_ERROR_NOT_SUPPORTED);
+  return true;
+}
+
 }  // namespace
 
 CUresult Custom_cuGraphGetNodes(Call& call, CUgraph hGraph, CUgraphNode* nodes, size_t* numNodes) {
@@ -143,9 +153,11 @@ CUresult Custom_cuGraphDestroyNode(Call& call, CUgraphNode hNode) {
   cuGraphDestroyNodeRequest request;
   request.node = call.Free(HandleKind::kGraphNode, hNode);
   if (!call.ok()) return call.result();
-  const CUresult result = call.Sync(request);
-  if (result == CUDA_SUCCESS) NodeParametersOfProcess().Drop(request.node);
-  return result;
+  cuGraphDestroyNodeReply reply;
+  if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  NodeParametersOfProcess().Drop(request.node);
+  EndHandles(call, reply.nodes);
+  return CUDA_SUCCESS;
 }
 
 CUresult Custom_cuGraphDestroy(Call& call, CUgraph hGraph) {
@@ -155,10 +167,7 @@ CUresult Custom_cuGraphDestroy(Call& call, CUgraph hGraph) {
   if (!call.ok()) return call.result();
   cuGraphDestroyReply reply;
   if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
-  for (HandleId ended : reply.nodes) {  // its nodes, and the graphs embedded in them
-    NodeParametersOfProcess().Drop(ended);
-    call.Release(ended);
-  }
+  EndHandles(call, reply.nodes);
   return CUDA_SUCCESS;
 }
 
@@ -166,6 +175,7 @@ CUresult Custom_cuGraphInstantiateWithParams(Call& call, CUgraphExec* phGraphExe
                                              CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams) {
   if (!call.ok()) return call.result();
   if (phGraphExec == nullptr || instantiateParams == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (RefuseDeviceLaunch(call, instantiateParams->flags)) return call.result();
   cuGraphInstantiateWithParamsRequest request;
   request.graph = call.Use(HandleKind::kGraph, hGraph);
   request.flags = instantiateParams->flags;
@@ -182,6 +192,21 @@ CUresult Custom_cuGraphInstantiateWithParams(Call& call, CUgraphExec* phGraphExe
   if (reply.result != CUDA_SUCCESS) return call.Fail(static_cast<CUresult>(reply.result));
   *phGraphExec = ToObject<CUgraphExec>(request.exec);
   return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuGraphInstantiateWithFlags(Call& call, CUgraphExec* phGraphExec, CUgraph hGraph,
+                                            unsigned long long flags) {
+  if (!call.ok()) return call.result();
+  if (phGraphExec == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (RefuseDeviceLaunch(call, flags)) return call.result();
+  cuGraphInstantiateWithFlagsRequest request;
+  request.hGraph = call.Use(HandleKind::kGraph, hGraph);
+  request.flags = flags;
+  request.phGraphExec = call.Mint(HandleKind::kGraphExec);
+  if (!call.ok()) return call.result();
+  const CUresult result = call.Sync(request);
+  if (result == CUDA_SUCCESS) *phGraphExec = ToObject<CUgraphExec>(request.phGraphExec);
+  return result;
 }
 
 CUresult Custom_cuGraphInstantiate_v2(Call& call, CUgraphExec* phGraphExec, CUgraph hGraph, CUgraphNode* phErrorNode,
@@ -274,7 +299,7 @@ CUresult Custom_cuGraphLaunch(Call& call, CUgraphExec hGraph, CUstream hStream) 
   if (const CUresult taken = snapshots.Take(); taken != CUDA_SUCCESS) return taken;
   GraphExecInfo* info = GraphExecs().Find(request.hGraph);
   if (const CUresult met = MeetMirrors(call, stream.id); met != CUDA_SUCCESS) return met;
-  const bool known = info != nullptr && info->launched.load(std::memory_order_relaxed);
+  const bool known = info != nullptr && info->launched.load(std::memory_order_relaxed) && !AnyGraphMemory();
   cuGraphLaunchReply reply;
   const CUresult result = known ? call.Async(request) : call.Sync(request, &reply);
   call.session().polls().ForgetAll();  // its nodes may record events

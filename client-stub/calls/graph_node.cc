@@ -1,28 +1,19 @@
-// Graph nodes with parameters: kernels, copies, host functions.
+// Graph nodes with parameters, a call for each kind: kernels, copies, sets, host functions, memory operations. Calls for
+// nodes of any kind: graph_any_node.cc.
 
-#include <cstring>
-#include <utility>
 #include <vector>
 
 #include "client-stub/function_info.h"
-#include "client-stub/graph_nodes.h"
-#include "client-stub/graph_shadow.h"
+#include "client-stub/graph_node_calls.h"
 #include "client-stub/host_functions.h"
 #include "client-stub/kernel_params.h"
 #include "client-stub/session.h"
-#include "client-stub/stream_state.h"
 #include "client-stub/thread_state.h"
 #include "generated/client_custom.h"
-#include "protocol/codegen/client_support.h"
 #include "protocol/wire/graph_params.h"
 
 namespace tessera {
 namespace {
-
-template <typename Record>
-std::span<const std::byte> BytesOf(const Record& record) {
-  return std::as_bytes(std::span(&record, 1));
-}
 
 // --- Kernels. The older struct has no `kern` and `ctx`. ---
 
@@ -38,104 +29,20 @@ void Downgrade(const CUDA_KERNEL_NODE_PARAMS& params, CUDA_KERNEL_NODE_PARAMS_v1
 }
 void Downgrade(const CUDA_KERNEL_NODE_PARAMS& params, CUDA_KERNEL_NODE_PARAMS* out) { *out = params; }
 
-bool EncodeKernel(Call& call, const CUDA_KERNEL_NODE_PARAMS& params, std::vector<std::byte>* bytes) {
-  KernelNodeRecord record{};
-  const FunctionInfo* info = nullptr;
-  if (params.func != nullptr) {
-    // A kernel in place of a function is legal in launches, but not here (driver 580.159).
-    record.function = call.Use(HandleKind::kFunction, params.func);
-    if (call.ok()) info = DescribeFunction(call, params.func);
-  } else {
-    record.kernel = call.Use(HandleKind::kKernel, params.kern);
-    record.context = call.Use(HandleKind::kContext, params.ctx, true);
-    if (call.ok()) info = DescribeKernel(call, params.kern);
-  }
-  if (!call.ok()) return false;
-  if (info == nullptr) return call.Fail(CUDA_ERROR_INVALID_HANDLE) == CUDA_SUCCESS;
-  std::vector<std::byte> packed;
-  if (call.Fail(PackKernelParams(*info, params.kernelParams, params.extra, &packed)) != CUDA_SUCCESS) return false;
-  record.grid[0] = params.gridDimX;
-  record.grid[1] = params.gridDimY;
-  record.grid[2] = params.gridDimZ;
-  record.block[0] = params.blockDimX;
-  record.block[1] = params.blockDimY;
-  record.block[2] = params.blockDimZ;
-  record.shared_bytes = params.sharedMemBytes;
-  bytes->resize(sizeof(record) + packed.size());
-  std::memcpy(bytes->data(), &record, sizeof(record));
-  if (!packed.empty()) std::memcpy(bytes->data() + sizeof(record), packed.data(), packed.size());
-  return true;
-}
-
-// What every call that adds a node sends: `encode` fills the parameters.
-template <typename Request, typename Reply, typename Encode>
-CUresult AddNode(Call& call, CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                 const void* params, Encode encode) {
-  if (!call.ok()) return call.result();
-  if (node == nullptr || params == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  Request request;
-  std::vector<HandleId> ids;
-  std::vector<std::byte> bytes;
-  request.graph = call.Use(HandleKind::kGraph, graph);
-  if (!call.ok() || !UseNodes(call, dependencies, count, &ids) || !encode(&bytes)) return call.result();
-  request.dependencies.Borrow(ids);
-  request.params = bytes;
-  request.node = call.Mint(HandleKind::kGraphNode);
-  if (!call.ok()) return call.result();
-  Reply reply;
-  const CUresult result = call.Sync(request, &reply);
-  if (result == CUDA_SUCCESS) *node = ToObject<CUgraphNode>(request.node);
-  return result;
-}
-
-template <typename Request, typename Encode>
-CUresult SetNode(Call& call, CUgraphNode node, const void* params, Encode encode) {
-  if (!call.ok()) return call.result();
-  if (params == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  Request request;
-  std::vector<std::byte> bytes;
-  request.node = call.Use(HandleKind::kGraphNode, node);
-  if (!call.ok() || !encode(&bytes)) return call.result();
-  request.params = bytes;
-  return call.Sync(request);
-}
-
-template <typename Request, typename Encode>
-CUresult SetExecNode(Call& call, CUgraphExec exec, CUgraphNode node, const void* params, Encode encode) {
-  if (!call.ok()) return call.result();
-  if (params == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  Request request;
-  std::vector<std::byte> bytes;
-  request.exec = call.Use(HandleKind::kGraphExec, exec);
-  request.node = call.Use(HandleKind::kGraphNode, node);
-  if (!call.ok() || !encode(&bytes)) return call.result();
-  request.params = bytes;
-  if (GraphExecInfo* info = GraphExecs().Find(request.exec)) info->launched.store(false, std::memory_order_relaxed);
-  return call.Sync(request);
-}
-
 template <typename Request, typename Reply, typename Params>
 CUresult AddKernel(Call& call, CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                    const Params* params) {
-  return AddNode<Request, Reply>(call, node, graph, dependencies, count, params, [&](std::vector<std::byte>* bytes) {
-    return EncodeKernel(call, Upgrade(*params), bytes);
+  return AddNode<Request, Reply>(call, node, graph, dependencies, count, params, [&](NodeMessage* message) {
+    return EncodeKernelNode(call, Upgrade(*params), message);
   });
 }
 
 template <typename Request, typename Reply, typename Params>
 CUresult GetKernel(Call& call, CUgraphNode node, Params* params) {
-  if (!call.ok()) return call.result();
-  if (params == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  Request request;
-  request.node = call.Use(HandleKind::kGraphNode, node);
-  if (!call.ok()) return call.result();
-  Reply reply;
-  if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
   KernelNodeRecord record;
-  if (reply.params.size() < sizeof(record)) return call.MalformedReply();
-  std::memcpy(&record, reply.params.data(), sizeof(record));
-  // Describing a function may ask the server, which ends the reply's life.
-  const std::vector<std::byte> packed(reply.params.begin() + sizeof(record), reply.params.end());
+  std::vector<std::byte> packed;
+  const CUresult result = GetNode<Request, Reply>(call, node, params, &record, &packed);
+  if (result != CUDA_SUCCESS) return result;
   call.Adopt(record.function);
   call.Adopt(record.kernel);
   CUDA_KERNEL_NODE_PARAMS out{};
@@ -154,41 +61,23 @@ CUresult GetKernel(Call& call, CUgraphNode node, Params* params) {
   out.blockDimY = record.block[1];
   out.blockDimZ = record.block[2];
   out.sharedMemBytes = record.shared_bytes;
-  out.kernelParams = NodeParametersOfProcess().Keep(request.node, *info, packed);
+  out.kernelParams = NodeParametersOfProcess().Keep(HandleId(reinterpret_cast<uint64_t>(node)), *info, packed);
   Downgrade(out, params);
   return CUDA_SUCCESS;
 }
 
 template <typename Request, typename Params>
 CUresult SetKernel(Call& call, CUgraphNode node, const Params* params) {
-  return SetNode<Request>(call, node, params, [&](std::vector<std::byte>* bytes) {
-    return EncodeKernel(call, Upgrade(*params), bytes);
+  return SetNode<Request>(call, node, params, [&](NodeMessage* message) {
+    return EncodeKernelNode(call, Upgrade(*params), message);
   });
 }
 
 template <typename Request, typename Params>
 CUresult SetExecKernel(Call& call, CUgraphExec exec, CUgraphNode node, const Params* params) {
-  return SetExecNode<Request>(call, exec, node, params, [&](std::vector<std::byte>* bytes) {
-    return EncodeKernel(call, Upgrade(*params), bytes);
+  return SetExecNode<Request>(call, exec, node, params, [&](NodeMessage* message) {
+    return EncodeKernelNode(call, Upgrade(*params), message);
   });
-}
-
-bool EncodeCopy(CopyNodeParams& params, const CUDA_MEMCPY3D& copy, CUcontext context, std::vector<std::byte>* bytes) {
-  if (!params.Encode(copy, context)) return false;
-  *bytes = params.bytes();
-  return true;
-}
-
-// --- Host functions. ---
-
-bool EncodeHost(Call& call, const CUDA_HOST_NODE_PARAMS& params, std::vector<std::byte>* bytes) {
-  if (params.fn == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE) == CUDA_SUCCESS;
-  AttachStreams(call.session());
-  const HostNodeRecord record{
-      HostFunctionsOfProcess().Add({.function = params.fn, .user_data = params.userData, .repeats = true})};
-  const auto encoded = BytesOf(record);
-  bytes->assign(encoded.begin(), encoded.end());
-  return true;
 }
 
 }  // namespace
@@ -231,25 +120,16 @@ CUresult Custom_cuGraphExecKernelNodeSetParams_v2(Call& call, CUgraphExec hGraph
 CUresult Custom_cuGraphAddMemcpyNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph,
                                      const CUgraphNode* dependencies, size_t numDependencies,
                                      const CUDA_MEMCPY3D* copyParams, CUcontext ctx) {
-  CopyNodeParams params(call);
-  const CUresult result = AddNode<cuGraphAddMemcpyNodeRequest, cuGraphAddMemcpyNodeReply>(
+  return AddNode<cuGraphAddMemcpyNodeRequest, cuGraphAddMemcpyNodeReply>(
       call, phGraphNode, hGraph, dependencies, numDependencies, copyParams,
-      [&](std::vector<std::byte>* bytes) { return EncodeCopy(params, *copyParams, ctx, bytes); });
-  if (result == CUDA_SUCCESS) params.Keep();
-  return result;
+      [&](NodeMessage* message) { return EncodeMemcpyNode(call, *copyParams, ctx, message); });
 }
 
 CUresult Custom_cuGraphMemcpyNodeGetParams(Call& call, CUgraphNode hNode, CUDA_MEMCPY3D* nodeParams) {
-  if (!call.ok()) return call.result();
-  if (nodeParams == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  cuGraphMemcpyNodeGetParamsRequest request;
-  request.node = call.Use(HandleKind::kGraphNode, hNode);
-  if (!call.ok()) return call.result();
-  cuGraphMemcpyNodeGetParamsReply reply;
-  if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
   MemcpyNodeRecord record;
-  if (reply.params.size() != sizeof(record)) return call.MalformedReply();
-  std::memcpy(&record, reply.params.data(), sizeof(record));
+  const CUresult result =
+      GetNode<cuGraphMemcpyNodeGetParamsRequest, cuGraphMemcpyNodeGetParamsReply>(call, hNode, nodeParams, &record);
+  if (result != CUDA_SUCCESS) return result;
   const MemcpyNodeRecord::End& source = record.source;
   const MemcpyNodeRecord::End& destination = record.destination;
   call.Adopt(source.array);
@@ -285,23 +165,81 @@ CUresult Custom_cuGraphMemcpyNodeGetParams(Call& call, CUgraphNode hNode, CUDA_M
 }
 
 CUresult Custom_cuGraphMemcpyNodeSetParams(Call& call, CUgraphNode hNode, const CUDA_MEMCPY3D* nodeParams) {
-  CopyNodeParams params(call);
-  const CUresult result =
-      SetNode<cuGraphMemcpyNodeSetParamsRequest>(call, hNode, nodeParams, [&](std::vector<std::byte>* bytes) {
-        return EncodeCopy(params, *nodeParams, nullptr, bytes);
-      });
-  if (result == CUDA_SUCCESS) params.Keep();
-  return result;
+  return SetNode<cuGraphMemcpyNodeSetParamsRequest>(call, hNode, nodeParams, [&](NodeMessage* message) {
+    return EncodeMemcpyNode(call, *nodeParams, nullptr, message);
+  });
 }
 
 CUresult Custom_cuGraphExecMemcpyNodeSetParams(Call& call, CUgraphExec hGraphExec, CUgraphNode hNode,
                                                const CUDA_MEMCPY3D* copyParams, CUcontext ctx) {
-  CopyNodeParams params(call);
-  const CUresult result = SetExecNode<cuGraphExecMemcpyNodeSetParamsRequest>(
+  return SetExecNode<cuGraphExecMemcpyNodeSetParamsRequest>(
       call, hGraphExec, hNode, copyParams,
-      [&](std::vector<std::byte>* bytes) { return EncodeCopy(params, *copyParams, ctx, bytes); });
-  if (result == CUDA_SUCCESS) params.Keep();
-  return result;
+      [&](NodeMessage* message) { return EncodeMemcpyNode(call, *copyParams, ctx, message); });
+}
+
+CUresult Custom_cuGraphAddMemsetNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph,
+                                     const CUgraphNode* dependencies, size_t numDependencies,
+                                     const CUDA_MEMSET_NODE_PARAMS* memsetParams, CUcontext ctx) {
+  return AddNode<cuGraphAddMemsetNodeRequest, cuGraphAddMemsetNodeReply>(
+      call, phGraphNode, hGraph, dependencies, numDependencies, memsetParams,
+      [&](NodeMessage* message) { return EncodeMemsetNode(call, *memsetParams, ctx, message); });
+}
+
+CUresult Custom_cuGraphMemsetNodeGetParams(Call& call, CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS* nodeParams) {
+  MemsetNodeRecord record;
+  const CUresult result =
+      GetNode<cuGraphMemsetNodeGetParamsRequest, cuGraphMemsetNodeGetParamsReply>(call, hNode, nodeParams, &record);
+  if (result != CUDA_SUCCESS) return result;
+  *nodeParams = {record.address, record.pitch, record.value, record.element_bytes, record.width, record.height};
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuGraphMemsetNodeSetParams(Call& call, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS* nodeParams) {
+  return SetNode<cuGraphMemsetNodeSetParamsRequest>(call, hNode, nodeParams, [&](NodeMessage* message) {
+    return EncodeMemsetNode(call, *nodeParams, nullptr, message);
+  });
+}
+
+CUresult Custom_cuGraphExecMemsetNodeSetParams(Call& call, CUgraphExec hGraphExec, CUgraphNode hNode,
+                                               const CUDA_MEMSET_NODE_PARAMS* memsetParams, CUcontext ctx) {
+  return SetExecNode<cuGraphExecMemsetNodeSetParamsRequest>(
+      call, hGraphExec, hNode, memsetParams,
+      [&](NodeMessage* message) { return EncodeMemsetNode(call, *memsetParams, ctx, message); });
+}
+
+CUresult Custom_cuGraphAddBatchMemOpNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph,
+                                         const CUgraphNode* dependencies, size_t numDependencies,
+                                         const CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams) {
+  return AddNode<cuGraphAddBatchMemOpNodeRequest, cuGraphAddBatchMemOpNodeReply>(
+      call, phGraphNode, hGraph, dependencies, numDependencies, nodeParams,
+      [&](NodeMessage* message) { return EncodeMemOpNode(call, *nodeParams, message); });
+}
+
+CUresult Custom_cuGraphBatchMemOpNodeGetParams(Call& call, CUgraphNode hNode,
+                                               CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams_out) {
+  MemOpNodeRecord record;
+  std::vector<CUstreamBatchMemOpParams> operations;
+  const CUresult result = GetNode<cuGraphBatchMemOpNodeGetParamsRequest, cuGraphBatchMemOpNodeGetParamsReply>(
+      call, hNode, nodeParams_out, &record, &operations);
+  if (result != CUDA_SUCCESS) return result;
+  if (operations.size() != record.count) return call.MalformedReply();
+  const HandleId node(reinterpret_cast<uint64_t>(hNode));
+  *nodeParams_out = {ToObject<CUcontext>(record.context), record.count,
+                     NodeParametersOfProcess().KeepArray<CUstreamBatchMemOpParams>(node, operations), record.flags};
+  return CUDA_SUCCESS;
+}
+
+CUresult Custom_cuGraphBatchMemOpNodeSetParams(Call& call, CUgraphNode hNode,
+                                               const CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams) {
+  return SetNode<cuGraphBatchMemOpNodeSetParamsRequest>(
+      call, hNode, nodeParams, [&](NodeMessage* message) { return EncodeMemOpNode(call, *nodeParams, message); });
+}
+
+CUresult Custom_cuGraphExecBatchMemOpNodeSetParams(Call& call, CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                   const CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams) {
+  return SetExecNode<cuGraphExecBatchMemOpNodeSetParamsRequest>(
+      call, hGraphExec, hNode, nodeParams,
+      [&](NodeMessage* message) { return EncodeMemOpNode(call, *nodeParams, message); });
 }
 
 CUresult Custom_cuGraphAddHostNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph,
@@ -309,21 +247,15 @@ CUresult Custom_cuGraphAddHostNode(Call& call, CUgraphNode* phGraphNode, CUgraph
                                    const CUDA_HOST_NODE_PARAMS* nodeParams) {
   return AddNode<cuGraphAddHostNodeRequest, cuGraphAddHostNodeReply>(
       call, phGraphNode, hGraph, dependencies, numDependencies, nodeParams,
-      [&](std::vector<std::byte>* bytes) { return EncodeHost(call, *nodeParams, bytes); });
+      [&](NodeMessage* message) { return EncodeHostNode(call, *nodeParams, message); });
 }
 
 CUresult Custom_cuGraphHostNodeGetParams(Call& call, CUgraphNode hNode, CUDA_HOST_NODE_PARAMS* nodeParams) {
-  if (!call.ok()) return call.result();
-  if (nodeParams == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  cuGraphHostNodeGetParamsRequest request;
-  request.node = call.Use(HandleKind::kGraphNode, hNode);
-  if (!call.ok()) return call.result();
-  cuGraphHostNodeGetParamsReply reply;
-  if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
   HostNodeRecord record;
   HostFunction function;
-  if (reply.params.size() != sizeof(record)) return call.MalformedReply();
-  std::memcpy(&record, reply.params.data(), sizeof(record));
+  const CUresult result =
+      GetNode<cuGraphHostNodeGetParamsRequest, cuGraphHostNodeGetParamsReply>(call, hNode, nodeParams, &record);
+  if (result != CUDA_SUCCESS) return result;
   if (!HostFunctionsOfProcess().Find(record.function, &function)) return call.MalformedReply();
   *nodeParams = {function.function, function.user_data};
   return CUDA_SUCCESS;
@@ -331,14 +263,14 @@ CUresult Custom_cuGraphHostNodeGetParams(Call& call, CUgraphNode hNode, CUDA_HOS
 
 CUresult Custom_cuGraphHostNodeSetParams(Call& call, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS* nodeParams) {
   return SetNode<cuGraphHostNodeSetParamsRequest>(
-      call, hNode, nodeParams, [&](std::vector<std::byte>* bytes) { return EncodeHost(call, *nodeParams, bytes); });
+      call, hNode, nodeParams, [&](NodeMessage* message) { return EncodeHostNode(call, *nodeParams, message); });
 }
 
 CUresult Custom_cuGraphExecHostNodeSetParams(Call& call, CUgraphExec hGraphExec, CUgraphNode hNode,
                                              const CUDA_HOST_NODE_PARAMS* nodeParams) {
   return SetExecNode<cuGraphExecHostNodeSetParamsRequest>(
       call, hGraphExec, hNode, nodeParams,
-      [&](std::vector<std::byte>* bytes) { return EncodeHost(call, *nodeParams, bytes); });
+      [&](NodeMessage* message) { return EncodeHostNode(call, *nodeParams, message); });
 }
 
 }  // namespace tessera

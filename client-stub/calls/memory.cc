@@ -58,11 +58,13 @@ CUresult Custom_cuMemFree_v2(Call& call, CUdeviceptr dptr) {
   if (!call.ok() || dptr == 0) return call.result();  // freeing nothing succeeds
   DeviceMemory& memory = ClientMemory::Of(call.session()).device();
   const auto allocation = memory.Find(dptr);
-  if (!allocation || allocation->range.base != dptr ||
-      (allocation->kind != DeviceAllocation::Kind::kBlock && allocation->kind != DeviceAllocation::Kind::kPool)) {
+  using Kind = DeviceAllocation::Kind;
+  if (!allocation || allocation->range.base != dptr || allocation->kind == Kind::kMapped ||
+      allocation->kind == Kind::kGlobal) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
-  if (!memory.Remove(dptr)) return call.Fail(CUDA_ERROR_INVALID_VALUE);  // another thread frees it at this moment
+  // The address of graph memory stays the graph's: the next launch allocates there again.
+  if (allocation->kind != Kind::kGraph && !memory.Remove(dptr)) return call.Fail(CUDA_ERROR_INVALID_VALUE);  // another thread frees it at this moment
   cuMemFree_v2Request request;
   request.dptr = dptr;
   return call.Sync(request);

@@ -7,6 +7,7 @@
 
 #include "client-stub/capture_check.h"
 #include "client-stub/client_memory.h"
+#include "client-stub/graph_memory.h"
 #include "client-stub/session.h"
 #include "client-stub/thread_state.h"
 #include "generated/client/pool.h"
@@ -47,6 +48,10 @@ CUresult Allocate(Call& call, CUdeviceptr* dptr, const Request& request, CUstrea
     allocation.kind = capturing ? DeviceAllocation::Kind::kGraph : DeviceAllocation::Kind::kPool;
     allocation.device = call.thread().current()->device;
     allocation.pool = pool;
+    if (capturing) {
+      allocation.sync_memops = false;  // measured
+      NoteGraphMemory();
+    }
     if (AdoptDriverRange(call.session(), allocation)) {
       *dptr = reply.dptr;
       break;
@@ -133,10 +138,12 @@ CUresult Custom_cuMemFreeAsync(Call& call, CUdeviceptr dptr, CUstream hStream) {
       allocation->kind == DeviceAllocation::Kind::kGlobal || allocation->kind == DeviceAllocation::Kind::kForeign) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
-  // A free that is captured ends the allocation each time the graph runs: the address stays known.
-  if (!capturing && !memory.Remove(dptr)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  // A free that is captured ends the allocation each time the graph runs, and the address of graph memory stays the
+  // graph's: the next launch allocates there again. Whether there is something to free only the server's driver knows.
+  const bool graph_memory = allocation->kind == DeviceAllocation::Kind::kGraph;
+  if (!capturing && !graph_memory && !memory.Remove(dptr)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   request.dptr = dptr;
-  return call.Async(request);
+  return graph_memory ? call.Sync(request) : call.Async(request);
 }
 
 }  // namespace tessera

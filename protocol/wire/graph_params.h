@@ -49,9 +49,69 @@ struct HostCopyNodeRecord {
 };
 static_assert(sizeof(HostCopyNodeRecord) == 208);
 
+// A memset node.
+struct MemsetNodeRecord {
+  uint64_t address;
+  uint64_t pitch;
+  uint32_t value;
+  uint32_t element_bytes;
+  uint64_t width;  // elements
+  uint64_t height;
+  HandleId context;  // null: none was named
+};
+static_assert(sizeof(MemsetNodeRecord) == 48);
+
 // A host node: the client's number of the function.
 struct HostNodeRecord {
   uint64_t function;
+};
+
+// A child graph node.
+struct ChildNodeRecord {
+  HandleId graph;
+  uint32_t ownership;  // CUgraphChildGraphNodeOwnership
+  uint32_t reserved;   // 0
+};
+
+// An event record or event wait node.
+struct EventNodeRecord {
+  HandleId event;
+};
+
+// A batch memory operation node; as many CUstreamBatchMemOpParams as `count` says follow.
+struct MemOpNodeRecord {
+  HandleId context;  // null: none was named
+  uint32_t count;
+  uint32_t flags;
+};
+
+// A memory allocation node: CUDA_MEM_ALLOC_NODE_PARAMS with the fields of CUmemPoolProps that mean something; as many
+// CUmemAccessDesc as `access_count` says follow.
+struct AllocNodeRecord {
+  uint32_t allocation_type;  // CUmemAllocationType
+  uint32_t handle_types;     // CUmemAllocationHandleType
+  uint32_t location_type;    // CUmemLocationType
+  int32_t location;
+  uint64_t pool_bytes_max;
+  uint32_t usage;
+  uint32_t reserved;  // 0
+  uint64_t bytes;
+  uint64_t access_count;
+  uint64_t address;  // in answers
+};
+static_assert(sizeof(AllocNodeRecord) == 56);
+
+// A memory free node.
+struct FreeNodeRecord {
+  uint64_t address;
+};
+
+// A conditional node. The graphs of its bodies are part of the answer.
+struct ConditionalNodeRecord {
+  uint64_t handle;  // CUgraphConditionalHandle, the driver's own: kernels see it
+  HandleId context;
+  uint32_t type;  // CUgraphConditionalNodeType
+  uint32_t size;  // bodies
 };
 
 }  // namespace tessera

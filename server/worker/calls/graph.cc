@@ -1,4 +1,5 @@
-// Graphs on the driver: building them, and what they consist of. Instantiated graphs: graph_exec.cc.
+// Graphs on the driver: nodes of kernels and host functions, and what graphs consist of. Nodes that use memory:
+// graph_memory_node.cc; of any kind: graph_any_node.cc; instantiated graphs: graph_exec.cc.
 
 #include <algorithm>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include "server/worker/call_context.h"
 #include "server/worker/graphs/graph_handles.h"
 #include "server/worker/graphs/host_copy_node.h"
+#include "server/worker/graphs/node_calls.h"
 #include "server/worker/graphs/node_params.h"
 #include "server/worker/streams/host_function.h"
 #include "server/worker/worker.h"
@@ -18,36 +20,10 @@
 namespace tessera {
 namespace {
 
-// What every call that adds a node looks up. The call has ended when Prepare() is false.
-struct Place {
-  CUgraph graph = nullptr;
-  std::vector<CUgraphNode> dependencies;
-};
-
-template <typename Request>
-bool Prepare(CallContext& call, const Request& request, Place* place) {
-  place->graph = call.Use<CUgraph>(request.graph);
-  place->dependencies = UseNodes(call, request.dependencies);
-  if (call.ok()) return true;
-  call.Finish(call.error());
-  return false;
-}
-
-template <typename Reply, typename Request>
-void FinishAdd(CallContext& call, const Request& request, CUresult result, CUgraphNode node) {
-  if (result == CUDA_SUCCESS) call.New(request.node, node);
-  call.Finish(result, Reply());
-}
-
-// Ends a call whose parameters could not be decoded, unless decoding has ended it.
-void FinishUndecoded(CallContext& call) {
-  if (!call.ok()) call.Finish(call.error());
-}
-
 template <typename Reply, typename Request>
 void AddKernel(CallContext& call, const Request& request) {
   Place place;
-  if (!Prepare(call, request, &place)) return;
+  if (!PreparePlace(call, request, &place)) return;
   KernelNodeParams params;
   if (!params.Decode(call, request.params)) return FinishUndecoded(call);
   const DriverTable& driver = call.driver();
@@ -61,17 +37,6 @@ void AddKernel(CallContext& call, const Request& request) {
     result = driver.cuGraphAddKernelNode(&node, place.graph, place.dependencies.data(), place.dependencies.size(), &old);
   }
   FinishAdd<Reply>(call, request, result, node);
-}
-
-template <typename Reply, typename Request>
-void GetKernel(CallContext& call, const Request& request) {
-  const auto node = call.Use<CUgraphNode>(request.node);
-  if (!call.ok()) return call.Finish(call.error());
-  std::vector<std::byte> params;
-  const CUresult result = EncodeKernelNode(call, node, &params);
-  Reply reply;
-  reply.params = params;
-  call.Finish(result, reply);
 }
 
 template <typename Request>
@@ -193,10 +158,10 @@ void Do_cuGraphAddKernelNode_v2(CallContext& call, const cuGraphAddKernelNode_v2
   AddKernel<cuGraphAddKernelNode_v2Reply>(call, request);
 }
 void Do_cuGraphKernelNodeGetParams(CallContext& call, const cuGraphKernelNodeGetParamsRequest& request) {
-  GetKernel<cuGraphKernelNodeGetParamsReply>(call, request);
+  GetNode<cuGraphKernelNodeGetParamsReply>(call, request, EncodeKernelNode);
 }
 void Do_cuGraphKernelNodeGetParams_v2(CallContext& call, const cuGraphKernelNodeGetParams_v2Request& request) {
-  GetKernel<cuGraphKernelNodeGetParams_v2Reply>(call, request);
+  GetNode<cuGraphKernelNodeGetParams_v2Reply>(call, request, EncodeKernelNode);
 }
 void Do_cuGraphKernelNodeSetParams(CallContext& call, const cuGraphKernelNodeSetParamsRequest& request) {
   SetKernel(call, request);
@@ -211,103 +176,9 @@ void Do_cuGraphExecKernelNodeSetParams_v2(CallContext& call, const cuGraphExecKe
   SetExecKernel(call, request);
 }
 
-void Do_cuGraphAddMemcpyNode(CallContext& call, const cuGraphAddMemcpyNodeRequest& request) {
-  Place place;
-  if (!Prepare(call, request, &place)) return;
-  if (IsHostCopy(request.params)) {
-    CUgraphNode node = nullptr;
-    if (!AddHostCopyNode(call, place.graph, place.dependencies, request.params, &node)) return;
-    return FinishAdd<cuGraphAddMemcpyNodeReply>(call, request, CUDA_SUCCESS, node);
-  }
-  CUDA_MEMCPY3D copy;
-  CUcontext context = nullptr;
-  if (!DecodeMemcpyNode(call, request.params, &copy, &context)) return FinishUndecoded(call);
-  if (call.driver().cuGraphAddMemcpyNode == nullptr) return call.Finish(MissingEntry("cuGraphAddMemcpyNode"));
-  CUgraphNode node = nullptr;
-  const CUresult result = call.driver().cuGraphAddMemcpyNode(&node, place.graph, place.dependencies.data(),
-                                                             place.dependencies.size(), &copy, context);
-  FinishAdd<cuGraphAddMemcpyNodeReply>(call, request, result, node);
-}
-
-void Do_cuGraphMemcpyNodeGetParams(CallContext& call, const cuGraphMemcpyNodeGetParamsRequest& request) {
-  const auto node = call.Use<CUgraphNode>(request.node);
-  if (!call.ok()) return call.Finish(call.error());
-  if (call.driver().cuGraphMemcpyNodeGetParams == nullptr) {
-    return call.Finish(MissingEntry("cuGraphMemcpyNodeGetParams"));
-  }
-  cuGraphMemcpyNodeGetParamsReply reply;
-  HostCopyNodeRecord host_copy;
-  if (IsHostCopyNode(call, node, &host_copy)) {
-    reply.params = std::as_bytes(std::span(&host_copy.seen, 1));
-    return call.Finish(CUDA_SUCCESS, reply);
-  }
-  CUDA_MEMCPY3D copy{};
-  const CUresult result = call.driver().cuGraphMemcpyNodeGetParams(node, &copy);
-  std::vector<std::byte> params;
-  if (result == CUDA_SUCCESS) EncodeMemcpyNode(call, copy, &params);
-  reply.params = params;
-  call.Finish(result, reply);
-}
-
-void Do_cuGraphMemcpyNodeSetParams(CallContext& call, const cuGraphMemcpyNodeSetParamsRequest& request) {
-  const auto node = call.Use<CUgraphNode>(request.node);
-  if (!call.ok()) return call.Finish(call.error());
-  if (IsHostCopy(request.params) || IsHostCopyNode(call, node)) return SetHostCopyNode(call, node, request.params);
-  CUDA_MEMCPY3D copy;
-  CUcontext context = nullptr;
-  if (!DecodeMemcpyNode(call, request.params, &copy, &context)) return FinishUndecoded(call);
-  if (call.driver().cuGraphMemcpyNodeSetParams == nullptr) {
-    return call.Finish(MissingEntry("cuGraphMemcpyNodeSetParams"));
-  }
-  call.Finish(call.driver().cuGraphMemcpyNodeSetParams(node, &copy));
-}
-
-void Do_cuGraphExecMemcpyNodeSetParams(CallContext& call, const cuGraphExecMemcpyNodeSetParamsRequest& request) {
-  const auto exec = call.Use<CUgraphExec>(request.exec);
-  const auto node = call.Use<CUgraphNode>(request.node);
-  if (!call.ok()) return call.Finish(call.error());
-  if (IsHostCopy(request.params) || IsHostCopyNode(call, node)) {
-    return SetExecHostCopyNode(call, exec, node, request.params);
-  }
-  CUDA_MEMCPY3D copy;
-  CUcontext context = nullptr;
-  if (!DecodeMemcpyNode(call, request.params, &copy, &context)) return FinishUndecoded(call);
-  if (call.driver().cuGraphExecMemcpyNodeSetParams == nullptr) {
-    return call.Finish(MissingEntry("cuGraphExecMemcpyNodeSetParams"));
-  }
-  call.Finish(call.driver().cuGraphExecMemcpyNodeSetParams(exec, node, &copy, context));
-}
-
-// What the driver sees as a child graph may be a copy to the application.
-void Do_cuGraphNodeGetType(CallContext& call, const cuGraphNodeGetTypeRequest& request) {
-  const auto node = call.Use<CUgraphNode>(request.hNode);
-  if (!call.ok()) return call.Finish(call.error());
-  if (call.driver().cuGraphNodeGetType == nullptr) return call.Finish(MissingEntry("cuGraphNodeGetType"));
-  cuGraphNodeGetTypeReply reply;
-  const CUresult result = call.driver().cuGraphNodeGetType(node, &reply.type);
-  if (result == CUDA_SUCCESS && reply.type == CU_GRAPH_NODE_TYPE_GRAPH && IsHostCopyNode(call, node)) {
-    reply.type = CU_GRAPH_NODE_TYPE_MEMCPY;
-  }
-  call.Finish(result, reply);
-}
-
-void Do_cuGraphChildGraphNodeGetGraph(CallContext& call, const cuGraphChildGraphNodeGetGraphRequest& request) {
-  const auto node = call.Use<CUgraphNode>(request.hNode);
-  if (!call.ok()) return call.Finish(call.error());
-  if (call.driver().cuGraphChildGraphNodeGetGraph == nullptr) {
-    return call.Finish(MissingEntry("cuGraphChildGraphNodeGetGraph"));
-  }
-  CUgraph graph = nullptr;
-  const CUresult result = IsHostCopyNode(call, node) ? CUDA_ERROR_INVALID_VALUE
-                                                     : call.driver().cuGraphChildGraphNodeGetGraph(node, &graph);
-  cuGraphChildGraphNodeGetGraphReply reply;
-  if (result == CUDA_SUCCESS) reply.phGraph = call.Known(HandleKind::kGraph, graph);
-  call.Finish(result, reply);
-}
-
 void Do_cuGraphAddHostNode(CallContext& call, const cuGraphAddHostNodeRequest& request) {
   Place place;
-  if (!Prepare(call, request, &place)) return;
+  if (!PreparePlace(call, request, &place)) return;
   CUDA_HOST_NODE_PARAMS params;
   if (!DecodeHost(call, request, &params)) return;
   if (call.driver().cuGraphAddHostNode == nullptr) return call.Finish(MissingEntry("cuGraphAddHostNode"));
@@ -350,6 +221,33 @@ void Do_cuGraphExecHostNodeSetParams(CallContext& call, const cuGraphExecHostNod
   call.Finish(call.driver().cuGraphExecHostNodeSetParams(exec, node, &params));
 }
 
+// What the driver sees as a child graph may be a copy to the application.
+void Do_cuGraphNodeGetType(CallContext& call, const cuGraphNodeGetTypeRequest& request) {
+  const auto node = call.Use<CUgraphNode>(request.hNode);
+  if (!call.ok()) return call.Finish(call.error());
+  if (call.driver().cuGraphNodeGetType == nullptr) return call.Finish(MissingEntry("cuGraphNodeGetType"));
+  cuGraphNodeGetTypeReply reply;
+  const CUresult result = call.driver().cuGraphNodeGetType(node, &reply.type);
+  if (result == CUDA_SUCCESS && reply.type == CU_GRAPH_NODE_TYPE_GRAPH && IsHostCopyNode(call, node)) {
+    reply.type = CU_GRAPH_NODE_TYPE_MEMCPY;
+  }
+  call.Finish(result, reply);
+}
+
+void Do_cuGraphChildGraphNodeGetGraph(CallContext& call, const cuGraphChildGraphNodeGetGraphRequest& request) {
+  const auto node = call.Use<CUgraphNode>(request.hNode);
+  if (!call.ok()) return call.Finish(call.error());
+  if (call.driver().cuGraphChildGraphNodeGetGraph == nullptr) {
+    return call.Finish(MissingEntry("cuGraphChildGraphNodeGetGraph"));
+  }
+  CUgraph graph = nullptr;
+  const CUresult result = IsHostCopyNode(call, node) ? CUDA_ERROR_INVALID_VALUE
+                                                     : call.driver().cuGraphChildGraphNodeGetGraph(node, &graph);
+  cuGraphChildGraphNodeGetGraphReply reply;
+  if (result == CUDA_SUCCESS) reply.phGraph = call.Known(HandleKind::kGraph, graph);
+  call.Finish(result, reply);
+}
+
 void Do_cuGraphGetNodes(CallContext& call, const cuGraphGetNodesRequest& request) {
   ListGraph<cuGraphGetNodesReply>(call, request, false);
 }
@@ -383,7 +281,11 @@ void Do_cuGraphDestroyNode(CallContext& call, const cuGraphDestroyNodeRequest& r
   const auto node = call.Use<CUgraphNode>(request.node);
   if (!call.ok()) return call.Finish(call.error());
   if (call.driver().cuGraphDestroyNode == nullptr) return call.Finish(MissingEntry("cuGraphDestroyNode"));
-  call.Finish(DestroyNode(call, node, request.node));
+  std::vector<HandleId> freed;
+  const CUresult result = DestroyNode(call, node, request.node, &freed);
+  cuGraphDestroyNodeReply reply;
+  reply.nodes.Borrow(freed);
+  call.Finish(result, reply);
 }
 
 void Do_cuGraphDestroy(CallContext& call, const cuGraphDestroyRequest& request) {

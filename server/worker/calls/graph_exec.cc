@@ -9,6 +9,7 @@
 
 #include "generated/driver_table.h"
 #include "generated/server_custom.h"
+#include "protocol/base/log.h"
 #include "protocol/base/unique_fd.h"
 #include "server/driver/missing_entry.h"
 #include "server/worker/call_context.h"
@@ -157,6 +158,30 @@ void Do_cuGraphInstantiate_v2(CallContext& call, const cuGraphInstantiate_v2Requ
     reply.error_node = KnownNode(call, node);
   }
   call.Finish(CUDA_SUCCESS, reply);
+}
+
+void Do_cuGraphNodeSetEnabled(CallContext& call, const cuGraphNodeSetEnabledRequest& request) {
+  const auto exec = call.Use<CUgraphExec>(request.hGraphExec);
+  const auto node = call.Use<CUgraphNode>(request.hNode);
+  if (!call.ok()) return call.Finish(call.error());
+  if (call.driver().cuGraphNodeSetEnabled == nullptr) return call.Finish(MissingEntry("cuGraphNodeSetEnabled"));
+  if (IsHostCopyNode(call, node)) {
+    if (request.isEnabled != 0) return call.Finish(CUDA_SUCCESS);  // it is
+    LogWarning("a copy node of memory that only the program has cannot be disabled: use pinned memory (cuMemHostAlloc)");
+    return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
+  }
+  call.Finish(call.driver().cuGraphNodeSetEnabled(exec, node, request.isEnabled));
+}
+
+void Do_cuGraphNodeGetEnabled(CallContext& call, const cuGraphNodeGetEnabledRequest& request) {
+  const auto exec = call.Use<CUgraphExec>(request.hGraphExec);
+  const auto node = call.Use<CUgraphNode>(request.hNode);
+  if (!call.ok()) return call.Finish(call.error());
+  if (call.driver().cuGraphNodeGetEnabled == nullptr) return call.Finish(MissingEntry("cuGraphNodeGetEnabled"));
+  cuGraphNodeGetEnabledReply reply;
+  reply.isEnabled = 1;
+  if (IsHostCopyNode(call, node)) return call.Finish(CUDA_SUCCESS, reply);
+  call.Finish(call.driver().cuGraphNodeGetEnabled(exec, node, &reply.isEnabled), reply);
 }
 
 void Do_cuGraphExecUpdate(CallContext& call, const cuGraphExecUpdateRequest& request) {

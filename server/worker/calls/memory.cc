@@ -75,8 +75,8 @@ void Do_cuMemFree_v2(CallContext& call, const cuMemFree_v2Request& request) {
     });
     return;
   }
-  // Stream-ordered memory may be freed this way too; nothing else of the driver's own may.
-  if (!memory.ForgetDriverMemory(address)) return call.Finish(CUDA_ERROR_INVALID_VALUE);
+  // Stream-ordered and graph memory may be freed this way too; nothing else of the driver's own may.
+  if (!memory.ForgetDriverMemory(address) && !memory.IsGraphMemory(address)) return call.Finish(CUDA_ERROR_INVALID_VALUE);
   const HandleId context(call.header().context);
   auto deferred = call.Defer();
   const bool taken = worker.helpers().Run([&worker, address, context, deferred]() mutable {

@@ -15,10 +15,18 @@ namespace {
 
 // Attributes of a pool are an int or a cuuint64_t (CUDA Driver API, CUmemPool_attribute); both fit a zeroed 64-bit number.
 template <typename Reply>
-void FinishAllocation(CallContext& call, CUresult result, CUdeviceptr address) {
+void FinishAllocation(CallContext& call, CUstream stream, CUresult result, CUdeviceptr address, uint64_t bytes) {
   Reply reply;
   reply.dptr = address;
-  if (result == CUDA_SUCCESS && address != 0) call.worker().Part<SessionMemory>().NoteDriverMemory(address);
+  if (result == CUDA_SUCCESS && address != 0) {
+    SessionMemory& memory = call.worker().Part<SessionMemory>();
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (call.driver().cuStreamIsCapturing(stream, &capture) == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE) {
+      memory.NoteGraphMemory(Range{address, bytes});
+    } else {
+      memory.NoteDriverMemory(address);
+    }
+  }
   call.Finish(result, reply);
 }
 
@@ -53,7 +61,7 @@ void Do_cuMemAllocAsync(CallContext& call, const cuMemAllocAsyncRequest& request
   CUdeviceptr address = 0;
   CUresult result = call.driver().cuMemAllocAsync(&address, request.bytesize, stream);
   if (MakeRoom(call, result)) result = call.driver().cuMemAllocAsync(&address, request.bytesize, stream);
-  FinishAllocation<cuMemAllocAsyncReply>(call, result, address);
+  FinishAllocation<cuMemAllocAsyncReply>(call, stream, result, address, request.bytesize);
 }
 
 void Do_cuMemAllocFromPoolAsync(CallContext& call, const cuMemAllocFromPoolAsyncRequest& request) {
@@ -65,7 +73,7 @@ void Do_cuMemAllocFromPoolAsync(CallContext& call, const cuMemAllocFromPoolAsync
   if (MakeRoom(call, result)) {
     result = call.driver().cuMemAllocFromPoolAsync(&address, request.bytesize, pool, stream);
   }
-  FinishAllocation<cuMemAllocFromPoolAsyncReply>(call, result, address);
+  FinishAllocation<cuMemAllocFromPoolAsyncReply>(call, stream, result, address, request.bytesize);
 }
 
 void Do_cuMemFreeAsync(CallContext& call, const cuMemFreeAsyncRequest& request) {

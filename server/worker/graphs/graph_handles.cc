@@ -9,7 +9,13 @@ namespace {
 
 void CollectGraph(CallContext& call, CUgraph graph, std::vector<HandleId>* handles);
 
-// The handles of a node, and of the graph embedded in it with its nodes.
+void CollectEmbedded(CallContext& call, CUgraph graph, std::vector<HandleId>* handles) {
+  CollectGraph(call, graph, handles);
+  const HandleId id = call.worker().objects().HandleOf(HandleKind::kGraph, reinterpret_cast<uint64_t>(graph));
+  if (!id.is_null()) handles->push_back(id);
+}
+
+// The handles of a node, and of the graphs embedded in it with their nodes.
 void CollectNode(CallContext& call, CUgraphNode node, std::vector<HandleId>* handles) {
   ObjectTable& objects = call.worker().objects();
   const DriverTable& driver = call.driver();
@@ -18,9 +24,10 @@ void CollectNode(CallContext& call, CUgraphNode node, std::vector<HandleId>* han
   if (driver.cuGraphNodeGetType != nullptr && driver.cuGraphChildGraphNodeGetGraph != nullptr &&
       driver.cuGraphNodeGetType(node, &type) == CUDA_SUCCESS && type == CU_GRAPH_NODE_TYPE_GRAPH &&
       driver.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS) {
-    CollectGraph(call, child, handles);
-    const HandleId id = objects.HandleOf(HandleKind::kGraph, reinterpret_cast<uint64_t>(child));
-    if (!id.is_null()) handles->push_back(id);
+    CollectEmbedded(call, child, handles);
+  }
+  if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+    for (CUgraph body : call.worker().Part<ConditionalBodies>().Of(node)) CollectEmbedded(call, body, handles);
   }
   const HandleId id = objects.HandleOf(HandleKind::kGraphNode, reinterpret_cast<uint64_t>(node));
   if (!id.is_null()) handles->push_back(id);
@@ -73,13 +80,15 @@ CUresult DestroyGraph(CallContext& call, CUgraph graph, HandleId id, std::vector
   return result;
 }
 
-CUresult DestroyNode(CallContext& call, CUgraphNode node, HandleId id) {
+CUresult DestroyNode(CallContext& call, CUgraphNode node, HandleId id, std::vector<HandleId>* freed) {
   std::vector<HandleId> handles;
   CollectNode(call, node, &handles);
   const CUresult result = call.driver().cuGraphDestroyNode(node);
   if (result != CUDA_SUCCESS) return result;
+  std::erase(handles, id);  // the client knows that this one ends
   for (HandleId handle : handles) call.Free(handle);
   call.Free(id);
+  *freed = std::move(handles);
   return result;
 }
 

@@ -5,6 +5,8 @@
 #include <cuda.h>
 
 #include <set>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "protocol/base/mutex.h"
@@ -26,8 +28,28 @@ CUresult ListNodes(CallContext& call, CUgraph graph, bool roots, std::vector<CUg
 // Destroys a graph with its nodes and embedded graphs; their handles are removed and returned in `freed` (may be null).
 CUresult DestroyGraph(CallContext& call, CUgraph graph, HandleId id, std::vector<HandleId>* freed);
 
-// Destroys one node, with the graph embedded in it.
-CUresult DestroyNode(CallContext& call, CUgraphNode node, HandleId id);
+// Destroys one node, with the graphs embedded in it; their handles and those of their nodes are removed and returned.
+CUresult DestroyNode(CallContext& call, CUgraphNode node, HandleId id, std::vector<HandleId>* freed);
+
+// A part of the worker: the bodies of conditional nodes, which the driver tells only when it makes the node.
+class ConditionalBodies {
+ public:
+  explicit ConditionalBodies(Worker&) {}
+  void Add(CUgraphNode node, std::vector<CUgraph> bodies) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    bodies_[node] = std::move(bodies);
+  }
+  // None for other nodes. (Those of a node that has ended stay until the driver makes another one at its address.)
+  std::vector<CUgraph> Of(CUgraphNode node) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    const auto found = bodies_.find(node);
+    return found == bodies_.end() ? std::vector<CUgraph>() : found->second;
+  }
+
+ private:
+  Mutex mutex_;
+  std::unordered_map<CUgraphNode, std::vector<CUgraph>> bodies_ GUARDED_BY(mutex_);
+};
 
 // A part of the worker: graphs of the application into which streams capture (cuStreamBeginCaptureToGraph). They outlive
 // a capture that failed; other captured graphs go with it.

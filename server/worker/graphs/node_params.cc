@@ -6,8 +6,10 @@
 
 #include "generated/driver_table.h"
 #include "protocol/wire/graph_params.h"
+#include "server/driver/missing_entry.h"
 #include "server/worker/code/layout_table.h"
 #include "server/worker/memory/session_memory.h"
+#include "server/worker/memory/stream_copy.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -17,6 +19,21 @@ template <typename Record>
 std::vector<std::byte> BytesOf(const Record& record) {
   const auto bytes = std::as_bytes(std::span(&record, 1));
   return {bytes.begin(), bytes.end()};
+}
+
+// The record, and the elements behind it where there may be any. False: the call has ended.
+template <typename Record, typename Element = std::byte>
+bool Split(CallContext& call, std::span<const std::byte> params, Record* record, std::vector<Element>* elements = nullptr) {
+  const size_t rest = params.size() < sizeof(Record) ? 0 : params.size() - sizeof(Record);
+  if (params.size() < sizeof(Record) || rest % sizeof(Element) != 0 || (rest != 0 && elements == nullptr)) {
+    call.Malformed();
+    return false;
+  }
+  std::memcpy(record, params.data(), sizeof(Record));
+  if (rest == 0) return true;
+  elements->resize(rest / sizeof(Element));
+  std::memcpy(elements->data(), params.data() + sizeof(Record), rest);
+  return true;
 }
 
 // The buffer behind the CU_LAUNCH_PARAM_* list of a node that was made with `extra`.
@@ -60,12 +77,7 @@ bool MayUse(CallContext& call, const MemcpyNodeRecord& record, const MemcpyNodeR
 
 bool KernelNodeParams::Decode(CallContext& call, std::span<const std::byte> params) {
   KernelNodeRecord record;
-  if (params.size() < sizeof(record)) {
-    call.Malformed();
-    return false;
-  }
-  std::memcpy(&record, params.data(), sizeof(record));
-  packed_.assign(params.begin() + sizeof(record), params.end());
+  if (!Split(call, params, &record, &packed_)) return false;
   const HandleId handle = record.function.is_null() ? record.kernel : record.function;
   if (record.function.is_null()) {
     params_.kern = call.Use<CUkernel>(record.kernel);
@@ -201,6 +213,103 @@ void EncodeMemcpyNode(CallContext& call, const CUDA_MEMCPY3D& copy, std::vector<
   record.height = copy.Height;
   record.depth = copy.Depth;
   *params = BytesOf(record);
+}
+
+bool DecodeMemsetNode(CallContext& call, std::span<const std::byte> params, CUDA_MEMSET_NODE_PARAMS* set,
+                      CUcontext* context) {
+  MemsetNodeRecord record;
+  if (!Split(call, params, &record)) return false;
+  *context = call.Use<CUcontext>(record.context);
+  uint64_t width_bytes = 0;
+  Range extent;
+  if (__builtin_mul_overflow(record.width, record.element_bytes, &width_bytes) ||
+      !ExtentOf(record.address, record.pitch, 1, width_bytes, record.height, 1, &extent) ||
+      !call.worker().Part<SessionMemory>().MayCopy(extent.base, extent.bytes)) {
+    call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
+  *set = {record.address, record.pitch, record.value, record.element_bytes, record.width, record.height};
+  return call.ok();
+}
+
+CUresult EncodeMemsetNode(CallContext& call, CUgraphNode node, std::vector<std::byte>* params) {
+  if (call.driver().cuGraphMemsetNodeGetParams == nullptr) return MissingEntry("cuGraphMemsetNodeGetParams");
+  CUDA_MEMSET_NODE_PARAMS set{};
+  const CUresult result = call.driver().cuGraphMemsetNodeGetParams(node, &set);
+  *params = BytesOf(
+      MemsetNodeRecord{set.dst, set.pitch, set.value, set.elementSize, set.width, set.height, HandleId()});
+  return result;
+}
+
+bool MemOpNodeParams::Decode(CallContext& call, std::span<const std::byte> params) {
+  MemOpNodeRecord record;
+  if (!Split(call, params, &record, &operations_)) return false;
+  if (operations_.size() != record.count) {
+    call.Malformed();
+    return false;
+  }
+  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  for (const CUstreamBatchMemOpParams& operation : operations_) {
+    switch (operation.operation) {  // where the wait and the write forms lie alike
+      case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+      case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        if (!memory.MayCopy(operation.waitValue.address, 4)) call.Fail(CUDA_ERROR_INVALID_VALUE);
+        break;
+      case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+      case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        if (!memory.MayCopy(operation.waitValue.address, 8)) call.Fail(CUDA_ERROR_INVALID_VALUE);
+        break;
+      case CU_STREAM_MEM_OP_BARRIER:
+      case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+        break;
+      default:
+        call.Fail(CUDA_ERROR_INVALID_VALUE);
+    }
+  }
+  params_ = {call.Use<CUcontext>(record.context), record.count, operations_.data(), record.flags};
+  return call.ok();
+}
+
+CUresult EncodeMemOpNode(CallContext& call, CUgraphNode node, std::vector<std::byte>* params) {
+  if (call.driver().cuGraphBatchMemOpNodeGetParams == nullptr) return MissingEntry("cuGraphBatchMemOpNodeGetParams");
+  CUDA_BATCH_MEM_OP_NODE_PARAMS batch{};
+  const CUresult result = call.driver().cuGraphBatchMemOpNodeGetParams(node, &batch);
+  if (result != CUDA_SUCCESS) return result;
+  *params = BytesOf(MemOpNodeRecord{call.Known(HandleKind::kContext, batch.ctx), batch.count, batch.flags});
+  const auto operations = std::as_bytes(std::span(batch.paramArray, batch.count));
+  params->insert(params->end(), operations.begin(), operations.end());
+  return CUDA_SUCCESS;
+}
+
+bool AllocNodeParams::Decode(CallContext& call, std::span<const std::byte> params) {
+  AllocNodeRecord record;
+  if (!Split(call, params, &record, &access_)) return false;
+  if (access_.size() != record.access_count) {
+    call.Malformed();
+    return false;
+  }
+  CUmemPoolProps pool{};
+  pool.allocType = static_cast<CUmemAllocationType>(record.allocation_type);
+  pool.handleTypes = static_cast<CUmemAllocationHandleType>(record.handle_types);
+  pool.location = {static_cast<CUmemLocationType>(record.location_type), record.location};
+  pool.maxSize = record.pool_bytes_max;
+  pool.usage = static_cast<unsigned short>(record.usage);
+  params_ = {pool, access_.empty() ? nullptr : access_.data(), access_.size(), record.bytes, 0};
+  return true;
+}
+
+CUresult EncodeAllocNode(CallContext& call, CUgraphNode node, std::vector<std::byte>* params) {
+  if (call.driver().cuGraphMemAllocNodeGetParams == nullptr) return MissingEntry("cuGraphMemAllocNodeGetParams");
+  CUDA_MEM_ALLOC_NODE_PARAMS alloc{};
+  const CUresult result = call.driver().cuGraphMemAllocNodeGetParams(node, &alloc);
+  if (result != CUDA_SUCCESS) return result;
+  const size_t access_count = alloc.accessDescs == nullptr ? 0 : alloc.accessDescCount;
+  const CUmemPoolProps& pool = alloc.poolProps;
+  *params = BytesOf(AllocNodeRecord{static_cast<uint32_t>(pool.allocType), static_cast<uint32_t>(pool.handleTypes),
+                                    static_cast<uint32_t>(pool.location.type), pool.location.id, pool.maxSize, pool.usage, 0,
+                                    alloc.bytesize, access_count, alloc.dptr});
+  const auto access = std::as_bytes(std::span(alloc.accessDescs, access_count));
+  params->insert(params->end(), access.begin(), access.end());
+  return CUDA_SUCCESS;
 }
 
 }  // namespace tessera

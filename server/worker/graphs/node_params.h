@@ -32,4 +32,34 @@ CUresult EncodeKernelNode(CallContext& call, CUgraphNode node, std::vector<std::
 bool DecodeMemcpyNode(CallContext& call, std::span<const std::byte> params, CUDA_MEMCPY3D* copy, CUcontext* context);
 void EncodeMemcpyNode(CallContext& call, const CUDA_MEMCPY3D& copy, std::vector<std::byte>* params);
 
+// A memset node. False as for KernelNodeParams.
+bool DecodeMemsetNode(CallContext& call, std::span<const std::byte> params, CUDA_MEMSET_NODE_PARAMS* set,
+                      CUcontext* context);
+CUresult EncodeMemsetNode(CallContext& call, CUgraphNode node, std::vector<std::byte>* params);
+
+// A batch memory operation node, with its operations.
+class MemOpNodeParams {
+ public:
+  // False as for KernelNodeParams. The operations' addresses must be the client's to reach.
+  bool Decode(CallContext& call, std::span<const std::byte> params);
+  const CUDA_BATCH_MEM_OP_NODE_PARAMS& get() const { return params_; }
+
+ private:
+  CUDA_BATCH_MEM_OP_NODE_PARAMS params_{};
+  std::vector<CUstreamBatchMemOpParams> operations_;
+};
+CUresult EncodeMemOpNode(CallContext& call, CUgraphNode node, std::vector<std::byte>* params);
+
+// A memory allocation node, with its access descriptors.
+class AllocNodeParams {
+ public:
+  bool Decode(CallContext& call, std::span<const std::byte> params);  // false as for KernelNodeParams
+  CUDA_MEM_ALLOC_NODE_PARAMS& get() { return params_; }
+
+ private:
+  CUDA_MEM_ALLOC_NODE_PARAMS params_{};
+  std::vector<CUmemAccessDesc> access_;
+};
+CUresult EncodeAllocNode(CallContext& call, CUgraphNode node, std::vector<std::byte>* params);
+
 }  // namespace tessera

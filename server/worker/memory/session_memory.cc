@@ -1,5 +1,6 @@
 #include "server/worker/memory/session_memory.h"
 
+#include <iterator>
 #include <utility>
 
 #include "generated/driver_table.h"
@@ -89,10 +90,28 @@ bool SessionMemory::ForgetDriverMemory(uint64_t address) {
   return driver_memory_.erase(address) != 0;
 }
 
+void SessionMemory::NoteGraphMemory(const Range& range) {
+  MutexLock lock(mutex_);
+  graph_memory_[range.base] = range.bytes;
+}
+
+bool SessionMemory::IsGraphMemory(uint64_t address) {
+  MutexLock lock(mutex_);
+  return graph_memory_.contains(address);
+}
+
 bool SessionMemory::MayCopy(uint64_t address, uint64_t bytes) {
   if (device_window_.contains(address, bytes)) return true;
   if (host_.Contains(address, bytes)) return true;
-  // Module variables, pools, graph memory. The driver knows where its allocation ends.
+  {
+    MutexLock lock(mutex_);
+    const auto after = graph_memory_.upper_bound(address);
+    if (after != graph_memory_.begin()) {
+      const auto& [base, size] = *std::prev(after);
+      if (Range{base, size}.contains(address, bytes)) return true;  // before the graph's first launch, too
+    }
+  }
+  // Module variables, pools. The driver knows where its allocation ends.
   unsigned type = 0;
   const DriverTable& driver = worker_.driver();
   if (driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS) return false;

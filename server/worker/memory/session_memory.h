@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -39,6 +40,12 @@ class SessionMemory {
   void NoteDriverMemory(uint64_t address) EXCLUDES(mutex_);
   bool ForgetDriverMemory(uint64_t address) EXCLUDES(mutex_);
 
+  // Memory of an allocation node. It stays known as long as the session: the graph may be launched, and its memory freed,
+  // again and again.
+  void NoteGraphMemory(const Range& range) EXCLUDES(mutex_);
+  // Whether an allocation node's memory begins there.
+  bool IsGraphMemory(uint64_t address) EXCLUDES(mutex_);
+
   // True when the driver may be given [address, address + bytes) as memory that a copy reads or writes: the device window,
   // attached host segments, and what the driver says is device memory of its own. Other memory of this process is not the
   // client's to reach.
@@ -58,6 +65,7 @@ class SessionMemory {
   HostSegments host_;
   Mutex mutex_;
   std::vector<std::function<void()>> postponed_ GUARDED_BY(mutex_);
+  std::map<uint64_t, uint64_t> graph_memory_ GUARDED_BY(mutex_);  // base, bytes
   std::set<uint64_t> driver_memory_ GUARDED_BY(mutex_);
 };
 

@@ -8,6 +8,7 @@
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "server/worker/answer_hub.h"
+#include "server/worker/object_table.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -26,6 +27,7 @@ struct HostFunctions::Target {
   bool repeats;
   WrittenRange written;
   std::vector<std::byte> note;
+  HandleId object{};  // of a destructor
 };
 
 // Unless the session is over.
@@ -112,6 +114,20 @@ void CUDA_CB HostFunctions::Release(void* data) {
   const std::unique_ptr<Target> target(static_cast<Target*>(data));
   WithWorker(target->gate, [&](Worker& worker) {
     worker.SendNotice(NoticeKind::kHostFunctionReleased, target->function, CUDA_SUCCESS);
+  });
+}
+
+HostFunctions::Destructor HostFunctions::MakeDestructor(uint64_t function, HandleId object) {
+  return {&RunDestructor, new Target{gate_, function, false, {}, {}, object}};
+}
+
+void HostFunctions::Drop(const Destructor& destructor) { delete static_cast<Target*>(destructor.data); }
+
+void CUDA_CB HostFunctions::RunDestructor(void* data) {
+  const std::unique_ptr<Target> target(static_cast<Target*>(data));
+  WithWorker(target->gate, [&](Worker& worker) {
+    worker.objects().Remove(target->object);
+    worker.SendNotice(NoticeKind::kHostFunction, 0, CUDA_SUCCESS, std::as_bytes(std::span(&target->function, 1)));
   });
 }
 

@@ -5,7 +5,8 @@
 //
 // The request is a kHostFunction notice: `extra` is the number to answer with, `result` what a stream callback is told,
 // the payload a u64, the client's number of the function. The answer comes on the ring `answers`, read by a thread of its
-// own (answer_hub.h): the executor may be blocked in a launch that waits for this very function.
+// own (answer_hub.h): the executor may be blocked in a launch that waits for this very function. The number 0 asks for no
+// answer (destructors of user objects).
 #pragma once
 
 #include <cuda.h>
@@ -16,6 +17,7 @@
 #include <span>
 
 #include "protocol/base/mutex.h"
+#include "protocol/wire/handle.h"
 #include "server/worker/memory/written_range.h"
 
 namespace tessera {
@@ -49,6 +51,15 @@ class HostFunctions {
   // included; the client is told (kHostFunctionReleased). Where the driver has no user objects they stay. A failure is the
   // driver's: nothing has changed then.
   CUresult ReleaseWith(CUgraph graph, const CUDA_HOST_NODE_PARAMS& params);
+  // What a user object of the application is made of: when its last reference goes, the client is asked to run `function`,
+  // once, and nothing waits for that; the handle `object` ends then.
+  struct Destructor {
+    CUhostFn function;
+    void* data;
+  };
+  Destructor MakeDestructor(uint64_t function, HandleId object);
+  // The driver has refused to make the object.
+  static void Drop(const Destructor& destructor);
   // Parameters that no node got.
   static void Discard(const CUDA_HOST_NODE_PARAMS& params);
 
@@ -59,6 +70,7 @@ class HostFunctions {
   static void CUDA_CB RunHostFunction(void* target);
   static void CUDA_CB RunCallback(CUstream stream, CUresult status, void* target);
   static void CUDA_CB Release(void* target);
+  static void CUDA_CB RunDestructor(void* target);
   static void Run(Target* target, CUresult status);
 
   Worker& worker_;
