@@ -46,7 +46,9 @@ CUresult Record(Call& call, CUevent event, CUstream stream, unsigned flags, Requ
   if (info != nullptr && !info->recorded.load(std::memory_order_relaxed)) {
     info->recorded.store(true, std::memory_order_relaxed);
   }
-  const CUresult result = call.Async(request);
+  // Another process may hear of the record as soon as this call has returned, and wait for it there: it must be in the driver.
+  const bool seen_elsewhere = info != nullptr && (info->flags & CU_EVENT_INTERPROCESS) != 0;
+  const CUresult result = seen_elsewhere ? call.Sync(request) : call.Async(request);
   call.session().polls().Forget(request.hEvent.value());  // after the record: a query in between was about the new work
   return result;
 }

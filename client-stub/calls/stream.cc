@@ -148,6 +148,8 @@ CUresult Custom_cuStreamWaitEvent(Call& call, CUstream hStream, CUevent hEvent, 
   bool capturing = false;
   const CUresult legal = Captures().WaitEvent(stream.ref, request.hEvent.value(), recorded, external, &capturing);
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
+  // What another process records after this call has returned is not waited for.
+  if (!capturing && event != nullptr && (event->flags & CU_EVENT_INTERPROCESS) != 0) return call.Sync(request);
   return Enqueue(call, stream, capturing, request);
 }
 

@@ -92,6 +92,7 @@ class LaunchTest : public testing::Test {
     EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
     EXPECT_EQ(cuMemcpyDtoH(&told, out_, sizeof(told)), CUDA_SUCCESS);
     EXPECT_EQ(cuMemsetD8(out_, 0, sizeof(Told)), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS) << "before work on a stream that does not wait for it";
     return told;
   }
   void SetParameters(uint32_t i, float f) {
