@@ -76,6 +76,7 @@ class LaunchTest : public testing::Test {
     Ends();
     ASSERT_EQ(cuMemAlloc(&out_, sizeof(Told)), CUDA_SUCCESS);
     ASSERT_EQ(cuMemsetD8(out_, 0, sizeof(Told)), CUDA_SUCCESS);
+    ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
     ASSERT_EQ(cuModuleLoadData(&module_, kPtx), CUDA_SUCCESS);
     ASSERT_EQ(cuModuleGetFunction(&tell_, module_, "tell"), CUDA_SUCCESS);
     ASSERT_EQ(cuModuleGetFunction(&nothing_, module_, "nothing"), CUDA_SUCCESS);
