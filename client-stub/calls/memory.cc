@@ -59,12 +59,14 @@ CUresult Custom_cuMemFree_v2(Call& call, CUdeviceptr dptr) {
   DeviceMemory& memory = ClientMemory::Of(call.session()).device();
   const auto allocation = memory.Find(dptr);
   using Kind = DeviceAllocation::Kind;
-  if (!allocation || allocation->range.base != dptr || allocation->kind == Kind::kMapped ||
-      allocation->kind == Kind::kGlobal) {
+  if (!allocation || allocation->range.base != dptr ||
+      (allocation->kind != Kind::kBlock && allocation->kind != Kind::kPool && allocation->kind != Kind::kGraph)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   // The address of graph memory stays the graph's: the next launch allocates there again.
-  if (allocation->kind != Kind::kGraph && !memory.Remove(dptr)) return call.Fail(CUDA_ERROR_INVALID_VALUE);  // another thread frees it at this moment
+  if (allocation->kind != Kind::kGraph && !memory.Remove(dptr)) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);  // another thread frees it at this moment
+  }
   cuMemFree_v2Request request;
   request.dptr = dptr;
   return call.Sync(request);
