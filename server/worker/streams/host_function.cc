@@ -1,6 +1,8 @@
 #include "server/worker/streams/host_function.h"
 
+#include <memory>
 #include <span>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -47,12 +49,31 @@ void HostFunctions::WithWorker(const std::shared_ptr<Gate>& gate, Action action)
 
 namespace {
 
-// For targets that stay until the process ends: remembered, so that a leak checker tells them from what was lost.
-HostFunctions::Target* KeepForGood(std::unique_ptr<HostFunctions::Target> target) {
-  static auto* const mutex = new Mutex;
-  static auto* const kept = new std::vector<std::unique_ptr<HostFunctions::Target>>;
-  MutexLock lock(*mutex);
-  return kept->emplace_back(std::move(target)).get();
+// The targets of graph nodes, which only the driver points to: remembered, so that a leak checker tells them from what was
+// lost.
+struct NodeTargets {
+  Mutex mutex;
+  std::unordered_set<const void*> targets GUARDED_BY(mutex);
+
+  static NodeTargets& Get() {
+    static auto* const all = new NodeTargets;
+    return *all;
+  }
+};
+
+HostFunctions::Target* Remember(std::unique_ptr<HostFunctions::Target> target) {
+  NodeTargets& all = NodeTargets::Get();
+  MutexLock lock(all.mutex);
+  all.targets.insert(target.get());
+  return target.release();
+}
+
+// The target of a node that is gone.
+std::unique_ptr<HostFunctions::Target> TakeBack(void* data) {
+  NodeTargets& all = NodeTargets::Get();
+  MutexLock lock(all.mutex);
+  all.targets.erase(data);
+  return std::unique_ptr<HostFunctions::Target>(static_cast<HostFunctions::Target*>(data));
 }
 
 }  // namespace
@@ -77,7 +98,7 @@ CUresult HostFunctions::Launch(CUstream stream, uint64_t function, Form form, bo
                               : driver.cuStreamAddCallback(stream, &RunCallback, target.get(), 0);
   if (result != CUDA_SUCCESS) return result;
   if (repeats) {
-    KeepForGood(std::move(target));
+    Remember(std::move(target));
   } else {
     (void)target.release();  // the driver's, until it calls
   }
@@ -88,7 +109,7 @@ CUDA_HOST_NODE_PARAMS HostFunctions::NodeParams(uint64_t function, std::span<con
                                                 const WrittenRange& written) {
   CUDA_HOST_NODE_PARAMS params{};
   params.fn = &RunHostFunction;
-  params.userData = KeepForGood(std::make_unique<Target>(Target{gate_, function, true, written, {note.begin(), note.end()}}));
+  params.userData = Remember(std::make_unique<Target>(Target{gate_, function, true, written, {note.begin(), note.end()}}));
   return params;
 }
 
@@ -108,10 +129,10 @@ CUresult HostFunctions::ReleaseWith(CUgraph graph, const CUDA_HOST_NODE_PARAMS& 
   return result;
 }
 
-void HostFunctions::Discard(const CUDA_HOST_NODE_PARAMS& params) { delete static_cast<Target*>(params.userData); }
+void HostFunctions::Discard(const CUDA_HOST_NODE_PARAMS& params) { TakeBack(params.userData); }
 
 void CUDA_CB HostFunctions::Release(void* data) {
-  const std::unique_ptr<Target> target(static_cast<Target*>(data));
+  const std::unique_ptr<Target> target = TakeBack(data);
   WithWorker(target->gate, [&](Worker& worker) {
     worker.SendNotice(NoticeKind::kHostFunctionReleased, target->function, CUDA_SUCCESS);
   });
