@@ -150,7 +150,9 @@ Status Channel::TakeMessage(SocketMessage message) {
     if (!close.ok() || !segments_.RemoveUnclaimed(close->id)) return close.status();
     Encoder encoder;
     SegmentClose{close->id}.Encode(encoder);  // a mirror between us forgets what both sides closed
-    return SendControl(encoder.bytes(), {});
+    const Status sent = SendControl(encoder.bytes(), {});
+    // A peer that has left needs no answer, and its good-bye is still to be read.
+    return sent.code() == StatusCode::kUnavailable ? Status::Ok() : sent;
   }
   return Violation("sent a message that has no place in a session");
 }

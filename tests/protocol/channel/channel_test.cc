@@ -98,6 +98,15 @@ TEST_F(ChannelTest, ASegmentThatNobodyUsedMakesRoomForTheNextAtItsPlace) {
   munmap(window, kBytes);
 }
 
+TEST_F(ChannelTest, AGoodByeIsReadBehindASegmentThatNobodyUsed) {
+  Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, 4096, Placement::Anywhere());
+  ASSERT_TRUE(id.ok());
+  EXPECT_TRUE(client().CloseSegment(*id).ok());
+  client().Leave();
+  EXPECT_FALSE(server().Check().ok());
+  EXPECT_TRUE(server().peer_left());
+}
+
 TEST_F(ChannelTest, ASharedFileOfTheApplicationIsMappedFromItsOffset) {
   UniqueFd file(memfd_create("app", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(file.get(), 3 * kPageBytes), 0);
