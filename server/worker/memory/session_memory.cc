@@ -64,6 +64,12 @@ CUresult SessionMemory::WaitForAllWork() {
 
 bool SessionMemory::AnyStreamCaptures() {
   const DriverTable& driver = worker_.driver();
+  // A helper thread may have had no context yet; the driver would not answer it then.
+  std::vector<HandleId> contexts;
+  worker_.objects().ForEach(HandleKind::kContext, [&](HandleId id, uint64_t) { contexts.push_back(id); });
+  for (const HandleId context : contexts) {
+    if (worker_.SetContext(context) == CUDA_SUCCESS) break;
+  }
   std::vector<CUstream> streams;
   worker_.objects().ForEach(HandleKind::kStream, [&](HandleId, uint64_t object) {
     streams.push_back(reinterpret_cast<CUstream>(object));
