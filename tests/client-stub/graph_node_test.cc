@@ -62,6 +62,7 @@ class GraphNodeTest : public testing::Test {
     Ends();
     ASSERT_EQ(cuMemAlloc(&device_, 4096), CUDA_SUCCESS);
     ASSERT_EQ(cuMemsetD8(device_, 0, 4096), CUDA_SUCCESS);
+    ASSERT_EQ(cuStreamSynchronize(nullptr), CUDA_SUCCESS);  // stream_ does not wait for the legacy stream
     ASSERT_EQ(cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
     ASSERT_EQ(cuModuleLoadData(&module_, kPtx), CUDA_SUCCESS);
     ASSERT_EQ(cuModuleGetFunction(&set_, module_, "set"), CUDA_SUCCESS);
@@ -492,6 +493,7 @@ TEST_F(GraphNodeTest, LoopsAndBranches) {
   Instantiate();
   for (int round = 0; round < 2; ++round) {
     ASSERT_EQ(cuMemsetD32(device_, 7, 1), CUDA_SUCCESS);
+    ASSERT_EQ(cuStreamSynchronize(nullptr), CUDA_SUCCESS);  // stream_ does not wait for the legacy stream
     Launch();
     EXPECT_EQ(Word(0), 0u);
     EXPECT_EQ(Word(1), 0u);
