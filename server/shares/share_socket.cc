@@ -59,34 +59,39 @@ Result<std::pair<UniqueFd, UniqueFd>> MakeShareSocket() {
   return std::pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
 }
 
+template <typename Question, typename Answer>
+Status SocketShareBroker::Ask(const Question& question, int fd, Answer* answer, UniqueFd* passed) {
+  if (!socket_.valid()) return Status(StatusCode::kUnavailable, "the server's table of shared objects does not answer");
+  const uint64_t deadline_ns = MonotonicNs() + answer_ns_;
+  Status status = Send(socket_.get(), question, fd, deadline_ns);
+  if (status.ok()) status = Receive(socket_.get(), deadline_ns, answer, passed);
+  // An answer that comes late would be taken for that to the next question, about another object.
+  if (!status.ok()) socket_.reset();
+  return status;
+}
+
 Status SocketShareBroker::Publish(const ShareToken& token, const ShareFacts& facts, int fd) {
   MutexLock lock(mutex_);
-  const uint64_t deadline_ns = MonotonicNs() + kShareAnswerNs;
-  RETURN_IF_ERROR(Send(socket_.get(), Question{Action::kPublish, 0, token, facts}, fd, deadline_ns));
   Answer answer;
   UniqueFd none;
-  RETURN_IF_ERROR(Receive(socket_.get(), deadline_ns, &answer, &none));
+  RETURN_IF_ERROR(Ask(Question{Action::kPublish, 0, token, facts}, fd, &answer, &none));
   const auto code = static_cast<StatusCode>(answer.code);
   return code == StatusCode::kOk ? Status::Ok() : Status(code, "the server does not share the object");
 }
 
 void SocketShareBroker::Revoke(const ShareToken& token) {
   MutexLock lock(mutex_);
-  const uint64_t deadline_ns = MonotonicNs() + kShareAnswerNs;
   Answer answer;
   UniqueFd none;
-  Status status = Send(socket_.get(), Question{Action::kRevoke, 0, token, {}}, -1, deadline_ns);
-  if (status.ok()) status = Receive(socket_.get(), deadline_ns, &answer, &none);
+  const Status status = Ask(Question{Action::kRevoke, 0, token, {}}, -1, &answer, &none);
   if (!status.ok()) LogDebug("a share was not taken back: {}", status.message());
 }
 
 Result<Share> SocketShareBroker::Fetch(const ShareToken& token) {
   MutexLock lock(mutex_);
-  const uint64_t deadline_ns = MonotonicNs() + kShareAnswerNs;
-  RETURN_IF_ERROR(Send(socket_.get(), Question{Action::kFetch, 0, token, {}}, -1, deadline_ns));
   Answer answer;
   Share share;
-  RETURN_IF_ERROR(Receive(socket_.get(), deadline_ns, &answer, &share.fd));
+  RETURN_IF_ERROR(Ask(Question{Action::kFetch, 0, token, {}}, -1, &answer, &share.fd));
   if (const auto code = static_cast<StatusCode>(answer.code); code != StatusCode::kOk) {
     return Status(code, "no session of this server shares anything under this handle");
   }

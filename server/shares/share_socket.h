@@ -21,12 +21,19 @@ Result<std::pair<UniqueFd, UniqueFd>> MakeShareSocket();
 // The worker's end.
 class SocketShareBroker : public ShareBroker {
  public:
-  explicit SocketShareBroker(UniqueFd socket) : socket_(std::move(socket)) {}
+  // `answer_ns`: how long an answer may take. One that does not come in time ends the use of the socket: every later question
+  // fails (kUnavailable).
+  explicit SocketShareBroker(UniqueFd socket, uint64_t answer_ns = kShareAnswerNs)
+      : answer_ns_(answer_ns), socket_(std::move(socket)) {}
   Status Publish(const ShareToken& token, const ShareFacts& facts, int fd) override EXCLUDES(mutex_);
   void Revoke(const ShareToken& token) override EXCLUDES(mutex_);
   Result<Share> Fetch(const ShareToken& token) override EXCLUDES(mutex_);
 
  private:
+  template <typename Question, typename Answer>
+  Status Ask(const Question& question, int fd, Answer* answer, UniqueFd* passed) REQUIRES(mutex_);
+
+  const uint64_t answer_ns_;
   Mutex mutex_;  // over question and answer
   UniqueFd socket_ GUARDED_BY(mutex_);
 };

@@ -121,5 +121,20 @@ TEST_F(ShareSocketTest, WhatOneWorkerPublishesAnotherFetches) {
   EXPECT_EQ(workers_[1]->Fetch(token).status().code(), StatusCode::kNotFound);
 }
 
+// The answer to one question must never be taken for that to the next.
+TEST(ShareSocketTimeTest, ALateAnswerIsNobodys) {
+  auto ends = MakeShareSocket();
+  ASSERT_TRUE(ends.ok());
+  ShareTable table;
+  const ShareToken first = NewShareToken(), second = NewShareToken();
+  ASSERT_TRUE(table.Add(1, first, Facts(ShareKind::kEvent), UniqueFd()).ok());
+  ASSERT_TRUE(table.Add(1, second, Facts(ShareKind::kEvent), UniqueFd()).ok());
+  SocketShareBroker worker(std::move(ends->second), 1'000'000);
+  EXPECT_FALSE(worker.Fetch(first).ok()) << "nobody answers";
+  // What there is to answer is answered now; the worker's end may be closed.
+  (void)ServeShares(ends->first.get(), 1, table).ok();
+  EXPECT_FALSE(worker.Fetch(second).ok());
+}
+
 }  // namespace
 }  // namespace tessera
