@@ -1,4 +1,4 @@
-// Nodes of graphs: adding them, reading and changing their parameters.
+// Nodes of graphs: adding them. Their parameters: entry_graph_node_params.cc.
 #include <algorithm>
 
 #include "server/emulator/driver/copy.h"
@@ -37,15 +37,6 @@ CUresult Add(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, 
   return CUDA_SUCCESS;
 }
 
-// The node, when it is of `type`. With graph_mutex held.
-CUresult Find(CUgraphNode handle, CUgraphNodeType type, GraphNodePtr* node) {
-  *node = GetDriver().graph_nodes.Find(handle);
-  return *node != nullptr && (*node)->type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-template <typename T>
-const T& As(const GraphNodePtr& node) { return static_cast<const T&>(*node->command); }
-
 CUresult AddChild(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, size_t count,
                   const CUDA_CHILD_GRAPH_NODE_PARAMS& params, const CUgraphEdgeData* edges = nullptr) {
   const GraphPtr original = GetDriver().graphs.Find(params.graph);
@@ -67,8 +58,8 @@ CUresult AddAlloc(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependenc
                   CUDA_MEM_ALLOC_NODE_PARAMS* params, const CUgraphEdgeData* edges = nullptr) {
   GraphMemoryPtr memory;
   RETURN_ON_ERROR(GraphMemory::Make(*params, &memory));
-  RETURN_ON_ERROR(Add(out, handle, dependencies, count, CU_GRAPH_NODE_TYPE_MEM_ALLOC, std::make_shared<AllocCommand>(memory),
-                      nullptr, edges));
+  RETURN_ON_ERROR(Add(out, handle, dependencies, count, CU_GRAPH_NODE_TYPE_MEM_ALLOC,
+                      std::make_shared<AllocCommand>(memory), nullptr, edges));
   params->dptr = memory->address();
   return CUDA_SUCCESS;
 }
@@ -78,18 +69,19 @@ CUresult AddFree(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependenci
   const GraphPtr graph = GetDriver().graphs.Find(handle);
   const GraphMemoryPtr memory = GraphMemory::Find(address);
   RETURN_IF(graph == nullptr || memory == nullptr || Frees(*graph, memory), CUDA_ERROR_INVALID_VALUE);
-  return Add(out, handle, dependencies, count, CU_GRAPH_NODE_TYPE_MEM_FREE, std::make_shared<GraphFreeCommand>(memory), nullptr,
-             edges);
+  return Add(out, handle, dependencies, count, CU_GRAPH_NODE_TYPE_MEM_FREE, std::make_shared<GraphFreeCommand>(memory),
+             nullptr, edges);
 }
 
-CUresult AddConditional(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies,
-                        size_t count, CUDA_CONDITIONAL_NODE_PARAMS* params, const CUgraphEdgeData* edges) {
+CUresult AddConditional(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, size_t count,
+                        CUDA_CONDITIONAL_NODE_PARAMS* params, const CUgraphEdgeData* edges) {
   const ConditionPtr condition = FindCondition(params->handle);
   const ContextPtr context = GetDriver().contexts.Find(params->ctx);
   const unsigned size = params->size;
-  const bool has_size = params->type == CU_GRAPH_COND_TYPE_IF      ? size == 1 || size == 2
-                        : params->type == CU_GRAPH_COND_TYPE_WHILE ? size == 1
-                                                                   : params->type == CU_GRAPH_COND_TYPE_SWITCH && size != 0;
+  const bool has_size = params->type == CU_GRAPH_COND_TYPE_IF ? size == 1 || size == 2
+                        : params->type == CU_GRAPH_COND_TYPE_WHILE
+                            ? size == 1
+                            : params->type == CU_GRAPH_COND_TYPE_SWITCH && size != 0;
   RETURN_IF(context == nullptr, CUDA_ERROR_INVALID_CONTEXT);
   RETURN_IF(condition == nullptr || condition->used || !has_size ||
                 condition->graph() != reinterpret_cast<uint64_t>(handle) || condition->context() != context->handle(),
@@ -117,13 +109,15 @@ CUresult AddAny(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencie
   RETURN_IF(params == nullptr || params->reserved2 != 0, CUDA_ERROR_INVALID_VALUE);
   GraphLock lock(GetDriver().graph_mutex);
   switch (params->type) {
-    case CU_GRAPH_NODE_TYPE_GRAPH: return AddChild(node, graph, dependencies, count, params->graph, edges);
-    case CU_GRAPH_NODE_TYPE_MEM_FREE: return AddFree(node, graph, dependencies, count, params->free.dptr, edges);
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+      return AddChild(node, graph, dependencies, count, params->graph, edges);
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      return AddFree(node, graph, dependencies, count, params->free.dptr, edges);
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
       return AddConditional(node, graph, dependencies, count, &params->conditional, edges);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC: {
-      CUDA_MEM_ALLOC_NODE_PARAMS alloc{params->alloc.poolProps, params->alloc.accessDescs, params->alloc.accessDescCount,
-                                       params->alloc.bytesize, 0};
+      CUDA_MEM_ALLOC_NODE_PARAMS alloc{params->alloc.poolProps, params->alloc.accessDescs,
+                                       params->alloc.accessDescCount, params->alloc.bytesize, 0};
       RETURN_ON_ERROR(AddAlloc(node, graph, dependencies, count, &alloc, edges));
       params->alloc.dptr = alloc.dptr;
       return CUDA_SUCCESS;
@@ -132,11 +126,6 @@ CUresult AddAny(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencie
       RETURN_ON_ERROR(MakeNode(context, *params, &command));
       return Add(node, graph, dependencies, count, params->type, command, nullptr, edges);
   }
-}
-
-CUDA_KERNEL_NODE_PARAMS WithoutContext(const CUDA_KERNEL_NODE_PARAMS_v1& params) {
-  return {params.func,      params.gridDimX,  params.gridDimY,       params.gridDimZ,     params.blockDimX, params.blockDimY,
-          params.blockDimZ, params.sharedMemBytes, params.kernelParams, params.extra, nullptr,          nullptr};
 }
 
 }  // namespace
@@ -235,31 +224,11 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode* node, CUgraph graph, const CUgraphN
   return AddAlloc(node, graph, dependencies, count, params);
 }
 
-CUresult cuGraphMemAllocNodeGetParams(CUgraphNode handle, CUDA_MEM_ALLOC_NODE_PARAMS* params) {
-  RETURN_ON_ERROR(CheckEntry());
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_MEM_ALLOC, &node));
-  *params = As<AllocCommand>(node).memory()->params();
-  return CUDA_SUCCESS;
-}
-
 CUresult cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                                CUdeviceptr dptr) {
   RETURN_ON_ERROR(CheckEntry());
   GraphLock lock(GetDriver().graph_mutex);
   return AddFree(node, graph, dependencies, count, dptr);
-}
-
-CUresult cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdeviceptr* dptr) {
-  RETURN_ON_ERROR(CheckEntry());
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(dptr == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_MEM_FREE, &node));
-  *dptr = As<GraphFreeCommand>(node).memory()->address();
-  return CUDA_SUCCESS;
 }
 
 CUresult cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
@@ -271,268 +240,12 @@ CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* 
   return AddAny(node, graph, dependencies, edges, count, params);
 }
 
-CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS* params) {
-  RETURN_ON_ERROR(CheckEntry());
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_KERNEL, &node));
-  auto& command = static_cast<KernelCommand&>(*node->command);
-  const LaunchShape& shape = command.shape();
-  *params = {};
-  // A kernel handle stays one: the two kinds are told apart by which registry knows it.
-  if (GetDriver().functions.Find(command.handle()) != nullptr) {
-    params->func = command.handle();
-  } else {
-    params->kern = reinterpret_cast<CUkernel>(command.handle());
-  }
-  params->gridDimX = shape.grid.x;
-  params->gridDimY = shape.grid.y;
-  params->gridDimZ = shape.grid.z;
-  params->blockDimX = shape.block.x;
-  params->blockDimY = shape.block.y;
-  params->blockDimZ = shape.block.z;
-  params->sharedMemBytes = shape.shared_bytes;
-  params->kernelParams = command.parameter_pointers();
-  params->ctx = command.function()->module()->context()->cuda_handle();
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS* params) {
-  ContextPtr context;
-  CommandPtr command;
-  RETURN_ON_ERROR(EnterContext(&context));
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_KERNEL, &node));
-  RETURN_ON_ERROR(MakeKernelNode(context, *params, &command));
-  node->command = command;
-  return CUDA_SUCCESS;
-}
-
 // The first forms know no CUkernel and no context.
 CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                               const CUDA_KERNEL_NODE_PARAMS_v1* params) {
   RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
   const CUDA_KERNEL_NODE_PARAMS whole = WithoutContext(*params);
   return cuGraphAddKernelNode_v2(node, graph, dependencies, count, &whole);
-}
-
-CUresult cuGraphKernelNodeGetParams(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS_v1* params) {
-  CUDA_KERNEL_NODE_PARAMS whole{};
-  RETURN_ON_ERROR(cuGraphKernelNodeGetParams_v2(handle, &whole));
-  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  *params = {whole.func != nullptr ? whole.func : reinterpret_cast<CUfunction>(whole.kern),
-             whole.gridDimX, whole.gridDimY, whole.gridDimZ, whole.blockDimX, whole.blockDimY, whole.blockDimZ,
-             whole.sharedMemBytes, whole.kernelParams, whole.extra};
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphKernelNodeSetParams(CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS_v1* params) {
-  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  const CUDA_KERNEL_NODE_PARAMS whole = WithoutContext(*params);
-  return cuGraphKernelNodeSetParams_v2(handle, &whole);
-}
-
-CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1* params) {
-  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  const CUDA_KERNEL_NODE_PARAMS whole = WithoutContext(*params);
-  return cuGraphExecKernelNodeSetParams_v2(exec, node, &whole);
-}
-
-CUresult cuGraphKernelNodeGetAttribute(CUgraphNode handle, CUkernelNodeAttrID attr, CUkernelNodeAttrValue* value) {
-  RETURN_ON_ERROR(CheckEntry());
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(value == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_KERNEL, &node));
-  *value = {};
-  if (auto found = node->attributes.find(attr); found != node->attributes.end()) *value = found->second;
-  if (attr == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) value->cooperative = As<KernelCommand>(node).shape().cooperative;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphKernelNodeSetAttribute(CUgraphNode handle, CUkernelNodeAttrID attr, const CUkernelNodeAttrValue* value) {
-  RETURN_ON_ERROR(CheckEntry());
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(value == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_KERNEL, &node));
-  switch (attr) {
-    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: node->attributes[attr] = *value; return CUDA_SUCCESS;
-    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-      return value->cooperative == static_cast<int>(As<KernelCommand>(node).shape().cooperative)
-                 ? CUDA_SUCCESS
-                 : CUDA_ERROR_NOT_SUPPORTED;
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-      return value->clusterDim.x * value->clusterDim.y * value->clusterDim.z == 1 ? CUDA_SUCCESS
-                                                                                  : CUDA_ERROR_NOT_SUPPORTED;
-    default: return CUDA_ERROR_INVALID_VALUE;
-  }
-}
-
-CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
-  RETURN_ON_ERROR(CheckEntry());
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr to, from;
-  RETURN_ON_ERROR(Find(dst, CU_GRAPH_NODE_TYPE_KERNEL, &to));
-  RETURN_ON_ERROR(Find(src, CU_GRAPH_NODE_TYPE_KERNEL, &from));
-  to->attributes = from->attributes;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D* params) {
-  RETURN_ON_ERROR(CheckEntry());
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_MEMCPY, &node));
-  *params = As<CopyCommand>(node).copy();
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D* params) {
-  ContextPtr context;
-  CommandPtr command;
-  RETURN_ON_ERROR(EnterContext(&context));
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_MEMCPY, &node));
-  RETURN_ON_ERROR(MakeCopyNode(context, *params, nullptr, &command));
-  node->command = command;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE_PARAMS* params) {
-  RETURN_ON_ERROR(CheckEntry());
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_MEMSET, &node));
-  *params = As<SetCommand>(node).set();
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphMemsetNodeSetParams(CUgraphNode handle, const CUDA_MEMSET_NODE_PARAMS* params) {
-  ContextPtr context;
-  CommandPtr command;
-  RETURN_ON_ERROR(EnterContext(&context));
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_MEMSET, &node));
-  RETURN_ON_ERROR(MakeSetNode(context, *params, nullptr, &command));
-  node->command = command;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphHostNodeGetParams(CUgraphNode handle, CUDA_HOST_NODE_PARAMS* params) {
-  RETURN_ON_ERROR(CheckEntry());
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_HOST, &node));
-  *params = As<HostCommand>(node).params();
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_PARAMS* params) {
-  CommandPtr command;
-  RETURN_ON_ERROR(CheckEntry());
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_HOST, &node));
-  RETURN_ON_ERROR(MakeHostNode(*params, &command));
-  node->command = command;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphNodeSetParams(CUgraphNode handle, CUgraphNodeParams* params) {
-  ContextPtr context;
-  CommandPtr command;
-  RETURN_ON_ERROR(EnterContext(&context));
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, params->type, &node));
-  RETURN_IF(params->type == CU_GRAPH_NODE_TYPE_GRAPH, CUDA_ERROR_NOT_SUPPORTED);
-  RETURN_ON_ERROR(MakeNode(context, *params, &command));
-  node->command = command;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph* graph) {
-  RETURN_ON_ERROR(CheckEntry());
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(graph == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_GRAPH, &node));
-  *graph = reinterpret_cast<CUgraph>(node->child);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode handle, CUevent* event) {
-  RETURN_ON_ERROR(CheckEntry());
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(event == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &node));
-  *event = As<EventRecordCommand>(node).handle();
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode handle, CUevent* event) {
-  RETURN_ON_ERROR(CheckEntry());
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(event == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &node));
-  *event = As<EventWaitCommand>(node).handle();
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode handle, CUevent event) {
-  RETURN_ON_ERROR(CheckEntry());
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &node));
-  return MakeEventNode(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &node->command);
-}
-
-CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode handle, CUevent event) {
-  RETURN_ON_ERROR(CheckEntry());
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &node));
-  return MakeEventNode(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &node->command);
-}
-
-CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode handle, CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
-  RETURN_ON_ERROR(CheckEntry());
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, &node));
-  auto& operations = static_cast<MemOpCommand&>(*node->command).operations();
-  *params = {nullptr, static_cast<unsigned>(operations.size()), operations.data(), 0};
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode handle, const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
-  RETURN_ON_ERROR(CheckEntry());
-  GraphLock lock(GetDriver().graph_mutex);
-  GraphNodePtr node;
-  RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_ON_ERROR(Find(handle, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, &node));
-  return MakeMemOpNode(*params, &node->command);
 }
 
 }  // extern "C"

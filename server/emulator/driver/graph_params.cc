@@ -147,4 +147,10 @@ CUresult CheckExecChange(const Command& from, const Command& to) {
   return CUDA_SUCCESS;
 }
 
+CUDA_KERNEL_NODE_PARAMS WithoutContext(const CUDA_KERNEL_NODE_PARAMS_v1& params) {
+  return {params.func,      params.gridDimX,  params.gridDimY,       params.gridDimZ,     params.blockDimX, params.blockDimY,
+          params.blockDimZ, params.sharedMemBytes, params.kernelParams, params.extra, nullptr,          nullptr};
+}
+
+
 }  // namespace tessera::emulator

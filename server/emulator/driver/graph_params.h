@@ -16,6 +16,9 @@ CUresult MakeMemOpNode(const CUDA_BATCH_MEM_OP_NODE_PARAMS& params, CommandPtr* 
 // Whichever of the above `params` is for; children excepted.
 CUresult MakeNode(const ContextPtr& current, const CUgraphNodeParams& params, CommandPtr* command);
 
+// Parameters of the first forms, which know no CUkernel and no context.
+CUDA_KERNEL_NODE_PARAMS WithoutContext(const CUDA_KERNEL_NODE_PARAMS_v1& params);
+
 // CUDA_ERROR_INVALID_VALUE (natively too) when an instantiated node may not go from one to the other.
 CUresult CheckExecChange(const Command& from, const Command& to);
 
