@@ -171,8 +171,10 @@ CUresult Call::SendAndWait(std::span<std::byte> record) {
   if (result == CUDA_SUCCESS) return result;
   if (capturing_) NoteCaptureFailure(*this, capture_stream_);
   // A broken context stays broken, for the calls that are answered here as well.
-  if (IsStickyError(result) && info_.context == CallInfo::Context::kRequired) {
-    session_->deferred_errors().Add(thread_->number, thread_->current(), result);
+  if (IsStickyError(result)) {
+    const HandleId broken = object_context_.is_null() ? context_ : object_context_;
+    Context* context = session_->contexts().Find(reinterpret_cast<CUcontext>(broken.value()));
+    if (context != nullptr) session_->deferred_errors().Add(thread_->number, context, result);
   }
   return result;
 }

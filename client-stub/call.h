@@ -68,6 +68,7 @@ class Call {
   // For calls that need no current context because they name an object that has one (a stream, an event): the record
   // says that one when the calling thread has none.
   void UseContextOf(HandleId context) {
+    object_context_ = context;
     if (context_.is_null()) context_ = context;
   }
 
@@ -177,6 +178,7 @@ class Call {
   ThreadState* thread_ = nullptr;
   Session* session_ = nullptr;
   HandleId context_;
+  HandleId object_context_;  // of the stream or event that the call names
   HandleId minted_[2];  // no call mints more than two singles; arrays keep theirs in the request
   int minted_count_ = 0;
   HandleId freed_;

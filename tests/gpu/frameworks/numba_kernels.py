@@ -1,5 +1,9 @@
 """Kernels compiled by Numba: shared memory, atomics, streams, mapped and pinned arrays."""
 import numpy as np
+
+if not hasattr(np, "row_stack"):
+    np.row_stack = np.vstack  # numba-cuda 0.2x asks for what NumPy 2.5 removed
+
 from numba import cuda, float32
 
 

@@ -1,4 +1,6 @@
 """Streams, events, pinned copies, allocator statistics, a captured graph and a kernel written in CUDA C++, in PyTorch."""
+import os
+
 import torch
 from torch.cuda import nvtx
 
@@ -58,7 +60,12 @@ extern "C" __global__ void scale(float* data, int n, float factor) {
     try:
         torch.ones(5, device="cuda")[torch.tensor([10], device="cuda")].cpu()
     except Exception as error:
-        print(type(error).__name__)
+        print(type(error).__name__, flush=True)
+    try:
+        torch.cuda.Event().record()  # the context stays broken
+    except Exception as error:
+        print(type(error).__name__, flush=True)
+    os._exit(0)  # PyTorch's own end aborts in a broken context
 
 
 if __name__ == "__main__":
