@@ -7,6 +7,7 @@
 
 #include "tests/protocol/channel/channel_fixture.h"
 #include "tests/support/mirror.h"
+#include "tests/support/tcp_pair.h"
 
 namespace tessera {
 namespace {
@@ -17,15 +18,24 @@ Impairment BadLink() {
           .stall_one_in = 500, .seed = 7};
 }
 
-class RelayTest : public testing::TestWithParam<bool> {
+enum class Kind { kPlain, kImpaired, kTcp, kImpairedTcp };
+
+const char* NameOf(Kind kind) {
+  constexpr const char* kNames[] = {"plain", "impaired", "tcp", "impaired_tcp"};
+  return kNames[static_cast<int>(kind)];
+}
+
+class RelayTest : public testing::TestWithParam<Kind> {
  protected:
   RelayTest() {
     auto [client, mirror_client] = SocketPair();
     auto [mirror_server, server] = SocketPair();
     mirror_ = Mirror::Start(std::move(mirror_client), std::move(mirror_server),
-                            GetParam() ? std::optional(BadLink()) : std::nullopt);
+                            bad() ? std::optional(BadLink()) : std::nullopt,
+                            GetParam() >= Kind::kTcp ? MakeTcpPair() : MakeInProcessLink());
     ends_ = OpenEnds(std::move(client), std::move(server));
   }
+  static bool bad() { return GetParam() == Kind::kImpaired || GetParam() == Kind::kImpairedTcp; }
   Channel& client() { return *ends_.client; }
   Channel& server() { return *ends_.server; }
   std::unique_ptr<Mirror> mirror_;
@@ -66,7 +76,7 @@ TEST_P(RelayTest, ManyRecordsArriveInOrder) {
 // The server reads from staging what the record before it announced, a thousand times over the same bytes; the client may
 // overwrite them only after the reply. Several ranges per record fill the small transfers ring.
 TEST_P(RelayTest, ARangeIsThereBeforeTheRecordThatNamesIt) {
-  const uint64_t kRounds = GetParam() ? 100 : 1000;
+  const uint64_t kRounds = bad() ? 100 : 1000;
   std::thread serving([&] {
     for (uint64_t round = 1; round <= kRounds; ++round) {
       ASSERT_EQ(NextValue(server().commands_in(), server().stop()).value(), round);
@@ -186,8 +196,8 @@ TEST_P(RelayTest, StoppingItEndsBothSides) {
   EXPECT_EQ(client().replies_in().Wait(Soon(), client().stop()).code(), StatusCode::kUnavailable);
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, RelayTest, testing::Bool(),
-                         [](const auto& info) { return info.param ? "impaired" : "plain"; });
+INSTANTIATE_TEST_SUITE_P(Links, RelayTest, testing::Values(Kind::kPlain, Kind::kImpaired, Kind::kTcp, Kind::kImpairedTcp),
+                         [](const auto& info) { return NameOf(info.param); });
 
 TEST(RelayHandshake, ARefusalIsPassedOn) {
   auto [client, mirror_client] = SocketPair();
