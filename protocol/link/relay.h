@@ -19,6 +19,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -41,7 +42,12 @@ class Relay {
   // either. `deadline_ns` counts for the socket; who gives up waiting for the link closes
   // it. `link` outlives the relay, which closes it in the end.
   static Result<std::unique_ptr<Relay>> AtClient(UniqueFd socket, Link& link, uint64_t deadline_ns);
-  // Receives the hello over the link, takes it to the server at `socket` and sends the answer back.
+  // Receives the hello over the link, takes it to the server at the socket that `dial` gives, and sends the answer back; also
+  // when that is the refusal of a hello of another wire version, or the reason why `dial` has failed. `dial` is called once
+  // something that looks like a hello or a question has arrived, not before.
+  using Dial = std::function<Result<UniqueFd>()>;
+  static Result<std::unique_ptr<Relay>> AtServer(const Dial& dial, Link& link, uint64_t deadline_ns);
+  // As above with a connected socket.
   static Result<std::unique_ptr<Relay>> AtServer(UniqueFd socket, Link& link, uint64_t deadline_ns);
   ~Relay();
   Relay(const Relay&) = delete;

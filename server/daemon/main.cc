@@ -1,6 +1,5 @@
 // tesserad: wires the parts. What it prints and how it ends stands in README.md.
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 #include <filesystem>
 
 #include "generated/spec_hash.h"
+#include "protocol/base/background.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/unix_socket.h"
 #include "server/daemon/child_process.h"
@@ -21,19 +21,6 @@
 
 namespace tessera {
 namespace {
-
-// The process that started us learns from our exit that the server is ready; the server goes on as a child of nobody, so
-// that its owner has no child which it did not start itself.
-void GoToBackground() {
-  const pid_t child = fork();
-  if (child > 0) _exit(kExitOk);
-  if (child < 0) LogWarning("the server stays in the foreground: errno {}", errno);
-  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (nothing < 0) return;
-  dup2(nothing, STDIN_FILENO);
-  dup2(nothing, STDOUT_FILENO);  // nobody waits for an end of what it held
-  close(nothing);
-}
 
 // Every share of the sessions holds a descriptor here.
 void RaiseDescriptorLimit() {
@@ -73,7 +60,8 @@ int RunDaemon(Options options) {
   printf("tesserad: listening on unix:%s, devices: %s, driver %s\n", options.listen_path.c_str(),
          DescribeDevices(*devices).c_str(), DescribeVersion(devices->version).c_str());
   fflush(stdout);
-  if (options.owner_fd >= 0) GoToBackground();
+  // So that its owner has no child which it did not start itself.
+  if (options.owner_fd >= 0 && !GoToBackground()) LogWarning("the server stays in the foreground: errno {}", errno);
   const int code = supervisor.Run();
   if (options.remove_directory) {
     std::error_code error;
