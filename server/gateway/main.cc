@@ -39,7 +39,8 @@ Result<UniqueFd> Dial(RelaySession& session, const GatewayOptions& options) {
 void Carry(UniqueFd connection, RelaySession& session, const GatewayOptions& options) {
   const std::string peer = DescribeTcpPeer(connection.get());
   const auto turn_away = [&](const Status& why) {
-    LogWarning("turned away {}: {}", peer, session.timed_out() ? "it connected and said nothing" : why.message());
+    const bool silent = session.timed_out() || why.code() == StatusCode::kTimedOut;
+    LogWarning("turned away {}: {}", peer, silent ? "it connected and said nothing" : why.message());
   };
   Result<std::unique_ptr<Link>> link = AcceptTcp(std::move(connection), MonotonicNs() + RelayService::kHelloTimeoutNs);
   if (!link.ok()) return turn_away(link.status());
