@@ -278,9 +278,8 @@ Status Relay::SendTransfer(const TransferRecord& transfer) {
   uint64_t at = transfer.offset;
   while (!bytes.empty()) {
     const auto part = bytes.first(std::min<uint64_t>(bytes.size(), kFrameBytesMax));
-    // Through a copy: the peer may go on writing.
-    send_buffer_.assign(part.begin(), part.end());
-    RETURN_IF_ERROR(link_.Send({FrameKind::kTransfer, transfer.segment, part.size(), at, transfer.number}, send_buffer_));
+    // The peer may go on writing meanwhile: then a part of that travels as well, as shared memory would show it.
+    RETURN_IF_ERROR(link_.Send({FrameKind::kTransfer, transfer.segment, part.size(), at, transfer.number}, part));
     bytes = bytes.subspan(part.size());
     at += part.size();
   }

@@ -233,6 +233,7 @@ class Strangers(TwoHosts):
         self.assertEqual(holder.stdout.readline(), "1\n")
         done = subprocess.run([TESSERA, "run", "--server", agent.url, "--", "true"], capture_output=True, text=True, timeout=60, env=environment())
         self.assertRegex(done.stderr, "1 sessions, its limit: raise --max-sessions of tessera-gateway")
+        self.assertEqual(done.returncode, 72)
         holder.communicate()
         self.assertEqual((agent.stop(), gateway.stop()), (0, 0))
 

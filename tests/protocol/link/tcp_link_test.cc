@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -207,6 +210,43 @@ TEST(TcpFrames, BytesMayComeOneByOne) {
   ASSERT_TRUE(got.ok());
   EXPECT_EQ(got->number, 7u);
   EXPECT_EQ(payload, std::vector<std::byte>(5, std::byte{9}));
+}
+
+// Turns the loopback device of this thread's network namespace on or off.
+bool SetLoopback(bool up) {
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  std::strcpy(request.ifr_name, "lo");
+  if (ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) return false;
+  request.ifr_flags = static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
+  return ioctl(socket.get(), SIOCSIFFLAGS, &request) == 0;
+}
+
+// In a network of its own, whose only cable is cut: neither end says a word any more.
+TEST(TcpFrames, ADeadHostIsNoticedIdleOrNot) {
+  bool possible = true;
+  std::thread in_its_own_network([&] {
+    possible = unshare(CLONE_NEWNET) == 0 && SetLoopback(true);
+    if (!possible) return;
+    auto [near, far] = MakeTcpPair();
+    auto [sender, receiver] = MakeTcpPair();
+    ASSERT_TRUE(SetLoopback(false));
+    const uint64_t begin_ns = MonotonicNs();
+    std::thread sending([&sender = *sender] {
+      const std::vector<std::byte> payload(1000);
+      Status status;
+      while (status.ok()) status = sender.Send({FrameKind::kRing, 0, payload.size(), 0, 0}, payload);
+      EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+      EXPECT_THAT(status.message(), HasSubstr("does not answer any more"));
+    });
+    const Status status = near->Receive([](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span<std::byte>(); }).status();
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+    EXPECT_THAT(status.message(), HasSubstr("does not answer any more"));
+    sending.join();
+    EXPECT_LT(MonotonicNs() - begin_ns, (kTcpSilenceMsMax + 7'000) * uint64_t{1'000'000});
+  });
+  in_its_own_network.join();
+  if (!possible) GTEST_SKIP() << "needs to be allowed to make a network namespace";
 }
 
 }  // namespace
