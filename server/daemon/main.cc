@@ -14,6 +14,7 @@
 #include "server/daemon/child_process.h"
 #include "server/daemon/device_probe.h"
 #include "server/daemon/exit_codes.h"
+#include "server/daemon/gateway_process.h"
 #include "server/daemon/monitor.h"
 #include "server/daemon/options.h"
 #include "server/daemon/supervisor.h"
@@ -43,6 +44,16 @@ int RunDaemon(Options options) {
     fprintf(stderr, "tesserad: %s.\n", listener.status().message().c_str());
     return kExitCannotListen;
   }
+  GatewayProcess gateway;
+  if (!options.gateway_url.empty()) {
+    Result<GatewayProcess> started = GatewayProcess::Start(options);
+    if (!started.ok()) {
+      // What ended has said on stderr what is wrong.
+      if (started.status().code() != StatusCode::kUnavailable) fprintf(stderr, "tesserad: %s.\n", started.status().message().c_str());
+      return kExitCannotListen;
+    }
+    gateway = *started;
+  }
   options.driver = devices->driver;  // `auto` is decided once, for all workers alike
   options.priorities = devices->priorities;
   ServerReport report;
@@ -56,8 +67,10 @@ int RunDaemon(Options options) {
     fprintf(stderr, "tesserad: %s.\n", status.message().c_str());
     return kExitInternal;
   }
+  supervisor.Watch(gateway);
   RaiseDescriptorLimit();
-  printf("tesserad: listening on unix:%s, devices: %s, driver %s\n", options.listen_path.c_str(),
+  const std::string also = gateway.url.empty() ? "" : " and " + gateway.url;
+  printf("tesserad: listening on unix:%s%s, devices: %s, driver %s\n", options.listen_path.c_str(), also.c_str(),
          DescribeDevices(*devices).c_str(), DescribeVersion(devices->version).c_str());
   fflush(stdout);
   // So that its owner has no child which it did not start itself.

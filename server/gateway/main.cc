@@ -71,6 +71,16 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+void SayReady(const GatewayOptions& options, const std::string& url) {
+  if (options.ready_fd < 0) {
+    printf("tessera-gateway: listening on %s, server unix:%s\n", url.c_str(), options.server_path.c_str());
+    fflush(stdout);
+    return;
+  }
+  if (write(options.ready_fd, url.data(), url.size()) < 0) LogWarning("nobody waits for this gateway: errno {}", errno);
+  close(options.ready_fd);
+}
+
 int Run(const GatewayOptions& options) {
   const auto fail = [](const Status& status, int code) {
     fprintf(stderr, "tessera-gateway: %s.\n", status.message().c_str());
@@ -82,8 +92,7 @@ int Run(const GatewayOptions& options) {
   if (!listener.ok()) return fail(listener.status(), kGatewayCannotListen);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   RaiseDescriptorLimit();
-  printf("tessera-gateway: listening on %s, server unix:%s\n", listener->address().Url().c_str(), options.server_path.c_str());
-  fflush(stdout);
+  SayReady(options, listener->address().Url());
   service.Run(listener->fd(), [&] { return listener->Accept(); },
               [&](UniqueFd connection, RelaySession& session) { Carry(std::move(connection), session, options); });
   return kGatewayOk;

@@ -42,6 +42,7 @@ int ParseGatewayOptions(int argc, char** argv, GatewayOptions* options) {
       ->capture_default_str();
   app.add_option("--log", log, "What to log on stderr: debug, info, warning, error or off")->type_name("LEVEL")->capture_default_str();
   app.add_option("--parent-pid", options->parent_pid)->group("");
+  app.add_option("--ready-fd", options->ready_fd)->group("");
   const auto refuse = [](const std::string& why) {
     std::cerr << "tessera-gateway: " << why << ". See tessera-gateway --help.\n";
     return kGatewayUsage;

@@ -23,7 +23,10 @@ struct GatewayOptions {
   bool insecure = false;
   LogLevel log_level = LogLevel::kWarning;
   uint32_t sessions_max = 256;
-  int parent_pid = 0;  // of a gateway that tesserad starts: it ends with that process; not for users
+
+  // Of a gateway that tesserad starts (server/daemon/gateway_process.h); not for users.
+  int parent_pid = 0;  // it ends with this process
+  int ready_fd = -1;   // where its address goes when agents may connect, instead of the line on stdout
 };
 
 // Reads argv. Returns -1 when the program is to run, else the exit code (0 after --help and --version, whose text went to

@@ -304,11 +304,20 @@ class Daemon(TableTest):
             self.tesserad(2, "no-such-option", "--listen", url, "--no-such-option")
             self.tesserad(2, "loud", "--listen", url, "--log", "loud")
             self.tesserad(2, "tcp:1.*unix:PATH", "--listen", "tcp:1")
+            self.tesserad(2, "tcp://x.*tcp://HOST:PORT", "--listen", url, "--listen", "tcp://x")
+            self.tesserad(2, "unix:PATH is required", "--listen", "tcp://127.0.0.1:0")
+            self.tesserad(2, "one --listen unix:PATH", "--listen", url, "--listen", "unix:/tmp/x")
             self.tesserad(3, "missing.so", "--listen", url, "--driver", f"{directory}/missing.so")
             self.tesserad(3, "client library", "--listen", url, "--driver", f"{CLIENT}/libcuda.so.1")
             self.tesserad(4, "107 bytes", "--listen", "unix:/" + "x" * 200, "--driver", "emulator")
             self.tesserad(4, "/nonexistent/socket", "--listen", "unix:/nonexistent/socket", "--driver", "emulator")
             self.tesserad(4, "not a socket", "--listen", "unix:/etc/passwd", "--driver", "emulator")
+
+    def test_address_in_use(self):
+        with tempfile.TemporaryDirectory() as directory, TcpListener(b"") as listener:
+            result = subprocess.run([DAEMON, "--listen", f"unix:{directory}/socket", "--listen", listener.url, "--driver", "emulator"],
+                                    capture_output=True, text=True, timeout=60, env=environment())
+            self.check(result, 4, "somebody listens on " + listener.url, "tessera-gateway: ")
 
     def test_socket_in_use(self):
         server = Server()

@@ -123,6 +123,34 @@ class Killed(TwoHosts):
             self.assertEqual(other.stop(), 0)
 
 
+class OneCommand(unittest.TestCase):
+    """A daemon that starts its gateway itself."""
+
+    def test_serves_other_hosts_and_takes_the_gateway_along(self):
+        server = Server("--listen", "tcp://127.0.0.1:0")
+        url = re.search(r" and (tcp://127.0.0.1:\d+), devices", server.ready).group(1)
+        gateways = server.children()
+        self.assertEqual(len(gateways), 1)
+        done = subprocess.run([TESSERA, "run", "--quiet", "--server", url, "--", sys.executable, "-c", COUNT], capture_output=True, text=True,
+                              timeout=60, env=environment())
+        self.assertEqual((done.stdout, done.stderr), ("1\n", ""))
+        self.assertEqual(server.stop(), 0)
+        self.assertFalse(alive(gateways[0]))
+
+    def test_says_when_the_gateway_has_ended(self):
+        server = Server("--listen", "tcp://127.0.0.1:0")
+        os.kill(server.children()[0], signal.SIGKILL)
+        wait_for(lambda: "the gateway at tcp://127.0.0.1" in server.words(), 5, "the line in the log")
+        self.assertEqual(server.stop(), 0)
+
+    def test_a_killed_daemon_leaves_no_gateway(self):
+        server = Server("--listen", "tcp://127.0.0.1:0")
+        gateway = server.children()[0]
+        server.process.kill()
+        wait_for(lambda: not alive(gateway), 5, "the end of the gateway")
+        server.stop()
+
+
 @built
 class Several(TwoHosts):
     def test_programs_at_once_through_one_agent(self):
