@@ -157,6 +157,11 @@ Status Relay::Run() {
   threads.emplace_back([this] { SendRanges(); });
   std::thread receiving([this] { ReceiveFrames(); });
   WatchSocket();
+  for (auto& sink : sinks_) {
+    MutexLock lock(sink->mutex);
+    sink->ending = true;
+    sink->changed.notify_all();
+  }
   for (std::thread& thread : threads) thread.join();
   link_.Close();
   receiving.join();
@@ -197,10 +202,20 @@ void Relay::SendRanges() {
 void Relay::SendAcks(Sink& sink) {
   uint64_t acked = 0;
   for (;;) {
-    if (!sink.ring.WaitForRelease(acked, kNoDeadline, channel_->stop()).ok()) return;
-    Result<uint64_t> released = sink.ring.Released();
-    if (!released.ok()) return channel_->Fail(released.status());
-    acked = *released;
+    {
+      MutexLock lock(sink.mutex);
+      while (!sink.ending && sink.received.load() - acked < sink.AckStep()) sink.changed.wait(sink.mutex);
+      if (sink.ending) return;
+    }
+    uint64_t released = acked;
+    while (released - acked < sink.AckStep()) {
+      if (!sink.ring.WaitForRelease(released, kNoDeadline, channel_->stop()).ok()) return;
+      Result<uint64_t> now = sink.ring.Released();
+      if (!now.ok()) return channel_->Fail(now.status());
+      released = *now;
+    }
+    acked = released;
+    sink.acked.store(acked);
     MutexLock lock(send_mutex_);
     if (!link_.Send({FrameKind::kAck, static_cast<uint32_t>(sink.id), 0, acked, 0}, {}).ok()) return;
   }
@@ -399,7 +414,11 @@ Status Relay::Arrived(const FrameHeader& header) {
     case FrameKind::kRing: {
       Sink& sink = *FindSink(header.target);
       sink.ring.WriteAt(header.position, received_);
-      sink.received = header.position + header.bytes;
+      sink.received.store(header.position + header.bytes);
+      if (sink.received.load() - sink.acked.load() >= sink.AckStep()) {
+        MutexLock lock(sink.mutex);
+        sink.changed.notify_all();
+      }
       if (header.number != sink.visible) sink.ring.PublishTo(header.number);
       sink.visible = header.number;
       return Status::Ok();

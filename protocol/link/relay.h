@@ -76,8 +76,15 @@ class Relay {
     Sink(TransferRing id, RingProducer& ring) : id(id), ring(ring) {}
     const TransferRing id;
     RingProducer& ring;
-    uint64_t received = 0;  // bytes written, of which the reader may see those up to `visible`
+    std::atomic<uint64_t> received{0};  // bytes written by the receiving thread; the reader may see those up to `visible`
     uint64_t visible = 0;
+    // Bytes that are worth a frame which tells that they were read: with less the far writer cannot lack room, since a record
+    // is at most a quarter of a ring.
+    uint64_t AckStep() const { return ring.size_bytes() / 8; }
+    std::atomic<uint64_t> acked{0};
+    Mutex mutex;
+    ConditionVariable changed;  // received grew beyond acked + AckStep(), or the session is ending
+    bool ending GUARDED_BY(mutex) = false;
   };
 
   Relay(std::unique_ptr<Channel> channel, Link& link);

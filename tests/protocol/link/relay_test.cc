@@ -199,6 +199,52 @@ TEST_P(RelayTest, StoppingItEndsBothSides) {
 INSTANTIATE_TEST_SUITE_P(Links, RelayTest, testing::Values(Kind::kPlain, Kind::kImpaired, Kind::kTcp, Kind::kImpairedTcp),
                          [](const auto& info) { return NameOf(info.param); });
 
+// Counts what is acknowledged through it.
+class CountingLink : public Link {
+ public:
+  CountingLink(std::unique_ptr<Link> link, std::atomic<int>& acks) : link_(std::move(link)), acks_(acks) {}
+  Status Send(const FrameHeader& header, std::span<const std::byte> payload) override {
+    if (header.kind == FrameKind::kAck) ++acks_;
+    return link_->Send(header, payload);
+  }
+  Result<FrameHeader> Receive(const Place& place) override { return link_->Receive(place); }
+  void Close() override { link_->Close(); }
+
+ private:
+  const std::unique_ptr<Link> link_;
+  std::atomic<int>& acks_;
+};
+
+// Calls that wait for their replies, several times what a ring holds: what was read is told now and then, not each time.
+TEST(RelayAcks, AreFewForSmallRecords) {
+  std::atomic<int> acks{0};
+  auto [near, far] = MakeInProcessLink();
+  Mirror::Links links = {std::make_unique<CountingLink>(std::move(near), acks), std::make_unique<CountingLink>(std::move(far), acks)};
+  auto [client_socket, mirror_client] = SocketPair();
+  auto [mirror_server, server_socket] = SocketPair();
+  auto mirror = Mirror::Start(std::move(mirror_client), std::move(mirror_server), {}, std::move(links));
+  ChannelEnds ends = OpenEnds(std::move(client_socket), std::move(server_socket));
+  const uint64_t rounds = 4 * ends.client->sizes().command_bytes / 64;
+  std::thread serving([&] {
+    for (uint64_t i = 1; i <= rounds; ++i) {
+      ASSERT_EQ(NextValue(ends.server->commands_in(), ends.server->stop()).value(), i);
+      while (!ends.server->replies_out().TryAppend(TestRecord(i))) {
+        ASSERT_TRUE(ends.server->replies_out().WaitForSpace(64, Soon(), ends.server->stop()).ok());
+      }
+    }
+  });
+  for (uint64_t i = 1; i <= rounds; ++i) {
+    while (!ends.client->commands_out().TryAppend(TestRecord(i))) {
+      ASSERT_TRUE(ends.client->commands_out().WaitForSpace(64, Soon(), ends.client->stop()).ok());
+    }
+    ASSERT_EQ(NextValue(ends.client->replies_in(), ends.client->stop()).value(), i);
+  }
+  serving.join();
+  // An eighth of each ring at a time: 4 x 8 of commands, 8 x 8 of replies, whose ring is half as large.
+  EXPECT_GE(acks.load(), 1);
+  EXPECT_LE(acks.load(), 32 + 64);
+}
+
 TEST(RelayHandshake, ARefusalIsPassedOn) {
   auto [client, mirror_client] = SocketPair();
   auto [mirror_server, server] = SocketPair();
