@@ -16,6 +16,7 @@
 #include "netaware/cli/private_server.h"
 #include "netaware/cli/server_check.h"
 #include "netaware/cli/server_description.h"
+#include "netaware/cli/server_reach.h"
 
 namespace tessera {
 namespace {
@@ -25,7 +26,7 @@ void Append(std::vector<Finding>* findings, std::vector<Finding> more) {
 }
 
 // What a program would get. Fills in `*server` when one answers.
-Finding CheckReach(const InstallLayout& layout, std::string url, nlohmann::json* server) {
+Finding CheckReach(const InstallLayout& layout, std::string url, bool insecure, nlohmann::json* server) {
   std::string said;
   if (url.empty()) {
     PrivateServer own;
@@ -37,8 +38,10 @@ Finding CheckReach(const InstallLayout& layout, std::string url, nlohmann::json*
     url = own.url;
     said = "a private server comes up, ";
   }
+  ServerAddress address;
   ServerReport report;
-  const ServerProblem problem = CheckServer(url, true, &report);
+  ServerProblem problem = ReachServer(url, insecure, &address);
+  if (problem.exit_code == kExitOk) problem = CheckServer(address, true, &report);
   if (problem.exit_code != kExitOk) {
     return {Grade::kProblem, "server", problem.sentence, "see 'tessera run --help', exit code " + std::to_string(problem.exit_code)};
   }
@@ -94,7 +97,7 @@ int DoctorCommand(const DoctorOptions& options) {
     Append(&findings, CheckInstallation(layout.value()));
     Append(&findings, CheckLibraryPath(layout.value()));
     Append(&findings, CheckLocalDriver());
-    findings.push_back(CheckReach(layout.value(), url, &server));
+    findings.push_back(CheckReach(layout.value(), url, options.insecure, &server));
   } else {
     findings.push_back({Grade::kProblem, "installation", layout.status().message(), "install Tessera again"});
   }

@@ -10,7 +10,7 @@ enum CliExitCode : int {
   kExitUsage = 2,              // the command line was not understood
   kExitUnknownScheme = 71,     // --server or TESSERA_SERVER names a kind of address that does not exist
   kExitUnreachable = 72,       // nothing listens there
-  kExitPermission = 73,        // the socket belongs to somebody else
+  kExitPermission = 73,        // the socket belongs to somebody else, or an address beyond this host was not allowed
   kExitOtherVersion = 74,      // the server speaks another version of the protocol
   kExitNoDevice = 75,          // the private server found no device
   kExitMissingLibrary = 76,    // a part of Tessera is not where it was installed

@@ -20,13 +20,14 @@ Exit codes, environment variables:  tessera run --help)";
 constexpr const char* kRunFooter = R"(The program, and every process it starts, finds libcuda.so.1 and libnvidia-ml.so.1 of Tessera before any other
 (LD_LIBRARY_PATH) and the server's address (TESSERA_SERVER). A process that starts others with an environment of its own must
 hand both on. tessera becomes the program: process id, terminal, signals and exit status are the program's own. A private
-server ends with it, also when it is killed; processes that outlive it lose their GPU.
+server ends with it, also when it is killed; processes that outlive it lose their GPU. For a server at tcp://HOST:PORT an
+agent is started on this host, which lives as long.
 
 Exit codes, when the program could not be started:
     2  the command line was not understood
    71  the server's address has an unknown scheme
    72  nobody answers at the server's address
-   73  the server's socket may not be used by this user
+   73  the server may not be used: a socket of another user, or an address beyond this host without --insecure
    74  the server is of another version
    75  the private server found no device
    76  a part of the installation is missing or damaged
@@ -43,7 +44,8 @@ Environment:
 Examples:
   tessera run -- python train.py
   tessera run --driver emulator --stats -- ./saxpy
-  tessera run --server unix:/run/user/1000/tessera.sock -- ./program)";
+  tessera run --server unix:/run/user/1000/tessera.sock -- ./program
+  tessera run --server tcp://127.0.0.1:4180 -- ./program)";
 
 constexpr const char* kDoctorFooter = R"(Exit code: 0 when programs can use a GPU, 1 when a problem was found.)";
 
@@ -63,9 +65,10 @@ void AddOutput(CLI::App* command, std::string* output) {
   command->add_option("-o,--output", *output, "form of the output")->check(CLI::IsMember({"text", "json"}))->capture_default_str();
 }
 
-void AddServer(CLI::App* command, std::string* server, const char* otherwise) {
-  command->add_option("--server", *server, std::string("address of a running tesserad (default: $TESSERA_SERVER, else ") + otherwise + ")")
-      ->type_name("unix:PATH");
+void AddServer(CLI::App* command, std::string* server, bool* insecure, const char* otherwise) {
+  command->add_option("--server", *server, std::string("address of a running tesserad, or of the tessera-gateway of its host (default: $TESSERA_SERVER, else ") + otherwise + ")")
+      ->type_name("unix:PATH|tcp://HOST:PORT");
+  command->add_flag("--insecure", *insecure, "allow a tcp:// address beyond this host: nothing is encrypted or authenticated there");
 }
 
 int Main(int argc, char** argv) {
@@ -77,7 +80,7 @@ int Main(int argc, char** argv) {
 
   RunOptions run;
   CLI::App* run_command = app.add_subcommand("run", "run a program with the GPUs of a server");
-  AddServer(run_command, &run.server, "a private server");
+  AddServer(run_command, &run.server, &run.insecure, "a private server");
   run_command->add_option("--driver", run.driver, "GPU of a private server: the real one, the emulated one, what there is, or a driver library")
       ->type_name("{auto,cuda,emulator}|PATH")
       ->check(CheckDriver)
@@ -90,13 +93,13 @@ int Main(int argc, char** argv) {
 
   StatusOptions status;
   CLI::App* status_command = app.add_subcommand("status", "say what a server is, what it serves and how busy it is");
-  AddServer(status_command, &status.server, "an error");
+  AddServer(status_command, &status.server, &status.insecure, "an error");
   AddOutput(status_command, &status.output);
   status_command->footer(kStatusFooter);
 
   DoctorOptions doctor;
   CLI::App* doctor_command = app.add_subcommand("doctor", "look for what keeps programs from using a GPU, and say how to repair it");
-  AddServer(doctor_command, &doctor.server, "a private server, which is tried out");
+  AddServer(doctor_command, &doctor.server, &doctor.insecure, "a private server, which is tried out");
   AddOutput(doctor_command, &doctor.output);
   doctor_command->footer(kDoctorFooter);
 

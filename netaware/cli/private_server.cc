@@ -1,155 +1,25 @@
 #include "netaware/cli/private_server.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-
-#include "protocol/base/clock.h"
-#include "protocol/base/status.h"
-#include "protocol/base/unique_fd.h"
+#include "netaware/cli/companion.h"
 
 namespace tessera {
 namespace {
 
-constexpr const char* kSocketName = "/server.sock";
-constexpr int kOwnerFd = 3;  // in the server; what it was started with is closed
-
-// Exit codes of tesserad (server/daemon/README.md).
-constexpr int kDaemonNoDevice = 3;
-constexpr int kCannotExec = 127;
-
-// A new directory that only this user can enter; empty with errno when there is none.
-std::string MakeDirectory() {
-  constexpr size_t kPathMax = sizeof(sockaddr_un::sun_path) - sizeof("/server.sock");
-  const char* runtime = getenv("XDG_RUNTIME_DIR");
-  for (const char* parent : {runtime, "/tmp"}) {
-    if (parent == nullptr || access(parent, W_OK) != 0) continue;
-    std::string directory = std::string(parent) + "/tessera-XXXXXX";
-    if (directory.size() < kPathMax && mkdtemp(directory.data()) != nullptr) return directory;
-  }
-  return "";
-}
-
-// Readable, or hung up, once this process has ended. Kernels before 5.3 and some sandboxes have no pidfds: there the end
-// of a pipe does it, whose other end stays open in the program and in what it starts.
-UniqueFd OwnerFd() {
-  UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
-  if (pidfd.valid()) return pidfd;
-  int ends[2];
-  if (pipe(ends) != 0) return {};
-  fcntl(ends[0], F_SETFD, FD_CLOEXEC);
-  return UniqueFd(ends[0]);
-}
-
-// The line that the daemon prints when it is ready; empty when it ended or the time passed before.
-std::string ReadReadyLine(int fd) {
-  const uint64_t deadline_ns = MonotonicNs() + uint64_t{PrivateServer::kReadyTimeoutMs} * 1'000'000;
-  std::string line;
-  while (line.empty() || line.back() != '\n') {
-    const uint64_t now_ns = MonotonicNs();
-    if (now_ns >= deadline_ns) return "";
-    pollfd readable{fd, POLLIN, 0};
-    const int ready = poll(&readable, 1, static_cast<int>((deadline_ns - now_ns) / 1'000'000) + 1);
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return "";
-    char byte;
-    const ssize_t got = read(fd, &byte, 1);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return "";
-    line.push_back(byte);
-  }
-  line.pop_back();
-  return line;
-}
-
-// In the child, between fork and exec.
-[[noreturn]] void ExecDaemon(const std::string& daemon, const std::string& listen, const std::string& driver, int out, int owner) {
-  setsid();  // the terminal's Ctrl-C and hang-up are for the program
-  dup2(out, STDOUT_FILENO);
-  dup2(owner, kOwnerFd);
-  fcntl(kOwnerFd, F_SETFD, 0);
-  syscall(SYS_close_range, kOwnerFd + 1, ~0U, 0);
-  const std::string owner_text = std::to_string(kOwnerFd);
-  execl(daemon.c_str(), "tesserad", "--listen", listen.c_str(), "--driver", driver.c_str(), "--grace", "0", "--owner-fd",
-        owner_text.c_str(), "--remove-directory", static_cast<char*>(nullptr));
-  _exit(kCannotExec);
-}
-
-// Whether the process ends within a second; then `*status` is its wait status.
-bool EndsSoon(pid_t pid, int* status) {
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    if (waitpid(pid, status, WNOHANG) == pid) return true;
-    usleep(10'000);
-  }
-  return false;
-}
-
-// What became of a server that closed its output, or said nothing in time.
-ServerProblem ProblemOf(pid_t pid, const std::string& daemon) {
-  int status = 0;
-  if (!EndsSoon(pid, &status)) {
-    kill(pid, SIGKILL);
-    waitpid(pid, &status, 0);
-    return {kExitServerFailed, "the private server " + daemon + " was not ready in time: the driver does not answer; look at it "
-                                   "with nvidia-smi, or use the emulated GPU (--driver emulator)"};
-  }
-  if (WIFSIGNALED(status)) {
-    return {kExitServerFailed, "the private server " + daemon + " was ended by signal " + std::to_string(WTERMSIG(status)) +
-                                   " before it was ready: start it by hand to see more (" + daemon + " --listen unix:PATH --log debug)"};
-  }
-  switch (WEXITSTATUS(status)) {
-    case kDaemonNoDevice:
-      return {kExitNoDevice, ""};
-    case kCannotExec:
-      return {kExitMissingLibrary, daemon + " cannot be started: this installation of Tessera is damaged, install it again"};
-    default:
-      return {kExitServerFailed, ""};
-  }
-}
+constexpr int kDaemonNoDevice = 3;  // an exit code of tesserad (server/daemon/README.md)
 
 }  // namespace
 
 ServerProblem PrivateServer::Start(const std::string& daemon, const std::string& driver, PrivateServer* server) {
-  const std::string directory = MakeDirectory();
-  if (directory.empty()) {
-    return {kExitServerFailed, std::string("a directory for the private server's socket cannot be made in /tmp (") +
-                                   std::strerror(errno) + "): set XDG_RUNTIME_DIR to one that you may write to"};
-  }
-  const UniqueFd owner = OwnerFd();
-  int ends[2];
-  if (!owner.valid() || pipe2(ends, O_CLOEXEC) != 0) {
-    const std::string why = std::strerror(errno);
-    rmdir(directory.c_str());
-    return {kExitServerFailed, "the private server cannot be started: " + why};
-  }
-  const UniqueFd read_end(ends[0]);
-  UniqueFd write_end(ends[1]);
-  server->url = "unix:" + directory + kSocketName;
-  const pid_t pid = fork();
-  if (pid == 0) ExecDaemon(daemon, server->url, driver, write_end.get(), owner.get());
-  write_end.reset();
-  const std::string line = pid > 0 ? ReadReadyLine(read_end.get()) : "";
-  if (line.empty()) {
-    const ServerProblem problem =
-        pid > 0 ? ProblemOf(pid, daemon)
-                : ServerProblem{kExitServerFailed, std::string("the private server cannot be started: ") + std::strerror(errno)};
-    unlink((directory + kSocketName).c_str());
-    rmdir(directory.c_str());
-    return problem;
-  }
-  // The server has gone to the background: this process has no child that the program would not know of.
-  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  const size_t devices = line.find("devices: ");
-  server->description = devices == std::string::npos ? line : line.substr(devices);
+  const Companion::Program program = {daemon, "the private server", {"--driver", driver, "--grace", "0"},
+                                      "the driver does not answer; look at it with nvidia-smi, or use the emulated GPU (--driver emulator)"};
+  Companion companion;
+  int exit_code = 0;
+  ServerProblem problem = Companion::Start(program, &companion, &exit_code);
+  if (exit_code == kDaemonNoDevice) problem.exit_code = kExitNoDevice;
+  if (problem.exit_code != kExitOk) return problem;
+  server->url = companion.url;
+  const size_t devices = companion.line.find("devices: ");
+  server->description = devices == std::string::npos ? companion.line : companion.line.substr(devices);
   return {};
 }
 

@@ -1,7 +1,4 @@
-// A server of its own for one `tessera run`: started on a socket in a private directory, gone when the job ends.
-//
-// The server watches the process that started it, not the other way round: `tessera run` becomes the program, and when
-// that process ends, however it ends, the server ends and removes its directory.
+// A server of its own for one `tessera run`: a companion of the job (companion.h).
 #pragma once
 
 #include <string>
@@ -11,9 +8,6 @@
 namespace tessera {
 
 struct PrivateServer {
-  // How long the server may take until it is ready: loading a driver and finding its devices takes seconds at worst.
-  static constexpr int kReadyTimeoutMs = 90'000;
-
   std::string url;
   // What the server said when it was ready, without its name: "devices: NVIDIA H200 ×1, driver 13.0".
   std::string description;

@@ -12,6 +12,7 @@
 #include "netaware/cli/install_layout.h"
 #include "netaware/cli/private_server.h"
 #include "netaware/cli/server_check.h"
+#include "netaware/cli/server_reach.h"
 
 namespace tessera {
 namespace {
@@ -87,9 +88,12 @@ int RunCommand(const RunOptions& options) {
     server = own.url;
     if (!options.quiet) std::fprintf(stderr, "tessera: private server, %s\n", own.description.c_str());
   } else {
+    ServerAddress address;
     ServerReport report;
-    const ServerProblem problem = CheckServer(server, false, &report);
+    ServerProblem problem = ReachServer(server, options.insecure, &address);
+    if (problem.exit_code == kExitOk) problem = CheckServer(address, false, &report);
     if (problem.exit_code != kExitOk) return Refuse(problem);
+    server = address.local_url;
   }
 
   SetEnvironment(layout.value(), server, options.stats);

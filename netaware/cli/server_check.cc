@@ -1,6 +1,5 @@
 #include "netaware/cli/server_check.h"
 
-#include <string_view>
 #include <utility>
 
 #include "generated/spec_hash.h"
@@ -10,35 +9,34 @@
 namespace tessera {
 namespace {
 
-ServerProblem ProblemOf(const std::string& url, const Status& status) {
+ServerProblem ProblemOf(const ServerAddress& address, const Status& status) {
   switch (status.code()) {
     case StatusCode::kNotFound:
     case StatusCode::kUnavailable:
-      return {kExitUnreachable, status.message() + " ('tesserad --listen " + url + "')"};
+      // What to start is told by whoever looked for it on another host.
+      if (address.url != address.local_url) break;
+      return {kExitUnreachable, status.message() + " ('tesserad --listen " + address.url + "')"};
     case StatusCode::kPermissionDenied:
       return {kExitPermission, status.message()};
     case StatusCode::kVersionMismatch:
       return {kExitOtherVersion, status.message()};
     default:
-      return {kExitUnreachable, status.message()};
+      break;
   }
+  return {kExitUnreachable, status.message()};
 }
 
 }  // namespace
 
-ServerProblem CheckServer(const std::string& url, bool readings, ServerReport* report) {
-  constexpr std::string_view kScheme = "unix:";
-  if (!std::string_view(url).starts_with(kScheme)) {
-    return {kExitUnknownScheme, "the server address '" + url + "' has no known scheme: this version takes unix:PATH"};
-  }
+ServerProblem CheckServer(const ServerAddress& address, bool readings, ServerReport* report) {
   ServerQuery query;
   query.spec_hash = kSpecHash;
   query.readings = readings;
-  Result<ServerReport> answer = QueryServer(url.substr(kScheme.size()), query, MonotonicNs() + kQueryTimeoutNs);
-  if (!answer.ok()) return ProblemOf(url, answer.status());
+  Result<ServerReport> answer = QueryServer(address.local_url.substr(kUnixScheme.size()), query, MonotonicNs() + kQueryTimeoutNs);
+  if (!answer.ok()) return ProblemOf(address, answer.status());
   *report = std::move(answer).value();
   const Status version = CheckPeerVersion("server", report->wire_version, report->spec_hash, kSpecHash);
-  if (!version.ok()) return {kExitOtherVersion, url + ": " + version.message()};
+  if (!version.ok()) return {kExitOtherVersion, address.url + ": " + version.message()};
   return {};
 }
 

@@ -2,20 +2,27 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "netaware/cli/exit_codes.h"
 #include "protocol/wire/server_query.h"
 
 namespace tessera {
 
+inline constexpr std::string_view kUnixScheme = "unix:";
+
+struct ServerAddress {
+  std::string url;        // as the user gave it, for sentences
+  std::string local_url;  // where processes of this host connect: unix:PATH
+};
+
 struct ServerProblem {
   int exit_code = kExitOk;
   std::string sentence;  // what happened, to what, what to do next
 };
 
-// Asks the server at `url` what it is and fills in `*report`, with readings of its devices when `readings` is true. A
-// problem when the address has another form than unix:PATH, when nobody answers there, or somebody of another version
-// (then version and hash of the report are filled in). Opens no session.
-ServerProblem CheckServer(const std::string& url, bool readings, ServerReport* report);
+// Asks the server what it is and fills in `*report`, with readings of its devices when `readings` is true. A problem when
+// nobody answers there, or somebody of another version (then version and hash of the report are filled in). Opens no session.
+ServerProblem CheckServer(const ServerAddress& address, bool readings, ServerReport* report);
 
 }  // namespace tessera

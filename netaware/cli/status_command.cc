@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "netaware/cli/server_check.h"
+#include "netaware/cli/server_reach.h"
 #include "netaware/cli/server_description.h"
 
 namespace tessera {
@@ -15,12 +16,14 @@ int StatusCommand(const StatusOptions& options) {
     const char* configured = getenv("TESSERA_SERVER");
     server = configured != nullptr ? configured : "";
   }
+  ServerAddress address;
   ServerReport report;
-  const ServerProblem problem =
-      server.empty() ? ServerProblem{kExitUsage, "there is no server to ask: give --server unix:PATH, or set TESSERA_SERVER"}
-                     : CheckServer(server, true, &report);
+  ServerProblem problem =
+      server.empty() ? ServerProblem{kExitUsage, "there is no server to ask: give --server unix:PATH or tcp://HOST:PORT, or set TESSERA_SERVER"}
+                     : ReachServer(server, options.insecure, &address);
+  if (problem.exit_code == kExitOk) problem = CheckServer(address, true, &report);
   if (problem.exit_code != kExitOk) {
-    std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
+    if (!problem.sentence.empty()) std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
     return problem.exit_code;
   }
   const std::string text = options.output == "json" ? ServerAsJson(server, report).dump(2) + "\n" : DescribeServer(server, report);

@@ -7,6 +7,7 @@ namespace tessera {
 
 struct StatusOptions {
   std::string server;           // empty: TESSERA_SERVER
+  bool insecure = false;         // of an agent for a server at tcp://
   std::string output = "text";  // or "json"
 };
 

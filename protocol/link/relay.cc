@@ -33,6 +33,21 @@ Result<std::vector<std::byte>> ReceiveControl(Link& link) {
   return message;
 }
 
+// The other host's answer to a message.
+Result<std::vector<std::byte>> Ask(Link& link, std::span<const std::byte> message) {
+  RETURN_IF_ERROR(SendControl(link, message));
+  return ReceiveControl(link);
+}
+
+// Tells the other host why there is no session. Failure to send it is of no interest.
+Status RefuseOver(Link& link, const Status& why) {
+  Encoder encoder(kControlMessageBytesMax);
+  ServerRefusal{why.code(), why.message()}.Encode(encoder);
+  const Status sent = SendControl(link, encoder.bytes());
+  if (!sent.ok()) LogDebug("a refusal could not be sent: {}", sent.message());
+  return why;
+}
+
 // How a connection ends on which the client asked a question (server_query.h) instead of saying hello.
 Status Answered() { return Status(StatusCode::kUnavailable, "the client asked a question and left"); }
 
@@ -59,9 +74,11 @@ Result<std::unique_ptr<Relay>> Relay::AtClient(UniqueFd socket, Link& link, uint
   Result<SocketMessage> message = ReceiveMessage(socket.get(), kControlMessageBytesMax, deadline_ns);
   if (!message.ok()) return message.status();
   if (ControlKindOf(message->bytes) == ControlKind::kServerQuery) {
-    RETURN_IF_ERROR(SendControl(link, message->bytes));
-    Result<std::vector<std::byte>> report = ReceiveControl(link);
-    if (!report.ok()) return report.status();
+    Result<std::vector<std::byte>> report = Ask(link, message->bytes);
+    if (!report.ok()) {
+      Refuse(socket.get(), report.status());
+      return report.status();
+    }
     RETURN_IF_ERROR(SendMessage(socket.get(), *report, {}, deadline_ns));
     return Answered();
   }
@@ -76,10 +93,7 @@ Result<std::unique_ptr<Relay>> Relay::AtClient(UniqueFd socket, Link& link, uint
   Encoder encoder(kControlMessageBytesMax);
   hello->Encode(encoder);
   if (!encoder.ok()) return Violation("the client's hello is too long");
-  Result<std::vector<std::byte>> answer = [&]() -> Result<std::vector<std::byte>> {
-    RETURN_IF_ERROR(SendControl(link, encoder.bytes()));
-    return ReceiveControl(link);
-  }();
+  Result<std::vector<std::byte>> answer = Ask(link, encoder.bytes());
   if (!answer.ok()) {
     Refuse(socket.get(), answer.status());
     return answer.status();
@@ -99,28 +113,35 @@ Result<std::unique_ptr<Relay>> Relay::AtClient(UniqueFd socket, Link& link, uint
 }
 
 Result<std::unique_ptr<Relay>> Relay::AtServer(UniqueFd socket, Link& link, uint64_t deadline_ns) {
+  return AtServer([&socket]() -> Result<UniqueFd> { return std::move(socket); }, link, deadline_ns);
+}
+
+Result<std::unique_ptr<Relay>> Relay::AtServer(const Dial& dial, Link& link, uint64_t deadline_ns) {
   Result<std::vector<std::byte>> message = ReceiveControl(link);
   if (!message.ok()) return message.status();
   if (ControlKindOf(*message) == ControlKind::kServerQuery) {
-    RETURN_IF_ERROR(SendMessage(socket.get(), *message, {}, deadline_ns));
-    Result<SocketMessage> report = ReceiveMessage(socket.get(), kControlMessageBytesMax, deadline_ns);
+    Result<UniqueFd> socket = dial();
+    if (!socket.ok()) return RefuseOver(link, socket.status());
+    RETURN_IF_ERROR(SendMessage(socket->get(), *message, {}, deadline_ns));
+    Result<SocketMessage> report = ReceiveMessage(socket->get(), kControlMessageBytesMax, deadline_ns);
     if (!report.ok()) return report.status();
     RETURN_IF_ERROR(SendControl(link, report->bytes));
     return Answered();
   }
   Result<ClientHello> hello = ClientHello::Decode(*message);
   if (!hello.ok()) return hello.status();
+  // A hello of another wire version cannot be read, and so not be passed on.
+  const Status version = CheckPeerVersion("client", hello->wire_version, hello->spec_hash, hello->spec_hash);
+  if (!version.ok()) return RefuseOver(link, version);
   if (!hello->mirrored) return Violation("the link brought the hello of a client that does not know of it");
+  Result<UniqueFd> socket = dial();
+  if (!socket.ok()) return RefuseOver(link, socket.status());
   ServerWelcome welcome;
+  Result<std::unique_ptr<Channel>> channel = Channel::Attach(std::move(*socket), *hello, &welcome, deadline_ns);
+  if (!channel.ok()) return RefuseOver(link, channel.status());
   Encoder encoder(kControlMessageBytesMax);
-  Result<std::unique_ptr<Channel>> channel = Channel::Attach(std::move(socket), *hello, &welcome, deadline_ns);
-  if (channel.ok()) {
-    welcome.Encode(encoder);
-  } else {
-    ServerRefusal{channel.status().code(), channel.status().message()}.Encode(encoder);
-  }
+  welcome.Encode(encoder);
   const Status sent = SendControl(link, encoder.bytes());
-  if (!channel.ok()) return channel.status();
   if (!sent.ok()) {
     (*channel)->Fail(sent);
     return sent;
@@ -136,6 +157,11 @@ Status Relay::Run() {
   threads.emplace_back([this] { SendRanges(); });
   std::thread receiving([this] { ReceiveFrames(); });
   WatchSocket();
+  for (auto& sink : sinks_) {
+    MutexLock lock(sink->mutex);
+    sink->ending = true;
+    sink->changed.notify_all();
+  }
   for (std::thread& thread : threads) thread.join();
   link_.Close();
   receiving.join();
@@ -176,10 +202,20 @@ void Relay::SendRanges() {
 void Relay::SendAcks(Sink& sink) {
   uint64_t acked = 0;
   for (;;) {
-    if (!sink.ring.WaitForRelease(acked, kNoDeadline, channel_->stop()).ok()) return;
-    Result<uint64_t> released = sink.ring.Released();
-    if (!released.ok()) return channel_->Fail(released.status());
-    acked = *released;
+    {
+      MutexLock lock(sink.mutex);
+      while (!sink.ending && sink.received.load() - acked < sink.AckStep()) sink.changed.wait(sink.mutex);
+      if (sink.ending) return;
+    }
+    uint64_t released = acked;
+    while (released - acked < sink.AckStep()) {
+      if (!sink.ring.WaitForRelease(released, kNoDeadline, channel_->stop()).ok()) return;
+      Result<uint64_t> now = sink.ring.Released();
+      if (!now.ok()) return channel_->Fail(now.status());
+      released = *now;
+    }
+    acked = released;
+    sink.acked.store(acked);
     MutexLock lock(send_mutex_);
     if (!link_.Send({FrameKind::kAck, static_cast<uint32_t>(sink.id), 0, acked, 0}, {}).ok()) return;
   }
@@ -257,9 +293,8 @@ Status Relay::SendTransfer(const TransferRecord& transfer) {
   uint64_t at = transfer.offset;
   while (!bytes.empty()) {
     const auto part = bytes.first(std::min<uint64_t>(bytes.size(), kFrameBytesMax));
-    // Through a copy: the peer may go on writing.
-    send_buffer_.assign(part.begin(), part.end());
-    RETURN_IF_ERROR(link_.Send({FrameKind::kTransfer, transfer.segment, part.size(), at, transfer.number}, send_buffer_));
+    // The peer may go on writing meanwhile: then a part of that travels as well, as shared memory would show it.
+    RETURN_IF_ERROR(link_.Send({FrameKind::kTransfer, transfer.segment, part.size(), at, transfer.number}, part));
     bytes = bytes.subspan(part.size());
     at += part.size();
   }
@@ -379,7 +414,11 @@ Status Relay::Arrived(const FrameHeader& header) {
     case FrameKind::kRing: {
       Sink& sink = *FindSink(header.target);
       sink.ring.WriteAt(header.position, received_);
-      sink.received = header.position + header.bytes;
+      sink.received.store(header.position + header.bytes);
+      if (sink.received.load() - sink.acked.load() >= sink.AckStep()) {
+        MutexLock lock(sink.mutex);
+        sink.changed.notify_all();
+      }
       if (header.number != sink.visible) sink.ring.PublishTo(header.number);
       sink.visible = header.number;
       return Status::Ok();

@@ -19,6 +19,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -41,7 +42,12 @@ class Relay {
   // either. `deadline_ns` counts for the socket; who gives up waiting for the link closes
   // it. `link` outlives the relay, which closes it in the end.
   static Result<std::unique_ptr<Relay>> AtClient(UniqueFd socket, Link& link, uint64_t deadline_ns);
-  // Receives the hello over the link, takes it to the server at `socket` and sends the answer back.
+  // Receives the hello over the link, takes it to the server at the socket that `dial` gives, and sends the answer back; also
+  // when that is the refusal of a hello of another wire version, or the reason why `dial` has failed. `dial` is called once
+  // something that looks like a hello or a question has arrived, not before.
+  using Dial = std::function<Result<UniqueFd>()>;
+  static Result<std::unique_ptr<Relay>> AtServer(const Dial& dial, Link& link, uint64_t deadline_ns);
+  // As above with a connected socket.
   static Result<std::unique_ptr<Relay>> AtServer(UniqueFd socket, Link& link, uint64_t deadline_ns);
   ~Relay();
   Relay(const Relay&) = delete;
@@ -70,8 +76,15 @@ class Relay {
     Sink(TransferRing id, RingProducer& ring) : id(id), ring(ring) {}
     const TransferRing id;
     RingProducer& ring;
-    uint64_t received = 0;  // bytes written, of which the reader may see those up to `visible`
+    std::atomic<uint64_t> received{0};  // bytes written by the receiving thread; the reader may see those up to `visible`
     uint64_t visible = 0;
+    // Bytes that are worth a frame which tells that they were read: with less the far writer cannot lack room, since a record
+    // is at most a quarter of a ring.
+    uint64_t AckStep() const { return ring.size_bytes() / 8; }
+    std::atomic<uint64_t> acked{0};
+    Mutex mutex;
+    ConditionVariable changed;  // received grew beyond acked + AckStep(), or the session is ending
+    bool ending GUARDED_BY(mutex) = false;
   };
 
   Relay(std::unique_ptr<Channel> channel, Link& link);

@@ -17,6 +17,10 @@ extern char** environ;
 namespace tessera {
 
 Result<pid_t> StartSelf(const std::vector<std::string>& arguments, const std::vector<int>& passed) {
+  return StartProgram("/proc/self/exe", arguments, passed);
+}
+
+Result<pid_t> StartProgram(const std::string& path, const std::vector<std::string>& arguments, const std::vector<int>& passed) {
   // Copies above the places they go to, so that no place is taken before what is there has been moved.
   const int first_free = kPassedFd + static_cast<int>(passed.size());
   std::vector<UniqueFd> moved;
@@ -25,7 +29,7 @@ Result<pid_t> StartSelf(const std::vector<std::string>& arguments, const std::ve
     if (!moved.back().valid()) return Status::FromErrno("cannot pass a descriptor to a child process", errno);
   }
   std::vector<char*> argv;
-  std::string name = "tesserad";
+  std::string name = path == "/proc/self/exe" ? "tesserad" : path;
   argv.push_back(name.data());
   std::vector<std::string> copies = arguments;
   for (std::string& argument : copies) argv.push_back(argument.data());
@@ -48,7 +52,7 @@ Result<pid_t> StartSelf(const std::vector<std::string>& arguments, const std::ve
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = -1;
-  const int error = posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, argv.data(), environ);
+  const int error = posix_spawn(&pid, path.c_str(), &actions, &attributes, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return Status::FromErrno("cannot start a child process", error);

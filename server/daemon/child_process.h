@@ -1,5 +1,5 @@
-// Starts this very program again as a child: workers and the device probe. The daemon itself never loads a driver, and a
-// process that loaded one is never forked.
+// Starts this very program again as a child: workers and the device probe; or the gateway. The daemon itself never loads a
+// driver, and a process that loaded one is never forked.
 #pragma once
 
 #include <sys/types.h>
@@ -17,6 +17,9 @@ namespace tessera {
 // calling thread does (it must call BecomeChild() first thing).
 inline constexpr int kPassedFd = 3;
 Result<pid_t> StartSelf(const std::vector<std::string>& arguments, const std::vector<int>& passed);
+
+// As above for the program at `path`.
+Result<pid_t> StartProgram(const std::string& path, const std::vector<std::string>& arguments, const std::vector<int>& passed);
 
 // In the child: SIGKILL when the parent ends, no new privileges.
 // Exits at once when the parent is already gone.

@@ -1,6 +1,5 @@
 // tesserad: wires the parts. What it prints and how it ends stands in README.md.
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -9,11 +8,13 @@
 #include <filesystem>
 
 #include "generated/spec_hash.h"
+#include "protocol/base/background.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/unix_socket.h"
 #include "server/daemon/child_process.h"
 #include "server/daemon/device_probe.h"
 #include "server/daemon/exit_codes.h"
+#include "server/daemon/gateway_process.h"
 #include "server/daemon/monitor.h"
 #include "server/daemon/options.h"
 #include "server/daemon/supervisor.h"
@@ -21,19 +22,6 @@
 
 namespace tessera {
 namespace {
-
-// The process that started us learns from our exit that the server is ready; the server goes on as a child of nobody, so
-// that its owner has no child which it did not start itself.
-void GoToBackground() {
-  const pid_t child = fork();
-  if (child > 0) _exit(kExitOk);
-  if (child < 0) LogWarning("the server stays in the foreground: errno {}", errno);
-  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (nothing < 0) return;
-  dup2(nothing, STDIN_FILENO);
-  dup2(nothing, STDOUT_FILENO);  // nobody waits for an end of what it held
-  close(nothing);
-}
 
 // Every share of the sessions holds a descriptor here.
 void RaiseDescriptorLimit() {
@@ -56,6 +44,16 @@ int RunDaemon(Options options) {
     fprintf(stderr, "tesserad: %s.\n", listener.status().message().c_str());
     return kExitCannotListen;
   }
+  GatewayProcess gateway;
+  if (!options.gateway_url.empty()) {
+    Result<GatewayProcess> started = GatewayProcess::Start(options);
+    if (!started.ok()) {
+      // What ended has said on stderr what is wrong.
+      if (started.status().code() != StatusCode::kUnavailable) fprintf(stderr, "tesserad: %s.\n", started.status().message().c_str());
+      return kExitCannotListen;
+    }
+    gateway = *started;
+  }
   options.driver = devices->driver;  // `auto` is decided once, for all workers alike
   options.priorities = devices->priorities;
   ServerReport report;
@@ -69,11 +67,14 @@ int RunDaemon(Options options) {
     fprintf(stderr, "tesserad: %s.\n", status.message().c_str());
     return kExitInternal;
   }
+  supervisor.Watch(gateway);
   RaiseDescriptorLimit();
-  printf("tesserad: listening on unix:%s, devices: %s, driver %s\n", options.listen_path.c_str(),
+  const std::string also = gateway.url.empty() ? "" : " and " + gateway.url;
+  printf("tesserad: listening on unix:%s%s, devices: %s, driver %s\n", options.listen_path.c_str(), also.c_str(),
          DescribeDevices(*devices).c_str(), DescribeVersion(devices->version).c_str());
   fflush(stdout);
-  if (options.owner_fd >= 0) GoToBackground();
+  // So that its owner has no child which it did not start itself.
+  if (options.owner_fd >= 0 && !GoToBackground()) LogWarning("the server stays in the foreground: errno {}", errno);
   const int code = supervisor.Run();
   if (options.remove_directory) {
     std::error_code error;

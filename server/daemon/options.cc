@@ -4,7 +4,9 @@
 
 #include <iostream>
 #include <string_view>
+#include <vector>
 
+#include "protocol/link/tcp_address.h"
 #include "server/daemon/exit_codes.h"
 
 namespace tessera {
@@ -25,8 +27,24 @@ Exit codes:
 
 Environment: CUDA_VISIBLE_DEVICES selects the devices that are served.
 
-Example:
-  tesserad --listen unix:/run/user/1000/tessera.sock --driver cuda)";
+Examples:
+  tesserad --listen unix:/run/user/1000/tessera.sock --driver cuda
+  tesserad --listen unix:/run/user/1000/tessera.sock --listen tcp://127.0.0.1:4180)";
+
+// Takes the values of --listen apart. Empty, or a sentence for the user.
+std::string TakeListen(const std::vector<std::string>& listen, Options* options) {
+  for (const std::string& url : listen) {
+    std::string* const to = url.starts_with(TcpAddress::kScheme) ? &options->gateway_url : &options->listen_path;
+    if (to == &options->gateway_url) {
+      if (const Result<TcpAddress> address = TcpAddress::Parse(url); !address.ok()) return address.status().message();
+    } else if (!url.starts_with(kScheme) || url.size() == kScheme.size()) {
+      return "cannot listen on '" + url + "': --listen takes unix:PATH, and tcp://HOST:PORT besides";
+    }
+    if (!to->empty()) return "there can be one --listen unix:PATH and one --listen tcp://HOST:PORT";
+    *to = to == &options->gateway_url ? url : url.substr(kScheme.size());
+  }
+  return options->listen_path.empty() ? "--listen unix:PATH is required" : "";
+}
 
 }  // namespace
 
@@ -35,8 +53,14 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.set_version_flag("--version", std::string("tesserad ") + TESSERA_VERSION, "Print the version and exit");
   app.set_help_flag("-h,--help", "Print this text and exit");
   app.footer(kFooter);
-  std::string listen;
-  app.add_option("--listen", listen, "Where clients connect: unix:PATH (the socket gets mode 0600)")->type_name("unix:PATH");
+  std::vector<std::string> listen;
+  app.add_option("--listen", listen,
+                 "Where clients connect: unix:PATH (the socket gets mode 0600); given a second time with tcp://HOST:PORT, a "
+                 "tessera-gateway is started for clients on other hosts")
+      ->type_name("unix:PATH|tcp://HOST:PORT")
+      ->allow_extra_args(false);
+  app.add_flag("--insecure", options->insecure,
+               "Allow a tcp:// address beyond this host, though nothing that travels there is encrypted or authenticated");
   app.add_option("--driver", options->driver,
                  "The driver: cuda (libcuda.so.1), emulator (a GPU in software), the path of a library, or auto "
                  "(cuda when it has a device, else emulator)")
@@ -89,16 +113,10 @@ int ParseOptions(int argc, char** argv, Options* options) {
     options->role = Options::Role::kProbe;
     return -1;
   }
-  if (listen.empty()) {
-    std::cerr << "tesserad: --listen unix:PATH is required. See tesserad --help.\n";
-    return kExitUsage;
-  }
-  if (!listen.starts_with(kScheme) || listen.size() == kScheme.size()) {
-    std::cerr << "tesserad: cannot listen on '" << listen << "': --listen takes unix:PATH.\n";
-    return kExitUsage;
-  }
-  options->listen_path = listen.substr(kScheme.size());
-  return -1;
+  const std::string problem = TakeListen(listen, options);
+  if (problem.empty()) return -1;
+  std::cerr << "tesserad: " << problem << ". See tesserad --help.\n";
+  return kExitUsage;
 }
 
 }  // namespace tessera

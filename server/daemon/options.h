@@ -14,6 +14,8 @@ struct Options {
   Role role = Role::kDaemon;
 
   std::string listen_path;        // of --listen unix:PATH
+  std::string gateway_url;        // of --listen tcp://HOST:PORT; empty: no gateway
+  bool insecure = false;          // of the gateway
   std::string driver = "auto";    // auto, cuda, emulator or a path
   LogLevel log_level = LogLevel::kWarning;
   std::string log_word = "warning";

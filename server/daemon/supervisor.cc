@@ -65,6 +65,11 @@ int Supervisor::Run() {
     }
   }
   LogInfo("all sessions have ended");
+  if (gateway_.pid > 0) {
+    // Its sessions have ended by now; the address is free again when this process has ended.
+    kill(gateway_.pid, SIGTERM);
+    waitpid(gateway_.pid, nullptr, 0);
+  }
   return kExitOk;
 }
 
@@ -208,6 +213,11 @@ void Supervisor::Reap() {
     int wait_status = 0;
     const pid_t pid = waitpid(-1, &wait_status, WNOHANG);
     if (pid <= 0) return;
+    if (pid == gateway_.pid) {
+      LogError("the gateway at {} {}: clients on other hosts cannot connect any more; start the server again", gateway_.url,
+               DescribeWaitStatus(wait_status));
+      gateway_.pid = -1;
+    }
     const auto found = workers_.find(pid);
     if (found == workers_.end()) continue;
     const Worker worker = std::move(found->second);

@@ -18,6 +18,7 @@
 #include "protocol/base/unique_fd.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/wire/server_query.h"
+#include "server/daemon/gateway_process.h"
 #include "server/daemon/monitor.h"
 #include "server/daemon/options.h"
 #include "server/daemon/usage_memory.h"
@@ -37,6 +38,8 @@ class Supervisor {
 
   // Blocks the signals the loop handles; before the first worker is started, so that none gets lost.
   Status Prepare();
+  // The gateway, if there is one: a word in the log when it ends before this daemon does. Before Run().
+  void Watch(const GatewayProcess& gateway) { gateway_ = gateway; }
   // Runs until SIGTERM or SIGINT came and every worker has ended. Returns the exit code.
   int Run();
 
@@ -79,6 +82,7 @@ class Supervisor {
   std::vector<Silent> silent_;  // at most kSilentMax
   std::map<pid_t, Worker> workers_;
   ShareTable shares_;
+  GatewayProcess gateway_;
   uint64_t next_session_ = 1;
   Phase phase_ = Phase::kServing;
   uint64_t deadline_ns_ = 0;  // when the present phase ends, for phases after kServing

@@ -8,7 +8,6 @@
 
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
-#include "protocol/link/in_process_link.h"
 
 namespace tessera {
 namespace {
@@ -18,9 +17,9 @@ constexpr uint64_t kHandshakeTimeoutNs = 60'000'000'000;
 }  // namespace
 
 std::unique_ptr<Mirror> Mirror::Start(UniqueFd client_socket, UniqueFd server_socket,
-                                      const std::optional<Impairment>& impairment) {
+                                      const std::optional<Impairment>& impairment, Links links) {
   std::unique_ptr<Mirror> mirror(new Mirror());
-  std::tie(mirror->links_[0], mirror->links_[1]) = MakeInProcessLink();
+  std::tie(mirror->links_[0], mirror->links_[1]) = std::move(links);
   UniqueFd sockets[2] = {std::move(client_socket), std::move(server_socket)};
   for (int i = 0; i < 2; ++i) {
     Link* link = mirror->links_[i].get();

@@ -9,20 +9,25 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "protocol/base/unique_fd.h"
 #include "protocol/link/impaired_link.h"
+#include "protocol/link/in_process_link.h"
 #include "protocol/link/relay.h"
 
 namespace tessera {
 
 class Mirror {
  public:
+  // The client's end, the server's.
+  using Links = std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>>;
+
   // Returns at once; handshake and session run on threads of the mirror's own. `client_socket` is connected to a client that
   // will Attach, `server_socket` to a server that will ReceiveHello and Create. What fails ends both connections. With an
-  // impairment, both directions are impaired.
+  // impairment, both directions are impaired; `links` are two connected ends.
   static std::unique_ptr<Mirror> Start(UniqueFd client_socket, UniqueFd server_socket,
-                                       const std::optional<Impairment>& impairment = {});
+                                       const std::optional<Impairment>& impairment = {}, Links links = MakeInProcessLink());
   // Ends both connections and all threads.
   ~Mirror();
   Mirror(const Mirror&) = delete;
@@ -37,7 +42,7 @@ class Mirror {
   Mirror() = default;
   void Run(bool client, UniqueFd socket, Link& link);
 
-  std::unique_ptr<Link> links_[2];     // the client's end, the server's
+  std::unique_ptr<Link> links_[2];
   std::unique_ptr<Link> impaired_[2];
   UniqueFd ends_[2];  // second descriptors of both sockets, to end what may wait on them
   std::atomic<int> running_{2};

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import unittest
 
-from product import BUILD, CLIENT, DAEMON, TESSERA, Server, environment
+from product import AGENT, BUILD, CLIENT, DAEMON, GATEWAY, TESSERA, Agent, Gateway, Server, environment
 
 MAGIC = 0x41525354
 HELLO, REFUSAL, QUERY, REPORT = 1, 3, 7, 8
@@ -62,6 +62,41 @@ def other_version(connection, message):
     else:
         sentence = b"the client speaks another wire version than 999: install the same release of tessera on both sides"
         connection.send(struct.pack("<IIII", MAGIC, REFUSAL, 5, len(sentence)) + sentence)
+
+
+class TcpListener:
+    """A port of this host that answers what it is told with `words`, then hangs up."""
+
+    def __init__(self, words):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = "tcp://127.0.0.1:%d" % self.socket.getsockname()[1]
+        self.words = words
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self):
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(100)
+                connection.sendall(self.words)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+        self.thread.join()
+
+
+def closed_port():
+    """The address of a port at which nobody listens."""
+    with TcpListener(b"") as listener:
+        return listener.url
 
 
 def stale_socket(directory):
@@ -112,7 +147,7 @@ class Run(TableTest):
         self.tessera(2, "quantum.*emulator", "run", "--driver", "quantum", "--", "true")
 
     def test_unknown_scheme(self):
-        self.tessera(71, "gopher://x.*unix:PATH", "run", "--server", "gopher://x", "--", "true")
+        self.tessera(71, "gopher://x.*unix:PATH.*tcp://HOST:PORT", "run", "--server", "gopher://x", "--", "true")
         self.tessera(71, "gopher://x", "run", "--", "true", env=environment(TESSERA_SERVER="gopher://x"))
 
     def test_no_socket(self):
@@ -152,6 +187,54 @@ class Run(TableTest):
     def test_server_of_another_version(self):
         with Listener(other_version) as listener:
             self.tessera(74, "999.*same release", "run", "--server", listener.url, "--", "true")
+
+    # A server on another host.
+
+    def test_tcp_address_of_another_form(self):
+        for address in ("tcp://host", "tcp://host:port", "tcp://:1", "tcp://::1:1", "tcp://host:70000"):
+            self.tessera(71, address + "'.*tcp://HOST:PORT", "run", "--server", address, "--", "true")
+
+    def test_no_gateway(self):
+        url = closed_port()
+        self.tessera(72, "nobody listens at " + url + ".*tessera-gateway", "run", "--server", url, "--", "true")
+        self.tessera(72, "nobody listens at " + url, "status", "--server", url)
+
+    def test_unknown_host(self):
+        self.tessera(72, "host no-such-host.invalid.*is not known.*correct", "run", "--server", "tcp://no-such-host.invalid:1", "--insecure", "--", "true")
+
+    def test_address_beyond_this_host(self):
+        self.tessera(73, "tcp://192.0.2.1:1.*neither encrypted.*--insecure", "run", "--server", "tcp://192.0.2.1:1", "--", "true")
+
+    def test_port_of_another_program(self):
+        with TcpListener(b"HTTP/1.1 400 Bad Request\r\n\r\n") as listener:
+            self.tessera(72, listener.url + " is no tessera-gateway", "run", "--server", listener.url, "--", "true")
+
+    def test_port_that_does_not_answer(self):
+        silent = socket.create_server(("127.0.0.1", 0))
+        url = "tcp://127.0.0.1:%d" % silent.getsockname()[1]
+        self.tessera(72, "no answer from " + url + ".*firewall", "run", "--server", url, "--", "true")
+        silent.close()
+
+    def test_gateway_of_another_version(self):
+        with TcpListener(struct.pack("<IIII", 0x4B4E4C54, 99, 0, 0)) as listener:
+            self.tessera(74, "link version 99, this side 1.*same release", "run", "--server", listener.url, "--", "true")
+
+    def test_server_of_another_version_behind_a_gateway(self):
+        with Listener(other_version) as listener:
+            gateway = Gateway(listener.path)
+            self.tessera(74, "999.*same release", "run", "--server", gateway.url, "--", "true")
+            self.assertEqual(gateway.stop(), 0)
+
+    def test_gateway_without_a_server(self):
+        gateway = Gateway("/nonexistent/socket")
+        self.tessera(72, "gateway has no server behind it.*no socket /nonexistent/socket", "run", "--server", gateway.url, "--", "true")
+        self.assertEqual(gateway.stop(), 0)
+
+    def test_agent_missing(self):
+        prefix = self.copied("bin/tesserad", "lib/client/libcuda.so.1")
+        result = subprocess.run([os.path.join(prefix, "bin/tessera"), "run", "--server", "tcp://127.0.0.1:1", "--", "true"], capture_output=True,
+                                text=True, timeout=60, env=environment())
+        self.check(result, 76, "tessera-agent is missing.*install it again", "tessera: ")
 
     def test_no_device(self):
         self.tessera(75, "no device.*nonexistent", "run", "--driver", "/nonexistent/libcuda.so.1", "--", "true", name="tesserad: ")
@@ -221,16 +304,68 @@ class Daemon(TableTest):
             self.tesserad(2, "no-such-option", "--listen", url, "--no-such-option")
             self.tesserad(2, "loud", "--listen", url, "--log", "loud")
             self.tesserad(2, "tcp:1.*unix:PATH", "--listen", "tcp:1")
+            self.tesserad(2, "tcp://x.*tcp://HOST:PORT", "--listen", url, "--listen", "tcp://x")
+            self.tesserad(2, "unix:PATH is required", "--listen", "tcp://127.0.0.1:0")
+            self.tesserad(2, "one --listen unix:PATH", "--listen", url, "--listen", "unix:/tmp/x")
             self.tesserad(3, "missing.so", "--listen", url, "--driver", f"{directory}/missing.so")
             self.tesserad(3, "client library", "--listen", url, "--driver", f"{CLIENT}/libcuda.so.1")
             self.tesserad(4, "107 bytes", "--listen", "unix:/" + "x" * 200, "--driver", "emulator")
             self.tesserad(4, "/nonexistent/socket", "--listen", "unix:/nonexistent/socket", "--driver", "emulator")
             self.tesserad(4, "not a socket", "--listen", "unix:/etc/passwd", "--driver", "emulator")
 
+    def test_address_in_use(self):
+        with tempfile.TemporaryDirectory() as directory, TcpListener(b"") as listener:
+            result = subprocess.run([DAEMON, "--listen", f"unix:{directory}/socket", "--listen", listener.url, "--driver", "emulator"],
+                                    capture_output=True, text=True, timeout=60, env=environment())
+            self.check(result, 4, "somebody listens on " + listener.url, "tessera-gateway: ")
+
     def test_socket_in_use(self):
         server = Server()
         self.tesserad(4, "another server listens", "--listen", server.url, "--driver", "emulator")
         self.assertEqual(server.stop(), 0)
+
+
+class AgentAndGateway(TableTest):
+    """`tessera-agent` and `tessera-gateway` with something wrong."""
+
+    def gateway(self, code, sentence, *words):
+        result = subprocess.run([GATEWAY, *words], capture_output=True, text=True, timeout=60, env=environment())
+        self.check(result, code, sentence, "tessera-gateway: ")
+        self.assertEqual(result.stdout, "")
+
+    def agent(self, code, sentence, *words):
+        result = subprocess.run([AGENT, *words], capture_output=True, text=True, timeout=60, env=environment())
+        self.check(result, code, sentence, "tessera-agent: ")
+        self.assertEqual(result.stdout, "")
+
+    def test_gateway_rows(self):
+        here, server = ("--listen", "tcp://127.0.0.1:0"), ("--server", "unix:/x")
+        self.gateway(2, "--listen.*required", *server)
+        self.gateway(2, "--server.*required", *here)
+        self.gateway(2, "no-such-option", *here, *server, "--no-such-option")
+        self.gateway(2, "loud", *here, *server, "--log", "loud")
+        self.gateway(2, "tcp://HOST:PORT", "--listen", "unix:/x", *server)
+        self.gateway(2, "unix:PATH", *here, "--server", "tcp://h:1")
+        self.gateway(4, "neither encrypted.*--insecure", "--listen", "tcp://0.0.0.0:0", *server)
+        self.gateway(4, "no address of this host", "--listen", "tcp://192.0.2.1:0", *server, "--insecure")
+        with TcpListener(b"") as listener:
+            self.gateway(4, "somebody listens on " + listener.url, "--listen", listener.url, *server)
+
+    def test_agent_rows(self):
+        gateway = ("--server", "tcp://127.0.0.1:1")
+        self.agent(2, "--listen.*required", *gateway)
+        self.agent(2, "--server.*required", "--listen", "unix:/tmp/x")
+        self.agent(2, "loud", "--listen", "unix:/tmp/x", *gateway, "--log", "loud")
+        self.agent(2, "tcp://HOST:PORT", "--listen", "unix:/tmp/x", "--server", "unix:/y")
+        self.agent(2, "unix:PATH", "--listen", "tcp://127.0.0.1:1", *gateway)
+        self.agent(4, "/nonexistent/socket", "--listen", "unix:/nonexistent/socket", *gateway)
+
+    def test_help_and_version(self):
+        for one in (GATEWAY, AGENT):
+            for word in ("--help", "--version"):
+                done = subprocess.run([one, word], capture_output=True, text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertIn(os.path.basename(one), done.stdout)
 
 
 # Prints the result of cuInit, asked twice: the sentence must come once.
@@ -256,6 +391,33 @@ class Library(TableTest):
 
     def test_unknown_scheme(self):
         self.cuda(NO_DEVICE, "gopher", "gopher://x")
+
+    def test_address_of_another_host(self):
+        self.cuda(NO_DEVICE, "tcp://127.0.0.1:1.*tessera run --server tcp://127.0.0.1:1.*tessera-agent", "tcp://127.0.0.1:1")
+
+    def test_agent_without_a_gateway(self):
+        url = closed_port()
+        agent = Agent(url)
+        self.cuda(NO_DEVICE, "nobody listens at " + url, agent.url)
+        self.assertEqual(agent.stop(), 0)
+
+    def test_server_of_another_version_behind_a_gateway(self):
+        with Listener(other_version) as listener:
+            gateway = Gateway(listener.path)
+            agent = Agent(gateway.url)
+            self.cuda(MISMATCH, "999.*same release", agent.url)
+            self.assertEqual((agent.stop(), gateway.stop()), (0, 0))
+
+    def test_gateway_is_full(self):
+        server = Server()
+        gateway = Gateway(server.path, "--max-sessions", "1")
+        agent = Agent(gateway.url)
+        holder = subprocess.Popen([sys.executable, "-c", INIT + "; import sys; sys.stdout.flush(); sys.stdin.read()"], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, text=True, env=environment(LD_LIBRARY_PATH=CLIENT, TESSERA_SERVER=agent.url))
+        self.assertEqual(holder.stdout.readline(), "0\n")
+        self.cuda(UNAVAILABLE, "--max-sessions of tessera-gateway", agent.url)
+        holder.communicate()
+        self.assertEqual((agent.stop(), gateway.stop(), server.stop()), (0, 0, 0))
 
     def test_no_socket(self):
         self.cuda(NO_DEVICE, "no socket /nonexistent/socket", "unix:/nonexistent/socket")

@@ -20,10 +20,10 @@ def start(server, *words):
 
 @unittest.skipUnless(os.path.exists(program("spin")), "the CUDA test programs were not built: nvcc is missing")
 class Sessions(unittest.TestCase):
-    mirrored = False
+    mirrored = tcp = False
 
     def setUp(self):
-        self.server = Server(mirrored=self.mirrored)
+        self.server = Server(mirrored=self.mirrored, tcp=self.tcp)
         self.assertIn("emulated", self.server.ready)
 
     def tearDown(self):
@@ -107,6 +107,12 @@ class SessionsOverALink(Sessions):
     """The same with two relays and a link between client and server."""
 
     mirrored = True
+
+
+class SessionsOverTcp(Sessions):
+    """The same with an agent and a gateway."""
+
+    tcp = True
 
 
 if __name__ == "__main__":

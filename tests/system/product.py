@@ -13,6 +13,8 @@ BUILD = os.path.abspath(sys.argv.pop(1))
 PROGRAMS = os.path.join(BUILD, "tests/system/programs")
 TESSERA = os.path.join(BUILD, "bin/tessera")
 DAEMON = os.path.join(BUILD, "bin/tesserad")
+AGENT = os.path.join(BUILD, "bin/tessera-agent")
+GATEWAY = os.path.join(BUILD, "bin/tessera-gateway")
 CLIENT = os.path.join(BUILD, "lib/client")
 
 
@@ -49,11 +51,53 @@ def environment(**changes):
     return env
 
 
+class Part:
+    """A process of the product that prints a line when it is ready. Its log is kept."""
+
+    def __init__(self, *words):
+        self.log = tempfile.NamedTemporaryFile("w+")
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment())
+        self.ready = self.process.stdout.readline()
+
+    def words(self):
+        with open(self.log.name) as log:
+            return log.read()
+
+    def stop(self):
+        self.process.terminate()
+        code = self.process.wait(20)
+        self.process.stdout.close()
+        self.log.close()
+        return code
+
+
+class Gateway(Part):
+    """A tessera-gateway on a free port of the loopback device."""
+
+    def __init__(self, server_path, *options):
+        super().__init__(GATEWAY, "--listen", "tcp://127.0.0.1:0", "--server", "unix:" + server_path, "--log", "info", *options)
+        self.url = self.ready.split()[3].rstrip(",") if self.ready else None
+
+
+class Agent(Part):
+    """A tessera-agent of its own for a gateway."""
+
+    def __init__(self, gateway_url, *options):
+        self.directory = tempfile.TemporaryDirectory()
+        self.url = "unix:" + os.path.join(self.directory.name, "agent.sock")
+        super().__init__(AGENT, "--listen", self.url, "--server", gateway_url, "--log", "info", *options)
+
+    def stop(self):
+        code = super().stop()
+        self.directory.cleanup()
+        return code
+
+
 class Server:
     """A tesserad of its own on the emulator. `before` runs in its process before it starts (limits). `mirrored`: it is reached
-    through channels whose two ends share no pages."""
+    through channels whose two ends share no pages. `tcp`: its url is that of a gateway."""
 
-    def __init__(self, *options, env=None, before=None, log="info", driver="emulator", mirrored=False):
+    def __init__(self, *options, env=None, before=None, log="info", driver="emulator", mirrored=False, tcp=False):
         self.directory = tempfile.TemporaryDirectory()
         self.path = os.path.join(self.directory.name, "server.sock")
         self.url = "unix:" + self.path
@@ -69,13 +113,26 @@ class Server:
                                            stdout=subprocess.PIPE, text=True)
             assert self.mirror.stdout.readline()
             self.url = "unix:" + path
+        self.gateway = None
+        if tcp:
+            self.gateway = Gateway(self.path)
+            self.url = self.gateway.url
 
     def children(self):
         out = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, text=True).stdout
         return [int(pid) for pid in out.split()]
 
-    # A server that was asked for readings has a monitor as well; the tests that count workers do not ask.
-    workers = children
+    def workers(self):
+        """Its children without the monitor, which a server has that was asked for readings."""
+        found = []
+        for pid in self.children():
+            try:
+                with open(f"/proc/{pid}/cmdline") as cmdline:
+                    if "--monitor-fd" not in cmdline.read().split("\0"):
+                        found.append(pid)
+            except OSError:
+                pass
+        return found
 
     def words(self):
         """What it has logged so far."""
@@ -90,6 +147,8 @@ class Server:
             self.mirror.terminate()
             self.mirror.wait(20)
             self.mirror.stdout.close()
+        if self.gateway:
+            assert self.gateway.stop() == 0
         self.process.terminate()
         code = self.process.wait(20)
         self.process.stdout.close()

@@ -229,7 +229,7 @@ class OtherCommands(unittest.TestCase):
     def test_completion(self):
         scripts = {shell: self.tessera("completion", shell).stdout for shell in ("bash", "zsh", "fish")}
         for shell, script in scripts.items():
-            for word in ("run", "status", "doctor", "server", "emulator", "json"):
+            for word in ("run", "status", "doctor", "server", "insecure", "emulator", "json"):
                 self.assertIn(word, script, shell)
         self.assertEqual(self.tessera("completion", "tcsh").returncode, 2)
 

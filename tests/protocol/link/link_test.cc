@@ -12,17 +12,24 @@
 #include "protocol/base/clock.h"
 #include "protocol/link/impaired_link.h"
 #include "protocol/link/in_process_link.h"
+#include "tests/support/tcp_pair.h"
 
 namespace tessera {
 namespace {
 
-enum class Kind { kInProcess, kImpaired };
+enum class Kind { kInProcess, kImpaired, kTcp, kImpairedTcp };
+
+const char* NameOf(Kind kind) {
+  constexpr const char* kNames[] = {"in_process", "impaired", "tcp", "impaired_tcp"};
+  return kNames[static_cast<int>(kind)];
+}
 
 class LinkTest : public testing::TestWithParam<Kind> {
  protected:
   LinkTest() {
-    std::tie(near_, far_) = MakeInProcessLink(size_t{256} << 10);
-    if (GetParam() == Kind::kInProcess) return;
+    const bool tcp = GetParam() == Kind::kTcp || GetParam() == Kind::kImpairedTcp;
+    std::tie(near_, far_) = tcp ? MakeTcpPair() : MakeInProcessLink(size_t{256} << 10);
+    if (GetParam() == Kind::kInProcess || GetParam() == Kind::kTcp) return;
     const Impairment impairment{.delay_ns = 100'000, .jitter_ns = 200'000, .stall_ns = 2'000'000, .stall_one_in = 100};
     impaired_near_ = MakeImpairedLink(*near_, impairment);
     impaired_far_ = MakeImpairedLink(*far_, impairment);
@@ -71,6 +78,45 @@ TEST_P(LinkTest, WhatWasSentArrivesBeforeTheEnd) {
   EXPECT_EQ(near().Send(Header(2, 0), {}).code(), StatusCode::kUnavailable);
 }
 
+// An end leaves while the other is still sending to it: what it said before has precedence over what it did not read.
+TEST_P(LinkTest, WhatWasSentArrivesThoughTheSenderReadsNothing) {
+  const std::vector<std::byte> payload(100'000, std::byte{7});
+  ASSERT_TRUE(far().Send(Header(1, payload.size()), payload).ok());
+  for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(near().Send(Header(i, 1000), std::span(payload).first(1000)).ok());
+  near().Close();
+  std::thread closing([this] {
+    impaired_near_.reset();
+    near_.reset();
+  });
+  std::vector<std::byte> got;
+  for (uint64_t i = 0; i < 20; ++i) ASSERT_EQ(Take(far(), &got).value().number, i);
+  EXPECT_EQ(Take(far(), &got).status().code(), StatusCode::kUnavailable);
+  far().Close();
+  closing.join();
+}
+
+TEST_P(LinkTest, TheLargestFrameArrives) {
+  const std::vector<std::byte> payload(kFrameBytesMax, std::byte{5});
+  std::thread sender([&] { EXPECT_TRUE(near().Send(Header(1, payload.size()), payload).ok()); });
+  std::vector<std::byte> got;
+  EXPECT_TRUE(Take(far(), &got).ok());
+  sender.join();
+  EXPECT_EQ(got, payload);
+}
+
+TEST_P(LinkTest, CloseEndsAThreadThatWaitsForRoom) {
+  if (impaired_near_) return;  // its room is on its own side, and what is in it arrives first
+  std::thread sender([&] {
+    const std::vector<std::byte> payload(kFrameBytesMax);
+    Status status;
+    while (status.ok()) status = near().Send(Header(1, payload.size()), payload);
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  });
+  // Whether the sender is waiting by now or not: it ends.
+  near().Close();
+  sender.join();
+}
+
 TEST_P(LinkTest, CloseEndsAThreadThatWaits) {
   std::thread receiver([&] {
     std::vector<std::byte> payload;
@@ -88,8 +134,8 @@ TEST_P(LinkTest, AFailureToPlaceIsTheReceivers) {
   EXPECT_EQ(far().Receive(refuse).status().code(), StatusCode::kProtocolViolation);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, LinkTest, testing::Values(Kind::kInProcess, Kind::kImpaired),
-                         [](const auto& info) { return info.param == Kind::kInProcess ? "in_process" : "impaired"; });
+INSTANTIATE_TEST_SUITE_P(Kinds, LinkTest, testing::Values(Kind::kInProcess, Kind::kImpaired, Kind::kTcp, Kind::kImpairedTcp),
+                         [](const auto& info) { return NameOf(info.param); });
 
 TEST(ImpairedLink, DelaysAndLimitsTheRate) {
   auto [near, far] = MakeInProcessLink();

@@ -7,6 +7,7 @@
 
 #include "tests/protocol/channel/channel_fixture.h"
 #include "tests/support/mirror.h"
+#include "tests/support/tcp_pair.h"
 
 namespace tessera {
 namespace {
@@ -17,15 +18,24 @@ Impairment BadLink() {
           .stall_one_in = 500, .seed = 7};
 }
 
-class RelayTest : public testing::TestWithParam<bool> {
+enum class Kind { kPlain, kImpaired, kTcp, kImpairedTcp };
+
+const char* NameOf(Kind kind) {
+  constexpr const char* kNames[] = {"plain", "impaired", "tcp", "impaired_tcp"};
+  return kNames[static_cast<int>(kind)];
+}
+
+class RelayTest : public testing::TestWithParam<Kind> {
  protected:
   RelayTest() {
     auto [client, mirror_client] = SocketPair();
     auto [mirror_server, server] = SocketPair();
     mirror_ = Mirror::Start(std::move(mirror_client), std::move(mirror_server),
-                            GetParam() ? std::optional(BadLink()) : std::nullopt);
+                            bad() ? std::optional(BadLink()) : std::nullopt,
+                            GetParam() >= Kind::kTcp ? MakeTcpPair() : MakeInProcessLink());
     ends_ = OpenEnds(std::move(client), std::move(server));
   }
+  static bool bad() { return GetParam() == Kind::kImpaired || GetParam() == Kind::kImpairedTcp; }
   Channel& client() { return *ends_.client; }
   Channel& server() { return *ends_.server; }
   std::unique_ptr<Mirror> mirror_;
@@ -66,7 +76,7 @@ TEST_P(RelayTest, ManyRecordsArriveInOrder) {
 // The server reads from staging what the record before it announced, a thousand times over the same bytes; the client may
 // overwrite them only after the reply. Several ranges per record fill the small transfers ring.
 TEST_P(RelayTest, ARangeIsThereBeforeTheRecordThatNamesIt) {
-  const uint64_t kRounds = GetParam() ? 100 : 1000;
+  const uint64_t kRounds = bad() ? 100 : 1000;
   std::thread serving([&] {
     for (uint64_t round = 1; round <= kRounds; ++round) {
       ASSERT_EQ(NextValue(server().commands_in(), server().stop()).value(), round);
@@ -186,8 +196,54 @@ TEST_P(RelayTest, StoppingItEndsBothSides) {
   EXPECT_EQ(client().replies_in().Wait(Soon(), client().stop()).code(), StatusCode::kUnavailable);
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, RelayTest, testing::Bool(),
-                         [](const auto& info) { return info.param ? "impaired" : "plain"; });
+INSTANTIATE_TEST_SUITE_P(Links, RelayTest, testing::Values(Kind::kPlain, Kind::kImpaired, Kind::kTcp, Kind::kImpairedTcp),
+                         [](const auto& info) { return NameOf(info.param); });
+
+// Counts what is acknowledged through it.
+class CountingLink : public Link {
+ public:
+  CountingLink(std::unique_ptr<Link> link, std::atomic<int>& acks) : link_(std::move(link)), acks_(acks) {}
+  Status Send(const FrameHeader& header, std::span<const std::byte> payload) override {
+    if (header.kind == FrameKind::kAck) ++acks_;
+    return link_->Send(header, payload);
+  }
+  Result<FrameHeader> Receive(const Place& place) override { return link_->Receive(place); }
+  void Close() override { link_->Close(); }
+
+ private:
+  const std::unique_ptr<Link> link_;
+  std::atomic<int>& acks_;
+};
+
+// Calls that wait for their replies, several times what a ring holds: what was read is told now and then, not each time.
+TEST(RelayAcks, AreFewForSmallRecords) {
+  std::atomic<int> acks{0};
+  auto [near, far] = MakeInProcessLink();
+  Mirror::Links links = {std::make_unique<CountingLink>(std::move(near), acks), std::make_unique<CountingLink>(std::move(far), acks)};
+  auto [client_socket, mirror_client] = SocketPair();
+  auto [mirror_server, server_socket] = SocketPair();
+  auto mirror = Mirror::Start(std::move(mirror_client), std::move(mirror_server), {}, std::move(links));
+  ChannelEnds ends = OpenEnds(std::move(client_socket), std::move(server_socket));
+  const uint64_t rounds = 4 * ends.client->sizes().command_bytes / 64;
+  std::thread serving([&] {
+    for (uint64_t i = 1; i <= rounds; ++i) {
+      ASSERT_EQ(NextValue(ends.server->commands_in(), ends.server->stop()).value(), i);
+      while (!ends.server->replies_out().TryAppend(TestRecord(i))) {
+        ASSERT_TRUE(ends.server->replies_out().WaitForSpace(64, Soon(), ends.server->stop()).ok());
+      }
+    }
+  });
+  for (uint64_t i = 1; i <= rounds; ++i) {
+    while (!ends.client->commands_out().TryAppend(TestRecord(i))) {
+      ASSERT_TRUE(ends.client->commands_out().WaitForSpace(64, Soon(), ends.client->stop()).ok());
+    }
+    ASSERT_EQ(NextValue(ends.client->replies_in(), ends.client->stop()).value(), i);
+  }
+  serving.join();
+  // An eighth of each ring at a time: 4 x 8 of commands, 8 x 8 of replies, whose ring is half as large.
+  EXPECT_GE(acks.load(), 1);
+  EXPECT_LE(acks.load(), 32 + 64);
+}
 
 TEST(RelayHandshake, ARefusalIsPassedOn) {
   auto [client, mirror_client] = SocketPair();

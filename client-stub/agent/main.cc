@@ -1,0 +1,100 @@
+// tessera-agent: carries each client of its socket over a link of its own to the gateway. How it ends stands in README.md.
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "client-stub/agent/options.h"
+#include "protocol/base/background.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/channel/channel.h"
+#include "protocol/channel/unix_socket.h"
+#include "protocol/link/relay.h"
+#include "protocol/link/relay_service.h"
+#include "protocol/link/tcp_link.h"
+
+namespace tessera {
+namespace {
+
+// Client processes of one job at once; the server has a limit of its own.
+constexpr size_t kSessionsMax = 1024;
+
+// A client reads kUnavailable as the end of a server that it had found (client-stub/connect.cc). Here there was none.
+Status NotFound(const Status& status) {
+  const bool unreachable = status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kTimedOut ||
+                           status.code() == StatusCode::kProtocolViolation;
+  return unreachable ? Status(StatusCode::kNotFound, status.message()) : status;
+}
+
+// A link for a client that has spoken. A client is refused with the reason why there is none.
+Result<std::unique_ptr<Link>> Connect(int client, const AgentOptions& options, RelaySession& session) {
+  Result<std::unique_ptr<Link>> link =
+      ConnectTcp(options.gateway, options.insecure, MonotonicNs() + RelayService::kHelloTimeoutNs / 2);
+  if (!link.ok()) {
+    // Taken first: closing a socket with an unread message makes the kernel report an error instead of the refusal.
+    (void)ReceiveMessage(client, kControlMessageBytesMax, 0).ok();
+    Refuse(client, NotFound(link.status()));
+  }
+  return link;
+}
+
+void Carry(UniqueFd client, RelaySession& session, const AgentOptions& options) {
+  // Not before it has spoken: one that only connects costs the other host nothing.
+  pollfd spoken = {client.get(), POLLIN, 0};
+  poll(&spoken, 1, -1);
+  if (session.timed_out()) return LogWarning("turned away a client: it connected and said nothing");
+  if (SocketHungUp(client.get())) return;
+  session.Within(RelayService::kWelcomeTimeoutNs);
+  Result<std::unique_ptr<Link>> link = Connect(client.get(), options, session);
+  if (!link.ok()) return LogInfo("no session: {}", link.status().message());
+  session.Uses(link->get());
+  Result<std::unique_ptr<Relay>> relay =
+      Relay::AtClient(std::move(client), **link, MonotonicNs() + RelayService::kWelcomeTimeoutNs);
+  if (!relay.ok()) {
+    LogInfo("no session: {}", relay.status().message());
+  } else if (!session.Establish()) {
+    (*relay)->Stop();
+    LogWarning("ended a session: {} is the limit", kSessionsMax);
+  } else {
+    const Status why = session.Run(**relay);
+    LogInfo("a session is over{}{}", why.ok() ? "" : ": ", why.message());
+  }
+  session.Uses(static_cast<Link*>(nullptr));
+}
+
+int Run(const AgentOptions& options) {
+  const auto fail = [](const Status& status, int code) {
+    fprintf(stderr, "tessera-agent: %s.\n", status.message().c_str());
+    return code;
+  };
+  RelayService service({.sessions_max = kSessionsMax, .owner_fd = options.owner_fd});
+  if (const Status status = service.Prepare(); !status.ok()) return fail(status, kAgentInternal);
+  Result<UnixListener> listener = UnixListener::Bind(options.listen_path);
+  if (!listener.ok()) return fail(listener.status(), kAgentCannotListen);
+  printf("tessera-agent: listening on unix:%s, server %s\n", options.listen_path.c_str(), options.gateway.Url().c_str());
+  fflush(stdout);
+  if (options.owner_fd >= 0 && !GoToBackground()) LogWarning("the agent stays in the foreground: errno {}", errno);
+  service.Run(listener->fd(), [&] { return listener->Accept(); },
+              [&](UniqueFd client, RelaySession& session) { Carry(std::move(client), session, options); });
+  listener->Close();
+  if (options.remove_directory) {
+    std::error_code error;
+    std::filesystem::remove(std::filesystem::path(options.listen_path).parent_path(), error);
+  }
+  return kAgentOk;
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  using namespace tessera;
+  AgentOptions options;
+  if (const int code = ParseAgentOptions(argc, argv, &options); code >= 0) return code;
+  SetLogName("tessera-agent");
+  SetLogLevel(options.log_level);
+  return Run(options);
+}

@@ -1,0 +1,38 @@
+#include "server/daemon/gateway_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "server/daemon/child_process.h"
+
+namespace tessera {
+
+Result<GatewayProcess> GatewayProcess::Start(const Options& options) {
+  std::error_code error;
+  const std::string program = (std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "tessera-gateway").string();
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return Status::FromErrno("cannot make a pipe to the gateway", errno);
+  const UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  std::vector<std::string> arguments = {"--listen", options.gateway_url, "--server", "unix:" + options.listen_path,
+                                        "--log", options.log_word, "--parent-pid", std::to_string(getpid()),
+                                        "--ready-fd", std::to_string(kPassedFd)};
+  if (options.insecure) arguments.push_back("--insecure");
+  Result<pid_t> pid = StartProgram(program, arguments, {write_end.get()});
+  if (!pid.ok()) return Status(StatusCode::kNotFound, program + ": " + pid.status().message() + "; install it again");
+  write_end.reset();
+  // It writes its address in one piece and closes the pipe, or closes it when it ends.
+  pollfd ready = {read_end.get(), POLLIN, 0};
+  while (poll(&ready, 1, kReadyTimeoutMs) < 0 && errno == EINTR) {
+  }
+  char url[512];
+  const ssize_t got = ready.revents == 0 ? 0 : read(read_end.get(), url, sizeof(url));
+  if (got <= 0) return Status(StatusCode::kUnavailable, "no gateway at " + options.gateway_url);
+  return GatewayProcess{*pid, std::string(url, static_cast<size_t>(got))};
+}
+
+}  // namespace tessera

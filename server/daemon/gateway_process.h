@@ -1,0 +1,26 @@
+// The gateway that a daemon starts for --listen tcp://HOST:PORT (server/gateway): a child of its own, so that nothing here has
+// to do with a network.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "protocol/base/status.h"
+#include "server/daemon/options.h"
+
+namespace tessera {
+
+struct GatewayProcess {
+  // How long it may take until it listens: a name server may have to be asked.
+  static constexpr int kReadyTimeoutMs = 20'000;
+
+  pid_t pid = -1;
+  std::string url;  // with the port that was chosen when it was 0
+
+  // Starts tessera-gateway, which lies beside this program, and waits until it listens. It ends with the calling thread.
+  // kUnavailable when it ended instead: it has said why on stderr.
+  static Result<GatewayProcess> Start(const Options& options);
+};
+
+}  // namespace tessera

@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""Programs that reach their server through an agent and a gateway, over TCP: several at once, parts that are killed in the
+middle, jobs of several processes, peers that are no agents.
+
+usage: two_hosts_test.py BUILD_DIRECTORY
+"""
+
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+from product import TESSERA, Agent, Gateway, Server, alive, environment, program, wait_for
+
+# Prints how many devices the driver has.
+COUNT = "import ctypes; c = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int(-1); c.cuInit(0); c.cuDeviceGetCount(ctypes.byref(n)); print(n.value, flush=True)"
+PREAMBLE = struct.pack("<IIII", 0x4B4E4C54, 1, 0, 0)
+built = unittest.skipUnless(os.path.exists(program("spin")), "the CUDA test programs were not built: nvcc is missing")
+
+
+def agents_of(url):
+    """The process ids of agents of the gateway at `url`."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline") as cmdline:
+                words = cmdline.read().split("\0")
+        except OSError:
+            continue
+        if words[0].endswith("tessera-agent") and url in words and alive(int(pid)):
+            found.append(int(pid))
+    return found
+
+
+class TwoHosts(unittest.TestCase):
+    def setUp(self):
+        self.server = Server()
+        self.gateway = Gateway(self.server.path)
+        self.addCleanup(self.check_all_ended)
+
+    def check_all_ended(self):
+        wait_for(lambda: not agents_of(self.gateway.url), 5, "the end of all agents")
+        if self.gateway.process.poll() is None:
+            self.assertEqual(self.gateway.stop(), 0)
+        wait_for(lambda: not self.server.workers(), 5, "the end of all workers")
+        self.assertEqual(self.server.stop(), 0)
+
+    def start(self, *words, url=None, **more):
+        return subprocess.Popen([TESSERA, "run", "--quiet", "--server", url or self.gateway.url, "--", *words], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, env=environment(), **more)
+
+    def address(self):
+        host, port = re.fullmatch(r"tcp://(.*):(\d+)", self.gateway.url).groups()
+        return host, int(port)
+
+
+@built
+class Killed(TwoHosts):
+    """A part that is gone from one moment to the next: its clients get an error soon, and nothing is left of them."""
+
+    def spin(self, url):
+        client = self.start(program("spin"), url=url)
+        self.assertEqual(client.stdout.readline(), "spinning\n")
+        return client
+
+    def check_lost(self, client, kill):
+        killed_at = time.monotonic()
+        kill()
+        out, err = client.communicate(timeout=10)
+        self.assertLess(time.monotonic() - killed_at, 2.0)
+        self.assertRegex(out, r"ended with [1-9]\d*\n")
+        self.assertEqual(client.returncode, 0)
+        self.assertRegex(err, r"^tessera[^\n]*start the program again\n$")  # one sentence, once
+        wait_for(lambda: not self.server.workers(), 5, "the end of the worker")
+
+    def test_the_agent(self):
+        agent = Agent(self.gateway.url)
+        self.check_lost(self.spin(agent.url), agent.process.kill)
+        agent.stop()
+
+    def test_the_gateway(self):
+        agent = Agent(self.gateway.url)
+        self.check_lost(self.spin(agent.url), self.gateway.process.kill)
+        # The agent goes on: a new gateway at the same address is a new server to it.
+        self.assertIsNone(agent.process.poll())
+        self.gateway.process.wait()
+        self.gateway.stop()
+        self.assertEqual(agent.stop(), 0)
+
+    def test_the_worker(self):
+        client = self.spin(self.gateway.url)
+        self.check_lost(client, lambda: os.kill(self.server.workers()[0], signal.SIGKILL))
+
+    def test_the_program(self):
+        client = self.spin(self.gateway.url)
+        client.kill()
+        client.communicate()
+        wait_for(lambda: not self.server.workers(), 5, "the end of the killed client's worker")
+
+    def test_in_the_middle_of_copies(self):
+        for part in ("agent", "gateway"):
+            gateway = Gateway(self.server.path)
+            agent = Agent(gateway.url)
+            client = self.start(program("copy_loop"), "ordinary", url=agent.url)
+            self.assertEqual(client.stdout.readline(), "copying\n")
+            self.check_lost(client, (agent if part == "agent" else gateway).process.kill)
+            for one in (agent, gateway):
+                one.stop()
+
+    def test_a_signal_ends_agent_and_gateway_in_order(self):
+        for part in ("agent", "gateway"):
+            gateway = Gateway(self.server.path)
+            agent = Agent(gateway.url)
+            client = self.spin(agent.url)
+            one, other = (agent, gateway) if part == "agent" else (gateway, agent)
+            self.check_lost(client, one.process.terminate)
+            self.assertEqual(one.stop(), 0)
+            self.assertEqual(other.stop(), 0)
+
+
+class OneCommand(unittest.TestCase):
+    """A daemon that starts its gateway itself."""
+
+    def test_serves_other_hosts_and_takes_the_gateway_along(self):
+        server = Server("--listen", "tcp://127.0.0.1:0")
+        url = re.search(r" and (tcp://127.0.0.1:\d+), devices", server.ready).group(1)
+        gateways = server.children()
+        self.assertEqual(len(gateways), 1)
+        done = subprocess.run([TESSERA, "run", "--quiet", "--server", url, "--", sys.executable, "-c", COUNT], capture_output=True, text=True,
+                              timeout=60, env=environment())
+        self.assertEqual((done.stdout, done.stderr), ("1\n", ""))
+        self.assertEqual(server.stop(), 0)
+        self.assertFalse(alive(gateways[0]))
+
+    def test_says_when_the_gateway_has_ended(self):
+        server = Server("--listen", "tcp://127.0.0.1:0")
+        os.kill(server.children()[0], signal.SIGKILL)
+        wait_for(lambda: "the gateway at tcp://127.0.0.1" in server.words(), 5, "the line in the log")
+        self.assertEqual(server.stop(), 0)
+
+    def test_a_killed_daemon_leaves_no_gateway(self):
+        server = Server("--listen", "tcp://127.0.0.1:0")
+        gateway = server.children()[0]
+        server.process.kill()
+        wait_for(lambda: not alive(gateway), 5, "the end of the gateway")
+        server.stop()
+
+
+@built
+class Several(TwoHosts):
+    def test_programs_at_once_through_one_agent(self):
+        agent = Agent(self.gateway.url)
+        names = ("kernels", "streams", "errors", "separate")
+        clients = [self.start(program(name), url=agent.url) for name in names]
+        for name, client in zip(names, clients):
+            out, err = client.communicate(timeout=100)
+            self.assertEqual((client.returncode, out.splitlines()[-1:]), (0, ["ok"]), name + err)
+        self.assertEqual(agent.stop(), 0)
+
+    def test_jobs_at_once_through_one_gateway(self):
+        clients = [self.start(program("kernels")) for _ in range(3)]
+        for client in clients:
+            out, err = client.communicate(timeout=100)
+            self.assertEqual((client.returncode, out), (0, "ok\n"), err)
+
+
+class Jobs(TwoHosts):
+    """`tessera run --server tcp://...`: an agent for the job."""
+
+    def test_further_processes_use_the_same_agent(self):
+        job = self.start("sh", "-c", f"'{sys.executable}' -c \"{COUNT}\"; '{sys.executable}' -c \"{COUNT}\"; echo $TESSERA_SERVER")
+        out, err = job.communicate(timeout=60)
+        self.assertRegex(out, r"^1\n1\nunix:/.*\n$")
+        self.assertEqual((job.returncode, err), (0, ""))
+
+    def test_runs_inside_a_run(self):
+        job = self.start(TESSERA, "run", "--", sys.executable, "-c", COUNT)
+        self.assertEqual(job.communicate(timeout=60), ("1\n", ""))
+
+    def test_the_agent_ends_with_the_job(self):
+        for number in (None, signal.SIGKILL, signal.SIGTERM):
+            job = self.start("sh", "-c", "echo $TESSERA_SERVER; exec cat", stdin=subprocess.PIPE)
+            path = job.stdout.readline().strip()[len("unix:"):]
+            self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+            agents = agents_of(self.gateway.url)
+            self.assertEqual(len(agents), 1)
+            if number is not None:
+                job.send_signal(number)
+            job.communicate()
+            wait_for(lambda: not alive(agents[0]), 10, "the end of the agent")
+            self.assertFalse(os.path.exists(os.path.dirname(path)), "the directory of the socket is left")
+
+    def test_status_and_doctor(self):
+        for words in (["status"], ["doctor"]):
+            done = subprocess.run([TESSERA, *words, "--server", self.gateway.url], capture_output=True, text=True, timeout=60, env=environment())
+            self.assertIn("emulated", done.stdout, done.stderr)
+            self.assertIn(self.gateway.url, done.stdout)
+            self.assertEqual(done.returncode, 0, done.stdout)
+
+
+class Strangers(TwoHosts):
+    """Peers that are no agents: only their own connection ends, with a line in the gateway's log."""
+
+    def said(self, *parts):
+        """What the gateway answers to someone who says this, until it hangs up."""
+        with socket.create_connection(self.address(), timeout=20) as peer:
+            peer.sendall(b"".join(parts))
+            answer = b""
+            try:
+                while more := peer.recv(4096):
+                    answer += more
+            except ConnectionResetError:
+                pass
+            return answer
+
+    def check(self, sentence, *parts, answer=b""):
+        self.assertEqual(self.said(*parts), answer)
+        wait_for(lambda: re.search("turned away 127.0.0.1:.*" + sentence, self.gateway.words()), 5, "the line in the log: " + sentence)
+        self.assertEqual(self.gateway.words().count("turned away"), 1, self.gateway.words())
+        job = self.start(sys.executable, "-c", COUNT)
+        self.assertEqual(job.communicate(timeout=60), ("1\n", ""))
+
+    def test_another_protocol(self):
+        self.check("no tessera", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+
+    def test_another_version(self):
+        self.check("link version 99", struct.pack("<IIII", 0x4B4E4C54, 99, 0, 0), answer=PREAMBLE)
+
+    def test_a_frame_that_is_no_hello(self):
+        self.check("something else than a message of the handshake", PREAMBLE, struct.pack("<IIQQQ", 2, 0, 8, 0, 0), b"12345678", answer=PREAMBLE)
+
+    def test_a_length_beyond_the_bound(self):
+        self.check("frame of 18446744073709551615 bytes", PREAMBLE, struct.pack("<IIQQQ", 1, 0, 2**64 - 1, 0, 0), answer=PREAMBLE)
+
+    def test_a_hello_that_is_cut_off(self):
+        hello = struct.pack("<III", 0x41525354, 1, 2)
+        self.check("malformed", PREAMBLE, struct.pack("<IIQQQ", 1, 0, len(hello), 0, 0), hello, answer=PREAMBLE)
+
+    def test_one_that_says_nothing_is_dropped(self):
+        began_at = time.monotonic()
+        self.check("said nothing", PREAMBLE[:5])
+        self.assertLess(time.monotonic() - began_at, 18)
+
+    def test_many_that_say_nothing_leave_room_for_others(self):
+        silent = [socket.create_connection(self.address(), timeout=20) for _ in range(40)]
+        job = self.start(sys.executable, "-c", COUNT)
+        self.assertEqual(job.communicate(timeout=60), ("1\n", ""))
+        for one in silent:
+            one.close()
+
+    def test_a_session_limit(self):
+        gateway = Gateway(self.server.path, "--max-sessions", "1")
+        agent = Agent(gateway.url)
+        holder = subprocess.Popen([TESSERA, "run", "--quiet", "--server", agent.url, "--", sys.executable, "-c", COUNT + "; import sys; sys.stdin.read()"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
+        self.assertEqual(holder.stdout.readline(), "1\n")
+        done = subprocess.run([TESSERA, "run", "--server", agent.url, "--", "true"], capture_output=True, text=True, timeout=60, env=environment())
+        self.assertRegex(done.stderr, "1 sessions, its limit: raise --max-sessions of tessera-gateway")
+        self.assertEqual(done.returncode, 72)
+        holder.communicate()
+        self.assertEqual((agent.stop(), gateway.stop()), (0, 0))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
