@@ -3,10 +3,10 @@
 //
 //   VisitStream(call, stream, [=](const GoOn& go_on) { std::memcpy(shadow, source, bytes); go_on(); });
 //
-// To the server a visit is a host function like those of the application (host_functions.h), so everything that follows in
-// the stream, or waits for it, follows the visit too. Visits run on a thread of their own, one after the other: they touch
-// memory and nothing else, wait for nobody, and are held up by no host function of the application. (The driver may still
-// serialise the two kinds with each other: CUDA driver API, cuLaunchHostFunc.)
+// The server asks for a visit as it does for a host function of the application (host_functions.h); everything that follows
+// in the stream, or waits for it, follows the visit too. Visits run on a thread of their own, one after the other: they touch
+// memory and nothing else, wait for nobody, and are held up by no host function of the application: for the driver they are
+// none (server/worker/streams/stream_visits.h), except in graphs, where it may serialise the two kinds with each other.
 #pragma once
 
 #include <cstdint>

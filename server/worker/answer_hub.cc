@@ -3,6 +3,8 @@
 #include <pthread.h>
 
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
@@ -15,11 +17,13 @@ AnswerHub::AnswerHub(Worker& worker) : worker_(worker), thread_([this] { Loop();
 
 AnswerHub::~AnswerHub() { Stop(); }
 
-uint64_t AnswerHub::Open() {
+uint64_t AnswerHub::Open() { return Open(nullptr); }
+
+uint64_t AnswerHub::Open(std::function<void()> then) {
   MutexLock lock(mutex_);
-  if (stopped_ || open_.size() >= kOpenMax) return 0;
+  if (stopped_) return 0;
   const uint64_t id = ++last_;
-  open_.emplace(id, false);
+  open_.emplace(id, Request{false, std::move(then)});
   return id;
 }
 
@@ -28,8 +32,8 @@ bool AnswerHub::Wait(uint64_t id) {
   for (;;) {
     const auto found = open_.find(id);
     if (found == open_.end()) return false;
-    if (found->second || stopped_) {
-      const bool answered = found->second;
+    if (found->second.answered || stopped_) {
+      const bool answered = found->second.answered;
       open_.erase(found);
       return answered;
     }
@@ -43,11 +47,7 @@ void AnswerHub::Cancel(uint64_t id) {
 }
 
 void AnswerHub::Stop() {
-  {
-    MutexLock lock(mutex_);
-    stopped_ = true;
-    answered_.notify_all();
-  }
+  ReleaseAll();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -64,10 +64,7 @@ void AnswerHub::Loop() {
     }
     if (!answers.Wait(kNoDeadline, worker_.channel().stop()).ok()) break;
   }
-  // Nobody answers any more.
-  MutexLock lock(mutex_);
-  stopped_ = true;
-  answered_.notify_all();
+  ReleaseAll();
 }
 
 bool AnswerHub::Take(std::span<const std::byte> record) {
@@ -75,13 +72,40 @@ bool AnswerHub::Take(std::span<const std::byte> record) {
   if (record.size() < sizeof(header)) return false;
   std::memcpy(&header, record.data(), sizeof(header));
   if (header.kind != static_cast<uint32_t>(AnswerKind::kHostFunctionDone)) return false;
-  MutexLock lock(mutex_);
-  const auto found = open_.find(header.extra);
-  // A number that was given up meanwhile is no mistake of the client's; one that was never handed out is.
-  if (found == open_.end()) return header.extra != 0 && header.extra <= last_;
-  found->second = true;
-  answered_.notify_all();
+  std::function<void()> then;
+  {
+    MutexLock lock(mutex_);
+    const auto found = open_.find(header.extra);
+    // A number that was given up meanwhile is no mistake of the client's; one that was never handed out is.
+    if (found == open_.end()) return header.extra != 0 && header.extra <= last_;
+    if (found->second.then == nullptr) {
+      found->second.answered = true;
+      answered_.notify_all();
+      return true;
+    }
+    then = std::move(found->second.then);
+    open_.erase(found);
+  }
+  then();
   return true;
+}
+
+void AnswerHub::ReleaseAll() {
+  std::vector<std::function<void()>> released;
+  {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+    for (auto request = open_.begin(); request != open_.end();) {
+      if (request->second.then == nullptr) {
+        ++request;
+        continue;
+      }
+      released.push_back(std::move(request->second.then));
+      request = open_.erase(request);
+    }
+    answered_.notify_all();
+  }
+  for (const auto& then : released) then();
 }
 
 }  // namespace tessera

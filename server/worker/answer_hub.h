@@ -1,4 +1,4 @@
-// Where a callback thread of the driver waits for the client's answer to a host-function request.
+// Where the client's answers to host-function requests arrive, and whoever waits for them hears of them.
 //
 //   const uint64_t id = worker.answers().Open();
 //   worker.SendNotice(NoticeKind::kHostFunction, request with id);
@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <thread>
 #include <unordered_map>
@@ -22,14 +23,15 @@ class Worker;
 
 class AnswerHub {
  public:
-  // Requests open at once. The driver runs one host function per stream at a time, so this is far beyond need.
-  static constexpr size_t kOpenMax = 4096;
-
   explicit AnswerHub(Worker& worker);
   ~AnswerHub();  // Stop()
 
-  // A new request number, never 0 and never reused in the session; 0 when kOpenMax are open.
+  // A new request number, never reused in the session; 0 when it has ended. How many may be open has no bound of its own:
+  // each is a stream or a thread of the driver, of which there are as many as the driver gave the client.
   uint64_t Open() EXCLUDES(mutex_);
+  // The same for a request that no thread waits for: `then` is called once, when the answer has come or the session has
+  // ended, on a thread that must not be held up. Not called after Cancel().
+  uint64_t Open(std::function<void()> then) EXCLUDES(mutex_);
   // Blocks until the answer to `id` arrived (true) or the session ended (false), and closes `id`. Any thread.
   bool Wait(uint64_t id) EXCLUDES(mutex_);
   // Gives up `id` without waiting (the request could not be sent).
@@ -39,14 +41,21 @@ class AnswerHub {
   void Stop() EXCLUDES(mutex_);
 
  private:
+  struct Request {
+    bool answered = false;
+    std::function<void()> then{};  // empty: a thread is in Wait(), or soon will be
+  };
+
   void Loop();
   // False when the record is not what a correct client sends.
   bool Take(std::span<const std::byte> record) EXCLUDES(mutex_);
+  // Nobody answers any more.
+  void ReleaseAll() EXCLUDES(mutex_);
 
   Worker& worker_;
   Mutex mutex_;
   ConditionVariable answered_;
-  std::unordered_map<uint64_t, bool> open_ GUARDED_BY(mutex_);  // request, answered
+  std::unordered_map<uint64_t, Request> open_ GUARDED_BY(mutex_);
   uint64_t last_ GUARDED_BY(mutex_) = 0;
   bool stopped_ GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -123,6 +123,69 @@ TEST_F(HostCopyTest, VisitsOfStreamsLeaveNothingBehind) {
   EXPECT_EQ(VisitsKept(), before);
 }
 
+// The driver runs the host functions of a context one after the other: a copy must not need one.
+TEST_F(HostCopyTest, AHostFunctionMayWaitForACopyOfAnotherStream) {
+  struct Wait {
+    std::atomic<bool> runs{false};
+    volatile int* word;
+    bool came = false;
+  } wait;
+  wait.word = registered_ + 5;
+  const int there = 77;
+  CUstream other = nullptr;
+  ASSERT_EQ(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemcpyHtoD(device_, &there, sizeof(there)), CUDA_SUCCESS);
+  ASSERT_EQ(cuLaunchHostFunc(
+                other,
+                [](void* data) {
+                  auto& wait = *static_cast<Wait*>(data);
+                  wait.runs = true;
+                  wait.came = Eventually([&] { return *wait.word == 77; });
+                },
+                &wait),
+            CUDA_SUCCESS);
+  ASSERT_TRUE(Eventually([&] { return wait.runs.load(); }));
+  ASSERT_EQ(cuMemcpyDtoHAsync(registered_ + 5, device_, sizeof(int), stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamSynchronize(other), CUDA_SUCCESS);
+  EXPECT_TRUE(wait.came);
+  EXPECT_EQ(cuStreamDestroy(other), CUDA_SUCCESS);
+}
+
+// More visits outstanding than a driver's queue takes launches, in streams of all kinds.
+TEST_F(HostCopyTest, ManyCopiesMayBeOutstandingInManyStreams) {
+  constexpr int kStreams = 8, kCopies = 40;
+  uint32_t* gate = nullptr;
+  ASSERT_EQ(cuMemAllocHost(reinterpret_cast<void**>(&gate), sizeof(*gate)), CUDA_SUCCESS);
+  *gate = 0;
+  std::vector<CUstream> streams(kStreams);
+  for (CUstream& stream : streams) ASSERT_EQ(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  streams.push_back(CU_STREAM_PER_THREAD);
+  streams.push_back(CU_STREAM_LEGACY);
+  for (size_t i = 0; i < kInts; ++i) registered_[i] = static_cast<int>(i);
+  const size_t before = VisitsKept();
+  for (CUstream stream : streams) {
+    ASSERT_EQ(cuStreamWaitValue32(stream, Number(gate), 1, CU_STREAM_WAIT_VALUE_EQ), CUDA_SUCCESS);
+  }
+  // Each stream hands its own row of numbers on, from word to word of its part of the memory.
+  for (int copy = 0; copy < kCopies; ++copy) {
+    for (size_t k = 0; k < streams.size(); ++k) {
+      const size_t at = k * 100 + static_cast<size_t>(copy) * 2;
+      const CUdeviceptr to = device_ + at * sizeof(int);
+      ASSERT_EQ(cuMemcpyHtoDAsync(to, registered_ + at, 2 * sizeof(int), streams[k]), CUDA_SUCCESS);
+      ASSERT_EQ(cuMemcpyDtoHAsync(registered_ + at + 2, to, 2 * sizeof(int), streams[k]), CUDA_SUCCESS);
+    }
+  }
+  EXPECT_EQ(registered_[2], 2);
+  __atomic_store_n(gate, 1, __ATOMIC_RELEASE);
+  ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  for (size_t k = 0; k < streams.size(); ++k) {
+    for (size_t i = 0; i < 2 * kCopies + 2; ++i) EXPECT_EQ(registered_[k * 100 + i], static_cast<int>(k * 100 + i % 2)) << k << " " << i;
+  }
+  EXPECT_EQ(VisitsKept(), before);
+  for (int i = 0; i < kStreams; ++i) EXPECT_EQ(cuStreamDestroy(streams[static_cast<size_t>(i)]), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemFreeHost(gate), CUDA_SUCCESS);
+}
+
 TEST_F(HostCopyTest, CapturedCopiesLookAsTheyDoNatively) {
   std::vector<int> from(kInts, 4), to(kInts);
   const CUgraph graph = Capture([&] {

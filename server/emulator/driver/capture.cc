@@ -131,6 +131,7 @@ CUresult Enqueue(const ContextPtr& context, const StreamPtr& stream, CommandPtr 
     }
     RETURN_ON_ERROR(CheckLegacyStream(*context, *stream));
   }
+  stream->WaitForRoom();
   FencePtr done = context->Submit(stream, std::move(command));
   if (fence != nullptr) *fence = std::move(done);
   return CUDA_SUCCESS;
@@ -155,6 +156,7 @@ CUresult RecordEvent(const ContextPtr& context, const StreamPtr& stream, const E
     RETURN_ON_ERROR(CheckLegacyStream(*context, *stream));
   }
   if ((flags & CU_EVENT_RECORD_EXTERNAL) != 0) return CUDA_ERROR_ILLEGAL_STATE;
+  stream->WaitForRoom();
   CommandPtr record = std::make_shared<EmptyCommand>();
   if (event->shared() != nullptr) record = std::make_shared<SharedRecordCommand>(event->shared(), event->shared()->BeginRecord());
   event->SetRecord(context->Submit(stream, std::move(record)));
@@ -201,6 +203,7 @@ CUresult WaitForEvent(const ContextPtr& context, const StreamPtr& stream, const 
     RETURN_ON_ERROR(CheckLegacyStream(*context, *stream));
   }
   if ((flags & CU_EVENT_WAIT_EXTERNAL) != 0) return CUDA_ERROR_ILLEGAL_STATE;
+  stream->WaitForRoom();
   if (const auto& shared = event->shared(); shared != nullptr) {
     context->Submit(stream, std::make_shared<SharedWaitCommand>(shared, shared->newest()));
     return CUDA_SUCCESS;

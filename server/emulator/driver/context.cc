@@ -300,6 +300,7 @@ bool Context::Free(uint64_t address) {
 
 CUresult HostCommand::Execute(Context& context) {
   context.FlushPrint();
+  std::lock_guard one_at_a_time(context.host_function_mutex());
   ThreadState& thread = GetThread();
   thread.in_host_function = true;
   params_.fn(params_.userData);

@@ -151,6 +151,7 @@ CUresult cuGraphLaunch(CUgraphExec hGraph, CUstream hStream) {
   ContextPtr context;
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(hStream, &context, &stream));
+  stream->WaitForRoom();
   GraphLock lock(GetDriver().graph_mutex);
   GraphExecPtr exec;
   RETURN_ON_ERROR(Find(hGraph, &exec));

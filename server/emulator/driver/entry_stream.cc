@@ -25,16 +25,17 @@ class CallbackCommand : public Command {
   CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_HOST; }
   CUresult Execute(Context& context) override {
     context.FlushPrint();
-    Call(CUDA_SUCCESS);
+    Call(context, CUDA_SUCCESS);
     return CUDA_SUCCESS;
   }
   // Natively a callback hears of the error; that of a dying context is not told.
   void Skip(Context& context) override {
-    if (context.active()) Call(context.sticky());
+    if (context.active()) Call(context, context.sticky());
   }
 
  private:
-  void Call(CUresult status) {
+  void Call(Context& context, CUresult status) {
+    std::lock_guard one_at_a_time(context.host_function_mutex());
     GetThread().in_host_function = true;
     callback_(stream_, status, data_);
     GetThread().in_host_function = false;
@@ -166,6 +167,7 @@ CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* 
   RETURN_ON_ERROR(EnterStream(hStream, &context, &stream));
   RETURN_IF(callback == nullptr || flags != 0, CUDA_ERROR_INVALID_VALUE);
   RETURN_ON_ERROR(CheckNotCapturing(*context, *stream));
+  stream->WaitForRoom();
   context->Submit(stream, std::make_shared<CallbackCommand>(callback, hStream, userData));
   return CUDA_SUCCESS;
 }

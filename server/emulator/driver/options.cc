@@ -70,6 +70,7 @@ Options ReadOptions() {
   options.memory_bytes = ReadNumber("TESSERA_EMULATOR_MEMORY_MIB", 4096, 16, 1 << 20) << 20;
   options.seed = ReadNumber("TESSERA_EMULATOR_SEED", 1, 0, UINT64_MAX);
   options.delay_us = ReadNumber("TESSERA_EMULATOR_DELAY_US", 50, 0, 10'000'000);
+  options.queue_commands = ReadNumber("TESSERA_EMULATOR_QUEUE", 1024, 1, UINT64_MAX);
   const char* loading = getenv("CUDA_MODULE_LOADING");
   options.eager_loading = loading != nullptr && strcmp(loading, "EAGER") == 0;
   options.usage = MapUsage(getenv("TESSERA_EMULATOR_USAGE_FD"));

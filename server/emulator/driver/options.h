@@ -4,6 +4,7 @@
 //   TESSERA_EMULATOR_MEMORY_MIB  memory of each device (4096)
 //   TESSERA_EMULATOR_SEED        seed of delays and of kernel scheduling (1)
 //   TESSERA_EMULATOR_DELAY_US    longest random delay before an operation of a stream, 0 = none (50)
+//   TESSERA_EMULATOR_QUEUE       commands that wait in a stream before the call that gives it one more blocks (1024)
 //   TESSERA_EMULATOR_USAGE_FD    descriptor of a file that shows what the devices are used for (usage_page.h)
 //   CUDA_MODULE_LOADING          EAGER or LAZY, as the driver reads it
 //   CUDA_VISIBLE_DEVICES         which devices, and in which order: numbers or GPU-... prefixes; the list ends before the
@@ -23,6 +24,7 @@ struct Options {
   uint64_t memory_bytes = 4096ull << 20;
   uint64_t seed = 1;
   uint64_t delay_us = 50;
+  uint64_t queue_commands = 1024;
   bool eager_loading = false;
   UsagePage* usage = nullptr;  // never null once read: a page of its own without TESSERA_EMULATOR_USAGE_FD
 };

@@ -9,6 +9,12 @@ FencePtr Stream::tail() const {
   return tail_;
 }
 
+void Stream::WaitForRoom() {
+  const size_t most = GetOptions().queue_commands;
+  std::unique_lock lock(mutex_);
+  room_.wait(lock, [&] { return queue_.size() < most; });
+}
+
 void Stream::Append(ContextPtr context, CommandPtr command, std::vector<FencePtr> after, FencePtr fence) {
   bool start = false;
   {
@@ -33,6 +39,7 @@ void Stream::Drain() {
       entry = std::move(queue_.front());
       queue_.pop_front();
     }
+    room_.notify_all();
     RunEntry(entry);
     FencePtr fence = std::move(entry.fence);
     // What the command holds goes before anyone learns that it is done.

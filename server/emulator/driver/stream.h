@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
@@ -37,6 +38,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   // Completion of the newest command; null when there never was one. Any thread.
   FencePtr tail() const;
+  // Blocks while as many commands wait as the device's queue holds (Options::queue_commands), like a launch on a device.
+  // Before anything is given to the stream; with no lock held.
+  void WaitForRoom();
   // Appends; `fence` completes when the command has run, or was skipped because its context has failed. Called by
   // Context::Submit only.
   void Append(ContextPtr context, CommandPtr command, std::vector<FencePtr> after, FencePtr fence);
@@ -65,6 +69,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const int priority_;
   const uint64_t id_;
   mutable std::mutex mutex_;
+  std::condition_variable room_;
   std::deque<Entry> queue_;
   FencePtr tail_;
   bool draining_ = false;

@@ -7,7 +7,7 @@
 #include "server/worker/call_context.h"
 #include "server/worker/graphs/host_copy_node.h"
 #include "server/worker/memory/stream_copy.h"
-#include "server/worker/streams/host_function.h"
+#include "server/worker/streams/stream_visits.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -17,8 +17,7 @@ void Do_tesseraStreamVisit(CallContext& call, const tesseraStreamVisitRequest& r
   if (!call.ok()) return call.Finish(call.error());
   WrittenRange written;
   if (request.written_bytes != 0) written = WrittenAt(call, request.written_address, request.written_bytes);
-  call.Finish(call.worker().Part<HostFunctions>().Launch(stream, request.function, HostFunctions::Form::kHostFunction,
-                                                         false, written));
+  call.Finish(call.worker().Part<StreamVisits>().Enqueue(call, request.stream, stream, request.function, written));
 }
 
 void Do_tesseraCaptureHostCopy(CallContext& call, const tesseraCaptureHostCopyRequest& request) {

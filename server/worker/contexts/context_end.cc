@@ -6,6 +6,7 @@
 #include "server/worker/memory/session_memory.h"
 #include "server/worker/object_table.h"
 #include "server/worker/sharing/sharing.h"
+#include "server/worker/streams/stream_visits.h"
 #include "server/worker/thread_streams.h"
 #include "server/worker/worker.h"
 
@@ -22,6 +23,7 @@ CUresult PrepareContextEnd(Worker& worker, HandleId id, CUcontext context) {
   worker.objects().RemoveOwned(id, [&](HandleId object_id, uint64_t object) {
     if (object_id.kind() == HandleKind::kStream) busy.Forget(reinterpret_cast<CUstream>(object));
   });
+  worker.Part<StreamVisits>().EndContext(context);
   worker.Part<Sharing>().EndContext(id);
   worker.Part<SessionMemory>().EndContext(id.value());
   worker.SetContext(CUcontext(nullptr));

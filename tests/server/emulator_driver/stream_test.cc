@@ -165,6 +165,54 @@ TEST_F(StreamTest, StreamsMakeProgressTogether) {
   EXPECT_EQ(9, ReadOne(out));
 }
 
+// A device's queue is bounded: what is beyond waits in the call, and holds up neither questions nor other streams.
+TEST_F(StreamTest, AFullQueueBlocksTheCallThatFillsIt) {
+  constexpr int kMany = 5000;
+  const CUdeviceptr memory = Allocate(8);
+  const CUstream full = Stream(), other = Stream();
+  Block(full);
+  std::atomic<int> given{0};
+  std::thread launches([&] {
+    EXPECT_CU(cu(CtxSetCurrent)(context_));
+    for (int i = 1; i <= kMany; ++i, ++given) EXPECT_CU(cu(MemsetD32Async)(memory, static_cast<unsigned>(i), 1, full));
+  });
+  while (given < 1000) std::this_thread::yield();
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_CU(cu(MemsetD32Async)(memory + 4, static_cast<unsigned>(i), 1, other));
+    EXPECT_EQ(CUDA_ERROR_NOT_READY, cu(StreamQuery)(full));
+    EXPECT_CU(cu(StreamSynchronize)(other));
+  }
+  if (Emulated()) { EXPECT_LE(given, 1030); }
+  Unblock();
+  launches.join();
+  EXPECT_CU(cu(StreamSynchronize)(full));
+  EXPECT_EQ(kMany, ReadOne(memory));
+  EXPECT_EQ(999, ReadOne(memory + 4));
+}
+
+// Measured: driver 580.
+TEST_F(StreamTest, HostFunctionsOfAContextRunOneAfterTheOther) {
+  struct Count {
+    std::atomic<int> running{0}, most{0}, ran{0};
+  } count;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_CU(cu(LaunchHostFunc)(
+        Stream(),
+        [](void* data) {
+          auto& count = *static_cast<Count*>(data);
+          const int running = ++count.running;
+          if (running > count.most) count.most = running;
+          for (int j = 0; j < 1000; ++j) std::this_thread::yield();
+          --count.running;
+          ++count.ran;
+        },
+        &count));
+  }
+  EXPECT_CU(cu(CtxSynchronize)());
+  EXPECT_EQ(20, count.ran);
+  EXPECT_EQ(1, count.most);
+}
+
 TEST_F(StreamTest, DestroyedStreamFinishesItsWork) {
   const CUdeviceptr memory = Allocate(4);
   const CUstream stream = Stream();

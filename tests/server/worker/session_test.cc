@@ -1,10 +1,13 @@
 // The worker's core with both real ends of a channel in one process.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <set>
+#include <thread>
 
 #include "protocol/base/clock.h"
+#include "server/worker/answer_hub.h"
 #include "server/worker/completion.h"
 #include "server/worker/object_table.h"
 #include "server/worker/thread_streams.h"
@@ -266,6 +269,32 @@ TEST_F(SessionTest, ThreadsThatWaitForAnAnswerAreReleasedAtTheEnd) {
   ASSERT_TRUE(client_.Next().has_value());
   client_.Leave();
   EXPECT_TRUE(client_.Join().ok());  // the destructor of the worker would wait for ever if the thread were still held
+}
+
+// Host functions and visits that are under way: as many as the client has streams.
+TEST_F(SessionTest, RequestsHaveNoBoundAndEndWithTheSession) {
+  constexpr int kMany = 10'000;
+  AnswerHub& answers = client_.worker().answers();
+  std::atomic<int> ended{0};
+  std::atomic<bool> seventh{false};
+  for (int i = 1; i <= kMany; ++i) {
+    ASSERT_NE(answers.Open([&, i] {
+      ++ended;
+      if (i == 7) seventh = true;
+    }), 0u);
+  }
+  const uint64_t cancelled = answers.Open([&] { ++ended; });
+  answers.Cancel(cancelled);
+  client_.Answer(7);
+  while (!seventh) std::this_thread::yield();
+  EXPECT_EQ(ended, 1);
+  client_.Answer(7);  // said twice, and for one that was given up: no mistake
+  client_.Answer(cancelled);
+  client_.Leave();
+  EXPECT_TRUE(client_.Join().ok());
+  answers.Stop();
+  EXPECT_EQ(ended, kMany);
+  EXPECT_EQ(answers.Open(), 0u);
 }
 
 TEST(SessionBackpressure, ASlowReaderSlowsTheWorkerDownWithoutLoss) {

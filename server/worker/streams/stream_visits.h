@@ -1,0 +1,69 @@
+// The client's visits of streams (client-stub/stream_visit.h), while the stream waits, without a host function of the driver:
+// the driver runs those of a context one after the other, so a visit would wait for functions of the application, and one
+// that waits for the visit's copy would wait for ever.
+//
+// An event tells when the stream is there (Completion); the client is asked as for a host function (host_function.h); and the
+// stream waits for a word in memory of this process, which the answer counts up. The n-th visit of a stream waits for n or
+// more (CU_STREAM_WAIT_VALUE_GEQ). The word goes to another stream once all its visits are answered and is never counted
+// down, so nobody has to know when the device has seen it.
+//
+// A host function it is still: where the device cannot wait for words, in green contexts, for streams of another context than the
+// current one or beyond kStreamsMax, and in graphs (graphs/host_copy_node.h). Source: CUDA driver API, "Stream Memory Operations".
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "protocol/base/mutex.h"
+#include "server/worker/call_context.h"
+#include "server/worker/memory/written_range.h"
+
+namespace tessera {
+
+class Worker;
+
+// A part of the worker.
+class StreamVisits {
+ public:
+  // Streams of one context that have unanswered visits at once.
+  static constexpr size_t kStreamsMax = 4096;
+
+  explicit StreamVisits(Worker& worker) : worker_(worker) {}
+
+  // Enqueues visit number `function` of the client; `stream` is what the call made of `id`, and is not captured. `written` is
+  // published before the client is asked. When the stream's work fails the client is told that the visit will not be.
+  // When the session ends all streams go on. Executor thread.
+  CUresult Enqueue(CallContext& call, HandleId id, CUstream stream, uint64_t function, const WrittenRange& written)
+      EXCLUDES(mutex_);
+  // The context is about to be destroyed or reset, its work is done, and it is current. Helper threads.
+  void EndContext(CUcontext context) EXCLUDES(mutex_);
+
+ private:
+  struct Words;  // of one context
+  // The word of a stream that has unanswered visits.
+  struct Line {
+    std::shared_ptr<Words> words;
+    size_t index = 0;
+  };
+  // By the client's handle; special streams: by the client's thread (legacy: 0) and context. The driver's own may return.
+  using Key = std::pair<uint64_t, uint64_t>;
+
+  // Null where words cannot be waited for.
+  std::shared_ptr<Words> WordsOf(CUcontext context) EXCLUDES(mutex_);
+  std::shared_ptr<Words> MakeWords();
+  // The next number of the stream's word; false when there is no word left.
+  bool Next(const Key& key, const std::shared_ptr<Words>& words, Line* line, uint64_t* number) EXCLUDES(mutex_);
+  // Visit `number` of the stream is over.
+  void Answered(const Key& key, const Line& line, uint64_t number) EXCLUDES(mutex_);
+
+  Worker& worker_;
+  Mutex mutex_;
+  std::map<CUcontext, std::shared_ptr<Words>> words_ GUARDED_BY(mutex_);  // null: the device cannot
+  std::map<Key, Line> lines_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tessera
