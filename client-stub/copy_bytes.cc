@@ -12,6 +12,7 @@
 #include "client-stub/host_functions.h"
 #include "client-stub/session.h"
 #include "client-stub/staged_transfer.h"
+#include "client-stub/stream_visit.h"
 #include "generated/messages/copy.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
@@ -20,7 +21,7 @@
 namespace tessera {
 namespace {
 
-bool IsOrdinary(Place place) { return place == Place::kPageable || place == Place::kRegistered; }
+bool IsOrdinary(Place place) { return place == Place::kPageable || place == Place::kPrivate; }
 
 cuMemcpyAsyncRequest Request(HandleId stream, uint64_t to, uint64_t from, uint64_t bytes, CopyRoute route) {
   cuMemcpyAsyncRequest request;
@@ -164,15 +165,21 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   auto* const host_to = reinterpret_cast<std::byte*>(to);
   const auto* const host_from = reinterpret_cast<const std::byte*>(from);
   if (to_ordinary && !from_ordinary) {
-    const bool in_order = form.async && !read_now && to_place == Place::kRegistered;
+    const bool in_order = form.async && !read_now && to_place == Place::kPrivate;
     return in_order ? CopyInOrder(call, id, to, from, bytes, true) : Download(call, id, host_to, from, bytes);
   }
   if (to_ordinary) {
+    if (form.async && !read_now && to_place == Place::kPrivate && from_place == Place::kPrivate) {
+      return VisitStream(call, id, [host_to, host_from, bytes](const GoOn& go_on) {
+        std::memmove(host_to, host_from, bytes);
+        go_on();
+      });
+    }
     const CUresult result = WaitForStream(call, id);
     if (result == CUDA_SUCCESS) std::memmove(host_to, host_from, bytes);
     return result;
   }
-  if (form.async && !read_now && from_place == Place::kRegistered) return CopyInOrder(call, id, to, from, bytes, false);
+  if (form.async && !read_now && from_place == Place::kPrivate) return CopyInOrder(call, id, to, from, bytes, false);
   // Asynchronous copies of ordinary memory read it before they return, and do not wait for anything that may write it.
   CUresult ready = CUDA_SUCCESS;
   if (!form.async) ready = WaitForHostWriters(call, id);

@@ -5,7 +5,9 @@
 //   other host       in the record, or staged pieces;       here, after the stream's work
 //                    returns when the source was read
 //
-// Registered memory in asynchronous forms is read and written when the stream reaches the copy (copy_in_order.h).
+// "pinned" is what the server's driver reaches. Pinned memory that only this process has (registered memory, and all of it over
+// a mirrored channel) is other host memory, but asynchronous forms read and write it when the stream reaches the copy
+// (copy_in_order.h).
 // When which form returns: CUDA Driver API, "API synchronization behavior". Calling thread only.
 #pragma once
 

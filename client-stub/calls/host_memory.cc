@@ -29,9 +29,9 @@ CUresult Allocate(Call& call, void** pp, size_t bytes, unsigned flags) {
   }
   HostMemory& memory = ClientMemory::Of(call.session()).host();
   HostMemory::Placed placed;
-  if (const CUresult result = memory.Place(call.owner_context(), bytes, &placed); result != CUDA_SUCCESS) {
-    return call.Fail(result);
-  }
+  const CUresult made = call.session().mirrored() ? memory.PlacePrivate(call.owner_context(), bytes, &placed)
+                                                  : memory.Place(call.owner_context(), bytes, &placed);
+  if (made != CUDA_SUCCESS) return call.Fail(made);
   if (placed.segment != 0) {
     Request request;
     request.segment = placed.segment;

@@ -60,7 +60,7 @@ CUresult Set(Call& call, const Area& area, uint32_t value, uint32_t element_byte
   }
   const ClientMemory& memory = ClientMemory::Of(call.session());
   const Place place = memory.Classify(area.to, bytes);
-  if (place == Place::kRegistered) return SetHere(call, Area{memory.Translate(area.to), area.pitch, area.width, area.height}, value, element_bytes, stream, async);
+  if (place == Place::kPrivate) return SetHere(call, Area{memory.Translate(area.to), area.pitch, area.width, area.height}, value, element_bytes, stream, async);
   if (place != Place::kDevice && place != Place::kPinned) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   request.dst = area.to;
   request.pitch = area.pitch;
