@@ -326,10 +326,6 @@ CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool asy
 
   const bool read_now = async && read == SourceRead::kInCall;
   if (!from_ordinary && !to_ordinary && !(read_now && from_pinned)) {
-    if (from_pinned) {
-      const Range& extent = transfer.from.extent;
-      if (const CUresult result = PublishPinned(call, extent.base, extent.bytes); result != CUDA_SUCCESS) return result;
-    }
     const auto request = transfer.Request(transfer.whole, CopyRoute::kDirect);
     const bool returns = async ? !read_now : !from_pinned && !to_pinned;
     return returns ? call.Async(request) : call.SyncWork(request);

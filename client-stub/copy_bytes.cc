@@ -15,7 +15,6 @@
 #include "client-stub/stream_visit.h"
 #include "generated/messages/copy.h"
 #include "protocol/base/log.h"
-#include "protocol/channel/channel.h"
 #include "protocol/memory/copy_route.h"
 
 namespace tessera {
@@ -115,15 +114,6 @@ CUDA_MEMCPY3D RowBetween(const CopyForm& form, uint64_t to, uint64_t from, uint6
 
 }  // namespace
 
-CUresult PublishPinned(Call& call, uint64_t address, uint64_t bytes) {
-  Session& session = call.session();
-  if (!session.mirrored()) return CUDA_SUCCESS;
-  uint32_t segment = 0;
-  uint64_t offset = 0;
-  if (!ClientMemory::Of(session).host().Locate(address, bytes, &segment, &offset)) return CUDA_SUCCESS;
-  return session.channel().Publish(segment, offset, bytes).ok() ? CUDA_SUCCESS : call.Fail(kServerGone);
-}
-
 CUresult WaitForHostWriters(Call& call, HandleId stream) {
   return HostFunctionsOfProcess().used() ? WaitForStream(call, stream) : CUDA_SUCCESS;
 }
@@ -155,9 +145,6 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
 
   const bool read_now = form.async && form.read == SourceRead::kInCall;
   if (!to_ordinary && !from_ordinary && !(read_now && from_place == Place::kPinned)) {
-    if (from_place == Place::kPinned) {
-      if (const CUresult result = PublishPinned(call, from, bytes); result != CUDA_SUCCESS) return result;
-    }
     const auto request = Request(id, to, from, bytes, CopyRoute::kDirect);
     const bool on_device = to_place == Place::kDevice && from_place == Place::kDevice;
     return (form.async && !read_now) || (!form.async && on_device) ? call.Async(request) : call.SyncWork(request);

@@ -37,10 +37,6 @@ struct CopyForm {
 // The whole call: checks, sends, waits. `call` is one of the calls whose record is that of cuMemcpyAsync.
 CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form);
 
-// Makes the server see what the program wrote to [address, address + bytes) of pinned memory. Nothing to do unless the two
-// ends share no pages.
-CUresult PublishPinned(Call& call, uint64_t address, uint64_t bytes);
-
 // Waits for the stream when something that was enqueued on it may still write host memory of this process: then ordinary
 // memory must not be read before.
 CUresult WaitForHostWriters(Call& call, HandleId stream);

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <cstring>
+#include <utility>
 
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
@@ -35,6 +36,11 @@ bool AnswerHub::Wait(uint64_t id) {
     }
     answered_.wait(mutex_);
   }
+}
+
+void AnswerHub::OnHostChanges(std::function<bool(std::span<const std::byte>)> take) {
+  MutexLock lock(mutex_);
+  take_changes_ = std::move(take);
 }
 
 void AnswerHub::Cancel(uint64_t id) {
@@ -74,6 +80,10 @@ bool AnswerHub::Take(std::span<const std::byte> record) {
   ReplyHeader header;
   if (record.size() < sizeof(header)) return false;
   std::memcpy(&header, record.data(), sizeof(header));
+  if (header.kind == static_cast<uint32_t>(AnswerKind::kHostChanges)) {
+    MutexLock lock(mutex_);
+    return take_changes_ != nullptr && take_changes_(record.subspan(sizeof(header)));
+  }
   if (header.kind != static_cast<uint32_t>(AnswerKind::kHostFunctionDone)) return false;
   MutexLock lock(mutex_);
   const auto found = open_.find(header.extra);
