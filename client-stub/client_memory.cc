@@ -18,7 +18,7 @@ ClientMemory::ClientMemory(Session& session)
       host_(session.channel(), windows_.host),
       staging_(session.channel().staging()),
       shadows_(host_),
-      mirrors_(shadows_) {
+      mirrors_(session, host_, shadows_) {
   session.contexts().OnEnd([this](const Context& context) {
     device_.RemoveContext(context.handle);
     mirrors_.EndContext(context.handle);

@@ -64,7 +64,7 @@ void AttachHostFunctions(Session& session) {
         HostMirrors& mirrors = ClientMemory::Of(session).mirrors();
         mirrors.ReconcileAll();
         (*visit)([&session, &mirrors, request] {
-          mirrors.ReconcileAll();
+          mirrors.ReconcileForStream();
           if (session.SendAnswer(request) != CUDA_SUCCESS) LogDebug("the end of a visit was not told");
         });
       });
@@ -78,7 +78,7 @@ void AttachHostFunctions(Session& session) {
       } else {
         function.function(function.user_data);
       }
-      mirrors.ReconcileAll();
+      mirrors.ReconcileForStream();
       if (request == 0) return;
       if (session.SendAnswer(request) != CUDA_SUCCESS) LogDebug("the answer of a host function was not sent");
     });

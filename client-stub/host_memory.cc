@@ -68,6 +68,20 @@ CUresult HostMemory::PlacePrivate(HandleId context, uint64_t bytes, Placed* plac
   return CUDA_SUCCESS;
 }
 
+CUresult HostMemory::PlaceAddresses(HandleId context, uint64_t bytes, uint64_t* address) {
+  if (bytes > window_.bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  MutexLock lock(mutex_);
+  const auto range = MakeRange(bytes);
+  if (!range) return CUDA_ERROR_OUT_OF_MEMORY;
+  bytes_ += range->bytes;
+  Segment segment;
+  segment.range = *range;
+  segment.context = context;
+  segments_.emplace(range->base, std::move(segment));
+  *address = range->base;
+  return CUDA_SUCCESS;
+}
+
 void HostMemory::SetAlias(uint64_t address, uint64_t alias, uint32_t segment) {
   std::unique_lock lock(blocks_mutex_);
   const auto found = blocks_.find(address);

@@ -68,6 +68,8 @@ class HostMemory {
   CUresult Place(HandleId context, uint64_t bytes, Placed* placed) EXCLUDES(mutex_);
   // As above for memory that only this process has, in pages of its own.
   CUresult PlacePrivate(HandleId context, uint64_t bytes, Placed* placed) EXCLUDES(mutex_);
+  // Addresses that nothing here is behind, until EndFree() or the end of the context.
+  CUresult PlaceAddresses(HandleId context, uint64_t bytes, uint64_t* address) EXCLUDES(mutex_);
   // The allocation is live. `bytes` is what was asked for.
   void Commit(const Placed& placed, uint64_t bytes, unsigned flags, CUdevice device, HandleId context) EXCLUDES(mutex_);
   // As above for memory of the library's own, which the application does not see.
@@ -106,7 +108,7 @@ class HostMemory {
 
  private:
   struct Segment {
-    uint32_t id = 0;  // 0: private memory, which no segment is behind
+    uint32_t id = 0;  // 0: private memory or addresses alone, which no segment is behind
     Range range;
     HandleId context;
     Mapping memory;  // of private memory
