@@ -34,6 +34,9 @@ cuMemcpyAsyncRequest Request(HandleId stream, uint64_t to, uint64_t from, uint64
 
 CUresult Upload(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, bool async) {
   if (bytes <= kInlineBytesMax) {
+    // A table of pointers, perhaps, or a structure that has one.
+    HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
+    if (const CUresult opened = mirrors.OpenSeen(call, std::span(from, bytes)); opened != CUDA_SUCCESS) return opened;
     auto request = Request(stream, to, 0, bytes, CopyRoute::kInline);
     request.data = std::span(from, bytes);
     return async ? call.Async(request) : call.SyncWork(request);

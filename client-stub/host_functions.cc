@@ -78,8 +78,8 @@ void AttachHostFunctions(Session& session) {
       } else {
         function.function(function.user_data);
       }
+      if (request == 0) return mirrors.ReconcileAll();  // no stream waits for it
       mirrors.ReconcileForStream();
-      if (request == 0) return;
       if (session.SendAnswer(request) != CUDA_SUCCESS) LogDebug("the answer of a host function was not sent");
     });
   });

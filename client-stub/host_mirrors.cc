@@ -112,11 +112,11 @@ CUresult HostMirrors::OpenFar(Call& call, const HostBlock& block) {
   return CUDA_SUCCESS;
 }
 
-CUresult HostMirrors::OpenSeen(Call& call, std::span<const std::byte> parameters) {
+CUresult HostMirrors::OpenSeen(Call& call, std::span<const std::byte> values) {
   if (!session_.mirrored()) return CUDA_SUCCESS;
-  for (size_t offset = 0; offset + sizeof(uint64_t) <= parameters.size(); ++offset) {
+  for (size_t offset = 0; offset + sizeof(uint64_t) <= values.size(); ++offset) {
     uint64_t address = 0;
-    std::memcpy(&address, parameters.data() + offset, sizeof(address));
+    std::memcpy(&address, values.data() + offset, sizeof(address));
     if (memory_.InWindow(address) && !Reach(call, address) && !call.ok()) return call.result();
   }
   return CUDA_SUCCESS;

@@ -5,8 +5,9 @@
 // that promises equal addresses is filtered to 0). Over a mirrored channel it is memory of the worker's, for pinned memory at
 // the very address that the program has; both sides tell each other what changed (protocol/memory/change_tracker.h).
 //
-// A mirror is made when a program asks for the device pointer of the memory, or an address in it is among the parameters of a
-// kernel or the target of an operation on the device; not before. From then on the two are reconciled wherever a
+// A mirror is made when a program asks for the device pointer of the memory; without shared pages also when an address in it is
+// among the parameters of a kernel or in ordinary memory of up to 32 KiB that is copied to the device, or the target of an
+// operation on the device. A kernel that comes by such an address in another way fails (700). From then on the two are reconciled wherever a
 // stream meets this process, in stream order: before and after every launch of a kernel or graph, around host functions and
 // the library's own visits, and when a call that waits for work returns. Bytes that differ from what both had at the last
 // meeting were changed by one side and are copied to the other; of a byte that both changed, which is a race natively, the
@@ -53,8 +54,9 @@ class HostMirrors {
   // The device address of `address`, which lies in `block`, memory that only this process has; makes the mirror if there is
   // none. Without shared pages the server is asked with a lock held that only this function takes.
   CUresult Open(Call& call, const HostBlock& block, uint64_t address, CUdeviceptr* device) EXCLUDES(mutex_, opening_mutex_);
-  // Without shared pages: makes mirrors of the pinned memory that any eight bytes of `parameters` point to, as a kernel's do.
-  CUresult OpenSeen(Call& call, std::span<const std::byte> parameters) EXCLUDES(mutex_, opening_mutex_);
+  // Without shared pages: makes mirrors of the pinned memory that any eight bytes of `values` point to: the parameters of a
+  // kernel, or a little memory that is copied to the device.
+  CUresult OpenSeen(Call& call, std::span<const std::byte> values) EXCLUDES(mutex_, opening_mutex_);
   // Whether the server's driver may be given `address`, one on the device side of private memory; without shared pages that of
   // any pinned memory, whose mirror is made. The call has failed when that failed.
   bool Reach(Call& call, uint64_t address) EXCLUDES(mutex_, opening_mutex_);

@@ -114,8 +114,12 @@ void ChangeTracker::Remove(uint64_t base) {
     tracked_.erase(found);
     count_.store(tracked_.size(), std::memory_order_release);
   }
-  MutexLock lock(gone->mutex);
-  gone->memory = nullptr;
+  {
+    MutexLock lock(gone->mutex);
+    gone->memory = nullptr;
+  }
+  // Whoever looked at it before has sent what it saw when the lock is free.
+  MutexLock sent(send_mutex_);
 }
 
 std::shared_ptr<ChangeTracker::Tracked> ChangeTracker::Find(uint64_t address) {

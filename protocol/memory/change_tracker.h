@@ -42,8 +42,9 @@ class ChangeTracker {
   // zeros in it: what is not 0 counts as changed here. No two ranges have bytes of one block. False when a tracked range
   // overlaps it, or there is no memory for another copy of it.
   bool Add(const Range& range, std::byte* memory) EXCLUDES(mutex_);
-  // Forgets the range that starts at `base`. Its memory is not touched any more when this returns.
-  void Remove(uint64_t base) EXCLUDES(mutex_);
+  // Forgets the range that starts at `base`. When this returns its memory is not touched any more, and all that is ever told
+  // of it has been sent. Waits while changes are being sent.
+  void Remove(uint64_t base) EXCLUDES(mutex_, send_mutex_);
   bool any() const { return count_.load(std::memory_order_acquire) != 0; }
 
   // Passes on what changed here since, in messages of at most `bytes_max` (kBlockBytesMax or more). `send` may wait; when it
