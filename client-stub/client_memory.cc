@@ -18,7 +18,7 @@ ClientMemory::ClientMemory(Session& session)
       host_(session.channel(), windows_.host),
       staging_(session.channel().staging()),
       shadows_(host_),
-      mirrors_(shadows_) {
+      mirrors_(session, host_, shadows_) {
   session.contexts().OnEnd([this](const Context& context) {
     device_.RemoveContext(context.handle);
     mirrors_.EndContext(context.handle);
@@ -56,12 +56,8 @@ Place ClientMemory::Classify(uint64_t address, uint64_t bytes) const {
   address = Translate(address);
   if (host_.InWindow(address) || host_.any_registered()) {
     if (const auto block = host_.Find(address)) {
-      if (block->registered && block->alias != 0) {
-        const bool inside = block->range.contains(host_.OriginalOf(address), bytes);
-        return inside ? Place::kPinned : Place::kInvalid;
-      }
-      if (block->registered) return block->range.contains(address, bytes) ? Place::kRegistered : Place::kInvalid;
-      return block->range.contains(address, bytes) ? Place::kPinned : Place::kInvalid;
+      if (!block->range.contains(block->alias != 0 ? host_.OriginalOf(address) : address, bytes)) return Place::kInvalid;
+      return block->shared ? Place::kPinned : Place::kPrivate;
     }
     if (host_.InWindow(address)) return Place::kInvalid;
   }

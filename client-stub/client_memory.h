@@ -20,8 +20,8 @@ namespace tessera {
 // What an address is to a copy.
 enum class Place : uint8_t {
   kDevice,      // device memory that this process holds
-  kPinned,      // pinned host memory, at the same address in the worker
-  kRegistered,  // host memory of the application that was registered: private to this process
+  kPinned,      // pinned host memory that the server's driver reaches, at the same address
+  kPrivate,     // pinned host memory that only this process has: registered, or any over a mirrored channel
   kPageable,    // any other host memory
   kInvalid,     // device or pinned, but not all of the range is allocated
 };

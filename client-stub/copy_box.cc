@@ -13,6 +13,7 @@
 #include "client-stub/host_rows.h"
 #include "client-stub/session.h"
 #include "client-stub/staged_transfer.h"
+#include "client-stub/stream_visit.h"
 #include "generated/messages/copy.h"
 #include "protocol/memory/copy_route.h"
 
@@ -48,7 +49,7 @@ struct ResolvedEnd {
   Place place = Place::kDevice;
 
   bool is_array() const { return !array.is_null(); }
-  bool ordinary() const { return !is_array() && (place == Place::kPageable || place == Place::kRegistered); }
+  bool ordinary() const { return !is_array() && (place == Place::kPageable || place == Place::kPrivate); }
 };
 
 struct SubBox {
@@ -325,25 +326,28 @@ CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool asy
 
   const bool read_now = async && read == SourceRead::kInCall;
   if (!from_ordinary && !to_ordinary && !(read_now && from_pinned)) {
-    if (from_pinned) {
-      const Range& extent = transfer.from.extent;
-      if (const CUresult result = PublishPinned(call, extent.base, extent.bytes); result != CUDA_SUCCESS) return result;
-    }
     const auto request = transfer.Request(transfer.whole, CopyRoute::kDirect);
     const bool returns = async ? !read_now : !from_pinned && !to_pinned;
     return returns ? call.Async(request) : call.SyncWork(request);
   }
   if (to_ordinary && !from_ordinary) {
-    const bool in_order = async && !read_now && transfer.to.place == Place::kRegistered;
+    const bool in_order = async && !read_now && transfer.to.place == Place::kPrivate;
     return in_order ? CopyInOrder(transfer, true) : Download(transfer);
   }
   if (to_ordinary) {
+    const HostRows from = RowsOf(transfer.from, transfer.whole);
+    const HostRows to = RowsOf(transfer.to, transfer.whole);
+    if (async && !read_now && transfer.from.place == Place::kPrivate && transfer.to.place == Place::kPrivate) {
+      return VisitStream(call, transfer.stream, [from, to](const GoOn& go_on) {
+        from.CopyTo(to);
+        go_on();
+      });
+    }
     const CUresult result = WaitForStream(call, transfer.stream);
-    if (result != CUDA_SUCCESS) return result;
-    RowsOf(transfer.from, transfer.whole).CopyTo(RowsOf(transfer.to, transfer.whole));
-    return CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS) from.CopyTo(to);
+    return result;
   }
-  if (async && !read_now && transfer.from.place == Place::kRegistered) return CopyInOrder(transfer, false);
+  if (async && !read_now && transfer.from.place == Place::kPrivate) return CopyInOrder(transfer, false);
   CUresult ready = CUDA_SUCCESS;
   if (!async) ready = WaitForHostWriters(call, transfer.stream);
   if (async && read == SourceRead::kInStreamOrder) ready = WaitForStream(call, transfer.stream);

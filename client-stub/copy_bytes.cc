@@ -12,15 +12,15 @@
 #include "client-stub/host_functions.h"
 #include "client-stub/session.h"
 #include "client-stub/staged_transfer.h"
+#include "client-stub/stream_visit.h"
 #include "generated/messages/copy.h"
 #include "protocol/base/log.h"
-#include "protocol/channel/channel.h"
 #include "protocol/memory/copy_route.h"
 
 namespace tessera {
 namespace {
 
-bool IsOrdinary(Place place) { return place == Place::kPageable || place == Place::kRegistered; }
+bool IsOrdinary(Place place) { return place == Place::kPageable || place == Place::kPrivate; }
 
 cuMemcpyAsyncRequest Request(HandleId stream, uint64_t to, uint64_t from, uint64_t bytes, CopyRoute route) {
   cuMemcpyAsyncRequest request;
@@ -34,6 +34,9 @@ cuMemcpyAsyncRequest Request(HandleId stream, uint64_t to, uint64_t from, uint64
 
 CUresult Upload(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, bool async) {
   if (bytes <= kInlineBytesMax) {
+    // A table of pointers, perhaps, or a structure that has one.
+    HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
+    if (const CUresult opened = mirrors.OpenSeen(call, std::span(from, bytes)); opened != CUDA_SUCCESS) return opened;
     auto request = Request(stream, to, 0, bytes, CopyRoute::kInline);
     request.data = std::span(from, bytes);
     return async ? call.Async(request) : call.SyncWork(request);
@@ -114,15 +117,6 @@ CUDA_MEMCPY3D RowBetween(const CopyForm& form, uint64_t to, uint64_t from, uint6
 
 }  // namespace
 
-CUresult PublishPinned(Call& call, uint64_t address, uint64_t bytes) {
-  Session& session = call.session();
-  if (!session.mirrored()) return CUDA_SUCCESS;
-  uint32_t segment = 0;
-  uint64_t offset = 0;
-  if (!ClientMemory::Of(session).host().Locate(address, bytes, &segment, &offset)) return CUDA_SUCCESS;
-  return session.channel().Publish(segment, offset, bytes).ok() ? CUDA_SUCCESS : call.Fail(kServerGone);
-}
-
 CUresult WaitForHostWriters(Call& call, HandleId stream) {
   return HostFunctionsOfProcess().used() ? WaitForStream(call, stream) : CUDA_SUCCESS;
 }
@@ -154,9 +148,6 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
 
   const bool read_now = form.async && form.read == SourceRead::kInCall;
   if (!to_ordinary && !from_ordinary && !(read_now && from_place == Place::kPinned)) {
-    if (from_place == Place::kPinned) {
-      if (const CUresult result = PublishPinned(call, from, bytes); result != CUDA_SUCCESS) return result;
-    }
     const auto request = Request(id, to, from, bytes, CopyRoute::kDirect);
     const bool on_device = to_place == Place::kDevice && from_place == Place::kDevice;
     return (form.async && !read_now) || (!form.async && on_device) ? call.Async(request) : call.SyncWork(request);
@@ -164,15 +155,21 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   auto* const host_to = reinterpret_cast<std::byte*>(to);
   const auto* const host_from = reinterpret_cast<const std::byte*>(from);
   if (to_ordinary && !from_ordinary) {
-    const bool in_order = form.async && !read_now && to_place == Place::kRegistered;
+    const bool in_order = form.async && !read_now && to_place == Place::kPrivate;
     return in_order ? CopyInOrder(call, id, to, from, bytes, true) : Download(call, id, host_to, from, bytes);
   }
   if (to_ordinary) {
+    if (form.async && !read_now && to_place == Place::kPrivate && from_place == Place::kPrivate) {
+      return VisitStream(call, id, [host_to, host_from, bytes](const GoOn& go_on) {
+        std::memmove(host_to, host_from, bytes);
+        go_on();
+      });
+    }
     const CUresult result = WaitForStream(call, id);
     if (result == CUDA_SUCCESS) std::memmove(host_to, host_from, bytes);
     return result;
   }
-  if (form.async && !read_now && from_place == Place::kRegistered) return CopyInOrder(call, id, to, from, bytes, false);
+  if (form.async && !read_now && from_place == Place::kPrivate) return CopyInOrder(call, id, to, from, bytes, false);
   // Asynchronous copies of ordinary memory read it before they return, and do not wait for anything that may write it.
   CUresult ready = CUDA_SUCCESS;
   if (!form.async) ready = WaitForHostWriters(call, id);

@@ -5,7 +5,9 @@
 //   other host       in the record, or staged pieces;       here, after the stream's work
 //                    returns when the source was read
 //
-// Registered memory in asynchronous forms is read and written when the stream reaches the copy (copy_in_order.h).
+// "pinned" is what the server's driver reaches. Pinned memory that only this process has (registered memory, and all of it over
+// a mirrored channel) is other host memory, but asynchronous forms read and write it when the stream reaches the copy
+// (copy_in_order.h).
 // When which form returns: CUDA Driver API, "API synchronization behavior". Calling thread only.
 #pragma once
 
@@ -34,10 +36,6 @@ struct CopyForm {
 
 // The whole call: checks, sends, waits. `call` is one of the calls whose record is that of cuMemcpyAsync.
 CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form);
-
-// Makes the server see what the program wrote to [address, address + bytes) of pinned memory. Nothing to do unless the two
-// ends share no pages.
-CUresult PublishPinned(Call& call, uint64_t address, uint64_t bytes);
 
 // Waits for the stream when something that was enqueued on it may still write host memory of this process: then ordinary
 // memory must not be read before.

@@ -9,6 +9,7 @@
 #include "client-stub/function_info.h"
 #include "client-stub/host_functions.h"
 #include "client-stub/kernel_params.h"
+#include "client-stub/memory_operations.h"
 #include "client-stub/session.h"
 #include "client-stub/stream_state.h"
 #include "protocol/base/log.h"
@@ -92,6 +93,7 @@ bool EncodeKernelNode(Call& call, const CUDA_KERNEL_NODE_PARAMS& params, NodeMes
   if (info == nullptr) return Refuse(call, CUDA_ERROR_INVALID_HANDLE);
   std::vector<std::byte> packed;
   if (call.Fail(PackKernelParams(*info, params.kernelParams, params.extra, &packed)) != CUDA_SUCCESS) return false;
+  if (ClientMemory::Of(call.session()).mirrors().OpenSeen(call, packed) != CUDA_SUCCESS) return false;
   record.grid[0] = params.gridDimX;
   record.grid[1] = params.gridDimY;
   record.grid[2] = params.gridDimZ;
@@ -113,8 +115,11 @@ bool EncodeMemsetNode(Call& call, const CUDA_MEMSET_NODE_PARAMS& set, CUcontext 
   const MemsetNodeRecord record{set.dst,   set.pitch,  set.value, set.elementSize,
                                 set.width, set.height, call.Use(HandleKind::kContext, context, true)};
   if (!call.ok()) return false;
-  const Place place = ClientMemory::Of(call.session()).Classify(set.dst, 1);
-  if (place != Place::kDevice && place != Place::kPinned) return Refuse(call, CUDA_ERROR_INVALID_VALUE);
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  const Place place = memory.Classify(set.dst, 1);
+  if (place != Place::kDevice && place != Place::kPinned && !memory.mirrors().Reach(call, set.dst)) {
+    return Refuse(call, call.ok() ? CUDA_ERROR_INVALID_VALUE : call.result());
+  }
   return Store(message, record);
 }
 
@@ -130,6 +135,9 @@ bool EncodeHostNode(Call& call, const CUDA_HOST_NODE_PARAMS& params, NodeMessage
 bool EncodeMemOpNode(Call& call, const CUDA_BATCH_MEM_OP_NODE_PARAMS& params, NodeMessage* message) {
   if (params.count > kMemOpsMax || (params.count != 0 && params.paramArray == nullptr)) {
     return Refuse(call, CUDA_ERROR_INVALID_VALUE);
+  }
+  for (const CUstreamBatchMemOpParams& operation : std::span(params.paramArray, params.count)) {
+    if (!ReachMemOp(call, operation)) return false;
   }
   const MemOpNodeRecord record{call.Use(HandleKind::kContext, params.ctx, true), params.count, params.flags};
   return call.ok() && Store(message, record, std::span<const CUstreamBatchMemOpParams>(params.paramArray, params.count));

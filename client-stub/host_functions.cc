@@ -64,7 +64,7 @@ void AttachHostFunctions(Session& session) {
         HostMirrors& mirrors = ClientMemory::Of(session).mirrors();
         mirrors.ReconcileAll();
         (*visit)([&session, &mirrors, request] {
-          mirrors.ReconcileAll();
+          mirrors.ReconcileForStream();
           if (session.SendAnswer(request) != CUDA_SUCCESS) LogDebug("the end of a visit was not told");
         });
       });
@@ -78,8 +78,8 @@ void AttachHostFunctions(Session& session) {
       } else {
         function.function(function.user_data);
       }
-      mirrors.ReconcileAll();
-      if (request == 0) return;
+      if (request == 0) return mirrors.ReconcileAll();  // no stream waits for it
+      mirrors.ReconcileForStream();
       if (session.SendAnswer(request) != CUDA_SUCCESS) LogDebug("the answer of a host function was not sent");
     });
   });

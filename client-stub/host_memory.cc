@@ -45,12 +45,50 @@ CUresult HostMemory::PlaceFile(HandleId context, int fd, uint64_t file_offset, u
   return CUDA_SUCCESS;
 }
 
+CUresult HostMemory::PlacePrivate(HandleId context, uint64_t bytes, Placed* placed) {
+  if (bytes > window_.bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  MutexLock lock(mutex_);
+  const auto range = MakeRange(bytes);
+  if (!range) return CUDA_ERROR_OUT_OF_MEMORY;
+  Result<UniqueFd> file = CreateSegmentFile("tessera-pinned", range->bytes);
+  Result<Mapping> memory = file.ok() ? Mapping::Map(file->get(), range->bytes, 0, Placement::OverReservation(range->base))
+                                     : Result<Mapping>(file.status());
+  if (!memory.ok()) {
+    addresses_.Free(range->base);
+    LogWarning("no memory of {} bytes for pinned memory: {}", range->bytes, memory.status().message());
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  bytes_ += range->bytes;
+  Segment segment;
+  segment.range = *range;
+  segment.context = context;
+  segment.memory = std::move(*memory);
+  segments_.emplace(range->base, std::move(segment));
+  *placed = Placed{*range, *range, 0, false};
+  return CUDA_SUCCESS;
+}
+
+CUresult HostMemory::PlaceAddresses(HandleId context, uint64_t bytes, uint64_t* address) {
+  if (bytes > window_.bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  MutexLock lock(mutex_);
+  const auto range = MakeRange(bytes);
+  if (!range) return CUDA_ERROR_OUT_OF_MEMORY;
+  bytes_ += range->bytes;
+  Segment segment;
+  segment.range = *range;
+  segment.context = context;
+  segments_.emplace(range->base, std::move(segment));
+  *address = range->base;
+  return CUDA_SUCCESS;
+}
+
 void HostMemory::SetAlias(uint64_t address, uint64_t alias, uint32_t segment) {
   std::unique_lock lock(blocks_mutex_);
   const auto found = blocks_.find(address);
   if (found == blocks_.end()) return;
   found->second.alias = alias;
   found->second.segment = segment;
+  found->second.shared = true;
   aliases_[alias] = address;
   alias_count_.store(aliases_.size(), std::memory_order_release);
 }
@@ -72,11 +110,15 @@ uint64_t HostMemory::OriginalOf(uint64_t alias) const {
   return next->second + (alias - next->first);
 }
 
-HostMemory::Segment* HostMemory::MakeSegment(HandleId context, uint64_t bytes, int fd, uint64_t file_offset) {
+std::optional<Range> HostMemory::MakeRange(uint64_t bytes) {
   bytes = (bytes + kPageBytes - 1) & ~(kPageBytes - 1);
-  if (bytes_ + bytes > kBytesMax) return nullptr;
-  // Large segments start where a huge page could.
-  const auto range = addresses_.Allocate(bytes, bytes >= kSlabBytes ? uint64_t{2} << 20 : kPageBytes);
+  if (bytes_ + bytes > kBytesMax) return std::nullopt;
+  // Large ones start where a huge page could.
+  return addresses_.Allocate(bytes, bytes >= kSlabBytes ? uint64_t{2} << 20 : kPageBytes);
+}
+
+HostMemory::Segment* HostMemory::MakeSegment(HandleId context, uint64_t bytes, int fd, uint64_t file_offset) {
+  const auto range = MakeRange(bytes);
   if (!range) return nullptr;
   const Placement placement = Placement::OverReservation(range->base);
   Result<uint32_t> id = fd < 0 ? channel_.OfferSegment(SegmentKind::kHostMemory, range->bytes, placement)
@@ -99,6 +141,7 @@ void HostMemory::Commit(const Placed& placed, uint64_t bytes, unsigned flags, CU
   if (const auto found = segments_.find(placed.segment_range.base); found != segments_.end()) found->second.attached = true;
   HostBlock block;
   block.range = Range{placed.block.base, bytes};
+  block.shared = placed.shared;
   block.flags = flags;
   block.device = device;
   block.context = context;
@@ -114,15 +157,18 @@ void HostMemory::CommitUnseen(const Placed& placed) {
 
 void HostMemory::Abandon(const Placed& placed) {
   MutexLock lock(mutex_);
-  if (placed.segment != 0) return DropSegment(placed.segment_range.base);
+  if (placed.segment != 0 || !placed.shared) return DropSegment(placed.segment_range.base);
   Reclaim(placed.block.base);
 }
 
 void HostMemory::DropSegment(uint64_t base) {
   const auto found = segments_.find(base);
   if (found == segments_.end()) return;
-  const Status closed = channel_.CloseSegment(found->second.id);
-  if (!closed.ok()) LogDebug("shared segment {} could not be closed: {}", found->second.id, closed.message());
+  if (const uint32_t id = found->second.id; id != 0) {
+    const Status closed = channel_.CloseSegment(id);
+    if (!closed.ok()) LogDebug("shared segment {} could not be closed: {}", id, closed.message());
+  }
+  found->second.memory.Unmap();
   bytes_ -= found->second.range.bytes;
   addresses_.Free(base);
   segments_.erase(found);
@@ -217,7 +263,7 @@ bool HostMemory::Locate(uint64_t address, uint64_t bytes, uint32_t* segment, uin
   auto it = segments_.upper_bound(address);
   if (it == segments_.begin()) return false;
   --it;
-  if (!it->second.range.contains(address, bytes)) return false;
+  if (it->second.id == 0 || !it->second.range.contains(address, bytes)) return false;
   *segment = it->second.id;
   *offset = address - it->first;
   return true;

@@ -4,6 +4,8 @@
 // window: large ones have a segment of their own, small ones share slabs, which stay until their context ends (natively the
 // memory of a context goes with it). Memory that is freed while the server cannot tell whether work still uses it (a stream
 // captures) is kept: blocks of slabs until a later free, segments until their context ends.
+// Over a mirrored channel there are no shared pages: an allocation is private memory of this process then, at an address
+// of the window that is kept free on both sides.
 // Registered memory stays the application's and is never replaced. Private memory is copied by way of other memory
 // (copy_in_order.h, host_mirrors.h). A shared mapping of a file is mapped once more, inside the window on both sides: its
 // alias is the same memory, which the driver can have.
@@ -22,6 +24,7 @@
 #include <vector>
 
 #include "protocol/base/mutex.h"
+#include "protocol/channel/segment.h"
 #include "protocol/memory/range_allocator.h"
 #include "protocol/wire/handle.h"
 
@@ -35,7 +38,8 @@ struct HostBlock {
   CUdevice device = 0;
   HandleId context;
   uint64_t buffer_id = 0;
-  bool registered = false;  // by cuMemHostRegister: private memory of the application, unless it has an alias
+  bool registered = false;  // by cuMemHostRegister, not allocated
+  bool shared = false;      // the server's driver reaches this memory, or its alias
   // Registered shared file: where the same bytes lie for the server's driver, and its segment.
   uint64_t alias = 0;
   uint32_t segment = 0;
@@ -53,14 +57,19 @@ class HostMemory {
   HostMemory(Channel& channel, const Range& window);
 
   // Memory for an allocation, before the server knows of it. `segment` is not 0 when a segment was made for it, which the
-  // server has to attach: Commit() or Abandon() follows.
+  // server has to attach: Commit() or Abandon() follows. `shared`: the server's driver reaches it.
   struct Placed {
     Range block;
     Range segment_range;
     uint32_t segment = 0;
+    bool shared = true;
   };
   // CUDA_ERROR_OUT_OF_MEMORY when window, bound or system have no room.
   CUresult Place(HandleId context, uint64_t bytes, Placed* placed) EXCLUDES(mutex_);
+  // As above for memory that only this process has, in pages of its own.
+  CUresult PlacePrivate(HandleId context, uint64_t bytes, Placed* placed) EXCLUDES(mutex_);
+  // Addresses that nothing here is behind, until EndFree() or the end of the context.
+  CUresult PlaceAddresses(HandleId context, uint64_t bytes, uint64_t* address) EXCLUDES(mutex_);
   // The allocation is live. `bytes` is what was asked for.
   void Commit(const Placed& placed, uint64_t bytes, unsigned flags, CUdevice device, HandleId context) EXCLUDES(mutex_);
   // As above for memory of the library's own, which the application does not see.
@@ -99,14 +108,17 @@ class HostMemory {
 
  private:
   struct Segment {
-    uint32_t id = 0;
+    uint32_t id = 0;  // 0: private memory or addresses alone, which no segment is behind
     Range range;
     HandleId context;
+    Mapping memory;  // of private memory
     std::unique_ptr<RangeAllocator> blocks;  // of a slab; null for a segment of one allocation
     bool attached = false;                   // the server knows it: others may place blocks in it
   };
   using Segments = std::map<uint64_t, Segment>;  // by base
 
+  // A range of the window for so many bytes, within the bound.
+  std::optional<Range> MakeRange(uint64_t bytes) REQUIRES(mutex_);
   Segment* MakeSegment(HandleId context, uint64_t bytes, int fd = -1, uint64_t file_offset = 0) REQUIRES(mutex_);
   void DropSegment(uint64_t base) REQUIRES(mutex_);
   Segment* SegmentOf(uint64_t address) REQUIRES(mutex_);

@@ -7,6 +7,7 @@
 #include "client-stub/client_memory.h"
 #include "client-stub/session.h"
 #include "client-stub/stream_visit.h"
+#include "generated/messages/service.h"
 #include "protocol/channel/segment.h"
 
 namespace tessera {
@@ -39,17 +40,36 @@ void Reconcile(std::byte* host, std::byte* device, std::byte* last, size_t bytes
   }
 }
 
-CUresult HostMirrors::Open(Call& call, const Range& range, uint64_t address, CUdeviceptr* device) {
-  if (const auto known = DeviceAddress(address)) {
-    *device = *known;
-    return CUDA_SUCCESS;
+HostMirrors::HostMirrors(Session& session, HostMemory& memory, ShadowPool& pool)
+    : session_(session), memory_(memory), pool_(pool) {
+  if (!session.mirrored()) return;
+  session.OnNotice(NoticeKind::kHostChanges, [this](const ReplyHeader&, std::span<const std::byte> changes) {
+    if (!changes_.Apply(changes)) session_.ProtocolViolation("malformed changes of host memory");
+  });
+}
+
+CUresult HostMirrors::Open(Call& call, const HostBlock& block, uint64_t address, CUdeviceptr* device) {
+  auto known = DeviceAddress(address);
+  if (!known) {
+    const CUresult opened = session_.mirrored() ? OpenFar(call, block) : OpenShared(call, block);
+    if (opened != CUDA_SUCCESS) return opened;
+    known = DeviceAddress(address);
   }
+  if (!known) return call.Fail(CUDA_ERROR_INVALID_VALUE);  // freed meanwhile
+  *device = *known;
+  return CUDA_SUCCESS;
+}
+
+CUresult HostMirrors::OpenShared(Call& call, const HostBlock& block) {
+  const Range& range = block.range;
   auto mirror = std::make_shared<Mirror>();
   mirror->host = range;
+  mirror->owner = block.context;
   const uint64_t offset = range.base % kPageBytes;
   if (const CUresult result = pool_.Take(call, range.bytes + 2 * kPageBytes, &mirror->shadow); result != CUDA_SUCCESS) {
     return result;
   }
+  mirror->context = mirror->shadow.context;
   mirror->device = ((mirror->shadow.address + kPageBytes - 1) & ~(kPageBytes - 1)) + offset;
   const auto* host = reinterpret_cast<const std::byte*>(range.base);
   {
@@ -57,12 +77,64 @@ CUresult HostMirrors::Open(Call& call, const Range& range, uint64_t address, CUd
     mirror->last.assign(host, host + range.bytes);
     std::memcpy(reinterpret_cast<void*>(mirror->device), mirror->last.data(), range.bytes);
   }
-  MutexLock lock(mutex_);
-  const auto [entry, inserted] = mirrors_.emplace(range.base, mirror);
-  if (!inserted) pool_.Return(mirror->shadow);  // another thread asked as well
-  count_.store(mirrors_.size(), std::memory_order_release);
-  *device = entry->second->device + (address - range.base);
+  if (!Insert(mirror)) pool_.Return(mirror->shadow);  // another thread asked as well
   return CUDA_SUCCESS;
+}
+
+CUresult HostMirrors::OpenFar(Call& call, const HostBlock& block) {
+  MutexLock opening(opening_mutex_);
+  if (DeviceAddress(block.range.base)) return CUDA_SUCCESS;  // another thread was first
+  auto mirror = std::make_shared<Mirror>();
+  mirror->host = block.range;
+  mirror->context = call.owner_context();
+  mirror->owner = block.context;
+  mirror->device = block.range.base;
+  const uint64_t offset = block.range.base % kPageBytes;
+  const uint64_t bytes = (offset + block.range.bytes + kPageBytes - 1) & ~(kPageBytes - 1);
+  if (block.registered) {  // an address that the window has free
+    const CUresult placed = memory_.PlaceAddresses(mirror->context, bytes, &mirror->device);
+    if (placed != CUDA_SUCCESS) return call.Fail(placed);
+    mirror->device += offset;
+  }
+  tesseraMirrorOpenRequest request;
+  request.address = mirror->device - offset;
+  request.mirror_bytes = bytes;
+  CUresult result = call.SyncAs(request);
+  if (result == CUDA_SUCCESS && !changes_.Add(Range{mirror->device, block.range.bytes},
+                                              reinterpret_cast<std::byte*>(block.range.base))) {
+    result = call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
+  }
+  if (result != CUDA_SUCCESS) {
+    if (block.registered) memory_.EndFree(mirror->device - offset, true);
+    return result;
+  }
+  Insert(mirror);
+  return CUDA_SUCCESS;
+}
+
+CUresult HostMirrors::OpenSeen(Call& call, std::span<const std::byte> values) {
+  if (!session_.mirrored()) return CUDA_SUCCESS;
+  for (size_t offset = 0; offset + sizeof(uint64_t) <= values.size(); ++offset) {
+    uint64_t address = 0;
+    std::memcpy(&address, values.data() + offset, sizeof(address));
+    if (memory_.InWindow(address) && !Reach(call, address) && !call.ok()) return call.result();
+  }
+  return CUDA_SUCCESS;
+}
+
+bool HostMirrors::Reach(Call& call, uint64_t address) {
+  if (!session_.mirrored() || !memory_.InWindow(address)) return false;
+  if (HostAddress(address)) return true;
+  const auto block = memory_.Find(address);
+  CUdeviceptr device = 0;
+  return block && !block->shared && Open(call, *block, address, &device) == CUDA_SUCCESS;
+}
+
+bool HostMirrors::Insert(const std::shared_ptr<Mirror>& mirror) {
+  MutexLock lock(mutex_);
+  const bool inserted = mirrors_.emplace(mirror->host.base, mirror).second;
+  count_.store(mirrors_.size(), std::memory_order_release);
+  return inserted;
 }
 
 std::shared_ptr<HostMirrors::Mirror> HostMirrors::Take(uint64_t base) {
@@ -75,16 +147,30 @@ std::shared_ptr<HostMirrors::Mirror> HostMirrors::Take(uint64_t base) {
   return mirror;
 }
 
-void HostMirrors::Close(uint64_t base) {
+void HostMirrors::Close(Call& call, uint64_t base) {
   const std::shared_ptr<Mirror> mirror = Take(base);
   if (mirror == nullptr) return;
-  ReconcileOne(*mirror);
-  pool_.Return(mirror->shadow);
+  if (!session_.mirrored()) {
+    ReconcileOne(*mirror);
+    pool_.Return(mirror->shadow);
+    return;
+  }
+  changes_.Remove(mirror->device);
+  tesseraMirrorCloseRequest request;
+  request.address = mirror->device & ~(kPageBytes - 1);
+  // A mirror that the server could not close is replaced by the next one at its address.
+  if (call.SyncAs(request) == kServerGone) return;
+  if (mirror->device != mirror->host.base) memory_.EndFree(request.address, true);
 }
 
 void HostMirrors::EndContext(HandleId context) {
   MutexLock lock(mutex_);
-  std::erase_if(mirrors_, [&](const auto& entry) { return entry.second->shadow.context == context; });
+  std::erase_if(mirrors_, [&](const auto& entry) {
+    const Mirror& mirror = *entry.second;
+    if (mirror.context != context && mirror.owner != context) return false;
+    if (session_.mirrored()) changes_.Remove(mirror.device);
+    return true;
+  });
   count_.store(mirrors_.size(), std::memory_order_release);
 }
 
@@ -114,13 +200,20 @@ void HostMirrors::ReconcileOne(Mirror& mirror) {
 }
 
 void HostMirrors::ReconcileAll() {
-  if (!any()) return;
+  if (!any() || session_.mirrored()) return;
   std::vector<std::shared_ptr<Mirror>> mirrors;
   {
     MutexLock lock(mutex_);
     for (const auto& [base, mirror] : mirrors_) mirrors.push_back(mirror);
   }
   for (const auto& mirror : mirrors) ReconcileOne(*mirror);
+}
+
+void HostMirrors::ReconcileForStream() {
+  if (!session_.mirrored()) return ReconcileAll();
+  changes_.SendChanges(session_.host_changes_bytes_max(), [this](std::span<const std::byte> changes) {
+    return session_.SendHostChanges(changes) == CUDA_SUCCESS;
+  });
 }
 
 CUresult MeetMirrors(Call& call, HandleId stream) {

@@ -1,16 +1,23 @@
-// Device pointers of registered host memory. The memory is private to this process, so a kernel gets a mirror of it: pinned
-// memory of the same size, at its own address (the device attribute that promises equal addresses is filtered to 0).
+// Device pointers of host memory that only this process has: registered memory, and over a mirrored channel all pinned memory.
+// What a kernel gets is a mirror of it.
 //
-// A mirror is made when a program asks for the device pointer, not before. From then on the two are reconciled wherever a
+// Where client and server share pages a mirror is pinned memory of the same size, at its own address (the device attribute
+// that promises equal addresses is filtered to 0). Over a mirrored channel it is memory of the worker's, for pinned memory at
+// the very address that the program has; both sides tell each other what changed (protocol/memory/change_tracker.h).
+//
+// A mirror is made when a program asks for the device pointer of the memory; without shared pages also when an address in it is
+// among the parameters of a kernel or in ordinary memory of up to 32 KiB that is copied to the device, or the target of an
+// operation on the device. A kernel that comes by such an address in another way fails (700). From then on the two are reconciled wherever a
 // stream meets this process, in stream order: before and after every launch of a kernel or graph, around host functions and
 // the library's own visits, and when a call that waits for work returns. Bytes that differ from what both had at the last
 // meeting were changed by one side and are copied to the other; of a byte that both changed, which is a race natively, the
-// device's value stays. So a kernel sees what was written before it started and the program sees what a kernel wrote when
-// anything that follows the kernel sees it. What one side writes while a kernel runs the other does not see: a kernel that
-// polls registered memory is not supported, nor is cuStreamWaitValue on it.
+// device's value stays (without shared pages: either). So a kernel sees what was written before it started and the program sees
+// what a kernel wrote when anything that follows the kernel sees it. What one side writes while a kernel runs the other does
+// not see: a kernel that polls such memory is not supported, nor is cuStreamWaitValue on it.
 //
-// Cost, while there are mirrors: three times the memory, and per launch two visits of the host (some 20 us) and two passes
-// over all mirrors (a third of a second per GiB). Memory of cuMemHostAlloc has none of that. Any thread.
+// Cost, while there are mirrors: three times the memory (without shared pages: twice on each side), and per launch two visits
+// of the host (some 20 us) and two passes over all mirrors (a third of a second per GiB). Pinned memory that is shared has none
+// of that. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -21,51 +28,78 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "client-stub/call.h"
 #include "client-stub/shadow_pool.h"
 #include "protocol/base/mutex.h"
+#include "protocol/memory/change_tracker.h"
 #include "protocol/memory/range_allocator.h"
 
 namespace tessera {
+
+class HostMemory;
+class Session;
+struct HostBlock;
 
 // Copies what changed since `last` was the content of both. `last` becomes what both are now, unless somebody goes on writing.
 void Reconcile(std::byte* host, std::byte* device, std::byte* last, size_t bytes);
 
 class HostMirrors {
  public:
-  explicit HostMirrors(ShadowPool& pool) : pool_(pool) {}
+  HostMirrors(Session& session, HostMemory& memory, ShadowPool& pool);
 
   bool any() const { return count_.load(std::memory_order_acquire) != 0; }
-  // The device address of `address`, which lies in the registered `range`; makes the mirror if there is none.
-  CUresult Open(Call& call, const Range& range, uint64_t address, CUdeviceptr* device) EXCLUDES(mutex_);
-  // The memory is being unregistered and no work uses it: reconciles once more.
-  void Close(uint64_t base) EXCLUDES(mutex_);
+  // The device address of `address`, which lies in `block`, memory that only this process has; makes the mirror if there is
+  // none. Without shared pages the server is asked with a lock held that only this function takes.
+  CUresult Open(Call& call, const HostBlock& block, uint64_t address, CUdeviceptr* device) EXCLUDES(mutex_, opening_mutex_);
+  // Without shared pages: makes mirrors of the pinned memory that any eight bytes of `values` point to: the parameters of a
+  // kernel, or a little memory that is copied to the device.
+  CUresult OpenSeen(Call& call, std::span<const std::byte> values) EXCLUDES(mutex_, opening_mutex_);
+  // Whether the server's driver may be given `address`, one on the device side of private memory; without shared pages that of
+  // any pinned memory, whose mirror is made. The call has failed when that failed.
+  bool Reach(Call& call, uint64_t address) EXCLUDES(mutex_, opening_mutex_);
+  // The memory is being freed or unregistered and no work uses it: reconciles once more. The call's result is not this one's.
+  void Close(Call& call, uint64_t base) EXCLUDES(mutex_);
   void EndContext(HandleId context) EXCLUDES(mutex_);
 
   // Nothing for an address that has no mirror, or is in none.
   std::optional<uint64_t> DeviceAddress(uint64_t host) const EXCLUDES(mutex_);
   std::optional<uint64_t> HostAddress(uint64_t device) const EXCLUDES(mutex_);
 
-  // All of them, now. The application's memory is touched with the mirror's mutex held, which nothing else waits for.
+  // A stream, or what waited for one, is here: all of them, now. The application's memory is touched with the mirror's mutex
+  // held, which nothing else waits for. Without shared pages the server has told by now, and nothing is left to do.
   void ReconcileAll() EXCLUDES(mutex_);
+  // A stream goes on from here when this has returned: the server gets what this process has written. As ReconcileAll();
+  // without shared pages it may wait for room in the ring of answers, so not in a notice handler.
+  void ReconcileForStream() EXCLUDES(mutex_);
 
  private:
   struct Mirror {
     Range host;
     uint64_t device = 0;  // of host.base: at the same place in its page
-    Shadow shadow;
+    HandleId context;     // in which it was made
+    HandleId owner;       // to which the memory belongs
+    Shadow shadow;        // where pages are shared
     Mutex mutex;
     std::vector<std::byte> last GUARDED_BY(mutex);
   };
+  CUresult OpenShared(Call& call, const HostBlock& block) EXCLUDES(mutex_);
+  CUresult OpenFar(Call& call, const HostBlock& block) EXCLUDES(mutex_, opening_mutex_);
+  // False, and nothing is done, when the memory has a mirror already.
+  bool Insert(const std::shared_ptr<Mirror>& mirror) EXCLUDES(mutex_);
   std::shared_ptr<Mirror> Take(uint64_t base) EXCLUDES(mutex_);
   static void ReconcileOne(Mirror& mirror);
 
+  Session& session_;
+  HostMemory& memory_;
   ShadowPool& pool_;
+  ChangeTracker changes_;  // without shared pages
   std::atomic<size_t> count_{0};
+  Mutex opening_mutex_;  // taken before mutex_
   mutable Mutex mutex_;
-  std::map<uint64_t, std::shared_ptr<Mirror>> mirrors_ GUARDED_BY(mutex_);  // by base of the registration
+  std::map<uint64_t, std::shared_ptr<Mirror>> mirrors_ GUARDED_BY(mutex_);  // by base of the memory
 };
 
 // Enqueues a meeting: for calls that give a stream work which may use mirrors. Nothing to do without mirrors, nor while the

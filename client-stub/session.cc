@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "client-stub/client.h"
 #include "client-stub/guest_thread.h"
@@ -117,14 +118,30 @@ CUresult Session::SendAnswer(uint64_t request, CUresult result) {
   answer.kind = static_cast<uint32_t>(AnswerKind::kHostFunctionDone);
   answer.result = static_cast<int32_t>(result);
   answer.extra = request;
+  return AppendAnswer(std::as_bytes(std::span(&answer, 1)));
+}
+
+size_t Session::host_changes_bytes_max() const { return channel_->answers_out().record_bytes_max() - sizeof(ReplyHeader); }
+
+CUresult Session::SendHostChanges(std::span<const std::byte> changes) {
+  ReplyHeader header{};
+  header.size_bytes = static_cast<uint32_t>(sizeof(header) + changes.size());
+  header.kind = static_cast<uint32_t>(AnswerKind::kHostChanges);
+  std::vector<std::byte> record(header.size_bytes);
+  std::memcpy(record.data(), &header, sizeof(header));
+  std::memcpy(record.data() + sizeof(header), changes.data(), changes.size());
+  return AppendAnswer(record);
+}
+
+CUresult Session::AppendAnswer(std::span<const std::byte> record) {
   RingProducer& answers = channel_->answers_out();
   for (;;) {
     if (gone()) return gone_result_.load(std::memory_order_relaxed);
     {
       MutexLock lock(answer_mutex_);
-      if (answers.TryAppend(std::as_bytes(std::span(&answer, 1)))) return CUDA_SUCCESS;
+      if (answers.TryAppend(record)) return CUDA_SUCCESS;
     }
-    const Status space = answers.WaitForSpace(sizeof(answer), kNoDeadline, channel_->stop());
+    const Status space = answers.WaitForSpace(record.size(), kNoDeadline, channel_->stop());
     if (!space.ok()) return Ended(space);
   }
 }

@@ -106,6 +106,12 @@ class Session {
   // thread.
   CUresult SendAnswer(uint64_t request, CUresult result = CUDA_SUCCESS);
 
+  // Tells the server what this process has written to host memory that has a mirror there (host_mirrors.h); it takes that
+  // before an answer that is sent later. Any thread but a notice handler's.
+  CUresult SendHostChanges(std::span<const std::byte> changes);
+  // The largest such message.
+  size_t host_changes_bytes_max() const;
+
   // Waits until `done()` is true, draining replies meanwhile, or the server is gone (kServerGone). `done` must become
   // true through a notice's handler, and must be cheap: it is asked in a spin. Any thread but a notice handler's.
   CUresult WaitUntil(const std::function<bool()>& done);
@@ -133,6 +139,8 @@ class Session {
  private:
   // Fills in size and sequence and appends; `slot` (may be null) is opened and registered before the record is visible.
   CUresult AppendRecord(std::span<std::byte> record, ReplySlot* slot) EXCLUDES(append_mutex_);
+  // Appends one record of the ring `answers`.
+  CUresult AppendAnswer(std::span<const std::byte> record) EXCLUDES(answer_mutex_);
   void HandleNotice(const ReplyHeader& header, std::span<const std::byte> payload);
   void Service();
   // What a wait that ended early means: the session is over, unless it is so already.

@@ -29,9 +29,9 @@ CUresult Allocate(Call& call, void** pp, size_t bytes, unsigned flags) {
   }
   HostMemory& memory = ClientMemory::Of(call.session()).host();
   HostMemory::Placed placed;
-  if (const CUresult result = memory.Place(call.owner_context(), bytes, &placed); result != CUDA_SUCCESS) {
-    return call.Fail(result);
-  }
+  const CUresult made = call.session().mirrored() ? memory.PlacePrivate(call.owner_context(), bytes, &placed)
+                                                  : memory.Place(call.owner_context(), bytes, &placed);
+  if (made != CUDA_SUCCESS) return call.Fail(made);
   if (placed.segment != 0) {
     Request request;
     request.segment = placed.segment;
@@ -85,7 +85,8 @@ CUresult Custom_cuMemHostAlloc(Call& call, void** pp, size_t bytesize, unsigned 
 
 CUresult Custom_cuMemFreeHost(Call& call, void* p) {
   if (!call.ok() || p == nullptr) return call.result();  // freeing nothing succeeds
-  HostMemory& memory = ClientMemory::Of(call.session()).host();
+  ClientMemory& all = ClientMemory::Of(call.session());
+  HostMemory& memory = all.host();
   const auto address = reinterpret_cast<uint64_t>(p);
   cuMemFreeHostRequest request;
   if (const CUresult result = memory.BeginFree(address, &request.segment); result != CUDA_SUCCESS) {
@@ -93,7 +94,12 @@ CUresult Custom_cuMemFreeHost(Call& call, void* p) {
   }
   cuMemFreeHostReply reply;
   const CUresult result = call.Sync(request, &reply);
-  memory.EndFree(address, result == CUDA_SUCCESS && reply.idle);
+  const bool idle = result == CUDA_SUCCESS && reply.idle;
+  if (idle) {
+    all.mirrors().Close(call, address);
+    call.Fail(CUDA_SUCCESS);
+  }
+  memory.EndFree(address, idle);
   return result;
 }
 
@@ -104,24 +110,17 @@ CUresult Custom_cuMemHostGetDevicePointer_v2(Call& call, CUdeviceptr* pdptr, voi
   const uint64_t address = memory.Original(reinterpret_cast<uint64_t>(p));
   const auto block = memory.host().Find(address);
   if (!block) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  if (!block->registered) {
-    *pdptr = address;
-    return CUDA_SUCCESS;
-  }
-  if (const uint64_t alias = memory.host().AliasOf(address)) {
-    *pdptr = alias;
+  if (block->shared) {
+    const uint64_t alias = memory.host().AliasOf(address);
+    *pdptr = alias != 0 ? alias : address;
     return CUDA_SUCCESS;
   }
   static std::atomic<bool> said{false};
-  const bool first = !said.exchange(true);
-  if (call.session().mirrored()) {
-    if (first) {
-      LogWarning("registered host memory has no device pointer over a network: allocate it with cuMemHostAlloc instead");
-    }
-    return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
+  if (!said.exchange(true)) {
+    LogInfo("kernels use a mirror of {} host memory, compared at every launch: {}", block->registered ? "registered" : "pinned",
+            call.session().mirrored() ? "copies to device memory are faster" : "cuMemHostAlloc is faster");
   }
-  if (first) LogInfo("kernels use a mirror of registered host memory, compared at every launch: cuMemHostAlloc is faster");
-  return memory.mirrors().Open(call, block->range, address, pdptr);
+  return memory.mirrors().Open(call, *block, address, pdptr);
 }
 
 CUresult Custom_cuMemHostGetFlags(Call& call, unsigned int* pFlags, void* p) {
@@ -169,7 +168,8 @@ CUresult Custom_cuMemHostUnregister(Call& call, void* p) {
     call.Fail(CUDA_SUCCESS);
     if (block->segment != 0) memory.EndFree(block->alias, result == CUDA_SUCCESS && reply.idle);
   }
-  ClientMemory::Of(call.session()).mirrors().Close(block->range.base);
+  ClientMemory::Of(call.session()).mirrors().Close(call, block->range.base);
+  call.Fail(CUDA_SUCCESS);
   const CUresult result = memory.Unregister(reinterpret_cast<uint64_t>(p));
   return result == CUDA_SUCCESS ? result : call.Fail(result);
 }

@@ -10,7 +10,7 @@
 
 #include "client-stub/client.h"
 #include "client-stub/function_info.h"
-#include "client-stub/host_mirrors.h"
+#include "client-stub/client_memory.h"
 #include "client-stub/kernel_params.h"
 #include "client-stub/launch_attributes.h"
 #include "generated/client_custom.h"
@@ -89,6 +89,8 @@ CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span
   if (CUresult result = PackKernelParams(*function, kernel_params, extra, &packed); result != CUDA_SUCCESS) {
     return call.Fail(result);
   }
+  HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
+  if (const CUresult opened = mirrors.OpenSeen(call, packed); opened != CUDA_SUCCESS) return opened;
 
   Request request;
   request.function = function->handle;
@@ -172,6 +174,7 @@ CUresult Custom_cuLaunchCooperativeKernelMultiDevice(Call& call, CUDA_LAUNCH_PAR
   std::vector<HandleId> functions, streams;
   std::vector<uint32_t> shapes, parameter_bytes;
   std::vector<std::byte> parameters, packed;
+  HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
   for (const CUDA_LAUNCH_PARAMS& launch : std::span(launchParamsList, numDevices)) {
     FunctionInfo* function = DescribeFunction(call, launch.function);
     if (function == nullptr) return call.result();
@@ -184,6 +187,7 @@ CUresult Custom_cuLaunchCooperativeKernelMultiDevice(Call& call, CUDA_LAUNCH_PAR
     if (CUresult result = PackKernelParams(*function, launch.kernelParams, nullptr, &packed); result != CUDA_SUCCESS) {
       return call.Fail(result);
     }
+    if (const CUresult opened = mirrors.OpenSeen(call, packed); opened != CUDA_SUCCESS) return opened;
     functions.push_back(function->handle);
     shapes.insert(shapes.end(), {launch.gridDimX, launch.gridDimY, launch.gridDimZ, launch.blockDimX, launch.blockDimY,
                                  launch.blockDimZ, launch.sharedMemBytes});
@@ -197,7 +201,15 @@ CUresult Custom_cuLaunchCooperativeKernelMultiDevice(Call& call, CUDA_LAUNCH_PAR
   request.parameter_bytes.Borrow(parameter_bytes);
   request.parameters = parameters;
   request.flags = flags;
-  return call.Sync(request);
+  const auto meet = [&] {
+    for (const HandleId stream : streams) {
+      if (const CUresult met = MeetMirrors(call, stream); met != CUDA_SUCCESS) return met;
+    }
+    return CUDA_SUCCESS;
+  };
+  if (const CUresult met = meet(); met != CUDA_SUCCESS) return met;
+  const CUresult result = call.Sync(request);
+  return result == CUDA_SUCCESS ? meet() : result;
 }
 
 CUresult Custom_cuFuncGetAttribute(Call& call, int* pi, CUfunction_attribute attrib, CUfunction hfunc) {

@@ -26,7 +26,7 @@ void FillRow(std::byte* row, uint64_t elements, uint32_t value, uint32_t element
   for (uint64_t i = 0; i < elements; ++i) std::memcpy(row + i * element_bytes, &value, element_bytes);
 }
 
-// Registered memory is private to this process: it is set here, when the stream gets there.
+// Memory that only this process has: it is set here, when the stream gets there.
 CUresult SetHere(Call& call, const Area& area, uint32_t value, uint32_t element_bytes, CUstream stream, bool async) {
   bool capturing = false;
   if (call.Fail(CheckStreamUse(call, stream, &capturing)) != CUDA_SUCCESS) return call.result();
@@ -58,10 +58,17 @@ CUresult Set(Call& call, const Area& area, uint32_t value, uint32_t element_byte
   if (__builtin_mul_overflow(area.height - 1, area.pitch, &bytes) || __builtin_add_overflow(bytes, row_bytes, &bytes)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
-  const ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = ClientMemory::Of(call.session());
   const Place place = memory.Classify(area.to, bytes);
-  if (place == Place::kRegistered) return SetHere(call, Area{memory.Translate(area.to), area.pitch, area.width, area.height}, value, element_bytes, stream, async);
-  if (place != Place::kDevice && place != Place::kPinned) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (place == Place::kPrivate) {
+    // A node of a graph sets the mirror.
+    const bool on_device = call.capturing() && memory.mirrors().Reach(call, area.to);
+    if (!call.ok()) return call.result();
+    const Area here{memory.Translate(area.to), area.pitch, area.width, area.height};
+    if (!on_device) return SetHere(call, here, value, element_bytes, stream, async);
+  } else if (place != Place::kDevice && place != Place::kPinned) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
   request.dst = area.to;
   request.pitch = area.pitch;
   request.value = value;

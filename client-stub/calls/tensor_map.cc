@@ -6,6 +6,7 @@
 #include <span>
 
 #include "client-stub/client.h"
+#include "client-stub/client_memory.h"
 #include "generated/client_custom.h"
 #include "generated/messages/tensor_map.h"
 
@@ -17,6 +18,7 @@ constexpr unsigned kRankMax = 5;
 
 template <typename Request, typename Reply>
 CUresult Encode(Call& call, CUtensorMap* tensorMap, const Request& request) {
+  if (!ClientMemory::Of(call.session()).mirrors().Reach(call, request.address) && !call.ok()) return call.result();
   Reply reply;
   const CUresult result = call.Sync(request, &reply);
   if (result != CUDA_SUCCESS) return result;

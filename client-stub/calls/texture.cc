@@ -35,8 +35,11 @@ bool SetResource(Call& call, const CUDA_RESOURCE_DESC* resource, Request* reques
     case CU_RESOURCE_TYPE_PITCH2D: {
       const CUdeviceptr address = resource->resType == CU_RESOURCE_TYPE_LINEAR ? resource->res.linear.devPtr
                                                                                : resource->res.pitch2D.devPtr;
-      const Place place = ClientMemory::Of(call.session()).Classify(address, 1);
-      if (place != Place::kDevice && place != Place::kPinned) call.Fail(CUDA_ERROR_INVALID_VALUE);
+      ClientMemory& memory = ClientMemory::Of(call.session());
+      const Place place = memory.Classify(address, 1);
+      if (place != Place::kDevice && place != Place::kPinned && !memory.mirrors().Reach(call, address)) {
+        if (call.ok()) call.Fail(CUDA_ERROR_INVALID_VALUE);
+      }
       break;
     }
     default:

@@ -38,6 +38,7 @@ enum class ReplyKind : uint32_t {
   kCompletion = 5,     // a mark was passed: extra is its number; result is the GPU work's
   kDeviceErrors = 6,   // text that the driver wrote to stderr (failed assertions of kernels); extra: as kDeviceOutput
   kHostFunctionReleased = 7,  // nobody will ask for a host function again: extra is the client's number of it
+  kHostChanges = 8,    // what GPU work wrote to mirrors of host memory, over a mirrored channel (memory/change_tracker.h)
   kPad = kPadRecord,
 };
 // The same numbers where only notices are meant: all that is neither kReply nor kPad. A notice answers no record.
@@ -47,6 +48,7 @@ using NoticeKind = ReplyKind;
 enum class AnswerKind : uint32_t {
   kNone = 0,
   kHostFunctionDone = 1,  // extra is the number of the request
+  kHostChanges = 2,       // what this process wrote to host memory that has a mirror (memory/change_tracker.h)
   kPad = kPadRecord,
 };
 

@@ -4,7 +4,10 @@
 
 #include <cstring>
 #include <utility>
+<<<<<<< HEAD
 #include <vector>
+=======
+>>>>>>> mirror
 
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
@@ -41,6 +44,11 @@ bool AnswerHub::Wait(uint64_t id) {
   }
 }
 
+void AnswerHub::OnHostChanges(std::function<bool(std::span<const std::byte>)> take) {
+  MutexLock lock(mutex_);
+  take_changes_ = std::move(take);
+}
+
 void AnswerHub::Cancel(uint64_t id) {
   MutexLock lock(mutex_);
   open_.erase(id);
@@ -71,6 +79,10 @@ bool AnswerHub::Take(std::span<const std::byte> record) {
   ReplyHeader header;
   if (record.size() < sizeof(header)) return false;
   std::memcpy(&header, record.data(), sizeof(header));
+  if (header.kind == static_cast<uint32_t>(AnswerKind::kHostChanges)) {
+    MutexLock lock(mutex_);
+    return take_changes_ != nullptr && take_changes_(record.subspan(sizeof(header)));
+  }
   if (header.kind != static_cast<uint32_t>(AnswerKind::kHostFunctionDone)) return false;
   std::function<void()> then;
   {

@@ -37,6 +37,10 @@ class AnswerHub {
   // Gives up `id` without waiting (the request could not be sent).
   void Cancel(uint64_t id) EXCLUDES(mutex_);
 
+  // What takes the client's changes to host memory (kHostChanges), in the order of the ring, so before the answers behind them.
+  // It must not wait; false for a malformed message. Without it, none may come.
+  void OnHostChanges(std::function<bool(std::span<const std::byte> changes)> take) EXCLUDES(mutex_);
+
   // Wakes every waiter and ends the thread. The channel must have ended. Idempotent.
   void Stop() EXCLUDES(mutex_);
 
@@ -57,6 +61,7 @@ class AnswerHub {
   ConditionVariable answered_;
   std::unordered_map<uint64_t, Request> open_ GUARDED_BY(mutex_);
   uint64_t last_ GUARDED_BY(mutex_) = 0;
+  std::function<bool(std::span<const std::byte>)> take_changes_ GUARDED_BY(mutex_);
   bool stopped_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

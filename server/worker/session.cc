@@ -85,6 +85,7 @@ Status RunSession(UniqueFd socket, const SessionOptions& options, bool* begun) {
   WorkerOptions worker_options;
   worker_options.session_index = welcome.session_index;
   worker_options.windows = SessionWindows(static_cast<int>(welcome.window_row), static_cast<int>(welcome.session_index));
+  worker_options.client_in_process = options.client_in_process;
   worker_options.device_output = options.device_output;
   worker_options.shares = options.shares;
   channel.value()->SetHostWindow(worker_options.windows.host.base, worker_options.windows.host.bytes);

@@ -43,6 +43,8 @@ struct WorkerOptions {
   WindowPair windows;
   // Where the driver's printf text is caught; null: it is not forwarded (in-process tests).
   DeviceOutput* device_output = nullptr;
+  // The client is in this very process (tests): its pinned memory is the worker's.
+  bool client_in_process = false;
   // How long a reply waits for a client that does not read, before the session ends. A client keeps a service thread that
   // reads, so a ring that stays full for a minute has nobody behind it any more; a process that was stopped or swapped out
   // for a while has.

@@ -38,7 +38,7 @@ void CopyBytes(CallContext& call, const Request& request) {
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   switch (route) {
     case CopyRoute::kDirect:
-      written = WrittenAt(call, request.dst, request.bytes);
+      // Pinned memory that is written here without shared pages is the client library's own: its visit has it published.
       result = driver.cuMemcpyAsync(request.dst, request.src, request.bytes, stream);
       break;
     case CopyRoute::kInline:
@@ -109,7 +109,6 @@ bool ResolveEnd(CallContext& call, const BoxEnd& end, const CUDA_MEMCPY3D& box, 
   if (!memory.MayCopy(extent.base, extent.bytes)) return false;
   *type = memory.host().Contains(extent.base, extent.bytes) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
   *address = end.address;
-  *written = WrittenAt(call, extent.base, extent.bytes);
   return true;
 }
 

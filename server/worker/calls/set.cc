@@ -45,7 +45,7 @@ void Set(CallContext& call, const Request& request) {
       result = driver.cuMemsetD2D32Async(request.dst, request.pitch, value, request.width, request.height, stream);
     }
   }
-  FinishAfter(call, stream, result, 0, WrittenAt(call, extent.base, extent.bytes));
+  FinishAfter(call, stream, result, 0);
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ SessionMemory::SessionMemory(Worker& worker)
     : worker_(worker),
       device_window_(worker.windows().device),
       heap_(worker.driver()),
-      host_(worker.channel(), worker.driver()) {
+      host_(worker.channel(), worker.driver()),
+      mirrors_(worker) {
   heap_.SetWindow(device_window_);
 }
 
@@ -108,7 +109,7 @@ bool SessionMemory::IsGraphMemory(uint64_t address) {
 
 bool SessionMemory::MayCopy(uint64_t address, uint64_t bytes) {
   if (device_window_.contains(address, bytes)) return true;
-  if (host_.Contains(address, bytes)) return true;
+  if (host_.Contains(address, bytes) || mirrors_.Contains(address, bytes)) return true;
   {
     MutexLock lock(mutex_);
     const auto after = graph_memory_.upper_bound(address);
@@ -126,6 +127,7 @@ bool SessionMemory::MayCopy(uint64_t address, uint64_t bytes) {
 
 void SessionMemory::EndContext(uint64_t context) {
   host_.EndContext(context);
+  mirrors_.EndContext(context);
   heap_.FreeContext(context);
 }
 

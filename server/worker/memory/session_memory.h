@@ -15,6 +15,7 @@
 
 #include "protocol/base/mutex.h"
 #include "server/worker/memory/device_heap.h"
+#include "server/worker/memory/host_mirrors.h"
 #include "server/worker/memory/host_segments.h"
 
 namespace tessera {
@@ -27,6 +28,7 @@ class SessionMemory {
 
   DeviceHeap& heap() { return heap_; }
   HostSegments& host() { return host_; }
+  HostMirrors& mirrors() { return mirrors_; }
 
   // Runs `action` on a helper thread when all work that was enqueued until now in the session's contexts is done.
   // `idle`: it is done (`result` is CUDA_SUCCESS), or the contexts have failed and do no more work (`result` says how).
@@ -47,7 +49,7 @@ class SessionMemory {
   bool IsGraphMemory(uint64_t address) EXCLUDES(mutex_);
 
   // True when the driver may be given [address, address + bytes) as memory that a copy reads or writes: the device window,
-  // attached host segments, and what the driver says is device memory of its own. Other memory of this process is not the
+  // attached host segments, mirrors, and what the driver says is device memory of its own. Other memory of this process is not the
   // client's to reach.
   bool MayCopy(uint64_t address, uint64_t bytes);
 
@@ -63,6 +65,7 @@ class SessionMemory {
   const Range device_window_;
   DeviceHeap heap_;
   HostSegments host_;
+  HostMirrors mirrors_;
   Mutex mutex_;
   std::vector<std::function<void()>> postponed_ GUARDED_BY(mutex_);
   std::map<uint64_t, uint64_t> graph_memory_ GUARDED_BY(mutex_);  // base, bytes

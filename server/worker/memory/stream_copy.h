@@ -14,8 +14,8 @@
 namespace tessera {
 
 // Ends a call that enqueued GPU work on `stream` with `result`. When that succeeded and somebody waits, then once the work
-// is done: the call's reply, the notice of `mark` (0: none), and on a mirrored channel `written`, the bytes of a host segment
-// or of staging that the work wrote, published before both.
+// is done: the call's reply, the notice of `mark` (0: none), and on a mirrored channel `written`, the bytes of staging that
+// the work wrote, published before both.
 // `mark_reports`: whoever waits for the mark takes its result for that of the call, so a failure is not reported twice.
 void FinishAfter(CallContext& call, CUstream stream, CUresult result, uint64_t mark, const WrittenRange& written = {},
                  bool mark_reports = false);

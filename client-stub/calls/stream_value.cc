@@ -1,0 +1,79 @@
+// Values that streams write to memory and wait for.
+
+#include <cuda.h>
+
+#include <span>
+
+#include "client-stub/host_mirrors.h"
+#include "client-stub/memory_operations.h"
+#include "generated/client_custom.h"
+#include "generated/messages/stream.h"
+
+namespace tessera {
+namespace {
+
+// Operations on mirrors of host memory are surrounded by meetings, as launches are.
+template <typename Request>
+CUresult SendBetweenMeetings(Call& call, const Request& request) {
+  if (const CUresult met = MeetMirrors(call, request.stream); met != CUDA_SUCCESS) return met;
+  const CUresult result = call.Sync(request);
+  return result == CUDA_SUCCESS ? MeetMirrors(call, request.stream) : result;
+}
+
+template <typename Request, typename Value>
+CUresult OperateOn(Call& call, CUstream stream, CUdeviceptr address, Value value, unsigned flags, bool waits) {
+  if (!call.ok()) return call.result();
+  Request request;
+  request.stream = call.UseStream(stream);
+  request.addr = address;
+  request.value = value;
+  request.flags = flags;
+  if (!call.ok() || !ReachMemOp(call, address, waits)) return call.result();
+  return waits ? call.Sync(request) : SendBetweenMeetings(call, request);
+}
+
+template <typename Request>
+CUresult OperateOnAll(Call& call, CUstream stream, unsigned count, const CUstreamBatchMemOpParams* operations, unsigned flags) {
+  if (!call.ok()) return call.result();
+  if (count != 0 && operations == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  Request request;
+  request.stream = call.UseStream(stream);
+  request.count = count;
+  request.paramArray.Borrow(operations, count);
+  request.flags = flags;
+  if (!call.ok()) return call.result();
+  for (const CUstreamBatchMemOpParams& operation : std::span(operations, count)) {
+    if (!ReachMemOp(call, operation)) return call.result();
+  }
+  return SendBetweenMeetings(call, request);
+}
+
+}  // namespace
+
+#define TESSERA_VALUE(name, type, waits)                                                                                  \
+  CUresult Custom_##name(Call& call, CUstream stream, CUdeviceptr addr, type value, unsigned int flags) {                 \
+    return OperateOn<name##Request>(call, stream, addr, value, flags, waits);                                             \
+  }
+
+TESSERA_VALUE(cuStreamWriteValue32, cuuint32_t, false)
+TESSERA_VALUE(cuStreamWriteValue32_v2, cuuint32_t, false)
+TESSERA_VALUE(cuStreamWriteValue64, cuuint64_t, false)
+TESSERA_VALUE(cuStreamWriteValue64_v2, cuuint64_t, false)
+TESSERA_VALUE(cuStreamWaitValue32, cuuint32_t, true)
+TESSERA_VALUE(cuStreamWaitValue32_v2, cuuint32_t, true)
+TESSERA_VALUE(cuStreamWaitValue64, cuuint64_t, true)
+TESSERA_VALUE(cuStreamWaitValue64_v2, cuuint64_t, true)
+
+#undef TESSERA_VALUE
+
+CUresult Custom_cuStreamBatchMemOp(Call& call, CUstream stream, unsigned int count, CUstreamBatchMemOpParams* paramArray,
+                                   unsigned int flags) {
+  return OperateOnAll<cuStreamBatchMemOpRequest>(call, stream, count, paramArray, flags);
+}
+
+CUresult Custom_cuStreamBatchMemOp_v2(Call& call, CUstream stream, unsigned int count, CUstreamBatchMemOpParams* paramArray,
+                                      unsigned int flags) {
+  return OperateOnAll<cuStreamBatchMemOp_v2Request>(call, stream, count, paramArray, flags);
+}
+
+}  // namespace tessera

@@ -1,0 +1,19 @@
+// Mirrors of pinned memory that the client has opened (server/worker/memory/host_mirrors.h).
+
+#include "generated/server_custom.h"
+#include "server/worker/call_context.h"
+#include "server/worker/memory/session_memory.h"
+#include "server/worker/worker.h"
+
+namespace tessera {
+
+void Do_tesseraMirrorOpen(CallContext& call, const tesseraMirrorOpenRequest& request) {
+  call.Finish(call.worker().Part<SessionMemory>().mirrors().Open(call.holder().value(),
+                                                                 Range{request.address, request.mirror_bytes}));
+}
+
+void Do_tesseraMirrorClose(CallContext& call, const tesseraMirrorCloseRequest& request) {
+  call.Finish(call.worker().Part<SessionMemory>().mirrors().Close(request.address));
+}
+
+}  // namespace tessera
