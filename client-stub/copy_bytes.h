@@ -11,6 +11,7 @@
 
 #include <cuda.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "client-stub/call.h"
@@ -34,6 +35,12 @@ struct CopyForm {
 
 // The whole call: checks, sends, waits. `call` is one of the calls whose record is that of cuMemcpyAsync.
 CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form);
+
+// The bytes of one copy between memory that only this process has and what the server reaches, in the order of `stream`
+// (from staging): the source has been read when UploadBytes returns (`async`), the destination written when DownloadBytes
+// does. Nothing is checked.
+CUresult UploadBytes(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, bool async);
+CUresult DownloadBytes(Call& call, HandleId stream, std::byte* to, uint64_t from, uint64_t bytes);
 
 // Makes the server see what the program wrote to [address, address + bytes) of pinned memory. Nothing to do unless the two
 // ends share no pages.
