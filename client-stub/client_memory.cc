@@ -96,6 +96,8 @@ bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation) {
 }
 
 bool AdoptGlobal(Call& call, const Range& range) {
+  const auto known = ClientMemory::Of(call.session()).device().Find(range.base);
+  if (known && known->kind == DeviceAllocation::Kind::kManaged) return true;  // asked for as any variable
   DeviceAllocation global;
   global.range = range;
   global.kind = DeviceAllocation::Kind::kGlobal;
