@@ -80,9 +80,19 @@ void ActByDefault(int number, const siginfo_t* info) {
   if (info->si_code <= 0) raise(number);
 }
 
-void HandOn(int number, siginfo_t* info, void* context) {
-  const int count = earlier_count.load(std::memory_order_acquire);
-  const int level = count > 1 && handed_on == context ? handed_to - 1 : count - 1;
+// Whether the handler whose frame this is was entered by a handler that we called, which hands on what is not its own.
+bool IsHandedBack(const void* context, [[maybe_unused]] const void* frame) {
+#if defined(__x86_64__)
+  // The kernel enters a handler right below the context that it passes (Linux, struct rt_sigframe). What is remembered may be
+  // of an earlier fault whose handler was left with a jump.
+  return handed_on == context && static_cast<const char*>(context) - static_cast<const char*>(frame) > 64;
+#else
+  return handed_on == context;
+#endif
+}
+
+void HandOn(int number, siginfo_t* info, void* context, bool handed_back) {
+  const int level = handed_back ? handed_to - 1 : earlier_count.load(std::memory_order_acquire) - 1;
   if (level < 0) return ActByDefault(number, info);
   const struct sigaction& action = earlier[level];
   if ((action.sa_flags & SA_SIGINFO) == 0 && (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)) {
@@ -111,7 +121,7 @@ void Handle(int number, siginfo_t* info, void* context) {
     service.PostAndWait(fault);
   }
   errno = saved_errno;
-  if (!fault.resolved) HandOn(number, info, context);
+  if (!fault.resolved) HandOn(number, info, context, IsHandedBack(context, __builtin_frame_address(0)));
 }
 
 Mutex& InstallMutex() {
