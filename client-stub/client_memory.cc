@@ -9,6 +9,7 @@
 #include "client-stub/address_windows.h"
 #include "client-stub/session.h"
 #include "client-stub/thread_state.h"
+#include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 
 namespace tessera {
@@ -18,9 +19,11 @@ ClientMemory::ClientMemory(Session& session)
       host_(session.channel(), windows_.host),
       staging_(session.channel().staging()),
       shadows_(host_),
-      mirrors_(session, host_, shadows_) {
+      mirrors_(session, host_, shadows_),
+      managed_(session, windows_.device) {
   session.contexts().OnEnd([this](const Context& context) {
     device_.RemoveContext(context.handle);
+    managed_.EndContext(context.handle);
     mirrors_.EndContext(context.handle);
     shadows_.EndContext(context.handle);
     host_.EndContext(context.handle);
@@ -89,12 +92,28 @@ bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation) {
 }
 
 bool AdoptGlobal(Call& call, const Range& range) {
+  const auto known = ClientMemory::Of(call.session()).device().Find(range.base);
+  if (known && known->kind == DeviceAllocation::Kind::kManaged) return true;  // asked for as any variable
   DeviceAllocation global;
   global.range = range;
   global.kind = DeviceAllocation::Kind::kGlobal;
   global.context = call.owner_context();
   if (const Context* context = call.thread().current()) global.device = context->device;
   return AdoptDriverRange(call.session(), global);
+}
+
+bool AdoptManagedVariable(Call& call, const Range& range, HandleId library) {
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  if (memory.managed().AddVariable(range, library) != CUDA_SUCCESS) {
+    LogError("a managed variable of {} bytes cannot be used: the driver put it at {:#x}, where this process has something else",
+             range.bytes, range.base);
+    return false;
+  }
+  DeviceAllocation variable;
+  variable.range = range;
+  variable.kind = DeviceAllocation::Kind::kManaged;
+  memory.device().Add(variable);
+  return true;
 }
 
 void ForgetDriverRange(Session& session, uint64_t base) { ClientMemory::Of(session).device().Remove(base); }

@@ -11,6 +11,7 @@
 #include "client-stub/device_memory.h"
 #include "client-stub/host_memory.h"
 #include "client-stub/host_mirrors.h"
+#include "client-stub/managed/managed_memory.h"
 #include "client-stub/shadow_pool.h"
 #include "client-stub/staging.h"
 #include "protocol/memory/window_table.h"
@@ -36,6 +37,7 @@ class ClientMemory {
   const Staging& staging() const { return staging_; }
   ShadowPool& shadows() { return shadows_; }
   HostMirrors& mirrors() { return mirrors_; }
+  ManagedMemory& managed() { return managed_; }
   const WindowPair& windows() const { return windows_; }
 
   // A physical allocation of the application's (cuMemCreate): its device, and how it may be exported.
@@ -71,6 +73,7 @@ class ClientMemory {
   Staging staging_;
   ShadowPool shadows_;
   HostMirrors mirrors_;
+  ManagedMemory managed_;
   Mutex mutex_;
   std::unordered_map<uint64_t, Physical> physical_ GUARDED_BY(mutex_);
 };
@@ -79,6 +82,8 @@ class ClientMemory {
 // mapping anything there, and makes the range known to pointer questions and copies. False: something of this process lies
 // there already, so the address must not be handed to the application.
 bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation);
+// As AdoptDriverRange for a managed variable of the library, which this process touches as well.
+bool AdoptManagedVariable(Call& call, const Range& range, HandleId library);
 // As above for a variable of a module or library in the calling thread's current context.
 bool AdoptGlobal(Call& call, const Range& range);
 // The range is no memory any more (its address stays reserved).

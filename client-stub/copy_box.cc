@@ -11,6 +11,7 @@
 #include "client-stub/copy_in_order.h"
 #include "client-stub/graph_shadow.h"
 #include "client-stub/host_rows.h"
+#include "client-stub/managed/managed_work.h"
 #include "client-stub/session.h"
 #include "client-stub/staged_transfer.h"
 #include "client-stub/stream_visit.h"
@@ -324,6 +325,11 @@ CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool asy
   const bool from_pinned = !transfer.from.is_array() && transfer.from.place == Place::kPinned;
   const bool to_pinned = !transfer.to.is_array() && transfer.to.place == Place::kPinned;
 
+  const auto on_device = [](const ResolvedEnd& end) {
+    return !end.is_array() && end.place == Place::kDevice ? end.extent : Range{};
+  };
+  ManagedWork managed(call, transfer.stream, on_device(transfer.to), on_device(transfer.from));
+  if (managed.result() != CUDA_SUCCESS) return managed.result();
   const bool read_now = async && read == SourceRead::kInCall;
   if (!from_ordinary && !to_ordinary && !(read_now && from_pinned)) {
     const auto request = transfer.Request(transfer.whole, CopyRoute::kDirect);

@@ -10,6 +10,7 @@
 #include "client-stub/graph_shadow.h"
 #include "client-stub/copier.h"
 #include "client-stub/host_functions.h"
+#include "client-stub/managed/managed_work.h"
 #include "client-stub/session.h"
 #include "client-stub/staged_transfer.h"
 #include "client-stub/stream_visit.h"
@@ -30,49 +31,6 @@ cuMemcpyAsyncRequest Request(HandleId stream, uint64_t to, uint64_t from, uint64
   request.route = static_cast<uint32_t>(route);
   request.stream = stream;
   return request;
-}
-
-CUresult Upload(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, bool async) {
-  if (bytes <= kInlineBytesMax) {
-    // A table of pointers, perhaps, or a structure that has one.
-    HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
-    if (const CUresult opened = mirrors.OpenSeen(call, std::span(from, bytes)); opened != CUDA_SUCCESS) return opened;
-    auto request = Request(stream, to, 0, bytes, CopyRoute::kInline);
-    request.data = std::span(from, bytes);
-    return async ? call.Async(request) : call.SyncWork(request);
-  }
-  StagedUpload upload(call);
-  const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(call.session()));
-  for (uint64_t done = 0; done < bytes; done += piece_bytes) {
-    const uint64_t size = std::min(piece_bytes, bytes - done);
-    const CUresult result = upload.Push(
-        size, [&](std::span<std::byte> piece) { Copier::Process().Copy(piece.data(), from + done, size); },
-        [&](uint64_t offset, uint64_t mark) {
-          auto request = Request(stream, to + done, offset, size, CopyRoute::kFromStaging);
-          request.mark = mark;
-          // The last piece of a synchronous copy brings the answer for all of them.
-          return async || done + size < bytes ? call.Async(request) : call.SyncWork(request);
-        });
-    if (result != CUDA_SUCCESS) return result;
-  }
-  return CUDA_SUCCESS;
-}
-
-CUresult Download(Call& call, HandleId stream, std::byte* to, uint64_t from, uint64_t bytes) {
-  StagedDownload download(call);
-  const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(call.session()));
-  for (uint64_t done = 0; done < bytes; done += piece_bytes) {
-    const uint64_t size = std::min(piece_bytes, bytes - done);
-    const CUresult result = download.Push(
-        size, [=](std::span<const std::byte> piece) { Copier::Process().Copy(to + done, piece.data(), size); },
-        [&](uint64_t offset, uint64_t mark) {
-          auto request = Request(stream, offset, from + done, size, CopyRoute::kToStaging);
-          request.mark = mark;
-          return call.Async(request);
-        });
-    if (result != CUDA_SUCCESS) return result;
-  }
-  return download.Finish();
 }
 
 // Between memory that the server reaches and private memory, when the stream reaches the copy.
@@ -117,6 +75,49 @@ CUDA_MEMCPY3D RowBetween(const CopyForm& form, uint64_t to, uint64_t from, uint6
 
 }  // namespace
 
+CUresult UploadBytes(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, bool async) {
+  if (bytes <= kInlineBytesMax) {
+    // A table of pointers, perhaps, or a structure that has one.
+    HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
+    if (const CUresult opened = mirrors.OpenSeen(call, std::span(from, bytes)); opened != CUDA_SUCCESS) return opened;
+    auto request = Request(stream, to, 0, bytes, CopyRoute::kInline);
+    request.data = std::span(from, bytes);
+    return async ? call.Async(request) : call.SyncWork(request);
+  }
+  StagedUpload upload(call);
+  const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(call.session()));
+  for (uint64_t done = 0; done < bytes; done += piece_bytes) {
+    const uint64_t size = std::min(piece_bytes, bytes - done);
+    const CUresult result = upload.Push(
+        size, [&](std::span<std::byte> piece) { Copier::Process().Copy(piece.data(), from + done, size); },
+        [&](uint64_t offset, uint64_t mark) {
+          auto request = Request(stream, to + done, offset, size, CopyRoute::kFromStaging);
+          request.mark = mark;
+          // The last piece of a synchronous copy brings the answer for all of them.
+          return async || done + size < bytes ? call.Async(request) : call.SyncWork(request);
+        });
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult DownloadBytes(Call& call, HandleId stream, std::byte* to, uint64_t from, uint64_t bytes) {
+  StagedDownload download(call);
+  const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(call.session()));
+  for (uint64_t done = 0; done < bytes; done += piece_bytes) {
+    const uint64_t size = std::min(piece_bytes, bytes - done);
+    const CUresult result = download.Push(
+        size, [=](std::span<const std::byte> piece) { Copier::Process().Copy(to + done, piece.data(), size); },
+        [&](uint64_t offset, uint64_t mark) {
+          auto request = Request(stream, offset, from + done, size, CopyRoute::kToStaging);
+          request.mark = mark;
+          return call.Async(request);
+        });
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return download.Finish();
+}
+
 CUresult WaitForHostWriters(Call& call, HandleId stream) {
   return HostFunctionsOfProcess().used() ? WaitForStream(call, stream) : CUDA_SUCCESS;
 }
@@ -146,17 +147,20 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
     return CaptureHostCopy(call, id, RowBetween(form, to, from, bytes));
   }
 
+  const auto on_device = [&](Place place, uint64_t address) { return Range{address, place == Place::kDevice ? bytes : 0}; };
+  ManagedWork managed(call, id, on_device(to_place, to), on_device(from_place, from));
+  if (managed.result() != CUDA_SUCCESS) return managed.result();
   const bool read_now = form.async && form.read == SourceRead::kInCall;
   if (!to_ordinary && !from_ordinary && !(read_now && from_place == Place::kPinned)) {
     const auto request = Request(id, to, from, bytes, CopyRoute::kDirect);
-    const bool on_device = to_place == Place::kDevice && from_place == Place::kDevice;
-    return (form.async && !read_now) || (!form.async && on_device) ? call.Async(request) : call.SyncWork(request);
+    const bool stays_on_device = to_place == Place::kDevice && from_place == Place::kDevice;
+    return (form.async && !read_now) || (!form.async && stays_on_device) ? call.Async(request) : call.SyncWork(request);
   }
   auto* const host_to = reinterpret_cast<std::byte*>(to);
   const auto* const host_from = reinterpret_cast<const std::byte*>(from);
   if (to_ordinary && !from_ordinary) {
     const bool in_order = form.async && !read_now && to_place == Place::kPrivate;
-    return in_order ? CopyInOrder(call, id, to, from, bytes, true) : Download(call, id, host_to, from, bytes);
+    return in_order ? CopyInOrder(call, id, to, from, bytes, true) : DownloadBytes(call, id, host_to, from, bytes);
   }
   if (to_ordinary) {
     if (form.async && !read_now && to_place == Place::kPrivate && from_place == Place::kPrivate) {
@@ -175,7 +179,7 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   if (!form.async) ready = WaitForHostWriters(call, id);
   if (form.async && form.read == SourceRead::kInStreamOrder) ready = WaitForStream(call, id);
   if (ready != CUDA_SUCCESS) return ready;
-  return Upload(call, id, to, host_from, bytes, form.async);
+  return UploadBytes(call, id, to, host_from, bytes, form.async);
 }
 
 }  // namespace tessera

@@ -23,11 +23,12 @@ struct DeviceAllocation {
     kGlobal,  // a variable of a module
     kGraph,   // an allocation node
     kForeign, // cuIpcOpenMemHandle: a block of another process
+    kManaged, // cuMemAllocManaged, or a managed variable
   };
   Range range;
   Kind kind = Kind::kBlock;
   CUdevice device = 0;
-  HandleId context;  // kBlock, kGlobal and kForeign: the owner; else null
+  HandleId context;  // kBlock, kGlobal, kForeign and kManaged: the owner; else null
   HandleId pool;     // kPool
   uint32_t handle_types = 0;  // kMapped: CUmemAllocationHandleType bits it was made with
   uint64_t buffer_id = 0;  // CU_POINTER_ATTRIBUTE_BUFFER_ID; set by Add

@@ -4,7 +4,7 @@ namespace tessera {
 namespace {
 
 constexpr const char* kNoClientPages = "the GPU sees the memory of the server's process, not the program's";
-constexpr const char* kNoManaged = "managed memory is not forwarded";
+constexpr const char* kNoConcurrency = "pages of managed memory move when work begins and when the program touches them";
 constexpr const char* kNoSharing = "processes of one server share device memory by descriptors, and with nobody else";
 constexpr const char* kNoRdma = "network cards of the client's host cannot reach the server's GPU";
 constexpr const char* kNoServerHost = "host memory of the server is not the program's host memory";
@@ -16,9 +16,9 @@ constexpr FilteredAttribute kFiltered[] = {
     {CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 0, false, kNoClientPages},
     {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 0, false, kNoClientPages},
     {CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, 0, false, kNoClientPages},
-    {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 0, false, kNoManaged},
-    {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 0, false, kNoManaged},
-    {CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST, 0, false, kNoManaged},
+    {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1, false, "managed memory needs nothing of the driver's"},
+    {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 0, false, kNoConcurrency},
+    {CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST, 0, false, kNoConcurrency},
     {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_WIN32_HANDLE_SUPPORTED, 0, false, kNoSharing},
     {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_WIN32_KMT_HANDLE_SUPPORTED, 0, false, kNoSharing},
     {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 0, false, kNoSharing},

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "client-stub/client_memory.h"
+#include "client-stub/managed/fault_handler.h"
 #include "client-stub/session.h"
 #include "generated/client/event.h"
 #include "generated/client/stream.h"
@@ -73,13 +74,18 @@ void AttachHostFunctions(Session& session) {
       HostMirrors& mirrors = ClientMemory::Of(session).mirrors();
       mirrors.ReconcileAll();
       if (!function.user_object.is_null()) session.handles().Release(function.user_object);
-      if (function.callback != nullptr) {
-        function.callback(function.stream, status, function.user_data);
-      } else {
-        function.function(function.user_data);
+      {
+        HostFunctionFaults faults;
+        if (function.callback != nullptr) {
+          function.callback(function.stream, status, function.user_data);
+        } else {
+          function.function(function.user_data);
+        }
       }
       if (request == 0) return mirrors.ReconcileAll();  // no stream waits for it
       mirrors.ReconcileForStream();
+      ManagedMemory& managed = ClientMemory::Of(session).managed();
+      if (managed.AfterHostFunction() != CUDA_SUCCESS) LogDebug("what a host function wrote is not on the device");
       if (session.SendAnswer(request) != CUDA_SUCCESS) LogDebug("the answer of a host function was not sent");
     });
   });

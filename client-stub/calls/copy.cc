@@ -6,6 +6,7 @@
 #include "client-stub/client_memory.h"
 #include "client-stub/copy_box.h"
 #include "client-stub/copy_bytes.h"
+#include "client-stub/managed/managed_work.h"
 #include "client-stub/session.h"
 #include "client-stub/stream_state.h"
 #include "generated/client/copy.h"
@@ -68,6 +69,8 @@ CUresult CopyPeer(Call& call, CUdeviceptr to, CUcontext to_context, CUdeviceptr 
   request.dst = to;
   request.src = from;
   request.bytes = bytes;
+  ManagedWork managed(call, used.id, Range{to, bytes}, Range{from, bytes});
+  if (managed.result() != CUDA_SUCCESS) return managed.result();
   return async ? call.Async(request) : call.SyncWork(request);
 }
 

@@ -13,6 +13,7 @@
 #include "client-stub/graph_nodes.h"
 #include "client-stub/graph_shadow.h"
 #include "client-stub/host_mirrors.h"
+#include "client-stub/managed/managed_work.h"
 #include "client-stub/session.h"
 #include "client-stub/stream_state.h"
 #include "generated/client_custom.h"
@@ -299,6 +300,8 @@ CUresult Custom_cuGraphLaunch(Call& call, CUgraphExec hGraph, CUstream hStream) 
   if (const CUresult taken = snapshots.Take(); taken != CUDA_SUCCESS) return taken;
   GraphExecInfo* info = GraphExecs().Find(request.hGraph);
   if (const CUresult met = MeetMirrors(call, stream.id); met != CUDA_SUCCESS) return met;
+  ManagedWork managed(call, stream.id);
+  if (managed.result() != CUDA_SUCCESS) return managed.result();
   const bool known = info != nullptr && info->launched.load(std::memory_order_relaxed) && !AnyGraphMemory();
   cuGraphLaunchReply reply;
   const CUresult result = known ? call.Async(request) : call.Sync(request, &reply);

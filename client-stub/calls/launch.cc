@@ -6,6 +6,7 @@
 #include <cuda.h>
 
 #include <cstring>
+#include <deque>
 #include <vector>
 
 #include "client-stub/client.h"
@@ -13,6 +14,7 @@
 #include "client-stub/client_memory.h"
 #include "client-stub/kernel_params.h"
 #include "client-stub/launch_attributes.h"
+#include "client-stub/managed/managed_work.h"
 #include "generated/client_custom.h"
 #include "generated/messages/launch.h"
 
@@ -119,6 +121,8 @@ CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span
   const auto same = [&] { return shared.accepted.Contains(LaunchHash(config, all_resident, attributes_hash)); };
   const bool accepted = sane && ((!all_resident && alike()) || same());
   if (const CUresult met = MeetMirrors(call, stream); met != CUDA_SUCCESS) return met;
+  ManagedWork managed(call, stream);
+  if (managed.result() != CUDA_SUCCESS) return managed.result();
   const CUresult result = accepted ? call.Async(request) : call.Sync(request);
   if (result != CUDA_SUCCESS) return result;
   if (const CUresult met = MeetMirrors(call, stream); met != CUDA_SUCCESS) return met;
@@ -175,6 +179,7 @@ CUresult Custom_cuLaunchCooperativeKernelMultiDevice(Call& call, CUDA_LAUNCH_PAR
   std::vector<uint32_t> shapes, parameter_bytes;
   std::vector<std::byte> parameters, packed;
   HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
+  std::deque<ManagedWork> managed;
   for (const CUDA_LAUNCH_PARAMS& launch : std::span(launchParamsList, numDevices)) {
     FunctionInfo* function = DescribeFunction(call, launch.function);
     if (function == nullptr) return call.result();
@@ -207,6 +212,9 @@ CUresult Custom_cuLaunchCooperativeKernelMultiDevice(Call& call, CUDA_LAUNCH_PAR
     }
     return CUDA_SUCCESS;
   };
+  for (const HandleId stream : streams) {
+    if (managed.emplace_back(call, stream).result() != CUDA_SUCCESS) return call.result();
+  }
   if (const CUresult met = meet(); met != CUDA_SUCCESS) return met;
   const CUresult result = call.Sync(request);
   return result == CUDA_SUCCESS ? meet() : result;

@@ -47,7 +47,7 @@ CUresult LoadLibrary(Call& call, CUlibrary* library, const void* image, unsigned
 
 // One question about a variable of a library, by name.
 template <typename Request, typename Reply>
-CUresult GetVariable(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
+CUresult GetVariable(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name, bool managed) {
   Request request;
   request.library = call.Use(HandleKind::kLibrary, library);
   if (!call.ok()) return call.result();
@@ -55,7 +55,9 @@ CUresult GetVariable(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary lib
   request.name = name;
   Reply reply;
   if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
-  if (!AdoptGlobal(call, Range{reply.address, reply.bytes})) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
+  const Range range{reply.address, reply.bytes};
+  const bool adopted = managed ? AdoptManagedVariable(call, range, request.library) : AdoptGlobal(call, range);
+  if (!adopted) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   if (dptr != nullptr) *dptr = reply.address;
   if (bytes != nullptr) *bytes = reply.bytes;
   return CUDA_SUCCESS;
@@ -90,6 +92,7 @@ CUresult Custom_cuLibraryUnload(Call& call, CUlibrary library) {
   cuLibraryUnloadRequest request;
   request.library = call.Free(HandleKind::kLibrary, library);
   if (!call.ok()) return call.result();
+  ClientMemory::Of(call.session()).managed().RemoveVariables(request.library);
   return UnloadContainer(call, request, request.library);
 }
 
@@ -179,12 +182,12 @@ CUresult Custom_cuKernelGetLibrary(Call& call, CUlibrary* pLib, CUkernel kernel)
 
 CUresult Custom_cuLibraryGetGlobal(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
   if (!call.ok()) return call.result();
-  return GetVariable<cuLibraryGetGlobalRequest, cuLibraryGetGlobalReply>(call, dptr, bytes, library, name);
+  return GetVariable<cuLibraryGetGlobalRequest, cuLibraryGetGlobalReply>(call, dptr, bytes, library, name, false);
 }
 
 CUresult Custom_cuLibraryGetManaged(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
   if (!call.ok()) return call.result();
-  return GetVariable<cuLibraryGetManagedRequest, cuLibraryGetManagedReply>(call, dptr, bytes, library, name);
+  return GetVariable<cuLibraryGetManagedRequest, cuLibraryGetManagedReply>(call, dptr, bytes, library, name, true);
 }
 
 CUresult Custom_cuKernelGetAttribute(Call& call, int* pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {

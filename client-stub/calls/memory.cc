@@ -19,6 +19,17 @@ void Remember(Call& call, uint64_t address, uint64_t bytes) {
   ClientMemory::Of(call.session()).device().Add(allocation);
 }
 
+// Its pages here go at once; the server waits for the work that may use it.
+CUresult FreeManaged(Call& call, CUdeviceptr dptr) {
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  uint64_t freed_by = 0;
+  if (!memory.managed().Remove(dptr, &freed_by)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  memory.device().Remove(dptr);
+  cuMemFree_v2Request request;
+  request.dptr = freed_by;
+  return call.Sync(request);
+}
+
 }  // namespace
 
 CUresult Custom_cuMemAlloc_v2(Call& call, CUdeviceptr* dptr, size_t bytesize) {
@@ -59,6 +70,7 @@ CUresult Custom_cuMemFree_v2(Call& call, CUdeviceptr dptr) {
   DeviceMemory& memory = ClientMemory::Of(call.session()).device();
   const auto allocation = memory.Find(dptr);
   using Kind = DeviceAllocation::Kind;
+  if (allocation && allocation->kind == Kind::kManaged) return FreeManaged(call, dptr);
   if (!allocation || allocation->range.base != dptr ||
       (allocation->kind != Kind::kBlock && allocation->kind != Kind::kPool && allocation->kind != Kind::kGraph)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);

@@ -53,6 +53,7 @@ CUmemoryPool PoolOf(const DeviceAllocation& allocation) {
 CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr ptr, void* data) {
   const bool device = known.device.has_value();
   const Range range = device ? known.device->range : known.host->range;
+  const bool managed = device && known.device->kind == DeviceAllocation::Kind::kManaged;
   const uint64_t unit = device ? kMappingBytes : kPage;
   const uint64_t mapping_base = range.base & ~(unit - 1);
   const uint64_t mapping_end = (range.end() + unit - 1) & ~(unit - 1);
@@ -72,8 +73,8 @@ CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr p
       Store(data, uint64_t{ptr});
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      Store(data, device ? uint64_t{0} : uint64_t{known.address});
-      return device ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+      Store(data, device && !managed ? uint64_t{0} : uint64_t{known.address});
+      return device && !managed ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
       Store(data, uint32_t{device && known.device->sync_memops});
       return CUDA_SUCCESS;
@@ -85,6 +86,8 @@ CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr p
       Store(data, uint32_t{device && known.device->kind == DeviceAllocation::Kind::kBlock});
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      Store(data, uint32_t{managed});
+      return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
       Store(data, uint32_t{0});

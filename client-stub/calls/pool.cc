@@ -134,8 +134,9 @@ CUresult Custom_cuMemFreeAsync(Call& call, CUdeviceptr dptr, CUstream hStream) {
   bool capturing = false;
   if (const CUresult legal = CheckStreamUse(call, hStream, &capturing); legal != CUDA_SUCCESS) return call.Fail(legal);
   const auto allocation = memory.Find(dptr);
-  if (!allocation || allocation->range.base != dptr || allocation->kind == DeviceAllocation::Kind::kMapped ||
-      allocation->kind == DeviceAllocation::Kind::kGlobal || allocation->kind == DeviceAllocation::Kind::kForeign) {
+  using Kind = DeviceAllocation::Kind;
+  if (!allocation || allocation->range.base != dptr || allocation->kind == Kind::kMapped ||
+      allocation->kind == Kind::kGlobal || allocation->kind == Kind::kForeign || allocation->kind == Kind::kManaged) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   // A free that is captured ends the allocation each time the graph runs, and the address of graph memory stays the

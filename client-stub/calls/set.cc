@@ -7,6 +7,7 @@
 
 #include "client-stub/capture_check.h"
 #include "client-stub/client_memory.h"
+#include "client-stub/managed/managed_work.h"
 #include "client-stub/session.h"
 #include "client-stub/staged_transfer.h"
 #include "client-stub/stream_visit.h"
@@ -69,6 +70,8 @@ CUresult Set(Call& call, const Area& area, uint32_t value, uint32_t element_byte
   } else if (place != Place::kDevice && place != Place::kPinned) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
+  ManagedWork managed(call, request.stream, Range{area.to, place == Place::kDevice ? bytes : 0}, Range{});
+  if (managed.result() != CUDA_SUCCESS) return managed.result();
   request.dst = area.to;
   request.pitch = area.pitch;
   request.value = value;

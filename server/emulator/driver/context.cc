@@ -199,6 +199,9 @@ bool Context::MayAccess(const Allocation& allocation, bool* writable) const {
       std::lock_guard lock(settings_mutex);
       return parent_ == nullptr && peers.contains(allocation.context);
     }
+    case MemoryKind::kManaged:
+      *writable = true;
+      return true;
     case MemoryKind::kPool:
     case MemoryKind::kGraph:
     case MemoryKind::kMapped:

@@ -32,8 +32,38 @@ bool FreeDeviceMemory(uint64_t address, MemoryKind kind) {
   return true;
 }
 
-Result<uint64_t> VariableAllocator::Allocate(uint64_t size_bytes, uint64_t alignment_bytes, bool managed) {
-  if (managed) return Status(StatusCode::kUnsupported, "the emulated device has no managed memory");
+ManagedVariables::~ManagedVariables() {
+  for (const uint64_t place : places_) FreeDeviceMemory(place, MemoryKind::kManaged);
+}
+
+Result<uint64_t> ManagedVariables::Place(size_t number, uint64_t size_bytes, bool* known) {
+  std::lock_guard lock(mutex_);
+  *known = number < places_.size();
+  if (*known) return places_[number];
+  auto allocation = std::make_shared<Allocation>();
+  allocation->size_bytes = size_bytes;
+  allocation->mapped_bytes = RoundUp(size_bytes, kPageBytes);
+  allocation->kind = MemoryKind::kManaged;
+  Device& device = *GetDriver().device(0);
+  if (!device.Charge(allocation->mapped_bytes)) {
+    return Status(StatusCode::kResourceExhausted, "no device memory left for a managed variable");
+  }
+  allocation->base = MemoryTable::MapLowPages(allocation->mapped_bytes);
+  if (allocation->base == 0) {
+    device.Discharge(allocation->mapped_bytes);
+    return Status(StatusCode::kResourceExhausted, "no memory left for a managed variable");
+  }
+  GetDriver().memory.Insert(allocation);
+  places_.push_back(allocation->base);
+  return allocation->base;
+}
+
+Result<uint64_t> VariableAllocator::AllocateManaged(uint64_t size_bytes, uint64_t alignment_bytes, bool* kept) {
+  if (alignment_bytes > kPageBytes) return Status(StatusCode::kUnsupported, "a variable wants more than page alignment");
+  return managed_->Place(managed_count_++, size_bytes, kept);
+}
+
+Result<uint64_t> VariableAllocator::Allocate(uint64_t size_bytes, uint64_t alignment_bytes) {
   if (alignment_bytes > kPageBytes) return Status(StatusCode::kUnsupported, "a variable wants more than page alignment");
   uint64_t address = 0;
   if (AllocateDeviceMemory(*context_, std::max<uint64_t>(size_bytes, 1), MemoryKind::kGlobal, false, &address) !=
@@ -43,6 +73,7 @@ Result<uint64_t> VariableAllocator::Allocate(uint64_t size_bytes, uint64_t align
   return address;
 }
 
+// Managed variables are not freed with a module: this finds no such kind at their address.
 void VariableAllocator::Free(uint64_t address) { FreeDeviceMemory(address, MemoryKind::kGlobal); }
 
 }  // namespace tessera::emulator

@@ -13,15 +13,36 @@ CUresult AllocateDeviceMemory(Context& context, uint64_t size_bytes, MemoryKind 
 // Undoes AllocateDeviceMemory; does not wait for anything. False when `address` is no such allocation's start.
 bool FreeDeviceMemory(uint64_t address, MemoryKind kind);
 
+// The managed variables of a module or library: one memory for all contexts, found again by the order in which the code
+// declares them. Any thread.
+class ManagedVariables {
+ public:
+  ManagedVariables() = default;
+  ~ManagedVariables();
+  ManagedVariables(const ManagedVariables&) = delete;
+  ManagedVariables& operator=(const ManagedVariables&) = delete;
+
+  // The place of the variable with this number; `known`: it was asked for before.
+  Result<uint64_t> Place(size_t number, uint64_t size_bytes, bool* known);
+
+ private:
+  std::mutex mutex_;
+  std::vector<uint64_t> places_;  // guarded by mutex_
+};
+
 // Places a module's variables in device memory of one context. Must not outlive the context's device.
 class VariableAllocator : public GlobalAllocator {
  public:
-  explicit VariableAllocator(ContextPtr context) : context_(std::move(context)) {}
-  Result<uint64_t> Allocate(uint64_t size_bytes, uint64_t alignment_bytes, bool managed) override;
+  VariableAllocator(ContextPtr context, std::shared_ptr<ManagedVariables> managed)
+      : context_(std::move(context)), managed_(std::move(managed)) {}
+  Result<uint64_t> Allocate(uint64_t size_bytes, uint64_t alignment_bytes) override;
+  Result<uint64_t> AllocateManaged(uint64_t size_bytes, uint64_t alignment_bytes, bool* kept) override;
   void Free(uint64_t address) override;
 
  private:
-  ContextPtr context_;
+  const ContextPtr context_;
+  const std::shared_ptr<ManagedVariables> managed_;
+  size_t managed_count_ = 0;
 };
 
 }  // namespace tessera::emulator

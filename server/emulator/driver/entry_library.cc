@@ -147,8 +147,12 @@ CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary handle, 
 CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary handle, const char* name) {
   LibraryPtr library;
   RETURN_ON_ERROR(FindLibrary(handle, &library));
-  RETURN_IF(name == nullptr, CUDA_ERROR_INVALID_VALUE);
-  return CUDA_ERROR_NOT_FOUND;  // a library with managed variables does not load
+  RETURN_IF(name == nullptr || (dptr == nullptr && bytes == nullptr), CUDA_ERROR_INVALID_VALUE);
+  uint64_t address = 0, size_bytes = 0;
+  RETURN_IF(!library->FindManaged(name, &address, &size_bytes), CUDA_ERROR_NOT_FOUND);
+  if (dptr != nullptr) *dptr = address;
+  if (bytes != nullptr) *bytes = size_bytes;
+  return CUDA_SUCCESS;
 }
 
 CUresult cuKernelGetFunction(CUfunction* pFunc, CUkernel handle) {

@@ -35,7 +35,7 @@ CUresult Get(void* data, CUpointer_attribute attribute, CUdeviceptr pointer, con
       return put(static_cast<unsigned long long>(allocation->buffer_id));
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
       RETURN_IF(allocation == nullptr, CUDA_ERROR_INVALID_VALUE);
-      return put(0u);
+      return put(static_cast<unsigned>(allocation->kind == MemoryKind::kManaged));
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       RETURN_IF(allocation == nullptr, CUDA_ERROR_INVALID_VALUE);
       return put(allocation->device);

@@ -28,6 +28,7 @@ inline constexpr int kPoisonByte = 0xCD;
 enum class MemoryKind {
   kDevice,      // cuMemAlloc
   kGlobal,      // a module's variable
+  kManaged,     // a managed variable, of all contexts
   kPool,        // cuMemAllocAsync
   kGraph,       // an allocation node of a graph
   kMapped,      // cuMemMap

@@ -16,16 +16,23 @@ constexpr std::string_view kLinkedPrefix = "// tessera-linked";
 // Memory for variables of code that is only looked at.
 class ScratchAllocator : public GlobalAllocator {
  public:
-  Result<uint64_t> Allocate(uint64_t size_bytes, uint64_t, bool managed) override {
-    if (managed) return Status(StatusCode::kUnsupported, "the emulated device has no managed memory");
+  explicit ScratchAllocator(ManagedVariables& managed) : managed_(managed) {}
+  Result<uint64_t> Allocate(uint64_t size_bytes, uint64_t) override {
     const uint64_t base = MemoryTable::MapPages(std::max<uint64_t>(size_bytes, 1), false);
     if (base == 0) return Status(StatusCode::kResourceExhausted, "no memory for a module's variables");
     sizes_[base] = RoundUp(std::max<uint64_t>(size_bytes, 1), kPageBytes);
     return base;
   }
-  void Free(uint64_t address) override { GetDriver().memory.RetirePages(address, sizes_[address]); }
+  Result<uint64_t> AllocateManaged(uint64_t size_bytes, uint64_t, bool* kept) override {
+    return managed_.Place(managed_count_++, size_bytes, kept);
+  }
+  void Free(uint64_t address) override {
+    if (sizes_.contains(address)) GetDriver().memory.RetirePages(address, sizes_[address]);
+  }
 
  private:
+  ManagedVariables& managed_;
+  size_t managed_count_ = 0;
   std::map<uint64_t, uint64_t> sizes_;
 };
 
@@ -107,8 +114,10 @@ KernelInfo InfoOfCubin(const CubinKernel& kernel) {
   return info;
 }
 
-CUresult LoadedModule::Load(const ContextPtr& context, const Selection& selection, ModulePtr* out, std::string* log) {
-  ModulePtr module(new LoadedModule(context));
+CUresult LoadedModule::Load(const ContextPtr& context, const Selection& selection, ModulePtr* out, std::string* log,
+                            std::shared_ptr<ManagedVariables> managed) {
+  if (managed == nullptr) managed = std::make_shared<ManagedVariables>();
+  ModulePtr module(new LoadedModule(context, std::move(managed)));
   if (!selection.ptx_texts.empty()) {
     RETURN_ON_ERROR(Compile(selection.ptx_texts, module->allocator_, &module->ptx_, log));
     for (const auto& kernel : module->ptx_->kernels()) module->kernel_names_.push_back(kernel->info().name);
@@ -116,7 +125,7 @@ CUresult LoadedModule::Load(const ContextPtr& context, const Selection& selectio
     module->cubin_kernels_ = selection.kernels;
     for (const CubinKernel& kernel : selection.kernels) module->kernel_names_.push_back(kernel.name);
     for (const CubinVariable& variable : selection.variables) {
-      auto address = module->allocator_.Allocate(variable.size_bytes, 1, false);
+      auto address = module->allocator_.Allocate(variable.size_bytes, 1);
       if (!address.ok()) {
         *log = address.status().message();
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -184,10 +193,14 @@ CUresult Library::Load(Selection selection, LibraryPtr* out, std::string* log) {
   auto library = std::make_shared<Library>();
   std::vector<KernelInfo> infos;
   if (!selection.ptx_texts.empty()) {
-    ScratchAllocator allocator;
+    // Managed variables exist from now on, without any context.
+    ScratchAllocator allocator(*library->managed_);
     std::unique_ptr<Module> module;
     RETURN_ON_ERROR(Compile(selection.ptx_texts, allocator, &module, log));
     for (const auto& kernel : module->kernels()) infos.push_back(kernel->info());
+    for (const Variable& variable : module->variables()) {
+      if (variable.is_managed) library->managed_places_[variable.name] = {variable.address, variable.size_bytes};
+    }
   } else {
     for (const CubinKernel& kernel : selection.kernels) infos.push_back(InfoOfCubin(kernel));
   }
@@ -211,7 +224,7 @@ CUresult Library::ModuleIn(const ContextPtr& current, ModulePtr* module) {
   ModulePtr& slot = modules_[context->handle()];
   if (slot == nullptr) {
     std::string log;
-    if (CUresult result = LoadedModule::Load(context, selection_, &slot, &log); result != CUDA_SUCCESS) {
+    if (CUresult result = LoadedModule::Load(context, selection_, &slot, &log, managed_); result != CUDA_SUCCESS) {
       modules_.erase(context->handle());
       LogWarning("the emulator could not load a library into a context: {}", log);
       return result;
@@ -227,6 +240,14 @@ CUresult Library::ModuleIn(const ContextPtr& current, ModulePtr* module) {
   }
   *module = slot;
   return CUDA_SUCCESS;
+}
+
+bool Library::FindManaged(const std::string& name, uint64_t* address, uint64_t* size_bytes) const {
+  const auto found = managed_places_.find(name);
+  if (found == managed_places_.end()) return false;
+  *address = found->second.first;
+  *size_bytes = found->second.second;
+  return true;
 }
 
 std::shared_ptr<LibraryKernel> Library::FindKernel(const std::string& name) const {
@@ -341,7 +362,8 @@ std::vector<std::string> SplitLinkedText(std::string_view text) {
 }
 
 CUresult CheckTexts(const std::vector<std::string>& texts, std::string* log) {
-  ScratchAllocator allocator;
+  ManagedVariables managed;
+  ScratchAllocator allocator(managed);
   std::unique_ptr<Module> module;
   return Compile(texts, allocator, &module, log);
 }

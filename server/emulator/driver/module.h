@@ -50,9 +50,10 @@ using FunctionPtr = std::shared_ptr<Function>;
 class LoadedModule : public std::enable_shared_from_this<LoadedModule> {
  public:
   using SettingsFor = std::function<std::shared_ptr<FunctionSettings>(const std::string& kernel)>;
-  // Places the image's variables in the context. `log` receives why it failed.
+  // Places the image's variables in the context; managed ones where `managed` has them, which null means nobody has. `log`
+  // receives why it failed.
   static CUresult Load(const ContextPtr& context, const Selection& selection, std::shared_ptr<LoadedModule>* module,
-                       std::string* log);
+                       std::string* log, std::shared_ptr<ManagedVariables> managed = nullptr);
   ~LoadedModule();
 
   uint64_t context_handle() const { return context_->handle(); }
@@ -70,7 +71,8 @@ class LoadedModule : public std::enable_shared_from_this<LoadedModule> {
   SettingsFor settings_for;  // of a library: settings shared with its kernels; set before the module is published
 
  private:
-  explicit LoadedModule(ContextPtr context) : context_(context), allocator_(std::move(context)) {}
+  LoadedModule(ContextPtr context, std::shared_ptr<ManagedVariables> managed)
+      : context_(context), allocator_(std::move(context), std::move(managed)) {}
   const ContextPtr context_;
   VariableAllocator allocator_;
   std::unique_ptr<Module> ptx_;
@@ -99,6 +101,7 @@ class Library : public std::enable_shared_from_this<Library> {
   // The library's module in `context`, loaded when it is first needed.
   CUresult ModuleIn(const ContextPtr& context, ModulePtr* module);
   std::shared_ptr<LibraryKernel> FindKernel(const std::string& name) const;
+  bool FindManaged(const std::string& name, uint64_t* address, uint64_t* size_bytes) const;
   const std::vector<std::shared_ptr<LibraryKernel>>& kernels() const { return kernels_; }
   void ForgetContext(uint64_t context_handle);
   // Takes kernels and modules out of the registries.
@@ -108,6 +111,8 @@ class Library : public std::enable_shared_from_this<Library> {
  private:
   Selection selection_;
   std::vector<std::shared_ptr<LibraryKernel>> kernels_;
+  const std::shared_ptr<ManagedVariables> managed_ = std::make_shared<ManagedVariables>();
+  std::map<std::string, std::pair<uint64_t, uint64_t>> managed_places_;  // by name: address, bytes
   std::mutex mutex_;
   std::map<uint64_t, ModulePtr> modules_;  // by context; guarded by mutex_
 };

@@ -23,9 +23,12 @@ namespace tessera::emulator {
 class GlobalAllocator {
  public:
   virtual ~GlobalAllocator() = default;
-  // `alignment_bytes` is a power of two of at least 1, `managed` is true for __managed__ variables.
-  virtual Result<uint64_t> Allocate(uint64_t size_bytes, uint64_t alignment_bytes, bool managed) = 0;
-  // Called from ~Module (or a failed Compile) for every address that Allocate returned.
+  // `alignment_bytes` is a power of two of at least 1.
+  virtual Result<uint64_t> Allocate(uint64_t size_bytes, uint64_t alignment_bytes) = 0;
+  // The same for a __managed__ variable, which belongs to all contexts: `kept` is true when an earlier Compile() of the
+  // same code has given it its value, which it keeps.
+  virtual Result<uint64_t> AllocateManaged(uint64_t size_bytes, uint64_t alignment_bytes, bool* kept) = 0;
+  // Called from ~Module (or a failed Compile) for every address that the two returned.
   virtual void Free(uint64_t address) = 0;
 };
 

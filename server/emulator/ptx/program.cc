@@ -80,13 +80,16 @@ Status Program::DeclareUnit(uint32_t index) {
   return Status::Ok();
 }
 
-Status Program::Place(const VariableDecl& decl, uint64_t* address) {
+Status Program::Place(const VariableDecl& decl, uint64_t* address, bool* kept) {
   const uint64_t size = decl.opaque ? 8 : std::max<uint64_t>(decl.size_bytes, 1);
-  Result<uint64_t> memory = allocator_->Allocate(size, std::max<uint64_t>(decl.alignment_bytes, 8), decl.managed);
+  const uint64_t alignment = std::max<uint64_t>(decl.alignment_bytes, 8);
+  *kept = false;
+  Result<uint64_t> memory =
+      decl.managed ? allocator_->AllocateManaged(size, alignment, kept) : allocator_->Allocate(size, alignment);
   if (!memory.ok()) return memory.status();
   *address = memory.value();
   allocated_.push_back(*address);
-  std::memset(reinterpret_cast<void*>(*address), 0, size);
+  if (!*kept) std::memset(reinterpret_cast<void*>(*address), 0, size);
   return Status::Ok();
 }
 
@@ -97,15 +100,18 @@ Status Program::PlaceVariables() {
     if (variable.decl->linkage == Linkage::kExtern) {
       return Error(variable.decl->line, fmt::format("variable '{}' is not defined in any text", variable.decl->name));
     }
-    RETURN_IF_ERROR(Place(*variable.decl, &variable.address));
+    RETURN_IF_ERROR(Place(*variable.decl, &variable.address, &variable.kept));
   }
   for (const LinkedFunction& function : functions_) {
     for (const VariableDecl& decl : function.decl->variables) {
-      if (decl.space == Space::kGlobal || decl.space == Space::kConst) RETURN_IF_ERROR(Place(decl, &function_statics_[&decl]));
+      if (decl.space == Space::kGlobal || decl.space == Space::kConst) {
+        bool kept = false;
+        RETURN_IF_ERROR(Place(decl, &function_statics_[&decl], &kept));
+      }
     }
   }
   for (const PlacedVariable& variable : variables_) {
-    if (variable.address != 0) RETURN_IF_ERROR(Initialize(*variable.decl, variable.unit, variable.address));
+    if (variable.address != 0 && !variable.kept) RETURN_IF_ERROR(Initialize(*variable.decl, variable.unit, variable.address));
   }
   for (const LinkedFunction& function : functions_) {
     for (const VariableDecl& decl : function.decl->variables) {

@@ -19,6 +19,7 @@ struct PlacedVariable {
   const VariableDecl* decl = nullptr;
   uint32_t unit = 0;
   uint64_t address = 0;  // global and const
+  bool kept = false;     // managed, and has its value already
 };
 
 struct LinkedFunction {
@@ -66,7 +67,7 @@ class Program {
  private:
   Status DeclareUnit(uint32_t unit);
   Status PlaceVariables();
-  Status Place(const VariableDecl& decl, uint64_t* address);
+  Status Place(const VariableDecl& decl, uint64_t* address, bool* kept);
   Status Initialize(const VariableDecl& decl, uint32_t unit, uint64_t address);
   Result<uint64_t> SymbolAddress(uint32_t unit, std::string_view name, uint32_t line);
   Result<std::unique_ptr<Executable>> Build(uint32_t function);

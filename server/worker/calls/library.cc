@@ -122,11 +122,9 @@ void Do_cuLibraryGetManaged(CallContext& call, const cuLibraryGetManagedRequest&
   if (!call.ok()) return call.Finish(call.error());
   CUdeviceptr address = 0;
   size_t bytes = 0;
-  CUresult result = call.driver().cuLibraryGetManaged(&address, &bytes, library, std::string(request.name).c_str());
-  // A managed variable is shared with host code, which forwarding cannot do yet: never hand out an address that the
-  // client would read as its own memory.
-  if (result == CUDA_SUCCESS) result = CUDA_ERROR_NOT_SUPPORTED;
-  FinishGlobal<cuLibraryGetManagedReply>(call, result, 0, 0);
+  const CUresult result =
+      call.driver().cuLibraryGetManaged(&address, &bytes, library, std::string(request.name).c_str());
+  FinishGlobal<cuLibraryGetManagedReply>(call, result, address, bytes);
 }
 
 void Do_cuKernelGetName(CallContext& call, const cuKernelGetNameRequest& request) {

@@ -58,10 +58,13 @@ class TestMemory : public MemoryMap {
 
 struct TestAllocator : GlobalAllocator {
   explicit TestAllocator(TestMemory& memory) : memory(memory) {}
-  Result<uint64_t> Allocate(uint64_t size_bytes, uint64_t, bool) override {
+  Result<uint64_t> Allocate(uint64_t size_bytes, uint64_t) override {
     // A module whose variables do not fit fails to load rather than ending the test program.
     if (size_bytes > (64u << 20)) return Status(StatusCode::kResourceExhausted, "too large for a test");
     return memory.New(size_bytes);
+  }
+  Result<uint64_t> AllocateManaged(uint64_t size_bytes, uint64_t alignment_bytes, bool*) override {
+    return Allocate(size_bytes, alignment_bytes);
   }
   void Free(uint64_t address) override { memory.Delete(address); }
   TestMemory& memory;

@@ -1,0 +1,205 @@
+// How the pages of managed memory follow the work of streams and the touches of the program: the part of ManagedMemory
+// that changes their states.
+
+#include <algorithm>
+
+#include "client-stub/deferred_errors.h"
+#include "client-stub/managed/fault_handler.h"
+#include "client-stub/managed/managed_memory.h"
+#include "client-stub/managed/service_thread.h"
+#include "client-stub/session.h"
+#include "protocol/base/log.h"
+
+namespace tessera {
+namespace {
+
+Range Overlap(const Range& a, const Range& b) {
+  const uint64_t base = std::max(a.base, b.base);
+  const uint64_t end = std::min(a.end(), b.end());
+  return end > base ? Range{base, end - base} : Range{};
+}
+
+Access AccessIn(PageState state) {
+  return state == PageState::kDevice ? Access::kNone : state == PageState::kShared ? Access::kRead : Access::kReadWrite;
+}
+
+}  // namespace
+
+void ManagedMemory::SetStates(Block& block, const PageRun& run, PageState state) {
+  const bool before = block.states.any_accessible();
+  block.states.Set(run, state);
+  const bool after = block.states.any_accessible();
+  if (after && !before) accessible_.fetch_add(1, std::memory_order_release);
+  if (before && !after) accessible_.fetch_sub(1, std::memory_order_release);
+}
+
+bool ManagedMemory::Change(Block& block, const PageRun& run, PageState state) {
+  if (run.empty()) return true;
+  if (!block.pages->Protect(block.RangeOf(run), AccessIn(state))) return false;
+  SetStates(block, run, state);
+  return true;
+}
+
+bool ManagedMemory::Uses(const Block& block, const WorkedStream& stream) const {
+  // A stream that is gone gives its memory back to all.
+  return block.attached.is_null() || block.attached == stream.stream || stream.stream.is_null() ||
+         !session_.handles().IsLive(block.attached, HandleKind::kStream);
+}
+
+PageRun ManagedMemory::PagesOf(const Block& block, const Range& range) const {
+  if (range.bytes == 0) return PageRun{0, block.states.size()};
+  const Range part = Overlap(range, block.range);
+  if (part.bytes == 0) return PageRun{};
+  const uint64_t first = (part.base - block.range.base) / kManagedPageBytes;
+  return PageRun{first, (part.end() - block.range.base + kManagedPageBytes - 1) / kManagedPageBytes - first};
+}
+
+CUresult ManagedMemory::Prepare(const ManagedUse& use) {
+  if (!accessible()) return CUDA_SUCCESS;
+  EnsureFaultHandler();
+  CUresult result = CUDA_SUCCESS;
+  ServiceThread::Process().Run([&] { result = PrepareHere(use); });
+  return result;
+}
+
+// In three steps, so that no write of the program's is lost: it can write no more; what it wrote goes to the device; the
+// pages change hands.
+CUresult ManagedMemory::PrepareHere(const ManagedUse& use) {
+  struct Pushed {
+    Block* block;
+    PageRun pages;
+  };
+  std::vector<Pushed> pushed;
+  std::vector<HandleId> contexts;
+  CUresult result = CUDA_SUCCESS;
+  const Access access = use.reads_only ? Access::kRead : Access::kNone;
+  for (auto& [base, block] : blocks_) {
+    if (!block.states.any_accessible() || !Uses(block, use.stream)) continue;
+    const PageRun part = PagesOf(block, use.range);
+    for (PageRun dirty = block.states.Next(part.first, part.end(), PageState::kHost); !dirty.empty() && result == CUDA_SUCCESS;
+         dirty = block.states.Next(dirty.end(), part.end(), PageState::kHost)) {
+      if (!block.pages->Protect(block.RangeOf(dirty), access)) result = CUDA_ERROR_OPERATING_SYSTEM;
+      pushed.push_back(Pushed{&block, dirty});
+      if (result == CUDA_SUCCESS) result = Push(block, dirty);
+    }
+    const bool uploads = !pushed.empty() && pushed.back().block == &block;
+    if (uploads && std::find(contexts.begin(), contexts.end(), block.context) == contexts.end()) {
+      contexts.push_back(block.context);
+    }
+  }
+  for (const HandleId context : contexts) {
+    if (result == CUDA_SUCCESS) result = transfers_.Finish(context);
+  }
+  if (result != CUDA_SUCCESS) {
+    LogError("what the program wrote to managed memory did not reach the device: result {}", static_cast<int>(result));
+    for (const Pushed& one : pushed) one.block->pages->Protect(one.block->RangeOf(one.pages), Access::kReadWrite);
+    return result;
+  }
+  for (const Pushed& one : pushed) SetStates(*one.block, one.pages, use.reads_only ? PageState::kShared : PageState::kDevice);
+  if (!use.reads_only) SettleHere(use);
+  return CUDA_SUCCESS;
+}
+
+void ManagedMemory::Note(const ManagedUse& use) {
+  pending_.Note(use.stream);
+  if (use.reads_only || !accessible()) return;
+  // Another thread touched pages between Prepare() and the work: what it read may be old by now.
+  ServiceThread::Process().Run([&] { SettleHere(use); });
+}
+
+void ManagedMemory::SettleHere(const ManagedUse& use) {
+  for (auto& [base, block] : blocks_) {
+    if (!block.states.any_accessible() || !Uses(block, use.stream)) continue;
+    const PageRun part = PagesOf(block, use.range);
+    for (PageRun shared = block.states.Next(part.first, part.end(), PageState::kShared); !shared.empty();
+         shared = block.states.Next(shared.end(), part.end(), PageState::kShared)) {
+      if (Change(block, shared, PageState::kDevice)) continue;
+      // No room for another boundary between protections. The whole block has none; what the program may touch of it gets
+      // its protection back when it is touched (Fetch).
+      block.pages->Protect(block.range, Access::kNone);
+      SetStates(block, shared, PageState::kDevice);
+    }
+  }
+}
+
+CUresult ManagedMemory::Push(const Block& block, const PageRun& run) {
+  CUresult result = CUDA_SUCCESS;
+  block.pages->ForEachTouched(block.RangeOf(run), [&](const Range& touched) {
+    for (const Range& extent : block.extents) {
+      const Range part = Overlap(touched, extent);
+      if (part.bytes == 0 || result != CUDA_SUCCESS) continue;
+      result = transfers_.Upload(block.context, part.base, block.pages->AliasOf(part.base), part.bytes);
+    }
+    return result == CUDA_SUCCESS;
+  });
+  return result;
+}
+
+CUresult ManagedMemory::AfterHostFunction() { return Prepare(ManagedUse{}); }
+
+CUresult ManagedMemory::WaitForWorkOn(const Block& block) {
+  const bool one_stream = !block.attached.is_null() && session_.handles().IsLive(block.attached, HandleKind::kStream);
+  const std::vector<WorkedStream> streams = pending_.Take(
+      [&](const WorkedStream& stream) { return !one_stream || stream.stream == block.attached; });
+  CUresult first = CUDA_SUCCESS;
+  for (const WorkedStream& stream : streams) {
+    const CUresult result = transfers_.Wait(stream);
+    if (result == CUDA_SUCCESS) continue;
+    pending_.Note(stream);
+    if (first == CUDA_SUCCESS) first = result;
+  }
+  return first;
+}
+
+CUresult ManagedMemory::Pull(const Block& block, const PageRun& run) {
+  for (const Range& extent : block.extents) {
+    const Range part = Overlap(block.RangeOf(run), extent);
+    if (part.bytes == 0) continue;
+    const CUresult result = transfers_.Download(block.context, block.pages->AliasOf(part.base), part.base, part.bytes);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult ManagedMemory::Fetch(Block& block, uint64_t page, bool write, bool wait) {
+  const PageState before = block.states.At(page);
+  if (before == PageState::kHost) {  // another thread's touch was served meanwhile
+    return block.pages->Protect(block.RangeOf(PageRun{page, 1}), Access::kReadWrite) ? CUDA_SUCCESS : FetchAll(block, wait);
+  }
+  const PageRun run = block.states.Fetch(page, before);
+  if (before == PageState::kDevice) {
+    CUresult result = wait ? WaitForWorkOn(block) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS) result = Pull(block, run);
+    // The context has failed for good and every call says so: what the program last knew is all there is.
+    if (result != CUDA_SUCCESS && !IsStickyError(result)) return result;
+  }
+  // A fault on a page that could be read is a write.
+  const PageState after = write || before == PageState::kShared ? PageState::kHost : PageState::kShared;
+  return Change(block, run, after) ? CUDA_SUCCESS : FetchAll(block, wait);
+}
+
+// For want of room for more boundaries between protections: the whole block gets one.
+CUresult ManagedMemory::FetchAll(Block& block, bool wait) {
+  if (wait) {
+    if (const CUresult result = WaitForWorkOn(block); result != CUDA_SUCCESS) return result;
+  }
+  const PageRun all{0, block.states.size()};
+  for (PageRun run = block.states.Next(0, all.end(), PageState::kDevice); !run.empty();
+       run = block.states.Next(run.end(), all.end(), PageState::kDevice)) {
+    if (const CUresult result = Pull(block, run); result != CUDA_SUCCESS) return result;
+  }
+  return Change(block, all, PageState::kHost) ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+bool ManagedMemory::Resolve(uint64_t address, bool write, bool in_host_function) {
+  Block* const block = Find(address);
+  if (block == nullptr) return false;
+  const uint64_t page = (address - block->range.base) / kManagedPageBytes;
+  const CUresult result = Fetch(*block, page, write, !in_host_function);
+  if (result == CUDA_SUCCESS) return true;
+  LogError("managed memory at {:#x} could not be fetched from the device: result {}; the access ends as one of memory that "
+           "does not exist", address, static_cast<int>(result));
+  return false;
+}
+
+}  // namespace tessera

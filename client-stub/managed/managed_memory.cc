@@ -1,0 +1,214 @@
+#include "client-stub/managed/managed_memory.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "client-stub/address_windows.h"
+#include "client-stub/managed/fault_handler.h"
+#include "client-stub/managed/service_thread.h"
+#include "client-stub/session.h"
+#include "protocol/base/log.h"
+
+namespace tessera {
+namespace {
+
+// `function` on the service thread, with its result.
+template <typename Function>
+auto OnService(Function function) {
+  decltype(function()) result{};
+  ServiceThread::Process().Run([&] { result = function(); });
+  return result;
+}
+
+Range PagesAround(const Range& range) {
+  const uint64_t base = range.base & ~(kManagedPageBytes - 1);
+  const uint64_t end = (range.end() + kManagedPageBytes - 1) & ~(kManagedPageBytes - 1);
+  return Range{base, end - base};
+}
+
+}  // namespace
+
+CUresult ManagedMemory::MapWindow() {
+  if (window_pages_ != nullptr) return CUDA_SUCCESS;
+  Result<std::unique_ptr<SharedPages>> mapped = SharedPages::Map(window_);
+  if (!mapped.ok()) {
+    LogWarning("no managed memory: {}", mapped.status().message());
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const auto resolve = [](void* owner, uint64_t address, bool write, bool in_host_function) {
+    return static_cast<ManagedMemory*>(owner)->Resolve(address, write, in_host_function);
+  };
+  if (!WatchFaults(window_, this, resolve)) return CUDA_ERROR_OUT_OF_MEMORY;
+  window_pages_ = std::move(mapped).value();
+  return CUDA_SUCCESS;
+}
+
+CUresult ManagedMemory::Add(const Range& range, uint64_t freed_by, HandleId context) {
+  if (!ServiceThread::Process().Start() || !EnsureFaultHandler()) return CUDA_ERROR_OPERATING_SYSTEM;
+  return OnService([&] {
+    CUresult result = MapWindow();
+    // Natively managed memory reads as zero at first, on both sides.
+    if (result == CUDA_SUCCESS) result = transfers_.Clear(context, range.base, range.bytes);
+    if (result == CUDA_SUCCESS) result = transfers_.Finish(context);
+    if (result != CUDA_SUCCESS) return result;
+    const auto [entry, added] = blocks_.try_emplace(range.base, range, window_pages_.get(), PageState::kDevice);
+    Block& block = entry->second;
+    block.freed_by = freed_by;
+    block.context = context;
+    block.extents = {range};
+    count_.fetch_add(1, std::memory_order_release);
+    // Equal on both sides, and free to be written from the start: what is touched is found out when work begins.
+    if (Change(block, PageRun{0, block.states.size()}, PageState::kHost)) return CUDA_SUCCESS;
+    Drop(entry);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  });
+}
+
+CUresult ManagedMemory::AddVariable(const Range& range, HandleId container) {
+  if (!ServiceThread::Process().Start() || !EnsureFaultHandler()) return CUDA_ERROR_OPERATING_SYSTEM;
+  return OnService([&] { return AddVariableHere(range, container); });
+}
+
+CUresult ManagedMemory::AddVariableHere(const Range& range, HandleId container) {
+  const Range wanted = PagesAround(range);
+  if (Block* const block = Find(range.base)) {
+    // Asked for again, or the neighbour of another variable in the same page.
+    if (!block->range.contains(wanted.base, wanted.bytes) || block->container.is_null()) return CUDA_ERROR_OUT_OF_MEMORY;
+    const CUresult result = PrepareHere(ManagedUse{{}, block->range});
+    if (result != CUDA_SUCCESS) return result;
+    for (const Range& extent : block->extents) {
+      if (extent == range) return CUDA_SUCCESS;
+    }
+    block->extents.push_back(range);
+    return CUDA_SUCCESS;
+  }
+  SharedPages* pages = window_.contains(wanted.base, wanted.bytes) ? window_pages_.get() : nullptr;
+  if (pages == nullptr && window_.contains(wanted.base, wanted.bytes)) {
+    if (const CUresult result = MapWindow(); result != CUDA_SUCCESS) return result;
+    pages = window_pages_.get();
+  }
+  if (const auto known = variable_pages_.find(wanted.base); known != variable_pages_.end()) pages = known->second.get();
+  if (pages == nullptr) {
+    // The address is the driver's choice: either it is free here as well, or the variable cannot be used.
+    if (!AddressWindows::Process().ReserveDriverRange(wanted.base, wanted.bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    Result<std::unique_ptr<SharedPages>> mapped = SharedPages::Map(wanted);
+    if (!mapped.ok()) {
+      LogWarning("no memory for a managed variable: {}", mapped.status().message());
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    const auto resolve = [](void* owner, uint64_t address, bool write, bool in_host_function) {
+      return static_cast<ManagedMemory*>(owner)->Resolve(address, write, in_host_function);
+    };
+    if (!WatchFaults(wanted, this, resolve)) return CUDA_ERROR_OUT_OF_MEMORY;
+    pages = variable_pages_.emplace(wanted.base, std::move(mapped).value()).first->second.get();
+  }
+  if (!pages->view().contains(wanted.base, wanted.bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  // The image says what is in it: the device has it.
+  Block& block = blocks_.try_emplace(wanted.base, wanted, pages, PageState::kDevice).first->second;
+  block.container = container;
+  block.extents = {range};
+  count_.fetch_add(1, std::memory_order_release);
+  return CUDA_SUCCESS;
+}
+
+void ManagedMemory::Drop(Blocks::iterator entry) {
+  Block& block = entry->second;
+  if (!Change(block, PageRun{0, block.states.size()}, PageState::kDevice)) {
+    LogWarning("freed managed memory at {:#x} could not be made inaccessible", block.range.base);
+  }
+  block.pages->Discard(block.range);
+  blocks_.erase(entry);
+  count_.fetch_sub(1, std::memory_order_release);
+}
+
+bool ManagedMemory::Remove(uint64_t base, uint64_t* freed_by) {
+  if (!any()) return false;
+  return OnService([&] {
+    const auto found = blocks_.find(base);
+    if (found == blocks_.end() || !found->second.container.is_null()) return false;
+    *freed_by = found->second.freed_by;
+    Drop(found);
+    return true;
+  });
+}
+
+void ManagedMemory::RemoveVariables(HandleId container) {
+  if (!any()) return;
+  ServiceThread::Process().Run([&] {
+    for (auto it = blocks_.begin(); it != blocks_.end();) {
+      const auto next = std::next(it);
+      if (it->second.container == container) Drop(it);
+      it = next;
+    }
+  });
+}
+
+void ManagedMemory::EndContext(HandleId context) {
+  pending_.ForgetContext(context);
+  if (!any()) return;
+  ServiceThread::Process().Run([&] {
+    transfers_.EndContext(context);
+    for (auto it = blocks_.begin(); it != blocks_.end();) {
+      const auto next = std::next(it);
+      if (it->second.context == context && it->second.container.is_null()) Drop(it);
+      it = next;
+    }
+  });
+}
+
+ManagedMemory::Block* ManagedMemory::Find(uint64_t address) {
+  auto after = blocks_.upper_bound(address);
+  if (after == blocks_.begin()) return nullptr;
+  Block& block = std::prev(after)->second;
+  return block.range.contains(address) ? &block : nullptr;
+}
+
+template <typename Visit>
+bool ManagedMemory::ForEachBlockIn(const Range& range, Visit visit) {
+  for (uint64_t at = range.base; at < range.end();) {
+    Block* const block = Find(at);
+    if (block == nullptr) return false;
+    const uint64_t end = std::min(block->range.end(), range.end());
+    visit(*block, Range{at, end - at});
+    at = end;
+  }
+  return true;
+}
+
+bool ManagedMemory::Covers(const Range& range) {
+  return any() && OnService([&] { return ForEachBlockIn(range, [](Block&, const Range&) {}); });
+}
+
+CUresult ManagedMemory::Attach(uint64_t address, HandleId stream) {
+  return OnService([&] {
+    Block* const block = Find(address);
+    if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    // What was enqueued before may still use it.
+    const CUresult result = WaitForWorkOn(*block);
+    if (result == CUDA_SUCCESS) block->attached = stream;
+    return result;
+  });
+}
+
+void ManagedMemory::ExpectPass(const Range& range) {
+  ServiceThread::Process().Run([&] {
+    ForEachBlockIn(range, [](Block& block, const Range&) { block.states.ExpectPass(); });
+  });
+}
+
+bool ManagedMemory::UpdateAdvice(const Range& range, const std::function<void(Advice&)>& change) {
+  if (!Covers(range)) return false;
+  return OnService([&] {
+    return ForEachBlockIn(range, [&](Block& block, const Range& part) { block.advice.Update(part, change); });
+  });
+}
+
+bool ManagedMemory::ForEachAdvice(const Range& range, const std::function<void(const Advice&)>& visit) {
+  if (!Covers(range)) return false;
+  return OnService([&] {
+    return ForEachBlockIn(range, [&](Block& block, const Range& part) { block.advice.ForEach(part, visit); });
+  });
+}
+
+}  // namespace tessera

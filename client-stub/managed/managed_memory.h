@@ -1,0 +1,134 @@
+// Managed memory of one session: one address on the device and in this process, bytes that follow the program around.
+//
+// A block is ordinary device memory in the session's device window, which this process keeps free (address_windows.h), and
+// real pages at the same addresses here. Kernels use it at full speed and pointers inside it mean the same on both sides;
+// it never leaves the device, so there is no more of it than the device has memory.
+// The device attribute "concurrent managed access" is 0: a program touches managed memory while no work runs that may use
+// it. What is pages' work then:
+//   before work may use a block   pages the program may have written are copied to the device; none may be touched
+//   a touch after that            waits for the work that may use the block, fetches some pages (page_states.h)
+// Copies and sets are work that uses the range they name. A program that touches a block while a kernel runs waits for the
+// kernel instead of ending; a write of both to one page, which the attribute forbids, keeps the program's bytes.
+//
+// Memory attached to one stream (cuStreamAttachMemAsync) is used by the work of that stream alone. Memory attached to the
+// host is treated like global memory: a kernel that uses it all the same sees the right bytes.
+//
+// Page states belong to the service thread (service_thread.h); the public functions are for any thread.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "client-stub/managed/advice.h"
+#include "client-stub/managed/page_states.h"
+#include "client-stub/managed/page_transfers.h"
+#include "client-stub/managed/pending_work.h"
+#include "client-stub/managed/shared_pages.h"
+#include "protocol/memory/range_allocator.h"
+
+namespace tessera {
+
+// What a piece of work may do with managed memory.
+struct ManagedUse {
+  WorkedStream stream;
+  Range range;             // no bytes: any
+  bool reads_only = false;
+};
+
+class ManagedMemory {
+ public:
+  ManagedMemory(Session& session, const Range& window) : session_(session), window_(window), transfers_(session) {}
+
+  // Whether there is any, or pages of it that this process may touch: what the paths of launches and copies ask.
+  bool any() const { return count_.load(std::memory_order_acquire) != 0; }
+  bool accessible() const { return accessible_.load(std::memory_order_acquire) != 0; }
+
+  // [range.base, range.end()) is device memory of `context`, whole pages, for this alone; cleared here. `freed_by`: the
+  // address by which the server knows it.
+  CUresult Add(const Range& range, uint64_t freed_by, HandleId context);
+  // A variable that the server's driver placed, in a module or library `container`; the same one again is no failure.
+  // CUDA_ERROR_OUT_OF_MEMORY when something of this process lies there.
+  CUresult AddVariable(const Range& range, HandleId container);
+  // Takes out the block that starts at `base`. False when there is none. `freed_by` as given.
+  bool Remove(uint64_t base, uint64_t* freed_by);
+  void RemoveVariables(HandleId container);
+  void EndContext(HandleId context);
+
+  // Before work is given to a stream: see above. Not CUDA_SUCCESS: the device lacks what the program wrote, the work must
+  // not be done.
+  CUresult Prepare(const ManagedUse& use);
+  // After it was: touches wait for it from now on.
+  void Note(const ManagedUse& use);
+  // A host function ends, behind which work may wait that was prepared before it ran.
+  CUresult AfterHostFunction();
+
+  // The block is used by the work of `stream` alone; a null handle: by all.
+  CUresult Attach(uint64_t address, HandleId stream);
+  // The next touches of the range are a pass over it.
+  void ExpectPass(const Range& range);
+  // What was advised. False when the range is not all managed memory.
+  bool UpdateAdvice(const Range& range, const std::function<void(Advice&)>& change);
+  bool ForEachAdvice(const Range& range, const std::function<void(const Advice&)>& visit);
+  // All of the range is managed memory.
+  bool Covers(const Range& range);
+
+ private:
+  struct Block {
+    Range range;  // whole pages
+    uint64_t freed_by = 0;
+    HandleId context;    // null: a variable, of all contexts
+    HandleId container;  // of variables
+    HandleId attached;   // null: to all streams
+    std::vector<Range> extents;  // what exists on the device; all of `range` but for variables
+    SharedPages* pages = nullptr;
+    PageStates states;
+    AdviceMap advice;
+    Block(const Range& r, SharedPages* p, PageState initial)
+        : range(r), pages(p), states(r.bytes / kManagedPageBytes, initial), advice(r.base) {}
+    Range RangeOf(const PageRun& run) const {
+      return Range{range.base + run.first * kManagedPageBytes, run.count * kManagedPageBytes};
+    }
+  };
+  using Blocks = std::map<uint64_t, Block>;  // by base
+
+  CUresult MapWindow();
+  CUresult AddVariableHere(const Range& range, HandleId container);
+  CUresult PrepareHere(const ManagedUse& use);
+  void SettleHere(const ManagedUse& use);
+  bool Resolve(uint64_t address, bool write, bool in_host_function);
+  CUresult Fetch(Block& block, uint64_t page, bool write, bool wait);
+  CUresult WaitForWorkOn(const Block& block);
+  CUresult FetchAll(Block& block, bool wait);
+  CUresult Push(const Block& block, const PageRun& run);
+  CUresult Pull(const Block& block, const PageRun& run);
+  // Changes states and keeps `accessible_`; with the protection. False, and nothing changed, when the system refuses.
+  void SetStates(Block& block, const PageRun& run, PageState state);
+  bool Change(Block& block, const PageRun& run, PageState state);
+  void Drop(Blocks::iterator block);
+  Block* Find(uint64_t address);
+  bool Uses(const Block& block, const WorkedStream& stream) const;
+  // The pages of the block that the work may use.
+  PageRun PagesOf(const Block& block, const Range& range) const;
+  template <typename Visit>
+  bool ForEachBlockIn(const Range& range, Visit visit);
+
+  Session& session_;
+  const Range window_;
+  std::atomic<size_t> count_{0};
+  std::atomic<size_t> accessible_{0};
+  PendingWork pending_;
+
+  // Service thread only.
+  PageTransfers transfers_;
+  std::unique_ptr<SharedPages> window_pages_;
+  std::map<uint64_t, std::unique_ptr<SharedPages>> variable_pages_;
+  Blocks blocks_;
+};
+
+}  // namespace tessera

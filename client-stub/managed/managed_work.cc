@@ -1,0 +1,38 @@
+#include "client-stub/managed/managed_work.h"
+
+#include "client-stub/client_memory.h"
+#include "client-stub/session.h"
+
+namespace tessera {
+
+ManagedWork::ManagedWork(Call& call, HandleId stream) {
+  ManagedMemory& memory = ClientMemory::Of(call.session()).managed();
+  if (!memory.any() || call.capturing()) return;
+  memory_ = &memory;
+  Begin(call, ManagedUse{NameOf(call.context(), stream), Range{}});
+}
+
+ManagedWork::ManagedWork(Call& call, HandleId stream, const Range& written, const Range& read) {
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  if (!memory.managed().any() || call.capturing()) return;
+  const auto managed = [&](const Range& range) {
+    if (range.bytes == 0) return false;
+    const auto allocation = memory.device().Find(range.base);
+    return allocation && allocation->kind == DeviceAllocation::Kind::kManaged;
+  };
+  memory_ = &memory.managed();
+  if (managed(read)) Begin(call, ManagedUse{NameOf(call.context(), stream), read, true});
+  if (result_ == CUDA_SUCCESS && managed(written)) Begin(call, ManagedUse{NameOf(call.context(), stream), written});
+}
+
+void ManagedWork::Begin(Call& call, const ManagedUse& use) {
+  result_ = memory_->Prepare(use);
+  if (result_ != CUDA_SUCCESS) call.Fail(result_);
+  uses_[count_++] = use;
+}
+
+ManagedWork::~ManagedWork() {
+  for (int i = 0; i < count_; ++i) memory_->Note(uses_[i]);
+}
+
+}  // namespace tessera

@@ -1,0 +1,39 @@
+// Stands around the appending of work that may use managed memory. Costs one load while there is none.
+//
+//   ManagedWork managed(call, stream);
+//   if (managed.result() != CUDA_SUCCESS) return managed.result();
+//   ... append ...
+//
+// Work that a stream captures uses nothing before its graph is launched. Calling thread only.
+#pragma once
+
+#include <cuda.h>
+
+#include "client-stub/call.h"
+#include "client-stub/managed/managed_memory.h"
+
+namespace tessera {
+
+class ManagedWork {
+ public:
+  // Work that may use any managed memory: a kernel, a graph.
+  ManagedWork(Call& call, HandleId stream);
+  // A copy or a set: what it reads and writes, of which nothing need be managed memory. Without bytes: nothing.
+  ManagedWork(Call& call, HandleId stream, const Range& written, const Range& read);
+  ~ManagedWork();
+  ManagedWork(const ManagedWork&) = delete;
+  ManagedWork& operator=(const ManagedWork&) = delete;
+
+  // Not CUDA_SUCCESS: the call has failed with it and nothing may be appended.
+  CUresult result() const { return result_; }
+
+ private:
+  void Begin(Call& call, const ManagedUse& use);
+
+  ManagedMemory* memory_ = nullptr;  // null: nothing to do
+  ManagedUse uses_[2];
+  int count_ = 0;
+  CUresult result_ = CUDA_SUCCESS;
+};
+
+}  // namespace tessera

@@ -1,0 +1,41 @@
+// The streams that were given work which may use managed memory and have not been waited for since.
+//
+// A stream is named by its handle; the default streams of a context, the threads' own among them, by the legacy stream,
+// which waits for all of them. Any thread.
+#pragma once
+
+#include <cuda.h>
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "protocol/base/mutex.h"
+#include "protocol/wire/handle.h"
+
+namespace tessera {
+
+struct WorkedStream {
+  HandleId context;
+  HandleId stream;
+  friend auto operator<=>(const WorkedStream&, const WorkedStream&) = default;
+};
+
+// `stream` as it travels in records: 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are default streams.
+WorkedStream NameOf(HandleId context, HandleId stream);
+
+class PendingWork {
+ public:
+  void Note(const WorkedStream& stream) EXCLUDES(mutex_);
+  // Takes out the streams of which `wanted` is true.
+  std::vector<WorkedStream> Take(const std::function<bool(const WorkedStream&)>& wanted) EXCLUDES(mutex_);
+  void ForgetContext(HandleId context) EXCLUDES(mutex_);
+
+ private:
+  Mutex mutex_;
+  std::set<WorkedStream> streams_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tessera

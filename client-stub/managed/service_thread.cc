@@ -1,0 +1,97 @@
+#include "client-stub/managed/service_thread.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <system_error>
+#include <thread>
+
+#include "client-stub/guest_thread.h"
+#include "protocol/base/log.h"
+#include "protocol/base/mutex.h"
+
+namespace tessera {
+namespace {
+
+void FutexWait(std::atomic<uint32_t>& word, uint32_t value) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+
+void FutexWake(uint32_t* word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
+
+int ThreadId() { return static_cast<int>(syscall(SYS_gettid)); }
+
+}  // namespace
+
+ServiceThread& ServiceThread::Process() {
+  static auto* const thread = new ServiceThread;
+  return *thread;
+}
+
+bool ServiceThread::here() const { return thread_.load(std::memory_order_acquire) == ThreadId(); }
+
+bool ServiceThread::alive() const { return process_.load(std::memory_order_acquire) == getpid(); }
+
+bool ServiceThread::Start() {
+  static Mutex* const mutex = new Mutex;
+  MutexLock lock(*mutex);
+  if (process_.load(std::memory_order_acquire) != 0) return alive();
+  try {
+    StartGuestThread("tessera-managed", [this] { Loop(); }).detach();
+  } catch (const std::system_error& error) {
+    LogWarning("no thread for managed memory: {}", error.what());
+    return false;
+  }
+  process_.store(getpid(), std::memory_order_release);
+  return true;
+}
+
+void ServiceThread::PostAndWait(ServiceRequest& request) {
+  ServiceRequest* newest = posted_.load(std::memory_order_relaxed);
+  do {
+    request.next = newest;
+  } while (!posted_.compare_exchange_weak(newest, &request, std::memory_order_release, std::memory_order_relaxed));
+  wake_.fetch_add(1, std::memory_order_release);
+  FutexWake(reinterpret_cast<uint32_t*>(&wake_));
+  while (request.done.load(std::memory_order_acquire) == 0) FutexWait(request.done, 0);
+}
+
+void ServiceThread::Run(const std::function<void()>& function) {
+  if (here()) return function();
+  struct Job : ServiceRequest {
+    const std::function<void()>* function;
+  } job;
+  job.function = &function;
+  job.run = [](ServiceRequest& request) { (*static_cast<Job&>(request).function)(); };
+  PostAndWait(job);
+}
+
+void ServiceThread::Loop() {
+  thread_.store(ThreadId(), std::memory_order_release);
+  for (;;) {
+    const uint32_t seen = wake_.load(std::memory_order_acquire);
+    ServiceRequest* newest = posted_.exchange(nullptr, std::memory_order_acquire);
+    if (newest == nullptr) {
+      FutexWait(wake_, seen);
+      continue;
+    }
+    ServiceRequest* oldest = nullptr;
+    while (newest != nullptr) {
+      ServiceRequest* const next = newest->next;
+      newest->next = oldest;
+      oldest = newest;
+      newest = next;
+    }
+    while (oldest != nullptr) {
+      ServiceRequest* const request = oldest;
+      oldest = oldest->next;
+      request->run(*request);
+      // The request is gone as soon as its thread sees this; waking what lies there then is harmless.
+      request->done.store(1, std::memory_order_release);
+      FutexWake(reinterpret_cast<uint32_t*>(&request->done));
+    }
+  }
+}
+
+}  // namespace tessera

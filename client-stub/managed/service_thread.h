@@ -1,0 +1,46 @@
+// The thread that moves pages of managed memory between this process and the device, and whoever waits for it.
+//
+// A thread that touches a page it may not touch is inside a signal handler and may hold any lock of the application's; so
+// it does nothing but post a request and sleep. Everything that changes the state of pages runs on this one thread, one
+// request after the other, and needs no lock for it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+namespace tessera {
+
+// Lives on the waiting thread's stack.
+struct ServiceRequest {
+  void (*run)(ServiceRequest& request) = nullptr;
+  ServiceRequest* next = nullptr;
+  std::atomic<uint32_t> done{0};
+};
+
+class ServiceThread {
+ public:
+  // Of this process; never destroyed.
+  static ServiceThread& Process();
+
+  // Starts the thread if there is none. False when the system gives none. Not from a signal handler.
+  bool Start();
+  // Runs the request on the thread and waits for it. Async-signal-safe. The thread was started.
+  void PostAndWait(ServiceRequest& request);
+  // The same for a function; on the thread itself it is called directly. Not from a signal handler.
+  void Run(const std::function<void()>& function);
+  // The calling thread is the service thread.
+  bool here() const;
+  // The thread runs in this process: not in a child after fork. Async-signal-safe.
+  bool alive() const;
+
+ private:
+  void Loop();
+
+  std::atomic<ServiceRequest*> posted_{nullptr};  // newest first
+  std::atomic<uint32_t> wake_{0};                 // futex: counts posts
+  std::atomic<int> process_{0};                   // of the thread; 0 before Start()
+  std::atomic<int> thread_{0};
+};
+
+}  // namespace tessera
