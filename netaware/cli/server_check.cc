@@ -33,7 +33,7 @@ ServerProblem CheckServer(const std::string& url, bool readings, ServerReport* r
   }
   ServerQuery query;
   query.spec_hash = kSpecHash;
-  query.readings = readings;
+  query.ask = readings ? ServerQuery::Ask::kState : ServerQuery::Ask::kNothing;
   Result<ServerReport> answer = QueryServer(url.substr(kScheme.size()), query, MonotonicNs() + kQueryTimeoutNs);
   if (!answer.ok()) return ProblemOf(url, answer.status());
   *report = std::move(answer).value();
