@@ -23,13 +23,12 @@ struct Readings {
   }
 };
 // NVML_ERROR_NOT_SUPPORTED when the server tells nothing of the device.
-inline nvmlReturn_t Ask(nvmlDevice_t handle, ServerQuery::Ask ask, Readings* readings, bool fresh = false, size_t* index = nullptr) {
+inline nvmlReturn_t Ask(nvmlDevice_t handle, ServerQuery::Ask ask, Readings* readings, bool fresh = false) {
   Found found;
   if (const nvmlReturn_t result = Find(handle, &found); result != NVML_SUCCESS) return result;
   if (const nvmlReturn_t result = State(ask, found.index, fresh, &readings->state); result != NVML_SUCCESS) return result;
   if (found.index >= readings->state->readings.size()) return NVML_ERROR_NOT_SUPPORTED;
   readings->values = &readings->state->readings[found.index];
-  if (index != nullptr) *index = found.index;
   return NVML_SUCCESS;
 }
 

@@ -95,10 +95,12 @@ using tessera::ServerReport;
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t handle, unsigned* count, nvmlProcessInfo_v1_t* infos) {
   return Compute(handle, count, infos);
 }
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t handle, unsigned* count, nvmlProcessInfo_v2_t* infos) {
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t handle, unsigned* count,
+                                                                 nvmlProcessInfo_v2_t* infos) {
   return Compute(handle, count, infos);
 }
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t handle, unsigned* count, nvmlProcessInfo_v2_t* infos) {
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t handle, unsigned* count,
+                                                                 nvmlProcessInfo_v2_t* infos) {
   return Compute(handle, count, infos);
 }
 

@@ -215,7 +215,9 @@ void Nvml::ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) co
     if (Words64<k> words{}; Call(#function, device, i / m, i % m, &words)) Add(values, Reading::name + k * i, words.word);
 #define READING_THREE_CHOICES(asked, number, name, function, n, m, k) \
   for (unsigned i = 0; ASKED(asked) && i < n * m * k; ++i)            \
-    if (Words64<1> large{}; Call(#function, device, i / k / m, i / k % m, i % k, &large)) Add(values, Reading::name + i, large.word);
+    if (Words64<1> large{}; Call(#function, device, i / k / m, i / k % m, i % k, &large)) {  \
+      Add(values, Reading::name + i, large.word);                     \
+    }
 #define READING_TEXT(asked, number, name, function) \
   if (ASKED(asked)) text(#function, Reading::name);
 #define READING_CHOICE_TEXT(asked, number, name, function, n) \
@@ -224,14 +226,16 @@ void Nvml::ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) co
 #undef ASKED
 }
 
-std::vector<ServerReport::FieldValue> Nvml::ReadFields(const std::string& uuid, const std::vector<ServerQuery::Field>& fields) const {
+std::vector<ServerReport::FieldValue> Nvml::ReadFields(const std::string& uuid,
+                                                       const std::vector<ServerQuery::Field>& fields) const {
   void* device = Find(uuid);
   std::vector<FieldValue> asked;
   for (const ServerQuery::Field& field : fields) asked.push_back({field.field, field.scope, 0, 0, 0, 0, 0});
   std::vector<ServerReport::FieldValue> values;
   if (device == nullptr || !Call("nvmlDeviceGetFieldValues", device, static_cast<int>(asked.size()), asked.data())) return values;
   for (const FieldValue& from : asked) {
-    values.push_back({{from.field, from.scope}, static_cast<uint32_t>(from.result), from.type, from.value, from.time_us, from.latency_us});
+    values.push_back({{from.field, from.scope}, static_cast<uint32_t>(from.result), from.type, from.value, from.time_us,
+                      from.latency_us});
   }
   return values;
 }

@@ -1,5 +1,6 @@
 // A libnvidia-ml.so.1 of an imaginary driver: fixed answers for one device, and every process of the daemon uses 7 MiB of it.
-// Stands in for the real one in nvml_test.py and nvml_readings_test.py, where the daemon serves the emulator as if it were a driver of that machine.
+// Stands in for the real one in nvml_test.py and nvml_readings_test.py, where the daemon serves the emulator as if it were a
+// driver of that machine.
 #include <unistd.h>
 
 #include <cstdio>
@@ -94,7 +95,9 @@ FAKE nvmlDeviceGetProcessUtilization(void*, ProcessSample* samples, unsigned* co
 
 // --- one function for each kind of line of device_readings.def ---
 
-FAKE nvmlDeviceGetPowerManagementLimitConstraints(void*, unsigned* low, unsigned* high) { return Tell(low, 200'000) + Tell(high, 700'000); }
+FAKE nvmlDeviceGetPowerManagementLimitConstraints(void*, unsigned* low, unsigned* high) {
+  return Tell(low, 200'000) + Tell(high, 700'000);
+}
 FAKE nvmlDeviceGetEncoderStats(void*, unsigned* a, unsigned* b, unsigned* c) { return Tell(a, 1) + Tell(b, 2) + Tell(c, 3); }
 FAKE nvmlDeviceGetRemappedRows(void*, unsigned* a, unsigned* b, unsigned* c, unsigned* d) {
   return Tell(a, 4) + Tell(b, 5) + Tell(c, 6) + Tell(d, 7);
@@ -117,7 +120,9 @@ FAKE nvmlDeviceGetPdi(void*, unsigned long long* out) {
   out[1] = 0x123456789abcdef0;
   return kSuccess;
 }
-FAKE nvmlDeviceGetTemperatureThreshold(void*, int which, unsigned* out) { return which < 2 ? Tell(out, 90 + which) : kNotSupported; }
+FAKE nvmlDeviceGetTemperatureThreshold(void*, int which, unsigned* out) {
+  return which < 2 ? Tell(out, 90 + which) : kNotSupported;
+}
 FAKE nvmlDeviceGetViolationStatus(void*, int which, unsigned long long* out) {
   out[0] = 1000 + which;
   out[1] = 2000 + which;
