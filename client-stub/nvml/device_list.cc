@@ -20,12 +20,10 @@ int Attribute(const DeviceSnapshot::Device& device, CUdevice_attribute attribute
   return device.attributes[index].value;
 }
 
-Result<ServerReport> Ask(bool readings) {
+Result<ServerReport> AskServer(ServerQuery query) {
   const ServerAddress address = ParseServerAddress(GetConfig().server);
   if (!address.error.empty()) return Status(StatusCode::kInvalidArgument, address.error);
-  ServerQuery query;
   query.spec_hash = kSpecHash;
-  query.readings = readings;
   Result<ServerReport> report = QueryServer(address.unix_path, query, MonotonicNs() + kQueryTimeoutNs);
   if (!report.ok()) return report.status();
   RETURN_IF_ERROR(CheckPeerVersion("server", report->wire_version, report->spec_hash, kSpecHash));
@@ -35,7 +33,7 @@ Result<ServerReport> Ask(bool readings) {
 }  // namespace
 
 Result<DeviceList> ReadDevices() {
-  const Result<ServerReport> report = Ask(false);
+  const Result<ServerReport> report = AskServer({});
   if (!report.ok()) return report.status();
   const Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(report.value().snapshot);
   if (!snapshot.ok()) return snapshot.status();
@@ -56,11 +54,25 @@ Result<DeviceList> ReadDevices() {
     device.total_bytes = from.total_bytes;
     list.devices.push_back(std::move(device));
   }
+  const DeviceSnapshot& whole = snapshot.value();
+  const auto peer = [&whole](size_t pair, CUdevice_P2PAttribute attribute) {
+    const size_t place = pair * whole.p2p_attributes + attribute - 1;
+    return attribute <= static_cast<int>(whole.p2p_attributes) && place < whole.p2p.size() && whole.p2p[place].result == 0 &&
+           whole.p2p[place].value != 0;
+  };
+  for (size_t pair = 0; pair < list.devices.size() * list.devices.size(); ++pair) {
+    list.peers.push_back({peer(pair, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED),
+                          peer(pair, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED)});
+  }
   return list;
 }
 
-Result<DeviceState> ReadState() {
-  Result<ServerReport> report = Ask(true);
+Result<DeviceState> ReadState(ServerQuery::Ask ask, size_t device, std::vector<ServerQuery::Field> fields) {
+  ServerQuery query;
+  query.ask = ask;
+  query.device = static_cast<uint32_t>(device);
+  query.fields = std::move(fields);
+  Result<ServerReport> report = AskServer(std::move(query));
   if (!report.ok()) return report.status();
   DeviceState state;
   state.read_ns = MonotonicNs();
@@ -69,6 +81,8 @@ Result<DeviceState> ReadState() {
     std::map<Reading, uint64_t>& readings = state.readings.emplace_back();
     for (const ServerReport::Value& value : values) readings[value.reading] = value.value;
   }
+  for (ServerReport::Text& text : report->texts) state.texts[text.reading] = std::move(text.text);
+  state.fields = std::move(report->fields);
   state.uses = std::move(report->uses);
   return state;
 }

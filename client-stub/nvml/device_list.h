@@ -28,21 +28,31 @@ struct Device {
   uint64_t total_bytes = 0;
 };
 
+// Whether a device reaches the memory of another one, and whether atomics do.
+struct PeerAccess {
+  bool memory = false;
+  bool atomics = false;
+};
+
 struct DeviceList {
   std::vector<Device> devices;
+  std::vector<PeerAccess> peers;  // element from * devices + to; of a device with itself nothing is said
   int driver_version = 0;  // as cuDriverGetVersion: 13000
 };
 
 // Asks the server named by TESSERA_SERVER what it has. Any thread.
 Result<DeviceList> ReadDevices();
 
-// How the devices are now: what a report says of each (ServerReport::readings), and who uses them.
+// What the server tells of its devices at a moment (ServerReport): which of it is there depends on the question.
 struct DeviceState {
   uint64_t read_ns = 0;  // MonotonicNs
   std::string driver_release;
   std::vector<std::map<Reading, uint64_t>> readings;  // per device
+  std::map<Reading, std::string> texts;
+  std::vector<ServerReport::FieldValue> fields;
   std::vector<ServerReport::Use> uses;
 };
-Result<DeviceState> ReadState();
+// Asks it; `device` and `fields` as in ServerQuery.
+Result<DeviceState> ReadState(ServerQuery::Ask ask, size_t device, std::vector<ServerQuery::Field> fields = {});
 
 }  // namespace tessera::nvml

@@ -1,8 +1,11 @@
 #include "client-stub/nvml/library.h"
 
+#include <atomic>
 #include <cstring>
+#include <map>
 #include <utility>
 
+#include "client-stub/config.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 
@@ -11,7 +14,8 @@ namespace {
 
 struct Kept {
   Mutex mutex;
-  std::shared_ptr<const DeviceState> state GUARDED_BY(mutex);
+  // By question and device.
+  std::map<std::pair<ServerQuery::Ask, size_t>, std::shared_ptr<const DeviceState>> states GUARDED_BY(mutex);
 };
 
 Kept& TheKept() {
@@ -22,7 +26,11 @@ Kept& TheKept() {
 }  // namespace
 
 Library& TheLibrary() {
-  static Library* library = new Library();
+  static Library* library = [] {
+    SetLogName("tessera");
+    SetLogLevel(GetConfig().log_level);
+    return new Library();
+  }();
   return *library;
 }
 
@@ -32,20 +40,20 @@ std::shared_ptr<const DeviceList> List() {
   return library.initialised > 0 ? library.list : nullptr;
 }
 
-nvmlReturn_t Find(nvmlDevice_t handle, std::shared_ptr<const DeviceList>* list, const Device** device, size_t* index) {
-  *list = List();
-  if (*list == nullptr) return NVML_ERROR_UNINITIALIZED;
-  const size_t number = reinterpret_cast<size_t>(handle) - 1;
-  if (number >= (*list)->devices.size()) return NVML_ERROR_INVALID_ARGUMENT;
-  *device = &(*list)->devices[number];
-  if (index != nullptr) *index = number;
+nvmlReturn_t Find(nvmlDevice_t handle, Found* found) {
+  found->list = List();
+  if (found->list == nullptr) return NVML_ERROR_UNINITIALIZED;
+  found->index = reinterpret_cast<size_t>(handle) - 1;
+  if (found->index >= found->list->devices.size()) return NVML_ERROR_INVALID_ARGUMENT;
+  found->device = &found->list->devices[found->index];
   return NVML_SUCCESS;
 }
 
-nvmlReturn_t NotShown(nvmlDevice_t handle) {
-  std::shared_ptr<const DeviceList> list;
-  const Device* device;
-  const nvmlReturn_t result = Find(handle, &list, &device);
+nvmlReturn_t NotSupported() { return List() == nullptr ? NVML_ERROR_UNINITIALIZED : NVML_ERROR_NOT_SUPPORTED; }
+
+nvmlReturn_t NotSupported(nvmlDevice_t handle) {
+  Found found;
+  const nvmlReturn_t result = Find(handle, &found);
   return result == NVML_SUCCESS ? NVML_ERROR_NOT_SUPPORTED : result;
 }
 
@@ -56,25 +64,31 @@ nvmlReturn_t CopyText(const std::string& text, char* out, unsigned length) {
   return NVML_SUCCESS;
 }
 
-nvmlReturn_t State(bool fresh, std::shared_ptr<const DeviceState>* state) {
+nvmlReturn_t State(ServerQuery::Ask ask, size_t device, bool fresh, std::shared_ptr<const DeviceState>* state) {
   if (List() == nullptr) return NVML_ERROR_UNINITIALIZED;
   Kept& kept = TheKept();
   MutexLock lock(kept.mutex);
-  if (fresh || kept.state == nullptr || MonotonicNs() - kept.state->read_ns > kStateAgeMaxNs) {
-    Result<DeviceState> read = ReadState();
+  std::shared_ptr<const DeviceState>& one = kept.states[{ask, ask == ServerQuery::Ask::kState ? 0 : device}];
+  if (fresh || one == nullptr || MonotonicNs() - one->read_ns > kStateAgeMaxNs) {
+    Result<DeviceState> read = ReadState(ask, device);
     if (!read.ok()) {
-      LogDebug("{}", read.status().message());
+      SayOnce(read.status());
       return NVML_ERROR_GPU_IS_LOST;
     }
-    kept.state = std::make_shared<const DeviceState>(std::move(read).value());
+    one = std::make_shared<const DeviceState>(std::move(read).value());
   }
-  *state = kept.state;
+  *state = one;
   return NVML_SUCCESS;
+}
+
+void SayOnce(const Status& status) {
+  static std::atomic<bool> said = false;
+  if (!said.exchange(true)) LogError("{}", status.message());
 }
 
 std::string DriverRelease() {
   std::shared_ptr<const DeviceState> state;
-  return State(false, &state) == NVML_SUCCESS ? state->driver_release : "";
+  return State(ServerQuery::Ask::kState, 0, false, &state) == NVML_SUCCESS ? state->driver_release : "";
 }
 
 }  // namespace tessera::nvml

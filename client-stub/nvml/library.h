@@ -21,21 +21,36 @@ Library& TheLibrary();
 // Null while the library is not initialised. Any thread, as everything here.
 std::shared_ptr<const DeviceList> List();
 
-// The device of a handle; `*list` keeps it alive. NVML_ERROR_UNINITIALIZED, NVML_ERROR_INVALID_ARGUMENT.
-nvmlReturn_t Find(nvmlDevice_t handle, std::shared_ptr<const DeviceList>* list, const Device** device, size_t* index = nullptr);
+// A handle is the device's number plus one, so that none is null.
+inline nvmlDevice_t HandleOf(size_t index) { return reinterpret_cast<nvmlDevice_t>(index + 1); }
 
-// For questions about hardware that forwarding does not show: the handle is checked, then "not supported".
-nvmlReturn_t NotShown(nvmlDevice_t handle);
+// A device found by its handle; `list` keeps it alive.
+struct Found {
+  std::shared_ptr<const DeviceList> list;
+  const Device* device = nullptr;
+  size_t index = 0;
+};
+// NVML_ERROR_UNINITIALIZED, NVML_ERROR_INVALID_ARGUMENT when there is no such device.
+nvmlReturn_t Find(nvmlDevice_t handle, Found* found);
+
+// Answers of functions that are not served: only what comes before (the library is initialised, the handle one of a device)
+// is checked, then it is NVML_ERROR_NOT_SUPPORTED.
+nvmlReturn_t NotSupported();
+nvmlReturn_t NotSupported(nvmlDevice_t handle);
 
 // NVML_ERROR_INSUFFICIENT_SIZE when `text` and its end do not fit `length`.
 nvmlReturn_t CopyText(const std::string& text, char* out, unsigned length);
 
-// How the devices are. The server's answer is kept for a moment, since tools ask for many readings one after the other;
-// `fresh` asks it again in any case. NVML_ERROR_GPU_IS_LOST when the server does not answer any more.
+// What the server tells of `device` (of all, with kState). The answer is kept for a moment, since tools ask for many readings
+// one after the other; `fresh` asks again in any case. NVML_ERROR_UNINITIALIZED, NVML_ERROR_GPU_IS_LOST when the server does
+// not answer any more: one sentence on stderr says so, once.
 inline constexpr uint64_t kStateAgeMaxNs = 100'000'000;
-nvmlReturn_t State(bool fresh, std::shared_ptr<const DeviceState>* state);
+nvmlReturn_t State(ServerQuery::Ask ask, size_t device, bool fresh, std::shared_ptr<const DeviceState>* state);
 
-// The release of the server's kernel driver; empty when it is not known. Asks once.
+// One line on stderr about a server that cannot be asked, the first time.
+void SayOnce(const Status& status);
+
+// The release of the server's kernel driver; empty when it is not known.
 std::string DriverRelease();
 
 }  // namespace tessera::nvml

@@ -11,6 +11,7 @@ inline constexpr nvmlReturn_t NVML_SUCCESS = 0;
 inline constexpr nvmlReturn_t NVML_ERROR_UNINITIALIZED = 1;
 inline constexpr nvmlReturn_t NVML_ERROR_INVALID_ARGUMENT = 2;
 inline constexpr nvmlReturn_t NVML_ERROR_NOT_SUPPORTED = 3;
+inline constexpr nvmlReturn_t NVML_ERROR_NO_PERMISSION = 4;
 inline constexpr nvmlReturn_t NVML_ERROR_NOT_FOUND = 6;
 inline constexpr nvmlReturn_t NVML_ERROR_INSUFFICIENT_SIZE = 7;
 inline constexpr nvmlReturn_t NVML_ERROR_DRIVER_NOT_LOADED = 9;
@@ -23,8 +24,46 @@ inline constexpr nvmlReturn_t NVML_ERROR_UNKNOWN = 999;
 inline constexpr unsigned long long NVML_VALUE_NOT_AVAILABLE = ~0ULL;
 inline constexpr unsigned NVML_NO_INSTANCE = 0xFFFFFFFF;  // of MIG: the process uses the whole device
 
+// What a struct's `version` says, of a version of NVML's structs.
+template <typename Struct>
+constexpr unsigned StructVersion(unsigned version) {
+  return sizeof(Struct) | version << 24;
+}
+
 struct nvmlDevice_st;
 using nvmlDevice_t = nvmlDevice_st*;
+
+struct nvmlPciInfo_v2_t {  // the first form lacks pciSubSystemId and what is behind it
+  char busId[16];
+  unsigned domain;
+  unsigned bus;
+  unsigned device;
+  unsigned pciDeviceId;
+  unsigned pciSubSystemId;
+};
+
+struct nvmlPciInfoExt_v1_t {
+  unsigned version;
+  unsigned domain;
+  unsigned bus;
+  unsigned device;
+  unsigned pciDeviceId;
+  unsigned pciSubSystemId;
+  unsigned baseClass;
+  unsigned subClass;
+  char busId[32];
+};
+
+struct nvmlUUID_v1_t {
+  unsigned version;
+  unsigned type;
+  union {
+    char str[41];
+    unsigned char bytes[16];
+  } value;
+};
+inline constexpr unsigned NVML_UUID_TYPE_ASCII = 1;
+inline constexpr unsigned NVML_UUID_TYPE_BINARY = 2;
 
 struct nvmlPciInfo_t {  // nvmlPciInfo_v3_t
   char busIdLegacy[16];
@@ -50,20 +89,12 @@ struct nvmlMemory_v2_t {
   unsigned long long used;
 };
 
-inline constexpr unsigned nvmlMemory_v2 = sizeof(nvmlMemory_v2_t) | 2U << 24;
-
-struct nvmlBAR1Memory_t {
-  unsigned long long total;
-  unsigned long long free;
-  unsigned long long used;
-};
 
 struct nvmlTemperature_v1_t {
   unsigned version;
   int sensorType;
   int temperature;
 };
-inline constexpr unsigned nvmlTemperature_v1 = sizeof(nvmlTemperature_v1_t) | 1U << 24;
 
 struct nvmlProcessInfo_v1_t {
   unsigned pid;
@@ -77,6 +108,30 @@ struct nvmlProcessInfo_v2_t {  // and v3
   unsigned computeInstanceId;
 };
 
+struct nvmlProcessDetail_v1_t {
+  unsigned pid;
+  unsigned long long usedGpuMemory;
+  unsigned gpuInstanceId;
+  unsigned computeInstanceId;
+  unsigned long long usedGpuCcProtectedMemory;
+};
+
+struct nvmlProcessDetailList_v1_t {
+  unsigned version;
+  unsigned mode;  // 0 compute, 1 graphics, 2 MPS
+  unsigned numProcArrayEntries;
+  nvmlProcessDetail_v1_t* procArray;
+};
+
+struct nvmlProcessUtilizationSample_t {
+  unsigned pid;
+  unsigned long long timeStamp;
+  unsigned smUtil;
+  unsigned memUtil;
+  unsigned encUtil;
+  unsigned decUtil;
+};
+
 struct nvmlUtilization_t {
   unsigned gpu;
   unsigned memory;
@@ -87,7 +142,7 @@ struct nvmlFieldValue_t {
   unsigned scopeId;
   long long timestamp;
   long long latencyUsec;
-  int valueType;
+  unsigned valueType;
   nvmlReturn_t nvmlReturn;
   unsigned long long value;
 };

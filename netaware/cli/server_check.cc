@@ -31,7 +31,7 @@ ServerProblem ProblemOf(const ServerAddress& address, const Status& status) {
 ServerProblem CheckServer(const ServerAddress& address, bool readings, ServerReport* report) {
   ServerQuery query;
   query.spec_hash = kSpecHash;
-  query.readings = readings;
+  query.ask = readings ? ServerQuery::Ask::kState : ServerQuery::Ask::kNothing;
   Result<ServerReport> answer = QueryServer(address.local_url.substr(kUnixScheme.size()), query, MonotonicNs() + kQueryTimeoutNs);
   if (!answer.ok()) return ProblemOf(address, answer.status());
   *report = std::move(answer).value();

@@ -9,8 +9,43 @@ namespace tessera {
 namespace {
 
 constexpr size_t kValueBytes = 4 + 8;
-constexpr size_t kUseBytes = 4 + 4 + 8;
+constexpr size_t kFieldBytes = 4 + 4;
+constexpr size_t kFieldValueBytes = kFieldBytes + 4 + 4 + 3 * 8;
+constexpr size_t kUseBytes = 4 + 4 + 8 + 8 + 4 * 4;
 constexpr size_t kListBytesMin = 4;
+constexpr size_t kTextBytesMin = 4 + 4;
+
+void PutField(Encoder& out, const ServerQuery::Field& field) {
+  out.Pod(field.field);
+  out.Pod(field.scope);
+}
+
+void GetField(Decoder& in, ServerQuery::Field* field) {
+  in.Pod(&field->field);
+  in.Pod(&field->scope);
+}
+
+void PutUse(Encoder& out, const ServerReport::Use& use) {
+  out.Pod(use.pid);
+  out.Pod(use.device);
+  out.Pod(use.used_bytes);
+  out.Pod(use.load.time_us);
+  out.Pod(use.load.sm_percent);
+  out.Pod(use.load.memory_percent);
+  out.Pod(use.load.encoder_percent);
+  out.Pod(use.load.decoder_percent);
+}
+
+void GetUse(Decoder& in, ServerReport::Use* use) {
+  in.Pod(&use->pid);
+  in.Pod(&use->device);
+  in.Pod(&use->used_bytes);
+  in.Pod(&use->load.time_us);
+  in.Pod(&use->load.sm_percent);
+  in.Pod(&use->load.memory_percent);
+  in.Pod(&use->load.encoder_percent);
+  in.Pod(&use->load.decoder_percent);
+}
 
 }  // namespace
 
@@ -18,7 +53,10 @@ void ServerQuery::Encode(Encoder& out) const {
   PutKind(out, ControlKind::kServerQuery);
   out.Pod(wire_version);
   out.Pod(spec_hash);
-  out.Pod(readings);
+  out.Pod(ask);
+  out.Pod(device);
+  out.Pod(static_cast<uint32_t>(fields.size()));
+  for (const Field& field : fields) PutField(out, field);
 }
 
 Result<ServerQuery> ServerQuery::Decode(std::span<const std::byte> message) {
@@ -27,8 +65,11 @@ Result<ServerQuery> ServerQuery::Decode(std::span<const std::byte> message) {
   in.Pod(&query.wire_version);
   in.Pod(&query.spec_hash);
   if (in.ok() && query.wire_version != kWireVersion) return query;
-  in.Pod(&query.readings);
-  if (!in.AtEnd()) return MalformedControl("query");
+  in.Pod(&query.ask);
+  in.Pod(&query.device);
+  query.fields.resize(in.CountOf(kFieldsMax, kFieldBytes));
+  for (Field& field : query.fields) GetField(in, &field);
+  if (!in.AtEnd() || query.ask > Ask::kFields) return MalformedControl("query");
   return query;
 }
 
@@ -50,13 +91,23 @@ void ServerReport::Encode(Encoder& out) const {
       out.Pod(value.value);
     }
   }
+  out.Pod(static_cast<uint32_t>(texts.size()));
+  for (const Text& text : texts) {
+    out.Pod(text.reading);
+    out.String(text.text);
+  }
+  out.Pod(static_cast<uint32_t>(fields.size()));
+  for (const FieldValue& value : fields) {
+    PutField(out, value.field);
+    out.Pod(value.result);
+    out.Pod(value.type);
+    out.Pod(value.value);
+    out.Pod(value.time_us);
+    out.Pod(value.latency_us);
+  }
   const size_t use_count = std::min(uses.size(), kUsesMax);
   out.Pod(static_cast<uint32_t>(use_count));
-  for (size_t i = 0; i < use_count; ++i) {
-    out.Pod(uses[i].pid);
-    out.Pod(uses[i].device);
-    out.Pod(uses[i].used_bytes);
-  }
+  for (size_t i = 0; i < use_count; ++i) PutUse(out, uses[i]);
 }
 
 Result<ServerReport> ServerReport::Decode(std::span<const std::byte> message) {
@@ -80,12 +131,22 @@ Result<ServerReport> ServerReport::Decode(std::span<const std::byte> message) {
       in.Pod(&value.value);
     }
   }
-  report.uses.resize(in.CountOf(kUsesMax, kUseBytes));
-  for (Use& use : report.uses) {
-    in.Pod(&use.pid);
-    in.Pod(&use.device);
-    in.Pod(&use.used_bytes);
+  report.texts.resize(in.CountOf(kTextsMax, kTextBytesMin));
+  for (Text& text : report.texts) {
+    in.Pod(&text.reading);
+    text.text = in.String(kNameBytesMax);
   }
+  report.fields.resize(in.CountOf(ServerQuery::kFieldsMax, kFieldValueBytes));
+  for (FieldValue& value : report.fields) {
+    GetField(in, &value.field);
+    in.Pod(&value.result);
+    in.Pod(&value.type);
+    in.Pod(&value.value);
+    in.Pod(&value.time_us);
+    in.Pod(&value.latency_us);
+  }
+  report.uses.resize(in.CountOf(kUsesMax, kUseBytes));
+  for (Use& use : report.uses) GetUse(in, &use);
   if (!in.AtEnd()) return MalformedControl("report");
   return report;
 }

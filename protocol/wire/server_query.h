@@ -21,55 +21,74 @@
 namespace tessera {
 
 struct ServerQuery {
+  static constexpr size_t kFieldsMax = 64;
+  // How much about the devices: what the server has to do for it takes none to many milliseconds.
+  enum class Ask : uint8_t {
+    kNothing = 0,  // what the server and its devices are
+    kState = 1,    // of all devices: memory, load, power, clocks ..., and who uses them
+    kDetails = 2,  // of `device`: everything else that does not change every moment, and the load of those who use it
+    kTraffic = 3,  // of `device`: bytes over PCIe, which are counted for 20 ms each
+    kFields = 4,   // of `device`: the values of `fields`
+  };
+  // A field of NVML (NVML_FI_*), and what it is asked of: a link, a scope of power; 0 as a rule.
+  struct Field {
+    uint32_t field = 0;
+    uint32_t scope = 0;
+    friend bool operator==(const Field&, const Field&) = default;
+  };
+
   uint32_t wire_version = kWireVersion;
   uint64_t spec_hash = 0;
-  bool readings = false;  // also ask for ServerReport::readings and ::uses, which takes the server some milliseconds
+  Ask ask = Ask::kNothing;
+  uint32_t device = 0;        // its number in the report's snapshot
+  std::vector<Field> fields;  // at most kFieldsMax
 
   void Encode(Encoder& out) const;
-  // kProtocolViolation for what is no query. Of a query of another wire version `readings` is not filled in.
+  // kProtocolViolation for what is no query. Of a query of another wire version no more than the hash is filled in.
   static Result<ServerQuery> Decode(std::span<const std::byte> message);
 };
 
 // What can be read from a device while it works. The numbers are part of the protocol; a server leaves out what it
-// cannot read. Units are those of NVML's functions (NVML API Reference), which tell the server most of it.
+// cannot read. Units are those of NVML's functions (NVML API Reference), which tell the server most of it:
+// device_readings.def. The others are here.
 enum class Reading : uint32_t {
   kMemoryTotalBytes = 1,
   kMemoryUsedBytes = 2,  // by everybody, reserved memory not included
   kMemoryReservedBytes = 3,
   kGpuPercent = 10,  // share of the last sample period in which a kernel ran
   kMemoryPercent = 11,
-  kPowerMilliwatts = 20,
-  kPowerLimitMilliwatts = 21,          // as set by the administrator
-  kEnforcedPowerLimitMilliwatts = 22,
-  kEnergyMillijoules = 23,
-  kTemperatureCelsius = 30,
-  kFanPercent = 31,
-  kPerformanceState = 32,
-  kThrottleReasons = 33,
-  kGraphicsClockMhz = 40,
-  kSmClockMhz = 41,
-  kMemoryClockMhz = 42,
-  kVideoClockMhz = 43,
-  kGraphicsClockMaxMhz = 44,
-  kSmClockMaxMhz = 45,
-  kMemoryClockMaxMhz = 46,
-  kVideoClockMaxMhz = 47,
-  kPersistenceMode = 50,
-  kComputeMode = 51,
-  kEccMode = 52,
-  kEccModePending = 53,
-  kPcieGeneration = 60,
-  kPcieWidth = 61,
-  kPcieGenerationMax = 62,
-  kPcieWidthMax = 63,
-  kMinorNumber = 70,
-  kArchitecture = 71,
-  kBrand = 72,
+  kPciDeviceId = 310,  // vendor in the low half
+  kPciSubsystemId = 311,
+  kPciBaseClass = 312,
+  kPciSubClass = 313,
+  kGspFirmwareVersion = 410,  // a text
+#define READING_NUMBER(ask, number, name, function) name = number,
+#define READING_LARGE(ask, number, name, function) name = number,
+#define READING_PAIR(ask, number, name, function) name = number,
+#define READING_TRIPLE(ask, number, name, function) name = number,
+#define READING_QUADRUPLE(ask, number, name, function) name = number,
+#define READING_STRUCT32(ask, number, name, function, n) name = number,
+#define READING_STRUCT64(ask, number, name, function, n) name = number,
+#define READING_VERSIONED32(ask, number, name, function, n) name = number,
+#define READING_VERSIONED64(ask, number, name, function, n) name = number,
+#define READING_CHOICE(ask, number, name, function, n) name = number,
+#define READING_CHOICE_PAIR64(ask, number, name, function, n) name = number,
+#define READING_TWO_CHOICES(ask, number, name, function, n, m, k) name = number,
+#define READING_THREE_CHOICES(ask, number, name, function, n, m, k) name = number,
+#define READING_TEXT(ask, number, name, function) name = number,
+#define READING_CHOICE_TEXT(ask, number, name, function, n) name = number,
+#include "protocol/wire/device_readings.def"
 };
+
+// The reading that many places behind another of the same line of device_readings.def.
+constexpr Reading operator+(Reading first, uint32_t places) {
+  return static_cast<Reading>(static_cast<uint32_t>(first) + places);
+}
 
 struct ServerReport {
   // Bounds that Decode() enforces; Encode() leaves out uses beyond theirs.
-  static constexpr size_t kReadingsMax = 128;  // of one device; about 40 have a name
+  static constexpr size_t kReadingsMax = 1024;  // of one device; about 300 have a number
+  static constexpr size_t kTextsMax = 32;
   static constexpr size_t kUsesMax = 512;
 
   struct Value {
@@ -77,12 +96,37 @@ struct ServerReport {
     uint64_t value = 0;
     friend bool operator==(const Value&, const Value&) = default;
   };
+  struct Text {
+    Reading reading{};
+    std::string text;
+    friend bool operator==(const Text&, const Text&) = default;
+  };
+  // The answer to a ServerQuery::Field; `result` is NVML's, the rest counts when that is 0. Units as nvmlFieldValue_t.
+  struct FieldValue {
+    ServerQuery::Field field;
+    uint32_t result = 0;
+    uint32_t type = 0;
+    uint64_t value = 0;  // the bytes of NVML's union
+    int64_t time_us = 0;
+    int64_t latency_us = 0;
+    friend bool operator==(const FieldValue&, const FieldValue&) = default;
+  };
+  // The share of time in which a process used parts of a device, at its last sample.
+  struct Load {
+    uint64_t time_us = 0;  // of CLOCK_REALTIME at the server; 0: not known
+    uint32_t sm_percent = 0;
+    uint32_t memory_percent = 0;
+    uint32_t encoder_percent = 0;
+    uint32_t decoder_percent = 0;
+    friend bool operator==(const Load&, const Load&) = default;
+  };
   // One session's use of one device.
   struct Use {
     static constexpr uint64_t kUnknown = UINT64_MAX;
     uint32_t pid = 0;  // of the client process, in the server's pid namespace
     uint32_t device = 0;
     uint64_t used_bytes = kUnknown;
+    Load load;  // with details alone
     friend bool operator==(const Use&, const Use&) = default;
   };
 
@@ -94,7 +138,9 @@ struct ServerReport {
   uint32_t sessions = 0;
   uint32_t sessions_max = 0;
   std::vector<std::byte> snapshot;           // DeviceSnapshot of all devices the server has
-  std::vector<std::vector<Value>> readings;  // one list per device of the snapshot; empty when not asked for
+  std::vector<std::vector<Value>> readings;  // one list per device of the snapshot; empty for devices not asked for
+  std::vector<Text> texts;                   // of the device that was asked for details of
+  std::vector<FieldValue> fields;            // as asked for; none from a server without NVML
   std::vector<Use> uses;                     // of the sessions that have a context; empty when not asked for
 
   void Encode(Encoder& out) const;

@@ -33,7 +33,8 @@ struct MonitorRequest {
     std::array<Device, emulator::kUsageDevicesMax> devices;
   };
 
-  ServerReport report;  // without readings and uses
+  ServerQuery query;
+  ServerReport report;  // without what the query asks for
   std::vector<Session> sessions;
 
   void Encode(Encoder& out) const;

@@ -143,8 +143,8 @@ void Supervisor::AnswerQuery(int connection) {
   const Result<ServerQuery> query = message.ok() ? ServerQuery::Decode(message.value().bytes) : message.status();
   if (!query.ok()) return Refuse(connection, query.status());
   report_.sessions = static_cast<uint32_t>(workers_.size());
-  if (query.value().readings) {
-    const Status asked = monitor_.Answer(RequestToMonitor(), connection);
+  if (query.value().ask != ServerQuery::Ask::kNothing) {
+    const Status asked = monitor_.Answer(RequestToMonitor(query.value()), connection);
     if (!asked.ok()) Refuse(connection, asked);
     return;
   }
@@ -154,8 +154,9 @@ void Supervisor::AnswerQuery(int connection) {
   if (!sent.ok()) LogDebug("a query was not answered: {}", sent.message());
 }
 
-MonitorRequest Supervisor::RequestToMonitor() const {
+MonitorRequest Supervisor::RequestToMonitor(const ServerQuery& query) const {
   MonitorRequest request;
+  request.query = query;
   request.report = report_;
   for (const auto& [pid, worker] : workers_) {
     MonitorRequest::Session& session = request.sessions.emplace_back();

@@ -64,7 +64,7 @@ class Supervisor {
   // Does what the client asks for. False when it has said nothing yet.
   bool Hear(Silent& client);
   void AnswerQuery(int connection);
-  MonitorRequest RequestToMonitor() const;
+  MonitorRequest RequestToMonitor(const ServerQuery& query) const;
   // Answers what the workers asked about shares.
   void ServeAllShares(std::span<const pollfd> ready);
   void StartWorker(UniqueFd connection, pid_t client_pid);

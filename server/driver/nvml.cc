@@ -4,8 +4,10 @@
 #include <fmt/core.h>
 #include <link.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 
 #include "protocol/base/log.h"
 #include "server/driver/stub_file.h"
@@ -22,12 +24,13 @@ constexpr const char* kDirectories[] = {"/usr/local/nvidia/lib64", "/usr/lib/x86
 constexpr int kSuccess = 0;
 constexpr uint32_t kProcessesMax = 1024;
 
+constexpr unsigned Version(size_t bytes, unsigned version) { return static_cast<unsigned>(bytes) | version << 24; }
+
 // The structs of the functions called below.
 struct Memory {
   unsigned version;
   unsigned long long total, reserved, free, used;
 };
-constexpr unsigned kMemoryVersion2 = sizeof(Memory) | 2U << 24;
 struct Utilization {
   unsigned gpu, memory;
 };
@@ -36,46 +39,55 @@ struct Process {
   unsigned long long used_bytes;
   unsigned gpu_instance, compute_instance;
 };
+struct ProcessSample {
+  unsigned pid;
+  unsigned long long time_us;
+  unsigned sm, memory, encoder, decoder;
+};
+struct PciInfo {
+  char legacy_id[16];
+  unsigned domain, bus, device, device_id, subsystem_id;
+  char id[32];
+};
+struct PciInfoExt {
+  unsigned version, domain, bus, device, device_id, subsystem_id, base_class, sub_class;
+  char id[32];
+};
+struct FieldValue {
+  unsigned field, scope;
+  long long time_us, latency_us;
+  unsigned type;
+  int result;
+  unsigned long long value;
+};
 constexpr unsigned long long kNotAvailable = ~0ULL;
+constexpr unsigned kTextBytes = 96;
 
-// Functions `nvmlReturn_t f(nvmlDevice_t, unsigned*)`.
-struct NumberQuery {
-  const char* function;
-  Reading reading;
+// Those of device_readings.def.
+template <size_t n>
+struct Words32 {
+  unsigned word[n];
 };
-constexpr NumberQuery kNumbers[] = {
-    {"nvmlDeviceGetPowerUsage", Reading::kPowerMilliwatts},
-    {"nvmlDeviceGetPowerManagementLimit", Reading::kPowerLimitMilliwatts},
-    {"nvmlDeviceGetEnforcedPowerLimit", Reading::kEnforcedPowerLimitMilliwatts},
-    {"nvmlDeviceGetFanSpeed", Reading::kFanPercent},
-    {"nvmlDeviceGetPerformanceState", Reading::kPerformanceState},
-    {"nvmlDeviceGetPersistenceMode", Reading::kPersistenceMode},
-    {"nvmlDeviceGetComputeMode", Reading::kComputeMode},
-    {"nvmlDeviceGetCurrPcieLinkGeneration", Reading::kPcieGeneration},
-    {"nvmlDeviceGetCurrPcieLinkWidth", Reading::kPcieWidth},
-    {"nvmlDeviceGetMaxPcieLinkGeneration", Reading::kPcieGenerationMax},
-    {"nvmlDeviceGetMaxPcieLinkWidth", Reading::kPcieWidthMax},
-    {"nvmlDeviceGetMinorNumber", Reading::kMinorNumber},
-    {"nvmlDeviceGetArchitecture", Reading::kArchitecture},
-    {"nvmlDeviceGetBrand", Reading::kBrand},
+template <size_t n>
+struct Words64 {
+  unsigned long long word[n];
 };
-// Functions `nvmlReturn_t f(nvmlDevice_t, int which, unsigned*)`.
-struct ChoiceQuery {
-  const char* function;
-  int which;
-  Reading reading;
+template <size_t n>
+struct Versioned32 {
+  unsigned version;
+  unsigned word[n];
 };
-constexpr ChoiceQuery kChoices[] = {
-    {"nvmlDeviceGetTemperature", 0, Reading::kTemperatureCelsius},
-    {"nvmlDeviceGetClockInfo", 0, Reading::kGraphicsClockMhz},
-    {"nvmlDeviceGetClockInfo", 1, Reading::kSmClockMhz},
-    {"nvmlDeviceGetClockInfo", 2, Reading::kMemoryClockMhz},
-    {"nvmlDeviceGetClockInfo", 3, Reading::kVideoClockMhz},
-    {"nvmlDeviceGetMaxClockInfo", 0, Reading::kGraphicsClockMaxMhz},
-    {"nvmlDeviceGetMaxClockInfo", 1, Reading::kSmClockMaxMhz},
-    {"nvmlDeviceGetMaxClockInfo", 2, Reading::kMemoryClockMaxMhz},
-    {"nvmlDeviceGetMaxClockInfo", 3, Reading::kVideoClockMaxMhz},
+template <size_t n>
+struct Versioned64 {
+  unsigned version;
+  unsigned long long word[n];
 };
+
+template <typename Words>
+void Add(std::vector<Value>* values, Reading first, const Words& words) {
+  uint32_t place = 0;
+  for (const auto word : words) values->push_back({first + place++, word});
+}
 
 void* Open() {
   std::vector<std::string> names = {kName};
@@ -92,7 +104,6 @@ void* Open() {
 
 }  // namespace
 
-// Calls a function of the library by name; false when it is absent or fails. Its parameters must have exactly these types.
 template <typename... Arguments>
 bool Nvml::Call(const char* name, Arguments... arguments) const {
   void* symbol = dlsym(library_, name);
@@ -118,37 +129,113 @@ void* Nvml::Find(const std::string& uuid) const {
   return Call("nvmlDeviceGetHandleByUUID", uuid.c_str(), &device) ? device : nullptr;
 }
 
-std::vector<Value> Nvml::Read(const std::string& uuid) const {
-  std::vector<Value> values;
+Nvml::Readings Nvml::Read(const std::string& uuid, ServerQuery::Ask ask) const {
+  Readings readings;
   void* device = Find(uuid);
-  if (device == nullptr) return values;
+  if (device == nullptr) return readings;
+  if (ask == ServerQuery::Ask::kState) {
+    ReadMemoryAndLoad(device, &readings);
+    ReadIdentity(device, &readings);
+  }
+  ReadListed(device, ask, &readings);
+  return readings;
+}
+
+void Nvml::ReadMemoryAndLoad(void* device, Readings* readings) const {
   Memory memory{};
-  memory.version = kMemoryVersion2;
+  memory.version = Version(sizeof(memory), 2);
   if (Call("nvmlDeviceGetMemoryInfo_v2", device, &memory)) {
-    values.push_back({Reading::kMemoryTotalBytes, memory.total});
-    values.push_back({Reading::kMemoryUsedBytes, memory.used});
-    values.push_back({Reading::kMemoryReservedBytes, memory.reserved});
+    readings->values.push_back({Reading::kMemoryTotalBytes, memory.total});
+    readings->values.push_back({Reading::kMemoryUsedBytes, memory.used});
+    readings->values.push_back({Reading::kMemoryReservedBytes, memory.reserved});
   }
   Utilization utilization{};
   if (Call("nvmlDeviceGetUtilizationRates", device, &utilization)) {
-    values.push_back({Reading::kGpuPercent, utilization.gpu});
-    values.push_back({Reading::kMemoryPercent, utilization.memory});
+    readings->values.push_back({Reading::kGpuPercent, utilization.gpu});
+    readings->values.push_back({Reading::kMemoryPercent, utilization.memory});
   }
-  unsigned long long large = 0;
-  if (Call("nvmlDeviceGetTotalEnergyConsumption", device, &large)) values.push_back({Reading::kEnergyMillijoules, large});
-  if (Call("nvmlDeviceGetCurrentClocksThrottleReasons", device, &large)) values.push_back({Reading::kThrottleReasons, large});
-  unsigned current = 0;
-  unsigned pending = 0;
-  if (Call("nvmlDeviceGetEccMode", device, &current, &pending)) {
-    values.push_back({Reading::kEccMode, current});
-    values.push_back({Reading::kEccModePending, pending});
+}
+
+void Nvml::ReadIdentity(void* device, Readings* readings) const {
+  PciInfo pci{};
+  if (Call("nvmlDeviceGetPciInfo_v3", device, &pci)) {
+    readings->values.push_back({Reading::kPciDeviceId, pci.device_id});
+    readings->values.push_back({Reading::kPciSubsystemId, pci.subsystem_id});
   }
-  unsigned number = 0;
-  for (const NumberQuery& query : kNumbers) {
-    if (Call(query.function, device, &number)) values.push_back({query.reading, number});
+  PciInfoExt more{};
+  more.version = Version(sizeof(more), 1);
+  if (Call("nvmlDeviceGetPciInfoExt", device, &more)) {
+    readings->values.push_back({Reading::kPciBaseClass, more.base_class});
+    readings->values.push_back({Reading::kPciSubClass, more.sub_class});
   }
-  for (const ChoiceQuery& query : kChoices) {
-    if (Call(query.function, device, query.which, &number)) values.push_back({query.reading, number});
+}
+
+// device_readings.def, line by line.
+void Nvml::ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) const {
+  std::vector<Value>* values = &readings->values;
+  const auto text = [&](const char* function, Reading reading, auto... which) {
+    std::array<char, kTextBytes + 1> out{};
+    if (Call(function, device, which..., out.data(), kTextBytes)) readings->texts.push_back({reading, out.data()});
+  };
+  unsigned word[4] = {};
+  std::array<char, kTextBytes + 1> firmware{};
+  if (ask == ServerQuery::Ask::kDetails && Call("nvmlDeviceGetGspFirmwareVersion", device, firmware.data())) {
+    readings->texts.push_back({Reading::kGspFirmwareVersion, firmware.data()});
+  }
+#define ASKED(asked) (ask == ServerQuery::Ask::k##asked)
+#define READING_NUMBER(asked, number, name, function) \
+  if (ASKED(asked) && Call(#function, device, &word[0])) values->push_back({Reading::name, word[0]});
+#define READING_LARGE(asked, number, name, function) \
+  if (Words64<1> large{}; ASKED(asked) && Call(#function, device, &large.word[0])) Add(values, Reading::name, large.word);
+#define READING_PAIR(asked, number, name, function) \
+  if (ASKED(asked) && Call(#function, device, &word[0], &word[1])) Add(values, Reading::name, std::span(word, 2));
+#define READING_TRIPLE(asked, number, name, function) \
+  if (ASKED(asked) && Call(#function, device, &word[0], &word[1], &word[2])) Add(values, Reading::name, std::span(word, 3));
+#define READING_QUADRUPLE(asked, number, name, function)                               \
+  if (ASKED(asked) && Call(#function, device, &word[0], &word[1], &word[2], &word[3])) \
+    Add(values, Reading::name, std::span(word, 4));
+#define READING_STRUCT32(asked, number, name, function, n) \
+  if (Words32<n> words{}; ASKED(asked) && Call(#function, device, &words)) Add(values, Reading::name, words.word);
+#define READING_STRUCT64(asked, number, name, function, n) \
+  if (Words64<n> words{}; ASKED(asked) && Call(#function, device, &words)) Add(values, Reading::name, words.word);
+#define READING_VERSIONED32(asked, number, name, function, n)                        \
+  if (Versioned32<n> words{Version(sizeof(Versioned32<n>), 1), {}};                  \
+      ASKED(asked) && Call(#function, device, &words)) Add(values, Reading::name, words.word);
+#define READING_VERSIONED64(asked, number, name, function, n)                        \
+  if (Versioned64<n> words{Version(sizeof(Versioned64<n>), 1), {}};                  \
+      ASKED(asked) && Call(#function, device, &words)) Add(values, Reading::name, words.word);
+#define READING_CHOICE(asked, number, name, function, n)     \
+  for (unsigned i = 0; ASKED(asked) && i < n; ++i)           \
+    if (Call(#function, device, i, &word[0])) values->push_back({Reading::name + i, word[0]});
+#define READING_CHOICE_PAIR64(asked, number, name, function, n) \
+  for (unsigned i = 0; ASKED(asked) && i < n; ++i)              \
+    if (Words64<2> words{}; Call(#function, device, i, &words)) Add(values, Reading::name + 2 * i, words.word);
+#define READING_TWO_CHOICES(asked, number, name, function, n, m, k) \
+  for (unsigned i = 0; ASKED(asked) && i < n * m; ++i)              \
+    if (Words64<k> words{}; Call(#function, device, i / m, i % m, &words)) Add(values, Reading::name + k * i, words.word);
+#define READING_THREE_CHOICES(asked, number, name, function, n, m, k) \
+  for (unsigned i = 0; ASKED(asked) && i < n * m * k; ++i)            \
+    if (Words64<1> large{}; Call(#function, device, i / k / m, i / k % m, i % k, &large)) {  \
+      Add(values, Reading::name + i, large.word);                     \
+    }
+#define READING_TEXT(asked, number, name, function) \
+  if (ASKED(asked)) text(#function, Reading::name);
+#define READING_CHOICE_TEXT(asked, number, name, function, n) \
+  for (unsigned i = 0; ASKED(asked) && i < n; ++i) text(#function, Reading::name + i, i);
+#include "protocol/wire/device_readings.def"
+#undef ASKED
+}
+
+std::vector<ServerReport::FieldValue> Nvml::ReadFields(const std::string& uuid,
+                                                       const std::vector<ServerQuery::Field>& fields) const {
+  void* device = Find(uuid);
+  std::vector<FieldValue> asked;
+  for (const ServerQuery::Field& field : fields) asked.push_back({field.field, field.scope, 0, 0, 0, 0, 0});
+  std::vector<ServerReport::FieldValue> values;
+  if (device == nullptr || !Call("nvmlDeviceGetFieldValues", device, static_cast<int>(asked.size()), asked.data())) return values;
+  for (const FieldValue& from : asked) {
+    values.push_back({{from.field, from.scope}, static_cast<uint32_t>(from.result), from.type, from.value, from.time_us,
+                      from.latency_us});
   }
   return values;
 }
@@ -160,11 +247,27 @@ std::map<uint32_t, uint64_t> Nvml::ProcessBytes(const std::string& uuid) const {
   std::vector<Process> processes(kProcessesMax);
   unsigned count = kProcessesMax;
   if (!Call("nvmlDeviceGetComputeRunningProcesses_v3", device, &count, processes.data())) return bytes;
-  for (unsigned i = 0; i < count; ++i) {
+  for (unsigned i = 0; i < std::min(count, kProcessesMax); ++i) {
     const bool known = processes[i].used_bytes != kNotAvailable;
     bytes[processes[i].pid] = known ? processes[i].used_bytes : ServerReport::Use::kUnknown;
   }
   return bytes;
+}
+
+std::map<uint32_t, ServerReport::Load> Nvml::ProcessLoads(const std::string& uuid) const {
+  std::map<uint32_t, ServerReport::Load> loads;
+  void* device = Find(uuid);
+  if (device == nullptr) return loads;
+  std::vector<ProcessSample> samples(kProcessesMax);
+  unsigned count = kProcessesMax;
+  const unsigned long long since_us = 0;
+  if (!Call("nvmlDeviceGetProcessUtilization", device, samples.data(), &count, since_us)) return loads;
+  samples.resize(std::min(count, kProcessesMax));
+  for (const ProcessSample& sample : samples) {
+    ServerReport::Load& load = loads[sample.pid];
+    if (sample.time_us >= load.time_us) load = {sample.time_us, sample.sm, sample.memory, sample.encoder, sample.decoder};
+  }
+  return loads;
 }
 
 }  // namespace tessera

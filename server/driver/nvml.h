@@ -1,7 +1,7 @@
 // What the machine's libnvidia-ml.so.1 tells of its GPUs while they work. Source: NVML API Reference.
 //
 //   Result<std::unique_ptr<Nvml>> nvml = Nvml::Load();
-//   std::vector<ServerReport::Value> values = nvml.value()->Read("GPU-...");
+//   const Nvml::Readings state = nvml.value()->Read("GPU-...", ServerQuery::Ask::kState);
 //
 // One thread. A call takes milliseconds, and may hang when a GPU has fallen off its bus: to be used in a process that
 // nobody waits for (server/daemon/monitor.h).
@@ -27,14 +27,28 @@ class Nvml {
 
   // The version of the kernel driver: "580.159.04"; empty when it does not tell.
   std::string DriverRelease() const;
-  // All that the device with this UUID ("GPU-..." or "MIG-...") tells; what it does not tell is left out.
-  std::vector<ServerReport::Value> Read(const std::string& uuid) const;
+
+  struct Readings {
+    std::vector<ServerReport::Value> values;
+    std::vector<ServerReport::Text> texts;
+  };
+  // What the device with this UUID ("GPU-..." or "MIG-...") tells of what belongs to `ask` (kState, kDetails or kTraffic);
+  // what it does not tell is left out.
+  Readings Read(const std::string& uuid, ServerQuery::Ask ask) const;
+  // One answer per field, in their order; none when NVML knows no fields, or no such device.
+  std::vector<ServerReport::FieldValue> ReadFields(const std::string& uuid, const std::vector<ServerQuery::Field>& fields) const;
   // Bytes of the device that each process uses, by pid; Use::kUnknown where NVML does not know.
   std::map<uint32_t, uint64_t> ProcessBytes(const std::string& uuid) const;
+  // The last load that NVML has sampled of each process, by pid.
+  std::map<uint32_t, ServerReport::Load> ProcessLoads(const std::string& uuid) const;
 
  private:
   explicit Nvml(void* library) : library_(library) {}
   void* Find(const std::string& uuid) const;
+  void ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) const;
+  void ReadMemoryAndLoad(void* device, Readings* readings) const;
+  void ReadIdentity(void* device, Readings* readings) const;
+  // Calls a function of the library by name; false when it is absent or fails. Its parameters must have exactly these types.
   template <typename... Arguments>
   bool Call(const char* name, Arguments... arguments) const;
 

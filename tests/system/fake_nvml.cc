@@ -1,5 +1,6 @@
 // A libnvidia-ml.so.1 of an imaginary driver: fixed answers for one device, and every process of the daemon uses 7 MiB of it.
-// Stands in for the real one in nvml_test.py, where the daemon serves the emulator as if it were a driver of that machine.
+// Stands in for the real one in nvml_test.py and nvml_readings_test.py, where the daemon serves the emulator as if it were a
+// driver of that machine.
 #include <unistd.h>
 
 #include <cstdio>
@@ -20,13 +21,41 @@ struct Process {
   unsigned long long used;
   unsigned gpu_instance, compute_instance;
 };
+struct ProcessSample {
+  unsigned pid;
+  unsigned long long time_us;
+  unsigned sm, memory, encoder, decoder;
+};
+struct FieldValue {
+  unsigned field, scope;
+  long long time_us, latency_us;
+  unsigned type;
+  int result;
+  unsigned long long value;
+};
 constexpr int kSuccess = 0;
 constexpr int kNotFound = 6;
 constexpr int kNotSupported = 3;
 
+constexpr int kVersionMismatch = 25;
+
 int Tell(unsigned* out, unsigned value) {
   *out = value;
   return kSuccess;
+}
+
+int TellText(const std::string& text, char* out, unsigned size) {
+  return std::snprintf(out, size, "%s", text.c_str()) < static_cast<int>(size) ? kSuccess : 7;
+}
+
+// The pids of the daemon's processes, the monitor's own among them.
+template <typename Put>
+unsigned ForEachProcess(unsigned room, Put put) {
+  const std::string daemon = std::to_string(getppid());
+  std::ifstream children("/proc/" + daemon + "/task/" + daemon + "/children");
+  unsigned found = 0;
+  for (unsigned pid; found < room && children >> pid; ++found) put(found, pid);
+  return found;
 }
 }  // namespace
 
@@ -52,10 +81,95 @@ FAKE nvmlDeviceGetTemperature(void*, int sensor, unsigned* out) { return sensor 
 FAKE nvmlDeviceGetClockInfo(void*, int type, unsigned* out) { return Tell(out, 1000 + static_cast<unsigned>(type)); }
 FAKE nvmlDeviceGetFanSpeed(void*, unsigned*) { return kNotSupported; }
 FAKE nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, Process* processes) {
-  const std::string daemon = std::to_string(getppid());
-  std::ifstream children("/proc/" + daemon + "/task/" + daemon + "/children");
-  unsigned found = 0;
-  for (unsigned pid; children >> pid && found < *count; ++found) processes[found] = {pid, 7ULL << 20, ~0U, ~0U};
-  *count = found;
+  *count = ForEachProcess(*count, [&](unsigned i, unsigned pid) { processes[i] = {pid, 7ULL << 20, ~0U, ~0U}; });
+  return kSuccess;
+}
+// Two samples of each process; the second one is older.
+FAKE nvmlDeviceGetProcessUtilization(void*, ProcessSample* samples, unsigned* count, unsigned long long) {
+  *count = 2 * ForEachProcess(*count / 2, [&](unsigned i, unsigned pid) {
+    samples[2 * i] = {pid, 5'000'000, 61, 7, 0, 1};
+    samples[2 * i + 1] = {pid, 4'000'000, 99, 99, 99, 99};
+  });
+  return kSuccess;
+}
+
+// --- one function for each kind of line of device_readings.def ---
+
+FAKE nvmlDeviceGetPowerManagementLimitConstraints(void*, unsigned* low, unsigned* high) {
+  return Tell(low, 200'000) + Tell(high, 700'000);
+}
+FAKE nvmlDeviceGetEncoderStats(void*, unsigned* a, unsigned* b, unsigned* c) { return Tell(a, 1) + Tell(b, 2) + Tell(c, 3); }
+FAKE nvmlDeviceGetRemappedRows(void*, unsigned* a, unsigned* b, unsigned* c, unsigned* d) {
+  return Tell(a, 4) + Tell(b, 5) + Tell(c, 6) + Tell(d, 7);
+}
+FAKE nvmlDeviceGetRowRemapperHistogram(void*, unsigned* words) {
+  for (unsigned i = 0; i < 5; ++i) words[i] = 640 + i;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetBAR1MemoryInfo(void*, unsigned long long* words) {
+  for (unsigned i = 0; i < 3; ++i) words[i] = (1ULL << 40) + i;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetMarginTemperature(void*, int* out) {
+  if (out[0] != (8 | 1 << 24)) return kVersionMismatch;
+  out[1] = -3;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetPdi(void*, unsigned long long* out) {
+  if ((out[0] & 0xFFFFFFFF) != (16 | 1 << 24)) return kVersionMismatch;
+  out[1] = 0x123456789abcdef0;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetTemperatureThreshold(void*, int which, unsigned* out) {
+  return which < 2 ? Tell(out, 90 + which) : kNotSupported;
+}
+FAKE nvmlDeviceGetViolationStatus(void*, int which, unsigned long long* out) {
+  out[0] = 1000 + which;
+  out[1] = 2000 + which;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetTotalEccErrors(void*, int type, int counter, unsigned long long* out) {
+  *out = 10 * type + counter;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetDetailedEccErrors(void*, int type, int counter, unsigned long long* out) {
+  for (int i = 0; i < 4; ++i) out[i] = 100 * type + 10 * counter + i;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetMemoryErrorCounter(void*, int type, int counter, int where, unsigned long long* out) {
+  *out = 1000 + 100 * type + 10 * counter + where;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* out) {
+  *out = 1ULL << 35;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetPcieThroughput(void*, int which, unsigned* out) { return Tell(out, 70 + which); }
+FAKE nvmlDeviceGetSerial(void*, char* text, unsigned size) { return TellText("0123456", text, size); }
+FAKE nvmlDeviceGetInforomVersion(void*, int which, char* text, unsigned size) {
+  return which == 3 ? kNotSupported : TellText("G520." + std::to_string(which), text, size);
+}
+FAKE nvmlDeviceGetGspFirmwareVersion(void*, char* text) { return TellText("580.1.2", text, 64); }
+FAKE nvmlDeviceGetPciInfo_v3(void*, unsigned* pci) {
+  std::memset(pci, 0, 68);
+  pci[7] = 0x233510de;
+  pci[8] = 0x18be10de;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetPciInfoExt(void*, unsigned* pci) {
+  if (pci[0] != (64 | 1 << 24)) return kVersionMismatch;
+  pci[6] = 3;
+  pci[7] = 2;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetFieldValues(void*, int count, FieldValue* values) {
+  for (int i = 0; i < count; ++i) {
+    FieldValue& value = values[i];
+    value.result = value.field < 200 ? kSuccess : kNotSupported;
+    value.time_us = 123;
+    value.latency_us = 4;
+    value.type = 3;
+    value.value = (1ULL << 40) + 10 * value.field + value.scope;
+  }
   return kSuccess;
 }

@@ -153,6 +153,21 @@ class Nvml(unittest.TestCase):
         self.assertEqual(self.nvml.nvmlDeviceGetTemperature(self.devices[0], 7, ctypes.byref(number)), INVALID)
         self.assertEqual(self.nvml.nvmlDeviceGetClockInfo(self.devices[0], 9, ctypes.byref(number)), INVALID)
 
+    def test_what_an_emulated_device_is(self):
+        number = ctypes.c_uint()
+        for function, value in (("nvmlDeviceGetMinorNumber", 1), ("nvmlDeviceGetComputeMode", 0), ("nvmlDeviceGetDisplayActive", 0),
+                                ("nvmlDeviceGetNumFans", 0), ("nvmlDeviceGetMaxMigDeviceCount", 0), ("nvmlDeviceIsMigDeviceHandle", 0)):
+            self.assertEqual(getattr(self.nvml, function)(self.devices[1], ctypes.byref(number)), SUCCESS, function)
+            self.assertEqual(number.value, value, function)
+        multiprocessors, major = ctypes.c_int(), ctypes.c_int()
+        self.assertEqual(self.cuda.cuInit(0), 0)
+        self.assertEqual(self.cuda.cuDeviceGetAttribute(ctypes.byref(multiprocessors), 16, 0), 0)
+        self.assertEqual(self.cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, 0), 0)
+        self.assertEqual(self.nvml.nvmlDeviceGetNumGpuCores(self.devices[0], ctypes.byref(number)), SUCCESS)
+        self.assertEqual(number.value, 128 * multiprocessors.value)
+        self.assertEqual(self.nvml.nvmlDeviceGetArchitecture(self.devices[0], ctypes.byref(number)), SUCCESS)
+        self.assertEqual(number.value, major.value)  # as it happens, from 9 on
+
     def test_wrong_arguments(self):
         self.assertEqual(self.nvml.nvmlDeviceGetMemoryInfo(self.devices[0], None), INVALID)
         self.assertEqual(self.nvml.nvmlDeviceGetMemoryInfo(ctypes.c_void_p(77), ctypes.byref(Memory())), INVALID)
@@ -177,7 +192,8 @@ print(nvml.nvmlDeviceGetMemoryInfo(device, memory), nvml.nvmlShutdown(), nvml.nv
         self.assertEqual(asker.stdout.readline(), "0 0\n")
         self.assertEqual(server.stop(), 0)
         out, err = asker.communicate(timeout=30)
-        self.assertEqual((out, err), (f"{LOST} {SUCCESS} {NOT_LOADED}\n", ""))
+        self.assertEqual(out, f"{LOST} {SUCCESS} {NOT_LOADED}\n")
+        self.assertRegex(err, r"^tessera\[\d+\]: error: there is no socket [^\n]*: start the server[^\n]*\n$")
 
 
 class FromTheServersLibrary(unittest.TestCase):

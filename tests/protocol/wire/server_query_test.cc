@@ -17,7 +17,9 @@ ServerReport SampleReport() {
   report.sessions_max = 64;
   report.snapshot.assign(100, std::byte{5});
   report.readings = {{{Reading::kMemoryTotalBytes, 1 << 30}, {Reading::kGpuPercent, 40}}, {}};
-  report.uses = {{4711, 1, 1 << 20}, {4712, 0, ServerReport::Use::kUnknown}};
+  report.texts = {{Reading::kSerial, "0123"}, {Reading::kInforomVersion + 1, ""}};
+  report.fields = {{{82, 0}, 0, 1, 45, 1'000'000, 20}, {{185, 1}, 3, 0, 0, 0, 0}};
+  report.uses = {{4711, 1, 1 << 20, {9'000'000, 40, 5, 0, 1}}, {4712, 0, ServerReport::Use::kUnknown, {}}};
   return report;
 }
 
@@ -31,11 +33,23 @@ TEST(ServerQuery, ReportComesThrough) {
   EXPECT_EQ(report.value().sessions_max, 64u);
   EXPECT_EQ(report.value().snapshot, SampleReport().snapshot);
   EXPECT_EQ(report.value().readings, SampleReport().readings);
+  EXPECT_EQ(report.value().texts, SampleReport().texts);
+  EXPECT_EQ(report.value().fields, SampleReport().fields);
   EXPECT_EQ(report.value().uses, SampleReport().uses);
 }
 
+TEST(ServerQuery, QueryComesThrough) {
+  const ServerQuery sent{.spec_hash = 7, .ask = ServerQuery::Ask::kFields, .device = 3, .fields = {{82, 0}, {90, 17}}};
+  Result<ServerQuery> query = ServerQuery::Decode(Encoded(sent));
+  ASSERT_TRUE(query.ok());
+  EXPECT_EQ(query->spec_hash, 7u);
+  EXPECT_EQ(query->ask, ServerQuery::Ask::kFields);
+  EXPECT_EQ(query->device, 3u);
+  EXPECT_EQ(query->fields, sent.fields);
+}
+
 TEST(ServerQuery, DecodersStandTruncationAndDamage) {
-  Torture(ServerQuery{.spec_hash = 7, .readings = true});
+  Torture(ServerQuery{.spec_hash = 7, .ask = ServerQuery::Ask::kFields, .device = 1, .fields = {{82, 0}, {90, 17}}});
   Torture(SampleReport());
 }
 
@@ -63,6 +77,15 @@ TEST(ServerQuery, BoundsHold) {
   ServerReport report = SampleReport();
   report.readings[0].resize(ServerReport::kReadingsMax + 1);
   EXPECT_FALSE(ServerReport::Decode(Encoded(report)).ok());
+  report = SampleReport();
+  report.texts.resize(ServerReport::kTextsMax + 1);
+  EXPECT_FALSE(ServerReport::Decode(Encoded(report)).ok());
+  ServerQuery query;
+  query.fields.resize(ServerQuery::kFieldsMax + 1);
+  EXPECT_FALSE(ServerQuery::Decode(Encoded(query)).ok());
+  query = {};
+  query.ask = static_cast<ServerQuery::Ask>(5);
+  EXPECT_FALSE(ServerQuery::Decode(Encoded(query)).ok());
   report = SampleReport();
   report.snapshot.resize(kSnapshotBytesMax + 1);
   EXPECT_FALSE(ServerReport::Decode(Encoded(report)).ok());

@@ -1,0 +1,115 @@
+// What nvidia-smi asks beside the public functions: a table of others, by number. Slots that are served are those that tell
+// what the public functions tell in another form; every other one says NVML_ERROR_NOT_SUPPORTED, which nvidia-smi shows as
+// N/A. Source: observed with nvidia-smi of driver 580; another branch may number its slots differently, so a call is served only
+// when its parameters look as they must.
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "client-stub/nvml/nvml_abi.h"
+#include "client-stub/nvml/processes.h"
+#include "protocol/base/log.h"
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t* device);
+
+namespace tessera::nvml {
+namespace {
+
+constexpr unsigned char kTableId[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
+                                        0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
+constexpr size_t kSlots = 512;
+constexpr size_t kHandleByIndex = 81;
+constexpr size_t kComputeProcesses = 213;
+constexpr size_t kGraphicsProcesses = 214;
+constexpr size_t kMpsProcesses = 215;
+constexpr unsigned kProcessesMax = 1 << 16;
+
+// An element of its lists of processes.
+struct Process {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+  unsigned long long protected_bytes;
+  char name[4096];
+};
+static_assert(sizeof(Process) == 4128);
+
+// No number, no null: what a parameter must be that is a pointer.
+template <typename T>
+bool IsPointer(const T* pointer) {
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  return address >= 65536 && address % alignof(T) == 0;
+}
+
+nvmlReturn_t HandleByIndex(uintptr_t index, nvmlDevice_t* device) {
+  if (!IsPointer(device)) return NVML_ERROR_INVALID_ARGUMENT;
+  return nvmlDeviceGetHandleByIndex_v2(static_cast<unsigned>(index), device);
+}
+
+nvmlReturn_t Processes(nvmlDevice_t handle, unsigned* count, Process* processes, bool compute) {
+  Found found;
+  if (const nvmlReturn_t result = Find(handle, &found); result != NVML_SUCCESS) return result;
+  if (!IsPointer(count) || *count == 0 || *count > kProcessesMax || !IsPointer(processes)) return NVML_ERROR_INVALID_ARGUMENT;
+  std::vector<ServerReport::Use> uses;
+  if (compute) {
+    if (const nvmlReturn_t result = ReadUses(handle, false, &uses); result != NVML_SUCCESS) return result;
+  }
+  const unsigned room = *count;
+  *count = static_cast<unsigned>(uses.size());
+  if (uses.size() > room) return NVML_ERROR_INSUFFICIENT_SIZE;
+  for (size_t i = 0; i < uses.size(); ++i) {
+    Process& process = processes[i];
+    std::string name;
+    if (!ProcessName(uses[i].pid, &name)) name = "[Not Found]";
+    const bool known = uses[i].used_bytes != ServerReport::Use::kUnknown;
+    process.pid = uses[i].pid;
+    process.used_bytes = known ? uses[i].used_bytes : NVML_VALUE_NOT_AVAILABLE;
+    process.gpu_instance = NVML_NO_INSTANCE;
+    process.compute_instance = NVML_NO_INSTANCE;
+    process.protected_bytes = 0;
+    const size_t length = std::min(name.size(), sizeof(process.name) - 1);
+    std::memcpy(process.name, name.data(), length);
+    process.name[length] = '\0';
+  }
+  return NVML_SUCCESS;
+}
+
+// Parameters are those of the function in the slot, as registers hold them.
+template <size_t slot>
+nvmlReturn_t Serve(uintptr_t a, uintptr_t b, uintptr_t c) {
+  const auto device = reinterpret_cast<nvmlDevice_t>(a);
+  if constexpr (slot == kHandleByIndex) return HandleByIndex(a, reinterpret_cast<nvmlDevice_t*>(b));
+  if constexpr (slot == kComputeProcesses || slot == kGraphicsProcesses || slot == kMpsProcesses) {
+    return Processes(device, reinterpret_cast<unsigned*>(b), reinterpret_cast<Process*>(c), slot == kComputeProcesses);
+  }
+  LogDebug("nvidia-smi's function {} ({:#x}, {:#x}, {:#x}) is not served", slot, a, b, c);
+  return NotSupported();
+}
+
+using Function = nvmlReturn_t (*)(uintptr_t, uintptr_t, uintptr_t);
+
+// Its first word is its size.
+struct Table {
+  size_t bytes = sizeof(Table);
+  Function functions[kSlots - 1];
+
+  template <size_t... slot>
+  constexpr explicit Table(std::index_sequence<slot...>) : functions{Serve<slot + 1>...} {}
+};
+static_assert(sizeof(Table) == kSlots * sizeof(void*));
+
+constexpr Table kTable{std::make_index_sequence<kSlots - 1>()};
+
+}  // namespace
+}  // namespace tessera::nvml
+
+NVML_EXPORT nvmlReturn_t nvmlInternalGetExportTable(const void** table, const void* id) {
+  if (table == nullptr || id == nullptr || std::memcmp(id, tessera::nvml::kTableId, sizeof(tessera::nvml::kTableId)) != 0) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  *table = &tessera::nvml::kTable;
+  return NVML_SUCCESS;
+}

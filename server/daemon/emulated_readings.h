@@ -1,0 +1,33 @@
+// What the monitor tells of emulated devices: what they are, what the sessions use them for (emulator/usage_page.h). An
+// emulated device has no power, heat, clocks or versions, and tells none. One thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "protocol/wire/device_snapshot.h"
+#include "protocol/wire/server_query.h"
+#include "server/daemon/monitor.h"
+
+namespace tessera {
+
+class EmulatedReadings {
+ public:
+  // Adds readings and uses to the report. A load is known from the second call on, 0.1 s after the first.
+  void Fill(const MonitorRequest& request, const DeviceSnapshot& snapshot, ServerReport* report);
+
+ private:
+  void NoteLoad(const std::vector<MonitorRequest::Session>& sessions);
+
+  // The share of time in which kernels ran, from one request to a later one; -1: not known yet.
+  uint64_t since_ns_ = 0;
+  std::array<uint64_t, emulator::kUsageDevicesMax> busy_ns_{};
+  std::array<int, emulator::kUsageDevicesMax> percent_ = [] {
+    std::array<int, emulator::kUsageDevicesMax> unknown;
+    unknown.fill(-1);
+    return unknown;
+  }();
+};
+
+}  // namespace tessera
