@@ -8,6 +8,7 @@ set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 
 set(TESSERA_SANITIZE "" CACHE STRING "sanitizers for the whole build, as -fsanitize= takes them")
+option(TESSERA_FUZZ "build the targets of tests/fuzz for libFuzzer (clang)" OFF)
 option(TESSERA_LINT "run clang-tidy and clang's thread-safety analysis with the build" OFF)
 
 find_program(TESSERA_CCACHE ccache)
@@ -33,6 +34,9 @@ if(TESSERA_SANITIZE)
   if(TESSERA_SANITIZE MATCHES "thread")
     target_compile_options(tessera_settings INTERFACE -Wno-tsan)
   endif()
+endif()
+if(TESSERA_FUZZ)
+  target_compile_options(tessera_settings INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 if(TESSERA_LINT)
   target_compile_options(tessera_settings INTERFACE -Wthread-safety -Werror=thread-safety)
@@ -62,7 +66,8 @@ set(TESSERA_SANITIZED_TESTS ring_test channel_test worker_core_test stub_core_te
   emulator_ptx_test stream_test graph_test graph_node_test poll_test host_copy_test launch_test)
 if(NOT TESSERA_SANITIZE MATCHES "thread")
   list(APPEND TESSERA_SANITIZED_TESTS memory_test wire_test message_test capture_test worker_memory_test emulator_image_test
-    no_silent_success_test)
+    no_silent_success_test fuzz_control_test fuzz_messages_test fuzz_relay_test fuzz_client_image_test fuzz_emulator_image_test
+    fuzz_ptx_test fuzz_worker_test fuzz_replies_test)
 endif()
 add_custom_target(sanitized_tests)
 

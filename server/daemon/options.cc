@@ -24,6 +24,7 @@ Exit codes:
   2  the command line was not understood
   3  no driver could be loaded, or it has no device
   4  the socket could not be bound
+  5  --sandbox require, and this machine cannot do all of it
 
 Environment: CUDA_VISIBLE_DEVICES selects the devices that are served.
 
@@ -78,6 +79,14 @@ int ParseOptions(int argc, char** argv, Options* options) {
       ->type_name("N")
       ->check(CLI::Range(0U, 86400U).description("0 to 86400"))
       ->capture_default_str();
+  app.add_option("--sandbox", options->sandbox_word,
+                 "What workers give up before they serve a client: auto (what this machine can do), require (everything, or no "
+                 "server), off, or log (nothing, but tell what would be refused)")
+      ->type_name("auto|require|off|log")
+      ->capture_default_str();
+  app.add_option("--worker-user", options->worker_user, "Whom workers run as when root starts the server; root: whom it runs as itself")
+      ->type_name("NAME")
+      ->capture_default_str();
   app.add_option("--owner-fd", options->owner_fd)->group("");
   app.add_flag("--remove-directory", options->remove_directory)->group("");
   app.add_option("--worker-fd", options->worker_fd)->group("");
@@ -99,6 +108,10 @@ int ParseOptions(int argc, char** argv, Options* options) {
   }
   if (!ParseLogLevel(options->log_word, &options->log_level)) {
     std::cerr << "tesserad: --log takes debug, info, warning, error or off, not '" << options->log_word << "'.\n";
+    return kExitUsage;
+  }
+  if (!ParseSandboxMode(options->sandbox_word, &options->sandbox)) {
+    std::cerr << "tesserad: --sandbox takes auto, require, off or log, not '" << options->sandbox_word << "'.\n";
     return kExitUsage;
   }
   if (options->worker_fd >= 0) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "protocol/base/log.h"
+#include "server/sandbox/sandbox.h"
 
 namespace tessera {
 
@@ -21,6 +22,9 @@ struct Options {
   std::string log_word = "warning";
   uint32_t sessions_max = 64;
   uint32_t grace_s = 30;
+  SandboxMode sandbox = SandboxMode::kAuto;
+  std::string sandbox_word = "auto";
+  std::string worker_user = "nobody";  // of workers that root starts
 
   // Of a private server (netaware/cli/private_server.h); not for users.
   int owner_fd = -1;              // a pidfd: readable once the process that the server is for has ended; so does the server

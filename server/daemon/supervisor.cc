@@ -176,7 +176,8 @@ void Supervisor::StartWorker(UniqueFd connection, pid_t client_pid) {
   const std::vector<std::string> arguments = {
       "--worker-fd", std::to_string(kPassedFd), "--usage-fd", std::to_string(kPassedFd + 1),
       "--shares-fd", std::to_string(kPassedFd + 2), "--session", std::to_string(session), "--parent-pid", std::to_string(getpid()),
-      "--driver", options_.driver, "--log", options_.log_word, "--priorities", options_.priorities};
+      "--driver", options_.driver, "--log", options_.log_word, "--priorities", options_.priorities,
+      "--sandbox", options_.sandbox_word, "--worker-user", options_.worker_user};
   Result<std::pair<UniqueFd, UniqueFd>> shares = MakeShareSocket();
   Result<pid_t> pid = !usage.ok()    ? usage.status()
                       : !shares.ok() ? shares.status()

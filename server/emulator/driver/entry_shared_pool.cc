@@ -1,9 +1,8 @@
-// Pools for several processes. Each allocation of such a pool is a memory file of its own, which the process that made it
-// keeps open; what another process gets says where to find it and to which pool it belongs.
+// Pools for several processes. Each allocation of such a pool is a named memory of its own; what another process gets says its
+// number and to which pool it belongs.
 // Source: CUDA driver API, "Stream Ordered Memory Allocator", interprocess functions.
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -32,8 +31,7 @@ struct PointerContent {
   uint64_t magic = kMagic;
   uint64_t mark = 0;  // of the pool
   uint64_t size_bytes = 0;
-  int32_t pid = 0;
-  int32_t fd = -1;
+  uint64_t memory = 0;  // NamedMemory::number()
 };
 static_assert(sizeof(PointerContent) <= sizeof(CUmemPoolPtrExportData));
 
@@ -91,8 +89,7 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* shareData_out, CUdevicep
   PointerContent content;
   content.mark = pool->mark();
   content.size_bytes = allocation->size_bytes;
-  content.pid = getpid();
-  content.fd = allocation->backing->get();
+  content.memory = allocation->backing->number();
   memset(shareData_out, 0, sizeof *shareData_out);
   memcpy(shareData_out, &content, sizeof content);
   return CUDA_SUCCESS;
@@ -103,14 +100,10 @@ CUresult cuMemPoolImportPointer(CUdeviceptr* ptr_out, CUmemoryPool handle, CUmem
   RETURN_ON_ERROR(FindPool(handle, &pool));
   RETURN_IF(ptr_out == nullptr || shareData == nullptr || !pool->imported(), CUDA_ERROR_INVALID_VALUE);
   PointerContent content;
-  memcpy(&content, shareData, sizeof content);
+  memcpy(static_cast<void*>(&content), shareData, sizeof content);
   RETURN_IF(content.magic != PointerContent::kMagic || content.mark != pool->mark(), CUDA_ERROR_INVALID_VALUE);
-  const std::string path = "/proc/" + std::to_string(content.pid) + "/fd/" + std::to_string(content.fd);
-  auto backing = std::make_shared<UniqueFd>(open(path.c_str(), O_RDWR | O_CLOEXEC));
-  struct stat status {};
-  RETURN_IF(!backing->valid() || fstat(backing->get(), &status) != 0 ||
-                static_cast<uint64_t>(status.st_size) != RoundUp(content.size_bytes, kPageBytes),
-            CUDA_ERROR_INVALID_VALUE);
+  std::shared_ptr<NamedMemory> backing = NamedMemory::Open(content.memory, RoundUp(content.size_bytes, kPageBytes));
+  RETURN_IF(backing == nullptr, CUDA_ERROR_INVALID_VALUE);
   return AddPoolMemory(pool, reinterpret_cast<uint64_t>(handle), content.size_bytes, std::move(backing), ptr_out);
 }
 

@@ -16,8 +16,8 @@
 #include <shared_mutex>
 #include <vector>
 
-#include "protocol/base/unique_fd.h"
 #include "server/emulator/driver/api.h"
+#include "server/emulator/driver/named_memory.h"
 
 namespace tessera::emulator {
 
@@ -50,7 +50,7 @@ struct Allocation {
   // Set once while the table is locked for writing.
   uint32_t read_mask = 0;     // devices that may read it, by number; kDevice and kGlobal follow context access instead
   uint32_t write_mask = 0;
-  std::shared_ptr<UniqueFd> backing;  // memory of a pool for several processes; else null
+  std::shared_ptr<NamedMemory> backing;  // memory of a pool for several processes; else null
   bool absent = false;        // of kGraph: nothing lies there at the moment, an access faults
   bool free_pending = false;  // freed in stream order, not yet reached
 

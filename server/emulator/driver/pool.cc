@@ -101,12 +101,11 @@ CUresult AllocateFrom(CUmemoryPool pool_handle, CUdeviceptr* out, size_t size_by
   }
   // Imported pools do not support new allocations.
   RETURN_IF(pool->imported(), CUDA_ERROR_INVALID_VALUE);
-  std::shared_ptr<UniqueFd> backing;
+  std::shared_ptr<NamedMemory> backing;
   if (pool->shared()) {
-    backing = std::make_shared<UniqueFd>(memfd_create("tessera-emulated-memory", MFD_CLOEXEC));
     const uint64_t bytes = RoundUp(size_bytes, kPageBytes);
-    RETURN_IF(bytes < size_bytes || !backing->valid() || ftruncate(backing->get(), static_cast<off_t>(bytes)) != 0,
-              CUDA_ERROR_OUT_OF_MEMORY);
+    backing = bytes >= size_bytes ? NamedMemory::Create(bytes) : nullptr;
+    RETURN_IF(backing == nullptr, CUDA_ERROR_OUT_OF_MEMORY);
   }
   return AddPoolMemory(pool, handle, size_bytes, std::move(backing), out);
 }
@@ -127,7 +126,7 @@ CUresult LocationDevice(const CUmemLocation* location, int* device) {
 
 }  // namespace
 
-CUresult AddPoolMemory(const PoolPtr& pool, uint64_t handle, uint64_t size_bytes, std::shared_ptr<UniqueFd> backing,
+CUresult AddPoolMemory(const PoolPtr& pool, uint64_t handle, uint64_t size_bytes, std::shared_ptr<NamedMemory> backing,
                        CUdeviceptr* out) {
   auto allocation = std::make_shared<Allocation>();
   allocation->mapped_bytes = RoundUp(size_bytes, kPageBytes);
@@ -135,7 +134,7 @@ CUresult AddPoolMemory(const PoolPtr& pool, uint64_t handle, uint64_t size_bytes
   if (backing == nullptr) {
     allocation->base = MemoryTable::MapPages(allocation->mapped_bytes, true);
   } else {
-    void* base = mmap(nullptr, allocation->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, backing->get(), 0);
+    void* base = mmap(nullptr, allocation->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, backing->fd(), 0);
     if (base != MAP_FAILED) allocation->base = reinterpret_cast<uint64_t>(base);
   }
   if (allocation->base == 0) {

@@ -54,7 +54,7 @@ using PoolPtr = std::shared_ptr<Pool>;
 
 // Enters memory of a pool: the bytes of `backing`, or where that is null fresh pages. CUDA_ERROR_OUT_OF_MEMORY when the pool,
 // the device or the process has no more.
-CUresult AddPoolMemory(const PoolPtr& pool, uint64_t handle, uint64_t size_bytes, std::shared_ptr<UniqueFd> backing,
+CUresult AddPoolMemory(const PoolPtr& pool, uint64_t handle, uint64_t size_bytes, std::shared_ptr<NamedMemory> backing,
                        CUdeviceptr* out);
 
 }  // namespace tessera::emulator

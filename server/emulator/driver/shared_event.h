@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "protocol/base/unique_fd.h"
 #include "server/emulator/driver/command.h"
+#include "server/emulator/driver/named_memory.h"
 
 namespace tessera::emulator {
 
@@ -33,9 +33,9 @@ class SharedEvent {
 
  private:
   struct State;
-  SharedEvent(UniqueFd fd, State* state) : fd_(std::move(fd)), state_(state) {}
+  SharedEvent(std::shared_ptr<NamedMemory> memory, State* state) : memory_(std::move(memory)), state_(state) {}
 
-  const UniqueFd fd_;
+  const std::shared_ptr<NamedMemory> memory_;
   State* const state_;
 };
 

@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "protocol/codegen/array.h"
@@ -21,7 +22,8 @@ namespace tessera {
 // Pseudo-random values. Bytes, text and elements live as long as the source.
 class ValueSource {
  public:
-  explicit ValueSource(uint32_t seed) : random_(seed) {}
+  // With `handles`, messages name those; else any 64 bits.
+  explicit ValueSource(uint32_t seed, std::vector<HandleId> handles = {}) : handles_(std::move(handles)), random_(seed) {}
 
   template <typename T>
   T Pod() {
@@ -30,6 +32,9 @@ class ValueSource {
     } else if constexpr (std::is_enum_v<T>) {
       return static_cast<T>(random_() % 2);
     } else {
+      if constexpr (std::is_same_v<T, HandleId>) {
+        if (!handles_.empty()) return handles_[random_() % handles_.size()];
+      }
       T value;
       Fill(&value, sizeof(T));
       return value;
@@ -53,6 +58,7 @@ class ValueSource {
     for (size_t i = 0; i < size; ++i) static_cast<unsigned char*>(to)[i] = static_cast<unsigned char>(random_());
   }
 
+  const std::vector<HandleId> handles_;
   std::mt19937 random_;
   std::deque<std::string> kept_;
 };

@@ -1,0 +1,32 @@
+// Which files a worker may open, as a Landlock ruleset. Source: Documentation/userspace-api/landlock.rst of the kernel.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "protocol/base/status.h"
+
+namespace tessera {
+
+struct FileRule {
+  enum class Access { kRead, kReadWrite };
+  std::string path;  // a file, or a directory with all that is in it
+  Access access = Access::kRead;
+};
+
+// The files of a worker that exist now: system libraries and settings, this process in /proc, devices of the GPU, the
+// driver's cache of compiled code. `library_directories` as in SandboxOptions.
+std::vector<FileRule> WorkerFileRules(const std::vector<std::string>& library_directories);
+
+// The version of Landlock that the kernel has; 0: none.
+int LandlockVersion();
+
+// The calling thread, and threads it will start, may open what the rules name and nothing else, may connect to no TCP port,
+// and may neither trace nor signal other processes, as far as the kernel's version knows these. Needs no_new_privs.
+// kUnsupported: the kernel has no Landlock.
+Status RestrictFiles(const std::vector<FileRule>& rules);
+
+// Whether the rules let an absolute path be opened; for the log alone.
+bool RulesAllow(const std::vector<FileRule>& rules, const std::string& path, bool write);
+
+}  // namespace tessera

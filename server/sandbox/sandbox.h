@@ -1,0 +1,56 @@
+// Takes from the calling process what a worker never needs: so that a client that finds a mistake in the worker or in the
+// driver gets nothing but its own session. README.md says what is left.
+//
+//   daemon:  for (const std::string& gap : SandboxGaps(user)) LogWarning(...);     // once, at start
+//   worker:  load the driver; EnterSandbox(options); initialise the driver; serve the client
+//
+// Once in a process, before its second thread: threads inherit it. There is no way back.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/base/status.h"
+
+namespace tessera {
+
+enum class SandboxMode {
+  kOff,
+  kAuto,     // what this machine can do
+  kRequire,  // everything, or a failure
+  kLog,      // nothing is refused; what would be is told in the log, at level `warning`
+};
+
+// "off", "auto", "require", "log"; false when `word` is none of these.
+bool ParseSandboxMode(std::string_view word, SandboxMode* mode);
+
+// Whom a worker that root started runs as.
+struct WorkerUser {
+  std::string name;
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+
+// The user with this name. kNotFound with a sentence.
+Result<WorkerUser> FindWorkerUser(const std::string& name);
+
+struct SandboxOptions {
+  SandboxMode mode = SandboxMode::kAuto;
+  // Nothing: this process keeps its user. Only root can have another.
+  std::optional<WorkerUser> user;
+  // Further directories whose files may be read and executed: where the driver is.
+  std::vector<std::string> library_directories;
+};
+
+// What is missing on this machine for the whole of it; empty when nothing is. Sentences for people. `user` as in the options.
+std::vector<std::string> SandboxGaps(const std::optional<WorkerUser>& user);
+
+// kAuto: succeeds as long as no system call fails that this machine has. kRequire: kUnsupported when something is missing.
+// After a failure the process must end: it may have lost part of its rights.
+Status EnterSandbox(const SandboxOptions& options);
+
+}  // namespace tessera

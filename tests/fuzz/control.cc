@@ -1,0 +1,104 @@
+// What comes over sockets before and beside the rings: handshake, segments, questions and their answers, snapshots.
+// Input: u8 which message, then its bytes.
+#include <cstdio>
+#include <cstdlib>
+#include <tuple>
+
+#include "protocol/wire/device_snapshot.h"
+#include "protocol/wire/handshake.h"
+#include "protocol/wire/server_query.h"
+#include "tests/fuzz/target.h"
+
+namespace tessera::fuzz {
+namespace {
+
+template <typename Message>
+Input Encoded(const Message& message) {
+  Encoder out;
+  message.Encode(out);
+  return Input(out.bytes().begin(), out.bytes().end());
+}
+
+// Of another version a message keeps two fields alone: it is not what was read.
+template <typename Message>
+bool OfOurVersion(const Message& message) {
+  if constexpr (requires { message.wire_version; }) return message.wire_version == kWireVersion;
+  return true;
+}
+
+// What was accepted means the same when it is sent on.
+template <typename Message>
+void Check(std::span<const std::byte> bytes) {
+  Result<Message> message = Message::Decode(bytes);
+  if (!message.ok() || !OfOurVersion(*message)) return;
+  const Input again = Encoded(*message);
+  Result<Message> decoded = Message::Decode(again);
+  FUZZ_CHECK(decoded.ok());
+  FUZZ_CHECK(Encoded(*decoded) == again);
+}
+
+using Checker = void (*)(std::span<const std::byte>);
+constexpr Checker kCheckers[] = {Check<ClientHello>,  Check<ServerWelcome>, Check<ServerRefusal>,
+                                 Check<SegmentOffer>, Check<SegmentClose>,  Check<Goodbye>,
+                                 Check<ServerQuery>,  Check<ServerReport>,  Check<DeviceSnapshot>};
+
+DeviceSnapshot Snapshot() {
+  DeviceSnapshot snapshot;
+  snapshot.driver_version = 13000;
+  snapshot.selection = "0,1";
+  snapshot.devices.resize(2);
+  for (DeviceSnapshot::Device& device : snapshot.devices) {
+    device.name = "a device";
+    device.pci_bus_id = "0000:02:00.0";
+    device.total_bytes = uint64_t{1} << 36;
+    device.attributes.resize(20, {0, 7});
+  }
+  snapshot.p2p_attributes = 2;
+  snapshot.p2p.resize(2 * 2 * 2);
+  return snapshot;
+}
+
+}  // namespace
+
+void Run(std::span<const std::byte> input) {
+  Reader reader(input);
+  const Checker check = kCheckers[reader.Take<uint8_t>() % std::size(kCheckers)];
+  const auto rest = reader.Rest();
+  const Input copy(rest.begin(), rest.end());
+  (void)ControlKindOf(copy);
+  check(copy);
+}
+
+std::vector<Input> Seeds() {
+  ClientHello hello;
+  hello.program = "program";
+  hello.devices = "GPU-0,GPU-1";
+  hello.environment = {"CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_MODULE_LOADING=LAZY"};
+  ServerWelcome welcome;
+  welcome.server = "tesserad";
+  welcome.segments = {{1, SegmentKind::kRings, 4096, 0, 0}, {3, SegmentKind::kStaging, 1 << 20, 0, 0}};
+  welcome.snapshot = Encoded(Snapshot());
+  ServerReport report;
+  report.server = "tesserad";
+  report.driver = "cuda";
+  report.snapshot = Encoded(Snapshot());
+  report.readings = {{{Reading::kMemoryTotalBytes, 1}, {Reading::kGpuPercent, 50}}, {}};
+  report.uses = {{17, 0, 4096}};
+  const Input messages[] = {Encoded(hello),
+                            Encoded(welcome),
+                            Encoded(ServerRefusal{StatusCode::kUnavailable, "the server is ending"}),
+                            Encoded(SegmentOffer{2, SegmentKind::kHostMemory, 1 << 20, 0x300000000000, 0}),
+                            Encoded(SegmentClose{2}),
+                            Encoded(Goodbye{StatusCode::kProtocolViolation, "a sentence"}),
+                            Encoded(ServerQuery{kWireVersion, 42, true}),
+                            Encoded(report),
+                            Encoded(Snapshot())};
+  static_assert(std::size(messages) == std::size(kCheckers));
+  std::vector<Input> seeds;
+  for (size_t i = 0; i < std::size(messages); ++i) {
+    seeds.push_back(Writer().Put(static_cast<uint8_t>(i)).Bytes(messages[i]).input());
+  }
+  return seeds;
+}
+
+}  // namespace tessera::fuzz
