@@ -206,7 +206,7 @@ CUresult Unsupported(const CallInfo& info) {
   static Mutex* const mutex = new Mutex;
   static auto* const told = new std::set<uint32_t>;
   if (Statistics* statistics = Client::Get().statistics()) statistics->CountCall(info);
-  if (Client::Get().forked()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!Client::Get().initialized()) return CUDA_ERROR_NOT_INITIALIZED;  // nor is a forked child
   ErrorLog::Process().Add(info.name, CUDA_ERROR_NOT_SUPPORTED);
   MutexLock lock(*mutex);
   if (told->insert(info.id).second) LogInfo("{} is not supported: {}", info.name, info.reason);

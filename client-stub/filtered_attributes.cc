@@ -9,6 +9,8 @@ constexpr const char* kNoSharing = "processes of one server share device memory 
 constexpr const char* kNoRdma = "network cards of the client's host cannot reach the server's GPU";
 constexpr const char* kNoServerHost = "host memory of the server is not the program's host memory";
 constexpr const char* kNoGraphics = "graphics interop is not forwarded";
+constexpr const char* kNoDecompression = "memory of cuMemAlloc is not made for the decompression engine";
+constexpr const char* kNoMulticast = "multicast needs the switches between the GPUs of a host to itself";
 constexpr const char* kNoPages = "client and server share no memory";
 
 constexpr FilteredAttribute kFiltered[] = {
@@ -25,7 +27,7 @@ constexpr FilteredAttribute kFiltered[] = {
     {CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, 0, false, kNoSharing, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR},
     {CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0, false, kNoSharing},
     {CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED, 0, false, kNoSharing},
-    {CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 0, false, "multicast objects are not forwarded"},
+    {CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 0, false, kNoMulticast},
     {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, 0, false, kNoRdma},
     {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 0, false, kNoRdma},
     {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, 0, false, kNoRdma},
@@ -37,8 +39,8 @@ constexpr FilteredAttribute kFiltered[] = {
     {CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0, false, kNoServerHost},
     {CU_DEVICE_ATTRIBUTE_NUMA_CONFIG, CU_DEVICE_NUMA_CONFIG_NONE, false, kNoServerHost},
     {CU_DEVICE_ATTRIBUTE_NUMA_ID, -1, false, kNoServerHost},
-    {CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK, 0, false, "batched decompression is not forwarded"},
-    {CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH, 0, false, "batched decompression is not forwarded"},
+    {CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK, 0, false, kNoDecompression},
+    {CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH, 0, false, kNoDecompression},
     {CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED, 0, false, kNoGraphics},
     {CU_DEVICE_ATTRIBUTE_D3D12_CIG_SUPPORTED, 0, false, kNoGraphics},
     {CU_DEVICE_ATTRIBUTE_VULKAN_CIG_SUPPORTED, 0, false, kNoGraphics},

@@ -20,11 +20,13 @@ ProcAddressAnswer FindProcAddress(const char* name, int version, cuuint64_t flag
   const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
   const std::span<const ProcAddress> table = ProcAddresses();
   const auto before = [](const ProcAddress& row, std::string_view wanted) { return row.name < wanted; };
-  for (auto row = std::lower_bound(table.begin(), table.end(), std::string_view(name), before);
-       row != table.end() && std::strcmp(row->name, name) == 0; ++row) {
-    const bool own_stream = per_thread && row->per_thread != nullptr;
-    const int since = own_stream ? row->per_thread_since : row->since;
-    if (since <= version) {
+  const auto first = std::lower_bound(table.begin(), table.end(), std::string_view(name), before);
+  const auto last = std::find_if(first, table.end(), [&](const ProcAddress& row) { return std::strcmp(row.name, name) != 0; });
+  const bool own_stream =
+      per_thread && std::any_of(first, last, [](const ProcAddress& row) { return row.per_thread != nullptr; });
+  for (auto row = first; row != last; ++row) {
+    if (own_stream && row->per_thread == nullptr) continue;
+    if ((own_stream ? row->per_thread_since : row->since) <= version) {
       answer.function = own_stream ? row->per_thread : row->function;
       answer.status = CU_GET_PROC_ADDRESS_SUCCESS;
     } else if (answer.function == nullptr) {

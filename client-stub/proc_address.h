@@ -1,7 +1,7 @@
 // cuGetProcAddress: which export stands behind a name, a CUDA version and flags.
 //
 // Rules measured on driver 580 (CUDA 13.0): the newest variant not newer than the wanted version; with
-// CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM the per-thread form where one exists, and then its own version counts;
+// CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, of a name that has per-thread forms, only those, and their versions count;
 // a name with a suffix, one that is unknown, or an empty one is not found. A negative version means the newest.
 #pragma once
 

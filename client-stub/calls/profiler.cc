@@ -9,6 +9,11 @@
 
 namespace tessera {
 
+// As every driver since CUDA 12: the profilers that read such configurations are gone.
+CUresult Custom_cuProfilerInitialize(Call& call, const char*, const char*, CUoutput_mode) {
+  return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
+}
+
 CUresult Custom_cuProfilerStart(Call& call) {
   const CUresult result = call.ok() ? call.Sync(cuProfilerStartRequest{}) : call.result();
   if (Statistics* statistics = Client::Get().statistics()) statistics->BeginRegion();

@@ -2,6 +2,8 @@
 
 #include <cuda.h>
 
+#include <cstring>
+
 #include "client-stub/client.h"
 #include "client-stub/hidden_tables/hidden_tables.h"
 #include "client-stub/hidden_tables/table.h"
@@ -10,13 +12,18 @@
 namespace tessera {
 namespace {
 
+constexpr uint32_t kWrapperMagic = 0x466243B1;  // image.h
+
 struct Tag {
   static constexpr const char* kName = "CUDART_INTERFACE";
   static constexpr size_t kWords = 13;
 };
 
-// Slot 1: loads a module from the wrapper of a fat binary, as nvcc embeds it.
+// Slot 1: loads a module from the wrapper of a fat binary, as nvcc embeds it, and from nothing else.
 CUresult LoadModule(CUmodule* module, const void* wrapper) {
+  uint32_t magic = 0;
+  if (wrapper != nullptr) std::memcpy(&magic, wrapper, sizeof(magic));
+  if (magic != kWrapperMagic) return CUDA_ERROR_INVALID_VALUE;
   return Enter_cuModuleLoadData(false, module, wrapper);
 }
 
@@ -39,17 +46,20 @@ CUresult GraphicsDevice(unsigned, void*) {
   return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE;
 }
 
-// Slots 6 and 8: as slot 1 with lists of symbols, which were never seen in use.
+// Slots 6 and 8: as slot 1, the latter from the bare fat binary, with lists of symbols, which were never seen in use.
 CUresult LoadModuleWithSymbols(CUmodule* module, const void* wrapper, void* a, void* b, unsigned count) {
   if (a != nullptr || b != nullptr || count != 0) return CUDA_ERROR_NOT_SUPPORTED;
   return LoadModule(module, wrapper);
 }
 CUresult LoadFatBinary(const void* header, CUmodule* module, void* a, void* b, unsigned count) {
-  return LoadModuleWithSymbols(module, header, a, b, count);
+  if (a != nullptr || b != nullptr || count != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  return Enter_cuModuleLoadFatBinary(false, module, header);
 }
 
-// Slot 7: the runtime says that it will not use a module any more.
-void ForgetModule(size_t) {}
+// Slot 7: the runtime says that it will not use a module any more. The module stays until it is unloaded.
+CUresult ForgetModule(size_t) {
+  return CUDA_SUCCESS;
+}
 
 // Slot 12: loads the compilers, which are the server's affair.
 CUresult LoadCompilers() {

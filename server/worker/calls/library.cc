@@ -9,6 +9,7 @@
 #include "generated/driver_table.h"
 #include "generated/messages/library.h"
 #include "generated/server_custom.h"
+#include "server/driver/missing_entry.h"
 #include "server/worker/call_context.h"
 #include "server/worker/code/image_load.h"
 
@@ -150,6 +151,17 @@ void Do_cuKernelGetParamInfo(CallContext& call, const cuKernelGetParamInfoReques
   if (result == CUDA_SUCCESS && name != nullptr) reply.name = name;
   reply.layout.Borrow(layout->offsets_and_sizes);
   call.Finish(result, reply);
+}
+
+// A function that both processors can call is code of this process, which the client cannot call: not finding one is all
+// that can be answered.
+void Do_cuLibraryGetUnifiedFunction(CallContext& call, const cuLibraryGetUnifiedFunctionRequest& request) {
+  if (call.driver().cuLibraryGetUnifiedFunction == nullptr) return call.Finish(MissingEntry("cuLibraryGetUnifiedFunction"));
+  CUlibrary library = call.Use<CUlibrary>(request.library);
+  if (!call.ok()) return call.Finish(call.error());
+  void* function = nullptr;
+  const CUresult result = call.driver().cuLibraryGetUnifiedFunction(&function, library, std::string(request.symbol).c_str());
+  call.Finish(result == CUDA_SUCCESS ? CUDA_ERROR_NOT_SUPPORTED : result);
 }
 
 }  // namespace tessera

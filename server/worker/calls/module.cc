@@ -12,6 +12,7 @@
 #include "generated/server_custom.h"
 #include "server/worker/call_context.h"
 #include "server/worker/code/image_load.h"
+#include "server/worker/code/module_references.h"
 
 namespace tessera {
 namespace {
@@ -50,6 +51,7 @@ void Do_cuModuleUnload(CallContext& call, const cuModuleUnloadRequest& request) 
   const CUresult result = call.driver().cuModuleUnload(module);
   if (result == CUDA_SUCCESS) {
     DropFunctions(call, request.functions);
+    for (HandleId reference : call.worker().Part<ModuleReferences>().Take(request.hmod)) call.Free(reference);
     call.Free(request.hmod);
     call.worker().Part<LoadedImages>().Drop(request.hmod);
   }
