@@ -4,10 +4,7 @@
 
 #include <cstring>
 #include <utility>
-<<<<<<< HEAD
 #include <vector>
-=======
->>>>>>> mirror
 
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
