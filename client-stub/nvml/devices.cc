@@ -273,7 +273,8 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t handle, nvmlDevice_
   Found to;
   if (const nvmlReturn_t result = Find(handle, &from); result != NVML_SUCCESS) return result;
   if (const nvmlReturn_t result = Find(other, &to); result != NVML_SUCCESS) return result;
-  if (status == nullptr || what >= kWhatEnd) return NVML_ERROR_INVALID_ARGUMENT;
+  // A list can have been read anew in between.
+  if (status == nullptr || what >= kWhatEnd || from.list != to.list) return NVML_ERROR_INVALID_ARGUMENT;
   const PeerAccess& access = from.list->peers[from.index * from.list->devices.size() + to.index];
   if (from.index == to.index) {
     *status = kOk;

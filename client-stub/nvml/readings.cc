@@ -39,6 +39,21 @@ nvmlReturn_t ReadMemory(nvmlDevice_t handle, Memory* memory) {
   return NVML_SUCCESS;
 }
 
+// A list of clocks, with NVML's way of saying how long it is: the numbers from `list` on.
+nvmlReturn_t PutClocks(const Readings& readings, Reading list, unsigned* count, unsigned* clocks) {
+  const uint64_t* length = readings.Find(list);
+  if (length == nullptr) return NVML_ERROR_NOT_SUPPORTED;
+  const unsigned room = clocks == nullptr ? 0 : *count;
+  *count = static_cast<unsigned>(*length);
+  if (*count > room) return NVML_ERROR_INSUFFICIENT_SIZE;
+  for (unsigned i = 0; i < *count; ++i) {
+    const uint64_t* mhz = readings.Find(list + 1 + i);
+    if (mhz == nullptr) return NVML_ERROR_UNKNOWN;
+    clocks[i] = static_cast<unsigned>(*mhz);
+  }
+  return NVML_SUCCESS;
+}
+
 // Where the answers to `fields` go: in the order of the questions, with "not supported" for what the server does not tell.
 void PutFields(const std::vector<ServerReport::FieldValue>& answers, std::span<nvmlFieldValue_t> fields) {
   for (size_t i = 0; i < fields.size(); ++i) {
@@ -122,6 +137,35 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t handle, unsigned type, 
   if (const nvmlReturn_t result = Find(handle, &found); result != NVML_SUCCESS) return result;
   if (type >= kClockTypes || which >= std::size(kClocks)) return NVML_ERROR_INVALID_ARGUMENT;
   return Give(handle, kClocks[which].ask, kClocks[which].first + type, mhz);
+}
+
+// --- clocks that a device could run at ---
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetSupportedMemoryClocks(nvmlDevice_t handle, unsigned* count, unsigned* clocks_mhz) {
+  Found found;
+  if (const nvmlReturn_t result = Find(handle, &found); result != NVML_SUCCESS) return result;
+  if (count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  Readings readings;
+  if (const nvmlReturn_t result = Ask(handle, AskFor::kDetails, &readings); result != NVML_SUCCESS) return result;
+  return PutClocks(readings, Reading::kMemoryClocksMhz, count, clocks_mhz);
+}
+
+// NVML_ERROR_NOT_FOUND when the memory has no such clock.
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetSupportedGraphicsClocks(nvmlDevice_t handle, unsigned memory_mhz, unsigned* count,
+                                                              unsigned* clocks_mhz) {
+  Found found;
+  if (const nvmlReturn_t result = Find(handle, &found); result != NVML_SUCCESS) return result;
+  if (count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  Readings readings;
+  if (const nvmlReturn_t result = Ask(handle, AskFor::kDetails, &readings); result != NVML_SUCCESS) return result;
+  const uint64_t* length = readings.Find(Reading::kMemoryClocksMhz);
+  if (length == nullptr) return NVML_ERROR_NOT_SUPPORTED;
+  for (uint32_t i = 0; i < *length; ++i) {
+    const uint64_t* mhz = readings.Find(Reading::kMemoryClocksMhz + 1 + i);
+    if (mhz == nullptr || *mhz != memory_mhz) continue;
+    return PutClocks(readings, Reading::kGraphicsClocksMhz + i * tessera::kClocksPlaces, count, clocks_mhz);
+  }
+  return NVML_ERROR_NOT_FOUND;
 }
 
 // --- fields ---

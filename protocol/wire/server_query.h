@@ -62,6 +62,9 @@ enum class Reading : uint32_t {
   kPciBaseClass = 312,
   kPciSubClass = 313,
   kGspFirmwareVersion = 410,  // a text
+  // Lists: the number of elements, then so many; a list of graphics clocks for each memory clock, kClocksPlaces apart.
+  kMemoryClocksMhz = 500,
+  kGraphicsClocksMhz = 1000,
 #define READING_NUMBER(ask, number, name, function) name = number,
 #define READING_LARGE(ask, number, name, function) name = number,
 #define READING_PAIR(ask, number, name, function) name = number,
@@ -80,6 +83,10 @@ enum class Reading : uint32_t {
 #include "protocol/wire/device_readings.def"
 };
 
+inline constexpr uint32_t kMemoryClocksMax = 8;
+inline constexpr uint32_t kGraphicsClocksMax = 255;
+inline constexpr uint32_t kClocksPlaces = kGraphicsClocksMax + 1;
+
 // The reading that many places behind another of the same line of device_readings.def.
 constexpr Reading operator+(Reading first, uint32_t places) {
   return static_cast<Reading>(static_cast<uint32_t>(first) + places);
@@ -87,7 +94,7 @@ constexpr Reading operator+(Reading first, uint32_t places) {
 
 struct ServerReport {
   // Bounds that Decode() enforces; Encode() leaves out uses beyond theirs.
-  static constexpr size_t kReadingsMax = 1024;  // of one device; about 300 have a number
+  static constexpr size_t kReadingsMax = 4096;  // of one device; most of them clocks that it could run at
   static constexpr size_t kTextsMax = 32;
   static constexpr size_t kUsesMax = 512;
 

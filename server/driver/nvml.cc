@@ -137,6 +137,7 @@ Nvml::Readings Nvml::Read(const std::string& uuid, ServerQuery::Ask ask) const {
     ReadMemoryAndLoad(device, &readings);
     ReadIdentity(device, &readings);
   }
+  if (ask == ServerQuery::Ask::kDetails) ReadClocks(device, &readings);
   ReadListed(device, ask, &readings);
   return readings;
 }
@@ -167,6 +168,25 @@ void Nvml::ReadIdentity(void* device, Readings* readings) const {
   if (Call("nvmlDeviceGetPciInfoExt", device, &more)) {
     readings->values.push_back({Reading::kPciBaseClass, more.base_class});
     readings->values.push_back({Reading::kPciSubClass, more.sub_class});
+  }
+}
+
+// Lists that are longer than their numbers are left out: half of one would look like a whole one.
+void Nvml::ReadClocks(void* device, Readings* readings) const {
+  std::array<unsigned, kMemoryClocksMax> memory{};
+  unsigned count = kMemoryClocksMax;
+  if (!Call("nvmlDeviceGetSupportedMemoryClocks", device, &count, memory.data())) return;
+  const std::span<const unsigned> memory_mhz = std::span(memory).first(std::min<size_t>(count, memory.size()));
+  readings->values.push_back({Reading::kMemoryClocksMhz, memory_mhz.size()});
+  Add(&readings->values, Reading::kMemoryClocksMhz + 1, memory_mhz);
+  for (uint32_t i = 0; i < memory_mhz.size(); ++i) {
+    std::array<unsigned, kGraphicsClocksMax> graphics{};
+    count = kGraphicsClocksMax;
+    if (!Call("nvmlDeviceGetSupportedGraphicsClocks", device, memory_mhz[i], &count, graphics.data())) continue;
+    const std::span<const unsigned> graphics_mhz = std::span(graphics).first(std::min<size_t>(count, graphics.size()));
+    const Reading list = Reading::kGraphicsClocksMhz + i * kClocksPlaces;
+    readings->values.push_back({list, graphics_mhz.size()});
+    Add(&readings->values, list + 1, graphics_mhz);
   }
 }
 

@@ -48,6 +48,7 @@ class Nvml {
   void ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) const;
   void ReadMemoryAndLoad(void* device, Readings* readings) const;
   void ReadIdentity(void* device, Readings* readings) const;
+  void ReadClocks(void* device, Readings* readings) const;
   // Calls a function of the library by name; false when it is absent or fails. Its parameters must have exactly these types.
   template <typename... Arguments>
   bool Call(const char* name, Arguments... arguments) const;

@@ -1,4 +1,4 @@
-// A libnvidia-ml.so.1 of an imaginary driver: fixed answers for one device, and every process of the daemon uses 7 MiB of it.
+// A libnvidia-ml.so.1 of an imaginary driver: fixed answers for one device or two, and every process of the daemon uses 7 MiB of it.
 // Stands in for the real one in nvml_test.py and nvml_readings_test.py, where the daemon serves the emulator as if it were a
 // driver of that machine.
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #define FAKE extern "C" __attribute__((visibility("default"))) int
 
 namespace {
-char the_device;
+char the_devices[2];  // two at most, told apart by the last digit of their UUIDs, and have serial numbers of their own
 struct Memory {
   unsigned version;
   unsigned long long total, reserved, free, used;
@@ -62,8 +62,9 @@ unsigned ForEachProcess(unsigned room, Put put) {
 FAKE nvmlInit_v2() { return kSuccess; }
 FAKE nvmlSystemGetDriverVersion(char* text, unsigned size) { return std::snprintf(text, size, "%s", "580.1.2") > 0 ? kSuccess : 1; }
 FAKE nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
-  *device = &the_device;
-  return std::strncmp(uuid, "GPU-", 4) == 0 && std::strlen(uuid) == 40 ? kSuccess : kNotFound;
+  if (std::strncmp(uuid, "GPU-", 4) != 0 || std::strlen(uuid) != 40) return kNotFound;
+  *device = &the_devices[uuid[39] % 2];
+  return kSuccess;
 }
 FAKE nvmlDeviceGetMemoryInfo_v2(void*, Memory* memory) {
   if (memory->version != (sizeof(Memory) | 2U << 24)) return 25;
@@ -144,8 +145,19 @@ FAKE nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* out) {
   *out = 1ULL << 35;
   return kSuccess;
 }
+FAKE nvmlDeviceGetSupportedMemoryClocks(void*, unsigned* count, unsigned* clocks) {
+  *count = 2;
+  return Tell(&clocks[0], 3201) + Tell(&clocks[1], 2619);
+}
+FAKE nvmlDeviceGetSupportedGraphicsClocks(void*, unsigned memory_mhz, unsigned* count, unsigned* clocks) {
+  if (memory_mhz != 2619) return kNotSupported;
+  *count = 3;
+  return Tell(&clocks[0], 1980) + Tell(&clocks[1], 1965) + Tell(&clocks[2], 345);
+}
 FAKE nvmlDeviceGetPcieThroughput(void*, int which, unsigned* out) { return Tell(out, 70 + which); }
-FAKE nvmlDeviceGetSerial(void*, char* text, unsigned size) { return TellText("0123456", text, size); }
+FAKE nvmlDeviceGetSerial(void* device, char* text, unsigned size) {
+  return TellText(device == &the_devices[0] ? "0123456" : "0123457", text, size);
+}
 FAKE nvmlDeviceGetInforomVersion(void*, int which, char* text, unsigned size) {
   return which == 3 ? kNotSupported : TellText("G520." + std::to_string(which), text, size);
 }

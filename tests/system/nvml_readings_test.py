@@ -56,8 +56,14 @@ seen['pci'] = [pci[0], *map(hex, pci[8:10])]
 more = words('nvmlDeviceGetPciInfoExt', size=16, start=(64 | 1 << 24,))
 seen['pci class'] = [more[0], *more[7:9]]
 found = ctypes.c_void_p()
-seen['by serial'] = [nvml.nvmlDeviceGetHandleBySerial(b'0123456', ctypes.byref(found)), found.value == device.value,
-                     nvml.nvmlDeviceGetHandleBySerial(b'no', ctypes.byref(found))]
+seen['by serial'] = []
+for serial in (b'0123456', b'0123457', b'no'):
+    seen['by serial'].append([nvml.nvmlDeviceGetHandleBySerial(serial, ctypes.byref(found)), found.value - device.value])
+def clocks(function, *arguments, room=4):
+    count, out = ctypes.c_uint(room), (ctypes.c_uint * 4)()
+    return [getattr(nvml, function)(device, *arguments, ctypes.byref(count), out if room else None), count.value, *out]
+seen['memory clocks'] = [clocks('nvmlDeviceGetSupportedMemoryClocks', room=0), clocks('nvmlDeviceGetSupportedMemoryClocks')]
+seen['graphics clocks'] = [clocks('nvmlDeviceGetSupportedGraphicsClocks', mhz)[:-1] for mhz in (2619, 3201, 1)]
 class Field(ctypes.Structure):
     _fields_ = [('field', ctypes.c_uint), ('scope', ctypes.c_uint), ('time', ctypes.c_longlong), ('latency', ctypes.c_longlong),
                 ('type', ctypes.c_uint), ('result', ctypes.c_int), ('value', ctypes.c_ulonglong)]
@@ -106,7 +112,7 @@ class Readings(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         server = Server(driver=os.path.join(BUILD, "lib/libtessera-emulator.so"),
-                        env=environment(LD_LIBRARY_PATH=os.path.join(BUILD, "tests/system/fake_nvml")))
+                        env=environment(TESSERA_EMULATOR_DEVICES="2", LD_LIBRARY_PATH=os.path.join(BUILD, "tests/system/fake_nvml")))
         done = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, timeout=60,
                               env=environment(TESSERA_SERVER=server.url))
         server.stop()
@@ -127,9 +133,13 @@ class Readings(unittest.TestCase):
                    three_choices=[0, 1107], clock=[[0, 1002], [NOT_SUPPORTED]], traffic=[[0, 70], [0, 71]])
         self.assertEqual(self.seen["two choices, row"], [0, 10, 11, 12, 13])
 
+    def test_lists_of_clocks(self):
+        self.check(memory_clocks=[[INSUFFICIENT, 2, 0, 0, 0, 0], [0, 2, 3201, 2619, 0, 0]],
+                   graphics_clocks=[[0, 3, 1980, 1965, 345], [NOT_SUPPORTED, 4, 0, 0, 0], [NOT_FOUND, 4, 0, 0, 0]])
+
     def test_texts(self):
         self.check(text=[[0, "0123456"], [INSUFFICIENT, ""]], firmware=[0, "580.1.2"],
-                   choice_of_texts=[[0, "G520.1"], [NOT_SUPPORTED, ""], [INVALID, ""]], by_serial=[0, True, NOT_FOUND])
+                   choice_of_texts=[[0, "G520.1"], [NOT_SUPPORTED, ""], [INVALID, ""]], by_serial=[[0, 0], [0, 1], [NOT_FOUND, 1]])
 
     def test_pci(self):
         self.check(pci=[0, "0x233510de", "0x18be10de"], pci_class=[0, 3, 2])

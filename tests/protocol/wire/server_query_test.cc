@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/protocol/wire/torture.h"
 
 namespace tessera {
@@ -36,6 +38,38 @@ TEST(ServerQuery, ReportComesThrough) {
   EXPECT_EQ(report.value().texts, SampleReport().texts);
   EXPECT_EQ(report.value().fields, SampleReport().fields);
   EXPECT_EQ(report.value().uses, SampleReport().uses);
+}
+
+// Every number belongs to one line of device_readings.def, or to one reading of server_query.h.
+TEST(ServerQuery, NumbersOfReadingsAreUnique) {
+  std::set<uint32_t> taken;
+  for (const Reading reading : {Reading::kMemoryTotalBytes, Reading::kMemoryUsedBytes, Reading::kMemoryReservedBytes,
+                                Reading::kGpuPercent, Reading::kMemoryPercent, Reading::kPciDeviceId, Reading::kPciSubsystemId,
+                                Reading::kPciBaseClass, Reading::kPciSubClass, Reading::kGspFirmwareVersion}) {
+    EXPECT_TRUE(taken.insert(static_cast<uint32_t>(reading)).second);
+  }
+  const auto take = [&taken](uint32_t first, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) EXPECT_TRUE(taken.insert(first + i).second) << first << " + " << i;
+  };
+  take(static_cast<uint32_t>(Reading::kMemoryClocksMhz), 1 + kMemoryClocksMax);
+  take(static_cast<uint32_t>(Reading::kGraphicsClocksMhz), kMemoryClocksMax * kClocksPlaces);
+#define READING_NUMBER(ask, number, name, function) take(number, 1);
+#define READING_LARGE(ask, number, name, function) take(number, 1);
+#define READING_PAIR(ask, number, name, function) take(number, 2);
+#define READING_TRIPLE(ask, number, name, function) take(number, 3);
+#define READING_QUADRUPLE(ask, number, name, function) take(number, 4);
+#define READING_STRUCT32(ask, number, name, function, n) take(number, n);
+#define READING_STRUCT64(ask, number, name, function, n) take(number, n);
+#define READING_VERSIONED32(ask, number, name, function, n) take(number, n);
+#define READING_VERSIONED64(ask, number, name, function, n) take(number, n);
+#define READING_CHOICE(ask, number, name, function, n) take(number, n);
+#define READING_CHOICE_PAIR64(ask, number, name, function, n) take(number, 2 * n);
+#define READING_TWO_CHOICES(ask, number, name, function, n, m, k) take(number, n * m * k);
+#define READING_THREE_CHOICES(ask, number, name, function, n, m, k) take(number, n * m * k);
+#define READING_TEXT(ask, number, name, function) take(number, 1);
+#define READING_CHOICE_TEXT(ask, number, name, function, n) take(number, n);
+#include "protocol/wire/device_readings.def"
+  EXPECT_GT(taken.size(), 300u);
 }
 
 TEST(ServerQuery, QueryComesThrough) {
