@@ -2,7 +2,7 @@
 //
 // Through the staging segment, like copies of ordinary memory: so the server pins nothing for managed memory, and two hosts
 // are served as well as one. In a non-blocking stream of its own per context: no work of the application's is waited for,
-// except where Wait() says so. Service thread only (service_thread.h).
+// except where Wait() says so. Service threads only (service_thread.h); the owner has a lock, except around Wait().
 #pragma once
 
 #include <cuda.h>

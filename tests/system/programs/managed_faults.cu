@@ -82,6 +82,10 @@ int main(int argc, char** argv) {
     UseOnDevice(values);
     if (std::strcmp(argv[1], "null") == 0) *static_cast<volatile int*>(nullptr) = 1;
     if (std::strcmp(argv[1], "sent") == 0) raise(SIGSEGV);
+    if (std::strcmp(argv[1], "failed") == 0) {
+      Increment<<<1, 1>>>(nullptr, 1);
+      (void)*static_cast<volatile int*>(values);  // the kernel's results are lost, and no others are shown
+    }
     if (std::strcmp(argv[1], "freed") == 0) {
       CHECK_CUDA(cudaFree(values));
       *static_cast<volatile int*>(values) = 1;
@@ -89,7 +93,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   // Without a handler of the program's.
-  for (const char* mode : {"null", "sent", "freed"}) {
+  for (const char* mode : {"null", "sent", "failed", "freed"}) {
     const int status = StatusOf(argv[0], mode);
     EXPECT_EQ(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, true);
   }
