@@ -163,6 +163,18 @@ CUresult ManagedMemory::WaitForWorkOn(uint64_t address) {
     if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
     streams = pending_.Take([&](const WorkedStream& stream) { return Uses(*block, stream); });
   }
+  return WaitForEach(streams);
+}
+
+void ManagedMemory::BeforeCapture() {
+  if (!any()) return;
+  ServiceThread::Process().Run([&] {
+    // What failed is waited for again by the next touch, which then fails.
+    (void)WaitForEach(pending_.Take([](const WorkedStream&) { return true; }));
+  });
+}
+
+CUresult ManagedMemory::WaitForEach(const std::vector<WorkedStream>& streams) {
   CUresult first = CUDA_SUCCESS;
   for (const WorkedStream& stream : streams) {
     const CUresult result = transfers_.Wait(stream);

@@ -67,6 +67,9 @@ class ManagedMemory {
   CUresult Prepare(const ManagedUse& use) EXCLUDES(mutex_);
   // After it was: touches wait for it from now on. Pages that other threads fetched since Prepare() may not be touched again.
   void Note(const ManagedUse& use) EXCLUDES(mutex_);
+  // A capture is about to begin, during which default streams and the captured ones cannot be waited for: waits for all work
+  // that touches would wait for.
+  void BeforeCapture() EXCLUDES(mutex_);
   // A host function ends, behind which work may wait that was prepared before it ran.
   CUresult AfterHostFunction();
 
@@ -110,6 +113,7 @@ class ManagedMemory {
   void Settle(Block& block, const PageRun& part);
   // Waits for the work that may use the block that contains `address`. CUDA_ERROR_INVALID_VALUE: there is none.
   CUresult WaitForWorkOn(uint64_t address) EXCLUDES(mutex_);
+  CUresult WaitForEach(const std::vector<WorkedStream>& streams) EXCLUDES(mutex_);
   CUresult Push(const Block& block, const PageRun& run);
   CUresult Pull(const Block& block, const PageRun& run);
   // Changes states and keeps `accessible_`; with the protection. False, and nothing changed, when the system refuses.

@@ -245,7 +245,13 @@ static void Graph() {
   CHECK_CUDA(cudaStreamCreate(&stream));
   cudaGraph_t graph;
   cudaGraphExec_t exec;
+  // Work of default and captured streams before, and a touch while one is captured.
+  Increment<<<(n + 255) / 256, 256>>>(values, n);
+  Increment<<<(n + 255) / 256, 256, 0, stream>>>(values, n);
+  CHECK_CUDA(cudaDeviceSynchronize());
   CHECK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  for (int i = 0; i < n; ++i) EXPECT_EQ(values[i], 2);
+  for (int i = 0; i < n; ++i) values[i] = 0;
   Increment<<<(n + 255) / 256, 256, 0, stream>>>(values, n);
   Increment<<<(n + 255) / 256, 256, 0, stream>>>(values, n);
   CHECK_CUDA(cudaStreamEndCapture(stream, &graph));
