@@ -133,6 +133,13 @@ bool EncodeEnd(Call& call, MemcpyNodeRecord::End* end, CUmemorytype type, const 
   }
 }
 
+// Managed memory may be called host memory; to the server it is the device's.
+void NameManaged(Call& call, MemcpyNodeRecord::End* end) {
+  if (end->type != CU_MEMORYTYPE_HOST) return;
+  const auto allocation = ClientMemory::Of(call.session()).device().Find(end->address);
+  if (allocation && allocation->kind == DeviceAllocation::Kind::kManaged) end->type = CU_MEMORYTYPE_DEVICE;
+}
+
 }  // namespace
 
 CopyNodeParams::~CopyNodeParams() {
@@ -168,6 +175,8 @@ bool CopyNodeParams::Encode(const CUDA_MEMCPY3D& copy, CUcontext context) {
   }
   if (!ends.from_private && ends.from_base != 0) source.address = ends.from_base;
   if (!ends.to_private && ends.to_base != 0) destination.address = ends.to_base;
+  NameManaged(call_, &source);
+  NameManaged(call_, &destination);
   if (!ends.from_private && !ends.to_private) {
     Store(seen, &bytes_);
     return true;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client-stub/capture_check.h"
+#include "client-stub/client_memory.h"
 #include "client-stub/graph_nodes.h"
 #include "client-stub/session.h"
 #include "client-stub/stream_state.h"
@@ -22,6 +23,7 @@ CUresult Begin(Call& call, CUstream stream, CUstreamCaptureMode mode, Request& r
   if (!UseStreamInfo(call, stream, &used)) return call.result();
   AttachStreams(call.session());
   request.stream = used.id;
+  ClientMemory::Of(call.session()).managed().BeforeCapture();
   const CUresult legal = Captures().Begin(CallerOf(call.thread()), used.ref, mode);
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
   const CUresult result = call.Sync(request);

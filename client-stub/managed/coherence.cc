@@ -2,8 +2,8 @@
 // that changes their states.
 
 #include <algorithm>
+#include <atomic>
 
-#include "client-stub/deferred_errors.h"
 #include "client-stub/managed/fault_handler.h"
 #include "client-stub/managed/managed_memory.h"
 #include "client-stub/managed/service_thread.h"
@@ -58,7 +58,10 @@ CUresult ManagedMemory::Prepare(const ManagedUse& use) {
   if (!accessible()) return CUDA_SUCCESS;
   EnsureFaultHandler();
   CUresult result = CUDA_SUCCESS;
-  ServiceThread::Process().Run([&] { result = PrepareHere(use); });
+  ServiceThread::Process().Run([&] {
+    MutexLock lock(mutex_);
+    result = PrepareHere(use);
+  });
   return result;
 }
 
@@ -91,7 +94,7 @@ CUresult ManagedMemory::PrepareHere(const ManagedUse& use) {
     if (result == CUDA_SUCCESS) result = transfers_.Finish(context);
   }
   if (result != CUDA_SUCCESS) {
-    LogError("what the program wrote to managed memory did not reach the device: result {}", static_cast<int>(result));
+    LogDebug("what the program wrote to managed memory did not reach the device: result {}", static_cast<int>(result));
     for (const Pushed& one : pushed) one.block->pages->Protect(one.block->RangeOf(one.pages), Access::kReadWrite);
     return result;
   }
@@ -101,24 +104,31 @@ CUresult ManagedMemory::PrepareHere(const ManagedUse& use) {
 }
 
 void ManagedMemory::Note(const ManagedUse& use) {
+  if (use.reads_only) return;  // pages keep their bytes
   pending_.Note(use.stream);
-  if (use.reads_only || !accessible()) return;
-  // Another thread touched pages between Prepare() and the work: what it read may be old by now.
-  ServiceThread::Process().Run([&] { SettleHere(use); });
+  // Who fetches pages now may not have waited for this work: then they are taken back behind that. Whoever begins later waits.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!accessible() && !fetching_.load(std::memory_order_acquire) && !accessible()) return;
+  ServiceThread::Process().Run([&] {
+    MutexLock lock(mutex_);
+    SettleHere(use);
+  });
 }
 
 void ManagedMemory::SettleHere(const ManagedUse& use) {
   for (auto& [base, block] : blocks_) {
-    if (!block.states.any_accessible() || !Uses(block, use.stream)) continue;
-    const PageRun part = PagesOf(block, use.range);
-    for (PageRun shared = block.states.Next(part.first, part.end(), PageState::kShared); !shared.empty();
-         shared = block.states.Next(shared.end(), part.end(), PageState::kShared)) {
-      if (Change(block, shared, PageState::kDevice)) continue;
-      // No room for another boundary between protections. The whole block has none; what the program may touch of it gets
-      // its protection back when it is touched (Fetch).
-      block.pages->Protect(block.range, Access::kNone);
-      SetStates(block, shared, PageState::kDevice);
-    }
+    if (block.states.any_accessible() && Uses(block, use.stream)) Settle(block, PagesOf(block, use.range));
+  }
+}
+
+void ManagedMemory::Settle(Block& block, const PageRun& part) {
+  for (PageRun shared = block.states.Next(part.first, part.end(), PageState::kShared); !shared.empty();
+       shared = block.states.Next(shared.end(), part.end(), PageState::kShared)) {
+    if (Change(block, shared, PageState::kDevice)) continue;
+    // No room for another boundary between protections. The whole block has none; what the program may touch of it gets
+    // its protection back when it is touched (Fetch).
+    block.pages->Protect(block.range, Access::kNone);
+    SetStates(block, shared, PageState::kDevice);
   }
 }
 
@@ -135,12 +145,36 @@ CUresult ManagedMemory::Push(const Block& block, const PageRun& run) {
   return result;
 }
 
-CUresult ManagedMemory::AfterHostFunction() { return Prepare(ManagedUse{}); }
+CUresult ManagedMemory::AfterHostFunction() {
+  if (!accessible()) return CUDA_SUCCESS;
+  CUresult result = CUDA_SUCCESS;
+  ServiceThread::OfHostFunctions().Run([&] {
+    MutexLock lock(mutex_);
+    result = PrepareHere(ManagedUse{});
+  });
+  return result;
+}
 
-CUresult ManagedMemory::WaitForWorkOn(const Block& block) {
-  const bool one_stream = !block.attached.is_null() && session_.handles().IsLive(block.attached, HandleKind::kStream);
-  const std::vector<WorkedStream> streams = pending_.Take(
-      [&](const WorkedStream& stream) { return !one_stream || stream.stream == block.attached; });
+CUresult ManagedMemory::WaitForWorkOn(uint64_t address) {
+  std::vector<WorkedStream> streams;
+  {
+    MutexLock lock(mutex_);
+    const Block* const block = Find(address);
+    if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    streams = pending_.Take([&](const WorkedStream& stream) { return Uses(*block, stream); });
+  }
+  return WaitForEach(streams);
+}
+
+void ManagedMemory::BeforeCapture() {
+  if (!any()) return;
+  ServiceThread::Process().Run([&] {
+    // What failed is waited for again by the next touch, which then fails.
+    (void)WaitForEach(pending_.Take([](const WorkedStream&) { return true; }));
+  });
+}
+
+CUresult ManagedMemory::WaitForEach(const std::vector<WorkedStream>& streams) {
   CUresult first = CUDA_SUCCESS;
   for (const WorkedStream& stream : streams) {
     const CUresult result = transfers_.Wait(stream);
@@ -161,28 +195,23 @@ CUresult ManagedMemory::Pull(const Block& block, const PageRun& run) {
   return CUDA_SUCCESS;
 }
 
-CUresult ManagedMemory::Fetch(Block& block, uint64_t page, bool write, bool wait) {
+CUresult ManagedMemory::Fetch(Block& block, uint64_t address, bool write) {
+  const uint64_t page = (address - block.range.base) / kManagedPageBytes;
   const PageState before = block.states.At(page);
   if (before == PageState::kHost) {  // another thread's touch was served meanwhile
-    return block.pages->Protect(block.RangeOf(PageRun{page, 1}), Access::kReadWrite) ? CUDA_SUCCESS : FetchAll(block, wait);
+    return block.pages->Protect(block.RangeOf(PageRun{page, 1}), Access::kReadWrite) ? CUDA_SUCCESS : FetchAll(block);
   }
   const PageRun run = block.states.Fetch(page, before);
   if (before == PageState::kDevice) {
-    CUresult result = wait ? WaitForWorkOn(block) : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS) result = Pull(block, run);
-    // The context has failed for good and every call says so: what the program last knew is all there is.
-    if (result != CUDA_SUCCESS && !IsStickyError(result)) return result;
+    if (const CUresult result = Pull(block, run); result != CUDA_SUCCESS) return result;
   }
   // A fault on a page that could be read is a write.
   const PageState after = write || before == PageState::kShared ? PageState::kHost : PageState::kShared;
-  return Change(block, run, after) ? CUDA_SUCCESS : FetchAll(block, wait);
+  return Change(block, run, after) ? CUDA_SUCCESS : FetchAll(block);
 }
 
 // For want of room for more boundaries between protections: the whole block gets one.
-CUresult ManagedMemory::FetchAll(Block& block, bool wait) {
-  if (wait) {
-    if (const CUresult result = WaitForWorkOn(block); result != CUDA_SUCCESS) return result;
-  }
+CUresult ManagedMemory::FetchAll(Block& block) {
   const PageRun all{0, block.states.size()};
   for (PageRun run = block.states.Next(0, all.end(), PageState::kDevice); !run.empty();
        run = block.states.Next(run.end(), all.end(), PageState::kDevice)) {
@@ -191,12 +220,28 @@ CUresult ManagedMemory::FetchAll(Block& block, bool wait) {
   return Change(block, all, PageState::kHost) ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
+CUresult ManagedMemory::FetchAfterWork(uint64_t address, bool write) {
+  fetching_.store(true, std::memory_order_seq_cst);
+  CUresult result = WaitForWorkOn(address);
+  if (result == CUDA_SUCCESS) {
+    MutexLock lock(mutex_);
+    Block* const block = Find(address);
+    result = block == nullptr ? CUDA_ERROR_INVALID_VALUE : Fetch(*block, address, write);
+  }
+  fetching_.store(false, std::memory_order_release);
+  return result;
+}
+
 bool ManagedMemory::Resolve(uint64_t address, bool write, bool in_host_function) {
-  Block* const block = Find(address);
-  if (block == nullptr) return false;
-  const uint64_t page = (address - block->range.base) / kManagedPageBytes;
-  const CUresult result = Fetch(*block, page, write, !in_host_function);
-  if (result == CUDA_SUCCESS) return true;
+  CUresult result = CUDA_ERROR_INVALID_VALUE;
+  if (in_host_function) {
+    // Its stream waits for it, and what that stream did before is done.
+    MutexLock lock(mutex_);
+    if (Block* const block = Find(address)) result = Fetch(*block, address, write);
+  } else {
+    result = FetchAfterWork(address, write);
+  }
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE) return result == CUDA_SUCCESS;
   LogError("managed memory at {:#x} could not be fetched from the device: result {}; the access ends as one of memory that "
            "does not exist", address, static_cast<int>(result));
   return false;

@@ -113,7 +113,7 @@ void Handle(int number, siginfo_t* info, void* context) {
   FaultRequest fault;
   fault.address = reinterpret_cast<uint64_t>(info->si_addr);
   if (info->si_code == SEGV_ACCERR) fault.where = FindWatched(fault.address);
-  ServiceThread& service = ServiceThread::Process();
+  ServiceThread& service = host_functions != 0 ? ServiceThread::OfHostFunctions() : ServiceThread::Process();
   if (fault.where != nullptr && service.alive()) {
     fault.run = Resolve;
     fault.write = IsWrite(context);

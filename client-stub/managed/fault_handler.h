@@ -15,7 +15,7 @@
 
 namespace tessera {
 
-// Runs on the service thread. True: the page may be touched now. `in_host_function`: by a host function of the
+// Runs on a service thread. True: the page may be touched now. `in_host_function`: by a host function of the
 // application's, for which its stream waits.
 using FaultResolver = bool (*)(void* owner, uint64_t address, bool write, bool in_host_function);
 

@@ -13,11 +13,14 @@
 namespace tessera {
 namespace {
 
-// `function` on the service thread, with its result.
+// `function` on the service thread with the lock, and its result.
 template <typename Function>
-auto OnService(Function function) {
+auto OnService(Mutex& mutex, Function function) {
   decltype(function()) result{};
-  ServiceThread::Process().Run([&] { result = function(); });
+  ServiceThread::Process().Run([&] {
+    MutexLock lock(mutex);
+    result = function();
+  });
   return result;
 }
 
@@ -45,8 +48,8 @@ CUresult ManagedMemory::MapWindow() {
 }
 
 CUresult ManagedMemory::Add(const Range& range, uint64_t freed_by, HandleId context) {
-  if (!ServiceThread::Process().Start() || !EnsureFaultHandler()) return CUDA_ERROR_OPERATING_SYSTEM;
-  return OnService([&] {
+  if (!ServiceThread::Start() || !EnsureFaultHandler()) return CUDA_ERROR_OPERATING_SYSTEM;
+  return OnService(mutex_, [&] {
     CUresult result = MapWindow();
     // Natively managed memory reads as zero at first, on both sides.
     if (result == CUDA_SUCCESS) result = transfers_.Clear(context, range.base, range.bytes);
@@ -66,8 +69,8 @@ CUresult ManagedMemory::Add(const Range& range, uint64_t freed_by, HandleId cont
 }
 
 CUresult ManagedMemory::AddVariable(const Range& range, HandleId container) {
-  if (!ServiceThread::Process().Start() || !EnsureFaultHandler()) return CUDA_ERROR_OPERATING_SYSTEM;
-  return OnService([&] { return AddVariableHere(range, container); });
+  if (!ServiceThread::Start() || !EnsureFaultHandler()) return CUDA_ERROR_OPERATING_SYSTEM;
+  return OnService(mutex_, [&] { return AddVariableHere(range, container); });
 }
 
 CUresult ManagedMemory::AddVariableHere(const Range& range, HandleId container) {
@@ -124,7 +127,7 @@ void ManagedMemory::Drop(Blocks::iterator entry) {
 
 bool ManagedMemory::Remove(uint64_t base, uint64_t* freed_by) {
   if (!any()) return false;
-  return OnService([&] {
+  return OnService(mutex_, [&] {
     const auto found = blocks_.find(base);
     if (found == blocks_.end() || !found->second.container.is_null()) return false;
     *freed_by = found->second.freed_by;
@@ -136,6 +139,7 @@ bool ManagedMemory::Remove(uint64_t base, uint64_t* freed_by) {
 void ManagedMemory::RemoveVariables(HandleId container) {
   if (!any()) return;
   ServiceThread::Process().Run([&] {
+    MutexLock lock(mutex_);
     for (auto it = blocks_.begin(); it != blocks_.end();) {
       const auto next = std::next(it);
       if (it->second.container == container) Drop(it);
@@ -148,6 +152,7 @@ void ManagedMemory::EndContext(HandleId context) {
   pending_.ForgetContext(context);
   if (!any()) return;
   ServiceThread::Process().Run([&] {
+    MutexLock lock(mutex_);
     transfers_.EndContext(context);
     for (auto it = blocks_.begin(); it != blocks_.end();) {
       const auto next = std::next(it);
@@ -177,36 +182,38 @@ bool ManagedMemory::ForEachBlockIn(const Range& range, Visit visit) {
 }
 
 bool ManagedMemory::Covers(const Range& range) {
-  return any() && OnService([&] { return ForEachBlockIn(range, [](Block&, const Range&) {}); });
+  return any() && OnService(mutex_, [&] { return ForEachBlockIn(range, [](Block&, const Range&) {}); });
 }
 
 CUresult ManagedMemory::Attach(uint64_t address, HandleId stream) {
-  return OnService([&] {
+  CUresult result = CUDA_SUCCESS;
+  ServiceThread::Process().Run([&] {
+    result = WaitForWorkOn(address);  // what was enqueued before may still use it
+    MutexLock lock(mutex_);
     Block* const block = Find(address);
-    if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    // What was enqueued before may still use it.
-    const CUresult result = WaitForWorkOn(*block);
+    if (block == nullptr) result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS) block->attached = stream;
-    return result;
   });
+  return result;
 }
 
 void ManagedMemory::ExpectPass(const Range& range) {
   ServiceThread::Process().Run([&] {
+    MutexLock lock(mutex_);
     ForEachBlockIn(range, [](Block& block, const Range&) { block.states.ExpectPass(); });
   });
 }
 
 bool ManagedMemory::UpdateAdvice(const Range& range, const std::function<void(Advice&)>& change) {
   if (!Covers(range)) return false;
-  return OnService([&] {
+  return OnService(mutex_, [&] {
     return ForEachBlockIn(range, [&](Block& block, const Range& part) { block.advice.Update(part, change); });
   });
 }
 
 bool ManagedMemory::ForEachAdvice(const Range& range, const std::function<void(const Advice&)>& visit) {
   if (!Covers(range)) return false;
-  return OnService([&] {
+  return OnService(mutex_, [&] {
     return ForEachBlockIn(range, [&](Block& block, const Range& part) { block.advice.ForEach(part, visit); });
   });
 }

@@ -13,7 +13,8 @@
 // Memory attached to one stream (cuStreamAttachMemAsync) is used by the work of that stream alone. Memory attached to the
 // host is treated like global memory: a kernel that uses it all the same sees the right bytes.
 //
-// Page states belong to the service thread (service_thread.h); the public functions are for any thread.
+// The public functions are for any thread. What they do with pages runs on the service threads (service_thread.h) under one
+// lock, which is not held while work of the application's is waited for.
 #pragma once
 
 #include <cuda.h>
@@ -30,6 +31,7 @@
 #include "client-stub/managed/page_transfers.h"
 #include "client-stub/managed/pending_work.h"
 #include "client-stub/managed/shared_pages.h"
+#include "protocol/base/mutex.h"
 #include "protocol/memory/range_allocator.h"
 
 namespace tessera {
@@ -62,9 +64,12 @@ class ManagedMemory {
 
   // Before work is given to a stream: see above. Not CUDA_SUCCESS: the device lacks what the program wrote, the work must
   // not be done.
-  CUresult Prepare(const ManagedUse& use);
-  // After it was: touches wait for it from now on.
-  void Note(const ManagedUse& use);
+  CUresult Prepare(const ManagedUse& use) EXCLUDES(mutex_);
+  // After it was: touches wait for it from now on. Pages that other threads fetched since Prepare() may not be touched again.
+  void Note(const ManagedUse& use) EXCLUDES(mutex_);
+  // A capture is about to begin, during which default streams and the captured ones cannot be waited for: waits for all work
+  // that touches would wait for.
+  void BeforeCapture() EXCLUDES(mutex_);
   // A host function ends, behind which work may wait that was prepared before it ran.
   CUresult AfterHostFunction();
 
@@ -101,10 +106,14 @@ class ManagedMemory {
   CUresult AddVariableHere(const Range& range, HandleId container);
   CUresult PrepareHere(const ManagedUse& use);
   void SettleHere(const ManagedUse& use);
-  bool Resolve(uint64_t address, bool write, bool in_host_function);
-  CUresult Fetch(Block& block, uint64_t page, bool write, bool wait);
-  CUresult WaitForWorkOn(const Block& block);
-  CUresult FetchAll(Block& block, bool wait);
+  bool Resolve(uint64_t address, bool write, bool in_host_function) EXCLUDES(mutex_);
+  CUresult FetchAfterWork(uint64_t address, bool write) EXCLUDES(mutex_);
+  CUresult Fetch(Block& block, uint64_t address, bool write);
+  CUresult FetchAll(Block& block);
+  void Settle(Block& block, const PageRun& part);
+  // Waits for the work that may use the block that contains `address`. CUDA_ERROR_INVALID_VALUE: there is none.
+  CUresult WaitForWorkOn(uint64_t address) EXCLUDES(mutex_);
+  CUresult WaitForEach(const std::vector<WorkedStream>& streams) EXCLUDES(mutex_);
   CUresult Push(const Block& block, const PageRun& run);
   CUresult Pull(const Block& block, const PageRun& run);
   // Changes states and keeps `accessible_`; with the protection. False, and nothing changed, when the system refuses.
@@ -122,9 +131,10 @@ class ManagedMemory {
   const Range window_;
   std::atomic<size_t> count_{0};
   std::atomic<size_t> accessible_{0};
+  std::atomic<bool> fetching_{false};  // pages are about to become accessible
   PendingWork pending_;
 
-  // Service thread only.
+  Mutex mutex_;  // guards all below, but PageTransfers::Wait
   PageTransfers transfers_;
   std::unique_ptr<SharedPages> window_pages_;
   std::map<uint64_t, std::unique_ptr<SharedPages>> variable_pages_;

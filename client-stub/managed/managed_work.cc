@@ -32,6 +32,7 @@ void ManagedWork::Begin(Call& call, const ManagedUse& use) {
 }
 
 ManagedWork::~ManagedWork() {
+  if (result_ != CUDA_SUCCESS) return;
   for (int i = 0; i < count_; ++i) memory_->Note(uses_[i]);
 }
 

@@ -5,6 +5,7 @@
 #include "client-stub/cu_result.h"
 #include "client-stub/session.h"
 #include "client-stub/staged_transfer.h"
+#include "client-stub/stream_state.h"
 #include "client-stub/thread_state.h"
 #include "generated/client/context.h"
 #include "generated/client/primary_context.h"
@@ -93,15 +94,17 @@ CUresult PageTransfers::Wait(const WorkedStream& worked) {
   if (context == nullptr || !context->active()) return CUDA_SUCCESS;  // it has ended, its work is done
   if (const CUresult result = Enter(worked.context); result != CUDA_SUCCESS) return result;
   const bool special = worked.stream.value() <= reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD);
+  if (special && !Captures().idle()) return CUDA_SUCCESS;
   if (special || session_.handles().IsLive(worked.stream, HandleKind::kStream)) {
     Call call(kTransfer, false);
     const HandleId stream = call.UseStream(reinterpret_cast<CUstream>(worked.stream.value()));
-    if (call.ok() && call.capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (call.capturing() || call.result() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) return CUDA_SUCCESS;
     if (!call.ok()) return call.result();
     const CUresult result = WaitForStream(call, stream);
     if (result != CUDA_ERROR_INVALID_HANDLE) return result;
   }
-  return Enter_cuCtxSynchronize(false);  // a stream that was destroyed: its work goes on
+  // A stream that was destroyed: its work goes on.
+  return Captures().idle() ? Enter_cuCtxSynchronize(false) : CUDA_SUCCESS;
 }
 
 }  // namespace tessera

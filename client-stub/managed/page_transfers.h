@@ -2,7 +2,7 @@
 //
 // Through the staging segment, like copies of ordinary memory: so the server pins nothing for managed memory, and two hosts
 // are served as well as one. In a non-blocking stream of its own per context: no work of the application's is waited for,
-// except where Wait() says so. Service thread only (service_thread.h).
+// except where Wait() says so. Service threads only (service_thread.h); the owner has a lock, except around Wait().
 #pragma once
 
 #include <cuda.h>
@@ -31,7 +31,8 @@ class PageTransfers {
   // From the device; done when it returns.
   CUresult Download(HandleId context, std::byte* to, uint64_t from, uint64_t bytes);
 
-  // The work that the stream has now is done. A stream that is being captured cannot be waited for.
+  // The work that the stream has now is done. While streams are captured, default streams and the captured ones are not
+  // asked, which would end the capture: their work was waited for when it began (ManagedMemory::BeforeCapture).
   CUresult Wait(const WorkedStream& stream);
 
   void EndContext(HandleId context) { streams_.erase(context.value()); }

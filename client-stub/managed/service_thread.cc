@@ -20,7 +20,7 @@ void FutexWait(std::atomic<uint32_t>& word, uint32_t value) {
 
 void FutexWake(uint32_t* word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
 
-int ThreadId() { return static_cast<int>(syscall(SYS_gettid)); }
+thread_local bool is_service_thread = false;
 
 }  // namespace
 
@@ -29,21 +29,29 @@ ServiceThread& ServiceThread::Process() {
   return *thread;
 }
 
-bool ServiceThread::here() const { return thread_.load(std::memory_order_acquire) == ThreadId(); }
+ServiceThread& ServiceThread::OfHostFunctions() {
+  static auto* const thread = new ServiceThread;
+  return *thread;
+}
 
 bool ServiceThread::alive() const { return process_.load(std::memory_order_acquire) == getpid(); }
 
 bool ServiceThread::Start() {
   static Mutex* const mutex = new Mutex;
   MutexLock lock(*mutex);
-  if (process_.load(std::memory_order_acquire) != 0) return alive();
-  try {
-    StartGuestThread("tessera-managed", [this] { Loop(); }).detach();
-  } catch (const std::system_error& error) {
-    LogWarning("no thread for managed memory: {}", error.what());
-    return false;
+  for (ServiceThread* const thread : {&Process(), &OfHostFunctions()}) {
+    if (thread->process_.load(std::memory_order_acquire) != 0) {
+      if (!thread->alive()) return false;
+      continue;
+    }
+    try {
+      StartGuestThread("tessera-managed", [thread] { thread->Loop(); }).detach();
+    } catch (const std::system_error& error) {
+      LogWarning("no thread for managed memory: {}", error.what());
+      return false;
+    }
+    thread->process_.store(getpid(), std::memory_order_release);
   }
-  process_.store(getpid(), std::memory_order_release);
   return true;
 }
 
@@ -58,7 +66,7 @@ void ServiceThread::PostAndWait(ServiceRequest& request) {
 }
 
 void ServiceThread::Run(const std::function<void()>& function) {
-  if (here()) return function();
+  if (is_service_thread) return function();
   struct Job : ServiceRequest {
     const std::function<void()>* function;
   } job;
@@ -68,7 +76,7 @@ void ServiceThread::Run(const std::function<void()>& function) {
 }
 
 void ServiceThread::Loop() {
-  thread_.store(ThreadId(), std::memory_order_release);
+  is_service_thread = true;
   for (;;) {
     const uint32_t seen = wake_.load(std::memory_order_acquire);
     ServiceRequest* newest = posted_.exchange(nullptr, std::memory_order_acquire);

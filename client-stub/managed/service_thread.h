@@ -1,8 +1,8 @@
-// The thread that moves pages of managed memory between this process and the device, and whoever waits for it.
+// The threads that move pages of managed memory between this process and the device, and whoever waits for them.
 //
 // A thread that touches a page it may not touch is inside a signal handler and may hold any lock of the application's; so
-// it does nothing but post a request and sleep. Everything that changes the state of pages runs on this one thread, one
-// request after the other, and needs no lock for it.
+// it does nothing but post a request and sleep. Requests of one thread run one after the other, and may wait for work of the
+// device. Those of host functions have a thread of their own: what others wait for may be the host function itself.
 #pragma once
 
 #include <atomic>
@@ -20,17 +20,16 @@ struct ServiceRequest {
 
 class ServiceThread {
  public:
-  // Of this process; never destroyed.
+  // Both of this process; never destroyed.
   static ServiceThread& Process();
+  static ServiceThread& OfHostFunctions();
 
-  // Starts the thread if there is none. False when the system gives none. Not from a signal handler.
-  bool Start();
+  // Starts both threads if they do not run. False when the system gives none. Not from a signal handler.
+  static bool Start();
   // Runs the request on the thread and waits for it. Async-signal-safe. The thread was started.
   void PostAndWait(ServiceRequest& request);
-  // The same for a function; on the thread itself it is called directly. Not from a signal handler.
+  // The same for a function; on a service thread it is called directly. Not from a signal handler.
   void Run(const std::function<void()>& function);
-  // The calling thread is the service thread.
-  bool here() const;
   // The thread runs in this process: not in a child after fork. Async-signal-safe.
   bool alive() const;
 
@@ -40,7 +39,6 @@ class ServiceThread {
   std::atomic<ServiceRequest*> posted_{nullptr};  // newest first
   std::atomic<uint32_t> wake_{0};                 // futex: counts posts
   std::atomic<int> process_{0};                   // of the thread; 0 before Start()
-  std::atomic<int> thread_{0};
 };
 
 }  // namespace tessera

@@ -123,6 +123,33 @@ TEST_F(CodeTest, LibraryKernelsLaunchThroughTheirOwnHandle) {
   if (Emulated()) { EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cu(LibraryGetKernel)(&kernel, library, "store")); }
 }
 
+TEST_F(CodeTest, ManagedVariablesAreOneForAllContextsAndKeepWhatTheHostWrote) {
+  constexpr const char* kText =
+      ".version 8.0\n.target sm_75\n.address_size 64\n"
+      ".visible .global .attribute(.managed) .align 4 .u32 amount = 9;\n"
+      ".visible .entry bump() {\n.reg .u32 %r<2>;\n"
+      "ld.global.u32 %r1, [amount];\nadd.u32 %r1, %r1, 1;\nst.global.u32 [amount], %r1;\nret;\n}\n";
+  CUlibrary library = nullptr;
+  ASSERT_CU(cu(LibraryLoadData)(&library, kText, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  CUdeviceptr address = 0;
+  size_t size = 0;
+  ASSERT_CU(cu(LibraryGetManaged)(&address, &size, library, "amount"));
+  EXPECT_EQ(4u, size);
+  auto* const amount = reinterpret_cast<volatile int*>(address);
+  EXPECT_EQ(9, *amount);
+  *amount = 20;  // before the library is in any context
+  CUkernel kernel = nullptr;
+  ASSERT_CU(cu(LibraryGetKernel)(&kernel, library, "bump"));
+  ASSERT_CU(cu(LaunchKernel)(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
+  ASSERT_CU(cu(CtxSynchronize)());
+  EXPECT_EQ(21, *amount);
+  unsigned managed = 0;
+  EXPECT_CU(cu(PointerGetAttribute)(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address));
+  EXPECT_EQ(1u, managed);
+  EXPECT_EQ(CUDA_ERROR_NOT_FOUND, cu(LibraryGetManaged)(&address, &size, library, "bump"));
+  EXPECT_CU(cu(LibraryUnload)(library));
+}
+
 TEST_F(CodeTest, BadTextFillsTheErrorLog) {
   char log[512] = "";
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};

@@ -245,7 +245,13 @@ static void Graph() {
   CHECK_CUDA(cudaStreamCreate(&stream));
   cudaGraph_t graph;
   cudaGraphExec_t exec;
+  // Work of default and captured streams before, and a touch while one is captured.
+  Increment<<<(n + 255) / 256, 256>>>(values, n);
+  Increment<<<(n + 255) / 256, 256, 0, stream>>>(values, n);
+  CHECK_CUDA(cudaDeviceSynchronize());
   CHECK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  for (int i = 0; i < n; ++i) EXPECT_EQ(values[i], 2);
+  for (int i = 0; i < n; ++i) values[i] = 0;
   Increment<<<(n + 255) / 256, 256, 0, stream>>>(values, n);
   Increment<<<(n + 255) / 256, 256, 0, stream>>>(values, n);
   CHECK_CUDA(cudaStreamEndCapture(stream, &graph));
@@ -258,7 +264,26 @@ static void Graph() {
   for (int i = 0; i < n; ++i) EXPECT_EQ(values[i], 3 * i + 6);
   CHECK_CUDA(cudaGraphExecDestroy(exec));
   CHECK_CUDA(cudaGraphDestroy(graph));
+  // Nodes that name it as host memory.
+  int* copy = Managed<int>(n);
+  int* device = nullptr;
+  CHECK_CUDA(cudaMalloc(&device, n * sizeof(int)));
+  cudaGraphNode_t up, down;
+  CHECK_CUDA(cudaGraphCreate(&graph, 0));
+  CHECK_CUDA(cudaGraphAddMemcpyNode1D(&up, graph, nullptr, 0, device, values, n * sizeof(int), cudaMemcpyHostToDevice));
+  CHECK_CUDA(cudaGraphAddMemcpyNode1D(&down, graph, &up, 1, copy, device, n * sizeof(int), cudaMemcpyDeviceToHost));
+  CHECK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < n; ++i) values[i] = i * round;
+    CHECK_CUDA(cudaGraphLaunch(exec, stream));
+    CHECK_CUDA(cudaStreamSynchronize(stream));
+    for (int i = 0; i < n; ++i) EXPECT_EQ(copy[i], i * round);
+  }
+  CHECK_CUDA(cudaGraphExecDestroy(exec));
+  CHECK_CUDA(cudaGraphDestroy(graph));
   CHECK_CUDA(cudaStreamDestroy(stream));
+  CHECK_CUDA(cudaFree(device));
+  CHECK_CUDA(cudaFree(copy));
   CHECK_CUDA(cudaFree(values));
 }
 
@@ -274,8 +299,50 @@ static void HostFunction() {
   Increment<<<(n + 255) / 256, 256, 0, stream>>>(values, n);
   CHECK_CUDA(cudaStreamSynchronize(stream));
   for (int i = 0; i < n; ++i) EXPECT_EQ(values[i], 2 * (i + 1) + 1);
+  // The program touches it at the same time: it waits for the stream, and the stream for the host function.
+  for (int round = 0; round < 10; ++round) {
+    for (int i = 0; i < n; ++i) values[i] = i;
+    Increment<<<(n + 255) / 256, 256, 0, stream>>>(values, n);
+    CHECK_CUDA(cudaLaunchHostFunc(stream, [](void*) { for (int i = 0; i < n; ++i) values[i] *= 2; }, nullptr));
+    Increment<<<(n + 255) / 256, 256, 0, stream>>>(values, n);
+    (void)*static_cast<volatile int*>(values + 5);
+    CHECK_CUDA(cudaStreamSynchronize(stream));
+    for (int i = 0; i < n; ++i) EXPECT_EQ(values[i], 2 * (i + 1) + 1);
+  }
   CHECK_CUDA(cudaStreamDestroy(stream));
   CHECK_CUDA(cudaFree(values));
+}
+
+// One thread gives a stream work for its block all the time, another touches a block of its own.
+static void BlocksOfTwoThreads() {
+  const int n = 20000;
+  int* worked = Managed<int>(n);
+  int* touched = Managed<int>(n);
+  for (int i = 0; i < n; ++i) worked[i] = i;
+  std::thread worker([=] {
+    cudaStream_t stream;
+    int* device = nullptr;
+    CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK_CUDA(cudaMalloc(&device, n * sizeof(int)));
+    for (int round = 1; round <= 200; ++round) {
+      Increment<<<(n + 255) / 256, 256, 0, stream>>>(worked, n);
+      CHECK_CUDA(cudaMemcpyAsync(device, worked, n * sizeof(int), cudaMemcpyDefault, stream));
+      CHECK_CUDA(cudaMemcpyAsync(worked, device, n * sizeof(int), cudaMemcpyDefault, stream));
+      if (round % 20 != 0) continue;
+      CHECK_CUDA(cudaStreamSynchronize(stream));
+      for (int i = 0; i < n; i += 999) EXPECT_EQ(worked[i], i + round);
+    }
+    CHECK_CUDA(cudaFree(device));
+    CHECK_CUDA(cudaStreamDestroy(stream));
+  });
+  for (int round = 0; round < 30; ++round) {
+    for (int i = 0; i < n; ++i) touched[i] = i + round;
+    for (int i = 0; i < n; ++i) EXPECT_EQ(touched[i], i + round);
+  }
+  worker.join();
+  for (int i = 0; i < n; ++i) EXPECT_EQ(worked[i], i + 200);
+  CHECK_CUDA(cudaFree(worked));
+  CHECK_CUDA(cudaFree(touched));
 }
 
 static void FreeDuringUse() {
@@ -337,6 +404,7 @@ int main() {
   Copies();
   Graph();
   HostFunction();
+  BlocksOfTwoThreads();
   FreeDuringUse();
   Errors();
   CHECK_CUDA(cudaDeviceSynchronize());

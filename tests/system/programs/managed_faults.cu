@@ -1,16 +1,28 @@
-// The SIGSEGV behind managed memory and the program's own: each handler sees what is its own, and a fault that is nobody's
-// ends the process as it would without managed memory.
+// What forwarded managed memory has and the driver's has not. The SIGSEGV behind it and the program's own: each handler sees
+// what is its own, and a fault that is nobody's ends the process as it would without managed memory.
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstring>
 #include <thread>
 #include <vector>
 
 #include "check.h"
+
+// The emulated driver places it at a low address, as it likes.
+__managed__ int variable = 5;
+
+// Before anything of CUDA's runs: takes all those addresses.
+__attribute__((constructor(101))) static void TakeAddresses(int argc, char** argv) {
+  if (argc < 2 || std::strcmp(argv[1], "taken") != 0) return;
+  mmap(reinterpret_cast<void*>(0x300000000), 0xd00000000, PROT_NONE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+}
 
 static sigjmp_buf out;
 static int first_faults, second_faults;
@@ -76,23 +88,39 @@ static int StatusOf(const char* self, const char* mode) {
 
 int main(int argc, char** argv) {
   if (argc > 1) {
+    if (std::strcmp(argv[1], "taken") == 0) return cudaFree(nullptr) == cudaSuccess ? 1 : 0;
     int* values = Zeros();
     UseOnDevice(values);
     EXPECT_EQ(values[3], 1);
     UseOnDevice(values);
     if (std::strcmp(argv[1], "null") == 0) *static_cast<volatile int*>(nullptr) = 1;
     if (std::strcmp(argv[1], "sent") == 0) raise(SIGSEGV);
+    if (std::strcmp(argv[1], "failed") == 0) {
+      Increment<<<1, 1>>>(nullptr, 1);
+      (void)*static_cast<volatile int*>(values);  // the kernel's results are lost, and no others are shown
+    }
     if (std::strcmp(argv[1], "freed") == 0) {
       CHECK_CUDA(cudaFree(values));
       *static_cast<volatile int*>(values) = 1;
     }
     return 0;
   }
+  int value = -1;
+  CHECK_CUDA(cudaDeviceGetAttribute(&value, cudaDevAttrManagedMemory, 0));
+  EXPECT_EQ(value, 1);
+  CHECK_CUDA(cudaDeviceGetAttribute(&value, cudaDevAttrConcurrentManagedAccess, 0));
+  if (value != 0) {  // the driver's own managed memory: not what this program is about
+    std::printf("ok\n");
+    return 0;
+  }
   // Without a handler of the program's.
-  for (const char* mode : {"null", "sent", "freed"}) {
+  for (const char* mode : {"null", "sent", "failed", "freed"}) {
     const int status = StatusOf(argv[0], mode);
     EXPECT_EQ(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, true);
   }
+  const auto place = reinterpret_cast<uintptr_t>(&variable);
+  if (place >= 0x300000000 && place < 0x1000000000) EXPECT_EQ(StatusOf(argv[0], "taken"), 0);
+  EXPECT_EQ(variable, 5);
 
   // With one that was there before.
   Install(First, nullptr);
