@@ -58,7 +58,7 @@ endfunction()
 
 # Built and run under the sanitizers by continuous integration, with the label `sanitize`: what has threads, and under the
 # address and undefined-behaviour sanitizers also what reads bytes of others.
-set(TESSERA_SANITIZED_TESTS ring_test channel_test worker_core_test stub_core_test client_memory_test emulator_driver_test
+set(TESSERA_SANITIZED_TESTS ring_test channel_test link_test worker_core_test stub_core_test client_memory_test emulator_driver_test
   emulator_ptx_test)
 if(NOT TESSERA_SANITIZE MATCHES "thread")
   # stream_test and graph_test have both ends in one process: not every sharing between them is told to ThreadSanitizer yet.
