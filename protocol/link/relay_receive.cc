@@ -1,0 +1,136 @@
+// From the link to this host: frames are checked, and put where they belong.
+#include "protocol/link/relay.h"
+
+#include "protocol/base/log.h"
+#include "protocol/link/relay_parts.h"
+
+namespace tessera {
+
+void Relay::ReceiveFrames() {
+  for (;;) {
+    Result<FrameHeader> header = link_.Receive([this](const FrameHeader& header) { return PlaceOf(header); });
+    const Status status = header.ok() ? Arrived(*header) : header.status();
+    if (status.ok()) continue;
+    channel_->Fail(status.code() == StatusCode::kUnavailable ? Status(status.code(), "the link to the other host is lost")
+                                                             : status);
+    return link_.Close();
+  }
+}
+
+Result<std::span<std::byte>> Relay::PlaceOf(const FrameHeader& header) {
+  if (header.bytes > kFrameBytesMax) return RelayViolation("the link brought a frame that is too long");
+  switch (header.kind) {
+    case FrameKind::kControl:
+      received_.resize(header.bytes);
+      return std::span(received_);
+    case FrameKind::kRing: {
+      const Sink* sink = FindSink(header.target);
+      if (sink == nullptr || header.position != sink->received) return RelayViolation("the link brought ring bytes out of order");
+      Result<uint64_t> released = sink->ring.Released();
+      if (!released.ok()) return released.status();
+      const uint64_t end = header.position + header.bytes;
+      if (end - *released > sink->ring.size_bytes() || header.number < sink->visible || header.number > end) {
+        return RelayViolation("the link brought more ring bytes than fit");
+      }
+      received_.resize(header.bytes);
+      return std::span(received_);
+    }
+    case FrameKind::kTransfer: {
+      // Numbers may be left out: of ranges whose segment was closed before they were sent.
+      if (header.number < transfer_received_) return RelayViolation("the link brought a transfer out of order");
+      const auto bytes = FindRange(header.target, header.position, header.bytes, &receiving_into_);
+      if (bytes.data() != nullptr) return bytes;
+      if (!IsClosed(header.target)) return RelayViolation("the link brought a range outside of its segment");
+      received_.resize(header.bytes);
+      return std::span(received_);
+    }
+    case FrameKind::kAck:
+      if (header.bytes == 0) return std::span<std::byte>();
+      break;
+    case FrameKind::kNone:
+      break;
+  }
+  return RelayViolation("the link brought a frame of an unknown kind");
+}
+
+Status Relay::Arrived(const FrameHeader& header) {
+  switch (header.kind) {
+    case FrameKind::kControl:
+      return ControlArrived(received_);
+    case FrameKind::kRing: {
+      Sink& sink = *FindSink(header.target);
+      sink.ring.WriteAt(header.position, received_);
+      sink.received.store(header.position + header.bytes);
+      if (sink.received.load() - sink.acked.load() >= sink.AckStep()) {
+        MutexLock lock(sink.mutex);
+        sink.changed.notify_all();
+      }
+      if (header.number != sink.visible) sink.ring.PublishTo(header.number);
+      sink.visible = header.number;
+      return Status::Ok();
+    }
+    case FrameKind::kTransfer:
+      transfer_received_ = header.number;
+      receiving_into_.reset();
+      if (received_bytes_ != nullptr) received_bytes_->fetch_add(header.bytes, std::memory_order_relaxed);
+      return Status::Ok();
+    case FrameKind::kAck: {
+      Source* source = FindSource(header.target);
+      if (source == nullptr) return RelayViolation("the link acknowledged a ring that is not ours");
+      MutexLock lock(source->mutex);
+      if (header.position < source->ring.position() || header.position > source->sent.load(std::memory_order_acquire)) {
+        return RelayViolation("the link acknowledged what was not sent");
+      }
+      source->ring.ReleaseTo(header.position);
+      return Status::Ok();
+    }
+    case FrameKind::kNone:
+      break;
+  }
+  return RelayViolation("the link brought a frame of an unknown kind");
+}
+
+Status Relay::ControlArrived(std::span<const std::byte> message) {
+  switch (ControlKindOf(message)) {
+    case ControlKind::kSegmentOffer: {
+      Result<SegmentOffer> offer = SegmentOffer::Decode(message);
+      return offer.ok() ? OfferArrived(*offer, message) : offer.status();
+    }
+    case ControlKind::kSegmentClose: {
+      Result<SegmentClose> close = SegmentClose::Decode(message);
+      if (!close.ok()) return close.status();
+      CloseOnce(close->id);
+      const Status passed_on = channel_->SendControl(message, {});
+      if (!passed_on.ok()) LogDebug("a segment's end was not passed on: {}", passed_on.message());
+      return Status::Ok();
+    }
+    case ControlKind::kGoodbye: {
+      Result<Goodbye> goodbye = Goodbye::Decode(message);
+      if (!goodbye.ok()) return goodbye.status();
+      if (goodbye->code == StatusCode::kOk) {
+        channel_->Leave();
+      } else {
+        channel_->Fail(Status(goodbye->code, goodbye->sentence));
+      }
+      return Status::Ok();
+    }
+    default:
+      return RelayViolation("the link brought a message that has no place in a session");
+  }
+}
+
+Status Relay::OfferArrived(const SegmentOffer& offer, std::span<const std::byte> message) {
+  if (offer.kind == SegmentKind::kSharedFile || offer.size_bytes == 0 || offer.size_bytes % kPageBytes != 0 ||
+      offer.size_bytes > kSegmentBytesMax) {
+    return RelayViolation("the link brought the offer of a segment that cannot be mirrored");
+  }
+  Result<UniqueFd> file = CreateSegmentFile("tessera-mirrored", offer.size_bytes);
+  if (!file.ok()) return file.status();
+  RETURN_IF_ERROR(AddSegment(offer, file->get()));
+  const int fd = file->get();
+  const Status passed_on = channel_->SendControl(message, std::span(&fd, 1));
+  if (!passed_on.ok()) LogDebug("a segment was not passed on: {}", passed_on.message());
+  return Status::Ok();
+}
+
+}  // namespace tessera
