@@ -99,9 +99,11 @@ CUresult HostMirrors::OpenFar(Call& call, const HostBlock& block) {
   tesseraMirrorOpenRequest request;
   request.address = mirror->device - offset;
   request.mirror_bytes = bytes;
+  request.generation = ++generation_;
   CUresult result = call.SyncAs(request);
-  if (result == CUDA_SUCCESS && !changes_.Add(Range{mirror->device, block.range.bytes},
-                                              reinterpret_cast<std::byte*>(block.range.base))) {
+  auto* const memory = reinterpret_cast<std::byte*>(block.range.base);
+  if (result == CUDA_SUCCESS &&
+      !changes_.Add(Range{mirror->device, block.range.bytes}, memory, request.generation)) {
     result = call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   }
   if (result != CUDA_SUCCESS) {

@@ -5,15 +5,16 @@
 // that promises equal addresses is filtered to 0). Over a mirrored channel it is memory of the worker's, for pinned memory at
 // the very address that the program has; both sides tell each other what changed (protocol/memory/change_tracker.h).
 //
-// A mirror is made when a program asks for the device pointer of the memory; without shared pages also when an address in it is
-// among the parameters of a kernel or in ordinary memory of up to 32 KiB that is copied to the device, or the target of an
-// operation on the device. A kernel that comes by such an address in another way fails (700). From then on the two are reconciled wherever a
-// stream meets this process, in stream order: before and after every launch of a kernel or graph, around host functions and
-// the library's own visits, and when a call that waits for work returns. Bytes that differ from what both had at the last
-// meeting were changed by one side and are copied to the other; of a byte that both changed, which is a race natively, the
-// device's value stays (without shared pages: either). So a kernel sees what was written before it started and the program sees
-// what a kernel wrote when anything that follows the kernel sees it. What one side writes while a kernel runs the other does
-// not see: a kernel that polls such memory is not supported, nor is cuStreamWaitValue on it.
+// A mirror is made when a program asks for the device pointer of the memory; without shared pages also when an address in it
+// is among the parameters of a kernel or in ordinary memory of up to 32 KiB that is copied to the device, or the target of an
+// operation on the device. A kernel that comes by such an address in another way fails (700).
+// From then on the two are reconciled wherever a stream meets this process, in stream order: before and after every launch of
+// a kernel or graph, around host functions and the library's own visits, and when a call that waits for work returns. Bytes
+// that differ from what both had at the last meeting were changed by one side and are copied to the other; of a byte that
+// both changed, which is a race natively, the device's value stays (without shared pages: either). So a kernel sees what was
+// written before it started and the program sees what a kernel wrote when anything that follows the kernel sees it. What one
+// side writes while a kernel runs the other does not see: a kernel that polls such memory is not supported, nor is
+// cuStreamWaitValue on it.
 //
 // Cost, while there are mirrors: three times the memory (without shared pages: twice on each side), and per launch two visits
 // of the host (some 20 us) and two passes over all mirrors (a third of a second per GiB). Pinned memory that is shared has none
@@ -98,6 +99,7 @@ class HostMirrors {
   ChangeTracker changes_;  // without shared pages
   std::atomic<size_t> count_{0};
   Mutex opening_mutex_;  // taken before mutex_
+  uint32_t generation_ GUARDED_BY(opening_mutex_) = 0;
   mutable Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Mirror>> mirrors_ GUARDED_BY(mutex_);  // by base of the memory
 };

@@ -17,6 +17,25 @@ constexpr uint64_t kSlice = uint64_t{1} << 20;
 std::byte Load(const std::byte* from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
 void Store(std::byte* to, std::byte value) { __atomic_store_n(to, value, __ATOMIC_RELAXED); }
 
+// Whether so many bytes are equal, of which others may be writing some: those are looked at again, when they differ or next
+// time.
+__attribute__((no_sanitize("thread"))) bool Equal(const std::byte* a, const std::byte* b, size_t bytes) {
+  size_t at = 0;
+  for (; at + kBlock <= bytes; at += kBlock) {
+    uint64_t of_a[kBlock / sizeof(uint64_t)];
+    uint64_t of_b[kBlock / sizeof(uint64_t)];
+    __builtin_memcpy(of_a, a + at, kBlock);
+    __builtin_memcpy(of_b, b + at, kBlock);
+    uint64_t differing = 0;
+    for (size_t word = 0; word < kBlock / sizeof(uint64_t); ++word) differing |= of_a[word] ^ of_b[word];
+    if (differing != 0) return false;
+  }
+  for (; at < bytes; ++at) {
+    if (a[at] != b[at]) return false;
+  }
+  return true;
+}
+
 struct Freed {
   void operator()(std::byte* bytes) const { std::free(bytes); }
 };
@@ -31,8 +50,8 @@ size_t PaddedBytes(uint64_t mask) { return (static_cast<size_t>(std::popcount(ma
 }  // namespace
 
 struct ChangeTracker::Tracked {
-  Tracked(const Range& range, std::byte* memory)
-      : range(range), memory(memory), last(static_cast<std::byte*>(std::calloc(range.bytes, 1))) {}
+  Tracked(const Range& range, std::byte* memory, uint64_t generation)
+      : range(range), generation(generation), memory(memory), last(static_cast<std::byte*>(std::calloc(range.bytes, 1))) {}
 
   // Appends changes between `*at` and `end`, addresses, to `out`, until another block might not fit `bytes_max`. `*at` becomes
   // where it stopped.
@@ -42,7 +61,7 @@ struct ChangeTracker::Tracked {
     while (*at < end) {
       const uint64_t page_end = std::min(end, (*at | (kPage - 1)) + 1);
       const uint64_t offset = *at - range.base;
-      if (std::memcmp(memory + offset, last.get() + offset, page_end - *at) == 0) {
+      if (Equal(memory + offset, last.get() + offset, page_end - *at)) {
         *at = page_end;
         continue;
       }
@@ -55,21 +74,23 @@ struct ChangeTracker::Tracked {
   }
 
   void TakeBlock(uint64_t begin, uint64_t end, std::vector<std::byte>* out) REQUIRES(mutex) {
-    BlockHeader header{begin & ~(kBlock - 1), 0};
-    std::byte changed[kBlock];
+    struct {
+      BlockHeader header;
+      std::byte changed[kBlock];
+    } block{{begin & ~(kBlock - 1), 0}, {}};
+    const std::byte* from = memory + (begin - range.base);
+    std::byte* before = last.get() + (begin - range.base);
     size_t count = 0;
-    for (uint64_t at = begin; at < end; ++at) {
-      const std::byte now = Load(memory + (at - range.base));
-      std::byte& before = last[at - range.base];
-      if (now == before) continue;
-      before = changed[count++] = now;
-      header.mask |= uint64_t{1} << (at - header.address);
+    for (uint64_t at = begin; at < end; ++at, ++from, ++before) {
+      const std::byte now = Load(from);
+      if (now == *before) continue;
+      *before = block.changed[count++] = now;
+      block.header.mask |= uint64_t{1} << (at - block.header.address);
     }
     if (count == 0) return;
-    const auto words = std::as_bytes(std::span(&header, 1));
-    out->insert(out->end(), words.begin(), words.end());
-    out->insert(out->end(), changed, changed + count);
-    out->resize(out->size() + PaddedBytes(header.mask) - count);
+    block.header.address |= generation;
+    const auto bytes = std::as_bytes(std::span(&block, 1)).first(sizeof(BlockHeader) + PaddedBytes(block.header.mask));
+    out->insert(out->end(), bytes.begin(), bytes.end());
   }
 
   void Put(const BlockHeader& header, const std::byte* values) EXCLUDES(mutex) {
@@ -84,6 +105,7 @@ struct ChangeTracker::Tracked {
   }
 
   const Range range;
+  const uint64_t generation;
   Mutex mutex;
   std::byte* memory GUARDED_BY(mutex);  // null: removed
   const std::unique_ptr<std::byte[], Freed> last;
@@ -92,8 +114,8 @@ struct ChangeTracker::Tracked {
 ChangeTracker::ChangeTracker() = default;
 ChangeTracker::~ChangeTracker() = default;
 
-bool ChangeTracker::Add(const Range& range, std::byte* memory) {
-  auto tracked = std::make_shared<Tracked>(range, memory);
+bool ChangeTracker::Add(const Range& range, std::byte* memory, uint32_t generation) {
+  auto tracked = std::make_shared<Tracked>(range, memory, generation % kBlock);
   if (tracked->last == nullptr) return false;
   MutexLock lock(mutex_);
   const auto next = tracked_.lower_bound(range.base);
@@ -139,6 +161,7 @@ bool ChangeTracker::SendChanges(size_t bytes_max, const Send& send) {
     for (const auto& [base, tracked] : tracked_) all.push_back(tracked);
   }
   std::vector<std::byte> message;
+  message.reserve(bytes_max);
   for (const auto& tracked : all) {
     uint64_t at = tracked->range.base;
     while (at < tracked->range.end()) {
@@ -160,12 +183,14 @@ bool ChangeTracker::Apply(std::span<const std::byte> changes) {
     std::memcpy(&header, changes.data(), sizeof(header));
     changes = changes.subspan(sizeof(header));
     const size_t bytes = PaddedBytes(header.mask);
-    if (header.mask == 0 || header.address % kBlock != 0 || header.address > UINT64_MAX - 2 * kBlock ||
+    const uint64_t generation = header.address % kBlock;
+    header.address -= generation;
+    if (header.mask == 0 || header.address > UINT64_MAX - 2 * kBlock ||
         changes.size() < bytes) {
       return false;
     }
     if (tracked == nullptr || !tracked->range.contains(header.address, kBlock)) tracked = Find(header.address);
-    if (tracked != nullptr) tracked->Put(header, changes.data());
+    if (tracked != nullptr && tracked->generation == generation) tracked->Put(header, changes.data());
     changes = changes.subspan(bytes);
   }
   return true;

@@ -7,8 +7,10 @@
 // neighbours of a changed byte may be written by the other side at the same time. Of a byte that both sides change at once
 // (a race wherever memory is shared) each may keep the other's value.
 //
-// Changes travel as blocks: u64 address (of the first of 64 bytes, a multiple of 64), u64 mask (bit i: byte i has changed), the
-// changed bytes in order, zeros up to a multiple of 8. A message is any number of whole blocks.
+// Changes travel as blocks: u64 address (of the first of 64 bytes, a multiple of 64, plus the range's generation), u64 mask (bit
+// i: byte i has changed), the changed bytes in order, zeros up to a multiple of 8. A message is any number of whole blocks. A
+// generation is a number below 64 that both sides give a range: what was told of one that is gone does not count for the next
+// one at its address.
 //
 // Any thread. Messages are sent in the order in which the memory was looked at, with a lock held that Apply() never takes:
 // who applies waits for nobody who waits for room to send.
@@ -40,8 +42,8 @@ class ChangeTracker {
 
   // Tracks `range`, whose addresses both sides mean by it and whose bytes are at `memory` here. Until now both sides had
   // zeros in it: what is not 0 counts as changed here. No two ranges have bytes of one block. False when a tracked range
-  // overlaps it, or there is no memory for another copy of it.
-  bool Add(const Range& range, std::byte* memory) EXCLUDES(mutex_);
+  // overlaps it, or there is no memory for another copy of it. Of `generation` the last six bits count.
+  bool Add(const Range& range, std::byte* memory, uint32_t generation) EXCLUDES(mutex_);
   // Forgets the range that starts at `base`. When this returns its memory is not touched any more, and all that is ever told
   // of it has been sent. Waits while changes are being sent.
   void Remove(uint64_t base) EXCLUDES(mutex_, send_mutex_);
@@ -52,7 +54,8 @@ class ChangeTracker {
   using Send = std::function<bool(std::span<const std::byte> changes)>;
   bool SendChanges(size_t bytes_max, const Send& send) EXCLUDES(mutex_, send_mutex_);
 
-  // Takes a message of the other side. Bytes outside of all tracked ranges are ignored: the range may be gone here already.
+  // Takes a message of the other side. Bytes outside of all tracked ranges are ignored, and those of another
+  // generation: the range may be gone here already.
   // False when the message is malformed; what came before the mistake was taken.
   bool Apply(std::span<const std::byte> changes) EXCLUDES(mutex_);
 

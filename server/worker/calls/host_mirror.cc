@@ -8,8 +8,8 @@
 namespace tessera {
 
 void Do_tesseraMirrorOpen(CallContext& call, const tesseraMirrorOpenRequest& request) {
-  call.Finish(call.worker().Part<SessionMemory>().mirrors().Open(call.holder().value(),
-                                                                 Range{request.address, request.mirror_bytes}));
+  HostMirrors& mirrors = call.worker().Part<SessionMemory>().mirrors();
+  call.Finish(mirrors.Open(call.holder().value(), Range{request.address, request.mirror_bytes}, request.generation));
 }
 
 void Do_tesseraMirrorClose(CallContext& call, const tesseraMirrorCloseRequest& request) {

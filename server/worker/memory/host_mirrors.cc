@@ -24,7 +24,7 @@ HostMirrors::HostMirrors(Worker& worker) : worker_(worker) {
   worker.answers().OnHostChanges([this](std::span<const std::byte> changes) { return changes_.Apply(changes); });
 }
 
-CUresult HostMirrors::Open(uint64_t context, const Range& range) {
+CUresult HostMirrors::Open(uint64_t context, const Range& range, uint32_t generation) {
   const Range& window = worker_.windows().host;
   if (range.bytes == 0 || range.base % kPageBytes != 0 || range.bytes % kPageBytes != 0 ||
       !window.contains(range.base, range.bytes) ||
@@ -45,7 +45,7 @@ CUresult HostMirrors::Open(uint64_t context, const Range& range) {
     mirror.pages = std::move(*pages);
   }
   if (const CUresult result = Register(range); result != CUDA_SUCCESS) return result;
-  if (mirror.pages.data() != nullptr && !changes_.Add(range, mirror.pages.data())) {
+  if (mirror.pages.data() != nullptr && !changes_.Add(range, mirror.pages.data(), generation)) {
     worker_.driver().cuMemHostUnregister(mirror.pages.data());
     return CUDA_ERROR_OUT_OF_MEMORY;
   }

@@ -31,10 +31,10 @@ class HostMirrors {
   explicit HostMirrors(Worker& worker);
 
   // Makes the pages of `range` (whole pages of the host window) and registers them in the current context, which is `context`.
-  // Mirrors that the client had there before are closed. CUDA_ERROR_INVALID_VALUE outside of the window or where a segment lies;
-  // CUDA_ERROR_OUT_OF_MEMORY beyond a bound; CUDA_ERROR_NOT_SUPPORTED when the driver would give the memory another device
-  // address; otherwise the driver's own verdict.
-  CUresult Open(uint64_t context, const Range& range) EXCLUDES(mutex_);
+  // Mirrors that the client had there before are closed. CUDA_ERROR_INVALID_VALUE outside of the window or where a segment
+  // lies; CUDA_ERROR_OUT_OF_MEMORY beyond a bound; CUDA_ERROR_NOT_SUPPORTED when the driver would give the memory another
+  // device address; otherwise the driver's own verdict.
+  CUresult Open(uint64_t context, const Range& range, uint32_t generation) EXCLUDES(mutex_);
   // CUDA_ERROR_INVALID_VALUE when no mirror starts at `base`.
   CUresult Close(uint64_t base) EXCLUDES(mutex_);
   // The context goes, and what was opened in it. It must be current.

@@ -49,8 +49,8 @@ class SessionMemory {
   bool IsGraphMemory(uint64_t address) EXCLUDES(mutex_);
 
   // True when the driver may be given [address, address + bytes) as memory that a copy reads or writes: the device window,
-  // attached host segments, mirrors, and what the driver says is device memory of its own. Other memory of this process is not the
-  // client's to reach.
+  // attached host segments, mirrors, and what the driver says is device memory of its own. Other memory of this process is
+  // not the client's to reach.
   bool MayCopy(uint64_t address, uint64_t bytes);
 
   // The context is about to be destroyed or reset, all its work is done, and it is current: its device memory is freed and

@@ -191,6 +191,14 @@ const Attack kAttacks[] = {
        client.answers_out().TryAppend(std::as_bytes(std::span(&answer, 1)));
      },
      "answer"},
+    {"ChangesOfMemoryThatHasNoMirror",
+     [](RawClient& client) {
+       ReplyHeader changes{};
+       changes.size_bytes = sizeof(changes);
+       changes.kind = static_cast<uint32_t>(AnswerKind::kHostChanges);
+       client.answers_out().TryAppend(std::as_bytes(std::span(&changes, 1)));
+     },
+     "answer"},
     {"SegmentOutsideTheWindow",
      [](RawClient& client) {
        Result<UniqueFd> file = CreateSegmentFile("hostile", 4096);
