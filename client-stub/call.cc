@@ -1,5 +1,6 @@
 #include "client-stub/call.h"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -9,6 +10,7 @@
 #include "client-stub/error_log.h"
 #include "client-stub/handle_errors.h"
 #include "client-stub/host_functions.h"
+#include "client-stub/stream_state.h"
 #include "protocol/base/log.h"
 
 namespace tessera {
@@ -66,6 +68,7 @@ HandleId Call::Use(HandleKind kind, uint64_t handle, bool nullable, int error) {
   if (!ok() || (handle == 0 && nullable)) return HandleId();
   const HandleId id(handle);
   if (session_->handles().IsLive(id, kind)) {
+    if (kind == HandleKind::kStream || kind == HandleKind::kEvent) NoteNamed(kind, id);
     if (kind != HandleKind::kContext) return id;
     const Context* context = session_->contexts().Find(reinterpret_cast<CUcontext>(handle));
     if (context != nullptr && context->active()) return id;
@@ -74,6 +77,51 @@ HandleId Call::Use(HandleKind kind, uint64_t handle, bool nullable, int error) {
   }
   Fail(error != 0 ? static_cast<CUresult>(error) : HandleError(kind));
   return HandleId();
+}
+
+void Call::NoteNamed(HandleKind kind, HandleId id) {
+  const bool question = info_.aside && info_.mode == CallInfo::Mode::kSync;
+  const bool in_host_function = thread_->in_host_function;
+  if (question && !in_host_function) return;
+  if (kind == HandleKind::kStream) {
+    StreamInfo* stream = Streams().Find(id);
+    if (stream == nullptr) return;
+    if (in_host_function) after_ = std::max({after_, stream->worked.value(), question ? 0 : stream->created.value()});
+    if (!question) Changes(&stream->worked);
+    return;
+  }
+  EventInfo* event = Events().Find(id);
+  if (event == nullptr) return;
+  if (in_host_function) {
+    after_ = std::max({after_, event->changed.value(), LastGraphRecord(), question ? 0 : event->named.value()});
+  }
+  if (question) return;
+  Changes(&event->named);
+  if (!AboutStreamsAndEvents(info_)) NoteGraphEvents();  // a node, or a launch that may become one
+}
+
+void Call::Changes(LastSequence* last) {
+  if (changes_count_ < kChangesMax) changes_[changes_count_++] = last;
+}
+
+void Call::NoteSent(uint64_t sequence) {
+  sequence_ = sequence;
+  for (int i = 0; i < changes_count_; ++i) changes_[i]->Raise(sequence);
+}
+
+bool Call::GoesAside(std::span<const std::byte> record) const {
+  if (!thread_->in_host_function || !info_.aside) return false;
+  RecordHeader header;
+  std::memcpy(&header, record.data(), sizeof(header));
+  return header.call == info_.id;
+}
+
+CUresult Call::RequestAside(std::span<const std::byte> record) {
+  const CUresult result = session_->RequestAside(record, after_, &thread_->reply);
+  if (Statistics* statistics = Client::Get().statistics()) {
+    statistics->CountRoundTrip(info_, thread_->reply.payload().size());
+  }
+  return result;
 }
 
 HandleId Call::UseStream(CUstream stream) {
@@ -157,16 +205,33 @@ std::span<std::byte> Call::CompleteRecord() {
 CUresult Call::SendAsync() {
   const std::span<std::byte> record = CompleteRecord();
   if (!ok()) return result_;
-  const bool wait = capturing_ || GetConfig().launch_blocking;
-  result_ = wait ? SendAndWait(record) : session_->Append(record);
+  if (capturing_ || GetConfig().launch_blocking) {
+    result_ = SendAndWait(record);
+  } else {
+    result_ = GoesAside(record) ? RequestAside(record) : Session::kBehind;
+    if (result_ == Session::kBehind) {
+      uint64_t sequence = 0;
+      result_ = session_->Append(record, &sequence);
+      if (ok()) NoteSent(sequence);
+    }
+  }
   if (ok() && !freed_.is_null()) session_->handles().Release(freed_);
   return result_;
 }
 
 CUresult Call::SendAndWait(std::span<std::byte> record) {
-  const CUresult result = session_->Request(record, &thread_->reply);
-  if (Statistics* statistics = Client::Get().statistics()) {
-    statistics->CountRoundTrip(info_, thread_->reply.payload().size());
+  CUresult result = GoesAside(record) ? RequestAside(record) : Session::kBehind;
+  // What stands in the ring still is not done: an answer to those who ask, and no reason to wait there.
+  if (result == Session::kBehind && thread_->in_host_function && UnfinishedIsAnAnswer(info_)) return CUDA_ERROR_NOT_READY;
+  if (result == Session::kBehind) {
+    result = session_->Start(record, &thread_->reply);
+    if (result == CUDA_SUCCESS) {
+      NoteSent(thread_->reply.sequence());
+      result = session_->Await(&thread_->reply);
+    }
+    if (Statistics* statistics = Client::Get().statistics()) {
+      statistics->CountRoundTrip(info_, thread_->reply.payload().size());
+    }
   }
   if (result == CUDA_SUCCESS) return result;
   if (capturing_) NoteCaptureFailure(*this, capture_stream_);

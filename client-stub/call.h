@@ -23,6 +23,7 @@
 
 namespace tessera {
 
+class LastSequence;  // last_sequence.h
 class Session;       // one client process' use of one server: session.h
 struct ThreadState;  // what the stub keeps per application thread: thread_state.h
 
@@ -38,6 +39,7 @@ struct CallInfo {
   Capture capture;
   bool deferred_errors;  // an earlier asynchronous failure may be returned by this call
   const char* reason;    // of mode kUnsupported
+  bool aside = false;    // from a host function it goes past the commands (Session::RequestAside)
 };
 
 class Call {
@@ -150,6 +152,13 @@ class Call {
     return Sync(request, reply);
   }
 
+  // The records of this call change the object: `last` becomes the sequence of each that goes into the ring of commands, as do
+  // those of the streams and events that the call names (StreamInfo, EventInfo). Questions change nothing. No call has
+  // more than kChangesMax.
+  void Changes(LastSequence* last);
+  // The sequence of the last record of this call that went into the ring of commands; 0: none did.
+  uint64_t sequence() const { return sequence_; }
+
   // From now on the records of this call are those of another one, whose work it does.
   void ActAs(uint32_t record_call) { own_record_call_ = record_call; }
 
@@ -164,8 +173,16 @@ class Call {
   CUresult MalformedReply();
 
  private:
+  static constexpr int kChangesMax = 24;
+
   std::span<std::byte> CompleteRecord();
   CUresult SendAndWait(std::span<std::byte> record);
+  // The call names a live stream or event.
+  void NoteNamed(HandleKind kind, HandleId id);
+  // A host function makes this call: it is tried past the ring of commands first.
+  bool GoesAside(std::span<const std::byte> record) const;
+  CUresult RequestAside(std::span<const std::byte> record);
+  void NoteSent(uint64_t sequence);
   CUresult TakeDeferredError();
   // Registered memory is up to date when a call that waited returns (host_mirrors.h).
   void ReconcileMirrors();
@@ -182,6 +199,10 @@ class Call {
   HandleId minted_[2];  // no call mints more than two singles; arrays keep theirs in the request
   int minted_count_ = 0;
   HandleId freed_;
+  uint64_t sequence_ = 0;
+  uint64_t after_ = 0;  // the last record that concerns what the call names; kept in host functions only
+  LastSequence* changes_[kChangesMax];
+  int changes_count_ = 0;
   bool capturing_ = false;  // capture_stream_ is being captured
   CUstream capture_stream_ = nullptr;
 };

@@ -1,5 +1,6 @@
 #include "client-stub/graph_shadow.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -35,28 +36,38 @@ struct OwnedShadow {
 // Ordinary memory that a node reads, and what launches that have not run yet have read of it, oldest first.
 struct GraphSource {
   struct Snapshot {
+    uint64_t number;
     HandleId exec;
     std::vector<std::byte> bytes;
   };
   explicit GraphSource(const HostRows& rows) : rows(rows) {}
 
-  // For one launch of `exec`. Launches of one instance run in their order; whether those of two do is not known, so the
-  // other's have to be used up. False when the session ended meanwhile.
-  bool Read(Session& session, HandleId exec) {
+  // The first instance that asks has the node for itself: false for others.
+  bool Claim(HandleId exec) {
+    MutexLock lock(mutex);
+    if (owner.is_null()) owner = exec;
+    return owner == exec;
+  }
+
+  // For one launch of `exec`: the number of the snapshot. Launches of one instance run in their order; whether those of two
+  // do is not known, so the other's have to be used up, or be the same bytes. 0 when the session ended meanwhile.
+  uint64_t Read(Session& session, HandleId exec) {
     std::vector<std::byte> bytes(rows.bytes());
     rows.Pack(bytes.data());
     MutexLock lock(mutex);
-    while (!snapshots.empty() && snapshots.front().exec != exec) {
-      if (session.gone()) return false;
+    const auto in_the_way = [&](const Snapshot& other) { return other.exec != exec && other.bytes != bytes; };
+    while (std::any_of(snapshots.begin(), snapshots.end(), in_the_way)) {
+      if (session.gone()) return 0;
       used.wait_for(mutex, std::chrono::milliseconds(10));
     }
-    snapshots.push_back({exec, std::move(bytes)});
-    return true;
+    snapshots.push_back({++last_number, exec, std::move(bytes)});
+    return last_number;
   }
   // The launch was not sent.
-  void DropNewest() {
+  void Drop(uint64_t number) {
     MutexLock lock(mutex);
-    snapshots.pop_back();
+    std::erase_if(snapshots, [&](const Snapshot& snapshot) { return snapshot.number == number; });
+    used.notify_all();
   }
   // What the node running now is to read: nothing was read for it when nobody knew that it would.
   void Use(std::byte* to) {
@@ -74,8 +85,11 @@ struct GraphSource {
   }
 
   const HostRows rows;
+  HostCopyNodeRecord record{};  // of its node; set before others know the source
   Mutex mutex;
   ConditionVariable used;
+  HandleId owner GUARDED_BY(mutex);
+  uint64_t last_number GUARDED_BY(mutex) = 0;
   std::deque<Snapshot> snapshots GUARDED_BY(mutex);
 };
 
@@ -191,8 +205,8 @@ bool CopyNodeParams::MakeShadow(const BoxEnds& ends, HostCopyNodeRecord* record)
   record->source_is_client_s = ends.from_private;
   record->destination_is_client_s = ends.to_private;
   record->pageable = ends.pageable;
+  if (ends.from_private && !ends.to_private && ends.pageable) return MakeSource(ends.from, record);
   Visit visit;
-  std::shared_ptr<GraphSource> source;
   if (ends.from_private && ends.to_private) {
     visit = [from = ends.from, to = ends.to](const GoOn& go_on) {
       from.CopyTo(to);
@@ -204,14 +218,7 @@ bool CopyNodeParams::MakeShadow(const BoxEnds& ends, HostCopyNodeRecord* record)
     if (ClientMemory::Of(session).shadows().Take(call_, rows.bytes(), &taken) != CUDA_SUCCESS) return false;
     record->shadow = taken.address;
     auto owned = std::make_shared<const OwnedShadow>(session, taken);
-    if (ends.from_private && ends.pageable) {
-      source = std::make_shared<GraphSource>(rows);
-      visit = [owned, source](const GoOn& go_on) {
-        source->Use(owned->shadow.data());
-        PublishFromVisit(owned->session, owned->shadow.address, source->rows.bytes());
-        go_on();
-      };
-    } else if (ends.from_private) {
+    if (ends.from_private) {
       visit = [owned, rows](const GoOn& go_on) {
         rows.Pack(owned->shadow.data());
         PublishFromVisit(owned->session, owned->shadow.address, rows.bytes());
@@ -225,13 +232,37 @@ bool CopyNodeParams::MakeShadow(const BoxEnds& ends, HostCopyNodeRecord* record)
     }
   }
   visit_ = AddVisit(session, std::move(visit));
-  if (source != nullptr) Sources().Add(visit_, source);
   record->function = visit_;
   return true;
 }
 
+bool CopyNodeParams::MakeSource(const HostRows& rows, HostCopyNodeRecord* record) {
+  Session& session = call_.session();
+  Shadow taken;
+  if (ClientMemory::Of(session).shadows().Take(call_, rows.bytes(), &taken) != CUDA_SUCCESS) return false;
+  record->shadow = taken.address;
+  auto owned = std::make_shared<const OwnedShadow>(session, taken);
+  const auto source = std::make_shared<GraphSource>(rows);
+  visit_ = AddVisit(session, [owned, source](const GoOn& go_on) {
+    source->Use(owned->shadow.data());
+    PublishFromVisit(owned->session, owned->shadow.address, source->rows.bytes());
+    go_on();
+  });
+  record->function = visit_;
+  source->record = *record;
+  Sources().Add(visit_, source);
+  return true;
+}
+
+bool CopyNodeParams::EncodeAgain(const GraphSource& source) {
+  HostCopyNodeRecord record = source.record;
+  if (!MakeSource(source.rows, &record)) return false;
+  Store(record, &bytes_);
+  return true;
+}
+
 SourceSnapshots::~SourceSnapshots() {
-  for (const auto& source : taken_) source->DropNewest();
+  for (const Taken& taken : taken_) taken.source->Drop(taken.snapshot);
 }
 
 CUresult SourceSnapshots::Take() {
@@ -257,10 +288,42 @@ CUresult SourceSnapshots::Take() {
   for (const uint64_t number : sources) {
     const auto source = Sources().Find(number);
     if (source == nullptr) continue;
-    if (!source->Read(call_.session(), exec_)) return call_.Fail(kServerGone);
-    taken_.push_back(source);
+    const uint64_t snapshot = source->Read(call_.session(), exec_);
+    if (snapshot == 0) return call_.Fail(kServerGone);
+    taken_.push_back({source, snapshot});
   }
   return CUDA_SUCCESS;
+}
+
+void GiveOwnSources(HandleId exec) {
+  if (!Sources().used()) return;
+  static constexpr CallInfo kOwn{"tesseraGraphOwnSource", tesseraGraphOwnSourceRequest::kId, CallInfo::Mode::kSync,
+                                 CallInfo::Context::kNone, CallInfo::Capture::kLegal, false, ""};
+  std::vector<uint64_t> functions;
+  {
+    Call ask(kOwn, false);
+    tesseraGraphSourcesRequest request;
+    request.exec = exec;
+    tesseraGraphSourcesReply reply;
+    if (!ask.ok() || ask.SyncAs(request, &reply) != CUDA_SUCCESS) return;
+    functions.assign(reply.functions.begin(), reply.functions.end());
+  }
+  for (const uint64_t function : functions) {
+    const auto source = Sources().Find(function);
+    if (source == nullptr || source->Claim(exec)) continue;
+    Call call(kOwn, false);
+    CopyNodeParams params(call);
+    if (!call.ok() || !params.EncodeAgain(*source)) continue;
+    tesseraGraphOwnSourceRequest request;
+    request.exec = exec;
+    request.function = function;
+    request.params = params.bytes();
+    if (call.Sync(request) != CUDA_SUCCESS) continue;  // shared, then
+    HostCopyNodeRecord own;
+    std::memcpy(&own, params.bytes().data(), sizeof(own));
+    if (const auto fresh = Sources().Find(own.function)) fresh->Claim(exec);
+    params.Keep();
+  }
 }
 
 CUresult CaptureHostCopy(Call& call, HandleId stream, const CUDA_MEMCPY3D& copy) {

@@ -40,10 +40,13 @@ class CopyNodeParams {
   // False when the call failed.
   bool Encode(const CUDA_MEMCPY3D& copy, CUcontext context);
   const std::vector<std::byte>& bytes() const { return bytes_; }
+  // The same node as the source's, with a shadow and a visit of its own.
+  bool EncodeAgain(const GraphSource& source);
   void Keep() { visit_ = 0; }
 
  private:
   bool MakeShadow(const BoxEnds& ends, HostCopyNodeRecord* record);
+  bool MakeSource(const HostRows& rows, HostCopyNodeRecord* record);
 
   Call& call_;
   std::vector<std::byte> bytes_;
@@ -52,7 +55,7 @@ class CopyNodeParams {
 
 // Reads what a launch of the instantiated graph copies from ordinary memory, for the visits of its nodes to find. To be
 // called before the launch is sent; the call failed when the result is not CUDA_SUCCESS. Waits while launches of another
-// instance of the same graph have not used what they read.
+// instance have not used what they read through the same shadow (GiveOwnSources), unless the bytes are the same.
 class SourceSnapshots {
  public:
   SourceSnapshots(Call& call, HandleId exec) : call_(call), exec_(exec) {}
@@ -67,8 +70,17 @@ class SourceSnapshots {
  private:
   Call& call_;
   const HandleId exec_;
-  std::vector<std::shared_ptr<GraphSource>> taken_;
+  struct Taken {
+    std::shared_ptr<GraphSource> source;
+    uint64_t snapshot;
+  };
+  std::vector<Taken> taken_;
 };
+
+// After `exec` was instantiated, or has taken over another graph: each copy that it shares with an instance made before gets a
+// visit and a shadow of its own, so that launches of the two need not wait for each other. A copy in an embedded graph, of
+// which the driver lets nothing be changed, stays shared.
+void GiveOwnSources(HandleId exec);
 
 // Makes the copy a node of the graph that the stream captures.
 CUresult CaptureHostCopy(Call& call, HandleId stream, const CUDA_MEMCPY3D& copy);

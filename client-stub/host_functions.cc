@@ -94,15 +94,24 @@ void AttachHostFunctions(Session& session) {
   });
 }
 
-bool AllowedInHostFunction(const CallInfo& info) {
+bool AboutStreamsAndEvents(const CallInfo& info) {
   constexpr uint32_t kStreams = 0x0d, kEvents = 0x0e, kCaptures = 0x0f;  // first byte of the ids of these domains
+  const uint32_t domain = info.id >> 8;
+  return domain == kStreams || domain == kEvents || domain == kCaptures;
+}
+
+bool UnfinishedIsAnAnswer(const CallInfo& info) {
+  return info.id == kInfo_cuEventQuery.id || info.id == kInfo_cuStreamQuery.id || info.id == kInfo_cuEventElapsedTime.id ||
+         info.id == kInfo_cuEventElapsedTime_v2.id;
+}
+
+bool AllowedInHostFunction(const CallInfo& info) {
   if (info.context == CallInfo::Context::kUninitialized) return true;
   if (info.id == kInfo_cuStreamCreate.id || info.id == kInfo_cuStreamCreateWithPriority.id ||
       info.id == kInfo_cuEventCreate.id) {
     return false;
   }
-  const uint32_t domain = info.id >> 8;
-  return domain == kStreams || domain == kEvents || domain == kCaptures;
+  return AboutStreamsAndEvents(info);
 }
 
 }  // namespace tessera

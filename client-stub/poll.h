@@ -18,10 +18,17 @@ void YieldToServer();
 enum class PolledObject { kEvent, kStream };
 
 // Answers the call from what is known, or with `request`, which names the object already. The calling thread only.
+// `asked` (may be null) becomes true when the server was asked by way of the ring of commands.
 template <typename Request>
-CUresult Poll(Call& call, PolledObject object, PollTable::Key key, Request& request) {
+CUresult Poll(Call& call, PolledObject object, PollTable::Key key, Request& request, bool* asked = nullptr) {
   Session& session = call.session();
   PollTable& polls = session.polls();
+  if (call.thread().in_host_function) {  // nothing is watched for it: that would record events, which may block
+    request.mark = 0;
+    const CUresult result = call.SyncWork(request);
+    if (result == CUDA_ERROR_NOT_READY) YieldToServer();
+    return result;
+  }
   if (!polls.empty()) {
     session.Poll();
     const uint64_t sequence = object == PolledObject::kStream ? session.last_sequence() : 0;
@@ -39,6 +46,7 @@ CUresult Poll(Call& call, PolledObject object, PollTable::Key key, Request& requ
   request.mark = polls.Begin(key);
   const CUresult result = call.SyncWork(request);
   polls.End(key, request.mark, result, news, MonotonicNs(), call.thread().reply.sequence());
+  if (asked != nullptr) *asked = true;
   return result;
 }
 

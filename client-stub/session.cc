@@ -63,7 +63,7 @@ uint64_t Session::last_sequence() {
   return next_sequence_ - 1;
 }
 
-CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot) {
+CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot, uint64_t* sequence) {
   RingProducer& commands = channel_->commands_out();
   for (;;) {
     if (gone()) return gone_result_.load(std::memory_order_relaxed);
@@ -74,6 +74,7 @@ CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot) {
         std::memcpy(&header, record.data(), sizeof(header));
         header.size_bytes = static_cast<uint32_t>(record.size());
         header.sequence = next_sequence_++;
+        if (sequence != nullptr) *sequence = header.sequence;
         if (slot != nullptr) {
           header.flags |= kWantsReply;
           slot->Open(header.sequence);
@@ -91,12 +92,12 @@ CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot) {
   }
 }
 
-CUresult Session::Append(std::span<std::byte> record) {
-  return AppendRecord(record, nullptr);
+CUresult Session::Append(std::span<std::byte> record, uint64_t* sequence) {
+  return AppendRecord(record, nullptr, sequence);
 }
 
 CUresult Session::Start(std::span<std::byte> record, ReplySlot* slot) {
-  return AppendRecord(record, slot);
+  return AppendRecord(record, slot, nullptr);
 }
 
 CUresult Session::Await(ReplySlot* slot) {
@@ -118,7 +119,7 @@ CUresult Session::SendAnswer(uint64_t request, CUresult result) {
   answer.kind = static_cast<uint32_t>(AnswerKind::kHostFunctionDone);
   answer.result = static_cast<int32_t>(result);
   answer.extra = request;
-  return AppendAnswer(std::as_bytes(std::span(&answer, 1)));
+  return AppendAnswer(std::as_writable_bytes(std::span(&answer, 1)), [] {});
 }
 
 size_t Session::host_changes_bytes_max() const { return channel_->answers_out().record_bytes_max() - sizeof(ReplyHeader); }
@@ -130,16 +131,43 @@ CUresult Session::SendHostChanges(std::span<const std::byte> changes) {
   std::vector<std::byte> record(header.size_bytes);
   std::memcpy(record.data(), &header, sizeof(header));
   std::memcpy(record.data() + sizeof(header), changes.data(), changes.size());
-  return AppendAnswer(record);
+  return AppendAnswer(std::as_writable_bytes(std::span(record)), [] {});
 }
 
-CUresult Session::AppendAnswer(std::span<const std::byte> record) {
+CUresult Session::RequestAside(std::span<const std::byte> record, uint64_t after, ReplySlot* slot) {
+  std::vector<std::byte> bytes(sizeof(ReplyHeader) + record.size());
+  ReplyHeader answer{};
+  answer.size_bytes = static_cast<uint32_t>(bytes.size());
+  answer.kind = static_cast<uint32_t>(AnswerKind::kAside);
+  answer.extra = after;
+  std::memcpy(bytes.data(), &answer, sizeof(answer));
+  std::memcpy(bytes.data() + sizeof(answer), record.data(), record.size());
+  const CUresult sent = AppendAnswer(bytes, [&]() REQUIRES(answer_mutex_) {
+    RecordHeader header;
+    std::memcpy(&header, record.data(), sizeof(header));
+    header.size_bytes = static_cast<uint32_t>(record.size());
+    header.flags |= kWantsReply;
+    header.sequence = kAsideSequence | next_aside_++;
+    std::memcpy(bytes.data() + sizeof(answer), &header, sizeof(header));
+    slot->Open(header.sequence);
+    reader_->Register(slot);
+  });
+  return sent != CUDA_SUCCESS ? sent : Await(slot);
+}
+
+template <typename Prepare>
+CUresult Session::AppendAnswer(std::span<std::byte> record, Prepare prepare) {
   RingProducer& answers = channel_->answers_out();
   for (;;) {
     if (gone()) return gone_result_.load(std::memory_order_relaxed);
     {
       MutexLock lock(answer_mutex_);
-      if (answers.TryAppend(record)) return CUDA_SUCCESS;
+      if (std::byte* to = answers.TryReserve(record.size())) {
+        prepare();
+        std::memcpy(to, record.data(), record.size());
+        answers.Commit();
+        return CUDA_SUCCESS;
+      }
     }
     const Status space = answers.WaitForSpace(record.size(), kNoDeadline, channel_->stop());
     if (!space.ok()) return Ended(space);

@@ -90,13 +90,19 @@ class Session {
   // are filled in; `size_bytes` and `sequence` are set here. Its size is padded to kRecordAlignment by the caller. ---
   // Appends and returns. Waits only for ring space. CUDA_SUCCESS; kServerGone; CUDA_ERROR_INVALID_VALUE when the record
   // is larger than record_bytes_max() (send such arguments in pieces).
-  CUresult Append(std::span<std::byte> record);
+  // `sequence` (may be null) becomes the record's.
+  CUresult Append(std::span<std::byte> record, uint64_t* sequence = nullptr);
   // Appends with kWantsReply set and waits for the reply in `slot`. The result is CUDA's own from the server, or as
   // above.
   CUresult Request(std::span<std::byte> record, ReplySlot* slot);
   // The two halves of Request(), for several requests in flight: Start() opens `slot` and appends.
   CUresult Start(std::span<std::byte> record, ReplySlot* slot);
   CUresult Await(ReplySlot* slot);
+  // For host functions: sends the record past the ring of commands, where it could stand behind launches that wait for the
+  // function, and waits for the reply in `slot`. It is executed only if record `after` of the ring was (0: any), else nothing
+  // happens and the result is kBehind. `record` is left as it is.
+  static constexpr CUresult kBehind = static_cast<CUresult>(kAsideBehind);
+  CUresult RequestAside(std::span<const std::byte> record, uint64_t after, ReplySlot* slot) EXCLUDES(answer_mutex_);
   // The sequence of the last record that was sent.
   uint64_t last_sequence() EXCLUDES(append_mutex_);
   // Largest record, header included.
@@ -138,9 +144,10 @@ class Session {
 
  private:
   // Fills in size and sequence and appends; `slot` (may be null) is opened and registered before the record is visible.
-  CUresult AppendRecord(std::span<std::byte> record, ReplySlot* slot) EXCLUDES(append_mutex_);
-  // Appends one record of the ring `answers`.
-  CUresult AppendAnswer(std::span<const std::byte> record) EXCLUDES(answer_mutex_);
+  CUresult AppendRecord(std::span<std::byte> record, ReplySlot* slot, uint64_t* sequence) EXCLUDES(append_mutex_);
+  // Appends to `answers`. `prepare` is called once there is room, and may still change the record.
+  template <typename Prepare>
+  CUresult AppendAnswer(std::span<std::byte> record, Prepare prepare) EXCLUDES(answer_mutex_);
   void HandleNotice(const ReplyHeader& header, std::span<const std::byte> payload);
   void Service();
   // What a wait that ended early means: the session is over, unless it is so already.
@@ -163,6 +170,7 @@ class Session {
   Mutex append_mutex_;
   uint64_t next_sequence_ GUARDED_BY(append_mutex_) = 1;
   Mutex answer_mutex_;
+  uint64_t next_aside_ GUARDED_BY(answer_mutex_) = 1;
   Mutex handlers_mutex_;
   std::map<uint32_t, NoticeHandler> handlers_ GUARDED_BY(handlers_mutex_);
   const std::unique_ptr<ReplyReader> reader_;

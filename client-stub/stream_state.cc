@@ -14,11 +14,43 @@ namespace {
 // Keys of special streams (StreamRef::key) cannot be handle values, which are below 2^47.
 constexpr uint64_t kSpecialKey = uint64_t{1} << 63;
 
+std::atomic<bool> graphs_record_events{false};
+
+LastSequence& GraphRecords() {
+  static LastSequence last;
+  return last;
+}
+
 bool IsOwnStream(const Call& call, CUstream stream) {
   return stream == CU_STREAM_PER_THREAD || (stream == nullptr && call.per_thread_stream());
 }
 
 }  // namespace
+
+void EventInfo::Begin(HandleId its_context, unsigned its_flags, bool is_foreign) {
+  context = its_context;
+  flags = its_flags;
+  foreign = is_foreign;
+  recorded.store(is_foreign, std::memory_order_relaxed);  // of a foreign one nobody here knows
+  named = changed = changed_aside = done = LastSequence();
+}
+
+bool EventInfo::KnownDone() const {
+  const uint64_t seen = done.value();
+  return seen != 0 && seen >= changed.value() && seen >= changed_aside.value() && seen >= LastGraphRecord() && !interprocess();
+}
+
+bool EventInfo::fresh() const {
+  return changed.value() == 0 && changed_aside.value() == 0 && LastGraphRecord() == 0 && !interprocess();
+}
+
+void NoteGraphEvents() { graphs_record_events.store(true, std::memory_order_relaxed); }
+
+void NoteGraphLaunch(uint64_t sequence) {
+  if (graphs_record_events.load(std::memory_order_relaxed)) GraphRecords().Raise(sequence);
+}
+
+uint64_t LastGraphRecord() { return GraphRecords().value(); }
 
 bool StreamTable::Add(HandleId handle, const Context& context, unsigned flags, int priority) {
   return streams_.Insert(handle, [&](StreamInfo& info) {
@@ -28,6 +60,7 @@ bool StreamTable::Add(HandleId handle, const Context& context, unsigned flags, i
     info.device = context.device;
     info.flags = flags | (context.parent != nullptr ? CU_STREAM_NON_BLOCKING : 0);
     info.priority = priority;
+    info.created = info.worked = info.worked_aside = LastSequence();
   }) != nullptr;
 }
 

@@ -11,6 +11,7 @@
 
 #include "client-stub/call.h"
 #include "client-stub/capture.h"
+#include "client-stub/last_sequence.h"
 #include "client-stub/slot_table.h"
 #include "protocol/base/mutex.h"
 
@@ -25,6 +26,14 @@ struct StreamInfo {
   CUdevice device = 0;
   unsigned flags = 0;
   int priority = 0;
+  // Sequences of records (session.h) that created it, and that gave it work last. 0: none.
+  LastSequence created;
+  LastSequence worked;
+  // Not 0: a host function gave it work past the ring.
+  LastSequence worked_aside;
+
+  // Nothing was ever enqueued.
+  bool fresh() const { return worked.value() == 0 && worked_aside.value() == 0; }
 };
 
 struct EventInfo {
@@ -33,7 +42,30 @@ struct EventInfo {
   bool foreign = false;  // opened from another process
   // Was recorded outside of captures at least once; waiting for one that was not is legal everywhere.
   std::atomic<bool> recorded{false};
+  // Sequences of records: the last that named (questions do not count) or created it, the last that recorded it. 0: none.
+  LastSequence named;
+  LastSequence changed;
+  // A host function recorded it past the ring, when the record of this sequence was not sent yet.
+  LastSequence changed_aside;
+  // It was done when all records up to this one had been executed; 0: it never was asked, or was not.
+  LastSequence done;
+
+  // A new event. Before it can be found.
+  void Begin(HandleId its_context, unsigned its_flags, bool is_foreign);
+  // It was seen done and was not recorded since: what the program is told without asking.
+  bool KnownDone() const;
+  // It was never recorded, in this process or another: the driver says of it that it is done.
+  bool fresh() const;
+  bool interprocess() const { return (flags & CU_EVENT_INTERPROCESS) != 0; }
 };
+
+// Graphs of the process may record events (cuGraphAddEventRecordNode, external records): from then on each launch of a graph
+// counts as a record of every event.
+void NoteGraphEvents();
+// A graph was launched by the record of this sequence.
+void NoteGraphLaunch(uint64_t sequence);
+// The last launch that may have recorded events; 0: none.
+uint64_t LastGraphRecord();
 
 class StreamTable {
  public:

@@ -48,6 +48,7 @@ CUresult Record(Call& call, const Context* context, CUevent event, Request& requ
   if (const CUresult legal = CheckCaptures(call, *context); legal != CUDA_SUCCESS) return call.Fail(legal);
   Captures().ForgetEvent(request.hEvent.value());
   call.UseContextOf(context->handle);
+  if (info != nullptr) call.Changes(&info->changed);
   const CUresult result = call.Sync(request);
   call.session().polls().Forget(request.hEvent.value());  // what a query knew was about the former record
   if (result == CUDA_SUCCESS && info != nullptr) info->recorded.store(true, std::memory_order_relaxed);

@@ -38,7 +38,9 @@ CUresult Record(Call& call, CUevent event, CUstream stream, unsigned flags, Requ
   const bool external = (flags & CU_EVENT_RECORD_EXTERNAL) != 0;
   const CUresult legal = Captures().RecordEvent(request.hEvent.value(), used.ref, external, &capturing);
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
+  if (info != nullptr) call.Changes(&info->changed);
   if (capturing) {
+    if (external) NoteGraphEvents();
     const CUresult result = call.Sync(request);
     if (result != CUDA_SUCCESS) Captures().SetUncertain(used.ref);
     return result;
@@ -49,6 +51,10 @@ CUresult Record(Call& call, CUevent event, CUstream stream, unsigned flags, Requ
   // Another process may hear of the record as soon as this call has returned, and wait for it there: it must be in the driver.
   const bool seen_elsewhere = info != nullptr && (info->flags & CU_EVENT_INTERPROCESS) != 0;
   const CUresult result = seen_elsewhere ? call.Sync(request) : call.Async(request);
+  if (call.thread().in_host_function) {
+    if (info != nullptr) info->changed_aside.Raise(call.session().last_sequence() + 1);
+    if (StreamInfo* kept = Streams().Find(used.id)) kept->worked_aside.Raise(1);
+  }
   call.session().polls().Forget(request.hEvent.value());  // after the record: a query in between was about the new work
   return result;
 }
@@ -61,6 +67,12 @@ HandleId AskAbout(Call& call, CUevent event) {
   return id;
 }
 
+// A host function asks about an event that was never recorded: what the driver says of one is known, but the event's creation
+// may stand in the ring of commands still.
+bool NeedNotAsk(Call& call, const EventInfo* info) {
+  return call.thread().in_host_function && info != nullptr && info->fresh();
+}
+
 template <typename Request, typename Reply>
 CUresult Elapsed(Call& call, float* milliseconds, CUevent start, CUevent end) {
   if (!call.ok()) return call.result();
@@ -71,6 +83,8 @@ CUresult Elapsed(Call& call, float* milliseconds, CUevent start, CUevent end) {
   if (milliseconds == nullptr) return call.Fail(CUDA_ERROR_INVALID_HANDLE);  // as driver 580.159
   for (HandleId event : {request.hStart, request.hEnd}) {
     if (const CUresult legal = Captures().CheckEventTime(event.value()); legal != CUDA_SUCCESS) return call.Fail(legal);
+    const EventInfo* info = Events().Find(event);
+    if (NeedNotAsk(call, info)) return call.Fail(CUDA_ERROR_INVALID_HANDLE);
   }
   Reply reply;
   const CUresult result = call.Sync(request, &reply);
@@ -88,11 +102,8 @@ CUresult Custom_cuEventCreate(Call& call, CUevent* phEvent, unsigned int Flags) 
   request.phEvent = call.Mint(HandleKind::kEvent);
   request.Flags = Flags;
   if (!call.ok()) return call.result();
-  const EventInfo* info = Events().Insert(request.phEvent, [&](EventInfo& event) {
-    event.context = call.owner_context();
-    event.flags = Flags;
-    event.foreign = false;
-    event.recorded.store(false, std::memory_order_relaxed);
+  EventInfo* info = Events().Insert(request.phEvent, [&](EventInfo& event) {
+    event.Begin(call.owner_context(), Flags, false);
   });
   if (info == nullptr) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   // Events for other processes may be refused by the device; all others only for want of memory.
@@ -102,6 +113,7 @@ CUresult Custom_cuEventCreate(Call& call, CUevent* phEvent, unsigned int Flags) 
     Events().Erase(request.phEvent);
     return call.Fail(result);
   }
+  info->named.Raise(call.sequence());
   *phEvent = ToObject<CUevent>(request.phEvent);
   return CUDA_SUCCESS;
 }
@@ -134,15 +146,23 @@ CUresult Custom_cuEventQuery(Call& call, CUevent hEvent) {
   request.event = AskAbout(call, hEvent);
   if (!call.ok()) return call.result();
   // Another process may record an interprocess event again, unseen from here.
-  const EventInfo* info = Events().Find(request.event);
-  if (info == nullptr || (info->flags & CU_EVENT_INTERPROCESS) != 0) return call.SyncWork(request);
-  return Poll(call, PolledObject::kEvent, request.event.value(), request);
+  EventInfo* info = Events().Find(request.event);
+  if (info == nullptr || info->interprocess()) return call.SyncWork(request);
+  if (info->KnownDone() || NeedNotAsk(call, info)) return call.FinishWork();
+  const uint64_t sent = call.session().last_sequence();
+  bool asked = false;
+  const CUresult result = Poll(call, PolledObject::kEvent, request.event.value(), request, &asked);
+  if (result == CUDA_SUCCESS && asked) info->done.Raise(sent);
+  return result;
 }
 
 CUresult Custom_cuEventSynchronize(Call& call, CUevent hEvent) {
   cuEventSynchronizeRequest request;
   request.hEvent = AskAbout(call, hEvent);
-  return call.ok() ? call.SyncWork(request) : call.result();
+  if (!call.ok()) return call.result();
+  const EventInfo* info = Events().Find(request.hEvent);
+  if (NeedNotAsk(call, info)) return call.FinishWork();
+  return call.SyncWork(request);
 }
 
 CUresult Custom_cuEventElapsedTime(Call& call, float* pMilliseconds, CUevent hStart, CUevent hEnd) {

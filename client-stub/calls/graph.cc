@@ -102,6 +102,7 @@ CUresult Update(Call& call, CUgraphExec exec, CUgraph graph, Reply* reply) {
   if (result != CUDA_SUCCESS) return result;
   call.Adopt(reply->error_node);
   call.Adopt(reply->error_from_node);
+  if (reply->result == CUDA_SUCCESS) GiveOwnSources(request.exec);
   return CUDA_SUCCESS;
 }
 
@@ -191,6 +192,7 @@ CUresult Custom_cuGraphInstantiateWithParams(Call& call, CUgraphExec* phGraphExe
   instantiateParams->hErrNode_out = ToObject<CUgraphNode>(reply.error_node);
   instantiateParams->result_out = static_cast<CUgraphInstantiateResult>(reply.instantiate_result);
   if (reply.result != CUDA_SUCCESS) return call.Fail(static_cast<CUresult>(reply.result));
+  GiveOwnSources(request.exec);
   *phGraphExec = ToObject<CUgraphExec>(request.exec);
   return CUDA_SUCCESS;
 }
@@ -205,9 +207,10 @@ CUresult Custom_cuGraphInstantiateWithFlags(Call& call, CUgraphExec* phGraphExec
   request.flags = flags;
   request.phGraphExec = call.Mint(HandleKind::kGraphExec);
   if (!call.ok()) return call.result();
-  const CUresult result = call.Sync(request);
-  if (result == CUDA_SUCCESS) *phGraphExec = ToObject<CUgraphExec>(request.phGraphExec);
-  return result;
+  if (const CUresult result = call.Sync(request); result != CUDA_SUCCESS) return result;
+  GiveOwnSources(request.phGraphExec);
+  *phGraphExec = ToObject<CUgraphExec>(request.phGraphExec);
+  return CUDA_SUCCESS;
 }
 
 CUresult Custom_cuGraphInstantiate_v2(Call& call, CUgraphExec* phGraphExec, CUgraph hGraph, CUgraphNode* phErrorNode,
@@ -224,6 +227,7 @@ CUresult Custom_cuGraphInstantiate_v2(Call& call, CUgraphExec* phGraphExec, CUgr
   if (phErrorNode != nullptr) *phErrorNode = ToObject<CUgraphNode>(reply.error_node);
   if (logBuffer != nullptr) StoreText(reply.log, logBuffer, bufferSize);
   if (reply.result != CUDA_SUCCESS) return call.Fail(static_cast<CUresult>(reply.result));
+  GiveOwnSources(request.exec);
   *phGraphExec = ToObject<CUgraphExec>(request.exec);
   return CUDA_SUCCESS;
 }
@@ -305,6 +309,7 @@ CUresult Custom_cuGraphLaunch(Call& call, CUgraphExec hGraph, CUstream hStream) 
   const bool known = info != nullptr && info->launched.load(std::memory_order_relaxed) && !AnyGraphMemory();
   cuGraphLaunchReply reply;
   const CUresult result = known ? call.Async(request) : call.Sync(request, &reply);
+  NoteGraphLaunch(call.sequence());
   call.session().polls().ForgetAll();  // its nodes may record events
   if (result != CUDA_SUCCESS) return result;
   snapshots.Keep();

@@ -251,7 +251,7 @@ CUresult Custom_cuGraphAddHostNode(Call& call, CUgraphNode* phGraphNode, CUgraph
 }
 
 CUresult Custom_cuGraphHostNodeGetParams(Call& call, CUgraphNode hNode, CUDA_HOST_NODE_PARAMS* nodeParams) {
-  HostNodeRecord record;
+  HostNodeRecord record{};
   HostFunction function;
   const CUresult result =
       GetNode<cuGraphHostNodeGetParamsRequest, cuGraphHostNodeGetParamsReply>(call, hNode, nodeParams, &record);

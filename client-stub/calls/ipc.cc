@@ -90,10 +90,7 @@ CUresult Custom_cuIpcOpenEventHandle(Call& call, CUevent* phEvent, CUipcEventHan
   request.event = call.Mint(HandleKind::kEvent);
   if (!call.ok()) return call.result();
   const EventInfo* info = Events().Insert(request.event, [&](EventInfo& event) {
-    event.context = call.owner_context();
-    event.flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
-    event.foreign = true;
-    event.recorded.store(true, std::memory_order_relaxed);  // by whom, nobody here knows
+    event.Begin(call.owner_context(), CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, true);
   });
   if (info == nullptr) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   const CUresult result = call.Sync(request);

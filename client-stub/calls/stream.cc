@@ -31,6 +31,7 @@ CUresult Create(Call& call, CUstream* stream, unsigned flags, int priority, Requ
     Streams().Erase(id);
     return call.Fail(result);
   }
+  if (StreamInfo* info = Streams().Find(id)) info->created.Raise(call.sequence());
   *stream = ToObject<CUstream>(id);
   return CUDA_SUCCESS;
 }
@@ -158,6 +159,7 @@ CUresult Custom_cuStreamQuery(Call& call, CUstream hStream) {
   if (!call.ok() || !UseStreamInfo(call, hStream, &stream)) return call.result();
   const CUresult legal = Captures().CheckQuery(CallerOf(call.thread()), stream.ref);
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
+  if (call.thread().in_host_function && stream.info.fresh()) return call.FinishWork();
   cuStreamQueryRequest request;
   request.stream = stream.id;
   return Poll(call, PolledObject::kStream, stream.ref.key, request);
@@ -168,6 +170,7 @@ CUresult Custom_cuStreamSynchronize(Call& call, CUstream hStream) {
   if (!call.ok() || !UseStreamInfo(call, hStream, &stream)) return call.result();
   const CUresult legal = Captures().CheckQuery(CallerOf(call.thread()), stream.ref);
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
+  if (call.thread().in_host_function && stream.info.fresh()) return call.FinishWork();
   cuStreamSynchronizeRequest request;
   request.hStream = stream.id;
   return call.SyncWork(request);

@@ -19,7 +19,7 @@ def _info(call):
     reason = '"' + call.reason.replace("\\", "\\\\").replace('"', '\\"') + '"' if call.reason else '""'
     return (f'inline constexpr CallInfo kInfo_{call.name}{{"{call.name}", {call.id:#06x}, CallInfo::Mode::{_MODES[call.mode]}, '
             f"CallInfo::Context::k{call.context.capitalize()}, CallInfo::Capture::k{call.capture.capitalize()}, "
-            f'{"true" if call.errors == "deferred" else "false"}, {reason}}};')
+            f'{"true" if call.errors == "deferred" else "false"}, {reason}{", true" if call.aside else ""}}};')
 
 
 def _length(expression, call):

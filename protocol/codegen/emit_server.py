@@ -127,7 +127,7 @@ def _handler(call):
 def _header(domain, calls):
     lines = [
         f"// Handlers of the domain `{domain}`, and the bodies that server/worker/calls writes by hand.",
-        "// Called by the executor thread, or the helper thread for blocking calls.",
+        "// Called by the executor thread, a helper thread (blocking calls), or the aside thread (what host functions ask).",
         "#pragma once", "", f'#include "generated/messages/{domain}.h"', '#include "server/worker/call_context.h"', ""]
     body = []
     for call in calls:
@@ -158,6 +158,8 @@ def _dispatch_header():
             "void Dispatch(uint32_t id, CallContext& call, Decoder& in);",
             "// The driver may block in this call: run it on the helper thread.",
             "bool IsBlocking(uint32_t id);",
+            "// A host function may send this call past the others: it may run beside the executor thread.",
+            "bool IsAside(uint32_t id);",
             "// The call's name for logs; \"unknown call\" for an id without one.",
             "const char* CallName(uint32_t id);", "",
             "// What the scheduler is asked before the call runs.",
@@ -173,11 +175,12 @@ def _dispatch_source(spec):
     for call in calls:
         handler = f"Handle_{call.name}" if call.has_message else "nullptr"
         gate = f"Gate::k{call.gate.capitalize()}" if call.gate else "Gate::kNone"
-        rows.append(f'    {{{call.id:#06x}, "{call.name}", {handler}, {"true" if call.blocking else "false"}, {gate}}},')
+        rows.append(f'    {{{call.id:#06x}, "{call.name}", {handler}, {"true" if call.blocking else "false"}, '
+                    f'{"true" if call.aside else "false"}, {gate}}},')
     body = [
         "namespace {", "",
         *block("struct Entry", ["uint32_t id;", "const char* name;", "void (*handler)(CallContext&, Decoder&);",
-                                "bool blocking;", "Gate gate;"], "};"), "",
+                                "bool blocking;", "bool aside;", "Gate gate;"], "};"), "",
         "// Sorted by id.", "constexpr Entry kEntries[] = {", *rows, "};", "",
         *block("const Entry* Find(uint32_t id)", [
             "const Entry* entry = std::lower_bound(std::begin(kEntries), std::end(kEntries), id,",
@@ -190,6 +193,8 @@ def _dispatch_source(spec):
             "entry->handler(call, in);"]), "",
         *block("bool IsBlocking(uint32_t id)", ["const Entry* entry = Find(id);",
                                                 "return entry != nullptr && entry->blocking;"]), "",
+        *block("bool IsAside(uint32_t id)", ["const Entry* entry = Find(id);",
+                                             "return entry != nullptr && entry->aside;"]), "",
         *block("const char* CallName(uint32_t id)", ["const Entry* entry = Find(id);",
                                                      'return entry != nullptr ? entry->name : "unknown call";']), "",
         *block("Gate GateOf(uint32_t id)", ["const Entry* entry = Find(id);",

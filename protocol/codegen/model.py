@@ -153,6 +153,7 @@ class Call:
     capture: str = "legal"
     errors: str = "deferred"
     blocking: bool = False
+    aside: bool = False
     internal: bool = False
     gate: str = ""
     gate_amount: str = ""

@@ -49,8 +49,17 @@ enum class AnswerKind : uint32_t {
   kNone = 0,
   kHostFunctionDone = 1,  // extra is the number of the request
   kHostChanges = 2,       // what this process wrote to host memory that has a mirror (memory/change_tracker.h)
+  // A call that a host function makes (spec: aside) and that must not stand behind launches in `commands`, which may be waiting
+  // for this very function. A record as in `commands` follows, with a sequence of kAsideSequence and kWantsReply. extra is the
+  // sequence of the last record in `commands` that it must not overtake (0: none). It is executed at once, or, if that record
+  // was not executed yet, answered with kAsideBehind and forgotten.
+  kAside = 3,
   kPad = kPadRecord,
 };
+// Sequences of records that go aside: this bit, and a number that no other of the session has.
+inline constexpr uint64_t kAsideSequence = uint64_t{1} << 63;
+// No CUresult: what a record that goes aside depends on stands in `commands` still.
+inline constexpr int32_t kAsideBehind = -1;
 
 // Rings `replies` (server to client) and `answers` (client to server).
 struct ReplyHeader {

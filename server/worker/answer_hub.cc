@@ -9,6 +9,7 @@
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "protocol/wire/record.h"
+#include "server/worker/aside_executor.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -64,7 +65,8 @@ void AnswerHub::Loop() {
     const std::span<const std::byte> record = answers.CopyOut(&buffer);
     if (!record.empty()) {
       if (Take(record)) continue;
-      worker_.End(Status(StatusCode::kProtocolViolation, "the client sent an answer that answers nothing"));
+      worker_.End(Status(StatusCode::kProtocolViolation,
+                         "the client sent an answer that answers nothing, or more calls at once than host functions make"));
       break;
     }
     if (!answers.Wait(kNoDeadline, worker_.channel().stop()).ok()) break;
@@ -79,6 +81,9 @@ bool AnswerHub::Take(std::span<const std::byte> record) {
   if (header.kind == static_cast<uint32_t>(AnswerKind::kHostChanges)) {
     MutexLock lock(mutex_);
     return take_changes_ != nullptr && take_changes_(record.subspan(sizeof(header)));
+  }
+  if (header.kind == static_cast<uint32_t>(AnswerKind::kAside)) {
+    return worker_.aside().Post(header.extra, record.subspan(sizeof(header)));
   }
   if (header.kind != static_cast<uint32_t>(AnswerKind::kHostFunctionDone)) return false;
   std::function<void()> then;

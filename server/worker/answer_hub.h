@@ -5,7 +5,8 @@
 //   if (!worker.answers().Wait(id)) ...            // the session ended meanwhile
 //
 // A thread of its own reads the channel's `answers` ring, asleep while nothing comes: an answer must not queue behind
-// launches in `commands`, because the driver's full queue may be what the executor is blocked on.
+// launches in `commands`, because the driver's full queue may be what the executor is blocked on. For the same reason the ring
+// carries what host functions ask of the driver, which goes on to AsideExecutor (aside_executor.h).
 #pragma once
 
 #include <cstddef>

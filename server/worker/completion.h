@@ -48,7 +48,7 @@ class Completion {
   ~Completion();  // Stop()
 
   // Calls `callback` once when everything enqueued on `stream` until now is done. `stream` is the driver's stream;
-  // 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD mean the calling thread's current context. Executor and helper threads.
+  // 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD mean the calling thread's current context. Executor, aside, helper threads.
   // CUDA_SUCCESS: the callback will run. Otherwise nothing will run and the code is the driver's: the caller answers.
   // Must not be used on a stream that is being captured, nor on the legacy stream while a blocking stream is captured.
   CUresult WhenDone(CUstream stream, Callback callback);

@@ -37,17 +37,25 @@ void Executor::Run() {
     } else {
       Execute(worker_, header, message);
     }
+    worker_.NoteExecuted(header.sequence);
   }
 }
 
 bool Executor::Check(const RecordHeader& header) {
-  const bool good = (header.flags & ~kRecordFlags) == 0 && header.thread != 0 && header.sequence == last_sequence_ + 1;
+  const bool good = IsWellFormed(header) && header.sequence == last_sequence_ + 1;
   last_sequence_ = header.sequence;
-  if (good) return true;
-  worker_.End(Status(StatusCode::kProtocolViolation,
-                     fmt::format("malformed record header: call {:#x}, flags {:#x}, thread {}, sequence {}", header.call,
-                                 header.flags, header.thread, header.sequence)));
-  return false;
+  if (!good) RefuseHeader(worker_, header);
+  return good;
+}
+
+bool Executor::IsWellFormed(const RecordHeader& header) {
+  return (header.flags & ~kRecordFlags) == 0 && header.thread != 0;
+}
+
+void Executor::RefuseHeader(Worker& worker, const RecordHeader& header) {
+  worker.End(Status(StatusCode::kProtocolViolation,
+                    fmt::format("malformed record header: call {:#x}, flags {:#x}, thread {}, sequence {}", header.call,
+                                header.flags, header.thread, header.sequence)));
 }
 
 void Executor::Execute(Worker& worker, const RecordHeader& header, std::span<const std::byte> message) {

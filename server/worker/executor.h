@@ -19,12 +19,18 @@ class Executor {
   // Until the session ends.
   void Run();
 
+  // What the executor and AsideExecutor have in common.
+  // Flags and thread are such as a correct client sends.
+  static bool IsWellFormed(const RecordHeader& header);
+  // Ends the session because of this header.
+  static void RefuseHeader(Worker& worker, const RecordHeader& header);
+  // Executes one record on the calling thread: executor, helper or aside thread.
+  static void Execute(Worker& worker, const RecordHeader& header, std::span<const std::byte> message);
+
  private:
   // Checks the header of a record that was copied out of the ring. False (and the session ends) when it is not what a
   // correct client sends.
   bool Check(const RecordHeader& header);
-  // Executes one record on the calling thread: executor or helper.
-  static void Execute(Worker& worker, const RecordHeader& header, std::span<const std::byte> message);
   void HandToHelper(const RecordHeader& header, std::span<const std::byte> message);
 
   Worker& worker_;

@@ -4,6 +4,7 @@
 
 #include "protocol/channel/channel.h"
 #include "server/worker/answer_hub.h"
+#include "server/worker/aside_executor.h"
 #include "server/worker/completion.h"
 #include "server/worker/device_output.h"
 #include "server/worker/driver_thread.h"
@@ -31,6 +32,7 @@ Worker::Worker(Channel& channel, const DriverTable& driver, const WorkerOptions&
       objects_(std::make_unique<ObjectTable>(options.session_index)),
       replies_(std::make_unique<ReplyWriter>(*this)),
       thread_streams_(std::make_unique<ThreadStreams>(driver)),
+      aside_(std::make_unique<AsideExecutor>(*this)),
       answers_(std::make_unique<AnswerHub>(*this)),
       completion_(std::make_unique<Completion>(*this)),
       helpers_(std::make_unique<HelperPool>()) {}
@@ -39,6 +41,7 @@ Worker::~Worker() {
   End(Status(StatusCode::kUnavailable, "the worker was stopped"));
   // Host functions that wait for the client go first: a helper may be inside a driver call that waits for them.
   answers_->Stop();
+  aside_->Stop();
   helpers_->Stop();
   completion_->Stop();
 }

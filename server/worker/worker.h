@@ -4,9 +4,9 @@
 //   Status why = worker.Run();      // executor on the calling thread, until the session ends
 //
 // Threads (README.md has the table): the executor runs records in ring order and never waits for the GPU; the completion
-// thread watches recorded events; helper threads run calls that block in the driver; the answers thread reads host-function
-// answers. Everything public here may be called by each of them, and by a callback thread of the driver, except where a
-// line says otherwise. One process normally holds one Worker; nothing in it is global, so several can live side by side.
+// thread watches recorded events; helper threads run calls that block in the driver; the answers thread reads what host
+// functions answered, the aside thread runs what they ask. Everything public here may be called by each of them and by callback
+// threads of the driver, except where a line says otherwise. Nothing in a Worker is global: several can live in a process.
 #pragma once
 
 #include <cuda.h>
@@ -27,6 +27,7 @@ namespace tessera {
 
 struct DriverTable;    // generated/driver_table.h
 class AnswerHub;       // answer_hub.h
+class AsideExecutor;   // aside_executor.h
 class Channel;         // protocol/channel
 class Completion;      // completion.h
 class DeviceOutput;    // device_output.h
@@ -81,9 +82,15 @@ class Worker {
   ObjectTable& objects() { return *objects_; }
   Completion& completion() { return *completion_; }
   AnswerHub& answers() { return *answers_; }
+  AsideExecutor& aside() { return *aside_; }
   HelperPool& helpers() { return *helpers_; }
   ThreadStreams& thread_streams() { return *thread_streams_; }
   ReplyWriter& replies() { return *replies_; }
+
+  // The sequence of the last record of `commands` that was executed, or handed to a helper thread; 0: none was.
+  uint64_t executed() const { return executed_.load(std::memory_order_acquire); }
+  // By the executor.
+  void NoteExecuted(uint64_t sequence) { executed_.store(sequence, std::memory_order_release); }
 
   // State of one domain (memory heap, captures, images ...): a T constructed as T(worker) on first use by any thread and
   // destroyed with the worker, in reverse order of construction, while the driver still works and after all threads have
@@ -96,7 +103,7 @@ class Worker {
   // Makes a context (null or 0: none) current on the calling thread, in the driver, when it is not already, and puts the
   // thread into RELAXED capture mode on its first use. A handle that is not live makes none current: the driver then
   // answers what it answers to a thread without context. The driver's verdict otherwise.
-  // Executor, helper and completion threads; NOT a callback thread of the driver.
+  // Executor, aside, helper and completion threads; NOT a callback thread of the driver.
   CUresult SetContext(const RecordHeader& header) { return SetContext(HandleId(header.context)); }
   CUresult SetContext(HandleId context);
   CUresult SetContext(CUcontext context);
@@ -126,6 +133,7 @@ class Worker {
   const uint64_t serial_;
 
   std::atomic<bool> ended_{false};
+  std::atomic<uint64_t> executed_{0};
   std::atomic<uint32_t> context_epoch_{0};
   Mutex end_mutex_;
   Status end_reason_ GUARDED_BY(end_mutex_);
@@ -134,6 +142,7 @@ class Worker {
   std::unique_ptr<ReplyWriter> replies_;
   std::unique_ptr<ThreadStreams> thread_streams_;
   PartRegistry parts_;  // destroyed after the threads below have stopped
+  std::unique_ptr<AsideExecutor> aside_;
   std::unique_ptr<AnswerHub> answers_;
   std::unique_ptr<Completion> completion_;
   std::unique_ptr<HelperPool> helpers_;

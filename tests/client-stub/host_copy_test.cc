@@ -263,6 +263,52 @@ TEST_F(HostCopyTest, LaunchesOfRegisteredMemoryDoNotWait) {
   EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
 }
 
+// Natively a launch reads ordinary memory and returns, whatever launches of another instance are held back.
+TEST_F(HostCopyTest, LaunchesOfTwoInstancesDoNotWaitForEachOther) {
+  const size_t before = VisitsKept();
+  std::vector<int> plain(kInts, 1);
+  uint32_t* gate = nullptr;
+  CUstream other = nullptr;
+  ASSERT_EQ(cuMemAllocHost(reinterpret_cast<void**>(&gate), sizeof(*gate)), CUDA_SUCCESS);
+  *gate = 0;
+  ASSERT_EQ(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  CUgraph graph = nullptr;
+  CUgraphNode up = nullptr;
+  CUgraphExec first = nullptr, second = nullptr;
+  ASSERT_EQ(cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+  CUDA_MEMCPY3D row = Row(CU_MEMORYTYPE_HOST, plain.data(), CU_MEMORYTYPE_DEVICE, device());
+  ASSERT_EQ(cuGraphAddMemcpyNode(&up, graph, nullptr, 0, &row, Ends().context()), CUDA_SUCCESS);
+  ASSERT_EQ(cuGraphInstantiate(&first, graph, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuGraphInstantiate(&second, graph, 0), CUDA_SUCCESS);
+  const auto value = [&] {
+    int value = 0;
+    EXPECT_EQ(cuMemcpyDtoHAsync(&value, device_ + 4 * (kInts - 1), 4, other), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamSynchronize(other), CUDA_SUCCESS);
+    return value;
+  };
+  for (int round = 0; round < 5; ++round) {
+    __atomic_store_n(gate, 0, __ATOMIC_RELEASE);
+    ASSERT_EQ(cuStreamWaitValue32(stream_, Number(gate), 1, CU_STREAM_WAIT_VALUE_EQ), CUDA_SUCCESS);
+    plain.assign(kInts, 10 * round + 1);
+    ASSERT_EQ(cuGraphLaunch(first, stream_), CUDA_SUCCESS);
+    plain.assign(kInts, 10 * round + 2);
+    ASSERT_EQ(cuGraphLaunch(second, other), CUDA_SUCCESS);
+    plain.assign(kInts, 10 * round + 3);
+    ASSERT_EQ(cuGraphLaunch(first, stream_), CUDA_SUCCESS);
+    plain.assign(kInts, -1);
+    EXPECT_EQ(value(), 10 * round + 2);
+    __atomic_store_n(gate, 1, __ATOMIC_RELEASE);
+    ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+    EXPECT_EQ(value(), 10 * round + 3);
+  }
+  EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphExecDestroy(first), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphExecDestroy(second), CUDA_SUCCESS);
+  EXPECT_TRUE(Eventually([&] { return VisitsKept() == before; }));
+  EXPECT_EQ(cuStreamDestroy(other), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFreeHost(gate), CUDA_SUCCESS);
+}
+
 TEST_F(HostCopyTest, ANodeKeepsItsForm) {
   const size_t before = VisitsKept();
   std::vector<int> plain(kInts, 6);

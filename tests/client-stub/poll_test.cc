@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <thread>
@@ -153,6 +154,62 @@ TEST_F(PollTest, APolledEventCanBeRecordedAgainAndDestroyed) {
     ASSERT_EQ(cuEventDestroy(event), CUDA_SUCCESS);
     ASSERT_EQ(cuStreamSynchronize(other_), CUDA_SUCCESS);
   }
+  ASSERT_EQ(cuMemFree(word), CUDA_SUCCESS);
+}
+
+TEST_F(PollTest, AFinishedEventIsAskedAboutOnce) {
+  const auto costs_one_question = [&] {
+    const uint64_t before = Sent();
+    for (int i = 0; i < 1000; ++i) EXPECT_EQ(cuEventQuery(event_), CUDA_SUCCESS);
+    EXPECT_EQ(Sent(), before + 1);
+  };
+  ASSERT_EQ(cuEventRecord(event_, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  costs_one_question();
+  // Another thread records it again: its work is asked about anew.
+  std::thread([&] { EXPECT_EQ(cuEventRecord(event_, other_), CUDA_SUCCESS); }).join();
+  ASSERT_EQ(cuStreamSynchronize(other_), CUDA_SUCCESS);
+  costs_one_question();
+  // So does work that waits for the event: it changes nothing.
+  ASSERT_EQ(cuStreamWaitEvent(other_, event_, 0), CUDA_SUCCESS);
+  const uint64_t before = Sent();
+  EXPECT_EQ(cuEventQuery(event_), CUDA_SUCCESS);
+  EXPECT_EQ(Sent(), before);
+  // Never across a capture.
+  CUgraph graph = nullptr;
+  ASSERT_EQ(cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventRecord(event_, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamEndCapture(stream_, &graph), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventQuery(event_), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventRecord(event_, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  costs_one_question();
+}
+
+// Two threads: one records, the other asks; what was done must not hide what was recorded since.
+TEST_F(PollTest, ARecordByAnotherThreadIsNeverMissed) {
+  CUdeviceptr word = 0;
+  ASSERT_EQ(cuMemAlloc(&word, 4), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemsetD32(word, 0, 1), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamSynchronize(nullptr), CUDA_SUCCESS);
+  std::atomic<bool> stop{false};
+  std::thread asks([&] {
+    while (!stop) {
+      const CUresult result = cuEventQuery(event_);
+      EXPECT_TRUE(result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY);
+    }
+  });
+  for (int round = 1; round <= 100; ++round) {
+    ASSERT_EQ(cuStreamWaitValue32(stream_, word, static_cast<cuuint32_t>(round), CU_STREAM_WAIT_VALUE_EQ), CUDA_SUCCESS);
+    ASSERT_EQ(cuEventRecord(event_, stream_), CUDA_SUCCESS);
+    ASSERT_EQ(cuEventQuery(event_), CUDA_ERROR_NOT_READY) << round;
+    ASSERT_EQ(cuStreamWriteValue32(other_, word, static_cast<cuuint32_t>(round), 0), CUDA_SUCCESS);
+    ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+    ASSERT_EQ(cuEventQuery(event_), CUDA_SUCCESS) << round;
+  }
+  stop = true;
+  asks.join();
   ASSERT_EQ(cuMemFree(word), CUDA_SUCCESS);
 }
 

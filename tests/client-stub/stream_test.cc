@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <future>
 #include <set>
 #include <thread>
@@ -372,6 +373,105 @@ TEST_F(StreamTest, ThousandsOfLaunchesBehindOneHostFunction) {
   opener.join();
   EXPECT_EQ(cuMemcpyDtoH(host_, device_, 4), CUDA_SUCCESS);
   EXPECT_EQ(host_[0], 9'999u);
+}
+
+// What it may ask must not stand behind the launches that wait for it, nor be answered as if what stands there did not exist.
+TEST_F(StreamTest, AHostFunctionMayAskWhileLaunchesPileUpBehindIt) {
+  struct Asked {
+    CUstream own = nullptr, other = nullptr;
+    CUevent start = nullptr, done = nullptr, late = nullptr, fresh = nullptr, mine = nullptr;
+    std::atomic<bool> go{false};
+    std::vector<CUresult> results;
+    bool in_time = true;
+    float ms = -1;
+
+    void Until(const std::function<CUresult()>& question) {
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      CUresult result = CUDA_ERROR_NOT_READY;
+      while ((result = question()) == CUDA_ERROR_NOT_READY) in_time = in_time && std::chrono::steady_clock::now() < deadline;
+      results.push_back(result);
+    }
+    void Run() {
+      while (!go) std::this_thread::yield();
+      Until([&] { return in_time ? cuEventQuery(done) : CUDA_ERROR_UNKNOWN; });
+      Until([&] { return in_time ? cuStreamQuery(other) : CUDA_ERROR_UNKNOWN; });
+      float none = 0;
+      results.push_back(cuStreamQuery(own));
+      results.push_back(cuEventQuery(late));
+      results.push_back(cuEventElapsedTime(&none, start, late));
+      results.push_back(cuEventElapsedTime(&ms, start, done));
+      results.push_back(cuEventQuery(fresh));
+      results.push_back(cuEventElapsedTime(&none, start, fresh));
+      results.push_back(cuEventSynchronize(done));
+      results.push_back(cuEventRecord(mine, other));
+      Until([&] { return in_time ? cuEventQuery(mine) : CUDA_ERROR_UNKNOWN; });
+      results.push_back(cuStreamSynchronize(other));
+    }
+  } asked;
+  asked.own = stream_;
+  CUstream third = nullptr;
+  for (CUstream* stream : {&asked.other, &third}) ASSERT_EQ(cuStreamCreate(stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  for (CUevent* event : {&asked.start, &asked.done, &asked.mine, &asked.late}) ASSERT_EQ(cuEventCreate(event, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventRecord(asked.start, asked.other), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemsetD32Async(device_ + 8, 1, 1, asked.other), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventRecord(asked.done, asked.other), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventRecord(asked.late, asked.other), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventSynchronize(asked.late), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventQuery(asked.late), CUDA_SUCCESS);
+  ASSERT_EQ(cuLaunchHostFunc(stream_, [](void* asked) { static_cast<Asked*>(asked)->Run(); }, &asked), CUDA_SUCCESS);
+  for (int i = 0; i < 10'000; ++i) ASSERT_EQ(cuMemsetD32Async(device_, i, 1, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventRecord(asked.late, third), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventCreate(&asked.fresh, 0), CUDA_SUCCESS);
+  asked.go = true;
+  EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  EXPECT_TRUE(asked.in_time);
+  EXPECT_EQ(asked.results, (std::vector<CUresult>{CUDA_SUCCESS, CUDA_SUCCESS, CUDA_ERROR_NOT_READY, CUDA_ERROR_NOT_READY,
+                                                  CUDA_ERROR_NOT_READY, CUDA_SUCCESS, CUDA_SUCCESS, CUDA_ERROR_INVALID_HANDLE,
+                                                  CUDA_SUCCESS, CUDA_SUCCESS, CUDA_SUCCESS, CUDA_SUCCESS}));
+  EXPECT_GE(asked.ms, 0);
+  // What the function recorded is known to everybody.
+  EXPECT_EQ(cuStreamWaitEvent(third, asked.mine, 0), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamSynchronize(third), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventQuery(asked.late), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemcpyDtoH(host_, device_, 4), CUDA_SUCCESS);
+  EXPECT_EQ(host_[0], 9'999u);
+  for (CUevent event : {asked.start, asked.done, asked.mine, asked.late, asked.fresh}) EXPECT_EQ(cuEventDestroy(event), CUDA_SUCCESS);
+  for (CUstream stream : {asked.other, third}) EXPECT_EQ(cuStreamDestroy(stream), CUDA_SUCCESS);
+}
+
+// A record that a host function makes stands where the program's order puts it: behind the work of its stream.
+TEST_F(StreamTest, AHostFunctionRecordsBehindWhatIsEnqueued) {
+  struct Recorded {
+    CUstream other = nullptr;
+    CUevent event = nullptr;
+    std::atomic<bool> go{false};
+    CUresult result = CUDA_ERROR_UNKNOWN;
+    CUresult at_once = CUDA_ERROR_UNKNOWN;
+  } recorded;
+  ASSERT_EQ(cuStreamCreate(&recorded.other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventCreate(&recorded.event, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuLaunchHostFunc(
+                stream_,
+                [](void* data) {
+                  auto& recorded = *static_cast<Recorded*>(data);
+                  while (!recorded.go) std::this_thread::yield();
+                  recorded.result = cuEventRecord(recorded.event, recorded.other);
+                  recorded.at_once = cuEventQuery(recorded.event);
+                },
+                &recorded),
+            CUDA_SUCCESS);
+  for (int i = 0; i < 3'000; ++i) ASSERT_EQ(cuMemsetD32Async(device_, i, 1, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemsetD32Async(device_ + 4, 55, 1, recorded.other), CUDA_SUCCESS);  // cannot be in the driver yet
+  recorded.go = true;
+  ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  EXPECT_EQ(recorded.result, CUDA_SUCCESS);
+  EXPECT_EQ(recorded.at_once, CUDA_ERROR_NOT_READY);
+  ASSERT_EQ(cuEventSynchronize(recorded.event), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemcpyDtoHAsync(host_, device_ + 4, 4, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  EXPECT_EQ(host_[0], 55u);
+  EXPECT_EQ(cuEventDestroy(recorded.event), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamDestroy(recorded.other), CUDA_SUCCESS);
 }
 
 TEST_F(StreamTest, CallsWithoutACurrentContext) {

@@ -140,6 +140,17 @@ void Do_tesseraGraphSources(CallContext& call, const tesseraGraphSourcesRequest&
   call.Finish(CUDA_SUCCESS, reply);
 }
 
+void Do_tesseraGraphOwnSource(CallContext& call, const tesseraGraphOwnSourceRequest& request) {
+  const auto exec = call.Use<CUgraphExec>(request.exec);
+  if (!call.ok()) return call.Finish(call.error());
+  for (const HostCopyInstances::Copy& copy : call.worker().Part<HostCopyInstances>().Get(exec).copies) {
+    if (!copy.reads || copy.function != request.function) continue;
+    if (copy.nested) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
+    return SetExecHostCopyNode(call, exec, copy.node, request.params);
+  }
+  call.Finish(CUDA_ERROR_INVALID_VALUE);
+}
+
 void Do_cuGraphInstantiate_v2(CallContext& call, const cuGraphInstantiate_v2Request& request) {
   const auto graph = call.Use<CUgraph>(request.graph);
   if (!call.ok()) return call.Finish(call.error());

@@ -134,7 +134,7 @@ HostCopyInstances::Copy CopyOf(CUgraphNode node, const HostCopyNodeRecord& recor
 }
 
 // What a graph, with those embedded in it, copies of ordinary memory.
-void Collect(CallContext& call, CUgraph graph, std::vector<HostCopyInstances::Copy>* copies) {
+void Collect(CallContext& call, CUgraph graph, std::vector<HostCopyInstances::Copy>* copies, bool nested = false) {
   const DriverTable& driver = call.driver();
   std::vector<CUgraphNode> nodes;
   if (!DriverCan(call) || ListNodes(call, graph, false, &nodes) != CUDA_SUCCESS) return;
@@ -144,9 +144,11 @@ void Collect(CallContext& call, CUgraph graph, std::vector<HostCopyInstances::Co
     if (driver.cuGraphNodeGetType(node, &type) != CUDA_SUCCESS || type != CU_GRAPH_NODE_TYPE_GRAPH) continue;
     HostCopyNodeRecord record;
     if (IsHostCopyNode(call, node, &record)) {
-      if (record.pageable != 0) copies->push_back(CopyOf(node, record));
+      if (record.pageable == 0) continue;
+      copies->push_back(CopyOf(node, record));
+      copies->back().nested = nested;
     } else if (driver.cuGraphChildGraphNodeGetGraph(node, &inside) == CUDA_SUCCESS) {
-      Collect(call, inside, copies);
+      Collect(call, inside, copies, true);
     }
   }
 }

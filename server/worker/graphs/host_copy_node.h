@@ -41,6 +41,7 @@ class HostCopyInstances {
     uint64_t function = 0;
     bool reads = false;   // ordinary memory
     bool writes = false;  // ordinary memory
+    bool nested = false;  // in an embedded graph: the instance's node cannot be changed
   };
   struct Instance {
     std::vector<Copy> copies;

@@ -7,8 +7,9 @@
 // more (CU_STREAM_WAIT_VALUE_GEQ). The word goes to another stream once all its visits are answered and is never counted
 // down, so nobody has to know when the device has seen it.
 //
-// A host function it is still: where the device cannot wait for words, in green contexts, for streams of another context than the
-// current one or beyond kStreamsMax, and in graphs (graphs/host_copy_node.h). Source: CUDA driver API, "Stream Memory Operations".
+// A host function it is still: where the device cannot wait for words, in green contexts, for streams of another context than
+// the current one or beyond kStreamsMax, and in graphs (graphs/host_copy_node.h).
+// Source: CUDA driver API, "Stream Memory Operations".
 #pragma once
 
 #include <cuda.h>

@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-// Each ends the call, now or later. Executor thread.
+// Each ends the call, now or later. Executor or aside thread.
 void SynchronizeStream(CallContext& call, CUstream stream);
 void SynchronizeEvent(CallContext& call, CUevent event);
 // All work of the calling thread's current context.

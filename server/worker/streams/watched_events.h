@@ -32,7 +32,7 @@ class WatchedEvents {
   // Sends the completion mark `mark` when the event is done. Only the latest mark asked for is sent. A record in between
   // delays it, which the client knows of. With the caller's context current.
   CUresult SendMark(CUevent event, uint64_t mark) EXCLUDES(mutex_);
-  // The event is about to be recorded again. Executor and helper threads, before the driver's call.
+  // The event is about to be recorded again. Executor, aside and helper threads, before the driver's call.
   void BeforeRecord(CUevent event) {
     if (count_.load(std::memory_order_acquire) != 0) Detach(event);
   }

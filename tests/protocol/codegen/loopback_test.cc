@@ -281,6 +281,10 @@ TEST_F(Loopback, TheServerRefusesMalformedRecords) {
 TEST_F(Loopback, TablesHoldWhatTheSpecSays) {
   EXPECT_TRUE(IsBlocking(kInfo_cuToyRename.id));
   EXPECT_FALSE(IsBlocking(kInfo_cuToyPlay_v2.id));
+  EXPECT_TRUE(IsAside(kInfo_cuToyPaint.id));
+  EXPECT_TRUE(kInfo_cuToyPaint.aside);
+  EXPECT_FALSE(IsAside(kInfo_cuToyRename.id));
+  EXPECT_FALSE(kInfo_cuToyRename.aside);
   EXPECT_STREQ(CallName(kInfo_cuToyRename.id), "cuToyRename");
   EXPECT_STREQ(CallName(0x7777), "unknown call");
   EXPECT_EQ(GateOf(kInfo_cuToyRename.id), Gate::kMemory);

@@ -54,6 +54,7 @@ void Dispatch(uint32_t id, CallContext& call, Decoder& in) {
       const auto result = in.Pod<uint32_t>();
       return in.ok() ? call.Finish(static_cast<CUresult>(result)) : call.Malformed();
     }
+    case kTestStall:
     case kTestBlock:
       while (!g_test_release.load()) usleep(200);
       return call.Finish(CUDA_SUCCESS, NumbersReply{reinterpret_cast<uint64_t>(FakeDriver::Current()), 0});
@@ -97,6 +98,7 @@ void Dispatch(uint32_t id, CallContext& call, Decoder& in) {
 }
 
 bool IsBlocking(uint32_t id) { return id == kTestBlock; }
+bool IsAside(uint32_t id) { return id == kTestEcho; }
 const char* CallName(uint32_t) { return "test call"; }
 
 }  // namespace tessera

@@ -19,6 +19,7 @@ enum TestCall : uint32_t {
   kTestScratch,       // message: u64 bytes; ends with the verdict of Scratch()
   kTestFlood,         // message: u32 count: so many notices of 1 KiB
   kTestThreadEnded,   // message: u32 thread
+  kTestStall,         // blocks the executor itself until g_test_release, as a launch into a full queue does
 };
 
 inline std::atomic<bool> g_test_release{false};

@@ -271,6 +271,40 @@ TEST_F(SessionTest, ThreadsThatWaitForAnAnswerAreReleasedAtTheEnd) {
   EXPECT_TRUE(client_.Join().ok());  // the destructor of the worker would wait for ever if the thread were still held
 }
 
+// What a host function asks is not held up by an executor that is blocked until this function returns, and overtakes nothing.
+TEST_F(SessionTest, ARecordGoesAsideOfABlockedExecutor) {
+  g_test_release = false;
+  const uint64_t before = client_.Send(kTestEcho);
+  ASSERT_EQ(client_.Next()->header.sequence, before);
+  const uint64_t stalled = client_.Send(kTestStall);
+  const uint64_t behind = client_.Send(kTestEcho);
+  for (const uint64_t after : {uint64_t{0}, before}) {
+    const uint64_t aside = client_.SendAside(kTestEcho, after, BytesOf(after));
+    const auto reply = client_.Next();
+    ASSERT_TRUE(reply.has_value());
+    EXPECT_EQ(reply->header.sequence, aside);
+    EXPECT_EQ(reply->header.result, CUDA_SUCCESS);
+    EXPECT_EQ(reply->payload.size(), sizeof(after));
+  }
+  for (const uint64_t after : {stalled, behind, behind + 100}) {
+    const uint64_t aside = client_.SendAside(kTestEcho, after, BytesOf(after));
+    const auto reply = client_.Next();
+    ASSERT_TRUE(reply.has_value());
+    EXPECT_EQ(reply->header.sequence, aside);
+    EXPECT_EQ(reply->header.result, kAsideBehind);
+  }
+  g_test_release = true;
+  EXPECT_EQ(client_.Next()->header.sequence, stalled);
+  EXPECT_EQ(client_.Next()->header.sequence, behind);
+  client_.SendAside(kTestEcho, behind);
+  EXPECT_EQ(client_.Next()->header.result, CUDA_SUCCESS);
+}
+
+TEST_F(SessionTest, OnlyWhatTheSpecSaysGoesAside) {
+  client_.SendAside(kTestResult, 0, BytesOf(uint32_t{0}));
+  EXPECT_EQ(client_.Join().code(), StatusCode::kProtocolViolation);
+}
+
 // Host functions and visits that are under way: as many as the client has streams.
 TEST_F(SessionTest, RequestsHaveNoBoundAndEndWithTheSession) {
   constexpr int kMany = 10'000;

@@ -89,6 +89,25 @@ void TestClient::Answer(uint64_t request) {
   CHECK(client_->answers_out().TryAppend(std::as_bytes(std::span(&header, 1))));
 }
 
+uint64_t TestClient::SendAside(uint32_t call, uint64_t after, std::span<const std::byte> message) {
+  RecordHeader record{};
+  record.size_bytes = static_cast<uint32_t>(PaddedRecordBytes(sizeof(record) + message.size()));
+  record.call = call;
+  record.flags = kWantsReply;
+  record.thread = 1;
+  record.sequence = kAsideSequence | ++aside_;
+  ReplyHeader header{};
+  header.size_bytes = static_cast<uint32_t>(sizeof(header)) + record.size_bytes;
+  header.kind = static_cast<uint32_t>(AnswerKind::kAside);
+  header.extra = after;
+  std::vector<std::byte> bytes(header.size_bytes);
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  std::memcpy(bytes.data() + sizeof(header), &record, sizeof(record));
+  std::memcpy(bytes.data() + sizeof(header) + sizeof(record), message.data(), message.size());
+  CHECK(client_->answers_out().TryAppend(bytes));
+  return record.sequence;
+}
+
 Status TestClient::Join() {
   if (thread_.joinable()) thread_.join();
   return why_;

@@ -39,6 +39,8 @@ class TestClient {
   // The next record of `replies`; nothing when none came in time or the session ended.
   std::optional<TestReply> Next(int timeout_ms = 10'000);
   void Answer(uint64_t request);
+  // Sends a record past the ring of commands, not to overtake record `after`; its sequence.
+  uint64_t SendAside(uint32_t call, uint64_t after, std::span<const std::byte> message = {});
   // Says good-bye.
   void Leave() { client_->Leave(); }
   // What Worker::Run() returned, once it did.
@@ -51,6 +53,7 @@ class TestClient {
   std::thread thread_;
   Status why_;
   uint64_t sequence_ = 0;
+  uint64_t aside_ = 0;
 };
 
 }  // namespace tessera

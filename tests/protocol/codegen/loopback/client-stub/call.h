@@ -24,6 +24,7 @@ struct CallInfo {
   Capture capture;
   bool deferred_errors;
   const char* reason;
+  bool aside = false;
 };
 
 class Call {

@@ -30,7 +30,7 @@ inline constexpr CallInfo kInfo_cuToyGetColour{"cuToyGetColour", 0x0006, CallInf
 CUresult Enter_cuToyGetColour(bool per_thread, int* colour, CUtoy toy);
 CUresult Custom_cuToyGetColour(Call& call, int* colour, CUtoy toy);
 
-inline constexpr CallInfo kInfo_cuToyPaint{"cuToyPaint", 0x0007, CallInfo::Mode::kSync, CallInfo::Context::kRequired, CallInfo::Capture::kLegal, true, ""};
+inline constexpr CallInfo kInfo_cuToyPaint{"cuToyPaint", 0x0007, CallInfo::Mode::kSync, CallInfo::Context::kNone, CallInfo::Capture::kLegal, true, "", true};
 CUresult Enter_cuToyPaint(bool per_thread, CUtoy toy, void** colours);
 CUresult Custom_cuToyPaint(Call& call, CUtoy toy, void** colours);
 

@@ -15,20 +15,21 @@ struct Entry {
   const char* name;
   void (*handler)(CallContext&, Decoder&);
   bool blocking;
+  bool aside;
   Gate gate;
 };
 
 // Sorted by id.
 constexpr Entry kEntries[] = {
-    {0x0001, "cuToyCreate", Handle_cuToyCreate, false, Gate::kNone},
-    {0x0002, "cuToyDestroy", Handle_cuToyDestroy, false, Gate::kNone},
-    {0x0004, "cuToyRename", Handle_cuToyRename, true, Gate::kMemory},
-    {0x0005, "cuToyPlay_v2", Handle_cuToyPlay_v2, false, Gate::kNone},
-    {0x0006, "cuToyGetColour", Handle_cuToyGetColour, false, Gate::kNone},
-    {0x0007, "cuToyPaint", Handle_cuToyPaint, false, Gate::kNone},
-    {0x0008, "cuToyFly", nullptr, false, Gate::kNone},
-    {0x0009, "cuToyName", nullptr, false, Gate::kNone},
-    {0x000a, "tesseraToyTick", Handle_tesseraToyTick, false, Gate::kNone},
+    {0x0001, "cuToyCreate", Handle_cuToyCreate, false, false, Gate::kNone},
+    {0x0002, "cuToyDestroy", Handle_cuToyDestroy, false, false, Gate::kNone},
+    {0x0004, "cuToyRename", Handle_cuToyRename, true, false, Gate::kMemory},
+    {0x0005, "cuToyPlay_v2", Handle_cuToyPlay_v2, false, false, Gate::kNone},
+    {0x0006, "cuToyGetColour", Handle_cuToyGetColour, false, false, Gate::kNone},
+    {0x0007, "cuToyPaint", Handle_cuToyPaint, false, true, Gate::kNone},
+    {0x0008, "cuToyFly", nullptr, false, false, Gate::kNone},
+    {0x0009, "cuToyName", nullptr, false, false, Gate::kNone},
+    {0x000a, "tesseraToyTick", Handle_tesseraToyTick, false, false, Gate::kNone},
 };
 
 const Entry* Find(uint32_t id) {
@@ -48,6 +49,11 @@ void Dispatch(uint32_t id, CallContext& call, Decoder& in) {
 bool IsBlocking(uint32_t id) {
   const Entry* entry = Find(id);
   return entry != nullptr && entry->blocking;
+}
+
+bool IsAside(uint32_t id) {
+  const Entry* entry = Find(id);
+  return entry != nullptr && entry->aside;
 }
 
 const char* CallName(uint32_t id) {

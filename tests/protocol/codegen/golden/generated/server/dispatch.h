@@ -14,6 +14,8 @@ class CallContext;
 void Dispatch(uint32_t id, CallContext& call, Decoder& in);
 // The driver may block in this call: run it on the helper thread.
 bool IsBlocking(uint32_t id);
+// A host function may send this call past the others: it may run beside the executor thread.
+bool IsAside(uint32_t id);
 // The call's name for logs; "unknown call" for an id without one.
 const char* CallName(uint32_t id);
 

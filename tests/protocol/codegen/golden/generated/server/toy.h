@@ -1,6 +1,6 @@
 // Generated from protocol/spec/toy.toml by protocol/codegen. Do not edit.
 // Handlers of the domain `toy`, and the bodies that server/worker/calls writes by hand.
-// Called by the executor thread, or the helper thread for blocking calls.
+// Called by the executor thread, a helper thread (blocking calls), or the aside thread (what host functions ask).
 #pragma once
 
 #include "generated/messages/toy.h"
