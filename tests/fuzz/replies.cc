@@ -1,6 +1,11 @@
 // The client library and a hostile server: calls of the driver API, whose replies, and notices between them, are the input.
 // Input: for every call u16 which export; and whenever the server is asked: u8 flags (bits 0 and 1: so many notices first, bit
 // 2: the call failed), for each notice u8 kind, u8 thread, u64 extra, u8 bytes and the payload, then u16 bytes and the reply.
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -13,10 +18,18 @@
 #include <thread>
 
 #include "client-stub/client.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
 #include "tests/client-stub/fake_server.h"
 #include "tests/fuzz/target.h"
 #include "tests/protocol/spec/call_check.h"
 #include "tests/protocol/spec/message_check.h"
+
+extern "C" {
+// Of the linker, in programs that libFuzzer drives.
+extern char __start___sancov_cntrs[] __attribute__((weak));
+extern char __stop___sancov_cntrs[] __attribute__((weak));
+}
 
 namespace tessera::fuzz {
 namespace {
@@ -24,6 +37,7 @@ namespace {
 constexpr int kCallsMax = 6;
 // A call that gets no answer ends when the server dies.
 constexpr auto kPatience = std::chrono::milliseconds(300);
+constexpr uint64_t kChildNs = 15'000'000'000;
 constexpr uint32_t kKindsEnd = 10;  // one more than there are
 
 // Without those that are given a function of the application's: the test's has another type, which the sanitizer minds.
@@ -33,7 +47,7 @@ const std::vector<TestedCall>& Calls() {
     std::erase_if(all, [](const TestedCall& call) {
       const std::string_view symbol = call.symbol;
       return symbol.find("Callback") != symbol.npos || symbol.find("HostFunc") != symbol.npos ||
-             symbol.find("Notification") != symbol.npos || symbol.find("UserObject") != symbol.npos;
+             symbol.find("Notification") != symbol.npos || symbol.find("UserObject") != symbol.npos || symbol.find("PotentialBlockSize") != symbol.npos;
     });
     return all;
   }();
@@ -87,9 +101,8 @@ void AnswerBadly(FakeServer& server, const RecordHeader& header, Reader& reader)
   server.Reply(header, (flags & 4) != 0 ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS, message);
 }
 
-}  // namespace
-
-void Run(std::span<const std::byte> input) {
+// In a process of its own: the client library keeps its one session as long as the process lives.
+void RunInChild(std::span<const std::byte> input) {
   Reader reader(input);
   std::mutex mutex;  // over the reader
   std::atomic<bool> hostile{false};
@@ -118,13 +131,41 @@ void Run(std::span<const std::byte> input) {
     const TestedCall* call = nullptr;
     {
       std::lock_guard lock(mutex);
-      if (reader.empty()) return;
+      if (reader.empty()) _exit(0);
       call = &Calls()[reader.Take<uint16_t>() % Calls().size()];
     }
     patience.NextCall();
     ArgumentSource source(live, 0x200000000000);
     (void)call->invoke(source);
   }
+  _exit(0);
+}
+
+// libFuzzer's counters of what was reached, where the processes that reach it count in the same memory.
+void ShareCoverage() {
+  constexpr uintptr_t kPage = 4096;
+  const auto begin = (reinterpret_cast<uintptr_t>(__start___sancov_cntrs) + kPage - 1) / kPage * kPage;
+  const auto end = reinterpret_cast<uintptr_t>(__stop___sancov_cntrs) / kPage * kPage;
+  if (begin >= end) return;
+  void* counters = mmap(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  FUZZ_CHECK(counters != MAP_FAILED);
+}
+
+}  // namespace
+
+void Run(std::span<const std::byte> input) {
+  [[maybe_unused]] static const bool shared = (ShareCoverage(), true);
+  const pid_t pid = fork();
+  FUZZ_CHECK(pid >= 0);
+  if (pid == 0) RunInChild(input);
+  const uint64_t give_up_ns = MonotonicNs() + kChildNs;
+  int status = -1;
+  while (waitpid(pid, &status, WNOHANG) == 0) {
+    if (MonotonicNs() >= give_up_ns) kill(pid, SIGABRT);
+    usleep(200);
+  }
+  FUZZ_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 // Every export, answered with what its reply may hold.
