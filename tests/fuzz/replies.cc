@@ -103,6 +103,7 @@ void AnswerBadly(FakeServer& server, const RecordHeader& header, Reader& reader)
 
 // In a process of its own: the client library keeps its one session as long as the process lives.
 void RunInChild(std::span<const std::byte> input) {
+  if (std::freopen("/dev/null", "w", stdout) == nullptr) _exit(1);  // text of kernels goes there
   Reader reader(input);
   std::mutex mutex;  // over the reader
   std::atomic<bool> hostile{false};
@@ -176,8 +177,8 @@ std::vector<Input> Seeds() {
   std::vector<Input> seeds;
   for (size_t i = 0; i < Calls().size(); ++i) {
     const std::string symbol = Calls()[i].symbol;
-    std::string name = symbol.substr(0, symbol.find("_pt"));
-    const auto found = replies.find(name + "Reply");
+    // The forms for other default streams (_ptds, _ptsz) have no reply of their own name: one seed a call.
+    const auto found = replies.find(symbol + "Reply");
     if (found == replies.end()) continue;
     ValueSource source(static_cast<uint32_t>(i));
     Encoder out;
