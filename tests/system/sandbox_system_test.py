@@ -20,17 +20,40 @@ def run(server, name):
                           timeout=120)
 
 
+def start_nowhere(*options):
+    """A server that cannot listen: how it ends says what it looked at before."""
+    with tempfile.TemporaryDirectory() as directory:
+        return subprocess.run([DAEMON, "--listen", f"unix:{directory}/missing/socket", "--driver", "emulator", *options],
+                              capture_output=True, text=True, timeout=60, env=environment())
+
+
 def complete():
     """Whether this machine can do all of it."""
-    with tempfile.TemporaryDirectory() as directory:
-        server = subprocess.run([DAEMON, "--listen", f"unix:{directory}/missing/socket", "--driver", "emulator", "--sandbox", "require"],
-                                capture_output=True, text=True, timeout=60, env=environment())
-    return server.returncode != 5
+    return start_nowhere("--sandbox", "require").returncode != 5
 
 
 def status_of(pid):
     with open(f"/proc/{pid}/status") as status:
         return dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+
+
+class Options(unittest.TestCase):
+    def test_a_word_that_it_does_not_know(self):
+        server = start_nowhere("--sandbox", "maybe")
+        self.assertEqual(server.returncode, 2)
+        self.assertIn("--sandbox takes", server.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_root_itself_is_no_sandbox(self):
+        server = start_nowhere("--sandbox", "require", "--worker-user", "root")
+        self.assertEqual(server.returncode, 5)
+        self.assertIn("workers run as root", server.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_what_is_missing_is_said_at_start(self):
+        server = start_nowhere("--worker-user", "nobody-of-this-name")
+        self.assertEqual(server.returncode, 4)
+        self.assertIn("no user 'nobody-of-this-name'", server.stderr)
 
 
 @unittest.skipUnless(os.path.exists(program("spin")), "the CUDA test programs were not built: nvcc is missing")
