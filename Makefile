@@ -6,7 +6,7 @@ JOBS   ?= $(shell nproc)
 # ThreadSanitizer before gcc 14 does not start where the kernel randomises addresses by more than 28 bits.
 SAME_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
-.PHONY: build demo test sanitize lint bench bundle install-dependencies clean
+.PHONY: build demo test sanitize fuzz lint bench bundle install-dependencies clean
 
 build: install-dependencies
 	cmake --preset $(PRESET) -Wno-dev
@@ -27,6 +27,12 @@ sanitize: install-dependencies
 	ctest --test-dir build/asan -L sanitize --output-on-failure -j$(JOBS)
 	cmake --preset tsan -Wno-dev && cmake --build --preset tsan -j$(JOBS) --target sanitized_tests
 	$(SAME_ADDRESSES) ctest --test-dir build/tsan -L sanitize --output-on-failure -j$(JOBS)
+
+# Every fuzz target for FUZZ_SECONDS (30). Not part of continuous integration, where their replay tests are.
+fuzz: install-dependencies
+	deploy/install-dependencies clang-16 libclang-rt-16-dev
+	cmake --preset fuzz -Wno-dev && cmake --build --preset fuzz -j$(JOBS)
+	ctest --test-dir build/fuzz -L fuzz --output-on-failure
 
 # clang's thread-safety analysis, as errors, and clang-tidy, as warnings, over everything. Not part of continuous integration.
 lint: install-dependencies

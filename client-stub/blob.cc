@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "client-stub/call.h"
+#include "client-stub/image.h"
 #include "generated/messages/service.h"
 
 namespace tessera {
@@ -41,8 +42,8 @@ CUresult SendBlob(std::span<const std::byte> bytes, uint64_t* blob) {
 
 CUresult FetchBlob(uint64_t blob, uint64_t size_bytes, std::vector<std::byte>* bytes) {
   bytes->clear();
-  bytes->reserve(size_bytes);
-  CUresult result = CUDA_SUCCESS;
+  // The server's word: memory is taken for what has come, and no more than anything that it makes can have.
+  CUresult result = size_bytes <= kImageBytesMax ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
   while (result == CUDA_SUCCESS && bytes->size() < size_bytes) {
     Call call(kRead, false);
     if (!call.ok()) return call.result();

@@ -14,7 +14,8 @@ namespace tessera {
 // session. The bytes were read when it returns. CUDA_SUCCESS, or why the session cannot carry them. Any thread.
 CUresult SendBlob(std::span<const std::byte> bytes, uint64_t* blob);
 
-// Reads a result of `size_bytes` that a reply named, and releases it on the server.
+// Reads a result of `size_bytes` that a reply named, and releases it on the server. CUDA_ERROR_UNKNOWN for one that is larger
+// than any image (kImageBytesMax), or does not come whole.
 CUresult FetchBlob(uint64_t blob, uint64_t size_bytes, std::vector<std::byte>* bytes);
 
 }  // namespace tessera

@@ -15,8 +15,13 @@ namespace {
 
 constexpr size_t kBlockBytes = 4096;
 
-std::byte Load(const std::byte* from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
-void Store(std::byte* to, std::byte value) { __atomic_store_n(to, value, __ATOMIC_RELAXED); }
+// Clang's atomic operations know no std::byte.
+std::byte Load(const std::byte* from) {
+  return std::byte{__atomic_load_n(reinterpret_cast<const unsigned char*>(from), __ATOMIC_RELAXED)};
+}
+void Store(std::byte* to, std::byte value) {
+  __atomic_store_n(reinterpret_cast<unsigned char*>(to), std::to_integer<unsigned char>(value), __ATOMIC_RELAXED);
+}
 
 }  // namespace
 

@@ -36,9 +36,8 @@ struct RefusedCall {
 constexpr RefusedCall kRefused[] = {
     // Connections. What the daemon passed and what the client sends stays usable.
     CALL(connect),
-    // Other processes.
-    CALL(ptrace), CALL(process_vm_readv), CALL(process_vm_writev), CALL(pidfd_open), CALL(pidfd_getfd),
-    CALL(pidfd_send_signal), CALL(kcmp), CALL(process_madvise),
+    // Other processes. pidfd_open stays: the channel waits for its client's end with one, and nothing else can be done with it.
+    CALL(ptrace), CALL(process_vm_readv), CALL(process_vm_writev), CALL(pidfd_getfd), CALL(pidfd_send_signal), CALL(kcmp), CALL(process_madvise),
     // Programs.
     CALL(execve), CALL(execveat),
     // What filters and rules would not see.

@@ -1,8 +1,9 @@
-// A fuzz target as an ordinary test: its seeds, inputs that once found a mistake (found/<target>/), and damaged copies of
+// A fuzz target as an ordinary test: its seeds, inputs that once found a mistake (those in $TESSERA_FUZZ_FOUND), and damaged copies of
 // both. The damage is the same in every run; on a slow machine there is less of it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <random>
 
@@ -17,6 +18,11 @@ namespace {
 constexpr int kDamagedMax = 20'000;
 constexpr uint64_t kDamageNs = 4'000'000'000;
 constexpr size_t kInputBytesMax = 64 * 1024;
+
+std::vector<Input> Found() {
+  const char* directory = std::getenv("TESSERA_FUZZ_FOUND");
+  return directory != nullptr ? FilesOf(directory) : std::vector<Input>();
+}
 
 // Numbers that lengths and counts are compared with.
 constexpr uint64_t kEdges[] = {0, 1, 7, 8, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff,
@@ -68,14 +74,14 @@ TEST(FuzzReplay, SeedsAndDamage) {
   SetLogLevel(LogLevel::kOff);
   std::vector<Input> inputs = Seeds();
   ASSERT_FALSE(inputs.empty());
-  for (Input& input : FilesOf(TESSERA_FUZZ_FOUND)) inputs.push_back(std::move(input));
-  for (const Input& input : inputs) Run(input);
+  for (Input& input : Found()) inputs.push_back(std::move(input));
+  for (const Input& input : inputs) fuzz::Run(input);
   std::mt19937 random(1);
   int damaged = 0;
   for (const uint64_t end_ns = MonotonicNs() + kDamageNs; damaged < kDamagedMax && MonotonicNs() < end_ns; ++damaged) {
     Input input = inputs[random() % inputs.size()];
     Damage(random, inputs, &input);
-    Run(input);
+    fuzz::Run(input);
   }
   std::printf("%zu inputs, %d damaged ones\n", inputs.size(), damaged);
 }

@@ -196,7 +196,12 @@ TEST_P(SandboxTest, OtherProcessesAreOutOfReach) {
                 return process_vm_readv(pid, &local, 1, &remote, 1, 0) >= 0;
               }),
               kRefused);
-    EXPECT_EQ(Try([&] { return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))).valid(); }), kRefused);
+    EXPECT_EQ(Try([&] {
+                const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+                return UniqueFd(static_cast<int>(syscall(SYS_pidfd_getfd, process.get(), 0, 0))).valid() ||
+                       syscall(SYS_pidfd_send_signal, process.get(), SIGUSR1, nullptr, 0) == 0;
+              }),
+              kRefused);
     EXPECT_EQ(Try([&] { return kill(pid, SIGUSR1) == 0; }), kRefused);
     EXPECT_EQ(Try([&] { return syscall(SYS_tgkill, pid, pid, SIGUSR1) == 0; }), kRefused);
     EXPECT_EQ(kill(pid, 0), 0);  // it lives
