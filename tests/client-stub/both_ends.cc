@@ -9,6 +9,7 @@
 
 #include "client-stub/client.h"
 #include "client-stub/session.h"
+#include "generated/driver_table.h"
 #include "protocol/base/check.h"
 #include "protocol/memory/window_table.h"
 #include "server/driver/loader.h"
@@ -50,16 +51,20 @@ std::pair<UniqueFd, UniqueFd> Connect(std::unique_ptr<Mirror>* mirror) {
 
 }  // namespace
 
-BothEnds::BothEnds() {
+BothEnds::BothEnds(void (*change)(DriverTable& driver)) {
   auto [client, server] = Connect(&mirror_);
-  server_ = std::thread([socket = server.release()] {
+  server_ = std::thread([socket = server.release(), change] {
     SessionOptions options;
     options.client_in_process = true;
     static auto* const shares = new LocalShareBroker;
     options.shares = shares;
-    options.open_driver = [](const ClientHello& hello, std::string* selection) -> Result<const DriverTable*> {
+    options.open_driver = [change](const ClientHello& hello, std::string* selection) -> Result<const DriverTable*> {
       *selection = hello.devices;
-      return LoadDriver();
+      if (change == nullptr) return LoadDriver();
+      static DriverTable changed;
+      changed = *LoadDriver();
+      change(changed);
+      return &changed;
     };
     const Status why = RunSession(UniqueFd(socket), options);
     CHECK(why.ok());

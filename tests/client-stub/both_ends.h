@@ -12,11 +12,13 @@ namespace tessera {
 
 class Mirror;
 class Session;
+struct DriverTable;
 
 class BothEnds {
  public:
-  // The emulator's context is current on the calling thread.
-  BothEnds();
+  // The emulator's context is current on the calling thread. `change` replaces functions of the server's driver by the
+  // test's own, for what the emulator does not have.
+  explicit BothEnds(void (*change)(DriverTable& driver) = nullptr);
   ~BothEnds();
   Session& session() { return *session_; }
   CUcontext context() const { return context_; }

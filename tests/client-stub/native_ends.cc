@@ -8,7 +8,7 @@ namespace tessera {
 class Mirror {};
 class Session {};
 
-BothEnds::BothEnds() {
+BothEnds::BothEnds(void (*)(DriverTable&)) {
   cuInit(0);
   cuDevicePrimaryCtxRetain(&context_, 0);
   cuCtxSetCurrent(context_);

@@ -8,6 +8,7 @@
 #include "generated/driver_table.h"
 #include "generated/messages/tensor_map.h"
 #include "generated/server_custom.h"
+#include "server/driver/missing_entry.h"
 #include "server/worker/call_context.h"
 
 namespace tessera {
@@ -32,6 +33,7 @@ void Finish(CallContext& call, CUresult result, const CUtensorMap& map) {
 }  // namespace
 
 void Do_cuTensorMapEncodeTiled(CallContext& call, const cuTensorMapEncodeTiledRequest& request) {
+  if (call.driver().cuTensorMapEncodeTiled == nullptr) return call.Finish(MissingEntry("cuTensorMapEncodeTiled"));
   if (!ArraysFit(request) || request.box.size() != request.rank) return call.Malformed();
   CUtensorMap map{};
   const CUresult result = call.driver().cuTensorMapEncodeTiled(
@@ -44,6 +46,7 @@ void Do_cuTensorMapEncodeTiled(CallContext& call, const cuTensorMapEncodeTiledRe
 }
 
 void Do_cuTensorMapEncodeIm2col(CallContext& call, const cuTensorMapEncodeIm2colRequest& request) {
+  if (call.driver().cuTensorMapEncodeIm2col == nullptr) return call.Finish(MissingEntry("cuTensorMapEncodeIm2col"));
   if (!ArraysFit(request) || request.rank < 3 || request.lower.size() != request.rank - 2 ||
       request.upper.size() != request.rank - 2) {
     return call.Malformed();
@@ -60,6 +63,7 @@ void Do_cuTensorMapEncodeIm2col(CallContext& call, const cuTensorMapEncodeIm2col
 }
 
 void Do_cuTensorMapEncodeIm2colWide(CallContext& call, const cuTensorMapEncodeIm2colWideRequest& request) {
+  if (call.driver().cuTensorMapEncodeIm2colWide == nullptr) return call.Finish(MissingEntry("cuTensorMapEncodeIm2colWide"));
   if (!ArraysFit(request)) return call.Malformed();
   CUtensorMap map{};
   const CUresult result = call.driver().cuTensorMapEncodeIm2colWide(
@@ -73,6 +77,7 @@ void Do_cuTensorMapEncodeIm2colWide(CallContext& call, const cuTensorMapEncodeIm
 }
 
 void Do_cuTensorMapReplaceAddress(CallContext& call, const cuTensorMapReplaceAddressRequest& request) {
+  if (call.driver().cuTensorMapReplaceAddress == nullptr) return call.Finish(MissingEntry("cuTensorMapReplaceAddress"));
   CUtensorMap map{};
   if (request.tensor_map.size() != sizeof(map)) return call.Malformed();
   std::memcpy(&map, request.tensor_map.data(), sizeof(map));
