@@ -84,8 +84,9 @@ ServerAddress ParseServerAddress(std::string_view address) {
       result.unix_path.clear();
     }
   } else if (scheme == "tcp") {
-    result.error = "TESSERA_SERVER=" + std::string(address) + " is on another host, where this library does not go by itself: start "
-                   "the program with 'tessera run --server " + std::string(address) + "', or start a tessera-agent and write its unix:PATH";
+    result.error = "TESSERA_SERVER=" + std::string(address) +
+                   " is on another host, where this library does not go by itself: start the program with 'tessera run "
+                   "--server " + std::string(address) + "', or start a tessera-agent and write its unix:PATH";
   } else if (scheme == "tls" || scheme == "ucx") {
     result.error = "TESSERA_SERVER=" + std::string(address) + ": the scheme " + std::string(scheme) +
                    ": is not supported by this version; use unix:PATH of a tesserad on this host";

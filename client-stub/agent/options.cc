@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::string_view kUnixScheme = "unix:";
 
-constexpr const char* kFooter = R"('tessera run --server tcp://HOST:PORT' starts an agent by itself. When programs may connect, one line on stdout says where; everything
-else is on stderr. Programs are processes of the same user (or of root); they find the agent through TESSERA_SERVER=unix:PATH. SIGTERM
-and SIGINT end it, with the sessions it carries.
+constexpr const char* kFooter = R"('tessera run --server tcp://HOST:PORT' starts an agent by itself. When programs may connect,
+one line on stdout says where; everything else is on stderr. Programs are processes of the same user (or of root); they find the
+agent through TESSERA_SERVER=unix:PATH. SIGTERM and SIGINT end it, with the sessions it carries.
 
 Exit codes:
   0  ended after SIGTERM or SIGINT
@@ -37,7 +37,9 @@ int ParseAgentOptions(int argc, char** argv, AgentOptions* options) {
   app.add_option("--server", server, "The tessera-gateway of the server's host")->type_name("tcp://HOST:PORT");
   app.add_flag("--insecure", options->insecure,
                "Allow an address beyond this host, though nothing that travels there is encrypted or authenticated");
-  app.add_option("--log", log, "What to log on stderr: debug, info, warning, error or off")->type_name("LEVEL")->capture_default_str();
+  app.add_option("--log", log, "What to log on stderr: debug, info, warning, error or off")
+      ->type_name("LEVEL")
+      ->capture_default_str();
   app.add_option("--owner-fd", options->owner_fd)->group("");
   app.add_flag("--remove-directory", options->remove_directory)->group("");
   const auto refuse = [](const std::string& why) {
@@ -52,7 +54,9 @@ int ParseAgentOptions(int argc, char** argv, AgentOptions* options) {
   } catch (const CLI::ParseError& error) {
     return refuse(error.what());
   }
-  if (!ParseLogLevel(log, &options->log_level)) return refuse("--log takes debug, info, warning, error or off, not '" + log + "'");
+  if (!ParseLogLevel(log, &options->log_level)) {
+    return refuse("--log takes debug, info, warning, error or off, not '" + log + "'");
+  }
   if (listen.empty() || server.empty()) return refuse("--listen unix:PATH and --server tcp://HOST:PORT are required");
   if (!listen.starts_with(kUnixScheme) || listen.size() == kUnixScheme.size()) {
     return refuse("cannot listen on '" + listen + "': --listen takes unix:PATH");

@@ -74,7 +74,8 @@ std::string ReadReadyLine(int fd) {
   dup2(owner, kOwnerFd);
   fcntl(kOwnerFd, F_SETFD, 0);
   syscall(SYS_close_range, kOwnerFd + 1, ~0U, 0);
-  std::vector<std::string> words = {program.path, "--listen", listen, "--owner-fd", std::to_string(kOwnerFd), "--remove-directory"};
+  std::vector<std::string> words = {program.path, "--listen", listen, "--owner-fd", std::to_string(kOwnerFd),
+                                    "--remove-directory"};
   words.insert(words.end(), program.arguments.begin(), program.arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -102,7 +103,8 @@ ServerProblem ProblemOf(pid_t pid, const Companion::Program& program, int* exit_
   }
   if (WIFSIGNALED(status)) {
     return {kExitServerFailed, program.name + " " + program.path + " was ended by signal " + std::to_string(WTERMSIG(status)) +
-                                   " before it was ready: start it by hand to see more (" + program.path + " --listen unix:PATH --log debug)"};
+                                   " before it was ready: start it by hand to see more (" + program.path +
+                                   " --listen unix:PATH --log debug)"};
   }
   *exit_code = WEXITSTATUS(status);
   if (*exit_code != kCannotExec) return {kExitServerFailed, ""};
@@ -114,8 +116,8 @@ ServerProblem ProblemOf(pid_t pid, const Companion::Program& program, int* exit_
 ServerProblem Companion::Start(const Program& program, Companion* companion, int* exit_code) {
   const std::string directory = MakeDirectory();
   if (directory.empty()) {
-    return {kExitServerFailed, "a directory for the socket of " + program.name + " cannot be made in /tmp (" + std::strerror(errno) +
-                                   "): set XDG_RUNTIME_DIR to one that you may write to"};
+    return {kExitServerFailed, "a directory for the socket of " + program.name + " cannot be made in /tmp (" +
+                                   std::strerror(errno) + "): set XDG_RUNTIME_DIR to one that you may write to"};
   }
   const UniqueFd owner = OwnerFd();
   int ends[2];

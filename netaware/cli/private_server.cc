@@ -11,7 +11,8 @@ constexpr int kDaemonNoDevice = 3;  // an exit code of tesserad (server/daemon/R
 
 ServerProblem PrivateServer::Start(const std::string& daemon, const std::string& driver, PrivateServer* server) {
   const Companion::Program program = {daemon, "the private server", {"--driver", driver, "--grace", "0"},
-                                      "the driver does not answer; look at it with nvidia-smi, or use the emulated GPU (--driver emulator)"};
+                                      "the driver does not answer; look at it with nvidia-smi, or use the emulated GPU "
+                                      "(--driver emulator)"};
   Companion companion;
   int exit_code = 0;
   ServerProblem problem = Companion::Start(program, &companion, &exit_code);

@@ -32,7 +32,8 @@ ServerProblem CheckServer(const ServerAddress& address, bool readings, ServerRep
   ServerQuery query;
   query.spec_hash = kSpecHash;
   query.ask = readings ? ServerQuery::Ask::kState : ServerQuery::Ask::kNothing;
-  Result<ServerReport> answer = QueryServer(address.local_url.substr(kUnixScheme.size()), query, MonotonicNs() + kQueryTimeoutNs);
+  const std::string path = address.local_url.substr(kUnixScheme.size());
+  Result<ServerReport> answer = QueryServer(path, query, MonotonicNs() + kQueryTimeoutNs);
   if (!answer.ok()) return ProblemOf(address, answer.status());
   *report = std::move(answer).value();
   const Status version = CheckPeerVersion("server", report->wire_version, report->spec_hash, kSpecHash);

@@ -15,7 +15,8 @@ ServerProblem ReachServer(const std::string& url, bool insecure, ServerAddress* 
   address->local_url = url;
   if (url.starts_with(kUnixScheme)) return {};
   if (!url.starts_with(TcpAddress::kScheme)) {
-    return {kExitUnknownScheme, "the server address '" + url + "' has no known scheme: this version takes unix:PATH and tcp://HOST:PORT"};
+    return {kExitUnknownScheme,
+            "the server address '" + url + "' has no known scheme: this version takes unix:PATH and tcp://HOST:PORT"};
   }
   const Result<TcpAddress> tcp = TcpAddress::Parse(url);
   if (!tcp.ok()) return {kExitUnknownScheme, tcp.status().message()};

@@ -18,9 +18,9 @@ int StatusCommand(const StatusOptions& options) {
   }
   ServerAddress address;
   ServerReport report;
-  ServerProblem problem =
-      server.empty() ? ServerProblem{kExitUsage, "there is no server to ask: give --server unix:PATH or tcp://HOST:PORT, or set TESSERA_SERVER"}
-                     : ReachServer(server, options.insecure, &address);
+  ServerProblem problem = {kExitUsage,
+                           "there is no server to ask: give --server unix:PATH or tcp://HOST:PORT, or set TESSERA_SERVER"};
+  if (!server.empty()) problem = ReachServer(server, options.insecure, &address);
   if (problem.exit_code == kExitOk) problem = CheckServer(address, true, &report);
   if (problem.exit_code != kExitOk) {
     if (!problem.sentence.empty()) std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());

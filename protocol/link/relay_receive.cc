@@ -25,7 +25,9 @@ Result<std::span<std::byte>> Relay::PlaceOf(const FrameHeader& header) {
       return std::span(received_);
     case FrameKind::kRing: {
       const Sink* sink = FindSink(header.target);
-      if (sink == nullptr || header.position != sink->received) return RelayViolation("the link brought ring bytes out of order");
+      if (sink == nullptr || header.position != sink->received) {
+        return RelayViolation("the link brought ring bytes out of order");
+      }
       Result<uint64_t> released = sink->ring.Released();
       if (!released.ok()) return released.status();
       const uint64_t end = header.position + header.bytes;

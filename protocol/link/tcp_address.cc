@@ -12,7 +12,8 @@ namespace {
 
 Status Malformed(std::string_view url) {
   return Status(StatusCode::kInvalidArgument, "the address '" + std::string(url) +
-                                                  "' has not the form tcp://HOST:PORT (an IPv6 address in brackets: tcp://[::1]:PORT)");
+                                                  "' has not the form tcp://HOST:PORT (an IPv6 address in brackets: "
+                                                  "tcp://[::1]:PORT)");
 }
 
 bool IsLoopback4(const in_addr& address) { return ntohl(address.s_addr) >> 24 == 127; }
@@ -95,7 +96,8 @@ Status CheckSecure(const TcpAddress& address, const std::vector<TcpEndpoint>& en
   }
   return Status(StatusCode::kPermissionDenied,
                 address.Url() + " is not an address of this host alone, and what travels there is neither encrypted nor "
-                                "authenticated yet: give --insecure, on both sides, if everybody on that network may use the GPU");
+                                "authenticated yet: give --insecure, on both sides, if everybody on that network may use "
+                                "the GPU");
 }
 
 }  // namespace tessera

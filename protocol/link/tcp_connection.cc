@@ -108,7 +108,8 @@ Result<UniqueFd> ConnectOne(const TcpAddress& address, const TcpEndpoint& endpoi
 }
 
 Status NoGateway(const TcpAddress& address) {
-  return Status(StatusCode::kProtocolViolation, "whoever listens at " + address.Url() + " is no tessera-gateway: correct the address");
+  return Status(StatusCode::kProtocolViolation,
+                "whoever listens at " + address.Url() + " is no tessera-gateway: correct the address");
 }
 
 }  // namespace
@@ -200,11 +201,13 @@ Result<TcpListener> TcpListener::Bind(const TcpAddress& address, bool insecure) 
   if (bind(socket.get(), endpoint.get(), endpoint.length) != 0 || listen(socket.get(), kBacklog) != 0) {
     switch (errno) {
       case EADDRINUSE:
-        return Status(StatusCode::kUnavailable, "somebody listens on " + address.Url() + " already: stop it or choose another port");
+        return Status(StatusCode::kUnavailable,
+                      "somebody listens on " + address.Url() + " already: stop it or choose another port");
       case EADDRNOTAVAIL:
         return Status(StatusCode::kInvalidArgument, address.Url() + " is no address of this host: correct it");
       case EACCES:
-        return Status(StatusCode::kPermissionDenied, "not allowed to listen on " + address.Url() + ": choose a port above 1023");
+        return Status(StatusCode::kPermissionDenied,
+                      "not allowed to listen on " + address.Url() + ": choose a port above 1023");
       default:
         return Status::FromErrno("cannot listen on " + address.Url(), errno);
     }

@@ -13,7 +13,8 @@ namespace tessera {
 
 Result<GatewayProcess> GatewayProcess::Start(const Options& options) {
   std::error_code error;
-  const std::string program = (std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "tessera-gateway").string();
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string program = (self.parent_path() / "tessera-gateway").string();
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Status::FromErrno("cannot make a pipe to the gateway", errno);
   const UniqueFd read_end(ends[0]);

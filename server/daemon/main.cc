@@ -80,7 +80,9 @@ int RunDaemon(Options options) {
     Result<GatewayProcess> started = GatewayProcess::Start(options);
     if (!started.ok()) {
       // What ended has said on stderr what is wrong.
-      if (started.status().code() != StatusCode::kUnavailable) fprintf(stderr, "tesserad: %s.\n", started.status().message().c_str());
+      if (started.status().code() != StatusCode::kUnavailable) {
+        fprintf(stderr, "tesserad: %s.\n", started.status().message().c_str());
+      }
       return kExitCannotListen;
     }
     gateway = *started;

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::string_view kUnixScheme = "unix:";
 
-constexpr const char* kFooter = R"(When agents may connect, one line on stdout says where; everything else is on stderr. Whoever reaches the address may use the GPUs of
-the server: there is no authentication yet. SIGTERM and SIGINT end it, with the sessions it carries.
+constexpr const char* kFooter = R"(When agents may connect, one line on stdout says where; everything else is on stderr. Whoever reaches
+the address may use the GPUs of the server: there is no authentication yet. SIGTERM and SIGINT end it, with the sessions it carries.
 
 Exit codes:
   0  ended after SIGTERM or SIGINT
@@ -40,7 +40,9 @@ int ParseGatewayOptions(int argc, char** argv, GatewayOptions* options) {
       ->type_name("N")
       ->check(CLI::Range(1U, 4096U).description("1 to 4096"))
       ->capture_default_str();
-  app.add_option("--log", log, "What to log on stderr: debug, info, warning, error or off")->type_name("LEVEL")->capture_default_str();
+  app.add_option("--log", log, "What to log on stderr: debug, info, warning, error or off")
+      ->type_name("LEVEL")
+      ->capture_default_str();
   app.add_option("--parent-pid", options->parent_pid)->group("");
   app.add_option("--ready-fd", options->ready_fd)->group("");
   const auto refuse = [](const std::string& why) {
@@ -55,7 +57,9 @@ int ParseGatewayOptions(int argc, char** argv, GatewayOptions* options) {
   } catch (const CLI::ParseError& error) {
     return refuse(error.what());
   }
-  if (!ParseLogLevel(log, &options->log_level)) return refuse("--log takes debug, info, warning, error or off, not '" + log + "'");
+  if (!ParseLogLevel(log, &options->log_level)) {
+    return refuse("--log takes debug, info, warning, error or off, not '" + log + "'");
+  }
   if (listen.empty() || server.empty()) return refuse("--listen tcp://HOST:PORT and --server unix:PATH are required");
   Result<TcpAddress> address = TcpAddress::Parse(listen);
   if (!address.ok()) return refuse(address.status().message());
