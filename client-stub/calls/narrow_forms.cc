@@ -54,8 +54,8 @@ CUresult Custom_cuMemHostGetDevicePointer(Call& call, CUdeviceptr_v1* pdptr, voi
   return Refuse(call, pdptr);
 }
 
-CUresult Custom_cuModuleGetGlobal(Call& call, CUdeviceptr_v1* dptr, unsigned int* bytes, CUmodule, const char*) {
-  return Refuse(call, dptr, bytes);
+CUresult Custom_cuModuleGetGlobal(Call& call, CUdeviceptr_v1*, unsigned int*, CUmodule, const char*) {
+  return Refuse(call);
 }
 
 CUresult Custom_cuMemcpyHtoD(Call& call, CUdeviceptr_v1, const void*, unsigned int) {

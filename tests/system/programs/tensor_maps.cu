@@ -19,15 +19,17 @@ __global__ void load_tile(const __grid_constant__ CUtensorMap map, int column, i
   if (threadIdx.x == 0) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier_at));
     asm volatile("fence.proxy.async.shared::cta;");
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier_at), "r"(static_cast<uint32_t>(sizeof(tile))));
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier_at),
+                 "r"(static_cast<uint32_t>(sizeof(tile))));
     asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(tile_at),
-        "l"(&map), "r"(column), "r"(row), "r"(barrier_at)
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+        ::"r"(tile_at), "l"(&map), "r"(column), "r"(row), "r"(barrier_at)
         : "memory");
   }
   __syncthreads();
   asm volatile(
-      "{\n.reg .pred done;\nwait:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n@!done bra wait;\n}" ::"r"(barrier_at)
+      "{\n.reg .pred done;\nwait:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n@!done bra wait;\n}"
+      ::"r"(barrier_at)
       : "memory");
   for (int i = threadIdx.x; i < kTileRows * kTileColumns; i += blockDim.x) out[i] = tile[i];
 #endif
@@ -80,7 +82,8 @@ int main() {
   load_tile<<<1, 128>>>(map, 0, 0, out);
   CHECK_CUDA(cudaMemcpy(tile.data(), out, tile.size() * sizeof(int), cudaMemcpyDeviceToHost));
   for (const int value : tile) EXPECT_EQ(value, 0);
-  EXPECT_EQ(static_cast<int>(cuTensorMapReplaceAddress(&map, reinterpret_cast<char*>(moved) + 1)), static_cast<int>(CUDA_ERROR_INVALID_VALUE));
+  EXPECT_EQ(static_cast<int>(cuTensorMapReplaceAddress(&map, reinterpret_cast<char*>(moved) + 1)),
+            static_cast<int>(CUDA_ERROR_INVALID_VALUE));
   CHECK_CUDA(cudaFree(device));
   CHECK_CUDA(cudaFree(moved));
   CHECK_CUDA(cudaFree(out));
