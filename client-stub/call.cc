@@ -97,7 +97,10 @@ void Call::NoteNamed(HandleKind kind, HandleId id) {
   }
   if (question) return;
   Changes(&event->named);
-  if (!AboutStreamsAndEvents(info_)) NoteGraphEvents();  // a node, or a launch that may become one
+  if (AboutStreamsAndEvents(info_)) return;
+  // A node of a graph, or a launch that records it (and may become a node).
+  Changes(&event->changed);
+  NoteGraphEvents();
 }
 
 void Call::Changes(LastSequence* last) {

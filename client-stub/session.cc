@@ -19,6 +19,10 @@ namespace {
 // How often the idle service thread looks whether the server is still there; noticing takes at most this long.
 constexpr uint64_t kServiceSliceNs = 200'000'000;
 
+CUresult ResultOf(const ReplySlot& slot) {
+  return slot.result() == kAsideBehind ? Session::kBehind : static_cast<CUresult>(slot.result());
+}
+
 // Text of the driver goes where the driver would write it. A reader that is gone (EPIPE) is the program's affair, as
 // natively.
 void WriteText(int fd, std::span<const std::byte> text) {
@@ -102,9 +106,9 @@ CUresult Session::Start(std::span<std::byte> record, ReplySlot* slot) {
 
 CUresult Session::Await(ReplySlot* slot) {
   const Status status = reader_->WaitUntil([slot] { return slot->done(); }, slot);
-  if (status.ok()) return static_cast<CUresult>(slot->result());
+  if (status.ok()) return ResultOf(*slot);
   reader_->Unregister(slot);
-  if (slot->done()) return static_cast<CUresult>(slot->result());
+  if (slot->done()) return ResultOf(*slot);
   return Ended(status);
 }
 

@@ -101,7 +101,7 @@ class Session {
   // For host functions: sends the record past the ring of commands, where it could stand behind launches that wait for the
   // function, and waits for the reply in `slot`. It is executed only if record `after` of the ring was (0: any), else nothing
   // happens and the result is kBehind. `record` is left as it is.
-  static constexpr CUresult kBehind = static_cast<CUresult>(kAsideBehind);
+  static constexpr CUresult kBehind = static_cast<CUresult>(1023);  // no code of CUDA's; kAsideBehind is none of the type's
   CUresult RequestAside(std::span<const std::byte> record, uint64_t after, ReplySlot* slot) EXCLUDES(answer_mutex_);
   // The sequence of the last record that was sent.
   uint64_t last_sequence() EXCLUDES(append_mutex_);

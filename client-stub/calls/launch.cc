@@ -15,6 +15,7 @@
 #include "client-stub/kernel_params.h"
 #include "client-stub/launch_attributes.h"
 #include "client-stub/managed/managed_work.h"
+#include "client-stub/session.h"
 #include "generated/client_custom.h"
 #include "generated/messages/launch.h"
 
@@ -52,18 +53,22 @@ uint64_t LaunchHash(const Configuration& c, bool with_grid, uint64_t attributes_
   return HashOf(std::as_bytes(std::span(shape)), attributes_hash);
 }
 
+// The event that a launch with this attribute records; null: it records none.
+CUevent* EventOf(CUlaunchAttribute& attribute) {
+  switch (attribute.id) {
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: return &attribute.value.programmaticEvent.event;
+    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT: return &attribute.value.launchCompletionEvent.event;
+    default: return nullptr;
+  }
+}
+
 // Replaces the handles inside launch attributes by their ids and refuses what cannot be forwarded.
 CUresult TranslateAttributes(Call& call, const CUlaunchConfig& config, std::vector<CUlaunchAttribute>* attributes) {
   attributes->resize(config.numAttrs);
   for (unsigned i = 0; i < config.numAttrs; ++i) (*attributes)[i] = WithoutPadding(config.attrs[i]);
   for (CUlaunchAttribute& attribute : *attributes) {
-    CUevent* event = nullptr;
-    switch (attribute.id) {
-      case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: event = &attribute.value.programmaticEvent.event; break;
-      case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT: event = &attribute.value.launchCompletionEvent.event; break;
-      case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE: return CUDA_ERROR_NOT_SUPPORTED;
-      default: break;
-    }
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE) return CUDA_ERROR_NOT_SUPPORTED;
+    CUevent* event = EventOf(attribute);
     if (event == nullptr) continue;
     const HandleId id = call.Use(HandleKind::kEvent, *event);
     if (!call.ok()) return call.result();
@@ -165,7 +170,11 @@ CUresult Custom_cuLaunchKernelEx(Call& call, const CUlaunchConfig* config, CUfun
                             config->hStream};
   thread_local std::vector<CUlaunchAttribute> attributes;
   if (CUresult result = TranslateAttributes(call, *config, &attributes); result != CUDA_SUCCESS) return call.Fail(result);
-  return Launch<cuLaunchKernelExRequest>(call, f, plain, attributes, false, kernelParams, extra);
+  const CUresult result = Launch<cuLaunchKernelExRequest>(call, f, plain, attributes, false, kernelParams, extra);
+  for (CUlaunchAttribute& attribute : attributes) {
+    if (const CUevent* event = EventOf(attribute)) call.session().polls().Forget(reinterpret_cast<uint64_t>(*event));
+  }
+  return result;
 }
 
 // Every launch of the list on a device of its own, of the same kernel in the same shape: the driver checks that. Which

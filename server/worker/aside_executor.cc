@@ -9,8 +9,8 @@
 #include "generated/server/dispatch.h"
 #include "protocol/base/clock.h"
 #include "protocol/wire/record.h"
-#include "server/worker/call_context.h"
 #include "server/worker/executor.h"
+#include "server/worker/reply_writer.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -61,7 +61,15 @@ void AsideExecutor::Run(const Item& item) {
   const bool good = Executor::IsWellFormed(header) && (header.flags & kWantsReply) != 0 &&
                     (header.sequence & kAsideSequence) != 0 && IsAside(header.call);
   if (!good) return Executor::RefuseHeader(worker_, header);
-  if (!Reached(item.after)) return CallContext(worker_, header).Finish(static_cast<CUresult>(kAsideBehind));
+  if (!Reached(item.after)) {
+    ReplyHeader reply{};
+    reply.kind = static_cast<uint32_t>(ReplyKind::kReply);
+    reply.sequence = header.sequence;
+    reply.thread = header.thread;
+    reply.result = kAsideBehind;
+    worker_.replies().Send(reply, {});
+    return;
+  }
   Executor::Execute(worker_, header, std::span(item.record).subspan(sizeof(header)));
 }
 

@@ -1,5 +1,5 @@
-// Executes what the application's host functions ask of the driver (AnswerKind::kAside, protocol/wire/record.h): calls that must
-// not stand in `commands` behind launches, on which the executor is blocked inside the driver until that function returns.
+// Executes what the application's host functions ask of the driver (AnswerKind::kAside, protocol/wire/record.h): calls that
+// must not stand in `commands` behind launches, on which the executor is blocked inside the driver until the function returns.
 //
 // A thread of its own, started at the first use, which never launches: it runs the calls that the spec marks `aside`, one after
 // the other. None overtakes what the client says it depends on: it waits while the executor goes on, and is answered with

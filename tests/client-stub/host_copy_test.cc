@@ -179,7 +179,9 @@ TEST_F(HostCopyTest, ManyCopiesMayBeOutstandingInManyStreams) {
   __atomic_store_n(gate, 1, __ATOMIC_RELEASE);
   ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
   for (size_t k = 0; k < streams.size(); ++k) {
-    for (size_t i = 0; i < 2 * kCopies + 2; ++i) EXPECT_EQ(registered_[k * 100 + i], static_cast<int>(k * 100 + i % 2)) << k << " " << i;
+    for (size_t i = 0; i < 2 * kCopies + 2; ++i) {
+      EXPECT_EQ(registered_[k * 100 + i], static_cast<int>(k * 100 + i % 2)) << k << " " << i;
+    }
   }
   EXPECT_EQ(VisitsKept(), before);
   for (int i = 0; i < kStreams; ++i) EXPECT_EQ(cuStreamDestroy(streams[static_cast<size_t>(i)]), CUDA_SUCCESS);

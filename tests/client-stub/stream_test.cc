@@ -435,7 +435,9 @@ TEST_F(StreamTest, AHostFunctionMayAskWhileLaunchesPileUpBehindIt) {
   EXPECT_EQ(cuEventQuery(asked.late), CUDA_SUCCESS);
   EXPECT_EQ(cuMemcpyDtoH(host_, device_, 4), CUDA_SUCCESS);
   EXPECT_EQ(host_[0], 9'999u);
-  for (CUevent event : {asked.start, asked.done, asked.mine, asked.late, asked.fresh}) EXPECT_EQ(cuEventDestroy(event), CUDA_SUCCESS);
+  for (CUevent event : {asked.start, asked.done, asked.mine, asked.late, asked.fresh}) {
+    EXPECT_EQ(cuEventDestroy(event), CUDA_SUCCESS);
+  }
   for (CUstream stream : {asked.other, third}) EXPECT_EQ(cuStreamDestroy(stream), CUDA_SUCCESS);
 }
 
