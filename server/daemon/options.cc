@@ -84,7 +84,8 @@ int ParseOptions(int argc, char** argv, Options* options) {
                  "server), off, or log (nothing, but tell what would be refused)")
       ->type_name("auto|require|off|log")
       ->capture_default_str();
-  app.add_option("--worker-user", options->worker_user, "Whom workers run as when root starts the server; root: whom it runs as itself")
+  app.add_option("--worker-user", options->worker_user,
+                 "Whom workers run as when root starts the server; root: whom it runs as itself")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--owner-fd", options->owner_fd)->group("");

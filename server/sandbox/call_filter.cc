@@ -30,48 +30,122 @@ struct RefusedCall {
   uint32_t number;
   const char* name;
 };
-#define CALL(name) {static_cast<uint32_t>(SYS_##name), #name}
+#define CALL(name) \
+  { static_cast<uint32_t>(SYS_##name), #name }
 
 // Refused whatever their arguments are.
 constexpr RefusedCall kRefused[] = {
     // Connections. What the daemon passed and what the client sends stays usable.
     CALL(connect),
-    // Other processes. pidfd_open stays: the channel waits for its client's end with one, and nothing else can be done with it.
-    CALL(ptrace), CALL(process_vm_readv), CALL(process_vm_writev), CALL(pidfd_getfd), CALL(pidfd_send_signal), CALL(kcmp), CALL(process_madvise),
+    // Other processes. pidfd_open stays: the channel waits for its client's end with one, and nothing else can be done
+    // with it.
+    CALL(ptrace),
+    CALL(process_vm_readv),
+    CALL(process_vm_writev),
+    CALL(pidfd_getfd),
+    CALL(pidfd_send_signal),
+    CALL(kcmp),
+    CALL(process_madvise),
     // Programs.
-    CALL(execve), CALL(execveat),
+    CALL(execve),
+    CALL(execveat),
     // What filters and rules would not see.
-    CALL(io_uring_setup), CALL(io_uring_enter), CALL(io_uring_register), CALL(open_by_handle_at), CALL(name_to_handle_at),
+    CALL(io_uring_setup),
+    CALL(io_uring_enter),
+    CALL(io_uring_register),
+    CALL(open_by_handle_at),
+    CALL(name_to_handle_at),
     // Mounts and namespaces.
-    CALL(mount), CALL(umount2), CALL(pivot_root), CALL(chroot), CALL(unshare), CALL(setns), CALL(open_tree), CALL(move_mount),
-    CALL(fsopen), CALL(fsconfig), CALL(fsmount), CALL(fspick), CALL(mount_setattr),
+    CALL(mount),
+    CALL(umount2),
+    CALL(pivot_root),
+    CALL(chroot),
+    CALL(unshare),
+    CALL(setns),
+    CALL(open_tree),
+    CALL(move_mount),
+    CALL(fsopen),
+    CALL(fsconfig),
+    CALL(fsmount),
+    CALL(fspick),
+    CALL(mount_setattr),
     // The machine.
-    CALL(init_module), CALL(finit_module), CALL(delete_module), CALL(kexec_load), CALL(reboot), CALL(swapon), CALL(swapoff),
-    CALL(acct), CALL(quotactl), CALL(syslog), CALL(settimeofday), CALL(clock_settime), CALL(adjtimex), CALL(clock_adjtime),
-    CALL(sethostname), CALL(setdomainname), CALL(bpf), CALL(perf_event_open), CALL(fanotify_init), CALL(personality),
-    CALL(vhangup), CALL(lookup_dcookie),
+    CALL(init_module),
+    CALL(finit_module),
+    CALL(delete_module),
+    CALL(kexec_load),
+    CALL(reboot),
+    CALL(swapon),
+    CALL(swapoff),
+    CALL(acct),
+    CALL(quotactl),
+    CALL(syslog),
+    CALL(settimeofday),
+    CALL(clock_settime),
+    CALL(adjtimex),
+    CALL(clock_adjtime),
+    CALL(sethostname),
+    CALL(setdomainname),
+    CALL(bpf),
+    CALL(perf_event_open),
+    CALL(fanotify_init),
+    CALL(personality),
+    CALL(vhangup),
+    CALL(lookup_dcookie),
     // Keys, users and rights.
-    CALL(add_key), CALL(request_key), CALL(keyctl), CALL(setuid), CALL(setgid), CALL(setreuid), CALL(setregid),
-    CALL(setresuid), CALL(setresgid), CALL(setfsuid), CALL(setfsgid), CALL(setgroups), CALL(capset), CALL(mknodat),
+    CALL(add_key),
+    CALL(request_key),
+    CALL(keyctl),
+    CALL(setuid),
+    CALL(setgid),
+    CALL(setreuid),
+    CALL(setregid),
+    CALL(setresuid),
+    CALL(setresgid),
+    CALL(setfsuid),
+    CALL(setfsgid),
+    CALL(setgroups),
+    CALL(capset),
+    CALL(mknodat),
     // Names and rights of files, which Landlock leaves alone.
-    CALL(fchmodat), CALL(fchownat), CALL(fchown), CALL(setxattr), CALL(lsetxattr), CALL(fsetxattr), CALL(removexattr),
-    CALL(lremovexattr), CALL(fremovexattr),
+    CALL(fchmodat),
+    CALL(fchownat),
+    CALL(fchown),
+    CALL(setxattr),
+    CALL(lsetxattr),
+    CALL(fsetxattr),
+    CALL(removexattr),
+    CALL(lremovexattr),
+    CALL(fremovexattr),
 #if defined(__x86_64__)
-    CALL(fork), CALL(vfork), CALL(iopl), CALL(ioperm), CALL(modify_ldt), CALL(kexec_file_load), CALL(mknod), CALL(chmod), CALL(chown),
-    CALL(lchown), CALL(uselib), CALL(ustat), CALL(sysfs),
+    CALL(fork),
+    CALL(vfork),
+    CALL(iopl),
+    CALL(ioperm),
+    CALL(modify_ldt),
+    CALL(kexec_file_load),
+    CALL(mknod),
+    CALL(chmod),
+    CALL(chown),
+    CALL(lchown),
+    CALL(uselib),
+    CALL(ustat),
+    CALL(sysfs),
 #endif
 };
 
 // For the log: looked at, and refused by Landlock where the path says so.
 constexpr RefusedCall kOpening[] = {
-    CALL(openat), CALL(openat2),
+    CALL(openat),
+    CALL(openat2),
 #if defined(__x86_64__)
-    CALL(open), CALL(creat),
+    CALL(open),
+    CALL(creat),
 #endif
 };
 
-constexpr RefusedCall kConditional[] = {CALL(socket),          CALL(clone),      CALL(clone3), CALL(kill), CALL(tkill), CALL(tgkill),
-                                        CALL(rt_sigqueueinfo), CALL(rt_tgsigqueueinfo)};
+constexpr RefusedCall kConditional[] = {CALL(socket), CALL(clone),  CALL(clone3),          CALL(kill),
+                                        CALL(tkill),  CALL(tgkill), CALL(rt_sigqueueinfo), CALL(rt_tgsigqueueinfo)};
 #undef CALL
 
 class Program {
@@ -148,7 +222,8 @@ void AddConditions(Program& program) {
 }
 
 Result<UniqueFd> Install(uint32_t refuse, bool watch_opening, unsigned long flags) {
-  if (kArchitecture == 0) return Status(StatusCode::kUnsupported, "no filter of system calls is known for this processor");
+  if (kArchitecture == 0)
+    return Status(StatusCode::kUnsupported, "no filter of system calls is known for this processor");
   Program program(refuse);
   program.Load(offsetof(seccomp_data, arch));
   program.IfNotEqual(kArchitecture, 1);
@@ -175,9 +250,13 @@ Result<UniqueFd> Install(uint32_t refuse, bool watch_opening, unsigned long flag
 
 }  // namespace
 
-Status RefuseCalls() { return Install(SECCOMP_RET_ERRNO | EPERM, false, 0).status(); }
+Status RefuseCalls() {
+  return Install(SECCOMP_RET_ERRNO | EPERM, false, 0).status();
+}
 
-Result<UniqueFd> WatchCalls() { return Install(SECCOMP_RET_USER_NOTIF, true, SECCOMP_FILTER_FLAG_NEW_LISTENER); }
+Result<UniqueFd> WatchCalls() {
+  return Install(SECCOMP_RET_USER_NOTIF, true, SECCOMP_FILTER_FLAG_NEW_LISTENER);
+}
 
 std::string CallName(int number) {
   for (const auto& list : {std::vector<RefusedCall>(std::begin(kRefused), std::end(kRefused)),

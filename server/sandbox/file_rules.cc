@@ -5,23 +5,21 @@
 #include <glob.h>
 #include <linux/landlock.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <filesystem>
 
-#include "protocol/base/log.h"
 #include "protocol/base/unique_fd.h"
 
 namespace tessera {
 namespace {
 
 // Numbers of the kernel's interface that this machine's headers may not name yet.
-constexpr uint64_t kRefer = 1ull << 13;          // version 2
-constexpr uint64_t kTruncate = 1ull << 14;       // version 3
-constexpr uint64_t kBindTcp = 1ull << 0;         // version 4
+constexpr uint64_t kRefer = 1ull << 13;     // version 2
+constexpr uint64_t kTruncate = 1ull << 14;  // version 3
+constexpr uint64_t kBindTcp = 1ull << 0;    // version 4
 constexpr uint64_t kConnectTcp = 1ull << 1;
 constexpr uint64_t kScopeAbstractSocket = 1ull << 0;  // version 6
 constexpr uint64_t kScopeSignal = 1ull << 1;
@@ -36,8 +34,9 @@ struct RulesetAttributes {
 constexpr uint64_t kReadFile = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_EXECUTE;
 constexpr uint64_t kReadDirectory = kReadFile | LANDLOCK_ACCESS_FS_READ_DIR;
 constexpr uint64_t kWriteFile = kReadFile | LANDLOCK_ACCESS_FS_WRITE_FILE | kTruncate;
-constexpr uint64_t kWriteDirectory = kWriteFile | kReadDirectory | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_DIR |
-                                     LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR;
+constexpr uint64_t kWriteDirectory = kWriteFile | kReadDirectory | LANDLOCK_ACCESS_FS_MAKE_REG |
+                                     LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
+                                     LANDLOCK_ACCESS_FS_REMOVE_DIR;
 
 uint64_t HandledBy(int version) {
   uint64_t handled = (1ull << 13) - 1;  // version 1
@@ -76,18 +75,21 @@ std::vector<FileRule> WorkerFileRules(const std::vector<std::string>& library_di
   using enum FileRule::Access;
   std::vector<FileRule> rules;
   // Code and settings of the system: the driver loads its compilers when the first program needs them.
-  for (const char* path : {"/usr", "/lib", "/lib64", "/lib32", "/bin", "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/nvidia",
-                           "/etc/localtime", "/etc/nsswitch.conf", "/opt/nvidia", "/run/nvidia", "/sys"}) {
+  for (const char* path :
+       {"/usr", "/lib", "/lib64", "/lib32", "/bin", "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/ld.so.conf",
+        "/etc/nvidia", "/etc/localtime", "/etc/nsswitch.conf", "/opt/nvidia", "/run/nvidia", "/sys"}) {
     rules.push_back({path, kRead});
   }
   for (const std::string& path : library_directories) rules.push_back({path, kRead});
   // Of /proc this process alone, and what describes the machine.
-  for (const char* path : {"/proc/driver", "/proc/devices", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/modules",
-                           "/proc/filesystems", "/proc/version", "/proc/uptime", "/proc/loadavg", "/proc/sys"}) {
+  for (const char* path :
+       {"/proc/driver", "/proc/devices", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/modules",
+        "/proc/filesystems", "/proc/version", "/proc/uptime", "/proc/loadavg", "/proc/sys"}) {
     rules.push_back({path, kRead});
   }
   rules.push_back({"/proc/self", kReadWrite});
-  for (const char* path : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}) rules.push_back({path, kReadWrite});
+  for (const char* path : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"})
+    rules.push_back({path, kReadWrite});
   // The driver keeps the state of its interprocess events in /dev/shm.
   rules.push_back({"/dev/shm", kReadWrite});
   glob_t devices{};

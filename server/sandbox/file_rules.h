@@ -21,9 +21,9 @@ std::vector<FileRule> WorkerFileRules(const std::vector<std::string>& library_di
 // The version of Landlock that the kernel has; 0: none.
 int LandlockVersion();
 
-// The calling thread, and threads it will start, may open what the rules name and nothing else, may connect to no TCP port,
-// and may neither trace nor signal other processes, as far as the kernel's version knows these. Needs no_new_privs.
-// kUnsupported: the kernel has no Landlock.
+// The calling thread, and threads it will start, may open what the rules name and nothing else, may connect to no TCP
+// port, and may neither trace nor signal other processes, as far as the kernel's version knows these. Needs
+// no_new_privs. kUnsupported: the kernel has no Landlock.
 Status RestrictFiles(const std::vector<FileRule>& rules);
 
 // Whether the rules let an absolute path be opened; for the log alone.

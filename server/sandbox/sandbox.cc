@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "protocol/base/log.h"
 #include "protocol/base/unique_fd.h"
 #include "server/sandbox/call_filter.h"
 #include "server/sandbox/call_watch.h"
@@ -29,7 +28,8 @@ constexpr std::pair<std::string_view, SandboxMode> kModes[] = {{"off", SandboxMo
                                                                {"require", SandboxMode::kRequire},
                                                                {"log", SandboxMode::kLog}};
 
-// Groups besides the user's own that the GPU's device files are open to. kPermissionDenied when they are open to root alone.
+// Groups besides the user's own that the GPU's device files are open to. kPermissionDenied when they are open to root
+// alone.
 Result<std::vector<gid_t>> GroupsOfDevices() {
   constexpr mode_t kOthers = S_IROTH | S_IWOTH;
   constexpr mode_t kGroup = S_IRGRP | S_IWGRP;
@@ -50,7 +50,8 @@ Result<std::vector<gid_t>> GroupsOfDevices() {
   }
   globfree(&found);
   if (closed.empty()) return groups;
-  return Status(StatusCode::kPermissionDenied, closed + " is open to root alone: give its group the right to read and write");
+  return Status(StatusCode::kPermissionDenied,
+                closed + " is open to root alone: give its group the right to read and write");
 }
 
 bool HasFilters() {
@@ -100,14 +101,18 @@ bool ParseSandboxMode(std::string_view word, SandboxMode* mode) {
 
 Result<WorkerUser> FindWorkerUser(const std::string& name) {
   const passwd* entry = getpwnam(name.c_str());
-  if (entry == nullptr) return Status(StatusCode::kNotFound, "this machine has no user '" + name + "': name another with --worker-user");
+  if (entry == nullptr) {
+    return Status(StatusCode::kNotFound, "this machine has no user '" + name + "': name another with --worker-user");
+  }
   return WorkerUser{name, entry->pw_uid, entry->pw_gid};
 }
 
 std::vector<std::string> SandboxGaps(const std::optional<WorkerUser>& user) {
   std::vector<std::string> gaps;
   if (LandlockVersion() == 0) {
-    gaps.push_back("this kernel has no Landlock (Linux 5.13, among the modules of lsm=): workers can open every file their user can");
+    gaps.push_back(
+        "this kernel has no Landlock (Linux 5.13, among the modules of lsm=): workers can open every file their user "
+        "can");
   }
   if (!HasFilters()) gaps.push_back("this kernel has no seccomp filters: workers can make every system call");
   if (geteuid() != 0) return gaps;
@@ -123,7 +128,8 @@ Status EnterSandbox(const SandboxOptions& options) {
   if (options.mode == SandboxMode::kOff) return Status::Ok();
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return Status::FromErrno("cannot give up new privileges", errno);
   if (options.mode == SandboxMode::kLog) return WatchOnly(options);
-  if (const std::vector<std::string> gaps = SandboxGaps(options.user); options.mode == SandboxMode::kRequire && !gaps.empty()) {
+  if (const std::vector<std::string> gaps = SandboxGaps(options.user);
+      options.mode == SandboxMode::kRequire && !gaps.empty()) {
     return Status(StatusCode::kUnsupported, "the sandbox is not complete: " + gaps.front());
   }
   if (options.user && geteuid() == 0 && options.user->uid != 0 && GroupsOfDevices().ok()) {

@@ -1,5 +1,5 @@
-// Takes from the calling process what a worker never needs: so that a client that finds a mistake in the worker or in the
-// driver gets nothing but its own session. README.md says what is left.
+// Takes from the calling process what a worker never needs: so that a client that finds a mistake in the worker or in
+// the driver gets nothing but its own session. README.md says what is left.
 //
 //   daemon:  for (const std::string& gap : SandboxGaps(user)) LogWarning(...);     // once, at start
 //   worker:  load the driver; EnterSandbox(options); initialise the driver; serve the client
@@ -46,11 +46,12 @@ struct SandboxOptions {
   std::vector<std::string> library_directories;
 };
 
-// What is missing on this machine for the whole of it; empty when nothing is. Sentences for people. `user` as in the options.
+// What is missing on this machine for the whole of it; empty when nothing is. Sentences for people. `user` as in the
+// options.
 std::vector<std::string> SandboxGaps(const std::optional<WorkerUser>& user);
 
-// kAuto: succeeds as long as no system call fails that this machine has. kRequire: kUnsupported when something is missing.
-// After a failure the process must end: it may have lost part of its rights.
+// kAuto: succeeds as long as no system call fails that this machine has. kRequire: kUnsupported when something is
+// missing. After a failure the process must end: it may have lost part of its rights.
 Status EnterSandbox(const SandboxOptions& options);
 
 }  // namespace tessera

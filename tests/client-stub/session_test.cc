@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "client-stub/blob.h"
 #include "client-stub/call.h"
 #include "client-stub/client.h"
 #include "client-stub/statistics.h"
@@ -71,6 +72,14 @@ TEST(Session, AnswersComeBack) {
     ASSERT_EQ(Echo(i, &answer), CUDA_SUCCESS);
     ASSERT_EQ(answer, i);
   }
+}
+
+// The size of a result is the server's word: no memory is taken for more than can be.
+TEST(Session, AResultOfImpossibleSizeIsNotFetched) {
+  FakeServer server(Script);
+  std::vector<std::byte> bytes;
+  EXPECT_EQ(FetchBlob(1, uint64_t{1} << 60, &bytes), CUDA_ERROR_UNKNOWN);
+  EXPECT_EQ(bytes.capacity(), 0u);
 }
 
 TEST(Session, ThreadsDoNotMixUpTheirAnswers) {

@@ -1,13 +1,14 @@
-// The extent of an image, read by the client behind a bare pointer. The application is trusted to hand over whole images; what
-// is checked is that no image makes the client take more than an image can have. Input: the image; for a wrapper, its part.
+// The extent of an image, read by the client behind a bare pointer. The application is trusted to hand over whole
+// images; what is checked is that no image makes the client take more than an image can have. Input: the image; for a
+// wrapper, its part.
 #include <sys/mman.h>
 
 #include <cstdio>
 #include <cstdlib>
 
 #include "client-stub/image.h"
-#include "tests/fuzz/target.h"
 #include "tests/fuzz/files.h"
+#include "tests/fuzz/target.h"
 
 namespace tessera::fuzz {
 namespace {
@@ -56,6 +57,8 @@ void Run(std::span<const std::byte> input) {
   std::memset(memory, 0, input.size());
 }
 
-std::vector<Input> Seeds() { return FilesOf(TESSERA_TEST_IMAGE_DIR, {".fatbin", ".cubin", ".ptx"}); }
+std::vector<Input> Seeds() {
+  return FilesOf(TESSERA_TEST_IMAGE_DIR, {".fatbin", ".cubin", ".ptx"});
+}
 
 }  // namespace tessera::fuzz

@@ -1,5 +1,5 @@
-// Every generated message, decoded as the worker decodes requests and the client replies: the target is made from the spec.
-// Input: u16 which message, then its bytes.
+// Every generated message, decoded as the worker decodes requests and the client replies: the target is made from the
+// spec. Input: u16 which message, then its bytes.
 #include <string>
 
 #include "protocol/wire/decoder.h"

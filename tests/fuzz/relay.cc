@@ -1,11 +1,11 @@
 // A relay whose link brings frames of a hostile host, and the other end of its channel on this one.
 // Input: u8 flags (bit 0: the relay stands at the client, bit 1: the handshake is the input's as well), then frames:
-// u8 kind, u8 target, u8 flags (bit 0: position follows, bit 1: number follows; else they are what they should be), u16 bytes,
-// the payload.
+// u8 kind, u8 target, u8 flags (bit 0: position follows, bit 1: number follows; else they are what they should be), u16
+// bytes, the payload.
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <thread>
 #include <utility>
@@ -89,11 +89,14 @@ void ReadAll(Channel& channel) {
   (void)channel.ProcessSocket().ok();
   RecordBuffer buffer;
   if (channel.side() == Channel::Side::kClient) {
-    while (!channel.replies_in().CopyOut(&buffer).empty()) {}
+    while (!channel.replies_in().CopyOut(&buffer).empty()) {
+    }
     return;
   }
-  while (!channel.commands_in().CopyOut(&buffer).empty()) {}
-  while (!channel.answers_in().CopyOut(&buffer).empty()) {}
+  while (!channel.commands_in().CopyOut(&buffer).empty()) {
+  }
+  while (!channel.answers_in().CopyOut(&buffer).empty()) {
+  }
 }
 
 void RunAtServer(Reader input, bool own_handshake) {
@@ -138,8 +141,11 @@ void RunAtClient(Reader input, bool own_handshake) {
 }
 
 Writer& PutFrame(Writer& out, FrameKind kind, uint32_t target, std::span<const std::byte> payload) {
-  return out.Put(static_cast<uint8_t>(kind)).Put(static_cast<uint8_t>(target)).Put(uint8_t{0})
-      .Put(static_cast<uint16_t>(payload.size())).Bytes(payload);
+  return out.Put(static_cast<uint8_t>(kind))
+      .Put(static_cast<uint8_t>(target))
+      .Put(uint8_t{0})
+      .Put(static_cast<uint16_t>(payload.size()))
+      .Bytes(payload);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A fuzz target as an ordinary test: its seeds, inputs that once found a mistake (those in $TESSERA_FUZZ_FOUND), and damaged copies of
-// both. The damage is the same in every run; on a slow machine there is less of it.
+// A fuzz target as an ordinary test: its seeds, inputs that once found a mistake (those in $TESSERA_FUZZ_FOUND), and
+// damaged copies of both. The damage is the same in every run; on a slow machine there is less of it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,8 +25,22 @@ std::vector<Input> Found() {
 }
 
 // Numbers that lengths and counts are compared with.
-constexpr uint64_t kEdges[] = {0, 1, 7, 8, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff,
-                               uint64_t{1} << 40, uint64_t{1} << 63, UINT64_MAX - 7, UINT64_MAX};
+constexpr uint64_t kEdges[] = {0,
+                               1,
+                               7,
+                               8,
+                               0x7f,
+                               0x80,
+                               0xff,
+                               0x7fff,
+                               0xffff,
+                               0x7fffffff,
+                               0x80000000,
+                               0xffffffff,
+                               uint64_t{1} << 40,
+                               uint64_t{1} << 63,
+                               UINT64_MAX - 7,
+                               UINT64_MAX};
 
 void Damage(std::mt19937& random, const std::vector<Input>& others, Input* input) {
   for (uint32_t times = 1 + random() % 3; times > 0; --times) {

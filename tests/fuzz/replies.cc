@@ -1,6 +1,7 @@
-// The client library and a hostile server: calls of the driver API, whose replies, and notices between them, are the input.
-// Input: for every call u16 which export; and whenever the server is asked: u8 flags (bits 0 and 1: so many notices first, bit
-// 2: the call failed), for each notice u8 kind, u8 thread, u64 extra, u8 bytes and the payload, then u16 bytes and the reply.
+// The client library and a hostile server: calls of the driver API, whose replies, and notices between them, are the
+// input. Input: for every call u16 which export; and whenever the server is asked: u8 flags (bits 0 and 1: so many
+// notices first, bit 2: the call failed), for each notice u8 kind, u8 thread, u64 extra, u8 bytes and the payload, then
+// u16 bytes and the reply.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -39,7 +40,8 @@ constexpr int kCallsMax = 6;
 // A call that gets no answer ends when the server dies.
 constexpr auto kPatience = std::chrono::milliseconds(100);
 constexpr uint64_t kChildNs = 15'000'000'000;
-// Of notices. Mostly those that a client expects: any other ends the session. Not kDeviceErrors, whose text goes to the terminal.
+// Of notices. Mostly those that a client expects: any other ends the session. Not kDeviceErrors, whose text goes to the
+// terminal.
 constexpr uint32_t kKinds[] = {2, 3, 4, 5, 7, 2, 3, 4, 5, 7, 2, 3, 5, 7, 5, 9};
 
 // Without those that are given a function of the application's: the test's has another type, which the sanitizer minds.
@@ -49,7 +51,8 @@ const std::vector<TestedCall>& Calls() {
     std::erase_if(all, [](const TestedCall& call) {
       const std::string_view symbol = call.symbol;
       return symbol.find("Callback") != symbol.npos || symbol.find("HostFunc") != symbol.npos ||
-             symbol.find("Notification") != symbol.npos || symbol.find("UserObject") != symbol.npos || symbol.find("PotentialBlockSize") != symbol.npos;
+             symbol.find("Notification") != symbol.npos || symbol.find("UserObject") != symbol.npos ||
+             symbol.find("PotentialBlockSize") != symbol.npos;
     });
     return all;
   }();
@@ -59,19 +62,22 @@ const std::vector<TestedCall>& Calls() {
 // The server ends when a call takes too long.
 class Patience {
  public:
-  explicit Patience(FakeServer& server) : thread_([this, &server] {
-    std::unique_lock lock(mutex_);
-    for (int seen = -1; !over_;) {
-      if (seen == count_) return server.Die();
-      seen = count_;
-      changed_.wait_for(lock, kPatience, [&] { return over_ || count_ != seen; });
-    }
-  }) {}
+  explicit Patience(FakeServer& server)
+      : thread_([this, &server] {
+          std::unique_lock lock(mutex_);
+          for (int seen = -1; !over_;) {
+            if (seen == count_) return server.Die();
+            seen = count_;
+            changed_.wait_for(lock, kPatience, [&] { return over_ || count_ != seen; });
+          }
+        }) {}
   ~Patience() {
     Change([this] { over_ = true; });
     thread_.join();
   }
-  void NextCall() { Change([this] { ++count_; }); }
+  void NextCall() {
+    Change([this] { ++count_; });
+  }
 
  private:
   template <typename Act>
@@ -192,7 +198,13 @@ std::vector<Input> Seeds() {
   Writer notices;
   notices.Put(uint16_t{0});
   for (uint8_t kind = 0; kind < std::size(kKinds); ++kind) {
-    notices.Put(uint8_t{1}).Put(kind).Put(uint8_t{1}).Put(uint64_t{1}).Put(uint8_t{8}).Put(uint64_t{1}).Put(uint16_t{0});
+    notices.Put(uint8_t{1})
+        .Put(kind)
+        .Put(uint8_t{1})
+        .Put(uint64_t{1})
+        .Put(uint8_t{8})
+        .Put(uint64_t{1})
+        .Put(uint16_t{0});
   }
   seeds.push_back(notices.input());
   return seeds;

@@ -1,4 +1,5 @@
-// What every file of this directory defines: one target, and what it starts from. replay_test.cc and libfuzzer.cc drive it.
+// What every file of this directory defines: one target, and what it starts from. replay_test.cc and libfuzzer.cc drive
+// it.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +13,9 @@ namespace tessera::fuzz {
 
 using Input = std::vector<std::byte>;
 
-// Feeds one input to the code under test, which must neither crash, hang, nor keep anything of it. Inputs come one after
-// the other, on one thread. `input` is 8-aligned memory of exactly its size, so that a read beyond its end is seen.
+// Feeds one input to the code under test, which must neither crash, hang, nor keep anything of it. Inputs come one
+// after the other, on one thread. `input` is 8-aligned memory of exactly its size, so that a read beyond its end is
+// seen.
 void Run(std::span<const std::byte> input);
 
 // Valid inputs: the same ones in every run.
@@ -64,12 +66,12 @@ class Writer {
 };
 
 // A property of the code under test that does not hold: ends the program, saying which.
-#define FUZZ_CHECK(condition)                                                                          \
-  do {                                                                                                 \
-    if (!(condition)) {                                                                                \
-      std::fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition);              \
-      std::abort();                                                                                    \
-    }                                                                                                  \
+#define FUZZ_CHECK(condition)                                                             \
+  do {                                                                                    \
+    if (!(condition)) {                                                                   \
+      std::fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition); \
+      std::abort();                                                                       \
+    }                                                                                     \
   } while (false)
 
 }  // namespace tessera::fuzz

@@ -1,5 +1,6 @@
-// A worker and a hostile client: records over a real channel, executed by the real handlers against a driver that does nothing
-// and succeeds. Some handles of every kind are live. Input: records: u16 call id, u8 flags, u8 context, u16 bytes, the message.
+// A worker and a hostile client: records over a real channel, executed by the real handlers against a driver that does
+// nothing and succeeds. Some handles of every kind are live. Input: records: u16 call id, u8 flags, u8 context, u16
+// bytes, the message.
 #include <cstdio>
 #include <map>
 #include <string>
@@ -19,7 +20,9 @@ constexpr uint32_t kKinds = 26;
 constexpr uint32_t kLiveOfKind = 2;
 constexpr uint32_t kIdsMax = 0x10000;
 
-HandleId Live(uint32_t kind, uint32_t number) { return HandleId::Of(0, static_cast<HandleKind>(kind), 1, number); }
+HandleId Live(uint32_t kind, uint32_t number) {
+  return HandleId::Of(0, static_cast<HandleKind>(kind), 1, number);
+}
 
 std::vector<HandleId> LiveHandles() {
   std::vector<HandleId> handles{HandleId()};
@@ -35,7 +38,8 @@ const DriverTable& TheDriver() {
     DriverTable table = MakeRecordingTable([](int) { return CUDA_SUCCESS; });
     table.cuDeviceGetCount = [](int* count) { return *count = 1, CUDA_SUCCESS; };
     table.cuDeviceGetAttribute = [](int* value, CUdevice_attribute, CUdevice) { return *value = 1, CUDA_SUCCESS; };
-    table.cuMemGetAllocationGranularity = [](size_t* granularity, const CUmemAllocationProp*, CUmemAllocationGranularity_flags) {
+    table.cuMemGetAllocationGranularity = [](size_t* granularity, const CUmemAllocationProp*,
+                                             CUmemAllocationGranularity_flags) {
       return *granularity = 2 << 20, CUDA_SUCCESS;
     };
     table.cuMemAddressReserve = [](CUdeviceptr* reserved, size_t, size_t, CUdeviceptr address, unsigned long long) {
@@ -86,8 +90,11 @@ std::vector<Input> Seeds() {
       ValueSource source(++number, LiveHandles());
       Encoder encoder;
       message.encode(source, encoder);
-      out.Put(static_cast<uint16_t>(found->second)).Put(uint8_t{1}).Put(static_cast<uint8_t>(i % 3))
-          .Put(static_cast<uint16_t>(encoder.size())).Bytes(encoder.bytes());
+      out.Put(static_cast<uint16_t>(found->second))
+          .Put(uint8_t{1})
+          .Put(static_cast<uint8_t>(i % 3))
+          .Put(static_cast<uint16_t>(encoder.size()))
+          .Bytes(encoder.bytes());
     }
     seeds.push_back(out.input());
   }

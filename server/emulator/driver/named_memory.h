@@ -1,6 +1,6 @@
-// Memory that other processes find by a number: what the emulated driver shares by itself, where the caller gets bytes to pass on
-// instead of a descriptor. Files in /dev/shm, open to processes of this user, gone with the object that made them; what
-// processes that were killed left there is removed by the next that makes one. Any thread.
+// Memory that other processes find by a number: what the emulated driver shares by itself, where the caller gets bytes
+// to pass on instead of a descriptor. Files in /dev/shm, open to processes of this user, gone with the object that made
+// them; what processes that were killed left there is removed by the next that makes one. Any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What a worker whose code a client has taken over can still do: every attempt runs in a process of its own that has entered the
-// sandbox, as root's worker (with another user) and as an ordinary user's.
+// What a worker whose code a client has taken over can still do: every attempt runs in a process of its own that has
+// entered the sandbox, as root's worker (with another user) and as an ordinary user's.
 #include "server/sandbox/sandbox.h"
 
 #include <errno.h>
@@ -37,10 +37,14 @@ constexpr int kRefused = 0;
 constexpr int kSucceeded = 1;
 constexpr int kNoSandbox = 2;
 
-bool IsRoot() { return geteuid() == 0; }
+bool IsRoot() {
+  return geteuid() == 0;
+}
 
 // Whether the tests' machine can do all of it; those that need it say so.
-bool IsComplete() { return SandboxGaps(WorkerUser{"nobody", kOrdinaryUser, kOrdinaryUser}).empty(); }
+bool IsComplete() {
+  return SandboxGaps(WorkerUser{"nobody", kOrdinaryUser, kOrdinaryUser}).empty();
+}
 
 // Kept alive by the test: a process to attack.
 class Victim {
@@ -98,9 +102,13 @@ int RunInSandbox(Who who, const std::function<int()>& act) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
 }
 
-int Verdict(bool succeeded) { return succeeded ? kSucceeded : kRefused; }
+int Verdict(bool succeeded) {
+  return succeeded ? kSucceeded : kRefused;
+}
 
-bool CanOpen(const std::string& path, int flags) { return UniqueFd(open(path.c_str(), flags | O_CLOEXEC, 0600)).valid(); }
+bool CanOpen(const std::string& path, int flags) {
+  return UniqueFd(open(path.c_str(), flags | O_CLOEXEC, 0600)).valid();
+}
 
 class SandboxTest : public testing::TestWithParam<Who> {
  protected:
@@ -249,15 +257,16 @@ TEST_P(SandboxTest, NoWayBack) {
 TEST_P(SandboxTest, ThreadsAreInIt) {
   EXPECT_EQ(Try([] {
               bool opened = true;
-              std::thread([&] { opened = CanOpen("/etc/passwd", O_RDONLY) || UniqueFd(socket(AF_INET, SOCK_STREAM, 0)).valid(); }).join();
+              std::thread([&] {
+                opened = CanOpen("/etc/passwd", O_RDONLY) || UniqueFd(socket(AF_INET, SOCK_STREAM, 0)).valid();
+              }).join();
               return opened;
             }),
             kRefused);
 }
 
-INSTANTIATE_TEST_SUITE_P(Workers, SandboxTest, testing::Values(Who::kOfRoot, Who::kOfOrdinaryUser), [](const auto& info) {
-  return info.param == Who::kOfRoot ? "OfRoot" : "OfOrdinaryUser";
-});
+INSTANTIATE_TEST_SUITE_P(Workers, SandboxTest, testing::Values(Who::kOfRoot, Who::kOfOrdinaryUser),
+                         [](const auto& info) { return info.param == Who::kOfRoot ? "OfRoot" : "OfOrdinaryUser"; });
 
 TEST(SandboxModes, OffChangesNothing) {
   const pid_t pid = fork();
