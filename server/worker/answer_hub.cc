@@ -42,9 +42,19 @@ bool AnswerHub::Wait(uint64_t id) {
   }
 }
 
-void AnswerHub::OnHostChanges(std::function<bool(std::span<const std::byte>)> take) {
+void AnswerHub::OnHostChanges(std::function<bool(std::span<const std::byte>)> take, std::function<void()> send) {
   MutexLock lock(mutex_);
   take_changes_ = std::move(take);
+  send_changes_ = std::move(send);
+}
+
+void AnswerHub::SendHostChanges() {
+  std::function<void()> send;
+  {
+    MutexLock lock(mutex_);
+    send = send_changes_;
+  }
+  if (send != nullptr) send();
 }
 
 void AnswerHub::Cancel(uint64_t id) {

@@ -21,7 +21,8 @@ constexpr size_t kMessageBytesMax = size_t{64} << 10;
 
 HostMirrors::HostMirrors(Worker& worker) : worker_(worker) {
   if (!worker.channel().mirrored()) return;
-  worker.answers().OnHostChanges([this](std::span<const std::byte> changes) { return changes_.Apply(changes); });
+  worker.answers().OnHostChanges([this](std::span<const std::byte> changes) { return changes_.Apply(changes); },
+                                 [this] { SendChanges(); });
 }
 
 CUresult HostMirrors::Open(uint64_t context, const Range& range, uint32_t generation) {

@@ -42,9 +42,6 @@ class HostMirrors {
 
   bool Contains(uint64_t address, uint64_t bytes) EXCLUDES(mutex_);
 
-  // Sends the client what GPU work has written. May wait for room in the ring of replies. No work without mirrors.
-  void SendChanges();
-
  private:
   struct Mirror {
     Range range;
@@ -53,6 +50,8 @@ class HostMirrors {
   };
   using Mirrors = std::map<uint64_t, Mirror>;  // by base
 
+  // What GPU work has written. May wait for room in the ring of replies. No work without mirrors.
+  void SendChanges();
   CUresult Register(const Range& range);
   Mirrors::iterator Drop(Mirrors::iterator mirror) REQUIRES(mutex_);
 

@@ -10,7 +10,6 @@
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "server/worker/answer_hub.h"
-#include "server/worker/memory/session_memory.h"
 #include "server/worker/object_table.h"
 #include "server/worker/worker.h"
 
@@ -171,7 +170,6 @@ void HostFunctions::Run(Target* target, CUresult status) {
           worker.channel().Publish(target->written.segment, target->written.offset, target->written.bytes);
       if (!published.ok()) return worker.End(published);
     }
-    if (worker.channel().mirrored()) worker.Part<SessionMemory>().mirrors().SendChanges();
     const uint64_t request = worker.answers().Open();
     if (request == 0) return;  // the session has ended
     const uint64_t function = target->function;
