@@ -49,6 +49,12 @@ Call::Call(const CallInfo& info, bool per_thread_stream)
 Call::~Call() {
   const bool outermost = --thread_->call_depth == 0;
   if (result_ == CUDA_SUCCESS) return;
+  // A broken context stays broken, for the calls that are answered here as well, whichever way this one heard of it.
+  if (IsStickyError(result_) && session_ != nullptr && !Client::Get().forked()) {
+    const HandleId broken = object_context_.is_null() ? context_ : object_context_;
+    Context* context = session_->contexts().Find(reinterpret_cast<CUcontext>(broken.value()));
+    if (context != nullptr) session_->deferred_errors().Add(thread_->number, context, result_);
+  }
   LogDebug("{} returned {}", info_.name, static_cast<int>(result_));
   for (int i = 0; i < minted_count_; ++i) session_->handles().Release(minted_[i]);
   // In a forked child the log may be locked for ever.
@@ -238,12 +244,6 @@ CUresult Call::SendAndWait(std::span<std::byte> record) {
   }
   if (result == CUDA_SUCCESS) return result;
   if (capturing_) NoteCaptureFailure(*this, capture_stream_);
-  // A broken context stays broken, for the calls that are answered here as well.
-  if (IsStickyError(result)) {
-    const HandleId broken = object_context_.is_null() ? context_ : object_context_;
-    Context* context = session_->contexts().Find(reinterpret_cast<CUcontext>(broken.value()));
-    if (context != nullptr) session_->deferred_errors().Add(thread_->number, context, result);
-  }
   return result;
 }
 

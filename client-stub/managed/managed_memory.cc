@@ -74,18 +74,30 @@ CUresult ManagedMemory::AddVariable(const Range& range, HandleId container) {
 }
 
 CUresult ManagedMemory::AddVariableHere(const Range& range, HandleId container) {
-  const Range wanted = PagesAround(range);
-  if (Block* const block = Find(range.base)) {
-    // Asked for again, or the neighbour of another variable in the same page.
-    if (!block->range.contains(wanted.base, wanted.bytes) || block->container.is_null()) return CUDA_ERROR_OUT_OF_MEMORY;
-    const CUresult result = PrepareHere(ManagedUse{{}, block->range});
+  // The driver lays variables side by side: some pages may belong to those of neighbours already.
+  const Range pages = PagesAround(range);
+  for (uint64_t at = pages.base; at < pages.end();) {
+    Block* const known = Find(at);
+    const auto next = blocks_.lower_bound(at);
+    const uint64_t end = known != nullptr ? known->range.end() : next != blocks_.end() ? next->first : pages.end();
+    const Range part{at, std::min(end, pages.end()) - at};
+    const uint64_t first = std::max(part.base, range.base);
+    const Range extent{first, std::min(part.end(), range.end()) - first};
+    const CUresult result = known != nullptr ? AddExtent(*known, extent) : AddVariablePages(part, extent, container);
     if (result != CUDA_SUCCESS) return result;
-    for (const Range& extent : block->extents) {
-      if (extent == range) return CUDA_SUCCESS;
-    }
-    block->extents.push_back(range);
-    return CUDA_SUCCESS;
+    at = part.end();
   }
+  return CUDA_SUCCESS;
+}
+
+CUresult ManagedMemory::AddExtent(Block& block, const Range& extent) {
+  if (block.container.is_null()) return CUDA_ERROR_OUT_OF_MEMORY;  // not of a variable
+  if (const CUresult result = PrepareHere(ManagedUse{{}, block.range}); result != CUDA_SUCCESS) return result;
+  if (std::find(block.extents.begin(), block.extents.end(), extent) == block.extents.end()) block.extents.push_back(extent);
+  return CUDA_SUCCESS;
+}
+
+CUresult ManagedMemory::AddVariablePages(const Range& wanted, const Range& extent, HandleId container) {
   SharedPages* pages = window_.contains(wanted.base, wanted.bytes) ? window_pages_.get() : nullptr;
   if (pages == nullptr && window_.contains(wanted.base, wanted.bytes)) {
     if (const CUresult result = MapWindow(); result != CUDA_SUCCESS) return result;
@@ -110,7 +122,7 @@ CUresult ManagedMemory::AddVariableHere(const Range& range, HandleId container) 
   // The image says what is in it: the device has it.
   Block& block = blocks_.try_emplace(wanted.base, wanted, pages, PageState::kDevice).first->second;
   block.container = container;
-  block.extents = {range};
+  block.extents = {extent};
   count_.fetch_add(1, std::memory_order_release);
   return CUDA_SUCCESS;
 }

@@ -104,6 +104,9 @@ class ManagedMemory {
 
   CUresult MapWindow();
   CUresult AddVariableHere(const Range& range, HandleId container);
+  // Part of a variable in pages that others have part in; pages that none had.
+  CUresult AddExtent(Block& block, const Range& extent);
+  CUresult AddVariablePages(const Range& wanted, const Range& extent, HandleId container);
   CUresult PrepareHere(const ManagedUse& use);
   void SettleHere(const ManagedUse& use);
   bool Resolve(uint64_t address, bool write, bool in_host_function) EXCLUDES(mutex_);

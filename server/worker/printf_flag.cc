@@ -6,4 +6,8 @@ namespace tessera {
 
 bool PrintsInUse(Worker& worker) { return worker.Part<PrintfFlag>().in_use.load(std::memory_order_acquire); }
 
+bool DriverMustSynchronize(Worker& worker) {
+  return PrintsInUse(worker) || worker.Part<PrintfFlag>().frees.load(std::memory_order_acquire);
+}
+
 }  // namespace tessera

@@ -12,7 +12,12 @@ class Worker;
 struct PrintfFlag {
   explicit PrintfFlag(Worker&) {}
   std::atomic<bool> in_use{false};
+  // Memory was freed in stream order: a pool gives it back in a synchronising call of the driver's (CUDA Driver API,
+  // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD).
+  std::atomic<bool> frees{false};
 };
 bool PrintsInUse(Worker& worker);
+// Whether work that is known to be done must be synchronised with all the same.
+bool DriverMustSynchronize(Worker& worker);
 
 }  // namespace tessera

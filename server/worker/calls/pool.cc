@@ -7,6 +7,7 @@
 #include "server/worker/call_context.h"
 #include "server/worker/completion.h"
 #include "server/worker/memory/session_memory.h"
+#include "server/worker/printf_flag.h"
 #include "server/worker/sharing/sharing.h"
 #include "server/worker/worker.h"
 
@@ -83,7 +84,10 @@ void Do_cuMemFreeAsync(CallContext& call, const cuMemFreeAsyncRequest& request) 
   const uint64_t address = request.dptr;
   if (!memory.heap().OwnsAddress(address)) {
     const CUresult result = call.driver().cuMemFreeAsync(address, stream);
-    if (result == CUDA_SUCCESS) memory.ForgetDriverMemory(address);
+    if (result == CUDA_SUCCESS) {
+      memory.ForgetDriverMemory(address);
+      call.worker().Part<PrintfFlag>().frees.store(true, std::memory_order_release);
+    }
     return call.Finish(result);
   }
   // A block of the heap, freed in stream order. A capturing stream cannot free what was not allocated in a graph.

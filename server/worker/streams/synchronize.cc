@@ -78,7 +78,7 @@ void SynchronizeOnHelper(Worker& worker, CUstream stream, const std::function<vo
 
 void SynchronizeStream(CallContext& call, CUstream stream) {
   Worker& worker = call.worker();
-  if (PrintsInUse(worker)) {
+  if (DriverMustSynchronize(worker)) {
     return OnHelper(call, [&worker, stream] { return worker.driver().cuStreamSynchronize(stream); });
   }
   auto deferred = call.Defer();
@@ -89,7 +89,7 @@ void SynchronizeStream(CallContext& call, CUstream stream) {
 
 void SynchronizeEvent(CallContext& call, CUevent event) {
   Worker& worker = call.worker();
-  if (PrintsInUse(worker)) {
+  if (DriverMustSynchronize(worker)) {
     return OnHelper(call, [&worker, event] { return worker.driver().cuEventSynchronize(event); });
   }
   // An event that is done needs no watch.
@@ -108,7 +108,7 @@ void SynchronizeContext(CallContext& call) {
   std::vector<BusyStreams::Use> uses;
   // Work of a primary context is also that of its green ones, which only the driver waits for as a whole.
   const HandleId id = worker.objects().HandleOf(HandleKind::kContext, reinterpret_cast<uint64_t>(context));
-  bool blocking = PrintsInUse(worker) || !worker.objects().GreensOf(id).empty();
+  bool blocking = DriverMustSynchronize(worker) || !worker.objects().GreensOf(id).empty();
   for (const BusyStreams::Use& use : worker.Part<BusyStreams>().Unfinished()) {
     CUcontext own = nullptr;
     unsigned flags = 0;

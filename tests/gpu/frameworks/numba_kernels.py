@@ -47,9 +47,9 @@ def main():
         device.copy_to_host(c, stream=stream)
         stream.synchronize()
     print(np.array_equal(a, c))
-    mapped = cuda.mapped_array(1000, dtype=np.int64)
+    mapped = cuda.mapped_array(32, dtype=np.int64)
     mapped[:] = 0
-    histogram[4, 64](cuda.to_device(values), mapped[:32])
+    histogram[4, 64](cuda.to_device(values), mapped)
     cuda.synchronize()
     print(int(mapped.sum()))
 

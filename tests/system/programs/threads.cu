@@ -1,13 +1,33 @@
 // Several threads of one process: the legacy and the per-thread default stream, and order between threads. Thread A enqueues
 // asynchronous work and signals thread B; when B has synchronised, A's work is done.
-#include <atomic>
+#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "check.h"
 
 __global__ void Set(int* data, int value) { *data = value; }
+
+// A number that one thread raises and another waits for.
+class Number {
+ public:
+  void Set(int value) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    value_ = value;
+    changed_.notify_one();
+  }
+  void Await(int value) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return value_ >= value; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int value_ = -1;
+};
 
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 20000;
@@ -17,25 +37,25 @@ int main(int argc, char** argv) {
   *host = -1;
   cudaStream_t stream;
   CHECK_CUDA(cudaStreamCreate(&stream));
-  std::atomic<int> enqueued{-1}, checked{-1};
+  Number enqueued, checked;
   std::thread a([&] {
     for (int i = 0; i < rounds; ++i) {
       CHECK_CUDA(cudaMemsetAsync(device, i & 0x7f, sizeof(int), stream));
       CHECK_CUDA(cudaMemcpyAsync(host, device, sizeof(int), cudaMemcpyDeviceToHost, stream));
-      enqueued.store(i);
-      while (checked.load() < i) std::this_thread::yield();
+      enqueued.Set(i);
+      checked.Await(i);
     }
   });
   std::thread b([&] {
     for (int i = 0; i < rounds; ++i) {
-      while (enqueued.load() < i) std::this_thread::yield();
+      enqueued.Await(i);
       if (i % 2 == 0) {
         CHECK_CUDA(cudaStreamSynchronize(stream));
       } else {
         CHECK_CUDA(cudaDeviceSynchronize());
       }
       EXPECT_EQ(*host, (i & 0x7f) * 0x01010101);
-      checked.store(i);
+      checked.Set(i);
     }
   });
   a.join();
