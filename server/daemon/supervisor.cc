@@ -222,14 +222,16 @@ void Supervisor::Reap() {
     }
     const auto found = workers_.find(pid);
     if (found == workers_.end()) continue;
-    const Worker worker = std::move(found->second);
+    // Everything of it is gone when the log says so.
+    const uint64_t session = found->second.session;
+    const pid_t client_pid = found->second.client_pid;
+    const uint64_t seconds = (MonotonicNs() - found->second.started_ns) / 1'000'000'000;
     workers_.erase(found);
-    shares_.RemoveSession(worker.session);
-    const uint64_t seconds = (MonotonicNs() - worker.started_ns) / 1'000'000'000;
+    shares_.RemoveSession(session);
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kExitOk) {
-      LogInfo("session {} of pid {} closed after {} s", worker.session, worker.client_pid, seconds);
+      LogInfo("session {} of pid {} closed after {} s", session, client_pid, seconds);
     } else if (phase_ == Phase::kServing || (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) != SIGTERM)) {
-      LogWarning("session {} of pid {} ended after {} s: worker {} {}", worker.session, worker.client_pid, seconds, pid,
+      LogWarning("session {} of pid {} ended after {} s: worker {} {}", session, client_pid, seconds, pid,
                  DescribeWaitStatus(wait_status));
     }
   }
