@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "protocol/base/check.h"
@@ -103,7 +104,7 @@ uint64_t TestClient::SendAside(uint32_t call, uint64_t after, std::span<const st
   std::vector<std::byte> bytes(header.size_bytes);
   std::memcpy(bytes.data(), &header, sizeof(header));
   std::memcpy(bytes.data() + sizeof(header), &record, sizeof(record));
-  std::memcpy(bytes.data() + sizeof(header) + sizeof(record), message.data(), message.size());
+  std::copy(message.begin(), message.end(), bytes.begin() + sizeof(header) + sizeof(record));
   CHECK(client_->answers_out().TryAppend(bytes));
   return record.sequence;
 }
