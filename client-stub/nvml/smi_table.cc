@@ -19,7 +19,7 @@ namespace {
 
 constexpr unsigned char kTableId[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
                                         0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
-constexpr size_t kSlots = 512;
+constexpr size_t kSlots = 270;  // as driver 580's
 constexpr size_t kHandleByIndex = 81;
 constexpr size_t kComputeProcesses = 213;
 constexpr size_t kGraphicsProcesses = 214;

@@ -15,11 +15,6 @@
 namespace tessera {
 namespace {
 
-BothEnds& Ends() {
-  static auto* ends = new BothEnds;
-  return *ends;
-}
-
 // set: *out = a. countdown: --*counter, and the condition says whether any is left.
 constexpr char kPtx[] = R"(
 .version 8.3
