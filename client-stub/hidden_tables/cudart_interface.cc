@@ -24,7 +24,7 @@ CUresult LoadModule(CUmodule* module, const void* wrapper) {
   uint32_t magic = 0;
   if (wrapper != nullptr) std::memcpy(&magic, wrapper, sizeof(magic));
   if (magic != kWrapperMagic) return CUDA_ERROR_INVALID_VALUE;
-  return Enter_cuModuleLoadData(false, module, wrapper);
+  return Enter_cuModuleLoadFatBinary(false, module, wrapper);  // the server loads a wrapper as this slot does
 }
 
 // Slot 2: the handle of a device's primary context, without retaining or activating it. The runtime compares it with
