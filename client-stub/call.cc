@@ -214,6 +214,7 @@ std::span<std::byte> Call::CompleteRecord() {
 CUresult Call::SendAsync() {
   const std::span<std::byte> record = CompleteRecord();
   if (!ok()) return result_;
+  const WaitCounter counter(Client::Get().statistics(), info_);
   if (capturing_ || GetConfig().launch_blocking) {
     result_ = SendAndWait(record);
   } else {
@@ -250,6 +251,7 @@ CUresult Call::SendAndWait(std::span<std::byte> record) {
 CUresult Call::SendSync(Decoder* reply) {
   const std::span<std::byte> record = CompleteRecord();
   if (!ok()) return result_;
+  const WaitCounter counter(Client::Get().statistics(), info_);
   result_ = SendAndWait(record);
   if (!ok()) return result_;
   if (!freed_.is_null()) session_->handles().Release(freed_);

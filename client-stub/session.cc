@@ -10,6 +10,7 @@
 #include "client-stub/client.h"
 #include "client-stub/guest_thread.h"
 #include "client-stub/reply_reader.h"
+#include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 
@@ -180,10 +181,12 @@ CUresult Session::AppendAnswer(std::span<std::byte> record, Prepare prepare) {
 
 CUresult Session::WaitUntil(const std::function<bool()>& done) {
   if (done()) return CUDA_SUCCESS;
-  if (Statistics* statistics = Client::Get().statistics()) {
-    if (const CallInfo* call = ThreadState::Current().call) statistics->CountRoundTrip(*call, 0);
-  }
+  const CallInfo* const call = ThreadState::Current().call;
+  Statistics* const statistics = call != nullptr ? Client::Get().statistics() : nullptr;
+  if (statistics != nullptr) statistics->CountRoundTrip(*call, 0);
+  const uint64_t begun_ns = statistics != nullptr ? MonotonicNs() : 0;
   const Status status = reader_->WaitUntil(done, nullptr);
+  if (statistics != nullptr) statistics->CountWait(*call, MonotonicNs() - begun_ns);
   return status.ok() ? CUDA_SUCCESS : Ended(status);
 }
 

@@ -334,7 +334,9 @@ TEST(Statistics, CountsByFunction) {
   statistics.CountCall(kEcho);
   statistics.CountSent(kEcho, 40);
   statistics.CountRoundTrip(kEcho, 8);
-  EXPECT_NE(statistics.ToJson().find(R"("echo": {"calls": 2, "round_trips": 1, "bytes_out": 40, "bytes_in": 8})"),
+  statistics.CountWait(kEcho, 1234);
+  EXPECT_NE(statistics.ToJson().find(
+                R"("echo": {"calls": 2, "round_trips": 1, "bytes_out": 40, "bytes_in": 8, "waited_ns": 1234})"),
             std::string::npos)
       << statistics.ToJson();
   EXPECT_NE(statistics.ToTable().find("echo"), std::string::npos);
