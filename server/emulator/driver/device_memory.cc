@@ -48,7 +48,7 @@ Result<uint64_t> ManagedVariables::Place(size_t number, uint64_t size_bytes, boo
   if (!device.Charge(allocation->mapped_bytes)) {
     return Status(StatusCode::kResourceExhausted, "no device memory left for a managed variable");
   }
-  allocation->base = MemoryTable::MapLowPages(allocation->mapped_bytes);
+  allocation->base = MemoryTable::MapLowPages(allocation->mapped_bytes, false);
   if (allocation->base == 0) {
     device.Discharge(allocation->mapped_bytes);
     return Status(StatusCode::kResourceExhausted, "no memory left for a managed variable");
