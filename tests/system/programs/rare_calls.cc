@@ -98,5 +98,7 @@ int main() {
   NarrowForms();
   CoreDumps();
   EXPECT_CODE(cuProfilerInitialize(nullptr, nullptr, CU_OUT_KEY_VALUE_PAIR), CUDA_ERROR_NOT_SUPPORTED);
+  CHECK_DRIVER(cuProfilerStart());
+  CHECK_DRIVER(cuProfilerStop());
   std::printf("ok\n");
 }
