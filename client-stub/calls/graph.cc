@@ -303,7 +303,8 @@ CUresult Custom_cuGraphLaunch(Call& call, CUgraphExec hGraph, CUstream hStream) 
   SourceSnapshots snapshots(call, request.hGraph);
   if (const CUresult taken = snapshots.Take(); taken != CUDA_SUCCESS) return taken;
   GraphExecInfo* info = GraphExecs().Find(request.hGraph);
-  if (const CUresult met = MeetMirrors(call, stream.id); met != CUDA_SUCCESS) return met;
+  MirroredWork mirrored(call, stream.id);
+  if (mirrored.result() != CUDA_SUCCESS) return mirrored.result();
   ManagedWork managed(call, stream.id);
   if (managed.result() != CUDA_SUCCESS) return managed.result();
   const bool known = info != nullptr && info->launched.load(std::memory_order_relaxed) && !AnyGraphMemory();
@@ -313,7 +314,7 @@ CUresult Custom_cuGraphLaunch(Call& call, CUgraphExec hGraph, CUstream hStream) 
   call.session().polls().ForgetAll();  // its nodes may record events
   if (result != CUDA_SUCCESS) return result;
   snapshots.Keep();
-  if (const CUresult met = MeetMirrors(call, stream.id); met != CUDA_SUCCESS) return met;
+  if (const CUresult met = mirrored.Appended(); met != CUDA_SUCCESS) return met;
   if (known || reply.waited) return CUDA_SUCCESS;
   if (info == nullptr) info = GraphExecs().Insert(request.hGraph, [](GraphExecInfo&) {});
   if (info != nullptr) info->launched.store(true, std::memory_order_relaxed);

@@ -58,7 +58,7 @@ Status ManagedVariables::AddSlab(uint64_t bytes) {
   if (!device.Charge(slab->mapped_bytes)) {
     return Status(StatusCode::kResourceExhausted, "no device memory left for a managed variable");
   }
-  slab->base = MemoryTable::MapLowPages(slab->mapped_bytes);
+  slab->base = MemoryTable::MapLowPages(slab->mapped_bytes, false);
   if (slab->base == 0) {
     device.Discharge(slab->mapped_bytes);
     return Status(StatusCode::kResourceExhausted, "no memory left for a managed variable");

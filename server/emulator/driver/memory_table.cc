@@ -25,8 +25,9 @@ uint64_t MemoryTable::MapPages(uint64_t size_bytes, bool poison) {
   return reinterpret_cast<uint64_t>(base);
 }
 
-uint64_t MemoryTable::MapLowPages(uint64_t size_bytes) {
-  constexpr uint64_t kFirst = 0x302000000, kEnd = 0x1000000000, kStep = uint64_t{32} << 20;
+uint64_t MemoryTable::MapLowPages(uint64_t size_bytes, bool poison) {
+  // The end is where ThreadSanitizer's own begins.
+  constexpr uint64_t kFirst = 0x302000000, kEnd = 0x8000000000, kStep = uint64_t{32} << 20;
   static std::atomic<uint64_t> next{kFirst};
   const uint64_t step = (size_bytes + kStep - 1) / kStep * kStep;
   for (int attempt = 0; attempt < 16; ++attempt) {
@@ -34,10 +35,13 @@ uint64_t MemoryTable::MapLowPages(uint64_t size_bytes) {
     if (wanted + step > kEnd) break;
     void* base = mmap(reinterpret_cast<void*>(wanted), size_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (base == reinterpret_cast<void*>(wanted)) return wanted;
+    if (base == reinterpret_cast<void*>(wanted)) {
+      if (poison) Poison(base, size_bytes);
+      return wanted;
+    }
     if (base != MAP_FAILED) munmap(base, size_bytes);
   }
-  return MapPages(size_bytes, false);
+  return MapPages(size_bytes, poison);
 }
 
 void MemoryTable::RetirePages(uint64_t base, uint64_t mapped_bytes) {

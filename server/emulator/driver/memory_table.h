@@ -65,7 +65,7 @@ class MemoryTable {
   static uint64_t MapPages(uint64_t size_bytes, bool poison);
   // The same in the low part of the address space, where the real driver (580) puts what a client cannot choose again when
   // the addresses do not suit it; anywhere when that is taken.
-  static uint64_t MapLowPages(uint64_t size_bytes);
+  static uint64_t MapLowPages(uint64_t size_bytes, bool poison);
   // Makes pages inaccessible; their addresses are reused only after many other frees.
   void RetirePages(uint64_t base, uint64_t mapped_bytes);
   static void Poison(void* base, uint64_t size_bytes);

@@ -132,7 +132,7 @@ CUresult AddPoolMemory(const PoolPtr& pool, uint64_t handle, uint64_t size_bytes
   allocation->mapped_bytes = RoundUp(size_bytes, kPageBytes);
   RETURN_IF(allocation->mapped_bytes < size_bytes || !pool->Take(allocation->mapped_bytes), CUDA_ERROR_OUT_OF_MEMORY);
   if (backing == nullptr) {
-    allocation->base = MemoryTable::MapPages(allocation->mapped_bytes, true);
+    allocation->base = MemoryTable::MapLowPages(allocation->mapped_bytes, true);
   } else {
     void* base = mmap(nullptr, allocation->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, backing->fd(), 0);
     if (base != MAP_FAILED) allocation->base = reinterpret_cast<uint64_t>(base);
