@@ -72,24 +72,25 @@ class Part:
 
 
 class Gateway(Part):
-    """A tessera-gateway on a free port of the loopback device."""
+    """A tessera-gateway, as a rule on a free port of the loopback device."""
 
-    def __init__(self, server_path, *options):
-        super().__init__(GATEWAY, "--listen", "tcp://127.0.0.1:0", "--server", "unix:" + server_path, "--log", "info", *options)
+    def __init__(self, server_path, *options, listen="tcp://127.0.0.1:0"):
+        super().__init__(GATEWAY, "--listen", listen, "--server", "unix:" + server_path, "--log", "info", *options)
         self.url = self.ready.split()[3].rstrip(",") if self.ready else None
 
 
 class Agent(Part):
-    """A tessera-agent of its own for a gateway."""
+    """A tessera-agent of its own for a gateway, as a rule at a new address."""
 
-    def __init__(self, gateway_url, *options):
-        self.directory = tempfile.TemporaryDirectory()
-        self.url = "unix:" + os.path.join(self.directory.name, "agent.sock")
+    def __init__(self, gateway_url, *options, url=None):
+        self.directory = None if url else tempfile.TemporaryDirectory()
+        self.url = url or "unix:" + os.path.join(self.directory.name, "agent.sock")
         super().__init__(AGENT, "--listen", self.url, "--server", gateway_url, "--log", "info", *options)
 
     def stop(self):
         code = super().stop()
-        self.directory.cleanup()
+        if self.directory:
+            self.directory.cleanup()
         return code
 
 

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Clients, workers, agents and gateways die of SIGKILL at random moments while others work. No survivor gets a wrong result or
+loses its session for it, nobody gets stuck, and all is given back at the end.
+
+usage: killer_test.py BUILD_DIRECTORY [--seconds S] [--clients N] [--pause-ms N] [--seed N]
+"""
+
+import collections
+import os
+import random
+import re
+import signal
+import tempfile
+import time
+
+from soak import LOST, OK, Agent, Client, Gateway, Held, Server, check_ok, command_line, wait_for
+
+CLIENT_SECONDS_MAX = 1.5
+# For a client beyond its own time: it has been told long before that, by whatever it waited for.
+BOUND_S = 30
+# A client may have begun while a part of its way was being replaced.
+REPLACED_S = 5
+CHANNEL, TCP = "channel", "tcp"
+
+
+class Field:
+    """One tesserad, a gateway and an agent beside it, replaced at their addresses when they were killed, and the clients."""
+
+    def __init__(self):
+        self.server = Server("--max-sessions", "256", log="info")
+        self.directory = tempfile.TemporaryDirectory()
+        self.agent_url = f"unix:{self.directory.name}/agent.sock"
+        self.gateway = Gateway(self.server.path)
+        self.agent = Agent(self.gateway.url, url=self.agent_url)
+        self.gateways = {self.gateway.process.pid}  # the process ids that they have had
+        self.clients = []
+        self.killed = []  # (when, what, process id)
+        self.ends = collections.Counter()
+
+    def start_client(self):
+        way = random.choice((CHANNEL, TCP))
+        seconds = random.uniform(0.05, CLIENT_SECONDS_MAX)
+        client = Client(self.server.url if way == CHANNEL else self.agent_url, "--seconds", f"{seconds:.2f}", bound_s=seconds + BOUND_S)
+        client.way = way
+        self.clients.append(client)
+
+    def kill(self):
+        """Ends somebody. What is a part of a way is there again at once."""
+        what = random.choices(("client", "worker", "agent", "gateway"), (4, 4, 1, 1))[0]
+        if what == "client":
+            victim = random.choice(self.clients)
+            victim.kill()
+            pid = victim.pid
+        elif what == "worker":
+            workers = self.server.workers()
+            if not workers:
+                return
+            pid = random.choice(workers)
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                return
+        elif what == "agent":
+            pid = self.agent.process.pid
+            self.agent.process.kill()
+        else:
+            pid = self.gateway.process.pid
+            self.gateway.process.kill()
+        self.killed.append((time.monotonic(), what, pid))
+        if what == "agent":
+            end(self.agent)
+            self.agent = Agent(self.gateway.url, url=self.agent_url)
+            assert self.agent.ready, self.agent.words()
+        elif what == "gateway":
+            end(self.gateway)
+            self.gateway = Gateway(self.server.path, listen=self.gateway.url)
+            assert self.gateway.ready, self.gateway.words()
+            self.gateways.add(self.gateway.process.pid)
+
+    def may_have_lost(self, client):
+        """Whether something died that this client needs."""
+        since = client.began_at - REPLACED_S
+        for when, what, pid in self.killed:
+            if what == "worker":
+                served = self.client_of(pid)
+                if served == client.pid or (client.way == TCP and served in self.gateways and when > since):
+                    return True
+            elif what != "client" and client.way == TCP and when > since:
+                return True
+        return False
+
+    def client_of(self, worker_pid):
+        found = re.search(rf"session \d+ opened by pid (\d+), worker pid {worker_pid},", self.server.words())
+        return int(found.group(1)) if found else None
+
+    def judge(self, client):
+        code, text = client.finish()
+        what = f"a client through the {client.way} (pid {client.pid})"
+        if client.killed:
+            return "killed"
+        if code == OK:
+            assert text == "ok\n", f"{what} succeeded and said: {text}"
+            return "ok"
+        assert code == LOST, f"{what} ended with {code}: {text}"
+        assert self.may_have_lost(client), f"{what} lost its session though nothing died that it needs: {text}"
+        return "lost"
+
+    def reap(self):
+        for client in list(self.clients):
+            if client.process.poll() is not None or client.overdue():
+                self.ends[f"{client.way} {self.judge(client)}"] += 1
+                self.clients.remove(client)
+
+
+def end(part):
+    part.process.wait()
+    part.stop()
+
+
+def main():
+    options = command_line(__doc__.splitlines()[0], seconds=(12.0, "how long"), clients=(8, "clients at once"),
+                           pause_ms=(400, "longest pause between two deaths"))
+    field = Field()
+    for url in (field.server.url, field.agent_url):
+        check_ok(Client(url, "--rounds", "1"))
+    before = Held(field.server)
+    stops_at = time.monotonic() + options.seconds
+    while time.monotonic() < stops_at:
+        while len(field.clients) < options.clients:
+            field.start_client()
+        time.sleep(random.uniform(0, options.pause_ms / 1000))
+        field.kill()
+        field.reap()
+    while field.clients:
+        field.reap()
+        time.sleep(0.02)
+    deaths = collections.Counter(what for _, what, _ in field.killed)
+    print("killed:", ", ".join(f"{count} {what}s" for what, count in sorted(deaths.items())))
+    print("ends:", ", ".join(f"{count} {what}" for what, count in sorted(field.ends.items())), flush=True)
+    assert min(field.ends[f"{way} {how}"] for way in (CHANNEL, TCP) for how in ("ok", "lost")) > 0, "too short to tell anything"
+    for url in (field.server.url, field.agent_url):
+        check_ok(Client(url, "--rounds", "3"))
+    after = Held(field.server)
+    print(f"before: {before}\nafter: {after}", flush=True)
+    after.check_no_more_than(before, 4096)
+    assert (field.agent.stop(), field.gateway.stop(), field.server.stop()) == (0, 0, 0)
+    field.directory.cleanup()
+
+
+if __name__ == "__main__":
+    main()
