@@ -82,16 +82,16 @@ class Field:
         since = client.began_at - REPLACED_S
         for when, what, pid in self.killed:
             if what == "worker":
-                served = self.client_of(pid)
-                if served == client.pid or (client.way == TCP and served in self.gateways and when > since):
+                served = self.clients_of(pid)
+                if client.pid in served or (client.way == TCP and served & self.gateways and when > since):
                     return True
             elif what != "client" and client.way == TCP and when > since:
                 return True
         return False
 
-    def client_of(self, worker_pid):
-        found = re.search(rf"session \d+ opened by pid (\d+), worker pid {worker_pid},", self.server.words())
-        return int(found.group(1)) if found else None
+    def clients_of(self, worker_pid):
+        """The process ids of those whom workers with this process id have served: it may come again in a long run."""
+        return {int(pid) for pid in re.findall(rf"session \d+ opened by pid (\d+), worker pid {worker_pid},", self.server.words())}
 
     def judge(self, client):
         code, text = client.finish()
@@ -102,7 +102,8 @@ class Field:
             assert text == "ok\n", f"{what} succeeded and said: {text}"
             return "ok"
         assert code == LOST, f"{what} ended with {code}: {text}"
-        assert self.may_have_lost(client), f"{what} lost its session though nothing died that it needs: {text}"
+        told = "".join(line for line in self.server.words().splitlines(True) if f"pid {client.pid}" in line)
+        assert self.may_have_lost(client), f"{what} lost its session though nothing died that it needs: {text}{told}"
         return "lost"
 
     def reap(self):

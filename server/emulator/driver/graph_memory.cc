@@ -55,7 +55,7 @@ CUresult GraphMemory::Make(const CUDA_MEM_ALLOC_NODE_PARAMS& params, GraphMemory
             CUDA_ERROR_OUT_OF_MEMORY);
   made->params_ = params;
   made->params_.accessDescs = made->access_.empty() ? nullptr : made->access_.data();
-  made->params_.dptr = MemoryTable::MapLowPages(made->mapped_bytes_);
+  made->params_.dptr = MemoryTable::MapLowPages(made->mapped_bytes_, false);
   RETURN_IF(made->params_.dptr == 0, CUDA_ERROR_OUT_OF_MEMORY);
   allocation->base = made->address();
   allocation->size_bytes = params.bytesize;
