@@ -56,7 +56,9 @@ void Carry(UniqueFd client, RelaySession& session, const AgentOptions& options) 
   Result<std::unique_ptr<Relay>> relay =
       Relay::AtClient(std::move(client), **link, MonotonicNs() + RelayService::kWelcomeTimeoutNs);
   if (!relay.ok()) {
-    LogInfo("no session: {}", relay.status().message());
+    const bool violation = relay.status().code() == StatusCode::kProtocolViolation;
+    Log(violation ? LogLevel::kWarning : LogLevel::kInfo, "{}: {}", violation ? "turned away a client" : "no session",
+        relay.status().message());
   } else if (!session.Establish()) {
     (*relay)->Stop();
     LogWarning("ended a session: {} is the limit", kSessionsMax);
