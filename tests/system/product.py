@@ -3,7 +3,9 @@
 The first argument of every test that imports this is the build directory.
 """
 
+import atexit
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -51,12 +53,23 @@ def environment(**changes):
     return env
 
 
+def check_no_finding(words):
+    """Fails the test when a sanitizer that the product was built with has found something. Workers write where tesserad does."""
+    assert not re.search("Sanitizer|runtime error:|exited with code 86", words), words
+
+
+def end_with_test(process):
+    """A test that fails before it stops what it has started leaves nothing behind."""
+    atexit.register(lambda: process.poll() is None and process.kill())
+
+
 class Part:
     """A process of the product that prints a line when it is ready. Its log is kept."""
 
     def __init__(self, *words):
         self.log = tempfile.NamedTemporaryFile("w+")
         self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment())
+        end_with_test(self.process)
         self.ready = self.process.stdout.readline()
 
     def words(self):
@@ -67,6 +80,7 @@ class Part:
         self.process.terminate()
         code = self.process.wait(20)
         self.process.stdout.close()
+        check_no_finding(self.words())
         self.log.close()
         return code
 
@@ -106,6 +120,7 @@ class Server:
         self.process = subprocess.Popen(
             [DAEMON, "--listen", self.url, "--driver", driver, "--grace", "0", "--log", log, *options],
             stdout=subprocess.PIPE, stderr=self.log, text=True, env=env or environment(), preexec_fn=before)
+        end_with_test(self.process)
         self.ready = self.process.stdout.readline()  # empty when it did not come up
         self.mirror = None
         if mirrored:
@@ -153,6 +168,7 @@ class Server:
         self.process.terminate()
         code = self.process.wait(20)
         self.process.stdout.close()
+        check_no_finding(self.words())
         self.log.close()
         self.directory.cleanup()
         return code
