@@ -78,9 +78,10 @@ Result<std::unique_ptr<Session>> Session::Connect(UniqueFd socket) {
   const ClientHello hello = MakeHello(rows);
   RETURN_IF_ERROR(CheckHello(hello));
   ServerWelcome welcome;
+  const UniqueFd same(fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));  // to ask who the server was when it has hung up
   Result<std::unique_ptr<Channel>> channel =
       Channel::Attach(std::move(socket), hello, &welcome, MonotonicNs() + kWelcomeTimeoutNs);
-  if (!channel.ok()) return Explain(channel.status());
+  if (!channel.ok()) return Explain(ExplainHangUp(same.get(), channel.status()));
   RETURN_IF_ERROR(AddressWindows::Process().Keep(static_cast<int>(welcome.window_row)));
   const WindowPair windows =
       SessionWindows(static_cast<int>(welcome.window_row), static_cast<int>(welcome.session_index));

@@ -70,6 +70,9 @@ if(NOT TESSERA_SANITIZE MATCHES "thread")
     fuzz_ptx_test fuzz_worker_test fuzz_replies_test)
 endif()
 add_custom_target(sanitized_tests)
+# So that a process of the product that a sanitizer ends can be told from one that failed.
+set(TESSERA_SANITIZED_SYSTEM_ENVIRONMENT ASAN_OPTIONS=exitcode=86 UBSAN_OPTIONS=exitcode=86
+  "TSAN_OPTIONS=exitcode=86 halt_on_error=1 report_thread_leaks=0 atexit_sleep_ms=0")
 
 # tessera_test(NAME LABELS l... [SOURCES ...] [DEPENDS ...] [TIMEOUT s]): a GoogleTest program registered with CTest.
 function(tessera_test name)

@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <stdio.h>
 
-#include <filesystem>
 #include <memory>
 
 #include "client-stub/agent/options.h"
@@ -19,6 +18,9 @@
 namespace tessera {
 namespace {
 
+constexpr const char* kName = "tessera-agent";
+// For a connection to the gateway to come about. A program that asks waits longer.
+constexpr uint64_t kConnectTimeoutNs = 5'000'000'000;
 // Client processes of one job at once; the server has a limit of its own.
 constexpr size_t kSessionsMax = 1024;
 
@@ -32,7 +34,7 @@ Status NotFound(const Status& status) {
 // A link for a client that has spoken. A client is refused with the reason why there is none.
 Result<std::unique_ptr<Link>> Connect(int client, const AgentOptions& options, RelaySession& session) {
   Result<std::unique_ptr<Link>> link =
-      ConnectTcp(options.gateway, options.insecure, MonotonicNs() + RelayService::kHelloTimeoutNs / 2);
+      ConnectTcp(options.gateway, options.insecure, MonotonicNs() + kConnectTimeoutNs);
   if (!link.ok()) {
     // Taken first: closing a socket with an unread message makes the kernel report an error instead of the refusal.
     (void)ReceiveMessage(client, kControlMessageBytesMax, 0).ok();
@@ -54,7 +56,9 @@ void Carry(UniqueFd client, RelaySession& session, const AgentOptions& options) 
   Result<std::unique_ptr<Relay>> relay =
       Relay::AtClient(std::move(client), **link, MonotonicNs() + RelayService::kWelcomeTimeoutNs);
   if (!relay.ok()) {
-    LogInfo("no session: {}", relay.status().message());
+    const bool violation = relay.status().code() == StatusCode::kProtocolViolation;
+    Log(violation ? LogLevel::kWarning : LogLevel::kInfo, "{}: {}", violation ? "turned away a client" : "no session",
+        relay.status().message());
   } else if (!session.Establish()) {
     (*relay)->Stop();
     LogWarning("ended a session: {} is the limit", kSessionsMax);
@@ -66,25 +70,19 @@ void Carry(UniqueFd client, RelaySession& session, const AgentOptions& options) 
 }
 
 int Run(const AgentOptions& options) {
-  const auto fail = [](const Status& status, int code) {
-    fprintf(stderr, "tessera-agent: %s.\n", status.message().c_str());
-    return code;
-  };
-  RelayService service({.sessions_max = kSessionsMax, .owner_fd = options.owner_fd});
-  if (const Status status = service.Prepare(); !status.ok()) return fail(status, kAgentInternal);
+  RelayService service(
+      {.sessions_max = kSessionsMax, .owner_fd = options.owner_fd, .hello_timeout_ns = options.hello_timeout_ns()});
+  if (const Status status = service.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   Result<UnixListener> listener = UnixListener::Bind(options.listen_path);
-  if (!listener.ok()) return fail(listener.status(), kAgentCannotListen);
-  printf("tessera-agent: listening on unix:%s, server %s\n", options.listen_path.c_str(), options.gateway.Url().c_str());
+  if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
+  printf("%s: listening on unix:%s, server %s\n", kName, options.listen_path.c_str(), options.gateway.Url().c_str());
   fflush(stdout);
   if (options.owner_fd >= 0 && !GoToBackground()) LogWarning("the agent stays in the foreground: errno {}", errno);
   service.Run(listener->fd(), [&] { return listener->Accept(); },
               [&](UniqueFd client, RelaySession& session) { Carry(std::move(client), session, options); });
   listener->Close();
-  if (options.remove_directory) {
-    std::error_code error;
-    std::filesystem::remove(std::filesystem::path(options.listen_path).parent_path(), error);
-  }
-  return kAgentOk;
+  RemoveOwnDirectory(options, options.listen_path);
+  return kServiceOk;
 }
 
 }  // namespace
@@ -94,7 +92,7 @@ int main(int argc, char** argv) {
   using namespace tessera;
   AgentOptions options;
   if (const int code = ParseAgentOptions(argc, argv, &options); code >= 0) return code;
-  SetLogName("tessera-agent");
+  SetLogName(kName);
   SetLogLevel(options.log_level);
   return Run(options);
 }

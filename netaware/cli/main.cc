@@ -4,11 +4,11 @@
 #include <cstdio>
 #include <string>
 
-#include "netaware/cli/completion_command.h"
 #include "netaware/cli/doctor_command.h"
 #include "netaware/cli/exit_codes.h"
 #include "netaware/cli/run_command.h"
 #include "netaware/cli/status_command.h"
+#include "protocol/cli/completion.h"
 
 namespace tessera {
 namespace {
@@ -122,7 +122,8 @@ int Main(int argc, char** argv) {
   if (run_command->parsed()) return RunCommand(run);
   if (status_command->parsed()) return StatusCommand(status);
   if (doctor_command->parsed()) return DoctorCommand(doctor);
-  return CompletionCommand(app, shell);
+  std::fputs(CompletionScript(app, shell).c_str(), stdout);
+  return kExitOk;
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "netaware/cli/run_command.h"
 
+#include <elf.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 #include "netaware/cli/private_server.h"
 #include "netaware/cli/server_check.h"
 #include "netaware/cli/server_reach.h"
+#include "protocol/base/unique_fd.h"
 
 namespace tessera {
 namespace {
@@ -51,6 +54,12 @@ std::string FindProgram(const std::string& name) {
     start = end + 1;
   }
   return found;
+}
+
+bool IsElf(const std::string& file) {
+  char magic[SELFMAG] = {};
+  const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  return fd.valid() && read(fd.get(), magic, SELFMAG) == SELFMAG && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
 }
 
 int NotStarted(const std::string& program, int error) {
@@ -100,8 +109,11 @@ int RunCommand(const RunOptions& options) {
   std::vector<char*> argv;
   for (const std::string& word : options.command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
-  execvp(argv[0], argv.data());
-  return NotStarted(program, errno);
+  execv(program.c_str(), argv.data());
+  // A script that names no interpreter is the shell's, as with execvp(); a program for another machine is nobody's here.
+  const int error = errno;
+  if (error == ENOEXEC && !IsElf(program)) execvp(argv[0], argv.data());
+  return NotStarted(program, error);
 }
 
 }  // namespace tessera

@@ -13,6 +13,7 @@ namespace tessera {
 ServerProblem ReachServer(const std::string& url, bool insecure, ServerAddress* address) {
   address->url = url;
   address->local_url = url;
+  if (url == kUnixScheme) return {kExitUnknownScheme, "the server address '" + url + "' names no socket: write unix:PATH"};
   if (url.starts_with(kUnixScheme)) return {};
   if (!url.starts_with(TcpAddress::kScheme)) {
     return {kExitUnknownScheme,

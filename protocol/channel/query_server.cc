@@ -8,12 +8,12 @@
 namespace tessera {
 namespace {
 
-Status Explain(const std::string& path, const Status& status) {
+Status Explain(int socket, const std::string& path, const Status& status) {
   if (status.code() == StatusCode::kTimedOut) {
     return Status(StatusCode::kTimedOut, "whoever listens on the socket " + path +
                                              " does not answer: is it a tesserad, and is it stopped?");
   }
-  return status;
+  return ExplainHangUp(socket, status);
 }
 
 }  // namespace
@@ -23,9 +23,11 @@ Result<ServerReport> QueryServer(const std::string& path, const ServerQuery& que
   if (!socket.ok()) return socket.status();
   Encoder encoder(kControlMessageBytesMax);
   query.Encode(encoder);
-  if (const Status sent = SendMessage(socket->get(), encoder.bytes(), {}, deadline_ns); !sent.ok()) return Explain(path, sent);
+  if (const Status sent = SendMessage(socket->get(), encoder.bytes(), {}, deadline_ns); !sent.ok()) {
+    return Explain(socket->get(), path, sent);
+  }
   Result<SocketMessage> message = ReceiveMessage(socket->get(), kControlMessageBytesMax, deadline_ns);
-  if (!message.ok()) return Explain(path, message.status());
+  if (!message.ok()) return Explain(socket->get(), path, message.status());
   switch (ControlKindOf(message->bytes)) {
     case ControlKind::kServerReport:
       return ServerReport::Decode(message->bytes);

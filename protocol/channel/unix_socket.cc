@@ -144,12 +144,16 @@ Result<UniqueFd> ConnectUnix(const std::string& path) {
   if (connected == 0) return socket;
   switch (errno) {
     case ENOENT:
+    case ENOTDIR:
       return Status(StatusCode::kNotFound, "there is no socket " + path + ": start the server, or correct the path");
     case EACCES:
       return Status(StatusCode::kPermissionDenied,
                     "not allowed to use the socket " + path + ": it belongs to another user; run as that user or start "
                     "a server of your own");
     case ECONNREFUSED:
+      if (struct stat info{}; stat(path.c_str(), &info) == 0 && !S_ISSOCK(info.st_mode)) {
+        return Status(StatusCode::kNotFound, path + " is not a socket: correct the path");
+      }
       return Status(StatusCode::kUnavailable,
                     "nobody listens on the socket " + path + ": its server has ended; start it again");
     case EPROTOTYPE:
@@ -178,6 +182,14 @@ Status CheckPeerUser(int socket) {
   if (peer->uid == geteuid() || peer->uid == 0) return Status::Ok();
   return Status(StatusCode::kPermissionDenied, "the peer runs as user " + std::to_string(peer->uid) + ", this side as user " +
                                                    std::to_string(geteuid()));
+}
+
+Status ExplainHangUp(int socket, const Status& status) {
+  Result<PeerCredentials> server = PeerOf(socket);
+  if (status.code() != StatusCode::kUnavailable || !server.ok() || server->uid == geteuid() || geteuid() == 0) return status;
+  return Status(StatusCode::kPermissionDenied,
+                "not allowed to use the server: it runs as user " + std::to_string(server->uid) + ", this program as user " +
+                    std::to_string(geteuid()) + "; run as that user or start a server of your own");
 }
 
 // --- messages ---

@@ -114,7 +114,7 @@ void RelayService::Take(const Accept& accept, const Carry& carry) {
     return;
   }
   RelaySession& session = *sessions_.emplace_back(new RelaySession(*this));
-  session.Within(kHelloTimeoutNs);
+  session.Within(options_.hello_timeout_ns);
   session.Uses(connection->get());
   try {
     session.thread_ = std::thread([this, &session, &carry, connection = std::move(*connection)]() mutable {

@@ -62,8 +62,6 @@ class RelayService {
  public:
   // Connections that are not sessions yet: more stay in the kernel's queue until one of these has got on.
   static constexpr size_t kBeginningMax = 64;
-  // For a connection to say what it wants.
-  static constexpr uint64_t kHelloTimeoutNs = 10'000'000'000;
   // For a server to answer: it starts a driver, or has one process after another do so. A little more than the 60 s that a
   // client gives it, so that the client's own sentence is the one that is read.
   static constexpr uint64_t kWelcomeTimeoutNs = 65'000'000'000;
@@ -73,6 +71,7 @@ class RelayService {
   struct Options {
     size_t sessions_max = 0;
     int owner_fd = -1;  // readable once the process that the service is for has ended; -1: none
+    uint64_t hello_timeout_ns = 10'000'000'000;  // for a connection to say what it wants
   };
   using Accept = std::function<Result<UniqueFd>()>;                             // kTimedOut when nobody waits
   using Carry = std::function<void(UniqueFd connection, RelaySession& session)>;  // on a thread of its own

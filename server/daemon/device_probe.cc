@@ -165,10 +165,10 @@ int RunProbe(const std::string& driver, int fd) {
   for (size_t done = 0; done < text.size();) {
     const ssize_t count = write(fd, text.data() + done, text.size() - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return kExitInternal;
+    if (count <= 0) return kServiceInternal;
     done += static_cast<size_t>(count);
   }
-  return report.ok() ? kExitOk : kExitNoDevice;
+  return report.ok() ? int{kServiceOk} : int{kExitNoDevice};
 }
 
 Result<std::unique_ptr<Driver>> LoadChosenDriver(const std::string& choice) {

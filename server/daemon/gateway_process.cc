@@ -20,7 +20,8 @@ Result<GatewayProcess> GatewayProcess::Start(const Options& options) {
   const UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
   std::vector<std::string> arguments = {"--listen", options.gateway_url, "--server", "unix:" + options.listen_path,
-                                        "--log", options.log_word, "--parent-pid", std::to_string(getpid()),
+                                        "--log", options.log_word, "--hello-timeout",
+                                        std::to_string(options.hello_timeout_s), "--parent-pid", std::to_string(getpid()),
                                         "--ready-fd", std::to_string(kPassedFd)};
   if (options.insecure) arguments.push_back("--insecure");
   Result<pid_t> pid = StartProgram(program, arguments, {write_end.get()});

@@ -1,11 +1,9 @@
 // tesserad: wires the parts. What it prints and how it ends stands in README.md.
 #include <errno.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,13 +26,7 @@
 namespace tessera {
 namespace {
 
-// Every share of the sessions holds a descriptor here.
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
+constexpr const char* kName = "tesserad";
 
 // What is missing of the sandbox is said once, here. False: the server must not start.
 bool CheckSandbox(const Options& options) {
@@ -71,19 +63,14 @@ int RunDaemon(Options options) {
     return kExitNoDevice;
   }
   Result<UnixListener> listener = UnixListener::Bind(options.listen_path);
-  if (!listener.ok()) {
-    fprintf(stderr, "tesserad: %s.\n", listener.status().message().c_str());
-    return kExitCannotListen;
-  }
+  if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
   GatewayProcess gateway;
   if (!options.gateway_url.empty()) {
     Result<GatewayProcess> started = GatewayProcess::Start(options);
     if (!started.ok()) {
       // What ended has said on stderr what is wrong.
-      if (started.status().code() != StatusCode::kUnavailable) {
-        fprintf(stderr, "tesserad: %s.\n", started.status().message().c_str());
-      }
-      return kExitCannotListen;
+      const bool told = started.status().code() == StatusCode::kUnavailable;
+      return told ? kServiceCannotListen : Fail(kName, started.status(), kServiceCannotListen);
     }
     gateway = *started;
   }
@@ -96,12 +83,9 @@ int RunDaemon(Options options) {
   report.snapshot = devices->snapshot;
   report.sessions_max = options.sessions_max;
   Supervisor supervisor(options, std::move(listener).value(), std::move(report));
-  if (const Status status = supervisor.Prepare(); !status.ok()) {
-    fprintf(stderr, "tesserad: %s.\n", status.message().c_str());
-    return kExitInternal;
-  }
+  if (const Status status = supervisor.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   supervisor.Watch(gateway);
-  RaiseDescriptorLimit();
+  RaiseDescriptorLimit();  // every share of the sessions holds one here
   const std::string also = gateway.url.empty() ? "" : " and " + gateway.url;
   printf("tesserad: listening on unix:%s%s, devices: %s, driver %s\n", options.listen_path.c_str(), also.c_str(),
          DescribeDevices(*devices).c_str(), DescribeVersion(devices->version).c_str());
@@ -109,10 +93,7 @@ int RunDaemon(Options options) {
   // So that its owner has no child which it did not start itself.
   if (options.owner_fd >= 0 && !GoToBackground()) LogWarning("the server stays in the foreground: errno {}", errno);
   const int code = supervisor.Run();
-  if (options.remove_directory) {
-    std::error_code error;
-    std::filesystem::remove(std::filesystem::path(options.listen_path).parent_path(), error);
-  }
+  RemoveOwnDirectory(options, options.listen_path);
   return code;
 }
 
@@ -126,7 +107,7 @@ int main(int argc, char** argv) {
   SetLogLevel(options.log_level);
   switch (options.role) {
     case Options::Role::kDaemon:
-      SetLogName("tesserad");
+      SetLogName(kName);
       return RunDaemon(options);
     case Options::Role::kProbe:
       SetLogName("tesserad probe");
@@ -141,5 +122,5 @@ int main(int argc, char** argv) {
       BecomeChild(options.parent_pid);
       return RunWorkerProcess(options);
   }
-  return kExitInternal;
+  return kServiceInternal;
 }

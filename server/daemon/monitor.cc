@@ -139,11 +139,11 @@ int RunMonitor(int socket) {
   EmulatedReadings emulated;
   for (;;) {
     Result<SocketMessage> message = ReceiveMessage(socket, kRequestBytesMax, kNoDeadline);
-    if (!message.ok()) return message.status().code() == StatusCode::kUnavailable ? kExitOk : kExitInternal;
+    if (!message.ok()) return message.status().code() == StatusCode::kUnavailable ? kServiceOk : kServiceInternal;
     Result<MonitorRequest> request = MonitorRequest::Decode(message->bytes);
     if (!request.ok() || message->fds.size() != 1) {
       LogError("the daemon sent a malformed request");
-      return kExitInternal;
+      return kServiceInternal;
     }
     Serve(std::move(request).value(), message->fds[0].get(), emulated);
   }

@@ -70,7 +70,7 @@ int Supervisor::Run() {
     kill(gateway_.pid, SIGTERM);
     waitpid(gateway_.pid, nullptr, 0);
   }
-  return kExitOk;
+  return kServiceOk;
 }
 
 void Supervisor::AcceptClients() {
@@ -83,7 +83,7 @@ void Supervisor::AcceptClients() {
       return;
     }
     const Result<PeerCredentials> peer = PeerOf(connection->get());
-    silent_.push_back({std::move(connection).value(), peer.ok() ? peer.value().pid : -1, MonotonicNs() + kHelloTimeoutNs});
+    silent_.push_back({std::move(connection).value(), peer.ok() ? peer.value().pid : -1, MonotonicNs() + options_.hello_timeout_ns()});
   }
 }
 
@@ -177,7 +177,8 @@ void Supervisor::StartWorker(UniqueFd connection, pid_t client_pid) {
       "--worker-fd", std::to_string(kPassedFd), "--usage-fd", std::to_string(kPassedFd + 1),
       "--shares-fd", std::to_string(kPassedFd + 2), "--session", std::to_string(session), "--parent-pid", std::to_string(getpid()),
       "--driver", options_.driver, "--log", options_.log_word, "--priorities", options_.priorities,
-      "--sandbox", options_.sandbox_word, "--worker-user", options_.worker_user};
+      "--sandbox", options_.sandbox_word, "--worker-user", options_.worker_user,
+      "--hello-timeout", std::to_string(options_.hello_timeout_s)};
   Result<std::pair<UniqueFd, UniqueFd>> shares = MakeShareSocket();
   Result<pid_t> pid = !usage.ok()    ? usage.status()
                       : !shares.ok() ? shares.status()
@@ -228,7 +229,7 @@ void Supervisor::Reap() {
     const uint64_t seconds = (MonotonicNs() - found->second.started_ns) / 1'000'000'000;
     workers_.erase(found);
     shares_.RemoveSession(session);
-    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kExitOk) {
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kServiceOk) {
       LogInfo("session {} of pid {} closed after {} s", session, client_pid, seconds);
     } else if (phase_ == Phase::kServing || (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) != SIGTERM)) {
       LogWarning("session {} of pid {} ended after {} s: worker {} {}", session, client_pid, seconds, pid,

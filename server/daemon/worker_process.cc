@@ -74,10 +74,11 @@ int RunWorkerProcess(const Options& options) {
   Result<std::unique_ptr<DeviceOutput>> output = DeviceOutput::Capture();
   if (!output.ok()) {
     LogError("session {} failed: {}", options.session, output.status().message());
-    return kExitInternal;
+    return kServiceInternal;
   }
   SessionOptions session;
   session.session_id = options.session;
+  session.hello_timeout_ns = options.hello_timeout_ns();
   session.priorities = ParsePriorities(options.priorities);
   session.device_output = output->get();
   SocketShareBroker shares{UniqueFd(options.shares_fd)};
@@ -89,7 +90,7 @@ int RunWorkerProcess(const Options& options) {
     return OpenDriver(options, hello, selection);
   };
   const auto end = [&](const Status& why) {
-    if (why.ok()) _exit(kExitOk);
+    if (why.ok()) _exit(kServiceOk);
     LogWarning("session {} failed: {}", options.session, why.message());
     _exit(kExitSessionFailed);
   };

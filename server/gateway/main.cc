@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <memory>
@@ -18,6 +17,8 @@
 
 namespace tessera {
 namespace {
+
+constexpr const char* kName = "tessera-gateway";
 
 // What a client asks for, of which the server's process must not hear before there is something to hear.
 Result<UniqueFd> Dial(RelaySession& session, const GatewayOptions& options) {
@@ -42,12 +43,12 @@ void Carry(UniqueFd connection, RelaySession& session, const GatewayOptions& opt
     const bool silent = session.timed_out() || why.code() == StatusCode::kTimedOut;
     LogWarning("turned away {}: {}", peer, silent ? "it connected and said nothing" : why.message());
   };
-  Result<std::unique_ptr<Link>> link = AcceptTcp(std::move(connection), MonotonicNs() + RelayService::kHelloTimeoutNs);
+  Result<std::unique_ptr<Link>> link = AcceptTcp(std::move(connection), MonotonicNs() + options.hello_timeout_ns());
   if (!link.ok()) return turn_away(link.status());
   session.Uses(link->get());
   Result<std::unique_ptr<Relay>> relay =
       Relay::AtServer([&] { return Dial(session, options); }, **link,
-                      MonotonicNs() + RelayService::kHelloTimeoutNs + RelayService::kWelcomeTimeoutNs);
+                      MonotonicNs() + options.hello_timeout_ns() + RelayService::kWelcomeTimeoutNs);
   if (!relay.ok()) {
     // A question that was answered, or a peer that left, is no event.
     if (relay.status().code() == StatusCode::kUnavailable && !session.timed_out()) {
@@ -63,17 +64,9 @@ void Carry(UniqueFd connection, RelaySession& session, const GatewayOptions& opt
   session.Uses(static_cast<Link*>(nullptr));
 }
 
-// A session takes some ten descriptors, and every large pinned allocation of its client one while it is passed on.
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 void SayReady(const GatewayOptions& options, const std::string& url) {
   if (options.ready_fd < 0) {
-    printf("tessera-gateway: listening on %s, server unix:%s\n", url.c_str(), options.server_path.c_str());
+    printf("%s: listening on %s, server unix:%s\n", kName, url.c_str(), options.server_path.c_str());
     fflush(stdout);
     return;
   }
@@ -82,20 +75,16 @@ void SayReady(const GatewayOptions& options, const std::string& url) {
 }
 
 int Run(const GatewayOptions& options) {
-  const auto fail = [](const Status& status, int code) {
-    fprintf(stderr, "tessera-gateway: %s.\n", status.message().c_str());
-    return code;
-  };
-  RelayService service({.sessions_max = options.sessions_max});
-  if (const Status status = service.Prepare(); !status.ok()) return fail(status, kGatewayInternal);
+  RelayService service({.sessions_max = options.sessions_max, .hello_timeout_ns = options.hello_timeout_ns()});
+  if (const Status status = service.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   Result<TcpListener> listener = TcpListener::Bind(options.listen, options.insecure);
-  if (!listener.ok()) return fail(listener.status(), kGatewayCannotListen);
+  if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  RaiseDescriptorLimit();
+  RaiseDescriptorLimit();  // a session takes some ten, and every large pinned allocation of its client one while it is passed on
   SayReady(options, listener->address().Url());
   service.Run(listener->fd(), [&] { return listener->Accept(); },
               [&](UniqueFd connection, RelaySession& session) { Carry(std::move(connection), session, options); });
-  return kGatewayOk;
+  return kServiceOk;
 }
 
 }  // namespace
@@ -107,9 +96,9 @@ int main(int argc, char** argv) {
   if (const int code = ParseGatewayOptions(argc, argv, &options); code >= 0) return code;
   if (options.parent_pid != 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != options.parent_pid) return kGatewayOk;  // it ended before the line above
+    if (getppid() != options.parent_pid) return kServiceOk;  // it ended before the line above
   }
-  SetLogName("tessera-gateway");
+  SetLogName(kName);
   SetLogLevel(options.log_level);
   return Run(options);
 }

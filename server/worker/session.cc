@@ -65,14 +65,14 @@ Result<std::unique_ptr<Channel>> Open(UniqueFd& socket, const SessionOptions& op
   welcome->sizes = hello.sizes;
   welcome->server = fmt::format("tesserad {}", TESSERA_VERSION);
   welcome->snapshot.assign(encoder.bytes().begin(), encoder.bytes().end());
-  return Channel::Create(std::move(socket), welcome, MonotonicNs() + kHelloTimeoutNs);
+  return Channel::Create(std::move(socket), welcome, MonotonicNs() + options.hello_timeout_ns);
 }
 
 }  // namespace
 
 Status RunSession(UniqueFd socket, const SessionOptions& options, bool* begun) {
   if (begun != nullptr) *begun = false;
-  Result<ClientHello> hello = ReceiveHello(socket.get(), kSpecHash, MonotonicNs() + kHelloTimeoutNs);
+  Result<ClientHello> hello = ReceiveHello(socket.get(), kSpecHash, MonotonicNs() + options.hello_timeout_ns);
   if (!hello.ok()) return hello.status();
   ServerWelcome welcome;
   const DriverTable* driver = nullptr;

@@ -20,6 +20,9 @@ namespace tessera {
 
 struct SessionOptions {
   uint64_t session_id = 1;  // for logs on both sides
+  // How long a client may take for its hello, and how long to fetch the welcome. A client says hello right after connecting; only
+  // one that is stopped or foreign takes longer.
+  uint64_t hello_timeout_ns = 10'000'000'000;
   // Gives the driver's functions, cuInit done. Called once, after the hello: what the hello asks of the process's environment
   // must be in force before a driver is loaded. `*selection` becomes the list of devices that was applied.
   std::function<Result<const DriverTable*>(const ClientHello& hello, std::string* selection)> open_driver;
@@ -34,10 +37,6 @@ struct SessionOptions {
   // the teardown waits for calls that are inside the driver.
   std::function<void(const Status& why)> ended;
 };
-
-// How long a client may take for its hello, and how long it takes to fetch the welcome. A client says hello right after
-// connecting; only one that is stopped or foreign takes longer.
-inline constexpr uint64_t kHelloTimeoutNs = 10'000'000'000;
 
 // Serves the client at `socket` on the calling thread until the session ends. `begun` (may be null) tells whether the
 // handshake was completed. Errors are as Worker::Run(); before the handshake's end also kTimedOut, kVersionMismatch,

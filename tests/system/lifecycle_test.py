@@ -18,7 +18,6 @@ def start(server, *words):
                             stderr=subprocess.PIPE, text=True)
 
 
-@unittest.skipUnless(os.path.exists(program("spin")), "the CUDA test programs were not built: nvcc is missing")
 class Sessions(unittest.TestCase):
     mirrored = tcp = False
 
@@ -30,7 +29,7 @@ class Sessions(unittest.TestCase):
         self.assertEqual(self.server.stop(), 0)
 
     def test_two_clients_at_once(self):
-        clients = [start(self.server, program("kernels")) for _ in range(2)]
+        clients = [start(self.server, program("load")) for _ in range(2)]
         for client in clients:
             out, err = client.communicate(timeout=60)
             self.assertEqual((client.returncode, out), (0, "ok\n"), err)
@@ -47,14 +46,14 @@ class Sessions(unittest.TestCase):
         client.wait(5)
         client.communicate()
         wait_for(lambda: not self.server.workers(), 5, "the end of the killed client's worker")
-        other = start(self.server, program("streams"))
+        other = start(self.server, program("load"))
         self.assertEqual(other.communicate(timeout=60)[0], "ok\n")
 
     def test_a_killed_worker_gives_its_client_an_error_and_disturbs_nobody(self):
         client = self.spin()
         victim = self.server.workers()
         self.assertEqual(len(victim), 1)
-        other = start(self.server, program("streams"))
+        other = start(self.server, program("load"))
         killed_at = time.monotonic()
         os.kill(victim[0], signal.SIGKILL)
         out, err = client.communicate(timeout=10)
@@ -92,12 +91,12 @@ class Sessions(unittest.TestCase):
             client.communicate()
             wait_for(lambda: not self.server.workers(), 5, "the end of the killed client's worker")
         self.assertEqual(self.server.descriptors(), before)
-        other = start(self.server, program("streams"))
+        other = start(self.server, program("load"))
         self.assertEqual(other.communicate(timeout=60)[0], "ok\n")
 
     def test_a_hundred_short_sessions_leave_no_worker(self):
         for _ in range(5):
-            clients = [start(self.server, program("errors")) for _ in range(4)]
+            clients = [start(self.server, program("load"), "--rounds", "1") for _ in range(4)]
             for client in clients:
                 client.communicate(timeout=60)
         wait_for(lambda: not self.server.workers(), 5, "the end of all workers")

@@ -3,7 +3,9 @@
 The first argument of every test that imports this is the build directory.
 """
 
+import atexit
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -51,12 +53,23 @@ def environment(**changes):
     return env
 
 
+def check_no_finding(words):
+    """Fails the test when a sanitizer that the product was built with has found something. Workers write where tesserad does."""
+    assert not re.search("Sanitizer|runtime error:|exited with code 86", words), words
+
+
+def end_with_test(process):
+    """A test that fails before it stops what it has started leaves nothing behind."""
+    atexit.register(lambda: process.poll() is None and process.kill())
+
+
 class Part:
     """A process of the product that prints a line when it is ready. Its log is kept."""
 
     def __init__(self, *words):
         self.log = tempfile.NamedTemporaryFile("w+")
         self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment())
+        end_with_test(self.process)
         self.ready = self.process.stdout.readline()
 
     def words(self):
@@ -67,29 +80,31 @@ class Part:
         self.process.terminate()
         code = self.process.wait(20)
         self.process.stdout.close()
+        check_no_finding(self.words())
         self.log.close()
         return code
 
 
 class Gateway(Part):
-    """A tessera-gateway on a free port of the loopback device."""
+    """A tessera-gateway, as a rule on a free port of the loopback device."""
 
-    def __init__(self, server_path, *options):
-        super().__init__(GATEWAY, "--listen", "tcp://127.0.0.1:0", "--server", "unix:" + server_path, "--log", "info", *options)
+    def __init__(self, server_path, *options, listen="tcp://127.0.0.1:0"):
+        super().__init__(GATEWAY, "--listen", listen, "--server", "unix:" + server_path, "--log", "info", *options)
         self.url = self.ready.split()[3].rstrip(",") if self.ready else None
 
 
 class Agent(Part):
-    """A tessera-agent of its own for a gateway."""
+    """A tessera-agent of its own for a gateway, as a rule at a new address."""
 
-    def __init__(self, gateway_url, *options):
-        self.directory = tempfile.TemporaryDirectory()
-        self.url = "unix:" + os.path.join(self.directory.name, "agent.sock")
+    def __init__(self, gateway_url, *options, url=None):
+        self.directory = None if url else tempfile.TemporaryDirectory()
+        self.url = url or "unix:" + os.path.join(self.directory.name, "agent.sock")
         super().__init__(AGENT, "--listen", self.url, "--server", gateway_url, "--log", "info", *options)
 
     def stop(self):
         code = super().stop()
-        self.directory.cleanup()
+        if self.directory:
+            self.directory.cleanup()
         return code
 
 
@@ -105,6 +120,7 @@ class Server:
         self.process = subprocess.Popen(
             [DAEMON, "--listen", self.url, "--driver", driver, "--grace", "0", "--log", log, *options],
             stdout=subprocess.PIPE, stderr=self.log, text=True, env=env or environment(), preexec_fn=before)
+        end_with_test(self.process)
         self.ready = self.process.stdout.readline()  # empty when it did not come up
         self.mirror = None
         if mirrored:
@@ -152,6 +168,7 @@ class Server:
         self.process.terminate()
         code = self.process.wait(20)
         self.process.stdout.close()
+        check_no_finding(self.words())
         self.log.close()
         self.directory.cleanup()
         return code

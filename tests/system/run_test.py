@@ -226,24 +226,6 @@ class OtherCommands(unittest.TestCase):
         self.assertEqual(bad.returncode, 1)
         self.assertRegex(bad.stdout, "problem *server: there is no socket /nonexistent/socket")
 
-    def test_completion(self):
-        scripts = {shell: self.tessera("completion", shell).stdout for shell in ("bash", "zsh", "fish")}
-        for shell, script in scripts.items():
-            for word in ("run", "status", "doctor", "server", "insecure", "emulator", "json"):
-                self.assertIn(word, script, shell)
-        self.assertEqual(self.tessera("completion", "tcsh").returncode, 2)
-
-        def complete(*words):
-            code = scripts["bash"] + "COMP_WORDS=(%s); COMP_CWORD=%d; _tessera; echo \"${COMPREPLY[*]}\"" % (
-                " ".join(f"'{word}'" for word in words), len(words) - 1)
-            return subprocess.run(["bash", "-c", code], capture_output=True, text=True).stdout.split()
-        self.assertEqual(complete("tessera", "st"), ["status"])
-        self.assertEqual(complete("tessera", "run", "--dr"), ["--driver"])
-        self.assertEqual(complete("tessera", "run", "--driver", "emu"), ["emulator"])
-        self.assertEqual(complete("tessera", "status", "-o", ""), ["text", "json"])
-        self.assertEqual(complete("tessera", "completion", "z"), ["zsh"])
-        self.assertEqual(complete("tessera", "run", "--", "--dr"), [])
-
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

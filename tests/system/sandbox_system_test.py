@@ -56,7 +56,7 @@ class Options(unittest.TestCase):
         self.assertIn("no user 'nobody-of-this-name'", server.stderr)
 
 
-@unittest.skipUnless(os.path.exists(program("spin")), "the CUDA test programs were not built: nvcc is missing")
+@unittest.skipUnless(os.path.exists(program("kernels")), "the CUDA test programs were not built: nvcc is missing")
 class Sandbox(unittest.TestCase):
     def run_all(self, server):
         for name in PROGRAMS:

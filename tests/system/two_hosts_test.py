@@ -11,16 +11,13 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
 import unittest
 
 from product import TESSERA, Agent, Gateway, Server, alive, environment, program, wait_for
 
-# Prints how many devices the driver has.
-COUNT = "import ctypes; c = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int(-1); c.cuInit(0); c.cuDeviceGetCount(ctypes.byref(n)); print(n.value, flush=True)"
+COUNT = program("count")  # prints how many devices there are
 PREAMBLE = struct.pack("<IIII", 0x4B4E4C54, 1, 0, 0)
-built = unittest.skipUnless(os.path.exists(program("spin")), "the CUDA test programs were not built: nvcc is missing")
 
 
 def agents_of(url):
@@ -59,7 +56,6 @@ class TwoHosts(unittest.TestCase):
         return host, int(port)
 
 
-@built
 class Killed(TwoHosts):
     """A part that is gone from one moment to the next: its clients get an error soon, and nothing is left of them."""
 
@@ -131,7 +127,7 @@ class OneCommand(unittest.TestCase):
         url = re.search(r" and (tcp://127.0.0.1:\d+), devices", server.ready).group(1)
         gateways = server.children()
         self.assertEqual(len(gateways), 1)
-        done = subprocess.run([TESSERA, "run", "--quiet", "--server", url, "--", sys.executable, "-c", COUNT], capture_output=True, text=True,
+        done = subprocess.run([TESSERA, "run", "--quiet", "--server", url, "--", COUNT], capture_output=True, text=True,
                               timeout=60, env=environment())
         self.assertEqual((done.stdout, done.stderr), ("1\n", ""))
         self.assertEqual(server.stop(), 0)
@@ -151,19 +147,16 @@ class OneCommand(unittest.TestCase):
         server.stop()
 
 
-@built
 class Several(TwoHosts):
     def test_programs_at_once_through_one_agent(self):
         agent = Agent(self.gateway.url)
-        names = ("kernels", "streams", "errors", "separate")
-        clients = [self.start(program(name), url=agent.url) for name in names]
-        for name, client in zip(names, clients):
+        for client in [self.start(program("load"), url=agent.url) for _ in range(4)]:
             out, err = client.communicate(timeout=100)
-            self.assertEqual((client.returncode, out.splitlines()[-1:]), (0, ["ok"]), name + err)
+            self.assertEqual((client.returncode, out), (0, "ok\n"), err)
         self.assertEqual(agent.stop(), 0)
 
     def test_jobs_at_once_through_one_gateway(self):
-        clients = [self.start(program("kernels")) for _ in range(3)]
+        clients = [self.start(program("load")) for _ in range(3)]
         for client in clients:
             out, err = client.communicate(timeout=100)
             self.assertEqual((client.returncode, out), (0, "ok\n"), err)
@@ -173,13 +166,13 @@ class Jobs(TwoHosts):
     """`tessera run --server tcp://...`: an agent for the job."""
 
     def test_further_processes_use_the_same_agent(self):
-        job = self.start("sh", "-c", f"'{sys.executable}' -c \"{COUNT}\"; '{sys.executable}' -c \"{COUNT}\"; echo $TESSERA_SERVER")
+        job = self.start("sh", "-c", f"'{COUNT}'; '{COUNT}'; echo $TESSERA_SERVER")
         out, err = job.communicate(timeout=60)
         self.assertRegex(out, r"^1\n1\nunix:/.*\n$")
         self.assertEqual((job.returncode, err), (0, ""))
 
     def test_runs_inside_a_run(self):
-        job = self.start(TESSERA, "run", "--", sys.executable, "-c", COUNT)
+        job = self.start(TESSERA, "run", "--", COUNT)
         self.assertEqual(job.communicate(timeout=60), ("1\n", ""))
 
     def test_the_agent_ends_with_the_job(self):
@@ -222,7 +215,7 @@ class Strangers(TwoHosts):
         self.assertEqual(self.said(*parts), answer)
         wait_for(lambda: re.search("turned away 127.0.0.1:.*" + sentence, self.gateway.words()), 5, "the line in the log: " + sentence)
         self.assertEqual(self.gateway.words().count("turned away"), 1, self.gateway.words())
-        job = self.start(sys.executable, "-c", COUNT)
+        job = self.start(COUNT)
         self.assertEqual(job.communicate(timeout=60), ("1\n", ""))
 
     def test_another_protocol(self):
@@ -242,13 +235,15 @@ class Strangers(TwoHosts):
         self.check("malformed", PREAMBLE, struct.pack("<IIQQQ", 1, 0, len(hello), 0, 0), hello, answer=PREAMBLE)
 
     def test_one_that_says_nothing_is_dropped(self):
+        self.gateway.stop()
+        self.gateway = Gateway(self.server.path, "--hello-timeout", "1")
         began_at = time.monotonic()
         self.check("said nothing", PREAMBLE[:5])
-        self.assertLess(time.monotonic() - began_at, 18)
+        self.assertLess(time.monotonic() - began_at, 8)
 
     def test_many_that_say_nothing_leave_room_for_others(self):
         silent = [socket.create_connection(self.address(), timeout=20) for _ in range(40)]
-        job = self.start(sys.executable, "-c", COUNT)
+        job = self.start(COUNT)
         self.assertEqual(job.communicate(timeout=60), ("1\n", ""))
         for one in silent:
             one.close()
@@ -256,7 +251,7 @@ class Strangers(TwoHosts):
     def test_a_session_limit(self):
         gateway = Gateway(self.server.path, "--max-sessions", "1")
         agent = Agent(gateway.url)
-        holder = subprocess.Popen([TESSERA, "run", "--quiet", "--server", agent.url, "--", sys.executable, "-c", COUNT + "; import sys; sys.stdin.read()"],
+        holder = subprocess.Popen([TESSERA, "run", "--quiet", "--server", agent.url, "--", COUNT, "--wait"],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
         self.assertEqual(holder.stdout.readline(), "1\n")
         done = subprocess.run([TESSERA, "run", "--server", agent.url, "--", "true"], capture_output=True, text=True, timeout=60, env=environment())

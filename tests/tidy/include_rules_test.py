@@ -13,6 +13,7 @@ OWN = {
     "protocol/memory": ["protocol/base/", "protocol/memory/"],
     "protocol/channel": ["protocol/base/", "protocol/wire/", "protocol/channel/"],
     "protocol/link": ["protocol/base/", "protocol/wire/", "protocol/channel/", "protocol/link/"],
+    "protocol/cli": ["protocol/base/", "protocol/cli/"],
     "protocol/codegen": ["protocol/base/", "protocol/wire/", "protocol/codegen/"],
     "protocol/control": ["protocol/base/", "protocol/control/", "generated/control/"],
     "client-stub": ["client-stub/", "protocol/base/", "protocol/wire/", "protocol/memory/", "protocol/channel/",
@@ -30,7 +31,8 @@ OWN = {
     "scheduler": ["scheduler/", "protocol/base/"],
     "netaware": ["netaware/", "scheduler/", "protocol/base/", "protocol/wire/", "protocol/link/", "protocol/control/",
                  "generated/control/"],
-    "netaware/cli": ["netaware/", "protocol/base/", "protocol/wire/", "protocol/channel/", "protocol/link/tcp_address.h", "protocol/control/",
+    "netaware/cli": ["netaware/", "protocol/base/", "protocol/wire/", "protocol/channel/", "protocol/cli/", "protocol/link/tcp_address.h",
+                     "protocol/control/",
                      "generated/control/", "generated/spec_hash.h"],
 }
 
@@ -40,6 +42,7 @@ FOREIGN = {
     r"cuda_runtime.*|cu(blas|fft|dnn|solver|sparse|rand).*": r"deploy/demo/",
     r"nvml\.h": r"client-stub/nvml/",
     r"uc[pst]/.*": r"protocol/link/ucx",
+    r"CLI/.*": r"protocol/cli/|netaware/cli/main\.cc",
     r"openssl/.*": r"protocol/link/tls|.*ticket",
     r"spdlog/.*": r"protocol/base/log\.",
     r"fmt/(?!core\.h).*": r"protocol/base/fmt\.",  # seconds of compilation each

@@ -6,7 +6,9 @@ CUresult AllocateDeviceMemory(Context& context, uint64_t size_bytes, MemoryKind 
   const uint64_t mapped_bytes = RoundUp(size_bytes, kPageBytes);
   if (mapped_bytes < size_bytes || !context.device().Charge(mapped_bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   auto allocation = std::make_shared<Allocation>();
-  allocation->base = MemoryTable::MapPages(mapped_bytes, poison);
+  // A client can have other device memory somewhere else, but a module's variables are where they are.
+  allocation->base = kind == MemoryKind::kGlobal ? MemoryTable::MapLowPages(mapped_bytes, poison)
+                                                 : MemoryTable::MapPages(mapped_bytes, poison);
   if (allocation->base == 0) {
     context.device().Discharge(mapped_bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;

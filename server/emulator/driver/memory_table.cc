@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 #include "server/emulator/driver/state.h"
@@ -27,17 +26,21 @@ uint64_t MemoryTable::MapPages(uint64_t size_bytes, bool poison) {
 
 uint64_t MemoryTable::MapLowPages(uint64_t size_bytes, bool poison) {
   // The end is where ThreadSanitizer's own begins.
-  constexpr uint64_t kFirst = 0x302000000, kEnd = 0x8000000000, kStep = uint64_t{32} << 20;
-  static std::atomic<uint64_t> next{kFirst};
+  constexpr uint64_t kFirst = 0x302000000, kEnd = 0x8000000000, kStep = uint64_t{2} << 20;
+  constexpr int kAttempts = 64;
+  static std::mutex mutex;
+  static uint64_t next = kFirst;  // begins anew at the end: by then the first places are free again, as a rule
+  std::lock_guard lock(mutex);
   const uint64_t step = (size_bytes + kStep - 1) / kStep * kStep;
-  for (int attempt = 0; attempt < 16; ++attempt) {
-    const uint64_t wanted = next.fetch_add(step);
-    if (wanted + step > kEnd) break;
-    void* base = mmap(reinterpret_cast<void*>(wanted), size_bytes, PROT_READ | PROT_WRITE,
+  for (int attempt = 0; attempt < kAttempts && step != 0 && step <= kEnd - kFirst; ++attempt) {
+    if (next + step > kEnd) next = kFirst;
+    void* const wanted = reinterpret_cast<void*>(next);
+    next += step;
+    void* base = mmap(wanted, size_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (base == reinterpret_cast<void*>(wanted)) {
+    if (base == wanted) {
       if (poison) Poison(base, size_bytes);
-      return wanted;
+      return reinterpret_cast<uint64_t>(base);
     }
     if (base != MAP_FAILED) munmap(base, size_bytes);
   }

@@ -63,8 +63,8 @@ class MemoryTable {
  public:
   // Pages for `size_bytes`, poisoned when `poison`, else zero. 0 when the system has no more.
   static uint64_t MapPages(uint64_t size_bytes, bool poison);
-  // The same in the low part of the address space, where the real driver (580) puts what a client cannot choose again when
-  // the addresses do not suit it; anywhere when that is taken.
+  // The same in the low part of the address space, where the real driver (580) has graph memory and managed variables, and the
+  // emulated one whatever a client must take where it is: programs map little there. Anywhere when that is taken.
   static uint64_t MapLowPages(uint64_t size_bytes, bool poison);
   // Makes pages inaccessible; their addresses are reused only after many other frees.
   void RetirePages(uint64_t base, uint64_t mapped_bytes);

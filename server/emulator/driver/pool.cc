@@ -131,11 +131,13 @@ CUresult AddPoolMemory(const PoolPtr& pool, uint64_t handle, uint64_t size_bytes
   auto allocation = std::make_shared<Allocation>();
   allocation->mapped_bytes = RoundUp(size_bytes, kPageBytes);
   RETURN_IF(allocation->mapped_bytes < size_bytes || !pool->Take(allocation->mapped_bytes), CUDA_ERROR_OUT_OF_MEMORY);
-  if (backing == nullptr) {
-    allocation->base = MemoryTable::MapLowPages(allocation->mapped_bytes, true);
-  } else {
-    void* base = mmap(nullptr, allocation->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, backing->fd(), 0);
-    if (base != MAP_FAILED) allocation->base = reinterpret_cast<uint64_t>(base);
+  allocation->base = MemoryTable::MapLowPages(allocation->mapped_bytes, backing == nullptr);
+  if (backing != nullptr && allocation->base != 0) {
+    void* const place = reinterpret_cast<void*>(allocation->base);
+    if (mmap(place, allocation->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, backing->fd(), 0) == MAP_FAILED) {
+      munmap(place, allocation->mapped_bytes);
+      allocation->base = 0;
+    }
   }
   if (allocation->base == 0) {
     pool->GiveBack(allocation->mapped_bytes);

@@ -64,7 +64,7 @@ TEST_F(DaemonTest, SaysOneLineWhenReadyAndEndsWithSigterm) {
   daemon.Signal(SIGTERM);
   const int status = daemon.Wait();
   ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), kExitOk);
+  EXPECT_EQ(WEXITSTATUS(status), kServiceOk);
   EXPECT_EQ(daemon.output(), line + "\n");
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
@@ -160,7 +160,7 @@ TEST_F(DaemonTest, RefusesASocketThatIsInUse) {
   ASSERT_NE(first.ReadyLine(), "") << first.log();
   DaemonProcess second(Arguments());
   const int status = second.Wait();
-  EXPECT_EQ(WEXITSTATUS(status), kExitCannotListen);
+  EXPECT_EQ(WEXITSTATUS(status), kServiceCannotListen);
   EXPECT_NE(second.log().find("another server listens on " + path_), std::string::npos) << second.log();
   EXPECT_EQ(second.output(), "");
   EXPECT_TRUE(ConnectTo(path_).valid());
@@ -256,7 +256,7 @@ TEST_F(DaemonTest, SaysWhatIsWrongWithTheCommandLine) {
       {}, {"--listen"}, {"--listen", "tcp:1"}, {"--listen", "unix:" + path_, "--log", "loud"}, {"--no-such-option"}};
   for (const auto& arguments : wrong) {
     DaemonProcess daemon(arguments);
-    EXPECT_EQ(WEXITSTATUS(daemon.Wait()), kExitUsage);
+    EXPECT_EQ(WEXITSTATUS(daemon.Wait()), kServiceUsage);
     EXPECT_EQ(daemon.log().find("tesserad: "), 0u) << daemon.log();
     EXPECT_EQ(daemon.output(), "");
   }

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Clients, workers, agents and gateways die of SIGKILL at random moments while others work. No survivor gets a wrong result or
+loses its session for it, nobody gets stuck, and all is given back at the end.
+
+usage: killer_test.py BUILD_DIRECTORY [--seconds S] [--clients N] [--pause-ms N] [--seed N]
+"""
+
+import collections
+import os
+import random
+import re
+import signal
+import tempfile
+import time
+
+from soak import LOST, OK, Agent, Client, Gateway, Held, Server, check_ok, command_line, wait_for
+
+CLIENT_SECONDS_MAX = 1.5
+# For a client beyond its own time: it has been told long before that, by whatever it waited for.
+BOUND_S = 30
+# A client may have begun while a part of its way was being replaced.
+REPLACED_S = 5
+CHANNEL, TCP = "channel", "tcp"
+DECK = ["client", "client", "worker", "worker", "worker", "agent", "gateway"]
+
+
+class Field:
+    """One tesserad, a gateway and an agent beside it, replaced at their addresses when they were killed, and the clients."""
+
+    def __init__(self):
+        self.server = Server("--max-sessions", "256", log="info")
+        self.directory = tempfile.TemporaryDirectory()
+        self.agent_url = f"unix:{self.directory.name}/agent.sock"
+        self.gateway = Gateway(self.server.path)
+        self.agent = Agent(self.gateway.url, url=self.agent_url)
+        self.gateways = {self.gateway.process.pid}  # the process ids that they have had
+        self.clients = []
+        self.deck = []  # whom to kill next: every kind comes, however short the run
+        self.killed = []  # (when, what, process id)
+        self.ends = collections.Counter()
+
+    def start_client(self):
+        way = random.choice((CHANNEL, TCP))
+        seconds = random.uniform(0.05, CLIENT_SECONDS_MAX)
+        client = Client(self.server.url if way == CHANNEL else self.agent_url, "--seconds", f"{seconds:.2f}", bound_s=seconds + BOUND_S)
+        client.way = way
+        self.clients.append(client)
+
+    def kill(self):
+        """Ends somebody. What is a part of a way is there again at once."""
+        if not self.deck:
+            self.deck = random.sample(DECK, len(DECK))
+        what = self.deck.pop()
+        if what == "client":
+            victim = random.choice(self.clients)
+            victim.kill()
+            pid = victim.pid
+        elif what == "worker":
+            workers = self.server.workers()
+            if not workers:
+                return
+            pid = random.choice(workers)
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                return
+        elif what == "agent":
+            pid = self.agent.process.pid
+            self.agent.process.kill()
+        else:
+            pid = self.gateway.process.pid
+            self.gateway.process.kill()
+        self.killed.append((time.monotonic(), what, pid))
+        if what == "agent":
+            end(self.agent)
+            self.agent = Agent(self.gateway.url, url=self.agent_url)
+            assert self.agent.ready, self.agent.words()
+        elif what == "gateway":
+            end(self.gateway)
+            self.gateway = Gateway(self.server.path, listen=self.gateway.url)
+            assert self.gateway.ready, self.gateway.words()
+            self.gateways.add(self.gateway.process.pid)
+
+    def may_have_lost(self, client):
+        """Whether something died that this client needs."""
+        since = client.began_at - REPLACED_S
+        for when, what, pid in self.killed:
+            if what == "worker":
+                served = self.clients_of(pid)
+                if client.pid in served or (client.way == TCP and served & self.gateways and when > since):
+                    return True
+            elif what != "client" and client.way == TCP and when > since:
+                return True
+        return False
+
+    def clients_of(self, worker_pid):
+        """The process ids of those whom workers with this process id have served: it may come again in a long run."""
+        return {int(pid) for pid in re.findall(rf"session \d+ opened by pid (\d+), worker pid {worker_pid},", self.server.words())}
+
+    def judge(self, client):
+        code, text = client.finish()
+        what = f"a client through the {client.way} (pid {client.pid})"
+        if client.killed:
+            return "killed"
+        if (code, text) == (OK, "ok\n"):
+            return "ok"
+        # A session that is lost at the very end of its program costs it nothing but a word on stderr.
+        assert code == LOST or (code == OK and text.startswith("ok\n")), f"{what} ended with {code}: {text}"
+        told = "".join(line for line in self.server.words().splitlines(True) if f"pid {client.pid}" in line)
+        assert self.may_have_lost(client), f"{what} lost its session though nothing died that it needs: {text}{told}"
+        return "lost"
+
+    def reap(self):
+        for client in list(self.clients):
+            if client.process.poll() is not None or client.overdue():
+                self.ends[f"{client.way} {self.judge(client)}"] += 1
+                self.clients.remove(client)
+
+
+def end(part):
+    part.process.wait()
+    part.stop()
+
+
+def main():
+    options = command_line(__doc__.splitlines()[0], seconds=(12.0, "how long"), clients=(8, "clients at once"),
+                           pause_ms=(400, "longest pause between two deaths"))
+    field = Field()
+    for url in (field.server.url, field.agent_url):
+        check_ok(Client(url, "--rounds", "1"))
+    before = Held(field.server)
+    stops_at = time.monotonic() + options.seconds
+    while time.monotonic() < stops_at:
+        while len(field.clients) < options.clients:
+            field.start_client()
+        time.sleep(random.uniform(0, options.pause_ms / 1000))
+        field.kill()
+        field.reap()
+    while field.clients:
+        field.reap()
+        time.sleep(0.02)
+    deaths = collections.Counter(what for _, what, _ in field.killed)
+    print("killed:", ", ".join(f"{count} {what}s" for what, count in sorted(deaths.items())))
+    print("ends:", ", ".join(f"{count} {what}" for what, count in sorted(field.ends.items())), flush=True)
+    assert set(deaths) == set(DECK) and min(field.ends[f"{way} ok"] for way in (CHANNEL, TCP)) > 0, "too short to tell anything"
+    for url in (field.server.url, field.agent_url):
+        check_ok(Client(url, "--rounds", "3"))
+    after = Held(field.server)
+    print(f"before: {before}\nafter: {after}", flush=True)
+    after.check_no_more_than(before, 4096)
+    assert (field.agent.stop(), field.gateway.stop(), field.server.stop()) == (0, 0, 0)
+    field.directory.cleanup()
+
+
+if __name__ == "__main__":
+    main()

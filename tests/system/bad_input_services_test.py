@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Bad input to the programs that serve. Row by row of the table "Bad input to the services" of netaware/cli/README.md.
+
+usage: bad_input_services_test.py BUILD_DIRECTORY
+"""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from bad_input import NOBODY, TableTest, TcpListener, check_rows, reachable_by_nobody, row
+from product import AGENT, BUILD, CLIENT, DAEMON, GATEWAY, TESSERA, Agent, Gateway, Server, environment, wait_for
+
+HEADING = "Bad input to the services"
+TCP = "tcp://127.0.0.1:0"
+
+
+class Services(TableTest):
+    heading = HEADING
+
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+        self.url = f"unix:{self.directory.name}/socket"
+
+    def ends(self, program, code, sentence, *words, says=None, **variables):
+        """The program ends with this code, and with a sentence of `says`, or its own, on stderr."""
+        done = subprocess.run([program, *words], capture_output=True, text=True, timeout=60, env=environment(**variables))
+        self.check(done, code, sentence, (says or os.path.basename(program)) + ": ")
+        self.assertEqual(done.stdout, "")
+
+    def tesserad(self, code, sentence, *words, **more):
+        self.ends(DAEMON, code, sentence, "--listen", self.url, "--driver", "emulator", *words, **more)
+
+    def installation(self, *parts):
+        """A tesserad with these parts of the installation alone."""
+        for part in ("bin/tesserad", *parts):
+            os.makedirs(os.path.dirname(os.path.join(self.directory.name, part)), exist_ok=True)
+            shutil.copy(os.path.join(BUILD, part), os.path.join(self.directory.name, part))
+        return os.path.join(self.directory.name, "bin/tesserad")
+
+    @row("any: unknown option or word; a value that an option does not take")
+    def test_words_that_nobody_knows(self):
+        for program in (DAEMON, AGENT, GATEWAY):
+            see = f"See {os.path.basename(program)} --help"
+            self.ends(program, 2, "no-such-option.*" + see, "--no-such-option")
+            self.ends(program, 2, "expected.*word.*" + see, "word")
+            self.ends(program, 2, "debug, info.*'loud'.*" + see, "--log", "loud")
+            self.ends(program, 2, "hello-timeout.*1 to 3600.*" + see, "--hello-timeout", "0")
+            self.ends(program, 2, "bash.*'tcsh'.*" + see, "--completion", "tcsh")
+        self.tesserad(2, "--sandbox takes.*'perhaps'", "--sandbox", "perhaps")
+        self.tesserad(2, "--grace.*long", "--grace", "long")
+        for program in (DAEMON, GATEWAY):
+            self.ends(program, 2, "--max-sessions.*1 to 4096", "--max-sessions", "0")
+
+    # tesserad.
+
+    @row("tesserad: no `--listen unix:PATH`, two of a kind, an address of another form")
+    def test_addresses_of_tesserad(self):
+        self.ends(DAEMON, 2, "--listen.*required")
+        self.ends(DAEMON, 2, "unix:PATH is required", "--listen", TCP)
+        self.ends(DAEMON, 2, "tcp:1.*unix:PATH", "--listen", "tcp:1")
+        self.ends(DAEMON, 2, "'unix:'.*unix:PATH", "--listen", "unix:")
+        self.tesserad(2, "tcp://x.*tcp://HOST:PORT", "--listen", "tcp://x")
+        self.tesserad(2, "one --listen unix:PATH", "--listen", "unix:/tmp/x")
+        self.tesserad(2, "one --listen tcp://", "--listen", TCP, "--listen", TCP)
+
+    @row("tesserad: no driver there; a file that is none; Tessera's own client library")
+    def test_no_driver(self):
+        here = ("--listen", self.url, "--driver")
+        self.ends(DAEMON, 3, "missing.so.*nvidia-smi.*--driver emulator", *here, f"{self.directory.name}/missing.so")
+        self.ends(DAEMON, 3, "/etc/passwd", *here, "/etc/passwd")
+        self.ends(DAEMON, 3, "client library", *here, f"{CLIENT}/libcuda.so.1")
+
+    @row("tesserad: the emulated GPU's library missing or damaged")
+    def test_no_emulator(self):
+        here = ("--listen", self.url, "--driver", "emulator")
+        self.ends(self.installation(), 3, "libtessera-emulator.so", *here)
+        os.makedirs(f"{self.directory.name}/lib")
+        with open(f"{self.directory.name}/lib/libtessera-emulator.so", "wb") as damaged:
+            damaged.write(b"\x7fELF")
+        self.ends(f"{self.directory.name}/bin/tesserad", 3, "libtessera-emulator.so", *here)
+
+    @row("tesserad: `CUDA_VISIBLE_DEVICES` that names no device")
+    def test_no_device(self):
+        self.tesserad(3, "CUDA_VISIBLE_DEVICES=9", CUDA_VISIBLE_DEVICES="9")
+
+    @row("tesserad: a socket path too long, in no directory, at something that is no socket", "tessera-agent: a socket path in no directory")
+    def test_no_place_for_a_socket(self):
+        self.ends(DAEMON, 4, "107 bytes", "--listen", "unix:/" + "x" * 200, "--driver", "emulator")
+        self.ends(DAEMON, 4, "/nonexistent/socket", "--listen", "unix:/nonexistent/socket", "--driver", "emulator")
+        self.ends(DAEMON, 4, "not a socket", "--listen", "unix:/etc/passwd", "--driver", "emulator")
+        self.ends(AGENT, 4, "/nonexistent/socket", "--listen", "unix:/nonexistent/socket", "--server", "tcp://127.0.0.1:1")
+
+    @row("tesserad or tessera-agent: another server listens at the socket")
+    def test_socket_in_use(self):
+        server = Server()
+        self.ends(DAEMON, 4, "another server listens on " + server.path, "--listen", server.url, "--driver", "emulator")
+        self.ends(AGENT, 4, "another server listens on " + server.path, "--listen", server.url, "--server", "tcp://127.0.0.1:1")
+        self.assertEqual(server.stop(), 0)
+
+    @row("tesserad: a `tcp://` address that is taken, or beyond this host without `--insecure`")
+    def test_address_of_the_daemons_gateway(self):
+        with TcpListener(b"") as listener:
+            self.tesserad(4, "somebody listens on " + listener.url, "--listen", listener.url, says="tessera-gateway")
+        self.tesserad(4, "neither encrypted.*--insecure", "--listen", "tcp://0.0.0.0:0", says="tessera-gateway")
+
+    @row("tesserad: `tessera-gateway` missing")
+    def test_no_gateway(self):
+        self.ends(self.installation("lib/libtessera-emulator.so"), 4, "tessera-gateway.*install it again", "--listen", self.url, "--listen", TCP,
+                  "--driver", "emulator")
+
+    @row("tesserad: `--sandbox require` without what it takes, as with a `--worker-user` that does not exist")
+    @unittest.skipUnless(os.geteuid() == 0, "needs to be root: others have no worker user")
+    def test_no_sandbox(self):
+        self.tesserad(5, "no-such-user.*--worker-user", "--sandbox", "require", "--worker-user", "no-such-user")
+
+    @row("tesserad: `TESSERA_EMULATOR_DEVICES`, `TESSERA_EMULATOR_MEMORY_MIB` that are no such number")
+    def test_settings_of_the_emulator(self):
+        for name, value, instead in (("TESSERA_EMULATOR_DEVICES", "many", "1 to 8: using 1"),
+                                     ("TESSERA_EMULATOR_MEMORY_MIB", "-3", "16 to 1048576: using 4096")):
+            server = Server(env=environment(**{name: value}))
+            self.assertIn("×1", server.ready)
+            self.assertRegex(server.words(), f"{name} is '{value}', not a number from {instead}")
+            self.goes_on(server)
+
+    # The other two.
+
+    @row("tessera-agent: no `--listen`, no `--server`, addresses of another form")
+    def test_addresses_of_the_agent(self):
+        gateway = ("--server", "tcp://127.0.0.1:1")
+        self.ends(AGENT, 2, "--listen.*required", *gateway)
+        self.ends(AGENT, 2, "--server.*required", "--listen", self.url)
+        self.ends(AGENT, 2, "tcp://HOST:PORT", "--listen", self.url, "--server", "unix:/y")
+        self.ends(AGENT, 2, "unix:PATH", "--listen", TCP, *gateway)
+
+    @row("tessera-gateway: no `--listen`, no `--server`, addresses of another form")
+    def test_addresses_of_the_gateway(self):
+        server = ("--server", self.url)
+        self.ends(GATEWAY, 2, "--listen.*required", *server)
+        self.ends(GATEWAY, 2, "--server.*required", "--listen", TCP)
+        self.ends(GATEWAY, 2, "tcp://HOST:PORT", "--listen", "unix:/x", *server)
+        self.ends(GATEWAY, 2, "unix:PATH", "--listen", TCP, "--server", "tcp://h:1")
+
+    @row("tessera-gateway: an address that is taken, that no interface has, or beyond this host without `--insecure`")
+    def test_no_address_for_the_gateway(self):
+        server = ("--server", self.url)
+        self.ends(GATEWAY, 4, "neither encrypted.*--insecure", "--listen", "tcp://0.0.0.0:0", *server)
+        self.ends(GATEWAY, 4, "no address of this host", "--listen", "tcp://192.0.2.1:0", *server, "--insecure")
+        with TcpListener(b"") as listener:
+            self.ends(GATEWAY, 4, "somebody listens on " + listener.url, "--listen", listener.url, *server)
+
+    # Peers.
+
+    def goes_on(self, part):
+        self.stands_in_its_row("goes on")
+        self.assertIsNone(part.process.poll())
+        self.assertEqual(part.stop(), 0)
+
+    def peer_of(self, part):
+        """A connection to it."""
+        if part.url.startswith("unix:"):
+            peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            peer.connect(part.url[len("unix:"):])
+        else:
+            host, port = re.fullmatch(r"tcp://(.*):(\d+)", part.url).groups()
+            peer = socket.create_connection((host, int(port)))
+        peer.settimeout(20)
+        self.addCleanup(peer.close)
+        return peer
+
+    def turned_away(self, said, *sentences):
+        """What each of the three, beginning with tesserad, logs of a peer that says this and then nothing; all of them still serve."""
+        server = Server("--hello-timeout", "1")
+        gateway = Gateway(server.path, "--hello-timeout", "1")
+        agent = Agent(gateway.url, "--hello-timeout", "1")
+        for part, sentence in zip((server, agent, gateway), sentences):
+            peer = self.peer_of(part)
+            if said:
+                peer.sendall(said)
+            wait_for(lambda: re.search("turned away.*" + sentence, part.words()), 15, f"'{sentence}' in the log")
+        done = subprocess.run([TESSERA, "status", "--server", agent.url], capture_output=True, text=True, timeout=60, env=environment())
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for part in (agent, gateway, server):
+            self.goes_on(part)
+
+    @row("any: a peer that connects and says nothing for `--hello-timeout`")
+    def test_silent_peers(self):
+        self.turned_away(None, "connected and said nothing", "connected and said nothing", "connected and said nothing")
+
+    @row("any: a peer that speaks something else")
+    def test_foreign_peers(self):
+        self.turned_away(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n", "something else than a hello", "malformed hello", "no tessera")
+
+    @row("tesserad, tessera-agent: a peer of another user")
+    @unittest.skipUnless(reachable_by_nobody(), "needs to be root, and a build directory that others can read")
+    def test_peers_of_another_user(self):
+        server = Server()
+        agent = Agent(TCP.replace(":0", ":1"))
+        for part in (server, agent):
+            path = part.url[len("unix:"):]
+            os.chmod(os.path.dirname(path), 0o755)
+            os.chmod(path, 0o666)  # as an administrator might, who wants to let them in
+            done = subprocess.run([TESSERA, "run", "--server", part.url, "--", "true"], capture_output=True, text=True, timeout=60,
+                                  env=environment(), user=NOBODY)
+            self.assertEqual(done.returncode, 73, done.stderr)
+            wait_for(lambda: re.search("turned away.*user", part.words()), 10, "the line in the log")
+            self.goes_on(part)
+
+    @row()
+    def test_help_and_version(self):
+        for program in (DAEMON, AGENT, GATEWAY):
+            for word in ("--help", "--version"):
+                done = subprocess.run([program, word], capture_output=True, text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertIn(os.path.basename(program), done.stdout)
+
+
+class Table(unittest.TestCase):
+    def test_every_row_has_a_test_and_every_test_a_row(self):
+        check_rows(self, HEADING, (Services,))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""What completes the command lines of the programs: bash is asked, the scripts of zsh and fish are looked at (and asked where there
+is such a shell).
+
+usage: completion_test.py BUILD_DIRECTORY
+"""
+
+import os
+import shutil
+import subprocess
+import unittest
+
+from product import AGENT, DAEMON, GATEWAY, TESSERA, environment
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+def script(program, shell):
+    words = ["completion", shell] if program == TESSERA else ["--completion", shell]
+    done = subprocess.run([program, *words], capture_output=True, text=True, timeout=60, env=environment())
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
+def complete(program, *words):
+    """What bash offers for the last word."""
+    name = os.path.basename(program)
+    line = " ".join(f"'{word}'" for word in (name, *words))
+    code = script(program, "bash") + f"COMP_WORDS=({line}); COMP_CWORD={len(words)}; _{name.replace('-', '_')}; echo \"${{COMPREPLY[*]}}\""
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True)
+    assert done.stderr == "", done.stderr
+    return done.stdout.split()
+
+
+class Completion(unittest.TestCase):
+    def test_commands_of_tessera(self):
+        self.assertEqual(complete(TESSERA, "st"), ["status"])
+        self.assertEqual(complete(TESSERA, "--v"), ["--version"])
+        self.assertEqual(complete(TESSERA, "run", "--dr"), ["--driver"])
+        self.assertEqual(complete(TESSERA, "run", "--driver", "emu"), ["emulator"])
+        self.assertEqual(complete(TESSERA, "status", "-o", ""), ["text", "json"])
+        self.assertEqual(complete(TESSERA, "completion", "z"), ["zsh"])
+        self.assertEqual(complete(TESSERA, "run", "--", "--dr"), [])
+
+    def test_options_of_the_services(self):
+        self.assertEqual(complete(DAEMON, "--wo"), ["--worker-user"])
+        self.assertEqual(complete(DAEMON, "--driver", ""), ["auto", "cuda", "emulator"])
+        self.assertEqual(complete(DAEMON, "--log", "debug", "--sandbox", "r"), ["require"])
+        for program in (AGENT, GATEWAY):
+            self.assertEqual(complete(program, "--log", "w"), ["warning"])
+            self.assertEqual(complete(program, "--hel"), ["--help", "--hello-timeout"])
+            self.assertEqual(complete(program, "--completion", "f"), ["fish"])
+        self.assertEqual(complete(GATEWAY, "--max"), ["--max-sessions"])
+
+    def test_what_is_not_for_users_is_not_offered(self):
+        for program in (DAEMON, AGENT, GATEWAY):
+            for shell in SHELLS:
+                self.assertNotRegex(script(program, shell), "-fd|parent-pid|remove-directory")
+
+    def test_all_shells_know_the_same(self):
+        for program, words in ((TESSERA, ("run", "status", "doctor", "server", "insecure", "emulator", "json")),
+                               (DAEMON, ("listen", "driver", "emulator", "sandbox", "require", "max-sessions", "log", "warning")),
+                               (AGENT, ("listen", "server", "insecure", "log", "warning")),
+                               (GATEWAY, ("listen", "server", "insecure", "max-sessions"))):
+            for shell in SHELLS:
+                text = script(program, shell)
+                for word in (os.path.basename(program), *words):
+                    self.assertIn(word, text, shell)
+
+    def test_shells_understand_their_scripts(self):
+        for shell, option in (("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")):
+            if shutil.which(shell) is None:
+                continue
+            for program in (TESSERA, DAEMON, AGENT, GATEWAY):
+                done = subprocess.run([shell, option], input=script(program, shell), capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_other_shells(self):
+        for words in ([TESSERA, "completion", "tcsh"], [DAEMON, "--completion", "tcsh"]):
+            done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=environment())
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn("tcsh", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
