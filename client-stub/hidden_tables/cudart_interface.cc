@@ -33,9 +33,9 @@ CUresult PrimaryContext(CUcontext* context, CUdevice device) {
   Client& client = Client::Get();
   if (!client.initialized()) return CUDA_ERROR_NOT_INITIALIZED;
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Session& session = *client.session();
-  if (!session.devices().Valid(device)) return CUDA_ERROR_INVALID_DEVICE;
-  const Context* primary = session.contexts().Primary(device);
+  Session* session = client.SessionOfDevice(device);
+  if (session == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  const Context* primary = session->contexts().Primary(device);
   if (primary == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *context = primary->object();
   return CUDA_SUCCESS;

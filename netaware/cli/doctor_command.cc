@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "netaware/cli/exit_codes.h"
 #include "netaware/cli/host_checks.h"
@@ -16,6 +17,7 @@
 #include "netaware/cli/private_server.h"
 #include "netaware/cli/server_check.h"
 #include "netaware/cli/server_description.h"
+#include "netaware/cli/server_list.h"
 #include "netaware/cli/server_reach.h"
 
 namespace tessera {
@@ -97,7 +99,14 @@ int DoctorCommand(const DoctorOptions& options) {
     Append(&findings, CheckInstallation(layout.value()));
     Append(&findings, CheckLibraryPath(layout.value()));
     Append(&findings, CheckLocalDriver());
-    findings.push_back(CheckReach(layout.value(), url, options.insecure, &server));
+    // Each of several servers; the JSON form has the last one that answers.
+    std::vector<std::string> urls = {""};
+    const ServerProblem problem = url.empty() ? ServerProblem{} : SplitServers(url, &urls);
+    if (problem.exit_code != kExitOk) {
+      urls.clear();
+      findings.push_back({Grade::kProblem, "server", problem.sentence, "see 'tessera run --help'"});
+    }
+    for (const std::string& one : urls) findings.push_back(CheckReach(layout.value(), one, options.insecure, &server));
   } else {
     findings.push_back({Grade::kProblem, "installation", layout.status().message(), "install Tessera again"});
   }

@@ -78,7 +78,9 @@ TEST(Session, AnswersComeBack) {
 TEST(Session, AResultOfImpossibleSizeIsNotFetched) {
   FakeServer server(Script);
   std::vector<std::byte> bytes;
-  EXPECT_EQ(FetchBlob(1, uint64_t{1} << 60, &bytes), CUDA_ERROR_UNKNOWN);
+  const CallInfo info = Info("fetches", 0x7001, CallInfo::Mode::kSync, false);
+  const Call call(info, false);
+  EXPECT_EQ(FetchBlob(call, 1, uint64_t{1} << 60, &bytes), CUDA_ERROR_UNKNOWN);
   EXPECT_EQ(bytes.capacity(), 0u);
 }
 
