@@ -12,6 +12,7 @@
 #include "server/driver/missing_entry.h"
 #include "server/worker/call_context.h"
 #include "server/worker/code/image_load.h"
+#include "server/worker/streams/stream_visits.h"
 
 namespace tessera {
 namespace {
@@ -101,6 +102,7 @@ void Do_cuLibraryEnumerateKernels(CallContext& call, const cuLibraryEnumerateKer
 void Do_cuKernelGetFunction(CallContext& call, const cuKernelGetFunctionRequest& request) {
   CUkernel kernel = call.Use<CUkernel>(request.kernel);
   if (!call.ok()) return call.Finish(call.error());
+  call.worker().Part<StreamVisits>().Settle();
   CUfunction function = nullptr;
   const CUresult result = call.driver().cuKernelGetFunction(&function, kernel);
   cuKernelGetFunctionReply reply;
@@ -111,6 +113,7 @@ void Do_cuKernelGetFunction(CallContext& call, const cuKernelGetFunctionRequest&
 void Do_cuLibraryGetGlobal(CallContext& call, const cuLibraryGetGlobalRequest& request) {
   CUlibrary library = call.Use<CUlibrary>(request.library);
   if (!call.ok()) return call.Finish(call.error());
+  call.worker().Part<StreamVisits>().Settle();
   CUdeviceptr address = 0;
   size_t bytes = 0;
   const CUresult result =
@@ -121,6 +124,7 @@ void Do_cuLibraryGetGlobal(CallContext& call, const cuLibraryGetGlobalRequest& r
 void Do_cuLibraryGetManaged(CallContext& call, const cuLibraryGetManagedRequest& request) {
   CUlibrary library = call.Use<CUlibrary>(request.library);
   if (!call.ok()) return call.Finish(call.error());
+  call.worker().Part<StreamVisits>().Settle();
   CUdeviceptr address = 0;
   size_t bytes = 0;
   const CUresult result =

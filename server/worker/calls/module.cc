@@ -15,6 +15,7 @@
 #include "server/worker/code/image_load.h"
 #include "server/worker/code/module_references.h"
 #include "server/worker/driver_slot.h"
+#include "server/worker/streams/stream_visits.h"
 
 namespace tessera {
 namespace {
@@ -36,6 +37,7 @@ template <typename Reply, typename Request>
 void LoadModule(CallContext& call, const Request& request) {
   ImageLoad load(call, request);
   if (load.image == nullptr) return;
+  call.worker().Part<StreamVisits>().Settle();
   CUmodule module = nullptr;
   CUresult result = CUDA_SUCCESS;
   if (std::is_same_v<Request, cuModuleLoadFatBinaryRequest> && load.image->wrapped()) {
@@ -79,6 +81,7 @@ void Do_cuModuleUnload(CallContext& call, const cuModuleUnloadRequest& request) 
 void Do_cuModuleGetFunction(CallContext& call, const cuModuleGetFunctionRequest& request) {
   CUmodule module = call.Use<CUmodule>(request.module);
   if (!call.ok()) return call.Finish(call.error());
+  call.worker().Part<StreamVisits>().Settle();
   CUfunction function = nullptr;
   CUresult result = call.driver().cuModuleGetFunction(&function, module, std::string(request.name).c_str());
   cuModuleGetFunctionReply reply;

@@ -4,6 +4,7 @@
 
 #include "generated/driver_table.h"
 #include "server/worker/object_table.h"
+#include "server/worker/streams/stream_visits.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -25,6 +26,7 @@ const KernelLayout* LayoutTable::Find(HandleId function, CUresult* error) {
     *error = CUDA_ERROR_NOT_SUPPORTED;  // drivers before CUDA 12.4
     return nullptr;
   }
+  worker_.Part<StreamVisits>().Settle();  // the driver loads a kernel when it is first asked about
   auto layout = std::make_unique<KernelLayout>();
   for (size_t i = 0; i < kParametersMax; ++i) {
     size_t offset = 0;

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <chrono>
 #include <span>
 #include <vector>
 
@@ -76,6 +77,12 @@ CUresult StreamVisits::Enqueue(CallContext& call, HandleId id, CUstream stream, 
   // If this is refused what follows does not wait: the program hears of it as of a copy that failed.
   return worker_.driver().cuStreamWaitValue64_v2(stream, line.words->device + line.index * sizeof(uint64_t), number,
                                                  CU_STREAM_WAIT_VALUE_GEQ);
+}
+
+void StreamVisits::Settle() {
+  constexpr std::chrono::milliseconds kLook(100);  // how late the end of the session may be seen
+  MutexLock lock(mutex_);
+  while (!lines_.empty() && !worker_.ended()) all_answered_.wait_for(mutex_, kLook);
 }
 
 void StreamVisits::EndContext(CUcontext context) {
@@ -156,6 +163,7 @@ void StreamVisits::Answered(const Key& key, const Line& line, uint64_t number) {
   if (found == lines_.end() || found->second.words != line.words || found->second.index != line.index) return;
   lines_.erase(found);
   words.free.push_back(line.index);
+  if (lines_.empty()) all_answered_.notify_all();
 }
 
 }  // namespace tessera

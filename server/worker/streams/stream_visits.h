@@ -14,6 +14,7 @@
 
 #include <cuda.h>
 
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -40,6 +41,10 @@ class StreamVisits {
   // When the session ends all streams go on. Executor thread.
   CUresult Enqueue(CallContext& call, HandleId id, CUstream stream, uint64_t function, const WrittenRange& written)
       EXCLUDES(mutex_);
+  // Waits until every visit that was enqueued is over, or the session is. For before a driver call that loads code: the driver
+  // then waits for the device with its lock held, without which nobody hears that a stream has come to a visit. Executor and
+  // helper threads.
+  void Settle() EXCLUDES(mutex_);
   // The context is about to be destroyed or reset, its work is done, and it is current. Helper threads.
   void EndContext(CUcontext context) EXCLUDES(mutex_);
 
@@ -65,6 +70,7 @@ class StreamVisits {
   Mutex mutex_;
   std::map<CUcontext, std::shared_ptr<Words>> words_ GUARDED_BY(mutex_);  // null: the device cannot
   std::map<Key, Line> lines_ GUARDED_BY(mutex_);
+  std::condition_variable_any all_answered_;
 };
 
 }  // namespace tessera
