@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "client-stub/compile_cache.h"
 #include "protocol/memory/window_table.h"
 
 namespace tessera {
@@ -71,6 +72,15 @@ Config ParseConfig(const char* (*get)(const char* name)) {
   config.launch_blocking = IsTrue(get("CUDA_LAUNCH_BLOCKING")) || IsTrue(get("TESSERA_LAUNCH_BLOCKING"));
   config.eager_module_loading = OrEmpty(get("CUDA_MODULE_LOADING")) == "EAGER";
   if (const char* devices = get("CUDA_VISIBLE_DEVICES")) config.visible_devices = *devices == '\0' ? "-1" : devices;
+  if (!IsTrue(get("CUDA_CACHE_DISABLE"))) {
+    const std::string home = OrEmpty(get("HOME"));
+    std::string path = OrEmpty(get("CUDA_CACHE_PATH"));
+    if (path.empty() && !home.empty()) path = home + "/.nv/ComputeCache";
+    if (!path.empty()) config.compile_cache_directory = path + "/tessera";
+  }
+  const char* cache_bytes_max = get("CUDA_CACHE_MAXSIZE");
+  config.compile_cache_bytes_max =
+      cache_bytes_max != nullptr ? std::strtoull(cache_bytes_max, nullptr, 10) : CompileCache::kDefaultBytesMax;
   for (const char* name : kForwardedVariables) {
     if (const char* value = get(name)) config.forwarded_environment.push_back(std::string(name) + "=" + value);
   }

@@ -1,6 +1,7 @@
 // What the environment tells the stub. Every variable is read once, here; nobody else calls getenv.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,9 @@ struct Config {
   // CUDA_VISIBLE_DEVICES as given, for the server to apply (indices, GPU-... or MIG-... prefixes; the first invalid
   // entry ends the list). Empty: not set. A variable that is set but empty means "no device" and reads "-1" here.
   std::string visible_devices;
+  // Where compilers keep results (compile_cache.h), and how much. Empty: nowhere.
+  std::string compile_cache_directory;
+  uint64_t compile_cache_bytes_max = 0;
   // "name=value" of each driver variable that is set (kForwardedVariables): the server's driver must see the same.
   std::vector<std::string> forwarded_environment;
 };

@@ -7,6 +7,8 @@
 #include <map>
 #include <string>
 
+#include "client-stub/compile_cache.h"
+
 namespace tessera {
 namespace {
 
@@ -40,6 +42,15 @@ TEST(Config, ReadsItsOwnVariables) {
   EXPECT_EQ(Parse({{"TESSERA_LOG", "loud"}}).bad_log_level, "loud");
   EXPECT_EQ(Parse({{"TESSERA_LOG", "loud"}}).log_level, LogLevel::kWarning);
   EXPECT_EQ(Parse({{"TESSERA_STATS", "0"}}).stats, "");
+}
+
+TEST(Config, CompilersKeepResultsWhereTheDriverWould) {
+  EXPECT_EQ(Parse({}).compile_cache_directory, "");
+  EXPECT_EQ(Parse({{"HOME", "/home/u"}}).compile_cache_directory, "/home/u/.nv/ComputeCache/tessera");
+  EXPECT_EQ(Parse({{"HOME", "/home/u"}, {"CUDA_CACHE_PATH", "/c"}}).compile_cache_directory, "/c/tessera");
+  EXPECT_EQ(Parse({{"HOME", "/home/u"}, {"CUDA_CACHE_DISABLE", "1"}}).compile_cache_directory, "");
+  EXPECT_EQ(Parse({}).compile_cache_bytes_max, CompileCache::kDefaultBytesMax);
+  EXPECT_EQ(Parse({{"CUDA_CACHE_MAXSIZE", "5000"}}).compile_cache_bytes_max, 5000u);
 }
 
 TEST(Config, LaunchesBlockOnEitherVariable) {

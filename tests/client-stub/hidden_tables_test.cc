@@ -85,7 +85,8 @@ TEST(HiddenTables, HaveTheMeasuredSizesAndNoHoles) {
   } kTables[] = {{"6bd5fb6c5bf4e74a8987d93912fd9df9", 13}, {"a094798c2e742e7493f20800200c0a66", 7},
                  {"42d85a8123f6cb478298f6e78a3aecdc", 3},  {"263e88607cd2614392f6bbd5006dfa7e", 15},
                  {"d4082055bde6704b8d34ba123c66e1f2", 3},  {"21318c60971432488ca641ff7324c8f2", 93},
-                 {"6e163fbeb958444d835ce182aff1991e", 99}, {"1734dc26800d47458726c0f1e7dd8bca", 17}};
+                 {"6e163fbeb958444d835ce182aff1991e", 99}, {"1734dc26800d47458726c0f1e7dd8bca", 17},
+                 {"da9151d33ae6cc41a5c04f26d533e328", 7}};
   for (const auto& expected : kTables) {
     const void* table = nullptr;
     const CUuuid id = Id(expected.id);
