@@ -91,8 +91,6 @@ bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation) {
 }
 
 bool AdoptGlobal(Call& call, const Range& range) {
-  const auto known = ClientMemory::Of(call.session()).device().Find(range.base);
-  if (known && known->kind == DeviceAllocation::Kind::kManaged) return true;  // asked for as any variable
   DeviceAllocation global;
   global.range = range;
   global.kind = DeviceAllocation::Kind::kGlobal;
@@ -101,9 +99,9 @@ bool AdoptGlobal(Call& call, const Range& range) {
   return AdoptDriverRange(call.session(), global);
 }
 
-bool AdoptManagedVariable(Call& call, const Range& range, HandleId library) {
+bool AdoptManagedVariable(Call& call, const Range& range, HandleId container, HandleId context) {
   ClientMemory& memory = ClientMemory::Of(call.session());
-  if (memory.managed().AddVariable(range, library) != CUDA_SUCCESS) {
+  if (memory.managed().AddVariable(range, container, context) != CUDA_SUCCESS) {
     LogError("a managed variable of {} bytes cannot be used: the driver put it at {:#x}, where this process has something else",
              range.bytes, range.base);
     return false;

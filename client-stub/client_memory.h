@@ -88,8 +88,8 @@ class ClientMemory {
 // mapping anything there, and makes the range known to pointer questions and copies. False: something of this process lies
 // there already, so the address must not be handed to the application.
 bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation);
-// As AdoptDriverRange for a managed variable of the library, which this process touches as well.
-bool AdoptManagedVariable(Call& call, const Range& range, HandleId library);
+// As AdoptDriverRange for a managed variable, of a library (no context) or of a module, which this process touches as well.
+bool AdoptManagedVariable(Call& call, const Range& range, HandleId container, HandleId context);
 // As above for a variable of a module or library in the calling thread's current context.
 bool AdoptGlobal(Call& call, const Range& range);
 // The range is no memory any more (its address stays reserved).

@@ -224,7 +224,8 @@ void HostMirrors::ReconcileForStream() {
 }
 
 void HostMirrors::SendLoneChange() {
-  changes_.SendLoneChange([this](std::span<const std::byte> change) { return session_.SendHostChanges(change) == CUDA_SUCCESS; });
+  changes_.SendLoneChange(
+      [this](std::span<const std::byte> change) { return session_.SendHostChanges(change) == CUDA_SUCCESS; });
 }
 
 MirroredWork::MirroredWork(Call& call, HandleId stream)

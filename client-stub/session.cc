@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -26,9 +27,16 @@ CUresult ResultOf(const ReplySlot& slot) {
 
 // Text of the driver goes where the driver would write it. A reader that is gone (EPIPE) is the program's affair, as
 // natively.
-void WriteText(int fd, std::span<const std::byte> text) {
+// What kernels print goes through the program's own stdio: behind what the program printed before and has not flushed. It is
+// flushed, so that nothing is lost when the program ends without exit().
+void PrintText(std::span<const std::byte> text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+void WriteErrors(std::span<const std::byte> text) {
   while (!text.empty()) {
-    const ssize_t written = write(fd, text.data(), text.size());
+    const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
     if (written < 0) {
       if (errno == EINTR || errno == EAGAIN) continue;
       return;
@@ -215,7 +223,7 @@ void Session::HandleNotice(const ReplyHeader& header, std::span<const std::byte>
       // The record is padded: its true size comes along.
       const size_t size = header.extra != 0 && header.extra < payload.size() ? header.extra : payload.size();
       const bool errors = static_cast<NoticeKind>(header.kind) == NoticeKind::kDeviceErrors;
-      WriteText(errors ? STDERR_FILENO : STDOUT_FILENO, payload.first(size));
+      errors ? WriteErrors(payload.first(size)) : PrintText(payload.first(size));
       return;
     }
     case NoticeKind::kCompletion:

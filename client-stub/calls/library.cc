@@ -72,7 +72,7 @@ CUresult UnloadEverywhere(Call& call, const std::vector<HandleId>& copies) {
 
 // One question about a variable of a library, by name.
 template <typename Request, typename Reply>
-CUresult GetVariable(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name, bool managed) {
+CUresult GetVariable(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
   Request request;
   request.library = call.Use(HandleKind::kLibrary, library);
   if (!call.ok()) return call.result();
@@ -80,8 +80,11 @@ CUresult GetVariable(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary lib
   request.name = name;
   Reply reply;
   if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  bool managed = true;
+  if constexpr (requires { reply.managed; }) managed = reply.managed;
   const Range range{reply.address, reply.bytes};
-  const bool adopted = managed ? AdoptManagedVariable(call, range, request.library) : AdoptGlobal(call, range);
+  // A library outlives contexts.
+  const bool adopted = managed ? AdoptManagedVariable(call, range, request.library, HandleId()) : AdoptGlobal(call, range);
   if (!adopted) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   if (dptr != nullptr) *dptr = reply.address;
   if (bytes != nullptr) *bytes = reply.bytes;
@@ -221,12 +224,12 @@ CUresult Custom_cuKernelGetLibrary(Call& call, CUlibrary* pLib, CUkernel kernel)
 
 CUresult Custom_cuLibraryGetGlobal(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
   if (!call.ok()) return call.result();
-  return GetVariable<cuLibraryGetGlobalRequest, cuLibraryGetGlobalReply>(call, dptr, bytes, library, name, false);
+  return GetVariable<cuLibraryGetGlobalRequest, cuLibraryGetGlobalReply>(call, dptr, bytes, library, name);
 }
 
 CUresult Custom_cuLibraryGetManaged(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
   if (!call.ok()) return call.result();
-  return GetVariable<cuLibraryGetManagedRequest, cuLibraryGetManagedReply>(call, dptr, bytes, library, name, true);
+  return GetVariable<cuLibraryGetManagedRequest, cuLibraryGetManagedReply>(call, dptr, bytes, library, name);
 }
 
 CUresult Custom_cuKernelGetAttribute(Call& call, int* pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {

@@ -78,6 +78,7 @@ CUresult Custom_cuModuleUnload(Call& call, CUmodule hmod) {
   cuModuleUnloadRequest request;
   request.hmod = call.Free(HandleKind::kModule, hmod);
   if (!call.ok()) return call.result();
+  ClientMemory::Of(call.session()).managed().RemoveVariables(request.hmod);
   return UnloadContainer(call, request, request.hmod);
 }
 
@@ -140,7 +141,10 @@ CUresult Custom_cuModuleGetGlobal_v2(Call& call, CUdeviceptr* dptr, size_t* byte
   request.name = name;
   cuModuleGetGlobal_v2Reply reply;
   if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
-  if (!AdoptGlobal(call, Range{reply.address, reply.bytes})) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
+  const Range range{reply.address, reply.bytes};
+  const bool adopted = reply.managed ? AdoptManagedVariable(call, range, request.module, call.owner_context())
+                                     : AdoptGlobal(call, range);
+  if (!adopted) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   if (dptr != nullptr) *dptr = reply.address;
   if (bytes != nullptr) *bytes = reply.bytes;
   return CUDA_SUCCESS;

@@ -161,7 +161,8 @@ CUresult ManagedMemory::WaitForWorkOn(uint64_t address) {
     MutexLock lock(mutex_);
     Block* const block = Find(address);
     if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    streams = pending_.Take([&](const WorkedStream& stream) { return Uses(*block, stream) || block->earlier.contains(stream); });
+    streams = pending_.Take(
+        [&](const WorkedStream& stream) { return Uses(*block, stream) || block->earlier.contains(stream); });
   }
   if (const CUresult result = WaitForEach(streams); result != CUDA_SUCCESS) return result;
   MutexLock lock(mutex_);

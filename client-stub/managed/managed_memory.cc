@@ -68,12 +68,12 @@ CUresult ManagedMemory::Add(const Range& range, uint64_t freed_by, HandleId cont
   });
 }
 
-CUresult ManagedMemory::AddVariable(const Range& range, HandleId container) {
+CUresult ManagedMemory::AddVariable(const Range& range, HandleId container, HandleId context) {
   if (!ServiceThread::Start() || !EnsureFaultHandler()) return CUDA_ERROR_OPERATING_SYSTEM;
-  return OnService(mutex_, [&] { return AddVariableHere(range, container); });
+  return OnService(mutex_, [&] { return AddVariableHere(range, container, context); });
 }
 
-CUresult ManagedMemory::AddVariableHere(const Range& range, HandleId container) {
+CUresult ManagedMemory::AddVariableHere(const Range& range, HandleId container, HandleId context) {
   // The driver lays variables side by side: some pages may belong to those of neighbours already.
   const Range pages = PagesAround(range);
   for (uint64_t at = pages.base; at < pages.end();) {
@@ -83,7 +83,7 @@ CUresult ManagedMemory::AddVariableHere(const Range& range, HandleId container) 
     const Range part{at, std::min(end, pages.end()) - at};
     const uint64_t first = std::max(part.base, range.base);
     const Range extent{first, std::min(part.end(), range.end()) - first};
-    const CUresult result = known != nullptr ? AddExtent(*known, extent) : AddVariablePages(part, extent, container);
+    const CUresult result = known != nullptr ? AddExtent(*known, extent) : AddVariablePages(part, extent, container, context);
     if (result != CUDA_SUCCESS) return result;
     at = part.end();
   }
@@ -97,7 +97,7 @@ CUresult ManagedMemory::AddExtent(Block& block, const Range& extent) {
   return CUDA_SUCCESS;
 }
 
-CUresult ManagedMemory::AddVariablePages(const Range& wanted, const Range& extent, HandleId container) {
+CUresult ManagedMemory::AddVariablePages(const Range& wanted, const Range& extent, HandleId container, HandleId context) {
   SharedPages* pages = window_.contains(wanted.base, wanted.bytes) ? window_pages_.get() : nullptr;
   if (pages == nullptr && window_.contains(wanted.base, wanted.bytes)) {
     if (const CUresult result = MapWindow(); result != CUDA_SUCCESS) return result;
@@ -122,6 +122,7 @@ CUresult ManagedMemory::AddVariablePages(const Range& wanted, const Range& exten
   // The image says what is in it: the device has it.
   Block& block = blocks_.try_emplace(wanted.base, wanted, pages, PageState::kDevice).first->second;
   block.container = container;
+  block.context = context;
   block.extents = {extent};
   count_.fetch_add(1, std::memory_order_release);
   return CUDA_SUCCESS;
@@ -168,7 +169,7 @@ void ManagedMemory::EndContext(HandleId context) {
     transfers_.EndContext(context);
     for (auto it = blocks_.begin(); it != blocks_.end();) {
       const auto next = std::next(it);
-      if (it->second.context == context && it->second.container.is_null()) Drop(it);
+      if (it->second.context == context) Drop(it);
       it = next;
     }
   });

@@ -55,9 +55,9 @@ class ManagedMemory {
   // [range.base, range.end()) is device memory of `context`, whole pages, for this alone; cleared here. `freed_by`: the
   // address by which the server knows it.
   CUresult Add(const Range& range, uint64_t freed_by, HandleId context);
-  // A variable that the server's driver placed, in a module or library `container`; the same one again is no failure.
+  // A variable that the server's driver placed, in a library, or in a module of `context`; the same one again is no failure.
   // CUDA_ERROR_OUT_OF_MEMORY when something of this process lies there.
-  CUresult AddVariable(const Range& range, HandleId container);
+  CUresult AddVariable(const Range& range, HandleId container, HandleId context);
   // Takes out the block that starts at `base`. False when there is none. `freed_by` as given.
   bool Remove(uint64_t base, uint64_t* freed_by);
   void RemoveVariables(HandleId container);
@@ -89,7 +89,7 @@ class ManagedMemory {
   struct Block {
     Range range;  // whole pages
     uint64_t freed_by = 0;
-    HandleId context;    // null: a variable, of all contexts
+    HandleId context;    // null: a variable of a library, of all contexts
     HandleId container;  // of variables
     HandleId attached;   // null: to all streams
     std::set<WorkedStream> earlier;  // to which it was attached before, whose work may still use it
@@ -106,10 +106,10 @@ class ManagedMemory {
   using Blocks = std::map<uint64_t, Block>;  // by base
 
   CUresult MapWindow();
-  CUresult AddVariableHere(const Range& range, HandleId container);
+  CUresult AddVariableHere(const Range& range, HandleId container, HandleId context);
   // Part of a variable in pages that others have part in; pages that none had.
   CUresult AddExtent(Block& block, const Range& extent);
-  CUresult AddVariablePages(const Range& wanted, const Range& extent, HandleId container);
+  CUresult AddVariablePages(const Range& wanted, const Range& extent, HandleId container, HandleId context);
   CUresult PrepareHere(const ManagedUse& use);
   void SettleHere(const ManagedUse& use);
   bool Resolve(uint64_t address, bool write, bool in_host_function) EXCLUDES(mutex_);

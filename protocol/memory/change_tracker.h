@@ -54,10 +54,10 @@ class ChangeTracker {
   using Send = std::function<bool(std::span<const std::byte> changes)>;
   bool SendChanges(size_t bytes_max, const Send& send) EXCLUDES(mutex_, send_mutex_);
 
-  // Passes on what changed here since if it lies in one aligned word of eight bytes: for whoever watches such a word on the other
-  // side while this side goes on, a kernel that waits for a flag. Nothing else may have changed before the word did, which is
-  // seen by looking twice: what is told in this way never precedes what was written before it. More than a word stays for
-  // SendChanges(): in which order it was written cannot be known. False as for SendChanges().
+  // Passes on what changed here since if it lies in one aligned word of eight bytes: for whoever watches such a word on the
+  // other side while this side goes on, a kernel that waits for a flag. Nothing else may have changed before the word did,
+  // which is seen by looking twice: what is told in this way never precedes what was written before it. More than a word stays
+  // for SendChanges(): in which order it was written cannot be known. False as for SendChanges().
   bool SendLoneChange(const Send& send) EXCLUDES(mutex_, send_mutex_);
 
   // Takes a message of the other side. Bytes of one aligned word of eight bytes change together, as far as they were changed

@@ -75,4 +75,10 @@ inline void EmitTernary(Lowering& l, Handler run, Type d, Type a, Type b, Type c
   inst.src[2] = third;
 }
 
+// Sets the bits of a predicate's lanes.
+inline void WriteBits(Warp& w, uint32_t slot, uint32_t bits, uint32_t mask) {
+  uint32_t& d = *w.Slot<uint32_t>(slot);
+  d = (d & ~mask) | (bits & mask);
+}
+
 }  // namespace tessera::emulator

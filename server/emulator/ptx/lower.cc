@@ -19,7 +19,7 @@ const Table& OpTable() {
     Table rows;
     for (std::span<const OpRow> family :
          {IntegerOps(), BitOps(), FloatOps(), HalfOps(), CompareOps(), ConvertOps(), MoveOps(), MemoryOps(),
-          AtomicOps(), WarpOps(), ControlOps(), MatrixOps(), TextureOps()}) {
+          AtomicOps(), MbarrierOps(), WarpOps(), ControlOps(), MatrixOps(), TextureOps()}) {
       for (const OpRow& row : family) rows[row.base].push_back(&row);
     }
     return rows;

@@ -131,10 +131,14 @@ std::span<const OpRow> ConvertOps();
 std::span<const OpRow> MoveOps();
 std::span<const OpRow> MemoryOps();
 std::span<const OpRow> AtomicOps();
+std::span<const OpRow> MbarrierOps();
 std::span<const OpRow> WarpOps();
 std::span<const OpRow> ControlOps();
 std::span<const OpRow> MatrixOps();
 std::span<const OpRow> TextureOps();
+
+// The forms of cp.async that arrive at mbarriers (ops_mbarrier.cc); false when the statement is another.
+bool LowerAsyncCopyOnBarrier(Lowering& l);
 
 // Reads special register `name` ("%tid.x") into `dst`; false when there is no such register (ops_special.cc).
 struct SpecialRegister {

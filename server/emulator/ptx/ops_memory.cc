@@ -257,7 +257,10 @@ void LowerCp(Lowering& l) {
     l.Emit(&DoNothing);
     return;
   }
-  if (l.Peek("bulk") || l.Peek("mbarrier")) return l.Unknown();
+  if (l.Peek("bulk") || l.Peek("mbarrier")) {
+    if (!LowerAsyncCopyOnBarrier(l)) l.Unknown();
+    return;
+  }
   if (!l.Take("shared") && !l.Take("shared::cta")) return l.Unknown();
   TakeAccessModifiers(l);
   const Address to = l.AddressOf(0, Space::kShared), from = l.AddressOf(1, Space::kGlobal);

@@ -4,11 +4,6 @@
 namespace tessera::emulator {
 namespace {
 
-void WriteBits(Warp& w, uint32_t slot, uint32_t bits, uint32_t mask) {
-  uint32_t& d = *w.Slot<uint32_t>(slot);
-  d = (d & ~mask) | (bits & mask);
-}
-
 // Calls each(group) for every distinct set of lanes that named each other; usually there is one.
 template <class F>
 void ForGroups(Warp& w, const Inst& inst, uint32_t mask, F&& each) {

@@ -12,6 +12,7 @@
 #include "server/driver/missing_entry.h"
 #include "server/worker/call_context.h"
 #include "server/worker/code/image_load.h"
+#include "server/worker/code/managed_variable.h"
 #include "server/worker/streams/stream_visits.h"
 
 namespace tessera {
@@ -32,14 +33,6 @@ void LoadLibrary(CallContext& call, const Request& request) {
                                       load.options.count(), &preserved, &yes, 1);
   if (result == CUDA_SUCCESS) call.New(request.library, library);
   load.Finish<Reply>(call, result, request.library);
-}
-
-template <typename Reply>
-void FinishGlobal(CallContext& call, CUresult result, CUdeviceptr address, size_t bytes) {
-  Reply reply;
-  reply.address = address;
-  reply.bytes = bytes;
-  call.Finish(result, reply);
 }
 
 }  // namespace
@@ -118,7 +111,11 @@ void Do_cuLibraryGetGlobal(CallContext& call, const cuLibraryGetGlobalRequest& r
   size_t bytes = 0;
   const CUresult result =
       call.driver().cuLibraryGetGlobal(&address, &bytes, library, std::string(request.name).c_str());
-  FinishGlobal<cuLibraryGetGlobalReply>(call, result, address, bytes);
+  cuLibraryGetGlobalReply reply;
+  reply.address = address;
+  reply.bytes = bytes;
+  reply.managed = result == CUDA_SUCCESS && IsManagedVariable(call.driver(), address);
+  call.Finish(result, reply);
 }
 
 void Do_cuLibraryGetManaged(CallContext& call, const cuLibraryGetManagedRequest& request) {
@@ -129,7 +126,10 @@ void Do_cuLibraryGetManaged(CallContext& call, const cuLibraryGetManagedRequest&
   size_t bytes = 0;
   const CUresult result =
       call.driver().cuLibraryGetManaged(&address, &bytes, library, std::string(request.name).c_str());
-  FinishGlobal<cuLibraryGetManagedReply>(call, result, address, bytes);
+  cuLibraryGetManagedReply reply;
+  reply.address = address;
+  reply.bytes = bytes;
+  call.Finish(result, reply);
 }
 
 void Do_cuKernelGetName(CallContext& call, const cuKernelGetNameRequest& request) {

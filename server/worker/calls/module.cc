@@ -13,6 +13,7 @@
 #include "generated/server_custom.h"
 #include "server/worker/call_context.h"
 #include "server/worker/code/image_load.h"
+#include "server/worker/code/managed_variable.h"
 #include "server/worker/code/module_references.h"
 #include "server/worker/driver_slot.h"
 #include "server/worker/streams/stream_visits.h"
@@ -119,6 +120,7 @@ void Do_cuModuleGetGlobal_v2(CallContext& call, const cuModuleGetGlobal_v2Reques
   cuModuleGetGlobal_v2Reply reply;
   reply.address = address;
   reply.bytes = bytes;
+  reply.managed = result == CUDA_SUCCESS && IsManagedVariable(call.driver(), address);
   call.Finish(result, reply);
 }
 

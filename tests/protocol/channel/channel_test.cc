@@ -107,6 +107,14 @@ TEST_F(ChannelTest, AGoodByeIsReadBehindASegmentThatNobodyUsed) {
   EXPECT_TRUE(server().peer_left());
 }
 
+TEST_F(ChannelTest, AGoodByeIsReadWhenThePeerLeavesMessagesUnread) {
+  ASSERT_TRUE(server().OfferSegment(SegmentKind::kHostMemory, 4096, Placement::Anywhere()).ok());
+  client().Leave();
+  ends_.client.reset();
+  EXPECT_FALSE(server().Check().ok());
+  EXPECT_TRUE(server().peer_left());
+}
+
 TEST_F(ChannelTest, ASharedFileOfTheApplicationIsMappedFromItsOffset) {
   UniqueFd file(memfd_create("app", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(file.get(), 3 * kPageBytes), 0);

@@ -326,6 +326,34 @@ TEST_P(BasicKernels, BlocksThatWaitForEachOther) {
   for (int i = 0; i < 300; ++i) ASSERT_EQ(order[i], i);
 }
 
+TEST_P(BasicKernels, BarriersInSharedMemory) {
+  auto module = CompileFile(device_, "mbarrier.ptx");
+  ASSERT_NE(module, nullptr);
+  const int rounds = 9;
+  std::vector<int> in(rounds * 64);
+  std::iota(in.begin(), in.end(), 5);
+  int* out = device_.Zeros<int>(128);
+  EXPECT_RUNS(device_.Run(*module, "pingpong", {3}, {128}, 0, device_.Array(in), out, rounds));
+  for (int i = 0; i < 64; ++i) {
+    int sum = 0;
+    for (int r = 0; r < rounds; ++r) sum += in[r * 64 + (i + r) % 64];
+    ASSERT_EQ(out[i], sum) << i;
+  }
+  EXPECT_RUNS(device_.Run(*module, "parity", {1}, {96}, 0, out));
+  for (int r = 0; r < 4; ++r) EXPECT_EQ(out[r], 96 * (r + 1));
+  EXPECT_EQ(out[4], 7);
+  std::vector<int> tiles(4 * 4 * 128);
+  std::iota(tiles.begin(), tiles.end(), 1);
+  EXPECT_RUNS(device_.Run(*module, "copies", {1}, {128}, 0, device_.Array(tiles), out, 4));
+  for (int i = 0; i < 128; ++i) {
+    int sum = 0;
+    for (int tile = 0; tile < 4; ++tile) {
+      for (int k = 0; k < 4; ++k) sum += tiles[(tile * 128 + 127 - i) * 4 + k];
+    }
+    ASSERT_EQ(out[i], sum) << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, BasicKernels, testing::Values(1, 20261121));
 
 }  // namespace
