@@ -1,5 +1,6 @@
 #include "netaware/cli/doctor_command.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include "netaware/cli/exit_codes.h"
 #include "netaware/cli/host_checks.h"
 #include "netaware/cli/install_layout.h"
+#include "netaware/cli/library_checks.h"
 #include "netaware/cli/private_server.h"
 #include "netaware/cli/server_check.h"
 #include "netaware/cli/server_description.h"
@@ -27,8 +29,18 @@ void Append(std::vector<Finding>* findings, std::vector<Finding> more) {
   findings->insert(findings->end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// What a program would get. Fills in `*server` when one answers.
-Finding CheckReach(const InstallLayout& layout, std::string url, bool insecure, nlohmann::json* server) {
+// Who speaks what: the answer to "do they suit each other" is whether the server was reached.
+Finding DescribeVersions(const ServerReport& report, const nlohmann::json& server) {
+  const std::string driver = server.contains("driver_release") ? " " + std::string(server["driver_release"]) : "";
+  return {Grade::kGood, "versions",
+          fmt::format("tessera {} with wire version {}; {} with wire version {}; driver {}{}, CUDA {}", TESSERA_VERSION, kWireVersion, report.server,
+                      report.wire_version, report.driver, driver, std::string(server["cuda_version"])),
+          ""};
+}
+
+// What a program would get. Fills in `*server` when one answers, and adds what versions there are.
+Finding CheckReach(const InstallLayout& layout, std::string url, bool insecure, nlohmann::json* server,
+                   std::vector<Finding>* findings) {
   std::string said;
   if (url.empty()) {
     PrivateServer own;
@@ -48,6 +60,7 @@ Finding CheckReach(const InstallLayout& layout, std::string url, bool insecure, 
     return {Grade::kProblem, "server", problem.sentence, "see 'tessera run --help', exit code " + std::to_string(problem.exit_code)};
   }
   *server = ServerAsJson(url, report);
+  findings->push_back(DescribeVersions(report, *server));
   const size_t devices = (*server)["devices"].size();
   if (devices == 0) return {Grade::kProblem, "server", url + " serves no device", "look at it with nvidia-smi on its host"};
   said += url + " answers: " + std::string((*server)["devices"][0]["name"]);
@@ -97,7 +110,9 @@ int DoctorCommand(const DoctorOptions& options) {
   Append(&findings, CheckSystem());
   if (const Result<InstallLayout> layout = InstallLayout::Find(); layout.ok()) {
     Append(&findings, CheckInstallation(layout.value()));
+    Append(&findings, CheckClientLibraries(layout.value()));
     Append(&findings, CheckLibraryPath(layout.value()));
+    if (!options.program.empty()) Append(&findings, CheckProgram(layout.value(), options.program));
     Append(&findings, CheckLocalDriver());
     // Each of several servers; the JSON form has the last one that answers.
     std::vector<std::string> urls = {""};
@@ -106,7 +121,12 @@ int DoctorCommand(const DoctorOptions& options) {
       urls.clear();
       findings.push_back({Grade::kProblem, "server", problem.sentence, "see 'tessera run --help'"});
     }
-    for (const std::string& one : urls) findings.push_back(CheckReach(layout.value(), one, options.insecure, &server));
+    for (const std::string& one : urls) {
+      if (one.starts_with(kUnixScheme)) Append(&findings, CheckSocket(one.substr(kUnixScheme.size())));
+      std::vector<Finding> versions;
+      findings.push_back(CheckReach(layout.value(), one, options.insecure, &server, &versions));
+      Append(&findings, std::move(versions));
+    }
   } else {
     findings.push_back({Grade::kProblem, "installation", layout.status().message(), "install Tessera again"});
   }

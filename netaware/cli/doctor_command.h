@@ -8,6 +8,7 @@ namespace tessera {
 struct DoctorOptions {
   std::string server;           // empty: TESSERA_SERVER, else a private server is tried out
   bool insecure = false;         // of an agent for a server at tcp://
+  std::string program;          // also looked at, when not empty
   std::string output = "text";  // or "json"
 };
 

@@ -4,10 +4,13 @@
 #include <gnu/libc-version.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -46,6 +49,30 @@ constexpr Limit kLimits[] = {{RLIMIT_AS, kAddressSpaceMin, "address space", "-v"
                              {RLIMIT_FSIZE, kFileBytesMin, "size of files, shared memory too", "-f"},
                              {RLIMIT_NOFILE, kFilesMin, "open files", "-n"}};
 
+// The driver and many programs (data loaders of PyTorch) share memory between processes there. Tessera itself does not.
+Finding CheckNamedMemory() {
+  constexpr uint64_t kMebibyte = 1 << 20;
+  constexpr uint64_t kBytesLeast = 64 * kMebibyte + 1;  // containers get 64 MiB as a rule, which is what programs trip over
+  struct statvfs size{};
+  if (statvfs("/dev/shm", &size) != 0 || access("/dev/shm", W_OK) != 0) {
+    return {Grade::kNote, "/dev/shm", fmt::format("it cannot be written: {}", std::strerror(errno)),
+            "programs that share memory between processes need it: mount a tmpfs of mode 1777 there"};
+  }
+  const uint64_t bytes = uint64_t{size.f_blocks} * size.f_frsize;
+  const uint64_t free_bytes = uint64_t{size.f_bavail} * size.f_frsize;
+  const std::string text = fmt::format("{} MiB, {} MiB of them free", bytes / kMebibyte, free_bytes / kMebibyte);
+  if (bytes >= kBytesLeast && free_bytes >= bytes / 16) return {Grade::kGood, "/dev/shm", text, ""};
+  return {Grade::kNote, "/dev/shm", text,
+          "programs that share memory between processes may need more: mount -o remount,size=8G /dev/shm, docker run --shm-size=8g, or remove old files there"};
+}
+
+Finding CheckLockedMemory() {
+  rlimit limit{};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  const std::string text = limit.rlim_cur == RLIM_INFINITY ? "unlimited" : fmt::format("{} KiB", limit.rlim_cur >> 10);
+  return {Grade::kGood, "locked memory", "limit (ulimit -l): " + text + "; pinned memory of CUDA does not count, the driver locks it", ""};
+}
+
 bool HasMemoryFiles(std::string* why) {
   const UniqueFd file(memfd_create("tessera-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file.valid()) return true;
@@ -57,43 +84,18 @@ bool HasMemoryFiles(std::string* why) {
 
 std::vector<Finding> CheckInstallation(const InstallLayout& layout) {
   std::vector<Finding> findings;
-  const std::string expected = std::string("tesserad ") + TESSERA_VERSION;
-  const std::string version = FirstLine(layout.daemon, "--version");
-  if (version == expected) {
-    findings.push_back({Grade::kGood, "server program", layout.daemon + ", " + version, ""});
-  } else {
-    findings.push_back({Grade::kProblem, "server program",
-                        version.empty() ? layout.daemon + " cannot be run" : layout.daemon + " is " + version + ", this is tessera " + TESSERA_VERSION,
-                        "install Tessera again, all parts of one release"});
-  }
-  for (const char* library : {"libcuda.so.1", "libnvidia-ml.so.1"}) {
-    const std::string path = layout.client_dir + "/" + library;
-    if (access(path.c_str(), R_OK) == 0) {
-      findings.push_back({Grade::kGood, "client library", path, ""});
+  for (const auto& [program, subject] : {std::pair(layout.daemon, "server program"), std::pair(layout.agent, "agent"), std::pair(layout.gateway, "gateway")}) {
+    const std::string expected = std::filesystem::path(program).filename().string() + " " + TESSERA_VERSION;
+    const std::string version = FirstLine(program, "--version");
+    if (version == expected) {
+      findings.push_back({Grade::kGood, subject, program + ", " + version, ""});
     } else {
-      findings.push_back({Grade::kProblem, "client library", path + " cannot be read: " + std::strerror(errno),
-                          "install Tessera again, or make the file readable"});
+      findings.push_back({Grade::kProblem, subject,
+                          version.empty() ? program + " cannot be run" : program + " is " + version + ", this is tessera " + TESSERA_VERSION,
+                          "install Tessera again, all parts of one release"});
     }
   }
   return findings;
-}
-
-std::vector<Finding> CheckLibraryPath(const InstallLayout& layout) {
-  const char* variable = getenv("LD_LIBRARY_PATH");
-  const std::string path = variable == nullptr ? "" : variable;
-  for (size_t start = 0; start < path.size();) {
-    const size_t end = std::min(path.find(':', start), path.size());
-    const std::string library = path.substr(start, end - start) + "/libcuda.so.1";
-    start = end + 1;
-    if (access(library.c_str(), F_OK) != 0) continue;
-    std::error_code error;
-    if (std::filesystem::equivalent(library, layout.client_dir + "/libcuda.so.1", error)) {
-      return {{Grade::kGood, "library path", "LD_LIBRARY_PATH leads to Tessera's libcuda.so.1", ""}};
-    }
-    return {{Grade::kNote, "library path", "LD_LIBRARY_PATH leads to " + library,
-             "start programs with 'tessera run', which puts its own in front"}};
-  }
-  return {{Grade::kGood, "library path", "no libcuda.so.1 in LD_LIBRARY_PATH; 'tessera run' sets it", ""}};
 }
 
 std::vector<Finding> CheckSystem() {
@@ -120,6 +122,8 @@ std::vector<Finding> CheckSystem() {
     findings.push_back({Grade::kProblem, "limit", fmt::format("the limit of {} is {}, less than {}", limit.name, present.rlim_cur, limit.least),
                         fmt::format("raise it: ulimit {} {}", limit.option, limit.resource == RLIMIT_NOFILE ? "1024" : "unlimited")});
   }
+  findings.push_back(CheckNamedMemory());
+  findings.push_back(CheckLockedMemory());
   const UniqueFd self(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
   if (!self.valid()) {
     findings.push_back({Grade::kNote, "system", "the kernel has no pidfds", "private servers end with the last process of a job instead of its first"});
@@ -128,14 +132,40 @@ std::vector<Finding> CheckSystem() {
 }
 
 std::vector<Finding> CheckLocalDriver() {
+  std::vector<Finding> findings;
+  std::vector<std::string> devices;
   std::error_code error;
-  const bool device = std::filesystem::exists("/dev/nvidiactl", error) || std::filesystem::exists("/dev/dxg", error);
-  if (!device) return {{Grade::kGood, "local GPU", "none: programs get a server's, or the emulated one", ""}};
-  if (access("/dev/nvidiactl", R_OK | W_OK) != 0 && errno == EACCES) {
-    return {{Grade::kProblem, "local GPU", "/dev/nvidiactl may not be used by this user",
-             "add the user to the group of the file, usually video: sudo usermod -aG video $USER, then log in again"}};
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", error)) {
+    const std::string name = entry.path().filename().string();
+    const bool one = name.starts_with("nvidia") && name.find_first_not_of("0123456789", 6) == std::string::npos && name.size() > 6;
+    if (one || name == "nvidiactl" || name == "nvidia-uvm" || name == "dxg") devices.push_back(entry.path().string());
   }
-  return {{Grade::kGood, "local GPU", "the NVIDIA driver's device files are here", ""}};
+  if (devices.empty()) return {{Grade::kGood, "local GPU", "none: programs get a server's, or the emulated one", ""}};
+  std::sort(devices.begin(), devices.end());
+  for (const std::string& device : devices) {
+    if (access(device.c_str(), R_OK | W_OK) == 0) continue;
+    findings.push_back({Grade::kProblem, "local GPU", device + " may not be used by this user: " + std::strerror(errno),
+                        "add the user to the group of the file, usually video: sudo usermod -aG video $USER, then log in again"});
+  }
+  const auto has = [&](const char* device) { return std::find(devices.begin(), devices.end(), device) != devices.end(); };
+  if (has("/dev/nvidiactl") && !has("/dev/nvidia-uvm")) {
+    findings.push_back({Grade::kProblem, "local GPU", "/dev/nvidia-uvm is missing: CUDA does not start without it",
+                        "load the driver's module: sudo nvidia-modprobe -u -c 0; for a container, give it that device too"});
+  }
+  if (findings.empty()) {
+    std::string text = "the NVIDIA driver's device files may be used:";
+    for (const std::string& device : devices) text += " " + device;
+    findings.push_back({Grade::kGood, "local GPU", text, ""});
+  }
+  return findings;
+}
+
+std::vector<Finding> CheckSocket(const std::string& path) {
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return {};  // what that means is found out by connecting
+  const std::string text = fmt::format("{} has mode {:04o} and belongs to user {}", path, info.st_mode & 07777U, info.st_uid);
+  if ((info.st_mode & (S_IRWXG | S_IRWXO)) == 0) return {{Grade::kGood, "socket", text, ""}};
+  return {{Grade::kNote, "socket", text, "others may connect, and are turned away: a server works for its own user and root; chmod 600 it"}};
 }
 
 }  // namespace tessera

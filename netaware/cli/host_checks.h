@@ -17,13 +17,13 @@ struct Finding {
   std::string advice;   // what to do; empty when there is nothing to do
 };
 
-// That all parts are there and of this version.
+// That the programs are there and of this version.
 std::vector<Finding> CheckInstallation(const InstallLayout& layout);
-// Which libcuda.so.1 a program started here would load.
-std::vector<Finding> CheckLibraryPath(const InstallLayout& layout);
-// Processor, kernel, C library, memory files, limits.
+// Processor, kernel, C library, memory files, /dev/shm, limits.
 std::vector<Finding> CheckSystem();
 // The NVIDIA driver and device files of this host; none is no problem.
 std::vector<Finding> CheckLocalDriver();
+// Who may connect to a server's socket. Nothing when there is no socket at `path`.
+std::vector<Finding> CheckSocket(const std::string& path);
 
 }  // namespace tessera

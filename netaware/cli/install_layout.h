@@ -14,6 +14,7 @@ namespace tessera {
 struct InstallLayout {
   std::string daemon;      // path of tesserad
   std::string agent;       // path of tessera-agent, which need not be there: Find() does not look
+  std::string gateway;     // likewise tessera-gateway
   std::string client_dir;  // what goes in front of LD_LIBRARY_PATH
 
   // Finds the parts next to /proc/self/exe. kNotFound names the missing part and where it was looked for.

@@ -103,6 +103,7 @@ int Main(int argc, char** argv) {
   CLI::App* doctor_command = app.add_subcommand("doctor", "look for what keeps programs from using a GPU, and say how to repair it");
   AddServer(doctor_command, &doctor.server, &doctor.insecure, "a private server, which is tried out");
   AddOutput(doctor_command, &doctor.output);
+  doctor_command->add_option("program", doctor.program, "also look whether this program gets Tessera's library")->type_name("");
   doctor_command->footer(kDoctorFooter);
 
   std::string shell;

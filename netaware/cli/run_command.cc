@@ -1,7 +1,5 @@
 #include "netaware/cli/run_command.h"
 
-#include <elf.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,9 +12,9 @@
 #include "netaware/cli/exit_codes.h"
 #include "netaware/cli/install_layout.h"
 #include "netaware/cli/private_server.h"
+#include "netaware/cli/program_file.h"
 #include "netaware/cli/server_check.h"
 #include "netaware/cli/server_list.h"
-#include "protocol/base/unique_fd.h"
 
 namespace tessera {
 namespace {
@@ -44,29 +42,6 @@ void SetEnvironment(const InstallLayout& layout, const std::string& server, cons
   setenv("TRITON_LIBCUDA_PATH", layout.client_dir.c_str(), 1);                         // Triton links against it
   setenv("NUMBA_CUDA_DRIVER", (layout.client_dir + "/libcuda.so.1").c_str(), 1);       // Numba loads by path
   if (stats) setenv("TESSERA_STATS", "1", 1);
-}
-
-// The file that execvp() would start; empty when there is none. Looked for before a server is started for it.
-std::string FindProgram(const std::string& name) {
-  if (name.find('/') != std::string::npos) return access(name.c_str(), F_OK) == 0 ? name : "";
-  const char* variable = getenv("PATH");
-  const std::string path = variable == nullptr ? "/bin:/usr/bin" : variable;
-  std::string found;
-  for (size_t start = 0; start <= path.size();) {
-    const size_t end = std::min(path.find(':', start), path.size());
-    const std::string directory = end == start ? "." : path.substr(start, end - start);
-    const std::string file = directory + "/" + name;
-    if (access(file.c_str(), X_OK) == 0) return file;
-    if (found.empty() && access(file.c_str(), F_OK) == 0) found = file;
-    start = end + 1;
-  }
-  return found;
-}
-
-bool IsElf(const std::string& file) {
-  char magic[SELFMAG] = {};
-  const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  return fd.valid() && read(fd.get(), magic, SELFMAG) == SELFMAG && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
 }
 
 int NotStarted(const std::string& program, int error) {

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <utility>
 
 #include "protocol/base/log.h"
@@ -20,6 +21,14 @@ Status CheckSharedFile(int fd, uint64_t end) {
     return Violation("offered more of a shared file than there is");
   }
   return Status::Ok();
+}
+
+// A few times in a process: how often it happens is the peer's affair, and the log is not its to fill.
+void TellNotMapped(const SegmentOffer& offer, const Status& why) {
+  constexpr int kToldMax = 8;
+  static std::atomic<int> told{0};
+  if (told.fetch_add(1, std::memory_order_relaxed) >= kToldMax) return;
+  LogWarning("segment {} of {} bytes was not mapped: {}", offer.id, offer.size_bytes, why.message());
 }
 
 }  // namespace
@@ -197,12 +206,12 @@ Status Channel::TakeOffer(const SegmentOffer& offer, const SocketMessage& messag
   Result<Mapping> mapping = Mapping::Map(fd, offer.size_bytes, offer.file_offset, placement);
   if (!mapping.ok()) {
     // Not the peer's fault. The call that refers to the segment will not find it and says so to the application.
-    LogWarning("segment {} of {} bytes was not mapped: {}", offer.id, offer.size_bytes, mapping.status().message());
+    TellNotMapped(offer, mapping.status());
     return Status::Ok();
   }
   const Status inserted = segments_.Insert(offer.id, std::move(*mapping));
   if (inserted.code() == StatusCode::kResourceExhausted) {
-    LogWarning("segment {} was not mapped: {}", offer.id, inserted.message());
+    TellNotMapped(offer, inserted);
     return Status::Ok();
   }
   return inserted;

@@ -10,7 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <string_view>
+
 #include "protocol/base/log.h"
+#include "protocol/base/unique_fd.h"
 
 extern char** environ;
 
@@ -57,6 +60,12 @@ Result<pid_t> StartProgram(const std::string& path, const std::vector<std::strin
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return Status::FromErrno("cannot start a child process", error);
   return pid;
+}
+
+void OfferToRunOutOfMemoryFirst() {
+  constexpr std::string_view kScore = "500\n";  // of 1000 (proc(5), oom_score_adj)
+  const UniqueFd file(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  if (!file.valid() || write(file.get(), kScore.data(), kScore.size()) < 0) LogDebug("no oom_score_adj: errno {}", errno);
 }
 
 void BecomeChild(pid_t parent) {

@@ -25,6 +25,10 @@ Result<pid_t> StartProgram(const std::string& path, const std::vector<std::strin
 // Exits at once when the parent is already gone.
 void BecomeChild(pid_t parent);
 
+// When the machine's memory runs out, this process ends rather than the daemon or anybody's program: what a worker holds is its
+// client's doing (proc(5), oom_score_adj).
+void OfferToRunOutOfMemoryFirst();
+
 // "exited with code 3", "was killed by signal 9 (Killed)".
 std::string DescribeWaitStatus(int wait_status);
 

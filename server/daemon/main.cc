@@ -120,6 +120,7 @@ int main(int argc, char** argv) {
     case Options::Role::kWorker:
       SetLogName("tesserad session " + std::to_string(options.session));
       BecomeChild(options.parent_pid);
+      OfferToRunOutOfMemoryFirst();
       return RunWorkerProcess(options);
   }
   return kServiceInternal;

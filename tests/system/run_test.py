@@ -215,17 +215,6 @@ class OtherCommands(unittest.TestCase):
         self.assertEqual(self.tessera("status", "--server", server.url).returncode, 72)
         self.assertEqual(self.tessera("status").returncode, 2)
 
-    def test_doctor(self):
-        done = self.tessera("doctor", "-o", "json")
-        findings = json.loads(done.stdout)
-        self.assertEqual(done.returncode, 0 if findings["good"] else 1, done.stdout)
-        self.assertTrue(findings["good"], done.stdout)
-        self.assertGreaterEqual(len(findings["server"]["devices"]), 1)
-        self.assertNotIn("\033", self.tessera("doctor").stdout)
-        bad = self.tessera("doctor", "--server", "unix:/nonexistent/socket")
-        self.assertEqual(bad.returncode, 1)
-        self.assertRegex(bad.stdout, "problem *server: there is no socket /nonexistent/socket")
-
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -66,6 +66,7 @@ class ValueSource {
 // One kind of message without its type, so that the checks are compiled once.
 struct TestedMessage {
   const char* name;
+  uint32_t id;  // of the call
   // Encodes a message filled from `source` and returns its text.
   std::string (*encode)(ValueSource& source, Encoder& out);
   // Decodes; the text of the message, or "" when it was refused.
@@ -74,7 +75,7 @@ struct TestedMessage {
 
 template <typename Message>
 void Add(const char* name, std::vector<TestedMessage>* messages) {
-  messages->push_back({name,
+  messages->push_back({name, Message::kId,
                        [](ValueSource& source, Encoder& out) {
                          Message message;
                          Fill(source, message);

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <sstream>
 
 #include "generated/messages/copy.h"
 #include "generated/messages/host_memory.h"
@@ -17,8 +16,7 @@
 #include "protocol/base/clock.h"
 #include "protocol/channel/channel.h"
 #include "protocol/memory/copy_route.h"
-#include "tests/server/daemon/daemon_process.h"
-#include "tests/server/daemon/raw_client.h"
+#include "tests/server/daemon/hostile_fixture.h"
 
 namespace tessera {
 namespace {
@@ -26,46 +24,6 @@ namespace {
 constexpr int kInvalidValue = 1;      // CUDA_ERROR_INVALID_VALUE
 constexpr int kInvalidHandle = 400;   // CUDA_ERROR_INVALID_HANDLE
 constexpr size_t kWorkerBytesRead = 4096;
-
-class HostileClientTest : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "hostileXXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
-    path_ = directory_ + "/socket";
-    Start({});
-  }
-  // Begins anew with these options besides.
-  void Start(const std::vector<std::string>& more) {
-    daemon_.reset();
-    std::vector<std::string> words = {"--listen", "unix:" + path_, "--driver", "emulator", "--log", "info", "--grace", "0"};
-    words.insert(words.end(), more.begin(), more.end());
-    daemon_ = std::make_unique<DaemonProcess>(words);
-    ASSERT_NE(daemon_->ReadyLine(), "") << daemon_->log();
-  }
-  void TearDown() override {
-    daemon_.reset();
-    std::filesystem::remove_all(directory_);
-  }
-
-  // What session `number` itself said above "info".
-  int SentencesOf(uint64_t number) {
-    daemon_->WaitForLog("session " + std::to_string(number) + " of pid ");  // the supervisor's last word about it
-    std::istringstream lines(daemon_->log());
-    int found = 0;
-    for (std::string line; std::getline(lines, line);) {
-      const bool own = line.find("session " + std::to_string(number) + " failed") != std::string::npos ||
-                       line.find("session " + std::to_string(number) + " did not begin") != std::string::npos;
-      if (own) ++found;
-    }
-    return found;
-  }
-
-  std::string directory_;
-  std::string path_;
-  std::unique_ptr<DaemonProcess> daemon_;
-};
 
 // --- What ends the session. ---
 
@@ -114,16 +72,6 @@ void Offer(RawClient& client, uint32_t id, uint64_t bytes, uint64_t address, int
   SegmentOffer{id, SegmentKind::kHostMemory, bytes, address, 0}.Encode(encoder);
   ASSERT_TRUE(SendMessage(client.socket(), encoder.bytes(), std::span(&fd, fd < 0 ? 0 : 1), MonotonicNs() + 1'000'000'000).ok());
   HaveTheSocketRead(client);
-}
-
-uint64_t Allocate(RawClient& client, uint64_t bytes) {
-  cuMemAlloc_v2Request request;
-  request.bytesize = bytes;
-  const auto reply = client.WaitFor(client.Send(request));
-  cuMemAlloc_v2Reply allocated;
-  if (!reply || reply->header.result != 0) return 0;
-  Decoder decoder(reply->payload);
-  return allocated.Decode(decoder) ? allocated.dptr : 0;
 }
 
 const Attack kAttacks[] = {
@@ -382,22 +330,6 @@ TEST_F(HostileClientTest, AClientThatSaysNothingLosesItsPlace) {
 
 // --- Leaks: of the daemon, over many sessions that end in many ways. ---
 
-struct Usage {
-  size_t descriptors = 0;
-  size_t resident_kib = 0;
-};
-
-Usage UsageOf(pid_t pid) {
-  Usage usage;
-  const std::string directory = "/proc/" + std::to_string(pid);
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory + "/fd")) ++usage.descriptors;
-  std::ifstream status(directory + "/status");
-  for (std::string word; status >> word;) {
-    if (word == "VmRSS:") status >> usage.resident_kib;
-  }
-  return usage;
-}
-
 TEST_F(HostileClientTest, ThreeHundredSessionsLeaveNothingBehind) {
   const auto one_session = [&](int number) {
     RawClient client(path_);
@@ -414,20 +346,15 @@ TEST_F(HostileClientTest, ThreeHundredSessionsLeaveNothingBehind) {
       default: break;
     }
   };
-  const auto wait_for_workers = [&] {
-    const uint64_t deadline_ns = MonotonicNs() + 20'000'000'000;
-    while (!daemon_->Children().empty() && MonotonicNs() < deadline_ns) usleep(20'000);
-    ASSERT_TRUE(daemon_->Children().empty());
-  };
   for (int i = 0; i < 20; ++i) one_session(i);
-  wait_for_workers();
+  WaitForNoWorkers();
   const Usage before = UsageOf(daemon_->pid());
   for (int i = 0; i < 300; ++i) {
     one_session(i);
     // The supervisor's last word; and the log is read, so that its pipe does not fill up.
     ASSERT_TRUE(daemon_->WaitForLog("session " + std::to_string(i + 21) + " of pid ")) << daemon_->log();
   }
-  wait_for_workers();
+  WaitForNoWorkers();
   const Usage after = UsageOf(daemon_->pid());
   EXPECT_EQ(after.descriptors, before.descriptors);
   EXPECT_LE(after.resident_kib, before.resident_kib + 1024);

@@ -55,21 +55,32 @@ uint64_t RawClient::SendBytes(uint32_t call, std::span<const std::byte> message,
   header.size_bytes = static_cast<uint32_t>(record.size());
   header.call = call;
   header.flags = flags;
-  header.thread = 1;
-  header.sequence = ++sequence_;
+  header.thread = thread_;
+  header.sequence = sequence_ + 1;
   header.context = context_.value();
   std::memcpy(record.data(), &header, sizeof(header));
   if (!message.empty()) std::memcpy(record.data() + sizeof(header), message.data(), message.size());
-  return commands_->TryAppend(record) ? sequence_ : 0;
+  return commands_->TryAppend(record) ? ++sequence_ : 0;
 }
 
-std::optional<RawClient::Reply> RawClient::WaitFor(uint64_t sequence) {
+bool RawClient::SendPatiently(uint32_t call, std::span<const std::byte> message, uint32_t flags, int timeout_ms) {
+  const uint64_t deadline_ns = In(timeout_ms);
+  while (SendBytes(call, message, flags) == 0) {
+    const Status waited = commands_->WaitForSpace(PaddedRecordBytes(sizeof(RecordHeader) + message.size()), deadline_ns, [this] {
+      return SocketHungUp(socket_.get()) ? Status(StatusCode::kUnavailable, "hung up") : Status::Ok();
+    });
+    if (!waited.ok()) return false;
+  }
+  return true;
+}
+
+std::optional<RawClient::Reply> RawClient::WaitFor(uint64_t sequence, int timeout_ms) {
   RecordBuffer buffer;
   for (;;) {
     const auto hung_up = [this] {
       return SocketHungUp(socket_.get()) ? Status(StatusCode::kUnavailable, "hung up") : Status::Ok();
     };
-    if (!replies_->Wait(In(20'000), hung_up).ok()) return std::nullopt;
+    if (!replies_->Wait(In(timeout_ms), hung_up).ok()) return std::nullopt;
     const std::span<const std::byte> record = replies_->CopyOut(&buffer);
     if (record.empty()) continue;
     Reply reply;

@@ -46,10 +46,14 @@ class RawClient {
     const std::optional<Reply> reply = WaitFor(sequence);
     return reply ? std::optional<int>(reply->header.result) : std::nullopt;
   }
-  std::optional<Reply> WaitFor(uint64_t sequence);
+  std::optional<Reply> WaitFor(uint64_t sequence, int timeout_ms = 20'000);
   // A primary context of device 0, current for every later record.
   bool RetainContext();
   void SetContext(HandleId context) { context_ = context; }
+  // The client thread that later records come from; 1 in the beginning.
+  void SetThread(uint32_t thread) { thread_ = thread; }
+  // As SendBytes(), but waits for room. False when the session ended, or no room came in time.
+  bool SendPatiently(uint32_t call, std::span<const std::byte> message, uint32_t flags, int timeout_ms = 20'000);
 
   // The sentence of the server's good-bye, "" when it hung up without one; nothing when it did neither in time.
   std::optional<std::string> End(int timeout_ms = 10'000);
@@ -74,6 +78,7 @@ class RawClient {
   std::unique_ptr<RingProducer> commands_, answers_;
   std::unique_ptr<RingConsumer> replies_;
   uint64_t sequence_ = 0;
+  uint32_t thread_ = 1;
   HandleId context_;
 };
 
