@@ -21,7 +21,9 @@ CUresult Load(const LibraryCopies::Image& image, HandleId* library) {
   ClientJitOptions jit;
   std::vector<CUjit_option> options = image.options;
   std::vector<void*> values = image.values;
-  if (!jit.Read(static_cast<unsigned>(options.size()), options.data(), values.data())) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (!jit.Read(static_cast<unsigned>(options.size()), options.data(), values.data())) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
   ImageParts parts;
   parts.form = image.form;
   for (const auto& part : image.parts) parts.parts.emplace_back(part);

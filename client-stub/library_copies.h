@@ -40,7 +40,8 @@ class LibraryCopies {
   void Add(HandleId library, std::shared_ptr<const Image> image) EXCLUDES(mutex_);
   // Its handles in all sessions, to be unloaded; nothing is known of it from now on.
   std::vector<HandleId> Remove(HandleId library) EXCLUDES(mutex_);
-  // The handle of `library`, which the application has, in a session; loaded there if need be. 400 for a handle that is nobody's.
+  // The handle of `library`, which the application has, in a session; loaded there if need be. 400 for a handle that is
+  // nobody's.
   CUresult LibraryIn(Session& session, HandleId library, HandleId* copy) EXCLUDES(mutex_);
   // As above for a kernel.
   CUresult KernelIn(Session& session, HandleId kernel, HandleId* copy) EXCLUDES(mutex_);
