@@ -109,6 +109,12 @@ class SeveralServers(unittest.TestCase):
                 self.assertEqual(self.succeed(done).splitlines()[-1], "ok")
                 self.assertEqual(done.stderr, "")
 
+    @built
+    def test_a_managed_variable_belongs_to_one_server(self):
+        done = run(f"{self.server().url},{self.server().url}", program("two_servers_managed"))
+        self.assertEqual(self.succeed(done).splitlines(), ["cudaErrorNotSupported", "ok"], done.stderr)
+        self.assertIn("__managed__", done.stderr)
+
     def test_devices_are_joined_and_distinct(self):
         first, second = self.server(devices=2, memory_mib=512), self.server(memory_mib=256)
         lines = self.listed(f"{first.url},{second.url}")
