@@ -140,7 +140,11 @@ class SeveralServers(unittest.TestCase):
         self.assertEqual(self.succeed(none), "100\n")
 
     def test_a_lost_server_takes_its_devices_alone(self):
-        first, second = self.server(), self.server()
+        for tcp in (False, True):
+            with self.subTest(tcp=tcp):
+                self.lose(self.server(), self.server(tcp=tcp))
+
+    def lose(self, first, second):
         process = subprocess.Popen([TESSERA, "run", "--quiet", "--server", f"{first.url},{second.url}", "--", sys.executable, "-c", LOSE],
                                    env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         late = threading.Timer(60, process.kill)
