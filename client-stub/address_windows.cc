@@ -103,7 +103,8 @@ bool AddressWindows::ReserveDriverRange(uint64_t address, uint64_t bytes, uint32
   if (next != driver_ranges_.begin() && std::prev(next)->second.end > base) --next;
   for (; next != driver_ranges_.end() && next->first < end; ++next) {
     if (next->second.session_index != session_index) {
-      LogInfo("two servers put device memory at {:#x}", std::max(base, next->first));
+      LogInfo("two servers have put device memory at {:#x}: what the second one has there cannot be used",
+              std::max(base, next->first));
       return false;
     }
     if (next->first > at) missing.push_back(Range{at, next->first - at});

@@ -28,8 +28,8 @@ class AddressWindows {
   // The row kept, -1 before Keep().
   int row() EXCLUDES(mutex_);
 
-  // Makes sure that nothing of this process is, or ever will be, mapped in [address, address + bytes), and that it is the memory
-  // of one session alone, the one with this index: true for ranges in its device window and for ranges that were free or
+  // Makes sure that nothing of this process is, or ever will be, mapped in [address, address + bytes), and that it is the
+  // memory of one session alone, the one with this index: true for ranges in its device window and for ranges that were free or
   // that it has reserved already. False: something of the process is there, or memory of another server.
   bool ReserveDriverRange(uint64_t address, uint64_t bytes, uint32_t session_index = 0) EXCLUDES(mutex_);
 

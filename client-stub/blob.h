@@ -12,8 +12,8 @@
 
 namespace tessera {
 
-// Writes `bytes` to the server in pieces, on behalf of a call, and sets `blob` to the number that names them in the record of that
-// call. The bytes were read when it returns. CUDA_SUCCESS, or why the session cannot carry them. Any thread.
+// Writes `bytes` to the server in pieces, on behalf of a call, and sets `blob` to the number that names them in the record of
+// that call. The bytes were read when it returns. CUDA_SUCCESS, or why the session cannot carry them. Any thread.
 CUresult SendBlob(const Call& user, std::span<const std::byte> bytes, uint64_t* blob);
 
 // Reads a result of `size_bytes` that a reply named, and releases it on the server. CUDA_ERROR_UNKNOWN for one that is larger

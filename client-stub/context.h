@@ -101,8 +101,8 @@ class ContextTable {
   Context* Find(CUcontext context) const EXCLUDES(mutex_);
   // The primary context of a device, made (inactive) on first use. `device` is a valid ordinal. Null: out of memory.
   Context* Primary(CUdevice device) EXCLUDES(mutex_);
-  // A context that is active, on this device if there is one: for calls that name an object of the session and no context. Null:
-  // none is active.
+  // A context that is active, on this device if there is one: for calls that name an object of the session and no context.
+  // Null: none is active.
   Context* AnyActive(CUdevice device) const EXCLUDES(mutex_);
   // Makes a record for a context that was created under `handle`; it is active.
   Context* Add(HandleId handle, CUdevice device, unsigned flags, unsigned api_version) EXCLUDES(mutex_);

@@ -16,7 +16,8 @@ void DeviceDisguise::Apply(DeviceSnapshot::Device* device) const {
   const uint32_t moved = server * kDomainsPerServer;
   if (device->attributes.size() > CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) {
     DeviceSnapshot::Answer& domain = device->attributes[CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID];
-    if (domain.result == CUDA_SUCCESS) domain.value = static_cast<int32_t>((static_cast<uint32_t>(domain.value) + moved) & 0xffff);
+    const uint32_t shown = (static_cast<uint32_t>(domain.value) + moved) & 0xffff;
+    if (domain.result == CUDA_SUCCESS) domain.value = static_cast<int32_t>(shown);
   }
   const size_t colon = device->pci_bus_id.find(':');
   if (colon == std::string::npos) return;

@@ -25,7 +25,8 @@ class HelperStreams {
 
   static HelperStreams& Process();
 
-  // A stream of the context, which is current on the calling thread. Return() follows when the work is done, or was not enqueued.
+  // A stream of the context, which is current on the calling thread. Return() follows when the work is done, or was not
+  // enqueued.
   CUresult Take(const Context& context, HandleId* stream) EXCLUDES(mutex_);
   void Return(HandleId context, HandleId stream) EXCLUDES(mutex_);
 

@@ -21,10 +21,12 @@ CUresult Load(const LibraryCopies::Image& image, HandleId* library) {
   ClientJitOptions jit;
   std::vector<CUjit_option> options = image.options;
   std::vector<void*> values = image.values;
-  if (!jit.Read(static_cast<unsigned>(options.size()), options.data(), values.data())) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (!jit.Read(static_cast<unsigned>(options.size()), options.data(), values.data())) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
   ImageParts parts;
   parts.form = image.form;
-  for (const auto& part : image.parts) parts.parts.emplace_back(part);
+  parts.parts = image.parts;
   std::vector<uint64_t> blobs;
   if (const CUresult sent = SendParts(call, parts, &blobs); sent != CUDA_SUCCESS) return call.Fail(sent);
   cuLibraryLoadDataRequest request;
@@ -59,13 +61,15 @@ LibraryCopies& LibraryCopies::Process() {
   return *copies;
 }
 
-std::shared_ptr<const LibraryCopies::Image> LibraryCopies::Keep(const void* image, unsigned count,
+std::shared_ptr<const LibraryCopies::Image> LibraryCopies::Keep(const void* image, bool preserved, unsigned count,
                                                                 const CUjit_option* options, void** values) {
   const Result<ImageParts> parts = FindImageParts(image);
   if (!parts.ok()) return nullptr;
   auto kept = std::make_shared<Image>();
   kept->form = parts.value().form;
-  for (const auto part : parts.value().parts) kept->parts.emplace_back(part.begin(), part.end());
+  for (const auto part : parts.value().parts) {
+    kept->parts.push_back(preserved ? part : kept->owned.emplace_back(part.begin(), part.end()));
+  }
   for (unsigned i = 0; i < count; ++i) {
     switch (options[i]) {
       case CU_JIT_WALL_TIME:
@@ -104,6 +108,14 @@ std::vector<HandleId> LibraryCopies::Remove(HandleId library) {
   return handles;
 }
 
+bool LibraryCopies::BindForManaged(HandleId library) {
+  MutexLock lock(mutex_);
+  const auto found = libraries_.find(library.value());
+  if (found == libraries_.end()) return true;
+  found->second->has_managed = true;
+  return found->second->copies.size() == 1;
+}
+
 CUresult LibraryCopies::LibraryIn(Session& session, HandleId library, HandleId* copy) {
   std::shared_ptr<Library> entry;
   {
@@ -114,6 +126,11 @@ CUresult LibraryCopies::LibraryIn(Session& session, HandleId library, HandleId* 
     if (const auto known = entry->copies.find(session.index()); known != entry->copies.end()) {
       *copy = known->second;
       return CUDA_SUCCESS;
+    }
+    if (entry->has_managed) {
+      LogWarning("kernels of a library with __managed__ variables run on the devices of one server: {} cannot have it as well",
+                 session.Name());
+      return CUDA_ERROR_NOT_SUPPORTED;
     }
   }
   const Context* context = ThreadState::Current().current();

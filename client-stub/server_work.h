@@ -14,8 +14,8 @@
 
 namespace tessera {
 
-// A call in another session, in a stream of the library's own there. Its context is current on the calling thread as long as it lives, so
-// what this one has to do there are ordinary calls, and those of the call that needs it come after it has ended.
+// A call in another session, in a stream of the library's own there. Its context is current on the calling thread as long as it
+// lives, so what this one has to do there are ordinary calls, and those of the call that needs it come after it has ended.
 class ServerWork {
  public:
   // `context` is active. Ends with the first failure, see result().
@@ -38,8 +38,8 @@ class ServerWork {
   std::unique_ptr<Call> call_;
 };
 
-// Does `work` in the session of `context`, when `stream` of `call` gets there; what follows in `stream` follows that work. The work
-// is handed the other session's call and stream and enqueues in it. Fails the call with the first failure of any part.
+// Does `work` in the session of `context`, when `stream` of `call` gets there; what follows in `stream` follows that work. The
+// work is handed the other session's call and stream and enqueues in it. Fails the call with the first failure of any part.
 CUresult DoElsewhere(Call& call, HandleId stream, const Context& context, const std::function<CUresult(ServerWork&)>& work);
 
 // `stream` waits for an event of another session, as it was recorded last.

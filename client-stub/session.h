@@ -149,8 +149,8 @@ class Session {
 
   // --- End of the session. ---
   bool gone() const { return gone_.load(std::memory_order_acquire); }
-  // `heard` is called when the session ends because of its server or of us, not at exit: once, on any thread, a notice handler's
-  // too, so it must not wait. At once when the session is gone already.
+  // `heard` is called when the session ends because of its server or of us, not at exit: once, on any thread, a notice
+  // handler's too, so it must not wait. At once when the session is gone already.
   void OnGone(std::function<void()> heard) EXCLUDES(handlers_mutex_);
   // Ends the session from this side: prints `why` once, wakes everybody. Any thread.
   void Abandon(const Status& why);

@@ -94,7 +94,8 @@ class MeetingTable {
     {
       MutexLock lock(mutex_);
       for (const std::weak_ptr<Meeting>& one : meetings_) {
-        if (auto meeting = one.lock(); meeting != nullptr && meeting->Concerns(session)) concerned.push_back(std::move(meeting));
+        auto meeting = one.lock();
+        if (meeting != nullptr && meeting->Concerns(session)) concerned.push_back(std::move(meeting));
       }
     }
     for (const auto& meeting : concerned) meeting->Cancel();
@@ -155,11 +156,11 @@ CUresult MeetStreams(Call& first, HandleId first_stream, Call& second, HandleId 
   Meetings().Add(meeting);
   // Before anything waits for it: a session that is gone by now has cancelled what there was.
   if (first.session().gone() || second.session().gone()) return first.Fail(kServerGone);
-  CUresult result = VisitStream(first, first_stream, [part = Part::Make(meeting, 0)](const GoOn& go_on) { part->Arrive(go_on); },
-                                written);
-  if (result == CUDA_SUCCESS) {
-    result = VisitStream(second, second_stream, [part = Part::Make(meeting, 1)](const GoOn& go_on) { part->Arrive(go_on); });
-  }
+  const auto visit = [&meeting](int side) -> Visit {
+    return [part = Part::Make(meeting, side)](const GoOn& go_on) { part->Arrive(go_on); };
+  };
+  CUresult result = VisitStream(first, first_stream, visit(0), written);
+  if (result == CUDA_SUCCESS) result = VisitStream(second, second_stream, visit(1));
   if (result != CUDA_SUCCESS) meeting->Cancel();
   return result;
 }

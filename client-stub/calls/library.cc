@@ -24,7 +24,7 @@ namespace {
 // cuBLASLt passes an option with a null array of values.
 template <typename Request, typename Reply>
 CUresult LoadLibrary(Call& call, CUlibrary* library, const void* image, unsigned count, const CUjit_option* options,
-                     void** values) {
+                     void** values, bool preserved) {
   if (library == nullptr || image == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   ClientJitOptions jit;
   if (!jit.Read(count, options, values)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
@@ -43,7 +43,7 @@ CUresult LoadLibrary(Call& call, CUlibrary* library, const void* image, unsigned
   jit.WriteOutputs(reply.info_log, reply.error_log, reply.wall_time_ms, reply.threads_per_block);
   if (reply.result != CUDA_SUCCESS) return call.Fail(static_cast<CUresult>(reply.result));
   if (SeveralServers()) {
-    if (auto kept = LibraryCopies::Keep(image, count, options, values)) {
+    if (auto kept = LibraryCopies::Keep(image, preserved, count, options, values)) {
       LibraryCopies::Process().Add(request.library, std::move(kept));
     }
   }
@@ -82,6 +82,9 @@ CUresult GetVariable(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary lib
   if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
   bool managed = true;
   if constexpr (requires { reply.managed; }) managed = reply.managed;
+  if (managed && SeveralServers() && !LibraryCopies::Process().BindForManaged(request.library)) {
+    return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
+  }
   const Range range{reply.address, reply.bytes};
   // A library outlives contexts.
   const bool adopted = managed ? AdoptManagedVariable(call, range, request.library, HandleId()) : AdoptGlobal(call, range);
@@ -95,11 +98,15 @@ CUresult GetVariable(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary lib
 
 CUresult Custom_cuLibraryLoadData(Call& call, CUlibrary* library, const void* code, CUjit_option* jitOptions,
                                   void** jitOptionsValues, unsigned int numJitOptions,
-                                  CUlibraryOption* /*libraryOptions*/, void** /*libraryOptionValues*/,
-                                  unsigned int /*numLibraryOptions*/) {
+                                  CUlibraryOption* libraryOptions, void** /*libraryOptionValues*/,
+                                  unsigned int numLibraryOptions) {
   if (!call.ok()) return call.result();
+  bool preserved = false;
+  for (unsigned i = 0; libraryOptions != nullptr && i < numLibraryOptions; ++i) {
+    preserved = preserved || libraryOptions[i] == CU_LIBRARY_BINARY_IS_PRESERVED;
+  }
   return LoadLibrary<cuLibraryLoadDataRequest, cuLibraryLoadDataReply>(call, library, code, numJitOptions, jitOptions,
-                                                                       jitOptionsValues);
+                                                                       jitOptionsValues, preserved);
 }
 
 CUresult Custom_cuLibraryLoadFromFile(Call& call, CUlibrary* library, const char* fileName, CUjit_option* jitOptions,
@@ -112,7 +119,7 @@ CUresult Custom_cuLibraryLoadFromFile(Call& call, CUlibrary* library, const char
   if (CUresult result = ReadImageFile(fileName, &file); result != CUDA_SUCCESS) return call.Fail(result);
   return LoadLibrary<cuLibraryLoadFromFileRequest, cuLibraryLoadFromFileReply>(call, library, file.data(),
                                                                                numJitOptions, jitOptions,
-                                                                               jitOptionsValues);
+                                                                               jitOptionsValues, false);
 }
 
 CUresult Custom_cuLibraryUnload(Call& call, CUlibrary library) {

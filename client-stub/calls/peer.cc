@@ -30,7 +30,8 @@ CUresult Custom_cuDeviceGetP2PAttribute(Call& call, int* value, CUdevice_P2PAttr
   if (session == nullptr || peer_session == nullptr || srcDevice == dstDevice) return call.Fail(CUDA_ERROR_INVALID_DEVICE);
   if (session != peer_session) {
     // As of two devices without a connection.
-    if (attrib < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK || attrib > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED) {
+    if (attrib < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
+        attrib > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED) {
       return call.Fail(CUDA_ERROR_INVALID_VALUE);
     }
     *value = 0;

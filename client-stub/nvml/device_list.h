@@ -50,8 +50,8 @@ struct DeviceList {
 // Asks the servers named by TESSERA_SERVER what they have. Any thread.
 Result<DeviceList> ReadDevices();
 
-// What a server tells of its devices at a moment (ServerReport): which of it is there depends on the question. Devices have their
-// numbers of the list; of those of other servers nothing is said.
+// What a server tells of its devices at a moment (ServerReport): which of it is there depends on the question. Devices have
+// their numbers of the list; of those of other servers nothing is said.
 struct DeviceState {
   uint64_t read_ns = 0;  // MonotonicNs
   std::string driver_release;

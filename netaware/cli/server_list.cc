@@ -4,9 +4,15 @@
 #include <utility>
 
 #include "netaware/cli/server_reach.h"
-#include "protocol/memory/window_table.h"
+#include "protocol/wire/handle.h"
 
 namespace tessera {
+namespace {
+
+// A handle says by these bits which of the process' sessions it belongs to.
+constexpr size_t kServersMax = size_t{1} << HandleId::kSessionBits;
+
+}  // namespace
 
 ServerProblem SplitServers(std::string_view list, std::vector<std::string>* urls) {
   urls->clear();
@@ -25,9 +31,9 @@ ServerProblem SplitServers(std::string_view list, std::vector<std::string>* urls
     if (comma == std::string_view::npos) break;
     list.remove_prefix(comma + 1);
   }
-  if (urls->size() > static_cast<size_t>(kSessionsPerWindow)) {
+  if (urls->size() > kServersMax) {
     return {kExitUnknownScheme, "the list of servers has " + std::to_string(urls->size()) + " entries, a job can use at most " +
-                                    std::to_string(kSessionsPerWindow) + ": shorten it"};
+                                    std::to_string(kServersMax) + ": shorten it"};
   }
   return {};
 }

@@ -9,6 +9,7 @@
 #include "protocol/channel/channel.h"
 #include "protocol/channel/segment.h"
 #include "protocol/memory/window_table.h"
+#include "server/worker/driver_places.h"
 
 namespace tessera {
 namespace {
@@ -89,6 +90,7 @@ Status RunSession(UniqueFd socket, const SessionOptions& options, bool* begun) {
   worker_options.device_output = options.device_output;
   worker_options.shares = options.shares;
   channel.value()->SetHostWindow(worker_options.windows.host.base, worker_options.windows.host.bytes);
+  if (!options.client_in_process) LeavePlacesToEarlierSessions(*driver, welcome.session_index);
   LogInfo("session {} of {} (pid {}) has begun", options.session_id, hello->program, hello->pid);
   if (options.opened) options.opened(welcome);
   Status status;

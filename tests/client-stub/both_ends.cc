@@ -2,8 +2,11 @@
 
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -51,32 +54,52 @@ std::pair<UniqueFd, UniqueFd> Connect(std::unique_ptr<Mirror>* mirror) {
 
 }  // namespace
 
-BothEnds::BothEnds(void (*change)(DriverTable& driver)) {
+ServerInProcess::ServerInProcess(const SessionPlace& place, const DriverTable* driver, void (*change)(DriverTable& driver)) {
   auto [client, server] = Connect(&mirror_);
-  server_ = std::thread([socket = server.release(), change] {
+  server_ = std::thread([socket = server.release(), driver, change] {
     SessionOptions options;
     options.client_in_process = true;
     static auto* const shares = new LocalShareBroker;
     options.shares = shares;
-    options.open_driver = [change](const ClientHello& hello, std::string* selection) -> Result<const DriverTable*> {
+    options.open_driver = [driver, change](const ClientHello& hello, std::string* selection) -> Result<const DriverTable*> {
       *selection = hello.devices;
-      if (change == nullptr) return LoadDriver();
+      const DriverTable* const loaded = driver != nullptr ? driver : LoadDriver();
+      if (change == nullptr) return loaded;
       static DriverTable changed;
-      changed = *LoadDriver();
+      changed = *loaded;
       change(changed);
       return &changed;
     };
     const Status why = RunSession(UniqueFd(socket), options);
     CHECK(why.ok());
   });
-  Result<std::unique_ptr<Session>> session = Session::Connect(std::move(client));
+  Result<std::unique_ptr<Session>> session = Session::Connect(std::move(client), place);
   CHECK(session.ok());
   CHECK((*session)->mirrored() == (mirror_ != nullptr));
   session_ = std::move(*session);
   // The client keeps the device window free for the server's driver, which here is in the same process.
   const WindowPair windows = SessionWindows(session_->window_row(), static_cast<int>(session_->index()));
   CHECK(munmap(reinterpret_cast<void*>(windows.device.base), windows.device.bytes) == 0);
-  Client::Get().UseSessionForTest(session_.get());
+}
+
+ServerInProcess::~ServerInProcess() {
+  session_.reset();
+  server_.join();
+}
+
+const DriverTable* LoadAnotherEmulator() {
+  // The loader gives a file that it knows already the same state, and one of another name its own.
+  const auto copy = std::filesystem::temp_directory_path() / ("another-emulator-" + std::to_string(getpid()) + ".so");
+  std::filesystem::copy_file(TESSERA_EMULATOR_PATH, copy, std::filesystem::copy_options::overwrite_existing);
+  Result<std::unique_ptr<Driver>> loaded = Driver::Load(copy.string());
+  std::filesystem::remove(copy);
+  CHECK(loaded.ok());
+  CHECK((*loaded)->CountDevices().ok());
+  return &loaded->release()->table();
+}
+
+BothEnds::BothEnds(void (*change)(DriverTable& driver)) : server_(SessionPlace{}, nullptr, change) {
+  Client::Get().UseSessionForTest(&server_.session());
   CHECK(cuDevicePrimaryCtxRetain(&context_, 0) == CUDA_SUCCESS);
   CHECK(cuCtxSetCurrent(context_) == CUDA_SUCCESS);
 }
@@ -85,8 +108,6 @@ BothEnds::~BothEnds() {
   cuCtxSetCurrent(nullptr);
   cuDevicePrimaryCtxRelease(0);
   Client::Get().UseSessionForTest(nullptr);
-  session_.reset();
-  server_.join();
 }
 
 BothEnds& Ends() {

@@ -14,6 +14,25 @@ namespace tessera {
 class Mirror;
 class Session;
 struct DriverTable;
+struct SessionPlace;
+
+// A server on a thread of this process, and a session with it.
+class ServerInProcess {
+ public:
+  // `driver` is the server's; null: the emulator that all of them share. `change` as of BothEnds.
+  ServerInProcess(const SessionPlace& place, const DriverTable* driver, void (*change)(DriverTable& driver));
+  // Nobody may be in a call.
+  ~ServerInProcess();
+  Session& session() { return *session_; }
+
+ private:
+  std::unique_ptr<Mirror> mirror_;  // null: the two ends share their pages
+  std::thread server_;
+  std::unique_ptr<Session> session_;
+};
+
+// Another emulator: its devices have nothing to do with those of the shared one. Stays loaded.
+const DriverTable* LoadAnotherEmulator();
 
 class BothEnds {
  public:
@@ -21,13 +40,11 @@ class BothEnds {
   // test's own, for what the emulator does not have.
   explicit BothEnds(void (*change)(DriverTable& driver) = nullptr);
   ~BothEnds();
-  Session& session() { return *session_; }
+  Session& session() { return server_.session(); }
   CUcontext context() const { return context_; }
 
  private:
-  std::unique_ptr<Mirror> mirror_;  // null: the two ends share their pages
-  std::thread server_;
-  std::unique_ptr<Session> session_;
+  ServerInProcess server_;
   CUcontext context_ = nullptr;
 };
 

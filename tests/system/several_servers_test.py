@@ -101,13 +101,19 @@ class SeveralServers(unittest.TestCase):
 
     @built
     def test_everything_on_and_between_two_devices(self):
-        for far in ({}, {"tcp": True}, {"mirrored": True}):
-            with self.subTest(**far):
-                near, other = self.server(), self.server(**far)
-                for servers in (f"{near.url},{other.url}", f"{other.url},{near.url}"):
-                    done = run(servers, program("two_servers"))
-                    self.assertEqual(self.succeed(done).splitlines()[-1], "ok")
-                    self.assertEqual(done.stderr, "")
+        here, tcp, mirrored = {}, {"tcp": True}, {"mirrored": True}
+        for ways in ((here, here), (here, tcp), (tcp, here), (mirrored, mirrored)):
+            with self.subTest(ways=ways):
+                servers = ",".join(self.server(**way).url for way in ways)
+                done = run(servers, program("two_servers"))
+                self.assertEqual(self.succeed(done).splitlines()[-1], "ok")
+                self.assertEqual(done.stderr, "")
+
+    @built
+    def test_a_managed_variable_belongs_to_one_server(self):
+        done = run(f"{self.server().url},{self.server().url}", program("two_servers_managed"))
+        self.assertEqual(self.succeed(done).splitlines(), ["cudaErrorNotSupported", "ok"], done.stderr)
+        self.assertIn("__managed__", done.stderr)
 
     def test_devices_are_joined_and_distinct(self):
         first, second = self.server(devices=2, memory_mib=512), self.server(memory_mib=256)
@@ -134,7 +140,11 @@ class SeveralServers(unittest.TestCase):
         self.assertEqual(self.succeed(none), "100\n")
 
     def test_a_lost_server_takes_its_devices_alone(self):
-        first, second = self.server(), self.server()
+        for tcp in (False, True):
+            with self.subTest(tcp=tcp):
+                self.lose(self.server(), self.server(tcp=tcp))
+
+    def lose(self, first, second):
         process = subprocess.Popen([TESSERA, "run", "--quiet", "--server", f"{first.url},{second.url}", "--", sys.executable, "-c", LOSE],
                                    env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         late = threading.Timer(60, process.kill)

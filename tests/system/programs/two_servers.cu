@@ -221,7 +221,8 @@ void boxes() {
     fill_now(destination, 200);
     CHECK_CUDA(cudaStreamSynchronize(destination.stream));
     fill_now(source, 17);
-    CHECK_CUDA(cudaMemcpy2D(destination.memory + 3, kToPitch, source.memory + 5, kFromPitch, kWidth, kHeight, cudaMemcpyDefault));
+    CHECK_CUDA(cudaMemcpy2D(destination.memory + 3, kToPitch, source.memory + 5, kFromPitch, kWidth, kHeight,
+                            cudaMemcpyDefault));
     const Bytes made = pattern(kBytes, 17), before = pattern(kBytes, 200), got = read(destination, kBytes);
     for (size_t y = 0; y < kHeight; ++y) {
       for (size_t x = 0; x < kWidth; ++x) EXPECT_EQ(got[3 + y * kToPitch + x], made[5 + y * kFromPitch + x]);
@@ -347,7 +348,8 @@ void ping_pong(int rounds) {
       use(devices[here]);
       if (round + here > 0) CHECK_CUDA(cudaStreamWaitEvent(devices[here].stream, done[1 - here], 0));
       add<<<8, 128, 0, devices[here].stream>>>(values[here], kCount);
-      CHECK_CUDA(cudaMemcpyPeerAsync(values[1 - here], 1 - here, values[here], here, kCount * sizeof(int), devices[here].stream));
+      CHECK_CUDA(cudaMemcpyPeerAsync(values[1 - here], 1 - here, values[here], here, kCount * sizeof(int),
+                                     devices[here].stream));
       CHECK_CUDA(cudaEventRecord(done[here], devices[here].stream));
     }
   }
@@ -381,7 +383,8 @@ void library(CUlibrary loaded) {
     CUdeviceptr at = reinterpret_cast<CUdeviceptr>(device.memory);
     int value = 1000 + device.number;
     void* parameters[] = {&at, &value};
-    CHECK_DRIVER(cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, device.stream, parameters, nullptr));
+    const auto launched = reinterpret_cast<CUfunction>(kernel);
+    CHECK_DRIVER(cuLaunchKernel(launched, 1, 1, 1, 1, 1, 1, 0, device.stream, parameters, nullptr));
     CHECK_CUDA(cudaStreamSynchronize(device.stream));
     int got = 0;
     CHECK_CUDA(cudaMemcpy(&got, device.memory, sizeof(got), cudaMemcpyDeviceToHost));
