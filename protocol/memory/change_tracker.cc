@@ -24,8 +24,8 @@ uint64_t Load(const std::byte* from, uint64_t bytes) {
   if (IsWord(from, bytes)) return __atomic_load_n(reinterpret_cast<const uint64_t*>(from), __ATOMIC_RELAXED);
   uint64_t value = 0;
   for (uint64_t i = 0; i < bytes; ++i) {
-    const std::byte byte = __atomic_load_n(from + i, __ATOMIC_RELAXED);
-    value |= std::to_integer<uint64_t>(byte) << (8 * i);
+    // Clang's atomic operations know no std::byte.
+    value |= uint64_t{__atomic_load_n(reinterpret_cast<const unsigned char*>(from + i), __ATOMIC_RELAXED)} << (8 * i);
   }
   return value;
 }
@@ -40,7 +40,8 @@ void Store(std::byte* to, uint64_t bytes, uint64_t value, uint64_t mask) {
     return;
   }
   for (uint64_t i = 0; i < bytes; ++i) {
-    if ((mask >> (8 * i) & 0xff) != 0) __atomic_store_n(to + i, static_cast<std::byte>(value >> (8 * i)), __ATOMIC_RELAXED);
+    if ((mask >> (8 * i) & 0xff) == 0) continue;
+    __atomic_store_n(reinterpret_cast<unsigned char*>(to + i), static_cast<unsigned char>(value >> (8 * i)), __ATOMIC_RELAXED);
   }
 }
 
@@ -148,11 +149,7 @@ struct ChangeTracker::Tracked {
 
   void TakeBlock(uint64_t begin, uint64_t end, std::vector<std::byte>* out) REQUIRES(mutex) {
     OpenBlock block(begin);
-    ForEachWord(begin, end, [&](uint64_t at, uint64_t bytes) {
-      const uint64_t now = Load(memory + (at - range.base), bytes);
-      Tell(Word{this, at, bytes, now, Differing(now, Load(last.get() + (at - range.base), bytes))}, &block);
-      return true;
-    });
+    for (uint64_t at = begin; at < end; at = WordEnd(at, end)) Tell(Look(at, WordEnd(at, end) - at), &block);
     block.Close(generation, out);
   }
 
@@ -162,15 +159,11 @@ struct ChangeTracker::Tracked {
     for (uint64_t at = begin; memory != nullptr && at < end;) {
       const uint64_t page_end = std::min(end, (at | (kPage - 1)) + 1);
       const uint64_t offset = at - range.base;
-      const bool none = Equal(memory + offset, last.get() + offset, page_end - at) ||
-                        ForEachWord(at, page_end, [&](uint64_t word, uint64_t bytes) {
-                          const uint64_t now = Load(memory + (word - range.base), bytes);
-                          const uint64_t changed = Differing(now, Load(last.get() + (word - range.base), bytes));
-                          *found = Word{this, word, bytes, now, changed};
-                          return changed == 0;
-                        });
-      if (!none) return true;
-      at = page_end;
+      if (Equal(memory + offset, last.get() + offset, page_end - at)) at = page_end;
+      for (; at < page_end; at = WordEnd(at, page_end)) {
+        *found = Look(at, WordEnd(at, page_end) - at);
+        if (found->changed != 0) return true;
+      }
     }
     return false;
   }
@@ -190,29 +183,26 @@ struct ChangeTracker::Tracked {
     const uint64_t begin = std::max(header.address, range.base);
     const uint64_t end = std::min(header.address + kBlock, range.end());
     if (begin > header.address) values += std::popcount(header.mask & ((uint64_t{1} << (begin - header.address)) - 1));
-    ForEachWord(begin, end, [&](uint64_t at, uint64_t bytes) {
+    for (uint64_t at = begin; at < end; at = WordEnd(at, end)) {
+      const uint64_t bytes = WordEnd(at, end) - at;
       uint64_t value = 0, mask = 0;
       for (uint64_t i = 0; i < bytes; ++i) {
         if ((header.mask >> (at + i - header.address) & 1) == 0) continue;
         value |= std::to_integer<uint64_t>(*values++) << (8 * i);
         mask |= uint64_t{0xff} << (8 * i);
       }
-      if (mask == 0) return true;
+      if (mask == 0) continue;
       Store(memory + (at - range.base), bytes, value, mask);
       Store(last.get() + (at - range.base), bytes, value, mask);
-      return true;
-    });
+    }
   }
 
-  // Visits the words, by address and bytes, that have bytes between two addresses, until one says false. What it said.
-  template <typename Visit>
-  static bool ForEachWord(uint64_t begin, uint64_t end, Visit visit) {
-    for (uint64_t at = begin; at < end;) {
-      const uint64_t word_end = std::min(end, (at | (kWord - 1)) + 1);
-      if (!visit(at, word_end - at)) return false;
-      at = word_end;
-    }
-    return true;
+  // Where the word that `at` lies in ends, `end` at most.
+  static uint64_t WordEnd(uint64_t at, uint64_t end) { return std::min(end, (at | (kWord - 1)) + 1); }
+
+  Word Look(uint64_t at, uint64_t bytes) REQUIRES(mutex) {
+    const uint64_t now = Load(memory + (at - range.base), bytes);
+    return Word{this, at, bytes, now, Differing(now, Load(last.get() + (at - range.base), bytes))};
   }
 
   // What has changed of the word is added to the block, and is what both have.

@@ -184,7 +184,7 @@ TEST_F(ChangeTrackerTest, ALoneWordIsToldAndNoMore) {
 }
 
 TEST_F(ChangeTrackerTest, ALoneWordNeverPrecedesWhatWasWrittenBeforeIt) {
-  constexpr uint64_t kTurns = 5000;
+  constexpr uint64_t kTurns = 1000;
   uint64_t* const data = Word(a_, 0);
   uint64_t* const flag = Word(a_, 8192);
   std::atomic<uint64_t> begun{0}, done{0};

@@ -120,8 +120,10 @@ int main() {
     CUmodule printing = Load(kPrinting);
     std::printf("round %d\n", round);
     LaunchPrint(printing);
-    if (round == 0) CHECK_DRIVER(cuModuleUnload(printing));
-    std::printf(round == 0 ? "unloaded\n" : "to be destroyed\n");
+    if (round == 0) {
+      CHECK_DRIVER(cuModuleUnload(printing));
+      std::printf("unloaded\n");
+    }
     CHECK_DRIVER(cuCtxDestroy(context));
     std::printf("destroyed\n");
   }
