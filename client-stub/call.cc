@@ -54,7 +54,7 @@ Call::~Call() {
   const bool outermost = --thread_->call_depth == 0;
   if (result_ == CUDA_SUCCESS) return;
   // A broken context stays broken, for the calls that are answered here as well, whichever way this one heard of it.
-  if (IsStickyError(result_) && session_ != nullptr && !Client::Get().forked()) {
+  if (IsStickyError(result_) && !failed_elsewhere_ && session_ != nullptr && !Client::Get().forked()) {
     const HandleId broken = object_context_.is_null() ? context_ : object_context_;
     Context* context = session_->contexts().Find(reinterpret_cast<CUcontext>(broken.value()));
     if (context != nullptr) session_->deferred_errors().Add(thread_->number, context, result_);

@@ -63,6 +63,13 @@ class Call {
   CUresult result() const { return result_; }
   // Ends the call with the client's own verdict; returns `result` for `return call.Fail(...)`.
   CUresult Fail(CUresult result) { return result_ = result; }
+  // Ends it because of what a call in another context has met, unless it has failed by itself: whatever the code says of a
+  // context, it is not this call's that is broken.
+  CUresult FailElsewhere(CUresult result) {
+    if (result_ != CUDA_SUCCESS) return result_;
+    failed_elsewhere_ = true;
+    return result_ = result;
+  }
 
   const CallInfo& info() const { return info_; }
   bool per_thread_stream() const { return per_thread_stream_; }
@@ -248,6 +255,7 @@ class Call {
   int changes_count_ = 0;
   bool capturing_ = false;  // capture_stream_ is being captured
   bool routed_ = false;     // something named belongs to session_
+  bool failed_elsewhere_ = false;
   bool moved_ = false;      // session_ is not that of the thread's current context
   CUstream capture_stream_ = nullptr;
 };

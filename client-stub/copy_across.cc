@@ -59,14 +59,14 @@ CUresult Settle(Call& call, const Owner& to, const Owner& from) {
   for (const Context* context : {own, to.context, from.context}) {
     if (context == nullptr || (context != own && context->session == &call.session())) continue;
     const ContextScope scope(*context);
-    if (const CUresult result = Enter_cuCtxSynchronize(false); result != CUDA_SUCCESS) return call.Fail(result);
+    if (const CUresult result = Enter_cuCtxSynchronize(false); result != CUDA_SUCCESS) return call.FailElsewhere(result);
   }
   return CUDA_SUCCESS;
 }
 
 // After it.
 CUresult Finish(Call& call, HandleId stream, bool async, CUresult result) {
-  if (result != CUDA_SUCCESS) return call.Fail(result);
+  if (result != CUDA_SUCCESS) return call.FailElsewhere(result);
   if (async) return result;
   result = WaitForStream(call, stream);
   return result == CUDA_SUCCESS ? call.FinishWork() : call.Fail(result);

@@ -37,7 +37,7 @@ CUresult DoElsewhere(Call& call, HandleId stream, const Context& context, const 
     if (result == CUDA_SUCCESS) result = work(other);
     if (result == CUDA_SUCCESS) result = MeetStreams(other.call(), other.stream(), call, stream);
   }
-  return result == CUDA_SUCCESS ? result : call.Fail(result);
+  return result == CUDA_SUCCESS ? result : call.FailElsewhere(result);
 }
 
 CUresult WaitForEventElsewhere(Call& call, CUstream stream, CUevent event) {
@@ -60,7 +60,7 @@ CUresult WaitForEventElsewhere(Call& call, CUstream stream, CUevent event) {
     if (result == CUDA_SUCCESS) result = Enter_cuStreamWaitEvent(false, other.object(), event, CU_EVENT_WAIT_DEFAULT);
     if (result == CUDA_SUCCESS) result = MeetStreams(other.call(), other.stream(), call, used.id);
   }
-  return result == CUDA_SUCCESS ? result : call.Fail(result);
+  return result == CUDA_SUCCESS ? result : call.FailElsewhere(result);
 }
 
 }  // namespace tessera

@@ -110,6 +110,13 @@ class SeveralServers(unittest.TestCase):
                 self.assertEqual(done.stderr, "")
 
     @built
+    def test_a_context_that_breaks_holds_up_no_other_server(self):
+        servers = f"{self.server().url},{self.server().url}"
+        for when in ([], ["later"], [], ["later"]):
+            with self.subTest(when=when):
+                self.assertEqual(self.succeed(run(servers, program("two_servers_fault"), *when)), "ok\n")
+
+    @built
     def test_a_managed_variable_belongs_to_one_server(self):
         done = run(f"{self.server().url},{self.server().url}", program("two_servers_managed"))
         self.assertEqual(self.succeed(done).splitlines(), ["cudaErrorNotSupported", "ok"], done.stderr)

@@ -11,13 +11,23 @@
 #include "server/worker/worker.h"
 
 namespace tessera {
+namespace {
 
-void Do_tesseraStreamVisit(CallContext& call, const tesseraStreamVisitRequest& request) {
+CUresult Visit(CallContext& call, const tesseraStreamVisitRequest& request) {
   const CUstream stream = call.UseStream(request.stream);
-  if (!call.ok()) return call.Finish(call.error());
+  if (!call.ok()) return call.error();
   WrittenRange written;
   if (request.written_bytes != 0) written = WrittenAt(call, request.written_address, request.written_bytes);
-  call.Finish(call.worker().Part<StreamVisits>().Enqueue(call, request.stream, stream, request.function, written));
+  return call.worker().Part<StreamVisits>().Enqueue(call, request.stream, stream, request.function, written);
+}
+
+}  // namespace
+
+void Do_tesseraStreamVisit(CallContext& call, const tesseraStreamVisitRequest& request) {
+  const CUresult result = Visit(call, request);
+  // Somebody may wait for the visit, on another server for instance.
+  if (result != CUDA_SUCCESS) call.worker().SendNotice(NoticeKind::kHostFunctionReleased, request.function);
+  call.Finish(result);
 }
 
 void Do_tesseraCaptureHostCopy(CallContext& call, const tesseraCaptureHostCopyRequest& request) {
