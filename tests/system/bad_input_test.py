@@ -56,6 +56,18 @@ class Run(TableTest):
         self.tessera(71, "gopher://x", "run", "--", "true", env=environment(TESSERA_SERVER="gopher://x"))
         self.tessera(71, "'unix:' names no socket: write unix:PATH", "run", "--server", "unix:", "--", "true")
 
+    @row("list of servers with an empty entry, a server twice, more than 8")
+    def test_malformed_list(self):
+        nine = ",".join(f"unix:/nowhere/{i}" for i in range(9))
+        for servers, words in (("unix:/a,", "empty entry"), (",unix:/a", "empty entry"), ("unix:/a,unix:/a", "twice"), (nine, "at most 8")):
+            self.tessera(71, words, "run", "--server", servers, "--", "true")
+
+    @row("one server of a list that cannot be used", "no such socket; path longer than 107 bytes")
+    def test_one_of_a_list(self):
+        server = Server()
+        self.addCleanup(server.stop)
+        self.tessera(72, "/nowhere/a.sock", "run", "--server", server.url + ",unix:/nowhere/a.sock", "--", "true")
+
     @row("no such socket; path longer than 107 bytes")
     def test_no_socket(self):
         self.tessera(72, "no socket /nonexistent/socket.*tesserad --listen", "run", "--server", "unix:/nonexistent/socket", "--", "true")
@@ -267,6 +279,17 @@ class Library(TableTest):
         self.cuda(NO_DEVICE, "TESSERA_SERVER=unix: names no socket", "unix:")
         self.cuda(NO_DEVICE, "scheme tls: is not supported", "tls://host:1")
         self.cuda(NO_DEVICE, "server has no known scheme", "server")
+
+    @row("list of servers with an empty entry, a server twice, more than 8")
+    def test_malformed_list(self):
+        self.cuda(NO_DEVICE, "empty entry", "unix:/a,")
+        self.cuda(NO_DEVICE, "twice", "unix:/a,unix:/a")
+
+    @row("one server of a list that cannot be used", "no such socket; path longer than 107 bytes")
+    def test_one_of_a_list(self):
+        server = Server()
+        self.addCleanup(server.stop)
+        self.cuda(NO_DEVICE, "/nowhere/a.sock", server.url + ",unix:/nowhere/a.sock")
 
     @row("`tcp://` address")
     def test_address_of_another_host(self):

@@ -167,27 +167,6 @@ class SeveralServers(unittest.TestCase):
         self.assertIn(second.url, err)
         self.assertIn("its devices", err)
 
-    def test_lists_that_cannot_be_used(self):
-        server = self.server()
-        for servers, code, words in ((server.url + ",", 71, "empty entry"), ("," + server.url, 71, "empty entry"),
-                                     (f"{server.url},{server.url}", 71, "twice"), (f"{server.url},ftp:x", 71, "ftp:x"),
-                                     (f"{server.url},unix:/nowhere/a.sock", 72, "/nowhere/a.sock"),
-                                     (",".join(f"unix:/nowhere/{i}" for i in range(9)), 71, "at most 8")):
-            with self.subTest(servers=servers):
-                done = run(servers, "true")
-                self.assertEqual(done.returncode, code, done.stderr)
-                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-                self.assertIn(words, done.stderr)
-        # The library alone.
-        ask = [sys.executable, "-c", "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"]
-        for servers, words in ((server.url + ",", "empty entry"), (f"{server.url},{server.url}", "twice"),
-                               (f"{server.url},unix:/nowhere/a.sock", "/nowhere/a.sock")):
-            with self.subTest(alone=servers):
-                done = subprocess.run(ask, env=environment(TESSERA_SERVER=servers, LD_LIBRARY_PATH=CLIENT), capture_output=True, text=True)
-                self.assertEqual(done.stdout, "100\n", done.stderr)
-                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-                self.assertIn(words, done.stderr)
-
     def test_status_tells_of_each(self):
         first, second = self.server(), self.server(tcp=True)
         done = subprocess.run([TESSERA, "status", "--server", f"{first.url},{second.url}"], env=environment(), capture_output=True,
