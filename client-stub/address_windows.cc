@@ -86,23 +86,28 @@ int AddressWindows::row() {
   return row_;
 }
 
-bool AddressWindows::ReserveDriverRange(uint64_t address, uint64_t bytes) {
+bool AddressWindows::ReserveDriverRange(uint64_t address, uint64_t bytes, uint32_t session_index) {
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   if (bytes == 0 || address > UINT64_MAX - bytes - page) return false;
   const uint64_t base = address & ~(page - 1);
   const uint64_t end = (address + bytes + page - 1) & ~(page - 1);
   MutexLock lock(mutex_);
   for (int row = 0; row < kWindowRows; ++row) {
-    if ((mask_ >> row & 1) != 0 && kWindowTable[row].device.contains(base, end - base)) return true;
+    if ((mask_ >> row & 1) == 0 || !kWindowTable[row].device.contains(base, end - base)) continue;
+    return SessionWindows(row, static_cast<int>(session_index)).device.contains(base, end - base);
   }
   // The parts that are not reserved yet: all of them must be free.
   std::vector<Range> missing;
   uint64_t at = base;
   auto next = driver_ranges_.upper_bound(base);
-  if (next != driver_ranges_.begin() && std::prev(next)->second > base) --next;
+  if (next != driver_ranges_.begin() && std::prev(next)->second.end > base) --next;
   for (; next != driver_ranges_.end() && next->first < end; ++next) {
+    if (next->second.session_index != session_index) {
+      LogInfo("two servers put device memory at {:#x}", std::max(base, next->first));
+      return false;
+    }
     if (next->first > at) missing.push_back(Range{at, next->first - at});
-    at = std::max(at, next->second);
+    at = std::max(at, next->second.end);
   }
   if (at < end) missing.push_back(Range{at, end - at});
   for (size_t i = 0; i < missing.size(); ++i) {
@@ -114,16 +119,19 @@ bool AddressWindows::ReserveDriverRange(uint64_t address, uint64_t bytes) {
   for (const Range& part : missing) {
     uint64_t joined_base = part.base;
     uint64_t joined_end = part.end();
-    if (const auto before = driver_ranges_.upper_bound(joined_base);
-        before != driver_ranges_.begin() && std::prev(before)->second == joined_base) {
-      joined_base = std::prev(before)->first;
-      driver_ranges_.erase(std::prev(before));
+    if (const auto after_it = driver_ranges_.upper_bound(joined_base); after_it != driver_ranges_.begin()) {
+      const auto before = std::prev(after_it);
+      if (before->second.end == joined_base && before->second.session_index == session_index) {
+        joined_base = before->first;
+        driver_ranges_.erase(before);
+      }
     }
-    if (const auto after = driver_ranges_.find(joined_end); after != driver_ranges_.end()) {
-      joined_end = after->second;
+    if (const auto after = driver_ranges_.find(joined_end);
+        after != driver_ranges_.end() && after->second.session_index == session_index) {
+      joined_end = after->second.end;
       driver_ranges_.erase(after);
     }
-    driver_ranges_[joined_base] = joined_end;
+    driver_ranges_[joined_base] = {joined_end, session_index};
   }
   return true;
 }

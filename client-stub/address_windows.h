@@ -28,9 +28,10 @@ class AddressWindows {
   // The row kept, -1 before Keep().
   int row() EXCLUDES(mutex_);
 
-  // Makes sure that nothing of this process is, or ever will be, mapped in [address, address + bytes): true for ranges in
-  // the device windows and for ranges that were free or already reserved here. False: something of the process is there.
-  bool ReserveDriverRange(uint64_t address, uint64_t bytes) EXCLUDES(mutex_);
+  // Makes sure that nothing of this process is, or ever will be, mapped in [address, address + bytes), and that it is the memory
+  // of one session alone, the one with this index: true for ranges in its device window and for ranges that were free or
+  // that it has reserved already. False: something of the process is there, or memory of another server.
+  bool ReserveDriverRange(uint64_t address, uint64_t bytes, uint32_t session_index = 0) EXCLUDES(mutex_);
 
   AddressWindows(const AddressWindows&) = delete;
   AddressWindows& operator=(const AddressWindows&) = delete;
@@ -43,7 +44,11 @@ class AddressWindows {
   bool reserved_ GUARDED_BY(mutex_) = false;
   uint32_t mask_ GUARDED_BY(mutex_) = 0;
   int row_ GUARDED_BY(mutex_) = -1;
-  std::map<uint64_t, uint64_t> driver_ranges_ GUARDED_BY(mutex_);  // base -> end, disjoint, joined
+  struct DriverRange {
+    uint64_t end = 0;
+    uint32_t session_index = 0;
+  };
+  std::map<uint64_t, DriverRange> driver_ranges_ GUARDED_BY(mutex_);  // by base, disjoint, those of a session joined
 };
 
 }  // namespace tessera

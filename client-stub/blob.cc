@@ -22,12 +22,13 @@ constexpr CallInfo kRelease = Internal("tesseraBlobRelease", tesseraBlobReleaseR
 
 }  // namespace
 
-CUresult SendBlob(std::span<const std::byte> bytes, uint64_t* blob) {
+CUresult SendBlob(const Call& user, std::span<const std::byte> bytes, uint64_t* blob) {
   static std::atomic<uint64_t> next{1};
   *blob = next.fetch_add(1, std::memory_order_relaxed);
   uint64_t offset = 0;
   do {
     Call call(kWrite, false);
+    call.MoveTo(user);
     if (!call.ok()) return call.result();
     tesseraBlobWriteRequest request;
     request.blob = *blob;
@@ -40,12 +41,13 @@ CUresult SendBlob(std::span<const std::byte> bytes, uint64_t* blob) {
   return CUDA_SUCCESS;
 }
 
-CUresult FetchBlob(uint64_t blob, uint64_t size_bytes, std::vector<std::byte>* bytes) {
+CUresult FetchBlob(const Call& user, uint64_t blob, uint64_t size_bytes, std::vector<std::byte>* bytes) {
   bytes->clear();
   // The server's word: memory is taken for what has come, and no more than anything that it makes can have.
   CUresult result = size_bytes <= kImageBytesMax ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
   while (result == CUDA_SUCCESS && bytes->size() < size_bytes) {
     Call call(kRead, false);
+    call.MoveTo(user);
     if (!call.ok()) return call.result();
     tesseraBlobReadRequest request;
     request.blob = blob;
@@ -57,6 +59,7 @@ CUresult FetchBlob(uint64_t blob, uint64_t size_bytes, std::vector<std::byte>* b
     if (result == CUDA_SUCCESS) bytes->insert(bytes->end(), reply.data.begin(), reply.data.end());
   }
   Call call(kRelease, false);
+  call.MoveTo(user);
   if (!call.ok()) return call.result();
   tesseraBlobReleaseRequest request;
   request.blob = blob;

@@ -8,14 +8,16 @@
 #include <span>
 #include <vector>
 
+#include "client-stub/call.h"
+
 namespace tessera {
 
-// Writes `bytes` to the server in pieces and sets `blob` to the number that names them in a following call of the same
-// session. The bytes were read when it returns. CUDA_SUCCESS, or why the session cannot carry them. Any thread.
-CUresult SendBlob(std::span<const std::byte> bytes, uint64_t* blob);
+// Writes `bytes` to the server in pieces, on behalf of a call, and sets `blob` to the number that names them in the record of that
+// call. The bytes were read when it returns. CUDA_SUCCESS, or why the session cannot carry them. Any thread.
+CUresult SendBlob(const Call& user, std::span<const std::byte> bytes, uint64_t* blob);
 
 // Reads a result of `size_bytes` that a reply named, and releases it on the server. CUDA_ERROR_UNKNOWN for one that is larger
 // than any image (kImageBytesMax), or does not come whole.
-CUresult FetchBlob(uint64_t blob, uint64_t size_bytes, std::vector<std::byte>* bytes);
+CUresult FetchBlob(const Call& user, uint64_t blob, uint64_t size_bytes, std::vector<std::byte>* bytes);
 
 }  // namespace tessera

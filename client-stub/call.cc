@@ -10,10 +10,13 @@
 #include "client-stub/error_log.h"
 #include "client-stub/handle_errors.h"
 #include "client-stub/host_functions.h"
+#include "client-stub/library_copies.h"
 #include "client-stub/stream_state.h"
 #include "protocol/base/log.h"
 
 namespace tessera {
+
+std::atomic<bool> several_servers{false};
 
 Call::Call(const CallInfo& info, bool per_thread_stream)
     : info_(info), per_thread_stream_(per_thread_stream), own_record_call_(info.id), thread_(&ThreadState::Current()) {
@@ -35,6 +38,7 @@ Call::Call(const CallInfo& info, bool per_thread_stream)
   }
   const Context* context = thread_->current();
   if (context != nullptr && context->active()) context_ = context->handle;
+  if (context != nullptr && SeveralServers()) session_ = context->session;
   if (info.context == CallInfo::Context::kRequired && context_.is_null()) {
     result_ = context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return;
@@ -61,8 +65,16 @@ Call::~Call() {
   if (outermost && result_ != CUDA_ERROR_NOT_READY && !Client::Get().forked()) ErrorLog::Process().Add(info_.name, result_);
 }
 
+Context* Call::current_context() const {
+  Context* const current = thread_->current();
+  // A call that another one needs has made its own context current for a while (context_scope.h).
+  const bool own = current == nullptr || context_.is_null() || current->handle == context_;
+  if (!moved_ && own) return current;
+  return session_->contexts().Find(reinterpret_cast<CUcontext>(context_.value()));
+}
+
 HandleId Call::owner_context() const {
-  const Context* context = thread_->current();
+  const Context* context = current_context();
   return context == nullptr || context_.is_null() ? HandleId() : context->owner().handle;
 }
 
@@ -80,6 +92,9 @@ HandleId Call::Use(HandleKind kind, uint64_t handle, bool nullable, int error) {
     if (context != nullptr && context->active()) return id;
     Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
     return HandleId();
+  }
+  if (SeveralServers()) {
+    if (const HandleId copy = UseCopy(kind, id); !copy.is_null() || !ok()) return copy;
   }
   Fail(error != 0 ? static_cast<CUresult>(error) : HandleError(kind));
   return HandleId();
@@ -99,7 +114,7 @@ void Call::NoteNamed(HandleKind kind, HandleId id) {
   EventInfo* event = Events().Find(id);
   if (event == nullptr) return;
   if (in_host_function) {
-    after_ = std::max({after_, event->changed.value(), LastGraphRecord(), question ? 0 : event->named.value()});
+    after_ = std::max({after_, event->changed.value(), LastGraphRecord(id.session()), question ? 0 : event->named.value()});
   }
   if (question) return;
   Changes(&event->named);
@@ -136,8 +151,10 @@ CUresult Call::RequestAside(std::span<const std::byte> record) {
 HandleId Call::UseStream(CUstream stream) {
   if (!ok()) return HandleId();
   const auto value = reinterpret_cast<uint64_t>(stream);
-  const HandleId id =
-      value <= reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD) ? HandleId(value) : Use(HandleKind::kStream, value);
+  const bool special = value <= reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD);
+  // A default stream is that of the current context, which has no part in a call that is for another server.
+  if (special && moved_) Fail(CUDA_ERROR_INVALID_HANDLE);
+  const HandleId id = special ? HandleId(value) : Use(HandleKind::kStream, value);
   if (!ok()) return HandleId();
   if (info_.capture == CallInfo::Capture::kLegal) {
     bool capturing = false;
@@ -180,6 +197,16 @@ void Call::Adopt(HandleId id) {
   if (id.server_minted()) session_->handles().Adopt(id);
 }
 
+HandleId Call::UseCopy(HandleKind kind, HandleId id) {
+  if (kind != id.kind() || id.session() == session_->index()) return HandleId();
+  HandleId copy;
+  CUresult result = CUDA_SUCCESS;
+  if (kind == HandleKind::kLibrary) result = LibraryCopies::Process().LibraryIn(*session_, id, &copy);
+  if (kind == HandleKind::kKernel) result = LibraryCopies::Process().KernelIn(*session_, id, &copy);
+  if (result != CUDA_SUCCESS) Fail(result);
+  return copy;
+}
+
 void Call::Release(HandleId id) {
   session_->handles().Release(id);
 }
@@ -214,6 +241,7 @@ std::span<std::byte> Call::CompleteRecord() {
 CUresult Call::SendAsync() {
   const std::span<std::byte> record = CompleteRecord();
   if (!ok()) return result_;
+  const WaitCounter counter(Client::Get().statistics(), info_);
   if (capturing_ || GetConfig().launch_blocking) {
     result_ = SendAndWait(record);
   } else {
@@ -250,6 +278,7 @@ CUresult Call::SendAndWait(std::span<std::byte> record) {
 CUresult Call::SendSync(Decoder* reply) {
   const std::span<std::byte> record = CompleteRecord();
   if (!ok()) return result_;
+  const WaitCounter counter(Client::Get().statistics(), info_);
   result_ = SendAndWait(record);
   if (!ok()) return result_;
   if (!freed_.is_null()) session_->handles().Release(freed_);
@@ -260,7 +289,7 @@ CUresult Call::SendSync(Decoder* reply) {
 CUresult Call::TakeDeferredError() {
   // Records of this thread run in order and their failures are reported in order: those of earlier ones came before the
   // reply that ended this call.
-  return result_ = session_->deferred_errors().Take(thread_->number, thread_->current());
+  return result_ = session_->deferred_errors().Take(thread_->number, current_context());
 }
 
 void Call::ReconcileMirrors() { ClientMemory::Of(*session_).mirrors().ReconcileAll(); }

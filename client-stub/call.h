@@ -14,6 +14,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 
@@ -25,7 +26,13 @@ namespace tessera {
 
 class LastSequence;  // last_sequence.h
 class Session;       // one client process' use of one server: session.h
+struct Context;       // context.h
 struct ThreadState;  // what the stub keeps per application thread: thread_state.h
+
+// The process uses several servers: a call has to find out which one it is for (Call::Route...). Written when the sessions are
+// made.
+extern std::atomic<bool> several_servers;
+inline bool SeveralServers() { return several_servers.load(std::memory_order_relaxed); }
 
 // What the spec says of a call; one constant per call is generated (kInfo_<name>).
 struct CallInfo {
@@ -73,6 +80,39 @@ class Call {
     object_context_ = context;
     if (context_.is_null()) context_ = context;
   }
+
+  // Which session a call is for, when there are several (call_routing.cc). It begins as that of the thread's current context;
+  // generated entries then route it to whoever has what the call names: devices first, then handles, then addresses, in the
+  // order of the parameters. The first that belongs to a session decides; what belongs to another one is unknown there.
+  // A call that is moved acts in the context of what it names. Libraries and kernels decide nothing: they are loaded where they
+  // are used (library_copies.h).
+  void RouteToDevice(CUdevice device);
+  void RouteToDevices(const CUmemLocation& location);
+  void RouteToDevices(const CUmemAllocationProp& properties) { RouteToDevices(properties.location); }
+  void RouteToDevices(const CUmemPoolProps& properties) { RouteToDevices(properties.location); }
+  void RouteToDevices(const CUmemAccessDesc& access) { RouteToDevices(access.location); }
+  void RouteToHandle(uint64_t handle);
+  void RouteToHandle(const void* handle) { RouteToHandle(reinterpret_cast<uint64_t>(handle)); }
+  void RouteToAddress(uint64_t address);
+  // To this session, in its context `context` (null: any that is active).
+  void MoveTo(Session& session, const Context* context = nullptr);
+  // To where another call went, on behalf of which this one is made.
+  void MoveTo(const Call& call);
+  // In another context of the same session: that of the stream it enqueues in, where it makes a difference to the server.
+  void ActIn(HandleId context);
+  // The context that the call acts in: the one that was current when it was made, unless it was moved. Null: there is none.
+  Context* current_context() const;
+
+  // The server's numbers for devices that the application passed. A device of another session fails the call with
+  // CUDA_ERROR_INVALID_DEVICE; a number that is nobody's stays as it is, for the server's driver to refuse.
+  CUdevice DeviceNumber(CUdevice device);
+  CUmemLocation DeviceNumbers(CUmemLocation location);
+  CUmemAllocationProp DeviceNumbers(CUmemAllocationProp properties);
+  CUmemPoolProps DeviceNumbers(CUmemPoolProps properties);
+  CUmemAccessDesc DeviceNumbers(CUmemAccessDesc access);
+  // And back, of what the server answered.
+  CUdevice Ordinal(int number) const;
+  CUmemAllocationProp Ordinals(CUmemAllocationProp properties) const;
 
   // A handle the application passed: its id when it is live and of this kind, else the call fails with the kind's code
   // (or `error` when not 0) and a zero id is returned. A null handle with `nullable` gives a zero id.
@@ -175,6 +215,9 @@ class Call {
  private:
   static constexpr int kChangesMax = 24;
 
+  // As Use() for a handle of another session: a library or kernel has a copy in this one, anything else is unknown.
+  HandleId UseCopy(HandleKind kind, HandleId id);
+
   std::span<std::byte> CompleteRecord();
   CUresult SendAndWait(std::span<std::byte> record);
   // The call names a live stream or event.
@@ -204,6 +247,8 @@ class Call {
   LastSequence* changes_[kChangesMax];
   int changes_count_ = 0;
   bool capturing_ = false;  // capture_stream_ is being captured
+  bool routed_ = false;     // something named belongs to session_
+  bool moved_ = false;      // session_ is not that of the thread's current context
   CUstream capture_stream_ = nullptr;
 };
 

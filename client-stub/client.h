@@ -9,13 +9,16 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "client-stub/config.h"
 #include "client-stub/session.h"
 #include "client-stub/statistics.h"
 #include "client-stub/thread_state.h"
 #include "protocol/base/mutex.h"
+#include "protocol/memory/window_table.h"
 
 namespace tessera {
 
@@ -28,8 +31,23 @@ class Client {
   CUresult Initialize(unsigned flags);
   // True after a successful Initialize(), in the process that made it.
   bool initialized() const { return initialized_.load(std::memory_order_acquire); }
-  // The session; null before one was made, and in a forked child. It stays at its address when the server is gone.
+  // The first session, which serves what belongs to no device; null before one was made, and in a forked child. It stays at its
+  // address when the server is gone.
   Session* session() const { return session_.load(std::memory_order_acquire); }
+  // All of them, one for each server that has devices for this process, in the order of their indices (HandleId::session()).
+  std::span<Session* const> sessions() const {
+    return {sessions_, static_cast<size_t>(session_count_.load(std::memory_order_acquire))};
+  }
+  // Whose object a handle is, by its bits, and whose device a number; null when it is nobody's.
+  Session* SessionOf(HandleId id) const {
+    const auto all = sessions();
+    return id.IsWellFormed() && id.session() < all.size() ? all[id.session()] : nullptr;
+  }
+  Session* SessionOfDevice(CUdevice device) const;
+  // A context of any session, in whatever state (ContextTable::Find).
+  Context* FindContext(CUcontext context) const;
+  // Devices of all sessions: their ordinals are 0 to one below that.
+  int device_count() const;
   bool forked() const { return forked_.load(std::memory_order_relaxed); }
 
   // cuDriverGetVersion, legal before cuInit: connects (the first answer must already be the right one), and says
@@ -39,15 +57,21 @@ class Client {
   // Null unless TESSERA_STATS asks for them.
   Statistics* statistics() { return statistics_.get(); }
 
-  // Tests put a session over a channel of their own in place of a connection; `session` outlives its use.
+  // Tests put sessions over channels of their own in place of connections; they outlive their use. Null or none: no session.
   void UseSessionForTest(Session* session);
+  void UseSessionsForTest(std::span<Session* const> sessions);
 
  private:
   Client();
   CUresult Connect() REQUIRES(connect_mutex_);
+  // Makes the sessions that TESSERA_SERVER asks for.
+  Status ConnectAll(std::vector<std::unique_ptr<Session>>* sessions) REQUIRES(connect_mutex_);
+  void Publish(std::span<Session* const> sessions);
   static void AfterForkInChild();
 
   std::atomic<Session*> session_{nullptr};
+  Session* sessions_[kSessionsPerWindow] = {};  // written before session_count_
+  std::atomic<int> session_count_{0};
   std::atomic<bool> initialized_{false};
   std::atomic<bool> forked_{false};
   std::atomic<int> driver_version_{0};

@@ -6,7 +6,9 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "client-stub/address_owner.h"
 #include "client-stub/address_windows.h"
+#include "client-stub/call.h"
 #include "client-stub/session.h"
 #include "client-stub/thread_state.h"
 #include "protocol/base/log.h"
@@ -15,7 +17,8 @@
 namespace tessera {
 
 ClientMemory::ClientMemory(Session& session)
-    : windows_(SessionWindows(session.window_row(), static_cast<int>(session.index()))),
+    : session_(session),
+      windows_(SessionWindows(session.window_row(), static_cast<int>(session.index()))),
       host_(session.channel(), windows_.host),
       staging_(session.channel().staging()),
       shadows_(host_),
@@ -31,28 +34,18 @@ ClientMemory::ClientMemory(Session& session)
 }
 
 ClientMemory& ClientMemory::Of(Session& session) {
-  // A process has one session, tests have several in turn, so the last one found is nearly always the one asked for. The
-  // session's number tells a new session at the address of an old one apart.
-  struct Entry {
-    Session* session;
-    uint64_t id;
-    std::unique_ptr<ClientMemory> memory;
-  };
-  static std::atomic<Entry*> last{nullptr};
+  if (ClientMemory* memory = session.memory()) [[likely]]
+    return *memory;
   static auto* const mutex = new std::mutex;
-  static auto* const entries = new std::map<std::pair<Session*, uint64_t>, Entry*>;
-  const uint64_t id = session.welcome().session_id;
-  if (Entry* entry = last.load(std::memory_order_acquire);
-      entry != nullptr && entry->session == &session && entry->id == id) {
-    return *entry->memory;
-  }
   std::lock_guard lock(*mutex);
-  Entry*& entry = (*entries)[{&session, id}];
-  if (entry == nullptr) {
-    entry = new Entry{&session, id, std::unique_ptr<ClientMemory>(new ClientMemory(session))};
-  }
-  last.store(entry, std::memory_order_release);
-  return *entry->memory;
+  if (session.memory() == nullptr) session.set_memory(new ClientMemory(session));  // never destroyed, as sessions
+  return *session.memory();
+}
+
+uint64_t ClientMemory::TranslateElsewhere(uint64_t address) const {
+  bool whole = false;
+  const uint64_t original = PinnedElsewhere(session_, address, 1, &whole);
+  return original != 0 ? original : address;
 }
 
 Place ClientMemory::Classify(uint64_t address, uint64_t bytes) const {
@@ -66,7 +59,11 @@ Place ClientMemory::Classify(uint64_t address, uint64_t bytes) const {
   }
   if (device_.Covers(address, bytes)) return Place::kDevice;
   if (windows_.device.contains(address) || device_.Find(address)) return Place::kInvalid;
-  return Place::kPageable;
+  if (!SeveralServers()) return Place::kPageable;
+  // What another server has pinned is private memory to this one, and what its devices have is no memory at all.
+  bool whole = false;
+  if (PinnedElsewhere(session_, address, bytes, &whole) != 0) return whole ? Place::kPrivate : Place::kInvalid;
+  return OwnerOf(address).session == nullptr ? Place::kPageable : Place::kInvalid;
 }
 
 void ClientMemory::NoteAllocation(HandleId handle, const Physical& physical) {
@@ -86,7 +83,9 @@ ClientMemory::Physical ClientMemory::AllocationOf(HandleId handle) {
 }
 
 bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation) {
-  if (!AddressWindows::Process().ReserveDriverRange(allocation.range.base, allocation.range.bytes)) return false;
+  if (!AddressWindows::Process().ReserveDriverRange(allocation.range.base, allocation.range.bytes, session.index())) {
+    return false;
+  }
   ClientMemory::Of(session).device().Add(allocation);
   return true;
 }
@@ -98,7 +97,7 @@ bool AdoptGlobal(Call& call, const Range& range) {
   global.range = range;
   global.kind = DeviceAllocation::Kind::kGlobal;
   global.context = call.owner_context();
-  if (const Context* context = call.thread().current()) global.device = context->device;
+  if (const Context* context = call.current_context()) global.device = context->device;
   return AdoptDriverRange(call.session(), global);
 }
 

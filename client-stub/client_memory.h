@@ -22,7 +22,8 @@ namespace tessera {
 enum class Place : uint8_t {
   kDevice,      // device memory that this process holds
   kPinned,      // pinned host memory that the server's driver reaches, at the same address
-  kPrivate,     // pinned host memory that only this process has: registered, or any over a mirrored channel
+  kPrivate,     // pinned host memory that only this process has: registered, pinned for another server, or any over a
+                // mirrored channel
   kPageable,    // any other host memory
   kInvalid,     // device or pinned, but not all of the range is allocated
 };
@@ -53,6 +54,7 @@ class ClientMemory {
   // for a registered shared file, whose alias the server reaches.
   uint64_t Translate(uint64_t address) const {
     if (const uint64_t alias = host_.AliasOf(address)) return alias;
+    if (SeveralServers() && !host_.InWindow(address)) [[unlikely]] return TranslateElsewhere(address);
     return mirrors_.any() && host_.InWindow(address) ? mirrors_.HostAddress(address).value_or(address) : address;
   }
   // The address of the same byte in the application's own memory.
@@ -67,6 +69,10 @@ class ClientMemory {
  private:
   explicit ClientMemory(Session& session);
 
+  // Of device pointers of memory that another session has pinned.
+  uint64_t TranslateElsewhere(uint64_t address) const;
+
+  const Session& session_;
   const WindowPair windows_;
   DeviceMemory device_;
   HostMemory host_;

@@ -4,6 +4,9 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
+
+#include "protocol/memory/window_table.h"
 
 namespace tessera {
 namespace {
@@ -39,6 +42,17 @@ bool IsTrue(const char* value) {
   return value != nullptr && std::atoi(value) != 0;
 }
 
+// The parts between commas, empty ones too.
+std::vector<std::string_view> Split(std::string_view list) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const size_t comma = list.find(',');
+    parts.push_back(list.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    list.remove_prefix(comma + 1);
+  }
+}
+
 std::string OrEmpty(const char* value) {
   return value == nullptr ? std::string() : std::string(value);
 }
@@ -48,6 +62,7 @@ std::string OrEmpty(const char* value) {
 Config ParseConfig(const char* (*get)(const char* name)) {
   Config config;
   config.server = OrEmpty(get("TESSERA_SERVER"));
+  config.server_names = OrEmpty(get("TESSERA_SERVER_NAMES"));
   if (const char* level = get("TESSERA_LOG"); level != nullptr && *level != '\0') {
     if (!ParseLogLevel(level, &config.log_level)) config.bad_log_level = level;
   }
@@ -95,6 +110,36 @@ ServerAddress ParseServerAddress(std::string_view address) {
                    " has no known scheme; write unix:PATH with the path that tesserad prints";
   }
   return result;
+}
+
+ServerList ParseServerList(std::string_view addresses, std::string_view names) {
+  ServerList list;
+  const std::vector<std::string_view> parts = Split(addresses);
+  const std::vector<std::string_view> named = Split(names);
+  const auto refuse = [&](std::string error) {
+    list.servers.clear();
+    list.error = std::move(error);
+    return list;
+  };
+  if (parts.size() > static_cast<size_t>(kSessionsPerWindow)) {
+    return refuse("TESSERA_SERVER names " + std::to_string(parts.size()) + " servers, a process can use at most " +
+                  std::to_string(kSessionsPerWindow) + ": shorten the list");
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts.size() > 1 && parts[i].empty()) {
+      return refuse("TESSERA_SERVER=" + std::string(addresses) +
+                    " has an empty entry: write the servers' addresses with one comma between them");
+    }
+    ServerAddress address = ParseServerAddress(parts[i]);
+    if (!address.error.empty()) return refuse(std::move(address.error));
+    for (const ServerList::Server& earlier : list.servers) {
+      if (earlier.unix_path != address.unix_path) continue;
+      return refuse("TESSERA_SERVER names the server " + std::string(parts[i]) + " twice: each has one session");
+    }
+    const bool has_name = named.size() == parts.size() && !named[i].empty();
+    list.servers.push_back({std::string(has_name ? named[i] : parts[i]), std::move(address.unix_path)});
+  }
+  return list;
 }
 
 }  // namespace tessera

@@ -10,8 +10,10 @@
 namespace tessera {
 
 struct Config {
-  // TESSERA_SERVER: where the server listens, "unix:PATH". Empty: not set.
+  // TESSERA_SERVER: where the server listens, "unix:PATH"; several servers are separated by commas. Empty: not set.
   std::string server;
+  // TESSERA_SERVER_NAMES: what the user calls these servers, where that is another address (behind an agent). Empty: as above.
+  std::string server_names;
   // TESSERA_LOG: "debug" ... "off".
   LogLevel log_level = LogLevel::kWarning;
   // A value of TESSERA_LOG that names no level; empty: none.
@@ -41,5 +43,17 @@ struct ServerAddress {
   std::string error;
 };
 ServerAddress ParseServerAddress(std::string_view address);
+
+// A list of servers taken apart. `error` is one sentence for the user when it cannot be used.
+struct ServerList {
+  struct Server {
+    std::string name;  // for sentences
+    std::string unix_path;
+  };
+  std::vector<Server> servers;
+  std::string error;
+};
+// `addresses`: Config::server, not empty; `names`: Config::server_names, ignored unless it has as many entries.
+ServerList ParseServerList(std::string_view addresses, std::string_view names);
 
 }  // namespace tessera

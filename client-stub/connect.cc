@@ -21,15 +21,15 @@ namespace {
 // How long a server may take for its welcome: it starts a driver (seconds), or has one process after another do so.
 constexpr uint64_t kWelcomeTimeoutNs = 60'000'000'000;
 
-ClientHello MakeHello(uint64_t window_rows) {
+ClientHello MakeHello(uint64_t window_rows, const SessionPlace& place) {
   const Config& config = GetConfig();
   ClientHello hello;
   hello.spec_hash = kSpecHash;
   hello.pid = static_cast<uint32_t>(getpid());
-  hello.session_index = 0;  // one session per process
+  hello.session_index = place.index;
   hello.window_rows = window_rows;
   hello.program = std::string(program_invocation_short_name).substr(0, kNameBytesMax);
-  hello.devices = config.visible_devices;
+  hello.devices = place.devices;
   hello.environment = config.forwarded_environment;
   return hello;
 }
@@ -62,20 +62,20 @@ Status Explain(const Status& status) {
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> Session::Connect(const std::string& socket_path) {
+Result<std::unique_ptr<Session>> Session::Connect(const std::string& socket_path, const SessionPlace& place) {
   Result<UniqueFd> socket = ConnectUnix(socket_path);
   if (!socket.ok()) return socket.status();
-  return Connect(std::move(*socket));
+  return Connect(std::move(*socket), place);
 }
 
-Result<std::unique_ptr<Session>> Session::Connect(UniqueFd socket) {
+Result<std::unique_ptr<Session>> Session::Connect(UniqueFd socket, const SessionPlace& place) {
   const uint32_t rows = AddressWindows::Process().Offer();
   if (rows == 0) {
     return Status(StatusCode::kResourceExhausted,
                   "none of the address ranges for device memory is free in this process; lift its limit of address "
                   "space (ulimit -v unlimited)");
   }
-  const ClientHello hello = MakeHello(rows);
+  const ClientHello hello = MakeHello(rows, place);
   RETURN_IF_ERROR(CheckHello(hello));
   ServerWelcome welcome;
   const UniqueFd same(fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));  // to ask who the server was when it has hung up
@@ -95,7 +95,15 @@ Result<std::unique_ptr<Session>> Session::Connect(UniqueFd socket) {
   }
   LogInfo("session {} with {} has begun: {} devices", welcome.session_id, welcome.server, snapshot->devices.size());
   const bool mirrored = welcome.mirrored;
-  return std::make_unique<Session>(std::move(*channel), std::move(welcome), Devices(std::move(*snapshot), mirrored));
+  if (welcome.session_index != place.index) {
+    return Status(StatusCode::kProtocolViolation, "the server gave the session another index than it was asked for");
+  }
+  if (!place.ordinals.empty() && place.ordinals.size() != snapshot->devices.size()) {
+    return Status(StatusCode::kUnavailable, "the server " + place.server + " has other devices than a moment ago, when it " +
+                                                "was asked for them: start the program again");
+  }
+  Devices devices(std::move(*snapshot), mirrored, place.ordinals, place.disguise);
+  return std::make_unique<Session>(std::move(*channel), std::move(welcome), std::move(devices), place.server);
 }
 
 }  // namespace tessera

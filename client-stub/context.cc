@@ -71,6 +71,7 @@ Context* ContextTable::Primary(CUdevice device) {
     if (handle.is_null()) return nullptr;
     Context* const made = records_.emplace_back(std::make_unique<Context>()).get();
     made->handle = handle;
+    made->session = &session_;
     made->device = device;
     made->primary = true;
     made->number = NextNumber();
@@ -81,10 +82,23 @@ Context* ContextTable::Primary(CUdevice device) {
   return context;
 }
 
+Context* ContextTable::AnyActive(CUdevice device) const {
+  Context* found = nullptr;
+  MutexLock lock(mutex_);
+  for (const auto& [value, context] : contexts_) {
+    if (!context->active() || context->parent != nullptr) continue;
+    // The device's primary context is the one that most programs mean.
+    const auto rank = [device](const Context& one) { return (one.device == device ? 2 : 0) + (one.primary ? 1 : 0); };
+    if (found == nullptr || rank(*context) > rank(*found)) found = context;
+  }
+  return found;
+}
+
 Context* ContextTable::Add(HandleId handle, CUdevice device, unsigned flags, unsigned api_version) {
   auto record = std::make_unique<Context>();
   Context* const context = record.get();
   context->handle = handle;
+  context->session = &session_;
   context->device = device;
   context->number = NextNumber();
   context->api_version = api_version;

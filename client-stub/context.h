@@ -54,7 +54,8 @@ struct Context {
   };
 
   HandleId handle;
-  CUdevice device = 0;
+  Session* session = nullptr;
+  CUdevice device = 0;  // its ordinal
   bool primary = false;
   // A context made from a green context (`green`): a share of the multiprocessors of `parent`, the device's primary
   // context, which owns everything made in it but streams. Otherwise null.
@@ -100,6 +101,9 @@ class ContextTable {
   Context* Find(CUcontext context) const EXCLUDES(mutex_);
   // The primary context of a device, made (inactive) on first use. `device` is a valid ordinal. Null: out of memory.
   Context* Primary(CUdevice device) EXCLUDES(mutex_);
+  // A context that is active, on this device if there is one: for calls that name an object of the session and no context. Null:
+  // none is active.
+  Context* AnyActive(CUdevice device) const EXCLUDES(mutex_);
   // Makes a record for a context that was created under `handle`; it is active.
   Context* Add(HandleId handle, CUdevice device, unsigned flags, unsigned api_version) EXCLUDES(mutex_);
 

@@ -7,6 +7,7 @@
 
 #include "client-stub/capture_check.h"
 #include "client-stub/client_memory.h"
+#include "client-stub/copy_across.h"
 #include "client-stub/copy_bytes.h"
 #include "client-stub/copy_in_order.h"
 #include "client-stub/graph_shadow.h"
@@ -302,6 +303,9 @@ bool FindEnds(Call& call, const CUDA_MEMCPY3D& box, BoxEnds* ends) {
 }
 
 CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool async, bool check_rows, SourceRead read) {
+  if (SeveralServers()) [[unlikely]] {
+    if (const auto done = CopyBoxAcross(call, box, stream, async, check_rows, read)) return *done;
+  }
   if (!call.ok()) return call.result();
   Transfer transfer{call, call.UseStream(stream), {}, {}, {}, async};
   bool capturing = false;

@@ -6,6 +6,7 @@
 
 #include "client-stub/capture_check.h"
 #include "client-stub/client_memory.h"
+#include "client-stub/copy_across.h"
 #include "client-stub/copy_in_order.h"
 #include "client-stub/graph_shadow.h"
 #include "client-stub/copier.h"
@@ -123,6 +124,9 @@ CUresult WaitForHostWriters(Call& call, HandleId stream) {
 }
 
 CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form) {
+  if (SeveralServers()) [[unlikely]] {
+    if (const auto done = CopyAcross(call, to, from, bytes, stream, form)) return *done;
+  }
   if (!call.ok()) return call.result();
   const HandleId id = call.UseStream(stream);
   bool capturing = false;

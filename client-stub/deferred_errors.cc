@@ -46,6 +46,15 @@ void DeferredErrors::Add(uint32_t thread, Context* context, CUresult error) {
   any_.store(true, std::memory_order_release);
 }
 
+void DeferredErrors::AddOnce(uint32_t thread, CUresult error) {
+  {
+    MutexLock lock(mutex_);
+    std::deque<CUresult>& errors = by_thread_[thread];
+    if (std::find(errors.begin(), errors.end(), error) == errors.end()) errors.push_back(error);
+  }
+  any_.store(true, std::memory_order_release);
+}
+
 CUresult DeferredErrors::TakeSlow(uint32_t thread, const Context* context) {
   if (context != nullptr) {
     if (const int sticky = context->owner().sticky_error.load(std::memory_order_acquire)) return static_cast<CUresult>(sticky);

@@ -31,6 +31,8 @@ class DeferredErrors {
 
   // A notice: `call` of thread `thread` in `context` (null: unknown or none) failed. Any thread.
   void Add(uint32_t thread, Context* context, CUresult error) EXCLUDES(mutex_);
+  // One that is not sticky, unless the thread is to hear it already.
+  void AddOnce(uint32_t thread, CUresult error) EXCLUDES(mutex_);
   // What a call of `thread` in `context` must return instead of doing its work; CUDA_SUCCESS mostly. Takes a one-shot
   // error.
   CUresult Take(uint32_t thread, const Context* context) {

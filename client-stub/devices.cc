@@ -36,9 +36,17 @@ bool ParseBusId(std::string_view text, long (&parts)[4]) {
 
 }  // namespace
 
-Devices::Devices(DeviceSnapshot snapshot, bool mirrored) : snapshot_(std::move(snapshot)) {
+Devices::Devices(DeviceSnapshot snapshot, bool mirrored, std::vector<CUdevice> ordinals, const DeviceDisguise& disguise)
+    : snapshot_(std::move(snapshot)), ordinals_(std::move(ordinals)) {
   driver_version_ = std::min<int>(snapshot_.driver_version, CUDA_VERSION);
+  for (size_t i = ordinals_.size(); i < snapshot_.devices.size(); ++i) ordinals_.push_back(static_cast<CUdevice>(i));
+  for (size_t i = 0; i < snapshot_.devices.size(); ++i) {
+    const auto ordinal = static_cast<size_t>(ordinals_[i]);
+    if (numbers_.size() <= ordinal) numbers_.resize(ordinal + 1, -1);
+    numbers_[ordinal] = static_cast<int>(i);
+  }
   for (DeviceSnapshot::Device& device : snapshot_.devices) {
+    disguise.Apply(&device);
     for (size_t i = 1; i < device.attributes.size(); ++i) {
       DeviceSnapshot::Answer& answer = device.attributes[i];
       if (answer.result != CUDA_SUCCESS) continue;
@@ -48,7 +56,7 @@ Devices::Devices(DeviceSnapshot snapshot, bool mirrored) : snapshot_(std::move(s
 }
 
 CUresult Devices::Attribute(CUdevice device, int attribute, int* value) const {
-  const auto& attributes = snapshot_.devices[device].attributes;
+  const auto& attributes = (*this)[device].attributes;
   if (attribute <= 0 || static_cast<size_t>(attribute) >= attributes.size()) return CUDA_ERROR_INVALID_VALUE;
   const DeviceSnapshot::Answer& answer = attributes[attribute];
   if (answer.result == CUDA_SUCCESS) *value = answer.value;
@@ -58,7 +66,7 @@ CUresult Devices::Attribute(CUdevice device, int attribute, int* value) const {
 CUresult Devices::P2PAttribute(CUdevice from, CUdevice to, int attribute, int* value) const {
   const int attributes = static_cast<int>(snapshot_.p2p_attributes);
   if (attribute <= 0 || attribute > attributes) return CUDA_ERROR_INVALID_VALUE;
-  const DeviceSnapshot::Answer& answer = snapshot_.p2p[(from * count() + to) * attributes + (attribute - 1)];
+  const DeviceSnapshot::Answer& answer = snapshot_.p2p[(NumberOf(from) * count() + NumberOf(to)) * attributes + (attribute - 1)];
   if (answer.result == CUDA_SUCCESS) *value = answer.value;
   return static_cast<CUresult>(answer.result);
 }
@@ -68,7 +76,7 @@ std::optional<CUdevice> Devices::FindPciBusId(std::string_view bus_id) const {
   if (!ParseBusId(bus_id, wanted)) return std::nullopt;
   for (int i = 0; i < count(); ++i) {
     long parts[4];
-    if (ParseBusId(snapshot_.devices[i].pci_bus_id, parts) && std::equal(wanted, wanted + 4, parts)) return i;
+    if (ParseBusId(snapshot_.devices[i].pci_bus_id, parts) && std::equal(wanted, wanted + 4, parts)) return ordinals_[i];
   }
   return std::nullopt;
 }

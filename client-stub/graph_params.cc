@@ -153,17 +153,21 @@ bool EncodeAllocNode(Call& call, const CUDA_MEM_ALLOC_NODE_PARAMS& params, NodeM
   if (!std::all_of(std::begin(pool.reserved), std::end(pool.reserved), [](unsigned char byte) { return byte == 0; })) {
     return Refuse(call, CUDA_ERROR_INVALID_VALUE);
   }
+  std::vector<CUmemAccessDesc> access;
+  for (size_t i = 0; i < params.accessDescCount; ++i) access.push_back(call.DeviceNumbers(params.accessDescs[i]));
+  const CUmemLocation location = call.DeviceNumbers(pool.location);
+  if (!call.ok()) return false;
   const AllocNodeRecord record{static_cast<uint32_t>(pool.allocType),
                                static_cast<uint32_t>(pool.handleTypes),
-                               static_cast<uint32_t>(pool.location.type),
-                               pool.location.id,
+                               static_cast<uint32_t>(location.type),
+                               location.id,
                                pool.maxSize,
                                pool.usage,
                                0,
                                params.bytesize,
                                params.accessDescCount,
                                0};
-  return Store(message, record, std::span<const CUmemAccessDesc>(params.accessDescs, params.accessDescCount));
+  return Store(message, record, std::span<const CUmemAccessDesc>(access));
 }
 
 bool EncodeNode(Call& call, const CUgraphNodeParams& params, NodeMessage* message) {

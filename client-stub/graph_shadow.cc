@@ -295,13 +295,14 @@ CUresult SourceSnapshots::Take() {
   return CUDA_SUCCESS;
 }
 
-void GiveOwnSources(HandleId exec) {
+void GiveOwnSources(const Call& user, HandleId exec) {
   if (!Sources().used()) return;
   static constexpr CallInfo kOwn{"tesseraGraphOwnSource", tesseraGraphOwnSourceRequest::kId, CallInfo::Mode::kSync,
                                  CallInfo::Context::kNone, CallInfo::Capture::kLegal, false, ""};
   std::vector<uint64_t> functions;
   {
     Call ask(kOwn, false);
+    ask.MoveTo(user);
     tesseraGraphSourcesRequest request;
     request.exec = exec;
     tesseraGraphSourcesReply reply;
@@ -312,6 +313,7 @@ void GiveOwnSources(HandleId exec) {
     const auto source = Sources().Find(function);
     if (source == nullptr || source->Claim(exec)) continue;
     Call call(kOwn, false);
+    call.MoveTo(user);
     CopyNodeParams params(call);
     if (!call.ok() || !params.EncodeAgain(*source)) continue;
     tesseraGraphOwnSourceRequest request;

@@ -80,7 +80,7 @@ class SourceSnapshots {
 // After `exec` was instantiated, or has taken over another graph: each copy that it shares with an instance made before gets a
 // visit and a shadow of its own, so that launches of the two need not wait for each other. A copy in an embedded graph, of
 // which the driver lets nothing be changed, stays shared.
-void GiveOwnSources(HandleId exec);
+void GiveOwnSources(const Call& user, HandleId exec);
 
 // Makes the copy a node of the graph that the stream captures.
 CUresult CaptureHostCopy(Call& call, HandleId stream, const CUDA_MEMCPY3D& copy);

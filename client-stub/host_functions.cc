@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "client-stub/client_memory.h"
+#include "client-stub/deferred_errors.h"
 #include "client-stub/managed/fault_handler.h"
 #include "client-stub/session.h"
 #include "generated/client/event.h"
@@ -85,7 +86,12 @@ void AttachHostFunctions(Session& session) {
       if (request == 0) return mirrors.ReconcileAll();  // no stream waits for it
       mirrors.ReconcileForStream();
       ManagedMemory& managed = ClientMemory::Of(session).managed();
-      if (managed.AfterHostFunction() != CUDA_SUCCESS) LogDebug("what a host function wrote is not on the device");
+      const CUresult pushed = managed.AfterHostFunction();
+      // A broken context does not go on. Any other stream would, with bytes that are not those which the function wrote.
+      if (pushed != CUDA_SUCCESS && !IsStickyError(pushed)) {
+        session.Abandon(Status(StatusCode::kInternal, "what a host function wrote to managed memory cannot be brought to the "
+                                                      "device, result " + std::to_string(pushed)));
+      }
       if (session.SendAnswer(request) != CUDA_SUCCESS) LogDebug("the answer of a host function was not sent");
     });
   });

@@ -46,7 +46,7 @@ void Reconcile(std::byte* host, std::byte* device, std::byte* last, size_t bytes
 }
 
 HostMirrors::HostMirrors(Session& session, HostMemory& memory, ShadowPool& pool)
-    : session_(session), memory_(memory), pool_(pool) {
+    : session_(session), memory_(memory), pool_(pool), flags_([this] { SendLoneChange(); }) {
   if (!session.mirrored()) return;
   session.OnNotice(NoticeKind::kHostChanges, [this](const ReplyHeader&, std::span<const std::byte> changes) {
     if (!changes_.Apply(changes)) session_.ProtocolViolation("malformed changes of host memory");
@@ -223,11 +223,34 @@ void HostMirrors::ReconcileForStream() {
   });
 }
 
-CUresult MeetMirrors(Call& call, HandleId stream) {
-  HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
-  if (!mirrors.any() || call.capturing()) return CUDA_SUCCESS;
+void HostMirrors::SendLoneChange() {
+  changes_.SendLoneChange([this](std::span<const std::byte> change) { return session_.SendHostChanges(change) == CUDA_SUCCESS; });
+}
+
+MirroredWork::MirroredWork(Call& call, HandleId stream)
+    : call_(call), stream_(stream), mirrors_(ClientMemory::Of(call.session()).mirrors()) {
+  if (!mirrors_.any() || call.capturing()) return;
   // The thread of visits reconciles around each of them: there is nothing else to do.
-  return VisitStream(call, stream, [](const GoOn& go_on) { go_on(); });
+  watched_ = call.session().mirrored();
+  result_ = VisitStream(call, stream, [flags = watched_ ? &mirrors_.flags() : nullptr](const GoOn& go_on) {
+    go_on();
+    if (flags != nullptr) flags->Began();
+  });
+  if (result_ != CUDA_SUCCESS) watched_ = false;
+}
+
+CUresult MirroredWork::Appended() {
+  if (!mirrors_.any() || call_.capturing()) return CUDA_SUCCESS;
+  const CUresult result = VisitStream(call_, stream_, [flags = watched_ ? &mirrors_.flags() : nullptr](const GoOn& go_on) {
+    if (flags != nullptr) flags->Ended();
+    go_on();
+  });
+  if (result == CUDA_SUCCESS) watched_ = false;
+  return result;
+}
+
+MirroredWork::~MirroredWork() {
+  if (watched_) mirrors_.flags().Ended();
 }
 
 }  // namespace tessera

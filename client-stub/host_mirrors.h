@@ -13,8 +13,10 @@
 // that differ from what both had at the last meeting were changed by one side and are copied to the other; of a byte that
 // both changed, which is a race natively, the device's value stays (without shared pages: either). So a kernel sees what was
 // written before it started and the program sees what a kernel wrote when anything that follows the kernel sees it. What one
-// side writes while a kernel runs the other does not see: a kernel that polls such memory is not supported, nor is
-// cuStreamWaitValue on it.
+// side writes while a kernel runs the other does not see, with one exception: without shared pages a running kernel sees what
+// the program changes while all that is changed lies in one aligned word of eight bytes, a flag that the kernel waits for
+// (flag_watch.h). More could not be told in the order in which it was written. Any other polling of such memory is not
+// supported, nor is cuStreamWaitValue on it.
 //
 // Cost, while there are mirrors: three times the memory (without shared pages: twice on each side), and per launch two visits
 // of the host (some 20 us) and two passes over all mirrors (a third of a second per GiB). Pinned memory that is shared has none
@@ -33,6 +35,7 @@
 #include <vector>
 
 #include "client-stub/call.h"
+#include "client-stub/flag_watch.h"
 #include "client-stub/shadow_pool.h"
 #include "protocol/base/mutex.h"
 #include "protocol/memory/change_tracker.h"
@@ -76,6 +79,9 @@ class HostMirrors {
   // without shared pages it may wait for room in the ring of answers, so not in a notice handler.
   void ReconcileForStream() EXCLUDES(mutex_);
 
+  // Told of work between two meetings.
+  FlagWatch& flags() { return flags_; }
+
  private:
   struct Mirror {
     Range host;
@@ -92,6 +98,7 @@ class HostMirrors {
   bool Insert(const std::shared_ptr<Mirror>& mirror) EXCLUDES(mutex_);
   std::shared_ptr<Mirror> Take(uint64_t base) EXCLUDES(mutex_);
   static void ReconcileOne(Mirror& mirror);
+  void SendLoneChange();
 
   Session& session_;
   HostMemory& memory_;
@@ -102,10 +109,36 @@ class HostMirrors {
   uint32_t generation_ GUARDED_BY(opening_mutex_) = 0;
   mutable Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Mirror>> mirrors_ GUARDED_BY(mutex_);  // by base of the memory
+  FlagWatch flags_;  // last: its thread uses the others
 };
 
-// Enqueues a meeting: for calls that give a stream work which may use mirrors. Nothing to do without mirrors, nor while the
-// stream is captured (launches of the graph meet).
-CUresult MeetMirrors(Call& call, HandleId stream);
+// Stands around the appending of work that may use mirrors, and enqueues a meeting before and after it. Nothing to do without
+// mirrors, nor while the stream is captured (launches of the graph meet).
+//
+//   MirroredWork mirrored(call, stream);
+//   if (mirrored.result() != CUDA_SUCCESS) return mirrored.result();
+//   ... append; on failure return ...
+//   if (const CUresult met = mirrored.Appended(); met != CUDA_SUCCESS) return met;
+//
+// Calling thread only.
+class MirroredWork {
+ public:
+  MirroredWork(Call& call, HandleId stream);
+  ~MirroredWork();  // unless Appended() was called, the work will not come
+  MirroredWork(const MirroredWork&) = delete;
+  MirroredWork& operator=(const MirroredWork&) = delete;
+
+  // Not CUDA_SUCCESS: the call has failed with it and nothing may be appended.
+  CUresult result() const { return result_; }
+  // The meeting after the work. Once.
+  CUresult Appended();
+
+ private:
+  Call& call_;
+  const HandleId stream_;
+  HostMirrors& mirrors_;
+  bool watched_ = false;  // its end is to be told to the watch
+  CUresult result_ = CUDA_SUCCESS;
+};
 
 }  // namespace tessera

@@ -53,16 +53,20 @@ void ClientJitOptions::WriteOutputs(std::string_view info_log, std::string_view 
   }
 }
 
-CUresult SendImage(const void* image, ImageForm* form, std::vector<uint64_t>* blobs) {
+CUresult SendImage(const Call& call, const void* image, ImageForm* form, std::vector<uint64_t>* blobs) {
   const Result<ImageParts> parts = FindImageParts(image);
   if (!parts.ok()) {
     LogError("an image cannot be loaded: {}", parts.status().message());
     return CUDA_ERROR_INVALID_IMAGE;
   }
   *form = parts.value().form;
-  for (std::span<const std::byte> part : parts.value().parts) {
+  return SendParts(call, parts.value(), blobs);
+}
+
+CUresult SendParts(const Call& call, const ImageParts& parts, std::vector<uint64_t>* blobs) {
+  for (std::span<const std::byte> part : parts.parts) {
     uint64_t blob = 0;
-    if (CUresult result = SendBlob(part, &blob); result != CUDA_SUCCESS) return result;
+    if (CUresult result = SendBlob(call, part, &blob); result != CUDA_SUCCESS) return result;
     blobs->push_back(blob);
   }
   return CUDA_SUCCESS;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "client-stub/call.h"
 #include "client-stub/image.h"
 
 namespace tessera {
@@ -32,8 +33,10 @@ class ClientJitOptions {
   std::vector<void**> slots_;  // where each value stands in the application's array
 };
 
-// Sends the parts of an image; `blobs` receives one number per part. `image` must not be null.
-CUresult SendImage(const void* image, ImageForm* form, std::vector<uint64_t>* blobs);
+// Sends the parts of an image on behalf of `call`; `blobs` receives one number per part.
+CUresult SendParts(const Call& call, const ImageParts& parts, std::vector<uint64_t>* blobs);
+// The same for the image behind a pointer, which must not be null.
+CUresult SendImage(const Call& call, const void* image, ImageForm* form, std::vector<uint64_t>* blobs);
 
 // Reads a whole file as an image with a NUL behind it. CUDA_ERROR_FILE_NOT_FOUND when it cannot be read (cuModuleLoad).
 CUresult ReadImageFile(const char* path, std::vector<std::byte>* bytes);

@@ -22,5 +22,7 @@ CUresult PackKernelParams(const FunctionInfo& function, void* const* kernel_para
 // when the handle came from an enumeration. Null, with the call failed (400), for anything else.
 FunctionInfo* DescribeFunction(Call& call, CUfunction function);
 FunctionInfo* DescribeKernel(Call& call, CUkernel kernel);
+// The kernel of a library of the call's session by its name: a new handle, or the one it has there already.
+CUresult GetKernel(Call& call, HandleId library, const char* name, HandleId* kernel);
 
 }  // namespace tessera

@@ -10,6 +10,7 @@
 #include "client-stub/client.h"
 #include "client-stub/guest_thread.h"
 #include "client-stub/reply_reader.h"
+#include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 
@@ -38,10 +39,11 @@ void WriteText(int fd, std::span<const std::byte> text) {
 
 }  // namespace
 
-Session::Session(std::unique_ptr<Channel> channel, ServerWelcome welcome, Devices devices)
+Session::Session(std::unique_ptr<Channel> channel, ServerWelcome welcome, Devices devices, std::string server)
     : channel_(std::move(channel)),
       welcome_(std::move(welcome)),
       devices_(std::move(devices)),
+      server_(std::move(server)),
       handles_(HandleAllocator::Side::kClient, welcome_.session_index),
       contexts_(*this),
       reader_(std::make_unique<ReplyReader>(
@@ -57,6 +59,8 @@ Session::~Session() {
   channel_->WakeWaiters();
   service_thread_.join();
 }
+
+std::string Session::Name() const { return server_.empty() ? "the server" : "the server " + server_; }
 
 size_t Session::record_bytes_max() const {
   return channel_->commands_out().record_bytes_max();
@@ -180,10 +184,12 @@ CUresult Session::AppendAnswer(std::span<std::byte> record, Prepare prepare) {
 
 CUresult Session::WaitUntil(const std::function<bool()>& done) {
   if (done()) return CUDA_SUCCESS;
-  if (Statistics* statistics = Client::Get().statistics()) {
-    if (const CallInfo* call = ThreadState::Current().call) statistics->CountRoundTrip(*call, 0);
-  }
+  const CallInfo* const call = ThreadState::Current().call;
+  Statistics* const statistics = call != nullptr ? Client::Get().statistics() : nullptr;
+  if (statistics != nullptr) statistics->CountRoundTrip(*call, 0);
+  const uint64_t begun_ns = statistics != nullptr ? MonotonicNs() : 0;
   const Status status = reader_->WaitUntil(done, nullptr);
+  if (statistics != nullptr) statistics->CountWait(*call, MonotonicNs() - begun_ns);
   return status.ok() ? CUDA_SUCCESS : Ended(status);
 }
 
@@ -251,14 +257,33 @@ CUresult Session::Ended(const Status& why) {
 
 void Session::Abandon(const Status& why) {
   if (gone_.exchange(true, std::memory_order_acq_rel)) return;
+  const char* const what = server_.empty() ? "CUDA calls fail" : "CUDA calls on its devices fail";
   if (channel_->peer_left()) {
-    LogError("the server has ended this session: CUDA calls fail from now on; start the program again");
+    LogError("{} has ended this session: {} from now on; start the program again", Name(), what);
+  } else if (server_.empty()) {
+    LogError("the connection to the CUDA server is lost ({}): {} from now on; start the program again", why.message(), what);
   } else {
-    LogError("the connection to the CUDA server is lost ({}): CUDA calls fail from now on; start the program again",
-             why.message());
+    LogError("the connection to {} is lost ({}): {} from now on; start the program again", Name(), why.message(), what);
   }
   channel_->Fail(why);
   channel_->WakeWaiters();
+  std::vector<std::function<void()>> listeners;
+  {
+    MutexLock lock(handlers_mutex_);
+    listeners.swap(gone_listeners_);
+  }
+  for (const auto& heard : listeners) heard();
+}
+
+void Session::OnGone(std::function<void()> heard) {
+  {
+    MutexLock lock(handlers_mutex_);
+    if (!gone()) {
+      gone_listeners_.push_back(std::move(heard));
+      return;
+    }
+  }
+  heard();
 }
 
 void Session::ProtocolViolation(std::string what) {

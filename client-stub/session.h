@@ -19,6 +19,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "client-stub/context.h"
 #include "client-stub/deferred_errors.h"
@@ -36,8 +37,18 @@
 
 namespace tessera {
 
-class Channel;  // protocol/channel/channel.h
+class Channel;       // protocol/channel/channel.h
+class ClientMemory;  // client_memory.h
 class ReplyReader;
+
+// Which of the process' sessions one is, when it has several (server_plan.h). As it stands: the only one.
+struct SessionPlace {
+  uint32_t index = 0;              // in handles, and which part of the address windows is its own
+  std::string server;              // as the user named it, for sentences; empty: there is only one
+  std::string devices;             // the devices wanted of this server, as in CUDA_VISIBLE_DEVICES; empty: all
+  std::vector<CUdevice> ordinals;  // what the application calls them, in that order; empty: the server's own numbers
+  DeviceDisguise disguise;         // what of them is changed, so that no two devices of the process look the same
+};
 
 // What calls return once the server is gone: "device is busy or unavailable" stops programs with a sentence that is
 // true. (After LeaveAtExit() they return CUDA_ERROR_DEINITIALIZED instead, where this is named.)
@@ -52,11 +63,11 @@ class Session {
 
   // Connects to the server at `socket_path`, says hello and keeps the agreed address windows. The status' sentence is
   // for the user: what happened, to what, what to do next.
-  static Result<std::unique_ptr<Session>> Connect(const std::string& socket_path);
+  static Result<std::unique_ptr<Session>> Connect(const std::string& socket_path, const SessionPlace& place);
   // The same over a socket that is connected already.
-  static Result<std::unique_ptr<Session>> Connect(UniqueFd socket);
-  // Over a channel that is open already. Starts the threads of the session.
-  Session(std::unique_ptr<Channel> channel, ServerWelcome welcome, Devices devices);
+  static Result<std::unique_ptr<Session>> Connect(UniqueFd socket, const SessionPlace& place = {});
+  // Over a channel that is open already. Starts the threads of the session. `server`: SessionPlace::server.
+  Session(std::unique_ptr<Channel> channel, ServerWelcome welcome, Devices devices, std::string server = {});
   // Says good-bye and ends the session's threads. Nobody may be in a call.
   ~Session();
   Session(const Session&) = delete;
@@ -68,9 +79,15 @@ class Session {
   int window_row() const { return static_cast<int>(welcome_.window_row); }
   // The two ends share no pages: written ranges of segments must be published on the channel.
   bool mirrored() const { return welcome_.mirrored; }
+  // Those of this server; they are asked for by the numbers that the application uses.
   const Devices& devices() const { return devices_; }
+  // "the server", or with its name where the process has several.
+  std::string Name() const;
 
   // --- Parts. ---
+  // Its memory, once ClientMemory::Of() has made it; null before.
+  ClientMemory* memory() const { return memory_.load(std::memory_order_acquire); }
+  void set_memory(ClientMemory* memory) { memory_.store(memory, std::memory_order_release); }
   // Rings, the staging segment, segment offers: for the code that moves memory. See its header for which thread may
   // call.
   Channel& channel() { return *channel_; }
@@ -132,6 +149,9 @@ class Session {
 
   // --- End of the session. ---
   bool gone() const { return gone_.load(std::memory_order_acquire); }
+  // `heard` is called when the session ends because of its server or of us, not at exit: once, on any thread, a notice handler's
+  // too, so it must not wait. At once when the session is gone already.
+  void OnGone(std::function<void()> heard) EXCLUDES(handlers_mutex_);
   // Ends the session from this side: prints `why` once, wakes everybody. Any thread.
   void Abandon(const Status& why);
   // Records that could not be understood: the server is not what it should be.
@@ -156,6 +176,8 @@ class Session {
   const std::unique_ptr<Channel> channel_;
   const ServerWelcome welcome_;
   const Devices devices_;
+  const std::string server_;
+  std::atomic<ClientMemory*> memory_{nullptr};
   HandleAllocator handles_;
   ContextTable contexts_;
   DeferredErrors deferred_errors_;
@@ -173,6 +195,7 @@ class Session {
   uint64_t next_aside_ GUARDED_BY(answer_mutex_) = 1;
   Mutex handlers_mutex_;
   std::map<uint32_t, NoticeHandler> handlers_ GUARDED_BY(handlers_mutex_);
+  std::vector<std::function<void()>> gone_listeners_ GUARDED_BY(handlers_mutex_);
   const std::unique_ptr<ReplyReader> reader_;
   std::thread service_thread_;
 };

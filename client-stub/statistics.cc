@@ -24,6 +24,7 @@ Statistics::Counts& Statistics::Counts::operator+=(const Counts& other) {
   round_trips += other.round_trips;
   bytes_out += other.bytes_out;
   bytes_in += other.bytes_in;
+  waited_ns += other.waited_ns;
   return *this;
 }
 
@@ -32,6 +33,7 @@ Statistics::Counts& Statistics::Counts::operator-=(const Counts& other) {
   round_trips -= other.round_trips;
   bytes_out -= other.bytes_out;
   bytes_in -= other.bytes_in;
+  waited_ns -= other.waited_ns;
   return *this;
 }
 
@@ -41,7 +43,7 @@ Statistics::Snapshot Statistics::TakeSnapshot() const {
     const Row& row = rows_[i];
     snapshot[i] = {row.name.load(std::memory_order_relaxed), row.calls.load(std::memory_order_relaxed),
                    row.round_trips.load(std::memory_order_relaxed), row.bytes_out.load(std::memory_order_relaxed),
-                   row.bytes_in.load(std::memory_order_relaxed)};
+                   row.bytes_in.load(std::memory_order_relaxed), row.waited_ns.load(std::memory_order_relaxed)};
   }
   return snapshot;
 }
@@ -53,8 +55,8 @@ Statistics::Counts Statistics::Total(const Snapshot& snapshot) {
 }
 
 std::string Statistics::NumbersJson(const Counts& counts) {
-  return fmt::format(R"("calls": {}, "round_trips": {}, "bytes_out": {}, "bytes_in": {})", counts.calls,
-                     counts.round_trips, counts.bytes_out, counts.bytes_in);
+  return fmt::format(R"("calls": {}, "round_trips": {}, "bytes_out": {}, "bytes_in": {}, "waited_ns": {})", counts.calls,
+                     counts.round_trips, counts.bytes_out, counts.bytes_in, counts.waited_ns);
 }
 
 // The members of an object: the total, and every function that was called.
@@ -99,10 +101,10 @@ std::string Statistics::ToTable() const {
   std::stable_sort(all.begin(), all.end(), [](const Counts& a, const Counts& b) { return a.calls > b.calls; });
   all.insert(all.begin(), total);
   std::string text =
-      fmt::format("{:<56} {:>12} {:>12} {:>14} {:>14}\n", "function", "calls", "round trips", "bytes out", "bytes in");
+      fmt::format("{:<56} {:>12} {:>12} {:>14} {:>14} {:>12}\n", "function", "calls", "round trips", "bytes out", "bytes in", "waited ms");
   for (const Counts& counts : all) {
-    text += fmt::format("{:<56} {:>12} {:>12} {:>14} {:>14}\n", counts.name, counts.calls, counts.round_trips,
-                        counts.bytes_out, counts.bytes_in);
+    text += fmt::format("{:<56} {:>12} {:>12} {:>14} {:>14} {:>12.3f}\n", counts.name, counts.calls, counts.round_trips,
+                        counts.bytes_out, counts.bytes_in, static_cast<double>(counts.waited_ns) * 1e-6);
   }
   return text;
 }

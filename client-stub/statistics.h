@@ -1,4 +1,4 @@
-// Counts per function, for people and tests: calls, round trips, bytes each way. On only with TESSERA_STATS.
+// Counts per function, for people and tests: calls, round trips, bytes each way, time. On only with TESSERA_STATS.
 #pragma once
 
 #include <atomic>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/base/clock.h"
 #include "protocol/base/mutex.h"
 
 namespace tessera {
@@ -27,6 +28,8 @@ class Statistics {
     row.round_trips.fetch_add(1, std::memory_order_relaxed);
     row.bytes_in.fetch_add(bytes_in, std::memory_order_relaxed);
   }
+  // How long a caller was kept: a record was handed over, or a reply waited for.
+  void CountWait(const CallInfo& info, uint64_t ns) { Of(info).waited_ns.fetch_add(ns, std::memory_order_relaxed); }
   // A region of interest: what cuProfilerStart and cuProfilerStop enclose is counted on its own, too. A start within a
   // region is ignored, as is a stop outside. Calls of other threads count where they happen. Beyond kRegionsMax nothing is
   // kept.
@@ -34,7 +37,7 @@ class Statistics {
   void BeginRegion() EXCLUDES(mutex_);
   void EndRegion() EXCLUDES(mutex_);
   // Writes the counts to where they belong. The table goes to stderr, sorted by calls; the file holds one JSON object:
-  // {"calls": n, "round_trips": n, "bytes_out": n, "bytes_in": n, "functions": {"cuX": {the same}}, "regions": [{the same
+  // {"calls": n, "round_trips": n, "bytes_out": n, "bytes_in": n, "waited_ns": n, "functions": {"cuX": {the same}}, "regions": [{the same
   // without regions} ...]}.
   void Write() const;
   std::string ToJson() const EXCLUDES(mutex_);
@@ -43,7 +46,7 @@ class Statistics {
  private:
   struct Counts {
     const char* name = nullptr;
-    uint64_t calls = 0, round_trips = 0, bytes_out = 0, bytes_in = 0;
+    uint64_t calls = 0, round_trips = 0, bytes_out = 0, bytes_in = 0, waited_ns = 0;
     Counts& operator+=(const Counts& other);
     Counts& operator-=(const Counts& other);
   };
@@ -56,7 +59,7 @@ class Statistics {
 
   struct Row {
     std::atomic<const char*> name{nullptr};
-    std::atomic<uint64_t> calls{0}, round_trips{0}, bytes_out{0}, bytes_in{0};
+    std::atomic<uint64_t> calls{0}, round_trips{0}, bytes_out{0}, bytes_in{0}, waited_ns{0};
   };
   static constexpr size_t kRows = 0x2000;  // ids of calls stay below (protocol/spec); others share the last row
   Row& Of(const CallInfo& info);
@@ -67,6 +70,23 @@ class Statistics {
   bool in_region_ GUARDED_BY(mutex_) = false;
   Snapshot region_start_ GUARDED_BY(mutex_);
   std::vector<std::string> regions_ GUARDED_BY(mutex_);
+};
+
+// Counts how long its scope takes as a wait of one call; `statistics` may be null.
+class WaitCounter {
+ public:
+  WaitCounter(Statistics* statistics, const CallInfo& info)
+      : statistics_(statistics), info_(info), begun_ns_(statistics != nullptr ? MonotonicNs() : 0) {}
+  ~WaitCounter() {
+    if (statistics_ != nullptr) statistics_->CountWait(info_, MonotonicNs() - begun_ns_);
+  }
+  WaitCounter(const WaitCounter&) = delete;
+  WaitCounter& operator=(const WaitCounter&) = delete;
+
+ private:
+  Statistics* const statistics_;
+  const CallInfo& info_;
+  const uint64_t begun_ns_;
 };
 
 }  // namespace tessera

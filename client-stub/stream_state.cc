@@ -16,9 +16,9 @@ constexpr uint64_t kSpecialKey = uint64_t{1} << 63;
 
 std::atomic<bool> graphs_record_events{false};
 
-LastSequence& GraphRecords() {
-  static LastSequence last;
-  return last;
+LastSequence& GraphRecords(uint32_t session_index) {
+  static LastSequence last[uint32_t{1} << HandleId::kSessionBits];
+  return last[session_index];
 }
 
 bool IsOwnStream(const Call& call, CUstream stream) {
@@ -37,20 +37,20 @@ void EventInfo::Begin(HandleId its_context, unsigned its_flags, bool is_foreign)
 
 bool EventInfo::KnownDone() const {
   const uint64_t seen = done.value();
-  return seen != 0 && seen >= changed.value() && seen >= changed_aside.value() && seen >= LastGraphRecord() && !interprocess();
+  return seen != 0 && seen >= changed.value() && seen >= changed_aside.value() && seen >= LastGraphRecord(context.session()) && !interprocess();
 }
 
 bool EventInfo::fresh() const {
-  return changed.value() == 0 && changed_aside.value() == 0 && LastGraphRecord() == 0 && !interprocess();
+  return changed.value() == 0 && changed_aside.value() == 0 && LastGraphRecord(context.session()) == 0 && !interprocess();
 }
 
 void NoteGraphEvents() { graphs_record_events.store(true, std::memory_order_relaxed); }
 
-void NoteGraphLaunch(uint64_t sequence) {
-  if (graphs_record_events.load(std::memory_order_relaxed)) GraphRecords().Raise(sequence);
+void NoteGraphLaunch(uint32_t session_index, uint64_t sequence) {
+  if (graphs_record_events.load(std::memory_order_relaxed)) GraphRecords(session_index).Raise(sequence);
 }
 
-uint64_t LastGraphRecord() { return GraphRecords().value(); }
+uint64_t LastGraphRecord(uint32_t session_index) { return GraphRecords(session_index).value(); }
 
 bool StreamTable::Add(HandleId handle, const Context& context, unsigned flags, int priority) {
   return streams_.Insert(handle, [&](StreamInfo& info) {

@@ -62,10 +62,10 @@ struct EventInfo {
 // Graphs of the process may record events (cuGraphAddEventRecordNode, external records): from then on each launch of a graph
 // counts as a record of every event.
 void NoteGraphEvents();
-// A graph was launched by the record of this sequence.
-void NoteGraphLaunch(uint64_t sequence);
-// The last launch that may have recorded events; 0: none.
-uint64_t LastGraphRecord();
+// A graph was launched in the session with this index by the record of this sequence.
+void NoteGraphLaunch(uint32_t session_index, uint64_t sequence);
+// The last launch in that session that may have recorded events; 0: none.
+uint64_t LastGraphRecord(uint32_t session_index);
 
 class StreamTable {
  public:

@@ -15,11 +15,9 @@ namespace {
 // no destructor; the state is released by a pthread key, whose destructor runs again when the thread calls once more.
 __attribute__((tls_model("initial-exec"))) thread_local ThreadState* current_state = nullptr;
 
-void TellServer(ThreadState& state) {
+void TellServers(ThreadState& state) {
   Client& client = Client::Get();
-  Session* session = client.session();
-  if (session == nullptr || session->gone() || client.forked()) return;
-  session->deferred_errors().ForgetThread(state.number);
+  if (client.forked()) return;
   tesseraThreadEndedRequest request;
   request.thread = state.number;
   Encoder& out = state.encoder;
@@ -32,14 +30,17 @@ void TellServer(ThreadState& state) {
   header.call = tesseraThreadEndedRequest::kId;
   header.thread = state.number;
   std::memcpy(out.mutable_bytes().data(), &header, sizeof(header));
-  session->Append(out.mutable_bytes());
+  for (Session* session : client.sessions()) {
+    session->deferred_errors().ForgetThread(state.number);
+    if (!session->gone()) session->Append(out.mutable_bytes());
+  }
 }
 
 void ReleaseState(void* value) {
   auto* state = static_cast<ThreadState*>(value);
   current_state = nullptr;
   try {
-    if (state->known_to_server) TellServer(*state);
+    if (state->known_to_server) TellServers(*state);
   } catch (...) {
     // Out of memory while a thread ends: the server keeps its few entries until the session ends.
   }

@@ -80,6 +80,7 @@ bool LocalInfo(Call& call, CUstream stream, const void* status, UsedStream* used
   if (call.Fail(Captures().GetInfo(used->ref, info)) != CUDA_SUCCESS) return false;
   if (!info->uncertain) return true;
   Call ask(kInfo_cuStreamGetCaptureInfo_v2, call.per_thread_stream());
+  ask.MoveTo(call);
   cuStreamGetCaptureInfo_v2Request request;
   cuStreamGetCaptureInfo_v2Reply reply;
   if (ask.ok()) ask.Fail(AskServer(ask, *used, &request, &reply));

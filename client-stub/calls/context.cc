@@ -55,7 +55,7 @@ CUresult Custom_cuCtxCreate_v2(Call& call, CUcontext* pctx, unsigned int flags, 
   request.context = call.Mint(HandleKind::kContext);
   if (!call.ok()) return call.result();
   request.flags = ServerContextFlags(flags);
-  request.device = dev;
+  request.device = call.DeviceNumber(dev);
   if (const CUresult result = call.Sync(request); result != CUDA_SUCCESS) return result;
   Context* context = call.session().contexts().Add(request.context, dev, flags, kContextApiVersion);
   call.thread().context_stack.push_back(context);
@@ -261,6 +261,7 @@ CUresult Custom_cuCtxAttach(Call& call, CUcontext* pctx, unsigned int flags) {
   if (!call.ok()) return call.result();
   if (pctx == nullptr || flags != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   Context* context = call.thread().current();
+  if (context == nullptr) return call.Fail(CUDA_ERROR_INVALID_CONTEXT);
   context->usage_count.fetch_add(1, std::memory_order_relaxed);
   *pctx = context->object();
   return CUDA_SUCCESS;

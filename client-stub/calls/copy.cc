@@ -2,8 +2,12 @@
 
 #include <cuda.h>
 
+#include <optional>
+
 #include "client-stub/capture_check.h"
+#include "client-stub/client.h"
 #include "client-stub/client_memory.h"
+#include "client-stub/copy_across.h"
 #include "client-stub/copy_box.h"
 #include "client-stub/copy_bytes.h"
 #include "client-stub/managed/managed_work.h"
@@ -47,9 +51,29 @@ CUDA_MEMCPY3D ArrayToHost(void* host, CUarray array, size_t offset, size_t bytes
   return box;
 }
 
+// A copy with an end at another server, or nothing. The contexts say whose the memory is, which its address says as well: they
+// only have to be contexts.
+std::optional<CUresult> CopyPeerAcross(Call& call, CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                                       CUcontext from_context, size_t bytes, CUstream stream, bool async) {
+  if (!call.ok()) return std::nullopt;
+  for (const CUcontext handle : {to_context, from_context}) {
+    const Context* context = Client::Get().FindContext(handle);
+    if (handle != nullptr && context == nullptr) return call.Fail(CUDA_ERROR_INVALID_CONTEXT);
+    if (context != nullptr && !context->active()) return call.Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  }
+  const uint32_t own_record = call.info().id;
+  call.ActAs(cuMemcpyAsyncRequest::kId);
+  const auto done = CopyAcross(call, to, from, bytes, stream, CopyForm{async, true, true});
+  if (!done) call.ActAs(own_record);
+  return done;
+}
+
 template <typename Request>
 CUresult CopyPeer(Call& call, CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
                   CUstream stream, bool async) {
+  if (SeveralServers()) [[unlikely]] {
+    if (const auto done = CopyPeerAcross(call, to, to_context, from, from_context, bytes, stream, async)) return *done;
+  }
   UsedStream used;
   if (!call.ok() || !UseStreamInfo(call, stream, &used)) return call.result();
   if (call.Fail(Captures().CheckUncapturable(used.ref)) != CUDA_SUCCESS) return call.result();

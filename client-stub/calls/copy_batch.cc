@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "client-stub/capture_check.h"
+#include "client-stub/client.h"
+#include "client-stub/address_owner.h"
 #include "client-stub/client_memory.h"
 #include "client-stub/copy_box.h"
 #include "client-stub/copy_bytes.h"
@@ -25,6 +27,7 @@ namespace {
 // A batch needs a stream of its own, and cannot be captured (900, which leaves the capture as it is).
 bool MayBatch(Call& call, CUstream stream) {
   bool capturing = false;
+  if (SeveralServers()) call.RouteToHandle(stream);
   if (!call.ok()) return false;
   if (stream == CU_STREAM_LEGACY || (stream == nullptr && !call.per_thread_stream())) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE) == CUDA_SUCCESS;
@@ -61,10 +64,13 @@ CUresult CopyBatch(Call& call, const CUdeviceptr* to, const CUdeviceptr* from, c
       return invalid();
     }
   }
-  const ClientMemory& memory = ClientMemory::Of(call.session());
+  // Memory of another server is looked up there.
+  const auto is_memory = [&](CUdeviceptr address, size_t size) {
+    Session* owner = SeveralServers() ? OwnerOf(address).session : nullptr;
+    return ClientMemory::Of(owner != nullptr ? *owner : call.session()).Classify(address, size) != Place::kInvalid;
+  };
   for (size_t i = 0; i < count; ++i) {
-    if (bytes[i] != 0 && to[i] != 0 && from[i] != 0 && memory.Classify(to[i], bytes[i]) != Place::kInvalid &&
-        memory.Classify(from[i], bytes[i]) != Place::kInvalid) {
+    if (bytes[i] != 0 && to[i] != 0 && from[i] != 0 && is_memory(to[i], bytes[i]) && is_memory(from[i], bytes[i])) {
       continue;
     }
     if (failed != nullptr) *failed = i;
@@ -188,6 +194,11 @@ CUresult CopyBoxBatch(Call& call, size_t count, const CUDA_MEMCPY3D_BATCH_OP* op
 // matters for arrays alone.
 bool CheckContext(Call& call, CUmemorytype type, CUcontext context) {
   if (type == CU_MEMORYTYPE_HOST || type == CU_MEMORYTYPE_UNIFIED || context == nullptr) return true;
+  if (const Context* other = SeveralServers() ? Client::Get().FindContext(context) : nullptr;
+      other != nullptr && other->session != &call.session()) {
+    // The copy finds out whose memory it is (copy_across.h).
+    return other->active() || call.Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED) == CUDA_SUCCESS;
+  }
   const HandleId id = call.Use(HandleKind::kContext, context);
   if (!call.ok()) return false;
   if (type != CU_MEMORYTYPE_ARRAY || id == call.context()) return true;
@@ -198,6 +209,7 @@ bool CheckContext(Call& call, CUmemorytype type, CUcontext context) {
 CUresult CopyPeerBox(Call& call, const CUDA_MEMCPY3D_PEER* copy, CUstream stream, bool async) {
   if (!call.ok()) return call.result();
   if (copy == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (SeveralServers()) call.RouteToHandle(stream);
   UsedStream used;
   if (!UseStreamInfo(call, stream, &used)) return call.result();
   if (call.Fail(Captures().CheckUncapturable(used.ref)) != CUDA_SUCCESS) return call.result();

@@ -32,6 +32,7 @@ CUresult GetUuid(Call& call, CUuuid* uuid, CUdevice dev, const uint8_t (DeviceSn
 }  // namespace
 
 CUresult Custom_cuDeviceGet(Call& call, CUdevice* device, int ordinal) {
+  if (SeveralServers()) call.RouteToDevice(ordinal);
   if (FindDevice(call, device, ordinal) == nullptr) return call.result();
   *device = ordinal;
   return CUDA_SUCCESS;
@@ -40,7 +41,7 @@ CUresult Custom_cuDeviceGet(Call& call, CUdevice* device, int ordinal) {
 CUresult Custom_cuDeviceGetCount(Call& call, int* count) {
   if (!call.ok()) return call.result();
   if (count == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  *count = call.session().devices().count();
+  *count = Client::Get().device_count();
   return CUDA_SUCCESS;
 }
 
@@ -138,10 +139,13 @@ CUresult Custom_cuDeviceGetByPCIBusId(Call& call, CUdevice* dev, const char* pci
       std::strlen(pciBusId) > kBusIdBytesMax) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
-  const std::optional<CUdevice> found = call.session().devices().FindPciBusId(pciBusId);
-  if (!found) return call.Fail(CUDA_ERROR_INVALID_DEVICE);
-  *dev = *found;
-  return CUDA_SUCCESS;
+  for (const Session* session : Client::Get().sessions()) {
+    if (const std::optional<CUdevice> found = session->devices().FindPciBusId(pciBusId)) {
+      *dev = *found;
+      return CUDA_SUCCESS;
+    }
+  }
+  return call.Fail(CUDA_ERROR_INVALID_DEVICE);
 }
 
 CUresult Custom_cuDeviceGetPCIBusId(Call& call, char* pciBusId, int len, CUdevice dev) {
@@ -166,7 +170,7 @@ CUresult Custom_cuDeviceGetHostAtomicCapabilities(Call& call, unsigned int* capa
   cuDeviceGetHostAtomicCapabilitiesRequest request;
   request.operations.Borrow(operations, count);
   request.count = count;
-  request.dev = dev;
+  request.dev = call.DeviceNumber(dev);
   cuDeviceGetHostAtomicCapabilitiesReply reply;
   if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
   if (reply.capabilities.size() > count) return call.MalformedReply();

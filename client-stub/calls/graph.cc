@@ -102,7 +102,7 @@ CUresult Update(Call& call, CUgraphExec exec, CUgraph graph, Reply* reply) {
   if (result != CUDA_SUCCESS) return result;
   call.Adopt(reply->error_node);
   call.Adopt(reply->error_from_node);
-  if (reply->result == CUDA_SUCCESS) GiveOwnSources(request.exec);
+  if (reply->result == CUDA_SUCCESS) GiveOwnSources(call, request.exec);
   return CUDA_SUCCESS;
 }
 
@@ -192,7 +192,7 @@ CUresult Custom_cuGraphInstantiateWithParams(Call& call, CUgraphExec* phGraphExe
   instantiateParams->hErrNode_out = ToObject<CUgraphNode>(reply.error_node);
   instantiateParams->result_out = static_cast<CUgraphInstantiateResult>(reply.instantiate_result);
   if (reply.result != CUDA_SUCCESS) return call.Fail(static_cast<CUresult>(reply.result));
-  GiveOwnSources(request.exec);
+  GiveOwnSources(call, request.exec);
   *phGraphExec = ToObject<CUgraphExec>(request.exec);
   return CUDA_SUCCESS;
 }
@@ -208,7 +208,7 @@ CUresult Custom_cuGraphInstantiateWithFlags(Call& call, CUgraphExec* phGraphExec
   request.phGraphExec = call.Mint(HandleKind::kGraphExec);
   if (!call.ok()) return call.result();
   if (const CUresult result = call.Sync(request); result != CUDA_SUCCESS) return result;
-  GiveOwnSources(request.phGraphExec);
+  GiveOwnSources(call, request.phGraphExec);
   *phGraphExec = ToObject<CUgraphExec>(request.phGraphExec);
   return CUDA_SUCCESS;
 }
@@ -227,7 +227,7 @@ CUresult Custom_cuGraphInstantiate_v2(Call& call, CUgraphExec* phGraphExec, CUgr
   if (phErrorNode != nullptr) *phErrorNode = ToObject<CUgraphNode>(reply.error_node);
   if (logBuffer != nullptr) StoreText(reply.log, logBuffer, bufferSize);
   if (reply.result != CUDA_SUCCESS) return call.Fail(static_cast<CUresult>(reply.result));
-  GiveOwnSources(request.exec);
+  GiveOwnSources(call, request.exec);
   *phGraphExec = ToObject<CUgraphExec>(request.exec);
   return CUDA_SUCCESS;
 }
@@ -303,17 +303,18 @@ CUresult Custom_cuGraphLaunch(Call& call, CUgraphExec hGraph, CUstream hStream) 
   SourceSnapshots snapshots(call, request.hGraph);
   if (const CUresult taken = snapshots.Take(); taken != CUDA_SUCCESS) return taken;
   GraphExecInfo* info = GraphExecs().Find(request.hGraph);
-  if (const CUresult met = MeetMirrors(call, stream.id); met != CUDA_SUCCESS) return met;
+  MirroredWork mirrored(call, stream.id);
+  if (mirrored.result() != CUDA_SUCCESS) return mirrored.result();
   ManagedWork managed(call, stream.id);
   if (managed.result() != CUDA_SUCCESS) return managed.result();
   const bool known = info != nullptr && info->launched.load(std::memory_order_relaxed) && !AnyGraphMemory();
   cuGraphLaunchReply reply;
   const CUresult result = known ? call.Async(request) : call.Sync(request, &reply);
-  NoteGraphLaunch(call.sequence());
+  NoteGraphLaunch(call.session().index(), call.sequence());
   call.session().polls().ForgetAll();  // its nodes may record events
   if (result != CUDA_SUCCESS) return result;
   snapshots.Keep();
-  if (const CUresult met = MeetMirrors(call, stream.id); met != CUDA_SUCCESS) return met;
+  if (const CUresult met = mirrored.Appended(); met != CUDA_SUCCESS) return met;
   if (known || reply.waited) return CUDA_SUCCESS;
   if (info == nullptr) info = GraphExecs().Insert(request.hGraph, [](GraphExecInfo&) {});
   if (info != nullptr) info->launched.store(true, std::memory_order_relaxed);
@@ -331,7 +332,7 @@ CUresult Custom_cuGraphDebugDotPrint(Call& call, CUgraph hGraph, const char* pat
   if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
   std::vector<std::byte> text;
   if (reply.size_bytes != 0) {
-    if (const CUresult result = FetchBlob(reply.blob, reply.size_bytes, &text); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = FetchBlob(call, reply.blob, reply.size_bytes, &text); result != CUDA_SUCCESS) return result;
   }
   const UniqueFd file(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (file.get() < 0) return CUDA_ERROR_OPERATING_SYSTEM;

@@ -37,6 +37,10 @@ CUresult Custom_cuGraphMemAllocNodeGetParams(Call& call, CUgraphNode hNode, CUDA
   pool.allocType = static_cast<CUmemAllocationType>(record.allocation_type);
   pool.handleTypes = static_cast<CUmemAllocationHandleType>(record.handle_types);
   pool.location = {static_cast<CUmemLocationType>(record.location_type), record.location};
+  if (pool.location.type == CU_MEM_LOCATION_TYPE_DEVICE) pool.location.id = call.Ordinal(record.location);
+  for (CUmemAccessDesc& one : access) {
+    if (one.location.type == CU_MEM_LOCATION_TYPE_DEVICE) one.location.id = call.Ordinal(one.location.id);
+  }
   pool.maxSize = record.pool_bytes_max;
   pool.usage = static_cast<unsigned short>(record.usage);
   *params_out = {pool, NodeParametersOfProcess().KeepArray<CUmemAccessDesc>(node, access), access.size(),

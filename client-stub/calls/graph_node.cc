@@ -49,7 +49,7 @@ CUresult GetKernel(Call& call, CUgraphNode node, Params* params) {
   out.func = ToObject<CUfunction>(record.function);
   out.kern = ToObject<CUkernel>(record.kernel);
   const Context* context = call.session().contexts().Find(ToObject<CUcontext>(record.context));
-  if (context == nullptr) context = call.thread().current();
+  if (context == nullptr) context = call.current_context();
   if (context != nullptr) out.ctx = context->object();
   const FunctionInfo* info = out.func != nullptr ? DescribeFunction(call, out.func) : DescribeKernel(call, out.kern);
   if (info == nullptr) return call.ok() ? call.Fail(CUDA_ERROR_INVALID_HANDLE) : call.result();

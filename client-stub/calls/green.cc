@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "client-stub/client.h"
@@ -37,8 +38,8 @@ void End(Call& call, Context* context) {
 
 // A primary context that is reset takes its green contexts along.
 void AttachGreens(Session& session) {
-  static std::atomic<Session*> attached{nullptr};
-  if (attached.exchange(&session, std::memory_order_acq_rel) == &session) return;
+  static std::array<std::atomic<Session*>, kSessionsPerWindow> attached{};
+  if (attached[session.index()].exchange(&session, std::memory_order_acq_rel) == &session) return;
   session.contexts().OnEnd([&session](const Context& ended) {
     if (!ended.primary) return;
     for (Context* context : session.contexts().GreensOf(ended)) {
@@ -68,7 +69,7 @@ CUresult Custom_cuGreenCtxCreate(Call& call, CUgreenCtx* phCtx, CUdevResourceDes
   request.green = call.Mint(HandleKind::kGreenContext);
   request.context = call.Mint(HandleKind::kContext);
   request.primary = HandleId(reinterpret_cast<uint64_t>(primary));
-  request.device = dev;
+  request.device = call.DeviceNumber(dev);
   request.flags = flags;
   if (!call.ok() || call.Sync(request) != CUDA_SUCCESS) {
     Enter_cuDevicePrimaryCtxRelease_v2(false, dev);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "client-stub/address_owner.h"
 #include "client-stub/client_memory.h"
 #include "client-stub/session.h"
 #include "client-stub/shared_file.h"
@@ -84,6 +85,7 @@ CUresult Custom_cuMemHostAlloc(Call& call, void** pp, size_t bytesize, unsigned 
 }
 
 CUresult Custom_cuMemFreeHost(Call& call, void* p) {
+  if (SeveralServers()) call.RouteToAddress(reinterpret_cast<uint64_t>(p));
   if (!call.ok() || p == nullptr) return call.result();  // freeing nothing succeeds
   ClientMemory& all = ClientMemory::Of(call.session());
   HostMemory& memory = all.host();
@@ -109,7 +111,13 @@ CUresult Custom_cuMemHostGetDevicePointer_v2(Call& call, CUdeviceptr* pdptr, voi
   ClientMemory& memory = ClientMemory::Of(call.session());
   const uint64_t address = memory.Original(reinterpret_cast<uint64_t>(p));
   const auto block = memory.host().Find(address);
-  if (!block) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (!block) {
+    bool whole = false;
+    if (SeveralServers() && PinnedElsewhere(call.session(), reinterpret_cast<uint64_t>(p), 1, &whole) != 0) {
+      LogInfo("kernels of {} do not reach memory that was pinned for another server: copies do", call.session().Name());
+    }
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
   if (block->shared) {
     const uint64_t alias = memory.host().AliasOf(address);
     *pdptr = alias != 0 ? alias : address;
@@ -124,6 +132,7 @@ CUresult Custom_cuMemHostGetDevicePointer_v2(Call& call, CUdeviceptr* pdptr, voi
 }
 
 CUresult Custom_cuMemHostGetFlags(Call& call, unsigned int* pFlags, void* p) {
+  if (SeveralServers()) call.RouteToAddress(reinterpret_cast<uint64_t>(p));
   if (!call.ok()) return call.result();
   if (pFlags == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   const auto block = ClientMemory::Of(call.session()).host().Find(reinterpret_cast<uint64_t>(p));
@@ -141,6 +150,9 @@ CUresult Custom_cuMemHostRegister_v2(Call& call, void* p, size_t bytesize, unsig
   if ((Flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);  // no device to reach it
   ClientMemory& memory = ClientMemory::Of(call.session());
   if (memory.Classify(address, bytesize) == Place::kDevice) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (bool whole = false; SeveralServers() && PinnedElsewhere(call.session(), address, bytesize, &whole) != 0) {
+    return call.Fail(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+  }
   const CUresult result =
       memory.host().Register(Range{address, bytesize}, (Flags & CU_MEMHOSTREGISTER_PORTABLE) | CU_MEMHOSTALLOC_DEVICEMAP,
                              call.thread().current()->device, call.owner_context());
@@ -150,6 +162,7 @@ CUresult Custom_cuMemHostRegister_v2(Call& call, void* p, size_t bytesize, unsig
 
 // Streams may still be about to visit the memory.
 CUresult Custom_cuMemHostUnregister(Call& call, void* p) {
+  if (SeveralServers()) call.RouteToAddress(reinterpret_cast<uint64_t>(p));
   if (!call.ok()) return call.result();
   if (p == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   HostMemory& memory = ClientMemory::Of(call.session()).host();

@@ -40,7 +40,7 @@ CUresult Custom_cuIpcOpenMemHandle_v2(Call& call, CUdeviceptr* pdptr, CUipcMemHa
   DeviceAllocation allocation;
   allocation.range = Range{reply.address, reply.bytes};
   allocation.kind = DeviceAllocation::Kind::kForeign;
-  allocation.device = reply.device;
+  allocation.device = call.Ordinal(reply.device);
   allocation.context = call.owner_context();
   DeviceMemory& memory = ClientMemory::Of(call.session()).device();
   if (!memory.Find(reply.address)) memory.Add(allocation);

@@ -125,12 +125,13 @@ CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span
   };
   const auto same = [&] { return shared.accepted.Contains(LaunchHash(config, all_resident, attributes_hash)); };
   const bool accepted = sane && ((!all_resident && alike()) || same());
-  if (const CUresult met = MeetMirrors(call, stream); met != CUDA_SUCCESS) return met;
+  MirroredWork mirrored(call, stream);
+  if (mirrored.result() != CUDA_SUCCESS) return mirrored.result();
   ManagedWork managed(call, stream);
   if (managed.result() != CUDA_SUCCESS) return managed.result();
   const CUresult result = accepted ? call.Async(request) : call.Sync(request);
   if (result != CUDA_SUCCESS) return result;
-  if (const CUresult met = MeetMirrors(call, stream); met != CUDA_SUCCESS) return met;
+  if (const CUresult met = mirrored.Appended(); met != CUDA_SUCCESS) return met;
   if (!accepted) {
     shared.accepted.Add(LaunchHash(config, all_resident, attributes_hash));
     if (!all_resident) {
@@ -215,18 +216,16 @@ CUresult Custom_cuLaunchCooperativeKernelMultiDevice(Call& call, CUDA_LAUNCH_PAR
   request.parameter_bytes.Borrow(parameter_bytes);
   request.parameters = parameters;
   request.flags = flags;
-  const auto meet = [&] {
-    for (const HandleId stream : streams) {
-      if (const CUresult met = MeetMirrors(call, stream); met != CUDA_SUCCESS) return met;
-    }
-    return CUDA_SUCCESS;
-  };
+  std::deque<MirroredWork> mirrored;
   for (const HandleId stream : streams) {
     if (managed.emplace_back(call, stream).result() != CUDA_SUCCESS) return call.result();
   }
-  if (const CUresult met = meet(); met != CUDA_SUCCESS) return met;
-  const CUresult result = call.Sync(request);
-  return result == CUDA_SUCCESS ? meet() : result;
+  for (const HandleId stream : streams) {
+    if (mirrored.emplace_back(call, stream).result() != CUDA_SUCCESS) return call.result();
+  }
+  CUresult result = call.Sync(request);
+  for (auto work = mirrored.begin(); result == CUDA_SUCCESS && work != mirrored.end(); ++work) result = work->Appended();
+  return result;
 }
 
 CUresult Custom_cuFuncGetAttribute(Call& call, int* pi, CUfunction_attribute attrib, CUfunction hfunc) {

@@ -11,6 +11,7 @@
 #include "client-stub/function_info.h"
 #include "client-stub/image_load.h"
 #include "client-stub/kernel_params.h"
+#include "client-stub/library_copies.h"
 #include "client-stub/unload.h"
 #include "generated/client_custom.h"
 #include "generated/messages/library.h"
@@ -29,7 +30,7 @@ CUresult LoadLibrary(Call& call, CUlibrary* library, const void* image, unsigned
   if (!jit.Read(count, options, values)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   ImageForm form;
   std::vector<uint64_t> blobs;
-  if (CUresult result = SendImage(image, &form, &blobs); result != CUDA_SUCCESS) return call.Fail(result);
+  if (CUresult result = SendImage(call, image, &form, &blobs); result != CUDA_SUCCESS) return call.Fail(result);
   Request request;
   request.library = call.Mint(HandleKind::kLibrary);
   if (!call.ok()) return call.result();
@@ -41,8 +42,32 @@ CUresult LoadLibrary(Call& call, CUlibrary* library, const void* image, unsigned
   if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
   jit.WriteOutputs(reply.info_log, reply.error_log, reply.wall_time_ms, reply.threads_per_block);
   if (reply.result != CUDA_SUCCESS) return call.Fail(static_cast<CUresult>(reply.result));
+  if (SeveralServers()) {
+    if (auto kept = LibraryCopies::Keep(image, count, options, values)) {
+      LibraryCopies::Process().Add(request.library, std::move(kept));
+    }
+  }
   *library = reinterpret_cast<CUlibrary>(request.library.value());
   return CUDA_SUCCESS;
+}
+
+// Unloads the library in every session that has it. The first failure counts, but for servers that are gone.
+CUresult UnloadEverywhere(Call& call, const std::vector<HandleId>& copies) {
+  CUresult first = CUDA_SUCCESS;
+  for (const HandleId copy : copies) {
+    Session* session = Client::Get().SessionOf(copy);
+    if (session->gone()) continue;
+    Call unload(kInfo_cuLibraryUnload, false);
+    unload.MoveTo(*session);
+    cuLibraryUnloadRequest request;
+    request.library = unload.Free(HandleKind::kLibrary, copy.value());
+    if (unload.ok()) {
+      ClientMemory::Of(*session).managed().RemoveVariables(copy);
+      UnloadContainer(unload, request, copy);
+    }
+    if (first == CUDA_SUCCESS) first = unload.result();
+  }
+  return call.Fail(first);
 }
 
 // One question about a variable of a library, by name.
@@ -89,6 +114,10 @@ CUresult Custom_cuLibraryLoadFromFile(Call& call, CUlibrary* library, const char
 
 CUresult Custom_cuLibraryUnload(Call& call, CUlibrary library) {
   if (!call.ok()) return call.result();
+  if (SeveralServers()) {
+    const auto copies = LibraryCopies::Process().Remove(HandleId(reinterpret_cast<uint64_t>(library)));
+    if (!copies.empty()) return UnloadEverywhere(call, copies);
+  }
   cuLibraryUnloadRequest request;
   request.library = call.Free(HandleKind::kLibrary, library);
   if (!call.ok()) return call.result();
@@ -98,14 +127,23 @@ CUresult Custom_cuLibraryUnload(Call& call, CUlibrary library) {
 
 CUresult Custom_cuLibraryGetKernel(Call& call, CUkernel* pKernel, CUlibrary library, const char* name) {
   if (!call.ok()) return call.result();
-  cuLibraryGetKernelRequest request;
-  request.library = call.Use(HandleKind::kLibrary, library);
+  const HandleId id = call.Use(HandleKind::kLibrary, library);
   if (!call.ok()) return call.result();
   if (pKernel == nullptr || name == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  if (const FunctionInfo* known = Functions().FindByName(request.library, name)) {
-    *pKernel = reinterpret_cast<CUkernel>(known->handle.value());
+  HandleId kernel;
+  if (const CUresult result = GetKernel(call, id, name, &kernel); result != CUDA_SUCCESS) return result;
+  if (SeveralServers()) kernel = LibraryCopies::Process().KnownKernel(id, name, kernel);
+  *pKernel = reinterpret_cast<CUkernel>(kernel.value());
+  return CUDA_SUCCESS;
+}
+
+CUresult GetKernel(Call& call, HandleId library, const char* name, HandleId* kernel) {
+  if (const FunctionInfo* known = Functions().FindByName(library, name)) {
+    *kernel = known->handle;
     return CUDA_SUCCESS;
   }
+  cuLibraryGetKernelRequest request;
+  request.library = library;
   request.kernel = call.Mint(HandleKind::kKernel);
   request.name = name;
   cuLibraryGetKernelReply reply;
@@ -115,7 +153,7 @@ CUresult Custom_cuLibraryGetKernel(Call& call, CUkernel* pKernel, CUlibrary libr
   info->container = request.library;
   FunctionInfo* entry = Functions().Insert(std::move(info));
   if (reply.has_layout != 0) Functions().Describe(entry, name, reply.layout);
-  *pKernel = reinterpret_cast<CUkernel>(request.kernel.value());
+  *kernel = request.kernel;
   return CUDA_SUCCESS;
 }
 
@@ -176,7 +214,8 @@ CUresult Custom_cuKernelGetLibrary(Call& call, CUlibrary* pLib, CUkernel kernel)
   if (!call.ok()) return call.result();
   const FunctionInfo* info = Functions().Find(id);
   if (pLib == nullptr || info == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  *pLib = reinterpret_cast<CUlibrary>(info->container.value());
+  const HandleId library = SeveralServers() ? LibraryCopies::Process().KnownLibrary(info->container) : info->container;
+  *pLib = reinterpret_cast<CUlibrary>(library.value());
   return CUDA_SUCCESS;
 }
 
@@ -203,7 +242,8 @@ CUresult Custom_cuKernelGetAttribute(Call& call, int* pi, CUfunction_attribute a
   cuKernelGetAttributeRequest request;
   request.attrib = attrib;
   request.kernel = info->handle;
-  request.dev = dev;
+  request.dev = call.DeviceNumber(dev);
+  if (!call.ok()) return call.result();
   cuKernelGetAttributeReply reply;
   if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
   info->shared->queries.Insert(key, reply.pi);
@@ -220,7 +260,8 @@ CUresult Custom_cuKernelSetAttribute(Call& call, CUfunction_attribute attrib, in
   request.attrib = attrib;
   request.val = val;
   request.kernel = info->handle;
-  request.dev = dev;
+  request.dev = call.DeviceNumber(dev);
+  if (!call.ok()) return call.result();
   const CUresult result = call.Sync(request);
   if (result == CUDA_SUCCESS) info->shared->RememberSet(attrib, dev, val);
   return result;
@@ -252,6 +293,7 @@ FunctionInfo* DescribeKernel(Call& call, CUkernel kernel) {
   if (FunctionInfo* known = Functions().FindDescribed(live)) return known;
   // From an enumeration: ask for its name and layout, in a call of its own.
   Call question(kInfo_cuKernelGetParamInfo, false);
+  question.MoveTo(call);
   if (!question.ok()) return call.Fail(question.result()), nullptr;
   cuKernelGetParamInfoRequest request;
   request.kernel = live;

@@ -66,7 +66,7 @@ CUresult AddBytes(Call& call, CUlinkState state, CUjitInputType type, std::span<
   ClientJitOptions jit;
   if (bytes.empty() || !jit.Read(count, options, values)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   uint64_t blob = 0;
-  if (CUresult result = SendBlob(bytes, &blob); result != CUDA_SUCCESS) return call.Fail(result);
+  if (CUresult result = SendBlob(call, bytes, &blob); result != CUDA_SUCCESS) return call.Fail(result);
   request.type = type;
   request.blob = blob;
   request.name = name != nullptr ? name : "";
@@ -132,7 +132,7 @@ CUresult Custom_cuLinkComplete(Call& call, CUlinkState state, void** cubinOut, s
   const uint64_t blob = reply.blob;
   const uint64_t size_bytes = reply.size_bytes;
   if (CUresult result = TakeLogs(call, link, reply); result != CUDA_SUCCESS) return result;
-  if (CUresult result = FetchBlob(blob, size_bytes, &link->cubin); result != CUDA_SUCCESS) return call.Fail(result);
+  if (CUresult result = FetchBlob(call, blob, size_bytes, &link->cubin); result != CUDA_SUCCESS) return call.Fail(result);
   *cubinOut = link->cubin.data();
   if (sizeOut != nullptr) *sizeOut = link->cubin.size();
   return CUDA_SUCCESS;

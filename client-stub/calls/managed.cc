@@ -24,7 +24,7 @@ constexpr uint64_t kSharedPagesBelowBytes = uint64_t{2} << 20;
 
 uint64_t WholePages(uint64_t bytes) { return (bytes + kManagedPageBytes - 1) & ~(kManagedPageBytes - 1); }
 
-bool IsDevice(Call& call, int device) { return device >= 0 && device < call.session().devices().count(); }
+bool IsDevice(Call& call, int device) { return call.session().devices().Valid(device); }
 
 // The place that `location` names. Nothing when there is none such.
 std::optional<AdvisedPlace> PlaceOf(Call& call, const CUmemLocation& location) {

@@ -29,7 +29,7 @@ CUresult LoadModule(Call& call, CUmodule* module, const void* image, unsigned co
   if (!jit.Read(count, options, values)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   ImageForm form;
   std::vector<uint64_t> blobs;
-  if (CUresult result = SendImage(image, &form, &blobs); result != CUDA_SUCCESS) return call.Fail(result);
+  if (CUresult result = SendImage(call, image, &form, &blobs); result != CUDA_SUCCESS) return call.Fail(result);
   Request request;
   request.module = call.Mint(HandleKind::kModule);
   if (!call.ok()) return call.result();
@@ -155,6 +155,7 @@ FunctionInfo* DescribeFunction(Call& call, CUfunction function) {
   if (FunctionInfo* known = Functions().FindDescribed(live)) return known;
   // From an enumeration or made from a kernel: ask for its name and layout, in a call of its own.
   Call question(kInfo_cuFuncGetParamInfo, false);
+  question.MoveTo(call);
   if (!question.ok()) return call.Fail(question.result()), nullptr;
   cuFuncGetParamInfoRequest request;
   request.func = live;

@@ -46,7 +46,7 @@ CUresult Allocate(Call& call, CUdeviceptr* dptr, const Request& request, CUstrea
     DeviceAllocation allocation;
     allocation.range = Range{reply.dptr, request.bytesize};
     allocation.kind = capturing ? DeviceAllocation::Kind::kGraph : DeviceAllocation::Kind::kPool;
-    allocation.device = call.thread().current()->device;
+    if (const Context* context = call.current_context()) allocation.device = context->device;
     allocation.pool = pool;
     if (capturing) {
       allocation.sync_memops = false;  // measured
@@ -64,6 +64,7 @@ CUresult Allocate(Call& call, CUdeviceptr* dptr, const Request& request, CUstrea
   }
   for (const CUdeviceptr address : rejected) {
     Call free(kInfo_cuMemFreeAsync, call.per_thread_stream());
+    free.MoveTo(call);
     cuMemFreeAsyncRequest free_request;
     free_request.dptr = address;
     free_request.hStream = free.UseStream(stream);

@@ -30,7 +30,7 @@ CUresult Custom_cuDevicePrimaryCtxRetain(Call& call, CUcontext* pctx, CUdevice d
   if (!context->active()) {
     cuDevicePrimaryCtxRetainRequest request;
     request.context = context->handle;
-    request.device = dev;
+    request.device = call.DeviceNumber(dev);
     request.flags = ServerContextFlags(context->primary_flags);
     if (const CUresult result = call.Sync(request); result != CUDA_SUCCESS) return result;
     // A primary context always maps host memory, and says so.
@@ -51,7 +51,7 @@ CUresult Custom_cuDevicePrimaryCtxRelease_v2(Call& call, CUdevice dev) {
     if (--context->retain_count > 0 || !context->active()) return CUDA_SUCCESS;
     cuDevicePrimaryCtxRelease_v2Request request;
     request.context = context->handle;
-    request.device = dev;
+    request.device = call.DeviceNumber(dev);
     const CUresult result = call.Sync(request);
     call.session().contexts().Deactivate(context);
     if (result != CUDA_SUCCESS) return result;
@@ -69,7 +69,7 @@ CUresult Custom_cuDevicePrimaryCtxReset_v2(Call& call, CUdevice dev) {
     if (!context->active()) return CUDA_SUCCESS;
     cuDevicePrimaryCtxReset_v2Request request;
     request.context = context->handle;
-    request.device = dev;
+    request.device = call.DeviceNumber(dev);
     // The worker lets the context go whatever the driver says.
     const CUresult result = call.Sync(request);
     call.session().contexts().Deactivate(context);
@@ -87,7 +87,7 @@ CUresult Custom_cuDevicePrimaryCtxSetFlags_v2(Call& call, CUdevice dev, unsigned
   if (context->active()) {
     if (ServerContextFlags(flags) != ServerContextFlags(context->primary_flags)) {
       cuDevicePrimaryCtxSetFlags_v2Request request;
-      request.dev = dev;
+      request.dev = call.DeviceNumber(dev);
       request.flags = ServerContextFlags(flags);
       if (const CUresult result = call.Sync(request); result != CUDA_SUCCESS) return result;
     }

@@ -33,6 +33,7 @@ CUresult Export(Call& call, void* out, const Request& request) {
   const int fd = Descriptors().Make(token);
   if (fd < 0) {
     Call end(kEnded, false);
+    end.MoveTo(call);
     tesseraShareEndedRequest ended;
     ended.token = token;
     if (end.ok()) end.Async(ended);
@@ -54,10 +55,13 @@ bool ReadHandle(Call& call, void* handle, TokenBytes* token) {
 
 void TellClosedDescriptors() {
   for (const TokenBytes& token : Descriptors().TakeClosed()) {
-    Call call(kEnded, false);
-    tesseraShareEndedRequest request;
-    request.token = token;
-    if (call.ok()) call.Async(request);
+    for (Session* session : Client::Get().sessions()) {  // one of them knows it
+      Call call(kEnded, false);
+      call.MoveTo(*session);
+      tesseraShareEndedRequest request;
+      request.token = token;
+      if (call.ok()) call.Async(request);
+    }
   }
 }
 
@@ -86,7 +90,7 @@ CUresult Custom_cuMemImportFromShareableHandle(Call& call, CUmemGenericAllocatio
   cuMemImportFromShareableHandleReply reply;
   if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
   ClientMemory::Of(call.session()).NoteAllocation(
-      request.handle, {reply.device, CU_MEM_HANDLE_TYPE_NONE});  // not to be exported again
+      request.handle, {call.Ordinal(reply.device), CU_MEM_HANDLE_TYPE_NONE});  // not to be exported again
   *handle = request.handle.value();
   return CUDA_SUCCESS;
 }
@@ -131,7 +135,7 @@ CUresult Custom_cuMemPoolImportPointer(Call& call, CUdeviceptr* ptr_out, CUmemor
   DeviceAllocation allocation;
   allocation.range = Range{reply.address, reply.bytes};
   allocation.kind = DeviceAllocation::Kind::kPool;
-  if (const Context* context = call.thread().current()) allocation.device = context->device;
+  if (const Context* context = call.current_context()) allocation.device = context->device;
   allocation.pool = request.pool;
   if (!AdoptDriverRange(call.session(), allocation)) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   *ptr_out = reply.address;

@@ -4,8 +4,10 @@
 #include <cstring>
 
 #include "client-stub/capture_check.h"
+#include "client-stub/client.h"
 #include "client-stub/host_functions.h"
 #include "client-stub/poll.h"
+#include "client-stub/server_work.h"
 #include "client-stub/session.h"
 #include "client-stub/stream_state.h"
 #include "client-stub/thread_state.h"
@@ -137,6 +139,13 @@ CUresult Custom_cuStreamGetCtx_v2(Call& call, CUstream hStream, CUcontext* pCtx,
 CUresult Custom_cuStreamWaitEvent(Call& call, CUstream hStream, CUevent hEvent, unsigned int Flags) {
   if (!call.ok()) return call.result();
   if ((Flags & ~unsigned{CU_EVENT_WAIT_EXTERNAL}) != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (SeveralServers()) [[unlikely]] {
+    call.RouteToHandle(hStream);
+    Session* const owner = Client::Get().SessionOf(HandleId(reinterpret_cast<uint64_t>(hEvent)));
+    if (owner != nullptr && owner != &call.session() && owner->handles().IsLive(HandleId(reinterpret_cast<uint64_t>(hEvent)))) {
+      return WaitForEventElsewhere(call, hStream, hEvent);
+    }
+  }
   cuStreamWaitEventRequest request;
   request.hEvent = call.Use(HandleKind::kEvent, hEvent);
   UsedStream stream;

@@ -15,9 +15,10 @@ namespace {
 // Operations on mirrors of host memory are surrounded by meetings, as launches are.
 template <typename Request>
 CUresult SendBetweenMeetings(Call& call, const Request& request) {
-  if (const CUresult met = MeetMirrors(call, request.stream); met != CUDA_SUCCESS) return met;
+  MirroredWork mirrored(call, request.stream);
+  if (mirrored.result() != CUDA_SUCCESS) return mirrored.result();
   const CUresult result = call.Sync(request);
-  return result == CUDA_SUCCESS ? MeetMirrors(call, request.stream) : result;
+  return result == CUDA_SUCCESS ? mirrored.Appended() : result;
 }
 
 template <typename Request, typename Value>

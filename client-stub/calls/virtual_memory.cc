@@ -43,7 +43,8 @@ CUresult Custom_cuMemCreate(Call& call, CUmemGenericAllocationHandle* handle, si
   request.handle = call.Mint(HandleKind::kMemoryAllocation);
   if (!call.ok()) return call.result();
   request.size = size;
-  request.prop = *prop;
+  request.prop = call.DeviceNumbers(*prop);
+  if (!call.ok()) return call.result();
   request.prop.win32HandleMetaData = nullptr;
   request.flags = flags;
   const CUresult result = call.Sync(request);
@@ -101,6 +102,7 @@ CUresult Custom_cuMemUnmap(Call& call, CUdeviceptr ptr, size_t size) {
 }
 
 CUresult Custom_cuMemRetainAllocationHandle(Call& call, CUmemGenericAllocationHandle* handle, void* addr) {
+  if (SeveralServers()) call.RouteToAddress(reinterpret_cast<uint64_t>(addr));
   if (!call.ok()) return call.result();
   ClientMemory& memory = ClientMemory::Of(call.session());
   const auto mapping = memory.device().Find(reinterpret_cast<uint64_t>(addr));

@@ -23,7 +23,7 @@ CUresult Kind(CUcontext context, uint32_t* kind, CUcontext* other) {
   *kind = 0;
   Client& client = Client::Get();
   if (!client.initialized() || other == nullptr) return CUDA_SUCCESS;
-  const Context* found = client.session()->contexts().Find(context);
+  const Context* found = client.FindContext(context);
   if (found == nullptr || found->parent == nullptr) return CUDA_SUCCESS;
   *kind = 1;
   *other = found->parent->object();

@@ -20,7 +20,7 @@ CUresult Find(CUcontext handle, Context** context) {
       (current != nullptr && current->object() == handle)) {
     *context = current;
   } else {
-    *context = client.session()->contexts().Find(handle);
+    *context = client.FindContext(handle);
   }
   return *context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
 }

@@ -15,7 +15,7 @@ CUresult ContextNumber(CUcontext context, uint64_t* number) {
   if (found == nullptr || found->object() != context) {
     Client& client = Client::Get();
     if (!client.initialized()) return CUDA_ERROR_NOT_INITIALIZED;
-    found = client.session()->contexts().Find(context);
+    found = client.FindContext(context);
   }
   if (found == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   *number = found->number.load(std::memory_order_relaxed);

@@ -24,7 +24,7 @@ CUresult LoadModule(CUmodule* module, const void* wrapper) {
   uint32_t magic = 0;
   if (wrapper != nullptr) std::memcpy(&magic, wrapper, sizeof(magic));
   if (magic != kWrapperMagic) return CUDA_ERROR_INVALID_VALUE;
-  return Enter_cuModuleLoadData(false, module, wrapper);
+  return Enter_cuModuleLoadFatBinary(false, module, wrapper);  // the server loads a wrapper as this slot does
 }
 
 // Slot 2: the handle of a device's primary context, without retaining or activating it. The runtime compares it with
@@ -33,9 +33,9 @@ CUresult PrimaryContext(CUcontext* context, CUdevice device) {
   Client& client = Client::Get();
   if (!client.initialized()) return CUDA_ERROR_NOT_INITIALIZED;
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Session& session = *client.session();
-  if (!session.devices().Valid(device)) return CUDA_ERROR_INVALID_DEVICE;
-  const Context* primary = session.contexts().Primary(device);
+  Session* session = client.SessionOfDevice(device);
+  if (session == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  const Context* primary = session->contexts().Primary(device);
   if (primary == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *context = primary->object();
   return CUDA_SUCCESS;

@@ -35,8 +35,8 @@ CUresult Answer(uint32_t version, uint64_t seconds, uint8_t* out) {
   facts.seconds = seconds;
   std::vector<IntegrityDevice> listed;
   if (client.initialized()) {
-    const Devices& devices = client.session()->devices();
-    for (CUdevice d = 0; d < devices.count(); ++d) {
+    for (CUdevice d = 0; d < client.device_count(); ++d) {
+      const Devices& devices = client.SessionOfDevice(d)->devices();
       IntegrityDevice entry{};
       std::memcpy(entry.uuid, devices[d].uuid, sizeof(entry.uuid));
       int domain = 0, bus = 0, device = 0;

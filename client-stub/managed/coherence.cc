@@ -159,11 +159,16 @@ CUresult ManagedMemory::WaitForWorkOn(uint64_t address) {
   std::vector<WorkedStream> streams;
   {
     MutexLock lock(mutex_);
-    const Block* const block = Find(address);
+    Block* const block = Find(address);
     if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    streams = pending_.Take([&](const WorkedStream& stream) { return Uses(*block, stream); });
+    streams = pending_.Take([&](const WorkedStream& stream) { return Uses(*block, stream) || block->earlier.contains(stream); });
   }
-  return WaitForEach(streams);
+  if (const CUresult result = WaitForEach(streams); result != CUDA_SUCCESS) return result;
+  MutexLock lock(mutex_);
+  if (Block* const block = Find(address)) {
+    for (const WorkedStream& stream : streams) block->earlier.erase(stream);
+  }
+  return CUDA_SUCCESS;
 }
 
 void ManagedMemory::BeforeCapture() {

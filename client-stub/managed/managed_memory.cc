@@ -198,15 +198,15 @@ bool ManagedMemory::Covers(const Range& range) {
 }
 
 CUresult ManagedMemory::Attach(uint64_t address, HandleId stream) {
-  CUresult result = CUDA_SUCCESS;
-  ServiceThread::Process().Run([&] {
-    result = WaitForWorkOn(address);  // what was enqueued before may still use it
-    MutexLock lock(mutex_);
+  return OnService(mutex_, [&] {
     Block* const block = Find(address);
-    if (block == nullptr) result = CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS) block->attached = stream;
+    if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    pending_.ForEach([&](const WorkedStream& worked) {
+      if (Uses(*block, worked)) block->earlier.insert(worked);
+    });
+    block->attached = stream;
+    return CUDA_SUCCESS;
   });
-  return result;
 }
 
 void ManagedMemory::ExpectPass(const Range& range) {

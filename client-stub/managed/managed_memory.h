@@ -24,6 +24,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "client-stub/managed/advice.h"
@@ -73,7 +74,8 @@ class ManagedMemory {
   // A host function ends, behind which work may wait that was prepared before it ran.
   CUresult AfterHostFunction();
 
-  // The block is used by the work of `stream` alone; a null handle: by all.
+  // The block is used by the work of `stream` alone from now on; a null handle: by all. Waits for nothing: touches wait for
+  // what may use the block and was enqueued before, whichever stream it is in.
   CUresult Attach(uint64_t address, HandleId stream);
   // The next touches of the range are a pass over it.
   void ExpectPass(const Range& range);
@@ -90,6 +92,7 @@ class ManagedMemory {
     HandleId context;    // null: a variable, of all contexts
     HandleId container;  // of variables
     HandleId attached;   // null: to all streams
+    std::set<WorkedStream> earlier;  // to which it was attached before, whose work may still use it
     std::vector<Range> extents;  // what exists on the device; all of `range` but for variables
     SharedPages* pages = nullptr;
     PageStates states;

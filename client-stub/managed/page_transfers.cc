@@ -27,11 +27,12 @@ CUresult PageTransfers::Enter(HandleId context) {
   thread.capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   CUcontext wanted = reinterpret_cast<CUcontext>(context.value());
   if (context.is_null()) {
-    Context* const primary = session_.contexts().Primary(0);
+    const CUdevice device = session_.devices().OrdinalOf(0);
+    Context* const primary = session_.contexts().Primary(device);
     if (primary == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
     wanted = primary->object();
     if (!primary->active()) {
-      if (const CUresult result = Enter_cuDevicePrimaryCtxRetain(false, &wanted, 0); result != CUDA_SUCCESS) return result;
+      if (const CUresult result = Enter_cuDevicePrimaryCtxRetain(false, &wanted, device); result != CUDA_SUCCESS) return result;
     }
   }
   const Context* const current = thread.current();

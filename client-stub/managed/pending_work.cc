@@ -26,6 +26,11 @@ std::vector<WorkedStream> PendingWork::Take(const std::function<bool(const Worke
   return taken;
 }
 
+void PendingWork::ForEach(const std::function<void(const WorkedStream&)>& visit) {
+  MutexLock lock(mutex_);
+  for (const WorkedStream& stream : streams_) visit(stream);
+}
+
 void PendingWork::ForgetContext(HandleId context) {
   MutexLock lock(mutex_);
   std::erase_if(streams_, [&](const WorkedStream& one) { return one.context == context; });

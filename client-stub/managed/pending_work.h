@@ -31,6 +31,7 @@ class PendingWork {
   void Note(const WorkedStream& stream) EXCLUDES(mutex_);
   // Takes out the streams of which `wanted` is true.
   std::vector<WorkedStream> Take(const std::function<bool(const WorkedStream&)>& wanted) EXCLUDES(mutex_);
+  void ForEach(const std::function<void(const WorkedStream&)>& visit) EXCLUDES(mutex_);
   void ForgetContext(HandleId context) EXCLUDES(mutex_);
 
  private:

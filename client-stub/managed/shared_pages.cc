@@ -15,6 +15,19 @@ namespace {
 
 constexpr int kReserved = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
 
+// Where the alias of a view is wished for: behind the address windows (protocol/memory/window_table.h). A view has terabytes of
+// addresses; among those that the kernel chooses by itself it would take many of the places at which drivers put device memory.
+// ThreadSanitizer ends a process that maps there.
+void* AliasPlace(const Range& view) {
+#if defined(__SANITIZE_THREAD__)
+  return nullptr;
+#else
+  constexpr uint64_t kBehindWindows = 0x340000000000;
+  constexpr uint64_t kWindowBytes = uint64_t{16} << 40;
+  return reinterpret_cast<void*>(kBehindWindows + view.base % kWindowBytes);
+#endif
+}
+
 void* Pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 
 }  // namespace
@@ -30,7 +43,7 @@ Result<std::unique_ptr<SharedPages>> SharedPages::Map(const Range& view) {
   if (ftruncate(file.get(), static_cast<off_t>(view.bytes)) != 0) {
     return Status::FromErrno("making a file for managed memory", errno);
   }
-  void* const alias = mmap(nullptr, view.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file.get(), 0);
+  void* const alias = mmap(AliasPlace(view), view.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file.get(), 0);
   if (alias == MAP_FAILED) return Status::FromErrno("mapping managed memory", errno);
   void* const mapped = mmap(Pointer(view.base), view.bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file.get(), 0);
   if (mapped == MAP_FAILED) {

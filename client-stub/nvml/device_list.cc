@@ -1,10 +1,11 @@
 #include "client-stub/nvml/device_list.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <cuda.h>
 
-#include "client-stub/config.h"
+#include "client-stub/server_inquiry.h"
 #include "generated/spec_hash.h"
 #include "protocol/base/clock.h"
 #include "protocol/channel/query_server.h"
@@ -20,63 +21,80 @@ int Attribute(const DeviceSnapshot::Device& device, CUdevice_attribute attribute
   return device.attributes[index].value;
 }
 
-Result<ServerReport> AskServer(ServerQuery query) {
-  const ServerAddress address = ParseServerAddress(GetConfig().server);
-  if (!address.error.empty()) return Status(StatusCode::kInvalidArgument, address.error);
-  query.spec_hash = kSpecHash;
-  Result<ServerReport> report = QueryServer(address.unix_path, query, MonotonicNs() + kQueryTimeoutNs);
-  if (!report.ok()) return report.status();
-  RETURN_IF_ERROR(CheckPeerVersion("server", report->wire_version, report->spec_hash, kSpecHash));
-  return report;
+Device Describe(const DeviceSnapshot::Device& from) {
+  Device device;
+  device.name = from.name;
+  device.uuid = from.UuidText();
+  device.pci_domain = static_cast<unsigned>(Attribute(from, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID));
+  device.pci_bus = static_cast<unsigned>(Attribute(from, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID));
+  device.pci_device = static_cast<unsigned>(Attribute(from, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
+  device.compute_major = Attribute(from, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  device.compute_minor = Attribute(from, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  device.multiprocessors = Attribute(from, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  device.memory_bus_bits = static_cast<unsigned>(Attribute(from, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH));
+  device.total_bytes = from.total_bytes;
+  return device;
+}
+
+// Whether two devices of one server reach each other.
+PeerAccess AccessOf(const DeviceSnapshot& snapshot, size_t from, size_t to) {
+  const auto peer = [&](CUdevice_P2PAttribute attribute) {
+    const size_t place = (from * snapshot.devices.size() + to) * snapshot.p2p_attributes + attribute - 1;
+    return attribute <= static_cast<int>(snapshot.p2p_attributes) && place < snapshot.p2p.size() &&
+           snapshot.p2p[place].result == 0 && snapshot.p2p[place].value != 0;
+  };
+  return {peer(CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED), peer(CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED)};
 }
 
 }  // namespace
 
 Result<DeviceList> ReadDevices() {
-  const Result<ServerReport> report = AskServer({});
-  if (!report.ok()) return report.status();
-  const Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(report.value().snapshot);
-  if (!snapshot.ok()) return snapshot.status();
+  ServerList named = ParseServerList(GetConfig().server, GetConfig().server_names);
+  if (!named.error.empty()) return Status(StatusCode::kInvalidArgument, named.error);
+  const Result<std::vector<AskedServer>> asked = AskServers(named);
+  if (!asked.ok()) return asked.status();
+  const std::vector<AskedServer>& servers = asked.value();
+  const std::vector<DeviceDisguise> disguises = DisguisesOf(servers);
 
   DeviceList list;
-  list.driver_version = snapshot.value().driver_version;
-  for (const DeviceSnapshot::Device& from : snapshot.value().devices) {
-    Device device;
-    device.name = from.name;
-    device.uuid = from.UuidText();
-    device.pci_domain = static_cast<unsigned>(Attribute(from, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID));
-    device.pci_bus = static_cast<unsigned>(Attribute(from, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID));
-    device.pci_device = static_cast<unsigned>(Attribute(from, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
-    device.compute_major = Attribute(from, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-    device.compute_minor = Attribute(from, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-    device.multiprocessors = Attribute(from, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-    device.memory_bus_bits = static_cast<unsigned>(Attribute(from, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH));
-    device.total_bytes = from.total_bytes;
-    list.devices.push_back(std::move(device));
+  list.servers = std::move(named.servers);
+  for (size_t server = 0; server < servers.size(); ++server) {
+    const DeviceSnapshot& snapshot = servers[server].snapshot;
+    list.driver_version = server == 0 ? snapshot.driver_version : std::min(list.driver_version, snapshot.driver_version);
+    for (size_t number = 0; number < snapshot.devices.size(); ++number) {
+      DeviceSnapshot::Device seen = snapshot.devices[number];
+      disguises[server].Apply(&seen);
+      Device device = Describe(seen);
+      device.server = server;
+      device.number = number;
+      list.devices.push_back(std::move(device));
+    }
   }
-  const DeviceSnapshot& whole = snapshot.value();
-  const auto peer = [&whole](size_t pair, CUdevice_P2PAttribute attribute) {
-    const size_t place = pair * whole.p2p_attributes + attribute - 1;
-    return attribute <= static_cast<int>(whole.p2p_attributes) && place < whole.p2p.size() && whole.p2p[place].result == 0 &&
-           whole.p2p[place].value != 0;
-  };
-  for (size_t pair = 0; pair < list.devices.size() * list.devices.size(); ++pair) {
-    list.peers.push_back({peer(pair, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED),
-                          peer(pair, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED)});
+  for (const Device& from : list.devices) {
+    for (const Device& to : list.devices) {
+      const bool neighbours = from.server == to.server;
+      list.peers.push_back(neighbours ? AccessOf(servers[from.server].snapshot, from.number, to.number) : PeerAccess{});
+    }
   }
   return list;
 }
 
-Result<DeviceState> ReadState(ServerQuery::Ask ask, size_t device, std::vector<ServerQuery::Field> fields) {
+Result<DeviceState> ReadState(const DeviceList& list, ServerQuery::Ask ask, size_t device,
+                              std::vector<ServerQuery::Field> fields) {
+  const ServerList::Server& server = list.servers[list.devices[device].server];
+  const size_t first = list.FirstOfServer(device);
   ServerQuery query;
+  query.spec_hash = kSpecHash;
   query.ask = ask;
-  query.device = static_cast<uint32_t>(device);
+  query.device = static_cast<uint32_t>(list.devices[device].number);
   query.fields = std::move(fields);
-  Result<ServerReport> report = AskServer(std::move(query));
+  Result<ServerReport> report = QueryServer(server.unix_path, query, MonotonicNs() + kQueryTimeoutNs);
   if (!report.ok()) return report.status();
+  RETURN_IF_ERROR(CheckPeerVersion("server", report->wire_version, report->spec_hash, kSpecHash));
   DeviceState state;
   state.read_ns = MonotonicNs();
   state.driver_release = std::move(report->driver_release);
+  state.readings.resize(first);
   for (const std::vector<ServerReport::Value>& values : report->readings) {
     std::map<Reading, uint64_t>& readings = state.readings.emplace_back();
     for (const ServerReport::Value& value : values) readings[value.reading] = value.value;
@@ -84,6 +102,7 @@ Result<DeviceState> ReadState(ServerQuery::Ask ask, size_t device, std::vector<S
   for (ServerReport::Text& text : report->texts) state.texts[text.reading] = std::move(text.text);
   state.fields = std::move(report->fields);
   state.uses = std::move(report->uses);
+  for (ServerReport::Use& use : state.uses) use.device += static_cast<uint32_t>(first);
   return state;
 }
 

@@ -65,12 +65,14 @@ nvmlReturn_t CopyText(const std::string& text, char* out, unsigned length) {
 }
 
 nvmlReturn_t State(ServerQuery::Ask ask, size_t device, bool fresh, std::shared_ptr<const DeviceState>* state) {
-  if (List() == nullptr) return NVML_ERROR_UNINITIALIZED;
+  const std::shared_ptr<const DeviceList> list = List();
+  if (list == nullptr) return NVML_ERROR_UNINITIALIZED;
+  if (device >= list->devices.size()) return NVML_ERROR_INVALID_ARGUMENT;
   Kept& kept = TheKept();
   MutexLock lock(kept.mutex);
-  std::shared_ptr<const DeviceState>& one = kept.states[{ask, ask == ServerQuery::Ask::kState ? 0 : device}];
+  std::shared_ptr<const DeviceState>& one = kept.states[{ask, ask == ServerQuery::Ask::kState ? list->FirstOfServer(device) : device}];
   if (fresh || one == nullptr || MonotonicNs() - one->read_ns > kStateAgeMaxNs) {
-    Result<DeviceState> read = ReadState(ask, device);
+    Result<DeviceState> read = ReadState(*list, ask, device);
     if (!read.ok()) {
       SayOnce(read.status());
       return NVML_ERROR_GPU_IS_LOST;

@@ -41,7 +41,7 @@ nvmlReturn_t NotSupported(nvmlDevice_t handle);
 // NVML_ERROR_INSUFFICIENT_SIZE when `text` and its end do not fit `length`.
 nvmlReturn_t CopyText(const std::string& text, char* out, unsigned length);
 
-// What the server tells of `device` (of all, with kState). The answer is kept for a moment, since tools ask for many readings
+// What its server tells of `device` (of all that it has, with kState). The answer is kept for a moment, since tools ask for many readings
 // one after the other; `fresh` asks again in any case. NVML_ERROR_UNINITIALIZED, NVML_ERROR_GPU_IS_LOST when the server does
 // not answer any more: one sentence on stderr says so, once.
 inline constexpr uint64_t kStateAgeMaxNs = 100'000'000;

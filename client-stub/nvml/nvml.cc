@@ -52,7 +52,7 @@ NVML_EXPORT const char* nvmlErrorString(nvmlReturn_t result) {
     case NVML_ERROR_INSUFFICIENT_SIZE: return "Insufficient Size";
     case 8: return "Insufficient External Power";
     case NVML_ERROR_DRIVER_NOT_LOADED: return "Driver Not Loaded";
-    case 10: return "Timeout";
+    case NVML_ERROR_TIMEOUT: return "Timeout";
     case 11: return "Interrupt Request Issue";
     case 12: return "NVML Shared Library Not Found";
     case NVML_ERROR_FUNCTION_NOT_FOUND: return "Function Not Found";

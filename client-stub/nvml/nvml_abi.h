@@ -15,6 +15,7 @@ inline constexpr nvmlReturn_t NVML_ERROR_NO_PERMISSION = 4;
 inline constexpr nvmlReturn_t NVML_ERROR_NOT_FOUND = 6;
 inline constexpr nvmlReturn_t NVML_ERROR_INSUFFICIENT_SIZE = 7;
 inline constexpr nvmlReturn_t NVML_ERROR_DRIVER_NOT_LOADED = 9;
+inline constexpr nvmlReturn_t NVML_ERROR_TIMEOUT = 10;
 inline constexpr nvmlReturn_t NVML_ERROR_FUNCTION_NOT_FOUND = 13;
 inline constexpr nvmlReturn_t NVML_ERROR_GPU_IS_LOST = 15;
 inline constexpr nvmlReturn_t NVML_ERROR_LIB_RM_VERSION_MISMATCH = 18;
@@ -32,6 +33,8 @@ constexpr unsigned StructVersion(unsigned version) {
 
 struct nvmlDevice_st;
 using nvmlDevice_t = nvmlDevice_st*;
+struct nvmlEventSet_st;
+using nvmlEventSet_t = nvmlEventSet_st*;
 
 struct nvmlPciInfo_v2_t {  // the first form lacks pciSubSystemId and what is behind it
   char busId[16];

@@ -181,7 +181,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t handle, int count
     rest = rest.subspan(some.size());
     std::vector<ServerQuery::Field> fields;
     for (const nvmlFieldValue_t& value : some) fields.push_back({value.fieldId, value.scopeId});
-    const auto state = tessera::nvml::ReadState(AskFor::kFields, found.index, std::move(fields));
+    const auto state = tessera::nvml::ReadState(*found.list, AskFor::kFields, found.index, std::move(fields));
     if (!state.ok()) {
       tessera::nvml::SayOnce(state.status());
       return NVML_ERROR_GPU_IS_LOST;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "client-stub/nvml/library.h"
 #include "client-stub/nvml/nvml_abi.h"
 #include "client-stub/nvml/processes.h"
 #include "protocol/base/log.h"
@@ -19,7 +20,8 @@ namespace {
 
 constexpr unsigned char kTableId[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
                                         0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
-constexpr size_t kSlots = 512;
+constexpr size_t kSlots = 270;  // as driver 580's
+constexpr size_t kPrinted = 26;
 constexpr size_t kHandleByIndex = 81;
 constexpr size_t kComputeProcesses = 213;
 constexpr size_t kGraphicsProcesses = 214;
@@ -81,6 +83,8 @@ nvmlReturn_t Processes(nvmlDevice_t handle, unsigned* count, Process* processes,
 template <size_t slot>
 nvmlReturn_t Serve(uintptr_t a, uintptr_t b, uintptr_t c) {
   const auto device = reinterpret_cast<nvmlDevice_t>(a);
+  // nvidia-smi tells the library each line that it prints (a format, a stream's name, the line). Nobody here wants to know.
+  if constexpr (slot == kPrinted) return List() != nullptr ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
   if constexpr (slot == kHandleByIndex) return HandleByIndex(a, reinterpret_cast<nvmlDevice_t*>(b));
   if constexpr (slot == kComputeProcesses || slot == kGraphicsProcesses || slot == kMpsProcesses) {
     return Processes(device, reinterpret_cast<unsigned*>(b), reinterpret_cast<Process*>(c), slot == kComputeProcesses);

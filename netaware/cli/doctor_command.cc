@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "netaware/cli/exit_codes.h"
 #include "netaware/cli/host_checks.h"
@@ -18,6 +19,7 @@
 #include "netaware/cli/private_server.h"
 #include "netaware/cli/server_check.h"
 #include "netaware/cli/server_description.h"
+#include "netaware/cli/server_list.h"
 #include "netaware/cli/server_reach.h"
 
 namespace tessera {
@@ -112,11 +114,19 @@ int DoctorCommand(const DoctorOptions& options) {
     Append(&findings, CheckLibraryPath(layout.value()));
     if (!options.program.empty()) Append(&findings, CheckProgram(layout.value(), options.program));
     Append(&findings, CheckLocalDriver());
-    if (url.starts_with(kUnixScheme)) Append(&findings, CheckSocket(url.substr(kUnixScheme.size())));
-    std::vector<Finding> versions;
-    const Finding reach = CheckReach(layout.value(), url, options.insecure, &server, &versions);
-    findings.push_back(reach);
-    Append(&findings, std::move(versions));
+    // Each of several servers; the JSON form has the last one that answers.
+    std::vector<std::string> urls = {""};
+    const ServerProblem problem = url.empty() ? ServerProblem{} : SplitServers(url, &urls);
+    if (problem.exit_code != kExitOk) {
+      urls.clear();
+      findings.push_back({Grade::kProblem, "server", problem.sentence, "see 'tessera run --help'"});
+    }
+    for (const std::string& one : urls) {
+      if (one.starts_with(kUnixScheme)) Append(&findings, CheckSocket(one.substr(kUnixScheme.size())));
+      std::vector<Finding> versions;
+      findings.push_back(CheckReach(layout.value(), one, options.insecure, &server, &versions));
+      Append(&findings, std::move(versions));
+    }
   } else {
     findings.push_back({Grade::kProblem, "installation", layout.status().message(), "install Tessera again"});
   }

@@ -21,7 +21,8 @@ constexpr const char* kRunFooter = R"(The program, and every process it starts, 
 (LD_LIBRARY_PATH) and the server's address (TESSERA_SERVER). A process that starts others with an environment of its own must
 hand both on. tessera becomes the program: process id, terminal, signals and exit status are the program's own. A private
 server ends with it, also when it is killed; processes that outlive it lose their GPU. For a server at tcp://HOST:PORT an
-agent is started on this host, which lives as long.
+agent is started on this host, which lives as long. With several servers, separated by commas, the program has the devices
+of all of them, in this order.
 
 Exit codes, when the program could not be started:
     2  the command line was not understood
@@ -36,7 +37,7 @@ Exit codes, when the program could not be started:
   127  the program does not exist
 
 Environment:
-  TESSERA_SERVER   the server's address, when there is no --server
+  TESSERA_SERVER   the server's address, or several with commas between them, when there is no --server
   TESSERA_LOG      what the client library logs on stderr: debug, info, warning, error, off
   TESSERA_STATS    1: as --stats; a path: the same as JSON, to this file
   CUDA_VISIBLE_DEVICES and the driver's other variables are applied by the server
@@ -45,7 +46,8 @@ Examples:
   tessera run -- python train.py
   tessera run --driver emulator --stats -- ./saxpy
   tessera run --server unix:/run/user/1000/tessera.sock -- ./program
-  tessera run --server tcp://127.0.0.1:4180 -- ./program)";
+  tessera run --server tcp://127.0.0.1:4180 -- ./program
+  tessera run --server tcp://one:4180,tcp://two:4180 --insecure -- ./program)";
 
 constexpr const char* kDoctorFooter = R"(Exit code: 0 when programs can use a GPU, 1 when a problem was found.)";
 
@@ -67,7 +69,7 @@ void AddOutput(CLI::App* command, std::string* output) {
 
 void AddServer(CLI::App* command, std::string* server, bool* insecure, const char* otherwise) {
   command->add_option("--server", *server, std::string("address of a running tesserad, or of the tessera-gateway of its host (default: $TESSERA_SERVER, else ") + otherwise + ")")
-      ->type_name("unix:PATH|tcp://HOST:PORT");
+      ->type_name("unix:PATH|tcp://HOST:PORT[,...]");
   command->add_flag("--insecure", *insecure, "allow a tcp:// address beyond this host: nothing is encrypted or authenticated there");
 }
 

@@ -7,13 +7,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "netaware/cli/exit_codes.h"
 #include "netaware/cli/install_layout.h"
 #include "netaware/cli/private_server.h"
 #include "netaware/cli/program_file.h"
 #include "netaware/cli/server_check.h"
-#include "netaware/cli/server_reach.h"
+#include "netaware/cli/server_list.h"
 
 namespace tessera {
 namespace {
@@ -29,8 +30,14 @@ void PrependPath(const char* variable, const std::string& directory) {
 }
 
 // What the loaders of known frameworks look at, besides LD_LIBRARY_PATH, to find the driver.
-void SetEnvironment(const InstallLayout& layout, const std::string& server, bool stats) {
+void SetEnvironment(const InstallLayout& layout, const std::string& server, const std::string& names, bool stats) {
   setenv("TESSERA_SERVER", server.c_str(), 1);
+  // What the user calls them, for sentences: behind an agent they have another address here.
+  if (names != server && !names.empty()) {
+    setenv("TESSERA_SERVER_NAMES", names.c_str(), 1);
+  } else {
+    unsetenv("TESSERA_SERVER_NAMES");
+  }
   PrependPath("LD_LIBRARY_PATH", layout.client_dir);
   setenv("TRITON_LIBCUDA_PATH", layout.client_dir.c_str(), 1);                         // Triton links against it
   setenv("NUMBA_CUDA_DRIVER", (layout.client_dir + "/libcuda.so.1").c_str(), 1);       // Numba loads by path
@@ -62,6 +69,7 @@ int RunCommand(const RunOptions& options) {
   if (access(program.c_str(), X_OK) != 0) return NotStarted(program, errno);
 
   std::string server = options.server;
+  std::string names;
   if (server.empty() && options.driver == "auto") {
     if (const char* configured = getenv("TESSERA_SERVER")) server = configured;
   }
@@ -72,15 +80,17 @@ int RunCommand(const RunOptions& options) {
     server = own.url;
     if (!options.quiet) std::fprintf(stderr, "tessera: private server, %s\n", own.description.c_str());
   } else {
-    ServerAddress address;
-    ServerReport report;
-    ServerProblem problem = ReachServer(server, options.insecure, &address);
-    if (problem.exit_code == kExitOk) problem = CheckServer(address, false, &report);
+    std::vector<ReachedServer> reached;
+    const ServerProblem problem = ReachServers(server, options.insecure, false, &reached);
     if (problem.exit_code != kExitOk) return Refuse(problem);
-    server = address.local_url;
+    server.clear();
+    for (const ReachedServer& one : reached) {
+      server += (server.empty() ? "" : ",") + one.address.local_url;
+      names += (names.empty() ? "" : ",") + one.address.url;
+    }
   }
 
-  SetEnvironment(layout.value(), server, options.stats);
+  SetEnvironment(layout.value(), server, names, options.stats);
   std::vector<char*> argv;
   for (const std::string& word : options.command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);

@@ -3,10 +3,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "netaware/cli/server_check.h"
-#include "netaware/cli/server_reach.h"
 #include "netaware/cli/server_description.h"
+#include "netaware/cli/server_list.h"
 
 namespace tessera {
 
@@ -16,17 +18,22 @@ int StatusCommand(const StatusOptions& options) {
     const char* configured = getenv("TESSERA_SERVER");
     server = configured != nullptr ? configured : "";
   }
-  ServerAddress address;
-  ServerReport report;
+  std::vector<ReachedServer> servers;
   ServerProblem problem = {kExitUsage,
                            "there is no server to ask: give --server unix:PATH or tcp://HOST:PORT, or set TESSERA_SERVER"};
-  if (!server.empty()) problem = ReachServer(server, options.insecure, &address);
-  if (problem.exit_code == kExitOk) problem = CheckServer(address, true, &report);
+  if (!server.empty()) problem = ReachServers(server, options.insecure, true, &servers);
   if (problem.exit_code != kExitOk) {
     if (!problem.sentence.empty()) std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
     return problem.exit_code;
   }
-  const std::string text = options.output == "json" ? ServerAsJson(server, report).dump(2) + "\n" : DescribeServer(server, report);
+  // One server is an object, several are a list.
+  nlohmann::json json = nlohmann::json::array();
+  std::string text;
+  for (const ReachedServer& one : servers) {
+    json.push_back(ServerAsJson(one.address.url, one.report));
+    text += DescribeServer(one.address.url, one.report);
+  }
+  if (options.output == "json") text = (servers.size() == 1 ? json.front() : json).dump(2) + "\n";
   std::fputs(text.c_str(), stdout);
   return kExitOk;
 }

@@ -71,6 +71,36 @@ def _use(p, value):
     return f"call.{'Free' if p.free else 'Use'}({p.handle.cpp}, {value}{null})"
 
 
+# Plain types that say which device is meant.
+_DEVICE = "CUdevice"
+_WITH_DEVICE = ("CUmemLocation", "CUmemAllocationProp", "CUmemPoolProps", "CUmemAccessDesc")
+
+
+def _routing(call, spec):
+    """With several servers: statements that route the call to the one that has what it names (client-stub/call.h)."""
+    if call.route == "none":
+        return []
+    kinds = {kind.c_type for kind in spec.kinds.values()}
+    devices, handles, addresses = [], [], []
+    for p in call.params:
+        if p.direction != "in" or p.ignored:
+            continue
+        if p.c_type == _DEVICE:
+            devices.append(f"call.RouteToDevice({p.name});")
+        elif p.c_type in _WITH_DEVICE:
+            devices.append(f"call.RouteToDevices({p.name});")
+        elif p.is_pointer and p.element in _WITH_DEVICE:
+            some = f" && {_length(p.count, call)} != 0" if p.is_list else ""
+            devices.append(f"if ({p.name} != nullptr{some}) call.RouteToDevices(*{p.name});")
+        elif p.c_type in kinds:
+            handles.append(f"call.RouteToHandle({p.name});")
+        elif p.c_type in ("CUdeviceptr", "CUdeviceptr_v1"):
+            addresses.append(f"call.RouteToAddress({p.name});")
+    # Where there is a stream the work is done where the stream is, and memory of another server is unknown there.
+    lines = devices + handles + (addresses if not any(p.c_type == "CUstream" for p in call.params) else [])
+    return block("if (SeveralServers()) [[unlikely]]", lines) if lines else []
+
+
 def _fill(p):
     """Statements that put parameter p into the request."""
     name, field = p.name, f"request.{p.name}"
@@ -93,12 +123,22 @@ def _fill(p):
         lines.append(f"{guard}{field} = {name};")
     elif p.bytes:
         lines.append(f"{guard}{field} = {{reinterpret_cast<const std::byte*>({name}), {name}_size}};")
+    elif p.is_list and p.element in _WITH_DEVICE:
+        lines += block(guard.rstrip() if guard else "", [
+            f"{p.element}* numbered = {field}.Allocate({name}_size);",
+            f"for (size_t i = 0; i < {name}_size; ++i) numbered[i] = call.DeviceNumbers({name}[i]);"])
     elif p.is_list:
         lines.append(f"{guard}{field}.Borrow({name}, {name}_size);")
+    elif p.by_address and p.element in _WITH_DEVICE:
+        lines.append(f"{guard}{field} = call.DeviceNumbers(*{name});")
     elif p.by_address:
         lines.append(f"{guard}{field} = *{name};")
     elif p.is_pointer:
         lines.append(f"{field} = reinterpret_cast<uint64_t>({name});")
+    elif p.c_type == _DEVICE:
+        lines.append(f"{field} = call.DeviceNumber({name});")
+    elif p.c_type in _WITH_DEVICE:
+        lines.append(f"{field} = call.DeviceNumbers({name});")
     else:
         lines.append(f"{field} = {name};")
     return lines
@@ -119,6 +159,10 @@ def _store(p):
         return [f"{guard}StoreText({field}, {name}, {name}_size);"]
     if p.bytes or p.is_list:
         return [f"if (!{field}.empty()) std::memcpy({name}, {field}.data(), {field}.size_bytes());"]
+    if p.element == _DEVICE:
+        return [f"{guard}*{name} = call.Ordinal({field});"]
+    if p.element in _WITH_DEVICE:
+        return [f"{guard}*{name} = call.Ordinals({field});"]
     return [f"{guard}*{name} = {field};"]
 
 
@@ -126,10 +170,10 @@ def _outputs(call):
     return [p for p in call.params if p.direction != "in" and not p.new and not p.ignored]
 
 
-def _generated_body(call):
+def _generated_body(call, spec):
     new = [p for p in call.params if p.new and not p.ignored]
     outputs = _outputs(call)
-    lines = [f"Call call(kInfo_{call.name}, per_thread);", "if (!call.ok()) return call.result();"]
+    lines = [f"Call call(kInfo_{call.name}, per_thread);", *_routing(call, spec), "if (!call.ok()) return call.result();"]
     lines += _null_checks(call) + _lengths(call)
     lines.append(f"{call.name}Request request;")
     for p in call.params:
@@ -166,10 +210,10 @@ def _enter(call, spec):
     elif call.mode == "unsupported":
         body = [f"return Unsupported(kInfo_{call.name});"]
     elif call.client_custom:
-        body = [f"Call call(kInfo_{call.name}, per_thread);",
+        body = [f"Call call(kInfo_{call.name}, per_thread);", *_routing(call, spec),
                 f"return Custom_{call.name}({_separated('call', arguments(call))});"]
     else:
-        body = _generated_body(call)
+        body = _generated_body(call, spec)
     return block(head, body)
 
 

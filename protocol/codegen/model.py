@@ -7,6 +7,7 @@ CONTEXTS = ("required", "none", "uninitialized")
 CAPTURES = ("legal", "unsafe", "query")
 ERRORS = ("deferred", "own")
 GATES = ("launch", "graph", "memory", "copy")
+ROUTES = ("named", "none")
 
 
 class SpecError(Exception):
@@ -157,6 +158,7 @@ class Call:
     internal: bool = False
     gate: str = ""
     gate_amount: str = ""
+    route: str = "named"
     # Written in the spec where they differ from the parameters; else None until fields.derive().
     request_override: list[Field] | None = None
     reply_override: list[Field] | None = None

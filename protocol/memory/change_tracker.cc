@@ -14,8 +14,42 @@ constexpr uint64_t kBlock = 64;
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kSlice = uint64_t{1} << 20;
 
-std::byte Load(const std::byte* from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
-void Store(std::byte* to, std::byte value) { __atomic_store_n(to, value, __ATOMIC_RELAXED); }
+// Bytes that are read and written at once where they are aligned: a value that fits is never seen in halves.
+constexpr uint64_t kWord = sizeof(uint64_t);
+
+bool IsWord(const std::byte* at, uint64_t bytes) { return bytes == kWord && reinterpret_cast<uintptr_t>(at) % kWord == 0; }
+
+// `bytes` of one word, the first in the lowest byte.
+uint64_t Load(const std::byte* from, uint64_t bytes) {
+  if (IsWord(from, bytes)) return __atomic_load_n(reinterpret_cast<const uint64_t*>(from), __ATOMIC_RELAXED);
+  uint64_t value = 0;
+  for (uint64_t i = 0; i < bytes; ++i) {
+    const std::byte byte = __atomic_load_n(from + i, __ATOMIC_RELAXED);
+    value |= std::to_integer<uint64_t>(byte) << (8 * i);
+  }
+  return value;
+}
+
+// Those bits of `value` that `mask` has, whole bytes. The others may be being written by somebody else, a device too.
+void Store(std::byte* to, uint64_t bytes, uint64_t value, uint64_t mask) {
+  if (IsWord(to, bytes)) {
+    auto* const word = reinterpret_cast<uint64_t*>(to);
+    uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(word, &old, (old & ~mask) | (value & mask), true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return;
+  }
+  for (uint64_t i = 0; i < bytes; ++i) {
+    if ((mask >> (8 * i) & 0xff) != 0) __atomic_store_n(to + i, static_cast<std::byte>(value >> (8 * i)), __ATOMIC_RELAXED);
+  }
+}
+
+// Ones in every byte that differs.
+uint64_t Differing(uint64_t a, uint64_t b) {
+  uint64_t mask = 0;
+  for (int i = 0; i < 64; i += 8) mask |= ((a ^ b) >> i & 0xff) != 0 ? uint64_t{0xff} << i : 0;
+  return mask;
+}
 
 // Whether so many bytes are equal, of which others may be writing some: those are looked at again, when they differ or next
 // time.
@@ -47,9 +81,48 @@ struct BlockHeader {
 
 size_t PaddedBytes(uint64_t mask) { return (static_cast<size_t>(std::popcount(mask)) + 7) & ~size_t{7}; }
 
+// A block that is being written.
+class OpenBlock {
+ public:
+  // Of the block that `address` lies in.
+  explicit OpenBlock(uint64_t address) : bytes_{{address & ~(kBlock - 1), 0}, {}} {}
+
+  // The bytes of a word at `at` that `mask` has ones in.
+  void Add(uint64_t at, uint64_t bytes, uint64_t value, uint64_t mask) {
+    for (uint64_t i = 0; i < bytes; ++i) {
+      if ((mask >> (8 * i) & 0xff) == 0) continue;
+      bytes_.changed[count_++] = static_cast<std::byte>(value >> (8 * i));
+      bytes_.header.mask |= uint64_t{1} << (at + i - bytes_.header.address);
+    }
+  }
+
+  void Close(uint64_t generation, std::vector<std::byte>* out) {
+    if (count_ == 0) return;
+    bytes_.header.address |= generation;
+    const auto bytes = std::as_bytes(std::span(&bytes_, 1)).first(sizeof(BlockHeader) + PaddedBytes(bytes_.header.mask));
+    out->insert(out->end(), bytes.begin(), bytes.end());
+  }
+
+ private:
+  struct {
+    BlockHeader header;
+    std::byte changed[kBlock];
+  } bytes_;
+  size_t count_ = 0;
+};
+
 }  // namespace
 
 struct ChangeTracker::Tracked {
+  // One that has changed, with what was in it.
+  struct Word {
+    Tracked* tracked = nullptr;
+    uint64_t address = 0;
+    uint64_t bytes = 0;
+    uint64_t value = 0;
+    uint64_t changed = 0;  // ones in its changed bytes
+  };
+
   Tracked(const Range& range, std::byte* memory, uint64_t generation)
       : range(range), generation(generation), memory(memory), last(static_cast<std::byte*>(std::calloc(range.bytes, 1))) {}
 
@@ -74,34 +147,79 @@ struct ChangeTracker::Tracked {
   }
 
   void TakeBlock(uint64_t begin, uint64_t end, std::vector<std::byte>* out) REQUIRES(mutex) {
-    struct {
-      BlockHeader header;
-      std::byte changed[kBlock];
-    } block{{begin & ~(kBlock - 1), 0}, {}};
-    const std::byte* from = memory + (begin - range.base);
-    std::byte* before = last.get() + (begin - range.base);
-    size_t count = 0;
-    for (uint64_t at = begin; at < end; ++at, ++from, ++before) {
-      const std::byte now = Load(from);
-      if (now == *before) continue;
-      *before = block.changed[count++] = now;
-      block.header.mask |= uint64_t{1} << (at - block.header.address);
+    OpenBlock block(begin);
+    ForEachWord(begin, end, [&](uint64_t at, uint64_t bytes) {
+      const uint64_t now = Load(memory + (at - range.base), bytes);
+      Tell(Word{this, at, bytes, now, Differing(now, Load(last.get() + (at - range.base), bytes))}, &block);
+      return true;
+    });
+    block.Close(generation, out);
+  }
+
+  // The first word between `begin` and `end` that has changed. False without one.
+  bool FindChanged(uint64_t begin, uint64_t end, Word* found) EXCLUDES(mutex) {
+    MutexLock lock(mutex);
+    for (uint64_t at = begin; memory != nullptr && at < end;) {
+      const uint64_t page_end = std::min(end, (at | (kPage - 1)) + 1);
+      const uint64_t offset = at - range.base;
+      const bool none = Equal(memory + offset, last.get() + offset, page_end - at) ||
+                        ForEachWord(at, page_end, [&](uint64_t word, uint64_t bytes) {
+                          const uint64_t now = Load(memory + (word - range.base), bytes);
+                          const uint64_t changed = Differing(now, Load(last.get() + (word - range.base), bytes));
+                          *found = Word{this, word, bytes, now, changed};
+                          return changed == 0;
+                        });
+      if (!none) return true;
+      at = page_end;
     }
-    if (count == 0) return;
-    block.header.address |= generation;
-    const auto bytes = std::as_bytes(std::span(&block, 1)).first(sizeof(BlockHeader) + PaddedBytes(block.header.mask));
-    out->insert(out->end(), bytes.begin(), bytes.end());
+    return false;
+  }
+
+  // Tells of one word, as it was found: it may have changed again, behind something else.
+  void TakeWord(const Word& word, std::vector<std::byte>* out) EXCLUDES(mutex) {
+    MutexLock lock(mutex);
+    if (memory == nullptr) return;
+    OpenBlock block(word.address);
+    Tell(word, &block);
+    block.Close(generation, out);
   }
 
   void Put(const BlockHeader& header, const std::byte* values) EXCLUDES(mutex) {
     MutexLock lock(mutex);
     if (memory == nullptr) return;
-    for (uint64_t mask = header.mask; mask != 0; mask &= mask - 1, ++values) {
-      const uint64_t address = header.address + static_cast<uint64_t>(std::countr_zero(mask));
-      if (!range.contains(address)) continue;
-      Store(memory + (address - range.base), *values);
-      last[address - range.base] = *values;
+    const uint64_t begin = std::max(header.address, range.base);
+    const uint64_t end = std::min(header.address + kBlock, range.end());
+    if (begin > header.address) values += std::popcount(header.mask & ((uint64_t{1} << (begin - header.address)) - 1));
+    ForEachWord(begin, end, [&](uint64_t at, uint64_t bytes) {
+      uint64_t value = 0, mask = 0;
+      for (uint64_t i = 0; i < bytes; ++i) {
+        if ((header.mask >> (at + i - header.address) & 1) == 0) continue;
+        value |= std::to_integer<uint64_t>(*values++) << (8 * i);
+        mask |= uint64_t{0xff} << (8 * i);
+      }
+      if (mask == 0) return true;
+      Store(memory + (at - range.base), bytes, value, mask);
+      Store(last.get() + (at - range.base), bytes, value, mask);
+      return true;
+    });
+  }
+
+  // Visits the words, by address and bytes, that have bytes between two addresses, until one says false. What it said.
+  template <typename Visit>
+  static bool ForEachWord(uint64_t begin, uint64_t end, Visit visit) {
+    for (uint64_t at = begin; at < end;) {
+      const uint64_t word_end = std::min(end, (at | (kWord - 1)) + 1);
+      if (!visit(at, word_end - at)) return false;
+      at = word_end;
     }
+    return true;
+  }
+
+  // What has changed of the word is added to the block, and is what both have.
+  void Tell(const Word& word, OpenBlock* block) REQUIRES(mutex) {
+    if (word.changed == 0) return;
+    block->Add(word.address, word.bytes, word.value, word.changed);
+    Store(last.get() + (word.address - range.base), word.bytes, word.value, word.changed);
   }
 
   const Range range;
@@ -152,17 +270,19 @@ std::shared_ptr<ChangeTracker::Tracked> ChangeTracker::Find(uint64_t address) {
   return std::prev(next)->second;
 }
 
+std::vector<std::shared_ptr<ChangeTracker::Tracked>> ChangeTracker::All() {
+  std::vector<std::shared_ptr<Tracked>> all;
+  MutexLock lock(mutex_);
+  for (const auto& [base, tracked] : tracked_) all.push_back(tracked);
+  return all;
+}
+
 bool ChangeTracker::SendChanges(size_t bytes_max, const Send& send) {
   if (!any()) return true;
   MutexLock order(send_mutex_);
-  std::vector<std::shared_ptr<Tracked>> all;
-  {
-    MutexLock lock(mutex_);
-    for (const auto& [base, tracked] : tracked_) all.push_back(tracked);
-  }
   std::vector<std::byte> message;
   message.reserve(bytes_max);
-  for (const auto& tracked : all) {
+  for (const auto& tracked : All()) {
     uint64_t at = tracked->range.base;
     while (at < tracked->range.end()) {
       const uint64_t slice_end = std::min(tracked->range.end(), at + kSlice);
@@ -172,6 +292,34 @@ bool ChangeTracker::SendChanges(size_t bytes_max, const Send& send) {
       message.clear();
     }
   }
+  return message.empty() || send(message);
+}
+
+bool ChangeTracker::SendLoneChange(const Send& send) {
+  if (!any()) return true;
+  MutexLock order(send_mutex_);
+  const auto all = All();
+  // At most one word. Two looks: whatever was written before the word was found is there when the second begins.
+  Tracked::Word lone;
+  for (int look = 0; look < 2; ++look) {
+    for (const auto& tracked : all) {
+      for (uint64_t at = tracked->range.base; at < tracked->range.end();) {
+        const uint64_t slice_end = std::min(tracked->range.end(), at + kSlice);
+        Tracked::Word found;
+        if (!tracked->FindChanged(at, slice_end, &found)) {
+          at = slice_end;
+          continue;
+        }
+        const bool same = lone.tracked == found.tracked && lone.address == found.address;
+        if (lone.tracked != nullptr && !same) return true;
+        if (look == 0) lone = found;
+        at = found.address + found.bytes;
+      }
+    }
+    if (lone.tracked == nullptr) return true;
+  }
+  std::vector<std::byte> message;
+  lone.tracked->TakeWord(lone, &message);
   return message.empty() || send(message);
 }
 

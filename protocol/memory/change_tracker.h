@@ -54,7 +54,14 @@ class ChangeTracker {
   using Send = std::function<bool(std::span<const std::byte> changes)>;
   bool SendChanges(size_t bytes_max, const Send& send) EXCLUDES(mutex_, send_mutex_);
 
-  // Takes a message of the other side. Bytes outside of all tracked ranges are ignored, and those of another
+  // Passes on what changed here since if it lies in one aligned word of eight bytes: for whoever watches such a word on the other
+  // side while this side goes on, a kernel that waits for a flag. Nothing else may have changed before the word did, which is
+  // seen by looking twice: what is told in this way never precedes what was written before it. More than a word stays for
+  // SendChanges(): in which order it was written cannot be known. False as for SendChanges().
+  bool SendLoneChange(const Send& send) EXCLUDES(mutex_, send_mutex_);
+
+  // Takes a message of the other side. Bytes of one aligned word of eight bytes change together, as far as they were changed
+  // together. Bytes outside of all tracked ranges are ignored, and those of another
   // generation: the range may be gone here already.
   // False when the message is malformed; what came before the mistake was taken.
   bool Apply(std::span<const std::byte> changes) EXCLUDES(mutex_);
@@ -62,6 +69,7 @@ class ChangeTracker {
  private:
   struct Tracked;
   std::shared_ptr<Tracked> Find(uint64_t address) EXCLUDES(mutex_);
+  std::vector<std::shared_ptr<Tracked>> All() EXCLUDES(mutex_);
 
   std::atomic<size_t> count_{0};
   Mutex send_mutex_;  // taken before mutex_

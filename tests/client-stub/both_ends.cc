@@ -89,4 +89,9 @@ BothEnds::~BothEnds() {
   server_.join();
 }
 
+BothEnds& Ends() {
+  static auto* ends = new BothEnds;
+  return *ends;
+}
+
 }  // namespace tessera

@@ -1,6 +1,7 @@
 // The client library and a worker on the emulator in one process: tests call the exported functions as an application
-// does. With TESSERA_TEST_CHANNEL=mirrored in the environment the two ends share no pages, as over a link. With native_ends.cc in place of both_ends.cc the same tests run on whatever libcuda.so.1 is found (the real driver,
-// or this library under `tessera run`).
+// does. With TESSERA_TEST_CHANNEL=mirrored in the environment the two ends share no pages, as over a link. With native_ends.cc in
+// place of both_ends.cc the same tests run on whatever libcuda.so.1 is found (the real driver, or this library under
+// `tessera run`).
 #pragma once
 
 #include <cuda.h>
@@ -29,5 +30,8 @@ class BothEnds {
   std::unique_ptr<Session> session_;
   CUcontext context_ = nullptr;
 };
+
+// Those of most tests: made by the first call, with an unchanged driver, and kept until the process ends.
+BothEnds& Ends();
 
 }  // namespace tessera

@@ -14,11 +14,6 @@
 namespace tessera {
 namespace {
 
-BothEnds& Ends() {
-  static auto* ends = new BothEnds;
-  return *ends;
-}
-
 // out[i] = a + i for i below the number of threads.
 constexpr char kPtx[] = R"(
 .version 7.0

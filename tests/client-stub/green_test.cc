@@ -4,19 +4,14 @@
 
 #include <atomic>
 #include <chrono>
-#include <future>
 #include <thread>
 #include <vector>
 
 #include "tests/client-stub/both_ends.h"
+#include "tests/client-stub/gate.h"
 
 namespace tessera {
 namespace {
-
-BothEnds& Ends() {
-  static auto* ends = new BothEnds;
-  return *ends;
-}
 
 constexpr char kPtx[] = R"(
 .version 7.0
@@ -31,19 +26,6 @@ constexpr char kPtx[] = R"(
   ret;
 }
 )";
-
-// Blocks a stream until it is opened.
-class Gate {
- public:
-  explicit Gate(CUstream stream) {
-    EXPECT_EQ(cuLaunchHostFunc(stream, [](void* gate) { static_cast<Gate*>(gate)->opened_.get_future().wait(); }, this),
-              CUDA_SUCCESS);
-  }
-  void Open() { opened_.set_value(); }
-
- private:
-  std::promise<void> opened_;
-};
 
 class GreenTest : public testing::Test {
  protected:

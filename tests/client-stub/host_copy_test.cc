@@ -17,11 +17,6 @@
 namespace tessera {
 namespace {
 
-BothEnds& Ends() {
-  static auto* ends = new BothEnds;
-  return *ends;
-}
-
 CUdeviceptr Number(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
 // Visits that the client still keeps.

@@ -18,11 +18,6 @@ CUresult UnsuffixedLinkAddFile(CUlinkState, CUjitInputType, const char*, unsigne
 namespace tessera {
 namespace {
 
-BothEnds& Ends() {
-  static auto* ends = new BothEnds;
-  return *ends;
-}
-
 // Thread 0 of block 0 writes what it was given and what shape it was launched in.
 constexpr char kPtx[] = R"(
 .version 7.0

@@ -16,4 +16,9 @@ BothEnds::BothEnds(void (*)(DriverTable&)) {
 
 BothEnds::~BothEnds() = default;
 
+BothEnds& Ends() {
+  static auto* ends = new BothEnds;
+  return *ends;
+}
+
 }  // namespace tessera

@@ -12,27 +12,10 @@
 #include "client-stub/session.h"
 #include "protocol/base/clock.h"
 #include "tests/client-stub/both_ends.h"
+#include "tests/client-stub/gate.h"
 
 namespace tessera {
 namespace {
-
-BothEnds& Ends() {
-  static auto* ends = new BothEnds;
-  return *ends;
-}
-
-// Holds a stream back until it is opened.
-class Gate {
- public:
-  explicit Gate(CUstream stream) {
-    EXPECT_EQ(cuLaunchHostFunc(stream, [](void* gate) { static_cast<Gate*>(gate)->opened_.get_future().wait(); }, this),
-              CUDA_SUCCESS);
-  }
-  void Open() { opened_.set_value(); }
-
- private:
-  std::promise<void> opened_;
-};
 
 class PollTest : public testing::Test {
  protected:

@@ -78,7 +78,9 @@ TEST(Session, AnswersComeBack) {
 TEST(Session, AResultOfImpossibleSizeIsNotFetched) {
   FakeServer server(Script);
   std::vector<std::byte> bytes;
-  EXPECT_EQ(FetchBlob(1, uint64_t{1} << 60, &bytes), CUDA_ERROR_UNKNOWN);
+  const CallInfo info = Info("fetches", 0x7001, CallInfo::Mode::kSync, false);
+  const Call call(info, false);
+  EXPECT_EQ(FetchBlob(call, 1, uint64_t{1} << 60, &bytes), CUDA_ERROR_UNKNOWN);
   EXPECT_EQ(bytes.capacity(), 0u);
 }
 
@@ -334,7 +336,9 @@ TEST(Statistics, CountsByFunction) {
   statistics.CountCall(kEcho);
   statistics.CountSent(kEcho, 40);
   statistics.CountRoundTrip(kEcho, 8);
-  EXPECT_NE(statistics.ToJson().find(R"("echo": {"calls": 2, "round_trips": 1, "bytes_out": 40, "bytes_in": 8})"),
+  statistics.CountWait(kEcho, 1234);
+  EXPECT_NE(statistics.ToJson().find(
+                R"("echo": {"calls": 2, "round_trips": 1, "bytes_out": 40, "bytes_in": 8, "waited_ns": 1234})"),
             std::string::npos)
       << statistics.ToJson();
   EXPECT_NE(statistics.ToTable().find("echo"), std::string::npos);

@@ -18,11 +18,6 @@
 namespace tessera {
 namespace {
 
-BothEnds& Ends() {
-  static auto* ends = new BothEnds;
-  return *ends;
-}
-
 void* AsHandle(int fd) { return reinterpret_cast<void*>(static_cast<intptr_t>(fd)); }
 
 class ShareTest : public testing::Test {

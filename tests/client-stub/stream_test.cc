@@ -6,22 +6,17 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
-#include <future>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include "tests/client-stub/both_ends.h"
+#include "tests/client-stub/gate.h"
 
 namespace tessera {
 namespace {
 
 // One session for all tests of the program: contexts and streams are made anew.
-BothEnds& Ends() {
-  static auto* ends = new BothEnds;
-  return *ends;
-}
-
 class StreamTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -43,19 +38,6 @@ class StreamTest : public testing::Test {
   __attribute__((no_sanitize("thread"))) uint32_t FirstWord() { return *static_cast<volatile uint32_t*>(host_); }
   uint32_t* host_ = nullptr;
   CUstream stream_ = nullptr;
-};
-
-// Blocks a stream until it is opened.
-class Gate {
- public:
-  explicit Gate(CUstream stream) {
-    EXPECT_EQ(cuLaunchHostFunc(stream, [](void* gate) { static_cast<Gate*>(gate)->opened_.get_future().wait(); }, this),
-              CUDA_SUCCESS);
-  }
-  void Open() { opened_.set_value(); }
-
- private:
-  std::promise<void> opened_;
 };
 
 TEST_F(StreamTest, CreationChecksItsArgumentsAtOnce) {

@@ -1,6 +1,6 @@
 // A libnvidia-ml.so.1 that writes down what a program asks of another one, and what it answers: `FUNCTION RESULT` a line, to the
 // file that NVML_TRACE_OUT names. NVML_TRACE_REAL is the library that answers. The functions of nvidia-smi's own table are
-// written down as `slot NUMBER`. Built and used by the script beside it, natively and forwarded: the difference is what
+// written down as `slot NUMBER (PARAMETERS)`. Built and used by the script beside it, natively and forwarded: the difference is what
 // nvidia-smi misses.
 //
 // cc -shared -fPIC -o libnvidia-ml.so.1 -DNAMES='"names.inc"' nvml_trace.c -ldl
@@ -51,8 +51,8 @@ const char* nvmlErrorString(int result) {
 static Function* the_table;
 
 static long call_slot(int slot, long a, long b, long c, long d, long e, long f) {
-  char name[32];
-  snprintf(name, sizeof(name), "slot %d", slot);
+  char name[160];
+  snprintf(name, sizeof(name), "slot %d (%#lx %#lx %#lx %#lx)", slot, a, b, c, d);
   const long result = the_table[slot](a, b, c, d, e, f);
   note(name, result);
   return result;

@@ -7,7 +7,8 @@ CUresult AllocateDeviceMemory(Context& context, uint64_t size_bytes, MemoryKind 
   if (mapped_bytes < size_bytes || !context.device().Charge(mapped_bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   auto allocation = std::make_shared<Allocation>();
   // A client can have other device memory somewhere else, but a module's variables are where they are.
-  allocation->base = kind == MemoryKind::kGlobal ? MemoryTable::MapLowPages(mapped_bytes, poison) : MemoryTable::MapPages(mapped_bytes, poison);
+  allocation->base = kind == MemoryKind::kGlobal ? MemoryTable::MapLowPages(mapped_bytes, poison)
+                                                 : MemoryTable::MapPages(mapped_bytes, poison);
   if (allocation->base == 0) {
     context.device().Discharge(mapped_bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -34,29 +35,41 @@ bool FreeDeviceMemory(uint64_t address, MemoryKind kind) {
 }
 
 ManagedVariables::~ManagedVariables() {
-  for (const uint64_t place : places_) FreeDeviceMemory(place, MemoryKind::kManaged);
+  for (const uint64_t slab : slabs_) FreeDeviceMemory(slab, MemoryKind::kManaged);
 }
 
 Result<uint64_t> ManagedVariables::Place(size_t number, uint64_t size_bytes, bool* known) {
   std::lock_guard lock(mutex_);
   *known = number < places_.size();
   if (*known) return places_[number];
-  auto allocation = std::make_shared<Allocation>();
-  allocation->size_bytes = size_bytes;
-  allocation->mapped_bytes = RoundUp(size_bytes, kPageBytes);
-  allocation->kind = MemoryKind::kManaged;
+  const uint64_t step_bytes = RoundUp(std::max<uint64_t>(size_bytes, 1), kStepBytes);
+  if (step_bytes > free_bytes_) {
+    if (const Status status = AddSlab(step_bytes); !status.ok()) return status;
+  }
+  places_.push_back(free_);
+  free_ += step_bytes;
+  free_bytes_ -= step_bytes;
+  return places_.back();
+}
+
+Status ManagedVariables::AddSlab(uint64_t bytes) {
+  auto slab = std::make_shared<Allocation>();
+  slab->mapped_bytes = slab->size_bytes = RoundUp(bytes, kPageBytes);
+  slab->kind = MemoryKind::kManaged;
   Device& device = *GetDriver().device(0);
-  if (!device.Charge(allocation->mapped_bytes)) {
+  if (!device.Charge(slab->mapped_bytes)) {
     return Status(StatusCode::kResourceExhausted, "no device memory left for a managed variable");
   }
-  allocation->base = MemoryTable::MapLowPages(allocation->mapped_bytes, false);
-  if (allocation->base == 0) {
-    device.Discharge(allocation->mapped_bytes);
+  slab->base = MemoryTable::MapLowPages(slab->mapped_bytes, false);
+  if (slab->base == 0) {
+    device.Discharge(slab->mapped_bytes);
     return Status(StatusCode::kResourceExhausted, "no memory left for a managed variable");
   }
-  GetDriver().memory.Insert(allocation);
-  places_.push_back(allocation->base);
-  return allocation->base;
+  GetDriver().memory.Insert(slab);
+  slabs_.push_back(slab->base);
+  free_ = slab->base;
+  free_bytes_ = slab->mapped_bytes;
+  return Status::Ok();
 }
 
 Result<uint64_t> VariableAllocator::AllocateManaged(uint64_t size_bytes, uint64_t alignment_bytes, bool* kept) {

@@ -14,7 +14,7 @@ CUresult AllocateDeviceMemory(Context& context, uint64_t size_bytes, MemoryKind 
 bool FreeDeviceMemory(uint64_t address, MemoryKind kind);
 
 // The managed variables of a module or library: one memory for all contexts, found again by the order in which the code
-// declares them. Any thread.
+// declares them. They lie side by side, as the driver's do: several on a page. Any thread.
 class ManagedVariables {
  public:
   ManagedVariables() = default;
@@ -26,8 +26,16 @@ class ManagedVariables {
   Result<uint64_t> Place(size_t number, uint64_t size_bytes, bool* known);
 
  private:
+  static constexpr uint64_t kStepBytes = 512;  // as seen on an H200
+
+  // Pages for at least `bytes` more. With mutex_ held.
+  Status AddSlab(uint64_t bytes);
+
   std::mutex mutex_;
-  std::vector<uint64_t> places_;  // guarded by mutex_
+  // Guarded by mutex_.
+  std::vector<uint64_t> places_;
+  std::vector<uint64_t> slabs_;  // what the variables lie in
+  uint64_t free_ = 0, free_bytes_ = 0;  // the rest of the newest
 };
 
 // Places a module's variables in device memory of one context. Must not outlive the context's device.

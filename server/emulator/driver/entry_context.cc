@@ -286,7 +286,11 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   const auto found = context->limits.find(limit);
   RETURN_IF(found == context->limits.end(), CUDA_ERROR_UNSUPPORTED_LIMIT);
   if (limit == CU_LIMIT_MAX_L2_FETCH_GRANULARITY && value > 128) return CUDA_ERROR_INVALID_VALUE;
-  if (limit == CU_LIMIT_PERSISTING_L2_CACHE_SIZE && value != 0) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  if (limit == CU_LIMIT_PERSISTING_L2_CACHE_SIZE) {
+    int most = 0;
+    DeviceAttribute(context->device(), CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE, &most);
+    RETURN_IF(value > static_cast<size_t>(most), CUDA_ERROR_INVALID_VALUE);
+  }
   if (limit == CU_LIMIT_CIG_ENABLED) return CUDA_ERROR_UNSUPPORTED_LIMIT;  // can only be asked for (cuda.h)
   found->second = value;
   return CUDA_SUCCESS;

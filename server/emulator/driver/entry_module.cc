@@ -38,12 +38,7 @@ CUresult EnterFunction(CUfunction handle, FunctionPtr* function) {
   return ResolveFunction(context, handle, function);
 }
 
-}  // namespace
-
-extern "C" {
-
-CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int numOptions, CUjit_option* options,
-                            void** optionValues) {
+CUresult LoadModule(CUmodule* module, const void* image, unsigned numOptions, CUjit_option* options, void** optionValues) {
   ContextPtr context;
   RETURN_ON_ERROR(EnterContext(&context));
   RETURN_IF(module == nullptr || image == nullptr || (numOptions != 0 && (options == nullptr || optionValues == nullptr)),
@@ -59,11 +54,31 @@ CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int nu
   return LoadSelected(context, selection, module, jit);
 }
 
+// The public functions take what a wrapper points to, not itself.
+bool IsWrapper(const void* image) {
+  uint32_t magic = 0;
+  if (image != nullptr) memcpy(&magic, image, 1);
+  if (magic != (kWrapperMagic & 0xff)) return false;  // text may be shorter than a magic number
+  memcpy(&magic, image, sizeof magic);
+  return magic == kWrapperMagic;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int numOptions, CUjit_option* options,
+                            void** optionValues) {
+  RETURN_IF(IsWrapper(image), CUDA_ERROR_INVALID_IMAGE);
+  return LoadModule(module, image, numOptions, options, optionValues);
+}
+
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   return cuModuleLoadDataEx(module, image, 0, nullptr, nullptr);
 }
+// And wrappers: what the driver has a function without a name for.
 CUresult cuModuleLoadFatBinary(CUmodule* module, const void* fatCubin) {
-  return cuModuleLoadDataEx(module, fatCubin, 0, nullptr, nullptr);
+  return LoadModule(module, fatCubin, 0, nullptr, nullptr);
 }
 
 CUresult cuModuleLoad(CUmodule* module, const char* fname) {

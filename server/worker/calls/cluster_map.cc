@@ -10,29 +10,22 @@
 #include "generated/messages/service.h"
 #include "generated/server_custom.h"
 #include "server/worker/call_context.h"
+#include "server/worker/driver_slot.h"
 
 namespace tessera {
 namespace {
 
-// Table 1734DC26-800D-4745-8726-C0F1E7DD8BCA begins with its size in bytes; slot 4 is at byte 32.
+// Table 1734DC26-800D-4745-8726-C0F1E7DD8BCA.
 constexpr CUuuid kTable = {{0x17, 0x34, char(0xdc), 0x26, char(0x80), 0x0d, 0x47, 0x45, char(0x87), 0x26, char(0xc0),
                             char(0xf1), char(0xe7), char(0xdd), char(0x8b), char(0xca)}};
 constexpr size_t kSlot = 4;
 using GetMap = CUresult (*)(uint8_t** order, uint8_t** groups);
 
-GetMap FindGetMap(const DriverTable& driver) {
-  const void* table = nullptr;
-  if (driver.cuGetExportTable == nullptr || driver.cuGetExportTable(&table, &kTable) != CUDA_SUCCESS) return nullptr;
-  const auto* words = static_cast<const uint64_t*>(table);
-  if (words == nullptr || words[0] <= kSlot * sizeof(uint64_t)) return nullptr;
-  return reinterpret_cast<GetMap>(words[kSlot]);
-}
-
 }  // namespace
 
 void Do_tesseraClusterMap(CallContext& call, const tesseraClusterMapRequest&) {
   const DriverTable& driver = call.driver();
-  const GetMap get_map = FindGetMap(driver);
+  const auto get_map = reinterpret_cast<GetMap>(const_cast<void*>(DriverSlot(driver, kTable, kSlot)));
   if (get_map == nullptr) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
   CUdevice device = 0;
   int multiprocessors = 0;

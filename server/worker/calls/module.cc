@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "generated/driver_table.h"
@@ -13,19 +14,36 @@
 #include "server/worker/call_context.h"
 #include "server/worker/code/image_load.h"
 #include "server/worker/code/module_references.h"
+#include "server/worker/driver_slot.h"
 
 namespace tessera {
 namespace {
 
 constexpr uint32_t kFunctionsMax = 1 << 16;  // of one module in one enumeration; cuBLASLt's largest has some thousands
 
+// The function through which runtimes before CUDA 12 load what nvcc embedded, wrapper and prelinked members: slot 1 of table
+// 6BD5FB6C-5BF4-E74A-8987-D93912FD9DF9. The public functions take no wrapper (driver 580: CUDA_ERROR_INVALID_IMAGE); those
+// of a driver without the table, the emulator, do.
+CUresult LoadWrapped(const DriverTable& driver, CUmodule* module, const void* wrapper) {
+  constexpr CUuuid kTable = {{0x6b, char(0xd5), char(0xfb), 0x6c, 0x5b, char(0xf4), char(0xe7), 0x4a, char(0x89), char(0x87),
+                              char(0xd9), 0x39, 0x12, char(0xfd), char(0x9d), char(0xf9)}};
+  using Load = CUresult (*)(CUmodule*, const void*);
+  const auto load = reinterpret_cast<Load>(const_cast<void*>(DriverSlot(driver, kTable, 1)));
+  return load != nullptr ? load(module, wrapper) : driver.cuModuleLoadFatBinary(module, wrapper);
+}
+
 template <typename Reply, typename Request>
 void LoadModule(CallContext& call, const Request& request) {
   ImageLoad load(call, request);
   if (load.image == nullptr) return;
   CUmodule module = nullptr;
-  const CUresult result = call.driver().cuModuleLoadDataEx(&module, load.image->data(), load.options.count(),
-                                                           load.options.options(), load.options.values());
+  CUresult result = CUDA_SUCCESS;
+  if (std::is_same_v<Request, cuModuleLoadFatBinaryRequest> && load.image->wrapped()) {
+    result = LoadWrapped(call.driver(), &module, load.image->data());
+  } else {
+    result = call.driver().cuModuleLoadDataEx(&module, load.image->data(), load.options.count(), load.options.options(),
+                                              load.options.values());
+  }
   if (result == CUDA_SUCCESS) call.New(request.module, module);
   load.Finish<Reply>(call, result, request.module);
 }

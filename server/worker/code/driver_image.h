@@ -21,8 +21,10 @@ class DriverImage {
   // do not belong together, or a blob is missing.
   static std::unique_ptr<DriverImage> Build(BlobStore& blobs, uint32_t form, std::span<const uint64_t> ids);
 
-  // What cuModuleLoadData and cuLibraryLoadData take.
+  // What the driver's load functions take.
   const void* data() const { return data_; }
+  // Whether that is a wrapper.
+  bool wrapped() const { return data_ == &wrapper_; }
   // Whether kernels of this image may print: the name of the device function vprintf stands in it, or it is compressed
   // and too large to look into cheaply (kScanBytesMax after decompression).
   bool MayPrint() const;

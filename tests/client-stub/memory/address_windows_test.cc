@@ -67,6 +67,14 @@ TEST(AddressWindowsTest, DriverRangesAreReservedOnceAndNeverOverTheProgram) {
               if (MapAt(at + 0xff000, 4096) == MAP_FAILED) return 8;         // nothing was left behind
               if (!windows.ReserveDriverRange(kWindowTable[0].device.base + 5, 1 << 20)) return 9;
               if (windows.ReserveDriverRange(UINT64_MAX - 100, 1000)) return 10;
+              // What one server's driver has is no other's, and each has its own part of the window.
+              if (windows.ReserveDriverRange(at, 4096, 1)) return 12;
+              if (windows.ReserveDriverRange(kWindowTable[0].device.base + 5, 1 << 20, 1)) return 13;
+              const uint64_t part = SessionWindows(0, 1).device.base;
+              if (!windows.ReserveDriverRange(part + 5, 1 << 20, 1)) return 14;
+              if (windows.ReserveDriverRange(part + 5, 1 << 20)) return 15;
+              if (!windows.ReserveDriverRange(at + 0x4000000, 4096, 1)) return 16;
+              if (windows.ReserveDriverRange(at + 0x4000000, 4096)) return 17;
               if (windows.ReserveDriverRange(at, 0)) return 11;
               return 0;
             }),

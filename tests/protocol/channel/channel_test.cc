@@ -107,6 +107,17 @@ TEST_F(ChannelTest, AGoodByeIsReadBehindASegmentThatNobodyUsed) {
   EXPECT_TRUE(server().peer_left());
 }
 
+// The kernel tells a reset, once, before it gives out what the peer had said.
+TEST_F(ChannelTest, AGoodByeIsReadThoughThePeerLeftSomethingUnread) {
+  Encoder encoder;
+  SegmentClose{1000}.Encode(encoder);
+  ASSERT_TRUE(server().SendControl(encoder.bytes(), {}).ok());
+  client().Leave();
+  ends_.client.reset();
+  EXPECT_FALSE(server().Check().ok());
+  EXPECT_TRUE(server().peer_left());
+}
+
 TEST_F(ChannelTest, ASharedFileOfTheApplicationIsMappedFromItsOffset) {
   UniqueFd file(memfd_create("app", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(file.get(), 3 * kPageBytes), 0);

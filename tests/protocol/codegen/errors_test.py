@@ -58,6 +58,7 @@ class Errors(unittest.TestCase):
         self.refused(HEAD + 'gate = "memory(size)"\n', "there is no parameter `size`")
         self.refused(HEAD.replace("sync", "async") + "blocking = true\n", "blocking")
         self.refused(HEAD + "aside = true\n", "aside")
+        self.refused(HEAD + 'route = "home"\n', "none of named, none")
         self.refused(HEAD + 'context = "none"\naside = true\nblocking = true\n', "aside")
         self.refused('id = 1\n' + HEAD, "stands outside of a table")
         self.refused(HEAD.replace("cuToyAct", "toyAct"), "neither that of a driver function")

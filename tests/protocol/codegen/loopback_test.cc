@@ -113,6 +113,18 @@ TEST_F(Loopback, FreedObjectsAreGoneOnBothSides) {
   EXPECT_EQ(seen.destroyed, 1);
 }
 
+TEST_F(Loopback, WithSeveralServersACallSaysFirstWhatItNames) {
+  CUtoy toy = nullptr;
+  ASSERT_EQ(cuToyCreate(&toy, 1), CUDA_SUCCESS);
+  Call::routed.clear();
+  ASSERT_EQ(cuToyDestroyOld(nullptr), 3);
+  EXPECT_THAT(Call::routed, ElementsAre());  // there is one server
+  several = true;
+  EXPECT_EQ(cuToyDestroy(toy), CUDA_SUCCESS);
+  several = false;
+  EXPECT_THAT(Call::routed, ElementsAre(reinterpret_cast<uint64_t>(toy)));
+}
+
 TEST_F(Loopback, FailedCreationLeavesNothingOnTheServer) {
   driver_result = CUDA_ERROR_OUT_OF_MEMORY;
   Create();

@@ -35,6 +35,15 @@ class ChangeTrackerTest : public testing::Test {
     }));
     return messages;
   }
+  static Messages LoneChange(Side& side) {
+    Messages messages;
+    EXPECT_TRUE(side.tracker.SendLoneChange([&](std::span<const std::byte> message) {
+      messages.emplace_back(message.begin(), message.end());
+      return true;
+    }));
+    return messages;
+  }
+  static uint64_t* Word(Side& side, size_t at) { return reinterpret_cast<uint64_t*>(&side.memory[at]); }
   static void Deliver(const Messages& messages, Side& side) {
     for (const auto& message : messages) EXPECT_TRUE(side.tracker.Apply(message));
   }
@@ -152,6 +161,69 @@ TEST_F(ChangeTrackerTest, MalformedMessagesAreRefused) {
   EXPECT_TRUE(with(kBase, ~uint64_t{0}));
   EXPECT_FALSE(with(kBase, 0));
   EXPECT_FALSE(with(~uint64_t{63}, ~uint64_t{0}));
+}
+
+TEST_F(ChangeTrackerTest, ALoneWordIsToldAndNoMore) {
+  EXPECT_TRUE(LoneChange(a_).empty());
+  *Word(a_, 800) = 0x0100'0000'00ff'0000;
+  b_.memory[803] = std::byte{9};  // a neighbour in the word
+  Deliver(LoneChange(a_), b_);
+  EXPECT_EQ(*Word(b_, 800), 0x0100'0000'09ff'0000u);
+  EXPECT_TRUE(Changes(a_).empty());
+  a_.memory[800] = a_.memory[range_.bytes - 1] = std::byte{1};
+  EXPECT_TRUE(LoneChange(a_).empty());
+  a_.memory[range_.bytes - 1] = std::byte{0};
+  EXPECT_EQ(LoneChange(a_).size(), 1u);
+  a_.memory[0] = a_.memory[8] = std::byte{1};  // neighbours
+  EXPECT_TRUE(LoneChange(a_).empty());
+  Deliver(Changes(a_), b_);
+  EXPECT_EQ(b_.memory[8], std::byte{1});
+  a_.memory[range_.bytes - 1] = std::byte{7};  // the last word has five bytes
+  Deliver(LoneChange(a_), b_);
+  EXPECT_EQ(b_.memory[range_.bytes - 1], std::byte{7});
+}
+
+TEST_F(ChangeTrackerTest, ALoneWordNeverPrecedesWhatWasWrittenBeforeIt) {
+  constexpr uint64_t kTurns = 5000;
+  uint64_t* const data = Word(a_, 0);
+  uint64_t* const flag = Word(a_, 8192);
+  std::atomic<uint64_t> begun{0}, done{0};
+  std::thread writer([&] {
+    for (uint64_t turn = 1; turn <= kTurns; ++turn) {
+      while (begun.load() != turn) std::this_thread::yield();
+      __atomic_store_n(data, turn, __ATOMIC_RELEASE);
+      if (turn % 2 == 0) std::this_thread::yield();
+      __atomic_store_n(flag, turn, __ATOMIC_RELEASE);
+      done = turn;
+    }
+  });
+  for (uint64_t turn = 1; turn <= kTurns; ++turn) {
+    begun = turn;
+    for (bool last = false; !last;) {
+      last = done.load() == turn;
+      Deliver(LoneChange(a_), b_);
+      EXPECT_GE(*Word(b_, 0), *Word(b_, 8192));
+    }
+    Deliver(Changes(a_), b_);
+    EXPECT_EQ(*Word(b_, 8192), turn);
+  }
+  writer.join();
+}
+
+TEST_F(ChangeTrackerTest, AWordArrivesAtOnce) {
+  std::atomic<bool> stop{false};
+  std::thread reader([&] {
+    while (!stop.load()) {
+      const uint64_t seen = __atomic_load_n(Word(b_, 64), __ATOMIC_RELAXED);
+      ASSERT_TRUE(seen == 0 || ~seen == 0) << std::hex << seen;
+    }
+  });
+  for (int turn = 1; turn <= 20000; ++turn) {
+    *Word(a_, 64) = turn % 2 == 0 ? 0 : ~uint64_t{0};
+    Deliver(turn % 3 == 0 ? LoneChange(a_) : Changes(a_), b_);
+  }
+  stop = true;
+  reader.join();
 }
 
 TEST_F(ChangeTrackerTest, AWriterMayGoOnWhileItIsLookedAt) {

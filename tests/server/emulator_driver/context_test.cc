@@ -75,6 +75,12 @@ TEST_F(ContextTest, LimitsReadBack) {
   EXPECT_CU(cu(CtxSetLimit)(CU_LIMIT_MALLOC_HEAP_SIZE, 16 << 20));
   EXPECT_CU(cu(CtxGetLimit)(&value, CU_LIMIT_MALLOC_HEAP_SIZE));
   EXPECT_GE(value, size_t{16} << 20);
+  int most = 0;
+  EXPECT_CU(cu(DeviceGetAttribute)(&most, CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE, device_));
+  EXPECT_CU(cu(CtxSetLimit)(CU_LIMIT_PERSISTING_L2_CACHE_SIZE, most));
+  EXPECT_CU(cu(CtxGetLimit)(&value, CU_LIMIT_PERSISTING_L2_CACHE_SIZE));
+  EXPECT_EQ(static_cast<size_t>(most), value);
+  EXPECT_CU(cu(CtxResetPersistingL2Cache)());
   EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(CtxGetLimit)(&value, static_cast<CUlimit>(77)));
 }
 

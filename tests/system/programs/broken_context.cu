@@ -1,5 +1,5 @@
 // A kernel that fails breaks its context: what every kind of call answers from then on, and that other threads see the same.
-// usage: broken_context [stream | event | context]: which wait finds out
+// usage: broken_context stream|event|context|copy: which call finds out
 #include <cuda.h>
 
 #include <cstring>
@@ -14,7 +14,7 @@ static void Tell(const char* call, int code) { std::printf("%-32s %d\n", call, c
 #define TELL(call) Tell(#call, static_cast<int>(call))
 
 int main(int argc, char** argv) {
-  const char* how = argc > 1 ? argv[1] : "stream";
+  const char* const how = argc > 1 ? argv[1] : "stream";
   CUstream stream, other;
   CUevent event, ready;
   CUdeviceptr memory, later;
@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
   if (std::strcmp(how, "stream") == 0) TELL(cuStreamSynchronize(stream));
   if (std::strcmp(how, "event") == 0) TELL(cuEventSynchronize(event));
   if (std::strcmp(how, "context") == 0) TELL(cuCtxSynchronize());
+  if (std::strcmp(how, "copy") == 0) TELL(cuMemcpyDtoHAsync(&value, memory, 4, stream));
   CUstream fresh_stream;
   CUevent fresh_event;
   TELL(cuEventCreate(&fresh_event, CU_EVENT_DISABLE_TIMING));
@@ -69,8 +70,6 @@ int main(int argc, char** argv) {
   Nothing<<<1, 1>>>();
   TELL(cudaGetLastError());
   TELL(cudaDeviceReset());
-  TELL(cudaFree(nullptr));
-  TELL(cudaDeviceSynchronize());
   std::puts("ok");
   return 0;
 }

@@ -1,5 +1,6 @@
 // Managed memory the way programs use it: pointers inside it, touches from several threads, streams, hints, copies, and
 // variables. Results equal those of the processor.
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <thread>
@@ -166,6 +167,36 @@ static void StreamsWithAttachedMemory() {
   CHECK_CUDA(cudaDeviceSynchronize());
   for (int i = 0; i < streams * n; ++i) EXPECT_EQ(values[i], i + 1);
   for (cudaStream_t s : stream) CHECK_CUDA(cudaStreamDestroy(s));
+  CHECK_CUDA(cudaFree(values));
+}
+
+static std::atomic<bool> gate_open{false};
+
+// Memory is attached behind work that waits for this program: the call returns, and a touch waits for that work, whichever
+// stream the memory belongs to by then.
+static void AttachBehindWaitingWork() {
+  const int n = 20000;
+  int* values = Managed<int>(n);
+  for (int i = 0; i < n; ++i) values[i] = i;
+  cudaStream_t first, second;
+  CHECK_CUDA(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
+  CHECK_CUDA(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+  const cudaHostFn_t wait = [](void*) { while (!gate_open) std::this_thread::yield(); };
+  CHECK_CUDA(cudaLaunchHostFunc(first, wait, nullptr));
+  Increment<<<(n + 255) / 256, 256, 0, first>>>(values, n);
+  for (unsigned flags : {cudaMemAttachGlobal, cudaMemAttachHost, cudaMemAttachSingle}) {
+    CHECK_CUDA(cudaStreamAttachMemAsync(second, values, 0, flags));
+  }
+  std::atomic<bool> touching{false};
+  std::thread reader([&] {
+    touching = true;
+    for (int i = 0; i < n; ++i) EXPECT_EQ(values[i], i + 1);
+  });
+  while (!touching) std::this_thread::yield();
+  gate_open = true;
+  reader.join();
+  CHECK_CUDA(cudaStreamDestroy(first));
+  CHECK_CUDA(cudaStreamDestroy(second));
   CHECK_CUDA(cudaFree(values));
 }
 
@@ -400,6 +431,7 @@ int main() {
   NestedPointers();
   SeveralThreads();
   StreamsWithAttachedMemory();
+  AttachBehindWaitingWork();
   Hints();
   Copies();
   Graph();

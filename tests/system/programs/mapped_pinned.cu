@@ -16,6 +16,11 @@ __global__ void AddInto(int* to, const int* from, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) to[i] += from[i];
 }
+__global__ void AddWhenTold(const volatile int* told, int value, int* sum) {
+  while (*told != value) {
+  }
+  *sum += value;
+}
 struct Table {
   int count;
   int* rows[2];
@@ -232,6 +237,28 @@ void ManyStreams() {
   CHECK_CUDA(cudaFreeHost(one));
 }
 
+// A running kernel waits for flags that the program sets when it has enqueued everything else.
+void Flags() {
+  int* flags = Pinned(2);
+  int* sum = Pinned(1);
+  cudaStream_t streams[2] = {Stream(), Stream()};
+  for (int round = 1; round <= 20; ++round) {
+    // Of four bytes, and one byte that changes once more.
+    const int values[] = {round % 2 == 0 ? round : 0x01020304 * round, round % 2 == 0 ? 255 : 256};
+    for (int k = 0; k < 2; ++k) AddWhenTold<<<1, 1, 0, streams[0]>>>(flags + k, values[k], sum);
+    AddInto<<<1, 1, 0, streams[1]>>>(sum + 0, flags + 1, 0);  // other work in between changes nothing
+    flags[0] = values[0];
+    flags[1] = values[1];
+    CHECK_CUDA(cudaStreamSynchronize(streams[0]));
+    CHECK_CUDA(cudaStreamSynchronize(streams[1]));
+    EXPECT_EQ(*sum, values[0] + values[1]);
+    flags[0] = flags[1] = *sum = 0;
+  }
+  for (cudaStream_t stream : streams) CHECK_CUDA(cudaStreamDestroy(stream));
+  CHECK_CUDA(cudaFreeHost(flags));
+  CHECK_CUDA(cudaFreeHost(sum));
+}
+
 // `mirrored`: the server's stream would not see what the program writes, so it must not wait for that.
 void ValuesAndTextures(bool mirrored) {
   cudaStream_t stream = Stream();
@@ -292,6 +319,7 @@ int main(int argc, char** argv) {
   TablesAndAllocations();
   Graphs();
   ManyStreams();
+  Flags();
   ValuesAndTextures(mirrored);
   CHECK_CUDA(cudaDeviceSynchronize());
   if (mirrored) UnseenPointer();

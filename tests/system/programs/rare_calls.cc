@@ -95,6 +95,8 @@ int main() {
   CUcontext context;
   CHECK_DRIVER(cuDevicePrimaryCtxRetain(&context, 0));
   CHECK_DRIVER(cuCtxSetCurrent(context));
+  CHECK_DRIVER(cuProfilerStart());
+  CHECK_DRIVER(cuProfilerStop());
   NarrowForms();
   CoreDumps();
   EXPECT_CODE(cuProfilerInitialize(nullptr, nullptr, CU_OUT_KEY_VALUE_PAIR), CUDA_ERROR_NOT_SUPPORTED);

@@ -45,12 +45,16 @@ void Launch(const char* name, void** parameters) {
   CHECK_DRIVER(cuLaunchKernel(function, 1, 1, 1, kElements, 1, 1, 0, nullptr, parameters, nullptr));
 }
 
-void ExpectFetched(CUdeviceptr out, unsigned first) {
+std::vector<unsigned> Fetch(CUdeviceptr out) {
   void* parameters[] = {&out};
   std::vector<unsigned> fetched(kElements);
   Launch("fetch", parameters);
   CHECK_DRIVER(cuMemcpyDtoH(fetched.data(), out, kElements * sizeof(unsigned)));
-  for (unsigned i = 0; i < kElements; ++i) EXPECT_EQ(fetched[i], first + i);
+  return fetched;
+}
+
+void ExpectFrom(unsigned first, const std::vector<unsigned>& values) {
+  for (unsigned i = 0; i < kElements; ++i) EXPECT_EQ(values[i], first + i);
 }
 
 }  // namespace
@@ -106,7 +110,7 @@ int main() {
   EXPECT_EQ(offset, size_t{0});
   CHECK_DRIVER(cuTexRefGetAddress(&bound, image));
   EXPECT_EQ(bound == in, true);
-  ExpectFetched(out, 100);
+  ExpectFrom(100, Fetch(out));
 
   CUarray array, got = nullptr;
   CUDA_ARRAY3D_DESCRIPTOR descriptor{};
@@ -122,10 +126,13 @@ int main() {
   CHECK_DRIVER(cuSurfRefGetArray(&got, canvas));
   EXPECT_EQ(got == array, true);
   Launch("store", nullptr);
+  CHECK_DRIVER(cuMemcpyAtoH(values.data(), array, 0, kElements * sizeof(unsigned)));
+  ExpectFrom(40, values);
   CHECK_DRIVER(cuTexRefSetArray(image, array, CU_TRSA_OVERRIDE_FORMAT));
   CHECK_DRIVER(cuTexRefGetArray(&got, image));
   EXPECT_EQ(got == array, true);
-  ExpectFetched(out, 40);
+  // What a fetch by whole numbers finds in an array is the driver's business (0 on an H200): no more than seen.
+  std::printf("fetched from the array: %u\n", Fetch(out)[1]);
 
   CUtexref made = nullptr;
   CHECK_DRIVER(cuTexRefCreate(&made));

@@ -27,6 +27,10 @@ struct CallInfo {
   bool aside = false;
 };
 
+// As if the process had several servers: entries say first what they name.
+inline bool several = false;
+inline bool SeveralServers() { return several; }
+
 class Call {
  public:
   Call(const CallInfo& info, bool per_thread) : info_(info), per_thread_(per_thread) {}
@@ -35,6 +39,9 @@ class Call {
   CUresult result() const { return result_; }
   CUresult Fail(CUresult result) { return result_ = result; }
   const CallInfo& info() const { return info_; }
+
+  void RouteToHandle(const void* handle) { routed.push_back(reinterpret_cast<uint64_t>(handle)); }
+  static inline std::vector<uint64_t> routed;
 
   HandleId Use(HandleKind kind, const void* handle, bool nullable = false, int error = 0);
   HandleId UseStream(CUstream stream) { return HandleId(reinterpret_cast<uint64_t>(stream)); }

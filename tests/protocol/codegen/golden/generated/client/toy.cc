@@ -24,6 +24,9 @@ CUresult Enter_cuToyCreate(bool per_thread, CUtoy* toy, unsigned int flags) {
 
 CUresult Enter_cuToyDestroy(bool per_thread, CUtoy toy) {
   Call call(kInfo_cuToyDestroy, per_thread);
+  if (SeveralServers()) [[unlikely]] {
+    call.RouteToHandle(toy);
+  }
   if (!call.ok()) return call.result();
   cuToyDestroyRequest request;
   request.toy = call.Free(HandleKind::kEvent, toy, false, 3);
@@ -37,6 +40,9 @@ CUresult Enter_cuToyDestroyOld(bool per_thread, CUtoy toy) {
 
 CUresult Enter_cuToyRename(bool per_thread, CUtoy toy, const char* name, const void* data, size_t size, char* old, int length) {
   Call call(kInfo_cuToyRename, per_thread);
+  if (SeveralServers()) [[unlikely]] {
+    call.RouteToHandle(toy);
+  }
   if (!call.ok()) return call.result();
   if (name == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (data == nullptr && size != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
@@ -61,6 +67,9 @@ CUresult Enter_cuToyRename(bool per_thread, CUtoy toy, const char* name, const v
 
 CUresult Enter_cuToyPlay_v2(bool per_thread, const CUtoy* toys, unsigned int number, const CUpoint* points, CUpoint* place, CUtoy* friends, size_t* friend_count, void* userData, CUstream stream) {
   Call call(kInfo_cuToyPlay_v2, per_thread);
+  if (SeveralServers()) [[unlikely]] {
+    call.RouteToHandle(stream);
+  }
   if (!call.ok()) return call.result();
   if (points == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (place == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
@@ -100,11 +109,17 @@ CUresult Enter_cuToyPlay_v2(bool per_thread, const CUtoy* toys, unsigned int num
 
 CUresult Enter_cuToyGetColour(bool per_thread, int* colour, CUtoy toy) {
   Call call(kInfo_cuToyGetColour, per_thread);
+  if (SeveralServers()) [[unlikely]] {
+    call.RouteToHandle(toy);
+  }
   return Custom_cuToyGetColour(call, colour, toy);
 }
 
 CUresult Enter_cuToyPaint(bool per_thread, CUtoy toy, void** colours) {
   Call call(kInfo_cuToyPaint, per_thread);
+  if (SeveralServers()) [[unlikely]] {
+    call.RouteToHandle(toy);
+  }
   return Custom_cuToyPaint(call, toy, colours);
 }
 

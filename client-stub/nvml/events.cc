@@ -1,0 +1,78 @@
+// Sets of events. No device of a server reports any here, so that a set stays empty and whoever waits for one waits until
+// the time is up; nvidia-smi makes one before it prints anything.
+
+#include <time.h>
+
+#include <set>
+
+#include "client-stub/nvml/library.h"
+#include "client-stub/nvml/nvml_abi.h"
+#include "protocol/base/mutex.h"
+
+using tessera::MutexLock;
+using tessera::nvml::Find;
+using tessera::nvml::Found;
+using tessera::nvml::List;
+
+namespace {
+
+struct Sets {
+  tessera::Mutex mutex;
+  std::set<uintptr_t> live GUARDED_BY(mutex);
+  uintptr_t next GUARDED_BY(mutex) = 1;
+};
+Sets& TheSets() {
+  static auto* sets = new Sets;
+  return *sets;
+}
+
+// NVML_ERROR_UNINITIALIZED, or NVML_ERROR_INVALID_ARGUMENT when there is no such set.
+nvmlReturn_t FindSet(nvmlEventSet_t set) {
+  if (List() == nullptr) return NVML_ERROR_UNINITIALIZED;
+  Sets& sets = TheSets();
+  MutexLock lock(sets.mutex);
+  return sets.live.contains(reinterpret_cast<uintptr_t>(set)) ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t WaitInVain(nvmlEventSet_t set, const void* data, unsigned timeout_ms) {
+  if (const nvmlReturn_t result = FindSet(set); result != NVML_SUCCESS) return result;
+  if (data == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  const timespec pause{timeout_ms / 1000, timeout_ms % 1000 * 1'000'000L};
+  nanosleep(&pause, nullptr);
+  return NVML_ERROR_TIMEOUT;
+}
+
+}  // namespace
+
+NVML_EXPORT nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t* set) {
+  if (List() == nullptr) return NVML_ERROR_UNINITIALIZED;
+  if (set == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  Sets& sets = TheSets();
+  MutexLock lock(sets.mutex);
+  sets.live.insert(sets.next);
+  *set = reinterpret_cast<nvmlEventSet_t>(sets.next++);
+  return NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set) {
+  if (const nvmlReturn_t result = FindSet(set); result != NVML_SUCCESS) return result;
+  Sets& sets = TheSets();
+  MutexLock lock(sets.mutex);
+  sets.live.erase(reinterpret_cast<uintptr_t>(set));
+  return NVML_SUCCESS;
+}
+
+NVML_EXPORT nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, void* data, unsigned timeout_ms) {
+  return WaitInVain(set, data, timeout_ms);
+}
+NVML_EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, void* data, unsigned timeout_ms) {
+  return WaitInVain(set, data, timeout_ms);
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long* types) {
+  Found found;
+  if (const nvmlReturn_t result = Find(device, &found); result != NVML_SUCCESS) return result;
+  if (types == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  *types = 0;
+  return NVML_SUCCESS;
+}

@@ -1,0 +1,50 @@
+#include "netaware/cli/server_list.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "netaware/cli/server_reach.h"
+#include "protocol/memory/window_table.h"
+
+namespace tessera {
+
+ServerProblem SplitServers(std::string_view list, std::vector<std::string>* urls) {
+  urls->clear();
+  const std::string whole(list);
+  for (;;) {
+    const size_t comma = list.find(',');
+    std::string url(list.substr(0, comma));
+    if (url.empty()) {
+      return {kExitUnknownScheme,
+              "the list of servers '" + whole + "' has an empty entry: write the addresses with one comma between them"};
+    }
+    if (std::find(urls->begin(), urls->end(), url) != urls->end()) {
+      return {kExitUnknownScheme, "the list of servers '" + whole + "' names " + url + " twice: a job uses a server once"};
+    }
+    urls->push_back(std::move(url));
+    if (comma == std::string_view::npos) break;
+    list.remove_prefix(comma + 1);
+  }
+  if (urls->size() > static_cast<size_t>(kSessionsPerWindow)) {
+    return {kExitUnknownScheme, "the list of servers has " + std::to_string(urls->size()) + " entries, a job can use at most " +
+                                    std::to_string(kSessionsPerWindow) + ": shorten it"};
+  }
+  return {};
+}
+
+ServerProblem ReachServers(const std::string& list, bool insecure, bool readings, std::vector<ReachedServer>* servers) {
+  std::vector<std::string> urls;
+  if (const ServerProblem problem = SplitServers(list, &urls); problem.exit_code != kExitOk) return problem;
+  for (const std::string& url : urls) {
+    ReachedServer& server = servers->emplace_back();
+    ServerProblem problem = ReachServer(url, insecure, &server.address);
+    if (problem.exit_code == kExitOk) problem = CheckServer(server.address, readings, &server.report);
+    if (problem.exit_code == kExitOk) continue;
+    const bool names_it = urls.size() == 1 || problem.sentence.empty() || problem.sentence.find(url) != std::string::npos;
+    if (!names_it) problem.sentence = url + ": " + problem.sentence;
+    return problem;
+  }
+  return {};
+}
+
+}  // namespace tessera

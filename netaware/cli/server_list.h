@@ -1,0 +1,25 @@
+// The servers of a job: `--server A,B` gives it the devices of both.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "netaware/cli/server_check.h"
+
+namespace tessera {
+
+// The addresses between the commas. A problem (kExitUnknownScheme) for a list with an empty entry, with an address twice, or with
+// more servers than a process can use.
+ServerProblem SplitServers(std::string_view list, std::vector<std::string>* urls);
+
+// A server that answers: where it is reached, and what it said.
+struct ReachedServer {
+  ServerAddress address;
+  ServerReport report;
+};
+// Reaches and asks every server of the list, in order (ReachServer, CheckServer). The first problem, with the server's address in
+// the sentence where there are several.
+ServerProblem ReachServers(const std::string& list, bool insecure, bool readings, std::vector<ReachedServer>* servers);
+
+}  // namespace tessera

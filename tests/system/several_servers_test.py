@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Several servers in one process: the joined list of devices, everything between the devices of two servers, a server that is
+lost, and what is said about lists that cannot be used.
+
+usage: several_servers_test.py BUILD_DIRECTORY
+"""
+
+import os
+import subprocess
+import sys
+import threading
+import unittest
+
+from product import CLIENT, TESSERA, Server, environment, program
+
+built = unittest.skipUnless(os.path.exists(program("two_servers")), "the CUDA test programs were not built: nvcc is missing")
+
+# Prints for each device: its PCI bus id, UUID and name, as CUDA and as NVML see it.
+LIST = """
+import ctypes
+cuda, nvml = ctypes.CDLL('libcuda.so.1'), ctypes.CDLL('libnvidia-ml.so.1')
+count = ctypes.c_int(-1)
+print(cuda.cuInit(0), cuda.cuDeviceGetCount(ctypes.byref(count)), count.value)
+text, uuid = ctypes.create_string_buffer(64), ctypes.create_string_buffer(16)
+for device in range(count.value):
+    assert cuda.cuDeviceGetPCIBusId(text, 64, device) == 0
+    assert cuda.cuDeviceGetUuid_v2(uuid, device) == 0
+    print('cuda', text.value.decode(), uuid.raw.hex())
+assert nvml.nvmlInit_v2() == 0
+seen = ctypes.c_uint()
+assert nvml.nvmlDeviceGetCount_v2(ctypes.byref(seen)) == 0
+for index in range(seen.value):
+    device, memory = ctypes.c_void_p(), (ctypes.c_ulonglong * 3)()
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)) == 0
+    assert nvml.nvmlDeviceGetUUID(device, text, 64) == 0
+    name = text.value.decode()
+    assert nvml.nvmlDeviceGetMemoryInfo(device, memory) == 0
+    back = ctypes.c_void_p()
+    assert nvml.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(back)) == 0 and back.value == device.value
+    print('nvml', name[4:].replace('-', ''), memory[0] >> 20)
+"""
+
+# One device of each of two servers: the second one's worker is killed while a stream of the first waits for its event.
+LOSE = """
+import ctypes, os, signal, sys, threading
+cuda = ctypes.CDLL('libcuda.so.1')
+def check(result): assert result == 0, result
+check(cuda.cuInit(0))
+contexts, streams, memory = [ctypes.c_void_p() for _ in 'ab'], [ctypes.c_void_p() for _ in 'ab'], [ctypes.c_uint64() for _ in 'ab']
+for device in range(2):
+    check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(contexts[device]), device))
+    check(cuda.cuCtxSetCurrent(contexts[device]))
+    check(cuda.cuStreamCreate(ctypes.byref(streams[device]), 1))
+    check(cuda.cuMemAlloc_v2(ctypes.byref(memory[device]), ctypes.c_size_t(4096)))
+gate, event = threading.Event(), ctypes.c_void_p()
+wait = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: gate.wait())
+check(cuda.cuEventCreate(ctypes.byref(event), 2))
+check(cuda.cuLaunchHostFunc(streams[1], wait, None))
+check(cuda.cuEventRecord(event, streams[1]))
+check(cuda.cuCtxSetCurrent(contexts[0]))
+check(cuda.cuStreamWaitEvent(streams[0], event, 0))
+check(cuda.cuMemcpyPeerAsync(memory[0], contexts[0], memory[1], contexts[1], ctypes.c_size_t(4096), streams[0]))
+assert cuda.cuStreamQuery(streams[0]) == 600
+print('ready', flush=True)
+sys.stdin.readline()
+# The stream that waited goes on, and its thread hears that it waited in vain.
+print('first', cuda.cuStreamSynchronize(streams[0]))
+check(cuda.cuStreamSynchronize(streams[0]))
+check(cuda.cuMemsetD8_v2(memory[0], 7, ctypes.c_size_t(4096)))
+back = ctypes.create_string_buffer(4096)
+check(cuda.cuMemcpyDtoH_v2(back, memory[0], ctypes.c_size_t(4096)))
+assert back.raw == bytes([7]) * 4096
+print('peer', cuda.cuMemcpyPeer(memory[0], contexts[0], memory[1], contexts[1], ctypes.c_size_t(16)))
+check(cuda.cuCtxSetCurrent(contexts[1]))
+more = ctypes.c_uint64()
+print('second', cuda.cuMemAlloc_v2(ctypes.byref(more), ctypes.c_size_t(64)), cuda.cuCtxSynchronize())
+check(cuda.cuCtxSetCurrent(contexts[0]))
+check(cuda.cuMemAlloc_v2(ctypes.byref(more), ctypes.c_size_t(64)))
+print('end', flush=True)
+os._exit(0)  # the host function that still waits is Python's
+"""
+
+
+def run(servers, *words, **env):
+    return subprocess.run([TESSERA, "run", "--quiet", "--server", servers, "--", *words], env=environment(**env),
+                          capture_output=True, text=True, timeout=200)
+
+
+class SeveralServers(unittest.TestCase):
+    def server(self, devices=1, memory_mib=1024, **more):
+        server = Server(env=environment(TESSERA_EMULATOR_DEVICES=str(devices), TESSERA_EMULATOR_MEMORY_MIB=str(memory_mib)), **more)
+        self.addCleanup(server.stop)
+        return server
+
+    def succeed(self, done):
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        return done.stdout
+
+    def listed(self, servers, **env):
+        return self.succeed(run(servers, sys.executable, "-c", LIST, **env)).splitlines()
+
+    @built
+    def test_everything_on_and_between_two_devices(self):
+        for far in ({}, {"tcp": True}, {"mirrored": True}):
+            with self.subTest(**far):
+                near, other = self.server(), self.server(**far)
+                for servers in (f"{near.url},{other.url}", f"{other.url},{near.url}"):
+                    done = run(servers, program("two_servers"))
+                    self.assertEqual(self.succeed(done).splitlines()[-1], "ok")
+                    self.assertEqual(done.stderr, "")
+
+    def test_devices_are_joined_and_distinct(self):
+        first, second = self.server(devices=2, memory_mib=512), self.server(memory_mib=256)
+        lines = self.listed(f"{first.url},{second.url}")
+        self.assertEqual(lines[0], "0 0 3")
+        cuda = [line.split()[1:] for line in lines if line.startswith("cuda")]
+        nvml = [line.split()[1:] for line in lines if line.startswith("nvml")]
+        self.assertEqual(len({bus for bus, _ in cuda}), 3)
+        self.assertEqual(len({uuid for _, uuid in cuda}), 3)
+        self.assertEqual([uuid for _, uuid in cuda], [uuid for uuid, _ in nvml])
+        self.assertEqual([memory for _, memory in nvml], ["512", "512", "256"])
+
+    def test_visible_devices_select_from_the_joined_list(self):
+        first, second = self.server(devices=2), self.server()
+        servers = f"{first.url},{second.url}"
+        every = [line for line in self.listed(servers) if line.startswith("cuda")]
+        uuid = every[2].split()[2]
+        name = f"GPU-{uuid[:8]}-{uuid[8:12]}-{uuid[12:16]}-{uuid[16:20]}-{uuid[20:]}"
+        for visible, wanted in (("2", [2]), ("2,0", [2, 0]), ("1,2,0", [1, 2, 0]), ("0,7,1", [0]), (name, [2]), (name + ",1", [2, 1])):
+            with self.subTest(visible=visible):
+                lines = [line for line in self.listed(servers, CUDA_VISIBLE_DEVICES=visible) if line.startswith("cuda")]
+                self.assertEqual(lines, [every[i] for i in wanted])
+        none = run(servers, sys.executable, "-c", "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))", CUDA_VISIBLE_DEVICES="9")
+        self.assertEqual(self.succeed(none), "100\n")
+
+    def test_a_lost_server_takes_its_devices_alone(self):
+        first, second = self.server(), self.server()
+        process = subprocess.Popen([TESSERA, "run", "--quiet", "--server", f"{first.url},{second.url}", "--", sys.executable, "-c", LOSE],
+                                   env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        late = threading.Timer(60, process.kill)
+        late.start()
+        self.addCleanup(late.cancel)
+        self.assertEqual(process.stdout.readline(), "ready\n", process.poll())
+        for worker in second.workers():
+            os.kill(worker, 9)
+        out, err = process.communicate("go on\n")
+        self.assertEqual(out.splitlines(), ["first 46", "peer 46", "second 46 46", "end"], err)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertEqual(len(err.splitlines()), 1, err)
+        self.assertIn(second.url, err)
+        self.assertIn("its devices", err)
+
+    def test_lists_that_cannot_be_used(self):
+        server = self.server()
+        for servers, code, words in ((server.url + ",", 71, "empty entry"), ("," + server.url, 71, "empty entry"),
+                                     (f"{server.url},{server.url}", 71, "twice"), (f"{server.url},ftp:x", 71, "ftp:x"),
+                                     (f"{server.url},unix:/nowhere/a.sock", 72, "/nowhere/a.sock"),
+                                     (",".join(f"unix:/nowhere/{i}" for i in range(9)), 71, "at most 8")):
+            with self.subTest(servers=servers):
+                done = run(servers, "true")
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertIn(words, done.stderr)
+        # The library alone.
+        ask = [sys.executable, "-c", "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"]
+        for servers, words in ((server.url + ",", "empty entry"), (f"{server.url},{server.url}", "twice"),
+                               (f"{server.url},unix:/nowhere/a.sock", "/nowhere/a.sock")):
+            with self.subTest(alone=servers):
+                done = subprocess.run(ask, env=environment(TESSERA_SERVER=servers, LD_LIBRARY_PATH=CLIENT), capture_output=True, text=True)
+                self.assertEqual(done.stdout, "100\n", done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertIn(words, done.stderr)
+
+    def test_status_tells_of_each(self):
+        first, second = self.server(), self.server(tcp=True)
+        done = subprocess.run([TESSERA, "status", "--server", f"{first.url},{second.url}"], env=environment(), capture_output=True,
+                              text=True, timeout=60)
+        lines = self.succeed(done).splitlines()
+        self.assertEqual([line.split(": ")[0] for line in lines if "tesserad" in line], [first.url, second.url])
+
+
+if __name__ == "__main__":
+    unittest.main()
