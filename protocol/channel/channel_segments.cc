@@ -129,17 +129,13 @@ Status Channel::ProcessSocket() {
 }
 
 Status Channel::TakeMessages() {
-  // A peer that closed its end with something of ours unread makes the kernel say so once (ECONNRESET) before it gives out what
-  // the peer had said last: its good-bye.
-  bool may_be_a_reset = true;
   for (;;) {
     Result<SocketMessage> message = ReceiveMessage(socket_.get(), kControlMessageBytesMax, 0);
     if (!message.ok()) {
       const StatusCode code = message.status().code();
-      if (code == StatusCode::kTimedOut) return Status::Ok();  // nothing more waits
-      if (code != StatusCode::kUnavailable) return message.status();
-      if (!std::exchange(may_be_a_reset, false)) return Status::Ok();  // Check() notices
-      continue;
+      if (code == StatusCode::kTimedOut) return Status::Ok();    // nothing more waits
+      if (code == StatusCode::kUnavailable) return Status::Ok();  // Check() notices
+      return message.status();
     }
     RETURN_IF_ERROR(TakeMessage(std::move(*message)));
   }

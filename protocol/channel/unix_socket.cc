@@ -239,11 +239,17 @@ Status SendMessage(int socket, std::span<const std::byte> message, std::span<con
 
 Result<SocketMessage> ReceiveMessage(int socket, size_t bytes_max, uint64_t deadline_ns) {
   SocketMessage message;
+  bool reset = false;
   for (;;) {
     // The size first, so that memory is taken for what there is and not for what there may be.
     const ssize_t size = recv(socket, nullptr, 0, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
     if (size < 0) {
       if (errno == EINTR) continue;
+      // That the peer closed with messages unread is reported once, before what it said itself.
+      if (errno == ECONNRESET && !reset) {
+        reset = true;
+        continue;
+      }
       if (errno == ECONNRESET || errno == ENOTCONN) return PeerGone();
       if (errno != EAGAIN) return Status::FromErrno("cannot receive from the peer", errno);
       if (deadline_ns == 0) return Status(StatusCode::kTimedOut, "no message waits");
@@ -264,7 +270,7 @@ Result<SocketMessage> ReceiveMessage(int socket, size_t bytes_max, uint64_t dead
     header.msg_controllen = sizeof(control);
     const ssize_t received = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (received < 0) {
-      if (errno == EINTR || errno == EAGAIN) continue;
+      if (errno == EINTR || errno == EAGAIN || errno == ECONNRESET) continue;  // the next look finds out
       return Status::FromErrno("cannot receive from the peer", errno);
     }
     for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
