@@ -55,6 +55,8 @@ Status EnterWorkerSandbox(const Options& options, const Driver& driver) {
 // Loads the driver in the environment that the client asked for. Nothing else in the process runs yet.
 Result<const DriverTable*> OpenDriver(const Options& options, const ClientHello& hello, std::string* selection) {
   for (const auto& [name, value] : AllowedVariables(hello.environment)) setenv(name.c_str(), value.c_str(), 1);
+  // The emulated driver keeps apart what several servers give to one client process.
+  setenv("TESSERA_EMULATOR_SESSION", std::to_string(hello.session_index).c_str(), 1);
   *selection = hello.devices;
   if (!hello.devices.empty()) {
     const char* own = getenv("CUDA_VISIBLE_DEVICES");

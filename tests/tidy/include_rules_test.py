@@ -32,7 +32,7 @@ OWN = {
     "netaware": ["netaware/", "scheduler/", "protocol/base/", "protocol/wire/", "protocol/link/", "protocol/control/",
                  "generated/control/"],
     "netaware/cli": ["netaware/", "protocol/base/", "protocol/wire/", "protocol/channel/", "protocol/cli/", "protocol/link/tcp_address.h",
-                     "protocol/codegen/stub_note.h", "protocol/control/", "generated/control/", "generated/spec_hash.h"],
+                     "protocol/codegen/stub_note.h", "protocol/memory/window_table.h", "protocol/control/", "generated/control/", "generated/spec_hash.h"],
 }
 
 # Header of a foreign library -> files that may include it. Tests may include anything.

@@ -25,15 +25,19 @@ uint64_t MemoryTable::MapPages(uint64_t size_bytes, bool poison) {
 }
 
 uint64_t MemoryTable::MapLowPages(uint64_t size_bytes, bool poison) {
-  // The end is where ThreadSanitizer's own begins.
-  constexpr uint64_t kFirst = 0x302000000, kEnd = 0x8000000000, kStep = uint64_t{2} << 20;
+  // A part for each server of a client process, which would find the same places otherwise. All eight end where ThreadSanitizer's
+  // own addresses begin.
+  constexpr uint64_t kLowest = 0x302000000, kPartBytes = uint64_t{62} << 30, kStep = uint64_t{2} << 20;
+  static_assert(kLowest + (kSessionMax + 1) * kPartBytes <= 0x8000000000);
   constexpr int kAttempts = 64;
+  static const uint64_t first = kLowest + GetOptions().session * kPartBytes;
+  static const uint64_t end = first + kPartBytes;
   static std::mutex mutex;
-  static uint64_t next = kFirst;  // begins anew at the end: by then the first places are free again, as a rule
+  static uint64_t next = first;  // begins anew at the end: by then the first places are free again, as a rule
   std::lock_guard lock(mutex);
   const uint64_t step = (size_bytes + kStep - 1) / kStep * kStep;
-  for (int attempt = 0; attempt < kAttempts && step != 0 && step <= kEnd - kFirst; ++attempt) {
-    if (next + step > kEnd) next = kFirst;
+  for (int attempt = 0; attempt < kAttempts && step != 0 && step <= kPartBytes; ++attempt) {
+    if (next + step > end) next = first;
     void* const wanted = reinterpret_cast<void*>(next);
     next += step;
     void* base = mmap(wanted, size_bytes, PROT_READ | PROT_WRITE,

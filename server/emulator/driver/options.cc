@@ -71,6 +71,7 @@ Options ReadOptions() {
   options.seed = ReadNumber("TESSERA_EMULATOR_SEED", 1, 0, UINT64_MAX);
   options.delay_us = ReadNumber("TESSERA_EMULATOR_DELAY_US", 50, 0, 10'000'000);
   options.queue_commands = ReadNumber("TESSERA_EMULATOR_QUEUE", 1024, 1, UINT64_MAX);
+  options.session = ReadNumber("TESSERA_EMULATOR_SESSION", 0, 0, kSessionMax);
   const char* loading = getenv("CUDA_MODULE_LOADING");
   options.eager_loading = loading != nullptr && strcmp(loading, "EAGER") == 0;
   options.usage = MapUsage(getenv("TESSERA_EMULATOR_USAGE_FD"));

@@ -19,12 +19,15 @@
 
 namespace tessera::emulator {
 
+inline constexpr uint64_t kSessionMax = 7;
+
 struct Options {
   std::vector<int> devices = {0};  // those that are visible, in the order of their ordinals
   uint64_t memory_bytes = 4096ull << 20;
   uint64_t seed = 1;
   uint64_t delay_us = 50;
   uint64_t queue_commands = 1024;
+  uint64_t session = 0;  // which of its client's sessions this is, up to kSessionMax: each has addresses of its own
   bool eager_loading = false;
   UsagePage* usage = nullptr;  // never null once read: a page of its own without TESSERA_EMULATOR_USAGE_FD
 };

@@ -42,8 +42,10 @@ class RawClient {
   // Sends and waits for the reply's result (CUresult); nothing when the session ended first.
   template <typename Request>
   std::optional<int> Call(const Request& request) {
-    const uint64_t sequence = Send(request);
-    const std::optional<Reply> reply = WaitFor(sequence);
+    Encoder encoder;
+    request.Encode(encoder);
+    if (!SendPatiently(Request::kId, encoder.bytes(), kWantsReply)) return std::nullopt;
+    const std::optional<Reply> reply = WaitFor(sequence_);
     return reply ? std::optional<int>(reply->header.result) : std::nullopt;
   }
   std::optional<Reply> WaitFor(uint64_t sequence, int timeout_ms = 20'000);
