@@ -5,6 +5,7 @@
 #include <mutex>
 #include <shared_mutex>
 #include <utility>
+#include <vector>
 
 #include "client-stub/address_owner.h"
 #include "client-stub/address_windows.h"
@@ -37,8 +38,12 @@ ClientMemory& ClientMemory::Of(Session& session) {
   if (ClientMemory* memory = session.memory()) [[likely]]
     return *memory;
   static auto* const mutex = new std::mutex;
+  static auto* const all = new std::vector<std::unique_ptr<ClientMemory>>;  // never destroyed, as sessions
   std::lock_guard lock(*mutex);
-  if (session.memory() == nullptr) session.set_memory(new ClientMemory(session));  // never destroyed, as sessions
+  if (session.memory() == nullptr) {
+    all->push_back(std::make_unique<ClientMemory>(session));
+    session.set_memory(all->back().get());
+  }
   return *session.memory();
 }
 

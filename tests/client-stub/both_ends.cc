@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "client-stub/client.h"
 #include "client-stub/session.h"
@@ -95,7 +96,9 @@ const DriverTable* LoadAnotherEmulator() {
   std::filesystem::remove(copy);
   CHECK(loaded.ok());
   CHECK((*loaded)->CountDevices().ok());
-  return &loaded->release()->table();
+  static auto* const kept = new std::vector<std::unique_ptr<Driver>>;
+  kept->push_back(std::move(*loaded));
+  return &kept->back()->table();
 }
 
 BothEnds::BothEnds(void (*change)(DriverTable& driver)) : server_(SessionPlace{}, nullptr, change) {
