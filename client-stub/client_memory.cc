@@ -41,7 +41,7 @@ ClientMemory& ClientMemory::Of(Session& session) {
   static auto* const all = new std::vector<std::unique_ptr<ClientMemory>>;  // never destroyed, as sessions
   std::lock_guard lock(*mutex);
   if (session.memory() == nullptr) {
-    all->push_back(std::make_unique<ClientMemory>(session));
+    all->push_back(std::unique_ptr<ClientMemory>(new ClientMemory(session)));
     session.set_memory(all->back().get());
   }
   return *session.memory();
