@@ -101,24 +101,26 @@ class GraphNodeTest : public testing::Test {
     params.memcpy.copyParams = ToHost(host, bytes);
     return params;
   }
-  CUDA_MEMCPY3D ToHost(void* host, size_t bytes) {
+  // One row of `bytes`, of which both sides are memory of the host until the caller says otherwise.
+  static CUDA_MEMCPY3D Row(size_t bytes) {
     CUDA_MEMCPY3D copy{};
-    copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
-    copy.srcDevice = device_;
-    copy.dstMemoryType = CU_MEMORYTYPE_HOST;
-    copy.dstHost = host;
+    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_HOST;
     copy.WidthInBytes = bytes;
     copy.Height = copy.Depth = 1;
     return copy;
   }
+  CUDA_MEMCPY3D ToHost(void* host, size_t bytes) {
+    CUDA_MEMCPY3D copy = Row(bytes);
+    copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.srcDevice = device_;
+    copy.dstHost = host;
+    return copy;
+  }
   CUDA_MEMCPY3D FromHost(const void* host, size_t bytes) {
-    CUDA_MEMCPY3D copy{};
-    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+    CUDA_MEMCPY3D copy = Row(bytes);
     copy.srcHost = host;
     copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
     copy.dstDevice = device_;
-    copy.WidthInBytes = bytes;
-    copy.Height = copy.Depth = 1;
     return copy;
   }
 

@@ -70,17 +70,11 @@ HELLO, REFUSAL, QUERY, REPORT = 1, 3, 7, 8
 NOBODY = 65534
 
 
-class Listener:
-    """A socket at which `answer(connection, message)` plays the server."""
+class Accepting:
+    """A listening socket whose every connection is given to `talk`, until the block that uses it ends."""
 
-    def __init__(self, answer):
-        self.directory = tempfile.TemporaryDirectory()
-        self.path = os.path.join(self.directory.name, "server.sock")
-        self.url = "unix:" + self.path
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.bind(self.path)
-        self.socket.listen(8)
-        self.answer = answer
+    def __init__(self, listening):
+        self.socket = listening
         self.thread = threading.Thread(target=self.serve, daemon=True)
         self.thread.start()
 
@@ -91,7 +85,7 @@ class Listener:
             except OSError:
                 return
             with connection:
-                self.answer(connection, connection.recv(200000))
+                self.talk(connection)
 
     def __enter__(self):
         return self
@@ -100,6 +94,26 @@ class Listener:
         self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
         self.thread.join()
+
+
+class Listener(Accepting):
+    """A socket at which `answer(connection, message)` plays the server."""
+
+    def __init__(self, answer):
+        self.directory = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.directory.name, "server.sock")
+        self.url = "unix:" + self.path
+        self.answer = answer
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listening.bind(self.path)
+        listening.listen(8)
+        super().__init__(listening)
+
+    def talk(self, connection):
+        self.answer(connection, connection.recv(200000))
+
+    def __exit__(self, *_):
+        super().__exit__()
         self.directory.cleanup()
 
 
@@ -112,33 +126,18 @@ def other_version(connection, message):
         connection.send(struct.pack("<IIII", MAGIC, REFUSAL, 5, len(sentence)) + sentence)
 
 
-class TcpListener:
+class TcpListener(Accepting):
     """A port of this host that answers what it is told with `words`, then hangs up."""
 
     def __init__(self, words):
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.url = "tcp://127.0.0.1:%d" % self.socket.getsockname()[1]
         self.words = words
-        self.thread = threading.Thread(target=self.serve, daemon=True)
-        self.thread.start()
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.url = "tcp://127.0.0.1:%d" % listening.getsockname()[1]
+        super().__init__(listening)
 
-    def serve(self):
-        while True:
-            try:
-                connection, _ = self.socket.accept()
-            except OSError:
-                return
-            with connection:
-                connection.recv(100)
-                connection.sendall(self.words)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.socket.shutdown(socket.SHUT_RDWR)
-        self.socket.close()
-        self.thread.join()
+    def talk(self, connection):
+        connection.recv(100)
+        connection.sendall(self.words)
 
 
 def closed_port():
