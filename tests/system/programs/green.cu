@@ -31,6 +31,7 @@ int main() {
     CHECK_CUDA(cudaMalloc(&p, n * sizeof(int)));
     CHECK_CUDA(cudaMemset(p, 0, n * sizeof(int)));
   }
+  CHECK_CUDA(cudaDeviceSynchronize());  // green streams do not wait for the default stream
   CUgreenCtx green[2];
   CUstream stream[2];
   CUevent done[2];
