@@ -11,6 +11,7 @@
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/unix_socket.h"
+#include "protocol/link/link_supply.h"
 #include "protocol/link/relay.h"
 #include "protocol/link/relay_service.h"
 #include "protocol/link/tcp_link.h"
@@ -31,18 +32,6 @@ Status NotFound(const Status& status) {
   return unreachable ? Status(StatusCode::kNotFound, status.message()) : status;
 }
 
-// A link for a client that has spoken. A client is refused with the reason why there is none.
-Result<std::unique_ptr<Link>> Connect(int client, const AgentOptions& options, RelaySession& session) {
-  Result<std::unique_ptr<Link>> link =
-      ConnectTcp(options.gateway, options.insecure, MonotonicNs() + kConnectTimeoutNs);
-  if (!link.ok()) {
-    // Taken first: closing a socket with an unread message makes the kernel report an error instead of the refusal.
-    (void)ReceiveMessage(client, kControlMessageBytesMax, 0).ok();
-    Refuse(client, NotFound(link.status()));
-  }
-  return link;
-}
-
 void Carry(UniqueFd client, RelaySession& session, const AgentOptions& options) {
   // Not before it has spoken: one that only connects costs the other host nothing.
   pollfd spoken = {client.get(), POLLIN, 0};
@@ -50,11 +39,18 @@ void Carry(UniqueFd client, RelaySession& session, const AgentOptions& options) 
   if (session.timed_out()) return LogWarning("turned away a client: it connected and said nothing");
   if (SocketHungUp(client.get())) return;
   session.Within(RelayService::kWelcomeTimeoutNs);
-  Result<std::unique_ptr<Link>> link = Connect(client.get(), options, session);
-  if (!link.ok()) return LogInfo("no session: {}", link.status().message());
-  session.Uses(link->get());
+  const auto connect = [&options](uint64_t deadline_ns) { return ConnectTcp(options.gateway, options.insecure, deadline_ns); };
+  Result<std::unique_ptr<Link>> connected = connect(MonotonicNs() + kConnectTimeoutNs);
+  if (!connected.ok()) {
+    // Taken first: closing a socket with an unread message makes the kernel report an error instead of the refusal.
+    (void)ReceiveMessage(client.get(), kControlMessageBytesMax, 0).ok();
+    Refuse(client.get(), NotFound(connected.status()));
+    return LogInfo("no session: {}", connected.status().message());
+  }
+  const std::shared_ptr<Link> link = std::move(*connected);
+  session.Uses(link);
   Result<std::unique_ptr<Relay>> relay =
-      Relay::AtClient(std::move(client), **link, MonotonicNs() + RelayService::kWelcomeTimeoutNs);
+      Relay::AtClient(std::move(client), link, MakeReconnecting(connect), MonotonicNs() + RelayService::kWelcomeTimeoutNs);
   if (!relay.ok()) {
     const bool violation = relay.status().code() == StatusCode::kProtocolViolation;
     Log(violation ? LogLevel::kWarning : LogLevel::kInfo, "{}: {}", violation ? "turned away a client" : "no session",
@@ -66,7 +62,7 @@ void Carry(UniqueFd client, RelaySession& session, const AgentOptions& options) 
     const Status why = session.Run(**relay);
     LogInfo("a session is over{}{}", why.ok() ? "" : ": ", why.message());
   }
-  session.Uses(static_cast<Link*>(nullptr));
+  session.Uses(nullptr);
 }
 
 int Run(const AgentOptions& options) {

@@ -61,6 +61,14 @@ class ImpairedLink : public Link {
     return due_ns;
   }
 
+  // Whether this frame is the one that does not arrive. Of the delivering thread.
+  bool Cut(const Frame& frame) {
+    sent_frames_ += 1;
+    sent_bytes_ += sizeof(FrameHeader) + frame.payload.size();
+    return (impairment_.cut_after_frames != 0 && sent_frames_ > impairment_.cut_after_frames) ||
+           (impairment_.cut_after_bytes != 0 && sent_bytes_ > impairment_.cut_after_bytes);
+  }
+
   void Deliver() {
     for (;;) {
       Frame frame;
@@ -78,7 +86,7 @@ class ImpairedLink : public Link {
         bytes_ -= frame.payload.size();
         changed_.notify_all();
       }
-      const Status sent = link_.Send(frame.header, frame.payload);
+      const Status sent = Cut(frame) ? Status(StatusCode::kUnavailable, "the link was cut") : link_.Send(frame.header, frame.payload);
       if (sent.ok()) continue;
       MutexLock lock(mutex_);
       status_ = sent;
@@ -90,6 +98,8 @@ class ImpairedLink : public Link {
 
   Link& link_;
   const Impairment impairment_;
+  uint64_t sent_frames_ = 0;
+  uint64_t sent_bytes_ = 0;
   Mutex mutex_;
   ConditionVariable changed_;
   std::minstd_rand random_ GUARDED_BY(mutex_);

@@ -19,10 +19,13 @@ namespace tessera {
 // The numbers are part of the protocol.
 enum class FrameKind : uint32_t {
   kNone = 0,
-  kControl = 1,   // a message of a channel's socket (protocol/wire/handshake.h), without descriptors
+  kControl = 1,   // a message of a channel's socket (protocol/wire/handshake.h), without descriptors; `number`: of the message
   kRing = 2,      // bytes of ring `target` from `position` on; afterwards the ring may be read up to `number`
-  kAck = 3,       // ring `target` was read up to `position`: those bytes need not be kept any longer
-  kTransfer = 4,  // bytes of segment `target` from `position` on; `number`: of the transfer, which may have several frames
+  kAck = 3,       // what `target` names arrived (a ring: was read) up to `position`: it need not be kept any longer
+  kTransfer = 4,  // bytes of segment `target` from `position` on; `number`: of the transfer, which is whole now
+  kResume = 5,    // resume_messages.h; before the welcome, or the first frame of a link that takes the place of another
+  kTransferPart = 6,  // as kTransfer, and more of it follows
+  kProbe = 7,         // nothing, so that a link on which nothing happens can be told from one that is dead
 };
 
 struct FrameHeader {
@@ -54,6 +57,8 @@ class Link {
   virtual Result<FrameHeader> Receive(const Place& place) = 0;
   // Ends both directions. What was sent still arrives. Any thread, any number of times.
   virtual void Close() = 0;
+  // Close() of a link that is of no use any more: what is on its way may be lost, and nobody waits for it.
+  virtual void Drop() { Close(); }
 };
 
 }  // namespace tessera

@@ -1,8 +1,10 @@
 // Life of a relay, its threads, and the segments it knows. How it begins is in relay_handshake.cc, what it sends in
-// relay_send.cc, what it receives in relay_receive.cc.
+// relay_send.cc, what it receives in relay_receive.cc, what becomes of it when its link is lost in relay_resume.cc.
 #include "protocol/link/relay.h"
 
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -15,7 +17,12 @@ constexpr int kWatchSliceMs = 50;
 
 }  // namespace
 
-Relay::Relay(std::unique_ptr<Channel> channel, Link& link) : channel_(std::move(channel)), link_(link) {
+Relay::Relay(std::unique_ptr<Channel> channel, std::shared_ptr<Link> link, Resumption resumption)
+    : channel_(std::move(channel)),
+      resumption_(std::move(resumption)),
+      link_(link),
+      current_(std::move(link)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   const auto source = [this](TransferRing id, RingConsumer& ring) { sources_.push_back(std::make_unique<Source>(id, ring)); };
   const auto sink = [this](TransferRing id, RingProducer& ring) { sinks_.push_back(std::make_unique<Sink>(id, ring)); };
   if (channel_->side() == Channel::Side::kServer) {
@@ -30,7 +37,7 @@ Relay::Relay(std::unique_ptr<Channel> channel, Link& link) : channel_(std::move(
   channel_->SetMessageHandler([this](SocketMessage message) { return TakeMessage(std::move(message)); });
 }
 
-Relay::~Relay() { link_.Close(); }
+Relay::~Relay() { CloseLink(false); }
 
 Status Relay::Run() {
   std::vector<std::thread> threads;
@@ -38,6 +45,7 @@ Status Relay::Run() {
   for (auto& source : sources_) threads.emplace_back([this, &source] { SendRing(*source); });
   for (auto& sink : sinks_) threads.emplace_back([this, &sink] { SendAcks(*sink); });
   threads.emplace_back([this] { SendRanges(); });
+  threads.emplace_back([this] { RunErrands(); });
   std::thread receiving([this] { ReceiveFrames(); });
   WatchSocket();
   for (auto& sink : sinks_) {
@@ -45,8 +53,14 @@ Status Relay::Run() {
     sink->ending = true;
     sink->changed.notify_all();
   }
+  {
+    MutexLock lock(errands_mutex_);
+    errands_over_ = true;
+    errands_changed_.notify_all();
+  }
   for (std::thread& thread : threads) thread.join();
-  link_.Close();
+  CloseLink(false);
+  if (resumption_.supply != nullptr) resumption_.supply->Stop();
   receiving.join();
   return channel_->peer_left() ? Status::Ok() : channel_->Check();
 }
@@ -55,18 +69,54 @@ void Relay::Stop() {
   channel_->Fail(Status(StatusCode::kUnavailable, "the link was stopped"));
 }
 
+void Relay::Abort() {
+  Stop();
+  {
+    MutexLock lock(link_mutex_);
+    aborted_ = true;
+  }
+  CloseLink(false);
+  if (resumption_.supply != nullptr) resumption_.supply->Stop();
+}
+
+void Relay::UseLink(std::shared_ptr<Link> link) {
+  MutexLock lock(link_mutex_);
+  current_ = std::move(link);
+  if (aborted_) current_->Close();
+}
+
+void Relay::CloseLink(bool drop) {
+  MutexLock lock(link_mutex_);
+  if (drop) {
+    current_->Drop();
+  } else {
+    current_->Close();
+  }
+}
+
+// The end of a session that can go on has to arrive: both ends say it, and the first to say it waits for the other. Neither
+// waits for the second to arrive: whoever misses that comes back, and finds no session.
+bool Relay::Finished() const {
+  if (end_said_ns_.load() == 0) return false;
+  return resumption_.supply == nullptr || end_heard_.load() || given_up_.load();
+}
+
+void Relay::Wake() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
+}
+
 void Relay::WatchSocket() {
-  while (sending_.load() != 0) {
-    pollfd ready = {channel_->socket(), POLLIN, 0};
-    poll(&ready, 1, kWatchSliceMs);
-    const bool alive = channel_->ProcessSocket().ok();
-    {
-      MutexLock lock(send_mutex_);
-      const Status sent = SendControls();
-      if (!sent.ok()) channel_->Fail(sent);
-    }
-    // A hung-up socket is always readable: no poll of it can wait any more.
-    if (!alive) poll(nullptr, 0, 1);
+  bool alive = true;
+  while (!Finished()) {
+    // A hung-up socket is always readable: no poll of it can wait any more. poll() skips negative descriptors.
+    pollfd ready[] = {{alive ? channel_->socket() : -1, POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+    poll(ready, 2, kWatchSliceMs);
+    uint64_t count = 0;
+    [[maybe_unused]] const ssize_t got = read(wake_.get(), &count, sizeof(count));
+    alive = TakeFromSocket().ok();
+    if (HasControls()) Errand();
+    CheckTimes();
   }
 }
 

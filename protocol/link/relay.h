@@ -15,15 +15,20 @@
 //   lack room where they go, a slow reader is felt by its writer, and the ring itself keeps what a lost link has to repeat.
 // - What one side said before it left is delivered, then its end.
 // What was gathered while a frame was being sent goes out with the next; there is no timer.
+//
+// With a supply of links (link_supply.h) a session outlives its link for a grace time: clients' calls wait, and over the next
+// link both ends go on where they were (relay_resume.cc). Without, it ends with its link.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -32,6 +37,9 @@
 #include "protocol/base/unique_fd.h"
 #include "protocol/channel/channel.h"
 #include "protocol/link/link.h"
+#include "protocol/link/link_supply.h"
+#include "protocol/link/resume_messages.h"
+#include "protocol/link/returning_links.h"
 
 namespace tessera {
 
@@ -39,15 +47,21 @@ class Relay {
  public:
   // Receives the hello of the client at `socket`, has it answered over the link, and opens the client's channel. A refusal
   // is passed on to the client and returned; a question (server_query.h) is passed on as well as its answer, and is no session
-  // either. `deadline_ns` counts for the socket; who gives up waiting for the link closes
-  // it. `link` outlives the relay, which closes it in the end.
-  static Result<std::unique_ptr<Relay>> AtClient(UniqueFd socket, Link& link, uint64_t deadline_ns);
+  // either. `deadline_ns` counts for the socket; who gives up waiting for the link closes it. The relay closes it in the end.
+  // `supply`: where the next link comes from when this one is lost after the handshake, if the server's host offers that; null:
+  // the session ends with the link.
+  static Result<std::unique_ptr<Relay>> AtClient(UniqueFd socket, std::shared_ptr<Link> link, std::unique_ptr<LinkSupply> supply,
+                                                 uint64_t deadline_ns);
   // Receives the hello over the link, takes it to the server at the socket that `dial` gives, and sends the answer back; also
   // when that is the refusal of a hello of another wire version, or the reason why `dial` has failed. `dial` is called once
-  // something that looks like a hello or a question has arrived, not before.
+  // something that looks like a hello or a question has arrived, not before. `returning`: the sessions of this host that outlive
+  // their links; a link that begins with kResume is handed to its session there, which is no session here (kUnavailable).
+  // Null: none does. `peer`: as ReturningLinks::Admit().
   using Dial = std::function<Result<UniqueFd>()>;
-  static Result<std::unique_ptr<Relay>> AtServer(const Dial& dial, Link& link, uint64_t deadline_ns);
-  // As above with a connected socket.
+  static Result<std::unique_ptr<Relay>> AtServer(const Dial& dial, std::shared_ptr<Link> link, ReturningLinks* returning,
+                                                 const std::string& peer, uint64_t deadline_ns);
+  // As above without going on; `link` outlives the relay.
+  static Result<std::unique_ptr<Relay>> AtClient(UniqueFd socket, Link& link, uint64_t deadline_ns);
   static Result<std::unique_ptr<Relay>> AtServer(UniqueFd socket, Link& link, uint64_t deadline_ns);
   ~Relay();
   Relay(const Relay&) = delete;
@@ -56,20 +70,23 @@ class Relay {
   // Carries the session until it is over on either side, on the calling thread and others that end before it returns.
   // Ok when the process at this end's socket left in order, else why it is over.
   Status Run();
-  // Ends the session on both sides; Run() returns soon. Any thread.
+  // Ends the session on both sides; Run() returns once the other host knows, or the grace time is over. Any thread.
   void Stop();
+  // As Stop(), but waits for nobody: Run() returns soon. Any thread.
+  void Abort();
 
   // Where to count the bytes of segments that arrive; outlives the relay. Before Run().
   void CountReceived(std::atomic<uint64_t>* bytes) { received_bytes_ = bytes; }
 
  private:
-  // A ring whose bytes we send: we are its consumer.
+  // A ring whose bytes we send: we are its consumer. It keeps them until the far reader has released them.
   struct Source {
     Source(TransferRing id, RingConsumer& ring) : id(id), ring(ring) {}
     const TransferRing id;
     RingConsumer& ring;
     Mutex mutex;        // for Published and ReleaseTo, which two threads call
     std::atomic<uint64_t> sent{0};  // written under send_mutex_
+    uint64_t visible = 0;           // under send_mutex_: how far the far side may read, as far as it was told
   };
   // A ring whose bytes we receive: we are its producer.
   struct Sink {
@@ -86,22 +103,65 @@ class Relay {
     ConditionVariable changed;  // received grew beyond acked + AckStep(), or the session is ending
     bool ending GUARDED_BY(mutex) = false;
   };
+  // How a session goes on without its link.
+  struct Resumption {
+    std::unique_ptr<LinkSupply> supply;  // null: it does not
+    ResumeToken token;
+    uint64_t grace_ns = 0;
+  };
 
-  Relay(std::unique_ptr<Channel> channel, Link& link);
+  Relay(std::unique_ptr<Channel> channel, std::shared_ptr<Link> link, Resumption resumption);
 
   // The threads' bodies.
   void SendRing(Source& source);
   void SendRanges();
   void SendAcks(Sink& sink);
+  void RunErrands();
   void ReceiveFrames();
   void WatchSocket();
 
+  // Runs `send`, which sends frames with Transmit(), under the lock; over again with the next link when the link was lost
+  // meanwhile: what was lost with it is sent again by whoever comes first, as the numbers below say. Waits while there is
+  // no link. Fails with the reason why there will be none, or for which `send` failed besides.
+  template <typename Send>
+  Status Through(const Send& send) EXCLUDES(send_mutex_);
+  // One frame. Failure: the link is lost.
+  Status Transmit(const FrameHeader& header, std::span<const std::byte> payload) REQUIRES(send_mutex_);
+
   // Sends what the peer has said until now: control messages, then ranges, then the ring's bytes.
-  Status SendBatch(Source& source) EXCLUDES(send_mutex_);
+  Status SendBatch(Source& source) REQUIRES(send_mutex_);
   Status SendControls() REQUIRES(send_mutex_);
   Status SendTransfers() REQUIRES(send_mutex_);
   Status SendTransfer(const TransferRecord& transfer) REQUIRES(send_mutex_);
-  Status SendEnd(const Status& why) EXCLUDES(send_mutex_);
+  Status SendReceipts() REQUIRES(send_mutex_);
+  Status SendEnd() REQUIRES(send_mutex_);
+  // Gives the lock away while so many controls are kept that no more may be taken from the socket.
+  Status AwaitRoomForControls() REQUIRES(send_mutex_);
+  // Takes what waits on the socket, unless too many controls are kept. The result is that of Channel::Check().
+  Status TakeFromSocket();
+  // Whether one was taken that was not sent.
+  bool HasControls() EXCLUDES(controls_mutex_);
+  // Everything from the numbers on, over a new link.
+  Status Resend() REQUIRES(send_mutex_);
+  // Says the end, once everything that the peer had said was sent.
+  void SayEnd(const Status& why) EXCLUDES(send_mutex_);
+  // Wakes the thread of RunErrands.
+  void Errand() EXCLUDES(errands_mutex_);
+
+  // A lost link, on the receiving thread (relay_resume.cc). The next one, ready for use; null when there is none.
+  std::shared_ptr<Link> GoOn(const std::shared_ptr<Link>& lost);
+  // Tells the far side what is here and hears what is there. kUnavailable: that link is lost as well.
+  Status Agree(NextLink& next);
+  ResumeState State();
+  Status Rewind(const ResumeState& theirs) REQUIRES(send_mutex_);
+  Status RewindRing(Source& source, const ResumeState& theirs) REQUIRES(send_mutex_);
+  std::shared_ptr<Link> GiveUp(Status why) EXCLUDES(send_mutex_);
+  void UseLink(std::shared_ptr<Link> link) EXCLUDES(link_mutex_);
+  void CloseLink(bool drop) EXCLUDES(link_mutex_);
+  // On the watching thread: what takes too long.
+  void CheckTimes();
+  bool Finished() const;
+  void Wake();
 
   // What came from the peer on this host. On whichever thread takes it from the socket.
   Status TakeMessage(SocketMessage message);
@@ -110,6 +170,9 @@ class Relay {
   Result<std::span<std::byte>> PlaceOf(const FrameHeader& header);
   Status Arrived(const FrameHeader& header);
   Status ControlArrived(std::span<const std::byte> message);
+  Status AckArrived(const FrameHeader& header);
+  Status TransfersAcked(uint64_t number) EXCLUDES(transfers_mutex_);
+  Status ControlsAcked(uint64_t count) EXCLUDES(controls_mutex_);
   Status OfferArrived(const SegmentOffer& offer, std::span<const std::byte> message);
 
   // The memory behind a segment that was offered, as long as not both ends of the channel have closed it; whoever copies
@@ -125,20 +188,59 @@ class Relay {
   Sink* FindSink(uint32_t id);
 
   const std::unique_ptr<Channel> channel_;
-  Link& link_;
+  const Resumption resumption_;
   std::vector<std::unique_ptr<Source>> sources_;
   std::vector<std::unique_ptr<Sink>> sinks_;
 
   Mutex send_mutex_;
+  ConditionVariable link_changed_;  // with send_mutex_: link_, over_, or room for controls
+  std::shared_ptr<Link> link_ GUARDED_BY(send_mutex_);  // null while there is none to send through
+  Status over_ GUARDED_BY(send_mutex_);                 // not ok: there will be none any more, and why
+  bool resend_ GUARDED_BY(send_mutex_) = false;         // a new link: everything from the numbers on
   std::vector<std::byte> send_buffer_ GUARDED_BY(send_mutex_);
-  uint64_t transfers_sent_ GUARDED_BY(send_mutex_) = 0;
+  std::vector<std::byte> end_ GUARDED_BY(send_mutex_);  // our Goodbye, once everything before it was sent
+  bool end_sent_ GUARDED_BY(send_mutex_) = false;
+
+  // The ring of transfers is what keeps them until they are acknowledged.
+  Mutex transfers_mutex_;  // for Published and ReleaseTo of that ring
+  std::atomic<uint64_t> transfers_sent_{0};  // number of the last one; written under send_mutex_
+  uint64_t transfers_acked_ GUARDED_BY(transfers_mutex_) = 0;
+
   Mutex controls_mutex_;
-  std::vector<std::vector<std::byte>> controls_ GUARDED_BY(controls_mutex_);  // taken from the socket, not yet sent
+  std::deque<std::vector<std::byte>> controls_ GUARDED_BY(controls_mutex_);  // taken from the socket, not acknowledged
+  uint64_t controls_acked_ GUARDED_BY(controls_mutex_) = 0;                  // those before the first of these
+  std::atomic<uint64_t> controls_sent_{0};                                   // written under send_mutex_
+
+  // What has arrived, by the receiving thread, and what the other side was told of it.
+  std::atomic<uint64_t> transfers_received_{0};
+  std::atomic<uint64_t> transfers_told_{0};
+  std::atomic<uint64_t> controls_received_{0};
+  std::atomic<uint64_t> controls_told_{0};
+  std::atomic<uint64_t> frames_received_{0};
 
   // Of the receiving thread.
   std::vector<std::byte> received_;  // a payload that does not go straight to a segment
   Memory receiving_into_;
-  uint64_t transfer_received_ = 0;
+
+  Mutex errands_mutex_;
+  ConditionVariable errands_changed_;
+  bool errand_ GUARDED_BY(errands_mutex_) = false;
+  bool errands_over_ GUARDED_BY(errands_mutex_) = false;
+
+  // Of whoever closes the link while others use it.
+  Mutex link_mutex_;
+  std::shared_ptr<Link> current_ GUARDED_BY(link_mutex_);
+  bool aborted_ GUARDED_BY(link_mutex_) = false;
+
+  UniqueFd wake_;  // an eventfd, for the watching thread
+  std::atomic<uint64_t> outage_began_ns_{0};  // 0: there is a link
+  std::atomic<uint64_t> end_said_ns_{0};      // 0: not yet
+  std::atomic<bool> end_heard_{false};        // the other host's Goodbye
+  std::atomic<bool> given_up_{false};         // there will be no link any more
+  // Of the watching thread.
+  uint64_t outage_told_ns_ = 0;
+  uint64_t frames_seen_ = 0;
+  uint64_t frames_seen_ns_ = 0;
 
   Mutex segments_mutex_;
   std::map<uint32_t, Memory> segments_ GUARDED_BY(segments_mutex_);
@@ -146,7 +248,7 @@ class Relay {
   std::set<uint32_t> closed_twice_ GUARDED_BY(segments_mutex_);  // ids are never reused
 
   std::atomic<uint64_t>* received_bytes_ = nullptr;
-  std::atomic<int> sending_{0};  // threads in SendRing; the last one passes on the end
+  std::atomic<int> sending_{0};  // threads in SendRing; the last one says the end
 };
 
 }  // namespace tessera

@@ -9,34 +9,37 @@
 namespace tessera {
 namespace {
 
-// The next frame, which must be a control message: before a session has begun nothing else has a meaning.
-Result<std::vector<std::byte>> ReceiveControl(Link& link) {
-  std::vector<std::byte> message;
-  Result<FrameHeader> header = link.Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> {
-    if (header.kind != FrameKind::kControl || header.bytes > kControlMessageBytesMax) {
-      return RelayViolation("the link brought something else than a message of the handshake");
-    }
-    message.resize(header.bytes);
-    return std::span(message);
-  });
-  if (!header.ok()) return header.status();
-  return message;
+// What one end says to the other before a session has begun: a control message, and what may stand before it.
+struct Words {
+  std::vector<std::byte> message;  // empty: only the other was said
+  std::vector<std::byte> resume;   // payload of a kResume frame
+};
+
+// The next frame of the handshake; nothing else has a meaning then.
+Status ReceiveFrame(Link& link, Words* words) {
+  return link
+      .Receive([words](const FrameHeader& header) -> Result<std::span<std::byte>> {
+        const bool known = header.kind == FrameKind::kControl || (header.kind == FrameKind::kResume && words->resume.empty());
+        if (!known || header.bytes > kControlMessageBytesMax || header.bytes == 0) {
+          return RelayViolation("the link brought something else than a message of the handshake");
+        }
+        std::vector<std::byte>& to = header.kind == FrameKind::kControl ? words->message : words->resume;
+        to.resize(header.bytes);
+        return std::span(to);
+      })
+      .status();
 }
 
 // The other host's answer to a message.
-Result<std::vector<std::byte>> Ask(Link& link, std::span<const std::byte> message) {
+Result<Words> Ask(Link& link, std::span<const std::byte> message) {
   RETURN_IF_ERROR(SendControl(link, message));
-  return ReceiveControl(link);
+  Words words;
+  while (words.message.empty()) RETURN_IF_ERROR(ReceiveFrame(link, &words));
+  return words;
 }
 
-// Tells the other host why there is no session. Failure to send it is of no interest.
-Status RefuseOver(Link& link, const Status& why) {
-  Encoder encoder(kControlMessageBytesMax);
-  ServerRefusal{why.code(), why.message()}.Encode(encoder);
-  const Status sent = SendControl(link, encoder.bytes());
-  if (!sent.ok()) LogDebug("a refusal could not be sent: {}", sent.message());
-  return why;
-}
+// A link that belongs to somebody who keeps it.
+std::shared_ptr<Link> Borrowed(Link& link) { return {std::shared_ptr<void>(), &link}; }
 
 // How a connection ends on which the client asked a question (server_query.h) instead of saying hello.
 Status Answered() { return Status(StatusCode::kUnavailable, "the client asked a question and left"); }
@@ -44,15 +47,20 @@ Status Answered() { return Status(StatusCode::kUnavailable, "the client asked a 
 }  // namespace
 
 Result<std::unique_ptr<Relay>> Relay::AtClient(UniqueFd socket, Link& link, uint64_t deadline_ns) {
+  return AtClient(std::move(socket), Borrowed(link), nullptr, deadline_ns);
+}
+
+Result<std::unique_ptr<Relay>> Relay::AtClient(UniqueFd socket, std::shared_ptr<Link> link, std::unique_ptr<LinkSupply> supply,
+                                               uint64_t deadline_ns) {
   Result<SocketMessage> message = ReceiveMessage(socket.get(), kControlMessageBytesMax, deadline_ns);
   if (!message.ok()) return message.status();
   if (ControlKindOf(message->bytes) == ControlKind::kServerQuery) {
-    Result<std::vector<std::byte>> report = Ask(link, message->bytes);
+    Result<Words> report = Ask(*link, message->bytes);
     if (!report.ok()) {
       Refuse(socket.get(), report.status());
       return report.status();
     }
-    RETURN_IF_ERROR(SendMessage(socket.get(), *report, {}, deadline_ns));
+    RETURN_IF_ERROR(SendMessage(socket.get(), report->message, {}, deadline_ns));
     return Answered();
   }
   Result<ClientHello> hello = ClientHello::Decode(message->bytes);
@@ -66,60 +74,81 @@ Result<std::unique_ptr<Relay>> Relay::AtClient(UniqueFd socket, Link& link, uint
   Encoder encoder(kControlMessageBytesMax);
   hello->Encode(encoder);
   if (!encoder.ok()) return RelayViolation("the client's hello is too long");
-  Result<std::vector<std::byte>> answer = Ask(link, encoder.bytes());
+  Result<Words> answer = Ask(*link, encoder.bytes());
   if (!answer.ok()) {
     Refuse(socket.get(), answer.status());
     return answer.status();
   }
-  if (ControlKindOf(*answer) == ControlKind::kServerRefusal) {
-    Result<ServerRefusal> refusal = ServerRefusal::Decode(*answer);
+  if (ControlKindOf(answer->message) == ControlKind::kServerRefusal) {
+    Result<ServerRefusal> refusal = ServerRefusal::Decode(answer->message);
     if (!refusal.ok()) return refusal.status();
     const Status why(refusal->code, refusal->sentence);
     Refuse(socket.get(), why);
     return why;
   }
-  Result<ServerWelcome> welcome = ServerWelcome::Decode(*answer);
+  Result<ServerWelcome> welcome = ServerWelcome::Decode(answer->message);
   if (!welcome.ok()) return welcome.status();
+  Resumption resumption;
+  if (supply != nullptr && !answer->resume.empty()) {
+    Result<ResumeOffer> offer = ResumeOffer::Decode(answer->resume);
+    if (!offer.ok()) return offer.status();
+    resumption = {std::move(supply), offer->token, offer->grace_ms * uint64_t{1'000'000}};
+  }
   Result<std::unique_ptr<Channel>> channel = Channel::Create(std::move(socket), &*welcome, deadline_ns);
   if (!channel.ok()) return channel.status();
-  return std::unique_ptr<Relay>(new Relay(std::move(*channel), link));
+  return std::unique_ptr<Relay>(new Relay(std::move(*channel), std::move(link), std::move(resumption)));
 }
 
 Result<std::unique_ptr<Relay>> Relay::AtServer(UniqueFd socket, Link& link, uint64_t deadline_ns) {
-  return AtServer([&socket]() -> Result<UniqueFd> { return std::move(socket); }, link, deadline_ns);
+  return AtServer([&socket]() -> Result<UniqueFd> { return std::move(socket); }, Borrowed(link), nullptr, "", deadline_ns);
 }
 
-Result<std::unique_ptr<Relay>> Relay::AtServer(const Dial& dial, Link& link, uint64_t deadline_ns) {
-  Result<std::vector<std::byte>> message = ReceiveControl(link);
-  if (!message.ok()) return message.status();
-  if (ControlKindOf(*message) == ControlKind::kServerQuery) {
+Result<std::unique_ptr<Relay>> Relay::AtServer(const Dial& dial, std::shared_ptr<Link> link, ReturningLinks* returning,
+                                               const std::string& peer, uint64_t deadline_ns) {
+  Words words;
+  RETURN_IF_ERROR(ReceiveFrame(*link, &words));
+  if (words.message.empty()) {
+    const Status taken = returning == nullptr ? RelayViolation("the link brought a session back, which is not possible here")
+                                              : returning->Return(link, std::move(words.resume), peer);
+    return taken.ok() ? Status(StatusCode::kUnavailable, "the link was taken to its session") : RefuseOver(*link, taken);
+  }
+  const std::span<const std::byte> message = words.message;
+  if (ControlKindOf(message) == ControlKind::kServerQuery) {
     Result<UniqueFd> socket = dial();
-    if (!socket.ok()) return RefuseOver(link, socket.status());
-    RETURN_IF_ERROR(SendMessage(socket->get(), *message, {}, deadline_ns));
+    if (!socket.ok()) return RefuseOver(*link, socket.status());
+    RETURN_IF_ERROR(SendMessage(socket->get(), message, {}, deadline_ns));
     Result<SocketMessage> report = ReceiveMessage(socket->get(), kControlMessageBytesMax, deadline_ns);
     if (!report.ok()) return report.status();
-    RETURN_IF_ERROR(SendControl(link, report->bytes));
+    RETURN_IF_ERROR(SendControl(*link, report->bytes));
     return Answered();
   }
-  Result<ClientHello> hello = ClientHello::Decode(*message);
+  Result<ClientHello> hello = ClientHello::Decode(message);
   if (!hello.ok()) return hello.status();
   // A hello of another wire version cannot be read, and so not be passed on.
   const Status version = CheckPeerVersion("client", hello->wire_version, hello->spec_hash, hello->spec_hash);
-  if (!version.ok()) return RefuseOver(link, version);
+  if (!version.ok()) return RefuseOver(*link, version);
   if (!hello->mirrored) return RelayViolation("the link brought the hello of a client that does not know of it");
   Result<UniqueFd> socket = dial();
-  if (!socket.ok()) return RefuseOver(link, socket.status());
+  if (!socket.ok()) return RefuseOver(*link, socket.status());
   ServerWelcome welcome;
   Result<std::unique_ptr<Channel>> channel = Channel::Attach(std::move(*socket), *hello, &welcome, deadline_ns);
-  if (!channel.ok()) return RefuseOver(link, channel.status());
+  if (!channel.ok()) return RefuseOver(*link, channel.status());
   Encoder encoder(kControlMessageBytesMax);
   welcome.Encode(encoder);
-  const Status sent = SendControl(link, encoder.bytes());
+  Resumption resumption;
+  Status sent;
+  if (returning != nullptr && returning->grace_ns() != 0) {
+    resumption.grace_ns = returning->grace_ns();
+    resumption.supply = returning->Admit(link, peer, &resumption.token);
+    const auto offer = ResumeOffer{resumption.token, static_cast<uint32_t>(resumption.grace_ns / 1'000'000)}.Encode();
+    sent = link->Send({FrameKind::kResume, 0, offer.size(), 0, 0}, offer);
+  }
+  if (sent.ok()) sent = SendControl(*link, encoder.bytes());
   if (!sent.ok()) {
     (*channel)->Fail(sent);
     return sent;
   }
-  return std::unique_ptr<Relay>(new Relay(std::move(*channel), link));
+  return std::unique_ptr<Relay>(new Relay(std::move(*channel), std::move(link), std::move(resumption)));
 }
 
 }  // namespace tessera

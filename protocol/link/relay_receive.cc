@@ -1,19 +1,28 @@
 // From the link to this host: frames are checked, and put where they belong.
 #include "protocol/link/relay.h"
 
+#include <utility>
+
 #include "protocol/base/log.h"
 #include "protocol/link/relay_parts.h"
 
 namespace tessera {
 
 void Relay::ReceiveFrames() {
-  for (;;) {
-    Result<FrameHeader> header = link_.Receive([this](const FrameHeader& header) { return PlaceOf(header); });
+  std::shared_ptr<Link> link;
+  {
+    MutexLock lock(link_mutex_);
+    link = current_;
+  }
+  while (link != nullptr) {
+    Result<FrameHeader> header = link->Receive([this](const FrameHeader& header) { return PlaceOf(header); });
     const Status status = header.ok() ? Arrived(*header) : header.status();
-    if (status.ok()) continue;
-    channel_->Fail(status.code() == StatusCode::kUnavailable ? Status(status.code(), "the link to the other host is lost")
-                                                             : status);
-    return link_.Close();
+    if (status.ok()) {
+      frames_received_.store(frames_received_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+      continue;
+    }
+    const std::shared_ptr<Link> lost = std::exchange(link, nullptr);
+    link = status.code() == StatusCode::kUnavailable ? GoOn(lost) : GiveUp(status);
   }
 }
 
@@ -21,6 +30,7 @@ Result<std::span<std::byte>> Relay::PlaceOf(const FrameHeader& header) {
   if (header.bytes > kFrameBytesMax) return RelayViolation("the link brought a frame that is too long");
   switch (header.kind) {
     case FrameKind::kControl:
+      if (header.number != controls_received_ + 1) return RelayViolation("the link brought a message out of order");
       received_.resize(header.bytes);
       return std::span(received_);
     case FrameKind::kRing: {
@@ -37,9 +47,11 @@ Result<std::span<std::byte>> Relay::PlaceOf(const FrameHeader& header) {
       received_.resize(header.bytes);
       return std::span(received_);
     }
-    case FrameKind::kTransfer: {
-      // Numbers may be left out: of ranges whose segment was closed before they were sent.
-      if (header.number < transfer_received_) return RelayViolation("the link brought a transfer out of order");
+    case FrameKind::kTransfer:
+    case FrameKind::kTransferPart: {
+      // One of which a part had arrived when the link was lost comes again as a whole.
+      if (header.number != transfers_received_ + 1) return RelayViolation("the link brought a transfer out of order");
+      if (header.bytes == 0) return std::span<std::byte>();
       const auto bytes = FindRange(header.target, header.position, header.bytes, &receiving_into_);
       if (bytes.data() != nullptr) return bytes;
       if (!IsClosed(header.target)) return RelayViolation("the link brought a range outside of its segment");
@@ -47,9 +59,11 @@ Result<std::span<std::byte>> Relay::PlaceOf(const FrameHeader& header) {
       return std::span(received_);
     }
     case FrameKind::kAck:
+    case FrameKind::kProbe:
       if (header.bytes == 0) return std::span<std::byte>();
       break;
     case FrameKind::kNone:
+    case FrameKind::kResume:
       break;
   }
   return RelayViolation("the link brought a frame of an unknown kind");
@@ -58,6 +72,8 @@ Result<std::span<std::byte>> Relay::PlaceOf(const FrameHeader& header) {
 Status Relay::Arrived(const FrameHeader& header) {
   switch (header.kind) {
     case FrameKind::kControl:
+      controls_received_.store(header.number);
+      if (header.number - controls_told_.load() >= kControlsAckStep) Errand();
       return ControlArrived(received_);
     case FrameKind::kRing: {
       Sink& sink = *FindSink(header.target);
@@ -72,24 +88,54 @@ Status Relay::Arrived(const FrameHeader& header) {
       return Status::Ok();
     }
     case FrameKind::kTransfer:
-      transfer_received_ = header.number;
+      transfers_received_.store(header.number);
+      if (header.number - transfers_told_.load() >= TransferPlaces{channel_->sizes().transfer_bytes}.AckStep()) Errand();
+      [[fallthrough]];
+    case FrameKind::kTransferPart:
       receiving_into_.reset();
       if (received_bytes_ != nullptr) received_bytes_->fetch_add(header.bytes, std::memory_order_relaxed);
       return Status::Ok();
-    case FrameKind::kAck: {
-      Source* source = FindSource(header.target);
-      if (source == nullptr) return RelayViolation("the link acknowledged a ring that is not ours");
-      MutexLock lock(source->mutex);
-      if (header.position < source->ring.position() || header.position > source->sent.load(std::memory_order_acquire)) {
-        return RelayViolation("the link acknowledged what was not sent");
-      }
-      source->ring.ReleaseTo(header.position);
+    case FrameKind::kAck:
+      return AckArrived(header);
+    case FrameKind::kProbe:
       return Status::Ok();
-    }
+    case FrameKind::kResume:
     case FrameKind::kNone:
       break;
   }
   return RelayViolation("the link brought a frame of an unknown kind");
+}
+
+Status Relay::AckArrived(const FrameHeader& header) {
+  if (header.target == kAckOfTransfers) return TransfersAcked(header.position);
+  if (header.target == kAckOfControls) return ControlsAcked(header.position);
+  Source* source = FindSource(header.target);
+  if (source == nullptr) return RelayViolation("the link acknowledged a ring that is not ours");
+  MutexLock lock(source->mutex);
+  if (header.position < source->ring.position() || header.position > source->sent.load(std::memory_order_acquire)) {
+    return RelayViolation("the link acknowledged what was not sent");
+  }
+  source->ring.ReleaseTo(header.position);
+  return Status::Ok();
+}
+
+Status Relay::TransfersAcked(uint64_t number) {
+  MutexLock lock(transfers_mutex_);
+  if (number < transfers_acked_ || number > transfers_sent_.load(std::memory_order_acquire)) {
+    return RelayViolation("the link acknowledged transfers that were not sent");
+  }
+  transfers_acked_ = number;
+  channel_->transfers_in().ReleaseTo(TransferPlaces{channel_->sizes().transfer_bytes}.EndOf(number));
+  return Status::Ok();
+}
+
+Status Relay::ControlsAcked(uint64_t count) {
+  MutexLock lock(controls_mutex_);
+  if (count < controls_acked_ || count > controls_sent_.load(std::memory_order_acquire)) {
+    return RelayViolation("the link acknowledged messages that were not sent");
+  }
+  for (; controls_acked_ != count; ++controls_acked_) controls_.pop_front();
+  return Status::Ok();
 }
 
 Status Relay::ControlArrived(std::span<const std::byte> message) {
@@ -109,6 +155,8 @@ Status Relay::ControlArrived(std::span<const std::byte> message) {
     case ControlKind::kGoodbye: {
       Result<Goodbye> goodbye = Goodbye::Decode(message);
       if (!goodbye.ok()) return goodbye.status();
+      end_heard_.store(true);
+      Wake();
       if (goodbye->code == StatusCode::kOk) {
         channel_->Leave();
       } else {

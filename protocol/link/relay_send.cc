@@ -2,34 +2,68 @@
 #include "protocol/link/relay.h"
 
 #include <algorithm>
-#include <cstring>
+#include <chrono>
 
+#include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/link/relay_parts.h"
 
 namespace tessera {
 
+namespace {
+
+// Messages of the socket that are kept until they are acknowledged. No more are taken from it then; what one look at the
+// socket brings at once (its buffer) comes on top.
+constexpr size_t kControlsKeptMax = 1024;
+// Something is said on an idle link that can go on so often.
+constexpr auto kProbeEvery = std::chrono::seconds(2);
+
+}  // namespace
+
+template <typename Send>
+Status Relay::Through(const Send& send) {
+  MutexLock lock(send_mutex_);
+  for (;;) {
+    while (link_ == nullptr && over_.ok()) link_changed_.wait(send_mutex_);
+    if (!over_.ok()) return over_;
+    const Status sent = send();
+    if (sent.ok() || link_ != nullptr) return sent;
+  }
+}
+
+Status Relay::Transmit(const FrameHeader& header, std::span<const std::byte> payload) {
+  if (link_ == nullptr) return Status(StatusCode::kUnavailable, "the link is lost");
+  Status sent = link_->Send(header, payload);
+  if (sent.ok()) return sent;
+  // The receiving thread learns of it, and looks for the next.
+  link_->Close();
+  link_.reset();
+  return sent;
+}
+
 void Relay::SendRing(Source& source) {
   Status status;
   while (status.ok()) {
     status = source.ring.WaitPast(source.sent.load(std::memory_order_relaxed), kNoDeadline, channel_->stop());
-    if (status.ok()) status = SendBatch(source);
+    if (status.ok()) status = Through([&] {
+      RETURN_IF_ERROR(AwaitRoomForControls());
+      return SendBatch(source);
+    });
   }
-  if (sending_.fetch_sub(1) != 1) return;
-  // Everything that the peer had said was sent; now its end is.
-  if (const Status sent = SendEnd(status); !sent.ok()) LogDebug("the end of a session was not passed on: {}", sent.message());
+  if (sending_.fetch_sub(1) == 1) SayEnd(status);
   channel_->Fail(status);  // when the ring or the link is what failed
 }
 
 void Relay::SendRanges() {
+  const TransferPlaces places{channel_->sizes().transfer_bytes};
   Status status;
   while (status.ok()) {
-    // Several threads take ranges out under the mutex: what is seen here may be gone before we have it.
-    status = channel_->transfers_in().Wait(kNoDeadline, channel_->stop());
-    if (!status.ok()) break;
-    MutexLock lock(send_mutex_);
-    status = SendControls();
-    if (status.ok()) status = SendTransfers();
+    const uint64_t sent_end = places.EndOf(transfers_sent_.load(std::memory_order_relaxed));
+    status = channel_->transfers_in().WaitPast(sent_end, kNoDeadline, channel_->stop());
+    if (status.ok()) status = Through([&] {
+      RETURN_IF_ERROR(SendControls());
+      return SendTransfers();
+    });
   }
   channel_->Fail(status);
 }
@@ -51,13 +85,56 @@ void Relay::SendAcks(Sink& sink) {
     }
     acked = released;
     sink.acked.store(acked);
-    MutexLock lock(send_mutex_);
-    if (!link_.Send({FrameKind::kAck, static_cast<uint32_t>(sink.id), 0, acked, 0}, {}).ok()) return;
+    const FrameHeader ack = {FrameKind::kAck, static_cast<uint32_t>(sink.id), 0, acked, 0};
+    if (!Through([&] { return Transmit(ack, {}); }).ok()) return;
   }
 }
 
+void Relay::Errand() {
+  MutexLock lock(errands_mutex_);
+  errand_ = true;
+  errands_changed_.notify_all();
+}
+
+// What the other threads find to be sent that have to go on, and never wait for the link.
+void Relay::RunErrands() {
+  for (;;) {
+    bool probe = false;
+    {
+      MutexLock lock(errands_mutex_);
+      while (!errand_ && !errands_over_ && !probe) {
+        if (resumption_.supply == nullptr) {
+          errands_changed_.wait(errands_mutex_);
+        } else {
+          probe = errands_changed_.wait_for(errands_mutex_, kProbeEvery) == std::cv_status::timeout;
+        }
+      }
+      if (errands_over_) return;
+      errand_ = false;
+    }
+    MutexLock lock(send_mutex_);
+    if (link_ == nullptr) continue;  // the next one is an errand of its own
+    Status status = Resend();
+    if (status.ok()) status = SendControls();
+    if (status.ok()) status = SendReceipts();
+    if (status.ok() && probe) status = Transmit({FrameKind::kProbe, 0, 0, 0, 0}, {});
+    if (!status.ok() && link_ != nullptr) channel_->Fail(status);
+  }
+}
+
+Status Relay::Resend() {
+  if (!resend_) return Status::Ok();
+  resend_ = false;  // a link that replaces this one sets it again
+  for (auto& source : sources_) {
+    const Status sent = SendBatch(*source);
+    if (link_ == nullptr) return sent;
+    // What the peer has broken is its own thread's to tell.
+    if (!sent.ok()) LogDebug("not sent again: {}", sent.message());
+  }
+  return end_.empty() ? Status::Ok() : SendEnd();
+}
+
 Status Relay::SendBatch(Source& source) {
-  MutexLock lock(send_mutex_);
   uint64_t end = 0;
   {
     MutexLock ring_lock(source.mutex);
@@ -68,50 +145,88 @@ Status Relay::SendBatch(Source& source) {
   const Status alive = channel_->ProcessSocket();
   if (!alive.ok()) LogDebug("the peer has left: {}", alive.message());
   RETURN_IF_ERROR(SendControls());
-  RETURN_IF_ERROR(SendTransfers());
-  uint64_t visible = source.sent.load(std::memory_order_relaxed);
-  for (uint64_t at = visible; at != end;) {
+  const TransferPlaces places{channel_->sizes().transfer_bytes};
+  const uint64_t sent_end = places.EndOf(transfers_sent_.load(std::memory_order_relaxed));
+  if (channel_->transfers_in().HeadWord() != static_cast<uint32_t>(sent_end)) RETURN_IF_ERROR(SendTransfers());
+  for (uint64_t at = source.sent.load(std::memory_order_relaxed); at != end;) {
     const uint64_t bytes = std::min(end - at, kFrameBytesMax);
     send_buffer_.resize(bytes);
     source.ring.ReadAt(at, send_buffer_);
-    if (at + bytes == end) visible = end;
+    if (at + bytes == end) source.visible = end;
     // Told before the frame is: the far side may acknowledge it at once.
     source.sent.store(at + bytes, std::memory_order_release);
-    RETURN_IF_ERROR(link_.Send({FrameKind::kRing, static_cast<uint32_t>(source.id), bytes, at, visible}, send_buffer_));
+    RETURN_IF_ERROR(Transmit({FrameKind::kRing, static_cast<uint32_t>(source.id), bytes, at, source.visible}, send_buffer_));
     at += bytes;
   }
   return Status::Ok();
 }
 
-Status Relay::SendControls() {
-  std::vector<std::vector<std::byte>> messages;
+Status Relay::TakeFromSocket() {
   {
     MutexLock lock(controls_mutex_);
-    messages.swap(controls_);
+    if (controls_.size() >= kControlsKeptMax) return channel_->Check();
   }
-  for (const auto& message : messages) RETURN_IF_ERROR(SendControl(link_, message));
+  return channel_->ProcessSocket();
+}
+
+bool Relay::HasControls() {
+  MutexLock lock(controls_mutex_);
+  return controls_acked_ + controls_.size() > controls_sent_.load(std::memory_order_relaxed);
+}
+
+Status Relay::AwaitRoomForControls() {
+  for (;;) {
+    {
+      MutexLock lock(controls_mutex_);
+      if (controls_.size() < kControlsKeptMax) return Status::Ok();
+    }
+    RETURN_IF_ERROR(SendControls());
+    // Acknowledged by the receiving thread, which takes no lock of ours for it: so this looks again by itself.
+    link_changed_.wait_for(send_mutex_, std::chrono::milliseconds(1));
+    if (link_ == nullptr) return Status(StatusCode::kUnavailable, "the link is lost");
+  }
+}
+
+Status Relay::SendControls() {
+  for (;;) {
+    std::vector<std::byte> message;
+    uint64_t number = controls_sent_.load(std::memory_order_relaxed) + 1;
+    {
+      MutexLock lock(controls_mutex_);
+      if (number > controls_acked_ + controls_.size()) return Status::Ok();
+      message = controls_[number - controls_acked_ - 1];
+    }
+    controls_sent_.store(number, std::memory_order_release);
+    RETURN_IF_ERROR(Transmit({FrameKind::kControl, 0, message.size(), 0, number}, message));
+  }
+}
+
+// The records stay in their ring until the far side has told that their bytes are there (TransfersAcked): so the ring is also
+// the list of what may have to be sent again, and its size the bound of that list.
+Status Relay::SendTransfers() {
+  const TransferPlaces places{channel_->sizes().transfer_bytes};
+  RingConsumer& in = channel_->transfers_in();
+  uint64_t number = transfers_sent_.load(std::memory_order_relaxed);
+  uint64_t end = 0;
+  {
+    MutexLock lock(transfers_mutex_);
+    end = in.Published();
+  }
+  const uint64_t last = places.LastBefore(end);
+  if (in.broken() || places.EndOf(last) != end) return RelayViolation("the peer broke the rules of the ring of transfers");
+  while (number < last) {
+    ++number;
+    TransferRecord transfer;
+    in.ReadAt(places.BeginOf(number), std::as_writable_bytes(std::span(&transfer, 1)));
+    if (transfer.size_bytes != sizeof(transfer) || transfer.id != kTransferRecord || transfer.number != number) {
+      return RelayViolation("the peer sent a malformed transfer");
+    }
+    RETURN_IF_ERROR(SendTransfer(transfer));
+  }
   return Status::Ok();
 }
 
-Status Relay::SendTransfers() {
-  RingConsumer& in = channel_->transfers_in();
-  for (;;) {
-    const std::span<const std::byte> record = in.Peek();
-    if (record.empty()) break;
-    if (record.size() != sizeof(TransferRecord)) return RelayViolation("the peer sent a malformed transfer");
-    TransferRecord transfer;
-    std::memcpy(&transfer, record.data(), sizeof(transfer));
-    in.Release();
-    RETURN_IF_ERROR(SendTransfer(transfer));
-  }
-  return in.broken() ? RelayViolation("the peer broke the rules of the ring of transfers") : Status::Ok();
-}
-
 Status Relay::SendTransfer(const TransferRecord& transfer) {
-  if (transfer.id != kTransferRecord || transfer.number != transfers_sent_ + 1) {
-    return RelayViolation("the peer sent a transfer out of order");
-  }
-  transfers_sent_ = transfer.number;
   Memory memory;
   std::span<const std::byte> bytes = FindRange(transfer.segment, transfer.offset, transfer.length, &memory);
   if (bytes.data() == nullptr) {
@@ -122,27 +237,62 @@ Status Relay::SendTransfer(const TransferRecord& transfer) {
   }
   RETURN_IF_ERROR(SendControls());  // the offer may have been taken from the socket just now, here or on another thread
   if (bytes.data() == nullptr) {
-    if (IsClosed(transfer.segment)) return Status::Ok();  // nobody can look at it any more
-    return RelayViolation("the peer published a range outside of segment " + std::to_string(transfer.segment));
+    // Closed on both sides: nobody can look at it any more. Only its number is told.
+    if (!IsClosed(transfer.segment)) {
+      return RelayViolation("the peer published a range outside of segment " + std::to_string(transfer.segment));
+    }
+    bytes = {};
   }
   uint64_t at = transfer.offset;
-  while (!bytes.empty()) {
+  bool whole = false;
+  do {
     const auto part = bytes.first(std::min<uint64_t>(bytes.size(), kFrameBytesMax));
+    whole = part.size() == bytes.size();
+    // Told before the frame is: the far side may acknowledge it at once.
+    if (whole) transfers_sent_.store(transfer.number, std::memory_order_release);
     // The peer may go on writing meanwhile: then a part of that travels as well, as shared memory would show it.
-    RETURN_IF_ERROR(link_.Send({FrameKind::kTransfer, transfer.segment, part.size(), at, transfer.number}, part));
+    const FrameKind kind = whole ? FrameKind::kTransfer : FrameKind::kTransferPart;
+    RETURN_IF_ERROR(Transmit({kind, transfer.segment, part.size(), at, transfer.number}, part));
     bytes = bytes.subspan(part.size());
     at += part.size();
+  } while (!whole);
+  return Status::Ok();
+}
+
+Status Relay::SendReceipts() {
+  const uint64_t transfers = transfers_received_.load();
+  if (transfers - transfers_told_.load() >= TransferPlaces{channel_->sizes().transfer_bytes}.AckStep()) {
+    transfers_told_.store(transfers);
+    RETURN_IF_ERROR(Transmit({FrameKind::kAck, kAckOfTransfers, 0, transfers, 0}, {}));
+  }
+  const uint64_t controls = controls_received_.load();
+  if (controls - controls_told_.load() >= kControlsAckStep) {
+    controls_told_.store(controls);
+    RETURN_IF_ERROR(Transmit({FrameKind::kAck, kAckOfControls, 0, controls, 0}, {}));
   }
   return Status::Ok();
 }
 
-Status Relay::SendEnd(const Status& why) {
+void Relay::SayEnd(const Status& why) {
   Encoder encoder;
   const bool in_order = channel_->peer_left();
   Goodbye{in_order ? StatusCode::kOk : why.code(), in_order ? "" : why.message()}.Encode(encoder);
-  MutexLock lock(send_mutex_);
+  {
+    MutexLock lock(send_mutex_);
+    end_.assign(encoder.bytes().begin(), encoder.bytes().end());
+  }
+  const Status sent = Through([&] { return SendEnd(); });
+  if (!sent.ok()) LogDebug("the end of a session was not passed on: {}", sent.message());
+  end_said_ns_.store(MonotonicNs());
+  Wake();
+}
+
+Status Relay::SendEnd() {
+  RETURN_IF_ERROR(Resend());  // behind everything else, also when that has to be sent again
   RETURN_IF_ERROR(SendControls());
-  return SendControl(link_, encoder.bytes());
+  if (end_sent_) return Status::Ok();
+  end_sent_ = true;
+  return Transmit({FrameKind::kControl, 0, end_.size(), 0, controls_sent_.load(std::memory_order_relaxed) + 1}, end_);
 }
 
 Status Relay::TakeMessage(SocketMessage message) {

@@ -46,10 +46,10 @@ void RelaySession::Uses(int socket) {
   if (ended_ && socket_.valid()) shutdown(socket_.get(), SHUT_RDWR);
 }
 
-void RelaySession::Uses(Link* link) {
+void RelaySession::Uses(std::shared_ptr<Link> link) {
   MutexLock lock(mutex_);
-  link_ = link;
-  if (ended_ && link != nullptr) link->Close();
+  link_ = std::move(link);
+  if (ended_ && link_ != nullptr) link_->Close();
 }
 
 Status RelaySession::Run(Relay& relay) {
@@ -57,6 +57,7 @@ Status RelaySession::Run(Relay& relay) {
   {
     MutexLock lock(mutex_);
     relay_ = &relay;
+    link_.reset();
     if (ended_) relay.Stop();
   }
   const Status why = relay.Run();
@@ -68,8 +69,10 @@ Status RelaySession::Run(Relay& relay) {
 void RelaySession::End(bool in_order) {
   MutexLock lock(mutex_);
   ended_ = true;
-  if (relay_ != nullptr) relay_->Stop();
-  if (relay_ != nullptr && in_order) return;
+  if (relay_ != nullptr) {
+    if (in_order) return relay_->Stop();
+    relay_->Abort();
+  }
   if (socket_.valid()) shutdown(socket_.get(), SHUT_RDWR);
   if (link_ != nullptr) link_->Close();
 }

@@ -33,10 +33,10 @@ class RelaySession {
   // Counts this connection as a session; false when there are sessions_max of them already. Once.
   bool Establish();
   // `socket` is what the thread waits for (shut down to end the wait; a descriptor of its own is kept), or `link` is. Null:
-  // nothing any more; the link may go away after this returned.
+  // nothing any more.
   void Uses(int socket);
-  void Uses(Link* link);
-  // Carries the session until it is over.
+  void Uses(std::shared_ptr<Link> link);
+  // Carries the session until it is over; over which links is the relay's affair from then on.
   Status Run(Relay& relay);
 
  private:
@@ -53,7 +53,7 @@ class RelaySession {
   Mutex mutex_;
   bool ended_ GUARDED_BY(mutex_) = false;
   UniqueFd socket_ GUARDED_BY(mutex_);
-  Link* link_ GUARDED_BY(mutex_) = nullptr;
+  std::shared_ptr<Link> link_ GUARDED_BY(mutex_);
   Relay* relay_ GUARDED_BY(mutex_) = nullptr;
   std::thread thread_;
 };

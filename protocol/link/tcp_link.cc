@@ -44,6 +44,11 @@ class TcpLink : public Link {
   Status Send(const FrameHeader& header, std::span<const std::byte> payload) override;
   Result<FrameHeader> Receive(const Place& place) override;
   void Close() override;
+  void Drop() override {
+    dropped_.store(true);
+    Close();
+    shutdown(socket_.get(), SHUT_RDWR);
+  }
 
  private:
   // Fills `to` with what follows on the connection.
@@ -59,6 +64,7 @@ class TcpLink : public Link {
   const UniqueFd socket_;
   const UniqueFd wake_;  // an eventfd: readable once the link was closed
   std::atomic<uint64_t> closed_ns_{0};  // when; 0: not closed
+  std::atomic<bool> dropped_{false};
 
   // Of the receiving thread.
   AdaptiveSpin spin_;
@@ -136,7 +142,7 @@ Status TcpLink::Fill(std::span<std::byte> to) {
 }
 
 Result<size_t> TcpLink::Read(std::span<std::byte> to) {
-  if (at_end_) return Closed();
+  if (at_end_ || dropped_.load(std::memory_order_relaxed)) return Closed();
   iovec parts[2] = {{to.data(), to.size()}, {ahead_.data(), ahead_.size()}};
   msghdr message{};
   message.msg_iov = parts;
@@ -176,7 +182,7 @@ void TcpLink::Close() {
 
 void TcpLink::Linger() {
   const uint64_t deadline_ns = MonotonicNs() + kLingerNs;
-  while (!at_end_) {
+  while (!at_end_ && !dropped_.load()) {
     const ssize_t got = recv(socket_.get(), ahead_.data(), ahead_.size(), MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return;
     const uint64_t now_ns = MonotonicNs();

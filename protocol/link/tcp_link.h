@@ -20,7 +20,7 @@
 namespace tessera {
 
 // Changes with the preamble, FrameHeader, or what frames mean (link.h).
-inline constexpr uint32_t kLinkVersion = 1;
+inline constexpr uint32_t kLinkVersion = 2;
 
 // A host that does not answer for so long is taken for dead, idle or not: its end of the link fails. Long enough for a host
 // that is busy with something else, a process that is moved, a cable that is put in again.

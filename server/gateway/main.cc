@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <memory>
+#include <utility>
 
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/link/relay.h"
 #include "protocol/link/relay_service.h"
+#include "protocol/link/returning_links.h"
 #include "protocol/link/tcp_link.h"
 #include "server/gateway/options.h"
 
@@ -37,17 +39,19 @@ Result<UniqueFd> Dial(RelaySession& session, const GatewayOptions& options) {
   return server;
 }
 
-void Carry(UniqueFd connection, RelaySession& session, const GatewayOptions& options) {
+void Carry(UniqueFd connection, RelaySession& session, ReturningLinks& returning, const GatewayOptions& options) {
   const std::string peer = DescribeTcpPeer(connection.get());
   const auto turn_away = [&](const Status& why) {
     const bool silent = session.timed_out() || why.code() == StatusCode::kTimedOut;
     LogWarning("turned away {}: {}", peer, silent ? "it connected and said nothing" : why.message());
   };
-  Result<std::unique_ptr<Link>> link = AcceptTcp(std::move(connection), MonotonicNs() + options.hello_timeout_ns());
-  if (!link.ok()) return turn_away(link.status());
-  session.Uses(link->get());
+  Result<std::unique_ptr<Link>> accepted = AcceptTcp(std::move(connection), MonotonicNs() + options.hello_timeout_ns());
+  if (!accepted.ok()) return turn_away(accepted.status());
+  std::shared_ptr<Link> link = std::move(*accepted);
+  session.Uses(link);
+  const std::string proved_peer;  // TCP proves nothing
   Result<std::unique_ptr<Relay>> relay =
-      Relay::AtServer([&] { return Dial(session, options); }, **link,
+      Relay::AtServer([&] { return Dial(session, options); }, std::exchange(link, nullptr), &returning, proved_peer,
                       MonotonicNs() + options.hello_timeout_ns() + RelayService::kWelcomeTimeoutNs);
   if (!relay.ok()) {
     // A question that was answered, or a peer that left, is no event.
@@ -61,7 +65,7 @@ void Carry(UniqueFd connection, RelaySession& session, const GatewayOptions& opt
     const Status why = session.Run(**relay);
     LogInfo("a session of {} is over{}{}", peer, why.ok() ? "" : ": ", why.message());
   }
-  session.Uses(static_cast<Link*>(nullptr));
+  session.Uses(nullptr);
 }
 
 void SayReady(const GatewayOptions& options, const std::string& url) {
@@ -81,9 +85,10 @@ int Run(const GatewayOptions& options) {
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   RaiseDescriptorLimit();  // a session takes some ten, and every large pinned allocation of its client one while it is passed on
+  ReturningLinks returning(options.resume_grace_s * uint64_t{1'000'000'000});
   SayReady(options, listener->address().Url());
   service.Run(listener->fd(), [&] { return listener->Accept(); },
-              [&](UniqueFd connection, RelaySession& session) { Carry(std::move(connection), session, options); });
+              [&](UniqueFd connection, RelaySession& session) { Carry(std::move(connection), session, returning, options); });
   return kServiceOk;
 }
 

@@ -1,6 +1,7 @@
 #include "server/gateway/options.h"
 
 #include "protocol/cli/service_command_line.h"
+#include "protocol/link/resume_messages.h"
 
 namespace tessera {
 namespace {
@@ -27,6 +28,12 @@ int ParseGatewayOptions(int argc, char** argv, GatewayOptions* options) {
   line.app().add_option("--server", server, "The socket of tesserad")->type_name("unix:PATH");
   line.AddInsecure(&options->insecure);
   line.AddSessionsMax(&options->sessions_max);
+  line.app()
+      .add_option("--resume-grace", options->resume_grace_s,
+                  "Seconds that a session is kept for its program to come back when the connection is lost; 0: none")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0U, ResumeOffer::kGraceMsMax / 1000).description("0 to 3600"))
+      ->capture_default_str();
   line.app().add_option("--parent-pid", options->parent_pid)->group("");
   line.app().add_option("--ready-fd", options->ready_fd)->group("");
   if (const int code = line.Parse(argc, argv); code >= 0) return code;

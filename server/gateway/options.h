@@ -14,6 +14,7 @@ struct GatewayOptions : ServiceOptions {
   std::string server_path;  // of --server unix:PATH
   bool insecure = false;
   uint32_t sessions_max = 256;
+  uint32_t resume_grace_s = 30;  // how long a session is kept without a link; 0: it ends with its link
 
   // Of a gateway that tesserad starts (server/daemon/gateway_process.h); not for users.
   int parent_pid = 0;  // it ends with this process

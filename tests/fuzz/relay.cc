@@ -1,7 +1,7 @@
 // A relay whose link brings frames of a hostile host, and the other end of its channel on this one.
 // Input: u8 flags (bit 0: the relay stands at the client, bit 1: the handshake is the input's as well), then frames:
 // u8 kind, u8 target, u8 flags (bit 0: position follows, bit 1: number follows; else they are what they should be), u16
-// bytes, the payload.
+// bytes, the payload. With bit 2 of the first flags the session outlives its links, and each link ends after kFramesOfALink.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -65,19 +65,28 @@ class HostileLink : public Link {
  private:
   bool NextFrame(FrameHeader* header, std::span<const std::byte>* payload) {
     if (input_.empty() || ++frames_ > kFramesMax) return false;
-    header->kind = static_cast<FrameKind>(input_.Take<uint8_t>() % 6);
+    header->kind = static_cast<FrameKind>(input_.Take<uint8_t>() % 9);
     header->target = input_.Take<uint8_t>();
     const auto flags = input_.Take<uint8_t>();
     const auto bytes = input_.Take<uint16_t>();
     uint64_t& position = positions_[header->target];
     header->position = (flags & 1) != 0 ? input_.Take<uint64_t>() : position;
-    header->number = (flags & 2) != 0 ? input_.Take<uint64_t>() : header->position + bytes;
+    header->number = (flags & 2) != 0 ? input_.Take<uint64_t>() : NumberOf(header->kind, header->position + bytes);
     *payload = input_.Bytes(bytes);
     position = header->position + payload->size();
     return true;
   }
 
+  // Of messages and transfers: the next one; of ring bytes: all of them may be read.
+  uint64_t NumberOf(FrameKind kind, uint64_t end) {
+    if (kind == FrameKind::kControl) return ++controls_;
+    if (kind == FrameKind::kTransfer) return ++transfers_;
+    return kind == FrameKind::kTransferPart ? transfers_ + 1 : end;
+  }
+
   Reader input_;
+  uint64_t controls_ = 0;
+  uint64_t transfers_ = 0;
   Input first_;
   std::function<void()> ended_;
   size_t frames_ = 0;

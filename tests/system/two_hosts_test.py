@@ -17,7 +17,7 @@ import unittest
 from product import TESSERA, Agent, Gateway, Server, alive, environment, program, wait_for
 
 COUNT = program("count")  # prints how many devices there are
-PREAMBLE = struct.pack("<IIII", 0x4B4E4C54, 1, 0, 0)
+PREAMBLE = struct.pack("<IIII", 0x4B4E4C54, 2, 0, 0)
 
 
 def agents_of(url):
