@@ -1,10 +1,11 @@
 // A relay whose link brings frames of a hostile host, and the other end of its channel on this one.
 // Input: u8 flags (bit 0: the relay stands at the client, bit 1: the handshake is the input's as well), then frames:
 // u8 kind, u8 target, u8 flags (bit 0: position follows, bit 1: number follows; else they are what they should be), u16
-// bytes, the payload. With bit 2 of the first flags the session outlives its links, and each link ends after kFramesOfALink.
+// bytes, the payload. With bit 2 of the first flags the session at the client outlives its links; kLostKind ends one.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <thread>
@@ -18,6 +19,7 @@ namespace tessera::fuzz {
 namespace {
 
 constexpr size_t kFramesMax = 64;
+constexpr uint8_t kLostKind = 8;  // behind the kinds of frames: the link is lost
 
 ServerWelcome Welcome() {
   ServerWelcome welcome;
@@ -37,27 +39,35 @@ Input Encoded(const Message& message) {
 // The far host: says what the input says, listens to nothing.
 class HostileLink : public Link {
  public:
-  // `ended` is called once, when the input has.
-  HostileLink(Reader input, const Input& first, std::function<void()> ended)
-      : input_(input), first_(first), ended_(std::move(ended)) {}
+  struct Frame {
+    FrameKind kind;
+    Input payload;
+  };
+  // `first`: what comes before the input. `ended` is called once, when the input has.
+  HostileLink(Reader input, std::deque<Frame> first, std::function<void()> ended)
+      : input_(input), first_(std::move(first)), ended_(std::move(ended)) {}
+  bool ended() const { return ended_ == nullptr; }
 
   Status Send(const FrameHeader&, std::span<const std::byte>) override { return Status::Ok(); }
   Result<FrameHeader> Receive(const Place& place) override {
     FrameHeader header;
     std::span<const std::byte> payload;
-    if (!first_.empty()) {
-      header.kind = FrameKind::kControl;
-      payload = first_;
+    const bool is_first = !first_.empty();
+    if (is_first) {
+      header.kind = first_.front().kind;
+      payload = first_.front().payload;
     } else if (!NextFrame(&header, &payload)) {
       if (ended_) std::exchange(ended_, nullptr)();
       return Status(StatusCode::kUnavailable, "the input has ended");
+    } else if (header.kind == static_cast<FrameKind>(kLostKind)) {
+      return Status(StatusCode::kUnavailable, "the link is lost");
     }
     header.bytes = payload.size();
     Result<std::span<std::byte>> to = place(header);
     if (!to.ok()) return to.status();
     FUZZ_CHECK(to->size() == payload.size());
     if (!payload.empty()) std::memcpy(to->data(), payload.data(), payload.size());
-    first_.clear();
+    if (is_first) first_.pop_front();
     return header;
   }
   void Close() override {}
@@ -87,10 +97,25 @@ class HostileLink : public Link {
   Reader input_;
   uint64_t controls_ = 0;
   uint64_t transfers_ = 0;
-  Input first_;
+  std::deque<Frame> first_;
   std::function<void()> ended_;
   size_t frames_ = 0;
   std::map<uint32_t, uint64_t> positions_;
+};
+
+// Gives the same link again, as long as there is input.
+class HostileSupply : public LinkSupply {
+ public:
+  explicit HostileSupply(HostileLink& link) : link_(link) {}
+  Result<NextLink> Next(uint64_t) override {
+    if (link_.ended()) return Status(StatusCode::kTimedOut, "the input has ended");
+    return NextLink{Borrowed(), {}};
+  }
+  void Stop() override {}
+  std::shared_ptr<Link> Borrowed() { return {std::shared_ptr<void>(), &link_}; }
+
+ private:
+  HostileLink& link_;
 };
 
 // Reads what the relay let through, as stub and worker do.
@@ -118,7 +143,9 @@ void RunAtServer(Reader input, bool own_handshake) {
   });
   ClientHello hello = TestHello();
   hello.mirrored = true;
-  HostileLink link(input, own_handshake ? Input() : Encoded(hello), [&] {
+  std::deque<HostileLink::Frame> first;
+  if (!own_handshake) first.push_back({FrameKind::kControl, Encoded(hello)});
+  HostileLink link(input, std::move(first), [&] {
     if (open) ReadAll(*server);
     shutdown(far.get(), SHUT_RDWR);
   });
@@ -129,7 +156,7 @@ void RunAtServer(Reader input, bool own_handshake) {
   if (relay.ok()) (void)(*relay)->Run().ok();
 }
 
-void RunAtClient(Reader input, bool own_handshake) {
+void RunAtClient(Reader input, bool own_handshake, bool goes_on) {
   auto [far, near] = SocketPair();
   std::unique_ptr<Channel> client;
   bool open = false;
@@ -138,11 +165,16 @@ void RunAtClient(Reader input, bool own_handshake) {
     Result<std::unique_ptr<Channel>> channel = Channel::Attach(UniqueFd(dup(socket)), TestHello(), &welcome, Soon());
     if (channel.ok()) client = std::move(*channel);
   });
-  HostileLink link(input, own_handshake ? Input() : Encoded(Welcome()), [&] {
+  std::deque<HostileLink::Frame> first;
+  if (goes_on) first.push_back({FrameKind::kResume, ResumeOffer{{}, 10'000}.Encode()});
+  if (!own_handshake) first.push_back({FrameKind::kControl, Encoded(Welcome())});
+  HostileLink link(input, std::move(first), [&] {
     if (open) ReadAll(*client);
     shutdown(far.get(), SHUT_RDWR);
   });
-  Result<std::unique_ptr<Relay>> relay = Relay::AtClient(std::move(near), link, Soon());
+  auto supply = std::make_unique<HostileSupply>(link);
+  const std::shared_ptr<Link> borrowed = supply->Borrowed();
+  Result<std::unique_ptr<Relay>> relay = Relay::AtClient(std::move(near), borrowed, std::move(supply), Soon());
   if (!relay.ok()) shutdown(far.get(), SHUT_RDWR);
   attaching.join();
   open = client != nullptr;
@@ -162,7 +194,9 @@ Writer& PutFrame(Writer& out, FrameKind kind, uint32_t target, std::span<const s
 void Run(std::span<const std::byte> input) {
   Reader reader(input);
   const auto flags = reader.Take<uint8_t>();
-  ((flags & 1) != 0 ? RunAtClient : RunAtServer)(reader, (flags & 2) != 0);
+  const bool own_handshake = (flags & 2) != 0;
+  if ((flags & 1) != 0) return RunAtClient(reader, own_handshake, (flags & 4) != 0);
+  RunAtServer(reader, own_handshake);
 }
 
 std::vector<Input> Seeds() {
@@ -191,6 +225,21 @@ std::vector<Input> Seeds() {
       seeds.push_back(out.input());
     }
   }
+  // A transfer of which a part is lost with its link, two returns, the end.
+  Writer out;
+  out.Put(uint8_t{1 | 4});
+  ResumeState state;
+  for (const TransferRing ring : {TransferRing::kCommands, TransferRing::kAnswers}) state.rings.push_back({static_cast<uint32_t>(ring), 0, 0, 0});
+  PutFrame(out, FrameKind::kTransferPart, kStagingSegment, Input(100));
+  for (int i = 0; i < 2; ++i) {
+    PutFrame(out, static_cast<FrameKind>(kLostKind), 0, {});
+    PutFrame(out, FrameKind::kResume, 0, state.Encode());
+    PutFrame(out, FrameKind::kProbe, 0, {});
+    PutFrame(out, FrameKind::kTransfer, kStagingSegment, Input(100));
+    seeds.push_back(out.input());
+  }
+  PutFrame(out, FrameKind::kControl, 0, Encoded(Goodbye{}));
+  seeds.push_back(out.input());
   return seeds;
 }
 
