@@ -12,6 +12,8 @@ namespace {
 
 constexpr uint64_t kPauseNsMin = 5'000'000;
 constexpr uint64_t kPauseNsMax = 500'000'000;
+// Before the attempt that follows a link which came about, but did not last.
+constexpr uint64_t kShortPauseNsMax = 20'000'000;
 // One attempt; an address that swallows packets must not use up the whole time.
 constexpr uint64_t kAttemptNsMax = 2'000'000'000;
 // A link that lasted so long was no failed attempt.
@@ -22,7 +24,7 @@ class Reconnecting : public LinkSupply {
   explicit Reconnecting(Connect connect) : connect_(std::move(connect)) {}
 
   Result<NextLink> Next(uint64_t deadline_ns) override {
-    if (MonotonicNs() - connected_ns_ > kLastedNs) pause_ns_ = 0;
+    pause_ns_ = MonotonicNs() - connected_ns_ > kLastedNs ? 0 : std::clamp(pause_ns_, kPauseNsMin, kShortPauseNsMax);
     Status last(StatusCode::kTimedOut, "");
     while (Pause(deadline_ns)) {
       pause_ns_ = std::clamp(2 * pause_ns_, kPauseNsMin, kPauseNsMax);

@@ -14,6 +14,8 @@
 // owner has not been free to use the range for something else. What it writes there nevertheless would have been seen through
 // shared memory as well. A transfer that had arrived may have been overwritten by now, by the next user of staging for
 // instance: it has a number that the far side has received, and is never sent again.
+#include <algorithm>
+
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/link/relay.h"
@@ -27,6 +29,10 @@ constexpr uint64_t kTellAfterNs = 2'000'000'000;
 // A link on which nothing arrives for so long, though the other end probes it, is dead whatever the kernel says: a tunnel or a
 // proxy may still hold our end of it. As long as a silent host is given.
 constexpr uint64_t kSilenceNsMax = 8'000'000'000;
+
+// While nothing has come from the other host it may never have heard the welcome, and a program that was told so is not coming
+// back. One that was welcomed says something at once.
+constexpr uint64_t kUnheardGraceNsMax = 3'000'000'000;
 
 // The other end's first words on a link that we brought.
 Result<std::vector<std::byte>> ReceiveState(Link& link) {
@@ -61,7 +67,9 @@ std::shared_ptr<Link> Relay::GoOn(const std::shared_ptr<Link>& lost) {
   const std::string what = "the link to the other host is lost";
   if (resumption_.supply == nullptr || end_heard_.load() || aborted) return GiveUp(Status(StatusCode::kUnavailable, what));
   const uint64_t began_ns = MonotonicNs();
-  const uint64_t deadline_ns = began_ns + resumption_.grace_ns;
+  const bool heard = frames_received_.load(std::memory_order_relaxed) != 0;
+  const uint64_t grace_ns = heard ? resumption_.grace_ns : std::min(resumption_.grace_ns, kUnheardGraceNsMax);
+  const uint64_t deadline_ns = began_ns + grace_ns;
   outage_began_ns_.store(began_ns);
   LogDebug("a session has lost its link");
   for (;;) {
@@ -69,7 +77,7 @@ std::shared_ptr<Link> Relay::GoOn(const std::shared_ptr<Link>& lost) {
     if (!next.ok()) {
       const std::string detail = next.status().message().empty() ? "" : " (" + next.status().message() + ")";
       return GiveUp(Status(StatusCode::kUnavailable, what + ", and it did not come back within " +
-                                                         std::to_string(resumption_.grace_ns / 1'000'000'000) + " s" + detail));
+                                                         std::to_string(grace_ns / 1'000'000'000) + " s" + detail));
     }
     UseLink(next->link);
     const bool we_came = next->said.empty();

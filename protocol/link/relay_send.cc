@@ -98,8 +98,8 @@ void Relay::Errand() {
 
 // What the other threads find to be sent that have to go on, and never wait for the link.
 void Relay::RunErrands() {
-  for (;;) {
-    bool probe = false;
+  for (bool first = true;; first = false) {
+    bool probe = first && resumption_.supply != nullptr;  // both ends are heard of at once
     {
       MutexLock lock(errands_mutex_);
       while (!errand_ && !errands_over_ && !probe) {

@@ -35,9 +35,11 @@ def agents_of(url):
 
 
 class TwoHosts(unittest.TestCase):
+    GRACE = 30  # of sessions whose link is lost
+
     def setUp(self):
         self.server = Server()
-        self.gateway = Gateway(self.server.path)
+        self.gateway = self.start_gateway()
         self.addCleanup(self.check_all_ended)
 
     def check_all_ended(self):
@@ -46,6 +48,9 @@ class TwoHosts(unittest.TestCase):
             self.assertEqual(self.gateway.stop(), 0)
         wait_for(lambda: not self.server.workers(), 5, "the end of all workers")
         self.assertEqual(self.server.stop(), 0)
+
+    def start_gateway(self, *options):
+        return Gateway(self.server.path, "--resume-grace", str(self.GRACE), *options)
 
     def start(self, *words, url=None, **more):
         return subprocess.Popen([TESSERA, "run", "--quiet", "--server", url or self.gateway.url, "--", *words], stdout=subprocess.PIPE,
@@ -57,7 +62,10 @@ class TwoHosts(unittest.TestCase):
 
 
 class Killed(TwoHosts):
-    """A part that is gone from one moment to the next: its clients get an error soon, and nothing is left of them."""
+    """A part that is gone from one moment to the next: its clients get an error when the grace time is over, and nothing is left
+    of them. Links that are lost while all parts live: resume_test.py."""
+
+    GRACE = 1
 
     def spin(self, url):
         client = self.start(program("spin"), url=url)
@@ -68,7 +76,7 @@ class Killed(TwoHosts):
         killed_at = time.monotonic()
         kill()
         out, err = client.communicate(timeout=10)
-        self.assertLess(time.monotonic() - killed_at, 2.0)
+        self.assertLess(time.monotonic() - killed_at, self.GRACE + 2.0)
         self.assertRegex(out, r"ended with [1-9]\d*\n")
         self.assertEqual(client.returncode, 0)
         self.assertRegex(err, r"^tessera[^\n]*start the program again\n$")  # one sentence, once
@@ -100,7 +108,7 @@ class Killed(TwoHosts):
 
     def test_in_the_middle_of_copies(self):
         for part in ("agent", "gateway"):
-            gateway = Gateway(self.server.path)
+            gateway = self.start_gateway()
             agent = Agent(gateway.url)
             client = self.start(program("copy_loop"), "ordinary", url=agent.url)
             self.assertEqual(client.stdout.readline(), "copying\n")
@@ -110,7 +118,7 @@ class Killed(TwoHosts):
 
     def test_a_signal_ends_agent_and_gateway_in_order(self):
         for part in ("agent", "gateway"):
-            gateway = Gateway(self.server.path)
+            gateway = self.start_gateway()
             agent = Agent(gateway.url)
             client = self.spin(agent.url)
             one, other = (agent, gateway) if part == "agent" else (gateway, agent)
@@ -236,7 +244,7 @@ class Strangers(TwoHosts):
 
     def test_one_that_says_nothing_is_dropped(self):
         self.gateway.stop()
-        self.gateway = Gateway(self.server.path, "--hello-timeout", "1")
+        self.gateway = self.start_gateway("--hello-timeout", "1")
         began_at = time.monotonic()
         self.check("said nothing", PREAMBLE[:5])
         self.assertLess(time.monotonic() - began_at, 8)
@@ -249,7 +257,7 @@ class Strangers(TwoHosts):
             one.close()
 
     def test_a_session_limit(self):
-        gateway = Gateway(self.server.path, "--max-sessions", "1")
+        gateway = self.start_gateway("--max-sessions", "1")
         agent = Agent(gateway.url)
         holder = subprocess.Popen([TESSERA, "run", "--quiet", "--server", agent.url, "--", COUNT, "--wait"],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
