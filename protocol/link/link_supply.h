@@ -32,7 +32,7 @@ class LinkSupply {
 // A supply that calls `connect` (with a deadline, MonotonicNs), again and again, with growing pauses of at most half a second.
 // Whatever the failure: a connection that was cut in its preamble looks like a stranger's. Only kVersionMismatch and
 // kPermissionDenied are final.
-using Connect = std::function<Result<std::unique_ptr<Link>>(uint64_t deadline_ns)>;
-std::unique_ptr<LinkSupply> MakeReconnecting(Connect connect);
+using ConnectFunction = std::function<Result<std::unique_ptr<Link>>(uint64_t deadline_ns)>;
+std::unique_ptr<LinkSupply> MakeReconnecting(ConnectFunction connect);
 
 }  // namespace tessera

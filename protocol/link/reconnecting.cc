@@ -21,7 +21,7 @@ constexpr uint64_t kLastedNs = 100'000'000;
 
 class Reconnecting : public LinkSupply {
  public:
-  explicit Reconnecting(Connect connect) : connect_(std::move(connect)) {}
+  explicit Reconnecting(ConnectFunction connect) : connect_(std::move(connect)) {}
 
   Result<NextLink> Next(uint64_t deadline_ns) override {
     pause_ns_ = MonotonicNs() - connected_ns_ > kLastedNs ? 0 : std::clamp(pause_ns_, kPauseNsMin, kShortPauseNsMax);
@@ -59,7 +59,7 @@ class Reconnecting : public LinkSupply {
     }
   }
 
-  const Connect connect_;
+  const ConnectFunction connect_;
   // Of the thread in Next().
   uint64_t pause_ns_ = 0;
   uint64_t connected_ns_ = 0;
@@ -71,6 +71,6 @@ class Reconnecting : public LinkSupply {
 
 }  // namespace
 
-std::unique_ptr<LinkSupply> MakeReconnecting(Connect connect) { return std::make_unique<Reconnecting>(std::move(connect)); }
+std::unique_ptr<LinkSupply> MakeReconnecting(ConnectFunction connect) { return std::make_unique<Reconnecting>(std::move(connect)); }
 
 }  // namespace tessera

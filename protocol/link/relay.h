@@ -75,6 +75,9 @@ class Relay {
   // As Stop(), but waits for nobody: Run() returns soon. Any thread.
   void Abort();
 
+  // Whether the session is without a link now, and waits for one. Any thread.
+  bool WaitsForLink() const { return outage_began_ns_.load() != 0; }
+
   // Where to count the bytes of segments that arrive; outlives the relay. Before Run().
   void CountReceived(std::atomic<uint64_t>* bytes) { received_bytes_ = bytes; }
 

@@ -77,6 +77,11 @@ void RelaySession::End(bool in_order) {
   if (link_ != nullptr) link_->Close();
 }
 
+bool RelaySession::WaitsForLink() {
+  MutexLock lock(mutex_);
+  return relay_ != nullptr && relay_->WaitsForLink();
+}
+
 // --- RelayService ---
 
 Status RelayService::Prepare() {
@@ -93,7 +98,9 @@ Status RelayService::Prepare() {
 }
 
 void RelayService::Run(int listener_fd, const Accept& accept, const Carry& carry) {
-  for (;;) {
+  bool signalled = false;
+  bool owner_ended = false;
+  while (!signalled && !owner_ended) {
     // poll() skips negative descriptors.
     const bool takes = Beginning() < kBeginningMax;
     pollfd ready[] = {{signals_.get(), POLLIN, 0},
@@ -102,10 +109,11 @@ void RelayService::Run(int listener_fd, const Accept& accept, const Carry& carry
                       {takes ? listener_fd : -1, POLLIN, 0}};
     poll(ready, std::size(ready), Beginning() != 0 ? kSweepMs : -1);
     Sweep();
-    if (ready[0].revents != 0 || ready[1].revents != 0) break;
-    if (ready[3].revents != 0) Take(accept, carry);
+    signalled = ready[0].revents != 0;
+    owner_ended = ready[1].revents != 0;
+    if (!signalled && !owner_ended && ready[3].revents != 0) Take(accept, carry);
   }
-  EndAll();
+  EndAll(owner_ended && !signalled);
 }
 
 void RelayService::Take(const Accept& accept, const Carry& carry) {
@@ -150,18 +158,20 @@ void RelayService::Sweep() {
   }
 }
 
-void RelayService::EndAll() {
+void RelayService::EndAll(bool owner_ended) {
   if (!sessions_.empty()) LogInfo("ending {} connections", sessions_.size());
   for (auto& session : sessions_) session->End(true);
   const uint64_t deadline_ns = MonotonicNs() + kGraceNs;
-  bool in_order = true;
+  bool patient = owner_ended;
   while (Sweep(), !sessions_.empty()) {
-    if (in_order && MonotonicNs() >= deadline_ns) {
-      for (auto& session : sessions_) session->End(false);
-      in_order = false;
+    if (MonotonicNs() >= deadline_ns) {
+      for (auto& session : sessions_) {
+        if (!patient || !session->WaitsForLink()) session->End(false);
+      }
     }
-    pollfd ready = {finished_.get(), POLLIN, 0};
-    poll(&ready, 1, kSweepMs);
+    pollfd ready[] = {{finished_.get(), POLLIN, 0}, {patient ? signals_.get() : -1, POLLIN, 0}};
+    poll(ready, 2, kSweepMs);
+    if (ready[1].revents != 0) patient = false;
   }
 }
 

@@ -44,6 +44,8 @@ class RelaySession {
   explicit RelaySession(RelayService& service) : service_(service) {}
   // Ends whatever the thread waits for. In order, when it is a session: both sides are told.
   void End(bool in_order) EXCLUDES(mutex_);
+  // Whether it is a session that waits for a link.
+  bool WaitsForLink() EXCLUDES(mutex_);
 
   RelayService& service_;
   std::atomic<uint64_t> deadline_ns_;
@@ -65,7 +67,8 @@ class RelayService {
   // For a server to answer: it starts a driver, or has one process after another do so. A little more than the 60 s that a
   // client gives it, so that the client's own sentence is the one that is read.
   static constexpr uint64_t kWelcomeTimeoutNs = 65'000'000'000;
-  // For sessions to end in order when the service ends.
+  // For sessions to end in order when the service ends. When that is because its owner has ended, those that wait for a link may
+  // do so until their own grace time is over: then the server's host still hears of the end.
   static constexpr uint64_t kGraceNs = 2'000'000'000;
 
   struct Options {
@@ -89,7 +92,7 @@ class RelayService {
   void Take(const Accept& accept, const Carry& carry);
   // Joins the threads that have finished, ends the connections whose time is over.
   void Sweep();
-  void EndAll();
+  void EndAll(bool owner_ended);
   size_t Beginning() const { return sessions_.size() - established_.load(); }
 
   const Options options_;

@@ -233,6 +233,19 @@ class Cuts(Resume):
         wait_for(lambda: not self.server.workers(), 5, "the end of the worker")
         self.assertEqual(agent.stop(), 0)
 
+    def test_a_job_that_ends_meanwhile_leaves_an_agent_that_says_so(self):
+        proxy = self.proxy()
+        client = self.start(proxy.url, program("spin"))
+        self.assertEqual(client.stdout.readline(), "spinning\n")
+        proxy.open = False
+        proxy.cut_all()
+        client.kill()
+        client.communicate()
+        time.sleep(3)  # more than the agent of a job has when there is a link
+        self.assertEqual(len(self.server.workers()), 1)
+        proxy.open = True
+        wait_for(lambda: not self.server.workers(), 5, "the end of the worker")
+
     def test_waiting_sessions_count(self):
         self.gateway.stop()
         self.gateway = Gateway(self.server.path, "--resume-grace", "20", "--max-sessions", "1")
