@@ -220,6 +220,7 @@ class Relay {
   std::atomic<uint64_t> controls_received_{0};
   std::atomic<uint64_t> controls_told_{0};
   std::atomic<uint64_t> frames_received_{0};
+  std::atomic<bool> probed_{false};  // the other end probes the link: its silence means something
 
   // Of the receiving thread.
   std::vector<std::byte> received_;  // a payload that does not go straight to a segment

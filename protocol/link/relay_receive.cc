@@ -98,6 +98,7 @@ Status Relay::Arrived(const FrameHeader& header) {
     case FrameKind::kAck:
       return AckArrived(header);
     case FrameKind::kProbe:
+      probed_.store(true, std::memory_order_relaxed);
       return Status::Ok();
     case FrameKind::kResume:
     case FrameKind::kNone:

@@ -15,6 +15,7 @@
 // shared memory as well. A transfer that had arrived may have been overwritten by now, by the next user of staging for
 // instance: it has a number that the far side has received, and is never sent again.
 #include <algorithm>
+#include <utility>
 
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
@@ -75,9 +76,10 @@ std::shared_ptr<Link> Relay::GoOn(const std::shared_ptr<Link>& lost) {
   for (;;) {
     Result<NextLink> next = resumption_.supply->Next(deadline_ns);
     if (!next.ok()) {
-      const std::string detail = next.status().message().empty() ? "" : " (" + next.status().message() + ")";
-      return GiveUp(Status(StatusCode::kUnavailable, what + ", and it did not come back within " +
-                                                         std::to_string(grace_ns / 1'000'000'000) + " s" + detail));
+      std::string sentence = what + ", and it did not come back within ";
+      sentence += std::to_string(grace_ns / 1'000'000'000) + " s";
+      if (const std::string& why = next.status().message(); !why.empty()) sentence += " (" + why + ")";
+      return GiveUp(Status(StatusCode::kUnavailable, std::move(sentence)));
     }
     UseLink(next->link);
     const bool we_came = next->said.empty();
@@ -199,7 +201,7 @@ void Relay::CheckTimes() {
     }
     // The supply keeps the deadline; one that has begun and says nothing does not.
     if (now_ns > began_ns + resumption_.grace_ns) CloseLink(true);
-  } else if (now_ns > frames_seen_ns_ + kSilenceNsMax) {
+  } else if (probed_.load(std::memory_order_relaxed) && now_ns > frames_seen_ns_ + kSilenceNsMax) {
     LogInfo("the link of a session is silent: another is looked for");
     frames_seen_ns_ = now_ns;
     CloseLink(true);

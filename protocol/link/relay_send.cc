@@ -45,7 +45,7 @@ void Relay::SendRing(Source& source) {
   Status status;
   while (status.ok()) {
     status = source.ring.WaitPast(source.sent.load(std::memory_order_relaxed), kNoDeadline, channel_->stop());
-    if (status.ok()) status = Through([&] {
+    if (status.ok()) status = Through([&]() REQUIRES(send_mutex_) {
       RETURN_IF_ERROR(AwaitRoomForControls());
       return SendBatch(source);
     });
@@ -60,7 +60,7 @@ void Relay::SendRanges() {
   while (status.ok()) {
     const uint64_t sent_end = places.EndOf(transfers_sent_.load(std::memory_order_relaxed));
     status = channel_->transfers_in().WaitPast(sent_end, kNoDeadline, channel_->stop());
-    if (status.ok()) status = Through([&] {
+    if (status.ok()) status = Through([&]() REQUIRES(send_mutex_) {
       RETURN_IF_ERROR(SendControls());
       return SendTransfers();
     });
@@ -86,7 +86,7 @@ void Relay::SendAcks(Sink& sink) {
     acked = released;
     sink.acked.store(acked);
     const FrameHeader ack = {FrameKind::kAck, static_cast<uint32_t>(sink.id), 0, acked, 0};
-    if (!Through([&] { return Transmit(ack, {}); }).ok()) return;
+    if (!Through([&]() REQUIRES(send_mutex_) { return Transmit(ack, {}); }).ok()) return;
   }
 }
 
@@ -281,7 +281,7 @@ void Relay::SayEnd(const Status& why) {
     MutexLock lock(send_mutex_);
     end_.assign(encoder.bytes().begin(), encoder.bytes().end());
   }
-  const Status sent = Through([&] { return SendEnd(); });
+  const Status sent = Through([&]() REQUIRES(send_mutex_) { return SendEnd(); });
   if (!sent.ok()) LogDebug("the end of a session was not passed on: {}", sent.message());
   end_said_ns_.store(MonotonicNs());
   Wake();

@@ -25,6 +25,12 @@ constexpr int kSweepMs = 500;
 // After an accept that failed for want of descriptors or memory: what was short may be there again.
 constexpr int kShortageMs = 100;
 
+// Whoever waits for the end of what the owner wrote does not have to wait for us.
+void LeaveStderr() {
+  const UniqueFd null(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  if (null.valid()) dup2(null.get(), STDERR_FILENO);
+}
+
 }  // namespace
 
 // --- RelaySession ---
@@ -165,6 +171,7 @@ void RelayService::EndAll(bool owner_ended) {
   bool patient = owner_ended;
   while (Sweep(), !sessions_.empty()) {
     if (MonotonicNs() >= deadline_ns) {
+      if (patient) LeaveStderr();
       for (auto& session : sessions_) {
         if (!patient || !session->WaitsForLink()) session->End(false);
       }

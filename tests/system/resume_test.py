@@ -240,8 +240,7 @@ class Cuts(Resume):
         proxy.open = False
         proxy.cut_all()
         client.kill()
-        client.communicate()
-        time.sleep(3)  # more than the agent of a job has when there is a link
+        client.communicate(timeout=5)  # the agent has left stderr
         self.assertEqual(len(self.server.workers()), 1)
         proxy.open = True
         wait_for(lambda: not self.server.workers(), 5, "the end of the worker")
