@@ -1,5 +1,5 @@
 // Life of a relay, its threads, and the segments it knows. How it begins is in relay_handshake.cc, what it sends in
-// relay_send.cc, what it receives in relay_receive.cc, what becomes of it when its link is lost in relay_resume.cc.
+// relay_send.cc, what it receives in relay_receive.cc, errands in relay_errands.cc, what becomes of it when its link is lost in relay_resume.cc.
 #include "protocol/link/relay.h"
 
 #include <poll.h>

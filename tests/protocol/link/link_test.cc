@@ -151,5 +151,20 @@ TEST(ImpairedLink, DelaysAndLimitsTheRate) {
   EXPECT_GE(MonotonicNs() - begin_ns, 20'000'000u + 50'000'000u);
 }
 
+TEST(ImpairedLink, IsCutAfterSoManyFramesOrBytes) {
+  for (const Impairment& impairment : {Impairment{.cut_after_frames = 3}, Impairment{.cut_after_bytes = 3 * (sizeof(FrameHeader) + 10) + 5}}) {
+    auto [near, far] = MakeInProcessLink();
+    auto cut = MakeImpairedLink(*near, impairment);
+    const std::vector<std::byte> payload(10);
+    Status sent;
+    for (uint64_t i = 0; sent.ok(); ++i) sent = cut->Send(Header(i, payload.size()), payload);
+    EXPECT_EQ(sent.code(), StatusCode::kUnavailable);
+    std::vector<std::byte> got(payload.size());
+    const auto place = [&](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span(got); };
+    for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(far->Receive(place).value().number, i);
+    EXPECT_EQ(far->Receive(place).status().code(), StatusCode::kUnavailable);
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -379,13 +379,16 @@ class HandMade {
     });
     return links_.back();
   }
-  // The next frame's kind, kNone at the end; what it brought is in payload().
+  // The next frame's kind, probes apart; kNone at the end. What it brought is in payload().
   FrameKind Take(Link& link) {
-    Result<FrameHeader> header = link.Receive([this](const FrameHeader& header) -> Result<std::span<std::byte>> {
-      payload_.resize(header.bytes);
-      return std::span(payload_);
-    });
-    return header.ok() ? header->kind : FrameKind::kNone;
+    for (;;) {
+      Result<FrameHeader> header = link.Receive([this](const FrameHeader& header) -> Result<std::span<std::byte>> {
+        payload_.resize(header.bytes);
+        return std::span(payload_);
+      });
+      if (!header.ok()) return FrameKind::kNone;
+      if (header->kind != FrameKind::kProbe) return header->kind;
+    }
   }
   const std::vector<std::byte>& payload() const { return payload_; }
   // Comes back on a new link, saying this.
