@@ -23,6 +23,7 @@ REPLACED_S = 5
 # How much longer a run may take that has told nothing yet.
 LONGER_S = 60
 CHANNEL, TCP = "channel", "tcp"
+GRACE = ("--resume-grace", "2")  # what a killed agent leaves behind is given back before the test looks
 DECK = ["client", "client", "worker", "worker", "worker", "agent", "gateway"]
 
 
@@ -33,7 +34,7 @@ class Field:
         self.server = Server("--max-sessions", "256", log="info")
         self.directory = tempfile.TemporaryDirectory()
         self.agent_url = f"unix:{self.directory.name}/agent.sock"
-        self.gateway = Gateway(self.server.path)
+        self.gateway = Gateway(self.server.path, *GRACE)
         self.agent = Agent(self.gateway.url, url=self.agent_url)
         self.gateways = {self.gateway.process.pid}  # the process ids that they have had
         self.clients = []
@@ -79,7 +80,7 @@ class Field:
             assert self.agent.ready, self.agent.words()
         elif what == "gateway":
             end(self.gateway)
-            self.gateway = Gateway(self.server.path, listen=self.gateway.url)
+            self.gateway = Gateway(self.server.path, *GRACE, listen=self.gateway.url)
             assert self.gateway.ready, self.gateway.words()
             self.gateways.add(self.gateway.process.pid)
 
