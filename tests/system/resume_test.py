@@ -249,6 +249,23 @@ class Cuts(Resume):
         proxy.open = True
         wait_for(lambda: not self.server.workers(), 5, "the end of the worker")
 
+    def test_agent_and_gateway_stop_though_a_session_waits(self):
+        proxy = self.proxy()
+        agent = Agent(proxy.url)
+        client = self.start(agent.url, program("spin"))
+        self.assertEqual(client.stdout.readline(), "spinning\n")
+        proxy.open = False
+        proxy.cut_all()
+        began_at = time.monotonic()
+        self.assertEqual(agent.stop(), 0)
+        out, err = client.communicate(timeout=5)
+        self.assertRegex(out, r"ended with [1-9]\d*\n")
+        self.assertEqual(len(self.server.workers()), 1)
+        self.assertEqual(self.gateway.stop(), 0)
+        self.assertLess(time.monotonic() - began_at, 12)
+        wait_for(lambda: not self.server.workers(), 5, "the end of the worker")
+        self.gateway = Gateway(self.server.path)
+
     def test_waiting_sessions_count(self):
         self.gateway.stop()
         self.gateway = Gateway(self.server.path, "--resume-grace", "20", "--max-sessions", "1")
