@@ -33,6 +33,14 @@ void ServiceCommandLine::AddInsecure(bool* insecure) {
                 "Allow a tcp:// address beyond this host, though nothing that travels there is encrypted or authenticated");
 }
 
+void ServiceCommandLine::AddResumeGrace(uint32_t* resume_grace_s) {
+  app_.add_option("--resume-grace", *resume_grace_s,
+                  "Seconds that a session of another host is kept for its program to come back when the connection is lost; 0: none")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0U, kResumeGraceSMax).description("0 to " + std::to_string(kResumeGraceSMax)))
+      ->capture_default_str();
+}
+
 void ServiceCommandLine::AddOwner() {
   app_.add_option("--owner-fd", options_.owner_fd)->group("");
   app_.add_flag("--remove-directory", options_.remove_directory)->group("");

@@ -23,6 +23,7 @@ class ServiceCommandLine {
   // Options that not all of them have.
   void AddSessionsMax(uint32_t* sessions_max);
   void AddInsecure(bool* insecure);  // for the program's own network address
+  void AddResumeGrace(uint32_t* resume_grace_s);
   void AddOwner();                   // owner_fd and remove_directory
 
   // -1 when the program is to run, else its exit code: kServiceOk after --help, --version and --completion, whose text went to

@@ -18,6 +18,9 @@ enum ServiceExitCode : int {
   kServiceCannotListen = 4,  // the address could not be bound
 };
 
+// The longest --resume-grace: nobody's memory of the GPU is held longer for a program that does not come back.
+inline constexpr uint32_t kResumeGraceSMax = 3600;
+
 struct ServiceOptions {
   LogLevel log_level = LogLevel::kWarning;
   std::string log_word = "warning";  // the same as --log has it, for processes that this one starts

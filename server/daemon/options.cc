@@ -54,6 +54,7 @@ int ParseOptions(int argc, char** argv, Options* options) {
       ->type_name("unix:PATH|tcp://HOST:PORT")
       ->allow_extra_args(false);
   line.AddInsecure(&options->insecure);
+  line.AddResumeGrace(&options->resume_grace_s);
   app.add_option("--driver", options->driver,
                  "The driver: cuda (libcuda.so.1), emulator (a GPU in software), the path of a library, or auto "
                  "(cuda when it has a device, else emulator)")

@@ -17,6 +17,7 @@ struct Options : ServiceOptions {
   std::string listen_path;        // of --listen unix:PATH
   std::string gateway_url;        // of --listen tcp://HOST:PORT; empty: no gateway
   bool insecure = false;          // of the gateway
+  uint32_t resume_grace_s = 30;   // of the gateway
   std::string driver = "auto";    // auto, cuda, emulator or a path
   uint32_t sessions_max = 64;
   uint32_t grace_s = 30;

@@ -6,6 +6,8 @@
 namespace tessera {
 namespace {
 
+static_assert(kResumeGraceSMax * uint64_t{1000} <= ResumeOffer::kGraceMsMax);
+
 constexpr const char* kFooter = R"(When agents may connect, one line on stdout says where; everything else is on stderr. Whoever reaches
 the address may use the GPUs of the server: there is no authentication yet. SIGTERM and SIGINT end it, with the sessions it carries.
 
@@ -28,12 +30,7 @@ int ParseGatewayOptions(int argc, char** argv, GatewayOptions* options) {
   line.app().add_option("--server", server, "The socket of tesserad")->type_name("unix:PATH");
   line.AddInsecure(&options->insecure);
   line.AddSessionsMax(&options->sessions_max);
-  line.app()
-      .add_option("--resume-grace", options->resume_grace_s,
-                  "Seconds that a session is kept for its program to come back when the connection is lost; 0: none")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0U, ResumeOffer::kGraceMsMax / 1000).description("0 to 3600"))
-      ->capture_default_str();
+  line.AddResumeGrace(&options->resume_grace_s);
   line.app().add_option("--parent-pid", options->parent_pid)->group("");
   line.app().add_option("--ready-fd", options->ready_fd)->group("");
   if (const int code = line.Parse(argc, argv); code >= 0) return code;

@@ -302,6 +302,19 @@ class Grace(Resume):
         self.assertRegex(err, r"did not come back within 2 s[^\n]*start the program again\n$")
         wait_for(lambda: not self.server.workers(), 5, "the end of the worker")
 
+    def test_a_daemon_tells_its_gateway(self):
+        server = Server("--listen", "tcp://127.0.0.1:0", "--resume-grace", "1")
+        proxy = Proxy(re.search(r" and (tcp://127.0.0.1:\d+), devices", server.ready).group(1))
+        client = self.start(proxy.url, program("spin"))
+        self.assertEqual(client.stdout.readline(), "spinning\n")
+        proxy.open = False
+        proxy.cut_all()
+        out, err = client.communicate(timeout=20)
+        self.assertRegex(err, r"did not come back within 1 s[^\n]*start the program again\n$")
+        wait_for(lambda: "session 1 of pid" in server.words(), 5, "the end of the worker")
+        proxy.stop()
+        self.assertEqual(server.stop(), 0)
+
     def test_a_gateway_that_was_started_anew_says_so(self):
         client = self.start(self.gateway.url, program("spin"))
         self.assertEqual(client.stdout.readline(), "spinning\n")
