@@ -60,6 +60,12 @@ int ParseOptions(int argc, char** argv, Options* options) {
       ->type_name("{auto,cuda,emulator}|PATH")
       ->capture_default_str();
   line.AddSessionsMax(&options->sessions_max);
+  app.add_option("--warm-workers", options->warm_workers,
+                 "Worker processes that wait for a session with the driver loaded and a context made on the first device; each takes "
+                 "some of its memory")
+      ->type_name("N")
+      ->check(CLI::Range(0U, 16U).description("0 to 16"))
+      ->capture_default_str();
   app.add_option("--grace", options->grace_s,
                  "Seconds that sessions get to end by themselves after SIGTERM or SIGINT, before they are ended")
       ->type_name("SECONDS")

@@ -19,13 +19,14 @@ struct Options : ServiceOptions {
   bool insecure = false;          // of the gateway
   std::string driver = "auto";    // auto, cuda, emulator or a path
   uint32_t sessions_max = 64;
+  uint32_t warm_workers = 1;      // processes that wait for a session with a driver loaded
   uint32_t grace_s = 30;
   SandboxMode sandbox = SandboxMode::kAuto;
   std::string sandbox_word = "auto";
   std::string worker_user = "nobody";  // of workers that root starts
 
   // Of processes that the daemon starts; not for users.
-  int worker_fd = -1;
+  int worker_fd = -1;  // of a worker: where its client comes from (handover.h)
   int shares_fd = -1;  // of a worker: to the daemon's table of shares (server/shares)
   int usage_fd = -1;  // of a worker: where emulated devices show what they are used for
   int probe_fd = -1;

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 
@@ -52,6 +53,8 @@ struct WorkerOptions {
   uint64_t reply_wait_ns = 60'000'000'000;
   // Through which the session shares objects with others; null: it shares none.
   ShareBroker* shares = nullptr;
+  // Primary contexts that the process has retained in advance, with the driver's default flags: the session's now.
+  std::map<CUdevice, CUcontext> warm_contexts;
 };
 
 class Worker {
