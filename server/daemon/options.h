@@ -11,7 +11,7 @@
 namespace tessera {
 
 struct Options : ServiceOptions {
-  enum class Role { kDaemon, kWorker, kProbe, kMonitor };
+  enum class Role { kDaemon, kWorker, kProbe, kMonitor, kImageKeeper };
   Role role = Role::kDaemon;
 
   std::string listen_path;        // of --listen unix:PATH
@@ -19,6 +19,8 @@ struct Options : ServiceOptions {
   bool insecure = false;          // of the gateway
   std::string driver = "auto";    // auto, cuda, emulator or a path
   uint32_t sessions_max = 64;
+  std::string image_directory;     // where images are kept
+  uint32_t image_gib = 8;          // how much of them; 0: none
   uint32_t warm_workers = 1;      // processes that wait for a session with a driver loaded
   uint32_t grace_s = 30;
   SandboxMode sandbox = SandboxMode::kAuto;
@@ -31,6 +33,8 @@ struct Options : ServiceOptions {
   int usage_fd = -1;  // of a worker: where emulated devices show what they are used for
   int probe_fd = -1;
   int monitor_fd = -1;
+  int keeper_fd = -1;
+  int images_fd = -1;  // of a worker: to the process that keeps images (server/images)
   uint64_t session = 0;
   int parent_pid = 0;
   std::string priorities;  // of snapshot_builder.h; also set by the daemon for its workers

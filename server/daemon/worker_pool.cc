@@ -1,10 +1,7 @@
 #include "server/daemon/worker_pool.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +25,14 @@ bool SameDriver(const ClientHello& a, const ClientHello& b) {
 
 }  // namespace
 
+WorkerPool::WorkerPool(const Options& options)
+    : options_(options), images_([&options](int socket) {
+        return StartSelf({"--keeper-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()), "--log", options.log_word,
+                          "--image-cache", options.image_directory, "--image-cache-size", std::to_string(options.image_gib)},
+                         {socket})
+            .status();
+      }) {}
+
 Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello) {
   const uint64_t session = next_session_++;
   Result<UsageMemory> usage = UsageMemory::Make();
@@ -37,13 +42,20 @@ Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello) {
   Result<std::pair<UniqueFd, UniqueFd>> handover = MakeHandoverSocket();
   if (!handover.ok()) return handover.status();
   RETURN_IF_ERROR(SendWish(handover->first.get(), hello));
-  const std::vector<std::string> arguments = {
+  std::vector<std::string> arguments = {
       "--worker-fd", std::to_string(kPassedFd), "--usage-fd", std::to_string(kPassedFd + 1),
       "--shares-fd", std::to_string(kPassedFd + 2), "--session", std::to_string(session), "--parent-pid", std::to_string(getpid()),
       "--driver", options_.driver, "--log", options_.log_word, "--priorities", options_.priorities,
       "--sandbox", options_.sandbox_word, "--worker-user", options_.worker_user,
       "--hello-timeout", std::to_string(options_.hello_timeout_s)};
-  Result<pid_t> pid = StartSelf(arguments, {handover->second.get(), usage->fd(), shares->second.get()});
+  std::vector<int> passed = {handover->second.get(), usage->fd(), shares->second.get()};
+  Result<UniqueFd> images = options_.image_gib > 0 ? images_.Connect() : UniqueFd();
+  if (!images.ok()) LogWarning("a session without images of others: {}", images.status().message());
+  if (images.ok() && images->valid()) {
+    arguments.insert(arguments.end(), {"--images-fd", std::to_string(kPassedFd + 3)});
+    passed.push_back(images->get());
+  }
+  Result<pid_t> pid = StartSelf(arguments, passed);
   if (!pid.ok()) return pid.status();
   return Process{*pid, session, std::move(usage).value(), std::move(shares->first), std::move(handover->first)};
 }

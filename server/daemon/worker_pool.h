@@ -15,6 +15,7 @@
 #include "protocol/wire/handshake.h"
 #include "server/daemon/options.h"
 #include "server/daemon/usage_memory.h"
+#include "server/images/image_keeper.h"
 
 namespace tessera {
 
@@ -31,7 +32,7 @@ class WorkerPool {
     UniqueFd handover;  // invalid once the process has its client
   };
 
-  explicit WorkerPool(const Options& options) : options_(options) {}
+  explicit WorkerPool(const Options& options);
 
   // Gives `connection`, on which the hello still waits, to a process. Takes the connection unless it fails.
   Result<Process> Serve(const ClientHello& hello, UniqueFd& connection);
@@ -50,6 +51,7 @@ class WorkerPool {
   Result<Process> Start(const ClientHello& hello);
 
   const Options& options_;
+  ImageKeeper images_;
   ClientHello like_;  // what the processes in `warm_` were prepared for
   std::list<Process> warm_;
   uint64_t next_ns_ = 0;

@@ -17,6 +17,7 @@
 #include "server/daemon/device_probe.h"
 #include "server/daemon/exit_codes.h"
 #include "server/daemon/handover.h"
+#include "server/images/image_socket.h"
 #include "server/sandbox/sandbox.h"
 #include "server/shares/share_socket.h"
 #include "server/worker/device_output.h"
@@ -103,6 +104,8 @@ int RunWorkerProcess(const Options& options) {
   session.device_output = output->get();
   SocketShareBroker shares{UniqueFd(options.shares_fd)};
   if (options.shares_fd >= 0) session.shares = &shares;
+  SocketImageCache images{UniqueFd(options.images_fd)};
+  if (options.images_fd >= 0) session.images = &images;
   if (options.driver == "emulator" && options.usage_fd >= 0) {
     setenv("TESSERA_EMULATOR_USAGE_FD", std::to_string(options.usage_fd).c_str(), 1);
   }

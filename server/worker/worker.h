@@ -33,6 +33,7 @@ class Channel;         // protocol/channel
 class Completion;      // completion.h
 class DeviceOutput;    // device_output.h
 class HelperPool;      // helper_pool.h
+class ImageCache;      // server/images/image_cache.h
 class ObjectTable;     // object_table.h
 class ReplyWriter;     // reply_writer.h
 class ShareBroker;     // server/shares/share_broker.h
@@ -53,6 +54,8 @@ struct WorkerOptions {
   uint64_t reply_wait_ns = 60'000'000'000;
   // Through which the session shares objects with others; null: it shares none.
   ShareBroker* shares = nullptr;
+  // Where images are that need not be sent; null: nowhere.
+  ImageCache* images = nullptr;
   // Primary contexts that the process has retained in advance, with the driver's default flags: the session's now.
   std::map<CUdevice, CUcontext> warm_contexts;
 };

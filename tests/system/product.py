@@ -42,6 +42,10 @@ def alive(pid):
         return False
 
 
+# What servers of tests keep for later ones (images) is none of this user's.
+os.environ.setdefault("XDG_CACHE_HOME", os.path.join(tempfile.gettempdir(), f"tessera-tests-{os.getuid()}"))
+
+
 def environment(**changes):
     """This process's environment without anything of Tessera's; None removes a variable."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("TESSERA_")}
@@ -139,12 +143,12 @@ class Server:
         return [int(pid) for pid in out.split()]
 
     def workers(self):
-        """Its children without the monitor, which a server has that was asked for readings."""
+        """Its children without the process that keeps images, and the monitor, which a server has that was asked for readings."""
         found = []
         for pid in self.children():
             try:
                 with open(f"/proc/{pid}/cmdline") as cmdline:
-                    if "--monitor-fd" not in cmdline.read().split("\0"):
+                    if not {"--monitor-fd", "--keeper-fd"} & set(cmdline.read().split("\0")):
                         found.append(pid)
             except OSError:
                 pass

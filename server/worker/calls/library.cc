@@ -22,7 +22,7 @@ constexpr uint32_t kKernelsMax = 1 << 16;  // of one library in one enumeration
 
 template <typename Reply, typename Request>
 void LoadLibrary(CallContext& call, const Request& request) {
-  ImageLoad load(call, request);
+  ImageLoad<Reply> load(call, request);
   if (load.image == nullptr) return;
   // The image stays in this process as long as the library, so the driver need not copy it.
   CUlibraryOption preserved = CU_LIBRARY_BINARY_IS_PRESERVED;
@@ -32,7 +32,7 @@ void LoadLibrary(CallContext& call, const Request& request) {
       call.driver().cuLibraryLoadData(&library, load.image->data(), load.options.options(), load.options.values(),
                                       load.options.count(), &preserved, &yes, 1);
   if (result == CUDA_SUCCESS) call.New(request.library, library);
-  load.Finish<Reply>(call, result, request.library);
+  load.Finish(call, result, request.library);
 }
 
 }  // namespace

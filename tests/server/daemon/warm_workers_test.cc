@@ -70,7 +70,10 @@ TEST_F(WarmWorkersTest, TheDeathOfOneThatWaitsCostsNobodyASession) {
   const std::vector<pid_t> waiting = WaitForChildren(daemon, 2);
   ASSERT_EQ(waiting.size(), 2u);
   for (const pid_t pid : waiting) kill(pid, SIGKILL);
-  ASSERT_TRUE(daemon.WaitForLog("waited for a session, was killed by signal 9")) << daemon.log();
+  for (const pid_t pid : waiting) {
+    ASSERT_TRUE(daemon.WaitForLog("worker " + std::to_string(pid) + ", which waited for a session, was killed by signal 9"))
+        << daemon.log();
+  }
   const UniqueFd client = Begin();
   EXPECT_TRUE(client.valid()) << daemon.log();
 }
