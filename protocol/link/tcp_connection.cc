@@ -12,6 +12,7 @@
 #include <span>
 
 #include "protocol/base/clock.h"
+#include "protocol/link/tcp_endpoint.h"
 #include "protocol/link/tcp_link.h"
 #include "protocol/link/tcp_socket.h"
 
@@ -77,7 +78,7 @@ Status OtherVersion(const char* who, uint32_t version) {
                                                   ": install the same release of tessera on both sides");
 }
 
-Status CannotReach(const TcpAddress& address, int error) {
+Status CannotReach(const LinkAddress& address, int error) {
   if (error == ECONNREFUSED) {
     return Status(StatusCode::kUnavailable, "nobody listens at " + address.Url() +
                                                 ": start tessera-gateway there, or correct the address");
@@ -86,13 +87,13 @@ Status CannotReach(const TcpAddress& address, int error) {
                                               "; correct the address, or look at the network");
 }
 
-Status NoAnswer(const TcpAddress& address) {
+Status NoAnswer(const LinkAddress& address) {
   return Status(StatusCode::kTimedOut, "there is no answer from " + address.Url() +
                                            ": is its host up, and does its firewall let the port through?");
 }
 
 // Connects to one endpoint.
-Result<UniqueFd> ConnectOne(const TcpAddress& address, const TcpEndpoint& endpoint, uint64_t deadline_ns) {
+Result<UniqueFd> ConnectOne(const LinkAddress& address, const TcpEndpoint& endpoint, uint64_t deadline_ns) {
   UniqueFd socket(::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return Status::FromErrno("cannot create a socket", errno);
   if (connect(socket.get(), endpoint.get(), endpoint.length) != 0 && errno != EINPROGRESS && errno != EINTR) {
@@ -107,7 +108,7 @@ Result<UniqueFd> ConnectOne(const TcpAddress& address, const TcpEndpoint& endpoi
   return socket;
 }
 
-Status NoGateway(const TcpAddress& address) {
+Status NoGateway(const LinkAddress& address) {
   return Status(StatusCode::kProtocolViolation,
                 "whoever listens at " + address.Url() + " is no tessera-gateway: correct the address");
 }
@@ -141,7 +142,7 @@ Status DescribeTcpLoss(int error) {
   return Status(StatusCode::kUnavailable, std::string("the connection to the other host failed: ") + std::strerror(error));
 }
 
-Result<std::unique_ptr<Link>> ConnectTcp(const TcpAddress& address, bool insecure, uint64_t deadline_ns) {
+Result<std::unique_ptr<Link>> ConnectTcp(const LinkAddress& address, bool insecure, uint64_t deadline_ns) {
   Result<std::vector<TcpEndpoint>> endpoints = Resolve(address);
   if (!endpoints.ok()) return endpoints.status();
   RETURN_IF_ERROR(CheckSecure(address, *endpoints, insecure));
@@ -189,7 +190,7 @@ std::string DescribeTcpPeer(int connection) {
 
 // --- TcpListener ---
 
-Result<TcpListener> TcpListener::Bind(const TcpAddress& address, bool insecure) {
+Result<TcpListener> TcpListener::Bind(const LinkAddress& address, bool insecure) {
   Result<std::vector<TcpEndpoint>> endpoints = Resolve(address);
   if (!endpoints.ok()) return endpoints.status();
   RETURN_IF_ERROR(CheckSecure(address, *endpoints, insecure));
@@ -217,7 +218,7 @@ Result<TcpListener> TcpListener::Bind(const TcpAddress& address, bool insecure) 
   if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound.address), &bound.length) != 0) {
     return Status::FromErrno("cannot tell the port of " + address.Url(), errno);
   }
-  TcpAddress actual = address;
+  LinkAddress actual = address;
   actual.port = bound.port();
   return TcpListener(std::move(socket), std::move(actual));
 }
@@ -230,6 +231,13 @@ Result<UniqueFd> TcpListener::Accept() {
     return Status(StatusCode::kResourceExhausted, std::string("cannot accept a connection: ") + std::strerror(errno));
   }
   return Status(StatusCode::kTimedOut, "no connection waits");
+}
+
+Result<AcceptedLink> TcpListener::Finish(UniqueFd connection, uint64_t deadline_ns) {
+  std::string peer = DescribeTcpPeer(connection.get());
+  Result<std::unique_ptr<Link>> link = AcceptTcp(std::move(connection), deadline_ns);
+  if (!link.ok()) return link.status();
+  return AcceptedLink{std::move(*link), std::move(peer)};
 }
 
 }  // namespace tessera

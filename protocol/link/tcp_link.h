@@ -15,7 +15,8 @@
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 #include "protocol/link/link.h"
-#include "protocol/link/tcp_address.h"
+#include "protocol/link/link_address.h"
+#include "protocol/link/link_listener.h"
 
 namespace tessera {
 
@@ -29,7 +30,7 @@ inline constexpr int kTcpSilenceMsMax = 8'000;
 // Connects, trying the host's addresses one after the other until `deadline_ns` (MonotonicNs; name lookup apart). Besides
 // the errors of Resolve() and CheckSecure(): kUnavailable (nobody listens, no way there), kTimedOut (no answer),
 // kProtocolViolation (somebody else listens), kVersionMismatch. Each sentence says what to do next. Any thread.
-Result<std::unique_ptr<Link>> ConnectTcp(const TcpAddress& address, bool insecure, uint64_t deadline_ns);
+Result<std::unique_ptr<Link>> ConnectTcp(const LinkAddress& address, bool insecure, uint64_t deadline_ns);
 
 // The other end of ConnectTcp() for a connection that a listener took. kProtocolViolation for a peer that is no tessera,
 // kVersionMismatch for one of another version (which is told ours), kTimedOut for one that says nothing until the deadline.
@@ -38,27 +39,26 @@ Result<std::unique_ptr<Link>> AcceptTcp(UniqueFd connection, uint64_t deadline_n
 // "10.0.0.7:40312", for logs; the far end of a connection.
 std::string DescribeTcpPeer(int connection);
 
-class TcpListener {
+class TcpListener : public LinkListener {
  public:
   // Connections that the kernel holds for us.
   static constexpr int kBacklog = 64;
 
   // kUnavailable when somebody listens there already, kInvalidArgument when it is no address of this host; errors of
   // Resolve() and CheckSecure().
-  static Result<TcpListener> Bind(const TcpAddress& address, bool insecure);
+  static Result<TcpListener> Bind(const LinkAddress& address, bool insecure);
 
-  int fd() const { return socket_.get(); }  // for poll(2); non-blocking
-  // As bound: with the port that the kernel chose when it was 0.
-  const TcpAddress& address() const { return address_; }
-  // The next connection. kTimedOut when none waits.
-  Result<UniqueFd> Accept();
-  void Close() { socket_.reset(); }
+  int fd() const override { return socket_.get(); }
+  const LinkAddress& address() const override { return address_; }
+  Result<UniqueFd> Accept() override;
+  std::string DescribePeer(int connection) const override { return DescribeTcpPeer(connection); }
+  Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns) override;
 
  private:
-  TcpListener(UniqueFd socket, TcpAddress address) : socket_(std::move(socket)), address_(std::move(address)) {}
+  TcpListener(UniqueFd socket, LinkAddress address) : socket_(std::move(socket)), address_(std::move(address)) {}
 
   UniqueFd socket_;
-  TcpAddress address_;
+  LinkAddress address_;
 };
 
 }  // namespace tessera
