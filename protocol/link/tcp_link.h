@@ -4,8 +4,7 @@
 //   ConnectTcp(address, insecure, deadline)         TcpListener::Bind(address, insecure)
 //                                                   AcceptTcp(listener.Accept(), deadline)
 //
-// Both ends begin with a preamble of 16 bytes: magic, version of the link's format, two words of zero. Then there are
-// frames: the 32 bytes of a FrameHeader (little-endian) and its payload.
+// Both ends begin with a preamble (preamble.h), then there are frames (stream_frames.h).
 #pragma once
 
 #include <cstdint>
@@ -20,9 +19,6 @@
 
 namespace tessera {
 
-// Changes with the preamble, FrameHeader, or what frames mean (link.h).
-inline constexpr uint32_t kLinkVersion = 1;
-
 // A host that does not answer for so long is taken for dead, idle or not: its end of the link fails. Long enough for a host
 // that is busy with something else, a process that is moved, a cable that is put in again.
 inline constexpr int kTcpSilenceMsMax = 8'000;
@@ -33,7 +29,8 @@ inline constexpr int kTcpSilenceMsMax = 8'000;
 Result<std::unique_ptr<Link>> ConnectTcp(const LinkAddress& address, bool insecure, uint64_t deadline_ns);
 
 // The other end of ConnectTcp() for a connection that a listener took. kProtocolViolation for a peer that is no tessera,
-// kVersionMismatch for one of another version (which is told ours), kTimedOut for one that says nothing until the deadline.
+// kVersionMismatch for one of another version (which is told ours), kTimedOut for one that says nothing until the deadline. A peer
+// that speaks TLS is told the preamble as well, so that it can say what is wrong.
 Result<std::unique_ptr<Link>> AcceptTcp(UniqueFd connection, uint64_t deadline_ns);
 
 // "10.0.0.7:40312", for logs; the far end of a connection.
