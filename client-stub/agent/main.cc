@@ -11,9 +11,9 @@
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/unix_socket.h"
+#include "protocol/link/connect_link.h"
 #include "protocol/link/relay.h"
 #include "protocol/link/relay_service.h"
-#include "protocol/link/tcp_link.h"
 
 namespace tessera {
 namespace {
@@ -34,7 +34,7 @@ Status NotFound(const Status& status) {
 // A link for a client that has spoken. A client is refused with the reason why there is none.
 Result<std::unique_ptr<Link>> Connect(int client, const AgentOptions& options, RelaySession& session) {
   Result<std::unique_ptr<Link>> link =
-      ConnectTcp(options.gateway, options.insecure, MonotonicNs() + kConnectTimeoutNs);
+      ConnectLink(options.gateway, options.link, MonotonicNs() + kConnectTimeoutNs);
   if (!link.ok()) {
     // Taken first: closing a socket with an unread message makes the kernel report an error instead of the refusal.
     (void)ReceiveMessage(client, kControlMessageBytesMax, 0).ok();

@@ -13,14 +13,15 @@
 #include "protocol/link/impaired_link.h"
 #include "protocol/link/in_process_link.h"
 #include "tests/support/tcp_pair.h"
+#include "tests/support/tls_pair.h"
 
 namespace tessera {
 namespace {
 
-enum class Kind { kInProcess, kImpaired, kTcp, kImpairedTcp };
+enum class Kind { kInProcess, kImpaired, kTcp, kImpairedTcp, kTls, kImpairedTls };
 
 const char* NameOf(Kind kind) {
-  constexpr const char* kNames[] = {"in_process", "impaired", "tcp", "impaired_tcp"};
+  constexpr const char* kNames[] = {"in_process", "impaired", "tcp", "impaired_tcp", "tls", "impaired_tls"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -28,8 +29,9 @@ class LinkTest : public testing::TestWithParam<Kind> {
  protected:
   LinkTest() {
     const bool tcp = GetParam() == Kind::kTcp || GetParam() == Kind::kImpairedTcp;
-    std::tie(near_, far_) = tcp ? MakeTcpPair() : MakeInProcessLink(size_t{256} << 10);
-    if (GetParam() == Kind::kInProcess || GetParam() == Kind::kTcp) return;
+    const bool tls = GetParam() == Kind::kTls || GetParam() == Kind::kImpairedTls;
+    std::tie(near_, far_) = tcp ? MakeTcpPair() : tls ? MakeTlsPair() : MakeInProcessLink(size_t{256} << 10);
+    if (GetParam() == Kind::kInProcess || GetParam() == Kind::kTcp || GetParam() == Kind::kTls) return;
     const Impairment impairment{.delay_ns = 100'000, .jitter_ns = 200'000, .stall_ns = 2'000'000, .stall_one_in = 100};
     impaired_near_ = MakeImpairedLink(*near_, impairment);
     impaired_far_ = MakeImpairedLink(*far_, impairment);
@@ -134,7 +136,7 @@ TEST_P(LinkTest, AFailureToPlaceIsTheReceivers) {
   EXPECT_EQ(far().Receive(refuse).status().code(), StatusCode::kProtocolViolation);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, LinkTest, testing::Values(Kind::kInProcess, Kind::kImpaired, Kind::kTcp, Kind::kImpairedTcp),
+INSTANTIATE_TEST_SUITE_P(Kinds, LinkTest, testing::Values(Kind::kInProcess, Kind::kImpaired, Kind::kTcp, Kind::kImpairedTcp, Kind::kTls, Kind::kImpairedTls),
                          [](const auto& info) { return NameOf(info.param); });
 
 TEST(ImpairedLink, DelaysAndLimitsTheRate) {
