@@ -40,6 +40,8 @@ Result<UniqueFd> ReceiveClient(int socket) {
   return std::move(message->fds.front());
 }
 
+void TakeNoMoreClients(int socket) { shutdown(socket, SHUT_RDWR); }
+
 bool ClientWaits(int socket) {
   pollfd ready = {socket, POLLIN, 0};
   return poll(&ready, 1, 0) > 0;

@@ -20,6 +20,9 @@ Status SendClient(int socket, int connection);
 // The worker. Each waits for as long as it takes; kUnavailable when the daemon has no use for this process any more.
 Result<ClientHello> ReceiveWish(int socket);
 Result<UniqueFd> ReceiveClient(int socket);
+// A process that can serve nobody: from now on SendClient() fails, and ReceiveClient() gives a client that is there already, who is
+// to be told why, or kUnavailable.
+void TakeNoMoreClients(int socket);
 // Whether ReceiveClient() would not wait.
 bool ClientWaits(int socket);
 

@@ -33,7 +33,7 @@ WorkerPool::WorkerPool(const Options& options)
             .status();
       }) {}
 
-Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello) {
+Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const UniqueFd* connection) {
   const uint64_t session = next_session_++;
   Result<UsageMemory> usage = UsageMemory::Make();
   if (!usage.ok()) return usage.status();
@@ -42,6 +42,8 @@ Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello) {
   Result<std::pair<UniqueFd, UniqueFd>> handover = MakeHandoverSocket();
   if (!handover.ok()) return handover.status();
   RETURN_IF_ERROR(SendWish(handover->first.get(), hello));
+  // There when the process looks whether somebody waits.
+  if (connection != nullptr) RETURN_IF_ERROR(SendClient(handover->first.get(), connection->get()));
   std::vector<std::string> arguments = {
       "--worker-fd", std::to_string(kPassedFd), "--usage-fd", std::to_string(kPassedFd + 1),
       "--shares-fd", std::to_string(kPassedFd + 2), "--session", std::to_string(session), "--parent-pid", std::to_string(getpid()),
@@ -76,9 +78,8 @@ Result<WorkerPool::Process> WorkerPool::Serve(const ClientHello& hello, UniqueFd
     connection.reset();
     return process;
   }
-  Result<Process> process = Start(hello);
+  Result<Process> process = Start(hello, &connection);
   if (!process.ok()) return process;
-  RETURN_IF_ERROR(SendClient(process->handover.get(), connection.get()));
   process->handover.reset();
   connection.reset();
   return process;
@@ -88,7 +89,7 @@ void WorkerPool::WarmUp() {
   if (MonotonicNs() < next_ns_) return;
   next_ns_ = kNoDeadline;
   while (warm_.size() < options_.warm_workers) {
-    Result<Process> process = Start(like_);
+    Result<Process> process = Start(like_, nullptr);
     if (!process.ok()) return LogWarning("no worker is started in advance: {}", process.status().message());
     LogDebug("worker {} waits for a session", process->pid);
     warm_.push_back(std::move(process).value());

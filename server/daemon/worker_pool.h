@@ -48,7 +48,8 @@ class WorkerPool {
   void Close();
 
  private:
-  Result<Process> Start(const ClientHello& hello);
+  // For the client at `connection`, or, when that is null, for one that is to come.
+  Result<Process> Start(const ClientHello& hello, const UniqueFd* connection);
 
   const Options& options_;
   ImageKeeper images_;

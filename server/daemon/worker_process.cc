@@ -119,11 +119,9 @@ int RunWorkerProcess(const Options& options) {
   Result<ClientHello> wish = ReceiveWish(handover.get());
   if (!wish.ok()) return wish.status().code() == StatusCode::kUnavailable ? kServiceOk : kServiceInternal;
   Result<const DriverTable*> driver = OpenDriver(options, *wish);
-  if (!ClientWaits(handover.get())) {
-    if (!driver.ok()) {
-      LogInfo("no worker in advance: {}", driver.status().message());
-      _exit(kExitHandshakeFailed);
-    }
+  if (!driver.ok()) {
+    TakeNoMoreClients(handover.get());
+  } else if (!ClientWaits(handover.get())) {
     PrepareSession(**driver, &session);
   }
   session.open_driver = [&](const ClientHello& hello, std::string* selection) -> Result<const DriverTable*> {
@@ -131,7 +129,11 @@ int RunWorkerProcess(const Options& options) {
     return driver;
   };
   Result<UniqueFd> client = ReceiveClient(handover.get());
-  if (!client.ok()) _exit(kServiceOk);  // the daemon has no use for this process any more
+  if (!client.ok()) {
+    // The daemon has no use for this process any more, or no client has.
+    if (!driver.ok()) LogInfo("no worker in advance: {}", driver.status().message());
+    _exit(kServiceOk);
+  }
   const Status why = RunSession(std::move(client).value(), session);
   LogWarning("session {} did not begin: {}", options.session, why.message());
   // Without destructors as above: a driver that was loaded has threads of its own.

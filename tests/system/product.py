@@ -117,6 +117,8 @@ class Server:
     through channels whose two ends share no pages. `tcp`: its url is that of a gateway."""
 
     def __init__(self, *options, env=None, before=None, log="info", driver="emulator", mirrored=False, tcp=False):
+        if "--warm-workers" not in options:
+            options = (*options, "--warm-workers", "0")  # tests count processes
         self.directory = tempfile.TemporaryDirectory()
         self.path = os.path.join(self.directory.name, "server.sock")
         self.url = "unix:" + self.path
