@@ -159,7 +159,7 @@ CUresult GetKernel(Call& call, HandleId library, const char* name, HandleId* ker
   info->handle = request.kernel;
   info->container = request.library;
   FunctionInfo* entry = Functions().Insert(std::move(info));
-  if (reply.has_layout != 0) Functions().Describe(entry, name, reply.layout);
+  if (reply.has_layout != 0) Functions().Describe(entry, name, reply);
   *kernel = request.kernel;
   return CUDA_SUCCESS;
 }
@@ -309,7 +309,7 @@ FunctionInfo* DescribeKernel(Call& call, CUkernel kernel) {
   auto info = std::make_unique<FunctionInfo>();
   info->handle = live;
   FunctionInfo* entry = Functions().Insert(std::move(info));
-  Functions().Describe(entry, reply.name, reply.layout);
+  Functions().Describe(entry, reply.name, reply);
   return entry;
 }
 

@@ -103,7 +103,7 @@ CUresult Custom_cuModuleGetFunction(Call& call, CUfunction* hfunc, CUmodule hmod
   auto info = std::make_unique<FunctionInfo>();
   info->handle = request.function;
   info->container = request.module;
-  Functions().Describe(Functions().Insert(std::move(info)), name, reply.layout);
+  Functions().Describe(Functions().Insert(std::move(info)), name, reply);
   *hfunc = reinterpret_cast<CUfunction>(request.function.value());
   return CUDA_SUCCESS;
 }
@@ -165,7 +165,7 @@ FunctionInfo* DescribeFunction(Call& call, CUfunction function) {
   auto info = std::make_unique<FunctionInfo>();
   info->handle = live;
   FunctionInfo* entry = Functions().Insert(std::move(info));
-  Functions().Describe(entry, reply.name, reply.layout);
+  Functions().Describe(entry, reply.name, reply);
   return entry;
 }
 

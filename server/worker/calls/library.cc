@@ -71,7 +71,7 @@ void Do_cuLibraryGetKernel(CallContext& call, const cuLibraryGetKernelRequest& r
                                      ? nullptr
                                      : call.worker().Part<LayoutTable>().Find(request.kernel, &layout_result);
     reply.has_layout = layout != nullptr;
-    if (layout != nullptr) reply.layout.Borrow(layout->offsets_and_sizes);
+    if (layout != nullptr) layout->Describe(&reply);
   }
   call.Finish(result, reply);
 }
@@ -153,7 +153,7 @@ void Do_cuKernelGetParamInfo(CallContext& call, const cuKernelGetParamInfoReques
   if (call.driver().cuKernelGetName != nullptr) result = call.driver().cuKernelGetName(&name, kernel);
   cuKernelGetParamInfoReply reply;
   if (result == CUDA_SUCCESS && name != nullptr) reply.name = name;
-  reply.layout.Borrow(layout->offsets_and_sizes);
+  layout->Describe(&reply);
   call.Finish(result, reply);
 }
 

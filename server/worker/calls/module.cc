@@ -89,7 +89,7 @@ void Do_cuModuleGetFunction(CallContext& call, const cuModuleGetFunctionRequest&
   if (result == CUDA_SUCCESS) {
     call.New(request.function, function);
     const KernelLayout* layout = call.worker().Part<LayoutTable>().Find(request.function, &result);
-    if (layout != nullptr) reply.layout.Borrow(layout->offsets_and_sizes);
+    if (layout != nullptr) layout->Describe(&reply);
   }
   call.Finish(result, reply);
 }
