@@ -55,7 +55,7 @@ Finding CheckReach(const InstallLayout& layout, std::string url, const LinkOptio
   ServerAddress address;
   ServerReport report;
   ServerProblem problem = ReachServer(url, link, &address);
-  if (problem.exit_code == kExitOk) problem = CheckServer(address, true, &report);
+  if (problem.exit_code == kExitOk) problem = CheckServer(address, ServerQuery::Ask::kState, &report);
   if (problem.exit_code != kExitOk) {
     return {Grade::kProblem, "server", problem.sentence, "see 'tessera run --help', exit code " + std::to_string(problem.exit_code)};
   }

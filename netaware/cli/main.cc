@@ -8,6 +8,7 @@
 #include "netaware/cli/exit_codes.h"
 #include "netaware/cli/run_command.h"
 #include "netaware/cli/status_command.h"
+#include "netaware/cli/top_command.h"
 #include "protocol/cli/completion.h"
 #include "protocol/link/link_address.h"
 
@@ -100,6 +101,17 @@ int Main(int argc, char** argv) {
   AddOutput(status_command, &status.output);
   status_command->footer(kStatusFooter);
 
+  TopOptions top;
+  CLI::App* top_command = app.add_subcommand("top", "show the sessions of a server, and what they use, again and again");
+  AddServer(top_command, &top.server, &top.link, "an error");
+  AddOutput(top_command, &top.output);
+  top_command->add_option("--interval", top.interval_s, "seconds between two looks")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 3600.0).description("0.1 to 3600"))
+      ->capture_default_str();
+  top_command->add_option("--count", top.count, "how often to look (default: until it is ended on a terminal, else once)")->type_name("N");
+  top_command->footer(kStatusFooter);
+
   DoctorOptions doctor;
   CLI::App* doctor_command = app.add_subcommand("doctor", "look for what keeps programs from using a GPU, and say how to repair it");
   AddServer(doctor_command, &doctor.server, &doctor.link, "a private server, which is tried out");
@@ -125,6 +137,7 @@ int Main(int argc, char** argv) {
   }
   if (run_command->parsed()) return RunCommand(run);
   if (status_command->parsed()) return StatusCommand(status);
+  if (top_command->parsed()) return TopCommand(top);
   if (doctor_command->parsed()) return DoctorCommand(doctor);
   std::fputs(CompletionScript(app, shell).c_str(), stdout);
   return kExitOk;

@@ -159,10 +159,12 @@ MonitorRequest Supervisor::RequestToMonitor(const ServerQuery& query) const {
   MonitorRequest request;
   request.query = query;
   request.report = report_;
+  const uint64_t now_ns = MonotonicNs();
   for (const auto& [pid, worker] : workers_) {
     MonitorRequest::Session& session = request.sessions.emplace_back();
     session.worker_pid = static_cast<uint32_t>(pid);
     session.client_pid = static_cast<uint32_t>(worker.client_pid);
+    request.report.session_list.push_back({worker.process.session, session.client_pid, (now_ns - worker.started_ns) / 1'000'000, worker.program});
     for (size_t i = 0; i < session.devices.size(); ++i) {
       const emulator::UsagePage::Device& usage = worker.process.usage.page().devices[i];
       session.devices[i] = {usage.used_bytes.load(), usage.busy_ns.load(), usage.running.load()};
@@ -190,7 +192,7 @@ void Supervisor::BeginSession(Silent& client, std::span<const std::byte> message
   }
   const pid_t pid = process->pid;
   const uint64_t session = process->session;
-  workers_.emplace(pid, Worker{std::move(process).value(), client.client_pid, MonotonicNs()});
+  workers_.emplace(pid, Worker{std::move(process).value(), client.client_pid, hello->program, MonotonicNs()});
   LogInfo("session {} opened by pid {}, worker pid {}, {} sessions", session, client.client_pid, pid, workers_.size());
 }
 

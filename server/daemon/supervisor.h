@@ -47,6 +47,7 @@ class Supervisor {
   struct Worker {
     WorkerPool::Process process;  // `shares` is invalid once the worker has closed its end
     pid_t client_pid;
+    std::string program;  // of the client, as it says
     uint64_t started_ns;
   };
   struct Silent {
