@@ -67,6 +67,7 @@ Config ParseConfig(const char* (*get)(const char* name)) {
   if (const char* level = get("TESSERA_LOG"); level != nullptr && *level != '\0') {
     if (!ParseLogLevel(level, &config.log_level)) config.bad_log_level = level;
   }
+  config.trace = OrEmpty(get("TESSERA_TRACE"));
   config.stats = OrEmpty(get("TESSERA_STATS"));
   if (config.stats == "0") config.stats.clear();
   config.launch_blocking = IsTrue(get("CUDA_LAUNCH_BLOCKING")) || IsTrue(get("TESSERA_LAUNCH_BLOCKING"));

@@ -42,6 +42,7 @@ Environment:
   TESSERA_SERVER   the server's address, or several with commas between them, when there is no --server
   TESSERA_LOG      what the client library logs on stderr: debug, info, warning, error, off
   TESSERA_STATS    1: as --stats; a path: the same as JSON, to this file
+  TESSERA_TRACE    a path: each call and its way to the server, as a file that https://ui.perfetto.dev opens
   CUDA_VISIBLE_DEVICES and the driver's other variables are applied by the server
 
 Examples:

@@ -23,6 +23,7 @@
 #include "protocol/wire/handle.h"
 #include "protocol/wire/record.h"
 #include "server/worker/part_registry.h"
+#include "server/worker/trace_log.h"
 
 namespace tessera {
 
@@ -92,6 +93,7 @@ class Worker {
   HelperPool& helpers() { return *helpers_; }
   ThreadStreams& thread_streams() { return *thread_streams_; }
   ReplyWriter& replies() { return *replies_; }
+  TraceLog& trace() { return trace_; }
 
   // The sequence of the last record of `commands` that was executed, or handed to a helper thread; 0: none was.
   uint64_t executed() const { return executed_.load(std::memory_order_acquire); }
@@ -137,6 +139,7 @@ class Worker {
   const DriverTable& driver_;
   const WorkerOptions options_;
   const uint64_t serial_;
+  TraceLog trace_;
 
   std::atomic<bool> ended_{false};
   std::atomic<uint64_t> executed_{0};
