@@ -52,7 +52,7 @@ class RawTlsPeer {
     }
     return words;
   }
-  bool RequestNewKeys() { return SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_REQUESTED) == 1 && Send(""); }
+  bool RequestNewKeys() { return SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_REQUESTED) == 1 && ShakeHands(); }
   void SayGoodbye() { SSL_shutdown(ssl_.get()); }
   // As if a cable were cut: the connection ends, and TLS has said nothing.
   void Cut() { shutdown(socket_.get(), SHUT_RDWR); }
