@@ -40,6 +40,12 @@ constexpr size_t kCipherBytes = 16384;  // of plain text in one record
 
 double g_seconds = 1;
 
+// Of links that share no work.
+TlsCrew& Nobody() {
+  static TlsCrew crew(0);
+  return crew;
+}
+
 // Two ends, each with one thread that sends and one that receives.
 struct Way {
   std::function<bool(int end, std::span<const std::byte>)> send;
@@ -251,7 +257,8 @@ int Main(int argc, char** argv) {
                {"sockets x2", [] { return OverSockets(2); }, false, false},
                {"sockets x4", [] { return OverSockets(4); }, false, false},
                {"tcp", [] { return OverLinks(MakeTcpPair()); }, true, false},
-               {"tls", [] { return OverLinks(MakeTlsPair(kTlsRecordsPerKey)); }, true, true}};
+               {"tls alone", [] { return OverLinks(MakeTlsPair({.crew = &Nobody()})); }, true, true},
+               {"tls", [] { return OverLinks(MakeTlsPair({})); }, true, true}};
   nlohmann::json json;
   const double cipher = CipherRate();
   json["cipher"] = {{"gigabytes_per_second", cipher}};

@@ -65,7 +65,7 @@ void ReceiveAll(std::span<const std::byte> bytes) {
   near.reset();
   TlsSession session = Session();
   session.received.assign(bytes.begin(), bytes.end());
-  TlsStream stream(TcpStream::Make(std::move(far)).value(), session, kTlsRecordsPerKey);
+  TlsStream stream(TcpStream::Make(std::move(far)).value(), session, TuningOfTests());
   std::vector<std::byte> some(1000);
   size_t got = 0;
   while (stream.Fill(std::span(some).first(1 + got % some.size())).ok()) ++got;
