@@ -90,8 +90,7 @@ Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity,
   if (!stream.ok()) return stream.status();
   if (!identity.Allows(peer)) {
     (*stream)->Refuse(SSL_AD_ACCESS_DENIED);
-    return Status(StatusCode::kPermissionDenied, "'" + Printable(peer.name) + "' is not allowed here: start the gateway with '--allow " +
-                                                     Printable(peer.name) + "' as well, if it should be");
+    return DescribeNotAllowed(peer);
   }
   Result<Preamble> theirs = ReceivePreamble(**stream, parties);
   if (!theirs.ok()) return theirs.status();

@@ -107,6 +107,15 @@ TEST_F(TlsCertificate, EveryBadOneHasItsSentenceOnTheSideThatSeesIt) {
   }
 }
 
+TEST_F(TlsCertificate, NamesOfStrangersStandInNoCommand) {
+  CertificateRequest request = TestAuthority::RequestOf("$(reboot) `x`; y", false);
+  request.server = true;
+  request.client = false;
+  int alert = -1;
+  const std::string sentence = AcceptOneThatShows(Signed(request), &alert).message();
+  EXPECT_THAT(sentence, AllOf(HasSubstr("'$(reboot) `x`; y' of the peer"), HasSubstr("make one with 'tessera keys client NAME'")));
+}
+
 TEST_F(TlsCertificate, OneForTheOtherSideIsRefused) {
   int alert = -1;
   Status status = ConnectToOneThatShows(Signed(TestAuthority::RequestOf("bob", false)), &alert);
