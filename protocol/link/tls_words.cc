@@ -4,6 +4,8 @@
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
 
+#include <algorithm>
+#include <cctype>
 #include <ctime>
 
 namespace tessera {
@@ -14,9 +16,17 @@ Status Denied(std::string sentence) { return Status(StatusCode::kPermissionDenie
 std::string Quoted(const std::string& name) { return "'" + Printable(name) + "'"; }
 
 std::string Joined(const std::vector<std::string>& names) {
+  constexpr size_t kNamesMax = 8;
   std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + Printable(name);
+  for (size_t i = 0; i < names.size() && i < kNamesMax; ++i) text += (text.empty() ? "" : ", ") + Printable(names[i]);
+  if (names.size() > kNamesMax) text += " and others";
   return text.empty() ? "no host" : text;
+}
+
+// A name in a command that people may copy: nothing of a stranger's that a shell could take for something else.
+std::string Word(const std::string& name) {
+  const auto plain = [](unsigned char letter) { return std::isalnum(letter) != 0 || letter == '.' || letter == '-' || letter == '_' || letter == ':' || letter == '@'; };
+  return !name.empty() && name.front() != '-' && name.size() <= 64 && std::all_of(name.begin(), name.end(), plain) ? name : "NAME";
 }
 
 // Ours, as the user knows it: "the certificate /etc/tessera/certificate.pem ('gpu7')".
@@ -26,7 +36,7 @@ std::string Ours(const TlsParties& parties) {
 
 // The command that makes a certificate for a side of this kind.
 std::string Make(bool for_client, const std::string& name) {
-  return std::string("'tessera keys ") + (for_client ? "client " : "server ") + (name.empty() ? "NAME" : Printable(name)) + "'";
+  return std::string("'tessera keys ") + (for_client ? "client " : "server ") + Word(name) + "'";
 }
 
 }  // namespace
@@ -63,6 +73,10 @@ Status DescribeRefusedCertificate(const TlsParties& parties, int error, const Ce
   }
 }
 
+Status DescribeNotAllowed(const CertificateDescription& peer) {
+  return Denied(Quoted(peer.name) + " is not allowed here: start the gateway with '--allow " + Word(peer.name) + "' as well, if it should be");
+}
+
 Status DescribeAlert(const TlsParties& parties, int alert) {
   const CertificateDescription& own = parties.us.own();
   const std::string says = parties.Peer() + " does not accept " + Ours(parties) + ": ";
@@ -90,7 +104,7 @@ Status DescribeAlert(const TlsParties& parties, int alert) {
       return Denied(parties.Peer() + " wants to see a certificate and got none: make one with " + again);
     case SSL_AD_ACCESS_DENIED:
       return Denied(parties.Peer() + " does not allow " + Quoted(own.name) + ", whom " + Ours(parties) + " names: ask for '--allow " +
-                    Printable(own.name) + "' there");
+                    Word(own.name) + "' there");
     case SSL_AD_PROTOCOL_VERSION:
       return Status(StatusCode::kVersionMismatch, parties.Peer() + " speaks no TLS 1.3: install the same release of tessera on both sides");
     default: {

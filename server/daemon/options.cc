@@ -27,7 +27,7 @@ Environment: CUDA_VISIBLE_DEVICES selects the devices that are served.
 
 Examples:
   tesserad --listen unix:/run/user/1000/tessera.sock --driver cuda
-  tesserad --listen unix:/run/user/1000/tessera.sock --listen tcp://127.0.0.1:4180)";
+  tesserad --listen unix:/run/user/1000/tessera.sock --listen tls://gpu7:4180)";
 
 // Where images are kept unless somebody says otherwise; empty: nowhere.
 std::string DefaultImageDirectory() {
@@ -65,7 +65,7 @@ int ParseOptions(int argc, char** argv, Options* options) {
                  "tessera-gateway is started for clients on other hosts")
       ->type_name("unix:PATH|" + LinkForms("|"))
       ->allow_extra_args(false);
-  line.AddLinkOptions(&options->link);
+  line.AddLinkOptions(&options->link, true);
   app.add_option("--driver", options->driver,
                  "The driver: cuda (libcuda.so.1), emulator (a GPU in software), the path of a library, or auto "
                  "(cuda when it has a device, else emulator)")

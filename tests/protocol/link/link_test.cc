@@ -71,6 +71,28 @@ TEST_P(LinkTest, FramesArriveOnceWholeAndInOrder) {
   sender.join();
 }
 
+TEST_P(LinkTest, BothDirectionsAtOnce) {
+  constexpr uint64_t kFrames = 300;
+  const auto send = [](Link& link) {
+    for (uint64_t i = 0; i < kFrames; ++i) {
+      const std::vector<std::byte> payload(i * 7'919 % 60'000, static_cast<std::byte>(i));
+      ASSERT_TRUE(link.Send(Header(i, payload.size()), payload).ok());
+    }
+  };
+  const auto receive = [](Link& link) {
+    std::vector<std::byte> payload;
+    for (uint64_t i = 0; i < kFrames; ++i) {
+      Result<FrameHeader> header = Take(link, &payload);
+      ASSERT_TRUE(header.ok()) << header.status().message();
+      ASSERT_EQ(header->number, i);
+      ASSERT_EQ(payload, std::vector<std::byte>(i * 7'919 % 60'000, static_cast<std::byte>(i)));
+    }
+  };
+  std::thread threads[] = {std::thread(send, std::ref(near())), std::thread(send, std::ref(far())), std::thread(receive, std::ref(near())),
+                           std::thread(receive, std::ref(far()))};
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST_P(LinkTest, WhatWasSentArrivesBeforeTheEnd) {
   ASSERT_TRUE(near().Send(Header(1, 0), {}).ok());
   near().Close();

@@ -8,6 +8,7 @@
 #include "tests/protocol/channel/channel_fixture.h"
 #include "tests/support/mirror.h"
 #include "tests/support/tcp_pair.h"
+#include "tests/support/tls_pair.h"
 
 namespace tessera {
 namespace {
@@ -18,10 +19,10 @@ Impairment BadLink() {
           .stall_one_in = 500, .seed = 7};
 }
 
-enum class Kind { kPlain, kImpaired, kTcp, kImpairedTcp };
+enum class Kind { kPlain, kImpaired, kTcp, kImpairedTcp, kTls, kImpairedTls };
 
 const char* NameOf(Kind kind) {
-  constexpr const char* kNames[] = {"plain", "impaired", "tcp", "impaired_tcp"};
+  constexpr const char* kNames[] = {"plain", "impaired", "tcp", "impaired_tcp", "tls", "impaired_tls"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -32,10 +33,10 @@ class RelayTest : public testing::TestWithParam<Kind> {
     auto [mirror_server, server] = SocketPair();
     mirror_ = Mirror::Start(std::move(mirror_client), std::move(mirror_server),
                             bad() ? std::optional(BadLink()) : std::nullopt,
-                            GetParam() >= Kind::kTcp ? MakeTcpPair() : MakeInProcessLink());
+                            GetParam() >= Kind::kTls ? MakeTlsPair() : GetParam() >= Kind::kTcp ? MakeTcpPair() : MakeInProcessLink());
     ends_ = OpenEnds(std::move(client), std::move(server));
   }
-  static bool bad() { return GetParam() == Kind::kImpaired || GetParam() == Kind::kImpairedTcp; }
+  static bool bad() { return GetParam() == Kind::kImpaired || GetParam() == Kind::kImpairedTcp || GetParam() == Kind::kImpairedTls; }
   Channel& client() { return *ends_.client; }
   Channel& server() { return *ends_.server; }
   std::unique_ptr<Mirror> mirror_;
@@ -196,7 +197,7 @@ TEST_P(RelayTest, StoppingItEndsBothSides) {
   EXPECT_EQ(client().replies_in().Wait(Soon(), client().stop()).code(), StatusCode::kUnavailable);
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, RelayTest, testing::Values(Kind::kPlain, Kind::kImpaired, Kind::kTcp, Kind::kImpairedTcp),
+INSTANTIATE_TEST_SUITE_P(Links, RelayTest, testing::Values(Kind::kPlain, Kind::kImpaired, Kind::kTcp, Kind::kImpairedTcp, Kind::kTls, Kind::kImpairedTls),
                          [](const auto& info) { return NameOf(info.param); });
 
 // Counts what is acknowledged through it.
