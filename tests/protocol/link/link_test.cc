@@ -13,23 +13,28 @@
 #include "protocol/link/impaired_link.h"
 #include "protocol/link/in_process_link.h"
 #include "tests/support/tcp_pair.h"
+#include "tests/support/ucx_pair.h"
 
 namespace tessera {
 namespace {
 
-enum class Kind { kInProcess, kImpaired, kTcp, kImpairedTcp };
+enum class Kind { kInProcess, kImpaired, kTcp, kImpairedTcp, kUcx, kImpairedUcx };
 
 const char* NameOf(Kind kind) {
-  constexpr const char* kNames[] = {"in_process", "impaired", "tcp", "impaired_tcp"};
+  constexpr const char* kNames[] = {"in_process", "impaired", "tcp", "impaired_tcp", "ucx", "impaired_ucx"};
   return kNames[static_cast<int>(kind)];
 }
 
 class LinkTest : public testing::TestWithParam<Kind> {
  protected:
-  LinkTest() {
-    const bool tcp = GetParam() == Kind::kTcp || GetParam() == Kind::kImpairedTcp;
-    std::tie(near_, far_) = tcp ? MakeTcpPair() : MakeInProcessLink(size_t{256} << 10);
-    if (GetParam() == Kind::kInProcess || GetParam() == Kind::kTcp) return;
+  void SetUp() override {
+    const Kind kind = GetParam();
+    const bool ucx = kind == Kind::kUcx || kind == Kind::kImpairedUcx;
+    const bool tcp = kind == Kind::kTcp || kind == Kind::kImpairedTcp;
+    if (ucx && !HaveUcx()) GTEST_SKIP() << "UCX is not installed (libucx0)";
+    std::tie(near_, far_) = ucx ? MakeUcxPair() : tcp ? MakeTcpPair() : MakeInProcessLink(size_t{256} << 10);
+    ASSERT_TRUE(near_ && far_);
+    if (kind == Kind::kInProcess || kind == Kind::kTcp || kind == Kind::kUcx) return;
     const Impairment impairment{.delay_ns = 100'000, .jitter_ns = 200'000, .stall_ns = 2'000'000, .stall_one_in = 100};
     impaired_near_ = MakeImpairedLink(*near_, impairment);
     impaired_far_ = MakeImpairedLink(*far_, impairment);
@@ -134,7 +139,8 @@ TEST_P(LinkTest, AFailureToPlaceIsTheReceivers) {
   EXPECT_EQ(far().Receive(refuse).status().code(), StatusCode::kProtocolViolation);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, LinkTest, testing::Values(Kind::kInProcess, Kind::kImpaired, Kind::kTcp, Kind::kImpairedTcp),
+INSTANTIATE_TEST_SUITE_P(Kinds, LinkTest,
+                         testing::Values(Kind::kInProcess, Kind::kImpaired, Kind::kTcp, Kind::kImpairedTcp, Kind::kUcx, Kind::kImpairedUcx),
                          [](const auto& info) { return NameOf(info.param); });
 
 TEST(ImpairedLink, DelaysAndLimitsTheRate) {
