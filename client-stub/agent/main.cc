@@ -11,9 +11,9 @@
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/unix_socket.h"
+#include "protocol/link/connect_link.h"
 #include "protocol/link/relay.h"
 #include "protocol/link/relay_service.h"
-#include "protocol/link/tcp_link.h"
 
 namespace tessera {
 namespace {
@@ -34,7 +34,7 @@ Status NotFound(const Status& status) {
 // A link for a client that has spoken. A client is refused with the reason why there is none.
 Result<std::unique_ptr<Link>> Connect(int client, const AgentOptions& options, RelaySession& session) {
   Result<std::unique_ptr<Link>> link =
-      ConnectTcp(options.gateway, options.insecure, MonotonicNs() + kConnectTimeoutNs);
+      ConnectLink(options.gateway, options.link, MonotonicNs() + kConnectTimeoutNs);
   if (!link.ok()) {
     // Taken first: closing a socket with an unread message makes the kernel report an error instead of the refusal.
     (void)ReceiveMessage(client, kControlMessageBytesMax, 0).ok();
@@ -73,6 +73,7 @@ int Run(const AgentOptions& options) {
   RelayService service(
       {.sessions_max = kSessionsMax, .owner_fd = options.owner_fd, .hello_timeout_ns = options.hello_timeout_ns()});
   if (const Status status = service.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
+  if (const Status status = PrepareLinks(options.gateway); !status.ok()) LogInfo("{}", status.message());
   Result<UnixListener> listener = UnixListener::Bind(options.listen_path);
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
   printf("%s: listening on unix:%s, server %s\n", kName, options.listen_path.c_str(), options.gateway.Url().c_str());

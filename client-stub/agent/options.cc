@@ -25,14 +25,14 @@ int ParseAgentOptions(int argc, char** argv, AgentOptions* options) {
   std::string listen;
   std::string server;
   line.app().add_option("--listen", listen, "Where programs connect: unix:PATH (the socket gets mode 0600)")->type_name("unix:PATH");
-  line.app().add_option("--server", server, "The tessera-gateway of the server's host")->type_name("tcp://HOST:PORT");
-  line.AddInsecure(&options->insecure);
+  line.app().add_option("--server", server, "The tessera-gateway of the server's host")->type_name(LinkForms("|"));
+  line.AddLinkOptions(&options->link);
   line.AddOwner();
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
-  if (listen.empty() || server.empty()) return line.Refuse("--listen unix:PATH and --server tcp://HOST:PORT are required");
+  if (listen.empty() || server.empty()) return line.Refuse("--listen unix:PATH and --server " + LinkForms() + " are required");
   options->listen_path = UnixPathOf(listen);
   if (options->listen_path.empty()) return line.Refuse("cannot listen on '" + listen + "': --listen takes unix:PATH");
-  Result<TcpAddress> gateway = TcpAddress::Parse(server);
+  Result<LinkAddress> gateway = LinkAddress::Parse(server);
   if (!gateway.ok()) return line.Refuse(gateway.status().message());
   options->gateway = *gateway;
   return -1;

@@ -39,7 +39,7 @@ Finding DescribeVersions(const ServerReport& report, const nlohmann::json& serve
 }
 
 // What a program would get. Fills in `*server` when one answers, and adds what versions there are.
-Finding CheckReach(const InstallLayout& layout, std::string url, bool insecure, nlohmann::json* server,
+Finding CheckReach(const InstallLayout& layout, std::string url, const LinkOptions& link, nlohmann::json* server,
                    std::vector<Finding>* findings) {
   std::string said;
   if (url.empty()) {
@@ -54,7 +54,7 @@ Finding CheckReach(const InstallLayout& layout, std::string url, bool insecure, 
   }
   ServerAddress address;
   ServerReport report;
-  ServerProblem problem = ReachServer(url, insecure, &address);
+  ServerProblem problem = ReachServer(url, link, &address);
   if (problem.exit_code == kExitOk) problem = CheckServer(address, true, &report);
   if (problem.exit_code != kExitOk) {
     return {Grade::kProblem, "server", problem.sentence, "see 'tessera run --help', exit code " + std::to_string(problem.exit_code)};
@@ -124,7 +124,7 @@ int DoctorCommand(const DoctorOptions& options) {
     for (const std::string& one : urls) {
       if (one.starts_with(kUnixScheme)) Append(&findings, CheckSocket(one.substr(kUnixScheme.size())));
       std::vector<Finding> versions;
-      findings.push_back(CheckReach(layout.value(), one, options.insecure, &server, &versions));
+      findings.push_back(CheckReach(layout.value(), one, options.link, &server, &versions));
       Append(&findings, std::move(versions));
     }
   } else {

@@ -9,6 +9,7 @@
 #include "netaware/cli/run_command.h"
 #include "netaware/cli/status_command.h"
 #include "protocol/cli/completion.h"
+#include "protocol/link/link_address.h"
 
 namespace tessera {
 namespace {
@@ -20,8 +21,8 @@ Exit codes, environment variables:  tessera run --help)";
 constexpr const char* kRunFooter = R"(The program, and every process it starts, finds libcuda.so.1 and libnvidia-ml.so.1 of Tessera before any other
 (LD_LIBRARY_PATH) and the server's address (TESSERA_SERVER). A process that starts others with an environment of its own must
 hand both on. tessera becomes the program: process id, terminal, signals and exit status are the program's own. A private
-server ends with it, also when it is killed; processes that outlive it lose their GPU. For a server at tcp://HOST:PORT an
-agent is started on this host, which lives as long. With several servers, separated by commas, the program has the devices
+server ends with it, also when it is killed; processes that outlive it lose their GPU. For a server on another host an agent
+is started on this one, which lives as long. With several servers, separated by commas, the program has the devices
 of all of them, in this order.
 
 Exit codes, when the program could not be started:
@@ -67,10 +68,10 @@ void AddOutput(CLI::App* command, std::string* output) {
   command->add_option("-o,--output", *output, "form of the output")->check(CLI::IsMember({"text", "json"}))->capture_default_str();
 }
 
-void AddServer(CLI::App* command, std::string* server, bool* insecure, const char* otherwise) {
+void AddServer(CLI::App* command, std::string* server, LinkOptions* link, const char* otherwise) {
   command->add_option("--server", *server, std::string("address of a running tesserad, or of the tessera-gateway of its host (default: $TESSERA_SERVER, else ") + otherwise + ")")
-      ->type_name("unix:PATH|tcp://HOST:PORT[,...]");
-  command->add_flag("--insecure", *insecure, "allow a tcp:// address beyond this host: nothing is encrypted or authenticated there");
+      ->type_name("unix:PATH|" + LinkForms("|") + "[,...]");
+  command->add_flag("--insecure", link->insecure, "allow a tcp:// address beyond this host: nothing is encrypted or authenticated there");
 }
 
 int Main(int argc, char** argv) {
@@ -82,7 +83,7 @@ int Main(int argc, char** argv) {
 
   RunOptions run;
   CLI::App* run_command = app.add_subcommand("run", "run a program with the GPUs of a server");
-  AddServer(run_command, &run.server, &run.insecure, "a private server");
+  AddServer(run_command, &run.server, &run.link, "a private server");
   run_command->add_option("--driver", run.driver, "GPU of a private server: the real one, the emulated one, what there is, or a driver library")
       ->type_name("{auto,cuda,emulator}|PATH")
       ->check(CheckDriver)
@@ -95,13 +96,13 @@ int Main(int argc, char** argv) {
 
   StatusOptions status;
   CLI::App* status_command = app.add_subcommand("status", "say what a server is, what it serves and how busy it is");
-  AddServer(status_command, &status.server, &status.insecure, "an error");
+  AddServer(status_command, &status.server, &status.link, "an error");
   AddOutput(status_command, &status.output);
   status_command->footer(kStatusFooter);
 
   DoctorOptions doctor;
   CLI::App* doctor_command = app.add_subcommand("doctor", "look for what keeps programs from using a GPU, and say how to repair it");
-  AddServer(doctor_command, &doctor.server, &doctor.insecure, "a private server, which is tried out");
+  AddServer(doctor_command, &doctor.server, &doctor.link, "a private server, which is tried out");
   AddOutput(doctor_command, &doctor.output);
   doctor_command->add_option("program", doctor.program, "also look whether this program gets Tessera's library")->type_name("");
   doctor_command->footer(kDoctorFooter);

@@ -38,12 +38,12 @@ ServerProblem SplitServers(std::string_view list, std::vector<std::string>* urls
   return {};
 }
 
-ServerProblem ReachServers(const std::string& list, bool insecure, bool readings, std::vector<ReachedServer>* servers) {
+ServerProblem ReachServers(const std::string& list, const LinkOptions& link, bool readings, std::vector<ReachedServer>* servers) {
   std::vector<std::string> urls;
   if (const ServerProblem problem = SplitServers(list, &urls); problem.exit_code != kExitOk) return problem;
   for (const std::string& url : urls) {
     ReachedServer& server = servers->emplace_back();
-    ServerProblem problem = ReachServer(url, insecure, &server.address);
+    ServerProblem problem = ReachServer(url, link, &server.address);
     if (problem.exit_code == kExitOk) problem = CheckServer(server.address, readings, &server.report);
     if (problem.exit_code == kExitOk) continue;
     const bool names_it = urls.size() == 1 || problem.sentence.empty() || problem.sentence.find(url) != std::string::npos;

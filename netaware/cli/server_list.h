@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "netaware/cli/server_check.h"
+#include "protocol/link/link_options.h"
 
 namespace tessera {
 
@@ -20,6 +21,6 @@ struct ReachedServer {
 };
 // Reaches and asks every server of the list, in order (ReachServer, CheckServer). The first problem, with the server's address
 // in the sentence where there are several.
-ServerProblem ReachServers(const std::string& list, bool insecure, bool readings, std::vector<ReachedServer>* servers);
+ServerProblem ReachServers(const std::string& list, const LinkOptions& link, bool readings, std::vector<ReachedServer>* servers);
 
 }  // namespace tessera

@@ -9,6 +9,7 @@
 #include "netaware/cli/server_check.h"
 #include "netaware/cli/server_description.h"
 #include "netaware/cli/server_list.h"
+#include "protocol/link/link_address.h"
 
 namespace tessera {
 
@@ -20,8 +21,8 @@ int StatusCommand(const StatusOptions& options) {
   }
   std::vector<ReachedServer> servers;
   ServerProblem problem = {kExitUsage,
-                           "there is no server to ask: give --server unix:PATH or tcp://HOST:PORT, or set TESSERA_SERVER"};
-  if (!server.empty()) problem = ReachServers(server, options.insecure, true, &servers);
+                           "there is no server to ask: give --server unix:PATH or " + LinkForms() + ", or set TESSERA_SERVER"};
+  if (!server.empty()) problem = ReachServers(server, options.link, true, &servers);
   if (problem.exit_code != kExitOk) {
     if (!problem.sentence.empty()) std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
     return problem.exit_code;

@@ -28,8 +28,8 @@ void ServiceCommandLine::AddSessionsMax(uint32_t* sessions_max) {
       ->capture_default_str();
 }
 
-void ServiceCommandLine::AddInsecure(bool* insecure) {
-  app_.add_flag("--insecure", *insecure,
+void ServiceCommandLine::AddLinkOptions(LinkOptions* link) {
+  app_.add_flag("--insecure", link->insecure,
                 "Allow a tcp:// address beyond this host, though nothing that travels there is encrypted or authenticated");
 }
 

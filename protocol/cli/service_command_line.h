@@ -12,6 +12,7 @@
 #include <string>
 
 #include "protocol/cli/service_options.h"
+#include "protocol/link/link_options.h"
 
 namespace tessera {
 
@@ -22,7 +23,7 @@ class ServiceCommandLine {
   CLI::App& app() { return app_; }
   // Options that not all of them have.
   void AddSessionsMax(uint32_t* sessions_max);
-  void AddInsecure(bool* insecure);  // for the program's own network address
+  void AddLinkOptions(LinkOptions* link);  // for the program's own network address
   void AddOwner();                   // owner_fd and remove_directory
 
   // -1 when the program is to run, else its exit code: kServiceOk after --help, --version and --completion, whose text went to

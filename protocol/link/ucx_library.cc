@@ -60,12 +60,16 @@ Result<UcxLibrary> Load() {
                 "the UCX of this host is too old for ucx:// addresses, it has no " + missing + ": install 1.12 or newer");
 }
 
-Result<ucp_context_h> MakeContext() {
+Result<ucp_context_h> MakeContext(UcxReach reach) {
   Result<const UcxLibrary*> ucx = LoadUcx();
   if (!ucx.ok()) return ucx.status();
   ucp_config_t* config = nullptr;
   ucs_status_t status = (*ucx)->ucp_config_read(nullptr, nullptr, &config);
   ucp_context_h context = nullptr;
+  if (status == UCS_OK && reach == UcxReach::kThisHost) {
+    status = (*ucx)->ucp_config_modify(config, "NET_DEVICES", "lo");
+    if (status == UCS_OK) status = (*ucx)->ucp_config_modify(config, "TLS", "tcp");
+  }
   if (status == UCS_OK) {
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_NAME;
@@ -73,8 +77,8 @@ Result<ucp_context_h> MakeContext() {
     params.mt_workers_shared = 1;
     params.name = "tessera";
     status = (*ucx)->ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context);
-    (*ucx)->ucp_config_release(config);
   }
+  if (config != nullptr) (*ucx)->ucp_config_release(config);
   if (status != UCS_OK) {
     const char* transports = getenv("UCX_TLS");
     return Status(StatusCode::kUnavailable, std::string("UCX finds no device to work with (") +
@@ -93,9 +97,13 @@ Result<const UcxLibrary*> LoadUcx() {
   return &loaded.value();
 }
 
-Result<ucp_context_h> UcxContext() {
-  static const Result<ucp_context_h> context = MakeContext();
-  return context;
+Result<ucp_context_h> UcxContext(UcxReach reach) {
+  if (reach == UcxReach::kThisHost) {
+    static const Result<ucp_context_h> here = MakeContext(UcxReach::kThisHost);
+    return here;
+  }
+  static const Result<ucp_context_h> anywhere = MakeContext(UcxReach::kNetwork);
+  return anywhere;
 }
 
 }  // namespace tessera

@@ -15,8 +15,9 @@ namespace tessera {
 
 // The functions of UCX that are used, under their own names: ucx.ucp_worker_progress(worker).
 #define TESSERA_UCX_FUNCTIONS(USE)                                                                                    \
-  USE(ucp_config_read) USE(ucp_config_release) USE(ucp_init_version) USE(ucp_worker_create) USE(ucp_worker_destroy)   \
-  USE(ucp_worker_get_efd) USE(ucp_worker_arm) USE(ucp_worker_progress) USE(ucp_worker_set_am_recv_handler)            \
+  USE(ucp_config_read) USE(ucp_config_modify) USE(ucp_config_release) USE(ucp_init_version) USE(ucp_worker_create)     \
+  USE(ucp_worker_destroy) USE(ucp_worker_get_efd) USE(ucp_worker_arm) USE(ucp_worker_progress)                              \
+  USE(ucp_worker_set_am_recv_handler)                                                                                 \
   USE(ucp_listener_create) USE(ucp_listener_query) USE(ucp_listener_reject) USE(ucp_listener_destroy)                 \
   USE(ucp_conn_request_query) USE(ucp_ep_create) USE(ucp_ep_close_nbx) USE(ucp_ep_print_info) USE(ucp_am_send_nbx)    \
   USE(ucp_am_recv_data_nbx) USE(ucp_am_data_release) USE(ucp_mem_map) USE(ucp_mem_unmap) USE(ucp_request_free)        \
@@ -33,8 +34,12 @@ struct UcxLibrary {
 // never unloaded. A process that was forked after LoadUcx(), but before UcxContext(), may use it.
 Result<const UcxLibrary*> LoadUcx();
 
-// The one context of this process, made at the first call (and with it UCX's own thread: not before a fork). kUnavailable when
-// UCX finds nothing to work with. Any thread.
-Result<ucp_context_h> UcxContext();
+// What connections may go over. UCX listens on every device that it uses, so a link that is for this host alone must not use any
+// other than the loopback device.
+enum class UcxReach { kThisHost, kNetwork };
+
+// The one context of this process for `reach`, made at the first call (and with it UCX's own thread: not before a fork).
+// kUnavailable when UCX finds nothing to work with. Any thread.
+Result<ucp_context_h> UcxContext(UcxReach reach);
 
 }  // namespace tessera

@@ -11,7 +11,8 @@
 #include "protocol/base/check.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
-#include "protocol/link/tcp_link.h"
+#include "protocol/link/preamble.h"
+#include "protocol/link/tcp_stream.h"
 #include "protocol/link/ucx_link.h"
 #include "protocol/link/ucx_parts.h"
 
@@ -27,8 +28,6 @@ constexpr uint64_t kLingerNs = kSecondNs;
 // What UCX may take to end what is unfinished, once the endpoint was given up.
 constexpr uint64_t kGiveUpNs = 5 * kSecondNs;
 
-Status Closed() { return Status(StatusCode::kUnavailable, "the link was closed"); }
-
 }  // namespace
 
 struct UcxLink::Registration {
@@ -42,19 +41,17 @@ struct UcxLink::Registration {
   Registration& operator=(const Registration&) = delete;
 
   // Null when the devices cannot take it, as when the limit of locked memory is reached.
-  static Registered Make(std::span<std::byte> memory, bool owned) {
-    Result<const UcxLibrary*> ucx = LoadUcx();
-    Result<ucp_context_h> context = UcxContext();
-    if (!ucx.ok() || !context.ok()) return nullptr;
+  static Registered Make(const UcxWorker& worker, std::span<std::byte> memory, bool owned) {
+    const UcxLibrary& ucx = worker.ucx();
     ucp_mem_map_params_t params{};
     params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
     params.address = memory.data();
     params.length = memory.size();
     ucp_mem_h handle = nullptr;
-    const ucs_status_t status = (*ucx)->ucp_mem_map(*context, &params, &handle);
-    if (status == UCS_OK) return std::make_shared<const Registration>(**ucx, *context, memory, handle, owned);
+    const ucs_status_t status = ucx.ucp_mem_map(worker.context(), &params, &handle);
+    if (status == UCS_OK) return std::make_shared<const Registration>(ucx, worker.context(), memory, handle, owned);
     LogInfo("{} MiB could not be registered for RDMA ({}): copies of it are slower; raise the limit of locked memory (ulimit -l)",
-            memory.size() >> 20, (*ucx)->ucs_status_string(status));
+            memory.size() >> 20, ucx.ucs_status_string(status));
     return nullptr;
   }
 
@@ -73,13 +70,13 @@ struct UcxLink::Outgoing {
   bool* done = nullptr;        // where the sender waits for it
 };
 
-Result<std::unique_ptr<UcxLink>> UcxLink::Make() {
-  Result<std::unique_ptr<UcxWorker>> worker = UcxWorker::Make();
+Result<std::unique_ptr<UcxLink>> UcxLink::Make(UcxReach reach) {
+  Result<std::unique_ptr<UcxWorker>> worker = UcxWorker::Make(reach);
   if (!worker.ok()) return worker.status();
   void* memory = mmap(nullptr, kUcxWindowBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return Status::FromErrno("cannot map the buffer of a link", errno);
   const std::span<std::byte> bytes(static_cast<std::byte*>(memory), kUcxWindowBytes);
-  Registered buffer = Registration::Make(bytes, true);
+  Registered buffer = Registration::Make(**worker, bytes, true);
   if (buffer == nullptr) {
     munmap(memory, kUcxWindowBytes);
     return Status(StatusCode::kResourceExhausted,
@@ -424,9 +421,9 @@ void UcxLink::Close() {
 }
 
 Status UcxLink::WhyOver() const {
-  if (closed_ || !lost_.has_value()) return Closed();
+  if (closed_ || !lost_.has_value()) return LinkClosed();
   // The other end said goodbye and left: that it is gone is no loss.
-  return peer_sent_.has_value() && inbox_.arrived() == *peer_sent_ ? Closed() : *lost_;
+  return peer_sent_.has_value() && inbox_.arrived() == *peer_sent_ ? LinkClosed() : *lost_;
 }
 
 void UcxLink::Lose(Status why) {
@@ -471,7 +468,7 @@ void UcxLink::OnEndpointClosed(void* request, ucs_status_t status, void* self) {
 // --- Registered memory ---
 
 void UcxLink::Register(std::span<std::byte> memory) {
-  Registered made = memory.empty() ? nullptr : Registration::Make(memory, false);
+  Registered made = memory.empty() ? nullptr : Registration::Make(*worker_, memory, false);
   if (made == nullptr) return;
   MutexLock lock(registrations_mutex_);
   registrations_[memory.data()] = std::move(made);

@@ -12,6 +12,8 @@
 #include "protocol/base/mutex.h"
 #include "protocol/base/status.h"
 #include "protocol/link/link.h"
+#include "protocol/link/link_address.h"
+#include "protocol/link/tcp_endpoint.h"
 #include "protocol/link/ucx_flow.h"
 #include "protocol/link/ucx_worker.h"
 
@@ -37,13 +39,17 @@ static_assert(sizeof(UcxMessage) == 48);
 
 inline constexpr uint64_t kUcxMagic = 0x584355'4b4e4c54;  // "TLNKUCX"
 
-// Ok when whoever said `hello` is a tessera of this version. `who`: "gateway", "agent", for the sentence.
+// Ok when whoever said `hello` is a tessera of this version. `who`: "gateway", "client", for the sentence.
 Status CheckUcxHello(const char* who, const UcxMessage& hello);
+
+// The way to these addresses of one host.
+UcxReach ReachOf(const std::vector<TcpEndpoint>& endpoints);
+inline ucs_sock_addr_t UcxAddressOf(const TcpEndpoint& endpoint) { return {endpoint.get(), endpoint.length}; }
 
 // One end. Every public function of its own must be called before it is used as a Link.
 class UcxLink : public Link {
  public:
-  static Result<std::unique_ptr<UcxLink>> Make();
+  static Result<std::unique_ptr<UcxLink>> Make(UcxReach reach);
   ~UcxLink() override;
 
   // Begins to connect as `params` say (an address, or the request of a connection); what is needed to notice the end of the peer

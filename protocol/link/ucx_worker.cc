@@ -25,10 +25,10 @@ constexpr int kLooks = 200;
 
 }  // namespace
 
-Result<std::unique_ptr<UcxWorker>> UcxWorker::Make() {
+Result<std::unique_ptr<UcxWorker>> UcxWorker::Make(UcxReach reach) {
   Result<const UcxLibrary*> ucx = LoadUcx();
   if (!ucx.ok()) return ucx.status();
-  Result<ucp_context_h> context = UcxContext();
+  Result<ucp_context_h> context = UcxContext(reach);
   if (!context.ok()) return context.status();
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.valid()) return Status::FromErrno("cannot make an event descriptor for a link", errno);
@@ -46,11 +46,16 @@ Result<std::unique_ptr<UcxWorker>> UcxWorker::Make() {
                                                       (*ucx)->ucs_status_string(status) +
                                                       "): raise the limits of open files and of locked memory (ulimit -n, -l)");
   }
-  return std::unique_ptr<UcxWorker>(new UcxWorker(**ucx, worker, event_fd, std::move(wake)));
+  return std::unique_ptr<UcxWorker>(new UcxWorker(**ucx, *context, worker, event_fd, std::move(wake)));
 }
 
-UcxWorker::UcxWorker(const UcxLibrary& ucx, ucp_worker_h worker, int event_fd, UniqueFd wake)
-    : ucx_(ucx), worker_(worker), event_fd_(event_fd), wake_(std::move(wake)), keeper_([this] { Keep(); }) {}
+UcxWorker::UcxWorker(const UcxLibrary& ucx, ucp_context_h context, ucp_worker_h worker, int event_fd, UniqueFd wake)
+    : ucx_(ucx),
+      context_(context),
+      worker_(worker),
+      event_fd_(event_fd),
+      wake_(std::move(wake)),
+      keeper_([this] { Keep(); }) {}
 
 UcxWorker::Hold::Hold(UcxWorker& worker) : worker_(worker) {
   worker.wanted_.fetch_add(1);

@@ -27,12 +27,13 @@ namespace tessera {
 
 class UcxWorker {
  public:
-  static Result<std::unique_ptr<UcxWorker>> Make();
+  static Result<std::unique_ptr<UcxWorker>> Make(UcxReach reach);
   ~UcxWorker();  // no thread waits, every endpoint is closed
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
 
   const UcxLibrary& ucx() const { return ucx_; }
+  ucp_context_h context() const { return context_; }
   ucp_worker_h get() const { return worker_; }
 
   // The lock, around every call of UCX for this worker. UCX calls back while it is held, from Wait() of any thread. Threads that
@@ -59,13 +60,14 @@ class UcxWorker {
   void Unfinished(int change);
 
  private:
-  UcxWorker(const UcxLibrary& ucx, ucp_worker_h worker, int event_fd, UniqueFd wake);
+  UcxWorker(const UcxLibrary& ucx, ucp_context_h context, ucp_worker_h worker, int event_fd, UniqueFd wake);
   unsigned Progress() REQUIRES(mutex_);
   // Sleeps until something happens, for this and all waiting threads; releases the mutex meanwhile. True when `ready` was, before.
   bool Watch(const Ready& ready, uint64_t sleep_ns_max) REQUIRES(mutex_);
   void Keep();  // the thread of its own
 
   const UcxLibrary& ucx_;
+  const ucp_context_h context_;
   const ucp_worker_h worker_;
   const int event_fd_;   // UCX's
   const UniqueFd wake_;  // an eventfd: the watching thread is to look around

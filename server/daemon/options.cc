@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "protocol/cli/service_command_line.h"
-#include "protocol/link/tcp_address.h"
+#include "protocol/link/link_address.h"
 
 namespace tessera {
 namespace {
@@ -29,14 +29,14 @@ Examples:
 // Takes the values of --listen apart. Empty, or a sentence for the user.
 std::string TakeListen(const std::vector<std::string>& listen, Options* options) {
   for (const std::string& url : listen) {
-    const bool beyond = url.starts_with(TcpAddress::kScheme);
+    const bool beyond = HasLinkScheme(url);
     if (beyond) {
-      if (const Result<TcpAddress> address = TcpAddress::Parse(url); !address.ok()) return address.status().message();
+      if (const Result<LinkAddress> address = LinkAddress::Parse(url); !address.ok()) return address.status().message();
     } else if (UnixPathOf(url).empty()) {
-      return "cannot listen on '" + url + "': --listen takes unix:PATH, and tcp://HOST:PORT besides";
+      return "cannot listen on '" + url + "': --listen takes unix:PATH, and " + LinkForms() + " besides";
     }
     std::string& to = beyond ? options->gateway_url : options->listen_path;
-    if (!to.empty()) return "there can be one --listen unix:PATH and one --listen tcp://HOST:PORT";
+    if (!to.empty()) return "there can be one --listen unix:PATH and one --listen " + LinkForms();
     to = beyond ? url : UnixPathOf(url);
   }
   return options->listen_path.empty() ? "--listen unix:PATH is required" : "";
@@ -49,11 +49,11 @@ int ParseOptions(int argc, char** argv, Options* options) {
   CLI::App& app = line.app();
   std::vector<std::string> listen;
   app.add_option("--listen", listen,
-                 "Where clients connect: unix:PATH (the socket gets mode 0600); given a second time with tcp://HOST:PORT, a "
+                 "Where clients connect: unix:PATH (the socket gets mode 0600); given a second time with an address of a network, a "
                  "tessera-gateway is started for clients on other hosts")
-      ->type_name("unix:PATH|tcp://HOST:PORT")
+      ->type_name("unix:PATH|" + LinkForms("|"))
       ->allow_extra_args(false);
-  line.AddInsecure(&options->insecure);
+  line.AddLinkOptions(&options->link);
   app.add_option("--driver", options->driver,
                  "The driver: cuda (libcuda.so.1), emulator (a GPU in software), the path of a library, or auto "
                  "(cuda when it has a device, else emulator)")

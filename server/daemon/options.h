@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "protocol/cli/service_options.h"
+#include "protocol/link/link_options.h"
 #include "server/sandbox/sandbox.h"
 
 namespace tessera {
@@ -15,8 +16,8 @@ struct Options : ServiceOptions {
   Role role = Role::kDaemon;
 
   std::string listen_path;        // of --listen unix:PATH
-  std::string gateway_url;        // of --listen tcp://HOST:PORT; empty: no gateway
-  bool insecure = false;          // of the gateway
+  std::string gateway_url;        // of --listen SCHEME://HOST:PORT; empty: no gateway
+  LinkOptions link;               // of the gateway
   std::string driver = "auto";    // auto, cuda, emulator or a path
   uint32_t sessions_max = 64;
   uint32_t grace_s = 30;

@@ -10,9 +10,9 @@
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/unix_socket.h"
+#include "protocol/link/connect_link.h"
 #include "protocol/link/relay.h"
 #include "protocol/link/relay_service.h"
-#include "protocol/link/tcp_link.h"
 #include "server/gateway/options.h"
 
 namespace tessera {
@@ -37,17 +37,19 @@ Result<UniqueFd> Dial(RelaySession& session, const GatewayOptions& options) {
   return server;
 }
 
-void Carry(UniqueFd connection, RelaySession& session, const GatewayOptions& options) {
-  const std::string peer = DescribeTcpPeer(connection.get());
+void Carry(UniqueFd connection, RelaySession& session, LinkListener& listener, const GatewayOptions& options) {
+  std::string peer = listener.DescribePeer(connection.get());
   const auto turn_away = [&](const Status& why) {
     const bool silent = session.timed_out() || why.code() == StatusCode::kTimedOut;
     LogWarning("turned away {}: {}", peer, silent ? "it connected and said nothing" : why.message());
   };
-  Result<std::unique_ptr<Link>> link = AcceptTcp(std::move(connection), MonotonicNs() + options.hello_timeout_ns());
-  if (!link.ok()) return turn_away(link.status());
-  session.Uses(link->get());
+  Result<AcceptedLink> accepted = listener.Finish(std::move(connection), MonotonicNs() + options.hello_timeout_ns());
+  if (!accepted.ok()) return turn_away(accepted.status());
+  peer = accepted->peer;
+  Link& link = *accepted->link;
+  session.Uses(&link);
   Result<std::unique_ptr<Relay>> relay =
-      Relay::AtServer([&] { return Dial(session, options); }, **link,
+      Relay::AtServer([&] { return Dial(session, options); }, link,
                       MonotonicNs() + options.hello_timeout_ns() + RelayService::kWelcomeTimeoutNs);
   if (!relay.ok()) {
     // A question that was answered, or a peer that left, is no event.
@@ -77,13 +79,15 @@ void SayReady(const GatewayOptions& options, const std::string& url) {
 int Run(const GatewayOptions& options) {
   RelayService service({.sessions_max = options.sessions_max, .hello_timeout_ns = options.hello_timeout_ns()});
   if (const Status status = service.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
-  Result<TcpListener> listener = TcpListener::Bind(options.listen, options.insecure);
-  if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
+  if (const Status status = PrepareLinks(options.listen); !status.ok()) return Fail(kName, status, kServiceCannotListen);
+  Result<std::unique_ptr<LinkListener>> bound = ListenForLinks(options.listen, options.link);
+  if (!bound.ok()) return Fail(kName, bound.status(), kServiceCannotListen);
+  LinkListener& listener = **bound;
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   RaiseDescriptorLimit();  // a session takes some ten, and every large pinned allocation of its client one while it is passed on
-  SayReady(options, listener->address().Url());
-  service.Run(listener->fd(), [&] { return listener->Accept(); },
-              [&](UniqueFd connection, RelaySession& session) { Carry(std::move(connection), session, options); });
+  SayReady(options, listener.address().Url());
+  service.Run(listener.fd(), [&] { return listener.Accept(); },
+              [&](UniqueFd connection, RelaySession& session) { Carry(std::move(connection), session, listener, options); });
   return kServiceOk;
 }
 

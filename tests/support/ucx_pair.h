@@ -3,7 +3,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <cstdlib>
 #include <memory>
@@ -13,10 +12,9 @@
 
 #include "protocol/base/clock.h"
 #include "protocol/link/ucx_link.h"
+#include "tests/support/tcp_pair.h"
 
 namespace tessera {
-
-inline constexpr uint64_t kUcxTestNs = 20'000'000'000;
 
 // Whether UCX is on this machine. Tests skip without; any other trouble with it is a failure.
 inline bool HaveUcx() { return PrepareUcx().code() != StatusCode::kNotFound; }
@@ -26,30 +24,25 @@ inline std::string UcxTestHost() {
   return host != nullptr ? host : "127.0.0.1";
 }
 
-inline Result<std::unique_ptr<UcxListener>> MakeUcxListener() { return UcxListener::Bind({UcxTestHost(), 0}, true); }
-
-// The next connection of a listener, waiting for it.
-inline Result<UniqueFd> AwaitConnection(UcxListener& listener) {
-  pollfd ready = {listener.fd(), POLLIN, 0};
-  poll(&ready, 1, static_cast<int>(kUcxTestNs / 1'000'000));
-  return listener.Accept();
+inline Result<std::unique_ptr<LinkListener>> MakeUcxListener() {
+  return ListenUcx({UcxTestHost(), 0, LinkScheme::kUcx}, true);
 }
 
 inline std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakeUcxPair() {
-  Result<std::unique_ptr<UcxListener>> listener = MakeUcxListener();
+  Result<std::unique_ptr<LinkListener>> listener = MakeUcxListener();
   EXPECT_TRUE(listener.ok()) << listener.status().message();
   std::unique_ptr<Link> near;
   std::thread connecting([&] {
-    Result<std::unique_ptr<Link>> link = ConnectUcx((*listener)->address(), true, MonotonicNs() + kUcxTestNs);
+    Result<std::unique_ptr<Link>> link = ConnectUcx((*listener)->address(), true, MonotonicNs() + kTcpTestNs);
     ASSERT_TRUE(link.ok()) << link.status().message();
     near = std::move(*link);
   });
   Result<UniqueFd> connection = AwaitConnection(**listener);
   EXPECT_TRUE(connection.ok()) << connection.status().message();
-  Result<std::unique_ptr<Link>> far = (*listener)->Finish(std::move(*connection), MonotonicNs() + kUcxTestNs);
+  Result<AcceptedLink> far = (*listener)->Finish(std::move(*connection), MonotonicNs() + kTcpTestNs);
   EXPECT_TRUE(far.ok()) << far.status().message();
   connecting.join();
-  return {std::move(near), std::move(*far)};
+  return {std::move(near), std::move(far->link)};
 }
 
 }  // namespace tessera

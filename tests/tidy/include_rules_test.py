@@ -13,7 +13,7 @@ OWN = {
     "protocol/memory": ["protocol/base/", "protocol/memory/"],
     "protocol/channel": ["protocol/base/", "protocol/wire/", "protocol/channel/"],
     "protocol/link": ["protocol/base/", "protocol/wire/", "protocol/channel/", "protocol/link/"],
-    "protocol/cli": ["protocol/base/", "protocol/cli/"],
+    "protocol/cli": ["protocol/base/", "protocol/cli/", "protocol/link/link_options.h"],
     "protocol/codegen": ["protocol/base/", "protocol/wire/", "protocol/codegen/"],
     "protocol/control": ["protocol/base/", "protocol/control/", "generated/control/"],
     "client-stub": ["client-stub/", "protocol/base/", "protocol/wire/", "protocol/memory/", "protocol/channel/",
@@ -31,7 +31,7 @@ OWN = {
     "scheduler": ["scheduler/", "protocol/base/"],
     "netaware": ["netaware/", "scheduler/", "protocol/base/", "protocol/wire/", "protocol/link/", "protocol/control/",
                  "generated/control/"],
-    "netaware/cli": ["netaware/", "protocol/base/", "protocol/wire/", "protocol/channel/", "protocol/cli/", "protocol/link/tcp_address.h",
+    "netaware/cli": ["netaware/", "protocol/base/", "protocol/wire/", "protocol/channel/", "protocol/cli/", "protocol/link/link_address.h", "protocol/link/link_options.h",
                      "protocol/codegen/stub_note.h", "protocol/memory/window_table.h", "protocol/control/", "generated/control/", "generated/spec_hash.h"],
 }
 

@@ -8,6 +8,7 @@
 #include "tests/protocol/channel/channel_fixture.h"
 #include "tests/support/mirror.h"
 #include "tests/support/tcp_pair.h"
+#include "tests/support/ucx_pair.h"
 
 namespace tessera {
 namespace {
@@ -18,21 +19,24 @@ Impairment BadLink() {
           .stall_one_in = 500, .seed = 7};
 }
 
-enum class Kind { kPlain, kImpaired, kTcp, kImpairedTcp };
+enum class Kind { kPlain, kImpaired, kTcp, kImpairedTcp, kUcx };
 
 const char* NameOf(Kind kind) {
-  constexpr const char* kNames[] = {"plain", "impaired", "tcp", "impaired_tcp"};
+  constexpr const char* kNames[] = {"plain", "impaired", "tcp", "impaired_tcp", "ucx"};
   return kNames[static_cast<int>(kind)];
 }
 
 class RelayTest : public testing::TestWithParam<Kind> {
  protected:
-  RelayTest() {
+  void SetUp() override {
+    if (GetParam() == Kind::kUcx && !HaveUcx()) GTEST_SKIP() << "UCX is not installed (libucx0)";
     auto [client, mirror_client] = SocketPair();
     auto [mirror_server, server] = SocketPair();
     mirror_ = Mirror::Start(std::move(mirror_client), std::move(mirror_server),
                             bad() ? std::optional(BadLink()) : std::nullopt,
-                            GetParam() >= Kind::kTcp ? MakeTcpPair() : MakeInProcessLink());
+                            GetParam() == Kind::kUcx   ? MakeUcxPair()
+                            : GetParam() >= Kind::kTcp ? MakeTcpPair()
+                                                       : MakeInProcessLink());
     ends_ = OpenEnds(std::move(client), std::move(server));
   }
   static bool bad() { return GetParam() == Kind::kImpaired || GetParam() == Kind::kImpairedTcp; }
@@ -196,7 +200,7 @@ TEST_P(RelayTest, StoppingItEndsBothSides) {
   EXPECT_EQ(client().replies_in().Wait(Soon(), client().stop()).code(), StatusCode::kUnavailable);
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, RelayTest, testing::Values(Kind::kPlain, Kind::kImpaired, Kind::kTcp, Kind::kImpairedTcp),
+INSTANTIATE_TEST_SUITE_P(Links, RelayTest, testing::Values(Kind::kPlain, Kind::kImpaired, Kind::kTcp, Kind::kImpairedTcp, Kind::kUcx),
                          [](const auto& info) { return NameOf(info.param); });
 
 // Counts what is acknowledged through it.
