@@ -21,6 +21,8 @@ constexpr uint64_t kLookNs = 50'000'000;
 // Why `address` cannot be reached; as UCX has it.
 Status CannotReach(const LinkAddress& address, ucs_status_t status, const UcxLibrary& ucx) {
   switch (status) {
+    case UCS_OK:
+      return Status(StatusCode::kUnavailable, "whoever listens at " + address.Url() + " hung up at once: its log may say why");
     case UCS_ERR_REJECTED:
     case UCS_ERR_NOT_CONNECTED:
     case UCS_ERR_CONNECTION_RESET:

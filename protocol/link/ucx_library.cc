@@ -25,9 +25,9 @@ constexpr struct {
     {"UCX_RCACHE_ENABLE", "n"},
     {"UCX_LOG_FILE", "stderr"},
     {"UCX_LOG_LEVEL", "fatal"},  // what goes wrong comes back as a status, and is said in our own words
-    // Reliable connections over RDMA where both hosts have it, else TCP. Not datagrams: soft-RoCE cannot connect by them. Shared
-    // memory is not used across endpoints that notice the end of their peer.
-    {"UCX_TLS", "rc,tcp"},
+    // Reliable connections over RDMA where both hosts have it, else TCP. Not "rc", which brings datagrams along: soft-RoCE loses
+    // endpoints that use them. Shared memory cannot be used by endpoints that notice the end of their peer.
+    {"UCX_TLS", "rc_verbs,rc_mlx5,tcp"},
     // A silent host is noticed within kTcpSilenceMsMax, whichever transport it is reached by.
     {"UCX_KEEPALIVE_INTERVAL", "2s"},
     {"UCX_TCP_KEEPIDLE", "2s"},

@@ -144,17 +144,17 @@ std::string UcxLink::DescribeTransport() {
     if (endpoint_ != nullptr) worker_->ucx().ucp_ep_print_info(endpoint_, stream);
   }
   fclose(stream);
-  // Lines like "#  lane[0]:  3:tcp/lo.0 md[1]  -> ...": the word behind the resource's number.
+  // Lines like "#  lane[1]:  3:tcp/lo.0 md[1]  -> md[1]/tcp/sysdev[255] am am_bw#0 wireup": of those that carry active messages
+  // the word behind the resource's number, up to the number of the path.
   std::string found;
   const std::string_view all(text, length);
   for (size_t at = all.find("lane["); at != std::string_view::npos; at = all.find("lane[", at + 1)) {
     std::string_view line = all.substr(at, all.find('\n', at) - at);
-    const size_t number = line.find_first_of("0123456789", line.find("]:"));
-    const size_t begin = number == std::string_view::npos ? number : line.find(':', number);
-    if (begin == std::string_view::npos) continue;
-    line = line.substr(begin + 1);
-    const std::string word(line.substr(0, line.find(' ')));
-    if (found.find(word) == std::string::npos) found += (found.empty() ? "" : ", ") + word;
+    if (line.find(" am") == std::string_view::npos) continue;
+    line.remove_prefix(std::min(line.size(), line.find("]:") + 2));
+    line.remove_prefix(std::min(line.size(), line.find(':') + 1));
+    line = line.substr(0, line.find(' '));
+    found += (found.empty() ? "" : ", ") + std::string(line.substr(0, line.rfind('.')));
   }
   free(text);
   return found.empty() ? "unknown" : found;

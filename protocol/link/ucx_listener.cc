@@ -58,8 +58,8 @@ class UcxListener : public LinkListener {
   static void OnRequest(ucp_conn_request_h handle, void* self);
   void Reject(ucp_conn_request_h handle) { worker_->ucx().ucp_listener_reject(listener_, handle); }
   void RejectDropped();
-  // A link that begins with what `connection` stands for; `peer` is filled in.
-  Result<std::unique_ptr<UcxLink>> Begin(int connection, std::string* peer);
+  // A link that begins with what `connection` stands for, which is handed out as `request`.
+  Result<std::unique_ptr<UcxLink>> Begin(int connection, Request* request);
 
   LinkAddress address_;
   const UcxReach reach_;
@@ -158,22 +158,21 @@ std::string UcxListener::DescribePeer(int connection) const {
   return found != accepted_.end() ? found->second.peer : "somebody";
 }
 
-Result<std::unique_ptr<UcxLink>> UcxListener::Begin(int connection, std::string* peer) {
+Result<std::unique_ptr<UcxLink>> UcxListener::Begin(int connection, Request* request) {
   Result<std::unique_ptr<UcxLink>> link = UcxLink::Make(reach_);
   // UCX hands a request from one worker to another: neither may be at work meanwhile.
   UcxWorker::Hold hold(*worker_);
   const auto found = accepted_.find(connection);
   if (found == accepted_.end()) return Status(StatusCode::kInternal, "no connection that this listener accepted");
-  const Request request = std::move(found->second);
+  *request = std::move(found->second);
   accepted_.erase(found);
-  *peer = request.peer;
   if (!link.ok()) {
-    Reject(request.handle);
+    Reject(request->handle);
     return link;
   }
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
-  params.conn_request = request.handle;
+  params.conn_request = request->handle;
   UcxWorker::Hold hold_link((*link)->worker());
   const ucs_status_t started = (*link)->Start(params);
   if (started == UCS_OK) return link;
@@ -182,8 +181,8 @@ Result<std::unique_ptr<UcxLink>> UcxListener::Begin(int connection, std::string*
 }
 
 Result<AcceptedLink> UcxListener::Finish(UniqueFd connection, uint64_t deadline_ns) {
-  AcceptedLink accepted;
-  Result<std::unique_ptr<UcxLink>> link = Begin(connection.get(), &accepted.peer);
+  Request request;  // kept: with its end of the pair the connection would hang up
+  Result<std::unique_ptr<UcxLink>> link = Begin(connection.get(), &request);
   if (!link.ok()) return link.status();
   const auto given_up = [&connection] {
     pollfd ended = {connection.get(), POLLIN, 0};
@@ -193,9 +192,8 @@ Result<AcceptedLink> UcxListener::Finish(UniqueFd connection, uint64_t deadline_
   if (!hello.ok()) return hello.status();
   (*link)->SayHello();
   RETURN_IF_ERROR(CheckUcxHello("client", *hello));
-  LogInfo("the link of {} goes over {}", accepted.peer, (*link)->DescribeTransport());
-  accepted.link = std::move(*link);
-  return accepted;
+  LogInfo("the link of {} goes over {}", request.peer, (*link)->DescribeTransport());
+  return AcceptedLink{std::move(*link), request.peer};
 }
 
 }  // namespace
