@@ -26,7 +26,7 @@ int ParseAgentOptions(int argc, char** argv, AgentOptions* options) {
   std::string server;
   line.app().add_option("--listen", listen, "Where programs connect: unix:PATH (the socket gets mode 0600)")->type_name("unix:PATH");
   line.app().add_option("--server", server, "The tessera-gateway of the server's host")->type_name(LinkForms("|"));
-  line.AddLinkOptions(&options->link);
+  line.AddLinkOptions(&options->link, false);
   line.AddOwner();
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
   if (listen.empty() || server.empty()) return line.Refuse("--listen unix:PATH and --server " + LinkForms() + " are required");

@@ -6,6 +6,7 @@
 
 #include "netaware/cli/doctor_command.h"
 #include "netaware/cli/exit_codes.h"
+#include "netaware/cli/keys_command.h"
 #include "netaware/cli/run_command.h"
 #include "netaware/cli/status_command.h"
 #include "protocol/cli/completion.h"
@@ -29,7 +30,8 @@ Exit codes, when the program could not be started:
     2  the command line was not understood
    71  the server's address has an unknown scheme
    72  nobody answers at the server's address
-   73  the server may not be used: a socket of another user, or an address beyond this host without --insecure
+   73  the server may not be used: a socket of another user, a certificate that one side does not accept, or tcp:// beyond this
+       host without --insecure
    74  the server is of another version
    75  the private server found no device
    76  a part of the installation is missing or damaged
@@ -39,6 +41,7 @@ Exit codes, when the program could not be started:
 
 Environment:
   TESSERA_SERVER   the server's address, or several with commas between them, when there is no --server
+  TESSERA_CERTIFICATE, TESSERA_KEY, TESSERA_AUTHORITY   files for tls://, when there is no --certificate, --key, --authority
   TESSERA_LOG      what the client library logs on stderr: debug, info, warning, error, off
   TESSERA_STATS    1: as --stats; a path: the same as JSON, to this file
   CUDA_VISIBLE_DEVICES and the driver's other variables are applied by the server
@@ -48,11 +51,25 @@ Examples:
   tessera run --driver emulator --stats -- ./saxpy
   tessera run --server unix:/run/user/1000/tessera.sock -- ./program
   tessera run --server tcp://127.0.0.1:4180 -- ./program
-  tessera run --server tcp://one:4180,tcp://two:4180 --insecure -- ./program)";
+  tessera run --server tls://gpu7:4180 -- ./program
+  tessera run --server tls://one:4180,tls://two:4180 -- ./program)";
 
 constexpr const char* kDoctorFooter = R"(Exit code: 0 when programs can use a GPU, 1 when a problem was found.)";
 
 constexpr const char* kStatusFooter = R"(Exit code: 0, or 71 to 74 as of 'tessera run'.)";
+
+constexpr const char* kKeysFooter = R"(tls:// wants a certificate on both sides. The directory of the authority stays with whoever administers the servers; what it makes
+for a server or a client are three files, certificate.pem, key.pem and authority.pem, for that host: /etc/tessera of a server that
+root runs, else ~/.config/tessera of its user. Nobody else may read key.pem. Running gateways notice new files by themselves.
+
+Exit codes: 0; 2 the command line was not understood; 78 files are there already, cannot be read or written, or are not what they
+should be
+
+Examples:
+  tessera keys authority ~/gpu-keys
+  tessera keys server gpu7.example,10.0.0.7 --authority ~/gpu-keys
+  tessera keys client alice --authority ~/gpu-keys
+  tessera keys show ~/.config/tessera/certificate.pem)";
 
 constexpr const char* kCompletionFooter = R"(  bash:  source <(tessera completion bash)
   zsh:   tessera completion zsh > "${fpath[1]}/_tessera"
@@ -72,6 +89,11 @@ void AddServer(CLI::App* command, std::string* server, LinkOptions* link, const 
   command->add_option("--server", *server, std::string("address of a running tesserad, or of the tessera-gateway of its host (default: $TESSERA_SERVER, else ") + otherwise + ")")
       ->type_name("unix:PATH|" + LinkForms("|") + "[,...]");
   command->add_flag("--insecure", link->insecure, "allow a tcp:// address beyond this host: nothing is encrypted or authenticated there");
+  command->add_option("--certificate", link->keys.certificate, "certificate to show at tls:// (default: $TESSERA_CERTIFICATE, else ~/.config/tessera/certificate.pem)")
+      ->type_name("FILE");
+  command->add_option("--key", link->keys.key, "its private key (default: $TESSERA_KEY, else ~/.config/tessera/key.pem)")->type_name("FILE");
+  command->add_option("--authority", link->keys.authority, "certificate of who signed the gateway's (default: $TESSERA_AUTHORITY, else ~/.config/tessera/authority.pem)")
+      ->type_name("FILE");
 }
 
 int Main(int argc, char** argv) {
@@ -107,6 +129,19 @@ int Main(int argc, char** argv) {
   doctor_command->add_option("program", doctor.program, "also look whether this program gets Tessera's library")->type_name("");
   doctor_command->footer(kDoctorFooter);
 
+  KeysOptions keys;
+  CLI::App* keys_command = app.add_subcommand("keys", "make an authority and certificates for tls://, or show what is in one");
+  keys_command->add_option("action", keys.action, "what to do")->required()->type_name("{authority,server,client,show}")->check(CLI::IsMember({"authority", "server", "client", "show"}));
+  keys_command->add_option("subject", keys.subject, "authority: a directory; server: its names and addresses, with commas; client: a name; show: a file")
+      ->required()
+      ->type_name("DIRECTORY|NAME[,...]|FILE");
+  keys_command->add_option("--authority", keys.authority, "directory of the authority that signs")->type_name("DIRECTORY")->capture_default_str();
+  keys_command->add_option("--directory", keys.directory, "where the files go (default: a directory of the first name, in that of the authority)")->type_name("DIRECTORY");
+  keys_command->add_option("--days", keys.days, "how long it is valid (default: an authority ten years, others one)")->type_name("DAYS")->check(CLI::Range(1U, 36500U).description("1 to 36500"));
+  keys_command->add_flag("--force", keys.force, "overwrite files that are there");
+  AddOutput(keys_command, &keys.output);
+  keys_command->footer(kKeysFooter);
+
   std::string shell;
   CLI::App* completion_command = app.add_subcommand("completion", "print a script that completes tessera's command line");
   completion_command->add_option("shell", shell, "the shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
@@ -126,6 +161,7 @@ int Main(int argc, char** argv) {
   if (run_command->parsed()) return RunCommand(run);
   if (status_command->parsed()) return StatusCommand(status);
   if (doctor_command->parsed()) return DoctorCommand(doctor);
+  if (keys_command->parsed()) return KeysCommand(keys);
   std::fputs(CompletionScript(app, shell).c_str(), stdout);
   return kExitOk;
 }

@@ -23,7 +23,8 @@ class ServiceCommandLine {
   CLI::App& app() { return app_; }
   // Options that not all of them have.
   void AddSessionsMax(uint32_t* sessions_max);
-  void AddLinkOptions(LinkOptions* link);  // for the program's own network address
+  // For the program's own network address. `listens`: also who may connect to it.
+  void AddLinkOptions(LinkOptions* link, bool listens);
   void AddOwner();                   // owner_fd and remove_directory
 
   // -1 when the program is to run, else its exit code: kServiceOk after --help, --version and --completion, whose text went to

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "protocol/link/tcp_link.h"
+#include "protocol/link/tls_link.h"
 #include "protocol/link/ucx_link.h"
 
 namespace tessera {
@@ -22,6 +23,9 @@ constexpr LinkKind kKinds[] = {
        return ConnectTcp(address, options.insecure, deadline_ns);
      },
      [](const LinkAddress& address, const LinkOptions& options) -> Result<std::unique_ptr<LinkListener>> {
+       if (!options.allow.empty() || !options.allow_file.empty()) {
+         return Status(StatusCode::kInvalidArgument, "nobody has a name at " + address.Url() + ": --allow is for tls://, which shows certificates");
+       }
        Result<TcpListener> listener = TcpListener::Bind(address, options.insecure);
        if (!listener.ok()) return listener.status();
        return std::unique_ptr<LinkListener>(std::make_unique<TcpListener>(std::move(*listener)));
@@ -32,6 +36,13 @@ constexpr LinkKind kKinds[] = {
      },
      [](const LinkAddress& address, const LinkOptions& options) { return ListenUcx(address, options.insecure); },
      PrepareUcx},
+    {LinkScheme::kTls,
+     [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) { return ConnectTls(address, options, deadline_ns); },
+     [](const LinkAddress& address, const LinkOptions& options) -> Result<std::unique_ptr<LinkListener>> {
+       Result<std::unique_ptr<TlsListener>> listener = TlsListener::Bind(address, options);
+       if (!listener.ok()) return listener.status();
+       return std::unique_ptr<LinkListener>(std::move(*listener));
+     }},
 };
 
 const LinkKind* Find(LinkScheme scheme) {

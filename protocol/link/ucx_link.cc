@@ -102,7 +102,8 @@ UcxLink::~UcxLink() {
   Close();
   // What was sent has left this process and is in the other's, or is given up.
   AdaptiveSpin spin;
-  worker_->Wait(spin, [this] { return lost_.has_value() || endpoint_ == nullptr || (outgoing_ == 0 && end_seen_); }, closed_ns_ + kLingerNs);
+  const auto delivered = [this] { return lost_.has_value() || !hello_.has_value() || (outgoing_ == 0 && end_seen_); };
+  worker_->Wait(spin, delivered, closed_ns_ + kLingerNs);
   {
     UcxWorker::Hold hold(*worker_);
     while (const std::optional<UcxInbox::Frame> frame = inbox_.Discard()) {

@@ -53,7 +53,7 @@ int ParseOptions(int argc, char** argv, Options* options) {
                  "tessera-gateway is started for clients on other hosts")
       ->type_name("unix:PATH|" + LinkForms("|"))
       ->allow_extra_args(false);
-  line.AddLinkOptions(&options->link);
+  line.AddLinkOptions(&options->link, true);
   app.add_option("--driver", options->driver,
                  "The driver: cuda (libcuda.so.1), emulator (a GPU in software), the path of a library, or auto "
                  "(cuda when it has a device, else emulator)")

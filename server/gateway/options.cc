@@ -25,7 +25,7 @@ int ParseGatewayOptions(int argc, char** argv, GatewayOptions* options) {
   std::string server;
   line.app().add_option("--listen", listen, "Where agents connect; port 0: one that is free")->type_name(LinkForms("|"));
   line.app().add_option("--server", server, "The socket of tesserad")->type_name("unix:PATH");
-  line.AddLinkOptions(&options->link);
+  line.AddLinkOptions(&options->link, true);
   line.AddSessionsMax(&options->sessions_max);
   line.app().add_option("--parent-pid", options->parent_pid)->group("");
   line.app().add_option("--ready-fd", options->ready_fd)->group("");
