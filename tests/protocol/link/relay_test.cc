@@ -34,8 +34,8 @@ constexpr Kind kKinds[] = {
     {"impaired", MakePlain, true},
     {"tcp", MakeTcpPair},
     {"impaired_tcp", MakeTcpPair, true},
-    {"tls", MakeTlsPair},
-    {"impaired_tls", MakeTlsPair, true},
+    {"tls", [] { return MakeTlsPair(); }},
+    {"impaired_tls", [] { return MakeTlsPair(); }, true},
     {"ucx", MakeUcxPair, false, HaveUcx},
 };
 
