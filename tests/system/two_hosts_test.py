@@ -35,9 +35,11 @@ def agents_of(url):
 
 
 class TwoHosts(unittest.TestCase):
+    LISTEN = "tcp://127.0.0.1:0"
+
     def setUp(self):
         self.server = Server()
-        self.gateway = Gateway(self.server.path)
+        self.gateway = Gateway(self.server.path, listen=self.LISTEN)
         self.addCleanup(self.check_all_ended)
 
     def check_all_ended(self):
@@ -100,7 +102,7 @@ class Killed(TwoHosts):
 
     def test_in_the_middle_of_copies(self):
         for part in ("agent", "gateway"):
-            gateway = Gateway(self.server.path)
+            gateway = Gateway(self.server.path, listen=self.LISTEN)
             agent = Agent(gateway.url)
             client = self.start(program("copy_loop"), "ordinary", url=agent.url)
             self.assertEqual(client.stdout.readline(), "copying\n")
@@ -110,7 +112,7 @@ class Killed(TwoHosts):
 
     def test_a_signal_ends_agent_and_gateway_in_order(self):
         for part in ("agent", "gateway"):
-            gateway = Gateway(self.server.path)
+            gateway = Gateway(self.server.path, listen=self.LISTEN)
             agent = Agent(gateway.url)
             client = self.spin(agent.url)
             one, other = (agent, gateway) if part == "agent" else (gateway, agent)
