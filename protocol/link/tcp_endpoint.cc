@@ -59,8 +59,8 @@ Status CheckSecure(const LinkAddress& address, const std::vector<TcpEndpoint>& e
   }
   return Status(StatusCode::kPermissionDenied,
                 address.Url() + " is not an address of this host alone, and what travels there is neither encrypted nor "
-                                "authenticated yet: give --insecure, on both sides, if everybody on that network may use "
-                                "the GPU");
+                                "authenticated: use tls://, or give --insecure, on both sides, if everybody on that network "
+                                "may use the GPU");
 }
 
 }  // namespace tessera

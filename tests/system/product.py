@@ -85,6 +85,34 @@ class Part:
         return code
 
 
+class Keys:
+    """An authority, and what it signs, made by `tessera keys`."""
+
+    def __init__(self):
+        self.directory = tempfile.TemporaryDirectory()
+        atexit.register(self.directory.cleanup)
+        self.authority = os.path.join(self.directory.name, "authority")
+        self.make("authority", self.authority)
+
+    def make(self, *words):
+        subprocess.run([TESSERA, "keys", *words], check=True, stdout=subprocess.DEVNULL, env=environment())
+
+    def of(self, kind, name, *more):
+        """The directory of the certificate of a `server` or a `client`."""
+        place = os.path.join(self.authority, name.split(",")[0])
+        if not os.path.exists(place):
+            self.make(kind, name, "--authority", self.authority, *more)
+        return place
+
+    def options(self, kind, name):
+        place = self.of(kind, name)
+        return ["--certificate", f"{place}/certificate.pem", "--key", f"{place}/key.pem", "--authority", f"{place}/authority.pem"]
+
+    def environment(self, kind, name):
+        place = self.of(kind, name)
+        return {f"TESSERA_{word.upper()}": f"{place}/{word}.pem" for word in ("certificate", "key", "authority")}
+
+
 class Gateway(Part):
     """A tessera-gateway, as a rule on a free port of the loopback device."""
 

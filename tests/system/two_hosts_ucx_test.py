@@ -12,8 +12,6 @@ import unittest
 import two_hosts_test
 from product import GATEWAY, TESSERA, Agent, environment, wait_for
 
-LISTEN = "ucx://127.0.0.1:0"
-
 
 def have_ucx():
     """In a process of its own: what UCX does to one that loads it is not wanted here."""
@@ -22,12 +20,12 @@ def have_ucx():
 
 @unittest.skipUnless(have_ucx(), "UCX is not installed (libucx0)")
 class Killed(two_hosts_test.Killed):
-    LISTEN = LISTEN
+    link = "ucx"
 
 
 @unittest.skipUnless(have_ucx(), "UCX is not installed (libucx0)")
 class Several(two_hosts_test.Several):
-    LISTEN = LISTEN
+    link = "ucx"
 
     def test_the_log_says_what_the_link_goes_over(self):
         agent = Agent(self.gateway.url)
@@ -76,7 +74,7 @@ class Missing(unittest.TestCase):
         self.assertIn("install the package libucx0", done.stderr)
 
     def test_a_gateway_does_not_start(self):
-        done = subprocess.run([GATEWAY, "--listen", LISTEN, "--server", "unix:/nowhere"], capture_output=True, text=True, timeout=60, env=self.env)
+        done = subprocess.run([GATEWAY, "--listen", "ucx://127.0.0.1:0", "--server", "unix:/nowhere"], capture_output=True, text=True, timeout=60, env=self.env)
         self.assertEqual((done.returncode, done.stdout), (4, ""))
         self.assertIn("install the package libucx0", done.stderr)
 
