@@ -12,6 +12,7 @@
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/link/preamble.h"
+#include "protocol/link/tcp_link.h"
 #include "protocol/link/tcp_stream.h"
 #include "protocol/link/ucx_link.h"
 #include "protocol/link/ucx_parts.h"
@@ -90,6 +91,7 @@ Result<std::unique_ptr<UcxLink>> UcxLink::Make(UcxReach reach) {
   handler.flags = UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA;
   handler.cb = OnMessage;
   handler.arg = link.get();
+  link->worker().SetTick([&link = *link] { link.Tick(); });
   UcxWorker::Hold hold(link->worker());
   if (link->worker().ucx().ucp_worker_set_am_recv_handler(link->worker().get(), &handler) == UCS_OK) return link;
   return Status(StatusCode::kInternal, "UCX takes no handler for messages");
@@ -293,6 +295,7 @@ ucs_status_t UcxLink::OnMessage(void* self, const void* header, size_t header_by
 
 ucs_status_t UcxLink::Arrived(const UcxMessage& message, const UcxInbox::Frame& frame) {
   const auto refuse = [this](const char* what) { Lose(Status(StatusCode::kProtocolViolation, what)); };
+  heard_ns_ = MonotonicNs();
   ucs_status_t keeps = UCS_OK;
   switch (message.kind) {
     case UcxMessageKind::kHello:
@@ -316,6 +319,8 @@ ucs_status_t UcxLink::Arrived(const UcxMessage& message, const UcxInbox::Frame& 
       if (peer_sent_.has_value() || message.number < inbox_.arrived()) refuse("the link brought an end that is none");
       peer_sent_ = message.number;
       break;
+    case UcxMessageKind::kAlive:
+      break;
     case UcxMessageKind::kEndSeen:
       if (!closed_) refuse("the link saw an end that there was not");
       end_seen_ = true;
@@ -326,6 +331,12 @@ ucs_status_t UcxLink::Arrived(const UcxMessage& message, const UcxInbox::Frame& 
   AnswerEnd();
   worker_->Changed();
   return keeps;
+}
+
+void UcxLink::Tick() {
+  if (!hello_.has_value() || closed_ || lost_.has_value() || peer_sent_.has_value()) return;
+  if (MonotonicNs() - heard_ns_ > kTcpSilenceMsMax * uint64_t{1'000'000}) return OnLost(this, endpoint_, UCS_ERR_ENDPOINT_TIMEOUT);
+  PostMessage(UcxMessageKind::kAlive, 0);
 }
 
 void UcxLink::AnswerEnd() {

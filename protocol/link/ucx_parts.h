@@ -26,6 +26,7 @@ enum class UcxMessageKind : uint32_t {
   kTaken = 3,    // `number` frames with frame.position bytes were taken by Receive(): that much room is there again
   kEnd = 4,      // the last message of this end: it has sent `number` frames
   kEndSeen = 5,  // all frames before the other end's kEnd are here
+  kAlive = 6,    // this end is there; every UcxWorker::kTickNs
 };
 
 // The header of every active message; little-endian.
@@ -93,6 +94,7 @@ class UcxLink : public Link {
   void PostMessage(UcxMessageKind kind, uint64_t number, uint64_t position = 0);
   void Sent(std::unique_ptr<Outgoing> outgoing, ucs_status_t status);
   void AnswerEnd();
+  void Tick();  // says that this end is there, looks whether the other has done so
   void ReportTaken();
   void Lose(Status why);
   void Abandon();  // gives up the endpoint: what is unfinished fails
@@ -123,6 +125,7 @@ class UcxLink : public Link {
   ucs_status_t lost_status_ = UCS_OK;
   bool closed_ = false;
   uint64_t closed_ns_ = 0;
+  uint64_t heard_ns_ = 0;  // when the last message came
 
   UcxSendBuffer buffer_;
   uint64_t sent_ = 0, sent_bytes_ = 0;        // frames and their bytes, since the beginning

@@ -55,6 +55,7 @@ UcxWorker::UcxWorker(const UcxLibrary& ucx, ucp_context_h context, ucp_worker_h 
       worker_(worker),
       event_fd_(event_fd),
       wake_(std::move(wake)),
+      next_tick_ns_(MonotonicNs() + kTickNs),
       keeper_([this] { Keep(); }) {}
 
 UcxWorker::Hold::Hold(UcxWorker& worker) : worker_(worker) {
@@ -141,11 +142,28 @@ bool UcxWorker::Watch(const Ready& ready, uint64_t sleep_ns_max) {
   return false;
 }
 
+void UcxWorker::SetTick(std::function<void()> tick) {
+  Hold hold(*this);
+  tick_ = std::move(tick);
+}
+
+void UcxWorker::Tick() {
+  const uint64_t now_ns = MonotonicNs();
+  if (now_ns < next_tick_ns_) return;
+  next_tick_ns_ = now_ns + kTickNs;
+  // Whatever came while this process could not run counts before anybody looks at the clock.
+  while (Progress() != 0) {
+  }
+  if (tick_) tick_();
+}
+
 void UcxWorker::Keep() {
   MutexLock lock(mutex_);
   while (!ending_) {
+    Tick();
     if (unfinished_ == 0) {
-      keep_.wait(mutex_);
+      const uint64_t now_ns = MonotonicNs();
+      if (now_ns < next_tick_ns_) keep_.wait_for(mutex_, std::chrono::nanoseconds(next_tick_ns_ - now_ns));
       continue;
     }
     const uint64_t progressed = progressed_;

@@ -53,6 +53,9 @@ class UcxWorker {
   // Any number of threads.
   using Ready = std::function<bool()>;
   bool Wait(AdaptiveSpin& spin, const Ready& ready, uint64_t deadline_ns) EXCLUDES(mutex_);
+  // What the worker's thread calls every kTickNs, with the lock held, after it has taken what has arrived. Once, before anybody waits.
+  static constexpr uint64_t kTickNs = 1'000'000'000;
+  void SetTick(std::function<void()> tick);
   // To be called with the lock held (from UCX's callbacks as well, hence without the annotation): what a waiting thread asks for
   // may be true by now.
   void Changed();
@@ -65,6 +68,7 @@ class UcxWorker {
   // Sleeps until something happens, for this and all waiting threads; releases the mutex meanwhile. True when `ready` was, before.
   bool Watch(const Ready& ready, uint64_t sleep_ns_max) REQUIRES(mutex_);
   void Keep();  // the thread of its own
+  void Tick() REQUIRES(mutex_);
 
   const UcxLibrary& ucx_;
   const ucp_context_h context_;
@@ -80,6 +84,8 @@ class UcxWorker {
   int unfinished_ = 0;
   uint64_t progressed_ = 0;  // calls of Progress()
   bool ending_ = false;
+  std::function<void()> tick_;
+  uint64_t next_tick_ns_;
   std::thread keeper_;
 };
 

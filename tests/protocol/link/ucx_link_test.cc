@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <link.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include "protocol/link/preamble.h"
 #include "protocol/link/tcp_stream.h"
 #include "protocol/link/ucx_parts.h"
+#include "tests/support/loopback.h"
 #include "tests/support/ucx_pair.h"
 
 namespace tessera {
@@ -273,6 +275,33 @@ TEST(UcxLink, AnEndFreesWhoeverWaitsForAPayloadToBeFetched) {
     }
     sender.join();
   }
+}
+
+// In a network of its own, whose only cable is cut: neither end says a word any more.
+TEST(UcxLink, ASilentHostIsNoticedIdleOrNot) {
+  SKIP_WITHOUT_UCX();
+  bool possible = true;
+  std::thread in_its_own_network([&] {
+    possible = unshare(CLONE_NEWNET) == 0 && SetLoopback(true);
+    if (!possible) return;
+    auto [near, far] = MakeUcxPair();
+    auto [sender, receiver] = MakeUcxPair();
+    ASSERT_TRUE(SetLoopback(false));
+    const uint64_t begin_ns = MonotonicNs();
+    std::thread sending([&sender = *sender] {
+      const std::vector<std::byte> payload(1000);
+      Status status;
+      while (status.ok()) status = sender.Send({FrameKind::kRing, 0, payload.size(), 0, 0}, payload);
+      EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+    });
+    const Status status = near->Receive([](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span<std::byte>(); }).status();
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+    EXPECT_THAT(status.message(), HasSubstr("does not answer any more"));
+    sending.join();
+    EXPECT_LT(MonotonicNs() - begin_ns, (kTcpSilenceMsMax + 7'000) * uint64_t{1'000'000});
+  });
+  in_its_own_network.join();
+  if (!possible) GTEST_SKIP() << "needs to be allowed to make a network namespace";
 }
 
 // --- What needs no UCX ---
