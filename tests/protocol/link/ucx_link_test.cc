@@ -71,6 +71,7 @@ void UseUcxAndLook() {
   const size_t code = HashOfLibc();
   const std::string signals = CaughtSignals();
   if (code == 0 || signals.empty()) _exit(3);
+  if (!HaveUcx()) _exit(0);
   {
     auto [near, far] = MakeUcxPair();
     if (!near || !far || !near->Send({FrameKind::kRing, 0, 0, 0, 0}, {}).ok()) _exit(4);
@@ -82,8 +83,8 @@ void UseUcxAndLook() {
   _exit(7);
 }
 
+// Nothing here may load UCX: the process of its own begins with the same lines.
 TEST(UcxLinkDeathTest, LeavesSignalsAndTheCLibraryAsTheyWere) {
-  SKIP_WITHOUT_UCX();
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(UseUcxAndLook(), testing::ExitedWithCode(0), "");
 }
