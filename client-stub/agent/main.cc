@@ -73,6 +73,7 @@ int Run(const AgentOptions& options) {
   RelayService service(
       {.sessions_max = kSessionsMax, .owner_fd = options.owner_fd, .hello_timeout_ns = options.hello_timeout_ns()});
   if (const Status status = service.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
+  if (const Status status = PrepareLinks(options.gateway); !status.ok()) LogInfo("{}", status.message());
   Result<UnixListener> listener = UnixListener::Bind(options.listen_path);
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
   printf("%s: listening on unix:%s, server %s\n", kName, options.listen_path.c_str(), options.gateway.Url().c_str());

@@ -4,6 +4,7 @@
 
 #include "protocol/link/tcp_link.h"
 #include "protocol/link/tls_link.h"
+#include "protocol/link/ucx_link.h"
 
 namespace tessera {
 namespace {
@@ -13,6 +14,7 @@ struct LinkKind {
   LinkScheme scheme;
   Result<std::unique_ptr<Link>> (*connect)(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns);
   Result<std::unique_ptr<LinkListener>> (*listen)(const LinkAddress& address, const LinkOptions& options);
+  Status (*prepare)() = nullptr;
 };
 
 constexpr LinkKind kKinds[] = {
@@ -28,6 +30,12 @@ constexpr LinkKind kKinds[] = {
        if (!listener.ok()) return listener.status();
        return std::unique_ptr<LinkListener>(std::make_unique<TcpListener>(std::move(*listener)));
      }},
+    {LinkScheme::kUcx,
+     [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
+       return ConnectUcx(address, options.insecure, deadline_ns);
+     },
+     [](const LinkAddress& address, const LinkOptions& options) { return ListenUcx(address, options.insecure); },
+     PrepareUcx},
     {LinkScheme::kTls,
      [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) { return ConnectTls(address, options, deadline_ns); },
      [](const LinkAddress& address, const LinkOptions& options) -> Result<std::unique_ptr<LinkListener>> {
@@ -49,6 +57,11 @@ Status NotBuilt(const LinkAddress& address) {
 }
 
 }  // namespace
+
+Status PrepareLinks(const LinkAddress& address) {
+  const LinkKind* kind = Find(address.scheme);
+  return kind == nullptr || kind->prepare == nullptr ? Status::Ok() : kind->prepare();
+}
 
 Result<std::unique_ptr<Link>> ConnectLink(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
   const LinkKind* kind = Find(address.scheme);

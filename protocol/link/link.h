@@ -54,6 +54,12 @@ class Link {
   virtual Result<FrameHeader> Receive(const Place& place) = 0;
   // Ends both directions. What was sent still arrives. Any thread, any number of times.
   virtual void Close() = 0;
+
+  // Names memory that many payloads will be taken from and placed in, so that a link can make it known to its device once and not
+  // for each of them. Nothing but speed depends on it. It stays mapped until Forget() has returned, and longer than Send() and
+  // Receive() that use it. Any thread.
+  virtual void Register(std::span<std::byte> memory) {}
+  virtual void Forget(std::span<std::byte> memory) {}
 };
 
 }  // namespace tessera

@@ -9,7 +9,7 @@ namespace {
 constexpr struct {
   LinkScheme scheme;
   std::string_view prefix;
-} kSchemes[] = {{LinkScheme::kTcp, "tcp://"}, {LinkScheme::kTls, "tls://"}};
+} kSchemes[] = {{LinkScheme::kTcp, "tcp://"}, {LinkScheme::kTls, "tls://"}, {LinkScheme::kUcx, "ucx://"}};
 
 std::string_view PrefixOf(LinkScheme scheme) {
   for (const auto& row : kSchemes) {

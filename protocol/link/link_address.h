@@ -12,6 +12,7 @@ namespace tessera {
 
 enum class LinkScheme {
   kTcp,  // tcp://, plain (tcp_link.h)
+  kUcx,  // ucx://, over RDMA or TCP, plain (ucx_link.h)
   kTls,  // tls://, encrypted, with certificates on both sides (tls_link.h)
 };
 

@@ -27,10 +27,16 @@ Relay::Relay(std::unique_ptr<Channel> channel, Link& link) : channel_(std::move(
     sink(TransferRing::kCommands, channel_->commands_out());
     sink(TransferRing::kAnswers, channel_->answers_out());
   }
+  link_.Register(channel_->staging());
   channel_->SetMessageHandler([this](SocketMessage message) { return TakeMessage(std::move(message)); });
 }
 
-Relay::~Relay() { link_.Close(); }
+Relay::~Relay() {
+  link_.Close();
+  link_.Forget(channel_->staging());
+  MutexLock lock(segments_mutex_);
+  for (const auto& [id, memory] : segments_) link_.Forget(memory->bytes());
+}
 
 Status Relay::Run() {
   std::vector<std::thread> threads;
@@ -73,11 +79,13 @@ void Relay::WatchSocket() {
 Status Relay::AddSegment(const SegmentOffer& offer, int fd) {
   Result<Mapping> mapping = Mapping::Map(fd, offer.size_bytes, 0, Placement::Anywhere());
   if (!mapping.ok()) return mapping.status();
+  const auto memory = std::make_shared<const Mapping>(std::move(*mapping));
   MutexLock lock(segments_mutex_);
   if (segments_.size() >= SegmentTable::kSegmentsMax) {
     return Status(StatusCode::kResourceExhausted, "too many segments of host memory at once");
   }
-  const bool added = segments_.emplace(offer.id, std::make_shared<const Mapping>(std::move(*mapping))).second;
+  const bool added = segments_.emplace(offer.id, memory).second;
+  if (added) link_.Register(memory->bytes());
   return added ? Status::Ok() : RelayViolation("the peer offered segment " + std::to_string(offer.id) + " twice");
 }
 
@@ -86,7 +94,10 @@ void Relay::CloseOnce(uint32_t id) {
   if (closed_once_.insert(id).second) return;
   closed_once_.erase(id);
   closed_twice_.insert(id);
-  segments_.erase(id);
+  const auto found = segments_.find(id);
+  if (found == segments_.end()) return;
+  link_.Forget(found->second->bytes());
+  segments_.erase(found);
 }
 
 bool Relay::IsClosed(uint32_t id) {

@@ -79,6 +79,7 @@ void SayReady(const GatewayOptions& options, const std::string& url) {
 int Run(const GatewayOptions& options) {
   RelayService service({.sessions_max = options.sessions_max, .hello_timeout_ns = options.hello_timeout_ns()});
   if (const Status status = service.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
+  if (const Status status = PrepareLinks(options.listen); !status.ok()) return Fail(kName, status, kServiceCannotListen);
   Result<std::unique_ptr<LinkListener>> bound = ListenForLinks(options.listen, options.link);
   if (!bound.ok()) return Fail(kName, bound.status(), kServiceCannotListen);
   LinkListener& listener = **bound;

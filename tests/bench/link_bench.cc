@@ -30,6 +30,7 @@
 #include "protocol/channel/waiting.h"
 #include "protocol/link/tcp_stream.h"
 #include "tests/support/tls_pair.h"
+#include "tests/support/ucx_pair.h"
 
 namespace tessera {
 namespace {
@@ -51,13 +52,15 @@ struct Way {
   std::function<bool(int end, std::span<const std::byte>)> send;
   std::function<bool(int end, std::span<std::byte>)> receive;
   std::function<void()> close;
+  std::function<void(int end, std::span<std::byte>)> prepare = [](int, std::span<std::byte>) {};  // before bulk is sent from there, or received
 };
 
 struct Links {
   std::unique_ptr<Link> ends[2];
 };
 
-Way OverLinks(std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> pair) {
+// `registered`: what is sent in bulk lies in memory that the link was told of, as segments do.
+Way OverLinks(std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> pair, bool registered = false) {
   auto links = std::make_shared<Links>();
   links->ends[0] = std::move(pair.first);
   links->ends[1] = std::move(pair.second);
@@ -69,6 +72,9 @@ Way OverLinks(std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> pair) {
           },
           [links] {
             for (auto& end : links->ends) end->Close();
+          },
+          [links, registered](int end, std::span<std::byte> bytes) {
+            if (registered) links->ends[end]->Register(bytes);
           }};
 }
 
@@ -199,13 +205,15 @@ Bulk BulkRate(const Way& way, bool both) {
   for (int end = 0; end < (both ? 2 : 1); ++end) {
     threads.emplace_back([&, end] {
       StayAt(end);
-      const std::vector<std::byte> bytes(kBulkBytes, std::byte{7});
+      std::vector<std::byte> bytes(kBulkBytes, std::byte{7});
+      way.prepare(end, bytes);
       while (running.load() && way.send(end, bytes)) {
       }
     });
     threads.emplace_back([&, end] {
       StayAt(1 - end);
       std::vector<std::byte> bytes(kBulkBytes);
+      way.prepare(1 - end, bytes);
       while (way.receive(1 - end, bytes)) received += bytes.size();
     });
   }
@@ -257,8 +265,10 @@ int Main(int argc, char** argv) {
                {"sockets x2", [] { return OverSockets(2); }, false, false},
                {"sockets x4", [] { return OverSockets(4); }, false, false},
                {"tcp", [] { return OverLinks(MakeTcpPair()); }, true, false},
-               {"tls alone", [] { return OverLinks(MakeTlsPair({.crew = &Nobody()})); }, true, true},
-               {"tls", [] { return OverLinks(MakeTlsPair({})); }, true, true}};
+      StayAt(end);
+               {"tls", [] { return OverLinks(MakeTlsPair(kTlsRecordsPerKey)); }, true, true},
+               {"ucx", [] { return OverLinks(MakeUcxPair()); }, true, false},
+               {"ucx known", [] { return OverLinks(MakeUcxPair(), true); }, false, false}};
   nlohmann::json json;
   const double cipher = CipherRate();
   json["cipher"] = {{"gigabytes_per_second", cipher}};
@@ -266,6 +276,7 @@ int Main(int argc, char** argv) {
               "cores", "/socket", "/core", "both ways", "cores", "/core");
   Bulk one_of_sockets;
   for (const auto& way : kWays) {
+    if (std::string_view(way.name).starts_with("ucx") && !HaveUcx()) continue;
     const double trip = way.small ? RoundTripUs(way.make()) : 0;
     const double one_way = way.small ? OneWayUs(way.make()) : 0;
     const Bulk one = BulkRate(way.make(), false);

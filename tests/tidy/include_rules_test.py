@@ -50,7 +50,7 @@ FOREIGN = {
     r"fmt/(?!core\.h).*": r"protocol/base/fmt\.",  # seconds of compilation each
     r"google/protobuf/.*|grpc.*|.*\.pb\.h": r"protocol/control/|netaware/|server/daemon/|client-stub/agent/",
     r"sqlite3\.h|etcd/.*": r"netaware/store/",
-    r"dlfcn\.h": r"server/driver/(loader|nvml)\.cc|server/emulator/driver/|client-stub/",
+    r"dlfcn\.h": r"protocol/link/ucx_library\.cc|server/driver/(loader|nvml)\.cc|server/emulator/driver/|client-stub/",
 }
 
 OUR_FOLDERS = ("protocol/", "client-stub/", "server/", "scheduler/", "netaware/", "generated/", "tests/", "deploy/")

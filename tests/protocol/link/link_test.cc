@@ -14,24 +14,39 @@
 #include "protocol/link/in_process_link.h"
 #include "tests/support/tcp_pair.h"
 #include "tests/support/tls_pair.h"
+#include "tests/support/ucx_pair.h"
 
 namespace tessera {
 namespace {
 
-enum class Kind { kInProcess, kImpaired, kTcp, kImpairedTcp, kTls, kImpairedTls };
+// A row for each kind of link; `there` says whether this machine has what it takes.
+struct Kind {
+  const char* name;
+  std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> (*make)();
+  bool impaired = false;
+  bool (*there)() = [] { return true; };
+};
 
-const char* NameOf(Kind kind) {
-  constexpr const char* kNames[] = {"in_process", "impaired", "tcp", "impaired_tcp", "tls", "impaired_tls"};
-  return kNames[static_cast<int>(kind)];
-}
+std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakeSmallInProcessLink() { return MakeInProcessLink(size_t{256} << 10); }
+
+constexpr Kind kKinds[] = {
+    {"in_process", MakeSmallInProcessLink},
+    {"impaired", MakeSmallInProcessLink, true},
+    {"tcp", MakeTcpPair},
+    {"impaired_tcp", MakeTcpPair, true},
+    {"tls", [] { return MakeTlsPair(); }},
+    {"impaired_tls", [] { return MakeTlsPair(); }, true},
+    {"ucx", MakeUcxPair, false, HaveUcx},
+    {"impaired_ucx", MakeUcxPair, true, HaveUcx},
+};
 
 class LinkTest : public testing::TestWithParam<Kind> {
  protected:
-  LinkTest() {
-    const bool tcp = GetParam() == Kind::kTcp || GetParam() == Kind::kImpairedTcp;
-    const bool tls = GetParam() == Kind::kTls || GetParam() == Kind::kImpairedTls;
-    std::tie(near_, far_) = tcp ? MakeTcpPair() : tls ? MakeTlsPair() : MakeInProcessLink(size_t{256} << 10);
-    if (GetParam() == Kind::kInProcess || GetParam() == Kind::kTcp || GetParam() == Kind::kTls) return;
+  void SetUp() override {
+    if (!GetParam().there()) GTEST_SKIP() << "UCX is not installed (libucx0)";
+    std::tie(near_, far_) = GetParam().make();
+    ASSERT_TRUE(near_ && far_);
+    if (!GetParam().impaired) return;
     const Impairment impairment{.delay_ns = 100'000, .jitter_ns = 200'000, .stall_ns = 2'000'000, .stall_one_in = 100};
     impaired_near_ = MakeImpairedLink(*near_, impairment);
     impaired_far_ = MakeImpairedLink(*far_, impairment);
@@ -158,8 +173,8 @@ TEST_P(LinkTest, AFailureToPlaceIsTheReceivers) {
   EXPECT_EQ(far().Receive(refuse).status().code(), StatusCode::kProtocolViolation);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, LinkTest, testing::Values(Kind::kInProcess, Kind::kImpaired, Kind::kTcp, Kind::kImpairedTcp, Kind::kTls, Kind::kImpairedTls),
-                         [](const auto& info) { return NameOf(info.param); });
+INSTANTIATE_TEST_SUITE_P(Kinds, LinkTest, testing::ValuesIn(kKinds),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(ImpairedLink, DelaysAndLimitsTheRate) {
   auto [near, far] = MakeInProcessLink();

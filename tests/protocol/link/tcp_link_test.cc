@@ -4,9 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <net/if.h>
 #include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "protocol/link/tcp_endpoint.h"
+#include "tests/support/loopback.h"
 #include "tests/support/tcp_pair.h"
 
 namespace tessera {
@@ -211,16 +210,6 @@ TEST(TcpFrames, BytesMayComeOneByOne) {
   ASSERT_TRUE(got.ok());
   EXPECT_EQ(got->number, 7u);
   EXPECT_EQ(payload, std::vector<std::byte>(5, std::byte{9}));
-}
-
-// Turns the loopback device of this thread's network namespace on or off.
-bool SetLoopback(bool up) {
-  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request{};
-  std::strcpy(request.ifr_name, "lo");
-  if (ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) return false;
-  request.ifr_flags = static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
-  return ioctl(socket.get(), SIOCSIFFLAGS, &request) == 0;
 }
 
 // In a network of its own, whose only cable is cut: neither end says a word any more.
