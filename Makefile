@@ -18,7 +18,9 @@ demo: install-dependencies
 	@cmake --build --preset $(PRESET) -j$(JOBS) --target product
 	@deploy/demo/run $(BUILD)
 
+# Also what tests/rdma needs: soft-RoCE in a guest.
 test: build
+	deploy/install-dependencies qemu-system-x86 busybox-static cpio kmod rdma-core iproute2 ibverbs-providers
 	ctest --preset $(PRESET) -j$(JOBS)
 
 # Address, undefined-behaviour and thread sanitizers over the parts with threads or untrusted bytes.

@@ -4,8 +4,10 @@
 #include <atomic>
 
 #include "client-stub/call.h"
+#include "client-stub/copier.h"
 #include "client-stub/image.h"
 #include "generated/messages/service.h"
+#include "protocol/image/image_key.h"
 
 namespace tessera {
 namespace {
@@ -17,21 +19,42 @@ constexpr CallInfo Internal(const char* name, uint32_t id, CallInfo::Mode mode) 
   return CallInfo{name, id, mode, CallInfo::Context::kNone, CallInfo::Capture::kLegal, false, nullptr};
 }
 constexpr CallInfo kWrite = Internal("tesseraBlobWrite", tesseraBlobWriteRequest::kId, CallInfo::Mode::kAsync);
+constexpr CallInfo kName = Internal("tesseraBlobName", tesseraBlobNameRequest::kId, CallInfo::Mode::kAsync);
 constexpr CallInfo kRead = Internal("tesseraBlobRead", tesseraBlobReadRequest::kId, CallInfo::Mode::kSync);
 constexpr CallInfo kRelease = Internal("tesseraBlobRelease", tesseraBlobReleaseRequest::kId, CallInfo::Mode::kAsync);
 
 }  // namespace
 
-CUresult SendBlob(const Call& user, std::span<const std::byte> bytes, uint64_t* blob) {
+uint64_t NewBlob() {
   static std::atomic<uint64_t> next{1};
-  *blob = next.fetch_add(1, std::memory_order_relaxed);
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+CUresult SendBlob(const Call& user, std::span<const std::byte> bytes, uint64_t* blob) {
+  *blob = NewBlob();
+  return WriteBlob(user, *blob, bytes);
+}
+
+CUresult NameBlob(const Call& user, uint64_t blob, std::span<const std::byte> bytes) {
+  const ImageKey key = KeyOf(bytes, [](size_t count, const auto& work) { Copier::Process().ForEach(count, work); });
+  Call call(kName, false);
+  call.MoveTo(user);
+  if (!call.ok()) return call.result();
+  tesseraBlobNameRequest request;
+  request.blob = blob;
+  request.total_bytes = bytes.size();
+  request.key = key.bytes;
+  return call.Async(request);
+}
+
+CUresult WriteBlob(const Call& user, uint64_t blob, std::span<const std::byte> bytes) {
   uint64_t offset = 0;
   do {
     Call call(kWrite, false);
     call.MoveTo(user);
     if (!call.ok()) return call.result();
     tesseraBlobWriteRequest request;
-    request.blob = *blob;
+    request.blob = blob;
     request.offset = offset;
     request.total_bytes = bytes.size();
     request.data = bytes.subspan(offset, std::min(kPieceBytes, bytes.size() - offset));

@@ -26,6 +26,7 @@ Call::Call(const CallInfo& info, bool per_thread_stream)
     statistics->CountCall(info);
     thread_->call = &info;
   }
+  if (client.trace() != nullptr) begun_ns_ = MonotonicNs();
   session_ = client.session();
   if (info.context == CallInfo::Context::kUninitialized) return;
   if (!client.initialized()) {  // nor is it in a forked child
@@ -52,6 +53,7 @@ Call::Call(const CallInfo& info, bool per_thread_stream)
 
 Call::~Call() {
   const bool outermost = --thread_->call_depth == 0;
+  if (begun_ns_ != 0) Client::Get().trace()->AddCall(info_, thread_->number, begun_ns_);
   if (result_ == CUDA_SUCCESS) return;
   // A broken context stays broken, for the calls that are answered here as well, whichever way this one heard of it.
   if (IsStickyError(result_) && !failed_elsewhere_ && session_ != nullptr && !Client::Get().forked()) {
@@ -129,6 +131,7 @@ void Call::Changes(LastSequence* last) {
 }
 
 void Call::NoteSent(uint64_t sequence) {
+  if (Trace* trace = Client::Get().trace()) trace->AddSent(info_, *session_, sequence, thread_->number);
   sequence_ = sequence;
   for (int i = 0; i < changes_count_; ++i) changes_[i]->Raise(sequence);
 }

@@ -249,6 +249,7 @@ class Call {
   HandleId minted_[2];  // no call mints more than two singles; arrays keep theirs in the request
   int minted_count_ = 0;
   HandleId freed_;
+  uint64_t begun_ns_ = 0;  // while a trace is kept
   uint64_t sequence_ = 0;
   uint64_t after_ = 0;  // the last record that concerns what the call names; kept in host functions only
   LastSequence* changes_[kChangesMax];

@@ -24,6 +24,7 @@ std::atomic<Client*> the_client{nullptr};
 __attribute__((destructor)) void AtExit() {
   Client* client = the_client.load(std::memory_order_acquire);
   if (client == nullptr || client->forked()) return;
+  if (client->trace() != nullptr) client->trace()->Write(client->sessions());
   for (Session* session : client->sessions()) session->LeaveAtExit();
   if (client->statistics() != nullptr) client->statistics()->Write();
 }
@@ -49,6 +50,7 @@ Client::Client() {
     LogWarning("TESSERA_LOG={} is no level: use debug, info, warning, error or off", config.bad_log_level);
   }
   if (!config.stats.empty()) statistics_ = std::make_unique<Statistics>(config.stats);
+  if (!config.trace.empty()) trace_ = std::make_unique<Trace>(config.trace);
   pthread_atfork(nullptr, nullptr, &Client::AfterForkInChild);
 }
 
@@ -100,6 +102,7 @@ CUresult Client::Connect() {
         std::vector<Session*> sessions;
         for (auto& session : made) sessions.push_back(session.release());  // never destroyed: see the class comment
         Publish(sessions);
+        if (trace_ != nullptr) trace_->Start(sessions);
         return CUDA_SUCCESS;
       }
     } catch (const std::exception& error) {

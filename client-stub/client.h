@@ -16,6 +16,7 @@
 #include "client-stub/config.h"
 #include "client-stub/session.h"
 #include "client-stub/statistics.h"
+#include "client-stub/trace.h"
 #include "client-stub/thread_state.h"
 #include "protocol/base/mutex.h"
 #include "protocol/memory/window_table.h"
@@ -56,6 +57,7 @@ class Client {
 
   // Null unless TESSERA_STATS asks for them.
   Statistics* statistics() { return statistics_.get(); }
+  Trace* trace() { return trace_.get(); }
 
   // Tests put sessions over channels of their own in place of connections; they outlive their use. Null or none: no session.
   void UseSessionForTest(Session* session);
@@ -76,6 +78,7 @@ class Client {
   std::atomic<bool> forked_{false};
   std::atomic<int> driver_version_{0};
   std::unique_ptr<Statistics> statistics_;
+  std::unique_ptr<Trace> trace_;
   Mutex connect_mutex_;
   std::string last_complaint_ GUARDED_BY(connect_mutex_);
 };

@@ -67,6 +67,7 @@ Config ParseConfig(const char* (*get)(const char* name)) {
   if (const char* level = get("TESSERA_LOG"); level != nullptr && *level != '\0') {
     if (!ParseLogLevel(level, &config.log_level)) config.bad_log_level = level;
   }
+  config.trace = OrEmpty(get("TESSERA_TRACE"));
   config.stats = OrEmpty(get("TESSERA_STATS"));
   if (config.stats == "0") config.stats.clear();
   config.launch_blocking = IsTrue(get("CUDA_LAUNCH_BLOCKING")) || IsTrue(get("TESSERA_LAUNCH_BLOCKING"));
@@ -108,13 +109,10 @@ ServerAddress ParseServerAddress(std::string_view address) {
                      "; start tesserad on a shorter path";
       result.unix_path.clear();
     }
-  } else if (scheme == "tcp") {
+  } else if (scheme == "tcp" || scheme == "tls" || scheme == "ucx") {
     result.error = "TESSERA_SERVER=" + std::string(address) +
                    " is on another host, where this library does not go by itself: start the program with 'tessera run "
                    "--server " + std::string(address) + "', or start a tessera-agent and write its unix:PATH";
-  } else if (scheme == "tls" || scheme == "ucx") {
-    result.error = "TESSERA_SERVER=" + std::string(address) + ": the scheme " + std::string(scheme) +
-                   ": is not supported by this version; use unix:PATH of a tesserad on this host";
   } else {
     result.error = "TESSERA_SERVER=" + std::string(address) +
                    " has no known scheme; write unix:PATH with the path that tesserad prints";

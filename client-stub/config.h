@@ -21,6 +21,8 @@ struct Config {
   std::string bad_log_level;
   // TESSERA_STATS: empty or "0": no statistics; "1": to stderr at exit; else the path of a JSON file written at exit.
   std::string stats;
+  // TESSERA_TRACE: the path of a file that is written at exit; empty: no trace.
+  std::string trace;
   // CUDA_LAUNCH_BLOCKING or TESSERA_LAUNCH_BLOCKING is a number other than 0: every call waits for its result.
   bool launch_blocking = false;
   // CUDA_MODULE_LOADING=EAGER (anything else: lazy, the driver's default).

@@ -22,7 +22,20 @@ void Copier::Copy(void* to, const void* from, size_t bytes) {
     if (bytes > 0) std::memcpy(to, from, bytes);  // null is legal for nothing here, not for memcpy
     return;
   }
-  Job job{static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes, (bytes + kPartBytes - 1) / kPartBytes};
+  auto* const first = static_cast<std::byte*>(to);
+  const auto* const source = static_cast<const std::byte*>(from);
+  ForEach((bytes + kPartBytes - 1) / kPartBytes, [&](size_t part) {
+    const size_t offset = part * kPartBytes;
+    std::memcpy(first + offset, source + offset, std::min(kPartBytes, bytes - offset));
+  });
+}
+
+void Copier::ForEach(size_t count, const std::function<void(size_t part)>& work) {
+  if (count < 2 || helpers_wanted_ == 0) {
+    for (size_t part = 0; part < count; ++part) work(part);
+    return;
+  }
+  Job job{work, count};
   {
     MutexLock lock(mutex_);
     StartThreads();
@@ -40,8 +53,7 @@ void Copier::Work(Job& job) {
   for (;;) {
     const size_t part = job.next.fetch_add(1, std::memory_order_relaxed);
     if (part >= job.parts) return;
-    const size_t offset = part * kPartBytes;
-    std::memcpy(job.to + offset, job.from + offset, std::min(kPartBytes, job.bytes - offset));
+    job.work(part);
   }
 }
 

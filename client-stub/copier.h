@@ -1,4 +1,4 @@
-// Copies large ranges of host memory with several threads: one core moves 5 GB/s into shared memory on the machine this was
+// Copies and reads large ranges of host memory with several threads: one core moves 5 GB/s into shared memory on the machine this was
 // measured on (H200 host, 16 cores), two 19, four 23; DMA moves 55.
 //
 // Threads are started at the first large copy, sleep between copies and are never joined (they belong to a library that
@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <deque>
+#include <functional>
 
 #include "protocol/base/mutex.h"
 
@@ -23,12 +24,12 @@ class Copier {
 
   // As memcpy. Returns when all bytes are copied.
   void Copy(void* to, const void* from, size_t bytes);
+  // Calls `work(i)` for every i below `count`, several at once, and returns when all have returned.
+  void ForEach(size_t count, const std::function<void(size_t part)>& work);
 
  private:
   struct Job {
-    std::byte* to;
-    const std::byte* from;
-    size_t bytes;
+    const std::function<void(size_t part)>& work;
     size_t parts;
     std::atomic<size_t> next{0};
     size_t users = 0;  // helpers inside; guarded by mutex_

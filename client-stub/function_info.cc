@@ -110,11 +110,13 @@ FunctionInfo* FunctionTable::FindDescribed(HandleId handle) const {
   return found == by_handle_.end() || !found->second->described ? nullptr : found->second.get();
 }
 
-void FunctionTable::Describe(FunctionInfo* info, std::string_view name, std::span<const uint32_t> offsets_and_sizes) {
+void FunctionTable::Describe(FunctionInfo* info, std::string_view name, std::span<const uint32_t> offsets_and_sizes,
+                             uint32_t max_threads, uint32_t max_shared_bytes) {
   MutexLock lock(mutex_);
   if (info->described) return;
   info->name = std::string(name);
   info->SetLayout(offsets_and_sizes);
+  if (max_threads > 0) info->shared->plain.Accept(max_threads, max_shared_bytes);
   info->described = true;
   by_name_.try_emplace({info->container.value(), info->name}, info);
 }

@@ -31,8 +31,8 @@ struct ParameterSlot {
   uint32_t size;
 };
 
-// Launches within the envelope of those the driver accepted before need no answer: fewer threads and less shared memory
-// than an accepted launch cannot be refused for resources. Anything beyond is sent as a synchronous launch, so that the
+// Launches within the envelope of what the server says of a kernel, or of those the driver accepted before, need no answer: fewer
+// threads and less shared memory than an accepted launch cannot be refused for resources. Anything beyond is sent as a synchronous launch, so that the
 // driver's own code comes back from the call itself. Any thread.
 class LaunchEnvelope {
  public:
@@ -128,8 +128,11 @@ class FunctionTable {
   FunctionInfo* FindDescribed(HandleId handle) const;
   // The entry of `info->handle`; an existing one is kept and returned.
   FunctionInfo* Insert(std::unique_ptr<FunctionInfo> info);
-  // Completes an entry that came from an enumeration; the first description counts.
-  void Describe(FunctionInfo* info, std::string_view name, std::span<const uint32_t> offsets_and_sizes);
+  // Completes an entry from what the server says of the function in `reply`; the first description counts.
+  template <typename Reply>
+  void Describe(FunctionInfo* info, std::string_view name, const Reply& reply) {
+    Describe(info, name, reply.layout, reply.max_threads, reply.max_shared_bytes);
+  }
   std::vector<HandleId> OfContainer(HandleId container) const;
   // Drops all functions of a module or library; returns their handles, so that they can be released.
   std::vector<HandleId> EraseContainer(HandleId container);
@@ -140,6 +143,9 @@ class FunctionTable {
   void RememberOfKernel(HandleId kernel, HandleId context, HandleId function);
 
  private:
+  void Describe(FunctionInfo* info, std::string_view name, std::span<const uint32_t> offsets_and_sizes, uint32_t max_threads,
+                uint32_t max_shared_bytes);
+
   mutable Mutex mutex_;
   std::unordered_map<uint64_t, std::unique_ptr<FunctionInfo>> by_handle_ GUARDED_BY(mutex_);
   std::map<std::pair<uint64_t, std::string>, FunctionInfo*> by_name_ GUARDED_BY(mutex_);

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "client-stub/blob.h"
+#include "client-stub/session.h"
 #include "protocol/base/log.h"
 
 namespace tessera {
@@ -53,21 +54,33 @@ void ClientJitOptions::WriteOutputs(std::string_view info_log, std::string_view 
   }
 }
 
-CUresult SendImage(const Call& call, const void* image, ImageForm* form, std::vector<uint64_t>* blobs) {
-  const Result<ImageParts> parts = FindImageParts(image);
-  if (!parts.ok()) {
-    LogError("an image cannot be loaded: {}", parts.status().message());
+CUresult FindParts(const void* image, ImageParts* parts) {
+  Result<ImageParts> found = FindImageParts(image);
+  if (!found.ok()) {
+    LogError("an image cannot be loaded: {}", found.status().message());
     return CUDA_ERROR_INVALID_IMAGE;
   }
-  *form = parts.value().form;
-  return SendParts(call, parts.value(), blobs);
+  *parts = std::move(found).value();
+  return CUDA_SUCCESS;
 }
 
-CUresult SendParts(const Call& call, const ImageParts& parts, std::vector<uint64_t>* blobs) {
-  for (std::span<const std::byte> part : parts.parts) {
-    uint64_t blob = 0;
-    if (CUresult result = SendBlob(call, part, &blob); result != CUDA_SUCCESS) return result;
-    blobs->push_back(blob);
+CUresult ImageUpload::Begin() {
+  const bool names = call_.session().keeps_images();
+  for (size_t i = 0; i < parts_.parts.size(); ++i) {
+    const std::span<const std::byte> part = parts_.parts[i];
+    blobs_.push_back(NewBlob());
+    const bool named = names && part.size() >= kNamedBytesMin;
+    if (named) named_.push_back(i);
+    const CUresult result = named ? NameBlob(call_, blobs_[i], part) : WriteBlob(call_, blobs_[i], part);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult ImageUpload::SendMissing(int32_t why) {
+  if (why == kNoImageCache) call_.session().KeepsNoImages();
+  for (const size_t i : named_) {
+    if (CUresult result = WriteBlob(call_, blobs_[i], parts_.parts[i]); result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
 }

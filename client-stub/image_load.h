@@ -10,6 +10,7 @@
 
 #include "client-stub/call.h"
 #include "client-stub/image.h"
+#include "protocol/image/image_key.h"
 
 namespace tessera {
 
@@ -33,10 +34,43 @@ class ClientJitOptions {
   std::vector<void**> slots_;  // where each value stands in the application's array
 };
 
-// Sends the parts of an image on behalf of `call`; `blobs` receives one number per part.
-CUresult SendParts(const Call& call, const ImageParts& parts, std::vector<uint64_t>* blobs);
-// The same for the image behind a pointer, which must not be null.
-CUresult SendImage(const Call& call, const void* image, ImageForm* form, std::vector<uint64_t>* blobs);
+// An image on its way to a server that may have it already: the name of each large part goes first, its bytes only if the server
+// asks for them.
+class ImageUpload {
+ public:
+  // On behalf of `call`, which outlives it, as does the application's memory behind `parts`.
+  ImageUpload(Call& call, const ImageParts& parts) : call_(call), parts_(parts) {}
+
+  // Makes the load call `request`, whose reply has the driver's code as its `result`, with the image before it. Result of the
+  // call; where the image is missing, it is sent and the call made again.
+  template <typename Request, typename Reply>
+  CUresult Sync(Request& request, Reply* reply) {
+    CUresult result = Begin();
+    if (result != CUDA_SUCCESS) return call_.Fail(result);
+    request.form = static_cast<uint32_t>(parts_.form);
+    request.blobs.Borrow(blobs_);
+    result = call_.Sync(request, reply);
+    if (result != CUDA_SUCCESS || !IsMissing(reply->result)) return result;
+    result = SendMissing(reply->result);
+    if (result != CUDA_SUCCESS) return call_.Fail(result);
+    return call_.Sync(request, reply);
+  }
+
+ private:
+  static bool IsMissing(int32_t result) { return result == kImageMissing || result == kNoImageCache; }
+  // Names or sends every part.
+  CUresult Begin();
+  // Sends the parts that were only named.
+  CUresult SendMissing(int32_t why);
+
+  Call& call_;
+  const ImageParts& parts_;
+  std::vector<uint64_t> blobs_;      // one number per part
+  std::vector<size_t> named_;        // indices of the parts that were not sent
+};
+
+// Finds the parts of the image behind a pointer, which must not be null. CUDA_ERROR_INVALID_IMAGE, with a sentence in the log.
+CUresult FindParts(const void* image, ImageParts* parts);
 
 // Reads a whole file as an image with a NUL behind it. CUDA_ERROR_FILE_NOT_FOUND when it cannot be read (cuModuleLoad).
 CUresult ReadImageFile(const char* path, std::vector<std::byte>* bytes);

@@ -27,17 +27,13 @@ CUresult Load(const LibraryCopies::Image& image, HandleId* library) {
   ImageParts parts;
   parts.form = image.form;
   parts.parts = image.parts;
-  std::vector<uint64_t> blobs;
-  if (const CUresult sent = SendParts(call, parts, &blobs); sent != CUDA_SUCCESS) return call.Fail(sent);
   cuLibraryLoadDataRequest request;
   request.library = call.Mint(HandleKind::kLibrary);
   if (!call.ok()) return call.result();
-  request.form = static_cast<uint32_t>(image.form);
-  request.blobs.Borrow(blobs);
   request.options.Borrow(jit.options());
   request.values.Borrow(jit.values());
   cuLibraryLoadDataReply reply;
-  if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = ImageUpload(call, parts).Sync(request, &reply); result != CUDA_SUCCESS) return result;
   if (reply.result != CUDA_SUCCESS) return call.Fail(static_cast<CUresult>(reply.result));
   *library = request.library;
   return CUDA_SUCCESS;

@@ -148,6 +148,9 @@ class Session {
   void OnNotice(NoticeKind kind, NoticeHandler handler);
 
   // --- End of the session. ---
+  // Whether the server keeps images, as far as is known: one that is named first need not be sent (image_load.h).
+  bool keeps_images() const { return keeps_images_.load(std::memory_order_relaxed); }
+  void KeepsNoImages() { keeps_images_.store(false, std::memory_order_relaxed); }
   bool gone() const { return gone_.load(std::memory_order_acquire); }
   // `heard` is called when the session ends because of its server or of us, not at exit: once, on any thread, a notice
   // handler's too, so it must not wait. At once when the session is gone already.
@@ -187,6 +190,7 @@ class Session {
   HostFunctionThread stream_visits_{"tessera-visits"};
 
   std::atomic<bool> gone_{false};
+  std::atomic<bool> keeps_images_{true};
   std::atomic<CUresult> gone_result_{kServerGone};
   std::atomic<bool> stopping_{false};
   Mutex append_mutex_;

@@ -64,10 +64,10 @@ endfunction()
 # address and undefined-behaviour sanitizers also what reads bytes of others.
 set(TESSERA_SANITIZED_TESTS ring_test channel_test link_test worker_core_test stub_core_test client_memory_test emulator_driver_test
   emulator_ptx_test stream_test graph_test graph_node_test graph_copy_test poll_test host_copy_test launch_test
-  two_servers_test)
+  two_servers_test image_keeper_test)
 if(NOT TESSERA_SANITIZE MATCHES "thread")
   list(APPEND TESSERA_SANITIZED_TESTS memory_test wire_test message_test capture_test worker_memory_test emulator_image_test
-    no_silent_success_test fuzz_control_test fuzz_messages_test fuzz_relay_test fuzz_client_image_test fuzz_emulator_image_test
+    no_silent_success_test fuzz_control_test fuzz_messages_test fuzz_relay_test fuzz_tls_test fuzz_client_image_test fuzz_emulator_image_test
     fuzz_ptx_test fuzz_worker_test fuzz_replies_test)
 endif()
 add_custom_target(sanitized_tests)

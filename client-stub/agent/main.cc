@@ -11,10 +11,10 @@
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/unix_socket.h"
+#include "protocol/link/connect_link.h"
 #include "protocol/link/link_supply.h"
 #include "protocol/link/relay.h"
 #include "protocol/link/relay_service.h"
-#include "protocol/link/tcp_link.h"
 
 namespace tessera {
 namespace {
@@ -39,7 +39,7 @@ void Carry(UniqueFd client, RelaySession& session, const AgentOptions& options) 
   if (session.timed_out()) return LogWarning("turned away a client: it connected and said nothing");
   if (SocketHungUp(client.get())) return;
   session.Within(RelayService::kWelcomeTimeoutNs);
-  const auto connect = [&options](uint64_t deadline_ns) { return ConnectTcp(options.gateway, options.insecure, deadline_ns); };
+  const auto connect = [&options](uint64_t deadline_ns) { return ConnectLink(options.gateway, options.link, deadline_ns); };
   Result<std::unique_ptr<Link>> connected = connect(MonotonicNs() + kConnectTimeoutNs);
   if (!connected.ok()) {
     // Taken first: closing a socket with an unread message makes the kernel report an error instead of the refusal.
@@ -69,6 +69,7 @@ int Run(const AgentOptions& options) {
   RelayService service(
       {.sessions_max = kSessionsMax, .owner_fd = options.owner_fd, .hello_timeout_ns = options.hello_timeout_ns()});
   if (const Status status = service.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
+  if (const Status status = PrepareLinks(options.gateway); !status.ok()) LogInfo("{}", status.message());
   Result<UnixListener> listener = UnixListener::Bind(options.listen_path);
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
   printf("%s: listening on unix:%s, server %s\n", kName, options.listen_path.c_str(), options.gateway.Url().c_str());

@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kFooter = R"('tessera run --server tcp://HOST:PORT' starts an agent by itself. When programs may connect,
+constexpr const char* kFooter = R"('tessera run --server tls://HOST:PORT' starts an agent by itself. When programs may connect,
 one line on stdout says where; everything else is on stderr. Programs are processes of the same user (or of root); they find the
 agent through TESSERA_SERVER=unix:PATH. SIGTERM and SIGINT end it, with the sessions it carries.
 
@@ -16,7 +16,7 @@ Exit codes:
   4  the socket could not be bound
 
 Example:
-  tessera-agent --listen unix:/run/user/1000/tessera.sock --server tcp://127.0.0.1:4180)";
+  tessera-agent --listen unix:/run/user/1000/tessera.sock --server tls://gpu7:4180)";
 
 }  // namespace
 
@@ -25,14 +25,14 @@ int ParseAgentOptions(int argc, char** argv, AgentOptions* options) {
   std::string listen;
   std::string server;
   line.app().add_option("--listen", listen, "Where programs connect: unix:PATH (the socket gets mode 0600)")->type_name("unix:PATH");
-  line.app().add_option("--server", server, "The tessera-gateway of the server's host")->type_name("tcp://HOST:PORT");
-  line.AddInsecure(&options->insecure);
+  line.app().add_option("--server", server, "The tessera-gateway of the server's host")->type_name(LinkForms("|"));
+  line.AddLinkOptions(&options->link, false);
   line.AddOwner();
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
-  if (listen.empty() || server.empty()) return line.Refuse("--listen unix:PATH and --server tcp://HOST:PORT are required");
+  if (listen.empty() || server.empty()) return line.Refuse("--listen unix:PATH and --server " + LinkForms() + " are required");
   options->listen_path = UnixPathOf(listen);
   if (options->listen_path.empty()) return line.Refuse("cannot listen on '" + listen + "': --listen takes unix:PATH");
-  Result<TcpAddress> gateway = TcpAddress::Parse(server);
+  Result<LinkAddress> gateway = LinkAddress::Parse(server);
   if (!gateway.ok()) return line.Refuse(gateway.status().message());
   options->gateway = *gateway;
   return -1;

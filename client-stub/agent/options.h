@@ -4,14 +4,15 @@
 #include <string>
 
 #include "protocol/cli/service_options.h"
-#include "protocol/link/tcp_address.h"
+#include "protocol/link/link_address.h"
+#include "protocol/link/link_options.h"
 
 namespace tessera {
 
 struct AgentOptions : ServiceOptions {
   std::string listen_path;  // of --listen unix:PATH
-  TcpAddress gateway;       // of --server tcp://HOST:PORT
-  bool insecure = false;
+  LinkAddress gateway;      // of --server SCHEME://HOST:PORT
+  LinkOptions link;
 };
 
 // As ServiceCommandLine::Parse().

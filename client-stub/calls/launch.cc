@@ -1,7 +1,7 @@
 // Kernel launches and the attributes of functions.
 //
-// A launch is asynchronous once the driver has accepted a configuration at least as demanding for the same kernel; the
-// first ones, and any beyond what was accepted, wait for the driver's verdict so that its own code is returned.
+// A launch is asynchronous within what the server says that the kernel takes, or what the driver has accepted before for the same
+// kernel; any beyond waits for the driver's verdict so that its own code is returned.
 
 #include <cuda.h>
 

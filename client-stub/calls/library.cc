@@ -28,18 +28,15 @@ CUresult LoadLibrary(Call& call, CUlibrary* library, const void* image, unsigned
   if (library == nullptr || image == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   ClientJitOptions jit;
   if (!jit.Read(count, options, values)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  ImageForm form;
-  std::vector<uint64_t> blobs;
-  if (CUresult result = SendImage(call, image, &form, &blobs); result != CUDA_SUCCESS) return call.Fail(result);
+  ImageParts parts;
+  if (CUresult result = FindParts(image, &parts); result != CUDA_SUCCESS) return call.Fail(result);
   Request request;
   request.library = call.Mint(HandleKind::kLibrary);
   if (!call.ok()) return call.result();
-  request.form = static_cast<uint32_t>(form);
-  request.blobs.Borrow(blobs);
   request.options.Borrow(jit.options());
   request.values.Borrow(jit.values());
   Reply reply;
-  if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  if (CUresult result = ImageUpload(call, parts).Sync(request, &reply); result != CUDA_SUCCESS) return result;
   jit.WriteOutputs(reply.info_log, reply.error_log, reply.wall_time_ms, reply.threads_per_block);
   if (reply.result != CUDA_SUCCESS) return call.Fail(static_cast<CUresult>(reply.result));
   if (SeveralServers()) {
@@ -162,7 +159,7 @@ CUresult GetKernel(Call& call, HandleId library, const char* name, HandleId* ker
   info->handle = request.kernel;
   info->container = request.library;
   FunctionInfo* entry = Functions().Insert(std::move(info));
-  if (reply.has_layout != 0) Functions().Describe(entry, name, reply.layout);
+  if (reply.has_layout != 0) Functions().Describe(entry, name, reply);
   *kernel = request.kernel;
   return CUDA_SUCCESS;
 }
@@ -312,7 +309,7 @@ FunctionInfo* DescribeKernel(Call& call, CUkernel kernel) {
   auto info = std::make_unique<FunctionInfo>();
   info->handle = live;
   FunctionInfo* entry = Functions().Insert(std::move(info));
-  Functions().Describe(entry, reply.name, reply.layout);
+  Functions().Describe(entry, reply.name, reply);
   return entry;
 }
 

@@ -27,18 +27,15 @@ CUresult LoadModule(Call& call, CUmodule* module, const void* image, unsigned co
   if (module == nullptr || image == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   ClientJitOptions jit;
   if (!jit.Read(count, options, values)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  ImageForm form;
-  std::vector<uint64_t> blobs;
-  if (CUresult result = SendImage(call, image, &form, &blobs); result != CUDA_SUCCESS) return call.Fail(result);
+  ImageParts parts;
+  if (CUresult result = FindParts(image, &parts); result != CUDA_SUCCESS) return call.Fail(result);
   Request request;
   request.module = call.Mint(HandleKind::kModule);
   if (!call.ok()) return call.result();
-  request.form = static_cast<uint32_t>(form);
-  request.blobs.Borrow(blobs);
   request.options.Borrow(jit.options());
   request.values.Borrow(jit.values());
   Reply reply;
-  if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  if (CUresult result = ImageUpload(call, parts).Sync(request, &reply); result != CUDA_SUCCESS) return result;
   jit.WriteOutputs(reply.info_log, reply.error_log, reply.wall_time_ms, reply.threads_per_block);
   if (reply.result != CUDA_SUCCESS) return call.Fail(static_cast<CUresult>(reply.result));
   *module = reinterpret_cast<CUmodule>(request.module.value());
@@ -106,7 +103,7 @@ CUresult Custom_cuModuleGetFunction(Call& call, CUfunction* hfunc, CUmodule hmod
   auto info = std::make_unique<FunctionInfo>();
   info->handle = request.function;
   info->container = request.module;
-  Functions().Describe(Functions().Insert(std::move(info)), name, reply.layout);
+  Functions().Describe(Functions().Insert(std::move(info)), name, reply);
   *hfunc = reinterpret_cast<CUfunction>(request.function.value());
   return CUDA_SUCCESS;
 }
@@ -168,7 +165,7 @@ FunctionInfo* DescribeFunction(Call& call, CUfunction function) {
   auto info = std::make_unique<FunctionInfo>();
   info->handle = live;
   FunctionInfo* entry = Functions().Insert(std::move(info));
-  Functions().Describe(entry, reply.name, reply.layout);
+  Functions().Describe(entry, reply.name, reply);
   return entry;
 }
 

@@ -3,11 +3,13 @@
 
 #include <string>
 
+#include "protocol/link/link_options.h"
+
 namespace tessera {
 
 struct DoctorOptions {
   std::string server;           // empty: TESSERA_SERVER, else a private server is tried out
-  bool insecure = false;         // of an agent for a server at tcp://
+  LinkOptions link;              // of an agent for a server on another host
   std::string program;          // also looked at, when not empty
   std::string output = "text";  // or "json"
 };

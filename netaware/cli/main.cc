@@ -6,9 +6,12 @@
 
 #include "netaware/cli/doctor_command.h"
 #include "netaware/cli/exit_codes.h"
+#include "netaware/cli/keys_command.h"
 #include "netaware/cli/run_command.h"
 #include "netaware/cli/status_command.h"
+#include "netaware/cli/top_command.h"
 #include "protocol/cli/completion.h"
+#include "protocol/link/link_address.h"
 
 namespace tessera {
 namespace {
@@ -20,15 +23,16 @@ Exit codes, environment variables:  tessera run --help)";
 constexpr const char* kRunFooter = R"(The program, and every process it starts, finds libcuda.so.1 and libnvidia-ml.so.1 of Tessera before any other
 (LD_LIBRARY_PATH) and the server's address (TESSERA_SERVER). A process that starts others with an environment of its own must
 hand both on. tessera becomes the program: process id, terminal, signals and exit status are the program's own. A private
-server ends with it, also when it is killed; processes that outlive it lose their GPU. For a server at tcp://HOST:PORT an
-agent is started on this host, which lives as long. With several servers, separated by commas, the program has the devices
+server ends with it, also when it is killed; processes that outlive it lose their GPU. For a server on another host an agent
+is started on this one, which lives as long. With several servers, separated by commas, the program has the devices
 of all of them, in this order.
 
 Exit codes, when the program could not be started:
     2  the command line was not understood
    71  the server's address has an unknown scheme
    72  nobody answers at the server's address
-   73  the server may not be used: a socket of another user, or an address beyond this host without --insecure
+   73  the server may not be used: a socket of another user, a certificate that one side does not accept, or tcp:// beyond this
+       host without --insecure
    74  the server is of another version
    75  the private server found no device
    76  a part of the installation is missing or damaged
@@ -38,8 +42,10 @@ Exit codes, when the program could not be started:
 
 Environment:
   TESSERA_SERVER   the server's address, or several with commas between them, when there is no --server
+  TESSERA_CERTIFICATE, TESSERA_KEY, TESSERA_AUTHORITY   files for tls://, when there is no --certificate, --key, --authority
   TESSERA_LOG      what the client library logs on stderr: debug, info, warning, error, off
   TESSERA_STATS    1: as --stats; a path: the same as JSON, to this file
+  TESSERA_TRACE    a path: each call and its way to the server, as a file that https://ui.perfetto.dev opens
   CUDA_VISIBLE_DEVICES and the driver's other variables are applied by the server
 
 Examples:
@@ -47,11 +53,25 @@ Examples:
   tessera run --driver emulator --stats -- ./saxpy
   tessera run --server unix:/run/user/1000/tessera.sock -- ./program
   tessera run --server tcp://127.0.0.1:4180 -- ./program
-  tessera run --server tcp://one:4180,tcp://two:4180 --insecure -- ./program)";
+  tessera run --server tls://gpu7:4180 -- ./program
+  tessera run --server tls://one:4180,tls://two:4180 -- ./program)";
 
 constexpr const char* kDoctorFooter = R"(Exit code: 0 when programs can use a GPU, 1 when a problem was found.)";
 
 constexpr const char* kStatusFooter = R"(Exit code: 0, or 71 to 74 as of 'tessera run'.)";
+
+constexpr const char* kKeysFooter = R"(tls:// wants a certificate on both sides. The directory of the authority stays with whoever administers the servers; what it makes
+for a server or a client are three files, certificate.pem, key.pem and authority.pem, for that host: /etc/tessera of a server that
+root runs, else ~/.config/tessera of its user. Nobody else may read key.pem. Running gateways notice new files by themselves.
+
+Exit codes: 0; 2 the command line was not understood; 78 files are there already, cannot be read or written, or are not what they
+should be
+
+Examples:
+  tessera keys authority ~/gpu-keys
+  tessera keys server gpu7.example,10.0.0.7 --authority ~/gpu-keys
+  tessera keys client alice --authority ~/gpu-keys
+  tessera keys show ~/.config/tessera/certificate.pem)";
 
 constexpr const char* kCompletionFooter = R"(  bash:  source <(tessera completion bash)
   zsh:   tessera completion zsh > "${fpath[1]}/_tessera"
@@ -67,10 +87,15 @@ void AddOutput(CLI::App* command, std::string* output) {
   command->add_option("-o,--output", *output, "form of the output")->check(CLI::IsMember({"text", "json"}))->capture_default_str();
 }
 
-void AddServer(CLI::App* command, std::string* server, bool* insecure, const char* otherwise) {
+void AddServer(CLI::App* command, std::string* server, LinkOptions* link, const char* otherwise) {
   command->add_option("--server", *server, std::string("address of a running tesserad, or of the tessera-gateway of its host (default: $TESSERA_SERVER, else ") + otherwise + ")")
-      ->type_name("unix:PATH|tcp://HOST:PORT[,...]");
-  command->add_flag("--insecure", *insecure, "allow a tcp:// address beyond this host: nothing is encrypted or authenticated there");
+      ->type_name("unix:PATH|" + LinkForms("|") + "[,...]");
+  command->add_flag("--insecure", link->insecure, "allow a tcp:// address beyond this host: nothing is encrypted or authenticated there");
+  command->add_option("--certificate", link->keys.certificate, "certificate to show at tls:// (default: $TESSERA_CERTIFICATE, else ~/.config/tessera/certificate.pem)")
+      ->type_name("FILE");
+  command->add_option("--key", link->keys.key, "its private key (default: $TESSERA_KEY, else ~/.config/tessera/key.pem)")->type_name("FILE");
+  command->add_option("--authority", link->keys.authority, "certificate of who signed the gateway's (default: $TESSERA_AUTHORITY, else ~/.config/tessera/authority.pem)")
+      ->type_name("FILE");
 }
 
 int Main(int argc, char** argv) {
@@ -82,7 +107,7 @@ int Main(int argc, char** argv) {
 
   RunOptions run;
   CLI::App* run_command = app.add_subcommand("run", "run a program with the GPUs of a server");
-  AddServer(run_command, &run.server, &run.insecure, "a private server");
+  AddServer(run_command, &run.server, &run.link, "a private server");
   run_command->add_option("--driver", run.driver, "GPU of a private server: the real one, the emulated one, what there is, or a driver library")
       ->type_name("{auto,cuda,emulator}|PATH")
       ->check(CheckDriver)
@@ -95,16 +120,40 @@ int Main(int argc, char** argv) {
 
   StatusOptions status;
   CLI::App* status_command = app.add_subcommand("status", "say what a server is, what it serves and how busy it is");
-  AddServer(status_command, &status.server, &status.insecure, "an error");
+  AddServer(status_command, &status.server, &status.link, "an error");
   AddOutput(status_command, &status.output);
   status_command->footer(kStatusFooter);
 
+  TopOptions top;
+  CLI::App* top_command = app.add_subcommand("top", "show the sessions of a server, and what they use, again and again");
+  AddServer(top_command, &top.server, &top.link, "an error");
+  AddOutput(top_command, &top.output);
+  top_command->add_option("--interval", top.interval_s, "seconds between two looks")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 3600.0).description("0.1 to 3600"))
+      ->capture_default_str();
+  top_command->add_option("--count", top.count, "how often to look (default: until it is ended on a terminal, else once)")->type_name("N");
+  top_command->footer(kStatusFooter);
+
   DoctorOptions doctor;
   CLI::App* doctor_command = app.add_subcommand("doctor", "look for what keeps programs from using a GPU, and say how to repair it");
-  AddServer(doctor_command, &doctor.server, &doctor.insecure, "a private server, which is tried out");
+  AddServer(doctor_command, &doctor.server, &doctor.link, "a private server, which is tried out");
   AddOutput(doctor_command, &doctor.output);
   doctor_command->add_option("program", doctor.program, "also look whether this program gets Tessera's library")->type_name("");
   doctor_command->footer(kDoctorFooter);
+
+  KeysOptions keys;
+  CLI::App* keys_command = app.add_subcommand("keys", "make an authority and certificates for tls://, or show what is in one");
+  keys_command->add_option("action", keys.action, "what to do")->required()->type_name("{authority,server,client,show}")->check(CLI::IsMember({"authority", "server", "client", "show"}));
+  keys_command->add_option("subject", keys.subject, "authority: a directory; server: its names and addresses, with commas; client: a name; show: a file")
+      ->required()
+      ->type_name("DIRECTORY|NAME[,...]|FILE");
+  keys_command->add_option("--authority", keys.authority, "directory of the authority that signs")->type_name("DIRECTORY")->capture_default_str();
+  keys_command->add_option("--directory", keys.directory, "where the files go (default: a directory of the first name, in that of the authority)")->type_name("DIRECTORY");
+  keys_command->add_option("--days", keys.days, "how long it is valid (default: an authority ten years, others one)")->type_name("DAYS")->check(CLI::Range(1U, 36500U).description("1 to 36500"));
+  keys_command->add_flag("--force", keys.force, "overwrite files that are there");
+  AddOutput(keys_command, &keys.output);
+  keys_command->footer(kKeysFooter);
 
   std::string shell;
   CLI::App* completion_command = app.add_subcommand("completion", "print a script that completes tessera's command line");
@@ -124,7 +173,9 @@ int Main(int argc, char** argv) {
   }
   if (run_command->parsed()) return RunCommand(run);
   if (status_command->parsed()) return StatusCommand(status);
+  if (top_command->parsed()) return TopCommand(top);
   if (doctor_command->parsed()) return DoctorCommand(doctor);
+  if (keys_command->parsed()) return KeysCommand(keys);
   std::fputs(CompletionScript(app, shell).c_str(), stdout);
   return kExitOk;
 }

@@ -81,7 +81,7 @@ int RunCommand(const RunOptions& options) {
     if (!options.quiet) std::fprintf(stderr, "tessera: private server, %s\n", own.description.c_str());
   } else {
     std::vector<ReachedServer> reached;
-    const ServerProblem problem = ReachServers(server, options.insecure, false, &reached);
+    const ServerProblem problem = ReachServers(server, options.link, ServerQuery::Ask::kNothing, &reached);
     if (problem.exit_code != kExitOk) return Refuse(problem);
     server.clear();
     for (const ReachedServer& one : reached) {

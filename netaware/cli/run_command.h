@@ -4,12 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "protocol/link/link_options.h"
+
 namespace tessera {
 
 struct RunOptions {
   std::string server;           // empty: TESSERA_SERVER, else a private server
   std::string driver = "auto";  // of the private server: auto, cuda, emulator or the path of a library
-  bool insecure = false;        // of an agent for a server at tcp://
+  LinkOptions link;              // of an agent for a server on another host
   bool stats = false;           // print what was forwarded when each process ends
   bool quiet = false;           // do not say which GPU is used
   std::vector<std::string> command;

@@ -28,10 +28,11 @@ ServerProblem ProblemOf(const ServerAddress& address, const Status& status) {
 
 }  // namespace
 
-ServerProblem CheckServer(const ServerAddress& address, bool readings, ServerReport* report) {
+ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, ServerReport* report, uint32_t device) {
   ServerQuery query;
   query.spec_hash = kSpecHash;
-  query.ask = readings ? ServerQuery::Ask::kState : ServerQuery::Ask::kNothing;
+  query.ask = ask;
+  query.device = device;
   const std::string path = address.local_url.substr(kUnixScheme.size());
   Result<ServerReport> answer = QueryServer(path, query, MonotonicNs() + kQueryTimeoutNs);
   if (!answer.ok()) return ProblemOf(address, answer.status());

@@ -21,8 +21,8 @@ struct ServerProblem {
   std::string sentence;  // what happened, to what, what to do next
 };
 
-// Asks the server what it is and fills in `*report`, with readings of its devices when `readings` is true. A problem when
-// nobody answers there, or somebody of another version (then version and hash of the report are filled in). Opens no session.
-ServerProblem CheckServer(const ServerAddress& address, bool readings, ServerReport* report);
+// Asks the server what it is, and `ask` of its devices or of `device`, and fills in `*report`. A problem when nobody answers
+// there, or somebody of another version (then version and hash of the report are filled in). Opens no session.
+ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, ServerReport* report, uint32_t device = 0);
 
 }  // namespace tessera

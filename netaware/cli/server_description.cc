@@ -29,7 +29,7 @@ DeviceSnapshot Snapshot(const ServerReport& report) {
 
 }  // namespace
 
-std::string DescribeServer(const std::string& url, const ServerReport& report) {
+std::string DescribeDevices(const std::string& url, const ServerReport& report) {
   const DeviceSnapshot snapshot = Snapshot(report);
   std::string text = fmt::format("{}: {}, driver {}{}, CUDA {}, {} of {} sessions\n", url, report.server, report.driver,
                                  report.driver_release.empty() ? "" : " " + report.driver_release,
@@ -43,6 +43,11 @@ std::string DescribeServer(const std::string& url, const ServerReport& report) {
     if (const auto heat = Find(report, i, Reading::kTemperatureCelsius)) text += fmt::format(", {} °C", *heat);
     text += "\n";
   }
+  return text;
+}
+
+std::string DescribeServer(const std::string& url, const ServerReport& report) {
+  std::string text = DescribeDevices(url, report);
   for (const ServerReport::Use& use : report.uses) {
     const bool known = use.used_bytes != ServerReport::Use::kUnknown;
     text += fmt::format("process {} uses {} of device {}\n", use.pid, known ? Mebibytes(use.used_bytes) : "memory", use.device);
@@ -59,7 +64,8 @@ nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report) 
                          {"sessions", report.sessions},
                          {"sessions_max", report.sessions_max},
                          {"devices", nlohmann::json::array()},
-                         {"uses", nlohmann::json::array()}};
+                         {"uses", nlohmann::json::array()},
+                         {"session_list", nlohmann::json::array()}};
   if (!report.driver_release.empty()) json["driver_release"] = report.driver_release;
   constexpr std::pair<const char*, Reading> kReadings[] = {{"memory_used_bytes", Reading::kMemoryUsedBytes},
                                                            {"gpu_percent", Reading::kGpuPercent},
@@ -76,7 +82,12 @@ nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report) 
   for (const ServerReport::Use& use : report.uses) {
     nlohmann::json entry = {{"pid", use.pid}, {"device", use.device}};
     if (use.used_bytes != ServerReport::Use::kUnknown) entry["used_bytes"] = use.used_bytes;
+    if (use.load.time_us != 0) entry["gpu_percent"] = use.load.sm_percent;
     json["uses"].push_back(std::move(entry));
+  }
+  for (const ServerReport::Session& session : report.session_list) {
+    json["session_list"].push_back(
+        {{"session", session.session}, {"pid", session.pid}, {"age_seconds", session.age_ms / 1000}, {"program", session.program}});
   }
   return json;
 }

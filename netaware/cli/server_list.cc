@@ -1,9 +1,12 @@
 #include "netaware/cli/server_list.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "netaware/cli/server_reach.h"
+#include "protocol/link/link_address.h"
 #include "protocol/wire/handle.h"
 
 namespace tessera {
@@ -38,19 +41,31 @@ ServerProblem SplitServers(std::string_view list, std::vector<std::string>* urls
   return {};
 }
 
-ServerProblem ReachServers(const std::string& list, bool insecure, bool readings, std::vector<ReachedServer>* servers) {
+ServerProblem ReachServers(const std::string& list, const LinkOptions& link, ServerQuery::Ask ask, std::vector<ReachedServer>* servers) {
   std::vector<std::string> urls;
   if (const ServerProblem problem = SplitServers(list, &urls); problem.exit_code != kExitOk) return problem;
   for (const std::string& url : urls) {
     ReachedServer& server = servers->emplace_back();
-    ServerProblem problem = ReachServer(url, insecure, &server.address);
-    if (problem.exit_code == kExitOk) problem = CheckServer(server.address, readings, &server.report);
+    ServerProblem problem = ReachServer(url, link, &server.address);
+    if (problem.exit_code == kExitOk) problem = CheckServer(server.address, ask, &server.report);
     if (problem.exit_code == kExitOk) continue;
     const bool names_it = urls.size() == 1 || problem.sentence.empty() || problem.sentence.find(url) != std::string::npos;
     if (!names_it) problem.sentence = url + ": " + problem.sentence;
     return problem;
   }
   return {};
+}
+
+int ReachOrSay(std::string list, const LinkOptions& link, std::vector<ReachedServer>* servers) {
+  if (list.empty()) {
+    const char* configured = getenv("TESSERA_SERVER");
+    list = configured != nullptr ? configured : "";
+  }
+  ServerProblem problem = {kExitUsage,
+                           "there is no server to ask: give --server unix:PATH or " + LinkForms() + ", or set TESSERA_SERVER"};
+  if (!list.empty()) problem = ReachServers(list, link, ServerQuery::Ask::kState, servers);
+  if (problem.exit_code != kExitOk && !problem.sentence.empty()) std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
+  return problem.exit_code;
 }
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "netaware/cli/server_check.h"
+#include "protocol/link/link_options.h"
 
 namespace tessera {
 
@@ -20,6 +21,10 @@ struct ReachedServer {
 };
 // Reaches and asks every server of the list, in order (ReachServer, CheckServer). The first problem, with the server's address
 // in the sentence where there are several.
-ServerProblem ReachServers(const std::string& list, bool insecure, bool readings, std::vector<ReachedServer>* servers);
+ServerProblem ReachServers(const std::string& list, const LinkOptions& link, ServerQuery::Ask ask, std::vector<ReachedServer>* servers);
+
+// For a command that looks at servers: those of `list`, or of TESSERA_SERVER when it is empty, with how their devices are. kExitOk, or
+// what is wrong, said on stderr.
+int ReachOrSay(std::string list, const LinkOptions& link, std::vector<ReachedServer>* servers);
 
 }  // namespace tessera

@@ -6,28 +6,27 @@
 
 #include "netaware/cli/companion.h"
 #include "netaware/cli/install_layout.h"
-#include "protocol/link/tcp_address.h"
+#include "protocol/link/link_address.h"
 
 namespace tessera {
 
-ServerProblem ReachServer(const std::string& url, bool insecure, ServerAddress* address) {
+ServerProblem ReachServer(const std::string& url, const LinkOptions& link, ServerAddress* address) {
   address->url = url;
   address->local_url = url;
   if (url == kUnixScheme) return {kExitUnknownScheme, "the server address '" + url + "' names no socket: write unix:PATH"};
   if (url.starts_with(kUnixScheme)) return {};
-  if (!url.starts_with(TcpAddress::kScheme)) {
+  if (!HasLinkScheme(url)) {
     return {kExitUnknownScheme,
-            "the server address '" + url + "' has no known scheme: this version takes unix:PATH and tcp://HOST:PORT"};
+            "the server address '" + url + "' has no known scheme: this version takes unix:PATH, " + LinkForms()};
   }
-  const Result<TcpAddress> tcp = TcpAddress::Parse(url);
-  if (!tcp.ok()) return {kExitUnknownScheme, tcp.status().message()};
+  if (const Result<LinkAddress> parsed = LinkAddress::Parse(url); !parsed.ok()) return {kExitUnknownScheme, parsed.status().message()};
   const Result<InstallLayout> layout = InstallLayout::Find();
   if (!layout.ok()) return {kExitMissingLibrary, layout.status().message()};
   Companion::Program agent = {layout.value().agent, "the agent", {"--server", url}, "start it by hand to see more"};
   if (access(agent.path.c_str(), F_OK) != 0) {
     return {kExitMissingLibrary, agent.path + " is missing: this installation of Tessera is incomplete, install it again"};
   }
-  if (insecure) agent.arguments.push_back("--insecure");
+  for (std::string& word : LinkArguments(link)) agent.arguments.push_back(std::move(word));
   Companion companion;
   int exit_code = 0;
   const ServerProblem problem = Companion::Start(agent, &companion, &exit_code);

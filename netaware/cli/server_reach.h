@@ -4,12 +4,13 @@
 #include <string>
 
 #include "netaware/cli/server_check.h"
+#include "protocol/link/link_options.h"
 
 namespace tessera {
 
-// Fills in `*address` for a server at `url`: unix:PATH as it is; for tcp://HOST:PORT an agent is started, which serves until
+// Fills in `*address` for a server at `url`: unix:PATH as it is; for one of a network an agent is started, which serves until
 // the calling process ends. Whether anybody answers there is CheckServer()'s question. A problem when the address has another
-// form (kExitUnknownScheme), or the agent cannot be started. `insecure`: as of tessera-agent.
-ServerProblem ReachServer(const std::string& url, bool insecure, ServerAddress* address);
+// form (kExitUnknownScheme), or the agent cannot be started. `link`: as of tessera-agent.
+ServerProblem ReachServer(const std::string& url, const LinkOptions& link, ServerAddress* address);
 
 }  // namespace tessera

@@ -3,11 +3,13 @@
 
 #include <string>
 
+#include "protocol/link/link_options.h"
+
 namespace tessera {
 
 struct StatusOptions {
   std::string server;           // empty: TESSERA_SERVER
-  bool insecure = false;         // of an agent for a server at tcp://
+  LinkOptions link;              // of an agent for a server on another host
   std::string output = "text";  // or "json"
 };
 

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "protocol/cli/service_options.h"
+#include "protocol/link/link_options.h"
 
 namespace tessera {
 
@@ -22,7 +23,8 @@ class ServiceCommandLine {
   CLI::App& app() { return app_; }
   // Options that not all of them have.
   void AddSessionsMax(uint32_t* sessions_max);
-  void AddInsecure(bool* insecure);  // for the program's own network address
+  // For the program's own network address. `listens`: also who may connect to it.
+  void AddLinkOptions(LinkOptions* link, bool listens);
   void AddResumeGrace(uint32_t* resume_grace_s);
   void AddOwner();                   // owner_fd and remove_directory
 

@@ -36,6 +36,8 @@ class ImpairedLink : public Link {
     return Status::Ok();
   }
   Result<FrameHeader> Receive(const Place& place) override { return link_.Receive(place); }
+  void Register(std::span<std::byte> memory) override { link_.Register(memory); }
+  void Forget(std::span<std::byte> memory) override { link_.Forget(memory); }
   // What is on its way arrives first.
   void Close() override {
     MutexLock lock(mutex_);

@@ -59,6 +59,12 @@ class Link {
   virtual void Close() = 0;
   // Close() of a link that is of no use any more: what is on its way may be lost, and nobody waits for it.
   virtual void Drop() { Close(); }
+
+  // Names memory that many payloads will be taken from and placed in, so that a link can make it known to its device once and not
+  // for each of them. Nothing but speed depends on it. It stays mapped until Forget() has returned, and longer than Send() and
+  // Receive() that use it. Any thread.
+  virtual void Register(std::span<std::byte> memory) {}
+  virtual void Forget(std::span<std::byte> memory) {}
 };
 
 }  // namespace tessera

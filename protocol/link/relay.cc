@@ -34,10 +34,25 @@ Relay::Relay(std::unique_ptr<Channel> channel, std::shared_ptr<Link> link, Resum
     sink(TransferRing::kCommands, channel_->commands_out());
     sink(TransferRing::kAnswers, channel_->answers_out());
   }
+  RegisterMemory(link_);
   channel_->SetMessageHandler([this](SocketMessage message) { return TakeMessage(std::move(message)); });
 }
 
-Relay::~Relay() { CloseLink(false); }
+Relay::~Relay() {
+  CloseLink(false);
+  RegisterMemory(nullptr);
+}
+
+void Relay::RegisterMemory(std::shared_ptr<Link> link) {
+  MutexLock lock(segments_mutex_);
+  const auto each = [&](const auto& tell) REQUIRES(segments_mutex_) {
+    tell(channel_->staging());
+    for (const auto& [id, memory] : segments_) tell(memory->bytes());
+  };
+  if (registered_ != nullptr) each([&](std::span<std::byte> memory) { registered_->Forget(memory); });
+  registered_ = std::move(link);
+  if (registered_ != nullptr) each([&](std::span<std::byte> memory) { registered_->Register(memory); });
+}
 
 Status Relay::Run() {
   std::vector<std::thread> threads;
@@ -123,11 +138,13 @@ void Relay::WatchSocket() {
 Status Relay::AddSegment(const SegmentOffer& offer, int fd) {
   Result<Mapping> mapping = Mapping::Map(fd, offer.size_bytes, 0, Placement::Anywhere());
   if (!mapping.ok()) return mapping.status();
+  const auto memory = std::make_shared<const Mapping>(std::move(*mapping));
   MutexLock lock(segments_mutex_);
   if (segments_.size() >= SegmentTable::kSegmentsMax) {
     return Status(StatusCode::kResourceExhausted, "too many segments of host memory at once");
   }
-  const bool added = segments_.emplace(offer.id, std::make_shared<const Mapping>(std::move(*mapping))).second;
+  const bool added = segments_.emplace(offer.id, memory).second;
+  if (added && registered_ != nullptr) registered_->Register(memory->bytes());
   return added ? Status::Ok() : RelayViolation("the peer offered segment " + std::to_string(offer.id) + " twice");
 }
 
@@ -136,7 +153,10 @@ void Relay::CloseOnce(uint32_t id) {
   if (closed_once_.insert(id).second) return;
   closed_once_.erase(id);
   closed_twice_.insert(id);
-  segments_.erase(id);
+  const auto found = segments_.find(id);
+  if (found == segments_.end()) return;
+  if (registered_ != nullptr) registered_->Forget(found->second->bytes());
+  segments_.erase(found);
 }
 
 bool Relay::IsClosed(uint32_t id) {

@@ -183,6 +183,8 @@ class Relay {
   using Memory = std::shared_ptr<const Mapping>;
   Status AddSegment(const SegmentOffer& offer, int fd) EXCLUDES(segments_mutex_);
   void CloseOnce(uint32_t id) EXCLUDES(segments_mutex_);
+  // From now on `link` knows the memory of all segments, and the one before does not. Null: none does.
+  void RegisterMemory(std::shared_ptr<Link> link) EXCLUDES(segments_mutex_);
   bool IsClosed(uint32_t id) EXCLUDES(segments_mutex_);
   // Null data() when there is no such range.
   std::span<std::byte> FindRange(uint32_t segment, uint64_t offset, uint64_t bytes, Memory* memory)
@@ -248,6 +250,7 @@ class Relay {
 
   Mutex segments_mutex_;
   std::map<uint32_t, Memory> segments_ GUARDED_BY(segments_mutex_);
+  std::shared_ptr<Link> registered_ GUARDED_BY(segments_mutex_);  // that knows their memory
   std::set<uint32_t> closed_once_ GUARDED_BY(segments_mutex_);
   std::set<uint32_t> closed_twice_ GUARDED_BY(segments_mutex_);  // ids are never reused
 

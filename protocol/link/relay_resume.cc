@@ -60,6 +60,7 @@ std::shared_ptr<Link> Relay::GoOn(const std::shared_ptr<Link>& lost) {
     MutexLock lock(send_mutex_);
     link_.reset();
   }
+  RegisterMemory(nullptr);
   bool aborted = false;
   {
     MutexLock lock(link_mutex_);
@@ -86,6 +87,7 @@ std::shared_ptr<Link> Relay::GoOn(const std::shared_ptr<Link>& lost) {
     const Status agreed = Agree(*next);
     if (agreed.ok()) {
       LogInfo("a session goes on over a new link, after {} ms", (MonotonicNs() - began_ns) / 1'000'000);
+      RegisterMemory(next->link);
       {
         MutexLock lock(send_mutex_);
         link_ = next->link;

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,38 +11,13 @@
 #include <span>
 
 #include "protocol/base/clock.h"
+#include "protocol/link/preamble.h"
+#include "protocol/link/tcp_endpoint.h"
 #include "protocol/link/tcp_link.h"
-#include "protocol/link/tcp_socket.h"
+#include "protocol/link/tcp_stream.h"
 
 namespace tessera {
 namespace {
-
-// Without traffic: the first probe after so long, then one every interval.
-constexpr int kProbeAfterS = 2;
-constexpr int kProbeEveryS = 2;
-
-struct Preamble {
-  static constexpr uint32_t kMagic = 0x4b4e4c54;  // "TLNK"
-  uint32_t magic = kMagic;
-  uint32_t version = kLinkVersion;
-  uint32_t reserved[2] = {};
-};
-static_assert(sizeof(Preamble) == 16);
-
-Status Silent() { return Status(StatusCode::kTimedOut, "the peer did not answer in time"); }
-Status Left() { return Status(StatusCode::kUnavailable, "the peer closed the connection"); }
-
-// Waits until the socket is ready or hung up. kTimedOut at the deadline.
-Status Await(int socket, short events, uint64_t deadline_ns) {
-  for (;;) {
-    const uint64_t now_ns = MonotonicNs();
-    if (now_ns >= deadline_ns) return Silent();
-    pollfd ready = {socket, events, 0};
-    const int count = poll(&ready, 1, static_cast<int>(std::min<uint64_t>((deadline_ns - now_ns) / 1'000'000 + 1, 3'600'000)));
-    if (count > 0) return Status::Ok();
-    if (count < 0 && errno != EINTR) return Status::FromErrno("cannot wait for a socket", errno);
-  }
-}
 
 Status SendPreamble(int socket) {
   const Preamble ours;
@@ -57,13 +31,13 @@ Result<Preamble> ReceivePreamble(int socket, uint64_t deadline_ns) {
   std::span<std::byte> rest = std::as_writable_bytes(std::span(&theirs, 1));
   while (!rest.empty()) {
     const ssize_t got = recv(socket, rest.data(), rest.size(), MSG_DONTWAIT);
-    if (got == 0) return Left();
+    if (got == 0) return DescribeTcpLoss(ECONNRESET);
     if (got > 0) {
       rest = rest.subspan(static_cast<size_t>(got));
       // A peer that says something else may say less than a preamble, and then wait for us.
       if (rest.size() <= sizeof(Preamble) - sizeof(theirs.magic) && theirs.magic != Preamble::kMagic) break;
     } else if (errno == EAGAIN) {
-      RETURN_IF_ERROR(Await(socket, POLLIN, deadline_ns));
+      RETURN_IF_ERROR(AwaitSocket(socket, POLLIN, deadline_ns));
     } else if (errno != EINTR) {
       return DescribeTcpLoss(errno);
     }
@@ -71,13 +45,7 @@ Result<Preamble> ReceivePreamble(int socket, uint64_t deadline_ns) {
   return theirs;
 }
 
-Status OtherVersion(const char* who, uint32_t version) {
-  return Status(StatusCode::kVersionMismatch, std::string("the ") + who + " speaks link version " + std::to_string(version) +
-                                                  ", this side " + std::to_string(kLinkVersion) +
-                                                  ": install the same release of tessera on both sides");
-}
-
-Status CannotReach(const TcpAddress& address, int error) {
+Status CannotReach(const LinkAddress& address, int error) {
   if (error == ECONNREFUSED) {
     return Status(StatusCode::kUnavailable, "nobody listens at " + address.Url() +
                                                 ": start tessera-gateway there, or correct the address");
@@ -86,19 +54,14 @@ Status CannotReach(const TcpAddress& address, int error) {
                                               "; correct the address, or look at the network");
 }
 
-Status NoAnswer(const TcpAddress& address) {
-  return Status(StatusCode::kTimedOut, "there is no answer from " + address.Url() +
-                                           ": is its host up, and does its firewall let the port through?");
-}
-
 // Connects to one endpoint.
-Result<UniqueFd> ConnectOne(const TcpAddress& address, const TcpEndpoint& endpoint, uint64_t deadline_ns) {
+Result<UniqueFd> ConnectOne(const LinkAddress& address, const TcpEndpoint& endpoint, uint64_t deadline_ns) {
   UniqueFd socket(::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return Status::FromErrno("cannot create a socket", errno);
   if (connect(socket.get(), endpoint.get(), endpoint.length) != 0 && errno != EINPROGRESS && errno != EINTR) {
     return errno == EAGAIN ? Status::FromErrno("cannot connect to " + address.Url(), errno) : CannotReach(address, errno);
   }
-  if (!Await(socket.get(), POLLOUT, deadline_ns).ok()) return NoAnswer(address);
+  if (!AwaitSocket(socket.get(), POLLOUT, deadline_ns).ok()) return NoAnswer(address);
   int error = 0;
   socklen_t length = sizeof(error);
   getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
@@ -107,41 +70,25 @@ Result<UniqueFd> ConnectOne(const TcpAddress& address, const TcpEndpoint& endpoi
   return socket;
 }
 
-Status NoGateway(const TcpAddress& address) {
-  return Status(StatusCode::kProtocolViolation,
-                "whoever listens at " + address.Url() + " is no tessera-gateway: correct the address");
+// TLS begins with a record of a handshake, and says that it cannot go on with one of an alert (RFC 8446, 5.1).
+bool IsTls(const Preamble& theirs) {
+  const uint8_t type = theirs.magic & 0xff;
+  return (type == 0x15 || type == 0x16) && (theirs.magic >> 8 & 0xff) == 0x03;
 }
 
 }  // namespace
 
-Status PrepareTcpSocket(int socket) {
-  constexpr int kOn = 1;
-  constexpr int kProbes = kTcpSilenceMsMax / 1000 / kProbeEveryS;
-  constexpr struct {
-    int level, option, value;
-  } kOptions[] = {{IPPROTO_TCP, TCP_NODELAY, kOn},
-                  {SOL_SOCKET, SO_KEEPALIVE, kOn},
-                  {IPPROTO_TCP, TCP_KEEPIDLE, kProbeAfterS},
-                  {IPPROTO_TCP, TCP_KEEPINTVL, kProbeEveryS},
-                  {IPPROTO_TCP, TCP_KEEPCNT, kProbes},
-                  {IPPROTO_TCP, TCP_USER_TIMEOUT, kTcpSilenceMsMax}};
-  for (const auto& option : kOptions) {
-    if (setsockopt(socket, option.level, option.option, &option.value, sizeof(option.value)) != 0) {
-      return Status::FromErrno("cannot prepare a TCP connection", errno);
-    }
-  }
-  return Status::Ok();
+Status NoAnswer(const LinkAddress& address) {
+  return Status(StatusCode::kTimedOut, "there is no answer from " + address.Url() +
+                                           ": is its host up, and does its firewall let the port through?");
 }
 
-Status DescribeTcpLoss(int error) {
-  if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
-    return Status(StatusCode::kUnavailable, "the other host does not answer any more");
-  }
-  if (error == EPIPE || error == ECONNRESET) return Left();
-  return Status(StatusCode::kUnavailable, std::string("the connection to the other host failed: ") + std::strerror(error));
+Status NoGateway(const LinkAddress& address) {
+  return Status(StatusCode::kProtocolViolation,
+                "whoever listens at " + address.Url() + " is no tessera-gateway: correct the address");
 }
 
-Result<std::unique_ptr<Link>> ConnectTcp(const TcpAddress& address, bool insecure, uint64_t deadline_ns) {
+Result<UniqueFd> ConnectTcpSocket(const LinkAddress& address, bool insecure, uint64_t deadline_ns) {
   Result<std::vector<TcpEndpoint>> endpoints = Resolve(address);
   if (!endpoints.ok()) return endpoints.status();
   RETURN_IF_ERROR(CheckSecure(address, *endpoints, insecure));
@@ -154,23 +101,37 @@ Result<std::unique_ptr<Link>> ConnectTcp(const TcpAddress& address, bool insecur
     // What the first address says counts: the host's name stands for it.
     if (one.ok() || i == 0) socket = std::move(one);
   }
+  return socket;
+}
+
+Result<std::unique_ptr<Link>> ConnectTcp(const LinkAddress& address, bool insecure, uint64_t deadline_ns) {
+  Result<UniqueFd> socket = ConnectTcpSocket(address, insecure, deadline_ns);
   if (!socket.ok()) return socket.status();
   if (!SendPreamble(socket->get()).ok()) return NoGateway(address);
   Result<Preamble> theirs = ReceivePreamble(socket->get(), deadline_ns);
   if (!theirs.ok()) return theirs.status().code() == StatusCode::kTimedOut ? NoAnswer(address) : NoGateway(address);
+  if (IsTls(*theirs)) {
+    return Status(StatusCode::kProtocolViolation, "the gateway at " + address.Url() + " speaks TLS: write tls:// instead of tcp://");
+  }
   if (theirs->magic != Preamble::kMagic) return NoGateway(address);
-  if (theirs->version != kLinkVersion) return OtherVersion("gateway", theirs->version);
+  RETURN_IF_ERROR(CheckLinkVersion("gateway", *theirs));
   return MakeTcpLink(std::move(*socket));
 }
 
 Result<std::unique_ptr<Link>> AcceptTcp(UniqueFd connection, uint64_t deadline_ns) {
   Result<Preamble> theirs = ReceivePreamble(connection.get(), deadline_ns);
   if (!theirs.ok()) return theirs.status();
-  if (theirs->magic != Preamble::kMagic) {
+  const bool tls = IsTls(*theirs);
+  if (theirs->magic != Preamble::kMagic && !tls) {
     return Status(StatusCode::kProtocolViolation, "the peer is no tessera: it sent something else than a preamble");
   }
   RETURN_IF_ERROR(SendPreamble(connection.get()));
-  if (theirs->version != kLinkVersion) return OtherVersion("client", theirs->version);
+  if (tls) {
+    shutdown(connection.get(), SHUT_WR);
+    LingerOnSocket(connection.get());
+    return Status(StatusCode::kProtocolViolation, "the peer speaks TLS, and this address is plain: let it use tcp://, or --listen here to tls://");
+  }
+  RETURN_IF_ERROR(CheckLinkVersion("client", *theirs));
   return MakeTcpLink(std::move(connection));
 }
 
@@ -189,7 +150,7 @@ std::string DescribeTcpPeer(int connection) {
 
 // --- TcpListener ---
 
-Result<TcpListener> TcpListener::Bind(const TcpAddress& address, bool insecure) {
+Result<TcpListener> TcpListener::Bind(const LinkAddress& address, bool insecure) {
   Result<std::vector<TcpEndpoint>> endpoints = Resolve(address);
   if (!endpoints.ok()) return endpoints.status();
   RETURN_IF_ERROR(CheckSecure(address, *endpoints, insecure));
@@ -217,7 +178,7 @@ Result<TcpListener> TcpListener::Bind(const TcpAddress& address, bool insecure) 
   if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound.address), &bound.length) != 0) {
     return Status::FromErrno("cannot tell the port of " + address.Url(), errno);
   }
-  TcpAddress actual = address;
+  LinkAddress actual = address;
   actual.port = bound.port();
   return TcpListener(std::move(socket), std::move(actual));
 }
@@ -230,6 +191,13 @@ Result<UniqueFd> TcpListener::Accept() {
     return Status(StatusCode::kResourceExhausted, std::string("cannot accept a connection: ") + std::strerror(errno));
   }
   return Status(StatusCode::kTimedOut, "no connection waits");
+}
+
+Result<AcceptedLink> TcpListener::Finish(UniqueFd connection, uint64_t deadline_ns) {
+  std::string peer = DescribeTcpPeer(connection.get());
+  Result<std::unique_ptr<Link>> link = AcceptTcp(std::move(connection), deadline_ns);
+  if (!link.ok()) return link.status();
+  return AcceptedLink{std::move(*link), std::move(peer)};
 }
 
 }  // namespace tessera

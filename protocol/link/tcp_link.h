@@ -4,8 +4,7 @@
 //   ConnectTcp(address, insecure, deadline)         TcpListener::Bind(address, insecure)
 //                                                   AcceptTcp(listener.Accept(), deadline)
 //
-// Both ends begin with a preamble of 16 bytes: magic, version of the link's format, two words of zero. Then there are
-// frames: the 32 bytes of a FrameHeader (little-endian) and its payload.
+// Both ends begin with a preamble (preamble.h), then there are frames (stream_frames.h).
 #pragma once
 
 #include <cstdint>
@@ -15,12 +14,10 @@
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 #include "protocol/link/link.h"
-#include "protocol/link/tcp_address.h"
+#include "protocol/link/link_address.h"
+#include "protocol/link/link_listener.h"
 
 namespace tessera {
-
-// Changes with the preamble, FrameHeader, or what frames mean (link.h).
-inline constexpr uint32_t kLinkVersion = 2;
 
 // A host that does not answer for so long is taken for dead, idle or not: its end of the link fails. Long enough for a host
 // that is busy with something else, a process that is moved, a cable that is put in again.
@@ -29,36 +26,36 @@ inline constexpr int kTcpSilenceMsMax = 8'000;
 // Connects, trying the host's addresses one after the other until `deadline_ns` (MonotonicNs; name lookup apart). Besides
 // the errors of Resolve() and CheckSecure(): kUnavailable (nobody listens, no way there), kTimedOut (no answer),
 // kProtocolViolation (somebody else listens), kVersionMismatch. Each sentence says what to do next. Any thread.
-Result<std::unique_ptr<Link>> ConnectTcp(const TcpAddress& address, bool insecure, uint64_t deadline_ns);
+Result<std::unique_ptr<Link>> ConnectTcp(const LinkAddress& address, bool insecure, uint64_t deadline_ns);
 
 // The other end of ConnectTcp() for a connection that a listener took. kProtocolViolation for a peer that is no tessera,
-// kVersionMismatch for one of another version (which is told ours), kTimedOut for one that says nothing until the deadline.
+// kVersionMismatch for one of another version (which is told ours), kTimedOut for one that says nothing until the deadline. A peer
+// that speaks TLS is told the preamble as well, so that it can say what is wrong.
 Result<std::unique_ptr<Link>> AcceptTcp(UniqueFd connection, uint64_t deadline_ns);
 
 // "10.0.0.7:40312", for logs; the far end of a connection.
 std::string DescribeTcpPeer(int connection);
 
-class TcpListener {
+class TcpListener : public LinkListener {
  public:
   // Connections that the kernel holds for us.
   static constexpr int kBacklog = 64;
 
   // kUnavailable when somebody listens there already, kInvalidArgument when it is no address of this host; errors of
   // Resolve() and CheckSecure().
-  static Result<TcpListener> Bind(const TcpAddress& address, bool insecure);
+  static Result<TcpListener> Bind(const LinkAddress& address, bool insecure);
 
-  int fd() const { return socket_.get(); }  // for poll(2); non-blocking
-  // As bound: with the port that the kernel chose when it was 0.
-  const TcpAddress& address() const { return address_; }
-  // The next connection. kTimedOut when none waits.
-  Result<UniqueFd> Accept();
-  void Close() { socket_.reset(); }
+  int fd() const override { return socket_.get(); }
+  const LinkAddress& address() const override { return address_; }
+  Result<UniqueFd> Accept() override;
+  std::string DescribePeer(int connection) const override { return DescribeTcpPeer(connection); }
+  Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns) override;
 
  private:
-  TcpListener(UniqueFd socket, TcpAddress address) : socket_(std::move(socket)), address_(std::move(address)) {}
+  TcpListener(UniqueFd socket, LinkAddress address) : socket_(std::move(socket)), address_(std::move(address)) {}
 
   UniqueFd socket_;
-  TcpAddress address_;
+  LinkAddress address_;
 };
 
 }  // namespace tessera

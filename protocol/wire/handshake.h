@@ -22,7 +22,7 @@
 namespace tessera {
 
 // Changes with every change of what two ends must agree on besides the spec (rings, headers, handshake).
-inline constexpr uint32_t kWireVersion = 3;
+inline constexpr uint32_t kWireVersion = 4;
 // First four bytes of every control message; also tells a peer of another byte order.
 inline constexpr uint32_t kControlMagic = 0x41525354;
 

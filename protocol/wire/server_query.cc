@@ -12,6 +12,7 @@ constexpr size_t kValueBytes = 4 + 8;
 constexpr size_t kFieldBytes = 4 + 4;
 constexpr size_t kFieldValueBytes = kFieldBytes + 4 + 4 + 3 * 8;
 constexpr size_t kUseBytes = 4 + 4 + 8 + 8 + 4 * 4;
+constexpr size_t kSessionBytesMin = 8 + 4 + 8 + 4;
 constexpr size_t kListBytesMin = 4;
 constexpr size_t kTextBytesMin = 4 + 4;
 
@@ -108,6 +109,14 @@ void ServerReport::Encode(Encoder& out) const {
   const size_t use_count = std::min(uses.size(), kUsesMax);
   out.Pod(static_cast<uint32_t>(use_count));
   for (size_t i = 0; i < use_count; ++i) PutUse(out, uses[i]);
+  const size_t session_count = std::min(session_list.size(), kSessionsMax);
+  out.Pod(static_cast<uint32_t>(session_count));
+  for (size_t i = 0; i < session_count; ++i) {
+    out.Pod(session_list[i].session);
+    out.Pod(session_list[i].pid);
+    out.Pod(session_list[i].age_ms);
+    out.String(session_list[i].program);
+  }
 }
 
 Result<ServerReport> ServerReport::Decode(std::span<const std::byte> message) {
@@ -147,6 +156,13 @@ Result<ServerReport> ServerReport::Decode(std::span<const std::byte> message) {
   }
   report.uses.resize(in.CountOf(kUsesMax, kUseBytes));
   for (Use& use : report.uses) GetUse(in, &use);
+  report.session_list.resize(in.CountOf(kSessionsMax, kSessionBytesMin));
+  for (Session& session : report.session_list) {
+    in.Pod(&session.session);
+    in.Pod(&session.pid);
+    in.Pod(&session.age_ms);
+    session.program = in.String(kNameBytesMax);
+  }
   if (!in.AtEnd()) return MalformedControl("report");
   return report;
 }

@@ -137,6 +137,16 @@ struct ServerReport {
     friend bool operator==(const Use&, const Use&) = default;
   };
 
+  // One session, whether or not it uses a device yet.
+  struct Session {
+    uint64_t session = 0;  // as logs call it
+    uint32_t pid = 0;      // of the client process, in the server's pid namespace
+    uint64_t age_ms = 0;
+    std::string program;   // what the client says that it is
+    friend bool operator==(const Session&, const Session&) = default;
+  };
+  static constexpr size_t kSessionsMax = 512;  // Encode() leaves out those beyond
+
   uint32_t wire_version = kWireVersion;
   uint64_t spec_hash = 0;
   std::string server;         // name and version of the server program: "tesserad 0.1.0"
@@ -149,6 +159,7 @@ struct ServerReport {
   std::vector<Text> texts;                   // of the device that was asked for details of
   std::vector<FieldValue> fields;            // as asked for; none from a server without NVML
   std::vector<Use> uses;                     // of the sessions that have a context; empty when not asked for
+  std::vector<Session> session_list;         // empty when nothing was asked for
 
   void Encode(Encoder& out) const;
   // kProtocolViolation for what is no report. Of a report of another wire version only version and hash are filled in.

@@ -1,6 +1,7 @@
 #include "server/daemon/emulated_readings.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "protocol/base/clock.h"
 #include "server/driver/emulated_device.h"
@@ -33,6 +34,18 @@ void EmulatedReadings::NoteLoad(const std::vector<Session>& sessions) {
     if (since_ns_ != 0) percent_[i] = static_cast<int>(std::min<uint64_t>(100, ran_ns * 100 / passed_ns));
     busy_ns_[i] = busy_ns;
   }
+  std::map<Part, uint64_t> former;
+  former.swap(session_busy_ns_);
+  session_percent_.clear();
+  for (const Session& session : sessions) {
+    for (uint32_t i = 0; i < session.devices.size(); ++i) {
+      const Part part{session.worker_pid, i};
+      const uint64_t busy_ns = session_busy_ns_[part] = session.devices[i].busy_ns;
+      const auto before = former.find(part);
+      const uint64_t ran_ns = session.devices[i].running != 0 ? now_ns - since_ns_ : before != former.end() ? busy_ns - before->second : 0;
+      if (since_ns_ != 0) session_percent_[part] = static_cast<uint32_t>(std::min<uint64_t>(100, ran_ns * 100 / (now_ns - since_ns_)));
+    }
+  }
   since_ns_ = now_ns;
 }
 
@@ -49,7 +62,13 @@ void EmulatedReadings::Fill(const MonitorRequest& request, const DeviceSnapshot&
     for (const Session& session : request.sessions) {
       const uint64_t own = session.devices[number].used_bytes;
       used_bytes += own;
-      if (own != 0) report->uses.push_back({session.client_pid, static_cast<uint32_t>(i), own, {}});
+      if (own == 0) continue;
+      ServerReport::Use& use = report->uses.emplace_back(ServerReport::Use{session.client_pid, static_cast<uint32_t>(i), own, {}});
+      const auto percent = session_percent_.find({session.worker_pid, static_cast<uint32_t>(number)});
+      if (request.query.ask != Ask::kDetails || percent == session_percent_.end()) continue;
+      use.load.time_us = static_cast<uint64_t>(
+          std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+      use.load.sm_percent = percent->second;
     }
     if (request.query.ask == Ask::kDetails && request.query.device == i) AddEmulatedDetails(device, &values);
     if (request.query.ask != Ask::kState) continue;

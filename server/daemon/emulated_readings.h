@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "protocol/wire/device_snapshot.h"
@@ -28,6 +30,9 @@ class EmulatedReadings {
     unknown.fill(-1);
     return unknown;
   }();
+  using Part = std::pair<uint32_t, uint32_t>;  // a worker's process id, and the number of a device
+  std::map<Part, uint64_t> session_busy_ns_;
+  std::map<Part, uint32_t> session_percent_;
 };
 
 }  // namespace tessera

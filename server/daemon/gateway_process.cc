@@ -24,7 +24,7 @@ Result<GatewayProcess> GatewayProcess::Start(const Options& options) {
                                         std::to_string(options.hello_timeout_s), "--parent-pid", std::to_string(getpid()),
                                         "--ready-fd", std::to_string(kPassedFd)};
   arguments.insert(arguments.end(), {"--resume-grace", std::to_string(options.resume_grace_s)});
-  if (options.insecure) arguments.push_back("--insecure");
+  for (std::string& word : LinkArguments(options.link)) arguments.push_back(std::move(word));
   Result<pid_t> pid = StartProgram(program, arguments, {write_end.get()});
   if (!pid.ok()) return Status(StatusCode::kNotFound, program + ": " + pid.status().message() + "; install it again");
   write_end.reset();

@@ -21,6 +21,7 @@
 #include "server/daemon/options.h"
 #include "server/daemon/supervisor.h"
 #include "server/daemon/worker_process.h"
+#include "server/images/image_keeper.h"
 #include "server/sandbox/sandbox.h"
 
 namespace tessera {
@@ -117,6 +118,10 @@ int main(int argc, char** argv) {
       SetLogName("tesserad monitor");
       BecomeChild(options.parent_pid);
       return RunMonitor(options.monitor_fd);
+    case Options::Role::kImageKeeper:
+      SetLogName("tesserad images");
+      BecomeChild(options.parent_pid);
+      return RunImageKeeper(options.keeper_fd, options.image_directory, uint64_t{options.image_gib} << 30);
     case Options::Role::kWorker:
       SetLogName("tesserad session " + std::to_string(options.session));
       BecomeChild(options.parent_pid);

@@ -1,9 +1,12 @@
 #include "server/daemon/options.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <vector>
 
 #include "protocol/cli/service_command_line.h"
-#include "protocol/link/tcp_address.h"
+#include "protocol/link/link_address.h"
 
 namespace tessera {
 namespace {
@@ -24,19 +27,28 @@ Environment: CUDA_VISIBLE_DEVICES selects the devices that are served.
 
 Examples:
   tesserad --listen unix:/run/user/1000/tessera.sock --driver cuda
-  tesserad --listen unix:/run/user/1000/tessera.sock --listen tcp://127.0.0.1:4180)";
+  tesserad --listen unix:/run/user/1000/tessera.sock --listen tls://gpu7:4180)";
+
+// Where images are kept unless somebody says otherwise; empty: nowhere.
+std::string DefaultImageDirectory() {
+  const char* const cache = getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && cache[0] == '/') return std::string(cache) + "/tessera/images";
+  if (geteuid() == 0) return "/var/cache/tessera/images";
+  const char* const home = getenv("HOME");
+  return home != nullptr && home[0] == '/' ? std::string(home) + "/.cache/tessera/images" : "";
+}
 
 // Takes the values of --listen apart. Empty, or a sentence for the user.
 std::string TakeListen(const std::vector<std::string>& listen, Options* options) {
   for (const std::string& url : listen) {
-    const bool beyond = url.starts_with(TcpAddress::kScheme);
+    const bool beyond = HasLinkScheme(url);
     if (beyond) {
-      if (const Result<TcpAddress> address = TcpAddress::Parse(url); !address.ok()) return address.status().message();
+      if (const Result<LinkAddress> address = LinkAddress::Parse(url); !address.ok()) return address.status().message();
     } else if (UnixPathOf(url).empty()) {
-      return "cannot listen on '" + url + "': --listen takes unix:PATH, and tcp://HOST:PORT besides";
+      return "cannot listen on '" + url + "': --listen takes unix:PATH, and " + LinkForms() + " besides";
     }
     std::string& to = beyond ? options->gateway_url : options->listen_path;
-    if (!to.empty()) return "there can be one --listen unix:PATH and one --listen tcp://HOST:PORT";
+    if (!to.empty()) return "there can be one --listen unix:PATH and one --listen " + LinkForms();
     to = beyond ? url : UnixPathOf(url);
   }
   return options->listen_path.empty() ? "--listen unix:PATH is required" : "";
@@ -49,11 +61,11 @@ int ParseOptions(int argc, char** argv, Options* options) {
   CLI::App& app = line.app();
   std::vector<std::string> listen;
   app.add_option("--listen", listen,
-                 "Where clients connect: unix:PATH (the socket gets mode 0600); given a second time with tcp://HOST:PORT, a "
+                 "Where clients connect: unix:PATH (the socket gets mode 0600); given a second time with an address of a network, a "
                  "tessera-gateway is started for clients on other hosts")
-      ->type_name("unix:PATH|tcp://HOST:PORT")
+      ->type_name("unix:PATH|" + LinkForms("|"))
       ->allow_extra_args(false);
-  line.AddInsecure(&options->insecure);
+  line.AddLinkOptions(&options->link, true);
   line.AddResumeGrace(&options->resume_grace_s);
   app.add_option("--driver", options->driver,
                  "The driver: cuda (libcuda.so.1), emulator (a GPU in software), the path of a library, or auto "
@@ -61,6 +73,20 @@ int ParseOptions(int argc, char** argv, Options* options) {
       ->type_name("{auto,cuda,emulator}|PATH")
       ->capture_default_str();
   line.AddSessionsMax(&options->sessions_max);
+  app.add_option("--image-cache", options->image_directory,
+                 "Where GPU code is kept that clients have sent, so that it is sent once (default: "
+                 "$XDG_CACHE_HOME/tessera/images, else /var/cache/tessera/images for root and ~/.cache/tessera/images for others)")
+      ->type_name("DIRECTORY");
+  app.add_option("--image-cache-size", options->image_gib, "GiB of GPU code that are kept; 0: none")
+      ->type_name("GIB")
+      ->check(CLI::Range(0U, 65536U).description("0 to 65536"))
+      ->capture_default_str();
+  app.add_option("--warm-workers", options->warm_workers,
+                 "Worker processes that wait for a session with the driver loaded and a context made on the first device; each takes "
+                 "some of its memory")
+      ->type_name("N")
+      ->check(CLI::Range(0U, 16U).description("0 to 16"))
+      ->capture_default_str();
   app.add_option("--grace", options->grace_s,
                  "Seconds that sessions get to end by themselves after SIGTERM or SIGINT, before they are ended")
       ->type_name("SECONDS")
@@ -81,6 +107,8 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--shares-fd", options->shares_fd)->group("");
   app.add_option("--probe-fd", options->probe_fd)->group("");
   app.add_option("--monitor-fd", options->monitor_fd)->group("");
+  app.add_option("--keeper-fd", options->keeper_fd)->group("");
+  app.add_option("--images-fd", options->images_fd)->group("");
   app.add_option("--session", options->session)->group("");
   app.add_option("--parent-pid", options->parent_pid)->group("");
   app.add_option("--priorities", options->priorities)->group("");
@@ -90,9 +118,12 @@ int ParseOptions(int argc, char** argv, Options* options) {
   }
   options->role = options->worker_fd >= 0    ? Options::Role::kWorker
                   : options->monitor_fd >= 0 ? Options::Role::kMonitor
+                  : options->keeper_fd >= 0  ? Options::Role::kImageKeeper
                   : options->probe_fd >= 0   ? Options::Role::kProbe
                                              : Options::Role::kDaemon;
   if (options->role != Options::Role::kDaemon) return -1;
+  if (options->image_directory.empty()) options->image_directory = DefaultImageDirectory();
+  if (options->image_directory.empty()) options->image_gib = 0;
   const std::string problem = TakeListen(listen, options);
   return problem.empty() ? -1 : line.Refuse(problem);
 }

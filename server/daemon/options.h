@@ -6,31 +6,37 @@
 #include <vector>
 
 #include "protocol/cli/service_options.h"
+#include "protocol/link/link_options.h"
 #include "server/sandbox/sandbox.h"
 
 namespace tessera {
 
 struct Options : ServiceOptions {
-  enum class Role { kDaemon, kWorker, kProbe, kMonitor };
+  enum class Role { kDaemon, kWorker, kProbe, kMonitor, kImageKeeper };
   Role role = Role::kDaemon;
 
   std::string listen_path;        // of --listen unix:PATH
-  std::string gateway_url;        // of --listen tcp://HOST:PORT; empty: no gateway
-  bool insecure = false;          // of the gateway
+  std::string gateway_url;        // of --listen SCHEME://HOST:PORT; empty: no gateway
+  LinkOptions link;               // of the gateway
   uint32_t resume_grace_s = 30;   // of the gateway
   std::string driver = "auto";    // auto, cuda, emulator or a path
   uint32_t sessions_max = 64;
+  std::string image_directory;     // where images are kept
+  uint32_t image_gib = 8;          // how much of them; 0: none
+  uint32_t warm_workers = 1;      // processes that wait for a session with a driver loaded
   uint32_t grace_s = 30;
   SandboxMode sandbox = SandboxMode::kAuto;
   std::string sandbox_word = "auto";
   std::string worker_user = "nobody";  // of workers that root starts
 
   // Of processes that the daemon starts; not for users.
-  int worker_fd = -1;
+  int worker_fd = -1;  // of a worker: where its client comes from (handover.h)
   int shares_fd = -1;  // of a worker: to the daemon's table of shares (server/shares)
   int usage_fd = -1;  // of a worker: where emulated devices show what they are used for
   int probe_fd = -1;
   int monitor_fd = -1;
+  int keeper_fd = -1;
+  int images_fd = -1;  // of a worker: to the process that keeps images (server/images)
   uint64_t session = 0;
   int parent_pid = 0;
   std::string priorities;  // of snapshot_builder.h; also set by the daemon for its workers

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
+#include "generated/spec_hash.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
@@ -18,12 +18,12 @@
 #include "server/daemon/child_process.h"
 #include "server/daemon/exit_codes.h"
 #include "server/shares/share_socket.h"
-#include "server/worker/session.h"
 
 namespace tessera {
 
 Supervisor::Supervisor(const Options& options, UnixListener listener, ServerReport report)
-    : options_(options), listener_(std::move(listener)), report_(std::move(report)), monitor_(options.log_word) {}
+    : options_(options), pool_(options_), listener_(std::move(listener)), report_(std::move(report)), monitor_(options.log_word),
+      hello_(kControlMessageBytesMax) {}
 
 Status Supervisor::Prepare() {
   sigset_t handled;
@@ -39,6 +39,7 @@ Status Supervisor::Prepare() {
 
 int Supervisor::Run() {
   while (phase_ == Phase::kServing || !workers_.empty()) {
+    pool_.WarmUp();
     // poll() skips negative descriptors.
     const bool accepts = phase_ == Phase::kServing && silent_.size() < kSilentMax;
     std::vector<pollfd> ready = {{signals_.get(), POLLIN, 0},
@@ -46,7 +47,7 @@ int Supervisor::Run() {
                                  {phase_ == Phase::kServing ? options_.owner_fd : -1, POLLIN, 0}};
     for (const Silent& client : silent_) ready.push_back({client.connection.get(), POLLIN, 0});
     const size_t first_worker = ready.size();
-    for (const auto& [pid, worker] : workers_) ready.push_back({worker.shares.get(), POLLIN, 0});
+    for (const auto& [pid, worker] : workers_) ready.push_back({worker.process.shares.get(), POLLIN, 0});
     if (poll(ready.data(), ready.size(), PollTimeoutMs()) < 0 && errno != EINTR) {
       LogError("cannot wait for clients: errno {}", errno);
       Advance(Phase::kTerminating);
@@ -100,8 +101,7 @@ void Supervisor::HearSilent() {
 }
 
 bool Supervisor::Hear(Silent& client) {
-  std::array<std::byte, sizeof(kControlMagic) + sizeof(ControlKind)> start;
-  const Result<size_t> size = PeekMessage(client.connection.get(), start);
+  const Result<size_t> size = PeekMessage(client.connection.get(), hello_);
   if (!size.ok()) {
     if (size.status().code() == StatusCode::kTimedOut) return false;
     LogDebug("pid {} connected and left", client.client_pid);
@@ -113,7 +113,8 @@ bool Supervisor::Hear(Silent& client) {
     (void)ReceiveMessage(connection, kControlMessageBytesMax, 0).ok();
     Refuse(connection, why);
   };
-  switch (ControlKindOf(std::span(start).first(size.value()))) {
+  const std::span<const std::byte> message = std::span(hello_).first(size.value());
+  switch (ControlKindOf(message)) {
     case ControlKind::kServerQuery:
       AnswerQuery(connection);
       return true;
@@ -133,7 +134,7 @@ bool Supervisor::Hear(Silent& client) {
     LogWarning("turned away the client with pid {}: {} sessions is the limit (--max-sessions)", client.client_pid,
                options_.sessions_max);
   } else {
-    StartWorker(std::move(client.connection), client.client_pid);
+    BeginSession(client, message);
   }
   return true;
 }
@@ -158,55 +159,55 @@ MonitorRequest Supervisor::RequestToMonitor(const ServerQuery& query) const {
   MonitorRequest request;
   request.query = query;
   request.report = report_;
+  const uint64_t now_ns = MonotonicNs();
   for (const auto& [pid, worker] : workers_) {
     MonitorRequest::Session& session = request.sessions.emplace_back();
     session.worker_pid = static_cast<uint32_t>(pid);
     session.client_pid = static_cast<uint32_t>(worker.client_pid);
+    request.report.session_list.push_back({worker.process.session, session.client_pid, (now_ns - worker.started_ns) / 1'000'000, worker.program});
     for (size_t i = 0; i < session.devices.size(); ++i) {
-      const emulator::UsagePage::Device& usage = worker.usage.page().devices[i];
+      const emulator::UsagePage::Device& usage = worker.process.usage.page().devices[i];
       session.devices[i] = {usage.used_bytes.load(), usage.busy_ns.load(), usage.running.load()};
     }
   }
   return request;
 }
 
-void Supervisor::StartWorker(UniqueFd connection, pid_t client_pid) {
-  const uint64_t session = next_session_++;
-  Result<UsageMemory> usage = UsageMemory::Make();
-  const std::vector<std::string> arguments = {
-      "--worker-fd", std::to_string(kPassedFd), "--usage-fd", std::to_string(kPassedFd + 1),
-      "--shares-fd", std::to_string(kPassedFd + 2), "--session", std::to_string(session), "--parent-pid", std::to_string(getpid()),
-      "--driver", options_.driver, "--log", options_.log_word, "--priorities", options_.priorities,
-      "--sandbox", options_.sandbox_word, "--worker-user", options_.worker_user,
-      "--hello-timeout", std::to_string(options_.hello_timeout_s)};
-  Result<std::pair<UniqueFd, UniqueFd>> shares = MakeShareSocket();
-  Result<pid_t> pid = !usage.ok()    ? usage.status()
-                      : !shares.ok() ? shares.status()
-                                     : StartSelf(arguments, {connection.get(), usage->fd(), shares->second.get()});
-  if (!pid.ok()) {
-    LogError("session {} did not start: {}", session, pid.status().message());
-    (void)ReceiveMessage(connection.get(), kControlMessageBytesMax, 0).ok();
-    Refuse(connection.get(), Status(StatusCode::kResourceExhausted, "the server cannot start a worker process (" +
-                                                                        pid.status().message() +
-                                                                        "): raise its limits (ulimit -a), or end other sessions"));
+void Supervisor::BeginSession(Silent& client, std::span<const std::byte> message) {
+  Result<ClientHello> hello = ClientHello::Decode(message);
+  if (!hello.ok() || hello->wire_version != kWireVersion || hello->spec_hash != kSpecHash) {
+    // Refuses it with what is wrong.
+    const Result<ClientHello> refused = ReceiveHello(client.connection.get(), kSpecHash, 0);
+    LogWarning("turned away the client with pid {}: {}", client.client_pid, refused.status().message());
     return;
   }
-  workers_.emplace(*pid, Worker{session, client_pid, MonotonicNs(), std::move(usage).value(), std::move(shares->first)});
-  LogInfo("session {} opened by pid {}, worker pid {}, {} sessions", session, client_pid, *pid, workers_.size());
+  Result<WorkerPool::Process> process = pool_.Serve(*hello, client.connection);
+  if (!process.ok()) {
+    LogError("a session did not start: {}", process.status().message());
+    (void)ReceiveMessage(client.connection.get(), kControlMessageBytesMax, 0).ok();
+    Refuse(client.connection.get(), Status(StatusCode::kResourceExhausted, "the server cannot start a worker process (" +
+                                                                               process.status().message() +
+                                                                               "): raise its limits (ulimit -a), or end other sessions"));
+    return;
+  }
+  const pid_t pid = process->pid;
+  const uint64_t session = process->session;
+  workers_.emplace(pid, Worker{std::move(process).value(), client.client_pid, hello->program, MonotonicNs()});
+  LogInfo("session {} opened by pid {}, worker pid {}, {} sessions", session, client.client_pid, pid, workers_.size());
 }
 
 void Supervisor::ServeAllShares(std::span<const pollfd> ready) {
   for (const pollfd& one : ready) {
     if (one.fd < 0 || one.revents == 0) continue;
     for (auto& [pid, worker] : workers_) {
-      if (worker.shares.get() != one.fd) continue;
-      const Status status = ServeShares(one.fd, worker.session, shares_);
+      if (worker.process.shares.get() != one.fd) continue;
+      const Status status = ServeShares(one.fd, worker.process.session, shares_);
       if (status.ok()) continue;
       // Closed by a worker that is ending, as a rule: what it shared goes when it has ended.
       if (status.code() != StatusCode::kUnavailable) {
-        LogWarning("session {} shares nothing any more: {}", worker.session, status.message());
+        LogWarning("session {} shares nothing any more: {}", worker.process.session, status.message());
       }
-      worker.shares.reset();
+      worker.process.shares.reset();
     }
   }
 }
@@ -221,10 +222,11 @@ void Supervisor::Reap() {
                DescribeWaitStatus(wait_status));
       gateway_.pid = -1;
     }
+    if (pool_.Forget(pid)) LogInfo("worker {}, which waited for a session, {}", pid, DescribeWaitStatus(wait_status));
     const auto found = workers_.find(pid);
     if (found == workers_.end()) continue;
     // Everything of it is gone when the log says so.
-    const uint64_t session = found->second.session;
+    const uint64_t session = found->second.process.session;
     const pid_t client_pid = found->second.client_pid;
     const uint64_t seconds = (MonotonicNs() - found->second.started_ns) / 1'000'000'000;
     workers_.erase(found);
@@ -250,6 +252,7 @@ void Supervisor::HandleSignals() {
 void Supervisor::Advance(Phase phase) {
   if (phase < phase_ || (phase == phase_ && phase != Phase::kKilling)) return;
   phase_ = phase;
+  pool_.Close();
   const uint64_t now_ns = MonotonicNs();
   switch (phase) {
     case Phase::kServing:
@@ -277,7 +280,7 @@ void Supervisor::SignalWorkers(int number) {
 }
 
 int Supervisor::PollTimeoutMs() const {
-  uint64_t deadline_ns = phase_ == Phase::kServing ? kNoDeadline : deadline_ns_;
+  uint64_t deadline_ns = phase_ == Phase::kServing ? pool_.next_ns() : deadline_ns_;
   for (const Silent& client : silent_) deadline_ns = std::min(deadline_ns, client.deadline_ns);
   if (deadline_ns == kNoDeadline) return -1;
   const uint64_t now_ns = MonotonicNs();

@@ -1,8 +1,8 @@
 // The daemon's loop: accepts clients, gives each that begins a session a worker process, answers queries, watches the
 // workers, ends in order.
 //
-// One thread. Of what a client sent it looks at the first words of the first message, to tell a query from a hello; a
-// hello goes to the worker unread. It makes no CUDA call.
+// One thread. Of what a client sends it reads the first message: a query, or a hello, which tells what the worker's driver is to
+// be loaded with; the worker takes it from the connection. It makes no CUDA call.
 #pragma once
 
 #include <poll.h>
@@ -21,7 +21,7 @@
 #include "server/daemon/gateway_process.h"
 #include "server/daemon/monitor.h"
 #include "server/daemon/options.h"
-#include "server/daemon/usage_memory.h"
+#include "server/daemon/worker_pool.h"
 #include "server/shares/share_table.h"
 
 namespace tessera {
@@ -45,11 +45,10 @@ class Supervisor {
 
  private:
   struct Worker {
-    uint64_t session;
+    WorkerPool::Process process;  // `shares` is invalid once the worker has closed its end
     pid_t client_pid;
+    std::string program;  // of the client, as it says
     uint64_t started_ns;
-    UsageMemory usage;
-    UniqueFd shares;  // to its worker (server/shares); invalid once that end is closed
   };
   struct Silent {
     UniqueFd connection;
@@ -64,10 +63,11 @@ class Supervisor {
   // Does what the client asks for. False when it has said nothing yet.
   bool Hear(Silent& client);
   void AnswerQuery(int connection);
+  // `message`: the hello, which still waits on the connection.
+  void BeginSession(Silent& client, std::span<const std::byte> message);
   MonitorRequest RequestToMonitor(const ServerQuery& query) const;
   // Answers what the workers asked about shares.
   void ServeAllShares(std::span<const pollfd> ready);
-  void StartWorker(UniqueFd connection, pid_t client_pid);
   void Reap();
   void HandleSignals();
   void Advance(Phase phase);
@@ -75,6 +75,7 @@ class Supervisor {
   int PollTimeoutMs() const;
 
   const Options options_;
+  WorkerPool pool_;
   UnixListener listener_;
   ServerReport report_;
   Monitor monitor_;
@@ -83,7 +84,7 @@ class Supervisor {
   std::map<pid_t, Worker> workers_;
   ShareTable shares_;
   GatewayProcess gateway_;
-  uint64_t next_session_ = 1;
+  std::vector<std::byte> hello_;  // room for one
   Phase phase_ = Phase::kServing;
   uint64_t deadline_ns_ = 0;  // when the present phase ends, for phases after kServing
 };

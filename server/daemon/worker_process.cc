@@ -16,6 +16,8 @@
 #include "server/daemon/client_environment.h"
 #include "server/daemon/device_probe.h"
 #include "server/daemon/exit_codes.h"
+#include "server/daemon/handover.h"
+#include "server/images/image_socket.h"
 #include "server/sandbox/sandbox.h"
 #include "server/shares/share_socket.h"
 #include "server/worker/device_output.h"
@@ -52,12 +54,11 @@ Status EnterWorkerSandbox(const Options& options, const Driver& driver) {
   return Status::Ok();
 }
 
-// Loads the driver in the environment that the client asked for. Nothing else in the process runs yet.
-Result<const DriverTable*> OpenDriver(const Options& options, const ClientHello& hello, std::string* selection) {
+// Loads the driver for a client like `hello`. Nothing else in the process runs yet.
+Result<const DriverTable*> OpenDriver(const Options& options, const ClientHello& hello) {
   for (const auto& [name, value] : AllowedVariables(hello.environment)) setenv(name.c_str(), value.c_str(), 1);
   // The emulated driver keeps apart what several servers give to one client process.
   setenv("TESSERA_EMULATOR_SESSION", std::to_string(hello.session_index).c_str(), 1);
-  *selection = hello.devices;
   if (!hello.devices.empty()) {
     const char* own = getenv("CUDA_VISIBLE_DEVICES");
     const std::string devices = own == nullptr ? hello.devices : SelectAmong(own, hello.devices);
@@ -68,6 +69,24 @@ Result<const DriverTable*> OpenDriver(const Options& options, const ClientHello&
   RETURN_IF_ERROR(EnterWorkerSandbox(options, *driver.value()));
   if (const Result<int> count = driver.value()->CountDevices(); !count.ok()) return count.status();
   return &driver->release()->table();  // a loaded driver stays until the process ends
+}
+
+// What a client of this driver begins with, made while none is there yet: the snapshot, and the primary context of the first
+// device, on which programs start unless they say otherwise.
+void PrepareSession(const DriverTable& driver, SessionOptions* session) {
+  if (Result<DeviceSnapshot> snapshot = BuildSnapshot(driver, session->priorities); snapshot.ok()) {
+    session->snapshot = std::move(snapshot).value();
+  }
+  CUdevice device = 0;
+  int mode = CU_COMPUTEMODE_PROHIBITED;
+  if (driver.cuDeviceGet(&device, 0) != CUDA_SUCCESS ||
+      driver.cuDeviceGetAttribute(&mode, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, device) != CUDA_SUCCESS) {
+    return;
+  }
+  // A device that takes one process at a time is not held for a client that may never come.
+  if (mode != CU_COMPUTEMODE_DEFAULT) return;
+  CUcontext context = nullptr;
+  if (driver.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS) session->warm_contexts[device] = context;
 }
 
 }  // namespace
@@ -85,20 +104,37 @@ int RunWorkerProcess(const Options& options) {
   session.device_output = output->get();
   SocketShareBroker shares{UniqueFd(options.shares_fd)};
   if (options.shares_fd >= 0) session.shares = &shares;
+  SocketImageCache images{UniqueFd(options.images_fd)};
+  if (options.images_fd >= 0) session.images = &images;
   if (options.driver == "emulator" && options.usage_fd >= 0) {
     setenv("TESSERA_EMULATOR_USAGE_FD", std::to_string(options.usage_fd).c_str(), 1);
   }
-  session.open_driver = [&](const ClientHello& hello, std::string* selection) {
-    return OpenDriver(options, hello, selection);
-  };
   const auto end = [&](const Status& why) {
     if (why.ok()) _exit(kServiceOk);
     LogWarning("session {} failed: {}", options.session, why.message());
     _exit(kExitSessionFailed);
   };
   session.ended = end;
-  bool begun = false;
-  const Status why = RunSession(UniqueFd(options.worker_fd), session, &begun);
+  const UniqueFd handover(options.worker_fd);
+  Result<ClientHello> wish = ReceiveWish(handover.get());
+  if (!wish.ok()) return wish.status().code() == StatusCode::kUnavailable ? kServiceOk : kServiceInternal;
+  Result<const DriverTable*> driver = OpenDriver(options, *wish);
+  if (!driver.ok()) {
+    TakeNoMoreClients(handover.get());
+  } else if (!ClientWaits(handover.get())) {
+    PrepareSession(**driver, &session);
+  }
+  session.open_driver = [&](const ClientHello& hello, std::string* selection) -> Result<const DriverTable*> {
+    *selection = wish->devices;
+    return driver;
+  };
+  Result<UniqueFd> client = ReceiveClient(handover.get());
+  if (!client.ok()) {
+    // The daemon has no use for this process any more, or no client has.
+    if (!driver.ok()) LogInfo("no worker in advance: {}", driver.status().message());
+    _exit(kServiceOk);
+  }
+  const Status why = RunSession(std::move(client).value(), session);
   LogWarning("session {} did not begin: {}", options.session, why.message());
   // Without destructors as above: a driver that was loaded has threads of its own.
   _exit(kExitHandshakeFailed);

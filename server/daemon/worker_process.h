@@ -1,12 +1,12 @@
-// The worker process of one session: shakes hands, then loads the driver in the environment the client asked for, then
-// serves.
+// The worker process of one session: loads the driver in the environment that its client asks for, or the last one asked for,
+// waits for the client when there is none yet, and serves it.
 #pragma once
 
 #include "server/daemon/options.h"
 
 namespace tessera {
 
-// Serves the client at descriptor options.worker_fd. Returns the process's exit code; does not return when the session is
+// Serves the client that comes over the socket options.worker_fd (handover.h). Returns the process's exit code; does not return when the session is
 // over while calls are still inside the driver (the process ends with _exit, which frees everything at once).
 int RunWorkerProcess(const Options& options);
 

@@ -11,10 +11,10 @@
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/unix_socket.h"
+#include "protocol/link/connect_link.h"
 #include "protocol/link/relay.h"
 #include "protocol/link/relay_service.h"
 #include "protocol/link/returning_links.h"
-#include "protocol/link/tcp_link.h"
 #include "server/gateway/options.h"
 
 namespace tessera {
@@ -39,19 +39,19 @@ Result<UniqueFd> Dial(RelaySession& session, const GatewayOptions& options) {
   return server;
 }
 
-void Carry(UniqueFd connection, RelaySession& session, ReturningLinks& returning, const GatewayOptions& options) {
-  const std::string peer = DescribeTcpPeer(connection.get());
+void Carry(UniqueFd connection, RelaySession& session, LinkListener& listener, ReturningLinks& returning, const GatewayOptions& options) {
+  std::string peer = listener.DescribePeer(connection.get());
   const auto turn_away = [&](const Status& why) {
     const bool silent = session.timed_out() || why.code() == StatusCode::kTimedOut;
     LogWarning("turned away {}: {}", peer, silent ? "it connected and said nothing" : why.message());
   };
-  Result<std::unique_ptr<Link>> accepted = AcceptTcp(std::move(connection), MonotonicNs() + options.hello_timeout_ns());
+  Result<AcceptedLink> accepted = listener.Finish(std::move(connection), MonotonicNs() + options.hello_timeout_ns());
   if (!accepted.ok()) return turn_away(accepted.status());
-  std::shared_ptr<Link> link = std::move(*accepted);
+  peer = accepted->peer;
+  std::shared_ptr<Link> link = std::move(accepted->link);
   session.Uses(link);
-  const std::string proved_peer;  // TCP proves nothing
   Result<std::unique_ptr<Relay>> relay =
-      Relay::AtServer([&] { return Dial(session, options); }, std::exchange(link, nullptr), &returning, proved_peer,
+      Relay::AtServer([&] { return Dial(session, options); }, std::exchange(link, nullptr), &returning, accepted->name,
                       MonotonicNs() + options.hello_timeout_ns() + RelayService::kWelcomeTimeoutNs);
   if (!relay.ok()) {
     // A question that was answered, or a peer that left, is no event.
@@ -81,14 +81,16 @@ void SayReady(const GatewayOptions& options, const std::string& url) {
 int Run(const GatewayOptions& options) {
   RelayService service({.sessions_max = options.sessions_max, .hello_timeout_ns = options.hello_timeout_ns()});
   if (const Status status = service.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
-  Result<TcpListener> listener = TcpListener::Bind(options.listen, options.insecure);
-  if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
+  if (const Status status = PrepareLinks(options.listen); !status.ok()) return Fail(kName, status, kServiceCannotListen);
+  Result<std::unique_ptr<LinkListener>> bound = ListenForLinks(options.listen, options.link);
+  if (!bound.ok()) return Fail(kName, bound.status(), kServiceCannotListen);
+  LinkListener& listener = **bound;
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   RaiseDescriptorLimit();  // a session takes some ten, and every large pinned allocation of its client one while it is passed on
   ReturningLinks returning(options.resume_grace_s * uint64_t{1'000'000'000});
-  SayReady(options, listener->address().Url());
-  service.Run(listener->fd(), [&] { return listener->Accept(); },
-              [&](UniqueFd connection, RelaySession& session) { Carry(std::move(connection), session, returning, options); });
+  SayReady(options, listener.address().Url());
+  service.Run(listener.fd(), [&] { return listener.Accept(); },
+              [&](UniqueFd connection, RelaySession& session) { Carry(std::move(connection), session, listener, returning, options); });
   return kServiceOk;
 }
 

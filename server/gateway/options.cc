@@ -8,17 +8,17 @@ namespace {
 
 static_assert(kResumeGraceSMax * uint64_t{1000} <= ResumeOffer::kGraceMsMax);
 
-constexpr const char* kFooter = R"(When agents may connect, one line on stdout says where; everything else is on stderr. Whoever reaches
-the address may use the GPUs of the server: there is no authentication yet. SIGTERM and SIGINT end it, with the sessions it carries.
+constexpr const char* kFooter = R"(When agents may connect, one line on stdout says where; everything else is on stderr. At tls:// whoever
+shows a certificate of the authority may use the GPUs of the server, or who is named by --allow; at tcp:// whoever reaches it. SIGTERM and SIGINT end it, with the sessions it carries.
 
 Exit codes:
   0  ended after SIGTERM or SIGINT
   1  a system call failed that should not
   2  the command line was not understood
-  4  the address could not be bound, or is refused without --insecure
+  4  the address could not be bound, or is refused without --insecure; certificate, key or authority cannot be used
 
 Example:
-  tessera-gateway --listen tcp://127.0.0.1:4180 --server unix:/run/user/1000/tessera.sock)";
+  tessera-gateway --listen tls://gpu7:4180 --server unix:/run/user/1000/tessera.sock)";
 
 }  // namespace
 
@@ -26,16 +26,16 @@ int ParseGatewayOptions(int argc, char** argv, GatewayOptions* options) {
   ServiceCommandLine line("tessera-gateway", "Lets programs on other hosts use a tesserad of this one.", kFooter, *options);
   std::string listen;
   std::string server;
-  line.app().add_option("--listen", listen, "Where agents connect; port 0: one that is free")->type_name("tcp://HOST:PORT");
+  line.app().add_option("--listen", listen, "Where agents connect; port 0: one that is free")->type_name(LinkForms("|"));
   line.app().add_option("--server", server, "The socket of tesserad")->type_name("unix:PATH");
-  line.AddInsecure(&options->insecure);
+  line.AddLinkOptions(&options->link, true);
   line.AddSessionsMax(&options->sessions_max);
   line.AddResumeGrace(&options->resume_grace_s);
   line.app().add_option("--parent-pid", options->parent_pid)->group("");
   line.app().add_option("--ready-fd", options->ready_fd)->group("");
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
-  if (listen.empty() || server.empty()) return line.Refuse("--listen tcp://HOST:PORT and --server unix:PATH are required");
-  Result<TcpAddress> address = TcpAddress::Parse(listen);
+  if (listen.empty() || server.empty()) return line.Refuse("--listen " + LinkForms() + " and --server unix:PATH are required");
+  Result<LinkAddress> address = LinkAddress::Parse(listen);
   if (!address.ok()) return line.Refuse(address.status().message());
   options->listen = *address;
   options->server_path = UnixPathOf(server);

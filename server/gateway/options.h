@@ -5,14 +5,15 @@
 #include <string>
 
 #include "protocol/cli/service_options.h"
-#include "protocol/link/tcp_address.h"
+#include "protocol/link/link_address.h"
+#include "protocol/link/link_options.h"
 
 namespace tessera {
 
 struct GatewayOptions : ServiceOptions {
-  TcpAddress listen;        // of --listen tcp://HOST:PORT
+  LinkAddress listen;       // of --listen SCHEME://HOST:PORT
   std::string server_path;  // of --server unix:PATH
-  bool insecure = false;
+  LinkOptions link;
   uint32_t sessions_max = 256;
   uint32_t resume_grace_s = 30;  // how long a session is kept without a link; 0: it ends with its link
 

@@ -59,6 +59,7 @@ void Executor::RefuseHeader(Worker& worker, const RecordHeader& header) {
 }
 
 void Executor::Execute(Worker& worker, const RecordHeader& header, std::span<const std::byte> message) {
+  const TraceScope traced(worker.trace(), header);
   DriverThread::Of(worker).BeginCall();
   CallContext call(worker, header);
   if (const CUresult result = worker.SetContext(header); result != CUDA_SUCCESS) return call.Finish(result);

@@ -46,7 +46,8 @@ Result<std::unique_ptr<Channel>> Open(UniqueFd& socket, const SessionOptions& op
   Result<const DriverTable*> opened = options.open_driver(hello, &selection);
   if (!opened.ok()) return opened.status();
   *driver = *opened;
-  Result<DeviceSnapshot> snapshot = BuildSnapshot(**driver, options.priorities);
+  Result<DeviceSnapshot> snapshot =
+      options.snapshot ? Result<DeviceSnapshot>(*options.snapshot) : BuildSnapshot(**driver, options.priorities);
   if (!snapshot.ok()) return snapshot.status();
   snapshot->selection = selection;
   // After the driver is loaded: the row must be one that the driver's own mappings left free.
@@ -89,6 +90,8 @@ Status RunSession(UniqueFd socket, const SessionOptions& options, bool* begun) {
   worker_options.client_in_process = options.client_in_process;
   worker_options.device_output = options.device_output;
   worker_options.shares = options.shares;
+  worker_options.images = options.images;
+  worker_options.warm_contexts = options.warm_contexts;
   channel.value()->SetHostWindow(worker_options.windows.host.base, worker_options.windows.host.bytes);
   if (!options.client_in_process) LeavePlacesToEarlierSessions(*driver, welcome.session_index);
   LogInfo("session {} of {} (pid {}) has begun", options.session_id, hello->program, hello->pid);

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 
@@ -22,6 +23,7 @@
 #include "protocol/wire/handle.h"
 #include "protocol/wire/record.h"
 #include "server/worker/part_registry.h"
+#include "server/worker/trace_log.h"
 
 namespace tessera {
 
@@ -32,6 +34,7 @@ class Channel;         // protocol/channel
 class Completion;      // completion.h
 class DeviceOutput;    // device_output.h
 class HelperPool;      // helper_pool.h
+class ImageCache;      // server/images/image_cache.h
 class ObjectTable;     // object_table.h
 class ReplyWriter;     // reply_writer.h
 class ShareBroker;     // server/shares/share_broker.h
@@ -52,6 +55,10 @@ struct WorkerOptions {
   uint64_t reply_wait_ns = 60'000'000'000;
   // Through which the session shares objects with others; null: it shares none.
   ShareBroker* shares = nullptr;
+  // Where images are that need not be sent; null: nowhere.
+  ImageCache* images = nullptr;
+  // Primary contexts that the process has retained in advance, with the driver's default flags: the session's now.
+  std::map<CUdevice, CUcontext> warm_contexts;
 };
 
 class Worker {
@@ -86,6 +93,7 @@ class Worker {
   HelperPool& helpers() { return *helpers_; }
   ThreadStreams& thread_streams() { return *thread_streams_; }
   ReplyWriter& replies() { return *replies_; }
+  TraceLog& trace() { return trace_; }
 
   // The sequence of the last record of `commands` that was executed, or handed to a helper thread; 0: none was.
   uint64_t executed() const { return executed_.load(std::memory_order_acquire); }
@@ -131,6 +139,7 @@ class Worker {
   const DriverTable& driver_;
   const WorkerOptions options_;
   const uint64_t serial_;
+  TraceLog trace_;
 
   std::atomic<bool> ended_{false};
   std::atomic<uint64_t> executed_{0};

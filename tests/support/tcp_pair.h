@@ -16,7 +16,7 @@ namespace tessera {
 inline constexpr uint64_t kTcpTestNs = 20'000'000'000;
 
 // The next connection of a listener, waiting for it.
-inline Result<UniqueFd> AwaitConnection(TcpListener& listener) {
+inline Result<UniqueFd> AwaitConnection(LinkListener& listener) {
   pollfd ready = {listener.fd(), POLLIN, 0};
   poll(&ready, 1, static_cast<int>(kTcpTestNs / 1'000'000));
   return listener.Accept();

@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 from bad_input import NOBODY, TableTest, TcpListener, check_rows, reachable_by_nobody, row
-from product import AGENT, BUILD, CLIENT, DAEMON, GATEWAY, TESSERA, Agent, Gateway, Server, environment, wait_for
+from product import AGENT, BUILD, CLIENT, DAEMON, GATEWAY, TESSERA, Agent, Gateway, Keys, Server, environment, wait_for
 
 HEADING = "Bad input to the services"
 TCP = "tcp://127.0.0.1:0"
@@ -154,7 +154,30 @@ class Services(TableTest):
         with TcpListener(b"") as listener:
             self.ends(GATEWAY, 4, "somebody listens on " + listener.url, "--listen", listener.url, *server)
 
+    @row("tesserad or tessera-gateway: `tls://` without a certificate, or with files that cannot be used")
+    def test_no_certificate(self):
+        tls = ("--listen", "tls://127.0.0.1:0", "--certificate", "/nonexistent/certificate")
+        self.ends(GATEWAY, 4, "no certificate at /nonexistent/certificate.*tessera keys server", "--server", self.url, *tls)
+        self.tesserad(4, "no certificate at /nonexistent/certificate", *tls, says="tessera-gateway")
+        options = Keys().options("client", "alice")
+        self.ends(GATEWAY, 4, "not one for servers: make one with 'tessera keys server", "--server", self.url, *tls[:2], *options)
+
+    @row("tesserad or tessera-gateway: `--allow` without `tls://`")
+    def test_nobody_has_a_name_over_tcp(self):
+        self.ends(GATEWAY, 4, "--allow is for tls://", "--server", self.url, "--listen", TCP, "--allow", "alice")
+        self.tesserad(4, "--allow is for tls://", "--listen", TCP, "--allow", "alice", says="tessera-gateway")
+
     # Peers.
+
+    @row("tessera-gateway: a peer without a certificate that is accepted, or who is not allowed")
+    def test_peers_that_may_not_connect(self):
+        keys, strangers = Keys(), Keys()
+        gateway = Gateway("/nonexistent", *keys.options("server", "127.0.0.1"), "--allow", "bob", listen="tls://127.0.0.1:0")
+        for options, sentence in ((keys.options("client", "alice"), "'alice' is not allowed here"),
+                                  (strangers.options("client", "bob")[:4] + keys.options("client", "alice")[4:], "'bob' of the peer was signed by")):
+            subprocess.run([TESSERA, "status", "--server", gateway.url, *options], capture_output=True, timeout=60, env=environment())
+            wait_for(lambda: re.search("turned away 127.0.0.1:.*" + sentence, gateway.words()), 5, sentence)
+        self.goes_on(gateway)
 
     def goes_on(self, part):
         self.stands_in_its_row("goes on")

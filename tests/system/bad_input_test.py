@@ -17,7 +17,7 @@ import unittest
 
 from bad_input import (NOBODY, Listener, RESULTS, TableTest, TcpListener, check_rows, closed_port, other_version, reachable_by_nobody, row,
                        stale_socket)
-from product import BUILD, CLIENT, TESSERA, Agent, Gateway, Server, environment
+from product import BUILD, CLIENT, TESSERA, Agent, Gateway, Keys, Server, environment
 
 HEADING = "Bad input"
 
@@ -50,7 +50,7 @@ class Run(TableTest):
     def test_unknown_driver(self):
         self.tessera(2, "quantum.*emulator", "run", "--driver", "quantum", "--", "true")
 
-    @row("address with another scheme than `unix:` or `tcp:`; a malformed one")
+    @row("address with another scheme than `unix:`, `tcp:` or `tls:`; a malformed one")
     def test_unknown_scheme(self):
         self.tessera(71, "gopher://x.*unix:PATH.*tcp://HOST:PORT", "run", "--server", "gopher://x", "--", "true")
         self.tessera(71, "gopher://x", "run", "--", "true", env=environment(TESSERA_SERVER="gopher://x"))
@@ -120,9 +120,9 @@ class Run(TableTest):
 
     # A server on another host.
 
-    @row("address with another scheme than `unix:` or `tcp:`; a malformed one")
+    @row("address with another scheme than `unix:`, `tcp:` or `tls:`; a malformed one")
     def test_tcp_address_of_another_form(self):
-        for address in ("tcp://host", "tcp://host:port", "tcp://:1", "tcp://::1:1", "tcp://host:70000"):
+        for address in ("tcp://host", "tcp://host:port", "tcp://:1", "tcp://::1:1", "tcp://host:70000", "tls://host"):
             self.tessera(71, address + "'.*tcp://HOST:PORT", "run", "--server", address, "--", "true")
 
     @row("unknown host; nobody listens at the port; no way there")
@@ -150,6 +150,37 @@ class Run(TableTest):
         url = "tcp://127.0.0.1:%d" % silent.getsockname()[1]
         self.tessera(72, "no answer from " + url + ".*firewall", "run", "--server", url, "--", "true")
         silent.close()
+
+    @row("`tls://` without a certificate, or with files that cannot be used")
+    def test_no_certificate(self):
+        with tempfile.TemporaryDirectory() as directory:
+            self.tessera(73, f"no certificate at {directory}/tessera/certificate.pem.*tessera keys client", "run", "--server", "tls://127.0.0.1:1", "--",
+                         "true", env=environment(XDG_CONFIG_HOME=directory))
+            keys = Keys()
+            options = keys.options("client", "alice")
+            os.chmod(options[3], 0o644)
+            self.tessera(73, f"can be read by others: chmod 600 {options[3]}", "run", "--server", "tls://127.0.0.1:1", *options, "--", "true")
+
+    @row("a certificate that the other side does not accept")
+    def test_certificates_that_are_not_accepted(self):
+        keys = Keys()
+        gateway = Gateway("/nonexistent", *keys.options("server", "localhost"), "--allow", "bob", listen="tls://127.0.0.1:0")
+        options = keys.options("client", "alice")
+        self.tessera(73, "is for localhost and not for 127.0.0.1.*tessera keys server 127.0.0.1", "run", "--server", gateway.url, *options, "--", "true")
+        url = gateway.url.replace("127.0.0.1", "localhost")
+        self.tessera(73, "does not allow 'alice'.*--allow alice", "run", "--server", url, *options, "--", "true")
+        self.assertEqual(gateway.stop(), 0)
+
+    @row("`tcp://` at a gateway of `tls://`, or the reverse")
+    def test_the_other_scheme(self):
+        keys = Keys()
+        options = keys.options("client", "alice")
+        gateway = Gateway("/nonexistent", *keys.options("server", "127.0.0.1"), listen="tls://127.0.0.1:0")
+        self.tessera(72, "speaks TLS: write tls://", "run", "--server", gateway.url.replace("tls", "tcp"), "--", "true")
+        self.assertEqual(gateway.stop(), 0)
+        gateway = Gateway("/nonexistent")
+        self.tessera(72, "speaks plain TCP.*write tcp://", "run", "--server", gateway.url.replace("tcp", "tls"), *options, "--", "true")
+        self.assertEqual(gateway.stop(), 0)
 
     @row("gateway of another version, or the server behind it")
     def test_gateway_of_another_version(self):
@@ -273,11 +304,10 @@ class Library(TableTest):
     def test_no_server_named(self):
         self.cuda(NO_DEVICE, "TESSERA_SERVER is not set.*tessera run", None)
 
-    @row("address with another scheme than `unix:` or `tcp:`; a malformed one")
+    @row("address with another scheme than `unix:`, `tcp:` or `tls:`; a malformed one")
     def test_unknown_scheme(self):
         self.cuda(NO_DEVICE, "gopher", "gopher://x")
         self.cuda(NO_DEVICE, "TESSERA_SERVER=unix: names no socket", "unix:")
-        self.cuda(NO_DEVICE, "scheme tls: is not supported", "tls://host:1")
         self.cuda(NO_DEVICE, "server has no known scheme", "server")
 
     @row("list of servers with an empty entry, a server twice, more than 8")
@@ -291,9 +321,10 @@ class Library(TableTest):
         self.addCleanup(server.stop)
         self.cuda(NO_DEVICE, "/nowhere/a.sock", server.url + ",unix:/nowhere/a.sock")
 
-    @row("`tcp://` address")
+    @row("`tcp://` or `tls://` address")
     def test_address_of_another_host(self):
-        self.cuda(NO_DEVICE, "tcp://127.0.0.1:1.*tessera run --server tcp://127.0.0.1:1.*tessera-agent", "tcp://127.0.0.1:1")
+        for url in ("tcp://127.0.0.1:1", "tls://127.0.0.1:1"):
+            self.cuda(NO_DEVICE, f"{url}.*tessera run --server {url}.*tessera-agent", url)
 
     @row("unknown host; nobody listens at the port; no way there")
     def test_agent_without_a_gateway(self):

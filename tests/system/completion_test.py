@@ -41,6 +41,8 @@ class Completion(unittest.TestCase):
         self.assertEqual(complete(TESSERA, "status", "-o", ""), ["text", "json"])
         self.assertEqual(complete(TESSERA, "completion", "z"), ["zsh"])
         self.assertEqual(complete(TESSERA, "run", "--", "--dr"), [])
+        self.assertEqual(complete(TESSERA, "keys", "s"), ["server", "show"])
+        self.assertEqual(complete(TESSERA, "keys", "--da"), ["--days"])
 
     def test_options_of_the_services(self):
         self.assertEqual(complete(DAEMON, "--wo"), ["--worker-user"])
@@ -51,6 +53,7 @@ class Completion(unittest.TestCase):
             self.assertEqual(complete(program, "--hel"), ["--help", "--hello-timeout"])
             self.assertEqual(complete(program, "--completion", "f"), ["fish"])
         self.assertEqual(complete(GATEWAY, "--max"), ["--max-sessions"])
+        self.assertEqual(complete(GATEWAY, "--allow"), ["--allow", "--allow-file"])
 
     def test_what_is_not_for_users_is_not_offered(self):
         for program in (DAEMON, AGENT, GATEWAY):

@@ -22,7 +22,7 @@ class Sessions(unittest.TestCase):
     mirrored = tcp = False
 
     def setUp(self):
-        self.server = Server(mirrored=self.mirrored, tcp=self.tcp)
+        self.server = Server("--image-cache-size", "0", mirrored=self.mirrored, tcp=self.tcp)
         self.assertIn("emulated", self.server.ready)
 
     def tearDown(self):

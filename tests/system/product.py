@@ -42,6 +42,10 @@ def alive(pid):
         return False
 
 
+# What servers of tests keep for later ones (images) is none of this user's.
+os.environ.setdefault("XDG_CACHE_HOME", os.path.join(tempfile.gettempdir(), f"tessera-tests-{os.getuid()}"))
+
+
 def environment(**changes):
     """This process's environment without anything of Tessera's; None removes a variable."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("TESSERA_")}
@@ -85,6 +89,34 @@ class Part:
         return code
 
 
+class Keys:
+    """An authority, and what it signs, made by `tessera keys`."""
+
+    def __init__(self):
+        self.directory = tempfile.TemporaryDirectory()
+        atexit.register(self.directory.cleanup)
+        self.authority = os.path.join(self.directory.name, "authority")
+        self.make("authority", self.authority)
+
+    def make(self, *words):
+        subprocess.run([TESSERA, "keys", *words], check=True, stdout=subprocess.DEVNULL, env=environment())
+
+    def of(self, kind, name, *more):
+        """The directory of the certificate of a `server` or a `client`."""
+        place = os.path.join(self.authority, name.split(",")[0])
+        if not os.path.exists(place):
+            self.make(kind, name, "--authority", self.authority, *more)
+        return place
+
+    def options(self, kind, name):
+        place = self.of(kind, name)
+        return ["--certificate", f"{place}/certificate.pem", "--key", f"{place}/key.pem", "--authority", f"{place}/authority.pem"]
+
+    def environment(self, kind, name):
+        place = self.of(kind, name)
+        return {f"TESSERA_{word.upper()}": f"{place}/{word}.pem" for word in ("certificate", "key", "authority")}
+
+
 class Gateway(Part):
     """A tessera-gateway, as a rule on a free port of the loopback device."""
 
@@ -113,6 +145,8 @@ class Server:
     through channels whose two ends share no pages. `tcp`: its url is that of a gateway."""
 
     def __init__(self, *options, env=None, before=None, log="info", driver="emulator", mirrored=False, tcp=False):
+        if "--warm-workers" not in options:
+            options = (*options, "--warm-workers", "0")  # tests count processes
         self.directory = tempfile.TemporaryDirectory()
         self.path = os.path.join(self.directory.name, "server.sock")
         self.url = "unix:" + self.path
@@ -139,12 +173,12 @@ class Server:
         return [int(pid) for pid in out.split()]
 
     def workers(self):
-        """Its children without the monitor, which a server has that was asked for readings."""
+        """Its children without the process that keeps images, and the monitor, which a server has that was asked for readings."""
         found = []
         for pid in self.children():
             try:
                 with open(f"/proc/{pid}/cmdline") as cmdline:
-                    if "--monitor-fd" not in cmdline.read().split("\0"):
+                    if not {"--monitor-fd", "--keeper-fd"} & set(cmdline.read().split("\0")):
                         found.append(pid)
             except OSError:
                 pass

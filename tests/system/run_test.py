@@ -14,7 +14,7 @@ import sys
 import tempfile
 import unittest
 
-from product import TESSERA, Server, alive, environment, wait_for
+from product import TESSERA, Server, alive, end_with_test, environment, program, wait_for
 
 # Prints how many devices the driver has.
 COUNT = "import ctypes; c = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int(-1); c.cuInit(0); c.cuDeviceGetCount(ctypes.byref(n)); print(n.value, flush=True)"
@@ -195,7 +195,7 @@ class OtherCommands(unittest.TestCase):
         return subprocess.run([TESSERA, *words], capture_output=True, text=True, timeout=60, env=env or environment())
 
     def test_help_and_version(self):
-        for words in (["--help"], ["--version"], ["run", "--help"], ["status", "--help"], ["doctor", "--help"], ["completion", "--help"]):
+        for words in (["--help"], ["--version"], ["run", "--help"], ["status", "--help"], ["top", "--help"], ["doctor", "--help"], ["completion", "--help"]):
             done = self.tessera(*words)
             self.assertEqual((done.returncode, done.stderr), (0, ""), words)
             self.assertGreater(len(done.stdout), 5)
@@ -214,6 +214,31 @@ class OtherCommands(unittest.TestCase):
         self.assertEqual(server.stop(), 0)
         self.assertEqual(self.tessera("status", "--server", server.url).returncode, 72)
         self.assertEqual(self.tessera("status").returncode, 2)
+
+    def test_top(self):
+        server = Server()
+        spin = subprocess.Popen([TESSERA, "run", "--quiet", "--server", server.url, "--", program("spin")], stdout=subprocess.PIPE, text=True,
+                                env=environment())
+        end_with_test(spin)
+        self.assertTrue(spin.stdout.readline())  # its kernel is about to run
+        done = self.tessera("top", "--server", server.url, "-o", "json", "--count", "4", "--interval", "0.15")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        looks = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(len(looks), 4)
+        session, = looks[-1]["session_list"]
+        self.assertEqual((session["pid"], session["program"]), (spin.pid, "spin"))
+        use, = looks[-1]["uses"]
+        self.assertEqual((use["pid"], use["device"]), (spin.pid, 0))
+        self.assertGreater(use["gpu_percent"], 50)
+        text = self.tessera("top", "--server", server.url).stdout
+        self.assertRegex(text, rf"SESSION +PID .*\n +{session['session']} +{spin.pid} +\d+ s +0 +\d+ MiB +\d+ %  spin\n$")
+        spin.kill()
+        spin.wait()
+        wait_for(lambda: not server.workers(), 10, "the end of the session")
+        self.assertTrue(self.tessera("top", "--server", server.url).stdout.endswith("PROGRAM\n"))
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual(self.tessera("top", "--server", server.url).returncode, 72)
+        self.assertEqual(self.tessera("top", "--interval", "0").returncode, 2)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs that reach their server through an agent and a gateway, over TCP: several at once, parts that are killed in the
+"""Programs that reach their server through an agent and a gateway, over TCP, plain and under TLS: several at once, parts that are killed in the
 middle, jobs of several processes, peers that are no agents.
 
 usage: two_hosts_test.py BUILD_DIRECTORY
@@ -14,7 +14,7 @@ import subprocess
 import time
 import unittest
 
-from product import TESSERA, Agent, Gateway, Server, alive, environment, program, wait_for
+from product import TESSERA, Agent, Gateway, Keys, Server, alive, environment, program, wait_for
 
 COUNT = program("count")  # prints how many devices there are
 PREAMBLE = struct.pack("<IIII", 0x4B4E4C54, 2, 0, 0)
@@ -36,10 +36,12 @@ def agents_of(url):
 
 class TwoHosts(unittest.TestCase):
     GRACE = 30  # of sessions whose link is lost
+    link = "tcp"
 
     def setUp(self):
+        self.keys = Keys() if self.link == "tls" else None
         self.server = Server()
-        self.gateway = self.start_gateway()
+        self.gateway = self.new_gateway()
         self.addCleanup(self.check_all_ended)
 
     def check_all_ended(self):
@@ -49,15 +51,22 @@ class TwoHosts(unittest.TestCase):
         wait_for(lambda: not self.server.workers(), 5, "the end of all workers")
         self.assertEqual(self.server.stop(), 0)
 
-    def start_gateway(self, *options):
-        return Gateway(self.server.path, "--resume-grace", str(self.GRACE), *options)
+    def new_gateway(self, *options):
+        keys = self.keys.options("server", "localhost,127.0.0.1") if self.keys else []
+        return Gateway(self.server.path, "--resume-grace", str(self.GRACE), *keys, *options, listen=self.link + "://127.0.0.1:0")
+
+    def new_agent(self, url):
+        return Agent(url, *(self.keys.options("client", "alice") if self.keys else []))
+
+    def environment(self):
+        return environment(**(self.keys.environment("client", "alice") if self.keys else {}))
 
     def start(self, *words, url=None, **more):
         return subprocess.Popen([TESSERA, "run", "--quiet", "--server", url or self.gateway.url, "--", *words], stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True, env=environment(), **more)
+                                stderr=subprocess.PIPE, text=True, env=self.environment(), **more)
 
     def address(self):
-        host, port = re.fullmatch(r"tcp://(.*):(\d+)", self.gateway.url).groups()
+        host, port = re.fullmatch(r"t..://(.*):(\d+)", self.gateway.url).groups()
         return host, int(port)
 
 
@@ -83,12 +92,12 @@ class Killed(TwoHosts):
         wait_for(lambda: not self.server.workers(), 5, "the end of the worker")
 
     def test_the_agent(self):
-        agent = Agent(self.gateway.url)
+        agent = self.new_agent(self.gateway.url)
         self.check_lost(self.spin(agent.url), agent.process.kill)
         agent.stop()
 
     def test_the_gateway(self):
-        agent = Agent(self.gateway.url)
+        agent = self.new_agent(self.gateway.url)
         self.check_lost(self.spin(agent.url), self.gateway.process.kill)
         # The agent goes on: a new gateway at the same address is a new server to it.
         self.assertIsNone(agent.process.poll())
@@ -108,8 +117,8 @@ class Killed(TwoHosts):
 
     def test_in_the_middle_of_copies(self):
         for part in ("agent", "gateway"):
-            gateway = self.start_gateway()
-            agent = Agent(gateway.url)
+            gateway = self.new_gateway()
+            agent = self.new_agent(gateway.url)
             client = self.start(program("copy_loop"), "ordinary", url=agent.url)
             self.assertEqual(client.stdout.readline(), "copying\n")
             self.check_lost(client, (agent if part == "agent" else gateway).process.kill)
@@ -118,8 +127,8 @@ class Killed(TwoHosts):
 
     def test_a_signal_ends_agent_and_gateway_in_order(self):
         for part in ("agent", "gateway"):
-            gateway = self.start_gateway()
-            agent = Agent(gateway.url)
+            gateway = self.new_gateway()
+            agent = self.new_agent(gateway.url)
             client = self.spin(agent.url)
             one, other = (agent, gateway) if part == "agent" else (gateway, agent)
             self.check_lost(client, one.process.terminate)
@@ -157,7 +166,7 @@ class OneCommand(unittest.TestCase):
 
 class Several(TwoHosts):
     def test_programs_at_once_through_one_agent(self):
-        agent = Agent(self.gateway.url)
+        agent = self.new_agent(self.gateway.url)
         for client in [self.start(program("load"), url=agent.url) for _ in range(4)]:
             out, err = client.communicate(timeout=100)
             self.assertEqual((client.returncode, out), (0, "ok\n"), err)
@@ -198,7 +207,7 @@ class Jobs(TwoHosts):
 
     def test_status_and_doctor(self):
         for words in (["status"], ["doctor"]):
-            done = subprocess.run([TESSERA, *words, "--server", self.gateway.url], capture_output=True, text=True, timeout=60, env=environment())
+            done = subprocess.run([TESSERA, *words, "--server", self.gateway.url], capture_output=True, text=True, timeout=60, env=self.environment())
             self.assertIn("emulated", done.stdout, done.stderr)
             self.assertIn(self.gateway.url, done.stdout)
             self.assertEqual(done.returncode, 0, done.stdout)
@@ -244,7 +253,7 @@ class Strangers(TwoHosts):
 
     def test_one_that_says_nothing_is_dropped(self):
         self.gateway.stop()
-        self.gateway = self.start_gateway("--hello-timeout", "1")
+        self.gateway = self.new_gateway("--hello-timeout", "1")
         began_at = time.monotonic()
         self.check("said nothing", PREAMBLE[:5])
         self.assertLess(time.monotonic() - began_at, 8)
@@ -257,8 +266,8 @@ class Strangers(TwoHosts):
             one.close()
 
     def test_a_session_limit(self):
-        gateway = self.start_gateway("--max-sessions", "1")
-        agent = Agent(gateway.url)
+        gateway = self.new_gateway("--max-sessions", "1")
+        agent = self.new_agent(gateway.url)
         holder = subprocess.Popen([TESSERA, "run", "--quiet", "--server", agent.url, "--", COUNT, "--wait"],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
         self.assertEqual(holder.stdout.readline(), "1\n")
@@ -267,6 +276,80 @@ class Strangers(TwoHosts):
         self.assertEqual(done.returncode, 72)
         holder.communicate()
         self.assertEqual((agent.stop(), gateway.stop()), (0, 0))
+
+
+class KilledOverTls(Killed):
+    link = "tls"
+
+
+class SeveralOverTls(Several):
+    link = "tls"
+
+
+class JobsOverTls(Jobs):
+    link = "tls"
+
+    def test_doctor_knows_how_long_the_certificate_lasts(self):
+        place = self.keys.of("client", "alice")
+        for days, grade in (("300", "good"), ("5", "note")):
+            self.keys.make("client", "alice", "--authority", self.keys.authority, "--days", days, "--force")
+            done = subprocess.run([TESSERA, "doctor", "--server", self.gateway.url], capture_output=True, text=True, timeout=60, env=self.environment())
+            self.assertRegex(done.stdout, rf"{grade} +certificate: {place}/certificate.pem is that of alice until ")
+
+
+class Secure(TwoHosts):
+    """Who may connect under TLS, and what is said to those that may not."""
+
+    link = "tls"
+
+    def refused(self, sentence, environment, code=73):
+        done = subprocess.run([TESSERA, "run", "--server", self.gateway.url, "--", "true"], capture_output=True, text=True, timeout=60, env=environment)
+        self.assertRegex(done.stderr, f"^tessera: [^\n]*{sentence}[^\n]*\n$")
+        self.assertEqual(done.returncode, code)
+
+    def logs(self, sentence):
+        wait_for(lambda: re.search(sentence, self.gateway.words()), 5, "the line in the log: " + sentence)
+
+    def test_the_log_says_who_it_is(self):
+        self.assertEqual(self.start(COUNT).communicate(timeout=60), ("1\n", ""))
+        self.logs(r"a session of alice \(127\.0\.0\.1:\d+\) has begun")
+        self.logs(r"a session of alice \(127\.0\.0\.1:\d+\) is over")
+
+    def test_strangers(self):
+        strangers = Keys()
+        other = strangers.environment("client", "mallory")
+        self.refused("there is no certificate at /nonexistent/tessera/certificate.pem.*tessera keys client", environment(XDG_CONFIG_HOME="/nonexistent"))
+        self.refused("does not have", environment(**other))  # their authority did not sign the gateway's
+        trusting = self.keys.environment("client", "alice")["TESSERA_AUTHORITY"]
+        self.refused("is not known there", environment(**{**other, "TESSERA_AUTHORITY": trusting}))
+        self.logs("turned away 127.0.0.1:.*'mallory' of the peer was signed by")
+        self.assertEqual(self.start(COUNT).communicate(timeout=60), ("1\n", ""))
+
+    def test_only_who_is_allowed(self):
+        self.gateway.stop()
+        self.gateway = self.new_gateway("--allow", "alice")
+        self.assertEqual(self.start(COUNT).communicate(timeout=60), ("1\n", ""))
+        self.refused("does not allow 'bob'.*--allow bob", environment(**self.keys.environment("client", "bob")))
+        self.logs("'bob' is not allowed here")
+
+    def test_plain_and_tls_tell_each_other(self):
+        url, self.gateway.url = self.gateway.url, self.gateway.url.replace("tls://", "tcp://")
+        self.refused("speaks TLS: write tls://", environment(), 72)
+        self.gateway.url = url
+        self.logs("the peer speaks plain TCP")
+
+    def test_new_certificates_need_no_restart(self):
+        place = self.keys.of("server", "localhost,127.0.0.1")
+        self.keys.make("server", "localhost,other.example", "--authority", self.keys.authority, "--directory", place, "--force")
+        self.refused("is for localhost, other.example and not for 127.0.0.1", self.environment())
+        self.keys.make("server", "localhost,127.0.0.1", "--authority", self.keys.authority, "--directory", place, "--force")
+        self.assertEqual(self.start(COUNT).communicate(timeout=60), ("1\n", ""))
+
+    def test_a_daemon_hands_its_options_on(self):
+        server = Server("--listen", "tls://127.0.0.1:0", "--allow", "alice", *self.keys.options("server", "localhost,127.0.0.1"))
+        url = re.search(r" and (tls://127.0.0.1:\d+), devices", server.ready).group(1)
+        self.assertEqual(self.start(COUNT, url=url).communicate(timeout=60), ("1\n", ""))
+        self.assertEqual(server.stop(), 0)
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ void Do_cuFuncGetParamInfo(CallContext& call, const cuFuncGetParamInfoRequest& r
   if (call.driver().cuFuncGetName != nullptr) result = call.driver().cuFuncGetName(&name, function);
   cuFuncGetParamInfoReply reply;
   if (result == CUDA_SUCCESS && name != nullptr) reply.name = name;
-  reply.layout.Borrow(layout->offsets_and_sizes);
+  layout->Describe(&reply);
   call.Finish(result, reply);
 }
 

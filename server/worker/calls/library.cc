@@ -22,7 +22,7 @@ constexpr uint32_t kKernelsMax = 1 << 16;  // of one library in one enumeration
 
 template <typename Reply, typename Request>
 void LoadLibrary(CallContext& call, const Request& request) {
-  ImageLoad load(call, request);
+  ImageLoad<Reply> load(call, request);
   if (load.image == nullptr) return;
   // The image stays in this process as long as the library, so the driver need not copy it.
   CUlibraryOption preserved = CU_LIBRARY_BINARY_IS_PRESERVED;
@@ -32,7 +32,7 @@ void LoadLibrary(CallContext& call, const Request& request) {
       call.driver().cuLibraryLoadData(&library, load.image->data(), load.options.options(), load.options.values(),
                                       load.options.count(), &preserved, &yes, 1);
   if (result == CUDA_SUCCESS) call.New(request.library, library);
-  load.Finish<Reply>(call, result, request.library);
+  load.Finish(call, result, request.library);
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ void Do_cuLibraryGetKernel(CallContext& call, const cuLibraryGetKernelRequest& r
                                      ? nullptr
                                      : call.worker().Part<LayoutTable>().Find(request.kernel, &layout_result);
     reply.has_layout = layout != nullptr;
-    if (layout != nullptr) reply.layout.Borrow(layout->offsets_and_sizes);
+    if (layout != nullptr) layout->Describe(&reply);
   }
   call.Finish(result, reply);
 }
@@ -153,7 +153,7 @@ void Do_cuKernelGetParamInfo(CallContext& call, const cuKernelGetParamInfoReques
   if (call.driver().cuKernelGetName != nullptr) result = call.driver().cuKernelGetName(&name, kernel);
   cuKernelGetParamInfoReply reply;
   if (result == CUDA_SUCCESS && name != nullptr) reply.name = name;
-  reply.layout.Borrow(layout->offsets_and_sizes);
+  layout->Describe(&reply);
   call.Finish(result, reply);
 }
 

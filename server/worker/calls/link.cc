@@ -64,12 +64,12 @@ void AddData(CallContext& call, const Request& request) {
   CUlinkState state = call.Use<CUlinkState>(request.state);
   if (!call.ok()) return call.Finish(call.error());
   const BlobStore::Bytes bytes = call.worker().Part<BlobStore>().Take(request.blob);
-  if (bytes == nullptr || bytes->empty()) return call.Malformed();
+  if (bytes == nullptr || bytes->size() == 0) return call.Malformed();
   JitOptions options;
   if (!options.Set(request.options, request.values)) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
   const std::string name(request.name);
   const CUresult result =
-      call.driver().cuLinkAddData_v2(state, static_cast<CUjitInputType>(request.type), bytes->data(), bytes->size(),
+      call.driver().cuLinkAddData_v2(state, static_cast<CUjitInputType>(request.type), const_cast<std::byte*>(bytes->data()), bytes->size(),
                                      name.c_str(), options.count(), options.options(), options.values());
   FinishWithLogs(call, result, request.state, Reply());
 }

@@ -36,7 +36,7 @@ CUresult LoadWrapped(const DriverTable& driver, CUmodule* module, const void* wr
 
 template <typename Reply, typename Request>
 void LoadModule(CallContext& call, const Request& request) {
-  ImageLoad load(call, request);
+  ImageLoad<Reply> load(call, request);
   if (load.image == nullptr) return;
   call.worker().Part<StreamVisits>().Settle();
   CUmodule module = nullptr;
@@ -48,7 +48,7 @@ void LoadModule(CallContext& call, const Request& request) {
                                               load.options.values());
   }
   if (result == CUDA_SUCCESS) call.New(request.module, module);
-  load.Finish<Reply>(call, result, request.module);
+  load.Finish(call, result, request.module);
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ void Do_cuModuleGetFunction(CallContext& call, const cuModuleGetFunctionRequest&
   if (result == CUDA_SUCCESS) {
     call.New(request.function, function);
     const KernelLayout* layout = call.worker().Part<LayoutTable>().Find(request.function, &result);
-    if (layout != nullptr) reply.layout.Borrow(layout->offsets_and_sizes);
+    if (layout != nullptr) layout->Describe(&reply);
   }
   call.Finish(result, reply);
 }
@@ -122,6 +122,14 @@ void Do_cuModuleGetGlobal_v2(CallContext& call, const cuModuleGetGlobal_v2Reques
   reply.bytes = bytes;
   reply.managed = result == CUDA_SUCCESS && IsManagedVariable(call.driver(), address);
   call.Finish(result, reply);
+}
+
+void Do_tesseraBlobName(CallContext& call, const tesseraBlobNameRequest& request) {
+  ImageKey key;
+  if (request.key.size() != key.bytes.size()) return call.Malformed();
+  std::copy(request.key.begin(), request.key.end(), key.bytes.begin());
+  if (!call.worker().Part<BlobStore>().Name(request.blob, request.total_bytes, key)) return call.Malformed();
+  call.Finish(CUDA_SUCCESS);
 }
 
 void Do_tesseraBlobWrite(CallContext& call, const tesseraBlobWriteRequest& request) {

@@ -1,5 +1,11 @@
 #include "server/worker/code/blob_store.h"
 
+#include <utility>
+
+#include "protocol/base/log.h"
+#include "server/images/image_cache.h"
+#include "server/worker/worker.h"
+
 namespace tessera {
 namespace {
 
@@ -7,39 +13,99 @@ constexpr uint64_t kReadBytesMax = 128 << 10;  // fits a reply record with room 
 
 }  // namespace
 
+BlobBytes::BlobBytes(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) { bytes_.push_back(std::byte{0}); }
+
+BlobStore::BlobStore(Worker& worker) : cache_(worker.options().images) {}
+
+bool BlobStore::Complete(const Entry& entry) const {
+  if (entry.found != nullptr) return true;
+  return (entry.receiver ? entry.receiver->received() : entry.bytes.size()) == entry.total_bytes;
+}
+
+bool BlobStore::Name(uint64_t blob, uint64_t total_bytes, const ImageKey& key) {
+  MutexLock lock(mutex_);
+  if (blobs_.contains(blob) || blobs_.size() >= kBlobsMax || total_bytes == 0 || total_bytes > kBytesMax - bytes_) return false;
+  blobs_[blob] = Entry{.total_bytes = total_bytes, .bytes = {}, .key = key, .receiver = {}, .found = nullptr};
+  bytes_ += total_bytes;
+  return true;
+}
+
 bool BlobStore::Write(uint64_t blob, uint64_t offset, uint64_t total_bytes, std::span<const std::byte> data) {
   MutexLock lock(mutex_);
   auto found = blobs_.find(blob);
   if (found == blobs_.end()) {
     if (offset != 0 || blobs_.size() >= kBlobsMax || total_bytes > kBytesMax - bytes_) return false;
-    found = blobs_.emplace(blob, Entry{std::make_shared<std::vector<std::byte>>(), total_bytes}).first;
+    found = blobs_.emplace(blob, Entry{.total_bytes = total_bytes, .bytes = {}, .key = {}, .receiver = {}, .found = nullptr}).first;
     bytes_ += total_bytes;
   }
   Entry& entry = found->second;
-  if (entry.total_bytes != total_bytes || entry.bytes->size() != offset ||
-      data.size() > total_bytes - entry.bytes->size()) {
-    return false;
+  if (entry.total_bytes != total_bytes || entry.found != nullptr) return false;
+  // One that is to be kept goes where others can be given it.
+  if (entry.key && cache_ != nullptr && !entry.receiver && offset == 0 && entry.bytes.empty()) {
+    if (Result<ImageReceiver> receiver = ImageReceiver::Make(total_bytes); receiver.ok()) {
+      entry.receiver.emplace(std::move(receiver).value());
+    }
   }
-  entry.bytes->reserve(total_bytes);
-  entry.bytes->insert(entry.bytes->end(), data.begin(), data.end());
+  const uint64_t received = entry.receiver ? entry.receiver->received() : entry.bytes.size();
+  if (received != offset || data.size() > total_bytes - received) return false;
+  if (entry.receiver) return entry.receiver->Append(data);
+  entry.bytes.reserve(total_bytes);
+  entry.bytes.insert(entry.bytes.end(), data.begin(), data.end());
   return true;
 }
 
 BlobStore::Bytes BlobStore::Take(uint64_t blob) {
-  MutexLock lock(mutex_);
-  const auto found = blobs_.find(blob);
-  if (found == blobs_.end() || found->second.bytes->size() != found->second.total_bytes) return nullptr;
-  Bytes bytes = std::move(found->second.bytes);
-  bytes_ -= found->second.total_bytes;
-  blobs_.erase(found);
-  return bytes;
+  Entry entry;
+  {
+    MutexLock lock(mutex_);
+    const auto found = blobs_.find(blob);
+    if (found == blobs_.end() || !Complete(found->second)) return nullptr;
+    entry = std::move(found->second);
+    bytes_ -= entry.total_bytes;
+    blobs_.erase(found);
+  }
+  if (entry.found != nullptr) return entry.found;
+  if (!entry.receiver) return std::make_shared<BlobBytes>(std::move(entry.bytes));
+  Result<ImageFile> file = entry.receiver->Seal();
+  if (!file.ok()) {
+    LogError("an image cannot be read: {}", file.status().message());
+    return nullptr;
+  }
+  cache_->Offer(*entry.key, entry.total_bytes, entry.receiver->file());
+  return std::make_shared<BlobBytes>(std::move(file).value());
+}
+
+bool BlobStore::Fetch(std::span<const uint64_t> blobs) {
+  bool all = true;
+  for (const uint64_t blob : blobs) {
+    std::pair<ImageKey, uint64_t> wanted;
+    {
+      MutexLock lock(mutex_);
+      const auto found = blobs_.find(blob);
+      // What was neither named nor written is for Take() to notice.
+      if (found == blobs_.end() || !found->second.key || Complete(found->second)) continue;
+      wanted = {*found->second.key, found->second.total_bytes};
+    }
+    Result<UniqueFd> file = cache_ != nullptr ? cache_->Find(wanted.first, wanted.second)
+                                              : Status(StatusCode::kNotFound, "no images are kept");
+    Result<ImageFile> image = file.ok() ? ImageFile::Map(file->get(), wanted.second) : file.status();
+    if (!image.ok()) {
+      all = false;
+      continue;
+    }
+    MutexLock lock(mutex_);
+    if (const auto found = blobs_.find(blob); found != blobs_.end()) {
+      found->second.found = std::make_shared<BlobBytes>(std::move(image).value());
+    }
+  }
+  return all;
 }
 
 uint64_t BlobStore::Put(std::vector<std::byte> bytes) {
   MutexLock lock(mutex_);
   const uint64_t blob = next_result_++;
   const uint64_t total_bytes = bytes.size();
-  blobs_.emplace(blob, Entry{std::make_shared<std::vector<std::byte>>(std::move(bytes)), total_bytes});
+  blobs_.emplace(blob, Entry{.total_bytes = total_bytes, .bytes = std::move(bytes), .key = {}, .receiver = {}, .found = nullptr});
   bytes_ += total_bytes;
   return blob;
 }
@@ -48,7 +114,7 @@ bool BlobStore::Read(uint64_t blob, uint64_t offset, uint64_t length, std::vecto
   MutexLock lock(mutex_);
   const auto found = blobs_.find(blob);
   if (found == blobs_.end() || length > kReadBytesMax) return false;
-  const std::vector<std::byte>& bytes = *found->second.bytes;
+  const std::vector<std::byte>& bytes = found->second.bytes;
   if (offset > bytes.size() || length > bytes.size() - offset) return false;
   out->assign(bytes.begin() + static_cast<ptrdiff_t>(offset), bytes.begin() + static_cast<ptrdiff_t>(offset + length));
   return true;

@@ -28,9 +28,8 @@ std::unique_ptr<DriverImage> DriverImage::Build(BlobStore& blobs, uint32_t form,
   auto image = std::make_unique<DriverImage>();
   for (uint64_t id : ids) {
     BlobStore::Bytes bytes = blobs.Take(id);
-    if (bytes == nullptr || bytes->empty()) return nullptr;
-    // The driver reads PTX up to its NUL; what a client sent is not trusted to have one.
-    bytes->push_back(std::byte{0});
+    // The driver reads PTX up to its NUL; what a client sent is not trusted to have one, and gets it here.
+    if (bytes == nullptr || bytes->size() == 0) return nullptr;
     image->parts_.push_back(std::move(bytes));
   }
   if (form == 0) {
@@ -49,7 +48,7 @@ std::unique_ptr<DriverImage> DriverImage::Build(BlobStore& blobs, uint32_t form,
 
 bool DriverImage::MayPrint() const {
   for (const BlobStore::Bytes& part : parts_) {
-    const std::span<const std::byte> bytes(*part);
+    const std::span<const std::byte> bytes = part->bytes();
     if (Mentions(bytes, "vprintf")) return true;
     if (!IsFatbin(bytes)) continue;
     if (bytes.size() > kScanBytesMax) return true;

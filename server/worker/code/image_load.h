@@ -7,6 +7,7 @@
 #include <span>
 
 #include "protocol/base/log.h"
+#include "protocol/image/image_key.h"
 #include "protocol/wire/handle.h"
 #include "server/worker/call_context.h"
 #include "server/worker/code/driver_image.h"
@@ -19,12 +20,21 @@
 
 namespace tessera {
 
-// What a load call needs of the driver: the image and the options. A request that no correct client sends ends the call
-// and leaves `image` null; an option that cannot be forwarded ends it with CUDA_ERROR_NOT_SUPPORTED.
+// What a load call needs of the driver: the image and the options. An image that is to be sent first, or a request that no
+// correct client sends, ends the call and leaves `image` null; an option that cannot be forwarded ends it with
+// CUDA_ERROR_NOT_SUPPORTED.
+template <typename Reply>
 struct ImageLoad {
   template <typename Request>
   ImageLoad(CallContext& call, const Request& request) {
-    image = DriverImage::Build(call.worker().template Part<BlobStore>(), request.form, request.blobs);
+    BlobStore& blobs = call.worker().template Part<BlobStore>();
+    if (!blobs.Fetch(request.blobs)) {
+      Reply reply;
+      reply.result = blobs.has_cache() ? kImageMissing : kNoImageCache;
+      call.Finish(CUDA_SUCCESS, reply);
+      return;
+    }
+    image = DriverImage::Build(blobs, request.form, request.blobs);
     if (image == nullptr) {
       call.Malformed();
     } else if (!options.Set(request.options, request.values)) {
@@ -34,7 +44,6 @@ struct ImageLoad {
   }
 
   // Ends the call: the logs travel whether the load succeeded or not, so the driver's code is a field of the reply.
-  template <typename Reply>
   void Finish(CallContext& call, CUresult result, HandleId owner) {
     if (result == CUDA_SUCCESS) {
       const bool may_print = image->MayPrint();

@@ -8,6 +8,29 @@
 #include "server/worker/worker.h"
 
 namespace tessera {
+namespace {
+
+// Fills in what launches the kernel, which is loaded by now, takes.
+void FindLimits(const DriverTable& driver, bool is_kernel, uint64_t object, KernelLayout* layout) {
+  constexpr int kSharedBytes = 48 << 10;  // without an attribute that says more (programming guide, "Shared Memory")
+  CUdevice device = 0;
+  if (is_kernel && driver.cuCtxGetDevice(&device) != CUDA_SUCCESS) return;
+  const auto ask = [&](CUfunction_attribute attribute, int* value) {
+    return is_kernel ? driver.cuKernelGetAttribute(value, attribute, reinterpret_cast<CUkernel>(object), device)
+                     : driver.cuFuncGetAttribute(value, attribute, reinterpret_cast<CUfunction>(object));
+  };
+  int threads = 0, fixed_bytes = 0, dynamic_bytes = 0, cluster = 0;
+  if (ask(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &threads) != CUDA_SUCCESS ||
+      ask(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &fixed_bytes) != CUDA_SUCCESS ||
+      ask(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &dynamic_bytes) != CUDA_SUCCESS ||
+      ask(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, &cluster) != CUDA_SUCCESS || cluster != 0) {
+    return;  // blocks of clusters have to fit together
+  }
+  layout->max_threads = static_cast<uint32_t>(std::max(threads, 0));
+  layout->max_shared_bytes = static_cast<uint32_t>(std::max(std::min(dynamic_bytes, kSharedBytes - fixed_bytes), 0));
+}
+
+}  // namespace
 
 const KernelLayout* LayoutTable::Find(HandleId function, CUresult* error) {
   {
@@ -42,6 +65,7 @@ const KernelLayout* LayoutTable::Find(HandleId function, CUresult* error) {
     layout->offsets_and_sizes.push_back(static_cast<uint32_t>(size));
     layout->bytes = std::max(layout->bytes, static_cast<uint32_t>(offset + size));
   }
+  FindLimits(driver, is_kernel, object, layout.get());
   MutexLock lock(mutex_);
   return layouts_.try_emplace(function.value(), std::move(layout)).first->second.get();
 }

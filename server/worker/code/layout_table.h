@@ -21,6 +21,18 @@ class Worker;
 struct KernelLayout {
   std::vector<uint32_t> offsets_and_sizes;
   uint32_t bytes = 0;
+  // A launch of up to so many threads a block, with up to so many bytes of dynamic shared memory, does not lack resources as long as
+  // no attribute of the kernel is changed. 0 threads: nothing is known.
+  uint32_t max_threads = 0;
+  uint32_t max_shared_bytes = 0;
+
+  // Into a reply that describes a kernel, which borrows the layout.
+  template <typename Reply>
+  void Describe(Reply* reply) const {
+    reply->layout.Borrow(offsets_and_sizes);
+    reply->max_threads = max_threads;
+    reply->max_shared_bytes = max_shared_bytes;
+  }
 };
 
 // A part of the worker. Any thread.

@@ -7,6 +7,18 @@
 
 namespace tessera {
 
+PrimaryContexts::PrimaryContexts(Worker& worker) : worker_(worker), warm_(worker.options().warm_contexts) {}
+
+CUcontext PrimaryContexts::TakeWarm(CUdevice device, bool wanted) {
+  const auto found = warm_.find(device);
+  if (found == warm_.end()) return nullptr;
+  const CUcontext context = found->second;
+  warm_.erase(found);
+  if (wanted) return context;
+  worker_.driver().cuDevicePrimaryCtxRelease_v2(device);
+  return nullptr;
+}
+
 void PrimaryContexts::EndGreens(HandleId primary) {
   for (const HandleId green : worker_.objects().GreensOf(primary)) {
     uint64_t context = 0;
@@ -19,16 +31,18 @@ void PrimaryContexts::EndGreens(HandleId primary) {
 CUresult PrimaryContexts::Retain(HandleId id, CUdevice device, unsigned flags) {
   const DriverTable& driver = worker_.driver();
   MutexLock lock(mutex_);
-  const auto found = held_.find(device);
-  if (found == held_.end()) {
+  CUcontext context = nullptr;
+  if (!held_.contains(device)) {
     unsigned present = 0;
     int active = 0;
     CUresult result = driver.cuDevicePrimaryCtxGetState(device, &present, &active);
+    context = TakeWarm(device, result == CUDA_SUCCESS && present == flags);
     if (result == CUDA_SUCCESS && present != flags) result = driver.cuDevicePrimaryCtxSetFlags_v2(device, flags);
     if (result != CUDA_SUCCESS) return result;
   }
-  CUcontext context = nullptr;
-  if (const CUresult result = driver.cuDevicePrimaryCtxRetain(&context, device); result != CUDA_SUCCESS) return result;
+  if (context == nullptr) {
+    if (const CUresult result = driver.cuDevicePrimaryCtxRetain(&context, device); result != CUDA_SUCCESS) return result;
+  }
   if (!worker_.objects().Insert(id, reinterpret_cast<uint64_t>(context))) {
     worker_.End(Status(StatusCode::kProtocolViolation, "a primary context was named by a handle that cannot be"));
   }
@@ -57,7 +71,10 @@ CUresult PrimaryContexts::Reset(CUdevice device) {
   const DriverTable& driver = worker_.driver();
   MutexLock lock(mutex_);
   const auto found = held_.find(device);
-  if (found == held_.end()) return driver.cuDevicePrimaryCtxReset_v2(device);
+  if (found == held_.end()) {
+    TakeWarm(device, false);
+    return driver.cuDevicePrimaryCtxReset_v2(device);
+  }
   const Held held = found->second;
   EndGreens(held.id);
   PrepareContextEnd(worker_, held.id, held.context);

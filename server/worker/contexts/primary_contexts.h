@@ -16,7 +16,7 @@ class Worker;
 // A part of the worker. Every function may block in the driver: helper threads. Calls for one device do not overlap.
 class PrimaryContexts {
  public:
-  explicit PrimaryContexts(Worker& worker) : worker_(worker) {}
+  explicit PrimaryContexts(Worker& worker);
 
   // Retains the primary context of `device` once more, with `flags` when nobody held it, and enters it under `id`.
   CUresult Retain(HandleId id, CUdevice device, unsigned flags) EXCLUDES(mutex_);
@@ -32,12 +32,16 @@ class PrimaryContexts {
     unsigned retains = 0;
   };
 
+  // Takes the context that was retained in advance, when there is one and the client wants it with the flags it has; else ends
+  // it. Null: retain one.
+  CUcontext TakeWarm(CUdevice device, bool wanted) REQUIRES(mutex_);
   // The contexts of green contexts go with their primary one, of which the driver takes care.
   void EndGreens(HandleId primary) REQUIRES(mutex_);
 
   Worker& worker_;
   Mutex mutex_;  // over the driver's calls too
   std::map<CUdevice, Held> held_ GUARDED_BY(mutex_);
+  std::map<CUdevice, CUcontext> warm_ GUARDED_BY(mutex_);  // nobody's yet
 };
 
 }  // namespace tessera

@@ -13,23 +13,40 @@
 #include "protocol/link/impaired_link.h"
 #include "protocol/link/in_process_link.h"
 #include "tests/support/tcp_pair.h"
+#include "tests/support/tls_pair.h"
+#include "tests/support/ucx_pair.h"
 
 namespace tessera {
 namespace {
 
-enum class Kind { kInProcess, kImpaired, kTcp, kImpairedTcp };
+// A row for each kind of link; `there` says whether this machine has what it takes.
+struct Kind {
+  const char* name;
+  std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> (*make)();
+  bool impaired = false;
+  bool (*there)() = [] { return true; };
+};
 
-const char* NameOf(Kind kind) {
-  constexpr const char* kNames[] = {"in_process", "impaired", "tcp", "impaired_tcp"};
-  return kNames[static_cast<int>(kind)];
-}
+std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakeSmallInProcessLink() { return MakeInProcessLink(size_t{256} << 10); }
+
+constexpr Kind kKinds[] = {
+    {"in_process", MakeSmallInProcessLink},
+    {"impaired", MakeSmallInProcessLink, true},
+    {"tcp", MakeTcpPair},
+    {"impaired_tcp", MakeTcpPair, true},
+    {"tls", [] { return MakeTlsPair(); }},
+    {"impaired_tls", [] { return MakeTlsPair(); }, true},
+    {"ucx", MakeUcxPair, false, HaveUcx},
+    {"impaired_ucx", MakeUcxPair, true, HaveUcx},
+};
 
 class LinkTest : public testing::TestWithParam<Kind> {
  protected:
-  LinkTest() {
-    const bool tcp = GetParam() == Kind::kTcp || GetParam() == Kind::kImpairedTcp;
-    std::tie(near_, far_) = tcp ? MakeTcpPair() : MakeInProcessLink(size_t{256} << 10);
-    if (GetParam() == Kind::kInProcess || GetParam() == Kind::kTcp) return;
+  void SetUp() override {
+    if (!GetParam().there()) GTEST_SKIP() << "UCX is not installed (libucx0)";
+    std::tie(near_, far_) = GetParam().make();
+    ASSERT_TRUE(near_ && far_);
+    if (!GetParam().impaired) return;
     const Impairment impairment{.delay_ns = 100'000, .jitter_ns = 200'000, .stall_ns = 2'000'000, .stall_one_in = 100};
     impaired_near_ = MakeImpairedLink(*near_, impairment);
     impaired_far_ = MakeImpairedLink(*far_, impairment);
@@ -67,6 +84,28 @@ TEST_P(LinkTest, FramesArriveOnceWholeAndInOrder) {
     ASSERT_EQ(payload, std::vector<std::byte>(i * 977 % 100'000, static_cast<std::byte>(i)));
   }
   sender.join();
+}
+
+TEST_P(LinkTest, BothDirectionsAtOnce) {
+  constexpr uint64_t kFrames = 300;
+  const auto send = [](Link& link) {
+    for (uint64_t i = 0; i < kFrames; ++i) {
+      const std::vector<std::byte> payload(i * 7'919 % 60'000, static_cast<std::byte>(i));
+      ASSERT_TRUE(link.Send(Header(i, payload.size()), payload).ok());
+    }
+  };
+  const auto receive = [](Link& link) {
+    std::vector<std::byte> payload;
+    for (uint64_t i = 0; i < kFrames; ++i) {
+      Result<FrameHeader> header = Take(link, &payload);
+      ASSERT_TRUE(header.ok()) << header.status().message();
+      ASSERT_EQ(header->number, i);
+      ASSERT_EQ(payload, std::vector<std::byte>(i * 7'919 % 60'000, static_cast<std::byte>(i)));
+    }
+  };
+  std::thread threads[] = {std::thread(send, std::ref(near())), std::thread(send, std::ref(far())), std::thread(receive, std::ref(near())),
+                           std::thread(receive, std::ref(far()))};
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_P(LinkTest, WhatWasSentArrivesBeforeTheEnd) {
@@ -134,8 +173,8 @@ TEST_P(LinkTest, AFailureToPlaceIsTheReceivers) {
   EXPECT_EQ(far().Receive(refuse).status().code(), StatusCode::kProtocolViolation);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, LinkTest, testing::Values(Kind::kInProcess, Kind::kImpaired, Kind::kTcp, Kind::kImpairedTcp),
-                         [](const auto& info) { return NameOf(info.param); });
+INSTANTIATE_TEST_SUITE_P(Kinds, LinkTest, testing::ValuesIn(kKinds),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(ImpairedLink, DelaysAndLimitsTheRate) {
   auto [near, far] = MakeInProcessLink();

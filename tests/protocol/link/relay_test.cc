@@ -8,6 +8,8 @@
 #include "tests/protocol/channel/channel_fixture.h"
 #include "tests/support/mirror.h"
 #include "tests/support/tcp_pair.h"
+#include "tests/support/tls_pair.h"
+#include "tests/support/ucx_pair.h"
 
 namespace tessera {
 namespace {
@@ -18,24 +20,36 @@ Impairment BadLink() {
           .stall_one_in = 500, .seed = 7};
 }
 
-enum class Kind { kPlain, kImpaired, kTcp, kImpairedTcp };
+struct Kind {
+  const char* name;
+  Mirror::Links (*make)();
+  bool bad = false;
+  bool (*there)() = [] { return true; };
+};
 
-const char* NameOf(Kind kind) {
-  constexpr const char* kNames[] = {"plain", "impaired", "tcp", "impaired_tcp"};
-  return kNames[static_cast<int>(kind)];
-}
+Mirror::Links MakePlain() { return MakeInProcessLink(); }
+
+constexpr Kind kKinds[] = {
+    {"plain", MakePlain},
+    {"impaired", MakePlain, true},
+    {"tcp", MakeTcpPair},
+    {"impaired_tcp", MakeTcpPair, true},
+    {"tls", [] { return MakeTlsPair(); }},
+    {"impaired_tls", [] { return MakeTlsPair(); }, true},
+    {"ucx", MakeUcxPair, false, HaveUcx},
+};
 
 class RelayTest : public testing::TestWithParam<Kind> {
  protected:
-  RelayTest() {
+  void SetUp() override {
+    if (!GetParam().there()) GTEST_SKIP() << "UCX is not installed (libucx0)";
     auto [client, mirror_client] = SocketPair();
     auto [mirror_server, server] = SocketPair();
     mirror_ = Mirror::Start(std::move(mirror_client), std::move(mirror_server),
-                            bad() ? std::optional(BadLink()) : std::nullopt,
-                            GetParam() >= Kind::kTcp ? MakeTcpPair() : MakeInProcessLink());
+                            bad() ? std::optional(BadLink()) : std::nullopt, GetParam().make());
     ends_ = OpenEnds(std::move(client), std::move(server));
   }
-  static bool bad() { return GetParam() == Kind::kImpaired || GetParam() == Kind::kImpairedTcp; }
+  static bool bad() { return GetParam().bad; }
   Channel& client() { return *ends_.client; }
   Channel& server() { return *ends_.server; }
   std::unique_ptr<Mirror> mirror_;
@@ -196,8 +210,8 @@ TEST_P(RelayTest, StoppingItEndsBothSides) {
   EXPECT_EQ(client().replies_in().Wait(Soon(), client().stop()).code(), StatusCode::kUnavailable);
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, RelayTest, testing::Values(Kind::kPlain, Kind::kImpaired, Kind::kTcp, Kind::kImpairedTcp),
-                         [](const auto& info) { return NameOf(info.param); });
+INSTANTIATE_TEST_SUITE_P(Links, RelayTest, testing::ValuesIn(kKinds),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 // Counts what is acknowledged through it.
 class CountingLink : public Link {

@@ -4,9 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <net/if.h>
 #include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "protocol/link/tcp_endpoint.h"
+#include "tests/support/loopback.h"
 #include "tests/support/tcp_pair.h"
 
 namespace tessera {
@@ -23,36 +23,36 @@ using testing::HasSubstr;
 
 uint64_t Soon() { return MonotonicNs() + kTcpTestNs; }
 
-TEST(TcpAddress, IsTakenApart) {
-  Result<TcpAddress> address = TcpAddress::Parse("tcp://gpu7.example:4180");
+TEST(LinkAddress, IsTakenApart) {
+  Result<LinkAddress> address = LinkAddress::Parse("tcp://gpu7.example:4180");
   ASSERT_TRUE(address.ok());
   EXPECT_EQ(address->host, "gpu7.example");
   EXPECT_EQ(address->port, 4180);
   EXPECT_EQ(address->Url(), "tcp://gpu7.example:4180");
-  address = TcpAddress::Parse("tcp://[fe80::1]:65535");
+  address = LinkAddress::Parse("tcp://[fe80::1]:65535");
   ASSERT_TRUE(address.ok());
   EXPECT_EQ(address->host, "fe80::1");
   EXPECT_EQ(address->Url(), "tcp://[fe80::1]:65535");
 }
 
-TEST(TcpAddress, WhatIsNoneSaysTheForm) {
+TEST(LinkAddress, WhatIsNoneSaysTheForm) {
   for (const char* url : {"", "tcp:", "tcp://", "tcp://host", "tcp://host:", "tcp://:1", "tcp://host:65536", "tcp://host:-1", "tcp://host:1x",
                           "tcp://::1:5", "tcp://[::1]5", "tcp://[::1", "tcp://[]:1", "unix:/x", "TCP://h:1"}) {
-    const Status status = TcpAddress::Parse(url).status();
+    const Status status = LinkAddress::Parse(url).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << url;
     EXPECT_THAT(status.message(), HasSubstr("tcp://HOST:PORT"));
   }
-  EXPECT_FALSE(TcpAddress::Parse("tcp://" + std::string(TcpAddress::kHostBytesMax + 1, 'a') + ":1").ok());
+  EXPECT_FALSE(LinkAddress::Parse("tcp://" + std::string(LinkAddress::kHostBytesMax + 1, 'a') + ":1").ok());
 }
 
-TEST(TcpAddress, LoopbackIsThisHostAlone) {
+TEST(TcpEndpoint, LoopbackIsThisHostAlone) {
   const auto first = [](const char* host) { return Resolve({host, 1}).value().front(); };
   EXPECT_TRUE(first("127.0.0.1").IsLoopback());
   EXPECT_TRUE(first("127.9.9.9").IsLoopback());
   EXPECT_TRUE(first("::1").IsLoopback());
   EXPECT_TRUE(first("::ffff:127.0.0.1").IsLoopback());
   for (const char* host : {"0.0.0.0", "10.0.0.1", "128.0.0.1", "::", "fe80::1", "::ffff:10.0.0.1"}) {
-    const TcpAddress address = {host, 1};
+    const LinkAddress address = {host, 1};
     EXPECT_FALSE(first(host).IsLoopback()) << host;
     EXPECT_EQ(CheckSecure(address, {first("127.0.0.1"), first(host)}, false).code(), StatusCode::kPermissionDenied) << host;
     EXPECT_TRUE(CheckSecure(address, {first(host)}, true).ok()) << host;
@@ -61,7 +61,7 @@ TEST(TcpAddress, LoopbackIsThisHostAlone) {
 
 TEST(TcpConnect, EveryFailureHasItsSentence) {
   // A port that was free a moment ago.
-  const TcpAddress closed = TcpListener::Bind({"127.0.0.1", 0}, false).value().address();
+  const LinkAddress closed = TcpListener::Bind({"127.0.0.1", 0}, false).value().address();
   Status status = ConnectTcp(closed, false, Soon()).status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(status.message(), HasSubstr("nobody listens at " + closed.Url()));
@@ -210,16 +210,6 @@ TEST(TcpFrames, BytesMayComeOneByOne) {
   ASSERT_TRUE(got.ok());
   EXPECT_EQ(got->number, 7u);
   EXPECT_EQ(payload, std::vector<std::byte>(5, std::byte{9}));
-}
-
-// Turns the loopback device of this thread's network namespace on or off.
-bool SetLoopback(bool up) {
-  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request{};
-  std::strcpy(request.ifr_name, "lo");
-  if (ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) return false;
-  request.ifr_flags = static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
-  return ioctl(socket.get(), SIOCSIFFLAGS, &request) == 0;
 }
 
 // In a network of its own, whose only cable is cut: neither end says a word any more.

@@ -22,6 +22,7 @@ ServerReport SampleReport() {
   report.texts = {{Reading::kSerial, "0123"}, {Reading::kInforomVersion + 1, ""}};
   report.fields = {{{82, 0}, 0, 1, 45, 1'000'000, 20}, {{185, 1}, 3, 0, 0, 0, 0}};
   report.uses = {{4711, 1, 1 << 20, {9'000'000, 40, 5, 0, 1}}, {4712, 0, ServerReport::Use::kUnknown, {}}};
+  report.session_list = {{3, 4711, 125'000, "python3"}, {9, 4712, 0, ""}};
   return report;
 }
 
@@ -38,6 +39,7 @@ TEST(ServerQuery, ReportComesThrough) {
   EXPECT_EQ(report.value().texts, SampleReport().texts);
   EXPECT_EQ(report.value().fields, SampleReport().fields);
   EXPECT_EQ(report.value().uses, SampleReport().uses);
+  EXPECT_EQ(report.value().session_list, SampleReport().session_list);
 }
 
 // Every number belongs to one line of device_readings.def, or to one reading of server_query.h.

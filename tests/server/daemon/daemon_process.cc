@@ -119,7 +119,7 @@ UniqueFd ConnectTo(const std::string& path) {
   return socket;
 }
 
-UniqueFd SayHelloTo(const std::string& path) {
+UniqueFd SayHelloTo(const std::string& path, const std::vector<std::string>& environment) {
   UniqueFd socket = ConnectTo(path);
   if (!socket.valid()) return {};
   ClientHello hello;
@@ -127,6 +127,7 @@ UniqueFd SayHelloTo(const std::string& path) {
   hello.pid = static_cast<uint32_t>(getpid());
   hello.window_rows = ~uint64_t{0} >> (64 - kWindowRows);
   hello.program = "daemon_test";
+  hello.environment = environment;
   Encoder encoder;
   hello.Encode(encoder);
   if (send(socket.get(), encoder.bytes().data(), encoder.size(), MSG_NOSIGNAL) < 0) return {};

@@ -44,6 +44,6 @@ class DaemonProcess {
 // A connected SEQPACKET socket; invalid when nobody listens.
 UniqueFd ConnectTo(const std::string& path);
 // The same, with a hello sent: the daemon starts a worker for it. Invalid also when the hello could not be sent.
-UniqueFd SayHelloTo(const std::string& path);
+UniqueFd SayHelloTo(const std::string& path, const std::vector<std::string>& environment = {});
 
 }  // namespace tessera

@@ -14,46 +14,10 @@
 #include "protocol/channel/unix_socket.h"
 #include "protocol/wire/device_snapshot.h"
 #include "server/daemon/exit_codes.h"
-#include "tests/server/daemon/daemon_process.h"
+#include "tests/server/daemon/daemon_fixture.h"
 
 namespace tessera {
 namespace {
-
-class DaemonTest : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "tesseradXXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
-    path_ = directory_ + "/socket";
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
-  std::vector<std::string> Arguments(std::vector<std::string> more = {}) const {
-    std::vector<std::string> arguments = {"--listen", "unix:" + path_, "--driver", "emulator", "--log", "info"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return arguments;
-  }
-
-  // Whether the peer closed the socket in time.
-  static bool HangsUp(int fd, int timeout_ms = 10'000) {
-    pollfd ready = {fd, POLLRDHUP, 0};  // not POLLIN: a refusal may wait to be read
-    return poll(&ready, 1, timeout_ms) == 1 && (ready.revents & (POLLHUP | POLLRDHUP)) != 0;
-  }
-
-  static std::vector<pid_t> WaitForChildren(const DaemonProcess& daemon, size_t count) {
-    const uint64_t deadline_ns = MonotonicNs() + 10'000'000'000;
-    std::vector<pid_t> children = daemon.Children();
-    while (children.size() != count && MonotonicNs() < deadline_ns) {
-      usleep(2000);
-      children = daemon.Children();
-    }
-    return children;
-  }
-
-  std::string directory_;
-  std::string path_;
-};
 
 TEST_F(DaemonTest, SaysOneLineWhenReadyAndEndsWithSigterm) {
   DaemonProcess daemon(Arguments());

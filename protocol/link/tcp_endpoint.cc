@@ -1,54 +1,17 @@
-#include "protocol/link/tcp_address.h"
+#include "protocol/link/tcp_endpoint.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
 namespace tessera {
 namespace {
 
-Status Malformed(std::string_view url) {
-  return Status(StatusCode::kInvalidArgument, "the address '" + std::string(url) +
-                                                  "' has not the form tcp://HOST:PORT (an IPv6 address in brackets: "
-                                                  "tcp://[::1]:PORT)");
-}
-
 bool IsLoopback4(const in_addr& address) { return ntohl(address.s_addr) >> 24 == 127; }
 
 }  // namespace
-
-Result<TcpAddress> TcpAddress::Parse(std::string_view url) {
-  if (!url.starts_with(kScheme)) return Malformed(url);
-  std::string_view rest = url.substr(kScheme.size());
-  std::string_view host;
-  if (rest.starts_with('[')) {
-    const size_t end = rest.find(']');
-    if (end == std::string_view::npos) return Malformed(url);
-    host = rest.substr(1, end - 1);
-    rest.remove_prefix(end + 1);
-  } else {
-    const size_t colon = rest.find(':');
-    host = rest.substr(0, colon);
-    rest.remove_prefix(host.size());
-  }
-  if (host.empty() || host.size() > kHostBytesMax || host.find('\0') != std::string_view::npos || !rest.starts_with(':')) {
-    return Malformed(url);
-  }
-  rest.remove_prefix(1);
-  TcpAddress address;
-  address.host = host;
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), address.port);
-  if (rest.empty() || error != std::errc() || end != rest.data() + rest.size()) return Malformed(url);
-  return address;
-}
-
-std::string TcpAddress::Url() const {
-  const bool brackets = host.find(':') != std::string::npos;
-  return std::string(kScheme) + (brackets ? "[" + host + "]" : host) + ":" + std::to_string(port);
-}
 
 bool TcpEndpoint::IsLoopback() const {
   if (address.ss_family == AF_INET) return IsLoopback4(reinterpret_cast<const sockaddr_in*>(&address)->sin_addr);
@@ -66,7 +29,7 @@ uint16_t TcpEndpoint::port() const {
                                              : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
-Result<std::vector<TcpEndpoint>> Resolve(const TcpAddress& address) {
+Result<std::vector<TcpEndpoint>> Resolve(const LinkAddress& address) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -90,14 +53,14 @@ Result<std::vector<TcpEndpoint>> Resolve(const TcpAddress& address) {
   return Status(StatusCode::kNotFound, "the host " + address.host + " of " + address.Url() + " has no address");
 }
 
-Status CheckSecure(const TcpAddress& address, const std::vector<TcpEndpoint>& endpoints, bool insecure) {
+Status CheckSecure(const LinkAddress& address, const std::vector<TcpEndpoint>& endpoints, bool insecure) {
   if (insecure || std::all_of(endpoints.begin(), endpoints.end(), [](const auto& one) { return one.IsLoopback(); })) {
     return Status::Ok();
   }
   return Status(StatusCode::kPermissionDenied,
                 address.Url() + " is not an address of this host alone, and what travels there is neither encrypted nor "
-                                "authenticated yet: give --insecure, on both sides, if everybody on that network may use "
-                                "the GPU");
+                                "authenticated: use tls://, or give --insecure, on both sides, if everybody on that network "
+                                "may use the GPU");
 }
 
 }  // namespace tessera

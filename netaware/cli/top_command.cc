@@ -1,0 +1,96 @@
+#include "netaware/cli/top_command.h"
+
+#include <fmt/core.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "netaware/cli/server_description.h"
+#include "netaware/cli/server_list.h"
+
+namespace tessera {
+namespace {
+
+using Use = ServerReport::Use;
+
+// Adds what only a question about a single device tells: the load that each session makes.
+ServerProblem AddLoads(const ServerAddress& address, ServerReport* report) {
+  for (uint32_t device = 0; device < report->readings.size(); ++device) {
+    ServerReport details;
+    const ServerProblem problem = CheckServer(address, ServerQuery::Ask::kDetails, &details, device);
+    if (problem.exit_code != kExitOk) return problem;
+    for (Use& use : report->uses) {
+      if (use.device != device) continue;
+      const auto same = std::find_if(details.uses.begin(), details.uses.end(),
+                                     [&](const Use& other) { return other.pid == use.pid && other.device == device; });
+      if (same != details.uses.end()) use.load = same->load;
+    }
+  }
+  return {};
+}
+
+std::string Age(uint64_t ms) {
+  const uint64_t s = ms / 1000;
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{}:{:02}", s / 60, s % 60);
+  return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+}
+
+// A line for each session and device that it uses; one for a session that uses none.
+std::string SessionTable(const ServerReport& report) {
+  std::string text = fmt::format("{:>8} {:>8} {:>10} {:>6} {:>12} {:>6}  {}\n", "SESSION", "PID", "AGE", "DEVICE", "MEMORY", "LOAD", "PROGRAM");
+  std::vector<ServerReport::Session> sessions = report.session_list;
+  std::sort(sessions.begin(), sessions.end(), [](const auto& a, const auto& b) { return a.session < b.session; });
+  for (const ServerReport::Session& session : sessions) {
+    const std::string start = fmt::format("{:>8} {:>8} {:>10}", session.session, session.pid, Age(session.age_ms));
+    bool any = false;
+    for (const Use& use : report.uses) {
+      if (use.pid != session.pid) continue;
+      any = true;
+      const std::string memory = use.used_bytes != Use::kUnknown ? fmt::format("{} MiB", use.used_bytes >> 20) : "-";
+      const std::string load = use.load.time_us != 0 ? fmt::format("{} %", use.load.sm_percent) : "-";
+      text += fmt::format("{} {:>6} {:>12} {:>6}  {}\n", start, use.device, memory, load, session.program);
+    }
+    if (!any) text += fmt::format("{} {:>6} {:>12} {:>6}  {}\n", start, "-", "-", "-", session.program);
+  }
+  return text;
+}
+
+}  // namespace
+
+int TopCommand(const TopOptions& options) {
+  std::vector<ReachedServer> servers;
+  if (const int code = ReachOrSay(options.server, options.link, &servers); code != kExitOk) return code;
+  const bool terminal = isatty(STDOUT_FILENO) == 1 && options.output == "text";
+  const uint32_t count = options.count != 0 ? options.count : terminal ? UINT32_MAX : 1;
+  for (uint32_t turn = 0; turn < count; ++turn) {
+    if (turn > 0) {
+      const auto whole_s = static_cast<time_t>(options.interval_s);
+      const timespec wait = {whole_s, static_cast<long>((options.interval_s - static_cast<double>(whole_s)) * 1e9)};
+      nanosleep(&wait, nullptr);
+    }
+    std::string text = terminal ? "\033[H\033[2J" : "";  // from the upper left corner of an empty screen
+    nlohmann::json json = nlohmann::json::array();
+    for (ReachedServer& server : servers) {
+      ServerProblem problem = turn > 0 ? CheckServer(server.address, ServerQuery::Ask::kState, &server.report) : ServerProblem{};
+      if (problem.exit_code == kExitOk) problem = AddLoads(server.address, &server.report);
+      if (problem.exit_code != kExitOk) {
+        std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
+        return problem.exit_code;
+      }
+      text += DescribeDevices(server.address.url, server.report) + SessionTable(server.report);
+      json.push_back(ServerAsJson(server.address.url, server.report));
+    }
+    if (options.output == "json") text = (servers.size() == 1 ? json.front() : json).dump() + "\n";
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  }
+  return kExitOk;
+}
+
+}  // namespace tessera

@@ -1,0 +1,76 @@
+#include "protocol/link/connect_link.h"
+
+#include <utility>
+
+#include "protocol/link/tcp_link.h"
+#include "protocol/link/tls_link.h"
+#include "protocol/link/ucx_link.h"
+
+namespace tessera {
+namespace {
+
+// A kind of link: a row below, beside that of its scheme in link_address.cc.
+struct LinkKind {
+  LinkScheme scheme;
+  Result<std::unique_ptr<Link>> (*connect)(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns);
+  Result<std::unique_ptr<LinkListener>> (*listen)(const LinkAddress& address, const LinkOptions& options);
+  Status (*prepare)() = nullptr;
+};
+
+constexpr LinkKind kKinds[] = {
+    {LinkScheme::kTcp,
+     [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
+       return ConnectTcp(address, options.insecure, deadline_ns);
+     },
+     [](const LinkAddress& address, const LinkOptions& options) -> Result<std::unique_ptr<LinkListener>> {
+       if (!options.allow.empty() || !options.allow_file.empty()) {
+         return Status(StatusCode::kInvalidArgument, "nobody has a name at " + address.Url() + ": --allow is for tls://, which shows certificates");
+       }
+       Result<TcpListener> listener = TcpListener::Bind(address, options.insecure);
+       if (!listener.ok()) return listener.status();
+       return std::unique_ptr<LinkListener>(std::make_unique<TcpListener>(std::move(*listener)));
+     }},
+    {LinkScheme::kUcx,
+     [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
+       return ConnectUcx(address, options.insecure, deadline_ns);
+     },
+     [](const LinkAddress& address, const LinkOptions& options) { return ListenUcx(address, options.insecure); },
+     PrepareUcx},
+    {LinkScheme::kTls,
+     [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) { return ConnectTls(address, options, deadline_ns); },
+     [](const LinkAddress& address, const LinkOptions& options) -> Result<std::unique_ptr<LinkListener>> {
+       Result<std::unique_ptr<TlsListener>> listener = TlsListener::Bind(address, options);
+       if (!listener.ok()) return listener.status();
+       return std::unique_ptr<LinkListener>(std::move(*listener));
+     }},
+};
+
+const LinkKind* Find(LinkScheme scheme) {
+  for (const LinkKind& kind : kKinds) {
+    if (kind.scheme == scheme) return &kind;
+  }
+  return nullptr;
+}
+
+Status NotBuilt(const LinkAddress& address) {
+  return Status(StatusCode::kUnsupported, "this build of tessera has no link for " + address.Url() + ": choose another scheme");
+}
+
+}  // namespace
+
+Status PrepareLinks(const LinkAddress& address) {
+  const LinkKind* kind = Find(address.scheme);
+  return kind == nullptr || kind->prepare == nullptr ? Status::Ok() : kind->prepare();
+}
+
+Result<std::unique_ptr<Link>> ConnectLink(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
+  const LinkKind* kind = Find(address.scheme);
+  return kind == nullptr ? NotBuilt(address) : kind->connect(address, options, deadline_ns);
+}
+
+Result<std::unique_ptr<LinkListener>> ListenForLinks(const LinkAddress& address, const LinkOptions& options) {
+  const LinkKind* kind = Find(address.scheme);
+  return kind == nullptr ? NotBuilt(address) : kind->listen(address, options);
+}
+
+}  // namespace tessera

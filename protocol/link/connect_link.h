@@ -1,0 +1,32 @@
+// From an address to a link, on either side, whatever its scheme. The one place that knows all kinds of links.
+//
+//   client's host                             server's host
+//   ConnectLink(address, options, deadline)   ListenForLinks(address, options)
+//                                             listener.Finish(listener.Accept(), deadline)
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "protocol/base/status.h"
+#include "protocol/link/link.h"
+#include "protocol/link/link_address.h"
+#include "protocol/link/link_listener.h"
+#include "protocol/link/link_options.h"
+
+namespace tessera {
+
+// Does what a kind of link does to a whole process, once: sets its environment, loads its library. A program calls it before it has
+// threads. What is missing on this host is said again by the functions below.
+Status PrepareLinks(const LinkAddress& address);
+
+// Connects until `deadline_ns` (MonotonicNs; name lookup apart). kNotFound (no such host), kUnavailable (nobody listens, no way
+// there), kTimedOut (no answer), kProtocolViolation (somebody else listens), kVersionMismatch, kPermissionDenied (the options
+// allow it not, or the other side). Each sentence says what to do next. Any thread.
+Result<std::unique_ptr<Link>> ConnectLink(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns);
+
+// kUnavailable when somebody listens there already, kInvalidArgument when it is no address of this host, kNotFound when there is
+// no such host, kPermissionDenied when the options do not allow it.
+Result<std::unique_ptr<LinkListener>> ListenForLinks(const LinkAddress& address, const LinkOptions& options);
+
+}  // namespace tessera

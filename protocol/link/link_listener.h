@@ -1,0 +1,43 @@
+// Where links of one kind arrive.
+//
+//   one thread: poll(listener.fd()), Accept()        a thread per connection: Finish(connection, deadline)
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
+#include "protocol/link/link.h"
+#include "protocol/link/link_address.h"
+
+namespace tessera {
+
+// A link, and who is at the other end of it, for logs: "10.0.0.7:40312".
+struct AcceptedLink {
+  std::unique_ptr<Link> link;
+  std::string peer;
+  std::string name = {};  // the name in its certificate: who it has proved to be; empty: nobody in particular
+};
+
+class LinkListener {
+ public:
+  virtual ~LinkListener() = default;
+
+  virtual int fd() const = 0;  // for poll(2): readable when Accept() has something
+  // As bound: with the port that the kernel chose when it was 0.
+  virtual const LinkAddress& address() const = 0;
+  // The next connection, which is no link yet: never waits for the peer. kTimedOut when none waits, kResourceExhausted when
+  // this process is short of something. One thread.
+  virtual Result<UniqueFd> Accept() = 0;
+  // Who has connected, as far as that is known before Finish(): "10.0.0.7:40312". Any thread.
+  virtual std::string DescribePeer(int connection) const = 0;
+  // Makes a link of a connection of Accept() until `deadline_ns` (MonotonicNs). kTimedOut for a peer that says too little until
+  // then, kProtocolViolation for one that is no tessera, kVersionMismatch for one of another version, kPermissionDenied for one
+  // that may not connect, kUnavailable for one that leaves. shutdown(2) of the connection, or of a duplicate, ends the wait.
+  // Any thread, several at once.
+  virtual Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns) = 0;
+};
+
+}  // namespace tessera

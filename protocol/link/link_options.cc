@@ -1,0 +1,19 @@
+#include "protocol/link/link_options.h"
+
+namespace tessera {
+
+std::vector<std::string> LinkArguments(const LinkOptions& options) {
+  std::vector<std::string> words;
+  if (options.insecure) words.push_back("--insecure");
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("--certificate", options.keys.certificate);
+  add("--key", options.keys.key);
+  add("--authority", options.keys.authority);
+  for (const std::string& name : options.allow) add("--allow", name);
+  add("--allow-file", options.allow_file);
+  return words;
+}
+
+}  // namespace tessera

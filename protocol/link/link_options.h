@@ -1,0 +1,27 @@
+// What a user may say about links besides their address; the same for every program that has to do with them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+// Files in PEM form that say who this side is, and whom it believes. Empty: the environment or the default (tls_identity.h).
+struct KeyFiles {
+  std::string certificate;  // of --certificate; those of authorities between it and the root may follow in it
+  std::string key;          // of --key
+  std::string authority;    // of --authority: the certificates of all authorities whose signature counts
+};
+
+struct LinkOptions {
+  bool insecure = false;  // of --insecure: an address beyond this host may be one where nothing is encrypted
+  KeyFiles keys;
+  // Of a side that listens: names in certificates that may connect; none at all, and no file: whoever the authority signed.
+  std::vector<std::string> allow;  // of --allow
+  std::string allow_file;          // of --allow-file: one name in a line
+};
+
+// The options as words of a command line, for a program of ours that another one starts.
+std::vector<std::string> LinkArguments(const LinkOptions& options);
+
+}  // namespace tessera

@@ -1,0 +1,43 @@
+// What a certificate says: whom it is for, who signed it, from when until when. Of an X.509 certificate, whoever's it is.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/base/status.h"
+
+typedef struct x509_st X509;  // openssl/types.h
+
+namespace tessera {
+
+struct CertificateDescription {
+  std::string name;                // the common name of its subject, else the first of `names`, else empty
+  std::vector<std::string> names;  // DNS names and IP addresses of subjectAltName
+  std::string issuer;              // the common name of who signed it
+  time_t begins = 0;               // it counts from here
+  time_t ends = 0;                 // until here
+  bool authority = false;          // it may sign others
+  bool for_servers = false;        // purposes that it has
+  bool for_clients = false;
+};
+
+CertificateDescription DescribeCertificate(X509& certificate);
+
+// Of a file that holds a certificate (PEM; the first counts). kNotFound, kPermissionDenied, or kInvalidArgument for a file
+// that holds none.
+Result<CertificateDescription> DescribeCertificateFile(const std::string& path);
+
+// "2026-11-22 04:30 UTC".
+std::string DescribeTime(time_t time);
+
+// The text of a file of at most `bytes_max`. kNotFound, kPermissionDenied, kInvalidArgument (longer, or no ordinary file).
+Result<std::string> ReadSmallFile(const std::string& path, size_t bytes_max);
+inline constexpr size_t kPemBytesMax = size_t{1} << 20;
+
+// Bytes of others in a line for people: what cannot be printed is a '?', what is very long is cut.
+std::string Printable(std::string_view text);
+
+}  // namespace tessera

@@ -1,0 +1,45 @@
+// UCX as a library that is loaded when an ucx:// address is used, and not before: programs run where it is not installed, and
+// what it does to a process (below) happens to none that does not use it.
+//
+// Loading libucs alone takes over SIGHUP, SIGILL, SIGBUS, SIGFPE and SIGSEGV; ucp_init() patches libc's mmap and munmap in place
+// when there is an RDMA device, and logs to stdout. None of that happens here: LoadUcx() says so in the environment, where UCX
+// looks first, before any other file of its own (ucx.conf). What the user has set there counts: UCX_TLS, UCX_NET_DEVICES and
+// UCX_IB_GID_INDEX are the site's to choose.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include "protocol/base/status.h"
+
+namespace tessera {
+
+// The functions of UCX that are used, under their own names: ucx.ucp_worker_progress(worker).
+#define TESSERA_UCX_FUNCTIONS(USE)                                                                                    \
+  USE(ucp_config_read) USE(ucp_config_modify) USE(ucp_config_release) USE(ucp_init_version) USE(ucp_worker_create)     \
+  USE(ucp_worker_destroy) USE(ucp_worker_get_efd) USE(ucp_worker_arm) USE(ucp_worker_progress)                              \
+  USE(ucp_worker_set_am_recv_handler)                                                                                 \
+  USE(ucp_listener_create) USE(ucp_listener_query) USE(ucp_listener_reject) USE(ucp_listener_destroy)                 \
+  USE(ucp_conn_request_query) USE(ucp_ep_create) USE(ucp_ep_close_nbx) USE(ucp_ep_print_info) USE(ucp_am_send_nbx)    \
+  USE(ucp_am_recv_data_nbx) USE(ucp_am_data_release) USE(ucp_mem_map) USE(ucp_mem_unmap) USE(ucp_request_free)        \
+  USE(ucp_get_version_string) USE(ucs_status_string)
+
+struct UcxLibrary {
+#define TESSERA_UCX_MEMBER(name) decltype(&::name) name = nullptr;
+  TESSERA_UCX_FUNCTIONS(TESSERA_UCX_MEMBER)
+#undef TESSERA_UCX_MEMBER
+};
+
+// Loads UCX, once; later calls return the same. Changes the environment of the process: a program that uses UCX calls it before
+// it has threads. kNotFound with the package to install when there is none, kUnsupported when it is too old (before 1.12). It is
+// never unloaded. A process that was forked after LoadUcx(), but before UcxContext(), may use it.
+Result<const UcxLibrary*> LoadUcx();
+
+// What connections may go over. UCX listens on every device that it uses, so a link that is for this host alone must not use any
+// other than the loopback device.
+enum class UcxReach { kThisHost, kNetwork };
+
+// The one context of this process for `reach`, made at the first call (and with it UCX's own thread: not before a fork).
+// kUnavailable when UCX finds nothing to work with. Any thread.
+Result<ucp_context_h> UcxContext(UcxReach reach);
+
+}  // namespace tessera

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""TESSERA_TRACE: a file that tells when each call was made, when its record left, and when the server ran it.
+
+usage: trace_test.py BUILD_DIRECTORY
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from product import TESSERA, Server, environment
+
+CLIENT = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "round_trips_client.py")]
+
+
+class Traced(unittest.TestCase):
+    def trace(self, **how):
+        server = Server(**how)
+        try:
+            with tempfile.TemporaryDirectory() as directory:
+                path = os.path.join(directory, "trace.json")
+                done = subprocess.run([TESSERA, "run", "--quiet", "--server", server.url, "--", *CLIENT],
+                                      env=environment(TESSERA_TRACE=path), capture_output=True, text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                with open(path) as file:
+                    trace = json.load(file)
+        finally:
+            server.stop()
+        self.assertEqual(trace["otherData"], {"calls_lost": 0})
+        return trace["traceEvents"]
+
+    def check(self, events, way):
+        names = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+        self.assertEqual(sorted(names), [1, 2])
+        calls = [event for event in events if event["ph"] == "X" and event["pid"] == 1]
+        ran = [event for event in events if event["ph"] == "X" and event["pid"] == 2]
+        self.assertEqual(len([call for call in calls if call["name"] == "cuInit"]), 1)
+        launches = [call for call in calls if call["name"] == "cuLaunchKernel"]
+        self.assertGreater(len(launches), 0)
+        self.assertEqual(len([event for event in ran if event["name"] == "cuLaunchKernel"]), len(launches))
+        for event in calls + ran:
+            self.assertGreaterEqual(event["dur"], 0)
+        # Every execution has waited, and an arrow leads to it from a call of its name that was under way.
+        begins, ends, starts, finishes = ({event["id"]: event for event in events if event["ph"] == phase} for phase in "besf")
+        self.assertEqual(len(begins), len(ran))
+        self.assertEqual(set(begins), set(ends))
+        self.assertEqual(set(starts), set(finishes))
+        self.assertEqual(set(begins), set(starts))
+        self.assertEqual({event["cat"] for event in begins.values()}, {way})
+        executions = {(event["name"], event["ts"]) for event in ran}
+        called = {}
+        for call in calls:
+            called.setdefault((call["name"], call["tid"]), []).append(call["ts"])
+        for name, begin in begins.items():
+            self.assertLessEqual(begin["ts"], ends[name]["ts"])
+            self.assertIn((begin["name"], ends[name]["ts"]), executions)
+            self.assertLessEqual(min(called[begin["name"], starts[name]["tid"]]), starts[name]["ts"] + 1)
+        # Of what one thread does nothing overlaps but what stands within.
+        open_until = {}
+        for call in sorted(calls, key=lambda call: (call["tid"], call["ts"], -call["dur"])):
+            stack = open_until.setdefault(call["tid"], [])
+            while stack and stack[-1] <= call["ts"]:
+                stack.pop()
+            self.assertTrue(not stack or call["ts"] + call["dur"] <= stack[-1] + 0.002, call)
+            stack.append(call["ts"] + call["dur"])
+
+    def test_on_one_host(self):
+        self.check(self.trace(), "queue")
+
+    def test_between_hosts(self):
+        self.check(self.trace(tcp=True), "link and queue")
+
+    def test_a_file_that_cannot_be_written_is_named(self):
+        done = subprocess.run([TESSERA, "run", "--quiet", "--driver", "emulator", "--", *CLIENT],
+                              env=environment(TESSERA_TRACE="/nowhere/trace.json"), capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"warning: the trace could not be written to /nowhere/trace.json \(TESSERA_TRACE\)\n$")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
