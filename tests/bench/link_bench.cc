@@ -265,7 +265,6 @@ int Main(int argc, char** argv) {
                {"sockets x2", [] { return OverSockets(2); }, false, false},
                {"sockets x4", [] { return OverSockets(4); }, false, false},
                {"tcp", [] { return OverLinks(MakeTcpPair()); }, true, false},
-      StayAt(end);
                {"tls", [] { return OverLinks(MakeTlsPair(kTlsRecordsPerKey)); }, true, true},
                {"ucx", [] { return OverLinks(MakeUcxPair()); }, true, false},
                {"ucx known", [] { return OverLinks(MakeUcxPair(), true); }, false, false}};
