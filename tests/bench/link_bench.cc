@@ -8,6 +8,8 @@
 // one direction and in both at once; cores: how many were busy meanwhile. On a machine that others use, what one core does
 // (/core) says more than rates; the best that a core could do under TLS follows from what sockets and the cipher do: every byte
 // is sealed, carried and opened once.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/evp.h>
 #include <poll.h>
 #include <sched.h>
@@ -15,6 +17,8 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -89,7 +93,7 @@ Way OverSockets(size_t connections) {
     sockets->ends[1].push_back(AwaitConnection(listener).value());
     for (auto& end : sockets->ends) {
       const int on = 1;
-      setsockopt(end.back().get(), 6, 1, &on, sizeof(on));  // TCP_NODELAY
+      setsockopt(end.back().get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     }
   }
   const auto all = [](int socket, std::byte* at, size_t bytes, bool send, AdaptiveSpin& spin) {
