@@ -83,7 +83,8 @@ std::vector<Finding> CheckCertificate(const LinkOptions& link) {
   if (!description.ok()) return {};
   const CertificateDescription& own = description.value();
   const bool soon = own.ends < time(nullptr) + kSoonS;
-  return {{soon ? Grade::kNote : Grade::kGood, "certificate", path + " is that of " + Printable(own.name) + " until " + DescribeTime(own.ends),
+  return {{soon ? Grade::kNote : Grade::kGood, "certificate",
+           path + " is that of " + Printable(own.name) + " until " + DescribeTime(own.ends),
            soon ? "ask for a new one in time ('tessera keys client')" : ""}};
 }
 
