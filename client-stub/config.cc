@@ -108,13 +108,10 @@ ServerAddress ParseServerAddress(std::string_view address) {
                      "; start tesserad on a shorter path";
       result.unix_path.clear();
     }
-  } else if (scheme == "tcp") {
+  } else if (scheme == "tcp" || scheme == "tls" || scheme == "ucx") {
     result.error = "TESSERA_SERVER=" + std::string(address) +
                    " is on another host, where this library does not go by itself: start the program with 'tessera run "
                    "--server " + std::string(address) + "', or start a tessera-agent and write its unix:PATH";
-  } else if (scheme == "tls" || scheme == "ucx") {
-    result.error = "TESSERA_SERVER=" + std::string(address) + ": the scheme " + std::string(scheme) +
-                   ": is not supported by this version; use unix:PATH of a tesserad on this host";
   } else {
     result.error = "TESSERA_SERVER=" + std::string(address) +
                    " has no known scheme; write unix:PATH with the path that tesserad prints";

@@ -67,7 +67,7 @@ set(TESSERA_SANITIZED_TESTS ring_test channel_test link_test worker_core_test st
   two_servers_test)
 if(NOT TESSERA_SANITIZE MATCHES "thread")
   list(APPEND TESSERA_SANITIZED_TESTS memory_test wire_test message_test capture_test worker_memory_test emulator_image_test
-    no_silent_success_test fuzz_control_test fuzz_messages_test fuzz_relay_test fuzz_client_image_test fuzz_emulator_image_test
+    no_silent_success_test fuzz_control_test fuzz_messages_test fuzz_relay_test fuzz_tls_test fuzz_client_image_test fuzz_emulator_image_test
     fuzz_ptx_test fuzz_worker_test fuzz_replies_test)
 endif()
 add_custom_target(sanitized_tests)

@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kFooter = R"('tessera run --server tcp://HOST:PORT' starts an agent by itself. When programs may connect,
+constexpr const char* kFooter = R"('tessera run --server tls://HOST:PORT' starts an agent by itself. When programs may connect,
 one line on stdout says where; everything else is on stderr. Programs are processes of the same user (or of root); they find the
 agent through TESSERA_SERVER=unix:PATH. SIGTERM and SIGINT end it, with the sessions it carries.
 
@@ -16,7 +16,7 @@ Exit codes:
   4  the socket could not be bound
 
 Example:
-  tessera-agent --listen unix:/run/user/1000/tessera.sock --server tcp://127.0.0.1:4180)";
+  tessera-agent --listen unix:/run/user/1000/tessera.sock --server tls://gpu7:4180)";
 
 }  // namespace
 

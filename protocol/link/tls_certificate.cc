@@ -36,8 +36,8 @@ std::string CommonName(const X509_NAME* name) {
 std::string IpText(const ASN1_OCTET_STRING* address) {
   char text[INET6_ADDRSTRLEN] = "";
   const int bytes = ASN1_STRING_length(address);
-  inet_ntop(bytes == 4 ? AF_INET : AF_INET6, ASN1_STRING_get0_data(address), text, sizeof(text));
-  return bytes == 4 || bytes == 16 ? text : "";
+  if (bytes == 4 || bytes == 16) inet_ntop(bytes == 4 ? AF_INET : AF_INET6, ASN1_STRING_get0_data(address), text, sizeof(text));
+  return text;
 }
 
 std::vector<std::string> AlternativeNames(X509& certificate) {

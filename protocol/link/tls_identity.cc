@@ -160,6 +160,7 @@ Status TlsIdentity::Read(const LinkOptions& options) {
   Result<std::string> authority = ReadKeyFile(files_.authority, "certificate of an authority", "--authority", role_);
   if (!authority.ok()) return authority.status();
 
+  OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
   context_ = SSL_CTX_new(role_ == TlsRole::kClient ? TLS_client_method() : TLS_server_method());
   if (context_ == nullptr || SSL_CTX_set_min_proto_version(context_, TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_max_proto_version(context_, TLS1_3_VERSION) != 1 || SSL_CTX_set_ciphersuites(context_, kTlsSuite) != 1 ||

@@ -43,21 +43,21 @@ Result<Preamble> ReceivePreamble(TlsStream& stream, const TlsParties& parties) {
 }
 
 // The stream of a connected socket, whose handshake has to be over in time. Fills in `*peer`.
-Result<std::unique_ptr<TlsStream>> MakeStream(UniqueFd socket, const TlsParties& parties, uint64_t deadline_ns, uint64_t records_per_key,
+Result<std::unique_ptr<TlsStream>> MakeStream(UniqueFd socket, const TlsParties& parties, uint64_t deadline_ns, const TlsTuning& tuning,
                                               CertificateDescription* peer) {
   Result<TlsSession> session = ShakeHands(socket.get(), parties, deadline_ns);
   if (!session.ok()) return session.status();
   *peer = session->peer;
   Result<std::unique_ptr<TcpStream>> tcp = TcpStream::Make(std::move(socket));
   if (!tcp.ok()) return tcp.status();
-  auto stream = std::make_unique<TlsStream>(std::move(*tcp), *session, records_per_key);
+  auto stream = std::make_unique<TlsStream>(std::move(*tcp), *session, tuning);
   stream->SetDeadline(deadline_ns);
   return stream;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns, uint64_t records_per_key) {
+Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns, const TlsTuning& tuning) {
   Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(TlsRole::kClient, options);
   if (!identity.ok()) return identity.status();
   // Nobody on the way can read or change anything: any address will do.
@@ -70,7 +70,7 @@ Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkO
     return status.code() == StatusCode::kUnavailable ? NoGateway(address) : status;
   };
   CertificateDescription peer;
-  Result<std::unique_ptr<TlsStream>> stream = MakeStream(std::move(*socket), parties, deadline_ns, records_per_key, &peer);
+  Result<std::unique_ptr<TlsStream>> stream = MakeStream(std::move(*socket), parties, deadline_ns, tuning, &peer);
   if (!stream.ok()) return described(stream.status());
   // A gateway that refuses us says so, whether it takes the preamble or not.
   (void)SendPreamble(**stream).ok();
@@ -82,11 +82,11 @@ Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkO
   return std::unique_ptr<Link>(std::make_unique<TlsLink>(std::move(*stream)));
 }
 
-Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity, uint64_t deadline_ns, uint64_t records_per_key) {
+Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity, uint64_t deadline_ns, const TlsTuning& tuning) {
   const std::string from = DescribeTcpPeer(connection.get());
   const TlsParties parties = {identity, nullptr};
   CertificateDescription peer;
-  Result<std::unique_ptr<TlsStream>> stream = MakeStream(std::move(connection), parties, deadline_ns, records_per_key, &peer);
+  Result<std::unique_ptr<TlsStream>> stream = MakeStream(std::move(connection), parties, deadline_ns, tuning, &peer);
   if (!stream.ok()) return stream.status();
   if (!identity.Allows(peer)) {
     (*stream)->Refuse(SSL_AD_ACCESS_DENIED);

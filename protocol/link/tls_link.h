@@ -19,21 +19,19 @@
 #include "protocol/link/link_options.h"
 #include "protocol/link/tcp_link.h"
 #include "protocol/link/tls_identity.h"
+#include "protocol/link/tls_tuning.h"
 
 namespace tessera {
-
-// Records under one key (RFC 8446, 5.5: at most 2^24.5 of this cipher); then the next key follows by itself.
-inline constexpr uint64_t kTlsRecordsPerKey = uint64_t{1} << 22;
 
 // Connects, shows the certificate of `options` and looks at the gateway's: signed by the authority, for the host of `address`.
 // Errors as of ConnectLink(). The files are read for each connection. Any thread.
 Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns,
-                                         uint64_t records_per_key = kTlsRecordsPerKey);
+                                         const TlsTuning& tuning = {});
 
 // The other end of ConnectTls() for a connection that a listener took; `peer` begins with the name in the client's certificate.
 // Errors as of LinkListener::Finish().
 Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity, uint64_t deadline_ns,
-                               uint64_t records_per_key = kTlsRecordsPerKey);
+                               const TlsTuning& tuning = {});
 
 class TlsListener : public LinkListener {
  public:

@@ -50,15 +50,18 @@ void PutHeader(std::byte* to, size_t body_bytes) {
 
 }  // namespace
 
-TlsKeys::TlsKeys(const TlsSecret& secret) : secret_(secret), cipher_(EVP_CIPHER_CTX_new()) {
-  CHECK(cipher_ != nullptr);
+TlsKeys::TlsKeys(const TlsSecret& secret, size_t lanes) : secret_(secret), lanes_(lanes) {
+  for (Lane& lane : lanes_) {
+    lane.cipher.reset(EVP_CIPHER_CTX_new());
+    CHECK(lane.cipher != nullptr);
+  }
   Derive();
 }
 
 void TlsKeys::Derive() {
   ExpandLabel(secret_, "iv", iv_);
   sequence_ = 0;
-  keyed_ = false;
+  ++generation_;
 }
 
 void TlsKeys::Update() {
@@ -68,32 +71,34 @@ void TlsKeys::Update() {
   Derive();
 }
 
-void TlsKeys::Begin(bool seal, std::span<const std::byte, kTlsHeaderBytes> header) {
-  if (!keyed_) {
+EVP_CIPHER_CTX* TlsKeys::Begin(size_t lane, uint64_t sequence, bool seal, std::span<const std::byte, kTlsHeaderBytes> header) {
+  EVP_CIPHER_CTX* cipher = lanes_[lane].cipher.get();
+  if (lanes_[lane].generation != generation_) {
     std::array<uint8_t, kKeyBytes> key;
     ExpandLabel(secret_, "key", key);
-    CHECK(EVP_CipherInit_ex(cipher_.get(), EVP_aes_256_gcm(), nullptr, key.data(), nullptr, seal) == 1);
+    CHECK(EVP_CipherInit_ex(cipher, EVP_aes_256_gcm(), nullptr, key.data(), nullptr, seal) == 1);
     OPENSSL_cleanse(key.data(), key.size());
-    keyed_ = true;
+    lanes_[lane].generation = generation_;
   }
   std::array<uint8_t, 12> nonce = iv_;
-  for (size_t i = 0; i < sizeof(sequence_); ++i) nonce[nonce.size() - 1 - i] ^= static_cast<uint8_t>(sequence_ >> (8 * i));
-  ++sequence_;
+  for (size_t i = 0; i < sizeof(sequence); ++i) nonce[nonce.size() - 1 - i] ^= static_cast<uint8_t>(sequence >> (8 * i));
   int bytes = 0;
-  CHECK(EVP_CipherInit_ex(cipher_.get(), nullptr, nullptr, nullptr, nonce.data(), seal) == 1);
-  CHECK(EVP_CipherUpdate(cipher_.get(), nullptr, &bytes, Bytes(header.data()), header.size()) == 1);
+  CHECK(EVP_CipherInit_ex(cipher, nullptr, nullptr, nullptr, nonce.data(), seal) == 1);
+  CHECK(EVP_CipherUpdate(cipher, nullptr, &bytes, Bytes(header.data()), header.size()) == 1);
+  return cipher;
 }
 
-size_t TlsKeys::Seal(TlsContent content, std::span<const std::byte> first, std::span<const std::byte> second, std::byte* to) {
+size_t TlsKeys::SealAt(size_t lane, uint64_t sequence, TlsContent content, std::span<const std::byte> first, std::span<const std::byte> second,
+                       std::byte* to) {
   const size_t plain_bytes = first.size() + second.size();
   CHECK(plain_bytes <= kTlsPlainBytesMax);
   PutHeader(to, plain_bytes + 1 + kTlsTagBytes);
-  Begin(true, std::span<const std::byte, kTlsHeaderBytes>(to, kTlsHeaderBytes));
+  EVP_CIPHER_CTX* cipher = Begin(lane, sequence, true, std::span<const std::byte, kTlsHeaderBytes>(to, kTlsHeaderBytes));
   uint8_t* at = Bytes(to) + kTlsHeaderBytes;
   const auto put = [&](const uint8_t* from, size_t bytes) {
     int written = 0;
     if (bytes == 0) return;
-    CHECK(EVP_EncryptUpdate(cipher_.get(), at, &written, from, static_cast<int>(bytes)) == 1);
+    CHECK(EVP_EncryptUpdate(cipher, at, &written, from, static_cast<int>(bytes)) == 1);
     at += written;
   };
   const uint8_t type = static_cast<uint8_t>(content);
@@ -101,24 +106,24 @@ size_t TlsKeys::Seal(TlsContent content, std::span<const std::byte> first, std::
   put(Bytes(second.data()), second.size());
   put(&type, 1);
   int written = 0;
-  CHECK(EVP_EncryptFinal_ex(cipher_.get(), at, &written) == 1 && written == 0);
-  CHECK(EVP_CIPHER_CTX_ctrl(cipher_.get(), EVP_CTRL_AEAD_GET_TAG, kTlsTagBytes, at) == 1);
+  CHECK(EVP_EncryptFinal_ex(cipher, at, &written) == 1 && written == 0);
+  CHECK(EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_AEAD_GET_TAG, kTlsTagBytes, at) == 1);
   return plain_bytes + kTlsOverheadBytes;
 }
 
-Result<TlsKeys::Opened> TlsKeys::Open(std::span<const std::byte> record, std::byte* to) {
+Result<TlsKeys::Opened> TlsKeys::OpenAt(size_t lane, uint64_t sequence, std::span<const std::byte> record, std::byte* to) {
   CHECK(record.size() >= kTlsOverheadBytes);
-  Begin(false, record.first<kTlsHeaderBytes>());
+  EVP_CIPHER_CTX* cipher = Begin(lane, sequence, false, record.first<kTlsHeaderBytes>());
   size_t plain_bytes = PlainRoom(record);
   const uint8_t* from = Bytes(record.data()) + kTlsHeaderBytes;
   const uint8_t* tag = from + plain_bytes + 1;
   int written = 0;
   uint8_t last = 0;
-  if (plain_bytes != 0) CHECK(EVP_DecryptUpdate(cipher_.get(), Bytes(to), &written, from, static_cast<int>(plain_bytes)) == 1);
-  CHECK(EVP_DecryptUpdate(cipher_.get(), &last, &written, from + plain_bytes, 1) == 1);
-  CHECK(EVP_CIPHER_CTX_ctrl(cipher_.get(), EVP_CTRL_AEAD_SET_TAG, kTlsTagBytes, const_cast<uint8_t*>(tag)) == 1);
+  if (plain_bytes != 0) CHECK(EVP_DecryptUpdate(cipher, Bytes(to), &written, from, static_cast<int>(plain_bytes)) == 1);
+  CHECK(EVP_DecryptUpdate(cipher, &last, &written, from + plain_bytes, 1) == 1);
+  CHECK(EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_AEAD_SET_TAG, kTlsTagBytes, const_cast<uint8_t*>(tag)) == 1);
   uint8_t none[kTlsTagBytes];
-  if (EVP_DecryptFinal_ex(cipher_.get(), none, &written) != 1) {
+  if (EVP_DecryptFinal_ex(cipher, none, &written) != 1) {
     OpensslWords();
     return Status(StatusCode::kProtocolViolation, "what came over the link was changed on its way: look at the network between the hosts");
   }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "protocol/base/status.h"
 #include "protocol/link/tls_openssl.h"
@@ -37,15 +38,19 @@ constexpr size_t kTlsOverheadBytes = kTlsHeaderBytes + 1 + kTlsTagBytes;
 // Behind the header; a peer may pad.
 constexpr size_t kTlsBodyBytesMax = kTlsPlainBytesMax + 256;
 
-// The keys of one direction, one record after the other. One thread at a time.
+// The keys of one direction, one record after the other. One thread at a time; but threads in different lanes may seal, or open,
+// records of one generation of keys at once, whose numbers they say.
 class TlsKeys {
  public:
-  explicit TlsKeys(const TlsSecret& secret);
-  TlsKeys(TlsKeys&&) = default;
+  // `lanes`: from 0 on.
+  explicit TlsKeys(const TlsSecret& secret, size_t lanes = 1);
 
   // Writes the next record, of `first` and then `second` (together at most kTlsPlainBytesMax), to `to`, which has room for
   // kTlsOverheadBytes more than them. Returns its length.
-  size_t Seal(TlsContent content, std::span<const std::byte> first, std::span<const std::byte> second, std::byte* to);
+  size_t Seal(TlsContent content, std::span<const std::byte> first, std::span<const std::byte> second, std::byte* to) {
+    return SealAt(0, sequence_++, content, first, second, to);
+  }
+  size_t SealAt(size_t lane, uint64_t sequence, TlsContent content, std::span<const std::byte> first, std::span<const std::byte> second, std::byte* to);
 
   struct Opened {
     TlsContent content;
@@ -54,23 +59,31 @@ class TlsKeys {
   // Opens the next record, which is whole: `record` begins with its header. Its plain text goes to the begin of `to`, of at least
   // PlainRoom(record) bytes; what is there otherwise is spoilt. kProtocolViolation for a record that was changed on its way: then
   // nothing there counts.
-  Result<Opened> Open(std::span<const std::byte> record, std::byte* to);
+  Result<Opened> Open(std::span<const std::byte> record, std::byte* to) { return OpenAt(0, sequence_++, record, to); }
+  Result<Opened> OpenAt(size_t lane, uint64_t sequence, std::span<const std::byte> record, std::byte* to);
   static size_t PlainRoom(std::span<const std::byte> record) { return record.size() - kTlsOverheadBytes; }
 
   // The next generation of keys (section 7.2), as of a KeyUpdate.
   void Update();
-  uint64_t records() const { return sequence_; }  // under these keys
+  uint64_t records() const { return sequence_; }  // under these keys; the number of the next
+  // So many were sealed, or opened, by their numbers.
+  void Skip(uint64_t records) { sequence_ += records; }
 
  private:
+  struct Lane {
+    CipherPtr cipher;
+    uint64_t generation = 0;  // of the key that it has; 0: none
+  };
+
   void Derive();
-  // Begins the record at sequence_.
-  void Begin(bool seal, std::span<const std::byte, kTlsHeaderBytes> header);
+  // Begins a record; what it is sealed or opened with.
+  EVP_CIPHER_CTX* Begin(size_t lane, uint64_t sequence, bool seal, std::span<const std::byte, kTlsHeaderBytes> header);
 
   TlsSecret secret_;
   std::array<uint8_t, 12> iv_{};
   uint64_t sequence_ = 0;
-  CipherPtr cipher_;
-  bool keyed_ = false;
+  uint64_t generation_ = 0;
+  std::vector<Lane> lanes_;
 };
 
 // The length of the record whose header `begin` begins with (at least kTlsHeaderBytes), header included. kProtocolViolation for

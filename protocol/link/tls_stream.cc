@@ -3,15 +3,19 @@
 #include <openssl/ssl.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace tessera {
 namespace {
 
-// Sealed with one system call, and received with one at most. They fit into a core's second-level cache.
+// Sealed before they are sent with one system call, and received with one at most. They fit into a core's second-level cache; with
+// helpers there are more, so that each has some.
+constexpr size_t kFullRecordBytes = kTlsPlainBytesMax + kTlsOverheadBytes;
 constexpr size_t kRecordsTogether = 8;
-constexpr size_t kSealedBytes = kRecordsTogether * (kTlsPlainBytesMax + kTlsOverheadBytes);
+constexpr size_t kRecordsTogetherMax = 32;
 constexpr size_t kReceivedBytes = size_t{256} << 10;
+constexpr size_t kReceivedBytesMax = size_t{1} << 20;
 
 constexpr uint8_t kFatal = 2;
 constexpr uint8_t kWarning = 1;
@@ -27,13 +31,14 @@ Status Violation(const char* what) { return Status(StatusCode::kProtocolViolatio
 
 }  // namespace
 
-TlsStream::TlsStream(std::unique_ptr<TcpStream> tcp, const TlsSession& session, uint64_t records_per_key)
+TlsStream::TlsStream(std::unique_ptr<TcpStream> tcp, const TlsSession& session, const TlsTuning& tuning)
     : tcp_(std::move(tcp)),
-      records_per_key_(records_per_key),
-      send_keys_(session.sending),
-      sealed_(kSealedBytes),
-      receive_keys_(session.receiving),
-      records_(std::max(kReceivedBytes, session.received.size())),
+      records_per_key_(tuning.records_per_key),
+      crew_(*tuning.crew),
+      send_keys_(session.sending, crew_.helpers() + 1),
+      sealed_((crew_.helpers() == 0 ? kRecordsTogether : kRecordsTogetherMax) * kFullRecordBytes),
+      receive_keys_(session.receiving, crew_.helpers() + 1),
+      records_(std::max(crew_.helpers() == 0 ? kReceivedBytes : kReceivedBytesMax, session.received.size())),
       plain_(kTlsBodyBytesMax) {
   std::copy(session.received.begin(), session.received.end(), records_.begin());
   records_end_ = session.received.size();
@@ -55,25 +60,39 @@ Status TlsStream::Send(std::span<const std::byte> first, std::span<const std::by
 }
 
 Status TlsStream::SealAndSend(std::span<const std::byte> first, std::span<const std::byte> second) {
-  size_t filled = 0;
-  do {
+  while (!first.empty() || !second.empty()) {
+    size_t filled = 0;
     if (send_keys_.records() >= records_per_key_ || update_wanted_.exchange(false)) {
       constexpr uint8_t kUpdate[] = {kKeyUpdate, 0, 0, 1, 0};
-      filled += send_keys_.Seal(TlsContent::kHandshake, std::as_bytes(std::span(kUpdate)), {}, sealed_.data() + filled);
+      filled = send_keys_.Seal(TlsContent::kHandshake, std::as_bytes(std::span(kUpdate)), {}, sealed_.data());
       send_keys_.Update();
     }
-    if (sealed_.size() - filled >= kTlsPlainBytesMax + kTlsOverheadBytes) {
-      const std::span<const std::byte> begin = TakeFrom(first, kTlsPlainBytesMax);
-      const std::span<const std::byte> rest = TakeFrom(second, kTlsPlainBytesMax - begin.size());
-      filled += send_keys_.Seal(TlsContent::kData, begin, rest, sealed_.data() + filled);
-    }
-    const bool done = first.empty() && second.empty();
-    if (!done && sealed_.size() - filled >= kTlsPlainBytesMax + 2 * kTlsOverheadBytes) continue;
+    filled += SealRecords(first, second, std::span(sealed_).subspan(filled));
     iovec part = {sealed_.data(), filled};
     RETURN_IF_ERROR(tcp_->Send(std::span(&part, 1)));
-    filled = 0;
-  } while (!first.empty() || !second.empty());
+  }
   return Status::Ok();
+}
+
+size_t TlsStream::SealRecords(std::span<const std::byte>& first, std::span<const std::byte>& second, std::span<std::byte> to) {
+  struct Plain {
+    std::span<const std::byte> begin, rest;
+  };
+  std::array<Plain, kRecordsTogetherMax> records;
+  size_t count = 0, bytes = 0;
+  while ((!first.empty() || !second.empty()) && to.size() - bytes >= kFullRecordBytes) {
+    Plain& record = records[count++];
+    record.begin = TakeFrom(first, kTlsPlainBytesMax);
+    record.rest = TakeFrom(second, kTlsPlainBytesMax - record.begin.size());
+    bytes += record.begin.size() + record.rest.size() + kTlsOverheadBytes;
+  }
+  // All but the last are full.
+  const uint64_t number = send_keys_.records();
+  crew_.Share(count, [&](size_t lane, size_t i) {
+    send_keys_.SealAt(lane, number + i, TlsContent::kData, records[i].begin, records[i].rest, to.data() + i * kFullRecordBytes);
+  });
+  send_keys_.Skip(count);
+  return bytes;
 }
 
 void TlsStream::SayLast(uint8_t alert) {
@@ -126,6 +145,10 @@ Status TlsStream::Fill(std::span<std::byte> to) {
 Result<size_t> TlsStream::NextRecord(std::span<std::byte> to) {
   Result<std::span<const std::byte>> record = AwaitRecord();
   if (!record.ok()) return record.status();
+  if (crew_.helpers() != 0) {
+    Result<size_t> together = NextRecordsTogether(to);
+    if (!together.ok() || *together != 0) return together;
+  }
   const bool here = TlsKeys::PlainRoom(*record) <= to.size();
   std::byte* plain = here ? to.data() : plain_.data();
   Result<TlsKeys::Opened> opened = receive_keys_.Open(*record, plain);
@@ -146,6 +169,33 @@ Result<size_t> TlsStream::NextRecord(std::span<std::byte> to) {
     default:
       return Violation("a record of an unknown kind");
   }
+}
+
+Result<size_t> TlsStream::NextRecordsTogether(std::span<std::byte> to) {
+  const std::span<const std::byte> there = std::span<const std::byte>(records_).subspan(records_begin_, records_end_ - records_begin_);
+  const size_t most = std::min({to.size() / kTlsPlainBytesMax, there.size() / kFullRecordBytes, kRecordsTogetherMax});
+  size_t count = 0;
+  while (count < most) {
+    Result<size_t> bytes = TlsRecordBytes(there.subspan(count * kFullRecordBytes));
+    if (!bytes.ok() || *bytes != kFullRecordBytes) break;  // for when its turn comes
+    ++count;
+  }
+  if (count < 2) return size_t{0};
+  std::array<Status, kRecordsTogetherMax> results;
+  const uint64_t number = receive_keys_.records();
+  crew_.Share(count, [&](size_t lane, size_t i) {
+    Result<TlsKeys::Opened> opened = receive_keys_.OpenAt(lane, number + i, there.subspan(i * kFullRecordBytes, kFullRecordBytes),
+                                                          to.data() + i * kTlsPlainBytesMax);
+    if (!opened.ok()) {
+      results[i] = opened.status();
+    } else if (opened->content != TlsContent::kData || opened->bytes != kTlsPlainBytesMax) {
+      results[i] = Violation("a full record of something else than data");
+    }
+  });
+  for (size_t i = 0; i < count; ++i) RETURN_IF_ERROR(results[i]);
+  receive_keys_.Skip(count);
+  records_begin_ += count * kFullRecordBytes;
+  return count * kTlsPlainBytesMax;
 }
 
 Result<std::span<const std::byte>> TlsStream::AwaitRecord() {

@@ -16,13 +16,13 @@
 #include "protocol/link/tcp_stream.h"
 #include "protocol/link/tls_handshake.h"
 #include "protocol/link/tls_records.h"
+#include "protocol/link/tls_tuning.h"
 
 namespace tessera {
 
 class TlsStream {
  public:
-  // `records_per_key`: after so many records sent the next key follows.
-  TlsStream(std::unique_ptr<TcpStream> tcp, const TlsSession& session, uint64_t records_per_key);
+  TlsStream(std::unique_ptr<TcpStream> tcp, const TlsSession& session, const TlsTuning& tuning);
   ~TlsStream() { Close(); }
 
   // Sends `first` and then `second`. Errors as of TcpStream::Send(); after one nothing can follow. One thread at a time.
@@ -44,9 +44,14 @@ class TlsStream {
   static constexpr uint8_t kCloseNotify = 0;
 
   Status SealAndSend(std::span<const std::byte> first, std::span<const std::byte> second) REQUIRES(sending_);
+  // Seals the begin of `first` and then `second`, as many records as there is room for in `to`, and takes it off them. Returns their bytes.
+  size_t SealRecords(std::span<const std::byte>& first, std::span<const std::byte>& second, std::span<std::byte> to) REQUIRES(sending_);
   void SayLast(uint8_t alert) REQUIRES(sending_);
   // Opens the next record. What it has of the stream is in the begin of `to`, which is returned, or in plain_ when it does not fit there.
   Result<size_t> NextRecord(std::span<std::byte> to);
+  // The same for all the full records of data that are there, if they are several; 0: they are not. A peer that pads full ones is none
+  // of ours, and violates the protocol.
+  Result<size_t> NextRecordsTogether(std::span<std::byte> to);
   // Waits for a whole record.
   Result<std::span<const std::byte>> AwaitRecord();
   // What a record of another kind than data means for the receiving thread.
@@ -55,6 +60,7 @@ class TlsStream {
 
   const std::unique_ptr<TcpStream> tcp_;
   const uint64_t records_per_key_;
+  TlsCrew& crew_;
   std::atomic<bool> update_wanted_{false};  // by the peer: new keys in our direction
 
   Mutex sending_;

@@ -24,7 +24,7 @@ Environment: CUDA_VISIBLE_DEVICES selects the devices that are served.
 
 Examples:
   tesserad --listen unix:/run/user/1000/tessera.sock --driver cuda
-  tesserad --listen unix:/run/user/1000/tessera.sock --listen tcp://127.0.0.1:4180)";
+  tesserad --listen unix:/run/user/1000/tessera.sock --listen tls://gpu7:4180)";
 
 // Takes the values of --listen apart. Empty, or a sentence for the user.
 std::string TakeListen(const std::vector<std::string>& listen, Options* options) {

@@ -5,17 +5,17 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kFooter = R"(When agents may connect, one line on stdout says where; everything else is on stderr. Whoever reaches
-the address may use the GPUs of the server: there is no authentication yet. SIGTERM and SIGINT end it, with the sessions it carries.
+constexpr const char* kFooter = R"(When agents may connect, one line on stdout says where; everything else is on stderr. At tls:// whoever
+shows a certificate of the authority may use the GPUs of the server, or who is named by --allow; at tcp:// whoever reaches it. SIGTERM and SIGINT end it, with the sessions it carries.
 
 Exit codes:
   0  ended after SIGTERM or SIGINT
   1  a system call failed that should not
   2  the command line was not understood
-  4  the address could not be bound, or is refused without --insecure
+  4  the address could not be bound, or is refused without --insecure; certificate, key or authority cannot be used
 
 Example:
-  tessera-gateway --listen tcp://127.0.0.1:4180 --server unix:/run/user/1000/tessera.sock)";
+  tessera-gateway --listen tls://gpu7:4180 --server unix:/run/user/1000/tessera.sock)";
 
 }  // namespace
 

@@ -3,11 +3,12 @@
 //   link_bench [-o FILE] [--seconds S]     # FILE: the same as JSON
 //
 // A round trip is a frame of 64 bytes there and back, both sides waiting as the product does; one way is the same frame sent and then
-// received by one thread: what it costs without waiting. Bulk is frames of 1 MiB, in one direction and in both at once; cores: how many
+// received by one thread: what it costs without waiting. Each end has half of the cores. Bulk is frames of 1 MiB, in one direction and in both at once; cores: how many
 // were busy meanwhile. On a machine that others use, what one core does (/core) says more than rates; the best that a core could do under
 // TLS follows from what sockets and the cipher do: every byte is sealed, carried and opened once.
 #include <openssl/evp.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -39,6 +40,12 @@ constexpr size_t kBulkBytes = kFrameBytesMax;
 constexpr size_t kCipherBytes = 16384;  // of plain text in one record
 
 double g_seconds = 1;
+
+// Of links that share no work.
+TlsCrew& Nobody() {
+  static TlsCrew crew(0);
+  return crew;
+}
 
 // Two ends, each with one thread that sends and one that receives.
 struct Way {
@@ -129,6 +136,17 @@ Way OverSockets(size_t connections) {
           }};
 }
 
+// Half of the cores for each end, as if it were a host: else the kernel puts both ends of a connection on one core. -1: all of them.
+void StayAt(int end) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  const int count = static_cast<int>(std::thread::hardware_concurrency());
+  for (int core = 0; core < count; ++core) {
+    if (end < 0 || count < 2 || core / (count / 2) == end) CPU_SET(core, &cores);
+  }
+  sched_setaffinity(0, sizeof(cores), &cores);
+}
+
 uint64_t CpuNs() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -138,10 +156,12 @@ uint64_t CpuNs() {
 
 double RoundTripUs(const Way& way) {
   std::thread echo([&] {
+    StayAt(1);
     std::vector<std::byte> bytes(kSmallBytes);
     while (way.receive(1, bytes) && way.send(1, bytes)) {
     }
   });
+  StayAt(0);
   std::vector<std::byte> bytes(kSmallBytes);
   uint64_t trips = 0;
   const uint64_t begin_ns = MonotonicNs();
@@ -153,6 +173,7 @@ double RoundTripUs(const Way& way) {
   }
   way.close();
   echo.join();
+  StayAt(-1);
   return static_cast<double>(now_ns - begin_ns) / static_cast<double>(trips) / 1e3;
 }
 
@@ -183,12 +204,14 @@ Bulk BulkRate(const Way& way, bool both) {
   std::vector<std::thread> threads;
   for (int end = 0; end < (both ? 2 : 1); ++end) {
     threads.emplace_back([&, end] {
+      StayAt(end);
       std::vector<std::byte> bytes(kBulkBytes, std::byte{7});
       way.prepare(end, bytes);
       while (running.load() && way.send(end, bytes)) {
       }
     });
     threads.emplace_back([&, end] {
+      StayAt(1 - end);
       std::vector<std::byte> bytes(kBulkBytes);
       way.prepare(1 - end, bytes);
       while (way.receive(1 - end, bytes)) received += bytes.size();
@@ -242,7 +265,8 @@ int Main(int argc, char** argv) {
                {"sockets x2", [] { return OverSockets(2); }, false, false},
                {"sockets x4", [] { return OverSockets(4); }, false, false},
                {"tcp", [] { return OverLinks(MakeTcpPair()); }, true, false},
-               {"tls", [] { return OverLinks(MakeTlsPair(kTlsRecordsPerKey)); }, true, true},
+               {"tls alone", [] { return OverLinks(MakeTlsPair({.crew = &Nobody()})); }, true, true},
+               {"tls", [] { return OverLinks(MakeTlsPair({})); }, true, true},
                {"ucx", [] { return OverLinks(MakeUcxPair()); }, true, false},
                {"ucx known", [] { return OverLinks(MakeUcxPair(), true); }, false, false}};
   nlohmann::json json;

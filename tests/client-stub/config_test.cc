@@ -81,7 +81,7 @@ TEST(ServerAddress, TakesUnixPathsOnly) {
   EXPECT_EQ(ParseServerAddress("unix:/run/t.sock").unix_path, "/run/t.sock");
   EXPECT_EQ(ParseServerAddress("unix:/run/t.sock").error, "");
   EXPECT_THAT(ParseServerAddress("tcp://host:1").error, testing::HasSubstr("'tessera run --server tcp://host:1'"));
-  EXPECT_THAT(ParseServerAddress("tls://host:1").error, testing::HasSubstr("not supported by this version"));
+  EXPECT_THAT(ParseServerAddress("tls://host:1").error, testing::HasSubstr("'tessera run --server tls://host:1'"));
   EXPECT_THAT(ParseServerAddress("/run/t.sock").error, testing::HasSubstr("no known scheme"));
   EXPECT_THAT(ParseServerAddress("http:x").error, testing::HasSubstr("no known scheme"));
   EXPECT_THAT(ParseServerAddress("unix:").error, testing::HasSubstr("names no socket"));

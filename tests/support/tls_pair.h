@@ -21,26 +21,31 @@ struct TlsMeeting {
 };
 
 inline TlsMeeting MeetOverTls(const LinkOptions& client, const LinkOptions& server, const std::string& host = "127.0.0.1",
-                              uint64_t records_per_key = kTlsRecordsPerKey) {
+                              const TlsTuning& tuning = {}) {
   TlsMeeting meeting;
   Result<TcpListener> listener = TcpListener::Bind({"127.0.0.1", 0}, false);
   EXPECT_TRUE(listener.ok()) << listener.status().message();
   Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(TlsRole::kServer, server);
   EXPECT_TRUE(identity.ok()) << identity.status().message();
   std::thread connecting([&] {
-    meeting.near = ConnectTls({host, listener->address().port, LinkScheme::kTls}, client, MonotonicNs() + kTcpTestNs, records_per_key);
+    meeting.near = ConnectTls({host, listener->address().port, LinkScheme::kTls}, client, MonotonicNs() + kTcpTestNs, tuning);
   });
   Result<UniqueFd> connection = AwaitConnection(*listener);
   EXPECT_TRUE(connection.ok()) << connection.status().message();
-  meeting.far = AcceptTls(std::move(*connection), **identity, MonotonicNs() + kTcpTestNs, records_per_key);
+  meeting.far = AcceptTls(std::move(*connection), **identity, MonotonicNs() + kTcpTestNs, tuning);
   connecting.join();
   return meeting;
 }
 
-// `records_per_key`: few, so that tests see keys change.
-inline std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakeTlsPair(uint64_t records_per_key = 50) {
+// For tests: a key has few records, so that keys change, and large frames are sealed and opened by several threads on any machine.
+inline TlsTuning TuningOfTests() {
+  static TlsCrew crew(2);
+  return {.records_per_key = 50, .crew = &crew};
+}
+
+inline std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakeTlsPair(const TlsTuning& tuning = TuningOfTests()) {
   const TestAuthority authority;
-  TlsMeeting meeting = MeetOverTls(authority.Client(), authority.Server(), "127.0.0.1", records_per_key);
+  TlsMeeting meeting = MeetOverTls(authority.Client(), authority.Server(), "127.0.0.1", tuning);
   EXPECT_TRUE(meeting.near.ok()) << meeting.near.status().message();
   EXPECT_TRUE(meeting.far.ok()) << meeting.far.status().message();
   return {std::move(*meeting.near), std::move(meeting.far->link)};

@@ -45,13 +45,15 @@ std::pair<UniqueFd, UniqueFd> MakeSockets() {
 // A link that a gateway accepted, and a client that is OpenSSL alone, after the preambles.
 class TlsInterop : public testing::Test {
  protected:
-  explicit TlsInterop(uint64_t records_per_key = 3) {
+  TlsInterop() {
+    static TlsCrew crew(2);
+    const TlsTuning tuning = {.records_per_key = 3, .crew = &crew};
     signal(SIGPIPE, SIG_IGN);
     auto [near, far] = MakeSockets();
     peer_ = std::make_unique<RawTlsPeer>(std::move(near), false, SignCertificate(authority_.pair(), TestAuthority::RequestOf("bob", false)).value());
     std::shared_ptr<const TlsIdentity> identity = TlsIdentity::Load(TlsRole::kServer, authority_.Server()).value();
     Result<AcceptedLink> accepted = Status(StatusCode::kInternal, "");
-    std::thread accepting([&, far = std::move(far)]() mutable { accepted = AcceptTls(std::move(far), *identity, Soon(), records_per_key); });
+    std::thread accepting([&, far = std::move(far)]() mutable { accepted = AcceptTls(std::move(far), *identity, Soon(), tuning); });
     EXPECT_TRUE(peer_->ShakeHands() && peer_->Send(Words(Preamble{})));
     EXPECT_EQ(peer_->Receive(sizeof(Preamble)), Words(Preamble{}));
     accepting.join();
@@ -284,7 +286,7 @@ size_t FillFrom(std::span<const std::byte> bytes, std::span<std::byte> wanted, S
   auto [near, far] = MakeSockets();
   EXPECT_EQ(send(near.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   near.reset();
-  TlsStream stream(TcpStream::Make(std::move(far)).value(), SessionOf(1), kTlsRecordsPerKey);
+  TlsStream stream(TcpStream::Make(std::move(far)).value(), SessionOf(1), TuningOfTests());
   size_t got = 0;
   while ((*end = stream.Fill(wanted.subspan(got, 1))).ok()) ++got;
   return got;
