@@ -44,6 +44,9 @@ inline constexpr uint64_t kUcxMagic = 0x584355'4b4e4c54;  // "TLNKUCX"
 // Ok when whoever said `hello` is a tessera of this version. `who`: "gateway", "client", for the sentence.
 Status CheckUcxHello(const char* who, const UcxMessage& hello);
 
+// As Resolve(), but of IPv4 alone: UCX 1.13 writes beyond its memory for IPv6 addresses over TCP. kUnsupported when there is
+// no such address.
+Result<std::vector<TcpEndpoint>> ResolveForUcx(const LinkAddress& address);
 // The way to these addresses of one host.
 UcxReach ReachOf(const std::vector<TcpEndpoint>& endpoints);
 inline ucs_sock_addr_t UcxAddressOf(const TcpEndpoint& endpoint) { return {endpoint.get(), endpoint.length}; }
