@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -21,6 +22,9 @@
 #include "netaware/cli/server_description.h"
 #include "netaware/cli/server_list.h"
 #include "netaware/cli/server_reach.h"
+#include "protocol/link/link_address.h"
+#include "protocol/link/tls_certificate.h"
+#include "protocol/link/tls_identity.h"
 
 namespace tessera {
 namespace {
@@ -69,6 +73,19 @@ Finding CheckReach(const InstallLayout& layout, std::string url, const LinkOptio
     return {Grade::kNote, "server", said, "this is a GPU in software, right but slow; start tesserad on a machine with a GPU for a real one"};
   }
   return {Grade::kGood, "server", said, ""};
+}
+
+// The certificate that is shown at tls://. One that cannot be used is the server's finding.
+std::vector<Finding> CheckCertificate(const LinkOptions& link) {
+  constexpr time_t kSoonS = 14 * 86'400;
+  const std::string path = LocateKeyFiles(TlsRole::kClient, link.keys).certificate;
+  const Result<CertificateDescription> description = DescribeCertificateFile(path);
+  if (!description.ok()) return {};
+  const CertificateDescription& own = description.value();
+  const bool soon = own.ends < time(nullptr) + kSoonS;
+  return {{soon ? Grade::kNote : Grade::kGood, "certificate",
+           path + " is that of " + Printable(own.name) + " until " + DescribeTime(own.ends),
+           soon ? "ask for a new one in time ('tessera keys client')" : ""}};
 }
 
 const char* Word(Grade grade) { return grade == Grade::kGood ? "good" : grade == Grade::kNote ? "note" : "problem"; }
@@ -123,6 +140,8 @@ int DoctorCommand(const DoctorOptions& options) {
     }
     for (const std::string& one : urls) {
       if (one.starts_with(kUnixScheme)) Append(&findings, CheckSocket(one.substr(kUnixScheme.size())));
+      const Result<LinkAddress> address = LinkAddress::Parse(one);
+      if (address.ok() && address.value().scheme == LinkScheme::kTls) Append(&findings, CheckCertificate(options.link));
       std::vector<Finding> versions;
       findings.push_back(CheckReach(layout.value(), one, options.link, &server, &versions));
       Append(&findings, std::move(versions));

@@ -10,12 +10,12 @@ enum CliExitCode : int {
   kExitUsage = 2,              // the command line was not understood
   kExitUnknownScheme = 71,     // --server or TESSERA_SERVER names a kind of address that does not exist
   kExitUnreachable = 72,       // nothing listens there
-  kExitPermission = 73,        // the socket belongs to somebody else, a certificate was not accepted, or plain TCP beyond this host not allowed
+  kExitPermission = 73,        // a socket of somebody else, a certificate that was not accepted, plain TCP beyond this host
   kExitOtherVersion = 74,      // the server speaks another version of the protocol
   kExitNoDevice = 75,          // the private server found no device
   kExitMissingLibrary = 76,    // a part of Tessera is not where it was installed
   kExitServerFailed = 77,      // the private server did not start for another reason
-  kExitKeys = 78,              // files of `tessera keys` are there already, cannot be read or written, or are not what they should be
+  kExitKeys = 78,              // files of `tessera keys` are there already, or cannot be used
   kExitNotExecutable = 126,    // as in a shell
   kExitCommandNotFound = 127,  // as in a shell
 };

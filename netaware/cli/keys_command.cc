@@ -32,7 +32,8 @@ constexpr time_t kDayS = 86'400;
 constexpr time_t kBeforeS = 3'600;
 
 Status CannotWrite(const std::string& path) {
-  return Status(StatusCode::kPermissionDenied, "cannot write " + path + ": " + std::strerror(errno) + "; choose another directory");
+  return Status(StatusCode::kPermissionDenied,
+                "cannot write " + path + ": " + std::strerror(errno) + "; choose another directory");
 }
 
 // Writes files of one directory, each complete under its name or not at all; nobody else may read them.
@@ -49,7 +50,8 @@ class FileSet {
     }
     for (const auto& [path, text] : files_) {
       if (!force && access(path.c_str(), F_OK) == 0) {
-        return Status(StatusCode::kPermissionDenied, path + " is there already: choose another directory, or overwrite it with --force");
+        return Status(StatusCode::kPermissionDenied,
+                      path + " is there already: choose another directory, or overwrite it with --force");
       }
     }
     for (const auto& [path, text] : files_) RETURN_IF_ERROR(WriteOne(path, text));
@@ -64,7 +66,8 @@ class FileSet {
     unlink(unfinished.c_str());
     const UniqueFd file(open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!file.valid()) return CannotWrite(unfinished);
-    const bool written = write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(file.get()) == 0;
+    const bool written =
+        write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(file.get()) == 0;
     if (written && rename(unfinished.c_str(), path.c_str()) == 0) return Status::Ok();
     const Status why = CannotWrite(path);
     unlink(unfinished.c_str());
@@ -119,9 +122,16 @@ Status MakeCertificateFiles(const KeysOptions& options, time_t begins, time_t en
   Result<std::string> authority_key = ReadSmallFile(directory + kAuthorityKeyFile, kPemBytesMax);
   const Status missing = authority.ok() ? authority_key.status() : authority.status();
   if (!missing.ok()) {
-    return Status(missing.code(), "there is no authority: " + missing.message() + "; make one with 'tessera keys authority DIRECTORY', or say where it is with --authority");
+    return Status(missing.code(),
+                  "there is no authority: " + missing.message() +
+                      "; make one with 'tessera keys authority DIRECTORY', or say where it is with --authority");
   }
-  CertificateRequest request{.name = "", .names = {}, .server = options.action == "server", .client = options.action == "client", .begins = begins, .ends = ends};
+  CertificateRequest request{.name = "",
+                             .names = {},
+                             .server = options.action == "server",
+                             .client = options.action == "client",
+                             .begins = begins,
+                             .ends = ends};
   if (request.server) {
     request.names = Split(options.subject);
     request.name = request.names.front();
@@ -130,7 +140,8 @@ Status MakeCertificateFiles(const KeysOptions& options, time_t begins, time_t en
   }
   const std::string place = !options.directory.empty() ? WithoutSlash(options.directory) : directory + "/" + request.name;
   if (options.directory.empty() && (request.name.find('/') != std::string::npos || request.name.starts_with('.'))) {
-    return Status(StatusCode::kInvalidArgument, "'" + request.name + "' cannot be the name of a directory: say where the files go with --directory");
+    return Status(StatusCode::kInvalidArgument,
+                  "'" + request.name + "' cannot be the name of a directory: say where the files go with --directory");
   }
   Result<PemPair> made = SignCertificate({*authority, *authority_key}, request);
   if (!made.ok()) return made.status();
@@ -158,15 +169,16 @@ Status Show(const KeysOptions& options) {
   const time_t now = time(nullptr);
   const char* state = now > one.ends ? "expired" : now < one.begins ? "not yet valid" : "valid";
   if (options.output == "json") {
-    const nlohmann::json json = {{"name", one.name},     {"names", one.names},   {"signed_by", one.issuer}, {"purposes", purposes},
-                                 {"begins", one.begins}, {"ends", one.ends},     {"state", state}};
+    const nlohmann::json json = {{"name", one.name},     {"names", one.names},   {"signed_by", one.issuer},
+                                 {"purposes", purposes}, {"begins", one.begins}, {"ends", one.ends},
+                                 {"state", state}};
     std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
     return Status::Ok();
   }
   std::printf("name       %s\n", Printable(one.name).c_str());
   if (!one.names.empty()) std::printf("hosts      %s\n", Printable(Joined(one.names)).c_str());
-  std::printf("purpose    %s\nsigned by  %s\nvalid      %s to %s (%s)\n", Joined(purposes).c_str(), Printable(one.issuer).c_str(),
-              DescribeTime(one.begins).c_str(), DescribeTime(one.ends).c_str(), state);
+  std::printf("purpose    %s\nsigned by  %s\nvalid      %s to %s (%s)\n", Joined(purposes).c_str(),
+              Printable(one.issuer).c_str(), DescribeTime(one.begins).c_str(), DescribeTime(one.ends).c_str(), state);
   return Status::Ok();
 }
 

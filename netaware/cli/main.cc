@@ -19,7 +19,8 @@ constexpr const char* kFooter = R"(Start a program on a GPU:           tessera r
 See why it does not get one:        tessera doctor
 Exit codes, environment variables:  tessera run --help)";
 
-constexpr const char* kRunFooter = R"(The program, and every process it starts, finds libcuda.so.1 and libnvidia-ml.so.1 of Tessera before any other
+constexpr const char* kRunFooter =
+    R"(The program, and every process it starts, finds libcuda.so.1 and libnvidia-ml.so.1 of Tessera before any other
 (LD_LIBRARY_PATH) and the server's address (TESSERA_SERVER). A process that starts others with an environment of its own must
 hand both on. tessera becomes the program: process id, terminal, signals and exit status are the program's own. A private
 server ends with it, also when it is killed; processes that outlive it lose their GPU. For a server on another host an agent
@@ -58,7 +59,8 @@ constexpr const char* kDoctorFooter = R"(Exit code: 0 when programs can use a GP
 
 constexpr const char* kStatusFooter = R"(Exit code: 0, or 71 to 74 as of 'tessera run'.)";
 
-constexpr const char* kKeysFooter = R"(tls:// wants a certificate on both sides. The directory of the authority stays with whoever administers the servers; what it makes
+constexpr const char* kKeysFooter =
+    R"(tls:// wants a certificate on both sides. The directory of the authority stays with whoever administers the servers; what it makes
 for a server or a client are three files, certificate.pem, key.pem and authority.pem, for that host: /etc/tessera of a server that
 root runs, else ~/.config/tessera of its user. Nobody else may read key.pem. Running gateways notice new files by themselves.
 
@@ -86,13 +88,24 @@ void AddOutput(CLI::App* command, std::string* output) {
 }
 
 void AddServer(CLI::App* command, std::string* server, LinkOptions* link, const char* otherwise) {
-  command->add_option("--server", *server, std::string("address of a running tesserad, or of the tessera-gateway of its host (default: $TESSERA_SERVER, else ") + otherwise + ")")
+  command
+      ->add_option(
+          "--server", *server,
+          std::string("address of a running tesserad, or of the tessera-gateway of its host (default: $TESSERA_SERVER, else ") +
+              otherwise + ")")
       ->type_name("unix:PATH|" + LinkForms("|") + "[,...]");
-  command->add_flag("--insecure", link->insecure, "allow a tcp:// address beyond this host: nothing is encrypted or authenticated there");
-  command->add_option("--certificate", link->keys.certificate, "certificate to show at tls:// (default: $TESSERA_CERTIFICATE, else ~/.config/tessera/certificate.pem)")
+  command->add_flag("--insecure", link->insecure,
+                    "allow a tcp:// address beyond this host: nothing is encrypted or authenticated there");
+  command
+      ->add_option("--certificate", link->keys.certificate,
+                   "certificate to show at tls:// (default: $TESSERA_CERTIFICATE, else ~/.config/tessera/certificate.pem)")
       ->type_name("FILE");
-  command->add_option("--key", link->keys.key, "its private key (default: $TESSERA_KEY, else ~/.config/tessera/key.pem)")->type_name("FILE");
-  command->add_option("--authority", link->keys.authority, "certificate of who signed the gateway's (default: $TESSERA_AUTHORITY, else ~/.config/tessera/authority.pem)")
+  command->add_option("--key", link->keys.key, "its private key (default: $TESSERA_KEY, else ~/.config/tessera/key.pem)")
+      ->type_name("FILE");
+  command
+      ->add_option(
+          "--authority", link->keys.authority,
+          "certificate of who signed the gateway's (default: $TESSERA_AUTHORITY, else ~/.config/tessera/authority.pem)")
       ->type_name("FILE");
 }
 
@@ -131,13 +144,25 @@ int Main(int argc, char** argv) {
 
   KeysOptions keys;
   CLI::App* keys_command = app.add_subcommand("keys", "make an authority and certificates for tls://, or show what is in one");
-  keys_command->add_option("action", keys.action, "what to do")->required()->type_name("{authority,server,client,show}")->check(CLI::IsMember({"authority", "server", "client", "show"}));
-  keys_command->add_option("subject", keys.subject, "authority: a directory; server: its names and addresses, with commas; client: a name; show: a file")
+  keys_command->add_option("action", keys.action, "what to do")
+      ->required()
+      ->type_name("{authority,server,client,show}")
+      ->check(CLI::IsMember({"authority", "server", "client", "show"}));
+  keys_command
+      ->add_option("subject", keys.subject,
+                   "authority: a directory; server: its names and addresses, with commas; client: a name; show: a file")
       ->required()
       ->type_name("DIRECTORY|NAME[,...]|FILE");
-  keys_command->add_option("--authority", keys.authority, "directory of the authority that signs")->type_name("DIRECTORY")->capture_default_str();
-  keys_command->add_option("--directory", keys.directory, "where the files go (default: a directory of the first name, in that of the authority)")->type_name("DIRECTORY");
-  keys_command->add_option("--days", keys.days, "how long it is valid (default: an authority ten years, others one)")->type_name("DAYS")->check(CLI::Range(1U, 36500U).description("1 to 36500"));
+  keys_command->add_option("--authority", keys.authority, "directory of the authority that signs")
+      ->type_name("DIRECTORY")
+      ->capture_default_str();
+  keys_command
+      ->add_option("--directory", keys.directory,
+                   "where the files go (default: a directory of the first name, in that of the authority)")
+      ->type_name("DIRECTORY");
+  keys_command->add_option("--days", keys.days, "how long it is valid (default: an authority ten years, others one)")
+      ->type_name("DAYS")
+      ->check(CLI::Range(1U, 36500U).description("1 to 36500"));
   keys_command->add_flag("--force", keys.force, "overwrite files that are there");
   AddOutput(keys_command, &keys.output);
   keys_command->footer(kKeysFooter);

@@ -21,6 +21,7 @@ struct ReachedServer {
 };
 // Reaches and asks every server of the list, in order (ReachServer, CheckServer). The first problem, with the server's address
 // in the sentence where there are several.
-ServerProblem ReachServers(const std::string& list, const LinkOptions& link, bool readings, std::vector<ReachedServer>* servers);
+ServerProblem ReachServers(const std::string& list, const LinkOptions& link, bool readings,
+                           std::vector<ReachedServer>* servers);
 
 }  // namespace tessera

@@ -19,7 +19,9 @@ ServerProblem ReachServer(const std::string& url, const LinkOptions& link, Serve
     return {kExitUnknownScheme,
             "the server address '" + url + "' has no known scheme: this version takes unix:PATH, " + LinkForms()};
   }
-  if (const Result<LinkAddress> parsed = LinkAddress::Parse(url); !parsed.ok()) return {kExitUnknownScheme, parsed.status().message()};
+  if (const Result<LinkAddress> parsed = LinkAddress::Parse(url); !parsed.ok()) {
+    return {kExitUnknownScheme, parsed.status().message()};
+  }
   const Result<InstallLayout> layout = InstallLayout::Find();
   if (!layout.ok()) return {kExitMissingLibrary, layout.status().message()};
   Companion::Program agent = {layout.value().agent, "the agent", {"--server", url}, "start it by hand to see more"};

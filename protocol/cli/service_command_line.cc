@@ -31,16 +31,22 @@ void ServiceCommandLine::AddSessionsMax(uint32_t* sessions_max) {
 void ServiceCommandLine::AddLinkOptions(LinkOptions* link, bool listens) {
   app_.add_flag("--insecure", link->insecure,
                 "Allow a tcp:// address beyond this host, though nothing that travels there is encrypted or authenticated");
-  app_.add_option("--certificate", link->keys.certificate, "The certificate that this side shows at tls:// (PEM; default: $TESSERA_CERTIFICATE, else certificate.pem in the directory of keys)")
+  app_.add_option("--certificate", link->keys.certificate,
+                  "The certificate that this side shows at tls:// (PEM; default: $TESSERA_CERTIFICATE, else certificate.pem in "
+                  "the directory of keys)")
       ->type_name("FILE");
   app_.add_option("--key", link->keys.key, "Its private key (default: $TESSERA_KEY, else key.pem there)")->type_name("FILE");
-  app_.add_option("--authority", link->keys.authority, "The certificates of who has to have signed the other side's (default: $TESSERA_AUTHORITY, else authority.pem there)")
+  app_.add_option(
+          "--authority", link->keys.authority,
+          "The certificates of who has to have signed the other side's (default: $TESSERA_AUTHORITY, else authority.pem there)")
       ->type_name("FILE");
   if (!listens) return;
-  app_.add_option("--allow", link->allow, "A name in a certificate that may connect at tls://; once for each; none: whoever the authority signed")
+  app_.add_option("--allow", link->allow,
+                  "A name in a certificate that may connect at tls://; once for each; none: whoever the authority signed")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  app_.add_option("--allow-file", link->allow_file, "The same, one name in a line; read again when it changes")->type_name("FILE");
+  app_.add_option("--allow-file", link->allow_file, "The same, one name in a line; read again when it changes")
+      ->type_name("FILE");
 }
 
 void ServiceCommandLine::AddOwner() {

@@ -24,7 +24,8 @@ constexpr LinkKind kKinds[] = {
      },
      [](const LinkAddress& address, const LinkOptions& options) -> Result<std::unique_ptr<LinkListener>> {
        if (!options.allow.empty() || !options.allow_file.empty()) {
-         return Status(StatusCode::kInvalidArgument, "nobody has a name at " + address.Url() + ": --allow is for tls://, which shows certificates");
+         return Status(StatusCode::kInvalidArgument,
+                       "nobody has a name at " + address.Url() + ": --allow is for tls://, which shows certificates");
        }
        Result<TcpListener> listener = TcpListener::Bind(address, options.insecure);
        if (!listener.ok()) return listener.status();
@@ -37,7 +38,9 @@ constexpr LinkKind kKinds[] = {
      [](const LinkAddress& address, const LinkOptions& options) { return ListenUcx(address, options.insecure); },
      PrepareUcx},
     {LinkScheme::kTls,
-     [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) { return ConnectTls(address, options, deadline_ns); },
+     [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
+       return ConnectTls(address, options, deadline_ns);
+     },
      [](const LinkAddress& address, const LinkOptions& options) -> Result<std::unique_ptr<LinkListener>> {
        Result<std::unique_ptr<TlsListener>> listener = TlsListener::Bind(address, options);
        if (!listener.ok()) return listener.status();

@@ -25,8 +25,8 @@ Status PrepareLinks(const LinkAddress& address);
 // allow it not, or the other side). Each sentence says what to do next. Any thread.
 Result<std::unique_ptr<Link>> ConnectLink(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns);
 
-// kUnavailable when somebody listens there already, kInvalidArgument when it is no address of this host, kNotFound when there is
-// no such host, kPermissionDenied when the options do not allow it.
+// kUnavailable when somebody listens there already, kInvalidArgument when it is no address of this host, kNotFound when there
+// is no such host, kPermissionDenied when the options do not allow it.
 Result<std::unique_ptr<LinkListener>> ListenForLinks(const LinkAddress& address, const LinkOptions& options);
 
 }  // namespace tessera

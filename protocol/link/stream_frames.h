@@ -12,7 +12,8 @@ namespace tessera {
 
 static_assert(std::endian::native == std::endian::little, "a FrameHeader travels as it lies in memory");
 
-// Link::Receive() for a link whose `fill(std::span<std::byte>)` waits for the next bytes of the stream and fills all of the span.
+// Link::Receive() for a link whose `fill(std::span<std::byte>)` waits for the next bytes of the stream and fills all of the
+// span.
 template <typename Fill>
 Result<FrameHeader> ReceiveFrame(const Fill& fill, const Link::Place& place) {
   FrameHeader header;

@@ -47,8 +47,8 @@ Result<Preamble> ReceivePreamble(int socket, uint64_t deadline_ns) {
 
 Status CannotReach(const LinkAddress& address, int error) {
   if (error == ECONNREFUSED) {
-    return Status(StatusCode::kUnavailable, "nobody listens at " + address.Url() +
-                                                ": start tessera-gateway there, or correct the address");
+    return Status(StatusCode::kUnavailable,
+                  "nobody listens at " + address.Url() + ": start tessera-gateway there, or correct the address");
   }
   return Status(StatusCode::kUnavailable, address.Url() + " cannot be reached: " + std::strerror(error) +
                                               "; correct the address, or look at the network");
@@ -79,8 +79,8 @@ bool IsTls(const Preamble& theirs) {
 }  // namespace
 
 Status NoAnswer(const LinkAddress& address) {
-  return Status(StatusCode::kTimedOut, "there is no answer from " + address.Url() +
-                                           ": is its host up, and does its firewall let the port through?");
+  return Status(StatusCode::kTimedOut,
+                "there is no answer from " + address.Url() + ": is its host up, and does its firewall let the port through?");
 }
 
 Status NoGateway(const LinkAddress& address) {
@@ -111,7 +111,8 @@ Result<std::unique_ptr<Link>> ConnectTcp(const LinkAddress& address, bool insecu
   Result<Preamble> theirs = ReceivePreamble(socket->get(), deadline_ns);
   if (!theirs.ok()) return theirs.status().code() == StatusCode::kTimedOut ? NoAnswer(address) : NoGateway(address);
   if (IsTls(*theirs)) {
-    return Status(StatusCode::kProtocolViolation, "the gateway at " + address.Url() + " speaks TLS: write tls:// instead of tcp://");
+    return Status(StatusCode::kProtocolViolation,
+                  "the gateway at " + address.Url() + " speaks TLS: write tls:// instead of tcp://");
   }
   if (theirs->magic != Preamble::kMagic) return NoGateway(address);
   RETURN_IF_ERROR(CheckLinkVersion("gateway", *theirs));
@@ -129,7 +130,8 @@ Result<std::unique_ptr<Link>> AcceptTcp(UniqueFd connection, uint64_t deadline_n
   if (tls) {
     shutdown(connection.get(), SHUT_WR);
     LingerOnSocket(connection.get());
-    return Status(StatusCode::kProtocolViolation, "the peer speaks TLS, and this address is plain: let it use tcp://, or --listen here to tls://");
+    return Status(StatusCode::kProtocolViolation,
+                  "the peer speaks TLS, and this address is plain: let it use tcp://, or --listen here to tls://");
   }
   RETURN_IF_ERROR(CheckLinkVersion("client", *theirs));
   return MakeTcpLink(std::move(connection));

@@ -29,8 +29,8 @@ inline constexpr int kTcpSilenceMsMax = 8'000;
 Result<std::unique_ptr<Link>> ConnectTcp(const LinkAddress& address, bool insecure, uint64_t deadline_ns);
 
 // The other end of ConnectTcp() for a connection that a listener took. kProtocolViolation for a peer that is no tessera,
-// kVersionMismatch for one of another version (which is told ours), kTimedOut for one that says nothing until the deadline. A peer
-// that speaks TLS is told the preamble as well, so that it can say what is wrong.
+// kVersionMismatch for one of another version (which is told ours), kTimedOut for one that says nothing until the deadline. A
+// peer that speaks TLS is told the preamble as well, so that it can say what is wrong.
 Result<std::unique_ptr<Link>> AcceptTcp(UniqueFd connection, uint64_t deadline_ns);
 
 // "10.0.0.7:40312", for logs; the far end of a connection.

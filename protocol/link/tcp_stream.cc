@@ -36,12 +36,9 @@ Status Prepare(int socket) {
   constexpr int kProbes = kTcpSilenceMsMax / 1000 / kProbeEveryS;
   constexpr struct {
     int level, option, value;
-  } kOptions[] = {{IPPROTO_TCP, TCP_NODELAY, kOn},
-                  {SOL_SOCKET, SO_KEEPALIVE, kOn},
-                  {IPPROTO_TCP, TCP_KEEPIDLE, kProbeAfterS},
-                  {IPPROTO_TCP, TCP_KEEPINTVL, kProbeEveryS},
-                  {IPPROTO_TCP, TCP_KEEPCNT, kProbes},
-                  {IPPROTO_TCP, TCP_USER_TIMEOUT, kTcpSilenceMsMax}};
+  } kOptions[] = {{IPPROTO_TCP, TCP_NODELAY, kOn},           {SOL_SOCKET, SO_KEEPALIVE, kOn},
+                  {IPPROTO_TCP, TCP_KEEPIDLE, kProbeAfterS}, {IPPROTO_TCP, TCP_KEEPINTVL, kProbeEveryS},
+                  {IPPROTO_TCP, TCP_KEEPCNT, kProbes},       {IPPROTO_TCP, TCP_USER_TIMEOUT, kTcpSilenceMsMax}};
   for (const auto& option : kOptions) {
     if (setsockopt(socket, option.level, option.option, &option.value, sizeof(option.value)) != 0) {
       return Status::FromErrno("cannot prepare a TCP connection", errno);
@@ -109,7 +106,8 @@ Result<size_t> TcpStream::Receive(std::span<iovec> parts) {
     if (stopped()) return LinkClosed();
     if (!Await(POLLIN, deadline_ns_)) return Status(StatusCode::kTimedOut, "the peer did not answer in time");
   }
-  if (const uint64_t stopped_ns = stopped_ns_.load(); stopped_ns != 0 && MonotonicNs() > stopped_ns + kLingerNs) return LinkClosed();
+  if (const uint64_t stopped_ns = stopped_ns_.load(); stopped_ns != 0 && MonotonicNs() > stopped_ns + kLingerNs)
+    return LinkClosed();
   if (got > 0) return static_cast<size_t>(got);
   at_end_ = true;
   return got == 0 ? LinkClosed() : DescribeTcpLoss(error);
@@ -130,8 +128,8 @@ void TcpStream::Stop() {
   [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
 }
 
-// Not the direction to us: data that arrives after such a shutdown makes the kernel reset the connection, and what was sent before
-// would be lost.
+// Not the direction to us: data that arrives after such a shutdown makes the kernel reset the connection, and what was sent
+// before would be lost.
 void TcpStream::EndSending() { shutdown(socket_.get(), SHUT_WR); }
 
 Status LinkClosed() { return Status(StatusCode::kUnavailable, "the link was closed"); }

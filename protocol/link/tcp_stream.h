@@ -26,11 +26,11 @@ class TcpStream {
   // Stops, and gives the other end a second to take what was sent.
   ~TcpStream();
 
-  // Sends all of `parts`, whose iovecs it uses up. Waits while there is no room, until Stop(). kUnavailable once the connection is
-  // lost or stopped; half of it may have been sent then. One thread at a time.
+  // Sends all of `parts`, whose iovecs it uses up. Waits while there is no room, until Stop(). kUnavailable once the connection
+  // is lost or stopped; half of it may have been sent then. One thread at a time.
   Status Send(std::span<iovec> parts);
-  // Waits for bytes and puts them into `parts`, in order; how many. kUnavailable once the connection has ended or is lost, or was
-  // stopped and nothing more had arrived; kTimedOut at the deadline. One thread at a time.
+  // Waits for bytes and puts them into `parts`, in order; how many. kUnavailable once the connection has ended or is lost, or
+  // was stopped and nothing more had arrived; kTimedOut at the deadline. One thread at a time.
   Result<size_t> Receive(std::span<iovec> parts);
   // For Receive(): MonotonicNs, or kNoDeadline, which it begins with. The receiving thread.
   void SetDeadline(uint64_t deadline_ns) { deadline_ns_ = deadline_ns; }
@@ -49,7 +49,7 @@ class TcpStream {
   bool Await(short events, uint64_t deadline_ns);
 
   const UniqueFd socket_;
-  const UniqueFd wake_;  // an eventfd: readable once this was stopped
+  const UniqueFd wake_;                  // an eventfd: readable once this was stopped
   std::atomic<uint64_t> stopped_ns_{0};  // when; 0: not yet
 
   // Of the receiving thread.
@@ -61,15 +61,15 @@ class TcpStream {
 // What is said of a link that this side has closed, or the other in order.
 Status LinkClosed();
 
-// Discards what still comes on a socket until the other end has closed too, for a second at most, so that closing the socket takes
-// back nothing of what was sent: with unread data behind it a close is a reset.
+// Discards what still comes on a socket until the other end has closed too, for a second at most, so that closing the socket
+// takes back nothing of what was sent: with unread data behind it a close is a reset.
 void LingerOnSocket(int socket);
 
 // Waits until the socket is ready or hung up. kTimedOut at the deadline.
 Status AwaitSocket(int socket, short events, uint64_t deadline_ns);
 
-// A socket that is connected to one of the addresses of a host, tried one after the other. Errors as of ConnectLink(); `insecure`:
-// an address beyond this host will do.
+// A socket that is connected to one of the addresses of a host, tried one after the other. Errors as of ConnectLink();
+// `insecure`: an address beyond this host will do.
 Result<UniqueFd> ConnectTcpSocket(const LinkAddress& address, bool insecure, uint64_t deadline_ns);
 
 // Why nothing more is heard from `address` in time.

@@ -107,7 +107,7 @@ Result<std::string> ReadSmallFile(const std::string& path, size_t bytes_max) {
     const StatusCode code = errno == ENOENT || errno == ENOTDIR ? StatusCode::kNotFound : StatusCode::kPermissionDenied;
     return Status(code, "cannot read " + path + ": " + std::strerror(errno));
   }
-  struct stat state{};
+  struct stat state {};
   if (fstat(file.get(), &state) != 0 || !S_ISREG(state.st_mode)) {
     return Status(StatusCode::kInvalidArgument, path + " is no ordinary file: give another one");
   }
@@ -120,7 +120,8 @@ Result<std::string> ReadSmallFile(const std::string& path, size_t bytes_max) {
     have += static_cast<size_t>(got);
     if (got == 0 || have > bytes_max) break;
   }
-  if (have > bytes_max) return Status(StatusCode::kInvalidArgument, path + " is too long for what it should hold: give another file");
+  if (have > bytes_max)
+    return Status(StatusCode::kInvalidArgument, path + " is too long for what it should hold: give another file");
   text.resize(have);
   return text;
 }

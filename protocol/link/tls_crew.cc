@@ -9,7 +9,8 @@
 namespace tessera {
 namespace {
 
-// A caller that has run out of records looks so often whether its helpers have too: each has a record at most, some microseconds.
+// A caller that has run out of records looks so often whether its helpers have too: each has a record at most, some
+// microseconds.
 constexpr int kLooks = 2'000;
 
 }  // namespace

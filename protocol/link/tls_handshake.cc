@@ -19,7 +19,8 @@ namespace {
 // Most that the peer may send in all: certificates of a chain, and nothing else that is long.
 constexpr size_t kHandshakeBytesMax = size_t{256} << 10;
 
-// An alert in the clear: fatal, "unexpected message" (RFC 8446, 6). Understood by a plain peer as "here is TLS" (tcp_connection.cc).
+// An alert in the clear: fatal, "unexpected message" (RFC 8446, 6). Understood by a plain peer as "here is TLS"
+// (tcp_connection.cc).
 constexpr uint8_t kPlainAlert[] = {0x15, 0x03, 0x03, 0, 2, 2, 10};
 
 bool IsIpAddress(const std::string& host) {
@@ -32,7 +33,8 @@ void TakeSecret(std::string_view line, std::string_view label, TlsSecret* secret
   if (!line.starts_with(label) || line.size() < label.size() + 2 * TlsSecret::kBytes) return;
   const std::string_view hex = line.substr(line.size() - 2 * TlsSecret::kBytes);
   const auto digit = [](char letter) { return letter <= '9' ? letter - '0' : (letter | 0x20) - 'a' + 10; };
-  for (size_t i = 0; i < TlsSecret::kBytes; ++i) secret->bytes[i] = static_cast<uint8_t>(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
+  for (size_t i = 0; i < TlsSecret::kBytes; ++i)
+    secret->bytes[i] = static_cast<uint8_t>(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
   *known = true;
 }
 
@@ -103,7 +105,8 @@ Status TlsHandshake::Take(std::span<const std::byte> bytes) {
     done_ = true;
     // Records that follow are not OpenSSL's: it must have none in its own buffer.
     if (SSL_has_pending(ssl_.get()) == 0 && observed_->client_known && observed_->server_known) return Status::Ok();
-    return Status(StatusCode::kInternal, "this version of OpenSSL does not hand over what a link needs: install the one that tessera was built with");
+    return Status(StatusCode::kInternal,
+                  "this version of OpenSSL does not hand over what a link needs: install the one that tessera was built with");
   }
   return SSL_get_error(ssl_.get(), result) == SSL_ERROR_WANT_READ ? Status::Ok() : Describe();
 }
@@ -112,7 +115,8 @@ Status TlsHandshake::Describe() {
   // Of several errors the first is the cause.
   const unsigned long error = ERR_get_error();
   ERR_clear_error();
-  if (observed_->refused != X509_V_OK) return DescribeRefusedCertificate(parties_, observed_->refused, observed_->failed, observed_->leaf);
+  if (observed_->refused != X509_V_OK)
+    return DescribeRefusedCertificate(parties_, observed_->refused, observed_->failed, observed_->leaf);
   return DescribeFailedHandshake(parties_, ERR_GET_REASON(error));
 }
 
@@ -172,7 +176,8 @@ bool IsPlainLink(std::span<const std::byte> begin) {
 
 Status MetPlainLink(const TlsParties& parties) {
   if (parties.client()) {
-    return Status(StatusCode::kProtocolViolation, parties.Peer() + " speaks plain TCP: give it a certificate and let it --listen to tls://, or write tcp://");
+    return Status(StatusCode::kProtocolViolation,
+                  parties.Peer() + " speaks plain TCP: give it a certificate and let it --listen to tls://, or write tcp://");
   }
   return Status(StatusCode::kProtocolViolation, "the peer speaks plain TCP, and this address is tls://: let it use that");
 }
@@ -200,9 +205,11 @@ Result<TlsSession> ShakeHands(int socket, const TlsParties& parties, uint64_t de
     Result<size_t> got = ReceiveSome(socket, bytes, deadline_ns);
     if (!got.ok()) return got.status();
     const std::span<const std::byte> more = std::span<const std::byte>(bytes).first(*got);
-    if (taken == 0 && IsPlainLink(more)) return GiveUp(socket, std::as_bytes(std::span(kPlainAlert)), MetPlainLink(parties), deadline_ns);
+    if (taken == 0 && IsPlainLink(more))
+      return GiveUp(socket, std::as_bytes(std::span(kPlainAlert)), MetPlainLink(parties), deadline_ns);
     taken += *got;
-    if (taken > kHandshakeBytesMax) return Status(StatusCode::kProtocolViolation, parties.Peer() + " sent a handshake without end");
+    if (taken > kHandshakeBytesMax)
+      return Status(StatusCode::kProtocolViolation, parties.Peer() + " sent a handshake without end");
     status = handshake.Take(more);
   }
 }

@@ -20,7 +20,9 @@ constexpr int kAuthoritiesDeepMax = 4;
 
 Status Unusable(const std::string& sentence) { return Status(StatusCode::kPermissionDenied, sentence); }
 
-const char* CommandFor(TlsRole role) { return role == TlsRole::kClient ? "'tessera keys client NAME'" : "'tessera keys server NAME'"; }
+const char* CommandFor(TlsRole role) {
+  return role == TlsRole::kClient ? "'tessera keys client NAME'" : "'tessera keys server NAME'";
+}
 
 std::string DefaultDirectory(TlsRole role) {
   if (role == TlsRole::kServer && geteuid() == 0) return "/etc/tessera";
@@ -35,14 +37,14 @@ Result<std::string> ReadKeyFile(const std::string& path, const char* what, const
   Result<std::string> text = ReadSmallFile(path, kPemBytesMax);
   if (text.ok()) return text;
   if (text.status().code() == StatusCode::kNotFound) {
-    return Unusable(std::string("there is no ") + what + " at " + path + ", which tls:// needs: make one with " + CommandFor(role) +
-                    ", or say where it is with " + option);
+    return Unusable(std::string("there is no ") + what + " at " + path + ", which tls:// needs: make one with " +
+                    CommandFor(role) + ", or say where it is with " + option);
   }
   return Unusable(text.status().message());
 }
 
 Status CheckPrivate(const std::string& path) {
-  struct stat state{};
+  struct stat state {};
   if (stat(path.c_str(), &state) != 0) return Status::Ok();  // ReadKeyFile says so
   if (state.st_uid != geteuid() && state.st_uid != 0) {
     return Unusable("the private key " + path + " belongs to another user, who can read it: make one of your own");
@@ -52,7 +54,7 @@ Status CheckPrivate(const std::string& path) {
 }
 
 Status CheckUnchangeable(const std::string& path) {
-  struct stat state{};
+  struct stat state {};
   if (stat(path.c_str(), &state) != 0 || (state.st_mode & 022) == 0) return Status::Ok();
   return Unusable("the authority " + path + " can be changed by others: chmod 644 " + path);
 }
@@ -72,9 +74,11 @@ Status UseCertificate(SSL_CTX* context, const std::string& path, const std::stri
   const CertificatePtr leaf = NextCertificate(pem.get());
   if (leaf == nullptr) return Unusable(path + " holds no certificate in PEM form: give another file with --certificate");
   *own = DescribeCertificate(*leaf);
-  if (SSL_CTX_use_certificate(context, leaf.get()) != 1) return Unusable("the certificate " + path + " cannot be used: " + OpensslWords());
+  if (SSL_CTX_use_certificate(context, leaf.get()) != 1)
+    return Unusable("the certificate " + path + " cannot be used: " + OpensslWords());
   while (const CertificatePtr between = NextCertificate(pem.get())) {
-    if (SSL_CTX_add1_chain_cert(context, between.get()) != 1) return Unusable("the certificate " + path + " cannot be used: " + OpensslWords());
+    if (SSL_CTX_add1_chain_cert(context, between.get()) != 1)
+      return Unusable("the certificate " + path + " cannot be used: " + OpensslWords());
   }
   return Status::Ok();
 }
@@ -96,8 +100,10 @@ Status UseAuthority(SSL_CTX* context, const std::string& path, const std::string
   X509_STORE* store = SSL_CTX_get_cert_store(context);
   bool any = false;
   while (const CertificatePtr one = NextCertificate(pem.get())) {
-    if (X509_check_ca(one.get()) == 0) return Unusable("a certificate in " + path + " is not that of an authority: give another file with --authority");
-    if (X509_STORE_add_cert(store, one.get()) != 1) return Unusable("the authority " + path + " cannot be used: " + OpensslWords());
+    if (X509_check_ca(one.get()) == 0)
+      return Unusable("a certificate in " + path + " is not that of an authority: give another file with --authority");
+    if (X509_STORE_add_cert(store, one.get()) != 1)
+      return Unusable("the authority " + path + " cannot be used: " + OpensslWords());
     any = true;
   }
   if (any) return Status::Ok();
@@ -106,13 +112,16 @@ Status UseAuthority(SSL_CTX* context, const std::string& path, const std::string
 
 Status CheckOwn(const CertificateDescription& own, const std::string& path, TlsRole role) {
   const time_t now = time(nullptr);
-  if (own.ends < now) return Unusable("the certificate " + path + " has expired (" + DescribeTime(own.ends) + "): make a new one with " + CommandFor(role));
+  if (own.ends < now)
+    return Unusable("the certificate " + path + " has expired (" + DescribeTime(own.ends) + "): make a new one with " +
+                    CommandFor(role));
   if (own.begins > now) {
-    return Unusable("the certificate " + path + " is not valid before " + DescribeTime(own.begins) + ": correct this host's clock, or wait");
+    return Unusable("the certificate " + path + " is not valid before " + DescribeTime(own.begins) +
+                    ": correct this host's clock, or wait");
   }
   if (role == TlsRole::kClient ? own.for_clients : own.for_servers) return Status::Ok();
-  return Unusable("the certificate " + path + " is not one for " + (role == TlsRole::kClient ? "clients" : "servers") + ": make one with " +
-                  CommandFor(role));
+  return Unusable("the certificate " + path + " is not one for " + (role == TlsRole::kClient ? "clients" : "servers") +
+                  ": make one with " + CommandFor(role));
 }
 
 // The names in a file, one in a line; what stands behind a # is for people.
@@ -187,7 +196,9 @@ Status TlsIdentity::Read(const LinkOptions& options) {
 }
 
 bool TlsIdentity::Allows(const CertificateDescription& peer) const {
-  const auto allowed = [&](const std::string& name) { return std::find(allowed_.begin(), allowed_.end(), name) != allowed_.end(); };
+  const auto allowed = [&](const std::string& name) {
+    return std::find(allowed_.begin(), allowed_.end(), name) != allowed_.end();
+  };
   return !restricted_ || allowed(peer.name) || std::any_of(peer.names.begin(), peer.names.end(), allowed);
 }
 
@@ -218,7 +229,8 @@ std::shared_ptr<const TlsIdentity> TlsIdentityKeeper::Current() {
   Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(role_, options_);
   if (identity.ok()) {
     identity_ = std::move(*identity);
-    LogInfo("read the certificate {} again: {}, until {}", identity_->files().certificate, identity_->own().name, DescribeTime(identity_->own().ends));
+    LogInfo("read the certificate {} again: {}, until {}", identity_->files().certificate, identity_->own().name,
+            DescribeTime(identity_->own().ends));
   } else {
     LogWarning("goes on with the certificate as it was: {}", identity.status().message());
   }
@@ -228,12 +240,13 @@ std::shared_ptr<const TlsIdentity> TlsIdentityKeeper::Current() {
 TlsIdentityKeeper::Stamps TlsIdentityKeeper::TakeStamps() const {
   Stamps stamps;
   for (const std::string& path : paths_) {
-    struct stat state{};
+    struct stat state {};
     std::string& stamp = stamps.emplace_back();
     if (path.empty() || stat(path.c_str(), &state) != 0) continue;
-    for (const auto value : {static_cast<uint64_t>(state.st_ino), static_cast<uint64_t>(state.st_size), static_cast<uint64_t>(state.st_mode),
-                             static_cast<uint64_t>(state.st_mtim.tv_sec), static_cast<uint64_t>(state.st_mtim.tv_nsec),
-                             static_cast<uint64_t>(state.st_ctim.tv_sec), static_cast<uint64_t>(state.st_ctim.tv_nsec)}) {
+    for (const auto value :
+         {static_cast<uint64_t>(state.st_ino), static_cast<uint64_t>(state.st_size), static_cast<uint64_t>(state.st_mode),
+          static_cast<uint64_t>(state.st_mtim.tv_sec), static_cast<uint64_t>(state.st_mtim.tv_nsec),
+          static_cast<uint64_t>(state.st_ctim.tv_sec), static_cast<uint64_t>(state.st_ctim.tv_nsec)}) {
       stamp += std::to_string(value) + " ";
     }
   }

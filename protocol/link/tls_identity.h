@@ -52,8 +52,8 @@ class TlsIdentity {
   SSL_CTX* context_ = nullptr;
 };
 
-// The identity of a side that listens, which follows its files: when they have changed they are read again. Files that cannot be
-// used leave it as it was, with a line in the log: they may be just being replaced.
+// The identity of a side that listens, which follows its files: when they have changed they are read again. Files that cannot
+// be used leave it as it was, with a line in the log: they may be just being replaced.
 class TlsIdentityKeeper {
  public:
   static Result<std::unique_ptr<TlsIdentityKeeper>> Make(TlsRole role, const LinkOptions& options);

@@ -40,15 +40,16 @@ bool IsIpAddress(const std::string& name) {
 // A name that a host may have; none that would mean something else to OpenSSL ("DNS:a,IP:b").
 bool IsHostName(const std::string& name) {
   const auto fits = [](char letter) {
-    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') || letter == '-' ||
-           letter == '.' || letter == '_';
+    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') ||
+           letter == '-' || letter == '.' || letter == '_';
   };
   return !name.empty() && name.size() <= LinkAddress::kHostBytesMax && std::all_of(name.begin(), name.end(), fits);
 }
 
 Status CheckName(const std::string& name) {
   const auto odd = [](char letter) { return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f; };
-  if (!name.empty() && name.size() <= CertificateRequest::kNameBytesMax && std::none_of(name.begin(), name.end(), odd)) return Status::Ok();
+  if (!name.empty() && name.size() <= CertificateRequest::kNameBytesMax && std::none_of(name.begin(), name.end(), odd))
+    return Status::Ok();
   return Status(StatusCode::kInvalidArgument, "'" + name + "' is no name for a certificate: it has 1 to " +
                                                   std::to_string(CertificateRequest::kNameBytesMax) + " letters");
 }
@@ -73,13 +74,15 @@ CertificatePtr Begin(const std::string& name, EVP_PKEY* key, X509_NAME* issuer, 
   if (certificate == nullptr || RAND_bytes(serial, sizeof(serial)) != 1) return nullptr;
   serial[0] = (serial[0] & 0x7f) | 0x40;  // positive, and of this length
   const std::unique_ptr<BIGNUM, OpensslFree<BN_free>> number(BN_bin2bn(serial, sizeof(serial), nullptr));
-  const bool made = X509_set_version(certificate.get(), kX509v3) == 1 &&
-                    BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate.get())) != nullptr &&
-                    X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate.get()), "CN", MBSTRING_UTF8,
-                                               reinterpret_cast<const unsigned char*>(name.data()), static_cast<int>(name.size()), -1, 0) == 1 &&
-                    X509_set_issuer_name(certificate.get(), issuer != nullptr ? issuer : X509_get_subject_name(certificate.get())) == 1 &&
-                    ASN1_TIME_set(X509_getm_notBefore(certificate.get()), begins) != nullptr &&
-                    ASN1_TIME_set(X509_getm_notAfter(certificate.get()), ends) != nullptr && X509_set_pubkey(certificate.get(), key) == 1;
+  const bool made =
+      X509_set_version(certificate.get(), kX509v3) == 1 &&
+      BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate.get())) != nullptr &&
+      X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate.get()), "CN", MBSTRING_UTF8,
+                                 reinterpret_cast<const unsigned char*>(name.data()), static_cast<int>(name.size()), -1,
+                                 0) == 1 &&
+      X509_set_issuer_name(certificate.get(), issuer != nullptr ? issuer : X509_get_subject_name(certificate.get())) == 1 &&
+      ASN1_TIME_set(X509_getm_notBefore(certificate.get()), begins) != nullptr &&
+      ASN1_TIME_set(X509_getm_notAfter(certificate.get()), ends) != nullptr && X509_set_pubkey(certificate.get(), key) == 1;
   return made ? std::move(certificate) : nullptr;
 }
 
@@ -114,18 +117,24 @@ Result<PemPair> SignCertificate(const PemPair& authority, const CertificateReque
   if (!names.ok()) return names.status();
   const CertificatePtr issuer(PEM_read_bio_X509(ReadFrom(authority.certificate).get(), nullptr, nullptr, nullptr));
   const KeyPtr issuer_key(PEM_read_bio_PrivateKey(ReadFrom(authority.key).get(), nullptr, nullptr, nullptr));
-  if (issuer == nullptr || issuer_key == nullptr || X509_check_private_key(issuer.get(), issuer_key.get()) != 1 || X509_check_ca(issuer.get()) != 1) {
+  if (issuer == nullptr || issuer_key == nullptr || X509_check_private_key(issuer.get(), issuer_key.get()) != 1 ||
+      X509_check_ca(issuer.get()) != 1) {
     OpensslWords();
-    return Status(StatusCode::kInvalidArgument, "these files are no authority's: make one with 'tessera keys authority DIRECTORY'");
+    return Status(StatusCode::kInvalidArgument,
+                  "these files are no authority's: make one with 'tessera keys authority DIRECTORY'");
   }
   const KeyPtr key(EVP_EC_gen("P-256"));
   if (key == nullptr) return Failed();
-  const CertificatePtr certificate = Begin(request.name, key.get(), X509_get_subject_name(issuer.get()), request.begins, request.ends);
+  const CertificatePtr certificate =
+      Begin(request.name, key.get(), X509_get_subject_name(issuer.get()), request.begins, request.ends);
   X509* made = certificate.get();
-  const std::string purposes = request.server && request.client ? "serverAuth,clientAuth" : request.server ? "serverAuth" : "clientAuth";
+  const std::string purposes = request.server && request.client ? "serverAuth,clientAuth"
+                               : request.server                 ? "serverAuth"
+                                                                : "clientAuth";
   if (made == nullptr || !Add(made, issuer.get(), NID_basic_constraints, "critical,CA:FALSE") ||
-      !Add(made, issuer.get(), NID_key_usage, "critical,digitalSignature") || !Add(made, issuer.get(), NID_ext_key_usage, purposes) ||
-      !Add(made, issuer.get(), NID_subject_key_identifier, "hash") || !Add(made, issuer.get(), NID_authority_key_identifier, "keyid") ||
+      !Add(made, issuer.get(), NID_key_usage, "critical,digitalSignature") ||
+      !Add(made, issuer.get(), NID_ext_key_usage, purposes) || !Add(made, issuer.get(), NID_subject_key_identifier, "hash") ||
+      !Add(made, issuer.get(), NID_authority_key_identifier, "keyid") ||
       (!names->empty() && !Add(made, issuer.get(), NID_subject_alt_name, *names))) {
     return Failed();
   }

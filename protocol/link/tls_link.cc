@@ -43,8 +43,8 @@ Result<Preamble> ReceivePreamble(TlsStream& stream, const TlsParties& parties) {
 }
 
 // The stream of a connected socket, whose handshake has to be over in time. Fills in `*peer`.
-Result<std::unique_ptr<TlsStream>> MakeStream(UniqueFd socket, const TlsParties& parties, uint64_t deadline_ns, const TlsTuning& tuning,
-                                              CertificateDescription* peer) {
+Result<std::unique_ptr<TlsStream>> MakeStream(UniqueFd socket, const TlsParties& parties, uint64_t deadline_ns,
+                                              const TlsTuning& tuning, CertificateDescription* peer) {
   Result<TlsSession> session = ShakeHands(socket.get(), parties, deadline_ns);
   if (!session.ok()) return session.status();
   *peer = session->peer;
@@ -57,7 +57,8 @@ Result<std::unique_ptr<TlsStream>> MakeStream(UniqueFd socket, const TlsParties&
 
 }  // namespace
 
-Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns, const TlsTuning& tuning) {
+Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns,
+                                         const TlsTuning& tuning) {
   Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(TlsRole::kClient, options);
   if (!identity.ok()) return identity.status();
   // Nobody on the way can read or change anything: any address will do.
@@ -82,7 +83,8 @@ Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkO
   return std::unique_ptr<Link>(std::make_unique<TlsLink>(std::move(*stream)));
 }
 
-Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity, uint64_t deadline_ns, const TlsTuning& tuning) {
+Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity, uint64_t deadline_ns,
+                               const TlsTuning& tuning) {
   const std::string from = DescribeTcpPeer(connection.get());
   const TlsParties parties = {identity, nullptr};
   CertificateDescription peer;
@@ -90,8 +92,7 @@ Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity,
   if (!stream.ok()) return stream.status();
   if (!identity.Allows(peer)) {
     (*stream)->Refuse(SSL_AD_ACCESS_DENIED);
-    return Status(StatusCode::kPermissionDenied, "'" + Printable(peer.name) + "' is not allowed here: start the gateway with '--allow " +
-                                                     Printable(peer.name) + "' as well, if it should be");
+    return DescribeNotAllowed(peer);
   }
   Result<Preamble> theirs = ReceivePreamble(**stream, parties);
   if (!theirs.ok()) return theirs.status();

@@ -4,7 +4,8 @@
 //   ConnectTls(address, options, deadline) TlsListener::Bind(address, options)
 //                                          listener.Finish(listener.Accept(), deadline)
 //
-// Inside are the preamble and the frames of the TCP link. The end is a close_notify; a connection that ends without one was cut.
+// Inside are the preamble and the frames of the TCP link. The end is a close_notify; a connection that ends without one was
+// cut.
 #pragma once
 
 #include <cstdint>

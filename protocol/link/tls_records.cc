@@ -88,8 +88,8 @@ EVP_CIPHER_CTX* TlsKeys::Begin(size_t lane, uint64_t sequence, bool seal, std::s
   return cipher;
 }
 
-size_t TlsKeys::SealAt(size_t lane, uint64_t sequence, TlsContent content, std::span<const std::byte> first, std::span<const std::byte> second,
-                       std::byte* to) {
+size_t TlsKeys::SealAt(size_t lane, uint64_t sequence, TlsContent content, std::span<const std::byte> first,
+                       std::span<const std::byte> second, std::byte* to) {
   const size_t plain_bytes = first.size() + second.size();
   CHECK(plain_bytes <= kTlsPlainBytesMax);
   PutHeader(to, plain_bytes + 1 + kTlsTagBytes);
@@ -125,7 +125,8 @@ Result<TlsKeys::Opened> TlsKeys::OpenAt(size_t lane, uint64_t sequence, std::spa
   uint8_t none[kTlsTagBytes];
   if (EVP_DecryptFinal_ex(cipher, none, &written) != 1) {
     OpensslWords();
-    return Status(StatusCode::kProtocolViolation, "what came over the link was changed on its way: look at the network between the hosts");
+    return Status(StatusCode::kProtocolViolation,
+                  "what came over the link was changed on its way: look at the network between the hosts");
   }
   // Behind the content is its type, and behind that there may be zeros (section 5.4).
   while (last == 0 && plain_bytes != 0) last = static_cast<uint8_t>(to[--plain_bytes]);

@@ -1,4 +1,5 @@
-// Records of TLS 1.3 under the keys of one direction (RFC 8446, section 5): what protects a stream once OpenSSL's handshake is over.
+// Records of TLS 1.3 under the keys of one direction (RFC 8446, section 5): what protects a stream once OpenSSL's handshake is
+// over.
 //
 // The two directions of a connection share nothing, so that one thread may send while another receives without a lock, which
 // OpenSSL's SSL objects do not allow. Only the cipher suite TLS_AES_256_GCM_SHA384 is known. Peers see ordinary TLS.
@@ -38,8 +39,8 @@ constexpr size_t kTlsOverheadBytes = kTlsHeaderBytes + 1 + kTlsTagBytes;
 // Behind the header; a peer may pad.
 constexpr size_t kTlsBodyBytesMax = kTlsPlainBytesMax + 256;
 
-// The keys of one direction, one record after the other. One thread at a time; but threads in different lanes may seal, or open,
-// records of one generation of keys at once, whose numbers they say.
+// The keys of one direction, one record after the other. One thread at a time; but threads in different lanes may seal, or
+// open, records of one generation of keys at once, whose numbers they say.
 class TlsKeys {
  public:
   // `lanes`: from 0 on.
@@ -50,15 +51,16 @@ class TlsKeys {
   size_t Seal(TlsContent content, std::span<const std::byte> first, std::span<const std::byte> second, std::byte* to) {
     return SealAt(0, sequence_++, content, first, second, to);
   }
-  size_t SealAt(size_t lane, uint64_t sequence, TlsContent content, std::span<const std::byte> first, std::span<const std::byte> second, std::byte* to);
+  size_t SealAt(size_t lane, uint64_t sequence, TlsContent content, std::span<const std::byte> first,
+                std::span<const std::byte> second, std::byte* to);
 
   struct Opened {
     TlsContent content;
     size_t bytes;
   };
-  // Opens the next record, which is whole: `record` begins with its header. Its plain text goes to the begin of `to`, of at least
-  // PlainRoom(record) bytes; what is there otherwise is spoilt. kProtocolViolation for a record that was changed on its way: then
-  // nothing there counts.
+  // Opens the next record, which is whole: `record` begins with its header. Its plain text goes to the begin of `to`, of at
+  // least PlainRoom(record) bytes; what is there otherwise is spoilt. kProtocolViolation for a record that was changed on its
+  // way: then nothing there counts.
   Result<Opened> Open(std::span<const std::byte> record, std::byte* to) { return OpenAt(0, sequence_++, record, to); }
   Result<Opened> OpenAt(size_t lane, uint64_t sequence, std::span<const std::byte> record, std::byte* to);
   static size_t PlainRoom(std::span<const std::byte> record) { return record.size() - kTlsOverheadBytes; }

@@ -9,8 +9,8 @@
 namespace tessera {
 namespace {
 
-// Sealed before they are sent with one system call, and received with one at most. They fit into a core's second-level cache; with
-// helpers there are more, so that each has some.
+// Sealed before they are sent with one system call, and received with one at most. They fit into a core's second-level cache;
+// with helpers there are more, so that each has some.
 constexpr size_t kFullRecordBytes = kTlsPlainBytesMax + kTlsOverheadBytes;
 constexpr size_t kRecordsTogether = 8;
 constexpr size_t kRecordsTogetherMax = 32;
@@ -67,14 +67,15 @@ Status TlsStream::SealAndSend(std::span<const std::byte> first, std::span<const 
       filled = send_keys_.Seal(TlsContent::kHandshake, std::as_bytes(std::span(kUpdate)), {}, sealed_.data());
       send_keys_.Update();
     }
-    filled += SealRecords(first, second, std::span(sealed_).subspan(filled));
+    filled += SealRecords(send_keys_, first, second, std::span(sealed_).subspan(filled));
     iovec part = {sealed_.data(), filled};
     RETURN_IF_ERROR(tcp_->Send(std::span(&part, 1)));
   }
   return Status::Ok();
 }
 
-size_t TlsStream::SealRecords(std::span<const std::byte>& first, std::span<const std::byte>& second, std::span<std::byte> to) {
+size_t TlsStream::SealRecords(TlsKeys& keys, std::span<const std::byte>& first, std::span<const std::byte>& second,
+                              std::span<std::byte> to) {
   struct Plain {
     std::span<const std::byte> begin, rest;
   };
@@ -87,11 +88,11 @@ size_t TlsStream::SealRecords(std::span<const std::byte>& first, std::span<const
     bytes += record.begin.size() + record.rest.size() + kTlsOverheadBytes;
   }
   // All but the last are full.
-  const uint64_t number = send_keys_.records();
+  const uint64_t number = keys.records();
   crew_.Share(count, [&](size_t lane, size_t i) {
-    send_keys_.SealAt(lane, number + i, TlsContent::kData, records[i].begin, records[i].rest, to.data() + i * kFullRecordBytes);
+    keys.SealAt(lane, number + i, TlsContent::kData, records[i].begin, records[i].rest, to.data() + i * kFullRecordBytes);
   });
-  send_keys_.Skip(count);
+  keys.Skip(count);
   return bytes;
 }
 
@@ -172,7 +173,8 @@ Result<size_t> TlsStream::NextRecord(std::span<std::byte> to) {
 }
 
 Result<size_t> TlsStream::NextRecordsTogether(std::span<std::byte> to) {
-  const std::span<const std::byte> there = std::span<const std::byte>(records_).subspan(records_begin_, records_end_ - records_begin_);
+  const std::span<const std::byte> there =
+      std::span<const std::byte>(records_).subspan(records_begin_, records_end_ - records_begin_);
   const size_t most = std::min({to.size() / kTlsPlainBytesMax, there.size() / kFullRecordBytes, kRecordsTogetherMax});
   size_t count = 0;
   while (count < most) {
@@ -184,8 +186,8 @@ Result<size_t> TlsStream::NextRecordsTogether(std::span<std::byte> to) {
   std::array<Status, kRecordsTogetherMax> results;
   const uint64_t number = receive_keys_.records();
   crew_.Share(count, [&](size_t lane, size_t i) {
-    Result<TlsKeys::Opened> opened = receive_keys_.OpenAt(lane, number + i, there.subspan(i * kFullRecordBytes, kFullRecordBytes),
-                                                          to.data() + i * kTlsPlainBytesMax);
+    Result<TlsKeys::Opened> opened = receive_keys_.OpenAt(
+        lane, number + i, there.subspan(i * kFullRecordBytes, kFullRecordBytes), to.data() + i * kTlsPlainBytesMax);
     if (!opened.ok()) {
       results[i] = opened.status();
     } else if (opened->content != TlsContent::kData || opened->bytes != kTlsPlainBytesMax) {
@@ -229,7 +231,8 @@ Status TlsStream::TakeAlert(std::span<const std::byte> alert) {
   alert_ = static_cast<uint8_t>(alert[1]);
   if (alert_ == kCloseNotify) return LinkClosed();
   const char* words = SSL_alert_desc_string_long(alert_);
-  return Status(StatusCode::kUnavailable, "the other side ended the link (TLS alert " + std::to_string(alert_) + ", " + words + "): look into its log");
+  return Status(StatusCode::kUnavailable,
+                "the other side ended the link (TLS alert " + std::to_string(alert_) + ", " + words + "): look into its log");
 }
 
 Status TlsStream::TakeHandshake(std::span<const std::byte> message) {

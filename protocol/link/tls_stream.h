@@ -1,7 +1,7 @@
 // Bytes over TCP under TLS 1.3, after the handshake. For tls_link.cc.
 //
-// One thread sends while another receives, without a lock between them: each direction has its own keys (tls_records.h) and nothing
-// else that changes. Where they touch, a peer that asks for new keys, is a flag.
+// One thread sends while another receives, without a lock between them: each direction has its own keys (tls_records.h) and
+// nothing else that changes. Where they touch, a peer that asks for new keys, is a flag.
 #pragma once
 
 #include <atomic>
@@ -27,8 +27,9 @@ class TlsStream {
 
   // Sends `first` and then `second`. Errors as of TcpStream::Send(); after one nothing can follow. One thread at a time.
   Status Send(std::span<const std::byte> first, std::span<const std::byte> second) EXCLUDES(sending_);
-  // Fills `to`, which holds nothing that counts while it is not full. kUnavailable at the end (see cut) or once closed;
-  // kProtocolViolation for what is no TLS of this peer, kTimedOut at the deadline. After a failure, the same for ever. One thread.
+  // Fills `to`, which holds nothing that counts while it is not full. kUnavailable at the end, in order or not, or once closed;
+  // kProtocolViolation for what is no TLS of this peer, kTimedOut at the deadline. After a failure, the same for ever. One
+  // thread.
   Status Fill(std::span<std::byte> to);
   // For Fill(); kNoDeadline at first. The receiving thread.
   void SetDeadline(uint64_t deadline_ns) { tcp_->SetDeadline(deadline_ns); }
@@ -44,13 +45,16 @@ class TlsStream {
   static constexpr uint8_t kCloseNotify = 0;
 
   Status SealAndSend(std::span<const std::byte> first, std::span<const std::byte> second) REQUIRES(sending_);
-  // Seals the begin of `first` and then `second`, as many records as there is room for in `to`, and takes it off them. Returns their bytes.
-  size_t SealRecords(std::span<const std::byte>& first, std::span<const std::byte>& second, std::span<std::byte> to) REQUIRES(sending_);
+  // Seals the begin of `first` and then `second`, as many records as there is room for in `to`, and takes it off them. Returns
+  // their bytes.
+  size_t SealRecords(TlsKeys& keys, std::span<const std::byte>& first, std::span<const std::byte>& second,
+                     std::span<std::byte> to);
   void SayLast(uint8_t alert) REQUIRES(sending_);
-  // Opens the next record. What it has of the stream is in the begin of `to`, which is returned, or in plain_ when it does not fit there.
+  // Opens the next record. What it has of the stream is in the begin of `to`, which is returned, or in plain_ when it does not
+  // fit there.
   Result<size_t> NextRecord(std::span<std::byte> to);
-  // The same for all the full records of data that are there, if they are several; 0: they are not. A peer that pads full ones is none
-  // of ours, and violates the protocol.
+  // The same for all the full records of data that are there, if they are several; 0: they are not. A peer that pads full ones
+  // is none of ours, and violates the protocol.
   Result<size_t> NextRecordsTogether(std::span<std::byte> to);
   // Waits for a whole record.
   Result<std::span<const std::byte>> AwaitRecord();

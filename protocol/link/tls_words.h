@@ -20,9 +20,13 @@ struct TlsParties {
   std::string Peer() const;
 };
 
-// The peer's certificate, or one of an authority above it, did not pass: `error` is an X509_V_ERR_*, `failed` is the one that failed,
-// `leaf` the peer's own. kPermissionDenied.
-Status DescribeRefusedCertificate(const TlsParties& parties, int error, const CertificateDescription& failed, const CertificateDescription& leaf);
+// The peer's certificate, or one of an authority above it, did not pass: `error` is an X509_V_ERR_*, `failed` is the one that
+// failed, `leaf` the peer's own. kPermissionDenied.
+Status DescribeRefusedCertificate(const TlsParties& parties, int error, const CertificateDescription& failed,
+                                  const CertificateDescription& leaf);
+
+// The peer has a certificate that is good, of a name that may not connect here. kPermissionDenied.
+Status DescribeNotAllowed(const CertificateDescription& peer);
 
 // The peer ended it with an alert, a number of RFC 8446, 6. kPermissionDenied when it does not accept our certificate.
 Status DescribeAlert(const TlsParties& parties, int alert);

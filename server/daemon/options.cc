@@ -8,7 +8,8 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kFooter = R"(When clients may connect, one line on stdout says where and names the devices; everything else is on stderr. Clients are processes
+constexpr const char* kFooter =
+    R"(When clients may connect, one line on stdout says where and names the devices; everything else is on stderr. Clients are processes
 of the same user (or of root). SIGTERM and SIGINT end the server: no new sessions, then --grace seconds for those that are open; a
 second signal ends them at once.
 
@@ -48,9 +49,10 @@ int ParseOptions(int argc, char** argv, Options* options) {
   ServiceCommandLine line("tesserad", "Runs the GPU work of Tessera clients on this machine.", kFooter, *options);
   CLI::App& app = line.app();
   std::vector<std::string> listen;
-  app.add_option("--listen", listen,
-                 "Where clients connect: unix:PATH (the socket gets mode 0600); given a second time with an address of a network, a "
-                 "tessera-gateway is started for clients on other hosts")
+  app.add_option(
+         "--listen", listen,
+         "Where clients connect: unix:PATH (the socket gets mode 0600); given a second time with an address of a network, a "
+         "tessera-gateway is started for clients on other hosts")
       ->type_name("unix:PATH|" + LinkForms("|"))
       ->allow_extra_args(false);
   line.AddLinkOptions(&options->link, true);

@@ -86,8 +86,9 @@ int Run(const GatewayOptions& options) {
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   RaiseDescriptorLimit();  // a session takes some ten, and every large pinned allocation of its client one while it is passed on
   SayReady(options, listener.address().Url());
-  service.Run(listener.fd(), [&] { return listener.Accept(); },
-              [&](UniqueFd connection, RelaySession& session) { Carry(std::move(connection), session, listener, options); });
+  service.Run(
+      listener.fd(), [&] { return listener.Accept(); },
+      [&](UniqueFd connection, RelaySession& session) { Carry(std::move(connection), session, listener, options); });
   return kServiceOk;
 }
 

@@ -5,7 +5,8 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kFooter = R"(When agents may connect, one line on stdout says where; everything else is on stderr. At tls:// whoever
+constexpr const char* kFooter =
+    R"(When agents may connect, one line on stdout says where; everything else is on stderr. At tls:// whoever
 shows a certificate of the authority may use the GPUs of the server, or who is named by --allow; at tcp:// whoever reaches it. SIGTERM and SIGINT end it, with the sessions it carries.
 
 Exit codes:

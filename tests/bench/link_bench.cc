@@ -1,11 +1,13 @@
-// What links cost beside the sockets under them, and beside the cipher alone: all in one run, over the loopback device. Ratios count.
+// What links cost beside the sockets under them, and beside the cipher alone: all in one run, over the loopback device. Ratios
+// count.
 //
 //   link_bench [-o FILE] [--seconds S]     # FILE: the same as JSON
 //
-// A round trip is a frame of 64 bytes there and back, both sides waiting as the product does; one way is the same frame sent and then
-// received by one thread: what it costs without waiting. Each end has half of the cores. Bulk is frames of 1 MiB, in one direction and in both at once; cores: how many
-// were busy meanwhile. On a machine that others use, what one core does (/core) says more than rates; the best that a core could do under
-// TLS follows from what sockets and the cipher do: every byte is sealed, carried and opened once.
+// A round trip is a frame of 64 bytes there and back, both sides waiting as the product does; one way is the same frame sent
+// and then received by one thread: what it costs without waiting. Each end has half of the cores. Bulk is frames of 1 MiB, in
+// one direction and in both at once; cores: how many were busy meanwhile. On a machine that others use, what one core does
+// (/core) says more than rates; the best that a core could do under TLS follows from what sockets and the cipher do: every byte
+// is sealed, carried and opened once.
 #include <openssl/evp.h>
 #include <poll.h>
 #include <sched.h>
@@ -68,7 +70,9 @@ Way OverLinks(std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> pair, bool
             return links->ends[end]->Send({FrameKind::kTransfer, 0, bytes.size(), 0, 0}, bytes).ok();
           },
           [links](int end, std::span<std::byte> bytes) {
-            return links->ends[end]->Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> { return bytes.first(header.bytes); }).ok();
+            return links->ends[end]
+                ->Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> { return bytes.first(header.bytes); })
+                .ok();
           },
           [links] {
             for (auto& end : links->ends) end->Close();
@@ -127,7 +131,9 @@ Way OverSockets(size_t connections) {
     for (std::thread& other : others) other.join();
     return good.load();
   };
-  return {[spread](int end, std::span<const std::byte> bytes) { return spread(end, const_cast<std::byte*>(bytes.data()), bytes.size(), true); },
+  return {[spread](int end, std::span<const std::byte> bytes) {
+            return spread(end, const_cast<std::byte*>(bytes.data()), bytes.size(), true);
+          },
           [spread](int end, std::span<std::byte> bytes) { return spread(end, bytes.data(), bytes.size(), false); },
           [sockets] {
             for (auto& end : sockets->ends) {
@@ -136,7 +142,8 @@ Way OverSockets(size_t connections) {
           }};
 }
 
-// Half of the cores for each end, as if it were a host: else the kernel puts both ends of a connection on one core. -1: all of them.
+// Half of the cores for each end, as if it were a host: else the kernel puts both ends of a connection on one core. -1: all of
+// them.
 void StayAt(int end) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -150,7 +157,9 @@ void StayAt(int end) {
 uint64_t CpuNs() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const auto ns = [](const timeval& time) { return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_usec) * 1'000; };
+  const auto ns = [](const timeval& time) {
+    return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_usec) * 1'000;
+  };
   return ns(usage.ru_utime) + ns(usage.ru_stime);
 }
 
@@ -272,8 +281,8 @@ int Main(int argc, char** argv) {
   nlohmann::json json;
   const double cipher = CipherRate();
   json["cipher"] = {{"gigabytes_per_second", cipher}};
-  std::printf("aes-256-gcm, one core: %.2f GB/s\n\n%-11s %10s %9s | %9s %6s %7s %9s | %9s %6s %9s\n", cipher, "", "round trip", "one way", "bulk GB/s",
-              "cores", "/socket", "/core", "both ways", "cores", "/core");
+  std::printf("aes-256-gcm, one core: %.2f GB/s\n\n%-11s %10s %9s | %9s %6s %7s %9s | %9s %6s %9s\n", cipher, "", "round trip",
+              "one way", "bulk GB/s", "cores", "/socket", "/core", "both ways", "cores", "/core");
   Bulk one_of_sockets;
   for (const auto& way : kWays) {
     if (std::string_view(way.name).starts_with("ucx") && !HaveUcx()) continue;
@@ -282,14 +291,19 @@ int Main(int argc, char** argv) {
     const Bulk one = BulkRate(way.make(), false);
     const Bulk both = BulkRate(way.make(), true);
     if (one_of_sockets.cores == 0) one_of_sockets = one;
-    std::printf("%-11s %7.2f us %6.2f us | %9.2f %6.2f %7.2f %9.2f | %9.2f %6.2f %9.2f\n", way.name, trip, one_way, one.gigabytes_per_second, one.cores,
-                one.gigabytes_per_second / one_of_sockets.gigabytes_per_second, one.per_core(), both.gigabytes_per_second, both.cores, both.per_core());
-    json[way.name] = {{"round_trip_us", trip}, {"one_way_us", one_way}, {"bulk_gigabytes_per_second", one.gigabytes_per_second}, {"bulk_cores", one.cores},
-                      {"both_ways_gigabytes_per_second", both.gigabytes_per_second}, {"both_ways_cores", both.cores}};
+    std::printf("%-11s %7.2f us %6.2f us | %9.2f %6.2f %7.2f %9.2f | %9.2f %6.2f %9.2f\n", way.name, trip, one_way,
+                one.gigabytes_per_second, one.cores, one.gigabytes_per_second / one_of_sockets.gigabytes_per_second,
+                one.per_core(), both.gigabytes_per_second, both.cores, both.per_core());
+    json[way.name] = {{"round_trip_us", trip},
+                      {"one_way_us", one_way},
+                      {"bulk_gigabytes_per_second", one.gigabytes_per_second},
+                      {"bulk_cores", one.cores},
+                      {"both_ways_gigabytes_per_second", both.gigabytes_per_second},
+                      {"both_ways_cores", both.cores}};
     if (!way.cipher) continue;
     const double possible = 1 / (2 / cipher + 1 / one_of_sockets.per_core());
-    std::printf("%-11s a core could do %.2f GB/s, it does %.2f of that; beside one core of the cipher %.2f\n", "", possible, one.per_core() / possible,
-                one.gigabytes_per_second / cipher);
+    std::printf("%-11s a core could do %.2f GB/s, it does %.2f of that; beside one core of the cipher %.2f\n", "", possible,
+                one.per_core() / possible, one.gigabytes_per_second / cipher);
     json[way.name]["of_what_a_core_could_do"] = one.per_core() / possible;
   }
   if (!file.empty()) std::ofstream(file) << json.dump(2) << "\n";

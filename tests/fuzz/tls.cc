@@ -95,9 +95,10 @@ void Describe(std::span<const std::byte> der) {
   if (certificate == nullptr) return;
   const CertificateDescription description = DescribeCertificate(*certificate);
   const Parties& parties = TheParties();
-  for (const int error : {X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT,
-                          X509_V_ERR_INVALID_PURPOSE, X509_V_ERR_INVALID_CA}) {
-    FUZZ_CHECK(DescribeRefusedCertificate(parties.near(), error, description, description).message().find('\n') == std::string::npos);
+  for (const int error : {X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_HOSTNAME_MISMATCH,
+                          X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, X509_V_ERR_INVALID_PURPOSE, X509_V_ERR_INVALID_CA}) {
+    FUZZ_CHECK(DescribeRefusedCertificate(parties.near(), error, description, description).message().find('\n') ==
+               std::string::npos);
   }
   (void)parties.server->Allows(description);
 }
@@ -117,7 +118,9 @@ void Run(std::span<const std::byte> input) {
 
 std::vector<Input> Seeds() {
   const Parties& parties = TheParties();
-  const auto seed = [](Mode mode, std::span<const std::byte> bytes) { return Writer().Put<uint8_t>(mode).Bytes(bytes).input(); };
+  const auto seed = [](Mode mode, std::span<const std::byte> bytes) {
+    return Writer().Put<uint8_t>(mode).Bytes(bytes).input();
+  };
   TlsHandshake client(parties.near()), server(parties.far());
   FUZZ_CHECK(client.Take({}).ok());
   const std::vector<std::byte> hello = client.Outgoing();

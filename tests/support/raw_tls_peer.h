@@ -47,7 +47,8 @@ class RawTlsPeer {
   std::string Receive(size_t bytes) {
     std::string words;
     std::string some(bytes, '\0');
-    while (words.size() < bytes && Repeat([&] { return SSL_read(ssl_.get(), some.data(), static_cast<int>(bytes - words.size())); })) {
+    while (words.size() < bytes &&
+           Repeat([&] { return SSL_read(ssl_.get(), some.data(), static_cast<int>(bytes - words.size())); })) {
       words += some.substr(0, static_cast<size_t>(last_));
     }
     return words;

@@ -35,7 +35,11 @@ class TestAuthority {
   LinkOptions Server(const std::string& name = "gpu7") const { return Sign(RequestOf(name, true)); }
 
   static CertificateRequest RequestOf(const std::string& name, bool server) {
-    CertificateRequest request{.name = name, .names = {}, .server = server, .client = !server, .begins = time(nullptr) - kHourS,
+    CertificateRequest request{.name = name,
+                               .names = {},
+                               .server = server,
+                               .client = !server,
+                               .begins = time(nullptr) - kHourS,
                                .ends = time(nullptr) + kHourS};
     if (server) request.names = {"localhost", "127.0.0.1", "::1"};
     return request;
@@ -45,7 +49,8 @@ class TestAuthority {
     Result<PemPair> made = SignCertificate(pair_, request);
     EXPECT_TRUE(made.ok()) << made.status().message();
     LinkOptions options;
-    options.keys = {Write(request.name + ".pem", made->certificate), Write(request.name + ".key", made->key), directory_ + "/authority.pem"};
+    options.keys = {Write(request.name + ".pem", made->certificate), Write(request.name + ".key", made->key),
+                    directory_ + "/authority.pem"};
     return options;
   }
   std::string Write(const std::string& name, const std::string& text) const {

@@ -37,7 +37,8 @@ inline TlsMeeting MeetOverTls(const LinkOptions& client, const LinkOptions& serv
   return meeting;
 }
 
-// For tests: a key has few records, so that keys change, and large frames are sealed and opened by several threads on any machine.
+// For tests: a key has few records, so that keys change, and large frames are sealed and opened by several threads on any
+// machine.
 inline TlsTuning TuningOfTests() {
   static TlsCrew crew(2);
   return {.records_per_key = 50, .crew = &crew};

@@ -285,6 +285,13 @@ class SeveralOverTls(Several):
 class JobsOverTls(Jobs):
     link = "tls"
 
+    def test_doctor_knows_how_long_the_certificate_lasts(self):
+        place = self.keys.of("client", "alice")
+        for days, grade in (("300", "good"), ("5", "note")):
+            self.keys.make("client", "alice", "--authority", self.keys.authority, "--days", days, "--force")
+            done = subprocess.run([TESSERA, "doctor", "--server", self.gateway.url], capture_output=True, text=True, timeout=60, env=self.environment())
+            self.assertRegex(done.stdout, rf"{grade} +certificate: {place}/certificate.pem is that of alice until ")
+
 
 class Secure(TwoHosts):
     """Who may connect under TLS, and what is said to those that may not."""

@@ -47,7 +47,8 @@ class TlsCertificate : public testing::Test {
       peer.ShakeHands() && !peer.Receive(16 + 1).empty();
       *alert = peer.alert();
     });
-    const Status status = ConnectTls({"127.0.0.1", listener->address().port, LinkScheme::kTls}, authority_.Client(), Soon()).status();
+    const Status status =
+        ConnectTls({"127.0.0.1", listener->address().port, LinkScheme::kTls}, authority_.Client(), Soon()).status();
     serving.join();
     return status;
   }
@@ -86,12 +87,28 @@ TEST_F(TlsCertificate, EveryBadOneHasItsSentenceOnTheSideThatSeesIt) {
     int alert;
     bool of_servers_only = false;
   } kRows[] = {
-      {"expired", Signed(both(Shifted(good, -2 * kHourS))), {"'bob'", "has expired", "tessera keys"}, SSL_AD_CERTIFICATE_EXPIRED},
-      {"of the future", Signed(both(Shifted(good, 2 * kHourS))), {"'bob'", "not valid before", "clocks"}, SSL_AD_BAD_CERTIFICATE},
-      {"of another authority", SignCertificate(stranger.pair(), both(good)).value(), {"'bob'", "'Strangers'", "authority.pem does not have"}, SSL_AD_UNKNOWN_CA},
-      {"of an authority of the same name", SignCertificate(impostor.pair(), both(good)).value(), {"'bob'", "authority.pem does not have"}, SSL_AD_UNKNOWN_CA},
+      {"expired",
+       Signed(both(Shifted(good, -2 * kHourS))),
+       {"'bob'", "has expired", "tessera keys"},
+       SSL_AD_CERTIFICATE_EXPIRED},
+      {"of the future",
+       Signed(both(Shifted(good, 2 * kHourS))),
+       {"'bob'", "not valid before", "clocks"},
+       SSL_AD_BAD_CERTIFICATE},
+      {"of another authority",
+       SignCertificate(stranger.pair(), both(good)).value(),
+       {"'bob'", "'Strangers'", "authority.pem does not have"},
+       SSL_AD_UNKNOWN_CA},
+      {"of an authority of the same name",
+       SignCertificate(impostor.pair(), both(good)).value(),
+       {"'bob'", "authority.pem does not have"},
+       SSL_AD_UNKNOWN_CA},
       {"self-signed", stranger.pair(), {"'Strangers'", "authority.pem does not have"}, SSL_AD_UNKNOWN_CA},
-      {"for another host", Signed(both(elsewhere)), {"is for other.example, 10.1.2.3 and not for 127.0.0.1", "tessera keys server 127.0.0.1"}, SSL_AD_BAD_CERTIFICATE, true},
+      {"for another host",
+       Signed(both(elsewhere)),
+       {"is for other.example, 10.1.2.3 and not for 127.0.0.1", "tessera keys server 127.0.0.1"},
+       SSL_AD_BAD_CERTIFICATE,
+       true},
   };
   for (const auto& row : kRows) {
     for (const bool server : {true, false}) {
@@ -105,6 +122,16 @@ TEST_F(TlsCertificate, EveryBadOneHasItsSentenceOnTheSideThatSeesIt) {
       EXPECT_EQ(alert, row.alert);
     }
   }
+}
+
+TEST_F(TlsCertificate, NamesOfStrangersStandInNoCommand) {
+  CertificateRequest request = TestAuthority::RequestOf("$(reboot) `x`; y", false);
+  request.server = true;
+  request.client = false;
+  int alert = -1;
+  const std::string sentence = AcceptOneThatShows(Signed(request), &alert).message();
+  EXPECT_THAT(sentence,
+              AllOf(HasSubstr("'$(reboot) `x`; y' of the peer"), HasSubstr("make one with 'tessera keys client NAME'")));
 }
 
 TEST_F(TlsCertificate, OneForTheOtherSideIsRefused) {
@@ -144,13 +171,15 @@ TEST_F(TlsCertificate, BothSidesHearOfIt) {
   TlsMeeting meeting = MeetOverTls(strange_client, authority_.Server());
   EXPECT_THAT(meeting.far.status().message(), HasSubstr("'mallory' of the peer was signed by 'Strangers'"));
   EXPECT_EQ(meeting.near.status().code(), StatusCode::kPermissionDenied);
-  EXPECT_THAT(meeting.near.status().message(), AllOf(HasSubstr("does not accept the certificate"), HasSubstr("'Strangers' is not known there")));
+  EXPECT_THAT(meeting.near.status().message(),
+              AllOf(HasSubstr("does not accept the certificate"), HasSubstr("'Strangers' is not known there")));
 
   LinkOptions strange_server = stranger.Server("gpu8");
   strange_server.keys.authority = authority_.path();
   meeting = MeetOverTls(authority_.Client(), strange_server);
   EXPECT_THAT(meeting.near.status().message(), HasSubstr("'gpu8' of the gateway at tls://127.0.0.1:"));
-  EXPECT_THAT(meeting.far.status().message(), AllOf(HasSubstr("the peer does not accept"), HasSubstr("'Strangers' is not known there")));
+  EXPECT_THAT(meeting.far.status().message(),
+              AllOf(HasSubstr("the peer does not accept"), HasSubstr("'Strangers' is not known there")));
 
   CertificateRequest elsewhere = TestAuthority::RequestOf("gpu8", true);
   elsewhere.names = {"gpu8.example"};
@@ -207,7 +236,8 @@ TEST_F(TlsCertificate, EveryAlertHasItsSentence) {
                {SSL_AD_PROTOCOL_VERSION, "speaks no TLS 1.3", "speaks no TLS 1.3"},
                {SSL_AD_INTERNAL_ERROR, "TLS alert 80", "TLS alert 80"}};
   for (const auto& row : kRows) {
-    EXPECT_THAT(DescribeAlert(near, row.alert).message(), AllOf(HasSubstr("the gateway at tls://gpu7:4180"), HasSubstr(row.to_client)));
+    EXPECT_THAT(DescribeAlert(near, row.alert).message(),
+                AllOf(HasSubstr("the gateway at tls://gpu7:4180"), HasSubstr(row.to_client)));
     EXPECT_THAT(DescribeAlert(far, row.alert).message(), AllOf(HasSubstr("the peer"), HasSubstr(row.to_server)));
   }
   for (int alert = 0; alert < 256; ++alert) EXPECT_FALSE(DescribeAlert(near, alert).message().empty());
@@ -225,7 +255,8 @@ TEST_F(TlsCertificate, FilesThatCannotBeUsedSaySo) {
   };
   LinkOptions options = good;
   options.keys.certificate = "/nonexistent/certificate.pem";
-  EXPECT_THAT(refused(options), AllOf(HasSubstr("no certificate at /nonexistent/certificate.pem"), HasSubstr("tessera keys client"), HasSubstr("--certificate")));
+  EXPECT_THAT(refused(options), AllOf(HasSubstr("no certificate at /nonexistent/certificate.pem"),
+                                      HasSubstr("tessera keys client"), HasSubstr("--certificate")));
   options = good;
   options.keys.key = other.keys.key;
   EXPECT_THAT(refused(options), HasSubstr("is not that of the certificate"));
@@ -242,7 +273,8 @@ TEST_F(TlsCertificate, FilesThatCannotBeUsedSaySo) {
   EXPECT_THAT(refused(options), HasSubstr("no ordinary file"));
   EXPECT_THAT(refused(good, TlsRole::kServer), HasSubstr("not one for servers"));
   EXPECT_THAT(refused(authority_.Sign(Shifted(TestAuthority::RequestOf("old", false), -2 * kHourS))), HasSubstr("has expired"));
-  EXPECT_THAT(refused(authority_.Sign(Shifted(TestAuthority::RequestOf("new", false), 2 * kHourS))), HasSubstr("not valid before"));
+  EXPECT_THAT(refused(authority_.Sign(Shifted(TestAuthority::RequestOf("new", false), 2 * kHourS))),
+              HasSubstr("not valid before"));
   for (const mode_t mode : {0640, 0604, 0620}) {
     chmod(good.keys.key.c_str(), mode);
     EXPECT_THAT(refused(good), AllOf(HasSubstr("can be read by others"), HasSubstr("chmod 600 " + good.keys.key)));
@@ -289,7 +321,9 @@ TEST_F(TlsCertificate, NamesThatCannotBeAreNotSigned) {
   request.names = {};
   request.name = std::string(CertificateRequest::kNameBytesMax + 1, 'x');
   EXPECT_EQ(SignCertificate(authority_.pair(), request).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(SignCertificate(Signed(TestAuthority::RequestOf("bob", true)), TestAuthority::RequestOf("eve", false)).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      SignCertificate(Signed(TestAuthority::RequestOf("bob", true)), TestAuthority::RequestOf("eve", false)).status().code(),
+      StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -68,7 +68,8 @@ TEST(TlsCrew, ABadRecordAmongOthersIsNoticed) {
     TlsStream stream(TcpStream::Make(std::move(far)).value(), session, TuningOfTests());
     std::vector<std::byte> got(kRecords * kTlsPlainBytesMax);
     const Status status = stream.Fill(got);
-    EXPECT_EQ(status.code(), bad < kRecords ? StatusCode::kProtocolViolation : StatusCode::kOk) << bad << ": " << status.message();
+    EXPECT_EQ(status.code(), bad < kRecords ? StatusCode::kProtocolViolation : StatusCode::kOk)
+        << bad << ": " << status.message();
     if (bad == kRecords) {
       EXPECT_EQ(got, std::vector<std::byte>(got.size(), std::byte{5}));
     }

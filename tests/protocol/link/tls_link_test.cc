@@ -50,10 +50,12 @@ class TlsInterop : public testing::Test {
     const TlsTuning tuning = {.records_per_key = 3, .crew = &crew};
     signal(SIGPIPE, SIG_IGN);
     auto [near, far] = MakeSockets();
-    peer_ = std::make_unique<RawTlsPeer>(std::move(near), false, SignCertificate(authority_.pair(), TestAuthority::RequestOf("bob", false)).value());
+    peer_ = std::make_unique<RawTlsPeer>(std::move(near), false,
+                                         SignCertificate(authority_.pair(), TestAuthority::RequestOf("bob", false)).value());
     std::shared_ptr<const TlsIdentity> identity = TlsIdentity::Load(TlsRole::kServer, authority_.Server()).value();
     Result<AcceptedLink> accepted = Status(StatusCode::kInternal, "");
-    std::thread accepting([&, far = std::move(far)]() mutable { accepted = AcceptTls(std::move(far), *identity, Soon(), tuning); });
+    std::thread accepting(
+        [&, far = std::move(far)]() mutable { accepted = AcceptTls(std::move(far), *identity, Soon(), tuning); });
     EXPECT_TRUE(peer_->ShakeHands() && peer_->Send(Words(Preamble{})));
     EXPECT_EQ(peer_->Receive(sizeof(Preamble)), Words(Preamble{}));
     accepting.join();
@@ -265,7 +267,8 @@ TEST_F(TlsHandshakes, SomebodyElseIsNoGateway) {
       shutdown(connection->get(), SHUT_WR);
       LingerOnSocket(connection->get());
     });
-    const Status status = ConnectTls({"127.0.0.1", listener->address().port, LinkScheme::kTls}, authority_.Client(), Soon()).status();
+    const Status status =
+        ConnectTls({"127.0.0.1", listener->address().port, LinkScheme::kTls}, authority_.Client(), Soon()).status();
     answering.join();
     EXPECT_EQ(status.code(), StatusCode::kProtocolViolation) << words;
     EXPECT_THAT(status.message(), HasSubstr("is no tessera-gateway")) << words;
@@ -296,7 +299,9 @@ TEST(TlsRecords, EveryPrefixGivesWholeRecordsAndThenIsACut) {
   TlsKeys keys(SessionOf(1).sending);
   const std::vector<std::byte> plain(10, std::byte{5});
   std::vector<std::byte> sealed(3 * (plain.size() + kTlsOverheadBytes));
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(keys.Seal(TlsContent::kData, plain, {}, sealed.data() + i * (plain.size() + kTlsOverheadBytes)), sealed.size() / 3);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(keys.Seal(TlsContent::kData, plain, {}, sealed.data() + i * (plain.size() + kTlsOverheadBytes)),
+              sealed.size() / 3);
   std::vector<std::byte> got(100);
   for (size_t bytes = 0; bytes <= sealed.size(); ++bytes) {
     Status end;
@@ -329,7 +334,8 @@ TEST(TlsRecords, WhatIsRepeatedLeftOutOrOutOfOrderIsNoticed) {
   std::vector<std::vector<std::byte>> records(3, std::vector<std::byte>(plain.size() + kTlsOverheadBytes));
   for (auto& record : records) keys.Seal(TlsContent::kData, plain, {}, record.data());
   std::vector<std::byte> got(100);
-  for (const auto& [order, good] : {std::pair(std::vector{0, 0}, 1), {std::vector{0, 2}, 1}, {std::vector{1}, 0}, {std::vector{0, 1, 1}, 2}}) {
+  for (const auto& [order, good] :
+       {std::pair(std::vector{0, 0}, 1), {std::vector{0, 2}, 1}, {std::vector{1}, 0}, {std::vector{0, 1, 1}, 2}}) {
     std::vector<std::byte> bytes;
     for (const int i : order) bytes.insert(bytes.end(), records[i].begin(), records[i].end());
     Status end;
