@@ -76,6 +76,15 @@ Status CheckUcxHello(const char* who, const UcxMessage& hello) {
   return CheckLinkVersion(who, theirs);
 }
 
+Result<std::vector<TcpEndpoint>> ResolveForUcx(const LinkAddress& address) {
+  Result<std::vector<TcpEndpoint>> endpoints = Resolve(address);
+  if (!endpoints.ok()) return endpoints;
+  std::erase_if(*endpoints, [](const TcpEndpoint& one) { return one.address.ss_family != AF_INET; });
+  if (!endpoints->empty()) return endpoints;
+  return Status(StatusCode::kUnsupported, "the host of " + address.Url() +
+                                              " has no IPv4 address, which ucx:// needs: give one, or use tcp:// or tls://");
+}
+
 UcxReach ReachOf(const std::vector<TcpEndpoint>& endpoints) {
   const bool here = std::all_of(endpoints.begin(), endpoints.end(), [](const auto& one) { return one.IsLoopback(); });
   return here ? UcxReach::kThisHost : UcxReach::kNetwork;
@@ -99,7 +108,7 @@ Status PrepareUcx() { return LoadUcx().status(); }
 
 Result<std::unique_ptr<Link>> ConnectUcx(const LinkAddress& address, bool insecure, uint64_t deadline_ns) {
   RETURN_IF_ERROR(PrepareUcx());
-  Result<std::vector<TcpEndpoint>> endpoints = Resolve(address);
+  Result<std::vector<TcpEndpoint>> endpoints = ResolveForUcx(address);
   if (!endpoints.ok()) return endpoints.status();
   RETURN_IF_ERROR(CheckSecure(address, *endpoints, insecure));
   Result<std::unique_ptr<Link>> link = NoAnswer(address);

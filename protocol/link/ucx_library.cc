@@ -31,6 +31,8 @@ constexpr struct {
     // Links say themselves that they are there. UCX's way opens a TCP connection beside each over RDMA, at a port that no firewall
     // knows, and does not notice a silent host while something waits to be acknowledged.
     {"UCX_KEEPALIVE_INTERVAL", "inf"},
+    // As addresses are (ResolveForUcx).
+    {"UCX_TCP_AF_PRIO", "inet"},
     // Frames are up to 1 MiB: the default of 8 KiB for what one system call sends costs a third of the rate.
     {"UCX_TCP_TX_SEG_SIZE", "64K"},
     {"UCX_TCP_RX_SEG_SIZE", "128K"},

@@ -200,7 +200,7 @@ Result<AcceptedLink> UcxListener::Finish(UniqueFd connection, uint64_t deadline_
 
 Result<std::unique_ptr<LinkListener>> ListenUcx(const LinkAddress& address, bool insecure) {
   RETURN_IF_ERROR(PrepareUcx());
-  Result<std::vector<TcpEndpoint>> endpoints = Resolve(address);
+  Result<std::vector<TcpEndpoint>> endpoints = ResolveForUcx(address);
   if (!endpoints.ok()) return endpoints.status();
   RETURN_IF_ERROR(CheckSecure(address, *endpoints, insecure));
   UniqueFd ready(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

@@ -1,20 +1,20 @@
-// What ucx_link.cc and ucx_connection.cc share; for them alone.
+// What ucx_link.cc, ucx_frames.cc, ucx_connection.cc and ucx_listener.cc share; for them alone.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
-#include "protocol/base/mutex.h"
 #include "protocol/base/status.h"
 #include "protocol/link/link.h"
 #include "protocol/link/link_address.h"
 #include "protocol/link/tcp_endpoint.h"
 #include "protocol/link/ucx_flow.h"
+#include "protocol/link/ucx_memory.h"
 #include "protocol/link/ucx_worker.h"
 
 namespace tessera {
@@ -38,16 +38,20 @@ struct UcxMessage {
 };
 static_assert(sizeof(UcxMessage) == 48);
 
+inline constexpr unsigned kUcxMessageId = 1;  // of active messages, to UCX
 inline constexpr uint64_t kUcxMagic = 0x584355'4b4e4c54;  // "TLNKUCX"
 
 // Ok when whoever said `hello` is a tessera of this version. `who`: "gateway", "client", for the sentence.
 Status CheckUcxHello(const char* who, const UcxMessage& hello);
 
+// As Resolve(), but of IPv4 alone: UCX 1.13 writes beyond its memory for IPv6 addresses over TCP. kUnsupported when there is
+// no such address.
+Result<std::vector<TcpEndpoint>> ResolveForUcx(const LinkAddress& address);
 // The way to these addresses of one host.
 UcxReach ReachOf(const std::vector<TcpEndpoint>& endpoints);
 inline ucs_sock_addr_t UcxAddressOf(const TcpEndpoint& endpoint) { return {endpoint.get(), endpoint.length}; }
 
-// One end. Every public function of its own must be called before it is used as a Link.
+// One end. What it has beyond a Link is for making the connection.
 class UcxLink : public Link {
  public:
   static Result<std::unique_ptr<UcxLink>> Make(UcxReach reach);
@@ -68,17 +72,14 @@ class UcxLink : public Link {
   Status Send(const FrameHeader& header, std::span<const std::byte> payload) override;
   Result<FrameHeader> Receive(const Place& place) override;
   void Close() override;
-  void Register(std::span<std::byte> memory) override;
-  void Forget(std::span<std::byte> memory) override;
+  void Register(std::span<std::byte> memory) override { registrations_.Register(*worker_, memory); }
+  void Forget(std::span<std::byte> memory) override { registrations_.Forget(memory); }
 
  private:
-  // Memory that the devices know; it must stay mapped until the last owner is gone.
-  struct Registration;
-  using Registered = std::shared_ptr<const Registration>;
   // A message on its way.
   struct Outgoing;
 
-  UcxLink(std::unique_ptr<UcxWorker> worker, Registered buffer, std::span<std::byte> buffer_memory);
+  UcxLink(std::unique_ptr<UcxWorker> worker, std::shared_ptr<const UcxRegistration> buffer, std::span<std::byte> buffer_memory);
 
   // UCX's callbacks; the lock is held.
   static ucs_status_t OnMessage(void* link, const void* header, size_t header_bytes, void* data, size_t bytes,
@@ -106,12 +107,9 @@ class UcxLink : public Link {
   // Waits for something that is unfinished and refers to memory: until `done`, which an end of the link hurries along.
   void Finish(AdaptiveSpin& spin, const bool& done);
   Status Fetch(const UcxInbox::Frame& frame, std::span<std::byte> to);
-  Registered FindRegistered(std::span<const std::byte> memory);
 
-  // Holds the memory of buffer_; made by Register's way, given back last.
-  const Registered buffer_registration_;
-  Mutex registrations_mutex_;
-  std::map<const std::byte*, Registered> registrations_ GUARDED_BY(registrations_mutex_);  // by where they begin
+  const std::shared_ptr<const UcxRegistration> buffer_registration_;  // the memory of buffer_
+  UcxRegistrations registrations_;
 
   std::unique_ptr<UcxWorker> worker_;
   AdaptiveSpin send_spin_, receive_spin_;

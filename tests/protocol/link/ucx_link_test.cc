@@ -154,6 +154,9 @@ TEST(UcxConnect, EveryFailureHasItsSentence) {
   EXPECT_THAT(status.message(), HasSubstr("nobody listens at " + closed.Url()));
   status = ConnectUcx(At("no-such-host.invalid", 1), true, Soon()).status();
   EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  status = ConnectUcx(At("::1", 1), true, Soon()).status();
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_THAT(status.message(), HasSubstr("no IPv4 address"));
   status = ConnectUcx(At("192.0.2.1", 1), false, Soon()).status();
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(status.message(), HasSubstr("--insecure"));
@@ -175,6 +178,7 @@ TEST(UcxListen, WhereItCannotSaysWhy) {
   ASSERT_TRUE(listener.ok());
   EXPECT_THAT(ListenUcx((*listener)->address(), false).status().message(), HasSubstr("somebody listens"));
   EXPECT_EQ(ListenUcx(At("192.0.2.1"), true).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(ListenUcx(At("::1"), true).status().code(), StatusCode::kUnsupported);
   EXPECT_EQ(ListenUcx(At("0.0.0.0"), false).status().code(), StatusCode::kPermissionDenied);
 }
 
