@@ -15,7 +15,7 @@ import threading
 import time
 import unittest
 
-from product import TESSERA, Agent, Gateway, Server, environment, program, wait_for
+from product import TESSERA, Agent, Gateway, Keys, Server, environment, program, wait_for
 
 
 STEPS = 1200  # of the training: thousands of launches and copies
@@ -76,14 +76,14 @@ class Proxy:
     """Between agents and a gateway. Cuts nothing until it is told to."""
 
     def __init__(self, gateway_url):
-        host, port = re.fullmatch(r"tcp://(.*):(\d+)", gateway_url).groups()
+        scheme, host, port = re.fullmatch(r"(.*)://(.*):(\d+)", gateway_url).groups()
         self.gateway = (host, int(port))
         self.plan = lambda: (None, "reset")
         self.cuts = 0
         self.left_open = []
         self.cables = []
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = "tcp://127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.url = scheme + "://127.0.0.1:%d" % self.listener.getsockname()[1]
         self.open = True
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
@@ -283,6 +283,30 @@ class Cuts(Resume):
         proxy.open = True
         wait_for(lambda: not self.server.workers(), 5, "the end of the worker")
         self.assertEqual(agent.stop(), 0)
+
+
+class CutsOverTls(unittest.TestCase):
+    """Every cut costs a handshake, and whoever comes back has to be the same."""
+
+    def setUp(self):
+        self.server = Server()
+        self.keys = Keys()
+        self.gateway = Gateway(self.server.path, *self.keys.options("server", "localhost,127.0.0.1"), listen="tls://127.0.0.1:0")
+
+    def test_copies_of_all_kinds_that_check_every_word(self):
+        chance = random.Random(4)
+        proxy = Proxy(self.gateway.url)
+        self.addCleanup(proxy.stop)
+        client = subprocess.Popen([TESSERA, "run", "--quiet", "--server", proxy.url, "--", program("load"), "--rounds", "40"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env=environment(**self.keys.environment("client", "laptop")))
+        wait_for(lambda: any(cable.passed > 300_000 for cable in proxy.cables), 20, "the beginning of the session")
+        proxy.cut_by(lambda: (chance.randrange(5_000, 900_000), chance.choice(("reset", "client"))))
+        out, err = client.communicate(timeout=200)
+        self.assertEqual((out, err), ("ok\n", ""))
+        self.assertGreaterEqual(proxy.cuts, 10)
+        wait_for(lambda: not self.server.workers(), 10, "the end of all workers")
+        self.assertEqual((self.gateway.stop(), self.server.stop()), (0, 0))
 
 
 class Grace(Resume):
