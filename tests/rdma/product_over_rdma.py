@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from product import TESSERA, Agent, Gateway, Server, environment, program, wait_for  # noqa: E402
 
 server = Server()
-gateway = Gateway(server.path, "--insecure", "--hello-timeout", "60", listen=f"ucx://{ADDRESS}:0")
+gateway = Gateway(server.path, "--insecure", "--hello-timeout", "60", "--resume-grace", "2", listen=f"ucx://{ADDRESS}:0")
 assert gateway.url, gateway.words()
 agent = Agent(gateway.url, "--insecure")
 

@@ -199,7 +199,12 @@ CUresult cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel han
   RETURN_ON_ERROR(FindKernel(handle, &kernel, &library));
   RETURN_ON_ERROR(CheckDevice(dev));
   RETURN_IF(pi == nullptr, CUDA_ERROR_INVALID_VALUE);
-  return FunctionAttribute(kernel->info, *kernel->settings[dev], attrib, pi);
+  RETURN_ON_ERROR(FunctionAttribute(kernel->info, *kernel->settings[dev], attrib, pi));
+  ModulePtr module;
+  if (attrib != CU_FUNC_ATTRIBUTE_BINARY_VERSION || ModuleInCurrent(library, &module) != CUDA_SUCCESS) return CUDA_SUCCESS;
+  const FunctionPtr function = module->FindFunction(kernel->info.name);
+  if (function != nullptr) *pi = BinaryVersion(*function);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel handle, CUdevice dev) {

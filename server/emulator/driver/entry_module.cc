@@ -175,7 +175,9 @@ CUresult cuFuncGetAttribute(int* pi, CUfunction_attribute attrib, CUfunction hfu
   FunctionPtr function;
   RETURN_ON_ERROR(EnterFunction(hfunc, &function));
   RETURN_IF(pi == nullptr, CUDA_ERROR_INVALID_VALUE);
-  return FunctionAttribute(function->info(), function->settings(), attrib, pi);
+  RETURN_ON_ERROR(FunctionAttribute(function->info(), function->settings(), attrib, pi));
+  if (attrib == CU_FUNC_ATTRIBUTE_BINARY_VERSION) *pi = BinaryVersion(*function);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {

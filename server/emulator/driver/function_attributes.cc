@@ -5,6 +5,16 @@
 
 namespace tessera::emulator {
 
+namespace {
+
+constexpr int kBinaryVersion = 90;
+
+}  // namespace
+
+int BinaryVersion(const Function& function) {
+  return function.kernel() != nullptr && Prepare(*function.kernel()).ok() ? kBinaryVersion : 0;
+}
+
 CUresult ParameterInfo(const KernelInfo& info, size_t index, size_t* offset, size_t* size) {
   RETURN_IF(offset == nullptr || index >= info.parameters.size(), CUDA_ERROR_INVALID_VALUE);
   *offset = info.parameters[index].offset_bytes;
@@ -29,7 +39,7 @@ CUresult FunctionAttribute(const KernelInfo& info, const FunctionSettings& setti
     case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = static_cast<int>(info.local_bytes); break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = static_cast<int>(info.register_count); break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION: *value = static_cast<int>(info.target_sm); break;
-    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = 90; break;
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = kBinaryVersion; break;
     case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA: *value = 0; break;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = MaxDynamicShared(info, settings); break;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = settings.carveout; break;

@@ -19,13 +19,17 @@ void FindLimits(const DriverTable& driver, bool is_kernel, uint64_t object, Kern
     return is_kernel ? driver.cuKernelGetAttribute(value, attribute, reinterpret_cast<CUkernel>(object), device)
                      : driver.cuFuncGetAttribute(value, attribute, reinterpret_cast<CUfunction>(object));
   };
-  int threads = 0, fixed_bytes = 0, dynamic_bytes = 0, cluster = 0;
+  int version = 0, threads = 0, fixed_bytes = 0, dynamic_bytes = 0, cluster = 0, cluster_needed = 0;
   if (ask(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &threads) != CUDA_SUCCESS ||
       ask(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &fixed_bytes) != CUDA_SUCCESS ||
       ask(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &dynamic_bytes) != CUDA_SUCCESS ||
-      ask(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, &cluster) != CUDA_SUCCESS || cluster != 0) {
-    return;  // blocks of clusters have to fit together
+      ask(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, &cluster) != CUDA_SUCCESS ||
+      ask(CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, &cluster_needed) != CUDA_SUCCESS ||
+      ask(CU_FUNC_ATTRIBUTE_BINARY_VERSION, &version) != CUDA_SUCCESS) {
+    return;
   }
+  // Blocks of a cluster have to fit together. Code for no version that the device has is found out by a launch.
+  if (cluster != 0 || cluster_needed != 0 || version == 0) return;
   layout->max_threads = static_cast<uint32_t>(std::max(threads, 0));
   layout->max_shared_bytes = static_cast<uint32_t>(std::max(std::min(dynamic_bytes, kSharedBytes - fixed_bytes), 0));
 }
