@@ -105,10 +105,12 @@ class ResumableMirror {
     }
     for (std::thread& thread : threads) thread.join();
   }
+  // Both relays, which have begun or are about to.
   void Abort() {
     MutexLock lock(mutex_);
-    for (Relay* relay : relays_) {
-      if (relay != nullptr) relay->Abort();
+    for (Relay*& relay : relays_) {
+      while (relay == nullptr) begun_.wait(mutex_);
+      relay->Abort();
     }
   }
   // A new link to the server's host, which nobody has spoken through.
@@ -149,6 +151,7 @@ class ResumableMirror {
     {
       MutexLock lock(mutex_);
       relays_[side] = &relay;
+      begun_.notify_all();
     }
     Status why = relay.Run();
     MutexLock lock(mutex_);
@@ -162,6 +165,7 @@ class ResumableMirror {
   std::atomic<int> links_{0};
   Status client_why_, server_why_;
   Mutex mutex_;
+  ConditionVariable begun_;
   Relay* relays_[2] GUARDED_BY(mutex_) = {};
   std::vector<std::thread> server_threads_ GUARDED_BY(mutex_);
   std::thread client_thread_;
