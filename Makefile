@@ -43,6 +43,7 @@ lint: install-dependencies
 
 bench: build
 	tests/bench/run $(BUILD)
+	tests/bench/start $(BUILD)
 
 bundle: build
 	deploy/bundle/make-bundle $(BUILD)
