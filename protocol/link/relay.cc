@@ -45,13 +45,14 @@ Relay::~Relay() {
 
 void Relay::RegisterMemory(std::shared_ptr<Link> link) {
   MutexLock lock(segments_mutex_);
-  const auto each = [&](const auto& tell) REQUIRES(segments_mutex_) {
-    tell(channel_->staging());
-    for (const auto& [id, memory] : segments_) tell(memory->bytes());
-  };
-  if (registered_ != nullptr) each([&](std::span<std::byte> memory) { registered_->Forget(memory); });
+  std::vector<std::span<std::byte>> all = {channel_->staging()};
+  for (const auto& [id, memory] : segments_) all.push_back(memory->bytes());
+  if (registered_ != nullptr) {
+    for (const std::span<std::byte> memory : all) registered_->Forget(memory);
+  }
   registered_ = std::move(link);
-  if (registered_ != nullptr) each([&](std::span<std::byte> memory) { registered_->Register(memory); });
+  if (registered_ == nullptr) return;
+  for (const std::span<std::byte> memory : all) registered_->Register(memory);
 }
 
 Status Relay::Run() {
