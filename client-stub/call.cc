@@ -133,7 +133,6 @@ void Call::Changes(LastSequence* last) {
 void Call::NoteSent(uint64_t sequence) {
   if (Trace* trace = Client::Get().trace()) trace->AddSent(info_, *session_, sequence, thread_->number);
   sequence_ = sequence;
-  for (int i = 0; i < changes_count_; ++i) changes_[i]->Raise(sequence);
 }
 
 bool Call::GoesAside(std::span<const std::byte> record) const {
@@ -251,7 +250,7 @@ CUresult Call::SendAsync() {
     result_ = GoesAside(record) ? RequestAside(record) : Session::kBehind;
     if (result_ == Session::kBehind) {
       uint64_t sequence = 0;
-      result_ = session_->Append(record, &sequence);
+      result_ = session_->Append(record, &sequence, std::span(changes_, static_cast<size_t>(changes_count_)));
       if (ok()) NoteSent(sequence);
     }
   }
@@ -264,7 +263,7 @@ CUresult Call::SendAndWait(std::span<std::byte> record) {
   // What stands in the ring still is not done: an answer to those who ask, and no reason to wait there.
   if (result == Session::kBehind && thread_->in_host_function && UnfinishedIsAnAnswer(info_)) return CUDA_ERROR_NOT_READY;
   if (result == Session::kBehind) {
-    result = session_->Start(record, &thread_->reply);
+    result = session_->Start(record, &thread_->reply, std::span(changes_, static_cast<size_t>(changes_count_)));
     if (result == CUDA_SUCCESS) {
       NoteSent(thread_->reply.sequence());
       result = session_->Await(&thread_->reply);

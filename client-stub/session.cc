@@ -10,6 +10,7 @@
 
 #include "client-stub/client.h"
 #include "client-stub/guest_thread.h"
+#include "client-stub/last_sequence.h"
 #include "client-stub/reply_reader.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
@@ -79,7 +80,8 @@ uint64_t Session::last_sequence() {
   return next_sequence_ - 1;
 }
 
-CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot, uint64_t* sequence) {
+CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot, uint64_t* sequence,
+                               std::span<LastSequence* const> changed) {
   RingProducer& commands = channel_->commands_out();
   for (;;) {
     if (gone()) return gone_result_.load(std::memory_order_relaxed);
@@ -98,6 +100,8 @@ CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot, uin
         }
         std::memcpy(to, &header, sizeof(header));
         std::memcpy(to + sizeof(header), record.data() + sizeof(header), record.size() - sizeof(header));
+        // Before the server can run it: a host function may ask about its own stream before the call that launched it has returned.
+        for (LastSequence* last : changed) last->Raise(header.sequence);
         commands.Commit();
         return CUDA_SUCCESS;
       }
@@ -108,12 +112,12 @@ CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot, uin
   }
 }
 
-CUresult Session::Append(std::span<std::byte> record, uint64_t* sequence) {
-  return AppendRecord(record, nullptr, sequence);
+CUresult Session::Append(std::span<std::byte> record, uint64_t* sequence, std::span<LastSequence* const> changed) {
+  return AppendRecord(record, nullptr, sequence, changed);
 }
 
-CUresult Session::Start(std::span<std::byte> record, ReplySlot* slot) {
-  return AppendRecord(record, slot, nullptr);
+CUresult Session::Start(std::span<std::byte> record, ReplySlot* slot, std::span<LastSequence* const> changed) {
+  return AppendRecord(record, slot, nullptr, changed);
 }
 
 CUresult Session::Await(ReplySlot* slot) {

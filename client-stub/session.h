@@ -39,6 +39,7 @@ namespace tessera {
 
 class Channel;       // protocol/channel/channel.h
 class ClientMemory;  // client_memory.h
+class LastSequence;  // last_sequence.h
 class ReplyReader;
 
 // Which of the process' sessions one is, when it has several (server_plan.h). As it stands: the only one.
@@ -107,13 +108,13 @@ class Session {
   // are filled in; `size_bytes` and `sequence` are set here. Its size is padded to kRecordAlignment by the caller. ---
   // Appends and returns. Waits only for ring space. CUDA_SUCCESS; kServerGone; CUDA_ERROR_INVALID_VALUE when the record
   // is larger than record_bytes_max() (send such arguments in pieces).
-  // `sequence` (may be null) becomes the record's.
-  CUresult Append(std::span<std::byte> record, uint64_t* sequence = nullptr);
+  // `sequence` (may be null) becomes the record's; what it changes is raised to it before the server can see the record.
+  CUresult Append(std::span<std::byte> record, uint64_t* sequence = nullptr, std::span<LastSequence* const> changed = {});
   // Appends with kWantsReply set and waits for the reply in `slot`. The result is CUDA's own from the server, or as
   // above.
   CUresult Request(std::span<std::byte> record, ReplySlot* slot);
   // The two halves of Request(), for several requests in flight: Start() opens `slot` and appends.
-  CUresult Start(std::span<std::byte> record, ReplySlot* slot);
+  CUresult Start(std::span<std::byte> record, ReplySlot* slot, std::span<LastSequence* const> changed = {});
   CUresult Await(ReplySlot* slot);
   // For host functions: sends the record past the ring of commands, where it could stand behind launches that wait for the
   // function, and waits for the reply in `slot`. It is executed only if record `after` of the ring was (0: any), else nothing
@@ -167,7 +168,8 @@ class Session {
 
  private:
   // Fills in size and sequence and appends; `slot` (may be null) is opened and registered before the record is visible.
-  CUresult AppendRecord(std::span<std::byte> record, ReplySlot* slot, uint64_t* sequence) EXCLUDES(append_mutex_);
+  CUresult AppendRecord(std::span<std::byte> record, ReplySlot* slot, uint64_t* sequence, std::span<LastSequence* const> changed)
+      EXCLUDES(append_mutex_);
   // Appends to `answers`. `prepare` is called once there is room, and may still change the record.
   template <typename Prepare>
   CUresult AppendAnswer(std::span<std::byte> record, Prepare prepare) EXCLUDES(answer_mutex_);
