@@ -268,14 +268,19 @@ CUresult Session::Ended(const Status& why) {
 }
 
 void Session::Abandon(const Status& why) {
-  if (gone_.exchange(true, std::memory_order_acq_rel)) return;
-  const char* const what = server_.empty() ? "CUDA calls fail" : "CUDA calls on its devices fail";
-  if (channel_->peer_left()) {
-    LogError("{} has ended this session: {} from now on; start the program again", Name(), what);
-  } else if (server_.empty()) {
-    LogError("the connection to the CUDA server is lost ({}): {} from now on; start the program again", why.message(), what);
-  } else {
-    LogError("the connection to {} is lost ({}): {} from now on; start the program again", Name(), why.message(), what);
+  {
+    // Whoever finds it gone may end the process at once: the user has been told by then.
+    MutexLock abandoning(abandon_mutex_);
+    if (gone()) return;
+    const char* const what = server_.empty() ? "CUDA calls fail" : "CUDA calls on its devices fail";
+    if (channel_->peer_left()) {
+      LogError("{} has ended this session: {} from now on; start the program again", Name(), what);
+    } else if (server_.empty()) {
+      LogError("the connection to the CUDA server is lost ({}): {} from now on; start the program again", why.message(), what);
+    } else {
+      LogError("the connection to {} is lost ({}): {} from now on; start the program again", Name(), why.message(), what);
+    }
+    gone_.store(true, std::memory_order_release);
   }
   channel_->Fail(why);
   channel_->WakeWaiters();

@@ -191,6 +191,7 @@ class Session {
   HostFunctionThread host_functions_{"tessera-host-fn"};
   HostFunctionThread stream_visits_{"tessera-visits"};
 
+  Mutex abandon_mutex_;            // over the end of the session, and the sentence that tells it
   std::atomic<bool> gone_{false};
   std::atomic<bool> keeps_images_{true};
   std::atomic<CUresult> gone_result_{kServerGone};
