@@ -53,7 +53,9 @@ class ImageUpload {
     if (result != CUDA_SUCCESS || !IsMissing(reply->result)) return result;
     result = SendMissing(reply->result);
     if (result != CUDA_SUCCESS) return call_.Fail(result);
-    return call_.Sync(request, reply);
+    result = call_.Sync(request, reply);
+    // A server that wants what it has been sent is no server of ours; its word for that is no result of CUDA's.
+    return result == CUDA_SUCCESS && IsMissing(reply->result) ? call_.Fail(CUDA_ERROR_UNKNOWN) : result;
   }
 
  private:

@@ -56,7 +56,11 @@ void Trace::AddCall(const CallInfo& info, uint32_t thread, uint64_t begin_ns) {
 void Trace::AddSent(const CallInfo& info, const Session& session, uint64_t sequence, uint32_t thread) {
   const uint64_t now_ns = MonotonicNs();
   MutexLock lock(mutex_);
-  if (sent_.size() < kTraceEventsMax) sent_.push_back({&info, &session, sequence, thread, now_ns});
+  if (sent_.size() == kTraceEventsMax) {
+    ++lost_;
+  } else {
+    sent_.push_back({&info, &session, sequence, thread, now_ns});
+  }
 }
 
 void Trace::Start(std::span<Session* const> sessions) {
@@ -121,7 +125,7 @@ std::string Trace::ToJson(std::span<Session* const> sessions, const std::vector<
                           id, sent.thread, Us(std::min(sent.ns, begin_ns)), process, event.thread, Us(begin_ns));
     }
   }
-  return text + fmt::format("\n],\"otherData\":{{\"calls_lost\":{}}}}}\n", lost_);
+  return text + fmt::format("\n],\"otherData\":{{\"events_lost\":{}}}}}\n", lost_);
 }
 
 void Trace::Write(std::span<Session* const> sessions) {

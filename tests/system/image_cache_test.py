@@ -42,6 +42,33 @@ check(cuda.cuMemcpyDtoH_v2(ctypes.byref(out), memory, ctypes.c_size_t(4)))
 print(out.value)
 """ % PTX_BYTES
 
+# Loads an image of several parts, as programs built with -rdc=true have them: a kernel for each argument, which is part of its code.
+PARTS = r"""
+import ctypes, struct, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+def check(result):
+    assert result == 0, result
+def fatbin(text):
+    text = text + b"\0" * (8 - len(text) %% 8) if text else b""
+    entry = struct.pack("<HHIQIIHHIIIQQQ", 1, 0x101, 80, len(text), 0, 0x40, 0, 8, 70, 0, 0, 0x11, 0, 0).ljust(80, b"\0") if text else b""
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(entry) + len(text)) + entry + text
+def part(name):
+    return fatbin(b".version 8.0\n.target sm_70\n.address_size 64\n// " + b"x" * %d + b"\n.visible .entry " + name.encode() + b"() { ret; }\n")
+parts = [ctypes.create_string_buffer(fatbin(b"")), *(ctypes.create_string_buffer(part(name)) for name in sys.argv[1:])]
+members = (ctypes.c_void_p * len(parts))(*(ctypes.addressof(one) for one in parts[1:]), None)
+wrapper = ctypes.create_string_buffer(struct.pack("<IIQQ", 0x466243B1, 2, ctypes.addressof(parts[0]), ctypes.addressof(members)))
+check(cuda.cuInit(0))
+context, library, kernel = (ctypes.c_void_p() for _ in range(3))
+check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+check(cuda.cuCtxSetCurrent(context))
+check(cuda.cuLibraryLoadData(ctypes.byref(library), wrapper, None, None, 0, None, None, 0))
+for name in sys.argv[1:]:
+    check(cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, name.encode()))
+    check(cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None))
+check(cuda.cuCtxSynchronize())
+print("ok")
+""" % PTX_BYTES
+
 
 class ImageCache(unittest.TestCase):
     def setUp(self):
@@ -108,6 +135,17 @@ class ImageCache(unittest.TestCase):
             self.wait_for_images(1)
         self.assertGreater(sent[0], PTX_BYTES)
         self.assertLess(sent[1], 10_000)
+
+    def test_some_parts_of_an_image_are_there_and_some_are_not(self):
+        server = self.server()
+        try:
+            for names, kept in ((("a", "b"), 2), (("a", "c"), 3), (("d", "b"), 4), (("a", "d"), 4)):
+                done = subprocess.run([TESSERA, "run", "--quiet", "--server", server.url, "--", sys.executable, "-c", PARTS, *names],
+                                      env=environment(), capture_output=True, text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "ok\n", ""), names)
+                self.wait_for_images(kept)
+        finally:
+            server.stop()
 
     def test_without_a_cache_it_is_asked_for_once(self):
         server = self.server("--image-cache-size", "0")

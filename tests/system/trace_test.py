@@ -29,7 +29,7 @@ class Traced(unittest.TestCase):
                     trace = json.load(file)
         finally:
             server.stop()
-        self.assertEqual(trace["otherData"], {"calls_lost": 0})
+        self.assertEqual(trace["otherData"], {"events_lost": 0})
         return trace["traceEvents"]
 
     def check(self, events, way):

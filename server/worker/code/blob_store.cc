@@ -39,7 +39,9 @@ bool BlobStore::Write(uint64_t blob, uint64_t offset, uint64_t total_bytes, std:
     bytes_ += total_bytes;
   }
   Entry& entry = found->second;
-  if (entry.total_bytes != total_bytes || entry.found != nullptr) return false;
+  if (entry.total_bytes != total_bytes) return false;
+  // Another part of the same image was missing: then the client sends all of them, and this one is here already.
+  if (entry.found != nullptr) return true;
   // One that is to be kept goes where others can be given it.
   if (entry.key && cache_ != nullptr && !entry.receiver && offset == 0 && entry.bytes.empty()) {
     if (Result<ImageReceiver> receiver = ImageReceiver::Make(total_bytes); receiver.ok()) {
