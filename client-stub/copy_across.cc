@@ -94,6 +94,7 @@ CUresult Dma(Side& side, uint64_t to, uint64_t from, uint64_t bytes, uint64_t ma
 CUresult Transfer(Side& source, uint64_t from, Side& destination, uint64_t to, uint64_t bytes) {
   ClientMemory& source_memory = ClientMemory::Of(source.call.session());
   ClientMemory& destination_memory = ClientMemory::Of(destination.call.session());
+  if (const CUresult told = destination_memory.mirrors().Tell(destination.call); told != CUDA_SUCCESS) return told;
   ManagedWork reads(source.call, source.stream, Range{}, Range{from, bytes});
   if (reads.result() != CUDA_SUCCESS) return reads.result();
   ManagedWork writes(destination.call, destination.stream, Range{to, bytes}, Range{});

@@ -332,6 +332,7 @@ CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool asy
   const auto on_device = [](const ResolvedEnd& end) {
     return !end.is_array() && end.place == Place::kDevice ? end.extent : Range{};
   };
+  if (const CUresult told = ClientMemory::Of(call.session()).mirrors().Tell(call); told != CUDA_SUCCESS) return told;
   ManagedWork managed(call, transfer.stream, on_device(transfer.to), on_device(transfer.from));
   if (managed.result() != CUDA_SUCCESS) return managed.result();
   const bool read_now = async && read == SourceRead::kInCall;

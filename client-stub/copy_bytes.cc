@@ -152,6 +152,7 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   }
 
   const auto on_device = [&](Place place, uint64_t address) { return Range{address, place == Place::kDevice ? bytes : 0}; };
+  if (const CUresult told = ClientMemory::Of(call.session()).mirrors().Tell(call); told != CUDA_SUCCESS) return told;
   ManagedWork managed(call, id, on_device(to_place, to), on_device(from_place, from));
   if (managed.result() != CUDA_SUCCESS) return managed.result();
   const bool read_now = form.async && form.read == SourceRead::kInCall;

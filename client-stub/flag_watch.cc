@@ -28,12 +28,17 @@ FlagWatch::~FlagWatch() {
   if (thread.joinable()) thread.join();
 }
 
-void FlagWatch::Count(int change) {
+void FlagWatch::Began() {
   MutexLock lock(mutex_);
-  running_ += change;
-  if (running_ <= 0 || stopped_) return;
+  ++begun_;
+  if (stopped_) return;
   if (!thread_.joinable()) thread_ = StartGuestThread("tessera-flags", [this] { Run(); });
   if (idle_) changed_.notify_all();
+}
+
+void FlagWatch::Ended(uint64_t count) {
+  MutexLock lock(mutex_);
+  ended_ = std::max(ended_, count);
 }
 
 void FlagWatch::Run() {
@@ -41,8 +46,8 @@ void FlagWatch::Run() {
   for (;;) {
     {
       MutexLock lock(mutex_);
-      if (running_ <= 0) pause = kFirstPause;
-      while (running_ <= 0 && !stopped_) {
+      if (begun_ <= ended_) pause = kFirstPause;
+      while (begun_ <= ended_ && !stopped_) {
         idle_ = true;
         changed_.wait(mutex_);
         idle_ = false;
@@ -51,7 +56,7 @@ void FlagWatch::Run() {
       while (!stopped_ && changed_.wait_until(mutex_, until) != std::cv_status::timeout) {
       }
       if (stopped_) return;
-      if (running_ <= 0) continue;
+      if (begun_ <= ended_) continue;
     }
     const auto begin = std::chrono::steady_clock::now();
     look_();

@@ -51,6 +51,8 @@ HostMirrors::HostMirrors(Session& session, HostMemory& memory, ShadowPool& pool)
   session.OnNotice(NoticeKind::kHostChanges, [this](const ReplyHeader&, std::span<const std::byte> changes) {
     if (!changes_.Apply(changes)) session_.ProtocolViolation("malformed changes of host memory");
   });
+  session.OnNotice(NoticeKind::kMirrorsIdle,
+                   [this](const ReplyHeader& header, std::span<const std::byte>) { flags_.Ended(header.extra); });
 }
 
 CUresult HostMirrors::Open(Call& call, const HostBlock& block, uint64_t address, CUdeviceptr* device) {
@@ -218,40 +220,51 @@ void HostMirrors::ReconcileAll() {
 
 void HostMirrors::ReconcileForStream() {
   if (!session_.mirrored()) return ReconcileAll();
-  changes_.SendChanges(session_.host_changes_bytes_max(), [this](std::span<const std::byte> changes) {
-    return session_.SendHostChanges(changes) == CUDA_SUCCESS;
-  });
+  changes_.SendChanges(session_.host_changes_bytes_max(), [this](std::span<const std::byte> changes) { return Send(changes); });
 }
 
 void HostMirrors::SendLoneChange() {
-  changes_.SendLoneChange(
-      [this](std::span<const std::byte> change) { return session_.SendHostChanges(change) == CUDA_SUCCESS; });
+  changes_.SendLoneChange([this](std::span<const std::byte> change) { return Send(change); });
+}
+
+bool HostMirrors::Send(std::span<const std::byte> changes) {
+  if (session_.SendHostChanges(changes) != CUDA_SUCCESS) return false;
+  told_.fetch_add(1, std::memory_order_release);
+  return true;
+}
+
+CUresult HostMirrors::Tell(Call& call) {
+  if (!any() || !session_.mirrored()) return CUDA_SUCCESS;
+  ReconcileForStream();
+  // Changes take another ring than what must not run before them. What another thread has told is named by whoever of the two
+  // gets here first, hence the lock around the append.
+  MutexLock lock(order_mutex_);
+  tesseraHostChangesToldRequest request;
+  request.messages = told_.load(std::memory_order_acquire);
+  if (request.messages == ordered_) return CUDA_SUCCESS;
+  const CUresult result = call.AsyncAs(request);
+  if (result == CUDA_SUCCESS) ordered_ = request.messages;
+  return result;
+}
+
+CUresult HostMirrors::NoteUse(Call& call, HandleId stream) {
+  tesseraMirrorsUsedRequest request;
+  request.stream = stream;
+  flags_.Began();
+  return call.AsyncAs(request);
 }
 
 MirroredWork::MirroredWork(Call& call, HandleId stream)
     : call_(call), stream_(stream), mirrors_(ClientMemory::Of(call.session()).mirrors()) {
   if (!mirrors_.any() || call.capturing()) return;
-  // The thread of visits reconciles around each of them: there is nothing else to do.
-  watched_ = call.session().mirrored();
-  result_ = VisitStream(call, stream, [flags = watched_ ? &mirrors_.flags() : nullptr](const GoOn& go_on) {
-    go_on();
-    if (flags != nullptr) flags->Began();
-  });
-  if (result_ != CUDA_SUCCESS) watched_ = false;
+  // The thread of visits reconciles around each of them: there is nothing else to do in one.
+  result_ = call.session().mirrored() ? mirrors_.Tell(call) : VisitStream(call, stream, [](const GoOn& go_on) { go_on(); });
 }
 
 CUresult MirroredWork::Appended() {
   if (!mirrors_.any() || call_.capturing()) return CUDA_SUCCESS;
-  const CUresult result = VisitStream(call_, stream_, [flags = watched_ ? &mirrors_.flags() : nullptr](const GoOn& go_on) {
-    if (flags != nullptr) flags->Ended();
-    go_on();
-  });
-  if (result == CUDA_SUCCESS) watched_ = false;
-  return result;
-}
-
-MirroredWork::~MirroredWork() {
-  if (watched_) mirrors_.flags().Ended();
+  if (call_.session().mirrored()) return mirrors_.NoteUse(call_, stream_);
+  return VisitStream(call_, stream_, [](const GoOn& go_on) { go_on(); });
 }
 
 }  // namespace tessera

@@ -8,19 +8,23 @@
 // A mirror is made when a program asks for the device pointer of the memory; without shared pages also when an address in it
 // is among the parameters of a kernel or in ordinary memory of up to 32 KiB that is copied to the device, or the target of an
 // operation on the device. A kernel that comes by such an address in another way fails (700).
-// From then on the two are reconciled wherever a stream meets this process, in stream order: before and after every launch of
-// a kernel or graph, around host functions and the library's own visits, and when a call that waits for work returns. Bytes
-// that differ from what both had at the last meeting were changed by one side and are copied to the other; of a byte that
-// both changed, which is a race natively, the device's value stays (without shared pages: either). So a kernel sees what was
-// written before it started and the program sees what a kernel wrote when anything that follows the kernel sees it. What one
-// side writes while a kernel runs the other does not see, with one exception: without shared pages a running kernel sees what
-// the program changes while all that is changed lies in one aligned word of eight bytes, a flag that the kernel waits for
-// (flag_watch.h). More could not be told in the order in which it was written. Any other polling of such memory is not
-// supported, nor is cuStreamWaitValue on it.
+// Of bytes that both sides changed, which is a race natively, the device's value stays (without shared pages: either).
 //
-// Cost, while there are mirrors: three times the memory (without shared pages: twice on each side), and per launch two visits
-// of the host (some 20 us) and two passes over all mirrors (a third of a second per GiB). Pinned memory that is shared has none
-// of that. Any thread.
+// Where pages are shared the two are reconciled wherever a stream meets this process, in stream order: before and after every
+// launch of a kernel or graph, around host functions and the library's own visits, and when a call that waits for work returns:
+// bytes that differ from what both had at the last meeting were changed by one side and are copied to the other.
+//
+// Without shared pages no stream waits for that. What this process wrote is told with every call that gives the device work
+// (Tell), before it; so it is there before any work that natively would find it, and not before it was written. What work wrote
+// is told by the server before it tells anything else from which the program could know that the work is done, and soon after
+// it is done in any case (server/worker/memory/mirror_watch.h). While work runs, either side tells the other of what changed as
+// long as all of it lies in one aligned word of eight bytes, a flag that somebody waits for (flag_watch.h). More could not be told
+// in the order in which it was written. Any other polling of such memory is not supported, nor is cuStreamWaitValue on it.
+//
+// Cost, while there are mirrors. Shared pages: three times the memory, and per launch two visits of the host (some 20 us) and two
+// passes over all mirrors (a third of a second per GiB). Otherwise twice the memory on each side, and a pass over all mirrors per
+// call that gives the device work, here, and per answer while work is not known to be done, there. Pinned memory that is shared
+// has none of that. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -79,8 +83,12 @@ class HostMirrors {
   // without shared pages it may wait for room in the ring of answers, so not in a notice handler.
   void ReconcileForStream() EXCLUDES(mutex_);
 
-  // Told of work between two meetings.
-  FlagWatch& flags() { return flags_; }
+  // Without shared pages: records that are appended from now on find what this process has written until now. To be called by what
+  // gives the device work that uses mirrors, or that may let such work go on (a copy or set of a word that a stream waits
+  // for). Nothing to do, and quick, without mirrors. The call has failed when this is not CUDA_SUCCESS.
+  CUresult Tell(Call& call) EXCLUDES(mutex_, order_mutex_);
+  // Without shared pages: the stream was given work that may use mirrors.
+  CUresult NoteUse(Call& call, HandleId stream);
 
  private:
   struct Mirror {
@@ -99,12 +107,16 @@ class HostMirrors {
   std::shared_ptr<Mirror> Take(uint64_t base) EXCLUDES(mutex_);
   static void ReconcileOne(Mirror& mirror);
   void SendLoneChange();
+  bool Send(std::span<const std::byte> changes);
 
   Session& session_;
   HostMemory& memory_;
   ShadowPool& pool_;
   ChangeTracker changes_;  // without shared pages
   std::atomic<size_t> count_{0};
+  std::atomic<uint64_t> told_{0};  // messages of changes
+  Mutex order_mutex_;
+  uint64_t ordered_ GUARDED_BY(order_mutex_) = 0;  // of those, what a record in `commands` has named
   Mutex opening_mutex_;  // taken before mutex_
   uint32_t generation_ GUARDED_BY(opening_mutex_) = 0;
   mutable Mutex mutex_;
@@ -112,8 +124,8 @@ class HostMirrors {
   FlagWatch flags_;  // last: its thread uses the others
 };
 
-// Stands around the appending of work that may use mirrors, and enqueues a meeting before and after it. Nothing to do without
-// mirrors, nor while the stream is captured (launches of the graph meet).
+// Stands around the appending of work that may use mirrors. Where pages are shared it enqueues a meeting before and after it,
+// otherwise it tells the server. Nothing to do without mirrors, nor while the stream is captured (launches of the graph do it).
 //
 //   MirroredWork mirrored(call, stream);
 //   if (mirrored.result() != CUDA_SUCCESS) return mirrored.result();
@@ -124,20 +136,18 @@ class HostMirrors {
 class MirroredWork {
  public:
   MirroredWork(Call& call, HandleId stream);
-  ~MirroredWork();  // unless Appended() was called, the work will not come
   MirroredWork(const MirroredWork&) = delete;
   MirroredWork& operator=(const MirroredWork&) = delete;
 
   // Not CUDA_SUCCESS: the call has failed with it and nothing may be appended.
   CUresult result() const { return result_; }
-  // The meeting after the work. Once.
+  // After the work. Once.
   CUresult Appended();
 
  private:
   Call& call_;
   const HandleId stream_;
   HostMirrors& mirrors_;
-  bool watched_ = false;  // its end is to be told to the watch
   CUresult result_ = CUDA_SUCCESS;
 };
 

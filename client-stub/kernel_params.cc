@@ -1,5 +1,6 @@
 #include "client-stub/kernel_params.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tessera {
@@ -22,8 +23,10 @@ CUresult CopyExtra(const FunctionInfo& function, void* const* extra, std::vector
     }
   }
   if (function.parameter_bytes == 0) return CUDA_SUCCESS;
-  if (buffer == nullptr || !has_size || bytes < function.parameter_bytes) return CUDA_ERROR_INVALID_VALUE;
-  packed->assign(buffer, buffer + function.parameter_bytes);
+  if (buffer == nullptr || !has_size) return CUDA_ERROR_INVALID_VALUE;
+  // Fewer bytes than the kernel has parameters are no mistake: NCCL passes as much of its 4 KiB as a launch needs.
+  packed->assign(buffer, buffer + std::min(bytes, size_t{function.parameter_bytes}));
+  packed->resize(function.parameter_bytes);
   return CUDA_SUCCESS;
 }
 

@@ -93,6 +93,7 @@ CUresult CopyPeer(Call& call, CUdeviceptr to, CUcontext to_context, CUdeviceptr 
   request.dst = to;
   request.src = from;
   request.bytes = bytes;
+  if (const CUresult told = ClientMemory::Of(call.session()).mirrors().Tell(call); told != CUDA_SUCCESS) return told;
   ManagedWork managed(call, used.id, Range{to, bytes}, Range{from, bytes});
   if (managed.result() != CUDA_SUCCESS) return managed.result();
   return async ? call.Async(request) : call.SyncWork(request);

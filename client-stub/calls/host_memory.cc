@@ -170,7 +170,8 @@ CUresult Custom_cuMemHostUnregister(Call& call, void* p) {
   if (!block || !block->registered || block->range.base != reinterpret_cast<uint64_t>(p)) {
     return call.Fail(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
   }
-  if (VisitsUsed() || block->segment != 0) {
+  HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
+  if (VisitsUsed() || mirrors.any() || block->segment != 0) {
     // Waits for all work, and takes the alias of a shared file from the driver. That work failed is not this call's result:
     // it does nothing more.
     cuMemFreeHostRequest request;
@@ -181,7 +182,7 @@ CUresult Custom_cuMemHostUnregister(Call& call, void* p) {
     call.Fail(CUDA_SUCCESS);
     if (block->segment != 0) memory.EndFree(block->alias, result == CUDA_SUCCESS && reply.idle);
   }
-  ClientMemory::Of(call.session()).mirrors().Close(call, block->range.base);
+  mirrors.Close(call, block->range.base);
   call.Fail(CUDA_SUCCESS);
   const CUresult result = memory.Unregister(reinterpret_cast<uint64_t>(p));
   return result == CUDA_SUCCESS ? result : call.Fail(result);

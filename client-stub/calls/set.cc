@@ -70,6 +70,7 @@ CUresult Set(Call& call, const Area& area, uint32_t value, uint32_t element_byte
   } else if (place != Place::kDevice && place != Place::kPinned) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
+  if (const CUresult told = memory.mirrors().Tell(call); told != CUDA_SUCCESS) return told;
   ManagedWork managed(call, request.stream, Range{area.to, place == Place::kDevice ? bytes : 0}, Range{});
   if (managed.result() != CUDA_SUCCESS) return managed.result();
   request.dst = area.to;

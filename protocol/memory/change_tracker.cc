@@ -271,7 +271,6 @@ bool ChangeTracker::SendChanges(size_t bytes_max, const Send& send) {
   if (!any()) return true;
   MutexLock order(send_mutex_);
   std::vector<std::byte> message;
-  message.reserve(bytes_max);
   for (const auto& tracked : All()) {
     uint64_t at = tracked->range.base;
     while (at < tracked->range.end()) {

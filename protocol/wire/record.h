@@ -39,6 +39,7 @@ enum class ReplyKind : uint32_t {
   kDeviceErrors = 6,   // text that the driver wrote to stderr (failed assertions of kernels); extra: as kDeviceOutput
   kHostFunctionReleased = 7,  // nobody will ask for a host function again: extra is the client's number of it
   kHostChanges = 8,    // what GPU work wrote to mirrors of host memory, over a mirrored channel (memory/change_tracker.h)
+  kMirrorsIdle = 9,    // all work is done that used mirrors, and its changes were told; extra: of how many tesseraMirrorsUsed
   kPad = kPadRecord,
 };
 // The same numbers where only notices are meant: all that is neither kReply nor kPad. A notice answers no record.

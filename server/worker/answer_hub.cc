@@ -42,19 +42,14 @@ bool AnswerHub::Wait(uint64_t id) {
   }
 }
 
-void AnswerHub::OnHostChanges(std::function<bool(std::span<const std::byte>)> take, std::function<void()> send) {
+void AnswerHub::OnHostChanges(std::function<bool(std::span<const std::byte>)> take) {
   MutexLock lock(mutex_);
   take_changes_ = std::move(take);
-  send_changes_ = std::move(send);
 }
 
-void AnswerHub::SendHostChanges() {
-  std::function<void()> send;
-  {
-    MutexLock lock(mutex_);
-    send = send_changes_;
-  }
-  if (send != nullptr) send();
+void AnswerHub::AwaitHostChanges(uint64_t messages) {
+  MutexLock lock(mutex_);
+  while (changes_taken_ < messages && !stopped_) answered_.wait(mutex_);
 }
 
 void AnswerHub::Cancel(uint64_t id) {
@@ -90,7 +85,10 @@ bool AnswerHub::Take(std::span<const std::byte> record) {
   std::memcpy(&header, record.data(), sizeof(header));
   if (header.kind == static_cast<uint32_t>(AnswerKind::kHostChanges)) {
     MutexLock lock(mutex_);
-    return take_changes_ != nullptr && take_changes_(record.subspan(sizeof(header)));
+    if (take_changes_ == nullptr || !take_changes_(record.subspan(sizeof(header)))) return false;
+    ++changes_taken_;
+    answered_.notify_all();
+    return true;
   }
   if (header.kind == static_cast<uint32_t>(AnswerKind::kAside)) {
     return worker_.aside().Post(header.extra, record.subspan(sizeof(header)));

@@ -39,11 +39,10 @@ class AnswerHub {
   void Cancel(uint64_t id) EXCLUDES(mutex_);
 
   // What takes the client's changes to host memory (kHostChanges), in the order of the ring, so before the answers behind them.
-  // It must not wait; false for a malformed message. Without it, none may come. And what sends the changes of this side.
-  void OnHostChanges(std::function<bool(std::span<const std::byte> changes)> take, std::function<void()> send)
-      EXCLUDES(mutex_);
-  // Has the changes of this side sent: what the client is asked to run next sees them. Any thread that may send notices.
-  void SendHostChanges() EXCLUDES(mutex_);
+  // It must not wait; false for a malformed message. Without it, none may come.
+  void OnHostChanges(std::function<bool(std::span<const std::byte> changes)> take) EXCLUDES(mutex_);
+  // Waits until so many messages of changes have been taken, or the session has ended. Any thread but the hub's own.
+  void AwaitHostChanges(uint64_t messages) EXCLUDES(mutex_);
 
   // Wakes every waiter and ends the thread. The channel must have ended. Idempotent.
   void Stop() EXCLUDES(mutex_);
@@ -66,7 +65,7 @@ class AnswerHub {
   std::unordered_map<uint64_t, Request> open_ GUARDED_BY(mutex_);
   uint64_t last_ GUARDED_BY(mutex_) = 0;
   std::function<bool(std::span<const std::byte>)> take_changes_ GUARDED_BY(mutex_);
-  std::function<void()> send_changes_ GUARDED_BY(mutex_);
+  uint64_t changes_taken_ GUARDED_BY(mutex_) = 0;  // messages
   bool stopped_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

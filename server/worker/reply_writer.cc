@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
@@ -11,9 +12,25 @@
 #include "server/worker/worker.h"
 
 namespace tessera {
+
 ReplyWriter::ReplyWriter(Worker& worker) : worker_(worker) {}
 
+void ReplyWriter::BeforeSending(std::function<void(ReplyKind)> before) {
+  MutexLock lock(before_mutex_);
+  before_ = std::move(before);
+  has_before_.store(true, std::memory_order_release);
+}
+
 bool ReplyWriter::Send(ReplyHeader header, std::span<const std::byte> payload) {
+  const auto kind = static_cast<ReplyKind>(header.kind);
+  if (has_before_.load(std::memory_order_acquire) && kind != ReplyKind::kHostChanges) {
+    std::function<void(ReplyKind)> before;
+    {
+      MutexLock lock(before_mutex_);
+      before = before_;
+    }
+    before(kind);
+  }
   // The driver may have said more on stderr: a failed assertion does, and the emulator always.
   if (header.result != CUDA_SUCCESS && header.result != CUDA_ERROR_NOT_READY) worker_.DrainDeviceOutput();
   RingProducer& replies = worker_.channel().replies_out();

@@ -4,8 +4,10 @@
 // read (stopped in a debugger, or dead): the sender waits WorkerOptions::reply_wait_ns, then the session ends.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "protocol/base/mutex.h"
@@ -24,8 +26,15 @@ class ReplyWriter {
   // now because of this record. Any thread.
   bool Send(ReplyHeader header, std::span<const std::byte> payload) EXCLUDES(mutex_);
 
+  // `before` is called before anything but changes of host memory is sent, on the sender's thread: what the client must know when
+  // it hears of this. It may send, and may wait as Send() does. One for the session, before the first of what it is for.
+  void BeforeSending(std::function<void(ReplyKind)> before) EXCLUDES(before_mutex_);
+
  private:
   Worker& worker_;
+  std::atomic<bool> has_before_{false};
+  Mutex before_mutex_;
+  std::function<void(ReplyKind)> before_ GUARDED_BY(before_mutex_);
   Mutex mutex_;
 };
 

@@ -81,7 +81,6 @@ CUcontext Worker::CurrentContext() { return DriverThread::Of(*this).current(); }
 void Worker::ForgetCurrentContext() { DriverThread::Of(*this).Forget(); }
 
 bool Worker::SendNotice(NoticeKind kind, uint64_t extra, CUresult result, std::span<const std::byte> payload) {
-  if (kind == NoticeKind::kHostFunction && channel_.mirrored()) answers_->SendHostChanges();
   ReplyHeader header{};
   header.kind = static_cast<uint32_t>(kind);
   header.result = static_cast<int32_t>(result);

@@ -1,5 +1,6 @@
 #include "server/emulator/driver/kernel_command.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "protocol/base/clock.h"
@@ -79,8 +80,8 @@ CUresult PackParameters(const KernelInfo& info, void** params, void** extra, std
       return CUDA_ERROR_INVALID_VALUE;
     }
   }
-  RETURN_IF(buffer == nullptr || size_bytes < info.parameter_bytes, CUDA_ERROR_INVALID_VALUE);
-  memcpy(packed->data(), buffer, info.parameter_bytes);
+  RETURN_IF(buffer == nullptr, CUDA_ERROR_INVALID_VALUE);
+  memcpy(packed->data(), buffer, std::min(size_bytes, packed->size()));
   return CUDA_SUCCESS;
 }
 

@@ -16,4 +16,15 @@ void Do_tesseraMirrorClose(CallContext& call, const tesseraMirrorCloseRequest& r
   call.Finish(call.worker().Part<SessionMemory>().mirrors().Close(request.address));
 }
 
+void Do_tesseraHostChangesTold(CallContext& call, const tesseraHostChangesToldRequest& request) {
+  call.worker().Part<SessionMemory>().mirrors().AwaitChanges(request.messages);
+  call.Finish(CUDA_SUCCESS);
+}
+
+void Do_tesseraMirrorsUsed(CallContext& call, const tesseraMirrorsUsedRequest& request) {
+  const CUstream stream = call.UseStream(request.stream);
+  if (call.ok()) call.worker().Part<SessionMemory>().mirrors().Used(call, request.stream, stream);
+  call.Finish(CUDA_SUCCESS);
+}
+
 }  // namespace tessera

@@ -8,6 +8,7 @@
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "server/worker/answer_hub.h"
+#include "server/worker/reply_writer.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -19,10 +20,13 @@ constexpr size_t kMessageBytesMax = size_t{64} << 10;
 
 }  // namespace
 
-HostMirrors::HostMirrors(Worker& worker) : worker_(worker) {
+HostMirrors::HostMirrors(Worker& worker) : worker_(worker), watch_(worker, [this](bool lone) { SendChanges(lone); }) {
   if (!worker.channel().mirrored()) return;
-  worker.answers().OnHostChanges([this](std::span<const std::byte> changes) { return changes_.Apply(changes); },
-                                 [this] { SendChanges(); });
+  worker.answers().OnHostChanges([this](std::span<const std::byte> changes) { return changes_.Apply(changes); });
+  worker.replies().BeforeSending([this](ReplyKind kind) {
+    // What a host function is called for may be in a graph with what it has to see, of whose use nothing is known yet.
+    if (kind == ReplyKind::kHostFunction || watch_.working()) SendChanges(false);
+  });
 }
 
 CUresult HostMirrors::Open(uint64_t context, const Range& range, uint32_t generation) {
@@ -87,7 +91,12 @@ CUresult HostMirrors::Close(uint64_t base) {
   return CUDA_SUCCESS;
 }
 
+void HostMirrors::AwaitChanges(uint64_t messages) { worker_.answers().AwaitHostChanges(messages); }
+
+void HostMirrors::Used(CallContext& call, HandleId id, CUstream stream) { watch_.Used(call, id, stream); }
+
 void HostMirrors::EndContext(uint64_t context) {
+  watch_.EndContext(worker_.CurrentContext());
   MutexLock lock(mutex_);
   for (auto mirror = mirrors_.begin(); mirror != mirrors_.end();) {
     mirror = mirror->second.context == context ? Drop(mirror) : std::next(mirror);
@@ -100,12 +109,17 @@ bool HostMirrors::Contains(uint64_t address, uint64_t bytes) {
   return next != mirrors_.begin() && std::prev(next)->second.range.contains(address, bytes);
 }
 
-void HostMirrors::SendChanges() {
+void HostMirrors::SendChanges(bool lone) {
   if (!changes_.any()) return;
-  const size_t room = worker_.channel().replies_out().record_bytes_max() - sizeof(ReplyHeader);
-  changes_.SendChanges(std::min(kMessageBytesMax, room), [this](std::span<const std::byte> changes) {
+  const auto send = [this](std::span<const std::byte> changes) {
     return worker_.SendNotice(NoticeKind::kHostChanges, 0, CUDA_SUCCESS, changes);
-  });
+  };
+  const size_t room = worker_.channel().replies_out().record_bytes_max() - sizeof(ReplyHeader);
+  if (lone) {
+    changes_.SendLoneChange(send);
+  } else {
+    changes_.SendChanges(std::min(kMessageBytesMax, room), send);
+  }
 }
 
 }  // namespace tessera

@@ -1,9 +1,9 @@
 // The worker's half of pinned memory that kernels use over a mirrored channel: pages of this process at the address that the
 // client's memory has as a device pointer, registered with the driver.
 //
-// Client and worker tell each other what changed (protocol/memory/change_tracker.h). What GPU work wrote is sent before the
-// client is asked to run anything at a point of a stream; what the client changed comes before its answer. The client asks for
-// such a point before and after every launch (client-stub/host_mirrors.h), so that is enough. Any thread.
+// Client and worker tell each other what changed (protocol/memory/change_tracker.h). What the client changed comes before the work
+// that is to find it (AwaitChanges), or before the answer that a stream waits for. What GPU work wrote is told before anything
+// else is from which the client may know that the work is done, and when it is done (mirror_watch.h). Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -17,9 +17,12 @@
 #include "protocol/channel/segment.h"
 #include "protocol/memory/change_tracker.h"
 #include "protocol/memory/range_allocator.h"
+#include "protocol/wire/handle.h"
+#include "server/worker/memory/mirror_watch.h"
 
 namespace tessera {
 
+class CallContext;
 class Worker;
 
 class HostMirrors {
@@ -42,6 +45,11 @@ class HostMirrors {
 
   bool Contains(uint64_t address, uint64_t bytes) EXCLUDES(mutex_);
 
+  // The client has sent so many messages of changes: returns when they are applied. Executor thread.
+  void AwaitChanges(uint64_t messages);
+  // `stream`, the driver's for `id`, was given work that may use mirrors. Executor thread.
+  void Used(CallContext& call, HandleId id, CUstream stream) EXCLUDES(mutex_);
+
  private:
   struct Mirror {
     Range range;
@@ -50,8 +58,9 @@ class HostMirrors {
   };
   using Mirrors = std::map<uint64_t, Mirror>;  // by base
 
-  // What GPU work has written. May wait for room in the ring of replies. No work without mirrors.
-  void SendChanges();
+  // What GPU work has written; while some runs, when all that changed is a word. May wait for room in the ring of replies. No
+  // work without mirrors.
+  void SendChanges(bool lone);
   CUresult Register(const Range& range);
   Mirrors::iterator Drop(Mirrors::iterator mirror) REQUIRES(mutex_);
 
@@ -60,6 +69,7 @@ class HostMirrors {
   Mutex mutex_;
   uint64_t bytes_ GUARDED_BY(mutex_) = 0;
   Mirrors mirrors_ GUARDED_BY(mutex_);
+  MirrorWatch watch_;  // last: its thread uses the others
 };
 
 }  // namespace tessera

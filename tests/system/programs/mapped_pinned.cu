@@ -1,7 +1,9 @@
 // Kernels, sets, graphs, host functions and stream operations that use pinned host memory where it lies.
 #include <cuda.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "check.h"
@@ -20,6 +22,12 @@ __global__ void AddWhenTold(const volatile int* told, int value, int* sum) {
   while (*told != value) {
   }
   *sum += value;
+}
+__global__ void TellAndWait(volatile int* here, const volatile int* go_on) {
+  *here = 1;
+  while (*go_on == 0) {
+  }
+  *here = 2;
 }
 struct Table {
   int count;
@@ -259,6 +267,55 @@ void Flags() {
   CHECK_CUDA(cudaFreeHost(sum));
 }
 
+// A kernel that was launched long ago starts when the device's memory says so, and finds what the program wrote before that.
+void WrittenBehindTheLaunch() {
+  const int n = 1000;
+  int* from = Pinned(n, 1);
+  int* sum = Pinned(n);
+  cudaStream_t waiting = Stream(), other = Stream();
+  unsigned* word;
+  CHECK_CUDA(cudaMalloc(&word, sizeof(*word)));
+  for (int round = 1; round <= 20; ++round) {
+    CHECK_CUDA(cudaMemset(word, 0, sizeof(*word)));
+    CHECK_CUDA(cudaDeviceSynchronize());
+    CHECK_DRIVER(cuStreamWaitValue32(waiting, reinterpret_cast<CUdeviceptr>(word), 7, CU_STREAM_WAIT_VALUE_EQ));
+    AddInto<<<Blocks(n), kThreads, 0, waiting>>>(sum, from, n);
+    for (int i = 0; i < n; ++i) from[i] = round + i;
+    const unsigned seven = 7;
+    if (round % 3 == 0) CHECK_DRIVER(cuMemsetD32Async(reinterpret_cast<CUdeviceptr>(word), 7, 1, other));
+    if (round % 3 == 1) CHECK_CUDA(cudaMemcpyAsync(word, &seven, sizeof(seven), cudaMemcpyHostToDevice, other));
+    if (round % 3 == 2) CHECK_DRIVER(cuStreamWriteValue32(other, reinterpret_cast<CUdeviceptr>(word), 7, 0));
+    CHECK_CUDA(cudaStreamSynchronize(waiting));
+    for (int i = 0; i < n; ++i) {
+      EXPECT_EQ(sum[i], round + i);
+      sum[i] = 0;
+    }
+  }
+  CHECK_CUDA(cudaFree(word));
+  for (cudaStream_t stream : {waiting, other}) CHECK_CUDA(cudaStreamDestroy(stream));
+  for (int* memory : {from, sum}) CHECK_CUDA(cudaFreeHost(memory));
+}
+
+// The program looks for what a kernel writes without a call, while it runs and when it is done.
+void SeenWithoutACall() {
+  int* words = Pinned(64);
+  const auto await = [&](int value) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (*const_cast<volatile int*>(words) != value && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    EXPECT_EQ(*const_cast<volatile int*>(words), value);
+  };
+  for (int round = 0; round < 10; ++round) {
+    words[0] = words[32] = 0;
+    TellAndWait<<<1, 1>>>(words, words + 32);
+    await(1);
+    words[32] = 1;
+    await(2);
+  }
+  CHECK_CUDA(cudaFreeHost(words));
+}
+
 // `mirrored`: the server's stream would not see what the program writes, so it must not wait for that.
 void ValuesAndTextures(bool mirrored) {
   cudaStream_t stream = Stream();
@@ -320,6 +377,8 @@ int main(int argc, char** argv) {
   Graphs();
   ManyStreams();
   Flags();
+  WrittenBehindTheLaunch();
+  SeenWithoutACall();
   ValuesAndTextures(mirrored);
   CHECK_CUDA(cudaDeviceSynchronize());
   if (mirrored) UnseenPointer();

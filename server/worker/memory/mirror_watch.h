@@ -1,0 +1,64 @@
+// When the work is done that uses mirrors of host memory: until then their changes are told with everything that the client
+// hears of, and a flag that a kernel sets is told while it runs; when it is done, once more, though nobody asks: a program may
+// be waiting for what a kernel writes there, without a call.
+//
+// An event of each stream is recorded again behind each piece of work, so a stream that is never idle costs one look at it now
+// and then. A thread looks, soon at first, then ever more rarely, at most a tenth of the time; without such work it sleeps.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "protocol/base/mutex.h"
+#include "protocol/wire/handle.h"
+
+namespace tessera {
+
+class CallContext;
+class Worker;
+
+class MirrorWatch {
+ public:
+  // `tell` sends what changed, if it is `lone` only when it is a single word. Called on several threads.
+  MirrorWatch(Worker& worker, std::function<void(bool lone)> tell) : worker_(worker), tell_(std::move(tell)) {}
+  ~MirrorWatch();
+
+  // `stream`, the driver's for `id`, was given work. Where its end cannot be heard of (a stream of another context than the
+  // current one, an event that the driver refuses) work counts as never done. Executor thread.
+  void Used(CallContext& call, HandleId id, CUstream stream) EXCLUDES(mutex_);
+  // Some of the work may not be done, or not all that it wrote was told. Any thread.
+  bool working() const { return working_.load(std::memory_order_acquire); }
+  // The context is about to be destroyed or reset: its work counts as done. It must be current.
+  void EndContext(CUcontext context) EXCLUDES(mutex_);
+
+ private:
+  // By the client's handle; the legacy stream by its context, that of a thread by the thread too.
+  using Key = std::pair<uint64_t, uint64_t>;
+  struct Recorded {
+    CUcontext context = nullptr;
+    CUevent event = nullptr;
+  };
+
+  void Run() EXCLUDES(mutex_);
+  // Looks at all events; those that are done go. True when none is left.
+  bool AllDone() REQUIRES(mutex_);
+
+  Worker& worker_;
+  const std::function<void(bool lone)> tell_;
+  std::atomic<bool> working_{false};
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::map<Key, Recorded> recorded_ GUARDED_BY(mutex_);
+  uint64_t uses_ GUARDED_BY(mutex_) = 0;
+  bool never_done_ GUARDED_BY(mutex_) = false;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  std::thread thread_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tessera
