@@ -27,7 +27,8 @@ class Links(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         fake = environment(TESSERA_EMULATOR_DEVICES="2", LD_LIBRARY_PATH=os.path.join(BUILD, "tests/system/fake_nvml"))
-        cls.servers = [Server(driver=os.path.join(BUILD, "lib/libtessera-emulator.so"), env=fake) for _ in range(2)]
+        driver = os.path.join(BUILD, "lib/libtessera-emulator.so")
+        cls.servers = [Server(driver=driver, env=fake), Server(driver=driver, env=fake, mirrored=True)]
         os.environ["TESSERA_SERVER"] = ",".join(server.url for server in cls.servers)
         cls.nvml = ctypes.CDLL(os.path.join(CLIENT, "libnvidia-ml.so.1"))
         assert cls.nvml.nvmlInit_v2() == 0
