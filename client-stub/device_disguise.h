@@ -22,6 +22,8 @@ struct DeviceDisguise {
 
   // Changes what has to be: the PCI domain of devices of later servers, in the bus id too, and UUIDs that are taken.
   void Apply(DeviceSnapshot::Device* device) const;
+  // The PCI domain that stands here for one of the server's.
+  uint32_t ShownDomain(uint32_t domain) const { return (domain + server * kDomainsPerServer) & 0xffff; }
 };
 
 }  // namespace tessera

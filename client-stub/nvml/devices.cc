@@ -1,26 +1,28 @@
 // The part of libnvidia-ml.so.1 that finds devices and tells what they are, all of it known since nvmlInit, but for their
-// identity on the PCI bus.
+// identity on the PCI bus and what is at the other end of their links.
 
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <string>
 
+#include "client-stub/device_disguise.h"
 #include "client-stub/nvml/give.h"
 #include "client-stub/nvml/nvml_abi.h"
 
 namespace {
 
+using tessera::DeviceDisguise;
 using tessera::Reading;
 using tessera::nvml::Ask;
 using tessera::nvml::CopyText;
 using tessera::nvml::Device;
 using tessera::nvml::Find;
 using tessera::nvml::Found;
+using tessera::nvml::GiveRow;
 using tessera::nvml::GiveText;
 using tessera::nvml::HandleOf;
 using tessera::nvml::List;
-using tessera::nvml::PeerAccess;
 using tessera::nvml::Readings;
 using AskFor = tessera::ServerQuery::Ask;
 
@@ -80,11 +82,23 @@ nvmlReturn_t AskPciIdentity(nvmlDevice_t handle, PciIdentity* identity) {
   return NVML_SUCCESS;
 }
 
-void PutLegacyId(const Device& device, char (&id)[16]) {
-  std::snprintf(id, sizeof(id), "%04X:%02X:%02X.0", device.pci_domain & 0xFFFF, device.pci_bus & 0xFF, device.pci_device & 0xFF);
+// The texts that say where a device is, from the numbers that do.
+void PutLegacyId(nvmlPciInfo_t* pci) {
+  std::snprintf(pci->busIdLegacy, sizeof(pci->busIdLegacy), "%04X:%02X:%02X.0", pci->domain & 0xFFFF, pci->bus & 0xFF,
+                pci->device & 0xFF);
 }
-void PutId(const Device& device, char (&id)[32]) {
-  std::snprintf(id, sizeof(id), "%08X:%02X:%02X.0", device.pci_domain, device.pci_bus, device.pci_device);
+template <typename Info>
+void PutId(Info* pci) {
+  std::snprintf(pci->busId, sizeof(pci->busId), "%08X:%02X:%02X.0", pci->domain, pci->bus, pci->device);
+}
+
+// What is at the other end of a link belongs to the machine of `device`'s server: it is shown where the server's devices are.
+// A switch that the machine does not see has no address, and whatever stands for one stays as it is.
+void ShowOnBus(const Device& device, nvmlPciInfo_t* remote) {
+  if (device.server == 0 || remote->domain > 0xFFFF || remote->bus > 0xFF) return;
+  remote->domain = DeviceDisguise{static_cast<uint32_t>(device.server), {}}.ShownDomain(remote->domain);
+  PutLegacyId(remote);
+  PutId(remote);
 }
 
 }  // namespace
@@ -227,8 +241,8 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t handle, nvmlPciInf
   FillPlace(*found.device, pci);
   pci->pciDeviceId = identity.device;
   pci->pciSubSystemId = identity.subsystem;
-  PutLegacyId(*found.device, pci->busIdLegacy);
-  PutId(*found.device, pci->busId);
+  PutLegacyId(pci);
+  PutId(pci);
   return NVML_SUCCESS;
 }
 
@@ -244,7 +258,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t handle, nvmlPciInf
   pci->pciSubSystemId = identity.subsystem;
   pci->baseClass = identity.base_class;
   pci->subClass = identity.sub_class;
-  PutId(*found.device, pci->busId);
+  PutId(pci);
   return NVML_SUCCESS;
 }
 
@@ -263,27 +277,25 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t handle, nvmlPciInfo_v
   return NVML_SUCCESS;
 }
 
-// --- one device and another ---
-
-// As the driver's own attributes of the pair tell it. NCCL asks for every pair, and gives up when one has no answer.
-NVML_EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t handle, nvmlDevice_t other, unsigned what, unsigned* status) {
-  constexpr unsigned kRead = 0, kWrite = 1, kAtomics = 3, kWhatEnd = 5;
-  constexpr unsigned kOk = 0, kNotSupported = 5;
-  Found from;
-  Found to;
-  if (const nvmlReturn_t result = Find(handle, &from); result != NVML_SUCCESS) return result;
-  if (const nvmlReturn_t result = Find(other, &to); result != NVML_SUCCESS) return result;
-  // A list can have been read anew in between.
-  if (status == nullptr || what >= kWhatEnd || from.list != to.list) return NVML_ERROR_INVALID_ARGUMENT;
-  const PeerAccess& access = from.list->peers[from.index * from.list->devices.size() + to.index];
-  if (from.index == to.index) {
-    *status = kOk;
-  } else if (what == kRead || what == kWrite) {
-    *status = access.memory ? kOk : kNotSupported;
-  } else if (what == kAtomics) {
-    *status = access.atomics ? kOk : kNotSupported;
-  } else {
-    return NVML_ERROR_NOT_SUPPORTED;  // over which links
-  }
+// What is at the other end of a link.
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t handle, unsigned link, nvmlPciInfo_t* pci) {
+  constexpr size_t kWords = sizeof(nvmlPciInfo_t) / sizeof(unsigned);
+  Found found;
+  if (const nvmlReturn_t result = Find(handle, &found); result != NVML_SUCCESS) return result;
+  if (pci == nullptr || link >= tessera::kLinksMax) return NVML_ERROR_INVALID_ARGUMENT;
+  unsigned words[kWords];
+  const nvmlReturn_t result = GiveRow<kWords>(handle, AskFor::kLinks, Reading::kLinkRemotePci + kWords * link, words);
+  if (result != NVML_SUCCESS) return result;
+  std::memcpy(pci, words, sizeof(*pci));
+  ShowOnBus(*found.device, pci);
+  return NVML_SUCCESS;
+}
+// Into the second form of the struct: what programs have that look for this name, NCCL among them.
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t handle, unsigned link, nvmlPciInfo_v2_t* pci) {
+  if (pci == nullptr) return nvmlDeviceGetNvLinkRemotePciInfo_v2(handle, link, nullptr);
+  nvmlPciInfo_t whole;
+  const nvmlReturn_t result = nvmlDeviceGetNvLinkRemotePciInfo_v2(handle, link, &whole);
+  if (result != NVML_SUCCESS) return result;
+  std::memcpy(pci, &whole, sizeof(*pci));
   return NVML_SUCCESS;
 }

@@ -1,4 +1,5 @@
-// The functions of NVML that tell readings as they came from the server: one for each line of device_readings.def.
+// The functions of NVML that tell readings as they came from the server: one for each line of device_readings.def, but
+// for CHOICE_STRUCT32 (devices.cc) and FORM32 (forms.cc).
 
 #include "client-stub/nvml/give.h"
 #include "client-stub/nvml/nvml_abi.h"
@@ -106,6 +107,11 @@ using AskFor = tessera::ServerQuery::Ask;
   NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned a, unsigned b, unsigned c, unsigned long long* out) { \
     if (a >= n || b >= m || c >= l) return NoSuchChoice(handle);                                                      \
     return Give(handle, AskFor::k##ask, Reading::name + ((a * m + b) * l + c), out);                                  \
+  }
+#define READING_TWO_CHOICES32(ask, number, name, function, n, m)                                        \
+  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned a, unsigned b, unsigned* out) {       \
+    if (a >= n || b >= m) return NoSuchChoice(handle);                                                  \
+    return Give(handle, AskFor::k##ask, Reading::name + (a * m + b), out);                              \
   }
 #define READING_TEXT(ask, number, name, function)                                       \
   NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, char* out, unsigned length) {  \

@@ -2,6 +2,9 @@
 // memory, load, fields, and functions with two names. plain_readings.cc has the others.
 
 #include <algorithm>
+#include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "client-stub/nvml/give.h"
@@ -54,8 +57,10 @@ nvmlReturn_t PutClocks(const Readings& readings, Reading list, unsigned* count, 
   return NVML_SUCCESS;
 }
 
+using Answers = std::vector<ServerReport::FieldValue>;
+
 // Where the answers to `fields` go: in the order of the questions, with "not supported" for what the server does not tell.
-void PutFields(const std::vector<ServerReport::FieldValue>& answers, std::span<nvmlFieldValue_t> fields) {
+void PutFields(const Answers& answers, std::span<nvmlFieldValue_t> fields) {
   for (size_t i = 0; i < fields.size(); ++i) {
     nvmlFieldValue_t& out = fields[i];
     out.nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
@@ -66,6 +71,36 @@ void PutFields(const std::vector<ServerReport::FieldValue>& answers, std::span<n
     out.valueType = answers[i].type;
     out.value = answers[i].value;
   }
+}
+
+// Whether all that is asked for is the state of links.
+bool AreLinkStates(std::span<const nvmlFieldValue_t> fields) {
+  return std::ranges::all_of(fields, [](const nvmlFieldValue_t& field) {
+    return field.fieldId == tessera::kLinkStateField && field.scopeId < tessera::kLinksMax;
+  });
+}
+
+// The answers to `fields`, which are states of links.
+nvmlReturn_t AskLinkStates(size_t device, std::span<const nvmlFieldValue_t> fields, Answers* answers) {
+  std::shared_ptr<const tessera::nvml::DeviceState> state;
+  const nvmlReturn_t result = tessera::nvml::State(AskFor::kLinks, device, false, &state);
+  if (result != NVML_SUCCESS) return result;
+  for (const nvmlFieldValue_t& field : fields) {
+    answers->push_back(field.scopeId < state->fields.size() ? state->fields[field.scopeId] : ServerReport::FieldValue{});
+  }
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t AskFields(const Found& found, std::span<const nvmlFieldValue_t> fields, Answers* answers) {
+  std::vector<ServerQuery::Field> asked;
+  for (const nvmlFieldValue_t& field : fields) asked.push_back({field.fieldId, field.scopeId});
+  auto state = tessera::nvml::ReadState(*found.list, AskFor::kFields, found.index, std::move(asked));
+  if (!state.ok()) {
+    tessera::nvml::SayOnce(state.status());
+    return NVML_ERROR_GPU_IS_LOST;
+  }
+  *answers = std::move(state.value().fields);
+  return NVML_SUCCESS;
 }
 
 }  // namespace
@@ -170,7 +205,8 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetSupportedGraphicsClocks(nvmlDevice_t handl
 
 // --- fields ---
 
-// Each field is answered by itself. Never from what was kept: which fields are asked for differs each time.
+// Each field is answered by itself. Not from what was kept, since which fields are asked for differs each time; but states of
+// links are told with the links: NCCL asks for one after the other, between other questions about the same link.
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t handle, int count, nvmlFieldValue_t* values) {
   Found found;
   if (const nvmlReturn_t result = Find(handle, &found); result != NVML_SUCCESS) return result;
@@ -179,14 +215,11 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t handle, int count
   while (!rest.empty()) {
     const std::span<nvmlFieldValue_t> some = rest.first(std::min(rest.size(), ServerQuery::kFieldsMax));
     rest = rest.subspan(some.size());
-    std::vector<ServerQuery::Field> fields;
-    for (const nvmlFieldValue_t& value : some) fields.push_back({value.fieldId, value.scopeId});
-    const auto state = tessera::nvml::ReadState(*found.list, AskFor::kFields, found.index, std::move(fields));
-    if (!state.ok()) {
-      tessera::nvml::SayOnce(state.status());
-      return NVML_ERROR_GPU_IS_LOST;
-    }
-    PutFields(state.value().fields, some);
+    Answers answers;
+    const nvmlReturn_t result =
+        AreLinkStates(some) ? AskLinkStates(found.index, some, &answers) : AskFields(found, some, &answers);
+    if (result != NVML_SUCCESS) return result;
+    PutFields(answers, some);
   }
   return NVML_SUCCESS;
 }

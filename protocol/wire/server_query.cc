@@ -70,7 +70,7 @@ Result<ServerQuery> ServerQuery::Decode(std::span<const std::byte> message) {
   in.Pod(&query.device);
   query.fields.resize(in.CountOf(kFieldsMax, kFieldBytes));
   for (Field& field : query.fields) GetField(in, &field);
-  if (!in.AtEnd() || query.ask > Ask::kFields) return MalformedControl("query");
+  if (!in.AtEnd() || query.ask > Ask::kLinkDetails) return MalformedControl("query");
   return query;
 }
 

@@ -29,6 +29,8 @@ struct ServerQuery {
     kDetails = 2,  // of `device`: everything else that does not change every moment, and the load of those who use it
     kTraffic = 3,  // of `device`: bytes over PCIe, which are counted for 20 ms each
     kFields = 4,   // of `device`: the values of `fields`
+    kLinks = 5,    // of `device`: its links, and how it is connected to the server's other devices
+    kLinkDetails = 6,  // of `device`: errors and firmware of its links: a hundred calls that nobody makes to use a link
   };
   // A field of NVML (NVML_FI_*), and what it is asked of: a link, a scope of power; 0 as a rule.
   struct Field {
@@ -65,6 +67,12 @@ enum class Reading : uint32_t {
   // Lists: the number of elements, then so many; a list of graphics clocks for each memory clock, kClocksPlaces apart.
   kMemoryClocksMhz = 500,
   kGraphicsClocksMhz = 1000,
+  // Of the device and another one of the server, which has that place: its number there.
+  kCommonAncestor = 3100,    // nvmlDeviceGetTopologyCommonAncestor
+  kPeerStatusNvLink = 3200,  // nvmlDeviceGetP2PStatus of NVML_P2P_CAPS_INDEX_NVLINK
+  kPeerStatusPci = 3300,     // and of NVML_P2P_CAPS_INDEX_PCI
+  // nvmlDeviceGetTopologyNearestGpus, six of them: of level 0, 10, 20 ...; a bit for each device of the server.
+  kNearestDevices = 3400,
 #define READING_NUMBER(ask, number, name, function) name = number,
 #define READING_LARGE(ask, number, name, function) name = number,
 #define READING_PAIR(ask, number, name, function) name = number,
@@ -80,12 +88,19 @@ enum class Reading : uint32_t {
 #define READING_THREE_CHOICES(ask, number, name, function, n, m, k) name = number,
 #define READING_TEXT(ask, number, name, function) name = number,
 #define READING_CHOICE_TEXT(ask, number, name, function, n) name = number,
+#define READING_TWO_CHOICES32(ask, number, name, function, n, m) name = number,
+#define READING_CHOICE_STRUCT32(ask, number, name, function, n, k) name = number,
+#define READING_FORM32(ask, number, name, function, version, n) name = number,
 #include "protocol/wire/device_readings.def"
 };
 
 inline constexpr uint32_t kMemoryClocksMax = 8;
 inline constexpr uint32_t kGraphicsClocksMax = 255;
 inline constexpr uint32_t kClocksPlaces = kGraphicsClocksMax + 1;
+inline constexpr uint32_t kLinksMax = 18;           // of a device; NVML_NVLINK_MAX_LINKS
+inline constexpr uint32_t kLinkStateField = 165;    // NVML_FI_DEV_NVLINK_GET_STATE; its scope is the link
+inline constexpr uint32_t kTopologyLevelStep = 10;  // between two values of nvmlGpuTopologyLevel_t
+inline constexpr uint32_t kTopologyLevels = 6;
 
 // The reading that many places behind another of the same line of device_readings.def.
 constexpr Reading operator+(Reading first, uint32_t places) {
@@ -157,7 +172,7 @@ struct ServerReport {
   std::vector<std::byte> snapshot;           // DeviceSnapshot of all devices the server has
   std::vector<std::vector<Value>> readings;  // one list per device of the snapshot; empty for devices not asked for
   std::vector<Text> texts;                   // of the device that was asked for details of
-  std::vector<FieldValue> fields;            // as asked for; none from a server without NVML
+  std::vector<FieldValue> fields;            // as asked for, or each link's state (kLinks); none from a server without NVML
   std::vector<Use> uses;                     // of the sessions that have a context; empty when not asked for
   std::vector<Session> session_list;         // empty when nothing was asked for
 

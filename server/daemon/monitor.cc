@@ -29,13 +29,22 @@ constexpr size_t kRequestBytesMax = 2 * kControlMessageBytesMax + kSessionsMax *
 using Ask = ServerQuery::Ask;
 using Session = MonitorRequest::Session;
 
+// One answer per link, in their order.
+std::vector<ServerReport::FieldValue> LinkStates(const Nvml& nvml, const std::string& uuid) {
+  std::vector<ServerQuery::Field> fields;
+  for (uint32_t link = 0; link < kLinksMax; ++link) fields.push_back({kLinkStateField, link});
+  return nvml.ReadFields(uuid, fields);
+}
+
 void FillFromNvml(const Nvml& nvml, const MonitorRequest& request, const DeviceSnapshot& snapshot, ServerReport* report) {
   const ServerQuery& query = request.query;
   report->driver_release = nvml.DriverRelease();
   report->readings.resize(snapshot.devices.size());
+  std::vector<std::string> uuids;
+  for (const DeviceSnapshot::Device& device : snapshot.devices) uuids.push_back(device.UuidText());
   for (size_t i = 0; i < snapshot.devices.size(); ++i) {
     if (query.ask != Ask::kState && query.device != i) continue;
-    const std::string uuid = snapshot.devices[i].UuidText();
+    const std::string& uuid = uuids[i];
     if (query.ask == Ask::kFields) {
       report->fields = nvml.ReadFields(uuid, query.fields);
       continue;
@@ -43,7 +52,11 @@ void FillFromNvml(const Nvml& nvml, const MonitorRequest& request, const DeviceS
     Nvml::Readings readings = nvml.Read(uuid, query.ask);
     report->readings[i] = std::move(readings.values);
     report->texts = std::move(readings.texts);
-    if (query.ask == Ask::kTraffic) continue;
+    if (query.ask == Ask::kLinks) {
+      report->fields = LinkStates(nvml, uuid);
+      for (const ServerReport::Value& value : nvml.ReadPeers(uuid, uuids)) report->readings[i].push_back(value);
+    }
+    if (query.ask != Ask::kState && query.ask != Ask::kDetails) continue;
     const std::map<uint32_t, uint64_t> bytes = nvml.ProcessBytes(uuid);
     const auto loads = query.ask == Ask::kDetails ? nvml.ProcessLoads(uuid) : std::map<uint32_t, ServerReport::Load>();
     for (const Session& session : request.sessions) {

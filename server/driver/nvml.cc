@@ -238,6 +238,15 @@ void Nvml::ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) co
     if (Words64<1> large{}; Call(#function, device, i / k / m, i / k % m, i % k, &large)) {  \
       Add(values, Reading::name + i, large.word);                     \
     }
+#define READING_TWO_CHOICES32(asked, number, name, function, n, m)                        \
+  for (unsigned i = 0; ASKED(asked) && i < n * m; ++i)                                    \
+    if (Call(#function, device, i / m, i % m, &word[0])) values->push_back({Reading::name + i, word[0]});
+#define READING_CHOICE_STRUCT32(asked, number, name, function, n, k) \
+  for (unsigned i = 0; ASKED(asked) && i < n; ++i)                   \
+    if (Words32<k> words{}; Call(#function, device, i, &words)) Add(values, Reading::name + k * i, words.word);
+#define READING_FORM32(asked, number, name, function, version, n)              \
+  if (Versioned32<n> words{Version(sizeof(Versioned32<n>), version), {}};      \
+      ASKED(asked) && Call(#function, device, &words)) Add(values, Reading::name, words.word);
 #define READING_TEXT(asked, number, name, function) \
   if (ASKED(asked)) text(#function, Reading::name);
 #define READING_CHOICE_TEXT(asked, number, name, function, n) \
@@ -256,6 +265,41 @@ std::vector<ServerReport::FieldValue> Nvml::ReadFields(const std::string& uuid,
   for (const FieldValue& from : asked) {
     values.push_back({{from.field, from.scope}, static_cast<uint32_t>(from.result), from.type, from.value, from.time_us,
                       from.latency_us});
+  }
+  return values;
+}
+
+std::vector<ServerReport::Value> Nvml::ReadPeers(const std::string& uuid, const std::vector<std::string>& others) const {
+  constexpr unsigned kNvLink = 2, kPci = 4;  // of nvmlGpuP2PCapsIndex_t
+  std::vector<Value> values;
+  void* device = Find(uuid);
+  if (device == nullptr) return values;
+  std::vector<void*> handles;
+  for (const std::string& other : others) handles.push_back(Find(other));
+  for (uint32_t i = 0; i < handles.size(); ++i) {
+    const auto add = [&](Reading reading, const char* function, auto... which) {
+      unsigned value = 0;
+      if (Call(function, device, handles[i], which..., &value)) values.push_back({reading + i, value});
+    };
+    if (handles[i] == nullptr) continue;
+    add(Reading::kCommonAncestor, "nvmlDeviceGetTopologyCommonAncestor");
+    add(Reading::kPeerStatusNvLink, "nvmlDeviceGetP2PStatus", kNvLink);
+    add(Reading::kPeerStatusPci, "nvmlDeviceGetP2PStatus", kPci);
+  }
+  for (uint32_t i = 0; i < kTopologyLevels; ++i) {
+    constexpr const char* kFunction = "nvmlDeviceGetTopologyNearestGpus";
+    const unsigned level = i * kTopologyLevelStep;
+    unsigned count = 0;
+    void** nowhere = nullptr;
+    if (!Call(kFunction, device, level, &count, nowhere)) continue;
+    std::vector<void*> nearest(count);
+    if (count != 0 && !Call(kFunction, device, level, &count, nearest.data())) continue;
+    uint64_t places = 0;
+    for (uint32_t other = 0; other < handles.size(); ++other) {
+      const bool found = std::ranges::find(nearest, handles[other]) != nearest.end();
+      if (handles[other] != nullptr && found) places |= uint64_t{1} << other;
+    }
+    values.push_back({Reading::kNearestDevices + i, places});
   }
   return values;
 }

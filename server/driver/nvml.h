@@ -32,11 +32,13 @@ class Nvml {
     std::vector<ServerReport::Value> values;
     std::vector<ServerReport::Text> texts;
   };
-  // What the device with this UUID ("GPU-..." or "MIG-...") tells of what belongs to `ask` (kState, kDetails or kTraffic);
-  // what it does not tell is left out.
+  // What the device with this UUID ("GPU-..." or "MIG-...") tells of what belongs to `ask` (all but kNothing and
+  // kFields); what it does not tell is left out.
   Readings Read(const std::string& uuid, ServerQuery::Ask ask) const;
   // One answer per field, in their order; none when NVML knows no fields, or no such device.
   std::vector<ServerReport::FieldValue> ReadFields(const std::string& uuid, const std::vector<ServerQuery::Field>& fields) const;
+  // How the device is connected to each of `others`, which may contain it; a reading's place is the other one's there.
+  std::vector<ServerReport::Value> ReadPeers(const std::string& uuid, const std::vector<std::string>& others) const;
   // Bytes of the device that each process uses, by pid; Use::kUnknown where NVML does not know.
   std::map<uint32_t, uint64_t> ProcessBytes(const std::string& uuid) const;
   // The last load that NVML has sampled of each process, by pid.

@@ -1,6 +1,6 @@
 // A libnvidia-ml.so.1 of an imaginary driver: fixed answers for one device or two, and every process of the daemon uses 7 MiB of it.
-// Stands in for the real one in nvml_test.py and nvml_readings_test.py, where the daemon serves the emulator as if it were a
-// driver of that machine.
+// Stands in for the real one in nvml_test.py, nvml_readings_test.py and nvml_links_test.py, where the daemon serves the
+// emulator as if it were a driver of that machine.
 #include <unistd.h>
 
 #include <cstdio>
@@ -33,11 +33,20 @@ struct FieldValue {
   int result;
   unsigned long long value;
 };
+struct PciInfo {
+  char legacy_id[16];
+  unsigned domain, bus, device, device_id, subsystem_id;
+  char id[32];
+};
 constexpr int kSuccess = 0;
 constexpr int kNotFound = 6;
+constexpr int kInvalid = 2;
 constexpr int kNotSupported = 3;
-
 constexpr int kVersionMismatch = 25;
+
+// A device has four links: to the other device, to a switch, to a switch that the machine does not see, and one that is down.
+constexpr unsigned kLinks = 4;
+constexpr unsigned kLinkStateField = 165;
 
 int Tell(unsigned* out, unsigned value) {
   *out = value;
@@ -174,7 +183,10 @@ FAKE nvmlDeviceGetPciInfoExt(void*, unsigned* pci) {
   pci[7] = 2;
   return kSuccess;
 }
+// The time of the states of links is the number of the question.
 FAKE nvmlDeviceGetFieldValues(void*, int count, FieldValue* values) {
+  static long long questions = 0;
+  ++questions;
   for (int i = 0; i < count; ++i) {
     FieldValue& value = values[i];
     value.result = value.field < 200 ? kSuccess : kNotSupported;
@@ -182,6 +194,75 @@ FAKE nvmlDeviceGetFieldValues(void*, int count, FieldValue* values) {
     value.latency_us = 4;
     value.type = 3;
     value.value = (1ULL << 40) + 10 * value.field + value.scope;
+    if (value.field != kLinkStateField) continue;
+    value.result = value.scope < kLinks ? kSuccess : kInvalid;
+    value.time_us = questions;
+    value.value = value.scope == 3 ? 0 : 1;
   }
   return kSuccess;
+}
+
+// --- links ---
+
+FAKE nvmlDeviceGetNvLinkState(void*, unsigned link, unsigned* out) {
+  return link < kLinks ? Tell(out, link == 3 ? 0 : 1) : kInvalid;
+}
+FAKE nvmlDeviceGetNvLinkVersion(void*, unsigned link, unsigned* out) { return link < kLinks ? Tell(out, 7 + link) : kInvalid; }
+FAKE nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned link, unsigned* out) {
+  return link < 3 ? Tell(out, link == 0 ? 0 : 2) : kNotSupported;
+}
+FAKE nvmlDeviceGetNvLinkCapability(void*, unsigned link, unsigned kind, unsigned* out) {
+  return link < kLinks ? Tell(out, 10 * link + kind) : kInvalid;
+}
+FAKE nvmlDeviceGetNvLinkErrorCounter(void*, unsigned link, unsigned kind, unsigned long long* out) {
+  if (link >= kLinks) return kInvalid;
+  *out = (1ULL << 33) + 10 * link + kind;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, PciInfo* pci) {
+  if (link >= 3) return kNotSupported;
+  const unsigned bus = link == 0 ? (device == &the_devices[0] ? 2 : 1) : 5;
+  *pci = {{}, 0, bus, 0, 0x22A310DE, 0xABCD, {}};
+  if (link == 2) {
+    *pci = {"FFFFFFF:FFFF:FF", 0xFFFFFFF, 0xFFFF, 0xFF, 0, 0, "0FFFFFFF:FFFF:FF.0"};
+    return kSuccess;
+  }
+  std::snprintf(pci->legacy_id, sizeof(pci->legacy_id), "0000:%02X:00.0", bus & 0xFF);
+  std::snprintf(pci->id, sizeof(pci->id), "00000000:%02X:00.0", bus);
+  return kSuccess;
+}
+FAKE nvmlDeviceGetGpuFabricInfo(void*, unsigned* words) {
+  for (unsigned i = 0; i < 7; ++i) words[i] = 100 + i;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetGpuFabricInfoV(void*, unsigned* words) {
+  if (words[0] != (36 | 2 << 24) && words[0] != (40 | 3 << 24)) return kVersionMismatch;
+  for (unsigned i = 1; i < (words[0] & 0xFF) / 4; ++i) words[i] = 200 + (words[0] >> 24) * 100 + i;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetNvLinkInfo(void*, unsigned* words) {
+  if (words[0] != (8 | 1 << 24) && words[0] != (1612 | 2U << 24)) return kVersionMismatch;
+  for (unsigned i = 1; i < (words[0] & 0xFFFF) / 4; ++i) words[i] = 1000 + i;
+  return kSuccess;
+}
+// Knows one form alone.
+FAKE nvmlDeviceGetPlatformInfo(void*, unsigned* words) {
+  if (words[0] != (44 | 2 << 24)) return kVersionMismatch;
+  for (unsigned i = 1; i < 11; ++i) words[i] = 50 + i;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetTopologyCommonAncestor(void* device, void* other, unsigned* level) {
+  return Tell(level, device == other ? 0 : 40);
+}
+// The other device is in the same node; in the system there are both.
+FAKE nvmlDeviceGetTopologyNearestGpus(void* device, unsigned level, unsigned* count, void** devices) {
+  const unsigned found = level == 40 ? 1 : level == 50 ? 2 : 0;
+  if (*count == 0) return Tell(count, found);
+  if (*count != found) return kInvalid;
+  devices[0] = device == &the_devices[0] ? &the_devices[1] : &the_devices[0];
+  if (found == 2) devices[1] = device;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetP2PStatus(void*, void*, unsigned what, unsigned* status) {
+  return what == 2 || what == 4 ? Tell(status, what == 2 ? 0 : 1) : kInvalid;
 }

@@ -27,11 +27,15 @@ NO_DEVICE = ALWAYS | {name for kind, name in UNSUPPORTED if kind == "SYSTEM"} | 
 NO_DEVICE |= {name for name in FUNCTIONS if name.startswith(("nvmlSystem", "nvmlEventSet", "nvmlDeviceGetHandleBy"))}
 OF_DEVICE = [name for name in FUNCTIONS if name not in NO_DEVICE]
 # Bytes of the first version of a struct, and where it is among the parameters behind the device.
+FORMS = []  # of functions that take one of several structs: name, version, bytes
 STRUCTS = {"nvmlDeviceGetTemperatureV": 12, "nvmlDeviceGetPciInfoExt": 64, "nvmlDeviceGetRunningProcessDetailList": 24}
 for kind, arguments in LINES:
     if "VERSIONED" in kind:
         *_, function, words = (word.strip() for word in arguments.split(","))
         STRUCTS[function] = 4 + 4 * int(words) if kind.endswith("32") else 8 + 8 * int(words)
+    if kind == "READING_FORM32":
+        *_, function, version, words = (word.strip() for word in arguments.split(","))
+        FORMS.append((function, int(version), 4 + 4 * int(words)))
 
 
 class Functions(unittest.TestCase):
@@ -97,6 +101,30 @@ class Functions(unittest.TestCase):
                 self.assertIn(self.call(name, self.device, struct), (SUCCESS, NOT_SUPPORTED))
         uuid = (ctypes.c_uint * 13)(1)
         self.assertEqual(self.call("nvmlDeviceGetHandleByUUIDV", uuid, ctypes.byref(ctypes.c_void_p())), VERSION)
+
+    def test_structs_of_several_forms(self):
+        self.assertGreater(len(FORMS), 4)
+        known = {(name, size | number << 24) for name, number, size in FORMS}
+        for name, number, size in FORMS:
+            for version in (0, size, size | number << 24, size | (number + 7) << 24, (size + 4) | number << 24):
+                struct = (ctypes.c_uint * 500)(version)
+                with self.subTest(name, version=hex(version)):
+                    expected = NOT_SUPPORTED if (name, version) in known else VERSION
+                    self.assertEqual(self.call(name, self.device, struct), expected)
+                    self.assertEqual(list(struct[1:]), [0] * 499)
+
+    def test_an_emulated_device_has_no_links(self):
+        number = ctypes.c_ulonglong()
+        for name in ("nvmlDeviceGetNvLinkState", "nvmlDeviceGetNvLinkVersion", "nvmlDeviceGetNvLinkRemoteDeviceType"):
+            self.assertEqual(getattr(self.nvml, name)(self.device, 0, ctypes.byref(number)), NOT_SUPPORTED, name)
+        for name in ("nvmlDeviceGetNvLinkCapability", "nvmlDeviceGetNvLinkErrorCounter"):
+            self.assertEqual(getattr(self.nvml, name)(self.device, 0, 0, ctypes.byref(number)), NOT_SUPPORTED, name)
+        pci = ctypes.create_string_buffer(68)
+        for name in ("nvmlDeviceGetNvLinkRemotePciInfo", "nvmlDeviceGetNvLinkRemotePciInfo_v2"):
+            self.assertEqual(getattr(self.nvml, name)(self.device, 0, pci), NOT_SUPPORTED, name)
+        for name in ("nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetGpuFabricInfoV"):
+            words = (ctypes.c_uint * 10)(40 | 3 << 24)
+            self.assertEqual(getattr(self.nvml, name)(self.device, words), NOT_SUPPORTED, name)
 
     def test_a_set_of_events_stays_empty(self):
         events, types, data = ctypes.c_void_p(), ctypes.c_ulonglong(77), ctypes.create_string_buffer(64)

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "protocol/wire/device_snapshot.h"
 #include "tests/protocol/wire/torture.h"
 
 namespace tessera {
@@ -55,6 +56,10 @@ TEST(ServerQuery, NumbersOfReadingsAreUnique) {
   };
   take(static_cast<uint32_t>(Reading::kMemoryClocksMhz), 1 + kMemoryClocksMax);
   take(static_cast<uint32_t>(Reading::kGraphicsClocksMhz), kMemoryClocksMax * kClocksPlaces);
+  for (const Reading reading : {Reading::kCommonAncestor, Reading::kPeerStatusNvLink, Reading::kPeerStatusPci}) {
+    take(static_cast<uint32_t>(reading), DeviceSnapshot::kDevicesMax);
+  }
+  take(static_cast<uint32_t>(Reading::kNearestDevices), kTopologyLevels);
 #define READING_NUMBER(ask, number, name, function) take(number, 1);
 #define READING_LARGE(ask, number, name, function) take(number, 1);
 #define READING_PAIR(ask, number, name, function) take(number, 2);
@@ -70,6 +75,9 @@ TEST(ServerQuery, NumbersOfReadingsAreUnique) {
 #define READING_THREE_CHOICES(ask, number, name, function, n, m, k) take(number, n * m * k);
 #define READING_TEXT(ask, number, name, function) take(number, 1);
 #define READING_CHOICE_TEXT(ask, number, name, function, n) take(number, n);
+#define READING_TWO_CHOICES32(ask, number, name, function, n, m) take(number, n * m);
+#define READING_CHOICE_STRUCT32(ask, number, name, function, n, k) take(number, n * k);
+#define READING_FORM32(ask, number, name, function, version, n) take(number, n);
 #include "protocol/wire/device_readings.def"
   EXPECT_GT(taken.size(), 300u);
 }
@@ -120,7 +128,7 @@ TEST(ServerQuery, BoundsHold) {
   query.fields.resize(ServerQuery::kFieldsMax + 1);
   EXPECT_FALSE(ServerQuery::Decode(Encoded(query)).ok());
   query = {};
-  query.ask = static_cast<ServerQuery::Ask>(5);
+  query.ask = static_cast<ServerQuery::Ask>(7);
   EXPECT_FALSE(ServerQuery::Decode(Encoded(query)).ok());
   report = SampleReport();
   report.snapshot.resize(kSnapshotBytesMax + 1);
