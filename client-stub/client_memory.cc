@@ -76,9 +76,20 @@ void ClientMemory::NoteAllocation(HandleId handle, const Physical& physical) {
   physical_[handle.value()] = physical;
 }
 
-void ClientMemory::ForgetAllocation(HandleId handle) {
+bool ClientMemory::RetainAllocation(HandleId handle) {
   MutexLock lock(mutex_);
-  physical_.erase(handle.value());
+  const auto found = physical_.find(handle.value());
+  if (found == physical_.end()) return false;
+  ++found->second.references;
+  return true;
+}
+
+bool ClientMemory::ReleaseAllocation(HandleId handle) {
+  MutexLock lock(mutex_);
+  const auto found = physical_.find(handle.value());
+  if (found != physical_.end() && --found->second.references != 0) return false;
+  if (found != physical_.end()) physical_.erase(found);
+  return true;
 }
 
 ClientMemory::Physical ClientMemory::AllocationOf(HandleId handle) {

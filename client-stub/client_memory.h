@@ -45,9 +45,13 @@ class ClientMemory {
   struct Physical {
     CUdevice device = 0;
     uint32_t handle_types = 0;
+    uint64_t references = 1;  // how often the handle has to be released
   };
   void NoteAllocation(HandleId handle, const Physical& physical) EXCLUDES(mutex_);
-  void ForgetAllocation(HandleId handle) EXCLUDES(mutex_);
+  // One reference more; false when the handle has been released.
+  bool RetainAllocation(HandleId handle) EXCLUDES(mutex_);
+  // One less. True when it was the last: the handle is no longer known.
+  bool ReleaseAllocation(HandleId handle) EXCLUDES(mutex_);
   Physical AllocationOf(HandleId handle) EXCLUDES(mutex_);
 
   // The address that a copy or set of `address` means: another one for the device pointer of registered private memory, and

@@ -92,6 +92,13 @@ void DeviceMemory::RemoveMappings(const Range& range) {
   }
 }
 
+void DeviceMemory::ReplacePhysical(HandleId physical, HandleId by) {
+  const std::unique_lock lock(mutex_);
+  for (auto& [base, allocation] : allocations_) {
+    if (allocation.kind == DeviceAllocation::Kind::kMapped && allocation.physical == physical) allocation.physical = by;
+  }
+}
+
 bool DeviceMemory::SetSyncMemops(uint64_t address, bool value) {
   std::unique_lock lock(mutex_);
   const auto found = FindLocked(address);

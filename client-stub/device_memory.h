@@ -31,6 +31,7 @@ struct DeviceAllocation {
   HandleId context;  // kBlock, kGlobal, kForeign and kManaged: the owner; else null
   HandleId pool;     // kPool
   uint32_t handle_types = 0;  // kMapped: CUmemAllocationHandleType bits it was made with
+  HandleId physical;          // kMapped: the handle of what is mapped, which may have been released since
   uint64_t buffer_id = 0;  // CU_POINTER_ATTRIBUTE_BUFFER_ID; set by Add
   bool sync_memops = true;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as set (measured: 1 until it is cleared)
 };
@@ -56,6 +57,8 @@ class DeviceMemory {
   // Removes the mappings that begin in the range.
   void RemoveMappings(const Range& range);
   bool SetSyncMemops(uint64_t address, bool value);
+  // Mappings of `physical`, which was released, have another handle.
+  void ReplacePhysical(HandleId physical, HandleId by);
 
   // Numbers for CU_POINTER_ATTRIBUTE_BUFFER_ID: unique over the process.
   static uint64_t NextBufferId();

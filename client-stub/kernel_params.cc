@@ -23,8 +23,10 @@ CUresult CopyExtra(const FunctionInfo& function, void* const* extra, std::vector
     }
   }
   if (function.parameter_bytes == 0) return CUDA_SUCCESS;
-  if (buffer == nullptr || !has_size) return CUDA_ERROR_INVALID_VALUE;
-  // Fewer bytes than the kernel has parameters are no mistake: NCCL passes as much of its 4 KiB as a launch needs.
+  if (buffer == nullptr || !has_size || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  // Fewer bytes than the kernel has parameters are no mistake: NCCL passes as much of its 4 KiB as a launch needs. More are one
+  // (measured, driver 580); a structure's padding is left to pass.
+  if (bytes > ((size_t{function.parameter_bytes} + 7) & ~size_t{7})) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   packed->assign(buffer, buffer + std::min(bytes, size_t{function.parameter_bytes}));
   packed->resize(function.parameter_bytes);
   return CUDA_SUCCESS;

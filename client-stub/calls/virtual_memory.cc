@@ -58,12 +58,11 @@ CUresult Custom_cuMemCreate(Call& call, CUmemGenericAllocationHandle* handle, si
 
 CUresult Custom_cuMemRelease(Call& call, CUmemGenericAllocationHandle handle) {
   TellClosedDescriptors();
+  const HandleId released = call.Use(HandleKind::kMemoryAllocation, uint64_t{handle});
+  if (!call.ok() || !ClientMemory::Of(call.session()).ReleaseAllocation(released)) return call.result();
   cuMemReleaseRequest request;
   request.handle = call.Free(HandleKind::kMemoryAllocation, uint64_t{handle});
-  if (!call.ok()) return call.result();
-  const CUresult result = call.Sync(request);
-  if (result == CUDA_SUCCESS) ClientMemory::Of(call.session()).ForgetAllocation(request.handle);
-  return result;
+  return call.ok() ? call.Sync(request) : call.result();
 }
 
 CUresult Custom_cuMemMap(Call& call, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
@@ -84,6 +83,7 @@ CUresult Custom_cuMemMap(Call& call, CUdeviceptr ptr, size_t size, size_t offset
   const ClientMemory::Physical physical = memory.AllocationOf(request.handle);
   mapping.device = physical.device;
   mapping.handle_types = physical.handle_types;
+  mapping.physical = request.handle;
   memory.device().Add(mapping);
   return CUDA_SUCCESS;
 }
@@ -109,6 +109,11 @@ CUresult Custom_cuMemRetainAllocationHandle(Call& call, CUmemGenericAllocationHa
   if (handle == nullptr || !mapping || mapping->kind != DeviceAllocation::Kind::kMapped) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
+  // The same handle once more, as the driver gives it: programs release it once for each time they got it.
+  if (memory.RetainAllocation(mapping->physical)) {
+    *handle = mapping->physical.value();
+    return CUDA_SUCCESS;
+  }
   cuMemRetainAllocationHandleRequest request;
   request.handle = call.Mint(HandleKind::kMemoryAllocation);
   if (!call.ok()) return call.result();
@@ -116,6 +121,7 @@ CUresult Custom_cuMemRetainAllocationHandle(Call& call, CUmemGenericAllocationHa
   const CUresult result = call.Sync(request);
   if (result != CUDA_SUCCESS) return result;
   memory.NoteAllocation(request.handle, {mapping->device, mapping->handle_types});
+  memory.device().ReplacePhysical(mapping->physical, request.handle);
   *handle = request.handle.value();
   return CUDA_SUCCESS;
 }

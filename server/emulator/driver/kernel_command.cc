@@ -80,7 +80,8 @@ CUresult PackParameters(const KernelInfo& info, void** params, void** extra, std
       return CUDA_ERROR_INVALID_VALUE;
     }
   }
-  RETURN_IF(buffer == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(buffer == nullptr || size_bytes == 0, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(size_bytes > RoundUp(packed->size(), 8), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
   memcpy(packed->data(), buffer, std::min(size_bytes, packed->size()));
   return CUDA_SUCCESS;
 }

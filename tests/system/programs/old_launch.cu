@@ -1,6 +1,7 @@
 // A program of the time of CUDA 3: driver API, one call per launch setting. Vector addition against a reference.
 #include <cuda.h>
 
+#include <cstddef>
 #include <vector>
 
 #include "check.h"
@@ -68,6 +69,26 @@ int main() {
   CHECK_DRIVER(cuLaunchGrid(add, (n + 127) / 128, 1));
   CHECK_DRIVER(cuMemcpyDtoH(c.data(), device[2], n * sizeof(float)));
   for (int i = 0; i < n; ++i) EXPECT_EQ(c[i], 0.5f * a[i] + b[i]);
+
+  // The parameters as one buffer, of which a launch may leave out the last ones: they are 0. It must not be longer.
+  struct {
+    CUdeviceptr arrays[3];
+    int count;
+    float scale;
+    int more[4];
+  } parameters = {{device[0], device[1], device[2]}, n, 0.5f, {}};
+  const auto launch = [&](size_t bytes) {
+    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &parameters, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    return static_cast<int>(cuLaunchKernel(add, (n + 127) / 128, 1, 1, 128, 1, 1, 0, nullptr, nullptr, extra));
+  };
+  EXPECT_EQ(launch(0), static_cast<int>(CUDA_ERROR_INVALID_VALUE));
+  EXPECT_EQ(launch(sizeof(parameters)), static_cast<int>(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES));
+  EXPECT_EQ(launch(offsetof(decltype(parameters), more)), static_cast<int>(CUDA_SUCCESS));
+  CHECK_DRIVER(cuMemcpyDtoH(c.data(), device[2], n * sizeof(float)));
+  for (int i = 0; i < n; ++i) EXPECT_EQ(c[i], 0.5f * a[i] + b[i]);
+  EXPECT_EQ(launch(offsetof(decltype(parameters), scale)), static_cast<int>(CUDA_SUCCESS));
+  CHECK_DRIVER(cuMemcpyDtoH(c.data(), device[2], n * sizeof(float)));
+  for (int i = 0; i < n; ++i) EXPECT_EQ(c[i], b[i]);
 
   // On a stream, with one parameter changed.
   CUstream stream;

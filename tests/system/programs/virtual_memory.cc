@@ -65,15 +65,22 @@ int main() {
   EXPECT_EQ(words[3], 0x11111111u);
   EXPECT_EQ(words[4], 0x22222222u);
 
-  // The handle of what is mapped keeps it alive when the handle it was made with is gone.
+  // What is mapped gives its handle once more: it keeps it alive until it is released as often as it was got.
   CUmemGenericAllocationHandle retained;
   CHECK_DRIVER(cuMemRetainAllocationHandle(&retained, reinterpret_cast<void*>(range + granule)));
+  EXPECT_EQ(retained == second, true);
   CHECK_DRIVER(cuMemRelease(second));
   CHECK_DRIVER(cuMemUnmap(range + granule, granule));
   CHECK_DRIVER(cuMemMap(range + granule, granule, 0, retained, 0));
   Allow(range + granule, granule, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   CHECK_DRIVER(cuMemcpyDtoH(words, range + granule, sizeof(words)));
   EXPECT_EQ(words[0], 0x22222222u);
+  CHECK_DRIVER(cuMemRelease(retained));
+  EXPECT_EQ(static_cast<int>(cuMemRelease(retained)), static_cast<int>(CUDA_ERROR_INVALID_VALUE));
+  // Also when nobody has it any more.
+  CHECK_DRIVER(cuMemRetainAllocationHandle(&retained, reinterpret_cast<void*>(range + granule)));
+  CHECK_DRIVER(cuMemUnmap(range + granule, granule));
+  CHECK_DRIVER(cuMemMap(range + granule, granule, 0, retained, 0));
   CHECK_DRIVER(cuMemRelease(retained));
 
   CHECK_DRIVER(cuMemUnmap(range, 3 * granule));
