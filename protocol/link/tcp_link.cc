@@ -5,8 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "protocol/base/check.h"
-#include "protocol/link/stream_frames.h"
+#include "protocol/link/stream_link.h"
 #include "protocol/link/tcp_stream.h"
 
 namespace tessera {
@@ -16,13 +15,11 @@ namespace {
 // place whatever this is.
 constexpr size_t kReadAheadBytes = size_t{64} << 10;
 
-class TcpLink : public Link {
+class TcpLink : public StreamLink {
  public:
   explicit TcpLink(std::unique_ptr<TcpStream> stream) : stream_(std::move(stream)), ahead_(kReadAheadBytes) {}
   ~TcpLink() override { Close(); }
 
-  Status Send(const FrameHeader& header, std::span<const std::byte> payload) override;
-  Result<FrameHeader> Receive(const Place& place) override;
   void Close() override {
     stream_->Stop();
     stream_->EndSending();
@@ -30,8 +27,8 @@ class TcpLink : public Link {
   void Drop() override { stream_->Drop(); }
 
  private:
-  // Fills `to` with what follows on the connection.
-  Status Fill(std::span<std::byte> to);
+  Status Write(std::span<const std::byte> first, std::span<const std::byte> second) override;
+  Status Fill(std::span<std::byte> to) override;
 
   const std::unique_ptr<TcpStream> stream_;
 
@@ -41,17 +38,11 @@ class TcpLink : public Link {
   size_t ahead_end_ = 0;
 };
 
-Status TcpLink::Send(const FrameHeader& header, std::span<const std::byte> payload) {
-  CHECK(header.bytes == payload.size() && payload.size() <= kFrameBytesMax);
-  iovec parts[2] = {{const_cast<FrameHeader*>(&header), sizeof(header)},
-                    {const_cast<std::byte*>(payload.data()), payload.size()}};
+Status TcpLink::Write(std::span<const std::byte> first, std::span<const std::byte> second) {
+  iovec parts[2] = {{const_cast<std::byte*>(first.data()), first.size()}, {const_cast<std::byte*>(second.data()), second.size()}};
   const Status sent = stream_->Send(parts);
   if (!sent.ok()) Close();  // half a frame may be on its way: nothing can follow
   return sent;
-}
-
-Result<FrameHeader> TcpLink::Receive(const Place& place) {
-  return ReceiveFrame([this](std::span<std::byte> to) { return Fill(to); }, place);
 }
 
 Status TcpLink::Fill(std::span<std::byte> to) {
