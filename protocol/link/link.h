@@ -26,6 +26,7 @@ enum class FrameKind : uint32_t {
   kResume = 5,    // resume_messages.h; before the welcome, or the first frame of a link that takes the place of another
   kTransferPart = 6,  // as kTransfer, and more of it follows
   kProbe = 7,         // nothing, so that a link on which nothing happens can be told from one that is dead
+  kJoin = 8,          // the first frame of a connection (joining_links.h); never seen by who uses a link
 };
 
 struct FrameHeader {

@@ -30,6 +30,7 @@
 #include "protocol/base/clock.h"
 #include "protocol/channel/waiting.h"
 #include "tests/bench/link_ways.h"
+#include "tests/support/striped_pair.h"
 #include "tests/support/tls_pair.h"
 #include "tests/support/ucx_pair.h"
 
@@ -180,6 +181,16 @@ std::vector<Row> Rows() {
                            {.name = "tls alone", .make = [=] { return OverLinks(tls(&Nobody())); }, .cipher = true},
                            {.name = "tls", .make = [=] { return OverLinks(tls(&TlsCrew::OfProcess())); }, .cipher = true},
                            {.name = "relay tls", .make = [=] { return OverRelays(tls(&TlsCrew::OfProcess())); }, .one_way = false, .cipher = true}};
+  // Each connection of tls has its cipher to itself: the threads of the connections are what helps.
+  for (const size_t count : {size_t{2}, size_t{4}}) {
+    const std::string times = " x" + std::to_string(count);
+    const auto tcp_pair = [=] { return MakeStripedPair(count, [](size_t) { return MakeTcpPair(); }); };
+    const auto tls_pair = [=] { return MakeStripedPair(count, [=](size_t) { return tls(&Nobody()); }); };
+    rows.push_back({.name = "tcp" + times, .make = [=] { return OverLinks(tcp_pair()); }, .connections = count, .one_way = false});
+    rows.push_back({.name = "relay tcp" + times, .make = [=] { return OverRelays(tcp_pair()); }, .connections = count, .one_way = false});
+    rows.push_back({.name = "tls" + times, .make = [=] { return OverLinks(tls_pair()); }, .connections = count, .one_way = false, .cipher = true});
+    rows.push_back({.name = "relay tls" + times, .make = [=] { return OverRelays(tls_pair()); }, .connections = count, .one_way = false, .cipher = true});
+  }
   if (HaveUcx()) {
     rows.push_back({"ucx", [] { return OverLinks(MakeUcxPair()); }});
     rows.push_back({.name = "ucx known", .make = [] { return OverLinks(MakeUcxPair(), true); }, .trip = false});

@@ -7,6 +7,7 @@
 
 #include "tests/protocol/channel/channel_fixture.h"
 #include "tests/support/mirror.h"
+#include "tests/support/striped_pair.h"
 #include "tests/support/tcp_pair.h"
 #include "tests/support/tls_pair.h"
 #include "tests/support/ucx_pair.h"
@@ -36,6 +37,8 @@ constexpr Kind kKinds[] = {
     {"impaired_tcp", MakeTcpPair, true},
     {"tls", [] { return MakeTlsPair(); }},
     {"impaired_tls", [] { return MakeTlsPair(); }, true},
+    {"striped_tcp", [] { return MakeStripedPair(3, [](size_t) { return MakeTcpPair(); }); }},
+    {"impaired_striped_tls", [] { return MakeStripedPair(2, [](size_t) { return MakeTlsPair(); }); }, true},
     {"ucx", MakeUcxPair, false, HaveUcx},
 };
 
