@@ -50,7 +50,7 @@ inline constexpr uint64_t kSegmentBytesMax = uint64_t{1} << 40;
 ChannelSizes BoundedSizes(const ChannelSizes& sizes);
 
 // A record of a transfers ring: these bytes of a segment must arrive before bytes from `ring_position` on of that ring
-// become visible. SayAside() on this ring: a segment was offered over the socket, before any record that refers to it.
+// become visible. TellElsewhere() on this ring: a segment was offered over the socket, before any record that refers to it.
 enum class TransferRing : uint32_t { kCommands = 0, kReplies = 1, kAnswers = 2 };
 struct TransferRecord {
   uint32_t size_bytes;

@@ -90,7 +90,7 @@ Result<uint32_t> Channel::Offer(const SegmentOffer& offer, int fd) {
   offer.Encode(encoder);
   const Status sent = SendControl(encoder.bytes(), std::span(&fd, 1));
   if (sent.ok()) {
-    transfers_out_->SayAside();
+    transfers_out_->TellElsewhere();
     return offer.id;
   }
   segments_.Remove(offer.id);

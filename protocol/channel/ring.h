@@ -46,7 +46,7 @@ struct RingHeader {
   alignas(128) std::atomic<uint32_t> producer_sleeps;  // writer: producer. Times it went to sleep for want of space
   alignas(128) std::atomic<uint64_t> tail;             // writer: consumer. Bytes released; its low word is a futex
   alignas(128) std::atomic<uint32_t> consumer_sleeps;  // writer: consumer. As above, times two; odd: wake it at the next record
-  alignas(128) std::atomic<uint32_t> asides;           // writer: producer. What it has said elsewhere so far
+  alignas(128) std::atomic<uint32_t> told_elsewhere;   // writer: producer. What it has said elsewhere so far
 };
 static_assert(sizeof(RingHeader) <= kRingHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
@@ -92,8 +92,8 @@ class RingProducer {
   void WakeWaiters();
   // Wakes a reader in WaitForCall(), with a system call each time. Any thread.
   void CallReader();
-  // Tells the reader of later records that something was said elsewhere, before them: RingConsumer::Asides() is new. Any thread.
-  void SayAside() { memory_.header->asides.fetch_add(1, std::memory_order_release); }
+  // Tells the reader of later records that something was said elsewhere before them: ToldElsewhere() is new. Any thread.
+  void TellElsewhere() { memory_.header->told_elsewhere.fetch_add(1, std::memory_order_release); }
 
   // Bytes published by us so far: where the next record (or the pad before it) will begin.
   uint64_t position() const { return head_.load(std::memory_order_relaxed); }
@@ -186,8 +186,8 @@ class RingConsumer {
   bool HasRecord() const {
     return memory_.header->head.load(std::memory_order_acquire) != tail_.load(std::memory_order_relaxed);
   }
-  // Another number than before: the producer has called SayAside(). Any thread.
-  uint32_t Asides() const { return memory_.header->asides.load(std::memory_order_acquire); }
+  // Another number than before: the producer has called TellElsewhere(). Any thread.
+  uint32_t ToldElsewhere() const { return memory_.header->told_elsewhere.load(std::memory_order_acquire); }
   // Bytes released by us so far.
   uint64_t position() const { return tail_.load(std::memory_order_relaxed); }
   // Bytes published by the producer, checked: how far Peek() may go now. position() after a violation.

@@ -22,9 +22,13 @@ struct Join {
   ResumeToken token;
 };
 
-FrameHeader HeaderOf(const Join& join) { return {FrameKind::kJoin, join.index, sizeof(join.token.bytes), join.count, 0}; }
+FrameHeader HeaderOf(const Join& join) {
+  return {FrameKind::kJoin, join.index, sizeof(join.token.bytes), join.count, 0};
+}
 
-Status Violation(const char* what) { return Status(StatusCode::kProtocolViolation, what); }
+Status Violation(const char* what) {
+  return Status(StatusCode::kProtocolViolation, what);
+}
 
 Result<Join> ReceiveJoin(Link& link) {
   Join join;
@@ -54,8 +58,8 @@ class JoiningListener : public LinkListener {
   Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns) override;
 
  private:
-  // A link some of whose connections have come. Each of them waits for the others, so there are no more of these than threads in
-  // Finish().
+  // A link some of whose connections have come. Each of them waits for the others, so there are no more of these than
+  // threads in Finish().
   struct Group {
     std::vector<std::unique_ptr<Link>> links;
     size_t there = 0;

@@ -206,7 +206,7 @@ class Relay {
   Status over_ GUARDED_BY(send_mutex_);                 // not ok: there will be none any more, and why
   bool resend_ GUARDED_BY(send_mutex_) = false;         // a new link: everything from the numbers on
   std::vector<std::byte> send_buffer_ GUARDED_BY(send_mutex_);
-  uint32_t offers_seen_ GUARDED_BY(send_mutex_) = 0;  // as of RingConsumer::Asides(), when the socket was looked at last
+  uint32_t offers_seen_ GUARDED_BY(send_mutex_) = 0;  // ToldElsewhere() when the socket was looked at last
   std::vector<std::byte> end_ GUARDED_BY(send_mutex_);  // our Goodbye, once everything before it was sent
   bool end_sent_ GUARDED_BY(send_mutex_) = false;
 

@@ -91,9 +91,9 @@ Status Relay::SendBatch(Source& source) {
     end = source.ring.Published();
   }
   if (source.ring.broken()) return RelayViolation("the peer broke the rules of a ring");
-  // In this order: what records up to `end` refer to is in the socket or in the ring of transfers by now. The socket is asked only
-  // when the peer has said that an offer was put there.
-  if (const uint32_t offers = channel_->transfers_in().Asides(); offers != offers_seen_) {
+  // In this order: what records up to `end` refer to is in the socket or in the ring of transfers by now. The socket is asked
+  // only when the peer has said that an offer was put there.
+  if (const uint32_t offers = channel_->transfers_in().ToldElsewhere(); offers != offers_seen_) {
     offers_seen_ = offers;
     const Status alive = channel_->ProcessSocket();
     if (!alive.ok()) LogDebug("the peer has left: {}", alive.message());

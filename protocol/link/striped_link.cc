@@ -23,8 +23,12 @@ static_assert(kFrameBytesMax < uint64_t{1} << (32 - kWholeShift));
 constexpr uint64_t kPartStep = 4096;
 static_assert(kStripedBytesMin >= kPartStep * kStripesMax, "every part has bytes");
 
-uint32_t KindOf(const FrameHeader& header) { return static_cast<uint32_t>(header.kind) & kKindMask; }
-uint64_t WholeOf(const FrameHeader& header) { return static_cast<uint32_t>(header.kind) >> kWholeShift; }
+uint32_t KindOf(const FrameHeader& header) {
+  return static_cast<uint32_t>(header.kind) & kKindMask;
+}
+uint64_t WholeOf(const FrameHeader& header) {
+  return static_cast<uint32_t>(header.kind) >> kWholeShift;
+}
 
 // Where part `index` of `count` lies in a frame of `whole` bytes.
 struct Part {
@@ -39,13 +43,16 @@ struct Part {
 
 FrameHeader HeaderOf(const FrameHeader& whole, const Part& part) {
   FrameHeader header = whole;
-  header.kind = static_cast<FrameKind>(static_cast<uint32_t>(whole.kind) | static_cast<uint32_t>(whole.bytes) << kWholeShift);
+  header.kind =
+      static_cast<FrameKind>(static_cast<uint32_t>(whole.kind) | static_cast<uint32_t>(whole.bytes) << kWholeShift);
   header.bytes = part.bytes;
   header.position += part.begin;
   return header;
 }
 
-Status OutOfStep() { return Status(StatusCode::kProtocolViolation, "the connections of a link brought parts of different frames"); }
+Status OutOfStep() {
+  return Status(StatusCode::kProtocolViolation, "the connections of a link brought parts of different frames");
+}
 
 // A thread that does one thing at a time for another.
 class Helper {
@@ -85,7 +92,8 @@ class Helper {
     return state;
   }
   void Loop() {
-    while (Await(helper_spin_, [](State state) { return state == State::kTask || state == State::kOver; }) == State::kTask) {
+    while (Await(helper_spin_, [](State state) { return state == State::kTask || state == State::kOver; }) ==
+           State::kTask) {
       result_ = task_();
       Turn(State::kDone);
     }
@@ -135,13 +143,14 @@ class StripedLink : public Link {
   }
 
   const std::vector<std::unique_ptr<Link>> links_;
-  std::deque<Helper> senders_;    // of links 1, 2, ...
+  std::deque<Helper> senders_;  // of links 1, 2, ...
   std::deque<Helper> receivers_;
 };
 
 Status StripedLink::Send(const FrameHeader& header, std::span<const std::byte> payload) {
   if (payload.size() < kStripedBytesMin) return links_[0]->Send(header, payload);
-  CHECK(header.bytes == payload.size() && payload.size() <= kFrameBytesMax && KindOf(header) == static_cast<uint32_t>(header.kind));
+  CHECK(header.bytes == payload.size() && payload.size() <= kFrameBytesMax &&
+        KindOf(header) == static_cast<uint32_t>(header.kind));
   const auto send = [&](size_t i) {
     const Part part(payload.size(), i, links_.size());
     return CloseUnless(links_[i]->Send(HeaderOf(header, part), payload.subspan(part.begin, part.bytes)));
@@ -161,7 +170,8 @@ Result<FrameHeader> StripedLink::Receive(const Place& place) {
     whole.bytes = WholeOf(header);
     const Part part(whole.bytes, 0, links_.size());
     parts = false;
-    if (whole.bytes < kStripedBytesMin || whole.bytes > kFrameBytesMax || header.bytes != part.bytes) return OutOfStep();
+    if (whole.bytes < kStripedBytesMin || whole.bytes > kFrameBytesMax || header.bytes != part.bytes)
+      return OutOfStep();
     Result<std::span<std::byte>> to = place(whole);
     if (!to.ok()) return to.status();
     CHECK(to->size() == whole.bytes);
@@ -179,10 +189,11 @@ void StripedLink::BeginParts(const FrameHeader& whole, std::span<std::byte> to) 
     receivers_[i - 1].Begin([this, whole, to, i] {
       const Part part(whole.bytes, i, links_.size());
       const FrameHeader expected = HeaderOf(whole, part);
-      const Result<FrameHeader> got = links_[i]->Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> {
-        if (std::memcmp(&header, &expected, sizeof(header)) != 0) return OutOfStep();
-        return to.subspan(part.begin, part.bytes);
-      });
+      const Result<FrameHeader> got =
+          links_[i]->Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> {
+            if (std::memcmp(&header, &expected, sizeof(header)) != 0) return OutOfStep();
+            return to.subspan(part.begin, part.bytes);
+          });
       return CloseUnless(got.status());
     });
   }
@@ -204,8 +215,8 @@ Result<std::unique_ptr<Link>> MakeStripedLink(std::vector<std::unique_ptr<Link>>
   try {
     return std::unique_ptr<Link>(std::make_unique<StripedLink>(std::move(links)));
   } catch (const std::system_error& error) {
-    return Status(StatusCode::kResourceExhausted,
-                  std::string("cannot start the threads of a link (") + error.what() + "): raise the limits (ulimit -u)");
+    return Status(StatusCode::kResourceExhausted, std::string("cannot start the threads of a link (") + error.what() +
+                                                      "): raise the limits (ulimit -u)");
   }
 }
 

@@ -1,15 +1,16 @@
-// What links cost beside the sockets under them, and beside the cipher alone: all in one run, over the loopback device. Ratios
-// count.
+// What links cost beside the sockets under them, and beside the cipher alone: all in one run, over the loopback device.
+// Ratios count.
 //
-//   link_bench [-o FILE] [--seconds S] [--only WORD]     # FILE: the same as JSON; WORD: rows whose names have it, and sockets
+//   link_bench [-o FILE] [--seconds S] [--only WORD]     # FILE: the same as JSON; WORD: rows whose names have it, and
+//   sockets
 //
-// A round trip is a message of 64 bytes there and back, both sides waiting as the product does; one way is the same message sent
-// and then received by one thread: what it costs without waiting. Each end has half of the cores. Bulk is messages of 1 MiB out
-// of 64 MiB, in one direction and in both at once; cores: how many were busy meanwhile. Rows "relay" go the product's whole way
-// but for CUDA: ring, relay, link, relay, ring, and ranges of staging. x2, x4: so many connections, of one link or of as many
-// sockets; "/socket" and "over" compare with as many sockets. On a machine that others use, what one core does (/core) says more
-// than rates; the best that a core could do under TLS follows from what sockets and the cipher do: every byte is sealed, carried
-// and opened once.
+// A round trip is a message of 64 bytes there and back, both sides waiting as the product does; one way is the same
+// message sent and then received by one thread: what it costs without waiting. Each end has half of the cores. Bulk is
+// messages of 1 MiB out of 64 MiB, in one direction and in both at once; cores: how many were busy meanwhile. Rows
+// "relay" go the product's whole way but for CUDA: ring, relay, link, relay, ring, and ranges of staging. x2, x4: so
+// many connections, of one link or of as many sockets; "/socket" and "over" compare with as many sockets. On a machine
+// that others use, what one core does (/core) says more than rates; the best that a core could do under TLS follows
+// from what sockets and the cipher do: every byte is sealed, carried and opened once.
 #include <openssl/evp.h>
 #include <sys/resource.h>
 
@@ -131,7 +132,8 @@ Bulk BulkRate(const std::vector<Way>& ways, bool both) {
   sleep(g_seconds / 5);  // windows and spinning have settled
   const uint64_t begin_bytes = received.load(), begin_ns = MonotonicNs(), begin_cpu_ns = CpuNs();
   sleep(g_seconds);
-  const double bytes = static_cast<double>(received.load() - begin_bytes), ns = static_cast<double>(MonotonicNs() - begin_ns);
+  const double bytes = static_cast<double>(received.load() - begin_bytes),
+               ns = static_cast<double>(MonotonicNs() - begin_ns);
   const Bulk result = {bytes / ns, static_cast<double>(CpuNs() - begin_cpu_ns) / ns};
   running = false;
   for (const Way& way : ways) way.close();
@@ -165,31 +167,47 @@ struct Row {
   std::string name;
   std::function<Way()> make;
   size_t connections = 1;
-  bool trip = true;      // messages of 64 bytes as well
-  bool one_way = true;   // by one thread
+  bool trip = true;     // messages of 64 bytes as well
+  bool one_way = true;  // by one thread
   bool cipher = false;
-  size_t ways = 1;       // of them at once
+  size_t ways = 1;  // of them at once
 };
 
 std::vector<Row> Rows() {
   const auto tls = [](TlsCrew* crew) { return MakeTlsPair({.crew = crew}); };
-  std::vector<Row> rows = {{"sockets", OverSocket},
-                           {.name = "sockets x2", .make = OverSocket, .connections = 2, .trip = false, .ways = 2},
-                           {.name = "sockets x4", .make = OverSocket, .connections = 4, .trip = false, .ways = 4},
-                           {"tcp", [] { return OverLinks(MakeTcpPair()); }},
-                           {.name = "relay tcp", .make = [] { return OverRelays(MakeTcpPair()); }, .one_way = false},
-                           {.name = "tls alone", .make = [=] { return OverLinks(tls(&Nobody())); }, .cipher = true},
-                           {.name = "tls", .make = [=] { return OverLinks(tls(&TlsCrew::OfProcess())); }, .cipher = true},
-                           {.name = "relay tls", .make = [=] { return OverRelays(tls(&TlsCrew::OfProcess())); }, .one_way = false, .cipher = true}};
+  std::vector<Row> rows = {
+      {"sockets", OverSocket},
+      {.name = "sockets x2", .make = OverSocket, .connections = 2, .trip = false, .ways = 2},
+      {.name = "sockets x4", .make = OverSocket, .connections = 4, .trip = false, .ways = 4},
+      {"tcp", [] { return OverLinks(MakeTcpPair()); }},
+      {.name = "relay tcp", .make = [] { return OverRelays(MakeTcpPair()); }, .one_way = false},
+      {.name = "tls alone", .make = [=] { return OverLinks(tls(&Nobody())); }, .cipher = true},
+      {.name = "tls", .make = [=] { return OverLinks(tls(&TlsCrew::OfProcess())); }, .cipher = true},
+      {.name = "relay tls",
+       .make = [=] { return OverRelays(tls(&TlsCrew::OfProcess())); },
+       .one_way = false,
+       .cipher = true}};
   // Each connection of tls has its cipher to itself: the threads of the connections are what helps.
   for (const size_t count : {size_t{2}, size_t{4}}) {
     const std::string times = " x" + std::to_string(count);
     const auto tcp_pair = [=] { return MakeStripedPair(count, [](size_t) { return MakeTcpPair(); }); };
     const auto tls_pair = [=] { return MakeStripedPair(count, [=](size_t) { return tls(&Nobody()); }); };
-    rows.push_back({.name = "tcp" + times, .make = [=] { return OverLinks(tcp_pair()); }, .connections = count, .one_way = false});
-    rows.push_back({.name = "relay tcp" + times, .make = [=] { return OverRelays(tcp_pair()); }, .connections = count, .one_way = false});
-    rows.push_back({.name = "tls" + times, .make = [=] { return OverLinks(tls_pair()); }, .connections = count, .one_way = false, .cipher = true});
-    rows.push_back({.name = "relay tls" + times, .make = [=] { return OverRelays(tls_pair()); }, .connections = count, .one_way = false, .cipher = true});
+    rows.push_back(
+        {.name = "tcp" + times, .make = [=] { return OverLinks(tcp_pair()); }, .connections = count, .one_way = false});
+    rows.push_back({.name = "relay tcp" + times,
+                    .make = [=] { return OverRelays(tcp_pair()); },
+                    .connections = count,
+                    .one_way = false});
+    rows.push_back({.name = "tls" + times,
+                    .make = [=] { return OverLinks(tls_pair()); },
+                    .connections = count,
+                    .one_way = false,
+                    .cipher = true});
+    rows.push_back({.name = "relay tls" + times,
+                    .make = [=] { return OverRelays(tls_pair()); },
+                    .connections = count,
+                    .one_way = false,
+                    .cipher = true});
   }
   if (HaveUcx()) {
     rows.push_back({"ucx", [] { return OverLinks(MakeUcxPair()); }});
@@ -211,8 +229,9 @@ int Main(int argc, char** argv) {
   nlohmann::json json;
   const double cipher = CipherRate();
   json["cipher"] = {{"gigabytes_per_second", cipher}};
-  std::printf("aes-256-gcm, one core: %.2f GB/s\n\n%-12s %10s %8s %8s | %9s %6s %7s %9s | %9s %6s %7s %9s\n", cipher, "", "round trip",
-              "over", "one way", "bulk GB/s", "cores", "/socket", "/core", "both ways", "cores", "/socket", "/core");
+  std::printf("aes-256-gcm, one core: %.2f GB/s\n\n%-12s %10s %8s %8s | %9s %6s %7s %9s | %9s %6s %7s %9s\n", cipher,
+              "", "round trip", "over", "one way", "bulk GB/s", "cores", "/socket", "/core", "both ways", "cores",
+              "/socket", "/core");
   double socket_trip = 0;
   std::map<size_t, std::pair<Bulk, Bulk>> sockets;  // by how many: one direction, both
   for (const Row& row : Rows()) {
@@ -233,9 +252,9 @@ int Main(int argc, char** argv) {
     const auto& [sockets_one, sockets_both] = sockets.at(row.connections);
     const double of_sockets = one.gigabytes_per_second / sockets_one.gigabytes_per_second;
     const double both_of_sockets = both.gigabytes_per_second / sockets_both.gigabytes_per_second;
-    std::printf("%-12s %7.2f us %8.2f %8.2f | %9.2f %6.2f %7.2f %9.2f | %9.2f %6.2f %7.2f %9.2f\n", row.name.c_str(), trip, over,
-                one_way, one.gigabytes_per_second, one.cores, of_sockets, one.per_core(), both.gigabytes_per_second, both.cores,
-                both_of_sockets, both.per_core());
+    std::printf("%-12s %7.2f us %8.2f %8.2f | %9.2f %6.2f %7.2f %9.2f | %9.2f %6.2f %7.2f %9.2f\n", row.name.c_str(),
+                trip, over, one_way, one.gigabytes_per_second, one.cores, of_sockets, one.per_core(),
+                both.gigabytes_per_second, both.cores, both_of_sockets, both.per_core());
     std::fflush(stdout);
     json[row.name] = {{"round_trip_us", trip},
                       {"round_trip_over_socket_us", over},
@@ -248,8 +267,8 @@ int Main(int argc, char** argv) {
                       {"both_ways_cores", both.cores}};
     if (!row.cipher) continue;
     const double possible = 1 / (2 / cipher + 1 / sockets.at(1).first.per_core());
-    std::printf("%-12s a core could do %.2f GB/s, it does %.2f of that; beside one core of the cipher %.2f\n", "", possible,
-                one.per_core() / possible, one.gigabytes_per_second / cipher);
+    std::printf("%-12s a core could do %.2f GB/s, it does %.2f of that; beside one core of the cipher %.2f\n", "",
+                possible, one.per_core() / possible, one.gigabytes_per_second / cipher);
     json[row.name]["of_what_a_core_could_do"] = one.per_core() / possible;
     json[row.name]["of_the_cipher"] = one.gigabytes_per_second / cipher;
   }
@@ -260,4 +279,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace tessera
 
-int main(int argc, char** argv) { return tessera::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return tessera::Main(argc, argv);
+}

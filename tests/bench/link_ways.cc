@@ -81,7 +81,8 @@ struct Relayed {
       const uint64_t place = sent[end] % kPlaces;
       // A place is free again when the record that named it was read.
       std::atomic<uint64_t>& read_there = read[1 - end];
-      for (uint64_t seen; sent[end] >= (seen = read_there.load(std::memory_order_acquire)) + kPlaces;) read_there.wait(seen);
+      for (uint64_t seen; sent[end] >= (seen = read_there.load(std::memory_order_acquire)) + kPlaces;)
+        read_there.wait(seen);
       ++sent[end];
       // Each direction has its own half.
       const uint64_t offset = (static_cast<uint64_t>(end) * kPlaces + place) * kBulkBytes;
@@ -124,7 +125,9 @@ Way OverLinks(LinkPair pair, bool registered) {
           },
           [links](int end, std::span<std::byte> bytes) {
             return links->ends[end]
-                ->Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> { return bytes.first(header.bytes); })
+                ->Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> {
+                  return bytes.first(header.bytes);
+                })
                 .ok();
           },
           [links] {
@@ -144,20 +147,20 @@ Way OverSocket() {
     const int on = 1;
     setsockopt(end.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   }
-  return {[sockets](int end, std::span<const std::byte> bytes) {
-            return sockets->All(end, const_cast<std::byte*>(bytes.data()), bytes.size(), true);
-          },
-          [sockets](int end, std::span<std::byte> bytes) { return sockets->All(end, bytes.data(), bytes.size(), false); },
-          [sockets] {
-            for (UniqueFd& end : sockets->ends) shutdown(end.get(), SHUT_RDWR);
-          }};
+  return {
+      [sockets](int end, std::span<const std::byte> bytes) {
+        return sockets->All(end, const_cast<std::byte*>(bytes.data()), bytes.size(), true);
+      },
+      [sockets](int end, std::span<std::byte> bytes) { return sockets->All(end, bytes.data(), bytes.size(), false); },
+      [sockets] {
+        for (UniqueFd& end : sockets->ends) shutdown(end.get(), SHUT_RDWR);
+      }};
 }
 
 Way OverRelays(LinkPair pair) {
   auto relayed = std::make_shared<Relayed>(std::move(pair));
   return {[relayed](int end, std::span<const std::byte> bytes) { return relayed->Send(end, bytes.size()); },
-          [relayed](int end, std::span<std::byte>) { return relayed->Receive(end); },
-          [relayed] { relayed->Close(); }};
+          [relayed](int end, std::span<std::byte>) { return relayed->Receive(end); }, [relayed] { relayed->Close(); }};
 }
 
 void StayAt(int end) {

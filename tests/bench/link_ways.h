@@ -22,7 +22,8 @@ struct Way {
   std::function<bool(int end, std::span<const std::byte>)> send;
   std::function<bool(int end, std::span<std::byte>)> receive;
   std::function<void()> close;
-  std::function<void(int end, std::span<std::byte>)> prepare = [](int, std::span<std::byte>) {};  // the region at that end
+  std::function<void(int end, std::span<std::byte>)> prepare = [](int, std::span<std::byte>) {
+  };  // the region at that end
 };
 
 using LinkPair = std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>>;
@@ -33,12 +34,12 @@ Way OverLinks(LinkPair pair, bool registered = false);
 // One socket, used as well as one can: no frames, no checks.
 Way OverSocket();
 
-// The product's path without CUDA: a record in a ring, a relay, the link, a relay, a ring. Bulk is a range of staging and the
-// record that names it; the memory that callers name is not touched.
+// The product's path without CUDA: a record in a ring, a relay, the link, a relay, a ring. Bulk is a range of staging
+// and the record that names it; the memory that callers name is not touched.
 Way OverRelays(LinkPair pair);
 
-// Half of the cores for each end, as if it were a host: else the kernel puts both ends of a connection on one core. -1: all of
-// them. The calling thread, and those that it starts.
+// Half of the cores for each end, as if it were a host: else the kernel puts both ends of a connection on one core. -1:
+// all of them. The calling thread, and those that it starts.
 void StayAt(int end);
 
 }  // namespace tessera

@@ -18,7 +18,9 @@ inline std::unique_ptr<Link> MakeOwningImpairedLink(std::unique_ptr<Link> link, 
    public:
     Owning(std::unique_ptr<Link> link, const Impairment& impairment)
         : link_(std::move(link)), impaired_(MakeImpairedLink(*link_, impairment)) {}
-    Status Send(const FrameHeader& header, std::span<const std::byte> payload) override { return impaired_->Send(header, payload); }
+    Status Send(const FrameHeader& header, std::span<const std::byte> payload) override {
+      return impaired_->Send(header, payload);
+    }
     Result<FrameHeader> Receive(const Place& place) override { return impaired_->Receive(place); }
     void Close() override { impaired_->Close(); }
     void Drop() override { impaired_->Drop(); }

@@ -44,11 +44,14 @@ class JoiningLinks : public testing::Test {
       std::vector<std::unique_ptr<Link>> links;
       for (const First& first : firsts) {
         links.push_back(ConnectTcp(listener_->address(), false, MonotonicNs() + kTcpTestNs).value());
-        EXPECT_TRUE(links.back()->Send({first.kind, first.index, sizeof(first.token.bytes), first.count, 0}, first.token.bytes).ok());
+        EXPECT_TRUE(links.back()
+                        ->Send({first.kind, first.index, sizeof(first.token.bytes), first.count, 0}, first.token.bytes)
+                        .ok());
       }
       std::byte nothing;
       for (auto& link : links) {  // until the other end is gone
-        (void)link->Receive([&](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span(&nothing, 0); }).ok();
+        (void)link->Receive([&](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span(&nothing, 0); })
+            .ok();
       }
     });
     std::vector<Result<AcceptedLink>> results = Finish(firsts.size(), kShortNs);
@@ -65,7 +68,9 @@ TEST_F(JoiningLinks, SeveralConnectionsAreOneLink) {
   for (const uint32_t connections : {1u, 2u, 5u}) {
     std::unique_ptr<Link> near;
     std::thread connecting([&] {
-      near = ConnectJoined(connections, [&] { return ConnectTcp(listener_->address(), false, MonotonicNs() + kTcpTestNs); }).value();
+      near = ConnectJoined(connections, [&] {
+               return ConnectTcp(listener_->address(), false, MonotonicNs() + kTcpTestNs);
+             }).value();
       const std::vector<std::byte> payload(kFrameBytesMax, std::byte{3});
       EXPECT_TRUE(near->Send({FrameKind::kRing, 0, payload.size(), 0, 7}, payload).ok());
     });
@@ -78,7 +83,9 @@ TEST_F(JoiningLinks, SeveralConnectionsAreOneLink) {
     }
     ASSERT_NE(far, nullptr);
     std::vector<std::byte> got(kFrameBytesMax);
-    EXPECT_EQ(far->Receive([&](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span(got); }).value().number, 7u);
+    EXPECT_EQ(
+        far->Receive([&](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span(got); }).value().number,
+        7u);
     EXPECT_EQ(got, std::vector<std::byte>(kFrameBytesMax, std::byte{3}));
     connecting.join();
     near->Drop();
@@ -99,13 +106,14 @@ TEST_F(JoiningLinks, LinksAreToldApart) {
   }
 }
 
-// The same connection twice, and two that do not agree on how many there are: the second of them is refused, and the first
-// waits in vain.
+// The same connection twice, and two that do not agree on how many there are: the second of them is refused, and the
+// first waits in vain.
 TEST_F(JoiningLinks, WhatDoesNotBelongTogetherIsRefused) {
   for (const auto& [index, count] : {std::pair(0u, 3u), std::pair(1u, 4u)}) {
     const ResumeToken token = ResumeToken::Mint();
     int violations = 0;
-    for (Result<AcceptedLink>& accepted : Meet({{FrameKind::kJoin, 0, 3, token}, {FrameKind::kJoin, index, count, token}})) {
+    for (Result<AcceptedLink>& accepted :
+         Meet({{FrameKind::kJoin, 0, 3, token}, {FrameKind::kJoin, index, count, token}})) {
       if (accepted.status().code() == StatusCode::kProtocolViolation) ++violations;
     }
     EXPECT_EQ(violations, 1);
@@ -114,8 +122,9 @@ TEST_F(JoiningLinks, WhatDoesNotBelongTogetherIsRefused) {
 
 TEST_F(JoiningLinks, WhatIsNoBeginIsRefused) {
   const ResumeToken token;
-  for (const First& first : {First{FrameKind::kJoin, 0, 0, token}, First{FrameKind::kJoin, 2, 2, token},
-                             First{FrameKind::kJoin, 0, kStripesMax + 1, token}, First{FrameKind::kControl, 0, 1, token}}) {
+  for (const First& first :
+       {First{FrameKind::kJoin, 0, 0, token}, First{FrameKind::kJoin, 2, 2, token},
+        First{FrameKind::kJoin, 0, kStripesMax + 1, token}, First{FrameKind::kControl, 0, 1, token}}) {
     EXPECT_EQ(Meet({first})[0].status().code(), StatusCode::kProtocolViolation);
   }
 }
