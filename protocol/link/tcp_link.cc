@@ -11,9 +11,11 @@
 namespace tessera {
 namespace {
 
-// What is read ahead of the frame that is wanted: many small frames with one system call. A payload goes straight to its
-// place whatever this is.
+// What is read ahead of what is wanted: many small frames with one system call. Behind a large payload it is no more than the
+// next header and a small payload, since what follows there is large as a rule, and should go straight to its place.
 constexpr size_t kReadAheadBytes = size_t{64} << 10;
+constexpr size_t kReadAheadOfBulkBytes = size_t{1} << 10;
+constexpr size_t kBulkBytesMin = size_t{32} << 10;
 
 class TcpLink : public StreamLink {
  public:
@@ -36,6 +38,7 @@ class TcpLink : public StreamLink {
   std::vector<std::byte> ahead_;
   size_t ahead_begin_ = 0;
   size_t ahead_end_ = 0;
+  bool bulk_ = false;  // the last payload was large
 };
 
 Status TcpLink::Write(std::span<const std::byte> first, std::span<const std::byte> second) {
@@ -46,6 +49,8 @@ Status TcpLink::Write(std::span<const std::byte> first, std::span<const std::byt
 }
 
 Status TcpLink::Fill(std::span<std::byte> to) {
+  // A header says nothing; the payload that follows it does.
+  if (to.size() != sizeof(FrameHeader)) bulk_ = to.size() >= kBulkBytesMin;
   while (!to.empty()) {
     if (ahead_begin_ != ahead_end_) {
       const size_t bytes = std::min(to.size(), ahead_end_ - ahead_begin_);
@@ -54,7 +59,7 @@ Status TcpLink::Fill(std::span<std::byte> to) {
       to = to.subspan(bytes);
       continue;
     }
-    iovec parts[2] = {{to.data(), to.size()}, {ahead_.data(), ahead_.size()}};
+    iovec parts[2] = {{to.data(), to.size()}, {ahead_.data(), bulk_ ? kReadAheadOfBulkBytes : kReadAheadBytes}};
     Result<size_t> got = stream_->Receive(parts);
     if (!got.ok()) return got.status();
     const size_t here = std::min(*got, to.size());
