@@ -86,7 +86,7 @@ CUresult UploadBytes(Call& call, HandleId stream, uint64_t to, const std::byte* 
     return async ? call.Async(request) : call.SyncWork(request);
   }
   StagedUpload upload(call);
-  const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(call.session()));
+  const uint64_t piece_bytes = PieceBytes(call.session(), bytes);
   for (uint64_t done = 0; done < bytes; done += piece_bytes) {
     const uint64_t size = std::min(piece_bytes, bytes - done);
     const CUresult result = upload.Push(
@@ -104,7 +104,7 @@ CUresult UploadBytes(Call& call, HandleId stream, uint64_t to, const std::byte* 
 
 CUresult DownloadBytes(Call& call, HandleId stream, std::byte* to, uint64_t from, uint64_t bytes) {
   StagedDownload download(call);
-  const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(call.session()));
+  const uint64_t piece_bytes = PieceBytes(call.session(), bytes);
   for (uint64_t done = 0; done < bytes; done += piece_bytes) {
     const uint64_t size = std::min(piece_bytes, bytes - done);
     const CUresult result = download.Push(

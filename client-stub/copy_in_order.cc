@@ -7,6 +7,7 @@
 #include "client-stub/client_memory.h"
 #include "client-stub/session.h"
 #include "client-stub/stream_visit.h"
+#include "protocol/channel/channel.h"
 
 namespace tessera {
 namespace {
@@ -58,7 +59,9 @@ CUresult UploadInOrder(Call& call, HandleId stream, std::vector<OrderedPiece> pi
     CUresult result = VisitStream(call, stream, [transfer, piece, count](const GoOn& go_on) {
       if (transfer->filled <= piece) transfer->Fill(piece);
       go_on();
-      if (piece + 1 < count) transfer->Fill(piece + 1);
+      if (piece + 1 == count) return;
+      transfer->Fill(piece + 1);
+      transfer->session.channel().SendPublished();  // its own visit's answer comes later
     });
     if (result != CUDA_SUCCESS) return result;
     const bool last = piece + 1 == count;

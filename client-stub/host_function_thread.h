@@ -4,11 +4,13 @@
 // needs.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <thread>
 
 #include "protocol/base/mutex.h"
+#include "protocol/channel/waiting.h"
 
 namespace tessera {
 
@@ -29,6 +31,8 @@ class HostFunctionThread {
   ConditionVariable posted_;
   std::deque<std::function<void()>> tasks_ GUARDED_BY(mutex_);
   bool stopped_ GUARDED_BY(mutex_) = false;
+  std::atomic<bool> called_{false};  // there is a task, or this is stopped: for the thread, which looks before it sleeps
+  AdaptiveSpin spin_;
   std::thread thread_ GUARDED_BY(mutex_);
 };
 

@@ -12,6 +12,15 @@ namespace tessera {
 
 uint64_t PieceBytes(const ClientMemory& memory) { return std::min(kPieceBytes, memory.staging().piece_bytes_max()); }
 
+uint64_t PieceBytes(Session& session, uint64_t bytes) {
+  constexpr uint64_t kPieces = 4;
+  constexpr uint64_t kShortPieceBytes = uint64_t{256} << 10;
+  const uint64_t largest = PieceBytes(ClientMemory::Of(session));
+  if (!session.mirrored()) return largest;
+  const uint64_t share = (bytes / kPieces + kShortPieceBytes - 1) / kShortPieceBytes * kShortPieceBytes;
+  return std::min(largest, std::max(share, kShortPieceBytes));
+}
+
 CUresult StagedUpload::Push(uint64_t bytes, const Fill& fill, const Send& send) {
   Session& session = call_.session();
   Staging::Piece piece;
@@ -39,12 +48,17 @@ CUresult StagedUpload::Push(uint64_t bytes, const Fill& fill, const Send& send) 
   return result;
 }
 
+StagedDownload::StagedDownload(Call& call)
+    : call_(call),
+      memory_(ClientMemory::Of(call.session())),
+      in_flight_max_(call.session().mirrored() ? kInFlightOverLink : kInFlight) {}
+
 CUresult StagedDownload::Push(uint64_t bytes, Drain drain, const Send& send) {
   if (result_ != CUDA_SUCCESS) return result_;
   Session& session = call_.session();
   Staging::Piece piece;
   for (;;) {
-    if (flights_.size() < kInFlight) {
+    if (flights_.size() < in_flight_max_) {
       if (auto taken = memory_.staging().TryTake(session, bytes)) {
         piece = *taken;
         break;

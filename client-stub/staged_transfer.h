@@ -22,6 +22,9 @@ inline constexpr uint64_t kInlineBytesMax = uint64_t{32} << 10;
 
 // Largest piece of this session (staging may be small).
 uint64_t PieceBytes(const ClientMemory& memory);
+// Of a copy of so many bytes. Over a link, which takes longer for a piece than the processor does, it is cut into some pieces
+// though it is short: the next is copied while the one before is on its way.
+uint64_t PieceBytes(Session& session, uint64_t bytes);
 
 // To the server. The source is read when Push returns.
 class StagedUpload {
@@ -44,7 +47,7 @@ class StagedDownload {
   using Drain = std::function<void(std::span<const std::byte> from)>;
   using Send = std::function<CUresult(uint64_t offset, uint64_t mark)>;
 
-  explicit StagedDownload(Call& call) : call_(call), memory_(ClientMemory::Of(call.session())) {}
+  explicit StagedDownload(Call& call);
   // Waits for what is in flight.
   ~StagedDownload() { Finish(); }
   StagedDownload(const StagedDownload&) = delete;
@@ -55,8 +58,10 @@ class StagedDownload {
   CUresult Finish();
 
  private:
-  // Pieces in flight per copy: DMA and the threads that copy out overlap, and others find room.
+  // Pieces in flight per copy: DMA and the threads that copy out overlap, and others find room. Over a link the way of each is
+  // longer.
   static constexpr size_t kInFlight = 4;
+  static constexpr size_t kInFlightOverLink = 8;
   struct Flight {
     Staging::Piece piece;
     uint64_t mark;
@@ -66,6 +71,7 @@ class StagedDownload {
 
   Call& call_;
   ClientMemory& memory_;
+  const size_t in_flight_max_;
   std::deque<Flight> flights_;
   CUresult result_ = CUDA_SUCCESS;
 };

@@ -12,6 +12,7 @@
 #include "netaware/cli/top_command.h"
 #include "protocol/cli/completion.h"
 #include "protocol/link/link_address.h"
+#include "protocol/link/striped_link.h"
 
 namespace tessera {
 namespace {
@@ -109,6 +110,9 @@ void AddServer(CLI::App* command, std::string* server, LinkOptions* link, const 
           "--authority", link->keys.authority,
           "certificate of who signed the gateway's (default: $TESSERA_AUTHORITY, else ~/.config/tessera/authority.pem)")
       ->type_name("FILE");
+  command->add_option("--connections", link->connections, "connections to a server's host that large copies share (default: 1)")
+      ->type_name("NUMBER")
+      ->check(CLI::Range(1U, kStripesMax).description("1 to " + std::to_string(kStripesMax)));
 }
 
 int Main(int argc, char** argv) {

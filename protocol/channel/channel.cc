@@ -218,11 +218,19 @@ Status Channel::Publish(uint32_t segment, uint64_t offset, uint64_t length, Tran
       record.ring_position = target->position();
       if (transfers_out_->TryAppend(std::as_bytes(std::span(&record, 1)))) {
         transfers_published_ = record.number;
+        // Many ranges for one record: the link begins before the ring is full.
+        Result<uint64_t> released = transfers_out_->Released();
+        if (released.ok() && transfers_out_->position() - *released >= transfers_out_->size_bytes() / 2) SendPublished();
         return Status::Ok();
       }
     }
+    SendPublished();
     RETURN_IF_ERROR(transfers_out_->WaitForSpace(sizeof(record), kNoDeadline, stop_));
   }
+}
+
+void Channel::SendPublished() {
+  if (mirrored_) transfers_out_->CallReader();
 }
 
 void Channel::AbandonInChild() {

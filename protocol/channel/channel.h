@@ -50,7 +50,7 @@ inline constexpr uint64_t kSegmentBytesMax = uint64_t{1} << 40;
 ChannelSizes BoundedSizes(const ChannelSizes& sizes);
 
 // A record of a transfers ring: these bytes of a segment must arrive before bytes from `ring_position` on of that ring
-// become visible.
+// become visible. TellElsewhere() on this ring: a segment was offered over the socket, before any record that refers to it.
 enum class TransferRing : uint32_t { kCommands = 0, kReplies = 1, kAnswers = 2 };
 struct TransferRecord {
   uint32_t size_bytes;
@@ -156,6 +156,9 @@ class Channel {
   Status Publish(uint32_t segment, uint64_t offset, uint64_t length, TransferRing ring);
   // As above for the side's main ring: commands from the client, replies from the server.
   Status Publish(uint32_t segment, uint64_t offset, uint64_t length);
+  // What was published travels with the next record. This has it travel now, for who appends that record later only, so that
+  // the bytes are there by then. A system call on a mirrored channel.
+  void SendPublished();
 
   // In a child after fork(), whose parent goes on using the channel: closes our descriptors, touches no ring and no
   // segment (they do not exist in the child), takes no lock, allocates nothing. Afterwards only the destructor is legal.

@@ -89,7 +89,10 @@ Result<uint32_t> Channel::Offer(const SegmentOffer& offer, int fd) {
   Encoder encoder;
   offer.Encode(encoder);
   const Status sent = SendControl(encoder.bytes(), std::span(&fd, 1));
-  if (sent.ok()) return offer.id;
+  if (sent.ok()) {
+    transfers_out_->TellElsewhere();
+    return offer.id;
+  }
   segments_.Remove(offer.id);
   return sent;
 }

@@ -169,6 +169,8 @@ Status RingProducer::WaitForRelease(uint64_t position, uint64_t deadline_ns, con
 
 void RingProducer::WakeWaiters() { FutexWakeAll(FutexWord(memory_.header->tail)); }
 
+void RingProducer::CallReader() { FutexWakeAll(FutexWord(memory_.header->head)); }
+
 void RingProducer::WriteAt(uint64_t position, std::span<const std::byte> bytes) {
   const size_t offset = position & (memory_.size_bytes - 1);
   const size_t first = std::min<size_t>(bytes.size(), memory_.size_bytes - offset);
@@ -287,6 +289,17 @@ Status RingConsumer::Wait(uint64_t deadline_ns, const StopPredicate& stop) {
 
 Status RingConsumer::WaitPast(uint64_t position, uint64_t deadline_ns, const StopPredicate& stop) {
   return WaitWhileHead([position] { return position; }, deadline_ns, stop);
+}
+
+Status RingConsumer::WaitForCall(uint64_t position, uint64_t deadline_ns, const StopPredicate& stop) {
+  const auto ready = [&] { return memory_.header->head.load(std::memory_order_acquire) != position || broken(); };
+  // The kernel looks at the word as well: a record that is published, and called for, before it slept ends the sleep at once.
+  const auto sleep = [&](uint64_t timeout_ns) {
+    FutexWait(FutexWord(memory_.header->head), static_cast<uint32_t>(position), timeout_ns);
+  };
+  RETURN_IF_ERROR(SleepUntil(ready, sleep, deadline_ns, stop));
+  if (broken()) return Violation("impossible head or record size");
+  return Status::Ok();
 }
 
 // Waits while the head is where `at` says: the reader's role may move meanwhile, and with it that place.

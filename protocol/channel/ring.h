@@ -46,6 +46,7 @@ struct RingHeader {
   alignas(128) std::atomic<uint32_t> producer_sleeps;  // writer: producer. Times it went to sleep for want of space
   alignas(128) std::atomic<uint64_t> tail;             // writer: consumer. Bytes released; its low word is a futex
   alignas(128) std::atomic<uint32_t> consumer_sleeps;  // writer: consumer. As above, times two; odd: wake it at the next record
+  alignas(128) std::atomic<uint32_t> told_elsewhere;   // writer: producer. What it has said elsewhere so far
 };
 static_assert(sizeof(RingHeader) <= kRingHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
@@ -89,6 +90,10 @@ class RingProducer {
   Status WaitForSpace(size_t size, uint64_t deadline_ns, const StopPredicate& stop);
   // Makes the threads of this process in WaitForSpace ask their `stop` soon.
   void WakeWaiters();
+  // Wakes a reader in WaitForCall(), with a system call each time. Any thread.
+  void CallReader();
+  // Tells the reader of later records that something was said elsewhere before them: ToldElsewhere() is new. Any thread.
+  void TellElsewhere() { memory_.header->told_elsewhere.fetch_add(1, std::memory_order_release); }
 
   // Bytes published by us so far: where the next record (or the pad before it) will begin.
   uint64_t position() const { return head_.load(std::memory_order_relaxed); }
@@ -181,6 +186,8 @@ class RingConsumer {
   bool HasRecord() const {
     return memory_.header->head.load(std::memory_order_acquire) != tail_.load(std::memory_order_relaxed);
   }
+  // Another number than before: the producer has called TellElsewhere(). Any thread.
+  uint32_t ToldElsewhere() const { return memory_.header->told_elsewhere.load(std::memory_order_acquire); }
   // Bytes released by us so far.
   uint64_t position() const { return tail_.load(std::memory_order_relaxed); }
   // Bytes published by the producer, checked: how far Peek() may go now. position() after a violation.
@@ -193,6 +200,10 @@ class RingConsumer {
   void ReleaseTo(uint64_t position);
   // As Wait(), for a reader that keeps what it has read until later: waits until more than `position` is published.
   Status WaitPast(uint64_t position, uint64_t deadline_ns, const StopPredicate& stop);
+  // As WaitPast(), for a reader that another thread does the work of as a rule: neither spins nor is woken by every record, but
+  // by CallReader() alone, and looks by itself every kWaitSliceNs. Returns also for a record that was published without a call
+  // just before it slept.
+  Status WaitForCall(uint64_t position, uint64_t deadline_ns, const StopPredicate& stop);
 
  private:
   std::span<const std::byte> Break();

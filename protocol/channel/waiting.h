@@ -84,13 +84,12 @@ void FutexWait(const void* word, uint32_t expected, uint64_t timeout_ns);
 // Wakes every thread, of any process, that sleeps on the word.
 void FutexWakeAll(const void* word);
 
-// The common form of every wait: spins, then sleeps in slices until ready() or the deadline or stop() ends it.
-// `sleep(timeout_ns)` sleeps at most that long; it must return at once when ready() became true before it slept.
+// Sleeps in slices until ready() or the deadline or stop() ends it. `sleep(timeout_ns)` sleeps at most that long; it must
+// return at once when ready() became true before it slept.
 template <typename Ready, typename Sleep>
-Status SpinThenSleep(AdaptiveSpin& spin, const Ready& ready, const Sleep& sleep, uint64_t deadline_ns,
-                     const StopPredicate& stop) {
-  if (spin.Spin(ready)) return Status::Ok();
+Status SleepUntil(const Ready& ready, const Sleep& sleep, uint64_t deadline_ns, const StopPredicate& stop) {
   for (;;) {
+    if (ready()) return Status::Ok();
     if (stop) {
       Status status = stop();
       if (!status.ok()) {
@@ -108,8 +107,15 @@ Status SpinThenSleep(AdaptiveSpin& spin, const Ready& ready, const Sleep& sleep,
       if (deadline_ns - now_ns < timeout_ns) timeout_ns = deadline_ns - now_ns;
     }
     sleep(timeout_ns);
-    if (ready()) return Status::Ok();
   }
+}
+
+// The common form of every wait: spins, then sleeps.
+template <typename Ready, typename Sleep>
+Status SpinThenSleep(AdaptiveSpin& spin, const Ready& ready, const Sleep& sleep, uint64_t deadline_ns,
+                     const StopPredicate& stop) {
+  if (spin.Spin(ready)) return Status::Ok();
+  return SleepUntil(ready, sleep, deadline_ns, stop);
 }
 
 }  // namespace tessera

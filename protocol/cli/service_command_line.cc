@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "protocol/cli/completion.h"
+#include "protocol/link/striped_link.h"
 
 namespace tessera {
 
@@ -40,7 +41,12 @@ void ServiceCommandLine::AddLinkOptions(LinkOptions* link, bool listens) {
           "--authority", link->keys.authority,
           "The certificates of who has to have signed the other side's (default: $TESSERA_AUTHORITY, else authority.pem there)")
       ->type_name("FILE");
-  if (!listens) return;
+  if (!listens) {
+    app_.add_option("--connections", link->connections, "Connections that a session's large copies share (default: 1)")
+        ->type_name("NUMBER")
+        ->check(CLI::Range(1U, kStripesMax).description("1 to " + std::to_string(kStripesMax)));
+    return;
+  }
   app_.add_option("--allow", link->allow,
                   "A name in a certificate that may connect at tls://; once for each; none: whoever the authority signed")
       ->type_name("NAME")

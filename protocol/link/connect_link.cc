@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "protocol/link/joining_links.h"
 #include "protocol/link/tcp_link.h"
 #include "protocol/link/tls_link.h"
 #include "protocol/link/ucx_link.h"
@@ -68,12 +69,16 @@ Status PrepareLinks(const LinkAddress& address) {
 
 Result<std::unique_ptr<Link>> ConnectLink(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
   const LinkKind* kind = Find(address.scheme);
-  return kind == nullptr ? NotBuilt(address) : kind->connect(address, options, deadline_ns);
+  if (kind == nullptr) return NotBuilt(address);
+  return ConnectJoined(options.connections, [&] { return kind->connect(address, options, deadline_ns); });
 }
 
 Result<std::unique_ptr<LinkListener>> ListenForLinks(const LinkAddress& address, const LinkOptions& options) {
   const LinkKind* kind = Find(address.scheme);
-  return kind == nullptr ? NotBuilt(address) : kind->listen(address, options);
+  if (kind == nullptr) return NotBuilt(address);
+  Result<std::unique_ptr<LinkListener>> listener = kind->listen(address, options);
+  if (!listener.ok()) return listener;
+  return MakeJoiningListener(std::move(*listener));
 }
 
 }  // namespace tessera

@@ -26,6 +26,7 @@ enum class FrameKind : uint32_t {
   kResume = 5,    // resume_messages.h; before the welcome, or the first frame of a link that takes the place of another
   kTransferPart = 6,  // as kTransfer, and more of it follows
   kProbe = 7,         // nothing, so that a link on which nothing happens can be told from one that is dead
+  kJoin = 8,          // the first frame of a connection (joining_links.h); never seen by who uses a link
 };
 
 struct FrameHeader {
@@ -52,6 +53,10 @@ class Link {
   // Sends a frame of at most kFrameBytesMax; `payload` may be reused at return. Waits while the link has no room.
   // kUnavailable once the link is closed or lost. One thread at a time.
   virtual Status Send(const FrameHeader& header, std::span<const std::byte> payload) = 0;
+  // As Send(), but a small frame may wait here for those that follow, to go out together: until a Send(), or Flush(). The
+  // sending thread.
+  virtual Status SendSoon(const FrameHeader& header, std::span<const std::byte> payload) { return Send(header, payload); }
+  virtual Status Flush() { return Status::Ok(); }
   // Waits for the next frame and fills in its payload. kUnavailable when the link is closed or lost and everything that
   // was sent before has been received; kProtocolViolation for what is no frame. One thread at a time.
   virtual Result<FrameHeader> Receive(const Place& place) = 0;

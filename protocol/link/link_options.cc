@@ -5,6 +5,7 @@ namespace tessera {
 std::vector<std::string> LinkArguments(const LinkOptions& options) {
   std::vector<std::string> words;
   if (options.insecure) words.push_back("--insecure");
+  if (options.connections != 1) words.insert(words.end(), {"--connections", std::to_string(options.connections)});
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {option, value});
   };

@@ -1,6 +1,7 @@
 // What a user may say about links besides their address; the same for every program that has to do with them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct KeyFiles {
 struct LinkOptions {
   bool insecure = false;  // of --insecure: an address beyond this host may be one where nothing is encrypted
   KeyFiles keys;
+  uint32_t connections = 1;  // of --connections, of a side that connects: how many a link has (joining_links.h)
   // Of a side that listens: names in certificates that may connect; none at all, and no file: whoever the authority signed.
   std::vector<std::string> allow;  // of --allow
   std::string allow_file;          // of --allow-file: one name in a line

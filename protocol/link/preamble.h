@@ -9,7 +9,7 @@
 namespace tessera {
 
 // Changes with the preamble, FrameHeader, or what frames mean (link.h).
-inline constexpr uint32_t kLinkVersion = 2;
+inline constexpr uint32_t kLinkVersion = 3;
 
 struct Preamble {
   static constexpr uint32_t kMagic = 0x4b4e4c54;  // "TLNK"

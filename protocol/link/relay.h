@@ -128,8 +128,11 @@ class Relay {
   // no link. Fails with the reason why there will be none, or for which `send` failed besides.
   template <typename Send>
   Status Through(const Send& send) EXCLUDES(send_mutex_);
-  // One frame. Failure: the link is lost.
+  // One frame, which goes out with those that follow until Flush(): whoever gives the lock away calls it. Failure: the link is
+  // lost.
   Status Transmit(const FrameHeader& header, std::span<const std::byte> payload) REQUIRES(send_mutex_);
+  Status Flush() REQUIRES(send_mutex_);
+  Status LoseLinkUnless(Status sent) REQUIRES(send_mutex_);
 
   // Sends what the peer has said until now: control messages, then ranges, then the ring's bytes.
   Status SendBatch(Source& source) REQUIRES(send_mutex_);
@@ -203,6 +206,7 @@ class Relay {
   Status over_ GUARDED_BY(send_mutex_);                 // not ok: there will be none any more, and why
   bool resend_ GUARDED_BY(send_mutex_) = false;         // a new link: everything from the numbers on
   std::vector<std::byte> send_buffer_ GUARDED_BY(send_mutex_);
+  uint32_t offers_seen_ GUARDED_BY(send_mutex_) = 0;  // ToldElsewhere() when the socket was looked at last
   std::vector<std::byte> end_ GUARDED_BY(send_mutex_);  // our Goodbye, once everything before it was sent
   bool end_sent_ GUARDED_BY(send_mutex_) = false;
 

@@ -45,6 +45,7 @@ void Relay::RunErrands() {
     if (status.ok()) status = SendControls();
     if (status.ok()) status = SendReceipts();
     if (status.ok() && probe) status = Transmit({FrameKind::kProbe, 0, 0, 0, 0}, {});
+    if (!Flush().ok()) continue;  // likewise
     if (!status.ok() && link_ != nullptr) channel_->Fail(status);
   }
 }
@@ -95,6 +96,7 @@ Status Relay::AwaitRoomForControls() {
       if (controls_.size() < kControlsKeptMax) return Status::Ok();
     }
     RETURN_IF_ERROR(SendControls());
+    RETURN_IF_ERROR(Flush());
     // Acknowledged by the receiving thread, which takes no lock of ours for it: so this looks again by itself.
     link_changed_.wait_for(send_mutex_, std::chrono::milliseconds(1));
     if (link_ == nullptr) return Status(StatusCode::kUnavailable, "the link is lost");

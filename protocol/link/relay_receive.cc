@@ -64,6 +64,7 @@ Result<std::span<std::byte>> Relay::PlaceOf(const FrameHeader& header) {
       break;
     case FrameKind::kNone:
     case FrameKind::kResume:
+    case FrameKind::kJoin:
       break;
   }
   return RelayViolation("the link brought a frame of an unknown kind");
@@ -101,6 +102,7 @@ Status Relay::Arrived(const FrameHeader& header) {
       probed_.store(true, std::memory_order_relaxed);
       return Status::Ok();
     case FrameKind::kResume:
+    case FrameKind::kJoin:
     case FrameKind::kNone:
       break;
   }

@@ -16,13 +16,18 @@ Status Relay::Through(const Send& send) {
     while (link_ == nullptr && over_.ok()) link_changed_.wait(send_mutex_);
     if (!over_.ok()) return over_;
     const Status sent = send();
-    if (sent.ok() || link_ != nullptr) return sent;
+    if (Flush().ok() && link_ != nullptr) return sent;
   }
 }
 
 Status Relay::Transmit(const FrameHeader& header, std::span<const std::byte> payload) {
   if (link_ == nullptr) return Status(StatusCode::kUnavailable, "the link is lost");
-  Status sent = link_->Send(header, payload);
+  return LoseLinkUnless(link_->SendSoon(header, payload));
+}
+
+Status Relay::Flush() { return link_ == nullptr ? Status::Ok() : LoseLinkUnless(link_->Flush()); }
+
+Status Relay::LoseLinkUnless(Status sent) {
   if (sent.ok()) return sent;
   // The receiving thread learns of it, and looks for the next.
   link_->Close();
@@ -48,7 +53,7 @@ void Relay::SendRanges() {
   Status status;
   while (status.ok()) {
     const uint64_t sent_end = places.EndOf(transfers_sent_.load(std::memory_order_relaxed));
-    status = channel_->transfers_in().WaitPast(sent_end, kNoDeadline, channel_->stop());
+    status = channel_->transfers_in().WaitForCall(sent_end, kNoDeadline, channel_->stop());
     if (status.ok()) status = Through([&]() REQUIRES(send_mutex_) {
       RETURN_IF_ERROR(SendControls());
       return SendTransfers();
@@ -86,9 +91,13 @@ Status Relay::SendBatch(Source& source) {
     end = source.ring.Published();
   }
   if (source.ring.broken()) return RelayViolation("the peer broke the rules of a ring");
-  // In this order: what records up to `end` refer to is in the socket or in the ring of transfers by now.
-  const Status alive = channel_->ProcessSocket();
-  if (!alive.ok()) LogDebug("the peer has left: {}", alive.message());
+  // In this order: what records up to `end` refer to is in the socket or in the ring of transfers by now. The socket is asked
+  // only when the peer has said that an offer was put there.
+  if (const uint32_t offers = channel_->transfers_in().ToldElsewhere(); offers != offers_seen_) {
+    offers_seen_ = offers;
+    const Status alive = channel_->ProcessSocket();
+    if (!alive.ok()) LogDebug("the peer has left: {}", alive.message());
+  }
   RETURN_IF_ERROR(SendControls());
   const TransferPlaces places{channel_->sizes().transfer_bytes};
   const uint64_t sent_end = places.EndOf(transfers_sent_.load(std::memory_order_relaxed));

@@ -5,24 +5,23 @@
 #include <cstring>
 #include <vector>
 
-#include "protocol/base/check.h"
-#include "protocol/link/stream_frames.h"
+#include "protocol/link/stream_link.h"
 #include "protocol/link/tcp_stream.h"
 
 namespace tessera {
 namespace {
 
-// What is read ahead of the frame that is wanted: many small frames with one system call. A payload goes straight to its
-// place whatever this is.
+// What is read ahead of what is wanted: many small frames with one system call. Behind a large payload it is no more than the
+// next header and a small payload, since what follows there is large as a rule, and should go straight to its place.
 constexpr size_t kReadAheadBytes = size_t{64} << 10;
+constexpr size_t kReadAheadOfBulkBytes = size_t{1} << 10;
+constexpr size_t kBulkBytesMin = size_t{32} << 10;
 
-class TcpLink : public Link {
+class TcpLink : public StreamLink {
  public:
   explicit TcpLink(std::unique_ptr<TcpStream> stream) : stream_(std::move(stream)), ahead_(kReadAheadBytes) {}
   ~TcpLink() override { Close(); }
 
-  Status Send(const FrameHeader& header, std::span<const std::byte> payload) override;
-  Result<FrameHeader> Receive(const Place& place) override;
   void Close() override {
     stream_->Stop();
     stream_->EndSending();
@@ -30,8 +29,8 @@ class TcpLink : public Link {
   void Drop() override { stream_->Drop(); }
 
  private:
-  // Fills `to` with what follows on the connection.
-  Status Fill(std::span<std::byte> to);
+  Status Write(std::span<const std::byte> first, std::span<const std::byte> second) override;
+  Status Fill(std::span<std::byte> to) override;
 
   const std::unique_ptr<TcpStream> stream_;
 
@@ -39,22 +38,19 @@ class TcpLink : public Link {
   std::vector<std::byte> ahead_;
   size_t ahead_begin_ = 0;
   size_t ahead_end_ = 0;
+  bool bulk_ = false;  // the last payload was large
 };
 
-Status TcpLink::Send(const FrameHeader& header, std::span<const std::byte> payload) {
-  CHECK(header.bytes == payload.size() && payload.size() <= kFrameBytesMax);
-  iovec parts[2] = {{const_cast<FrameHeader*>(&header), sizeof(header)},
-                    {const_cast<std::byte*>(payload.data()), payload.size()}};
+Status TcpLink::Write(std::span<const std::byte> first, std::span<const std::byte> second) {
+  iovec parts[2] = {{const_cast<std::byte*>(first.data()), first.size()}, {const_cast<std::byte*>(second.data()), second.size()}};
   const Status sent = stream_->Send(parts);
   if (!sent.ok()) Close();  // half a frame may be on its way: nothing can follow
   return sent;
 }
 
-Result<FrameHeader> TcpLink::Receive(const Place& place) {
-  return ReceiveFrame([this](std::span<std::byte> to) { return Fill(to); }, place);
-}
-
 Status TcpLink::Fill(std::span<std::byte> to) {
+  // A header says nothing; the payload that follows it does.
+  if (to.size() != sizeof(FrameHeader)) bulk_ = to.size() >= kBulkBytesMin;
   while (!to.empty()) {
     if (ahead_begin_ != ahead_end_) {
       const size_t bytes = std::min(to.size(), ahead_end_ - ahead_begin_);
@@ -63,7 +59,7 @@ Status TcpLink::Fill(std::span<std::byte> to) {
       to = to.subspan(bytes);
       continue;
     }
-    iovec parts[2] = {{to.data(), to.size()}, {ahead_.data(), ahead_.size()}};
+    iovec parts[2] = {{to.data(), to.size()}, {ahead_.data(), bulk_ ? kReadAheadOfBulkBytes : kReadAheadBytes}};
     Result<size_t> got = stream_->Receive(parts);
     if (!got.ok()) return got.status();
     const size_t here = std::min(*got, to.size());

@@ -4,7 +4,7 @@
 //   ConnectTcp(address, insecure, deadline)         TcpListener::Bind(address, insecure)
 //                                                   AcceptTcp(listener.Accept(), deadline)
 //
-// Both ends begin with a preamble (preamble.h), then there are frames (stream_frames.h).
+// Both ends begin with a preamble (preamble.h), then there are frames (stream_link.h).
 #pragma once
 
 #include <cstdint>

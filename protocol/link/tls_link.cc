@@ -2,30 +2,25 @@
 
 #include <openssl/ssl.h>
 
-#include "protocol/base/check.h"
 #include "protocol/link/preamble.h"
-#include "protocol/link/stream_frames.h"
+#include "protocol/link/stream_link.h"
 #include "protocol/link/tls_handshake.h"
 #include "protocol/link/tls_stream.h"
 
 namespace tessera {
 namespace {
 
-class TlsLink : public Link {
+class TlsLink : public StreamLink {
  public:
   explicit TlsLink(std::unique_ptr<TlsStream> stream) : stream_(std::move(stream)) {}
 
-  Status Send(const FrameHeader& header, std::span<const std::byte> payload) override {
-    CHECK(header.bytes == payload.size() && payload.size() <= kFrameBytesMax);
-    return stream_->Send(std::as_bytes(std::span(&header, 1)), payload);
-  }
-  Result<FrameHeader> Receive(const Place& place) override {
-    return ReceiveFrame([this](std::span<std::byte> to) { return stream_->Fill(to); }, place);
-  }
   void Close() override { stream_->Close(); }
   void Drop() override { stream_->Drop(); }
 
  private:
+  Status Write(std::span<const std::byte> first, std::span<const std::byte> second) override { return stream_->Send(first, second); }
+  Status Fill(std::span<std::byte> to) override { return stream_->Fill(to); }
+
   const std::unique_ptr<TlsStream> stream_;
 };
 

@@ -47,6 +47,7 @@ void Carry(UniqueFd connection, RelaySession& session, LinkListener& listener, R
   };
   Result<AcceptedLink> accepted = listener.Finish(std::move(connection), MonotonicNs() + options.hello_timeout_ns());
   if (!accepted.ok()) return turn_away(accepted.status());
+  if (accepted->link == nullptr) return;  // another connection's link has it
   peer = accepted->peer;
   std::shared_ptr<Link> link = std::move(accepted->link);
   session.Uses(link);

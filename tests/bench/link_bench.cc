@@ -1,48 +1,43 @@
-// What links cost beside the sockets under them, and beside the cipher alone: all in one run, over the loopback device. Ratios
-// count.
+// What links cost beside the sockets under them, and beside the cipher alone: all in one run, over the loopback device.
+// Ratios count.
 //
-//   link_bench [-o FILE] [--seconds S]     # FILE: the same as JSON
+//   link_bench [-o FILE] [--seconds S] [--only WORD]     # FILE: the same as JSON; WORD: rows whose names have it, and
+//   sockets
 //
-// A round trip is a frame of 64 bytes there and back, both sides waiting as the product does; one way is the same frame sent
-// and then received by one thread: what it costs without waiting. Each end has half of the cores. Bulk is frames of 1 MiB, in
-// one direction and in both at once; cores: how many were busy meanwhile. On a machine that others use, what one core does
-// (/core) says more than rates; the best that a core could do under TLS follows from what sockets and the cipher do: every byte
-// is sealed, carried and opened once.
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+// A round trip is a message of 64 bytes there and back, both sides waiting as the product does; one way is the same
+// message sent and then received by one thread: what it costs without waiting. Each end has half of the cores. Bulk is
+// messages of 1 MiB out of 64 MiB, in one direction and in both at once; cores: how many were busy meanwhile. Rows
+// "relay" go the product's whole way but for CUDA: ring, relay, link, relay, ring, and ranges of staging. x2, x4: so
+// many connections, of one link or of as many sockets; "/socket" and "over" compare with as many sockets. On a machine
+// that others use, what one core does (/core) says more than rates; the best that a core could do under TLS follows
+// from what sockets and the cipher do: every byte is sealed, carried and opened once.
 #include <openssl/evp.h>
-#include <poll.h>
-#include <sched.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <functional>
-#include <memory>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "protocol/base/clock.h"
 #include "protocol/channel/waiting.h"
-#include "protocol/link/tcp_stream.h"
+#include "tests/bench/link_ways.h"
+#include "tests/support/striped_pair.h"
 #include "tests/support/tls_pair.h"
 #include "tests/support/ucx_pair.h"
 
 namespace tessera {
 namespace {
 
-constexpr size_t kSmallBytes = 64;
-constexpr size_t kBulkBytes = kFrameBytesMax;
 constexpr size_t kCipherBytes = 16384;  // of plain text in one record
 
 double g_seconds = 1;
@@ -51,111 +46,6 @@ double g_seconds = 1;
 TlsCrew& Nobody() {
   static TlsCrew crew(0);
   return crew;
-}
-
-// Two ends, each with one thread that sends and one that receives.
-struct Way {
-  std::function<bool(int end, std::span<const std::byte>)> send;
-  std::function<bool(int end, std::span<std::byte>)> receive;
-  std::function<void()> close;
-  std::function<void(int end, std::span<std::byte>)> prepare = [](int, std::span<std::byte>) {};  // before bulk is sent from there, or received
-};
-
-struct Links {
-  std::unique_ptr<Link> ends[2];
-};
-
-// `registered`: what is sent in bulk lies in memory that the link was told of, as segments do.
-Way OverLinks(std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> pair, bool registered = false) {
-  auto links = std::make_shared<Links>();
-  links->ends[0] = std::move(pair.first);
-  links->ends[1] = std::move(pair.second);
-  return {[links](int end, std::span<const std::byte> bytes) {
-            return links->ends[end]->Send({FrameKind::kTransfer, 0, bytes.size(), 0, 0}, bytes).ok();
-          },
-          [links](int end, std::span<std::byte> bytes) {
-            return links->ends[end]
-                ->Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> { return bytes.first(header.bytes); })
-                .ok();
-          },
-          [links] {
-            for (auto& end : links->ends) end->Close();
-          },
-          [links, registered](int end, std::span<std::byte> bytes) {
-            if (registered) links->ends[end]->Register(bytes);
-          }};
-}
-
-// Sockets, used as well as one can: no frames, no checks. `connections` of them share what is sent.
-Way OverSockets(size_t connections) {
-  struct Sockets {
-    std::vector<UniqueFd> ends[2];
-    AdaptiveSpin spin[2];
-  };
-  auto sockets = std::make_shared<Sockets>();
-  for (size_t i = 0; i < connections; ++i) {
-    TcpListener listener = TcpListener::Bind({"127.0.0.1", 0}, false).value();
-    sockets->ends[0].push_back(ConnectTcpSocket(listener.address(), false, kNoDeadline - 1).value());
-    sockets->ends[1].push_back(AwaitConnection(listener).value());
-    for (auto& end : sockets->ends) {
-      const int on = 1;
-      setsockopt(end.back().get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    }
-  }
-  const auto all = [](int socket, std::byte* at, size_t bytes, bool send, AdaptiveSpin& spin) {
-    while (bytes != 0) {
-      ssize_t done = -1;
-      const auto ready = [&] {
-        done = send ? ::send(socket, at, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) : ::recv(socket, at, bytes, MSG_DONTWAIT);
-        return done >= 0 || errno != EAGAIN;
-      };
-      if (send ? !ready() : !spin.Spin(ready)) {
-        pollfd wait = {socket, static_cast<short>(send ? POLLOUT : POLLIN), 0};
-        poll(&wait, 1, -1);
-        continue;
-      }
-      if (done <= 0) return false;
-      at += done;
-      bytes -= static_cast<size_t>(done);
-    }
-    return true;
-  };
-  // Each connection has a thread of its own when there are several.
-  const auto spread = [sockets, all](int end, std::byte* at, size_t bytes, bool send) {
-    const size_t share = bytes / sockets->ends[end].size();
-    std::vector<std::thread> others;
-    std::atomic<bool> good{true};
-    for (size_t i = 1; i < sockets->ends[end].size(); ++i) {
-      others.emplace_back([&, i] {
-        AdaptiveSpin spin;
-        if (!all(sockets->ends[end][i].get(), at + i * share, share, send, spin)) good = false;
-      });
-    }
-    if (!all(sockets->ends[end][0].get(), at, share, send, sockets->spin[end])) good = false;
-    for (std::thread& other : others) other.join();
-    return good.load();
-  };
-  return {[spread](int end, std::span<const std::byte> bytes) {
-            return spread(end, const_cast<std::byte*>(bytes.data()), bytes.size(), true);
-          },
-          [spread](int end, std::span<std::byte> bytes) { return spread(end, bytes.data(), bytes.size(), false); },
-          [sockets] {
-            for (auto& end : sockets->ends) {
-              for (UniqueFd& one : end) shutdown(one.get(), SHUT_RDWR);
-            }
-          }};
-}
-
-// Half of the cores for each end, as if it were a host: else the kernel puts both ends of a connection on one core. -1: all of
-// them.
-void StayAt(int end) {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  const int count = static_cast<int>(std::thread::hardware_concurrency());
-  for (int core = 0; core < count; ++core) {
-    if (end < 0 || count < 2 || core / (count / 2) == end) CPU_SET(core, &cores);
-  }
-  sched_setaffinity(0, sizeof(cores), &cores);
 }
 
 uint64_t CpuNs() {
@@ -211,33 +101,42 @@ struct Bulk {
   double per_core() const { return gigabytes_per_second / cores; }
 };
 
-Bulk BulkRate(const Way& way, bool both) {
+// `ways` share what is sent, each with threads of its own.
+Bulk BulkRate(const std::vector<Way>& ways, bool both) {
   std::atomic<bool> running{true};
   std::atomic<uint64_t> received{0};
   std::vector<std::thread> threads;
-  for (int end = 0; end < (both ? 2 : 1); ++end) {
-    threads.emplace_back([&, end] {
-      StayAt(end);
-      std::vector<std::byte> bytes(kBulkBytes, std::byte{7});
-      way.prepare(end, bytes);
-      while (running.load() && way.send(end, bytes)) {
-      }
-    });
-    threads.emplace_back([&, end] {
-      StayAt(1 - end);
-      std::vector<std::byte> bytes(kBulkBytes);
-      way.prepare(1 - end, bytes);
-      while (way.receive(1 - end, bytes)) received += bytes.size();
-    });
+  const size_t region_bytes = std::max(kRegionBytes / ways.size(), kBulkBytes);
+  for (const Way& way : ways) {
+    for (int end = 0; end < (both ? 2 : 1); ++end) {
+      threads.emplace_back([&, end] {
+        StayAt(end);
+        std::vector<std::byte> region(region_bytes, std::byte{7});
+        way.prepare(end, region);
+        for (size_t at = 0; running.load() && way.send(end, std::span(region).subspan(at, kBulkBytes));) {
+          at = (at + kBulkBytes) % region_bytes;
+        }
+      });
+      threads.emplace_back([&, end] {
+        StayAt(1 - end);
+        std::vector<std::byte> region(region_bytes);
+        way.prepare(1 - end, region);
+        for (size_t at = 0; way.receive(1 - end, std::span(region).subspan(at, kBulkBytes));) {
+          received += kBulkBytes;
+          at = (at + kBulkBytes) % region_bytes;
+        }
+      });
+    }
   }
   const auto sleep = [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); };
   sleep(g_seconds / 5);  // windows and spinning have settled
   const uint64_t begin_bytes = received.load(), begin_ns = MonotonicNs(), begin_cpu_ns = CpuNs();
   sleep(g_seconds);
-  const double bytes = static_cast<double>(received.load() - begin_bytes), ns = static_cast<double>(MonotonicNs() - begin_ns);
+  const double bytes = static_cast<double>(received.load() - begin_bytes),
+               ns = static_cast<double>(MonotonicNs() - begin_ns);
   const Bulk result = {bytes / ns, static_cast<double>(CpuNs() - begin_cpu_ns) / ns};
   running = false;
-  way.close();
+  for (const Way& way : ways) way.close();
   for (std::thread& thread : threads) thread.join();
   return result;
 }
@@ -263,52 +162,115 @@ double CipherRate() {
   return static_cast<double>(bytes) / static_cast<double>(now_ns - begin_ns);
 }
 
+// A row. What has several connections has the rate of as many sockets beside it.
+struct Row {
+  std::string name;
+  std::function<Way()> make;
+  size_t connections = 1;
+  bool trip = true;     // messages of 64 bytes as well
+  bool one_way = true;  // by one thread
+  bool cipher = false;
+  size_t ways = 1;  // of them at once
+};
+
+std::vector<Row> Rows() {
+  const auto tls = [](TlsCrew* crew) { return MakeTlsPair({.crew = crew}); };
+  std::vector<Row> rows = {
+      {"sockets", OverSocket},
+      {.name = "sockets x2", .make = OverSocket, .connections = 2, .trip = false, .ways = 2},
+      {.name = "sockets x4", .make = OverSocket, .connections = 4, .trip = false, .ways = 4},
+      {"tcp", [] { return OverLinks(MakeTcpPair()); }},
+      {.name = "relay tcp", .make = [] { return OverRelays(MakeTcpPair()); }, .one_way = false},
+      {.name = "tls alone", .make = [=] { return OverLinks(tls(&Nobody())); }, .cipher = true},
+      {.name = "tls", .make = [=] { return OverLinks(tls(&TlsCrew::OfProcess())); }, .cipher = true},
+      {.name = "relay tls",
+       .make = [=] { return OverRelays(tls(&TlsCrew::OfProcess())); },
+       .one_way = false,
+       .cipher = true}};
+  // Each connection of tls has its cipher to itself: the threads of the connections are what helps.
+  for (const size_t count : {size_t{2}, size_t{4}}) {
+    const std::string times = " x" + std::to_string(count);
+    const auto tcp_pair = [=] { return MakeStripedPair(count, [](size_t) { return MakeTcpPair(); }); };
+    const auto tls_pair = [=] { return MakeStripedPair(count, [=](size_t) { return tls(&Nobody()); }); };
+    rows.push_back(
+        {.name = "tcp" + times, .make = [=] { return OverLinks(tcp_pair()); }, .connections = count, .one_way = false});
+    rows.push_back({.name = "relay tcp" + times,
+                    .make = [=] { return OverRelays(tcp_pair()); },
+                    .connections = count,
+                    .one_way = false});
+    rows.push_back({.name = "tls" + times,
+                    .make = [=] { return OverLinks(tls_pair()); },
+                    .connections = count,
+                    .one_way = false,
+                    .cipher = true});
+    rows.push_back({.name = "relay tls" + times,
+                    .make = [=] { return OverRelays(tls_pair()); },
+                    .connections = count,
+                    .one_way = false,
+                    .cipher = true});
+  }
+  if (HaveUcx()) {
+    rows.push_back({"ucx", [] { return OverLinks(MakeUcxPair()); }});
+    rows.push_back({.name = "ucx known", .make = [] { return OverLinks(MakeUcxPair(), true); }, .trip = false});
+  }
+  return rows;
+}
+
 int Main(int argc, char** argv) {
   std::string file;
+  std::string only;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::string_view(argv[i]) == "-o") file = argv[i + 1];
     if (std::string_view(argv[i]) == "--seconds") g_seconds = std::atof(argv[i + 1]);
+    if (std::string_view(argv[i]) == "--only") only = argv[i + 1];
   }
-  const struct {
-    const char* name;
-    std::function<Way()> make;
-    bool small;
-    bool cipher;
-  } kWays[] = {{"sockets", [] { return OverSockets(1); }, true, false},
-               {"sockets x2", [] { return OverSockets(2); }, false, false},
-               {"sockets x4", [] { return OverSockets(4); }, false, false},
-               {"tcp", [] { return OverLinks(MakeTcpPair()); }, true, false},
-               {"tls alone", [] { return OverLinks(MakeTlsPair({.crew = &Nobody()})); }, true, true},
-               {"tls", [] { return OverLinks(MakeTlsPair({})); }, true, true},
-               {"ucx", [] { return OverLinks(MakeUcxPair()); }, true, false},
-               {"ucx known", [] { return OverLinks(MakeUcxPair(), true); }, false, false}};
+  // How many cores there are is asked for once, before threads are kept to some of them.
+  AdaptiveSpin().Spin([] { return false; });
   nlohmann::json json;
   const double cipher = CipherRate();
   json["cipher"] = {{"gigabytes_per_second", cipher}};
-  std::printf("aes-256-gcm, one core: %.2f GB/s\n\n%-11s %10s %9s | %9s %6s %7s %9s | %9s %6s %9s\n", cipher, "", "round trip",
-              "one way", "bulk GB/s", "cores", "/socket", "/core", "both ways", "cores", "/core");
-  Bulk one_of_sockets;
-  for (const auto& way : kWays) {
-    if (std::string_view(way.name).starts_with("ucx") && !HaveUcx()) continue;
-    const double trip = way.small ? RoundTripUs(way.make()) : 0;
-    const double one_way = way.small ? OneWayUs(way.make()) : 0;
-    const Bulk one = BulkRate(way.make(), false);
-    const Bulk both = BulkRate(way.make(), true);
-    if (one_of_sockets.cores == 0) one_of_sockets = one;
-    std::printf("%-11s %7.2f us %6.2f us | %9.2f %6.2f %7.2f %9.2f | %9.2f %6.2f %9.2f\n", way.name, trip, one_way,
-                one.gigabytes_per_second, one.cores, one.gigabytes_per_second / one_of_sockets.gigabytes_per_second,
-                one.per_core(), both.gigabytes_per_second, both.cores, both.per_core());
-    json[way.name] = {{"round_trip_us", trip},
+  std::printf("aes-256-gcm, one core: %.2f GB/s\n\n%-12s %10s %8s %8s | %9s %6s %7s %9s | %9s %6s %7s %9s\n", cipher,
+              "", "round trip", "over", "one way", "bulk GB/s", "cores", "/socket", "/core", "both ways", "cores",
+              "/socket", "/core");
+  double socket_trip = 0;
+  std::map<size_t, std::pair<Bulk, Bulk>> sockets;  // by how many: one direction, both
+  for (const Row& row : Rows()) {
+    const bool socket = row.name.starts_with("sockets");
+    if (!socket && row.name.find(only) == std::string::npos) continue;
+    const auto make = [&] {
+      std::vector<Way> ways;
+      while (ways.size() < row.ways) ways.push_back(row.make());
+      return ways;
+    };
+    const double trip = row.trip ? RoundTripUs(row.make()) : 0;
+    const double one_way = row.trip && row.one_way ? OneWayUs(row.make()) : 0;
+    const Bulk one = BulkRate(make(), false);
+    const Bulk both = BulkRate(make(), true);
+    if (socket) sockets[row.connections] = {one, both};
+    if (socket_trip == 0) socket_trip = trip;
+    const double over = row.trip ? trip - socket_trip : 0;
+    const auto& [sockets_one, sockets_both] = sockets.at(row.connections);
+    const double of_sockets = one.gigabytes_per_second / sockets_one.gigabytes_per_second;
+    const double both_of_sockets = both.gigabytes_per_second / sockets_both.gigabytes_per_second;
+    std::printf("%-12s %7.2f us %8.2f %8.2f | %9.2f %6.2f %7.2f %9.2f | %9.2f %6.2f %7.2f %9.2f\n", row.name.c_str(),
+                trip, over, one_way, one.gigabytes_per_second, one.cores, of_sockets, one.per_core(),
+                both.gigabytes_per_second, both.cores, both_of_sockets, both.per_core());
+    std::fflush(stdout);
+    json[row.name] = {{"round_trip_us", trip},
+                      {"round_trip_over_socket_us", over},
                       {"one_way_us", one_way},
                       {"bulk_gigabytes_per_second", one.gigabytes_per_second},
+                      {"bulk_of_sockets", of_sockets},
                       {"bulk_cores", one.cores},
                       {"both_ways_gigabytes_per_second", both.gigabytes_per_second},
+                      {"both_ways_of_sockets", both_of_sockets},
                       {"both_ways_cores", both.cores}};
-    if (!way.cipher) continue;
-    const double possible = 1 / (2 / cipher + 1 / one_of_sockets.per_core());
-    std::printf("%-11s a core could do %.2f GB/s, it does %.2f of that; beside one core of the cipher %.2f\n", "", possible,
-                one.per_core() / possible, one.gigabytes_per_second / cipher);
-    json[way.name]["of_what_a_core_could_do"] = one.per_core() / possible;
+    if (!row.cipher) continue;
+    const double possible = 1 / (2 / cipher + 1 / sockets.at(1).first.per_core());
+    std::printf("%-12s a core could do %.2f GB/s, it does %.2f of that; beside one core of the cipher %.2f\n", "",
+                possible, one.per_core() / possible, one.gigabytes_per_second / cipher);
+    json[row.name]["of_what_a_core_could_do"] = one.per_core() / possible;
+    json[row.name]["of_the_cipher"] = one.gigabytes_per_second / cipher;
   }
   if (!file.empty()) std::ofstream(file) << json.dump(2) << "\n";
   return 0;
@@ -317,4 +279,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace tessera
 
-int main(int argc, char** argv) { return tessera::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return tessera::Main(argc, argv);
+}

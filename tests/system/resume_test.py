@@ -152,8 +152,8 @@ class Resume(unittest.TestCase):
         self.addCleanup(proxy.stop)
         return proxy
 
-    def start(self, url, *words):
-        return subprocess.Popen([TESSERA, "run", "--quiet", "--server", url, "--", *words], stdout=subprocess.PIPE,
+    def start(self, url, *words, options=()):
+        return subprocess.Popen([TESSERA, "run", "--quiet", "--server", url, *options, "--", *words], stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True, env=environment())
 
 
@@ -182,6 +182,16 @@ class Cuts(Resume):
         out, err = client.communicate(timeout=200)
         self.assertEqual((out, err), ("ok\n", ""))
         self.assertGreaterEqual(proxy.cuts, 20)
+
+    def test_the_loss_of_one_connection_of_several_is_the_loss_of_all(self):
+        chance = random.Random(5)
+        proxy = self.proxy()
+        client = self.start(proxy.url, program("load"), "--rounds", "40", options=("--connections", "3"))
+        wait_for(lambda: sum(cable.passed > 300_000 for cable in proxy.cables) >= 3, 20, "large frames on every connection")
+        proxy.cut_by(lambda: (chance.randrange(5_000, 1_500_000), chance.choice(("reset", "client"))))
+        out, err = client.communicate(timeout=200)
+        self.assertEqual((out, err), ("ok\n", ""))
+        self.assertGreaterEqual(proxy.cuts, 10)
 
     expected = None  # what the training prints, uncut
 

@@ -17,7 +17,8 @@ import unittest
 from product import TESSERA, Agent, Gateway, Keys, Server, alive, environment, program, wait_for
 
 COUNT = program("count")  # prints how many devices there are
-PREAMBLE = struct.pack("<IIII", 0x4B4E4C54, 2, 0, 0)
+PREAMBLE = struct.pack("<IIII", 0x4B4E4C54, 3, 0, 0)
+JOIN = struct.pack("<IIQQQ", 8, 0, 16, 1, 0) + bytes(16)  # the only connection of its link
 
 
 def agents_of(url):
@@ -179,6 +180,14 @@ class Several(TwoHosts):
             self.assertEqual((client.returncode, out), (0, "ok\n"), err)
 
 
+    def test_connections_that_share_what_is_copied(self):
+        for connections in ("2", "5"):
+            job = subprocess.run([TESSERA, "run", "--quiet", "--server", self.gateway.url, "--connections", connections, "--", program("load")],
+                                 capture_output=True, text=True, timeout=100, env=self.environment())
+            self.assertEqual((job.returncode, job.stdout, job.stderr), (0, "ok\n", ""))
+        self.assertNotIn("turned away", self.gateway.words())
+
+
 class Jobs(TwoHosts):
     """`tessera run --server tcp://...`: an agent for the job."""
 
@@ -242,14 +251,20 @@ class Strangers(TwoHosts):
         self.check("link version 99", struct.pack("<IIII", 0x4B4E4C54, 99, 0, 0), answer=PREAMBLE)
 
     def test_a_frame_that_is_no_hello(self):
-        self.check("something else than a message of the handshake", PREAMBLE, struct.pack("<IIQQQ", 2, 0, 8, 0, 0), b"12345678", answer=PREAMBLE)
+        self.check("something else than a message of the handshake", PREAMBLE, JOIN, struct.pack("<IIQQQ", 2, 0, 8, 0, 0), b"12345678", answer=PREAMBLE)
+
+    def test_a_connection_that_does_not_say_which_it_is(self):
+        self.check("did not say which connection", PREAMBLE, struct.pack("<IIQQQ", 1, 0, 8, 0, 0), b"12345678", answer=PREAMBLE)
+
+    def test_a_connection_of_more_than_there_can_be(self):
+        self.check("more connections than there can be", PREAMBLE, struct.pack("<IIQQQ", 8, 0, 16, 2**40, 0) + bytes(16), answer=PREAMBLE)
 
     def test_a_length_beyond_the_bound(self):
         self.check("frame of 18446744073709551615 bytes", PREAMBLE, struct.pack("<IIQQQ", 1, 0, 2**64 - 1, 0, 0), answer=PREAMBLE)
 
     def test_a_hello_that_is_cut_off(self):
         hello = struct.pack("<III", 0x41525354, 1, 2)
-        self.check("malformed", PREAMBLE, struct.pack("<IIQQQ", 1, 0, len(hello), 0, 0), hello, answer=PREAMBLE)
+        self.check("malformed", PREAMBLE, JOIN, struct.pack("<IIQQQ", 1, 0, len(hello), 0, 0), hello, answer=PREAMBLE)
 
     def test_one_that_says_nothing_is_dropped(self):
         self.gateway.stop()

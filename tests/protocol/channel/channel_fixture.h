@@ -54,14 +54,14 @@ struct ChannelEnds {
 };
 
 // `client_socket` and `server_socket` are connected, directly or by a mirror.
-inline ChannelEnds OpenEnds(UniqueFd client_socket, UniqueFd server_socket) {
+inline ChannelEnds OpenEnds(UniqueFd client_socket, UniqueFd server_socket, const ClientHello& hello = TestHello()) {
   ChannelEnds ends;
   std::thread server([&] {
     Result<std::unique_ptr<Channel>> channel = ServeOne(std::move(server_socket));
     ASSERT_TRUE(channel.ok()) << channel.status().message();
     ends.server = std::move(*channel);
   });
-  Result<std::unique_ptr<Channel>> channel = Channel::Attach(std::move(client_socket), TestHello(), &ends.welcome, Soon());
+  Result<std::unique_ptr<Channel>> channel = Channel::Attach(std::move(client_socket), hello, &ends.welcome, Soon());
   EXPECT_TRUE(channel.ok()) << channel.status().message();
   server.join();
   if (channel.ok()) ends.client = std::move(*channel);

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "protocol/base/clock.h"
 #include "protocol/link/impaired_link.h"
 #include "protocol/link/in_process_link.h"
+#include "tests/support/striped_pair.h"
 #include "tests/support/tcp_pair.h"
 #include "tests/support/tls_pair.h"
 #include "tests/support/ucx_pair.h"
@@ -29,6 +31,19 @@ struct Kind {
 
 std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakeSmallInProcessLink() { return MakeInProcessLink(size_t{256} << 10); }
 
+std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakeStripes() {
+  return MakeStripedPair(3, [](size_t) { return MakeSmallInProcessLink(); });
+}
+
+// Connections that are late by different times.
+std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakeUnevenStripes() {
+  return MakeStripedPair(3, [](size_t i) {
+    auto [near, far] = MakeSmallInProcessLink();
+    const Impairment impairment{.delay_ns = (i == 1 ? 0 : 1 + i) * 300'000, .jitter_ns = i * 200'000, .seed = 5 + i};
+    return std::pair(MakeOwningImpairedLink(std::move(near), impairment), MakeOwningImpairedLink(std::move(far), impairment));
+  });
+}
+
 constexpr Kind kKinds[] = {
     {"in_process", MakeSmallInProcessLink},
     {"impaired", MakeSmallInProcessLink, true},
@@ -36,6 +51,10 @@ constexpr Kind kKinds[] = {
     {"impaired_tcp", MakeTcpPair, true},
     {"tls", [] { return MakeTlsPair(); }},
     {"impaired_tls", [] { return MakeTlsPair(); }, true},
+    {"striped", MakeStripes},
+    {"striped_uneven", MakeUnevenStripes},
+    {"striped_tcp", [] { return MakeStripedPair(2, [](size_t) { return MakeTcpPair(); }); }},
+    {"striped_tls", [] { return MakeStripedPair(2, [](size_t) { return MakeTlsPair(); }); }},
     {"ucx", MakeUcxPair, false, HaveUcx},
     {"impaired_ucx", MakeUcxPair, true, HaveUcx},
 };
@@ -143,8 +162,40 @@ TEST_P(LinkTest, TheLargestFrameArrives) {
   EXPECT_EQ(got, payload);
 }
 
+// Around the sizes from which on links go about it in another way.
+TEST_P(LinkTest, LargeAndSmallFramesKeepTheirOrder) {
+  constexpr uint64_t kFrames = 60;
+  const auto size_of = [](uint64_t i) {
+    constexpr uint64_t kSizes[] = {0, kStripedBytesMin - 1, kStripedBytesMin, 300'001, 10, kFrameBytesMax - 1, 8 << 10, kFrameBytesMax};
+    return kSizes[i % std::size(kSizes)];
+  };
+  const auto byte_of = [](uint64_t frame, uint64_t at) { return static_cast<std::byte>(frame * 31 + at * 7 + (at >> 12)); };
+  std::thread sender([&] {
+    for (uint64_t i = 0; i < kFrames; ++i) {
+      std::vector<std::byte> payload(size_of(i));
+      for (uint64_t at = 0; at < payload.size(); ++at) payload[at] = byte_of(i, at);
+      ASSERT_TRUE((i % 3 == 0 ? near().SendSoon(Header(i, payload.size()), payload) : near().Send(Header(i, payload.size()), payload)).ok());
+      std::fill(payload.begin(), payload.end(), std::byte{0xee});
+    }
+    ASSERT_TRUE(near().Flush().ok());
+  });
+  std::vector<std::byte> payload;
+  for (uint64_t i = 0; i < kFrames; ++i) {
+    Result<FrameHeader> header = Take(far(), &payload);
+    ASSERT_TRUE(header.ok()) << header.status().message();
+    ASSERT_EQ(header->number, i);
+    ASSERT_EQ(header->kind, FrameKind::kRing);
+    ASSERT_EQ(header->position, i * 3);
+    ASSERT_EQ(payload.size(), size_of(i));
+    uint64_t wrong = 0;
+    for (uint64_t at = 0; at < payload.size(); ++at) wrong += payload[at] != byte_of(i, at);
+    ASSERT_EQ(wrong, 0u) << i;
+  }
+  sender.join();
+}
+
 TEST_P(LinkTest, CloseEndsAThreadThatWaitsForRoom) {
-  if (impaired_near_) return;  // its room is on its own side, and what is in it arrives first
+  if (impaired_near_ || std::string_view(GetParam().name) == "striped_uneven") return;  // its room is on its own side, and what is in it arrives first
   std::thread sender([&] {
     const std::vector<std::byte> payload(kFrameBytesMax);
     Status status;
@@ -175,6 +226,56 @@ TEST_P(LinkTest, AFailureToPlaceIsTheReceivers) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, LinkTest, testing::ValuesIn(kKinds),
                          [](const auto& info) { return std::string(info.param.name); });
+
+TEST(StripedLink, TheLossOfOneConnectionIsTheLossOfAll) {
+  for (const size_t cut : {0, 1, 2}) {
+    auto [near, far] = MakeStripedPair(3, [&](size_t i) {
+      auto [near, far] = MakeInProcessLink();
+      const Impairment impairment{.cut_after_bytes = i == cut ? uint64_t{3} << 20 : 0};
+      return std::pair(MakeOwningImpairedLink(std::move(near), impairment), std::move(far));
+    });
+    std::thread sender([&near = *near] {
+      const std::vector<std::byte> payload(kFrameBytesMax);
+      Status sent;
+      for (uint64_t i = 0; sent.ok(); ++i) sent = near.Send(Header(i, payload.size()), payload);
+      EXPECT_EQ(sent.code(), StatusCode::kUnavailable);
+      EXPECT_EQ(near.Send(Header(0, 0), {}).code(), StatusCode::kUnavailable);
+    });
+    std::vector<std::byte> got(kFrameBytesMax);
+    Status received;
+    uint64_t frames = 0;
+    for (; received.ok(); ++frames) {
+      received = far->Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> {
+        EXPECT_EQ(header.number, frames);
+        return std::span(got).first(header.bytes);
+      }).status();
+    }
+    EXPECT_EQ(received.code(), StatusCode::kUnavailable);
+    EXPECT_GE(frames, 8u);
+    far->Close();
+    sender.join();
+  }
+}
+
+TEST(StripedLink, ConnectionsThatDoNotBelongTogetherAreRefused) {
+  std::unique_ptr<Link> near[3], far[3];
+  for (int i = 0; i < 3; ++i) std::tie(near[i], far[i]) = MakeInProcessLink();
+  const auto of = [](std::unique_ptr<Link>& first, std::unique_ptr<Link>& second) {
+    std::vector<std::unique_ptr<Link>> links;
+    links.push_back(std::move(first));
+    links.push_back(std::move(second));
+    return MakeStripedLink(std::move(links)).value();
+  };
+  const std::unique_ptr<Link> one = of(near[0], near[1]), other = of(far[0], far[2]);
+  const std::vector<std::byte> payload(kStripedBytesMin);
+  ASSERT_TRUE(one->Send(Header(1, payload.size()), payload).ok());
+  // What the connection brings that the sender does not know of.
+  FrameHeader header = Header(2, 5);
+  ASSERT_TRUE(near[2]->Send(header, std::span(payload).first(5)).ok());
+  std::vector<std::byte> got(payload.size());
+  const Status received = other->Receive([&](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span(got); }).status();
+  EXPECT_EQ(received.code(), StatusCode::kProtocolViolation);
+}
 
 TEST(ImpairedLink, DelaysAndLimitsTheRate) {
   auto [near, far] = MakeInProcessLink();

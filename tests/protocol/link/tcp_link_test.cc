@@ -160,7 +160,7 @@ struct HalfLink {
     Result<TcpListener> listener = TcpListener::Bind({"127.0.0.1", 0}, false);
     std::thread connecting([&] { link = ConnectTcp(listener->address(), false, Soon()).value(); });
     socket = AwaitConnection(*listener).value();
-    constexpr std::string_view kPreamble("TLNK\2\0\0\0\0\0\0\0\0\0\0\0", 16);
+    constexpr std::string_view kPreamble("TLNK\3\0\0\0\0\0\0\0\0\0\0\0", 16);
     EXPECT_EQ(send(socket.get(), kPreamble.data(), kPreamble.size(), 0), 16);
     connecting.join();
   }
