@@ -1,5 +1,7 @@
 #include "protocol/link/delay_line.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -44,7 +46,8 @@ Result<DelayLine::Frame> DelayLine::Pop() {
         continue;
       }
     }
-    while (MonotonicNs() < due_ns) CpuRelax();
+    // To let others have the core costs the time of a call; on a machine with few cores they would be what is measured else.
+    while (MonotonicNs() < due_ns) sched_yield();
   }
 }
 

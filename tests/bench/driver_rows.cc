@@ -133,6 +133,29 @@ void AddWholes(std::vector<DriverRow>& rows) {
   }));
 }
 
+// What programs do with one GPU, in small: launches that nobody waits for, a batch that goes there, a number that comes back.
+void Step(GpuAtHand& gpu, int launches) {
+  gpu.Copy(true, false, size_t{64} << 10);
+  for (int i = 0; i < launches; ++i) gpu.Launch();
+}
+
+void AddSteps(std::vector<DriverRow>& rows) {
+  // Ten steps of training, of which the last one's loss is read.
+  rows.push_back(Whole("steps/10_of_training", [](GpuAtHand& gpu) {
+    unsigned loss;
+    for (int i = 0; i < 10; ++i) Step(gpu, 100);
+    gpu.Synchronize();
+    CHECK_DRIVER(cuMemcpyDtoH(&loss, gpu.memory, sizeof(loss)));
+  }));
+  // A token decoded: each is read before the next step.
+  rows.push_back(Whole("steps/1_of_decoding", [](GpuAtHand& gpu) {
+    unsigned token;
+    for (int i = 0; i < 100; ++i) gpu.Launch();
+    CHECK_DRIVER(cuMemcpyDtoHAsync(&token, gpu.memory, sizeof(token), gpu.stream));
+    gpu.Synchronize();
+  }));
+}
+
 void AddCopies(std::vector<DriverRow>& rows) {
   constexpr size_t kKiB = 1024;
   for (const size_t bytes : {4 * kKiB, 64 * kKiB, 1024 * kKiB, 64 * 1024 * kKiB, 256 * 1024 * kKiB}) {
@@ -157,6 +180,7 @@ std::vector<DriverRow> DriverRows() {
   std::vector<DriverRow> rows;
   AddCallers(rows);
   AddWholes(rows);
+  AddSteps(rows);
   AddCopies(rows);
   return rows;
 }
