@@ -64,10 +64,14 @@ def processor_s(pid):
 
 
 def memory_mib(pid):
-    """Resident memory in MiB: what lies in memory files, which processes of a session share, and all the rest."""
+    """Resident memory in MiB: what lies in memory files, which processes of a session share, and all the rest. None where this user
+    may not look."""
+    maps = _read(f"/proc/{pid}/smaps")
+    if not maps:
+        return None
     own = shared = 0
     in_file = False
-    for line in _read(f"/proc/{pid}/smaps").splitlines():
+    for line in maps.splitlines():
         words = line.split()
         if not words[0].endswith(":"):  # the first line of a mapping: addresses, ..., its name
             in_file = len(words) > 5 and words[5].startswith(("/memfd:", "/dev/shm/"))

@@ -12,6 +12,7 @@ import math
 import os
 import platform
 import re
+import shlex
 import signal
 import statistics
 import subprocess
@@ -112,9 +113,12 @@ def run(command, timeout_s):
     try:
         out, err = process.communicate(timeout=max(timeout_s, 0.1))
         return process.returncode, out, err
-    except subprocess.TimeoutExpired:
+    except BaseException as why:  # nothing is left behind, whatever ends this
         os.killpg(process.pid, signal.SIGKILL)
-        return None, *process.communicate()
+        out, err = process.communicate()
+        if not isinstance(why, subprocess.TimeoutExpired):
+            raise
+        return None, out, err
 
 
 def driver_rows(prefix, seconds, pattern, timeout_s):
@@ -124,6 +128,20 @@ def driver_rows(prefix, seconds, pattern, timeout_s):
     if code != 0:
         say(f"{' '.join(command)} {'was ended after %.0f s' % timeout_s if code is None else 'ended with %d' % code}: {err.strip()[-300:]}")
     return {row["name"]: row for row in map(json.loads, filter(lambda line: line.endswith("}"), out.splitlines()))}
+
+
+# A line of compare.py's table: a workload, milliseconds natively, milliseconds behind the prefix, their ratio.
+_SUITE_ROW = re.compile(r"^(\S+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)$", re.M)
+
+
+def suite_rows(directory, suite, prefix, timeout_s):
+    """What `directory`/compare.py says of a suite of framework workloads, run natively and behind `prefix`:
+    {workload: {"base_us": ..., "us": ..., "bytes": 0}}, and what is wrong with it, for people: empty when nothing is."""
+    command = [sys.executable, os.path.join(directory, "compare.py"), "--timeout", str(round(timeout_s)),
+               "--prefix", shlex.join(prefix), suite]
+    code, out, err = run(command, 2 * timeout_s + 30)
+    problem = "" if code == 0 else f"{suite}: compare.py {'was ended' if code is None else f'ended with {code}'}: {(out + err).strip()[-600:]}"
+    return {row[0]: {"base_us": float(row[1]) * 1e3, "us": float(row[2]) * 1e3, "bytes": 0} for row in _SUITE_ROW.findall(out)}, problem
 
 
 def _first(command, otherwise=None):
