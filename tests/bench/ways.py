@@ -160,7 +160,7 @@ def about():
     return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "gpu": gpu.split(", ")[0] if gpu else "emulated" if not GPU else "unknown", "driver": gpu.split(", ")[1] if gpu else None,
             "processor": processor[1] if processor else platform.machine(), "cores": len(os.sched_getaffinity(0)),
-            "kernel": platform.release(), "version": _first([product.TESSERA, "--version"]),
+            "version": _first([product.TESSERA, "--version"]),
             "commit": _first(["git", "-C", ROOT, "describe", "--always", "--dirty"]), "gpu_hidden_from_programs": bool(HIDE_GPU)}
 
 
