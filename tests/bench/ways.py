@@ -5,6 +5,7 @@ The first argument of every script that imports this is BUILD: a build directory
 NVIDIA driver the server has its GPU, which is hidden from forwarded programs where that can be done (as root); elsewhere it is
 the emulated one, and there is no native way.
 """
+import contextlib
 import ctypes.util
 import datetime
 import json
@@ -100,6 +101,20 @@ class Server:
             gateway.stop()
         if self.daemon:
             self.daemon.stop()
+
+
+@contextlib.contextmanager
+def measuring(*servers):
+    """Ends the servers in any case. Whoever is interrupted (SIGINT, SIGTERM) goes on behind it, with what there is by then."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)  # whether or not it was ignored: background jobs of shells do that
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("ended early: the figures are those until now")
+    finally:
+        for server in servers:
+            server.stop()
 
 
 def say(sentence):
