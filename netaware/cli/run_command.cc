@@ -76,7 +76,8 @@ int RunCommand(const RunOptions& options) {
   }
   // A way without a link would be measured as one that is not impaired.
   if (!options.link.impair.empty() && !HasLinkScheme(server)) {
-    return Refuse({kExitUsage, "--impair makes a link worse, and there is none to '" + server + "': give --server " + LinkForms()});
+    return Refuse({kExitUsage,
+                   "--impair makes a link worse, and there is none to '" + server + "': give --server " + LinkForms()});
   }
   if (server.empty()) {
     PrivateServer own;

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <optional>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "protocol/base/clock.h"
 #include "protocol/base/mutex.h"
@@ -17,9 +19,34 @@ constexpr uint64_t kDeliveryNs = 1'000'000'000;
 
 Status Closed() { return Status(StatusCode::kUnavailable, "the link was closed"); }
 
-DelayLine::Frame WithRoom(const FrameHeader& header) {
-  return {header, std::make_unique_for_overwrite<std::byte[]>(header.bytes)};
-}
+// Rooms of large payloads, used again: fresh pages would cost more than the rates that a link is to be held to. Any thread.
+class Rooms {
+ public:
+  DelayLine::Frame For(const FrameHeader& header) EXCLUDES(mutex_) {
+    if (header.bytes >= kLargeBytes) {
+      MutexLock lock(mutex_);
+      if (!spare_.empty()) {
+        DelayLine::Frame frame = {header, std::move(spare_.back())};
+        spare_.pop_back();
+        return frame;
+      }
+    }
+    const uint64_t bytes = header.bytes >= kLargeBytes ? kFrameBytesMax : header.bytes;
+    return {header, std::make_unique_for_overwrite<std::byte[]>(bytes)};
+  }
+  void Return(DelayLine::Frame frame) EXCLUDES(mutex_) {
+    if (frame.header.bytes < kLargeBytes) return;
+    MutexLock lock(mutex_);
+    if (spare_.size() < kSpareMax) spare_.push_back(std::move(frame.payload));
+  }
+
+ private:
+  static constexpr uint64_t kLargeBytes = uint64_t{64} << 10;
+  static constexpr size_t kSpareMax = DelayLine::kBytesMax / kFrameBytesMax;
+
+  Mutex mutex_;
+  std::vector<std::unique_ptr<std::byte[]>> spare_ GUARDED_BY(mutex_);
+};
 
 class ImpairedLink : public Link {
  public:
@@ -40,18 +67,19 @@ class ImpairedLink : public Link {
   }
 
   Status Send(const FrameHeader& header, std::span<const std::byte> payload) override {
-    DelayLine::Frame frame = WithRoom(header);
+    DelayLine::Frame frame = rooms_.For(header);
     if (!payload.empty()) std::memcpy(frame.payload.get(), payload.data(), payload.size());
     return out_.Push(std::move(frame));
   }
   Result<FrameHeader> Receive(const Place& place) override {
     if (!in_) return link_.Receive(place);
-    const Result<DelayLine::Frame> frame = in_->Pop();
+    Result<DelayLine::Frame> frame = in_->Pop();
     if (!frame.ok()) return frame.status();
-    const FrameHeader& header = frame.value().header;
+    const FrameHeader header = frame->header;
     const Result<std::span<std::byte>> to = place(header);
     if (!to.ok()) return to.status();
-    if (header.bytes != 0) std::memcpy(to.value().data(), frame.value().payload.get(), header.bytes);
+    if (header.bytes != 0) std::memcpy(to.value().data(), frame->payload.get(), header.bytes);
+    rooms_.Return(std::move(*frame));
     return header;
   }
   void Register(std::span<std::byte> memory) override { link_.Register(memory); }
@@ -74,12 +102,13 @@ class ImpairedLink : public Link {
 
   void Deliver() {
     for (;;) {
-      const Result<DelayLine::Frame> frame = out_.Pop();
+      Result<DelayLine::Frame> frame = out_.Pop();
       if (!frame.ok()) break;
-      const FrameHeader& header = frame.value().header;
+      const FrameHeader& header = frame->header;
       const Status sent = Cut(header) ? Status(StatusCode::kUnavailable, "the link was cut")
-                                      : link_.Send(header, {frame.value().payload.get(), header.bytes});
+                                      : link_.Send(header, {frame->payload.get(), header.bytes});
       if (!sent.ok()) out_.Drop(sent);
+      rooms_.Return(std::move(*frame));
     }
     link_.Close();
     MutexLock lock(mutex_);
@@ -91,8 +120,8 @@ class ImpairedLink : public Link {
     for (;;) {
       DelayLine::Frame frame;
       const Result<FrameHeader> header = link_.Receive([&](const FrameHeader& coming) -> Result<std::span<std::byte>> {
-        // A link checks that a frame is no larger than frames are before it asks.
-        frame = WithRoom(coming);
+        if (coming.bytes > kFrameBytesMax) return Status(StatusCode::kProtocolViolation, "the link brought a frame that is too long");
+        frame = rooms_.For(coming);
         return std::span(frame.payload.get(), coming.bytes);
       });
       if (!header.ok()) return in_->End(header.status());
@@ -114,6 +143,7 @@ class ImpairedLink : public Link {
   const Impairment impairment_;
   uint64_t sent_frames_ = 0;
   uint64_t sent_bytes_ = 0;
+  Rooms rooms_;
   DelayLine out_;
   std::optional<DelayLine> in_;  // only of a link that is impaired both ways
   Mutex mutex_;

@@ -1,8 +1,8 @@
 // A link that is worse than the one behind it, for tests and measurements: delay, a limited rate, stalls. Frames still arrive
 // once, whole and in order; only later, or, when it is to be cut, not at all.
 //
-// A frame takes the time on the wire that its bytes take at the rate, behind those before it, and then the delay. It is handed on
-// not before that, and as a rule within some microseconds: the last part of every wait is spun.
+// A frame takes the time on the wire that its bytes take at the rate, behind those before it, and then the delay. It is
+// handed on not before that, and as a rule within some microseconds: the last part of every wait is spun.
 #pragma once
 
 #include <memory>

@@ -55,8 +55,9 @@ Result<Impairment> Impairment::Parse(std::string_view text) {
     const std::string_view part = rest.substr(0, comma);
     if (!ReadPart(part, &impairment)) {
       return Status(StatusCode::kInvalidArgument,
-                    "'" + std::string(part) + "' says nothing about a link: write delay=, jitter= or stall= with us, ms or s (at most 10s), "
-                    "rate= with kbit, mbit or gbit (at least 8kbit), separated by commas, as in delay=0.05ms,rate=10gbit");
+                    "'" + std::string(part) +
+                        "' says nothing about a link: write delay=, jitter= or stall= with us, ms or s (at most 10s), rate= with "
+                        "kbit, mbit or gbit (at least 8kbit), separated by commas, as in delay=0.05ms,rate=10gbit");
     }
     if (comma == std::string_view::npos) return impairment;
     rest.remove_prefix(comma + 1);

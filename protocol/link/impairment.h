@@ -18,9 +18,9 @@ struct Impairment {
   uint64_t cut_after_bytes = 0;    // the frame that would go beyond so many is lost with the link; 0: never
   uint64_t seed = 1;               // the same seed and the same frames: the same impairment
 
-  // Reads "delay=0.05ms,rate=10gbit": any of delay, jitter and stall (each a number with us, ms or s, of one direction) and rate
-  // (kbit, mbit or gbit per second, of each direction; a thousand of one is the next), separated by commas. kInvalidArgument
-  // with what it did not understand and the form it takes.
+  // Reads "delay=0.05ms,rate=10gbit": any of delay, jitter and stall (each a number with us, ms or s, of one direction) and
+  // rate (kbit, mbit or gbit per second, of each direction; a thousand of one is the next), separated by commas.
+  // kInvalidArgument with what it did not understand and the form it takes.
   static Result<Impairment> Parse(std::string_view text);
 };
 

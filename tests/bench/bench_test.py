@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The scripts of this directory do what they say, on the emulated GPU, and where they can be compared with something they are right.
-Not how fast anything is.
+"""The scripts of this directory do what they say, on the emulated GPU, and where they can be compared with something they are
+right. Not how fast anything is.
 
 usage: bench_test.py BUILD_DIRECTORY
 """
@@ -21,8 +21,12 @@ EXAMPLE_ROWS = "^(caller|steps|launch_synchronize|read_4|.*pinned/64MiB|to_devic
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment())
+
+
 def script(name, *words):
-    return subprocess.run([sys.executable, os.path.join(HERE, name), *words], capture_output=True, text=True, timeout=120, env=environment())
+    return run(sys.executable, os.path.join(HERE, name), *words)
 
 
 class Scripts(unittest.TestCase):
@@ -40,8 +44,8 @@ class Scripts(unittest.TestCase):
 
     def test_every_row_every_way(self):
         rows = ("launch_synchronize", "to_device/pinned/1MiB")
-        table, figures = self.measure("run", "--links", "channel,tcp,tls", "--filter", f"^({'|'.join(rows)})$", "--seconds", "0.01",
-                                      "--repetitions", "2")
+        table, figures = self.measure("run", "--links", "channel,tcp,tls", "--filter", f"^({'|'.join(rows)})$",
+                                      "--seconds", "0.01", "--repetitions", "2")
         self.assertEqual(tuple(figures["rows"]), rows)
         for row in rows:
             self.assertIn(row, table)
@@ -53,7 +57,8 @@ class Scripts(unittest.TestCase):
 
     def test_what_processes_use(self):
         # An idle session that is not idle ends it with 1.
-        table, figures = self.measure("usage", "--links", "channel,tcp", "--works", "idle,launches,to_device_pageable,memory", "--seconds", "0.3")
+        table, figures = self.measure("usage", "--links", "channel,tcp", "--works", "idle,launches,to_device_pageable,memory",
+                                      "--seconds", "0.3")
         self.assertIn("s/million", table)
         for way, roles in (("channel", {"wall", "caller", "others", "worker", "tesserad"}),
                            ("tcp", {"wall", "caller", "others", "agent", "gateway", "worker", "tesserad"})):
@@ -63,9 +68,9 @@ class Scripts(unittest.TestCase):
             self.assertGreater(used["worker"], 0)
             steps = figures["memory_mib"][way]
             self.assertEqual(list(steps), ["start", "cuInit", "context", "kernel", "copies"])
-            grown = {kind: steps["kernel"]["program"][kind] - steps["start"]["program"][kind] for kind in ("own_mib", "shared_mib")}
-            self.assertLess(grown["own_mib"], 20, "the library in the program's process")
-            self.assertGreater(steps["copies"]["program"]["shared_mib"], 64, "64 MiB of pinned memory are shared with the server, or the agent")
+            grown_mib = steps["kernel"]["program"]["own_mib"] - steps["start"]["program"]["own_mib"]
+            self.assertLess(grown_mib, 20, "the library in the program's process")
+            self.assertGreater(steps["copies"]["program"]["shared_mib"], 64, "pinned memory is shared with the server, or the agent")
         self.assertGreater(figures["processor_s"]["to_device_pageable"]["tcp"]["agent"], 0)
 
     def test_a_sweep_adds_what_it_says(self):
@@ -105,7 +110,7 @@ class Scripts(unittest.TestCase):
                     x, y = map(float, point.split(","))
                     self.assertTrue(0 < x < width and 0 < y < height, point)
             with open(os.path.join(HERE, "figures", name)) as file:
-                self.assertEqual(file.read(), drawn, f"draw it again: tests/bench/plot tests/bench/figures/{os.path.basename(EXAMPLE)} --rows '{EXAMPLE_ROWS}'")
+                self.assertEqual(file.read(), drawn, f"draw it again: tests/bench/plot {EXAMPLE} --rows '{EXAMPLE_ROWS}'")
 
     def test_what_cannot_be_drawn_is_said(self):
         done = script("plot", EXAMPLE, "--rows", "no such row", "-o", self.directory.name)
@@ -122,17 +127,19 @@ class Scripts(unittest.TestCase):
             return {(line[:14].strip(), line[15:61].strip()): line[93:101].strip() for line in done.stdout.splitlines()}
 
         self.assertEqual(set(targets().values()), {""})
-        rows = {"caller/launch_3_arguments": {"native": 3, "channel": 0.1}, "launch_synchronize": {"native": 8, "channel": 9.5},
-                "to_device/pinned/64MiB": {"native": 1000, "channel": 1010}, "from_device/pinned/256MiB": {"native": 5000, "channel": 5500},
-                "to_device/pinned/1MiB": {"native": 1, "channel": 100}}
+        times = {"caller/launch_3_arguments": (3, 0.1), "launch_synchronize": (8, 9.5), "to_device/pinned/64MiB": (1000, 1010),
+                 "from_device/pinned/256MiB": (5000, 5500), "to_device/pinned/1MiB": (1, 100)}
+        rows = {row: {"native": native, "channel": channel} for row, (native, channel) in times.items()}
         self.assertEqual(set(targets(driver={"about": {"gpu": "emulated"}, "rows": rows}).values()), {""})
-        found = targets(driver={"about": {"gpu": "a real one"}, "rows": rows}, suites={"ratios": {"channel": {"a": [0.9, 1.0], "b": [1.04]}}},
-                        sweep_suites={"points": [{"round_trip_ms": 1, "rate_gbit": None, "rows": {"train": {"ratio": 1.01}, "decode": {"ratio": 9}}}]})
+        point = {"round_trip_ms": 1, "rate_gbit": None, "rows": {"train": {"ratio": 1.01}, "decode": {"ratio": 9}}}
+        found = targets(driver={"about": {"gpu": "a real one"}, "rows": rows}, sweep_suites={"points": [point]},
+                        suites={"ratios": {"channel": {"a": [0.9, 1.0], "b": [1.04]}}})
         reached = {name for name, verdict in found.items() if verdict == "reached"}
         missed = {name for name, verdict in found.items() if verdict == "missed"}
-        self.assertEqual(reached, {("channel", "caller's cost of cuLaunchKernel, 3 arguments"), ("channel", "framework workloads, geometric mean of T"),
-                                   ("1 ms more", "training")})
-        self.assertEqual(missed, {("channel", "launch + synchronize"), ("channel", "pinned copies from 64 MiB"), ("channel", "the worst of them")})
+        self.assertEqual(reached, {("channel", "caller's cost of cuLaunchKernel, 3 arguments"), ("1 ms more", "training"),
+                                   ("channel", "framework workloads, geometric mean of T")})
+        self.assertEqual(missed, {("channel", "launch + synchronize"), ("channel", "pinned copies from 64 MiB"),
+                                  ("channel", "the worst of them")})
 
     def test_what_they_do_not_understand(self):
         for name in ("run", "start", "usage", "sweep", "suites", "targets"):
@@ -146,16 +153,15 @@ class Scripts(unittest.TestCase):
 
 class Impairments(unittest.TestCase):
     def test_one_that_says_nothing_is_refused(self):
-        for command in ([TESSERA, "run", "--impair", "delay=1", "--server", "tcp://127.0.0.1:1", "--", "true"],
-                        [AGENT, "--listen", "unix:/nowhere/agent.sock", "--server", "tcp://127.0.0.1:1", "--impair", "delay=1"]):
-            done = subprocess.run(command, capture_output=True, text=True, timeout=20, env=environment())
+        bad = ["--impair", "delay=1", "--server", "tcp://127.0.0.1:1"]
+        for command in ([TESSERA, "run", *bad, "--", "true"], [AGENT, "--listen", "unix:/nowhere/agent.sock", *bad]):
+            done = run(*command)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("delay=0.05ms,rate=10gbit", done.stderr)
 
     def test_one_of_no_link_is_refused(self):
         for words in ([], ["--server", "unix:/nowhere"]):
-            done = subprocess.run([TESSERA, "run", "--impair", "delay=1ms", *words, "--", "true"], capture_output=True, text=True, timeout=20,
-                                  env=environment())
+            done = run(TESSERA, "run", "--impair", "delay=1ms", *words, "--", "true")
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("there is none", done.stderr)
 

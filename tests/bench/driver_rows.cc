@@ -158,12 +158,13 @@ void AddSteps(std::vector<DriverRow>& rows) {
 
 void AddCopies(std::vector<DriverRow>& rows) {
   constexpr size_t kKiB = 1024;
-  for (const size_t bytes : {4 * kKiB, 64 * kKiB, 1024 * kKiB, 64 * 1024 * kKiB, 256 * 1024 * kKiB}) {
-    const std::string size = bytes < 1024 * kKiB ? std::to_string(bytes / kKiB) + "KiB" : std::to_string(bytes / kKiB / 1024) + "MiB";
+  constexpr size_t kMiB = 1024 * kKiB;
+  for (const size_t bytes : {4 * kKiB, 64 * kKiB, kMiB, 64 * kMiB, 256 * kMiB}) {
+    const std::string size = bytes < kMiB ? std::to_string(bytes / kKiB) + "KiB" : std::to_string(bytes / kMiB) + "MiB";
     for (const bool to_device : {true, false}) {
       for (const bool pinned : {true, false}) {
-        const std::string name = std::string(to_device ? "to_device/" : "from_device/") + (pinned ? "pinned/" : "pageable/") + size;
-        DriverRow row = Row(name, false, [=](GpuAtHand& gpu) {
+        const std::string name = std::string(to_device ? "to_device/" : "from_device/") + (pinned ? "pinned/" : "pageable/");
+        DriverRow row = Row(name + size, false, [=](GpuAtHand& gpu) {
           gpu.Copy(to_device, pinned, bytes);
           gpu.Synchronize();
         });

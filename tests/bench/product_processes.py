@@ -64,8 +64,8 @@ def processor_s(pid):
 
 
 def memory_mib(pid):
-    """Resident memory in MiB: what lies in memory files, which processes of a session share, and all the rest. None where this user
-    may not look."""
+    """Resident memory in MiB: what lies in memory files, which processes of a session share, and all the rest. None where this
+    user may not look."""
     maps = _read(f"/proc/{pid}/smaps")
     if not maps:
         return None

@@ -1,5 +1,5 @@
-// How long a program takes from cuInit to its first kernel's end, in parts. One line: milliseconds of cuInit, of the context, of
-// loading and launching. tests/bench/start runs it, natively and forwarded.
+// How long a program takes from cuInit to its first kernel's end, in parts. One line: milliseconds of cuInit, of the context,
+// of loading and launching. tests/bench/start runs it, natively and forwarded.
 #include <cuda.h>
 
 #include <cstdio>

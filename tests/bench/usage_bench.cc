@@ -1,10 +1,10 @@
-// Does one kind of work for a while, so that somebody can look what it costs the processes that take part. tests/bench/usage does.
+// Does one kind of work for a while, so that somebody can look what it costs the processes that take part: tests/bench/usage.
 //
 //   usage_bench WORK SECONDS
 //
-// It prints "ready", waits for a line on stdin, works, prints "done COUNT" and waits for another line. COUNT is of bytes for the
-// four kinds of copies, of calls for the others. The work "memory" has more steps: what it has done is printed before
-// each line that it waits for.
+// It prints "ready", waits for a line on stdin, works, prints "done COUNT" and waits for another line. COUNT is of bytes for
+// the four kinds of copies, of calls for the others. The work "memory" has more steps: what it has done is printed before each
+// line that it waits for.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

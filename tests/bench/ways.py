@@ -62,13 +62,15 @@ def program(name):
 
 
 class Server:
-    """A server with a gateway for each kind of link, and what to put before a program so that it gets its GPU there. What a link
-    needs and this machine has not is said, and the way left out. `urls`: of other servers; with them alone, none is started."""
+    """A server with a gateway for each kind of link, and what to put before a program so that it gets its GPU there. What a
+    link needs and this machine has not is said, and the way left out. `urls`: of other servers; with them alone, none is
+    started."""
 
     def __init__(self, links, urls=(), warm_workers=1):
         self.daemon = None
         if links or not urls:
-            self.daemon = product.Server("--warm-workers", str(warm_workers), driver="cuda" if GPU else "emulator", log="warning")
+            driver = "cuda" if GPU else "emulator"
+            self.daemon = product.Server("--warm-workers", str(warm_workers), driver=driver, log="warning")
             if not self.daemon.ready:
                 sys.exit("tesserad did not start: " + self.daemon.words())
         self.gateways = {}
@@ -78,10 +80,11 @@ class Server:
                 self.words[link] = ["--server", self.daemon.url]
                 continue
             keys = product.Keys() if link == "tls" else None
-            gateway = product.Gateway(self.daemon.path, *(keys.options("server", "127.0.0.1") if keys else ()), listen=f"{link}://127.0.0.1:0")
+            of_server, of_client = (keys.options("server", "127.0.0.1"), keys.options("client", "bench")) if keys else ([], [])
+            gateway = product.Gateway(self.daemon.path, *of_server, listen=f"{link}://127.0.0.1:0")
             if gateway.ready:
                 self.gateways[link] = gateway
-                self.words[link] = ["--server", gateway.url, *(keys.options("client", "bench") if keys else ())]
+                self.words[link] = ["--server", gateway.url, *of_client]
             else:
                 say(f"no {link} way here: {gateway.words().strip()}")
                 gateway.process.wait(20)
@@ -136,12 +139,17 @@ def run(command, timeout_s):
         return None, out, err
 
 
+def _ending(code, timeout_s):
+    return f"was ended after {timeout_s:.0f} s" if code is None else f"ended with {code}"
+
+
 def driver_rows(prefix, seconds, pattern, timeout_s):
-    """What driver_bench says behind `prefix`: {name: {"median_us": ..., "bytes": ...}}. What it could not finish is missing, and said."""
+    """What driver_bench says behind `prefix`: {name: {"median_us": ..., "bytes": ...}}. What it could not finish is missing, and
+    said."""
     command = [*prefix, program("driver_bench"), "--seconds", str(seconds), "--filter", pattern]
     code, out, err = run(command, timeout_s)
     if code != 0:
-        say(f"{' '.join(command)} {'was ended after %.0f s' % timeout_s if code is None else 'ended with %d' % code}: {err.strip()[-300:]}")
+        say(f"{shlex.join(command)} {_ending(code, timeout_s)}: {err.strip()[-300:]}")
     return {row["name"]: row for row in map(json.loads, filter(lambda line: line.endswith("}"), out.splitlines()))}
 
 
@@ -155,8 +163,9 @@ def suite_rows(directory, suite, prefix, timeout_s):
     command = [sys.executable, os.path.join(directory, "compare.py"), "--timeout", str(round(timeout_s)),
                "--prefix", shlex.join(prefix), suite]
     code, out, err = run(command, 2 * timeout_s + 30)
-    problem = "" if code == 0 else f"{suite}: compare.py {'was ended' if code is None else f'ended with {code}'}: {(out + err).strip()[-600:]}"
-    return {row[0]: {"base_us": float(row[1]) * 1e3, "us": float(row[2]) * 1e3, "bytes": 0} for row in _SUITE_ROW.findall(out)}, problem
+    problem = "" if code == 0 else f"{suite}: compare.py {_ending(code, 2 * timeout_s + 30)}: {(out + err).strip()[-600:]}"
+    rows = {row[0]: {"base_us": float(row[1]) * 1e3, "us": float(row[2]) * 1e3, "bytes": 0} for row in _SUITE_ROW.findall(out)}
+    return rows, problem
 
 
 def _first(command, otherwise=None):
@@ -171,16 +180,20 @@ def about():
     """Where and when figures were measured."""
     with open("/proc/cpuinfo") as cpuinfo:
         processor = re.search(r"model name\s*: (.*)", cpuinfo.read())
-    gpu = _first(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]) if GPU else None
+    gpu, driver = ("emulated", None)
+    if GPU:
+        gpu, driver = _first(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], "unknown, unknown").split(", ")
     return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "gpu": gpu.split(", ")[0] if gpu else "emulated" if not GPU else "unknown", "driver": gpu.split(", ")[1] if gpu else None,
+            "gpu": gpu, "driver": driver, "gpu_hidden_from_programs": bool(HIDE_GPU),
             "processor": processor[1] if processor else platform.machine(), "cores": len(os.sched_getaffinity(0)),
             "version": _first([product.TESSERA, "--version"]),
-            "commit": _first(["git", "-C", ROOT, "describe", "--always", "--dirty"]), "gpu_hidden_from_programs": bool(HIDE_GPU)}
+            "commit": _first(["git", "-C", ROOT, "describe", "--always", "--dirty"])}
 
 
 def headline(measured_at):
-    where = f"{measured_at['gpu']}, driver {measured_at['driver']}" if measured_at["driver"] else "no NVIDIA GPU: figures of the emulated one"
+    where = "no NVIDIA GPU: figures of the emulated one"
+    if measured_at["driver"]:
+        where = f"{measured_at['gpu']}, driver {measured_at['driver']}"
     return f"{where}; {measured_at['cores']} cores of {measured_at['processor']}; {measured_at['date']}"
 
 

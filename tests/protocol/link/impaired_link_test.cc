@@ -114,7 +114,8 @@ TEST(ImpairedLink, GoesThoughNobodyReads) {
 }
 
 TEST(ImpairedLink, IsCutAfterSoManyFramesOrBytes) {
-  for (const Impairment& impairment : {Impairment{.cut_after_frames = 3}, Impairment{.cut_after_bytes = 3 * (sizeof(FrameHeader) + 10) + 5}}) {
+  constexpr uint64_t kThreeFramesBytes = 3 * (sizeof(FrameHeader) + 10);
+  for (const Impairment& impairment : {Impairment{.cut_after_frames = 3}, Impairment{.cut_after_bytes = kThreeFramesBytes + 5}}) {
     auto [near, far] = MakeInProcessLink();
     auto cut = MakeImpairedLink(*near, impairment);
     const std::vector<std::byte> payload(10);
@@ -141,8 +142,9 @@ TEST(Impairment, IsWrittenAsItsParts) {
 }
 
 TEST(Impairment, SaysWhatItDoesNotUnderstand) {
-  for (const char* text : {"", "delay", "delay=", "delay=1", "delay=ms", "delay=-1ms", "delay=1m", "delay=11s", "delay=nanms", "rate=10", "rate=0gbit",
-                           "rate=1ms", "delay=1gbit", "speed=1gbit", "delay=1ms,", ",delay=1ms", "delay=1ms;rate=1gbit", "delay=1e3ms"}) {
+  for (const char* text : {"", "delay", "delay=", "delay=1", "delay=ms", "delay=-1ms", "delay=1m", "delay=11s", "delay=nanms",
+                           "rate=10", "rate=0gbit", "rate=1ms", "delay=1gbit", "speed=1gbit", "delay=1ms,", ",delay=1ms",
+                           "delay=1ms;rate=1gbit", "delay=1e3ms"}) {
     const Result<Impairment> read = Impairment::Parse(text);
     ASSERT_FALSE(read.ok()) << text;
     EXPECT_EQ(read.status().code(), StatusCode::kInvalidArgument);
