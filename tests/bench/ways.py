@@ -100,10 +100,13 @@ class Server:
         return [] if way == "native" else [*HIDE_GPU, product.TESSERA, "run", "--quiet", *self.words[way], *options, "--"]
 
     def stop(self):
-        for gateway in self.gateways.values():
-            gateway.stop()
-        if self.daemon:
-            self.daemon.stop()
+        """What does not end in order is said; the figures are what they are."""
+        for part in (*self.gateways.values(), *([self.daemon] if self.daemon else [])):
+            try:
+                part.stop()
+            except (subprocess.TimeoutExpired, AssertionError) as why:
+                part.process.kill()
+                say(f"{part.process.args[0]} did not end in order: {why}")
 
 
 @contextlib.contextmanager
