@@ -41,9 +41,16 @@ lint: install-dependencies
 	deploy/install-dependencies clang-16 clang-tidy-16
 	cmake --preset lint -Wno-dev && cmake --build --preset lint -j$(JOBS)
 
+# All of tests/bench on this machine: some minutes. Figures go to $(BUILD)/bench.
 bench: build
-	tests/bench/run $(BUILD)
-	tests/bench/start $(BUILD)
+	mkdir -p $(BUILD)/bench
+	tests/bench/run $(BUILD) -o $(BUILD)/bench/driver.json --seconds 0.1
+	tests/bench/start $(BUILD) -o $(BUILD)/bench/start.json
+	tests/bench/usage $(BUILD) -o $(BUILD)/bench/usage.json
+	$(BUILD)/bin/link_bench -o $(BUILD)/bench/links.json
+	tests/bench/sweep $(BUILD) -o $(BUILD)/bench/sweep.json --seconds 0.1
+	tests/bench/plot $(BUILD)/bench/sweep.json
+	tests/bench/targets $(BUILD)/bench
 
 bundle: build
 	deploy/bundle/make-bundle $(BUILD)

@@ -12,6 +12,7 @@
 #include "protocol/channel/channel.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/link/connect_link.h"
+#include "protocol/link/impaired_link.h"
 #include "protocol/link/link_supply.h"
 #include "protocol/link/relay.h"
 #include "protocol/link/relay_service.h"
@@ -39,7 +40,11 @@ void Carry(UniqueFd client, RelaySession& session, const AgentOptions& options) 
   if (session.timed_out()) return LogWarning("turned away a client: it connected and said nothing");
   if (SocketHungUp(client.get())) return;
   session.Within(RelayService::kWelcomeTimeoutNs);
-  const auto connect = [&options](uint64_t deadline_ns) { return ConnectLink(options.gateway, options.link, deadline_ns); };
+  const auto connect = [&options](uint64_t deadline_ns) -> Result<std::unique_ptr<Link>> {
+    Result<std::unique_ptr<Link>> link = ConnectLink(options.gateway, options.link, deadline_ns);
+    if (!link.ok() || !options.impairment) return link;
+    return MakeImpairedLink(std::move(*link), *options.impairment);
+  };
   Result<std::unique_ptr<Link>> connected = connect(MonotonicNs() + kConnectTimeoutNs);
   if (!connected.ok()) {
     // Taken first: closing a socket with an unread message makes the kernel report an error instead of the refusal.

@@ -27,6 +27,8 @@ int ParseAgentOptions(int argc, char** argv, AgentOptions* options) {
   line.app().add_option("--listen", listen, "Where programs connect: unix:PATH (the socket gets mode 0600)")->type_name("unix:PATH");
   line.app().add_option("--server", server, "The tessera-gateway of the server's host")->type_name(LinkForms("|"));
   line.AddLinkOptions(&options->link, false);
+  // For measurements: README.md has it, the help does not.
+  line.app().add_option("--impair", options->link.impair)->group("");
   line.AddOwner();
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
   if (listen.empty() || server.empty()) return line.Refuse("--listen unix:PATH and --server " + LinkForms() + " are required");
@@ -35,6 +37,11 @@ int ParseAgentOptions(int argc, char** argv, AgentOptions* options) {
   Result<LinkAddress> gateway = LinkAddress::Parse(server);
   if (!gateway.ok()) return line.Refuse(gateway.status().message());
   options->gateway = *gateway;
+  if (!options->link.impair.empty()) {
+    const Result<Impairment> impairment = Impairment::Parse(options->link.impair);
+    if (!impairment.ok()) return line.Refuse(impairment.status().message());
+    options->impairment = impairment.value();
+  }
   return -1;
 }
 

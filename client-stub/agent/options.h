@@ -1,9 +1,11 @@
 // The command line of tessera-agent.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "protocol/cli/service_options.h"
+#include "protocol/link/impairment.h"
 #include "protocol/link/link_address.h"
 #include "protocol/link/link_options.h"
 
@@ -13,6 +15,7 @@ struct AgentOptions : ServiceOptions {
   std::string listen_path;  // of --listen unix:PATH
   LinkAddress gateway;      // of --server SCHEME://HOST:PORT
   LinkOptions link;
+  std::optional<Impairment> impairment;  // of --impair
 };
 
 // As ServiceCommandLine::Parse().

@@ -11,6 +11,7 @@
 #include "netaware/cli/status_command.h"
 #include "netaware/cli/top_command.h"
 #include "protocol/cli/completion.h"
+#include "protocol/link/impairment.h"
 #include "protocol/link/link_address.h"
 #include "protocol/link/striped_link.h"
 
@@ -86,6 +87,11 @@ std::string CheckDriver(const std::string& driver) {
   return "'" + driver + "' is neither auto, cuda, emulator nor a path";
 }
 
+std::string CheckImpairment(const std::string& text) {
+  const Result<Impairment> impairment = Impairment::Parse(text);
+  return impairment.ok() ? "" : impairment.status().message();
+}
+
 void AddOutput(CLI::App* command, std::string* output) {
   command->add_option("-o,--output", *output, "form of the output")->check(CLI::IsMember({"text", "json"}))->capture_default_str();
 }
@@ -125,6 +131,8 @@ int Main(int argc, char** argv) {
   RunOptions run;
   CLI::App* run_command = app.add_subcommand("run", "run a program with the GPUs of a server");
   AddServer(run_command, &run.server, &run.link, "a private server");
+  // For measurements; its README is the agent's.
+  run_command->add_option("--impair", run.link.impair)->check(CheckImpairment)->group("");
   run_command->add_option("--driver", run.driver, "GPU of a private server: the real one, the emulated one, what there is, or a driver library")
       ->type_name("{auto,cuda,emulator}|PATH")
       ->check(CheckDriver)

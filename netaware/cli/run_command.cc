@@ -15,6 +15,7 @@
 #include "netaware/cli/program_file.h"
 #include "netaware/cli/server_check.h"
 #include "netaware/cli/server_list.h"
+#include "protocol/link/link_address.h"
 
 namespace tessera {
 namespace {
@@ -72,6 +73,11 @@ int RunCommand(const RunOptions& options) {
   std::string names;
   if (server.empty() && options.driver == "auto") {
     if (const char* configured = getenv("TESSERA_SERVER")) server = configured;
+  }
+  // A way without a link would be measured as one that is not impaired.
+  if (!options.link.impair.empty() && !HasLinkScheme(server)) {
+    return Refuse({kExitUsage,
+                   "--impair makes a link worse, and there is none to '" + server + "': give --server " + LinkForms()});
   }
   if (server.empty()) {
     PrivateServer own;

@@ -14,6 +14,7 @@ std::vector<std::string> LinkArguments(const LinkOptions& options) {
   add("--authority", options.keys.authority);
   for (const std::string& name : options.allow) add("--allow", name);
   add("--allow-file", options.allow_file);
+  add("--impair", options.impair);
   return words;
 }
 

@@ -21,6 +21,8 @@ struct LinkOptions {
   // Of a side that listens: names in certificates that may connect; none at all, and no file: whoever the authority signed.
   std::vector<std::string> allow;  // of --allow
   std::string allow_file;          // of --allow-file: one name in a line
+  // Of a side that connects: of --impair, as Impairment::Parse() takes it; empty: the link as it is. For measurements.
+  std::string impair;
 };
 
 // The options as words of a command line, for a program of ours that another one starts.

@@ -1,202 +1,90 @@
-// What calls of the driver API cost an application: the caller's own time for calls that return at once, and the whole time
-// of those that wait. An ordinary program of libcuda.so.1: `run`, beside this file, starts it natively and forwarded and
-// compares. Times are wall-clock; those marked "caller" leave out what happens after the call returned.
-#include <benchmark/benchmark.h>
-#include <cuda.h>
-
+// What calls of the driver API cost an application: the caller's own time for calls that return at once (caller/...), and the
+// whole time of those that wait. `run`, beside this file, starts it natively and forwarded and compares.
+//
+//   driver_bench [--filter REGEX] [--seconds S] [--list]      # S: of each row, 0.2
+//
+// Every row is one line of JSON, as soon as it is there: its name, the median and the least of its samples in microseconds a
+// call, their number, the bytes that a call copies. Times are wall-clock.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <chrono>
-#include <memory>
+#include <regex>
+#include <string>
 #include <vector>
 
+#include "protocol/base/clock.h"
+#include "tests/bench/driver_rows.h"
+
+namespace tessera {
 namespace {
 
-// Calls in a row whose time is taken together; the driver's queue takes about a thousand.
-constexpr int kBatch = 200;
+constexpr size_t kSamplesMin = 5;
+constexpr uint64_t kSampleNsMin = 5'000;  // below, reading the clock would show
 
-constexpr char kKernels[] = R"(
-.version 7.8
-.target sm_75
-.address_size 64
-.visible .entry three(.param .u64 a, .param .u64 b, .param .u32 n) { ret; }
-.visible .entry many(.param .align 8 .b8 p[2048]) { ret; }
-)";
+uint64_t TimeOf(const DriverRow& row, GpuAtHand& gpu, int count) {
+  const uint64_t begin_ns = MonotonicNs();
+  row.run(gpu, count);
+  return MonotonicNs() - begin_ns;
+}
 
-#define DRIVER(call)                                                     \
-  do {                                                                   \
-    if (const CUresult code = (call); code != CUDA_SUCCESS) {            \
-      std::fprintf(stderr, "%s: error %d\n", #call, static_cast<int>(code)); \
-      std::exit(1);                                                      \
-    }                                                                    \
-  } while (0)
+// The calls of one sample; makes them, and so what they need for the first time.
+int CountOf(const DriverRow& row, GpuAtHand& gpu) {
+  int count = row.caller ? GpuAtHand::kLaunchesMax : 1;
+  for (int attempt = 0; attempt < 3; ++attempt) TimeOf(row, gpu, count), gpu.Synchronize();
+  while (!row.caller && count < 1'000 && TimeOf(row, gpu, count) < kSampleNsMin) count *= 2;
+  return count;
+}
 
-struct Gpu {
-  CUcontext context;
-  CUfunction three, many;
-  CUstream stream;
-  CUevent event;
-  CUdeviceptr memory;
-  char* pinned;
-  static constexpr size_t kBytes = size_t{64} << 20;
-
-  Gpu() {
-    CUmodule module;
-    DRIVER(cuInit(0));
-    DRIVER(cuDevicePrimaryCtxRetain(&context, 0));
-    DRIVER(cuCtxSetCurrent(context));
-    DRIVER(cuModuleLoadData(&module, kKernels));
-    DRIVER(cuModuleGetFunction(&three, module, "three"));
-    DRIVER(cuModuleGetFunction(&many, module, "many"));
-    DRIVER(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    DRIVER(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-    DRIVER(cuMemAlloc(&memory, kBytes));
-    DRIVER(cuMemAllocHost(reinterpret_cast<void**>(&pinned), kBytes));
-    Fill(pinned);
+void Measure(const DriverRow& row, GpuAtHand& gpu, uint64_t for_ns) {
+  gpu.Reserve(row.bytes);
+  const int count = CountOf(row, gpu);
+  std::vector<uint64_t> samples_ns;
+  const uint64_t end_ns = MonotonicNs() + for_ns;
+  while (samples_ns.size() < kSamplesMin || MonotonicNs() < end_ns) {
+    samples_ns.push_back(TimeOf(row, gpu, count));
+    if (row.caller) gpu.Synchronize();
   }
-  // Zero pages that nobody wrote are copied faster than data.
-  static void Fill(char* bytes) {
-    uint32_t state = 1;
-    for (size_t i = 0; i < kBytes; i += sizeof(state)) {
-      state = state * 1664525 + 1013904223;
-      std::memcpy(bytes + i, &state, sizeof(state));
+  std::sort(samples_ns.begin(), samples_ns.end());
+  const auto us = [&](uint64_t ns) { return static_cast<double>(ns) * 1e-3 / count; };
+  std::printf("{\"name\": \"%s\", \"median_us\": %.4f, \"least_us\": %.4f, \"samples\": %zu, \"bytes\": %zu}\n",
+              row.name.c_str(), us(samples_ns[samples_ns.size() / 2]), us(samples_ns.front()), samples_ns.size(), row.bytes);
+  std::fflush(stdout);
+}
+
+int Main(int argc, char** argv) {
+  std::regex filter(".");
+  double seconds = 0.2;
+  bool list = false;
+  for (int i = 1; i < argc; ++i) {
+    const bool has_value = i + 1 < argc;
+    if (std::strcmp(argv[i], "--list") == 0) {
+      list = true;
+    } else if (std::strcmp(argv[i], "--filter") == 0 && has_value) {
+      filter = argv[++i];
+    } else if (std::strcmp(argv[i], "--seconds") == 0 && has_value) {
+      seconds = std::atof(argv[++i]);
+    } else {
+      std::fprintf(stderr, "usage: driver_bench [--filter REGEX] [--seconds S] [--list]\n");
+      return 2;
     }
   }
-  static Gpu& Get() {
-    static Gpu gpu;
-    return gpu;
+  std::vector<DriverRow> rows = DriverRows();
+  std::erase_if(rows, [&](const DriverRow& row) { return !std::regex_search(row.name, filter); });
+  if (rows.empty()) {
+    std::fprintf(stderr, "driver_bench: no row has such a name; --list shows them\n");
+    return 2;
   }
-  void LaunchThree() {
-    uint64_t a = 0, b = 0;
-    uint32_t n = 0;
-    void* parameters[] = {&a, &b, &n};
-    DRIVER(cuLaunchKernel(three, 1, 1, 1, 32, 1, 1, 0, stream, parameters, nullptr));
+  if (list) {
+    for (const DriverRow& row : rows) std::printf("%s\n", row.name.c_str());
+    return 0;
   }
-  void LaunchMany() {
-    static char block[2048];
-    void* parameters[] = {block};
-    DRIVER(cuLaunchKernel(many, 1, 1, 1, 32, 1, 1, 0, stream, parameters, nullptr));
-  }
-  void Synchronize() { DRIVER(cuStreamSynchronize(stream)); }
-};
-
-// The caller's time of one `call`; what it started is waited for outside the clock.
-template <typename CallT>
-void Caller(benchmark::State& state, CallT call) {
-  Gpu& gpu = Gpu::Get();
-  for (int i = 0; i < kBatch; ++i) call(gpu);
-  gpu.Synchronize();
-  for (auto _ : state) {
-    const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < kBatch; ++i) call(gpu);
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    gpu.Synchronize();
-    state.SetIterationTime(time.count() / kBatch);
-  }
-}
-
-// The whole time of one `call`.
-template <typename CallT>
-void Whole(benchmark::State& state, CallT call) {
-  Gpu& gpu = Gpu::Get();
-  call(gpu);
-  gpu.Synchronize();
-  for (auto _ : state) call(gpu);
-}
-
-void AllocateAndFree(Gpu&) {
-  CUdeviceptr address;
-  DRIVER(cuMemAlloc(&address, size_t{2} << 20));
-  DRIVER(cuMemFree(address));
-}
-
-void CreateAndDestroy(Gpu&) {
-  CUevent event;
-  DRIVER(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-  DRIVER(cuEventDestroy(event));
-}
-
-void RegisterCallers() {
-  const auto add = [](const char* name, auto call) {
-    benchmark::RegisterBenchmark(name, [call](benchmark::State& state) { Caller(state, call); })->UseManualTime()->Iterations(100);
-  };
-  add("caller/current_context", [](Gpu&) {
-    CUcontext context;
-    DRIVER(cuCtxGetCurrent(&context));
-  });
-  add("caller/current_device", [](Gpu&) {
-    CUdevice device;
-    DRIVER(cuCtxGetDevice(&device));
-  });
-  add("caller/launch_3_arguments", [](Gpu& gpu) { gpu.LaunchThree(); });
-  add("caller/launch_2048_bytes", [](Gpu& gpu) { gpu.LaunchMany(); });
-  add("caller/event_record", [](Gpu& gpu) { DRIVER(cuEventRecord(gpu.event, gpu.stream)); });
-  add("caller/stream_wait", [](Gpu& gpu) { DRIVER(cuStreamWaitEvent(gpu.stream, gpu.event, 0)); });
-  add("caller/set_async", [](Gpu& gpu) { DRIVER(cuMemsetD8Async(gpu.memory, 0, 4, gpu.stream)); });
-  add("caller/event_create_destroy", CreateAndDestroy);
-  add("caller/copy_to_device_4_bytes", [](Gpu& gpu) { DRIVER(cuMemcpyHtoDAsync(gpu.memory, gpu.pinned, 4, gpu.stream)); });
-}
-
-void RegisterWholes() {
-  const auto add = [](const char* name, auto call) {
-    benchmark::RegisterBenchmark(name, [call](benchmark::State& state) { Whole(state, call); })->UseRealTime();
-  };
-  add("launch_synchronize", [](Gpu& gpu) {
-    gpu.LaunchThree();
-    gpu.Synchronize();
-  });
-  add("event_query_finished", [](Gpu& gpu) {
-    if (cuEventQuery(gpu.event) != CUDA_SUCCESS) gpu.Synchronize();
-  });
-  add("record_and_poll", [](Gpu& gpu) {
-    DRIVER(cuEventRecord(gpu.event, gpu.stream));
-    while (cuEventQuery(gpu.event) == CUDA_ERROR_NOT_READY) {
-    }
-  });
-  add("read_4_bytes", [](Gpu& gpu) {
-    DRIVER(cuMemcpyDtoHAsync(gpu.pinned, gpu.memory, 4, gpu.stream));
-    gpu.Synchronize();
-  });
-  add("allocate_free_2MiB", AllocateAndFree);
-}
-
-void RegisterCopies() {
-  for (const size_t bytes : {size_t{4} << 10, size_t{1} << 20, Gpu::kBytes}) {
-    for (const bool to_device : {true, false}) {
-      for (const bool pinned : {true, false}) {
-        const std::string name = std::string(to_device ? "to_device/" : "from_device/") + (pinned ? "pinned/" : "pageable/") +
-                                 std::to_string(bytes >> 10) + "KiB";
-        benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
-          static char* const ordinary = [] {
-            char* memory = new char[Gpu::kBytes];
-            Gpu::Fill(memory);
-            return memory;
-          }();
-          char* const host = pinned ? Gpu::Get().pinned : ordinary;
-          Whole(state, [=](Gpu& gpu) {
-            if (to_device) {
-              DRIVER(cuMemcpyHtoDAsync(gpu.memory, host, bytes, gpu.stream));
-            } else {
-              DRIVER(cuMemcpyDtoHAsync(host, gpu.memory, bytes, gpu.stream));
-            }
-            gpu.Synchronize();
-          });
-          state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * bytes));
-        })->UseRealTime();
-      }
-    }
-  }
+  GpuAtHand gpu;
+  for (const DriverRow& row : rows) Measure(row, gpu, static_cast<uint64_t>(seconds * 1e9));
+  return 0;
 }
 
 }  // namespace
+}  // namespace tessera
 
-int main(int argc, char** argv) {
-  RegisterCallers();
-  RegisterWholes();
-  RegisterCopies();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
-}
+int main(int argc, char** argv) { return tessera::Main(argc, argv); }

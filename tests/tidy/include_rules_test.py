@@ -33,7 +33,8 @@ OWN = {
     "scheduler": ["scheduler/", "protocol/base/"],
     "netaware": ["netaware/", "scheduler/", "protocol/base/", "protocol/wire/", "protocol/link/", "protocol/control/",
                  "generated/control/"],
-    "netaware/cli": ["netaware/", "protocol/base/", "protocol/wire/", "protocol/channel/", "protocol/cli/", "protocol/link/link_address.h", "protocol/link/link_options.h",
+    "netaware/cli": ["netaware/", "protocol/base/", "protocol/wire/", "protocol/channel/", "protocol/cli/",
+                     "protocol/link/impairment.h", "protocol/link/link_address.h", "protocol/link/link_options.h",
                      "protocol/link/tls_certificate.h", "protocol/link/tls_identity.h", "protocol/link/tls_keys.h",
                      "protocol/codegen/stub_note.h", "protocol/memory/window_table.h", "protocol/control/", "generated/control/", "generated/spec_hash.h"],
 }

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""The scripts of this directory do what they say, on the emulated GPU, and where they can be compared with something they are
+right. Not how fast anything is.
+
+usage: bench_test.py BUILD_DIRECTORY
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "system"))
+from product import AGENT, BUILD, TESSERA, environment  # noqa: E402
+
+EXAMPLE = os.path.join(HERE, "figures", "emulated_sweep.json")
+EXAMPLE_ROWS = "^(caller|steps|launch_synchronize|read_4|.*pinned/64MiB|to_device/pageable/64MiB)"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment())
+
+
+def script(name, *words):
+    return run(sys.executable, os.path.join(HERE, name), *words)
+
+
+class Scripts(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+        self.output = os.path.join(self.directory.name, "figures.json")
+
+    def measure(self, name, *words):
+        """Its table and its figures."""
+        done = script(name, BUILD, "-o", self.output, *words)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(self.output) as file:
+            return done.stdout, json.load(file)
+
+    def test_every_row_every_way(self):
+        rows = ("launch_synchronize", "to_device/pinned/1MiB")
+        table, figures = self.measure("run", "--links", "channel,tcp,tls", "--filter", f"^({'|'.join(rows)})$",
+                                      "--seconds", "0.01", "--repetitions", "2")
+        self.assertEqual(tuple(figures["rows"]), rows)
+        for row in rows:
+            self.assertIn(row, table)
+            for way in ("channel", "tcp", "tls"):
+                self.assertGreater(figures["rows"][row][way], 0)
+                self.assertEqual(len(figures["all"][row][way]), 2)
+        self.assertEqual(figures["bytes"][rows[1]], 1 << 20)
+        self.assertEqual(figures["about"]["gpu"], "emulated")
+
+    def test_what_processes_use(self):
+        # An idle session that is not idle ends it with 1.
+        table, figures = self.measure("usage", "--links", "channel,tcp", "--works", "idle,launches,to_device_pageable,memory",
+                                      "--seconds", "0.3")
+        self.assertIn("s/million", table)
+        for way, roles in (("channel", {"wall", "caller", "others", "worker", "tesserad"}),
+                           ("tcp", {"wall", "caller", "others", "agent", "gateway", "worker", "tesserad"})):
+            used = figures["processor_s"]["launches"][way]
+            self.assertEqual(set(used), roles)
+            self.assertGreater(used["caller"], 0)
+            self.assertGreater(used["worker"], 0)
+            steps = figures["memory_mib"][way]
+            self.assertEqual(list(steps), ["start", "cuInit", "context", "kernel", "copies"])
+            grown_mib = steps["kernel"]["program"]["own_mib"] - steps["start"]["program"]["own_mib"]
+            self.assertLess(grown_mib, 20, "the library in the program's process")
+            self.assertGreater(steps["copies"]["program"]["shared_mib"], 64, "pinned memory is shared with the server, or the agent")
+        self.assertGreater(figures["processor_s"]["to_device_pageable"]["tcp"]["agent"], 0)
+
+    def test_a_sweep_adds_what_it_says(self):
+        table, figures = self.measure("sweep", "--round-trips", "0,2", "--rates", "1", "--seconds", "0.01",
+                                      "--filter", "^(synchronize_idle_context|to_device/pinned/1MiB)$")
+        self.assertIn("geometric mean", table)
+        points = {(point["round_trip_ms"], point["rate_gbit"]): point["rows"] for point in figures["points"]}
+        self.assertEqual(set(points), {(0, None), (2, None), (0, 1)})
+        self.assertGreaterEqual(points[2, None]["synchronize_idle_context"]["us"], 2000)
+        self.assertLess(points[0, None]["synchronize_idle_context"]["us"], 2000)
+        self.assertGreaterEqual(points[0, 1]["to_device/pinned/1MiB"]["us"], (1 << 20) * 8 / 1e9 * 1e6)
+        for rows in points.values():
+            for row in rows.values():
+                self.assertAlmostEqual(row["ratio"], row["us"] / row["base_us"])
+
+    def test_the_start(self):
+        table, figures = self.measure("start", "--repetitions", "1")
+        self.assertIn("first kernel", table)
+        self.assertEqual({len(rows[0]) for rows in figures["milliseconds"].values()}, {3})
+
+    def test_pictures_are_those_of_the_example(self):
+        done = script("plot", EXAMPLE, "--rows", EXAMPLE_ROWS, "-o", self.directory.name)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name, unit in (("round_trips.svg", "ms"), ("rates.svg", "Gbit/s")):
+            with open(os.path.join(self.directory.name, name)) as file:
+                drawn = file.read()
+            root = xml.etree.ElementTree.fromstring(drawn)
+            words = [text.text for text in root.iter(SVG + "text")]
+            self.assertTrue(any(word.endswith(unit) for word in words), words)
+            self.assertIn("time / time over the channel alone", words)
+            self.assertIn("prefers-color-scheme:dark", drawn)
+            lines = list(root.iter(SVG + "polyline"))
+            self.assertEqual(len(lines), 8)
+            width, height = float(root.get("width")), float(root.get("height"))
+            for line in lines:
+                for point in line.get("points").split():
+                    x, y = map(float, point.split(","))
+                    self.assertTrue(0 < x < width and 0 < y < height, point)
+            with open(os.path.join(HERE, "figures", name)) as file:
+                self.assertEqual(file.read(), drawn, f"draw it again: tests/bench/plot {EXAMPLE} --rows '{EXAMPLE_ROWS}'")
+
+    def test_what_cannot_be_drawn_is_said(self):
+        done = script("plot", EXAMPLE, "--rows", "no such row", "-o", self.directory.name)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nothing to draw", done.stderr)
+
+    def test_targets_are_reached_missed_or_not_measured(self):
+        def targets(**figures):
+            for name, content in figures.items():
+                with open(os.path.join(self.directory.name, name + ".json"), "w") as file:
+                    json.dump(content, file)
+            done = script("targets", self.directory.name)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return {(line[:14].strip(), line[15:61].strip()): line[93:101].strip() for line in done.stdout.splitlines()}
+
+        self.assertEqual(set(targets().values()), {""})
+        times = {"caller/launch_3_arguments": (3, 0.1), "launch_synchronize": (8, 9.5), "to_device/pinned/64MiB": (1000, 1010),
+                 "from_device/pinned/256MiB": (5000, 5500), "to_device/pinned/1MiB": (1, 100)}
+        rows = {row: {"native": native, "channel": channel} for row, (native, channel) in times.items()}
+        self.assertEqual(set(targets(driver={"about": {"gpu": "emulated"}, "rows": rows}).values()), {""})
+        point = {"round_trip_ms": 1, "rate_gbit": None, "rows": {"train": {"ratio": 1.01}, "decode": {"ratio": 9}}}
+        found = targets(driver={"about": {"gpu": "a real one"}, "rows": rows}, sweep_suites={"points": [point]},
+                        suites={"ratios": {"channel": {"a": [0.9, 1.0], "b": [1.04]}}})
+        reached = {name for name, verdict in found.items() if verdict == "reached"}
+        missed = {name for name, verdict in found.items() if verdict == "missed"}
+        self.assertEqual(reached, {("channel", "caller's cost of cuLaunchKernel, 3 arguments"), ("1 ms more", "training"),
+                                   ("channel", "framework workloads, geometric mean of T")})
+        self.assertEqual(missed, {("channel", "launch + synchronize"), ("channel", "pinned copies from 64 MiB"),
+                                  ("channel", "the worst of them")})
+
+    def test_what_they_do_not_understand(self):
+        for name in ("run", "start", "usage", "sweep", "suites", "targets"):
+            done = script(name)
+            self.assertEqual(done.returncode, 2, name)
+            self.assertIn(f"usage: {name} ", done.stdout)
+        done = script("run", BUILD, "--links", "pigeon")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("channel,tcp,tls,ucx", done.stderr)
+
+
+class Impairments(unittest.TestCase):
+    def test_one_that_says_nothing_is_refused(self):
+        bad = ["--impair", "delay=1", "--server", "tcp://127.0.0.1:1"]
+        for command in ([TESSERA, "run", *bad, "--", "true"], [AGENT, "--listen", "unix:/nowhere/agent.sock", *bad]):
+            done = run(*command)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("delay=0.05ms,rate=10gbit", done.stderr)
+
+    def test_one_of_no_link_is_refused(self):
+        for words in ([], ["--server", "unix:/nowhere"]):
+            done = run(TESSERA, "run", "--impair", "delay=1ms", *words, "--", "true")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("there is none", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
