@@ -70,6 +70,14 @@ int main() {
   CHECK_DRIVER(cuMemcpyDtoH(c.data(), device[2], n * sizeof(float)));
   for (int i = 0; i < n; ++i) EXPECT_EQ(c[i], 0.5f * a[i] + b[i]);
 
+  // On a stream, with one parameter changed.
+  CUstream stream;
+  CHECK_DRIVER(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  CHECK_DRIVER(cuParamSetf(add, offset + 4, 2.0f));
+  CHECK_DRIVER(cuLaunchGridAsync(add, (n + 127) / 128, 1, stream));
+  CHECK_DRIVER(cuStreamSynchronize(stream));
+  CHECK_DRIVER(cuMemcpyDtoH(c.data(), device[2], n * sizeof(float)));
+  for (int i = 0; i < n; ++i) EXPECT_EQ(c[i], 2.0f * a[i] + b[i]);
   // The parameters as one buffer, of which a launch may leave out the last ones: they are 0. It must not be longer.
   struct {
     CUdeviceptr arrays[3];
@@ -89,14 +97,5 @@ int main() {
   EXPECT_EQ(launch(offsetof(decltype(parameters), scale)), static_cast<int>(CUDA_SUCCESS));
   CHECK_DRIVER(cuMemcpyDtoH(c.data(), device[2], n * sizeof(float)));
   for (int i = 0; i < n; ++i) EXPECT_EQ(c[i], b[i]);
-
-  // On a stream, with one parameter changed.
-  CUstream stream;
-  CHECK_DRIVER(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-  CHECK_DRIVER(cuParamSetf(add, offset + 4, 2.0f));
-  CHECK_DRIVER(cuLaunchGridAsync(add, (n + 127) / 128, 1, stream));
-  CHECK_DRIVER(cuStreamSynchronize(stream));
-  CHECK_DRIVER(cuMemcpyDtoH(c.data(), device[2], n * sizeof(float)));
-  for (int i = 0; i < n; ++i) EXPECT_EQ(c[i], 2.0f * a[i] + b[i]);
   std::puts("ok");
 }
