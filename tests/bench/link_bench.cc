@@ -1,16 +1,16 @@
-// What links cost beside the sockets under them, and beside the cipher alone: all in one run, over the loopback device. Ratios
-// count.
+// What links cost beside the sockets under them, and beside the cipher alone: all in one run, over the loopback device.
+// Ratios count.
 //
 //   link_bench [-o FILE] [--seconds S] [--only WORD]
 //
-// FILE: the same as JSON; WORD: the rows of sockets, and those whose names have it. A round trip is a message of 64 bytes there
-// and back, both sides waiting as the product does; one way is the same message sent and then received by one thread: what it
-// costs without waiting. Each end has half of the cores. Bulk is messages of 1 MiB out of 64 MiB, in one direction and in both at
-// once; cores: how many were busy meanwhile. Rows "relay" go the product's whole way but for CUDA: ring, relay, link, relay, ring,
-// and ranges of staging. "x2", "x4": so many connections, of one link or of as many sockets; "/socket" and "over" compare with as
-// many sockets. "openssl": TLS with OpenSSL's own records. On a machine that others use, what one core does (/core) says more
-// than rates; the best that a core could do under TLS follows from what sockets and the cipher do: every byte is sealed, carried
-// and opened once.
+// FILE: the same as JSON; WORD: the rows of sockets, and those whose names have it. A round trip (the median) is a message
+// of 64 bytes there and back, both sides waiting as the product does; one way is the same message sent and then received by
+// one thread: what it costs without waiting. Each end has half of the cores. Bulk is messages of 1 MiB out of 64 MiB, in one
+// direction and in both at once; cores: how many were busy meanwhile. Rows "relay" go the product's whole way but for CUDA:
+// ring, relay, link, relay, ring, and ranges of staging. "x2", "x4": so many connections, of one link or of as many sockets;
+// "/socket" and "over" compare with as many sockets. "openssl": TLS with OpenSSL's own records. On a machine that others
+// use, what one core does (/core) says more than rates; the best that a core could do under TLS follows from what sockets
+// and the cipher do: every byte is sealed, carried and opened once.
 #include <openssl/evp.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -58,6 +58,7 @@ uint64_t CpuNs() {
   return ns(usage.ru_utime) + ns(usage.ru_stime);
 }
 
+// The median of single round trips: the mean follows the few that met somebody else on a core.
 double RoundTripUs(const Way& way) {
   std::thread echo([&] {
     StayAt(1);
@@ -67,18 +68,19 @@ double RoundTripUs(const Way& way) {
   });
   StayAt(0);
   std::vector<std::byte> bytes(kSmallBytes);
-  uint64_t trips = 0;
-  const uint64_t begin_ns = MonotonicNs();
-  uint64_t now_ns = begin_ns;
-  for (; now_ns < begin_ns + static_cast<uint64_t>(g_seconds * 1e9); now_ns = MonotonicNs()) {
-    for (int i = 0; i < 16; ++i, ++trips) {
-      if (!way.send(0, bytes) || !way.receive(0, bytes)) std::abort();
-    }
+  std::vector<uint64_t> trips_ns;
+  const uint64_t end_ns = MonotonicNs() + static_cast<uint64_t>(g_seconds * 1e9);
+  for (uint64_t begin_ns = MonotonicNs(); begin_ns < end_ns;) {
+    if (!way.send(0, bytes) || !way.receive(0, bytes)) std::abort();
+    const uint64_t now_ns = MonotonicNs();
+    trips_ns.push_back(now_ns - begin_ns);
+    begin_ns = now_ns;
   }
   way.close();
   echo.join();
   StayAt(-1);
-  return static_cast<double>(now_ns - begin_ns) / static_cast<double>(trips) / 1e3;
+  std::nth_element(trips_ns.begin(), trips_ns.begin() + trips_ns.size() / 2, trips_ns.end());
+  return static_cast<double>(trips_ns[trips_ns.size() / 2]) / 1e3;
 }
 
 // One frame sent and received by the same thread.
