@@ -13,7 +13,6 @@
 #include "protocol/cli/completion.h"
 #include "protocol/link/impairment.h"
 #include "protocol/link/link_address.h"
-#include "protocol/link/striped_link.h"
 
 namespace tessera {
 namespace {
@@ -118,7 +117,7 @@ void AddServer(CLI::App* command, std::string* server, LinkOptions* link, const 
       ->type_name("FILE");
   command->add_option("--connections", link->connections, "connections to a server's host that large copies share (default: 1)")
       ->type_name("NUMBER")
-      ->check(CLI::Range(1U, kStripesMax).description("1 to " + std::to_string(kStripesMax)));
+      ->check(CLI::Range(1U, kConnectionsMax).description("1 to " + std::to_string(kConnectionsMax)));
 }
 
 int Main(int argc, char** argv) {

@@ -3,7 +3,6 @@
 #include <iostream>
 
 #include "protocol/cli/completion.h"
-#include "protocol/link/striped_link.h"
 
 namespace tessera {
 
@@ -44,7 +43,7 @@ void ServiceCommandLine::AddLinkOptions(LinkOptions* link, bool listens) {
   if (!listens) {
     app_.add_option("--connections", link->connections, "Connections that a session's large copies share (default: 1)")
         ->type_name("NUMBER")
-        ->check(CLI::Range(1U, kStripesMax).description("1 to " + std::to_string(kStripesMax)));
+        ->check(CLI::Range(1U, kConnectionsMax).description("1 to " + std::to_string(kConnectionsMax)));
     return;
   }
   app_.add_option("--allow", link->allow,

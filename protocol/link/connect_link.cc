@@ -16,6 +16,7 @@ struct LinkKind {
   Result<std::unique_ptr<Link>> (*connect)(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns);
   Result<std::unique_ptr<LinkListener>> (*listen)(const LinkAddress& address, const LinkOptions& options);
   Status (*prepare)() = nullptr;
+  bool joins = true;  // links of it may have several connections
 };
 
 constexpr LinkKind kKinds[] = {
@@ -37,7 +38,7 @@ constexpr LinkKind kKinds[] = {
        return ConnectUcx(address, options.insecure, deadline_ns);
      },
      [](const LinkAddress& address, const LinkOptions& options) { return ListenUcx(address, options.insecure); },
-     PrepareUcx},
+     PrepareUcx, false},
     {LinkScheme::kTls,
      [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
        return ConnectTls(address, options, deadline_ns);
@@ -70,6 +71,10 @@ Status PrepareLinks(const LinkAddress& address) {
 Result<std::unique_ptr<Link>> ConnectLink(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
   const LinkKind* kind = Find(address.scheme);
   if (kind == nullptr) return NotBuilt(address);
+  if (!kind->joins && options.connections != 1) {
+    return Status(StatusCode::kInvalidArgument, "a link to " + address.Url() + " has one connection: leave --connections out");
+  }
+  if (!kind->joins) return kind->connect(address, options, deadline_ns);
   return ConnectJoined(options.connections, [&] { return kind->connect(address, options, deadline_ns); });
 }
 
@@ -77,7 +82,7 @@ Result<std::unique_ptr<LinkListener>> ListenForLinks(const LinkAddress& address,
   const LinkKind* kind = Find(address.scheme);
   if (kind == nullptr) return NotBuilt(address);
   Result<std::unique_ptr<LinkListener>> listener = kind->listen(address, options);
-  if (!listener.ok()) return listener;
+  if (!listener.ok() || !kind->joins) return listener;
   return MakeJoiningListener(std::move(*listener));
 }
 

@@ -1,14 +1,15 @@
 #include "protocol/link/joining_links.h"
 
-#include <array>
-#include <chrono>
-#include <map>
+#include <algorithm>
+#include <iterator>
+#include <list>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "protocol/base/check.h"
 #include "protocol/base/clock.h"
+#include "protocol/base/log.h"
 #include "protocol/base/mutex.h"
 #include "protocol/link/resume_messages.h"
 #include "protocol/link/striped_link.h"
@@ -41,7 +42,7 @@ Result<Join> ReceiveJoin(Link& link) {
   if (!header.ok()) return header.status();
   join.index = header->target;
   join.count = header->position;
-  if (join.count == 0 || join.count > kStripesMax || join.index >= join.count) {
+  if (join.count == 0 || join.count > kConnectionsMax || join.index >= join.count) {
     return Violation("the peer wants a link of more connections than there can be");
   }
   return join;
@@ -58,21 +59,25 @@ class JoiningListener : public LinkListener {
   Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns) override;
 
  private:
-  // A link some of whose connections have come. Each of them waits for the others, so there are no more of these than
-  // threads in Finish().
-  struct Group {
-    std::vector<std::unique_ptr<Link>> links;
-    size_t there = 0;
-    std::string name;     // who is at the other end
-    bool failed = false;  // one of them did not come
-  };
+  // Beyond these the oldest is given up.
+  static constexpr size_t kGroupsMax = 64;
 
-  std::shared_ptr<Group> FindGroup(const Join& join, const std::string& name) REQUIRES(mutex_);
+  // A link some of whose connections have come.
+  struct Group {
+    ResumeToken token;
+    std::string name;  // who is at the other end
+    uint64_t deadline_ns = 0;
+    size_t there = 0;
+    std::vector<std::unique_ptr<Link>> links;
+  };
+  using Groups = std::list<Group>;
+
+  // Gives up those that are late or too many, and returns them.
+  Groups TakeLate() REQUIRES(mutex_);
 
   const std::unique_ptr<LinkListener> listener_;
   Mutex mutex_;
-  ConditionVariable changed_;
-  std::map<std::array<std::byte, 16>, std::shared_ptr<Group>> groups_ GUARDED_BY(mutex_);
+  Groups groups_ GUARDED_BY(mutex_);  // the oldest first
 };
 
 Result<AcceptedLink> JoiningListener::Finish(UniqueFd connection, uint64_t deadline_ns) {
@@ -82,51 +87,52 @@ Result<AcceptedLink> JoiningListener::Finish(UniqueFd connection, uint64_t deadl
   if (!join.ok()) return join.status();
   if (join->count == 1) return accepted;
 
-  std::shared_ptr<Group> group;  // goes, perhaps with links that take their time, when the lock is given back
-  MutexLock lock(mutex_);
-  group = FindGroup(*join, accepted->name);
-  if (group == nullptr || group->links[join->index] != nullptr) {
-    return Violation("the peer brought a connection that belongs to another link");
-  }
-  group->links[join->index] = std::move(accepted->link);
-  if (++group->there == join->count) {
-    // Nobody else can come.
-    groups_.erase(join->token.bytes);
-    changed_.notify_all();
-  }
-  while (group->there != join->count && !group->failed) {
-    const uint64_t now_ns = MonotonicNs();
-    if (now_ns >= deadline_ns) {
-      group->failed = true;
-      groups_.erase(join->token.bytes);
-      changed_.notify_all();
-      break;
+  Groups late, whole;  // links that go take their time: not under the lock
+  {
+    MutexLock lock(mutex_);
+    late = TakeLate();
+    auto group =
+        std::find_if(groups_.begin(), groups_.end(), [&](const Group& one) { return one.token.Equals(join->token); });
+    if (group == groups_.end()) {
+      group = groups_.insert(groups_.end(), Group{join->token, accepted->name, deadline_ns, 0, {}});
+      group->links.resize(join->count);
     }
-    changed_.wait_for(mutex_, std::chrono::nanoseconds(deadline_ns - now_ns));
+    if (group->links.size() != join->count || group->name != accepted->name || group->links[join->index] != nullptr) {
+      return Violation("the peer brought a connection that belongs to another link");
+    }
+    group->links[join->index] = std::move(accepted->link);
+    if (++group->there == join->count) whole.splice(whole.end(), groups_, group);
   }
-  if (group->failed) return Status(StatusCode::kTimedOut, "a connection of the link did not come in time");
-  if (join->index != 0) return accepted;
-  Result<std::unique_ptr<Link>> link = MakeStripedLink(std::move(group->links));
+  for (Group& group : late) {
+    LogInfo("{} of {} connections of a link did not come in time", group.links.size() - group.there,
+            group.links.size());
+    for (auto& link : group.links) {
+      if (link != nullptr) link->Drop();
+    }
+  }
+  if (whole.empty()) return accepted;
+  Result<std::unique_ptr<Link>> link = MakeStripedLink(std::move(whole.front().links));
   if (!link.ok()) return link.status();
   accepted->link = std::move(*link);
   return accepted;
 }
 
-std::shared_ptr<JoiningListener::Group> JoiningListener::FindGroup(const Join& join, const std::string& name) {
-  std::shared_ptr<Group>& group = groups_[join.token.bytes];
-  if (group == nullptr) {
-    group = std::make_shared<Group>();
-    group->links.resize(join.count);
-    group->name = name;
+JoiningListener::Groups JoiningListener::TakeLate() {
+  Groups late;
+  const uint64_t now_ns = MonotonicNs();
+  for (auto group = groups_.begin(); group != groups_.end();) {
+    const auto next = std::next(group);
+    if (now_ns >= group->deadline_ns || groups_.size() >= kGroupsMax) late.splice(late.end(), groups_, group);
+    group = next;
   }
-  return group->links.size() == join.count && group->name == name ? group : nullptr;
+  return late;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Link>> ConnectJoined(uint32_t connections,
                                             const std::function<Result<std::unique_ptr<Link>>()>& connect) {
-  CHECK(connections >= 1 && connections <= kStripesMax);
+  CHECK(connections >= 1 && connections <= kConnectionsMax);
   Join join{0, connections, ResumeToken::Mint()};
   std::vector<std::unique_ptr<Link>> links;
   for (; join.index < connections; ++join.index) {

@@ -18,15 +18,15 @@
 
 namespace tessera {
 
-// Calls `connect` `connections` times (1 to kStripesMax) and makes one link of what it gives. Errors of `connect`, and
+// Calls `connect` `connections` times (1 to kConnectionsMax) and makes one link of what it gives. Errors of `connect`, and
 // of MakeStripedLink(). What a single connection has to say first goes out with the next frame.
 Result<std::unique_ptr<Link>> ConnectJoined(uint32_t connections,
                                             const std::function<Result<std::unique_ptr<Link>>()>& connect);
 
-// A listener whose Finish() makes links of what `listener` accepts. One of the connections of a link gets it as a
-// whole, when all have come; the others' AcceptedLink has no link. Besides the errors of `listener`: kProtocolViolation
-// for connections that do not belong together (also by who is at their other ends), kTimedOut when one is missing at
-// the deadline.
+// A listener whose Finish() makes links of what `listener` accepts. The last connection of a link to come gets it as a
+// whole; the others' AcceptedLink has no link. Nobody waits for it: connections whose others do not come in time are
+// dropped when some other comes. Errors of `listener`, which has to end the wait for a first frame too (shutdown(2)),
+// and kProtocolViolation for connections that do not belong together, also by who is at their other ends.
 std::unique_ptr<LinkListener> MakeJoiningListener(std::unique_ptr<LinkListener> listener);
 
 }  // namespace tessera

@@ -16,7 +16,7 @@ namespace tessera {
 
 // A link, and who is at the other end of it, for logs: "10.0.0.7:40312".
 struct AcceptedLink {
-  std::unique_ptr<Link> link;  // null: the connection is one of several of a link that another Finish() returns
+  std::unique_ptr<Link> link;  // null: one of several connections of a link, not the last
   std::string peer;
   std::string name = {};  // the name in its certificate: who it has proved to be; empty: nobody in particular
 };

@@ -14,6 +14,9 @@ struct KeyFiles {
   std::string authority;    // of --authority: the certificates of all authorities whose signature counts
 };
 
+// Connections of a link.
+inline constexpr uint32_t kConnectionsMax = 16;
+
 struct LinkOptions {
   bool insecure = false;  // of --insecure: an address beyond this host may be one where nothing is encrypted
   KeyFiles keys;

@@ -98,6 +98,7 @@ class Relay {
     RingProducer& ring;
     std::atomic<uint64_t> received{0};  // bytes written by the receiving thread; the reader may see those up to `visible`
     uint64_t visible = 0;
+    uint64_t room_end = 0;  // of the receiving thread: up to here there was room when it last looked
     // Bytes that are worth a frame which tells that they were read: with less the far writer cannot lack room, since a record
     // is at most a quarter of a ring.
     uint64_t AckStep() const { return ring.size_bytes() / 8; }

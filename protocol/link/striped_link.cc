@@ -21,7 +21,7 @@ static_assert(kFrameBytesMax < uint64_t{1} << (32 - kWholeShift));
 
 // Parts begin at multiples of this.
 constexpr uint64_t kPartStep = 4096;
-static_assert(kStripedBytesMin >= kPartStep * kStripesMax, "every part has bytes");
+static_assert(kStripedBytesMin >= kPartStep * kConnectionsMax, "every part has bytes");
 
 uint32_t KindOf(const FrameHeader& header) {
   return static_cast<uint32_t>(header.kind) & kKindMask;
@@ -210,7 +210,7 @@ Status StripedLink::EndParts(std::deque<Helper>& helpers, Status first) {
 }  // namespace
 
 Result<std::unique_ptr<Link>> MakeStripedLink(std::vector<std::unique_ptr<Link>> links) {
-  CHECK(!links.empty() && links.size() <= kStripesMax);
+  CHECK(!links.empty() && links.size() <= kConnectionsMax);
   if (links.size() == 1) return std::move(links.front());
   try {
     return std::unique_ptr<Link>(std::make_unique<StripedLink>(std::move(links)));

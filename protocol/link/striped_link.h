@@ -15,15 +15,14 @@
 #include <vector>
 
 #include "protocol/link/link.h"
+#include "protocol/link/link_options.h"
 
 namespace tessera {
 
 // At least so many bytes of payload are cut: below, the threads that carry the parts cost more than they bring.
 inline constexpr uint64_t kStripedBytesMin = uint64_t{128} << 10;
-// Links of a link.
-inline constexpr uint32_t kStripesMax = 16;
 
-// The links at one end, in the same order as those at the other; at least one, at most kStripesMax. With a thread for
+// The links at one end, in the same order as those at the other; at least one, at most kConnectionsMax. With a thread for
 // each but the first and each direction, which sleeps while there is nothing large; kResourceExhausted when they could
 // not be started.
 Result<std::unique_ptr<Link>> MakeStripedLink(std::vector<std::unique_ptr<Link>> links);

@@ -34,6 +34,10 @@ Way OverLinks(LinkPair pair, bool registered = false);
 // One socket, used as well as one can: no frames, no checks.
 Way OverSocket();
 
+// TLS as OpenSSL does it: its own records, and a lock, since an SSL object must not be used by two threads at once. In
+// one direction nobody else wants that lock.
+Way OverOpenssl();
+
 // The product's path without CUDA: a record in a ring, a relay, the link, a relay, a ring. Bulk is a range of staging
 // and the record that names it; the memory that callers name is not touched.
 Way OverRelays(LinkPair pair);

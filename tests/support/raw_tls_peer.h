@@ -61,6 +61,7 @@ class RawTlsPeer {
   // With which alert the peer ended it (RFC 8446, 6); -1: with none.
   int alert() const { return alert_; }
   int socket() const { return socket_.get(); }
+  SSL* ssl() const { return ssl_.get(); }
 
  private:
   template <typename Step>
