@@ -28,6 +28,7 @@ int ParseAgentOptions(int argc, char** argv, AgentOptions* options) {
   line.app().add_option("--server", server, "The tessera-gateway of the server's host")->type_name(LinkForms("|"));
   line.AddLinkOptions(&options->link, false);
   line.AddOwner();
+  line.AddCarrying();
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
   if (listen.empty() || server.empty()) return line.Refuse("--listen unix:PATH and --server " + LinkForms() + " are required");
   options->listen_path = UnixPathOf(listen);

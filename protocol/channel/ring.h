@@ -106,6 +106,10 @@ class RingProducer {
   Status WaitForRelease(uint64_t position, uint64_t deadline_ns, const StopPredicate& stop);
   uint32_t size_bytes() const { return memory_.size_bytes; }
 
+  // Goes on where another process of this side stopped for good, whatever it was doing. Before everything else. kProtocolViolation
+  // when the ring does not look like one.
+  Status GoOn();
+
  private:
   // Our head and a tail that the consumer had reached by then.
   struct View {
@@ -193,6 +197,8 @@ class RingConsumer {
   void ReleaseTo(uint64_t position);
   // As Wait(), for a reader that keeps what it has read until later: waits until more than `position` is published.
   Status WaitPast(uint64_t position, uint64_t deadline_ns, const StopPredicate& stop);
+  // As RingProducer::GoOn().
+  Status GoOn();
 
  private:
   std::span<const std::byte> Break();

@@ -13,7 +13,9 @@ namespace {
 struct LinkKind {
   LinkScheme scheme;
   Result<std::unique_ptr<Link>> (*connect)(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns);
-  Result<std::unique_ptr<LinkListener>> (*listen)(const LinkAddress& address, const LinkOptions& options);
+  Result<std::unique_ptr<LinkListener>> (*listen)(const LinkAddress& address, const LinkOptions& options, UniqueFd bound);
+  bool insecure_bind = false;  // whether anybody may be reached through its socket, since what travels is protected
+  bool has_socket = true;      // a listening one, of TCP
   Status (*prepare)() = nullptr;
 };
 
@@ -22,12 +24,13 @@ constexpr LinkKind kKinds[] = {
      [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
        return ConnectTcp(address, options.insecure, deadline_ns);
      },
-     [](const LinkAddress& address, const LinkOptions& options) -> Result<std::unique_ptr<LinkListener>> {
+     [](const LinkAddress& address, const LinkOptions& options, UniqueFd bound) -> Result<std::unique_ptr<LinkListener>> {
        if (!options.allow.empty() || !options.allow_file.empty()) {
          return Status(StatusCode::kInvalidArgument,
                        "nobody has a name at " + address.Url() + ": --allow is for tls://, which shows certificates");
        }
-       Result<TcpListener> listener = TcpListener::Bind(address, options.insecure);
+       Result<TcpListener> listener =
+           bound.valid() ? TcpListener::Adopt(std::move(bound), address) : TcpListener::Bind(address, options.insecure);
        if (!listener.ok()) return listener.status();
        return std::unique_ptr<LinkListener>(std::make_unique<TcpListener>(std::move(*listener)));
      }},
@@ -35,17 +38,18 @@ constexpr LinkKind kKinds[] = {
      [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
        return ConnectUcx(address, options.insecure, deadline_ns);
      },
-     [](const LinkAddress& address, const LinkOptions& options) { return ListenUcx(address, options.insecure); },
-     PrepareUcx},
+     [](const LinkAddress& address, const LinkOptions& options, UniqueFd) { return ListenUcx(address, options.insecure); },
+     false, false, PrepareUcx},
     {LinkScheme::kTls,
      [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
        return ConnectTls(address, options, deadline_ns);
      },
-     [](const LinkAddress& address, const LinkOptions& options) -> Result<std::unique_ptr<LinkListener>> {
-       Result<std::unique_ptr<TlsListener>> listener = TlsListener::Bind(address, options);
+     [](const LinkAddress& address, const LinkOptions& options, UniqueFd bound) -> Result<std::unique_ptr<LinkListener>> {
+       Result<std::unique_ptr<TlsListener>> listener = TlsListener::Bind(address, options, std::move(bound));
        if (!listener.ok()) return listener.status();
        return std::unique_ptr<LinkListener>(std::move(*listener));
-     }},
+     },
+     true},
 };
 
 const LinkKind* Find(LinkScheme scheme) {
@@ -71,9 +75,17 @@ Result<std::unique_ptr<Link>> ConnectLink(const LinkAddress& address, const Link
   return kind == nullptr ? NotBuilt(address) : kind->connect(address, options, deadline_ns);
 }
 
-Result<std::unique_ptr<LinkListener>> ListenForLinks(const LinkAddress& address, const LinkOptions& options) {
+Result<std::unique_ptr<LinkListener>> ListenForLinks(const LinkAddress& address, const LinkOptions& options, UniqueFd bound) {
   const LinkKind* kind = Find(address.scheme);
-  return kind == nullptr ? NotBuilt(address) : kind->listen(address, options);
+  return kind == nullptr ? NotBuilt(address) : kind->listen(address, options, std::move(bound));
+}
+
+Result<UniqueFd> BindForLinks(const LinkAddress& address, const LinkOptions& options) {
+  const LinkKind* kind = Find(address.scheme);
+  if (kind == nullptr || !kind->has_socket) return UniqueFd();
+  Result<TcpListener> listener = TcpListener::Bind(address, kind->insecure_bind || options.insecure);
+  if (!listener.ok()) return listener.status();
+  return listener->Release();
 }
 
 }  // namespace tessera

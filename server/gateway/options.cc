@@ -31,6 +31,7 @@ int ParseGatewayOptions(int argc, char** argv, GatewayOptions* options) {
   line.AddLinkOptions(&options->link, true);
   line.AddSessionsMax(&options->sessions_max);
   line.AddResumeGrace(&options->resume_grace_s);
+  line.AddCarrying();
   line.app().add_option("--parent-pid", options->parent_pid)->group("");
   line.app().add_option("--ready-fd", options->ready_fd)->group("");
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
