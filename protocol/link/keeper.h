@@ -29,8 +29,8 @@ namespace tessera {
 
 class Keeper {
  public:
-  // A child that has lived so long was in order; one that ends before counts.
-  static constexpr uint64_t kLivedNs = 1'000'000'000;
+  // A child that has lived so long has gone on with all of it; one that ends before counts.
+  static constexpr uint64_t kLivedNs = 250'000'000;
   // So many of them in a row, and there is no sense in another one. With the pauses between them it takes some 4 s.
   static constexpr int kEndsMax = 10;
 
