@@ -6,13 +6,14 @@ usage: restart_test.py BUILD_DIRECTORY
 
 import os
 import random
-import re
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
-from product import TESSERA, Agent, Gateway, Keys, Server, alive, environment, program, wait_for
+from product import AGENT, TESSERA, Agent, Gateway, Keys, Part, Server, alive, environment, program, wait_for
 
 STEPS = 9000  # of the training
 
@@ -41,6 +42,17 @@ def kill(part):
     victim = carrier(part)
     os.kill(victim, signal.SIGKILL)
     return victim
+
+
+def begin_outage(part):
+    """Nobody carries the sessions: the keeper is stopped, and has yet to learn that its child is gone."""
+    victim = carrier(part)
+    os.kill(part.process.pid, signal.SIGSTOP)
+    os.kill(victim, signal.SIGKILL)
+
+
+def end_outage(part):
+    os.kill(part.process.pid, signal.SIGCONT)
 
 
 def descriptors(part):
@@ -116,6 +128,117 @@ class KillsOverTls(Restart):
         out, err = client.communicate(timeout=200)
         self.assertEqual((out, err), ("ok\n", ""))
         self.assertGreaterEqual(kills, 15)
+
+
+class Outages(Restart):
+    def test_a_program_that_ends_meanwhile_is_cleaned_up(self):
+        for part in self.parts:
+            client = self.spin()
+            begin_outage(part)
+            client.kill()
+            client.communicate()
+            end_outage(part)
+            wait_for(lambda: not self.server.workers(), 10, "the end of the worker")
+
+    def test_a_worker_that_ends_meanwhile_is_told(self):
+        for part in self.parts:
+            client = self.spin()
+            begin_outage(part)
+            os.kill(self.server.workers()[0], signal.SIGKILL)
+            end_outage(part)
+            out, err = client.communicate(timeout=20)
+            self.assertRegex(out, r"ended with [1-9]\d*\n")
+            self.assertRegex(err, r"^tessera[^\n]*start the program again\n$")
+
+    def test_programs_that_come_meanwhile_wait(self):
+        for part in self.parts:
+            begin_outage(part)
+            client = self.start(program("count"))
+            time.sleep(0.3)  # it does not end by itself
+            self.assertIsNone(client.poll())
+            end_outage(part)
+            self.assertEqual(client.communicate(timeout=20), ("1\n", ""))
+
+    def test_nothing_is_left_of_sessions_that_are_over(self):
+        for part in self.parts:
+            kill(part)
+        self.assertEqual(self.start(program("count")).communicate(timeout=20), ("1\n", ""))
+        before = [descriptors(part) for part in self.parts]
+        clients = [self.spin() for _ in range(3)]
+        for part in self.parts:
+            kill(part)
+        for client in clients:
+            client.kill()
+            client.communicate()
+        wait_for(lambda: [descriptors(part) for part in self.parts] == before, 10, "the end of what was kept")
+        self.assertEqual([len(children(part.process.pid)) for part in self.parts], [1, 1])
+
+
+class Anew(Restart):
+    def test_a_hang_up_signal_starts_it_anew(self):
+        client = self.spin()
+        for part in self.parts:
+            before = carrier(part)
+            part.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: children(part.process.pid) not in ([], [before]), 10, "another process")
+            wait_for(lambda: "goes on over a new link" in part.words(), 10, "the session")
+            self.assertIn("started anew, with 1 sessions", part.words())
+            self.assertNotIn("killed by signal", part.words())
+        client.kill()
+        client.communicate()
+
+    def test_the_file_of_the_program_may_have_been_replaced(self):
+        with tempfile.TemporaryDirectory() as directory:
+            installed = os.path.join(directory, "tessera-agent")
+            shutil.copy(AGENT, installed)
+            url = "unix:" + os.path.join(directory, "agent.sock")
+            agent = Part(installed, "--listen", url, "--server", self.gateway.url, "--log", "info")
+            self.parts.append(agent)
+            shutil.copy(AGENT, installed + ".new")
+            os.rename(installed + ".new", installed)
+            agent.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: "started anew" in agent.words(), 10, "the line in the log")
+            wait_for(lambda: len(children(agent.process.pid)) == 1 and os.path.samefile(f"/proc/{carrier(agent)}/exe", installed), 10, "the new file")
+
+    def test_one_that_ends_at_once_again_and_again_is_given_up(self):
+        for part in self.parts:
+            client = self.spin()
+            victims = set()
+            while part.process.poll() is None:
+                for victim in children(part.process.pid):
+                    os.kill(victim, signal.SIGKILL)
+                    victims.add(victim)
+                time.sleep(0.002)
+            self.assertEqual(part.process.wait(), 1)
+            self.assertEqual(len(victims), 10)
+            self.assertRegex(part.words(), r"error: the process that carries sessions was killed by signal 9 \(Killed\), 10 times in a row: "
+                                           r"its [12] sessions are over; start tessera-\w+ again")
+            if part is self.agent:
+                out, err = client.communicate(timeout=10)
+                self.assertRegex(err, r"^tessera[^\n]*start the program again\n$")
+                self.agent.stop()
+                self.agent = Agent(self.gateway.url)
+            else:
+                client.kill()
+                client.communicate()
+        self.parts = [self.agent]
+
+    def test_who_keeps_takes_who_carries_along(self):
+        for part in (self.gateway, self.agent):
+            victim = carrier(part)
+            part.process.kill()
+            part.process.wait()
+            wait_for(lambda: not alive(victim), 5, "the end of the process that carries sessions")
+        self.parts = []
+
+    def test_a_keeper_takes_little_memory(self):
+        client = self.spin()
+        for part in self.parts:
+            with open(f"/proc/{part.process.pid}/smaps_rollup") as rollup:
+                private = sum(int(line.split()[1]) for line in rollup if line.startswith("Private"))
+            self.assertLess(private, 4096, "KiB")
+        client.kill()
+        client.communicate()
 
 
 if __name__ == "__main__":
