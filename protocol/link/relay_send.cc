@@ -59,7 +59,7 @@ void Relay::SendRanges() {
 }
 
 void Relay::SendAcks(Sink& sink) {
-  uint64_t acked = 0;
+  uint64_t acked = sink.acked.load();
   for (;;) {
     {
       MutexLock lock(sink.mutex);

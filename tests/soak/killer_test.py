@@ -69,10 +69,10 @@ class Field:
                 return
         elif what == "agent":
             pid = self.agent.process.pid
-            self.agent.process.kill()
+            self.agent.kill()
         else:
             pid = self.gateway.process.pid
-            self.gateway.process.kill()
+            self.gateway.kill()
         self.killed.append((time.monotonic(), what, pid))
         if what == "agent":
             end(self.agent)

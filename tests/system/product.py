@@ -67,8 +67,17 @@ def end_with_test(process):
     atexit.register(lambda: process.poll() is None and process.kill())
 
 
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as listed:
+            return [int(child) for child in listed.read().split()]
+    except FileNotFoundError:
+        return []
+
+
 class Part:
-    """A process of the product that prints a line when it is ready. Its log is kept."""
+    """An agent or a gateway: it prints a line when it is ready, its log is kept. It is two processes, of which `process` starts the one
+    that carries the sessions."""
 
     def __init__(self, *words):
         self.log = tempfile.NamedTemporaryFile("w+")
@@ -79,6 +88,21 @@ class Part:
     def words(self):
         with open(self.log.name) as log:
             return log.read()
+
+    def carrier(self):
+        """The process that carries the sessions; it may be about to be started."""
+        wait_for(lambda: len(children(self.process.pid)) == 1, 10, "a process that carries sessions")
+        return children(self.process.pid)[0]
+
+    def pids(self):
+        return [self.process.pid, self.carrier()]
+
+    def kill(self):
+        """Both are gone when this returns, and their address is free."""
+        carriers = children(self.process.pid)
+        self.process.kill()
+        self.process.wait()
+        wait_for(lambda: not any(map(alive, carriers)), 10, "the end of the process that carries sessions")
 
     def stop(self):
         self.process.terminate()

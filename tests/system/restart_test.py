@@ -13,40 +13,20 @@ import tempfile
 import time
 import unittest
 
-from product import AGENT, TESSERA, Agent, Gateway, Keys, Part, Server, alive, environment, program, wait_for
+from product import AGENT, TESSERA, Agent, Gateway, Keys, Part, Server, alive, children, environment, program, wait_for
 
 STEPS = 9000  # of the training
 
 
-def children(pid):
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children") as listed:
-            return [int(child) for child in listed.read().split()]
-    except FileNotFoundError:
-        return []
-
-
-def carrier(part):
-    """The process that carries the sessions of an agent or a gateway; it may be about to be started."""
-    found = []
-
-    def look():
-        found[:] = children(part.process.pid)
-        return len(found) == 1
-
-    wait_for(look, 10, "a process that carries sessions")
-    return found[0]
-
-
 def kill(part):
-    victim = carrier(part)
+    victim = part.carrier()
     os.kill(victim, signal.SIGKILL)
     return victim
 
 
 def begin_outage(part):
     """Nobody carries the sessions: the keeper is stopped, and has yet to learn that its child is gone."""
-    victim = carrier(part)
+    victim = part.carrier()
     os.kill(part.process.pid, signal.SIGSTOP)
     os.kill(victim, signal.SIGKILL)
 
@@ -160,17 +140,15 @@ class Outages(Restart):
             self.assertEqual(client.communicate(timeout=20), ("1\n", ""))
 
     def test_nothing_is_left_of_sessions_that_are_over(self):
-        for part in self.parts:
-            kill(part)
-        self.assertEqual(self.start(program("count")).communicate(timeout=20), ("1\n", ""))
-        before = [descriptors(part) for part in self.parts]
+        before = [descriptors(part) for part in self.parts if part.carrier()]
         clients = [self.spin() for _ in range(3)]
         for part in self.parts:
             kill(part)
         for client in clients:
             client.kill()
             client.communicate()
-        wait_for(lambda: [descriptors(part) for part in self.parts] == before, 10, "the end of what was kept")
+        # A start that was on its way may have been counted; a session has five or more.
+        wait_for(lambda: all(descriptors(part) <= then for part, then in zip(self.parts, before)), 10, "the end of what was kept")
         self.assertEqual([len(children(part.process.pid)) for part in self.parts], [1, 1])
 
 
@@ -178,7 +156,7 @@ class Anew(Restart):
     def test_a_hang_up_signal_starts_it_anew(self):
         client = self.spin()
         for part in self.parts:
-            before = carrier(part)
+            before = part.carrier()
             part.process.send_signal(signal.SIGHUP)
             wait_for(lambda: children(part.process.pid) not in ([], [before]), 10, "another process")
             wait_for(lambda: "goes on over a new link" in part.words(), 10, "the session")
@@ -198,7 +176,7 @@ class Anew(Restart):
             os.rename(installed + ".new", installed)
             agent.process.send_signal(signal.SIGHUP)
             wait_for(lambda: "started anew" in agent.words(), 10, "the line in the log")
-            wait_for(lambda: len(children(agent.process.pid)) == 1 and os.path.samefile(f"/proc/{carrier(agent)}/exe", installed), 10, "the new file")
+            wait_for(lambda: len(children(agent.process.pid)) == 1 and os.path.samefile(f"/proc/{agent.carrier()}/exe", installed), 10, "the new file")
 
     def test_one_that_ends_at_once_again_and_again_is_given_up(self):
         for part in self.parts:
@@ -225,7 +203,7 @@ class Anew(Restart):
 
     def test_who_keeps_takes_who_carries_along(self):
         for part in (self.gateway, self.agent):
-            victim = carrier(part)
+            victim = part.carrier()
             part.process.kill()
             part.process.wait()
             wait_for(lambda: not alive(victim), 5, "the end of the process that carries sessions")

@@ -42,8 +42,11 @@ class Several(two_hosts_test.Several):
         self.assertEqual(holder.stdout.readline(), "1\n")
 
         def ticks(part):
-            with open(f"/proc/{part.process.pid}/stat") as stat:
-                return sum(map(int, stat.read().rsplit(")", 1)[1].split()[11:13]))
+            total = 0
+            for pid in part.pids():
+                with open(f"/proc/{pid}/stat") as stat:
+                    total += sum(map(int, stat.read().rsplit(")", 1)[1].split()[11:13]))
+            return total
 
         def used_in_a_second():
             before = ticks(agent) + ticks(self.gateway)
