@@ -57,6 +57,11 @@ def environment(**changes):
     return env
 
 
+def have_ucx():
+    """In a process of its own: what UCX does to one that loads it is not wanted here."""
+    return subprocess.run(["python3", "-c", "import ctypes; ctypes.CDLL('libucp.so.0')"], capture_output=True).returncode == 0
+
+
 def check_no_finding(words):
     """Fails the test when a sanitizer that the product was built with has found something. Workers write where tesserad does."""
     assert not re.search("Sanitizer|runtime error:|exited with code 86", words), words

@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from product import AGENT, TESSERA, Agent, Gateway, Keys, Part, Server, alive, children, environment, program, wait_for
+from product import AGENT, TESSERA, Agent, Gateway, Keys, Part, Server, alive, children, environment, have_ucx, program, wait_for
 
 STEPS = 9000  # of the training
 
@@ -33,6 +33,17 @@ def begin_outage(part):
 
 def end_outage(part):
     os.kill(part.process.pid, signal.SIGCONT)
+
+
+def kept(part):
+    """How many sessions the keeper has."""
+    count = 0
+    for fd in os.listdir(f"/proc/{part.process.pid}/fd"):
+        try:
+            count += "tessera-carriage" in os.readlink(f"/proc/{part.process.pid}/fd/{fd}")
+        except FileNotFoundError:
+            pass
+    return count
 
 
 def descriptors(part):
@@ -69,6 +80,7 @@ class Restart(unittest.TestCase):
 
     def kill_while(self, running, parts=None):
         """Kills one of them or both, again and again, while `running` does. How many it were."""
+        wait_for(lambda: all(map(kept, self.parts)), 20, "the beginning of the session")
         kills = 0
         while running.poll() is None:
             chosen = parts or self.chance.choice(([self.agent], [self.gateway], self.parts))
@@ -108,6 +120,20 @@ class KillsOverTls(Restart):
         out, err = client.communicate(timeout=200)
         self.assertEqual((out, err), ("ok\n", ""))
         self.assertGreaterEqual(kills, 15)
+
+
+@unittest.skipUnless(have_ucx(), "UCX is not installed (libucx0)")
+class KillsOverUcx(Restart):
+    """The gateway's listening socket is made anew each time, at the same port."""
+
+    link = "ucx"
+
+    def test_copies_of_all_kinds_that_check_every_word(self):
+        client = self.start(program("load"), "--rounds", "900")
+        kills = self.kill_while(client)
+        out, err = client.communicate(timeout=200)
+        self.assertEqual((out, err), ("ok\n", ""))
+        self.assertGreaterEqual(kills, 5)
 
 
 class Outages(Restart):

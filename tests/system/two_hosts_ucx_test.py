@@ -10,12 +10,7 @@ import tempfile
 import unittest
 
 import two_hosts_test
-from product import GATEWAY, TESSERA, Agent, environment, wait_for
-
-
-def have_ucx():
-    """In a process of its own: what UCX does to one that loads it is not wanted here."""
-    return subprocess.run(["python3", "-c", "import ctypes; ctypes.CDLL('libucp.so.0')"], capture_output=True).returncode == 0
+from product import GATEWAY, TESSERA, Agent, environment, have_ucx, wait_for
 
 
 @unittest.skipUnless(have_ucx(), "UCX is not installed (libucx0)")
