@@ -1,5 +1,6 @@
-// tessera-agent: carries each client of its socket over a link of its own to the gateway. How it ends stands in README.md. It is two
-// processes: the one that was started keeps what its child, which does the work, could not get again (protocol/link/keeper.h).
+// tessera-agent: carries each client of its socket over a link of its own to the gateway. How it ends stands in README.md. It
+// is two processes: the one that was started keeps what its child, which does the work, could not get again
+// (protocol/link/keeper.h).
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

@@ -166,9 +166,9 @@ class Channel {
   // that of Check().
   Status ProcessSocket();
   // Called for each message instead of the default handling, by the thread in ProcessSocket: for links and mirrors, which
-  // pass messages on. A failure ends the channel. A message leaves the socket when this has returned, not before: a process that
-  // ends in it, and one that goes on with the channel (Adopt), see to it that none is lost. A Goodbye is handled as ever besides.
-  // Before the first ProcessSocket.
+  // pass messages on. A failure ends the channel. A message leaves the socket when this has returned, not before: a process
+  // that ends in it, and one that goes on with the channel (Adopt), see to it that none is lost. A Goodbye is handled as ever
+  // besides. Before the first ProcessSocket.
   using MessageHandler = std::function<Status(SocketMessage message)>;
   void SetMessageHandler(MessageHandler handler) { message_handler_ = std::move(handler); }
   // Sends a control message (with descriptors) of our own over the socket.

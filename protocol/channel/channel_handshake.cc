@@ -73,7 +73,8 @@ Result<ClientHello> ReceiveHello(int socket, uint64_t own_spec_hash, uint64_t de
 
 Result<std::unique_ptr<Channel>> Channel::Create(UniqueFd socket, ServerWelcome* welcome, uint64_t deadline_ns,
                                                  Files* files) {
-  std::unique_ptr<Channel> channel(new Channel(Side::kServer, std::move(socket), BoundedSizes(welcome->sizes), welcome->mirrored));
+  std::unique_ptr<Channel> channel(
+      new Channel(Side::kServer, std::move(socket), BoundedSizes(welcome->sizes), welcome->mirrored));
   const Status status = channel->Welcome(welcome, deadline_ns, files);
   if (status.ok()) return channel;
   Refuse(channel->socket(), status);

@@ -81,9 +81,11 @@ Carriage::~Carriage() {
 }
 
 Status Carriage::Record(std::span<const std::byte> message) {
-  if (message.size() > CarriagePage::kMessageBytesMax) return Status(StatusCode::kProtocolViolation, "the peer sent a long message");
+  if (message.size() > CarriagePage::kMessageBytesMax)
+    return Status(StatusCode::kProtocolViolation, "the peer sent a long message");
   if (kept() >= CarriagePage::kMessagesMax) {
-    return Status(StatusCode::kResourceExhausted, "the peer has offered and closed too many segments that the other host has not heard of");
+    return Status(StatusCode::kResourceExhausted,
+                  "the peer has offered and closed too many segments that the other host has not heard of");
   }
   const uint64_t before = recorded();
   CarriagePage::Message& place = page_->messages[before % CarriagePage::kMessagesMax];
@@ -122,7 +124,8 @@ Status Carriage::AddSegment(uint32_t id, uint64_t size_bytes) {
   if (Find(id) != nullptr) return Status::Ok();
   if (free_.empty()) {
     const uint32_t unused = page_->segments_used.load();
-    if (unused == page_->segments.size()) return Status(StatusCode::kResourceExhausted, "too many segments of host memory at once");
+    if (unused == page_->segments.size())
+      return Status(StatusCode::kResourceExhausted, "too many segments of host memory at once");
     page_->segments_used.store(unused + 1);
     free_.push_back(static_cast<uint16_t>(unused));
   }

@@ -1,33 +1,38 @@
-// What a session needs to go on when the process of its relay has ended, at whatever instruction: the descriptors of its channel and
-// segments, which a keeper has (keeper_line.h), and a page of shared memory with what is written nowhere else.
+// What a session needs to go on when the process of its relay has ended, at whatever instruction: the descriptors of its channel
+// and segments, which a keeper has (keeper_line.h), and a page of shared memory with what is written nowhere else.
 //
 // Most of a relay's state is in the rings already. How far they are published and read is in their headers, and bytes beyond that
-// are sent again by the other host, which keeps them until they were read. How far was sent need not be known: the other host tells
-// what it has (relay_resume.cc), and that is checked against what the peer has published. What remains is in the page, and each step
-// leaves it so that a process which ends right behind it does no harm:
+// are sent again by the other host, which keeps them until they were read. How far was sent need not be known: the other host
+// tells what it has (relay_resume.cc), and that is checked against what the peer has published. What remains is in the page, and
+// each step leaves it so that a process which ends right behind it does no harm. What happens, in which steps, and what becomes
+// of it when the process ends behind one of them:
 //
-//   what happens                     steps, in this order                                         ended behind one of them
-//   a transfer arrives               1 its bytes are in the segment   2 transfers_received        1: it comes again. Nothing that refers
-//                                                                                                 to it has come, so nobody has looked
-//   ring bytes arrive                1 bytes in the ring              2 the ring's head           1: they come again
-//   a segment's offer arrives        1 its file is the keeper's       2 entry in the page         1: comes again, another file replaces it
-//                                    3 passed on to the peer          4 controls_received         2, 3: comes again, passed on with the file
-//                                                                                                 that is there; a peer of a mirrored
-//                                                                                                 channel takes no notice of the second
-//   a segment's end arrives          1 entry: closed there            2 passed on                 1, 2: comes again; closing a segment that
-//                                    3 controls_received                                          is closed is nothing, here and to the peer
-//   the other host's Goodbye         1 the peer is told, socket shut  2 end_heard                 1: comes again, the peer is deaf by now;
-//                                                                     3 controls_received         or nobody sends it: the peer is gone
-//   the peer offers a segment        0 a look at the socket: it stays there                       1: looked at again; the keeper has two of
-//                                    1 its file is the keeper's       2 entry in the page         one file  2: and the entry is there
-//                                    3 the message is recorded        4 off the socket            3: it is the last one recorded, so
-//                                                                                                 it is known (Recorded): each is unique
-//   the peer closes a segment        0 as above   1 entry: closed here   2 recorded  3 off        as above
-//   the peer's Goodbye               0 as above   1 goodbye              2 off the socket         1: taken twice, the first one counts
-//   a message is acknowledged        1 messages_acked                                             the other host tells how many it has
-//   both sides closed a segment      1 the entry is free              2 the keeper forgets        1: it has a file without an entry, which is
-//                                                                                                 forgotten by who takes over
-//   the session is over              1 over                           2 the keeper forgets        1: who takes over has it forgotten
+// A transfer arrives         1 its bytes are in the segment  2 transfers_received
+//   behind 1                 comes again; nothing that refers to it has come, so nobody has looked
+// Ring bytes arrive          1 bytes in the ring  2 the ring's head
+//   behind 1                 come again
+// A segment's offer arrives  1 its file is the keeper's  2 entry  3 passed on to the peer  4 controls_received
+//   behind 1                 comes again, and another file replaces this one
+//   behind 2, 3              comes again, and is passed on with the file that is there (offer_arriving); a peer of a mirrored
+//                            channel takes no notice of the second (Channel::TakeOffer)
+// A segment's end arrives    1 entry: closed there  2 passed on  3 controls_received
+//   behind 1, 2              comes again; to close what is closed is nothing, here and to the peer
+// The other host's Goodbye   1 the peer is told, its socket shut  2 end_heard  3 controls_received
+//   behind 1                 comes again, and the peer is deaf by now; or nobody sends it, and the peer is gone
+// The peer offers a segment  0 a look at the socket: it stays there  1 its file is the keeper's  2 entry  3 recorded  4 taken off
+//   behind 0, 1, 2           looked at again, and what is there already is the same
+//   behind 3                 looked at again, and known: it is the last one recorded, and each is unique
+// The peer closes a segment  0 a look  1 entry: closed here  2 recorded  3 taken off
+//   behind 0, 1              looked at again; the entry is closed, or gone
+//   behind 2                 known, as above
+// The peer's Goodbye         0 a look  1 goodbye  2 taken off
+//   behind 1                 taken twice, and the first one counts
+// A message is acknowledged  1 messages_acked
+//   before it                the other host tells how many it has
+// Both sides have closed it  1 the entry is free  2 the keeper forgets the file
+//   behind 1                 a file without an entry, which who takes over has forgotten
+// The session is over        1 over  2 the keeper forgets it
+//   behind 1                 who takes over has it forgotten
 //
 // Entries are made under one lock of the relay, messages recorded under another; any thread otherwise.
 #pragma once

@@ -1,4 +1,5 @@
-// What a relay has to remember of its session, in memory that outlives its process (carriage.h). Written by one process at a time.
+// What a relay has to remember of its session, in memory that outlives its process (carriage.h). Written by one process at a
+// time.
 #pragma once
 
 #include <array>
@@ -48,14 +49,14 @@ struct CarriagePage {
   std::atomic<uint32_t> segments_used;  // entries of `segments` behind these were never used
   CarriageTerms terms;
 
-  std::atomic<uint32_t> heard;      // anything has come from the other host
-  std::atomic<uint32_t> end_heard;  // its Goodbye, and the peer on this host was told
-  std::atomic<uint32_t> over;       // the relay has ended in order
-  std::atomic<uint32_t> goodbye_bytes;  // of `goodbye`, which the peer on this host has said; 0: not yet
+  std::atomic<uint32_t> heard;            // anything has come from the other host
+  std::atomic<uint32_t> end_heard;        // its Goodbye, and the peer on this host was told
+  std::atomic<uint32_t> over;             // the relay has ended in order
+  std::atomic<uint32_t> goodbye_bytes;    // of `goodbye`, which the peer on this host has said; 0: not yet
   std::atomic<uint64_t> outage_began_ns;  // MonotonicNs; 0: there is a link
   std::atomic<uint64_t> transfers_received;
   std::atomic<uint64_t> controls_received;
-  std::atomic<uint64_t> offer_arriving;  // id of the segment of which an offer is being taken from the link; 0: none
+  std::atomic<uint64_t> offer_arriving;     // id of the segment of which an offer is being taken from the link; 0: none
   std::atomic<uint64_t> messages_recorded;  // those that the peer on this host has sent: the last of them is at recorded - 1
   std::atomic<uint64_t> messages_acked;     // by the other host
   std::array<std::atomic<uint32_t>, 2> highest_offered;  // segment id, even and odd ones

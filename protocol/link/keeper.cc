@@ -20,7 +20,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kExitOk = 0;        // ServiceExitCode (protocol/cli), which is not known here
+constexpr int kExitOk = 0;  // ServiceExitCode (protocol/cli), which is not known here
 constexpr int kExitInternal = 1;
 
 // Before the second child of a row, the third ...: twice as long each time.
@@ -107,11 +107,12 @@ Status Keeper::HandOver() {
   const bool has_listener = fds[0] >= 0;
   const bool has_owner = fds[1] >= 0;
   const StartText start{has_listener, has_owner, listened_};
-  RETURN_IF_ERROR(SendWord(line_.get(),
-                           {.word = KeeperWord::kStart, .session = next_number_, .value = static_cast<uint64_t>(getpid())},
-                           std::span(fds).subspan(has_listener ? 0 : 1, (has_listener ? 1 : 0) + (has_owner ? 1 : 0)), start.Text()));
+  RETURN_IF_ERROR(
+      SendWord(line_.get(), {.word = KeeperWord::kStart, .session = next_number_, .value = static_cast<uint64_t>(getpid())},
+               std::span(fds).subspan(has_listener ? 0 : 1, (has_listener ? 1 : 0) + (has_owner ? 1 : 0)), start.Text()));
   for (const auto& [number, session] : sessions_) {
-    RETURN_IF_ERROR(SendSession(line_.get(), number, session.page.get(), session.socket.get(), session.files, session.peer_process.get()));
+    RETURN_IF_ERROR(
+        SendSession(line_.get(), number, session.page.get(), session.socket.get(), session.files, session.peer_process.get()));
     for (const auto& [id, file] : session.segments) {
       const int fd = file.get();
       RETURN_IF_ERROR(SendWord(line_.get(), {.word = KeeperWord::kSegment, .session = number, .value = id}, std::span(&fd, 1)));
@@ -143,7 +144,9 @@ int Keeper::Attend() {
 void Keeper::TakeSignals() {
   signalfd_siginfo info{};
   while (read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
-    switch (info.ssi_signo) {
+    // A terminal that is gone is no wish for another child.
+    const bool terminal_gone = info.ssi_signo == SIGHUP && info.ssi_code == SI_KERNEL;
+    switch (terminal_gone ? SIGTERM : static_cast<int>(info.ssi_signo)) {
       case SIGTERM:
       case SIGINT:
         ending_ = true;

@@ -1,16 +1,17 @@
-// The small process that makes sessions outlive the one that carries them. It starts this very program again as its child, which does
-// all the work, and holds what that one could not get again: the listening socket, each session's socket, memory files and page
-// (carriage.h). When the child ends by anything but an order, another one is started and goes on with all of it.
+// The small process that makes sessions outlive the one that carries them. It starts this very program again as its child,
+// which does all the work, and holds what that one could not get again: the listening socket, each session's socket, memory
+// files and page (carriage.h). When the child ends by anything but an order, another one is started and goes on with all of it.
 //
 //   Keeper keeper({.name = "tessera-agent", .arguments = ..., .listener_fd = listener.fd()});
 //   RETURN_IF_ERROR(keeper.Prepare());
 //   return keeper.Run();
 //
-// It waits for the child's end before it hands anything over: a page has one writer. It looks at no byte of a network, a ring or a
-// page, and connects to the server on the child's behalf, so that the server sees a process that stays. One thread.
+// It waits for the child's end before it hands anything over: a page has one writer. It looks at no byte of a network, a ring
+// or a page, and connects to the server on the child's behalf, so that the server sees a process that stays. One thread.
 //
-// SIGTERM, SIGINT: the child ends in order, and so does this. SIGHUP: the child is started anew from the program's file, which may have
-// been replaced. When this process is killed the child is, too, and the sessions are over.
+// SIGTERM, SIGINT: the child ends in order, and so does this. SIGHUP: the child is started anew from the program's file, which
+// may have been replaced (that of a terminal which is gone: as SIGTERM). When this process is killed the child is, too, and the
+// sessions are over.
 #pragma once
 
 #include <sys/types.h>
@@ -46,8 +47,8 @@ class Keeper {
   explicit Keeper(Options options) : options_(std::move(options)) {}
   // Blocks the signals that Run() waits for. Before the first thread.
   Status Prepare();
-  // Returns the exit code of the program when the child has ended in order, could not begin at all (it has said why), or when there is
-  // no sense in another.
+  // Returns the exit code of the program when the child has ended in order, could not begin at all (it has said why), or when
+  // there is no sense in another.
   int Run();
 
  private:

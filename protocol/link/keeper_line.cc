@@ -70,7 +70,9 @@ void KeeperLine::Tell(const KeeperMessage& message, std::string_view text) {
   if (!sent.ok()) LogDebug("the process that keeps sessions was not told: {}", sent.message());
 }
 
-void KeeperLine::SayReady(const std::string& where) { Tell({.word = KeeperWord::kReady}, where); }
+void KeeperLine::SayReady(const std::string& where) {
+  Tell({.word = KeeperWord::kReady}, where);
+}
 
 Result<UniqueFd> KeeperLine::Dial() {
   const uint64_t deadline_ns = MonotonicNs() + kConnectSecondsMax * uint64_t{1'000'000'000};
@@ -101,6 +103,8 @@ void KeeperLine::ForgetSegment(uint64_t session, uint32_t id) {
   Tell({.word = KeeperWord::kForgetSegment, .session = session, .value = id});
 }
 
-void KeeperLine::EndSession(uint64_t session) { Tell({.word = KeeperWord::kEnd, .session = session}); }
+void KeeperLine::EndSession(uint64_t session) {
+  Tell({.word = KeeperWord::kEnd, .session = session});
+}
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// The end of the process that carries sessions, of its line to the keeper (keeper.h): what is kept is taken over from it, and what
-// is new is given to it.
+// The end of the process that carries sessions, of its line to the keeper (keeper.h): what is kept is taken over from it, and
+// what is new is given to it.
 //
 //   Result<std::unique_ptr<KeeperLine>> line = KeeperLine::Open(options.carry_fd);
 //   for (KeptSession& session : (*line)->TakeSessions()) ...

@@ -29,7 +29,8 @@ Result<ReceivedWord> ReceiveWord(int socket, uint64_t deadline_ns) {
     return Status(StatusCode::kVersionMismatch,
                   "a process that keeps sessions and one that carries them are of different releases of tessera");
   }
-  word.text.assign(reinterpret_cast<const char*>(got->bytes.data()) + sizeof(KeeperMessage), got->bytes.size() - sizeof(KeeperMessage));
+  word.text.assign(reinterpret_cast<const char*>(got->bytes.data()) + sizeof(KeeperMessage),
+                   got->bytes.size() - sizeof(KeeperMessage));
   word.fds = std::move(got->fds);
   return word;
 }

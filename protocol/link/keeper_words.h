@@ -1,5 +1,6 @@
-// What a keeper (keeper.h) and the process that carries its sessions (keeper_line.h) say to each other, one datagram each, over a
-// socket between the two. Both are ours, of one user: what comes is checked against mistakes and other releases, not against malice.
+// What a keeper (keeper.h) and the process that carries its sessions (keeper_line.h) say to each other, one datagram each, over
+// a socket between the two. Both are ours, of one user: what comes is checked against mistakes and other releases, not against
+// malice.
 //
 //   keeper                                     process that carries
 //   kStart                                ->

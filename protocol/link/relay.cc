@@ -17,7 +17,8 @@ constexpr int kWatchSliceMs = 50;
 
 }  // namespace
 
-Relay::Relay(std::unique_ptr<Channel> channel, std::unique_ptr<Carriage> carriage, std::shared_ptr<Link> link, Resumption resumption)
+Relay::Relay(std::unique_ptr<Channel> channel, std::unique_ptr<Carriage> carriage, std::shared_ptr<Link> link,
+             Resumption resumption)
     : carriage_(std::move(carriage)),
       channel_(std::move(channel)),
       resumption_(std::move(resumption)),

@@ -17,8 +17,8 @@
 // What was gathered while a frame was being sent goes out with the next; there is no timer.
 //
 // With a supply of links (link_supply.h) a session outlives its link for a grace time: clients' calls wait, and over the next
-// link both ends go on where they were (relay_resume.cc). Without, it ends with its link. With a keeper besides (keeper.h) it outlives
-// this process in the same way (carriage.h, relay_adopt.cc).
+// link both ends go on where they were (relay_resume.cc). Without, it ends with its link. With a keeper besides (keeper.h) it
+// outlives this process in the same way (carriage.h, relay_adopt.cc).
 #pragma once
 
 #include <atomic>
@@ -51,24 +51,24 @@ class Relay {
   // either. `deadline_ns` counts for the socket; who gives up waiting for the link closes it. The relay closes it in the end.
   // `supply`: where the next link comes from when this one is lost after the handshake, if the server's host offers that; null:
   // the session ends with the link.
-  // `keeper`: keeps the session, if it outlives its link, for a process that goes on with it when this one ends (Adopt); outlives the
-  // relay. Null: it ends with this process.
+  // `keeper`: keeps the session, if it outlives its link, for a process that goes on with it when this one ends (Adopt);
+  // outlives the relay. Null: it ends with this process.
   static Result<std::unique_ptr<Relay>> AtClient(UniqueFd socket, std::shared_ptr<Link> link, std::unique_ptr<LinkSupply> supply,
                                                  uint64_t deadline_ns, KeeperLine* keeper = nullptr);
   // Receives the hello over the link, takes it to the server at the socket that `dial` gives, and sends the answer back; also
   // when that is the refusal of a hello of another wire version, or the reason why `dial` has failed. `dial` is called once
-  // something that looks like a hello or a question has arrived, not before. `returning`: the sessions of this host that outlive
-  // their links; a link that begins with kResume is handed to its session there, which is no session here (kUnavailable).
-  // Null: none does. `peer`: as ReturningLinks::Admit(). `keeper`: as above.
+  // something that looks like a hello or a question has arrived, not before. `returning`: the sessions of this host that
+  // outlive their links; a link that begins with kResume is handed to its session there, which is no session here
+  // (kUnavailable). Null: none does. `peer`: as ReturningLinks::Admit(). `keeper`: as above.
   using Dial = std::function<Result<UniqueFd>()>;
   static Result<std::unique_ptr<Relay>> AtServer(const Dial& dial, std::shared_ptr<Link> link, ReturningLinks* returning,
                                                  const std::string& peer, uint64_t deadline_ns, KeeperLine* keeper = nullptr);
   // As above without going on; `link` outlives the relay.
   static Result<std::unique_ptr<Relay>> AtClient(UniqueFd socket, Link& link, uint64_t deadline_ns);
   static Result<std::unique_ptr<Relay>> AtServer(UniqueFd socket, Link& link, uint64_t deadline_ns);
-  // Goes on with a session whose process has ended: it has no link, and Run() waits for one as for any that was lost. `supply` is
-  // called with its token and peer. Null, without an error, when the session had ended just then. Failure: it cannot go on, its peer
-  // on this host is told so by a hang-up.
+  // Goes on with a session whose process has ended: it has no link, and Run() waits for one as for any that was lost. `supply`
+  // is called with its token and peer. Null, without an error, when the session had ended just then. Failure: it cannot go on,
+  // its peer on this host is told so by a hang-up.
   using Supply = std::function<std::unique_ptr<LinkSupply>(const ResumeToken& token, const std::string& peer)>;
   static Result<std::unique_ptr<Relay>> Adopt(KeeperLine& keeper, KeptSession kept, const Supply& supply);
   ~Relay();

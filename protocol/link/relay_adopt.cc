@@ -1,8 +1,9 @@
-// How a relay goes on with a session whose process has ended in the middle of it: by what the rings and the page say (carriage.h).
+// How a relay goes on with a session whose process has ended in the middle of it: by what the rings and the page say
+// (carriage.h).
 //
-// What the process before had sent is not known, and need not be: it was at most what the peer has published by now. So that is what
-// the numbers begin with, and when the other host tells what it has they are set back, as after any lost link (relay_resume.cc). What
-// had arrived is known to the last whole step; what came behind it is sent again.
+// What the process before had sent is not known, and need not be: it was at most what the peer has published by now. So that is
+// what the numbers begin with, and when the other host tells what it has they are set back, as after any lost link
+// (relay_resume.cc). What had arrived is known to the last whole step; what came behind it is sent again.
 #include <utility>
 
 #include "protocol/base/log.h"
@@ -16,8 +17,9 @@ Result<std::unique_ptr<Relay>> Relay::Adopt(KeeperLine& keeper, KeptSession kept
   if (!carriage.ok()) return carriage.status();
   if ((*carriage)->over()) return std::unique_ptr<Relay>();
   const CarriageTerms terms = (*carriage)->page().terms;
-  Result<std::unique_ptr<Channel>> channel = Channel::Adopt({terms.side, terms.sizes, std::move(kept.socket), std::move(kept.peer_process),
-                                                             std::move(kept.files), (*carriage)->TakenGoodbye()});
+  Result<std::unique_ptr<Channel>> channel =
+      Channel::Adopt({terms.side, terms.sizes, std::move(kept.socket), std::move(kept.peer_process), std::move(kept.files),
+                      (*carriage)->TakenGoodbye()});
   if (!channel.ok()) return channel.status();
   Resumption resumption{supply(terms.token, terms.peer.data()), terms.token, terms.grace_ms * uint64_t{1'000'000}};
   std::unique_ptr<Relay> relay(new Relay(std::move(*channel), std::move(*carriage), nullptr, std::move(resumption)));
@@ -49,7 +51,8 @@ Status Relay::TakeUp(KeptSession& kept) {
     MutexLock lock(transfers_mutex_);
     transfers_acked_ = places.LastBefore(transfers.position());
     transfers_sent_.store(places.LastBefore(transfers.Published()));
-    if (places.EndOf(transfers_acked_) != transfers.position()) return RelayViolation("the peer broke the rules of the ring of transfers");
+    if (places.EndOf(transfers_acked_) != transfers.position())
+      return RelayViolation("the peer broke the rules of the ring of transfers");
   }
   controls_sent_.store(carriage_->recorded());
   frames_received_.store(carriage_->page().heard.load());
@@ -68,7 +71,8 @@ Status Relay::TakeUpSegments(KeptSession& kept) {
   RETURN_IF_ERROR(carriage_->ForEachSegment([&](uint32_t id, uint64_t size_bytes) REQUIRES(segments_mutex_) -> Status {
     const auto file = kept.segments.find(id);
     if (file == kept.segments.end()) {
-      return Status(StatusCode::kResourceExhausted, "the file of a segment of a session was not kept: raise the limit of open files");
+      return Status(StatusCode::kResourceExhausted,
+                    "the file of a segment of a session was not kept: raise the limit of open files");
     }
     RETURN_IF_ERROR(CheckSegmentFile(file->second.get(), size_bytes));
     Result<Mapping> mapping = Mapping::Map(file->second.get(), size_bytes, 0, Placement::Anywhere());

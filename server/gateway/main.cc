@@ -1,5 +1,5 @@
-// tessera-gateway: takes each link that arrives to the socket of a tesserad. How it ends stands in README.md. It is two processes: the
-// one that was started keeps what its child, which does the work, could not get again (protocol/link/keeper.h).
+// tessera-gateway: takes each link that arrives to the socket of a tesserad. How it ends stands in README.md. It is two
+// processes: the one that was started keeps what its child, which does the work, could not get again (protocol/link/keeper.h).
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

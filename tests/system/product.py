@@ -6,6 +6,7 @@ The first argument of every test that imports this is the build directory.
 import atexit
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,12 +35,17 @@ def wait_for(condition, seconds, what):
     raise AssertionError(f"{what} did not happen within {seconds} s")
 
 
-def alive(pid):
+def state(pid):
+    """Of a process, as ps has it; Z also of one that is gone."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+            return stat.read().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return "Z"
+
+
+def alive(pid):
+    return state(pid) != "Z"
 
 
 # What servers of tests keep for later ones (images) is none of this user's.
@@ -70,6 +76,14 @@ def check_no_finding(words):
 def end_with_test(process):
     """A test that fails before it stops what it has started leaves nothing behind."""
     atexit.register(lambda: process.poll() is None and process.kill())
+
+
+def has_threads(pid):
+    """Whether any thread of it is left to keep its descriptors open: the first may be gone before the others."""
+    try:
+        return alive(pid) or len(os.listdir(f"/proc/{pid}/task")) > 1
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def children(pid):
@@ -104,10 +118,12 @@ class Part:
 
     def kill(self):
         """Both are gone when this returns, and their address is free."""
+        self.process.send_signal(signal.SIGSTOP)  # it starts no other meanwhile
+        wait_for(lambda: state(self.process.pid) in "TZ", 10, "the stop of a process")
         carriers = children(self.process.pid)
         self.process.kill()
         self.process.wait()
-        wait_for(lambda: not any(map(alive, carriers)), 10, "the end of the process that carries sessions")
+        wait_for(lambda: not any(map(has_threads, carriers)), 10, "the end of the process that carries sessions")
 
     def stop(self):
         self.process.terminate()

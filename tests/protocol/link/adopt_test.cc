@@ -1,4 +1,5 @@
-// A process that goes on with a session, from every half step at which the one before it may have ended (the table in carriage.h).
+// A process that goes on with a session, from every half step at which the one before it may have ended (the table in
+// carriage.h).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -17,7 +18,9 @@
 namespace tessera {
 namespace {
 
-void Expect(const Status& status) { EXPECT_TRUE(status.ok()) << status.message(); }
+void Expect(const Status& status) {
+  EXPECT_TRUE(status.ok()) << status.message();
+}
 
 // What a keeper does, on the thread of the test.
 class HandMadeKeeper {
@@ -25,7 +28,8 @@ class HandMadeKeeper {
   HandMadeKeeper() {
     auto [ours, theirs] = MakeSocketPair().value();
     socket_ = std::move(ours);
-    EXPECT_TRUE(SendWord(socket_.get(), {.word = KeeperWord::kStart, .session = 1, .value = static_cast<uint64_t>(getppid())}).ok());
+    EXPECT_TRUE(
+        SendWord(socket_.get(), {.word = KeeperWord::kStart, .session = 1, .value = static_cast<uint64_t>(getppid())}).ok());
     EXPECT_TRUE(SendWord(socket_.get(), {.word = KeeperWord::kAll}).ok());
     line_ = KeeperLine::Open(std::move(theirs)).value();
     prctl(PR_SET_PDEATHSIG, 0);
@@ -107,10 +111,11 @@ class Adopted : public testing::Test {
   ResumeState GoOn(ResumeState theirs = {}) {
     before_->AbandonInChild();
     gone_ = true;
-    Result<std::unique_ptr<Relay>> adopted = Relay::Adopt(keeper_.line(), keeper_.Take(), [&](const ResumeToken& token, const std::string&) {
-      EXPECT_TRUE(token.Equals(token_));
-      return std::make_unique<OneLink>(*this);
-    });
+    Result<std::unique_ptr<Relay>> adopted =
+        Relay::Adopt(keeper_.line(), keeper_.Take(), [&](const ResumeToken& token, const std::string&) {
+          EXPECT_TRUE(token.Equals(token_));
+          return std::make_unique<OneLink>(*this);
+        });
     EXPECT_TRUE(adopted.ok()) << adopted.status().message();
     relay_ = std::move(*adopted);
     running_ = std::thread([this] { (void)relay_->Run().ok(); });
@@ -235,7 +240,9 @@ TEST_P(Steps, AnOfferThatArrivesTwiceHasOneMemory) {
   std::vector<std::byte> record = TestRecord(7);
   const auto size = static_cast<uint32_t>(record.size());
   std::memcpy(record.data(), &size, sizeof(size));  // as the ring it comes from does
-  ASSERT_TRUE(link_->Send({FrameKind::kRing, static_cast<uint32_t>(TransferRing::kReplies), record.size(), 0, record.size()}, record).ok());
+  ASSERT_TRUE(
+      link_->Send({FrameKind::kRing, static_cast<uint32_t>(TransferRing::kReplies), record.size(), 0, record.size()}, record)
+          .ok());
   const Result<uint64_t> arrived = NextValue(client_->replies_in(), client_->stop());
   ASSERT_TRUE(arrived.ok()) << arrived.status().message();
   EXPECT_EQ(arrived.value(), 7u);
@@ -288,7 +295,8 @@ TEST_F(Adopted, AnEndThatWasHeardIsAnEnd) {
   notes_->page().end_heard.store(1);
   before_->AbandonInChild();
   gone_ = true;
-  auto relay = Relay::Adopt(keeper_.line(), keeper_.Take(), [&](const ResumeToken&, const std::string&) { return std::make_unique<OneLink>(*this); });
+  auto relay = Relay::Adopt(keeper_.line(), keeper_.Take(),
+                            [&](const ResumeToken&, const std::string&) { return std::make_unique<OneLink>(*this); });
   ASSERT_TRUE(relay.ok());
   EXPECT_FALSE((*relay)->Run().ok());
   EXPECT_EQ(link_, nullptr);

@@ -1,5 +1,5 @@
-// A session over tessera-agent and tessera-gateway whose carrying processes are killed at any moment, hundreds of times: every byte
-// and every record arrives, once and in order.
+// A session over tessera-agent and tessera-gateway whose carrying processes are killed at any moment, hundreds of times: every
+// byte and every record arrives, once and in order.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -61,18 +61,21 @@ class TwoHosts {
     server_socket_ = std::make_unique<UnixListener>(UnixListener::Bind(directory_ + "/server.sock").value());
     int ready[2];
     EXPECT_EQ(pipe2(ready, O_CLOEXEC), 0);
-    gateway_ = std::make_unique<Started>(GATEWAY_PATH,
-                                         std::vector<std::string>{"--listen", "tcp://127.0.0.1:0", "--server", "unix:" + directory_ + "/server.sock",
-                                                                  "--parent-pid", std::to_string(getpid()), "--ready-fd", std::to_string(kPassedFd)},
-                                         std::vector<int>{ready[1]});
+    gateway_ = std::make_unique<Started>(
+        GATEWAY_PATH,
+        std::vector<std::string>{"--listen", "tcp://127.0.0.1:0", "--server", "unix:" + directory_ + "/server.sock",
+                                 "--parent-pid", std::to_string(getpid()), "--ready-fd", std::to_string(kPassedFd)},
+        std::vector<int>{ready[1]});
     close(ready[1]);
     char url[256] = {};
     EXPECT_GT(read(ready[0], url, sizeof(url) - 1), 0);
     close(ready[0]);
     const std::string agent = directory_ + "/agent.sock";
-    agent_ = std::make_unique<Started>(AGENT_PATH, std::vector<std::string>{"--listen", "unix:" + agent, "--server", url}, std::vector<int>{});
+    agent_ = std::make_unique<Started>(AGENT_PATH, std::vector<std::string>{"--listen", "unix:" + agent, "--server", url},
+                                       std::vector<int>{});
     Result<UniqueFd> socket = ConnectUnix(agent);
-    for (const uint64_t deadline_ns = Soon(); !socket.ok() && MonotonicNs() < deadline_ns; socket = ConnectUnix(agent)) std::this_thread::yield();
+    for (const uint64_t deadline_ns = Soon(); !socket.ok() && MonotonicNs() < deadline_ns; socket = ConnectUnix(agent))
+      std::this_thread::yield();
     std::thread serving([this] {
       Result<UniqueFd> connection = server_socket_->Accept();
       for (; !connection.ok(); connection = server_socket_->Accept()) std::this_thread::yield();
@@ -123,7 +126,8 @@ class Killer {
       if (which != 0) kills_ += hosts.agent().KillCarrier() ? 1 : 0;
       if (which < 4) kills_ += hosts.gateway().KillCarrier() ? 1 : 0;
       // Some live long enough that the keeper has hopes of the next.
-      const uint64_t lives_ns = i % (Keeper::kEndsMax / 2) == 0 ? Keeper::kLivedNs + 100'000'000 : 10'000'000 + random() % 90'000'000;
+      const uint64_t lives_ns =
+          i % (Keeper::kEndsMax / 2) == 0 ? Keeper::kLivedNs + 100'000'000 : 10'000'000 + random() % 90'000'000;
       std::this_thread::sleep_for(std::chrono::nanoseconds(lives_ns));
     }
   }
@@ -143,12 +147,18 @@ void ExchangeUnderKills(uint64_t bytes_max, uint64_t segment_every, int kills, u
   killer.Stop();
 }
 
-TEST(Carriage, RangesOfSeveralFrames) { ExchangeUnderKills(ExchangeRounds::kHalfBytes, 5, 100, 1); }
+TEST(Carriage, RangesOfSeveralFrames) {
+  ExchangeUnderKills(ExchangeRounds::kHalfBytes, 5, 100, 1);
+}
 
 // Little but messages of the socket: offers and ends of segments, both ways.
-TEST(Carriage, Segments) { ExchangeUnderKills(3000, 1, 200, 2); }
+TEST(Carriage, Segments) {
+  ExchangeUnderKills(3000, 1, 200, 2);
+}
 
-TEST(Carriage, SmallRecords) { ExchangeUnderKills(200, 50, 100, 3); }
+TEST(Carriage, SmallRecords) {
+  ExchangeUnderKills(200, 50, 100, 3);
+}
 
 }  // namespace
 }  // namespace tessera
