@@ -1,9 +1,14 @@
-// tessera-agent: carries each client of its socket over a link of its own to the gateway. How it ends stands in README.md.
+// tessera-agent: carries each client of its socket over a link of its own to the gateway. How it ends stands in README.md. It
+// is two processes: the one that was started keeps what its child, which does the work, could not get again
+// (protocol/link/keeper.h).
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "client-stub/agent/options.h"
 #include "protocol/base/background.h"
@@ -13,6 +18,8 @@
 #include "protocol/channel/unix_socket.h"
 #include "protocol/link/connect_link.h"
 #include "protocol/link/impaired_link.h"
+#include "protocol/link/keeper.h"
+#include "protocol/link/keeper_line.h"
 #include "protocol/link/link_supply.h"
 #include "protocol/link/relay.h"
 #include "protocol/link/relay_service.h"
@@ -33,19 +40,29 @@ Status NotFound(const Status& status) {
   return unreachable ? Status(StatusCode::kNotFound, status.message()) : status;
 }
 
-void Carry(UniqueFd client, RelaySession& session, const AgentOptions& options) {
+Result<std::unique_ptr<Link>> Connect(const AgentOptions& options, uint64_t deadline_ns) {
+  Result<std::unique_ptr<Link>> link = ConnectLink(options.gateway, options.link, deadline_ns);
+  if (!link.ok() || !options.impairment) return link;
+  return MakeImpairedLink(std::move(*link), *options.impairment);
+}
+
+std::unique_ptr<LinkSupply> Reconnect(const AgentOptions& options) {
+  return MakeReconnecting([&options](uint64_t deadline_ns) { return Connect(options, deadline_ns); });
+}
+
+void CarryOn(Relay& relay, RelaySession& session) {
+  const Status why = session.Run(relay);
+  LogInfo("a session is over{}{}", why.ok() ? "" : ": ", why.message());
+}
+
+void Carry(UniqueFd client, RelaySession& session, const AgentOptions& options, KeeperLine& keeper) {
   // Not before it has spoken: one that only connects costs the other host nothing.
   pollfd spoken = {client.get(), POLLIN, 0};
   poll(&spoken, 1, -1);
   if (session.timed_out()) return LogWarning("turned away a client: it connected and said nothing");
   if (SocketHungUp(client.get())) return;
   session.Within(RelayService::kWelcomeTimeoutNs);
-  const auto connect = [&options](uint64_t deadline_ns) -> Result<std::unique_ptr<Link>> {
-    Result<std::unique_ptr<Link>> link = ConnectLink(options.gateway, options.link, deadline_ns);
-    if (!link.ok() || !options.impairment) return link;
-    return MakeImpairedLink(std::move(*link), *options.impairment);
-  };
-  Result<std::unique_ptr<Link>> connected = connect(MonotonicNs() + kConnectTimeoutNs);
+  Result<std::unique_ptr<Link>> connected = Connect(options, MonotonicNs() + kConnectTimeoutNs);
   if (!connected.ok()) {
     // Taken first: closing a socket with an unread message makes the kernel report an error instead of the refusal.
     (void)ReceiveMessage(client.get(), kControlMessageBytesMax, 0).ok();
@@ -55,7 +72,7 @@ void Carry(UniqueFd client, RelaySession& session, const AgentOptions& options) 
   const std::shared_ptr<Link> link = std::move(*connected);
   session.Uses(link);
   Result<std::unique_ptr<Relay>> relay =
-      Relay::AtClient(std::move(client), link, MakeReconnecting(connect), MonotonicNs() + RelayService::kWelcomeTimeoutNs);
+      Relay::AtClient(std::move(client), link, Reconnect(options), MonotonicNs() + RelayService::kWelcomeTimeoutNs, &keeper);
   if (!relay.ok()) {
     const bool violation = relay.status().code() == StatusCode::kProtocolViolation;
     Log(violation ? LogLevel::kWarning : LogLevel::kInfo, "{}: {}", violation ? "turned away a client" : "no session",
@@ -64,27 +81,47 @@ void Carry(UniqueFd client, RelaySession& session, const AgentOptions& options) 
     (*relay)->Stop();
     LogWarning("ended a session: {} is the limit", kSessionsMax);
   } else {
-    const Status why = session.Run(**relay);
-    LogInfo("a session is over{}{}", why.ok() ? "" : ": ", why.message());
+    CarryOn(**relay, session);
   }
   session.Uses(nullptr);
 }
 
-int Run(const AgentOptions& options) {
-  RelayService service(
-      {.sessions_max = kSessionsMax, .owner_fd = options.owner_fd, .hello_timeout_ns = options.hello_timeout_ns()});
+// The process that carries sessions.
+int CarrySessions(const AgentOptions& options) {
+  Result<std::unique_ptr<KeeperLine>> keeper = KeeperLine::Open(UniqueFd(options.carry_fd));
+  if (!keeper.ok()) return Fail(kName, keeper.status(), kServiceInternal);
+  const UniqueFd owner = (*keeper)->TakeOwner();
+  const UniqueFd listener = (*keeper)->TakeListener();
+  RelayService service({.sessions_max = kSessionsMax, .owner_fd = owner.get(), .hello_timeout_ns = options.hello_timeout_ns()});
   if (const Status status = service.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   if (const Status status = PrepareLinks(options.gateway); !status.ok()) LogInfo("{}", status.message());
+  for (KeptSession& kept : (*keeper)->TakeSessions()) {
+    Result<std::unique_ptr<Relay>> adopted =
+        Relay::Adopt(**keeper, std::move(kept), [&](const ResumeToken&, const std::string&) { return Reconnect(options); });
+    if (!adopted.ok()) LogWarning("a session is over: {}", adopted.status().message());
+    if (!adopted.ok() || *adopted == nullptr) continue;
+    service.Adopt([relay = std::shared_ptr<Relay>(std::move(*adopted))](RelaySession& session) { CarryOn(*relay, session); });
+  }
+  (*keeper)->SayReady("unix:" + options.listen_path);
+  service.Run(listener.get(), [&] { return UnixListener::Accept(listener.get()); },
+              [&](UniqueFd client, RelaySession& session) { Carry(std::move(client), session, options, **keeper); });
+  return kServiceOk;
+}
+
+// The process that was started: keeps what the other one carries.
+int KeepSessions(const AgentOptions& options, std::vector<std::string> arguments) {
   Result<UnixListener> listener = UnixListener::Bind(options.listen_path);
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
   printf("%s: listening on unix:%s, server %s\n", kName, options.listen_path.c_str(), options.gateway.Url().c_str());
   fflush(stdout);
   if (options.owner_fd >= 0 && !GoToBackground()) LogWarning("the agent stays in the foreground: errno {}", errno);
-  service.Run(listener->fd(), [&] { return listener->Accept(); },
-              [&](UniqueFd client, RelaySession& session) { Carry(std::move(client), session, options); });
+  RaiseDescriptorLimit();  // a session takes some ten, and every large pinned allocation of its program one
+  Keeper keeper({.name = kName, .arguments = std::move(arguments), .listener_fd = listener->fd(), .owner_fd = options.owner_fd});
+  const Status prepared = keeper.Prepare();
+  const int code = prepared.ok() ? keeper.Run() : Fail(kName, prepared, kServiceInternal);
   listener->Close();
   RemoveOwnDirectory(options, options.listen_path);
-  return kServiceOk;
+  return code;
 }
 
 }  // namespace
@@ -96,5 +133,5 @@ int main(int argc, char** argv) {
   if (const int code = ParseAgentOptions(argc, argv, &options); code >= 0) return code;
   SetLogName(kName);
   SetLogLevel(options.log_level);
-  return Run(options);
+  return options.carry_fd < 0 ? KeepSessions(options, {argv + 1, argv + argc}) : CarrySessions(options);
 }

@@ -7,11 +7,12 @@ namespace {
 
 constexpr const char* kFooter = R"('tessera run --server tls://HOST:PORT' starts an agent by itself. When programs may connect,
 one line on stdout says where; everything else is on stderr. Programs are processes of the same user (or of root); they find the
-agent through TESSERA_SERVER=unix:PATH. SIGTERM and SIGINT end it, with the sessions it carries.
+agent through TESSERA_SERVER=unix:PATH. SIGTERM and SIGINT end it, with the sessions it carries;
+SIGHUP starts the process that carries them anew, from the program's file: programs notice a pause.
 
 Exit codes:
   0  ended after SIGTERM or SIGINT
-  1  a system call failed that should not
+  1  a system call failed that should not, or the process that carries sessions ended at once again and again
   2  the command line was not understood
   4  the socket could not be bound
 
@@ -30,6 +31,7 @@ int ParseAgentOptions(int argc, char** argv, AgentOptions* options) {
   // For measurements: README.md has it, the help does not.
   line.app().add_option("--impair", options->link.impair)->group("");
   line.AddOwner();
+  line.AddCarrying();
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
   if (listen.empty() || server.empty()) return line.Refuse("--listen unix:PATH and --server " + LinkForms() + " are required");
   options->listen_path = UnixPathOf(listen);

@@ -17,4 +17,11 @@ bool GoToBackground() {
   return true;
 }
 
+void LeaveStderr() {
+  const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nothing < 0) return;
+  dup2(nothing, STDERR_FILENO);
+  close(nothing);
+}
+
 }  // namespace tessera

@@ -7,4 +7,7 @@ namespace tessera {
 // started it that all is ready. Before the first thread. False, with errno, when it stays what it is.
 bool GoToBackground();
 
+// From now on nothing is written to stderr: whoever waits for the end of what the owner wrote does not have to wait for us.
+void LeaveStderr();
+
 }  // namespace tessera

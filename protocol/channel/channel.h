@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "protocol/base/mutex.h"
@@ -74,14 +75,33 @@ void Refuse(int socket, const Status& why);
 class Channel {
  public:
   enum class Side { kClient, kServer };
+  // What the rings and staging lie in.
+  struct Files {
+    UniqueFd rings, staging;
+  };
+  // What is left of a channel when the process at one of its ends has ended and others kept its descriptors.
+  struct Parts {
+    Side side;
+    ChannelSizes sizes;
+    UniqueFd socket;
+    UniqueFd peer_process;  // as peer_process(); may be invalid
+    Files files;
+    std::optional<Goodbye> goodbye;  // had been taken from the socket
+  };
 
   // Server side: makes rings and staging of BoundedSizes(welcome->sizes), fills in sizes and segments of `*welcome` and
   // sends it. `socket` is connected and the hello was received. On failure the client has been refused.
-  static Result<std::unique_ptr<Channel>> Create(UniqueFd socket, ServerWelcome* welcome, uint64_t deadline_ns);
+  // `files`: takes the memory files, for whoever keeps them for Adopt(); null: nobody does.
+  static Result<std::unique_ptr<Channel>> Create(UniqueFd socket, ServerWelcome* welcome, uint64_t deadline_ns,
+                                                 Files* files = nullptr);
   // Client side: sends `hello`, waits for the welcome, checks and maps what came with it. A refusal is returned as the
   // Status it carries. `*welcome` is filled in on success (it still has the snapshot).
   static Result<std::unique_ptr<Channel>> Attach(UniqueFd socket, const ClientHello& hello, ServerWelcome* welcome,
-                                                 uint64_t deadline_ns);
+                                                 uint64_t deadline_ns, Files* files = nullptr);
+  // Goes on with the mirrored channel of a process that has ended in the middle of it, for the relay of a link alone: no memory
+  // but staging is known, nothing may be offered or published. What the peer has been told of an end, it is not told again.
+  // kProtocolViolation when the rings do not look like rings.
+  static Result<std::unique_ptr<Channel>> Adopt(Parts parts);
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
@@ -91,6 +111,8 @@ class Channel {
   const ChannelSizes& sizes() const { return sizes_; }
   // For poll(2) only (POLLIN: call ProcessSocket; POLLHUP: the peer is gone).
   int socket() const { return socket_.get(); }
+  // A pidfd of the client, at the server's side and where the kernel gives one; else -1.
+  int peer_process() const { return peer_process_.get(); }
 
   // The ends of the rings. Asking for an end of the other side is a programmer error.
   RingProducer& commands_out();  // client
@@ -144,7 +166,9 @@ class Channel {
   // that of Check().
   Status ProcessSocket();
   // Called for each message instead of the default handling, by the thread in ProcessSocket: for links and mirrors, which
-  // pass messages on. A failure ends the channel. Before the first ProcessSocket.
+  // pass messages on. A failure ends the channel. A message leaves the socket when this has returned, not before: a process
+  // that ends in it, and one that goes on with the channel (Adopt), see to it that none is lost. A Goodbye is handled as ever
+  // besides. Before the first ProcessSocket.
   using MessageHandler = std::function<Status(SocketMessage message)>;
   void SetMessageHandler(MessageHandler handler) { message_handler_ = std::move(handler); }
   // Sends a control message (with descriptors) of our own over the socket.
@@ -169,7 +193,7 @@ class Channel {
   // Bytes of the rings segment for these (bounded) sizes.
   static uint64_t RingsBytes(const ChannelSizes& sizes);
   // Server: makes the segments of the welcome and sends it.
-  Status Welcome(ServerWelcome* welcome, uint64_t deadline_ns);
+  Status Welcome(ServerWelcome* welcome, uint64_t deadline_ns, Files* files);
   // Maps the two segments of the welcome and makes the ring ends.
   Status MapWelcome(int rings_fd, int staging_fd);
   void OpenRings(std::byte* base);

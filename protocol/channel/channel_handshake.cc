@@ -71,15 +71,17 @@ Result<ClientHello> ReceiveHello(int socket, uint64_t own_spec_hash, uint64_t de
   return status;
 }
 
-Result<std::unique_ptr<Channel>> Channel::Create(UniqueFd socket, ServerWelcome* welcome, uint64_t deadline_ns) {
-  std::unique_ptr<Channel> channel(new Channel(Side::kServer, std::move(socket), BoundedSizes(welcome->sizes), welcome->mirrored));
-  const Status status = channel->Welcome(welcome, deadline_ns);
+Result<std::unique_ptr<Channel>> Channel::Create(UniqueFd socket, ServerWelcome* welcome, uint64_t deadline_ns,
+                                                 Files* files) {
+  std::unique_ptr<Channel> channel(
+      new Channel(Side::kServer, std::move(socket), BoundedSizes(welcome->sizes), welcome->mirrored));
+  const Status status = channel->Welcome(welcome, deadline_ns, files);
   if (status.ok()) return channel;
   Refuse(channel->socket(), status);
   return status;
 }
 
-Status Channel::Welcome(ServerWelcome* welcome, uint64_t deadline_ns) {
+Status Channel::Welcome(ServerWelcome* welcome, uint64_t deadline_ns, Files* files) {
   const uint64_t rings_bytes = RingsBytes(sizes_);
   Result<UniqueFd> rings = CreateSegmentFile("tessera-rings", rings_bytes);
   if (!rings.ok()) return rings.status();
@@ -95,11 +97,13 @@ Status Channel::Welcome(ServerWelcome* welcome, uint64_t deadline_ns) {
   welcome->Encode(encoder);
   if (!encoder.ok()) return TooLarge("welcome");
   const int fds[] = {rings->get(), staging->get()};
-  return SendMessage(socket_.get(), encoder.bytes(), fds, deadline_ns);
+  RETURN_IF_ERROR(SendMessage(socket_.get(), encoder.bytes(), fds, deadline_ns));
+  if (files != nullptr) *files = {std::move(*rings), std::move(*staging)};
+  return Status::Ok();
 }
 
 Result<std::unique_ptr<Channel>> Channel::Attach(UniqueFd socket, const ClientHello& hello, ServerWelcome* welcome,
-                                                 uint64_t deadline_ns) {
+                                                 uint64_t deadline_ns, Files* files) {
   Encoder encoder(kControlMessageBytesMax);
   hello.Encode(encoder);
   if (!encoder.ok()) return TooLarge("hello");
@@ -124,7 +128,30 @@ Result<std::unique_ptr<Channel>> Channel::Attach(UniqueFd socket, const ClientHe
 
   std::unique_ptr<Channel> channel(new Channel(Side::kClient, std::move(socket), received->sizes, received->mirrored));
   RETURN_IF_ERROR(channel->MapWelcome(message->fds[0].get(), message->fds[1].get()));
+  if (files != nullptr) *files = {std::move(message->fds[0]), std::move(message->fds[1])};
   *welcome = std::move(*received);
+  return channel;
+}
+
+Result<std::unique_ptr<Channel>> Channel::Adopt(Parts parts) {
+  if (parts.sizes != BoundedSizes(parts.sizes)) {
+    return Status(StatusCode::kProtocolViolation, "a channel that is to go on has impossible sizes");
+  }
+  RETURN_IF_ERROR(CheckSegmentFile(parts.files.rings.get(), RingsBytes(parts.sizes)));
+  RETURN_IF_ERROR(CheckSegmentFile(parts.files.staging.get(), parts.sizes.staging_bytes));
+  std::unique_ptr<Channel> channel(new Channel(parts.side, std::move(parts.socket), parts.sizes, true));
+  if (parts.side == Side::kServer) channel->peer_process_ = std::move(parts.peer_process);
+  RETURN_IF_ERROR(channel->MapWelcome(parts.files.rings.get(), parts.files.staging.get()));
+  for (RingProducer* ring : {channel->commands_out_.get(), channel->answers_out_.get(), channel->replies_out_.get()}) {
+    if (ring != nullptr) RETURN_IF_ERROR(ring->GoOn());
+  }
+  for (RingConsumer* ring : {channel->commands_in_.get(), channel->answers_in_.get(), channel->replies_in_.get(),
+                             channel->transfers_in_.get()}) {
+    if (ring != nullptr) RETURN_IF_ERROR(ring->GoOn());
+  }
+  if (parts.goodbye) RETURN_IF_ERROR(channel->TakeGoodbye(*parts.goodbye));
+  // Who was asleep may have been told to wake up by nobody.
+  channel->WakeWaiters();
   return channel;
 }
 

@@ -132,8 +132,9 @@ Status Channel::ProcessSocket() {
 }
 
 Status Channel::TakeMessages() {
+  const FromSocket how = message_handler_ ? FromSocket::kLeave : FromSocket::kTake;
   for (;;) {
-    Result<SocketMessage> message = ReceiveMessage(socket_.get(), kControlMessageBytesMax, 0);
+    Result<SocketMessage> message = ReceiveMessage(socket_.get(), kControlMessageBytesMax, 0, how);
     if (!message.ok()) {
       const StatusCode code = message.status().code();
       if (code == StatusCode::kTimedOut) return Status::Ok();    // nothing more waits
@@ -141,6 +142,7 @@ Status Channel::TakeMessages() {
       return message.status();
     }
     RETURN_IF_ERROR(TakeMessage(std::move(*message)));
+    if (how == FromSocket::kLeave) DropMessage(socket_.get());
   }
 }
 
@@ -148,7 +150,9 @@ Status Channel::TakeMessage(SocketMessage message) {
   const ControlKind kind = ControlKindOf(message.bytes);
   if (kind == ControlKind::kGoodbye) {
     Result<Goodbye> goodbye = Goodbye::Decode(message.bytes);
-    return goodbye.ok() ? TakeGoodbye(*goodbye) : goodbye.status();
+    if (!goodbye.ok()) return goodbye.status();
+    if (message_handler_) RETURN_IF_ERROR(message_handler_(std::move(message)));
+    return TakeGoodbye(*goodbye);
   }
   if (message_handler_) return message_handler_(std::move(message));
   if (kind == ControlKind::kSegmentOffer) {
@@ -184,6 +188,8 @@ Status Channel::TakeOffer(const SegmentOffer& offer, const SocketMessage& messag
   if (message.fds.size() != 1) return Violation("offered a segment with " + std::to_string(message.fds.size()) + " descriptors");
   const bool from_server = offer.id % 2 == 1;
   if (from_server != (side_ == Side::kClient)) return Violation("offered a segment under an id of this side");
+  // A relay that was started anew cannot know whether the one before it came to pass this on, and does so (again).
+  if (mirrored_ && offer.size_bytes != 0 && segments_.Find(offer.id).size() == offer.size_bytes) return Status::Ok();
   if (offer.kind == SegmentKind::kRings || offer.kind == SegmentKind::kStaging) {
     return Violation("offered rings or staging after the welcome");
   }

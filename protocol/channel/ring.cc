@@ -187,6 +187,14 @@ Result<uint64_t> RingProducer::Released() {
   return view->tail;
 }
 
+Status RingProducer::GoOn() {
+  head_.store(memory_.header->head.load(std::memory_order_seq_cst), std::memory_order_release);
+  const std::optional<View> view = Look();
+  if (!view || view->head % kRingRecordAlignment != 0) return Violation("impossible head or tail");
+  seen_tail_ = view->tail;
+  return Status::Ok();
+}
+
 // --- consumer ---
 
 std::byte* RecordBuffer::Take(size_t size) {
@@ -314,6 +322,15 @@ Status RingConsumer::WaitWhileHead(const Position& at, uint64_t deadline_ns, con
   };
   RETURN_IF_ERROR(SpinThenSleep(spin_, ready, sleep, deadline_ns, stop));
   if (broken()) return Violation("impossible head or record size");
+  return Status::Ok();
+}
+
+Status RingConsumer::GoOn() {
+  const uint64_t tail = memory_.header->tail.load(std::memory_order_seq_cst);
+  tail_.store(tail, std::memory_order_relaxed);
+  seen_head_ = tail;
+  Published();
+  if (broken() || tail % kRingRecordAlignment != 0) return Violation("impossible head or tail");
   return Status::Ok();
 }
 

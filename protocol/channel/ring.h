@@ -111,6 +111,10 @@ class RingProducer {
   Status WaitForRelease(uint64_t position, uint64_t deadline_ns, const StopPredicate& stop);
   uint32_t size_bytes() const { return memory_.size_bytes; }
 
+  // Goes on where another process of this side stopped for good, whatever it was doing. Before everything else. kProtocolViolation
+  // when the ring does not look like one.
+  Status GoOn();
+
  private:
   // Our head and a tail that the consumer had reached by then.
   struct View {
@@ -204,6 +208,8 @@ class RingConsumer {
   // by CallReader() alone, and looks by itself every kWaitSliceNs. Returns also for a record that was published without a call
   // just before it slept.
   Status WaitForCall(uint64_t position, uint64_t deadline_ns, const StopPredicate& stop);
+  // As RingProducer::GoOn().
+  Status GoOn();
 
  private:
   std::span<const std::byte> Break();

@@ -108,8 +108,10 @@ Result<UnixListener> UnixListener::Bind(const std::string& path) {
 
 UnixListener::~UnixListener() { Close(); }
 
-Result<UniqueFd> UnixListener::Accept() {
-  UniqueFd connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+Result<UniqueFd> UnixListener::Accept() { return Accept(fd()); }
+
+Result<UniqueFd> UnixListener::Accept(int listener) {
+  UniqueFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   if (!connection.valid()) {
     if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR) {
       return Status(StatusCode::kTimedOut, "no client waits");
@@ -129,17 +131,14 @@ void UnixListener::Close() {
 
 // --- connections ---
 
-Result<UniqueFd> ConnectUnix(const std::string& path) {
+namespace {
+
+Result<UniqueFd> Connect(const std::string& path, UniqueFd socket) {
   Result<sockaddr_un> address = AddressOf(path);
   if (!address.ok()) return address.status();
-  Result<UniqueFd> socket = NewSocket(0);
-  if (!socket.ok()) return socket.status();
-  // A server that is stopped takes nobody from its queue, and connect() waits when that is full; this is its time limit.
-  const timeval limit{kConnectSecondsMax, 0};
-  setsockopt(socket->get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   int connected = 0;
   do {
-    connected = connect(socket->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(sockaddr_un));
+    connected = connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(sockaddr_un));
   } while (connected != 0 && errno == EINTR);
   if (connected == 0) return socket;
   switch (errno) {
@@ -165,6 +164,29 @@ Result<UniqueFd> ConnectUnix(const std::string& path) {
     default:
       return Status::FromErrno("cannot connect to " + path, errno);
   }
+}
+
+}  // namespace
+
+Result<UniqueFd> ConnectUnix(const std::string& path) {
+  Result<UniqueFd> socket = NewSocket(0);
+  if (!socket.ok()) return socket.status();
+  // A server that is stopped takes nobody from its queue, and connect() waits when that is full; this is its time limit.
+  const timeval limit{kConnectSecondsMax, 0};
+  setsockopt(socket->get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+  return Connect(path, std::move(*socket));
+}
+
+Result<UniqueFd> TryConnectUnix(const std::string& path) {
+  Result<UniqueFd> socket = NewSocket(SOCK_NONBLOCK);
+  if (!socket.ok()) return socket.status();
+  return Connect(path, std::move(*socket));
+}
+
+Result<std::pair<UniqueFd, UniqueFd>> MakeSocketPair() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return Status::FromErrno("cannot create a socket", errno);
+  return std::pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
 }
 
 Result<PeerCredentials> PeerOf(int socket) {
@@ -237,7 +259,7 @@ Status SendMessage(int socket, std::span<const std::byte> message, std::span<con
   }
 }
 
-Result<SocketMessage> ReceiveMessage(int socket, size_t bytes_max, uint64_t deadline_ns) {
+Result<SocketMessage> ReceiveMessage(int socket, size_t bytes_max, uint64_t deadline_ns, FromSocket how) {
   SocketMessage message;
   bool reset = false;
   for (;;) {
@@ -268,7 +290,7 @@ Result<SocketMessage> ReceiveMessage(int socket, size_t bytes_max, uint64_t dead
     alignas(cmsghdr) char control[CMSG_SPACE(kSocketFdsMax * sizeof(int))] = {};
     header.msg_control = control;
     header.msg_controllen = sizeof(control);
-    const ssize_t received = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    const ssize_t received = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT | (how == FromSocket::kLeave ? MSG_PEEK : 0));
     if (received < 0) {
       if (errno == EINTR || errno == EAGAIN || errno == ECONNRESET) continue;  // the next look finds out
       return Status::FromErrno("cannot receive from the peer", errno);
@@ -289,6 +311,8 @@ Result<SocketMessage> ReceiveMessage(int socket, size_t bytes_max, uint64_t dead
     return message;
   }
 }
+
+void DropMessage(int socket) { [[maybe_unused]] const ssize_t got = recv(socket, nullptr, 0, MSG_DONTWAIT); }
 
 bool SocketHungUp(int socket) {
   pollfd poll_fd{socket, POLLRDHUP, 0};

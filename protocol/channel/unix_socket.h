@@ -37,6 +37,8 @@ class UnixListener {
   const std::string& path() const { return path_; }
   // The next connection, checked by CheckPeerUser(). kTimedOut when none waits.
   Result<UniqueFd> Accept();
+  // The same for a listening socket that somebody else keeps.
+  static Result<UniqueFd> Accept(int listener);
   // Stops listening and removes the file if it is still ours. Idempotent.
   void Close();
 
@@ -55,6 +57,11 @@ class UnixListener {
 // do next.
 inline constexpr int kConnectSecondsMax = 10;
 Result<UniqueFd> ConnectUnix(const std::string& path);
+// As above without waiting: kTimedOut when the listener has no room just now.
+Result<UniqueFd> TryConnectUnix(const std::string& path);
+
+// Two sockets that are connected with each other, for processes of one family.
+Result<std::pair<UniqueFd, UniqueFd>> MakeSocketPair();
 
 struct PeerCredentials {
   pid_t pid;
@@ -81,8 +88,12 @@ struct SocketMessage {
   std::vector<UniqueFd> fds;  // CLOEXEC
 };
 // The next message. kUnavailable when the peer closed the connection, kTimedOut at `deadline_ns` (0: do not wait),
-// kProtocolViolation for one of more than `bytes_max` bytes or with more than kSocketFdsMax descriptors.
-Result<SocketMessage> ReceiveMessage(int socket, size_t bytes_max, uint64_t deadline_ns);
+// kProtocolViolation for one of more than `bytes_max` bytes or with more than kSocketFdsMax descriptors. kLeave: the message
+// stays the next one, its descriptors are duplicates (unix(7): MSG_PEEK), until DropMessage() takes it away.
+enum class FromSocket { kTake, kLeave };
+Result<SocketMessage> ReceiveMessage(int socket, size_t bytes_max, uint64_t deadline_ns, FromSocket how = FromSocket::kTake);
+// Takes away the message that ReceiveMessage() has left. Does not block.
+void DropMessage(int socket);
 
 // Whether the other end is closed, whatever still waits to be read. Does not block.
 bool SocketHungUp(int socket);

@@ -67,6 +67,8 @@ void ServiceCommandLine::AddOwner() {
   app_.add_flag("--remove-directory", options_.remove_directory)->group("");
 }
 
+void ServiceCommandLine::AddCarrying() { app_.add_option("--carry-fd", options_.carry_fd)->group(""); }
+
 int ServiceCommandLine::Parse(int argc, char** argv) {
   try {
     app_.parse(argc, argv);

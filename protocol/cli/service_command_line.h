@@ -27,6 +27,7 @@ class ServiceCommandLine {
   void AddLinkOptions(LinkOptions* link, bool listens);
   void AddResumeGrace(uint32_t* resume_grace_s);
   void AddOwner();                   // owner_fd and remove_directory
+  void AddCarrying();                // carry_fd
 
   // -1 when the program is to run, else its exit code: kServiceOk after --help, --version and --completion, whose text went to
   // stdout; kServiceUsage after an error, whose sentence went to stderr.

@@ -14,7 +14,9 @@ namespace {
 struct LinkKind {
   LinkScheme scheme;
   Result<std::unique_ptr<Link>> (*connect)(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns);
-  Result<std::unique_ptr<LinkListener>> (*listen)(const LinkAddress& address, const LinkOptions& options);
+  Result<std::unique_ptr<LinkListener>> (*listen)(const LinkAddress& address, const LinkOptions& options, UniqueFd bound);
+  bool insecure_bind = false;  // whether anybody may be reached through its socket, since what travels is protected
+  bool has_socket = true;      // a listening one, of TCP
   Status (*prepare)() = nullptr;
   bool joins = true;  // links of it may have several connections
 };
@@ -24,12 +26,13 @@ constexpr LinkKind kKinds[] = {
      [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
        return ConnectTcp(address, options.insecure, deadline_ns);
      },
-     [](const LinkAddress& address, const LinkOptions& options) -> Result<std::unique_ptr<LinkListener>> {
+     [](const LinkAddress& address, const LinkOptions& options, UniqueFd bound) -> Result<std::unique_ptr<LinkListener>> {
        if (!options.allow.empty() || !options.allow_file.empty()) {
          return Status(StatusCode::kInvalidArgument,
                        "nobody has a name at " + address.Url() + ": --allow is for tls://, which shows certificates");
        }
-       Result<TcpListener> listener = TcpListener::Bind(address, options.insecure);
+       Result<TcpListener> listener =
+           bound.valid() ? TcpListener::Adopt(std::move(bound), address) : TcpListener::Bind(address, options.insecure);
        if (!listener.ok()) return listener.status();
        return std::unique_ptr<LinkListener>(std::make_unique<TcpListener>(std::move(*listener)));
      }},
@@ -37,17 +40,18 @@ constexpr LinkKind kKinds[] = {
      [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
        return ConnectUcx(address, options.insecure, deadline_ns);
      },
-     [](const LinkAddress& address, const LinkOptions& options) { return ListenUcx(address, options.insecure); },
-     PrepareUcx, false},
+     [](const LinkAddress& address, const LinkOptions& options, UniqueFd) { return ListenUcx(address, options.insecure); },
+     false, false, PrepareUcx, false},
     {LinkScheme::kTls,
      [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
        return ConnectTls(address, options, deadline_ns);
      },
-     [](const LinkAddress& address, const LinkOptions& options) -> Result<std::unique_ptr<LinkListener>> {
-       Result<std::unique_ptr<TlsListener>> listener = TlsListener::Bind(address, options);
+     [](const LinkAddress& address, const LinkOptions& options, UniqueFd bound) -> Result<std::unique_ptr<LinkListener>> {
+       Result<std::unique_ptr<TlsListener>> listener = TlsListener::Bind(address, options, std::move(bound));
        if (!listener.ok()) return listener.status();
        return std::unique_ptr<LinkListener>(std::move(*listener));
-     }},
+     },
+     true},
 };
 
 const LinkKind* Find(LinkScheme scheme) {
@@ -78,12 +82,20 @@ Result<std::unique_ptr<Link>> ConnectLink(const LinkAddress& address, const Link
   return ConnectJoined(options.connections, [&] { return kind->connect(address, options, deadline_ns); });
 }
 
-Result<std::unique_ptr<LinkListener>> ListenForLinks(const LinkAddress& address, const LinkOptions& options) {
+Result<std::unique_ptr<LinkListener>> ListenForLinks(const LinkAddress& address, const LinkOptions& options, UniqueFd bound) {
   const LinkKind* kind = Find(address.scheme);
   if (kind == nullptr) return NotBuilt(address);
-  Result<std::unique_ptr<LinkListener>> listener = kind->listen(address, options);
+  Result<std::unique_ptr<LinkListener>> listener = kind->listen(address, options, std::move(bound));
   if (!listener.ok() || !kind->joins) return listener;
   return MakeJoiningListener(std::move(*listener));
+}
+
+Result<UniqueFd> BindForLinks(const LinkAddress& address, const LinkOptions& options) {
+  const LinkKind* kind = Find(address.scheme);
+  if (kind == nullptr || !kind->has_socket) return UniqueFd();
+  Result<TcpListener> listener = TcpListener::Bind(address, kind->insecure_bind || options.insecure);
+  if (!listener.ok()) return listener.status();
+  return listener->Release();
 }
 
 }  // namespace tessera

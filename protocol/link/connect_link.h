@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
 #include "protocol/link/link.h"
 #include "protocol/link/link_address.h"
 #include "protocol/link/link_listener.h"
@@ -27,6 +28,11 @@ Result<std::unique_ptr<Link>> ConnectLink(const LinkAddress& address, const Link
 
 // kUnavailable when somebody listens there already, kInvalidArgument when it is no address of this host, kNotFound when there
 // is no such host, kPermissionDenied when the options do not allow it.
-Result<std::unique_ptr<LinkListener>> ListenForLinks(const LinkAddress& address, const LinkOptions& options);
+// `bound`: a socket of BindForLinks() to use; invalid: one of its own.
+Result<std::unique_ptr<LinkListener>> ListenForLinks(const LinkAddress& address, const LinkOptions& options, UniqueFd bound = {});
+
+// A socket on which connections queue before there is a listener and while none is, in whichever process. Invalid where links of
+// that scheme have no such socket (ucx). Errors as above, of the address alone.
+Result<UniqueFd> BindForLinks(const LinkAddress& address, const LinkOptions& options);
 
 }  // namespace tessera

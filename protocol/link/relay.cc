@@ -17,12 +17,17 @@ constexpr int kWatchSliceMs = 50;
 
 }  // namespace
 
-Relay::Relay(std::unique_ptr<Channel> channel, std::shared_ptr<Link> link, Resumption resumption)
-    : channel_(std::move(channel)),
+Relay::Relay(std::unique_ptr<Channel> channel, std::unique_ptr<Carriage> carriage, std::shared_ptr<Link> link,
+             Resumption resumption)
+    : carriage_(std::move(carriage)),
+      channel_(std::move(channel)),
       resumption_(std::move(resumption)),
       link_(link),
+      transfers_received_(carriage_->page().transfers_received),
+      controls_received_(carriage_->page().controls_received),
       current_(std::move(link)),
-      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      outage_began_ns_(carriage_->page().outage_began_ns) {
   const auto source = [this](TransferRing id, RingConsumer& ring) { sources_.push_back(std::make_unique<Source>(id, ring)); };
   const auto sink = [this](TransferRing id, RingProducer& ring) { sinks_.push_back(std::make_unique<Sink>(id, ring)); };
   if (channel_->side() == Channel::Side::kServer) {
@@ -103,6 +108,7 @@ void Relay::UseLink(std::shared_ptr<Link> link) {
 
 void Relay::CloseLink(bool drop) {
   MutexLock lock(link_mutex_);
+  if (current_ == nullptr) return;
   if (drop) {
     current_->Drop();
   } else {
@@ -136,33 +142,43 @@ void Relay::WatchSocket() {
   }
 }
 
-Status Relay::AddSegment(const SegmentOffer& offer, int fd) {
+Status Relay::AddSegment(const SegmentOffer& offer, int fd, std::span<const std::byte> message) {
   Result<Mapping> mapping = Mapping::Map(fd, offer.size_bytes, 0, Placement::Anywhere());
   if (!mapping.ok()) return mapping.status();
   const auto memory = std::make_shared<const Mapping>(std::move(*mapping));
+  RETURN_IF_ERROR(carriage_->KeepFile(offer.id, fd));
   MutexLock lock(segments_mutex_);
-  if (segments_.size() >= SegmentTable::kSegmentsMax) {
-    return Status(StatusCode::kResourceExhausted, "too many segments of host memory at once");
-  }
-  const bool added = segments_.emplace(offer.id, memory).second;
-  if (added && registered_ != nullptr) registered_->Register(memory->bytes());
-  return added ? Status::Ok() : RelayViolation("the peer offered segment " + std::to_string(offer.id) + " twice");
+  if (segments_.contains(offer.id)) return RelayViolation("the peer offered segment " + std::to_string(offer.id) + " twice");
+  RETURN_IF_ERROR(carriage_->AddSegment(offer.id, offer.size_bytes));
+  // First of all: who finds the segment known must also find its offer, to send it ahead.
+  if (!message.empty()) RETURN_IF_ERROR(Record(message));
+  segments_.emplace(offer.id, memory);
+  if (registered_ != nullptr) registered_->Register(memory->bytes());
+  return Status::Ok();
 }
 
-void Relay::CloseOnce(uint32_t id) {
+void Relay::CloseSegment(uint32_t id, uint32_t side) {
   MutexLock lock(segments_mutex_);
-  if (closed_once_.insert(id).second) return;
-  closed_once_.erase(id);
-  closed_twice_.insert(id);
+  if (!carriage_->CloseSegment(id, side)) return;
   const auto found = segments_.find(id);
   if (found == segments_.end()) return;
   if (registered_ != nullptr) registered_->Forget(found->second->bytes());
   segments_.erase(found);
 }
 
+Status Relay::Record(std::span<const std::byte> message) {
+  MutexLock lock(controls_mutex_);
+  return carriage_->Record(message);
+}
+
+bool Relay::IsKnown(uint32_t id) {
+  MutexLock lock(segments_mutex_);
+  return segments_.contains(id);
+}
+
 bool Relay::IsClosed(uint32_t id) {
   MutexLock lock(segments_mutex_);
-  return closed_twice_.contains(id);
+  return carriage_->IsClosed(id);
 }
 
 std::span<std::byte> Relay::FindRange(uint32_t segment, uint64_t offset, uint64_t bytes, Memory* memory) {

@@ -17,16 +17,15 @@
 // What was gathered while a frame was being sent goes out with the next; there is no timer.
 //
 // With a supply of links (link_supply.h) a session outlives its link for a grace time: clients' calls wait, and over the next
-// link both ends go on where they were (relay_resume.cc). Without, it ends with its link.
+// link both ends go on where they were (relay_resume.cc). Without, it ends with its link. With a keeper besides (keeper.h) it
+// outlives this process in the same way (carriage.h, relay_adopt.cc).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -36,6 +35,8 @@
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 #include "protocol/channel/channel.h"
+#include "protocol/link/carriage.h"
+#include "protocol/link/keeper_line.h"
 #include "protocol/link/link.h"
 #include "protocol/link/link_supply.h"
 #include "protocol/link/resume_messages.h"
@@ -50,19 +51,26 @@ class Relay {
   // either. `deadline_ns` counts for the socket; who gives up waiting for the link closes it. The relay closes it in the end.
   // `supply`: where the next link comes from when this one is lost after the handshake, if the server's host offers that; null:
   // the session ends with the link.
+  // `keeper`: keeps the session, if it outlives its link, for a process that goes on with it when this one ends (Adopt);
+  // outlives the relay. Null: it ends with this process.
   static Result<std::unique_ptr<Relay>> AtClient(UniqueFd socket, std::shared_ptr<Link> link, std::unique_ptr<LinkSupply> supply,
-                                                 uint64_t deadline_ns);
+                                                 uint64_t deadline_ns, KeeperLine* keeper = nullptr);
   // Receives the hello over the link, takes it to the server at the socket that `dial` gives, and sends the answer back; also
   // when that is the refusal of a hello of another wire version, or the reason why `dial` has failed. `dial` is called once
-  // something that looks like a hello or a question has arrived, not before. `returning`: the sessions of this host that outlive
-  // their links; a link that begins with kResume is handed to its session there, which is no session here (kUnavailable).
-  // Null: none does. `peer`: as ReturningLinks::Admit().
+  // something that looks like a hello or a question has arrived, not before. `returning`: the sessions of this host that
+  // outlive their links; a link that begins with kResume is handed to its session there, which is no session here
+  // (kUnavailable). Null: none does. `peer`: as ReturningLinks::Admit(). `keeper`: as above.
   using Dial = std::function<Result<UniqueFd>()>;
   static Result<std::unique_ptr<Relay>> AtServer(const Dial& dial, std::shared_ptr<Link> link, ReturningLinks* returning,
-                                                 const std::string& peer, uint64_t deadline_ns);
+                                                 const std::string& peer, uint64_t deadline_ns, KeeperLine* keeper = nullptr);
   // As above without going on; `link` outlives the relay.
   static Result<std::unique_ptr<Relay>> AtClient(UniqueFd socket, Link& link, uint64_t deadline_ns);
   static Result<std::unique_ptr<Relay>> AtServer(UniqueFd socket, Link& link, uint64_t deadline_ns);
+  // Goes on with a session whose process has ended: it has no link, and Run() waits for one as for any that was lost. `supply`
+  // is called with its token and peer. Null, without an error, when the session had ended just then. Failure: it cannot go on,
+  // its peer on this host is told so by a hang-up.
+  using Supply = std::function<std::unique_ptr<LinkSupply>(const ResumeToken& token, const std::string& peer)>;
+  static Result<std::unique_ptr<Relay>> Adopt(KeeperLine& keeper, KeptSession kept, const Supply& supply);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -114,7 +122,13 @@ class Relay {
     uint64_t grace_ns = 0;
   };
 
-  Relay(std::unique_ptr<Channel> channel, std::shared_ptr<Link> link, Resumption resumption);
+  Relay(std::unique_ptr<Channel> channel, std::unique_ptr<Carriage> carriage, std::shared_ptr<Link> link, Resumption resumption);
+  // A relay whose session is kept by `keeper`, if it can go on and there is one.
+  static Result<std::unique_ptr<Relay>> Make(std::unique_ptr<Channel> channel, const Channel::Files& files, std::shared_ptr<Link> link,
+                                             Resumption resumption, const std::string& peer, KeeperLine* keeper);
+  // Sets the numbers to what is known for certain (relay_adopt.cc).
+  Status TakeUp(KeptSession& kept);
+  Status TakeUpSegments(KeptSession& kept) EXCLUDES(segments_mutex_);
 
   // The threads' bodies.
   void SendRing(Source& source);
@@ -185,10 +199,14 @@ class Relay {
   // The memory behind a segment that was offered, as long as not both ends of the channel have closed it; whoever copies
   // keeps it meanwhile.
   using Memory = std::shared_ptr<const Mapping>;
-  Status AddSegment(const SegmentOffer& offer, int fd) EXCLUDES(segments_mutex_);
-  void CloseOnce(uint32_t id) EXCLUDES(segments_mutex_);
+  // `message`: the offer, when it is of the peer on this host, to be passed on.
+  Status AddSegment(const SegmentOffer& offer, int fd, std::span<const std::byte> message) EXCLUDES(segments_mutex_);
+  // One side has closed it: CarriagePage::Segment::kClosedHere or kClosedThere.
+  void CloseSegment(uint32_t id, uint32_t side) EXCLUDES(segments_mutex_);
+  Status Record(std::span<const std::byte> message) EXCLUDES(controls_mutex_);
   // From now on `link` knows the memory of all segments, and the one before does not. Null: none does.
   void RegisterMemory(std::shared_ptr<Link> link) EXCLUDES(segments_mutex_);
+  bool IsKnown(uint32_t id) EXCLUDES(segments_mutex_);
   bool IsClosed(uint32_t id) EXCLUDES(segments_mutex_);
   // Null data() when there is no such range.
   std::span<std::byte> FindRange(uint32_t segment, uint64_t offset, uint64_t bytes, Memory* memory)
@@ -196,6 +214,8 @@ class Relay {
   Source* FindSource(uint32_t id);
   Sink* FindSink(uint32_t id);
 
+  // Goes last: the keeper forgets the session when the channel is closed. What is a reference below lies in its page.
+  const std::unique_ptr<Carriage> carriage_;
   const std::unique_ptr<Channel> channel_;
   const Resumption resumption_;
   std::vector<std::unique_ptr<Source>> sources_;
@@ -216,20 +236,19 @@ class Relay {
   std::atomic<uint64_t> transfers_sent_{0};  // number of the last one; written under send_mutex_
   uint64_t transfers_acked_ GUARDED_BY(transfers_mutex_) = 0;
 
-  Mutex controls_mutex_;
-  std::deque<std::vector<std::byte>> controls_ GUARDED_BY(controls_mutex_);  // taken from the socket, not acknowledged
-  uint64_t controls_acked_ GUARDED_BY(controls_mutex_) = 0;                  // those before the first of these
-  std::atomic<uint64_t> controls_sent_{0};                                   // written under send_mutex_
+  Mutex controls_mutex_;                    // for the messages of carriage_: taken from the socket, not acknowledged
+  std::atomic<uint64_t> controls_sent_{0};  // written under send_mutex_
 
   // What has arrived, by the receiving thread, and what the other side was told of it.
-  std::atomic<uint64_t> transfers_received_{0};
+  std::atomic<uint64_t>& transfers_received_;
   std::atomic<uint64_t> transfers_told_{0};
-  std::atomic<uint64_t> controls_received_{0};
+  std::atomic<uint64_t>& controls_received_;
   std::atomic<uint64_t> controls_told_{0};
   std::atomic<uint64_t> frames_received_{0};
   std::atomic<bool> probed_{false};  // the other end probes the link: its silence means something
 
   // Of the receiving thread.
+  UniqueFd adopted_file_;            // of the segment offer_arriving: its offer may come again
   std::vector<std::byte> received_;  // a payload that does not go straight to a segment
   Memory receiving_into_;
 
@@ -244,7 +263,7 @@ class Relay {
   bool aborted_ GUARDED_BY(link_mutex_) = false;
 
   UniqueFd wake_;  // an eventfd, for the watching thread
-  std::atomic<uint64_t> outage_began_ns_{0};  // 0: there is a link
+  std::atomic<uint64_t>& outage_began_ns_;    // 0: there is a link
   std::atomic<uint64_t> end_said_ns_{0};      // 0: not yet
   std::atomic<bool> end_heard_{false};        // the other host's Goodbye
   std::atomic<bool> given_up_{false};         // there will be no link any more
@@ -254,10 +273,10 @@ class Relay {
   uint64_t frames_seen_ns_ = 0;
 
   Mutex segments_mutex_;
+  // With the entries of carriage_.
   std::map<uint32_t, Memory> segments_ GUARDED_BY(segments_mutex_);
   std::shared_ptr<Link> registered_ GUARDED_BY(segments_mutex_);  // that knows their memory
-  std::set<uint32_t> closed_once_ GUARDED_BY(segments_mutex_);
-  std::set<uint32_t> closed_twice_ GUARDED_BY(segments_mutex_);  // ids are never reused
+  bool first_message_ = false;  // of the socket, after Adopt(); under the channel's lock of its socket
 
   std::atomic<uint64_t>* received_bytes_ = nullptr;
   std::atomic<int> sending_{0};  // threads in SendRing; the last one says the end

@@ -79,21 +79,21 @@ Status Relay::SendReceipts() {
 Status Relay::TakeFromSocket() {
   {
     MutexLock lock(controls_mutex_);
-    if (controls_.size() >= kControlsKeptMax) return channel_->Check();
+    if (carriage_->kept() >= kControlsKeptMax) return channel_->Check();
   }
   return channel_->ProcessSocket();
 }
 
 bool Relay::HasControls() {
   MutexLock lock(controls_mutex_);
-  return controls_acked_ + controls_.size() > controls_sent_.load(std::memory_order_relaxed);
+  return carriage_->recorded() > controls_sent_.load(std::memory_order_relaxed);
 }
 
 Status Relay::AwaitRoomForControls() {
   for (;;) {
     {
       MutexLock lock(controls_mutex_);
-      if (controls_.size() < kControlsKeptMax) return Status::Ok();
+      if (carriage_->kept() < kControlsKeptMax) return Status::Ok();
     }
     RETURN_IF_ERROR(SendControls());
     RETURN_IF_ERROR(Flush());

@@ -1,6 +1,7 @@
 // How a relay begins: hello and welcome over the link, or a question, or a refusal.
 #include "protocol/link/relay.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "protocol/base/log.h"
@@ -51,7 +52,7 @@ Result<std::unique_ptr<Relay>> Relay::AtClient(UniqueFd socket, Link& link, uint
 }
 
 Result<std::unique_ptr<Relay>> Relay::AtClient(UniqueFd socket, std::shared_ptr<Link> link, std::unique_ptr<LinkSupply> supply,
-                                               uint64_t deadline_ns) {
+                                               uint64_t deadline_ns, KeeperLine* keeper) {
   Result<SocketMessage> message = ReceiveMessage(socket.get(), kControlMessageBytesMax, deadline_ns);
   if (!message.ok()) return message.status();
   if (ControlKindOf(message->bytes) == ControlKind::kServerQuery) {
@@ -94,9 +95,10 @@ Result<std::unique_ptr<Relay>> Relay::AtClient(UniqueFd socket, std::shared_ptr<
     if (!offer.ok()) return offer.status();
     resumption = {std::move(supply), offer->token, offer->grace_ms * uint64_t{1'000'000}};
   }
-  Result<std::unique_ptr<Channel>> channel = Channel::Create(std::move(socket), &*welcome, deadline_ns);
+  Channel::Files files;
+  Result<std::unique_ptr<Channel>> channel = Channel::Create(std::move(socket), &*welcome, deadline_ns, &files);
   if (!channel.ok()) return channel.status();
-  return std::unique_ptr<Relay>(new Relay(std::move(*channel), std::move(link), std::move(resumption)));
+  return Make(std::move(*channel), files, std::move(link), std::move(resumption), "", keeper);
 }
 
 Result<std::unique_ptr<Relay>> Relay::AtServer(UniqueFd socket, Link& link, uint64_t deadline_ns) {
@@ -104,7 +106,7 @@ Result<std::unique_ptr<Relay>> Relay::AtServer(UniqueFd socket, Link& link, uint
 }
 
 Result<std::unique_ptr<Relay>> Relay::AtServer(const Dial& dial, std::shared_ptr<Link> link, ReturningLinks* returning,
-                                               const std::string& peer, uint64_t deadline_ns) {
+                                               const std::string& peer, uint64_t deadline_ns, KeeperLine* keeper) {
   Words words;
   RETURN_IF_ERROR(ReceiveFrame(*link, &words));
   if (words.message.empty()) {
@@ -131,24 +133,37 @@ Result<std::unique_ptr<Relay>> Relay::AtServer(const Dial& dial, std::shared_ptr
   Result<UniqueFd> socket = dial();
   if (!socket.ok()) return RefuseOver(*link, socket.status());
   ServerWelcome welcome;
-  Result<std::unique_ptr<Channel>> channel = Channel::Attach(std::move(*socket), *hello, &welcome, deadline_ns);
+  Channel::Files files;
+  Result<std::unique_ptr<Channel>> channel = Channel::Attach(std::move(*socket), *hello, &welcome, deadline_ns, &files);
   if (!channel.ok()) return RefuseOver(*link, channel.status());
   Encoder encoder(kControlMessageBytesMax);
   welcome.Encode(encoder);
   Resumption resumption;
-  Status sent;
+  std::vector<std::byte> offer;
   if (returning != nullptr && returning->grace_ns() != 0) {
     resumption.grace_ns = returning->grace_ns();
     resumption.supply = returning->Admit(link, peer, &resumption.token);
-    const auto offer = ResumeOffer{resumption.token, static_cast<uint32_t>(resumption.grace_ns / 1'000'000)}.Encode();
-    sent = link->Send({FrameKind::kResume, 0, offer.size(), 0, 0}, offer);
+    offer = ResumeOffer{resumption.token, static_cast<uint32_t>(resumption.grace_ns / 1'000'000)}.Encode();
   }
+  // Kept before the client hears that there is a session.
+  Result<std::unique_ptr<Relay>> relay = Make(std::move(*channel), files, link, std::move(resumption), peer, keeper);
+  if (!relay.ok()) return RefuseOver(*link, relay.status());
+  Status sent = offer.empty() ? Status::Ok() : link->Send({FrameKind::kResume, 0, offer.size(), 0, 0}, offer);
   if (sent.ok()) sent = SendControl(*link, encoder.bytes());
-  if (!sent.ok()) {
-    (*channel)->Fail(sent);
-    return sent;
-  }
-  return std::unique_ptr<Relay>(new Relay(std::move(*channel), std::move(link), std::move(resumption)));
+  if (sent.ok()) return relay;
+  (*relay)->channel_->Fail(sent);
+  return sent;
+}
+
+Result<std::unique_ptr<Relay>> Relay::Make(std::unique_ptr<Channel> channel, const Channel::Files& files,
+                                           std::shared_ptr<Link> link, Resumption resumption, const std::string& peer,
+                                           KeeperLine* keeper) {
+  CarriageTerms terms{channel->side(), static_cast<uint32_t>(resumption.grace_ns / 1'000'000), resumption.token, channel->sizes()};
+  const bool kept = keeper != nullptr && resumption.supply != nullptr && peer.size() < terms.peer.size();
+  std::ranges::copy(peer.substr(0, terms.peer.size() - 1), terms.peer.begin());
+  Result<std::unique_ptr<Carriage>> carriage = kept ? Carriage::Begin(*keeper, terms, *channel, files) : Carriage::Unkept();
+  if (!carriage.ok()) return carriage.status();
+  return std::unique_ptr<Relay>(new Relay(std::move(channel), std::move(*carriage), std::move(link), std::move(resumption)));
 }
 
 }  // namespace tessera

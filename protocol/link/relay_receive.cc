@@ -14,11 +14,14 @@ void Relay::ReceiveFrames() {
     MutexLock lock(link_mutex_);
     link = current_;
   }
+  if (link == nullptr) link = GoOn(nullptr);
   while (link != nullptr) {
     Result<FrameHeader> header = link->Receive([this](const FrameHeader& header) { return PlaceOf(header); });
     const Status status = header.ok() ? Arrived(*header) : header.status();
     if (status.ok()) {
-      frames_received_.store(frames_received_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+      const uint64_t frames = frames_received_.load(std::memory_order_relaxed);
+      if (frames == 0) carriage_->page().heard.store(1);
+      frames_received_.store(frames + 1, std::memory_order_relaxed);
       continue;
     }
     const std::shared_ptr<Link> lost = std::exchange(link, nullptr);
@@ -77,9 +80,11 @@ Result<std::span<std::byte>> Relay::PlaceOf(const FrameHeader& header) {
 Status Relay::Arrived(const FrameHeader& header) {
   switch (header.kind) {
     case FrameKind::kControl:
-      controls_received_.store(header.number);
+      RETURN_IF_ERROR(ControlArrived(received_));
+      controls_received_.store(header.number);  // not before all of it is done (carriage.h)
+      carriage_->page().offer_arriving.store(0);
       if (header.number - controls_told_.load() >= kControlsAckStep) Errand();
-      return ControlArrived(received_);
+      return Status::Ok();
     case FrameKind::kRing: {
       Sink& sink = *FindSink(header.target);
       sink.ring.WriteAt(header.position, received_);
@@ -138,10 +143,10 @@ Status Relay::TransfersAcked(uint64_t number) {
 
 Status Relay::ControlsAcked(uint64_t count) {
   MutexLock lock(controls_mutex_);
-  if (count < controls_acked_ || count > controls_sent_.load(std::memory_order_acquire)) {
+  if (count < carriage_->acked() || count > controls_sent_.load(std::memory_order_acquire)) {
     return RelayViolation("the link acknowledged messages that were not sent");
   }
-  for (; controls_acked_ != count; ++controls_acked_) controls_.pop_front();
+  carriage_->page().messages_acked.store(count, std::memory_order_release);
   return Status::Ok();
 }
 
@@ -154,7 +159,7 @@ Status Relay::ControlArrived(std::span<const std::byte> message) {
     case ControlKind::kSegmentClose: {
       Result<SegmentClose> close = SegmentClose::Decode(message);
       if (!close.ok()) return close.status();
-      CloseOnce(close->id);
+      CloseSegment(close->id, CarriagePage::Segment::kClosedThere);
       const Status passed_on = channel_->SendControl(message, {});
       if (!passed_on.ok()) LogDebug("a segment's end was not passed on: {}", passed_on.message());
       return Status::Ok();
@@ -162,13 +167,14 @@ Status Relay::ControlArrived(std::span<const std::byte> message) {
     case ControlKind::kGoodbye: {
       Result<Goodbye> goodbye = Goodbye::Decode(message);
       if (!goodbye.ok()) return goodbye.status();
-      end_heard_.store(true);
-      Wake();
       if (goodbye->code == StatusCode::kOk) {
         channel_->Leave();
       } else {
         channel_->Fail(Status(goodbye->code, goodbye->sentence));
       }
+      carriage_->page().end_heard.store(1);
+      end_heard_.store(true);
+      Wake();
       return Status::Ok();
     }
     default:
@@ -177,14 +183,18 @@ Status Relay::ControlArrived(std::span<const std::byte> message) {
 }
 
 Status Relay::OfferArrived(const SegmentOffer& offer, std::span<const std::byte> message) {
-  if (offer.kind == SegmentKind::kSharedFile || offer.size_bytes == 0 || offer.size_bytes % kPageBytes != 0 ||
+  if (offer.kind == SegmentKind::kSharedFile || offer.id == 0 || offer.size_bytes == 0 || offer.size_bytes % kPageBytes != 0 ||
       offer.size_bytes > kSegmentBytesMax) {
     return RelayViolation("the link brought the offer of a segment that cannot be mirrored");
   }
-  Result<UniqueFd> file = CreateSegmentFile("tessera-mirrored", offer.size_bytes);
+  // The one that the process before this one made, if it came so far: the peer may have it already.
+  std::atomic<uint64_t>& arriving = carriage_->page().offer_arriving;
+  const bool known = adopted_file_.valid() && arriving == offer.id && CheckSegmentFile(adopted_file_.get(), offer.size_bytes).ok();
+  arriving.store(offer.id);
+  Result<UniqueFd> file = known ? std::move(adopted_file_) : CreateSegmentFile("tessera-mirrored", offer.size_bytes);
   if (!file.ok()) return file.status();
-  RETURN_IF_ERROR(AddSegment(offer, file->get()));
   const int fd = file->get();
+  if (!known) RETURN_IF_ERROR(AddSegment(offer, fd, {}));
   const Status passed_on = channel_->SendControl(message, std::span(&fd, 1));
   if (!passed_on.ok()) LogDebug("a segment was not passed on: {}", passed_on.message());
   return Status::Ok();

@@ -55,7 +55,7 @@ Result<std::vector<std::byte>> ReceiveState(Link& link) {
 }  // namespace
 
 std::shared_ptr<Link> Relay::GoOn(const std::shared_ptr<Link>& lost) {
-  lost->Drop();
+  if (lost != nullptr) lost->Drop();
   {
     MutexLock lock(send_mutex_);
     link_.reset();
@@ -68,12 +68,13 @@ std::shared_ptr<Link> Relay::GoOn(const std::shared_ptr<Link>& lost) {
   }
   const std::string what = "the link to the other host is lost";
   if (resumption_.supply == nullptr || end_heard_.load() || aborted) return GiveUp(Status(StatusCode::kUnavailable, what));
-  const uint64_t began_ns = MonotonicNs();
+  // Of a process that went on with the session: what the one before it had used up of the grace time counts.
+  const uint64_t began_ns = outage_began_ns_.load() != 0 ? std::min(outage_began_ns_.load(), MonotonicNs()) : MonotonicNs();
   const bool heard = frames_received_.load(std::memory_order_relaxed) != 0;
   const uint64_t grace_ns = heard ? resumption_.grace_ns : std::min(resumption_.grace_ns, kUnheardGraceNsMax);
   const uint64_t deadline_ns = began_ns + grace_ns;
   outage_began_ns_.store(began_ns);
-  LogDebug("a session has lost its link");
+  LogDebug("a session {} link", lost != nullptr ? "has lost its" : "goes on without a");
   for (;;) {
     Result<NextLink> next = resumption_.supply->Next(deadline_ns);
     if (!next.ok()) {

@@ -2,6 +2,7 @@
 #include "protocol/link/relay.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
@@ -63,7 +64,7 @@ void Relay::SendRanges() {
 }
 
 void Relay::SendAcks(Sink& sink) {
-  uint64_t acked = 0;
+  uint64_t acked = sink.acked.load();
   for (;;) {
     {
       MutexLock lock(sink.mutex);
@@ -121,8 +122,8 @@ Status Relay::SendControls() {
     uint64_t number = controls_sent_.load(std::memory_order_relaxed) + 1;
     {
       MutexLock lock(controls_mutex_);
-      if (number > controls_acked_ + controls_.size()) return Status::Ok();
-      message = controls_[number - controls_acked_ - 1];
+      if (number > carriage_->recorded()) return Status::Ok();
+      message = carriage_->Message(number);
     }
     controls_sent_.store(number, std::memory_order_release);
     RETURN_IF_ERROR(Transmit({FrameKind::kControl, 0, message.size(), 0, number}, message));
@@ -210,36 +211,37 @@ Status Relay::SendEnd() {
 }
 
 Status Relay::TakeMessage(SocketMessage message) {
-  Result<SegmentOffer> offer = SegmentOffer{};
-  Result<SegmentClose> close = SegmentClose{};
-  const ControlKind kind = ControlKindOf(message.bytes);
-  if (kind == ControlKind::kSegmentOffer) {
-    offer = SegmentOffer::Decode(message.bytes);
-    if (!offer.ok()) return offer.status();
-  } else if (kind == ControlKind::kSegmentClose) {
-    close = SegmentClose::Decode(message.bytes);
-    if (!close.ok()) return close.status();
-  } else {
-    return RelayViolation("the peer sent a message that has no place in a session");
+  // What the process before this one has recorded may still be on the socket.
+  const bool again = std::exchange(first_message_, false);
+  if (again && carriage_->WasLast(message.bytes)) return Status::Ok();
+  switch (ControlKindOf(message.bytes)) {
+    case ControlKind::kSegmentOffer: {
+      Result<SegmentOffer> offer = SegmentOffer::Decode(message.bytes);
+      if (!offer.ok()) return offer.status();
+      return again && IsKnown(offer->id) ? Record(message.bytes) : TakeOffer(*offer, message);
+    }
+    case ControlKind::kSegmentClose: {
+      Result<SegmentClose> close = SegmentClose::Decode(message.bytes);
+      if (!close.ok()) return close.status();
+      CloseSegment(close->id, CarriagePage::Segment::kClosedHere);
+      return Record(message.bytes);
+    }
+    case ControlKind::kGoodbye:
+      carriage_->RecordGoodbye(message.bytes);
+      return Status::Ok();
+    default:
+      return RelayViolation("the peer sent a message that has no place in a session");
   }
-  {
-    // First of all: who finds the segment known must also find its offer here, to send it ahead.
-    MutexLock lock(controls_mutex_);
-    controls_.push_back(message.bytes);
-  }
-  if (kind == ControlKind::kSegmentOffer) return TakeOffer(*offer, message);
-  CloseOnce(close->id);
-  return Status::Ok();
 }
 
 Status Relay::TakeOffer(const SegmentOffer& offer, const SocketMessage& message) {
-  if (message.fds.size() != 1 || offer.kind == SegmentKind::kSharedFile || offer.file_offset != 0 ||
+  if (message.fds.size() != 1 || offer.kind == SegmentKind::kSharedFile || offer.file_offset != 0 || offer.id == 0 ||
       offer.size_bytes % kPageBytes != 0 || offer.size_bytes > kSegmentBytesMax) {
     return RelayViolation("the peer offered a segment that cannot be mirrored");
   }
   const int fd = message.fds[0].get();
   RETURN_IF_ERROR(CheckSegmentFile(fd, offer.size_bytes));
-  return AddSegment(offer, fd);
+  return AddSegment(offer, fd, message.bytes);
 }
 
 }  // namespace tessera

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "protocol/base/background.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/waiting.h"
@@ -24,12 +25,6 @@ namespace {
 constexpr int kSweepMs = 500;
 // After an accept that failed for want of descriptors or memory: what was short may be there again.
 constexpr int kShortageMs = 100;
-
-// Whoever waits for the end of what the owner wrote does not have to wait for us.
-void LeaveStderr() {
-  const UniqueFd null(open("/dev/null", O_WRONLY | O_CLOEXEC));
-  if (null.valid()) dup2(null.get(), STDERR_FILENO);
-}
 
 }  // namespace
 
@@ -133,9 +128,23 @@ void RelayService::Take(const Accept& accept, const Carry& carry) {
   RelaySession& session = *sessions_.emplace_back(new RelaySession(*this));
   session.Within(options_.hello_timeout_ns);
   session.Uses(connection->get());
+  // shared: std::function copies what it holds.
+  const auto held = std::make_shared<UniqueFd>(std::move(*connection));
+  Start(session, [&session, &carry, held] { carry(std::move(*held), session); });
+}
+
+void RelayService::Adopt(std::function<void(RelaySession& session)> carry) {
+  RelaySession& session = *sessions_.emplace_back(new RelaySession(*this));
+  session.Within(kNoDeadline);
+  session.Establish();
+  Start(session, [&session, carry = std::move(carry)] { carry(session); });
+}
+
+void RelayService::Start(RelaySession& session, std::function<void()> carry) {
   try {
-    session.thread_ = std::thread([this, &session, &carry, connection = std::move(*connection)]() mutable {
-      carry(std::move(connection), session);
+    session.thread_ = std::thread([this, &session, carry = std::move(carry)]() mutable {
+      carry();
+      carry = nullptr;
       session.Uses(-1);
       session.over_.store(true);
       const uint64_t one = 1;
@@ -143,6 +152,7 @@ void RelayService::Take(const Accept& accept, const Carry& carry) {
     });
   } catch (const std::system_error& error) {
     LogWarning("turned away a connection: cannot start a thread ({}): raise the limits (ulimit -u)", error.what());
+    if (session.established_) established_.fetch_sub(1);
     sessions_.pop_back();
   }
 }

@@ -82,6 +82,8 @@ class RelayService {
   explicit RelayService(const Options& options) : options_(options) {}
   // Blocks SIGTERM and SIGINT, which Run() waits for. Before the first thread.
   Status Prepare();
+  // Begins with a session that another process has carried before: `carry` runs on a thread of its own. Before Run().
+  void Adopt(std::function<void(RelaySession& session)> carry);
   // Carries what `accept` gives until a signal came or the owner ended, then ends everything. Once.
   void Run(int listener_fd, const Accept& accept, const Carry& carry);
 
@@ -90,6 +92,7 @@ class RelayService {
  private:
   friend class RelaySession;
   void Take(const Accept& accept, const Carry& carry);
+  void Start(RelaySession& session, std::function<void()> carry);
   // Joins the threads that have finished, ends the connections whose time is over.
   void Sweep();
   void EndAll(bool owner_ended);

@@ -60,7 +60,14 @@ class ReturningLinks::Supply : public LinkSupply {
 std::unique_ptr<LinkSupply> ReturningLinks::Admit(std::shared_ptr<Link> link, std::string peer, ResumeToken* token) {
   if (grace_ns_ == 0) return nullptr;
   *token = ResumeToken::Mint();
-  auto session = std::make_shared<Session>(*token, std::move(peer), std::move(link));
+  return Enter(std::make_shared<Session>(*token, std::move(peer), std::move(link)));
+}
+
+std::unique_ptr<LinkSupply> ReturningLinks::Readmit(const ResumeToken& token, std::string peer) {
+  return Enter(std::make_shared<Session>(token, std::move(peer), nullptr));
+}
+
+std::unique_ptr<LinkSupply> ReturningLinks::Enter(std::shared_ptr<Session> session) {
   {
     MutexLock lock(mutex_);
     sessions_.push_back(session);

@@ -31,6 +31,8 @@ class ReturningLinks {
   // A new session, over `link`. `peer`: who is at its other end as far as that was proved (the name in its certificate);
   // only the same may come back. The session can be resumed until the result stops or ends.
   std::unique_ptr<LinkSupply> Admit(std::shared_ptr<Link> link, std::string peer, ResumeToken* token) EXCLUDES(mutex_);
+  // A session that another process has admitted, and that has no link now.
+  std::unique_ptr<LinkSupply> Readmit(const ResumeToken& token, std::string peer) EXCLUDES(mutex_);
   // Takes a link that began with a kResume frame of this payload to its session. The link that the session had is closed,
   // whether this side had noticed its loss or not; of two that return the later one counts. kNotFound, with a sentence for the
   // other end, when there is no such session (any more) or it is somebody else's; kProtocolViolation for what is no state.
@@ -39,6 +41,8 @@ class ReturningLinks {
  private:
   struct Session;
   class Supply;
+
+  std::unique_ptr<LinkSupply> Enter(std::shared_ptr<Session> session) EXCLUDES(mutex_);
 
   const uint64_t grace_ns_;
   Mutex mutex_;

@@ -175,6 +175,10 @@ Result<TcpListener> TcpListener::Bind(const LinkAddress& address, bool insecure)
         return Status::FromErrno("cannot listen on " + address.Url(), errno);
     }
   }
+  return Adopt(std::move(socket), address);
+}
+
+Result<TcpListener> TcpListener::Adopt(UniqueFd socket, const LinkAddress& address) {
   TcpEndpoint bound;
   bound.length = sizeof(bound.address);
   if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound.address), &bound.length) != 0) {

@@ -44,6 +44,9 @@ class TcpListener : public LinkListener {
   // kUnavailable when somebody listens there already, kInvalidArgument when it is no address of this host; errors of
   // Resolve() and CheckSecure().
   static Result<TcpListener> Bind(const LinkAddress& address, bool insecure);
+  // Goes on with a socket of Bind() that another process has kept (Release). Errors only of the system.
+  static Result<TcpListener> Adopt(UniqueFd socket, const LinkAddress& address);
+  UniqueFd Release() { return std::move(socket_); }
 
   int fd() const override { return socket_.get(); }
   const LinkAddress& address() const override { return address_; }

@@ -103,10 +103,11 @@ Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity,
 
 // --- TlsListener ---
 
-Result<std::unique_ptr<TlsListener>> TlsListener::Bind(const LinkAddress& address, const LinkOptions& options) {
+Result<std::unique_ptr<TlsListener>> TlsListener::Bind(const LinkAddress& address, const LinkOptions& options,
+                                                       UniqueFd bound) {
   Result<std::unique_ptr<TlsIdentityKeeper>> keeper = TlsIdentityKeeper::Make(TlsRole::kServer, options);
   if (!keeper.ok()) return keeper.status();
-  Result<TcpListener> tcp = TcpListener::Bind(address, true);
+  Result<TcpListener> tcp = bound.valid() ? TcpListener::Adopt(std::move(bound), address) : TcpListener::Bind(address, true);
   if (!tcp.ok()) return tcp.status();
   return std::unique_ptr<TlsListener>(new TlsListener(std::move(*tcp), std::move(*keeper)));
 }

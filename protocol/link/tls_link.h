@@ -37,7 +37,8 @@ Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity,
 class TlsListener : public LinkListener {
  public:
   // Errors as of ListenForLinks(), of TlsIdentity::Load().
-  static Result<std::unique_ptr<TlsListener>> Bind(const LinkAddress& address, const LinkOptions& options);
+  // `bound`: a socket of TcpListener::Bind() to use; invalid: one of its own.
+  static Result<std::unique_ptr<TlsListener>> Bind(const LinkAddress& address, const LinkOptions& options, UniqueFd bound = {});
 
   int fd() const override { return tcp_.fd(); }
   const LinkAddress& address() const override { return tcp_.address(); }

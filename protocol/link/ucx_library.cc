@@ -33,6 +33,8 @@ constexpr struct {
     {"UCX_KEEPALIVE_INTERVAL", "inf"},
     // As addresses are (ResolveForUcx).
     {"UCX_TCP_AF_PRIO", "inet"},
+    // A listener that takes the place of one whose connections linger, as at tcp://.
+    {"UCX_CM_REUSEADDR", "y"},
     // Frames are up to 1 MiB: the default of 8 KiB for what one system call sends costs a third of the rate.
     {"UCX_TCP_TX_SEG_SIZE", "64K"},
     {"UCX_TCP_RX_SEG_SIZE", "128K"},

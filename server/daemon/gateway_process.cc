@@ -25,7 +25,7 @@ Result<GatewayProcess> GatewayProcess::Start(const Options& options) {
                                         "--ready-fd", std::to_string(kPassedFd)};
   arguments.insert(arguments.end(), {"--resume-grace", std::to_string(options.resume_grace_s)});
   for (std::string& word : LinkArguments(options.link)) arguments.push_back(std::move(word));
-  Result<pid_t> pid = StartProgram(program, arguments, {write_end.get()});
+  Result<pid_t> pid = StartProgram(program, program, arguments, {write_end.get()});
   if (!pid.ok()) return Status(StatusCode::kNotFound, program + ": " + pid.status().message() + "; install it again");
   write_end.reset();
   // It writes its address in one piece and closes the pipe, or closes it when it ends.

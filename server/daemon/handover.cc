@@ -1,6 +1,5 @@
 #include "server/daemon/handover.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -10,12 +9,6 @@
 #include "protocol/channel/waiting.h"
 
 namespace tessera {
-
-Result<std::pair<UniqueFd, UniqueFd>> MakeHandoverSocket() {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return Status::FromErrno("cannot create a socket", errno);
-  return std::pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
-}
 
 Status SendWish(int socket, const ClientHello& hello) {
   Encoder encoder(kControlMessageBytesMax);

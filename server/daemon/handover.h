@@ -10,9 +10,6 @@
 
 namespace tessera {
 
-// The daemon's end and the worker's.
-Result<std::pair<UniqueFd, UniqueFd>> MakeHandoverSocket();
-
 // The daemon. Of `hello` counts what a driver is loaded with: devices, environment, session index.
 Status SendWish(int socket, const ClientHello& hello);
 Status SendClient(int socket, int connection);

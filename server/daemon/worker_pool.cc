@@ -8,6 +8,7 @@
 
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
+#include "protocol/channel/unix_socket.h"
 #include "protocol/channel/waiting.h"
 #include "server/daemon/child_process.h"
 #include "server/daemon/client_environment.h"
@@ -39,7 +40,7 @@ Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const Un
   if (!usage.ok()) return usage.status();
   Result<std::pair<UniqueFd, UniqueFd>> shares = MakeShareSocket();
   if (!shares.ok()) return shares.status();
-  Result<std::pair<UniqueFd, UniqueFd>> handover = MakeHandoverSocket();
+  Result<std::pair<UniqueFd, UniqueFd>> handover = MakeSocketPair();
   if (!handover.ok()) return handover.status();
   RETURN_IF_ERROR(SendWish(handover->first.get(), hello));
   // There when the process looks whether somebody waits.

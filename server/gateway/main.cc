@@ -1,4 +1,5 @@
-// tessera-gateway: takes each link that arrives to the socket of a tesserad. How it ends stands in README.md.
+// tessera-gateway: takes each link that arrives to the socket of a tesserad. How it ends stands in README.md. It is two
+// processes: the one that was started keeps what its child, which does the work, could not get again (protocol/link/keeper.h).
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -6,12 +7,15 @@
 #include <unistd.h>
 
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
-#include "protocol/channel/unix_socket.h"
 #include "protocol/link/connect_link.h"
+#include "protocol/link/keeper.h"
+#include "protocol/link/keeper_line.h"
 #include "protocol/link/relay.h"
 #include "protocol/link/relay_service.h"
 #include "protocol/link/returning_links.h"
@@ -22,14 +26,22 @@ namespace {
 
 constexpr const char* kName = "tessera-gateway";
 
+// What the process that carries sessions has, for the threads of all of them.
+struct Carrier {
+  const GatewayOptions& options;
+  KeeperLine& keeper;
+  LinkListener& listener;
+  ReturningLinks returning;
+};
+
 // What a client asks for, of which the server's process must not hear before there is something to hear.
-Result<UniqueFd> Dial(RelaySession& session, const GatewayOptions& options) {
+Result<UniqueFd> Dial(RelaySession& session, Carrier& carrier) {
   if (!session.Establish()) {
-    return Status(StatusCode::kResourceExhausted, "the gateway has " + std::to_string(options.sessions_max) +
+    return Status(StatusCode::kResourceExhausted, "the gateway has " + std::to_string(carrier.options.sessions_max) +
                                                       " sessions, its limit: raise --max-sessions of tessera-gateway");
   }
   session.Within(RelayService::kWelcomeTimeoutNs);
-  Result<UniqueFd> server = ConnectUnix(options.server_path);
+  Result<UniqueFd> server = carrier.keeper.Dial();
   if (!server.ok()) {
     LogWarning("the server cannot be reached: {}", server.status().message());
     // kNotFound: to the client this is the same as no gateway at all.
@@ -39,21 +51,27 @@ Result<UniqueFd> Dial(RelaySession& session, const GatewayOptions& options) {
   return server;
 }
 
-void Carry(UniqueFd connection, RelaySession& session, LinkListener& listener, ReturningLinks& returning, const GatewayOptions& options) {
-  std::string peer = listener.DescribePeer(connection.get());
+void CarryOn(Relay& relay, RelaySession& session, const std::string& peer) {
+  const Status why = session.Run(relay);
+  LogInfo("a session of {} is over{}{}", peer, why.ok() ? "" : ": ", why.message());
+}
+
+void Carry(UniqueFd connection, RelaySession& session, Carrier& carrier) {
+  std::string peer = carrier.listener.DescribePeer(connection.get());
   const auto turn_away = [&](const Status& why) {
     const bool silent = session.timed_out() || why.code() == StatusCode::kTimedOut;
     LogWarning("turned away {}: {}", peer, silent ? "it connected and said nothing" : why.message());
   };
-  Result<AcceptedLink> accepted = listener.Finish(std::move(connection), MonotonicNs() + options.hello_timeout_ns());
+  const uint64_t hello_timeout_ns = carrier.options.hello_timeout_ns();
+  Result<AcceptedLink> accepted = carrier.listener.Finish(std::move(connection), MonotonicNs() + hello_timeout_ns);
   if (!accepted.ok()) return turn_away(accepted.status());
   if (accepted->link == nullptr) return;  // another connection's link has it
   peer = accepted->peer;
   std::shared_ptr<Link> link = std::move(accepted->link);
   session.Uses(link);
   Result<std::unique_ptr<Relay>> relay =
-      Relay::AtServer([&] { return Dial(session, options); }, std::exchange(link, nullptr), &returning, accepted->name,
-                      MonotonicNs() + options.hello_timeout_ns() + RelayService::kWelcomeTimeoutNs);
+      Relay::AtServer([&] { return Dial(session, carrier); }, std::exchange(link, nullptr), &carrier.returning, accepted->name,
+                      MonotonicNs() + hello_timeout_ns + RelayService::kWelcomeTimeoutNs, &carrier.keeper);
   if (!relay.ok()) {
     // A question that was answered, or a peer that left, is no event.
     if (relay.status().code() == StatusCode::kUnavailable && !session.timed_out()) {
@@ -63,10 +81,43 @@ void Carry(UniqueFd connection, RelaySession& session, LinkListener& listener, R
     }
   } else {
     LogInfo("a session of {} has begun", peer);
-    const Status why = session.Run(**relay);
-    LogInfo("a session of {} is over{}{}", peer, why.ok() ? "" : ": ", why.message());
+    CarryOn(**relay, session, peer);
   }
   session.Uses(nullptr);
+}
+
+// All of them, before the first link can come back.
+void AdoptSessions(std::vector<KeptSession> sessions, RelayService& service, Carrier& carrier) {
+  for (KeptSession& kept : sessions) {
+    Result<std::unique_ptr<Relay>> adopted =
+        Relay::Adopt(carrier.keeper, std::move(kept),
+                     [&](const ResumeToken& token, const std::string& peer) { return carrier.returning.Readmit(token, peer); });
+    if (!adopted.ok()) LogWarning("a session is over: {}", adopted.status().message());
+    if (!adopted.ok() || *adopted == nullptr) continue;
+    service.Adopt([relay = std::shared_ptr<Relay>(std::move(*adopted))](RelaySession& session) {
+      CarryOn(*relay, session, "the process before this one");
+    });
+  }
+}
+
+// The process that carries sessions.
+int CarrySessions(const GatewayOptions& options) {
+  Result<std::unique_ptr<KeeperLine>> keeper = KeeperLine::Open(UniqueFd(options.carry_fd));
+  if (!keeper.ok()) return Fail(kName, keeper.status(), kServiceInternal);
+  RelayService service({.sessions_max = options.sessions_max, .hello_timeout_ns = options.hello_timeout_ns()});
+  if (const Status status = service.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
+  if (const Status status = PrepareLinks(options.listen); !status.ok()) return Fail(kName, status, kServiceCannotListen);
+  // The port that the process before this one was given, where it made its socket itself.
+  const Result<LinkAddress> before = LinkAddress::Parse((*keeper)->listened());
+  const LinkAddress& address = before.ok() ? before.value() : options.listen;
+  Result<std::unique_ptr<LinkListener>> listener = ListenForLinks(address, options.link, (*keeper)->TakeListener());
+  if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
+  Carrier carrier{options, **keeper, **listener, ReturningLinks(options.resume_grace_s * uint64_t{1'000'000'000})};
+  AdoptSessions((*keeper)->TakeSessions(), service, carrier);
+  (*keeper)->SayReady((*listener)->address().Url());
+  service.Run((*listener)->fd(), [&] { return (*listener)->Accept(); },
+              [&](UniqueFd connection, RelaySession& session) { Carry(std::move(connection), session, carrier); });
+  return kServiceOk;
 }
 
 void SayReady(const GatewayOptions& options, const std::string& url) {
@@ -79,20 +130,19 @@ void SayReady(const GatewayOptions& options, const std::string& url) {
   close(options.ready_fd);
 }
 
-int Run(const GatewayOptions& options) {
-  RelayService service({.sessions_max = options.sessions_max, .hello_timeout_ns = options.hello_timeout_ns()});
-  if (const Status status = service.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
-  if (const Status status = PrepareLinks(options.listen); !status.ok()) return Fail(kName, status, kServiceCannotListen);
-  Result<std::unique_ptr<LinkListener>> bound = ListenForLinks(options.listen, options.link);
-  if (!bound.ok()) return Fail(kName, bound.status(), kServiceCannotListen);
-  LinkListener& listener = **bound;
+// The process that was started: keeps what the other one carries.
+int KeepSessions(const GatewayOptions& options, std::vector<std::string> arguments) {
+  Result<UniqueFd> listener = BindForLinks(options.listen, options.link);
+  if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
+  Keeper keeper({.name = kName,
+                 .arguments = std::move(arguments),
+                 .listener_fd = listener->get(),
+                 .server_path = options.server_path,
+                 .ready = [&](const std::string& where) { SayReady(options, where); }});
+  if (const Status status = keeper.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  RaiseDescriptorLimit();  // a session takes some ten, and every large pinned allocation of its client one while it is passed on
-  ReturningLinks returning(options.resume_grace_s * uint64_t{1'000'000'000});
-  SayReady(options, listener.address().Url());
-  service.Run(listener.fd(), [&] { return listener.Accept(); },
-              [&](UniqueFd connection, RelaySession& session) { Carry(std::move(connection), session, listener, returning, options); });
-  return kServiceOk;
+  RaiseDescriptorLimit();  // a session takes some ten, and every large pinned allocation of its client one
+  return keeper.Run();
 }
 
 }  // namespace
@@ -102,11 +152,11 @@ int main(int argc, char** argv) {
   using namespace tessera;
   GatewayOptions options;
   if (const int code = ParseGatewayOptions(argc, argv, &options); code >= 0) return code;
-  if (options.parent_pid != 0) {
+  if (options.parent_pid != 0 && options.carry_fd < 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != options.parent_pid) return kServiceOk;  // it ended before the line above
   }
   SetLogName(kName);
   SetLogLevel(options.log_level);
-  return Run(options);
+  return options.carry_fd < 0 ? KeepSessions(options, {argv + 1, argv + argc}) : CarrySessions(options);
 }

@@ -9,11 +9,12 @@ namespace {
 static_assert(kResumeGraceSMax * uint64_t{1000} <= ResumeOffer::kGraceMsMax);
 
 constexpr const char* kFooter = R"(When agents may connect, one line on stdout says where; everything else is on stderr. At tls:// whoever
-shows a certificate of the authority may use the GPUs of the server, or who is named by --allow; at tcp:// whoever reaches it. SIGTERM and SIGINT end it, with the sessions it carries.
+shows a certificate of the authority may use the GPUs of the server, or who is named by --allow; at tcp:// whoever reaches it. SIGTERM and SIGINT end it, with the sessions it carries;
+SIGHUP starts the process that carries them anew, from the program's file: programs notice a pause.
 
 Exit codes:
   0  ended after SIGTERM or SIGINT
-  1  a system call failed that should not
+  1  a system call failed that should not, or the process that carries sessions ended at once again and again
   2  the command line was not understood
   4  the address could not be bound, or is refused without --insecure; certificate, key or authority cannot be used
 
@@ -31,6 +32,7 @@ int ParseGatewayOptions(int argc, char** argv, GatewayOptions* options) {
   line.AddLinkOptions(&options->link, true);
   line.AddSessionsMax(&options->sessions_max);
   line.AddResumeGrace(&options->resume_grace_s);
+  line.AddCarrying();
   line.app().add_option("--parent-pid", options->parent_pid)->group("");
   line.app().add_option("--ready-fd", options->ready_fd)->group("");
   if (const int code = line.Parse(argc, argv); code >= 0) return code;

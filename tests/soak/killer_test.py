@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Clients, workers, agents and gateways die of SIGKILL at random moments while others work. No survivor gets a wrong result or
-loses its session for it, nobody gets stuck, and all is given back at the end.
+"""Clients, workers, agents, gateways and the processes that carry their sessions die of SIGKILL at random moments while others
+work. No survivor gets a wrong result or loses its session for it, nobody gets stuck, and all is given back at the end.
 
 usage: killer_test.py BUILD_DIRECTORY [--seconds S] [--clients N] [--pause-ms N] [--seed N]
 """
@@ -24,7 +24,10 @@ REPLACED_S = 5
 LONGER_S = 60
 CHANNEL, TCP = "channel", "tcp"
 GRACE = ("--resume-grace", "2")  # what a killed agent leaves behind is given back before the test looks
-DECK = ["client", "client", "worker", "worker", "worker", "agent", "gateway"]
+CARRIERS = ("agent's carrier", "gateway's carrier")  # which cost nobody anything whose session has begun
+DECK = ["client", "client", "worker", "worker", "worker", "agent", "gateway", *CARRIERS]
+# For a session to begin, on a busy machine.
+BEGINS_S = 3
 
 
 class Field:
@@ -67,12 +70,15 @@ class Field:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 return
+        elif what in CARRIERS:
+            pid = (self.agent if what.startswith("agent") else self.gateway).carrier()
+            os.kill(pid, signal.SIGKILL)
         elif what == "agent":
             pid = self.agent.process.pid
-            self.agent.process.kill()
+            self.agent.kill()
         else:
             pid = self.gateway.process.pid
-            self.gateway.process.kill()
+            self.gateway.kill()
         self.killed.append((time.monotonic(), what, pid))
         if what == "agent":
             end(self.agent)
@@ -91,6 +97,9 @@ class Field:
             if what == "worker":
                 served = self.clients_of(pid)
                 if client.pid in served or (client.way == TCP and served & self.gateways and when > since):
+                    return True
+            elif what in CARRIERS:
+                if client.way == TCP and since < when < client.began_at + BEGINS_S:
                     return True
             elif what != "client" and client.way == TCP and when > since:
                 return True

@@ -17,7 +17,7 @@ def run(url, clients, rounds):
 
 
 def relay_holds(part):
-    return threads(part.process.pid), descriptors(part.process.pid)
+    return [(threads(pid), descriptors(pid)) for pid in part.pids()]
 
 
 def main():

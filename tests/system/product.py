@@ -6,6 +6,7 @@ The first argument of every test that imports this is the build directory.
 import atexit
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,12 +35,17 @@ def wait_for(condition, seconds, what):
     raise AssertionError(f"{what} did not happen within {seconds} s")
 
 
-def alive(pid):
+def state(pid):
+    """Of a process, as ps has it; Z also of one that is gone."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+            return stat.read().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return "Z"
+
+
+def alive(pid):
+    return state(pid) != "Z"
 
 
 # What servers of tests keep for later ones (images) is none of this user's.
@@ -57,6 +63,11 @@ def environment(**changes):
     return env
 
 
+def have_ucx():
+    """In a process of its own: what UCX does to one that loads it is not wanted here."""
+    return subprocess.run(["python3", "-c", "import ctypes; ctypes.CDLL('libucp.so.0')"], capture_output=True).returncode == 0
+
+
 def check_no_finding(words):
     """Fails the test when a sanitizer that the product was built with has found something. Workers write where tesserad does."""
     assert not re.search("Sanitizer|runtime error:|exited with code 86", words), words
@@ -67,8 +78,25 @@ def end_with_test(process):
     atexit.register(lambda: process.poll() is None and process.kill())
 
 
+def has_threads(pid):
+    """Whether any thread of it is left to keep its descriptors open: the first may be gone before the others."""
+    try:
+        return alive(pid) or len(os.listdir(f"/proc/{pid}/task")) > 1
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as listed:
+            return [int(child) for child in listed.read().split()]
+    except FileNotFoundError:
+        return []
+
+
 class Part:
-    """A process of the product that prints a line when it is ready. Its log is kept."""
+    """An agent or a gateway: it prints a line when it is ready, its log is kept. It is two processes, of which `process` starts the one
+    that carries the sessions."""
 
     def __init__(self, *words):
         self.log = tempfile.NamedTemporaryFile("w+")
@@ -79,6 +107,23 @@ class Part:
     def words(self):
         with open(self.log.name) as log:
             return log.read()
+
+    def carrier(self):
+        """The process that carries the sessions; it may be about to be started."""
+        wait_for(lambda: len(children(self.process.pid)) == 1, 10, "a process that carries sessions")
+        return children(self.process.pid)[0]
+
+    def pids(self):
+        return [self.process.pid, self.carrier()]
+
+    def kill(self):
+        """Both are gone when this returns, and their address is free."""
+        self.process.send_signal(signal.SIGSTOP)  # it starts no other meanwhile
+        wait_for(lambda: state(self.process.pid) in "TZ", 10, "the stop of a process")
+        carriers = children(self.process.pid)
+        self.process.kill()
+        self.process.wait()
+        wait_for(lambda: not any(map(has_threads, carriers)), 10, "the end of the process that carries sessions")
 
     def stop(self):
         self.process.terminate()

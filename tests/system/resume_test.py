@@ -353,8 +353,7 @@ class Grace(Resume):
         client = self.start(self.gateway.url, program("spin"))
         self.assertEqual(client.stdout.readline(), "spinning\n")
         url = self.gateway.url
-        self.gateway.process.kill()
-        self.gateway.process.wait()
+        self.gateway.kill()
         self.gateway = Gateway(self.server.path, listen=url)
         out, err = client.communicate(timeout=20)
         self.assertRegex(out, r"ended with [1-9]\d*\n")

@@ -89,6 +89,40 @@ TEST(Ring, FillsUpAndTakesMoreAfterARelease) {
   EXPECT_FALSE(out.TryAppend(Record(32)));
 }
 
+// Each end is taken up again and again by another process of its side, wherever the ring is.
+TEST(Ring, GoesOnWhereAnotherStopped) {
+  RingInMemory ring(4096);
+  uint64_t appended = 0;
+  uint64_t read = 0;
+  for (int round = 0; round < 1000; ++round) {
+    RingProducer out(ring.memory);
+    ASSERT_TRUE(out.GoOn().ok()) << round;
+    out.TryReserve(40);  // which is not committed
+    for (int i = 0; i < 3 && out.TryAppend(Record(32 + 8 * (appended * 7 % 60), appended)); ++i) ++appended;
+    RingConsumer in(ring.memory);
+    ASSERT_TRUE(in.GoOn().ok()) << round;
+    for (int i = 0; i < 2; ++i) {
+      const auto record = in.Peek();
+      ASSERT_EQ(record.size(), 32 + 8 * (read * 7 % 60)) << round;
+      in.Release();
+      ++read;
+    }
+    in.Peek();  // and not released
+  }
+  EXPECT_GT(appended, 2000u);
+}
+
+TEST(Ring, GoesOnWithNothingThatIsNoRing) {
+  constexpr std::pair<uint64_t, uint64_t> kHeadsAndTails[] = {{0, 8}, {4104, 0}, {64, 4}, {4, 0}, {uint64_t{1} << 63, 0}};
+  for (const auto& [head, tail] : kHeadsAndTails) {
+    RingInMemory ring(4096);
+    ring.memory.header->head = head;
+    ring.memory.header->tail = tail;
+    EXPECT_EQ(RingProducer(ring.memory).GoOn().code(), StatusCode::kProtocolViolation) << head << ' ' << tail;
+    EXPECT_EQ(RingConsumer(ring.memory).GoOn().code(), StatusCode::kProtocolViolation) << head << ' ' << tail;
+  }
+}
+
 TEST(Ring, AReservationIsInvisibleUntilCommitAndMayBeDropped) {
   RingInMemory ring(4096);
   RingProducer out(ring.memory);

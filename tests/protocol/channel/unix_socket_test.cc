@@ -107,6 +107,24 @@ TEST_F(UnixSocket, PassesDescriptors) {
   EXPECT_EQ(got, 'x');
 }
 
+TEST_F(UnixSocket, AMessageThatIsLeftIsTheNextOneUntilItIsDropped) {
+  auto [ours, theirs] = MakeSocketPair().value();
+  const int fd = other_.get();
+  const std::byte first{1};
+  const std::byte second{2};
+  ASSERT_TRUE(SendMessage(ours.get(), std::span(&first, 1), std::span(&fd, 1), 0).ok());
+  ASSERT_TRUE(SendMessage(ours.get(), std::span(&second, 1), {}, 0).ok());
+  for (int look = 0; look < 3; ++look) {
+    Result<SocketMessage> message = ReceiveMessage(theirs.get(), 10, 0, FromSocket::kLeave);
+    ASSERT_TRUE(message.ok());
+    EXPECT_EQ(message->bytes, std::vector<std::byte>{first});
+    EXPECT_EQ(message->fds.size(), 1u);  // a duplicate each time
+  }
+  DropMessage(theirs.get());
+  EXPECT_EQ(ReceiveMessage(theirs.get(), 10, 0)->bytes, std::vector<std::byte>{second});
+  EXPECT_EQ(ReceiveMessage(theirs.get(), 10, 0).status().code(), StatusCode::kTimedOut);
+}
+
 TEST_F(UnixSocket, BoundsAndDeadlinesHold) {
   EXPECT_EQ(ReceiveMessage(other_.get(), 10, 0).status().code(), StatusCode::kTimedOut);
   EXPECT_EQ(ReceiveMessage(other_.get(), 10, MonotonicNs() + 2'000'000).status().code(), StatusCode::kTimedOut);

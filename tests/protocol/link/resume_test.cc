@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "tests/protocol/link/exchange_rounds.h"
 #include "tests/protocol/link/resumable_mirror.h"
 
 namespace tessera {
@@ -24,59 +25,10 @@ constexpr uint64_t kShortGraceNs = 300'000'000;
 // Frames that begin a session, and are not cut.
 constexpr int64_t kHandshakeFrames = 3;
 
-// What one round sends: a record, and a range that is there before it.
-struct Round {
-  static constexpr size_t kRecordBytes = 96;
-  uint64_t number = 0;
-  uint64_t segment = kStagingSegment;
-  uint64_t offset = 0;
-  uint64_t bytes = 0;
-};
-
-std::vector<std::byte> RecordOf(const Round& round) {
-  std::vector<std::byte> record = TestRecord(0, Round::kRecordBytes);
-  std::memcpy(record.data() + 32, &round, sizeof(round));
-  return record;
-}
-
-void Fill(std::span<std::byte> bytes, uint64_t seed) {
-  std::minstd_rand random(static_cast<uint32_t>(seed + 1));
-  const auto step = static_cast<uint8_t>(random() | 1);
-  auto value = static_cast<uint8_t>(random());
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(value += step);
-}
-
-bool IsFilled(std::span<const std::byte> bytes, uint64_t seed) {
-  std::vector<std::byte> wanted(bytes.size());
-  Fill(wanted, seed);
-  return std::equal(wanted.begin(), wanted.end(), bytes.begin());
-}
-
-Status Append(RingProducer& ring, std::span<const std::byte> record, const StopPredicate& stop) {
-  while (!ring.TryAppend(record)) RETURN_IF_ERROR(ring.WaitForSpace(record.size(), Soon(), stop));
-  return Status::Ok();
-}
-
-Result<Round> NextRound(RingConsumer& ring, const StopPredicate& stop) {
-  RecordBuffer buffer;
-  for (;;) {
-    const auto record = ring.CopyOut(&buffer);
-    if (!record.empty()) {
-      Round round;
-      std::memcpy(&round, record.data() + 32, sizeof(round));
-      return round;
-    }
-    RETURN_IF_ERROR(ring.Wait(Soon(), stop));
-  }
-}
-
-// Both ends of a channel with staging for transfers of several frames. Staging lies in slots; the server answers in the upper
-// half of a slot.
+// Both ends of a channel with staging for transfers of several frames.
 class Session {
  public:
-  static constexpr uint64_t kSlots = 4;
-  static constexpr uint64_t kSlotBytes = 6 << 20;
-  static constexpr uint64_t kHalfBytes = kSlotBytes / 2;
+  static constexpr uint64_t kHalfBytes = ExchangeRounds::kHalfBytes;
 
   explicit Session(ResumableMirror::Cuts cuts, uint64_t grace_ns = 20'000'000'000) {
     auto [client_socket, mirror_client] = SocketPair();
@@ -84,7 +36,7 @@ class Session {
     mirror_ = std::make_unique<ResumableMirror>(std::move(mirror_client), std::move(mirror_server), std::move(cuts), grace_ns);
     std::thread serving([&, socket = std::move(server_socket)]() mutable { server_ = ServeOne(std::move(socket)).value(); });
     ClientHello hello = TestHello();
-    hello.sizes.staging_bytes = kSlots * kSlotBytes;
+    hello.sizes.staging_bytes = ExchangeRounds::kStagingBytes;
     ServerWelcome welcome;
     client_ = Channel::Attach(std::move(client_socket), hello, &welcome, Soon()).value();
     serving.join();
@@ -98,64 +50,9 @@ class Session {
   Channel& server() { return *server_; }
   ResumableMirror& mirror() { return *mirror_; }
 
-  // The server's side of Exchange(): checks what came, and answers with as much again.
-  void Answer(uint64_t rounds) {
-    for (uint64_t number = 1; number <= rounds; ++number) {
-      Result<Round> round = NextRound(server().commands_in(), server().stop());
-      ASSERT_TRUE(round.ok()) << number << ": " << round.status().message();
-      ASSERT_EQ(round->number, number);
-      const auto bytes = server().Resolve(static_cast<uint32_t>(round->segment), round->offset, round->bytes);
-      ASSERT_NE(bytes.data(), nullptr) << number;
-      ASSERT_TRUE(IsFilled(bytes, number)) << number;
-      if (round->segment == kStagingSegment) {
-        round->offset += kHalfBytes;
-      } else {
-        ASSERT_TRUE(server().segments().Claim(static_cast<uint32_t>(round->segment)));
-      }
-      const auto answer = server().Resolve(static_cast<uint32_t>(round->segment), round->offset, round->bytes);
-      Fill(answer, ~number);
-      ASSERT_TRUE(server().Publish(static_cast<uint32_t>(round->segment), round->offset, round->bytes).ok());
-      if (round->segment != kStagingSegment) {
-        ASSERT_TRUE(server().CloseSegment(static_cast<uint32_t>(round->segment)).ok());
-      }
-      ASSERT_TRUE(Append(server().replies_out(), RecordOf(*round), server().stop()).ok());
-    }
-  }
-
-  // Up to kSlots rounds are on their way; both directions are busy with ranges of up to `bytes_max`. Now and then a round has a
-  // segment of its own.
-  void Exchange(uint64_t rounds, uint64_t bytes_max, uint64_t seed) {
-    std::thread answering([&] { Answer(rounds); });
-    std::minstd_rand random(static_cast<uint32_t>(seed + 1));
-    uint64_t sent = 0;
-    for (uint64_t got = 1; got <= rounds; ++got) {
-      for (; sent < rounds && sent + 1 < got + kSlots; ++sent) ASSERT_TRUE(SendRound(sent + 1, 1 + random() % bytes_max).ok());
-      Result<Round> round = NextRound(client().replies_in(), client().stop());
-      ASSERT_TRUE(round.ok()) << got << ": " << round.status().message();
-      ASSERT_EQ(round->number, got);
-      ASSERT_TRUE(IsFilled(client().segments().Resolve(static_cast<uint32_t>(round->segment), round->offset, round->bytes), ~got));
-      if (round->segment != kStagingSegment) {
-        ASSERT_TRUE(client().CloseSegment(static_cast<uint32_t>(round->segment)).ok());
-      }
-    }
-    answering.join();
-  }
+  void Exchange(uint64_t rounds, uint64_t bytes_max, uint64_t seed) { ExchangeRounds(client(), server()).Run(rounds, bytes_max, seed); }
 
  private:
-  Status SendRound(uint64_t number, uint64_t bytes) {
-    Round round = {number, kStagingSegment, number % kSlots * kSlotBytes, bytes};
-    if (number % 5 == 0) {
-      Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, bytes, Placement::Anywhere());
-      if (!id.ok()) return id.status();
-      round.segment = *id;
-      round.offset = 0;
-    }
-    const auto range = client().segments().Resolve(static_cast<uint32_t>(round.segment), round.offset, round.bytes);
-    Fill(range, number);
-    RETURN_IF_ERROR(client().Publish(static_cast<uint32_t>(round.segment), round.offset, round.bytes));
-    return Append(client().commands_out(), RecordOf(round), client().stop());
-  }
-
   std::unique_ptr<ResumableMirror> mirror_;
   std::unique_ptr<Channel> client_, server_;
 };

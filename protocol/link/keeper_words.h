@@ -1,0 +1,86 @@
+// What a keeper (keeper.h) and the process that carries its sessions (keeper_line.h) say to each other, one datagram each, over
+// a socket between the two. Both are ours, of one user: what comes is checked against mistakes and other releases, not against
+// malice.
+//
+//   keeper                                     process that carries
+//   kStart                                ->
+//   kSession, kSegment ..., for each      ->
+//   kAll                                  ->
+//                                         <-   kReady
+//                                         <-   kSession, kSegment, kForgetSegment, kEnd: any time, no answer
+//                                         <-   kDial, with a socket on which the answer is awaited
+//   kDialled, over that socket            ->
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
+#include "protocol/channel/channel.h"
+
+namespace tessera {
+
+enum class KeeperWord : uint32_t {
+  kStart = 1,    // value: process id of the keeper; session: the first number that is free; text: StartText
+  kSession = 2,  // with the descriptors of KeptSession: page, socket, rings, staging and, where there is one, peer_process
+  kSegment = 3,  // of `session`, under the id `value`, with its memory file; in place of the one that had this id
+  kAll = 4,
+  kForgetSegment = 5,  // `value`: its id
+  kEnd = 6,            // of `session`
+  kReady = 7,          // text: where it listens
+  kDial = 8,           // with the keeper's end of a socket pair
+  kDialled = 9,        // with a connection; else value: the StatusCode, text: the sentence
+};
+
+struct KeeperMessage {
+  static constexpr uint32_t kVersion = 1;  // changes with what is said, and with CarriagePage
+  static constexpr size_t kTextBytesMax = 2048;
+
+  uint32_t version = kVersion;
+  KeeperWord word{};
+  uint64_t session = 0;
+  uint64_t value = 0;
+};
+
+// The text of kStart. Its descriptors: the listening socket, what becomes readable when the service's owner has ended; each if
+// there is one.
+struct StartText {
+  bool has_listener = false;
+  bool has_owner = false;
+  std::string listened;  // where the process before this one listened; empty: there was none
+
+  std::string Text() const;
+  static StartText From(std::string_view text);
+};
+
+struct ReceivedWord {
+  KeeperMessage message;
+  std::string text;
+  std::vector<UniqueFd> fds;
+};
+
+// Errors as of SendMessage(); waits 10 s at most.
+Status SendWord(int socket, const KeeperMessage& message, std::span<const int> fds = {}, std::string_view text = {});
+// Errors as of ReceiveMessage(); kVersionMismatch for a peer of another release.
+Result<ReceivedWord> ReceiveWord(int socket, uint64_t deadline_ns);
+
+// What a keeper has of a session.
+struct KeptSession {
+  uint64_t number = 0;
+  UniqueFd page;    // carriage.h
+  UniqueFd socket;  // of the channel
+  Channel::Files files;
+  UniqueFd peer_process;                 // Channel::peer_process(); may be invalid
+  std::map<uint32_t, UniqueFd> segments;  // by id
+
+  // Of a message kSession.
+  static Result<KeptSession> From(ReceivedWord word);
+};
+Status SendSession(int socket, uint64_t number, int page, int channel_socket, const Channel::Files& files, int peer_process);
+
+}  // namespace tessera
