@@ -59,7 +59,7 @@ Result<std::unique_ptr<TcpStream>> TcpStream::Make(UniqueFd socket) {
 TcpStream::~TcpStream() {
   Stop();
   EndSending();
-  if (!at_end_ && !dropped_.load()) LingerOnSocket(socket_.get());
+  if (!at_end_ && !dropped_.load()) LingerOnSocket(socket_.get(), stopped_ns_.load() + kLingerNs);
 }
 
 Status TcpStream::Send(std::span<iovec> parts) {
@@ -140,8 +140,9 @@ void TcpStream::EndSending() { shutdown(socket_.get(), SHUT_WR); }
 
 Status LinkClosed() { return Status(StatusCode::kUnavailable, "the link was closed"); }
 
-void LingerOnSocket(int socket) {
-  const uint64_t deadline_ns = MonotonicNs() + kLingerNs;
+void LingerOnSocket(int socket) { LingerOnSocket(socket, MonotonicNs() + kLingerNs); }
+
+void LingerOnSocket(int socket, uint64_t deadline_ns) {
   std::byte discarded[4096];
   for (;;) {
     const ssize_t got = recv(socket, discarded, sizeof(discarded), MSG_DONTWAIT);

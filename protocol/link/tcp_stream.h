@@ -23,7 +23,7 @@ class TcpStream {
   // Prepares a connected socket, which is non-blocking: it sends at once, and notices a dead host within kTcpSilenceMsMax
   // (tcp_link.h), both when something waits to be acknowledged and when nothing is said.
   static Result<std::unique_ptr<TcpStream>> Make(UniqueFd socket);
-  // Stops, and gives the other end a second to take what was sent.
+  // Stops, and gives the other end a second from then, or from when it was stopped, to take what was sent.
   ~TcpStream();
 
   // Sends all of `parts`, whose iovecs it uses up. Waits while there is no room, until Stop(). kUnavailable once the connection
@@ -65,8 +65,9 @@ class TcpStream {
 Status LinkClosed();
 
 // Discards what still comes on a socket until the other end has closed too, for a second at most, so that closing the socket
-// takes back nothing of what was sent: with unread data behind it a close is a reset.
+// takes back nothing of what was sent: with unread data behind it a close is a reset. `deadline_ns`: instead of a second.
 void LingerOnSocket(int socket);
+void LingerOnSocket(int socket, uint64_t deadline_ns);
 
 // Waits until the socket is ready or hung up. kTimedOut at the deadline.
 Status AwaitSocket(int socket, short events, uint64_t deadline_ns);

@@ -180,6 +180,7 @@ class Several(TwoHosts):
             self.assertEqual((client.returncode, out), (0, "ok\n"), err)
 
 
+class Connections(TwoHosts):
     def test_connections_that_share_what_is_copied(self):
         for connections in ("2", "5"):
             job = subprocess.run([TESSERA, "run", "--quiet", "--server", self.gateway.url, "--connections", connections, "--", program("load")],
@@ -291,6 +292,10 @@ class Strangers(TwoHosts):
         self.assertEqual(done.returncode, 72)
         holder.communicate()
         self.assertEqual((agent.stop(), gateway.stop()), (0, 0))
+
+
+class ConnectionsOverTls(Connections):
+    link = "tls"
 
 
 class KilledOverTls(Killed):
