@@ -12,15 +12,18 @@ def _read(path):
         return ""
 
 
-def of_program(path):
-    """The processes that run this file."""
-    found = set()
+def of_program(path, variable):
+    """The processes that run this file and have `variable` (NAME=value) in the environment that they were started with."""
+    found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if os.readlink(f"/proc/{pid}/exe") == os.path.realpath(path):
-                found.add(int(pid))
+            mine = os.readlink(f"/proc/{pid}/exe") == os.path.realpath(path)
+            with open(f"/proc/{pid}/environ", "rb") as environment:
+                mine = mine and variable.encode() in environment.read().split(b"\0")
         except OSError:
-            pass
+            continue
+        if mine:
+            found.append(int(pid))
     return found
 
 
