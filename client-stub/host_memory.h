@@ -99,6 +99,7 @@ class HostMemory {
   uint64_t AliasOf(uint64_t address) const;
   uint64_t OriginalOf(uint64_t alias) const;
   bool InWindow(uint64_t address) const { return window_.contains(address); }
+  const Range& window() const { return window_; }
   bool any_registered() const { return registered_count_.load(std::memory_order_relaxed) != 0; }
   // Where a range of a live allocation lies for Channel::Publish.
   bool Locate(uint64_t address, uint64_t bytes, uint32_t* segment, uint64_t* offset) const EXCLUDES(mutex_);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "client-stub/address_search.h"
 #include "client-stub/client_memory.h"
 #include "client-stub/session.h"
 #include "client-stub/stream_visit.h"
@@ -123,12 +124,8 @@ CUresult HostMirrors::OpenFar(Call& call, const HostBlock& block) {
 
 CUresult HostMirrors::OpenSeen(Call& call, std::span<const std::byte> values) {
   if (!session_.mirrored()) return CUDA_SUCCESS;
-  for (size_t offset = 0; offset + sizeof(uint64_t) <= values.size(); ++offset) {
-    uint64_t address = 0;
-    std::memcpy(&address, values.data() + offset, sizeof(address));
-    if (memory_.InWindow(address) && !Reach(call, address) && !call.ok()) return call.result();
-  }
-  return CUDA_SUCCESS;
+  const bool all = ForEachAddress(memory_.window(), values, [&](uint64_t address) { return Reach(call, address) || call.ok(); });
+  return all ? CUDA_SUCCESS : call.result();
 }
 
 bool HostMirrors::Reach(Call& call, uint64_t address) {
