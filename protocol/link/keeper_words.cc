@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "protocol/base/clock.h"
@@ -16,7 +17,7 @@ constexpr uint64_t kSendTimeoutNs = 10'000'000'000;
 Status SendWord(int socket, const KeeperMessage& message, std::span<const int> fds, std::string_view text) {
   std::vector<std::byte> bytes(sizeof(message) + std::min(text.size(), KeeperMessage::kTextBytesMax));
   std::memcpy(bytes.data(), &message, sizeof(message));
-  std::memcpy(bytes.data() + sizeof(message), text.data(), bytes.size() - sizeof(message));
+  std::copy_n(std::as_bytes(std::span(text)).begin(), bytes.size() - sizeof(message), bytes.begin() + sizeof(message));
   return SendMessage(socket, bytes, fds, MonotonicNs() + kSendTimeoutNs);
 }
 
