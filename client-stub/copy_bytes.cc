@@ -120,7 +120,9 @@ CUresult DownloadBytes(Call& call, HandleId stream, std::byte* to, uint64_t from
 }
 
 CUresult WaitForHostWriters(Call& call, HandleId stream) {
-  return HostFunctionsOfProcess().used() ? WaitForStream(call, stream) : CUDA_SUCCESS;
+  // A kernel that uses a mirror is one too: what it wrote comes when it is done.
+  const bool any = HostFunctionsOfProcess().used() || ClientMemory::Of(call.session()).mirrors().any();
+  return any ? WaitForStream(call, stream) : CUDA_SUCCESS;
 }
 
 CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form) {
