@@ -3,19 +3,9 @@
 #include <algorithm>
 
 #include "client-stub/guest_thread.h"
+#include "protocol/memory/look_pace.h"
 
 namespace tessera {
-namespace {
-
-using std::chrono::microseconds;
-
-// Most kernels are done by then.
-constexpr microseconds kFirstPause{300};
-// What a program that sets a flag waits for at most, unless looking takes long.
-constexpr microseconds kLongestPause{5000};
-constexpr int kPausePerLook = 10;
-
-}  // namespace
 
 FlagWatch::~FlagWatch() {
   std::thread thread;
@@ -42,17 +32,17 @@ void FlagWatch::Ended(uint64_t count) {
 }
 
 void FlagWatch::Run() {
-  microseconds pause = kFirstPause;
+  LookPace pace;
   for (;;) {
     {
       MutexLock lock(mutex_);
-      if (begun_ <= ended_) pause = kFirstPause;
+      if (begun_ <= ended_) pace.Rest();
       while (begun_ <= ended_ && !stopped_) {
         idle_ = true;
         changed_.wait(mutex_);
         idle_ = false;
       }
-      const auto until = std::chrono::steady_clock::now() + pause;
+      const auto until = std::chrono::steady_clock::now() + pace.pause();
       while (!stopped_ && changed_.wait_until(mutex_, until) != std::cv_status::timeout) {
       }
       if (stopped_) return;
@@ -60,8 +50,7 @@ void FlagWatch::Run() {
     }
     const auto begin = std::chrono::steady_clock::now();
     look_();
-    const auto took = std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - begin);
-    pause = std::max(std::min(pause * 5 / 4, kLongestPause), took * kPausePerLook);
+    pace.Looked(std::chrono::steady_clock::now() - begin);
   }
 }
 

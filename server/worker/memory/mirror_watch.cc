@@ -2,25 +2,14 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <chrono>
 
 #include "generated/driver_table.h"
+#include "protocol/memory/look_pace.h"
 #include "server/worker/call_context.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
-namespace {
-
-using std::chrono::microseconds;
-
-// Most kernels are done by then.
-constexpr microseconds kFirstPause{300};
-// What a program waits for at most that looks for what a kernel writes, unless looking takes long.
-constexpr microseconds kLongestPause{5000};
-constexpr int kPausePerLook = 10;
-
-}  // namespace
 
 MirrorWatch::~MirrorWatch() {
   std::thread thread;
@@ -85,16 +74,16 @@ bool MirrorWatch::AllDone() {
 
 void MirrorWatch::Run() {
   pthread_setname_np(pthread_self(), "tessera-mirrors");
-  microseconds pause = kFirstPause;
+  LookPace pace;
   for (;;) {
     bool done = false;
     uint64_t uses = 0;
     std::chrono::steady_clock::time_point begin;
     {
       MutexLock lock(mutex_);
-      if (!working()) pause = kFirstPause;
+      if (!working()) pace.Rest();
       while (!working() && !stopped_) changed_.wait(mutex_);
-      const auto until = std::chrono::steady_clock::now() + pause;
+      const auto until = std::chrono::steady_clock::now() + pace.pause();
       while (!stopped_ && changed_.wait_until(mutex_, until) != std::cv_status::timeout) {
       }
       if (stopped_) return;
@@ -109,8 +98,7 @@ void MirrorWatch::Run() {
       if (done) working_.store(false, std::memory_order_release);
     }
     if (done) worker_.SendNotice(NoticeKind::kMirrorsIdle, uses);
-    const auto took = std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - begin);
-    pause = std::max(std::min(pause * 5 / 4, kLongestPause), took * kPausePerLook);
+    pace.Looked(std::chrono::steady_clock::now() - begin);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "server/worker/answer_hub.h"
 #include "server/worker/completion.h"
 #include "server/worker/object_table.h"
+#include "server/worker/reply_writer.h"
 #include "server/worker/thread_streams.h"
 #include "tests/server/worker/fake_dispatch.h"
 #include "tests/server/worker/fake_driver.h"
@@ -269,6 +270,53 @@ TEST_F(SessionTest, ThreadsThatWaitForAnAnswerAreReleasedAtTheEnd) {
   ASSERT_TRUE(client_.Next().has_value());
   client_.Leave();
   EXPECT_TRUE(client_.Join().ok());  // the destructor of the worker would wait for ever if the thread were still held
+}
+
+// Work may name changes of host memory that are still on their way.
+TEST_F(SessionTest, WhoWaitsForChangesGoesOnWhenAllOfThemAreTaken) {
+  std::atomic<int> taken{0};
+  client_.worker().answers().OnHostChanges([&](std::span<const std::byte>) {
+    ++taken;
+    return true;
+  });
+  ReplyHeader change{};
+  change.size_bytes = sizeof(change);
+  change.kind = static_cast<uint32_t>(AnswerKind::kHostChanges);
+  std::atomic<int> taken_then{-1};
+  std::thread waits([&] {
+    client_.worker().answers().AwaitHostChanges(3);
+    taken_then = taken.load();
+  });
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(taken_then, -1);
+    ASSERT_TRUE(client_.channel().answers_out().TryAppend(BytesOf(change)));
+  }
+  waits.join();
+  EXPECT_EQ(taken_then, 3);
+}
+
+TEST_F(SessionTest, ChangesThatNeverComeHoldNobodyUpAtTheEnd) {
+  std::thread waits([&] { client_.worker().answers().AwaitHostChanges(1); });
+  client_.Leave();
+  EXPECT_TRUE(client_.Join().ok());
+  waits.join();
+}
+
+// What the client has to know before it hears of anything else.
+TEST_F(SessionTest, WhatComesBeforeAReplyIsSentBeforeIt) {
+  std::atomic<int> asked{0};
+  client_.worker().replies().BeforeSending([&](ReplyKind) {
+    ++asked;
+    client_.worker().SendNotice(NoticeKind::kHostChanges, 0);
+  });
+  client_.Send(kTestEcho);
+  const auto changes = client_.Next();
+  ASSERT_TRUE(changes.has_value());
+  EXPECT_EQ(changes->header.kind, static_cast<uint32_t>(ReplyKind::kHostChanges));
+  const auto reply = client_.Next();
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->header.kind, static_cast<uint32_t>(ReplyKind::kReply));
+  EXPECT_EQ(asked, 1) << "changes need nothing before them";
 }
 
 // What a host function asks is not held up by an executor that is blocked until this function returns, and overtakes nothing.
