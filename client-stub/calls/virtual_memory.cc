@@ -44,6 +44,7 @@ CUresult Custom_cuMemCreate(Call& call, CUmemGenericAllocationHandle* handle, si
   if (!call.ok()) return call.result();
   request.size = size;
   request.prop = call.DeviceNumbers(*prop);
+  call.DeviceOnly(prop->location);
   if (!call.ok()) return call.result();
   request.prop.win32HandleMetaData = nullptr;
   request.flags = flags;

@@ -75,6 +75,8 @@ def _check_complete(call, param, spec):
     where, name = param.where, param.name
     if param.ignored:
         return
+    if param.device_only and (not param.by_address or param.nullable or param.is_list):
+        raise where.error(f"parameter `{name}` is device_only, but not a pointer to one place")
     if param.nullable and not (param.is_pointer or param.handle):
         raise where.error(f"parameter `{name}` is nullable, but neither a pointer nor a handle")
     held = param.element if param.is_pointer else param.c_type

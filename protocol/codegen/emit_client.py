@@ -131,6 +131,8 @@ def _fill(p):
         lines.append(f"{guard}{field}.Borrow({name}, {name}_size);")
     elif p.by_address and p.element in _WITH_DEVICE:
         lines.append(f"{guard}{field} = call.DeviceNumbers(*{name});")
+        if p.device_only:
+            lines.append(f"call.DeviceOnly({f'*{name}' if p.element == 'CUmemLocation' else f'{name}->location'});")
     elif p.by_address:
         lines.append(f"{guard}{field} = *{name};")
     elif p.is_pointer:

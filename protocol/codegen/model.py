@@ -59,6 +59,7 @@ class Param:
     cstr: bool = False
     nullable: bool = False
     ignored: bool = False
+    device_only: bool = False
 
     @property
     def is_pointer(self):

@@ -14,7 +14,7 @@ _CALL_FIELDS = {
 }
 _KIND_FIELDS = {"type": str, "error": int, "value": int}
 
-_FLAGS = ("cstr", "nullable", "ignored")
+_FLAGS = ("cstr", "nullable", "ignored", "device_only")
 _WITH_KIND = ("use", "free", "new", "known")
 _WITH_LENGTH = ("count", "filled", "bytes", "text")
 _ANNOTATION = rf"(?:{'|'.join(_FLAGS)}|(?:{'|'.join(_WITH_KIND + _WITH_LENGTH)}|null)\(\s*\w+\s*\))"

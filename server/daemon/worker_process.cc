@@ -21,6 +21,7 @@
 #include "server/sandbox/sandbox.h"
 #include "server/shares/share_socket.h"
 #include "server/worker/device_output.h"
+#include "server/worker/high_addresses.h"
 #include "server/worker/session.h"
 
 namespace tessera {
@@ -64,6 +65,7 @@ Result<const DriverTable*> OpenDriver(const Options& options, const ClientHello&
     const std::string devices = own == nullptr ? hello.devices : SelectAmong(own, hello.devices);
     setenv("CUDA_VISIBLE_DEVICES", devices.c_str(), 1);
   }
+  OccupyHighAddresses();
   Result<std::unique_ptr<Driver>> driver = LoadChosenDriver(options.driver);
   if (!driver.ok()) return driver.status();
   RETURN_IF_ERROR(EnterWorkerSandbox(options, *driver.value()));

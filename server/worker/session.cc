@@ -10,6 +10,7 @@
 #include "protocol/channel/segment.h"
 #include "protocol/memory/window_table.h"
 #include "server/worker/driver_places.h"
+#include "server/worker/high_addresses.h"
 
 namespace tessera {
 namespace {
@@ -28,6 +29,8 @@ Result<int> ChooseWindows(const ClientHello& hello, bool client_in_process) {
     if ((hello.window_rows >> row & 1) == 0) continue;
     if (client_in_process) return row;
     const WindowPair windows = SessionWindows(row, static_cast<int>(hello.session_index));
+    VacateHighAddresses(windows.device);
+    VacateHighAddresses(windows.host);
     if (!IsFree(windows.device)) continue;
     if (ReserveAddressRange(windows.host.base, windows.host.bytes).ok()) return row;
   }
