@@ -101,9 +101,9 @@ std::optional<SharedFile> FindSharedFile(const Range& range) {
   if (covered < end) return std::nullopt;
   found.fd = Open(first);
   struct stat info {};
-  // A last page that the file fills in part only is not offered: the server refuses what could lie behind the end.
+  // The last page may be one that the file fills in part only (NCCL's are), but there must be one.
   if (!found.fd.valid() || fstat(found.fd.get(), &info) != 0 ||
-      static_cast<uint64_t>(info.st_size) < found.offset + found.pages.bytes) {
+      static_cast<uint64_t>(info.st_size) + kPageBytes <= found.offset + found.pages.bytes) {
     return std::nullopt;
   }
   return found;

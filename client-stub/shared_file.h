@@ -16,8 +16,9 @@ struct SharedFile {
   Range pages;          // the whole pages around what was asked for
 };
 
-// Nothing when any byte of the range is private memory, the mapping is not one piece of one file, the file ends within the
-// last page, or the file cannot be opened again: it has no name (or another file has it now) and no descriptor of it is open here. Any thread.
+// Nothing when any byte of the range is private memory, the mapping is not one piece of one file, the file ends before the
+// last page, or the file cannot be opened again: it has no name (or another file has it now) and no descriptor of it is open
+// here. Any thread.
 std::optional<SharedFile> FindSharedFile(const Range& range);
 
 }  // namespace tessera

@@ -14,10 +14,11 @@ namespace {
 // A peer that breaks the protocol loses its session.
 Status Violation(const std::string& what) { return Status(StatusCode::kProtocolViolation, "the peer " + what); }
 
+// The file may end within the last page: what a process writes behind its end is the same page to the other one.
 Status CheckSharedFile(int fd, uint64_t end) {
   struct stat info {};
   if (fstat(fd, &info) != 0) return Status::FromErrno("cannot look at a shared file", errno);
-  if (!S_ISREG(info.st_mode) || static_cast<uint64_t>(info.st_size) < end) {
+  if (!S_ISREG(info.st_mode) || static_cast<uint64_t>(info.st_size) + kPageBytes <= end) {
     return Violation("offered more of a shared file than there is");
   }
   return Status::Ok();

@@ -1,13 +1,17 @@
 // A libnvidia-ml.so.1 that writes down what a program asks of another one, and what it answers: `FUNCTION RESULT` a line, to the
 // file that NVML_TRACE_OUT names. NVML_TRACE_REAL is the library that answers. The functions of nvidia-smi's own table are
-// written down as `slot NUMBER (PARAMETERS)`. Built and used by the script beside it, natively and forwarded: the difference is what
+// written down as `slot NUMBER (PARAMETERS)`, with the words behind the first three before and after the call. Built and used by the script beside it, natively and forwarded: the difference is what
 // nvidia-smi misses.
 //
 // cc -shared -fPIC -o libnvidia-ml.so.1 -DNAMES='"names.inc"' nvml_trace.c -ldl
 // where names.inc has one line X(name) for each function.
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 // Functions of NVML have up to six parameters, all of them integers or pointers.
 typedef long (*Function)(long, long, long, long, long, long);
@@ -50,10 +54,32 @@ const char* nvmlErrorString(int result) {
 #define SLOTS 512
 static Function* the_table;
 
+#define WORDS 12
+
+// What lies at an address, if anything does.
+static size_t peek(long address, unsigned* words) {
+  struct iovec here = {words, WORDS * sizeof(unsigned)}, there = {(void*)address, WORDS * sizeof(unsigned)};
+  const ssize_t got = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+  return got < 0 ? 0 : (size_t)got / sizeof(unsigned);
+}
+
 static long call_slot(int slot, long a, long b, long c, long d, long e, long f) {
-  char name[160];
-  snprintf(name, sizeof(name), "slot %d (%#lx %#lx %#lx %#lx)", slot, a, b, c, d);
+  const long behind[3] = {a, b, c};
+  unsigned before[3][WORDS];
+  size_t counts[3];
+  for (int i = 0; i < 3; ++i) counts[i] = peek(behind[i], before[i]);
   const long result = the_table[slot](a, b, c, d, e, f);
+  char name[1024];
+  size_t at = (size_t)snprintf(name, sizeof(name), "slot %d (%#lx %#lx %#lx %#lx)", slot, a, b, c, d);
+  for (int i = 0; i < 3; ++i) {
+    unsigned after[WORDS];
+    const size_t count = peek(behind[i], after);
+    at += (size_t)snprintf(name + at, sizeof(name) - at, " %c", 'a' + i);
+    for (size_t w = 0; w < count; ++w) {
+      at += (size_t)snprintf(name + at, sizeof(name) - at, " %x", after[w]);
+      if (w < counts[i] && before[i][w] != after[w]) at += (size_t)snprintf(name + at, sizeof(name) - at, "(%x)", before[i][w]);
+    }
+  }
   note(name, result);
   return result;
 }

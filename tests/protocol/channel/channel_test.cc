@@ -131,6 +131,19 @@ TEST_F(ChannelTest, ASharedFileOfTheApplicationIsMappedFromItsOffset) {
   munmap(own, 2 * kPageBytes);
 }
 
+TEST_F(ChannelTest, ASharedFileMayEndWithinItsLastPageButNotBefore) {
+  UniqueFd file(memfd_create("app", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(file.get(), kPageBytes + 1), 0);
+  const int fd = file.get();
+  SendOffer(client(), {2, SegmentKind::kSharedFile, 2 * kPageBytes, 0, 0}, std::span(&fd, 1));
+  EXPECT_TRUE(server().ProcessSocket().ok());
+  const auto there = server().Resolve(2, 2 * kPageBytes - 1, 1);
+  ASSERT_NE(there.data(), nullptr);
+  there[0] = std::byte{1};  // is memory
+  SendOffer(client(), {4, SegmentKind::kSharedFile, 3 * kPageBytes, 0, 0}, std::span(&fd, 1));
+  EXPECT_EQ(server().ProcessSocket().code(), StatusCode::kProtocolViolation);
+}
+
 // Each of these ends the session, and says why.
 TEST_F(ChannelTest, AnOfferOfOurOwnIdIsAViolation) {
   Result<UniqueFd> file = CreateSegmentFile("test", kPageBytes);

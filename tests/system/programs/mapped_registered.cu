@@ -38,8 +38,8 @@ static void CUDART_CB DoubleInto(void* user) {
 }
 
 // A shared mapping of a file is the same memory on both sides: a kernel and the program meet in it while the kernel runs.
-static void SharedFile(int fd) {
-  const size_t bytes = 3 * 4096;
+// A file need not end where a page does.
+static void SharedFile(int fd, size_t bytes) {
   CHECK_CUDA(ftruncate(fd, bytes) == 0 ? cudaSuccess : cudaErrorUnknown);
   void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   EXPECT_EQ(mapped == MAP_FAILED, false);
@@ -79,11 +79,11 @@ static void SharedFile(int fd) {
 // --no-polling: without kernels that wait for the program while they run.
 int main(int argc, char** argv) {
   if (argc < 2 || std::string(argv[1]) != "--no-polling") {
-    SharedFile(memfd_create("program", MFD_CLOEXEC));
+    SharedFile(memfd_create("program", MFD_CLOEXEC), 3 * 4096);
     const std::string name = "/tessera-test-" + std::to_string(getpid());
     const int fd = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
     EXPECT_EQ(fd >= 0, true);
-    SharedFile(fd);
+    SharedFile(fd, 2 * 4096 + 1100);
     shm_unlink(name.c_str());
   }
   const int n = 50'000;
