@@ -14,6 +14,8 @@
 #include "protocol/base/log.h"
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t* device);
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* id, nvmlDevice_t* device);
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t handle, nvmlDevice_t other, unsigned* level);
 
 namespace tessera::nvml {
 namespace {
@@ -21,8 +23,11 @@ namespace {
 constexpr unsigned char kTableId[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
                                         0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
 constexpr size_t kSlots = 270;  // as driver 580's
+constexpr size_t kRelation = 23;
 constexpr size_t kPrinted = 26;
+constexpr size_t kMonitored = 72;
 constexpr size_t kHandleByIndex = 81;
+constexpr size_t kProcessSamples = 145;
 constexpr size_t kComputeProcesses = 213;
 constexpr size_t kGraphicsProcesses = 214;
 constexpr size_t kMpsProcesses = 215;
@@ -49,6 +54,37 @@ bool IsPointer(const T* pointer) {
 nvmlReturn_t HandleByIndex(uintptr_t index, nvmlDevice_t* device) {
   if (!IsPointer(device)) return NVML_ERROR_INVALID_ARGUMENT;
   return nvmlDeviceGetHandleByIndex_v2(static_cast<unsigned>(index), device);
+}
+
+// Of two places on the PCI bus (texts), what `nvidia-smi topo -m` shows where no NVLink joins them: 0 PIX, 1 PXB, 2 PHB, 3 NODE, 4 SYS.
+// Of these PHB was observed, for NVML_TOPOLOGY_HOSTBRIDGE (30); the others follow NVML's order.
+nvmlReturn_t Relation(const char* first, const char* second, unsigned* relation) {
+  if (!IsPointer(first) || !IsPointer(second) || !IsPointer(relation)) return NVML_ERROR_INVALID_ARGUMENT;
+  nvmlDevice_t from{};
+  nvmlDevice_t to{};
+  unsigned level = 0;
+  if (const nvmlReturn_t result = nvmlDeviceGetHandleByPciBusId_v2(first, &from); result != NVML_SUCCESS) return result;
+  if (const nvmlReturn_t result = nvmlDeviceGetHandleByPciBusId_v2(second, &to); result != NVML_SUCCESS) return result;
+  if (const nvmlReturn_t result = nvmlDeviceGetTopologyCommonAncestor(from, to, &level); result != NVML_SUCCESS) return result;
+  if (level == 0) return NVML_ERROR_NOT_SUPPORTED;  // on one board
+  *relation = level / kTopologyLevelStep - 1;
+  return NVML_SUCCESS;
+}
+
+// Whether `nvidia-smi dmon` and `pmon` may watch the device.
+nvmlReturn_t Monitored(nvmlDevice_t handle, unsigned* yes) {
+  Found found;
+  if (const nvmlReturn_t result = Find(handle, &found); result != NVML_SUCCESS) return result;
+  if (!IsPointer(yes)) return NVML_ERROR_INVALID_ARGUMENT;
+  *yes = 1;
+  return NVML_SUCCESS;
+}
+
+// What each process made of the device since some time. There are no samples: `pmon` shows processes without.
+nvmlReturn_t ProcessSamples(nvmlDevice_t handle) {
+  Found found;
+  const nvmlReturn_t result = Find(handle, &found);
+  return result == NVML_SUCCESS ? NVML_ERROR_NOT_FOUND : result;
 }
 
 nvmlReturn_t Processes(nvmlDevice_t handle, unsigned* count, Process* processes, bool compute) {
@@ -85,6 +121,11 @@ nvmlReturn_t Serve(uintptr_t a, uintptr_t b, uintptr_t c) {
   const auto device = reinterpret_cast<nvmlDevice_t>(a);
   // nvidia-smi tells the library each line that it prints (a format, a stream's name, the line). Nobody here wants to know.
   if constexpr (slot == kPrinted) return List() != nullptr ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
+  if constexpr (slot == kRelation) {
+    return Relation(reinterpret_cast<const char*>(a), reinterpret_cast<const char*>(b), reinterpret_cast<unsigned*>(c));
+  }
+  if constexpr (slot == kMonitored) return Monitored(device, reinterpret_cast<unsigned*>(b));
+  if constexpr (slot == kProcessSamples) return ProcessSamples(device);
   if constexpr (slot == kHandleByIndex) return HandleByIndex(a, reinterpret_cast<nvmlDevice_t*>(b));
   if constexpr (slot == kComputeProcesses || slot == kGraphicsProcesses || slot == kMpsProcesses) {
     return Processes(device, reinterpret_cast<unsigned*>(b), reinterpret_cast<Process*>(c), slot == kComputeProcesses);

@@ -12,7 +12,7 @@ import unittest
 
 from product import BUILD, CLIENT, Server, environment
 
-INVALID, NOT_SUPPORTED, VERSION = 2, 3, 25
+INVALID, NOT_SUPPORTED, NOT_FOUND, VERSION = 2, 3, 6, 25
 LINKS, LINKS_MAX, STATE_FIELD = 4, 18, 165
 
 
@@ -157,6 +157,22 @@ class Links(unittest.TestCase):
                         self.assertEqual((level, nvlink, pci), ([0, 40], [0, 0], [0, 1]))
                     else:
                         self.assertEqual((level, nvlink, pci), ([NOT_SUPPORTED], [0, 5], [0, 5]))
+
+    def test_the_relation_that_nvidia_smi_asks_for(self):
+        table = ctypes.c_void_p()
+        self.nvml.nvmlInternalGetExportTable(ctypes.byref(table), bytes.fromhex("c4fe3e6cc98f6c4ea327ee696e12f7c4"))
+        ask = ctypes.CFUNCTYPE(ctypes.c_int, *([ctypes.c_void_p] * 3))(ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))[23])
+        places = []
+        for device in self.devices[:2]:
+            info = ctypes.create_string_buffer(256)  # nvmlPciInfo_t, its newest name of the place is the last member
+            self.assertEqual(self.nvml.nvmlDeviceGetPciInfo_v3(device, info), 0)
+            places.append(ctypes.create_string_buffer(info.raw[36:68], 32))
+        relation = ctypes.c_uint(99)
+        address = [ctypes.addressof(place) for place in places]
+        self.assertEqual((ask(address[0], address[1], ctypes.addressof(relation)), relation.value), (0, 3))  # NVML's level is 40
+        self.assertEqual(ask(address[0], address[0], ctypes.addressof(relation)), NOT_SUPPORTED)
+        nobody = ctypes.create_string_buffer(b"0000:ff:1f.0")
+        self.assertEqual(ask(ctypes.addressof(nobody), address[1], ctypes.addressof(relation)), NOT_FOUND)
 
     def nearest(self, device, level, room):
         count, found = ctypes.c_uint(room), (ctypes.c_void_p * 5)()
