@@ -22,11 +22,13 @@ Call::Call(const CallInfo& info, bool per_thread_stream)
     : info_(info), per_thread_stream_(per_thread_stream), own_record_call_(info.id), thread_(&ThreadState::Current()) {
   ++thread_->call_depth;
   Client& client = Client::Get();
-  if (Statistics* statistics = client.statistics()) {
-    statistics->CountCall(info);
-    thread_->call = &info;
+  if (!client.plain()) [[unlikely]] {
+    if (Statistics* statistics = client.statistics()) {
+      statistics->CountCall(info);
+      thread_->call = &info;
+    }
+    if (client.trace() != nullptr) begun_ns_ = MonotonicNs();
   }
-  if (client.trace() != nullptr) begun_ns_ = MonotonicNs();
   session_ = client.session();
   if (info.context == CallInfo::Context::kUninitialized) return;
   if (!client.initialized()) {  // nor is it in a forked child
@@ -154,6 +156,15 @@ HandleId Call::UseStream(CUstream stream) {
   if (!ok()) return HandleId();
   const auto value = reinterpret_cast<uint64_t>(stream);
   const bool special = value <= reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD);
+  const bool question = info_.aside && info_.mode == CallInfo::Mode::kSync;
+  // What is kept of a stream is kept as long as its handle is live: one look instead of the two of Use() and NoteNamed().
+  if (HandleId named(value); !special && named.session() == session_->index() && !question && !thread_->in_host_function &&
+                             (info_.capture != CallInfo::Capture::kLegal || Captures().idle())) {
+    if (StreamInfo* const known = Streams().Find(named)) [[likely]] {
+      Changes(&known->worked);
+      return named;
+    }
+  }
   // A default stream is that of the current context, which has no part in a call that is for another server.
   if (special && moved_) Fail(CUDA_ERROR_INVALID_HANDLE);
   const HandleId id = special ? HandleId(value) : Use(HandleKind::kStream, value);
@@ -236,14 +247,25 @@ std::span<std::byte> Call::CompleteRecord() {
   header.context = context_.value();
   std::memcpy(record.data(), &header, sizeof(header));
   thread_->known_to_server = true;
-  if (Statistics* statistics = Client::Get().statistics()) statistics->CountSent(info_, record.size());
   return record;
 }
 
 CUresult Call::SendAsync() {
   const std::span<std::byte> record = CompleteRecord();
   if (!ok()) return result_;
-  const WaitCounter counter(Client::Get().statistics(), info_);
+  if (capturing_ || thread_->in_host_function || !Client::Get().plain()) [[unlikely]] {
+    SendAsyncWatched(record);
+  } else {
+    result_ = session_->Append(record, &sequence_, std::span(changes_, static_cast<size_t>(changes_count_)));
+  }
+  if (ok() && !freed_.is_null()) session_->handles().Release(freed_);
+  return result_;
+}
+
+CUresult Call::SendAsyncWatched(std::span<std::byte> record) {
+  Statistics* const statistics = Client::Get().statistics();
+  if (statistics != nullptr) statistics->CountSent(info_, record.size());
+  const WaitCounter counter(statistics, info_);
   if (capturing_ || GetConfig().launch_blocking) {
     result_ = SendAndWait(record);
   } else {
@@ -254,7 +276,6 @@ CUresult Call::SendAsync() {
       if (ok()) NoteSent(sequence);
     }
   }
-  if (ok() && !freed_.is_null()) session_->handles().Release(freed_);
   return result_;
 }
 
@@ -280,7 +301,9 @@ CUresult Call::SendAndWait(std::span<std::byte> record) {
 CUresult Call::SendSync(Decoder* reply) {
   const std::span<std::byte> record = CompleteRecord();
   if (!ok()) return result_;
-  const WaitCounter counter(Client::Get().statistics(), info_);
+  Statistics* const statistics = Client::Get().statistics();
+  if (statistics != nullptr) statistics->CountSent(info_, record.size());
+  const WaitCounter counter(statistics, info_);
   result_ = SendAndWait(record);
   if (!ok()) return result_;
   if (!freed_.is_null()) session_->handles().Release(freed_);

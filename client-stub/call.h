@@ -230,6 +230,7 @@ class Call {
   HandleId UseCopy(HandleKind kind, HandleId id);
 
   std::span<std::byte> CompleteRecord();
+  CUresult SendAsyncWatched(std::span<std::byte> record);
   CUresult SendAndWait(std::span<std::byte> record);
   // The call names a live stream or event.
   void NoteNamed(HandleKind kind, HandleId id);

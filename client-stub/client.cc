@@ -51,6 +51,7 @@ Client::Client() {
   }
   if (!config.stats.empty()) statistics_ = std::make_unique<Statistics>(config.stats);
   if (!config.trace.empty()) trace_ = std::make_unique<Trace>(config.trace);
+  plain_ = statistics_ == nullptr && trace_ == nullptr && !config.launch_blocking;
   pthread_atfork(nullptr, nullptr, &Client::AfterForkInChild);
 }
 

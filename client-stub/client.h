@@ -58,6 +58,8 @@ class Client {
   // Null unless TESSERA_STATS asks for them.
   Statistics* statistics() { return statistics_.get(); }
   Trace* trace() { return trace_.get(); }
+  // Neither of them is kept, and calls do not wait for their results (CUDA_LAUNCH_BLOCKING): as a rule.
+  bool plain() const { return plain_; }
 
   // Tests put sessions over channels of their own in place of connections; they outlive their use. Null or none: no session.
   void UseSessionForTest(Session* session);
@@ -79,6 +81,7 @@ class Client {
   std::atomic<int> driver_version_{0};
   std::unique_ptr<Statistics> statistics_;
   std::unique_ptr<Trace> trace_;
+  bool plain_ = true;  // set by the constructor
   Mutex connect_mutex_;
   std::string last_complaint_ GUARDED_BY(connect_mutex_);
 };

@@ -80,8 +80,10 @@ void FunctionInfo::Shared::RememberSet(int attribute, int device, int value) {
 void FunctionInfo::SetLayout(std::span<const uint32_t> offsets_and_sizes) {
   layout.clear();
   parameter_bytes = 0;
+  gaps = false;
   for (size_t i = 0; i + 1 < offsets_and_sizes.size(); i += 2) {
     layout.push_back({offsets_and_sizes[i], offsets_and_sizes[i + 1]});
+    if (offsets_and_sizes[i] != parameter_bytes) gaps = true;
     parameter_bytes = std::max(parameter_bytes, offsets_and_sizes[i] + offsets_and_sizes[i + 1]);
   }
 }
@@ -97,17 +99,17 @@ FunctionInfo* FunctionTable::Insert(std::unique_ptr<FunctionInfo> info) {
   auto [entry, inserted] = by_handle_.try_emplace(info->handle.value(), nullptr);
   if (inserted) {
     entry->second = std::move(info);
-    if (entry->second->described) {
-      by_name_.try_emplace({entry->second->container.value(), entry->second->name}, entry->second.get());
-    }
+    if (entry->second->described) MakeFindable(entry->second.get());
   }
   return entry->second.get();
 }
 
-FunctionInfo* FunctionTable::FindDescribed(HandleId handle) const {
-  MutexLock lock(mutex_);
-  const auto found = by_handle_.find(handle.value());
-  return found == by_handle_.end() || !found->second->described ? nullptr : found->second.get();
+void FunctionTable::MakeFindable(FunctionInfo* info) {
+  by_name_.try_emplace({info->container.value(), info->name}, info);
+  // Everything about it is written.
+  described_functions.Insert(info->handle, [info](DescribedFunction& entry) {
+    entry.info.store(info, std::memory_order_release);
+  });
 }
 
 void FunctionTable::Describe(FunctionInfo* info, std::string_view name, std::span<const uint32_t> offsets_and_sizes,
@@ -118,7 +120,7 @@ void FunctionTable::Describe(FunctionInfo* info, std::string_view name, std::spa
   info->SetLayout(offsets_and_sizes);
   if (max_threads > 0) info->shared->plain.Accept(max_threads, max_shared_bytes);
   info->described = true;
-  by_name_.try_emplace({info->container.value(), info->name}, info);
+  MakeFindable(info);
 }
 
 std::vector<HandleId> FunctionTable::OfContainer(HandleId container) const {
@@ -139,6 +141,7 @@ std::vector<HandleId> FunctionTable::EraseContainer(HandleId container) {
       continue;
     }
     erased.push_back(entry->second->handle);
+    described_functions.Erase(entry->second->handle);
     graveyard_.push_back(std::move(entry->second));
     entry = by_handle_.erase(entry);
   }

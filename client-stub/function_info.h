@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "client-stub/prepared_launch.h"
+#include "client-stub/slot_table.h"
 #include "protocol/base/mutex.h"
 #include "protocol/wire/handle.h"
 
@@ -93,6 +94,7 @@ struct FunctionInfo {
   std::string name;        // never changes once described: cuFuncGetName hands out its characters
   std::vector<ParameterSlot> layout;
   uint32_t parameter_bytes = 0;  // end of the last parameter
+  bool gaps = false;             // some bytes before that belong to no parameter
   PreparedLaunch prepared;       // by the launch functions of CUDA 3
 
   // Shared by a kernel and the functions made from it: they have the same attributes.
@@ -124,7 +126,7 @@ class FunctionTable {
 
   // The entry, described or not; null when there is none.
   FunctionInfo* Find(HandleId handle) const;
-  // The entry when it is described.
+  // The entry when it is described. Takes no lock: every launch asks.
   FunctionInfo* FindDescribed(HandleId handle) const;
   // The entry of `info->handle`; an existing one is kept and returned.
   FunctionInfo* Insert(std::unique_ptr<FunctionInfo> info);
@@ -146,12 +148,25 @@ class FunctionTable {
   void Describe(FunctionInfo* info, std::string_view name, std::span<const uint32_t> offsets_and_sizes, uint32_t max_threads,
                 uint32_t max_shared_bytes);
 
+  void MakeFindable(FunctionInfo* info) REQUIRES(mutex_);
+
   mutable Mutex mutex_;
   std::unordered_map<uint64_t, std::unique_ptr<FunctionInfo>> by_handle_ GUARDED_BY(mutex_);
   std::map<std::pair<uint64_t, std::string>, FunctionInfo*> by_name_ GUARDED_BY(mutex_);
   std::map<std::pair<uint64_t, uint64_t>, HandleId> of_kernel_ GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<FunctionInfo>> graveyard_ GUARDED_BY(mutex_);
 };
+
+// Those that are described, in memory that costs nothing before it is used. Written by FunctionTable alone.
+struct DescribedFunction {
+  std::atomic<FunctionInfo*> info{nullptr};
+};
+inline constinit SlotTable<DescribedFunction> described_functions;
+
+inline FunctionInfo* FunctionTable::FindDescribed(HandleId handle) const {
+  const DescribedFunction* const found = described_functions.Find(handle);
+  return found == nullptr ? nullptr : found->info.load(std::memory_order_acquire);
+}
 
 // The table of this process; never destroyed, since cudart unloads its modules from exit handlers.
 FunctionTable& Functions();

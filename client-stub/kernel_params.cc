@@ -8,6 +8,7 @@ namespace {
 
 // Reads the CU_LAUNCH_PARAM_* list of cuLaunchKernel's `extra` (driver API, cuLaunchKernel, second form).
 CUresult CopyExtra(const FunctionInfo& function, void* const* extra, std::vector<std::byte>* packed) {
+  packed->clear();
   const std::byte* buffer = nullptr;
   size_t bytes = 0;
   bool has_size = false;
@@ -36,16 +37,24 @@ CUresult CopyExtra(const FunctionInfo& function, void* const* extra, std::vector
 
 CUresult PackKernelParams(const FunctionInfo& function, void* const* kernel_params, void* const* extra,
                           std::vector<std::byte>* packed) {
-  packed->clear();
   if (function.parameter_bytes > kParameterBytesMax) return CUDA_ERROR_INVALID_VALUE;
   if (kernel_params != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (extra != nullptr) return CopyExtra(function, extra, packed);
+  packed->resize(function.parameter_bytes);
   if (function.layout.empty()) return CUDA_SUCCESS;
   if (kernel_params == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  packed->resize(function.parameter_bytes);
-  for (size_t i = 0; i < function.layout.size(); ++i) {
-    if (kernel_params[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    std::memcpy(packed->data() + function.layout[i].offset, kernel_params[i], function.layout[i].size);
+  if (function.gaps) std::fill(packed->begin(), packed->end(), std::byte{0});
+  std::byte* const to = packed->data();
+  void* const* from = kernel_params;
+  for (const ParameterSlot& slot : function.layout) {
+    const void* const value = *from++;
+    if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    // Nearly all are one of these, for which no function need be called.
+    switch (slot.size) {
+      case 4: std::memcpy(to + slot.offset, value, 4); break;
+      case 8: std::memcpy(to + slot.offset, value, 8); break;
+      default: std::memcpy(to + slot.offset, value, slot.size);
+    }
   }
   return CUDA_SUCCESS;
 }

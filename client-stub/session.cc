@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -55,6 +56,7 @@ Session::Session(std::unique_ptr<Channel> channel, ServerWelcome welcome, Device
       server_(std::move(server)),
       handles_(HandleAllocator::Side::kClient, welcome_.session_index),
       contexts_(*this),
+      commands_(channel_->commands_out()),
       reader_(std::make_unique<ReplyReader>(
           channel_->replies_in(), channel_->stop(),
           [this](const ReplyHeader& header, std::span<const std::byte> payload) { HandleNotice(header, payload); })) {
@@ -71,53 +73,56 @@ Session::~Session() {
 
 std::string Session::Name() const { return server_.empty() ? "the server" : "the server " + server_; }
 
-size_t Session::record_bytes_max() const {
-  return channel_->commands_out().record_bytes_max();
-}
+size_t Session::record_bytes_max() const { return commands_.record_bytes_max(); }
 
 uint64_t Session::last_sequence() {
-  MutexLock lock(append_mutex_);
+  ShortLock lock(append_mutex_);
   return next_sequence_ - 1;
 }
 
+template <bool kReplies>
 CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot, uint64_t* sequence,
                                std::span<LastSequence* const> changed) {
-  RingProducer& commands = channel_->commands_out();
   for (;;) {
     if (gone()) return gone_result_.load(std::memory_order_relaxed);
     {
-      MutexLock lock(append_mutex_);
-      if (std::byte* to = commands.TryReserve(record.size())) {
-        RecordHeader header;
-        std::memcpy(&header, record.data(), sizeof(header));
-        header.size_bytes = static_cast<uint32_t>(record.size());
-        header.sequence = next_sequence_++;
-        if (sequence != nullptr) *sequence = header.sequence;
-        if (slot != nullptr) {
-          header.flags |= kWantsReply;
-          slot->Open(header.sequence);
+      ShortLock lock(append_mutex_);
+      if (std::byte* to = commands_.TryReserve(record.size())) {
+        const uint64_t number = next_sequence_++;
+        std::memcpy(record.data() + offsetof(RecordHeader, sequence), &number, sizeof(number));
+        if (sequence != nullptr) *sequence = number;
+        if constexpr (kReplies) {
+          uint32_t flags = 0;
+          std::memcpy(&flags, record.data() + offsetof(RecordHeader, flags), sizeof(flags));
+          flags |= kWantsReply;
+          std::memcpy(record.data() + offsetof(RecordHeader, flags), &flags, sizeof(flags));
+          slot->Open(number);
           reader_->Register(slot);
         }
-        std::memcpy(to, &header, sizeof(header));
-        std::memcpy(to + sizeof(header), record.data() + sizeof(header), record.size() - sizeof(header));
+        std::memcpy(to, record.data(), record.size());
         // Before the server can run it: a host function may ask about its own stream before the call that launched it has returned.
-        for (LastSequence* last : changed) last->Raise(header.sequence);
-        commands.Commit();
+        for (LastSequence* last : changed) last->RaiseInOrder(number);
+        // Who waits for an answer pays for the certainty that a server which goes to sleep now wakes up at once.
+        if constexpr (kReplies) {
+          commands_.Commit();
+        } else {
+          commands_.CommitLightly();
+        }
         return CUDA_SUCCESS;
       }
     }
     if (record.size() > record_bytes_max()) return CUDA_ERROR_INVALID_VALUE;
-    const Status space = commands.WaitForSpace(record.size(), kNoDeadline, channel_->stop());
+    const Status space = commands_.WaitForSpace(record.size(), kNoDeadline, channel_->stop());
     if (!space.ok()) return Ended(space);
   }
 }
 
 CUresult Session::Append(std::span<std::byte> record, uint64_t* sequence, std::span<LastSequence* const> changed) {
-  return AppendRecord(record, nullptr, sequence, changed);
+  return AppendRecord<false>(record, nullptr, sequence, changed);
 }
 
 CUresult Session::Start(std::span<std::byte> record, ReplySlot* slot, std::span<LastSequence* const> changed) {
-  return AppendRecord(record, slot, nullptr, changed);
+  return AppendRecord<true>(record, slot, nullptr, changed);
 }
 
 CUresult Session::Await(ReplySlot* slot) {

@@ -28,6 +28,7 @@
 #include "client-stub/mark_table.h"
 #include "client-stub/poll_table.h"
 #include "client-stub/reply_slot.h"
+#include "client-stub/short_mutex.h"
 #include "protocol/base/mutex.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
@@ -41,6 +42,7 @@ class Channel;       // protocol/channel/channel.h
 class ClientMemory;  // client_memory.h
 class LastSequence;  // last_sequence.h
 class ReplyReader;
+class RingProducer;  // protocol/channel/ring.h
 
 // Which of the process' sessions one is, when it has several (server_plan.h). As it stands: the only one.
 struct SessionPlace {
@@ -167,7 +169,8 @@ class Session {
   void AbandonInChild();
 
  private:
-  // Fills in size and sequence and appends; `slot` (may be null) is opened and registered before the record is visible.
+  // Fills in size and sequence and appends. With kReplies `slot` is opened and registered before the record is visible.
+  template <bool kReplies>
   CUresult AppendRecord(std::span<std::byte> record, ReplySlot* slot, uint64_t* sequence, std::span<LastSequence* const> changed)
       EXCLUDES(append_mutex_);
   // Appends to `answers`. `prepare` is called once there is room, and may still change the record.
@@ -196,7 +199,8 @@ class Session {
   std::atomic<bool> keeps_images_{true};
   std::atomic<CUresult> gone_result_{kServerGone};
   std::atomic<bool> stopping_{false};
-  Mutex append_mutex_;
+  RingProducer& commands_;
+  ShortMutex append_mutex_;
   uint64_t next_sequence_ GUARDED_BY(append_mutex_) = 1;
   Mutex answer_mutex_;
   uint64_t next_aside_ GUARDED_BY(answer_mutex_) = 1;

@@ -26,6 +26,9 @@ struct ThreadState {
 
   // Where the thread's next record is put together (Call::Begin).
   Encoder encoder;
+  // Where the parameters of a kernel and the attributes of a launch are gathered for it.
+  std::vector<std::byte> parameters;
+  std::vector<CUlaunchAttribute> attributes;
   // Where the reply to it arrives; its bytes stay until the next call that waits.
   ReplySlot reply;
 

@@ -16,6 +16,7 @@
 #include "client-stub/launch_attributes.h"
 #include "client-stub/managed/managed_work.h"
 #include "client-stub/session.h"
+#include "client-stub/thread_state.h"
 #include "generated/client_custom.h"
 #include "generated/messages/launch.h"
 
@@ -84,20 +85,44 @@ bool WantsCooperative(std::span<const CUlaunchAttribute> attributes) {
   return false;
 }
 
+// As DescribeFunction; of a function that is known and live without any lock.
+FunctionInfo* KnownFunction(Call& call, CUfunction f) {
+  const HandleId id(reinterpret_cast<uint64_t>(f));
+  FunctionInfo* const known = Functions().FindDescribed(id);
+  return known != nullptr && call.session().handles().IsLive(id) ? known : DescribeFunction(call, f);
+}
+
+// A launch of which the driver's verdict is not known yet.
+template <typename Request>
+CUresult LaunchAndAsk(Call& call, const Request& request, FunctionInfo::Shared& shared, const Configuration& config,
+                      std::span<const CUlaunchAttribute> attributes, uint32_t threads, bool all_resident) {
+  const CUresult result = call.Sync(request);
+  if (result != CUDA_SUCCESS) return result;
+  const uint64_t attributes_hash = HashOf(request.attributes);
+  shared.accepted.Add(LaunchHash(config, all_resident, attributes_hash));
+  if (!all_resident) {
+    shared.plain.Accept(threads, config.shared_bytes);
+    if (!attributes.empty()) shared.accepted.Add(attributes_hash);
+  }
+  return result;
+}
+
 template <typename Request>
 CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span<const CUlaunchAttribute> attributes,
                 bool cooperative, void* const* kernel_params, void* const* extra) {
-  FunctionInfo* function = DescribeFunction(call, f);
-  if (function == nullptr) return call.result();
+  FunctionInfo* function = KnownFunction(call, f);
+  if (function == nullptr) [[unlikely]] return call.result();
   const HandleId stream = call.UseStream(config.stream);
   if (!call.ok()) return call.result();
   if (IsEmpty(config)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  thread_local std::vector<std::byte> packed;
+  std::vector<std::byte>& packed = call.thread().parameters;
   if (CUresult result = PackKernelParams(*function, kernel_params, extra, &packed); result != CUDA_SUCCESS) {
     return call.Fail(result);
   }
-  HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
-  if (const CUresult opened = mirrors.OpenSeen(call, packed); opened != CUDA_SUCCESS) return opened;
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  if (call.session().mirrored()) {
+    if (const CUresult opened = memory.mirrors().OpenSeen(call, packed); opened != CUDA_SUCCESS) return opened;
+  }
 
   Request request;
   request.function = function->handle;
@@ -118,28 +143,23 @@ CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span
   const bool sane = GridIsOrdinary(config) && threads != UINT32_MAX && ClustersDivideGrid(attributes, config.grid);
   // The blocks of a cooperative launch must all fit the device at once: nothing but the same launch is known to do so.
   const bool all_resident = cooperative || WantsCooperative(attributes);
-  const uint64_t attributes_hash = HashOf(request.attributes);
   const auto alike = [&] {
     return shared.plain.Covers(threads, config.shared_bytes) &&
-           (attributes.empty() || shared.accepted.Contains(attributes_hash));
+           (attributes.empty() || shared.accepted.Contains(HashOf(request.attributes)));
   };
-  const auto same = [&] { return shared.accepted.Contains(LaunchHash(config, all_resident, attributes_hash)); };
+  const auto same = [&] {
+    return shared.accepted.Contains(LaunchHash(config, all_resident, HashOf(request.attributes)));
+  };
   const bool accepted = sane && ((!all_resident && alike()) || same());
+  // As a rule the process has no memory that the server must be told of before a launch.
+  if (accepted && !memory.mirrors().any() && !memory.managed().any()) [[likely]] return call.Async(request);
   MirroredWork mirrored(call, stream);
   if (mirrored.result() != CUDA_SUCCESS) return mirrored.result();
   ManagedWork managed(call, stream);
   if (managed.result() != CUDA_SUCCESS) return managed.result();
-  const CUresult result = accepted ? call.Async(request) : call.Sync(request);
-  if (result != CUDA_SUCCESS) return result;
-  if (const CUresult met = mirrored.Appended(); met != CUDA_SUCCESS) return met;
-  if (!accepted) {
-    shared.accepted.Add(LaunchHash(config, all_resident, attributes_hash));
-    if (!all_resident) {
-      shared.plain.Accept(threads, config.shared_bytes);
-      if (!attributes.empty()) shared.accepted.Add(attributes_hash);
-    }
-  }
-  return result;
+  const CUresult result = accepted ? call.Async(request)
+                                   : LaunchAndAsk(call, request, shared, config, attributes, threads, all_resident);
+  return result == CUDA_SUCCESS ? mirrored.Appended() : result;
 }
 
 }  // namespace
@@ -169,7 +189,7 @@ CUresult Custom_cuLaunchKernelEx(Call& call, const CUlaunchConfig* config, CUfun
                             {config->blockDimX, config->blockDimY, config->blockDimZ},
                             config->sharedMemBytes,
                             config->hStream};
-  thread_local std::vector<CUlaunchAttribute> attributes;
+  std::vector<CUlaunchAttribute>& attributes = call.thread().attributes;
   if (CUresult result = TranslateAttributes(call, *config, &attributes); result != CUDA_SUCCESS) return call.Fail(result);
   const CUresult result = Launch<cuLaunchKernelExRequest>(call, f, plain, attributes, false, kernelParams, extra);
   for (CUlaunchAttribute& attribute : attributes) {

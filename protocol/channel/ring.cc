@@ -21,8 +21,6 @@ Prefix ReadPrefix(const std::byte* from) {
   return Prefix{static_cast<uint32_t>(both), static_cast<uint32_t>(both >> 32)};
 }
 
-uint64_t RoundUp(uint64_t size) { return (size + kRingRecordAlignment - 1) & ~uint64_t{kRingRecordAlignment - 1}; }
-
 // The half of a position that a futex can wait on (x86-64 is little-endian: the low word comes first).
 const void* FutexWord(const std::atomic<uint64_t>& position) { return &position; }
 
@@ -79,7 +77,7 @@ bool RingProducer::Fits(const View& view, size_t size) const {
   return memory_.size_bytes - (view.head - view.tail) >= Needed(view.head, size);
 }
 
-std::byte* RingProducer::TryReserve(size_t size) {
+std::byte* RingProducer::ReserveSlowly(size_t size) {
   reserved_bytes_ = 0;
   if (size < kRingRecordBytesMin || size > record_bytes_max()) return nullptr;
   const uint64_t rounded = RoundUp(size);
@@ -99,19 +97,29 @@ std::byte* RingProducer::TryReserve(size_t size) {
     std::memcpy(memory_.data + (head & (memory_.size_bytes - 1)), &pad, sizeof(pad));
     begin += pad.size_bytes;
   }
-  std::byte* record = memory_.data + (begin & (memory_.size_bytes - 1));
-  if (rounded != size) std::memset(record + rounded - kRingRecordAlignment, 0, kRingRecordAlignment);
-  reserved_begin_ = begin;
-  reserved_bytes_ = static_cast<uint32_t>(rounded);
-  return record;
+  return Reserve(begin, rounded, size);
 }
 
-void RingProducer::Commit() {
+uint64_t RingProducer::Finish() {
   CHECK(reserved_bytes_ != 0);
   std::memcpy(memory_.data + (reserved_begin_ & (memory_.size_bytes - 1)), &reserved_bytes_, sizeof(reserved_bytes_));
   const uint64_t head = reserved_begin_ + reserved_bytes_;
   reserved_bytes_ = 0;
-  Publish(head);
+  return head;
+}
+
+void RingProducer::Commit() { Publish(Finish()); }
+
+void RingProducer::CommitLightly() {
+  const uint64_t head = Finish();
+  BeforeMove();
+  head_.store(head, std::memory_order_release);
+  // The look at the count may come before the head is visible to the consumer. So both may miss each other: the consumer announces
+  // its sleep after our look, and its own look at the head comes before the store has left this core, which takes it
+  // some hundred nanoseconds. What it sees is the head of long ago, no half of a record; and at its second look the store has
+  // long been there, whatever this thread does meanwhile: a store that was executed needs nobody's help to arrive.
+  memory_.header->head.store(head, std::memory_order_release);
+  WakeSleeper(memory_.header->consumer_sleeps.load(std::memory_order_relaxed));
 }
 
 bool RingProducer::TryAppend(std::span<const std::byte> record) {
@@ -128,11 +136,13 @@ void RingProducer::Publish(uint64_t head) {
   // Sequentially consistent, as are the consumer's count of sleeps and its second look at the head: either it sees this
   // head, or we see its new count.
   memory_.header->head.store(head, std::memory_order_seq_cst);
-  const uint32_t sleeps = memory_.header->consumer_sleeps.load(std::memory_order_seq_cst);
-  if (sleeps != woken_ && (sleeps & 1) != 0) {
-    woken_ = sleeps;
-    FutexWakeAll(FutexWord(memory_.header->head));
-  }
+  WakeSleeper(memory_.header->consumer_sleeps.load(std::memory_order_seq_cst));
+}
+
+void RingProducer::WakeSleeper(uint32_t sleeps) {
+  if (sleeps == woken_ || (sleeps & 1) == 0) return;
+  woken_ = sleeps;
+  FutexWakeAll(FutexWord(memory_.header->head));
 }
 
 Status RingProducer::WaitForSpace(size_t size, uint64_t deadline_ns, const StopPredicate& stop) {
@@ -314,8 +324,14 @@ Status RingConsumer::WaitForCall(uint64_t position, uint64_t deadline_ns, const 
 template <typename Position>
 Status RingConsumer::WaitWhileHead(const Position& at, uint64_t deadline_ns, const StopPredicate& stop) {
   const auto ready = [&] { return memory_.header->head.load(std::memory_order_acquire) != at() || broken(); };
+  bool armed = false;
   const auto sleep = [&](uint64_t timeout_ns) {
-    Arm();
+    // Once: as long as no record came the producer has made no use of it, and whatever it commits after the second look, it sees it.
+    if (!armed) {
+      timeout_ns = std::min(timeout_ns, kSecondLookNs);
+      Arm();
+    }
+    armed = true;
     const uint64_t head = memory_.header->head.load(std::memory_order_seq_cst);
     if (head != at() || broken()) return;
     FutexWait(FutexWord(memory_.header->head), static_cast<uint32_t>(head), timeout_ns);

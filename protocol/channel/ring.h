@@ -21,6 +21,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,6 +40,8 @@ inline constexpr size_t kRingHeaderBytes = 4096;
 // all positions that can be in flight, which the futex words rely on.
 inline constexpr uint32_t kRingBytesMin = 4u << 10;
 inline constexpr uint32_t kRingBytesMax = 1u << 30;
+// How soon a consumer that went to sleep looks at the ring once more (RingProducer::CommitLightly).
+inline constexpr uint64_t kSecondLookNs = 100'000;
 
 // The first page of a ring. Zero is the valid empty state. Each field has one writing side and its own pair of cache lines.
 struct RingHeader {
@@ -78,9 +81,21 @@ class RingProducer {
   // added bytes are zero), to be written in place and then published by Commit(). Null when there is no room now, when
   // the size is illegal or after a violation: WaitForSpace() tells which. A reservation that is not committed is dropped
   // by the next one.
-  std::byte* TryReserve(size_t size);
+  std::byte* TryReserve(size_t size) {
+    const uint64_t rounded = RoundUp(size);
+    const uint64_t head = head_.load(std::memory_order_relaxed);
+    const uint64_t offset = head & (memory_.size_bytes - 1);
+    const bool usual = size >= kRingRecordBytesMin && size <= record_bytes_max() && rounded <= memory_.size_bytes - offset &&
+                       memory_.size_bytes - (head - seen_tail_) >= rounded && !broken();
+    if (!usual) [[unlikely]] return ReserveSlowly(size);
+    return Reserve(head, rounded, size);
+  }
   // Publishes what was reserved: writes the record's size into its first word, and wakes a sleeping consumer.
   void Commit();
+  // As Commit(), without the full barrier that makes sure of the wake-up, some tens of nanoseconds while the consumer has the
+  // line of the head: a consumer that goes to sleep at this very moment may find the record only when it looks again, after
+  // kSecondLookNs. For a ring whose consumer waits in Wait() and WaitPast() alone, and whose producer's time counts.
+  void CommitLightly();
   // TryReserve, copy, Commit. False: nothing was appended.
   bool TryAppend(std::span<const std::byte> record);
 
@@ -126,7 +141,23 @@ class RingProducer {
   // Bytes from `head` on that a record of `size` bytes takes, with the pad that may precede it.
   uint64_t Needed(uint64_t head, size_t size) const;
   bool Fits(const View& view, size_t size) const;
+  static uint64_t RoundUp(size_t size) { return (size + kRingRecordAlignment - 1) & ~uint64_t{kRingRecordAlignment - 1}; }
+  // `rounded` bytes from position `begin` on, which are free and in a row, for a record of `size`.
+  std::byte* Reserve(uint64_t begin, uint64_t rounded, size_t size) {
+    std::byte* const record = memory_.data + (begin & (memory_.size_bytes - 1));
+    if (rounded != size) {
+      constexpr uint64_t kZero = 0;
+      std::memcpy(record + rounded - sizeof(kZero), &kZero, sizeof(kZero));
+    }
+    reserved_begin_ = begin;
+    reserved_bytes_ = static_cast<uint32_t>(rounded);
+    return record;
+  }
+  std::byte* ReserveSlowly(size_t size);
+  // Ends the reservation; its end.
+  uint64_t Finish();
   void Publish(uint64_t head);
+  void WakeSleeper(uint32_t sleeps);
 
   const RingMemory memory_;
   std::atomic<uint64_t> head_{0};  // written by Commit alone
@@ -165,7 +196,8 @@ class RingConsumer {
   // Peek() into private memory, then Release(). The first word of the copy is the checked size. Empty as above.
   std::span<const std::byte> CopyOut(RecordBuffer* buffer);
 
-  // Ok when a record is there (or was published meanwhile); else as RingProducer::WaitForSpace.
+  // Ok when a record is there (or was published meanwhile); else as RingProducer::WaitForSpace. Of a record that was committed
+  // lightly while it went to sleep it knows after kSecondLookNs at the latest.
   Status Wait(uint64_t deadline_ns, const StopPredicate& stop);
   // Makes a thread of this process in Wait() ask its `stop` soon.
   void WakeWaiters();

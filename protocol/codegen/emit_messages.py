@@ -1,5 +1,7 @@
 """messages/<domain>.{h,cc}: the request and reply structs with Encode, Decode and ToString."""
 
+import itertools
+
 from output import block, in_namespace, indent, spec_file
 
 _SUFFIX = {"pod": "Pod", "handle": "Handle", "bytes": "Bytes", "string": "String", "list_pod": "Array",
@@ -57,14 +59,26 @@ def _header(domain, calls):
     return lines + in_namespace(body)
 
 
+def _steps(verb, stream, address_of, fields):
+    """One statement for each field, but neighbours of fixed size share one: their place is looked for once."""
+    def fixed(field):
+        # What is read into a bool is checked.
+        return field.form in ("pod", "handle") and not (verb == "Get" and field.cpp_type == "bool")
+    for together, group in itertools.groupby(fields, fixed):
+        group = list(group)
+        names = [f"{address_of}this->{field.name}" for field in group]
+        if together and len(group) > 1:
+            yield f"{verb}Fixed({stream}, {', '.join(names)});"
+        else:
+            yield from (f"{verb}{_SUFFIX[field.form]}({stream}, {name});" for field, name in zip(group, names))
+
+
 def _source(domain, calls):
     body = []
     for name, _, fields in messages(calls):
-        body += block(f"void {name}::Encode(Encoder& out) const",
-                      [f"Put{_SUFFIX[f.form]}(out, this->{f.name});" for f in fields])
+        body += block(f"void {name}::Encode(Encoder& out) const", list(_steps("Put", "out", "", fields)))
         body += block(f"bool {name}::Decode(Decoder& in)",
-                      [f"Get{_SUFFIX[f.form]}(in, &this->{f.name});" for f in fields] + list(_length_checks(fields)) +
-                      ["return in.ok();"])
+                      list(_steps("Get", "in", "&", fields)) + list(_length_checks(fields)) + ["return in.ok();"])
         body += block(f"std::string {name}::ToString() const",
                       [f'FieldText text("{name}");'] +
                       [f'text.Add{_SUFFIX[f.form]}("{f.name}", this->{f.name});' for f in fields] + ["return text.Take();"])

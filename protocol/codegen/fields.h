@@ -31,6 +31,23 @@ void GetPod(Decoder& in, T* value) {
 inline void PutHandle(Encoder& out, HandleId id) { out.Pod(id); }
 inline void GetHandle(Decoder& in, HandleId* id) { in.Pod(id); }
 
+// Several of these in a row, which the generator puts together: one look at what room there is.
+template <typename... T>
+void PutFixed(Encoder& out, const T&... values) {
+  static_assert((std::is_trivially_copyable_v<T> && ...));
+  std::byte* to = out.Append((sizeof(T) + ...));
+  if (to == nullptr) return;
+  ((std::memcpy(to, &values, sizeof(T)), to += sizeof(T)), ...);
+}
+// No bool among them: that is checked. All become zero on failure.
+template <typename... T>
+void GetFixed(Decoder& in, T*... values) {
+  static_assert(((std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>) && ...));
+  const std::byte* from = in.Raw((sizeof(T) + ...)).data();
+  if (from == nullptr) return static_cast<void>(((*values = T{}), ...));
+  ((std::memcpy(values, from, sizeof(T)), from += sizeof(T)), ...);
+}
+
 inline void PutBytes(Encoder& out, std::span<const std::byte> bytes) { out.Bytes(bytes); }
 inline void GetBytes(Decoder& in, std::span<const std::byte>* bytes) { in.Bytes(bytes); }
 

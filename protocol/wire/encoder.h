@@ -42,8 +42,11 @@ class Encoder {
   }
   // A u64 length, then the bytes.
   void Bytes(std::span<const std::byte> bytes) {
-    Pod<uint64_t>(bytes.size());
-    Raw(bytes);
+    const uint64_t size = bytes.size();
+    std::byte* to = Append(sizeof(size) + bytes.size());
+    if (to == nullptr) return;
+    std::memcpy(to, &size, sizeof(size));
+    if (!bytes.empty()) std::memcpy(to + sizeof(size), bytes.data(), bytes.size());
   }
   // A u32 length, then the characters, no NUL. Text of 4 GiB and more overflows.
   void String(std::string_view text) {
@@ -60,6 +63,12 @@ class Encoder {
   void AlignTo(size_t alignment) {
     const size_t gap = (alignment - size_ % alignment) % alignment;
     if (gap == 0) return;
+    constexpr uint64_t kZero = 0;
+    if (gap < sizeof(kZero) && capacity_ - size_ >= sizeof(kZero)) {  // as a rule: one store, of which the gap is kept
+      std::memcpy(data_ + size_, &kZero, sizeof(kZero));
+      size_ += gap;
+      return;
+    }
     if (std::byte* to = Append(gap)) std::memset(to, 0, gap);
   }
   // Room for `size` bytes that the caller fills in before the next use of this encoder; null on overflow.

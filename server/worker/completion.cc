@@ -73,19 +73,75 @@ CUresult Completion::AfterEvent(CUcontext context, CUevent event, std::function<
 }
 
 CUresult Completion::Add(uint64_t key, CUcontext context, Watch watch) {
-  if (pending_.fetch_add(1, std::memory_order_relaxed) >= kPendingMax) {
+  const size_t before = pending_.fetch_add(1, std::memory_order_relaxed);
+  if (before >= kPendingMax) {
     pending_.fetch_sub(1, std::memory_order_relaxed);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  // Only one, so that no callback of an older one can be due before it.
+  const bool may_keep = before == 0 && watch.event != nullptr &&
+                        std::this_thread::get_id() == executor_.load(std::memory_order_relaxed);
   MutexLock lock(mutex_);
   if (stopped_) {
     pending_.fetch_sub(1, std::memory_order_relaxed);
     return CUDA_ERROR_DEINITIALIZED;
   }
-  arrivals_.push_back({key, context, std::move(watch)});
+  Arrival arrival{key, context, std::move(watch)};
+  if (may_keep) {
+    own_.emplace(std::move(arrival));
+    own_since_ns_ = MonotonicNs();
+    keeps_own_.store(true, std::memory_order_release);
+  } else {
+    if (own_) GiveOwnLocked();  // it came first
+    Arrive(std::move(arrival));
+  }
+  return CUDA_SUCCESS;
+}
+
+void Completion::Arrive(Arrival arrival) {
+  arrivals_.push_back(std::move(arrival));
   arrived_.fetch_add(1, std::memory_order_release);
   if (sleeping_) wake_.notify_one();
-  return CUDA_SUCCESS;
+}
+
+void Completion::GiveOwnLocked() {
+  Arrive(std::move(*own_));
+  own_.reset();
+  keeps_own_.store(false, std::memory_order_release);
+}
+
+void Completion::GiveOwnNow() {
+  MutexLock lock(mutex_);
+  if (own_) GiveOwnLocked();
+}
+
+bool Completion::PollOwn() {
+  if (!keeps_own_.load(std::memory_order_acquire)) return false;
+  std::optional<Arrival> done;
+  CUresult result = CUDA_SUCCESS;
+  {
+    // Held while the driver is asked: whoever destroys the event does it behind this watch (AfterEvent), so through Add().
+    MutexLock lock(mutex_);
+    if (!own_) return false;
+    result = worker_.SetContext(own_->context);
+    if (result == CUDA_SUCCESS) result = worker_.driver().cuEventQuery(own_->watch.event);
+    if (result == CUDA_ERROR_NOT_READY) {
+      if (MonotonicNs() - own_since_ns_ < spin_ns_) return true;
+      GiveOwnLocked();
+      return false;
+    }
+    done.swap(own_);
+    keeps_own_.store(false, std::memory_order_release);
+  }
+  Finish(done->context, std::move(done->watch), result);
+  return true;
+}
+
+void Completion::Finish(CUcontext context, Watch watch, CUresult result) {
+  if (watch.cached) cache_.Put(context, watch.event, result == CUDA_SUCCESS);
+  watch.callback(result);
+  watch.callback = nullptr;
+  pending_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 bool Completion::DrainContext(CUcontext context) {
@@ -93,6 +149,7 @@ bool Completion::DrainContext(CUcontext context) {
   {
     MutexLock lock(mutex_);
     if (!stopped_) {
+      if (own_) GiveOwnLocked();
       drains_.push_back(&drain);
       draining_.store(static_cast<uint32_t>(drains_.size()), std::memory_order_relaxed);
       arrived_.fetch_add(1, std::memory_order_release);
@@ -117,6 +174,8 @@ void Completion::Stop() {
   if (thread_.joinable()) thread_.join();
   MutexLock lock(mutex_);
   arrivals_.clear();
+  own_.reset();
+  keeps_own_.store(false, std::memory_order_release);
 }
 
 void Completion::Loop() {
@@ -199,10 +258,7 @@ bool Completion::PollQueue(Queue& queue, uint64_t now_ns) {
     queue.watches.pop_front();
     queue.since_ns = now_ns;
     queue.next_ns = now_ns;
-    if (done.cached) cache_.Put(queue.context, done.event, result == CUDA_SUCCESS);
-    done.callback(result);
-    done.callback = nullptr;
-    pending_.fetch_sub(1, std::memory_order_relaxed);
+    Finish(queue.context, std::move(done), result);
     progressed = true;
   }
   return progressed;

@@ -5,6 +5,11 @@
 // WhenDone records an event behind everything enqueued on the stream so far; the completion thread polls the oldest event
 // of every stream (spinning while work is young, then in growing sleeps) and runs the callbacks in order per stream.
 // Events come from a cache per context. Events that belong to the application are watched with WhenEventDone.
+//
+// A watch that the executor asks for while no other is pending is polled by the executor itself as long as it has nothing else to
+// do, spin_ns at most: what a program waits for is answered without another thread, which sleeps meanwhile. Before the executor
+// takes its next record it gives such a watch to the completion thread. It is an event like any other, recorded when it was
+// asked for, so nothing that is enqueued afterwards, by whomever, is waited for.
 #pragma once
 
 #include <cuda.h>
@@ -14,6 +19,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -28,8 +34,8 @@ class Worker;
 
 class Completion {
  public:
-  // Runs on the completion thread or, when the work is done already, inside WhenDone on the caller's: the caller must hold
-  // no lock that the callback takes. It must not block; replying and sending notices is what it is for.
+  // Runs on the completion thread, on the executor between two records, or, when the work is done already, inside WhenDone on the
+  // caller's: the caller must hold no lock that the callback takes. It must not block; replying and sending notices is what it is for.
   // `result` is CUDA_SUCCESS, or the error the driver reported (a sticky one comes back from every later call as well).
   using Callback = std::function<void(CUresult result)>;
 
@@ -66,6 +72,15 @@ class Completion {
   // before the context is destroyed or reset. False when the session ended first.
   bool DrainContext(CUcontext context);
 
+  // The executor's part: says that the calling thread is the executor, from now on.
+  void BeginExecutor() { executor_.store(std::this_thread::get_id(), std::memory_order_relaxed); }
+  // The executor has no record: looks once at the watch that it keeps. False when it keeps none, or none any more: it may sleep.
+  bool PollOwn() EXCLUDES(mutex_);
+  // The executor has a record: the completion thread takes over what it keeps.
+  void GiveOwn() EXCLUDES(mutex_) {
+    if (keeps_own_.load(std::memory_order_relaxed)) GiveOwnNow();
+  }
+
   // Ends the thread; pending callbacks are destroyed without being called. Idempotent.
   void Stop();
 
@@ -96,6 +111,10 @@ class Completion {
   };
 
   CUresult Add(uint64_t key, CUcontext context, Watch watch) EXCLUDES(mutex_);
+  void Arrive(Arrival arrival) REQUIRES(mutex_);
+  void GiveOwnNow() EXCLUDES(mutex_);
+  void GiveOwnLocked() REQUIRES(mutex_);
+  void Finish(CUcontext context, Watch watch, CUresult result);
   void Loop();
   void TakeArrivals();
   // Polls every queue that is due; true when a watch finished. `next_ns` becomes the time of the next poll that is due.
@@ -114,6 +133,10 @@ class Completion {
   ConditionVariable wake_;
   ConditionVariable drained_;
   std::vector<Arrival> arrivals_ GUARDED_BY(mutex_);
+  std::optional<Arrival> own_ GUARDED_BY(mutex_);  // kept by the executor
+  uint64_t own_since_ns_ GUARDED_BY(mutex_) = 0;
+  std::atomic<bool> keeps_own_{false};             // own_ is not empty; becomes true by the executor alone
+  std::atomic<std::thread::id> executor_;
   std::vector<Drain*> drains_ GUARDED_BY(mutex_);
   bool sleeping_ GUARDED_BY(mutex_) = false;
   bool stopped_ GUARDED_BY(mutex_) = false;

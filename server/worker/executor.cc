@@ -7,6 +7,7 @@
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "server/worker/call_context.h"
+#include "server/worker/completion.h"
 #include "server/worker/driver_thread.h"
 #include "server/worker/helper_pool.h"
 #include "server/worker/worker.h"
@@ -18,16 +19,21 @@ Executor::Executor(Worker& worker) : worker_(worker) {}
 void Executor::Run() {
   Channel& channel = worker_.channel();
   RingConsumer& commands = channel.commands_in();
+  Completion& completion = worker_.completion();
+  completion.BeginExecutor();
   RecordBuffer buffer;
   while (!worker_.ended()) {
     const std::span<const std::byte> record = commands.CopyOut(&buffer);
     if (record.empty()) {
+      // What a client waits for is answered from here as long as there is nothing else to do.
+      if (completion.PollOwn()) continue;
       if (const Status status = commands.Wait(kNoDeadline, channel.stop()); !status.ok()) {
         worker_.End(channel.peer_left() ? Status::Ok() : status);
         return;
       }
       continue;
     }
+    completion.GiveOwn();
     RecordHeader header;
     std::memcpy(&header, record.data(), sizeof(header));
     if (!Check(header)) return;

@@ -16,25 +16,26 @@
 namespace tessera {
 namespace {
 
-// Pointers into a copy of the packed parameters, in the order of the layout. The copy matters: the record's bytes belong
-// to the client, which could change them while the driver reads.
+// Pointers into a copy of the packed parameters, in the order of the layout. In the record, which is this process' own, they have
+// no alignment. In the call's scratch.
 class ParameterArray {
  public:
-  // False when the client packed another number of bytes than the layout has.
-  bool Build(const KernelLayout& layout, std::span<const std::byte> packed) {
-    if (packed.size() != layout.bytes) return false;
-    bytes_.assign(packed.begin(), packed.end());
-    pointers_.clear();
-    for (size_t i = 0; i < layout.offsets_and_sizes.size(); i += 2) {
-      pointers_.push_back(bytes_.data() + layout.offsets_and_sizes[i]);
-    }
+  // False, and the call has ended, when the client packed another number of bytes than the layout has.
+  bool Build(CallContext& call, const KernelLayout& layout, std::span<const std::byte> packed) {
+    if (packed.size() != layout.bytes) return call.Malformed(), false;
+    const size_t count = layout.offsets_and_sizes.size() / 2;
+    if (count == 0) return true;
+    auto* const bytes = static_cast<std::byte*>(call.Scratch(packed.size()));
+    pointers_ = call.ScratchArray<void*>(count);
+    if (!call.ok()) return call.Finish(call.error()), false;
+    std::memcpy(bytes, packed.data(), packed.size());
+    for (size_t i = 0; i < count; ++i) pointers_[i] = bytes + layout.offsets_and_sizes[2 * i];
     return true;
   }
-  void** data() { return pointers_.empty() ? nullptr : pointers_.data(); }
+  void** data() { return pointers_; }
 
  private:
-  std::vector<std::byte> bytes_;
-  std::vector<void*> pointers_;
+  void** pointers_ = nullptr;
 };
 
 // What every form of launch needs, looked up and checked. ok() of the call tells whether it is usable.
@@ -58,11 +59,7 @@ bool Prepare(CallContext& call, const Request& request, Prepared* prepared) {
     call.Finish(call.error());
     return false;
   }
-  if (!prepared->parameters.Build(*layout, request.parameters)) {
-    call.Malformed();
-    return false;
-  }
-  return true;
+  return prepared->parameters.Build(call, *layout, request.parameters);
 }
 
 }  // namespace
@@ -116,7 +113,8 @@ void Do_cuLaunchCooperativeKernelMultiDevice(CallContext& call,
     const KernelLayout* layout = call.worker().Part<LayoutTable>().Find(request.functions[i], &error);
     if (layout == nullptr) return call.Finish(error);
     const uint32_t bytes = request.parameter_bytes[i];
-    if (bytes > packed.size() || !parameters[i].Build(*layout, packed.first(bytes))) return call.Malformed();
+    if (bytes > packed.size()) return call.Malformed();
+    if (!parameters[i].Build(call, *layout, packed.first(bytes))) return;
     packed = packed.subspan(bytes);
     CUDA_LAUNCH_PARAMS& launch = launches[i];
     launch.function = call.Use<CUfunction>(request.functions[i]);

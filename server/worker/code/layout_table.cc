@@ -36,11 +36,19 @@ void FindLimits(const DriverTable& driver, bool is_kernel, uint64_t object, Kern
 
 }  // namespace
 
-const KernelLayout* LayoutTable::Find(HandleId function, CUresult* error) {
+const KernelLayout* LayoutTable::Remember(HandleId function, const KernelLayout* layout) {
+  Recent& recent = recent_[function.slot() % kRecent];
+  recent.function.store(0, std::memory_order_release);
+  recent.layout.store(layout, std::memory_order_release);
+  recent.function.store(function.value(), std::memory_order_release);
+  return layout;
+}
+
+const KernelLayout* LayoutTable::FindSlowly(HandleId function, CUresult* error) {
   {
     MutexLock lock(mutex_);
     const auto found = layouts_.find(function.value());
-    if (found != layouts_.end()) return found->second.get();
+    if (found != layouts_.end()) return Remember(function, found->second.get());
   }
   const bool is_kernel = function.kind() == HandleKind::kKernel;
   uint64_t object = 0;
@@ -71,11 +79,13 @@ const KernelLayout* LayoutTable::Find(HandleId function, CUresult* error) {
   }
   FindLimits(driver, is_kernel, object, layout.get());
   MutexLock lock(mutex_);
-  return layouts_.try_emplace(function.value(), std::move(layout)).first->second.get();
+  return Remember(function, layouts_.try_emplace(function.value(), std::move(layout)).first->second.get());
 }
 
 void LayoutTable::Drop(HandleId function) {
   MutexLock lock(mutex_);
+  Recent& recent = recent_[function.slot() % kRecent];
+  if (recent.function.load(std::memory_order_relaxed) == function.value()) recent.function.store(0, std::memory_order_release);
   layouts_.erase(function.value());
 }
 

@@ -4,6 +4,9 @@
 
 #include <cuda.h>
 
+#include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -45,11 +48,31 @@ class LayoutTable {
 
   // The layout of a live function or kernel; asked of the driver on first use. Null with the driver's code in `error`.
   // The pointer stays valid until Drop(), which only happens with the handle.
-  const KernelLayout* Find(HandleId function, CUresult* error);
+  const KernelLayout* Find(HandleId function, CUresult* error) {
+    // No lock for those that are launched again and again.
+    const Recent& recent = recent_[function.slot() % kRecent];
+    if (recent.function.load(std::memory_order_acquire) == function.value()) {
+      const KernelLayout* const layout = recent.layout.load(std::memory_order_acquire);
+      if (recent.function.load(std::memory_order_acquire) == function.value()) return layout;
+    }
+    return FindSlowly(function, error);
+  }
   void Drop(HandleId function);
 
  private:
+  // The function of these slots that was asked for last. Readers look at `function`, then `layout`, then `function` again; writers
+  // change them under the mutex, `function` first to none and last to the new one.
+  struct Recent {
+    std::atomic<uint64_t> function{0};
+    std::atomic<const KernelLayout*> layout{nullptr};
+  };
+  static constexpr size_t kRecent = 1024;
+
+  const KernelLayout* FindSlowly(HandleId function, CUresult* error) EXCLUDES(mutex_);
+  const KernelLayout* Remember(HandleId function, const KernelLayout* layout) REQUIRES(mutex_);
+
   Worker& worker_;
+  std::array<Recent, kRecent> recent_;
   Mutex mutex_;
   std::unordered_map<uint64_t, std::unique_ptr<KernelLayout>> layouts_ GUARDED_BY(mutex_);
 };

@@ -81,6 +81,13 @@ void SynchronizeStream(CallContext& call, CUstream stream) {
   if (DriverMustSynchronize(worker)) {
     return OnHelper(call, [&worker, stream] { return worker.driver().cuStreamSynchronize(stream); });
   }
+  // Stream of its own: the query is what the driver's own wait for it begins with, and saves an event. Older watches, which are
+  // answered first, are not passed by.
+  const bool special = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  if (!special && worker.completion().pending() == 0) {
+    const CUresult now = worker.driver().cuStreamQuery(stream);
+    if (now != CUDA_ERROR_NOT_READY) return call.Finish(now);
+  }
   auto deferred = call.Defer();
   const CUresult result = worker.completion().WhenDone(
       stream, [deferred](CUresult gpu_result) mutable { deferred.Finish(gpu_result); });
@@ -131,16 +138,19 @@ void SynchronizeContext(CallContext& call) {
       return result;
     });
   }
+  // The legacy stream is idle more often than not: then one question saves an event, and a second one to wait for.
+  const bool legacy_idle = worker.completion().pending() == 0 && driver.cuStreamQuery(CU_STREAM_LEGACY) == CUDA_SUCCESS;
+  if (legacy_idle && uses.empty()) return call.Finish(CUDA_SUCCESS);
   auto wait = std::make_shared<ContextWait>(worker, call.Defer());
   wait->uses = std::move(uses);
-  wait->remaining.store(wait->uses.size() + 2, std::memory_order_relaxed);  // the legacy stream, and this function
+  wait->remaining.store(wait->uses.size() + (legacy_idle ? 1 : 2), std::memory_order_relaxed);  // one for this function
   const auto watch = [&](CUstream stream) {
     const CUresult result =
         worker.completion().WhenDone(stream, [wait](CUresult gpu_result) { wait->OneDone(gpu_result); });
     if (result != CUDA_SUCCESS) wait->OneDone(result);
   };
   for (const BusyStreams::Use& use : wait->uses) watch(use.stream);
-  watch(CU_STREAM_LEGACY);
+  if (!legacy_idle) watch(CU_STREAM_LEGACY);
   wait->OneDone(CUDA_SUCCESS);
 }
 

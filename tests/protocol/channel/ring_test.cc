@@ -167,6 +167,58 @@ TEST(Ring, ASleepingConsumerIsWoken) {
   FAIL() << "every wake-up took as long as a slice";
 }
 
+TEST(Ring, ASleepingConsumerIsWokenByALightCommit) {
+  RingInMemory ring(4096);
+  RingProducer out(ring.memory);
+  RingConsumer in(ring.memory);
+  for (int round = 0; round < 20; ++round) {
+    const uint32_t sleeps = ring.memory.header->consumer_sleeps.load();
+    std::thread consumer([&] {
+      EXPECT_TRUE(in.Wait(kNoDeadline, {}).ok());
+      EXPECT_FALSE(in.Peek().empty());
+      in.Release();
+    });
+    while (ring.memory.header->consumer_sleeps.load() == sleeps) std::this_thread::yield();
+    const uint64_t begin_ns = MonotonicNs();
+    ASSERT_NE(out.TryReserve(32), nullptr);
+    out.CommitLightly();
+    consumer.join();
+    if (MonotonicNs() - begin_ns < kWaitSliceNs / 2) return;
+  }
+  FAIL() << "every wake-up took as long as a slice";
+}
+
+// The producer commits just when the consumer goes to sleep, again and again: what it misses, its second look finds, and what
+// comes later wakes it.
+TEST(Ring, ALightCommitIsNeverMissedForASlice) {
+  RingInMemory there(4096), back(4096);
+  RingProducer out(there.memory), echo_out(back.memory);
+  RingConsumer echo_in(there.memory), in(back.memory);
+  constexpr int kRounds = 2'000;
+  std::thread echo([&] {
+    for (int i = 0; i < kRounds; ++i) {
+      while (echo_in.Peek().empty()) ASSERT_TRUE(echo_in.Wait(kNoDeadline, {}).ok());
+      echo_in.Release();
+      ASSERT_TRUE(echo_out.TryAppend(Record(32)));
+    }
+  });
+  int slow = 0;
+  for (int i = 0; i < kRounds; ++i) {
+    // Between 0 and some 60 us: while it spins, as it goes to sleep, when it sleeps.
+    const uint64_t until_ns = MonotonicNs() + static_cast<uint64_t>(i % 64) * 1'000;
+    while (MonotonicNs() < until_ns) {
+    }
+    const uint64_t begin_ns = MonotonicNs();
+    ASSERT_NE(out.TryReserve(32), nullptr);
+    out.CommitLightly();
+    while (in.Peek().empty()) ASSERT_TRUE(in.Wait(kNoDeadline, {}).ok());
+    in.Release();
+    if (MonotonicNs() - begin_ns > kWaitSliceNs / 2) ++slow;
+  }
+  echo.join();
+  EXPECT_LT(slow, kRounds / 100);  // a busy machine may keep a thread from its core
+}
+
 TEST(Ring, ASleepingProducerIsWoken) {
   RingInMemory ring(4096);
   RingProducer out(ring.memory);

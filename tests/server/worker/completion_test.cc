@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <future>
 #include <latch>
+#include <thread>
+#include <vector>
 
 #include "tests/server/worker/fake_driver.h"
 #include "tests/server/worker/test_client.h"
@@ -156,6 +160,109 @@ TEST_F(CompletionTest, DrainWaitsForItsContextAloneAndDropsItsEvents) {
   EXPECT_EQ(driver_.events_live(), 1u);  // the other context's
   driver_.FinishWork(theirs);
   EXPECT_TRUE(Ready(theirs_done));
+}
+
+// The test's thread is the executor here.
+class ExecutorsWatch : public CompletionTest {
+ protected:
+  ExecutorsWatch() {
+    driver_.SetIdle(false);
+    own_.BeginExecutor();
+  }
+  CUresult WhenDone(CUstream stream, std::vector<int>* order, int number) {
+    return own_.WhenDone(stream, [order, number](CUresult) { order->push_back(number); });
+  }
+
+  Completion own_{client_.worker()};
+};
+
+TEST_F(ExecutorsWatch, IsAnsweredByTheExecutorItself) {
+  const CUstream stream = driver_.NewStream(context_);
+  std::thread::id called_on;
+  ASSERT_EQ(own_.WhenDone(stream, [&](CUresult) { called_on = std::this_thread::get_id(); }), CUDA_SUCCESS);
+  driver_.FinishWork(stream);
+  EXPECT_TRUE(own_.PollOwn());
+  EXPECT_EQ(called_on, std::this_thread::get_id());
+  EXPECT_EQ(own_.pending(), 0u);
+  EXPECT_FALSE(own_.PollOwn());
+}
+
+TEST_F(ExecutorsWatch, GoesToTheCompletionThreadWithTheNextRecord) {
+  const CUstream stream = driver_.NewStream(context_);
+  std::promise<std::thread::id> called_on;
+  auto future = called_on.get_future();
+  ASSERT_EQ(own_.WhenDone(stream, [&](CUresult) { called_on.set_value(std::this_thread::get_id()); }), CUDA_SUCCESS);
+  own_.GiveOwn();
+  EXPECT_FALSE(own_.PollOwn());
+  driver_.FinishWork(stream);
+  ASSERT_EQ(future.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_NE(future.get(), std::this_thread::get_id());
+}
+
+TEST_F(ExecutorsWatch, DoesNotKeepTheExecutorForLong) {
+  const CUstream stream = driver_.NewStream(context_);
+  std::promise<CUresult> done;
+  auto future = done.get_future();
+  ASSERT_EQ(own_.WhenDone(stream, [&](CUresult result) { done.set_value(result); }), CUDA_SUCCESS);
+  while (own_.PollOwn()) {
+  }
+  driver_.FinishWork(stream);
+  EXPECT_EQ(future.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+}
+
+TEST_F(ExecutorsWatch, IsFollowedByLaterOnesOfItsStream) {
+  const CUstream stream = driver_.NewStream(context_);
+  std::vector<int> order;  // of the completion thread alone until the last callback
+  std::promise<void> last;
+  auto future = last.get_future();
+  ASSERT_EQ(WhenDone(stream, &order, 1), CUDA_SUCCESS);
+  ASSERT_EQ(WhenDone(stream, &order, 2), CUDA_SUCCESS);
+  ASSERT_EQ(own_.WhenDone(stream, [&](CUresult) { last.set_value(); }), CUDA_SUCCESS);
+  driver_.FinishWork(stream);
+  ASSERT_EQ(future.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+}
+
+TEST_F(ExecutorsWatch, AnEventIsDestroyedBehindItByAnotherThread) {
+  const CUstream stream = driver_.NewStream(context_);
+  CUevent event = nullptr;
+  ASSERT_EQ(driver_.table().cuEventCreate(&event, 0), CUDA_SUCCESS);
+  ASSERT_EQ(driver_.table().cuEventRecord(event, stream), CUDA_SUCCESS);
+  std::promise<CUresult> watched, destroyed;
+  auto watched_future = watched.get_future();
+  auto destroyed_future = destroyed.get_future();
+  ASSERT_EQ(own_.WhenEventDone(context_, event, [&](CUresult result) { watched.set_value(result); }), CUDA_SUCCESS);
+  std::thread([&] {
+    EXPECT_EQ(own_.AfterEvent(context_, event, [&] { destroyed.set_value(driver_.table().cuEventDestroy_v2(event)); }),
+              CUDA_SUCCESS);
+  }).join();
+  EXPECT_FALSE(own_.PollOwn());  // nobody but the completion thread asks about it now
+  EXPECT_EQ(destroyed_future.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  driver_.FinishWork(stream);
+  ASSERT_EQ(destroyed_future.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_EQ(watched_future.wait_for(std::chrono::milliseconds(0)), std::future_status::ready);
+}
+
+TEST_F(ExecutorsWatch, IsDrainedWithItsContext) {
+  const CUstream stream = driver_.NewStream(context_);
+  std::atomic<bool> called{false};
+  ASSERT_EQ(own_.WhenDone(stream, [&](CUresult) { called = true; }), CUDA_SUCCESS);
+  std::future<bool> drained = std::async(std::launch::async, [&] { return own_.DrainContext(context_); });
+  EXPECT_EQ(drained.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  driver_.FinishWork(stream);
+  ASSERT_EQ(drained.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_TRUE(drained.get());
+  EXPECT_TRUE(called);
+}
+
+TEST_F(ExecutorsWatch, IsDroppedByStop) {
+  const CUstream stream = driver_.NewStream(context_);
+  auto owned = std::make_shared<int>(0);
+  ASSERT_EQ(own_.WhenDone(stream, [owned](CUresult) { ADD_FAILURE(); }), CUDA_SUCCESS);
+  own_.Stop();
+  EXPECT_EQ(owned.use_count(), 1);
+  driver_.FinishWork(stream);
+  EXPECT_FALSE(own_.PollOwn());
 }
 
 TEST_F(CompletionTest, StopDropsWhatIsPending) {

@@ -7,12 +7,10 @@
 namespace tessera {
 
 void cuToyCreateRequest::Encode(Encoder& out) const {
-  PutHandle(out, this->toy);
-  PutPod(out, this->flags);
+  PutFixed(out, this->toy, this->flags);
 }
 bool cuToyCreateRequest::Decode(Decoder& in) {
-  GetHandle(in, &this->toy);
-  GetPod(in, &this->flags);
+  GetFixed(in, &this->toy, &this->flags);
   return in.ok();
 }
 std::string cuToyCreateRequest::ToString() const {
@@ -59,15 +57,13 @@ void cuToyRenameRequest::Encode(Encoder& out) const {
   PutHandle(out, this->toy);
   PutString(out, this->name);
   PutBytes(out, this->data);
-  PutPod(out, this->size);
-  PutPod(out, this->length);
+  PutFixed(out, this->size, this->length);
 }
 bool cuToyRenameRequest::Decode(Decoder& in) {
   GetHandle(in, &this->toy);
   GetString(in, &this->name);
   GetBytes(in, &this->data);
-  GetPod(in, &this->size);
-  GetPod(in, &this->length);
+  GetFixed(in, &this->size, &this->length);
   if (!LengthIs(this->data.size(), this->size)) in.Fail();
   return in.ok();
 }
@@ -99,11 +95,7 @@ void cuToyPlay_v2Request::Encode(Encoder& out) const {
   PutArray(out, this->toys);
   PutPod(out, this->number);
   PutArray(out, this->points);
-  PutPod(out, this->place);
-  PutPod(out, this->has_friends);
-  PutPod(out, this->friend_count);
-  PutPod(out, this->userData);
-  PutHandle(out, this->stream);
+  PutFixed(out, this->place, this->has_friends, this->friend_count, this->userData, this->stream);
 }
 bool cuToyPlay_v2Request::Decode(Decoder& in) {
   GetPod(in, &this->has_toys);
@@ -112,9 +104,7 @@ bool cuToyPlay_v2Request::Decode(Decoder& in) {
   GetArray(in, &this->points);
   GetPod(in, &this->place);
   GetPod(in, &this->has_friends);
-  GetPod(in, &this->friend_count);
-  GetPod(in, &this->userData);
-  GetHandle(in, &this->stream);
+  GetFixed(in, &this->friend_count, &this->userData, &this->stream);
   if ((this->has_toys ? !LengthIs(this->toys.size(), this->number) : !this->toys.empty())) in.Fail();
   if (!LengthIs(this->points.size(), 2)) in.Fail();
   return in.ok();
