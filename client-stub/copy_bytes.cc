@@ -11,6 +11,7 @@
 #include "client-stub/graph_shadow.h"
 #include "client-stub/copier.h"
 #include "client-stub/host_functions.h"
+#include "client-stub/idle_streams.h"
 #include "client-stub/managed/managed_work.h"
 #include "client-stub/session.h"
 #include "client-stub/staged_transfer.h"
@@ -22,6 +23,9 @@
 
 namespace tessera {
 namespace {
+
+// Of a copy that is read when it is called though it need not be: more would have the caller wait.
+constexpr uint64_t kReadAtOnceBytesMax = uint64_t{256} << 10;
 
 bool IsOrdinary(Place place) { return place == Place::kPageable || place == Place::kPrivate; }
 
@@ -187,7 +191,13 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
     if (result == CUDA_SUCCESS) std::memmove(host_to, host_from, bytes);
     return result;
   }
-  if (form.async && !read_now && from_place == Place::kPrivate) return CopyInOrder(call, id, to, from, bytes, false);
+  if (form.async && !read_now && from_place == Place::kPrivate) {
+    UsedStream used;
+    if (call.Fail(FindStream(call, stream, &used)) != CUDA_SUCCESS) return call.result();
+    if (bytes > kReadAtOnceBytesMax || !KnownIdle(call, used)) return CopyInOrder(call, id, to, from, bytes, false);
+    TakeBackStreamWork(call, used);
+    return UploadBytes(call, id, to, host_from, bytes, true);
+  }
   // Asynchronous copies of ordinary memory read it before they return, and do not wait for anything that may write it.
   CUresult ready = CUDA_SUCCESS;
   if (!form.async) ready = WaitForHostWriters(call, id);

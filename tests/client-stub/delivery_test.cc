@@ -81,6 +81,25 @@ TEST_F(DeliveryTest, NeedsNoVisit) {
   EXPECT_EQ(NumbersGiven(), before + 1);
 }
 
+TEST_F(DeliveryTest, NorDoCopiesToAnIdleStream) {
+  const uint64_t before = NumbersGiven();
+  CUstream blocking = nullptr;
+  ASSERT_EQ(cuStreamCreate(&blocking, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+  for (CUstream stream : {stream_, static_cast<CUstream>(nullptr), blocking}) {
+    for (int round = 0; round < 3; ++round) {
+      for (int i = 0; i < 3; ++i) {
+        pinned_[i] = 10 * round + i;
+        ASSERT_EQ(cuMemcpyHtoDAsync_v2(device_ + i * sizeof(int), const_cast<int*>(pinned_ + i), sizeof(int), stream), CUDA_SUCCESS);
+      }
+      ASSERT_EQ(cuMemcpyDtoHAsync_v2(const_cast<int*>(pinned_ + 3), device_, 3 * sizeof(int), stream), CUDA_SUCCESS);
+      ASSERT_EQ(stream == blocking ? cuCtxSynchronize() : cuStreamSynchronize(stream), CUDA_SUCCESS);
+      for (int i = 0; i < 3; ++i) EXPECT_EQ(pinned_[3 + i], 10 * round + i);
+    }
+  }
+  EXPECT_EQ(NumbersGiven(), before + 1);
+  EXPECT_EQ(cuStreamDestroy_v2(blocking), CUDA_SUCCESS);
+}
+
 TEST_F(DeliveryTest, ComesWithoutACall) {
   Copy(5, 0);
   while (Look(0) != 5) std::this_thread::yield();

@@ -15,6 +15,11 @@ __global__ void PutRow(int* to, int value, int n) {
   if (i < n) to[i] = value + i;
 }
 __global__ void Add(int* to, const int* from) { *to += *from; }
+__global__ void SpinThenClear(volatile int* flag) {
+  while (*flag == 0) {
+  }
+  *flag = 0;
+}
 __global__ void TellAndWait(volatile int* here, const volatile int* go_on) {
   *here = 1;
   while (*go_on == 0) {
@@ -217,25 +222,45 @@ void BackAgain() {
   Free(middle);
 }
 
-// The program changes the source after the call, behind something that it lets go on afterwards.
+// The program changes the source after the call, behind something that it lets go on afterwards: whatever may keep a stream waiting
+// that had nothing to do before.
 void SourceChangesBeforeTheCopy() {
-  cudaStream_t stream = Stream(), other = Stream();
+  cudaStream_t stream = Stream(), other = Stream(), blocking;
   cudaEvent_t event;
+  CHECK_CUDA(cudaStreamCreate(&blocking));
   CHECK_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-  int* device = Device();
+  int* device = Device(2);
+  int* flag = device + 1;
   volatile int* source = Pinned(1);
-  for (int round = 1; round <= 40; ++round) {
-    CHECK_CUDA(cudaStreamSynchronize(stream));
-    *source = -round;
-    Gate gate(round % 2 == 0 ? stream : other);
-    if (round % 2 != 0) {
-      CHECK_CUDA(cudaEventRecord(event, other));
-      CHECK_CUDA(cudaStreamWaitEvent(stream, event, 0));
-    }
-    ToDevice(device, source, 1, stream);
-    *source = round;
-    gate.Open();
+  enum Way { kOwn, kOther, kDefaultBehindBlocking, kBlockingBehindDefault, kThreadBehindDefault, kKernel, kBehindCopies, kWays };
+  for (int round = 1; round <= 10 * kWays; ++round) {
+    const Way way = static_cast<Way>(round % kWays);
+    const cudaStream_t copies = way == kDefaultBehindBlocking   ? nullptr
+                                : way == kBlockingBehindDefault ? blocking
+                                : way == kThreadBehindDefault   ? cudaStreamPerThread
+                                                                : stream;
+    const cudaStream_t held = way == kOther                   ? other
+                              : way == kDefaultBehindBlocking ? blocking
+                              : way == kBlockingBehindDefault || way == kThreadBehindDefault ? nullptr
+                                                                                             : stream;
     CHECK_CUDA(cudaDeviceSynchronize());
+    *source = -round;
+    if (way == kBehindCopies) ToDevice(device, source, 1, copies);
+    {
+      Gate gate(way == kKernel ? other : held);
+      if (way == kOther) {
+        CHECK_CUDA(cudaEventRecord(event, other));
+        CHECK_CUDA(cudaStreamWaitEvent(stream, event, 0));
+      }
+      if (way == kKernel) {
+        CHECK_CUDA(cudaMemsetAsync(flag, 1, sizeof(int), other));
+        SpinThenClear<<<1, 1, 0, stream>>>(flag);
+      }
+      ToDevice(device, source, 1, copies);
+      *source = round;
+      gate.Open();
+      CHECK_CUDA(cudaDeviceSynchronize());
+    }
     int back = 0;
     CHECK_CUDA(cudaMemcpy(&back, device, sizeof(back), cudaMemcpyDeviceToHost));
     EXPECT_EQ(back, round);
