@@ -10,6 +10,7 @@
 #include "client-stub/error_log.h"
 #include "client-stub/handle_errors.h"
 #include "client-stub/host_functions.h"
+#include "client-stub/idle_streams.h"
 #include "client-stub/library_copies.h"
 #include "client-stub/stream_state.h"
 #include "protocol/base/log.h"
@@ -105,7 +106,7 @@ HandleId Call::Use(HandleKind kind, uint64_t handle, bool nullable, int error) {
 }
 
 void Call::NoteNamed(HandleKind kind, HandleId id) {
-  const bool question = info_.aside && info_.mode == CallInfo::Mode::kSync;
+  const bool question = IsQuestion();
   const bool in_host_function = thread_->in_host_function;
   if (question && !in_host_function) return;
   if (kind == HandleKind::kStream) {
@@ -128,8 +129,14 @@ void Call::NoteNamed(HandleKind kind, HandleId id) {
   NoteGraphEvents();
 }
 
-void Call::Changes(LastSequence* last) {
-  if (changes_count_ < kChangesMax) changes_[changes_count_++] = last;
+bool Call::Changes(LastSequence* last) {
+  if (changes_count_ == kChangesMax) return false;
+  changes_[changes_count_++] = last;
+  return true;
+}
+
+void Call::ChangesNot(LastSequence* last) {
+  changes_count_ = static_cast<int>(std::remove(changes_, changes_ + changes_count_, last) - changes_);
 }
 
 void Call::NoteSent(uint64_t sequence) {
@@ -169,6 +176,7 @@ HandleId Call::UseStream(CUstream stream) {
   if (special && moved_) Fail(CUDA_ERROR_INVALID_HANDLE);
   const HandleId id = special ? HandleId(value) : Use(HandleKind::kStream, value);
   if (!ok()) return HandleId();
+  if (!IsQuestion()) NoteStreamWork(*this, stream);
   if (info_.capture == CallInfo::Capture::kLegal) {
     bool capturing = false;
     const CUresult legal = CheckStreamUse(*this, stream, &capturing);

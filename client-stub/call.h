@@ -206,7 +206,10 @@ class Call {
   // The records of this call change the object: `last` becomes the sequence of each that goes into the ring of commands, as do
   // those of the streams and events that the call names (StreamInfo, EventInfo). Questions change nothing. No call has
   // more than kChangesMax.
-  void Changes(LastSequence* last);
+  // False: no, it will not be raised.
+  bool Changes(LastSequence* last);
+  // Not after all; null or another one is nothing.
+  void ChangesNot(LastSequence* last);
   // The sequence of the last record of this call that went into the ring of commands; 0: none did.
   uint64_t sequence() const { return sequence_; }
 
@@ -232,6 +235,8 @@ class Call {
   std::span<std::byte> CompleteRecord();
   CUresult SendAsyncWatched(std::span<std::byte> record);
   CUresult SendAndWait(std::span<std::byte> record);
+  // It asks about streams and events, and changes none.
+  bool IsQuestion() const { return info_.aside && info_.mode == CallInfo::Mode::kSync; }
   // The call names a live stream or event.
   void NoteNamed(HandleKind kind, HandleId id);
   // A host function makes this call: it is tried past the ring of commands first.

@@ -23,11 +23,13 @@ ClientMemory::ClientMemory(Session& session)
       host_(session.channel(), windows_.host),
       staging_(session.channel().staging()),
       shadows_(host_),
+      deliveries_(session),
       mirrors_(session, host_, shadows_),
       managed_(session, windows_.device) {
   session.contexts().OnEnd([this](const Context& context) {
     device_.RemoveContext(context.handle);
     managed_.EndContext(context.handle);
+    deliveries_.EndContext(context.handle);
     mirrors_.EndContext(context.handle);
     shadows_.EndContext(context.handle);
     host_.EndContext(context.handle);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "client-stub/call.h"
+#include "client-stub/deliveries.h"
 #include "client-stub/device_memory.h"
 #include "client-stub/host_memory.h"
 #include "client-stub/host_mirrors.h"
@@ -38,6 +39,7 @@ class ClientMemory {
   const Staging& staging() const { return staging_; }
   ShadowPool& shadows() { return shadows_; }
   HostMirrors& mirrors() { return mirrors_; }
+  Deliveries& deliveries() { return deliveries_; }
   ManagedMemory& managed() { return managed_; }
   const WindowPair& windows() const { return windows_; }
 
@@ -82,6 +84,7 @@ class ClientMemory {
   HostMemory host_;
   Staging staging_;
   ShadowPool shadows_;
+  Deliveries deliveries_;
   HostMirrors mirrors_;
   ManagedMemory managed_;
   Mutex mutex_;

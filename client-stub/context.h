@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "client-stub/last_sequence.h"
 #include "protocol/base/mutex.h"
 #include "protocol/wire/handle.h"
 
@@ -71,6 +72,12 @@ struct Context {
   // A sticky asynchronous failure: every later call in this context returns it. CUDA_SUCCESS: none.
   std::atomic<int> sticky_error{0};
   LocalStorage storage;
+  // The last records that gave work to its default stream, and to others that wait for that one; all work of the default stream,
+  // of the whole context, up to here was seen done (idle_streams.h).
+  LastSequence default_work;
+  LastSequence blocking_work;
+  LastSequence default_done;
+  LastSequence all_done;
 
   // The context that owns memory, modules and events made in this one.
   const Context& owner() const { return parent == nullptr ? *this : *parent; }

@@ -11,9 +11,11 @@
 #include "client-stub/graph_shadow.h"
 #include "client-stub/copier.h"
 #include "client-stub/host_functions.h"
+#include "client-stub/idle_streams.h"
 #include "client-stub/managed/managed_work.h"
 #include "client-stub/session.h"
 #include "client-stub/staged_transfer.h"
+#include "client-stub/stream_state.h"
 #include "client-stub/stream_visit.h"
 #include "generated/messages/copy.h"
 #include "protocol/base/log.h"
@@ -21,6 +23,9 @@
 
 namespace tessera {
 namespace {
+
+// Of a copy that is read when it is called though it need not be: more would have the caller wait.
+constexpr uint64_t kReadAtOnceBytesMax = uint64_t{256} << 10;
 
 bool IsOrdinary(Place place) { return place == Place::kPageable || place == Place::kPrivate; }
 
@@ -120,8 +125,9 @@ CUresult DownloadBytes(Call& call, HandleId stream, std::byte* to, uint64_t from
 }
 
 CUresult WaitForHostWriters(Call& call, HandleId stream) {
-  // A kernel that uses a mirror is one too: what it wrote comes when it is done.
-  const bool any = HostFunctionsOfProcess().used() || ClientMemory::Of(call.session()).mirrors().any();
+  // A kernel that uses a mirror is one too: what it wrote comes when it is done. So do deliveries.
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  const bool any = HostFunctionsOfProcess().used() || memory.mirrors().any() || memory.deliveries().used();
   return any ? WaitForStream(call, stream) : CUDA_SUCCESS;
 }
 
@@ -138,7 +144,7 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   if (!call.ok() || bytes == 0) return call.result();
   if (to == 0 || from == 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
 
-  const ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = ClientMemory::Of(call.session());
   to = memory.Translate(to);
   from = memory.Translate(from);
   const Place to_place = memory.Classify(to, bytes);
@@ -167,6 +173,11 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   const auto* const host_from = reinterpret_cast<const std::byte*>(from);
   if (to_ordinary && !from_ordinary) {
     const bool in_order = form.async && !read_now && to_place == Place::kPrivate;
+    if (in_order) {
+      UsedStream used;
+      if (call.Fail(FindStream(call, stream, &used)) != CUDA_SUCCESS) return call.result();
+      if (const auto done = memory.deliveries().Copy(call, used, Range{to, bytes}, from)) return *done;
+    }
     return in_order ? CopyInOrder(call, id, to, from, bytes, true) : DownloadBytes(call, id, host_to, from, bytes);
   }
   if (to_ordinary) {
@@ -180,7 +191,13 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
     if (result == CUDA_SUCCESS) std::memmove(host_to, host_from, bytes);
     return result;
   }
-  if (form.async && !read_now && from_place == Place::kPrivate) return CopyInOrder(call, id, to, from, bytes, false);
+  if (form.async && !read_now && from_place == Place::kPrivate) {
+    UsedStream used;
+    if (call.Fail(FindStream(call, stream, &used)) != CUDA_SUCCESS) return call.result();
+    if (bytes > kReadAtOnceBytesMax || !KnownIdle(call, used)) return CopyInOrder(call, id, to, from, bytes, false);
+    TakeBackStreamWork(call, used);
+    return UploadBytes(call, id, to, host_from, bytes, true);
+  }
   // Asynchronous copies of ordinary memory read it before they return, and do not wait for anything that may write it.
   CUresult ready = CUDA_SUCCESS;
   if (!form.async) ready = WaitForHostWriters(call, id);

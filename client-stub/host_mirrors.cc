@@ -99,8 +99,12 @@ CUresult HostMirrors::OpenFar(Call& call, const HostBlock& block) {
   mirror->device = block.range.base;
   const uint64_t offset = block.range.base % kPageBytes;
   const uint64_t bytes = (offset + block.range.bytes + kPageBytes - 1) & ~(kPageBytes - 1);
+  // What copies have yet to write here would be missing there.
+  Deliveries& deliveries = ClientMemory::Of(session_).deliveries();
+  if (const CUresult awaited = deliveries.Exclude(block.range); awaited != CUDA_SUCCESS) return call.Fail(awaited);
   if (block.registered) {  // an address that the window has free
     const CUresult placed = memory_.PlaceAddresses(mirror->context, bytes, &mirror->device);
+    if (placed != CUDA_SUCCESS) deliveries.Admit(block.range.base);
     if (placed != CUDA_SUCCESS) return call.Fail(placed);
     mirror->device += offset;
   }
@@ -116,6 +120,7 @@ CUresult HostMirrors::OpenFar(Call& call, const HostBlock& block) {
   }
   if (result != CUDA_SUCCESS) {
     if (block.registered) memory_.EndFree(mirror->device - offset, true);
+    deliveries.Admit(block.range.base);
     return result;
   }
   Insert(mirror);
@@ -162,6 +167,7 @@ void HostMirrors::Close(Call& call, uint64_t base) {
     return;
   }
   changes_.Remove(mirror->device);
+  ClientMemory::Of(session_).deliveries().Admit(base);
   tesseraMirrorCloseRequest request;
   request.address = mirror->device & ~(kPageBytes - 1);
   // A mirror that the server could not close is replaced by the next one at its address.
@@ -175,6 +181,7 @@ void HostMirrors::EndContext(HandleId context) {
     const Mirror& mirror = *entry.second;
     if (mirror.context != context && mirror.owner != context) return false;
     if (session_.mirrored()) changes_.Remove(mirror.device);
+    ClientMemory::Of(session_).deliveries().Admit(mirror.host.base);
     return true;
   });
   count_.store(mirrors_.size(), std::memory_order_release);

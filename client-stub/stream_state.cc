@@ -60,7 +60,7 @@ bool StreamTable::Add(HandleId handle, const Context& context, unsigned flags, i
     info.device = context.device;
     info.flags = flags | (context.parent != nullptr ? CU_STREAM_NON_BLOCKING : 0);
     info.priority = priority;
-    info.created = info.worked = info.worked_aside = LastSequence();
+    info.created = info.worked = info.held = info.passed = info.worked_aside = LastSequence();
   }) != nullptr;
 }
 

@@ -29,6 +29,9 @@ struct StreamInfo {
   // Sequences of records (session.h) that created it, and that gave it work last. 0: none.
   LastSequence created;
   LastSequence worked;
+  // The last that gave it work which may wait for something; all work up to here was seen done (idle_streams.h).
+  LastSequence held;
+  LastSequence passed;
   // Not 0: a host function gave it work past the ring.
   LastSequence worked_aside;
 

@@ -6,6 +6,7 @@
 #include "client-stub/capture_check.h"
 #include "client-stub/client.h"
 #include "client-stub/context_flags.h"
+#include "client-stub/idle_streams.h"
 #include "client-stub/stream_state.h"
 #include "generated/client/context.h"
 
@@ -198,7 +199,9 @@ CUresult Custom_cuCtxSynchronize(Call& call) {
   if (!call.ok()) return call.result();
   const CUresult legal = CheckCaptures(call, *call.thread().current());
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
-  return call.SyncWork(cuCtxSynchronizeRequest());
+  const CUresult result = call.SyncWork(cuCtxSynchronizeRequest());
+  if (result == CUDA_SUCCESS) NoteSynchronized(call, *call.thread().current());
+  return result;
 }
 
 CUresult Custom_cuCtxSynchronize_v2(Call& call, CUcontext ctx) {

@@ -4,6 +4,7 @@
 
 #include "client-stub/capture_check.h"
 #include "client-stub/client.h"
+#include "client-stub/idle_streams.h"
 #include "client-stub/stream_state.h"
 #include "generated/client/context.h"
 #include "generated/client/green.h"
@@ -65,6 +66,7 @@ CUresult Wait(Call& call, const Context* context, CUevent event, Request& reques
   if (captured != CUDA_SUCCESS) return call.Fail(captured);
   if (const CUresult legal = CheckCaptures(call, *context); legal != CUDA_SUCCESS) return call.Fail(legal);
   call.UseContextOf(context->handle);
+  NoteUnnamedWork();
   return call.Sync(request);
 }
 

@@ -90,6 +90,7 @@ CUresult Custom_cuMemFreeHost(Call& call, void* p) {
   ClientMemory& all = ClientMemory::Of(call.session());
   HostMemory& memory = all.host();
   const auto address = reinterpret_cast<uint64_t>(p);
+  const auto block = memory.Find(address);
   cuMemFreeHostRequest request;
   if (const CUresult result = memory.BeginFree(address, &request.segment); result != CUDA_SUCCESS) {
     return call.Fail(result);
@@ -97,6 +98,7 @@ CUresult Custom_cuMemFreeHost(Call& call, void* p) {
   cuMemFreeHostReply reply;
   const CUresult result = call.Sync(request, &reply);
   const bool idle = result == CUDA_SUCCESS && reply.idle;
+  if (block) all.deliveries().Forget(block->range);
   if (idle) {
     all.mirrors().Close(call, address);
     call.Fail(CUDA_SUCCESS);
@@ -171,7 +173,8 @@ CUresult Custom_cuMemHostUnregister(Call& call, void* p) {
     return call.Fail(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
   }
   HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
-  if (VisitsUsed() || mirrors.any() || block->segment != 0) {
+  Deliveries& deliveries = ClientMemory::Of(call.session()).deliveries();
+  if (VisitsUsed() || deliveries.used() || mirrors.any() || block->segment != 0) {
     // Waits for all work, and takes the alias of a shared file from the driver. That work failed is not this call's result:
     // it does nothing more.
     cuMemFreeHostRequest request;
@@ -182,6 +185,7 @@ CUresult Custom_cuMemHostUnregister(Call& call, void* p) {
     call.Fail(CUDA_SUCCESS);
     if (block->segment != 0) memory.EndFree(block->alias, result == CUDA_SUCCESS && reply.idle);
   }
+  deliveries.Forget(block->range);
   mirrors.Close(call, block->range.base);
   call.Fail(CUDA_SUCCESS);
   const CUresult result = memory.Unregister(reinterpret_cast<uint64_t>(p));

@@ -6,6 +6,7 @@
 #include "client-stub/capture_check.h"
 #include "client-stub/client.h"
 #include "client-stub/host_functions.h"
+#include "client-stub/idle_streams.h"
 #include "client-stub/poll.h"
 #include "client-stub/server_work.h"
 #include "client-stub/session.h"
@@ -182,7 +183,9 @@ CUresult Custom_cuStreamSynchronize(Call& call, CUstream hStream) {
   if (call.thread().in_host_function && stream.info.fresh()) return call.FinishWork();
   cuStreamSynchronizeRequest request;
   request.hStream = stream.id;
-  return call.SyncWork(request);
+  const CUresult result = call.SyncWork(request);
+  if (result == CUDA_SUCCESS) NoteSynchronized(call, stream);
+  return result;
 }
 
 CUresult Custom_cuLaunchHostFunc(Call& call, CUstream hStream, CUhostFn fn, void* userData) {

@@ -40,6 +40,8 @@ enum class ReplyKind : uint32_t {
   kHostFunctionReleased = 7,  // nobody will ask for a host function again: extra is the client's number of it
   kHostChanges = 8,    // what GPU work wrote to mirrors of host memory, over a mirrored channel (memory/change_tracker.h)
   kMirrorsIdle = 9,    // all work is done that used mirrors, and its changes were told; extra: of how many tesseraMirrorsUsed
+  kDelivery = 10,      // a copy to memory of the client's (tesseraDeliver) is done: its bytes; extra: its number; result is the work's,
+                       // and without bytes when that is no success
   kPad = kPadRecord,
 };
 // The same numbers where only notices are meant: all that is neither kReply nor kPad. A notice answers no record.

@@ -23,7 +23,7 @@ void ReplyWriter::BeforeSending(std::function<void(ReplyKind)> before) {
 
 bool ReplyWriter::Send(ReplyHeader header, std::span<const std::byte> payload) {
   const auto kind = static_cast<ReplyKind>(header.kind);
-  if (has_before_.load(std::memory_order_acquire) && kind != ReplyKind::kHostChanges) {
+  if (has_before_.load(std::memory_order_acquire) && kind != ReplyKind::kHostChanges && kind != ReplyKind::kDelivery) {
     std::function<void(ReplyKind)> before;
     {
       MutexLock lock(before_mutex_);

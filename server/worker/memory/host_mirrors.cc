@@ -8,7 +8,7 @@
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "server/worker/answer_hub.h"
-#include "server/worker/reply_writer.h"
+#include "server/worker/memory/deliveries.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -20,13 +20,10 @@ constexpr size_t kMessageBytesMax = size_t{64} << 10;
 
 }  // namespace
 
-HostMirrors::HostMirrors(Worker& worker) : worker_(worker), watch_(worker, [this](bool lone) { SendChanges(lone); }) {
+HostMirrors::HostMirrors(Worker& worker, Deliveries& deliveries)
+    : worker_(worker), deliveries_(deliveries), watch_(worker, [this](bool lone) { SendChanges(lone); }) {
   if (!worker.channel().mirrored()) return;
   worker.answers().OnHostChanges([this](std::span<const std::byte> changes) { return changes_.Apply(changes); });
-  worker.replies().BeforeSending([this](ReplyKind kind) {
-    // What a host function is called for may be in a graph with what it has to see, of whose use nothing is known yet.
-    if (kind == ReplyKind::kHostFunction || watch_.working()) SendChanges(false);
-  });
 }
 
 CUresult HostMirrors::Open(uint64_t context, const Range& range, uint32_t generation) {
@@ -112,6 +109,8 @@ bool HostMirrors::Contains(uint64_t address, uint64_t bytes) {
 void HostMirrors::SendChanges(bool lone) {
   if (!changes_.any()) return;
   const auto send = [this](std::span<const std::byte> changes) {
+    // The changes have been looked at: copies that were done before are seen to be done now.
+    deliveries_.Tell();
     return worker_.SendNotice(NoticeKind::kHostChanges, 0, CUDA_SUCCESS, changes);
   };
   const size_t room = worker_.channel().replies_out().record_bytes_max() - sizeof(ReplyHeader);

@@ -23,6 +23,7 @@
 namespace tessera {
 
 class CallContext;
+class Deliveries;
 class Worker;
 
 class HostMirrors {
@@ -31,7 +32,8 @@ class HostMirrors {
   static constexpr uint64_t kBytesMax = uint64_t{1} << 40;
   static constexpr size_t kMirrorsMax = 16384;
 
-  explicit HostMirrors(Worker& worker);
+  // What GPU work wrote to a mirror is told behind the `deliveries` that were done before.
+  HostMirrors(Worker& worker, Deliveries& deliveries);
 
   // Makes the pages of `range` (whole pages of the host window) and registers them in the current context, which is `context`.
   // Mirrors that the client had there before are closed. CUDA_ERROR_INVALID_VALUE outside of the window or where a segment
@@ -49,6 +51,10 @@ class HostMirrors {
   void AwaitChanges(uint64_t messages);
   // `stream`, the driver's for `id`, was given work that may use mirrors. Executor thread.
   void Used(CallContext& call, HandleId id, CUstream stream) EXCLUDES(mutex_);
+  // Some of that work may not be done, or not all that it wrote was told.
+  bool working() const { return watch_.working(); }
+  // Tells the client what GPU work has written. May wait for room in the ring of replies. No work without mirrors.
+  void Tell() { SendChanges(false); }
 
  private:
   struct Mirror {
@@ -58,13 +64,13 @@ class HostMirrors {
   };
   using Mirrors = std::map<uint64_t, Mirror>;  // by base
 
-  // What GPU work has written; while some runs, when all that changed is a word. May wait for room in the ring of replies. No
-  // work without mirrors.
+  // As Tell(); `lone`: while such work runs, if all that changed is a word.
   void SendChanges(bool lone);
   CUresult Register(const Range& range);
   Mirrors::iterator Drop(Mirrors::iterator mirror) REQUIRES(mutex_);
 
   Worker& worker_;
+  Deliveries& deliveries_;
   ChangeTracker changes_;
   Mutex mutex_;
   uint64_t bytes_ GUARDED_BY(mutex_) = 0;

@@ -26,10 +26,7 @@ void MirrorWatch::Used(CallContext& call, HandleId id, CUstream stream) {
   const DriverTable& driver = worker_.driver();
   const bool legacy = stream == nullptr || stream == CU_STREAM_LEGACY;
   const CUcontext context = worker_.CurrentContext();
-  Key key{id.value(), 0};
-  if (id.value() <= reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD)) {
-    key = {legacy ? 0 : call.header().thread, reinterpret_cast<uint64_t>(context)};
-  }
+  const StreamKey key = KeyOfStream(call, id, stream);
   MutexLock lock(mutex_);
   ++uses_;
   Recorded& recorded = recorded_[key];

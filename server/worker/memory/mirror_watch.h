@@ -13,10 +13,10 @@
 #include <functional>
 #include <map>
 #include <thread>
-#include <utility>
 
 #include "protocol/base/mutex.h"
 #include "protocol/wire/handle.h"
+#include "server/worker/streams/stream_key.h"
 
 namespace tessera {
 
@@ -38,8 +38,6 @@ class MirrorWatch {
   void EndContext(CUcontext context) EXCLUDES(mutex_);
 
  private:
-  // By the client's handle; the legacy stream by its context, that of a thread by the thread too.
-  using Key = std::pair<uint64_t, uint64_t>;
   struct Recorded {
     CUcontext context = nullptr;
     CUevent event = nullptr;
@@ -54,7 +52,7 @@ class MirrorWatch {
   std::atomic<bool> working_{false};
   Mutex mutex_;
   ConditionVariable changed_;
-  std::map<Key, Recorded> recorded_ GUARDED_BY(mutex_);
+  std::map<StreamKey, Recorded> recorded_ GUARDED_BY(mutex_);
   uint64_t uses_ GUARDED_BY(mutex_) = 0;
   bool never_done_ GUARDED_BY(mutex_) = false;
   bool stopped_ GUARDED_BY(mutex_) = false;

@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "generated/driver_table.h"
+#include "protocol/channel/channel.h"
 #include "server/worker/helper_pool.h"
 #include "server/worker/object_table.h"
+#include "server/worker/reply_writer.h"
 #include "server/worker/thread_streams.h"
 #include "server/worker/worker.h"
 
@@ -16,8 +18,17 @@ SessionMemory::SessionMemory(Worker& worker)
       device_window_(worker.windows().device),
       heap_(worker.driver()),
       host_(worker.channel(), worker.driver()),
-      mirrors_(worker) {
+      deliveries_(worker, [this] {
+        if (mirrors_.working()) mirrors_.Tell();
+      }),
+      mirrors_(worker, deliveries_) {
   heap_.SetWindow(device_window_);
+  if (!worker.channel().mirrored()) return;
+  worker.replies().BeforeSending([this](ReplyKind kind) {
+    // What a host function is called for may be in a graph with what it has to see, of whose use nothing is known yet.
+    if (kind == ReplyKind::kHostFunction || mirrors_.working()) mirrors_.Tell();
+    deliveries_.Tell();
+  });
 }
 
 void SessionMemory::AfterAllWork(std::function<void(bool, CUresult)> action) {
@@ -127,6 +138,7 @@ bool SessionMemory::MayCopy(uint64_t address, uint64_t bytes) {
 
 void SessionMemory::EndContext(uint64_t context) {
   host_.EndContext(context);
+  deliveries_.EndContext(worker_.CurrentContext());
   mirrors_.EndContext(context);
   heap_.FreeContext(context);
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "protocol/base/mutex.h"
+#include "server/worker/memory/deliveries.h"
 #include "server/worker/memory/device_heap.h"
 #include "server/worker/memory/host_mirrors.h"
 #include "server/worker/memory/host_segments.h"
@@ -29,6 +30,7 @@ class SessionMemory {
   DeviceHeap& heap() { return heap_; }
   HostSegments& host() { return host_; }
   HostMirrors& mirrors() { return mirrors_; }
+  Deliveries& deliveries() { return deliveries_; }
 
   // Runs `action` on a helper thread when all work that was enqueued until now in the session's contexts is done.
   // `idle`: it is done (`result` is CUDA_SUCCESS), or the contexts have failed and do no more work (`result` says how).
@@ -65,6 +67,7 @@ class SessionMemory {
   const Range device_window_;
   DeviceHeap heap_;
   HostSegments host_;
+  Deliveries deliveries_;
   HostMirrors mirrors_;
   Mutex mutex_;
   std::vector<std::function<void()>> postponed_ GUARDED_BY(mutex_);

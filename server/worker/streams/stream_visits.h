@@ -18,11 +18,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <utility>
 
 #include "protocol/base/mutex.h"
 #include "server/worker/call_context.h"
 #include "server/worker/memory/written_range.h"
+#include "server/worker/streams/stream_key.h"
 
 namespace tessera {
 
@@ -55,21 +55,18 @@ class StreamVisits {
     std::shared_ptr<Words> words;
     size_t index = 0;
   };
-  // By the client's handle; special streams: by the client's thread (legacy: 0) and context. The driver's own may return.
-  using Key = std::pair<uint64_t, uint64_t>;
-
   // Null where words cannot be waited for.
   std::shared_ptr<Words> WordsOf(CUcontext context) EXCLUDES(mutex_);
   std::shared_ptr<Words> MakeWords();
   // The next number of the stream's word; false when there is no word left.
-  bool Next(const Key& key, const std::shared_ptr<Words>& words, Line* line, uint64_t* number) EXCLUDES(mutex_);
+  bool Next(const StreamKey& key, const std::shared_ptr<Words>& words, Line* line, uint64_t* number) EXCLUDES(mutex_);
   // Visit `number` of the stream is over.
-  void Answered(const Key& key, const Line& line, uint64_t number) EXCLUDES(mutex_);
+  void Answered(const StreamKey& key, const Line& line, uint64_t number) EXCLUDES(mutex_);
 
   Worker& worker_;
   Mutex mutex_;
   std::map<CUcontext, std::shared_ptr<Words>> words_ GUARDED_BY(mutex_);  // null: the device cannot
-  std::map<Key, Line> lines_ GUARDED_BY(mutex_);
+  std::map<StreamKey, Line> lines_ GUARDED_BY(mutex_);
   std::condition_variable_any all_answered_;
 };
 
