@@ -23,15 +23,27 @@
 namespace tessera {
 namespace {
 
-// The first line that a program prints; empty when it cannot be run. `program` is a path of the installation.
-std::string FirstLine(const std::string& program, const std::string& argument) {
+// The lines that a program prints; none when it cannot be run. `program` is a path of the installation.
+std::vector<std::string> LinesOf(const std::string& program, const std::string& argument) {
+  std::vector<std::string> lines;
   FILE* output = popen(fmt::format("'{}' {} 2>/dev/null", program, argument).c_str(), "r");
-  if (output == nullptr) return "";
-  char line[256] = {};
-  if (std::fgets(line, sizeof(line), output) == nullptr) line[0] = '\0';
+  if (output == nullptr) return lines;
+  char line[512];
+  while (std::fgets(line, sizeof(line), output) != nullptr) {
+    line[std::strcspn(line, "\n")] = '\0';
+    lines.emplace_back(line);
+  }
   pclose(output);
-  line[std::strcspn(line, "\n")] = '\0';
-  return line;
+  return lines;
+}
+
+// What a server that this user starts here takes from its workers (server/sandbox).
+std::vector<Finding> CheckSandbox(const std::string& daemon) {
+  const std::vector<std::string> lines = LinesOf(daemon, "--check-sandbox");
+  if (lines.empty()) return {};
+  const std::string text = "workers of a server here: " + lines.front();
+  if (lines.size() == 1) return {{Grade::kGood, "sandbox", text, ""}};
+  return {{Grade::kNote, "sandbox", text + "; " + lines[1], "see tesserad --check-sandbox; --sandbox require starts no server without all of it"}};
 }
 
 // What a session maps and opens in a program.
@@ -86,7 +98,8 @@ std::vector<Finding> CheckInstallation(const InstallLayout& layout) {
   std::vector<Finding> findings;
   for (const auto& [program, subject] : {std::pair(layout.daemon, "server program"), std::pair(layout.agent, "agent"), std::pair(layout.gateway, "gateway")}) {
     const std::string expected = std::filesystem::path(program).filename().string() + " " + TESSERA_VERSION;
-    const std::string version = FirstLine(program, "--version");
+    const std::vector<std::string> lines = LinesOf(program, "--version");
+    const std::string version = lines.empty() ? "" : lines.front();
     if (version == expected) {
       findings.push_back({Grade::kGood, subject, program + ", " + version, ""});
     } else {
@@ -95,6 +108,7 @@ std::vector<Finding> CheckInstallation(const InstallLayout& layout) {
                           "install Tessera again, all parts of one release"});
     }
   }
+  for (Finding& finding : CheckSandbox(layout.daemon)) findings.push_back(std::move(finding));
   return findings;
 }
 

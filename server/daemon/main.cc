@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,42 +20,17 @@
 #include "server/daemon/options.h"
 #include "server/daemon/supervisor.h"
 #include "server/daemon/worker_process.h"
+#include "server/daemon/worker_sandbox.h"
 #include "server/images/image_keeper.h"
-#include "server/sandbox/sandbox.h"
 
 namespace tessera {
 namespace {
 
 constexpr const char* kName = "tesserad";
 
-// What is missing of the sandbox is said once, here. False: the server must not start.
-bool CheckSandbox(const Options& options) {
-  if (options.sandbox == SandboxMode::kOff) return true;
-  std::vector<std::string> gaps;
-  std::optional<WorkerUser> user;
-  if (geteuid() == 0) {
-    Result<WorkerUser> found = FindWorkerUser(options.worker_user);
-    if (found.ok()) {
-      user = std::move(found).value();
-    } else {
-      gaps.push_back(found.status().message());
-    }
-  }
-  for (std::string& gap : SandboxGaps(user)) gaps.push_back(std::move(gap));
-  if (gaps.empty()) return true;
-  if (options.sandbox == SandboxMode::kRequire) {
-    fprintf(stderr, "tesserad: no sandbox for workers: %s. Repair that, or start with --sandbox auto.\n", gaps.front().c_str());
-    return false;
-  }
-  // A private server works for the user who started it alone.
-  const LogLevel level = options.owner_fd >= 0 ? LogLevel::kInfo : LogLevel::kWarning;
-  for (const std::string& gap : gaps) Log(level, "the sandbox of workers is not complete: {}", gap);
-  return true;
-}
-
 int RunDaemon(Options options) {
   signal(SIGPIPE, SIG_IGN);  // whoever waits for the line below may be gone by then
-  if (!CheckSandbox(options)) return kExitNoSandbox;
+  if (!CheckWorkerSandbox(options)) return kExitNoSandbox;
   Result<DeviceList> devices = ProbeDevices(options.driver, options.log_word);
   if (!devices.ok()) {
     fprintf(stderr, "tesserad: no device to serve: %s. Look at the driver with nvidia-smi, or serve the emulated GPU (--driver emulator).\n",
@@ -109,7 +83,7 @@ int main(int argc, char** argv) {
   switch (options.role) {
     case Options::Role::kDaemon:
       SetLogName(kName);
-      return RunDaemon(options);
+      return options.check_sandbox ? TellWorkerSandbox(options) : RunDaemon(options);
     case Options::Role::kProbe:
       SetLogName("tesserad probe");
       BecomeChild(options.parent_pid);

@@ -22,7 +22,7 @@ Exit codes:
   2  the command line was not understood
   3  no driver could be loaded, or it has no device
   4  the socket could not be bound
-  5  --sandbox require, and this machine cannot do all of it
+  5  --sandbox require or --check-sandbox, and this machine cannot do all of it
 
 Environment: CUDA_VISIBLE_DEVICES selects the devices that are served.
 
@@ -103,6 +103,17 @@ int ParseOptions(int argc, char** argv, Options* options) {
                  "Whom workers run as when root starts the server; root: whom it runs as itself")
       ->type_name("NAME")
       ->capture_default_str();
+  std::string uids;
+  app.add_option("--worker-uids", uids,
+                 "User ids that no account has: every worker gets one for itself, instead of --worker-user. Events cannot be shared "
+                 "between processes then (cuIpcOpenEventHandle)")
+      ->type_name("FIRST-LAST");
+  std::string root = "private";
+  app.add_option("--worker-root", root,
+                 "What workers see of this machine's files: private (those that the driver needs), or machine (the names of all)")
+      ->type_name("{private,machine}")
+      ->capture_default_str();
+  app.add_flag("--check-sandbox", options->check_sandbox, "Say in a line what workers give up on this machine, and end: nothing is served");
   line.AddOwner();
   app.add_option("--worker-fd", options->worker_fd)->group("");
   app.add_option("--usage-fd", options->usage_fd)->group("");
@@ -113,17 +124,26 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--images-fd", options->images_fd)->group("");
   app.add_option("--session", options->session)->group("");
   app.add_option("--parent-pid", options->parent_pid)->group("");
+  app.add_option("--worker-uid", options->worker_uid)->group("");
   app.add_option("--priorities", options->priorities)->group("");
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
   if (!ParseSandboxMode(options->sandbox_word, &options->sandbox)) {
     return line.Refuse("--sandbox takes auto, require, off or log, not '" + options->sandbox_word + "'");
+  }
+  if (root != "private" && root != "machine") return line.Refuse("--worker-root takes private or machine, not '" + root + "'");
+  options->private_root = root == "private";
+  if (!uids.empty()) {
+    const Result<UidRange> range = ParseUidRange(uids);
+    if (!range.ok()) return line.Refuse(range.status().message());
+    if (geteuid() != 0) return line.Refuse("--worker-uids is for servers that root starts: others cannot give a process another user");
+    options->worker_uids = range.value();
   }
   options->role = options->worker_fd >= 0    ? Options::Role::kWorker
                   : options->monitor_fd >= 0 ? Options::Role::kMonitor
                   : options->keeper_fd >= 0  ? Options::Role::kImageKeeper
                   : options->probe_fd >= 0   ? Options::Role::kProbe
                                              : Options::Role::kDaemon;
-  if (options->role != Options::Role::kDaemon) return -1;
+  if (options->role != Options::Role::kDaemon || options->check_sandbox) return -1;
   if (options->image_directory.empty()) options->image_directory = DefaultImageDirectory();
   if (options->image_directory.empty()) options->image_gib = 0;
   const std::string problem = TakeListen(listen, options);

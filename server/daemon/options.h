@@ -7,6 +7,7 @@
 
 #include "protocol/cli/service_options.h"
 #include "protocol/link/link_options.h"
+#include "server/daemon/worker_uids.h"
 #include "server/sandbox/sandbox.h"
 
 namespace tessera {
@@ -28,6 +29,9 @@ struct Options : ServiceOptions {
   SandboxMode sandbox = SandboxMode::kAuto;
   std::string sandbox_word = "auto";
   std::string worker_user = "nobody";  // of workers that root starts
+  UidRange worker_uids;                // besides: a user each, in its place
+  bool private_root = true;            // of workers
+  bool check_sandbox = false;          // tell what workers give up here, and end
 
   // Of processes that the daemon starts; not for users.
   int worker_fd = -1;  // of a worker: where its client comes from (handover.h)
@@ -39,6 +43,7 @@ struct Options : ServiceOptions {
   int images_fd = -1;  // of a worker: to the process that keeps images (server/images)
   uint64_t session = 0;
   int parent_pid = 0;
+  uid_t worker_uid = 0;  // of a worker with a user of its own
   std::string priorities;  // of snapshot_builder.h; also set by the daemon for its workers
 };
 

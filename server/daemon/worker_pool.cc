@@ -32,7 +32,8 @@ WorkerPool::WorkerPool(const Options& options)
                           "--image-cache", options.image_directory, "--image-cache-size", std::to_string(options.image_gib)},
                          {socket})
             .status();
-      }) {}
+      }),
+      uids_(options.worker_uids) {}
 
 Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const UniqueFd* connection) {
   const uint64_t session = next_session_++;
@@ -50,6 +51,7 @@ Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const Un
       "--shares-fd", std::to_string(kPassedFd + 2), "--session", std::to_string(session), "--parent-pid", std::to_string(getpid()),
       "--driver", options_.driver, "--log", options_.log_word, "--priorities", options_.priorities,
       "--sandbox", options_.sandbox_word, "--worker-user", options_.worker_user,
+      "--worker-root", options_.private_root ? "private" : "machine",
       "--hello-timeout", std::to_string(options_.hello_timeout_s)};
   std::vector<int> passed = {handover->second.get(), usage->fd(), shares->second.get()};
   Result<UniqueFd> images = options_.image_gib > 0 ? images_.Connect() : UniqueFd();
@@ -58,8 +60,16 @@ Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const Un
     arguments.insert(arguments.end(), {"--images-fd", std::to_string(kPassedFd + 3)});
     passed.push_back(images->get());
   }
+  WorkerUids::Lease lease;
+  if (!options_.worker_uids.empty()) {
+    Result<WorkerUids::Lease> taken = uids_.Take();
+    if (!taken.ok()) return taken.status();
+    lease = std::move(taken).value();
+    arguments.insert(arguments.end(), {"--worker-uid", std::to_string(lease.uid)});
+  }
   Result<pid_t> pid = StartSelf(arguments, passed);
   if (!pid.ok()) return pid.status();
+  if (lease.uid != 0) uid_locks_[*pid] = std::move(lease.lock);
   return Process{*pid, session, std::move(usage).value(), std::move(shares->first), std::move(handover->first)};
 }
 
@@ -98,6 +108,7 @@ void WorkerPool::WarmUp() {
 }
 
 bool WorkerPool::Forget(pid_t pid) {
+  uid_locks_.erase(pid);
   return warm_.remove_if([pid](const Process& process) { return process.pid == pid; }) > 0;
 }
 

@@ -9,12 +9,14 @@
 
 #include <cstdint>
 #include <list>
+#include <map>
 
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 #include "protocol/wire/handshake.h"
 #include "server/daemon/options.h"
 #include "server/daemon/usage_memory.h"
+#include "server/daemon/worker_uids.h"
 #include "server/images/image_keeper.h"
 
 namespace tessera {
@@ -42,7 +44,7 @@ class WorkerPool {
   // When WarmUp() has something to do (MonotonicNs), or kNoDeadline.
   uint64_t next_ns() const { return next_ns_; }
 
-  // A child has ended: whether it was one of those that waited. None is started in its place before the next session.
+  // A child has ended, and its user id is free: whether it was one of those that waited. None is started in its place before the next session.
   bool Forget(pid_t pid);
   // Ends those that wait, and starts no more.
   void Close();
@@ -53,6 +55,8 @@ class WorkerPool {
 
   const Options& options_;
   ImageKeeper images_;
+  WorkerUids uids_;
+  std::map<pid_t, UniqueFd> uid_locks_;  // of processes that have not ended
   ClientHello like_;  // what the processes in `warm_` were prepared for
   std::list<Process> warm_;
   uint64_t next_ns_ = 0;

@@ -3,22 +3,18 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "generated/driver_table.h"
 #include "protocol/base/log.h"
-#include "server/daemon/child_process.h"
 #include "server/daemon/client_environment.h"
 #include "server/daemon/device_probe.h"
 #include "server/daemon/exit_codes.h"
 #include "server/daemon/handover.h"
+#include "server/daemon/worker_sandbox.h"
 #include "server/images/image_socket.h"
-#include "server/sandbox/sandbox.h"
 #include "server/shares/share_socket.h"
 #include "server/worker/device_output.h"
 #include "server/worker/high_addresses.h"
@@ -26,34 +22,6 @@
 
 namespace tessera {
 namespace {
-
-// Where the driver has its libraries, besides the system's own directories.
-std::vector<std::string> LibraryDirectories(const Driver& driver) {
-  std::vector<std::string> directories;
-  std::error_code none;
-  const std::filesystem::path file = std::filesystem::canonical(driver.path(), none);
-  if (!file.empty()) directories.push_back(file.parent_path());
-  const char* searched = getenv("LD_LIBRARY_PATH");
-  std::istringstream list(searched == nullptr ? "" : searched);
-  for (std::string directory; std::getline(list, directory, ':');) {
-    if (directory.starts_with('/')) directories.push_back(directory);
-  }
-  return directories;
-}
-
-// After the driver's file was loaded, which the worker's user may not be able to read, and before any of its code runs.
-Status EnterWorkerSandbox(const Options& options, const Driver& driver) {
-  SandboxOptions sandbox;
-  sandbox.mode = options.sandbox;
-  sandbox.library_directories = LibraryDirectories(driver);
-  if (geteuid() == 0 && options.sandbox != SandboxMode::kOff) {
-    Result<WorkerUser> user = FindWorkerUser(options.worker_user);
-    if (user.ok()) sandbox.user = std::move(user).value();
-  }
-  RETURN_IF_ERROR(EnterSandbox(sandbox));
-  BecomeChild(options.parent_pid);  // a change of the user made the kernel forget it
-  return Status::Ok();
-}
 
 // Loads the driver for a client like `hello`. Nothing else in the process runs yet.
 Result<const DriverTable*> OpenDriver(const Options& options, const ClientHello& hello) {

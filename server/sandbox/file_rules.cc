@@ -64,9 +64,9 @@ Status AddRule(int ruleset, const FileRule& rule, uint64_t handled) {
 }
 
 // Where the driver keeps what it compiled. Source: CUDA C Programming Guide, "CUDA Environment Variables".
-std::string CacheDirectory() {
+std::string CacheDirectory(bool own_user) {
   if (const char* path = getenv("CUDA_CACHE_PATH")) return path;
-  const char* home = getenv("HOME");
+  const char* home = own_user ? getenv("HOME") : nullptr;
   return home != nullptr ? std::string(home) + "/.nv" : std::string();
 }
 
@@ -98,12 +98,15 @@ std::vector<FileRule> WorkerFileRules(const std::vector<std::string>& library_di
     for (size_t i = 0; i < devices.gl_pathc; ++i) rules.push_back({devices.gl_pathv[i], kReadWrite});
   }
   globfree(&devices);
-  if (const std::string cache = CacheDirectory(); !cache.empty()) {
-    std::error_code none;
-    std::filesystem::create_directories(cache, none);  // as the driver would, later
-    rules.push_back({cache, kReadWrite});
-  }
   return rules;
+}
+
+std::optional<FileRule> CompileCacheRule(bool own_user) {
+  const std::string cache = CacheDirectory(own_user);
+  if (cache.empty()) return std::nullopt;
+  std::error_code none;
+  if (own_user) std::filesystem::create_directories(cache, none);
+  return FileRule{cache, FileRule::Access::kReadWrite};
 }
 
 int LandlockVersion() {

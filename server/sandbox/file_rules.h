@@ -1,6 +1,7 @@
 // Which files a worker may open, as a Landlock ruleset. Source: Documentation/userspace-api/landlock.rst of the kernel.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,13 @@ struct FileRule {
   Access access = Access::kRead;
 };
 
-// The files of a worker that exist now: system libraries and settings, this process in /proc, devices of the GPU, the
-// driver's cache of compiled code. `library_directories` as in SandboxOptions.
+// The files of a worker that exist now: system libraries and settings, this process in /proc, devices of the GPU.
+// `library_directories` as in SandboxOptions.
 std::vector<FileRule> WorkerFileRules(const std::vector<std::string>& library_directories);
+
+// The driver's cache of compiled code, if there is one. `own_user`: the process keeps the user that it has, whose home
+// directory has one then: it is made, as the driver would do later. Another user has one where CUDA_CACHE_PATH says so.
+std::optional<FileRule> CompileCacheRule(bool own_user);
 
 // The version of Landlock that the kernel has; 0: none.
 int LandlockVersion();

@@ -20,6 +20,7 @@
 #include "server/sandbox/call_filter.h"
 #include "server/sandbox/call_watch.h"
 #include "server/sandbox/file_rules.h"
+#include "server/sandbox/private_root.h"
 
 namespace tessera {
 namespace {
@@ -79,10 +80,41 @@ Status HideMemory() {
   return Status::Ok();
 }
 
+// Whether the process gets another user than it has.
+bool ChangesUser(const SandboxOptions& options) {
+  return geteuid() == 0 && options.user && options.user->uid != 0;
+}
+
+std::vector<FileRule> RulesFor(const SandboxOptions& options) {
+  std::vector<FileRule> rules = WorkerFileRules(options.library_directories);
+  // What others have compiled is not for a process that has nothing in common with them.
+  if (options.user && options.user->own) return rules;
+  if (std::optional<FileRule> cache = CompileCacheRule(!ChangesUser(options))) rules.push_back(*std::move(cache));
+  return rules;
+}
+
+// What is missing besides a private root.
+std::vector<std::string> Missing(const SandboxOptions& options) {
+  std::vector<std::string> gaps;
+  if (LandlockVersion() == 0) {
+    gaps.push_back(
+        "this kernel has no Landlock (Linux 5.13, among the modules of lsm=): workers can open every file that they see "
+        "and their user can");
+  }
+  if (!HasFilters()) gaps.push_back("this kernel has no seccomp filters: workers can make every system call");
+  if (geteuid() != 0) return gaps;
+  if (!ChangesUser(options)) {
+    gaps.push_back("workers run as root: name another user with --worker-user");
+  } else if (const auto groups = GroupsOfDevices(); !groups.ok()) {
+    gaps.push_back("workers run as root: " + groups.status().message());
+  }
+  return gaps;
+}
+
 Status WatchOnly(const SandboxOptions& options) {
   UniqueFd memory(open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
   if (!memory.valid()) return Status::FromErrno("cannot open /proc/self/mem", errno);
-  std::vector<FileRule> rules = WorkerFileRules(options.library_directories);
+  std::vector<FileRule> rules = RulesFor(options);
   Result<UniqueFd> calls = WatchCalls();
   if (!calls.ok()) return calls.status();
   StartCallWatch(std::move(calls).value(), std::move(memory), std::move(rules));
@@ -108,36 +140,43 @@ Result<WorkerUser> FindWorkerUser(const std::string& name) {
   return WorkerUser{name, entry->pw_uid, entry->pw_gid};
 }
 
-std::vector<std::string> SandboxGaps(const std::optional<WorkerUser>& user) {
-  std::vector<std::string> gaps;
-  if (LandlockVersion() == 0) {
-    gaps.push_back(
-        "this kernel has no Landlock (Linux 5.13, among the modules of lsm=): workers can open every file their user "
-        "can");
+SandboxReport InspectSandbox(const SandboxOptions& options) {
+  SandboxReport report{.protection = {}, .gaps = Missing(options)};
+  std::vector<std::string> parts;
+  const bool changes = ChangesUser(options) && GroupsOfDevices().ok();
+  parts.push_back(!changes              ? "the server's user"
+                  : options.user->own ? "a user each"
+                                        : "user " + options.user->name);
+  if (options.private_root) {
+    if (const Status tried = TryPrivateRoot(RulesFor(options)); tried.ok()) {
+      parts.push_back("a private root");
+    } else {
+      report.gaps.push_back("workers see the names of all files, for they have no root of their own: " + tried.message() +
+                            " (--worker-root machine: do without)");
+    }
   }
-  if (!HasFilters()) gaps.push_back("this kernel has no seccomp filters: workers can make every system call");
-  if (geteuid() != 0) return gaps;
-  if (!user || user->uid == 0) {
-    gaps.push_back("workers run as root: name another user with --worker-user");
-  } else if (const auto groups = GroupsOfDevices(); !groups.ok()) {
-    gaps.push_back("workers run as root: " + groups.status().message());
-  }
-  return gaps;
+  if (const int version = LandlockVersion(); version > 0) parts.push_back("Landlock " + std::to_string(version));
+  if (HasFilters()) parts.push_back("system calls filtered");
+  for (const std::string& part : parts) report.protection += (report.protection.empty() ? "" : ", ") + part;
+  return report;
 }
 
 Status EnterSandbox(const SandboxOptions& options) {
   if (options.mode == SandboxMode::kOff) return Status::Ok();
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return Status::FromErrno("cannot give up new privileges", errno);
   if (options.mode == SandboxMode::kLog) return WatchOnly(options);
-  if (const std::vector<std::string> gaps = SandboxGaps(options.user);
-      options.mode == SandboxMode::kRequire && !gaps.empty()) {
+  const bool require = options.mode == SandboxMode::kRequire;
+  if (const std::vector<std::string> gaps = Missing(options); require && !gaps.empty()) {
     return Status(StatusCode::kUnsupported, "the sandbox is not complete: " + gaps.front());
   }
-  if (options.user && geteuid() == 0 && options.user->uid != 0 && GroupsOfDevices().ok()) {
-    RETURN_IF_ERROR(BecomeUser(*options.user));
+  const std::vector<FileRule> rules = RulesFor(options);
+  if (options.private_root) {
+    const Status entered = EnterPrivateRoot(rules);
+    if (!entered.ok() && (require || entered.code() != StatusCode::kUnsupported)) return entered;
   }
+  if (ChangesUser(options) && GroupsOfDevices().ok()) RETURN_IF_ERROR(BecomeUser(*options.user));
   RETURN_IF_ERROR(HideMemory());
-  if (LandlockVersion() > 0) RETURN_IF_ERROR(RestrictFiles(WorkerFileRules(options.library_directories)));
+  if (LandlockVersion() > 0) RETURN_IF_ERROR(RestrictFiles(rules));
   return HasFilters() ? RefuseCalls() : Status::Ok();
 }
 

@@ -1,7 +1,7 @@
 // Takes from the calling process what a worker never needs: so that a client that finds a mistake in the worker or in
 // the driver gets nothing but its own session. README.md says what is left.
 //
-//   daemon:  for (const std::string& gap : SandboxGaps(user)) LogWarning(...);     // once, at start
+//   daemon:  for (const std::string& gap : InspectSandbox(options).gaps) LogWarning(...);     // once, at start
 //   worker:  load the driver; EnterSandbox(options); initialise the driver; serve the client
 //
 // Once in a process, before its second thread: threads inherit it. There is no way back.
@@ -33,6 +33,7 @@ struct WorkerUser {
   std::string name;
   uid_t uid = 0;
   gid_t gid = 0;
+  bool own = false;  // no other process has it: then there are no files for it to keep either
 };
 
 // The user with this name. kNotFound with a sentence.
@@ -42,13 +43,18 @@ struct SandboxOptions {
   SandboxMode mode = SandboxMode::kAuto;
   // Nothing: this process keeps its user. Only root can have another.
   std::optional<WorkerUser> user;
+  // Whether the process sees nothing of the machine's files but what it may open (private_root.h).
+  bool private_root = true;
   // Further directories whose files may be read and executed: where the driver is.
   std::vector<std::string> library_directories;
 };
 
-// What is missing on this machine for the whole of it; empty when nothing is. Sentences for people. `user` as in the
-// options.
-std::vector<std::string> SandboxGaps(const std::optional<WorkerUser>& user);
+struct SandboxReport {
+  std::string protection;         // what is in force, in one line: "user nobody, a private root, Landlock 4, ..."
+  std::vector<std::string> gaps;  // what is missing on this machine for the whole of it, as sentences
+};
+// What EnterSandbox() would do here. Starts a process to try it: for one that has loaded no driver and has one thread.
+SandboxReport InspectSandbox(const SandboxOptions& options);
 
 // kAuto: succeeds as long as no system call fails that this machine has. kRequire: kUnsupported when something is
 // missing. After a failure the process must end: it may have lost part of its rights.

@@ -53,6 +53,9 @@ class Services(TableTest):
             self.ends(program, 2, "hello-timeout.*1 to 3600.*" + see, "--hello-timeout", "0")
             self.ends(program, 2, "bash.*'tcsh'.*" + see, "--completion", "tcsh")
         self.tesserad(2, "--sandbox takes.*'perhaps'", "--sandbox", "perhaps")
+        self.tesserad(2, "--worker-root takes.*'none'", "--worker-root", "none")
+        self.tesserad(2, "'65534'.*FIRST-LAST", "--worker-uids", "65534")
+        self.tesserad(2, "nobody's", "--worker-uids", "65000-66000")
         self.tesserad(2, "--grace.*long", "--grace", "long")
         for program in (DAEMON, GATEWAY):
             self.ends(program, 2, "--max-sessions.*1 to 4096", "--max-sessions", "0")

@@ -45,9 +45,10 @@ class Completion(unittest.TestCase):
         self.assertEqual(complete(TESSERA, "keys", "--da"), ["--days"])
 
     def test_options_of_the_services(self):
-        self.assertEqual(complete(DAEMON, "--wo"), ["--worker-user"])
+        self.assertEqual(complete(DAEMON, "--wo"), ["--worker-user", "--worker-uids", "--worker-root"])
         self.assertEqual(complete(DAEMON, "--driver", ""), ["auto", "cuda", "emulator"])
         self.assertEqual(complete(DAEMON, "--log", "debug", "--sandbox", "r"), ["require"])
+        self.assertEqual(complete(DAEMON, "--worker-root", "p"), ["private"])
         for program in (AGENT, GATEWAY):
             self.assertEqual(complete(program, "--log", "w"), ["warning"])
             self.assertEqual(complete(program, "--hel"), ["--help", "--hello-timeout"])

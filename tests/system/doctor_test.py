@@ -6,13 +6,14 @@ usage: doctor_test.py BUILD_DIRECTORY
 
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
 import tempfile
 import unittest
 
-from product import BUILD, CLIENT, TESSERA, Gateway, Server, environment, program
+from product import BUILD, CLIENT, DAEMON, TESSERA, Gateway, Server, environment, program
 
 WITH_PATCHELF = unittest.skipUnless(shutil.which("patchelf"), "patchelf is missing")
 
@@ -50,6 +51,11 @@ class Doctor(unittest.TestCase):
         self.assertEqual(len(one), 1, findings[subject])
         self.assertRegex(one[0][1], text)
         self.assertRegex(one[0][2], advice)
+
+    def test_what_workers_give_up(self):
+        told = subprocess.run([DAEMON, "--check-sandbox"], capture_output=True, text=True, timeout=60, env=environment())
+        lines = told.stdout.splitlines()
+        self.check(self.doctor(), "sandbox", "good" if len(lines) == 1 else "note", re.escape(lines[0]))
 
     def fake_library(self):
         """A directory with a libcuda.so.1 that is not Tessera's."""

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
-from product import DAEMON, TESSERA, Server, environment, program
+from product import BUILD, DAEMON, TESSERA, Server, environment, program, wait_for
 
 PROGRAMS = ("kernels", "sharing", "registered_memory", "host_functions", "printing", "streams", "nvrtc")
 
@@ -37,7 +37,24 @@ def status_of(pid):
         return dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
 
 
+def uids_of(pid):
+    return {int(uid) for uid in status_of(pid)["Uid"].split()}
+
+
 class Options(unittest.TestCase):
+    def test_what_is_in_force_is_told(self):
+        told = subprocess.run([DAEMON, "--check-sandbox"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(told.returncode, 0 if complete() else 5, told.stderr)
+        lines = told.stdout.splitlines()
+        self.assertRegex(lines[0], "^(user nobody|the server's user)")
+        self.assertEqual(len(lines) == 1, complete())
+        for line in lines[1:]:
+            self.assertTrue(line.startswith("missing: "), line)
+        if os.geteuid() == 0:
+            told = subprocess.run([DAEMON, "--check-sandbox", "--worker-user", "root"], capture_output=True, text=True, timeout=60)
+            self.assertEqual(told.returncode, 5)
+            self.assertIn("missing: workers run as root", told.stdout)
+
     def test_a_word_that_it_does_not_know(self):
         server = start_nowhere("--sandbox", "maybe")
         self.assertEqual(server.returncode, 2)
@@ -73,23 +90,71 @@ class Sandbox(unittest.TestCase):
         self.assertNotIn("sandbox", server.words())
         self.assertEqual(server.stop(), 0)
 
+    def start_client(self, server):
+        """A program that works until it is ended, when its session has begun."""
+        client = subprocess.Popen([TESSERA, "run", "--quiet", "--server", server.url, "--", program("spin")], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(client.stdout.readline(), "spinning\n")
+        return client
+
+    def end(self, *clients):
+        for client in clients:
+            client.kill()
+            client.communicate()
+
     @unittest.skipUnless(complete(), "this machine cannot do all of it")
     def test_a_worker_is_in_it(self):
         server = Server("--sandbox", "require")
-        client = subprocess.Popen([TESSERA, "run", "--quiet", "--server", server.url, "--", program("spin")], stdout=subprocess.PIPE,
-                                  text=True)
-        self.assertEqual(client.stdout.readline(), "spinning\n")
+        client = self.start_client(server)
         worker, = server.workers()
         status = status_of(worker)
         self.assertEqual(status["NoNewPrivs"], "1")
         self.assertEqual(status["Seccomp"], "2")
         user = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else os.geteuid()
-        self.assertEqual({int(uid) for uid in status["Uid"].split()}, {user})
+        self.assertEqual(uids_of(worker), {user})
         self.assertEqual(int(status["CapEff"], 16), 0)
         for task in os.listdir(f"/proc/{worker}/task"):
             self.assertEqual(status_of(f"{worker}/task/{task}")["Seccomp"], "2")
-        client.kill()
-        client.communicate()
+        self.assertLessEqual(set(os.listdir(f"/proc/{worker}/root/")) - {"usr", "lib", "lib32", "lib64", "bin", "etc", "opt", "run", "sys", "proc", "dev"},
+                             {BUILD.split("/")[1], "root", "home"})  # what the emulator was loaded from, where a cache is
+        self.assertFalse(os.path.exists(f"/proc/{worker}/root/etc/passwd"))
+        self.end(client)
+        server.stop()
+
+    @unittest.skipUnless(os.geteuid() == 0 and complete(), "needs root, on a machine that can do all of it")
+    def test_workers_with_users_of_their_own(self):
+        server = Server("--sandbox", "require", "--worker-uids", "271000-271999", "--warm-workers", "0", log="info")
+        for name in set(PROGRAMS) - {"sharing"}:  # which shares events
+            if os.path.exists(program(name)):
+                with self.subTest(program=name):
+                    self.assertEqual(run(server, name).returncode, 0, server.words())
+        clients = [self.start_client(server) for _ in range(3)]
+        users = [uids_of(worker) for worker in server.workers()]
+        self.assertEqual([len(uids) for uids in users], [1, 1, 1])
+        self.assertEqual(len(set.union(*users)), 3, "two workers have one user")
+        self.assertLessEqual(set.union(*users), set(range(271000, 272000)))
+        self.assertIn("the sandbox of workers: a user each, a private root", server.words())
+        self.end(*clients)
+        self.assertEqual(server.stop(), 0)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_no_user_is_left(self):
+        server = Server("--worker-uids", "271500-271500", "--warm-workers", "0")
+        client = self.start_client(server)
+        refused = run(server, "count")
+        self.assertIn("--worker-uids", refused.stderr)
+        self.end(client)
+        wait_for(lambda: not server.workers(), 10, "the end of the worker")
+        self.assertEqual(run(server, "count").stderr, "")
+        server.stop()
+
+    @unittest.skipUnless(complete(), "this machine cannot do all of it")
+    def test_a_worker_may_see_the_machine(self):
+        server = Server("--sandbox", "require", "--worker-root", "machine", log="info")
+        client = self.start_client(server)
+        worker, = server.workers()
+        self.assertEqual(os.readlink(f"/proc/{worker}/ns/mnt"), os.readlink("/proc/self/ns/mnt"))
+        self.assertNotIn("private root", server.words())
+        self.end(client)
         server.stop()
 
     def test_nothing_that_it_refuses_is_needed(self):

@@ -63,8 +63,10 @@ template <typename Reply, typename Request>
 void AddData(CallContext& call, const Request& request) {
   CUlinkState state = call.Use<CUlinkState>(request.state);
   if (!call.ok()) return call.Finish(call.error());
-  const BlobStore::Bytes bytes = call.worker().Part<BlobStore>().Take(request.blob);
-  if (bytes == nullptr || bytes->size() == 0) return call.Malformed();
+  const Result<BlobStore::Bytes> taken = call.worker().Part<BlobStore>().Take(request.blob);
+  if (taken.status().code() == StatusCode::kResourceExhausted) return call.Finish(CUDA_ERROR_OUT_OF_MEMORY);
+  if (!taken.ok() || taken.value()->size() == 0) return call.Malformed();
+  const BlobStore::Bytes& bytes = taken.value();
   JitOptions options;
   if (!options.Set(request.options, request.values)) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
   const std::string name(request.name);

@@ -1,5 +1,6 @@
 #include "server/worker/code/blob_store.h"
 
+#include <new>
 #include <utility>
 
 #include "protocol/base/log.h"
@@ -41,7 +42,7 @@ bool BlobStore::Write(uint64_t blob, uint64_t offset, uint64_t total_bytes, std:
   Entry& entry = found->second;
   if (entry.total_bytes != total_bytes) return false;
   // Another part of the same image was missing: then the client sends all of them, and this one is here already.
-  if (entry.found != nullptr) return true;
+  if (entry.found != nullptr || entry.lost) return true;
   // One that is to be kept goes where others can be given it.
   if (entry.key && cache_ != nullptr && !entry.receiver && offset == 0 && entry.bytes.empty()) {
     if (Result<ImageReceiver> receiver = ImageReceiver::Make(total_bytes); receiver.ok()) {
@@ -50,31 +51,48 @@ bool BlobStore::Write(uint64_t blob, uint64_t offset, uint64_t total_bytes, std:
   }
   const uint64_t received = entry.receiver ? entry.receiver->received() : entry.bytes.size();
   if (received != offset || data.size() > total_bytes - received) return false;
-  if (entry.receiver) return entry.receiver->Append(data);
-  entry.bytes.reserve(total_bytes);
-  entry.bytes.insert(entry.bytes.end(), data.begin(), data.end());
+  if (Append(entry, data)) return true;
+  LogWarning("there is no memory for an image of {} bytes", total_bytes);
+  entry.lost = true;
+  entry.receiver.reset();
+  entry.bytes = {};
   return true;
 }
 
-BlobStore::Bytes BlobStore::Take(uint64_t blob) {
+bool BlobStore::Append(Entry& entry, std::span<const std::byte> data) {
+  if (entry.receiver) return entry.receiver->Append(data);
+  try {
+    entry.bytes.reserve(entry.total_bytes + 1);  // BlobBytes adds a zero
+    entry.bytes.insert(entry.bytes.end(), data.begin(), data.end());
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
+Result<BlobStore::Bytes> BlobStore::Take(uint64_t blob) {
+  const Status exhausted(StatusCode::kResourceExhausted, "there was no memory for an image");
   Entry entry;
   {
     MutexLock lock(mutex_);
     const auto found = blobs_.find(blob);
-    if (found == blobs_.end() || !Complete(found->second)) return nullptr;
+    if (found == blobs_.end() || (!found->second.lost && !Complete(found->second))) {
+      return Status(StatusCode::kNotFound, "a blob that has not been sent");
+    }
     entry = std::move(found->second);
     bytes_ -= entry.total_bytes;
     blobs_.erase(found);
   }
+  if (entry.lost) return exhausted;
   if (entry.found != nullptr) return entry.found;
-  if (!entry.receiver) return std::make_shared<BlobBytes>(std::move(entry.bytes));
+  if (!entry.receiver) return Bytes(std::make_shared<BlobBytes>(std::move(entry.bytes)));
   Result<ImageFile> file = entry.receiver->Seal();
   if (!file.ok()) {
     LogError("an image cannot be read: {}", file.status().message());
-    return nullptr;
+    return exhausted;
   }
   cache_->Offer(*entry.key, entry.total_bytes, entry.receiver->file());
-  return std::make_shared<BlobBytes>(std::move(file).value());
+  return Bytes(std::make_shared<BlobBytes>(std::move(file).value()));
 }
 
 bool BlobStore::Fetch(std::span<const uint64_t> blobs) {
@@ -84,8 +102,8 @@ bool BlobStore::Fetch(std::span<const uint64_t> blobs) {
     {
       MutexLock lock(mutex_);
       const auto found = blobs_.find(blob);
-      // What was neither named nor written is for Take() to notice.
-      if (found == blobs_.end() || !found->second.key || Complete(found->second)) continue;
+      // What was neither named nor written, or is lost, is for Take() to notice.
+      if (found == blobs_.end() || !found->second.key || found->second.lost || Complete(found->second)) continue;
       wanted = {*found->second.key, found->second.total_bytes};
     }
     Result<UniqueFd> file = cache_ != nullptr ? cache_->Find(wanted.first, wanted.second)

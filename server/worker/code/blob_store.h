@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "protocol/base/mutex.h"
+#include "protocol/base/status.h"
 #include "protocol/image/image_key.h"
 #include "server/images/image_file.h"
 
@@ -48,10 +49,12 @@ class BlobStore {
 
   // Names a blob that is not there yet, and is written only if it is missing. False when it cannot be: a protocol violation.
   bool Name(uint64_t blob, uint64_t total_bytes, const ImageKey& key);
-  // Appends a piece. False when it does not continue the blob or a bound would be exceeded: a protocol violation.
+  // Appends a piece. False when it does not continue the blob or a bound would be exceeded: a protocol violation. When there is no
+  // memory for it the blob is lost, which is for its user to hear: pieces are sent without a wait for an answer.
   bool Write(uint64_t blob, uint64_t offset, uint64_t total_bytes, std::span<const std::byte> data);
-  // Removes a complete blob and hands it over; null when there is none or it is not complete.
-  Bytes Take(uint64_t blob);
+  // Removes a complete blob and hands it over. kResourceExhausted when there was no memory for it, kNotFound when there is none or
+  // it is not complete: a protocol violation.
+  Result<Bytes> Take(uint64_t blob);
   // Looks for the blobs among these that were named and not written. True: Take() will find all of them. May wait for a disk:
   // helper threads. The caller alone uses these blobs meanwhile.
   bool Fetch(std::span<const uint64_t> blobs);
@@ -71,8 +74,11 @@ class BlobStore {
     std::optional<ImageKey> key;
     std::optional<ImageReceiver> receiver;   // as far as it has come; of one with a name
     Bytes found;                             // in the cache
+    bool lost = false;                       // there was no memory for it
   };
   bool Complete(const Entry& entry) const;
+  // False: no memory.
+  static bool Append(Entry& entry, std::span<const std::byte> data);
 
   ImageCache* const cache_;
   mutable Mutex mutex_;

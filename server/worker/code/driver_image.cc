@@ -23,15 +23,21 @@ bool IsFatbin(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::unique_ptr<DriverImage> DriverImage::Build(BlobStore& blobs, uint32_t form, std::span<const uint64_t> ids) {
-  if (form > 2 || ids.empty() || (form != 2 && ids.size() != 1)) return nullptr;
+Result<std::unique_ptr<DriverImage>> DriverImage::Build(BlobStore& blobs, uint32_t form, std::span<const uint64_t> ids) {
+  const Status malformed(StatusCode::kProtocolViolation, "an image that is none");
+  if (form > 2 || ids.empty() || (form != 2 && ids.size() != 1)) return malformed;
   auto image = std::make_unique<DriverImage>();
+  Status taken;
   for (uint64_t id : ids) {
-    BlobStore::Bytes bytes = blobs.Take(id);
+    Result<BlobStore::Bytes> bytes = blobs.Take(id);
     // The driver reads PTX up to its NUL; what a client sent is not trusted to have one, and gets it here.
-    if (bytes == nullptr || bytes->size() == 0) return nullptr;
-    image->parts_.push_back(std::move(bytes));
+    if (bytes.ok() && (*bytes)->size() > 0) {
+      image->parts_.push_back(std::move(bytes).value());
+    } else if (taken.ok()) {
+      taken = bytes.ok() ? malformed : bytes.status();
+    }
   }
+  if (!taken.ok()) return taken;
   if (form == 0) {
     image->data_ = image->parts_[0]->data();
     return image;

@@ -22,7 +22,7 @@ namespace tessera {
 
 // What a load call needs of the driver: the image and the options. An image that is to be sent first, or a request that no
 // correct client sends, ends the call and leaves `image` null; an option that cannot be forwarded ends it with
-// CUDA_ERROR_NOT_SUPPORTED.
+// CUDA_ERROR_NOT_SUPPORTED, an image that there was no memory for with CUDA_ERROR_OUT_OF_MEMORY.
 template <typename Reply>
 struct ImageLoad {
   template <typename Request>
@@ -34,8 +34,11 @@ struct ImageLoad {
       call.Finish(CUDA_SUCCESS, reply);
       return;
     }
-    image = DriverImage::Build(blobs, request.form, request.blobs);
-    if (image == nullptr) {
+    Result<std::unique_ptr<DriverImage>> built = DriverImage::Build(blobs, request.form, request.blobs);
+    if (built.ok()) image = std::move(built).value();
+    if (built.status().code() == StatusCode::kResourceExhausted) {
+      call.Finish(CUDA_ERROR_OUT_OF_MEMORY);
+    } else if (image == nullptr) {
       call.Malformed();
     } else if (!options.Set(request.options, request.values)) {
       image = nullptr;

@@ -13,6 +13,7 @@
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -41,9 +42,18 @@ bool IsRoot() {
   return geteuid() == 0;
 }
 
-// Whether the tests' machine can do all of it; those that need it say so.
-bool IsComplete() {
-  return SandboxGaps(WorkerUser{"nobody", kOrdinaryUser, kOrdinaryUser}).empty();
+const WorkerUser kNobody = {"nobody", kOrdinaryUser, kOrdinaryUser};
+// As workers of the same server have them when each has a user of its own.
+constexpr uid_t kOwnUser = 271001;
+WorkerUser Own(uid_t uid) {
+  return {std::to_string(uid), uid, static_cast<gid_t>(uid), true};
+}
+
+// Why the tests' machine cannot do all of it; those that need it say so.
+std::string WhatIsMissing(bool private_root) {
+  const SandboxReport report = InspectSandbox(
+      {.mode = SandboxMode::kRequire, .user = kNobody, .private_root = private_root, .library_directories = {}});
+  return report.gaps.empty() ? "" : report.gaps.front();
 }
 
 // Kept alive by the test: a process to attack.
@@ -73,13 +83,18 @@ class Victim {
   pid_t pid_ = -1;
 };
 
-enum class Who { kOfRoot, kOfOrdinaryUser };
+// Of a server that root started, with its workers' user or one of their own; of an ordinary user's. Without a private root:
+// what Landlock does alone.
+enum class Who { kOfRoot, kOfRootWithOwnUser, kOfOrdinaryUser, kWithoutRootOfItsOwn };
 
-void Enter(Who who, SandboxMode mode = SandboxMode::kRequire) {
+void Enter(Who who, uid_t own_user = kOwnUser) {
   SandboxOptions options;
-  options.mode = mode;
+  options.mode = SandboxMode::kRequire;
+  options.private_root = who != Who::kWithoutRootOfItsOwn;
   if (who == Who::kOfRoot) {
-    options.user = WorkerUser{"nobody", kOrdinaryUser, kOrdinaryUser};
+    options.user = kNobody;
+  } else if (who == Who::kOfRootWithOwnUser) {
+    options.user = Own(own_user);
   } else if (IsRoot() && (setresgid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0 ||
                           setresuid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0)) {
     _exit(kNoSandbox);
@@ -113,8 +128,10 @@ bool CanOpen(const std::string& path, int flags) {
 class SandboxTest : public testing::TestWithParam<Who> {
  protected:
   void SetUp() override {
-    if (GetParam() == Who::kOfRoot && !IsRoot()) GTEST_SKIP() << "needs root";
-    if (!IsComplete()) GTEST_SKIP() << "this machine cannot do all of it: " << SandboxGaps({}).front();
+    const bool of_root = GetParam() == Who::kOfRoot || GetParam() == Who::kOfRootWithOwnUser;
+    if (of_root && !IsRoot()) GTEST_SKIP() << "needs root";
+    const std::string missing = WhatIsMissing(GetParam() != Who::kWithoutRootOfItsOwn);
+    if (!missing.empty()) GTEST_SKIP() << "this machine cannot do all of it: " << missing;
     // A file that its user and everybody else could read, in a place like a home directory.
     std::string pattern = "/var/tmp/sandboxXXXXXX";
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
@@ -185,7 +202,7 @@ TEST_P(SandboxTest, NoNetwork) {
 // Another worker of the same user, and a process of that user which is in no sandbox.
 TEST_P(SandboxTest, OtherProcessesAreOutOfReach) {
   static char secret[16] = "secret";
-  const Victim worker([] { Enter(GetParam()); });
+  const Victim worker([] { Enter(GetParam(), kOwnUser + 1); });
   const Victim user([] {
     if (IsRoot() && setresuid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0) _exit(1);
     prctl(PR_SET_DUMPABLE, 1);
@@ -265,8 +282,62 @@ TEST_P(SandboxTest, ThreadsAreInIt) {
             kRefused);
 }
 
-INSTANTIATE_TEST_SUITE_P(Workers, SandboxTest, testing::Values(Who::kOfRoot, Who::kOfOrdinaryUser),
-                         [](const auto& info) { return info.param == Who::kOfRoot ? "OfRoot" : "OfOrdinaryUser"; });
+// What Landlock leaves: names, sizes and times of all files. They are not there.
+TEST_P(SandboxTest, TheMachinesFilesAreNotThere) {
+  if (GetParam() == Who::kWithoutRootOfItsOwn) GTEST_SKIP() << "that is what it lacks";
+  for (const std::string& path : {std::string("/home"), std::string("/root"), std::string("/var"), std::string("/tmp"),
+                                  std::string("/etc/passwd"), directory_ + "/file"}) {
+    EXPECT_EQ(Try([&] {
+                struct stat status {};
+                return lstat(path.c_str(), &status) == 0 || errno != ENOENT;
+              }),
+              kRefused)
+        << path;
+  }
+  // Nor are sockets that others listen on, whatever a filter says of calls.
+  EXPECT_EQ(Try([] { return access("/run/dbus", F_OK) == 0 || access("/run/user", F_OK) == 0; }), kRefused);
+  EXPECT_EQ(Try([] { return mkdir("/usr/new", 0700) == 0 || errno != EROFS; }), kRefused);
+  EXPECT_EQ(Try([] { return mkdir("/new", 0700) == 0 || errno != EROFS; }), kRefused);
+}
+
+// What a worker of the same user leaves where the driver leaves things.
+TEST_P(SandboxTest, FilesOfOtherWorkersAreClosedToAUserOfItsOwn) {
+  if (GetParam() != Who::kOfRootWithOwnUser) GTEST_SKIP() << "workers of one user can read each other's files in /dev/shm";
+  const std::string path = "/dev/shm/sandbox-test-" + std::to_string(getpid());
+  const Victim other([&] {
+    Enter(GetParam(), kOwnUser + 1);
+    if (!CanOpen(path, O_RDWR | O_CREAT | O_EXCL)) _exit(1);
+  });
+  struct stat status {};
+  ASSERT_EQ(stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_uid, kOwnUser + 1);
+  EXPECT_EQ(Try([&] { return CanOpen(path, O_RDONLY); }), kRefused);
+  EXPECT_EQ(Try([&] { return unlink(path.c_str()) == 0; }), kRefused);
+  unlink(path.c_str());
+}
+
+TEST_P(SandboxTest, ACacheOfCompiledCodeIsForUsersThatAreShared) {
+  ASSERT_EQ(setenv("CUDA_CACHE_PATH", directory_.c_str(), 1), 0);
+  const int verdict = Try([this] { return CanOpen(directory_ + "/file", O_RDWR); });
+  unsetenv("CUDA_CACHE_PATH");
+  EXPECT_EQ(verdict, GetParam() == Who::kOfRootWithOwnUser ? kRefused : kSucceeded);
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, SandboxTest,
+                         testing::Values(Who::kOfRoot, Who::kOfRootWithOwnUser, Who::kOfOrdinaryUser, Who::kWithoutRootOfItsOwn),
+                         [](const auto& info) -> std::string {
+                           switch (info.param) {
+                             case Who::kOfRoot:
+                               return "OfRoot";
+                             case Who::kOfRootWithOwnUser:
+                               return "OfRootWithOwnUser";
+                             case Who::kOfOrdinaryUser:
+                               return "OfOrdinaryUser";
+                             case Who::kWithoutRootOfItsOwn:
+                               return "WithoutRootOfItsOwn";
+                           }
+                           return "";
+                         });
 
 TEST(SandboxModes, OffChangesNothing) {
   const pid_t pid = fork();

@@ -1,0 +1,98 @@
+#include "server/daemon/worker_sandbox.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/base/log.h"
+#include "server/daemon/child_process.h"
+#include "server/daemon/exit_codes.h"
+#include "server/sandbox/sandbox.h"
+
+namespace tessera {
+namespace {
+
+WorkerUser OwnUser(uid_t uid) { return {std::to_string(uid), uid, static_cast<gid_t>(uid), true}; }
+
+// The sandbox, without what only a worker knows. `*problem`: a sentence when there is no such user.
+SandboxOptions SandboxOf(const Options& options, std::string* problem) {
+  SandboxOptions sandbox;
+  sandbox.mode = options.sandbox;
+  sandbox.private_root = options.private_root;
+  if (geteuid() != 0 || options.sandbox == SandboxMode::kOff) return sandbox;
+  if (options.worker_uid != 0) {
+    sandbox.user = OwnUser(options.worker_uid);
+  } else if (!options.worker_uids.empty()) {
+    sandbox.user = OwnUser(options.worker_uids.first);
+  } else if (Result<WorkerUser> user = FindWorkerUser(options.worker_user); user.ok()) {
+    sandbox.user = std::move(user).value();
+  } else {
+    *problem = user.status().message();
+  }
+  return sandbox;
+}
+
+SandboxReport Inspect(const Options& options) {
+  std::string problem;
+  SandboxReport report = InspectSandbox(SandboxOf(options, &problem));
+  if (!problem.empty()) report.gaps.insert(report.gaps.begin(), problem);
+  return report;
+}
+
+// Where the driver has its libraries, besides the system's own directories.
+std::vector<std::string> LibraryDirectories(const Driver& driver) {
+  std::vector<std::string> directories;
+  std::error_code none;
+  const std::filesystem::path file = std::filesystem::canonical(driver.path(), none);
+  if (!file.empty()) directories.push_back(file.parent_path());
+  const char* searched = getenv("LD_LIBRARY_PATH");
+  std::istringstream list(searched == nullptr ? "" : searched);
+  for (std::string directory; std::getline(list, directory, ':');) {
+    if (directory.starts_with('/')) directories.push_back(directory);
+  }
+  return directories;
+}
+
+}  // namespace
+
+bool CheckWorkerSandbox(const Options& options) {
+  if (options.sandbox == SandboxMode::kOff) return true;
+  const SandboxReport report = Inspect(options);
+  if (!report.gaps.empty() && options.sandbox == SandboxMode::kRequire) {
+    fprintf(stderr, "tesserad: no sandbox for workers: %s. Repair that, or start with --sandbox auto.\n", report.gaps.front().c_str());
+    return false;
+  }
+  // A private server works for the user who started it alone.
+  const LogLevel level = options.owner_fd >= 0 ? LogLevel::kInfo : LogLevel::kWarning;
+  for (const std::string& gap : report.gaps) Log(level, "the sandbox of workers is not complete: {}", gap);
+  if (options.sandbox != SandboxMode::kLog) LogInfo("the sandbox of workers: {}", report.protection);
+  return true;
+}
+
+int TellWorkerSandbox(const Options& options) {
+  if (options.sandbox == SandboxMode::kOff || options.sandbox == SandboxMode::kLog) {
+    printf("none: --sandbox %s\n", options.sandbox_word.c_str());
+    return kServiceOk;
+  }
+  const SandboxReport report = Inspect(options);
+  printf("%s\n", report.protection.c_str());
+  for (const std::string& gap : report.gaps) printf("missing: %s\n", gap.c_str());
+  return report.gaps.empty() ? static_cast<int>(kServiceOk) : static_cast<int>(kExitNoSandbox);
+}
+
+Status EnterWorkerSandbox(const Options& options, const Driver& driver) {
+  std::string problem;
+  SandboxOptions sandbox = SandboxOf(options, &problem);
+  sandbox.library_directories = LibraryDirectories(driver);
+  RETURN_IF_ERROR(EnterSandbox(sandbox));
+  BecomeChild(options.parent_pid);  // a change of the user made the kernel forget it
+  return Status::Ok();
+}
+
+}  // namespace tessera

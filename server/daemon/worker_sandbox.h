@@ -1,0 +1,22 @@
+// The sandbox of workers (server/sandbox) as the command line asks for it: looked at when the daemon starts, entered by workers.
+#pragma once
+
+#include "protocol/base/status.h"
+#include "server/daemon/options.h"
+#include "server/driver/loader.h"
+
+namespace tessera {
+
+// Says what is missing of it on this machine, at level `warning`, and what is in force, at `info`. False, with a sentence on
+// stderr: --sandbox require, and something is missing.
+bool CheckWorkerSandbox(const Options& options);
+
+// The same on stdout, for people and for `tessera doctor`: a line of what is in force, then one of each thing that is missing.
+// Returns the exit code.
+int TellWorkerSandbox(const Options& options);
+
+// Of the calling process, a worker: after the driver's file was loaded, which its user may not be able to read, and before any of
+// the driver's code runs.
+Status EnterWorkerSandbox(const Options& options, const Driver& driver);
+
+}  // namespace tessera
