@@ -163,12 +163,17 @@ HandleId Call::UseStream(CUstream stream) {
   if (!ok()) return HandleId();
   const auto value = reinterpret_cast<uint64_t>(stream);
   const bool special = value <= reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD);
-  const bool question = info_.aside && info_.mode == CallInfo::Mode::kSync;
-  // What is kept of a stream is kept as long as its handle is live: one look instead of the two of Use() and NoteNamed().
-  if (HandleId named(value); !special && named.session() == session_->index() && !question && !thread_->in_host_function &&
+  // What is kept of a stream is kept as long as its handle is live: one look instead of the three of Use(), NoteNamed() and, where the
+  // stream waits for no other, NoteStreamWork().
+  if (HandleId named(value); !special && named.session() == session_->index() && !IsQuestion() && !thread_->in_host_function &&
                              (info_.capture != CallInfo::Capture::kLegal || Captures().idle())) {
     if (StreamInfo* const known = Streams().Find(named)) [[likely]] {
       Changes(&known->worked);
+      if ((known->flags & CU_STREAM_NON_BLOCKING) == 0) {
+        NoteStreamWork(*this, stream);
+      } else if (!Changes(&known->held)) {
+        NoteUnnamedWork();
+      }
       return named;
     }
   }
