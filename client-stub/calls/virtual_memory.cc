@@ -60,10 +60,20 @@ CUresult Custom_cuMemCreate(Call& call, CUmemGenericAllocationHandle* handle, si
 CUresult Custom_cuMemRelease(Call& call, CUmemGenericAllocationHandle handle) {
   TellClosedDescriptors();
   const HandleId released = call.Use(HandleKind::kMemoryAllocation, uint64_t{handle});
-  if (!call.ok() || !ClientMemory::Of(call.session()).ReleaseAllocation(released)) return call.result();
+  if (!call.ok()) return call.result();
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory::Physical physical = memory.AllocationOf(released);
+  if (!memory.ReleaseAllocation(released)) return call.result();
   cuMemReleaseRequest request;
   request.handle = call.Free(HandleKind::kMemoryAllocation, uint64_t{handle});
-  return call.ok() ? call.Sync(request) : call.result();
+  if (!call.ok()) return call.result();
+  const CUresult result = call.Sync(request);
+  if (result != CUDA_SUCCESS) {
+    // The handle stays, and so does what is known of it.
+    physical.references = 1;
+    memory.NoteAllocation(released, physical);
+  }
+  return result;
 }
 
 CUresult Custom_cuMemMap(Call& call, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,

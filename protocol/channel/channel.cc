@@ -131,15 +131,23 @@ RingProducer& Channel::replies_out() {
   return *replies_out_;
 }
 
-bool Channel::PeerGone() const {
-  pollfd poll_fds[2] = {{socket_.get(), POLLRDHUP, 0}, {peer_process_.get(), POLLIN, 0}};  // poll skips a negative one
+bool Channel::PeerGone(bool* message_waits) const {
+  pollfd poll_fds[2] = {{socket_.get(), POLLRDHUP | POLLIN, 0}, {peer_process_.get(), POLLIN, 0}};  // poll skips a negative one
   if (poll(poll_fds, 2, 0) <= 0) return false;
+  *message_waits = (poll_fds[0].revents & POLLIN) != 0;
   return (poll_fds[0].revents & (POLLHUP | POLLERR | POLLRDHUP | POLLNVAL)) != 0 || (poll_fds[1].revents & POLLIN) != 0;
 }
 
 Status Channel::Check() {
   if (ended_.load(std::memory_order_acquire)) return EndReason();
-  if (!PeerGone()) return Status::Ok();
+  bool message_waits = false;
+  if (!PeerGone(&message_waits)) {
+    if (!message_waits || message_handler_ || !socket_mutex_.try_lock()) return Status::Ok();
+    const Status taken = TakeCloses();
+    socket_mutex_.unlock();
+    if (!taken.ok()) Fail(taken);
+    return taken;
+  }
   // Its last words may still be in the socket. When another thread reads there now, it will take them.
   if (socket_mutex_.try_lock()) {
     Status ignored = TakeMessages();

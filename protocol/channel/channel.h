@@ -129,7 +129,9 @@ class Channel {
   std::span<std::byte> staging() const { return staging_; }
 
   // Alive, or why not: kUnavailable when the peer is gone, kProtocolViolation after Fail(), the peer's own words after its
-  // Goodbye. Asks the kernel, so not for every record; waits ask it every kWaitSliceNs by themselves through stop().
+  // Goodbye. Asks the kernel, so not for every record; waits ask it every kWaitSliceNs by themselves through stop(). Takes what the
+  // peer has closed, unless somebody has a message handler: many closes in a row would fill the socket, and the peer that sends
+  // them would wait for a record that makes somebody read it. Offers stay for the record that names them.
   Status Check();
   // The predicate to give to every wait on this channel's rings.
   const StopPredicate& stop() const { return stop_; }
@@ -198,6 +200,8 @@ class Channel {
   Status MapWelcome(int rings_fd, int staging_fd);
   void OpenRings(std::byte* base);
   Status TakeMessages() REQUIRES(socket_mutex_);
+  // The closes that are next.
+  Status TakeCloses() REQUIRES(socket_mutex_);
   Status TakeMessage(SocketMessage message) REQUIRES(socket_mutex_);
   Status TakeOffer(const SegmentOffer& offer, const SocketMessage& message);
   Status TakeGoodbye(const Goodbye& goodbye);
@@ -206,7 +210,8 @@ class Channel {
   Status EndReason() EXCLUDES(end_mutex_);
   // Tells the peer, and wakes everybody on both sides.
   void SendGoodbye(StatusCode code, const std::string& sentence);
-  bool PeerGone() const;
+  // Whether it is gone, and whether a message waits.
+  bool PeerGone(bool* message_waits) const;
   Result<uint32_t> Offer(const SegmentOffer& offer, int fd);
 
   const Side side_;

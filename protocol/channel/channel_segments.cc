@@ -147,6 +147,17 @@ Status Channel::TakeMessages() {
   }
 }
 
+Status Channel::TakeCloses() {
+  for (;;) {
+    std::array<std::byte, 2 * sizeof(uint32_t)> start;  // what ControlKindOf() looks at
+    const Result<size_t> size = PeekMessage(socket_.get(), start);
+    if (!size.ok() || ControlKindOf(std::span(start).first(size.value())) != ControlKind::kSegmentClose) return Status::Ok();
+    Result<SocketMessage> message = ReceiveMessage(socket_.get(), kControlMessageBytesMax, 0);
+    if (!message.ok()) return Status::Ok();  // Check() notices
+    RETURN_IF_ERROR(TakeMessage(std::move(*message)));
+  }
+}
+
 Status Channel::TakeMessage(SocketMessage message) {
   const ControlKind kind = ControlKindOf(message.bytes);
   if (kind == ControlKind::kGoodbye) {

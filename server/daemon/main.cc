@@ -30,7 +30,7 @@ constexpr const char* kName = "tesserad";
 
 int RunDaemon(Options options) {
   signal(SIGPIPE, SIG_IGN);  // whoever waits for the line below may be gone by then
-  if (!CheckWorkerSandbox(options)) return kExitNoSandbox;
+  if (!CheckWorkerSandbox(&options)) return kExitNoSandbox;
   Result<DeviceList> devices = ProbeDevices(options.driver, options.log_word);
   if (!devices.ok()) {
     fprintf(stderr, "tesserad: no device to serve: %s. Look at the driver with nvidia-smi, or serve the emulated GPU (--driver emulator).\n",

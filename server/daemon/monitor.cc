@@ -1,7 +1,5 @@
 #include "server/daemon/monitor.h"
 
-#include <errno.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -120,12 +118,11 @@ Result<MonitorRequest> MonitorRequest::Decode(std::span<const std::byte> message
 }
 
 Status Monitor::Start() {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return Status::FromErrno("cannot create a socket", errno);
-  socket_.reset(ends[0]);
-  const UniqueFd theirs(ends[1]);
+  Result<std::pair<UniqueFd, UniqueFd>> line = MakeSocketPair();
+  if (!line.ok()) return line.status();
+  socket_ = std::move(line->first);
   const Result<pid_t> pid = StartSelf(
-      {"--monitor-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()), "--log", log_word_}, {theirs.get()});
+      {"--monitor-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()), "--log", log_word_}, {line->second.get()});
   if (pid.ok()) return Status::Ok();
   socket_.reset();
   return pid.status();

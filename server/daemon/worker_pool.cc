@@ -39,7 +39,7 @@ Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const Un
   const uint64_t session = next_session_++;
   Result<UsageMemory> usage = UsageMemory::Make();
   if (!usage.ok()) return usage.status();
-  Result<std::pair<UniqueFd, UniqueFd>> shares = MakeShareSocket();
+  Result<std::pair<UniqueFd, UniqueFd>> shares = MakeSocketPair();
   if (!shares.ok()) return shares.status();
   Result<std::pair<UniqueFd, UniqueFd>> handover = MakeSocketPair();
   if (!handover.ok()) return handover.status();

@@ -61,17 +61,18 @@ std::vector<std::string> LibraryDirectories(const Driver& driver) {
 
 }  // namespace
 
-bool CheckWorkerSandbox(const Options& options) {
-  if (options.sandbox == SandboxMode::kOff) return true;
-  const SandboxReport report = Inspect(options);
-  if (!report.gaps.empty() && options.sandbox == SandboxMode::kRequire) {
+bool CheckWorkerSandbox(Options* options) {
+  if (options->sandbox == SandboxMode::kOff) return true;
+  const SandboxReport report = Inspect(*options);
+  if (!report.gaps.empty() && options->sandbox == SandboxMode::kRequire) {
     fprintf(stderr, "tesserad: no sandbox for workers: %s. Repair that, or start with --sandbox auto.\n", report.gaps.front().c_str());
     return false;
   }
+  options->private_root = report.private_root;
   // A private server works for the user who started it alone.
-  const LogLevel level = options.owner_fd >= 0 ? LogLevel::kInfo : LogLevel::kWarning;
+  const LogLevel level = options->owner_fd >= 0 ? LogLevel::kInfo : LogLevel::kWarning;
   for (const std::string& gap : report.gaps) Log(level, "the sandbox of workers is not complete: {}", gap);
-  if (options.sandbox != SandboxMode::kLog) LogInfo("the sandbox of workers: {}", report.protection);
+  if (options->sandbox != SandboxMode::kLog) LogInfo("the sandbox of workers: {}", report.protection);
   return true;
 }
 

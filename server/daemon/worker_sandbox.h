@@ -8,8 +8,9 @@
 namespace tessera {
 
 // Says what is missing of it on this machine, at level `warning`, and what is in force, at `info`. False, with a sentence on
-// stderr: --sandbox require, and something is missing.
-bool CheckWorkerSandbox(const Options& options);
+// stderr: --sandbox require, and something is missing. A private root that cannot be had is left out of `*options`: no worker
+// needs to try.
+bool CheckWorkerSandbox(Options* options);
 
 // The same on stdout, for people and for `tessera doctor`: a line of what is in force, then one of each thing that is missing.
 // Returns the exit code.

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <array>
 #include <deque>
@@ -78,16 +77,15 @@ class Writer {
 }  // namespace
 
 Result<UniqueFd> ImageKeeper::Connect() {
-  Result<std::pair<UniqueFd, UniqueFd>> ends = MakeImageSocket();
+  Result<std::pair<UniqueFd, UniqueFd>> ends = MakeSocketPair();
   if (!ends.ok()) return ends.status();
   const std::array<std::byte, 1> word{};
   for (int attempt = 0;; ++attempt) {
     if (!socket_.valid()) {
-      int pair[2];
-      if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return Status::FromErrno("cannot create a socket", errno);
-      socket_.reset(pair[0]);
-      const UniqueFd theirs(pair[1]);
-      RETURN_IF_ERROR(start_(theirs.get()));
+      Result<std::pair<UniqueFd, UniqueFd>> line = MakeSocketPair();
+      if (!line.ok()) return line.status();
+      socket_ = std::move(line->first);
+      RETURN_IF_ERROR(start_(line->second.get()));
     }
     const Status sent = SendMessage(socket_.get(), word, std::array{ends->first.get()}, 0);
     if (sent.ok()) return std::move(ends->second);

@@ -1,8 +1,5 @@
 #include "server/images/image_socket.h"
 
-#include <errno.h>
-#include <sys/socket.h>
-
 #include <array>
 #include <cstring>
 #include <span>
@@ -30,14 +27,6 @@ Status Send(int socket, const Message& message, int fd, uint64_t deadline_ns) {
 }
 
 }  // namespace
-
-Result<std::pair<UniqueFd, UniqueFd>> MakeImageSocket() {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    return Status::FromErrno("cannot make a socket for a worker", errno);
-  }
-  return std::pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
-}
 
 Result<UniqueFd> SocketImageCache::Find(const ImageKey& key, uint64_t bytes) {
   MutexLock lock(mutex_);

@@ -16,9 +16,6 @@ namespace tessera {
 // The keeper only looks into a directory; one that does not answer is no help.
 inline constexpr uint64_t kImageAnswerNs = 2'000'000'000;
 
-// The two ends of such a socket: the keeper's and the worker's.
-Result<std::pair<UniqueFd, UniqueFd>> MakeImageSocket();
-
 // The worker's end.
 class SocketImageCache : public ImageCache {
  public:

@@ -161,10 +161,8 @@ Status MoveInto(int root, const std::vector<Part>& parts) {
   return Status::Ok();
 }
 
-}  // namespace
-
-Status EnterPrivateRoot(const std::vector<FileRule>& rules) {
-  RETURN_IF_ERROR(EnterNamespaces());
+// In the process's own mount namespace.
+Status MakeRoot(const std::vector<FileRule>& rules) {
   // What happens here is nobody else's, and the other way round.
   if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return Refused("cannot separate mounts", errno);
   std::vector<Part> parts;
@@ -176,7 +174,16 @@ Status EnterPrivateRoot(const std::vector<FileRule>& rules) {
     umount2(kWorkPlace, MNT_DETACH);
     return moved;
   }
-  return geteuid() == 0 ? Status::Ok() : GiveUpCapabilities();
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status EnterPrivateRoot(const std::vector<FileRule>& rules) {
+  RETURN_IF_ERROR(EnterNamespaces());
+  const Status made = MakeRoot(rules);
+  if (geteuid() != 0) RETURN_IF_ERROR(GiveUpCapabilities());  // whatever came of it
+  return made;
 }
 
 Status TryPrivateRoot(const std::vector<FileRule>& rules) {

@@ -141,7 +141,7 @@ Result<WorkerUser> FindWorkerUser(const std::string& name) {
 }
 
 SandboxReport InspectSandbox(const SandboxOptions& options) {
-  SandboxReport report{.protection = {}, .gaps = Missing(options)};
+  SandboxReport report{.protection = {}, .gaps = Missing(options), .private_root = false};
   std::vector<std::string> parts;
   const bool changes = ChangesUser(options) && GroupsOfDevices().ok();
   parts.push_back(!changes              ? "the server's user"
@@ -150,6 +150,7 @@ SandboxReport InspectSandbox(const SandboxOptions& options) {
   if (options.private_root) {
     if (const Status tried = TryPrivateRoot(RulesFor(options)); tried.ok()) {
       parts.push_back("a private root");
+      report.private_root = true;
     } else {
       report.gaps.push_back("workers see the names of all files, for they have no root of their own: " + tried.message() +
                             " (--worker-root machine: do without)");

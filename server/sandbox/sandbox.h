@@ -52,6 +52,7 @@ struct SandboxOptions {
 struct SandboxReport {
   std::string protection;         // what is in force, in one line: "user nobody, a private root, Landlock 4, ..."
   std::vector<std::string> gaps;  // what is missing on this machine for the whole of it, as sentences
+  bool private_root = false;      // can be had
 };
 // What EnterSandbox() would do here. Starts a process to try it: for one that has loaded no driver and has one thread.
 SandboxReport InspectSandbox(const SandboxOptions& options);

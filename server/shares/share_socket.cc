@@ -1,8 +1,5 @@
 #include "server/shares/share_socket.h"
 
-#include <errno.h>
-#include <sys/socket.h>
-
 #include <cstring>
 #include <span>
 #include <type_traits>
@@ -50,14 +47,6 @@ Status Receive(int socket, uint64_t deadline_ns, T* message, UniqueFd* fd) {
 }
 
 }  // namespace
-
-Result<std::pair<UniqueFd, UniqueFd>> MakeShareSocket() {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    return Status::FromErrno("cannot make a socket for a worker", errno);
-  }
-  return std::pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
-}
 
 template <typename Question, typename Answer>
 Status SocketShareBroker::Ask(const Question& question, int fd, Answer* answer, UniqueFd* passed) {

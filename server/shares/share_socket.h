@@ -15,9 +15,6 @@ namespace tessera {
 // How long a worker waits for the daemon, whose one thread never waits for anybody.
 inline constexpr uint64_t kShareAnswerNs = 10'000'000'000;
 
-// The two ends of such a socket: the daemon's and the worker's.
-Result<std::pair<UniqueFd, UniqueFd>> MakeShareSocket();
-
 // The worker's end.
 class SocketShareBroker : public ShareBroker {
  public:

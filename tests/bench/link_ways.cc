@@ -1,21 +1,16 @@
 #include "tests/bench/link_ways.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <sched.h>
-#include <sys/socket.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <thread>
+#include <tuple>
 
-#include "protocol/channel/waiting.h"
 #include "protocol/link/relay.h"
-#include "protocol/link/tcp_stream.h"
+#include "tests/bench/plain_sockets.h"
 #include "tests/protocol/channel/channel_fixture.h"
-#include "tests/support/tcp_pair.h"
 
 namespace tessera {
 namespace {
@@ -30,22 +25,12 @@ struct Sockets {
 
   bool All(int end, std::byte* at, size_t bytes, bool send) {
     const int socket = ends[end].get();
-    while (bytes != 0) {
-      ssize_t done = -1;
-      const auto ready = [&] {
-        done = send ? ::send(socket, at, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) : ::recv(socket, at, bytes, MSG_DONTWAIT);
-        return done >= 0 || errno != EAGAIN;
-      };
-      if (send ? !ready() : !spin[end].Spin(ready)) {
-        pollfd wait = {socket, static_cast<short>(send ? POLLOUT : POLLIN), 0};
-        poll(&wait, 1, -1);
-        continue;
-      }
-      if (done <= 0) return false;
-      at += done;
-      bytes -= static_cast<size_t>(done);
-    }
-    return true;
+    return MoveAll(socket, send ? nullptr : &spin[end], at, bytes, [&](std::byte* from, size_t some) -> Moved {
+      const ssize_t done =
+          send ? ::send(socket, from, some, MSG_DONTWAIT | MSG_NOSIGNAL) : ::recv(socket, from, some, MSG_DONTWAIT);
+      if (done < 0 && errno == EAGAIN) return {0, static_cast<short>(send ? POLLOUT : POLLIN)};
+      return {done, 0};
+    });
   }
 };
 
@@ -140,13 +125,7 @@ Way OverLinks(LinkPair pair, bool registered) {
 
 Way OverSocket() {
   auto sockets = std::make_shared<Sockets>();
-  TcpListener listener = TcpListener::Bind({"127.0.0.1", 0}, false).value();
-  sockets->ends[0] = ConnectTcpSocket(listener.address(), false, kNoDeadline - 1).value();
-  sockets->ends[1] = AwaitConnection(listener).value();
-  for (UniqueFd& end : sockets->ends) {
-    const int on = 1;
-    setsockopt(end.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  }
+  std::tie(sockets->ends[0], sockets->ends[1]) = ConnectSockets();
   return {
       [sockets](int end, std::span<const std::byte> bytes) {
         return sockets->All(end, const_cast<std::byte*>(bytes.data()), bytes.size(), true);

@@ -2,6 +2,8 @@
 // Input: u8 flags (bit 0: the relay stands at the client, bit 1: the handshake is the input's as well), then frames:
 // u8 kind, u8 target, u8 flags (bit 0: position follows, bit 1: number follows; else they are what they should be), u16
 // bytes, the payload. With bit 2 of the first flags the session at the client outlives its links; kLostKind ends one.
+#include <sys/socket.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 
 #include <cstring>
 #include <memory>
@@ -18,9 +17,7 @@ namespace tessera {
 inline constexpr uint64_t kTestSpecHash = 0x1234;
 
 inline std::pair<UniqueFd, UniqueFd> SocketPair() {
-  int fds[2] = {-1, -1};
-  EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
-  return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+  return MakeSocketPair().value();
 }
 
 inline ClientHello TestHello() {

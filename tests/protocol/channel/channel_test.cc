@@ -98,6 +98,28 @@ TEST_F(ChannelTest, ASegmentThatNobodyUsedMakesRoomForTheNextAtItsPlace) {
   munmap(window, kBytes);
 }
 
+// On both sides a thread waits for something else, as in a worker that is busy with a call; nobody names a segment.
+TEST_F(ChannelTest, ManyClosesInARowHoldNobodyUp) {
+  constexpr int kSegments = 1500;  // a socket takes some 200 messages
+  std::vector<uint32_t> ids;
+  for (int i = 0; i < kSegments; ++i) {
+    Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, kPageBytes, Placement::Anywhere());
+    ASSERT_TRUE(id.ok());
+    ASSERT_NE(server().Resolve(*id, 0, 1).data(), nullptr);
+    ids.push_back(*id);
+  }
+  std::thread there([&] { EXPECT_FALSE(server().answers_in().Wait(kNoDeadline, server().stop()).ok()); });
+  std::thread here([&] { EXPECT_FALSE(client().replies_in().Wait(kNoDeadline, client().stop()).ok()); });
+  const uint64_t begin_ns = MonotonicNs();
+  for (const uint32_t id : ids) EXPECT_TRUE(client().CloseSegment(id).ok());
+  EXPECT_LT(MonotonicNs() - begin_ns, 8'000'000'000u);  // one that finds no room waits for 10 s
+  while (server().segments().Find(ids.back()).data() != nullptr) std::this_thread::yield();
+  EXPECT_EQ(server().segments().Find(ids.front()).data(), nullptr);
+  client().Leave();
+  there.join();
+  here.join();
+}
+
 TEST_F(ChannelTest, AGoodByeIsReadBehindASegmentThatNobodyUsed) {
   Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, 4096, Placement::Anywhere());
   ASSERT_TRUE(id.ok());

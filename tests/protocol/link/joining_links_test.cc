@@ -2,6 +2,9 @@
 #include "protocol/link/joining_links.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -135,6 +138,54 @@ TEST_F(JoiningLinks, WhatIsNoBeginIsRefused) {
        {First{FrameKind::kJoin, 0, 0, token}, First{FrameKind::kJoin, 2, 2, token},
         First{FrameKind::kJoin, 0, kConnectionsMax + 1, token}, First{FrameKind::kControl, 0, 1, token}}) {
     EXPECT_EQ(Meet({first})[0].status().code(), StatusCode::kProtocolViolation);
+  }
+}
+
+// As many threads as another user of this machine may still start: a limit that root's threads do not have. In a thread that
+// becomes that user for good.
+class FewThreads {
+ public:
+  explicit FewThreads(rlim_t threads) {
+    constexpr uid_t kUser = 271'999;  // with no other process
+    getrlimit(RLIMIT_NPROC, &before_);
+    const rlimit limit{threads + 1, before_.rlim_max};
+    setrlimit(RLIMIT_NPROC, &limit);
+    syscall(SYS_setresuid, kUser, kUser, kUser);  // of this thread alone, unlike the C library's
+  }
+  ~FewThreads() { setrlimit(RLIMIT_NPROC, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(JoiningLinks, ThreadsThatCannotBeStartedEndALink) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else with no thread but one";
+  constexpr size_t kConnections = 3;
+  constexpr rlim_t kThreads = 4;  // one for each connection but the first, and each direction
+  for (rlim_t threads = 0; threads <= kThreads; ++threads) {
+    std::vector<std::unique_ptr<Link>> near, far;
+    for (size_t i = 0; i < kConnections; ++i) {
+      auto [a, b] = MakeTcpPair();
+      near.push_back(std::move(a));
+      far.push_back(std::move(b));
+    }
+    // Whoever is at the other end of any of them is not left waiting.
+    std::vector<std::thread> waiting;
+    for (auto& link : far) {
+      waiting.emplace_back([&link] {
+        const auto nothing = [](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span<std::byte>(); };
+        EXPECT_EQ(link->Receive(nothing).status().code(), StatusCode::kUnavailable);
+        link->Drop();
+      });
+    }
+    Status status;
+    std::thread([&] {
+      const FewThreads few(threads);
+      status = MakeStripedLink(std::move(near)).status();
+    }).join();
+    for (std::thread& thread : waiting) thread.join();
+    EXPECT_EQ(status.code(), threads < kThreads ? StatusCode::kResourceExhausted : StatusCode::kOk) << threads;
+    if (threads < kThreads) EXPECT_NE(status.message().find("ulimit -u"), std::string::npos) << status.message();
   }
 }
 

@@ -82,7 +82,7 @@ TEST_F(ImageKeeperTest, WithoutADirectoryThereAreNoImages) {
 }
 
 TEST_F(ImageKeeperTest, AKeeperThatDoesNotAnswerIsAskedOnce) {
-  Result<std::pair<UniqueFd, UniqueFd>> ends = MakeImageSocket();
+  Result<std::pair<UniqueFd, UniqueFd>> ends = MakeSocketPair();
   SocketImageCache cache(std::move(ends->second), 1'000'000);
   EXPECT_EQ(cache.Find(Make(10, 1).key, 10).status().code(), StatusCode::kUnavailable);
   const uint64_t start_ns = MonotonicNs();

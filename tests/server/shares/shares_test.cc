@@ -9,6 +9,7 @@
 #include <atomic>
 #include <thread>
 
+#include "protocol/channel/unix_socket.h"
 #include "server/shares/share_socket.h"
 
 namespace tessera {
@@ -69,7 +70,7 @@ class ShareSocketTest : public testing::Test {
  protected:
   void SetUp() override {
     for (int i = 0; i < 2; ++i) {
-      auto ends = MakeShareSocket();
+      auto ends = MakeSocketPair();
       ASSERT_TRUE(ends.ok());
       daemon_ends_[i] = std::move(ends->first);
       workers_[i] = std::make_unique<SocketShareBroker>(std::move(ends->second));
@@ -123,7 +124,7 @@ TEST_F(ShareSocketTest, WhatOneWorkerPublishesAnotherFetches) {
 
 // The answer to one question must never be taken for that to the next.
 TEST(ShareSocketTimeTest, ALateAnswerIsNobodys) {
-  auto ends = MakeShareSocket();
+  auto ends = MakeSocketPair();
   ASSERT_TRUE(ends.ok());
   ShareTable table;
   const ShareToken first = NewShareToken(), second = NewShareToken();

@@ -1,12 +1,11 @@
 #include "tests/server/worker/test_client.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "protocol/base/check.h"
 #include "protocol/base/clock.h"
+#include "protocol/channel/unix_socket.h"
 
 namespace tessera {
 namespace {
@@ -15,10 +14,8 @@ uint64_t InMs(int ms) { return MonotonicNs() + uint64_t(ms) * 1'000'000; }
 }  // namespace
 
 TestClient::TestClient(const DriverTable& driver, const ChannelSizes& sizes, const WorkerOptions& options) {
-  int ends[2];
-  CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-  std::thread server([&] {
-    UniqueFd socket(ends[1]);
+  auto [near, far] = MakeSocketPair().value();
+  std::thread server([&, socket = std::move(far)]() mutable {
     Result<ClientHello> hello = ReceiveHello(socket.get(), kHash, InMs(10'000));
     CHECK(hello.ok());
     ServerWelcome welcome;
@@ -32,7 +29,7 @@ TestClient::TestClient(const DriverTable& driver, const ChannelSizes& sizes, con
   hello.spec_hash = kHash;
   hello.sizes = sizes;
   ServerWelcome welcome;
-  Result<std::unique_ptr<Channel>> channel = Channel::Attach(UniqueFd(ends[0]), hello, &welcome, InMs(10'000));
+  Result<std::unique_ptr<Channel>> channel = Channel::Attach(std::move(near), hello, &welcome, InMs(10'000));
   server.join();
   CHECK(channel.ok());
   client_ = std::move(channel).value();
