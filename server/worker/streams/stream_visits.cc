@@ -1,36 +1,26 @@
 #include "server/worker/streams/stream_visits.h"
 
-#include <sys/mman.h>
-
 #include <atomic>
 #include <chrono>
 #include <span>
 #include <vector>
 
 #include "generated/driver_table.h"
-#include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "server/worker/answer_hub.h"
 #include "server/worker/completion.h"
 #include "server/worker/streams/host_function.h"
+#include "server/worker/host_words.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
 
-// The memory is this process's own, registered with the driver: it may be written at any time, whatever became of the context.
 struct StreamVisits::Words {
-  static constexpr size_t kBytes = kStreamsMax * sizeof(uint64_t);
-
-  Words() = default;
-  ~Words() {
-    if (memory != nullptr && !in_use) munmap(memory, kBytes);
+  explicit Words(std::unique_ptr<HostWords> made) : host(std::move(made)) {
+    for (size_t index = kStreamsMax; index > 0; --index) free.push_back(index - 1);
   }
-  Words(const Words&) = delete;
-  Words& operator=(const Words&) = delete;
 
-  uint64_t* memory = nullptr;
-  CUdeviceptr device = 0;
-  bool in_use = false;  // by a driver that could not give it up, so that it stays
+  const std::unique_ptr<HostWords> host;
   // Under the mutex of StreamVisits.
   std::vector<uint64_t> handed = std::vector<uint64_t>(kStreamsMax);
   std::vector<size_t> free;
@@ -75,7 +65,7 @@ CUresult StreamVisits::Enqueue(CallContext& call, HandleId id, CUstream stream, 
     return result;
   }
   // If this is refused what follows does not wait: the program hears of it as of a copy that failed.
-  return worker_.driver().cuStreamWaitValue64_v2(stream, line.words->device + line.index * sizeof(uint64_t), number,
+  return worker_.driver().cuStreamWaitValue64_v2(stream, line.words->host->address(line.index), number,
                                                  CU_STREAM_WAIT_VALUE_GEQ);
 }
 
@@ -94,11 +84,7 @@ void StreamVisits::EndContext(CUcontext context) {
     words = std::move(found->second);
     words_.erase(found);
   }
-  if (words == nullptr) return;
-  const CUresult result = worker_.driver().cuMemHostUnregister(words->memory);
-  if (result == CUDA_SUCCESS) return;
-  LogDebug("the words of a context that failed were not unregistered: result {}", int(result));
-  words->in_use = true;
+  if (words != nullptr) words->host->Unregister(worker_.driver());
 }
 
 std::shared_ptr<StreamVisits::Words> StreamVisits::WordsOf(CUcontext context) {
@@ -114,30 +100,8 @@ std::shared_ptr<StreamVisits::Words> StreamVisits::WordsOf(CUcontext context) {
 }
 
 std::shared_ptr<StreamVisits::Words> StreamVisits::MakeWords() {
-  const DriverTable& driver = worker_.driver();
-  CUdevice device = 0;
-  int able = 0;
-  if (driver.cuStreamWaitValue64_v2 == nullptr || driver.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
-      driver.cuDeviceGetAttribute(&able, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, device) != CUDA_SUCCESS ||
-      able == 0) {
-    return nullptr;
-  }
-  auto words = std::make_shared<Words>();
-  void* memory = mmap(nullptr, Words::kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  words->memory = static_cast<uint64_t*>(memory);
-  CUresult result = driver.cuMemHostRegister_v2(memory, Words::kBytes, CU_MEMHOSTREGISTER_DEVICEMAP);
-  if (result == CUDA_SUCCESS) {
-    result = driver.cuMemHostGetDevicePointer_v2(&words->device, memory, 0);
-    if (result != CUDA_SUCCESS) driver.cuMemHostUnregister(memory);
-  }
-  if (result != CUDA_SUCCESS) {
-    LogWarning("driver does not register {} bytes for visits of streams: result {}; copies of registered memory can be held up "
-               "by host functions", Words::kBytes, int(result));
-    return nullptr;
-  }
-  for (size_t index = kStreamsMax; index > 0; --index) words->free.push_back(index - 1);
-  return words;
+  std::unique_ptr<HostWords> host = HostWords::Make(worker_.driver(), kStreamsMax);
+  return host == nullptr ? nullptr : std::make_shared<Words>(std::move(host));
 }
 
 bool StreamVisits::Next(const Key& key, const std::shared_ptr<Words>& words, Line* line, uint64_t* number) {
@@ -156,7 +120,7 @@ bool StreamVisits::Next(const Key& key, const std::shared_ptr<Words>& words, Lin
 void StreamVisits::Answered(const Key& key, const Line& line, uint64_t number) {
   Words& words = *line.words;
   MutexLock lock(mutex_);
-  std::atomic_ref<uint64_t> word(words.memory[line.index]);
+  const std::atomic_ref<uint64_t> word = (*words.host)[line.index];
   if (word.load(std::memory_order_relaxed) < number) word.store(number, std::memory_order_release);
   if (word.load(std::memory_order_relaxed) != words.handed[line.index]) return;
   const auto found = lines_.find(key);
