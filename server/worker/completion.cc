@@ -88,7 +88,7 @@ CUresult Completion::Add(uint64_t key, CUcontext context, Watch watch) {
   Arrival arrival{key, context, std::move(watch)};
   if (may_keep) {
     own_.emplace(std::move(arrival));
-    own_since_ns_ = own_asked_ns_ = MonotonicNs();
+    own_->since_ns = own_asked_ns_ = MonotonicNs();
     keeps_own_.store(true, std::memory_order_release);
   } else {
     if (own_) GiveOwnLocked();  // it came first
@@ -125,7 +125,7 @@ bool Completion::PollOwn() {
     const uint64_t now_ns = MonotonicNs();
     result = AskOwn(now_ns);
     if (result == CUDA_ERROR_NOT_READY) {
-      if (now_ns - own_since_ns_ < spin_ns_) return true;
+      if (now_ns - own_->since_ns < spin_ns_) return true;
       GiveOwnLocked();
       return false;
     }
@@ -225,7 +225,7 @@ void Completion::TakeArrivals() {
       queues_.push_back(std::make_unique<Queue>());
       queue = queues_.back().get();
       queue->key = arrival.key;
-      queue->since_ns = now_ns;
+      queue->since_ns = arrival.since_ns != 0 ? arrival.since_ns : now_ns;
     }
     queue->context = arrival.context;
     queue->watches.push_back(std::move(arrival.watch));

@@ -109,6 +109,7 @@ class Completion {
     uint64_t key;  // the stream or event; special streams: the context
     CUcontext context;
     Watch watch;
+    uint64_t since_ns = 0;  // when the executor began to poll it; 0: nobody has
   };
   struct Drain {
     CUcontext context;
@@ -145,7 +146,6 @@ class Completion {
   ConditionVariable drained_;
   std::vector<Arrival> arrivals_ GUARDED_BY(mutex_);
   std::optional<Arrival> own_ GUARDED_BY(mutex_);  // kept by the executor
-  uint64_t own_since_ns_ GUARDED_BY(mutex_) = 0;
   uint64_t own_asked_ns_ GUARDED_BY(mutex_) = 0;   // when its event was asked about
   std::atomic<bool> keeps_own_{false};             // own_ is not empty; becomes true by the executor alone
   std::atomic<std::thread::id> executor_;
