@@ -129,10 +129,11 @@ bool Completion::PollOwn() {
       GiveOwnLocked();
       return false;
     }
+    PutEvent(own_->context, own_->watch, result);
     done.swap(own_);
     keeps_own_.store(false, std::memory_order_release);
   }
-  Finish(done->context, std::move(done->watch), result);
+  Finish(std::move(done->watch), result);
   return true;
 }
 
@@ -147,8 +148,11 @@ CUresult Completion::AskOwn(uint64_t now_ns) {
   return result == CUDA_SUCCESS ? worker_.driver().cuEventQuery(watch.event) : result;
 }
 
-void Completion::Finish(CUcontext context, Watch watch, CUresult result) {
+void Completion::PutEvent(CUcontext context, const Watch& watch, CUresult result) {
   if (watch.cached) cache_.Put(context, watch.event, result == CUDA_SUCCESS);
+}
+
+void Completion::Finish(Watch watch, CUresult result) {
   watch.callback(result);
   watch.callback = nullptr;
   pending_.fetch_sub(1, std::memory_order_relaxed);
@@ -268,7 +272,8 @@ bool Completion::PollQueue(Queue& queue, uint64_t now_ns) {
     queue.watches.pop_front();
     queue.since_ns = now_ns;
     queue.next_ns = now_ns;
-    Finish(queue.context, std::move(done), result);
+    PutEvent(queue.context, done, result);
+    Finish(std::move(done), result);
     progressed = true;
   }
   return progressed;

@@ -6,11 +6,11 @@
 // of every stream (spinning while work is young, then in growing sleeps) and runs the callbacks in order per stream.
 // Events come from a cache per context. Events that belong to the application are watched with WhenEventDone.
 //
-// A watch that the executor asks for while no other is pending is polled by the executor itself as long as it has nothing else to
-// do, spin_ns at most: what a program waits for is answered without another thread, which sleeps meanwhile. Before the executor
+// A watch that the executor asks for while no other is pending is polled by the executor itself as long as it has nothing else
+// to do, kSpinNs at most: what a program waits for is answered without another thread, which sleeps meanwhile. Before the executor
 // takes its next record it gives such a watch to the completion thread. It is an event like any other, recorded when it was
-// asked for, so nothing that is enqueued afterwards, by whomever, is waited for. For the executor's own waits the stream writes a
-// word before the event (done_words.h), and the event is only asked now and then: it tells of failures.
+// asked for, so nothing that is enqueued afterwards, by whomever, is waited for. For the executor's own waits the stream writes
+// a word before the event (done_words.h), and the event is only asked now and then: it tells of failures.
 #pragma once
 
 #include <cuda.h>
@@ -27,8 +27,8 @@
 
 #include "protocol/base/mutex.h"
 #include "protocol/channel/waiting.h"
-#include "server/worker/event_cache.h"
 #include "server/worker/done_words.h"
+#include "server/worker/event_cache.h"
 
 namespace tessera {
 
@@ -36,8 +36,9 @@ class Worker;
 
 class Completion {
  public:
-  // Runs on the completion thread, on the executor between two records, or, when the work is done already, inside WhenDone on the
-  // caller's: the caller must hold no lock that the callback takes. It must not block; replying and sending notices is what it is for.
+  // Runs on the completion thread, on the executor between two records, or, when the work is done already, inside WhenDone on
+  // the caller's: the caller must hold no lock that the callback takes. It must not block; replying and sending notices is
+  // what it is for.
   // `result` is CUDA_SUCCESS, or the error the driver reported (a sticky one comes back from every later call as well).
   using Callback = std::function<void(CUresult result)>;
 
@@ -78,7 +79,7 @@ class Completion {
 
   // The executor's part: says that the calling thread is the executor, from now on.
   void BeginExecutor() { executor_.store(std::this_thread::get_id(), std::memory_order_relaxed); }
-  // The executor has no record: looks once at the watch that it keeps. False when it keeps none, or none any more: it may sleep.
+  // The executor has no record: looks once at the watch that it keeps. False when it keeps none (any more): it may sleep.
   bool PollOwn() EXCLUDES(mutex_);
   // The executor has a record: the completion thread takes over what it keeps.
   void GiveOwn() EXCLUDES(mutex_) {
@@ -126,7 +127,9 @@ class Completion {
   void Arrive(Arrival arrival) REQUIRES(mutex_);
   void GiveOwnNow() EXCLUDES(mutex_);
   void GiveOwnLocked() REQUIRES(mutex_);
-  void Finish(CUcontext context, Watch watch, CUresult result);
+  // The two ends of a watch that is in no queue any more. Its event first, and as long as Drain would wait for the watch.
+  void PutEvent(CUcontext context, const Watch& watch, CUresult result);
+  void Finish(Watch watch, CUresult result);
   void Loop();
   void TakeArrivals();
   // Polls every queue that is due; true when a watch finished. `next_ns` becomes the time of the next poll that is due.

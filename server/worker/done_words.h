@@ -1,8 +1,8 @@
 // A word in which streams say that they have come so far: seen about a microsecond before an event that is recorded at the same
 // place is done (H200, driver 580: tests/bench/README.md), and looking at it costs no call of the driver.
 //
-// Each use writes another number. Streams may write in any order, so the word may skip a number; it never shows one too early. Work
-// that fails writes nothing. Whoever waits therefore asks an event as well, now and then.
+// Each use writes another number. Streams may write in any order, so the word may skip a number; it never shows one too early.
+// Work that fails writes nothing. Whoever waits therefore asks an event as well, now and then.
 #pragma once
 
 #include <cuda.h>
@@ -32,8 +32,8 @@ class DoneWords {
  public:
   explicit DoneWords(Worker& worker) : worker_(worker) {}
 
-  // The context is new, and not a green one. Its memory is made now, while the device runs nothing for it that registering memory
-  // could have to wait for. Executor and helper threads.
+  // The context is new, and not a green one. Its memory is made now, while the device runs nothing for it that registering
+  // memory could have to wait for. Executor and helper threads.
   void BeginContext(CUcontext context) EXCLUDES(mutex_);
   // Enqueues the write behind everything on `stream`, which is of the calling thread's current context and is not captured. Empty
   // where that is not possible. Executor thread.
