@@ -9,11 +9,10 @@
 #include "generated/messages/service.h"
 
 namespace tessera {
-namespace {
 
-// One word of static thread-local storage: found without a call, in a library that is opened at run time, too. It has
-// no destructor; the state is released by a pthread key, whose destructor runs again when the thread calls once more.
-__attribute__((tls_model("initial-exec"))) thread_local ThreadState* current_state = nullptr;
+__attribute__((tls_model("initial-exec"))) constinit thread_local ThreadState* current_thread_state = nullptr;
+
+namespace {
 
 void TellServers(ThreadState& state) {
   Client& client = Client::Get();
@@ -38,7 +37,7 @@ void TellServers(ThreadState& state) {
 
 void ReleaseState(void* value) {
   auto* state = static_cast<ThreadState*>(value);
-  current_state = nullptr;
+  current_thread_state = nullptr;
   try {
     if (state->known_to_server) TellServers(*state);
   } catch (...) {
@@ -56,21 +55,14 @@ pthread_key_t ReleaseKey() {
   return key;
 }
 
-ThreadState* MakeState() {
+}  // namespace
+
+ThreadState& MakeThreadState() {
   static std::atomic<uint32_t> next{1};
   auto* state = new ThreadState;
   state->number = next.fetch_add(1, std::memory_order_relaxed);
-  current_state = state;
+  current_thread_state = state;
   pthread_setspecific(ReleaseKey(), state);
-  return state;
-}
-
-}  // namespace
-
-ThreadState& ThreadState::Current() {
-  ThreadState* state = current_state;
-  if (state == nullptr) [[unlikely]]
-    state = MakeState();
   return *state;
 }
 

@@ -47,4 +47,14 @@ struct ThreadState {
   static ThreadState& Current();
 };
 
+// For Current() alone. One word of static thread-local storage: found without a call, in a library that is opened at run time,
+// too. It has no destructor; the state is released by a pthread key, whose destructor runs again when the thread calls again.
+extern __attribute__((tls_model("initial-exec"))) constinit thread_local ThreadState* current_thread_state;
+ThreadState& MakeThreadState();
+
+inline ThreadState& ThreadState::Current() {
+  ThreadState* const state = current_thread_state;
+  return state != nullptr ? *state : MakeThreadState();
+}
+
 }  // namespace tessera

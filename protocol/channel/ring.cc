@@ -114,8 +114,8 @@ void RingProducer::CommitLightly() {
   const uint64_t head = Finish();
   BeforeMove();
   head_.store(head, std::memory_order_release);
-  // The look at the count may come before the head is visible to the consumer. So both may miss each other: the consumer announces
-  // its sleep after our look, and its own look at the head comes before the store has left this core, which takes it
+  // The look at the count may come before the head is visible to the consumer. So both may miss each other: the consumer
+  // announces its sleep after our look, and its own look at the head comes before the store has left this core, which takes it
   // some hundred nanoseconds. What it sees is the head of long ago, no half of a record; and at its second look the store has
   // long been there, whatever this thread does meanwhile: a store that was executed needs nobody's help to arrive.
   memory_.header->head.store(head, std::memory_order_release);
@@ -324,16 +324,15 @@ Status RingConsumer::WaitForCall(uint64_t position, uint64_t deadline_ns, const 
 template <typename Position>
 Status RingConsumer::WaitWhileHead(const Position& at, uint64_t deadline_ns, const StopPredicate& stop) {
   const auto ready = [&] { return memory_.header->head.load(std::memory_order_acquire) != at() || broken(); };
-  bool armed = false;
+  std::optional<uint64_t> armed_at;
   const auto sleep = [&](uint64_t timeout_ns) {
-    // Once: as long as no record came the producer has made no use of it, and whatever it commits after the second look, it sees it.
-    if (!armed) {
-      timeout_ns = std::min(timeout_ns, kSecondLookNs);
-      Arm();
-    }
-    armed = true;
+    // Once: as long as no record comes the producer has made no use of it; with what it commits after the second look it does.
+    const bool armed = armed_at == memory_.header->head.load(std::memory_order_relaxed);
+    if (!armed) Arm();
     const uint64_t head = memory_.header->head.load(std::memory_order_seq_cst);
     if (head != at() || broken()) return;
+    if (!armed) timeout_ns = std::min(timeout_ns, kSecondLookNs);
+    armed_at = head;
     FutexWait(FutexWord(memory_.header->head), static_cast<uint32_t>(head), timeout_ns);
   };
   RETURN_IF_ERROR(SpinThenSleep(spin_, ready, sleep, deadline_ns, stop));

@@ -72,7 +72,7 @@ class Encoder {
     if (std::byte* to = Append(gap)) std::memset(to, 0, gap);
   }
   // Room for `size` bytes that the caller fills in before the next use of this encoder; null on overflow.
-  std::byte* Append(size_t size) {
+  [[gnu::always_inline]] std::byte* Append(size_t size) {
     if (size > capacity_ - size_ && !Grow(size)) return nullptr;
     std::byte* to = data_ + size_;
     size_ += size;

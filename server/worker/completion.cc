@@ -43,10 +43,11 @@ CUresult Completion::WhenDone(CUstream stream, Callback callback) {
   watch.cached = true;
   watch.callback = std::move(callback);
   const CUevent event = watch.event;
+  if (MayKeep() && context == worker_.CurrentContext()) watch.word = worker_.Part<DoneWords>().WriteBehind(stream);
   CUresult result = worker_.driver().cuEventRecord(event, stream);
   if (result == CUDA_SUCCESS) {
     // An idle stream, often: no other thread is needed then. Only while nothing is pending, so that order is kept.
-    if (pending() == 0 && worker_.driver().cuEventQuery(event) == CUDA_SUCCESS) {
+    if (!watch.word && pending() == 0 && worker_.driver().cuEventQuery(event) == CUDA_SUCCESS) {
       cache_.Put(context, event, true);
       watch.callback(CUDA_SUCCESS);
       return CUDA_SUCCESS;
@@ -73,14 +74,12 @@ CUresult Completion::AfterEvent(CUcontext context, CUevent event, std::function<
 }
 
 CUresult Completion::Add(uint64_t key, CUcontext context, Watch watch) {
-  const size_t before = pending_.fetch_add(1, std::memory_order_relaxed);
-  if (before >= kPendingMax) {
+  // Only one, so that no callback of an older one can be due before it.
+  const bool may_keep = watch.event != nullptr && MayKeep();
+  if (pending_.fetch_add(1, std::memory_order_relaxed) >= kPendingMax) {
     pending_.fetch_sub(1, std::memory_order_relaxed);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  // Only one, so that no callback of an older one can be due before it.
-  const bool may_keep = before == 0 && watch.event != nullptr &&
-                        std::this_thread::get_id() == executor_.load(std::memory_order_relaxed);
   MutexLock lock(mutex_);
   if (stopped_) {
     pending_.fetch_sub(1, std::memory_order_relaxed);
@@ -89,7 +88,7 @@ CUresult Completion::Add(uint64_t key, CUcontext context, Watch watch) {
   Arrival arrival{key, context, std::move(watch)};
   if (may_keep) {
     own_.emplace(std::move(arrival));
-    own_since_ns_ = MonotonicNs();
+    own_->since_ns = own_asked_ns_ = MonotonicNs();
     keeps_own_.store(true, std::memory_order_release);
   } else {
     if (own_) GiveOwnLocked();  // it came first
@@ -123,22 +122,37 @@ bool Completion::PollOwn() {
     // Held while the driver is asked: whoever destroys the event does it behind this watch (AfterEvent), so through Add().
     MutexLock lock(mutex_);
     if (!own_) return false;
-    result = worker_.SetContext(own_->context);
-    if (result == CUDA_SUCCESS) result = worker_.driver().cuEventQuery(own_->watch.event);
+    const uint64_t now_ns = MonotonicNs();
+    result = AskOwn(now_ns);
     if (result == CUDA_ERROR_NOT_READY) {
-      if (MonotonicNs() - own_since_ns_ < spin_ns_) return true;
+      if (now_ns - own_->since_ns < spin_ns_) return true;
       GiveOwnLocked();
       return false;
     }
+    PutEvent(own_->context, own_->watch, result);
     done.swap(own_);
     keeps_own_.store(false, std::memory_order_release);
   }
-  Finish(done->context, std::move(done->watch), result);
+  Finish(std::move(done->watch), result);
   return true;
 }
 
-void Completion::Finish(CUcontext context, Watch watch, CUresult result) {
+CUresult Completion::AskOwn(uint64_t now_ns) {
+  const Watch& watch = own_->watch;
+  if (watch.word) {
+    if (watch.word.seen()) return CUDA_SUCCESS;
+    if (now_ns - own_asked_ns_ < kWordNs) return CUDA_ERROR_NOT_READY;
+  }
+  own_asked_ns_ = now_ns;
+  const CUresult result = worker_.SetContext(own_->context);
+  return result == CUDA_SUCCESS ? worker_.driver().cuEventQuery(watch.event) : result;
+}
+
+void Completion::PutEvent(CUcontext context, const Watch& watch, CUresult result) {
   if (watch.cached) cache_.Put(context, watch.event, result == CUDA_SUCCESS);
+}
+
+void Completion::Finish(Watch watch, CUresult result) {
   watch.callback(result);
   watch.callback = nullptr;
   pending_.fetch_sub(1, std::memory_order_relaxed);
@@ -215,7 +229,7 @@ void Completion::TakeArrivals() {
       queues_.push_back(std::make_unique<Queue>());
       queue = queues_.back().get();
       queue->key = arrival.key;
-      queue->since_ns = now_ns;
+      queue->since_ns = arrival.since_ns != 0 ? arrival.since_ns : now_ns;
     }
     queue->context = arrival.context;
     queue->watches.push_back(std::move(arrival.watch));
@@ -258,7 +272,8 @@ bool Completion::PollQueue(Queue& queue, uint64_t now_ns) {
     queue.watches.pop_front();
     queue.since_ns = now_ns;
     queue.next_ns = now_ns;
-    Finish(queue.context, std::move(done), result);
+    PutEvent(queue.context, done, result);
+    Finish(std::move(done), result);
     progressed = true;
   }
   return progressed;

@@ -6,10 +6,11 @@
 // of every stream (spinning while work is young, then in growing sleeps) and runs the callbacks in order per stream.
 // Events come from a cache per context. Events that belong to the application are watched with WhenEventDone.
 //
-// A watch that the executor asks for while no other is pending is polled by the executor itself as long as it has nothing else to
-// do, spin_ns at most: what a program waits for is answered without another thread, which sleeps meanwhile. Before the executor
+// A watch that the executor asks for while no other is pending is polled by the executor itself as long as it has nothing else
+// to do, kSpinNs at most: what a program waits for is answered without another thread, which sleeps meanwhile. Before the executor
 // takes its next record it gives such a watch to the completion thread. It is an event like any other, recorded when it was
-// asked for, so nothing that is enqueued afterwards, by whomever, is waited for.
+// asked for, so nothing that is enqueued afterwards, by whomever, is waited for. For the executor's own waits the stream writes
+// a word before the event (done_words.h), and the event is only asked now and then: it tells of failures.
 #pragma once
 
 #include <cuda.h>
@@ -26,6 +27,7 @@
 
 #include "protocol/base/mutex.h"
 #include "protocol/channel/waiting.h"
+#include "server/worker/done_words.h"
 #include "server/worker/event_cache.h"
 
 namespace tessera {
@@ -34,8 +36,9 @@ class Worker;
 
 class Completion {
  public:
-  // Runs on the completion thread, on the executor between two records, or, when the work is done already, inside WhenDone on the
-  // caller's: the caller must hold no lock that the callback takes. It must not block; replying and sending notices is what it is for.
+  // Runs on the completion thread, on the executor between two records, or, when the work is done already, inside WhenDone on
+  // the caller's: the caller must hold no lock that the callback takes. It must not block; replying and sending notices is
+  // what it is for.
   // `result` is CUDA_SUCCESS, or the error the driver reported (a sticky one comes back from every later call as well).
   using Callback = std::function<void(CUresult result)>;
 
@@ -49,6 +52,8 @@ class Completion {
   static constexpr unsigned kFewCores = 4;
   // After that a poll comes every 1/32 of the time waited so far, at most this far apart.
   static constexpr uint64_t kPollGapNsMax = 50'000;
+  // Between two questions about an event whose word tells first.
+  static constexpr uint64_t kWordNs = 3'000;
 
   explicit Completion(Worker& worker);
   ~Completion();  // Stop()
@@ -74,7 +79,7 @@ class Completion {
 
   // The executor's part: says that the calling thread is the executor, from now on.
   void BeginExecutor() { executor_.store(std::this_thread::get_id(), std::memory_order_relaxed); }
-  // The executor has no record: looks once at the watch that it keeps. False when it keeps none, or none any more: it may sleep.
+  // The executor has no record: looks once at the watch that it keeps. False when it keeps none (any more): it may sleep.
   bool PollOwn() EXCLUDES(mutex_);
   // The executor has a record: the completion thread takes over what it keeps.
   void GiveOwn() EXCLUDES(mutex_) {
@@ -90,6 +95,7 @@ class Completion {
   struct Watch {
     CUevent event = nullptr;  // null: an action, done as soon as it is the oldest
     bool cached = false;      // the event goes back to the cache
+    DoneWord word;            // told before the event; may be empty. Looked at by the executor alone
     Callback callback;
   };
   // Watches in the order they were asked for; only the oldest is polled. One per stream, one per application event.
@@ -104,6 +110,7 @@ class Completion {
     uint64_t key;  // the stream or event; special streams: the context
     CUcontext context;
     Watch watch;
+    uint64_t since_ns = 0;  // when the executor began to poll it; 0: nobody has
   };
   struct Drain {
     CUcontext context;
@@ -111,10 +118,18 @@ class Completion {
   };
 
   CUresult Add(uint64_t key, CUcontext context, Watch watch) EXCLUDES(mutex_);
+  // The calling thread is the executor, and no watch is pending.
+  bool MayKeep() const {
+    return pending() == 0 && std::this_thread::get_id() == executor_.load(std::memory_order_relaxed);
+  }
+  // What is known of the watch that the executor keeps.
+  CUresult AskOwn(uint64_t now_ns) REQUIRES(mutex_);
   void Arrive(Arrival arrival) REQUIRES(mutex_);
   void GiveOwnNow() EXCLUDES(mutex_);
   void GiveOwnLocked() REQUIRES(mutex_);
-  void Finish(CUcontext context, Watch watch, CUresult result);
+  // The two ends of a watch that is in no queue any more. Its event first, and as long as Drain would wait for the watch.
+  void PutEvent(CUcontext context, const Watch& watch, CUresult result);
+  void Finish(Watch watch, CUresult result);
   void Loop();
   void TakeArrivals();
   // Polls every queue that is due; true when a watch finished. `next_ns` becomes the time of the next poll that is due.
@@ -134,7 +149,7 @@ class Completion {
   ConditionVariable drained_;
   std::vector<Arrival> arrivals_ GUARDED_BY(mutex_);
   std::optional<Arrival> own_ GUARDED_BY(mutex_);  // kept by the executor
-  uint64_t own_since_ns_ GUARDED_BY(mutex_) = 0;
+  uint64_t own_asked_ns_ GUARDED_BY(mutex_) = 0;   // when its event was asked about
   std::atomic<bool> keeps_own_{false};             // own_ is not empty; becomes true by the executor alone
   std::atomic<std::thread::id> executor_;
   std::vector<Drain*> drains_ GUARDED_BY(mutex_);

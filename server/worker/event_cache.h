@@ -23,7 +23,7 @@ class EventCache {
   // An event of `context`, idle or new. Makes `context` current for a moment when it is not; the calling thread's own is
   // put back.
   CUresult Take(CUcontext context, CUevent* event) EXCLUDES(mutex_);
-  // Returns an event whose last recording is done. `good` false: the driver reported an error for it, so it is destroyed.
+  // Returns an event that nobody waits for any more. `good` false: the driver reported an error for it, so it is destroyed.
   void Put(CUcontext context, CUevent event, bool good) EXCLUDES(mutex_);
   // Destroys the idle events of a context that is about to go.
   void DropContext(CUcontext context) EXCLUDES(mutex_);

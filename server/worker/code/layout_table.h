@@ -60,8 +60,8 @@ class LayoutTable {
   void Drop(HandleId function);
 
  private:
-  // The function of these slots that was asked for last. Readers look at `function`, then `layout`, then `function` again; writers
-  // change them under the mutex, `function` first to none and last to the new one.
+  // The function of these slots that was asked for last. Readers look at `function`, then `layout`, then `function` again;
+  // writers change them under the mutex, `function` first to none and last to the new one.
   struct Recent {
     std::atomic<uint64_t> function{0};
     std::atomic<const KernelLayout*> layout{nullptr};

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "generated/driver_table.h"
-#include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "server/worker/answer_hub.h"
 #include "server/worker/completion.h"
