@@ -269,6 +269,31 @@ void SourceChangesBeforeTheCopy() {
   Free(source);
 }
 
+// The same behind a wait of all streams of the context. Last: from then on no stream is known to be idle.
+void SourceChangesBehindAContextsWait() {
+  cudaStream_t stream = Stream(), other = Stream();
+  cudaEvent_t event;
+  CHECK_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  int* device = Device();
+  volatile int* source = Pinned(1);
+  CHECK_CUDA(cudaDeviceSynchronize());
+  *source = 1;
+  Gate gate(other);
+  CHECK_CUDA(cudaEventRecord(event, other));
+  CUcontext context;
+  CHECK_DRIVER(cuCtxGetCurrent(&context));
+  CHECK_DRIVER(cuCtxWaitEvent(context, event));
+  ToDevice(device, source, 1, stream);
+  *source = 2;
+  gate.Open();
+  CHECK_CUDA(cudaDeviceSynchronize());
+  int back = 0;
+  CHECK_CUDA(cudaMemcpy(&back, device, sizeof(back), cudaMemcpyDeviceToHost));
+  EXPECT_EQ(back, 2);
+  CHECK_CUDA(cudaFree(device));
+  Free(source);
+}
+
 // In and out again, waiting each time: nothing else is going on when either copy is called.
 void InAndOut() {
   cudaStream_t streams[] = {Stream(), nullptr};
@@ -420,5 +445,6 @@ int main() {
   Many();
   Ends();
   Captured();
+  SourceChangesBehindAContextsWait();
   std::puts("ok");
 }
