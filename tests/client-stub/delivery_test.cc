@@ -1,5 +1,5 @@
-// Small copies to pinned memory over a channel whose ends share no pages, with both ends in one process, on the emulator: no visit
-// of the stream, and nothing that is heard before the bytes.
+// Small copies to pinned memory over a channel whose ends share no pages, with both ends in one process, on the emulator: no
+// visit of the stream, and nothing that is heard before the bytes.
 #include <cuda.h>
 #include <gtest/gtest.h>
 
@@ -89,7 +89,8 @@ TEST_F(DeliveryTest, NorDoCopiesToAnIdleStream) {
     for (int round = 0; round < 3; ++round) {
       for (int i = 0; i < 3; ++i) {
         pinned_[i] = 10 * round + i;
-        ASSERT_EQ(cuMemcpyHtoDAsync_v2(device_ + i * sizeof(int), const_cast<int*>(pinned_ + i), sizeof(int), stream), CUDA_SUCCESS);
+        const CUdeviceptr to = device_ + i * sizeof(int);
+        ASSERT_EQ(cuMemcpyHtoDAsync_v2(to, const_cast<int*>(pinned_ + i), sizeof(int), stream), CUDA_SUCCESS);
       }
       ASSERT_EQ(cuMemcpyDtoHAsync_v2(const_cast<int*>(pinned_ + 3), device_, 3 * sizeof(int), stream), CUDA_SUCCESS);
       ASSERT_EQ(stream == blocking ? cuCtxSynchronize() : cuStreamSynchronize(stream), CUDA_SUCCESS);
@@ -114,7 +115,8 @@ TEST_F(DeliveryTest, ComesBeforeAHostFunction) {
   events_are_never_done = true;
   Copy(6, 3);
   ASSERT_EQ(cuLaunchHostFunc(
-                stream_, [](void* data) { static_cast<Seen*>(data)->value.set_value(int{*static_cast<Seen*>(data)->at}); }, &seen),
+                stream_,
+                [](void* data) { static_cast<Seen*>(data)->value.set_value(int{*static_cast<Seen*>(data)->at}); }, &seen),
             CUDA_SUCCESS);
   EXPECT_EQ(seen.value.get_future().get(), 6);
   events_are_never_done = false;

@@ -20,7 +20,9 @@ namespace tessera {
 struct StreamVisits::Words {
   explicit Words(std::shared_ptr<StreamWords> known) : known(std::move(known)) {}
 
-  std::atomic_ref<uint64_t> At(size_t index) const { return std::atomic_ref(reinterpret_cast<uint64_t*>(known->memory())[index]); }
+  std::atomic_ref<uint64_t> At(size_t index) const {
+    return std::atomic_ref(reinterpret_cast<uint64_t*>(known->memory())[index]);
+  }
   CUdeviceptr DeviceAt(size_t index) const { return known->device() + index * sizeof(uint64_t); }
 
   const std::shared_ptr<StreamWords> known;

@@ -1,5 +1,5 @@
-// Memory of this process, known to a context, by whose 64-bit words its streams and this process tell each other how far they are:
-// without any call of the driver on this side, so on any thread and whatever the driver's locks are held for.
+// Memory of this process, known to a context, by whose 64-bit words its streams and this process tell each other how far they
+// are: without any call of the driver on this side, so on any thread and whatever the driver's locks are held for.
 // Source: CUDA driver API, "Stream Memory Operations".
 #pragma once
 

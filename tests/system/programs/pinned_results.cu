@@ -1,4 +1,5 @@
-// Results that are copied to pinned memory, a few bytes at a time: they are there when anything says so, in the order of the streams.
+// Results that are copied to pinned memory, a few bytes at a time: they are there when anything says so, in the order of the
+// streams.
 #include <cuda.h>
 
 #include <atomic>
@@ -72,8 +73,8 @@ class Gate {
   std::atomic<bool> open_{false};
 };
 
-// A synchronous copy in the default stream waits for those that were called before. Before anything else here, since who has had host
-// functions or copies of large pinned memory in streams waits in any case.
+// A synchronous copy in the default stream waits for those that were called before. Before anything else here, since who has
+// had host functions or copies of large pinned memory in streams waits in any case.
 void CopiedRightAway() {
   const int n = 100000;
   int* device = Device(n);
@@ -222,8 +223,8 @@ void BackAgain() {
   Free(middle);
 }
 
-// The program changes the source after the call, behind something that it lets go on afterwards: whatever may keep a stream waiting
-// that had nothing to do before.
+// The program changes the source after the call, behind something that it lets go on afterwards: whatever may keep a stream
+// waiting that had nothing to do before.
 void SourceChangesBeforeTheCopy() {
   cudaStream_t stream = Stream(), other = Stream(), blocking;
   cudaEvent_t event;
