@@ -39,12 +39,14 @@ class RoundTrips(unittest.TestCase):
 
     def test_on_one_host(self):
         self.check(self.count(), {
-            "launches": 0, "objects": 0, "read_4_bytes": 1, "copies_of_pinned_memory": 0, "copies_of_ordinary_memory": 0, "sets": 0,
+            "launches": 0, "objects": 0, "read_4_bytes": 1, "read_4_bytes_into_pinned_memory": 1,
+            "copies_of_pinned_memory": 0, "copies_of_ordinary_memory": 0, "sets": 0,
             "questions": 0, "module_of_20_kernels": 1 + 20, "library_of_20_kernels": 1 + 20})
 
     def test_between_hosts(self):
         self.check(self.count(tcp=True), {
-            "launches": 0, "objects": 0, "read_4_bytes": 1, "copies_of_pinned_memory": 0, "copies_of_ordinary_memory": 0, "sets": 0,
+            "launches": 0, "objects": 0, "read_4_bytes": 1, "read_4_bytes_into_pinned_memory": 1,
+            "copies_of_pinned_memory": 0, "copies_of_ordinary_memory": 0, "sets": 0,
             "questions": 0, "module_of_20_kernels": 1 + 20, "library_of_20_kernels": 1 + 20})
 
 
