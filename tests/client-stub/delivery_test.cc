@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <future>
 #include <thread>
+#include <vector>
 
 #include "client-stub/host_functions.h"
 #include "generated/driver_table.h"
@@ -81,7 +82,43 @@ TEST_F(DeliveryTest, NeedsNoVisit) {
   EXPECT_EQ(NumbersGiven(), before + 1);
 }
 
-TEST_F(DeliveryTest, NorDoCopiesToAnIdleStream) {
+TEST_F(DeliveryTest, ThreadsFindTheirOwn) {
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 200;
+  CUcontext context = nullptr;
+  ASSERT_EQ(cuCtxGetCurrent(&context), CUDA_SUCCESS);
+  std::vector<std::thread> threads;
+  for (int k = 0; k < kThreads; ++k) {
+    threads.emplace_back([&, k] {
+      CUstream stream = nullptr;
+      CUevent event = nullptr;
+      EXPECT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
+      EXPECT_EQ(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+      EXPECT_EQ(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+      volatile int* const own = pinned_ + 2 * k;
+      for (int round = 1; round <= kRounds; ++round) {
+        const CUdeviceptr word = device_ + 2 * k * sizeof(int);
+        EXPECT_EQ(cuMemsetD32Async(word, static_cast<unsigned>(round), 2, stream), CUDA_SUCCESS);
+        EXPECT_EQ(cuMemcpyDtoHAsync_v2(const_cast<int*>(own), word, 2 * sizeof(int), stream), CUDA_SUCCESS);
+        if (round % 3 == 0) {
+          EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+        } else if (round % 3 == 1) {
+          EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+        } else {
+          EXPECT_EQ(cuEventRecord(event, stream), CUDA_SUCCESS);
+          while (cuEventQuery(event) == CUDA_ERROR_NOT_READY) std::this_thread::yield();
+        }
+        EXPECT_EQ(own[0], round);
+        EXPECT_EQ(own[1], round);
+      }
+      EXPECT_EQ(cuEventDestroy_v2(event), CUDA_SUCCESS);
+      EXPECT_EQ(cuStreamDestroy_v2(stream), CUDA_SUCCESS);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(DeliveryTest, CopiesToAnIdleStreamNeedNone) {
   const uint64_t before = NumbersGiven();
   CUstream blocking = nullptr;
   ASSERT_EQ(cuStreamCreate(&blocking, CU_STREAM_DEFAULT), CUDA_SUCCESS);
