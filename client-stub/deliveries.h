@@ -13,8 +13,9 @@
 // Those are visits, as ever (copy_in_order.h). What reads such memory in stream order, a copy to the device, a host function or
 // a visit, finds the bytes: the server asks for all of these, and tells first.
 //
-// Known limit: a program that polls such memory without a call sees it written in the order of each stream, but maybe before
-// what the same stream wrote to mapped memory. Any thread.
+// Known limits: a program that polls such memory without a call sees it written in the order of each stream, but maybe before
+// what the same stream wrote to mapped memory. An event that other processes see is behind a visit, so that they do not tell this
+// one sooner than the bytes come; what they learn in other ways may be sooner. Any thread.
 #pragma once
 
 #include <cuda.h>

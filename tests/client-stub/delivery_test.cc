@@ -174,6 +174,19 @@ TEST_F(DeliveryTest, ComesBeforeTheAnswerOfAnotherStream) {
   EXPECT_EQ(cuStreamDestroy_v2(other), CUDA_SUCCESS);
 }
 
+// Another process may say to this one that the event is done: the stream waits for this process before it is.
+TEST_F(DeliveryTest, AnInterprocessEventIsBehindAVisit) {
+  CUevent event = nullptr;
+  ASSERT_EQ(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS), CUDA_SUCCESS);
+  const uint64_t before = NumbersGiven();
+  Copy(4, 0);
+  ASSERT_EQ(cuEventRecord(event, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventSynchronize(event), CUDA_SUCCESS);
+  EXPECT_EQ(pinned_[0], 4);
+  EXPECT_EQ(NumbersGiven(), before + 2);
+  EXPECT_EQ(cuEventDestroy_v2(event), CUDA_SUCCESS);
+}
+
 TEST_F(DeliveryTest, OneThatFailsIsForgotten) {
   words_are_refused = true;
   Copy(8, 0);
