@@ -7,7 +7,7 @@
 //
 // "pinned" is what the server's driver reaches. Pinned memory that only this process has (registered memory, and all of it over
 // a mirrored channel) is other host memory, but asynchronous forms read and write it when the stream reaches the copy
-// (copy_in_order.h).
+// (copy_in_order.h); small ones without a visit where none is needed (deliveries.h, idle_streams.h).
 // When which form returns: CUDA Driver API, "API synchronization behavior". Calling thread only.
 #pragma once
 

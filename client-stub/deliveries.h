@@ -1,7 +1,7 @@
 // Small asynchronous copies from device memory to pinned memory, where no pages are shared: the stream does not wait for this
 // process, and the caller for nothing. The server tells the bytes (kDelivery) before anything else from which the program could
-// know that the copy is done: the answer to a synchronise or query, a mark, the request for a host function, what a later kernel
-// wrote to mapped memory. Whoever reads the ring of replies writes them where the program wants them. Both ends:
+// know that the copy is done: the answer to a synchronise or query, a mark, the request for a host function, what a later
+// kernel wrote to mapped memory. Whoever reads the ring of replies writes them where the program wants them. Both ends:
 // protocol/memory/delivery.h, server/worker/memory/deliveries.h.
 //
 // A copy is none that
@@ -13,8 +13,9 @@
 // Those are visits, as ever (copy_in_order.h). What reads such memory in stream order, a copy to the device, a host function or
 // a visit, finds the bytes: the server asks for all of these, and tells first.
 //
-// Known limit: a program that polls such memory without a call sees it written in the order of each stream, but maybe before what the same
-// stream wrote to mapped memory. Any thread.
+// Known limits: a program that polls such memory without a call sees it written in the order of each stream, but maybe before
+// what the same stream wrote to mapped memory. An event that other processes see is behind a visit, so that they do not tell this
+// one sooner than the bytes come; what they learn in other ways may be sooner. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -47,8 +48,8 @@ class Deliveries {
 
   // Whether one was ever asked for.
   bool used() const { return used_.load(std::memory_order_relaxed); }
-  // No copy to `range` is a delivery from now on, and all that was one has arrived when this returns: it waits. For memory that gets
-  // a mirror. CUDA_SUCCESS, or the session has ended. Until Admit() of its base.
+  // No copy to `range` is a delivery from now on, and all that was one has arrived when this returns: it waits. For memory that
+  // gets a mirror. CUDA_SUCCESS, or the session has ended. Until Admit() of its base.
   CUresult Exclude(const Range& range) EXCLUDES(mutex_);
   void Admit(uint64_t base) EXCLUDES(mutex_);
   // The memory ends: what still comes for it is dropped. Nothing of it is being written when this returns.
@@ -70,7 +71,8 @@ class Deliveries {
   void Drop(uint64_t number) EXCLUDES(mutex_);
   void Erase(Deliveries_::iterator delivery) REQUIRES(mutex_);
   void Arrived(const ReplyHeader& header, std::span<const std::byte> bytes) EXCLUDES(mutex_);
-  // Calls `visit(iterator)` for all that are not forgotten and write bytes of `range`, until it returns false. False when it did.
+  // Calls `visit(iterator)` for all that are not forgotten and write bytes of `range`, until it returns false. False when it
+  // did.
   template <typename Visit>
   bool ForEachIn(const Range& range, const Visit& visit) REQUIRES(mutex_);
 

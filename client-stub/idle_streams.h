@@ -1,12 +1,13 @@
-// Which streams are known to be idle, so that a copy which is called now may be done now: for copies of pinned memory that only this
-// process has. CUDA reads such a source when the stream comes to the copy, and until then the program may write it, if something that
-// it controls keeps the stream from coming there: a host function, a word that the stream or a kernel waits for, another
-// stream or process. An idle stream comes to it at once, so a program that writes the source after the call has a race.
+// Which streams are known to be idle, so that a copy which is called now may be done now: for copies of pinned memory that only
+// this process has. CUDA reads such a source when the stream comes to the copy, and until then the program may write it, if
+// something that it controls keeps the stream from coming there: a host function, a word that the stream or a kernel waits for,
+// another stream or process. An idle stream comes to it at once, so a program that writes the source after the call has a race.
 //
 // Idle is what has been given no work since the program was told that all of it is done: a stream that does not wait for the
-// default stream by the last synchronise of it or of its context; the default stream, and those that wait for it, by the last one that
-// covered all of them. Copies that were read at their call are no work in this sense: they wait for nothing. What is not known counts as
-// busy: several servers, host functions that gave a stream work past the ring, waits of whole contexts. Any thread.
+// default stream by the last synchronise of it or of its context; the default stream, and those that wait for it, by the last
+// one that covered all of them. Copies that were read at their call are no work in this sense: they wait for nothing. What is
+// not known counts as busy: several servers, host functions that gave a stream work past the ring, waits of whole contexts. Any
+// thread.
 #pragma once
 
 #include <cuda.h>

@@ -1,9 +1,11 @@
 // Events: creating, recording and destroying them needs no answer; asking about their state does.
 
 #include "client-stub/capture_check.h"
+#include "client-stub/client_memory.h"
 #include "client-stub/poll.h"
 #include "client-stub/session.h"
 #include "client-stub/stream_state.h"
+#include "client-stub/stream_visit.h"
 #include "client-stub/thread_state.h"
 #include "generated/client_custom.h"
 #include "protocol/codegen/client_support.h"
@@ -50,6 +52,11 @@ CUresult Record(Call& call, CUevent event, CUstream stream, unsigned flags, Requ
   }
   // Another process may hear of the record as soon as this call has returned, and wait for it there: it must be in the driver.
   const bool seen_elsewhere = info != nullptr && (info->flags & CU_EVENT_INTERPROCESS) != 0;
+  if (seen_elsewhere && !call.thread().in_host_function && ClientMemory::Of(call.session()).deliveries().used()) {
+    // What it tells this one may know without asking its server: the stream waits until all that it has copied is here.
+    const CUresult met = VisitStream(call, used.id, [](const GoOn& go_on) { go_on(); });
+    if (met != CUDA_SUCCESS) return met;
+  }
   const CUresult result = seen_elsewhere ? call.Sync(request) : call.Async(request);
   if (call.thread().in_host_function) {
     if (info != nullptr) info->changed_aside.Raise(call.session().last_sequence() + 1);

@@ -1,6 +1,6 @@
-// Deliveries: copies from device memory to pinned memory that only the client has, where no pages are shared. The worker keeps the
-// bytes of each in a slot of its own until the stream has written them, then tells them (wire/record.h, kDelivery). Both sides
-// count by these bounds, so that there is a slot for every copy that a client asks for: it asks for no more before it has
+// Deliveries: copies from device memory to pinned memory that only the client has, where no pages are shared. The worker keeps
+// the bytes of each in a slot of its own until the stream has written them, then tells them (wire/record.h, kDelivery). Both
+// sides count by these bounds, so that there is a slot for every copy that a client asks for: it asks for no more before it has
 // heard of earlier ones.
 #pragma once
 

@@ -10,7 +10,7 @@ namespace tessera {
 void DoneWords::BeginContext(CUcontext context) {
   const CUcontext before = worker_.CurrentContext();
   if (worker_.SetContext(context) != CUDA_SUCCESS) return;
-  std::shared_ptr<HostWords> made = HostWords::Make(worker_.driver(), 1);
+  std::shared_ptr<StreamWords> made = StreamWords::Make(worker_.driver(), sizeof(uint64_t), "waits take a microsecond more");
   if (worker_.SetContext(before) != CUDA_SUCCESS) worker_.ForgetCurrentContext();
   if (made == nullptr) return;
   MutexLock lock(mutex_);
@@ -20,7 +20,7 @@ void DoneWords::BeginContext(CUcontext context) {
 DoneWord DoneWords::WriteBehind(CUstream stream) {
   const CUcontext context = worker_.CurrentContext();
   if (context == nullptr) return {};
-  std::shared_ptr<HostWords> words;
+  std::shared_ptr<StreamWords> words;
   {
     MutexLock lock(mutex_);
     if (const auto found = words_.find(context); found != words_.end()) words = found->second;
@@ -34,7 +34,7 @@ DoneWord DoneWords::WriteBehind(CUstream stream) {
 }
 
 void DoneWords::EndContext(CUcontext context) {
-  std::shared_ptr<HostWords> words;
+  std::shared_ptr<StreamWords> words;
   {
     MutexLock lock(mutex_);
     const auto found = words_.find(context);
@@ -42,7 +42,7 @@ void DoneWords::EndContext(CUcontext context) {
     words = std::move(found->second);
     words_.erase(found);
   }
-  words->Unregister(worker_.driver());
+  words->EndContext(worker_.driver());
 }
 
 }  // namespace tessera

@@ -12,7 +12,7 @@
 #include <memory>
 
 #include "protocol/base/mutex.h"
-#include "server/worker/host_words.h"
+#include "server/worker/stream_words.h"
 
 namespace tessera {
 
@@ -20,11 +20,11 @@ class Worker;
 
 // One place of a stream. Empty: nothing will be told.
 struct DoneWord {
-  std::shared_ptr<HostWords> words;
+  std::shared_ptr<StreamWords> words;
   uint64_t number = 0;
 
   explicit operator bool() const { return words != nullptr; }
-  bool seen() const { return (*words)[0].load(std::memory_order_acquire) == number; }
+  bool seen() const { return words->word(0).load(std::memory_order_acquire) == number; }
 };
 
 // A part of the worker.
@@ -45,7 +45,7 @@ class DoneWords {
   Worker& worker_;
   uint64_t last_number_ = 0;  // of the executor alone
   Mutex mutex_;
-  std::map<CUcontext, std::shared_ptr<HostWords>> words_ GUARDED_BY(mutex_);  // none: not possible
+  std::map<CUcontext, std::shared_ptr<StreamWords>> words_ GUARDED_BY(mutex_);  // none: not possible
 };
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// Small copies to pinned memory over a channel whose ends share no pages, with both ends in one process, on the emulator: no visit
-// of the stream, and nothing that is heard before the bytes.
+// Small copies to pinned memory over a channel whose ends share no pages, with both ends in one process, on the emulator: no
+// visit of the stream, and nothing that is heard before the bytes.
 #include <cuda.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <future>
 #include <thread>
+#include <vector>
 
 #include "client-stub/host_functions.h"
 #include "generated/driver_table.h"
@@ -81,7 +82,43 @@ TEST_F(DeliveryTest, NeedsNoVisit) {
   EXPECT_EQ(NumbersGiven(), before + 1);
 }
 
-TEST_F(DeliveryTest, NorDoCopiesToAnIdleStream) {
+TEST_F(DeliveryTest, ThreadsFindTheirOwn) {
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 200;
+  CUcontext context = nullptr;
+  ASSERT_EQ(cuCtxGetCurrent(&context), CUDA_SUCCESS);
+  std::vector<std::thread> threads;
+  for (int k = 0; k < kThreads; ++k) {
+    threads.emplace_back([&, k] {
+      CUstream stream = nullptr;
+      CUevent event = nullptr;
+      EXPECT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
+      EXPECT_EQ(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+      EXPECT_EQ(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+      volatile int* const own = pinned_ + 2 * k;
+      for (int round = 1; round <= kRounds; ++round) {
+        const CUdeviceptr word = device_ + 2 * k * sizeof(int);
+        EXPECT_EQ(cuMemsetD32Async(word, static_cast<unsigned>(round), 2, stream), CUDA_SUCCESS);
+        EXPECT_EQ(cuMemcpyDtoHAsync_v2(const_cast<int*>(own), word, 2 * sizeof(int), stream), CUDA_SUCCESS);
+        if (round % 3 == 0) {
+          EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+        } else if (round % 3 == 1) {
+          EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+        } else {
+          EXPECT_EQ(cuEventRecord(event, stream), CUDA_SUCCESS);
+          while (cuEventQuery(event) == CUDA_ERROR_NOT_READY) std::this_thread::yield();
+        }
+        EXPECT_EQ(own[0], round);
+        EXPECT_EQ(own[1], round);
+      }
+      EXPECT_EQ(cuEventDestroy_v2(event), CUDA_SUCCESS);
+      EXPECT_EQ(cuStreamDestroy_v2(stream), CUDA_SUCCESS);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(DeliveryTest, CopiesToAnIdleStreamNeedNone) {
   const uint64_t before = NumbersGiven();
   CUstream blocking = nullptr;
   ASSERT_EQ(cuStreamCreate(&blocking, CU_STREAM_DEFAULT), CUDA_SUCCESS);
@@ -89,7 +126,8 @@ TEST_F(DeliveryTest, NorDoCopiesToAnIdleStream) {
     for (int round = 0; round < 3; ++round) {
       for (int i = 0; i < 3; ++i) {
         pinned_[i] = 10 * round + i;
-        ASSERT_EQ(cuMemcpyHtoDAsync_v2(device_ + i * sizeof(int), const_cast<int*>(pinned_ + i), sizeof(int), stream), CUDA_SUCCESS);
+        const CUdeviceptr to = device_ + i * sizeof(int);
+        ASSERT_EQ(cuMemcpyHtoDAsync_v2(to, const_cast<int*>(pinned_ + i), sizeof(int), stream), CUDA_SUCCESS);
       }
       ASSERT_EQ(cuMemcpyDtoHAsync_v2(const_cast<int*>(pinned_ + 3), device_, 3 * sizeof(int), stream), CUDA_SUCCESS);
       ASSERT_EQ(stream == blocking ? cuCtxSynchronize() : cuStreamSynchronize(stream), CUDA_SUCCESS);
@@ -114,7 +152,8 @@ TEST_F(DeliveryTest, ComesBeforeAHostFunction) {
   events_are_never_done = true;
   Copy(6, 3);
   ASSERT_EQ(cuLaunchHostFunc(
-                stream_, [](void* data) { static_cast<Seen*>(data)->value.set_value(int{*static_cast<Seen*>(data)->at}); }, &seen),
+                stream_,
+                [](void* data) { static_cast<Seen*>(data)->value.set_value(int{*static_cast<Seen*>(data)->at}); }, &seen),
             CUDA_SUCCESS);
   EXPECT_EQ(seen.value.get_future().get(), 6);
   events_are_never_done = false;
@@ -133,6 +172,19 @@ TEST_F(DeliveryTest, ComesBeforeTheAnswerOfAnotherStream) {
   EXPECT_EQ(pinned_[0], 7);
   EXPECT_EQ(cuEventDestroy_v2(event), CUDA_SUCCESS);
   EXPECT_EQ(cuStreamDestroy_v2(other), CUDA_SUCCESS);
+}
+
+// Another process may say to this one that the event is done: the stream waits for this process before it is.
+TEST_F(DeliveryTest, AnInterprocessEventIsBehindAVisit) {
+  CUevent event = nullptr;
+  ASSERT_EQ(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS), CUDA_SUCCESS);
+  const uint64_t before = NumbersGiven();
+  Copy(4, 0);
+  ASSERT_EQ(cuEventRecord(event, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventSynchronize(event), CUDA_SUCCESS);
+  EXPECT_EQ(pinned_[0], 4);
+  EXPECT_EQ(NumbersGiven(), before + 2);
+  EXPECT_EQ(cuEventDestroy_v2(event), CUDA_SUCCESS);
 }
 
 TEST_F(DeliveryTest, OneThatFailsIsForgotten) {

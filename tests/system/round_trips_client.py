@@ -64,6 +64,12 @@ def read_4_bytes():
     check(cuda.cuMemcpyDtoH_v2(byref(c_uint32()), memory, c_size_t(4)))
 
 
+def read_4_bytes_into_pinned_memory():
+    launch(where=stream)
+    check(cuda.cuMemcpyDtoHAsync_v2(pinned, memory, c_size_t(4), stream))
+    check(cuda.cuStreamSynchronize(stream))
+
+
 def copies_of_pinned_memory():
     for _ in range(10):
         check(cuda.cuMemcpyHtoDAsync_v2(memory, pinned, c_size_t(1 << 16), stream))
@@ -115,7 +121,7 @@ def library_of_20_kernels():
         launch(function, threads=256)
 
 
-for region in (launches, objects, read_4_bytes, copies_of_pinned_memory, copies_of_ordinary_memory, sets, poll, questions,
+for region in (launches, objects, read_4_bytes, read_4_bytes_into_pinned_memory, copies_of_pinned_memory, copies_of_ordinary_memory, sets, poll, questions,
                module_of_20_kernels, library_of_20_kernels):
     region()  # what happens once
     made += 1

@@ -9,7 +9,7 @@
 #include "generated/driver_table.h"
 #include "protocol/memory/delivery.h"
 #include "server/worker/completion.h"
-#include "server/worker/streams/stream_words.h"
+#include "server/worker/stream_words.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -61,7 +61,8 @@ void Deliveries::Start(CallContext& call, HandleId id, CUstream stream, uint64_t
   // No lock is held: the driver may make this thread wait for a host function, before which the client is told.
   CUresult result = driver.cuMemcpyDtoHAsync_v2(delivery.slots->Bytes(delivery.slot), source, bytes, stream);
   if (result == CUDA_SUCCESS) {
-    result = driver.cuStreamWriteValue64_v2(stream, delivery.slots->DeviceWord(delivery.slot), 1, CU_STREAM_WRITE_VALUE_DEFAULT);
+    const CUdeviceptr word = delivery.slots->DeviceWord(delivery.slot);
+    result = driver.cuStreamWriteValue64_v2(stream, word, 1, CU_STREAM_WRITE_VALUE_DEFAULT);
   }
   if (result == CUDA_SUCCESS) {
     std::function<void(CUresult)> done = [this, key, number](CUresult outcome) { Ended(key, number, outcome); };

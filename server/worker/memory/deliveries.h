@@ -1,10 +1,10 @@
 // The worker's half of deliveries (protocol/memory/delivery.h): small copies to pinned memory that only the client has, without
 // any wait of the stream for the client.
 //
-// The stream copies into a slot of this process and then writes a word beside it. Whoever is about to send something from which the
-// client could know that the copy is done looks at those words first and tells the bytes of all copies that are
-// (Tell(), by ReplyWriter::BeforeSending): no call of the driver, which may be holding its locks for a launch that waits for
-// that very message. Completion tells them in any case, since a program may be waiting for the bytes without a call.
+// The stream copies into a slot of this process and then writes a word beside it. Whoever is about to send something from which
+// the client could know that the copy is done looks at those words first and tells the bytes of all copies that are (Tell(), by
+// ReplyWriter::BeforeSending): no call of the driver, which may be holding its locks for a launch that waits for that very
+// message. Completion tells them in any case, since a program may be waiting for the bytes without a call.
 //
 // Copies of one stream are told in their order. Those of several streams are told in any order: of two that write the same
 // bytes the client makes at most one a delivery, unless they are of the same stream.

@@ -1,9 +1,9 @@
 // The worker's half of pinned memory that kernels use over a mirrored channel: pages of this process at the address that the
 // client's memory has as a device pointer, registered with the driver.
 //
-// Client and worker tell each other what changed (protocol/memory/change_tracker.h). What the client changed comes before the work
-// that is to find it (AwaitChanges), or before the answer that a stream waits for. What GPU work wrote is told before anything
-// else is from which the client may know that the work is done, and when it is done (mirror_watch.h). Any thread.
+// Client and worker tell each other what changed (protocol/memory/change_tracker.h). What the client changed comes before the
+// work that is to find it (AwaitChanges), or before the answer that a stream waits for. What GPU work wrote is told before
+// anything else is from which the client may know that the work is done, and when it is done (mirror_watch.h). Any thread.
 #pragma once
 
 #include <cuda.h>

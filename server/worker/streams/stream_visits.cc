@@ -9,8 +9,8 @@
 #include "protocol/channel/channel.h"
 #include "server/worker/answer_hub.h"
 #include "server/worker/completion.h"
+#include "server/worker/stream_words.h"
 #include "server/worker/streams/host_function.h"
-#include "server/worker/streams/stream_words.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -19,7 +19,9 @@ namespace tessera {
 struct StreamVisits::Words {
   explicit Words(std::shared_ptr<StreamWords> known) : known(std::move(known)) {}
 
-  std::atomic_ref<uint64_t> At(size_t index) const { return std::atomic_ref(reinterpret_cast<uint64_t*>(known->memory())[index]); }
+  std::atomic_ref<uint64_t> At(size_t index) const {
+    return std::atomic_ref(reinterpret_cast<uint64_t*>(known->memory())[index]);
+  }
   CUdeviceptr DeviceAt(size_t index) const { return known->device() + index * sizeof(uint64_t); }
 
   const std::shared_ptr<StreamWords> known;
@@ -64,7 +66,7 @@ CUresult StreamVisits::Enqueue(CallContext& call, HandleId id, CUstream stream, 
     return result;
   }
   // If this is refused what follows does not wait: the program hears of it as of a copy that failed.
-  return worker_.driver().cuStreamWaitValue64_v2(stream, line.words->DeviceAt(line.index), number,
+  return worker_.driver().cuStreamWaitValue64_v2(stream, line.words->known->address(line.index), number,
                                                  CU_STREAM_WAIT_VALUE_GEQ);
 }
 
@@ -123,7 +125,7 @@ bool StreamVisits::Next(const StreamKey& key, const std::shared_ptr<Words>& word
 void StreamVisits::Answered(const StreamKey& key, const Line& line, uint64_t number) {
   Words& words = *line.words;
   MutexLock lock(mutex_);
-  const std::atomic_ref<uint64_t> word = words.At(line.index);
+  const std::atomic_ref<uint64_t> word = words.known->word(line.index);
   if (word.load(std::memory_order_relaxed) < number) word.store(number, std::memory_order_release);
   if (word.load(std::memory_order_relaxed) != words.handed[line.index]) return;
   const auto found = lines_.find(key);

@@ -1,4 +1,5 @@
-// Results that are copied to pinned memory, a few bytes at a time: they are there when anything says so, in the order of the streams.
+// Results that are copied to pinned memory, a few bytes at a time: they are there when anything says so, in the order of the
+// streams.
 #include <cuda.h>
 
 #include <atomic>
@@ -72,8 +73,8 @@ class Gate {
   std::atomic<bool> open_{false};
 };
 
-// A synchronous copy in the default stream waits for those that were called before. Before anything else here, since who has had host
-// functions or copies of large pinned memory in streams waits in any case.
+// A synchronous copy in the default stream waits for those that were called before. Before anything else here, since who has
+// had host functions or copies of large pinned memory in streams waits in any case.
 void CopiedRightAway() {
   const int n = 100000;
   int* device = Device(n);
@@ -222,8 +223,8 @@ void BackAgain() {
   Free(middle);
 }
 
-// The program changes the source after the call, behind something that it lets go on afterwards: whatever may keep a stream waiting
-// that had nothing to do before.
+// The program changes the source after the call, behind something that it lets go on afterwards: whatever may keep a stream
+// waiting that had nothing to do before.
 void SourceChangesBeforeTheCopy() {
   cudaStream_t stream = Stream(), other = Stream(), blocking;
   cudaEvent_t event;
@@ -265,6 +266,31 @@ void SourceChangesBeforeTheCopy() {
     CHECK_CUDA(cudaMemcpy(&back, device, sizeof(back), cudaMemcpyDeviceToHost));
     EXPECT_EQ(back, round);
   }
+  CHECK_CUDA(cudaFree(device));
+  Free(source);
+}
+
+// The same behind a wait of all streams of the context. Last: from then on no stream is known to be idle.
+void SourceChangesBehindAContextsWait() {
+  cudaStream_t stream = Stream(), other = Stream();
+  cudaEvent_t event;
+  CHECK_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  int* device = Device();
+  volatile int* source = Pinned(1);
+  CHECK_CUDA(cudaDeviceSynchronize());
+  *source = 1;
+  Gate gate(other);
+  CHECK_CUDA(cudaEventRecord(event, other));
+  CUcontext context;
+  CHECK_DRIVER(cuCtxGetCurrent(&context));
+  CHECK_DRIVER(cuCtxWaitEvent(context, event));
+  ToDevice(device, source, 1, stream);
+  *source = 2;
+  gate.Open();
+  CHECK_CUDA(cudaDeviceSynchronize());
+  int back = 0;
+  CHECK_CUDA(cudaMemcpy(&back, device, sizeof(back), cudaMemcpyDeviceToHost));
+  EXPECT_EQ(back, 2);
   CHECK_CUDA(cudaFree(device));
   Free(source);
 }
@@ -420,5 +446,6 @@ int main() {
   Many();
   Ends();
   Captured();
+  SourceChangesBehindAContextsWait();
   std::puts("ok");
 }

@@ -1,4 +1,4 @@
-#include "server/worker/streams/stream_words.h"
+#include "server/worker/stream_words.h"
 
 #include <sys/mman.h>
 
@@ -26,6 +26,7 @@ std::shared_ptr<StreamWords> StreamWords::Make(const DriverTable& driver, size_t
   std::shared_ptr<StreamWords> words(new StreamWords(static_cast<std::byte*>(memory), bytes));
   CUresult result = driver.cuMemHostRegister_v2(memory, bytes, CU_MEMHOSTREGISTER_DEVICEMAP);
   if (result == CUDA_SUCCESS) {
+    words->registered_ = true;
     result = driver.cuMemHostGetDevicePointer_v2(&words->device_, memory, 0);
     if (result != CUDA_SUCCESS) words->EndContext(driver);
   }
@@ -35,14 +36,13 @@ std::shared_ptr<StreamWords> StreamWords::Make(const DriverTable& driver, size_t
 }
 
 StreamWords::~StreamWords() {
-  if (!kept_by_driver_) munmap(memory_, bytes_);
+  if (!registered_) munmap(memory_, bytes_);
 }
 
 void StreamWords::EndContext(const DriverTable& driver) {
   const CUresult result = driver.cuMemHostUnregister(memory_);
-  if (result == CUDA_SUCCESS) return;
-  LogDebug("the words of a context that failed were not unregistered: result {}", int(result));
-  kept_by_driver_ = true;
+  registered_ = result != CUDA_SUCCESS;
+  if (registered_) LogDebug("the words of a context that failed were not unregistered: result {}", int(result));
 }
 
 }  // namespace tessera
