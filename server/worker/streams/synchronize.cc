@@ -81,13 +81,6 @@ void SynchronizeStream(CallContext& call, CUstream stream) {
   if (DriverMustSynchronize(worker)) {
     return OnHelper(call, [&worker, stream] { return worker.driver().cuStreamSynchronize(stream); });
   }
-  // Stream of its own: the query is what the driver's own wait for it begins with, and saves an event. Older watches, which are
-  // answered first, are not passed by.
-  const bool special = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-  if (!special && worker.completion().pending() == 0) {
-    const CUresult now = worker.driver().cuStreamQuery(stream);
-    if (now != CUDA_ERROR_NOT_READY) return call.Finish(now);
-  }
   auto deferred = call.Defer();
   const CUresult result = worker.completion().WhenDone(
       stream, [deferred](CUresult gpu_result) mutable { deferred.Finish(gpu_result); });
