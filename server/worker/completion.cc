@@ -43,11 +43,10 @@ CUresult Completion::WhenDone(CUstream stream, Callback callback) {
   watch.cached = true;
   watch.callback = std::move(callback);
   const CUevent event = watch.event;
-  if (MayKeep() && context == worker_.CurrentContext()) watch.word = worker_.Part<DoneWords>().WriteBehind(stream);
   CUresult result = worker_.driver().cuEventRecord(event, stream);
   if (result == CUDA_SUCCESS) {
     // An idle stream, often: no other thread is needed then. Only while nothing is pending, so that order is kept.
-    if (!watch.word && pending() == 0 && worker_.driver().cuEventQuery(event) == CUDA_SUCCESS) {
+    if (pending() == 0 && worker_.driver().cuEventQuery(event) == CUDA_SUCCESS) {
       cache_.Put(context, event, true);
       watch.callback(CUDA_SUCCESS);
       return CUDA_SUCCESS;
@@ -88,7 +87,7 @@ CUresult Completion::Add(uint64_t key, CUcontext context, Watch watch) {
   Arrival arrival{key, context, std::move(watch)};
   if (may_keep) {
     own_.emplace(std::move(arrival));
-    own_->since_ns = own_asked_ns_ = MonotonicNs();
+    own_->since_ns = MonotonicNs();
     keeps_own_.store(true, std::memory_order_release);
   } else {
     if (own_) GiveOwnLocked();  // it came first
@@ -123,7 +122,7 @@ bool Completion::PollOwn() {
     MutexLock lock(mutex_);
     if (!own_) return false;
     const uint64_t now_ns = MonotonicNs();
-    result = AskOwn(now_ns);
+    result = AskOwn();
     if (result == CUDA_ERROR_NOT_READY) {
       if (now_ns - own_->since_ns < spin_ns_) return true;
       GiveOwnLocked();
@@ -137,15 +136,9 @@ bool Completion::PollOwn() {
   return true;
 }
 
-CUresult Completion::AskOwn(uint64_t now_ns) {
-  const Watch& watch = own_->watch;
-  if (watch.word) {
-    if (watch.word.seen()) return CUDA_SUCCESS;
-    if (now_ns - own_asked_ns_ < kWordNs) return CUDA_ERROR_NOT_READY;
-  }
-  own_asked_ns_ = now_ns;
+CUresult Completion::AskOwn() {
   const CUresult result = worker_.SetContext(own_->context);
-  return result == CUDA_SUCCESS ? worker_.driver().cuEventQuery(watch.event) : result;
+  return result == CUDA_SUCCESS ? worker_.driver().cuEventQuery(own_->watch.event) : result;
 }
 
 void Completion::PutEvent(CUcontext context, const Watch& watch, CUresult result) {

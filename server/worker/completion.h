@@ -9,8 +9,7 @@
 // A watch that the executor asks for while no other is pending is polled by the executor itself as long as it has nothing else
 // to do, kSpinNs at most: what a program waits for is answered without another thread, which sleeps meanwhile. Before the executor
 // takes its next record it gives such a watch to the completion thread. It is an event like any other, recorded when it was
-// asked for, so nothing that is enqueued afterwards, by whomever, is waited for. For the executor's own waits the stream writes
-// a word before the event (done_words.h), and the event is only asked now and then: it tells of failures.
+// asked for, so nothing that is enqueued afterwards, by whomever, is waited for.
 #pragma once
 
 #include <cuda.h>
@@ -27,7 +26,6 @@
 
 #include "protocol/base/mutex.h"
 #include "protocol/channel/waiting.h"
-#include "server/worker/done_words.h"
 #include "server/worker/event_cache.h"
 
 namespace tessera {
@@ -52,8 +50,6 @@ class Completion {
   static constexpr unsigned kFewCores = 4;
   // After that a poll comes every 1/32 of the time waited so far, at most this far apart.
   static constexpr uint64_t kPollGapNsMax = 50'000;
-  // Between two questions about an event whose word tells first.
-  static constexpr uint64_t kWordNs = 3'000;
 
   explicit Completion(Worker& worker);
   ~Completion();  // Stop()
@@ -95,7 +91,6 @@ class Completion {
   struct Watch {
     CUevent event = nullptr;  // null: an action, done as soon as it is the oldest
     bool cached = false;      // the event goes back to the cache
-    DoneWord word;            // told before the event; may be empty. Looked at by the executor alone
     Callback callback;
   };
   // Watches in the order they were asked for; only the oldest is polled. One per stream, one per application event.
@@ -123,7 +118,7 @@ class Completion {
     return pending() == 0 && std::this_thread::get_id() == executor_.load(std::memory_order_relaxed);
   }
   // What is known of the watch that the executor keeps.
-  CUresult AskOwn(uint64_t now_ns) REQUIRES(mutex_);
+  CUresult AskOwn() REQUIRES(mutex_);
   void Arrive(Arrival arrival) REQUIRES(mutex_);
   void GiveOwnNow() EXCLUDES(mutex_);
   void GiveOwnLocked() REQUIRES(mutex_);
@@ -149,7 +144,6 @@ class Completion {
   ConditionVariable drained_;
   std::vector<Arrival> arrivals_ GUARDED_BY(mutex_);
   std::optional<Arrival> own_ GUARDED_BY(mutex_);  // kept by the executor
-  uint64_t own_asked_ns_ GUARDED_BY(mutex_) = 0;   // when its event was asked about
   std::atomic<bool> keeps_own_{false};             // own_ is not empty; becomes true by the executor alone
   std::atomic<std::thread::id> executor_;
   std::vector<Drain*> drains_ GUARDED_BY(mutex_);

@@ -2,7 +2,6 @@
 
 #include "generated/driver_table.h"
 #include "server/worker/contexts/context_end.h"
-#include "server/worker/done_words.h"
 #include "server/worker/object_table.h"
 #include "server/worker/worker.h"
 
@@ -50,7 +49,7 @@ CUresult PrimaryContexts::Retain(HandleId id, CUdevice device, unsigned flags) {
   Held& held = held_[device];
   held.id = id;
   held.context = context;
-  if (++held.retains == 1) worker_.Part<DoneWords>().BeginContext(context);
+  ++held.retains;
   return CUDA_SUCCESS;
 }
 
