@@ -36,11 +36,17 @@ void FindLimits(const DriverTable& driver, bool is_kernel, uint64_t object, Kern
 
 }  // namespace
 
-const KernelLayout* LayoutTable::Remember(HandleId function, const KernelLayout* layout) {
-  Recent& recent = recent_[function.slot() % kRecent];
-  recent.function.store(0, std::memory_order_release);
+void LayoutTable::Change(Recent& recent, uint64_t function, const KernelLayout* layout) {
+  const uint64_t changes = recent.changes.load(std::memory_order_relaxed);
+  recent.changes.store(changes + 1, std::memory_order_relaxed);
+  // Whoever reads one of these sees the odd number as well.
+  recent.function.store(function, std::memory_order_release);
   recent.layout.store(layout, std::memory_order_release);
-  recent.function.store(function.value(), std::memory_order_release);
+  recent.changes.store(changes + 2, std::memory_order_release);
+}
+
+const KernelLayout* LayoutTable::Remember(HandleId function, const KernelLayout* layout) {
+  Change(recent_[function.slot() % kRecent], function.value(), layout);
   return layout;
 }
 
@@ -85,7 +91,7 @@ const KernelLayout* LayoutTable::FindSlowly(HandleId function, CUresult* error) 
 void LayoutTable::Drop(HandleId function) {
   MutexLock lock(mutex_);
   Recent& recent = recent_[function.slot() % kRecent];
-  if (recent.function.load(std::memory_order_relaxed) == function.value()) recent.function.store(0, std::memory_order_release);
+  if (recent.function.load(std::memory_order_relaxed) == function.value()) Change(recent, 0, nullptr);
   layouts_.erase(function.value());
 }
 

@@ -51,24 +51,26 @@ class LayoutTable {
   const KernelLayout* Find(HandleId function, CUresult* error) {
     // No lock for those that are launched again and again.
     const Recent& recent = recent_[function.slot() % kRecent];
-    if (recent.function.load(std::memory_order_acquire) == function.value()) {
-      const KernelLayout* const layout = recent.layout.load(std::memory_order_acquire);
-      if (recent.function.load(std::memory_order_acquire) == function.value()) return layout;
-    }
+    const uint64_t changes = recent.changes.load(std::memory_order_acquire);
+    const bool same = recent.function.load(std::memory_order_acquire) == function.value();
+    const KernelLayout* const layout = recent.layout.load(std::memory_order_acquire);
+    if (same && changes % 2 == 0 && recent.changes.load(std::memory_order_relaxed) == changes) return layout;
     return FindSlowly(function, error);
   }
   void Drop(HandleId function);
 
  private:
-  // The function of these slots that was asked for last. Readers look at `function`, then `layout`, then `function` again;
-  // writers change them under the mutex, `function` first to none and last to the new one.
+  // The function of these slots that was asked for last. Written under the mutex; readers take none, and believe what they have read
+  // when it did not change meanwhile: `changes` is odd during a change, and never the same again after one.
   struct Recent {
-    std::atomic<uint64_t> function{0};
+    std::atomic<uint64_t> changes{0};
+    std::atomic<uint64_t> function{0};  // 0: none
     std::atomic<const KernelLayout*> layout{nullptr};
   };
   static constexpr size_t kRecent = 1024;
 
   const KernelLayout* FindSlowly(HandleId function, CUresult* error) EXCLUDES(mutex_);
+  void Change(Recent& recent, uint64_t function, const KernelLayout* layout) REQUIRES(mutex_);
   const KernelLayout* Remember(HandleId function, const KernelLayout* layout) REQUIRES(mutex_);
 
   Worker& worker_;
