@@ -8,6 +8,9 @@
 // one that covered all of them. Copies that were read at their call are no work in this sense: they wait for nothing. What is
 // not known counts as busy: several servers, host functions that gave a stream work past the ring, waits of whole contexts. Any
 // thread.
+//
+// Known limit: idleness is looked at before the copy's record is appended. Work that another thread enqueues on the stream just
+// then, with no order between the two calls, may come before the copy and still find its source read.
 #pragma once
 
 #include <cuda.h>
