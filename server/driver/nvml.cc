@@ -62,6 +62,10 @@ struct FieldValue {
 };
 constexpr unsigned long long kNotAvailable = ~0ULL;
 constexpr unsigned kTextBytes = 96;
+constexpr size_t kNearestRoom = 256;
+constexpr int kInvalidArgument = 2;
+// Of a field, for all links together. The driver does not check a link's number everywhere: one too large damages its heap (580).
+constexpr unsigned kEveryLink = ~0U;
 
 // Those of device_readings.def.
 template <size_t n>
@@ -258,13 +262,19 @@ void Nvml::ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) co
 std::vector<ServerReport::FieldValue> Nvml::ReadFields(const std::string& uuid,
                                                        const std::vector<ServerQuery::Field>& fields) const {
   void* device = Find(uuid);
+  if (device == nullptr) return {};
   std::vector<FieldValue> asked;
-  for (const ServerQuery::Field& field : fields) asked.push_back({field.field, field.scope, 0, 0, 0, 0, 0});
+  for (const ServerQuery::Field& field : fields) {
+    const bool safe = field.scope < kLinksMax || field.scope == kEveryLink;
+    if (safe) asked.push_back({field.field, field.scope, 0, 0, 0, 0, 0});
+  }
+  if (!asked.empty() && !Call("nvmlDeviceGetFieldValues", device, static_cast<int>(asked.size()), asked.data())) return {};
   std::vector<ServerReport::FieldValue> values;
-  if (device == nullptr || !Call("nvmlDeviceGetFieldValues", device, static_cast<int>(asked.size()), asked.data())) return values;
-  for (const FieldValue& from : asked) {
-    values.push_back({{from.field, from.scope}, static_cast<uint32_t>(from.result), from.type, from.value, from.time_us,
-                      from.latency_us});
+  size_t next = 0;
+  for (const ServerQuery::Field& field : fields) {
+    const bool told = next < asked.size() && asked[next].field == field.field && asked[next].scope == field.scope;
+    const FieldValue from = told ? asked[next++] : FieldValue{field.field, field.scope, 0, 0, 0, kInvalidArgument, 0};
+    values.push_back({field, static_cast<uint32_t>(from.result), from.type, from.value, from.time_us, from.latency_us});
   }
   return values;
 }
@@ -292,8 +302,10 @@ std::vector<ServerReport::Value> Nvml::ReadPeers(const std::string& uuid, const 
     unsigned count = 0;
     void** nowhere = nullptr;
     if (!Call(kFunction, device, level, &count, nowhere)) continue;
-    std::vector<void*> nearest(count);
+    // More room than it should take: with two GPUs the heap was found damaged after questions of this kind (580).
+    std::vector<void*> nearest(std::max<size_t>(count, kNearestRoom));
     if (count != 0 && !Call(kFunction, device, level, &count, nearest.data())) continue;
+    nearest.resize(std::min<size_t>(count, nearest.size()));
     uint64_t places = 0;
     for (uint32_t other = 0; other < handles.size(); ++other) {
       const bool found = std::ranges::find(nearest, handles[other]) != nearest.end();

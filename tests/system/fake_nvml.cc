@@ -3,7 +3,9 @@
 // emulator as if it were a driver of that machine.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -189,6 +191,7 @@ FAKE nvmlDeviceGetFieldValues(void*, int count, FieldValue* values) {
   ++questions;
   for (int i = 0; i < count; ++i) {
     FieldValue& value = values[i];
+    if (value.scope >= 18 && value.scope != ~0U) abort();  // the real one damages its memory
     value.result = value.field < 200 ? kSuccess : kNotSupported;
     value.time_us = 123;
     value.latency_us = 4;
@@ -254,11 +257,12 @@ FAKE nvmlDeviceGetPlatformInfo(void*, unsigned* words) {
 FAKE nvmlDeviceGetTopologyCommonAncestor(void* device, void* other, unsigned* level) {
   return Tell(level, device == other ? 0 : 40);
 }
-// The other device is in the same node; in the system there are both.
+// The other device is in the same node; in the system there are both. Careless with the caller's memory.
 FAKE nvmlDeviceGetTopologyNearestGpus(void* device, unsigned level, unsigned* count, void** devices) {
   const unsigned found = level == 40 ? 1 : level == 50 ? 2 : 0;
   if (*count == 0) return Tell(count, found);
   if (*count != found) return kInvalid;
+  std::fill_n(devices, 64, nullptr);
   devices[0] = device == &the_devices[0] ? &the_devices[1] : &the_devices[0];
   if (found == 2) devices[1] = device;
   return kSuccess;

@@ -127,6 +127,12 @@ class Links(unittest.TestCase):
         self.assertEqual([(one.result, one.value) for one in other[:2]], [(0, 0), (0, (1 << 40) + 821)])
         self.assertEqual(other[2].result, INVALID)
 
+    def test_a_link_that_no_device_has_is_not_asked_for(self):
+        fields = (Field * 4)(Field(82, LINKS_MAX), Field(82, 2), Field(83, 0xFFFFFFFF), Field(82, 0xFFFFFFFE))
+        self.assertEqual(self.nvml.nvmlDeviceGetFieldValues(self.devices[1], 4, fields), 0)
+        self.assertEqual([one.result for one in fields], [INVALID, 0, 0, INVALID])
+        self.assertEqual(fields[1].value, (1 << 40) + 822)
+
     def test_fabric(self):
         words = (ctypes.c_uint * 8)()
         self.assertEqual(self.nvml.nvmlDeviceGetGpuFabricInfo(self.devices[2], words), 0)

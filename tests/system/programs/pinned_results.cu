@@ -233,6 +233,9 @@ void SourceChangesBeforeTheCopy() {
   int* device = Device(2);
   int* flag = device + 1;
   volatile int* source = Pinned(1);
+  char name[64];
+  CHECK_DRIVER(cuDeviceGetName(name, sizeof(name), 0));
+  const bool nvidia = std::strstr(name, "NVIDIA") != nullptr;
   enum Way { kOwn, kOther, kDefaultBehindBlocking, kBlockingBehindDefault, kThreadBehindDefault, kKernel, kBehindCopies, kWays };
   for (int round = 1; round <= 10 * kWays; ++round) {
     const Way way = static_cast<Way>(round % kWays);
@@ -264,8 +267,9 @@ void SourceChangesBeforeTheCopy() {
     }
     int back = 0;
     CHECK_CUDA(cudaMemcpy(&back, device, sizeof(back), cudaMemcpyDeviceToHost));
-    // Natively a copy in the default stream was seen to be read when it was called, though a blocking stream was held (driver 580).
-    EXPECT_EQ(back == round || (way == kDefaultBehindBlocking && back == -round), true);
+    // NVIDIA's driver was seen to read such copies when they were called, though the default stream held theirs, or theirs it (580).
+    const bool by_default_stream = way == kDefaultBehindBlocking || way == kBlockingBehindDefault || way == kThreadBehindDefault;
+    if (!by_default_stream || !nvidia || back != -round) EXPECT_EQ(back, round);
   }
   CHECK_CUDA(cudaFree(device));
   Free(source);
