@@ -16,6 +16,8 @@
 namespace tessera {
 namespace {
 
+// Streams that words have told of, and which have not settled.
+constexpr size_t kToldMax = 16;
 constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
 bool IsSpecial(CUstream stream) {
@@ -38,15 +40,23 @@ CUresult Completion::WhenDone(CUstream stream, Callback callback) {
     if (const CUresult result = worker_.driver().cuStreamGetCtx(stream, &context); result != CUDA_SUCCESS) return result;
   }
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  const bool may_keep = MayKeep() && context == worker_.CurrentContext();
+  CUresult result = CUDA_SUCCESS;
+  if (may_keep && !IsSpecial(stream) && IsIdle(stream, &result)) {
+    if (result == CUDA_SUCCESS) callback(result);
+    return result;
+  }
   Watch watch;
-  if (const CUresult result = cache_.Take(context, &watch.event); result != CUDA_SUCCESS) return result;
+  result = cache_.Take(context, &watch.event);
+  if (result != CUDA_SUCCESS) return result;
   watch.cached = true;
   watch.callback = std::move(callback);
   const CUevent event = watch.event;
-  CUresult result = worker_.driver().cuEventRecord(event, stream);
+  if (may_keep) watch.word = worker_.Part<DoneWords>().WriteBehind(stream);
+  result = worker_.driver().cuEventRecord(event, stream);
   if (result == CUDA_SUCCESS) {
-    // An idle stream, often: no other thread is needed then. Only while nothing is pending, so that order is kept.
-    if (pending() == 0 && worker_.driver().cuEventQuery(event) == CUDA_SUCCESS) {
+    // No other thread is needed then. Only while nothing is pending, so that order is kept.
+    if (!watch.word && pending() == 0 && worker_.driver().cuEventQuery(event) == CUDA_SUCCESS) {
       cache_.Put(context, event, true);
       watch.callback(CUDA_SUCCESS);
       return CUDA_SUCCESS;
@@ -57,6 +67,16 @@ CUresult Completion::WhenDone(CUstream stream, Callback callback) {
   }
   cache_.Put(context, event, false);
   return result;
+}
+
+// An event of a stream covers what the stream was given; so does the question, unless another stream is meant as well.
+bool Completion::IsIdle(CUstream stream, CUresult* result) {
+  *result = worker_.driver().cuStreamQuery(stream);
+  const uint64_t told_ns = told_ns_.load(std::memory_order_relaxed);
+  if (*result == CUDA_ERROR_NOT_READY && told_ns != 0 && MonotonicNs() - told_ns < kSettleSoonNs && Settle()) {
+    *result = worker_.driver().cuStreamQuery(stream);
+  }
+  return *result != CUDA_ERROR_NOT_READY;
 }
 
 CUresult Completion::WhenEventDone(CUcontext context, CUevent event, Callback callback) {
@@ -87,7 +107,7 @@ CUresult Completion::Add(uint64_t key, CUcontext context, Watch watch) {
   Arrival arrival{key, context, std::move(watch)};
   if (may_keep) {
     own_.emplace(std::move(arrival));
-    own_->since_ns = MonotonicNs();
+    own_->since_ns = own_->asked_ns = MonotonicNs();
     keeps_own_.store(true, std::memory_order_release);
   } else {
     if (own_) GiveOwnLocked();  // it came first
@@ -122,13 +142,17 @@ bool Completion::PollOwn() {
     MutexLock lock(mutex_);
     if (!own_) return false;
     const uint64_t now_ns = MonotonicNs();
-    result = AskOwn();
+    result = AskOwn(now_ns);
     if (result == CUDA_ERROR_NOT_READY) {
       if (now_ns - own_->since_ns < spin_ns_) return true;
       GiveOwnLocked();
       return false;
     }
-    PutEvent(own_->context, own_->watch, result);
+    if (own_->told) {
+      KeepTold(*own_);
+    } else {
+      PutEvent(own_->context, own_->watch, result);
+    }
     done.swap(own_);
     keeps_own_.store(false, std::memory_order_release);
   }
@@ -136,9 +160,53 @@ bool Completion::PollOwn() {
   return true;
 }
 
-CUresult Completion::AskOwn() {
+CUresult Completion::AskOwn(uint64_t now_ns) {
+  const Watch& watch = own_->watch;
+  if (watch.word) {
+    own_->told = watch.word.seen();
+    if (own_->told) return CUDA_SUCCESS;
+    if (now_ns - own_->asked_ns < kWordNs) return CUDA_ERROR_NOT_READY;
+  }
+  own_->asked_ns = now_ns;
   const CUresult result = worker_.SetContext(own_->context);
-  return result == CUDA_SUCCESS ? worker_.driver().cuEventQuery(own_->watch.event) : result;
+  return result == CUDA_SUCCESS ? worker_.driver().cuEventQuery(watch.event) : result;
+}
+
+void Completion::KeepTold(const Arrival& arrival) {
+  if (told_.size() == kToldMax) SettleLocked();
+  const auto found = std::ranges::find(told_, arrival.key, &Told::key);
+  if (found == told_.end()) {
+    told_.push_back({arrival.key, arrival.context, arrival.watch.event});
+  } else {
+    cache_.Put(found->context, std::exchange(found->event, arrival.watch.event), true);
+  }
+  told_ns_.store(MonotonicNs(), std::memory_order_release);
+}
+
+bool Completion::Settle() {
+  if (told_ns_.load(std::memory_order_acquire) == 0) return false;
+  MutexLock lock(mutex_);
+  const bool any = !told_.empty();
+  SettleLocked();
+  return any;
+}
+
+void Completion::SettleLocked() {
+  const CUcontext before = worker_.CurrentContext();
+  const uint64_t end_ns = MonotonicNs() + kSettleNs;
+  for (const Told& told : told_) {
+    CUresult result = worker_.SetContext(told.context);
+    while (result == CUDA_SUCCESS) {
+      result = worker_.driver().cuEventQuery(told.event);
+      if (result != CUDA_ERROR_NOT_READY || MonotonicNs() > end_ns) break;
+      CpuRelax();
+      result = CUDA_SUCCESS;
+    }
+    cache_.Put(told.context, told.event, result == CUDA_SUCCESS);
+  }
+  told_.clear();
+  told_ns_.store(0, std::memory_order_relaxed);
+  if (worker_.SetContext(before) != CUDA_SUCCESS) worker_.ForgetCurrentContext();
 }
 
 void Completion::PutEvent(CUcontext context, const Watch& watch, CUresult result) {
@@ -164,6 +232,7 @@ bool Completion::DrainContext(CUcontext context) {
     }
     while (!drain.done && !stopped_) drained_.wait(mutex_);
     std::erase(drains_, &drain);
+    if (drain.done) SettleLocked();  // their events go back to the cache
     draining_.store(static_cast<uint32_t>(drains_.size()), std::memory_order_relaxed);
   }
   if (drain.done) cache_.DropContext(context);

@@ -9,7 +9,8 @@
 // A watch that the executor asks for while no other is pending is polled by the executor itself as long as it has nothing else
 // to do, kSpinNs at most: what a program waits for is answered without another thread, which sleeps meanwhile. Before the executor
 // takes its next record it gives such a watch to the completion thread. It is an event like any other, recorded when it was
-// asked for, so nothing that is enqueued afterwards, by whomever, is waited for.
+// asked for, so nothing that is enqueued afterwards, by whomever, is waited for. For the executor's own waits the stream writes
+// a word before the event (done_words.h), and the event is only asked now and then: it tells of failures.
 #pragma once
 
 #include <cuda.h>
@@ -26,6 +27,7 @@
 
 #include "protocol/base/mutex.h"
 #include "protocol/channel/waiting.h"
+#include "server/worker/done_words.h"
 #include "server/worker/event_cache.h"
 
 namespace tessera {
@@ -50,6 +52,11 @@ class Completion {
   static constexpr unsigned kFewCores = 4;
   // After that a poll comes every 1/32 of the time waited so far, at most this far apart.
   static constexpr uint64_t kPollGapNsMax = 50'000;
+  // Between two questions about an event whose word tells first.
+  static constexpr uint64_t kWordNs = 3'000;
+  // How long an event may take whose word has told: it is the very next thing that its stream does.
+  static constexpr uint64_t kSettleNs = 100'000;
+  static constexpr uint64_t kSettleSoonNs = 5'000;
 
   explicit Completion(Worker& worker);
   ~Completion();  // Stop()
@@ -82,6 +89,10 @@ class Completion {
     if (keeps_own_.load(std::memory_order_relaxed)) GiveOwnNow();
   }
 
+  // Waits, kSettleNs at most, until to the driver, too, all is done that words have told of. False when it was so before. Executor
+  // and aside threads; their current context stays.
+  bool Settle() EXCLUDES(mutex_);
+
   // Ends the thread; pending callbacks are destroyed without being called. Idempotent.
   void Stop();
 
@@ -91,6 +102,7 @@ class Completion {
   struct Watch {
     CUevent event = nullptr;  // null: an action, done as soon as it is the oldest
     bool cached = false;      // the event goes back to the cache
+    DoneWord word;            // told before the event; may be empty. Looked at by the executor alone
     Callback callback;
   };
   // Watches in the order they were asked for; only the oldest is polled. One per stream, one per application event.
@@ -106,19 +118,32 @@ class Completion {
     CUcontext context;
     Watch watch;
     uint64_t since_ns = 0;  // when the executor began to poll it; 0: nobody has
+    uint64_t asked_ns = 0;  // when the executor last asked its event
+    bool told = false;      // by its word
   };
   struct Drain {
     CUcontext context;
     bool done = false;
   };
 
+  // The event of a watch that its word ended.
+  struct Told {
+    uint64_t key;  // as in Arrival
+    CUcontext context;
+    CUevent event;
+  };
+
+  // Whether the executor found the stream idle just now; then `*result` is that of the wait.
+  bool IsIdle(CUstream stream, CUresult* result) EXCLUDES(mutex_);
+  void KeepTold(const Arrival& arrival) REQUIRES(mutex_);
+  void SettleLocked() REQUIRES(mutex_);
   CUresult Add(uint64_t key, CUcontext context, Watch watch) EXCLUDES(mutex_);
   // The calling thread is the executor, and no watch is pending.
   bool MayKeep() const {
     return pending() == 0 && std::this_thread::get_id() == executor_.load(std::memory_order_relaxed);
   }
   // What is known of the watch that the executor keeps.
-  CUresult AskOwn() REQUIRES(mutex_);
+  CUresult AskOwn(uint64_t now_ns) REQUIRES(mutex_);
   void Arrive(Arrival arrival) REQUIRES(mutex_);
   void GiveOwnNow() EXCLUDES(mutex_);
   void GiveOwnLocked() REQUIRES(mutex_);
@@ -144,6 +169,8 @@ class Completion {
   ConditionVariable drained_;
   std::vector<Arrival> arrivals_ GUARDED_BY(mutex_);
   std::optional<Arrival> own_ GUARDED_BY(mutex_);  // kept by the executor
+  std::vector<Told> told_ GUARDED_BY(mutex_);      // the last one of each stream; older ones of a stream are done before it
+  std::atomic<uint64_t> told_ns_{0};               // when the last one was told; 0: told_ is empty
   std::atomic<bool> keeps_own_{false};             // own_ is not empty; becomes true by the executor alone
   std::atomic<std::thread::id> executor_;
   std::vector<Drain*> drains_ GUARDED_BY(mutex_);

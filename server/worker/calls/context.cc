@@ -4,6 +4,7 @@
 #include "generated/server_custom.h"
 #include "server/worker/call_context.h"
 #include "server/worker/contexts/context_end.h"
+#include "server/worker/done_words.h"
 #include "server/worker/streams/synchronize.h"
 #include "server/worker/streams/watched_events.h"
 #include "server/worker/worker.h"
@@ -18,6 +19,7 @@ void Do_cuCtxCreate_v2(CallContext& call, const cuCtxCreate_v2Request& request) 
   CUcontext popped = nullptr;
   call.driver().cuCtxPopCurrent_v2(&popped);
   call.worker().ForgetCurrentContext();
+  call.worker().Part<DoneWords>().BeginContext(context);
   call.New(request.context, context);
   call.Finish(result);
 }

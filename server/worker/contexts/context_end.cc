@@ -3,6 +3,7 @@
 #include "generated/driver_table.h"
 #include "server/worker/busy_streams.h"
 #include "server/worker/completion.h"
+#include "server/worker/done_words.h"
 #include "server/worker/memory/session_memory.h"
 #include "server/worker/object_table.h"
 #include "server/worker/sharing/sharing.h"
@@ -24,6 +25,7 @@ CUresult PrepareContextEnd(Worker& worker, HandleId id, CUcontext context) {
     if (object_id.kind() == HandleKind::kStream) busy.Forget(reinterpret_cast<CUstream>(object));
   });
   worker.Part<StreamVisits>().EndContext(context);
+  worker.Part<DoneWords>().EndContext(context);
   worker.Part<Sharing>().EndContext(id);
   worker.Part<SessionMemory>().EndContext(id.value());
   worker.SetContext(CUcontext(nullptr));

@@ -2,6 +2,7 @@
 
 #include "generated/driver_table.h"
 #include "server/worker/contexts/context_end.h"
+#include "server/worker/done_words.h"
 #include "server/worker/object_table.h"
 #include "server/worker/worker.h"
 
@@ -49,7 +50,7 @@ CUresult PrimaryContexts::Retain(HandleId id, CUdevice device, unsigned flags) {
   Held& held = held_[device];
   held.id = id;
   held.context = context;
-  ++held.retains;
+  if (++held.retains == 1) worker_.Part<DoneWords>().BeginContext(context);
   return CUDA_SUCCESS;
 }
 

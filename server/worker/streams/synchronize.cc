@@ -158,7 +158,9 @@ void QueryEvent(CallContext& call, CUevent event, uint64_t mark) {
 
 void QueryStream(CallContext& call, CUstream stream, uint64_t mark) {
   Worker& worker = call.worker();
-  const CUresult now = worker.driver().cuStreamQuery(stream);
+  CUresult now = worker.driver().cuStreamQuery(stream);
+  // A stream that was just waited for is idle.
+  if (now == CUDA_ERROR_NOT_READY && worker.completion().Settle()) now = worker.driver().cuStreamQuery(stream);
   call.Finish(now);
   if (now != CUDA_ERROR_NOT_READY || mark == 0) return;
   // As in SynchronizeContext: no event of ours on the legacy stream beside busy blocking streams.

@@ -265,6 +265,122 @@ TEST_F(ExecutorsWatch, IsDroppedByStop) {
   EXPECT_FALSE(own_.PollOwn());
 }
 
+// Where streams write words, the event tells of failures alone.
+class ExecutorsWord : public ExecutorsWatch {
+ protected:
+  ExecutorsWord() {
+    driver_.SetWords();
+    worker().Part<DoneWords>().BeginContext(context_);
+  }
+};
+
+TEST_F(ExecutorsWord, TellsBeforeTheEventDoes) {
+  const CUstream stream = driver_.NewStream(context_);
+  int called = 0;
+  ASSERT_EQ(own_.WhenDone(stream, [&](CUresult result) { called += result == CUDA_SUCCESS; }), CUDA_SUCCESS);
+  EXPECT_EQ(called, 0);
+  const size_t queries = driver_.queries();
+  driver_.WriteWords();
+  EXPECT_TRUE(own_.PollOwn());
+  EXPECT_EQ(called, 1);
+  EXPECT_EQ(driver_.queries(), queries);  // nobody had to ask
+}
+
+// To the driver the stream is idle when the event is done, not the word.
+TEST_F(ExecutorsWord, SettlesWithTheEvent) {
+  const CUstream stream = driver_.NewStream(context_);
+  EXPECT_FALSE(own_.Settle());
+  ASSERT_EQ(own_.WhenDone(stream, [](CUresult) {}), CUDA_SUCCESS);
+  EXPECT_FALSE(own_.Settle());  // nothing was told
+  driver_.WriteWords();
+  EXPECT_TRUE(own_.PollOwn());
+  std::atomic<bool> settled{false};
+  const size_t queries = driver_.queries();
+  std::thread settling([&] {
+    EXPECT_TRUE(own_.Settle());
+  });
+  while (driver_.queries() == queries) std::this_thread::yield();
+  driver_.FinishWork(stream);
+  settling.join();
+  EXPECT_FALSE(own_.Settle());
+}
+
+TEST_F(ExecutorsWord, DoesNotWaitForAnEventThatNeverComes) {
+  const CUstream stream = driver_.NewStream(context_);
+  ASSERT_EQ(own_.WhenDone(stream, [](CUresult) {}), CUDA_SUCCESS);
+  driver_.WriteWords();
+  EXPECT_TRUE(own_.PollOwn());
+  EXPECT_TRUE(own_.Settle());
+}
+
+TEST_F(ExecutorsWord, KeepsOneEventOfAStreamAndSettlesWhenThereAreMany) {
+  for (int i = 0; i < 100; ++i) {
+    const CUstream stream = driver_.NewStream(context_);
+    for (int wait = 0; wait < 3; ++wait) {
+      driver_.EnqueueWork(stream);
+      ASSERT_EQ(own_.WhenDone(stream, [](CUresult) {}), CUDA_SUCCESS);
+      driver_.WriteWords();
+      EXPECT_TRUE(own_.PollOwn());
+      driver_.FinishWork(stream);
+    }
+  }
+  EXPECT_LT(driver_.events_made(), 40u);
+}
+
+// Nothing of a context is left that is about to end.
+TEST_F(ExecutorsWord, GoesWithItsContext) {
+  const CUstream stream = driver_.NewStream(context_);
+  ASSERT_EQ(own_.WhenDone(stream, [](CUresult) {}), CUDA_SUCCESS);
+  driver_.WriteWords();
+  EXPECT_TRUE(own_.PollOwn());
+  driver_.FinishWork(stream);
+  EXPECT_TRUE(own_.DrainContext(context_));
+  EXPECT_EQ(driver_.events_live(), 0u);
+  EXPECT_FALSE(own_.Settle());
+}
+
+// What is idle is answered without a word, an event or a wait.
+TEST_F(ExecutorsWord, AnIdleStreamNeedsNone) {
+  driver_.SetIdle(true);
+  const CUstream stream = driver_.NewStream(context_);
+  int called = 0;
+  ASSERT_EQ(own_.WhenDone(stream, [&](CUresult result) { called += result == CUDA_SUCCESS; }), CUDA_SUCCESS);
+  EXPECT_EQ(called, 1);
+  EXPECT_EQ(driver_.events_made(), 0u);
+}
+
+TEST_F(ExecutorsWord, OfAnEarlierWaitDoesNotTell) {
+  const CUstream slow = driver_.NewStream(context_);
+  const CUstream stream = driver_.NewStream(context_);
+  std::promise<CUresult> slow_done;
+  auto future = slow_done.get_future();
+  ASSERT_EQ(own_.WhenDone(slow, [&](CUresult result) { slow_done.set_value(result); }), CUDA_SUCCESS);
+  own_.GiveOwn();
+  driver_.WriteWords();  // the earlier stream's, so the word is that of another wait
+  std::vector<int> order;
+  driver_.FinishWork(slow);
+  ASSERT_EQ(future.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  while (own_.pending() != 0) std::this_thread::yield();
+  ASSERT_EQ(WhenDone(stream, &order, 1), CUDA_SUCCESS);
+  own_.PollOwn();
+  EXPECT_TRUE(order.empty());
+  driver_.FinishWork(stream);
+  while (own_.PollOwn() || own_.pending() != 0) std::this_thread::yield();
+  EXPECT_EQ(order, std::vector<int>{1});
+}
+
+TEST_F(ExecutorsWord, OfWorkThatFailedNeverComes) {
+  const CUstream stream = driver_.NewStream(context_);
+  std::promise<CUresult> done;
+  auto future = done.get_future();
+  ASSERT_EQ(own_.WhenDone(stream, [&](CUresult result) { done.set_value(result); }), CUDA_SUCCESS);
+  driver_.FinishWork(stream, CUDA_ERROR_ILLEGAL_ADDRESS);
+  while (own_.PollOwn()) {
+  }
+  ASSERT_EQ(future.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_EQ(future.get(), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 TEST_F(CompletionTest, StopDropsWhatIsPending) {
   driver_.SetIdle(false);
   const CUstream stream = driver_.NewStream(context_);

@@ -1,5 +1,8 @@
 #include "tests/server/worker/fake_driver.h"
 
+#include <atomic>
+#include <memory>
+
 #include "protocol/base/check.h"
 
 namespace tessera {
@@ -58,6 +61,7 @@ FakeDriver::FakeDriver() {
     const auto found = live_->events_.find(event);
     if (found == live_->events_.end()) return CUDA_ERROR_INVALID_HANDLE;
     const auto of_stream = live_->streams_.find(stream);
+    live_->ended_.erase(stream);
     const CUcontext context = of_stream == live_->streams_.end() ? t_current : of_stream->second;
     if (context != found->second.context) return CUDA_ERROR_INVALID_HANDLE;  // as the driver: one context for both
     found->second.stream = stream;
@@ -65,8 +69,15 @@ FakeDriver::FakeDriver() {
     found->second.error = CUDA_SUCCESS;
     return CUDA_SUCCESS;
   };
+  table_.cuStreamQuery = [](CUstream stream) {
+    MutexLock lock(live_->mutex_);
+    if (live_->idle_) return CUDA_SUCCESS;
+    const auto ended = live_->ended_.find(stream);
+    return ended == live_->ended_.end() ? CUDA_ERROR_NOT_READY : ended->second;
+  };
   table_.cuEventQuery = [](CUevent event) {
     MutexLock lock(live_->mutex_);
+    ++live_->queries_;
     const auto found = live_->events_.find(event);
     if (found == live_->events_.end()) return CUDA_ERROR_INVALID_HANDLE;
     if (!found->second.done) return CUDA_ERROR_NOT_READY;
@@ -88,8 +99,52 @@ CUstream FakeDriver::NewStream(CUcontext context) {
   return stream;
 }
 
+void FakeDriver::SetWords() {
+  table_.cuCtxGetDevice = [](CUdevice* device) {
+    *device = 0;
+    return CUDA_SUCCESS;
+  };
+  table_.cuDeviceGetAttribute = [](int* value, CUdevice_attribute attribute, CUdevice) {
+    *value = attribute == CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS;
+    return CUDA_SUCCESS;
+  };
+  table_.cuMemHostRegister_v2 = [](void*, size_t, unsigned) { return CUDA_SUCCESS; };
+  table_.cuMemHostUnregister = [](void*) { return CUDA_SUCCESS; };
+  table_.cuMemHostGetDevicePointer_v2 = [](CUdeviceptr* device, void* host, unsigned) {
+    *device = reinterpret_cast<CUdeviceptr>(host);
+    return CUDA_SUCCESS;
+  };
+  table_.cuStreamWaitValue64_v2 = [](CUstream, CUdeviceptr, cuuint64_t, unsigned) { return CUDA_ERROR_NOT_SUPPORTED; };
+  table_.cuStreamWriteValue64_v2 = [](CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned) {
+    MutexLock lock(live_->mutex_);
+    const Write write{stream, address, value};
+    live_->idle_ ? live_->WriteWord(write) : live_->writes_.push_back(write);
+    return CUDA_SUCCESS;
+  };
+}
+
+void FakeDriver::WriteWord(const Write& write) {
+  std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(write.address)).store(write.value, std::memory_order_release);
+}
+
+void FakeDriver::WriteWords() {
+  MutexLock lock(mutex_);
+  for (const Write& write : writes_) WriteWord(write);
+  writes_.clear();
+}
+
+void FakeDriver::EnqueueWork(CUstream stream) {
+  MutexLock lock(mutex_);
+  ended_.erase(stream);
+}
+
 void FakeDriver::FinishWork(CUstream stream, CUresult error) {
   MutexLock lock(mutex_);
+  ended_[stream] = error;
+  for (const Write& write : writes_) {
+    if (write.stream == stream && error == CUDA_SUCCESS) WriteWord(write);
+  }
+  std::erase_if(writes_, [&](const Write& write) { return write.stream == stream; });
   for (auto& [event, state] : events_) {
     if (state.stream != stream || state.done) continue;
     state.done = true;
@@ -105,6 +160,11 @@ void FakeDriver::SetIdle(bool idle) {
 size_t FakeDriver::events_made() const {
   MutexLock lock(mutex_);
   return events_made_;
+}
+
+size_t FakeDriver::queries() const {
+  MutexLock lock(mutex_);
+  return queries_;
 }
 
 size_t FakeDriver::events_live() const {

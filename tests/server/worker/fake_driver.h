@@ -27,12 +27,19 @@ class FakeDriver {
 
   CUcontext NewContext();
   CUstream NewStream(CUcontext context);
+  // The stream has work again: it is not idle until FinishWork.
+  void EnqueueWork(CUstream stream);
   // Work enqueued on `stream` up to now is done, or ended with `error`. Recorded events report it.
   void FinishWork(CUstream stream, CUresult error = CUDA_SUCCESS);
-  // New recordings on any stream are done at once (the default), or wait for FinishWork.
+  // New recordings and writes on any stream are done at once, which is therefore idle (the default), or wait for FinishWork.
   void SetIdle(bool idle);
+  // Writes what streams were told to write by now, and nothing else: events are done by FinishWork.
+  void WriteWords();
+  // From now on streams write words (cuStreamWriteValue64), which they do not in the beginning.
+  void SetWords();
 
   size_t events_made() const;
+  size_t queries() const;  // of events
   size_t events_live() const;
   size_t streams_live() const;
   // Of the calling thread.
@@ -47,6 +54,13 @@ class FakeDriver {
     CUresult error = CUDA_SUCCESS;
   };
 
+  struct Write {
+    CUstream stream;
+    CUdeviceptr address;
+    uint64_t value;
+  };
+  void WriteWord(const Write& write) REQUIRES(mutex_);
+
   static FakeDriver* live_;
   DriverTable table_;
   mutable Mutex mutex_;
@@ -55,6 +69,9 @@ class FakeDriver {
   size_t events_made_ GUARDED_BY(mutex_) = 0;
   std::map<CUstream, CUcontext> streams_ GUARDED_BY(mutex_);
   std::map<CUevent, Event> events_ GUARDED_BY(mutex_);
+  std::vector<Write> writes_ GUARDED_BY(mutex_);           // not done yet
+  std::map<CUstream, CUresult> ended_ GUARDED_BY(mutex_);  // streams whose work was finished, and how; nothing was recorded since
+  size_t queries_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tessera
