@@ -115,7 +115,9 @@ void AddServer(CLI::App* command, std::string* server, LinkOptions* link, const 
           "--authority", link->keys.authority,
           "certificate of who signed the gateway's (default: $TESSERA_AUTHORITY, else ~/.config/tessera/authority.pem)")
       ->type_name("FILE");
-  command->add_option("--connections", link->connections, "connections to a server's host that large copies share (default: 1)")
+  command
+      ->add_option("--connections", link->connections,
+                   "connections to a server's host that large copies share (default: 4 where there are 8 cores, else 1)")
       ->type_name("NUMBER")
       ->check(CLI::Range(1U, kConnectionsMax).description("1 to " + std::to_string(kConnectionsMax)));
 }

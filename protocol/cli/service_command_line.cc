@@ -41,7 +41,7 @@ void ServiceCommandLine::AddLinkOptions(LinkOptions* link, bool listens) {
           "The certificates of who has to have signed the other side's (default: $TESSERA_AUTHORITY, else authority.pem there)")
       ->type_name("FILE");
   if (!listens) {
-    app_.add_option("--connections", link->connections, "Connections that a session's large copies share (default: 1)")
+    app_.add_option("--connections", link->connections, "Connections that a session's large copies share (default: 4 where there are 8 cores, else 1)")
         ->type_name("NUMBER")
         ->check(CLI::Range(1U, kConnectionsMax).description("1 to " + std::to_string(kConnectionsMax)));
     return;

@@ -75,11 +75,12 @@ Status PrepareLinks(const LinkAddress& address) {
 Result<std::unique_ptr<Link>> ConnectLink(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
   const LinkKind* kind = Find(address.scheme);
   if (kind == nullptr) return NotBuilt(address);
-  if (!kind->joins && options.connections != 1) {
+  if (!kind->joins && options.connections > 1) {
     return Status(StatusCode::kInvalidArgument, "a link to " + address.Url() + " has one connection: leave --connections out");
   }
   if (!kind->joins) return kind->connect(address, options, deadline_ns);
-  return ConnectJoined(options.connections, [&] { return kind->connect(address, options, deadline_ns); });
+  const uint32_t connections = options.connections != 0 ? options.connections : UsualConnections();
+  return ConnectJoined(connections, [&] { return kind->connect(address, options, deadline_ns); });
 }
 
 Result<std::unique_ptr<LinkListener>> ListenForLinks(const LinkAddress& address, const LinkOptions& options, UniqueFd bound) {

@@ -79,10 +79,15 @@ CUresult cuStreamQuery(CUstream hStream) {
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(hStream, &context, &stream));
   RETURN_ON_ERROR(CheckStreamQuery(*context, *stream));
-  for (const StreamPtr& other : context->streams()) {
-    if (other != stream && (!stream->is_legacy() || other->type() != Stream::Type::kBlocking)) continue;
-    const FencePtr tail = other->tail();
-    if (tail != nullptr && !tail->done()) return CUDA_ERROR_NOT_READY;
+  const auto busy = [](const StreamPtr& one) {
+    const FencePtr tail = one->tail();
+    return tail != nullptr && !tail->done();
+  };
+  if (busy(stream)) return CUDA_ERROR_NOT_READY;
+  if (stream->is_legacy()) {
+    for (const StreamPtr& other : context->streams()) {
+      if (other->type() == Stream::Type::kBlocking && busy(other)) return CUDA_ERROR_NOT_READY;
+    }
   }
   return context->sticky();
 }
