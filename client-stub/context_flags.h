@@ -3,14 +3,21 @@
 
 #include <cuda.h>
 
+#include "client-stub/reply_reader.h"
+
 namespace tessera {
 
-// How a thread waits natively. A forwarded program's threads wait in this library, so these are remembered and no more.
+// How a thread waits natively. A forwarded program's threads wait in this library: NoteSchedule().
 constexpr unsigned kScheduleFlags = CU_CTX_SCHED_MASK;
 
 constexpr bool ContextFlagsAreLegal(unsigned flags) {
   const unsigned schedule = flags & kScheduleFlags;
   return (flags & ~unsigned{CU_CTX_FLAGS_MASK}) == 0 && (schedule & (schedule - 1)) == 0;
+}
+
+// Any thread.
+inline void NoteSchedule(unsigned flags) {
+  if ((flags & (CU_CTX_SCHED_YIELD | CU_CTX_SCHED_BLOCKING_SYNC)) != 0) ReplyReader::may_spin_long.store(false);
 }
 
 // What the server's context gets of them. Core dumps would be written by its process, on its host.

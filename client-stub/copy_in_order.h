@@ -1,7 +1,7 @@
 // Copies between memory that the server reaches and private memory of the application, which happen when the stream reaches
 // them: asynchronous copies of registered memory, as far as there is no quicker way (copy_bytes.h).
 //
-// The copy is cut into pieces that pass through two shadows in turn. Each piece is a visit and a DMA; the visit lets the
+// The copy is cut into pieces that pass through a few shadows in turn. Each piece is a visit and a DMA; the visit lets the
 // stream go on as soon as it may, so that one piece is copied by the processor while the other's DMA runs. The caller waits
 // for nothing; stream order holds for whatever comes after. Calling thread only; the private memory is touched by visits.
 #pragma once

@@ -86,7 +86,8 @@ Status ReplyReader::ReadUntilRecord() {
     ring_.Arm();
     if (!ready()) ring_.SleepWhile(head, timeout_ns);
   };
-  return SpinThenSleep(spin_, ready, sleep, kNoDeadline, stop_);
+  AdaptiveSpin& spin = may_spin_long.load(std::memory_order_relaxed) ? long_spin_ : spin_;
+  return SpinThenSleep(spin, ready, sleep, kNoDeadline, stop_);
 }
 
 void ReplyReader::Poll() {

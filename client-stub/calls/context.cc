@@ -56,6 +56,7 @@ CUresult Custom_cuCtxCreate_v2(Call& call, CUcontext* pctx, unsigned int flags, 
   request.context = call.Mint(HandleKind::kContext);
   if (!call.ok()) return call.result();
   request.flags = ServerContextFlags(flags);
+  NoteSchedule(flags);
   request.device = call.DeviceNumber(dev);
   if (const CUresult result = call.Sync(request); result != CUDA_SUCCESS) return result;
   Context* context = call.session().contexts().Add(request.context, dev, flags, kContextApiVersion);
@@ -172,6 +173,7 @@ CUresult Custom_cuCtxSetFlags(Call& call, unsigned int flags) {
     if (const CUresult result = call.Sync(request); result != CUDA_SUCCESS) return result;
   }
   context->flags = flags;
+  NoteSchedule(flags);
   return CUDA_SUCCESS;
 }
 

@@ -94,6 +94,7 @@ CUresult Custom_cuDevicePrimaryCtxSetFlags_v2(Call& call, CUdevice dev, unsigned
     context->flags = flags | CU_CTX_MAP_HOST;
   }
   context->primary_flags = flags;
+  NoteSchedule(flags);
   return CUDA_SUCCESS;
 }
 

@@ -37,9 +37,14 @@ uint64_t AdaptiveSpin::Begin() {
     limit_ns = std::max(kNsMin, limit_ns / 2);
     limit_ns_.store(limit_ns, std::memory_order_relaxed);
   } else if (wait % kProbeEvery == kProbeEvery - 1) {
-    limit_ns = kNsMax;
+    limit_ns = ns_max_;
   }
   return limit_ns;
+}
+
+uint64_t AdaptiveSpin::LongNsMax() {
+  constexpr uint32_t kCoresMin = 8;
+  return CoreCount() >= kCoresMin ? kLongNsMax : kNsMax;
 }
 
 void AdaptiveSpin::End(bool success, bool preempted, uint64_t spun_ns) {
@@ -50,7 +55,7 @@ void AdaptiveSpin::End(bool success, bool preempted, uint64_t spun_ns) {
     limit_ns = std::max(kNsMin, before_ns / 4);
   } else if (success) {
     // Room for twice of what it took. A probe that found something raises the limit in one step; failures halve it again.
-    limit_ns = std::max(before_ns, std::clamp(2 * spun_ns, kNsMin, kNsMax));
+    limit_ns = std::max(before_ns, std::clamp(2 * spun_ns, kNsMin, ns_max_));
   } else {
     limit_ns = std::max(kNsMin, before_ns / 2);
   }

@@ -31,10 +31,18 @@ class AdaptiveSpin {
   // a bound between the two (50 us) nobody who had gone to sleep ever found out.
   static constexpr uint64_t kNsMax = 150'000;
   static constexpr uint64_t kNsMin = 500;
+  // For waits whose ends come from the GPU, on a machine with cores to spare.
+  static constexpr uint64_t kLongNsMax = 10'000'000;
   // A spinning thread that finds this much time gone between two looks at the clock was off its core.
   static constexpr uint64_t kPreemptedNs = 20'000;
   // After failures, every so many waits one spins to the full bound again, to find out whether things have changed.
   static constexpr uint32_t kProbeEvery = 32;
+
+  // At most `ns_max`.
+  explicit AdaptiveSpin(uint64_t ns_max = kNsMax) : ns_max_(ns_max), limit_ns_(ns_max) {}
+
+  // kLongNsMax where this process may use eight cores or more, else kNsMax.
+  static uint64_t LongNsMax();
 
   // Spins until `ready()` is true; false when the limit was reached first, and the caller should sleep.
   template <typename Ready>
@@ -76,7 +84,8 @@ class AdaptiveSpin {
   uint64_t Begin();
   void End(bool success, bool preempted, uint64_t spun_ns);
 
-  std::atomic<uint64_t> limit_ns_{kNsMax};
+  const uint64_t ns_max_;
+  std::atomic<uint64_t> limit_ns_;
   std::atomic<uint32_t> waits_{0};
 };
 

@@ -52,7 +52,7 @@ CUresult Completion::WhenDone(CUstream stream, Callback callback) {
   watch.cached = true;
   watch.callback = std::move(callback);
   const CUevent event = watch.event;
-  if (may_keep) watch.word = worker_.Part<DoneWords>().WriteBehind(stream);
+  if (may_keep && copied_.load(std::memory_order_relaxed) != stream) watch.word = worker_.Part<DoneWords>().WriteBehind(stream);
   result = worker_.driver().cuEventRecord(event, stream);
   if (result == CUDA_SUCCESS) {
     // No other thread is needed then. Only while nothing is pending, so that order is kept.
@@ -326,7 +326,7 @@ bool Completion::PollQueue(Queue& queue, uint64_t now_ns) {
       if (result == CUDA_SUCCESS) result = worker_.driver().cuEventQuery(watch.event);
       if (result == CUDA_ERROR_NOT_READY) {
         const uint64_t waited_ns = now_ns - queue.since_ns;
-        queue.next_ns = waited_ns < spin_ns_ ? now_ns : now_ns + std::min(waited_ns / 32, kPollGapNsMax);
+        queue.next_ns = waited_ns < spin_ns_ ? now_ns : now_ns + std::min(waited_ns / kPollGapShare, kPollGapNsMax);
         return progressed;
       }
     }

@@ -50,7 +50,8 @@ class Completion {
   static constexpr uint64_t kSpinNs = 100'000;
   static constexpr uint64_t kSpinFewCoresNs = 10'000;
   static constexpr unsigned kFewCores = 4;
-  // After that a poll comes every 1/32 of the time waited so far, at most this far apart.
+  // After that a poll comes every so many parts of the time waited so far, at most this far apart.
+  static constexpr uint64_t kPollGapShare = 64;
   static constexpr uint64_t kPollGapNsMax = 50'000;
   // Between two questions about an event whose word tells first.
   static constexpr uint64_t kWordNs = 3'000;
@@ -82,6 +83,11 @@ class Completion {
 
   // The executor's part: says that the calling thread is the executor, from now on.
   void BeginExecutor() { executor_.store(std::this_thread::get_id(), std::memory_order_relaxed); }
+  // What the session enqueued last was a copy on `stream`; a kernel, on any. Behind a copy a word comes no earlier than an event: it
+  // is another engine that writes it. For speed alone. Any thread.
+  void NoteCopy(CUstream stream) { copied_.store(stream, std::memory_order_relaxed); }
+  void NoteKernel() { copied_.store(kNone, std::memory_order_relaxed); }
+
   // The executor has no record: looks once at the watch that it keeps. False when it keeps none (any more): it may sleep.
   bool PollOwn() EXCLUDES(mutex_);
   // The executor has a record: the completion thread takes over what it keeps.
@@ -158,8 +164,12 @@ class Completion {
   void AnswerDrains() EXCLUDES(mutex_);
   void Sleep(uint64_t until_ns) EXCLUDES(mutex_);
 
+  // No stream.
+  static inline const CUstream kNone = reinterpret_cast<CUstream>(~uintptr_t{0});
+
   Worker& worker_;
   EventCache cache_;
+  std::atomic<CUstream> copied_{kNone};
   std::atomic<size_t> pending_{0};
   std::atomic<uint32_t> arrived_{0};   // arrivals not yet taken, and drains not yet seen
   std::atomic<uint32_t> draining_{0};  // size of drains_

@@ -117,6 +117,7 @@ void Do_cuGraphLaunch(CallContext& call, const cuGraphLaunchRequest& request) {
   Worker& worker = call.worker();
   cuGraphLaunchReply reply;
   reply.waited = worker.Part<HostCopyInstances>().Waits(exec);
+  call.worker().completion().NoteKernel();
   CUresult result = call.driver().cuGraphLaunch(exec, stream);
   if (result != CUDA_SUCCESS || !reply.waited || !call.wants_reply()) return call.Finish(result, reply);
   auto deferred = call.Defer();

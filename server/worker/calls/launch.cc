@@ -11,6 +11,7 @@
 #include "server/worker/call_context.h"
 #include "server/worker/code/layout_table.h"
 #include "server/worker/code/launch_attributes.h"
+#include "server/worker/completion.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -53,6 +54,7 @@ bool Prepare(CallContext& call, const Request& request, Prepared* prepared) {
     call.Finish(error);
     return false;
   }
+  call.worker().completion().NoteKernel();
   prepared->function = call.Use<CUfunction>(request.function);
   prepared->stream = call.UseStream(request.stream);
   if (!call.ok()) {

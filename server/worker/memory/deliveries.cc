@@ -64,6 +64,7 @@ void Deliveries::Start(CallContext& call, HandleId id, CUstream stream, uint64_t
     const CUdeviceptr word = delivery.slots->DeviceWord(delivery.slot);
     result = driver.cuStreamWriteValue64_v2(stream, word, 1, CU_STREAM_WRITE_VALUE_DEFAULT);
   }
+  worker_.completion().NoteCopy(stream);
   if (result == CUDA_SUCCESS) {
     std::function<void(CUresult)> done = [this, key, number](CUresult outcome) { Ended(key, number, outcome); };
     if (!call.wants_reply()) {

@@ -15,6 +15,7 @@ void FinishAfter(CallContext& call, CUstream stream, CUresult result, uint64_t m
                  bool mark_reports) {
   Worker& worker = call.worker();
   const bool replies = call.wants_reply();
+  worker.completion().NoteCopy(stream);
   if (result == CUDA_SUCCESS && replies) {
     // Nothing may be recorded on a stream that captures; the work is a node now, and there is nothing to wait for.
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;

@@ -18,6 +18,20 @@ TEST(AdaptiveSpin, GivesUpWithinItsBoundAndSpinsLessAfterFailures) {
   EXPECT_EQ(spin.limit_ns(), AdaptiveSpin::kNsMin);
 }
 
+TEST(AdaptiveSpin, MaySpinLonger) {
+  constexpr uint64_t kMaxNs = 3'000'000;
+  AdaptiveSpin spin(kMaxNs);
+  EXPECT_EQ(spin.limit_ns(), kMaxNs);
+  // Found out again after failures: beyond the usual bound.
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(spin.Spin([] { return false; }));
+  for (int i = 0; i < 2'000 && spin.limit_ns() <= AdaptiveSpin::kNsMax; ++i) {
+    const uint64_t ready_ns = MonotonicNs() + 1'000'000;
+    spin.Spin([&] { return MonotonicNs() >= ready_ns; });
+  }
+  EXPECT_GT(spin.limit_ns(), AdaptiveSpin::kNsMax);
+  EXPECT_LE(spin.limit_ns(), kMaxNs);
+}
+
 TEST(AdaptiveSpin, IsTrueAtOnceWhenReady) {
   AdaptiveSpin spin;
   int looks = 0;

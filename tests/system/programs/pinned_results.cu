@@ -236,6 +236,12 @@ void SourceChangesBeforeTheCopy() {
   char name[64];
   CHECK_DRIVER(cuDeviceGetName(name, sizeof(name), 0));
   const bool nvidia = std::strstr(name, "NVIDIA") != nullptr;
+  // Loaded now: loading may wait for everything else, and there will be a stream that is held.
+  CHECK_CUDA(cudaMemset(flag, 1, sizeof(int)));
+  SpinThenClear<<<1, 1, 0, stream>>>(flag);
+  CHECK_CUDA(cudaMemsetAsync(flag, 1, sizeof(int), other));
+  CHECK_CUDA(cudaDeviceSynchronize());
+  CHECK_CUDA(cudaMemset(flag, 0, sizeof(int)));
   enum Way { kOwn, kOther, kDefaultBehindBlocking, kBlockingBehindDefault, kThreadBehindDefault, kKernel, kBehindCopies, kWays };
   for (int round = 1; round <= 10 * kWays; ++round) {
     const Way way = static_cast<Way>(round % kWays);
