@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client-stub/hidden_tables/hidden_tables.h"
+#include "client-stub/reply_reader.h"
 #include "generated/client/context.h"
 #include "generated/client/primary_context.h"
 #include "tests/client-stub/fake_server.h"
@@ -64,8 +65,12 @@ TEST_F(ContextTest, ChecksTheArgumentsOfPrimaryContextCalls) {
 }
 
 TEST_F(ContextTest, FlagsOfAPrimaryContext) {
+  ReplyReader::may_spin_long.store(true);
   unsigned flags = 9;
+  EXPECT_EQ(cuDevicePrimaryCtxSetFlags(0, CU_CTX_SCHED_SPIN), CUDA_SUCCESS);
+  EXPECT_TRUE(ReplyReader::may_spin_long.load());
   EXPECT_EQ(cuDevicePrimaryCtxSetFlags(0, CU_CTX_SCHED_BLOCKING_SYNC), CUDA_SUCCESS);
+  EXPECT_FALSE(ReplyReader::may_spin_long.exchange(true));
   EXPECT_EQ(Active(&flags), 0);
   EXPECT_EQ(flags, unsigned{CU_CTX_SCHED_BLOCKING_SYNC});
   ASSERT_EQ(cuCtxSetCurrent(Retain()), CUDA_SUCCESS);
