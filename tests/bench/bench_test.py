@@ -55,6 +55,28 @@ class Scripts(unittest.TestCase):
         self.assertEqual(figures["bytes"][rows[1]], 1 << 20)
         self.assertEqual(figures["about"]["gpu"], "emulated")
 
+    def test_stages_of_calls(self):
+        trace = os.path.join(self.directory.name, "trace.json")
+        bench = os.path.join(BUILD, "bin", "driver_bench")
+        done = subprocess.run([TESSERA, "run", "--quiet", "--driver", "emulator", "--", bench, "--filter", "^launch_synchronize$", "--seconds", "0.02"],
+                              capture_output=True, text=True, timeout=60, env={**environment(), "TESSERA_TRACE": trace})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = script("stages", trace, "--calls", "10", "-o", self.output)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.output) as file:
+            table = json.load(file)
+        wait, launch = table["cuStreamSynchronize"], table["cuLaunchKernel"]
+        self.assertIn("cuStreamSynchronize", done.stdout)
+        self.assertTrue(0 < wait["prepare"] < wait["call"] and wait["way"] >= 0 and wait["execute"] > 0, wait)
+        self.assertLess(wait["prepare"] + wait["way"], wait["call"])
+        self.assertGreater(launch["execute"], 0)
+        self.assertNotIn("back", launch)  # nobody waits for a launch
+
+    def test_stages_of_something_else(self):
+        done = script("stages", os.path.join(HERE, "README.md"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot be read as a trace", done.stderr)
+
     def test_what_processes_use(self):
         # An idle session that is not idle ends it with 1.
         table, figures = self.measure("usage", "--links", "channel,tcp", "--works", "idle,launches,to_device_pageable,memory",
