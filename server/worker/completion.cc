@@ -174,11 +174,13 @@ CUresult Completion::AskOwn(uint64_t now_ns) {
 
 void Completion::KeepTold(const Arrival& arrival) {
   if (told_.size() == kToldMax) SettleLocked();
+  const Told told{arrival.key, arrival.context, arrival.watch.event};
   const auto found = std::ranges::find(told_, arrival.key, &Told::key);
   if (found == told_.end()) {
-    told_.push_back({arrival.key, arrival.context, arrival.watch.event});
+    told_.push_back(told);
   } else {
-    cache_.Put(found->context, std::exchange(found->event, arrival.watch.event), true);
+    const Told older = std::exchange(*found, told);
+    cache_.Put(older.context, older.event, true);
   }
   told_ns_.store(MonotonicNs(), std::memory_order_release);
 }
