@@ -172,16 +172,17 @@ HandleId Call::UseStream(CUstream stream) {
       if ((known->flags & CU_STREAM_NON_BLOCKING) == 0) {
         NoteStreamWork(*this, stream);
       } else if (!Changes(&known->held)) {
-        NoteUnnamedWork();
+        NoteUnnamedWork(*this);
       }
       return named;
     }
   }
   // A default stream is that of the current context, which has no part in a call that is for another server.
   if (special && moved_) Fail(CUDA_ERROR_INVALID_HANDLE);
+  // A host function's work goes past the ring: known before it is looked what stands there (idle_streams.h).
+  if (ok() && !IsQuestion()) NoteStreamWork(*this, stream);
   const HandleId id = special ? HandleId(value) : Use(HandleKind::kStream, value);
   if (!ok()) return HandleId();
-  if (!IsQuestion()) NoteStreamWork(*this, stream);
   if (info_.capture == CallInfo::Capture::kLegal) {
     bool capturing = false;
     const CUresult legal = CheckStreamUse(*this, stream, &capturing);
@@ -289,6 +290,20 @@ CUresult Call::SendAsyncWatched(std::span<std::byte> record) {
       if (ok()) NoteSent(sequence);
     }
   }
+  return result_;
+}
+
+CUresult Call::SendAsyncIf(std::span<const SeenSequence> seen) {
+  const std::span<std::byte> record = CompleteRecord();
+  if (!ok()) return result_;
+  Statistics* const statistics = Client::Get().statistics();
+  const WaitCounter counter(statistics, info_);
+  uint64_t sequence = 0;
+  const CUresult result = session_->AppendIf(seen, record, &sequence, std::span(changes_, static_cast<size_t>(changes_count_)));
+  if (result == Session::kNotAppended) return result;
+  if (statistics != nullptr) statistics->CountSent(info_, record.size());
+  result_ = result;
+  if (ok()) NoteSent(sequence);
   return result_;
 }
 

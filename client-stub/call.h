@@ -18,13 +18,13 @@
 #include <cstdint>
 #include <span>
 
+#include "client-stub/last_sequence.h"
 #include "protocol/wire/decoder.h"
 #include "protocol/wire/encoder.h"
 #include "protocol/wire/handle.h"
 
 namespace tessera {
 
-class LastSequence;  // last_sequence.h
 class Session;       // one client process' use of one server: session.h
 struct Context;       // context.h
 struct ThreadState;  // what the stub keeps per application thread: thread_state.h
@@ -151,6 +151,15 @@ class Call {
     request.Encode(encoder);
     return SendAsync();
   }
+  // As Async, if all of `seen` are unchanged when the record gets its place among those of all threads (Session::AppendIf);
+  // otherwise Session::kNotAppended: nothing was sent, and the call goes on. Not for calls that free a handle, are captured or
+  // wait for their results.
+  template <typename Request>
+  CUresult AsyncIf(std::span<const SeenSequence> seen, const Request& request) {
+    Encoder& encoder = Begin();
+    request.Encode(encoder);
+    return SendAsyncIf(seen);
+  }
   // Appends the record and waits. `reply` is decoded only when CUDA's result is CUDA_SUCCESS or carries outputs.
   template <typename Request, typename Reply>
   CUresult Sync(const Request& request, Reply* reply) {
@@ -234,6 +243,7 @@ class Call {
 
   std::span<std::byte> CompleteRecord();
   CUresult SendAsyncWatched(std::span<std::byte> record);
+  CUresult SendAsyncIf(std::span<const SeenSequence> seen);
   CUresult SendAndWait(std::span<std::byte> record);
   // It asks about streams and events, and changes none.
   bool IsQuestion() const { return info_.aside && info_.mode == CallInfo::Mode::kSync; }

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "client-stub/capture_check.h"
 #include "client-stub/client_memory.h"
@@ -79,16 +82,16 @@ CUDA_MEMCPY3D RowBetween(const CopyForm& form, uint64_t to, uint64_t from, uint6
   return row;
 }
 
-}  // namespace
-
-CUresult UploadBytes(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, bool async) {
+// Reads the bytes now and sends them in records that `send(request, last)` appends.
+template <typename Send>
+CUresult Upload(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, const Send& send) {
   if (bytes <= kInlineBytesMax) {
     // A table of pointers, perhaps, or a structure that has one.
     HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
     if (const CUresult opened = mirrors.OpenSeen(call, std::span(from, bytes)); opened != CUDA_SUCCESS) return opened;
     auto request = Request(stream, to, 0, bytes, CopyRoute::kInline);
     request.data = std::span(from, bytes);
-    return async ? call.Async(request) : call.SyncWork(request);
+    return send(request, true);
   }
   StagedUpload upload(call);
   const uint64_t piece_bytes = PieceBytes(call.session(), bytes);
@@ -99,12 +102,36 @@ CUresult UploadBytes(Call& call, HandleId stream, uint64_t to, const std::byte* 
         [&](uint64_t offset, uint64_t mark) {
           auto request = Request(stream, to + done, offset, size, CopyRoute::kFromStaging);
           request.mark = mark;
-          // The last piece of a synchronous copy brings the answer for all of them.
-          return async || done + size < bytes ? call.Async(request) : call.SyncWork(request);
+          return send(request, done + size == bytes);
         });
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
+}
+
+// The copy, if its source may be read now because the stream is idle until its only record is appended. Otherwise nothing has
+// happened.
+std::optional<CUresult> UploadWhileIdle(Call& call, CUstream stream, uint64_t to, const std::byte* from, uint64_t bytes) {
+  if (bytes > std::min(kReadAtOnceBytesMax, PieceBytes(ClientMemory::Of(call.session())))) return std::nullopt;
+  UsedStream used;
+  if (call.Fail(FindStream(call, stream, &used)) != CUDA_SUCCESS) return call.result();
+  const std::optional<SeenIdle> idle = KnownIdle(call, used);
+  if (!idle) return std::nullopt;
+  TakeBackStreamWork(call, used);
+  const auto send = [&](const cuMemcpyAsyncRequest& request, bool) { return call.AsyncIf(*idle, request); };
+  const CUresult result = Upload(call, used.id, to, from, bytes, send);
+  if (result != Session::kNotAppended) return result;
+  NoteStreamWork(call, stream);
+  return std::nullopt;
+}
+
+}  // namespace
+
+CUresult UploadBytes(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, bool async) {
+  return Upload(call, stream, to, from, bytes, [&](const cuMemcpyAsyncRequest& request, bool last) {
+    // The last piece of a synchronous copy brings the answer for all of them.
+    return async || !last ? call.Async(request) : call.SyncWork(request);
+  });
 }
 
 CUresult DownloadBytes(Call& call, HandleId stream, std::byte* to, uint64_t from, uint64_t bytes) {
@@ -192,11 +219,8 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
     return result;
   }
   if (form.async && !read_now && from_place == Place::kPrivate) {
-    UsedStream used;
-    if (call.Fail(FindStream(call, stream, &used)) != CUDA_SUCCESS) return call.result();
-    if (bytes > kReadAtOnceBytesMax || !KnownIdle(call, used)) return CopyInOrder(call, id, to, from, bytes, false);
-    TakeBackStreamWork(call, used);
-    return UploadBytes(call, id, to, host_from, bytes, true);
+    const auto done = UploadWhileIdle(call, stream, to, host_from, bytes);
+    return done ? *done : CopyInOrder(call, id, to, from, bytes, false);
   }
   // Asynchronous copies of ordinary memory read it before they return, and do not wait for anything that may write it.
   CUresult ready = CUDA_SUCCESS;

@@ -27,6 +27,9 @@ std::optional<CUresult> Deliveries::Copy(Call& call, const UsedStream& stream, c
       writes_words == 0) {
     return std::nullopt;
   }
+  bool may = false;
+  if (const CUresult asked = MayDeliver(call, stream, &may); asked != CUDA_SUCCESS) return asked;
+  if (!may) return std::nullopt;
   tesseraDeliverRequest request;
   request.delivery = Enter(stream, to);
   if (request.delivery == 0) return std::nullopt;
@@ -36,6 +39,25 @@ std::optional<CUresult> Deliveries::Copy(Call& call, const UsedStream& stream, c
   const CUresult result = call.AsyncAs(request);
   if (result != CUDA_SUCCESS) Drop(request.delivery);
   return result;
+}
+
+CUresult Deliveries::MayDeliver(Call& call, const UsedStream& stream, bool* may) {
+  const uint64_t context = stream.info.context.value();
+  {
+    MutexLock lock(mutex_);
+    if (const auto known = may_deliver_.find(context); known != may_deliver_.end()) {
+      *may = known->second;
+      return CUDA_SUCCESS;
+    }
+  }
+  tesseraDeliverRequest question;
+  question.stream = stream.id;
+  const CUresult result = call.SyncAs(question);
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_SUPPORTED) return result;
+  *may = result == CUDA_SUCCESS;
+  MutexLock lock(mutex_);
+  may_deliver_[context] = *may;
+  return call.Fail(CUDA_SUCCESS);
 }
 
 template <typename Visit>
@@ -116,6 +138,7 @@ void Deliveries::Forget(const Range& range) {
 
 void Deliveries::EndContext(HandleId context) {
   MutexLock lock(mutex_);
+  may_deliver_.erase(context.value());
   for (auto next = by_address_.begin(); next != by_address_.end();) {
     const auto delivery = next++;
     if (delivery->second.context == context) Erase(delivery);

@@ -9,7 +9,8 @@
 // - writes memory that has a mirror: kernels read it on the server's side (host_mirrors.h);
 // - writes bytes that a copy in another stream has not written yet: the order of the two is that of their streams, which is not
 //   known here. Within one stream copies are told in order;
-// - is for a stream of another context than the current one, a green context's, or on a device that does not write words.
+// - is for a stream of another context than the current one, a green context's, or on a device that does not write words;
+// - is in a context where the server's driver refuses what deliveries need: the server is asked once, before the first one.
 // Those are visits, as ever (copy_in_order.h). What reads such memory in stream order, a copy to the device, a host function or
 // a visit, finds the bytes: the server asks for all of these, and tells first.
 //
@@ -66,6 +67,9 @@ class Deliveries {
   };
   using Deliveries_ = std::multimap<uint64_t, Delivery>;  // by destination
 
+  // Whether the server has deliveries in the context that the call and the stream are in. Asks it where that is not known: a
+  // failure is the call's.
+  CUresult MayDeliver(Call& call, const UsedStream& stream, bool* may) EXCLUDES(mutex_);
   // A number for the copy, 0 when it cannot be a delivery.
   uint64_t Enter(const UsedStream& stream, const Range& to) EXCLUDES(mutex_);
   void Drop(uint64_t number) EXCLUDES(mutex_);
@@ -86,6 +90,7 @@ class Deliveries {
   Deliveries_ by_address_ GUARDED_BY(mutex_);
   std::unordered_map<uint64_t, Deliveries_::iterator> by_number_ GUARDED_BY(mutex_);
   std::map<uint64_t, Range> excluded_ GUARDED_BY(mutex_);  // by base
+  std::map<uint64_t, bool> may_deliver_ GUARDED_BY(mutex_);  // by context; none: the server was not asked yet
 };
 
 }  // namespace tessera

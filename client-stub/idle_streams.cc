@@ -1,8 +1,8 @@
 #include "client-stub/idle_streams.h"
 
 #include <algorithm>
-#include <atomic>
 
+#include "client-stub/config.h"
 #include "client-stub/context.h"
 #include "client-stub/session.h"
 #include "client-stub/stream_state.h"
@@ -11,8 +11,8 @@
 namespace tessera {
 namespace {
 
-// Some stream may have been given work that was not noted.
-std::atomic<bool> unknown{false};
+// Not 0: some stream may have been given work that was not noted.
+LastSequence unknown;
 
 bool IsDefault(HandleId id) { return id.value() <= reinterpret_cast<uint64_t>(CU_STREAM_LEGACY); }
 bool IsSpecial(HandleId id) { return id.value() <= reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD); }
@@ -42,10 +42,14 @@ void NoteStreamWork(Call& call, CUstream stream) {
   bool all = !call.thread().in_host_function;
   if (noted.own != nullptr) all = call.Changes(noted.own) && all;
   if (noted.of_context != nullptr) all = call.Changes(noted.of_context) && all;
-  if (!all) NoteUnnamedWork();
+  if (!all) NoteUnnamedWork(call);
 }
 
-void NoteUnnamedWork() { unknown.store(true, std::memory_order_seq_cst); }
+void NoteUnnamedWork(Call& call) {
+  unknown.Raise(1);
+  // Through the append lock: copies that were appended before can be seen now, later ones see the above.
+  call.session().last_sequence();
+}
 
 void TakeBackStreamWork(Call& call, const UsedStream& stream) {
   const Noted noted = NotedFor(call, stream.id, call.current_context());
@@ -66,16 +70,24 @@ void NoteSynchronized(Call& call, const UsedStream& stream) {
 
 void NoteSynchronized(Call& call, Context& context) { context.all_done.Raise(call.sequence()); }
 
-bool KnownIdle(Call& call, const UsedStream& stream) {
-  if (unknown.load(std::memory_order_seq_cst) || SeveralServers()) return false;
+std::optional<SeenIdle> KnownIdle(Call& call, const UsedStream& stream) {
+  const SeenSequence unnamed = SeenSequence::Of(unknown);
+  if (unnamed.value != 0 || SeveralServers() || GetConfig().launch_blocking) return std::nullopt;
   const Context* const context = call.session().contexts().Find(reinterpret_cast<CUcontext>(stream.info.context.value()));
-  if (context == nullptr || context->parent != nullptr) return false;
-  const uint64_t all_done = context->all_done.value();
+  if (context == nullptr || context->parent != nullptr) return std::nullopt;
+  // What was given is looked at before what was done: both only grow.
   if (!IsSpecial(stream.id) && (stream.info.flags & CU_STREAM_NON_BLOCKING) != 0) {
-    return stream.info.held.value() <= std::max(all_done, stream.info.passed.value());
+    const StreamInfo* const info = Streams().Find(stream.id);
+    if (info == nullptr) return std::nullopt;
+    const SeenSequence held = SeenSequence::Of(info->held);
+    if (held.value > std::max(context->all_done.value(), info->passed.value())) return std::nullopt;
+    return SeenIdle{unnamed, held, held};
   }
-  return context->blocking_work.value() <= all_done &&
-         context->default_work.value() <= std::max(all_done, context->default_done.value());
+  const SeenSequence blocking = SeenSequence::Of(context->blocking_work);
+  const SeenSequence legacy = SeenSequence::Of(context->default_work);
+  const uint64_t all_done = context->all_done.value();
+  if (blocking.value > all_done || legacy.value > std::max(all_done, context->default_done.value())) return std::nullopt;
+  return SeenIdle{unnamed, blocking, legacy};
 }
 
 }  // namespace tessera

@@ -9,13 +9,20 @@
 // not known counts as busy: several servers, host functions that gave a stream work past the ring, waits of whole contexts. Any
 // thread.
 //
-// Known limit: idleness is looked at before the copy's record is appended. Work that another thread enqueues on the stream just
-// then, with no order between the two calls, may come before the copy and still find its source read.
+// Another thread may give the stream work while such a copy reads its source, with no order between the two calls. So the copy
+// is appended only if nothing that was looked at has changed by then, under the lock under which records are appended and what
+// they change is raised (Session::AppendIf): its source was then read while the stream had no work. Otherwise it goes the
+// ordinary way. What goes past the ring takes that lock in turn: either it sees the copy and stays behind it, or the copy sees
+// it and is not appended.
 #pragma once
 
 #include <cuda.h>
 
+#include <array>
+#include <optional>
+
 #include "client-stub/call.h"
+#include "client-stub/last_sequence.h"
 
 namespace tessera {
 
@@ -24,13 +31,17 @@ struct UsedStream;  // stream_state.h
 
 // The records of this call give the stream work, which may wait for something.
 void NoteStreamWork(Call& call, CUstream stream);
-// Streams wait that are not named.
-void NoteUnnamedWork();
+// Streams wait that are not named, from when this returns.
+void NoteUnnamedWork(Call& call);
 // They do not, after all: the stream is idle, and the call reads its source now.
 void TakeBackStreamWork(Call& call, const UsedStream& stream);
 // The call has waited for all work of the stream, of the context.
 void NoteSynchronized(Call& call, const UsedStream& stream);
 void NoteSynchronized(Call& call, Context& context);
-bool KnownIdle(Call& call, const UsedStream& stream);
+
+// A stream was known to be idle, and still is while all of these are unchanged.
+using SeenIdle = std::array<SeenSequence, 3>;
+// Nothing: it is not known to be. Nor where calls wait for their results.
+std::optional<SeenIdle> KnownIdle(Call& call, const UsedStream& stream);
 
 }  // namespace tessera

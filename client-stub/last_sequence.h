@@ -31,4 +31,13 @@ class LastSequence {
   std::atomic<uint64_t> value_{0};
 };
 
+// What one was when it was looked at: a record may be appended on the condition that it still is (Session::AppendIf).
+struct SeenSequence {
+  const LastSequence* last = nullptr;
+  uint64_t value = 0;
+
+  static SeenSequence Of(const LastSequence& last) { return {&last, last.value()}; }
+  bool unchanged() const { return last->value() == value; }
+};
+
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -11,7 +12,6 @@
 
 #include "client-stub/client.h"
 #include "client-stub/guest_thread.h"
-#include "client-stub/last_sequence.h"
 #include "client-stub/reply_reader.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
@@ -26,6 +26,8 @@ constexpr uint64_t kServiceSliceNs = 200'000'000;
 CUresult ResultOf(const ReplySlot& slot) {
   return slot.result() == kAsideBehind ? Session::kBehind : static_cast<CUresult>(slot.result());
 }
+
+constexpr auto kAlways = [] { return true; };
 
 // Text of the driver goes where the driver would write it. A reader that is gone (EPIPE) is the program's affair, as
 // natively.
@@ -80,13 +82,14 @@ uint64_t Session::last_sequence() {
   return next_sequence_ - 1;
 }
 
-template <bool kReplies>
+template <bool kReplies, typename May>
 CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot, uint64_t* sequence,
-                               std::span<LastSequence* const> changed) {
+                               std::span<LastSequence* const> changed, const May& may) {
   for (;;) {
     if (gone()) return gone_result_.load(std::memory_order_relaxed);
     {
       ShortLock lock(append_mutex_);
+      if (!may()) return kNotAppended;
       if (std::byte* to = commands_.TryReserve(record.size())) {
         const uint64_t number = next_sequence_++;
         std::memcpy(record.data() + offsetof(RecordHeader, sequence), &number, sizeof(number));
@@ -118,11 +121,18 @@ CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot, uin
 }
 
 CUresult Session::Append(std::span<std::byte> record, uint64_t* sequence, std::span<LastSequence* const> changed) {
-  return AppendRecord<false>(record, nullptr, sequence, changed);
+  return AppendRecord<false>(record, nullptr, sequence, changed, kAlways);
+}
+
+CUresult Session::AppendIf(std::span<const SeenSequence> seen, std::span<std::byte> record, uint64_t* sequence,
+                           std::span<LastSequence* const> changed) {
+  return AppendRecord<false>(record, nullptr, sequence, changed, [seen] {
+    return std::all_of(seen.begin(), seen.end(), [](const SeenSequence& one) { return one.unchanged(); });
+  });
 }
 
 CUresult Session::Start(std::span<std::byte> record, ReplySlot* slot, std::span<LastSequence* const> changed) {
-  return AppendRecord<true>(record, slot, nullptr, changed);
+  return AppendRecord<true>(record, slot, nullptr, changed, kAlways);
 }
 
 CUresult Session::Await(ReplySlot* slot) {

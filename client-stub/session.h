@@ -25,6 +25,7 @@
 #include "client-stub/deferred_errors.h"
 #include "client-stub/devices.h"
 #include "client-stub/host_function_thread.h"
+#include "client-stub/last_sequence.h"
 #include "client-stub/mark_table.h"
 #include "client-stub/poll_table.h"
 #include "client-stub/reply_slot.h"
@@ -40,7 +41,6 @@ namespace tessera {
 
 class Channel;       // protocol/channel/channel.h
 class ClientMemory;  // client_memory.h
-class LastSequence;  // last_sequence.h
 class ReplyReader;
 class RingProducer;  // protocol/channel/ring.h
 
@@ -112,6 +112,11 @@ class Session {
   // is larger than record_bytes_max() (send such arguments in pieces).
   // `sequence` (may be null) becomes the record's; what it changes is raised to it before the server can see the record.
   CUresult Append(std::span<std::byte> record, uint64_t* sequence = nullptr, std::span<LastSequence* const> changed = {});
+  // As Append(), if all of `seen` are unchanged when the record gets its number: since they were looked at no record that changes
+  // one of them has come before it. Otherwise nothing happens and the result is kNotAppended.
+  static constexpr CUresult kNotAppended = static_cast<CUresult>(1022);  // no code of CUDA's
+  CUresult AppendIf(std::span<const SeenSequence> seen, std::span<std::byte> record, uint64_t* sequence,
+                    std::span<LastSequence* const> changed);
   // Appends with kWantsReply set and waits for the reply in `slot`. The result is CUDA's own from the server, or as
   // above.
   CUresult Request(std::span<std::byte> record, ReplySlot* slot);
@@ -170,9 +175,10 @@ class Session {
 
  private:
   // Fills in size and sequence and appends. With kReplies `slot` is opened and registered before the record is visible.
-  template <bool kReplies>
-  CUresult AppendRecord(std::span<std::byte> record, ReplySlot* slot, uint64_t* sequence, std::span<LastSequence* const> changed)
-      EXCLUDES(append_mutex_);
+  // `may()` is asked under the append lock; false: kNotAppended.
+  template <bool kReplies, typename May>
+  CUresult AppendRecord(std::span<std::byte> record, ReplySlot* slot, uint64_t* sequence,
+                        std::span<LastSequence* const> changed, const May& may) EXCLUDES(append_mutex_);
   // Appends to `answers`. `prepare` is called once there is room, and may still change the record.
   template <typename Prepare>
   CUresult AppendAnswer(std::span<std::byte> record, Prepare prepare) EXCLUDES(answer_mutex_);

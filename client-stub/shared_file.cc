@@ -26,7 +26,7 @@ struct DirectoryCloser {
 struct MapLine {
   uint64_t begin = 0, end = 0, offset = 0, inode = 0;
   dev_t device = 0;
-  bool shared_and_writable = false;
+  bool shared = false, writable = false;
   std::string path;
 };
 
@@ -43,10 +43,25 @@ bool Parse(const char* text, MapLine* line) {
   line->offset = offset;
   line->inode = inode;
   line->device = makedev(major, minor);
-  line->shared_and_writable = mode[1] == 'w' && mode[3] == 's';
+  line->shared = mode[3] == 's';
+  line->writable = mode[1] == 'w';
   line->path = text + path;
   while (!line->path.empty() && line->path.back() == '\n') line->path.pop_back();
   return true;
+}
+
+// Calls `visit(line)` for the mappings of this process, in the order of their addresses, until it returns false.
+template <typename Visit>
+void ForEachMapping(const Visit& visit) {
+  const std::unique_ptr<FILE, FileCloser> maps(std::fopen("/proc/self/maps", "re"));
+  if (maps == nullptr) return;
+  char* text = nullptr;
+  size_t capacity = 0;
+  while (getline(&text, &capacity, maps.get()) > 0) {
+    MapLine line;
+    if (Parse(text, &line) && !visit(line)) break;
+  }
+  std::free(text);
 }
 
 bool IsFile(int fd, const MapLine& line) {
@@ -77,27 +92,22 @@ std::optional<SharedFile> FindSharedFile(const Range& range) {
   found.pages.base = range.base & ~(kPageBytes - 1);
   const uint64_t end = (range.end() + kPageBytes - 1) & ~(kPageBytes - 1);
   found.pages.bytes = end - found.pages.base;
-  const std::unique_ptr<FILE, FileCloser> maps(std::fopen("/proc/self/maps", "re"));
-  if (maps == nullptr) return std::nullopt;
   MapLine first;
   uint64_t covered = found.pages.base;
-  char* text = nullptr;
-  size_t capacity = 0;
-  while (covered < end && getline(&text, &capacity, maps.get()) > 0) {
-    MapLine line;
-    if (!Parse(text, &line) || line.end <= covered) continue;
+  ForEachMapping([&](const MapLine& line) {
+    if (line.end <= covered) return true;
     // A large mapping may be listed in parts that follow each other.
     const bool follows = covered == found.pages.base ||
                          (line.device == first.device && line.inode == first.inode &&
                           line.offset + (covered - line.begin) == found.offset + (covered - found.pages.base));
-    if (line.begin > covered || !line.shared_and_writable || line.inode == 0 || !follows) break;
+    if (line.begin > covered || !line.shared || !line.writable || line.inode == 0 || !follows) return false;
     if (covered == found.pages.base) {
       found.offset = line.offset + (covered - line.begin);
       first = line;
     }
     covered = line.end;
-  }
-  std::free(text);
+    return covered < end;
+  });
   if (covered < end) return std::nullopt;
   found.fd = Open(first);
   struct stat info {};
@@ -107,6 +117,16 @@ std::optional<SharedFile> FindSharedFile(const Range& range) {
     return std::nullopt;
   }
   return found;
+}
+
+bool IsShared(const Range& range) {
+  bool shared = false;
+  ForEachMapping([&](const MapLine& line) {
+    if (line.begin >= range.end()) return false;
+    shared = line.end > range.base && line.shared;
+    return !shared;
+  });
+  return shared;
 }
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// Finds the file behind a shared mapping of the application (/dev/shm, memfd), so that the server can map it as well.
-// Source: proc(5), /proc/pid/maps.
+// Finds shared mappings of the application, and the file behind one (/dev/shm, memfd), so that the server can map it as well.
+// Source: proc(5), /proc/pid/maps. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,10 @@ struct SharedFile {
 
 // Nothing when any byte of the range is private memory, the mapping is not one piece of one file, the file ends before the
 // last page, or the file cannot be opened again: it has no name (or another file has it now) and no descriptor of it is open
-// here. Any thread.
+// here.
 std::optional<SharedFile> FindSharedFile(const Range& range);
+
+// Some byte of the range is of a shared mapping (MAP_SHARED): other processes may have the same memory.
+bool IsShared(const Range& range);
 
 }  // namespace tessera

@@ -38,7 +38,7 @@ CUresult StagedUpload::Push(uint64_t bytes, const Fill& fill, const Send& send) 
   }
   const uint64_t mark = session.marks().Open();
   const CUresult result = send(piece.offset, mark);
-  if (result != CUDA_SUCCESS && result == kServerGone) {
+  if (result == kServerGone || result == Session::kNotAppended) {
     session.marks().Close(mark);
     memory_.staging().Return(piece);
     return result;

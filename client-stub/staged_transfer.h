@@ -1,6 +1,7 @@
 // Moves bytes between ordinary host memory and the server through the staging segment, several pieces in flight.
 //
-// Both classes are used by the thread that makes the call. "send" appends one record: (offset in staging, mark) -> result.
+// Both classes are used by the thread that makes the call. "send" appends one record: (offset in staging, mark) -> result. With
+// Session::kNotAppended an upload ends as if it had not begun.
 #pragma once
 
 #include <cuda.h>

@@ -66,7 +66,7 @@ CUresult Wait(Call& call, const Context* context, CUevent event, Request& reques
   if (captured != CUDA_SUCCESS) return call.Fail(captured);
   if (const CUresult legal = CheckCaptures(call, *context); legal != CUDA_SUCCESS) return call.Fail(legal);
   call.UseContextOf(context->handle);
-  NoteUnnamedWork();
+  NoteUnnamedWork(call);
   return call.Sync(request);
 }
 

@@ -49,10 +49,23 @@ CUresult Allocate(Call& call, void** pp, size_t bytes, unsigned flags) {
   return CUDA_SUCCESS;
 }
 
+// Where no pages are shared, what another process stores travels with the calls of this one (host_mirrors.h).
+void WarnOfOtherWriters(Call& call, const Range& range) {
+  static std::atomic<bool> said{false};
+  if (said.load(std::memory_order_relaxed) || !IsShared(range) || said.exchange(true)) return;
+  LogWarning("{}: other processes may write this memory ({} bytes of a shared mapping), and the server does not see what they "
+             "write before this program makes a call: a kernel that waits for it may wait for ever; use a server on this host, "
+             "or have no kernel wait for another process",
+             call.info().name, range.bytes);
+}
+
 // Gives registered memory an alias when it is a shared mapping of a file. What keeps the server from having it is no
 // failure: then it is treated as private memory.
 CUresult ShareFile(Call& call, HostMemory& memory, const Range& range) {
-  if (call.session().mirrored()) return CUDA_SUCCESS;
+  if (call.session().mirrored()) {
+    WarnOfOtherWriters(call, range);
+    return CUDA_SUCCESS;
+  }
   const auto file = FindSharedFile(range);
   HostMemory::Placed placed;
   if (!file ||

@@ -9,7 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "client-stub/client.h"
 #include "client-stub/host_functions.h"
+#include "client-stub/session.h"
 #include "generated/driver_table.h"
 #include "tests/client-stub/both_ends.h"
 #include "tests/client-stub/gate.h"
@@ -20,8 +22,11 @@ namespace {
 // The server's driver as it is, but for what a test says.
 std::atomic<bool> events_are_never_done{false};
 std::atomic<bool> words_are_refused{false};
+std::atomic<bool> slots_are_refused{false};
+std::atomic<int> slots_refused{0};
 decltype(DriverTable::cuEventQuery) query_event = nullptr;
 decltype(DriverTable::cuStreamWriteValue64_v2) write_word = nullptr;
+decltype(DriverTable::cuMemHostRegister_v2) register_memory = nullptr;
 
 void Change(DriverTable& driver) {
   query_event = driver.cuEventQuery;
@@ -29,6 +34,14 @@ void Change(DriverTable& driver) {
   write_word = driver.cuStreamWriteValue64_v2;
   driver.cuStreamWriteValue64_v2 = [](CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags) {
     return words_are_refused ? CUDA_ERROR_INVALID_VALUE : write_word(stream, address, value, flags);
+  };
+  register_memory = driver.cuMemHostRegister_v2;
+  driver.cuMemHostRegister_v2 = [](void* memory, size_t bytes, unsigned flags) {
+    // Neither the words of visits nor segments are of such a size.
+    const bool slots = bytes > 2 << 20 && bytes < 3 << 20;
+    if (!slots || !slots_are_refused) return register_memory(memory, bytes, flags);
+    ++slots_refused;
+    return CUDA_ERROR_OUT_OF_MEMORY;
   };
 }
 
@@ -197,6 +210,35 @@ TEST_F(DeliveryTest, OneThatFailsIsForgotten) {
   // Who makes a mirror of the memory waits for nothing.
   CUdeviceptr address = 0;
   EXPECT_EQ(cuMemHostGetDevicePointer_v2(&address, const_cast<int*>(pinned_), 0), CUDA_SUCCESS);
+}
+
+// The driver does not register what deliveries need: copies are visits, and the server is not asked again. (Their shadows have one
+// address on both sides: in one process they are one memory, which is enough for copies to the host.)
+TEST_F(DeliveryTest, WithoutSlotsCopiesAreVisits) {
+  constexpr int kCopies = 3;
+  CUcontext context = nullptr;
+  CUstream stream = nullptr;
+  CUdeviceptr device = 0;
+  int* pinned = nullptr;
+  slots_are_refused = true;
+  ASSERT_EQ(cuCtxCreate_v2(&context, 0, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAlloc_v2(&device, sizeof(int)), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemHostAlloc(reinterpret_cast<void**>(&pinned), kCopies * sizeof(int), 0), CUDA_SUCCESS);
+  const uint64_t before = NumbersGiven();
+  for (int i = 0; i < kCopies; ++i) {
+    ASSERT_EQ(cuMemsetD32Async(device, static_cast<unsigned>(i + 1), 1, stream), CUDA_SUCCESS);
+    const uint64_t sent = Client::Get().session()->last_sequence();
+    ASSERT_EQ(cuMemcpyDtoHAsync_v2(pinned + i, device, sizeof(int), stream), CUDA_SUCCESS);
+    // From the second one on the copy and its visit alone.
+    if (i > 0) EXPECT_EQ(Client::Get().session()->last_sequence(), sent + 2);
+    EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    EXPECT_EQ(pinned[i], i + 1);
+  }
+  EXPECT_EQ(NumbersGiven(), before + kCopies + 1);
+  EXPECT_EQ(slots_refused, 1);
+  slots_are_refused = false;
+  EXPECT_EQ(cuCtxDestroy_v2(context), CUDA_SUCCESS);
 }
 
 TEST_F(DeliveryTest, AMirrorWaitsForIt) {

@@ -13,11 +13,13 @@ void Do_tesseraDeliver(CallContext& call, const tesseraDeliverRequest& request) 
   Worker& worker = call.worker();
   SessionMemory& memory = worker.Part<SessionMemory>();
   const uint64_t bytes = request.src_bytes;
-  if (!worker.channel().mirrored() || bytes == 0 || bytes > kDeliveryBytesMax ||
+  const bool asks = request.delivery == 0 && call.wants_reply();
+  if (!worker.channel().mirrored() || asks != (bytes == 0) || bytes > kDeliveryBytesMax ||
       bytes > worker.channel().replies_out().record_bytes_max() - sizeof(ReplyHeader)) {
     return call.Malformed();
   }
   const CUstream stream = call.UseStream(request.stream);
+  if (asks) return call.Finish(call.ok() ? memory.deliveries().Prepare(call) : call.error());
   if (!call.ok()) return memory.deliveries().Refuse(call, request.delivery, call.error());
   if (!memory.MayCopy(request.src, bytes)) return memory.deliveries().Refuse(call, request.delivery, CUDA_ERROR_INVALID_VALUE);
   memory.deliveries().Start(call, request.stream, stream, request.delivery, request.src, bytes);

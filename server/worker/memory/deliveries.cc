@@ -47,6 +47,11 @@ struct Deliveries::Slots {
   std::vector<size_t> free_large;
 };
 
+CUresult Deliveries::Prepare(CallContext& call) {
+  const bool plain = call.holder() == HandleId(call.header().context);
+  return plain && SlotsOf(worker_.CurrentContext()) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 void Deliveries::Start(CallContext& call, HandleId id, CUstream stream, uint64_t number, CUdeviceptr source, uint64_t bytes) {
   const DriverTable& driver = worker_.driver();
   CUcontext own = worker_.CurrentContext();
@@ -113,7 +118,8 @@ std::shared_ptr<Deliveries::Slots> Deliveries::SlotsOf(CUcontext context) {
     if (const auto found = slots_.find(context); found != slots_.end()) return found->second;
   }
   // Only the executor gets here: nobody else makes them meanwhile.
-  auto known = StreamWords::Make(worker_.driver(), Slots::kBytes, "asynchronous copies to pinned memory fail");
+  auto known = StreamWords::Make(worker_.driver(), Slots::kBytes,
+                                 "small copies to pinned memory have their streams wait for the network instead");
   auto slots = known == nullptr ? nullptr : std::make_shared<Slots>(std::move(known));
   MutexLock lock(mutex_);
   slots_[context] = slots;

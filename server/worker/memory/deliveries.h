@@ -33,10 +33,14 @@ class Deliveries {
   // `before` tells the client what else it must know before it sees what a copy wrote. Completion thread, or that of Start().
   Deliveries(Worker& worker, std::function<void()> before) : worker_(worker), before_(std::move(before)) {}
 
+  // Whether there can be deliveries in the current context, for which this makes what they need: CUDA_SUCCESS, or
+  // CUDA_ERROR_NOT_SUPPORTED where the device writes no words, the driver does not register the slots, and in green contexts. As
+  // long as the context lives the answer is the same. Executor thread.
+  CUresult Prepare(CallContext& call) EXCLUDES(mutex_);
   // Enqueues the copy of `bytes` (up to kDeliveryBytesMax) at `source` as delivery `number` of the client, and ends the call.
   // `stream` is what the call made of `id`, and is not captured. A copy that fails is told too. CUDA_ERROR_NOT_SUPPORTED for a
-  // stream of another context than the current one, in green contexts and where the device writes no words;
-  // CUDA_ERROR_OUT_OF_MEMORY beyond the bounds: a correct client asks for none of these. Executor thread.
+  // stream of another context than the current one and where Prepare() says so; CUDA_ERROR_OUT_OF_MEMORY beyond the bounds: a
+  // correct client asks for none of these. Executor thread.
   void Start(CallContext& call, HandleId id, CUstream stream, uint64_t number, CUdeviceptr source, uint64_t bytes)
       EXCLUDES(mutex_);
   // A delivery that was not started: ends the call.
@@ -59,7 +63,7 @@ class Deliveries {
   };
   using Line = std::deque<Delivery>;  // of one stream, in its order
 
-  // Null where the device cannot write words.
+  // Null where the device cannot write words, or the driver does not register them.
   std::shared_ptr<Slots> SlotsOf(CUcontext context) EXCLUDES(mutex_);
   // Enters a delivery; false when there is no slot.
   bool Enter(const StreamKey& key, Delivery& delivery) EXCLUDES(mutex_);
@@ -73,7 +77,7 @@ class Deliveries {
   const std::function<void()> before_;
   std::atomic<size_t> count_{0};  // in all lines; what is in none has been told
   Mutex mutex_;                   // held while something is told: what was taken out has been sent when it is free
-  std::map<CUcontext, std::shared_ptr<Slots>> slots_ GUARDED_BY(mutex_);  // null: the device cannot
+  std::map<CUcontext, std::shared_ptr<Slots>> slots_ GUARDED_BY(mutex_);  // null: there are none
   std::map<StreamKey, Line> lines_ GUARDED_BY(mutex_);
 };
 

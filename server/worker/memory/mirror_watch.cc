@@ -23,34 +23,50 @@ MirrorWatch::~MirrorWatch() {
 }
 
 void MirrorWatch::Used(CallContext& call, HandleId id, CUstream stream) {
-  const DriverTable& driver = worker_.driver();
-  const bool legacy = stream == nullptr || stream == CU_STREAM_LEGACY;
-  const CUcontext context = worker_.CurrentContext();
   const StreamKey key = KeyOfStream(call, id, stream);
+  Recorded recorded = Begin(key);
+  const CUresult result = Record(stream, &recorded);
   MutexLock lock(mutex_);
-  ++uses_;
-  Recorded& recorded = recorded_[key];
-  CUresult result = CUDA_SUCCESS;
-  if (recorded.event == nullptr) {
-    CUcontext own = context;
-    if (!legacy) result = driver.cuStreamGetCtx(stream, &own);
-    if (result == CUDA_SUCCESS && own != context) result = CUDA_ERROR_INVALID_CONTEXT;
-    if (result == CUDA_SUCCESS) result = driver.cuEventCreate(&recorded.event, CU_EVENT_DISABLE_TIMING);
-    recorded.context = context;
-  }
-  if (result == CUDA_SUCCESS) result = driver.cuEventRecord(recorded.event, stream);
+  recording_ = false;
   if (result != CUDA_SUCCESS) never_done_ = true;
+  if (recorded.event != nullptr) recorded_[key] = recorded;
+}
+
+MirrorWatch::Recorded MirrorWatch::Begin(const StreamKey& key) {
+  MutexLock lock(mutex_);
+  Recorded before;
+  if (const auto found = recorded_.find(key); found != recorded_.end()) {
+    before = found->second;
+    recorded_.erase(found);
+  }
+  ++uses_;
+  recording_ = true;
   const bool resting = !working_.exchange(true, std::memory_order_acq_rel);
-  if (stopped_) return;
+  if (stopped_) return before;
   if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   if (resting) changed_.notify_all();
+  return before;
+}
+
+CUresult MirrorWatch::Record(CUstream stream, Recorded* recorded) {
+  const DriverTable& driver = worker_.driver();
+  if (recorded->event == nullptr) {
+    recorded->context = worker_.CurrentContext();
+    const bool legacy = stream == nullptr || stream == CU_STREAM_LEGACY;
+    CUcontext own = recorded->context;
+    CUresult result = legacy ? CUDA_SUCCESS : driver.cuStreamGetCtx(stream, &own);
+    if (result == CUDA_SUCCESS && own != recorded->context) result = CUDA_ERROR_INVALID_CONTEXT;
+    if (result == CUDA_SUCCESS) result = driver.cuEventCreate(&recorded->event, CU_EVENT_DISABLE_TIMING);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return driver.cuEventRecord(recorded->event, stream);
 }
 
 void MirrorWatch::EndContext(CUcontext context) {
   MutexLock lock(mutex_);
   std::erase_if(recorded_, [&](const auto& entry) {
     if (entry.second.context != context) return false;
-    if (entry.second.event != nullptr) worker_.driver().cuEventDestroy_v2(entry.second.event);
+    worker_.driver().cuEventDestroy_v2(entry.second.event);
     return true;
   });
 }
@@ -58,7 +74,6 @@ void MirrorWatch::EndContext(CUcontext context) {
 bool MirrorWatch::AllDone() {
   std::erase_if(recorded_, [&](const auto& entry) REQUIRES(mutex_) {
     const Recorded& recorded = entry.second;
-    if (recorded.event == nullptr) return true;
     if (worker_.SetContext(recorded.context) == CUDA_SUCCESS &&
         worker_.driver().cuEventQuery(recorded.event) == CUDA_ERROR_NOT_READY) {
       return false;
@@ -66,7 +81,7 @@ bool MirrorWatch::AllDone() {
     worker_.driver().cuEventDestroy_v2(recorded.event);  // work that failed writes no more
     return true;
   });
-  return recorded_.empty() && !never_done_;
+  return recorded_.empty() && !recording_ && !never_done_;
 }
 
 void MirrorWatch::Run() {

@@ -3,7 +3,8 @@
 // be waiting for what a kernel writes there, without a call.
 //
 // An event of each stream is recorded again behind each piece of work, so a stream that is never idle costs one look at it now
-// and then. A thread looks, soon at first, then ever more rarely, at most a tenth of the time; without such work it sleeps.
+// and then. A thread looks, soon at first, then ever more rarely, at most a tenth of the time; without such work it sleeps. It
+// goes on while an event is recorded: the driver's queue may be full of what waits for a flag that is still to be told.
 #pragma once
 
 #include <cuda.h>
@@ -34,7 +35,8 @@ class MirrorWatch {
   void Used(CallContext& call, HandleId id, CUstream stream) EXCLUDES(mutex_);
   // Some of the work may not be done, or not all that it wrote was told. Any thread.
   bool working() const { return working_.load(std::memory_order_acquire); }
-  // The context is about to be destroyed or reset: its work counts as done. It must be current.
+  // The context is about to be destroyed or reset: its work counts as done. It must be current, and is given no more work
+  // meanwhile.
   void EndContext(CUcontext context) EXCLUDES(mutex_);
 
  private:
@@ -43,8 +45,12 @@ class MirrorWatch {
     CUevent event = nullptr;
   };
 
+  // The event of the stream, if it has one, which nobody else looks at until it is given back: the work is not done before.
+  Recorded Begin(const StreamKey& key) EXCLUDES(mutex_);
+  // Records the event, made if there was none. Calls the driver, which may wait: without the lock.
+  CUresult Record(CUstream stream, Recorded* recorded) EXCLUDES(mutex_);
   void Run() EXCLUDES(mutex_);
-  // Looks at all events; those that are done go. True when none is left.
+  // Looks at all events; those that are done go. True when none is left, and none is being recorded.
   bool AllDone() REQUIRES(mutex_);
 
   Worker& worker_;
@@ -54,6 +60,7 @@ class MirrorWatch {
   ConditionVariable changed_;
   std::map<StreamKey, Recorded> recorded_ GUARDED_BY(mutex_);
   uint64_t uses_ GUARDED_BY(mutex_) = 0;
+  bool recording_ GUARDED_BY(mutex_) = false;  // an event is out of recorded_
   bool never_done_ GUARDED_BY(mutex_) = false;
   bool stopped_ GUARDED_BY(mutex_) = false;
   std::thread thread_ GUARDED_BY(mutex_);
