@@ -69,13 +69,18 @@ CUresult Completion::WhenDone(CUstream stream, Callback callback) {
   return result;
 }
 
-// An event of a stream covers what the stream was given; so does the question, unless another stream is meant as well.
 bool Completion::IsIdle(CUstream stream, CUresult* result) {
-  *result = worker_.driver().cuStreamQuery(stream);
+  const DriverTable& driver = worker_.driver();
+  *result = driver.cuStreamQuery(stream);
   const uint64_t told_ns = told_ns_.load(std::memory_order_relaxed);
   if (*result == CUDA_ERROR_NOT_READY && told_ns != 0 && MonotonicNs() - told_ns < kSettleSoonNs && Settle()) {
-    *result = worker_.driver().cuStreamQuery(stream);
+    *result = driver.cuStreamQuery(stream);
   }
+  if (*result != CUDA_SUCCESS) return *result != CUDA_ERROR_NOT_READY;
+  // What a blocking stream is given next, an event too, waits for the default stream; the question about it does not.
+  unsigned flags = 0;
+  *result = driver.cuStreamGetFlags(stream, &flags);
+  if (*result == CUDA_SUCCESS && (flags & CU_STREAM_NON_BLOCKING) == 0) *result = driver.cuStreamQuery(CU_STREAM_LEGACY);
   return *result != CUDA_ERROR_NOT_READY;
 }
 

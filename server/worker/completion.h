@@ -139,7 +139,7 @@ class Completion {
     CUevent event;
   };
 
-  // Whether the executor found the stream idle just now; then `*result` is that of the wait.
+  // Whether the executor found that an event of the stream would be done at once; then `*result` is that of the wait.
   bool IsIdle(CUstream stream, CUresult* result) EXCLUDES(mutex_);
   void KeepTold(const Arrival& arrival) REQUIRES(mutex_);
   void SettleLocked() REQUIRES(mutex_);

@@ -75,6 +75,11 @@ FakeDriver::FakeDriver() {
     const auto ended = live_->ended_.find(stream);
     return ended == live_->ended_.end() ? CUDA_ERROR_NOT_READY : ended->second;
   };
+  table_.cuStreamGetFlags = [](CUstream stream, unsigned* flags) {
+    MutexLock lock(live_->mutex_);
+    *flags = live_->blocking_.contains(stream) ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING;
+    return CUDA_SUCCESS;
+  };
   table_.cuEventQuery = [](CUevent event) {
     MutexLock lock(live_->mutex_);
     ++live_->queries_;
@@ -90,6 +95,13 @@ FakeDriver::~FakeDriver() { live_ = nullptr; }
 CUcontext FakeDriver::NewContext() {
   MutexLock lock(mutex_);
   return reinterpret_cast<CUcontext>(next_ += 0x10);
+}
+
+CUstream FakeDriver::NewBlockingStream(CUcontext context) {
+  const CUstream stream = NewStream(context);
+  MutexLock lock(mutex_);
+  blocking_.insert(stream);
+  return stream;
 }
 
 CUstream FakeDriver::NewStream(CUcontext context) {

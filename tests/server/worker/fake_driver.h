@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ class FakeDriver {
 
   CUcontext NewContext();
   CUstream NewStream(CUcontext context);
+  // It waits for the default stream, which is a stream here as any other.
+  CUstream NewBlockingStream(CUcontext context);
   // The stream has work again: it is not idle until FinishWork.
   void EnqueueWork(CUstream stream);
   // Work enqueued on `stream` up to now is done, or ended with `error`. Recorded events report it.
@@ -70,6 +73,7 @@ class FakeDriver {
   std::map<CUstream, CUcontext> streams_ GUARDED_BY(mutex_);
   std::map<CUevent, Event> events_ GUARDED_BY(mutex_);
   std::vector<Write> writes_ GUARDED_BY(mutex_);           // not done yet
+  std::set<CUstream> blocking_ GUARDED_BY(mutex_);
   std::map<CUstream, CUresult> ended_ GUARDED_BY(mutex_);  // streams whose work was finished, and how; nothing was recorded since
   size_t queries_ GUARDED_BY(mutex_) = 0;
 };
