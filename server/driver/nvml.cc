@@ -62,9 +62,8 @@ struct FieldValue {
 };
 constexpr unsigned long long kNotAvailable = ~0ULL;
 constexpr unsigned kTextBytes = 96;
-constexpr size_t kNearestRoom = 256;
 constexpr int kInvalidArgument = 2;
-// Of a field, for all links together. The driver does not check a link's number everywhere: one too large damages its heap (580).
+// Of a field, for all links together.
 constexpr unsigned kEveryLink = ~0U;
 
 // Those of device_readings.def.
@@ -85,6 +84,14 @@ template <size_t n>
 struct Versioned64 {
   unsigned version;
   unsigned long long word[n];
+};
+
+// With room behind it: what the driver is given is larger than what it should write. With two GPUs the heap of whoever asked about
+// their links was found damaged (580), here and in programs of their own, and no single question did it.
+constexpr size_t kRoomBytes = 1024;
+template <typename Words>
+struct Roomy : Words {
+  std::array<std::byte, kRoomBytes> room;
 };
 
 template <typename Words>
@@ -198,11 +205,11 @@ void Nvml::ReadClocks(void* device, Readings* readings) const {
 void Nvml::ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) const {
   std::vector<Value>* values = &readings->values;
   const auto text = [&](const char* function, Reading reading, auto... which) {
-    std::array<char, kTextBytes + 1> out{};
+    std::array<char, kRoomBytes> out{};
     if (Call(function, device, which..., out.data(), kTextBytes)) readings->texts.push_back({reading, out.data()});
   };
-  unsigned word[4] = {};
-  std::array<char, kTextBytes + 1> firmware{};
+  unsigned word[kRoomBytes / sizeof(unsigned)] = {};
+  std::array<char, kRoomBytes> firmware{};
   if (ask == ServerQuery::Ask::kDetails && Call("nvmlDeviceGetGspFirmwareVersion", device, firmware.data())) {
     readings->texts.push_back({Reading::kGspFirmwareVersion, firmware.data()});
   }
@@ -210,7 +217,7 @@ void Nvml::ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) co
 #define READING_NUMBER(asked, number, name, function) \
   if (ASKED(asked) && Call(#function, device, &word[0])) values->push_back({Reading::name, word[0]});
 #define READING_LARGE(asked, number, name, function) \
-  if (Words64<1> large{}; ASKED(asked) && Call(#function, device, &large.word[0])) Add(values, Reading::name, large.word);
+  if (Roomy<Words64<1>> large{}; ASKED(asked) && Call(#function, device, &large.word[0])) Add(values, Reading::name, large.word);
 #define READING_PAIR(asked, number, name, function) \
   if (ASKED(asked) && Call(#function, device, &word[0], &word[1])) Add(values, Reading::name, std::span(word, 2));
 #define READING_TRIPLE(asked, number, name, function) \
@@ -219,27 +226,27 @@ void Nvml::ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) co
   if (ASKED(asked) && Call(#function, device, &word[0], &word[1], &word[2], &word[3])) \
     Add(values, Reading::name, std::span(word, 4));
 #define READING_STRUCT32(asked, number, name, function, n) \
-  if (Words32<n> words{}; ASKED(asked) && Call(#function, device, &words)) Add(values, Reading::name, words.word);
+  if (Roomy<Words32<n>> words{}; ASKED(asked) && Call(#function, device, &words)) Add(values, Reading::name, words.word);
 #define READING_STRUCT64(asked, number, name, function, n) \
-  if (Words64<n> words{}; ASKED(asked) && Call(#function, device, &words)) Add(values, Reading::name, words.word);
+  if (Roomy<Words64<n>> words{}; ASKED(asked) && Call(#function, device, &words)) Add(values, Reading::name, words.word);
 #define READING_VERSIONED32(asked, number, name, function, n)                        \
-  if (Versioned32<n> words{Version(sizeof(Versioned32<n>), 1), {}};                  \
+  if (Roomy<Versioned32<n>> words{{Version(sizeof(Versioned32<n>), 1), {}}, {}};                  \
       ASKED(asked) && Call(#function, device, &words)) Add(values, Reading::name, words.word);
 #define READING_VERSIONED64(asked, number, name, function, n)                        \
-  if (Versioned64<n> words{Version(sizeof(Versioned64<n>), 1), {}};                  \
+  if (Roomy<Versioned64<n>> words{{Version(sizeof(Versioned64<n>), 1), {}}, {}};                  \
       ASKED(asked) && Call(#function, device, &words)) Add(values, Reading::name, words.word);
 #define READING_CHOICE(asked, number, name, function, n)     \
   for (unsigned i = 0; ASKED(asked) && i < n; ++i)           \
     if (Call(#function, device, i, &word[0])) values->push_back({Reading::name + i, word[0]});
 #define READING_CHOICE_PAIR64(asked, number, name, function, n) \
   for (unsigned i = 0; ASKED(asked) && i < n; ++i)              \
-    if (Words64<2> words{}; Call(#function, device, i, &words)) Add(values, Reading::name + 2 * i, words.word);
+    if (Roomy<Words64<2>> words{}; Call(#function, device, i, &words)) Add(values, Reading::name + 2 * i, words.word);
 #define READING_TWO_CHOICES(asked, number, name, function, n, m, k) \
   for (unsigned i = 0; ASKED(asked) && i < n * m; ++i)              \
-    if (Words64<k> words{}; Call(#function, device, i / m, i % m, &words)) Add(values, Reading::name + k * i, words.word);
+    if (Roomy<Words64<k>> words{}; Call(#function, device, i / m, i % m, &words)) Add(values, Reading::name + k * i, words.word);
 #define READING_THREE_CHOICES(asked, number, name, function, n, m, k) \
   for (unsigned i = 0; ASKED(asked) && i < n * m * k; ++i)            \
-    if (Words64<1> large{}; Call(#function, device, i / k / m, i / k % m, i % k, &large)) {  \
+    if (Roomy<Words64<1>> large{}; Call(#function, device, i / k / m, i / k % m, i % k, &large)) {  \
       Add(values, Reading::name + i, large.word);                     \
     }
 #define READING_TWO_CHOICES32(asked, number, name, function, n, m)                        \
@@ -247,9 +254,9 @@ void Nvml::ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) co
     if (Call(#function, device, i / m, i % m, &word[0])) values->push_back({Reading::name + i, word[0]});
 #define READING_CHOICE_STRUCT32(asked, number, name, function, n, k) \
   for (unsigned i = 0; ASKED(asked) && i < n; ++i)                   \
-    if (Words32<k> words{}; Call(#function, device, i, &words)) Add(values, Reading::name + k * i, words.word);
+    if (Roomy<Words32<k>> words{}; Call(#function, device, i, &words)) Add(values, Reading::name + k * i, words.word);
 #define READING_FORM32(asked, number, name, function, version, n)              \
-  if (Versioned32<n> words{Version(sizeof(Versioned32<n>), version), {}};      \
+  if (Roomy<Versioned32<n>> words{{Version(sizeof(Versioned32<n>), version), {}}, {}};      \
       ASKED(asked) && Call(#function, device, &words)) Add(values, Reading::name, words.word);
 #define READING_TEXT(asked, number, name, function) \
   if (ASKED(asked)) text(#function, Reading::name);
@@ -268,11 +275,13 @@ std::vector<ServerReport::FieldValue> Nvml::ReadFields(const std::string& uuid,
     const bool safe = field.scope < kLinksMax || field.scope == kEveryLink;
     if (safe) asked.push_back({field.field, field.scope, 0, 0, 0, 0, 0});
   }
-  if (!asked.empty() && !Call("nvmlDeviceGetFieldValues", device, static_cast<int>(asked.size()), asked.data())) return {};
+  const size_t count = asked.size();
+  asked.resize(count + kRoomBytes / sizeof(FieldValue));
+  if (count != 0 && !Call("nvmlDeviceGetFieldValues", device, static_cast<int>(count), asked.data())) return {};
   std::vector<ServerReport::FieldValue> values;
   size_t next = 0;
   for (const ServerQuery::Field& field : fields) {
-    const bool told = next < asked.size() && asked[next].field == field.field && asked[next].scope == field.scope;
+    const bool told = next < count && asked[next].field == field.field && asked[next].scope == field.scope;
     const FieldValue from = told ? asked[next++] : FieldValue{field.field, field.scope, 0, 0, 0, kInvalidArgument, 0};
     values.push_back({field, static_cast<uint32_t>(from.result), from.type, from.value, from.time_us, from.latency_us});
   }
@@ -302,8 +311,7 @@ std::vector<ServerReport::Value> Nvml::ReadPeers(const std::string& uuid, const 
     unsigned count = 0;
     void** nowhere = nullptr;
     if (!Call(kFunction, device, level, &count, nowhere)) continue;
-    // More room than it should take: with two GPUs the heap was found damaged after questions of this kind (580).
-    std::vector<void*> nearest(std::max<size_t>(count, kNearestRoom));
+    std::vector<void*> nearest(count + kRoomBytes / sizeof(void*));
     if (count != 0 && !Call(kFunction, device, level, &count, nearest.data())) continue;
     nearest.resize(std::min<size_t>(count, nearest.size()));
     uint64_t places = 0;
@@ -320,7 +328,7 @@ std::map<uint32_t, uint64_t> Nvml::ProcessBytes(const std::string& uuid) const {
   std::map<uint32_t, uint64_t> bytes;
   void* device = Find(uuid);
   if (device == nullptr) return bytes;
-  std::vector<Process> processes(kProcessesMax);
+  std::vector<Process> processes(2 * kProcessesMax);
   unsigned count = kProcessesMax;
   if (!Call("nvmlDeviceGetComputeRunningProcesses_v3", device, &count, processes.data())) return bytes;
   for (unsigned i = 0; i < std::min(count, kProcessesMax); ++i) {
@@ -334,7 +342,7 @@ std::map<uint32_t, ServerReport::Load> Nvml::ProcessLoads(const std::string& uui
   std::map<uint32_t, ServerReport::Load> loads;
   void* device = Find(uuid);
   if (device == nullptr) return loads;
-  std::vector<ProcessSample> samples(kProcessesMax);
+  std::vector<ProcessSample> samples(2 * kProcessesMax);
   unsigned count = kProcessesMax;
   const unsigned long long since_us = 0;
   if (!Call("nvmlDeviceGetProcessUtilization", device, samples.data(), &count, since_us)) return loads;

@@ -41,10 +41,12 @@ CUresult Completion::WhenDone(CUstream stream, Callback callback) {
   }
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   const bool may_keep = MayKeep() && context == worker_.CurrentContext();
-  CUresult result = CUDA_SUCCESS;
-  if (may_keep && !IsSpecial(stream) && IsIdle(stream, &result)) {
-    if (result == CUDA_SUCCESS) callback(result);
-    return result;
+  CUresult result = may_keep && !IsSpecial(stream) ? AskStream(stream) : CUDA_ERROR_NOT_READY;
+  const bool busy = result == CUDA_ERROR_NOT_READY;
+  if (!busy && result != CUDA_SUCCESS) return result;
+  if (!busy && !WaitsForDefaultStream(stream)) {
+    callback(CUDA_SUCCESS);
+    return CUDA_SUCCESS;
   }
   Watch watch;
   result = cache_.Take(context, &watch.event);
@@ -52,7 +54,7 @@ CUresult Completion::WhenDone(CUstream stream, Callback callback) {
   watch.cached = true;
   watch.callback = std::move(callback);
   const CUevent event = watch.event;
-  if (may_keep && copied_.load(std::memory_order_relaxed) != stream) watch.word = worker_.Part<DoneWords>().WriteBehind(stream);
+  if (may_keep && busy && copied_.load(std::memory_order_relaxed) != stream) watch.word = worker_.Part<DoneWords>().WriteBehind(stream);
   result = worker_.driver().cuEventRecord(event, stream);
   if (result == CUDA_SUCCESS) {
     // No other thread is needed then. Only while nothing is pending, so that order is kept.
@@ -69,19 +71,16 @@ CUresult Completion::WhenDone(CUstream stream, Callback callback) {
   return result;
 }
 
-bool Completion::IsIdle(CUstream stream, CUresult* result) {
-  const DriverTable& driver = worker_.driver();
-  *result = driver.cuStreamQuery(stream);
+CUresult Completion::AskStream(CUstream stream) {
+  const CUresult result = worker_.driver().cuStreamQuery(stream);
   const uint64_t told_ns = told_ns_.load(std::memory_order_relaxed);
-  if (*result == CUDA_ERROR_NOT_READY && told_ns != 0 && MonotonicNs() - told_ns < kSettleSoonNs && Settle()) {
-    *result = driver.cuStreamQuery(stream);
-  }
-  if (*result != CUDA_SUCCESS) return *result != CUDA_ERROR_NOT_READY;
-  // What a blocking stream is given next, an event too, waits for the default stream; the question about it does not.
-  unsigned flags = 0;
-  *result = driver.cuStreamGetFlags(stream, &flags);
-  if (*result == CUDA_SUCCESS && (flags & CU_STREAM_NON_BLOCKING) == 0) *result = driver.cuStreamQuery(CU_STREAM_LEGACY);
-  return *result != CUDA_ERROR_NOT_READY;
+  const bool just_told = result == CUDA_ERROR_NOT_READY && told_ns != 0 && MonotonicNs() - told_ns < kSettleSoonNs;
+  return just_told && Settle() ? worker_.driver().cuStreamQuery(stream) : result;
+}
+
+bool Completion::WaitsForDefaultStream(CUstream stream) {
+  unsigned flags = CU_STREAM_DEFAULT;
+  return worker_.driver().cuStreamGetFlags(stream, &flags) != CUDA_SUCCESS || (flags & CU_STREAM_NON_BLOCKING) == 0;
 }
 
 CUresult Completion::WhenEventDone(CUcontext context, CUevent event, Callback callback) {

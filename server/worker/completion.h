@@ -139,8 +139,10 @@ class Completion {
     CUevent event;
   };
 
-  // Whether the executor found that an event of the stream would be done at once; then `*result` is that of the wait.
-  bool IsIdle(CUstream stream, CUresult* result) EXCLUDES(mutex_);
+  // What the driver says of the stream, and of nothing that the stream waits for next.
+  CUresult AskStream(CUstream stream) EXCLUDES(mutex_);
+  // What the stream is given next, an event too, waits for what the default stream was given.
+  bool WaitsForDefaultStream(CUstream stream);
   void KeepTold(const Arrival& arrival) REQUIRES(mutex_);
   void SettleLocked() REQUIRES(mutex_);
   CUresult Add(uint64_t key, CUcontext context, Watch watch) EXCLUDES(mutex_);

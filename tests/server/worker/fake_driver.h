@@ -28,7 +28,7 @@ class FakeDriver {
 
   CUcontext NewContext();
   CUstream NewStream(CUcontext context);
-  // It waits for the default stream, which is a stream here as any other.
+  // It waits for the default stream: that it is idle says nothing of an event.
   CUstream NewBlockingStream(CUcontext context);
   // The stream has work again: it is not idle until FinishWork.
   void EnqueueWork(CUstream stream);
