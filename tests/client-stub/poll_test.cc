@@ -196,6 +196,30 @@ TEST_F(PollTest, ARecordByAnotherThreadIsNeverMissed) {
   ASSERT_EQ(cuMemFree(word), CUDA_SUCCESS);
 }
 
+// Device memory is this process's own here: what a stream was given is done when a wait for it returns, however it is told.
+TEST_F(PollTest, AWaitIsNeverTooShort) {
+  CUdeviceptr word = 0;
+  ASSERT_EQ(cuMemAlloc(&word, 4), CUDA_SUCCESS);
+  std::atomic<bool> stop{false};
+  std::thread asks([&] {
+    while (!stop) {
+      EXPECT_EQ(cuEventRecord(event_, other_), CUDA_SUCCESS);
+      while (cuEventQuery(event_) == CUDA_ERROR_NOT_READY && !stop) std::this_thread::yield();
+    }
+  });
+  const auto value = [&] { return __atomic_load_n(reinterpret_cast<unsigned*>(word), __ATOMIC_ACQUIRE); };
+  for (unsigned i = 1; i <= 3000; ++i) {
+    const CUstream stream = i % 3 == 0 ? nullptr : i % 3 == 1 ? stream_ : other_;
+    ASSERT_EQ(cuMemsetD32Async(word, i, 1, stream), CUDA_SUCCESS);
+    ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    ASSERT_EQ(value(), i);
+    if (stream != other_) ASSERT_EQ(cuStreamQuery(stream), CUDA_SUCCESS);
+  }
+  stop = true;
+  asks.join();
+  ASSERT_EQ(cuMemFree(word), CUDA_SUCCESS);
+}
+
 // A graph's event node records without a call that names the event.
 TEST_F(PollTest, AGraphLaunchOutdatesDone) {
   CUgraph graph = nullptr;

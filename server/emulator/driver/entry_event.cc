@@ -80,8 +80,11 @@ CUresult cuEventQuery(CUevent hEvent) {
   EventPtr event;
   RETURN_ON_ERROR(EnterEvent(hEvent, &context, &event));
   RETURN_ON_ERROR(CheckUnsafeCall());
-  const FencePtr record = event->record();
-  if (record != nullptr && !record->done()) return CUDA_ERROR_NOT_READY;
+  // Of one record: another that comes in between may not be done, though this one is by now.
+  for (FencePtr record; (record = event->record()) != nullptr;) {
+    if (!record->done()) return CUDA_ERROR_NOT_READY;
+    if (record == event->record()) break;
+  }
   if (const auto& shared = event->shared(); shared != nullptr && !shared->Done(shared->newest())) return CUDA_ERROR_NOT_READY;
   return ContextError(*event);
 }

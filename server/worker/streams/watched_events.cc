@@ -33,18 +33,46 @@ CUresult WatchedEvents::SendMark(CUevent event, uint64_t mark) {
     if (!inserted) return CUDA_SUCCESS;  // the watch that is pending sends it
     marks_count_.fetch_add(1, std::memory_order_release);
   }
-  const auto take = [this, event] {
-    MutexLock lock(mutex_);
-    const auto entry = marks_.extract(event);
-    marks_count_.fetch_sub(1, std::memory_order_release);
-    return entry.mapped();
-  };
-  const CUresult result =
-      worker_.completion().WhenEventDone(worker_.CurrentContext(), event, [this, take](CUresult gpu_result) {
-        worker_.SendNotice(NoticeKind::kCompletion, take(), gpu_result);
-      });
-  if (result != CUDA_SUCCESS) take();
+  const CUresult result = WatchForMark(worker_.CurrentContext(), event);
+  if (result != CUDA_SUCCESS) TakeMark(event, mark);
   return result;
+}
+
+CUresult WatchedEvents::WatchForMark(CUcontext context, CUevent event) {
+  return worker_.completion().WhenEventDone(context, event, [this, context, event](CUresult gpu_result) {
+    // Since it was found done the event may have been recorded again, and then asked about with another mark. So it is asked once
+    // more, with the mark known before; it lives as long as its mark is here (Destroy).
+    for (;;) {
+      const uint64_t mark = MarkOf(event);
+      const bool asks = gpu_result == CUDA_SUCCESS && mark != kDestroyed;
+      const bool again = asks && worker_.driver().cuEventQuery(event) == CUDA_ERROR_NOT_READY;
+      if (again && WatchAgain(context, event)) return;
+      if (!TakeMark(event, mark)) continue;
+      if (mark != kDestroyed) {
+        worker_.SendNotice(NoticeKind::kCompletion, mark, again ? CUDA_ERROR_NOT_SUPPORTED : gpu_result);
+      }
+      return;
+    }
+  });
+}
+
+bool WatchedEvents::WatchAgain(CUcontext context, CUevent event) {
+  MutexLock lock(mutex_);  // so that what destroys the event comes behind this watch, or is seen here
+  return marks_.at(event) != kDestroyed && WatchForMark(context, event) == CUDA_SUCCESS;
+}
+
+uint64_t WatchedEvents::MarkOf(CUevent event) {
+  MutexLock lock(mutex_);
+  return marks_.at(event);
+}
+
+bool WatchedEvents::TakeMark(CUevent event, uint64_t mark) {
+  MutexLock lock(mutex_);
+  const auto found = marks_.find(event);
+  if (found->second != mark) return false;
+  marks_.erase(found);
+  marks_count_.fetch_sub(1, std::memory_order_release);
+  return true;
 }
 
 void WatchedEvents::Forget(CUevent event, const Waiter* waiter) {
@@ -85,7 +113,9 @@ CUresult WatchedEvents::Destroy(CUevent event) {
   bool watched = false;
   if (count_.load(std::memory_order_acquire) != 0 || marks_count_.load(std::memory_order_acquire) != 0) {
     MutexLock lock(mutex_);
-    watched = waiters_.contains(event) || marks_.contains(event);
+    const auto mark = marks_.find(event);
+    watched = waiters_.contains(event) || mark != marks_.end();
+    if (mark != marks_.end()) mark->second = kDestroyed;
   }
   if (!watched) return worker_.driver().cuEventDestroy_v2(event);
   return worker_.completion().AfterEvent(worker_.CurrentContext(), event,

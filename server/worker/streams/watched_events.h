@@ -40,6 +40,8 @@ class WatchedEvents {
   CUresult Destroy(CUevent event) EXCLUDES(mutex_);
 
  private:
+  static constexpr uint64_t kDestroyed = 0;  // in place of a mark: nobody waits for one any more
+
   // One waiting thread; answered by whoever is first.
   struct Waiter {
     explicit Waiter(std::function<void(CUresult)> done) : done(std::move(done)) {}
@@ -51,6 +53,13 @@ class WatchedEvents {
     bool detached = false;  // guarded by the mutex
   };
 
+  // Sends the event's latest mark when it is done. One watch for each event that has a mark.
+  CUresult WatchForMark(CUcontext context, CUevent event);
+  // False when the event is about to be destroyed, or cannot be watched.
+  bool WatchAgain(CUcontext context, CUevent event) EXCLUDES(mutex_);
+  uint64_t MarkOf(CUevent event) EXCLUDES(mutex_);
+  // Takes the mark away; false when the event has a newer one.
+  bool TakeMark(CUevent event, uint64_t mark) EXCLUDES(mutex_);
   void Detach(CUevent event) EXCLUDES(mutex_);
   void Forget(CUevent event, const Waiter* waiter) EXCLUDES(mutex_);
 

@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -112,9 +113,13 @@ int main() {
   CHECK_DRIVER(cuMemcpyDtoH(out.data(), block, large));
   EXPECT_EQ(std::memcmp(in.data(), out.data(), large), 0);
   CHECK_DRIVER(cuMemFree(block));
-  // What was freed is free again; at most a small block per thread is kept back.
-  CHECK_DRIVER(cuMemGetInfo(&free_after, &total));
-  EXPECT_EQ(free_before - free_after <= (size_t{8} << 20), true);
+  // What was freed is free again; at most a small block per thread is kept back. Other programs may use the device just now.
+  for (int look = 0;; ++look) {
+    CHECK_DRIVER(cuMemGetInfo(&free_after, &total));
+    if (free_after + (size_t{8} << 20) >= free_before) break;
+    if (look == 100) EXPECT_EQ(free_after, free_before);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
   CHECK_DRIVER(cuDevicePrimaryCtxRelease(device));
   std::puts("ok");
 }

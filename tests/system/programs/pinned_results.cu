@@ -56,6 +56,13 @@ void ToDevice(int* to, const volatile int* from, int n, cudaStream_t stream) {
   CHECK_CUDA(cudaMemcpyAsync(to, const_cast<const int*>(from), n * sizeof(int), cudaMemcpyHostToDevice, stream));
 }
 
+// Not on the emulated GPU.
+bool OnNvidia() {
+  char name[64];
+  CHECK_DRIVER(cuDeviceGetName(name, sizeof(name), 0));
+  return std::strstr(name, "NVIDIA") != nullptr;
+}
+
 // Keeps a stream from going on.
 class Gate {
  public:
@@ -233,9 +240,7 @@ void SourceChangesBeforeTheCopy() {
   int* device = Device(2);
   int* flag = device + 1;
   volatile int* source = Pinned(1);
-  char name[64];
-  CHECK_DRIVER(cuDeviceGetName(name, sizeof(name), 0));
-  const bool nvidia = std::strstr(name, "NVIDIA") != nullptr;
+  const bool nvidia = OnNvidia();
   // Loaded now: loading may wait for everything else, and there will be a stream that is held.
   CHECK_CUDA(cudaMemset(flag, 1, sizeof(int)));
   SpinThenClear<<<1, 1, 0, stream>>>(flag);
@@ -382,8 +387,13 @@ void Many() {
   PutRow<<<(n + 127) / 128, 128, 0, streams[0]>>>(device, 1, n);
   CHECK_CUDA(cudaStreamSynchronize(streams[0]));
   Gate gates[] = {Gate(streams[0]), Gate(streams[1]), Gate(streams[2])};
-  for (int i = 0; i < n; ++i) ToHost(results + i, device + i, 1, streams[i % 3]);
-  for (int i = 0; i < rows; ++i) ToHost(large + i * row, device + i, row, streams[i % 3]);
+  // NVIDIA's driver takes some thousand of them for streams that are held; then the call waits for the stream.
+  const int held = OnNvidia() ? 600 : n + rows;
+  for (int i = 0; i < n + rows; ++i) {
+    if (i == held) for (Gate& gate : gates) gate.Open();
+    const int k = i - n;
+    k < 0 ? ToHost(results + i, device + i, 1, streams[i % 3]) : ToHost(large + k * row, device + k, row, streams[k % 3]);
+  }
   for (Gate& gate : gates) gate.Open();
   CHECK_CUDA(cudaDeviceSynchronize());
   for (int i = 0; i < n; ++i) EXPECT_EQ(results[i], i + 1);
