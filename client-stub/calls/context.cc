@@ -56,9 +56,9 @@ CUresult Custom_cuCtxCreate_v2(Call& call, CUcontext* pctx, unsigned int flags, 
   request.context = call.Mint(HandleKind::kContext);
   if (!call.ok()) return call.result();
   request.flags = ServerContextFlags(flags);
-  NoteSchedule(flags);
   request.device = call.DeviceNumber(dev);
   if (const CUresult result = call.Sync(request); result != CUDA_SUCCESS) return result;
+  NoteSchedule(flags);
   Context* context = call.session().contexts().Add(request.context, dev, flags, kContextApiVersion);
   call.thread().context_stack.push_back(context);
   *pctx = context->object();

@@ -34,7 +34,11 @@ CUresult WatchedEvents::SendMark(CUevent event, uint64_t mark) {
     marks_count_.fetch_add(1, std::memory_order_release);
   }
   const CUresult result = WatchForMark(worker_.CurrentContext(), event);
-  if (result != CUDA_SUCCESS) TakeMark(event, mark);
+  if (result == CUDA_SUCCESS) return result;
+  // Another thread may have left its mark to this watch meanwhile: it asks again.
+  uint64_t left = MarkOf(event);
+  while (!TakeMark(event, left)) left = MarkOf(event);
+  if (left != mark && left != kDestroyed) worker_.SendNotice(NoticeKind::kCompletion, left, result);
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "protocol/wire/record.h"
+#include "server/worker/completion.h"
 #include "tests/server/worker/fake_driver.h"
 #include "tests/server/worker/test_client.h"
 
@@ -32,6 +33,7 @@ class WatchedEventsTest : public testing::Test {
     context_ = driver_.NewContext();
     EXPECT_EQ(client_->worker().SetContext(context_), CUDA_SUCCESS);
     stream_ = driver_.NewStream(context_);
+    other_ = driver_.NewStream(context_);
     driver_.SetIdle(false);
     EXPECT_EQ(table_.cuEventCreate(&event_, 0), CUDA_SUCCESS);
     EXPECT_EQ(table_.cuEventRecord(event_, stream_), CUDA_SUCCESS);
@@ -48,11 +50,21 @@ class WatchedEventsTest : public testing::Test {
     };
   }
 
+  // The event is recorded in another stream just after it was found done, and `then` follows.
+  void RecordAgainWhenFoundDone(std::function<void()> then) {
+    WhenFoundDone([this, then = std::move(then)] {
+      EXPECT_EQ(table_.cuEventRecord(event_, other_), CUDA_SUCCESS);
+      EXPECT_EQ(client_->worker().SetContext(context_), CUDA_SUCCESS);
+      then();
+    });
+    EXPECT_EQ(events().SendMark(event_, 1), CUDA_SUCCESS);
+  }
+
   FakeDriver driver_;
   DriverTable table_ = driver_.table();
   std::optional<TestClient> client_;
   CUcontext context_ = nullptr;
-  CUstream stream_ = nullptr;
+  CUstream stream_ = nullptr, other_ = nullptr;
   CUevent event_ = nullptr;
 };
 
@@ -65,30 +77,26 @@ TEST_F(WatchedEventsTest, AMarkComesWhenTheEventIsDone) {
 
 // What was found done is the record before.
 TEST_F(WatchedEventsTest, AMarkOfANewRecordWaitsForThatOne) {
-  const CUstream other = driver_.NewStream(context_);
-  WhenFoundDone([&] {
-    EXPECT_EQ(table_.cuEventRecord(event_, other), CUDA_SUCCESS);
-    EXPECT_EQ(events().SendMark(event_, 2), CUDA_SUCCESS);
-  });
-  ASSERT_EQ(events().SendMark(event_, 1), CUDA_SUCCESS);
+  RecordAgainWhenFoundDone([&] { EXPECT_EQ(events().SendMark(event_, 2), CUDA_SUCCESS); });
   driver_.FinishWork(stream_);
   EXPECT_EQ(NextMark(100), 0u);
-  driver_.FinishWork(other);
+  driver_.FinishWork(other_);
   EXPECT_EQ(NextMark(), 2u);
 }
 
 TEST_F(WatchedEventsTest, AnEventThatIsDestroyedMeanwhileIsAskedNoMore) {
-  const CUstream other = driver_.NewStream(context_);
-  WhenFoundDone([&] {
-    EXPECT_EQ(table_.cuEventRecord(event_, other), CUDA_SUCCESS);
-    EXPECT_EQ(client_->worker().SetContext(context_), CUDA_SUCCESS);
-    EXPECT_EQ(events().Destroy(event_), CUDA_SUCCESS);
-  });
   const size_t live = driver_.events_live();
-  ASSERT_EQ(events().SendMark(event_, 1), CUDA_SUCCESS);
+  RecordAgainWhenFoundDone([&] { EXPECT_EQ(events().Destroy(event_), CUDA_SUCCESS); });
   driver_.FinishWork(stream_);
   while (driver_.events_live() == live) std::this_thread::yield();
   EXPECT_EQ(NextMark(100), 0u);
+}
+
+// Nothing stays that would keep the next question from being watched.
+TEST_F(WatchedEventsTest, AnEventThatCannotBeWatchedHasNoMark) {
+  client_->worker().completion().Stop();
+  EXPECT_NE(events().SendMark(event_, 1), CUDA_SUCCESS);
+  EXPECT_NE(events().SendMark(event_, 2), CUDA_SUCCESS);
 }
 
 }  // namespace
