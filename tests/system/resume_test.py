@@ -222,7 +222,8 @@ class Cuts(Resume):
         cables[2].silent = True
         for client in clients:
             self.check(client)
-        self.assertEqual(self.gateway.words().count("goes on over a new link"), 2)
+        # The first one as well, where the machine itself stood still for a few seconds more.
+        self.assertIn(self.gateway.words().count("goes on over a new link"), (2, 3))
 
     def test_an_outage_of_some_seconds_is_told_once(self):
         proxy = self.proxy()
