@@ -76,6 +76,16 @@ class LinkTest : public testing::TestWithParam<Kind> {
     impaired_near_ = MakeImpairedLink(*near_, impairment);
     impaired_far_ = MakeImpairedLink(*far_, impairment);
   }
+  // Together: each end waits up to a second for the other to end as well.
+  void TearDown() override {
+    std::thread ending([this] {
+      impaired_far_.reset();
+      far_.reset();
+    });
+    impaired_near_.reset();
+    near_.reset();
+    ending.join();
+  }
   Link& near() { return impaired_near_ ? *impaired_near_ : *near_; }
   Link& far() { return impaired_far_ ? *impaired_far_ : *far_; }
 
