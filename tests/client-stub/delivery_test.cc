@@ -231,7 +231,9 @@ TEST_F(DeliveryTest, WithoutSlotsCopiesAreVisits) {
     const uint64_t sent = Client::Get().session()->last_sequence();
     ASSERT_EQ(cuMemcpyDtoHAsync_v2(pinned + i, device, sizeof(int), stream), CUDA_SUCCESS);
     // From the second one on the copy and its visit alone.
-    if (i > 0) EXPECT_EQ(Client::Get().session()->last_sequence(), sent + 2);
+    if (i > 0) {
+      EXPECT_EQ(Client::Get().session()->last_sequence(), sent + 2);
+    }
     EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
     EXPECT_EQ(pinned[i], i + 1);
   }

@@ -107,7 +107,9 @@ TEST_F(PollTest, ASynchronisationOutdatesNotReady) {
         break;
     }
     ASSERT_EQ(cuEventQuery(event_), CUDA_SUCCESS) << round;
-    if (round % 3 == 0) ASSERT_EQ(cuStreamQuery(stream_), CUDA_SUCCESS) << round;
+    if (round % 3 == 0) {
+      ASSERT_EQ(cuStreamQuery(stream_), CUDA_SUCCESS) << round;
+    }
     ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
   }
 }
@@ -213,7 +215,9 @@ TEST_F(PollTest, AWaitIsNeverTooShort) {
     ASSERT_EQ(cuMemsetD32Async(word, i, 1, stream), CUDA_SUCCESS);
     ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
     ASSERT_EQ(value(), i);
-    if (stream != other_) ASSERT_EQ(cuStreamQuery(stream), CUDA_SUCCESS);
+    if (stream != other_) {
+      ASSERT_EQ(cuStreamQuery(stream), CUDA_SUCCESS);
+    }
   }
   stop = true;
   asks.join();

@@ -82,7 +82,9 @@ class ReferenceTest : public testing::Test {
     ASSERT_EQ(cuArrayCreate_v2(&array_, &descriptor), CUDA_SUCCESS);
   }
   void TearDown() override {
-    if (module_ != nullptr) EXPECT_EQ(cuModuleUnload(module_), CUDA_SUCCESS);
+    if (module_ != nullptr) {
+      EXPECT_EQ(cuModuleUnload(module_), CUDA_SUCCESS);
+    }
     EXPECT_EQ(cuArrayDestroy(array_), CUDA_SUCCESS);
   }
   CUmodule module_ = nullptr;

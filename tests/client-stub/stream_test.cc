@@ -50,7 +50,9 @@ TEST_F(StreamTest, CreationChecksItsArgumentsAtOnce) {
     const bool legal = flags <= 3 || flags == 6 || flags == 7;
     const CUresult result = cuEventCreate(&event, flags);
     EXPECT_EQ(result, legal ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE) << flags;
-    if (result == CUDA_SUCCESS) EXPECT_EQ(cuEventDestroy(event), CUDA_SUCCESS);
+    if (result == CUDA_SUCCESS) {
+      EXPECT_EQ(cuEventDestroy(event), CUDA_SUCCESS);
+    }
   }
 }
 

@@ -30,7 +30,7 @@ bool Split(CallContext& call, std::span<const std::byte> params, Record* record,
     return false;
   }
   std::memcpy(record, params.data(), sizeof(Record));
-  if (rest == 0) return true;
+  if (elements == nullptr || rest == 0) return true;
   elements->resize(rest / sizeof(Element));
   std::memcpy(elements->data(), params.data() + sizeof(Record), rest);
   return true;

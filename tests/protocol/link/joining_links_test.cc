@@ -185,7 +185,9 @@ TEST_F(JoiningLinks, ThreadsThatCannotBeStartedEndALink) {
     }).join();
     for (std::thread& thread : waiting) thread.join();
     EXPECT_EQ(status.code(), threads < kThreads ? StatusCode::kResourceExhausted : StatusCode::kOk) << threads;
-    if (threads < kThreads) EXPECT_NE(status.message().find("ulimit -u"), std::string::npos) << status.message();
+    if (threads < kThreads) {
+      EXPECT_NE(status.message().find("ulimit -u"), std::string::npos) << status.message();
+    }
   }
 }
 

@@ -161,7 +161,9 @@ TEST_F(HostileFloodTest, SegmentsHaveALimit) {
     const auto result = client.Call(use);
     ASSERT_TRUE(result.has_value()) << i << Log();
     if (*result != 0) ++refused;
-    if (last) EXPECT_NE(*result, 0);
+    if (last) {
+      EXPECT_NE(*result, 0);
+    }
   }
   EXPECT_GT(refused, 1);
   EXPECT_EQ(client.Call(cuStreamSynchronizeRequest{}), 0);
@@ -269,7 +271,9 @@ TEST_F(HostileFloodTest, EveryCallWithForgedValues) {
       const auto bytes = encoder.bytes().first(half ? encoder.bytes().size() / 2 : encoder.bytes().size());
       const bool sent = !SocketHungUp(client->socket()) && client->SendBytes(message.id, bytes, kWantsReply) != 0;
       // The session has ended, or its stream waits for what never comes, which natively is the program's affair as well.
-      if (!sent || !client->WaitFor(client->Send(cuStreamSynchronizeRequest{}), 500)) ASSERT_NO_FATAL_FAILURE(begin());
+      if (!sent || !client->WaitFor(client->Send(cuStreamSynchronizeRequest{}), 500)) {
+        ASSERT_NO_FATAL_FAILURE(begin());
+      }
     }
     ASSERT_EQ(Log().find("was killed by signal"), std::string::npos) << Log();
   }
