@@ -112,13 +112,18 @@ int CarrySessions(const AgentOptions& options) {
 int KeepSessions(const AgentOptions& options, std::vector<std::string> arguments) {
   Result<UnixListener> listener = UnixListener::Bind(options.listen_path);
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
-  printf("%s: listening on unix:%s, server %s\n", kName, options.listen_path.c_str(), options.gateway.Url().c_str());
-  fflush(stdout);
-  if (options.owner_fd >= 0 && !GoToBackground()) LogWarning("the agent stays in the foreground: errno {}", errno);
   RaiseDescriptorLimit();  // a session takes some ten, and every large pinned allocation of its program one
   Keeper keeper({.name = kName, .arguments = std::move(arguments), .listener_fd = listener->fd(), .owner_fd = options.owner_fd});
-  const Status prepared = keeper.Prepare();
-  const int code = prepared.ok() ? keeper.Run() : Fail(kName, prepared, kServiceInternal);
+  int code = kServiceOk;
+  if (const Status prepared = keeper.Prepare(); !prepared.ok()) {
+    code = Fail(kName, prepared, kServiceInternal);
+  } else {
+    // Whoever has read this may send signals.
+    printf("%s: listening on unix:%s, server %s\n", kName, options.listen_path.c_str(), options.gateway.Url().c_str());
+    fflush(stdout);
+    if (options.owner_fd >= 0 && !GoToBackground()) LogWarning("the agent stays in the foreground: errno {}", errno);
+    code = keeper.Run();
+  }
   listener->Close();
   RemoveOwnDirectory(options, options.listen_path);
   return code;

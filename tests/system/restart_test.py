@@ -189,6 +189,14 @@ class Anew(Restart):
         client.kill()
         client.communicate()
 
+    def test_whoever_has_read_that_it_listens_may_send_signals(self):
+        for _ in range(5):
+            with tempfile.TemporaryDirectory() as directory:
+                agent = Part(AGENT, "--listen", "unix:" + os.path.join(directory, "agent.sock"), "--server", self.gateway.url, "--log", "info")
+                agent.process.send_signal(signal.SIGHUP)
+                wait_for(lambda: "started anew" in agent.words(), 10, "the line in the log")
+                self.assertEqual(agent.stop(), 0)
+
     def test_the_file_of_the_program_may_have_been_replaced(self):
         with tempfile.TemporaryDirectory() as directory:
             installed = os.path.join(directory, "tessera-agent")

@@ -314,7 +314,9 @@ class CutsOverTls(unittest.TestCase):
         wait_for(lambda: any(cable.passed > 300_000 for cable in proxy.cables), 20, "the beginning of the session")
         proxy.cut_by(lambda: (chance.randrange(5_000, 900_000), chance.choice(("reset", "client"))))
         out, err = client.communicate(timeout=200)
-        self.assertEqual((out, err), ("ok\n", ""))
+        # Some handshakes in a row are cut, which takes seconds where the processor is busy with others, and is told then.
+        told = [line for line in err.splitlines() if "is without a link to the other host" not in line]
+        self.assertEqual((out, told), ("ok\n", []))
         self.assertGreaterEqual(proxy.cuts, 10)
         wait_for(lambda: not self.server.workers(), 10, "the end of all workers")
         self.assertEqual((self.gateway.stop(), self.server.stop()), (0, 0))
