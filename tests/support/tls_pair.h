@@ -40,7 +40,8 @@ inline TlsMeeting MeetOverTls(const LinkOptions& client, const LinkOptions& serv
 // For tests: a key has few records, so that keys change, and large frames are sealed and opened by several threads on any
 // machine.
 inline TlsTuning TuningOfTests() {
-  static TlsCrew crew(2);
+  // Never destroyed: OpenSSL, which may have been used for the first time after this, gives nothing of its threads back by then.
+  static TlsCrew& crew = *new TlsCrew(2);
   return {.records_per_key = 50, .crew = &crew};
 }
 
