@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-from product import TESSERA, Server, environment
+from product import TESSERA, Server, environment, wait_for
 
 PTX_BYTES = 600_000  # named, in several pieces
 # Loads PTX text of so many bytes, runs its kernel, prints what it computed.
@@ -88,13 +88,12 @@ class ImageCache(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, f"{1000 + addend}\n"), done.stderr)
         return int(re.search(r"^all +\d+ +\d+ +(\d+)", done.stderr, re.M).group(1))
 
+    def kept(self):
+        return [name for name in os.listdir(self.images) if not name.endswith(".new")] if os.path.isdir(self.images) else []
+
     def wait_for_images(self, count):
-        for _ in range(500):
-            names = [name for name in os.listdir(self.images) if not name.endswith(".new")] if os.path.isdir(self.images) else []
-            if len(names) == count:
-                return names
-            subprocess.run(["sleep", "0.02"])
-        self.fail(f"{len(names)} images are kept, not {count}")
+        wait_for(lambda: len(self.kept()) == count, 10, f"the keeping of {count} images")
+        return self.kept()
 
     def check_second_process_sends_nothing(self, **how):
         server = self.server(**how)
@@ -125,16 +124,21 @@ class ImageCache(unittest.TestCase):
 
     def test_a_private_server_uses_what_the_one_before_it_kept(self):
         variables = environment(TESSERA_STATS="1", XDG_CACHE_HOME=self.directory.name)
-        sent = []
-        for _ in range(2):
+        self.images = os.path.join(self.directory.name, "tessera/images")
+
+        def sent():
             done = subprocess.run([TESSERA, "run", "--quiet", "--driver", "emulator", "--", sys.executable, "-c", CLIENT, "7", "1"],
                                   env=variables, capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stdout), (0, "1007\n"), done.stderr)
-            sent.append(int(re.search(r"^all +\d+ +\d+ +(\d+)", done.stderr, re.M).group(1)))
-            self.images = os.path.join(self.directory.name, "tessera/images")
-            self.wait_for_images(1)
-        self.assertGreater(sent[0], PTX_BYTES)
-        self.assertLess(sent[1], 10_000)
+            return int(re.search(r"^all +\d+ +\d+ +(\d+)", done.stderr, re.M).group(1))
+
+        # A server ends with its program, and what it has not written by then is not kept: on a busy machine that is possible.
+        for _ in range(10):
+            if self.kept():
+                break
+            self.assertGreater(sent(), PTX_BYTES)
+        self.assertEqual(len(self.kept()), 1)
+        self.assertLess(sent(), 10_000)
 
     def test_some_parts_of_an_image_are_there_and_some_are_not(self):
         server = self.server()

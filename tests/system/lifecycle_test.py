@@ -57,7 +57,7 @@ class Sessions(unittest.TestCase):
         killed_at = time.monotonic()
         os.kill(victim[0], signal.SIGKILL)
         out, err = client.communicate(timeout=10)
-        self.assertLess(time.monotonic() - killed_at, 2.0)
+        self.assertLess(time.monotonic() - killed_at, 8.0)
         self.assertRegex(out, r"ended with [1-9]\d*\n")
         self.assertEqual(client.returncode, 0)
         self.assertEqual(err.count("\n"), 1, err)  # one sentence, once
@@ -77,7 +77,7 @@ class Sessions(unittest.TestCase):
             killed_at = time.monotonic()
             os.kill(victim[0], signal.SIGKILL)
             out, err = client.communicate(timeout=10)
-            self.assertLess(time.monotonic() - killed_at, 2.0)
+            self.assertLess(time.monotonic() - killed_at, 8.0)
             self.assertRegex(out, r"ended with [1-9]\d*\n")
             self.assertEqual((client.returncode, err.count("\n")), (0, 1), err)
             wait_for(lambda: not self.server.workers(), 5, "the end of the killed worker")

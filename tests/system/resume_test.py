@@ -373,7 +373,7 @@ class Without(Resume):
         cut_at = time.monotonic()
         proxy.cut_all()
         out, err = client.communicate(timeout=20)
-        self.assertLess(time.monotonic() - cut_at, 2)
+        self.assertLess(time.monotonic() - cut_at, 8)
         self.assertRegex(err, r"^tessera[^\n]*start the program again\n$")
 
 

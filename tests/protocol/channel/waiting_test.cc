@@ -24,8 +24,8 @@ TEST(AdaptiveSpin, MaySpinLonger) {
   EXPECT_EQ(spin.limit_ns(), kMaxNs);
   // Found out again after failures: beyond the usual bound.
   for (int i = 0; i < 20; ++i) EXPECT_FALSE(spin.Spin([] { return false; }));
-  for (int i = 0; i < 2'000 && spin.limit_ns() <= AdaptiveSpin::kNsMax; ++i) {
-    const uint64_t ready_ns = MonotonicNs() + 1'000'000;
+  for (int i = 0; i < 50'000 && spin.limit_ns() <= AdaptiveSpin::kNsMax; ++i) {
+    const uint64_t ready_ns = MonotonicNs() + 2 * AdaptiveSpin::kNsMax;
     spin.Spin([&] { return MonotonicNs() >= ready_ns; });
   }
   EXPECT_GT(spin.limit_ns(), AdaptiveSpin::kNsMax);
