@@ -22,11 +22,12 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 
 add_library(tessera_settings INTERFACE)
 target_include_directories(tessera_settings INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
-# What is deprecated of CUDA is served and tested as all else. GCC 12 takes atomics behind pointers for objects of no size.
-target_compile_options(tessera_settings INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-deprecated-declarations
+# GCC 12 takes atomics behind pointers for objects of no size.
+target_compile_options(tessera_settings INTERFACE -Wall -Wextra -Wno-unused-parameter
   $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow> -fno-omit-frame-pointer)
+# What is deprecated of CUDA is served and tested as all else.
 target_compile_definitions(tessera_settings INTERFACE TESSERA_VERSION="${PROJECT_VERSION}"
-  SPDLOG_FMT_EXTERNAL)
+  SPDLOG_FMT_EXTERNAL CUDA_ENABLE_DEPRECATED)
 # Functions and lines in backtraces, but no variables, most of which are optimised away: a quarter less to compile.
 target_compile_options(tessera_settings INTERFACE $<$<CONFIG:RelWithDebInfo>:-g1>)
 if(TESSERA_SANITIZE)

@@ -123,7 +123,9 @@ class ExchangeRounds {
       Result<Round> round = NextRound(client_.replies_in(), client_.stop());
       ASSERT_TRUE(round.ok()) << got << ": " << round.status().message();
       ASSERT_EQ(round->number, got);
-      ASSERT_TRUE(IsFilled(client_.segments().Resolve(static_cast<uint32_t>(round->segment), round->offset, round->bytes), ~got));
+      const auto answer = client_.segments().Resolve(static_cast<uint32_t>(round->segment), round->offset, round->bytes);
+      ASSERT_NE(answer.data(), nullptr) << got;
+      ASSERT_TRUE(IsFilled(answer, ~got)) << got;
       if (round->segment != kStagingSegment) {
         ASSERT_TRUE(client_.CloseSegment(static_cast<uint32_t>(round->segment)).ok());
         ASSERT_TRUE(client_.ProcessSocket().ok());  // the server's words on it, of which a socket holds few
