@@ -76,7 +76,7 @@ CUresult Finish(Call& call, HandleId stream, bool async, CUresult result) {
 struct Side {
   Call& call;
   HandleId stream;
-  Shadow shadow{};
+  std::shared_ptr<HeldShadow> shadow{};
 };
 
 CUresult Dma(Side& side, uint64_t to, uint64_t from, uint64_t bytes, uint64_t mark) {
@@ -101,32 +101,29 @@ CUresult Transfer(Side& source, uint64_t from, Side& destination, uint64_t to, u
   if (writes.result() != CUDA_SUCCESS) return writes.result();
   const uint64_t piece_bytes = std::min({PieceBytes(source_memory), PieceBytes(destination_memory), bytes});
   CUresult result = source_memory.shadows().Take(source.call, piece_bytes, &source.shadow);
+  if (result == CUDA_SUCCESS) result = destination_memory.shadows().Take(destination.call, piece_bytes, &destination.shadow);
   if (result != CUDA_SUCCESS) return result;
-  result = destination_memory.shadows().Take(destination.call, piece_bytes, &destination.shadow);
-  if (result != CUDA_SUCCESS) {
-    source_memory.shadows().Return(source.shadow);
-    return result;
-  }
   for (uint64_t done = 0; done < bytes && result == CUDA_SUCCESS; done += piece_bytes) {
     const uint64_t size = std::min(piece_bytes, bytes - done);
     const bool last = done + size == bytes;
     // The streams do not go on before both are here, so each shadow is free again when its stream gets to the next piece.
-    result = Dma(source, source.shadow.address, from + done, size, 0);
+    result = Dma(source, source.shadow->address(), from + done, size, 0);
     if (result == CUDA_SUCCESS) {
-      const auto move = [&pool = source_memory.shadows(), &session = destination.call.session(), here = source.shadow,
-                         there = destination.shadow, size, last] {
-        Copier::Process().Copy(there.data(), here.data(), size);
-        PublishFromVisit(session, there.address, size);
-        if (last) pool.Return(here);
+      const auto move = [&session = destination.call.session(), here = source.shadow, there = destination.shadow, size] {
+        Copier::Process().Copy(there->data(), here->data(), size);
+        PublishFromVisit(session, there->address(), size);
       };
       result = MeetStreams(source.call, source.stream, destination.call, destination.stream, move,
-                           Range{source.shadow.address, size});
+                           Range{source.shadow->address(), size});
     }
     if (result != CUDA_SUCCESS) break;
     const uint64_t mark = last ? destination.call.session().marks().Open() : 0;
-    result = Dma(destination, to + done, destination.shadow.address, size, mark);
-    // A mark of a copy that could not be sent is never passed: then the shadow is lost until its context ends.
-    if (last) destination_memory.shadows().ReturnAfter({destination.shadow}, mark);
+    result = Dma(destination, to + done, destination.shadow->address(), size, mark);
+    if (last) destination_memory.shadows().HoldUntil(mark, destination.shadow);
+  }
+  if (result != CUDA_SUCCESS) {
+    source.shadow->Lose();
+    destination.shadow->Lose();
   }
   return result;
 }

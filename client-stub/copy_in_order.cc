@@ -7,111 +7,129 @@
 #include "client-stub/client_memory.h"
 #include "client-stub/session.h"
 #include "client-stub/stream_visit.h"
-#include "protocol/channel/channel.h"
 
 namespace tessera {
 namespace {
 
-// Of a copy: what one piece's DMA and the filling or emptying of another need. To a server on another host pieces are on their way
-// for longer than either takes.
-constexpr size_t kShadows = 2;
-constexpr size_t kUploadShadowsOverLink = 4;
-// At one visit, so that the next one does not wait for all that there is room for.
-constexpr size_t kFilledAtOnce = 2;
+// Pieces that a shadow has room for: what one's DMA and the filling or emptying of another need. To a server on another host as
+// many as are on their way there while one is asked for.
+constexpr size_t kPlaces = 2;
+constexpr size_t kPlacesOverLink = 8;
 
-// One copy on its way. Piece k uses shadow k % their number. Visits come one after the other on one thread, so nothing here is locked.
+// One copy on its way. Piece k uses place k % places of the shadow.
 struct Transfer {
   Session& session;
-  ShadowPool& pool;
-  std::vector<OrderedPiece> pieces;
-  std::vector<Shadow> shadows;
-  size_t filled = 0;
+  const std::vector<OrderedPiece> pieces;
+  const size_t places;
+  const uint64_t place_bytes;  // of the largest piece
+  uint64_t base = 0;           // of the shadow
+  std::shared_ptr<HeldShadow> shadow{};  // of visits alone
 
-  const Shadow& ShadowOf(size_t piece) const { return shadows[piece % shadows.size()]; }
-  void Fill(size_t piece) {
-    const Shadow& shadow = ShadowOf(piece);
-    pieces[piece].move(shadow.data());
-    PublishFromVisit(session, shadow.address, pieces[piece].bytes);
-    filled = piece + 1;
-  }
+  uint64_t PlaceOf(size_t piece) const { return base + piece % places * place_bytes; }
+  void Move(size_t piece) const { pieces[piece].move(reinterpret_cast<std::byte*>(PlaceOf(piece))); }
 };
 
-CUresult Begin(Call& call, std::vector<OrderedPiece> pieces, size_t shadows_max, std::shared_ptr<Transfer>* out) {
-  ShadowPool& pool = ClientMemory::Of(call.session()).shadows();
-  auto transfer = std::make_shared<Transfer>(Transfer{call.session(), pool, std::move(pieces), {}, 0});
-  uint64_t bytes = 0;
-  for (const OrderedPiece& piece : transfer->pieces) bytes = std::max(bytes, piece.bytes);
-  const size_t count = std::min(transfer->pieces.size(), shadows_max);
-  while (transfer->shadows.size() < count) {
-    Shadow shadow;
-    if (const CUresult result = pool.Take(call, bytes, &shadow); result != CUDA_SUCCESS) {
-      for (const Shadow& one : transfer->shadows) pool.Return(one);
-      return result;
-    }
-    transfer->shadows.push_back(shadow);
+// A copy that is being enqueued.
+class Enqueuing {
+ public:
+  Enqueuing(Call& call, HandleId stream, std::vector<OrderedPiece> pieces)
+      : call_(call), stream_(stream), pool_(ClientMemory::Of(call.session()).shadows()) {
+    const size_t places = std::min(pieces.size(), call.session().mirrored() ? kPlacesOverLink : kPlaces);
+    uint64_t largest = 0;
+    for (const OrderedPiece& piece : pieces) largest = std::max(largest, piece.bytes);
+    transfer_ = std::make_shared<Transfer>(Transfer{call.session(), std::move(pieces), places, largest});
   }
-  *out = std::move(transfer);
-  return CUDA_SUCCESS;
-}
+
+  CUresult Upload() { return Leave(Begin() ? EnqueueUpload() : call_.result()); }
+  CUresult Download() { return Leave(Begin() ? EnqueueDownload() : call_.result()); }
+
+ private:
+  size_t count() const { return transfer_->pieces.size(); }
+
+  bool Begin() {
+    const uint64_t bytes = transfer_->places * transfer_->place_bytes;
+    if (pool_.TakeInOrder(call_, stream_, bytes, &shadow_) != CUDA_SUCCESS) return false;
+    transfer_->shadow = shadow_;
+    transfer_->base = shadow_->address();
+    return true;
+  }
+  CUresult Leave(CUresult result) {
+    if (shadow_ == nullptr) return result;
+    if (result == CUDA_SUCCESS) {
+      pool_.LeaveInOrder(call_, stream_, shadow_);
+    } else {
+      shadow_->Lose();  // what was enqueued still uses it
+    }
+    return result;
+  }
+
+  // All places are free when the stream comes to the copy, and again behind the DMA that reads them: so far ahead pieces are
+  // asked for.
+  CUresult EnqueueUpload() {
+    for (size_t asked = 0, sent = 0; sent < count(); ++sent) {
+      const size_t end = std::min(count(), sent + transfer_->places);
+      const uint64_t ahead = end - sent - 1;  // this piece is there
+      CUresult result = CUDA_SUCCESS;
+      if (asked == end) result = AwaitVisits(call_, stream_, ahead);
+      for (; result == CUDA_SUCCESS && asked < end; ++asked) {
+        result = AskToFill(asked, asked + 1 == end ? ahead : kAwaitsNoVisit);
+      }
+      if (result != CUDA_SUCCESS) return result;
+      const bool last = sent + 1 == count();
+      const uint64_t mark = last ? call_.session().marks().Open() : 0;
+      result = transfer_->pieces[sent].send(transfer_->PlaceOf(sent), mark);
+      if (last) pool_.HoldUntil(mark, shadow_);  // a mark of a copy that could not be sent is never passed
+      if (result != CUDA_SUCCESS) return result;
+    }
+    return CUDA_SUCCESS;
+  }
+  CUresult AskToFill(size_t piece, uint64_t ahead) {
+    const auto fill = [transfer = transfer_, piece](const GoOn& go_on) {
+      transfer->Move(piece);
+      PublishFromVisit(transfer->session, transfer->PlaceOf(piece), transfer->pieces[piece].bytes);
+      go_on();
+    };
+    return VisitStream(call_, stream_, fill, Range{}, ahead);
+  }
+
+  // A DMA goes ahead of the visits that empty the other places. What comes after the copy does not.
+  CUresult EnqueueDownload() {
+    const size_t places = transfer_->places;
+    for (size_t piece = 0; piece < count(); ++piece) {
+      CUresult result = transfer_->pieces[piece].send(transfer_->PlaceOf(piece), 0);
+      if (result != CUDA_SUCCESS) return result;
+      const bool last = piece + 1 == count();
+      const bool room = piece + 1 < places;
+      result = AskToEmpty(piece, last ? kAwaitsAllVisits : room ? kAwaitsNoVisit : places - 1);
+      if (result != CUDA_SUCCESS) return result;
+    }
+    return CUDA_SUCCESS;
+  }
+  CUresult AskToEmpty(size_t piece, uint64_t ahead) {
+    const auto empty = [transfer = transfer_, piece](const GoOn& go_on) {
+      transfer->Move(piece);
+      // Whoever waits for the stream finds it back in the pool.
+      if (piece + 1 == transfer->pieces.size()) transfer->shadow.reset();
+      go_on();
+    };
+    return VisitStream(call_, stream_, empty, Range{transfer_->PlaceOf(piece), transfer_->pieces[piece].bytes}, ahead);
+  }
+
+  Call& call_;
+  const HandleId stream_;
+  ShadowPool& pool_;
+  std::shared_ptr<Transfer> transfer_;
+  std::shared_ptr<HeldShadow> shadow_;
+};
 
 }  // namespace
 
 CUresult UploadInOrder(Call& call, HandleId stream, std::vector<OrderedPiece> pieces) {
-  std::shared_ptr<Transfer> transfer;
-  const size_t shadows = call.session().mirrored() ? kUploadShadowsOverLink : kShadows;
-  if (const CUresult result = Begin(call, std::move(pieces), shadows, &transfer); result != CUDA_SUCCESS) return result;
-  const size_t count = transfer->pieces.size();
-  for (size_t piece = 0; piece < count; ++piece) {
-    // When the stream is here the DMA of the piece before is done, and with it that one's shadow is free: the next pieces are
-    // filled in while this one's DMA runs.
-    CUresult result = VisitStream(call, stream, [transfer, piece, count](const GoOn& go_on) {
-      if (transfer->filled <= piece) transfer->Fill(piece);
-      go_on();
-      const size_t end = std::min({count, piece + transfer->shadows.size(), transfer->filled + kFilledAtOnce});
-      while (transfer->filled < end) {
-        transfer->Fill(transfer->filled);
-        transfer->session.channel().SendPublished();  // its own visit's answer comes later
-      }
-    });
-    if (result != CUDA_SUCCESS) return result;
-    const bool last = piece + 1 == count;
-    const uint64_t mark = last ? call.session().marks().Open() : 0;
-    const Shadow shadow = transfer->ShadowOf(piece);
-    result = transfer->pieces[piece].send(shadow.address, mark);
-    if (last) {
-      // The last DMA is the last user of both shadows. A mark of a copy that could not be sent is never passed.
-      transfer->pool.ReturnAfter(transfer->shadows, mark);
-    }
-    if (result != CUDA_SUCCESS) return result;
-  }
-  return CUDA_SUCCESS;
+  return Enqueuing(call, stream, std::move(pieces)).Upload();
 }
 
 CUresult DownloadInOrder(Call& call, HandleId stream, std::vector<OrderedPiece> pieces) {
-  std::shared_ptr<Transfer> transfer;
-  if (const CUresult result = Begin(call, std::move(pieces), kShadows, &transfer); result != CUDA_SUCCESS) return result;
-  const size_t count = transfer->pieces.size();
-  for (size_t piece = 0; piece < count; ++piece) {
-    const Shadow shadow = transfer->ShadowOf(piece);
-    const uint64_t bytes = transfer->pieces[piece].bytes;
-    CUresult result = transfer->pieces[piece].send(shadow.address, 0);
-    if (result != CUDA_SUCCESS) return result;
-    // The next DMA goes to the other shadow, which the visit before this one has emptied: it may run meanwhile. What comes
-    // after the copy may not.
-    result = VisitStream(
-        call, stream,
-        [transfer, piece, count](const GoOn& go_on) {
-          const bool last = piece + 1 == count;
-          if (!last) go_on();
-          transfer->pieces[piece].move(transfer->ShadowOf(piece).data());
-          if (!last) return;
-          for (const Shadow& one : transfer->shadows) transfer->pool.Return(one);
-          go_on();
-        },
-        Range{shadow.address, bytes});
-    if (result != CUDA_SUCCESS) return result;
-  }
-  return CUDA_SUCCESS;
+  return Enqueuing(call, stream, std::move(pieces)).Download();
 }
 
 }  // namespace tessera

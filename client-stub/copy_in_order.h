@@ -1,9 +1,10 @@
 // Copies between memory that the server reaches and private memory of the application, which happen when the stream reaches
 // them: asynchronous copies of registered memory, as far as there is no quicker way (copy_bytes.h).
 //
-// The copy is cut into pieces that pass through a few shadows in turn. Each piece is a visit and a DMA; the visit lets the
-// stream go on as soon as it may, so that one piece is copied by the processor while the other's DMA runs. The caller waits
-// for nothing; stream order holds for whatever comes after. Calling thread only; the private memory is touched by visits.
+// The copy is cut into pieces that pass through the places of a shadow in turn. Each piece is a visit and a DMA. Visits are asked
+// for as far ahead as there are places, so that pieces are copied by the processor, and travel, while the DMAs of others run; a
+// stream waits for one only where its place or its bytes are needed. The caller waits for nothing; stream order holds for
+// whatever comes after. Calling thread only; the private memory is touched by visits.
 #pragma once
 
 #include <cuda.h>

@@ -18,20 +18,6 @@
 #include "generated/messages/service.h"
 
 namespace tessera {
-namespace {
-
-// A shadow that goes back to the pool with its last user, which is a visit.
-struct OwnedShadow {
-  OwnedShadow(Session& session, const Shadow& shadow) : session(session), shadow(shadow) {}
-  ~OwnedShadow() { ClientMemory::Of(session).shadows().Return(shadow); }
-  OwnedShadow(const OwnedShadow&) = delete;
-  OwnedShadow& operator=(const OwnedShadow&) = delete;
-
-  Session& session;
-  const Shadow shadow;
-};
-
-}  // namespace
 
 // Ordinary memory that a node reads, and what launches that have not run yet have read of it, oldest first.
 struct GraphSource {
@@ -214,19 +200,18 @@ bool CopyNodeParams::MakeShadow(const BoxEnds& ends, HostCopyNodeRecord* record)
     };
   } else {
     const HostRows& rows = ends.from_private ? ends.from : ends.to;
-    Shadow taken;
-    if (ClientMemory::Of(session).shadows().Take(call_, rows.bytes(), &taken) != CUDA_SUCCESS) return false;
-    record->shadow = taken.address;
-    auto owned = std::make_shared<const OwnedShadow>(session, taken);
+    std::shared_ptr<HeldShadow> shadow;  // goes back with its last user, which is a visit
+    if (ClientMemory::Of(session).shadows().Take(call_, rows.bytes(), &shadow) != CUDA_SUCCESS) return false;
+    record->shadow = shadow->address();
     if (ends.from_private) {
-      visit = [owned, rows](const GoOn& go_on) {
-        rows.Pack(owned->shadow.data());
-        PublishFromVisit(owned->session, owned->shadow.address, rows.bytes());
+      visit = [&session, shadow, rows](const GoOn& go_on) {
+        rows.Pack(shadow->data());
+        PublishFromVisit(session, shadow->address(), rows.bytes());
         go_on();
       };
     } else {
-      visit = [owned, rows](const GoOn& go_on) {
-        rows.Unpack(owned->shadow.data());
+      visit = [shadow, rows](const GoOn& go_on) {
+        rows.Unpack(shadow->data());
         go_on();
       };
     }
@@ -238,14 +223,13 @@ bool CopyNodeParams::MakeShadow(const BoxEnds& ends, HostCopyNodeRecord* record)
 
 bool CopyNodeParams::MakeSource(const HostRows& rows, HostCopyNodeRecord* record) {
   Session& session = call_.session();
-  Shadow taken;
-  if (ClientMemory::Of(session).shadows().Take(call_, rows.bytes(), &taken) != CUDA_SUCCESS) return false;
-  record->shadow = taken.address;
-  auto owned = std::make_shared<const OwnedShadow>(session, taken);
+  std::shared_ptr<HeldShadow> shadow;
+  if (ClientMemory::Of(session).shadows().Take(call_, rows.bytes(), &shadow) != CUDA_SUCCESS) return false;
+  record->shadow = shadow->address();
   const auto source = std::make_shared<GraphSource>(rows);
-  visit_ = AddVisit(session, [owned, source](const GoOn& go_on) {
-    source->Use(owned->shadow.data());
-    PublishFromVisit(owned->session, owned->shadow.address, source->rows.bytes());
+  visit_ = AddVisit(session, [&session, shadow, source](const GoOn& go_on) {
+    source->Use(shadow->data());
+    PublishFromVisit(session, shadow->address(), source->rows.bytes());
     go_on();
   });
   record->function = visit_;

@@ -77,15 +77,15 @@ CUresult HostMirrors::OpenShared(Call& call, const HostBlock& block) {
   if (const CUresult result = pool_.Take(call, range.bytes + 2 * kPageBytes, &mirror->shadow); result != CUDA_SUCCESS) {
     return result;
   }
-  mirror->context = mirror->shadow.context;
-  mirror->device = ((mirror->shadow.address + kPageBytes - 1) & ~(kPageBytes - 1)) + offset;
+  mirror->context = call.owner_context();
+  mirror->device = ((mirror->shadow->address() + kPageBytes - 1) & ~(kPageBytes - 1)) + offset;
   const auto* host = reinterpret_cast<const std::byte*>(range.base);
   {
     MutexLock lock(mirror->mutex);
     mirror->last.assign(host, host + range.bytes);
     std::memcpy(reinterpret_cast<void*>(mirror->device), mirror->last.data(), range.bytes);
   }
-  if (!Insert(mirror)) pool_.Return(mirror->shadow);  // another thread asked as well
+  Insert(mirror);  // or another thread asked as well
   return CUDA_SUCCESS;
 }
 
@@ -163,7 +163,6 @@ void HostMirrors::Close(Call& call, uint64_t base) {
   if (mirror == nullptr) return;
   if (!session_.mirrored()) {
     ReconcileOne(*mirror);
-    pool_.Return(mirror->shadow);
     return;
   }
   changes_.Remove(mirror->device);

@@ -96,7 +96,7 @@ class HostMirrors {
     uint64_t device = 0;  // of host.base: at the same place in its page
     HandleId context;     // in which it was made
     HandleId owner;       // to which the memory belongs
-    Shadow shadow;        // where pages are shared
+    std::shared_ptr<HeldShadow> shadow;  // where pages are shared
     Mutex mutex;
     std::vector<std::byte> last GUARDED_BY(mutex);
   };

@@ -6,23 +6,35 @@
 
 #include "client-stub/host_memory.h"
 #include "client-stub/session.h"
+#include "client-stub/thread_state.h"
 #include "generated/messages/host_memory.h"
 
 namespace tessera {
 
-CUresult ShadowPool::Take(Call& call, uint64_t bytes, Shadow* shadow) {
+HeldShadow::~HeldShadow() {
+  if (!lost_) pool_.Return(shadow_);
+}
+
+CUresult ShadowPool::Take(Call& call, uint64_t bytes, std::shared_ptr<HeldShadow>* held) {
   if (bytes > HostMemory::kBytesMax) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
-  *shadow = Shadow{0, std::bit_ceil(std::max(bytes, HostMemory::kAlignmentBytes)), call.owner_context()};
+  Shadow shadow{0, std::bit_ceil(std::max(bytes, HostMemory::kAlignmentBytes)), call.owner_context()};
+  Sweep(call.session());
   {
     MutexLock lock(mutex_);
-    Sweep(call.session());
-    auto& free = free_[shadow->context.value()];
-    if (const auto found = free.find(shadow->bytes); found != free.end()) {
-      shadow->address = found->second;
+    auto& free = free_[shadow.context.value()];
+    if (const auto found = free.find(shadow.bytes); found != free.end()) {
+      shadow.address = found->second;
       free.erase(found);
-      return CUDA_SUCCESS;
     }
   }
+  if (shadow.address == 0) {
+    if (const CUresult result = Make(call, &shadow); result != CUDA_SUCCESS) return result;
+  }
+  *held = std::make_shared<HeldShadow>(*this, shadow);
+  return CUDA_SUCCESS;
+}
+
+CUresult ShadowPool::Make(Call& call, Shadow* shadow) {
   HostMemory::Placed placed;
   if (const CUresult result = memory_.Place(shadow->context, shadow->bytes, &placed); result != CUDA_SUCCESS) {
     return call.Fail(result);
@@ -42,33 +54,61 @@ CUresult ShadowPool::Take(Call& call, uint64_t bytes, Shadow* shadow) {
   return CUDA_SUCCESS;
 }
 
-void ShadowPool::Keep(const Shadow& shadow) {
-  const auto free = free_.find(shadow.context.value());
-  if (free != free_.end()) free->second.emplace(shadow.bytes, shadow.address);
+ShadowPool::StreamKey ShadowPool::KeyOf(Call& call, HandleId stream) {
+  const bool own = stream.value() == reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD);
+  return {call.owner_context().value(), stream.value(), own ? call.thread().number : 0};
+}
+
+CUresult ShadowPool::TakeInOrder(Call& call, HandleId stream, uint64_t bytes, std::shared_ptr<HeldShadow>* shadow) {
+  {
+    MutexLock lock(mutex_);
+    const auto found = in_order_.find(KeyOf(call, stream));
+    if (found != in_order_.end()) {
+      *shadow = found->second.lock();
+      in_order_.erase(found);  // nobody else's until this copy is all there
+    }
+  }
+  if (*shadow != nullptr && (*shadow)->bytes() >= bytes) return CUDA_SUCCESS;
+  shadow->reset();
+  return Take(call, bytes, shadow);
+}
+
+void ShadowPool::LeaveInOrder(Call& call, HandleId stream, const std::shared_ptr<HeldShadow>& shadow) {
+  MutexLock lock(mutex_);
+  std::erase_if(in_order_, [](const auto& entry) { return entry.second.expired(); });
+  in_order_[KeyOf(call, stream)] = shadow;
+}
+
+void ShadowPool::HoldUntil(uint64_t mark, std::shared_ptr<HeldShadow> shadow) {
+  MutexLock lock(mutex_);
+  pending_.push_back(Pending{std::move(shadow), mark});
 }
 
 void ShadowPool::Return(const Shadow& shadow) {
   MutexLock lock(mutex_);
-  Keep(shadow);
-}
-
-void ShadowPool::ReturnAfter(std::vector<Shadow> shadows, uint64_t mark) {
-  MutexLock lock(mutex_);
-  pending_.push_back(Pending{std::move(shadows), mark});
+  const auto free = free_.find(shadow.context.value());
+  if (free != free_.end()) free->second.emplace(shadow.bytes, shadow.address);
 }
 
 void ShadowPool::Sweep(Session& session) {
-  std::erase_if(pending_, [&](const Pending& one) {
-    if (!session.marks().Passed(one.mark)) return false;
-    session.marks().Close(one.mark);
-    for (const Shadow& shadow : one.shadows) Keep(shadow);
-    return true;
-  });
+  std::vector<std::shared_ptr<HeldShadow>> unused;  // returned without the lock
+  MutexLock lock(mutex_);
+  for (size_t i = 0; i < pending_.size();) {
+    if (!session.marks().Passed(pending_[i].mark)) {
+      ++i;
+      continue;
+    }
+    session.marks().Close(pending_[i].mark);
+    unused.push_back(std::move(pending_[i].shadow));
+    std::swap(pending_[i], pending_.back());
+    pending_.pop_back();
+  }
 }
 
 void ShadowPool::EndContext(HandleId context) {
   MutexLock lock(mutex_);
   free_.erase(context.value());
+  std::erase_if(in_order_, [&](const auto& entry) { return std::get<0>(entry.first) == context.value(); });
 }
 
 }  // namespace tessera

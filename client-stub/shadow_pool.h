@@ -2,15 +2,17 @@
 // and writes in its place (copy_in_order.h, graph_shadow.h).
 //
 // Shadows have sizes that are powers of two, are used again, and stay until their context ends: at most about twice what
-// copies and graphs needed at once. The application cannot reach them. Any thread; Take() may ask the server.
+// copies and graphs needed at once. Copies that wait in one stream share one shadow, since each begins when the one before it is
+// over. The application cannot reach them. Any thread; Take() and TakeInOrder() may ask the server.
 #pragma once
 
 #include <cuda.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
+#include <memory>
+#include <tuple>
 #include <vector>
 
 #include "client-stub/call.h"
@@ -28,32 +30,67 @@ struct Shadow {
   std::byte* data() const { return reinterpret_cast<std::byte*>(address); }
 };
 
+class ShadowPool;
+
+// A shadow in use: goes back to its pool with the last of those who have it.
+class HeldShadow {
+ public:
+  HeldShadow(ShadowPool& pool, const Shadow& shadow) : pool_(pool), shadow_(shadow) {}
+  ~HeldShadow();
+  HeldShadow(const HeldShadow&) = delete;
+  HeldShadow& operator=(const HeldShadow&) = delete;
+
+  uint64_t address() const { return shadow_.address; }
+  uint64_t bytes() const { return shadow_.bytes; }
+  std::byte* data() const { return reinterpret_cast<std::byte*>(shadow_.address); }
+  // Nobody knows any more when the device is done with it: it stays out of use until its context ends. Calling thread only.
+  void Lose() { lost_ = true; }
+
+ private:
+  ShadowPool& pool_;
+  const Shadow shadow_;
+  bool lost_ = false;
+};
+
 class ShadowPool {
  public:
   explicit ShadowPool(HostMemory& memory) : memory_(memory) {}
 
   // A shadow of at least `bytes`, in the call's current context. The call fails with CUDA_ERROR_OUT_OF_MEMORY or the
   // server's code.
-  CUresult Take(Call& call, uint64_t bytes, Shadow* shadow) EXCLUDES(mutex_);
-  void Return(const Shadow& shadow) EXCLUDES(mutex_);
-  // The shadows are in use until `mark` is passed. The mark is closed here.
-  void ReturnAfter(std::vector<Shadow> shadows, uint64_t mark) EXCLUDES(mutex_);
+  CUresult Take(Call& call, uint64_t bytes, std::shared_ptr<HeldShadow>* shadow) EXCLUDES(mutex_);
+  // The same for a copy that is about to be enqueued on `stream`: if it is large enough, the shadow of the copy before it,
+  // unless another thread is enqueuing one there now. All of it is free when the stream comes to the copy.
+  CUresult TakeInOrder(Call& call, HandleId stream, uint64_t bytes, std::shared_ptr<HeldShadow>* shadow) EXCLUDES(mutex_);
+  // The copy has been enqueued, all of it.
+  void LeaveInOrder(Call& call, HandleId stream, const std::shared_ptr<HeldShadow>& shadow) EXCLUDES(mutex_);
+  // The shadow is in use until `mark` is passed. The mark is closed here.
+  void HoldUntil(uint64_t mark, std::shared_ptr<HeldShadow> shadow) EXCLUDES(mutex_);
 
   // The context has ended, its pinned memory is gone.
   void EndContext(HandleId context) EXCLUDES(mutex_);
 
  private:
+  friend class HeldShadow;
   struct Pending {
-    std::vector<Shadow> shadows;
+    std::shared_ptr<HeldShadow> shadow;
     uint64_t mark;
   };
-  void Sweep(Session& session) REQUIRES(mutex_);
-  void Keep(const Shadow& shadow) REQUIRES(mutex_);
+  // Context, stream, and for a stream of the calling thread's own that thread.
+  using StreamKey = std::tuple<uint64_t, uint64_t, uint32_t>;
+  static StreamKey KeyOf(Call& call, HandleId stream);
+  // Pinned memory for a new one: its address.
+  CUresult Make(Call& call, Shadow* shadow) EXCLUDES(mutex_);
+  void Return(const Shadow& shadow) EXCLUDES(mutex_);
+  // Lets go of what is no longer used.
+  void Sweep(Session& session) EXCLUDES(mutex_);
 
   HostMemory& memory_;
   Mutex mutex_;
   // Of each live context that ever took one: free shadows by size.
   std::map<uint64_t, std::multimap<uint64_t, uint64_t>> free_ GUARDED_BY(mutex_);
+  // Of the copy that was enqueued last, while any that waits has it.
+  std::map<StreamKey, std::weak_ptr<HeldShadow>> in_order_ GUARDED_BY(mutex_);
   std::vector<Pending> pending_ GUARDED_BY(mutex_);
 };
 

@@ -27,15 +27,23 @@ uint64_t Add(Session& session, Visit visit, bool repeats) {
 
 }  // namespace
 
-CUresult VisitStream(Call& call, HandleId stream, Visit visit, const Range& written) {
+CUresult VisitStream(Call& call, HandleId stream, Visit visit, const Range& written, uint64_t ahead) {
   tesseraStreamVisitRequest request;
   request.stream = stream;
+  request.ahead = ahead;
   request.function = Add(call.session(), std::move(visit), false);
   request.written_address = written.base;
   request.written_bytes = written.bytes;
   const CUresult result = call.AsyncAs(request);
   if (result != CUDA_SUCCESS) HostFunctionsOfProcess().Drop(request.function);
   return result;
+}
+
+CUresult AwaitVisits(Call& call, HandleId stream, uint64_t ahead) {
+  tesseraStreamVisitRequest request;  // of no function
+  request.stream = stream;
+  request.ahead = ahead;
+  return call.AsyncAs(request);
 }
 
 uint64_t AddVisit(Session& session, Visit visit) { return Add(session, std::move(visit), true); }

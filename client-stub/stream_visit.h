@@ -3,8 +3,8 @@
 //
 //   VisitStream(call, stream, [=](const GoOn& go_on) { std::memcpy(shadow, source, bytes); go_on(); });
 //
-// The server asks for a visit as it does for a host function of the application (host_functions.h); everything that follows
-// in the stream, or waits for it, follows the visit too. Visits run on a thread of their own, one after the other: they touch
+// The server asks for a visit as it does for a host function of the application (host_functions.h) when the stream is there;
+// everything that follows in the stream, or waits for it, follows the visit too, but where it was let go on ahead. Visits run on a thread of their own, one after the other: they touch
 // memory and nothing else, wait for nobody, and are held up by no host function of the application: for the driver they are
 // none (server/worker/streams/stream_visits.h), except in graphs, where it may serialise the two kinds with each other.
 #pragma once
@@ -17,9 +17,16 @@
 
 namespace tessera {
 
-// Enqueues a visit. `written`: pinned memory that the stream wrote before and the visit reads (matters over a link only).
-// The stream must not be captured. Calling thread only.
-CUresult VisitStream(Call& call, HandleId stream, Visit visit, const Range& written = {});
+// How many of its newest visits a stream does not wait for, so that they are asked for while it goes on.
+inline constexpr uint64_t kAwaitsAllVisits = 0;
+inline constexpr uint64_t kAwaitsNoVisit = ~uint64_t{0};
+
+// Enqueues a visit; what follows in the stream waits for all its visits but the `ahead` newest, of which this is one. They may
+// be other copies', so a stream may wait for more than it needs, never for less. `written`: pinned memory that the stream wrote
+// before and the visit reads (matters over a link only). The stream must not be captured. Calling thread only.
+CUresult VisitStream(Call& call, HandleId stream, Visit visit, const Range& written = {}, uint64_t ahead = kAwaitsAllVisits);
+// The same without a visit.
+CUresult AwaitVisits(Call& call, HandleId stream, uint64_t ahead);
 
 // A visit for a node of a graph, which may be asked for many times: its number. It ends when the server says that no graph
 // has it any more, or with Drop().

@@ -137,21 +137,18 @@ void Completion::GiveOwnNow() {
   if (own_) GiveOwnLocked();
 }
 
-bool Completion::PollOwn() {
-  if (!keeps_own_.load(std::memory_order_acquire)) return false;
+Completion::Own Completion::PollOwn() {
+  if (!keeps_own_.load(std::memory_order_acquire)) return Own::kNone;
   std::optional<Arrival> done;
   CUresult result = CUDA_SUCCESS;
   {
     // Held while the driver is asked: whoever destroys the event does it behind this watch (AfterEvent), so through Add().
     MutexLock lock(mutex_);
-    if (!own_) return false;
+    if (!own_) return Own::kNone;
     const uint64_t now_ns = MonotonicNs();
-    result = AskOwn(now_ns);
-    if (result == CUDA_ERROR_NOT_READY) {
-      if (now_ns - own_->since_ns < spin_ns_) return true;
-      GiveOwnLocked();
-      return false;
-    }
+    const uint64_t waited_ns = now_ns - own_->since_ns;
+    result = AskOwn(now_ns, waited_ns);
+    if (result == CUDA_ERROR_NOT_READY) return waited_ns < spin_ns_ ? Own::kYoung : Own::kOld;
     if (own_->told) {
       KeepTold(*own_);
     } else {
@@ -161,16 +158,18 @@ bool Completion::PollOwn() {
     keeps_own_.store(false, std::memory_order_release);
   }
   Finish(std::move(done->watch), result);
-  return true;
+  return Own::kDone;
 }
 
-CUresult Completion::AskOwn(uint64_t now_ns) {
+CUresult Completion::AskOwn(uint64_t now_ns, uint64_t waited_ns) {
   const Watch& watch = own_->watch;
+  uint64_t gap_ns = waited_ns < spin_ns_ ? 0 : waited_ns / kOwnPollGapShare;
   if (watch.word) {
     own_->told = watch.word.seen();
     if (own_->told) return CUDA_SUCCESS;
-    if (now_ns - own_->asked_ns < kWordNs) return CUDA_ERROR_NOT_READY;
+    gap_ns = std::max(gap_ns, kWordNs);
   }
+  if (now_ns - own_->asked_ns < gap_ns) return CUDA_ERROR_NOT_READY;
   own_->asked_ns = now_ns;
   const CUresult result = worker_.SetContext(own_->context);
   return result == CUDA_SUCCESS ? worker_.driver().cuEventQuery(watch.event) : result;

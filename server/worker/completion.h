@@ -7,8 +7,9 @@
 // Events come from a cache per context. Events that belong to the application are watched with WhenEventDone.
 //
 // A watch that the executor asks for while no other is pending is polled by the executor itself as long as it has nothing else
-// to do, kSpinNs at most: what a program waits for is answered without another thread, which sleeps meanwhile. Before the executor
-// takes its next record it gives such a watch to the completion thread. It is an event like any other, recorded when it was
+// to do: for kSpinNs, and where there are cores to spare as long after that as waiting has lately paid (Executor::AwaitOld). So
+// what a program waits for is answered without another thread, which sleeps meanwhile; waking it and then the executor costs
+// some 100 us. Before the executor takes its next record it gives such a watch to the completion thread. It is an event like any other, recorded when it was
 // asked for, so nothing that is enqueued afterwards, by whomever, is waited for. For the executor's own waits the stream writes
 // a word before the event (done_words.h), and the event is only asked now and then: it tells of failures.
 #pragma once
@@ -53,6 +54,8 @@ class Completion {
   // After that a poll comes every so many parts of the time waited so far, at most this far apart.
   static constexpr uint64_t kPollGapShare = 64;
   static constexpr uint64_t kPollGapNsMax = 50'000;
+  // The executor's: it stays awake between two of them.
+  static constexpr uint64_t kOwnPollGapShare = 512;
   // Between two questions about an event whose word tells first.
   static constexpr uint64_t kWordNs = 3'000;
   // How long an event may take whose word has told: it is the very next thing that its stream does.
@@ -88,8 +91,15 @@ class Completion {
   void NoteCopy(CUstream stream) { copied_.store(stream, std::memory_order_relaxed); }
   void NoteKernel() { copied_.store(kNone, std::memory_order_relaxed); }
 
-  // The executor has no record: looks once at the watch that it keeps. False when it keeps none (any more): it may sleep.
-  bool PollOwn() EXCLUDES(mutex_);
+  // What became of the watch that the executor keeps.
+  enum class Own : uint8_t {
+    kNone,   // it keeps none
+    kDone,   // it was done, and its callback has run
+    kYoung,  // it is not done, and younger than kSpinNs
+    kOld,    // it is not done
+  };
+  // The executor has no record: looks once at the watch that it keeps.
+  Own PollOwn() EXCLUDES(mutex_);
   // The executor has a record: the completion thread takes over what it keeps.
   void GiveOwn() EXCLUDES(mutex_) {
     if (keeps_own_.load(std::memory_order_relaxed)) GiveOwnNow();
@@ -150,8 +160,8 @@ class Completion {
   bool MayKeep() const {
     return pending() == 0 && std::this_thread::get_id() == executor_.load(std::memory_order_relaxed);
   }
-  // What is known of the watch that the executor keeps.
-  CUresult AskOwn(uint64_t now_ns) REQUIRES(mutex_);
+  // What is known of the watch that the executor keeps, and has waited for so long.
+  CUresult AskOwn(uint64_t now_ns, uint64_t waited_ns) REQUIRES(mutex_);
   void Arrive(Arrival arrival) REQUIRES(mutex_);
   void GiveOwnNow() EXCLUDES(mutex_);
   void GiveOwnLocked() REQUIRES(mutex_);

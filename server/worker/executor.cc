@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-Executor::Executor(Worker& worker) : worker_(worker) {}
+Executor::Executor(Worker& worker) : worker_(worker), old_spin_(AdaptiveSpin::LongNsMax()) {}
 
 void Executor::Run() {
   Channel& channel = worker_.channel();
@@ -26,7 +26,7 @@ void Executor::Run() {
     const std::span<const std::byte> record = commands.CopyOut(&buffer);
     if (record.empty()) {
       // What a client waits for is answered from here as long as there is nothing else to do.
-      if (completion.PollOwn()) continue;
+      if (AwaitOwn()) continue;
       if (const Status status = commands.Wait(kNoDeadline, channel.stop()); !status.ok()) {
         worker_.End(channel.peer_left() ? Status::Ok() : status);
         return;
@@ -45,6 +45,20 @@ void Executor::Run() {
     }
     worker_.NoteExecuted(header.sequence);
   }
+}
+
+bool Executor::AwaitOwn() {
+  Completion& completion = worker_.completion();
+  const Completion::Own own = completion.PollOwn();
+  if (own != Completion::Own::kOld) return own != Completion::Own::kNone;
+  const RingConsumer& commands = worker_.channel().commands_in();
+  const auto anything = [&] {
+    return commands.HasRecord() || worker_.ended() || completion.PollOwn() != Completion::Own::kOld;
+  };
+  const bool may_go_on = AdaptiveSpin::LongNsMax() > AdaptiveSpin::kNsMax;
+  if (may_go_on && old_spin_.Spin(anything)) return true;
+  completion.GiveOwn();
+  return false;
 }
 
 bool Executor::Check(const RecordHeader& header) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "protocol/channel/waiting.h"
 #include "protocol/wire/record.h"
 
 namespace tessera {
@@ -31,10 +32,13 @@ class Executor {
   // Checks the header of a record that was copied out of the ring. False (and the session ends) when it is not what a
   // correct client sends.
   bool Check(const RecordHeader& header);
+  // There is no record. True when there may be one now, or what the program waits for was answered; else it is time to sleep.
+  bool AwaitOwn();
   void HandToHelper(const RecordHeader& header, std::span<const std::byte> message);
 
   Worker& worker_;
   uint64_t last_sequence_ = 0;
+  AdaptiveSpin old_spin_;  // for watches that are not young any more
 };
 
 }  // namespace tessera

@@ -13,8 +13,7 @@
 namespace tessera {
 namespace {
 
-CUresult Visit(CallContext& call, const tesseraStreamVisitRequest& request) {
-  const CUstream stream = call.UseStream(request.stream);
+CUresult Enqueue(CallContext& call, const tesseraStreamVisitRequest& request, CUstream stream) {
   if (!call.ok()) return call.error();
   WrittenRange written;
   if (request.written_bytes != 0) written = WrittenAt(call, request.written_address, request.written_bytes);
@@ -24,9 +23,12 @@ CUresult Visit(CallContext& call, const tesseraStreamVisitRequest& request) {
 }  // namespace
 
 void Do_tesseraStreamVisit(CallContext& call, const tesseraStreamVisitRequest& request) {
-  const CUresult result = Visit(call, request);
+  const CUstream stream = call.UseStream(request.stream);
+  const bool visit = request.function != 0;
+  CUresult result = visit ? Enqueue(call, request, stream) : call.error();
   // Somebody may wait for the visit, on another server for instance.
-  if (result != CUDA_SUCCESS) call.worker().SendNotice(NoticeKind::kHostFunctionReleased, request.function);
+  if (visit && result != CUDA_SUCCESS) call.worker().SendNotice(NoticeKind::kHostFunctionReleased, request.function);
+  if (result == CUDA_SUCCESS) result = call.worker().Part<StreamVisits>().Await(call, request.stream, stream, request.ahead);
   call.Finish(result);
 }
 

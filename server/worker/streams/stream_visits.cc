@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -19,25 +20,16 @@ namespace tessera {
 struct StreamVisits::Words {
   explicit Words(std::shared_ptr<StreamWords> known) : known(std::move(known)) {}
 
-  std::atomic_ref<uint64_t> At(size_t index) const {
-    return std::atomic_ref(reinterpret_cast<uint64_t*>(known->memory())[index]);
-  }
-  CUdeviceptr DeviceAt(size_t index) const { return known->device() + index * sizeof(uint64_t); }
-
   const std::shared_ptr<StreamWords> known;
   // Under the mutex of StreamVisits.
   std::vector<uint64_t> handed = std::vector<uint64_t>(kStreamsMax);
+  std::map<size_t, std::set<uint64_t>> early;  // answered before one that came before them
   std::vector<size_t> free;
 };
 
 CUresult StreamVisits::Enqueue(CallContext& call, HandleId id, CUstream stream, uint64_t function,
                                const WrittenRange& written) {
-  const HandleId context(call.header().context);
-  const bool legacy = stream == nullptr || stream == CU_STREAM_LEGACY;
-  CUcontext own = worker_.CurrentContext();
-  if (!legacy && worker_.driver().cuStreamGetCtx(stream, &own) != CUDA_SUCCESS) own = nullptr;
-  const bool plain = own == worker_.CurrentContext() && call.holder() == context;
-  const std::shared_ptr<Words> words = plain ? WordsOf(own) : nullptr;
+  const std::shared_ptr<Words> words = WordsFor(call, stream);
   const StreamKey key = KeyOfStream(call, id, stream);
   Line line;
   uint64_t number = 0;
@@ -65,9 +57,23 @@ CUresult StreamVisits::Enqueue(CallContext& call, HandleId id, CUstream stream, 
     Answered(key, line, number);
     return result;
   }
-  // If this is refused what follows does not wait: the program hears of it as of a copy that failed.
-  return worker_.driver().cuStreamWaitValue64_v2(stream, line.words->known->address(line.index), number,
-                                                 CU_STREAM_WAIT_VALUE_GEQ);
+  return CUDA_SUCCESS;
+}
+
+CUresult StreamVisits::Await(CallContext& call, HandleId id, CUstream stream, uint64_t ahead) {
+  if (WordsFor(call, stream) == nullptr) return CUDA_SUCCESS;  // its visits were host functions
+  Line line;
+  uint64_t number = 0;
+  {
+    MutexLock lock(mutex_);
+    const auto found = lines_.find(KeyOfStream(call, id, stream));
+    if (found == lines_.end()) return CUDA_SUCCESS;  // all are over
+    line = found->second;
+    number = line.words->handed[line.index];
+  }
+  const StreamWords& words = *line.words->known;
+  if (ahead >= number || words.word(line.index).load(std::memory_order_acquire) >= number - ahead) return CUDA_SUCCESS;
+  return worker_.driver().cuStreamWaitValue64_v2(stream, words.address(line.index), number - ahead, CU_STREAM_WAIT_VALUE_GEQ);
 }
 
 void StreamVisits::Settle() {
@@ -86,6 +92,14 @@ void StreamVisits::EndContext(CUcontext context) {
     words_.erase(found);
   }
   if (words != nullptr) words->known->EndContext(worker_.driver());
+}
+
+std::shared_ptr<StreamVisits::Words> StreamVisits::WordsFor(CallContext& call, CUstream stream) {
+  const bool legacy = stream == nullptr || stream == CU_STREAM_LEGACY;
+  CUcontext own = worker_.CurrentContext();
+  if (!legacy && worker_.driver().cuStreamGetCtx(stream, &own) != CUDA_SUCCESS) own = nullptr;
+  const bool plain = own == worker_.CurrentContext() && call.holder() == HandleId(call.header().context);
+  return plain ? WordsOf(own) : nullptr;
 }
 
 std::shared_ptr<StreamVisits::Words> StreamVisits::WordsOf(CUcontext context) {
@@ -126,8 +140,18 @@ void StreamVisits::Answered(const StreamKey& key, const Line& line, uint64_t num
   Words& words = *line.words;
   MutexLock lock(mutex_);
   const std::atomic_ref<uint64_t> word = words.known->word(line.index);
-  if (word.load(std::memory_order_relaxed) < number) word.store(number, std::memory_order_release);
-  if (word.load(std::memory_order_relaxed) != words.handed[line.index]) return;
+  uint64_t answered = word.load(std::memory_order_relaxed);
+  if (number != answered + 1) {
+    if (number > answered) words.early[line.index].insert(number);
+    return;
+  }
+  ++answered;
+  if (const auto early = words.early.find(line.index); early != words.early.end()) {
+    while (early->second.erase(answered + 1) != 0) ++answered;
+    if (early->second.empty()) words.early.erase(early);
+  }
+  word.store(answered, std::memory_order_release);
+  if (answered != words.handed[line.index]) return;
   const auto found = lines_.find(key);
   if (found == lines_.end() || found->second.words != line.words || found->second.index != line.index) return;
   lines_.erase(found);

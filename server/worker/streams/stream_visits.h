@@ -3,12 +3,13 @@
 // that waits for the visit's copy would wait for ever.
 //
 // An event tells when the stream is there (Completion); the client is asked as for a host function (host_function.h); and the
-// stream waits for a word in memory of this process, which the answer counts up. The n-th visit of a stream waits for n or
-// more (CU_STREAM_WAIT_VALUE_GEQ). The word goes to another stream once all its visits are answered and is never counted
-// down, so nobody has to know when the device has seen it.
+// stream waits for a word in memory of this process, which says how many of its visits are answered, counted without a gap
+// from the first. What needs the n-th waits for n or more (CU_STREAM_WAIT_VALUE_GEQ), so a stream may go on ahead of its newest
+// visits. The word goes to another stream once all its visits are answered and is never counted down, so nobody has to know
+// when the device has seen it.
 //
 // A host function it is still: where the device cannot wait for words, in green contexts, for streams of another context than
-// the current one or beyond kStreamsMax, and in graphs (graphs/host_copy_node.h).
+// the current one or beyond kStreamsMax, and in graphs (graphs/host_copy_node.h). No stream gets ahead of those.
 // Source: CUDA driver API, "Stream Memory Operations".
 #pragma once
 
@@ -36,11 +37,14 @@ class StreamVisits {
 
   explicit StreamVisits(Worker& worker) : worker_(worker) {}
 
-  // Enqueues visit number `function` of the client; `stream` is what the call made of `id`, and is not captured. `written` is
-  // published before the client is asked. When the stream's work fails the client is told that the visit will not be.
-  // When the session ends all streams go on. Executor thread.
+  // Enqueues visit number `function` of the client, which nothing waits for yet; `stream` is what the call made of `id`, and is
+  // not captured. `written` is published before the client is asked. When the stream's work fails the client is told that the
+  // visit will not be. When the session ends all streams go on. Executor thread.
   CUresult Enqueue(CallContext& call, HandleId id, CUstream stream, uint64_t function, const WrittenRange& written)
       EXCLUDES(mutex_);
+  // What `stream` is given next waits for all its visits but the `ahead` newest. If that fails it does not wait: the program
+  // hears of it as of a copy that failed. Executor thread.
+  CUresult Await(CallContext& call, HandleId id, CUstream stream, uint64_t ahead) EXCLUDES(mutex_);
   // Waits until every visit that was enqueued is over, or the session is. For before a driver call that loads code: the driver
   // then waits for the device with its lock held, without which nobody hears that a stream has come to a visit. Executor and
   // helper threads.
@@ -55,7 +59,8 @@ class StreamVisits {
     std::shared_ptr<Words> words;
     size_t index = 0;
   };
-  // Null where words cannot be waited for.
+  // Those of the stream's context. Null where words cannot be waited for.
+  std::shared_ptr<Words> WordsFor(CallContext& call, CUstream stream) EXCLUDES(mutex_);
   std::shared_ptr<Words> WordsOf(CUcontext context) EXCLUDES(mutex_);
   std::shared_ptr<Words> MakeWords();
   // The next number of the stream's word; false when there is no word left.

@@ -181,10 +181,10 @@ TEST_F(ExecutorsWatch, IsAnsweredByTheExecutorItself) {
   std::thread::id called_on;
   ASSERT_EQ(own_.WhenDone(stream, [&](CUresult) { called_on = std::this_thread::get_id(); }), CUDA_SUCCESS);
   driver_.FinishWork(stream);
-  EXPECT_TRUE(own_.PollOwn());
+  EXPECT_EQ(own_.PollOwn(), Completion::Own::kDone);
   EXPECT_EQ(called_on, std::this_thread::get_id());
   EXPECT_EQ(own_.pending(), 0u);
-  EXPECT_FALSE(own_.PollOwn());
+  EXPECT_EQ(own_.PollOwn(), Completion::Own::kNone);
 }
 
 TEST_F(ExecutorsWatch, GoesToTheCompletionThreadWithTheNextRecord) {
@@ -193,21 +193,24 @@ TEST_F(ExecutorsWatch, GoesToTheCompletionThreadWithTheNextRecord) {
   auto future = called_on.get_future();
   ASSERT_EQ(own_.WhenDone(stream, [&](CUresult) { called_on.set_value(std::this_thread::get_id()); }), CUDA_SUCCESS);
   own_.GiveOwn();
-  EXPECT_FALSE(own_.PollOwn());
+  EXPECT_EQ(own_.PollOwn(), Completion::Own::kNone);
   driver_.FinishWork(stream);
   ASSERT_EQ(future.wait_for(std::chrono::seconds(10)), std::future_status::ready);
   EXPECT_NE(future.get(), std::this_thread::get_id());
 }
 
-TEST_F(ExecutorsWatch, DoesNotKeepTheExecutorForLong) {
+TEST_F(ExecutorsWatch, GrowsOldAndIsStillAnswered) {
   const CUstream stream = driver_.NewStream(context_);
-  std::promise<CUresult> done;
-  auto future = done.get_future();
-  ASSERT_EQ(own_.WhenDone(stream, [&](CUresult result) { done.set_value(result); }), CUDA_SUCCESS);
-  while (own_.PollOwn()) {
+  int called = 0;
+  ASSERT_EQ(own_.WhenDone(stream, [&](CUresult) { ++called; }), CUDA_SUCCESS);
+  while (own_.PollOwn() == Completion::Own::kYoung) {
   }
+  EXPECT_EQ(own_.PollOwn(), Completion::Own::kOld);
   driver_.FinishWork(stream);
-  EXPECT_EQ(future.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  while (own_.PollOwn() == Completion::Own::kOld) {
+  }
+  EXPECT_EQ(called, 1);
+  EXPECT_EQ(own_.PollOwn(), Completion::Own::kNone);
 }
 
 TEST_F(ExecutorsWatch, IsFollowedByLaterOnesOfItsStream) {
@@ -236,7 +239,7 @@ TEST_F(ExecutorsWatch, AnEventIsDestroyedBehindItByAnotherThread) {
     EXPECT_EQ(own_.AfterEvent(context_, event, [&] { destroyed.set_value(driver_.table().cuEventDestroy_v2(event)); }),
               CUDA_SUCCESS);
   }).join();
-  EXPECT_FALSE(own_.PollOwn());  // nobody but the completion thread asks about it now
+  EXPECT_EQ(own_.PollOwn(), Completion::Own::kNone);  // nobody but the completion thread asks about it now
   EXPECT_EQ(destroyed_future.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
   driver_.FinishWork(stream);
   ASSERT_EQ(destroyed_future.wait_for(std::chrono::seconds(10)), std::future_status::ready);
@@ -262,7 +265,7 @@ TEST_F(ExecutorsWatch, IsDroppedByStop) {
   own_.Stop();
   EXPECT_EQ(owned.use_count(), 1);
   driver_.FinishWork(stream);
-  EXPECT_FALSE(own_.PollOwn());
+  EXPECT_EQ(own_.PollOwn(), Completion::Own::kNone);
 }
 
 // Where streams write words, the event tells of failures alone.
@@ -281,7 +284,7 @@ TEST_F(ExecutorsWord, TellsBeforeTheEventDoes) {
   EXPECT_EQ(called, 0);
   const size_t queries = driver_.queries();
   driver_.WriteWords();
-  EXPECT_TRUE(own_.PollOwn());
+  EXPECT_EQ(own_.PollOwn(), Completion::Own::kDone);
   EXPECT_EQ(called, 1);
   EXPECT_EQ(driver_.queries(), queries);  // nobody had to ask
 }
@@ -293,7 +296,7 @@ TEST_F(ExecutorsWord, SettlesWithTheEvent) {
   ASSERT_EQ(own_.WhenDone(stream, [](CUresult) {}), CUDA_SUCCESS);
   EXPECT_FALSE(own_.Settle());  // nothing was told
   driver_.WriteWords();
-  EXPECT_TRUE(own_.PollOwn());
+  EXPECT_EQ(own_.PollOwn(), Completion::Own::kDone);
   std::atomic<bool> settled{false};
   const size_t queries = driver_.queries();
   std::thread settling([&] {
@@ -309,7 +312,7 @@ TEST_F(ExecutorsWord, DoesNotWaitForAnEventThatNeverComes) {
   const CUstream stream = driver_.NewStream(context_);
   ASSERT_EQ(own_.WhenDone(stream, [](CUresult) {}), CUDA_SUCCESS);
   driver_.WriteWords();
-  EXPECT_TRUE(own_.PollOwn());
+  EXPECT_EQ(own_.PollOwn(), Completion::Own::kDone);
   EXPECT_TRUE(own_.Settle());
 }
 
@@ -320,7 +323,7 @@ TEST_F(ExecutorsWord, KeepsOneEventOfAStreamAndSettlesWhenThereAreMany) {
       driver_.EnqueueWork(stream);
       ASSERT_EQ(own_.WhenDone(stream, [](CUresult) {}), CUDA_SUCCESS);
       driver_.WriteWords();
-      EXPECT_TRUE(own_.PollOwn());
+      EXPECT_EQ(own_.PollOwn(), Completion::Own::kDone);
       driver_.FinishWork(stream);
     }
   }
@@ -332,7 +335,7 @@ TEST_F(ExecutorsWord, GoesWithItsContext) {
   const CUstream stream = driver_.NewStream(context_);
   ASSERT_EQ(own_.WhenDone(stream, [](CUresult) {}), CUDA_SUCCESS);
   driver_.WriteWords();
-  EXPECT_TRUE(own_.PollOwn());
+  EXPECT_EQ(own_.PollOwn(), Completion::Own::kDone);
   driver_.FinishWork(stream);
   EXPECT_TRUE(own_.DrainContext(context_));
   EXPECT_EQ(driver_.events_live(), 0u);
@@ -357,7 +360,7 @@ TEST_F(ExecutorsWord, AStreamThatWaitsForTheDefaultStreamIsNotIdle) {
   ASSERT_EQ(own_.WhenDone(stream, [&](CUresult) { ++called; }), CUDA_SUCCESS);
   EXPECT_EQ(called, 0);
   driver_.FinishWork(stream);
-  while (own_.PollOwn() || own_.pending() != 0) std::this_thread::yield();
+  while (own_.PollOwn() != Completion::Own::kNone || own_.pending() != 0) std::this_thread::yield();
   EXPECT_EQ(called, 1);
   EXPECT_EQ(driver_.events_made(), 1u);
 }
@@ -378,7 +381,7 @@ TEST_F(ExecutorsWord, OfAnEarlierWaitDoesNotTell) {
   own_.PollOwn();
   EXPECT_TRUE(order.empty());
   driver_.FinishWork(stream);
-  while (own_.PollOwn() || own_.pending() != 0) std::this_thread::yield();
+  while (own_.PollOwn() != Completion::Own::kNone || own_.pending() != 0) std::this_thread::yield();
   EXPECT_EQ(order, std::vector<int>{1});
 }
 
@@ -388,7 +391,7 @@ TEST_F(ExecutorsWord, OfWorkThatFailedNeverComes) {
   auto future = done.get_future();
   ASSERT_EQ(own_.WhenDone(stream, [&](CUresult result) { done.set_value(result); }), CUDA_SUCCESS);
   driver_.FinishWork(stream, CUDA_ERROR_ILLEGAL_ADDRESS);
-  while (own_.PollOwn()) {
+  while (own_.PollOwn() != Completion::Own::kNone) {
   }
   ASSERT_EQ(future.wait_for(std::chrono::seconds(10)), std::future_status::ready);
   EXPECT_EQ(future.get(), CUDA_ERROR_ILLEGAL_ADDRESS);
