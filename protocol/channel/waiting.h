@@ -2,8 +2,8 @@
 //
 // Spinning answers in a tenth of a microsecond where a sleep costs tens, but every spinner takes a core from somebody,
 // possibly from the very peer it waits for. So the time spent spinning adapts to success per place of waiting, drops when
-// this process has more waiters than the machine has cores, and ends at once when the spinning thread notices that it was
-// itself taken off its core.
+// this process has more waiters than the machine has cores, and ends when the spinning thread notices that it was itself taken
+// off its core for a good part of the time.
 #pragma once
 
 #include <atomic>
@@ -33,8 +33,11 @@ class AdaptiveSpin {
   static constexpr uint64_t kNsMin = 500;
   // For waits whose ends come from the GPU, on a machine with cores to spare.
   static constexpr uint64_t kLongNsMax = 10'000'000;
-  // A spinning thread that finds this much time gone between two looks at the clock was off its core.
+  // A spinning thread that finds this much time gone between two looks at the clock was off its core. That ends the wait when
+  // it adds up to more than this part of it: somebody else needs the core. A virtual machine's cores are away now and then
+  // whoever needs them, a few times in a wait of milliseconds.
   static constexpr uint64_t kPreemptedNs = 20'000;
+  static constexpr uint64_t kPreemptedShare = 8;
   // After failures, every so many waits one spins to the full bound again, to find out whether things have changed.
   static constexpr uint32_t kProbeEvery = 32;
 
@@ -54,6 +57,7 @@ class AdaptiveSpin {
     const uint64_t limit_ns = Begin();
     const uint64_t start_ns = MonotonicNs();
     uint64_t last_ns = start_ns;
+    uint64_t lost_ns = 0;
     while (last_ns - start_ns < limit_ns) {
       for (int i = 0; i < kLooksPerClock; ++i) {
         if (ready()) {
@@ -63,7 +67,8 @@ class AdaptiveSpin {
         CpuRelax();
       }
       const uint64_t now_ns = MonotonicNs();
-      if (now_ns - last_ns > kPreemptedNs) {
+      if (now_ns - last_ns > kPreemptedNs) lost_ns += now_ns - last_ns;
+      if (lost_ns * kPreemptedShare > now_ns - start_ns) {
         const bool late = ready();
         End(late, true, now_ns - start_ns);
         return late;

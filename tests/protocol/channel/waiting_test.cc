@@ -32,6 +32,42 @@ TEST(AdaptiveSpin, MaySpinLonger) {
   EXPECT_LE(spin.limit_ns(), kMaxNs);
 }
 
+// Off its core for so long: what a virtual machine's cores are now and then, and what a thread is whose core others need.
+void BurnNs(uint64_t ns) {
+  const uint64_t end_ns = MonotonicNs() + ns;
+  while (MonotonicNs() < end_ns) {
+  }
+}
+
+TEST(AdaptiveSpin, GoesOnAfterAShortAbsence) {
+  bool held = false;
+  for (int attempt = 0; attempt < 200 && !held; ++attempt) {  // a busy machine takes the core away for real
+    AdaptiveSpin spin(1'000'000'000);
+    const uint64_t start_ns = MonotonicNs();
+    bool absent = false;
+    held = spin.Spin([&] {
+      const uint64_t spun_ns = MonotonicNs() - start_ns;
+      if (spun_ns > 2'000'000 && !absent) {
+        absent = true;
+        BurnNs(2 * AdaptiveSpin::kPreemptedNs);
+      }
+      return spun_ns > 3'000'000;
+    });
+  }
+  EXPECT_TRUE(held);
+}
+
+TEST(AdaptiveSpin, EndsWhenItsCoreIsAwayForMuchOfTheTime) {
+  AdaptiveSpin spin(10'000'000'000);
+  const uint64_t start_ns = MonotonicNs();
+  int looks = 0;
+  EXPECT_FALSE(spin.Spin([&] {
+    if (++looks == 100) BurnNs(5'000'000);
+    return false;
+  }));
+  EXPECT_LT(MonotonicNs() - start_ns, 5'000'000'000u);
+}
+
 TEST(AdaptiveSpin, IsTrueAtOnceWhenReady) {
   AdaptiveSpin spin;
   int looks = 0;
