@@ -15,13 +15,14 @@ namespace {
 // many as are on their way there while one is asked for.
 constexpr size_t kPlaces = 2;
 constexpr size_t kPlacesOverLink = 8;
+constexpr uint64_t kPlaceAlignment = 256;
 
 // One copy on its way. Piece k uses place k % places of the shadow.
 struct Transfer {
   Session& session;
   const std::vector<OrderedPiece> pieces;
   const size_t places;
-  const uint64_t place_bytes;  // of the largest piece
+  const uint64_t place_bytes;  // the largest piece fits
   uint64_t base = 0;           // of the shadow
   std::shared_ptr<HeldShadow> shadow{};  // of visits alone
 
@@ -37,7 +38,8 @@ class Enqueuing {
     const size_t places = std::min(pieces.size(), call.session().mirrored() ? kPlacesOverLink : kPlaces);
     uint64_t largest = 0;
     for (const OrderedPiece& piece : pieces) largest = std::max(largest, piece.bytes);
-    transfer_ = std::make_shared<Transfer>(Transfer{call.session(), std::move(pieces), places, largest});
+    const uint64_t place_bytes = (largest + kPlaceAlignment - 1) & ~(kPlaceAlignment - 1);
+    transfer_ = std::make_shared<Transfer>(Transfer{call.session(), std::move(pieces), places, place_bytes});
   }
 
   CUresult Upload() { return Leave(Begin() ? EnqueueUpload() : call_.result()); }

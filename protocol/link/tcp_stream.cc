@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "protocol/base/clock.h"
 #include "protocol/link/tcp_link.h"
@@ -29,6 +30,12 @@ int MillisecondsTo(uint64_t deadline_ns, uint64_t now_ns) {
   constexpr uint64_t kPollMsMax = 3'600'000;
   if (deadline_ns == kNoDeadline) return -1;
   return static_cast<int>(std::min<uint64_t>((deadline_ns - now_ns) / 1'000'000 + 1, kPollMsMax));
+}
+
+// To be read, or an error.
+bool HasSomething(int socket) {
+  pollfd ready = {socket, POLLIN, 0};
+  return poll(&ready, 1, 0) > 0;
 }
 
 Status Prepare(int socket) {
@@ -96,7 +103,11 @@ Result<size_t> TcpStream::Receive(std::span<iovec> parts) {
   message.msg_iovlen = parts.size();
   ssize_t got = -1;
   int error = 0;
+  bool looked = false;
   const auto ready = [&] {
+    // Each recvmsg() holds the socket's lock, which the sending thread, and the kernel with what has just arrived, would have to
+    // wait for again and again; poll() does not.
+    if (std::exchange(looked, true) && !HasSomething(socket_.get())) return false;
     got = recvmsg(socket_.get(), &message, MSG_DONTWAIT);
     error = got < 0 ? errno : 0;
     return error != EAGAIN && error != EINTR;

@@ -33,8 +33,8 @@ static void CUDART_CB Look(void* user) {
 }
 
 int main() {
-  // Several pieces of staging, the last one not full, and the memory in the middle of pages.
-  const int n = 2'300'001, page_ints = 1024;
+  // More pieces than are asked for ahead over a link, the last one not full, and the memory in the middle of pages.
+  const int n = 5'300'001, page_ints = 1024;
   std::vector<int> own_in(n + 2 * page_ints, -1), own_out(n + 2 * page_ints, -1);
   int* in = own_in.data() + 7;
   int* out = own_out.data() + 13;
