@@ -7,7 +7,7 @@
 // Events come from a cache per context. Events that belong to the application are watched with WhenEventDone.
 //
 // A watch that the executor asks for while no other is pending is polled by the executor itself as long as it has nothing else
-// to do: for kSpinNs, and where there are cores to spare as long after that as waiting has lately paid (Executor::AwaitOld). So
+// to do: for kSpinNs, and where there are cores to spare as long after that as waiting has lately paid (Executor::AwaitOwn). So
 // what a program waits for is answered without another thread, which sleeps meanwhile; waking it and then the executor costs
 // some 100 us. Before the executor takes its next record it gives such a watch to the completion thread. It is an event like any other, recorded when it was
 // asked for, so nothing that is enqueued afterwards, by whomever, is waited for. For the executor's own waits the stream writes
