@@ -55,6 +55,21 @@ class Scripts(unittest.TestCase):
         self.assertEqual(figures["bytes"][rows[1]], 1 << 20)
         self.assertEqual(figures["about"]["gpu"], "emulated")
 
+    def test_two_builds_in_turns(self):
+        rows = ("launch_synchronize", "to_device/pinned/1MiB")
+        done = script("compare", BUILD, BUILD, "-o", self.output, "--turns", "2", "--links", "channel", "--filter",
+                      f"^({'|'.join(rows)})$", "--seconds", "0.01")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(self.output) as file:
+            figures = json.load(file)
+        self.assertEqual({(one["row"], one["way"]) for one in figures}, {(row, "channel") for row in rows})
+        for one in figures:
+            self.assertIn(one["row"], done.stdout)
+            for build in ("before", "after"):
+                self.assertEqual(len(one[build]), 2)
+                self.assertGreater(min(one[build]), 0)
+        self.assertNotEqual(script("compare", BUILD, self.directory.name, "--links", "channel").returncode, 0)
+
     def test_stages_of_calls(self):
         trace = os.path.join(self.directory.name, "trace.json")
         bench = os.path.join(BUILD, "bin", "driver_bench")
