@@ -34,7 +34,7 @@ Completion::Completion(Worker& worker)
 
 Completion::~Completion() { Stop(); }
 
-CUresult Completion::WhenDone(CUstream stream, Callback callback) {
+CUresult Completion::WhenDone(CUstream stream, Callback callback, bool is_work) {
   CUcontext context = worker_.CurrentContext();
   if (!IsSpecial(stream)) {
     if (const CUresult result = worker_.driver().cuStreamGetCtx(stream, &context); result != CUDA_SUCCESS) return result;
@@ -44,7 +44,7 @@ CUresult Completion::WhenDone(CUstream stream, Callback callback) {
   CUresult result = may_keep && !IsSpecial(stream) ? AskStream(stream) : CUDA_ERROR_NOT_READY;
   const bool busy = result == CUDA_ERROR_NOT_READY;
   if (!busy && result != CUDA_SUCCESS) return result;
-  if (!busy && !WaitsForDefaultStream(stream)) {
+  if (!busy && !is_work && !WaitsForDefaultStream(stream)) {
     callback(CUDA_SUCCESS);
     return CUDA_SUCCESS;
   }

@@ -24,6 +24,7 @@
 #include <optional>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "protocol/base/mutex.h"
@@ -69,7 +70,10 @@ class Completion {
   // 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD mean the calling thread's current context. Executor, aside, helper threads.
   // CUDA_SUCCESS: the callback will run. Otherwise nothing will run and the code is the driver's: the caller answers.
   // Must not be used on a stream that is being captured, nor on the legacy stream while a blocking stream is captured.
-  CUresult WhenDone(CUstream stream, Callback callback);
+  CUresult WhenDone(CUstream stream, Callback callback) { return WhenDone(stream, std::move(callback), false); }
+  // The same for what is work of the stream itself: not before what holds up work that the stream is given next, which nobody is
+  // told who asks a stream without work (cuCtxWaitEvent).
+  CUresult WhenReached(CUstream stream, Callback callback) { return WhenDone(stream, std::move(callback), true); }
 
   // Calls `callback` once when `event`, an event of the application in context `context`, is done as far as it was
   // recorded until now. An event that was never recorded is done. When the application records it again the callback
@@ -149,6 +153,7 @@ class Completion {
     CUevent event;
   };
 
+  CUresult WhenDone(CUstream stream, Callback callback, bool is_work);
   // What the driver says of the stream, and of nothing that the stream waits for next.
   CUresult AskStream(CUstream stream) EXCLUDES(mutex_);
   // What the stream is given next, an event too, waits for what the default stream was given.

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <chrono>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -195,6 +196,32 @@ TEST_F(CopyInOrderTest, ThreadsOwnStreamsShareNoShadow) {
   }
   for (std::thread& thread : threads) thread.join();
   for (size_t k = 0; k < kThreads; ++k) EXPECT_EQ(Mismatch(to[k], 500 * static_cast<int>(k)), kInts) << k;
+}
+
+// What holds a stream up before it has any work of its own is nothing that asking the stream tells of.
+TEST_F(CopyInOrderTest, WaitsForWhatTheContextWaitsFor) {
+  CUstream other = nullptr;
+  CUevent event = nullptr;
+  CUcontext context = nullptr;
+  ASSERT_EQ(cuCtxGetCurrent(&context), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+  const CUdeviceptr device = Device();
+  ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  Gate gate(other);
+  ASSERT_EQ(cuEventRecord(event, other), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxWaitEvent(context, event), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemcpyHtoDAsync_v2(device, from_, kBytes, stream_), CUDA_SUCCESS);
+  // Longer than an early visit would take to come.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::iota(from_, from_ + kInts, 7);
+  gate.Open();
+  ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemcpyDtoHAsync_v2(to_, device, kBytes, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  EXPECT_EQ(Mismatch(to_, 7), kInts);
+  EXPECT_EQ(cuEventDestroy_v2(event), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamDestroy_v2(other), CUDA_SUCCESS);
 }
 
 // A rectangle whose rows are not next to each other.

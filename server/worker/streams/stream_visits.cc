@@ -51,7 +51,7 @@ CUresult StreamVisits::Enqueue(CallContext& call, HandleId id, CUstream stream, 
     worker_.answers().Cancel(request);
     Answered(key, line, number);
   };
-  CUresult result = request == 0 ? CUDA_ERROR_DEINITIALIZED : worker_.completion().WhenDone(stream, reached);
+  CUresult result = request == 0 ? CUDA_ERROR_DEINITIALIZED : worker_.completion().WhenReached(stream, reached);
   if (result != CUDA_SUCCESS) {
     answers.Cancel(request);
     Answered(key, line, number);
