@@ -23,6 +23,10 @@ decltype(DriverTable::cuMemHostRegister_v2) register_memory = nullptr;
 // Waits for a word that are yet to be let through before one is refused; none is while this is negative.
 std::atomic<int> waits_until_refused{-1};
 decltype(DriverTable::cuStreamWaitValue64_v2) wait_for_word = nullptr;
+// Events that the worker has recorded to see how far streams are; the next is refused.
+std::atomic<int> events_recorded{0};
+std::atomic<bool> event_is_refused{false};
+decltype(DriverTable::cuEventRecord) record_event = nullptr;
 
 void Change(DriverTable& driver) {
   register_memory = driver.cuMemHostRegister_v2;
@@ -34,6 +38,12 @@ void Change(DriverTable& driver) {
   driver.cuStreamWaitValue64_v2 = [](CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags) {
     if (waits_until_refused.load() >= 0 && waits_until_refused.fetch_sub(1) == 0) return CUDA_ERROR_INVALID_VALUE;
     return wait_for_word(stream, address, value, flags);
+  };
+  record_event = driver.cuEventRecord;
+  driver.cuEventRecord = [](CUevent event, CUstream stream) {
+    if (event_is_refused.exchange(false)) return CUDA_ERROR_OUT_OF_MEMORY;
+    ++events_recorded;
+    return record_event(event, stream);
   };
 }
 
@@ -251,6 +261,27 @@ TEST_F(CopyInOrderTest, BoxesGoPieceByPieceToo) {
     ASSERT_EQ(to_[at + kWidth / sizeof(int) - 1], static_cast<int>(at + kWidth / sizeof(int)));
     ASSERT_EQ(to_[at + kWidth / sizeof(int)], -1);
   }
+}
+
+// A visit that cannot be enqueued is over before those that came before it, for which their copies still wait.
+TEST_F(CopyInOrderTest, ARefusedVisitLetsNoEarlierCopyGoOn) {
+  constexpr int kVisits = 2 * 6;
+  const CUdeviceptr device = Device(), other = Device();
+  const int before = events_recorded;
+  Gate gate(stream_);
+  ASSERT_EQ(cuMemcpyHtoDAsync_v2(device, from_, kBytes, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemcpyDtoHAsync_v2(to_, device, kBytes, stream_), CUDA_SUCCESS);
+  while (events_recorded < before + kVisits) std::this_thread::yield();
+  // The mark behind the last piece is an event too.
+  for (int seen = -1; seen != events_recorded; std::this_thread::sleep_for(std::chrono::milliseconds(50))) seen = events_recorded;
+  event_is_refused = true;
+  const CUresult called = cuMemcpyHtoDAsync_v2(other, from_, kBytes, stream_);
+  while (event_is_refused) std::this_thread::yield();
+  gate.Open();
+  const CUresult waited = cuStreamSynchronize(stream_);
+  EXPECT_TRUE(called != CUDA_SUCCESS || waited != CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  EXPECT_EQ(Mismatch(to_, 1), kInts);
 }
 
 // A wait that the driver refuses in the middle of a copy: the program hears of it, and the next copies are right.
