@@ -117,6 +117,8 @@ bool AddressWindows::ReserveDriverRange(uint64_t address, uint64_t bytes, uint32
     for (size_t done = 0; done < i; ++done) Release(missing[done].base, missing[done].bytes);
     return false;
   }
+  if (base < driver_ranges_base_.load(std::memory_order_relaxed)) driver_ranges_base_.store(base, std::memory_order_relaxed);
+  if (end > driver_ranges_end_.load(std::memory_order_relaxed)) driver_ranges_end_.store(end, std::memory_order_relaxed);
   for (const Range& part : missing) {
     uint64_t joined_base = part.base;
     uint64_t joined_end = part.end();
@@ -135,6 +137,16 @@ bool AddressWindows::ReserveDriverRange(uint64_t address, uint64_t bytes, uint32
     driver_ranges_[joined_base] = {joined_end, session_index};
   }
   return true;
+}
+
+bool AddressWindows::IsDriverRange(uint64_t address) {
+  if (address < driver_ranges_base_.load(std::memory_order_relaxed) ||
+      address >= driver_ranges_end_.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  MutexLock lock(mutex_);
+  const auto after = driver_ranges_.upper_bound(address);
+  return after != driver_ranges_.begin() && std::prev(after)->second.end > address;
 }
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 // One object per process, never destroyed; any thread. A forked child keeps the reservations and uses none of them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 
@@ -33,6 +34,9 @@ class AddressWindows {
   // that it has reserved already. False: something of the process is there, or memory of another server.
   bool ReserveDriverRange(uint64_t address, uint64_t bytes, uint32_t session_index = 0) EXCLUDES(mutex_);
 
+  // Whether `address` is in a range that ReserveDriverRange has reserved, for whichever session.
+  bool IsDriverRange(uint64_t address) EXCLUDES(mutex_);
+
   AddressWindows(const AddressWindows&) = delete;
   AddressWindows& operator=(const AddressWindows&) = delete;
 
@@ -49,6 +53,9 @@ class AddressWindows {
     uint32_t session_index = 0;
   };
   std::map<uint64_t, DriverRange> driver_ranges_ GUARDED_BY(mutex_);  // by base, disjoint, those of a session joined
+  // All of them lie between these, so that most addresses are told from them without the lock.
+  std::atomic<uint64_t> driver_ranges_base_{UINT64_MAX};
+  std::atomic<uint64_t> driver_ranges_end_{0};
 };
 
 }  // namespace tessera

@@ -65,7 +65,7 @@ Place ClientMemory::Classify(uint64_t address, uint64_t bytes) const {
     if (host_.InWindow(address)) return Place::kInvalid;
   }
   if (device_.Covers(address, bytes)) return Place::kDevice;
-  if (windows_.device.contains(address) || device_.Find(address)) return Place::kInvalid;
+  if (windows_.device.contains(address) || AddressWindows::Process().IsDriverRange(address)) return Place::kInvalid;
   if (!SeveralServers()) return Place::kPageable;
   // What another server has pinned is private memory to this one, and what its devices have is no memory at all.
   bool whole = false;
@@ -108,8 +108,9 @@ bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation) {
   return true;
 }
 
-bool AdoptGlobal(Call& call, const Range& range) {
+bool AdoptGlobal(Call& call, const Range& range, HandleId container) {
   DeviceAllocation global;
+  global.container = container;
   global.range = range;
   global.kind = DeviceAllocation::Kind::kGlobal;
   global.context = call.owner_context();
@@ -127,10 +128,9 @@ bool AdoptManagedVariable(Call& call, const Range& range, HandleId container, Ha
   DeviceAllocation variable;
   variable.range = range;
   variable.kind = DeviceAllocation::Kind::kManaged;
+  variable.container = container;
   memory.device().Add(variable);
   return true;
 }
-
-void ForgetDriverRange(Session& session, uint64_t base) { ClientMemory::Of(session).device().Remove(base); }
 
 }  // namespace tessera

@@ -97,9 +97,7 @@ class ClientMemory {
 bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation);
 // As AdoptDriverRange for a managed variable, of a library (no context) or of a module, which this process touches as well.
 bool AdoptManagedVariable(Call& call, const Range& range, HandleId container, HandleId context);
-// As above for a variable of a module or library in the calling thread's current context.
-bool AdoptGlobal(Call& call, const Range& range);
-// The range is no memory any more (its address stays reserved).
-void ForgetDriverRange(Session& session, uint64_t base);
+// As above for a variable of the module or library `container` in the calling thread's current context.
+bool AdoptGlobal(Call& call, const Range& range, HandleId container);
 
 }  // namespace tessera

@@ -13,6 +13,7 @@
 #include "client-stub/graph_shadow.h"
 #include "client-stub/host_rows.h"
 #include "client-stub/managed/managed_work.h"
+#include "client-stub/memory_check.h"
 #include "client-stub/session.h"
 #include "client-stub/staged_transfer.h"
 #include "client-stub/stream_visit.h"
@@ -103,11 +104,10 @@ bool Resolve(Call& call, const End& end, const CUDA_MEMCPY3D& box, bool check_ro
     return invalid();
   }
   out->extent = Range{first, last};
-  const ClientMemory& memory = ClientMemory::Of(call.session());
-  const uint64_t translated = memory.Translate(first);
+  const uint64_t translated = ClientMemory::Of(call.session()).Translate(first);
   out->base += translated - first;
   out->extent.base = translated;
-  out->place = memory.Classify(translated, last);
+  out->place = CheckMemory(call, translated, last);
   if (out->place == Place::kInvalid) return invalid();
   if (end.type == CU_MEMORYTYPE_DEVICE && out->place == Place::kPageable) return invalid();
   return true;

@@ -16,6 +16,7 @@
 #include "client-stub/host_functions.h"
 #include "client-stub/idle_streams.h"
 #include "client-stub/managed/managed_work.h"
+#include "client-stub/memory_check.h"
 #include "client-stub/session.h"
 #include "client-stub/staged_transfer.h"
 #include "client-stub/stream_state.h"
@@ -174,8 +175,8 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   ClientMemory& memory = ClientMemory::Of(call.session());
   to = memory.Translate(to);
   from = memory.Translate(from);
-  const Place to_place = memory.Classify(to, bytes);
-  const Place from_place = memory.Classify(from, bytes);
+  const Place to_place = CheckMemory(call, to, bytes);
+  const Place from_place = CheckMemory(call, from, bytes);
   if (to_place == Place::kInvalid || from_place == Place::kInvalid ||
       (form.device_to && to_place == Place::kPageable) || (form.device_from && from_place == Place::kPageable)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);

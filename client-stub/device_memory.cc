@@ -3,6 +3,14 @@
 #include <mutex>
 
 namespace tessera {
+namespace {
+
+// Two symbols of one module for the same bytes.
+bool IsPartOfVariable(const DeviceAllocation& part, const DeviceAllocation& whole) {
+  return part.kind == DeviceAllocation::Kind::kGlobal && whole.kind == part.kind && whole.container == part.container;
+}
+
+}  // namespace
 
 uint64_t DeviceMemory::NextBufferId() {
   static std::atomic<uint64_t> next{1};
@@ -12,18 +20,18 @@ uint64_t DeviceMemory::NextBufferId() {
 void DeviceMemory::Add(DeviceAllocation allocation) {
   allocation.buffer_id = NextBufferId();
   std::unique_lock lock(mutex_);
-  // The driver gives the addresses of graphs that are gone to others, in other sizes.
   auto next = allocations_.lower_bound(allocation.range.base);
   if (next != allocations_.begin()) --next;
   while (next != allocations_.end() && next->first < allocation.range.end()) {
-    const bool stale = next->second.kind == DeviceAllocation::Kind::kGraph && next->second.range != allocation.range &&
-                       next->second.range.end() > allocation.range.base;
-    next = stale ? allocations_.erase(next) : std::next(next);
+    const DeviceAllocation& there = next->second;
+    if (there.range == allocation.range && there.kind == allocation.kind) {
+      if (there.container == allocation.container) return;
+    } else if (there.range.contains(allocation.range.base, allocation.range.bytes) && IsPartOfVariable(allocation, there)) {
+      return;
+    }
+    next = there.range.end() > allocation.range.base ? allocations_.erase(next) : std::next(next);
   }
-  const auto [entry, added] = allocations_.emplace(allocation.range.base, allocation);
-  if (!added && (entry->second.range != allocation.range || entry->second.kind != allocation.kind)) {
-    entry->second = allocation;
-  }
+  allocations_.emplace(allocation.range.base, allocation);
 }
 
 bool DeviceMemory::Remove(uint64_t base) {
@@ -47,6 +55,13 @@ void DeviceMemory::RemoveContext(HandleId context) {
   }
 }
 
+void DeviceMemory::RemoveContainer(HandleId container) {
+  std::unique_lock lock(mutex_);
+  std::erase_if(allocations_, [&](const auto& entry) {
+    return entry.second.container == container && !container.is_null();
+  });
+}
+
 DeviceMemory::Allocations::const_iterator DeviceMemory::FindLocked(uint64_t address) const {
   auto it = allocations_.upper_bound(address);
   if (it == allocations_.begin()) return allocations_.end();
@@ -59,6 +74,13 @@ std::optional<DeviceAllocation> DeviceMemory::Find(uint64_t address) const {
   const auto found = FindLocked(address);
   if (found == allocations_.end()) return std::nullopt;
   return found->second;
+}
+
+std::optional<DeviceAllocation> DeviceMemory::FindNearest(uint64_t address) const {
+  std::shared_lock lock(mutex_);
+  const auto after = allocations_.upper_bound(address);
+  if (after == allocations_.begin()) return std::nullopt;
+  return std::prev(after)->second;
 }
 
 bool DeviceMemory::Covers(uint64_t address, uint64_t bytes) const {

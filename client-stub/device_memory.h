@@ -1,5 +1,5 @@
-// The device memory that this process holds, by address: what pointer questions are answered from, and what copies and sets
-// are checked against before they are sent. Any thread.
+// The device memory that this process holds, by address: what pointer questions are answered from, and what copies and
+// sets are checked against before they are sent. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -30,6 +30,7 @@ struct DeviceAllocation {
   CUdevice device = 0;
   HandleId context;  // kBlock, kGlobal, kForeign and kManaged: the owner; else null
   HandleId pool;     // kPool
+  HandleId container;  // of a variable: its module or library
   uint32_t handle_types = 0;  // kMapped: CUmemAllocationHandleType bits it was made with
   HandleId physical;          // kMapped: the handle of what is mapped, which may have been released since
   uint64_t buffer_id = 0;  // CU_POINTER_ATTRIBUTE_BUFFER_ID; set by Add
@@ -38,8 +39,8 @@ struct DeviceAllocation {
 
 class DeviceMemory {
  public:
-  // Enters an allocation. The same one again (a module's variable, asked for twice) stays as it is; another one at the same
-  // address replaces it.
+  // Enters an allocation. The same one again (a module's variable, asked for twice) stays as it is. Others that it
+  // overlaps are gone: the server has given their addresses anew. Only a part of a variable is no memory of its own.
   void Add(DeviceAllocation allocation);
   // Removes the allocation that starts at `base`. False when there is none.
   bool Remove(uint64_t base);
@@ -47,10 +48,15 @@ class DeviceMemory {
   std::optional<DeviceAllocation> Take(uint64_t base);
   // Removes what belongs to a context that has ended.
   void RemoveContext(HandleId context);
+  // Removes the variables of a module or library that was unloaded.
+  void RemoveContainer(HandleId container);
 
   // The allocation that contains `address`.
   std::optional<DeviceAllocation> Find(uint64_t address) const;
-  // Whether all of [address, address + bytes) may be used: inside one allocation, or in mappings that follow each other.
+  // The one that contains it, or else the last one below it.
+  std::optional<DeviceAllocation> FindNearest(uint64_t address) const;
+  // Whether all of [address, address + bytes) may be used: inside one allocation, or in mappings that follow each
+  // other.
   bool Covers(uint64_t address, uint64_t bytes) const;
   // Whether an allocation overlaps the range.
   bool AnyIn(const Range& range) const;

@@ -9,6 +9,7 @@
 #include "client-stub/function_info.h"
 #include "client-stub/host_functions.h"
 #include "client-stub/kernel_params.h"
+#include "client-stub/memory_check.h"
 #include "client-stub/memory_operations.h"
 #include "client-stub/session.h"
 #include "client-stub/stream_state.h"
@@ -111,15 +112,27 @@ bool EncodeMemcpyNode(Call& call, const CUDA_MEMCPY3D& copy, CUcontext context, 
   return true;
 }
 
-bool EncodeMemsetNode(Call& call, const CUDA_MEMSET_NODE_PARAMS& set, CUcontext context, NodeMessage* message) {
-  const MemsetNodeRecord record{set.dst,   set.pitch,  set.value, set.elementSize,
-                                set.width, set.height, call.Use(HandleKind::kContext, context, true)};
-  if (!call.ok()) return false;
-  ClientMemory& memory = ClientMemory::Of(call.session());
-  const Place place = memory.Classify(set.dst, 1);
-  if (place != Place::kDevice && place != Place::kPinned && !memory.mirrors().Reach(call, set.dst)) {
-    return Refuse(call, call.ok() ? CUDA_ERROR_INVALID_VALUE : call.result());
+bool CheckSet(Call& call, const CUDA_MEMSET_NODE_PARAMS& set, Place* place) {
+  uint64_t row_bytes = 0;
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(set.width, set.elementSize, &row_bytes) ||
+      __builtin_mul_overflow(std::max<size_t>(set.height, 1) - 1, set.pitch, &bytes) ||
+      __builtin_add_overflow(bytes, row_bytes, &bytes)) {
+    return Refuse(call, CUDA_ERROR_INVALID_VALUE);
   }
+  bytes = std::max<uint64_t>(bytes, 1);
+  *place = CheckMemory(call, set.dst, bytes);
+  const bool usable = *place == Place::kDevice || *place == Place::kPinned || *place == Place::kPrivate;
+  return usable || RefuseMemory(call, set.dst, bytes) == CUDA_SUCCESS;
+}
+
+bool EncodeMemsetNode(Call& call, const CUDA_MEMSET_NODE_PARAMS& set, CUcontext context, NodeMessage* message) {
+  MemsetNodeRecord record{set.dst,   set.pitch,  set.value, set.elementSize,
+                          set.width, set.height, call.Use(HandleKind::kContext, context, true)};
+  if (!call.ok()) return false;
+  Place place = Place::kInvalid;
+  if (!CheckSet(call, set, &place)) return false;
+  if (place == Place::kPrivate && !ReachForNode(call, &record.address)) return false;
   return Store(message, record);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "client-stub/call.h"
+#include "client-stub/client_memory.h"
 #include "client-stub/graph_shadow.h"
 
 namespace tessera {
@@ -38,6 +39,8 @@ class NodeMessage {
 
 bool EncodeKernelNode(Call& call, const CUDA_KERNEL_NODE_PARAMS& params, NodeMessage* message);
 bool EncodeMemcpyNode(Call& call, const CUDA_MEMCPY3D& copy, CUcontext context, NodeMessage* message);
+// Whether the set names memory that it may use, and which: `place` is kDevice, kPinned or kPrivate then. False: the call failed.
+bool CheckSet(Call& call, const CUDA_MEMSET_NODE_PARAMS& set, Place* place);
 bool EncodeMemsetNode(Call& call, const CUDA_MEMSET_NODE_PARAMS& set, CUcontext context, NodeMessage* message);
 bool EncodeHostNode(Call& call, const CUDA_HOST_NODE_PARAMS& params, NodeMessage* message);
 bool EncodeMemOpNode(Call& call, const CUDA_BATCH_MEM_OP_NODE_PARAMS& params, NodeMessage* message);

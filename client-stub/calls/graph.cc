@@ -9,6 +9,7 @@
 
 #include "client-stub/blob.h"
 #include "client-stub/capture_check.h"
+#include "client-stub/captured_sets.h"
 #include "client-stub/graph_memory.h"
 #include "client-stub/graph_nodes.h"
 #include "client-stub/graph_shadow.h"
@@ -96,7 +97,7 @@ CUresult Update(Call& call, CUgraphExec exec, CUgraph graph, Reply* reply) {
   Request request;
   request.exec = call.Use(HandleKind::kGraphExec, exec);
   request.graph = call.Use(HandleKind::kGraph, graph);
-  if (!call.ok()) return call.result();
+  if (!call.ok() || !CheckCapturedSets(call, graph)) return call.result();
   if (GraphExecInfo* info = GraphExecs().Find(request.exec)) info->launched.store(false, std::memory_order_relaxed);
   const CUresult result = call.Sync(request, reply);
   if (result != CUDA_SUCCESS) return result;
@@ -185,7 +186,7 @@ CUresult Custom_cuGraphInstantiateWithParams(Call& call, CUgraphExec* phGraphExe
     request.upload_stream = call.UseStream(instantiateParams->hUploadStream);
   }
   request.exec = call.Mint(HandleKind::kGraphExec);
-  if (!call.ok()) return call.result();
+  if (!call.ok() || !CheckCapturedSets(call, hGraph)) return call.result();
   cuGraphInstantiateWithParamsReply reply;
   if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
   call.Adopt(reply.error_node);
@@ -206,7 +207,7 @@ CUresult Custom_cuGraphInstantiateWithFlags(Call& call, CUgraphExec* phGraphExec
   request.hGraph = call.Use(HandleKind::kGraph, hGraph);
   request.flags = flags;
   request.phGraphExec = call.Mint(HandleKind::kGraphExec);
-  if (!call.ok()) return call.result();
+  if (!call.ok() || !CheckCapturedSets(call, hGraph)) return call.result();
   if (const CUresult result = call.Sync(request); result != CUDA_SUCCESS) return result;
   GiveOwnSources(call, request.phGraphExec);
   *phGraphExec = ToObject<CUgraphExec>(request.phGraphExec);
@@ -220,7 +221,7 @@ CUresult Custom_cuGraphInstantiate_v2(Call& call, CUgraphExec* phGraphExec, CUgr
   cuGraphInstantiate_v2Request request;
   request.graph = call.Use(HandleKind::kGraph, hGraph);
   request.exec = call.Mint(HandleKind::kGraphExec);
-  if (!call.ok()) return call.result();
+  if (!call.ok() || !CheckCapturedSets(call, hGraph)) return call.result();
   cuGraphInstantiate_v2Reply reply;
   if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
   call.Adopt(reply.error_node);

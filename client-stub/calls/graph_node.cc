@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "client-stub/client_memory.h"
 #include "client-stub/function_info.h"
 #include "client-stub/graph_node_calls.h"
 #include "client-stub/host_functions.h"
@@ -190,7 +191,8 @@ CUresult Custom_cuGraphMemsetNodeGetParams(Call& call, CUgraphNode hNode, CUDA_M
   const CUresult result =
       GetNode<cuGraphMemsetNodeGetParamsRequest, cuGraphMemsetNodeGetParamsReply>(call, hNode, nodeParams, &record);
   if (result != CUDA_SUCCESS) return result;
-  *nodeParams = {record.address, record.pitch, record.value, record.element_bytes, record.width, record.height};
+  const uint64_t address = ClientMemory::Of(call.session()).Original(record.address);
+  *nodeParams = {address, record.pitch, record.value, record.element_bytes, record.width, record.height};
   return CUDA_SUCCESS;
 }
 

@@ -58,10 +58,7 @@ CUresult UnloadEverywhere(Call& call, const std::vector<HandleId>& copies) {
     unload.MoveTo(*session);
     cuLibraryUnloadRequest request;
     request.library = unload.Free(HandleKind::kLibrary, copy.value());
-    if (unload.ok()) {
-      ClientMemory::Of(*session).managed().RemoveVariables(copy);
-      UnloadContainer(unload, request, copy);
-    }
+    if (unload.ok()) UnloadContainer(unload, request, copy);
     if (first == CUDA_SUCCESS) first = unload.result();
   }
   return call.Fail(first);
@@ -84,7 +81,7 @@ CUresult GetVariable(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary lib
   }
   const Range range{reply.address, reply.bytes};
   // A library outlives contexts.
-  const bool adopted = managed ? AdoptManagedVariable(call, range, request.library, HandleId()) : AdoptGlobal(call, range);
+  const bool adopted = managed ? AdoptManagedVariable(call, range, request.library, HandleId()) : AdoptGlobal(call, range, request.library);
   if (!adopted) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   if (dptr != nullptr) *dptr = reply.address;
   if (bytes != nullptr) *bytes = reply.bytes;
@@ -128,7 +125,6 @@ CUresult Custom_cuLibraryUnload(Call& call, CUlibrary library) {
   cuLibraryUnloadRequest request;
   request.library = call.Free(HandleKind::kLibrary, library);
   if (!call.ok()) return call.result();
-  ClientMemory::Of(call.session()).managed().RemoveVariables(request.library);
   return UnloadContainer(call, request, request.library);
 }
 

@@ -75,7 +75,6 @@ CUresult Custom_cuModuleUnload(Call& call, CUmodule hmod) {
   cuModuleUnloadRequest request;
   request.hmod = call.Free(HandleKind::kModule, hmod);
   if (!call.ok()) return call.result();
-  ClientMemory::Of(call.session()).managed().RemoveVariables(request.hmod);
   return UnloadContainer(call, request, request.hmod);
 }
 
@@ -140,7 +139,7 @@ CUresult Custom_cuModuleGetGlobal_v2(Call& call, CUdeviceptr* dptr, size_t* byte
   if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
   const Range range{reply.address, reply.bytes};
   const bool adopted = reply.managed ? AdoptManagedVariable(call, range, request.module, call.owner_context())
-                                     : AdoptGlobal(call, range);
+                                     : AdoptGlobal(call, range, request.module);
   if (!adopted) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   if (dptr != nullptr) *dptr = reply.address;
   if (bytes != nullptr) *bytes = reply.bytes;

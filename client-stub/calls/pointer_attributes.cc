@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "client-stub/client_memory.h"
+#include "client-stub/memory_check.h"
 #include "client-stub/session.h"
 #include "generated/client/memory.h"
 #include "generated/client/pool.h"
@@ -31,6 +32,11 @@ Known Look(Call& call, CUdeviceptr ptr) {
   if (const auto mirrored = memory.mirrors().DeviceAddress(ptr)) known.mirror = *mirrored;
   known.device = memory.device().Find(ptr);
   if (!known.device) known.host = memory.host().Find(ptr);
+  if (known.any()) return known;
+  if (const auto untold = UntoldMemory(call, ptr)) {
+    known.device = DeviceAllocation{.range = *untold, .kind = DeviceAllocation::Kind::kGlobal};
+    if (const Context* context = call.current_context()) known.device->device = context->device;
+  }
   return known;
 }
 

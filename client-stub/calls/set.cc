@@ -6,8 +6,10 @@
 #include <cstring>
 
 #include "client-stub/capture_check.h"
+#include "client-stub/captured_sets.h"
 #include "client-stub/client_memory.h"
 #include "client-stub/managed/managed_work.h"
+#include "client-stub/memory_check.h"
 #include "client-stub/session.h"
 #include "client-stub/staged_transfer.h"
 #include "client-stub/stream_visit.h"
@@ -29,9 +31,6 @@ void FillRow(std::byte* row, uint64_t elements, uint32_t value, uint32_t element
 
 // Memory that only this process has: it is set here, when the stream gets there.
 CUresult SetHere(Call& call, const Area& area, uint32_t value, uint32_t element_bytes, CUstream stream, bool async) {
-  bool capturing = false;
-  if (call.Fail(CheckStreamUse(call, stream, &capturing)) != CUDA_SUCCESS) return call.result();
-  if (capturing) return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
   const HandleId id = call.UseStream(stream);
   const CUresult result = VisitStream(call, id, [area, value, element_bytes](const GoOn& go_on) {
     for (uint64_t row = 0; row < area.height; ++row) {
@@ -60,20 +59,22 @@ CUresult Set(Call& call, const Area& area, uint32_t value, uint32_t element_byte
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   ClientMemory& memory = ClientMemory::Of(call.session());
-  const Place place = memory.Classify(area.to, bytes);
-  if (place == Place::kPrivate) {
-    // A node of a graph sets the mirror.
-    const bool on_device = call.capturing() && memory.mirrors().Reach(call, area.to);
-    if (!call.ok()) return call.result();
+  const Place place = CheckMemory(call, area.to, bytes);
+  uint64_t to = area.to;
+  if (place == Place::kPrivate && !call.capturing()) {
     const Area here{memory.Translate(area.to), area.pitch, area.width, area.height};
-    if (!on_device) return SetHere(call, here, value, element_bytes, stream, async);
+    return SetHere(call, here, value, element_bytes, stream, async);
+  }
+  if (place == Place::kPrivate) {
+    if (!ReachForNode(call, &to)) return call.result();
   } else if (place != Place::kDevice && place != Place::kPinned) {
-    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+    if (!call.capturing()) return RefuseMemory(call, area.to, bytes);
+    NoteUncheckedSet();
   }
   if (const CUresult told = memory.mirrors().Tell(call); told != CUDA_SUCCESS) return told;
   ManagedWork managed(call, request.stream, Range{area.to, place == Place::kDevice ? bytes : 0}, Range{});
   if (managed.result() != CUDA_SUCCESS) return managed.result();
-  request.dst = area.to;
+  request.dst = to;
   request.pitch = area.pitch;
   request.value = value;
   request.element_bytes = element_bytes;

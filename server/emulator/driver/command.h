@@ -20,6 +20,8 @@ class Command {
   virtual CUresult Execute(Context& context) = 0;
   // Runs instead of Execute when the context has failed before the command's turn.
   virtual void Skip(Context& context) {}
+  // Whether a graph that has this command as a node can be instantiated. With Driver::graph_mutex held.
+  virtual bool MayInstantiate() const { return true; }
   // What one launch of a graph runs in place of this node; null for the command itself. Fences that the launch must
   // complete even when it is skipped are added to `pending`.
   virtual std::shared_ptr<Command> ForLaunch(std::vector<FencePtr>* pending) { return nullptr; }

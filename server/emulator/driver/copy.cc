@@ -12,7 +12,7 @@ struct Side {
   uint64_t x, y, z, pitch, height;
 };
 
-CUresult CheckDeviceRange(const Context& context, uint64_t address, uint64_t bytes, bool write, bool* is_host) {
+CUresult CheckDeviceRange(uint64_t address, uint64_t bytes, bool write, bool* is_host) {
   AllocationPtr found;
   if (!GetDriver().memory.Covers(address, bytes, &found)) return CUDA_ERROR_INVALID_VALUE;
   const Allocation allocation = GetDriver().memory.Snapshot(found);
@@ -63,7 +63,7 @@ CUresult Resolve(const Context& context, const CUDA_MEMCPY3D& copy, const Side& 
     endpoint->is_host = endpoint->pageable = true;  // registered only in part
     return CUDA_SUCCESS;
   }
-  RETURN_ON_ERROR(CheckDeviceRange(context, endpoint->address, span, write, &endpoint->is_host));
+  RETURN_ON_ERROR(CheckDeviceRange(endpoint->address, span, write, &endpoint->is_host));
   RETURN_IF(side.type == CU_MEMORYTYPE_HOST && !endpoint->is_host, CUDA_ERROR_INVALID_VALUE);
   endpoint->checked = true;
   return CUDA_SUCCESS;
@@ -139,25 +139,29 @@ CUresult CopyCommand::Execute(Context& context) {
   return CUDA_SUCCESS;
 }
 
-CUresult SetCommand::Make(const Context& context, const CUDA_MEMSET_NODE_PARAMS& set,
-                          std::shared_ptr<SetCommand>* command) {
+CUresult SetCommand::Make(const CUDA_MEMSET_NODE_PARAMS& set, bool check_memory, std::shared_ptr<SetCommand>* command) {
   const unsigned size = set.elementSize;
   RETURN_IF(size != 1 && size != 2 && size != 4, CUDA_ERROR_INVALID_VALUE);
   RETURN_IF(set.dst % size != 0 || (set.height > 1 && (set.pitch % size != 0 || set.pitch < set.width * size)),
             CUDA_ERROR_INVALID_VALUE);
   auto made = std::make_shared<SetCommand>();
   made->set_ = set;
-  if (set.width != 0 && set.height != 0) {
-    RETURN_ON_ERROR(CheckDeviceRange(context, set.dst, made->SpanBytes(), true, &made->to_host_));
+  if (check_memory && !made->empty()) {
+    RETURN_ON_ERROR(CheckDeviceRange(set.dst, made->SpanBytes(), true, &made->to_host_));
   }
   *command = std::move(made);
   return CUDA_SUCCESS;
 }
 
+bool SetCommand::MayInstantiate() const {
+  bool is_host = false;
+  return empty() || CheckDeviceRange(set_.dst, SpanBytes(), true, &is_host) == CUDA_SUCCESS;
+}
+
 uint64_t SetCommand::SpanBytes() const { return (set_.height - 1) * set_.pitch + set_.width * set_.elementSize; }
 
 CUresult SetCommand::Execute(Context& context) {
-  if (set_.width == 0 || set_.height == 0) return CUDA_SUCCESS;
+  if (empty()) return CUDA_SUCCESS;
   if (!GetDriver().memory.Usable(set_.dst, SpanBytes())) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (uint64_t y = 0; y < set_.height; ++y) {
     const uint64_t row = set_.dst + y * set_.pitch;

@@ -49,11 +49,15 @@ class CopyCommand : public Command {
 
 class SetCommand : public Command {
  public:
-  static CUresult Make(const Context& context, const CUDA_MEMSET_NODE_PARAMS& set, std::shared_ptr<SetCommand>* command);
+  // Checks the shape of the set; with `check_memory` also what it sets. A set that is captured is not checked before
+  // its graph is instantiated (measured: driver 580, H200).
+  static CUresult Make(const CUDA_MEMSET_NODE_PARAMS& set, bool check_memory, std::shared_ptr<SetCommand>* command);
+  bool MayInstantiate() const override;
   CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_MEMSET; }
   CUresult Execute(Context& context) override;
   const CUDA_MEMSET_NODE_PARAMS& set() const { return set_; }
   bool to_host() const { return to_host_; }
+  bool empty() const { return set_.width == 0 || set_.height == 0; }
 
  private:
   uint64_t SpanBytes() const;

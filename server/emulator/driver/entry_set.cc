@@ -12,7 +12,7 @@ CUresult SetAsync(CUdeviceptr dst, size_t pitch, unsigned value, unsigned elemen
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(handle, &context, &stream));
   std::shared_ptr<SetCommand> command;
-  RETURN_ON_ERROR(SetCommand::Make(*context, {dst, pitch, value, element_bytes, width, height}, &command));
+  RETURN_ON_ERROR(SetCommand::Make({dst, pitch, value, element_bytes, width, height}, !IsCapturing(*stream), &command));
   return Enqueue(context, stream, command);
 }
 
@@ -21,7 +21,7 @@ CUresult Set(CUdeviceptr dst, size_t pitch, unsigned value, unsigned element_byt
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(CU_STREAM_LEGACY, &context, &stream));
   std::shared_ptr<SetCommand> command;
-  RETURN_ON_ERROR(SetCommand::Make(*context, {dst, pitch, value, element_bytes, width, height}, &command));
+  RETURN_ON_ERROR(SetCommand::Make({dst, pitch, value, element_bytes, width, height}, true, &command));
   RETURN_ON_ERROR(CheckLegacyStream(*context, *stream));
   RETURN_ON_ERROR(CheckUnsafeCall());
   const FencePtr fence = context->Submit(stream, command);

@@ -274,6 +274,7 @@ std::shared_ptr<ExecBody> Build(const Graph& graph, bool in_body) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) index[graph.nodes[i]->handle] = i;
   for (const GraphNodePtr& node : graph.nodes) {
     if (in_body && !MayBeInBody(node->type)) return nullptr;
+    if (node->command != nullptr && !node->command->MayInstantiate()) return nullptr;
     ExecNode exec{node->handle, node->type, node->command, nullptr, {}, true, node->condition, node->condition_type, {}};
     for (uint64_t before : node->dependencies) exec.dependencies.push_back(index.at(before));
     if (node->child != 0) {

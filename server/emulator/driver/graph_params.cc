@@ -44,7 +44,7 @@ CUresult MakeSetNode(const ContextPtr& current, const CUDA_MEMSET_NODE_PARAMS& p
   RETURN_ON_ERROR(Choose(current, handle, &context));
   RETURN_IF(params.width == 0 || params.height == 0, CUDA_ERROR_INVALID_VALUE);
   std::shared_ptr<SetCommand> made;
-  RETURN_ON_ERROR(SetCommand::Make(*context, params, &made));
+  RETURN_ON_ERROR(SetCommand::Make(params, true, &made));
   *command = made;
   return CUDA_SUCCESS;
 }

@@ -6,6 +6,8 @@
 
 #include "generated/driver_table.h"
 #include "generated/server/memory.h"
+#include "generated/messages/service.h"
+#include "generated/server_custom.h"
 #include "server/worker/call_context.h"
 #include "server/worker/helper_pool.h"
 #include "server/worker/memory/session_memory.h"
@@ -85,6 +87,15 @@ void Do_cuMemFree_v2(CallContext& call, const cuMemFree_v2Request& request) {
     deferred.Finish(result);
   });
   if (!taken) deferred.Finish(CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+void Do_tesseraMemoryAt(CallContext& call, const tesseraMemoryAtRequest& request) {
+  const auto range = call.worker().Part<SessionMemory>().DriverAllocationAt(request.address);
+  if (!range) return call.Finish(CUDA_ERROR_INVALID_VALUE);
+  tesseraMemoryAtReply reply;
+  reply.base = range->base;
+  reply.bytes = range->bytes;
+  call.Finish(CUDA_SUCCESS, reply);
 }
 
 }  // namespace tessera

@@ -12,6 +12,14 @@
 namespace tessera {
 namespace {
 
+bool MaySet(CallContext& call, CUstream stream, const Range& extent) {
+  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  if (memory.MayCopy(extent.base, extent.bytes)) return true;
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  return call.driver().cuStreamIsCapturing(stream, &capture) == CUDA_SUCCESS &&
+         capture == CU_STREAM_CAPTURE_STATUS_ACTIVE && memory.MayCapture(extent.base, extent.bytes);
+}
+
 template <typename Request>
 void Set(CallContext& call, const Request& request) {
   const DriverTable& driver = call.driver();
@@ -22,8 +30,7 @@ void Set(CallContext& call, const Request& request) {
   uint64_t width_bytes = 0;
   Range extent;
   if (__builtin_mul_overflow(request.width, element, &width_bytes) ||
-      !ExtentOf(request.dst, request.pitch, 1, width_bytes, request.height, 1, &extent) ||
-      !call.worker().Part<SessionMemory>().MayCopy(extent.base, extent.bytes)) {
+      !ExtentOf(request.dst, request.pitch, 1, width_bytes, request.height, 1, &extent) || !MaySet(call, stream, extent)) {
     return call.Finish(CUDA_ERROR_INVALID_VALUE);
   }
   CUresult result = CUDA_SUCCESS;

@@ -136,6 +136,25 @@ bool SessionMemory::MayCopy(uint64_t address, uint64_t bytes) {
   return type == CU_MEMORYTYPE_DEVICE;
 }
 
+bool SessionMemory::MayCapture(uint64_t address, uint64_t bytes) {
+  if (MayCopy(address, bytes)) return true;
+  unsigned type = 0;
+  return worker_.driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS;
+}
+
+std::optional<Range> SessionMemory::DriverAllocationAt(uint64_t address) {
+  const DriverTable& driver = worker_.driver();
+  unsigned type = 0;
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  if (heap_.OwnsAddress(address) ||
+      driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS ||
+      type != CU_MEMORYTYPE_DEVICE || driver.cuMemGetAddressRange_v2(&base, &bytes, address) != CUDA_SUCCESS) {
+    return std::nullopt;
+  }
+  return Range{base, bytes};
+}
+
 void SessionMemory::EndContext(uint64_t context) {
   host_.EndContext(context);
   deliveries_.EndContext(worker_.CurrentContext());

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -34,8 +35,8 @@ class SessionMemory {
 
   // Runs `action` on a helper thread when all work that was enqueued until now in the session's contexts is done.
   // `idle`: it is done (`result` is CUDA_SUCCESS), or the contexts have failed and do no more work (`result` says how).
-  // Not `idle`: nothing is known. The driver must not be asked while a stream captures (it would invalidate the capture);
-  // `result` is CUDA_SUCCESS then, and what waits for idleness has to be postponed.
+  // Not `idle`: nothing is known. The driver must not be asked while a stream captures (it would invalidate the
+  // capture); `result` is CUDA_SUCCESS then, and what waits for idleness has to be postponed.
   void AfterAllWork(std::function<void(bool idle, CUresult result)> action);
   // `reclaim` runs when a later AfterAllWork finds the session idle.
   void Postpone(std::function<void()> reclaim) EXCLUDES(mutex_);
@@ -44,19 +45,25 @@ class SessionMemory {
   void NoteDriverMemory(uint64_t address) EXCLUDES(mutex_);
   bool ForgetDriverMemory(uint64_t address) EXCLUDES(mutex_);
 
-  // Memory of an allocation node. It stays known as long as the session: the graph may be launched, and its memory freed,
-  // again and again.
+  // Memory of an allocation node. It stays known as long as the session: the graph may be launched, and its memory
+  // freed, again and again.
   void NoteGraphMemory(const Range& range) EXCLUDES(mutex_);
   // Whether an allocation node's memory begins there.
   bool IsGraphMemory(uint64_t address) EXCLUDES(mutex_);
 
-  // True when the driver may be given [address, address + bytes) as memory that a copy reads or writes: the device window,
-  // attached host segments, mirrors, and what the driver says is device memory of its own. Other memory of this process is
-  // not the client's to reach.
+  // True when the driver may be given [address, address + bytes) as memory that a copy reads or writes: the device
+  // window, attached host segments, mirrors, and what the driver says is device memory of its own. Other memory of this
+  // process is not the client's to reach.
   bool MayCopy(uint64_t address, uint64_t bytes);
+  // As above for a captured set, which the driver checks when its graph is instantiated: also addresses where the
+  // driver knows no memory.
+  bool MayCapture(uint64_t address, uint64_t bytes);
+  // The allocation of the driver's own (a variable, a pool's, a mapping of the application's) that contains `address`.
+  // Nothing for other addresses and for what is no block of the heap any more.
+  std::optional<Range> DriverAllocationAt(uint64_t address);
 
-  // The context is about to be destroyed or reset, all its work is done, and it is current: its device memory is freed and
-  // its host segments are unregistered. Before the driver's call.
+  // The context is about to be destroyed or reset, all its work is done, and it is current: its device memory is freed
+  // and its host segments are unregistered. Before the driver's call.
   void EndContext(uint64_t context);
 
  private:
