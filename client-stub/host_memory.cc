@@ -221,9 +221,9 @@ void HostMemory::EndFree(uint64_t address, bool idle) {
 CUresult HostMemory::Register(const Range& range, unsigned flags, CUdevice device, HandleId context) {
   std::unique_lock lock(blocks_mutex_);
   auto next = blocks_.upper_bound(range.base);
-  if (next != blocks_.end() && next->first < range.end()) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-  if (next != blocks_.begin() && std::prev(next)->second.range.contains(range.base)) {
-    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  if (next != blocks_.begin() && std::prev(next)->second.range.contains(range.base)) --next;
+  if (next != blocks_.end() && next->first < range.end()) {
+    return next->second.registered ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : CUDA_ERROR_INVALID_VALUE;
   }
   HostBlock block;
   block.range = range;
@@ -246,6 +246,14 @@ CUresult HostMemory::Unregister(uint64_t address) {
   blocks_.erase(found);
   registered_count_.fetch_sub(1, std::memory_order_relaxed);
   return CUDA_SUCCESS;
+}
+
+bool HostMemory::SetSyncMemops(uint64_t address, bool value) {
+  std::unique_lock lock(blocks_mutex_);
+  const auto after = blocks_.upper_bound(address);
+  if (after == blocks_.begin() || !std::prev(after)->second.range.contains(address)) return false;
+  std::prev(after)->second.sync_memops = value;
+  return true;
 }
 
 std::optional<HostBlock> HostMemory::Find(uint64_t address) const {

@@ -40,6 +40,7 @@ struct HostBlock {
   uint64_t buffer_id = 0;
   bool registered = false;  // by cuMemHostRegister, not allocated
   bool shared = false;      // the server's driver reaches this memory, or its alias
+  bool sync_memops = false; // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as set
   // Registered shared file: where the same bytes lie for the server's driver, and its segment.
   uint64_t alias = 0;
   uint32_t segment = 0;
@@ -88,11 +89,13 @@ class HostMemory {
   // The registration that starts at `address` has this alias.
   void SetAlias(uint64_t address, uint64_t alias, uint32_t segment);
 
-  // 712 when part of the range is registered or allocated already.
+  // 712 when part of the range is registered already, 1 when it is allocated (measured: driver 580).
   CUresult Register(const Range& range, unsigned flags, CUdevice device, HandleId context) EXCLUDES(mutex_);
   // 713 when no registration starts at `address`.
   CUresult Unregister(uint64_t address) EXCLUDES(mutex_);
 
+  // False: no live block contains `address`.
+  bool SetSyncMemops(uint64_t address, bool value);
   // The live block (allocated or registered) that contains `address`. An address of an alias belongs to its registration.
   std::optional<HostBlock> Find(uint64_t address) const;
   // The address of the same byte in an alias; in the application's own mapping. 0: it has none, it is in none.

@@ -124,6 +124,7 @@ CUresult HostMirrors::OpenFar(Call& call, const HostBlock& block) {
     return result;
   }
   Insert(mirror);
+  ReconcileForStream();  // what the memory holds: a single word that changes later is told by itself only where nothing else is untold
   return CUDA_SUCCESS;
 }
 

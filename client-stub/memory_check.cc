@@ -1,12 +1,9 @@
 #include "client-stub/memory_check.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <string>
 
 #include "client-stub/address_windows.h"
+#include "client-stub/mapped_pages.h"
 #include "client-stub/session.h"
 #include "generated/client_custom.h"
 #include "generated/messages/service.h"
@@ -39,18 +36,11 @@ std::string Nearest(ClientMemory& memory, uint64_t address) {
   return fmt::format("{} of {} bytes at {:#x}", NameOf(device->kind), device->range.bytes, device->range.base);
 }
 
-// Whether this process has something at `address`, be it a mere reservation.
-bool IsMapped(uint64_t address) {
-  static const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  unsigned char resident = 0;
-  return mincore(reinterpret_cast<void*>(address & ~(page - 1)), 1, &resident) == 0 || errno != ENOMEM;
-}
-
 }  // namespace
 
 Place CheckMemory(Call& call, uint64_t address, uint64_t bytes) {
   const Place place = ClientMemory::Of(call.session()).Classify(address, bytes);
-  if (place != Place::kInvalid && (place != Place::kPageable || IsMapped(address))) return place;
+  if (place != Place::kInvalid && (place != Place::kPageable || IsMapped(Range{address, 1}))) return place;
   const auto untold = UntoldMemory(call, address);
   if (!untold) return place;
   return untold->contains(address, bytes) ? Place::kDevice : Place::kInvalid;
@@ -60,7 +50,7 @@ std::optional<Range> UntoldMemory(Call& call, uint64_t address) {
   ClientMemory& memory = ClientMemory::Of(call.session());
   AddressWindows& windows = AddressWindows::Process();
   const bool own = memory.windows().device.contains(address) || windows.IsDriverRange(address);
-  if (memory.device().Find(address) || memory.host().InWindow(address) || (!own && IsMapped(address))) return std::nullopt;
+  if (memory.device().Find(address) || memory.host().InWindow(address) || (!own && IsMapped(Range{address, 1}))) return std::nullopt;
   Call question(kInfo_cuMemGetAddressRange_v2, false);
   question.MoveTo(call);
   tesseraMemoryAtRequest request;

@@ -8,6 +8,7 @@
 #include "client-stub/session.h"
 #include "client-stub/thread_state.h"
 #include "generated/messages/host_memory.h"
+#include "generated/messages/service.h"
 
 namespace tessera {
 
@@ -15,42 +16,65 @@ HeldShadow::~HeldShadow() {
   if (!lost_) pool_.Return(shadow_);
 }
 
-CUresult ShadowPool::Take(Call& call, uint64_t bytes, std::shared_ptr<HeldShadow>* held) {
+CUresult ShadowPool::Take(Call& call, uint64_t bytes, std::shared_ptr<HeldShadow>* held) { return Take(call, bytes, true, held); }
+
+CUresult ShadowPool::Take(Call& call, uint64_t bytes, bool waits, std::shared_ptr<HeldShadow>* held) {
   if (bytes > HostMemory::kBytesMax) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
-  Shadow shadow{0, std::bit_ceil(std::max(bytes, HostMemory::kAlignmentBytes)), call.owner_context()};
+  // What nobody waits for gets a segment of its own: other memory in it would depend on an answer that is not there yet.
+  const uint64_t least = waits ? HostMemory::kAlignmentBytes : HostMemory::kSlabBlockBytesMax + 1;
+  Shadow shadow{{}, std::bit_ceil(std::max(bytes, least)), call.owner_context()};
   Sweep(call.session());
-  {
-    MutexLock lock(mutex_);
-    auto& free = free_[shadow.context.value()];
-    if (const auto found = free.find(shadow.bytes); found != free.end()) {
-      shadow.address = found->second;
-      free.erase(found);
-    }
-  }
-  if (shadow.address == 0) {
-    if (const CUresult result = Make(call, &shadow); result != CUDA_SUCCESS) return result;
+  if (!TakeFree(call.session(), &shadow)) {
+    if (const CUresult result = Make(call, waits, &shadow); result != CUDA_SUCCESS) return result;
   }
   *held = std::make_shared<HeldShadow>(*this, shadow);
   return CUDA_SUCCESS;
 }
 
-CUresult ShadowPool::Make(Call& call, Shadow* shadow) {
-  HostMemory::Placed placed;
+bool ShadowPool::TakeFree(Session& session, Shadow* shadow) {
+  for (;;) {
+    {
+      MutexLock lock(mutex_);
+      auto& free = free_[shadow->context.value()];
+      const auto found = free.find(shadow->bytes);
+      if (found == free.end()) return false;
+      *shadow = found->second;
+      free.erase(found);
+    }
+    CUresult made = CUDA_SUCCESS;
+    if (shadow->mark == 0 || !session.marks().Passed(shadow->mark, &made)) return true;
+    session.marks().Close(std::exchange(shadow->mark, 0));
+    if (made == CUDA_SUCCESS) return true;
+    memory_.Abandon(shadow->placed);
+  }
+}
+
+CUresult ShadowPool::Make(Call& call, bool waits, Shadow* shadow) {
+  HostMemory::Placed& placed = shadow->placed;
   if (const CUresult result = memory_.Place(shadow->context, shadow->bytes, &placed); result != CUDA_SUCCESS) {
     return call.Fail(result);
   }
-  if (placed.segment != 0) {
+  CUresult result = CUDA_SUCCESS;
+  if (placed.segment != 0 && waits) {
     cuMemHostAllocRequest request;
     request.segment = placed.segment;
     request.address = placed.segment_range.base;
     request.segment_bytes = placed.segment_range.bytes;
-    if (const CUresult result = call.SyncAs(request); result != CUDA_SUCCESS) {
-      memory_.Abandon(placed);
-      return result;
-    }
+    result = call.SyncAs(request);
+  } else if (placed.segment != 0) {
+    tesseraShadowAttachRequest request;
+    request.segment = placed.segment;
+    request.address = placed.segment_range.base;
+    request.segment_bytes = placed.segment_range.bytes;
+    request.mark = shadow->mark = call.session().marks().Open();
+    result = call.AsyncAs(request);
+    if (result != CUDA_SUCCESS) call.session().marks().Close(shadow->mark);
+  }
+  if (result != CUDA_SUCCESS) {
+    memory_.Abandon(placed);
+    return result;
   }
   memory_.CommitUnseen(placed);
-  shadow->address = placed.block.base;
   return CUDA_SUCCESS;
 }
 
@@ -70,7 +94,7 @@ CUresult ShadowPool::TakeInOrder(Call& call, HandleId stream, uint64_t bytes, st
   }
   if (*shadow != nullptr && (*shadow)->bytes() >= bytes) return CUDA_SUCCESS;
   shadow->reset();
-  return Take(call, bytes, shadow);
+  return Take(call, bytes, false, shadow);
 }
 
 void ShadowPool::LeaveInOrder(Call& call, HandleId stream, const std::shared_ptr<HeldShadow>& shadow) {
@@ -87,7 +111,7 @@ void ShadowPool::HoldUntil(uint64_t mark, std::shared_ptr<HeldShadow> shadow) {
 void ShadowPool::Return(const Shadow& shadow) {
   MutexLock lock(mutex_);
   const auto free = free_.find(shadow.context.value());
-  if (free != free_.end()) free->second.emplace(shadow.bytes, shadow.address);
+  if (free != free_.end()) free->second.emplace(shadow.bytes, shadow);
 }
 
 void ShadowPool::Sweep(Session& session) {

@@ -3,7 +3,7 @@
 //
 // Shadows have sizes that are powers of two, are used again, and stay until their context ends: at most about twice what
 // copies and graphs needed at once. Copies that wait in one stream share one shadow, since each begins when the one before it is
-// over. The application cannot reach them. Any thread; Take() and TakeInOrder() may ask the server.
+// over. The application cannot reach them. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -16,18 +16,19 @@
 #include <vector>
 
 #include "client-stub/call.h"
+#include "client-stub/host_memory.h"
 #include "protocol/base/mutex.h"
 
 namespace tessera {
 
-class HostMemory;
 class Session;
 
 struct Shadow {
-  uint64_t address = 0;
+  HostMemory::Placed placed;
   uint64_t bytes = 0;  // as asked for, or more
   HandleId context;
-  std::byte* data() const { return reinterpret_cast<std::byte*>(address); }
+  // Made without waiting: passed when the server's driver has the memory, or has refused it. 0: it has it.
+  uint64_t mark = 0;
 };
 
 class ShadowPool;
@@ -40,9 +41,9 @@ class HeldShadow {
   HeldShadow(const HeldShadow&) = delete;
   HeldShadow& operator=(const HeldShadow&) = delete;
 
-  uint64_t address() const { return shadow_.address; }
+  uint64_t address() const { return shadow_.placed.block.base; }
   uint64_t bytes() const { return shadow_.bytes; }
-  std::byte* data() const { return reinterpret_cast<std::byte*>(shadow_.address); }
+  std::byte* data() const { return reinterpret_cast<std::byte*>(address()); }
   // Nobody knows any more when the device is done with it: it stays out of use until its context ends. Calling thread only.
   void Lose() { lost_ = true; }
 
@@ -56,11 +57,13 @@ class ShadowPool {
  public:
   explicit ShadowPool(HostMemory& memory) : memory_(memory) {}
 
-  // A shadow of at least `bytes`, in the call's current context. The call fails with CUDA_ERROR_OUT_OF_MEMORY or the
-  // server's code.
+  // A shadow of at least `bytes`, in the call's current context. Waits for the server if it makes one. The call fails with
+  // CUDA_ERROR_OUT_OF_MEMORY or the server's code.
   CUresult Take(Call& call, uint64_t bytes, std::shared_ptr<HeldShadow>* shadow) EXCLUDES(mutex_);
   // The same for a copy that is about to be enqueued on `stream`: if it is large enough, the shadow of the copy before it,
-  // unless another thread is enqueuing one there now. All of it is free when the stream comes to the copy.
+  // unless another thread is enqueuing one there now. All of it is free when the stream comes to the copy. Waits for nothing: a
+  // kernel that runs may wait for this very thread, and the server for that kernel, when its driver takes no more work. What the
+  // server's driver refuses is a deferred error then, of this call, and the copy fails.
   CUresult TakeInOrder(Call& call, HandleId stream, uint64_t bytes, std::shared_ptr<HeldShadow>* shadow) EXCLUDES(mutex_);
   // The copy has been enqueued, all of it.
   void LeaveInOrder(Call& call, HandleId stream, const std::shared_ptr<HeldShadow>& shadow) EXCLUDES(mutex_);
@@ -79,8 +82,11 @@ class ShadowPool {
   // Context, stream, and for a stream of the calling thread's own that thread.
   using StreamKey = std::tuple<uint64_t, uint64_t, uint32_t>;
   static StreamKey KeyOf(Call& call, HandleId stream);
-  // Pinned memory for a new one: its address.
-  CUresult Make(Call& call, Shadow* shadow) EXCLUDES(mutex_);
+  CUresult Take(Call& call, uint64_t bytes, bool waits, std::shared_ptr<HeldShadow>* shadow) EXCLUDES(mutex_);
+  // A free one of this size, if there is any that the server has or may still get.
+  bool TakeFree(Session& session, Shadow* shadow) EXCLUDES(mutex_);
+  // Pinned memory for a new one.
+  CUresult Make(Call& call, bool waits, Shadow* shadow) EXCLUDES(mutex_);
   void Return(const Shadow& shadow) EXCLUDES(mutex_);
   // Lets go of what is no longer used.
   void Sweep(Session& session) EXCLUDES(mutex_);
@@ -88,7 +94,7 @@ class ShadowPool {
   HostMemory& memory_;
   Mutex mutex_;
   // Of each live context that ever took one: free shadows by size.
-  std::map<uint64_t, std::multimap<uint64_t, uint64_t>> free_ GUARDED_BY(mutex_);
+  std::map<uint64_t, std::multimap<uint64_t, Shadow>> free_ GUARDED_BY(mutex_);
   // Of the copy that was enqueued last, while any that waits has it.
   std::map<StreamKey, std::weak_ptr<HeldShadow>> in_order_ GUARDED_BY(mutex_);
   std::vector<Pending> pending_ GUARDED_BY(mutex_);

@@ -6,6 +6,7 @@
 
 #include "client-stub/address_owner.h"
 #include "client-stub/client_memory.h"
+#include "client-stub/mapped_pages.h"
 #include "client-stub/session.h"
 #include "client-stub/shared_file.h"
 #include "client-stub/stream_visit.h"
@@ -164,7 +165,9 @@ CUresult Custom_cuMemHostRegister_v2(Call& call, void* p, size_t bytesize, unsig
   }
   if ((Flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);  // no device to reach it
   ClientMemory& memory = ClientMemory::Of(call.session());
-  if (memory.Classify(address, bytesize) == Place::kDevice) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (memory.Classify(address, bytesize) == Place::kDevice || !IsMapped(Range{address, bytesize})) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
   if (bool whole = false; SeveralServers() && PinnedElsewhere(call.session(), address, bytesize, &whole) != 0) {
     return call.Fail(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
   }
@@ -182,8 +185,12 @@ CUresult Custom_cuMemHostUnregister(Call& call, void* p) {
   if (p == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   HostMemory& memory = ClientMemory::Of(call.session()).host();
   const auto block = memory.Find(reinterpret_cast<uint64_t>(p));
-  if (!block || !block->registered || block->range.base != reinterpret_cast<uint64_t>(p)) {
+  // As driver 580 answers: what is CUDA memory but begins no registration is a wrong value.
+  if (!block && !ClientMemory::Of(call.session()).device().Find(reinterpret_cast<uint64_t>(p))) {
     return call.Fail(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+  }
+  if (!block || !block->registered || block->range.base != reinterpret_cast<uint64_t>(p)) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
   Deliveries& deliveries = ClientMemory::Of(call.session()).deliveries();

@@ -285,7 +285,7 @@ CUresult Custom_cuFuncSetAttribute(Call& call, CUfunction hfunc, CUfunction_attr
 
 CUresult Custom_cuFuncGetName(Call& call, const char** name, CUfunction hfunc) {
   if (!call.ok()) return call.result();
-  if (name == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (name == nullptr || hfunc == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   FunctionInfo* function = DescribeFunction(call, hfunc);
   if (function == nullptr) return call.result();
   *name = function->name.c_str();

@@ -272,7 +272,7 @@ CUresult Custom_cuKernelSetAttribute(Call& call, CUfunction_attribute attrib, in
 
 CUresult Custom_cuKernelGetName(Call& call, const char** name, CUkernel hfunc) {
   if (!call.ok()) return call.result();
-  if (name == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (name == nullptr || hfunc == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   const FunctionInfo* info = DescribeKernel(call, hfunc);
   if (info == nullptr) return call.result();
   *name = info->name.c_str();

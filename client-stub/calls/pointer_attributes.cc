@@ -82,7 +82,7 @@ CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr p
       Store(data, device && !managed ? uint64_t{0} : uint64_t{known.address});
       return device && !managed ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-      Store(data, uint32_t{device && known.device->sync_memops});
+      Store(data, uint32_t{device ? known.device->sync_memops : known.host->sync_memops});
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
@@ -192,14 +192,16 @@ CUresult Custom_cuPointerGetAttributes(Call& call, unsigned int numAttributes, C
 CUresult Custom_cuPointerSetAttribute(Call& call, const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
   if (!call.ok()) return call.result();
   if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  DeviceMemory& memory = ClientMemory::Of(call.session()).device();
-  const auto allocation = memory.Find(ptr);
-  if (!allocation) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  if (allocation->kind != DeviceAllocation::Kind::kBlock) return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
+  ClientMemory& memory = ClientMemory::Of(call.session());
   // Synchronous copies and sets of this client complete, or are ordered, as the attribute asks in either state.
   int wanted = 0;
   std::memcpy(&wanted, value, sizeof(wanted));
-  memory.SetSyncMemops(ptr, wanted != 0);
+  const auto allocation = memory.device().Find(ptr);
+  if (!allocation) {
+    return memory.host().SetSyncMemops(memory.Original(ptr), wanted != 0) ? CUDA_SUCCESS : call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
+  if (allocation->kind == DeviceAllocation::Kind::kMapped) return call.Fail(CUDA_ERROR_NOT_SUPPORTED);  // measured
+  memory.device().SetSyncMemops(ptr, wanted != 0);
   return CUDA_SUCCESS;
 }
 
