@@ -62,6 +62,11 @@ bool UnusedIsZero(const CUgraphNodeParams& params) {
          std::all_of(unused.begin(), unused.end(), is_zero);
 }
 
+// No context means the calling thread's; the server's thread that makes the node may have another one.
+CUcontext OrCurrent(Call& call, CUcontext context) {
+  return context != nullptr ? context : reinterpret_cast<CUcontext>(call.context().value());
+}
+
 }  // namespace
 
 NodeMessage::~NodeMessage() {
@@ -195,12 +200,12 @@ bool EncodeNode(Call& call, const CUgraphNodeParams& params, NodeMessage* messag
                               message);
     }
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-      if (params.memcpy.flags != 0) return Refuse(call, CUDA_ERROR_INVALID_VALUE);
-      return EncodeMemcpyNode(call, params.memcpy.copyParams, params.memcpy.copyCtx, message);
+      if (params.memcpy.flags != 0 || params.memcpy.reserved != 0) return Refuse(call, CUDA_ERROR_INVALID_VALUE);
+      return EncodeMemcpyNode(call, params.memcpy.copyParams, OrCurrent(call, params.memcpy.copyCtx), message);
     case CU_GRAPH_NODE_TYPE_MEMSET: {
       const CUDA_MEMSET_NODE_PARAMS_v2& set = params.memset;
-      return EncodeMemsetNode(call, {set.dst, set.pitch, set.value, set.elementSize, set.width, set.height}, set.ctx,
-                              message);
+      return EncodeMemsetNode(call, {set.dst, set.pitch, set.value, set.elementSize, set.width, set.height},
+                              OrCurrent(call, set.ctx), message);
     }
     case CU_GRAPH_NODE_TYPE_HOST:
       return EncodeHostNode(call, {params.host.fn, params.host.userData}, message);

@@ -264,8 +264,17 @@ void Session::HandleNotice(const ReplyHeader& header, std::span<const std::byte>
   }
 }
 
+void Session::OnService(std::function<void()> look) {
+  MutexLock lock(handlers_mutex_);
+  service_looks_.push_back(std::move(look));
+}
+
 void Session::Service() {
   while (!stopping_.load(std::memory_order_acquire)) {
+    {
+      MutexLock lock(handlers_mutex_);
+      for (const auto& look : service_looks_) look();
+    }
     Status status = reader_->Serve(kServiceSliceNs);
     if (status.ok()) status = channel_->ProcessSocket();
     if (status.ok()) status = channel_->Check();

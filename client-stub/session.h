@@ -154,6 +154,8 @@ class Session {
   // Sets the handler of one kind of notice. Kinds handled here already: kDeferredError, kDeviceOutput, kCompletion. Set
   // it before the first record that can cause such a notice.
   void OnNotice(NoticeKind kind, NoticeHandler handler);
+  // Runs `look` on the service thread every 0.2 s or so, from the next time on. It must not wait.
+  void OnService(std::function<void()> look) EXCLUDES(handlers_mutex_);
 
   // --- End of the session. ---
   // Whether the server keeps images, as far as is known: one that is named first need not be sent (image_load.h).
@@ -213,6 +215,7 @@ class Session {
   Mutex handlers_mutex_;
   std::map<uint32_t, NoticeHandler> handlers_ GUARDED_BY(handlers_mutex_);
   std::vector<std::function<void()>> gone_listeners_ GUARDED_BY(handlers_mutex_);
+  std::vector<std::function<void()>> service_looks_ GUARDED_BY(handlers_mutex_);
   const std::unique_ptr<ReplyReader> reader_;
   std::thread service_thread_;
 };

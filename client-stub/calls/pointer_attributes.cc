@@ -81,6 +81,10 @@ CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr p
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       Store(data, device && !managed ? uint64_t{0} : uint64_t{known.address});
       return device && !managed ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:  // of managed memory zeros, of other device memory nothing (measured)
+      if (!device) return CUDA_ERROR_INVALID_VALUE;
+      if (managed) Store(data, CUDA_POINTER_ATTRIBUTE_P2P_TOKENS{});
+      return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
       Store(data, uint32_t{device ? known.device->sync_memops : known.host->sync_memops});
       return CUDA_SUCCESS;
@@ -154,6 +158,7 @@ void AnswerUnknown(CUpointer_attribute attribute, CUdeviceptr ptr, void* data) {
   }
 }
 
+// Of cuPointerGetAttributes; cuPointerGetAttribute has P2P_TOKENS as well.
 bool IsAttribute(CUpointer_attribute attribute) {
   return attribute >= CU_POINTER_ATTRIBUTE_CONTEXT && attribute <= CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE &&
          attribute != CU_POINTER_ATTRIBUTE_P2P_TOKENS;
@@ -163,7 +168,9 @@ bool IsAttribute(CUpointer_attribute attribute) {
 
 CUresult Custom_cuPointerGetAttribute(Call& call, void* data, CUpointer_attribute attribute, CUdeviceptr ptr) {
   if (!call.ok()) return call.result();
-  if (data == nullptr || !IsAttribute(attribute)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (data == nullptr || (!IsAttribute(attribute) && attribute != CU_POINTER_ATTRIBUTE_P2P_TOKENS)) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
   const Known known = Look(call, ptr);
   if (!known.any()) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   const CUresult result = Answer(known, attribute, ptr, data);

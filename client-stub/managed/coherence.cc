@@ -8,10 +8,14 @@
 #include "client-stub/managed/managed_memory.h"
 #include "client-stub/managed/service_thread.h"
 #include "client-stub/session.h"
+#include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 
 namespace tessera {
 namespace {
+
+// Longer than nearly all kernels take: who waits so long for one may be what it waits for.
+constexpr uint64_t kLongTouchNs = 10'000'000'000;
 
 Range Overlap(const Range& a, const Range& b) {
   const uint64_t base = std::max(a.base, b.base);
@@ -228,7 +232,9 @@ CUresult ManagedMemory::FetchAll(Block& block) {
 
 CUresult ManagedMemory::FetchAfterWork(uint64_t address, bool write) {
   fetching_.store(true, std::memory_order_seq_cst);
+  touched_at_ns_.store(MonotonicNs(), std::memory_order_relaxed);
   CUresult result = WaitForWorkOn(address);
+  touched_at_ns_.store(0, std::memory_order_relaxed);
   if (result == CUDA_SUCCESS) {
     MutexLock lock(mutex_);
     Block* const block = Find(address);
@@ -236,6 +242,15 @@ CUresult ManagedMemory::FetchAfterWork(uint64_t address, bool write) {
   }
   fetching_.store(false, std::memory_order_release);
   return result;
+}
+
+void ManagedMemory::WarnOfLongTouch() {
+  static std::atomic<bool> said{false};
+  const uint64_t since = touched_at_ns_.load(std::memory_order_relaxed);
+  if (since == 0 || MonotonicNs() - since < kLongTouchNs || said.exchange(true)) return;
+  LogWarning("the program has waited {} s to touch managed memory: a touch waits for running kernels here (concurrentManagedAccess "
+             "is 0). A kernel that waits for the touch waits for ever: let it wait for a flag in pinned memory",
+             kLongTouchNs / 1'000'000'000);
 }
 
 bool ManagedMemory::Resolve(uint64_t address, bool write, bool in_host_function) {

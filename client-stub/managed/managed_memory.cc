@@ -43,6 +43,7 @@ CUresult ManagedMemory::MapWindow() {
     return static_cast<ManagedMemory*>(owner)->Resolve(address, write, in_host_function);
   };
   if (!WatchFaults(window_, this, resolve)) return CUDA_ERROR_OUT_OF_MEMORY;
+  session_.OnService([this] { WarnOfLongTouch(); });
   window_pages_ = std::move(mapped).value();
   return CUDA_SUCCESS;
 }

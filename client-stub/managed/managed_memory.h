@@ -114,6 +114,8 @@ class ManagedMemory {
   void SettleHere(const ManagedUse& use);
   bool Resolve(uint64_t address, bool write, bool in_host_function) EXCLUDES(mutex_);
   CUresult FetchAfterWork(uint64_t address, bool write) EXCLUDES(mutex_);
+  // Says once in this process when a touch has waited long: the work it waits for may be waiting for it. On the session's service thread.
+  void WarnOfLongTouch();
   CUresult Fetch(Block& block, uint64_t address, bool write);
   CUresult FetchAll(Block& block);
   void Settle(Block& block, const PageRun& part);
@@ -138,6 +140,7 @@ class ManagedMemory {
   std::atomic<size_t> count_{0};
   std::atomic<size_t> accessible_{0};
   std::atomic<bool> fetching_{false};  // pages are about to become accessible
+  std::atomic<uint64_t> touched_at_ns_{0};  // a touch waits since then for work of the device; 0: none does
   PendingWork pending_;
 
   Mutex mutex_;  // guards all below, but PageTransfers::Wait

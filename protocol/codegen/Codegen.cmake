@@ -61,7 +61,7 @@ foreach(domain IN LISTS TESSERA_API_DOMAINS)
     ${TESSERA_GENERATED}/tests/${domain}_calls.cc)
 endforeach()
 foreach(name IN ITEMS client_custom.h server_custom.h server/dispatch.h server/dispatch.cc driver_table.h driver_names.h
-        driver_names.cc exports.map client/proc_address_table.h client/proc_address_table.cc prototype_check.cc
+        driver_names.cc exports.map client/graphics.cc client/proc_address_table.h client/proc_address_table.cc prototype_check.cc
         mock/recording_table.h mock/recording_table.cc
         spec_hash.h tests/all_messages.cc tests/all_calls.cc)
   list(APPEND generated_outputs ${TESSERA_GENERATED}/${name})
@@ -72,7 +72,7 @@ add_custom_command(
   OUTPUT ${TESSERA_GENERATED}/checked
   COMMAND Python3::Interpreter ${codegen_dir}/generate.py --spec ${spec_dir} --check
   COMMAND ${CMAKE_COMMAND} -E touch ${TESSERA_GENERATED}/checked
-  DEPENDS ${spec_files} ${spec_dir}/wire.lock ${codegen_files}
+  DEPENDS ${spec_files} ${spec_dir}/graphics.names ${spec_dir}/wire.lock ${codegen_files}
   COMMENT "Checking the spec of the forwarded API"
   VERBATIM)
 # The generator leaves files alone whose content is the same; the stamp tells ninja that it ran.

@@ -1,24 +1,46 @@
-"""exports.map and client/proc_address_table.{h,cc}: what the stub's dynamic symbol table and cuGetProcAddress offer."""
+"""exports.map, client/proc_address_table.{h,cc} and client/graphics.cc: what the stub's dynamic symbol table and cuGetProcAddress
+offer."""
 
 from output import ALL, block, in_namespace, indent
 
 
 def _export_map(spec):
-    symbols = sorted(symbol for call in spec.exports for symbol in call.symbols)
+    symbols = sorted(symbol for entry in (*spec.exports, *spec.graphics) for symbol in entry.symbols)
     return ["{", "  global:", *indent([f"{symbol};" for symbol in symbols], 2), "  local:", "    *;", "};"]
 
 
 def _rows(spec):
     """One row per export that is no per-thread form, grouped by base name, oldest version first."""
     rows = []
-    for call in sorted(spec.exports, key=lambda c: (c.base_name, c.since)):
-        per_thread = f"AsPointer(&::{call.name}{call.per_thread})" if call.per_thread else "nullptr"
-        since = call.per_thread_since if call.per_thread else 0
-        rows.append(f'{{"{call.base_name}", {call.since}, AsPointer(&::{call.name}), {since}, {per_thread}}},')
+    known = [*spec.exports, *(name for name in spec.graphics if name.since)]
+    for entry in sorted(known, key=lambda c: (c.base_name, c.since)):
+        symbol, *_ = entry.symbols
+        per_thread = f"AsPointer(&::{symbol}{entry.per_thread})" if entry.per_thread else "nullptr"
+        since = entry.per_thread_since if entry.per_thread else 0
+        rows.append(f'{{"{entry.base_name}", {entry.since}, AsPointer(&::{symbol}), {since}, {per_thread}}},')
     return rows
 
 
+def _emit_graphics(spec, out):
+    """An export for each name, whatever its parameters are: the caller passes them in registers that nobody reads."""
+    reason = "graphics resources belong to a graphics API in this process, which the server's GPU does not know"
+    symbols = [symbol for name in spec.graphics for symbol in name.symbols]
+    # Numbers beyond those of records: these never travel.
+    exports = [f"TESSERA_GRAPHICS({symbol}, {0xffff0000 + number:#x})" for number, symbol in enumerate(symbols)]
+    out.write("client/graphics.cc", ALL, [
+        "", "#include <cuda.h>", "", '#include "client-stub/call.h"', '#include "protocol/codegen/client_support.h"', "",
+        "#define TESSERA_GRAPHICS(name, id) \\",
+        "  TESSERA_EXPORT CUresult name() { \\",
+        "    using tessera::CallInfo; \\",
+        "    static constexpr CallInfo info{#name, id, CallInfo::Mode::kUnsupported, CallInfo::Context::kNone, \\",
+        f'                                   CallInfo::Capture::kLegal, false, "{reason}"}}; \\',
+        "    TESSERA_GUARD(Unsupported(info)) \\",
+        "  }", "", *exports])
+
+
 def emit(spec, out):
+    if spec.graphics:
+        _emit_graphics(spec, out)
     out.write("exports.map", ALL, _export_map(spec), comment="#")
     out.write("client/proc_address_table.h", ALL, [
         "// Every function that cuGetProcAddress knows, in each version (cudaTypedefs.h). Constant; any thread.",
@@ -38,4 +60,5 @@ def emit(spec, out):
             "static const ProcAddress rows[] = {", *indent(_rows(spec)), "};", "return rows;"])]
     out.write("client/proc_address_table.cc", ALL, [
         "", '#include "generated/client/proc_address_table.h"', "", "#include <cuda.h>", "#include <cudaProfiler.h>", "",
-        *in_namespace(body)])
+        *(f'extern "C" CUresult {symbol}();' for name in spec.graphics for symbol in name.symbols),
+        *([""] if spec.graphics else []), *in_namespace(body)])

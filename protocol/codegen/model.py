@@ -195,6 +195,22 @@ class Call:
         return ", ".join(p.c_type for p in self.params)
 
 
+@dataclass(frozen=True)
+class GraphicsName:
+    """A function of a graphics API's interoperability: exported, and not supported."""
+
+    base_name: str
+    suffix: str
+    since: int  # 0: not known to cuGetProcAddress
+    per_thread: str = ""
+    per_thread_since: int = 0
+
+    @property
+    def symbols(self):
+        name = self.base_name + self.suffix
+        return [name, name + self.per_thread] if self.per_thread else [name]
+
+
 @dataclass
 class Spec:
     kinds: dict[str, Kind]
@@ -202,6 +218,8 @@ class Spec:
     not_plain: frozenset[str]
     # Domain (the file's name without .toml) to its calls, in the order of the file; domains sorted by name.
     domains: dict[str, list[Call]]
+    # What the driver exports without a prototype in cuda.h (graphics.names), sorted.
+    graphics: tuple[GraphicsName, ...] = ()
 
     @property
     def calls(self):

@@ -4,7 +4,8 @@ import pathlib
 import re
 import tomllib
 
-from model import CAPTURES, CONTEXTS, ERRORS, GATES, MODES, ROUTES, Call, Field, Kind, Location, Param, Spec, SpecError
+from model import (CAPTURES, CONTEXTS, ERRORS, GATES, MODES, ROUTES, Call, Field, GraphicsName, Kind, Location, Param, Spec,
+                   SpecError)
 
 _CALL_FIELDS = {
     "id": int, "since": int, "per_thread": str, "per_thread_since": int, "mode": str, "reason": str, "alias": str,
@@ -199,6 +200,22 @@ def parse_types(directory):
     return kinds, frozenset(not_plain)
 
 
+def parse_graphics(path):
+    """The lines of graphics.names; none where there is no such file."""
+    names = []
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if not words or words[0] == "#":
+            continue
+        if len(words) not in (3, 5) or not all(word.isdigit() for word in words[2::2]):
+            raise SpecError(f"{path.name}:{number}: a line is NAME SUFFIX VERSION [SUFFIX VERSION]")
+        suffix = "" if words[1] == "-" else words[1]
+        per_thread = (words[3], int(words[4])) if len(words) == 5 else ("", 0)
+        names.append(GraphicsName(words[0], suffix, int(words[2]), *per_thread))
+    return tuple(sorted(names, key=lambda name: (name.base_name, name.since)))
+
+
 def parse_spec(directory):
     """All of protocol/spec, or SpecError. The domains are the files but types.toml."""
     directory = pathlib.Path(directory)
@@ -209,4 +226,4 @@ def parse_spec(directory):
             continue
         file = _File(path, path.name)
         domains[path.stem] = [_parse_call(file, path.stem, table, row, kinds) for table, row in file.tables.items()]
-    return Spec(kinds=kinds, not_plain=not_plain, domains=domains)
+    return Spec(kinds=kinds, not_plain=not_plain, domains=domains, graphics=parse_graphics(directory / "graphics.names"))

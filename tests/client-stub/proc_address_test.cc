@@ -38,8 +38,25 @@ TEST(ProcAddress, PerThreadFormsHaveTheirOwnVersion) {
   EXPECT_EQ(Find("cuMemAlloc", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM).function, Address(&cuMemAlloc_v2));
 }
 
+// They are there, as in the driver, and say that they are not supported.
+TEST(ProcAddress, GraphicsInteroperability) {
+  const ProcAddressAnswer old = Find("cuGLMapBufferObject", 2000);
+  const ProcAddressAnswer newer = Find("cuGLMapBufferObject", 13000);
+  const ProcAddressAnswer per_thread = Find("cuGLMapBufferObject", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
+  for (const ProcAddressAnswer& answer : {old, newer, per_thread}) {
+    ASSERT_NE(answer.function, nullptr);
+    EXPECT_EQ(reinterpret_cast<CUresult (*)(CUdeviceptr*, size_t*, unsigned)>(answer.function)(nullptr, nullptr, 0),
+              CUDA_ERROR_NOT_INITIALIZED)
+        << "before cuInit";
+  }
+  EXPECT_NE(old.function, newer.function);
+  EXPECT_NE(newer.function, per_thread.function);
+  EXPECT_NE(Find("cuGraphicsEGLRegisterImage", 13000).function, nullptr);
+  EXPECT_NE(Find("cuVDPAUGetDevice", 13000).function, nullptr);
+}
+
 TEST(ProcAddress, WhatIsNotFoundIsNoError) {
-  for (const char* name : {"cuNoSuchThing", "", "cuMemAlloc_v2", "cuGLInit"}) {
+  for (const char* name : {"cuNoSuchThing", "", "cuMemAlloc_v2", "cuEGLApiInit"}) {
     const ProcAddressAnswer answer = Find(name, 13000);
     EXPECT_EQ(answer.result, CUDA_SUCCESS) << name;
     EXPECT_EQ(answer.function, nullptr) << name;

@@ -46,6 +46,20 @@ class Exports(unittest.TestCase):
             self.skipTest("the toolkit's stubs/libcuda.so is not installed")
         self.assertEqual(exported_symbols(stub), sorted(self.listed))
 
+    def test_graphics_names_are_those_of_the_headers(self):
+        names = set()
+        for header in ("cudaGLTypedefs.h", "cudaEGLTypedefs.h", "cudaVDPAUTypedefs.h"):
+            path = first_existing(f"include/{header}")
+            if path is None:
+                self.skipTest(f"the toolkit's {header} is not installed")
+            names |= set(re.findall(r"typedef .*\bPFN_(cu\w+)\)", path.read_text()))
+        # Not in the driver for Linux on x86-64 (measured: driver 580).
+        names = {name for name in names if not name.startswith(("cuWGL", "cuEventCreateFrom"))}
+        listed = {f"{n.base_name}_v{n.since}" for n in self.spec.graphics if n.since}
+        listed |= {f"{n.base_name}_v{n.per_thread_since}{n.per_thread}" for n in self.spec.graphics if n.per_thread}
+        self.assertGreater(len(listed), 30)
+        self.assertEqual(listed, names)
+
     def test_every_typedef_is_covered(self):
         expected = {f"PFN_{c.base_name}_v{c.since}" for c in self.spec.exports}
         expected |= {f"PFN_{c.base_name}_v{c.per_thread_since}{c.per_thread}" for c in self.spec.exports if c.per_thread}
