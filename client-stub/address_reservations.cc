@@ -14,8 +14,10 @@
 namespace tessera {
 namespace {
 
-// User addresses end here, for drivers too.
-constexpr uint64_t kUserEnd = uint64_t{1} << 47;
+// User addresses end here, for drivers too (x86-64; those of arm64 go on).
+constexpr uint64_t kUserEnd = (uint64_t{1} << 47) - 4096;
+// Beyond this an alignment is no more one that only cannot be had.
+constexpr uint64_t kAlignmentMax = uint64_t{1} << 61;
 // Places that one reservation is tried at: each is a round trip.
 constexpr int kPlacesMax = 64;
 
@@ -27,7 +29,7 @@ uint64_t WholeBlocks(uint64_t bytes) {
 CUresult Check(uint64_t bytes, uint64_t alignment, uint64_t wish) {
   constexpr uint64_t kGranule = AddressReservations::kGranuleBytes;
   const bool valid = bytes != 0 && bytes % kGranule == 0 && (alignment == 0 || std::has_single_bit(alignment)) &&
-                     alignment <= uint64_t{1} << 62 && wish % kGranule == 0 && (alignment == 0 || wish % alignment == 0);
+                     alignment <= kAlignmentMax && wish % kGranule == 0 && (alignment == 0 || wish % alignment == 0);
   if (!valid) return CUDA_ERROR_INVALID_VALUE;
   const bool exists = bytes <= kUserEnd && alignment < kUserEnd && wish <= kUserEnd - bytes;
   return exists ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -136,14 +138,14 @@ CUresult AddressReservations::Free(Call& call, const Range& range) {
   return CUDA_SUCCESS;
 }
 
-bool AddressReservations::Covers(Range range) const {
-  if (range.bytes > kUserEnd) return false;
-  while (true) {
-    const auto found = Find(range.base);
-    if (!found) return false;
-    if (found->contains(range.base, range.bytes)) return true;
-    range = {found->end(), range.end() - found->end()};
+uint64_t AddressReservations::ReservedFrom(uint64_t address, uint64_t bytes) const {
+  uint64_t counted = 0;
+  while (counted < bytes) {
+    const auto reservation = Find(address + counted);
+    if (!reservation) break;
+    counted += std::min(bytes - counted, reservation->end() - (address + counted));
   }
+  return counted;
 }
 
 std::optional<Range> AddressReservations::Find(uint64_t address) const {

@@ -76,6 +76,7 @@ CUresult Custom_cuMemMap(Call& call, CUdeviceptr ptr, size_t size, size_t offset
   request.handle = call.Use(HandleKind::kMemoryAllocation, uint64_t{handle});
   if (!call.ok()) return call.result();
   ClientMemory& memory = ClientMemory::Of(call.session());
+  // The driver would also map beyond the end; there may be something of the program's.
   if (!memory.reservations().Covers(Range{ptr, size})) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   request.ptr = ptr;
   request.size = size;
@@ -97,13 +98,14 @@ CUresult Custom_cuMemMap(Call& call, CUdeviceptr ptr, size_t size, size_t offset
 CUresult Custom_cuMemUnmap(Call& call, CUdeviceptr ptr, size_t size) {
   if (!call.ok()) return call.result();
   ClientMemory& memory = ClientMemory::Of(call.session());
-  // Where nothing is mapped nothing is unmapped, which the driver calls a success.
-  if (!memory.reservations().Covers(Range{ptr, size})) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  // As the driver, for which the beginning has to be reserved: the range may go on beyond, and where nothing is mapped nothing is
+  // unmapped.
+  if (!memory.reservations().Contains(ptr)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   cuMemUnmapRequest request;
   request.ptr = ptr;
-  request.size = size;
+  request.size = size % AddressReservations::kGranuleBytes == 0 ? memory.reservations().ReservedFrom(ptr, size) : size;
   const CUresult result = call.Sync(request);
-  if (result == CUDA_SUCCESS) memory.device().RemoveMappings(Range{ptr, size});
+  if (result == CUDA_SUCCESS) memory.device().RemoveMappings(Range{ptr, request.size});
   return result;
 }
 

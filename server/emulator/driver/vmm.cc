@@ -16,7 +16,7 @@ namespace tessera::emulator {
 constexpr uint64_t kGranularity = 2ull << 20;
 // In units of this a reservation is placed where it wants to be; smaller ones come out of blocks that are in use. As driver 580.
 constexpr uint64_t kPlacedUnit = 32ull << 20;
-constexpr uint64_t kUserEnd = uint64_t{1} << 47;
+constexpr uint64_t kUserEnd = (uint64_t{1} << 47) - 4096;
 
 class PhysicalMemory {
  public:
@@ -114,7 +114,7 @@ CUresult cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignment, CU
                              unsigned long long flags) {
   RETURN_ON_ERROR(CheckEntry());
   RETURN_IF(ptr == nullptr || size == 0 || size % kGranularity != 0 || flags != 0, CUDA_ERROR_INVALID_VALUE);
-  RETURN_IF((alignment & (alignment - 1)) != 0 || alignment > uint64_t{1} << 62, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF((alignment & (alignment - 1)) != 0 || alignment > uint64_t{1} << 61, CUDA_ERROR_INVALID_VALUE);
   RETURN_IF(addr % kGranularity != 0 || (alignment != 0 && addr % alignment != 0), CUDA_ERROR_INVALID_VALUE);
   RETURN_IF(size > kUserEnd || alignment >= kUserEnd || addr > kUserEnd - size, CUDA_ERROR_OUT_OF_MEMORY);
   const uint64_t align = std::max<uint64_t>(alignment, kGranularity);
@@ -213,11 +213,11 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   RETURN_ON_ERROR(CheckEntry());
   RETURN_IF(size == 0 || size % kGranularity != 0 || ptr % kGranularity != 0, CUDA_ERROR_INVALID_VALUE);
-  // Reserved addresses where nothing is mapped may be among them.
+  // Where it begins is reserved; there and beyond may be addresses where nothing is mapped.
   std::vector<AllocationPtr> mappings;
   {
     std::lock_guard lock(Space().mutex);
-    RETURN_IF(!InsideReservations(Space(), ptr, size), CUDA_ERROR_INVALID_VALUE);
+    RETURN_IF(ptr + size < ptr || !InsideReservations(Space(), ptr, 1), CUDA_ERROR_INVALID_VALUE);
     for (auto it = Space().mapped.lower_bound(ptr); it != Space().mapped.end() && it->first < ptr + size; ++it) {
       mappings.push_back(GetDriver().memory.Find(it->first));
       RETURN_IF(mappings.back() == nullptr || mappings.back()->end() > ptr + size, CUDA_ERROR_INVALID_VALUE);

@@ -82,6 +82,8 @@ TEST_F(VmmTest, MemoryIsMappedAcrossReservationsThatFollowEachOther) {
   ASSERT_EQ(first + kPlacedBytes, second);
   const CUmemGenericAllocationHandle handle = Create();
   EXPECT_CU(cu(MemMap)(second - kBytes / 2, kBytes, 0, handle, 0));
+  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(MemUnmap)(first, kPlacedBytes));  // half of it
+  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(MemUnmap)(second, kPlacedBytes));
   EXPECT_CU(cu(MemUnmap)(first, 2 * kPlacedBytes));  // with what is only reserved around it
   EXPECT_CU(cu(MemUnmap)(first, kBytes));            // where nothing is mapped
   EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(MemUnmap)(0x7eb000000000, kBytes));

@@ -2,9 +2,11 @@
 // for, and that other memory does not mind.
 //   reservations          all of it that is the same natively
 //   reservations full     with no address space left (natively pools have none then)
+//   reservations limited  in a process that may have 1 TiB of addresses in all
 #include <cuda.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -123,7 +125,7 @@ void WhatMayBeAskedFor() {
     EXPECT_RESULT(TryReserve(bytes), CUDA_ERROR_OUT_OF_MEMORY);
   }
   for (const uint64_t bytes : {2 * kMiB, 128 * kMiB}) {
-    for (const uint64_t alignment : {uint64_t{3}, 3 * kMiB, 6 * kMiB, uint64_t{1} << 63}) {
+    for (const uint64_t alignment : {uint64_t{3}, 3 * kMiB, 6 * kMiB, uint64_t{1} << 62, uint64_t{1} << 63}) {
       EXPECT_RESULT(TryReserve(bytes, alignment), CUDA_ERROR_INVALID_VALUE);
     }
     for (const uint64_t alignment : {128 * kTiB, 256 * kTiB, uint64_t{1} << 57}) {
@@ -157,6 +159,12 @@ void Wishes() {
   }
   EXPECT_RESULT(TryReserve(4 * kGiB, 0, uint64_t{0x900000000000}), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_RESULT(TryReserve(4 * kGiB, 0, uint64_t{0} - 4 * kGiB), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_RESULT(TryReserve(2 * kGiB, 0, 128 * kTiB - 2 * kGiB), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_RESULT(TryReserve(200 * kTiB, 0, 65536), CUDA_ERROR_INVALID_VALUE);
+  // Between two multiples of 32 MiB: at the next one.
+  const CUdeviceptr rounded = Reserve(32 * kMiB, 0, kFree + 2 * kMiB);
+  EXPECT_EQ(rounded, kFree + 32 * kMiB);
+  CHECK_DRIVER(cuMemAddressFree(rounded, 32 * kMiB));
   // Memory of the program's own, at the beginning and in the middle.
   void* const own = mmap(reinterpret_cast<void*>(kFree), 4096, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
@@ -212,6 +220,22 @@ void Mistakes() {
   EXPECT_RESULT(cuMemSetAccess(range, 2 * kMiB, &access, 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_RESULT(cuMemUnmap(range, 2 * kMiB), CUDA_SUCCESS);  // nothing is mapped there afterwards
   EXPECT_RESULT(cuMemUnmap(0x650000000000, 2 * kMiB), CUDA_ERROR_INVALID_VALUE);
+  // Reserved addresses are no memory of any kind.
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  unsigned char buffer[16] = {};
+  CUmemGenericAllocationHandle retained;
+  EXPECT_RESULT(cuMemGetAddressRange(&base, &bytes, range), CUDA_ERROR_NOT_FOUND);
+  EXPECT_RESULT(cuMemsetD8(range, 1, 16), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_RESULT(cuMemsetD8Async(range, 1, 16, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_RESULT(cuMemcpyHtoD(range, buffer, 16), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_RESULT(cuMemcpyHtoDAsync(range, buffer, 16, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_RESULT(cuMemcpyDtoH(buffer, range, 16), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_RESULT(cuMemFree(range), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_RESULT(cuMemFreeAsync(range, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_RESULT(cuMemRetainAllocationHandle(&retained, reinterpret_cast<void*>(range)), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_RESULT(cuMemHostRegister(reinterpret_cast<void*>(range), 65536, 0), CUDA_ERROR_INVALID_VALUE);
+  CHECK_DRIVER(cuCtxSynchronize());
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -229,7 +253,19 @@ void Mistakes() {
   EXPECT_RESULT(cuMemMap(range + 2 * kMiB, kMapped, 0, physical, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_RESULT(cuMemSetAccess(range, 4 * kMapped, &access, 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_RESULT(cuMemAddressFree(range, 4 * kGiB), CUDA_ERROR_INVALID_VALUE);
-  CHECK_DRIVER(cuMemUnmap(range, 4 * kMapped));  // with more around it
+  // A mapping is unmapped whole, with whatever is around it.
+  for (const uint64_t bytes : {uint64_t{0}, kMiB, 2 * kMiB, 3 * kMiB}) {
+    EXPECT_RESULT(cuMemUnmap(range, bytes), CUDA_ERROR_INVALID_VALUE);
+  }
+  EXPECT_RESULT(cuMemUnmap(range + 65536, 2 * kMiB), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_RESULT(cuMemUnmap(range + 2 * kMiB, 2 * kMiB), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_RESULT(cuMemUnmap(range + 2 * kMiB, 64 * kMiB), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_RESULT(cuMemUnmap(range - 2 * kMiB, 64 * kMiB), CUDA_ERROR_INVALID_VALUE);
+  CHECK_DRIVER(cuMemUnmap(range, 4 * kMapped));
+  CHECK_DRIVER(cuMemMap(range, kMapped, 0, physical, 0));
+  CHECK_DRIVER(cuMemMap(next, kMapped, 0, physical, 0));
+  CHECK_DRIVER(cuMemUnmap(range, 8 * kGiB + 2 * kMiB));  // both, and what is beyond
+  EXPECT_RESULT(cuMemSetAccess(next, kMapped, &access, 1), CUDA_ERROR_INVALID_VALUE);
   CHECK_DRIVER(cuMemAddressFree(next, 4 * kGiB));
   CHECK_DRIVER(cuMemAddressFree(range, 4 * kGiB));
   EXPECT_RESULT(cuMemAddressFree(range, 4 * kGiB), CUDA_ERROR_INVALID_VALUE);
@@ -348,13 +384,36 @@ void Full() {
   }
 }
 
+// From the beginning of the process: there are fewer addresses for everything.
+void Limited() {
+  std::vector<CUdeviceptr> all;
+  CUdeviceptr address = 0;
+  while (all.size() < 10 && cuMemAddressReserve(&address, kLarge, 0, 0, 0) == CUDA_SUCCESS) all.push_back(address);
+  EXPECT_EQ(all.size() >= 3 && all.size() <= 6, true);
+  MapAt(all.back(), kMapped);
+  CHECK_DRIVER(cuMemsetD8(all.back(), 6, kMapped));
+  ExpectBytes(all.back(), kMapped, 6);
+  CHECK_DRIVER(cuMemUnmap(all.back(), kMapped));
+  OtherMemoryWorks();
+  for (const CUdeviceptr reserved : all) CHECK_DRIVER(cuMemAddressFree(reserved, kLarge));
+}
+
 }  // namespace
 
-int main(int argc, char**) {
+int main(int argc, char** argv) {
+  const bool limited = argc > 1 && std::strcmp(argv[1], "limited") == 0;
+  if (limited && argc == 2) {
+    const rlimit limit{kTiB, kTiB};
+    EXPECT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+    execl("/proc/self/exe", argv[0], "limited", "already", nullptr);
+    return 1;
+  }
   CHECK_DRIVER(cuInit(0));
   CHECK_DRIVER(cuDevicePrimaryCtxRetain(&context, 0));
   CHECK_DRIVER(cuCtxSetCurrent(context));
-  if (argc > 1) {
+  if (limited) {
+    Limited();
+  } else if (argc > 1) {
     Full();
   } else {
     WhatMayBeAskedFor();
