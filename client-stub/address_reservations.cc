@@ -45,7 +45,8 @@ auto* AddressReservations::BlockAt(SomeBlocks& blocks, uint64_t address) {
   return ranges;
 }
 
-CUresult AddressReservations::Reserve(Call& call, uint64_t bytes, uint64_t alignment, uint64_t wish, uint64_t* address) {
+CUresult AddressReservations::Reserve(Call& call, uint64_t bytes, uint64_t alignment, uint64_t wish,
+                                      uint64_t* address) {
   if (const CUresult result = Check(bytes, alignment, wish); result != CUDA_SUCCESS) return call.Fail(result);
   MutexLock lock(changes_);
   std::optional<Range> range;
@@ -93,15 +94,16 @@ std::optional<Range> AddressReservations::Anywhere(Call& call, uint64_t bytes, u
   return std::nullopt;
 }
 
-// Has the server reserve the block, which is held. False: it did not, and the block is held no more; `call` says whether its
-// driver failed or only cannot have this place.
+// Has the server reserve the block, which is held. False: it did not, and the block is held no more; `call` says
+// whether its driver failed or only cannot have this place.
 bool AddressReservations::MakeBlock(Call& call, const Range& block) {
   cuMemAddressReserveRequest request;
   request.base = block.base;
   request.bytes = block.bytes;
   cuMemAddressReserveReply reply;
   if (call.Sync(request, &reply) != CUDA_SUCCESS || !reply.reserved) {
-    if (call.ok()) LogInfo("the server cannot reserve {} bytes at {:#x}: another place is tried", block.bytes, block.base);
+    if (call.ok())
+      LogInfo("the server cannot reserve {} bytes at {:#x}: another place is tried", block.bytes, block.base);
     held_.Release(block);
     return false;
   }

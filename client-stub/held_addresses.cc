@@ -24,10 +24,10 @@ constexpr bool kThreadSanitizer = false;
 // User addresses on x86-64 and on arm64 with the usual page tables.
 constexpr uint64_t kUserEnd = uint64_t{1} << 47;
 
-// Between them lie position-independent programs and their heaps, on both sides (0x55...). Above, the kernel places what asks for
-// no address, and drivers on servers what they place by themselves (server/worker/high_addresses.h). Below the last one lie
-// memory of pools, a terabyte for each server (server/worker/driver_places.h), and heaps that managed languages place by
-// themselves.
+// Between them lie position-independent programs and their heaps, on both sides (0x55...). Above, the kernel places
+// what asks for no address, and drivers on servers what they place by themselves (server/worker/high_addresses.h).
+// Below the last one lie memory of pools, a terabyte for each server (server/worker/driver_places.h), and heaps that
+// managed languages place by themselves.
 constexpr Range kStretches[] = {
     {0x100000000000, 0x450000000000},
     {0x570000000000, 0x150000000000},
@@ -36,7 +36,9 @@ constexpr Range kStretches[] = {
 // Behind the windows that ThreadSanitizer leaves (window_table.h, row 3): it ends a process that maps in those above.
 constexpr Range kSanitizedStretches[] = {{0x7ee000000000, uint64_t{128} << 30}};
 
-bool Touch(const Range& a, const Range& b) { return a.base < b.end() && b.base < a.end(); }
+bool Touch(const Range& a, const Range& b) {
+  return a.base < b.end() && b.base < a.end();
+}
 
 }  // namespace
 
@@ -52,7 +54,8 @@ HeldAddresses::~HeldAddresses() {
 
 std::optional<Range> HeldAddresses::Hold(uint64_t bytes, uint64_t alignment, std::span<const Range> avoid) {
   MutexLock lock(mutex_);
-  // What is known of other mappings may be old: they are looked at again when it matters, and once more when one came meanwhile.
+  // What is known of other mappings may be old: they are looked at again when it matters, and once more when one came
+  // meanwhile.
   for (int looks = 0; looks < 3; ++looks) {
     const std::optional<Range> place = FirstFree(bytes, alignment, avoid);
     if (place && Take(*place)) return place;

@@ -17,8 +17,8 @@ struct MapLine {
   std::string path;
 };
 
-// Calls `visit(line)` for the mappings of this process, in the order of their addresses, until it returns false. False: the list
-// cannot be read.
+// Calls `visit(line)` for the mappings of this process, in the order of their addresses, until it returns false. False:
+// the list cannot be read.
 bool ForEachMapping(const std::function<bool(const MapLine& line)>& visit);
 
 }  // namespace tessera

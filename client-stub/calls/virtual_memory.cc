@@ -1,5 +1,5 @@
-// The application's own use of virtual memory management. Reservations are in address_reservations.h; what is mapped is remembered
-// for pointer questions and copies.
+// The application's own use of virtual memory management. Reservations are in address_reservations.h; what is mapped is
+// remembered for pointer questions and copies.
 
 #include <cuda.h>
 
@@ -15,7 +15,8 @@ CUresult Custom_cuMemAddressReserve(Call& call, CUdeviceptr* ptr, size_t size, s
   if (!call.ok()) return call.result();
   if (ptr == nullptr || flags != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   uint64_t address = 0;
-  const CUresult result = ClientMemory::Of(call.session()).reservations().Reserve(call, size, alignment, addr, &address);
+  const CUresult result =
+      ClientMemory::Of(call.session()).reservations().Reserve(call, size, alignment, addr, &address);
   if (result == CUDA_SUCCESS) *ptr = address;
   return result;
 }
@@ -98,8 +99,8 @@ CUresult Custom_cuMemMap(Call& call, CUdeviceptr ptr, size_t size, size_t offset
 CUresult Custom_cuMemUnmap(Call& call, CUdeviceptr ptr, size_t size) {
   if (!call.ok()) return call.result();
   ClientMemory& memory = ClientMemory::Of(call.session());
-  // As the driver, for which the beginning has to be reserved: the range may go on beyond, and where nothing is mapped nothing is
-  // unmapped.
+  // As the driver, for which the beginning has to be reserved: the range may go on beyond, and where nothing is mapped
+  // nothing is unmapped.
   if (!memory.reservations().Contains(ptr)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   cuMemUnmapRequest request;
   request.ptr = ptr;

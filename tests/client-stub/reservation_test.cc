@@ -1,5 +1,5 @@
-// Reservations of address space with both ends in one process: places that the server's driver does not reserve, and what it refuses.
-// Programs: tests/system/programs/reservations.cc.
+// Reservations of address space with both ends in one process: places that the server's driver does not reserve, and
+// what it refuses. Programs: tests/system/programs/reservations.cc.
 #include <cuda.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ constexpr uint64_t kSmall = uint64_t{2} << 20;
 constexpr uint64_t kBlock = AddressReservations::kBlockBytes;
 
 // What the driver is asked and how it answers.
-Range unavailable;         // ranges that touch this are reserved elsewhere, as a driver does that has something there
+Range unavailable;  // ranges that touch this are reserved elsewhere, as a driver does that has something there
 std::atomic<int> fails{0}, free_fails{0};
 std::vector<Range> asked, freed;
 decltype(DriverTable::cuMemAddressReserve) real_reserve = nullptr;

@@ -133,7 +133,8 @@ TEST_F(TwoServers, ReservationsNeverCollide) {
     properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, i};
     CUmemGenericAllocationHandle physical = 0;
     ASSERT_EQ(cuMemCreate(&physical, kMapped, &properties, 0), CUDA_SUCCESS);
-    EXPECT_EQ(cuMemMap(address[1 - i], kMapped, 0, physical, 0), CUDA_ERROR_INVALID_VALUE) << "the other server's addresses";
+    EXPECT_EQ(cuMemMap(address[1 - i], kMapped, 0, physical, 0), CUDA_ERROR_INVALID_VALUE)
+        << "the other server's addresses";
     EXPECT_EQ(cuMemMap(address[i], kMapped, 0, physical, 0), CUDA_SUCCESS);
     const CUmemAccessDesc access{properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     EXPECT_EQ(cuMemSetAccess(address[i], kMapped, &access, 1), CUDA_SUCCESS);

@@ -14,7 +14,8 @@
 namespace tessera::emulator {
 
 constexpr uint64_t kGranularity = 2ull << 20;
-// In units of this a reservation is placed where it wants to be; smaller ones come out of blocks that are in use. As driver 580.
+// In units of this a reservation is placed where it wants to be; smaller ones come out of blocks that are in use. As
+// driver 580.
 constexpr uint64_t kPlacedUnit = 32ull << 20;
 constexpr uint64_t kUserEnd = (uint64_t{1} << 47) - 4096;
 
@@ -196,7 +197,8 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
                 size > physical->size_bytes(),
             CUDA_ERROR_INVALID_VALUE);
   std::lock_guard lock(Space().mutex);
-  RETURN_IF(!InsideReservations(Space(), ptr, size) || GetDriver().memory.Overlaps(ptr, size), CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(!InsideReservations(Space(), ptr, size) || GetDriver().memory.Overlaps(ptr, size),
+            CUDA_ERROR_INVALID_VALUE);
   auto allocation = std::make_shared<Allocation>();
   allocation->base = ptr;
   allocation->size_bytes = allocation->mapped_bytes = size;

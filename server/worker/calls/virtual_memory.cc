@@ -13,7 +13,9 @@ namespace tessera {
 
 namespace {
 
-ReservedRanges& Reserved(CallContext& call) { return call.worker().Part<SessionMemory>().reserved(); }
+ReservedRanges& Reserved(CallContext& call) {
+  return call.worker().Part<SessionMemory>().reserved();
+}
 
 }  // namespace
 

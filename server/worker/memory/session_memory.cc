@@ -19,9 +19,10 @@ SessionMemory::SessionMemory(Worker& worker)
       heap_(worker.driver()),
       reserved_(worker.driver(), worker.windows(), worker.options().client_in_process),
       host_(worker.channel(), worker.driver()),
-      deliveries_(worker, [this] {
-        if (mirrors_.working()) mirrors_.Tell();
-      }),
+      deliveries_(worker,
+                  [this] {
+                    if (mirrors_.working()) mirrors_.Tell();
+                  }),
       mirrors_(worker, deliveries_) {
   heap_.SetWindow(device_window_);
   if (!worker.channel().mirrored()) return;

@@ -54,8 +54,8 @@ class SessionMemory {
   bool IsGraphMemory(uint64_t address) EXCLUDES(mutex_);
 
   // True when the driver may be given [address, address + bytes) as memory that a copy reads or writes: the device
-  // window, reserved ranges, attached host segments, mirrors, and what the driver says is device memory of its own. Other memory of this
-  // process is not the client's to reach.
+  // window, reserved ranges, attached host segments, mirrors, and what the driver says is device memory of its own.
+  // Other memory of this process is not the client's to reach.
   bool MayCopy(uint64_t address, uint64_t bytes);
   // As above for a captured set, which the driver checks when its graph is instantiated: also addresses where the
   // driver knows no memory.

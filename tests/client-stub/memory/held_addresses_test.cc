@@ -18,10 +18,12 @@ constexpr uint64_t kGiB = uint64_t{1} << 30;
 constexpr uint64_t kTiB = uint64_t{1} << 40;
 
 bool MapAt(uint64_t address, uint64_t bytes) {
-  return mmap(reinterpret_cast<void*>(address), bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) ==
-         reinterpret_cast<void*>(address);
+  return mmap(reinterpret_cast<void*>(address), bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+              0) == reinterpret_cast<void*>(address);
 }
-void UnmapAt(uint64_t address, uint64_t bytes) { munmap(reinterpret_cast<void*>(address), bytes); }
+void UnmapAt(uint64_t address, uint64_t bytes) {
+  munmap(reinterpret_cast<void*>(address), bytes);
+}
 
 #if !defined(__SANITIZE_THREAD__)  // it ends a process that maps at these addresses
 
@@ -72,7 +74,8 @@ TEST(HeldAddressesTest, GoesAroundWhatIsMappedAndWhatShallBeAvoided) {
   EXPECT_EQ(held.Hold(68 * kGiB, 4096, {})->base, kStretches[1].base + 60 * kGiB);
   std::vector<Range> rest;
   while (const auto range = held.Hold(kGiB, kGiB, {})) rest.push_back(*range);
-  EXPECT_TRUE(std::ranges::find(rest, base + 9 * kGiB, &Range::base) != rest.end()) << "found when there was nothing else";
+  EXPECT_TRUE(std::ranges::find(rest, base + 9 * kGiB, &Range::base) != rest.end())
+      << "found when there was nothing else";
   UnmapAt(base + kGiB, 4096);
   UnmapAt(base + 4 * kGiB, 4096);
 }
@@ -119,7 +122,8 @@ TEST(HeldAddressesTest, RandomUseOfThreadsNeverOverlaps) {
           if (const auto range = held.Hold((1 + random() % 2000) * kMiB, kMiB << random() % 8, {})) {
             // Memory in place of the reservation: another range over it would take away what was written.
             ASSERT_NE(mmap(reinterpret_cast<void*>(range->base), 4096, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), MAP_FAILED);
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                      MAP_FAILED);
             *reinterpret_cast<uint64_t*>(range->base) = range->base + t;
             live.push_back(*range);
           }
