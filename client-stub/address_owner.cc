@@ -22,8 +22,10 @@ AddressOwner OwnerOf(uint64_t address) {
     if (const auto block = memory.host().Find(memory.Original(address))) {
       return {session, Active(*session, block->context, block->device), true};
     }
-    // Addresses of its windows that are nobody's memory now: reserved, or freed.
-    if (memory.windows().device.contains(address)) return {session, session->contexts().AnyActive(-1), false};
+    // Addresses that are nobody's memory now: reserved, or freed.
+    if (memory.windows().device.contains(address) || memory.reservations().Contains(address)) {
+      return {session, session->contexts().AnyActive(-1), false};
+    }
   }
   return {};
 }

@@ -65,7 +65,10 @@ Place ClientMemory::Classify(uint64_t address, uint64_t bytes) const {
     if (host_.InWindow(address)) return Place::kInvalid;
   }
   if (device_.Covers(address, bytes)) return Place::kDevice;
-  if (windows_.device.contains(address) || AddressWindows::Process().IsDriverRange(address)) return Place::kInvalid;
+  if (windows_.device.contains(address) || AddressWindows::Process().IsDriverRange(address) ||
+      reservations_.Contains(address)) {
+    return Place::kInvalid;
+  }
   if (!SeveralServers()) return Place::kPageable;
   // What another server has pinned is private memory to this one, and what its devices have is no memory at all.
   bool whole = false;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "client-stub/address_reservations.h"
 #include "client-stub/call.h"
 #include "client-stub/deliveries.h"
 #include "client-stub/device_memory.h"
@@ -41,6 +42,7 @@ class ClientMemory {
   HostMirrors& mirrors() { return mirrors_; }
   Deliveries& deliveries() { return deliveries_; }
   ManagedMemory& managed() { return managed_; }
+  AddressReservations& reservations() { return reservations_; }
   const WindowPair& windows() const { return windows_; }
 
   // A physical allocation of the application's (cuMemCreate): its device, and how it may be exported.
@@ -87,6 +89,7 @@ class ClientMemory {
   Deliveries deliveries_;
   HostMirrors mirrors_;
   ManagedMemory managed_;
+  AddressReservations reservations_{HeldAddresses::Process()};
   Mutex mutex_;
   std::unordered_map<uint64_t, Physical> physical_ GUARDED_BY(mutex_);
 };

@@ -165,7 +165,8 @@ CUresult Custom_cuMemHostRegister_v2(Call& call, void* p, size_t bytesize, unsig
   }
   if ((Flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);  // no device to reach it
   ClientMemory& memory = ClientMemory::Of(call.session());
-  if (memory.Classify(address, bytesize) == Place::kDevice || !IsMapped(Range{address, bytesize})) {
+  if (memory.Classify(address, bytesize) == Place::kDevice || memory.reservations().Contains(address) ||
+      !IsMapped(Range{address, bytesize})) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   if (bool whole = false; SeveralServers() && PinnedElsewhere(call.session(), address, bytesize, &whole) != 0) {

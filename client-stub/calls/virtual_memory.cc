@@ -1,5 +1,5 @@
-// The application's own use of virtual memory management. Addresses come out of the device window, so nothing has to be
-// reserved here; what is mapped is remembered for pointer questions and copies.
+// The application's own use of virtual memory management. Reservations are in address_reservations.h; what is mapped is
+// remembered for pointer questions and copies.
 
 #include <cuda.h>
 
@@ -13,26 +13,21 @@ namespace tessera {
 CUresult Custom_cuMemAddressReserve(Call& call, CUdeviceptr* ptr, size_t size, size_t alignment, CUdeviceptr addr,
                                     unsigned long long flags) {
   if (!call.ok()) return call.result();
-  if (ptr == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  cuMemAddressReserveRequest request;
-  request.size = size;
-  request.alignment = alignment;
-  request.addr = addr;
-  request.flags = flags;
-  cuMemAddressReserveReply reply;
-  const CUresult result = call.Sync(request, &reply);
-  if (result == CUDA_SUCCESS) *ptr = reply.ptr;
+  if (ptr == nullptr || flags != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  uint64_t address = 0;
+  const CUresult result =
+      ClientMemory::Of(call.session()).reservations().Reserve(call, size, alignment, addr, &address);
+  if (result == CUDA_SUCCESS) *ptr = address;
   return result;
 }
 
 CUresult Custom_cuMemAddressFree(Call& call, CUdeviceptr ptr, size_t size) {
   if (!call.ok()) return call.result();
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  const Range range{ptr, size};
   // As the driver: a range in which something is still mapped is not given back.
-  if (ClientMemory::Of(call.session()).device().AnyIn(Range{ptr, size})) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  cuMemAddressFreeRequest request;
-  request.ptr = ptr;
-  request.size = size;
-  return call.Sync(request);
+  if (memory.device().AnyIn(range)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  return memory.reservations().Free(call, range);
 }
 
 CUresult Custom_cuMemCreate(Call& call, CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
@@ -81,13 +76,15 @@ CUresult Custom_cuMemMap(Call& call, CUdeviceptr ptr, size_t size, size_t offset
   cuMemMapRequest request;
   request.handle = call.Use(HandleKind::kMemoryAllocation, uint64_t{handle});
   if (!call.ok()) return call.result();
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  // The driver would also map beyond the end; there may be something of the program's.
+  if (!memory.reservations().Covers(Range{ptr, size})) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   request.ptr = ptr;
   request.size = size;
   request.offset = offset;
   request.flags = flags;
   const CUresult result = call.Sync(request);
   if (result != CUDA_SUCCESS) return result;
-  ClientMemory& memory = ClientMemory::Of(call.session());
   DeviceAllocation mapping;
   mapping.range = Range{ptr, size};
   mapping.kind = DeviceAllocation::Kind::kMapped;
@@ -101,14 +98,15 @@ CUresult Custom_cuMemMap(Call& call, CUdeviceptr ptr, size_t size, size_t offset
 
 CUresult Custom_cuMemUnmap(Call& call, CUdeviceptr ptr, size_t size) {
   if (!call.ok()) return call.result();
-  DeviceMemory& memory = ClientMemory::Of(call.session()).device();
-  const auto first = memory.Find(ptr);
-  if (!first || first->kind != DeviceAllocation::Kind::kMapped) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  // As the driver, for which the beginning has to be reserved: the range may go on beyond, and where nothing is mapped
+  // nothing is unmapped.
+  if (!memory.reservations().Contains(ptr)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   cuMemUnmapRequest request;
   request.ptr = ptr;
-  request.size = size;
+  request.size = size % AddressReservations::kGranuleBytes == 0 ? memory.reservations().ReservedFrom(ptr, size) : size;
   const CUresult result = call.Sync(request);
-  if (result == CUDA_SUCCESS) memory.RemoveMappings(Range{ptr, size});
+  if (result == CUDA_SUCCESS) memory.device().RemoveMappings(Range{ptr, request.size});
   return result;
 }
 

@@ -53,6 +53,27 @@ void AllocateAndFreeInOrder(GpuAtHand& gpu) {
   CHECK_DRIVER(cuMemFreeAsync(address, gpu.stream));
 }
 
+// A reservation with 2 MiB of memory at its beginning, which the GPU may reach, from one end to the other.
+void UseAddressSpace(size_t reserved) {
+  constexpr size_t kMapped = size_t{2} << 20;
+  const CUmemLocation here{CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  static const CUmemGenericAllocationHandle physical = [&] {
+    CUmemAllocationProp properties{};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location = here;
+    CUmemGenericAllocationHandle made;
+    CHECK_DRIVER(cuMemCreate(&made, kMapped, &properties, 0));
+    return made;
+  }();
+  const CUmemAccessDesc access{here, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUdeviceptr address;
+  CHECK_DRIVER(cuMemAddressReserve(&address, reserved, 0, 0, 0));
+  CHECK_DRIVER(cuMemMap(address, kMapped, 0, physical, 0));
+  CHECK_DRIVER(cuMemSetAccess(address, kMapped, &access, 1));
+  CHECK_DRIVER(cuMemUnmap(address, kMapped));
+  CHECK_DRIVER(cuMemAddressFree(address, reserved));
+}
+
 void AddCallers(std::vector<DriverRow>& rows) {
   rows.push_back(Caller("current_context", [](GpuAtHand&) {
     CUcontext context;
@@ -125,6 +146,7 @@ void AddWholes(std::vector<DriverRow>& rows) {
     gpu.Synchronize();
   }));
   rows.push_back(Whole("allocate_free_2MiB", [](GpuAtHand&) { AllocateAndFree(size_t{2} << 20); }));
+  rows.push_back(Whole("reserve_map_unmap_free_158GiB", [](GpuAtHand&) { UseAddressSpace(uint64_t{158} << 30); }));
   rows.push_back(Whole("allocate_free_64MiB", [](GpuAtHand&) { AllocateAndFree(size_t{64} << 20); }));
 }
 

@@ -117,6 +117,43 @@ TEST_F(TwoServers, CallsGoToWhoeverHasWhatTheyName) {
   EXPECT_EQ(cuMemFree(memory_[1]), CUDA_ERROR_INVALID_VALUE);
 }
 
+// Reservations belong to the server of the current context, and no address to two of them.
+TEST_F(TwoServers, ReservationsNeverCollide) {
+  constexpr size_t kReserved = size_t{1} << 30, kMapped = size_t{2} << 20;
+  CUdeviceptr address[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    Use(i);
+    ASSERT_EQ(cuMemAddressReserve(&address[i], kReserved, 0, address[0], 0), CUDA_SUCCESS);
+  }
+  EXPECT_TRUE(address[1] >= address[0] + kReserved || address[0] >= address[1] + kReserved);
+  for (int i = 0; i < 2; ++i) {
+    Use(1 - i);  // the call goes to whoever has the address
+    CUmemAllocationProp properties{};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, i};
+    CUmemGenericAllocationHandle physical = 0;
+    ASSERT_EQ(cuMemCreate(&physical, kMapped, &properties, 0), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemMap(address[1 - i], kMapped, 0, physical, 0), CUDA_ERROR_INVALID_VALUE)
+        << "the other server's addresses";
+    EXPECT_EQ(cuMemMap(address[i], kMapped, 0, physical, 0), CUDA_SUCCESS);
+    const CUmemAccessDesc access{properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    EXPECT_EQ(cuMemSetAccess(address[i], kMapped, &access, 1), CUDA_SUCCESS);
+    Use(i);
+    EXPECT_EQ(cuMemsetD8(address[i], static_cast<unsigned char>(i + 1), kMapped), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemRelease(physical), CUDA_SUCCESS);
+  }
+  for (int i = 0; i < 2; ++i) {
+    Use(1 - i);
+    unsigned char byte = 0;
+    EXPECT_EQ(cuMemcpyDtoH(&byte, address[i] + kMapped - 1, 1), CUDA_SUCCESS);
+    EXPECT_EQ(byte, i + 1);
+    EXPECT_EQ(cuMemUnmap(address[i], kMapped), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemcpyDtoH(&byte, address[i], 1), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemAddressFree(address[i], kReserved), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemAddressFree(address[i], kReserved), CUDA_ERROR_INVALID_VALUE);
+  }
+}
+
 TEST_F(TwoServers, ACopyBetweenServersHasItsPlaceInItsStream) {
   for (int home = 0; home < 2; ++home) {
     for (int from = 0; from < 2; ++from) {

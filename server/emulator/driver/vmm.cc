@@ -14,6 +14,10 @@
 namespace tessera::emulator {
 
 constexpr uint64_t kGranularity = 2ull << 20;
+// In units of this a reservation is placed where it wants to be; smaller ones come out of blocks that are in use. As
+// driver 580.
+constexpr uint64_t kPlacedUnit = 32ull << 20;
+constexpr uint64_t kUserEnd = (uint64_t{1} << 47) - 4096;
 
 class PhysicalMemory {
  public:
@@ -60,11 +64,17 @@ CUresult FindPhysical(CUmemGenericAllocationHandle handle, PhysicalPtr* physical
   return *physical != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-bool InsideReservation(const AddressSpace& space, uint64_t address, uint64_t size_bytes) {
-  auto after = space.reserved.upper_bound(address);
-  if (after == space.reserved.begin()) return false;
-  const auto& [base, bytes] = *std::prev(after);
-  return address + size_bytes >= address && address + size_bytes <= base + bytes;
+// In one reservation, or in some that follow each other.
+bool InsideReservations(const AddressSpace& space, uint64_t address, uint64_t size_bytes) {
+  if (address + size_bytes < address) return false;
+  auto range = space.reserved.upper_bound(address);
+  if (range == space.reserved.begin() || std::prev(range)->first + std::prev(range)->second <= address) return false;
+  uint64_t end = std::prev(range)->first + std::prev(range)->second;
+  for (; end < address + size_bytes; ++range) {
+    if (range == space.reserved.end() || range->first != end) return false;
+    end += range->second;
+  }
+  return true;
 }
 
 // The allocations that make up exactly [address, address + size); empty when they do not.
@@ -105,20 +115,22 @@ CUresult cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignment, CU
                              unsigned long long flags) {
   RETURN_ON_ERROR(CheckEntry());
   RETURN_IF(ptr == nullptr || size == 0 || size % kGranularity != 0 || flags != 0, CUDA_ERROR_INVALID_VALUE);
-  RETURN_IF((alignment & (alignment - 1)) != 0, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF((alignment & (alignment - 1)) != 0 || alignment > uint64_t{1} << 61, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(addr % kGranularity != 0 || (alignment != 0 && addr % alignment != 0), CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(size > kUserEnd || alignment >= kUserEnd || addr > kUserEnd - size, CUDA_ERROR_OUT_OF_MEMORY);
   const uint64_t align = std::max<uint64_t>(alignment, kGranularity);
   void* base = MAP_FAILED;
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  if (addr != 0 && addr % align == 0) {
-    base = mmap(reinterpret_cast<void*>(addr), size, PROT_NONE, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
-    if (base != MAP_FAILED && reinterpret_cast<uint64_t>(base) != addr) {
+  if (addr != 0 && size >= kPlacedUnit) {
+    const uint64_t wanted = RoundUp(addr, kPlacedUnit);
+    base = mmap(reinterpret_cast<void*>(wanted), size, PROT_NONE, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
+    if (base != MAP_FAILED && reinterpret_cast<uint64_t>(base) != wanted) {
       munmap(base, size);
       base = MAP_FAILED;
     }
   }
   if (base == MAP_FAILED) {
     // The wished-for place is only a hint.
-    RETURN_IF(size + align < size, CUDA_ERROR_OUT_OF_MEMORY);
     void* wide = mmap(nullptr, size + align, PROT_NONE, kFlags, -1, 0);
     RETURN_IF(wide == MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
     const uint64_t start = reinterpret_cast<uint64_t>(wide);
@@ -185,7 +197,8 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
                 size > physical->size_bytes(),
             CUDA_ERROR_INVALID_VALUE);
   std::lock_guard lock(Space().mutex);
-  RETURN_IF(!InsideReservation(Space(), ptr, size) || GetDriver().memory.Overlaps(ptr, size), CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(!InsideReservations(Space(), ptr, size) || GetDriver().memory.Overlaps(ptr, size),
+            CUDA_ERROR_INVALID_VALUE);
   auto allocation = std::make_shared<Allocation>();
   allocation->base = ptr;
   allocation->size_bytes = allocation->mapped_bytes = size;
@@ -201,8 +214,19 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   RETURN_ON_ERROR(CheckEntry());
-  const std::vector<AllocationPtr> mappings = MappingsOf(ptr, size);
-  RETURN_IF(mappings.empty(), CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(size == 0 || size % kGranularity != 0 || ptr % kGranularity != 0, CUDA_ERROR_INVALID_VALUE);
+  // Where it begins is reserved; there and beyond may be addresses where nothing is mapped.
+  std::vector<AllocationPtr> mappings;
+  {
+    std::lock_guard lock(Space().mutex);
+    RETURN_IF(ptr + size < ptr || !InsideReservations(Space(), ptr, 1), CUDA_ERROR_INVALID_VALUE);
+    for (auto it = Space().mapped.lower_bound(ptr); it != Space().mapped.end() && it->first < ptr + size; ++it) {
+      mappings.push_back(GetDriver().memory.Find(it->first));
+      RETURN_IF(mappings.back() == nullptr || mappings.back()->end() > ptr + size, CUDA_ERROR_INVALID_VALUE);
+    }
+    const AllocationPtr first = GetDriver().memory.Find(ptr);
+    RETURN_IF(first != nullptr && first->base != ptr, CUDA_ERROR_INVALID_VALUE);  // part of a mapping
+  }
   // Natively unmapping waits for the devices.
   for (const ContextPtr& context : GetDriver().contexts.All()) {
     if (context->active()) context->Synchronize();

@@ -1,4 +1,5 @@
-// The application's own use of virtual memory management: its address ranges come out of the session's device window.
+// The application's own use of virtual memory management: its address ranges are where the client has reserved
+// them, and nothing is mapped, unmapped or allowed elsewhere.
 
 #include <cuda.h>
 
@@ -10,22 +11,22 @@
 
 namespace tessera {
 
+namespace {
+
+ReservedRanges& Reserved(CallContext& call) {
+  return call.worker().Part<SessionMemory>().reserved();
+}
+
+}  // namespace
+
 void Do_cuMemAddressReserve(CallContext& call, const cuMemAddressReserveRequest& request) {
-  // As the driver: whole granules, alignments that are powers of two, no flags.
-  if (request.size == 0 || request.size % AddressSpace::kGranuleBytes != 0 || request.flags != 0 ||
-      (request.alignment & (request.alignment - 1)) != 0) {
-    return call.Finish(CUDA_ERROR_INVALID_VALUE);
-  }
-  Range range;
-  const CUresult result = call.worker().Part<SessionMemory>().heap().ReserveAddresses(request.size, request.alignment,
-                                                                                      request.addr, &range);
   cuMemAddressReserveReply reply;
-  reply.ptr = range.base;
+  const CUresult result = Reserved(call).Reserve(Range{request.base, request.bytes}, &reply.reserved);
   call.Finish(result, reply);
 }
 
 void Do_cuMemAddressFree(CallContext& call, const cuMemAddressFreeRequest& request) {
-  call.Finish(call.worker().Part<SessionMemory>().heap().ReleaseAddresses(request.ptr, request.size));
+  call.Finish(Reserved(call).Release(Range{request.ptr, request.size}));
 }
 
 void Do_cuMemCreate(CallContext& call, const cuMemCreateRequest& request) {
@@ -41,20 +42,25 @@ void Do_cuMemCreate(CallContext& call, const cuMemCreateRequest& request) {
   call.Finish(result, cuMemCreateReply{});
 }
 
+void Do_cuMemMap(CallContext& call, const cuMemMapRequest& request) {
+  const auto handle = call.Use<CUmemGenericAllocationHandle>(request.handle);
+  if (!call.ok()) return call.Finish(call.error());
+  if (!Reserved(call).Contains(request.ptr, request.size)) return call.Finish(CUDA_ERROR_INVALID_VALUE);
+  call.Finish(call.driver().cuMemMap(request.ptr, request.size, request.offset, handle, request.flags));
+}
+
 void Do_cuMemUnmap(CallContext& call, const cuMemUnmapRequest& request) {
-  if (call.worker().Part<SessionMemory>().heap().OwnsAddress(request.ptr)) return call.Finish(CUDA_ERROR_INVALID_VALUE);
+  if (!Reserved(call).Contains(request.ptr, request.size)) return call.Finish(CUDA_ERROR_INVALID_VALUE);
   call.Finish(call.driver().cuMemUnmap(request.ptr, request.size));
 }
 
 void Do_cuMemSetAccess(CallContext& call, const cuMemSetAccessRequest& request) {
-  if (call.worker().Part<SessionMemory>().heap().OwnsAddress(request.ptr)) return call.Finish(CUDA_ERROR_INVALID_VALUE);
+  if (!Reserved(call).Contains(request.ptr, request.size)) return call.Finish(CUDA_ERROR_INVALID_VALUE);
   call.Finish(call.driver().cuMemSetAccess(request.ptr, request.size, request.desc.data(), request.desc.size()));
 }
 
 void Do_cuMemRetainAllocationHandle(CallContext& call, const cuMemRetainAllocationHandleRequest& request) {
-  if (call.worker().Part<SessionMemory>().heap().OwnsAddress(request.address)) {
-    return call.Finish(CUDA_ERROR_INVALID_VALUE);
-  }
+  if (!Reserved(call).Contains(request.address, 1)) return call.Finish(CUDA_ERROR_INVALID_VALUE);
   CUmemGenericAllocationHandle allocation = 0;
   // The driver only looks the address up.
   const CUresult result = call.driver().cuMemRetainAllocationHandle(&allocation, reinterpret_cast<void*>(request.address));

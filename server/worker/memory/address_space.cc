@@ -29,8 +29,7 @@ void AddressSpace::ReservePieces(const Range& range) {
   ReservePieces(Range{range.base + half, range.bytes - half});
 }
 
-CUresult AddressSpace::Reserve(uint64_t bytes, uint64_t alignment, uint64_t hint, Range* out) {
-  if (bytes == 0 || (alignment & (alignment - 1)) != 0) return CUDA_ERROR_INVALID_VALUE;
+CUresult AddressSpace::Reserve(uint64_t bytes, Range* out) {
   if (!reserved_ && window_.bytes != 0) {
     reserved_ = true;
     ReservePieces(window_);
@@ -40,13 +39,8 @@ CUresult AddressSpace::Reserve(uint64_t bytes, uint64_t alignment, uint64_t hint
     }
   }
   std::optional<Range> range;
-  if (hint != 0 && (alignment == 0 || hint % alignment == 0)) {
-    for (RangeAllocator& piece : pieces_) {
-      if (!range) range = piece.AllocateAt(hint, bytes);
-    }
-  }
   for (RangeAllocator& piece : pieces_) {
-    if (!range) range = piece.Allocate(bytes, alignment == 0 ? 1 : alignment);
+    if (!range) range = piece.Allocate(bytes);
   }
   if (!range) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = *range;

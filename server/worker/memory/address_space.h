@@ -32,9 +32,9 @@ class AddressSpace {
   // The window, before the first reservation; a multiple of kGranuleBytes.
   void SetWindow(const Range& window) { window_ = window; }
 
-  // At least `bytes` at a multiple of `alignment` (0: any), at `hint` when that is free (0: anywhere).
-  // CUDA_ERROR_OUT_OF_MEMORY: no such range is free, or the driver refused the window (said once in the log).
-  CUresult Reserve(uint64_t bytes, uint64_t alignment, uint64_t hint, Range* out);
+  // At least `bytes` (not 0). CUDA_ERROR_OUT_OF_MEMORY: no such range is free, or the driver refused the window (said
+  // once in the log).
+  CUresult Reserve(uint64_t bytes, Range* out);
   // Gives back a range that Reserve returned; nothing is mapped in it any more. False when there is none at `base`.
   bool Release(uint64_t base);
   // The range given out that contains `address`.

@@ -73,7 +73,7 @@ CUresult DeviceChunks::Create(Device& state, CUdevice device, uint64_t bytes, Ch
     result = driver_.cuMemCreate(&chunk.physical, bytes, &state.properties, 0);
   }
   if (result != CUDA_SUCCESS) return result;
-  result = space_.Reserve(bytes, 0, 0, &chunk.range);
+  result = space_.Reserve(bytes, &chunk.range);
   if (result == CUDA_SUCCESS) {
     result = driver_.cuMemMap(chunk.range.base, bytes, 0, chunk.physical, 0);
     if (result == CUDA_SUCCESS) {

@@ -150,7 +150,7 @@ std::optional<DeviceHeap::BlockPlace> DeviceHeap::PlaceOf(uint64_t address) {
 
 CUresult DeviceHeap::ReserveForeign(uint64_t bytes, Range* out) {
   MutexLock lock(mutex_);
-  return space_.Reserve(bytes, 0, 0, out);
+  return space_.Reserve(bytes, out);
 }
 
 void DeviceHeap::ReleaseForeign(uint64_t base) {
@@ -160,26 +160,7 @@ void DeviceHeap::ReleaseForeign(uint64_t base) {
 
 bool DeviceHeap::OwnsAddress(uint64_t address) {
   MutexLock lock(mutex_);
-  const auto range = space_.Find(address);
-  return range && !application_ranges_.contains(range->base);
-}
-
-CUresult DeviceHeap::ReserveAddresses(uint64_t bytes, uint64_t alignment, uint64_t hint, Range* out) {
-  MutexLock lock(mutex_);
-  const CUresult result = space_.Reserve(bytes, alignment, hint, out);
-  if (result == CUDA_SUCCESS) application_ranges_.insert(out->base);
-  return result;
-}
-
-CUresult DeviceHeap::ReleaseAddresses(uint64_t base, uint64_t bytes) {
-  MutexLock lock(mutex_);
-  const auto range = space_.Find(base);
-  if (!range || range->base != base || range->bytes != bytes || !application_ranges_.contains(base)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  application_ranges_.erase(base);
-  space_.Release(base);
-  return CUDA_SUCCESS;
+  return space_.Find(address).has_value();
 }
 
 }  // namespace tessera

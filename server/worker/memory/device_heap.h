@@ -63,16 +63,12 @@ class DeviceHeap {
   };
   // Of the block that contains `address` and is not being freed; nothing for any other address.
   std::optional<BlockPlace> PlaceOf(uint64_t address) EXCLUDES(mutex_);
-  // A range for memory of another session, which the application neither reserved nor may map.
+  // A range for memory of another session.
   CUresult ReserveForeign(uint64_t bytes, Range* out) EXCLUDES(mutex_);
   void ReleaseForeign(uint64_t base) EXCLUDES(mutex_);
 
-  // True when the address lies in a chunk of the heap (used or not): not memory the application may map or unmap.
+  // True when the address lies in a chunk of the heap (used or not), or in memory of another session.
   bool OwnsAddress(uint64_t address) EXCLUDES(mutex_);
-
-  // Address ranges for the application's own use of virtual memory (cuMemAddressReserve).
-  CUresult ReserveAddresses(uint64_t bytes, uint64_t alignment, uint64_t hint, Range* out) EXCLUDES(mutex_);
-  CUresult ReleaseAddresses(uint64_t base, uint64_t bytes) EXCLUDES(mutex_);
 
  private:
   struct Slab {
@@ -105,7 +101,6 @@ class DeviceHeap {
   std::map<uint64_t, Block> blocks_ GUARDED_BY(mutex_);  // by base
   std::map<Slab*, std::unique_ptr<Slab>> slabs_ GUARDED_BY(mutex_);
   std::map<SlabsKey, Slabs> open_slabs_ GUARDED_BY(mutex_);
-  std::set<uint64_t> application_ranges_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera

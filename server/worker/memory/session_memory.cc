@@ -17,10 +17,12 @@ SessionMemory::SessionMemory(Worker& worker)
     : worker_(worker),
       device_window_(worker.windows().device),
       heap_(worker.driver()),
+      reserved_(worker.driver(), worker.windows(), worker.options().client_in_process),
       host_(worker.channel(), worker.driver()),
-      deliveries_(worker, [this] {
-        if (mirrors_.working()) mirrors_.Tell();
-      }),
+      deliveries_(worker,
+                  [this] {
+                    if (mirrors_.working()) mirrors_.Tell();
+                  }),
       mirrors_(worker, deliveries_) {
   heap_.SetWindow(device_window_);
   if (!worker.channel().mirrored()) return;
@@ -119,7 +121,7 @@ bool SessionMemory::IsGraphMemory(uint64_t address) {
 }
 
 bool SessionMemory::MayCopy(uint64_t address, uint64_t bytes) {
-  if (device_window_.contains(address, bytes)) return true;
+  if (device_window_.contains(address, bytes) || reserved_.Contains(address, bytes)) return true;
   if (host_.Contains(address, bytes) || mirrors_.Contains(address, bytes)) return true;
   {
     MutexLock lock(mutex_);

@@ -19,6 +19,7 @@
 #include "server/worker/memory/device_heap.h"
 #include "server/worker/memory/host_mirrors.h"
 #include "server/worker/memory/host_segments.h"
+#include "server/worker/memory/reserved_ranges.h"
 
 namespace tessera {
 
@@ -29,6 +30,7 @@ class SessionMemory {
   explicit SessionMemory(Worker& worker);
 
   DeviceHeap& heap() { return heap_; }
+  ReservedRanges& reserved() { return reserved_; }
   HostSegments& host() { return host_; }
   HostMirrors& mirrors() { return mirrors_; }
   Deliveries& deliveries() { return deliveries_; }
@@ -52,8 +54,8 @@ class SessionMemory {
   bool IsGraphMemory(uint64_t address) EXCLUDES(mutex_);
 
   // True when the driver may be given [address, address + bytes) as memory that a copy reads or writes: the device
-  // window, attached host segments, mirrors, and what the driver says is device memory of its own. Other memory of this
-  // process is not the client's to reach.
+  // window, reserved ranges, attached host segments, mirrors, and what the driver says is device memory of its own.
+  // Other memory of this process is not the client's to reach.
   bool MayCopy(uint64_t address, uint64_t bytes);
   // As above for a captured set, which the driver checks when its graph is instantiated: also addresses where the
   // driver knows no memory.
@@ -73,6 +75,7 @@ class SessionMemory {
   Worker& worker_;
   const Range device_window_;
   DeviceHeap heap_;
+  ReservedRanges reserved_;
   HostSegments host_;
   Deliveries deliveries_;
   HostMirrors mirrors_;

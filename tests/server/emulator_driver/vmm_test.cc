@@ -8,6 +8,7 @@ namespace {
 class VmmTest : public DriverTest {
  protected:
   static constexpr size_t kBytes = 4 << 20;
+  static constexpr size_t kPlacedBytes = 32 << 20;  // what is reserved where it wants to be
   CUmemAllocationProp Properties() {
     CUmemAllocationProp properties{};
     properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -44,10 +45,10 @@ TEST_F(VmmTest, FixedAddressIsHonoured) {
   EXPECT_EQ(size_t{2} << 20, granularity);
   const CUdeviceptr wish = 0x7e9000000000;
   const CUmemGenericAllocationHandle handle = Create();
-  const CUdeviceptr address = Map(handle, wish);
-  if (Emulated()) {
-    EXPECT_EQ(wish, address);  // a hint on a device
-  }
+  CUdeviceptr address = 0;
+  ASSERT_CU(cu(MemAddressReserve)(&address, kPlacedBytes, 0, wish, 0));
+  EXPECT_EQ(wish, address);
+  EXPECT_CU(cu(MemMap)(address, kBytes, 0, handle, 0));
   int value = 0;
   EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(MemcpyDtoH_v2)(&value, address, 4));  // no access yet
   Allow(address);
@@ -55,8 +56,41 @@ TEST_F(VmmTest, FixedAddressIsHonoured) {
   EXPECT_EQ(6, ReadOne(address + kBytes - 4));
   EXPECT_CU(cu(MemRelease)(handle));
   EXPECT_EQ(6, ReadOne(address + kBytes - 4));  // the mapping keeps the memory
-  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(MemAddressFree)(address, kBytes));
-  Unmap(address);
+  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(MemAddressFree)(address, kPlacedBytes));
+  EXPECT_CU(cu(MemUnmap)(address, kBytes));
+  EXPECT_CU(cu(MemAddressFree)(address, kPlacedBytes));
+}
+
+// Measured on driver 580 (H200), where the same test passes.
+TEST_F(VmmTest, WishesFitTheGranularityTheAlignmentAndTheAddressSpace) {
+  constexpr CUdeviceptr kWish = 0x7e9000000000;
+  CUdeviceptr address = 0;
+  ASSERT_CU(cu(MemAddressReserve)(&address, kPlacedBytes, 0, kWish + (2 << 20), 0));
+  EXPECT_EQ(kWish + kPlacedBytes, address);  // the next place
+  EXPECT_CU(cu(MemAddressFree)(address, kPlacedBytes));
+  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(MemAddressReserve)(&address, kPlacedBytes, 0, kWish + 4096, 0));
+  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+            cu(MemAddressReserve)(&address, kPlacedBytes, 1ull << 40, kWish + kPlacedBytes, 0));
+  EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, cu(MemAddressReserve)(&address, kPlacedBytes, 0, 0x900000000000, 0));
+  EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, cu(MemAddressReserve)(&address, 128ull << 40, 0, 0, 0));
+}
+
+TEST_F(VmmTest, MemoryIsMappedAcrossReservationsThatFollowEachOther) {
+  constexpr CUdeviceptr kWish = 0x7ea000000000;
+  CUdeviceptr first = 0, second = 0;
+  ASSERT_CU(cu(MemAddressReserve)(&first, kPlacedBytes, 0, kWish, 0));
+  ASSERT_CU(cu(MemAddressReserve)(&second, kPlacedBytes, 0, kWish + kPlacedBytes, 0));
+  ASSERT_EQ(first + kPlacedBytes, second);
+  const CUmemGenericAllocationHandle handle = Create();
+  EXPECT_CU(cu(MemMap)(second - kBytes / 2, kBytes, 0, handle, 0));
+  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(MemUnmap)(first, kPlacedBytes));  // half of it
+  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(MemUnmap)(second, kPlacedBytes));
+  EXPECT_CU(cu(MemUnmap)(first, 2 * kPlacedBytes));  // with what is only reserved around it
+  EXPECT_CU(cu(MemUnmap)(first, kBytes));            // where nothing is mapped
+  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(MemUnmap)(0x7eb000000000, kBytes));
+  EXPECT_CU(cu(MemRelease)(handle));
+  EXPECT_CU(cu(MemAddressFree)(first, kPlacedBytes));
+  EXPECT_CU(cu(MemAddressFree)(second, kPlacedBytes));
 }
 
 TEST_F(VmmTest, TwoMappingsAreTheSameBytes) {

@@ -134,20 +134,6 @@ TEST_F(DeviceHeapTest, WindowThatTheDriverRefusesIsOutOfMemory) {
   EXPECT_EQ(heap_->Allocate(kContext, 0, 100, &address), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-TEST_F(DeviceHeapTest, ApplicationRangesAndBlocksAreToldApart) {
-  Range range;
-  ASSERT_EQ(heap_->ReserveAddresses(4 * kMiB, 0, 0, &range), CUDA_SUCCESS);
-  EXPECT_TRUE(kWindow.contains(range.base, range.bytes));
-  const uint64_t block = Allocate(100);
-  EXPECT_FALSE(range.contains(block));
-  EXPECT_TRUE(heap_->OwnsAddress(block));
-  EXPECT_FALSE(heap_->OwnsAddress(range.base));
-  EXPECT_EQ(heap_->ReleaseAddresses(block & ~(2 * kMiB - 1), 2 * kMiB), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(heap_->ReleaseAddresses(range.base, 2 * kMiB), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(heap_->ReleaseAddresses(range.base, 4 * kMiB), CUDA_SUCCESS);
-  EXPECT_EQ(heap_->ReleaseAddresses(range.base, 4 * kMiB), CUDA_ERROR_INVALID_VALUE);
-}
-
 TEST_F(DeviceHeapTest, RandomUseNeverOverlaps) {
   vmm_.device_bytes = uint64_t{4} << 30;
   std::map<uint64_t, uint64_t> live;

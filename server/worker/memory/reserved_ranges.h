@@ -1,0 +1,43 @@
+// What the client has reserved in its address space for the application (cuMemAddressReserve), reserved in the driver
+// at the same addresses. The client picks and holds them (client-stub/address_reservations.h); the application maps
+// memory nowhere else. Any thread.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+
+#include "protocol/base/mutex.h"
+#include "protocol/memory/window_table.h"
+
+namespace tessera {
+
+struct DriverTable;  // generated/driver_table.h
+
+class ReservedRanges {
+ public:
+  // `windows`: the session's, in which nothing is reserved here. `client_in_process`: it holds the addresses in this
+  // very process, so they are given up before the driver takes them.
+  ReservedRanges(const DriverTable& driver, const WindowPair& windows, bool client_in_process)
+      : driver_(driver), windows_(windows), client_in_process_(client_in_process) {}
+  // Gives the driver back where nothing is mapped any more; the rest goes with the process.
+  ~ReservedRanges();
+
+  // Reserves exactly this range. `*reserved` becomes false, without an error, when this process or its driver has
+  // something there. Otherwise what the driver says.
+  CUresult Reserve(const Range& range, bool* reserved) EXCLUDES(mutex_);
+  // Gives back a whole range. CUDA_ERROR_INVALID_VALUE: it is none; or what the driver says, and it stays.
+  CUresult Release(const Range& range) EXCLUDES(mutex_);
+  // Whether all of [address, address + bytes) is reserved, in one range or in neighbours.
+  bool Contains(uint64_t address, uint64_t bytes) EXCLUDES(mutex_);
+
+ private:
+  const DriverTable& driver_;
+  const WindowPair windows_;
+  const bool client_in_process_;
+  Mutex mutex_;
+  std::map<uint64_t, uint64_t> ranges_ GUARDED_BY(mutex_);  // base, bytes
+};
+
+}  // namespace tessera
