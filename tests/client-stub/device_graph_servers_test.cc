@@ -74,6 +74,7 @@ struct Graph {
     EXPECT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
     EXPECT_EQ(cuMemAlloc_v2(&memory, 64), CUDA_SUCCESS);
     EXPECT_EQ(cuMemsetD32_v2(memory, 0, 1), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamSynchronize(nullptr), CUDA_SUCCESS);  // the streams do not wait for the legacy one
     EXPECT_EQ(cuGraphCreate(&graph, 0), CUDA_SUCCESS);
     CUDA_MEMSET_NODE_PARAMS set{};
     set.dst = memory;
