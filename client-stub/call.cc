@@ -7,6 +7,7 @@
 #include "client-stub/capture_check.h"
 #include "client-stub/client.h"
 #include "client-stub/client_memory.h"
+#include "client-stub/device_graphs.h"
 #include "client-stub/error_log.h"
 #include "client-stub/handle_errors.h"
 #include "client-stub/host_functions.h"
@@ -89,7 +90,7 @@ HandleId Call::Use(HandleKind kind, const void* handle, bool nullable, int error
 
 HandleId Call::Use(HandleKind kind, uint64_t handle, bool nullable, int error) {
   if (!ok() || (handle == 0 && nullable)) return HandleId();
-  const HandleId id(handle);
+  const HandleId id = kind == HandleKind::kGraphExec ? DeviceGraphs::Process().IdOf(handle) : HandleId(handle);
   if (session_->handles().IsLive(id, kind)) {
     if (kind == HandleKind::kStream || kind == HandleKind::kEvent) NoteNamed(kind, id);
     if (kind != HandleKind::kContext) return id;

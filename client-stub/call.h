@@ -100,6 +100,7 @@ class Call {
   void RouteToDevices(const CUmemAccessDesc& access) { RouteToDevices(access.location); }
   void RouteToHandle(uint64_t handle);
   void RouteToHandle(const void* handle) { RouteToHandle(reinterpret_cast<uint64_t>(handle)); }
+  void RouteToHandle(CUgraphExec handle);  // maybe the driver's own (device_graphs.h)
   void RouteToAddress(uint64_t address);
   // To this session, in its context `context` (null: any that is active).
   void MoveTo(Session& session, const Context* context = nullptr);
@@ -126,7 +127,7 @@ class Call {
   CUmemAllocationProp Ordinals(CUmemAllocationProp properties) const;
 
   // A handle the application passed: its id when it is live and of this kind, else the call fails with the kind's code
-  // (or `error` when not 0) and a zero id is returned. A null handle with `nullable` gives a zero id.
+  // (or `error` when not 0) and a zero id is returned. (The id is the handle itself, but of a device graph: device_graphs.h.) A null handle with `nullable` gives a zero id.
   HandleId Use(HandleKind kind, const void* handle, bool nullable = false, int error = 0);
   HandleId Use(HandleKind kind, uint64_t handle, bool nullable = false, int error = 0);
   // As Use for streams: 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are passed on as they are. For rows with

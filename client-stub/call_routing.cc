@@ -3,6 +3,7 @@
 #include "client-stub/address_owner.h"
 #include "client-stub/call.h"
 #include "client-stub/client.h"
+#include "client-stub/device_graphs.h"
 #include "client-stub/stream_state.h"
 
 namespace tessera {
@@ -70,6 +71,8 @@ void Call::RouteToHandle(uint64_t handle) {
   // A dead handle decides nothing: it is unknown wherever the call goes.
   if (session != nullptr && session->handles().IsLive(id)) MoveTo(*session, ContextOf(*session, id));
 }
+
+void Call::RouteToHandle(CUgraphExec handle) { RouteToHandle(DeviceGraphs::Process().IdOf(handle).value()); }
 
 void Call::RouteToAddress(uint64_t address) {
   if (routed_ || !ok() || address == 0) return;

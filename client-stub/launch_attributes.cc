@@ -45,6 +45,11 @@ CUlaunchAttribute WithoutPadding(const CUlaunchAttribute& attribute) {
   CUlaunchAttribute copy;
   std::memset(&copy, 0, sizeof(copy));
   copy.id = attribute.id;
+  if (AsksForDeviceNode(attribute)) {  // with a hole in the middle
+    copy.value.deviceUpdatableKernelNode.deviceUpdatable = attribute.value.deviceUpdatableKernelNode.deviceUpdatable;
+    copy.value.deviceUpdatableKernelNode.devNode = attribute.value.deviceUpdatableKernelNode.devNode;
+    return copy;
+  }
   std::memcpy(&copy.value, &attribute.value, ValueBytes(attribute.id));
   return copy;
 }

@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -15,6 +16,14 @@ CUlaunchAttribute WithoutPadding(const CUlaunchAttribute& attribute);
 
 // The grid is a multiple of the clusters that the attributes ask for.
 bool ClustersDivideGrid(std::span<const CUlaunchAttribute> attributes, const unsigned (&grid)[3]);
+
+// A node that kernels change: the launch answers with its device node, in the attribute.
+inline bool AsksForDeviceNode(const CUlaunchAttribute& attribute) {
+  return attribute.id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE;
+}
+inline bool AskForDeviceNode(std::span<const CUlaunchAttribute> attributes) {
+  return std::any_of(attributes.begin(), attributes.end(), AsksForDeviceNode);
+}
 
 // A hash that tells sequences of bytes apart (FNV-1a, 64 bits), going on from `hash`; never 0.
 constexpr uint64_t kHashStart = 0xcbf29ce484222325u;

@@ -9,6 +9,7 @@
 
 #include "client-stub/blob.h"
 #include "client-stub/capture_check.h"
+#include "client-stub/device_graphs.h"
 #include "client-stub/captured_sets.h"
 #include "client-stub/graph_memory.h"
 #include "client-stub/graph_nodes.h"
@@ -107,12 +108,9 @@ CUresult Update(Call& call, CUgraphExec exec, CUgraph graph, Reply* reply) {
   return CUDA_SUCCESS;
 }
 
-// Kernels that launch a graph name it by the driver's own handle, which is not what the application has.
-bool RefuseDeviceLaunch(Call& call, unsigned long long flags) {
-  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) == 0) return false;
-  LogWarning("{}: graphs for launch by kernels are not supported; launch them from the host", call.info().name);
-  call.Fail(CUDA_ERROR_NOT_SUPPORTED);
-  return true;
+void WarnOfHostCopy(Call& call) {
+  LogWarning("{}: a graph that kernels launch cannot copy memory that only this process has (registered memory; between hosts all "
+             "pinned memory): copy it from the host, or in a kernel", call.info().name);
 }
 
 }  // namespace
@@ -178,40 +176,42 @@ CUresult Custom_cuGraphInstantiateWithParams(Call& call, CUgraphExec* phGraphExe
                                              CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams) {
   if (!call.ok()) return call.result();
   if (phGraphExec == nullptr || instantiateParams == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  if (RefuseDeviceLaunch(call, instantiateParams->flags)) return call.result();
   cuGraphInstantiateWithParamsRequest request;
   request.graph = call.Use(HandleKind::kGraph, hGraph);
   request.flags = instantiateParams->flags;
   if ((request.flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0) {
     request.upload_stream = call.UseStream(instantiateParams->hUploadStream);
   }
-  request.exec = call.Mint(HandleKind::kGraphExec);
+  request.exec = MintGraphExec(call);
   if (!call.ok() || !CheckCapturedSets(call, hGraph)) return call.result();
   cuGraphInstantiateWithParamsReply reply;
   if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
   call.Adopt(reply.error_node);
   instantiateParams->hErrNode_out = ToObject<CUgraphNode>(reply.error_node);
   instantiateParams->result_out = static_cast<CUgraphInstantiateResult>(reply.instantiate_result);
+  if (reply.host_copy) WarnOfHostCopy(call);
   if (reply.result != CUDA_SUCCESS) return call.Fail(static_cast<CUresult>(reply.result));
+  const uint64_t device_graph = reply.device_graph;
   GiveOwnSources(call, request.exec);
-  *phGraphExec = ToObject<CUgraphExec>(request.exec);
-  return CUDA_SUCCESS;
+  return StoreGraphExec(call, request.exec, device_graph, phGraphExec);
 }
 
 CUresult Custom_cuGraphInstantiateWithFlags(Call& call, CUgraphExec* phGraphExec, CUgraph hGraph,
                                             unsigned long long flags) {
   if (!call.ok()) return call.result();
   if (phGraphExec == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  if (RefuseDeviceLaunch(call, flags)) return call.result();
   cuGraphInstantiateWithFlagsRequest request;
-  request.hGraph = call.Use(HandleKind::kGraph, hGraph);
+  request.graph = call.Use(HandleKind::kGraph, hGraph);
   request.flags = flags;
-  request.phGraphExec = call.Mint(HandleKind::kGraphExec);
-  if (!call.ok() || !CheckCapturedSets(call, hGraph)) return call.result();
-  if (const CUresult result = call.Sync(request); result != CUDA_SUCCESS) return result;
-  GiveOwnSources(call, request.phGraphExec);
-  *phGraphExec = ToObject<CUgraphExec>(request.phGraphExec);
-  return CUDA_SUCCESS;
+  request.exec = MintGraphExec(call);
+  if (!call.ok()) return call.result();
+  cuGraphInstantiateWithFlagsReply reply;
+  if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  if (reply.host_copy) WarnOfHostCopy(call);
+  if (reply.result != CUDA_SUCCESS) return call.Fail(static_cast<CUresult>(reply.result));
+  const uint64_t device_graph = reply.device_graph;
+  GiveOwnSources(call, request.exec);
+  return StoreGraphExec(call, request.exec, device_graph, phGraphExec);
 }
 
 CUresult Custom_cuGraphInstantiate_v2(Call& call, CUgraphExec* phGraphExec, CUgraph hGraph, CUgraphNode* phErrorNode,
@@ -220,7 +220,7 @@ CUresult Custom_cuGraphInstantiate_v2(Call& call, CUgraphExec* phGraphExec, CUgr
   if (phGraphExec == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   cuGraphInstantiate_v2Request request;
   request.graph = call.Use(HandleKind::kGraph, hGraph);
-  request.exec = call.Mint(HandleKind::kGraphExec);
+  request.exec = MintGraphExec(call);
   if (!call.ok() || !CheckCapturedSets(call, hGraph)) return call.result();
   cuGraphInstantiate_v2Reply reply;
   if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
@@ -229,8 +229,7 @@ CUresult Custom_cuGraphInstantiate_v2(Call& call, CUgraphExec* phGraphExec, CUgr
   if (logBuffer != nullptr) StoreText(reply.log, logBuffer, bufferSize);
   if (reply.result != CUDA_SUCCESS) return call.Fail(static_cast<CUresult>(reply.result));
   GiveOwnSources(call, request.exec);
-  *phGraphExec = ToObject<CUgraphExec>(request.exec);
-  return CUDA_SUCCESS;
+  return StoreGraphExec(call, request.exec, 0, phGraphExec);
 }
 
 CUresult Custom_cuGraphExecUpdate(Call& call, CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode* hErrorNode_out,
@@ -275,6 +274,7 @@ CUresult Custom_cuGraphExecChildGraphNodeSetParams(Call& call, CUgraphExec hGrap
 
 CUresult Custom_cuGraphExecDestroy(Call& call, CUgraphExec hGraphExec) {
   if (!call.ok()) return call.result();
+  if (DeviceGraphs::Process().Has(hGraphExec)) return DestroyDeviceGraph(call, hGraphExec);
   cuGraphExecDestroyRequest request;
   request.hGraphExec = call.Free(HandleKind::kGraphExec, hGraphExec);
   if (!call.ok()) return call.result();

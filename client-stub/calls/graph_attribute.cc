@@ -1,18 +1,18 @@
-// Attributes of kernel nodes. Their values travel as bytes, so those that hold a handle are refused: an event, or a node
-// that kernels update, would reach the driver (or the application) as a number of the other side.
+// Attributes of kernel nodes. Their values travel as bytes, so those that hold an event are refused: it would reach the driver (or
+// the application) as a number of the other side. The device node of a node that kernels change is the driver's own number on
+// either side (device_graphs.h).
 #include "generated/client/graph.h"
 #include "protocol/base/log.h"
 
 namespace tessera {
 namespace {
 
-bool HoldsHandle(CUkernelNodeAttrID attribute) {
-  return attribute == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT || attribute == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT ||
-         attribute == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE;
+bool HoldsEvent(CUkernelNodeAttrID attribute) {
+  return attribute == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT || attribute == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
 }
 
 CUresult Refuse(Call& call, CUkernelNodeAttrID attribute) {
-  LogWarning("{}: attribute {} of kernel nodes is not supported, its value holds a handle", call.info().name,
+  LogWarning("{}: attribute {} of kernel nodes is not supported, its value holds an event", call.info().name,
              static_cast<int>(attribute));
   return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
 }
@@ -23,7 +23,7 @@ CUresult Custom_cuGraphKernelNodeGetAttribute(Call& call, CUgraphNode hNode, CUk
                                               CUkernelNodeAttrValue* value_out) {
   if (!call.ok()) return call.result();
   if (value_out == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  if (HoldsHandle(attr)) return Refuse(call, attr);
+  if (HoldsEvent(attr)) return Refuse(call, attr);
   cuGraphKernelNodeGetAttributeRequest request;
   request.hNode = call.Use(HandleKind::kGraphNode, hNode);
   request.attr = attr;
@@ -38,13 +38,20 @@ CUresult Custom_cuGraphKernelNodeSetAttribute(Call& call, CUgraphNode hNode, CUk
                                               const CUkernelNodeAttrValue* value) {
   if (!call.ok()) return call.result();
   if (value == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  if (HoldsHandle(attr)) return Refuse(call, attr);
+  if (HoldsEvent(attr)) return Refuse(call, attr);
   cuGraphKernelNodeSetAttributeRequest request;
-  request.hNode = call.Use(HandleKind::kGraphNode, hNode);
+  request.node = call.Use(HandleKind::kGraphNode, hNode);
   request.attr = attr;
   request.value = *value;
   if (!call.ok()) return call.result();
-  return call.Sync(request);
+  cuGraphKernelNodeSetAttributeReply reply;
+  if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  // An output, whatever the prototype says.
+  if (attr == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE) {
+    const_cast<CUkernelNodeAttrValue*>(value)->deviceUpdatableKernelNode.devNode =
+        reinterpret_cast<CUgraphDeviceNode>(reply.device_node);
+  }
+  return CUDA_SUCCESS;
 }
 
 }  // namespace tessera

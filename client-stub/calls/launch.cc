@@ -63,12 +63,11 @@ CUevent* EventOf(CUlaunchAttribute& attribute) {
   }
 }
 
-// Replaces the handles inside launch attributes by their ids and refuses what cannot be forwarded.
+// Replaces the handles inside launch attributes by their ids.
 CUresult TranslateAttributes(Call& call, const CUlaunchConfig& config, std::vector<CUlaunchAttribute>* attributes) {
   attributes->resize(config.numAttrs);
   for (unsigned i = 0; i < config.numAttrs; ++i) (*attributes)[i] = WithoutPadding(config.attrs[i]);
   for (CUlaunchAttribute& attribute : *attributes) {
-    if (attribute.id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE) return CUDA_ERROR_NOT_SUPPORTED;
     CUevent* event = EventOf(attribute);
     if (event == nullptr) continue;
     const HandleId id = call.Use(HandleKind::kEvent, *event);
@@ -92,13 +91,30 @@ FunctionInfo* KnownFunction(Call& call, CUfunction f) {
   return known != nullptr && call.session().handles().IsLive(id) ? known : DescribeFunction(call, f);
 }
 
+template <typename Request>
+CUresult Ask(Call& call, const Request& request, std::span<CUlaunchAttribute>) {
+  return call.Sync(request);
+}
+
+CUresult Ask(Call& call, const cuLaunchKernelExRequest& request, std::span<CUlaunchAttribute> attributes) {
+  cuLaunchKernelExReply reply;
+  if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  size_t answered = 0;
+  for (CUlaunchAttribute& attribute : attributes) {
+    if (!AsksForDeviceNode(attribute)) continue;
+    if (answered == reply.device_nodes.size()) return call.MalformedReply();
+    attribute.value.deviceUpdatableKernelNode.devNode = reinterpret_cast<CUgraphDeviceNode>(reply.device_nodes[answered++]);
+  }
+  return CUDA_SUCCESS;
+}
+
 // A launch of which the driver's verdict is not known yet.
 template <typename Request>
 CUresult LaunchAndAsk(Call& call, const Request& request, FunctionInfo::Shared& shared, const Configuration& config,
-                      std::span<const CUlaunchAttribute> attributes, uint32_t threads, bool all_resident) {
-  const CUresult result = call.Sync(request);
-  if (result != CUDA_SUCCESS) return result;
+                      std::span<CUlaunchAttribute> attributes, uint32_t threads, bool all_resident) {
   const uint64_t attributes_hash = HashOf(request.attributes);
+  const CUresult result = Ask(call, request, attributes);
+  if (result != CUDA_SUCCESS) return result;
   shared.accepted.Add(LaunchHash(config, all_resident, attributes_hash));
   if (!all_resident) {
     shared.plain.Accept(threads, config.shared_bytes);
@@ -108,7 +124,7 @@ CUresult LaunchAndAsk(Call& call, const Request& request, FunctionInfo::Shared& 
 }
 
 template <typename Request>
-CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span<const CUlaunchAttribute> attributes,
+CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span<CUlaunchAttribute> attributes,
                 bool cooperative, void* const* kernel_params, void* const* extra) {
   FunctionInfo* function = KnownFunction(call, f);
   if (function == nullptr) [[unlikely]] return call.result();
@@ -140,7 +156,8 @@ CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span
 
   FunctionInfo::Shared& shared = *function->shared;
   const uint32_t threads = ThreadsOf(config);
-  const bool sane = GridIsOrdinary(config) && threads != UINT32_MAX && ClustersDivideGrid(attributes, config.grid);
+  const bool sane = GridIsOrdinary(config) && threads != UINT32_MAX && ClustersDivideGrid(attributes, config.grid) &&
+                    !AskForDeviceNode(attributes);
   // The blocks of a cooperative launch must all fit the device at once: nothing but the same launch is known to do so.
   const bool all_resident = cooperative || WantsCooperative(attributes);
   const auto alike = [&] {
@@ -192,8 +209,11 @@ CUresult Custom_cuLaunchKernelEx(Call& call, const CUlaunchConfig* config, CUfun
   std::vector<CUlaunchAttribute>& attributes = call.thread().attributes;
   if (CUresult result = TranslateAttributes(call, *config, &attributes); result != CUDA_SUCCESS) return call.Fail(result);
   const CUresult result = Launch<cuLaunchKernelExRequest>(call, f, plain, attributes, false, kernelParams, extra);
-  for (CUlaunchAttribute& attribute : attributes) {
-    if (const CUevent* event = EventOf(attribute)) call.session().polls().Forget(reinterpret_cast<uint64_t>(*event));
+  for (size_t i = 0; i < attributes.size(); ++i) {
+    if (const CUevent* event = EventOf(attributes[i])) call.session().polls().Forget(reinterpret_cast<uint64_t>(*event));
+    if (result == CUDA_SUCCESS && AsksForDeviceNode(attributes[i])) {
+      config->attrs[i].value.deviceUpdatableKernelNode.devNode = attributes[i].value.deviceUpdatableKernelNode.devNode;
+    }
   }
   return result;
 }

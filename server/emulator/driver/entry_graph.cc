@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "server/emulator/driver/device_graphs.h"
 #include "server/emulator/driver/graph.h"
 #include "server/emulator/driver/kernel_command.h"
 
@@ -157,7 +158,8 @@ CUresult cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph) {
   GraphPtr graph;
   RETURN_ON_ERROR(Find(originalGraph, &graph));
   RETURN_IF(phGraphClone == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_IF(UsesGraphMemory(*graph) || HasNodes(*graph, CU_GRAPH_NODE_TYPE_CONDITIONAL), CUDA_ERROR_NOT_SUPPORTED);
+  RETURN_IF(UsesGraphMemory(*graph) || HasNodes(*graph, CU_GRAPH_NODE_TYPE_CONDITIONAL) || HasUpdatableNodes(*graph),
+            CUDA_ERROR_NOT_SUPPORTED);
   *phGraphClone = reinterpret_cast<CUgraph>(CloneGraph(*graph)->handle);
   return CUDA_SUCCESS;
 }
@@ -262,7 +264,7 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode) {
   GraphPtr graph;
   GraphNodePtr node;
   RETURN_ON_ERROR(FindNode(hNode, &graph, &node));
-  RETURN_IF(UsesGraphMemory(*graph), CUDA_ERROR_NOT_SUPPORTED);
+  RETURN_IF(UsesGraphMemory(*graph) || node->device_node != nullptr, CUDA_ERROR_NOT_SUPPORTED);
   for (const GraphNodePtr& other : graph->nodes) {
     std::erase(other->dependencies, node->handle);
     other->edges.erase(node->handle);

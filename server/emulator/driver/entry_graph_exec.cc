@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "server/emulator/driver/capture.h"
+#include "server/emulator/driver/device_graphs.h"
 #include "server/emulator/driver/graph_params.h"
 
 using namespace tessera::emulator;
@@ -10,27 +11,42 @@ namespace {
 
 using GraphLock = std::unique_lock<std::recursive_mutex>;
 
+constexpr unsigned long long kDeviceFlags = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+                                            CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
 constexpr unsigned long long kFlags = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
                                       CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
 
-CUresult Instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags) {
+// `error_node` (may be null) receives the node that cannot be in such a graph.
+CUresult Instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags, CUgraphNode* error_node = nullptr) {
   ContextPtr context;
   RETURN_ON_ERROR(EnterContext(&context));
   RETURN_ON_ERROR(CheckUnsafeCall());
   GraphLock lock(GetDriver().graph_mutex);
   const GraphPtr graph = GetDriver().graphs.Find(handle);
   RETURN_IF(out == nullptr || graph == nullptr, CUDA_ERROR_INVALID_VALUE);
-  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) return CUDA_ERROR_NOT_SUPPORTED;
-  RETURN_IF((flags & ~kFlags) != 0, CUDA_ERROR_INVALID_VALUE);
+  const bool for_kernels = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0;
+  RETURN_IF((flags & ~(for_kernels ? kDeviceFlags : kFlags)) != 0, CUDA_ERROR_INVALID_VALUE);
   RETURN_IF(graph->embedded, CUDA_ERROR_NOT_SUPPORTED);
   // Graphs with memory of their own have one instantiation at a time: the addresses are the graph's.
   RETURN_IF(UsesGraphMemory(*graph) && !graph->instantiated.expired(), CUDA_ERROR_NOT_SUPPORTED);
+  RETURN_IF(HasUpdatableNodes(*graph) && !graph->instantiated.expired(), CUDA_ERROR_NOT_SUPPORTED);
+  if (for_kernels) {
+    RETURN_IF(graph->nodes.empty(), CUDA_ERROR_INVALID_VALUE);
+    if (const GraphNodePtr node = NodeNotForDevices(*graph)) {
+      if (error_node != nullptr) *error_node = reinterpret_cast<CUgraphNode>(node->handle);
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
   auto exec = std::make_shared<GraphExec>(context->owner_handle());
   exec->body = BuildBody(*graph);
   RETURN_IF(exec->body == nullptr, CUDA_ERROR_INVALID_VALUE);
   exec->flags = flags;
+  exec->updatable_nodes = HasUpdatableNodes(*graph);
   graph->instantiated = exec;
-  *out = reinterpret_cast<CUgraphExec>(GetDriver().graph_execs.Add(exec));
+  if (for_kernels) exec->device_graph = std::make_shared<DeviceHandle>();
+  const uint64_t exec_handle = for_kernels ? exec->device_graph->value() : GetDriver().graph_execs.Mint();
+  GetDriver().graph_execs.Put(exec_handle, exec);
+  *out = reinterpret_cast<CUgraphExec>(exec_handle);
   return CUDA_SUCCESS;
 }
 
@@ -124,9 +140,11 @@ CUresult cuGraphInstantiate(CUgraphExec* phGraphExec, CUgraph hGraph, CUgraphNod
 CUresult cuGraphInstantiateWithParams(CUgraphExec* phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
   RETURN_ON_ERROR(CheckEntry());
   RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  const CUresult result = Instantiate(phGraphExec, hGraph, params->flags);
   params->hErrNode_out = nullptr;
-  params->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
+  const CUresult result = Instantiate(phGraphExec, hGraph, params->flags, &params->hErrNode_out);
+  params->result_out = result == CUDA_SUCCESS            ? CUDA_GRAPH_INSTANTIATE_SUCCESS
+                       : params->hErrNode_out != nullptr ? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
+                                                         : CUDA_GRAPH_INSTANTIATE_ERROR;
   return result;
 }
 
@@ -189,6 +207,7 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExe
   RETURN_ON_ERROR(Find(hGraphExec, &exec));
   const GraphPtr graph = GetDriver().graphs.Find(hGraph);
   RETURN_IF(graph == nullptr || resultInfo == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(exec->updatable_nodes || HasUpdatableNodes(*graph), CUDA_ERROR_NOT_SUPPORTED);
   UpdateError error = Update(*exec->body, *graph, false);
   if (error.result == CU_GRAPH_EXEC_UPDATE_SUCCESS) error = Update(*exec->body, *graph, true);
   *resultInfo = {};

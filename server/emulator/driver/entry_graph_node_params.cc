@@ -1,5 +1,6 @@
 // Nodes of graphs: reading and changing their parameters and attributes. Adding them: entry_graph_node.cc.
 #include "server/emulator/driver/copy.h"
+#include "server/emulator/driver/device_graphs.h"
 #include "server/emulator/driver/event_commands.h"
 #include "server/emulator/driver/graph_params.h"
 #include "server/emulator/driver/kernel_command.h"
@@ -144,6 +145,9 @@ CUresult cuGraphKernelNodeGetAttribute(CUgraphNode handle, CUkernelNodeAttrID at
   return WithNode(handle, CU_GRAPH_NODE_TYPE_KERNEL, [&](GraphNode& node) {
     *value = {};
     if (auto found = node.attributes.find(attr); found != node.attributes.end()) *value = found->second;
+    if (attr == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE && node.device_node != nullptr) {
+      value->deviceUpdatableKernelNode = {1, reinterpret_cast<CUgraphDeviceNode>(node.device_node->value())};
+    }
     if (attr == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) value->cooperative = As<KernelCommand>(node).shape().cooperative;
     return CUDA_SUCCESS;
   });
@@ -152,12 +156,16 @@ CUresult cuGraphKernelNodeGetAttribute(CUgraphNode handle, CUkernelNodeAttrID at
 CUresult cuGraphKernelNodeSetAttribute(CUgraphNode handle, CUkernelNodeAttrID attr,
                                        const CUkernelNodeAttrValue* value) {
   RETURN_IF(value == nullptr, CUDA_ERROR_INVALID_VALUE);
-  return WithNode(handle, CU_GRAPH_NODE_TYPE_KERNEL, [&](GraphNode& node) { return SetAttribute(node, attr, *value); });
+  return WithNode(handle, CU_GRAPH_NODE_TYPE_KERNEL, [&](GraphNode& node) {
+    if (attr != CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE) return SetAttribute(node, attr, *value);
+    return SetUpdatable(node, const_cast<CUkernelNodeAttrValue*>(value));  // as the driver does
+  });
 }
 
 CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
   return WithNode(dst, CU_GRAPH_NODE_TYPE_KERNEL, [&](GraphNode& to) {
     return WithNode(src, CU_GRAPH_NODE_TYPE_KERNEL, [&](GraphNode& from) {
+      RETURN_IF(to.device_node != nullptr || from.device_node != nullptr, CUDA_ERROR_NOT_SUPPORTED);
       to.attributes = from.attributes;
       return CUDA_SUCCESS;
     });

@@ -4,6 +4,7 @@
 
 #include "server/emulator/driver/capture.h"
 #include "server/emulator/driver/device_attributes.h"
+#include "server/emulator/driver/device_graphs.h"
 #include "server/emulator/driver/function_attributes.h"
 #include "server/emulator/driver/kernel_command.h"
 
@@ -11,27 +12,37 @@ using namespace tessera::emulator;
 
 namespace {
 
-CUresult LaunchShaped(CUfunction f, const LaunchShape& shape, CUstream handle, void** params, void** extra) {
+// `updatable` (null as a rule): the node that the launch becomes is one that kernels change, or may be.
+CUresult LaunchShaped(CUfunction f, const LaunchShape& shape, CUstream handle, void** params, void** extra,
+                      CUlaunchAttributeValue* updatable = nullptr) {
   ContextPtr context;
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(handle, &context, &stream));
+  if (updatable != nullptr) {
+    RETURN_IF(!IsCapturing(*stream), CUDA_ERROR_NOT_SUPPORTED);
+    RETURN_IF(!MayBeUpdatable(*updatable), CUDA_ERROR_INVALID_VALUE);
+  }
   std::shared_ptr<KernelCommand> command;
   if (CUresult result = KernelCommand::Make(context, f, shape, params, extra, &command); result != CUDA_SUCCESS) {
     InvalidateCapture(*stream);
     return result;
   }
   context->FlushPrint();
-  return Enqueue(context, stream, command);
+  if (updatable == nullptr) return Enqueue(context, stream, command);
+  std::unique_lock lock(GetDriver().graph_mutex);
+  RETURN_ON_ERROR(Enqueue(context, stream, command));
+  return SetUpdatable(*stream->capture->graph->nodes.back(), updatable);
 }
 
-CUresult ShapeOf(const CUlaunchConfig& config, LaunchShape* shape) {
+CUresult ShapeOf(const CUlaunchConfig& config, LaunchShape* shape, CUlaunchAttributeValue** updatable) {
   shape->grid = {config.gridDimX, config.gridDimY, config.gridDimZ};
   shape->block = {config.blockDimX, config.blockDimY, config.blockDimZ};
   shape->shared_bytes = config.sharedMemBytes;
   RETURN_IF(config.numAttrs != 0 && config.attrs == nullptr, CUDA_ERROR_INVALID_VALUE);
   for (unsigned i = 0; i < config.numAttrs; ++i) {
-    const CUlaunchAttribute& attribute = config.attrs[i];
+    CUlaunchAttribute& attribute = config.attrs[i];
     switch (attribute.id) {
+      case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE: *updatable = &attribute.value; break;
       case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: shape->cooperative = attribute.value.cooperative != 0; break;
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
         shape->cluster = {attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z};
@@ -48,8 +59,7 @@ CUresult ShapeOf(const CUlaunchConfig& config, LaunchShape* shape) {
       case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
       case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: break;
       case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
-      case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
-      case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE: return CUDA_ERROR_NOT_SUPPORTED;
+      case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT: return CUDA_ERROR_NOT_SUPPORTED;
       default: return CUDA_ERROR_INVALID_VALUE;
     }
   }
@@ -155,8 +165,9 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** ker
   RETURN_ON_ERROR(CheckEntry());
   RETURN_IF(config == nullptr, CUDA_ERROR_INVALID_VALUE);
   LaunchShape shape;
-  RETURN_ON_ERROR(ShapeOf(*config, &shape));
-  return LaunchShaped(f, shape, config->hStream, kernelParams, extra);
+  CUlaunchAttributeValue* updatable = nullptr;
+  RETURN_ON_ERROR(ShapeOf(*config, &shape, &updatable));
+  return LaunchShaped(f, shape, config->hStream, kernelParams, extra, updatable);
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CUfunction func, int blockSize,
@@ -224,7 +235,8 @@ CUresult cuOccupancyMaxActiveClusters(int* numClusters, CUfunction func, const C
   RETURN_ON_ERROR(EnterFunction(func, &function));
   RETURN_IF(numClusters == nullptr || config == nullptr, CUDA_ERROR_INVALID_VALUE);
   LaunchShape shape;
-  RETURN_ON_ERROR(ShapeOf(*config, &shape));
+  CUlaunchAttributeValue* updatable = nullptr;
+  RETURN_ON_ERROR(ShapeOf(*config, &shape, &updatable));
   const int threads = static_cast<int>(shape.block.x * shape.block.y * shape.block.z);
   const int blocks = ActiveBlocks(function->info(), threads, shape.shared_bytes) * kMultiprocessors;
   *numClusters = blocks / static_cast<int>(std::max(1u, shape.cluster.x * shape.cluster.y * shape.cluster.z));

@@ -51,6 +51,19 @@ class UserReferences {
   std::map<uint64_t, uint64_t> counts_;
 };
 
+// The handle of an object that kernels name: an address on a device, taken as long as this lives. Any thread.
+class DeviceHandle {
+ public:
+  DeviceHandle();
+  ~DeviceHandle();
+  DeviceHandle(const DeviceHandle&) = delete;
+  DeviceHandle& operator=(const DeviceHandle&) = delete;
+  uint64_t value() const { return value_; }
+
+ private:
+  uint64_t value_;
+};
+
 class GraphNode {
  public:
   uint64_t handle = 0;
@@ -66,6 +79,7 @@ class GraphNode {
   std::vector<CUgraph> bodies;        // stays where it is: the application has its address
   uint64_t cloned_from = 0;
   std::map<int, CUlaunchAttributeValue> attributes;  // of kernel nodes
+  std::shared_ptr<DeviceHandle> device_node;         // of kernel nodes that kernels change
 };
 using GraphNodePtr = std::shared_ptr<GraphNode>;
 
@@ -111,6 +125,8 @@ class GraphExec {
   std::shared_ptr<ExecBody> body;
   FencePtr last_launch;
   uint64_t flags = 0;
+  std::shared_ptr<DeviceHandle> device_graph;  // its handle, if it is for launch by kernels
+  bool updatable_nodes = false;                // it has nodes that kernels change
   ExecNode* Find(uint64_t node_handle);
 
  private:

@@ -221,6 +221,22 @@ void Do_cuGraphExecHostNodeSetParams(CallContext& call, const cuGraphExecHostNod
   call.Finish(call.driver().cuGraphExecHostNodeSetParams(exec, node, &params));
 }
 
+// CUDA declares the value constant, but the driver writes the device node of a node that kernels may change into it.
+void Do_cuGraphKernelNodeSetAttribute(CallContext& call, const cuGraphKernelNodeSetAttributeRequest& request) {
+  const auto node = call.Use<CUgraphNode>(request.node);
+  if (!call.ok()) return call.Finish(call.error());
+  if (call.driver().cuGraphKernelNodeSetAttribute == nullptr) {
+    return call.Finish(MissingEntry("cuGraphKernelNodeSetAttribute"));
+  }
+  CUkernelNodeAttrValue value = request.value;
+  const CUresult result = call.driver().cuGraphKernelNodeSetAttribute(node, request.attr, &value);
+  cuGraphKernelNodeSetAttributeReply reply;
+  if (request.attr == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE) {
+    reply.device_node = reinterpret_cast<uint64_t>(value.deviceUpdatableKernelNode.devNode);
+  }
+  call.Finish(result, reply);
+}
+
 // What the driver sees as a child graph may be a copy to the application.
 void Do_cuGraphNodeGetType(CallContext& call, const cuGraphNodeGetTypeRequest& request) {
   const auto node = call.Use<CUgraphNode>(request.hNode);

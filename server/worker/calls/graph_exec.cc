@@ -30,6 +30,24 @@ HandleId KnownNode(CallContext& call, CUgraphNode node) {
   return node == nullptr ? HandleId() : call.Known(HandleKind::kGraphNode, node);
 }
 
+// A graph that kernels launch has no host functions, so no copies of memory that only the client has. Of ordinary memory the driver
+// (580, measured) refuses them by itself; of registered memory natively it does not. True: it is refused, and `reply` says so.
+template <typename Reply>
+bool RefuseHostCopy(CallContext& call, CUgraph graph, uint64_t flags, CUgraphNode* node, Reply* reply) {
+  HostCopyNodeRecord record;
+  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) == 0) return false;
+  *node = FindHostCopy(call, graph, &record);
+  if (*node == nullptr) return false;
+  reply->host_copy = record.pageable == 0;
+  reply->result = reply->host_copy ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+  return true;
+}
+
+// The driver's own handle of a graph that kernels launch: the application has that one too, since it is what kernels use.
+uint64_t DeviceGraph(CUgraphExec exec, uint64_t flags) {
+  return (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0 ? reinterpret_cast<uint64_t>(exec) : 0;
+}
+
 template <typename Reply, typename Request>
 void Update(CallContext& call, const Request& request) {
   const auto exec = call.Use<CUgraphExec>(request.exec);
@@ -69,11 +87,16 @@ void Do_cuGraphInstantiateWithParams(CallContext& call, const cuGraphInstantiate
   params.hUploadStream = stream;
   CUgraphExec exec = nullptr;
   cuGraphInstantiateWithParamsReply reply;
-  reply.result = driver.cuGraphInstantiateWithParams(&exec, graph, &params);
+  if (RefuseHostCopy(call, graph, request.flags, &params.hErrNode_out, &reply)) {
+    params.result_out = CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED;
+  } else {
+    reply.result = driver.cuGraphInstantiateWithParams(&exec, graph, &params);
+  }
   reply.instantiate_result = params.result_out;
   if (reply.result == CUDA_SUCCESS) {
     NoteInstance(call, exec, graph);
     call.New(request.exec, exec);
+    reply.device_graph = DeviceGraph(exec, request.flags);
   } else {
     reply.error_node = KnownNode(call, params.hErrNode_out);
   }
@@ -81,17 +104,31 @@ void Do_cuGraphInstantiateWithParams(CallContext& call, const cuGraphInstantiate
 }
 
 void Do_cuGraphInstantiateWithFlags(CallContext& call, const cuGraphInstantiateWithFlagsRequest& request) {
-  const auto graph = call.Use<CUgraph>(request.hGraph);
+  const auto graph = call.Use<CUgraph>(request.graph);
   if (!call.ok()) return call.Finish(call.error());
   if (call.driver().cuGraphInstantiateWithFlags == nullptr) {
     return call.Finish(MissingEntry("cuGraphInstantiateWithFlags"));
   }
   CUgraphExec exec = nullptr;
-  const CUresult result = call.driver().cuGraphInstantiateWithFlags(&exec, graph, request.flags);
-  if (result == CUDA_SUCCESS) {
-    NoteInstance(call, exec, graph);
-    call.New(request.phGraphExec, exec);
+  CUgraphNode node = nullptr;
+  cuGraphInstantiateWithFlagsReply reply;
+  if (!RefuseHostCopy(call, graph, request.flags, &node, &reply)) {
+    reply.result = call.driver().cuGraphInstantiateWithFlags(&exec, graph, request.flags);
   }
+  if (reply.result == CUDA_SUCCESS) {
+    NoteInstance(call, exec, graph);
+    call.New(request.exec, exec);
+    reply.device_graph = DeviceGraph(exec, request.flags);
+  }
+  call.Finish(CUDA_SUCCESS, reply);
+}
+
+// On a helper thread: the driver (580, measured) waits until the GPU has done all that it was given, whatever graph it is.
+void Do_tesseraDeviceGraphDestroy(CallContext& call, const tesseraDeviceGraphDestroyRequest& request) {
+  const auto exec = call.Use<CUgraphExec>(request.exec);
+  if (!call.ok()) return call.Finish(call.error());
+  const CUresult result = call.driver().cuGraphExecDestroy(exec);
+  if (result == CUDA_SUCCESS) call.Free(request.exec);
   call.Finish(result);
 }
 

@@ -98,7 +98,12 @@ void Do_cuLaunchKernelEx(CallContext& call, const cuLaunchKernelExRequest& reque
   config.hStream = launch.stream;
   config.attrs = attributes.data();
   config.numAttrs = attributes.count();
-  call.Finish(call.driver().cuLaunchKernelEx(&config, launch.function, launch.parameters.data(), nullptr));
+  const CUresult result = call.driver().cuLaunchKernelEx(&config, launch.function, launch.parameters.data(), nullptr);
+  if (!call.wants_reply()) return call.Finish(result);
+  const std::vector<uint64_t> nodes = attributes.DeviceNodes();
+  cuLaunchKernelExReply reply;
+  reply.device_nodes.Borrow(nodes);
+  call.Finish(result, reply);
 }
 
 void Do_cuLaunchCooperativeKernelMultiDevice(CallContext& call,

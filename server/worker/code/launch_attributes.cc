@@ -17,10 +17,6 @@ bool LaunchAttributes::Set(CallContext& call, std::span<const std::byte> bytes) 
     CUevent* event = nullptr;
     if (attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT) event = &attribute.value.programmaticEvent.event;
     if (attribute.id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT) event = &attribute.value.launchCompletionEvent.event;
-    if (attribute.id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE) {
-      call.Finish(CUDA_ERROR_NOT_SUPPORTED);  // hands out a device-side node; the client refuses it before
-      return false;
-    }
     if (event != nullptr) *event = call.Use<CUevent>(HandleId(reinterpret_cast<uint64_t>(*event)));
   }
   if (!call.ok()) {
@@ -28,6 +24,15 @@ bool LaunchAttributes::Set(CallContext& call, std::span<const std::byte> bytes) 
     return false;
   }
   return true;
+}
+
+std::vector<uint64_t> LaunchAttributes::DeviceNodes() const {
+  std::vector<uint64_t> nodes;
+  for (const CUlaunchAttribute& attribute : attributes_) {
+    if (attribute.id != CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE) continue;
+    nodes.push_back(reinterpret_cast<uint64_t>(attribute.value.deviceUpdatableKernelNode.devNode));
+  }
+  return nodes;
 }
 
 }  // namespace tessera

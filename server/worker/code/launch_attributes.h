@@ -19,6 +19,8 @@ class LaunchAttributes {
   bool Set(CallContext& call, std::span<const std::byte> bytes);
   CUlaunchAttribute* data() { return attributes_.empty() ? nullptr : attributes_.data(); }
   unsigned count() const { return static_cast<unsigned>(attributes_.size()); }
+  // After the launch: the device nodes that the driver has written into the attributes which ask for one, in their order.
+  std::vector<uint64_t> DeviceNodes() const;
 
  private:
   std::vector<CUlaunchAttribute> attributes_;

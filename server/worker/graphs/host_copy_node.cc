@@ -133,8 +133,9 @@ HostCopyInstances::Copy CopyOf(CUgraphNode node, const HostCopyNodeRecord& recor
   return {node, record.function, record.pageable != 0 && !writes, record.pageable != 0 && writes};
 }
 
-// What a graph, with those embedded in it, copies of ordinary memory.
-void Collect(CallContext& call, CUgraph graph, std::vector<HostCopyInstances::Copy>* copies, bool nested = false) {
+// Calls `visit(node, record, nested)` for each of these nodes in a graph and those embedded in it.
+template <typename Visit>
+void ForEachHostCopy(CallContext& call, CUgraph graph, const Visit& visit, bool nested = false) {
   const DriverTable& driver = call.driver();
   std::vector<CUgraphNode> nodes;
   if (!DriverCan(call) || ListNodes(call, graph, false, &nodes) != CUDA_SUCCESS) return;
@@ -144,13 +145,20 @@ void Collect(CallContext& call, CUgraph graph, std::vector<HostCopyInstances::Co
     if (driver.cuGraphNodeGetType(node, &type) != CUDA_SUCCESS || type != CU_GRAPH_NODE_TYPE_GRAPH) continue;
     HostCopyNodeRecord record;
     if (IsHostCopyNode(call, node, &record)) {
-      if (record.pageable == 0) continue;
-      copies->push_back(CopyOf(node, record));
-      copies->back().nested = nested;
+      visit(node, record, nested);
     } else if (driver.cuGraphChildGraphNodeGetGraph(node, &inside) == CUDA_SUCCESS) {
-      Collect(call, inside, copies, true);
+      ForEachHostCopy(call, inside, visit, true);
     }
   }
+}
+
+// What a graph, with those embedded in it, copies of ordinary memory.
+void Collect(CallContext& call, CUgraph graph, std::vector<HostCopyInstances::Copy>* copies) {
+  ForEachHostCopy(call, graph, [&](CUgraphNode node, const HostCopyNodeRecord& record, bool nested) {
+    if (record.pageable == 0) return;
+    copies->push_back(CopyOf(node, record));
+    copies->back().nested = nested;
+  });
 }
 
 // Parameters of another form than the node has: says so once.
@@ -205,6 +213,16 @@ void NotePart(CallContext& call, CUgraphExec exec, CUgraph graph) {
   instance.unsure = instance.unsure || !part.empty() || !instance.copies.empty();
   if (instance.unsure) instance.copies.clear();
   instances.Set(exec, std::move(instance));
+}
+
+CUgraphNode FindHostCopy(CallContext& call, CUgraph graph, HostCopyNodeRecord* record) {
+  CUgraphNode found = nullptr;
+  ForEachHostCopy(call, graph, [&](CUgraphNode node, const HostCopyNodeRecord& one, bool) {
+    if (found != nullptr && one.pageable <= record->pageable) return;
+    found = node;
+    *record = one;
+  });
+  return found;
 }
 
 bool IsHostCopy(std::span<const std::byte> params) { return params.size() == sizeof(HostCopyNodeRecord); }

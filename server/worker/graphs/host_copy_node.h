@@ -27,6 +27,9 @@ bool IsHostCopy(std::span<const std::byte> params);
 // True when a node of the driver is one of these; `record` (may be null) is what it was made from.
 bool IsHostCopyNode(CallContext& call, CUgraphNode node, HostCopyNodeRecord* record = nullptr);
 
+// One of these nodes in a graph or one embedded in it, of ordinary memory if there is one; null: there is none.
+CUgraphNode FindHostCopy(CallContext& call, CUgraph graph, HostCopyNodeRecord* record);
+
 // Adds a node. False when the call has ended with an error.
 bool AddHostCopyNode(CallContext& call, CUgraph graph, const std::vector<CUgraphNode>& dependencies,
                      std::span<const std::byte> params, CUgraphNode* node);
