@@ -109,6 +109,8 @@ bool HeldAddresses::Take(const Range& range) {
 void HeldAddresses::LookAround() {
   foreign_.clear();
   ForEachMapping([&](const MapLine& line) {
+    const Range whole{line.begin, line.end - line.begin};
+    if (std::ranges::none_of(stretches_, [&](const Range& stretch) { return Touch(stretch, whole); })) return true;
     // The kernel joins neighbours: what is held is cut out of the line.
     uint64_t at = line.begin;
     for (auto held = held_.lower_bound(line.begin); held != held_.end() && held->first < line.end; ++held) {
