@@ -4,9 +4,13 @@
 #include <cuda.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "protocol/wire/handle.h"
+#include "tests/client-stub/gate.h"
 #include "tests/client-stub/graph_node_fixture.h"
 
 namespace tessera {
@@ -191,6 +195,26 @@ TEST_F(DeviceGraphTest, ItEndsWithItsContext) {
   EXPECT_EQ(next, exec) << "the driver gives the value again";
   ExpectLaunchWrites(next, 5);
   EXPECT_EQ(cuGraphExecDestroy(next), CUDA_SUCCESS);
+}
+
+// The driver waits for the GPU, and so does the caller; nobody else.
+TEST_F(DeviceGraphTest, NobodyElseWaitsWhileOneIsDestroyed) {
+  AddSet(7);
+  const CUgraphExec exec = InstantiateForKernels();
+  std::atomic<bool> destroyed{false};
+  Gate gate(stream_);
+  ASSERT_EQ(cuGraphLaunch(exec, stream_), CUDA_SUCCESS);
+  std::thread destroyer([&] {
+    EXPECT_EQ(cuCtxSetCurrent(Ends().context()), CUDA_SUCCESS);
+    EXPECT_EQ(cuGraphExecDestroy(exec), CUDA_SUCCESS);
+    destroyed = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  Word(1);
+  EXPECT_FALSE(destroyed);
+  gate.Open();
+  destroyer.join();
+  EXPECT_EQ(Word(0), 7u);
 }
 
 // CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE

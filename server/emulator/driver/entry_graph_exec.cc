@@ -4,6 +4,7 @@
 #include "server/emulator/driver/capture.h"
 #include "server/emulator/driver/device_graphs.h"
 #include "server/emulator/driver/graph_params.h"
+#include "server/emulator/driver/kernel_command.h"
 
 using namespace tessera::emulator;
 
@@ -46,6 +47,7 @@ CUresult Instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags,
   if (for_kernels) exec->device_graph = std::make_shared<DeviceHandle>();
   const uint64_t exec_handle = for_kernels ? exec->device_graph->value() : GetDriver().graph_execs.Mint();
   GetDriver().graph_execs.Put(exec_handle, exec);
+  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0) Upload(*exec);
   *out = reinterpret_cast<CUgraphExec>(exec_handle);
   return CUDA_SUCCESS;
 }
@@ -68,6 +70,13 @@ CUresult Change(CUgraphExec exec_handle, CUgraphNode node_handle, Make make) {
   CommandPtr command;
   RETURN_ON_ERROR(make(context, &command));
   RETURN_ON_ERROR(CheckExecChange(*node->command, *command));
+  // Kernels go on changing the node, from what it is now, once it is uploaded.
+  if (node->type == CU_GRAPH_NODE_TYPE_KERNEL) {
+    if (const auto& changes = static_cast<const KernelCommand&>(*node->command).changes()) {
+      command = static_cast<const KernelCommand&>(*command).WithChanges(changes);
+      changes->Reset();
+    }
+  }
   node->command = std::move(command);
   return CUDA_SUCCESS;
 }
@@ -161,8 +170,16 @@ CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t* flags) {
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
   RETURN_ON_ERROR(CheckEntry());
   RETURN_ON_ERROR(CheckUnsafeCall());
-  // A launch in progress holds what it needs.
-  return GetDriver().graph_execs.Remove(hGraphExec) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  GraphExecPtr exec;
+  RETURN_ON_ERROR(Find(hGraphExec, &exec));
+  // What kernels may name is on the device: the driver waits until nothing runs there. Else a launch in progress holds what it needs.
+  if (exec->device_graph != nullptr) {
+    if (const ContextPtr context = GetDriver().contexts.Find(exec->context_handle())) context->Synchronize();
+  }
+  GraphLock lock(GetDriver().graph_mutex);
+  RETURN_IF(GetDriver().graph_execs.Remove(hGraphExec) == nullptr, CUDA_ERROR_INVALID_VALUE);
+  exec->device_graph.reset();  // a launch that is done may be there for a moment more
+  return CUDA_SUCCESS;
 }
 
 CUresult cuGraphLaunch(CUgraphExec hGraph, CUstream hStream) {
@@ -185,7 +202,8 @@ CUresult cuGraphLaunch(CUgraphExec hGraph, CUstream hStream) {
   std::vector<FencePtr> after;
   // Launches of one executable graph follow each other.
   if (exec->last_launch != nullptr && !exec->last_launch->done()) after.push_back(exec->last_launch);
-  exec->last_launch = context->Submit(stream, MakeGraphCommand(*exec->body), std::move(after));
+  Upload(*exec);
+  exec->last_launch = context->Submit(stream, MakeGraphCommand(exec), std::move(after));
   return CUDA_SUCCESS;
 }
 
@@ -196,7 +214,9 @@ CUresult cuGraphUpload(CUgraphExec hGraph, CUstream hStream) {
   GraphExecPtr exec;
   RETURN_ON_ERROR(Find(hGraph, &exec));
   RETURN_ON_ERROR(CheckNotCapturing(*context, *stream));
-  context->Submit(stream, std::make_shared<EmptyCommand>());  // there is nothing to upload, but the order stays
+  GraphLock lock(GetDriver().graph_mutex);
+  Upload(*exec);
+  context->Submit(stream, std::make_shared<EmptyCommand>());  // the order stays
   return CUDA_SUCCESS;
 }
 

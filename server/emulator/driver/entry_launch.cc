@@ -18,8 +18,10 @@ CUresult LaunchShaped(CUfunction f, const LaunchShape& shape, CUstream handle, v
   ContextPtr context;
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(handle, &context, &stream));
+  std::unique_lock lock(GetDriver().graph_mutex, std::defer_lock);
   if (updatable != nullptr) {
-    RETURN_IF(!IsCapturing(*stream), CUDA_ERROR_NOT_SUPPORTED);
+    lock.lock();
+    RETURN_IF(stream->capture == nullptr, CUDA_ERROR_NOT_SUPPORTED);
     RETURN_IF(!MayBeUpdatable(*updatable), CUDA_ERROR_INVALID_VALUE);
   }
   std::shared_ptr<KernelCommand> command;
@@ -28,10 +30,8 @@ CUresult LaunchShaped(CUfunction f, const LaunchShape& shape, CUstream handle, v
     return result;
   }
   context->FlushPrint();
-  if (updatable == nullptr) return Enqueue(context, stream, command);
-  std::unique_lock lock(GetDriver().graph_mutex);
   RETURN_ON_ERROR(Enqueue(context, stream, command));
-  return SetUpdatable(*stream->capture->graph->nodes.back(), updatable);
+  return updatable == nullptr ? CUDA_SUCCESS : SetUpdatable(*stream->capture->graph->nodes.back(), updatable);
 }
 
 CUresult ShapeOf(const CUlaunchConfig& config, LaunchShape* shape, CUlaunchAttributeValue** updatable) {

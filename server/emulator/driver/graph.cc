@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/emulator/driver/device_graphs.h"
+
 namespace tessera::emulator {
 namespace {
 
@@ -92,7 +94,8 @@ CUresult RunNodes(const LaunchNodes& nodes, Context& context) {
 
 class GraphCommand : public Command {
  public:
-  explicit GraphCommand(const ExecBody& body) : nodes_(Prepare(body, &pending_, &held_)) {}
+  explicit GraphCommand(const GraphExecPtr& exec)
+      : device_graph_(exec->device_graph == nullptr ? nullptr : exec), nodes_(Prepare(*exec->body, &pending_, &held_)) {}
   ~GraphCommand() override {
     for (const FencePtr& fence : pending_) {
       if (!fence->done()) fence->Complete();
@@ -100,11 +103,21 @@ class GraphCommand : public Command {
   }
   CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_GRAPH; }
   CUresult Execute(Context& context) override {
+    GraphRun run(device_graph_);
     BeginConditions(*nodes_);
-    return RunNodes(*nodes_, context);
+    RETURN_ON_ERROR(RunNodes(*nodes_, context));
+    // What its kernels have launched, and what the kernels of those did.
+    while (const auto body = run.Next()) {
+      if (context.cancelled()) return CUDA_SUCCESS;
+      std::vector<FencePtr> pending;
+      std::vector<std::shared_ptr<UserReferences>> held;
+      RETURN_ON_ERROR(RunNodes(*Prepare(*body, &pending, &held), context));
+    }
+    return CUDA_SUCCESS;
   }
 
  private:
+  const GraphExecPtr device_graph_;  // null: it is not for launch by kernels
   std::vector<FencePtr> pending_;
   std::vector<std::shared_ptr<UserReferences>> held_;
   std::shared_ptr<LaunchNodes> nodes_;
@@ -275,7 +288,7 @@ std::shared_ptr<ExecBody> Build(const Graph& graph, bool in_body) {
   for (const GraphNodePtr& node : graph.nodes) {
     if (in_body && !MayBeInBody(node->type)) return nullptr;
     if (node->command != nullptr && !node->command->MayInstantiate()) return nullptr;
-    ExecNode exec{node->handle, node->type, node->command, nullptr, {}, true, node->condition, node->condition_type, {}};
+    ExecNode exec{node->handle, node->type, CommandOfInstance(*node), nullptr, {}, true, node->condition, node->condition_type, {}};
     for (uint64_t before : node->dependencies) exec.dependencies.push_back(index.at(before));
     if (node->child != 0) {
       exec.child = Build(*GetDriver().graphs.Find(node->child), in_body);
@@ -309,6 +322,6 @@ std::shared_ptr<ExecBody> Build(const Graph& graph, bool in_body) {
 
 }  // namespace
 
-CommandPtr MakeGraphCommand(const ExecBody& body) { return std::make_shared<GraphCommand>(body); }
+CommandPtr MakeGraphCommand(const GraphExecPtr& exec) { return std::make_shared<GraphCommand>(exec); }
 
 }  // namespace tessera::emulator

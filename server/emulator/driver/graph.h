@@ -127,6 +127,8 @@ class GraphExec {
   uint64_t flags = 0;
   std::shared_ptr<DeviceHandle> device_graph;  // its handle, if it is for launch by kernels
   bool updatable_nodes = false;                // it has nodes that kernels change
+  std::shared_ptr<ExecBody> uploaded;          // what a launch by a kernel runs; null: it cannot be launched by kernels yet
+  bool in_flight = false;                      // a kernel has launched it, or the host, and it has not ended; guarded as all else
   ExecNode* Find(uint64_t node_handle);
 
  private:
@@ -160,6 +162,6 @@ void PlanMemory(const ExecBody& body, GraphMemoryPlan* plan);
 // Null when the edges form a cycle, or a conditional body has nodes that may not be there.
 std::shared_ptr<ExecBody> BuildBody(const Graph& graph);
 // The command that runs one launch of `body`.
-CommandPtr MakeGraphCommand(const ExecBody& body);
+CommandPtr MakeGraphCommand(const GraphExecPtr& exec);
 
 }  // namespace tessera::emulator

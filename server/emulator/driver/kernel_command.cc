@@ -7,6 +7,7 @@
 #include "protocol/base/log.h"
 #include "server/emulator/driver/conditional.h"
 #include "server/emulator/driver/device_attributes.h"
+#include "server/emulator/driver/device_graphs.h"
 #include "server/emulator/driver/function_attributes.h"
 
 namespace tessera::emulator {
@@ -138,13 +139,25 @@ CUresult KernelCommand::Make(const ContextPtr& context, CUfunction handle, const
   return CUDA_SUCCESS;
 }
 
+std::shared_ptr<KernelCommand> KernelCommand::WithChanges(std::shared_ptr<NodeChanges> changes) const {
+  auto made = std::make_shared<KernelCommand>(*this);
+  made->pointers_.clear();
+  for (const Parameter& parameter : function_->info().parameters) {
+    made->pointers_.push_back(made->parameters_.data() + parameter.offset_bytes);
+  }
+  made->changes_ = std::move(changes);
+  return made;
+}
+
 CUresult KernelCommand::Execute(Context& context) {
   Launch launch;
   launch.kernel = function_->kernel();
   launch.grid = shape_.grid;
+  std::vector<std::byte> parameters = parameters_;
+  if (changes_ != nullptr && !changes_->Apply(&launch.grid, &parameters)) return CUDA_SUCCESS;
   launch.block = shape_.block;
   launch.dynamic_shared_bytes = shape_.shared_bytes;
-  launch.parameters = parameters_;
+  launch.parameters = parameters;
   launch.cooperative = shape_.cooperative;
   launch.cluster = {1, 1, 1};
   Environment environment;
@@ -154,6 +167,8 @@ CUresult KernelCommand::Execute(Context& context) {
   environment.textures = &context;
   ConditionTable conditions;
   environment.conditions = &conditions;
+  GraphRun outside_of_graphs;
+  environment.graphs = GraphRun::Current() != nullptr ? GraphRun::Current() : &outside_of_graphs;
   environment.cancel = context.cancel_flag();
   environment.seed = GetDriver().Random();
   environment.grid_id = GetDriver().next_grid_id.fetch_add(1);

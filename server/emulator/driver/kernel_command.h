@@ -15,6 +15,8 @@ struct LaunchShape {
   Dim3 cluster;  // 1x1x1 when none
 };
 
+class NodeChanges;  // device_graphs.h
+
 class KernelCommand : public Command {
  public:
   // Checks the launch as the driver does and packs its parameters. `params` or `extra`, as cuLaunchKernel takes them.
@@ -22,6 +24,11 @@ class KernelCommand : public Command {
                        void** extra, std::shared_ptr<KernelCommand>* command);
   CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_KERNEL; }
   CUresult Execute(Context& context) override;
+
+  // The same launch, as a node of an instance that kernels change.
+  std::shared_ptr<KernelCommand> WithChanges(std::shared_ptr<NodeChanges> changes) const;
+  // Null as a rule.
+  const std::shared_ptr<NodeChanges>& changes() const { return changes_; }
 
   const LaunchShape& shape() const { return shape_; }
   const FunctionPtr& function() const { return function_; }
@@ -35,6 +42,7 @@ class KernelCommand : public Command {
   LaunchShape shape_;
   std::vector<std::byte> parameters_;
   std::vector<void*> pointers_;
+  std::shared_ptr<NodeChanges> changes_;
 };
 
 // Most blocks of the function that one multiprocessor holds at once.

@@ -1,6 +1,11 @@
-// Functions of the device runtime that PTX only declares: vprintf, malloc, free, __assertfail, cudaGraphSetConditional.
+// Functions of the device runtime that PTX only declares: vprintf, malloc, free, __assertfail, cudaGraphSetConditional, cudaGraphLaunch,
+// cudaGraphKernelNodeSetParam, cudaGraphKernelNodeSetEnabled, cudaGraphKernelNodeSetGridDim.
 // Source: CUDA C++ Programming Guide, "Formatted Output", "Dynamic Global Memory Allocation", "Assertion".
 #include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "server/emulator/ptx/memory.h"
 #include "server/emulator/ptx/printf_format.h"
@@ -155,6 +160,64 @@ void SetConditional(Warp& w, const Inst& inst, uint32_t mask) {
   }
 }
 
+// The bytes of an argument that is a struct: always in memory.
+template <typename T>
+T Struct(Warp& w, const Transfer& from, uint32_t lane) {
+  T value;
+  if (from.is_register || from.size_bytes != sizeof(value)) return T{};
+  std::memcpy(&value, w.LocalLane(lane) + w.local_base() + from.local_offset, sizeof(value));
+  return value;
+}
+
+// Calls `ask(graphs, site, lane)` for each lane, which gives the result of the call, or nothing when it has failed the launch.
+template <typename Ask>
+void AskGraphs(Warp& w, const Inst& inst, uint32_t mask, size_t arguments, const char* name, Ask ask) {
+  if (!Fits(w, inst, arguments, name)) return;
+  const CallSite& site = w.code().calls[inst.extra];
+  GraphSink* graphs = w.grid().environment->graphs;
+  if (graphs == nullptr) return w.Fault(LaunchError::kUnsupported, inst, "this device has no graphs that kernels launch");
+  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    const std::optional<uint32_t> result = ask(*graphs, site, lane);
+    if (!result) return;
+    if (*result == GraphSink::kNoSuchObject) {
+      const uint64_t handle = Argument(w, site.arguments[0], lane);
+      return w.Fault(LaunchError::kIllegalAddress, inst, fmt::format("{}: {:#x} is no such handle", name, handle));
+    }
+    if (!site.results.empty()) Result(w, site.results[0], lane, *result);
+  }
+}
+
+void LaunchGraph(Warp& w, const Inst& inst, uint32_t mask) {
+  AskGraphs(w, inst, mask, 2, "cudaGraphLaunch", [&](GraphSink& graphs, const CallSite& site, uint32_t lane) {
+    return std::optional(graphs.Launch(Argument(w, site.arguments[0], lane), Argument(w, site.arguments[1], lane)));
+  });
+}
+
+void SetNodeParameter(Warp& w, const Inst& inst, uint32_t mask) {
+  constexpr uint64_t kParameterBytesMax = 32764;  // of a kernel
+  AskGraphs(w, inst, mask, 4, "cudaGraphKernelNodeSetParam",
+            [&](GraphSink& graphs, const CallSite& site, uint32_t lane) -> std::optional<uint32_t> {
+              std::vector<std::byte> value(std::min(Argument(w, site.arguments[3], lane), kParameterBytesMax + 1));
+              for (size_t i = 0; i < value.size(); ++i) {
+                if (!Read(w, inst, lane, Argument(w, site.arguments[2], lane) + i, 1, &value[i])) return std::nullopt;
+              }
+              return graphs.SetParameter(Argument(w, site.arguments[0], lane), Argument(w, site.arguments[1], lane), value);
+            });
+}
+
+void SetNodeEnabled(Warp& w, const Inst& inst, uint32_t mask) {
+  AskGraphs(w, inst, mask, 2, "cudaGraphKernelNodeSetEnabled", [&](GraphSink& graphs, const CallSite& site, uint32_t lane) {
+    return std::optional(graphs.SetEnabled(Argument(w, site.arguments[0], lane), (Argument(w, site.arguments[1], lane) & 0xff) != 0));
+  });
+}
+
+void SetNodeGrid(Warp& w, const Inst& inst, uint32_t mask) {
+  AskGraphs(w, inst, mask, 2, "cudaGraphKernelNodeSetGridDim", [&](GraphSink& graphs, const CallSite& site, uint32_t lane) {
+    return std::optional(graphs.SetGrid(Argument(w, site.arguments[0], lane), Struct<Dim3>(w, site.arguments[1], lane)));
+  });
+}
+
 }  // namespace
 
 Handler FindBuiltin(std::string_view name) {
@@ -163,6 +226,10 @@ Handler FindBuiltin(std::string_view name) {
   if (name == "free") return &Free;
   if (name == "__assertfail") return &AssertFail;
   if (name == "cudaGraphSetConditional") return &SetConditional;
+  if (name == "cudaGraphLaunch") return &LaunchGraph;
+  if (name == "cudaGraphKernelNodeSetParam") return &SetNodeParameter;
+  if (name == "cudaGraphKernelNodeSetEnabled") return &SetNodeEnabled;
+  if (name == "cudaGraphKernelNodeSetGridDim") return &SetNodeGrid;
   return nullptr;
 }
 

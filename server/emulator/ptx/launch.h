@@ -53,6 +53,26 @@ class PrintSink {
   virtual void Print(std::string_view text) = 0;
 };
 
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+};
+
+// Where launches of graphs and changes of graph nodes lead: cudaGraphLaunch, cudaGraphKernelNodeSet... Called from many threads at once.
+// The results are numbers of cudaError_t, or kNoSuchObject: the launch of the kernel then fails.
+class GraphSink {
+ public:
+  static constexpr uint32_t kNoSuchObject = UINT32_MAX;
+
+  virtual ~GraphSink() = default;
+  // %current_graph_exec. 0: the kernel runs in no graph that kernels may launch.
+  virtual uint64_t current() const = 0;
+  // `how` is one of the streams for launches by kernels.
+  virtual uint32_t Launch(uint64_t graph, uint64_t how) = 0;
+  virtual uint32_t SetParameter(uint64_t node, uint64_t offset_bytes, std::span<const std::byte> value) = 0;
+  virtual uint32_t SetEnabled(uint64_t node, bool enabled) = 0;
+  virtual uint32_t SetGrid(uint64_t node, const Dim3& grid) = 0;
+};
+
 // Where cudaGraphSetConditional leads. Called from many threads at once.
 class ConditionSink {
  public:
@@ -61,9 +81,6 @@ class ConditionSink {
   virtual bool Set(uint64_t handle, uint32_t value) = 0;
 };
 
-struct Dim3 {
-  uint32_t x = 1, y = 1, z = 1;
-};
 
 struct Launch {
   const Kernel* kernel = nullptr;
@@ -81,6 +98,7 @@ struct Environment {
   DeviceHeap* heap = nullptr;             // null: a kernel that calls malloc or free fails
   TextureMap* textures = nullptr;         // null: no object is one
   ConditionSink* conditions = nullptr;    // null: a kernel that sets a condition fails
+  GraphSink* graphs = nullptr;            // null: a kernel that launches a graph or changes a node fails
   const std::atomic<bool>* cancel = nullptr;  // polled; true ends the run with kCancelled
   uint32_t thread_count = 0;              // 0: one per processor; 1: everything on the calling thread
   uint64_t seed = 0;                      // order of blocks and warps

@@ -60,7 +60,8 @@ void ReadUniform(Warp& w, const Inst& inst, uint32_t mask) {
 template <int kWhich>
 void ReadWide(Warp& w, const Inst& inst, uint32_t mask) {
   uint64_t* d = w.Slot<uint64_t>(inst.dst);
-  const uint64_t value = kWhich == 0 ? Clock() : kWhich == 1 ? Nanoseconds() : kWhich == 2 ? w.grid().environment->grid_id : 0;
+  const uint64_t value = kWhich == 0 ? Clock() : kWhich == 1 ? Nanoseconds() : kWhich == 2 ? w.grid().environment->grid_id
+                         : w.grid().environment->graphs == nullptr ? 0 : w.grid().environment->graphs->current();
   ForLanes(mask, [&](uint32_t l) { d[l] = value; });
 }
 template <int kAxis>
@@ -94,6 +95,7 @@ constexpr Row kRows[] = {
     {"%nctaid.x", U(kNctaidX)}, {"%nctaid.y", U(kNctaidY)}, {"%nctaid.z", U(kNctaidZ)},
     {"%laneid", {&ReadLaneId, kU32, 0}}, {"%warpid", U(kWarpId)}, {"%nwarpid", U(kWarpCount)},
     {"%smid", U(kSmId)}, {"%nsmid", U(kSmCount)}, {"%gridid", {&ReadWide<2>, kU64, 0}},
+    {"%current_graph_exec", {&ReadWide<3>, kU64, 0}},
     {"%lanemask_eq", {&ReadLaneMask<0>, kU32, 0}}, {"%lanemask_lt", {&ReadLaneMask<1>, kU32, 0}},
     {"%lanemask_le", {&ReadLaneMask<2>, kU32, 0}}, {"%lanemask_gt", {&ReadLaneMask<3>, kU32, 0}},
     {"%lanemask_ge", {&ReadLaneMask<4>, kU32, 0}},

@@ -283,8 +283,8 @@ void ChangesByKernels() {
   EXPECT_EQ(value.deviceUpdatableKernelNode.devNode == node, true);
   cudaGraphExec_t exec = ForHost(graph);
   const auto run = [&](int expected) {
-    EXPECT_EQ(Code(), cudaSuccess);
     Run(exec);
+    EXPECT_EQ(Code(), cudaSuccess);
     EXPECT_EQ(Value(), expected);
   };
   set_number<<<1, 1, 0, stream>>>(node, 50);
