@@ -20,6 +20,8 @@ constexpr uint64_t kUserEnd = (uint64_t{1} << 47) - 4096;
 constexpr uint64_t kAlignmentMax = uint64_t{1} << 61;
 // Places that one reservation is tried at: each is a round trip.
 constexpr int kPlacesMax = 64;
+// The furthest that one of them is from the one before it, of the 85 TiB that there are.
+constexpr uint64_t kStepMax = uint64_t{8} << 40;
 
 uint64_t WholeBlocks(uint64_t bytes) {
   return (bytes + AddressReservations::kBlockBytes - 1) & ~(AddressReservations::kBlockBytes - 1);
@@ -79,6 +81,7 @@ std::optional<Range> AddressReservations::Anywhere(Call& call, uint64_t bytes, u
     }
   }
   const uint64_t block_bytes = WholeBlocks(bytes);
+  uint64_t step = WholeBlocks(block_bytes / 8);
   for (int places = 0; places < kPlacesMax; ++places) {
     const auto block = held_.Hold(block_bytes, std::max(alignment, kBlockBytes), refused_);
     if (!block) break;
@@ -87,8 +90,10 @@ std::optional<Range> AddressReservations::Anywhere(Call& call, uint64_t bytes, u
       return BlockAt(blocks_, block->base)->AllocateAt(block->base, bytes);
     }
     if (!call.ok()) return std::nullopt;
-    // Which part of it is taken there is not known: the next place begins a little further on.
-    refused_.push_back({block->base, WholeBlocks(block_bytes / 8)});
+    // How much is taken there is not known: the next place begins a little further on, then ever further. With two GPUs the
+    // driver was seen to keep a great deal for itself.
+    refused_.push_back({block->base, step});
+    step = std::min(2 * step, kStepMax);
   }
   refused_.clear();  // what was in the way on the server may be gone when the program asks again
   return std::nullopt;

@@ -18,6 +18,11 @@ namespace {
 constexpr uint64_t kBytes = uint64_t{1} << 30;  // what sanitized builds have room for, some times
 constexpr uint64_t kSmall = uint64_t{2} << 20;
 constexpr uint64_t kBlock = AddressReservations::kBlockBytes;
+#if defined(__SANITIZE_THREAD__)
+constexpr uint64_t kMuch = uint64_t{32} << 30;
+#else
+constexpr uint64_t kMuch = uint64_t{4} << 40;
+#endif
 
 // What the driver is asked and how it answers.
 Range unavailable;  // ranges that touch this are reserved elsewhere, as a driver does that has something there
@@ -100,6 +105,15 @@ TEST_F(ReservationTest, APlaceThatTheServerCannotHaveIsTriedElsewhere) {
   const CUdeviceptr there = Reserve(kBytes, usual & ~(kBlock - 1));
   EXPECT_EQ(there, usual);
   Free(there, kBytes);
+}
+
+TEST_F(ReservationTest, APlaceBehindMuchThatTheServerHasIsFound) {
+  const CUdeviceptr first = Reserve(kBlock);
+  Free(first, kBlock);
+  unavailable = Range{first, kMuch};
+  const CUdeviceptr address = Reserve(kBlock);
+  EXPECT_GE(address, first + kMuch);
+  Free(address, kBlock);
 }
 
 TEST_F(ReservationTest, AWishThatTheServerCannotHaveIsServedElsewhere) {
