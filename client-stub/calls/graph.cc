@@ -204,7 +204,7 @@ CUresult Custom_cuGraphInstantiateWithFlags(Call& call, CUgraphExec* phGraphExec
   request.graph = call.Use(HandleKind::kGraph, hGraph);
   request.flags = flags;
   request.exec = MintGraphExec(call);
-  if (!call.ok()) return call.result();
+  if (!call.ok() || !CheckCapturedSets(call, hGraph)) return call.result();
   cuGraphInstantiateWithFlagsReply reply;
   if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
   if (reply.host_copy) WarnOfHostCopy(call);
