@@ -82,7 +82,9 @@ std::optional<Range> AddressReservations::Anywhere(Call& call, uint64_t bytes, u
   }
   const uint64_t block_bytes = WholeBlocks(bytes);
   uint64_t step = WholeBlocks(block_bytes / 8);
-  for (int places = 0; places < kPlacesMax; ++places) {
+  // A driver that granted no place in many tries is asked for one place only from then on.
+  const int places_max = in_window_.empty() ? kPlacesMax : 1;
+  for (int places = 0; places < places_max; ++places) {
     const auto block = held_.Hold(block_bytes, std::max(alignment, kBlockBytes), refused_);
     if (!block) break;
     if (MakeBlock(call, *block)) {
@@ -90,13 +92,27 @@ std::optional<Range> AddressReservations::Anywhere(Call& call, uint64_t bytes, u
       return BlockAt(blocks_, block->base)->AllocateAt(block->base, bytes);
     }
     if (!call.ok()) return std::nullopt;
-    // How much is taken there is not known: the next place begins a little further on, then ever further. With two GPUs the
-    // driver was seen to keep a great deal for itself.
+    // How much is taken there is not known: the next place begins a little further on, then ever further. With two GPUs
+    // the driver was seen to keep a great deal for itself.
     refused_.push_back({block->base, step});
     step = std::min(2 * step, kStepMax);
   }
   refused_.clear();  // what was in the way on the server may be gone when the program asks again
-  return std::nullopt;
+  return any_granted_ ? std::nullopt : InWindow(call, bytes, alignment);
+}
+
+std::optional<Range> AddressReservations::InWindow(Call& call, uint64_t bytes, uint64_t alignment) {
+  // The server aligns nothing beyond a granule: a larger block has an aligned part.
+  const uint64_t block_bytes = WholeBlocks(bytes) + (alignment > kGranuleBytes ? alignment : 0);
+  cuMemAddressReserveRequest request;
+  request.bytes = block_bytes;
+  cuMemAddressReserveReply reply;
+  if (block_bytes < bytes || call.Sync(request, &reply) != CUDA_SUCCESS || !reply.reserved) return std::nullopt;
+  const std::unique_lock table(table_);
+  const auto [block, added] = blocks_.emplace(std::piecewise_construct, std::tuple(reply.base),
+                                              std::tuple(reply.base, block_bytes, kGranuleBytes));
+  in_window_.insert(reply.base);
+  return block->second.Allocate(bytes, std::max(alignment, kGranuleBytes));
 }
 
 // Has the server reserve the block, which is held. False: it did not, and the block is held no more; `call` says
@@ -112,6 +128,7 @@ bool AddressReservations::MakeBlock(Call& call, const Range& block) {
     held_.Release(block);
     return false;
   }
+  any_granted_ = true;
   const std::unique_lock table(table_);
   blocks_.emplace(std::piecewise_construct, std::tuple(block.base), std::tuple(block.base, block.bytes, kGranuleBytes));
   return true;
@@ -141,7 +158,7 @@ CUresult AddressReservations::Free(Call& call, const Range& range) {
     blocks_.erase(block.base);
   }
   count_.fetch_sub(1, std::memory_order_relaxed);
-  held_.Release(block);
+  if (in_window_.erase(block.base) == 0) held_.Release(block);
   return CUDA_SUCCESS;
 }
 

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <shared_mutex>
 #include <vector>
 
@@ -64,12 +65,17 @@ class AddressReservations {
 
   std::optional<Range> AtWish(Call& call, uint64_t bytes, uint64_t wish) REQUIRES(changes_);
   std::optional<Range> Anywhere(Call& call, uint64_t bytes, uint64_t alignment) REQUIRES(changes_);
+  // A block that the server picks, in the session's device window: for drivers that grant no place outside at all (seen
+  // with two GPUs). Half of the window is the most.
+  std::optional<Range> InWindow(Call& call, uint64_t bytes, uint64_t alignment) REQUIRES(changes_);
   bool MakeBlock(Call& call, const Range& block) REQUIRES(changes_);
 
   HeldAddresses& held_;
   // One thread at a time reserves or frees: it waits for the server meanwhile. Questions wait for table_ alone.
   Mutex changes_;
-  std::vector<Range> refused_ GUARDED_BY(changes_);  // where the server's driver did not reserve
+  std::vector<Range> refused_ GUARDED_BY(changes_);    // where the server's driver did not reserve
+  bool any_granted_ GUARDED_BY(changes_) = false;      // the driver has granted a place
+  std::set<uint64_t> in_window_ GUARDED_BY(changes_);  // blocks of the window, which is held anyway, by base
   mutable std::shared_mutex table_;
   Blocks blocks_;                 // changed under both, read under either
   std::atomic<size_t> count_{0};  // of reservations

@@ -34,7 +34,9 @@ Known Look(Call& call, CUdeviceptr ptr) {
   if (!known.device) known.host = memory.host().Find(ptr);
   if (known.any()) return known;
   if (const auto untold = UntoldMemory(call, ptr)) {
-    known.device = DeviceAllocation{.range = *untold, .kind = DeviceAllocation::Kind::kGlobal};
+    known.device.emplace();
+    known.device->range = *untold;
+    known.device->kind = DeviceAllocation::Kind::kGlobal;
     if (const Context* context = call.current_context()) known.device->device = context->device;
   }
   return known;

@@ -17,16 +17,40 @@ ReservedRanges& Reserved(CallContext& call) {
   return call.worker().Part<SessionMemory>().reserved();
 }
 
+DeviceHeap& Heap(CallContext& call) {
+  return call.worker().Part<SessionMemory>().heap();
+}
+
+// Where the driver has granted none of the client's places: beside the session's memory, in its device window.
+void ReserveInWindow(CallContext& call, uint64_t bytes) {
+  cuMemAddressReserveReply reply;
+  reply.reserved = false;
+  Range range;
+  if (bytes == 0 || bytes % AddressSpace::kGranuleBytes != 0) return call.Finish(CUDA_ERROR_INVALID_VALUE);
+  const CUresult result = Heap(call).ReserveForeign(bytes, &range);
+  if (result == CUDA_SUCCESS) {
+    reply.base = range.base;
+    reply.reserved = Reserved(call).AddInWindow(range);
+    if (!reply.reserved) Heap(call).ReleaseForeign(range.base);
+  }
+  call.Finish(result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result, reply);
+}
+
 }  // namespace
 
 void Do_cuMemAddressReserve(CallContext& call, const cuMemAddressReserveRequest& request) {
+  if (request.base == 0) return ReserveInWindow(call, request.bytes);
   cuMemAddressReserveReply reply;
+  reply.base = request.base;
   const CUresult result = Reserved(call).Reserve(Range{request.base, request.bytes}, &reply.reserved);
   call.Finish(result, reply);
 }
 
 void Do_cuMemAddressFree(CallContext& call, const cuMemAddressFreeRequest& request) {
-  call.Finish(Reserved(call).Release(Range{request.ptr, request.size}));
+  const Range range{request.ptr, request.size};
+  if (!Reserved(call).RemoveInWindow(range)) return call.Finish(Reserved(call).Release(range));
+  Heap(call).ReleaseForeign(range.base);
+  call.Finish(CUDA_SUCCESS);
 }
 
 void Do_cuMemCreate(CallContext& call, const cuMemCreateRequest& request) {
@@ -63,7 +87,8 @@ void Do_cuMemRetainAllocationHandle(CallContext& call, const cuMemRetainAllocati
   if (!Reserved(call).Contains(request.address, 1)) return call.Finish(CUDA_ERROR_INVALID_VALUE);
   CUmemGenericAllocationHandle allocation = 0;
   // The driver only looks the address up.
-  const CUresult result = call.driver().cuMemRetainAllocationHandle(&allocation, reinterpret_cast<void*>(request.address));
+  const CUresult result =
+      call.driver().cuMemRetainAllocationHandle(&allocation, reinterpret_cast<void*>(request.address));
   if (result == CUDA_SUCCESS) call.New(request.handle, allocation);
   call.Finish(result, cuMemRetainAllocationHandleReply{});
 }

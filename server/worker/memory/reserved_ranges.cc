@@ -16,7 +16,9 @@ bool Touch(const Range& a, const Range& b) {
 
 ReservedRanges::~ReservedRanges() {
   MutexLock lock(mutex_);
-  for (const auto& [base, bytes] : ranges_) driver_.cuMemAddressFree(base, bytes);
+  for (const auto& [base, bytes] : ranges_) {
+    if (!windows_.device.contains(base)) driver_.cuMemAddressFree(base, bytes);
+  }
 }
 
 CUresult ReservedRanges::Reserve(const Range& range, bool* reserved) {
@@ -36,6 +38,23 @@ CUresult ReservedRanges::Reserve(const Range& range, bool* reserved) {
   if (result == CUDA_SUCCESS) driver_.cuMemAddressFree(address, range.bytes);
   // Addresses that the driver has run out of may be there at another place.
   return result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
+}
+
+bool ReservedRanges::AddInWindow(const Range& range) {
+  MutexLock lock(mutex_);
+  if (in_window_bytes_ + range.bytes > windows_.device.bytes / 2) return false;
+  in_window_bytes_ += range.bytes;
+  ranges_.emplace(range.base, range.bytes);
+  return true;
+}
+
+bool ReservedRanges::RemoveInWindow(const Range& range) {
+  MutexLock lock(mutex_);
+  const auto found = ranges_.find(range.base);
+  if (found == ranges_.end() || found->second != range.bytes || !windows_.device.contains(range.base)) return false;
+  in_window_bytes_ -= range.bytes;
+  ranges_.erase(found);
+  return true;
 }
 
 CUresult ReservedRanges::Release(const Range& range) {
