@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "client-stub/thread_sanitizer.h"
 #include "protocol/base/log.h"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -14,18 +15,6 @@
 
 namespace tessera {
 namespace {
-
-#if defined(__SANITIZE_THREAD__)
-constexpr uint32_t kRowsToTry = 1u << 3;  // ThreadSanitizer ends the process that maps at one of the others
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-constexpr uint32_t kRowsToTry = 1u << 3;
-#else
-constexpr uint32_t kRowsToTry = (1u << kWindowRows) - 1;
-#endif
-#else
-constexpr uint32_t kRowsToTry = (1u << kWindowRows) - 1;
-#endif
 
 // True when the range was free and is reserved now.
 bool Reserve(uint64_t base, uint64_t bytes) {
@@ -59,9 +48,11 @@ uint32_t AddressWindows::Offer() {
   MutexLock lock(mutex_);
   if (reserved_) return mask_;
   reserved_ = true;
-  for (int row = 0; row < kWindowRows; ++row) {
-    if ((kRowsToTry >> row & 1) != 0 && ReserveRow(kWindowTable[row])) mask_ |= 1u << row;
+  for (int row = 0; row < kWindowRows && !kThreadSanitizer; ++row) {
+    if (row != kSanitizedRow && ReserveRow(kWindowTable[row])) mask_ |= 1u << row;
   }
+  // Where a driver may want to have its own things: for programs that leave nothing else.
+  if (mask_ == 0 && ReserveRow(kWindowTable[kSanitizedRow])) mask_ = 1u << kSanitizedRow;
   return mask_;
 }
 

@@ -21,7 +21,8 @@ class AddressWindows {
  public:
   static AddressWindows& Process();
 
-  // Reserves every row of kWindowTable that is free in this process and returns them as a mask (bit i: row i); after
+  // Reserves every row of kWindowTable that is free in this process, kSanitizedRow only if no other one is, and returns them
+  // as a mask (bit i: row i); after
   // Keep(), the bit of the row kept. 0: none is free (another library maps there, or RLIMIT_AS is set).
   uint32_t Offer() EXCLUDES(mutex_);
   // The row the server chose: the others are given back. Failed when `row` was not offered, or another one is kept.

@@ -3,23 +3,12 @@
 #include <algorithm>
 
 #include "client-stub/process_maps.h"
+#include "client-stub/thread_sanitizer.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/segment.h"
 
 namespace tessera {
 namespace {
-
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kThreadSanitizer = true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-constexpr bool kThreadSanitizer = true;
-#else
-constexpr bool kThreadSanitizer = false;
-#endif
-#else
-constexpr bool kThreadSanitizer = false;
-#endif
 
 // User addresses on x86-64 and on arm64 with the usual page tables.
 constexpr uint64_t kUserEnd = uint64_t{1} << 47;

@@ -22,7 +22,7 @@ inline constexpr uint64_t kTebibyte = uint64_t{1} << 40;
 inline constexpr uint64_t kGibibyte = uint64_t{1} << 30;
 
 // Rows 0 to 2 for ordinary processes (user space is 128 TiB; the kernel places mappings from its top down, programs and
-// heaps below or above this middle). Row 3 is what ThreadSanitizer and AddressSanitizer leave: TSan ends a process that
+// heaps below or above this middle), rows 4 and 5 for those with a limit of their address space (RLIMIT_AS). Row 3 is what ThreadSanitizer and AddressSanitizer leave: TSan ends a process that
 // maps anything at the others, so a stub built with it offers row 3 alone. It lies below all places where the kernel begins to
 // put mappings (the top less a random TiB).
 inline constexpr WindowPair kWindowTable[] = {
@@ -30,7 +30,10 @@ inline constexpr WindowPair kWindowTable[] = {
     {{0x400000000000, 8 * kTebibyte}, {0x480000000000, 4 * kTebibyte}},
     {{0x120000000000, 4 * kTebibyte}, {0x160000000000, 2 * kTebibyte}},
     {{0x7e8000000000, 256 * kGibibyte}, {0x7ec000000000, 128 * kGibibyte}},
+    {{0x180000000000, 1536 * kGibibyte}, {0x198000000000, 512 * kGibibyte}},
+    {{0x1a0000000000, 256 * kGibibyte}, {0x1a4000000000, 128 * kGibibyte}},
 };
+inline constexpr int kSanitizedRow = 3;
 inline constexpr int kWindowRows = sizeof(kWindowTable) / sizeof(kWindowTable[0]);
 
 // Sessions of one client process that can be open at once: each gets an equal part of both windows.

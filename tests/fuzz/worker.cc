@@ -55,7 +55,7 @@ const DriverTable& TheDriver() {
 
 void Run(std::span<const std::byte> input) {
   WorkerOptions options;
-  options.windows = SessionWindows(kWindowRows - 1, 0);
+  options.windows = SessionWindows(kSanitizedRow, 0);
   options.reply_wait_ns = 20'000'000;
   ChannelSizes sizes;
   sizes.command_bytes = 256 << 10;

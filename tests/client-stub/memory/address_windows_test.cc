@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +33,32 @@ TEST(AddressWindowsTest, RowsThatAreTakenAreNotOffered) {
               if ((mask & 1) != 0) return 2;
               if ((mask & 2) == 0) return 3;
               return AddressWindows::Process().Offer() == mask ? 0 : 4;
+            }),
+            0);
+}
+
+#if !defined(__SANITIZE_ADDRESS__)  // has mapped more than any limit already
+uint32_t OfferWithin(uint64_t bytes) {
+  const rlimit limit{bytes, bytes};
+  return setrlimit(RLIMIT_AS, &limit) == 0 ? AddressWindows::Process().Offer() : 0;
+}
+
+TEST(AddressWindowsTest, ALimitOfAddressSpaceLeavesTheRowsThatFit) {
+  // None of them where the kernel would put the driver's own mappings.
+  EXPECT_EQ(InChild([] { return OfferWithin(kTebibyte) == 1u << 5 ? 0 : 1; }), 0);
+  EXPECT_EQ(InChild([] { return OfferWithin(3 * kTebibyte) == (1u << 4 | 1u << 5) ? 0 : 1; }), 0);
+  EXPECT_EQ(InChild([] { return OfferWithin(7 * kTebibyte) == (1u << 2 | 1u << 5) ? 0 : 1; }), 0);
+  EXPECT_EQ(InChild([] { return OfferWithin(256 * kGibibyte) == 0 ? 0 : 1; }), 0);
+}
+#endif
+
+TEST(AddressWindowsTest, TheRowOfSanitizersIsOfferedIfThereIsNoOther) {
+  EXPECT_EQ(InChild([] { return (AddressWindows::Process().Offer() >> kSanitizedRow & 1) == 0 ? 0 : 1; }), 0);
+  EXPECT_EQ(InChild([] {
+              for (int row = 0; row < kWindowRows; ++row) {
+                if (row != kSanitizedRow && MapAt(kWindowTable[row].device.base, 4096) == MAP_FAILED) return 1;
+              }
+              return AddressWindows::Process().Offer() == 1u << kSanitizedRow ? 0 : 2;
             }),
             0);
 }

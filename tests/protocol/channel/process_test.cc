@@ -131,7 +131,7 @@ TEST_F(ProcessTest, ThePeerSeesThatWeLeave) {
 }
 
 TEST_F(ProcessTest, PinnedMemoryHasOneAddressInBothProcesses) {
-  const WindowPair windows = SessionWindows(kWindowRows - 1, 0);  // the row that sanitizers allow
+  const WindowPair windows = SessionWindows(kSanitizedRow, 0);  // the row that sanitizers allow
   const uint64_t address = windows.host.base, bytes = 1u << 20;
   Start([=](Channel& channel) {
     if (!ReserveAddressRange(address, bytes).ok()) return 1;
