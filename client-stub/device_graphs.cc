@@ -90,12 +90,13 @@ CUresult DestroyDeviceGraph(Call& call, CUgraphExec handle) {
   tesseraDeviceGraphDestroyRequest request;
   request.exec = call.Free(HandleKind::kGraphExec, handle);
   if (!call.ok()) return call.result();
-  // Before the driver may give the value again, and so before somebody may be told of it.
   const auto value = reinterpret_cast<uint64_t>(handle);
+  const bool device_graph = DeviceGraphs::Process().Has(handle);
+  // Before the driver may give the value again, and so before somebody may be told of it.
   DeviceGraphs::Process().Remove(value, request.exec);
   GraphExecs().Erase(request.exec);
   const CUresult result = call.SyncAs(request);
-  if (result != CUDA_SUCCESS) DeviceGraphs::Process().Add(call.session(), value, request.exec, call.owner_context());
+  if (result != CUDA_SUCCESS && device_graph) DeviceGraphs::Process().Add(call.session(), value, request.exec, call.owner_context());
   return result;
 }
 

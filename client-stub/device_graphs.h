@@ -38,6 +38,11 @@ class DeviceGraphs {
   // nothing changes, while the value is the application's handle of another graph: a device graph of another session, or the id
   // of any executable graph.
   bool Add(Session& session, uint64_t value, HandleId exec, HandleId context) EXCLUDES(mutex_);
+  // The process has a node that kernels change: an instance with one is destroyed like a device graph, and which have one is not
+  // known here.
+  void NoteDeviceNode() { device_nodes_.store(true, std::memory_order_relaxed); }
+  // Whether the driver may wait when this executable graph is destroyed.
+  bool WaitsToEnd(CUgraphExec handle) const { return device_nodes_.load(std::memory_order_relaxed) || Has(handle); }
   // The graph ends; nothing happens when the value is another one's by now.
   void Remove(uint64_t value, HandleId exec) EXCLUDES(mutex_);
 
@@ -52,6 +57,7 @@ class DeviceGraphs {
   mutable Mutex mutex_;
   std::unordered_map<uint64_t, Graph> graphs_ GUARDED_BY(mutex_);
   std::atomic<size_t> count_{0};
+  std::atomic<bool> device_nodes_{false};
 };
 
 // The handle of a new executable graph. Its id is no handle of a device graph: it could not be named.
@@ -62,7 +68,8 @@ HandleId MintGraphExec(Call& call);
 // CUDA_ERROR_NOT_SUPPORTED.
 CUresult StoreGraphExec(Call& call, HandleId exec, uint64_t device_graph, CUgraphExec* out);
 
-// cuGraphExecDestroy of a device graph: returns when the server has destroyed it, for which the driver waits for the GPU (measured).
+// cuGraphExecDestroy of one that WaitsToEnd(): returns when the server has destroyed it, for which the driver waits until the GPU has
+// done all that it was given (measured).
 CUresult DestroyDeviceGraph(Call& call, CUgraphExec handle);
 
 }  // namespace tessera

@@ -274,7 +274,7 @@ CUresult Custom_cuGraphExecChildGraphNodeSetParams(Call& call, CUgraphExec hGrap
 
 CUresult Custom_cuGraphExecDestroy(Call& call, CUgraphExec hGraphExec) {
   if (!call.ok()) return call.result();
-  if (DeviceGraphs::Process().Has(hGraphExec)) return DestroyDeviceGraph(call, hGraphExec);
+  if (DeviceGraphs::Process().WaitsToEnd(hGraphExec)) return DestroyDeviceGraph(call, hGraphExec);
   cuGraphExecDestroyRequest request;
   request.hGraphExec = call.Free(HandleKind::kGraphExec, hGraphExec);
   if (!call.ok()) return call.result();

@@ -1,6 +1,7 @@
 // Attributes of kernel nodes. Their values travel as bytes, so those that hold an event are refused: it would reach the driver (or
 // the application) as a number of the other side. The device node of a node that kernels change is the driver's own number on
 // either side (device_graphs.h).
+#include "client-stub/device_graphs.h"
 #include "generated/client/graph.h"
 #include "protocol/base/log.h"
 
@@ -47,7 +48,8 @@ CUresult Custom_cuGraphKernelNodeSetAttribute(Call& call, CUgraphNode hNode, CUk
   cuGraphKernelNodeSetAttributeReply reply;
   if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
   // An output, whatever the prototype says.
-  if (attr == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE) {
+  if (attr == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE && reply.device_node != 0) {
+    DeviceGraphs::Process().NoteDeviceNode();
     const_cast<CUkernelNodeAttrValue*>(value)->deviceUpdatableKernelNode.devNode =
         reinterpret_cast<CUgraphDeviceNode>(reply.device_node);
   }

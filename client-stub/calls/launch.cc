@@ -12,6 +12,7 @@
 #include "client-stub/client.h"
 #include "client-stub/function_info.h"
 #include "client-stub/client_memory.h"
+#include "client-stub/device_graphs.h"
 #include "client-stub/kernel_params.h"
 #include "client-stub/launch_attributes.h"
 #include "client-stub/managed/managed_work.h"
@@ -103,6 +104,7 @@ CUresult Ask(Call& call, const cuLaunchKernelExRequest& request, std::span<CUlau
   for (CUlaunchAttribute& attribute : attributes) {
     if (!AsksForDeviceNode(attribute)) continue;
     if (answered == reply.device_nodes.size()) return call.MalformedReply();
+    if (reply.device_nodes[answered] != 0) DeviceGraphs::Process().NoteDeviceNode();
     attribute.value.deviceUpdatableKernelNode.devNode = reinterpret_cast<CUgraphDeviceNode>(reply.device_nodes[answered++]);
   }
   return CUDA_SUCCESS;

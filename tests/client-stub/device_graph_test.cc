@@ -40,6 +40,22 @@ class DeviceGraphTest : public GraphNodeTest {
     ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
     EXPECT_EQ(Word(0), value);
   }
+  // Calls `destroy` behind work that does not end. The driver waits for the GPU, and so does the caller; nobody else.
+  template <typename Destroy>
+  void ExpectAWaitOfTheCallerAlone(Destroy destroy) {
+    std::atomic<bool> destroyed{false};
+    Gate gate(stream_);
+    std::thread destroyer([&] {
+      EXPECT_EQ(cuCtxSetCurrent(Ends().context()), CUDA_SUCCESS);
+      EXPECT_EQ(destroy(), CUDA_SUCCESS);
+      destroyed = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    Word(1);
+    EXPECT_FALSE(destroyed);
+    gate.Open();
+    destroyer.join();
+  }
   // Instantiation for kernels refuses graph_, at `node` where the driver names one.
   void ExpectRefused(CUresult result, CUgraphInstantiateResult why, CUgraphNode node) {
     CUgraphExec exec = nullptr;
@@ -197,24 +213,26 @@ TEST_F(DeviceGraphTest, ItEndsWithItsContext) {
   EXPECT_EQ(cuGraphExecDestroy(next), CUDA_SUCCESS);
 }
 
-// The driver waits for the GPU, and so does the caller; nobody else.
 TEST_F(DeviceGraphTest, NobodyElseWaitsWhileOneIsDestroyed) {
   AddSet(7);
   const CUgraphExec exec = InstantiateForKernels();
-  std::atomic<bool> destroyed{false};
-  Gate gate(stream_);
-  ASSERT_EQ(cuGraphLaunch(exec, stream_), CUDA_SUCCESS);
-  std::thread destroyer([&] {
-    EXPECT_EQ(cuCtxSetCurrent(Ends().context()), CUDA_SUCCESS);
-    EXPECT_EQ(cuGraphExecDestroy(exec), CUDA_SUCCESS);
-    destroyed = true;
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  Word(1);
-  EXPECT_FALSE(destroyed);
-  gate.Open();
-  destroyer.join();
-  EXPECT_EQ(Word(0), 7u);
+  ExpectAWaitOfTheCallerAlone([&] { return cuGraphExecDestroy(exec); });
+}
+
+TEST_F(DeviceGraphTest, AnInstanceIsGivenNoCopyOfOrdinaryMemory) {
+  uint32_t word = 0;
+  CUgraphNodeParams params = Of(CU_GRAPH_NODE_TYPE_MEMCPY);
+  params.memcpy.copyCtx = Ends().context();
+  params.memcpy.copyParams = Row(4);
+  params.memcpy.copyParams.srcMemoryType = params.memcpy.copyParams.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  params.memcpy.copyParams.srcDevice = device_ + 64;
+  params.memcpy.copyParams.dstDevice = device_;
+  CUgraphNode node = nullptr;
+  ASSERT_EQ(Add(&node, {}, &params), CUDA_SUCCESS);
+  const CUgraphExec exec = InstantiateForKernels();
+  const CUDA_MEMCPY3D copy = ToHost(&word, 4);
+  EXPECT_EQ(cuGraphExecMemcpyNodeSetParams(exec, node, &copy, Ends().context()), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuGraphExecDestroy(exec), CUDA_SUCCESS);
 }
 
 // CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE
@@ -329,6 +347,15 @@ TEST_F(DeviceNodeTest, WhatCannotBeDoneWithSuchNodes) {
   exec_ = InstantiateForKernels();
   ExpectLaunchWrites(exec_, 3);
   EXPECT_EQ(cuGraphDestroy(other), CUDA_SUCCESS);
+}
+
+TEST_F(DeviceNodeTest, NobodyElseWaitsWhileTheyAreDestroyed) {
+  Capture();
+  Instantiate();
+  ExpectAWaitOfTheCallerAlone([&] { return cuGraphExecDestroy(exec_); });
+  exec_ = nullptr;
+  ExpectAWaitOfTheCallerAlone([&] { return cuGraphDestroy(graph_); });
+  graph_ = nullptr;
 }
 
 }  // namespace

@@ -147,6 +147,16 @@ CUresult cuGraphDestroy(CUgraph hGraph) {
   GraphLock lock(GetDriver().graph_mutex);
   RETURN_ON_ERROR(Find(hGraph, &graph));
   RETURN_IF(graph->embedded, CUDA_ERROR_INVALID_VALUE);
+  // Their nodes have something on the device: the driver waits until nothing runs there.
+  std::vector<ContextPtr> busy;
+  for (const GraphNodePtr& node : graph->nodes) {
+    if (node->device_node != nullptr) busy.push_back(static_cast<const KernelCommand&>(*node->command).function()->module()->context());
+  }
+  if (!busy.empty()) {
+    lock.unlock();
+    for (const ContextPtr& context : busy) context->Synchronize();
+    lock.lock();
+  }
   DestroyGraph(graph);
   lock.unlock();  // destructors of user objects run without it
   graph.reset();

@@ -173,7 +173,7 @@ CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
   GraphExecPtr exec;
   RETURN_ON_ERROR(Find(hGraphExec, &exec));
   // What kernels may name is on the device: the driver waits until nothing runs there. Else a launch in progress holds what it needs.
-  if (exec->device_graph != nullptr) {
+  if (exec->device_graph != nullptr || exec->updatable_nodes) {
     if (const ContextPtr context = GetDriver().contexts.Find(exec->context_handle())) context->Synchronize();
   }
   GraphLock lock(GetDriver().graph_mutex);

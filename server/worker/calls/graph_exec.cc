@@ -123,7 +123,8 @@ void Do_cuGraphInstantiateWithFlags(CallContext& call, const cuGraphInstantiateW
   call.Finish(CUDA_SUCCESS, reply);
 }
 
-// On a helper thread: the driver (580, measured) waits until the GPU has done all that it was given, whatever graph it is.
+// On a helper thread: the driver (580, measured) waits until the GPU has done all that it was given, whichever graph it is. So it does
+// in cuGraphDestroy, of a graph with nodes that kernels change.
 void Do_tesseraDeviceGraphDestroy(CallContext& call, const tesseraDeviceGraphDestroyRequest& request) {
   const auto exec = call.Use<CUgraphExec>(request.exec);
   if (!call.ok()) return call.Finish(call.error());

@@ -161,6 +161,20 @@ void Collect(CallContext& call, CUgraph graph, std::vector<HostCopyInstances::Co
   });
 }
 
+bool CopiesOrdinaryMemory(std::span<const std::byte> params) {
+  HostCopyNodeRecord record;
+  if (!IsHostCopy(params)) return false;
+  std::memcpy(&record, params.data(), sizeof(record));
+  return record.pageable != 0;
+}
+
+// Natively too no such graph copies ordinary memory.
+bool IsDeviceGraph(CallContext& call, CUgraphExec exec) {
+  cuuint64_t flags = 0;
+  return call.driver().cuGraphExecGetFlags != nullptr && call.driver().cuGraphExecGetFlags(exec, &flags) == CUDA_SUCCESS &&
+         (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0;
+}
+
 // Parameters of another form than the node has: says so once.
 CUresult RefuseForm() {
   static std::atomic<bool> said{false};
@@ -280,7 +294,9 @@ void SetHostCopyNode(CallContext& call, CUgraphNode node, std::span<const std::b
 
 void SetExecHostCopyNode(CallContext& call, CUgraphExec exec, CUgraphNode node, std::span<const std::byte> params) {
   HostCopyNodeRecord old;
-  if (!IsHostCopyNode(call, node, &old) || !IsHostCopy(params)) return call.Finish(RefuseForm());
+  if (!IsHostCopyNode(call, node, &old) || !IsHostCopy(params)) {
+    return call.Finish(CopiesOrdinaryMemory(params) && IsDeviceGraph(call, exec) ? CUDA_ERROR_INVALID_VALUE : RefuseForm());
+  }
   if (call.driver().cuGraphExecChildGraphNodeSetParams == nullptr) {
     return call.Finish(MissingEntry("cuGraphExecChildGraphNodeSetParams"));
   }
