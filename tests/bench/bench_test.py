@@ -189,7 +189,9 @@ class Scripts(unittest.TestCase):
 
         self.assertEqual(set(targets().values()), {""})
         times = {"caller/launch_3_arguments": (3, 0.1), "launch_synchronize": (8, 9.5), "to_device/pinned/64MiB": (1000, 1010),
-                 "from_device/pinned/256MiB": (5000, 5500), "to_device/pinned/1MiB": (1, 100)}
+                 "from_device/pinned/256MiB": (5000, 5500), "to_device/pinned/1MiB": (1, 100),
+                 "to_device/registered/1MiB": (20, 28), "from_device/registered/64MiB": (1000, 1500),
+                 "to_device/registered/64KiB": (1, 9)}
         rows = {row: {"native": native, "channel": channel} for row, (native, channel) in times.items()}
         self.assertEqual(set(targets(driver={"about": {"gpu": "emulated"}, "rows": rows}).values()), {""})
         point = {"round_trip_ms": 1, "rate_gbit": None, "rows": {"train": {"ratio": 1.01}, "decode": {"ratio": 9}}}
@@ -200,7 +202,10 @@ class Scripts(unittest.TestCase):
         self.assertEqual(reached, {("channel", "caller's cost of cuLaunchKernel, 3 arguments"), ("1 ms more", "training"),
                                    ("channel", "framework workloads, geometric mean of T")})
         self.assertEqual(missed, {("channel", "launch + synchronize"), ("channel", "pinned copies from 64 MiB"),
-                                  ("channel", "the worst of them")})
+                                  ("channel", "copies of registered memory from 1 MiB"), ("channel", "the worst of them")})
+        rows["from_device/registered/64MiB"]["channel"] = 1450
+        found = targets(driver={"about": {"gpu": "a real one"}, "rows": rows})
+        self.assertEqual(found["channel", "copies of registered memory from 1 MiB"], "reached")
 
     def test_what_they_do_not_understand(self):
         for name in ("run", "start", "usage", "sweep", "suites", "targets"):

@@ -93,7 +93,7 @@ void AddCallers(std::vector<DriverRow>& rows) {
   rows.push_back(Caller("event_record", [](GpuAtHand& gpu) { CHECK_DRIVER(cuEventRecord(gpu.event, gpu.stream)); }));
   rows.push_back(Caller("stream_wait", [](GpuAtHand& gpu) { CHECK_DRIVER(cuStreamWaitEvent(gpu.stream, gpu.event, 0)); }));
   rows.push_back(Caller("set_4_bytes", [](GpuAtHand& gpu) { CHECK_DRIVER(cuMemsetD8Async(gpu.memory, 0, 4, gpu.stream)); }));
-  rows.push_back(Caller("to_device_4_bytes", [](GpuAtHand& gpu) { gpu.Copy(true, true, 4); }));
+  rows.push_back(Caller("to_device_4_bytes", [](GpuAtHand& gpu) { gpu.Copy(true, HostKind::kPinned, 4); }));
   rows.push_back(Caller("event_create_destroy", [](GpuAtHand&) {
     CUevent event;
     CHECK_DRIVER(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
@@ -126,7 +126,7 @@ void AddWholes(std::vector<DriverRow>& rows) {
     }
   }));
   rows.push_back(Whole("read_4_bytes_pinned", [](GpuAtHand& gpu) {
-    gpu.Copy(false, true, 4);
+    gpu.Copy(false, HostKind::kPinned, 4);
     gpu.Synchronize();
   }));
   rows.push_back(Whole("read_4_bytes_pageable", [](GpuAtHand& gpu) {
@@ -161,7 +161,7 @@ void AddFreesInOrder(std::vector<DriverRow>& rows) {
 
 // What programs do with one GPU, in small: launches that nobody waits for, a batch that goes there, a number that comes back.
 void Step(GpuAtHand& gpu, int launches) {
-  gpu.Copy(true, false, size_t{64} << 10);
+  gpu.Copy(true, HostKind::kPageable, size_t{64} << 10);
   for (int i = 0; i < launches; ++i) gpu.Launch();
 }
 
@@ -185,15 +185,17 @@ void AddSteps(std::vector<DriverRow>& rows) {
 void AddCopies(std::vector<DriverRow>& rows) {
   constexpr size_t kKiB = 1024;
   constexpr size_t kMiB = 1024 * kKiB;
-  for (const size_t bytes : {4 * kKiB, 64 * kKiB, kMiB, 64 * kMiB, 256 * kMiB}) {
+  constexpr std::pair<HostKind, const char*> kKinds[] = {
+      {HostKind::kPinned, "pinned/"}, {HostKind::kPageable, "pageable/"}, {HostKind::kRegistered, "registered/"}};
+  for (const size_t bytes : {4 * kKiB, 64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB}) {
     const std::string size = bytes < kMiB ? std::to_string(bytes / kKiB) + "KiB" : std::to_string(bytes / kMiB) + "MiB";
     for (const bool to_device : {true, false}) {
-      for (const bool pinned : {true, false}) {
-        const std::string name = std::string(to_device ? "to_device/" : "from_device/") + (pinned ? "pinned/" : "pageable/");
-        DriverRow row = Row(name + size, false, [=](GpuAtHand& gpu) {
-          gpu.Copy(to_device, pinned, bytes);
-          gpu.Synchronize();
-        });
+      for (const auto& [kind, name] : kKinds) {
+        DriverRow row = Row((to_device ? "to_device/" : "from_device/") + std::string(name) + size, false,
+                            [to_device, kind = kind, bytes](GpuAtHand& gpu) {
+                              gpu.Copy(to_device, kind, bytes);
+                              gpu.Synchronize();
+                            });
         row.bytes = bytes;
         rows.push_back(std::move(row));
       }

@@ -13,6 +13,9 @@
 
 namespace tessera {
 
+// Host memory as the driver sees it.
+enum class HostKind { kPinned, kPageable, kRegistered };
+
 struct GpuAtHand {
   // Launches in a row after which one must synchronise: the driver takes about a thousand before a launch waits for the GPU.
   static constexpr int kLaunchesMax = 200;
@@ -26,6 +29,7 @@ struct GpuAtHand {
   CUdeviceptr memory = 0;
   char* pinned = nullptr;
   std::unique_ptr<char[]> pageable;
+  std::unique_ptr<char[]> registered;  // from its first use on
   size_t bytes = 0;
 
   GpuAtHand() {
@@ -56,6 +60,8 @@ struct GpuAtHand {
     if (memory != 0) {
       CHECK_DRIVER(cuMemFree(memory));
       CHECK_DRIVER(cuMemFreeHost(pinned));
+      if (registered != nullptr) CHECK_DRIVER(cuMemHostUnregister(registered.get()));
+      registered.reset();
     }
     bytes = wanted;
     CHECK_DRIVER(cuMemAlloc(&memory, bytes));
@@ -79,9 +85,19 @@ struct GpuAtHand {
   }
   void Synchronize() { CHECK_DRIVER(cuStreamSynchronize(stream)); }
 
-  // Enqueued only, where the memory is pinned.
-  void Copy(bool to_device, bool of_pinned, size_t copied) {
-    char* const host = of_pinned ? pinned : pageable.get();
+  char* Host(HostKind kind) {
+    if (kind == HostKind::kPinned) return pinned;
+    if (kind == HostKind::kPageable) return pageable.get();
+    if (registered == nullptr) {
+      registered.reset(new char[bytes]);
+      std::memcpy(registered.get(), pinned, bytes);
+      CHECK_DRIVER(cuMemHostRegister(registered.get(), bytes, 0));
+    }
+    return registered.get();
+  }
+  // Enqueued only, where the memory is pinned or registered.
+  void Copy(bool to_device, HostKind kind, size_t copied) {
+    char* const host = Host(kind);
     if (to_device) {
       CHECK_DRIVER(cuMemcpyHtoDAsync(memory, host, copied, stream));
     } else {

@@ -3,7 +3,7 @@
 //   usage_bench WORK SECONDS
 //
 // It prints "ready", waits for a line on stdin, works, prints "done COUNT" and waits for another line. COUNT is of bytes for
-// the four kinds of copies, of calls for the others. The work "memory" has more steps: what it has done is printed before each
+// the kinds of copies, of calls for the others. The work "memory" has more steps: what it has done is printed before each
 // line that it waits for.
 #include <chrono>
 #include <cstdio>
@@ -27,17 +27,19 @@ struct Work {
   std::function<uint64_t(GpuAtHand& gpu)> piece;
 };
 
-uint64_t Copy(GpuAtHand& gpu, bool to_device, bool pinned) {
-  gpu.Copy(to_device, pinned, kCopyBytes);
+uint64_t Copy(GpuAtHand& gpu, bool to_device, HostKind kind) {
+  gpu.Copy(to_device, kind, kCopyBytes);
   gpu.Synchronize();
   return kCopyBytes;
 }
 
 const Work kWorks[] = {
-    {"to_device_pinned", [](GpuAtHand& gpu) { return Copy(gpu, true, true); }},
-    {"from_device_pinned", [](GpuAtHand& gpu) { return Copy(gpu, false, true); }},
-    {"to_device_pageable", [](GpuAtHand& gpu) { return Copy(gpu, true, false); }},
-    {"from_device_pageable", [](GpuAtHand& gpu) { return Copy(gpu, false, false); }},
+    {"to_device_pinned", [](GpuAtHand& gpu) { return Copy(gpu, true, HostKind::kPinned); }},
+    {"from_device_pinned", [](GpuAtHand& gpu) { return Copy(gpu, false, HostKind::kPinned); }},
+    {"to_device_pageable", [](GpuAtHand& gpu) { return Copy(gpu, true, HostKind::kPageable); }},
+    {"from_device_pageable", [](GpuAtHand& gpu) { return Copy(gpu, false, HostKind::kPageable); }},
+    {"to_device_registered", [](GpuAtHand& gpu) { return Copy(gpu, true, HostKind::kRegistered); }},
+    {"from_device_registered", [](GpuAtHand& gpu) { return Copy(gpu, false, HostKind::kRegistered); }},
     {"launches",
      [](GpuAtHand& gpu) {
        for (int i = 0; i < GpuAtHand::kLaunchesMax; ++i) gpu.Launch();
@@ -81,7 +83,7 @@ void GrowStepByStep() {
   Pause("kernel");
   gpu.Reserve(kCopyBytes);
   for (const bool to_device : {true, false}) {
-    for (const bool pinned : {true, false}) Copy(gpu, to_device, pinned);
+    for (const HostKind kind : {HostKind::kPinned, HostKind::kPageable}) Copy(gpu, to_device, kind);
   }
   Pause("copies");
 }
