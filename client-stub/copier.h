@@ -1,13 +1,14 @@
-// Copies and reads large ranges of host memory with several threads: one core moves 5 GB/s into shared memory on the machine this was
-// measured on (H200 host, 16 cores), two 19, four 23; DMA moves 55.
+// Copies and reads large ranges of host memory with several threads: one core moves 9 GB/s from memory on the machine this was
+// measured on (H200 host, 16 cores), four 38, eight 53; past their caches 5, 19, 33. DMA moves 55.
 //
-// Threads are started at the first large copy, sleep between copies and are never joined (they belong to a library that
-// outlives main). Any thread may call; several copies share the threads.
+// Threads are started at the first large copy and never joined (they belong to a library that outlives main). After a copy they
+// look for the next one for as long as that has lately paid (AdaptiveSpin), then sleep. Any thread may call; several copies share the threads.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
-#include <deque>
+#include <cstdint>
 #include <functional>
 
 #include "protocol/base/mutex.h"
@@ -16,37 +17,58 @@ namespace tessera {
 
 class Copier {
  public:
-  static constexpr size_t kThreadsMax = 4;                         // the caller included
-  static constexpr size_t kParallelBytesMin = size_t{1} << 20;     // below, waking threads costs more than it brings
-  static constexpr size_t kPartBytes = size_t{256} << 10;
+  static constexpr size_t kThreadsMax = 8;                    // the caller included, and no more than half of the cores...
+  static constexpr size_t kThreadsOfFewCores = 4;             // ...but on few cores
+  static constexpr size_t kSharedBytesMin = size_t{1} << 20;  // below, waking threads costs more than it brings
+  static constexpr size_t kPartBytesMin = size_t{32} << 10;
+  static constexpr size_t kPartBytesMax = size_t{256} << 10;
 
+  // That of the process, with as many threads as its cores allow.
   static Copier& Process();
+  // Of so many threads, the caller included. It must live as long as the process. For tests.
+  explicit Copier(size_t threads) : threads_(threads) {}
+
+  // Who reads next what is written. For a device several threads copy past their caches (past_caches.h).
+  enum class Reader : uint8_t { kProgram, kDevice };
 
   // As memcpy. Returns when all bytes are copied.
-  void Copy(void* to, const void* from, size_t bytes);
+  void Copy(void* to, const void* from, size_t bytes) { CopyPiece(to, from, bytes, bytes, Reader::kProgram); }
+  // The same for a piece of a copy of `whole` bytes.
+  void CopyPiece(void* to, const void* from, size_t bytes, size_t whole, Reader reader);
+  // The same on a thread of the library's beside those of the program: where cores are few it is alone, since the program wants them
+  // too.
+  void CopyBeside(void* to, const void* from, size_t bytes, size_t whole, Reader reader);
   // Calls `work(i)` for every i below `count`, several at once, and returns when all have returned.
   void ForEach(size_t count, const std::function<void(size_t part)>& work);
 
  private:
+  static constexpr size_t kJobsMax = 8;  // at once; more are done by their callers alone
   struct Job {
     const std::function<void(size_t part)>& work;
-    size_t parts;
+    const size_t parts;
     std::atomic<size_t> next{0};
-    size_t users = 0;  // helpers inside; guarded by mutex_
+  };
+  // Where a job is found. Helpers count themselves in before they look at the job.
+  struct alignas(64) Place {
+    std::atomic<bool> taken{false};
+    std::atomic<Job*> job{nullptr};
+    std::atomic<size_t> users{0};
   };
 
-  Copier();
-  static void Work(Job& job);
+  void Work(Job& job, size_t place);
+  // Takes part in some job. False when none has parts left.
+  bool Help();
   void Loop();
-  void StartThreads() REQUIRES(mutex_);
+  void StartThreads() EXCLUDES(mutex_);
+  void WakeOne() EXCLUDES(mutex_);
 
-  const size_t helpers_wanted_;
+  const size_t threads_;
+  std::array<Place, kJobsMax> places_;
+  alignas(64) std::atomic<uint32_t> open_{0};  // bit i: the job of place i has parts that nobody has taken
+  alignas(64) std::atomic<size_t> asleep_{0};
+  std::atomic<bool> started_{false};
   Mutex mutex_;
   ConditionVariable work_;
-  ConditionVariable left_;
-  std::deque<Job*> jobs_ GUARDED_BY(mutex_);
-  bool started_ GUARDED_BY(mutex_) = false;
-  size_t helpers_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tessera

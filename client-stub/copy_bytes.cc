@@ -28,8 +28,9 @@
 namespace tessera {
 namespace {
 
-// Of a copy that is read when it is called though it need not be: more would have the caller wait.
-constexpr uint64_t kReadAtOnceBytesMax = uint64_t{256} << 10;
+// Of a copy that is read when it is called though it need not be: more would have the caller wait. Several threads read the larger ones.
+constexpr uint64_t kReadAtOnceBytesMax = uint64_t{1} << 20;
+constexpr uint64_t kReadAtOnceOverLinkBytesMax = uint64_t{256} << 10;
 
 bool IsOrdinary(Place place) { return place == Place::kPageable || place == Place::kPrivate; }
 
@@ -46,14 +47,15 @@ cuMemcpyAsyncRequest Request(HandleId stream, uint64_t to, uint64_t from, uint64
 // Between memory that the server reaches and private memory, when the stream reaches the copy.
 CUresult CopyInOrder(Call& call, HandleId stream, uint64_t to, uint64_t from, uint64_t bytes, bool to_host) {
   std::vector<OrderedPiece> pieces;
-  const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(call.session()));
-  for (uint64_t done = 0; done < bytes; done += piece_bytes) {
-    const uint64_t size = std::min(piece_bytes, bytes - done);
+  const auto reader = to_host ? Copier::Reader::kProgram : Copier::Reader::kDevice;
+  const uint64_t largest = LargestPieceInOrder(call.session(), bytes);
+  for (uint64_t done = 0, size = 0; done < bytes; done += size) {
+    size = call.session().mirrored() ? std::min(largest, bytes - done) : NextPieceBytes(bytes, done, largest, to_host);
     OrderedPiece piece;
     piece.bytes = size;
-    piece.move = [host = (to_host ? to : from) + done, size, to_host](std::byte* shadow) {
+    piece.move = [host = (to_host ? to : from) + done, size, bytes, to_host, reader](std::byte* shadow) {
       auto* const memory = reinterpret_cast<std::byte*>(host);
-      Copier::Process().Copy(to_host ? memory : shadow, to_host ? shadow : memory, size);
+      Copier::Process().CopyBeside(to_host ? memory : shadow, to_host ? shadow : memory, size, bytes, reader);
     };
     piece.send = [&call, stream, to, from, done, size, to_host](uint64_t shadow, uint64_t mark) {
       auto request = Request(stream, to_host ? shadow : to + done, to_host ? from + done : shadow, size, CopyRoute::kDirect);
@@ -83,9 +85,9 @@ CUDA_MEMCPY3D RowBetween(const CopyForm& form, uint64_t to, uint64_t from, uint6
   return row;
 }
 
-// Reads the bytes now and sends them in records that `send(request, last)` appends.
+// Reads the bytes now and sends them in records that `send(request, last)` appends. `waits`: as of StagedUpload.
 template <typename Send>
-CUresult Upload(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, const Send& send) {
+CUresult Upload(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, const Send& send, bool waits = true) {
   if (bytes <= kInlineBytesMax) {
     // A table of pointers, perhaps, or a structure that has one.
     HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
@@ -94,12 +96,14 @@ CUresult Upload(Call& call, HandleId stream, uint64_t to, const std::byte* from,
     request.data = std::span(from, bytes);
     return send(request, true);
   }
-  StagedUpload upload(call);
-  const uint64_t piece_bytes = PieceBytes(call.session(), bytes);
-  for (uint64_t done = 0; done < bytes; done += piece_bytes) {
-    const uint64_t size = std::min(piece_bytes, bytes - done);
+  StagedUpload upload(call, waits);
+  for (uint64_t done = 0, size = 0; done < bytes; done += size) {
+    size = NextPieceBytes(call.session(), bytes, done, false);
     const CUresult result = upload.Push(
-        size, [&](std::span<std::byte> piece) { Copier::Process().Copy(piece.data(), from + done, size); },
+        size,
+        [&](std::span<std::byte> piece) {
+          Copier::Process().CopyPiece(piece.data(), from + done, size, bytes, Copier::Reader::kDevice);
+        },
         [&](uint64_t offset, uint64_t mark) {
           auto request = Request(stream, to + done, offset, size, CopyRoute::kFromStaging);
           request.mark = mark;
@@ -110,17 +114,17 @@ CUresult Upload(Call& call, HandleId stream, uint64_t to, const std::byte* from,
   return CUDA_SUCCESS;
 }
 
-// The copy, if its source may be read now because the stream is idle until its only record is appended. Otherwise nothing has
-// happened.
+// The copy, if its source may be read now because the stream is idle until the last of its records is appended, and there is room.
+// Otherwise all of it is to be copied behind the work that came between, even if first pieces are on their way.
 std::optional<CUresult> UploadWhileIdle(Call& call, CUstream stream, uint64_t to, const std::byte* from, uint64_t bytes) {
-  if (bytes > std::min(kReadAtOnceBytesMax, PieceBytes(ClientMemory::Of(call.session())))) return std::nullopt;
+  if (bytes > (call.session().mirrored() ? kReadAtOnceOverLinkBytesMax : kReadAtOnceBytesMax)) return std::nullopt;
   UsedStream used;
   if (call.Fail(FindStream(call, stream, &used)) != CUDA_SUCCESS) return call.result();
   const std::optional<SeenIdle> idle = KnownIdle(call, used);
   if (!idle) return std::nullopt;
   TakeBackStreamWork(call, used);
   const auto send = [&](const cuMemcpyAsyncRequest& request, bool) { return call.AsyncIf(*idle, request); };
-  const CUresult result = Upload(call, used.id, to, from, bytes, send);
+  const CUresult result = Upload(call, used.id, to, from, bytes, send, false);
   if (result != Session::kNotAppended) return result;
   NoteStreamWork(call, stream);
   return std::nullopt;
@@ -137,11 +141,13 @@ CUresult UploadBytes(Call& call, HandleId stream, uint64_t to, const std::byte* 
 
 CUresult DownloadBytes(Call& call, HandleId stream, std::byte* to, uint64_t from, uint64_t bytes) {
   StagedDownload download(call);
-  const uint64_t piece_bytes = PieceBytes(call.session(), bytes);
-  for (uint64_t done = 0; done < bytes; done += piece_bytes) {
-    const uint64_t size = std::min(piece_bytes, bytes - done);
+  for (uint64_t done = 0, size = 0; done < bytes; done += size) {
+    size = NextPieceBytes(call.session(), bytes, done, true);
     const CUresult result = download.Push(
-        size, [=](std::span<const std::byte> piece) { Copier::Process().Copy(to + done, piece.data(), size); },
+        size,
+        [=](std::span<const std::byte> piece) {
+          Copier::Process().CopyPiece(to + done, piece.data(), size, bytes, Copier::Reader::kProgram);
+        },
         [&](uint64_t offset, uint64_t mark) {
           auto request = Request(stream, offset, from + done, size, CopyRoute::kToStaging);
           request.mark = mark;

@@ -6,15 +6,20 @@
 
 #include "client-stub/client_memory.h"
 #include "client-stub/session.h"
+#include "client-stub/staged_transfer.h"
 #include "client-stub/stream_visit.h"
 
 namespace tessera {
 namespace {
 
-// Pieces that a shadow has room for: what one's DMA and the filling or emptying of another need. To a server on another host as
-// many as are on their way there while one is asked for.
-constexpr size_t kPlaces = 2;
-constexpr size_t kPlacesOverLink = 8;
+// Pieces that a shadow has room for: what one's DMA, the filling or emptying of others and asking for the next need, or as many as are on
+// their way to a server on another host while one is asked for. More than the caches of the threads have, too: what a GPU writes
+// while cores have the old bytes takes it longer (H200: 27 GB/s with 8 MiB, 44 with 16).
+constexpr size_t kPlacesMin = 2;
+constexpr size_t kPlacesMax = 8;
+constexpr uint64_t kShadowBytes = uint64_t{64} << 20;  // but for copies whose pieces are larger
+constexpr uint64_t kLargestPieceMax = uint64_t{32} << 20;
+constexpr uint64_t kPiecesOfLargeCopy = 16;
 constexpr uint64_t kPlaceAlignment = 256;
 
 // One copy on its way. Piece k uses place k % places of the shadow.
@@ -35,9 +40,9 @@ class Enqueuing {
  public:
   Enqueuing(Call& call, HandleId stream, std::vector<OrderedPiece> pieces)
       : call_(call), stream_(stream), pool_(ClientMemory::Of(call.session()).shadows()) {
-    const size_t places = std::min(pieces.size(), call.session().mirrored() ? kPlacesOverLink : kPlaces);
-    uint64_t largest = 0;
+    uint64_t largest = 1;
     for (const OrderedPiece& piece : pieces) largest = std::max(largest, piece.bytes);
+    const size_t places = std::min(pieces.size(), std::clamp(kShadowBytes / largest, kPlacesMin, kPlacesMax));
     const uint64_t place_bytes = (largest + kPlaceAlignment - 1) & ~(kPlaceAlignment - 1);
     transfer_ = std::make_shared<Transfer>(Transfer{call.session(), std::move(pieces), places, place_bytes});
   }
@@ -125,6 +130,11 @@ class Enqueuing {
 };
 
 }  // namespace
+
+uint64_t LargestPieceInOrder(Session& session, uint64_t bytes) {
+  const uint64_t staged = PieceBytes(ClientMemory::Of(session));
+  return session.mirrored() ? staged : std::clamp(bytes / kPiecesOfLargeCopy, staged, std::max(staged, kLargestPieceMax));
+}
 
 CUresult UploadInOrder(Call& call, HandleId stream, std::vector<OrderedPiece> pieces) {
   return Enqueuing(call, stream, std::move(pieces)).Upload();

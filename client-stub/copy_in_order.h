@@ -25,6 +25,10 @@ struct OrderedPiece {
   std::function<CUresult(uint64_t shadow, uint64_t mark)> send;
 };
 
+// Largest piece of a copy of so many bytes. Pieces of a large copy are few, since each takes some places in the queue of the server's driver,
+// which has about a thousand for all streams.
+uint64_t LargestPieceInOrder(Session& session, uint64_t bytes);
+
 // To the server: the private memory is read.
 CUresult UploadInOrder(Call& call, HandleId stream, std::vector<OrderedPiece> pieces);
 // From the server: the private memory is written.

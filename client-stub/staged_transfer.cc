@@ -9,22 +9,40 @@
 #include "protocol/channel/channel.h"
 
 namespace tessera {
+namespace {
+
+constexpr uint64_t kShortPieceBytes = uint64_t{256} << 10;
+
+uint64_t RoundUp(uint64_t bytes) { return (bytes + kShortPieceBytes - 1) / kShortPieceBytes * kShortPieceBytes; }
+
+}  // namespace
 
 uint64_t PieceBytes(const ClientMemory& memory) { return std::min(kPieceBytes, memory.staging().piece_bytes_max()); }
 
-uint64_t PieceBytes(Session& session, uint64_t bytes) {
-  constexpr uint64_t kPieces = 4;
-  constexpr uint64_t kShortPieceBytes = uint64_t{256} << 10;
+uint64_t NextPieceBytes(uint64_t bytes, uint64_t done, uint64_t largest, bool to_host) {
+  constexpr uint64_t kGrowth = 4;  // of all that is copied, with each piece
+  const uint64_t left = bytes - done;
+  if (left < 2 * kShortPieceBytes) return std::min(left, largest);
+  const uint64_t size = to_host ? left - std::max(RoundUp(left / kGrowth), kShortPieceBytes)
+                                : std::max((kGrowth - 1) * done, kShortPieceBytes);
+  return std::min({size, largest, left});
+}
+
+uint64_t NextPieceBytes(Session& session, uint64_t bytes, uint64_t done, bool to_host) {
+  constexpr uint64_t kPiecesOverLink = 4;
   const uint64_t largest = PieceBytes(ClientMemory::Of(session));
-  if (!session.mirrored()) return largest;
-  const uint64_t share = (bytes / kPieces + kShortPieceBytes - 1) / kShortPieceBytes * kShortPieceBytes;
-  return std::min(largest, std::max(share, kShortPieceBytes));
+  if (!session.mirrored()) return NextPieceBytes(bytes, done, largest, to_host);
+  return std::min({std::max(RoundUp(bytes / kPiecesOverLink), kShortPieceBytes), largest, bytes - done});
 }
 
 CUresult StagedUpload::Push(uint64_t bytes, const Fill& fill, const Send& send) {
   Session& session = call_.session();
   Staging::Piece piece;
-  if (const CUresult result = memory_.staging().Take(session, bytes, &piece); result != CUDA_SUCCESS) {
+  if (const auto taken = memory_.staging().TryTake(session, bytes)) {
+    piece = *taken;
+  } else if (!waits_) {
+    return Session::kNotAppended;
+  } else if (const CUresult result = memory_.staging().Take(session, bytes, &piece); result != CUDA_SUCCESS) {
     return call_.Fail(result);
   }
   fill(piece.bytes);

@@ -8,9 +8,11 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "client-stub/host_functions.h"
 #include "tests/client-stub/both_ends.h"
@@ -59,10 +61,10 @@ uint64_t NumbersGiven() {
   return number;
 }
 
-// How many bytes of the registered memory are copied: in the record, in a piece.
+// How many bytes of the registered memory are copied: in the record, in a piece, in several.
 class ReadAtCall : public testing::TestWithParam<size_t> {
  protected:
-  static constexpr size_t kIntsMax = 40'000;
+  static constexpr size_t kIntsMax = 250'000;
 
   void SetUp() override {
     Ends();
@@ -100,9 +102,11 @@ class ReadAtCall : public testing::TestWithParam<size_t> {
 
   // Copies the source in `stream`. Another thread does `meanwhile` when a part of it has been read already, and the first int of
   // that part is what this returns once the copy is done.
-  int CopyAndMeanwhile(CUstream stream, const std::function<void()>& meanwhile, const std::function<void()>& then = [] {}) {
+  // `trap_at`: offset of the two pages.
+  int CopyAndMeanwhile(CUstream stream, const std::function<void()>& meanwhile, const std::function<void()>& then = [] {},
+                       size_t trap_at = 0) {
     EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
-    trap.memory = reinterpret_cast<std::byte*>(source_);
+    trap.memory = reinterpret_cast<std::byte*>(source_) + trap_at;
     trap.touched = nullptr;
     trap.sprung = false;
     sem_init(&trap.reached, 0, 0);
@@ -113,7 +117,7 @@ class ReadAtCall : public testing::TestWithParam<size_t> {
       if (trap.sprung) meanwhile();
       sem_post(&trap.passed);
     });
-    EXPECT_EQ(mprotect(source_, 2 * kPageBytes, PROT_NONE), 0);
+    EXPECT_EQ(mprotect(trap.memory, 2 * kPageBytes, PROT_NONE), 0);
     EXPECT_EQ(cuMemcpyHtoDAsync(device_, source_, GetParam(), stream), CUDA_SUCCESS);
     EXPECT_TRUE(trap.sprung) << "the source was not read by the call";
     if (!trap.sprung) {
@@ -125,8 +129,11 @@ class ReadAtCall : public testing::TestWithParam<size_t> {
     if (!trap.sprung) return 0;
     then();
     EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    return Copied(trap_at + static_cast<size_t>(trap.touched - trap.memory) / sizeof(int) * sizeof(int));
+  }
+  // What the device has at this offset.
+  int Copied(size_t at) {
     int copied = 0;
-    const auto at = static_cast<size_t>(trap.touched - trap.memory) / sizeof(int) * sizeof(int);
     EXPECT_EQ(cuMemcpyDtoH(&copied, device_ + at, sizeof(copied)), CUDA_SUCCESS);
     return copied;
   }
@@ -138,7 +145,7 @@ class ReadAtCall : public testing::TestWithParam<size_t> {
   struct sigaction before_ {};
 };
 
-INSTANTIATE_TEST_SUITE_P(Sizes, ReadAtCall, testing::Values(size_t{6000}, size_t{100'000}));
+INSTANTIATE_TEST_SUITE_P(Sizes, ReadAtCall, testing::Values(size_t{6000}, size_t{100'000}, size_t{1'000'000}));
 
 // A host function that writes the source came before the copy: the copy finds what it wrote.
 TEST_P(ReadAtCall, ACopyBehindAnothersWorkFindsWhatItWrote) {
@@ -166,6 +173,20 @@ TEST_P(ReadAtCall, ACopyBehindAnothersFinishedWorkFindsWhatItWrote) {
   }
 }
 
+// The first piece was appended before the work: it is copied once more, so that the copy is not half before the work and half behind it.
+TEST_P(ReadAtCall, WorkBetweenPiecesIsFoundByAllOfThem) {
+  constexpr size_t kSecondPiece = size_t{512} << 10;
+  if (GetParam() <= kSecondPiece) GTEST_SKIP() << "one piece";
+  std::optional<Gate> gate;
+  const auto work = [&] {
+    gate.emplace(stream_);
+    FillInOrder(stream_);
+  };
+  EXPECT_EQ(CopyAndMeanwhile(stream_, work, [&] { gate->Open(); }, kSecondPiece), 2);
+  EXPECT_EQ(Copied(0), 2);
+  EXPECT_EQ(Copied((ints() - 1) * sizeof(int)), 2);
+}
+
 // What says nothing of the stream does not keep the copy from being read at its call, by a visit less.
 TEST_P(ReadAtCall, WorkOfAnotherStreamIsNone) {
   CUstream other = nullptr;
@@ -178,6 +199,34 @@ TEST_P(ReadAtCall, WorkOfAnotherStreamIsNone) {
   EXPECT_EQ(CopyAndMeanwhile(stream_, work), 1);
   EXPECT_EQ(NumbersGiven(), before + 1);
   EXPECT_EQ(cuStreamDestroy(other), CUDA_SUCCESS);
+}
+
+// Copies of another stream, which does not go on, have all the room: the call waits for none of them.
+TEST_P(ReadAtCall, ACopyWithoutRoomDoesNotWait) {
+  if (GetParam() < 32'768) GTEST_SKIP() << "in the record";
+  constexpr size_t kPiece = size_t{1} << 20, kStaging = size_t{64} << 20;
+  CUdeviceptr other = 0;
+  ASSERT_EQ(cuMemAlloc(&other, kPiece), CUDA_SUCCESS);
+  const std::vector<char> ordinary(kPiece);
+  Gate gate(blocking_);
+  std::thread filler([&] {  // waits in the end for what the gate holds up
+    EXPECT_EQ(cuCtxSetCurrent(Ends().context()), CUDA_SUCCESS);
+    for (size_t i = 0; i < kStaging / kPiece + 2; ++i) EXPECT_EQ(cuMemcpyHtoDAsync(other, ordinary.data(), kPiece, blocking_), CUDA_SUCCESS);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    gate.Open();
+  });
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_EQ(cuMemcpyHtoDAsync(device_, source_, GetParam(), stream_), CUDA_SUCCESS);
+  const auto took = std::chrono::steady_clock::now() - begun;
+  opener.join();
+  filler.join();
+  EXPECT_LT(took, std::chrono::milliseconds(500));
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  EXPECT_EQ(Copied((ints() - 1) * sizeof(int)), 1);
+  EXPECT_EQ(cuMemFree(other), CUDA_SUCCESS);
 }
 
 // More pieces than there is room for: those of copies that were not appended are free again.
