@@ -1,8 +1,9 @@
-// Copies and reads large ranges of host memory with several threads: one core moves 9 GB/s from memory on the machine this was
-// measured on (H200 host, 16 cores), four 38, eight 53; past their caches 5, 19, 33. DMA moves 55.
+// Copies and reads large ranges of host memory with several threads: one core moves 9 GB/s from memory on the machine
+// this was measured on (H200 host, 16 cores), four 38, eight 53; past their caches 5, 19, 33. DMA moves 55.
 //
-// Threads are started at the first large copy and never joined (they belong to a library that outlives main). After a copy they
-// look for the next one for as long as that has lately paid (AdaptiveSpin), then sleep. Any thread may call; several copies share the threads.
+// Threads are started at the first large copy and never joined (they belong to a library that outlives main). After a
+// copy they look for the next one for as long as that has lately paid (AdaptiveSpin), then sleep. Any thread may call;
+// several copies share the threads.
 #pragma once
 
 #include <array>
@@ -17,8 +18,8 @@ namespace tessera {
 
 class Copier {
  public:
-  static constexpr size_t kThreadsMax = 8;                    // the caller included, and no more than half of the cores...
-  static constexpr size_t kThreadsOfFewCores = 4;             // ...but on few cores
+  static constexpr size_t kThreadsMax = 8;         // the caller included, and no more than half of the cores...
+  static constexpr size_t kThreadsOfFewCores = 4;  // ...but on few cores
   static constexpr size_t kSharedBytesMin = size_t{1} << 20;  // below, waking threads costs more than it brings
   static constexpr size_t kPartBytesMin = size_t{32} << 10;
   static constexpr size_t kPartBytesMax = size_t{256} << 10;
@@ -35,8 +36,8 @@ class Copier {
   void Copy(void* to, const void* from, size_t bytes) { CopyPiece(to, from, bytes, bytes, Reader::kProgram); }
   // The same for a piece of a copy of `whole` bytes.
   void CopyPiece(void* to, const void* from, size_t bytes, size_t whole, Reader reader);
-  // The same on a thread of the library's beside those of the program: where cores are few it is alone, since the program wants them
-  // too.
+  // The same on a thread of the library's beside those of the program: where cores are few it is alone, since the
+  // program wants them too.
   void CopyBeside(void* to, const void* from, size_t bytes, size_t whole, Reader reader);
   // Calls `work(i)` for every i below `count`, several at once, and returns when all have returned.
   void ForEach(size_t count, const std::function<void(size_t part)>& work);

@@ -28,7 +28,8 @@
 namespace tessera {
 namespace {
 
-// Of a copy that is read when it is called though it need not be: more would have the caller wait. Several threads read the larger ones.
+// Of a copy that is read when it is called though it need not be: more would have the caller wait. Several threads read
+// the larger ones.
 constexpr uint64_t kReadAtOnceBytesMax = uint64_t{1} << 20;
 constexpr uint64_t kReadAtOnceOverLinkBytesMax = uint64_t{256} << 10;
 
@@ -114,8 +115,9 @@ CUresult Upload(Call& call, HandleId stream, uint64_t to, const std::byte* from,
   return CUDA_SUCCESS;
 }
 
-// The copy, if its source may be read now because the stream is idle until the last of its records is appended, and there is room.
-// Otherwise all of it is to be copied behind the work that came between, even if first pieces are on their way.
+// The copy, if its source may be read now because the stream is idle until the last of its records is appended, and
+// there is room. Otherwise all of it is to be copied behind the work that came between, even if first pieces are on
+// their way.
 std::optional<CUresult> UploadWhileIdle(Call& call, CUstream stream, uint64_t to, const std::byte* from, uint64_t bytes) {
   if (bytes > (call.session().mirrored() ? kReadAtOnceOverLinkBytesMax : kReadAtOnceBytesMax)) return std::nullopt;
   UsedStream used;

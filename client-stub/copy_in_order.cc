@@ -12,9 +12,9 @@
 namespace tessera {
 namespace {
 
-// Pieces that a shadow has room for: what one's DMA, the filling or emptying of others and asking for the next need, or as many as are on
-// their way to a server on another host while one is asked for. More than the caches of the threads have, too: what a GPU writes
-// while cores have the old bytes takes it longer (H200: 27 GB/s with 8 MiB, 44 with 16).
+// Pieces that a shadow has room for: what one's DMA, the filling or emptying of others and asking for the next need, or
+// as many as are on their way to a server on another host while one is asked for. More than the caches of the threads
+// have, too: what a GPU writes while cores have the old bytes takes it longer (H200: 27 GB/s with 8 MiB, 44 with 16).
 constexpr size_t kPlacesMin = 2;
 constexpr size_t kPlacesMax = 8;
 constexpr uint64_t kShadowBytes = uint64_t{64} << 20;  // but for copies whose pieces are larger

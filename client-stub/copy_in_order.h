@@ -25,8 +25,8 @@ struct OrderedPiece {
   std::function<CUresult(uint64_t shadow, uint64_t mark)> send;
 };
 
-// Largest piece of a copy of so many bytes. Pieces of a large copy are few, since each takes some places in the queue of the server's driver,
-// which has about a thousand for all streams.
+// Largest piece of a copy of so many bytes. Pieces of a large copy are few, since each takes some places in the queue of
+// the server's driver, which has about a thousand for all streams.
 uint64_t LargestPieceInOrder(Session& session, uint64_t bytes);
 
 // To the server: the private memory is read.

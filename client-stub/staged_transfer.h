@@ -23,11 +23,12 @@ inline constexpr uint64_t kInlineBytesMax = uint64_t{32} << 10;
 
 // Largest piece of this session (staging may be small).
 uint64_t PieceBytes(const ClientMemory& memory);
-// The next piece of a copy of `bytes`, of which `done` are in pieces already. What nothing overlaps with is short: the first piece on its
-// way to the device, which is copied by the processor before any DMA begins, and the last one on its way back. Those between
-// grow to `largest`, since the GPU takes some 3 us more for each (driver 580, H200).
+// The next piece of a copy of `bytes`, of which `done` are in pieces already. What nothing overlaps with is short: the
+// first piece on its way to the device, which is copied by the processor before any DMA begins, and the last one on its
+// way back. Those between grow to `largest`, since the GPU takes some 3 us more for each (driver 580, H200).
 uint64_t NextPieceBytes(uint64_t bytes, uint64_t done, uint64_t largest, bool to_host);
-// The same through staging. Over a link, which takes longer for a piece than the processor does, all pieces of a short copy are short.
+// The same through staging. Over a link, which takes longer for a piece than the processor does, all pieces of a short
+// copy are short.
 uint64_t NextPieceBytes(Session& session, uint64_t bytes, uint64_t done, bool to_host);
 
 // To the server. The source is read when Push returns.
@@ -36,7 +37,8 @@ class StagedUpload {
   using Fill = std::function<void(std::span<std::byte> to)>;
   using Send = std::function<CUresult(uint64_t offset, uint64_t mark)>;
 
-  // `waits`: for room, which work that was enqueued before may have. Otherwise Push() says Session::kNotAppended where there is none.
+  // `waits`: for room, which work that was enqueued before may have. Otherwise Push() says Session::kNotAppended where
+  // there is none.
   explicit StagedUpload(Call& call, bool waits = true) : call_(call), memory_(ClientMemory::Of(call.session())), waits_(waits) {}
   // `bytes` is at most PieceBytes().
   CUresult Push(uint64_t bytes, const Fill& fill, const Send& send);
