@@ -4,6 +4,7 @@
 usage: restart_test.py BUILD_DIRECTORY
 """
 
+import contextlib
 import os
 import random
 import shutil
@@ -216,7 +217,8 @@ class Anew(Restart):
             victims = set()
             while part.process.poll() is None:
                 for victim in children(part.process.pid):
-                    os.kill(victim, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):  # the keeper has just seen its end
+                        os.kill(victim, signal.SIGKILL)
                     victims.add(victim)
                 time.sleep(0.002)
             self.assertEqual(part.process.wait(), 1)
