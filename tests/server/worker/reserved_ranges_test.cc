@@ -53,7 +53,7 @@ class ReservedRangesTest : public testing::Test {
     cuMemAddressReserveReply reply;
     reply.reserved = false;
     Decoder decoder(sent.payload);
-    if (sent.header.result == CUDA_SUCCESS) EXPECT_TRUE(reply.Decode(decoder));
+    if (sent.header.result == CUDA_SUCCESS) { EXPECT_TRUE(reply.Decode(decoder)); }
     *reserved = reply.reserved;
     return static_cast<int>(sent.header.result);
   }
