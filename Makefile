@@ -46,6 +46,7 @@ bench: build
 	mkdir -p $(BUILD)/bench
 	tests/bench/run $(BUILD) -o $(BUILD)/bench/driver.json --seconds 0.1
 	tests/bench/start $(BUILD) -o $(BUILD)/bench/start.json
+	tests/bench/short $(BUILD) -o $(BUILD)/bench/short.json
 	tests/bench/usage $(BUILD) -o $(BUILD)/bench/usage.json
 	$(BUILD)/bin/link_bench -o $(BUILD)/bench/links.json
 	tests/bench/sweep $(BUILD) -o $(BUILD)/bench/sweep.json --seconds 0.1

@@ -152,6 +152,12 @@ class Scripts(unittest.TestCase):
         self.assertIn("first kernel", table)
         self.assertEqual({len(rows[0]) for rows in figures["milliseconds"].values()}, {3})
 
+    def test_short_programs(self):
+        table, figures = self.measure("short", "--at-once", "1,2", "--count", "2")
+        self.assertIn("at once", table)
+        self.assertEqual({way: {number: len(row) for number, row in rows.items()} for way, rows in figures["milliseconds"].items()},
+                         {"channel": {"1": 2, "2": 4}})
+
     def test_pictures_are_those_of_the_example(self):
         done = script("plot", EXAMPLE, "--rows", EXAMPLE_ROWS, "-o", self.directory.name)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -208,7 +214,7 @@ class Scripts(unittest.TestCase):
         self.assertEqual(found["channel", "copies of registered memory from 1 MiB"], "reached")
 
     def test_what_they_do_not_understand(self):
-        for name in ("run", "start", "usage", "sweep", "suites", "targets"):
+        for name in ("run", "start", "short", "usage", "sweep", "suites", "targets"):
             done = script(name)
             self.assertEqual(done.returncode, 2, name)
             self.assertIn(f"usage: {name} ", done.stdout)

@@ -70,7 +70,8 @@ class Server:
         self.daemon = None
         if links or not urls:
             driver = "cuda" if GPU else "emulator"
-            self.daemon = product.Server("--warm-workers", str(warm_workers), driver=driver, log="warning")
+            warm = [] if warm_workers is None else ["--warm-workers", str(warm_workers)]
+            self.daemon = product.Server(*warm, driver=driver, log="warning")
             if not self.daemon.ready:
                 sys.exit("tesserad did not start: " + self.daemon.words())
         self.gateways = {}
