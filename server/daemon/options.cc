@@ -3,10 +3,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <charconv>
+#include <system_error>
 #include <vector>
 
 #include "protocol/cli/service_command_line.h"
 #include "protocol/link/link_address.h"
+#include "server/daemon/warm_bounds.h"
 
 namespace tessera {
 namespace {
@@ -37,6 +40,17 @@ std::string DefaultImageDirectory() {
   if (geteuid() == 0) return "/var/cache/tessera/images";
   const char* const home = getenv("HOME");
   return home != nullptr && home[0] == '/' ? std::string(home) + "/.cache/tessera/images" : "";
+}
+
+// Of --warm-workers. False: it is neither `auto` nor a number in range.
+bool TakeWarmWorkers(const std::string& text, std::optional<uint32_t>* workers) {
+  workers->reset();
+  if (text == "auto") return true;
+  uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number > kWarmMax) return false;
+  *workers = number;
+  return true;
 }
 
 // Takes the values of --listen apart. Empty, or a sentence for the user.
@@ -83,11 +97,11 @@ int ParseOptions(int argc, char** argv, Options* options) {
       ->type_name("GIB")
       ->check(CLI::Range(0U, 65536U).description("0 to 65536"))
       ->capture_default_str();
-  app.add_option("--warm-workers", options->warm_workers,
-                 "Worker processes that wait for a session with the driver loaded and a context made on the first device; each takes "
-                 "some of its memory")
-      ->type_name("N")
-      ->check(CLI::Range(0U, 16U).description("0 to 16"))
+  std::string warm = "auto";
+  app.add_option("--warm-workers", warm,
+                 "Worker processes that wait for a session with the driver loaded and a context made on the first device, each of which "
+                 "takes some of its memory: 0 to 16, or auto (one, and more while short sessions begin close together)")
+      ->type_name("{auto}|N")
       ->capture_default_str();
   app.add_option("--grace", options->grace_s,
                  "Seconds that sessions get to end by themselves after SIGTERM or SIGINT, before they are ended")
@@ -129,6 +143,9 @@ int ParseOptions(int argc, char** argv, Options* options) {
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
   if (!ParseSandboxMode(options->sandbox_word, &options->sandbox)) {
     return line.Refuse("--sandbox takes auto, require, off or log, not '" + options->sandbox_word + "'");
+  }
+  if (!TakeWarmWorkers(warm, &options->warm_workers)) {
+    return line.Refuse("--warm-workers takes auto or a number from 0 to 16, not '" + warm + "'");
   }
   if (root != "private" && root != "machine") return line.Refuse("--worker-root takes private or machine, not '" + root + "'");
   options->private_root = root == "private";

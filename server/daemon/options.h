@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ struct Options : ServiceOptions {
   uint32_t sessions_max = 64;
   std::string image_directory;     // where images are kept
   uint32_t image_gib = 8;          // how much of them; 0: none
-  uint32_t warm_workers = 1;      // processes that wait for a session with a driver loaded
+  std::optional<uint32_t> warm_workers;  // processes that wait for a session with a driver loaded; nullopt: by demand
   uint32_t grace_s = 30;
   SandboxMode sandbox = SandboxMode::kAuto;
   std::string sandbox_word = "auto";

@@ -17,6 +17,7 @@
 #include "protocol/channel/waiting.h"
 #include "server/daemon/child_process.h"
 #include "server/daemon/exit_codes.h"
+#include "server/daemon/worker_line.h"
 #include "server/shares/share_socket.h"
 
 namespace tessera {
@@ -47,14 +48,23 @@ int Supervisor::Run() {
                                  {phase_ == Phase::kServing ? options_.owner_fd : -1, POLLIN, 0}};
     for (const Silent& client : silent_) ready.push_back({client.connection.get(), POLLIN, 0});
     const size_t first_worker = ready.size();
-    for (const auto& [pid, worker] : workers_) ready.push_back({worker.process.shares.get(), POLLIN, 0});
+    for (const auto& [pid, worker] : workers_) {
+      ready.push_back({worker.process.shares.get(), POLLIN, 0});
+      ready.push_back({worker.process.line.get(), POLLIN, 0});
+    }
+    const size_t first_waiting = ready.size();
+    pool_.Watch(&ready);
     if (poll(ready.data(), ready.size(), PollTimeoutMs()) < 0 && errno != EINTR) {
       LogError("cannot wait for clients: errno {}", errno);
       Advance(Phase::kTerminating);
     }
-    ServeAllShares(std::span(ready).subspan(first_worker));
+    const std::span<const pollfd> of_workers = std::span(ready).subspan(first_worker, first_waiting - first_worker);
+    ServeAllShares(of_workers);
+    HearWorkers(of_workers);
+    pool_.Hear();
     HandleSignals();
     Reap();
+    AnswerRoomWaiters(-1);
     if (ready[2].revents != 0 && phase_ == Phase::kServing) {
       LogInfo("the process that this server was started for has ended");
       Advance(Phase::kDraining);
@@ -212,6 +222,50 @@ void Supervisor::ServeAllShares(std::span<const pollfd> ready) {
   }
 }
 
+void Supervisor::HearWorkers(std::span<const pollfd> ready) {
+  for (const pollfd& one : ready) {
+    if (one.fd < 0 || one.revents == 0) continue;
+    for (auto& [pid, worker] : workers_) {
+      if (worker.process.line.get() != one.fd) continue;
+      Result<WorkerSays> said = HearWorker(one.fd);
+      if (said.ok()) {
+        // It may have got ready in the moment in which it got its client: that is of no interest any more.
+        if (said->word == WorkerWord::kNeedsRoom) MakeRoomFor(pid);
+      } else if (said.status().code() != StatusCode::kTimedOut) {
+        if (said.status().code() != StatusCode::kUnavailable) {
+          LogWarning("session {} is not heard any more: {}", worker.process.session, said.status().message());
+        }
+        worker.process.line.reset();
+      }
+    }
+  }
+}
+
+void Supervisor::MakeRoomFor(pid_t pid) {
+  if (std::any_of(room_waiters_.begin(), room_waiters_.end(), [pid](const RoomWaiter& waiter) { return waiter.pid == pid; })) return;
+  pool_.GiveBack();
+  RoomWaiter waiter{pid, pool_.ending(), MonotonicNs() + kRoomWaitNs};
+  for (const auto& [other, worker] : workers_) {
+    if (other != pid && !worker.process.line.valid()) waiter.awaited.insert(other);
+  }
+  if (!waiter.awaited.empty()) {
+    room_waiters_.push_back(std::move(waiter));
+  } else if (!SendRoom(workers_.at(pid).process.line.get(), false).ok()) {
+    LogDebug("worker {} was not told that there is no room", pid);
+  }
+}
+
+void Supervisor::AnswerRoomWaiters(pid_t ended) {
+  std::erase_if(room_waiters_, [&](RoomWaiter& waiter) {
+    waiter.awaited.erase(ended);
+    const auto worker = workers_.find(waiter.pid);
+    if (worker == workers_.end() || !worker->second.process.line.valid()) return true;  // it is ending itself
+    if (!waiter.awaited.empty() && MonotonicNs() < waiter.deadline_ns) return false;
+    if (!SendRoom(worker->second.process.line.get(), true).ok()) LogDebug("worker {} was not told that there is room", waiter.pid);
+    return true;
+  });
+}
+
 void Supervisor::Reap() {
   for (;;) {
     int wait_status = 0;
@@ -222,6 +276,7 @@ void Supervisor::Reap() {
                DescribeWaitStatus(wait_status));
       gateway_.pid = -1;
     }
+    AnswerRoomWaiters(pid);
     if (pool_.Forget(pid)) LogInfo("worker {}, which waited for a session, {}", pid, DescribeWaitStatus(wait_status));
     const auto found = workers_.find(pid);
     if (found == workers_.end()) continue;
@@ -282,6 +337,7 @@ void Supervisor::SignalWorkers(int number) {
 int Supervisor::PollTimeoutMs() const {
   uint64_t deadline_ns = phase_ == Phase::kServing ? pool_.next_ns() : deadline_ns_;
   for (const Silent& client : silent_) deadline_ns = std::min(deadline_ns, client.deadline_ns);
+  for (const RoomWaiter& waiter : room_waiters_) deadline_ns = std::min(deadline_ns, waiter.deadline_ns);
   if (deadline_ns == kNoDeadline) return -1;
   const uint64_t now_ns = MonotonicNs();
   return now_ns >= deadline_ns ? 0 : static_cast<int>(std::min<uint64_t>((deadline_ns - now_ns) / 1'000'000 + 1, 60'000));

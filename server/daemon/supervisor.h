@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ class Supervisor {
   static constexpr uint64_t kTermWaitNs = 5'000'000'000;
   // Clients that have connected and said nothing yet; more stay in the kernel's queue until one of these has spoken.
   static constexpr size_t kSilentMax = 64;
+  // How long a session that asked for room waits for processes to end, at most.
+  static constexpr uint64_t kRoomWaitNs = 5'000'000'000;
 
   // `report` is what queries are told, without what changes from one to the next.
   Supervisor(const Options& options, UnixListener listener, ServerReport report);
@@ -45,7 +48,7 @@ class Supervisor {
 
  private:
   struct Worker {
-    WorkerPool::Process process;  // `shares` is invalid once the worker has closed its end
+    WorkerPool::Process process;  // `shares` is invalid once the worker has closed its end, `line` once it is ending
     pid_t client_pid;
     std::string program;  // of the client, as it says
     uint64_t started_ns;
@@ -53,6 +56,12 @@ class Supervisor {
   struct Silent {
     UniqueFd connection;
     pid_t client_pid;
+    uint64_t deadline_ns;
+  };
+  // A session that has asked for room and has not been answered.
+  struct RoomWaiter {
+    pid_t pid;
+    std::set<pid_t> awaited;  // what is to end first
     uint64_t deadline_ns;
   };
   enum class Phase { kServing, kDraining, kTerminating, kKilling };
@@ -68,6 +77,12 @@ class Supervisor {
   MonitorRequest RequestToMonitor(const ServerQuery& query) const;
   // Answers what the workers asked about shares.
   void ServeAllShares(std::span<const pollfd> ready);
+  // Hears what workers with a session say.
+  void HearWorkers(std::span<const pollfd> ready);
+  // Ends the processes that wait, and answers when they and the sessions that are over have ended.
+  void MakeRoomFor(pid_t pid);
+  // Answers those that need not wait any longer. `ended`: a process that has.
+  void AnswerRoomWaiters(pid_t ended);
   void Reap();
   void HandleSignals();
   void Advance(Phase phase);
@@ -82,6 +97,7 @@ class Supervisor {
   UniqueFd signals_;
   std::vector<Silent> silent_;  // at most kSilentMax
   std::map<pid_t, Worker> workers_;
+  std::vector<RoomWaiter> room_waiters_;
   ShareTable shares_;
   GatewayProcess gateway_;
   std::vector<std::byte> hello_;  // room for one

@@ -2,7 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -12,7 +15,8 @@
 #include "protocol/channel/waiting.h"
 #include "server/daemon/child_process.h"
 #include "server/daemon/client_environment.h"
-#include "server/daemon/handover.h"
+#include "server/daemon/warm_bounds.h"
+#include "server/daemon/worker_line.h"
 #include "server/shares/share_socket.h"
 
 namespace tessera {
@@ -24,16 +28,21 @@ bool SameDriver(const ClientHello& a, const ClientHello& b) {
          AllowedVariables(a.environment) == AllowedVariables(b.environment);
 }
 
+// Half of the cores: programs that run need theirs.
+size_t StartsAtOnce() { return std::max(1U, std::thread::hardware_concurrency() / 2); }
+
 }  // namespace
 
 WorkerPool::WorkerPool(const Options& options)
-    : options_(options), images_([&options](int socket) {
+    : options_(options), starts_max_(StartsAtOnce()), images_([&options](int socket) {
         return StartSelf({"--keeper-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()), "--log", options.log_word,
                           "--image-cache", options.image_directory, "--image-cache-size", std::to_string(options.image_gib)},
                          {socket})
             .status();
       }),
-      uids_(options.worker_uids) {}
+      uids_(options.worker_uids) {
+  kinds_.push_back({.id = next_kind_++, .like = {}, .demand = {}});
+}
 
 Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const UniqueFd* connection) {
   const uint64_t session = next_session_++;
@@ -41,11 +50,11 @@ Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const Un
   if (!usage.ok()) return usage.status();
   Result<std::pair<UniqueFd, UniqueFd>> shares = MakeSocketPair();
   if (!shares.ok()) return shares.status();
-  Result<std::pair<UniqueFd, UniqueFd>> handover = MakeSocketPair();
-  if (!handover.ok()) return handover.status();
-  RETURN_IF_ERROR(SendWish(handover->first.get(), hello));
+  Result<std::pair<UniqueFd, UniqueFd>> line = MakeSocketPair();
+  if (!line.ok()) return line.status();
+  RETURN_IF_ERROR(SendWish(line->first.get(), hello));
   // There when the process looks whether somebody waits.
-  if (connection != nullptr) RETURN_IF_ERROR(SendClient(handover->first.get(), connection->get()));
+  if (connection != nullptr) RETURN_IF_ERROR(SendClient(line->first.get(), connection->get()));
   std::vector<std::string> arguments = {
       "--worker-fd", std::to_string(kPassedFd), "--usage-fd", std::to_string(kPassedFd + 1),
       "--shares-fd", std::to_string(kPassedFd + 2), "--session", std::to_string(session), "--parent-pid", std::to_string(getpid()),
@@ -53,7 +62,7 @@ Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const Un
       "--sandbox", options_.sandbox_word, "--worker-user", options_.worker_user,
       "--worker-root", options_.private_root ? "private" : "machine",
       "--hello-timeout", std::to_string(options_.hello_timeout_s)};
-  std::vector<int> passed = {handover->second.get(), usage->fd(), shares->second.get()};
+  std::vector<int> passed = {line->second.get(), usage->fd(), shares->second.get()};
   Result<UniqueFd> images = options_.image_gib > 0 ? images_.Connect() : UniqueFd();
   if (!images.ok()) LogWarning("a session without images of others: {}", images.status().message());
   if (images.ok() && images->valid()) {
@@ -70,51 +79,176 @@ Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const Un
   Result<pid_t> pid = StartSelf(arguments, passed);
   if (!pid.ok()) return pid.status();
   if (lease.uid != 0) uid_locks_[*pid] = std::move(lease.lock);
-  return Process{*pid, session, std::move(usage).value(), std::move(shares->first), std::move(handover->first)};
+  return Process{*pid, session, std::move(usage).value(), std::move(shares->first), std::move(line->first)};
+}
+
+WorkerPool::Kind& WorkerPool::KindOf(const ClientHello& hello) {
+  const auto found = std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& kind) { return SameDriver(hello, kind.like); });
+  if (found != kinds_.end()) {
+    kinds_.splice(kinds_.begin(), kinds_, found);
+  } else {
+    if (kinds_.size() == kKindsMax) {
+      EndSurplus(kinds_.back(), 0);
+      kinds_.pop_back();
+    }
+    kinds_.push_front({.id = next_kind_++, .like = hello, .demand = {}});
+  }
+  return kinds_.front();
+}
+
+Result<WorkerPool::Process> WorkerPool::TakeOrStart(const Kind& kind, const ClientHello& hello, UniqueFd& connection) {
+  for (const bool ready : {true, false}) {
+    for (auto next = waiting_.begin(); next != waiting_.end();) {
+      const auto waiting = next++;
+      if (waiting->kind != kind.id || waiting->ready != ready) continue;
+      if (!SendClient(waiting->process.line.get(), connection.get()).ok()) {
+        End(waiting);  // it serves nobody
+        continue;
+      }
+      Process process = std::move(waiting->process);
+      waiting_.erase(waiting);
+      return process;
+    }
+  }
+  return Start(hello, &connection);
 }
 
 Result<WorkerPool::Process> WorkerPool::Serve(const ClientHello& hello, UniqueFd& connection) {
-  if (!SameDriver(hello, like_)) {
-    // The next client is more like this one than like those before it.
-    warm_.clear();
-    like_ = hello;
-  }
-  // Who runs a server for one job has use for one process, made in advance; it takes memory of the GPU.
-  next_ns_ = options_.warm_workers == 0 || options_.owner_fd >= 0 ? kNoDeadline : MonotonicNs() + kPauseNs;
-  while (!warm_.empty()) {
-    Process process = std::move(warm_.front());
-    warm_.pop_front();
-    if (!SendClient(process.handover.get(), connection.get()).ok()) continue;  // it has ended: Forget() tells
-    process.handover.reset();
-    connection.reset();
-    return process;
-  }
-  Result<Process> process = Start(hello, &connection);
+  const Kind& kind = KindOf(hello);
+  Result<Process> process = TakeOrStart(kind, hello, connection);
   if (!process.ok()) return process;
-  process->handover.reset();
   connection.reset();
+  begun_[process->pid] = {kind.id, MonotonicNs()};
+  served_ = true;
+  failing_ = false;
   return process;
 }
 
+WorkerPool::Need WorkerPool::NeedOf(Kind& kind, uint64_t now_ns) {
+  const size_t demand = kind.demand.Peak(now_ns, ready_ns_ + kBurstNs);
+  WakeAt(kind.demand.next_ns());
+  // Who runs a server for one job has use for one process, made in advance, unless the job is many short programs.
+  const bool wanted_by_last = &kind == &kinds_.front() && (options_.owner_fd < 0 || !served_);
+  if (options_.warm_workers) return {wanted_by_last ? *options_.warm_workers : 0, demand > 0};
+  const size_t wanted = std::max<size_t>(wanted_by_last ? 1 : 0, demand);
+  WarmBounds bounds;
+  bounds.device_free_bytes = kind.device_free_bytes;
+  if (!options_.worker_uids.empty()) bounds.users = options_.worker_uids.size();
+  if (wanted > 1) bounds.host_free_bytes = HostMemoryFree();
+  return {std::min(wanted, WarmWorkersWithin(bounds)), demand > 0};
+}
+
 void WorkerPool::WarmUp() {
-  if (MonotonicNs() < next_ns_) return;
   next_ns_ = kNoDeadline;
-  while (warm_.size() < options_.warm_workers) {
-    Result<Process> process = Start(like_, nullptr);
-    if (!process.ok()) return LogWarning("no worker is started in advance: {}", process.status().message());
-    LogDebug("worker {} waits for a session", process->pid);
-    warm_.push_back(std::move(process).value());
+  if (closed_) return;
+  const uint64_t now_ns = MonotonicNs();
+  if (now_ns < none_until_ns_) return WakeAt(none_until_ns_);
+  size_t room = kWarmMax;
+  for (Kind& kind : kinds_) {
+    Need need = NeedOf(kind, now_ns);
+    need.workers = std::min(need.workers, room);
+    room -= need.workers;
+    const size_t there = EndSurplus(kind, need.workers);
+    if (there == need.workers) {
+      kind.missing_since_ns = 0;
+    } else {
+      StartMissing(kind, need.workers - there, need.at_once, now_ns);
+    }
   }
+}
+
+void WorkerPool::StartMissing(Kind& kind, size_t missing, bool at_once, uint64_t now_ns) {
+  if (failing_) return;
+  if (kind.missing_since_ns == 0) kind.missing_since_ns = now_ns;
+  const uint64_t due_ns = at_once || !served_ ? now_ns : kind.missing_since_ns + kPauseNs;
+  if (now_ns < due_ns) return WakeAt(due_ns);
+  for (size_t at = starting(); missing > 0 && at < starts_max_; --missing, ++at) {
+    Result<Process> process = Start(kind.like, nullptr);
+    if (!process.ok()) {
+      failing_ = true;
+      return LogWarning("no worker is started in advance: {}", process.status().message());
+    }
+    LogDebug("worker {} waits for a session", process->pid);
+    waiting_.push_back({std::move(process).value(), kind.id, now_ns});
+  }
+}
+
+size_t WorkerPool::EndSurplus(const Kind& kind, size_t target) {
+  auto there = static_cast<size_t>(
+      std::count_if(waiting_.begin(), waiting_.end(), [&](const Waiting& waiting) { return waiting.kind == kind.id; }));
+  for (auto last = waiting_.end(); there > target;) {
+    --last;
+    if (last->kind != kind.id) continue;
+    const auto youngest = last++;
+    End(youngest);
+    --there;
+  }
+  return there;
+}
+
+void WorkerPool::End(std::list<Waiting>::iterator waiting) {
+  LogDebug("worker {} waits no longer", waiting->process.pid);
+  ending_.insert(waiting->process.pid);
+  waiting_.erase(waiting);
+}
+
+size_t WorkerPool::starting() const {
+  return static_cast<size_t>(std::count_if(waiting_.begin(), waiting_.end(), [](const Waiting& waiting) { return !waiting.ready; }));
+}
+
+void WorkerPool::Watch(std::vector<pollfd>* watched) const {
+  for (const Waiting& waiting : waiting_) watched->push_back({waiting.process.line.get(), POLLIN, 0});
+}
+
+void WorkerPool::Hear() {
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    const auto waiting = next++;
+    Result<WorkerSays> said = HearWorker(waiting->process.line.get());
+    if (said.ok() && said->word == WorkerWord::kReady && !waiting->ready) {
+      waiting->ready = true;
+      // What is new counts as much as all before.
+      ready_ns_ = std::min((ready_ns_ + MonotonicNs() - waiting->started_ns) / 2, kReadyMaxNs);
+      for (Kind& kind : kinds_) {
+        if (kind.id == waiting->kind) kind.device_free_bytes = said->free_bytes;
+      }
+    } else if (said.status().code() != StatusCode::kTimedOut) {
+      // It ends, or can serve nobody: the next session is to find another one, or none.
+      failing_ = true;
+      dead_.insert(waiting->process.pid);
+      waiting_.erase(waiting);
+    }
+  }
+}
+
+void WorkerPool::GiveBack() {
+  if (!waiting_.empty()) LogInfo("{} workers in advance end: a session needs the memory", waiting_.size());
+  while (!waiting_.empty()) End(waiting_.begin());
+  none_until_ns_ = MonotonicNs() + kGivenBackNs;
 }
 
 bool WorkerPool::Forget(pid_t pid) {
   uid_locks_.erase(pid);
-  return warm_.remove_if([pid](const Process& process) { return process.pid == pid; }) > 0;
+  if (const auto begun = begun_.find(pid); begun != begun_.end()) {
+    for (Kind& kind : kinds_) {
+      if (kind.id == begun->second.kind) kind.demand.Note(begun->second.began_ns, MonotonicNs());
+    }
+    begun_.erase(begun);
+    WakeAt(0);
+    return false;
+  }
+  if (ending_.erase(pid) > 0) return false;
+  if (dead_.erase(pid) > 0) return true;
+  const bool waited = waiting_.remove_if([pid](const Waiting& waiting) { return waiting.process.pid == pid; }) > 0;
+  failing_ = failing_ || waited;
+  return waited;
 }
 
+void WorkerPool::WakeAt(uint64_t ns) { next_ns_ = std::min(next_ns_, ns); }
+
 void WorkerPool::Close() {
+  closed_ = true;
   next_ns_ = kNoDeadline;
-  warm_.clear();
+  while (!waiting_.empty()) End(waiting_.begin());
 }
 
 }  // namespace tessera

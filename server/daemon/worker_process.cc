@@ -12,7 +12,7 @@
 #include "server/daemon/client_environment.h"
 #include "server/daemon/device_probe.h"
 #include "server/daemon/exit_codes.h"
-#include "server/daemon/handover.h"
+#include "server/daemon/worker_line.h"
 #include "server/daemon/worker_sandbox.h"
 #include "server/images/image_socket.h"
 #include "server/shares/share_socket.h"
@@ -42,8 +42,8 @@ Result<const DriverTable*> OpenDriver(const Options& options, const ClientHello&
 }
 
 // What a client of this driver begins with, made while none is there yet: the snapshot, and the primary context of the first
-// device, on which programs start unless they say otherwise.
-void PrepareSession(const DriverTable& driver, SessionOptions* session) {
+// device, on which programs start unless they say otherwise. Returns how much of that device's memory is free, as WorkerSays.
+uint64_t PrepareSession(const DriverTable& driver, SessionOptions* session) {
   if (Result<DeviceSnapshot> snapshot = BuildSnapshot(driver, session->priorities); snapshot.ok()) {
     session->snapshot = std::move(snapshot).value();
   }
@@ -51,12 +51,19 @@ void PrepareSession(const DriverTable& driver, SessionOptions* session) {
   int mode = CU_COMPUTEMODE_PROHIBITED;
   if (driver.cuDeviceGet(&device, 0) != CUDA_SUCCESS ||
       driver.cuDeviceGetAttribute(&mode, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, device) != CUDA_SUCCESS) {
-    return;
+    return 0;
   }
   // A device that takes one process at a time is not held for a client that may never come.
-  if (mode != CU_COMPUTEMODE_DEFAULT) return;
+  if (mode != CU_COMPUTEMODE_DEFAULT) return 0;
   CUcontext context = nullptr;
-  if (driver.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS) session->warm_contexts[device] = context;
+  if (driver.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS) return 0;
+  session->warm_contexts[device] = context;
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  if (driver.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS) return 0;
+  if (driver.cuMemGetInfo_v2(&free_bytes, &total_bytes) != CUDA_SUCCESS) free_bytes = 0;
+  driver.cuCtxPopCurrent_v2(&context);
+  return free_bytes;
 }
 
 }  // namespace
@@ -79,26 +86,30 @@ int RunWorkerProcess(const Options& options) {
   if (options.driver == "emulator" && options.usage_fd >= 0) {
     setenv("TESSERA_EMULATOR_USAGE_FD", std::to_string(options.usage_fd).c_str(), 1);
   }
+  const UniqueFd line(options.worker_fd);
+  LineRoomMaker rooms(line.get());
+  session.rooms = &rooms;
   const auto end = [&](const Status& why) {
+    // The daemon knows that what this session holds is about to be free, while the kernel still takes it apart.
+    CloseLine(line.get());
     if (why.ok()) _exit(kServiceOk);
     LogWarning("session {} failed: {}", options.session, why.message());
     _exit(kExitSessionFailed);
   };
   session.ended = end;
-  const UniqueFd handover(options.worker_fd);
-  Result<ClientHello> wish = ReceiveWish(handover.get());
+  Result<ClientHello> wish = ReceiveWish(line.get());
   if (!wish.ok()) return wish.status().code() == StatusCode::kUnavailable ? kServiceOk : kServiceInternal;
   Result<const DriverTable*> driver = OpenDriver(options, *wish);
   if (!driver.ok()) {
-    TakeNoMoreClients(handover.get());
-  } else if (!ClientWaits(handover.get())) {
-    PrepareSession(**driver, &session);
+    CloseLine(line.get());
+  } else if (!ClientWaits(line.get())) {
+    SayReady(line.get(), PrepareSession(**driver, &session));
   }
   session.open_driver = [&](const ClientHello& hello, std::string* selection) -> Result<const DriverTable*> {
     *selection = wish->devices;
     return driver;
   };
-  Result<UniqueFd> client = ReceiveClient(handover.get());
+  Result<UniqueFd> client = ReceiveClient(line.get());
   if (!client.ok()) {
     // The daemon has no use for this process any more, or no client has.
     if (!driver.ok()) LogInfo("no worker in advance: {}", driver.status().message());

@@ -94,6 +94,7 @@ Status RunSession(UniqueFd socket, const SessionOptions& options, bool* begun) {
   worker_options.device_output = options.device_output;
   worker_options.shares = options.shares;
   worker_options.images = options.images;
+  worker_options.rooms = options.rooms;
   worker_options.warm_contexts = options.warm_contexts;
   channel.value()->SetHostWindow(worker_options.windows.host.base, worker_options.windows.host.bytes);
   if (!options.client_in_process) LeavePlacesToEarlierSessions(*driver, welcome.session_index);

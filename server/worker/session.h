@@ -34,6 +34,7 @@ struct SessionOptions {
   DeviceOutput* device_output = nullptr;     // as WorkerOptions
   ShareBroker* shares = nullptr;             // likewise
   ImageCache* images = nullptr;              // likewise
+  RoomMaker* rooms = nullptr;                // likewise
   // Tests: the client lives in this process and has reserved the address windows already.
   bool client_in_process = false;
   // Called once the client is served, with what was agreed.

@@ -37,6 +37,7 @@ class HelperPool;      // helper_pool.h
 class ImageCache;      // server/images/image_cache.h
 class ObjectTable;     // object_table.h
 class ReplyWriter;     // reply_writer.h
+class RoomMaker;       // room_maker.h
 class ShareBroker;     // server/shares/share_broker.h
 class ThreadStreams;   // thread_streams.h
 
@@ -57,6 +58,8 @@ struct WorkerOptions {
   ShareBroker* shares = nullptr;
   // Where images are that need not be sent; null: nowhere.
   ImageCache* images = nullptr;
+  // Who makes room when the device has no memory left; null: nobody.
+  RoomMaker* rooms = nullptr;
   // Primary contexts that the process has retained in advance, with the driver's default flags: the session's now.
   std::map<CUdevice, CUcontext> warm_contexts;
 };
@@ -86,6 +89,7 @@ class Worker {
   const WorkerOptions& options() const { return options_; }
   Channel& channel() { return channel_; }
   ShareBroker* shares() { return options_.shares; }
+  RoomMaker* rooms() { return options_.rooms; }
   ObjectTable& objects() { return *objects_; }
   Completion& completion() { return *completion_; }
   AnswerHub& answers() { return *answers_; }

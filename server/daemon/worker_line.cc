@@ -1,0 +1,88 @@
+#include "server/daemon/worker_line.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/channel/unix_socket.h"
+#include "protocol/channel/waiting.h"
+
+namespace tessera {
+namespace {
+
+// Longer than the daemon waits for processes to end (Supervisor::kRoomWaitNs).
+constexpr uint64_t kRoomAnswerNs = 10'000'000'000;
+
+static_assert(std::is_trivially_copyable_v<WorkerSays>);
+
+Status Say(int line, const WorkerSays& says) { return SendMessage(line, std::as_bytes(std::span(&says, 1)), {}, MonotonicNs() + kRoomAnswerNs); }
+
+}  // namespace
+
+Status SendWish(int line, const ClientHello& hello) {
+  Encoder encoder(kControlMessageBytesMax);
+  hello.Encode(encoder);
+  return SendMessage(line, encoder.bytes(), {}, 0);
+}
+
+Status SendClient(int line, int connection) {
+  const std::array<std::byte, 1> word{};
+  return SendMessage(line, word, std::array{connection}, 0);
+}
+
+Status SendRoom(int line, bool made) {
+  const std::array<std::byte, 1> word{made ? std::byte{1} : std::byte{0}};
+  return SendMessage(line, word, {}, 0);
+}
+
+Result<WorkerSays> HearWorker(int line) {
+  Result<SocketMessage> message = ReceiveMessage(line, sizeof(WorkerSays), 0);
+  if (!message.ok()) return message.status();
+  WorkerSays says;
+  if (message->bytes.size() != sizeof(says) || !message->fds.empty()) {
+    return Status(StatusCode::kProtocolViolation, "a worker said something that means nothing");
+  }
+  std::memcpy(static_cast<void*>(&says), message->bytes.data(), sizeof(says));
+  return says;
+}
+
+Result<ClientHello> ReceiveWish(int line) {
+  Result<SocketMessage> message = ReceiveMessage(line, kControlMessageBytesMax, kNoDeadline);
+  return message.ok() ? ClientHello::Decode(message->bytes) : message.status();
+}
+
+Result<UniqueFd> ReceiveClient(int line) {
+  Result<SocketMessage> message = ReceiveMessage(line, 1, kNoDeadline);
+  if (!message.ok()) return message.status();
+  if (message->fds.size() != 1) return Status(StatusCode::kInternal, "the daemon sent no connection");
+  return std::move(message->fds.front());
+}
+
+void SayReady(int line, uint64_t free_bytes) {
+  // The daemon that does not hear it thinks that this process takes long, no more.
+  if (const Status said = Say(line, {WorkerWord::kReady, 0, free_bytes}); !said.ok()) LogDebug("the daemon was not told: {}", said.message());
+}
+
+void CloseLine(int line) { shutdown(line, SHUT_RDWR); }
+
+bool ClientWaits(int line) {
+  pollfd ready = {line, POLLIN, 0};
+  return poll(&ready, 1, 0) > 0;
+}
+
+bool LineRoomMaker::MakeRoom() {
+  MutexLock lock(mutex_);
+  if (silent_) return false;
+  if (!Say(line_, {WorkerWord::kNeedsRoom, 0, 0}).ok()) return false;
+  Result<SocketMessage> answer = ReceiveMessage(line_, 1, MonotonicNs() + kRoomAnswerNs);
+  silent_ = !answer.ok();
+  return answer.ok() && answer->bytes.size() == 1 && answer->bytes[0] != std::byte{0};
+}
+
+}  // namespace tessera
