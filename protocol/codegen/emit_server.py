@@ -108,7 +108,10 @@ def _generated_body(call):
     lines += [f"{call.name}Reply reply;"] if has_reply else []
     lines += before
     lines.append("if (!call.ok()) return call.Finish(call.error());")
-    lines.append(f"const CUresult result = call.driver().{call.name}({', '.join(arguments)});")
+    driver_call = f"call.driver().{call.name}({', '.join(arguments)})"
+    if call.allocates:
+        driver_call = f"WithRoom(call, 0, [&] {{ return {driver_call}; }})"
+    lines.append(f"const CUresult result = {driver_call};")
     if after or frees:
         lines += block("if (result == CUDA_SUCCESS)", after + frees)
     lines.append("call.Finish(result, reply);" if has_reply else "call.Finish(result);")
@@ -140,7 +143,9 @@ def _header(domain, calls):
 
 def _source(domain, calls):
     lines = ["", f'#include "generated/server/{domain}.h"', "", "#include <cstring>", "",
-             '#include "generated/driver_table.h"', '#include "server/driver/handler_support.h"', ""]
+             '#include "generated/driver_table.h"', '#include "server/driver/handler_support.h"']
+    lines += ['#include "server/worker/memory/with_room.h"'] if any(call.allocates for call in calls) else []
+    lines.append("")
     body = []
     for call in calls:
         if call.has_message:

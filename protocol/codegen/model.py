@@ -156,6 +156,7 @@ class Call:
     errors: str = "deferred"
     blocking: bool = False
     aside: bool = False
+    allocates: bool = False
     internal: bool = False
     gate: str = ""
     gate_amount: str = ""

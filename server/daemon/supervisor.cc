@@ -230,7 +230,7 @@ void Supervisor::HearWorkers(std::span<const pollfd> ready) {
       Result<WorkerSays> said = HearWorker(one.fd);
       if (said.ok()) {
         // It may have got ready in the moment in which it got its client: that is of no interest any more.
-        if (said->word == WorkerWord::kNeedsRoom) MakeRoomFor(pid);
+        if (said->word != WorkerWord::kReady) MakeRoomFor(pid, said->word == WorkerWord::kNeedsRoom);
       } else if (said.status().code() != StatusCode::kTimedOut) {
         if (said.status().code() != StatusCode::kUnavailable) {
           LogWarning("session {} is not heard any more: {}", worker.process.session, said.status().message());
@@ -241,13 +241,17 @@ void Supervisor::HearWorkers(std::span<const pollfd> ready) {
   }
 }
 
-void Supervisor::MakeRoomFor(pid_t pid) {
+void Supervisor::MakeRoomFor(pid_t pid, bool give_back) {
   if (std::any_of(room_waiters_.begin(), room_waiters_.end(), [pid](const RoomWaiter& waiter) { return waiter.pid == pid; })) return;
-  pool_.GiveBack();
-  RoomWaiter waiter{pid, pool_.ending(), MonotonicNs() + kRoomWaitNs};
-  for (const auto& [other, worker] : workers_) {
-    if (other != pid && !worker.process.line.valid()) waiter.awaited.insert(other);
+  RoomWaiter waiter{pid, {}, MonotonicNs() + kRoomWaitNs};
+  if (give_back) {
+    pool_.GiveBack();
+    waiter.awaited = pool_.ending();
   }
+  for (const auto& [other, worker] : workers_) {
+    if (!worker.process.line.valid()) waiter.awaited.insert(other);
+  }
+  std::erase_if(waiter.awaited, [this](pid_t awaited) { return stuck_.contains(awaited); });
   if (!waiter.awaited.empty()) {
     room_waiters_.push_back(std::move(waiter));
   } else if (!SendRoom(workers_.at(pid).process.line.get(), false).ok()) {
@@ -261,6 +265,7 @@ void Supervisor::AnswerRoomWaiters(pid_t ended) {
     const auto worker = workers_.find(waiter.pid);
     if (worker == workers_.end() || !worker->second.process.line.valid()) return true;  // it is ending itself
     if (!waiter.awaited.empty() && MonotonicNs() < waiter.deadline_ns) return false;
+    stuck_.insert(waiter.awaited.begin(), waiter.awaited.end());
     if (!SendRoom(worker->second.process.line.get(), true).ok()) LogDebug("worker {} was not told that there is room", waiter.pid);
     return true;
   });
@@ -276,6 +281,7 @@ void Supervisor::Reap() {
                DescribeWaitStatus(wait_status));
       gateway_.pid = -1;
     }
+    stuck_.erase(pid);
     AnswerRoomWaiters(pid);
     if (pool_.Forget(pid)) LogInfo("worker {}, which waited for a session, {}", pid, DescribeWaitStatus(wait_status));
     const auto found = workers_.find(pid);

@@ -79,8 +79,8 @@ class Supervisor {
   void ServeAllShares(std::span<const pollfd> ready);
   // Hears what workers with a session say.
   void HearWorkers(std::span<const pollfd> ready);
-  // Ends the processes that wait, and answers when they and the sessions that are over have ended.
-  void MakeRoomFor(pid_t pid);
+  // Answers this worker when the sessions that are over have ended; with `give_back` also the processes that wait, which are told to.
+  void MakeRoomFor(pid_t pid, bool give_back);
   // Answers those that need not wait any longer. `ended`: a process that has.
   void AnswerRoomWaiters(pid_t ended);
   void Reap();
@@ -98,6 +98,7 @@ class Supervisor {
   std::vector<Silent> silent_;  // at most kSilentMax
   std::map<pid_t, Worker> workers_;
   std::vector<RoomWaiter> room_waiters_;
+  std::set<pid_t> stuck_;  // have not ended in time: nobody waits for them again
   ShareTable shares_;
   GatewayProcess gateway_;
   std::vector<std::byte> hello_;  // room for one

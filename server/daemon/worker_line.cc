@@ -49,7 +49,13 @@ Result<WorkerSays> HearWorker(int line) {
     return Status(StatusCode::kProtocolViolation, "a worker said something that means nothing");
   }
   std::memcpy(static_cast<void*>(&says), message->bytes.data(), sizeof(says));
-  return says;
+  switch (says.word) {
+    case WorkerWord::kReady:
+    case WorkerWord::kNeedsRoom:
+    case WorkerWord::kAwaitsEnds:
+      return says;
+  }
+  return Status(StatusCode::kProtocolViolation, "a worker said a word that means nothing");
 }
 
 Result<ClientHello> ReceiveWish(int line) {
@@ -76,10 +82,10 @@ bool ClientWaits(int line) {
   return poll(&ready, 1, 0) > 0;
 }
 
-bool LineRoomMaker::MakeRoom() {
+bool LineRoomMaker::Ask(WorkerWord word) {
   MutexLock lock(mutex_);
   if (silent_) return false;
-  if (!Say(line_, {WorkerWord::kNeedsRoom, 0, 0}).ok()) return false;
+  if (!Say(line_, {word, 0, 0}).ok()) return false;
   Result<SocketMessage> answer = ReceiveMessage(line_, 1, MonotonicNs() + kRoomAnswerNs);
   silent_ = !answer.ok();
   return answer.ok() && answer->bytes.size() == 1 && answer->bytes[0] != std::byte{0};

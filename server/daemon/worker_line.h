@@ -18,6 +18,7 @@ namespace tessera {
 enum class WorkerWord : uint32_t {
   kReady = 1,      // everything is prepared; `free_bytes` tells of the first device
   kNeedsRoom = 2,  // no memory is left: end whom nobody needs, and answer when they have ended
+  kAwaitsEnds = 3,  // answer when the sessions that are over have ended
 };
 struct WorkerSays {
   WorkerWord word = WorkerWord::kReady;
@@ -28,7 +29,7 @@ struct WorkerSays {
 // The daemon. None of these waits. Of `hello` counts what a driver is loaded with: devices, environment, session index.
 Status SendWish(int line, const ClientHello& hello);
 Status SendClient(int line, int connection);
-// Answers kNeedsRoom: whether anything has ended.
+// Answers kNeedsRoom and kAwaitsEnds: whether anything has ended.
 Status SendRoom(int line, bool made);
 // What the worker says next. kTimedOut: nothing yet; kUnavailable: it is ending, or will serve nobody; kProtocolViolation.
 Result<WorkerSays> HearWorker(int line);
@@ -48,9 +49,12 @@ class LineRoomMaker : public RoomMaker {
  public:
   // `line` outlives this.
   explicit LineRoomMaker(int line) : line_(line) {}
-  bool MakeRoom() override EXCLUDES(mutex_);
+  bool MakeRoom() override { return Ask(WorkerWord::kNeedsRoom); }
+  void AwaitEnds() override { Ask(WorkerWord::kAwaitsEnds); }
 
  private:
+  bool Ask(WorkerWord word) EXCLUDES(mutex_);
+
   const int line_;
   Mutex mutex_;  // over question and answer
   bool silent_ GUARDED_BY(mutex_) = false;  // an answer did not come in time: a late one would be taken for the next

@@ -1,25 +1,17 @@
-// Room in the device's memory that others can do without: workers that wait for a session, and sessions that are over but whose
-// process has not ended yet. Natively neither would be there, so an allocation is not refused for their sake.
+// Room in the devices' memory that others can do without: workers that wait for a session, and sessions that are over while their
+// process has not ended yet. Natively neither is there once a program has ended, so no allocation is refused for their sake.
 #pragma once
-
-#include <cuda.h>
 
 namespace tessera {
 
-// Any thread.
+// Any thread. Both wait some seconds at most.
 class RoomMaker {
  public:
   virtual ~RoomMaker() = default;
-  // Has such processes ended, and waits for that, some seconds at most. False when there was none: at once.
+  // Has such processes ended, and waits until they have. False when there was none: at once.
   virtual bool MakeRoom() = 0;
+  // Waits until the sessions that are over by now have ended.
+  virtual void AwaitEnds() = 0;
 };
-
-// The result of `allocate`, a call of the driver that may be repeated when it had no memory. `rooms` may be null.
-template <typename Allocate>
-CUresult WithRoom(RoomMaker* rooms, const Allocate& allocate) {
-  const CUresult result = allocate();
-  if (result != CUDA_ERROR_OUT_OF_MEMORY || rooms == nullptr || !rooms->MakeRoom()) return result;
-  return allocate();
-}
 
 }  // namespace tessera

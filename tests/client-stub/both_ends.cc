@@ -24,6 +24,8 @@
 namespace tessera {
 namespace {
 
+RoomMaker* room_maker = nullptr;
+
 // The emulator, or what TESSERA_TEST_DRIVER names ("real": the machine's driver).
 const DriverTable* LoadDriver() {
   static const auto* driver = [] {
@@ -62,6 +64,7 @@ ServerInProcess::ServerInProcess(const SessionPlace& place, const DriverTable* d
     options.client_in_process = true;
     static auto* const shares = new LocalShareBroker;
     options.shares = shares;
+    options.rooms = room_maker;
     options.open_driver = [driver, change](const ClientHello& hello, std::string* selection) -> Result<const DriverTable*> {
       *selection = hello.devices;
       const DriverTable* const loaded = driver != nullptr ? driver : LoadDriver();
@@ -87,6 +90,8 @@ ServerInProcess::~ServerInProcess() {
   session_.reset();
   server_.join();
 }
+
+void SetRoomMaker(RoomMaker* rooms) { room_maker = rooms; }
 
 const DriverTable* LoadAnotherEmulator() {
   // The loader gives a file that it knows already the same state, and one of another name its own.

@@ -12,6 +12,7 @@
 namespace tessera {
 
 class Mirror;
+class RoomMaker;
 class Session;
 struct DriverTable;
 struct SessionPlace;
@@ -30,6 +31,9 @@ class ServerInProcess {
   std::thread server_;
   std::unique_ptr<Session> session_;
 };
+
+// Whom servers that begin from now on ask for room in the device's memory; null, as at first: nobody.
+void SetRoomMaker(RoomMaker* rooms);
 
 // Another emulator: its devices have nothing to do with those of the shared one. Stays loaded.
 const DriverTable* LoadAnotherEmulator();

@@ -5,6 +5,7 @@
 #include "server/worker/call_context.h"
 #include "server/worker/contexts/context_end.h"
 #include "server/worker/done_words.h"
+#include "server/worker/memory/with_room.h"
 #include "server/worker/streams/synchronize.h"
 #include "server/worker/streams/watched_events.h"
 #include "server/worker/worker.h"
@@ -13,7 +14,10 @@ namespace tessera {
 
 void Do_cuCtxCreate_v2(CallContext& call, const cuCtxCreate_v2Request& request) {
   CUcontext context = nullptr;
-  const CUresult result = call.driver().cuCtxCreate_v2(&context, request.flags, request.device);
+  CUresult result = call.driver().cuCtxCreate_v2(&context, request.flags, request.device);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && AskOthersForRoom(call.worker(), request.device, 0)) {
+    result = call.driver().cuCtxCreate_v2(&context, request.flags, request.device);
+  }
   if (result != CUDA_SUCCESS) return call.Finish(result);
   // The driver made it current on this thread; what is current travels with every record instead.
   CUcontext popped = nullptr;

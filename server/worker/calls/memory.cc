@@ -11,6 +11,8 @@
 #include "server/worker/call_context.h"
 #include "server/worker/helper_pool.h"
 #include "server/worker/memory/session_memory.h"
+#include "server/worker/memory/with_room.h"
+#include "server/worker/room_maker.h"
 #include "server/worker/sharing/sharing.h"
 #include "server/worker/worker.h"
 
@@ -24,7 +26,9 @@ CUresult Allocate(CallContext& call, uint64_t bytes, CUdeviceptr* address) {
   CUdevice device = 0;
   if (const CUresult result = call.driver().cuCtxGetDevice(&device); result != CUDA_SUCCESS) return result;
   uint64_t base = 0;
-  const CUresult result = call.worker().Part<SessionMemory>().heap().Allocate(call.holder().value(), device, bytes, &base);
+  DeviceHeap& heap = call.worker().Part<SessionMemory>().heap();
+  const CUresult result =
+      WithRoom(call.worker(), device, bytes, [&] { return heap.Allocate(call.holder().value(), device, bytes, &base); });
   *address = base;
   return result;
 }
@@ -35,6 +39,8 @@ void Do_cuMemGetInfo_v2(CallContext& call, const cuMemGetInfo_v2Request&) {
   cuMemGetInfo_v2Reply reply;
   CUdevice device = 0;
   CUresult result = call.driver().cuCtxGetDevice(&device);
+  // What a program that has ended held is free natively.
+  if (result == CUDA_SUCCESS && call.worker().rooms() != nullptr) call.worker().rooms()->AwaitEnds();
   if (result == CUDA_SUCCESS) result = call.driver().cuMemGetInfo_v2(&reply.free, &reply.total);
   // What the heap keeps for reuse is free memory: it is given back before an allocation fails.
   if (result == CUDA_SUCCESS) {

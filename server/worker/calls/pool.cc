@@ -7,6 +7,7 @@
 #include "server/worker/call_context.h"
 #include "server/worker/completion.h"
 #include "server/worker/memory/session_memory.h"
+#include "server/worker/memory/with_room.h"
 #include "server/worker/printf_flag.h"
 #include "server/worker/sharing/sharing.h"
 #include "server/worker/worker.h"
@@ -31,13 +32,6 @@ void FinishAllocation(CallContext& call, CUstream stream, CUresult result, CUdev
   call.Finish(result, reply);
 }
 
-// The heap's cache may hold what a pool wants to grow by.
-bool MakeRoom(CallContext& call, CUresult result) {
-  CUdevice device = 0;
-  return result == CUDA_ERROR_OUT_OF_MEMORY && call.driver().cuCtxGetDevice(&device) == CUDA_SUCCESS &&
-         call.worker().Part<SessionMemory>().heap().ReleaseCached(device) != 0;
-}
-
 }  // namespace
 
 void Do_cuMemPoolSetAttribute(CallContext& call, const cuMemPoolSetAttributeRequest& request) {
@@ -60,8 +54,8 @@ void Do_cuMemAllocAsync(CallContext& call, const cuMemAllocAsyncRequest& request
   CUstream stream = call.UseStream(request.hStream);
   if (!call.ok()) return call.Finish(call.error());
   CUdeviceptr address = 0;
-  CUresult result = call.driver().cuMemAllocAsync(&address, request.bytesize, stream);
-  if (MakeRoom(call, result)) result = call.driver().cuMemAllocAsync(&address, request.bytesize, stream);
+  const CUresult result =
+      WithRoom(call, request.bytesize, [&] { return call.driver().cuMemAllocAsync(&address, request.bytesize, stream); });
   FinishAllocation<cuMemAllocAsyncReply>(call, stream, result, address, request.bytesize);
 }
 
@@ -70,10 +64,8 @@ void Do_cuMemAllocFromPoolAsync(CallContext& call, const cuMemAllocFromPoolAsync
   CUstream stream = call.UseStream(request.hStream);
   if (!call.ok()) return call.Finish(call.error());
   CUdeviceptr address = 0;
-  CUresult result = call.driver().cuMemAllocFromPoolAsync(&address, request.bytesize, pool, stream);
-  if (MakeRoom(call, result)) {
-    result = call.driver().cuMemAllocFromPoolAsync(&address, request.bytesize, pool, stream);
-  }
+  const CUresult result = WithRoom(
+      call, request.bytesize, [&] { return call.driver().cuMemAllocFromPoolAsync(&address, request.bytesize, pool, stream); });
   FinishAllocation<cuMemAllocFromPoolAsyncReply>(call, stream, result, address, request.bytesize);
 }
 

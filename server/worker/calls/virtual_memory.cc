@@ -7,6 +7,7 @@
 #include "generated/server/virtual_memory.h"
 #include "server/worker/call_context.h"
 #include "server/worker/memory/session_memory.h"
+#include "server/worker/memory/with_room.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -57,11 +58,9 @@ void Do_cuMemCreate(CallContext& call, const cuMemCreateRequest& request) {
   CUmemAllocationProp properties = request.prop;
   properties.win32HandleMetaData = nullptr;
   CUmemGenericAllocationHandle allocation = 0;
-  CUresult result = call.driver().cuMemCreate(&allocation, request.size, &properties, request.flags);
-  if (result == CUDA_ERROR_OUT_OF_MEMORY && properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-      call.worker().Part<SessionMemory>().heap().ReleaseCached(properties.location.id) != 0) {
-    result = call.driver().cuMemCreate(&allocation, request.size, &properties, request.flags);
-  }
+  const auto create = [&] { return call.driver().cuMemCreate(&allocation, request.size, &properties, request.flags); };
+  const bool on_device = properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  const CUresult result = on_device ? WithRoom(call.worker(), properties.location.id, request.size, create) : create();
   if (result == CUDA_SUCCESS) call.New(request.handle, allocation);
   call.Finish(result, cuMemCreateReply{});
 }

@@ -3,6 +3,7 @@
 #include "generated/driver_table.h"
 #include "server/worker/contexts/context_end.h"
 #include "server/worker/done_words.h"
+#include "server/worker/memory/with_room.h"
 #include "server/worker/object_table.h"
 #include "server/worker/worker.h"
 
@@ -42,7 +43,11 @@ CUresult PrimaryContexts::Retain(HandleId id, CUdevice device, unsigned flags) {
     if (result != CUDA_SUCCESS) return result;
   }
   if (context == nullptr) {
-    if (const CUresult result = driver.cuDevicePrimaryCtxRetain(&context, device); result != CUDA_SUCCESS) return result;
+    CUresult result = driver.cuDevicePrimaryCtxRetain(&context, device);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && AskOthersForRoom(worker_, device, 0)) {
+      result = driver.cuDevicePrimaryCtxRetain(&context, device);
+    }
+    if (result != CUDA_SUCCESS) return result;
   }
   if (!worker_.objects().Insert(id, reinterpret_cast<uint64_t>(context))) {
     worker_.End(Status(StatusCode::kProtocolViolation, "a primary context was named by a handle that cannot be"));

@@ -1,0 +1,103 @@
+#include "server/daemon/worker_line.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <thread>
+
+#include "protocol/channel/unix_socket.h"
+#include "protocol/channel/waiting.h"
+
+namespace tessera {
+namespace {
+
+class WorkerLineTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    daemon_.reset(ends[0]);
+    worker_.reset(ends[1]);
+  }
+  // What the daemon hears; it waits a little.
+  Result<WorkerSays> Hear() {
+    for (;;) {
+      Result<WorkerSays> said = HearWorker(daemon_.get());
+      if (said.ok() || said.status().code() != StatusCode::kTimedOut) return said;
+      std::this_thread::yield();
+    }
+  }
+
+  UniqueFd daemon_;
+  UniqueFd worker_;
+};
+
+TEST_F(WorkerLineTest, AClientAtOnceOrLater) {
+  ClientHello hello;
+  hello.devices = "1";
+  ASSERT_TRUE(SendWish(daemon_.get(), hello).ok());
+  Result<ClientHello> wish = ReceiveWish(worker_.get());
+  ASSERT_TRUE(wish.ok());
+  EXPECT_EQ(wish->devices, "1");
+  EXPECT_FALSE(ClientWaits(worker_.get()));
+  EXPECT_EQ(HearWorker(daemon_.get()).status().code(), StatusCode::kTimedOut);
+  SayReady(worker_.get(), 5);
+  Result<WorkerSays> said = Hear();
+  ASSERT_TRUE(said.ok());
+  EXPECT_EQ(said->word, WorkerWord::kReady);
+  EXPECT_EQ(said->free_bytes, 5u);
+  ASSERT_TRUE(SendClient(daemon_.get(), 0).ok());
+  EXPECT_TRUE(ClientWaits(worker_.get()));
+  EXPECT_TRUE(ReceiveClient(worker_.get()).ok());
+}
+
+TEST_F(WorkerLineTest, RoomIsAskedForAndAnswered) {
+  LineRoomMaker rooms(worker_.get());
+  for (const bool made : {true, false}) {
+    std::thread daemon([&] {
+      Result<WorkerSays> said = Hear();
+      ASSERT_TRUE(said.ok());
+      EXPECT_EQ(said->word, WorkerWord::kNeedsRoom);
+      EXPECT_TRUE(SendRoom(daemon_.get(), made).ok());
+    });
+    EXPECT_EQ(rooms.MakeRoom(), made);
+    daemon.join();
+  }
+  std::thread daemon([&] {
+    Result<WorkerSays> said = Hear();
+    ASSERT_TRUE(said.ok());
+    EXPECT_EQ(said->word, WorkerWord::kAwaitsEnds);
+    EXPECT_TRUE(SendRoom(daemon_.get(), true).ok());
+  });
+  rooms.AwaitEnds();
+  daemon.join();
+}
+
+TEST_F(WorkerLineTest, ADaemonThatIsGoneHasNoRoom) {
+  LineRoomMaker rooms(worker_.get());
+  daemon_.reset();
+  EXPECT_FALSE(rooms.MakeRoom());
+}
+
+TEST_F(WorkerLineTest, AWorkerThatClosesItsLineIsEnding) {
+  CloseLine(worker_.get());
+  EXPECT_EQ(Hear().status().code(), StatusCode::kUnavailable);
+  EXPECT_FALSE(SendClient(daemon_.get(), 0).ok());
+}
+
+TEST_F(WorkerLineTest, WhatMeansNothingIsRefused) {
+  const auto send = [&](const WorkerSays& says, size_t bytes) {
+    ASSERT_TRUE(SendMessage(worker_.get(), std::as_bytes(std::span(&says, 1)).first(bytes), {}, 0).ok());
+    EXPECT_EQ(Hear().status().code(), StatusCode::kProtocolViolation) << bytes;
+  };
+  for (size_t bytes = 1; bytes < sizeof(WorkerSays); ++bytes) send({WorkerWord::kReady, 0, 0}, bytes);
+  send({static_cast<WorkerWord>(0), 0, 0}, sizeof(WorkerSays));
+  send({static_cast<WorkerWord>(4), 0, 0}, sizeof(WorkerSays));
+  const WorkerSays says;
+  ASSERT_TRUE(SendMessage(worker_.get(), std::as_bytes(std::span(&says, 1)), std::array{0}, 0).ok());
+  EXPECT_EQ(Hear().status().code(), StatusCode::kProtocolViolation);
+}
+
+}  // namespace
+}  // namespace tessera
