@@ -3,36 +3,9 @@
 #include <algorithm>
 
 #include "client-stub/context.h"
+#include "protocol/wire/sticky_error.h"
 
 namespace tessera {
-namespace {
-
-// Errors after which the context answers nothing else (cuda.h, descriptions of CUresult: "all existing device memory
-// allocations are invalid", "the context cannot be used", "the process must be terminated").
-constexpr CUresult kSticky[] = {
-    CUDA_ERROR_ECC_UNCORRECTABLE,
-    CUDA_ERROR_NVLINK_UNCORRECTABLE,
-    CUDA_ERROR_CONTAINED,
-    CUDA_ERROR_ILLEGAL_ADDRESS,
-    CUDA_ERROR_LAUNCH_TIMEOUT,
-    CUDA_ERROR_ASSERT,
-    CUDA_ERROR_HARDWARE_STACK_ERROR,
-    CUDA_ERROR_ILLEGAL_INSTRUCTION,
-    CUDA_ERROR_MISALIGNED_ADDRESS,
-    CUDA_ERROR_INVALID_ADDRESS_SPACE,
-    CUDA_ERROR_INVALID_PC,
-    CUDA_ERROR_LAUNCH_FAILED,
-    CUDA_ERROR_TENSOR_MEMORY_LEAK,
-    CUDA_ERROR_MPS_CLIENT_TERMINATED,
-    CUDA_ERROR_EXTERNAL_DEVICE,
-};
-
-}  // namespace
-
-bool IsStickyError(CUresult error) {
-  return std::find(std::begin(kSticky), std::end(kSticky), error) != std::end(kSticky);
-}
-
 void DeferredErrors::Add(uint32_t thread, Context* context, CUresult error) {
   if (error == CUDA_SUCCESS) return;
   if (IsStickyError(error) && context != nullptr) {

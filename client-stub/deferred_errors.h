@@ -1,11 +1,8 @@
 // Failures of calls that had already returned: who is told, and when.
 //
-// - A failure that breaks the context (kernel fault, ECC error, ...: CUDA Driver API, "Data types", those whose text
-// says that
-//   the process must be terminated) is sticky: every later call in that context that may return it does, until the
-//   context is reset.
-// - Any other one would natively have come from the call itself: it is returned once, by the next call of the same
-// thread
+// - A failure that breaks the context (sticky_error.h) is returned by every later call in that context that may return it,
+//   until the context is reset.
+// - Any other one would natively have come from the call itself: it is returned once, by the next call of the same thread
 //   that may return it.
 #pragma once
 
@@ -21,8 +18,6 @@
 namespace tessera {
 
 struct Context;
-
-bool IsStickyError(CUresult error);
 
 class DeferredErrors {
  public:

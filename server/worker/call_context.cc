@@ -4,10 +4,12 @@
 
 #include "generated/server/dispatch.h"
 #include "protocol/base/log.h"
+#include "protocol/wire/sticky_error.h"
 #include "server/worker/busy_streams.h"
 #include "server/worker/driver_thread.h"
 #include "server/worker/object_table.h"
 #include "server/worker/printf_flag.h"
+#include "server/worker/recent_launches.h"
 #include "server/worker/reply_writer.h"
 #include "server/worker/thread_streams.h"
 #include "server/worker/worker.h"
@@ -36,6 +38,7 @@ CUresult ErrorOf(HandleKind kind) {
 }
 
 void Answer(Worker& worker, const RecordHeader& record, CUresult result, std::span<const std::byte> payload) {
+  if (IsStickyError(result)) worker.Part<RecentLaunches>().LogFailure(record, result);
   ReplyHeader header{};
   header.sequence = record.sequence;
   header.result = static_cast<int32_t>(result);

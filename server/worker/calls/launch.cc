@@ -12,6 +12,7 @@
 #include "server/worker/code/layout_table.h"
 #include "server/worker/code/launch_attributes.h"
 #include "server/worker/completion.h"
+#include "server/worker/recent_launches.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -55,6 +56,7 @@ bool Prepare(CallContext& call, const Request& request, Prepared* prepared) {
     return false;
   }
   call.worker().completion().NoteKernel();
+  call.worker().Part<RecentLaunches>().Note(layout->name, request);
   prepared->function = call.Use<CUfunction>(request.function);
   prepared->stream = call.UseStream(request.stream);
   if (!call.ok()) {

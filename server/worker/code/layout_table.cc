@@ -4,6 +4,7 @@
 
 #include "generated/driver_table.h"
 #include "server/worker/object_table.h"
+#include "server/worker/recent_launches.h"
 #include "server/worker/streams/stream_visits.h"
 #include "server/worker/worker.h"
 
@@ -32,6 +33,14 @@ void FindLimits(const DriverTable& driver, bool is_kernel, uint64_t object, Kern
   if (cluster != 0 || cluster_needed != 0 || version == 0) return;
   layout->max_threads = static_cast<uint32_t>(std::max(threads, 0));
   layout->max_shared_bytes = static_cast<uint32_t>(std::max(std::min(dynamic_bytes, kSharedBytes - fixed_bytes), 0));
+}
+
+// "?" where the driver does not tell.
+const char* NameIn(const DriverTable& driver, bool is_kernel, uint64_t object) {
+  const char* name = nullptr;
+  if (is_kernel && driver.cuKernelGetName != nullptr) driver.cuKernelGetName(&name, reinterpret_cast<CUkernel>(object));
+  if (!is_kernel && driver.cuFuncGetName != nullptr) driver.cuFuncGetName(&name, reinterpret_cast<CUfunction>(object));
+  return name != nullptr ? name : "?";
 }
 
 }  // namespace
@@ -84,6 +93,7 @@ const KernelLayout* LayoutTable::FindSlowly(HandleId function, CUresult* error) 
     layout->bytes = std::max(layout->bytes, static_cast<uint32_t>(offset + size));
   }
   FindLimits(driver, is_kernel, object, layout.get());
+  layout->name = worker_.Part<RecentLaunches>().Keep(NameIn(driver, is_kernel, object));
   MutexLock lock(mutex_);
   return Remember(function, layouts_.try_emplace(function.value(), std::move(layout)).first->second.get());
 }

@@ -28,6 +28,7 @@ struct KernelLayout {
   // no attribute of the kernel is changed. 0 threads: nothing is known.
   uint32_t max_threads = 0;
   uint32_t max_shared_bytes = 0;
+  const char* name = "";  // mangled, as RecentLaunches keeps it
 
   // Into a reply that describes a kernel, which borrows the layout.
   template <typename Reply>
