@@ -66,8 +66,8 @@ std::optional<Range> AddressReservations::AtWish(Call& call, uint64_t bytes, uin
     const std::unique_lock table(table_);
     if (RangeAllocator* const ranges = BlockAt(blocks_, wish)) return ranges->AllocateAt(wish, bytes);
   }
-  const Range block{WholeBlocks(wish), WholeBlocks(bytes)};
-  if (!held_.HoldAt(block) || !MakeBlock(call, block)) return std::nullopt;
+  const Range block{WholeBlocks(wish), std::max(WholeBlocks(bytes), least_bytes_)};
+  if (!held_.HoldAt(block) || (!MakeBlock(call, block) && !MakeLargeBlock(call, block))) return std::nullopt;
   const std::unique_lock table(table_);
   return BlockAt(blocks_, block.base)->AllocateAt(block.base, bytes);
 }
@@ -80,20 +80,19 @@ std::optional<Range> AddressReservations::Anywhere(Call& call, uint64_t bytes, u
       if (const auto range = ranges.Allocate(bytes, alignment)) return range;
     }
   }
-  const uint64_t block_bytes = WholeBlocks(bytes);
+  const uint64_t block_bytes = std::max(WholeBlocks(bytes), least_bytes_);
   uint64_t step = WholeBlocks(block_bytes / 8);
   // A driver that granted no place in many tries is asked for one place only from then on.
   const int places_max = in_window_.empty() ? kPlacesMax : 1;
   for (int places = 0; places < places_max; ++places) {
     const auto block = held_.Hold(block_bytes, std::max(alignment, kBlockBytes), refused_);
     if (!block) break;
-    if (MakeBlock(call, *block)) {
+    if (MakeBlock(call, *block) || MakeLargeBlock(call, *block)) {
       const std::unique_lock table(table_);
       return BlockAt(blocks_, block->base)->AllocateAt(block->base, bytes);
     }
     if (!call.ok()) return std::nullopt;
-    // How much is taken there is not known: the next place begins a little further on, then ever further. With two GPUs
-    // the driver was seen to keep a great deal for itself.
+    // How much is taken there is not known: the next place begins a little further on, then ever further.
     refused_.push_back({block->base, step});
     step = std::min(2 * step, kStepMax);
   }
@@ -131,6 +130,15 @@ bool AddressReservations::MakeBlock(Call& call, const Range& block) {
   any_granted_ = true;
   const std::unique_lock table(table_);
   blocks_.emplace(std::piecewise_construct, std::tuple(block.base), std::tuple(block.base, block.bytes, kGranuleBytes));
+  return true;
+}
+
+// A place that is not granted to a block may be granted to a large one. Blocks are large from then on.
+bool AddressReservations::MakeLargeBlock(Call& call, const Range& refused) {
+  const Range block{refused.base, kLargeBlockBytes};
+  if (!call.ok() || least_bytes_ == kLargeBlockBytes || refused.bytes >= block.bytes) return false;
+  if (!held_.HoldAt(block) || !MakeBlock(call, block)) return false;
+  least_bytes_ = kLargeBlockBytes;
   return true;
 }
 

@@ -32,8 +32,9 @@ class AddressReservations {
   // Sizes and wished-for addresses are multiples of this on every device so far.
   static constexpr uint64_t kGranuleBytes = uint64_t{2} << 20;
   // What the driver needs to reserve at exactly the address that it is asked for: it rounds others up, and takes
-  // smaller reservations out of blocks that it has in use.
+  // smaller reservations out of blocks that it has in use. Driver 580 needs the first with one H200, and more with two.
   static constexpr uint64_t kBlockBytes = uint64_t{32} << 20;
+  static constexpr uint64_t kLargeBlockBytes = uint64_t{1} << 30;
 
   explicit AddressReservations(HeldAddresses& held) : held_(held) {}
 
@@ -65,17 +66,19 @@ class AddressReservations {
 
   std::optional<Range> AtWish(Call& call, uint64_t bytes, uint64_t wish) REQUIRES(changes_);
   std::optional<Range> Anywhere(Call& call, uint64_t bytes, uint64_t alignment) REQUIRES(changes_);
-  // A block that the server picks, in the session's device window: for drivers that grant no place outside at all (seen
-  // with two GPUs). Half of the window is the most.
+  // A block that the server picks, in the session's device window: for drivers that grant no place outside at all. Half
+  // of the window is the most.
   std::optional<Range> InWindow(Call& call, uint64_t bytes, uint64_t alignment) REQUIRES(changes_);
   bool MakeBlock(Call& call, const Range& block) REQUIRES(changes_);
+  bool MakeLargeBlock(Call& call, const Range& refused) REQUIRES(changes_);
 
   HeldAddresses& held_;
   // One thread at a time reserves or frees: it waits for the server meanwhile. Questions wait for table_ alone.
   Mutex changes_;
-  std::vector<Range> refused_ GUARDED_BY(changes_);    // where the server's driver did not reserve
-  bool any_granted_ GUARDED_BY(changes_) = false;      // the driver has granted a place
-  std::set<uint64_t> in_window_ GUARDED_BY(changes_);  // blocks of the window, which is held anyway, by base
+  std::vector<Range> refused_ GUARDED_BY(changes_);          // where the server's driver did not reserve
+  uint64_t least_bytes_ GUARDED_BY(changes_) = kBlockBytes;  // blocks are no smaller
+  bool any_granted_ GUARDED_BY(changes_) = false;            // the driver has granted a place
+  std::set<uint64_t> in_window_ GUARDED_BY(changes_);        // blocks of the window, which is held anyway, by base
   mutable std::shared_mutex table_;
   Blocks blocks_;                 // changed under both, read under either
   std::atomic<size_t> count_{0};  // of reservations

@@ -15,7 +15,7 @@
 #include "client-stub/library_copies.h"
 #include "client-stub/stream_state.h"
 #include "protocol/base/log.h"
-#include "protocol/wire/sticky_error.h"
+#include "protocol/codegen/sticky_error.h"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "client-stub/context.h"
-#include "protocol/wire/sticky_error.h"
+#include "protocol/codegen/sticky_error.h"
 
 namespace tessera {
 void DeferredErrors::Add(uint32_t thread, Context* context, CUresult error) {

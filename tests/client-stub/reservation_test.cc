@@ -25,7 +25,8 @@ constexpr uint64_t kMuch = uint64_t{4} << 40;
 #endif
 
 // What the driver is asked and how it answers.
-Range unavailable;  // ranges that touch this are reserved elsewhere, as a driver does that has something there
+Range unavailable;   // ranges that touch this are reserved elsewhere, as a driver does that has something there
+uint64_t least = 0;  // smaller ranges are reserved in blocks that are in use
 std::atomic<int> fails{0}, free_fails{0};
 std::vector<Range> asked, freed;
 decltype(DriverTable::cuMemAddressReserve) real_reserve = nullptr;
@@ -39,7 +40,7 @@ void Replace(DriverTable& driver) {
     if (fails != 0) return static_cast<CUresult>(fails.load());
     asked.push_back({wish, bytes});
     const bool there = unavailable.bytes == 0 || wish >= unavailable.end() || wish + bytes <= unavailable.base;
-    return real_reserve(address, bytes, alignment, there ? wish : 0, flags);
+    return real_reserve(address, bytes, alignment, there && bytes >= least ? wish : 0, flags);
   };
   driver.cuMemAddressFree = [](CUdeviceptr address, size_t bytes) {
     if (free_fails != 0) return static_cast<CUresult>(free_fails.load());
@@ -67,6 +68,7 @@ class ReservationTest : public testing::Test {
   void TearDown() override {
     unavailable = {};
     fails = free_fails = 0;
+    least = 0;
   }
   static CUdeviceptr Reserve(uint64_t bytes, uint64_t wish = 0) {
     CUdeviceptr address = 0;
@@ -195,6 +197,22 @@ TEST_F(ReservationTest, NothingIsMappedBeyondAReservation) {
   EXPECT_EQ(cuMemsetD8_v2(address, 1, 16), CUDA_ERROR_INVALID_VALUE);
   Free(address, 2 * kSmall);
   EXPECT_EQ(cuMemRelease(physical), CUDA_SUCCESS);
+}
+
+// The last one: blocks stay large.
+TEST_F(ReservationTest, BlocksAreAsLargeAsTheDriverNeeds) {
+  constexpr uint64_t kLarge = AddressReservations::kLargeBlockBytes;
+  least = 4 * kBlock;
+  const CUdeviceptr first = Reserve(kSmall);
+  ASSERT_EQ(asked, std::vector<Range>({{first, kBlock}, {first, kLarge}}));
+  const CUdeviceptr second = Reserve(kSmall);
+  const CUdeviceptr third = Reserve(kLarge - kSmall);
+  EXPECT_EQ(asked.size(), 3u) << "one shares the block, and what was learned is remembered";
+  for (const CUdeviceptr address : {first, second}) Free(address, kSmall);
+  Free(third, kLarge - kSmall);
+  const CUdeviceptr wished = Reserve(kSmall, first);
+  EXPECT_EQ(wished, first);
+  Free(wished, kSmall);
 }
 
 }  // namespace
