@@ -64,6 +64,11 @@ struct Servers {
   ServerInProcess first, second;
 };
 
+Servers& TheServers() {
+  static auto* servers = new Servers;
+  return *servers;
+}
+
 // A graph that sets the first word of some memory.
 struct Graph {
   CUgraph graph = nullptr;
@@ -101,8 +106,7 @@ struct Graph {
 class DeviceGraphServers : public testing::Test {
  protected:
   DeviceGraphServers() {
-    static auto* const servers = new Servers;
-    (void)servers;
+    TheServers();
     for (int i = 0; i < 2; ++i) {
       EXPECT_EQ(cuDevicePrimaryCtxRetain(&contexts_[i], i), CUDA_SUCCESS);
       Use(i);

@@ -28,7 +28,7 @@ constexpr uint64_t kMuch = uint64_t{4} << 40;
 Range unavailable;   // ranges that touch this are reserved elsewhere, as a driver does that has something there
 uint64_t least = 0;  // smaller ranges are reserved in blocks that are in use
 std::atomic<int> fails{0}, free_fails{0};
-std::vector<Range> asked, freed;
+std::vector<Range>&asked = *new std::vector<Range>, &freed = *new std::vector<Range>;  // the server outlives the tests
 decltype(DriverTable::cuMemAddressReserve) real_reserve = nullptr;
 decltype(DriverTable::cuMemAddressFree) real_free = nullptr;
 
