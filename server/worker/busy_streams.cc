@@ -1,5 +1,7 @@
 #include "server/worker/busy_streams.h"
 
+#include <algorithm>
+
 namespace tessera {
 
 thread_local BusyStreams::Last BusyStreams::last_;
@@ -36,6 +38,23 @@ void BusyStreams::Forget(CUstream stream) {
   MutexLock lock(mutex_);
   entries_.erase(stream);
   round_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+void BusyStreams::NoteOrphan(CUcontext context) {
+  MutexLock lock(mutex_);
+  ++orphans_[context];
+}
+
+uint64_t BusyStreams::Orphans(CUcontext context) {
+  MutexLock lock(mutex_);
+  const auto found = orphans_.find(context);
+  return found == orphans_.end() ? 0 : found->second;
+}
+
+void BusyStreams::OrphansDone(CUcontext context, uint64_t orphans) {
+  MutexLock lock(mutex_);
+  const auto found = orphans_.find(context);
+  if (found != orphans_.end() && (found->second -= std::min(found->second, orphans)) == 0) orphans_.erase(found);
 }
 
 }  // namespace tessera

@@ -43,6 +43,12 @@ class BusyStreams {
   // The stream is destroyed; its address may come back as another stream's.
   void Forget(CUstream stream) EXCLUDES(mutex_);
 
+  // A stream of the context is destroyed before its work is done: only the driver can wait for that (cuCtxSynchronize).
+  void NoteOrphan(CUcontext context) EXCLUDES(mutex_);
+  // How many there were since the driver was last seen to have done the work of all of them.
+  uint64_t Orphans(CUcontext context) EXCLUDES(mutex_);
+  void OrphansDone(CUcontext context, uint64_t orphans) EXCLUDES(mutex_);
+
  private:
   struct Entry {
     uint64_t touched = 0;
@@ -63,6 +69,7 @@ class BusyStreams {
   std::atomic<uint64_t> round_{1};  // a new one begins with every Unfinished() and Forget()
   Mutex mutex_;
   std::thread::id executor_ GUARDED_BY(mutex_);
+  std::unordered_map<CUcontext, uint64_t> orphans_ GUARDED_BY(mutex_);
   uint64_t next_ GUARDED_BY(mutex_) = 1;
   std::unordered_map<CUstream, Entry> entries_ GUARDED_BY(mutex_);
 };

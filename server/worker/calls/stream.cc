@@ -28,7 +28,11 @@ void Do_cuStreamDestroy_v2(CallContext& call, const cuStreamDestroy_v2Request& r
   const auto stream = call.Use<CUstream>(request.hStream);
   if (!call.ok()) return call.Finish(call.error());
   call.Free(request.hStream);
-  call.worker().Part<BusyStreams>().Forget(stream);
+  BusyStreams& busy = call.worker().Part<BusyStreams>();
+  CUcontext context = nullptr;
+  const bool works = call.driver().cuStreamQuery(stream) == CUDA_ERROR_NOT_READY;
+  if (works && call.driver().cuStreamGetCtx(stream, &context) == CUDA_SUCCESS) busy.NoteOrphan(context);
+  busy.Forget(stream);
   call.Finish(call.driver().cuStreamDestroy_v2(stream));
 }
 

@@ -108,7 +108,8 @@ void SynchronizeContext(CallContext& call) {
   std::vector<BusyStreams::Use> uses;
   // Work of a primary context is also that of its green ones, which only the driver waits for as a whole.
   const HandleId id = worker.objects().HandleOf(HandleKind::kContext, reinterpret_cast<uint64_t>(context));
-  bool blocking = DriverMustSynchronize(worker) || !worker.objects().GreensOf(id).empty();
+  const uint64_t orphans = worker.Part<BusyStreams>().Orphans(context);
+  bool blocking = orphans != 0 || DriverMustSynchronize(worker) || !worker.objects().GreensOf(id).empty();
   for (const BusyStreams::Use& use : worker.Part<BusyStreams>().Unfinished()) {
     CUcontext own = nullptr;
     unsigned flags = 0;
@@ -125,9 +126,10 @@ void SynchronizeContext(CallContext& call) {
   // An event on the legacy stream, beside busy blocking streams, would make their later work wait for each other's
   // earlier work, which cuCtxSynchronize does not do: a kernel that waits for a later one would hang.
   if (blocking) {
-    return OnHelper(call, [&worker, uses = std::move(uses)] {
+    return OnHelper(call, [&worker, uses = std::move(uses), context, orphans] {
       const CUresult result = worker.driver().cuCtxSynchronize();
       if (result == CUDA_SUCCESS) worker.Part<BusyStreams>().Finished(uses);
+      if (result == CUDA_SUCCESS) worker.Part<BusyStreams>().OrphansDone(context, orphans);
       return result;
     });
   }
