@@ -16,7 +16,6 @@
 #include "client-stub/memory_check.h"
 #include "client-stub/session.h"
 #include "client-stub/staged_transfer.h"
-#include "client-stub/stream_visit.h"
 #include "generated/messages/copy.h"
 #include "protocol/memory/copy_route.h"
 
@@ -236,7 +235,7 @@ CUresult Download(const Transfer& transfer) {
 // Between memory that the server reaches and private memory, when the stream reaches the copy.
 CUresult CopyInOrder(const Transfer& transfer, bool to_host) {
   std::vector<OrderedPiece> pieces;
-  const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(transfer.call.session()));
+  const uint64_t piece_bytes = LargestPieceInOrder(transfer.call.session(), transfer.whole.bytes());
   ForEachSubBox(transfer.whole, piece_bytes, [&](const SubBox& sub, bool) {
     OrderedPiece piece;
     piece.bytes = sub.bytes();
@@ -335,28 +334,21 @@ CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool asy
   if (const CUresult told = ClientMemory::Of(call.session()).mirrors().Tell(call); told != CUDA_SUCCESS) return told;
   ManagedWork managed(call, transfer.stream, on_device(transfer.to), on_device(transfer.from));
   if (managed.result() != CUDA_SUCCESS) return managed.result();
+  const auto on_host = [](const ResolvedEnd& end) { return !end.is_array() && end.place != Place::kDevice; };
+  if (on_host(transfer.from) && on_host(transfer.to) && !capturing) {  // as CopyBytes()
+    const CUresult result = WaitForStream(call, transfer.stream);
+    if (result == CUDA_SUCCESS) RowsOf(transfer.from, transfer.whole).CopyTo(RowsOf(transfer.to, transfer.whole));
+    return result;
+  }
   const bool read_now = async && read == SourceRead::kInCall;
   if (!from_ordinary && !to_ordinary && !(read_now && from_pinned)) {
     const auto request = transfer.Request(transfer.whole, CopyRoute::kDirect);
     const bool returns = async ? !read_now : !from_pinned && !to_pinned;
     return returns ? call.Async(request) : call.SyncWork(request);
   }
-  if (to_ordinary && !from_ordinary) {
+  if (to_ordinary) {
     const bool in_order = async && !read_now && transfer.to.place == Place::kPrivate;
     return in_order ? CopyInOrder(transfer, true) : Download(transfer);
-  }
-  if (to_ordinary) {
-    const HostRows from = RowsOf(transfer.from, transfer.whole);
-    const HostRows to = RowsOf(transfer.to, transfer.whole);
-    if (async && !read_now && transfer.from.place == Place::kPrivate && transfer.to.place == Place::kPrivate) {
-      return VisitStream(call, transfer.stream, [from, to](const GoOn& go_on) {
-        from.CopyTo(to);
-        go_on();
-      });
-    }
-    const CUresult result = WaitForStream(call, transfer.stream);
-    if (result == CUDA_SUCCESS) from.CopyTo(to);
-    return result;
   }
   if (async && !read_now && transfer.from.place == Place::kPrivate) return CopyInOrder(transfer, false);
   CUresult ready = CUDA_SUCCESS;

@@ -115,15 +115,20 @@ void Deliveries::Arrived(const ReplyHeader& header, std::span<const std::byte> b
   if (!expected) session_.ProtocolViolation("a copy that nobody asked for, or of another size");
 }
 
-CUresult Deliveries::Exclude(const Range& range) {
-  {
-    MutexLock lock(mutex_);
-    excluded_[range.base] = range;
+void Deliveries::Exclude(const Range& range) {
+  MutexLock lock(mutex_);
+  excluded_[range.base] = range;
+  if (!ForEachIn(range, [](auto) { return false; })) late_.store(true, std::memory_order_release);
+}
+
+bool Deliveries::AnyLate() {
+  if (!late_.load(std::memory_order_acquire)) return false;
+  MutexLock lock(mutex_);
+  for (const auto& [base, range] : excluded_) {
+    if (!ForEachIn(range, [](auto) { return false; })) return true;
   }
-  return session_.WaitUntil([&] {
-    MutexLock lock(mutex_);
-    return ForEachIn(range, [](auto) { return false; });
-  });
+  late_.store(false, std::memory_order_relaxed);
+  return false;
 }
 
 void Deliveries::Admit(uint64_t base) {

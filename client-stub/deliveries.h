@@ -49,10 +49,12 @@ class Deliveries {
 
   // Whether one was ever asked for.
   bool used() const { return used_.load(std::memory_order_relaxed); }
-  // No copy to `range` is a delivery from now on, and all that was one has arrived when this returns: it waits. For memory that
-  // gets a mirror. CUDA_SUCCESS, or the session has ended. Until Admit() of its base.
-  CUresult Exclude(const Range& range) EXCLUDES(mutex_);
+  // No copy to `range` is a delivery from now on, until Admit() of its base. For memory that gets a mirror.
+  void Exclude(const Range& range) EXCLUDES(mutex_);
   void Admit(uint64_t base) EXCLUDES(mutex_);
+  // Whether one is under way to memory that was excluded meanwhile. What it brings is a change of this side's, so work that may
+  // use the mirror has to meet this process first.
+  bool AnyLate() EXCLUDES(mutex_);
   // The memory ends: what still comes for it is dropped. Nothing of it is being written when this returns.
   void Forget(const Range& range) EXCLUDES(mutex_);
   void EndContext(HandleId context) EXCLUDES(mutex_);
@@ -82,6 +84,7 @@ class Deliveries {
 
   Session& session_;
   std::atomic<bool> used_{false};
+  std::atomic<bool> late_{false};  // AnyLate() has to look
   // Held while the program's memory is written: whoever finds no delivery for it finds the bytes.
   Mutex mutex_;
   uint64_t next_ GUARDED_BY(mutex_) = 1;

@@ -99,9 +99,8 @@ CUresult HostMirrors::OpenFar(Call& call, const HostBlock& block) {
   mirror->device = block.range.base;
   const uint64_t offset = block.range.base % kPageBytes;
   const uint64_t bytes = (offset + block.range.bytes + kPageBytes - 1) & ~(kPageBytes - 1);
-  // What copies have yet to write here would be missing there.
   Deliveries& deliveries = ClientMemory::Of(session_).deliveries();
-  if (const CUresult awaited = deliveries.Exclude(block.range); awaited != CUDA_SUCCESS) return call.Fail(awaited);
+  deliveries.Exclude(block.range);
   if (block.registered) {  // an address that the window has free
     const CUresult placed = memory_.PlaceAddresses(mirror->context, bytes, &mirror->device);
     if (placed != CUDA_SUCCESS) deliveries.Admit(block.range.base);
@@ -124,7 +123,9 @@ CUresult HostMirrors::OpenFar(Call& call, const HostBlock& block) {
     return result;
   }
   Insert(mirror);
-  ReconcileForStream();  // what the memory holds: a single word that changes later is told by itself only where nothing else is untold
+  // Told at once: while it is not, a flag is not the only thing that changed, and a kernel that waits for it is not told.
+  changes_.SendChangesOf(mirror->device, session_.host_changes_bytes_max(),
+                         [this](std::span<const std::byte> changes) { return Send(changes); });
   return CUDA_SUCCESS;
 }
 
@@ -261,8 +262,13 @@ CUresult HostMirrors::NoteUse(Call& call, HandleId stream) {
 MirroredWork::MirroredWork(Call& call, HandleId stream)
     : call_(call), stream_(stream), mirrors_(ClientMemory::Of(call.session()).mirrors()) {
   if (!mirrors_.any() || call.capturing()) return;
-  // The thread of visits reconciles around each of them: there is nothing else to do in one.
-  result_ = call.session().mirrored() ? mirrors_.Tell(call) : VisitStream(call, stream, [](const GoOn& go_on) { go_on(); });
+  // The thread of visits reconciles around each of them: there is nothing else to do in one. Without shared pages the stream meets
+  // this process only for what copies have yet to write here: it would be missing there.
+  const bool mirrored = call.session().mirrored();
+  if (!mirrored || ClientMemory::Of(call.session()).deliveries().AnyLate()) {
+    result_ = VisitStream(call, stream, [](const GoOn& go_on) { go_on(); });
+  }
+  if (mirrored && result_ == CUDA_SUCCESS) result_ = mirrors_.Tell(call);
 }
 
 CUresult MirroredWork::Appended() {

@@ -16,6 +16,11 @@ HeldShadow::~HeldShadow() {
   if (!lost_) pool_.Return(shadow_);
 }
 
+bool HeldShadow::refused(Session& session) const {
+  CUresult made = CUDA_SUCCESS;
+  return shadow_.mark != 0 && session.marks().Passed(shadow_.mark, &made) && made != CUDA_SUCCESS;
+}
+
 CUresult ShadowPool::Take(Call& call, uint64_t bytes, std::shared_ptr<HeldShadow>* held) { return Take(call, bytes, true, held); }
 
 CUresult ShadowPool::Take(Call& call, uint64_t bytes, bool waits, std::shared_ptr<HeldShadow>* held) {
@@ -93,7 +98,7 @@ CUresult ShadowPool::TakeInOrder(Call& call, HandleId stream, uint64_t bytes, st
       in_order_.erase(found);  // nobody else's until this copy is all there
     }
   }
-  if (*shadow != nullptr && (*shadow)->bytes() >= bytes) return CUDA_SUCCESS;
+  if (*shadow != nullptr && (*shadow)->bytes() >= bytes && !(*shadow)->refused(call.session())) return CUDA_SUCCESS;
   shadow->reset();
   return Take(call, bytes, false, shadow);
 }

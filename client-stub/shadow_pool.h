@@ -44,6 +44,8 @@ class HeldShadow {
   uint64_t address() const { return shadow_.placed.block.base; }
   uint64_t bytes() const { return shadow_.bytes; }
   std::byte* data() const { return reinterpret_cast<std::byte*>(address()); }
+  // The server's driver was asked for it, and has none. Known before any visit is asked for that uses it.
+  bool refused(Session& session) const;
   // Nobody knows any more when the device is done with it: it stays out of use until its context ends. Calling thread only.
   void Lose() { lost_ = true; }
 

@@ -15,6 +15,15 @@ namespace tessera {
 namespace {
 
 std::atomic<bool> used{false};
+std::atomic<uint64_t> waiting{0};
+
+// Counts the visit that it belongs to.
+struct Waiting {
+  Waiting() { waiting.fetch_add(1, std::memory_order_relaxed); }
+  ~Waiting() { waiting.fetch_sub(1, std::memory_order_relaxed); }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+};
 
 uint64_t Add(Session& session, Visit visit, bool repeats) {
   AttachStreams(session);
@@ -31,6 +40,7 @@ CUresult VisitStream(Call& call, HandleId stream, Visit visit, const Range& writ
   tesseraStreamVisitRequest request;
   request.stream = stream;
   request.ahead = ahead;
+  visit = [visit = std::move(visit), counted = std::make_shared<Waiting>()](const GoOn& go_on) { visit(go_on); };
   request.function = Add(call.session(), std::move(visit), false);
   request.written_address = written.base;
   request.written_bytes = written.bytes;
@@ -45,6 +55,8 @@ CUresult AwaitVisits(Call& call, HandleId stream, uint64_t ahead) {
   request.ahead = ahead;
   return call.AsyncAs(request);
 }
+
+uint64_t VisitsWaiting() { return waiting.load(std::memory_order_relaxed); }
 
 uint64_t AddVisit(Session& session, Visit visit) { return Add(session, std::move(visit), true); }
 

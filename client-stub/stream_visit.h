@@ -28,6 +28,9 @@ CUresult VisitStream(Call& call, HandleId stream, Visit visit, const Range& writ
 // The same without a visit.
 CUresult AwaitVisits(Call& call, HandleId stream, uint64_t ahead);
 
+// Visits of the process that the server was told of and that have yet to end.
+uint64_t VisitsWaiting();
+
 // A visit for a node of a graph, which may be asked for many times: its number. It ends when the server says that no graph
 // has it any more, or with Drop().
 uint64_t AddVisit(Session& session, Visit visit);

@@ -272,8 +272,24 @@ std::vector<std::shared_ptr<ChangeTracker::Tracked>> ChangeTracker::All() {
 bool ChangeTracker::SendChanges(size_t bytes_max, const Send& send) {
   if (!any()) return true;
   MutexLock order(send_mutex_);
+  return SendChangesOf(All(), bytes_max, send);
+}
+
+bool ChangeTracker::SendChangesOf(uint64_t base, size_t bytes_max, const Send& send) {
+  MutexLock order(send_mutex_);
+  std::shared_ptr<Tracked> tracked;
+  {
+    MutexLock lock(mutex_);
+    const auto found = tracked_.find(base);
+    if (found == tracked_.end()) return true;
+    tracked = found->second;
+  }
+  return SendChangesOf(std::span(&tracked, 1), bytes_max, send);
+}
+
+bool ChangeTracker::SendChangesOf(std::span<const std::shared_ptr<Tracked>> ranges, size_t bytes_max, const Send& send) {
   std::vector<std::byte> message;
-  for (const auto& tracked : All()) {
+  for (const auto& tracked : ranges) {
     uint64_t at = tracked->range.base;
     while (at < tracked->range.end()) {
       const uint64_t slice_end = std::min(tracked->range.end(), at + kSlice);

@@ -53,6 +53,9 @@ class ChangeTracker {
   // returns false the rest is lost and so is the result: the channel has ended.
   using Send = std::function<bool(std::span<const std::byte> changes)>;
   bool SendChanges(size_t bytes_max, const Send& send) EXCLUDES(mutex_, send_mutex_);
+  // The same for the range that starts at `base` alone: for one that was just added, whose first content would otherwise keep
+  // a lone change waiting. Nothing to do for an unknown one.
+  bool SendChangesOf(uint64_t base, size_t bytes_max, const Send& send) EXCLUDES(mutex_, send_mutex_);
 
   // Passes on what changed here since if it lies in one aligned word of eight bytes: for whoever watches such a word on the
   // other side while this side goes on, a kernel that waits for a flag. Nothing else may have changed before the word did,
@@ -68,6 +71,7 @@ class ChangeTracker {
 
  private:
   struct Tracked;
+  bool SendChangesOf(std::span<const std::shared_ptr<Tracked>> ranges, size_t bytes_max, const Send& send) REQUIRES(send_mutex_);
   std::shared_ptr<Tracked> Find(uint64_t address) EXCLUDES(mutex_);
   std::vector<std::shared_ptr<Tracked>> All() EXCLUDES(mutex_);
 

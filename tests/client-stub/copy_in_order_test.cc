@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -25,6 +26,7 @@ namespace {
 // What the server's driver has registered for the client since the test began.
 std::atomic<uint64_t> registered_bytes{0};
 decltype(DriverTable::cuMemHostRegister_v2) register_memory = nullptr;
+std::atomic<bool> memory_is_refused{false};  // the next that is to be registered
 // Waits for a word that are yet to be let through before one is refused; none is while this is negative.
 std::atomic<int> waits_until_refused{-1};
 decltype(DriverTable::cuStreamWaitValue64_v2) wait_for_word = nullptr;
@@ -36,6 +38,7 @@ decltype(DriverTable::cuEventRecord) record_event = nullptr;
 void Change(DriverTable& driver) {
   register_memory = driver.cuMemHostRegister_v2;
   driver.cuMemHostRegister_v2 = [](void* memory, size_t bytes, unsigned flags) {
+    if (memory_is_refused.exchange(false)) return CUDA_ERROR_OUT_OF_MEMORY;
     registered_bytes += bytes;
     return register_memory(memory, bytes, flags);
   };
@@ -109,6 +112,60 @@ TEST_F(CopyInOrderTest, AllPiecesArrive) {
   ASSERT_EQ(cuMemcpyDtoHAsync_v2(to_, device, kBytes, stream_), CUDA_SUCCESS);
   ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
   EXPECT_EQ(Mismatch(to_, 1), kInts);
+}
+
+TEST_F(CopyInOrderTest, ACopyBetweenHostMemoryIsDoneWhenTheCallReturns) {
+  CUcontext context = nullptr;
+  ASSERT_EQ(cuCtxGetCurrent(&context), CUDA_SUCCESS);
+  Gate gate(stream_);
+  std::atomic<bool> returned{false};
+  std::thread caller([&] {
+    EXPECT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to_), reinterpret_cast<CUdeviceptr>(from_), kBytes, stream_), CUDA_SUCCESS);
+    returned = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(returned);
+  EXPECT_EQ(to_[0], 0);
+  gate.Open();
+  caller.join();
+  EXPECT_EQ(Mismatch(to_, 1), kInts);
+}
+
+// The handle is gone before the stream comes to the copies. The context is done when they are.
+TEST_F(CopyInOrderTest, AStreamMayBeDestroyedBeforeItComesToItsCopies) {
+  const CUdeviceptr device = Device();
+  CUstream stream = nullptr;
+  ASSERT_EQ(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  Gate gate(stream);
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(cuMemcpyHtoDAsync_v2(device, from_, kBytes, stream), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemcpyDtoHAsync_v2(to_, device, kBytes, stream), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamDestroy_v2(stream), CUDA_SUCCESS);
+  gate.Open();
+  ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  EXPECT_EQ(Mismatch(to_, 1), kInts);
+}
+
+// Nobody waits for a shadow to be made. Without it there is no copy: the program hears of that, and no memory of its is written.
+TEST_F(CopyInOrderTest, AShadowThatIsRefusedIsAnError) {
+  constexpr size_t kShort = 700'000;  // its shadow has a size of its own
+  const CUdeviceptr device = Device();
+  ASSERT_EQ(cuMemsetD8_v2(device, 5, kBytes), CUDA_SUCCESS);
+  auto* const to = reinterpret_cast<unsigned char*>(to_);
+  std::memset(to, 9, kShort);
+  memory_is_refused = true;
+  Gate gate(stream_);
+  const CUresult called = cuMemcpyDtoHAsync_v2(to, device, kShort, stream_);
+  gate.Open();
+  CUresult waited = cuStreamSynchronize(stream_);
+  EXPECT_FALSE(memory_is_refused);
+  EXPECT_TRUE(called == CUDA_ERROR_OUT_OF_MEMORY || waited == CUDA_ERROR_OUT_OF_MEMORY) << called << " " << waited;
+  for (int more = 0; waited != CUDA_SUCCESS && more < 4; ++more) waited = cuStreamSynchronize(stream_);
+  EXPECT_EQ(waited, CUDA_SUCCESS);
+  EXPECT_EQ(std::count(to, to + kShort, 9), static_cast<ptrdiff_t>(kShort));
+  ASSERT_EQ(cuMemcpyDtoHAsync_v2(to, device, kShort, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  EXPECT_EQ(std::count(to, to + kShort, 5), static_cast<ptrdiff_t>(kShort));
 }
 
 // The source of each copy is changed by a host function behind the copy before it, and the whole waits for a gate.

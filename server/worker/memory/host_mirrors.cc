@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include "generated/driver_table.h"
 #include "protocol/base/log.h"
@@ -33,26 +34,45 @@ CUresult HostMirrors::Open(uint64_t context, const Range& range, uint32_t genera
       worker_.channel().segments().Overlaps(range.base, range.bytes)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  CloseAll([&](const Mirror& mirror) { return mirror.range.base < range.end() && range.base < mirror.range.end(); });
+  if (const CUresult result = Claim(context, range); result != CUDA_SUCCESS) return result;
+  Mapping pages;
+  CUresult result = MakePages(range, &pages);
+  if (result == CUDA_SUCCESS) result = Register(range);
+  if (result == CUDA_SUCCESS && pages.data() != nullptr && !changes_.Add(range, pages.data(), generation)) {
+    worker_.driver().cuMemHostUnregister(pages.data());
+    result = CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  if (result != CUDA_SUCCESS) {
+    pages.Unmap();
+    Forget(range.base);
+    return result;
+  }
   MutexLock lock(mutex_);
-  auto old = mirrors_.upper_bound(range.base);
-  if (old != mirrors_.begin() && std::prev(old)->second.range.contains(range.base)) --old;
-  while (old != mirrors_.end() && old->first < range.end()) old = Drop(old);
+  Mirror& mirror = mirrors_.at(range.base);  // nobody else touches it while it is not open
+  mirror.pages = std::move(pages);
+  mirror.open = true;
+  return CUDA_SUCCESS;
+}
+
+CUresult HostMirrors::Claim(uint64_t context, const Range& range) {
+  MutexLock lock(mutex_);
+  const auto next = mirrors_.lower_bound(range.base);
+  if (next != mirrors_.end() && next->first < range.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (next != mirrors_.begin() && std::prev(next)->second.range.contains(range.base)) return CUDA_ERROR_INVALID_VALUE;
   if (mirrors_.size() >= kMirrorsMax || range.bytes > kBytesMax - bytes_) return CUDA_ERROR_OUT_OF_MEMORY;
-  Mirror mirror{range, context, {}};
-  if (!worker_.options().client_in_process) {
-    Result<UniqueFd> file = CreateSegmentFile("tessera-mirror", range.bytes);
-    if (!file.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
-    Result<Mapping> pages = Mapping::Map(file->get(), range.bytes, 0, Placement::OverReservation(range.base));
-    if (!pages.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
-    mirror.pages = std::move(*pages);
-  }
-  if (const CUresult result = Register(range); result != CUDA_SUCCESS) return result;
-  if (mirror.pages.data() != nullptr && !changes_.Add(range, mirror.pages.data(), generation)) {
-    worker_.driver().cuMemHostUnregister(mirror.pages.data());
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  mirrors_.emplace(range.base, Mirror{range, context, false, {}});
   bytes_ += range.bytes;
-  mirrors_.emplace(range.base, std::move(mirror));
+  return CUDA_SUCCESS;
+}
+
+CUresult HostMirrors::MakePages(const Range& range, Mapping* pages) {
+  if (worker_.options().client_in_process) return CUDA_SUCCESS;
+  Result<UniqueFd> file = CreateSegmentFile("tessera-mirror", range.bytes);
+  if (!file.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
+  Result<Mapping> made = Mapping::Map(file->get(), range.bytes, 0, Placement::OverReservation(range.base));
+  if (!made.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
+  *pages = std::move(*made);
   return CUDA_SUCCESS;
 }
 
@@ -72,20 +92,39 @@ CUresult HostMirrors::Register(const Range& range) {
   return result;
 }
 
-HostMirrors::Mirrors::iterator HostMirrors::Drop(Mirrors::iterator mirror) {
-  changes_.Remove(mirror->first);
-  const CUresult result = worker_.driver().cuMemHostUnregister(reinterpret_cast<void*>(mirror->first));
-  if (result != CUDA_SUCCESS) LogDebug("a mirror was not unregistered: result {}", int(result));
-  bytes_ -= mirror->second.range.bytes;
-  return mirrors_.erase(mirror);
+CUresult HostMirrors::CloseAll(const std::function<bool(const Mirror&)>& which) {
+  std::vector<uint64_t> bases;
+  {
+    MutexLock lock(mutex_);
+    for (auto& [base, mirror] : mirrors_) {
+      if (!mirror.open || !which(mirror)) continue;
+      mirror.open = false;
+      bases.push_back(base);
+    }
+  }
+  for (const uint64_t base : bases) {
+    changes_.Remove(base);
+    const CUresult result = worker_.driver().cuMemHostUnregister(reinterpret_cast<void*>(base));
+    if (result != CUDA_SUCCESS) LogDebug("a mirror was not unregistered: result {}", int(result));
+    Forget(base);
+  }
+  return bases.empty() ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+void HostMirrors::Forget(uint64_t base) {
+  Mapping pages;
+  {
+    MutexLock lock(mutex_);
+    pages = std::move(mirrors_.at(base).pages);
+  }
+  pages.Unmap();  // before somebody else may map there
+  MutexLock lock(mutex_);
+  bytes_ -= mirrors_.at(base).range.bytes;
+  mirrors_.erase(base);
 }
 
 CUresult HostMirrors::Close(uint64_t base) {
-  MutexLock lock(mutex_);
-  const auto found = mirrors_.find(base);
-  if (found == mirrors_.end()) return CUDA_ERROR_INVALID_VALUE;
-  Drop(found);
-  return CUDA_SUCCESS;
+  return CloseAll([base](const Mirror& mirror) { return mirror.range.base == base; });
 }
 
 void HostMirrors::AwaitChanges(uint64_t messages) { worker_.answers().AwaitHostChanges(messages); }
@@ -94,16 +133,13 @@ void HostMirrors::Used(CallContext& call, HandleId id, CUstream stream) { watch_
 
 void HostMirrors::EndContext(uint64_t context) {
   watch_.EndContext(worker_.CurrentContext());
-  MutexLock lock(mutex_);
-  for (auto mirror = mirrors_.begin(); mirror != mirrors_.end();) {
-    mirror = mirror->second.context == context ? Drop(mirror) : std::next(mirror);
-  }
+  CloseAll([context](const Mirror& mirror) { return mirror.context == context; });
 }
 
 bool HostMirrors::Contains(uint64_t address, uint64_t bytes) {
   MutexLock lock(mutex_);
   const auto next = mirrors_.upper_bound(address);
-  return next != mirrors_.begin() && std::prev(next)->second.range.contains(address, bytes);
+  return next != mirrors_.begin() && std::prev(next)->second.open && std::prev(next)->second.range.contains(address, bytes);
 }
 
 void HostMirrors::SendChanges(bool lone) {

@@ -1,5 +1,7 @@
 #include "server/worker/memory/host_segments.h"
 
+#include <algorithm>
+
 #include "generated/driver_table.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
@@ -46,15 +48,19 @@ void HostSegments::Close(uint32_t segment) {
 }
 
 CUresult HostSegments::Detach(uint32_t segment) {
-  MutexLock lock(mutex_);
-  for (auto it = segments_.begin(); it != segments_.end(); ++it) {
-    if (it->second.id != segment) continue;
-    const CUresult result = driver_.cuMemHostUnregister(reinterpret_cast<void*>(it->first));
-    segments_.erase(it);
-    Close(segment);
-    return result;
+  uint64_t base = 0;
+  {
+    MutexLock lock(mutex_);
+    const auto found = std::find_if(segments_.begin(), segments_.end(), [&](const auto& entry) { return entry.second.id == segment; });
+    if (found == segments_.end()) return CUDA_ERROR_INVALID_VALUE;
+    base = found->first;
+    segments_.erase(found);
   }
-  return CUDA_ERROR_INVALID_VALUE;
+  // The lock is not held: the driver waits for kernels that others have launched meanwhile, and the executor asks for every copy
+  // whether its memory is here.
+  const CUresult result = driver_.cuMemHostUnregister(reinterpret_cast<void*>(base));
+  Close(segment);
+  return result;
 }
 
 void HostSegments::EndContext(uint64_t context) {
