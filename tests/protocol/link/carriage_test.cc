@@ -41,15 +41,23 @@ class Started {
     waitpid(std::exchange(pid_, -1), &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
-  // Kills the process that carries the sessions of this one, if there is one just now.
-  bool KillCarrier() const {
+  // The process that carries the sessions of this one; 0: there is none just now.
+  pid_t Carrier() const {
     pid_t carrier = 0;
     std::ifstream("/proc/" + std::to_string(pid_) + "/task/" + std::to_string(pid_) + "/children") >> carrier;
-    return carrier > 0 && kill(carrier, SIGKILL) == 0;
+    return carrier == killed_ ? 0 : carrier;
+  }
+  // Kills it. False: there is none.
+  bool KillCarrier() {
+    const pid_t carrier = Carrier();
+    if (carrier == 0 || kill(carrier, SIGKILL) != 0) return false;
+    killed_ = carrier;
+    return true;
   }
 
  private:
   pid_t pid_;
+  pid_t killed_ = -1;  // the last one
 };
 
 // A program's end of a channel and a server's, on "two hosts".
@@ -97,8 +105,8 @@ class TwoHosts {
 
   Channel& client() { return *client_; }
   Channel& server() { return *server_; }
-  const Started& agent() { return *agent_; }
-  const Started& gateway() { return *gateway_; }
+  Started& agent() { return *agent_; }
+  Started& gateway() { return *gateway_; }
 
  private:
   std::string directory_;
@@ -126,8 +134,9 @@ class Killer {
       if (which != 0) kills_ += hosts.agent().KillCarrier() ? 1 : 0;
       if (which < 4) kills_ += hosts.gateway().KillCarrier() ? 1 : 0;
       // Some live long enough that the keeper has hopes of the next.
-      const uint64_t lives_ns =
-          i % (Keeper::kEndsMax / 2) == 0 ? Keeper::kLivedNs + 100'000'000 : 10'000'000 + random() % 90'000'000;
+      const bool long_life = i % (Keeper::kEndsMax / 2) == 0;
+      while (long_life && !stop_ && (hosts.agent().Carrier() == 0 || hosts.gateway().Carrier() == 0)) std::this_thread::yield();
+      const uint64_t lives_ns = long_life ? Keeper::kLivedNs + 100'000'000 : 10'000'000 + random() % 90'000'000;
       std::this_thread::sleep_for(std::chrono::nanoseconds(lives_ns));
     }
   }

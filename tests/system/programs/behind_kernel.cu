@@ -2,7 +2,7 @@
 // least of all: the program would never come to set the flag. Bandwidth tools do this, to have their copies begin together.
 // Other streams go on, and are waited for, while the kernel runs.
 //
-// usage: behind_kernel [MEBIBYTES of the large copies, 64] [first | beside | mapped | large, all]
+// usage: behind_kernel [MEBIBYTES of the large copies, 64] [first | beside | mapped | large | all] [SECONDS of a call, 1]
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <sys/mman.h>
@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr size_t kMebibyte = size_t{1} << 20;
 constexpr int kCopies = 16;
-constexpr double kSecondsMax = 1;   // of an asynchronous call
+double call_seconds_max = 1;        // of an asynchronous call
 constexpr double kSecondsHung = 8;  // of a call that waits for other work than the kernel's
 constexpr double kSecondsDone = 90;  // until all is done, when the flag is set: emulated copies over a link take their time
 
@@ -95,7 +95,7 @@ class Behind {
   // A call that returns at once.
   template <typename Call>
   void operator()(const char* what, const Call& call) const {
-    Bounded(what, kSecondsMax, call);
+    Bounded(what, call_seconds_max, call);
   }
   // A call that waits for work of other streams than the kernel's.
   template <typename Call>
@@ -358,7 +358,8 @@ void MappedBehind(const char* name, Flag& flag, size_t bytes, bool registered) {
 
 int main(int argc, char** argv) {
   const size_t large = (argc > 1 ? std::stoul(argv[1]) : 64) * kMebibyte;
-  const auto wanted = [&](const char* part) { return argc < 3 || std::strcmp(argv[2], part) == 0; };
+  const auto wanted = [&](const char* part) { return argc < 3 || std::strcmp(argv[2], "all") == 0 || std::strcmp(argv[2], part) == 0; };
+  if (argc > 3) call_seconds_max = std::stod(argv[3]);
   CHECK_CUDA(cudaFree(nullptr));
   Flag flag;
   // Loaded, and their pool made: natively both wait for running kernels.
