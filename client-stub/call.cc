@@ -45,8 +45,8 @@ Call::Call(const CallInfo& info, bool per_thread_stream)
   const Context* context = thread_->current();
   if (context != nullptr && context->active()) context_ = context->handle;
   if (context != nullptr && SeveralServers()) session_ = context->session;
-  if (info.context == CallInfo::Context::kRequired && context_.is_null()) {
-    result_ = context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (context_.is_null() && !FindContext()) {
+    result_ = NoContext();
     return;
   }
   if (info.capture == CallInfo::Capture::kUnsafe) {
@@ -54,6 +54,18 @@ Call::Call(const CallInfo& info, bool per_thread_stream)
     if (result_ != CUDA_SUCCESS) return;
   }
   if (info.deferred_errors) result_ = session_->deferred_errors().Take(thread_->number, context);
+}
+
+bool Call::FindContext() {
+  if (info_.context == CallInfo::Context::kAny) {
+    if (const Context* any = session_->contexts().AnyActive(-1)) ActIn(any->handle);
+    return !context_.is_null();
+  }
+  return info_.context != CallInfo::Context::kRequired;
+}
+
+CUresult Call::NoContext() const {
+  return thread_->current() == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 Call::~Call() {
@@ -75,7 +87,7 @@ Call::~Call() {
 Context* Call::current_context() const {
   Context* const current = thread_->current();
   // A call that another one needs has made its own context current for a while (context_scope.h).
-  const bool own = current == nullptr || context_.is_null() || current->handle == context_;
+  const bool own = context_.is_null() || (current != nullptr && current->handle == context_);
   if (!moved_ && own) return current;
   return session_->contexts().Find(reinterpret_cast<CUcontext>(context_.value()));
 }
@@ -102,6 +114,10 @@ HandleId Call::Use(HandleKind kind, uint64_t handle, bool nullable, int error) {
   }
   if (SeveralServers()) {
     if (const HandleId copy = UseCopy(kind, id); !copy.is_null() || !ok()) return copy;
+  }
+  if (kind == HandleKind::kContext && session_->contexts().Find(reinterpret_cast<CUcontext>(handle)) != nullptr) {
+    Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    return HandleId();
   }
   Fail(error != 0 ? static_cast<CUresult>(error) : HandleError(kind));
   return HandleId();
@@ -171,6 +187,8 @@ HandleId Call::UseStream(CUstream stream) {
                              (info_.capture != CallInfo::Capture::kLegal || Captures().idle())) {
     if (StreamInfo* const known = Streams().Find(named)) [[likely]] {
       Changes(&known->worked);
+      stream_owner_ = known->owner;
+      if (context_.is_null() && info_.context == CallInfo::Context::kStream) [[unlikely]] ActIn(known->context);
       if ((known->flags & CU_STREAM_NON_BLOCKING) == 0) {
         NoteStreamWork(*this, stream);
       } else if (!Changes(&known->held)) {
@@ -179,11 +197,17 @@ HandleId Call::UseStream(CUstream stream) {
       return named;
     }
   }
-  // A default stream is that of the current context, which has no part in a call that is for another server.
-  if (special && moved_) Fail(CUDA_ERROR_INVALID_HANDLE);
+  // A default stream is that of the current context, which has no part in a call that is for another server. Threads have none of
+  // their own in a green context.
+  if (special && (moved_ || HasNoStreamOfTheThread(*this, stream))) Fail(CUDA_ERROR_INVALID_HANDLE);
   // A host function's work goes past the ring: known before it is looked what stands there (idle_streams.h).
   if (ok() && !IsQuestion()) NoteStreamWork(*this, stream);
   const HandleId id = special ? HandleId(value) : Use(HandleKind::kStream, value);
+  if (ok() && context_.is_null() && info_.context == CallInfo::Context::kStream) {
+    const StreamInfo* const known = special ? nullptr : Streams().Find(id);
+    if (known != nullptr) ActIn(known->context);
+    if (special) Fail(NoContext());
+  }
   if (!ok()) return HandleId();
   if (info_.capture == CallInfo::Capture::kLegal) {
     bool capturing = false;
@@ -198,6 +222,13 @@ HandleId Call::UseStream(CUstream stream) {
     }
   }
   return id;
+}
+
+HandleId Call::StreamOwner(HandleId stream) const {
+  if (!stream_owner_.is_null()) return stream_owner_;
+  if (stream.value() <= reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD)) return owner_context();
+  const StreamInfo* const known = Streams().Find(stream);
+  return known == nullptr ? HandleId() : known->owner;
 }
 
 HandleId Call::Free(HandleKind kind, const void* handle, bool nullable, int error) {

@@ -37,7 +37,7 @@ inline bool SeveralServers() { return several_servers.load(std::memory_order_rel
 // What the spec says of a call; one constant per call is generated (kInfo_<name>).
 struct CallInfo {
   enum class Mode : uint8_t { kLocal, kCached, kAsync, kSync, kUnsupported };
-  enum class Context : uint8_t { kRequired, kNone, kUninitialized };
+  enum class Context : uint8_t { kRequired, kNone, kStream, kAny, kUninitialized };
   enum class Capture : uint8_t { kLegal, kUnsafe, kQuery };
   const char* name;
   uint32_t id;
@@ -134,6 +134,8 @@ class Call {
   // capture = "legal" the stream's capture has its say (900 to 907); a call that becomes a node of a graph is sent
   // synchronously, so that its own error comes back from it.
   HandleId UseStream(CUstream stream);
+  // The context that owns a stream which UseStream returned; of default streams the current one's owner.
+  HandleId StreamOwner(HandleId stream) const;
   // As Use; the handle is no longer live once the call was sent (async) or succeeded (sync).
   HandleId Free(HandleKind kind, const void* handle, bool nullable = false, int error = 0);
   HandleId Free(HandleKind kind, uint64_t handle, bool nullable = false, int error = 0);
@@ -239,6 +241,10 @@ class Call {
  private:
   static constexpr int kChangesMax = 24;
 
+  // Where the calling thread has no context to use: whether the call can do without, or finds another.
+  bool FindContext();
+  CUresult NoContext() const;  // 201, or 709 when it is gone
+
   // As Use() for a handle of another session: a library or kernel has a copy in this one, anything else is unknown.
   HandleId UseCopy(HandleKind kind, HandleId id);
 
@@ -280,6 +286,7 @@ class Call {
   bool failed_elsewhere_ = false;
   bool moved_ = false;      // session_ is not that of the thread's current context
   CUstream capture_stream_ = nullptr;
+  HandleId stream_owner_;  // where UseStream has come by it
 };
 
 // The body of every call of mode `unsupported`: 801, and the reason once in the log.

@@ -110,7 +110,7 @@ CUresult CaptureTable::CheckQuery(const Caller& caller, const StreamRef& stream)
   return CheckUnsafe(caller);
 }
 
-CUresult CaptureTable::CheckContext(const Caller& caller, uint64_t context) {
+CUresult CaptureTable::CheckContext(uint64_t context) {
   if (idle()) return CUDA_SUCCESS;
   MutexLock lock(mutex_);
   bool captured = false;
@@ -122,7 +122,7 @@ CUresult CaptureTable::CheckContext(const Caller& caller, uint64_t context) {
       break;
     }
   }
-  return captured ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CheckUnsafeLocked(caller);
+  return captured ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
 CUresult CaptureTable::Begin(const Caller& caller, const StreamRef& stream, CUstreamCaptureMode mode) {

@@ -56,8 +56,9 @@ class CaptureTable {
   CUresult CheckUncapturable(const StreamRef& stream);
   // A query or synchronisation of the stream: as CheckUncapturable, and a potentially unsafe call.
   CUresult CheckQuery(const Caller& caller, const StreamRef& stream);
-  // cuCtxSynchronize: 900 and invalidation when any stream of the context is captured, and a potentially unsafe call.
-  CUresult CheckContext(const Caller& caller, uint64_t context);
+  // What concerns all work of a context: 900 and invalidation when any stream of it is captured. Captures in other contexts have no
+  // say, whatever their mode (driver 580).
+  CUresult CheckContext(uint64_t context);
 
   // Begins a capture; the stream is captured from now on. 1 for an unknown mode, 401 when the stream is captured already,
   // 900 or 906 for the legacy stream.

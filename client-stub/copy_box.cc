@@ -312,7 +312,6 @@ CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool asy
     if (const CUresult legal = CheckStreamUse(call, stream, &capturing); legal != CUDA_SUCCESS) call.Fail(legal);
   }
   if (!call.ok() || box.WidthInBytes == 0 || box.Height == 0 || box.Depth == 0) return call.result();
-  if (box.srcLOD != 0 || box.dstLOD != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);  // documented to be 0
   if (!Resolve(call, FromOf(box), box, check_rows, &transfer.from) ||
       !Resolve(call, ToOf(box), box, check_rows, &transfer.to)) {
     return call.result();

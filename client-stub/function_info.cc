@@ -99,9 +99,23 @@ FunctionInfo* FunctionTable::Insert(std::unique_ptr<FunctionInfo> info) {
   auto [entry, inserted] = by_handle_.try_emplace(info->handle.value(), nullptr);
   if (inserted) {
     entry->second = std::move(info);
+    if (const auto context = contexts_.find(entry->second->container.value()); context != contexts_.end()) {
+      entry->second->context = context->second;
+    }
     if (entry->second->described) MakeFindable(entry->second.get());
   }
   return entry->second.get();
+}
+
+void FunctionTable::NoteContext(HandleId container, HandleId context) {
+  MutexLock lock(mutex_);
+  contexts_[container.value()] = context;
+}
+
+HandleId FunctionTable::ContextOf(HandleId container) const {
+  MutexLock lock(mutex_);
+  const auto found = contexts_.find(container.value());
+  return found == contexts_.end() ? HandleId() : found->second;
 }
 
 void FunctionTable::MakeFindable(FunctionInfo* info) {
@@ -135,6 +149,7 @@ std::vector<HandleId> FunctionTable::OfContainer(HandleId container) const {
 std::vector<HandleId> FunctionTable::EraseContainer(HandleId container) {
   std::vector<HandleId> erased;
   MutexLock lock(mutex_);
+  contexts_.erase(container.value());
   for (auto entry = by_handle_.begin(); entry != by_handle_.end();) {
     if (entry->second->container.value() != container.value()) {
       ++entry;

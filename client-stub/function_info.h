@@ -90,6 +90,7 @@ constexpr int kAnyDevice = -1;
 struct FunctionInfo {
   HandleId handle;
   HandleId container;  // its module or library
+  HandleId context;    // that owns it; null for a kernel, and where that is not known
   bool described = false;  // name and layout are known; not so for one that came from an enumeration
   std::string name;        // never changes once described: cuFuncGetName hands out its characters
   std::vector<ParameterSlot> layout;
@@ -130,6 +131,9 @@ class FunctionTable {
   FunctionInfo* FindDescribed(HandleId handle) const;
   // The entry of `info->handle`; an existing one is kept and returned.
   FunctionInfo* Insert(std::unique_ptr<FunctionInfo> info);
+  // Modules belong to a context, and so do their functions: for the entries of `container` that are inserted from now on.
+  void NoteContext(HandleId container, HandleId context);
+  HandleId ContextOf(HandleId container) const;  // null: it is of no context, or not known
   // Completes an entry from what the server says of the function in `reply`; the first description counts.
   template <typename Reply>
   void Describe(FunctionInfo* info, std::string_view name, const Reply& reply) {
@@ -153,6 +157,7 @@ class FunctionTable {
   mutable Mutex mutex_;
   std::unordered_map<uint64_t, std::unique_ptr<FunctionInfo>> by_handle_ GUARDED_BY(mutex_);
   std::map<std::pair<uint64_t, std::string>, FunctionInfo*> by_name_ GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, HandleId> contexts_ GUARDED_BY(mutex_);  // of containers
   std::map<std::pair<uint64_t, uint64_t>, HandleId> of_kernel_ GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<FunctionInfo>> graveyard_ GUARDED_BY(mutex_);
 };

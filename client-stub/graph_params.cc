@@ -137,7 +137,7 @@ bool EncodeMemsetNode(Call& call, const CUDA_MEMSET_NODE_PARAMS& set, CUcontext 
   if (!call.ok()) return false;
   Place place = Place::kInvalid;
   if (!CheckSet(call, set, &place)) return false;
-  if (place == Place::kPrivate && !ReachForNode(call, &record.address)) return false;
+  if (place == Place::kPrivate && !ReachForDevice(call, &record.address)) return false;
   return Store(message, record);
 }
 
@@ -154,11 +154,9 @@ bool EncodeMemOpNode(Call& call, const CUDA_BATCH_MEM_OP_NODE_PARAMS& params, No
   if (params.count > kMemOpsMax || (params.count != 0 && params.paramArray == nullptr)) {
     return Refuse(call, CUDA_ERROR_INVALID_VALUE);
   }
-  for (const CUstreamBatchMemOpParams& operation : std::span(params.paramArray, params.count)) {
-    if (!ReachMemOp(call, operation)) return false;
-  }
+  const std::vector<CUstreamBatchMemOpParams> operations = ReachMemOps(call, std::span(params.paramArray, params.count), true);
   const MemOpNodeRecord record{call.Use(HandleKind::kContext, params.ctx, true), params.count, params.flags};
-  return call.ok() && Store(message, record, std::span<const CUstreamBatchMemOpParams>(params.paramArray, params.count));
+  return call.ok() && Store(message, record, std::span<const CUstreamBatchMemOpParams>(operations));
 }
 
 bool EncodeAllocNode(Call& call, const CUDA_MEM_ALLOC_NODE_PARAMS& params, NodeMessage* message) {

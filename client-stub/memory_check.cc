@@ -70,7 +70,7 @@ CUresult RefuseMemory(Call& call, uint64_t address, uint64_t bytes) {
   return call.Fail(CUDA_ERROR_INVALID_VALUE);
 }
 
-bool ReachForNode(Call& call, uint64_t* address) {
+bool ReachForDevice(Call& call, uint64_t* address) {
   ClientMemory& memory = ClientMemory::Of(call.session());
   const auto block = memory.host().Find(memory.Translate(*address));
   if (!block) return RefuseMemory(call, *address, 1) == CUDA_SUCCESS;

@@ -27,8 +27,8 @@ std::optional<Range> UntoldMemory(Call& call, uint64_t address);
 // what is known of it (debug).
 CUresult RefuseMemory(Call& call, uint64_t address, uint64_t bytes);
 
-// `address`, pinned or registered memory that only this process has, becomes one that a node of a graph can use: that
-// of its mirror. False: the call failed.
-bool ReachForNode(Call& call, uint64_t* address);
+// `address`, pinned or registered memory that only this process has, becomes one that the server's driver can use, in a node of a
+// graph or a texture: that of its mirror. False: the call failed.
+bool ReachForDevice(Call& call, uint64_t* address);
 
 }  // namespace tessera

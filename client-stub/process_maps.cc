@@ -28,6 +28,7 @@ bool Parse(const char* text, MapLine* line) {
   line->inode = inode;
   line->device = makedev(major, minor);
   line->shared = mode[3] == 's';
+  line->readable = mode[0] == 'r';
   line->writable = mode[1] == 'w';
   line->path = text + path;
   while (!line->path.empty() && line->path.back() == '\n') line->path.pop_back();
@@ -47,6 +48,17 @@ bool ForEachMapping(const std::function<bool(const MapLine& line)>& visit) {
   }
   std::free(text);
   return true;
+}
+
+bool IsAccessible(const Range& range, bool writes) {
+  uint64_t known = range.base;  // all before this is
+  ForEachMapping([&](const MapLine& line) {
+    if (line.end <= known) return true;
+    if (line.begin > known || !line.readable || (writes && !line.writable)) return false;
+    known = line.end;
+    return known < range.end();
+  });
+  return known >= range.end();
 }
 
 }  // namespace tessera

@@ -120,7 +120,10 @@ CUresult FindStream(Call& call, CUstream stream, UsedStream* used) {
   const bool own = IsOwnStream(call, stream);
   if (own || stream == nullptr || stream == CU_STREAM_LEGACY) {
     const Context* context = call.thread().current();
+    // A host function has no context, and may not ask for one's default stream.
+    if (context == nullptr && call.thread().in_host_function) return CUDA_ERROR_NOT_PERMITTED;
     if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!context->active()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     // As driver 580: no stream of a green context waits for its default stream, and threads have none of their own there.
     const bool green = context->parent != nullptr;
     if (own && green) return CUDA_ERROR_INVALID_HANDLE;
@@ -138,6 +141,12 @@ CUresult FindStream(Call& call, CUstream stream, UsedStream* used) {
   used->info = *info;
   used->ref = {used->id.value(), info->context.value(), false, (info->flags & CU_STREAM_NON_BLOCKING) == 0};
   return CUDA_SUCCESS;
+}
+
+bool HasNoStreamOfTheThread(const Call& call, CUstream stream) {
+  if (!IsOwnStream(call, stream)) return false;
+  const Context* context = call.current_context();
+  return context != nullptr && context->parent != nullptr;
 }
 
 bool UseStreamInfo(Call& call, CUstream stream, UsedStream* used) {

@@ -27,9 +27,9 @@ Context* FindContext(Call& call, CUcontext handle) {
 // Captures that forbid waiting for all work of a context; a primary context's includes that of its green ones.
 CUresult CheckCaptures(Call& call, const Context& context) {
   if (Captures().idle()) return CUDA_SUCCESS;
-  CUresult legal = Captures().CheckContext(CallerOf(call.thread()), context.handle.value());
+  CUresult legal = Captures().CheckContext(context.handle.value());
   for (const Context* green : call.session().contexts().GreensOf(context)) {
-    const CUresult other = Captures().CheckContext(CallerOf(call.thread()), green->handle.value());
+    const CUresult other = Captures().CheckContext(green->handle.value());
     if (legal == CUDA_SUCCESS) legal = other;
   }
   return legal;

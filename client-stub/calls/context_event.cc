@@ -36,8 +36,7 @@ const Context* FindContext(Call& call, CUcontext handle) {
 // go on (driver 580). Unlike other calls that concern a whole context these are not "potentially unsafe".
 CUresult CheckCaptures(Call& call, const Context& context) {
   if (Captures().idle()) return CUDA_SUCCESS;
-  const CaptureTable::Caller relaxed{call.thread().number, CU_STREAM_CAPTURE_MODE_RELAXED};
-  return Captures().CheckContext(relaxed, context.handle.value());
+  return Captures().CheckContext(context.handle.value());
 }
 
 template <typename Request>
@@ -61,10 +60,9 @@ CUresult Wait(Call& call, const Context* context, CUevent event, Request& reques
   request.hEvent = call.Use(HandleKind::kEvent, event);
   if (!call.ok() || context == nullptr) return call.result();
   const CaptureTable::Caller relaxed{call.thread().number, CU_STREAM_CAPTURE_MODE_RELAXED};
-  const CUresult captured = Captures().CheckEventQuery(relaxed, request.hEvent.value());
-  if (captured == CUDA_ERROR_CAPTURED_EVENT) return call.Fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  if (captured != CUDA_SUCCESS) return call.Fail(captured);
   if (const CUresult legal = CheckCaptures(call, *context); legal != CUDA_SUCCESS) return call.Fail(legal);
+  const CUresult captured = Captures().CheckEventQuery(relaxed, request.hEvent.value());
+  if (captured != CUDA_SUCCESS) return call.Fail(captured);
   call.UseContextOf(context->handle);
   NoteUnnamedWork(call);
   return call.Sync(request);

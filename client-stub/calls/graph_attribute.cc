@@ -1,9 +1,7 @@
-// Attributes of kernel nodes. Their values travel as bytes, so those that hold an event are refused: it would reach the driver (or
-// the application) as a number of the other side. The device node of a node that kernels change is the driver's own number on
-// either side (device_graphs.h).
+// Attributes of kernel nodes. Their values travel as bytes: the device node of a node that kernels change is the driver's own number on
+// either side (device_graphs.h), and attributes with an event, which would not be, are none of nodes (driver 580).
 #include "client-stub/device_graphs.h"
 #include "generated/client/graph.h"
-#include "protocol/base/log.h"
 
 namespace tessera {
 namespace {
@@ -12,19 +10,13 @@ bool HoldsEvent(CUkernelNodeAttrID attribute) {
   return attribute == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT || attribute == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
 }
 
-CUresult Refuse(Call& call, CUkernelNodeAttrID attribute) {
-  LogWarning("{}: attribute {} of kernel nodes is not supported, its value holds an event", call.info().name,
-             static_cast<int>(attribute));
-  return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
-}
-
 }  // namespace
 
 CUresult Custom_cuGraphKernelNodeGetAttribute(Call& call, CUgraphNode hNode, CUkernelNodeAttrID attr,
                                               CUkernelNodeAttrValue* value_out) {
   if (!call.ok()) return call.result();
   if (value_out == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  if (HoldsEvent(attr)) return Refuse(call, attr);
+  if (HoldsEvent(attr)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   cuGraphKernelNodeGetAttributeRequest request;
   request.hNode = call.Use(HandleKind::kGraphNode, hNode);
   request.attr = attr;
@@ -39,7 +31,7 @@ CUresult Custom_cuGraphKernelNodeSetAttribute(Call& call, CUgraphNode hNode, CUk
                                               const CUkernelNodeAttrValue* value) {
   if (!call.ok()) return call.result();
   if (value == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  if (HoldsEvent(attr)) return Refuse(call, attr);
+  if (HoldsEvent(attr)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   cuGraphKernelNodeSetAttributeRequest request;
   request.node = call.Use(HandleKind::kGraphNode, hNode);
   request.attr = attr;

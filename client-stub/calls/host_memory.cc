@@ -6,7 +6,7 @@
 
 #include "client-stub/address_owner.h"
 #include "client-stub/client_memory.h"
-#include "client-stub/mapped_pages.h"
+#include "client-stub/process_maps.h"
 #include "client-stub/session.h"
 #include "client-stub/shared_file.h"
 #include "client-stub/stream_visit.h"
@@ -166,7 +166,7 @@ CUresult Custom_cuMemHostRegister_v2(Call& call, void* p, size_t bytesize, unsig
   if ((Flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);  // no device to reach it
   ClientMemory& memory = ClientMemory::Of(call.session());
   if (memory.Classify(address, bytesize) == Place::kDevice || memory.reservations().Contains(address) ||
-      !IsMapped(Range{address, bytesize})) {
+      !IsAccessible(Range{address, bytesize}, (Flags & CU_MEMHOSTREGISTER_READ_ONLY) == 0)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   if (bool whole = false; SeveralServers() && PinnedElsewhere(call.session(), address, bytesize, &whole) != 0) {

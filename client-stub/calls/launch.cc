@@ -132,6 +132,8 @@ CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span
   if (function == nullptr) [[unlikely]] return call.result();
   const HandleId stream = call.UseStream(config.stream);
   if (!call.ok()) return call.result();
+  // The driver refuses a function in a stream of another context, and the launch may not wait to hear it. A kernel is at home in all.
+  if (!function->context.is_null() && call.StreamOwner(stream) != function->context) return call.Fail(CUDA_ERROR_INVALID_HANDLE);
   if (IsEmpty(config)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   std::vector<std::byte>& packed = call.thread().parameters;
   if (CUresult result = PackKernelParams(*function, kernel_params, extra, &packed); result != CUDA_SUCCESS) {
@@ -237,7 +239,7 @@ CUresult Custom_cuLaunchCooperativeKernelMultiDevice(Call& call, CUDA_LAUNCH_PAR
     if (function == nullptr) return call.result();
     // The special streams belong to no device of their own: documented as not allowed here.
     if (launch.hStream == nullptr || launch.hStream == CU_STREAM_LEGACY || launch.hStream == CU_STREAM_PER_THREAD) {
-      return call.Fail(CUDA_ERROR_INVALID_VALUE);
+      return call.Fail(CUDA_ERROR_INVALID_HANDLE);
     }
     streams.push_back(call.UseStream(launch.hStream));
     if (!call.ok()) return call.result();

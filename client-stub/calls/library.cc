@@ -200,6 +200,7 @@ CUresult Custom_cuKernelGetFunction(Call& call, CUfunction* pFunc, CUkernel kern
   auto info = std::make_unique<FunctionInfo>();
   info->handle = reply.function;
   info->container = described->container;
+  info->context = call.owner_context();
   info->described = true;
   info->name = described->name;
   info->layout = described->layout;

@@ -61,7 +61,9 @@ bool IsManaged(Call& call, CUdeviceptr address, size_t bytes) {
   return address != 0 && bytes != 0 && address <= UINT64_MAX - bytes && Managed(call).Covers(Range{address, bytes});
 }
 
-CUresult Advise(Call& call, CUdeviceptr address, size_t bytes, CUmem_advise advice, const CUmemLocation& location) {
+// `unknown`: the code for a place that there is not, in which the forms differ (driver 580).
+CUresult Advise(Call& call, CUdeviceptr address, size_t bytes, CUmem_advise advice, const CUmemLocation& location,
+                CUresult unknown) {
   if (!IsManaged(call, address, bytes)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   AdvisedPlace place;
   switch (advice) {
@@ -69,7 +71,7 @@ CUresult Advise(Call& call, CUdeviceptr address, size_t bytes, CUmem_advise advi
     case CU_MEM_ADVISE_SET_ACCESSED_BY:
     case CU_MEM_ADVISE_UNSET_ACCESSED_BY: {
       const auto named = PlaceOf(call, location);
-      if (!named) return call.Fail(CUDA_ERROR_INVALID_DEVICE);
+      if (!named) return call.Fail(unknown);
       const bool node = named->type != CU_MEM_LOCATION_TYPE_DEVICE && named->type != CU_MEM_LOCATION_TYPE_HOST;
       if (node && advice != CU_MEM_ADVISE_SET_PREFERRED_LOCATION) return call.Fail(CUDA_ERROR_INVALID_VALUE);
       place = *named;
@@ -102,7 +104,10 @@ CUresult Prefetch(Call& call, CUdeviceptr address, size_t bytes, const CUmemLoca
   if (!call.ok()) return call.result();
   if (!IsManaged(call, address, bytes)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   const auto place = PlaceOf(call, location);
-  if (!place) return call.Fail(CUDA_ERROR_INVALID_DEVICE);
+  if (!place) {
+    const bool device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    return call.Fail(device ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE);
+  }
   if (call.capturing()) return call.Fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   const Range range{address, bytes};
   if (place->type == CU_MEM_LOCATION_TYPE_DEVICE) {
@@ -232,26 +237,27 @@ CUresult Custom_cuStreamAttachMemAsync(Call& call, CUstream hStream, CUdeviceptr
   if (!call.ok()) return call.result();
   const auto allocation = ClientMemory::Of(call.session()).device().Find(dptr);
   const bool whole = allocation && allocation->kind == DeviceAllocation::Kind::kManaged &&
-                     (length == 0 || (dptr == allocation->range.base && length == allocation->range.bytes));
+                     dptr == allocation->range.base && (length == 0 || length == allocation->range.bytes);
   const bool single = flags == CU_MEM_ATTACH_SINGLE;
   if (!whole || (!single && flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
-  // Memory cannot be attached to a default stream.
-  const bool own = !single || stream.value() > reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD);
-  if (!own) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  // Memory cannot be attached to the default stream. That of the thread is not told apart from it (pending_work.h): then any stream
+  // may use the memory.
+  const auto of_thread = reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD);
+  if (single && stream.value() < of_thread) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (call.capturing()) return call.Fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  return call.Fail(Managed(call).Attach(dptr, single ? stream : HandleId()));
+  return call.Fail(Managed(call).Attach(dptr, single && stream.value() != of_thread ? stream : HandleId()));
 }
 
 CUresult Custom_cuMemAdvise(Call& call, CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) {
   if (!call.ok()) return call.result();
-  return Advise(call, devPtr, count, advice, LocationOf(device));
+  return Advise(call, devPtr, count, advice, LocationOf(device), CUDA_ERROR_INVALID_DEVICE);
 }
 
 CUresult Custom_cuMemAdvise_v2(Call& call, CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location) {
   if (!call.ok()) return call.result();
-  return Advise(call, devPtr, count, advice, location);
+  return Advise(call, devPtr, count, advice, location, CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult Custom_cuMemRangeGetAttribute(Call& call, void* data, size_t dataSize, CUmem_range_attribute attribute,

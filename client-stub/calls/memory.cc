@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include "client-stub/client_memory.h"
+#include "client-stub/context.h"
 #include "client-stub/session.h"
 #include "client-stub/thread_state.h"
 #include "generated/client/memory.h"
@@ -67,6 +68,10 @@ CUresult Custom_cuMemAllocPitch_v2(Call& call, CUdeviceptr* dptr, size_t* pPitch
 
 CUresult Custom_cuMemFree_v2(Call& call, CUdeviceptr dptr) {
   if (!call.ok() || dptr == 0) return call.result();  // freeing nothing succeeds
+  // Without a context memory is freed, but not while one is current that is gone (driver 580).
+  if (const Context* current = call.thread().current(); current != nullptr && !current->active()) {
+    return call.Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  }
   DeviceMemory& memory = ClientMemory::Of(call.session()).device();
   const auto allocation = memory.Find(dptr);
   using Kind = DeviceAllocation::Kind;

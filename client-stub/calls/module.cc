@@ -38,6 +38,7 @@ CUresult LoadModule(Call& call, CUmodule* module, const void* image, unsigned co
   if (CUresult result = ImageUpload(call, parts).Sync(request, &reply); result != CUDA_SUCCESS) return result;
   jit.WriteOutputs(reply.info_log, reply.error_log, reply.wall_time_ms, reply.threads_per_block);
   if (reply.result != CUDA_SUCCESS) return call.Fail(static_cast<CUresult>(reply.result));
+  Functions().NoteContext(request.module, call.owner_context());
   *module = reinterpret_cast<CUmodule>(request.module.value());
   return CUDA_SUCCESS;
 }
@@ -138,6 +139,7 @@ CUresult Custom_cuModuleGetGlobal_v2(Call& call, CUdeviceptr* dptr, size_t* byte
   cuModuleGetGlobal_v2Reply reply;
   if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
   const Range range{reply.address, reply.bytes};
+  if (const HandleId context = Functions().ContextOf(request.module); !context.is_null()) call.ActIn(context);
   const bool adopted = reply.managed ? AdoptManagedVariable(call, range, request.module, call.owner_context())
                                      : AdoptGlobal(call, range, request.module);
   if (!adopted) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);

@@ -137,9 +137,10 @@ CUresult Custom_cuMemFreeAsync(Call& call, CUdeviceptr dptr, CUstream hStream) {
   const auto allocation = memory.Find(dptr);
   using Kind = DeviceAllocation::Kind;
   if (!allocation || allocation->range.base != dptr || allocation->kind == Kind::kMapped ||
-      allocation->kind == Kind::kGlobal || allocation->kind == Kind::kForeign || allocation->kind == Kind::kManaged) {
+      allocation->kind == Kind::kGlobal || allocation->kind == Kind::kForeign) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
+  if (allocation->kind == Kind::kManaged) return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
   // A free that is captured ends the allocation each time the graph runs, and the address of graph memory stays the
   // graph's: the next launch allocates there again. Whether there is something to free only the server's driver knows.
   const bool graph_memory = allocation->kind == DeviceAllocation::Kind::kGraph;

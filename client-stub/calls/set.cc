@@ -66,7 +66,7 @@ CUresult Set(Call& call, const Area& area, uint32_t value, uint32_t element_byte
     return SetHere(call, here, value, element_bytes, stream, async);
   }
   if (place == Place::kPrivate) {
-    if (!ReachForNode(call, &to)) return call.result();
+    if (!ReachForDevice(call, &to)) return call.result();
   } else if (place != Place::kDevice && place != Place::kPinned) {
     if (!call.capturing()) return RefuseMemory(call, area.to, bytes);
     NoteUncheckedSet();

@@ -22,6 +22,11 @@ CUresult CheckType(CUmemAllocationHandleType type) {
   return type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+// As driver 580: that it cannot import a type is another answer than that there is no such type.
+CUresult CheckImport(CUmemAllocationHandleType type) {
+  return type == CU_MEM_HANDLE_TYPE_NONE || CheckType(type) == CUDA_SUCCESS ? CheckType(type) : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 // Sends the request and wraps the token of its reply. `out` receives an int, as the API says.
 template <typename Reply, typename Request>
 CUresult Export(Call& call, void* out, const Request& request) {
@@ -80,7 +85,7 @@ CUresult Custom_cuMemImportFromShareableHandle(Call& call, CUmemGenericAllocatio
                                                CUmemAllocationHandleType shHandleType) {
   if (!call.ok()) return call.result();
   if (handle == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  if (const CUresult type = CheckType(shHandleType); type != CUDA_SUCCESS) return call.Fail(type);
+  if (const CUresult type = CheckImport(shHandleType); type != CUDA_SUCCESS) return call.Fail(type);
   TokenBytes token;
   if (!ReadHandle(call, osHandle, &token)) return call.result();
   cuMemImportFromShareableHandleRequest request;
@@ -110,7 +115,7 @@ CUresult Custom_cuMemPoolImportFromShareableHandle(Call& call, CUmemoryPool* poo
                                                    CUmemAllocationHandleType handleType, unsigned long long flags) {
   if (!call.ok()) return call.result();
   if (pool_out == nullptr || flags != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  if (const CUresult type = CheckType(handleType); type != CUDA_SUCCESS) return call.Fail(type);
+  if (const CUresult type = CheckImport(handleType); type != CUDA_SUCCESS) return call.Fail(type);
   TokenBytes token;
   if (!ReadHandle(call, handle, &token)) return call.result();
   cuMemPoolImportFromShareableHandleRequest request;

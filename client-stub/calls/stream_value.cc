@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include <span>
+#include <vector>
 
 #include "client-stub/host_mirrors.h"
 #include "client-stub/memory_operations.h"
@@ -26,10 +27,11 @@ CUresult OperateOn(Call& call, CUstream stream, CUdeviceptr address, Value value
   if (!call.ok()) return call.result();
   Request request;
   request.stream = call.UseStream(stream);
-  request.addr = address;
+  uint64_t reached = address;
+  if (!ReachMemOp(call, &reached, waits, call.capturing())) return call.result();
+  request.addr = reached;
   request.value = value;
   request.flags = flags;
-  if (!call.ok() || !ReachMemOp(call, address, waits)) return call.result();
   return waits ? call.Sync(request) : SendBetweenMeetings(call, request);
 }
 
@@ -39,13 +41,11 @@ CUresult OperateOnAll(Call& call, CUstream stream, unsigned count, const CUstrea
   if (count != 0 && operations == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   Request request;
   request.stream = call.UseStream(stream);
-  request.count = count;
-  request.paramArray.Borrow(operations, count);
-  request.flags = flags;
+  const std::vector<CUstreamBatchMemOpParams> reached = ReachMemOps(call, std::span(operations, count), call.capturing());
   if (!call.ok()) return call.result();
-  for (const CUstreamBatchMemOpParams& operation : std::span(operations, count)) {
-    if (!ReachMemOp(call, operation)) return call.result();
-  }
+  request.count = count;
+  request.paramArray.Borrow(reached);
+  request.flags = flags;
   return SendBetweenMeetings(call, request);
 }
 

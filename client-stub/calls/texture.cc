@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include "client-stub/client_memory.h"
+#include "client-stub/memory_check.h"
 #include "client-stub/session.h"
 #include "generated/client/texture.h"
 #include "protocol/codegen/client_support.h"
@@ -24,22 +25,22 @@ bool SetResource(Call& call, const CUDA_RESOURCE_DESC* resource, Request* reques
   request->resource = *resource;
   switch (resource->resType) {
     case CU_RESOURCE_TYPE_ARRAY:
-      request->array = call.Use(HandleKind::kArray, resource->res.array.hArray);
+      request->array = call.Use(HandleKind::kArray, resource->res.array.hArray, false, CUDA_ERROR_INVALID_VALUE);
       request->resource.res.array.hArray = nullptr;
       break;
     case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
-      request->mipmapped = call.Use(HandleKind::kMipmappedArray, resource->res.mipmap.hMipmappedArray);
+      request->mipmapped = call.Use(HandleKind::kMipmappedArray, resource->res.mipmap.hMipmappedArray, false, CUDA_ERROR_INVALID_VALUE);
       request->resource.res.mipmap.hMipmappedArray = nullptr;
       break;
     case CU_RESOURCE_TYPE_LINEAR:
     case CU_RESOURCE_TYPE_PITCH2D: {
-      const CUdeviceptr address = resource->resType == CU_RESOURCE_TYPE_LINEAR ? resource->res.linear.devPtr
-                                                                               : resource->res.pitch2D.devPtr;
-      ClientMemory& memory = ClientMemory::Of(call.session());
-      const Place place = memory.Classify(address, 1);
-      if (place != Place::kDevice && place != Place::kPinned && !memory.mirrors().Reach(call, address)) {
-        if (call.ok()) call.Fail(CUDA_ERROR_INVALID_VALUE);
-      }
+      CUdeviceptr* const address = resource->resType == CU_RESOURCE_TYPE_LINEAR ? &request->resource.res.linear.devPtr
+                                                                                : &request->resource.res.pitch2D.devPtr;
+      // The driver takes any address, and a kernel that reads there fails (driver 580). Memory that only this process has is
+      // read through its mirror.
+      uint64_t reached = *address;
+      if (ClientMemory::Of(call.session()).Classify(reached, 1) == Place::kPrivate) ReachForDevice(call, &reached);
+      *address = reached;
       break;
     }
     default:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 MODES = ("local", "cached", "async", "sync", "unsupported")
-CONTEXTS = ("required", "none", "uninitialized")
+CONTEXTS = ("required", "none", "stream", "any", "uninitialized")
 CAPTURES = ("legal", "unsafe", "query")
 ERRORS = ("deferred", "own")
 GATES = ("launch", "graph", "memory", "copy")

@@ -49,7 +49,7 @@ TEST_F(CaptureTest, NothingIsCapturedAtFirst) {
   EXPECT_TRUE(table_.idle());
   EXPECT_EQ(StatusOf(Stream(1)), CU_STREAM_CAPTURE_STATUS_NONE);
   EXPECT_EQ(table_.CheckUnsafe(me_), CUDA_SUCCESS);
-  EXPECT_EQ(table_.CheckContext(me_, kContext), CUDA_SUCCESS);
+  EXPECT_EQ(table_.CheckContext(kContext), CUDA_SUCCESS);
   EXPECT_EQ(Use(Legacy()), CUDA_SUCCESS);
   EXPECT_EQ(End(me_, Stream(1)), CUDA_ERROR_ILLEGAL_STATE);
 }
@@ -145,11 +145,11 @@ TEST_F(CaptureTest, QueriesOfOtherStreamsAreUnsafe) {
 TEST_F(CaptureTest, ContextSynchronizeIsForbiddenWhileAnyOfItsStreamsIsCaptured) {
   table_.Begin(me_, Stream(1, false), kRelaxed);
   table_.Begin(me_, Stream(2, false, kContext + 1), kRelaxed);
-  EXPECT_EQ(table_.CheckContext({2, kRelaxed}, kContext), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(table_.CheckContext(kContext), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   EXPECT_EQ(StatusOf(Stream(1, false)), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
   EXPECT_EQ(StatusOf(Stream(2, false, kContext + 1)), CU_STREAM_CAPTURE_STATUS_ACTIVE);
-  EXPECT_EQ(table_.CheckContext({2, kRelaxed}, kContext), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  EXPECT_EQ(table_.CheckContext({2, kRelaxed}, kContext + 2), CUDA_SUCCESS);
+  EXPECT_EQ(table_.CheckContext(kContext), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(table_.CheckContext(kContext + 2), CUDA_SUCCESS);
 }
 
 TEST_F(CaptureTest, TheLegacyStreamBesideACapturedBlockingStream) {

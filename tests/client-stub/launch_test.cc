@@ -191,7 +191,7 @@ TEST_F(LaunchTest, ACooperativeLaunchOnAListOfDevices) {
   EXPECT_EQ(cuLaunchCooperativeKernelMultiDevice(&launch, 0, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuLaunchCooperativeKernelMultiDevice(&launch, 1, 8), CUDA_ERROR_INVALID_VALUE);
   launch.hStream = nullptr;
-  EXPECT_EQ(cuLaunchCooperativeKernelMultiDevice(&launch, 1, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuLaunchCooperativeKernelMultiDevice(&launch, 1, 0), CUDA_ERROR_INVALID_HANDLE);
   launch.hStream = stream_;
   launch.gridDimX = 1 << 20;
   EXPECT_EQ(cuLaunchCooperativeKernelMultiDevice(&launch, 1, 0), CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);

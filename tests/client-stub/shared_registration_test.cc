@@ -22,7 +22,8 @@ std::string Register(int flags, int fd, int protection = PROT_READ | PROT_WRITE)
   EXPECT_NE(memory, MAP_FAILED);
   testing::internal::CaptureStderr();
   void* const inside = static_cast<std::byte*>(memory) + 4096 + 64;
-  EXPECT_EQ(cuMemHostRegister(inside, 64, CU_MEMHOSTREGISTER_DEVICEMAP), CUDA_SUCCESS);
+  const unsigned read_only = (protection & PROT_WRITE) == 0 ? CU_MEMHOSTREGISTER_READ_ONLY : 0;
+  EXPECT_EQ(cuMemHostRegister(inside, 64, CU_MEMHOSTREGISTER_DEVICEMAP | read_only), CUDA_SUCCESS);
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_EQ(cuMemHostUnregister(inside), CUDA_SUCCESS);
   munmap(memory, kBytes);

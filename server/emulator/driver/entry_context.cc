@@ -351,7 +351,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
   RETURN_ON_ERROR(EnterContext(&context));
   RETURN_IF(Flags != 0, CUDA_ERROR_INVALID_VALUE);
   const ContextPtr peer = GetDriver().contexts.Find(peerContext);
-  RETURN_IF(peer == nullptr || !peer->active() || peer == context, CUDA_ERROR_INVALID_CONTEXT);
+  RETURN_IF(peer == nullptr || !peer->active(), CUDA_ERROR_INVALID_CONTEXT);
   RETURN_IF(&peer->device() == &context->device(), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
   std::lock_guard lock(context->settings_mutex);
   return context->peers.insert(peer->handle()).second ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;

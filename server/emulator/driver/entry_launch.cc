@@ -46,6 +46,7 @@ CUresult ShapeOf(const CUlaunchConfig& config, LaunchShape* shape, CUlaunchAttri
       case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: shape->cooperative = attribute.value.cooperative != 0; break;
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
         shape->cluster = {attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z};
+        if (shape->cluster.x + shape->cluster.y + shape->cluster.z == 0) shape->cluster = {1, 1, 1};  // none, as natively
         break;
       // Hints, which change nothing that a program can see here.
       case CU_LAUNCH_ATTRIBUTE_IGNORE:
@@ -79,7 +80,7 @@ CUresult MakeDeviceLaunches(const CUDA_LAUNCH_PARAMS* list, unsigned count, std:
   RETURN_ON_ERROR(EnterContext(&current));
   for (const CUDA_LAUNCH_PARAMS& params : std::span(list, count)) {
     RETURN_IF(params.hStream == nullptr || params.hStream == CU_STREAM_LEGACY || params.hStream == CU_STREAM_PER_THREAD,
-              CUDA_ERROR_INVALID_VALUE);
+              CUDA_ERROR_INVALID_HANDLE);
     DeviceLaunch launch;
     launch.stream = GetDriver().streams.Find(params.hStream);
     RETURN_IF(launch.stream == nullptr, CUDA_ERROR_INVALID_HANDLE);

@@ -143,6 +143,8 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr* dptr, size_t* bytes, CUmodule hmod, c
   RETURN_ON_ERROR(EnterModule(hmod, &module));
   RETURN_IF(name == nullptr || (dptr == nullptr && bytes == nullptr), CUDA_ERROR_INVALID_VALUE);
   uint64_t address = 0, size_bytes = 0;
+  // Of a kernel's name as NVIDIA's driver.
+  RETURN_IF(module->FindFunction(name) != nullptr, CUDA_ERROR_INVALID_VALUE);
   RETURN_IF(!module->FindVariable(name, &address, &size_bytes), CUDA_ERROR_NOT_FOUND);
   if (dptr != nullptr) *dptr = address;
   if (bytes != nullptr) *bytes = size_bytes;

@@ -101,7 +101,7 @@ CUresult MakeObject(const CUDA_RESOURCE_DESC* resource, const CUDA_TEXTURE_DESC*
   switch (resource->resType) {
     case CU_RESOURCE_TYPE_ARRAY:
       object->array = GetDriver().arrays.Find(resource->res.array.hArray);
-      RETURN_IF(object->array == nullptr, CUDA_ERROR_INVALID_HANDLE);
+      RETURN_IF(object->array == nullptr, CUDA_ERROR_INVALID_VALUE);
       RETURN_ON_ERROR(DescribeArray(*object->array, &object->texture));
       break;
     case CU_RESOURCE_TYPE_LINEAR:
@@ -115,9 +115,7 @@ CUresult MakeObject(const CUDA_RESOURCE_DESC* resource, const CUDA_TEXTURE_DESC*
   if (sampling != nullptr) {
     object->sampling = *sampling;
     RETURN_ON_ERROR(SetSampling(*sampling, &object->texture));
-  } else {
-    RETURN_IF((object->array->descriptor().Flags & CUDA_ARRAY3D_SURFACE_LDST) == 0, CUDA_ERROR_INVALID_VALUE);
-  }
+  }  // NVIDIA's driver makes surfaces of arrays without SURFACE_LDST, too
   *handle = GetDriver().texture_objects.Add(std::move(object));
   return CUDA_SUCCESS;
 }

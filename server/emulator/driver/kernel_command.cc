@@ -21,9 +21,9 @@ CUresult CheckShape(const LaunchShape& shape) {
   RETURN_IF(shape.block.x > 1024 || shape.block.y > 1024 || shape.block.z > 64, CUDA_ERROR_INVALID_VALUE);
   RETURN_IF(uint64_t{shape.block.x} * shape.block.y * shape.block.z > kMaxThreadsPerBlock, CUDA_ERROR_INVALID_VALUE);
   const Dim3& cluster = shape.cluster;
-  RETURN_IF(cluster.x == 0 || cluster.y == 0 || cluster.z == 0, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(cluster.x == 0 || cluster.y == 0 || cluster.z == 0, CUDA_ERROR_INVALID_CLUSTER_SIZE);
   RETURN_IF(shape.grid.x % cluster.x != 0 || shape.grid.y % cluster.y != 0 || shape.grid.z % cluster.z != 0,
-            CUDA_ERROR_INVALID_VALUE);
+            CUDA_ERROR_INVALID_CLUSTER_SIZE);
   RETURN_IF(uint64_t{cluster.x} * cluster.y * cluster.z > 16, CUDA_ERROR_INVALID_CLUSTER_SIZE);
   return CUDA_SUCCESS;
 }
@@ -46,7 +46,8 @@ CUresult CheckResources(const Function& function, const LaunchShape& shape, int 
                               static_cast<uint64_t>(ActiveBlocks(info, static_cast<int>(threads), shape.shared_bytes));
     RETURN_IF(uint64_t{shape.grid.x} * shape.grid.y * shape.grid.z > resident, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
   }
-  const bool clustered = shape.cluster.x * shape.cluster.y * shape.cluster.z != 1;
+  // To a kernel that does not know of clusters it is all the same.
+  const bool clustered = shape.cluster.x * shape.cluster.y * shape.cluster.z != 1 && info.names_clusters;
   const FunctionSettings& settings = function.settings();
   const uint32_t required = std::max(1u, info.required_cluster[0]) * std::max(1u, info.required_cluster[1]) *
                             std::max(1u, info.required_cluster[2]);

@@ -361,9 +361,9 @@ CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* map, siz
   }
   for (size_t i = 0; i < count; ++i) {
     int device = 0;
-    RETURN_ON_ERROR(LocationDevice(&map[i].location, &device));
+    RETURN_IF(LocationDevice(&map[i].location, &device) != CUDA_SUCCESS, CUDA_ERROR_INVALID_DEVICE);
     const uint32_t bit = 1u << device;
-    RETURN_IF(device == pool->device() && map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CUDA_ERROR_INVALID_VALUE);
+    RETURN_IF(device == pool->device() && map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CUDA_ERROR_INVALID_DEVICE);
     RETURN_IF(map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ, CUDA_ERROR_INVALID_VALUE);
     if (map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
       read_mask |= bit;

@@ -43,6 +43,7 @@ void Describe(const LinkedFunction& function, const Program& program, KernelInfo
   if (decl.max_registers != 0) registers = std::min(registers, decl.max_registers);
   info->register_count = registers;
   const Unit& unit = program.unit(function.unit);
+  info->names_clusters = unit.text.find("cluster") != std::string::npos;
   info->ptx_version = unit.version;
   info->target_sm = unit.target_sm;
 }

@@ -60,6 +60,7 @@ struct KernelInfo {
   uint32_t required_block[3] = {0, 0, 0};    // .reqntid, 0 when absent
   uint32_t required_cluster[3] = {0, 0, 0};  // .reqnctapercluster / .explicitcluster, 0 when absent
   bool needs_cluster = false;
+  bool names_clusters = false;  // its module's text does: what it does may depend on how blocks are put together
 };
 
 class Program;  // internal form, server/emulator/ptx/program.h

@@ -17,7 +17,7 @@ bool MaySet(CallContext& call, CUstream stream, const Range& extent) {
   if (memory.MayCopy(extent.base, extent.bytes)) return true;
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   return call.driver().cuStreamIsCapturing(stream, &capture) == CUDA_SUCCESS &&
-         capture == CU_STREAM_CAPTURE_STATUS_ACTIVE && memory.MayCapture(extent.base, extent.bytes);
+         capture == CU_STREAM_CAPTURE_STATUS_ACTIVE && memory.MayName(extent.base, extent.bytes);
 }
 
 template <typename Request>

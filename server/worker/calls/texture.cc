@@ -16,7 +16,8 @@ namespace {
 constexpr uint32_t kHasTexture = 1;  // bits of the field `present`
 constexpr uint32_t kHasView = 2;
 
-// The description with the driver's objects in it. False: it names memory or a kind of resource that the client may not.
+// The description with the driver's objects in it. False: it names memory or a kind of resource that the client may not. The driver
+// looks at no address (driver 580), so one where it knows no memory is the kernel's business.
 template <typename Request>
 bool ResourceOf(CallContext& call, const Request& request, CUDA_RESOURCE_DESC* resource) {
   *resource = request.resource;
@@ -28,12 +29,12 @@ bool ResourceOf(CallContext& call, const Request& request, CUDA_RESOURCE_DESC* r
       resource->res.mipmap.hMipmappedArray = call.Use<CUmipmappedArray>(request.mipmapped);
       return true;
     case CU_RESOURCE_TYPE_LINEAR:
-      return call.worker().Part<SessionMemory>().MayCopy(resource->res.linear.devPtr, resource->res.linear.sizeInBytes);
+      return call.worker().Part<SessionMemory>().MayName(resource->res.linear.devPtr, resource->res.linear.sizeInBytes);
     case CU_RESOURCE_TYPE_PITCH2D: {
       Range extent;
       const auto& image = resource->res.pitch2D;
       return ExtentOf(image.devPtr, image.pitchInBytes, 1, 1, image.height, 1, &extent) &&
-             call.worker().Part<SessionMemory>().MayCopy(extent.base, extent.bytes);
+             call.worker().Part<SessionMemory>().MayName(extent.base, extent.bytes);
     }
     default:
       return false;

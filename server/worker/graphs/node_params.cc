@@ -252,11 +252,11 @@ bool MemOpNodeParams::Decode(CallContext& call, std::span<const std::byte> param
     switch (operation.operation) {  // where the wait and the write forms lie alike
       case CU_STREAM_MEM_OP_WAIT_VALUE_32:
       case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-        if (!memory.MayCopy(operation.waitValue.address, 4)) call.Fail(CUDA_ERROR_INVALID_VALUE);
+        if (!memory.MayName(operation.waitValue.address, 4)) call.Fail(CUDA_ERROR_INVALID_VALUE);
         break;
       case CU_STREAM_MEM_OP_WAIT_VALUE_64:
       case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-        if (!memory.MayCopy(operation.waitValue.address, 8)) call.Fail(CUDA_ERROR_INVALID_VALUE);
+        if (!memory.MayName(operation.waitValue.address, 8)) call.Fail(CUDA_ERROR_INVALID_VALUE);
         break;
       case CU_STREAM_MEM_OP_BARRIER:
       case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:

@@ -138,7 +138,7 @@ bool SessionMemory::MayCopy(uint64_t address, uint64_t bytes) {
   return type == CU_MEMORYTYPE_DEVICE;
 }
 
-bool SessionMemory::MayCapture(uint64_t address, uint64_t bytes) {
+bool SessionMemory::MayName(uint64_t address, uint64_t bytes) {
   if (MayCopy(address, bytes)) return true;
   unsigned type = 0;
   return worker_.driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS;

@@ -57,9 +57,8 @@ class SessionMemory {
   // window, reserved ranges, attached host segments, mirrors, and what the driver says is device memory of its own.
   // Other memory of this process is not the client's to reach.
   bool MayCopy(uint64_t address, uint64_t bytes);
-  // As above for a captured set, which the driver checks when its graph is instantiated: also addresses where the
-  // driver knows no memory.
-  bool MayCapture(uint64_t address, uint64_t bytes);
+  // As above where the driver looks at no address, or later (textures, captured sets): also addresses where it knows no memory.
+  bool MayName(uint64_t address, uint64_t bytes);
   // The allocation of the driver's own (a variable, a pool's, a mapping of the application's) that contains `address`.
   // Nothing for other addresses and for what is no block of the heap any more.
   std::optional<Range> DriverAllocationAt(uint64_t address);
