@@ -370,6 +370,20 @@ const Row kRows[] = {
        Capture c(CU_STREAM_CAPTURE_MODE_RELAXED);
        return cuCtxSynchronize();
      }},
+    {"cuCtxSynchronize_v2: the current context, captured", "calls/context.cc", kUnsupported,
+     [] {
+       Capture c;
+       return cuCtxSynchronize_v2(Current());
+     }},
+    {"cuCtxSynchronize_v2: another context, captured", "calls/context.cc", kUnsupported,
+     [] {
+       OtherContext other;
+       const CUstream s = StreamOf(other);
+       CHECK_DRIVER(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+       const CUresult result = cuCtxSynchronize_v2(other);
+       End(s);
+       return result;
+     }},
     {"cuCtxSynchronize: captured in another context", "calls/context.cc", CUDA_SUCCESS,
      [] {
        Capture c;
@@ -776,6 +790,31 @@ const Row kRows[] = {
      [] {
        Capture c;
        return cuStreamUpdateCaptureDependencies(c, nullptr, nullptr, 0, 7);
+     }},
+    {"cuStreamGetCaptureInfo: dependencies without their edges, which are not plain", "calls/capture.cc",
+     CUDA_ERROR_LOSSY_QUERY,
+     [] {
+       Module m;
+       Capture c;
+       CHECK_DRIVER(cuLaunchKernel(m["Nothing"], 1, 1, 1, 1, 1, 1, 0, c, nullptr, nullptr));
+       CUstreamCaptureStatus status;
+       const CUgraphNode* nodes = nullptr;
+       const CUgraphEdgeData* edges = nullptr;
+       size_t count = 0;
+       CHECK_DRIVER(cuStreamGetCaptureInfo(c, &status, nullptr, nullptr, &nodes, &edges, &count));
+       CUgraphNode node = nodes[0];
+       CUgraphEdgeData edge{};
+       edge.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+       edge.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+       CHECK_DRIVER(cuStreamUpdateCaptureDependencies(c, &node, &edge, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
+       return cuStreamGetCaptureInfo(c, &status, nullptr, nullptr, &nodes, nullptr, &count);
+     },
+     kNeedsGpu},
+    {"cuStreamUpdateCaptureDependencies: invalidated capture", "calls/capture.cc", kInvalidated,
+     [] {
+       Capture c;
+       cuMemAlloc(Out<CUdeviceptr>(), 64);
+       return cuStreamUpdateCaptureDependencies(c, nullptr, nullptr, 0, CU_STREAM_SET_CAPTURE_DEPENDENCIES);
      }},
     {"cuStreamUpdateCaptureDependencies: node of another graph", "server", kInvalid,
      [] {

@@ -1,9 +1,8 @@
 // Contexts, green contexts, devices and peers.
-#include <utility>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include <cudaProfiler.h>
 #include "objects.h"
-
 #include "row.h"
 
 namespace refusals {
@@ -40,6 +39,16 @@ struct Green {
   CUgreenCtx it = nullptr;
   CUcontext context = nullptr;
 };
+
+// What `ask` answers in a child of this process.
+template <typename Ask>
+CUresult InChild(Ask ask) {
+  const pid_t child = fork();
+  if (child == 0) _exit(ask());
+  int status = 0;
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) ? static_cast<CUresult>(WEXITSTATUS(status))
+                                                                  : CUDA_ERROR_UNKNOWN;
+}
 
 const Row kRows[] = {
     {"cuDeviceGetCount: before cuInit", "call.cc", CUDA_ERROR_NOT_INITIALIZED,
@@ -124,6 +133,23 @@ const Row kRows[] = {
      [] { return cuCtxGetId(Gone<OtherContext>(), Out<unsigned long long>()); }},
     {"cuCtxGetApiVersion: destroyed context", "calls/context.cc", kContext,
      [] { return cuCtxGetApiVersion(Gone<OtherContext>(), Out<unsigned>()); }},
+    {"cuMemAlloc: in a child of fork()", "call.cc", CUDA_ERROR_NOT_INITIALIZED, [] { return InChild(Allocate); }},
+    {"cuInit: in a child of fork()", "client.cc", CUDA_ERROR_NOT_INITIALIZED,
+     [] { return InChild([] { return cuInit(0); }); }},
+    {"cuCtxCreate_v3: with a share of the multiprocessors", "calls/context.cc", CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY,
+     [] {
+       CUexecAffinityParam affinity{};
+       affinity.type = CU_EXEC_AFFINITY_TYPE_SM_COUNT;
+       affinity.param.smCount.val = 8;
+       void* create = nullptr;
+       CUdriverProcAddressQueryResult found;
+       CHECK_DRIVER(cuGetProcAddress("cuCtxCreate", &create, 11040, 0, &found));
+       CUcontext context;
+       return reinterpret_cast<CUresult (*)(CUcontext*, CUexecAffinityParam*, int, unsigned, CUdevice)>(create)(
+           &context, &affinity, 1, 0, 0);
+     }},
+    {"cuCtxAttach: without a context", "calls/context.cc", kContext,
+     [] { return With(nullptr, [] { return cuCtxAttach(Out<CUcontext>(), 0); }); }},
     {"cuCtxSynchronize_v2: destroyed context", "calls/context.cc", kDestroyed,
      [] { return cuCtxSynchronize_v2(Gone<OtherContext>()); }},
     {"cuCtxSetLimit: limit that cannot be set", "server", kInvalid,
@@ -178,6 +204,14 @@ const Row kRows[] = {
 
     {"cuDeviceCanAccessPeer: device that does not exist", "calls/peer.cc", CUDA_ERROR_INVALID_DEVICE,
      [] { return cuDeviceCanAccessPeer(Out<int>(), 0, 99); }},
+    {"cuDeviceCanAccessPeer: of a device that does not exist", "calls/peer.cc", CUDA_ERROR_INVALID_DEVICE,
+     [] { return cuDeviceCanAccessPeer(Out<int>(), 99, 0); }},
+    {"cuDeviceGetP2PAttribute: device that does not exist", "calls/peer.cc", CUDA_ERROR_INVALID_DEVICE,
+     [] { return cuDeviceGetP2PAttribute(Out<int>(), CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 0, 99); }},
+    {"cuDeviceGetP2PAttribute: of a device that does not exist", "calls/peer.cc", CUDA_ERROR_INVALID_DEVICE,
+     [] { return cuDeviceGetP2PAttribute(Out<int>(), CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 99, 0); }},
+    {"cuDeviceGetAttribute: attribute 0", "devices.cc", kInvalid,
+     [] { return cuDeviceGetAttribute(Out<int>(), static_cast<CUdevice_attribute>(0), 0); }},
     {"cuDeviceCanAccessPeer: the device itself", "calls/peer.cc", CUDA_SUCCESS,
      [] { return cuDeviceCanAccessPeer(Out<int>(), 0, 0); }},
     {"cuDeviceGetP2PAttribute: the device itself", "calls/peer.cc", CUDA_ERROR_INVALID_DEVICE,
@@ -280,6 +314,11 @@ const Row kRows[] = {
        const CUresult result = cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, nullptr, nullptr);
        cuStreamSynchronize(s);
        return result;
+     }},
+    {"cuStreamIsCapturing: stream of the thread in a green context", "stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
+     [] {
+       Green g;
+       return With(g.context, [] { return cuStreamIsCapturing(CU_STREAM_PER_THREAD, Out<CUstreamCaptureStatus>()); });
      }},
     {"cuEventRecord: stream of the thread in a green context", "stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
      [] {

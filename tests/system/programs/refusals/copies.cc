@@ -370,6 +370,11 @@ const Row kRows[] = {
        Block b;
        return Batch(b, b + 1024, nullptr);
      }},
+    {"cuMemcpyBatchAsync: the legacy stream by its name", "calls/copy_batch.cc", kInvalid,
+     [] {
+       Block b;
+       return Batch(b, b + 1024, CU_STREAM_LEGACY);
+     }},
     {"cuMemcpyBatchAsync: the stream of the thread", "calls/copy_batch.cc", CUDA_SUCCESS,
      [] {
        Block b;

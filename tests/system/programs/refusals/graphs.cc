@@ -373,12 +373,6 @@ const Row kRows[] = {
        const CUgraphNode a = g.Empty(), b = g.Empty();
        return cuGraphRemoveDependencies(g, &a, &b, nullptr, 1);
      }},
-    {"cuGraphAddChildGraphNode: the graph itself", "server", kInvalid,
-     [] {
-       Graph g;
-       return cuGraphAddChildGraphNode(Out<CUgraphNode>(), g, nullptr, 0, g);
-     },
-     kDangerous},
     {"cuGraphAddMemFreeNode: a block", "server", kInvalid, [] { return AddFree(Block()); }},
     {"cuGraphAddMemFreeNode: ordinary memory", "server", kInvalid, [] { return AddFree(kHost); }},
     {"cuGraphAddMemFreeNode: pool memory", "server", kInvalid, [] { return AddFree(Pooled()); }},

@@ -62,6 +62,20 @@ CUlaunchAttribute Completion(CUevent event) {
   return attribute;
 }
 
+// Launches Store with its parameter as bytes, of which there are said to be `bytes` (0: that is left out), or in both forms.
+CUresult LaunchStore(bool both, size_t bytes) {
+  Module m;
+  Stream s;
+  Block b;
+  uint64_t buffer[8] = {b};
+  void* const values[] = {buffer};
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+  if (bytes == 0) extra[2] = CU_LAUNCH_PARAM_END;
+  const CUresult result = cuLaunchKernel(m["Store"], 1, 1, 1, 1, 1, 1, 0, s, both ? const_cast<void**>(values) : nullptr, extra);
+  cuStreamSynchronize(s);
+  return result;
+}
+
 const Row kRows[] = {
     {"cuLaunchKernel: null function", "call.cc", kHandle, [] { return Launch(nullptr, Stream()); }},
     {"cuLaunchKernel: function of another context", "calls/launch.cc", kHandle,
@@ -186,7 +200,7 @@ const Row kRows[] = {
        a.id = static_cast<CUlaunchAttributeID>(99);
        return LaunchWith(m["Nothing"], a);
      }},
-    {"cuLaunchKernelEx: destroyed event", "call.cc", CUDA_ERROR_CONTEXT_IS_DESTROYED,
+    {"cuLaunchKernelEx: destroyed event", "call.cc", CUDA_ERROR_INVALID_HANDLE,
      [] { return LaunchWith(Module()["Nothing"], Completion(Gone<Event>())); }, kNeedsGpu | kDangerous},
     {"cuLaunchKernelEx: event with times", "server", CUDA_ERROR_NOT_SUPPORTED,
      [] { return LaunchWith(Module()["Nothing"], Completion(Event())); }, kNeedsGpu},
@@ -212,6 +226,29 @@ const Row kRows[] = {
        CUDA_LAUNCH_PARAMS p{m["Nothing"], 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr};
        return cuLaunchCooperativeKernelMultiDevice(&p, 1, 0);
      }},
+    {"cuLaunchCooperativeKernelMultiDevice: the legacy stream by its name", "calls/launch.cc", kHandle,
+     [] {
+       Module m;
+       CUDA_LAUNCH_PARAMS p{m["Nothing"], 1, 1, 1, 1, 1, 1, 0, CU_STREAM_LEGACY, nullptr};
+       return cuLaunchCooperativeKernelMultiDevice(&p, 1, 0);
+     }},
+    {"cuLaunchCooperativeKernelMultiDevice: the stream of the thread", "calls/launch.cc", kHandle,
+     [] {
+       Module m;
+       CUDA_LAUNCH_PARAMS p{m["Nothing"], 1, 1, 1, 1, 1, 1, 0, CU_STREAM_PER_THREAD, nullptr};
+       return cuLaunchCooperativeKernelMultiDevice(&p, 1, 0);
+     }},
+    {"cuLaunchKernel: parameters in both forms", "kernel_params.cc", kInvalid,
+     [] { return LaunchStore(true, 8); }},
+    {"cuLaunchKernel: parameters as bytes", "kernel_params.cc", CUDA_SUCCESS, [] { return LaunchStore(false, 8); }},
+    {"cuLaunchKernel: more bytes of parameters than the kernel has", "kernel_params.cc",
+     CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, [] { return LaunchStore(false, 64); }},
+    {"cuLaunchKernel: bytes of parameters without their number", "kernel_params.cc", kInvalid,
+     [] { return LaunchStore(false, 0); }},
+    {"cuFuncGetParamInfo: parameter that the function has not", "calls/launch.cc", kInvalid,
+     [] { return cuFuncGetParamInfo(Module()["Store"], 1, Out<size_t>(), Out<size_t>()); }},
+    {"cuKernelGetParamInfo: parameter that the kernel has not", "calls/library.cc", kInvalid,
+     [] { return cuKernelGetParamInfo(Library()["Store"], 1, Out<size_t>(), Out<size_t>()); }},
     {"cuLaunchCooperativeKernelMultiDevice: more launches than devices", "calls/launch.cc", kInvalid,
      [] {
        Module m;

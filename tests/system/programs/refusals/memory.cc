@@ -61,6 +61,13 @@ CUresult ImportFile(Import import) {
   return result;
 }
 
+CUresult Reserve(size_t bytes, size_t alignment = 0, CUdeviceptr wish = 0, unsigned long long flags = 0) {
+  CUdeviceptr address = 0;
+  const CUresult result = cuMemAddressReserve(&address, bytes, alignment, wish, flags);
+  if (result == CUDA_SUCCESS) cuMemAddressFree(address, bytes);
+  return result;
+}
+
 const Row kRows[] = {
     {"cuMemFree: inside a block", "calls/memory.cc", kInvalid, [] { return cuMemFree(Block() + 512); }},
     {"cuMemFree: a second time", "calls/memory.cc", kInvalid, [] { return cuMemFree(Gone<Block>()); }},
@@ -143,6 +150,9 @@ const Row kRows[] = {
      [] { return Attribute(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, Gone<Block>()); }},
     {"cuPointerGetAttribute: reserved addresses", "calls/pointer_attributes.cc", kInvalid,
      [] { return Attribute(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, Reserved()); }},
+    {"cuPointerGetAttribute: DEVICE_POINTER of registered memory", "calls/pointer_attributes.cc", CUDA_SUCCESS,
+     [] { return Attribute(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, Registered().address()); }, 0, kInvalid,
+     "client-stub/README.md"},
     {"cuPointerGetAttribute: unknown attribute", "calls/pointer_attributes.cc", kInvalid,
      [] { return Attribute(static_cast<CUpointer_attribute>(99), Block()); }},
     {"cuPointerGetAttribute: HOST_POINTER of a block", "calls/pointer_attributes.cc", kInvalid,
@@ -152,6 +162,21 @@ const Row kRows[] = {
        Block b;
        CUDA_POINTER_ATTRIBUTE_P2P_TOKENS tokens;
        return cuPointerGetAttribute(&tokens, CU_POINTER_ATTRIBUTE_P2P_TOKENS, b);
+     }},
+    {"cuPointerGetAttribute: P2P_TOKENS of pinned memory", "calls/pointer_attributes.cc", kInvalid,
+     [] {
+       Pinned p;
+       CUDA_POINTER_ATTRIBUTE_P2P_TOKENS tokens;
+       return cuPointerGetAttribute(&tokens, CU_POINTER_ATTRIBUTE_P2P_TOKENS, p.address());
+     }},
+    {"cuPointerGetAttribute: unknown attribute", "calls/pointer_attributes.cc", kInvalid,
+     [] { return Attribute(static_cast<CUpointer_attribute>(99), Block()); }},
+    {"cuPointerGetAttributes: P2P_TOKENS", "calls/pointer_attributes.cc", kInvalid,
+     [] {
+       CUDA_POINTER_ATTRIBUTE_P2P_TOKENS tokens;
+       CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_P2P_TOKENS;
+       void* data = &tokens;
+       return cuPointerGetAttributes(1, &attribute, &data, Block());
      }},
     {"cuPointerGetAttribute: MEMPOOL_HANDLE of a block", "calls/pointer_attributes.cc", CUDA_SUCCESS,
      [] { return Attribute(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, Block()); }},
@@ -234,6 +259,14 @@ const Row kRows[] = {
      [] { return cuMemAddressFree(Block(kMapped), kMapped); }},
     {"cuMemAddressFree: ordinary memory", "calls/virtual_memory.cc", kInvalid,
      [] { return cuMemAddressFree(Pages().address(), kMapped); }},
+    {"cuMemAddressReserve: no multiple of 2 MiB", "address_reservations.cc", kInvalid, [] { return Reserve(kMapped + 1); }},
+    {"cuMemAddressReserve: alignment that is no power of two", "address_reservations.cc", kInvalid,
+     [] { return Reserve(kMapped, 3); }},
+    {"cuMemAddressReserve: wish for an address between pages", "address_reservations.cc", kInvalid,
+     [] { return Reserve(kMapped, 0, 0x200000001000); }},
+    {"cuMemAddressReserve: more than an address space", "address_reservations.cc", CUDA_ERROR_OUT_OF_MEMORY,
+     [] { return Reserve(size_t{256} << 40); }},
+    {"cuMemAddressReserve: flags", "calls/virtual_memory.cc", kInvalid, [] { return Reserve(kMapped, 0, 0, 1); }},
     {"cuMemMap: addresses that are not reserved", "calls/virtual_memory.cc", kInvalid,
      [] { return cuMemMap(Gone<Reserved>(), kMapped, 0, Physical(), 0); }},
     {"cuMemMap: ordinary memory", "calls/virtual_memory.cc", kInvalid,

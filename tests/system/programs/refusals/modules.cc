@@ -101,33 +101,12 @@ const Row kRows[] = {
        return result;
      },
      kNeedsGpu},
-    {"cuUserObjectRelease: more references than there are", "server", kInvalid,
-     [] {
-       CUuserObject o;
-       CHECK_DRIVER(cuUserObjectCreate(
-           &o, nullptr, [](void*) {}, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
-       const CUresult result = cuUserObjectRelease(o, 2);
-       cuUserObjectRelease(o, 1);
-       return result;
-     },
-     kDangerous},
     {"cuUserObjectCreate: without its flag", "server", kInvalid,
      [] {
        CUuserObject o;
        return cuUserObjectCreate(
            &o, nullptr, [](void*) {}, 1, 0);
      }},
-    {"cuGraphReleaseUserObject: object that the graph has not", "server", kInvalid,
-     [] {
-       CUuserObject o;
-       CHECK_DRIVER(cuUserObjectCreate(
-           &o, nullptr, [](void*) {}, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
-       Graph g;
-       const CUresult result = cuGraphReleaseUserObject(g, o, 1);
-       cuUserObjectRelease(o, 1);
-       return result;
-     },
-     kDangerous},
 };
 
 }  // namespace
