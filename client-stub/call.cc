@@ -378,7 +378,11 @@ CUresult Call::TakeDeferredError() {
   return result_ = session_->deferred_errors().Take(thread_->number, current_context());
 }
 
-void Call::ReconcileMirrors() { ClientMemory::Of(*session_).mirrors().ReconcileAll(); }
+void Call::AfterWait() {
+  ClientMemory& memory = ClientMemory::Of(*session_);
+  memory.mirrors().ReconcileAll();
+  memory.pools().AfterWait(*this);
+}
 
 CUresult Call::MalformedReply() {
   session_->ProtocolViolation(std::string("a malformed reply to ") + info_.name);

@@ -188,13 +188,13 @@ class Call {
   CUresult SyncWork(const Request& request) {
     const CUresult result = Sync(request);
     if (result != CUDA_SUCCESS) return result;
-    ReconcileMirrors();
+    AfterWait();
     return TakeDeferredError();
   }
 
   // The same end for a call that was answered here: the work it relies on is known to be done.
   CUresult FinishWork() {
-    ReconcileMirrors();
+    AfterWait();
     return TakeDeferredError();
   }
 
@@ -261,8 +261,9 @@ class Call {
   CUresult RequestAside(std::span<const std::byte> record);
   void NoteSent(uint64_t sequence);
   CUresult TakeDeferredError();
-  // Registered memory is up to date when a call that waited returns (host_mirrors.h).
-  void ReconcileMirrors();
+  // When a call that waited returns, registered memory is up to date (host_mirrors.h), and pools of host memory have given back
+  // what they need not keep (host_pools.h).
+  void AfterWait();
 
   const CallInfo& info_;
   const bool per_thread_stream_;

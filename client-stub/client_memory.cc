@@ -25,6 +25,7 @@ ClientMemory::ClientMemory(Session& session)
       shadows_(host_),
       deliveries_(session),
       mirrors_(session, host_, shadows_),
+      pools_(session.marks(), host_),
       managed_(session, windows_.device) {
   session.contexts().OnEnd([this](const Context& context) {
     device_.RemoveContext(context.handle);
@@ -32,6 +33,7 @@ ClientMemory::ClientMemory(Session& session)
     deliveries_.EndContext(context.handle);
     mirrors_.EndContext(context.handle);
     shadows_.EndContext(context.handle);
+    pools_.EndContext(context.handle);
     host_.EndContext(context.handle);
   });
 }

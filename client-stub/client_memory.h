@@ -13,6 +13,7 @@
 #include "client-stub/device_memory.h"
 #include "client-stub/host_memory.h"
 #include "client-stub/host_mirrors.h"
+#include "client-stub/host_pools.h"
 #include "client-stub/managed/managed_memory.h"
 #include "client-stub/shadow_pool.h"
 #include "client-stub/staging.h"
@@ -40,6 +41,7 @@ class ClientMemory {
   const Staging& staging() const { return staging_; }
   ShadowPool& shadows() { return shadows_; }
   HostMirrors& mirrors() { return mirrors_; }
+  HostPools& pools() { return pools_; }
   Deliveries& deliveries() { return deliveries_; }
   ManagedMemory& managed() { return managed_; }
   AddressReservations& reservations() { return reservations_; }
@@ -88,6 +90,7 @@ class ClientMemory {
   ShadowPool shadows_;
   Deliveries deliveries_;
   HostMirrors mirrors_;
+  HostPools pools_;
   ManagedMemory managed_;
   AddressReservations reservations_{HeldAddresses::Process()};
   Mutex mutex_;

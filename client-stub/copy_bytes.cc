@@ -193,6 +193,10 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
       (form.device_to && to_place == Place::kPageable) || (form.device_from && from_place == Place::kPageable)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
+  // Unlike pinned memory, a pool's on the host is none of a device (measured: driver 580).
+  if ((form.device_to && memory.pools().Contains(to)) || (form.device_from && memory.pools().Contains(from))) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
   const bool to_ordinary = IsOrdinary(to_place);
   const bool from_ordinary = IsOrdinary(from_place);
   if (capturing && (to_ordinary || from_ordinary)) {

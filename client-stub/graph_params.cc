@@ -8,6 +8,7 @@
 #include "client-stub/client_memory.h"
 #include "client-stub/function_info.h"
 #include "client-stub/host_functions.h"
+#include "client-stub/host_pool_calls.h"
 #include "client-stub/kernel_params.h"
 #include "client-stub/memory_check.h"
 #include "client-stub/memory_operations.h"
@@ -168,6 +169,10 @@ bool EncodeAllocNode(Call& call, const CUDA_MEM_ALLOC_NODE_PARAMS& params, NodeM
   const CUmemPoolProps& pool = params.poolProps;
   if (!std::all_of(std::begin(pool.reserved), std::end(pool.reserved), [](unsigned char byte) { return byte == 0; })) {
     return Refuse(call, CUDA_ERROR_INVALID_VALUE);
+  }
+  // Graphs have device memory: the server's driver would make any other on its own host.
+  if (IsHostLocation(pool.location) || pool.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED) {
+    return Refuse(call, CUDA_ERROR_NOT_SUPPORTED);
   }
   std::vector<CUmemAccessDesc> access;
   for (size_t i = 0; i < params.accessDescCount; ++i) access.push_back(call.DeviceNumbers(params.accessDescs[i]));

@@ -155,6 +155,20 @@ void HostMemory::CommitUnseen(const Placed& placed) {
   if (const auto found = segments_.find(placed.segment_range.base); found != segments_.end()) found->second.attached = true;
 }
 
+void HostMemory::Show(HostBlock block) {
+  block.buffer_id = DeviceMemory::NextBufferId();
+  std::unique_lock lock(blocks_mutex_);
+  blocks_.emplace(block.range.base, block);
+}
+
+bool HostMemory::Hide(uint64_t address) {
+  std::unique_lock lock(blocks_mutex_);
+  const auto found = blocks_.find(address);
+  if (found == blocks_.end() || found->second.pool.is_null()) return false;
+  blocks_.erase(found);
+  return true;
+}
+
 void HostMemory::Abandon(const Placed& placed) {
   MutexLock lock(mutex_);
   if (placed.segment != 0 || !placed.shared) return DropSegment(placed.segment_range.base);
@@ -197,7 +211,7 @@ CUresult HostMemory::BeginFree(uint64_t address, uint32_t* segment_id) {
   {
     std::unique_lock blocks(blocks_mutex_);
     const auto found = blocks_.find(address);
-    if (found == blocks_.end() || found->second.registered) return CUDA_ERROR_INVALID_VALUE;
+    if (found == blocks_.end() || found->second.registered || !found->second.pool.is_null()) return CUDA_ERROR_INVALID_VALUE;
     blocks_.erase(found);
   }
   const Segment* segment = SegmentOf(address);

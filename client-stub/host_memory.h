@@ -38,6 +38,10 @@ struct HostBlock {
   CUdevice device = 0;
   HandleId context;
   uint64_t buffer_id = 0;
+  // Of a pool (host_pools.h) if not null, and then of no context.
+  HandleId pool;
+  Range mapping;              // the pool's memory around it; empty: whole pages
+  unsigned handle_types = 0;  // CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES
   bool registered = false;  // by cuMemHostRegister, not allocated
   bool shared = false;      // the server's driver reaches this memory, or its alias
   bool sync_memops = false; // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as set
@@ -75,7 +79,10 @@ class HostMemory {
   void Commit(const Placed& placed, uint64_t bytes, unsigned flags, CUdevice device, HandleId context) EXCLUDES(mutex_);
   // As above for memory of the library's own, which the application does not see.
   void CommitUnseen(const Placed& placed) EXCLUDES(mutex_);
-  // The server refused the segment: everything about it is forgotten.
+  // A block of a pool, in memory that is committed already, is live; is it no more. False: no block of a pool starts there.
+  void Show(HostBlock block);
+  bool Hide(uint64_t address);
+  // The server refused the segment, or has let go of it: everything about it is forgotten.
   void Abandon(const Placed& placed) EXCLUDES(mutex_);
 
   // First half of a free: the block is live no more, its memory stays. `segment`: the segment that goes with it, 0 when

@@ -5,6 +5,7 @@
 
 #include "client-stub/capture_check.h"
 #include "client-stub/client.h"
+#include "client-stub/client_memory.h"
 #include "client-stub/context_flags.h"
 #include "client-stub/idle_streams.h"
 #include "client-stub/stream_state.h"
@@ -202,7 +203,10 @@ CUresult Custom_cuCtxSynchronize(Call& call) {
   const CUresult legal = CheckCaptures(call, *call.thread().current());
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
   const CUresult result = call.SyncWork(cuCtxSynchronizeRequest());
-  if (result == CUDA_SUCCESS) NoteSynchronized(call, *call.thread().current());
+  if (result == CUDA_SUCCESS) {
+    NoteSynchronized(call, *call.thread().current());
+    ClientMemory::Of(call.session()).pools().AfterIdle(call, 0);
+  }
   return result;
 }
 

@@ -134,6 +134,7 @@ CUresult Custom_cuMemHostGetDevicePointer_v2(Call& call, CUdeviceptr* pdptr, voi
     }
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
+  if (!block->pool.is_null()) return call.Fail(CUDA_ERROR_INVALID_VALUE);  // it has one address (measured: driver 580)
   if (block->shared) {
     const uint64_t alias = memory.host().AliasOf(address);
     *pdptr = alias != 0 ? alias : address;
@@ -152,7 +153,7 @@ CUresult Custom_cuMemHostGetFlags(Call& call, unsigned int* pFlags, void* p) {
   if (!call.ok()) return call.result();
   if (pFlags == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   const auto block = ClientMemory::Of(call.session()).host().Find(reinterpret_cast<uint64_t>(p));
-  if (!block) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (!block || !block->pool.is_null()) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   *pFlags = block->flags;
   return CUDA_SUCCESS;
 }

@@ -4,6 +4,7 @@
 
 #include "client-stub/client_memory.h"
 #include "client-stub/context.h"
+#include "client-stub/host_pool_calls.h"
 #include "client-stub/session.h"
 #include "client-stub/thread_state.h"
 #include "generated/client/memory.h"
@@ -76,6 +77,7 @@ CUresult Custom_cuMemFree_v2(Call& call, CUdeviceptr dptr) {
   const auto allocation = memory.Find(dptr);
   using Kind = DeviceAllocation::Kind;
   if (allocation && allocation->kind == Kind::kManaged) return FreeManaged(call, dptr);
+  if (ClientMemory::Of(call.session()).host().InWindow(dptr)) return Pools(call).FreeNow(call, dptr);
   if (!allocation || allocation->range.base != dptr ||
       (allocation->kind != Kind::kBlock && allocation->kind != Kind::kPool && allocation->kind != Kind::kGraph)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);

@@ -63,8 +63,9 @@ CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr p
   const Range range = device ? known.device->range : known.host->range;
   const bool managed = device && known.device->kind == DeviceAllocation::Kind::kManaged;
   const uint64_t unit = device ? kMappingBytes : kPage;
-  const uint64_t mapping_base = range.base & ~(unit - 1);
-  const uint64_t mapping_end = (range.end() + unit - 1) & ~(unit - 1);
+  const bool pooled = !device && known.host->mapping.bytes != 0;
+  const uint64_t mapping_base = pooled ? known.host->mapping.base : range.base & ~(unit - 1);
+  const uint64_t mapping_end = pooled ? known.host->mapping.end() : (range.end() + unit - 1) & ~(unit - 1);
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
       Store(data, device ? known.device->context.value() : known.host->context.value());
@@ -108,7 +109,7 @@ CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr p
       Store(data, int32_t{device ? known.device->device : known.host->device});
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      Store(data, range.base);
+      Store(data, pooled ? range.base - mapping_base : range.base);  // driver 580 says where in the pool's memory
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
       Store(data, range.bytes);
@@ -117,13 +118,13 @@ CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr p
       Store(data, uint32_t{device || !known.host->registered || known.mirror != 0});
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-      Store(data, uint64_t{device ? known.device->handle_types : 0});
+      Store(data, uint64_t{device ? known.device->handle_types : known.host->handle_types});
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       Store(data, uint32_t{CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE});
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      Store(data, device ? PoolOf(*known.device) : nullptr);
+      Store(data, device ? PoolOf(*known.device) : reinterpret_cast<CUmemoryPool>(known.host->pool.value()));
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
       Store(data, mapping_end - mapping_base);

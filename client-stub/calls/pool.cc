@@ -1,4 +1,4 @@
-// Memory pools and stream-ordered allocation.
+// Attributes of memory pools, and stream-ordered allocation. Of pools on the host: host_pool_calls.h.
 
 #include <cuda.h>
 
@@ -8,6 +8,7 @@
 #include "client-stub/capture_check.h"
 #include "client-stub/client_memory.h"
 #include "client-stub/graph_memory.h"
+#include "client-stub/host_pool_calls.h"
 #include "client-stub/session.h"
 #include "client-stub/thread_state.h"
 #include "generated/client/pool.h"
@@ -81,6 +82,7 @@ CUresult Custom_cuMemPoolSetAttribute(Call& call, CUmemoryPool pool, CUmemPool_a
   if (!call.ok()) return call.result();
   const size_t bytes = AttributeBytes(attr);
   if (value == nullptr || bytes == 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (Pools(call).Has(request.pool)) return SetHostPoolAttribute(call, request.pool, attr, value);
   request.attribute = static_cast<uint32_t>(attr);
   std::memcpy(&request.value, value, bytes);
   return call.Sync(request);
@@ -92,6 +94,7 @@ CUresult Custom_cuMemPoolGetAttribute(Call& call, CUmemoryPool pool, CUmemPool_a
   if (!call.ok()) return call.result();
   const size_t bytes = AttributeBytes(attr);
   if (value == nullptr || bytes == 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (Pools(call).Has(request.pool)) return GetHostPoolAttribute(call, request.pool, attr, value);
   request.attribute = static_cast<uint32_t>(attr);
   cuMemPoolGetAttributeReply reply;
   const CUresult result = call.Sync(request, &reply);
@@ -123,6 +126,7 @@ CUresult Custom_cuMemAllocFromPoolAsync(Call& call, CUdeviceptr* dptr, size_t by
     *dptr = 0;
     return CUDA_SUCCESS;
   }
+  if (Pools(call).Has(request.pool)) return AllocateFromHostPool(call, request.pool, bytesize, hStream, dptr);
   request.bytesize = bytesize;
   return Allocate<cuMemAllocFromPoolAsyncRequest, cuMemAllocFromPoolAsyncReply>(call, dptr, request, hStream, request.pool);
 }
@@ -134,6 +138,7 @@ CUresult Custom_cuMemFreeAsync(Call& call, CUdeviceptr dptr, CUstream hStream) {
   DeviceMemory& memory = ClientMemory::Of(call.session()).device();
   bool capturing = false;
   if (const CUresult legal = CheckStreamUse(call, hStream, &capturing); legal != CUDA_SUCCESS) return call.Fail(legal);
+  if (ClientMemory::Of(call.session()).host().InWindow(dptr)) return FreeToHostPool(call, dptr, hStream, capturing);
   const auto allocation = memory.Find(dptr);
   using Kind = DeviceAllocation::Kind;
   if (!allocation || allocation->range.base != dptr || allocation->kind == Kind::kMapped ||

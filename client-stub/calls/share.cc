@@ -6,6 +6,7 @@
 
 #include "client-stub/client.h"
 #include "client-stub/client_memory.h"
+#include "client-stub/host_pool_calls.h"
 #include "client-stub/share_token.h"
 #include "generated/client/pool.h"
 #include "generated/client/virtual_memory.h"
@@ -108,6 +109,7 @@ CUresult Custom_cuMemPoolExportToShareableHandle(Call& call, void* handle_out, C
   request.pool = call.Use(HandleKind::kMemoryPool, pool);
   if (!call.ok()) return call.result();
   if (const CUresult type = CheckType(handleType); type != CUDA_SUCCESS) return call.Fail(type);
+  if (Pools(call).Has(request.pool)) return ExportHostPool(call, handle_out, request.pool);
   return Export<cuMemPoolExportToShareableHandleReply>(call, handle_out, request);
 }
 
@@ -116,6 +118,9 @@ CUresult Custom_cuMemPoolImportFromShareableHandle(Call& call, CUmemoryPool* poo
   if (!call.ok()) return call.result();
   if (pool_out == nullptr || flags != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (const CUresult type = CheckImport(handleType); type != CUDA_SUCCESS) return call.Fail(type);
+  if (auto file = PoolFile::Open(static_cast<int>(reinterpret_cast<intptr_t>(handle)))) {
+    return ImportHostPool(call, pool_out, std::move(*file));
+  }
   TokenBytes token;
   if (!ReadHandle(call, handle, &token)) return call.result();
   cuMemPoolImportFromShareableHandleRequest request;
@@ -127,6 +132,24 @@ CUresult Custom_cuMemPoolImportFromShareableHandle(Call& call, CUmemoryPool* poo
   return CUDA_SUCCESS;
 }
 
+CUresult Custom_cuMemPoolExportPointer(Call& call, CUmemPoolPtrExportData* shareData_out, CUdeviceptr ptr) {
+  if (!call.ok()) return call.result();
+  if (shareData_out == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  if (memory.host().InWindow(ptr)) {
+    PoolPointer pointer;
+    if (!memory.pools().Locate(ptr, &pointer)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+    std::memcpy(shareData_out, &pointer, sizeof(pointer));
+    return CUDA_SUCCESS;
+  }
+  cuMemPoolExportPointerRequest request;
+  request.ptr = ptr;
+  cuMemPoolExportPointerReply reply;
+  const CUresult result = call.Sync(request, &reply);
+  if (result == CUDA_SUCCESS) *shareData_out = reply.shareData_out;
+  return result;
+}
+
 // The driver chooses where it maps another process' pool memory; a place that this process uses itself cannot be taken.
 CUresult Custom_cuMemPoolImportPointer(Call& call, CUdeviceptr* ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData* shareData) {
   if (!call.ok()) return call.result();
@@ -134,6 +157,11 @@ CUresult Custom_cuMemPoolImportPointer(Call& call, CUdeviceptr* ptr_out, CUmemor
   cuMemPoolImportPointerRequest request;
   request.pool = call.Use(HandleKind::kMemoryPool, pool);
   if (!call.ok()) return call.result();
+  if (Pools(call).Has(request.pool)) {
+    PoolPointer pointer;
+    std::memcpy(static_cast<void*>(&pointer), shareData, sizeof(pointer));
+    return Pools(call).OpenPointer(call, request.pool, pointer, ptr_out);
+  }
   request.data = *shareData;
   cuMemPoolImportPointerReply reply;
   if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;

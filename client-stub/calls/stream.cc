@@ -5,6 +5,7 @@
 
 #include "client-stub/capture_check.h"
 #include "client-stub/client.h"
+#include "client-stub/client_memory.h"
 #include "client-stub/host_functions.h"
 #include "client-stub/idle_streams.h"
 #include "client-stub/poll.h"
@@ -184,7 +185,10 @@ CUresult Custom_cuStreamSynchronize(Call& call, CUstream hStream) {
   cuStreamSynchronizeRequest request;
   request.hStream = stream.id;
   const CUresult result = call.SyncWork(request);
-  if (result == CUDA_SUCCESS) NoteSynchronized(call, stream);
+  if (result == CUDA_SUCCESS) {
+    NoteSynchronized(call, stream);
+    ClientMemory::Of(call.session()).pools().AfterIdle(call, stream.ref.key);
+  }
   return result;
 }
 

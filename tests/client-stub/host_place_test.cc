@@ -1,10 +1,11 @@
-// Memory that a program asks the driver to make on a host would lie on the server's, where the program cannot touch it: every
-// call that makes it, or gives a pool of it, is refused as by a device that has none (NCCL then takes its other way), whatever
-// the server's driver could do.
+// Memory that a program asks the driver to make on a host would lie on the server's, where the program cannot touch it: no such call
+// reaches the server's driver, whatever it could do. cuMemCreate is refused as by a device that has none (NCCL then takes its
+// other way); pools are the client's own where the two ends share pages (host_pools_test.cc), and refused elsewhere.
 #include <cuda.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 
 #include "generated/driver_table.h"
 #include "tests/client-stub/both_ends.h"
@@ -44,13 +45,18 @@ TEST(HostPlaceTest, NoMemoryOfTheServersHost) {
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   CUmemPoolProps pool_properties{};
   pool_properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  const bool shared = std::getenv("TESSERA_TEST_CHANNEL") == nullptr;
   for (const CUmemLocationType host :
        {CU_MEM_LOCATION_TYPE_HOST, CU_MEM_LOCATION_TYPE_HOST_NUMA, CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT}) {
     place.type = properties.location.type = pool_properties.location.type = host;
     EXPECT_EQ(cuMemCreate(&handle, 2 << 20, &properties, 0), CUDA_ERROR_NOT_SUPPORTED) << host;
-    EXPECT_EQ(cuMemPoolCreate(&pool, &pool_properties), CUDA_ERROR_NOT_SUPPORTED) << host;
-    EXPECT_EQ(cuMemGetDefaultMemPool(&pool, &place, CU_MEM_ALLOCATION_TYPE_PINNED), CUDA_ERROR_NOT_SUPPORTED) << host;
-    EXPECT_EQ(cuMemGetMemPool(&pool, &place, CU_MEM_ALLOCATION_TYPE_PINNED), CUDA_ERROR_NOT_SUPPORTED) << host;
+    const CUresult answer = !shared                                         ? CUDA_ERROR_NOT_SUPPORTED
+                            : host == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ? CUDA_ERROR_INVALID_VALUE
+                                                                             : CUDA_SUCCESS;
+    EXPECT_EQ(cuMemPoolCreate(&pool, &pool_properties), answer) << host;
+    const CUresult own = answer == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    EXPECT_EQ(cuMemGetDefaultMemPool(&pool, &place, CU_MEM_ALLOCATION_TYPE_PINNED), own) << host;
+    EXPECT_EQ(cuMemGetMemPool(&pool, &place, CU_MEM_ALLOCATION_TYPE_PINNED), own) << host;
   }
   EXPECT_EQ(asked, 0);
   place.type = properties.location.type = pool_properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -58,7 +64,8 @@ TEST(HostPlaceTest, NoMemoryOfTheServersHost) {
   EXPECT_EQ(cuMemPoolCreate(&pool, &pool_properties), CUDA_SUCCESS);
   EXPECT_EQ(asked, 2);
   place.type = CU_MEM_LOCATION_TYPE_HOST;
-  EXPECT_EQ(cuMemSetMemPool(&place, CU_MEM_ALLOCATION_TYPE_PINNED, pool), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(cuMemSetMemPool(&place, CU_MEM_ALLOCATION_TYPE_PINNED, pool),
+            shared ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(asked, 2);
 }
 

@@ -5,6 +5,7 @@
 #include "generated/messages/service.h"
 #include "generated/server/host_memory.h"
 #include "generated/server_custom.h"
+#include "protocol/channel/segment.h"
 #include "server/worker/call_context.h"
 #include "server/worker/memory/session_memory.h"
 #include "server/worker/worker.h"
@@ -31,6 +32,19 @@ void Do_tesseraShadowAttach(CallContext& call, const tesseraShadowAttachRequest&
   const CUresult result = Attach(call, request);
   call.worker().SendNotice(NoticeKind::kCompletion, request.mark, result);
   call.Finish(result);
+}
+
+// Where anything runs the driver would wait for it, and keep launches waiting meanwhile (measured: driver 580): a program whose kernel
+// waits for it would hang. Nothing can begin while this runs here.
+void Do_tesseraHostRelease(CallContext& call, const tesseraHostReleaseRequest& request) {
+  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  if (request.segments.size() > SegmentTable::kSegmentsMax) return call.Malformed();
+  const bool idle = memory.AllWorkIsDone();
+  for (const uint32_t segment : request.segments) {
+    if (idle) memory.host().Detach(segment);  // not there when its context has ended meanwhile
+  }
+  call.worker().SendNotice(NoticeKind::kCompletion, request.mark, idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
+  call.Finish(CUDA_SUCCESS);
 }
 
 void Do_cuMemFreeHost(CallContext& call, const cuMemFreeHostRequest& request) {

@@ -5,6 +5,8 @@
 
 #include "generated/driver_table.h"
 #include "protocol/channel/channel.h"
+#include "server/worker/busy_streams.h"
+#include "server/worker/completion.h"
 #include "server/worker/helper_pool.h"
 #include "server/worker/object_table.h"
 #include "server/worker/reply_writer.h"
@@ -55,6 +57,24 @@ void SessionMemory::AfterAllWork(std::function<void(bool, CUresult)> action) {
   if (worker_.helpers().Run(task)) return;
   put_back(postponed);
   action(false, CUDA_SUCCESS);
+}
+
+bool SessionMemory::AllWorkIsDone() {
+  if (AnyStreamCaptures()) return false;
+  worker_.completion().Settle();
+  const DriverTable& driver = worker_.driver();
+  for (const BusyStreams::Use& use : worker_.Part<BusyStreams>().Unfinished()) {
+    CUcontext context = nullptr;
+    if (driver.cuStreamGetCtx(use.stream, &context) != CUDA_SUCCESS) continue;  // went with its context
+    if (driver.cuStreamQuery(use.stream) == CUDA_ERROR_NOT_READY) return false;
+  }
+  std::vector<HandleId> contexts;
+  worker_.objects().ForEach(HandleKind::kContext, [&](HandleId id, uint64_t) { contexts.push_back(id); });
+  for (const HandleId context : contexts) {
+    if (worker_.SetContext(context) != CUDA_SUCCESS) continue;  // destroyed meanwhile: it does no work
+    if (driver.cuStreamQuery(CU_STREAM_LEGACY) == CUDA_ERROR_NOT_READY) return false;
+  }
+  return true;
 }
 
 void SessionMemory::Postpone(std::function<void()> reclaim) {

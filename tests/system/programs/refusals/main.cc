@@ -41,7 +41,7 @@ std::vector<const Row*> AllRows() {
   std::vector<const Row*> all;
   for (const auto rows :
        {ContextRows(), WithoutContextRows(), StreamRows(), CaptureRows(), CopyRows(), MemoryRows(), HostMemoryRows(),
-        ManagedRows(), PoolRows(), GraphRows(), LaunchRows(), ModuleRows(), TextureRows(), UnsupportedRows()}) {
+        ManagedRows(), PoolRows(), HostPoolRows(), GraphRows(), LaunchRows(), ModuleRows(), TextureRows(), UnsupportedRows()}) {
     for (const Row& row : rows) {
       if (IsWanted(row)) all.push_back(&row);
     }

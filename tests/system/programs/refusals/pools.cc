@@ -67,19 +67,13 @@ CUresult AllocateFrom(CUmemoryPool pool) {
 }
 
 const Row kRows[] = {
-    {"cuMemPoolCreate: on the host", "call_routing.cc", CUDA_SUCCESS,
-     [] { return Create(Props(CU_MEM_LOCATION_TYPE_HOST)); }, 0, CUDA_ERROR_NOT_SUPPORTED, "README.md"},
-    {"cuMemPoolCreate: on a node of the host", "call_routing.cc", CUDA_SUCCESS,
-     [] { return Create(Props(CU_MEM_LOCATION_TYPE_HOST_NUMA)); }, 0, CUDA_ERROR_NOT_SUPPORTED, "README.md"},
-    {"cuMemPoolCreate: on the nearest node of the host", "call_routing.cc", kInvalid,
-     [] { return Create(Props(CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)); }, 0, CUDA_ERROR_NOT_SUPPORTED, "README.md"},
-    {"cuMemPoolCreate: managed", "server", CUDA_SUCCESS,
+    {"cuMemPoolCreate: managed", "host_pool_calls.cc", CUDA_SUCCESS,
      [] {
        auto props = Props();
        props.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED;
        return Create(props);
      },
-     kNeedsGpu},
+     kNeedsGpu, CUDA_ERROR_NOT_SUPPORTED, "README.md"},
     {"cuMemPoolCreate: device that does not exist", "server", kInvalid,
      [] { return Create(Props(CU_MEM_LOCATION_TYPE_DEVICE, 99)); }},
     {"cuMemPoolDestroy: the default pool", "server", kInvalid, [] { return cuMemPoolDestroy(DefaultPool()); }},

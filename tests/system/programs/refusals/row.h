@@ -37,6 +37,7 @@ std::span<const Row> ContextRows();
 std::span<const Row> CopyRows();
 std::span<const Row> GraphRows();
 std::span<const Row> HostMemoryRows();
+std::span<const Row> HostPoolRows();
 std::span<const Row> LaunchRows();
 std::span<const Row> ManagedRows();
 std::span<const Row> MemoryRows();
