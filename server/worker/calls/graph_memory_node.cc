@@ -1,5 +1,6 @@
 // Graph nodes that use memory: copies, sets, memory operations, allocations.
 
+#include <algorithm>
 #include <vector>
 
 #include "generated/driver_table.h"
@@ -10,6 +11,7 @@
 #include "server/worker/graphs/node_calls.h"
 #include "server/worker/graphs/node_params.h"
 #include "server/worker/memory/session_memory.h"
+#include "server/worker/object_table.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -124,7 +126,17 @@ void Do_cuGraphExecMemsetNodeSetParams(CallContext& call, const cuGraphExecMemse
   if (call.driver().cuGraphExecMemsetNodeSetParams == nullptr) {
     return call.Finish(MissingEntry("cuGraphExecMemsetNodeSetParams"));
   }
-  call.Finish(call.driver().cuGraphExecMemsetNodeSetParams(exec, node, &set, context));
+  const auto set_in = [&](CUcontext in) { return call.driver().cuGraphExecMemsetNodeSetParams(exec, node, &set, in); };
+  CUresult result = set_in(context);
+  // Natively the context of the memory counts, not the one that is given (measured: driver 580). The session's memory has none, and the
+  // driver wants the context in which the node was made.
+  if (result == CUDA_ERROR_INVALID_VALUE && context != nullptr) {
+    std::vector<CUcontext> contexts;
+    call.worker().objects().ForEach(
+        HandleKind::kContext, [&](HandleId, uint64_t other) { contexts.push_back(reinterpret_cast<CUcontext>(other)); });
+    std::any_of(contexts.begin(), contexts.end(), [&](CUcontext other) { return (result = set_in(other)) == CUDA_SUCCESS; });
+  }
+  call.Finish(result);
 }
 
 // --- Memory operations. ---
