@@ -207,7 +207,7 @@ void CheckOrder(CUmemoryPool pool, const Streams& streams) {
   ExpectAll(large, kCount, 4);
   Free(other, streams.b);
   Free(own, streams.a);
-  CHECK_DRIVER(cuMemFree(reinterpret_cast<CUdeviceptr>(large)));
+  Free(large, streams.b);
 }
 
 // Blocks of many sizes come and go in two streams; each has what its stream has put there.

@@ -96,7 +96,8 @@ const Row kRows[] = {
        return cuCtxCreate(&c, &params, 0, 0);
      }},
     {"cuCtxDestroy: a primary context", "calls/context.cc", kContext, [] { return cuCtxDestroy(Current()); }},
-    {"cuCtxDestroy: a second time", "calls/context.cc", kDestroyed, [] { return cuCtxDestroy(Gone<OtherContext>()); }},
+    {"cuCtxDestroy: a second time", "calls/context.cc", kDestroyed, [] { return cuCtxDestroy(Gone<OtherContext>()); },
+     kDangerous},
     {"cuCtxDestroy: a green context's", "calls/context.cc", kContext, [] { return cuCtxDestroy(Green().context); }},
     {"cuCtxSetCurrent: unknown context", "calls/context.cc", kContext,
      [] { return cuCtxSetCurrent(Unknown<CUcontext>()); }, kDangerous},

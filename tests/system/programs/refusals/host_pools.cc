@@ -80,10 +80,10 @@ CUresult OfImported(const Ask& ask) {
     CUdeviceptr block;
     CHECK_DRIVER(cuMemAllocFromPoolAsync(&block, kBytes, pool, s));
     CHECK_DRIVER(cuStreamSynchronize(s));
-    CUmemPoolPtrExportData data;
-    CHECK_DRIVER(cuMemPoolExportPointer(&data, block));
     int file;
     CHECK_DRIVER(cuMemPoolExportToShareableHandle(&file, pool, kByFile, 0));
+    CUmemPoolPtrExportData data;
+    CHECK_DRIVER(cuMemPoolExportPointer(&data, block));
     CUmemoryPool imported;
     CUresult result = cuMemPoolImportFromShareableHandle(&imported, reinterpret_cast<void*>(static_cast<intptr_t>(file)), kByFile, 0);
     close(file);
