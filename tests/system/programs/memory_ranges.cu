@@ -51,6 +51,7 @@ void CapturedSetsAreCheckedAtInstantiation(CUstream stream, CUdeviceptr memory) 
     set.dst = memory;
     CHECK_DRIVER(cuGraphMemsetNodeSetParams(OnlyNode(graph), &set));
     CHECK_DRIVER(cuMemsetD8(memory, 0, kBytes));
+    CHECK_DRIVER(cuStreamSynchronize(nullptr));  // which the other stream does not wait for
     Launch(graph, stream);
     std::vector<unsigned char> result(kBytes);
     CHECK_DRIVER(cuMemcpyDtoH(result.data(), memory, kBytes));
