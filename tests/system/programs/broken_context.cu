@@ -33,6 +33,10 @@ int main(int argc, char** argv) {
   CHECK_DRIVER(cuEventRecord(ready, other));
   CHECK_DRIVER(cuMemAlloc(&memory, 4096));
   CHECK_DRIVER(cuMemHostAlloc(&pinned, 4096, 0));
+  CUgraph graph, fresh_graph;
+  CUgraphExec exec;
+  CHECK_DRIVER(cuGraphCreate(&graph, 0));
+  CHECK_DRIVER(cuGraphInstantiate(&exec, graph, 0));
   CHECK_DRIVER(cuCtxSynchronize());
   Traps<<<1, 1, 0, stream>>>();
   CHECK_DRIVER(cuEventRecord(event, stream));
@@ -63,6 +67,9 @@ int main(int argc, char** argv) {
   TELL(cuEventDestroy(ready));
   TELL(cuStreamDestroy(other));
   TELL(cuMemFree(memory));
+  TELL(cuGraphExecDestroy(exec));
+  TELL(cuGraphDestroy(graph));
+  TELL(cuGraphCreate(&fresh_graph, 0));
   TELL(cudaGetLastError());
   TELL(cudaPeekAtLastError());
   TELL(cudaDeviceSynchronize());
