@@ -20,6 +20,7 @@ struct Known {
   std::optional<HostBlock> host;
   CUdeviceptr address = 0;  // where it lies for the application
   CUdeviceptr mirror = 0;   // of registered memory whose device pointer was asked for
+  std::optional<Range> reservation;  // around a mapping
   bool any() const { return device.has_value() || host.has_value(); }
 };
 
@@ -32,6 +33,7 @@ Known Look(Call& call, CUdeviceptr ptr) {
   if (const auto mirrored = memory.mirrors().DeviceAddress(ptr)) known.mirror = *mirrored;
   known.device = memory.device().Find(ptr);
   if (!known.device) known.host = memory.host().Find(ptr);
+  if (known.device && known.device->kind == DeviceAllocation::Kind::kMapped) known.reservation = memory.reservations().Find(ptr);
   if (known.any()) return known;
   if (const auto untold = UntoldMemory(call, ptr)) {
     known.device.emplace();
@@ -108,11 +110,11 @@ CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr p
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       Store(data, int32_t{device ? known.device->device : known.host->device});
       return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      Store(data, pooled ? range.base - mapping_base : range.base);  // driver 580 says where in the pool's memory
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:  // of a pool on the host: where in its memory (measured, as what a mapping answers)
+      Store(data, pooled ? range.base - mapping_base : known.reservation ? known.reservation->base : range.base);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      Store(data, range.bytes);
+      Store(data, known.reservation ? known.reservation->bytes : range.bytes);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPED:
       Store(data, uint32_t{device || !known.host->registered || known.mirror != 0});

@@ -46,6 +46,13 @@ int main() {
   CHECK_DRIVER(cuMemMap(range + granule, granule, 0, second, 0));
   CHECK_DRIVER(cuMemMap(range + 2 * granule, granule, 0, first, 0));
   EXPECT_EQ(static_cast<int>(cuMemMap(range, granule, 0, second, 0)), static_cast<int>(CUDA_ERROR_INVALID_VALUE));
+  // The range of a mapping is its reservation.
+  CUdeviceptr begins = 0;
+  size_t bytes = 0;
+  CHECK_DRIVER(cuPointerGetAttribute(&begins, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, range + granule + 1));
+  CHECK_DRIVER(cuPointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, range + granule + 1));
+  EXPECT_EQ(begins, range);
+  EXPECT_EQ(bytes, 3 * granule);
   Allow(range, 3 * granule, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   unsigned long long flags = 0;
   const CUmemLocation here{CU_MEM_LOCATION_TYPE_DEVICE, 0};
