@@ -114,6 +114,26 @@ const Row kRows[] = {
                      props.allocType = CU_MEM_ALLOCATION_TYPE_INVALID;
                      return Create(props);
                    })},
+    {HOST_POOL_ROW("cuMemPoolCreate: on the host, with bytes that are reserved", "host_pool_calls.cc", kInvalid,
+                   [] {
+                     CUmemPoolProps props = Props(kHost);
+                     props.reserved[0] = 1;
+                     return Create(props);
+                   })},
+    {"cuMemGetDefaultMemPool: of managed memory on the host", "host_pool_calls.cc", CUDA_SUCCESS,
+     [] {
+       CUmemLocation host = kHost;
+       return cuMemGetDefaultMemPool(Out<CUmemoryPool>(), &host, CU_MEM_ALLOCATION_TYPE_MANAGED);
+     },
+     kNeedsGpu, kNot, "README.md"},
+    {"cuGraphAddMemAllocNode: host memory", "graph_params.cc", kNot,
+     [] {
+       CUDA_MEM_ALLOC_NODE_PARAMS params{};
+       params.poolProps = Props(kHost);
+       params.bytesize = 64;
+       Graph g;
+       return cuGraphAddMemAllocNode(Out<CUgraphNode>(), g, nullptr, 0, &params);
+     }},
     {HOST_POOL_ROW("cuMemGetDefaultMemPool: the host", "host_pool_calls.cc", CUDA_SUCCESS, [] { return OwnPool(kHost); })},
     {HOST_POOL_ROW("cuMemGetDefaultMemPool: a node that does not exist", "host_pool_calls.cc", kInvalid,
                    [] { return OwnPool({CU_MEM_LOCATION_TYPE_HOST_NUMA, 99}); })},
