@@ -47,8 +47,7 @@ auto* AddressReservations::BlockAt(SomeBlocks& blocks, uint64_t address) {
   return ranges;
 }
 
-CUresult AddressReservations::Reserve(Call& call, uint64_t bytes, uint64_t alignment, uint64_t wish,
-                                      uint64_t* address) {
+CUresult AddressReservations::Reserve(Call& call, uint64_t bytes, uint64_t alignment, uint64_t wish, uint64_t* address) {
   if (const CUresult result = Check(bytes, alignment, wish); result != CUDA_SUCCESS) return call.Fail(result);
   MutexLock lock(changes_);
   std::optional<Range> range;
@@ -108,8 +107,8 @@ std::optional<Range> AddressReservations::InWindow(Call& call, uint64_t bytes, u
   cuMemAddressReserveReply reply;
   if (block_bytes < bytes || call.Sync(request, &reply) != CUDA_SUCCESS || !reply.reserved) return std::nullopt;
   const std::unique_lock table(table_);
-  const auto [block, added] = blocks_.emplace(std::piecewise_construct, std::tuple(reply.base),
-                                              std::tuple(reply.base, block_bytes, kGranuleBytes));
+  const auto [block, added] =
+      blocks_.emplace(std::piecewise_construct, std::tuple(reply.base), std::tuple(reply.base, block_bytes, kGranuleBytes));
   in_window_.insert(reply.base);
   return block->second.Allocate(bytes, std::max(alignment, kGranuleBytes));
 }
@@ -122,8 +121,7 @@ bool AddressReservations::MakeBlock(Call& call, const Range& block) {
   request.bytes = block.bytes;
   cuMemAddressReserveReply reply;
   if (call.Sync(request, &reply) != CUDA_SUCCESS || !reply.reserved) {
-    if (call.ok())
-      LogInfo("the server cannot reserve {} bytes at {:#x}: another place is tried", block.bytes, block.base);
+    if (call.ok()) LogInfo("the server cannot reserve {} bytes at {:#x}: another place is tried", block.bytes, block.base);
     held_.Release(block);
     return false;
   }

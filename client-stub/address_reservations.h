@@ -46,15 +46,11 @@ class AddressReservations {
   // the server's driver says, and the reservation stays.
   CUresult Free(Call& call, const Range& range) EXCLUDES(changes_);
 
-  bool Contains(uint64_t address) const {
-    return count_.load(std::memory_order_acquire) != 0 && Find(address).has_value();
-  }
+  bool Contains(uint64_t address) const { return count_.load(std::memory_order_acquire) != 0 && Find(address).has_value(); }
   // How many of the `bytes` from `address` on are reserved, without a gap: in one reservation or in some that follow
   // each other.
   uint64_t ReservedFrom(uint64_t address, uint64_t bytes) const;
-  bool Covers(const Range& range) const {
-    return Contains(range.base) && ReservedFrom(range.base, range.bytes) == range.bytes;
-  }
+  bool Covers(const Range& range) const { return Contains(range.base) && ReservedFrom(range.base, range.bytes) == range.bytes; }
   // The reservation that contains `address`.
   std::optional<Range> Find(uint64_t address) const;
 

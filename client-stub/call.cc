@@ -181,14 +181,15 @@ HandleId Call::UseStream(CUstream stream) {
   if (!ok()) return HandleId();
   const auto value = reinterpret_cast<uint64_t>(stream);
   const bool special = value <= reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD);
-  // What is kept of a stream is kept as long as its handle is live: one look instead of the three of Use(), NoteNamed() and, where the
-  // stream waits for no other, NoteStreamWork().
+  // What is kept of a stream is kept as long as its handle is live: one look instead of the three of Use(), NoteNamed() and,
+  // where the stream waits for no other, NoteStreamWork().
   if (HandleId named(value); !special && named.session() == session_->index() && !IsQuestion() && !thread_->in_host_function &&
                              (info_.capture != CallInfo::Capture::kLegal || Captures().idle())) {
     if (StreamInfo* const known = Streams().Find(named)) [[likely]] {
       Changes(&known->worked);
       stream_owner_ = known->owner;
-      if (context_.is_null() && info_.context == CallInfo::Context::kStream) [[unlikely]] ActIn(known->context);
+      if (context_.is_null() && info_.context == CallInfo::Context::kStream) [[unlikely]]
+        ActIn(known->context);
       if ((known->flags & CU_STREAM_NON_BLOCKING) == 0) {
         NoteStreamWork(*this, stream);
       } else if (!Changes(&known->held)) {
@@ -267,9 +268,7 @@ HandleId Call::UseCopy(HandleKind kind, HandleId id) {
   return copy;
 }
 
-void Call::Release(HandleId id) {
-  session_->handles().Release(id);
-}
+void Call::Release(HandleId id) { session_->handles().Release(id); }
 
 Encoder& Call::Begin() {
   Encoder& encoder = thread_->encoder;

@@ -26,7 +26,7 @@
 namespace tessera {
 
 class Session;       // one client process' use of one server: session.h
-struct Context;       // context.h
+struct Context;      // context.h
 struct ThreadState;  // what the stub keeps per application thread: thread_state.h
 
 // The process uses several servers: a call has to find out which one it is for (Call::Route...). Written when the sessions are
@@ -127,7 +127,8 @@ class Call {
   CUmemAllocationProp Ordinals(CUmemAllocationProp properties) const;
 
   // A handle the application passed: its id when it is live and of this kind, else the call fails with the kind's code
-  // (or `error` when not 0) and a zero id is returned. (The id is the handle itself, but of a device graph: device_graphs.h.) A null handle with `nullable` gives a zero id.
+  // (or `error` when not 0) and a zero id is returned. (The id is the handle itself, but of a device graph: device_graphs.h.) A
+  // null handle with `nullable` gives a zero id.
   HandleId Use(HandleKind kind, const void* handle, bool nullable = false, int error = 0);
   HandleId Use(HandleKind kind, uint64_t handle, bool nullable = false, int error = 0);
   // As Use for streams: 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are passed on as they are. For rows with
@@ -274,7 +275,7 @@ class Call {
   Session* session_ = nullptr;
   HandleId context_;
   HandleId object_context_;  // of the stream or event that the call names
-  HandleId minted_[2];  // no call mints more than two singles; arrays keep theirs in the request
+  HandleId minted_[2];       // no call mints more than two singles; arrays keep theirs in the request
   int minted_count_ = 0;
   HandleId freed_;
   uint64_t begun_ns_ = 0;  // while a trace is kept
@@ -285,7 +286,7 @@ class Call {
   bool capturing_ = false;  // capture_stream_ is being captured
   bool routed_ = false;     // something named belongs to session_
   bool failed_elsewhere_ = false;
-  bool moved_ = false;      // session_ is not that of the thread's current context
+  bool moved_ = false;  // session_ is not that of the thread's current context
   CUstream capture_stream_ = nullptr;
   HandleId stream_owner_;  // where UseStream has come by it
 };

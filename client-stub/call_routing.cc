@@ -13,17 +13,14 @@ namespace {
 const Context* ContextOf(Session& session, HandleId id) {
   HandleId context;
   switch (id.kind()) {
-    case HandleKind::kContext:
-      context = id;
-      break;
+    case HandleKind::kContext: context = id; break;
     case HandleKind::kStream:
       if (const StreamInfo* stream = Streams().Find(id)) context = stream->context;
       break;
     case HandleKind::kEvent:
       if (const EventInfo* event = Events().Find(id)) context = event->context;
       break;
-    default:
-      break;
+    default: break;
   }
   const Context* found = session.contexts().Find(reinterpret_cast<CUcontext>(context.value()));
   return found != nullptr && found->active() ? found : nullptr;

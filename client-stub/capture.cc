@@ -132,8 +132,7 @@ CUresult CaptureTable::Begin(const Caller& caller, const StreamRef& stream, CUst
   }
   MutexLock lock(mutex_);
   if (stream.legacy) {
-    return LegacyIsBlocked(stream.context, true) ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
-                                                 : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    return LegacyIsBlocked(stream.context, true) ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
   if (Of(stream.key) != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   Capture& capture = captures_[next_id_];
@@ -222,8 +221,7 @@ CUresult CaptureTable::RecordEvent(uint64_t event, const StreamRef& stream, bool
   return CUDA_SUCCESS;
 }
 
-CUresult CaptureTable::WaitEvent(const StreamRef& stream, uint64_t event, bool recorded, bool external,
-                                 bool* capturing) {
+CUresult CaptureTable::WaitEvent(const StreamRef& stream, uint64_t event, bool recorded, bool external, bool* capturing) {
   *capturing = false;
   if (NothingMarked()) return external ? CUDA_ERROR_ILLEGAL_STATE : CUDA_SUCCESS;
   MutexLock lock(mutex_);

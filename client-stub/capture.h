@@ -56,8 +56,8 @@ class CaptureTable {
   CUresult CheckUncapturable(const StreamRef& stream);
   // A query or synchronisation of the stream: as CheckUncapturable, and a potentially unsafe call.
   CUresult CheckQuery(const Caller& caller, const StreamRef& stream);
-  // What concerns all work of a context: 900 and invalidation when any stream of it is captured. Captures in other contexts have no
-  // say, whatever their mode (driver 580).
+  // What concerns all work of a context: 900 and invalidation when any stream of it is captured. Captures in other contexts have
+  // no say, whatever their mode (driver 580).
   CUresult CheckContext(uint64_t context);
 
   // Begins a capture; the stream is captured from now on. 1 for an unknown mode, 401 when the stream is captured already,
@@ -117,7 +117,7 @@ class CaptureTable {
   std::atomic<size_t> events_count_{0};
   mutable Mutex mutex_;
   uint64_t next_id_ GUARDED_BY(mutex_) = 1;
-  std::unordered_map<uint64_t, Capture> captures_ GUARDED_BY(mutex_);   // by id
+  std::unordered_map<uint64_t, Capture> captures_ GUARDED_BY(mutex_);    // by id
   std::unordered_map<uint64_t, uint64_t> of_stream_ GUARDED_BY(mutex_);  // stream key -> capture id
   // Events whose last record was in a capture, with its id, until they are recorded outside or destroyed.
   std::unordered_map<uint64_t, uint64_t> of_event_ GUARDED_BY(mutex_);

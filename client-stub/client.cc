@@ -107,8 +107,8 @@ CUresult Client::Connect() {
         return CUDA_SUCCESS;
       }
     } catch (const std::exception& error) {
-      status = Status(StatusCode::kInternal,
-                      std::string("the session with the CUDA server could not be set up: ") + error.what());
+      status =
+          Status(StatusCode::kInternal, std::string("the session with the CUDA server could not be set up: ") + error.what());
     }
   }
   if (last_complaint_ != status.message()) {
@@ -181,9 +181,7 @@ int Client::DriverVersion() {
   return version;
 }
 
-void Client::UseSessionForTest(Session* session) {
-  UseSessionsForTest(std::span(&session, session == nullptr ? 0 : 1));
-}
+void Client::UseSessionForTest(Session* session) { UseSessionsForTest(std::span(&session, session == nullptr ? 0 : 1)); }
 
 void Client::UseSessionsForTest(std::span<Session* const> sessions) {
   Publish(sessions);

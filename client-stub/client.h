@@ -16,8 +16,8 @@
 #include "client-stub/config.h"
 #include "client-stub/session.h"
 #include "client-stub/statistics.h"
-#include "client-stub/trace.h"
 #include "client-stub/thread_state.h"
+#include "client-stub/trace.h"
 #include "protocol/base/mutex.h"
 #include "protocol/memory/window_table.h"
 

@@ -67,8 +67,7 @@ Place ClientMemory::Classify(uint64_t address, uint64_t bytes) const {
     if (host_.InWindow(address)) return Place::kInvalid;
   }
   if (device_.Covers(address, bytes)) return Place::kDevice;
-  if (windows_.device.contains(address) || AddressWindows::Process().IsDriverRange(address) ||
-      reservations_.Contains(address)) {
+  if (windows_.device.contains(address) || AddressWindows::Process().IsDriverRange(address) || reservations_.Contains(address)) {
     return Place::kInvalid;
   }
   if (!SeveralServers()) return Place::kPageable;

@@ -23,12 +23,12 @@ namespace tessera {
 
 // What an address is to a copy.
 enum class Place : uint8_t {
-  kDevice,      // device memory that this process holds
-  kPinned,      // pinned host memory that the server's driver reaches, at the same address
-  kPrivate,     // pinned host memory that only this process has: registered, pinned for another server, or any over a
-                // mirrored channel
-  kPageable,    // any other host memory
-  kInvalid,     // device or pinned, but not all of the range is allocated
+  kDevice,    // device memory that this process holds
+  kPinned,    // pinned host memory that the server's driver reaches, at the same address
+  kPrivate,   // pinned host memory that only this process has: registered, pinned for another server, or any over a
+              // mirrored channel
+  kPageable,  // any other host memory
+  kInvalid,   // device or pinned, but not all of the range is allocated
 };
 
 class ClientMemory {
@@ -64,7 +64,8 @@ class ClientMemory {
   // for a registered shared file, whose alias the server reaches.
   uint64_t Translate(uint64_t address) const {
     if (const uint64_t alias = host_.AliasOf(address)) return alias;
-    if (SeveralServers() && !host_.InWindow(address)) [[unlikely]] return TranslateElsewhere(address);
+    if (SeveralServers() && !host_.InWindow(address)) [[unlikely]]
+      return TranslateElsewhere(address);
     return mirrors_.any() && host_.InWindow(address) ? mirrors_.HostAddress(address).value_or(address) : address;
   }
   // The address of the same byte in the application's own memory.

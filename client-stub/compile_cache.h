@@ -1,6 +1,6 @@
 // What compilers in this process (NVRTC, nvJitLink) keep from one run to the next: results by everything that they were made
-// from, as files of the user's. The real driver keeps them for them likewise; without it a program that compiles at start (cuDNN's
-// attention: half a second for each shape) does so every time.
+// from, as files of the user's. The real driver keeps them for them likewise; without it a program that compiles at start
+// (cuDNN's attention: half a second for each shape) does so every time.
 //
 // Environment as of the driver's own cache (CUDA C Programming Guide, "CUDA Environment Variables"): CUDA_CACHE_DISABLE,
 // CUDA_CACHE_PATH (default ~/.nv/ComputeCache), CUDA_CACHE_MAXSIZE; files lie in a directory `tessera` there.

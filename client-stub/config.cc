@@ -39,9 +39,7 @@ constexpr const char* kForwardedVariables[] = {
     "CUDA_SCALE_LAUNCH_QUEUES",
 };
 
-bool IsTrue(const char* value) {
-  return value != nullptr && std::atoi(value) != 0;
-}
+bool IsTrue(const char* value) { return value != nullptr && std::atoi(value) != 0; }
 
 // The parts between commas, empty ones too.
 std::vector<std::string_view> Split(std::string_view list) {
@@ -54,9 +52,7 @@ std::vector<std::string_view> Split(std::string_view list) {
   }
 }
 
-std::string OrEmpty(const char* value) {
-  return value == nullptr ? std::string() : std::string(value);
-}
+std::string OrEmpty(const char* value) { return value == nullptr ? std::string() : std::string(value); }
 
 }  // namespace
 
@@ -90,8 +86,7 @@ Config ParseConfig(const char* (*get)(const char* name)) {
 
 const Config& GetConfig() {
   // Leaked: exit handlers still ask.
-  static const Config* const config =
-      new Config(ParseConfig([](const char* name) -> const char* { return std::getenv(name); }));
+  static const Config* const config = new Config(ParseConfig([](const char* name) -> const char* { return std::getenv(name); }));
   return *config;
 }
 
@@ -112,10 +107,11 @@ ServerAddress ParseServerAddress(std::string_view address) {
   } else if (scheme == "tcp" || scheme == "tls" || scheme == "ucx") {
     result.error = "TESSERA_SERVER=" + std::string(address) +
                    " is on another host, where this library does not go by itself: start the program with 'tessera run "
-                   "--server " + std::string(address) + "', or start a tessera-agent and write its unix:PATH";
+                   "--server " +
+                   std::string(address) + "', or start a tessera-agent and write its unix:PATH";
   } else {
-    result.error = "TESSERA_SERVER=" + std::string(address) +
-                   " has no known scheme; write unix:PATH with the path that tesserad prints";
+    result.error =
+        "TESSERA_SERVER=" + std::string(address) + " has no known scheme; write unix:PATH with the path that tesserad prints";
   }
   return result;
 }

@@ -41,8 +41,8 @@ Status CheckHello(const ClientHello& hello) {
   }
   for (const std::string& entry : hello.environment) {
     if (entry.size() <= kEnvironmentEntryBytesMax) continue;
-    return Status(StatusCode::kInvalidArgument, "the environment variable " + entry.substr(0, entry.find('=')) +
-                                                    " is too long to be sent; shorten it");
+    return Status(StatusCode::kInvalidArgument,
+                  "the environment variable " + entry.substr(0, entry.find('=')) + " is too long to be sent; shorten it");
   }
   return Status::Ok();
 }
@@ -55,8 +55,7 @@ Status Explain(const Status& status) {
                                        " s: look after it, it is stopped, or its driver hangs");
     case StatusCode::kUnavailable:
       return Status(status.code(), "the server ended before the session began: look into its log, and start it again");
-    default:
-      return status;
+    default: return status;
   }
 }
 
@@ -83,14 +82,13 @@ Result<std::unique_ptr<Session>> Session::Connect(UniqueFd socket, const Session
       Channel::Attach(std::move(socket), hello, &welcome, MonotonicNs() + kWelcomeTimeoutNs);
   if (!channel.ok()) return Explain(ExplainHangUp(same.get(), channel.status()));
   RETURN_IF_ERROR(AddressWindows::Process().Keep(static_cast<int>(welcome.window_row)));
-  const WindowPair windows =
-      SessionWindows(static_cast<int>(welcome.window_row), static_cast<int>(welcome.session_index));
+  const WindowPair windows = SessionWindows(static_cast<int>(welcome.window_row), static_cast<int>(welcome.session_index));
   (*channel)->SetHostWindow(windows.host.base, windows.host.bytes);
   Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(welcome.snapshot);
   if (!snapshot.ok()) return snapshot.status();
   if (snapshot->selection != hello.devices) {
-    return Status(StatusCode::kUnsupported, "the server did not apply CUDA_VISIBLE_DEVICES=" + hello.devices +
-                                                " (it serves \"" + snapshot->selection +
+    return Status(StatusCode::kUnsupported, "the server did not apply CUDA_VISIBLE_DEVICES=" + hello.devices + " (it serves \"" +
+                                                snapshot->selection +
                                                 "\"); unset the variable, or ask for a server with the wanted devices");
   }
   LogInfo("session {} with {} has begun: {} devices", welcome.session_id, welcome.server, snapshot->devices.size());

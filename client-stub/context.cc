@@ -26,8 +26,7 @@ CUresult LocalStorage::Put(void* key, void* value, Destructor destructor) {
 
 CUresult LocalStorage::Remove(void* key) {
   MutexLock lock(mutex_);
-  const auto found =
-      std::find_if(entries_.begin(), entries_.end(), [key](const Entry& entry) { return entry.key == key; });
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [key](const Entry& entry) { return entry.key == key; });
   if (found == entries_.end()) return CUDA_ERROR_INVALID_HANDLE;
   entries_.erase(found);
   return CUDA_SUCCESS;
@@ -143,8 +142,7 @@ void ContextTable::Activate(Context* context) {
 }
 
 void ContextTable::Deactivate(Context* context) {
-  context->state.store(context->primary ? Context::State::kInactive : Context::State::kDestroyed,
-                       std::memory_order_release);
+  context->state.store(context->primary ? Context::State::kInactive : Context::State::kDestroyed, std::memory_order_release);
   MutexLock lock(context->limits_mutex);
   context->limits.clear();
   context->sticky_error.store(CUDA_SUCCESS, std::memory_order_relaxed);

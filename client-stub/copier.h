@@ -18,8 +18,8 @@ namespace tessera {
 
 class Copier {
  public:
-  static constexpr size_t kThreadsMax = 8;         // the caller included, and no more than half of the cores...
-  static constexpr size_t kThreadsOfFewCores = 4;  // ...but on few cores
+  static constexpr size_t kThreadsMax = 8;                    // the caller included, and no more than half of the cores...
+  static constexpr size_t kThreadsOfFewCores = 4;             // ...but on few cores
   static constexpr size_t kSharedBytesMin = size_t{1} << 20;  // below, waking threads costs more than it brings
   static constexpr size_t kPartBytesMin = size_t{32} << 10;
   static constexpr size_t kPartBytesMax = size_t{256} << 10;

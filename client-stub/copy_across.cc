@@ -254,9 +254,7 @@ std::optional<CUresult> CopyBoxAcross(Call& call, const CUDA_MEMCPY3D& box, CUst
   const bool between = to_owner.session != nullptr && from_owner.session != nullptr && to_owner.session != from_owner.session;
   CUresult result = CUDA_SUCCESS;
   if (between) {
-    const auto context_of = [&](const Owner& owner) {
-      return owner.elsewhere(call) ? owner.context : call.current_context();
-    };
+    const auto context_of = [&](const Owner& owner) { return owner.elsewhere(call) ? owner.context : call.current_context(); };
     result = CopyBoxBetween(call, used.id, box, *context_of(from_owner), *context_of(to_owner), check_rows);
   } else {
     const Context& context = to_owner.session != nullptr ? *to_owner.context : *from_owner.context;

@@ -17,8 +17,7 @@ namespace tessera {
 
 // The whole call, as CopyBytes() and CopyBox(), or nothing when all its memory belongs to the session of its stream, to which
 // the call is moved. With several servers only.
-std::optional<CUresult> CopyAcross(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream,
-                                   const CopyForm& form);
+std::optional<CUresult> CopyAcross(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form);
 // Between two servers the box is packed in pinned memory on its way, and asynchronous forms return when it is done.
 std::optional<CUresult> CopyBoxAcross(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool async, bool check_rows,
                                       SourceRead read);

@@ -71,18 +71,11 @@ bool Resolve(Call& call, const End& end, const CUDA_MEMCPY3D& box, bool check_ro
   out->y = end.y;
   out->z = end.z;
   switch (end.type) {
-    case CU_MEMORYTYPE_ARRAY:
-      out->array = call.Use(HandleKind::kArray, end.array);
-      return call.ok();
-    case CU_MEMORYTYPE_HOST:
-      out->base = reinterpret_cast<uint64_t>(end.host);
-      break;
+    case CU_MEMORYTYPE_ARRAY: out->array = call.Use(HandleKind::kArray, end.array); return call.ok();
+    case CU_MEMORYTYPE_HOST: out->base = reinterpret_cast<uint64_t>(end.host); break;
     case CU_MEMORYTYPE_DEVICE:
-    case CU_MEMORYTYPE_UNIFIED:
-      out->base = end.device;
-      break;
-    default:
-      return invalid();
+    case CU_MEMORYTYPE_UNIFIED: out->base = end.device; break;
+    default: return invalid();
   }
   uint64_t row_end = 0;
   uint64_t slice_end = 0;
@@ -174,8 +167,8 @@ CUresult ForEachSubBox(const SubBox& whole, uint64_t bytes_max, Visit visit) {
   for (uint64_t z = 0; z < whole.depth; z += depth) {
     for (uint64_t y = 0; y < whole.height; y += height) {
       for (uint64_t x = 0; x < whole.width; x += width) {
-        const SubBox sub{x, y, z, std::min(width, whole.width - x), std::min(height, whole.height - y),
-                         std::min(depth, whole.depth - z)};
+        const SubBox sub{
+            x, y, z, std::min(width, whole.width - x), std::min(height, whole.height - y), std::min(depth, whole.depth - z)};
         const bool last = z + depth >= whole.depth && y + height >= whole.height && x + width >= whole.width;
         if (const CUresult result = visit(sub, last); result != CUDA_SUCCESS) return result;
       }
@@ -292,8 +285,7 @@ bool FindEnds(Call& call, const CUDA_MEMCPY3D& box, BoxEnds* ends) {
   const SubBox whole{0, 0, 0, box.WidthInBytes, box.Height, box.Depth};
   ends->from_private = from.ordinary();
   ends->to_private = to.ordinary();
-  ends->pageable = (ends->from_private && from.place == Place::kPageable) ||
-                   (ends->to_private && to.place == Place::kPageable);
+  ends->pageable = (ends->from_private && from.place == Place::kPageable) || (ends->to_private && to.place == Place::kPageable);
   if (ends->from_private) ends->from = RowsOf(from, whole);
   if (ends->to_private) ends->to = RowsOf(to, whole);
   ends->from_base = from.base;
@@ -312,8 +304,7 @@ CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool asy
     if (const CUresult legal = CheckStreamUse(call, stream, &capturing); legal != CUDA_SUCCESS) call.Fail(legal);
   }
   if (!call.ok() || box.WidthInBytes == 0 || box.Height == 0 || box.Depth == 0) return call.result();
-  if (!Resolve(call, FromOf(box), box, check_rows, &transfer.from) ||
-      !Resolve(call, ToOf(box), box, check_rows, &transfer.to)) {
+  if (!Resolve(call, FromOf(box), box, check_rows, &transfer.from) || !Resolve(call, ToOf(box), box, check_rows, &transfer.to)) {
     return call.result();
   }
   transfer.whole = SubBox{0, 0, 0, box.WidthInBytes, box.Height, box.Depth};

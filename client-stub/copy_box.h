@@ -22,7 +22,7 @@ struct BoxEnds {
   bool from_private = false;
   bool to_private = false;
   bool pageable = false;  // a private end is not registered
-  HostRows from, to;  // only what is private
+  HostRows from, to;      // only what is private
   // Of the other ends, if they are no arrays: the addresses that the server knows them by.
   uint64_t from_base = 0;
   uint64_t to_base = 0;

@@ -9,10 +9,10 @@
 
 #include "client-stub/capture_check.h"
 #include "client-stub/client_memory.h"
+#include "client-stub/copier.h"
 #include "client-stub/copy_across.h"
 #include "client-stub/copy_in_order.h"
 #include "client-stub/graph_shadow.h"
-#include "client-stub/copier.h"
 #include "client-stub/host_functions.h"
 #include "client-stub/idle_streams.h"
 #include "client-stub/managed/managed_work.h"
@@ -92,7 +92,8 @@ void MoveHere(std::byte* to, const std::byte* from, uint64_t bytes) {
 
 // Reads the bytes now and sends them in records that `send(request, last)` appends. `waits`: as of StagedUpload.
 template <typename Send>
-CUresult Upload(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, const Send& send, bool waits = true) {
+CUresult Upload(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, const Send& send,
+                bool waits = true) {
   if (bytes <= kInlineBytesMax) {
     // A table of pointers, perhaps, or a structure that has one.
     HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
@@ -189,8 +190,8 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   from = memory.Translate(from);
   const Place to_place = CheckMemory(call, to, bytes);
   const Place from_place = CheckMemory(call, from, bytes);
-  if (to_place == Place::kInvalid || from_place == Place::kInvalid ||
-      (form.device_to && to_place == Place::kPageable) || (form.device_from && from_place == Place::kPageable)) {
+  if (to_place == Place::kInvalid || from_place == Place::kInvalid || (form.device_to && to_place == Place::kPageable) ||
+      (form.device_from && from_place == Place::kPageable)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   // Unlike pinned memory, a pool's on the host is none of a device (measured: driver 580).
@@ -210,8 +211,8 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   auto* const host_to = reinterpret_cast<std::byte*>(to);
   const auto* const host_from = reinterpret_cast<const std::byte*>(from);
   if (to_place != Place::kDevice && from_place != Place::kDevice && !capturing) {
-    // Asynchronous forms, too, return when it is done (CUDA Driver API, "API synchronization behavior"; measured: driver 580). The
-    // server's driver would keep its executor.
+    // Asynchronous forms, too, return when it is done (CUDA Driver API, "API synchronization behavior"; measured: driver 580).
+    // The server's driver would keep its executor.
     const CUresult result = WaitForStream(call, id);
     if (result == CUDA_SUCCESS) MoveHere(host_to, host_from, bytes);
     return result;

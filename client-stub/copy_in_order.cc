@@ -32,8 +32,8 @@ struct Transfer {
   Session& session;
   const std::vector<OrderedPiece> pieces;
   const size_t places;
-  const uint64_t place_bytes;  // the largest piece fits
-  uint64_t base = 0;           // of the shadow
+  const uint64_t place_bytes;            // the largest piece fits
+  uint64_t base = 0;                     // of the shadow
   std::shared_ptr<HeldShadow> shadow{};  // of visits alone
 
   uint64_t PlaceOf(size_t piece) const { return base + piece % places * place_bytes; }

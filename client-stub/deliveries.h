@@ -92,7 +92,7 @@ class Deliveries {
   size_t large_ GUARDED_BY(mutex_) = 0;
   Deliveries_ by_address_ GUARDED_BY(mutex_);
   std::unordered_map<uint64_t, Deliveries_::iterator> by_number_ GUARDED_BY(mutex_);
-  std::map<uint64_t, Range> excluded_ GUARDED_BY(mutex_);  // by base
+  std::map<uint64_t, Range> excluded_ GUARDED_BY(mutex_);    // by base
   std::map<uint64_t, bool> may_deliver_ GUARDED_BY(mutex_);  // by context; none: the server was not asked yet
 };
 

@@ -57,9 +57,7 @@ void DeviceMemory::RemoveContext(HandleId context) {
 
 void DeviceMemory::RemoveContainer(HandleId container) {
   std::unique_lock lock(mutex_);
-  std::erase_if(allocations_, [&](const auto& entry) {
-    return entry.second.container == container && !container.is_null();
-  });
+  std::erase_if(allocations_, [&](const auto& entry) { return entry.second.container == container && !container.is_null(); });
 }
 
 DeviceMemory::Allocations::const_iterator DeviceMemory::FindLocked(uint64_t address) const {

@@ -17,24 +17,24 @@ namespace tessera {
 
 struct DeviceAllocation {
   enum class Kind : uint8_t {
-    kBlock,   // cuMemAlloc
-    kPool,    // stream-ordered, from the pool `pool`
-    kMapped,  // cuMemMap: one mapping
-    kGlobal,  // a variable of a module
-    kGraph,   // an allocation node
-    kForeign, // cuIpcOpenMemHandle: a block of another process
-    kManaged, // cuMemAllocManaged, or a managed variable
+    kBlock,    // cuMemAlloc
+    kPool,     // stream-ordered, from the pool `pool`
+    kMapped,   // cuMemMap: one mapping
+    kGlobal,   // a variable of a module
+    kGraph,    // an allocation node
+    kForeign,  // cuIpcOpenMemHandle: a block of another process
+    kManaged,  // cuMemAllocManaged, or a managed variable
   };
   Range range;
   Kind kind = Kind::kBlock;
   CUdevice device = 0;
-  HandleId context;  // kBlock, kGlobal, kForeign and kManaged: the owner; else null
-  HandleId pool;     // kPool
-  HandleId container;  // of a variable: its module or library
+  HandleId context;           // kBlock, kGlobal, kForeign and kManaged: the owner; else null
+  HandleId pool;              // kPool
+  HandleId container;         // of a variable: its module or library
   uint32_t handle_types = 0;  // kMapped: CUmemAllocationHandleType bits it was made with
   HandleId physical;          // kMapped: the handle of what is mapped, which may have been released since
-  uint64_t buffer_id = 0;  // CU_POINTER_ATTRIBUTE_BUFFER_ID; set by Add
-  bool sync_memops = true;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as set (measured: 1 until it is cleared)
+  uint64_t buffer_id = 0;     // CU_POINTER_ATTRIBUTE_BUFFER_ID; set by Add
+  bool sync_memops = true;    // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as set (measured: 1 until it is cleared)
 };
 
 class DeviceMemory {

@@ -21,9 +21,9 @@ std::string Entry(const char* function, CUresult result) {
   localtime_r(&now.tv_sec, &local);
   const ErrorText* text = FindErrorText(result);
   char line[ErrorLog::kEntryBytesMax];
-  const int written = snprintf(line, sizeof(line) - 1, "[%02d:%02d:%02d.%03ld][%lu][CUDA][E] Returning %d (%s) from %s", local.tm_hour,
-                               local.tm_min, local.tm_sec, now.tv_nsec / 1'000'000, pthread_self(), static_cast<int>(result),
-                               text == nullptr ? "no CUresult" : text->name, function);
+  const int written = snprintf(line, sizeof(line) - 1, "[%02d:%02d:%02d.%03ld][%lu][CUDA][E] Returning %d (%s) from %s",
+                               local.tm_hour, local.tm_min, local.tm_sec, now.tv_nsec / 1'000'000, pthread_self(),
+                               static_cast<int>(result), text == nullptr ? "no CUresult" : text->name, function);
   if (written < 0) return "\n";
   return std::string(line) + "\n";
 }

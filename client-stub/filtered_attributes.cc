@@ -54,9 +54,7 @@ constexpr FilteredAttribute kFiltered[] = {
 
 }  // namespace
 
-std::span<const FilteredAttribute> FilteredAttributes() {
-  return kFiltered;
-}
+std::span<const FilteredAttribute> FilteredAttributes() { return kFiltered; }
 
 std::optional<int> FilteredValue(int attribute, int driver_value, bool mirrored) {
   for (const FilteredAttribute& filtered : kFiltered) {

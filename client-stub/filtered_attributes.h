@@ -13,7 +13,7 @@ struct FilteredAttribute {
   int value;           // what is reported
   bool mirrored_only;  // only where client and server share no pages; on one host the driver's value is true
   const char* reason;
-  int kept_bits = 0;   // not 0: these bits of the driver's value are reported, and not `value`
+  int kept_bits = 0;  // not 0: these bits of the driver's value are reported, and not `value`
 };
 
 std::span<const FilteredAttribute> FilteredAttributes();

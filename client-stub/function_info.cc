@@ -121,9 +121,8 @@ HandleId FunctionTable::ContextOf(HandleId container) const {
 void FunctionTable::MakeFindable(FunctionInfo* info) {
   by_name_.try_emplace({info->container.value(), info->name}, info);
   // Everything about it is written.
-  described_functions.Insert(info->handle, [info](DescribedFunction& entry) {
-    entry.info.store(info, std::memory_order_release);
-  });
+  described_functions.Insert(info->handle,
+                             [info](DescribedFunction& entry) { entry.info.store(info, std::memory_order_release); });
 }
 
 void FunctionTable::Describe(FunctionInfo* info, std::string_view name, std::span<const uint32_t> offsets_and_sizes,

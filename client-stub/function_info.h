@@ -33,8 +33,8 @@ struct ParameterSlot {
 };
 
 // Launches within the envelope of what the server says of a kernel, or of those the driver accepted before, need no answer: fewer
-// threads and less shared memory than an accepted launch cannot be refused for resources. Anything beyond is sent as a synchronous launch, so that the
-// driver's own code comes back from the call itself. Any thread.
+// threads and less shared memory than an accepted launch cannot be refused for resources. Anything beyond is sent as a
+// synchronous launch, so that the driver's own code comes back from the call itself. Any thread.
 class LaunchEnvelope {
  public:
   bool Covers(uint32_t threads, uint32_t shared_bytes) const {
@@ -89,8 +89,8 @@ constexpr int kAnyDevice = -1;
 
 struct FunctionInfo {
   HandleId handle;
-  HandleId container;  // its module or library
-  HandleId context;    // that owns it; null for a kernel, and where that is not known
+  HandleId container;      // its module or library
+  HandleId context;        // that owns it; null for a kernel, and where that is not known
   bool described = false;  // name and layout are known; not so for one that came from an enumeration
   std::string name;        // never changes once described: cuFuncGetName hands out its characters
   std::vector<ParameterSlot> layout;

@@ -36,8 +36,8 @@ CUresult SendNewNode(Call& call, CUgraphNode* node, CUgraph graph, const CUgraph
 
 // The same for calls whose answer is the node alone.
 template <typename Request, typename Reply, typename Encode>
-CUresult AddNode(Call& call, CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                 const void* params, Encode encode) {
+CUresult AddNode(Call& call, CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count, const void* params,
+                 Encode encode) {
   Request request;
   Reply reply;
   return SendNewNode(call, node, graph, dependencies, count, params, request, &reply, encode);
@@ -59,8 +59,7 @@ CUresult SetNode(Call& call, CUgraphNode node, const void* params, Encode encode
 
 // The same in an instantiated graph.
 template <typename Request, typename Encode>
-CUresult SetExecNode(Call& call, CUgraphExec exec, CUgraphNode node, const void* params, Encode encode,
-                     Request request = {}) {
+CUresult SetExecNode(Call& call, CUgraphExec exec, CUgraphNode node, const void* params, Encode encode, Request request = {}) {
   if (!call.ok()) return call.result();
   if (params == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   NodeMessage message;

@@ -133,8 +133,8 @@ bool CheckSet(Call& call, const CUDA_MEMSET_NODE_PARAMS& set, Place* place) {
 }
 
 bool EncodeMemsetNode(Call& call, const CUDA_MEMSET_NODE_PARAMS& set, CUcontext context, NodeMessage* message) {
-  MemsetNodeRecord record{set.dst,   set.pitch,  set.value, set.elementSize,
-                          set.width, set.height, call.Use(HandleKind::kContext, context, true)};
+  MemsetNodeRecord record{
+      set.dst, set.pitch, set.value, set.elementSize, set.width, set.height, call.Use(HandleKind::kContext, context, true)};
   if (!call.ok()) return false;
   Place place = Place::kInvalid;
   if (!CheckSet(call, set, &place)) return false;
@@ -196,11 +196,11 @@ bool EncodeNode(Call& call, const CUgraphNodeParams& params, NodeMessage* messag
   switch (params.type) {
     case CU_GRAPH_NODE_TYPE_KERNEL: {
       const CUDA_KERNEL_NODE_PARAMS_v3& kernel = params.kernel;
-      return EncodeKernelNode(call,
-                              {kernel.func, kernel.gridDimX, kernel.gridDimY, kernel.gridDimZ, kernel.blockDimX,
-                               kernel.blockDimY, kernel.blockDimZ, kernel.sharedMemBytes, kernel.kernelParams,
-                               kernel.extra, kernel.kern, kernel.ctx},
-                              message);
+      return EncodeKernelNode(
+          call,
+          {kernel.func, kernel.gridDimX, kernel.gridDimY, kernel.gridDimZ, kernel.blockDimX, kernel.blockDimY, kernel.blockDimZ,
+           kernel.sharedMemBytes, kernel.kernelParams, kernel.extra, kernel.kern, kernel.ctx},
+          message);
     }
     case CU_GRAPH_NODE_TYPE_MEMCPY:
       if (params.memcpy.flags != 0 || params.memcpy.reserved != 0) return Refuse(call, CUDA_ERROR_INVALID_VALUE);
@@ -210,32 +210,27 @@ bool EncodeNode(Call& call, const CUgraphNodeParams& params, NodeMessage* messag
       return EncodeMemsetNode(call, {set.dst, set.pitch, set.value, set.elementSize, set.width, set.height},
                               OrCurrent(call, set.ctx), message);
     }
-    case CU_GRAPH_NODE_TYPE_HOST:
-      return EncodeHostNode(call, {params.host.fn, params.host.userData}, message);
+    case CU_GRAPH_NODE_TYPE_HOST: return EncodeHostNode(call, {params.host.fn, params.host.userData}, message);
     case CU_GRAPH_NODE_TYPE_GRAPH: {
       const ChildNodeRecord record{call.Use(HandleKind::kGraph, params.graph.graph),
                                    static_cast<uint32_t>(params.graph.ownership), 0};
       return call.ok() && Store(message, record);
     }
-    case CU_GRAPH_NODE_TYPE_EMPTY:
-      return true;
+    case CU_GRAPH_NODE_TYPE_EMPTY: return true;
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD: {
-      const CUevent event =
-          params.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT ? params.eventWait.event : params.eventRecord.event;
+      const CUevent event = params.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT ? params.eventWait.event : params.eventRecord.event;
       const EventNodeRecord record{call.Use(HandleKind::kEvent, event, false, CUDA_ERROR_INVALID_VALUE)};
       return call.ok() && Store(message, record);
     }
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC: {
       const CUDA_MEM_ALLOC_NODE_PARAMS_v2& alloc = params.alloc;
-      return EncodeAllocNode(
-          call, {alloc.poolProps, alloc.accessDescs, alloc.accessDescCount, alloc.bytesize, alloc.dptr}, message);
-    }
-    case CU_GRAPH_NODE_TYPE_MEM_FREE:
-      return Store(message, FreeNodeRecord{params.free.dptr});
-    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-      return EncodeMemOpNode(call, {params.memOp.ctx, params.memOp.count, params.memOp.paramArray, params.memOp.flags},
+      return EncodeAllocNode(call, {alloc.poolProps, alloc.accessDescs, alloc.accessDescCount, alloc.bytesize, alloc.dptr},
                              message);
+    }
+    case CU_GRAPH_NODE_TYPE_MEM_FREE: return Store(message, FreeNodeRecord{params.free.dptr});
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      return EncodeMemOpNode(call, {params.memOp.ctx, params.memOp.count, params.memOp.paramArray, params.memOp.flags}, message);
     case CU_GRAPH_NODE_TYPE_CONDITIONAL: {
       const CUDA_CONDITIONAL_NODE_PARAMS& condition = params.conditional;
       const ConditionalNodeRecord record{condition.handle, call.Use(HandleKind::kContext, condition.ctx, true),
@@ -247,8 +242,7 @@ bool EncodeNode(Call& call, const CUgraphNodeParams& params, NodeMessage* messag
       LogWarning("{}: external semaphores belong to a graphics API in this process, which the server cannot reach",
                  call.info().name);
       return Refuse(call, CUDA_ERROR_NOT_SUPPORTED);
-    default:
-      return Refuse(call, CUDA_ERROR_INVALID_VALUE);
+    default: return Refuse(call, CUDA_ERROR_INVALID_VALUE);
   }
 }
 

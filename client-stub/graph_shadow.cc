@@ -114,22 +114,14 @@ void Store(const Record& record, std::vector<std::byte>* bytes) {
   bytes->assign(encoded.begin(), encoded.end());
 }
 
-bool EncodeEnd(Call& call, MemcpyNodeRecord::End* end, CUmemorytype type, const void* host, CUdeviceptr device,
-               CUarray array) {
+bool EncodeEnd(Call& call, MemcpyNodeRecord::End* end, CUmemorytype type, const void* host, CUdeviceptr device, CUarray array) {
   end->type = type;
   switch (type) {
-    case CU_MEMORYTYPE_HOST:
-      end->address = reinterpret_cast<uint64_t>(host);
-      return true;
+    case CU_MEMORYTYPE_HOST: end->address = reinterpret_cast<uint64_t>(host); return true;
     case CU_MEMORYTYPE_DEVICE:
-    case CU_MEMORYTYPE_UNIFIED:
-      end->address = device;
-      return true;
-    case CU_MEMORYTYPE_ARRAY:
-      end->array = call.Use(HandleKind::kArray, array);
-      return call.ok();
-    default:
-      return call.Fail(CUDA_ERROR_INVALID_VALUE) == CUDA_SUCCESS;
+    case CU_MEMORYTYPE_UNIFIED: end->address = device; return true;
+    case CU_MEMORYTYPE_ARRAY: end->array = call.Use(HandleKind::kArray, array); return call.ok();
+    default: return call.Fail(CUDA_ERROR_INVALID_VALUE) == CUDA_SUCCESS;
   }
 }
 
@@ -281,8 +273,13 @@ CUresult SourceSnapshots::Take() {
 
 void GiveOwnSources(const Call& user, HandleId exec) {
   if (!Sources().used()) return;
-  static constexpr CallInfo kOwn{"tesseraGraphOwnSource", tesseraGraphOwnSourceRequest::kId, CallInfo::Mode::kSync,
-                                 CallInfo::Context::kNone, CallInfo::Capture::kLegal, false, ""};
+  static constexpr CallInfo kOwn{"tesseraGraphOwnSource",
+                                 tesseraGraphOwnSourceRequest::kId,
+                                 CallInfo::Mode::kSync,
+                                 CallInfo::Context::kNone,
+                                 CallInfo::Capture::kLegal,
+                                 false,
+                                 ""};
   std::vector<uint64_t> functions;
   {
     Call ask(kOwn, false);

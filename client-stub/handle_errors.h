@@ -10,8 +10,7 @@ namespace tessera {
 constexpr CUresult HandleError(HandleKind kind) {
   switch (kind) {
     case HandleKind::kContext:
-    case HandleKind::kGreenContext:
-      return CUDA_ERROR_INVALID_CONTEXT;
+    case HandleKind::kGreenContext: return CUDA_ERROR_INVALID_CONTEXT;
     case HandleKind::kGraph:
     case HandleKind::kGraphNode:
     case HandleKind::kGraphExec:
@@ -21,10 +20,8 @@ constexpr CUresult HandleError(HandleKind kind) {
     case HandleKind::kResourceDescriptor:
     case HandleKind::kGraphDeviceNode:
     case HandleKind::kAsyncCallback:
-    case HandleKind::kLogsCallback:
-      return CUDA_ERROR_INVALID_VALUE;
-    default:
-      return CUDA_ERROR_INVALID_HANDLE;
+    case HandleKind::kLogsCallback: return CUDA_ERROR_INVALID_VALUE;
+    default: return CUDA_ERROR_INVALID_HANDLE;
   }
 }
 

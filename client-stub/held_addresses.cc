@@ -25,9 +25,7 @@ constexpr Range kStretches[] = {
 // Behind the windows that ThreadSanitizer leaves (window_table.h, row 3): it ends a process that maps in those above.
 constexpr Range kSanitizedStretches[] = {{0x7ee000000000, uint64_t{128} << 30}};
 
-bool Touch(const Range& a, const Range& b) {
-  return a.base < b.end() && b.base < a.end();
-}
+bool Touch(const Range& a, const Range& b) { return a.base < b.end() && b.base < a.end(); }
 
 }  // namespace
 

@@ -39,8 +39,7 @@ class HeldAddresses {
   void Release(const Range& range) EXCLUDES(mutex_);
 
  private:
-  std::optional<Range> FirstFree(uint64_t bytes, uint64_t alignment, std::span<const Range> avoid) const
-      REQUIRES(mutex_);
+  std::optional<Range> FirstFree(uint64_t bytes, uint64_t alignment, std::span<const Range> avoid) const REQUIRES(mutex_);
   bool Take(const Range& range) REQUIRES(mutex_);
   void LookAround() REQUIRES(mutex_);
 

@@ -16,11 +16,10 @@ CUresult HelperStreams::Take(const Context& context, HandleId* stream) {
     MutexLock lock(mutex_);
     std::vector<Helper>& helpers = helpers_[context.handle.value()];
     // A primary context that was reset has none of its streams any more.
-    std::erase_if(helpers, [&](const Helper& helper) {
-      return !context.session->handles().IsLive(helper.stream, HandleKind::kStream);
-    });
-    const auto least = std::min_element(helpers.begin(), helpers.end(),
-                                        [](const Helper& a, const Helper& b) { return a.users < b.users; });
+    std::erase_if(helpers,
+                  [&](const Helper& helper) { return !context.session->handles().IsLive(helper.stream, HandleKind::kStream); });
+    const auto least =
+        std::min_element(helpers.begin(), helpers.end(), [](const Helper& a, const Helper& b) { return a.users < b.users; });
     if (least != helpers.end() && (least->users == 0 || helpers.size() >= kStreamsMax)) {
       ++least->users;
       *stream = least->stream;

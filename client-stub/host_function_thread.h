@@ -17,7 +17,7 @@ namespace tessera {
 class HostFunctionThread {
  public:
   explicit HostFunctionThread(const char* name) : name_(name) {}  // a literal of at most 15 characters
-  ~HostFunctionThread();  // drops what has not begun, waits for what has
+  ~HostFunctionThread();                                          // drops what has not begun, waits for what has
 
   // Runs `task` after those posted before. The thread is started at the first use, with all signals blocked. Any
   // thread, notice handlers too.

@@ -90,15 +90,16 @@ void AttachHostFunctions(Session& session) {
       const CUresult pushed = managed.AfterHostFunction();
       // A broken context does not go on. Any other stream would, with bytes that are not those which the function wrote.
       if (pushed != CUDA_SUCCESS && !IsStickyError(pushed)) {
-        session.Abandon(Status(StatusCode::kInternal, "what a host function wrote to managed memory cannot be brought to the "
-                                                      "device, result " + std::to_string(pushed)));
+        session.Abandon(Status(StatusCode::kInternal,
+                               "what a host function wrote to managed memory cannot be brought to the "
+                               "device, result " +
+                                   std::to_string(pushed)));
       }
       if (session.SendAnswer(request) != CUDA_SUCCESS) LogDebug("the answer of a host function was not sent");
     });
   });
-  session.OnNotice(NoticeKind::kHostFunctionReleased, [](const ReplyHeader& header, std::span<const std::byte>) {
-    HostFunctionsOfProcess().Drop(header.extra);
-  });
+  session.OnNotice(NoticeKind::kHostFunctionReleased,
+                   [](const ReplyHeader& header, std::span<const std::byte>) { HostFunctionsOfProcess().Drop(header.extra); });
 }
 
 bool AboutStreamsAndEvents(const CallInfo& info) {
@@ -114,8 +115,7 @@ bool UnfinishedIsAnAnswer(const CallInfo& info) {
 
 bool AllowedInHostFunction(const CallInfo& info) {
   if (info.context == CallInfo::Context::kUninitialized) return true;
-  if (info.id == kInfo_cuStreamCreate.id || info.id == kInfo_cuStreamCreateWithPriority.id ||
-      info.id == kInfo_cuEventCreate.id) {
+  if (info.id == kInfo_cuStreamCreate.id || info.id == kInfo_cuStreamCreateWithPriority.id || info.id == kInfo_cuEventCreate.id) {
     return false;
   }
   return AboutStreamsAndEvents(info);

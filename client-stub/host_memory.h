@@ -42,9 +42,9 @@ struct HostBlock {
   HandleId pool;
   Range mapping;              // the pool's memory around it; empty: whole pages
   unsigned handle_types = 0;  // CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES
-  bool registered = false;  // by cuMemHostRegister, not allocated
-  bool shared = false;      // the server's driver reaches this memory, or its alias
-  bool sync_memops = false; // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as set
+  bool registered = false;    // by cuMemHostRegister, not allocated
+  bool shared = false;        // the server's driver reaches this memory, or its alias
+  bool sync_memops = false;   // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as set
   // Registered shared file: where the same bytes lie for the server's driver, and its segment.
   uint64_t alias = 0;
   uint32_t segment = 0;
@@ -122,7 +122,7 @@ class HostMemory {
     uint32_t id = 0;  // 0: private memory or addresses alone, which no segment is behind
     Range range;
     HandleId context;
-    Mapping memory;  // of private memory
+    Mapping memory;                          // of private memory
     std::unique_ptr<RangeAllocator> blocks;  // of a slab; null for a segment of one allocation
     bool attached = false;                   // the server knows it: others may place blocks in it
   };

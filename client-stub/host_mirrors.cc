@@ -113,8 +113,7 @@ CUresult HostMirrors::OpenFar(Call& call, const HostBlock& block) {
   request.generation = ++generation_;
   CUresult result = call.SyncAs(request);
   auto* const memory = reinterpret_cast<std::byte*>(block.range.base);
-  if (result == CUDA_SUCCESS &&
-      !changes_.Add(Range{mirror->device, block.range.bytes}, memory, request.generation)) {
+  if (result == CUDA_SUCCESS && !changes_.Add(Range{mirror->device, block.range.bytes}, memory, request.generation)) {
     result = call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   }
   if (result != CUDA_SUCCESS) {
@@ -209,8 +208,8 @@ std::optional<uint64_t> HostMirrors::HostAddress(uint64_t device) const {
 
 void HostMirrors::ReconcileOne(Mirror& mirror) {
   MutexLock lock(mirror.mutex);
-  Reconcile(reinterpret_cast<std::byte*>(mirror.host.base), reinterpret_cast<std::byte*>(mirror.device),
-            mirror.last.data(), mirror.host.bytes);
+  Reconcile(reinterpret_cast<std::byte*>(mirror.host.base), reinterpret_cast<std::byte*>(mirror.device), mirror.last.data(),
+            mirror.host.bytes);
 }
 
 void HostMirrors::ReconcileAll() {
@@ -262,8 +261,8 @@ CUresult HostMirrors::NoteUse(Call& call, HandleId stream) {
 MirroredWork::MirroredWork(Call& call, HandleId stream)
     : call_(call), stream_(stream), mirrors_(ClientMemory::Of(call.session()).mirrors()) {
   if (!mirrors_.any() || call.capturing()) return;
-  // The thread of visits reconciles around each of them: there is nothing else to do in one. Without shared pages the stream meets
-  // this process only for what copies have yet to write here: it would be missing there.
+  // The thread of visits reconciles around each of them: there is nothing else to do in one. Without shared pages the stream
+  // meets this process only for what copies have yet to write here: it would be missing there.
   const bool mirrored = call.session().mirrored();
   if (!mirrored || ClientMemory::Of(call.session()).deliveries().AnyLate()) {
     result_ = VisitStream(call, stream, [](const GoOn& go_on) { go_on(); });

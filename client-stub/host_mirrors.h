@@ -18,8 +18,8 @@
 // (Tell), before it; so it is there before any work that natively would find it, and not before it was written. What work wrote
 // is told by the server before it tells anything else from which the program could know that the work is done, and soon after
 // it is done in any case (server/worker/memory/mirror_watch.h). While work runs, either side tells the other of what changed as
-// long as all of it lies in one aligned word of eight bytes, a flag that somebody waits for (flag_watch.h). More could not be told
-// in the order in which it was written. Any other polling of such memory is not supported, nor is cuStreamWaitValue on it.
+// long as all of it lies in one aligned word of eight bytes, a flag that somebody waits for (flag_watch.h). More could not be
+// told in the order in which it was written. Any other polling of such memory is not supported, nor is cuStreamWaitValue on it.
 //
 // Cost, while there are mirrors. Shared pages: three times the memory, and per launch two visits of the host (some 20 us) and two
 // passes over all mirrors (a third of a second per GiB). Otherwise twice the memory on each side, and a pass over all mirrors per
@@ -83,8 +83,8 @@ class HostMirrors {
   // without shared pages it may wait for room in the ring of answers, so not in a notice handler.
   void ReconcileForStream() EXCLUDES(mutex_);
 
-  // Without shared pages: records that are appended from now on find what this process has written until now. To be called by what
-  // gives the device work that uses mirrors, or that may let such work go on (a copy or set of a word that a stream waits
+  // Without shared pages: records that are appended from now on find what this process has written until now. To be called by
+  // what gives the device work that uses mirrors, or that may let such work go on (a copy or set of a word that a stream waits
   // for). Nothing to do, and quick, without mirrors. The call has failed when this is not CUDA_SUCCESS.
   CUresult Tell(Call& call) EXCLUDES(mutex_, order_mutex_);
   // Without shared pages: the stream was given work that may use mirrors.
@@ -93,9 +93,9 @@ class HostMirrors {
  private:
   struct Mirror {
     Range host;
-    uint64_t device = 0;  // of host.base: at the same place in its page
-    HandleId context;     // in which it was made
-    HandleId owner;       // to which the memory belongs
+    uint64_t device = 0;                 // of host.base: at the same place in its page
+    HandleId context;                    // in which it was made
+    HandleId owner;                      // to which the memory belongs
     std::shared_ptr<HeldShadow> shadow;  // where pages are shared
     Mutex mutex;
     std::vector<std::byte> last GUARDED_BY(mutex);
@@ -117,11 +117,11 @@ class HostMirrors {
   std::atomic<uint64_t> told_{0};  // messages of changes
   Mutex order_mutex_;
   uint64_t ordered_ GUARDED_BY(order_mutex_) = 0;  // of those, what a record in `commands` has named
-  Mutex opening_mutex_;  // taken before mutex_
+  Mutex opening_mutex_;                            // taken before mutex_
   uint32_t generation_ GUARDED_BY(opening_mutex_) = 0;
   mutable Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Mirror>> mirrors_ GUARDED_BY(mutex_);  // by base of the memory
-  FlagWatch flags_;  // last: its thread uses the others
+  FlagWatch flags_;                                                         // last: its thread uses the others
 };
 
 // Stands around the appending of work that may use mirrors. Where pages are shared it enqueues a meeting before and after it,

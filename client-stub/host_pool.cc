@@ -31,8 +31,8 @@ std::optional<Range> HostPool::Take(uint64_t bytes, StreamKey stream) {
   const uint64_t whole = RoundUp(bytes, kBlockBytes);
   // What this stream freed last is the likeliest to be still in a cache.
   if (const auto own = freed_.find(stream); own != freed_.end()) {
-    const auto same = std::find_if(own->second.rbegin(), own->second.rend(),
-                                   [&](const Freed& freed) { return freed.block.bytes == whole; });
+    const auto same =
+        std::find_if(own->second.rbegin(), own->second.rend(), [&](const Freed& freed) { return freed.block.bytes == whole; });
     if (same != own->second.rend()) {
       const Range block = same->block;
       marks_.Close(same->mark);

@@ -122,7 +122,7 @@ class HostPool {
   const bool shareable_;
   const bool imported_;
   const uint64_t bytes_max_;
-  uint64_t growing_ = 0;  // bytes between BeginGrowth() and what follows
+  uint64_t growing_ = 0;    // bytes between BeginGrowth() and what follows
   RangeAllocator in_file_;  // of a pool of our own: the ranges of its pieces
   Parts pieces_;
   std::map<uint64_t, Used> used_;

@@ -72,7 +72,8 @@ CUresult CreateHostPool(Call& call, CUmemoryPool* pool, const CUmemPoolProps& pr
   const bool on_node = location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   // Memory that no node was named for is not for other processes (cuda.h, cuMemPoolCreate).
   const unsigned handles = on_node ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
-  const bool reserved = std::any_of(std::begin(properties.reserved), std::end(properties.reserved), [](unsigned char byte) { return byte != 0; });
+  const bool reserved =
+      std::any_of(std::begin(properties.reserved), std::end(properties.reserved), [](unsigned char byte) { return byte != 0; });
   if (properties.allocType != CU_MEM_ALLOCATION_TYPE_PINNED || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ||
       (on_node && !IsNode(location.id)) || (properties.handleTypes & ~handles) != 0 || reserved) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
@@ -84,9 +85,7 @@ CUresult CreateHostPool(Call& call, CUmemoryPool* pool, const CUmemPoolProps& pr
   return result;
 }
 
-CUresult DestroyHostPool(Call& call, HandleId pool) {
-  return Pools(call).Destroy(call, pool);
-}
+CUresult DestroyHostPool(Call& call, HandleId pool) { return Pools(call).Destroy(call, pool); }
 
 CUresult HostPoolOf(Call& call, CUmemoryPool* pool, const CUmemLocation& location, CUmemAllocationType type, bool current) {
   if (const CUresult result = CheckLocation(call, location, type); result != CUDA_SUCCESS) return result;
@@ -121,17 +120,14 @@ CUresult SetHostPoolAttribute(Call& call, HandleId pool, CUmemPool_attribute att
       case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
         std::memcpy(&books.reuse[attribute - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES], value, sizeof(int));
         return;
-      case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-        books.threshold = amount;
-        return;
+      case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: books.threshold = amount; return;
       case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
         if (amount == 0) return books.ResetReservedHigh();
         break;
       case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
         if (amount == 0) return books.ResetUsedHigh();
         break;
-      default:
-        break;
+      default: break;
     }
     result = CUDA_ERROR_INVALID_VALUE;
   });
@@ -145,18 +141,12 @@ CUresult GetHostPoolAttribute(Call& call, HandleId pool, CUmemPool_attribute att
     if (!known) return;
     const auto store = [value](uint64_t amount) { std::memcpy(value, &amount, sizeof(amount)); };
     switch (attribute) {
-      case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-        return store(books.threshold);
-      case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-        return store(books.reserved());
-      case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-        return store(books.reserved_high());
-      case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-        return store(books.used());
-      case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        return store(books.used_high());
-      default:
-        std::memcpy(value, &books.reuse[attribute - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES], sizeof(int));
+      case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: return store(books.threshold);
+      case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: return store(books.reserved());
+      case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return store(books.reserved_high());
+      case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return store(books.used());
+      case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return store(books.used_high());
+      default: std::memcpy(value, &books.reuse[attribute - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES], sizeof(int));
     }
   });
   return known ? CUDA_SUCCESS : call.Fail(CUDA_ERROR_INVALID_VALUE);

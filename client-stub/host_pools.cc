@@ -22,8 +22,13 @@ namespace {
 // Between two looks at what is waited for.
 constexpr std::chrono::microseconds kLookAgain{50};
 
-constexpr CallInfo kRelease{"tesseraHostRelease", tesseraHostReleaseRequest::kId, CallInfo::Mode::kAsync,
-                            CallInfo::Context::kNone, CallInfo::Capture::kLegal, false, nullptr};
+constexpr CallInfo kRelease{"tesseraHostRelease",
+                            tesseraHostReleaseRequest::kId,
+                            CallInfo::Mode::kAsync,
+                            CallInfo::Context::kNone,
+                            CallInfo::Capture::kLegal,
+                            false,
+                            nullptr};
 
 // What the pool's file may hold: files beyond a process' limit end it with a signal.
 uint64_t BoundOf(uint64_t asked) {
@@ -31,7 +36,9 @@ uint64_t BoundOf(uint64_t asked) {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return bound;
   const uint64_t file = limit.rlim_cur / PoolFile::kPieceBytes * PoolFile::kPieceBytes;
-  return file <= PoolFile::kDataOffset ? 0 : std::min(bound, (file - PoolFile::kDataOffset) / 2 / PoolFile::kPieceBytes * PoolFile::kPieceBytes);
+  return file <= PoolFile::kDataOffset
+             ? 0
+             : std::min(bound, (file - PoolFile::kDataOffset) / 2 / PoolFile::kPieceBytes * PoolFile::kPieceBytes);
 }
 
 }  // namespace

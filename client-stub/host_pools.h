@@ -5,9 +5,9 @@
 //   HostPools& pools = ClientMemory::Of(call.session()).pools();
 //   if (pools.Has(id)) return pools.Allocate(call, id, bytes, stream, address);     // else it is the server's
 //
-// Memory belongs to the context in which its pool grew, and ends with it. What a pool gives back the server's driver lets go of at
-// the first synchronising call that finds the session without work: it would wait for what runs. Until then the pool may
-// have it again. Nobody waits for that; one request is under way at a time. Any thread. No lock is held while the server is asked.
+// Memory belongs to the context in which its pool grew, and ends with it. What a pool gives back the server's driver lets go of
+// at the first synchronising call that finds the session without work: it would wait for what runs. Until then the pool may have
+// it again. Nobody waits for that; one request is under way at a time. Any thread. No lock is held while the server is asked.
 #pragma once
 
 #include <cuda.h>
@@ -56,8 +56,8 @@ class HostPools {
   // How long a call that has seen a stream idle waits for the news of its frees.
   static constexpr std::chrono::milliseconds kNewsWait{5};
 
-  // As cuMemAllocFromPoolAsync. CUDA_ERROR_OUT_OF_MEMORY at the pool's bound, after kAtBoundWait if frees are outstanding, and when
-  // there is no memory.
+  // As cuMemAllocFromPoolAsync. CUDA_ERROR_OUT_OF_MEMORY at the pool's bound, after kAtBoundWait if frees are outstanding, and
+  // when there is no memory.
   CUresult Allocate(Call& call, HandleId id, uint64_t bytes, const UsedStream& stream, CUdeviceptr* address) EXCLUDES(mutex_);
   // As cuMemFreeAsync of a block of a pool here. CUDA_ERROR_INVALID_VALUE when none starts at `address`.
   CUresult Free(Call& call, uint64_t address, const UsedStream& stream) EXCLUDES(mutex_);
@@ -65,8 +65,8 @@ class HostPools {
   CUresult FreeNow(Call& call, uint64_t address) EXCLUDES(mutex_);
   // Gives back what is unused until `keep` bytes are reserved.
   void Trim(Call& call, HandleId id, uint64_t keep) EXCLUDES(mutex_);
-  // Opens what another process has exported. CUDA_ERROR_INVALID_VALUE for a pointer of another pool, CUDA_ERROR_ALREADY_MAPPED for
-  // what is open.
+  // Opens what another process has exported. CUDA_ERROR_INVALID_VALUE for a pointer of another pool, CUDA_ERROR_ALREADY_MAPPED
+  // for what is open.
   CUresult OpenPointer(Call& call, HandleId id, const PoolPointer& pointer, CUdeviceptr* address) EXCLUDES(mutex_);
   // Where the block at `address` lies, for another process. False: it is none of a shareable pool.
   bool Locate(uint64_t address, PoolPointer* pointer) EXCLUDES(mutex_);

@@ -25,9 +25,7 @@ struct FatbinHeader {
   uint64_t payload_bytes;
 };
 
-Status TooLarge() {
-  return Status(StatusCode::kResourceExhausted, "the image is larger than any that is forwarded (2 GiB)");
-}
+Status TooLarge() { return Status(StatusCode::kResourceExhausted, "the image is larger than any that is forwarded (2 GiB)"); }
 
 uint32_t MagicOf(const void* image) {
   uint32_t magic;

@@ -24,9 +24,9 @@ constexpr uint64_t kImageBytesMax = uint64_t{2} << 30;
 constexpr size_t kImagePartsMax = 4096;
 
 enum class ImageForm : uint32_t {
-  kBare = 0,         // one part, handed to the driver as it is: fatbin, cubin or PTX
-  kWrapper = 1,      // one part behind a version 1 wrapper
-  kPrelinked = 2,    // the wrapper's own part, then its prelinked members
+  kBare = 0,       // one part, handed to the driver as it is: fatbin, cubin or PTX
+  kWrapper = 1,    // one part behind a version 1 wrapper
+  kPrelinked = 2,  // the wrapper's own part, then its prelinked members
 };
 
 struct ImageParts {

@@ -23,8 +23,7 @@ class ClientJitOptions {
   const std::vector<uint64_t>& values() const { return wire_values_; }
 
   // Writes logs, their sizes, the wall time and the block size to where the application asked for them.
-  void WriteOutputs(std::string_view info_log, std::string_view error_log, float wall_time_ms,
-                    uint32_t threads_per_block) const;
+  void WriteOutputs(std::string_view info_log, std::string_view error_log, float wall_time_ms, uint32_t threads_per_block) const;
 
  private:
   void WriteLog(std::string_view text, CUjit_option buffer, CUjit_option size) const;
@@ -67,8 +66,8 @@ class ImageUpload {
 
   Call& call_;
   const ImageParts& parts_;
-  std::vector<uint64_t> blobs_;      // one number per part
-  std::vector<size_t> named_;        // indices of the parts that were not sent
+  std::vector<uint64_t> blobs_;  // one number per part
+  std::vector<size_t> named_;    // indices of the parts that were not sent
 };
 
 // Finds the parts of the image behind a pointer, which must not be null. CUDA_ERROR_INVALID_IMAGE, with a sentence in the log.

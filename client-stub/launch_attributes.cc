@@ -15,8 +15,7 @@ size_t ValueBytes(CUlaunchAttributeID id) {
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: return sizeof(Value::syncPolicy);
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION: return sizeof(Value::clusterDim);
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: return sizeof(Value::clusterSchedulingPolicyPreference);
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-      return sizeof(Value::programmaticStreamSerializationAllowed);
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION: return sizeof(Value::programmaticStreamSerializationAllowed);
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: return sizeof(Value::programmaticEvent);
     case CU_LAUNCH_ATTRIBUTE_PRIORITY: return sizeof(Value::priority);
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP: return sizeof(Value::memSyncDomainMap);
@@ -56,8 +55,8 @@ CUlaunchAttribute WithoutPadding(const CUlaunchAttribute& attribute) {
 
 bool ClustersDivideGrid(std::span<const CUlaunchAttribute> attributes, const unsigned (&grid)[3]) {
   for (const CUlaunchAttribute& attribute : attributes) {
-    const bool cluster = attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION ||
-                         attribute.id == CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION;
+    const bool cluster =
+        attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION || attribute.id == CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION;
     if (cluster && !Divides(attribute, grid)) return false;
   }
   return true;

@@ -72,11 +72,8 @@ std::shared_ptr<const LibraryCopies::Image> LibraryCopies::Keep(const void* imag
       case CU_JIT_INFO_LOG_BUFFER:
       case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
       case CU_JIT_ERROR_LOG_BUFFER:
-      case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
-        break;  // what the application wanted to hear of the first load
-      default:
-        kept->options.push_back(options[i]);
-        kept->values.push_back(values[i]);
+      case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: break;  // what the application wanted to hear of the first load
+      default: kept->options.push_back(options[i]); kept->values.push_back(values[i]);
     }
   }
   return kept;

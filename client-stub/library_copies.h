@@ -33,7 +33,7 @@ class LibraryCopies {
     ImageForm form = ImageForm::kBare;
     std::vector<std::span<const std::byte>> parts;
     std::vector<std::vector<std::byte>> owned;  // where the parts lie, unless the application keeps them
-    std::vector<CUjit_option> options;  // those that need no memory of the application's
+    std::vector<CUjit_option> options;          // those that need no memory of the application's
     std::vector<void*> values;
   };
   // Keeps what the application handed to a load call; null when it is no image. `preserved`: CU_LIBRARY_BINARY_IS_PRESERVED.

@@ -50,7 +50,8 @@ std::optional<Range> UntoldMemory(Call& call, uint64_t address) {
   ClientMemory& memory = ClientMemory::Of(call.session());
   AddressWindows& windows = AddressWindows::Process();
   const bool own = memory.windows().device.contains(address) || windows.IsDriverRange(address);
-  if (memory.device().Find(address) || memory.host().InWindow(address) || (!own && IsMapped(Range{address, 1}))) return std::nullopt;
+  if (memory.device().Find(address) || memory.host().InWindow(address) || (!own && IsMapped(Range{address, 1})))
+    return std::nullopt;
   Call question(kInfo_cuMemGetAddressRange_v2, false);
   question.MoveTo(call);
   tesseraMemoryAtRequest request;

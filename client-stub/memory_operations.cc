@@ -34,8 +34,10 @@ bool ReachMemOp(Call& call, uint64_t* address, bool waits, bool node) {
   const bool is_mirror = !call.session().mirrored() && memory.host().InWindow(*address);
   if (is_mirror) return true;
   if (!waits) return ReachForDevice(call, address);
-  LogWarning("{}: the server does not see what this program writes to host memory while a stream waits for it: wait for an "
-             "event, or for a value in device memory", call.info().name);
+  LogWarning(
+      "{}: the server does not see what this program writes to host memory while a stream waits for it: wait for an "
+      "event, or for a value in device memory",
+      call.info().name);
   return call.Fail(CUDA_ERROR_NOT_SUPPORTED) == CUDA_SUCCESS;
 }
 

@@ -49,8 +49,7 @@ int Look(dl_phdr_info* info, size_t, void* argument) {
 }  // namespace
 
 // 0, or -1 when the address belongs to no object or the object has no unwind table.
-extern "C" __attribute__((visibility("hidden"))) int FindObject(void* address,
-                                                                FoundObject* found) __asm__("_dl_find_object");
+extern "C" __attribute__((visibility("hidden"))) int FindObject(void* address, FoundObject* found) __asm__("_dl_find_object");
 int FindObject(void* address, FoundObject* found) {
   Search search{reinterpret_cast<uintptr_t>(address), found, false};
   dl_iterate_phdr(&Look, &search);

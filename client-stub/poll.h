@@ -33,13 +33,9 @@ CUresult Poll(Call& call, PolledObject object, PollTable::Key key, Request& requ
     session.Poll();
     const uint64_t sequence = object == PolledObject::kStream ? session.last_sequence() : 0;
     switch (polls.Look(key, session.records_read(), MonotonicNs(), sequence)) {
-      case PollTable::State::kDone:
-        return call.FinishWork();
-      case PollTable::State::kPending:
-        YieldToServer();
-        return call.Fail(CUDA_ERROR_NOT_READY);
-      case PollTable::State::kUnknown:
-        break;
+      case PollTable::State::kDone: return call.FinishWork();
+      case PollTable::State::kPending: YieldToServer(); return call.Fail(CUDA_ERROR_NOT_READY);
+      case PollTable::State::kUnknown: break;
     }
   }
   const uint64_t news = session.records_read();

@@ -40,8 +40,7 @@ class PollTable {
   // Before a query is sent: the mark it asks for, 0 when the server watches the object already.
   uint64_t Begin(Key key) EXCLUDES(mutex_);
   // What the query with that mark was answered. `news`: of before the query was sent; `sequence`: the query's own.
-  void End(Key key, uint64_t mark, CUresult result, uint64_t news, uint64_t now_ns, uint64_t sequence)
-      EXCLUDES(mutex_);
+  void End(Key key, uint64_t mark, CUresult result, uint64_t news, uint64_t now_ns, uint64_t sequence) EXCLUDES(mutex_);
 
   // The object has new work (after the record that gave it was sent), or is destroyed.
   void Forget(Key key) EXCLUDES(mutex_);
@@ -49,7 +48,7 @@ class PollTable {
 
  private:
   struct Poll {
-    uint64_t mark = 0;          // 0: none is outstanding
+    uint64_t mark = 0;  // 0: none is outstanding
     bool done = false;
     uint64_t sequence = 0;      // of the query that asked for the mark, or found the object done
     uint64_t news = 0;          // "not ready" was heard with this many records read

@@ -18,8 +18,7 @@ bool Parse(const char* text, MapLine* line) {
   unsigned major = 0, minor = 0;
   int path = 0;
   unsigned long begin = 0, end = 0, offset = 0, inode = 0;
-  if (std::sscanf(text, "%lx-%lx %4s %lx %x:%x %lu %n", &begin, &end, mode, &offset, &major, &minor, &inode, &path) <
-      7) {
+  if (std::sscanf(text, "%lx-%lx %4s %lx %x:%x %lu %n", &begin, &end, mode, &offset, &major, &minor, &inode, &path) < 7) {
     return false;
   }
   line->begin = begin;

@@ -62,9 +62,9 @@ class ReplyReader {
   const StopPredicate stop_;
   const NoticeHandler on_notice_;
 
-  Mutex reading_;                              // the role of reader
+  Mutex reading_;  // the role of reader
   std::atomic<uint64_t> records_read_{0};
-  bool armed_ GUARDED_BY(reading_) = false;    // the next record wakes the service thread
+  bool armed_ GUARDED_BY(reading_) = false;  // the next record wakes the service thread
   RecordBuffer buffer_ GUARDED_BY(reading_);
   AdaptiveSpin spin_;
   AdaptiveSpin long_spin_{AdaptiveSpin::LongNsMax()};

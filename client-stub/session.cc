@@ -103,7 +103,8 @@ CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot, uin
           reader_->Register(slot);
         }
         std::memcpy(to, record.data(), record.size());
-        // Before the server can run it: a host function may ask about its own stream before the call that launched it has returned.
+        // Before the server can run it: a host function may ask about its own stream before the call that launched it has
+        // returned.
         for (LastSequence* last : changed) last->RaiseInOrder(number);
         // Who waits for an answer pays for the certainty that a server which goes to sleep now wakes up at once.
         if constexpr (kReplies) {
@@ -220,9 +221,7 @@ CUresult Session::WaitUntil(const std::function<bool()>& done) {
   return status.ok() ? CUDA_SUCCESS : Ended(status);
 }
 
-void Session::Poll() {
-  reader_->Poll();
-}
+void Session::Poll() { reader_->Poll(); }
 
 uint64_t Session::records_read() const { return reader_->records_read(); }
 
@@ -248,8 +247,7 @@ void Session::HandleNotice(const ReplyHeader& header, std::span<const std::byte>
     case NoticeKind::kCompletion:
       marks_.Pass(header.extra, static_cast<CUresult>(header.result));
       break;  // others may want to know as well
-    default:
-      break;
+    default: break;
   }
   NoticeHandler* handler = nullptr;
   {
@@ -339,8 +337,6 @@ void Session::LeaveAtExit() {
   channel_->WakeWaiters();
 }
 
-void Session::AbandonInChild() {
-  channel_->AbandonInChild();
-}
+void Session::AbandonInChild() { channel_->AbandonInChild(); }
 
 }  // namespace tessera

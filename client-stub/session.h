@@ -179,8 +179,8 @@ class Session {
   // Fills in size and sequence and appends. With kReplies `slot` is opened and registered before the record is visible.
   // `may()` is asked under the append lock; false: kNotAppended.
   template <bool kReplies, typename May>
-  CUresult AppendRecord(std::span<std::byte> record, ReplySlot* slot, uint64_t* sequence,
-                        std::span<LastSequence* const> changed, const May& may) EXCLUDES(append_mutex_);
+  CUresult AppendRecord(std::span<std::byte> record, ReplySlot* slot, uint64_t* sequence, std::span<LastSequence* const> changed,
+                        const May& may) EXCLUDES(append_mutex_);
   // Appends to `answers`. `prepare` is called once there is room, and may still change the record.
   template <typename Prepare>
   CUresult AppendAnswer(std::span<std::byte> record, Prepare prepare) EXCLUDES(answer_mutex_);
@@ -202,7 +202,7 @@ class Session {
   HostFunctionThread host_functions_{"tessera-host-fn"};
   HostFunctionThread stream_visits_{"tessera-visits"};
 
-  Mutex abandon_mutex_;            // over the end of the session, and the sentence that tells it
+  Mutex abandon_mutex_;  // over the end of the session, and the sentence that tells it
   std::atomic<bool> gone_{false};
   std::atomic<bool> keeps_images_{true};
   std::atomic<CUresult> gone_result_{kServerGone};

@@ -84,8 +84,8 @@ CUresult ShadowPool::Make(Call& call, bool waits, Shadow* shadow) {
 }
 
 ShadowPool::StreamKey ShadowPool::KeyOf(Call& call, HandleId stream) {
-  const bool own = stream.value() == reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD) ||
-                   (stream.is_null() && call.per_thread_stream());
+  const bool own =
+      stream.value() == reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD) || (stream.is_null() && call.per_thread_stream());
   return {call.owner_context().value(), stream.value(), own ? call.thread().number : 0};
 }
 

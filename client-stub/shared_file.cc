@@ -51,9 +51,9 @@ std::optional<SharedFile> FindSharedFile(const Range& range) {
   ForEachMapping([&](const MapLine& line) {
     if (line.end <= covered) return true;
     // A large mapping may be listed in parts that follow each other.
-    const bool follows = covered == found.pages.base ||
-                         (line.device == first.device && line.inode == first.inode &&
-                          line.offset + (covered - line.begin) == found.offset + (covered - found.pages.base));
+    const bool follows =
+        covered == found.pages.base || (line.device == first.device && line.inode == first.inode &&
+                                        line.offset + (covered - line.begin) == found.offset + (covered - found.pages.base));
     if (line.begin > covered || !line.shared || !line.writable || line.inode == 0 || !follows) return false;
     if (covered == found.pages.base) {
       found.offset = line.offset + (covered - line.begin);

@@ -16,7 +16,8 @@ class CAPABILITY("mutex") ShortMutex {
   static constexpr uint64_t kSleepNs = 20'000;
 
   void lock() ACQUIRE() {
-    if (taken_.exchange(1, std::memory_order_acquire) != 0) [[unlikely]] WaitAndTake();
+    if (taken_.exchange(1, std::memory_order_acquire) != 0) [[unlikely]]
+      WaitAndTake();
   }
   void unlock() RELEASE() { taken_.store(0, std::memory_order_release); }
 

@@ -65,9 +65,7 @@ class SlotTable {
   };
   using Chunk = std::unique_ptr<Entry[]>;
 
-  static uint32_t ChunkOf(HandleId id) {
-    return (id.session() << HandleId::kSlotBits | id.slot()) / kChunkSlots;
-  }
+  static uint32_t ChunkOf(HandleId id) { return (id.session() << HandleId::kSlotBits | id.slot()) / kChunkSlots; }
   Chunk* MakeChunk(uint32_t index) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (Chunk* chunk = chunks_[index].load(std::memory_order_acquire)) return chunk;

@@ -23,8 +23,8 @@ uint64_t NextPieceBytes(uint64_t bytes, uint64_t done, uint64_t largest, bool to
   constexpr uint64_t kGrowth = 4;  // of all that is copied, with each piece
   const uint64_t left = bytes - done;
   if (left < 2 * kShortPieceBytes) return std::min(left, largest);
-  const uint64_t size = to_host ? left - std::max(RoundUp(left / kGrowth), kShortPieceBytes)
-                                : std::max((kGrowth - 1) * done, kShortPieceBytes);
+  const uint64_t size =
+      to_host ? left - std::max(RoundUp(left / kGrowth), kShortPieceBytes) : std::max((kGrowth - 1) * done, kShortPieceBytes);
   return std::min({size, largest, left});
 }
 

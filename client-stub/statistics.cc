@@ -41,9 +41,9 @@ Statistics::Snapshot Statistics::TakeSnapshot() const {
   Snapshot snapshot(kRows);
   for (size_t i = 0; i < kRows; ++i) {
     const Row& row = rows_[i];
-    snapshot[i] = {row.name.load(std::memory_order_relaxed), row.calls.load(std::memory_order_relaxed),
+    snapshot[i] = {row.name.load(std::memory_order_relaxed),        row.calls.load(std::memory_order_relaxed),
                    row.round_trips.load(std::memory_order_relaxed), row.bytes_out.load(std::memory_order_relaxed),
-                   row.bytes_in.load(std::memory_order_relaxed), row.waited_ns.load(std::memory_order_relaxed)};
+                   row.bytes_in.load(std::memory_order_relaxed),    row.waited_ns.load(std::memory_order_relaxed)};
   }
   return snapshot;
 }
@@ -100,8 +100,8 @@ std::string Statistics::ToTable() const {
   std::erase_if(all, [](const Counts& counts) { return counts.name == nullptr; });
   std::stable_sort(all.begin(), all.end(), [](const Counts& a, const Counts& b) { return a.calls > b.calls; });
   all.insert(all.begin(), total);
-  std::string text =
-      fmt::format("{:<56} {:>12} {:>12} {:>14} {:>14} {:>12}\n", "function", "calls", "round trips", "bytes out", "bytes in", "waited ms");
+  std::string text = fmt::format("{:<56} {:>12} {:>12} {:>14} {:>14} {:>12}\n", "function", "calls", "round trips", "bytes out",
+                                 "bytes in", "waited ms");
   for (const Counts& counts : all) {
     text += fmt::format("{:<56} {:>12} {:>12} {:>14} {:>14} {:>12.3f}\n", counts.name, counts.calls, counts.round_trips,
                         counts.bytes_out, counts.bytes_in, static_cast<double>(counts.waited_ns) * 1e-6);

@@ -37,8 +37,8 @@ class Statistics {
   void BeginRegion() EXCLUDES(mutex_);
   void EndRegion() EXCLUDES(mutex_);
   // Writes the counts to where they belong. The table goes to stderr, sorted by calls; the file holds one JSON object:
-  // {"calls": n, "round_trips": n, "bytes_out": n, "bytes_in": n, "waited_ns": n, "functions": {"cuX": {the same}}, "regions": [{the same
-  // without regions} ...]}.
+  // {"calls": n, "round_trips": n, "bytes_out": n, "bytes_in": n, "waited_ns": n, "functions": {"cuX": {the same}}, "regions":
+  // [{the same without regions} ...]}.
   void Write() const;
   std::string ToJson() const EXCLUDES(mutex_);
   std::string ToTable() const;

@@ -151,8 +151,7 @@ CUresult MeetStreams(Call& first, HandleId first_stream, Call& second, HandleId 
                      const Range& written) {
   Meetings().Watch(first.session());
   Meetings().Watch(second.session());
-  const auto meeting =
-      std::make_shared<Meeting>(first.session(), second.session(), first.thread().number, std::move(action));
+  const auto meeting = std::make_shared<Meeting>(first.session(), second.session(), first.thread().number, std::move(action));
   Meetings().Add(meeting);
   // Before anything waits for it: a session that is gone by now has cancelled what there was.
   if (first.session().gone() || second.session().gone()) return first.Fail(kServerGone);

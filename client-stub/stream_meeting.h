@@ -18,7 +18,7 @@ namespace tessera {
 
 // `first` and `second` are calls in two sessions; their streams must not be captured. `action` touches memory alone; `written`
 // is what the first stream wrote before and the action reads. Calling thread only.
-CUresult MeetStreams(Call& first, HandleId first_stream, Call& second, HandleId second_stream,
-                     std::function<void()> action = {}, const Range& written = {});
+CUresult MeetStreams(Call& first, HandleId first_stream, Call& second, HandleId second_stream, std::function<void()> action = {},
+                     const Range& written = {});
 
 }  // namespace tessera

@@ -37,7 +37,8 @@ void EventInfo::Begin(HandleId its_context, unsigned its_flags, bool is_foreign)
 
 bool EventInfo::KnownDone() const {
   const uint64_t seen = done.value();
-  return seen != 0 && seen >= changed.value() && seen >= changed_aside.value() && seen >= LastGraphRecord(context.session()) && !interprocess();
+  return seen != 0 && seen >= changed.value() && seen >= changed_aside.value() && seen >= LastGraphRecord(context.session()) &&
+         !interprocess();
 }
 
 bool EventInfo::fresh() const {
@@ -131,8 +132,8 @@ CUresult FindStream(Call& call, CUstream stream, UsedStream* used) {
     used->info.context = context->handle;
     used->info.owner = context->owner().handle;
     used->info.device = context->device;
-    used->info.number = own ? Streams().OwnNumber(context->handle, call.thread().number)
-                            : Streams().LegacyNumber(context->handle);
+    used->info.number =
+        own ? Streams().OwnNumber(context->handle, call.thread().number) : Streams().LegacyNumber(context->handle);
     used->ref = {kSpecialKey | used->info.number, context->handle.value(), !own, own};
     return CUDA_SUCCESS;
   }

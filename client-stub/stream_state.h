@@ -106,7 +106,8 @@ struct UsedStream {
   StreamInfo info;
 };
 // CUDA_ERROR_INVALID_HANDLE for an unknown handle. For a special stream CUDA_ERROR_INVALID_CONTEXT when the calling thread has no
-// context, CUDA_ERROR_CONTEXT_IS_DESTROYED when it is gone, and CUDA_ERROR_NOT_PERMITTED in a host function. Nothing else is checked.
+// context, CUDA_ERROR_CONTEXT_IS_DESTROYED when it is gone, and CUDA_ERROR_NOT_PERMITTED in a host function. Nothing else is
+// checked.
 CUresult FindStream(Call& call, CUstream stream, UsedStream* used);
 // Whether `stream` is that of the calling thread and the current context a green one, where threads have none (driver 580).
 bool HasNoStreamOfTheThread(const Call& call, CUstream stream);

@@ -4,9 +4,10 @@
 //   VisitStream(call, stream, [=](const GoOn& go_on) { std::memcpy(shadow, source, bytes); go_on(); });
 //
 // The server asks for a visit as it does for a host function of the application (host_functions.h) when the stream is there;
-// everything that follows in the stream, or waits for it, follows the visit too, but where it was let go on ahead. Visits run on a thread of their own, one after the other: they touch
-// memory and nothing else, wait for nobody, and are held up by no host function of the application: for the driver they are
-// none (server/worker/streams/stream_visits.h), except in graphs, where it may serialise the two kinds with each other.
+// everything that follows in the stream, or waits for it, follows the visit too, but where it was let go on ahead. Visits run on
+// a thread of their own, one after the other: they touch memory and nothing else, wait for nobody, and are held up by no host
+// function of the application: for the driver they are none (server/worker/streams/stream_visits.h), except in graphs, where it
+// may serialise the two kinds with each other.
 #pragma once
 
 #include <cstdint>

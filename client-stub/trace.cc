@@ -100,8 +100,8 @@ std::string Trace::ToJson(std::span<Session* const> sessions, const std::vector<
   std::map<std::pair<const Session*, uint64_t>, const SentEvent*> by_sequence;
   for (const SentEvent& sent : sent_) by_sequence[{sent.session, sent.sequence}] = &sent;
   for (const CallEvent& call : calls_) {
-    text += fmt::format(",\n{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"call\",\"pid\":1,\"tid\":{},\"ts\":{},\"dur\":{}}}", call.info->name, call.thread,
-                        Us(call.begin_ns), Us(call.end_ns - call.begin_ns));
+    text += fmt::format(",\n{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"call\",\"pid\":1,\"tid\":{},\"ts\":{},\"dur\":{}}}",
+                        call.info->name, call.thread, Us(call.begin_ns), Us(call.end_ns - call.begin_ns));
   }
   for (size_t i = 0; i < sessions.size(); ++i) {
     const size_t process = 2 + i;
@@ -115,14 +115,16 @@ std::string Trace::ToJson(std::span<Session* const> sessions, const std::vector<
       const std::string id = fmt::format("\"{}.{}\"", process, event.sequence);
       const char* const way = sessions[i]->mirrored() ? "link and queue" : "queue";
       // The clocks of two hosts are the same to half a round trip.
-      text += fmt::format(",\n{{\"ph\":\"b\",\"name\":\"{0}\",\"cat\":\"{1}\",\"id\":{2},\"pid\":{3},\"tid\":0,\"ts\":{4}}}"
-                          ",\n{{\"ph\":\"e\",\"name\":\"{0}\",\"cat\":\"{1}\",\"id\":{2},\"pid\":{3},\"tid\":0,\"ts\":{5}}}",
-                          name, way, id, process, Us(std::min(sent.ns, begin_ns)), Us(begin_ns));
-      text += fmt::format(",\n{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"execution\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{}}}", name, process,
-                          event.thread, Us(begin_ns), Us(event.end_ns - event.begin_ns));
-      text += fmt::format(",\n{{\"ph\":\"s\",\"name\":\"record\",\"cat\":\"record\",\"id\":{0},\"pid\":1,\"tid\":{1},\"ts\":{2}}}"
-                          ",\n{{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"record\",\"cat\":\"record\",\"id\":{0},\"pid\":{3},\"tid\":{4},\"ts\":{5}}}",
-                          id, sent.thread, Us(std::min(sent.ns, begin_ns)), process, event.thread, Us(begin_ns));
+      text += fmt::format(
+          ",\n{{\"ph\":\"b\",\"name\":\"{0}\",\"cat\":\"{1}\",\"id\":{2},\"pid\":{3},\"tid\":0,\"ts\":{4}}}"
+          ",\n{{\"ph\":\"e\",\"name\":\"{0}\",\"cat\":\"{1}\",\"id\":{2},\"pid\":{3},\"tid\":0,\"ts\":{5}}}",
+          name, way, id, process, Us(std::min(sent.ns, begin_ns)), Us(begin_ns));
+      text += fmt::format(",\n{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"execution\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{}}}",
+                          name, process, event.thread, Us(begin_ns), Us(event.end_ns - event.begin_ns));
+      text += fmt::format(
+          ",\n{{\"ph\":\"s\",\"name\":\"record\",\"cat\":\"record\",\"id\":{0},\"pid\":1,\"tid\":{1},\"ts\":{2}}}"
+          ",\n{{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"record\",\"cat\":\"record\",\"id\":{0},\"pid\":{3},\"tid\":{4},\"ts\":{5}}}",
+          id, sent.thread, Us(std::min(sent.ns, begin_ns)), process, event.thread, Us(begin_ns));
     }
   }
   return text + fmt::format("\n],\"otherData\":{{\"events_lost\":{}}}}}\n", lost_);

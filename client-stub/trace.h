@@ -1,9 +1,9 @@
-// What the process did when, as a file that Perfetto opens (https://ui.perfetto.dev): each thread's calls, each record's way to the
-// server, its execution there. On only with TESSERA_TRACE; a process that is forked from a traced one writes nothing.
+// What the process did when, as a file that Perfetto opens (https://ui.perfetto.dev): each thread's calls, each record's way to
+// the server, its execution there. On only with TESSERA_TRACE; a process that is forked from a traced one writes nothing.
 //
-// Form: Google's "Trace Event Format", JSON. Process 1 is the program, process 2 + i the worker of its i-th session. A record that
-// waits to be executed is an asynchronous slice of its worker, an arrow leads from the call to the execution. The clock is the
-// program's CLOCK_MONOTONIC; a worker's is compared with it at the end, which is right to half a round trip.
+// Form: Google's "Trace Event Format", JSON. Process 1 is the program, process 2 + i the worker of its i-th session. A record
+// that waits to be executed is an asynchronous slice of its worker, an arrow leads from the call to the execution. The clock is
+// the program's CLOCK_MONOTONIC; a worker's is compared with it at the end, which is right to half a round trip.
 #pragma once
 
 #include <cstdint>

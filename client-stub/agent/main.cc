@@ -103,8 +103,9 @@ int CarrySessions(const AgentOptions& options) {
     service.Adopt([relay = std::shared_ptr<Relay>(std::move(*adopted))](RelaySession& session) { CarryOn(*relay, session); });
   }
   (*keeper)->SayReady("unix:" + options.listen_path);
-  service.Run(listener.get(), [&] { return UnixListener::Accept(listener.get()); },
-              [&](UniqueFd client, RelaySession& session) { Carry(std::move(client), session, options, **keeper); });
+  service.Run(
+      listener.get(), [&] { return UnixListener::Accept(listener.get()); },
+      [&](UniqueFd client, RelaySession& session) { Carry(std::move(client), session, options, **keeper); });
   return kServiceOk;
 }
 

@@ -22,10 +22,13 @@ Example:
 }  // namespace
 
 int ParseAgentOptions(int argc, char** argv, AgentOptions* options) {
-  ServiceCommandLine line("tessera-agent", "Takes the sessions of programs on this host to a server on another.", kFooter, *options);
+  ServiceCommandLine line("tessera-agent", "Takes the sessions of programs on this host to a server on another.", kFooter,
+                          *options);
   std::string listen;
   std::string server;
-  line.app().add_option("--listen", listen, "Where programs connect: unix:PATH (the socket gets mode 0600)")->type_name("unix:PATH");
+  line.app()
+      .add_option("--listen", listen, "Where programs connect: unix:PATH (the socket gets mode 0600)")
+      ->type_name("unix:PATH");
   line.app().add_option("--server", server, "The tessera-gateway of the server's host")->type_name(LinkForms("|"));
   line.AddLinkOptions(&options->link, false);
   // For measurements: README.md has it, the help does not.

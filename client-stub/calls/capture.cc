@@ -132,8 +132,8 @@ CUresult Info(Call& call, CUstream stream, CUstreamCaptureStatus* status, cuuint
 }
 
 template <typename Request>
-CUresult Update(Call& call, CUstream stream, const CUgraphNode* dependencies, const CUgraphEdgeData* edges,
-                size_t count, unsigned flags, Request& request) {
+CUresult Update(Call& call, CUstream stream, const CUgraphNode* dependencies, const CUgraphEdgeData* edges, size_t count,
+                unsigned flags, Request& request) {
   if (!call.ok()) return call.result();
   if (flags != CU_STREAM_ADD_CAPTURE_DEPENDENCIES && flags != CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
@@ -174,9 +174,9 @@ CUresult Custom_cuStreamBeginCapture_v2(Call& call, CUstream hStream, CUstreamCa
   return Begin(call, hStream, mode, request);
 }
 
-CUresult Custom_cuStreamBeginCaptureToGraph(Call& call, CUstream hStream, CUgraph hGraph,
-                                            const CUgraphNode* dependencies, const CUgraphEdgeData* dependencyData,
-                                            size_t numDependencies, CUstreamCaptureMode mode) {
+CUresult Custom_cuStreamBeginCaptureToGraph(Call& call, CUstream hStream, CUgraph hGraph, const CUgraphNode* dependencies,
+                                            const CUgraphEdgeData* dependencyData, size_t numDependencies,
+                                            CUstreamCaptureMode mode) {
   if (!call.ok()) return call.result();
   cuStreamBeginCaptureToGraphRequest request;
   request.graph = call.Use(HandleKind::kGraph, hGraph);
@@ -240,13 +240,13 @@ CUresult Custom_cuStreamGetCaptureInfo_v2(Call& call, CUstream hStream, CUstream
 CUresult Custom_cuStreamGetCaptureInfo_v3(Call& call, CUstream hStream, CUstreamCaptureStatus* captureStatus_out,
                                           cuuint64_t* id_out, CUgraph* graph_out, const CUgraphNode** dependencies_out,
                                           const CUgraphEdgeData** edgeData_out, size_t* numDependencies_out) {
-  return Info<cuStreamGetCaptureInfo_v3Request, cuStreamGetCaptureInfo_v3Reply>(
-      call, hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, edgeData_out != nullptr,
-      numDependencies_out);
+  return Info<cuStreamGetCaptureInfo_v3Request, cuStreamGetCaptureInfo_v3Reply>(call, hStream, captureStatus_out, id_out,
+                                                                                graph_out, dependencies_out, edgeData_out,
+                                                                                edgeData_out != nullptr, numDependencies_out);
 }
 
-CUresult Custom_cuStreamUpdateCaptureDependencies(Call& call, CUstream hStream, CUgraphNode* dependencies,
-                                                  size_t numDependencies, unsigned int flags) {
+CUresult Custom_cuStreamUpdateCaptureDependencies(Call& call, CUstream hStream, CUgraphNode* dependencies, size_t numDependencies,
+                                                  unsigned int flags) {
   cuStreamUpdateCaptureDependenciesRequest request;
   return Update(call, hStream, dependencies, nullptr, numDependencies, flags, request);
 }

@@ -18,9 +18,8 @@ namespace {
 Context* FindContext(Call& call, CUcontext handle) {
   if (!call.ok()) return nullptr;
   Context* current = call.thread().current();
-  Context* context = handle == nullptr || (current != nullptr && current->object() == handle)
-                         ? current
-                         : call.session().contexts().Find(handle);
+  Context* context =
+      handle == nullptr || (current != nullptr && current->object() == handle) ? current : call.session().contexts().Find(handle);
   if (context == nullptr) call.Fail(CUDA_ERROR_INVALID_CONTEXT);
   return context;
 }
@@ -67,8 +66,8 @@ CUresult Custom_cuCtxCreate_v2(Call& call, CUcontext* pctx, unsigned int flags, 
 }
 
 // With parameters these ask for a share of the multiprocessors (MPS) or a graphics context: neither is forwarded.
-CUresult Custom_cuCtxCreate_v3(Call& call, CUcontext* pctx, CUexecAffinityParam* paramsArray, int numParams,
-                               unsigned int flags, CUdevice dev) {
+CUresult Custom_cuCtxCreate_v3(Call& call, CUcontext* pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned int flags,
+                               CUdevice dev) {
   if (!call.ok()) return call.result();
   if (numParams < 0 || (numParams > 0 && paramsArray == nullptr)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (numParams > 0) return call.Fail(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
@@ -141,9 +140,7 @@ CUresult Custom_cuCtxGetCurrent(Call& call, CUcontext* pctx) {
   return CUDA_SUCCESS;
 }
 
-CUresult Custom_cuCtxGetDevice(Call& call, CUdevice* device) {
-  return Custom_cuCtxGetDevice_v2(call, device, nullptr);
-}
+CUresult Custom_cuCtxGetDevice(Call& call, CUdevice* device) { return Custom_cuCtxGetDevice_v2(call, device, nullptr); }
 
 CUresult Custom_cuCtxGetDevice_v2(Call& call, CUdevice* device, CUcontext ctx) {
   if (!call.ok()) return call.result();

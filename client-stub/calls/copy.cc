@@ -53,8 +53,8 @@ CUDA_MEMCPY3D ArrayToHost(void* host, CUarray array, size_t offset, size_t bytes
 
 // A copy with an end at another server, or nothing. The contexts say whose the memory is, which its address says as well: they
 // only have to be contexts.
-std::optional<CUresult> CopyPeerAcross(Call& call, CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-                                       CUcontext from_context, size_t bytes, CUstream stream, bool async) {
+std::optional<CUresult> CopyPeerAcross(Call& call, CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                                       size_t bytes, CUstream stream, bool async) {
   if (!call.ok()) return std::nullopt;
   for (const CUcontext handle : {to_context, from_context}) {
     const Context* context = Client::Get().FindContext(handle);
@@ -131,15 +131,13 @@ CUresult Custom_cuMemcpyAsync(Call& call, CUdeviceptr dst, CUdeviceptr src, size
 CUresult Custom_cuMemcpyHtoD_v2(Call& call, CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount) {
   return CopyBytes(call, dstDevice, Number(srcHost), ByteCount, nullptr, kToDevice);
 }
-CUresult Custom_cuMemcpyHtoDAsync_v2(Call& call, CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount,
-                                     CUstream hStream) {
+CUresult Custom_cuMemcpyHtoDAsync_v2(Call& call, CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount, CUstream hStream) {
   return CopyBytes(call, dstDevice, Number(srcHost), ByteCount, hStream, kToDeviceAsync);
 }
 CUresult Custom_cuMemcpyDtoH_v2(Call& call, void* dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
   return CopyBytes(call, Number(dstHost), srcDevice, ByteCount, nullptr, kFromDevice);
 }
-CUresult Custom_cuMemcpyDtoHAsync_v2(Call& call, void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,
-                                     CUstream hStream) {
+CUresult Custom_cuMemcpyDtoHAsync_v2(Call& call, void* dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
   return CopyBytes(call, Number(dstHost), srcDevice, ByteCount, hStream, kFromDeviceAsync);
 }
 CUresult Custom_cuMemcpyDtoD_v2(Call& call, CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
@@ -150,8 +148,8 @@ CUresult Custom_cuMemcpyDtoDAsync_v2(Call& call, CUdeviceptr dstDevice, CUdevice
   return CopyBytes(call, dstDevice, srcDevice, ByteCount, hStream, kOnDeviceAsync);
 }
 
-CUresult Custom_cuMemcpyPeer(Call& call, CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
-                             CUcontext srcContext, size_t ByteCount) {
+CUresult Custom_cuMemcpyPeer(Call& call, CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
+                             size_t ByteCount) {
   return CopyPeer<cuMemcpyPeerRequest>(call, dstDevice, dstContext, srcDevice, srcContext, ByteCount, nullptr, false);
 }
 CUresult Custom_cuMemcpyPeerAsync(Call& call, CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
@@ -196,9 +194,7 @@ CUresult Custom_cuMemcpyAtoHAsync_v2(Call& call, void* dstHost, CUarray srcArray
 }
 
 CUresult Custom_cuMemcpy2D_v2(Call& call, const CUDA_MEMCPY2D* pCopy) { return Copy2D(call, pCopy, nullptr, false); }
-CUresult Custom_cuMemcpy2DUnaligned_v2(Call& call, const CUDA_MEMCPY2D* pCopy) {
-  return Copy2D(call, pCopy, nullptr, false);
-}
+CUresult Custom_cuMemcpy2DUnaligned_v2(Call& call, const CUDA_MEMCPY2D* pCopy) { return Copy2D(call, pCopy, nullptr, false); }
 CUresult Custom_cuMemcpy2DAsync_v2(Call& call, const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
   return Copy2D(call, pCopy, hStream, true);
 }

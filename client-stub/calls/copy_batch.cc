@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "client-stub/address_owner.h"
 #include "client-stub/capture_check.h"
 #include "client-stub/client.h"
-#include "client-stub/address_owner.h"
 #include "client-stub/client_memory.h"
 #include "client-stub/copy_box.h"
 #include "client-stub/copy_bytes.h"
@@ -52,8 +52,8 @@ CUresult CopyBatch(Call& call, const CUdeviceptr* to, const CUdeviceptr* from, c
   if (!MayBatch(call, stream)) return call.result();
   if (failed != nullptr) *failed = SIZE_MAX;
   const auto invalid = [&] { return call.Fail(CUDA_ERROR_INVALID_VALUE); };
-  if (count == 0 || attribute_count == 0 || attribute_count > count || to == nullptr || from == nullptr ||
-      bytes == nullptr || attributes == nullptr || first == nullptr || first[0] != 0) {
+  if (count == 0 || attribute_count == 0 || attribute_count > count || to == nullptr || from == nullptr || bytes == nullptr ||
+      attributes == nullptr || first == nullptr || first[0] != 0) {
     return invalid();
   }
   // Attributes hold from their first copy to that of the next ones.
@@ -142,8 +142,8 @@ bool BoxOf(Call& call, const CUDA_MEMCPY3D_BATCH_OP& op, CUDA_MEMCPY3D* box) {
     if (element_bytes == 0) return false;
   }
   BatchEnd from, to;
-  if (op.extent.width == 0 || op.extent.height == 0 || op.extent.depth == 0 ||
-      !EndOf(op.src, op.extent, element_bytes, &from) || !EndOf(op.dst, op.extent, element_bytes, &to)) {
+  if (op.extent.width == 0 || op.extent.height == 0 || op.extent.depth == 0 || !EndOf(op.src, op.extent, element_bytes, &from) ||
+      !EndOf(op.dst, op.extent, element_bytes, &to)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE) == CUDA_SUCCESS;
   }
   *box = {};
@@ -213,8 +213,7 @@ CUresult CopyPeerBox(Call& call, const CUDA_MEMCPY3D_PEER* copy, CUstream stream
   UsedStream used;
   if (!UseStreamInfo(call, stream, &used)) return call.result();
   if (call.Fail(Captures().CheckUncapturable(used.ref)) != CUDA_SUCCESS) return call.result();
-  if (!CheckContext(call, copy->srcMemoryType, copy->srcContext) ||
-      !CheckContext(call, copy->dstMemoryType, copy->dstContext)) {
+  if (!CheckContext(call, copy->srcMemoryType, copy->srcContext) || !CheckContext(call, copy->dstMemoryType, copy->dstContext)) {
     return call.result();
   }
   CUDA_MEMCPY3D box{};
@@ -259,13 +258,11 @@ CUresult Custom_cuMemcpy3DBatchAsync(Call& call, size_t numOps, CUDA_MEMCPY3D_BA
                                      unsigned long long flags, CUstream hStream) {
   return CopyBoxBatch(call, numOps, opList, failIdx, flags, hStream);
 }
-CUresult Custom_cuMemcpy3DBatchAsync_v2(Call& call, size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList,
-                                        unsigned long long flags, CUstream hStream) {
+CUresult Custom_cuMemcpy3DBatchAsync_v2(Call& call, size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList, unsigned long long flags,
+                                        CUstream hStream) {
   return CopyBoxBatch(call, numOps, opList, nullptr, flags, hStream);
 }
-CUresult Custom_cuMemcpy3DPeer(Call& call, const CUDA_MEMCPY3D_PEER* pCopy) {
-  return CopyPeerBox(call, pCopy, nullptr, false);
-}
+CUresult Custom_cuMemcpy3DPeer(Call& call, const CUDA_MEMCPY3D_PEER* pCopy) { return CopyPeerBox(call, pCopy, nullptr, false); }
 CUresult Custom_cuMemcpy3DPeerAsync(Call& call, const CUDA_MEMCPY3D_PEER* pCopy, CUstream hStream) {
   return CopyPeerBox(call, pCopy, hStream, true);
 }

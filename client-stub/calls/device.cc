@@ -135,8 +135,7 @@ CUresult Custom_cuDeviceComputeCapability(Call& call, int* major, int* minor, CU
 CUresult Custom_cuDeviceGetByPCIBusId(Call& call, CUdevice* dev, const char* pciBusId) {
   constexpr size_t kBusIdBytesMax = 16;
   if (!call.ok()) return call.result();
-  if (dev == nullptr || pciBusId == nullptr || std::strchr(pciBusId, ':') == nullptr ||
-      std::strlen(pciBusId) > kBusIdBytesMax) {
+  if (dev == nullptr || pciBusId == nullptr || std::strchr(pciBusId, ':') == nullptr || std::strlen(pciBusId) > kBusIdBytesMax) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   for (const Session* session : Client::Get().sessions()) {
@@ -157,9 +156,8 @@ CUresult Custom_cuDeviceGetPCIBusId(Call& call, char* pciBusId, int len, CUdevic
   return static_cast<size_t>(len) > device->pci_bus_id.size() ? CUDA_SUCCESS : call.Fail(CUDA_ERROR_INVALID_VALUE);
 }
 
-CUresult Custom_cuDeviceGetHostAtomicCapabilities(Call& call, unsigned int* capabilities,
-                                                  const CUatomicOperation* operations, unsigned int count,
-                                                  CUdevice dev) {
+CUresult Custom_cuDeviceGetHostAtomicCapabilities(Call& call, unsigned int* capabilities, const CUatomicOperation* operations,
+                                                  unsigned int count, CUdevice dev) {
   if (!call.ok()) return call.result();
   if (capabilities == nullptr || operations == nullptr || count == 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (FindDevice(call, capabilities, dev) == nullptr) return call.result();

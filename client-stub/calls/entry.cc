@@ -9,9 +9,7 @@
 
 namespace tessera {
 
-CUresult Custom_cuInit(Call& call, unsigned int Flags) {
-  return call.Fail(Client::Get().Initialize(Flags));
-}
+CUresult Custom_cuInit(Call& call, unsigned int Flags) { return call.Fail(Client::Get().Initialize(Flags)); }
 
 CUresult Custom_cuDriverGetVersion(Call& call, int* driverVersion) {
   if (driverVersion == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);

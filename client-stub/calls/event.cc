@@ -76,9 +76,7 @@ HandleId AskAbout(Call& call, CUevent event) {
 
 // A host function asks about an event that was never recorded: what the driver says of one is known, but the event's creation
 // may stand in the ring of commands still.
-bool NeedNotAsk(Call& call, const EventInfo* info) {
-  return call.thread().in_host_function && info != nullptr && info->fresh();
-}
+bool NeedNotAsk(Call& call, const EventInfo* info) { return call.thread().in_host_function && info != nullptr && info->fresh(); }
 
 template <typename Request, typename Reply>
 CUresult Elapsed(Call& call, float* milliseconds, CUevent start, CUevent end) {
@@ -109,9 +107,7 @@ CUresult Custom_cuEventCreate(Call& call, CUevent* phEvent, unsigned int Flags) 
   request.phEvent = call.Mint(HandleKind::kEvent);
   request.Flags = Flags;
   if (!call.ok()) return call.result();
-  EventInfo* info = Events().Insert(request.phEvent, [&](EventInfo& event) {
-    event.Begin(call.owner_context(), Flags, false);
-  });
+  EventInfo* info = Events().Insert(request.phEvent, [&](EventInfo& event) { event.Begin(call.owner_context(), Flags, false); });
   if (info == nullptr) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   // Events for other processes may be refused by the device; all others only for want of memory.
   const bool sure = (Flags & CU_EVENT_INTERPROCESS) == 0;

@@ -9,8 +9,8 @@
 
 #include "client-stub/blob.h"
 #include "client-stub/capture_check.h"
-#include "client-stub/device_graphs.h"
 #include "client-stub/captured_sets.h"
+#include "client-stub/device_graphs.h"
 #include "client-stub/graph_memory.h"
 #include "client-stub/graph_nodes.h"
 #include "client-stub/graph_shadow.h"
@@ -28,9 +28,8 @@ namespace {
 
 // Some edges of the graph are no plain dependencies: a caller that did not ask for the data would lose them.
 bool ArePlain(const Array<CUgraphEdgeData>& edges) {
-  return std::all_of(edges.begin(), edges.end(), [](const CUgraphEdgeData& edge) {
-    return edge.from_port == 0 && edge.to_port == 0 && edge.type == 0;
-  });
+  return std::all_of(edges.begin(), edges.end(),
+                     [](const CUgraphEdgeData& edge) { return edge.from_port == 0 && edge.to_port == 0 && edge.type == 0; });
 }
 
 // Hands out a list the way the driver does: without an array its length alone, else up to `*count` elements; what is left
@@ -109,8 +108,10 @@ CUresult Update(Call& call, CUgraphExec exec, CUgraph graph, Reply* reply) {
 }
 
 void WarnOfHostCopy(Call& call) {
-  LogWarning("{}: a graph that kernels launch cannot copy memory that only this process has (registered memory; between hosts all "
-             "pinned memory): copy it from the host, or in a kernel", call.info().name);
+  LogWarning(
+      "{}: a graph that kernels launch cannot copy memory that only this process has (registered memory; between hosts all "
+      "pinned memory): copy it from the host, or in a kernel",
+      call.info().name);
 }
 
 }  // namespace
@@ -124,24 +125,23 @@ CUresult Custom_cuGraphGetRootNodes(Call& call, CUgraph hGraph, CUgraphNode* roo
 CUresult Custom_cuGraphGetEdges(Call& call, CUgraph hGraph, CUgraphNode* from, CUgraphNode* to, size_t* numEdges) {
   return ListEdges<cuGraphGetEdgesRequest, cuGraphGetEdgesReply>(call, hGraph, from, to, nullptr, numEdges);
 }
-CUresult Custom_cuGraphGetEdges_v2(Call& call, CUgraph hGraph, CUgraphNode* from, CUgraphNode* to,
-                                   CUgraphEdgeData* edgeData, size_t* numEdges) {
+CUresult Custom_cuGraphGetEdges_v2(Call& call, CUgraph hGraph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* edgeData,
+                                   size_t* numEdges) {
   return ListEdges<cuGraphGetEdges_v2Request, cuGraphGetEdges_v2Reply>(call, hGraph, from, to, edgeData, numEdges);
 }
-CUresult Custom_cuGraphNodeGetDependencies(Call& call, CUgraphNode hNode, CUgraphNode* dependencies,
-                                           size_t* numDependencies) {
-  return ListNeighbours<cuGraphNodeGetDependenciesRequest, cuGraphNodeGetDependenciesReply>(call, hNode, dependencies,
-                                                                                            nullptr, numDependencies);
+CUresult Custom_cuGraphNodeGetDependencies(Call& call, CUgraphNode hNode, CUgraphNode* dependencies, size_t* numDependencies) {
+  return ListNeighbours<cuGraphNodeGetDependenciesRequest, cuGraphNodeGetDependenciesReply>(call, hNode, dependencies, nullptr,
+                                                                                            numDependencies);
 }
-CUresult Custom_cuGraphNodeGetDependencies_v2(Call& call, CUgraphNode hNode, CUgraphNode* dependencies,
-                                              CUgraphEdgeData* edgeData, size_t* numDependencies) {
-  return ListNeighbours<cuGraphNodeGetDependencies_v2Request, cuGraphNodeGetDependencies_v2Reply>(
-      call, hNode, dependencies, edgeData, numDependencies);
+CUresult Custom_cuGraphNodeGetDependencies_v2(Call& call, CUgraphNode hNode, CUgraphNode* dependencies, CUgraphEdgeData* edgeData,
+                                              size_t* numDependencies) {
+  return ListNeighbours<cuGraphNodeGetDependencies_v2Request, cuGraphNodeGetDependencies_v2Reply>(call, hNode, dependencies,
+                                                                                                  edgeData, numDependencies);
 }
 CUresult Custom_cuGraphNodeGetDependentNodes(Call& call, CUgraphNode hNode, CUgraphNode* dependentNodes,
                                              size_t* numDependentNodes) {
-  return ListNeighbours<cuGraphNodeGetDependentNodesRequest, cuGraphNodeGetDependentNodesReply>(
-      call, hNode, dependentNodes, nullptr, numDependentNodes);
+  return ListNeighbours<cuGraphNodeGetDependentNodesRequest, cuGraphNodeGetDependentNodesReply>(call, hNode, dependentNodes,
+                                                                                                nullptr, numDependentNodes);
 }
 CUresult Custom_cuGraphNodeGetDependentNodes_v2(Call& call, CUgraphNode hNode, CUgraphNode* dependentNodes,
                                                 CUgraphEdgeData* edgeData, size_t* numDependentNodes) {
@@ -196,8 +196,7 @@ CUresult Custom_cuGraphInstantiateWithParams(Call& call, CUgraphExec* phGraphExe
   return StoreGraphExec(call, request.exec, device_graph, phGraphExec);
 }
 
-CUresult Custom_cuGraphInstantiateWithFlags(Call& call, CUgraphExec* phGraphExec, CUgraph hGraph,
-                                            unsigned long long flags) {
+CUresult Custom_cuGraphInstantiateWithFlags(Call& call, CUgraphExec* phGraphExec, CUgraph hGraph, unsigned long long flags) {
   if (!call.ok()) return call.result();
   if (phGraphExec == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   cuGraphInstantiateWithFlagsRequest request;
@@ -236,8 +235,7 @@ CUresult Custom_cuGraphExecUpdate(Call& call, CUgraphExec hGraphExec, CUgraph hG
                                   CUgraphExecUpdateResult* updateResult_out) {
   if (!call.ok()) return call.result();
   cuGraphExecUpdateReply reply;
-  if (const CUresult result = Update<cuGraphExecUpdateRequest>(call, hGraphExec, hGraph, &reply);
-      result != CUDA_SUCCESS) {
+  if (const CUresult result = Update<cuGraphExecUpdateRequest>(call, hGraphExec, hGraph, &reply); result != CUDA_SUCCESS) {
     return result;
   }
   if (hErrorNode_out != nullptr) *hErrorNode_out = ToObject<CUgraphNode>(reply.error_node);
@@ -250,8 +248,7 @@ CUresult Custom_cuGraphExecUpdate_v2(Call& call, CUgraphExec hGraphExec, CUgraph
   if (!call.ok()) return call.result();
   if (resultInfo == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   cuGraphExecUpdate_v2Reply reply;
-  if (const CUresult result = Update<cuGraphExecUpdate_v2Request>(call, hGraphExec, hGraph, &reply);
-      result != CUDA_SUCCESS) {
+  if (const CUresult result = Update<cuGraphExecUpdate_v2Request>(call, hGraphExec, hGraph, &reply); result != CUDA_SUCCESS) {
     return result;
   }
   resultInfo->result = static_cast<CUgraphExecUpdateResult>(reply.update_result);
@@ -260,8 +257,7 @@ CUresult Custom_cuGraphExecUpdate_v2(Call& call, CUgraphExec hGraphExec, CUgraph
   return static_cast<CUresult>(reply.result);
 }
 
-CUresult Custom_cuGraphExecChildGraphNodeSetParams(Call& call, CUgraphExec hGraphExec, CUgraphNode hNode,
-                                                   CUgraph childGraph) {
+CUresult Custom_cuGraphExecChildGraphNodeSetParams(Call& call, CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
   if (!call.ok()) return call.result();
   cuGraphExecChildGraphNodeSetParamsRequest request;
   request.hGraphExec = call.Use(HandleKind::kGraphExec, hGraphExec);

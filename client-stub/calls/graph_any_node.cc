@@ -29,15 +29,14 @@ CUresult StoreOutputs(Call& call, HandleId node, const Reply& reply, CUgraphNode
 }
 
 template <typename Request, typename Reply>
-CUresult AddAny(Call& call, CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
-                const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* params) {
+CUresult AddAny(Call& call, CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, const CUgraphEdgeData* edges,
+                size_t count, CUgraphNodeParams* params) {
   Request request;
   Reply reply;
   if (params != nullptr) request.type = params->type;
   if (edges != nullptr) request.edges.Borrow(edges, count);
-  const CUresult result =
-      SendNewNode(call, node, graph, dependencies, count, params, request, &reply,
-                  [&](NodeMessage* message) { return EncodeNode(call, *params, message); });
+  const CUresult result = SendNewNode(call, node, graph, dependencies, count, params, request, &reply,
+                                      [&](NodeMessage* message) { return EncodeNode(call, *params, message); });
   return result != CUDA_SUCCESS ? result : StoreOutputs(call, request.node, reply, params);
 }
 
@@ -45,27 +44,24 @@ CUresult AddAny(Call& call, CUgraphNode* node, CUgraph graph, const CUgraphNode*
 
 CUresult Custom_cuGraphAddNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
                                size_t numDependencies, CUgraphNodeParams* nodeParams) {
-  return AddAny<cuGraphAddNodeRequest, cuGraphAddNodeReply>(call, phGraphNode, hGraph, dependencies, nullptr,
-                                                            numDependencies, nodeParams);
+  return AddAny<cuGraphAddNodeRequest, cuGraphAddNodeReply>(call, phGraphNode, hGraph, dependencies, nullptr, numDependencies,
+                                                            nodeParams);
 }
 
 CUresult Custom_cuGraphAddNode_v2(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
-                                  const CUgraphEdgeData* dependencyData, size_t numDependencies,
-                                  CUgraphNodeParams* nodeParams) {
-  return AddAny<cuGraphAddNode_v2Request, cuGraphAddNode_v2Reply>(call, phGraphNode, hGraph, dependencies,
-                                                                  dependencyData, numDependencies, nodeParams);
+                                  const CUgraphEdgeData* dependencyData, size_t numDependencies, CUgraphNodeParams* nodeParams) {
+  return AddAny<cuGraphAddNode_v2Request, cuGraphAddNode_v2Reply>(call, phGraphNode, hGraph, dependencies, dependencyData,
+                                                                  numDependencies, nodeParams);
 }
 
 CUresult Custom_cuGraphNodeSetParams(Call& call, CUgraphNode hNode, CUgraphNodeParams* nodeParams) {
   cuGraphNodeSetParamsRequest request;
   if (nodeParams != nullptr) request.type = nodeParams->type;
   return SetNode(
-      call, hNode, nodeParams, [&](NodeMessage* message) { return EncodeNode(call, *nodeParams, message); },
-      std::move(request));
+      call, hNode, nodeParams, [&](NodeMessage* message) { return EncodeNode(call, *nodeParams, message); }, std::move(request));
 }
 
-CUresult Custom_cuGraphExecNodeSetParams(Call& call, CUgraphExec hGraphExec, CUgraphNode hNode,
-                                         CUgraphNodeParams* nodeParams) {
+CUresult Custom_cuGraphExecNodeSetParams(Call& call, CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams* nodeParams) {
   cuGraphExecNodeSetParamsRequest request;
   if (nodeParams != nullptr) request.type = nodeParams->type;
   return SetExecNode(

@@ -9,14 +9,12 @@
 
 namespace tessera {
 
-CUresult Custom_cuGraphAddMemAllocNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph,
-                                       const CUgraphNode* dependencies, size_t numDependencies,
-                                       CUDA_MEM_ALLOC_NODE_PARAMS* nodeParams) {
+CUresult Custom_cuGraphAddMemAllocNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                       size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS* nodeParams) {
   cuGraphAddMemAllocNodeRequest request;
   cuGraphAddMemAllocNodeReply reply;
-  const CUresult result =
-      SendNewNode(call, phGraphNode, hGraph, dependencies, numDependencies, nodeParams, request, &reply,
-                  [&](NodeMessage* message) { return EncodeAllocNode(call, *nodeParams, message); });
+  const CUresult result = SendNewNode(call, phGraphNode, hGraph, dependencies, numDependencies, nodeParams, request, &reply,
+                                      [&](NodeMessage* message) { return EncodeAllocNode(call, *nodeParams, message); });
   if (result != CUDA_SUCCESS) return result;
   if (!AdoptGraphMemory(call, reply.dptr, nodeParams->bytesize, nodeParams->poolProps)) {
     return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
@@ -28,8 +26,8 @@ CUresult Custom_cuGraphAddMemAllocNode(Call& call, CUgraphNode* phGraphNode, CUg
 CUresult Custom_cuGraphMemAllocNodeGetParams(Call& call, CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS* params_out) {
   AllocNodeRecord record;
   std::vector<CUmemAccessDesc> access;
-  const CUresult result = GetNode<cuGraphMemAllocNodeGetParamsRequest, cuGraphMemAllocNodeGetParamsReply>(
-      call, hNode, params_out, &record, &access);
+  const CUresult result =
+      GetNode<cuGraphMemAllocNodeGetParamsRequest, cuGraphMemAllocNodeGetParamsReply>(call, hNode, params_out, &record, &access);
   if (result != CUDA_SUCCESS) return result;
   if (access.size() != record.access_count) return call.MalformedReply();
   const HandleId node(reinterpret_cast<uint64_t>(hNode));
@@ -43,8 +41,8 @@ CUresult Custom_cuGraphMemAllocNodeGetParams(Call& call, CUgraphNode hNode, CUDA
   }
   pool.maxSize = record.pool_bytes_max;
   pool.usage = static_cast<unsigned short>(record.usage);
-  *params_out = {pool, NodeParametersOfProcess().KeepArray<CUmemAccessDesc>(node, access), access.size(),
-                 record.bytes, record.address};
+  *params_out = {pool, NodeParametersOfProcess().KeepArray<CUmemAccessDesc>(node, access), access.size(), record.bytes,
+                 record.address};
   return CUDA_SUCCESS;
 }
 

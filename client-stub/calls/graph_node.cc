@@ -33,9 +33,8 @@ void Downgrade(const CUDA_KERNEL_NODE_PARAMS& params, CUDA_KERNEL_NODE_PARAMS* o
 template <typename Request, typename Reply, typename Params>
 CUresult AddKernel(Call& call, CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                    const Params* params) {
-  return AddNode<Request, Reply>(call, node, graph, dependencies, count, params, [&](NodeMessage* message) {
-    return EncodeKernelNode(call, Upgrade(*params), message);
-  });
+  return AddNode<Request, Reply>(call, node, graph, dependencies, count, params,
+                                 [&](NodeMessage* message) { return EncodeKernelNode(call, Upgrade(*params), message); });
 }
 
 template <typename Request, typename Reply, typename Params>
@@ -69,31 +68,27 @@ CUresult GetKernel(Call& call, CUgraphNode node, Params* params) {
 
 template <typename Request, typename Params>
 CUresult SetKernel(Call& call, CUgraphNode node, const Params* params) {
-  return SetNode<Request>(call, node, params, [&](NodeMessage* message) {
-    return EncodeKernelNode(call, Upgrade(*params), message);
-  });
+  return SetNode<Request>(call, node, params,
+                          [&](NodeMessage* message) { return EncodeKernelNode(call, Upgrade(*params), message); });
 }
 
 template <typename Request, typename Params>
 CUresult SetExecKernel(Call& call, CUgraphExec exec, CUgraphNode node, const Params* params) {
-  return SetExecNode<Request>(call, exec, node, params, [&](NodeMessage* message) {
-    return EncodeKernelNode(call, Upgrade(*params), message);
-  });
+  return SetExecNode<Request>(call, exec, node, params,
+                              [&](NodeMessage* message) { return EncodeKernelNode(call, Upgrade(*params), message); });
 }
 
 }  // namespace
 
-CUresult Custom_cuGraphAddKernelNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph,
-                                     const CUgraphNode* dependencies, size_t numDependencies,
-                                     const CUDA_KERNEL_NODE_PARAMS_v1* nodeParams) {
+CUresult Custom_cuGraphAddKernelNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                     size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1* nodeParams) {
   return AddKernel<cuGraphAddKernelNodeRequest, cuGraphAddKernelNodeReply>(call, phGraphNode, hGraph, dependencies,
                                                                            numDependencies, nodeParams);
 }
-CUresult Custom_cuGraphAddKernelNode_v2(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph,
-                                        const CUgraphNode* dependencies, size_t numDependencies,
-                                        const CUDA_KERNEL_NODE_PARAMS* nodeParams) {
-  return AddKernel<cuGraphAddKernelNode_v2Request, cuGraphAddKernelNode_v2Reply>(
-      call, phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+CUresult Custom_cuGraphAddKernelNode_v2(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                        size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS* nodeParams) {
+  return AddKernel<cuGraphAddKernelNode_v2Request, cuGraphAddKernelNode_v2Reply>(call, phGraphNode, hGraph, dependencies,
+                                                                                 numDependencies, nodeParams);
 }
 CUresult Custom_cuGraphKernelNodeGetParams(Call& call, CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1* nodeParams) {
   return GetKernel<cuGraphKernelNodeGetParamsRequest, cuGraphKernelNodeGetParamsReply>(call, hNode, nodeParams);
@@ -101,12 +96,10 @@ CUresult Custom_cuGraphKernelNodeGetParams(Call& call, CUgraphNode hNode, CUDA_K
 CUresult Custom_cuGraphKernelNodeGetParams_v2(Call& call, CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS* nodeParams) {
   return GetKernel<cuGraphKernelNodeGetParams_v2Request, cuGraphKernelNodeGetParams_v2Reply>(call, hNode, nodeParams);
 }
-CUresult Custom_cuGraphKernelNodeSetParams(Call& call, CUgraphNode hNode,
-                                           const CUDA_KERNEL_NODE_PARAMS_v1* nodeParams) {
+CUresult Custom_cuGraphKernelNodeSetParams(Call& call, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1* nodeParams) {
   return SetKernel<cuGraphKernelNodeSetParamsRequest>(call, hNode, nodeParams);
 }
-CUresult Custom_cuGraphKernelNodeSetParams_v2(Call& call, CUgraphNode hNode,
-                                              const CUDA_KERNEL_NODE_PARAMS* nodeParams) {
+CUresult Custom_cuGraphKernelNodeSetParams_v2(Call& call, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS* nodeParams) {
   return SetKernel<cuGraphKernelNodeSetParams_v2Request>(call, hNode, nodeParams);
 }
 CUresult Custom_cuGraphExecKernelNodeSetParams(Call& call, CUgraphExec hGraphExec, CUgraphNode hNode,
@@ -118,9 +111,8 @@ CUresult Custom_cuGraphExecKernelNodeSetParams_v2(Call& call, CUgraphExec hGraph
   return SetExecKernel<cuGraphExecKernelNodeSetParams_v2Request>(call, hGraphExec, hNode, nodeParams);
 }
 
-CUresult Custom_cuGraphAddMemcpyNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph,
-                                     const CUgraphNode* dependencies, size_t numDependencies,
-                                     const CUDA_MEMCPY3D* copyParams, CUcontext ctx) {
+CUresult Custom_cuGraphAddMemcpyNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                     size_t numDependencies, const CUDA_MEMCPY3D* copyParams, CUcontext ctx) {
   return AddNode<cuGraphAddMemcpyNodeRequest, cuGraphAddMemcpyNodeReply>(
       call, phGraphNode, hGraph, dependencies, numDependencies, copyParams,
       [&](NodeMessage* message) { return EncodeMemcpyNode(call, *copyParams, ctx, message); });
@@ -166,21 +158,19 @@ CUresult Custom_cuGraphMemcpyNodeGetParams(Call& call, CUgraphNode hNode, CUDA_M
 }
 
 CUresult Custom_cuGraphMemcpyNodeSetParams(Call& call, CUgraphNode hNode, const CUDA_MEMCPY3D* nodeParams) {
-  return SetNode<cuGraphMemcpyNodeSetParamsRequest>(call, hNode, nodeParams, [&](NodeMessage* message) {
-    return EncodeMemcpyNode(call, *nodeParams, nullptr, message);
-  });
+  return SetNode<cuGraphMemcpyNodeSetParamsRequest>(
+      call, hNode, nodeParams, [&](NodeMessage* message) { return EncodeMemcpyNode(call, *nodeParams, nullptr, message); });
 }
 
 CUresult Custom_cuGraphExecMemcpyNodeSetParams(Call& call, CUgraphExec hGraphExec, CUgraphNode hNode,
                                                const CUDA_MEMCPY3D* copyParams, CUcontext ctx) {
-  return SetExecNode<cuGraphExecMemcpyNodeSetParamsRequest>(
-      call, hGraphExec, hNode, copyParams,
-      [&](NodeMessage* message) { return EncodeMemcpyNode(call, *copyParams, ctx, message); });
+  return SetExecNode<cuGraphExecMemcpyNodeSetParamsRequest>(call, hGraphExec, hNode, copyParams, [&](NodeMessage* message) {
+    return EncodeMemcpyNode(call, *copyParams, ctx, message);
+  });
 }
 
-CUresult Custom_cuGraphAddMemsetNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph,
-                                     const CUgraphNode* dependencies, size_t numDependencies,
-                                     const CUDA_MEMSET_NODE_PARAMS* memsetParams, CUcontext ctx) {
+CUresult Custom_cuGraphAddMemsetNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                     size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS* memsetParams, CUcontext ctx) {
   return AddNode<cuGraphAddMemsetNodeRequest, cuGraphAddMemsetNodeReply>(
       call, phGraphNode, hGraph, dependencies, numDependencies, memsetParams,
       [&](NodeMessage* message) { return EncodeMemsetNode(call, *memsetParams, ctx, message); });
@@ -197,28 +187,25 @@ CUresult Custom_cuGraphMemsetNodeGetParams(Call& call, CUgraphNode hNode, CUDA_M
 }
 
 CUresult Custom_cuGraphMemsetNodeSetParams(Call& call, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS* nodeParams) {
-  return SetNode<cuGraphMemsetNodeSetParamsRequest>(call, hNode, nodeParams, [&](NodeMessage* message) {
-    return EncodeMemsetNode(call, *nodeParams, nullptr, message);
-  });
+  return SetNode<cuGraphMemsetNodeSetParamsRequest>(
+      call, hNode, nodeParams, [&](NodeMessage* message) { return EncodeMemsetNode(call, *nodeParams, nullptr, message); });
 }
 
 CUresult Custom_cuGraphExecMemsetNodeSetParams(Call& call, CUgraphExec hGraphExec, CUgraphNode hNode,
                                                const CUDA_MEMSET_NODE_PARAMS* memsetParams, CUcontext ctx) {
-  return SetExecNode<cuGraphExecMemsetNodeSetParamsRequest>(
-      call, hGraphExec, hNode, memsetParams,
-      [&](NodeMessage* message) { return EncodeMemsetNode(call, *memsetParams, ctx, message); });
+  return SetExecNode<cuGraphExecMemsetNodeSetParamsRequest>(call, hGraphExec, hNode, memsetParams, [&](NodeMessage* message) {
+    return EncodeMemsetNode(call, *memsetParams, ctx, message);
+  });
 }
 
-CUresult Custom_cuGraphAddBatchMemOpNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph,
-                                         const CUgraphNode* dependencies, size_t numDependencies,
-                                         const CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams) {
+CUresult Custom_cuGraphAddBatchMemOpNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                         size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams) {
   return AddNode<cuGraphAddBatchMemOpNodeRequest, cuGraphAddBatchMemOpNodeReply>(
       call, phGraphNode, hGraph, dependencies, numDependencies, nodeParams,
       [&](NodeMessage* message) { return EncodeMemOpNode(call, *nodeParams, message); });
 }
 
-CUresult Custom_cuGraphBatchMemOpNodeGetParams(Call& call, CUgraphNode hNode,
-                                               CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams_out) {
+CUresult Custom_cuGraphBatchMemOpNodeGetParams(Call& call, CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams_out) {
   MemOpNodeRecord record;
   std::vector<CUstreamBatchMemOpParams> operations;
   const CUresult result = GetNode<cuGraphBatchMemOpNodeGetParamsRequest, cuGraphBatchMemOpNodeGetParamsReply>(
@@ -231,8 +218,7 @@ CUresult Custom_cuGraphBatchMemOpNodeGetParams(Call& call, CUgraphNode hNode,
   return CUDA_SUCCESS;
 }
 
-CUresult Custom_cuGraphBatchMemOpNodeSetParams(Call& call, CUgraphNode hNode,
-                                               const CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams) {
+CUresult Custom_cuGraphBatchMemOpNodeSetParams(Call& call, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams) {
   return SetNode<cuGraphBatchMemOpNodeSetParamsRequest>(
       call, hNode, nodeParams, [&](NodeMessage* message) { return EncodeMemOpNode(call, *nodeParams, message); });
 }
@@ -240,13 +226,11 @@ CUresult Custom_cuGraphBatchMemOpNodeSetParams(Call& call, CUgraphNode hNode,
 CUresult Custom_cuGraphExecBatchMemOpNodeSetParams(Call& call, CUgraphExec hGraphExec, CUgraphNode hNode,
                                                    const CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams) {
   return SetExecNode<cuGraphExecBatchMemOpNodeSetParamsRequest>(
-      call, hGraphExec, hNode, nodeParams,
-      [&](NodeMessage* message) { return EncodeMemOpNode(call, *nodeParams, message); });
+      call, hGraphExec, hNode, nodeParams, [&](NodeMessage* message) { return EncodeMemOpNode(call, *nodeParams, message); });
 }
 
-CUresult Custom_cuGraphAddHostNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph,
-                                   const CUgraphNode* dependencies, size_t numDependencies,
-                                   const CUDA_HOST_NODE_PARAMS* nodeParams) {
+CUresult Custom_cuGraphAddHostNode(Call& call, CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                   size_t numDependencies, const CUDA_HOST_NODE_PARAMS* nodeParams) {
   return AddNode<cuGraphAddHostNodeRequest, cuGraphAddHostNodeReply>(
       call, phGraphNode, hGraph, dependencies, numDependencies, nodeParams,
       [&](NodeMessage* message) { return EncodeHostNode(call, *nodeParams, message); });
@@ -271,8 +255,7 @@ CUresult Custom_cuGraphHostNodeSetParams(Call& call, CUgraphNode hNode, const CU
 CUresult Custom_cuGraphExecHostNodeSetParams(Call& call, CUgraphExec hGraphExec, CUgraphNode hNode,
                                              const CUDA_HOST_NODE_PARAMS* nodeParams) {
   return SetExecNode<cuGraphExecHostNodeSetParamsRequest>(
-      call, hGraphExec, hNode, nodeParams,
-      [&](NodeMessage* message) { return EncodeHostNode(call, *nodeParams, message); });
+      call, hGraphExec, hNode, nodeParams, [&](NodeMessage* message) { return EncodeHostNode(call, *nodeParams, message); });
 }
 
 }  // namespace tessera

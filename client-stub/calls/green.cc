@@ -109,9 +109,8 @@ CUresult Custom_cuGreenCtxGetId(Call& call, CUgreenCtx greenCtx, unsigned long l
   return CUDA_SUCCESS;
 }
 
-CUresult Custom_cuDevSmResourceSplitByCount(Call& call, CUdevResource* result, unsigned int* nbGroups,
-                                            const CUdevResource* input, CUdevResource* remaining, unsigned int useFlags,
-                                            unsigned int minCount) {
+CUresult Custom_cuDevSmResourceSplitByCount(Call& call, CUdevResource* result, unsigned int* nbGroups, const CUdevResource* input,
+                                            CUdevResource* remaining, unsigned int useFlags, unsigned int minCount) {
   if (!call.ok()) return call.result();
   if (nbGroups == nullptr || input == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   cuDevSmResourceSplitByCountRequest request;

@@ -18,8 +18,8 @@ namespace tessera {
 namespace {
 
 constexpr unsigned kAllocFlags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
-constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
-                                    CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+constexpr unsigned kRegisterFlags =
+    CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
 
 template <typename Request>
 CUresult Allocate(Call& call, void** pp, size_t bytes, unsigned flags) {
@@ -54,10 +54,11 @@ CUresult Allocate(Call& call, void** pp, size_t bytes, unsigned flags) {
 void WarnOfOtherWriters(Call& call, const Range& range) {
   static std::atomic<bool> said{false};
   if (said.load(std::memory_order_relaxed) || !IsShared(range) || said.exchange(true)) return;
-  LogWarning("{}: other processes may write this memory ({} bytes of a shared mapping), and the server does not see what they "
-             "write before this program makes a call: a kernel that waits for it may wait for ever; use a server on this host, "
-             "or have no kernel wait for another process",
-             call.info().name, range.bytes);
+  LogWarning(
+      "{}: other processes may write this memory ({} bytes of a shared mapping), and the server does not see what they "
+      "write before this program makes a call: a kernel that waits for it may wait for ever; use a server on this host, "
+      "or have no kernel wait for another process",
+      call.info().name, range.bytes);
 }
 
 // Gives registered memory an alias when it is a shared mapping of a file. What keeps the server from having it is no
@@ -69,8 +70,7 @@ CUresult ShareFile(Call& call, HostMemory& memory, const Range& range) {
   }
   const auto file = FindSharedFile(range);
   HostMemory::Placed placed;
-  if (!file ||
-      memory.PlaceFile(call.owner_context(), file->fd.get(), file->offset, file->pages.bytes, &placed) != CUDA_SUCCESS) {
+  if (!file || memory.PlaceFile(call.owner_context(), file->fd.get(), file->offset, file->pages.bytes, &placed) != CUDA_SUCCESS) {
     return CUDA_SUCCESS;
   }
   cuMemHostAllocRequest request;

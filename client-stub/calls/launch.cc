@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "client-stub/client.h"
-#include "client-stub/function_info.h"
 #include "client-stub/client_memory.h"
 #include "client-stub/device_graphs.h"
+#include "client-stub/function_info.h"
 #include "client-stub/kernel_params.h"
 #include "client-stub/launch_attributes.h"
 #include "client-stub/managed/managed_work.h"
@@ -44,14 +44,17 @@ uint32_t ThreadsOf(const Configuration& c) {
 
 // Limits of the grid itself: 2^31-1 by 65535 by 65535 (CUDA programming guide, "Technical Specifications per Compute
 // Capability"). A launch beyond them is sent synchronously and the driver refuses it.
-bool GridIsOrdinary(const Configuration& c) {
-  return c.grid[0] <= 0x7FFFFFFFu && c.grid[1] <= 65535 && c.grid[2] <= 65535;
-}
+bool GridIsOrdinary(const Configuration& c) { return c.grid[0] <= 0x7FFFFFFFu && c.grid[1] <= 65535 && c.grid[2] <= 65535; }
 
 // The launch as far as its resources go: the grid counts only where all blocks must be resident.
 uint64_t LaunchHash(const Configuration& c, bool with_grid, uint64_t attributes_hash) {
-  const uint32_t shape[] = {c.block[0], c.block[1], c.block[2], c.shared_bytes, with_grid ? c.grid[0] : 0,
-                            with_grid ? c.grid[1] : 0, with_grid ? c.grid[2] : 0};
+  const uint32_t shape[] = {c.block[0],
+                            c.block[1],
+                            c.block[2],
+                            c.shared_bytes,
+                            with_grid ? c.grid[0] : 0,
+                            with_grid ? c.grid[1] : 0,
+                            with_grid ? c.grid[2] : 0};
   return HashOf(std::as_bytes(std::span(shape)), attributes_hash);
 }
 
@@ -126,13 +129,15 @@ CUresult LaunchAndAsk(Call& call, const Request& request, FunctionInfo::Shared& 
 }
 
 template <typename Request>
-CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span<CUlaunchAttribute> attributes,
-                bool cooperative, void* const* kernel_params, void* const* extra) {
+CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span<CUlaunchAttribute> attributes, bool cooperative,
+                void* const* kernel_params, void* const* extra) {
   FunctionInfo* function = KnownFunction(call, f);
-  if (function == nullptr) [[unlikely]] return call.result();
+  if (function == nullptr) [[unlikely]]
+    return call.result();
   const HandleId stream = call.UseStream(config.stream);
   if (!call.ok()) return call.result();
-  // The driver refuses a function in a stream of another context, and the launch may not wait to hear it. A kernel is at home in all.
+  // The driver refuses a function in a stream of another context, and the launch may not wait to hear it. A kernel is at home in
+  // all.
   if (!function->context.is_null() && call.StreamOwner(stream) != function->context) return call.Fail(CUDA_ERROR_INVALID_HANDLE);
   if (IsEmpty(config)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   std::vector<std::byte>& packed = call.thread().parameters;
@@ -168,18 +173,17 @@ CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span
     return shared.plain.Covers(threads, config.shared_bytes) &&
            (attributes.empty() || shared.accepted.Contains(HashOf(request.attributes)));
   };
-  const auto same = [&] {
-    return shared.accepted.Contains(LaunchHash(config, all_resident, HashOf(request.attributes)));
-  };
+  const auto same = [&] { return shared.accepted.Contains(LaunchHash(config, all_resident, HashOf(request.attributes))); };
   const bool accepted = sane && ((!all_resident && alike()) || same());
   // As a rule the process has no memory that the server must be told of before a launch.
-  if (accepted && !memory.mirrors().any() && !memory.managed().any()) [[likely]] return call.Async(request);
+  if (accepted && !memory.mirrors().any() && !memory.managed().any()) [[likely]]
+    return call.Async(request);
   MirroredWork mirrored(call, stream);
   if (mirrored.result() != CUDA_SUCCESS) return mirrored.result();
   ManagedWork managed(call, stream);
   if (managed.result() != CUDA_SUCCESS) return managed.result();
-  const CUresult result = accepted ? call.Async(request)
-                                   : LaunchAndAsk(call, request, shared, config, attributes, threads, all_resident);
+  const CUresult result =
+      accepted ? call.Async(request) : LaunchAndAsk(call, request, shared, config, attributes, threads, all_resident);
   return result == CUDA_SUCCESS ? mirrored.Appended() : result;
 }
 
@@ -193,16 +197,15 @@ CUresult Custom_cuLaunchKernel(Call& call, CUfunction f, unsigned gridDimX, unsi
   return Launch<cuLaunchKernelRequest>(call, f, config, {}, false, kernelParams, extra);
 }
 
-CUresult Custom_cuLaunchCooperativeKernel(Call& call, CUfunction f, unsigned gridDimX, unsigned gridDimY,
-                                          unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ,
-                                          unsigned sharedMemBytes, CUstream hStream, void** kernelParams) {
+CUresult Custom_cuLaunchCooperativeKernel(Call& call, CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ,
+                                          unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes,
+                                          CUstream hStream, void** kernelParams) {
   if (!call.ok()) return call.result();
   const Configuration config{{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, hStream};
   return Launch<cuLaunchCooperativeKernelRequest>(call, f, config, {}, true, kernelParams, nullptr);
 }
 
-CUresult Custom_cuLaunchKernelEx(Call& call, const CUlaunchConfig* config, CUfunction f, void** kernelParams,
-                                 void** extra) {
+CUresult Custom_cuLaunchKernelEx(Call& call, const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra) {
   if (!call.ok()) return call.result();
   if (config == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (config->numAttrs > 0 && config->attrs == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
@@ -224,8 +227,8 @@ CUresult Custom_cuLaunchKernelEx(Call& call, const CUlaunchConfig* config, CUfun
 
 // Every launch of the list on a device of its own, of the same kernel in the same shape: the driver checks that. Which
 // streams a launch waits for (`flags`) is the driver's to do as well, so the list travels as a whole.
-CUresult Custom_cuLaunchCooperativeKernelMultiDevice(Call& call, CUDA_LAUNCH_PARAMS* launchParamsList,
-                                                     unsigned int numDevices, unsigned int flags) {
+CUresult Custom_cuLaunchCooperativeKernelMultiDevice(Call& call, CUDA_LAUNCH_PARAMS* launchParamsList, unsigned int numDevices,
+                                                     unsigned int flags) {
   if (!call.ok()) return call.result();
   if (launchParamsList == nullptr || numDevices == 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (numDevices > static_cast<unsigned>(call.session().devices().count())) return call.Fail(CUDA_ERROR_INVALID_VALUE);
@@ -316,8 +319,7 @@ CUresult Custom_cuFuncGetName(Call& call, const char** name, CUfunction hfunc) {
   return CUDA_SUCCESS;
 }
 
-CUresult Custom_cuFuncGetParamInfo(Call& call, CUfunction func, size_t paramIndex, size_t* paramOffset,
-                                   size_t* paramSize) {
+CUresult Custom_cuFuncGetParamInfo(Call& call, CUfunction func, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
   if (!call.ok()) return call.result();
   FunctionInfo* function = DescribeFunction(call, func);
   if (function == nullptr) return call.result();

@@ -81,7 +81,8 @@ CUresult GetVariable(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary lib
   }
   const Range range{reply.address, reply.bytes};
   // A library outlives contexts.
-  const bool adopted = managed ? AdoptManagedVariable(call, range, request.library, HandleId()) : AdoptGlobal(call, range, request.library);
+  const bool adopted =
+      managed ? AdoptManagedVariable(call, range, request.library, HandleId()) : AdoptGlobal(call, range, request.library);
   if (!adopted) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   if (dptr != nullptr) *dptr = reply.address;
   if (bytes != nullptr) *bytes = reply.bytes;
@@ -91,9 +92,8 @@ CUresult GetVariable(Call& call, CUdeviceptr* dptr, size_t* bytes, CUlibrary lib
 }  // namespace
 
 CUresult Custom_cuLibraryLoadData(Call& call, CUlibrary* library, const void* code, CUjit_option* jitOptions,
-                                  void** jitOptionsValues, unsigned int numJitOptions,
-                                  CUlibraryOption* libraryOptions, void** /*libraryOptionValues*/,
-                                  unsigned int numLibraryOptions) {
+                                  void** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption* libraryOptions,
+                                  void** /*libraryOptionValues*/, unsigned int numLibraryOptions) {
   if (!call.ok()) return call.result();
   bool preserved = false;
   for (unsigned i = 0; libraryOptions != nullptr && i < numLibraryOptions; ++i) {
@@ -104,16 +104,14 @@ CUresult Custom_cuLibraryLoadData(Call& call, CUlibrary* library, const void* co
 }
 
 CUresult Custom_cuLibraryLoadFromFile(Call& call, CUlibrary* library, const char* fileName, CUjit_option* jitOptions,
-                                      void** jitOptionsValues, unsigned int numJitOptions,
-                                      CUlibraryOption* /*libraryOptions*/, void** /*libraryOptionValues*/,
-                                      unsigned int /*numLibraryOptions*/) {
+                                      void** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption* /*libraryOptions*/,
+                                      void** /*libraryOptionValues*/, unsigned int /*numLibraryOptions*/) {
   if (!call.ok()) return call.result();
   if (fileName == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   std::vector<std::byte> file;
   if (CUresult result = ReadImageFile(fileName, &file); result != CUDA_SUCCESS) return call.Fail(result);
-  return LoadLibrary<cuLibraryLoadFromFileRequest, cuLibraryLoadFromFileReply>(call, library, file.data(),
-                                                                               numJitOptions, jitOptions,
-                                                                               jitOptionsValues, false);
+  return LoadLibrary<cuLibraryLoadFromFileRequest, cuLibraryLoadFromFileReply>(call, library, file.data(), numJitOptions,
+                                                                               jitOptions, jitOptionsValues, false);
 }
 
 CUresult Custom_cuLibraryUnload(Call& call, CUlibrary library) {
@@ -280,8 +278,7 @@ CUresult Custom_cuKernelGetName(Call& call, const char** name, CUkernel hfunc) {
   return CUDA_SUCCESS;
 }
 
-CUresult Custom_cuKernelGetParamInfo(Call& call, CUkernel kernel, size_t paramIndex, size_t* paramOffset,
-                                     size_t* paramSize) {
+CUresult Custom_cuKernelGetParamInfo(Call& call, CUkernel kernel, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
   if (!call.ok()) return call.result();
   const FunctionInfo* info = DescribeKernel(call, kernel);
   if (info == nullptr) return call.result();

@@ -58,8 +58,8 @@ CUresult TakeLogs(Call& call, const std::shared_ptr<Link>& link, const Reply& re
 }
 
 template <typename Request, typename Reply>
-CUresult AddBytes(Call& call, CUlinkState state, CUjitInputType type, std::span<const std::byte> bytes,
-                  const char* name, unsigned count, const CUjit_option* options, void** values) {
+CUresult AddBytes(Call& call, CUlinkState state, CUjitInputType type, std::span<const std::byte> bytes, const char* name,
+                  unsigned count, const CUjit_option* options, void** values) {
   Request request;
   request.state = call.Use(HandleKind::kLinkState, state);
   if (!call.ok()) return call.result();
@@ -97,26 +97,24 @@ CUresult Custom_cuLinkCreate_v2(Call& call, unsigned int numOptions, CUjit_optio
   return CUDA_SUCCESS;
 }
 
-CUresult Custom_cuLinkAddData_v2(Call& call, CUlinkState state, CUjitInputType type, void* data, size_t size,
-                                 const char* name, unsigned int numOptions, CUjit_option* options,
-                                 void** optionValues) {
+CUresult Custom_cuLinkAddData_v2(Call& call, CUlinkState state, CUjitInputType type, void* data, size_t size, const char* name,
+                                 unsigned int numOptions, CUjit_option* options, void** optionValues) {
   if (!call.ok()) return call.result();
   if (data == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   return AddBytes<cuLinkAddData_v2Request, cuLinkAddData_v2Reply>(
-      call, state, type, std::span(static_cast<const std::byte*>(data), size), name, numOptions, options,
-      optionValues);
+      call, state, type, std::span(static_cast<const std::byte*>(data), size), name, numOptions, options, optionValues);
 }
 
-CUresult Custom_cuLinkAddFile_v2(Call& call, CUlinkState state, CUjitInputType type, const char* path,
-                                 unsigned int numOptions, CUjit_option* options, void** optionValues) {
+CUresult Custom_cuLinkAddFile_v2(Call& call, CUlinkState state, CUjitInputType type, const char* path, unsigned int numOptions,
+                                 CUjit_option* options, void** optionValues) {
   if (!call.ok()) return call.result();
   if (path == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   std::vector<std::byte> file;
   if (CUresult result = ReadImageFile(path, &file); result != CUDA_SUCCESS) return call.Fail(result);
   // ReadImageFile puts a NUL behind the file, which PTX needs and no other input may have.
   const size_t bytes = type == CU_JIT_INPUT_PTX ? file.size() : file.size() - 1;
-  return AddBytes<cuLinkAddFile_v2Request, cuLinkAddFile_v2Reply>(
-      call, state, type, std::span(file).first(bytes), path, numOptions, options, optionValues);
+  return AddBytes<cuLinkAddFile_v2Request, cuLinkAddFile_v2Reply>(call, state, type, std::span(file).first(bytes), path,
+                                                                  numOptions, options, optionValues);
 }
 
 CUresult Custom_cuLinkComplete(Call& call, CUlinkState state, void** cubinOut, size_t* sizeOut) {

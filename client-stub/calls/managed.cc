@@ -32,13 +32,11 @@ std::optional<AdvisedPlace> PlaceOf(Call& call, const CUmemLocation& location) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
       if (!IsDevice(call, location.id)) return std::nullopt;
       return AdvisedPlace{location.type, location.id};
-    case CU_MEM_LOCATION_TYPE_HOST:
-      return AdvisedPlace{location.type, 0};
+    case CU_MEM_LOCATION_TYPE_HOST: return AdvisedPlace{location.type, 0};
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
       return AdvisedPlace{location.type, location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ? location.id : 0};
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
 }
 
@@ -79,10 +77,8 @@ CUresult Advise(Call& call, CUdeviceptr address, size_t bytes, CUmem_advise advi
     }
     case CU_MEM_ADVISE_SET_READ_MOSTLY:
     case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
-    case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
-      break;
-    default:
-      return call.Fail(CUDA_ERROR_INVALID_VALUE);
+    case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION: break;
+    default: return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   Managed(call).UpdateAdvice(Range{address, bytes}, [&](Advice& kept) {
     switch (advice) {
@@ -146,14 +142,11 @@ CUresult RangeAttribute(Call& call, void* data, size_t bytes, CUmem_range_attrib
   switch (attribute) {
     case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
       return store(CommonValue<int>(call, range, 0, [](const Advice& advice) { return int{advice.read_mostly}; }));
-    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
-      return store(DeviceOf(CommonValue<AdvisedPlace>(call, range, {}, preferred)));
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION: return store(DeviceOf(CommonValue<AdvisedPlace>(call, range, {}, preferred)));
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
       return store(DeviceOf(CommonValue<AdvisedPlace>(call, range, {}, prefetched)));
-    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
-      return store(CommonValue<AdvisedPlace>(call, range, {}, preferred).type);
-    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID:
-      return store(CommonValue<AdvisedPlace>(call, range, {}, preferred).id);
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE: return store(CommonValue<AdvisedPlace>(call, range, {}, preferred).type);
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID: return store(CommonValue<AdvisedPlace>(call, range, {}, preferred).id);
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
       return store(CommonValue<AdvisedPlace>(call, range, {}, prefetched).type);
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
@@ -167,8 +160,7 @@ CUresult RangeAttribute(Call& call, void* data, size_t bytes, CUmem_range_attrib
       std::memcpy(data, list.data(), bytes);
       return CUDA_SUCCESS;
     }
-    default:
-      return CUDA_ERROR_INVALID_VALUE;
+    default: return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
@@ -236,14 +228,14 @@ CUresult Custom_cuStreamAttachMemAsync(Call& call, CUstream hStream, CUdeviceptr
   const HandleId stream = call.UseStream(hStream);
   if (!call.ok()) return call.result();
   const auto allocation = ClientMemory::Of(call.session()).device().Find(dptr);
-  const bool whole = allocation && allocation->kind == DeviceAllocation::Kind::kManaged &&
-                     dptr == allocation->range.base && (length == 0 || length == allocation->range.bytes);
+  const bool whole = allocation && allocation->kind == DeviceAllocation::Kind::kManaged && dptr == allocation->range.base &&
+                     (length == 0 || length == allocation->range.bytes);
   const bool single = flags == CU_MEM_ATTACH_SINGLE;
   if (!whole || (!single && flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
-  // Memory cannot be attached to the default stream. That of the thread is not told apart from it (pending_work.h): then any stream
-  // may use the memory.
+  // Memory cannot be attached to the default stream. That of the thread is not told apart from it (pending_work.h): then any
+  // stream may use the memory.
   const auto of_thread = reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD);
   if (single && stream.value() < of_thread) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (call.capturing()) return call.Fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -270,8 +262,7 @@ CUresult Custom_cuMemRangeGetAttribute(Call& call, void* data, size_t dataSize, 
 CUresult Custom_cuMemRangeGetAttributes(Call& call, void** data, size_t* dataSizes, CUmem_range_attribute* attributes,
                                         size_t numAttributes, CUdeviceptr devPtr, size_t count) {
   if (!call.ok()) return call.result();
-  if (data == nullptr || dataSizes == nullptr || attributes == nullptr || numAttributes == 0 ||
-      !IsManaged(call, devPtr, count)) {
+  if (data == nullptr || dataSizes == nullptr || attributes == nullptr || numAttributes == 0 || !IsManaged(call, devPtr, count)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   for (size_t i = 0; i < numAttributes; ++i) {
@@ -286,30 +277,30 @@ CUresult Custom_cuMemPrefetchAsync(Call& call, CUdeviceptr devPtr, size_t count,
   return Prefetch(call, devPtr, count, LocationOf(dstDevice), hStream);
 }
 
-CUresult Custom_cuMemPrefetchAsync_v2(Call& call, CUdeviceptr devPtr, size_t count, CUmemLocation location,
-                                      unsigned int flags, CUstream hStream) {
+CUresult Custom_cuMemPrefetchAsync_v2(Call& call, CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
+                                      CUstream hStream) {
   if (!call.ok()) return call.result();
   if (flags != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   return Prefetch(call, devPtr, count, location, hStream);
 }
 
-CUresult Custom_cuMemPrefetchBatchAsync(Call& call, CUdeviceptr* dptrs, size_t* sizes, size_t count,
-                                        CUmemLocation* prefetchLocs, size_t* prefetchLocIdxs, size_t numPrefetchLocs,
-                                        unsigned long long flags, CUstream hStream) {
+CUresult Custom_cuMemPrefetchBatchAsync(Call& call, CUdeviceptr* dptrs, size_t* sizes, size_t count, CUmemLocation* prefetchLocs,
+                                        size_t* prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags,
+                                        CUstream hStream) {
   return PrefetchBatch(call, dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
 }
 
 // What is discarded may keep its contents: reading it before it is written again gives any values.
-CUresult Custom_cuMemDiscardBatchAsync(Call& call, CUdeviceptr* dptrs, size_t* sizes, size_t count,
-                                       unsigned long long flags, CUstream hStream) {
+CUresult Custom_cuMemDiscardBatchAsync(Call& call, CUdeviceptr* dptrs, size_t* sizes, size_t count, unsigned long long flags,
+                                       CUstream hStream) {
   if (!CheckBatch(call, dptrs, sizes, count, flags)) return call.result();
   call.UseStream(hStream);
   return call.result();
 }
 
 CUresult Custom_cuMemDiscardAndPrefetchBatchAsync(Call& call, CUdeviceptr* dptrs, size_t* sizes, size_t count,
-                                                  CUmemLocation* prefetchLocs, size_t* prefetchLocIdxs,
-                                                  size_t numPrefetchLocs, unsigned long long flags, CUstream hStream) {
+                                                  CUmemLocation* prefetchLocs, size_t* prefetchLocIdxs, size_t numPrefetchLocs,
+                                                  unsigned long long flags, CUstream hStream) {
   return PrefetchBatch(call, dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
 }
 

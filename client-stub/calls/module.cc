@@ -22,8 +22,7 @@ namespace tessera {
 namespace {
 
 template <typename Request, typename Reply>
-CUresult LoadModule(Call& call, CUmodule* module, const void* image, unsigned count, const CUjit_option* options,
-                    void** values) {
+CUresult LoadModule(Call& call, CUmodule* module, const void* image, unsigned count, const CUjit_option* options, void** values) {
   if (module == nullptr || image == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   ClientJitOptions jit;
   if (!jit.Read(count, options, values)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
@@ -61,14 +60,12 @@ CUresult Custom_cuModuleLoadData(Call& call, CUmodule* module, const void* image
 CUresult Custom_cuModuleLoadDataEx(Call& call, CUmodule* module, const void* image, unsigned int numOptions,
                                    CUjit_option* options, void** optionValues) {
   if (!call.ok()) return call.result();
-  return LoadModule<cuModuleLoadDataExRequest, cuModuleLoadDataExReply>(call, module, image, numOptions, options,
-                                                                        optionValues);
+  return LoadModule<cuModuleLoadDataExRequest, cuModuleLoadDataExReply>(call, module, image, numOptions, options, optionValues);
 }
 
 CUresult Custom_cuModuleLoadFatBinary(Call& call, CUmodule* module, const void* fatCubin) {
   if (!call.ok()) return call.result();
-  return LoadModule<cuModuleLoadFatBinaryRequest, cuModuleLoadFatBinaryReply>(call, module, fatCubin, 0, nullptr,
-                                                                              nullptr);
+  return LoadModule<cuModuleLoadFatBinaryRequest, cuModuleLoadFatBinaryReply>(call, module, fatCubin, 0, nullptr, nullptr);
 }
 
 CUresult Custom_cuModuleUnload(Call& call, CUmodule hmod) {

@@ -41,9 +41,8 @@ CUresult Custom_cuOccupancyMaxActiveBlocksPerMultiprocessor(Call& call, int* num
   return CUDA_SUCCESS;
 }
 
-CUresult Custom_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(Call& call, int* numBlocks, CUfunction func,
-                                                                     int blockSize, size_t dynamicSMemSize,
-                                                                     unsigned int flags) {
+CUresult Custom_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(Call& call, int* numBlocks, CUfunction func, int blockSize,
+                                                                     size_t dynamicSMemSize, unsigned int flags) {
   if (!call.ok()) return call.result();
   if (numBlocks == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   FunctionInfo* function = DescribeFunction(call, func);
@@ -66,8 +65,8 @@ CUresult Custom_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(Call& call,
   return CUDA_SUCCESS;
 }
 
-CUresult Custom_cuOccupancyAvailableDynamicSMemPerBlock(Call& call, size_t* dynamicSmemSize, CUfunction func,
-                                                        int numBlocks, int blockSize) {
+CUresult Custom_cuOccupancyAvailableDynamicSMemPerBlock(Call& call, size_t* dynamicSmemSize, CUfunction func, int numBlocks,
+                                                        int blockSize) {
   if (!call.ok()) return call.result();
   if (dynamicSmemSize == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   FunctionInfo* function = DescribeFunction(call, func);
@@ -94,9 +93,8 @@ namespace {
 // The application's callback runs here, for every block size, since
 // the driver that would ask for some of them runs in the server.
 template <typename Request, typename Reply>
-CUresult MaxPotentialBlockSize(Call& call, int* minGridSize, int* blockSize, CUfunction func,
-                               CUoccupancyB2DSize shared_of_block, size_t dynamicSMemSize, int blockSizeLimit,
-                               unsigned flags) {
+CUresult MaxPotentialBlockSize(Call& call, int* minGridSize, int* blockSize, CUfunction func, CUoccupancyB2DSize shared_of_block,
+                               size_t dynamicSMemSize, int blockSizeLimit, unsigned flags) {
   if (minGridSize == nullptr || blockSize == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   FunctionInfo* function = DescribeFunction(call, func);
   if (function == nullptr) return call.result();
@@ -122,9 +120,10 @@ CUresult MaxPotentialBlockSize(Call& call, int* minGridSize, int* blockSize, CUf
 // The launch configuration of a cluster query as bytes; launch attributes of such a query carry no handles. The stream and
 // its context count as well: a green context has fewer multiprocessors.
 std::string ConfigurationBytes(const Call& call, const CUlaunchConfig& config) {
-  const uint64_t numbers[] = {config.gridDimX,  config.gridDimY,  config.gridDimZ,       config.blockDimX,
-                              config.blockDimY, config.blockDimZ, config.sharedMemBytes, reinterpret_cast<uint64_t>(config.hStream),
-                              call.context().value()};
+  const uint64_t numbers[] = {
+      config.gridDimX,       config.gridDimY,  config.gridDimZ,       config.blockDimX,
+      config.blockDimY,      config.blockDimZ, config.sharedMemBytes, reinterpret_cast<uint64_t>(config.hStream),
+      call.context().value()};
   std::string bytes(reinterpret_cast<const char*>(numbers), sizeof(numbers));
   return bytes.append(reinterpret_cast<const char*>(config.attrs), config.numAttrs * sizeof(CUlaunchAttribute));
 }
@@ -172,27 +171,22 @@ CUresult Custom_cuOccupancyMaxPotentialBlockSize(Call& call, int* minGridSize, i
 }
 
 CUresult Custom_cuOccupancyMaxPotentialBlockSizeWithFlags(Call& call, int* minGridSize, int* blockSize, CUfunction func,
-                                                          CUoccupancyB2DSize blockSizeToDynamicSMemSize,
-                                                          size_t dynamicSMemSize, int blockSizeLimit,
-                                                          unsigned int flags) {
+                                                          CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize,
+                                                          int blockSizeLimit, unsigned int flags) {
   if (!call.ok()) return call.result();
-  return MaxPotentialBlockSize<cuOccupancyMaxPotentialBlockSizeWithFlagsRequest,
-                               cuOccupancyMaxPotentialBlockSizeWithFlagsReply>(
+  return MaxPotentialBlockSize<cuOccupancyMaxPotentialBlockSizeWithFlagsRequest, cuOccupancyMaxPotentialBlockSizeWithFlagsReply>(
       call, minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags);
 }
 
-CUresult Custom_cuOccupancyMaxPotentialClusterSize(Call& call, int* clusterSize, CUfunction func,
-                                                   const CUlaunchConfig* config) {
+CUresult Custom_cuOccupancyMaxPotentialClusterSize(Call& call, int* clusterSize, CUfunction func, const CUlaunchConfig* config) {
   if (!call.ok()) return call.result();
-  return ClusterQuery<cuOccupancyMaxPotentialClusterSizeRequest, cuOccupancyMaxPotentialClusterSizeReply>(
-      call, clusterSize, func, config);
+  return ClusterQuery<cuOccupancyMaxPotentialClusterSizeRequest, cuOccupancyMaxPotentialClusterSizeReply>(call, clusterSize, func,
+                                                                                                          config);
 }
 
-CUresult Custom_cuOccupancyMaxActiveClusters(Call& call, int* numClusters, CUfunction func,
-                                             const CUlaunchConfig* config) {
+CUresult Custom_cuOccupancyMaxActiveClusters(Call& call, int* numClusters, CUfunction func, const CUlaunchConfig* config) {
   if (!call.ok()) return call.result();
-  return ClusterQuery<cuOccupancyMaxActiveClustersRequest, cuOccupancyMaxActiveClustersReply>(call, numClusters, func,
-                                                                                             config);
+  return ClusterQuery<cuOccupancyMaxActiveClustersRequest, cuOccupancyMaxActiveClustersReply>(call, numClusters, func, config);
 }
 
 }  // namespace tessera

@@ -18,8 +18,8 @@ namespace {
 struct Known {
   std::optional<DeviceAllocation> device;
   std::optional<HostBlock> host;
-  CUdeviceptr address = 0;  // where it lies for the application
-  CUdeviceptr mirror = 0;   // of registered memory whose device pointer was asked for
+  CUdeviceptr address = 0;           // where it lies for the application
+  CUdeviceptr mirror = 0;            // of registered memory whose device pointer was asked for
   std::optional<Range> reservation;  // around a mapping
   bool any() const { return device.has_value() || host.has_value(); }
 };
@@ -100,17 +100,14 @@ CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr p
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
       Store(data, uint32_t{device && known.device->kind == DeviceAllocation::Kind::kBlock});
       return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      Store(data, uint32_t{managed});
-      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: Store(data, uint32_t{managed}); return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-      Store(data, uint32_t{0});
-      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: Store(data, uint32_t{0}); return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       Store(data, int32_t{device ? known.device->device : known.host->device});
       return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:  // of a pool on the host: where in its memory (measured, as what a mapping answers)
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:  // of a pool on the host: where in its memory (measured, as what a mapping
+                                                 // answers)
       Store(data, pooled ? range.base - mapping_base : known.reservation ? known.reservation->base : range.base);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
@@ -128,27 +125,19 @@ CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr p
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
       Store(data, device ? PoolOf(*known.device) : reinterpret_cast<CUmemoryPool>(known.host->pool.value()));
       return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-      Store(data, mapping_end - mapping_base);
-      return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-      Store(data, mapping_base);
-      return CUDA_SUCCESS;
-    default:
-      return CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: Store(data, mapping_end - mapping_base); return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: Store(data, mapping_base); return CUDA_SUCCESS;
+    default: return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
 // Of an address that is no CUDA memory, as cuPointerGetAttributes answers: nulls, and a device that does not exist.
 void AnswerUnknown(CUpointer_attribute attribute, CUdeviceptr ptr, void* data) {
   switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      return Store(data, uint64_t{ptr});
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return Store(data, int32_t{-2});
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER: return Store(data, uint64_t{ptr});
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return Store(data, int32_t{-2});
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      return;  // left untouched
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return;  // left untouched
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -156,10 +145,8 @@ void AnswerUnknown(CUpointer_attribute attribute, CUdeviceptr ptr, void* data) {
     case CU_POINTER_ATTRIBUTE_MAPPED:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-      return Store(data, uint32_t{0});
-    default:
-      return Store(data, uint64_t{0});
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: return Store(data, uint32_t{0});
+    default: return Store(data, uint64_t{0});
   }
 }
 
@@ -182,8 +169,8 @@ CUresult Custom_cuPointerGetAttribute(Call& call, void* data, CUpointer_attribut
   return result == CUDA_SUCCESS ? result : call.Fail(result);
 }
 
-CUresult Custom_cuPointerGetAttributes(Call& call, unsigned int numAttributes, CUpointer_attribute* attributes,
-                                       void** data, CUdeviceptr ptr) {
+CUresult Custom_cuPointerGetAttributes(Call& call, unsigned int numAttributes, CUpointer_attribute* attributes, void** data,
+                                       CUdeviceptr ptr) {
   if (!call.ok()) return call.result();
   if (numAttributes == 0 || attributes == nullptr || data == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   for (unsigned i = 0; i < numAttributes; ++i) {

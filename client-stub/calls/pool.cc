@@ -115,8 +115,7 @@ CUresult Custom_cuMemAllocAsync(Call& call, CUdeviceptr* dptr, size_t bytesize, 
   return Allocate<cuMemAllocAsyncRequest, cuMemAllocAsyncReply>(call, dptr, request, hStream, HandleId());
 }
 
-CUresult Custom_cuMemAllocFromPoolAsync(Call& call, CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
-                                        CUstream hStream) {
+CUresult Custom_cuMemAllocFromPoolAsync(Call& call, CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
   cuMemAllocFromPoolAsyncRequest request;
   request.pool = call.Use(HandleKind::kMemoryPool, pool);
   request.hStream = call.UseStream(hStream);
@@ -141,8 +140,8 @@ CUresult Custom_cuMemFreeAsync(Call& call, CUdeviceptr dptr, CUstream hStream) {
   if (ClientMemory::Of(call.session()).host().InWindow(dptr)) return FreeToHostPool(call, dptr, hStream, capturing);
   const auto allocation = memory.Find(dptr);
   using Kind = DeviceAllocation::Kind;
-  if (!allocation || allocation->range.base != dptr || allocation->kind == Kind::kMapped ||
-      allocation->kind == Kind::kGlobal || allocation->kind == Kind::kForeign) {
+  if (!allocation || allocation->range.base != dptr || allocation->kind == Kind::kMapped || allocation->kind == Kind::kGlobal ||
+      allocation->kind == Kind::kForeign) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   if (allocation->kind == Kind::kManaged) return call.Fail(CUDA_ERROR_NOT_SUPPORTED);

@@ -12,7 +12,8 @@ namespace {
 
 // The pool that a location has: as natively the current one, where none was set the default.
 template <typename Request, typename Reply>
-CUresult PoolOfLocation(Call& call, CUmemoryPool* pool, const CUmemLocation* location, CUmemAllocationType type, bool current, HandleId Reply::*field) {
+CUresult PoolOfLocation(Call& call, CUmemoryPool* pool, const CUmemLocation* location, CUmemAllocationType type, bool current,
+                        HandleId Reply::*field) {
   if (!call.ok()) return call.result();
   if (pool == nullptr || location == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (IsHostLocation(*location)) return HostPoolOf(call, pool, *location, type, current);
@@ -93,12 +94,13 @@ CUresult Custom_cuMemPoolGetAccess(Call& call, CUmemAccess_flags* flags, CUmemor
 }
 
 CUresult Custom_cuMemGetDefaultMemPool(Call& call, CUmemoryPool* pool_out, CUmemLocation* location, CUmemAllocationType type) {
-  return PoolOfLocation<cuMemGetDefaultMemPoolRequest, cuMemGetDefaultMemPoolReply>(call, pool_out, location, type,
-                                                                                    false, &cuMemGetDefaultMemPoolReply::pool_out);
+  return PoolOfLocation<cuMemGetDefaultMemPoolRequest, cuMemGetDefaultMemPoolReply>(call, pool_out, location, type, false,
+                                                                                    &cuMemGetDefaultMemPoolReply::pool_out);
 }
 
 CUresult Custom_cuMemGetMemPool(Call& call, CUmemoryPool* pool, CUmemLocation* location, CUmemAllocationType type) {
-  return PoolOfLocation<cuMemGetMemPoolRequest, cuMemGetMemPoolReply>(call, pool, location, type, true, &cuMemGetMemPoolReply::pool);
+  return PoolOfLocation<cuMemGetMemPoolRequest, cuMemGetMemPoolReply>(call, pool, location, type, true,
+                                                                      &cuMemGetMemPoolReply::pool);
 }
 
 // A device's pool is of its own memory: the server refuses handles that it does not know, those of pools on the host.

@@ -85,22 +85,22 @@ CUresult Set(Call& call, const Area& area, uint32_t value, uint32_t element_byte
 
 }  // namespace
 
-#define TESSERA_SET(bits, type)                                                                                          \
-  CUresult Custom_cuMemsetD##bits##_v2(Call& call, CUdeviceptr dstDevice, type value, size_t N) {                         \
-    return Set<cuMemsetD##bits##_v2Request>(call, Area{dstDevice, 0, N, 1}, value, sizeof(type), nullptr, false);         \
-  }                                                                                                                      \
-  CUresult Custom_cuMemsetD##bits##Async(Call& call, CUdeviceptr dstDevice, type value, size_t N, CUstream hStream) {     \
-    return Set<cuMemsetD##bits##AsyncRequest>(call, Area{dstDevice, 0, N, 1}, value, sizeof(type), hStream, true);        \
-  }                                                                                                                      \
-  CUresult Custom_cuMemsetD2D##bits##_v2(Call& call, CUdeviceptr dstDevice, size_t dstPitch, type value, size_t Width,    \
-                                         size_t Height) {                                                                \
-    return Set<cuMemsetD2D##bits##_v2Request>(call, Area{dstDevice, dstPitch, Width, Height}, value, sizeof(type),        \
-                                              nullptr, false);                                                           \
-  }                                                                                                                      \
-  CUresult Custom_cuMemsetD2D##bits##Async(Call& call, CUdeviceptr dstDevice, size_t dstPitch, type value, size_t Width,  \
-                                           size_t Height, CUstream hStream) {                                            \
-    return Set<cuMemsetD2D##bits##AsyncRequest>(call, Area{dstDevice, dstPitch, Width, Height}, value, sizeof(type),      \
-                                                hStream, true);                                                          \
+#define TESSERA_SET(bits, type)                                                                                               \
+  CUresult Custom_cuMemsetD##bits##_v2(Call& call, CUdeviceptr dstDevice, type value, size_t N) {                             \
+    return Set<cuMemsetD##bits##_v2Request>(call, Area{dstDevice, 0, N, 1}, value, sizeof(type), nullptr, false);             \
+  }                                                                                                                           \
+  CUresult Custom_cuMemsetD##bits##Async(Call& call, CUdeviceptr dstDevice, type value, size_t N, CUstream hStream) {         \
+    return Set<cuMemsetD##bits##AsyncRequest>(call, Area{dstDevice, 0, N, 1}, value, sizeof(type), hStream, true);            \
+  }                                                                                                                           \
+  CUresult Custom_cuMemsetD2D##bits##_v2(Call& call, CUdeviceptr dstDevice, size_t dstPitch, type value, size_t Width,        \
+                                         size_t Height) {                                                                     \
+    return Set<cuMemsetD2D##bits##_v2Request>(call, Area{dstDevice, dstPitch, Width, Height}, value, sizeof(type), nullptr,   \
+                                              false);                                                                         \
+  }                                                                                                                           \
+  CUresult Custom_cuMemsetD2D##bits##Async(Call& call, CUdeviceptr dstDevice, size_t dstPitch, type value, size_t Width,      \
+                                           size_t Height, CUstream hStream) {                                                 \
+    return Set<cuMemsetD2D##bits##AsyncRequest>(call, Area{dstDevice, dstPitch, Width, Height}, value, sizeof(type), hStream, \
+                                                true);                                                                        \
   }
 
 TESSERA_SET(8, unsigned char)

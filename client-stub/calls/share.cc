@@ -15,8 +15,13 @@
 namespace tessera {
 namespace {
 
-constexpr CallInfo kEnded{"tesseraShareEnded", tesseraShareEndedRequest::kId, CallInfo::Mode::kAsync,
-                          CallInfo::Context::kNone, CallInfo::Capture::kLegal, false, nullptr};
+constexpr CallInfo kEnded{"tesseraShareEnded",
+                          tesseraShareEndedRequest::kId,
+                          CallInfo::Mode::kAsync,
+                          CallInfo::Context::kNone,
+                          CallInfo::Capture::kLegal,
+                          false,
+                          nullptr};
 
 // No allocation is made for other types of handles: the devices say that they have none.
 CUresult CheckType(CUmemAllocationHandleType type) {
@@ -95,8 +100,8 @@ CUresult Custom_cuMemImportFromShareableHandle(Call& call, CUmemGenericAllocatio
   if (!call.ok()) return call.result();
   cuMemImportFromShareableHandleReply reply;
   if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
-  ClientMemory::Of(call.session()).NoteAllocation(
-      request.handle, {call.Ordinal(reply.device), CU_MEM_HANDLE_TYPE_NONE});  // not to be exported again
+  ClientMemory::Of(call.session())
+      .NoteAllocation(request.handle, {call.Ordinal(reply.device), CU_MEM_HANDLE_TYPE_NONE});  // not to be exported again
   *handle = request.handle.value();
   return CUDA_SUCCESS;
 }

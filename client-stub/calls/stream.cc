@@ -50,8 +50,8 @@ bool Ask(Call& call, CUstream stream, const void* answer, bool captured_is_legal
   }
   if (!UseStreamInfo(call, stream, used)) return false;
   bool capturing = false;
-  return call.Fail(captured_is_legal ? Captures().CheckUse(used->ref, &capturing)
-                                     : Captures().CheckUncapturable(used->ref)) == CUDA_SUCCESS;
+  return call.Fail(captured_is_legal ? Captures().CheckUse(used->ref, &capturing) : Captures().CheckUncapturable(used->ref)) ==
+         CUDA_SUCCESS;
 }
 
 // Sends a request that enqueues something, or captures it.
@@ -209,8 +209,7 @@ CUresult Custom_cuLaunchHostFunc(Call& call, CUstream hStream, CUhostFn fn, void
   return result;
 }
 
-CUresult Custom_cuStreamAddCallback(Call& call, CUstream hStream, CUstreamCallback callback, void* userData,
-                                    unsigned int flags) {
+CUresult Custom_cuStreamAddCallback(Call& call, CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags) {
   if (!call.ok()) return call.result();
   if (callback == nullptr || flags != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   UsedStream stream;

@@ -51,9 +51,9 @@ CUresult OperateOnAll(Call& call, CUstream stream, unsigned count, const CUstrea
 
 }  // namespace
 
-#define TESSERA_VALUE(name, type, waits)                                                                                  \
-  CUresult Custom_##name(Call& call, CUstream stream, CUdeviceptr addr, type value, unsigned int flags) {                 \
-    return OperateOn<name##Request>(call, stream, addr, value, flags, waits);                                             \
+#define TESSERA_VALUE(name, type, waits)                                                                  \
+  CUresult Custom_##name(Call& call, CUstream stream, CUdeviceptr addr, type value, unsigned int flags) { \
+    return OperateOn<name##Request>(call, stream, addr, value, flags, waits);                             \
   }
 
 TESSERA_VALUE(cuStreamWriteValue32, cuuint32_t, false)

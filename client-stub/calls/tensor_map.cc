@@ -45,8 +45,8 @@ bool Common(Request& request, const CUtensorMap* tensorMap, CUtensorMapDataType 
 }
 
 template <typename Request>
-void Modes(Request& request, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
-           CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+void Modes(Request& request, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+           CUtensorMapFloatOOBfill fill) {
   request.interleave = interleave;
   request.swizzle = swizzle;
   request.l2_promotion = promotion;
@@ -63,8 +63,8 @@ CUresult Custom_cuTensorMapEncodeTiled(Call& call, CUtensorMap* tensorMap, CUten
                                        CUtensorMapFloatOOBfill oobFill) {
   if (!call.ok()) return call.result();
   cuTensorMapEncodeTiledRequest request;
-  if (boxDim == nullptr || !Common(request, tensorMap, tensorDataType, tensorRank, globalAddress, globalDim,
-                                   globalStrides, elementStrides)) {
+  if (boxDim == nullptr ||
+      !Common(request, tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, elementStrides)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   request.box.Borrow(boxDim, tensorRank);
@@ -75,15 +75,14 @@ CUresult Custom_cuTensorMapEncodeTiled(Call& call, CUtensorMap* tensorMap, CUten
 CUresult Custom_cuTensorMapEncodeIm2col(Call& call, CUtensorMap* tensorMap, CUtensorMapDataType tensorDataType,
                                         cuuint32_t tensorRank, void* globalAddress, const cuuint64_t* globalDim,
                                         const cuuint64_t* globalStrides, const int* pixelBoxLowerCorner,
-                                        const int* pixelBoxUpperCorner, cuuint32_t channelsPerPixel,
-                                        cuuint32_t pixelsPerColumn, const cuuint32_t* elementStrides,
-                                        CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
-                                        CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) {
+                                        const int* pixelBoxUpperCorner, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn,
+                                        const cuuint32_t* elementStrides, CUtensorMapInterleave interleave,
+                                        CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
+                                        CUtensorMapFloatOOBfill oobFill) {
   if (!call.ok()) return call.result();
   cuTensorMapEncodeIm2colRequest request;
   if (pixelBoxLowerCorner == nullptr || pixelBoxUpperCorner == nullptr || tensorRank < 3 ||
-      !Common(request, tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides,
-              elementStrides)) {
+      !Common(request, tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, elementStrides)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   // The corners have one number per spatial dimension, two fewer than the rank.
@@ -98,15 +97,13 @@ CUresult Custom_cuTensorMapEncodeIm2col(Call& call, CUtensorMap* tensorMap, CUte
 CUresult Custom_cuTensorMapEncodeIm2colWide(Call& call, CUtensorMap* tensorMap, CUtensorMapDataType tensorDataType,
                                             cuuint32_t tensorRank, void* globalAddress, const cuuint64_t* globalDim,
                                             const cuuint64_t* globalStrides, int pixelBoxLowerCornerWidth,
-                                            int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel,
-                                            cuuint32_t pixelsPerColumn, const cuuint32_t* elementStrides,
-                                            CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode,
-                                            CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
-                                            CUtensorMapFloatOOBfill oobFill) {
+                                            int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn,
+                                            const cuuint32_t* elementStrides, CUtensorMapInterleave interleave,
+                                            CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle,
+                                            CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) {
   if (!call.ok()) return call.result();
   cuTensorMapEncodeIm2colWideRequest request;
-  if (!Common(request, tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides,
-              elementStrides)) {
+  if (!Common(request, tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, elementStrides)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   request.lower = pixelBoxLowerCornerWidth;

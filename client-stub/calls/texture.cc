@@ -29,7 +29,8 @@ bool SetResource(Call& call, const CUDA_RESOURCE_DESC* resource, Request* reques
       request->resource.res.array.hArray = nullptr;
       break;
     case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
-      request->mipmapped = call.Use(HandleKind::kMipmappedArray, resource->res.mipmap.hMipmappedArray, false, CUDA_ERROR_INVALID_VALUE);
+      request->mipmapped =
+          call.Use(HandleKind::kMipmappedArray, resource->res.mipmap.hMipmappedArray, false, CUDA_ERROR_INVALID_VALUE);
       request->resource.res.mipmap.hMipmappedArray = nullptr;
       break;
     case CU_RESOURCE_TYPE_LINEAR:
@@ -43,8 +44,7 @@ bool SetResource(Call& call, const CUDA_RESOURCE_DESC* resource, Request* reques
       *address = reached;
       break;
     }
-    default:
-      call.Fail(CUDA_ERROR_INVALID_VALUE);
+    default: call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   return call.ok();
 }

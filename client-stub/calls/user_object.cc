@@ -17,8 +17,7 @@ CUresult Custom_cuUserObjectCreate(Call& call, CUuserObject* object_out, void* p
   cuUserObjectCreateRequest request;
   request.object = call.Mint(HandleKind::kUserObject);
   if (!call.ok()) return call.result();
-  request.destructor =
-      HostFunctionsOfProcess().Add({.function = destroy, .user_data = ptr, .user_object = request.object});
+  request.destructor = HostFunctionsOfProcess().Add({.function = destroy, .user_data = ptr, .user_object = request.object});
   request.references = initialRefcount;
   request.flags = flags;
   const CUresult result = call.Sync(request);

@@ -15,8 +15,7 @@ CUresult Custom_cuMemAddressReserve(Call& call, CUdeviceptr* ptr, size_t size, s
   if (!call.ok()) return call.result();
   if (ptr == nullptr || flags != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   uint64_t address = 0;
-  const CUresult result =
-      ClientMemory::Of(call.session()).reservations().Reserve(call, size, alignment, addr, &address);
+  const CUresult result = ClientMemory::Of(call.session()).reservations().Reserve(call, size, alignment, addr, &address);
   if (result == CUDA_SUCCESS) *ptr = address;
   return result;
 }
@@ -46,8 +45,8 @@ CUresult Custom_cuMemCreate(Call& call, CUmemGenericAllocationHandle* handle, si
   const CUresult result = call.Sync(request);
   if (result != CUDA_SUCCESS) return result;
   const bool on_device = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-  ClientMemory::Of(call.session()).NoteAllocation(
-      request.handle, {on_device ? prop->location.id : 0, static_cast<uint32_t>(prop->requestedHandleTypes)});
+  ClientMemory::Of(call.session())
+      .NoteAllocation(request.handle, {on_device ? prop->location.id : 0, static_cast<uint32_t>(prop->requestedHandleTypes)});
   *handle = request.handle.value();
   return CUDA_SUCCESS;
 }

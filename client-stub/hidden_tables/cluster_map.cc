@@ -23,8 +23,13 @@ struct Tag {
   static constexpr size_t kWords = 17;
 };
 
-constexpr CallInfo kClusterMap{"tesseraClusterMap",         tesseraClusterMapRequest::kId, CallInfo::Mode::kSync,
-                               CallInfo::Context::kRequired, CallInfo::Capture::kLegal,     false, nullptr};
+constexpr CallInfo kClusterMap{"tesseraClusterMap",
+                               tesseraClusterMapRequest::kId,
+                               CallInfo::Mode::kSync,
+                               CallInfo::Context::kRequired,
+                               CallInfo::Capture::kLegal,
+                               false,
+                               nullptr};
 
 // One byte per pair of multiprocessors each.
 struct Map {

@@ -31,9 +31,7 @@ CUresult Kind(CUcontext context, uint32_t* kind, CUcontext* other) {
 }
 
 // Slot 3: 0, the handles of CUDART_INTERFACE can be trusted.
-uint32_t DistrustHandles() {
-  return 0;
-}
+uint32_t DistrustHandles() { return 0; }
 
 }  // namespace
 

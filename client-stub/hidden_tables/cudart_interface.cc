@@ -42,9 +42,7 @@ CUresult PrimaryContext(CUcontext* context, CUdevice device) {
 }
 
 // Slot 3: graphics devices. A driver without a display answers 708 and leaves the output alone.
-CUresult GraphicsDevice(unsigned, void*) {
-  return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE;
-}
+CUresult GraphicsDevice(unsigned, void*) { return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE; }
 
 // Slots 6 and 8: as slot 1, the latter from the bare fat binary, with lists of symbols, which were never seen in use.
 CUresult LoadModuleWithSymbols(CUmodule* module, const void* wrapper, void* a, void* b, unsigned count) {
@@ -57,14 +55,10 @@ CUresult LoadFatBinary(const void* header, CUmodule* module, void* a, void* b, u
 }
 
 // Slot 7: the runtime says that it will not use a module any more. The module stays until it is unloaded.
-CUresult ForgetModule(size_t) {
-  return CUDA_SUCCESS;
-}
+CUresult ForgetModule(size_t) { return CUDA_SUCCESS; }
 
 // Slot 12: loads the compilers, which are the server's affair.
-CUresult LoadCompilers() {
-  return CUDA_SUCCESS;
-}
+CUresult LoadCompilers() { return CUDA_SUCCESS; }
 
 }  // namespace
 

@@ -19,9 +19,9 @@ const void* ToolsTls();
 const void* ContextLocalStorage();
 const void* ContextChecks();
 const void* IntegrityCheck();
-const void* ContextQueries();   // 21318C60
-const void* ModuleFunctions();  // 6E163FBE
-const void* ClusterMap();       // 1734DC26
+const void* ContextQueries();     // 21318C60
+const void* ModuleFunctions();    // 6E163FBE
+const void* ClusterMap();         // 1734DC26
 const void* CompileCacheTable();  // DA9151D3
 
 }  // namespace tessera

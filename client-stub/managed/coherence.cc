@@ -165,8 +165,7 @@ CUresult ManagedMemory::WaitForWorkOn(uint64_t address) {
     MutexLock lock(mutex_);
     Block* const block = Find(address);
     if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    streams = pending_.Take(
-        [&](const WorkedStream& stream) { return Uses(*block, stream) || block->earlier.contains(stream); });
+    streams = pending_.Take([&](const WorkedStream& stream) { return Uses(*block, stream) || block->earlier.contains(stream); });
   }
   if (const CUresult result = WaitForEach(streams); result != CUDA_SUCCESS) return result;
   MutexLock lock(mutex_);
@@ -248,9 +247,10 @@ void ManagedMemory::WarnOfLongTouch() {
   static std::atomic<bool> said{false};
   const uint64_t since = touched_at_ns_.load(std::memory_order_relaxed);
   if (since == 0 || MonotonicNs() - since < kLongTouchNs || said.exchange(true)) return;
-  LogWarning("the program has waited {} s to touch managed memory: a touch waits for running kernels here (concurrentManagedAccess "
-             "is 0). A kernel that waits for the touch waits for ever: let it wait for a flag in pinned memory",
-             kLongTouchNs / 1'000'000'000);
+  LogWarning(
+      "the program has waited {} s to touch managed memory: a touch waits for running kernels here (concurrentManagedAccess "
+      "is 0). A kernel that waits for the touch waits for ever: let it wait for a flag in pinned memory",
+      kLongTouchNs / 1'000'000'000);
 }
 
 bool ManagedMemory::Resolve(uint64_t address, bool write, bool in_host_function) {
@@ -263,8 +263,10 @@ bool ManagedMemory::Resolve(uint64_t address, bool write, bool in_host_function)
     result = FetchAfterWork(address, write);
   }
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE) return result == CUDA_SUCCESS;
-  LogError("managed memory at {:#x} could not be fetched from the device: result {}; the access ends as one of memory that "
-           "does not exist", address, static_cast<int>(result));
+  LogError(
+      "managed memory at {:#x} could not be fetched from the device: result {}; the access ends as one of memory that "
+      "does not exist",
+      address, static_cast<int>(result));
   return false;
 }
 

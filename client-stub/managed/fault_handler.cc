@@ -49,8 +49,8 @@ struct FaultRequest : ServiceRequest {
 void Resolve(ServiceRequest& request) {
   auto& fault = static_cast<FaultRequest&>(request);
   const FaultResolver resolver = fault.where->resolver.load(std::memory_order_acquire);
-  fault.resolved = resolver(fault.where->owner.load(std::memory_order_acquire), fault.address, fault.write,
-                            fault.in_host_function);
+  fault.resolved =
+      resolver(fault.where->owner.load(std::memory_order_acquire), fault.address, fault.write, fault.in_host_function);
 }
 
 const Watched* FindWatched(uint64_t address) {

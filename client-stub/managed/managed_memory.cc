@@ -220,16 +220,14 @@ void ManagedMemory::ExpectPass(const Range& range) {
 
 bool ManagedMemory::UpdateAdvice(const Range& range, const std::function<void(Advice&)>& change) {
   if (!Covers(range)) return false;
-  return OnService(mutex_, [&] {
-    return ForEachBlockIn(range, [&](Block& block, const Range& part) { block.advice.Update(part, change); });
-  });
+  return OnService(
+      mutex_, [&] { return ForEachBlockIn(range, [&](Block& block, const Range& part) { block.advice.Update(part, change); }); });
 }
 
 bool ManagedMemory::ForEachAdvice(const Range& range, const std::function<void(const Advice&)>& visit) {
   if (!Covers(range)) return false;
-  return OnService(mutex_, [&] {
-    return ForEachBlockIn(range, [&](Block& block, const Range& part) { block.advice.ForEach(part, visit); });
-  });
+  return OnService(
+      mutex_, [&] { return ForEachBlockIn(range, [&](Block& block, const Range& part) { block.advice.ForEach(part, visit); }); });
 }
 
 }  // namespace tessera

@@ -40,7 +40,7 @@ namespace tessera {
 // What a piece of work may do with managed memory.
 struct ManagedUse {
   WorkedStream stream;
-  Range range;             // no bytes: any
+  Range range;  // no bytes: any
   bool reads_only = false;
 };
 
@@ -89,11 +89,11 @@ class ManagedMemory {
   struct Block {
     Range range;  // whole pages
     uint64_t freed_by = 0;
-    HandleId context;    // null: a variable of a library, of all contexts
-    HandleId container;  // of variables
-    HandleId attached;   // null: to all streams
+    HandleId context;                // null: a variable of a library, of all contexts
+    HandleId container;              // of variables
+    HandleId attached;               // null: to all streams
     std::set<WorkedStream> earlier;  // to which it was attached before, whose work may still use it
-    std::vector<Range> extents;  // what exists on the device; all of `range` but for variables
+    std::vector<Range> extents;      // what exists on the device; all of `range` but for variables
     SharedPages* pages = nullptr;
     PageStates states;
     AdviceMap advice;
@@ -114,7 +114,8 @@ class ManagedMemory {
   void SettleHere(const ManagedUse& use);
   bool Resolve(uint64_t address, bool write, bool in_host_function) EXCLUDES(mutex_);
   CUresult FetchAfterWork(uint64_t address, bool write) EXCLUDES(mutex_);
-  // Says once in this process when a touch has waited long: the work it waits for may be waiting for it. On the session's service thread.
+  // Says once in this process when a touch has waited long: the work it waits for may be waiting for it. On the session's service
+  // thread.
   void WarnOfLongTouch();
   CUresult Fetch(Block& block, uint64_t address, bool write);
   CUresult FetchAll(Block& block);
@@ -139,7 +140,7 @@ class ManagedMemory {
   const Range window_;
   std::atomic<size_t> count_{0};
   std::atomic<size_t> accessible_{0};
-  std::atomic<bool> fetching_{false};  // pages are about to become accessible
+  std::atomic<bool> fetching_{false};       // pages are about to become accessible
   std::atomic<uint64_t> touched_at_ns_{0};  // a touch waits since then for work of the device; 0: none does
   PendingWork pending_;
 

@@ -17,8 +17,13 @@ namespace tessera {
 namespace {
 
 // Takes no failure that belongs to a call of the application's.
-constexpr CallInfo kTransfer{"managed memory",          cuMemcpyAsyncRequest::kId, CallInfo::Mode::kAsync,
-                             CallInfo::Context::kRequired, CallInfo::Capture::kLegal, false, ""};
+constexpr CallInfo kTransfer{"managed memory",
+                             cuMemcpyAsyncRequest::kId,
+                             CallInfo::Mode::kAsync,
+                             CallInfo::Context::kRequired,
+                             CallInfo::Capture::kLegal,
+                             false,
+                             ""};
 
 }  // namespace
 

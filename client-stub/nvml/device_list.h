@@ -40,7 +40,7 @@ struct PeerAccess {
 struct DeviceList {
   std::vector<Device> devices;
   std::vector<PeerAccess> peers;  // element from * devices + to; of a device with itself nothing is said
-  int driver_version = 0;  // as cuDriverGetVersion: 13000; of several servers the lowest
+  int driver_version = 0;         // as cuDriverGetVersion: 13000; of several servers the lowest
   std::vector<ServerList::Server> servers;
 
   // The devices of a server follow each other: the first one of the server that has `device`.

@@ -70,7 +70,8 @@ nvmlReturn_t State(ServerQuery::Ask ask, size_t device, bool fresh, std::shared_
   if (device >= list->devices.size()) return NVML_ERROR_INVALID_ARGUMENT;
   Kept& kept = TheKept();
   MutexLock lock(kept.mutex);
-  std::shared_ptr<const DeviceState>& one = kept.states[{ask, ask == ServerQuery::Ask::kState ? list->FirstOfServer(device) : device}];
+  std::shared_ptr<const DeviceState>& one =
+      kept.states[{ask, ask == ServerQuery::Ask::kState ? list->FirstOfServer(device) : device}];
   if (fresh || one == nullptr || MonotonicNs() - one->read_ns > kStateAgeMaxNs) {
     Result<DeviceState> read = ReadState(*list, ask, device);
     if (!read.ok()) {

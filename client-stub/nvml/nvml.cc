@@ -24,7 +24,7 @@ NVML_EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned) {
     library.initialised = 0;
     tessera::nvml::SayOnce(devices.status());
     return devices.status().code() == tessera::StatusCode::kVersionMismatch ? NVML_ERROR_LIB_RM_VERSION_MISMATCH
-                                                                           : NVML_ERROR_DRIVER_NOT_LOADED;
+                                                                            : NVML_ERROR_DRIVER_NOT_LOADED;
   }
   library.list = std::make_shared<const DeviceList>(std::move(devices).value());
   return NVML_SUCCESS;
@@ -79,9 +79,7 @@ NVML_EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* version) {
   *version = list->driver_version;
   return NVML_SUCCESS;
 }
-NVML_EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* version) {
-  return nvmlSystemGetCudaDriverVersion_v2(version);
-}
+NVML_EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* version) { return nvmlSystemGetCudaDriverVersion_v2(version); }
 
 // Of the server's kernel driver. An emulated GPU has none: then it is the CUDA version, since tools parse a dotted number.
 NVML_EXPORT nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned length) {

@@ -92,7 +92,6 @@ struct nvmlMemory_v2_t {
   unsigned long long used;
 };
 
-
 struct nvmlTemperature_v1_t {
   unsigned version;
   int sensorType;

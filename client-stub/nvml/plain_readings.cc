@@ -54,72 +54,74 @@ using namespace tessera::nvml;
 using tessera::Reading;
 using AskFor = tessera::ServerQuery::Ask;
 
-#define READING_NUMBER(ask, number, name, function) \
-  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned* out) { return Give(handle, AskFor::k##ask, Reading::name, out); }
-#define READING_LARGE(ask, number, name, function)                                    \
-  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned long long* out) {   \
-    return Give(handle, AskFor::k##ask, Reading::name, out);                          \
+#define READING_NUMBER(ask, number, name, function)                       \
+  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned* out) { \
+    return Give(handle, AskFor::k##ask, Reading::name, out);              \
   }
-#define READING_PAIR(ask, number, name, function)                                     \
-  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned* a, unsigned* b) {  \
-    return Give(handle, AskFor::k##ask, Reading::name, a, b);                         \
+#define READING_LARGE(ask, number, name, function)                                  \
+  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned long long* out) { \
+    return Give(handle, AskFor::k##ask, Reading::name, out);                        \
   }
-#define READING_TRIPLE(ask, number, name, function)                                                \
-  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned* a, unsigned* b, unsigned* c) {  \
-    return Give(handle, AskFor::k##ask, Reading::name, a, b, c);                                   \
+#define READING_PAIR(ask, number, name, function)                                    \
+  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned* a, unsigned* b) { \
+    return Give(handle, AskFor::k##ask, Reading::name, a, b);                        \
   }
-#define READING_QUADRUPLE(ask, number, name, function)                                                          \
-  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned* a, unsigned* b, unsigned* c, unsigned* d) {  \
-    return Give(handle, AskFor::k##ask, Reading::name, a, b, c, d);                                             \
+#define READING_TRIPLE(ask, number, name, function)                                               \
+  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned* a, unsigned* b, unsigned* c) { \
+    return Give(handle, AskFor::k##ask, Reading::name, a, b, c);                                  \
   }
-#define READING_STRUCT32(ask, number, name, function, n)                     \
-  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned* words) {  \
-    return GiveRow<n>(handle, AskFor::k##ask, Reading::name, words);         \
+#define READING_QUADRUPLE(ask, number, name, function)                                                         \
+  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned* a, unsigned* b, unsigned* c, unsigned* d) { \
+    return Give(handle, AskFor::k##ask, Reading::name, a, b, c, d);                                            \
   }
-#define READING_STRUCT64(ask, number, name, function, n)                               \
-  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned long long* words) {  \
-    return GiveRow<n>(handle, AskFor::k##ask, Reading::name, words);                   \
+#define READING_STRUCT32(ask, number, name, function, n)                    \
+  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned* words) { \
+    return GiveRow<n>(handle, AskFor::k##ask, Reading::name, words);        \
   }
-#define READING_VERSIONED32(ask, number, name, function, n)                      \
-  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, Versioned32<n>* out) {  \
-    return GiveVersioned<n>(handle, AskFor::k##ask, Reading::name, out);         \
+#define READING_STRUCT64(ask, number, name, function, n)                              \
+  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned long long* words) { \
+    return GiveRow<n>(handle, AskFor::k##ask, Reading::name, words);                  \
   }
-#define READING_VERSIONED64(ask, number, name, function, n)                      \
-  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, Versioned64<n>* out) {  \
-    return GiveVersioned<n>(handle, AskFor::k##ask, Reading::name, out);         \
+#define READING_VERSIONED32(ask, number, name, function, n)                     \
+  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, Versioned32<n>* out) { \
+    return GiveVersioned<n>(handle, AskFor::k##ask, Reading::name, out);        \
   }
-#define READING_CHOICE(ask, number, name, function, n)                                     \
-  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned which, unsigned* out) {  \
-    if (which >= n) return NoSuchChoice(handle);                                           \
-    return Give(handle, AskFor::k##ask, Reading::name + which, out);                       \
+#define READING_VERSIONED64(ask, number, name, function, n)                     \
+  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, Versioned64<n>* out) { \
+    return GiveVersioned<n>(handle, AskFor::k##ask, Reading::name, out);        \
   }
-#define READING_CHOICE_PAIR64(ask, number, name, function, n)                                          \
-  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned which, unsigned long long* words) {  \
-    if (which >= n) return NoSuchChoice(handle);                                                       \
-    return GiveRow<2>(handle, AskFor::k##ask, Reading::name + 2 * which, words);                       \
+#define READING_CHOICE(ask, number, name, function, n)                                    \
+  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned which, unsigned* out) { \
+    if (which >= n) return NoSuchChoice(handle);                                          \
+    return Give(handle, AskFor::k##ask, Reading::name + which, out);                      \
   }
-#define READING_TWO_CHOICES(ask, number, name, function, n, m, l)                                                     \
-  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned a, unsigned b, unsigned long long* words) {         \
-    if (a >= n || b >= m) return NoSuchChoice(handle);                                                                \
-    return GiveRow<l>(handle, AskFor::k##ask, Reading::name + (a * m + b) * l, words);                                \
+#define READING_CHOICE_PAIR64(ask, number, name, function, n)                                         \
+  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned which, unsigned long long* words) { \
+    if (which >= n) return NoSuchChoice(handle);                                                      \
+    return GiveRow<2>(handle, AskFor::k##ask, Reading::name + 2 * which, words);                      \
   }
-#define READING_THREE_CHOICES(ask, number, name, function, n, m, l)                                                   \
+#define READING_TWO_CHOICES(ask, number, name, function, n, m, l)                                             \
+  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned a, unsigned b, unsigned long long* words) { \
+    if (a >= n || b >= m) return NoSuchChoice(handle);                                                        \
+    return GiveRow<l>(handle, AskFor::k##ask, Reading::name + (a * m + b) * l, words);                        \
+  }
+#define READING_THREE_CHOICES(ask, number, name, function, n, m, l)                                                     \
   NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned a, unsigned b, unsigned c, unsigned long long* out) { \
-    if (a >= n || b >= m || c >= l) return NoSuchChoice(handle);                                                      \
-    return Give(handle, AskFor::k##ask, Reading::name + ((a * m + b) * l + c), out);                                  \
+    if (a >= n || b >= m || c >= l) return NoSuchChoice(handle);                                                        \
+    return Give(handle, AskFor::k##ask, Reading::name + ((a * m + b) * l + c), out);                                    \
   }
-#define READING_TWO_CHOICES32(ask, number, name, function, n, m)                                        \
-  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned a, unsigned b, unsigned* out) {       \
-    if (a >= n || b >= m) return NoSuchChoice(handle);                                                  \
-    return Give(handle, AskFor::k##ask, Reading::name + (a * m + b), out);                              \
+#define READING_TWO_CHOICES32(ask, number, name, function, n, m)                                  \
+  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned a, unsigned b, unsigned* out) { \
+    if (a >= n || b >= m) return NoSuchChoice(handle);                                            \
+    return Give(handle, AskFor::k##ask, Reading::name + (a * m + b), out);                        \
   }
-#define READING_TEXT(ask, number, name, function)                                       \
-  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, char* out, unsigned length) {  \
-    return GiveText(handle, Reading::name, out, length);                                \
+#define READING_TEXT(ask, number, name, function)                                      \
+  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, char* out, unsigned length) { \
+    return GiveText(handle, Reading::name, out, length);                               \
   }
-#define READING_CHOICE_TEXT(ask, number, name, function, n)                                             \
-  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned which, char* out, unsigned length) {  \
-    if (which >= n) return NoSuchChoice(handle);                                                        \
-    return GiveText(handle, Reading::name + which, out, length);                                        \
+#define READING_CHOICE_TEXT(ask, number, name, function, n)                                            \
+  NVML_EXPORT nvmlReturn_t function(nvmlDevice_t handle, unsigned which, char* out, unsigned length) { \
+    if (which >= n) return NoSuchChoice(handle);                                                       \
+    return GiveText(handle, Reading::name + which, out, length);                                       \
   }
 #include "protocol/wire/device_readings.def"

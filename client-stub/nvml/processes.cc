@@ -54,7 +54,11 @@ void Put(const ServerReport::Use& use, nvmlProcessDetail_v1_t* detail) {
   *detail = {use.pid, BytesOf(use), NVML_NO_INSTANCE, NVML_NO_INSTANCE, 0};
 }
 void Put(const ServerReport::Use& use, nvmlProcessUtilizationSample_t* sample) {
-  *sample = {use.pid, use.load.time_us, use.load.sm_percent, use.load.memory_percent, use.load.encoder_percent,
+  *sample = {use.pid,
+             use.load.time_us,
+             use.load.sm_percent,
+             use.load.memory_percent,
+             use.load.encoder_percent,
              use.load.decoder_percent};
 }
 

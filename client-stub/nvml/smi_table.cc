@@ -56,8 +56,8 @@ nvmlReturn_t HandleByIndex(uintptr_t index, nvmlDevice_t* device) {
   return nvmlDeviceGetHandleByIndex_v2(static_cast<unsigned>(index), device);
 }
 
-// Of two places on the PCI bus (texts), what `nvidia-smi topo -m` shows where no NVLink joins them: 0 PIX, 1 PXB, 2 PHB, 3 NODE, 4 SYS.
-// Of these PHB was observed, for NVML_TOPOLOGY_HOSTBRIDGE (30); the others follow NVML's order.
+// Of two places on the PCI bus (texts), what `nvidia-smi topo -m` shows where no NVLink joins them: 0 PIX, 1 PXB, 2 PHB, 3 NODE,
+// 4 SYS. Of these PHB was observed, for NVML_TOPOLOGY_HOSTBRIDGE (30); the others follow NVML's order.
 nvmlReturn_t Relation(const char* first, const char* second, unsigned* relation) {
   if (!IsPointer(first) || !IsPointer(second) || !IsPointer(relation)) return NVML_ERROR_INVALID_ARGUMENT;
   nvmlDevice_t from{};

@@ -7,13 +7,13 @@ __global__ void saxpy(int n, float a, const float* x, float* y) {
   if (i < n) y[i] = a * x[i] + y[i];
 }
 
-#define CHECK_CUDA(call)                                                                      \
-  do {                                                                                        \
-    const cudaError_t error = (call);                                                         \
-    if (error != cudaSuccess) {                                                               \
-      std::fprintf(stderr, "%s failed: %s\n", #call, cudaGetErrorString(error));              \
-      return 1;                                                                               \
-    }                                                                                         \
+#define CHECK_CUDA(call)                                                         \
+  do {                                                                           \
+    const cudaError_t error = (call);                                            \
+    if (error != cudaSuccess) {                                                  \
+      std::fprintf(stderr, "%s failed: %s\n", #call, cudaGetErrorString(error)); \
+      return 1;                                                                  \
+    }                                                                            \
   } while (false)
 
 int main() {

@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
-#define CHECK_CUDA(call)                                                             \
-  do {                                                                               \
-    const CUresult error = (call);                                                   \
-    if (error != CUDA_SUCCESS) {                                                     \
-      const char* text = "";                                                         \
-      cuGetErrorString(error, &text);                                                \
-      std::fprintf(stderr, "%s failed: %s\n", #call, text);                          \
-      return 1;                                                                      \
-    }                                                                                \
+#define CHECK_CUDA(call)                                    \
+  do {                                                      \
+    const CUresult error = (call);                          \
+    if (error != CUDA_SUCCESS) {                            \
+      const char* text = "";                                \
+      cuGetErrorString(error, &text);                       \
+      std::fprintf(stderr, "%s failed: %s\n", #call, text); \
+      return 1;                                             \
+    }                                                       \
   } while (false)
 
 int main(int argc, char** argv) {

@@ -74,7 +74,7 @@ std::string ReadReadyLine(int fd) {
   dup2(owner, kOwnerFd);
   fcntl(kOwnerFd, F_SETFD, 0);
   syscall(SYS_close_range, kOwnerFd + 1, ~0U, 0);
-  std::vector<std::string> words = {program.path, "--listen", listen, "--owner-fd", std::to_string(kOwnerFd),
+  std::vector<std::string> words = {program.path,        "--listen", listen, "--owner-fd", std::to_string(kOwnerFd),
                                     "--remove-directory"};
   words.insert(words.end(), program.arguments.begin(), program.arguments.end());
   std::vector<char*> argv;

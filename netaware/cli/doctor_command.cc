@@ -36,10 +36,11 @@ void Append(std::vector<Finding>* findings, std::vector<Finding> more) {
 // Who speaks what: the answer to "do they suit each other" is whether the server was reached.
 Finding DescribeVersions(const ServerReport& report, const nlohmann::json& server) {
   const std::string driver = server.contains("driver_release") ? " " + std::string(server["driver_release"]) : "";
-  return {Grade::kGood, "versions",
-          fmt::format("tessera {} with wire version {}; {} with wire version {}; driver {}{}, CUDA {}", TESSERA_VERSION, kWireVersion, report.server,
-                      report.wire_version, report.driver, driver, std::string(server["cuda_version"])),
-          ""};
+  return {
+      Grade::kGood, "versions",
+      fmt::format("tessera {} with wire version {}; {} with wire version {}; driver {}{}, CUDA {}", TESSERA_VERSION, kWireVersion,
+                  report.server, report.wire_version, report.driver, driver, std::string(server["cuda_version"])),
+      ""};
 }
 
 // What a program would get. Fills in `*server` when one answers, and adds what versions there are.
@@ -50,7 +51,8 @@ Finding CheckReach(const InstallLayout& layout, std::string url, const LinkOptio
     PrivateServer own;
     const ServerProblem problem = PrivateServer::Start(layout.daemon, "auto", &own);
     if (problem.exit_code != kExitOk) {
-      return {Grade::kProblem, "private server", problem.sentence.empty() ? "it did not start; its words are above" : problem.sentence,
+      return {Grade::kProblem, "private server",
+              problem.sentence.empty() ? "it did not start; its words are above" : problem.sentence,
               "try the emulated GPU: tessera run --driver emulator -- PROGRAM"};
     }
     url = own.url;
@@ -61,7 +63,8 @@ Finding CheckReach(const InstallLayout& layout, std::string url, const LinkOptio
   ServerProblem problem = ReachServer(url, link, &address);
   if (problem.exit_code == kExitOk) problem = CheckServer(address, ServerQuery::Ask::kState, &report);
   if (problem.exit_code != kExitOk) {
-    return {Grade::kProblem, "server", problem.sentence, "see 'tessera run --help', exit code " + std::to_string(problem.exit_code)};
+    return {Grade::kProblem, "server", problem.sentence,
+            "see 'tessera run --help', exit code " + std::to_string(problem.exit_code)};
   }
   *server = ServerAsJson(url, report);
   findings->push_back(DescribeVersions(report, *server));
@@ -70,7 +73,8 @@ Finding CheckReach(const InstallLayout& layout, std::string url, const LinkOptio
   said += url + " answers: " + std::string((*server)["devices"][0]["name"]);
   if (devices > 1) said += " and " + std::to_string(devices - 1) + " more";
   if (report.driver == "emulator") {
-    return {Grade::kNote, "server", said, "this is a GPU in software, right but slow; start tesserad on a machine with a GPU for a real one"};
+    return {Grade::kNote, "server", said,
+            "this is a GPU in software, right but slow; start tesserad on a machine with a GPU for a real one"};
   }
   return {Grade::kGood, "server", said, ""};
 }
@@ -93,7 +97,8 @@ const char* Word(Grade grade) { return grade == Grade::kGood ? "good" : grade ==
 // Escape sequences only where somebody looks at them (https://no-color.org).
 const char* Colour(Grade grade) {
   const char* terminal = getenv("TERM");
-  static const bool wanted = isatty(STDOUT_FILENO) != 0 && getenv("NO_COLOR") == nullptr && terminal != nullptr && std::strcmp(terminal, "dumb") != 0;
+  static const bool wanted =
+      isatty(STDOUT_FILENO) != 0 && getenv("NO_COLOR") == nullptr && terminal != nullptr && std::strcmp(terminal, "dumb") != 0;
   if (!wanted) return "";
   return grade == Grade::kGood ? "\033[32m" : grade == Grade::kNote ? "\033[33m" : "\033[31m";
 }
@@ -101,7 +106,8 @@ const char* Colour(Grade grade) {
 void PrintText(const std::vector<Finding>& findings) {
   for (const Finding& finding : findings) {
     const char* colour = Colour(finding.grade);
-    std::printf("%s%-8s%s%s: %s\n", colour, Word(finding.grade), *colour == '\0' ? "" : "\033[0m", finding.subject.c_str(), finding.text.c_str());
+    std::printf("%s%-8s%s%s: %s\n", colour, Word(finding.grade), *colour == '\0' ? "" : "\033[0m", finding.subject.c_str(),
+                finding.text.c_str());
     if (!finding.advice.empty()) std::printf("        %s\n", finding.advice.c_str());
   }
 }

@@ -43,7 +43,8 @@ std::vector<Finding> CheckSandbox(const std::string& daemon) {
   if (lines.empty()) return {};
   const std::string text = "workers of a server here: " + lines.front();
   if (lines.size() == 1) return {{Grade::kGood, "sandbox", text, ""}};
-  return {{Grade::kNote, "sandbox", text + "; " + lines[1], "see tesserad --check-sandbox; --sandbox require starts no server without all of it"}};
+  return {{Grade::kNote, "sandbox", text + "; " + lines[1],
+           "see tesserad --check-sandbox; --sandbox require starts no server without all of it"}};
 }
 
 // What a session maps and opens in a program.
@@ -65,7 +66,7 @@ constexpr Limit kLimits[] = {{RLIMIT_AS, kAddressSpaceMin, "address space", "-v"
 Finding CheckNamedMemory() {
   constexpr uint64_t kMebibyte = 1 << 20;
   constexpr uint64_t kBytesLeast = 64 * kMebibyte + 1;  // containers get 64 MiB as a rule, which is what programs trip over
-  struct statvfs size{};
+  struct statvfs size {};
   if (statvfs("/dev/shm", &size) != 0 || access("/dev/shm", W_OK) != 0) {
     return {Grade::kNote, "/dev/shm", fmt::format("it cannot be written: {}", std::strerror(errno)),
             "programs that share memory between processes need it: mount a tmpfs of mode 1777 there"};
@@ -75,14 +76,16 @@ Finding CheckNamedMemory() {
   const std::string text = fmt::format("{} MiB, {} MiB of them free", bytes / kMebibyte, free_bytes / kMebibyte);
   if (bytes >= kBytesLeast && free_bytes >= bytes / 16) return {Grade::kGood, "/dev/shm", text, ""};
   return {Grade::kNote, "/dev/shm", text,
-          "programs that share memory between processes may need more: mount -o remount,size=8G /dev/shm, docker run --shm-size=8g, or remove old files there"};
+          "programs that share memory between processes may need more: mount -o remount,size=8G /dev/shm, docker run "
+          "--shm-size=8g, or remove old files there"};
 }
 
 Finding CheckLockedMemory() {
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
   const std::string text = limit.rlim_cur == RLIM_INFINITY ? "unlimited" : fmt::format("{} KiB", limit.rlim_cur >> 10);
-  return {Grade::kGood, "locked memory", "limit (ulimit -l): " + text + "; pinned memory of CUDA does not count, the driver locks it", ""};
+  return {Grade::kGood, "locked memory",
+          "limit (ulimit -l): " + text + "; pinned memory of CUDA does not count, the driver locks it", ""};
 }
 
 bool HasMemoryFiles(std::string* why) {
@@ -96,16 +99,18 @@ bool HasMemoryFiles(std::string* why) {
 
 std::vector<Finding> CheckInstallation(const InstallLayout& layout) {
   std::vector<Finding> findings;
-  for (const auto& [program, subject] : {std::pair(layout.daemon, "server program"), std::pair(layout.agent, "agent"), std::pair(layout.gateway, "gateway")}) {
+  for (const auto& [program, subject] :
+       {std::pair(layout.daemon, "server program"), std::pair(layout.agent, "agent"), std::pair(layout.gateway, "gateway")}) {
     const std::string expected = std::filesystem::path(program).filename().string() + " " + TESSERA_VERSION;
     const std::vector<std::string> lines = LinesOf(program, "--version");
     const std::string version = lines.empty() ? "" : lines.front();
     if (version == expected) {
       findings.push_back({Grade::kGood, subject, program + ", " + version, ""});
     } else {
-      findings.push_back({Grade::kProblem, subject,
-                          version.empty() ? program + " cannot be run" : program + " is " + version + ", this is tessera " + TESSERA_VERSION,
-                          "install Tessera again, all parts of one release"});
+      findings.push_back(
+          {Grade::kProblem, subject,
+           version.empty() ? program + " cannot be run" : program + " is " + version + ", this is tessera " + TESSERA_VERSION,
+           "install Tessera again, all parts of one release"});
     }
   }
   for (Finding& finding : CheckSandbox(layout.daemon)) findings.push_back(std::move(finding));
@@ -116,7 +121,8 @@ std::vector<Finding> CheckSystem() {
   std::vector<Finding> findings;
   utsname system{};
   uname(&system);
-  const std::string description = fmt::format("{} {}, {}, glibc {}", system.sysname, system.release, system.machine, gnu_get_libc_version());
+  const std::string description =
+      fmt::format("{} {}, {}, glibc {}", system.sysname, system.release, system.machine, gnu_get_libc_version());
   if (std::strcmp(system.machine, "x86_64") == 0) {
     findings.push_back({Grade::kGood, "system", description, ""});
   } else {
@@ -133,14 +139,16 @@ std::vector<Finding> CheckSystem() {
     rlimit present{};
     getrlimit(static_cast<__rlimit_resource>(limit.resource), &present);
     if (present.rlim_cur == RLIM_INFINITY || present.rlim_cur >= limit.least) continue;
-    findings.push_back({Grade::kProblem, "limit", fmt::format("the limit of {} is {}, less than {}", limit.name, present.rlim_cur, limit.least),
-                        fmt::format("raise it: ulimit {} {}", limit.option, limit.resource == RLIMIT_NOFILE ? "1024" : "unlimited")});
+    findings.push_back(
+        {Grade::kProblem, "limit", fmt::format("the limit of {} is {}, less than {}", limit.name, present.rlim_cur, limit.least),
+         fmt::format("raise it: ulimit {} {}", limit.option, limit.resource == RLIMIT_NOFILE ? "1024" : "unlimited")});
   }
   findings.push_back(CheckNamedMemory());
   findings.push_back(CheckLockedMemory());
   const UniqueFd self(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
   if (!self.valid()) {
-    findings.push_back({Grade::kNote, "system", "the kernel has no pidfds", "private servers end with the last process of a job instead of its first"});
+    findings.push_back({Grade::kNote, "system", "the kernel has no pidfds",
+                        "private servers end with the last process of a job instead of its first"});
   }
   return findings;
 }
@@ -151,7 +159,8 @@ std::vector<Finding> CheckLocalDriver() {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/dev", error)) {
     const std::string name = entry.path().filename().string();
-    const bool one = name.starts_with("nvidia") && name.find_first_not_of("0123456789", 6) == std::string::npos && name.size() > 6;
+    const bool one =
+        name.starts_with("nvidia") && name.find_first_not_of("0123456789", 6) == std::string::npos && name.size() > 6;
     if (one || name == "nvidiactl" || name == "nvidia-uvm" || name == "dxg") devices.push_back(entry.path().string());
   }
   if (devices.empty()) return {{Grade::kGood, "local GPU", "none: programs get a server's, or the emulated one", ""}};
@@ -175,11 +184,12 @@ std::vector<Finding> CheckLocalDriver() {
 }
 
 std::vector<Finding> CheckSocket(const std::string& path) {
-  struct stat info{};
+  struct stat info {};
   if (stat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return {};  // what that means is found out by connecting
   const std::string text = fmt::format("{} has mode {:04o} and belongs to user {}", path, info.st_mode & 07777U, info.st_uid);
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) == 0) return {{Grade::kGood, "socket", text, ""}};
-  return {{Grade::kNote, "socket", text, "others may connect, and are turned away: a server works for its own user and root; chmod 600 it"}};
+  return {{Grade::kNote, "socket", text,
+           "others may connect, and are turned away: a server works for its own user and root; chmod 600 it"}};
 }
 
 }  // namespace tessera

@@ -122,9 +122,8 @@ Status MakeCertificateFiles(const KeysOptions& options, time_t begins, time_t en
   Result<std::string> authority_key = ReadSmallFile(directory + kAuthorityKeyFile, kPemBytesMax);
   const Status missing = authority.ok() ? authority_key.status() : authority.status();
   if (!missing.ok()) {
-    return Status(missing.code(),
-                  "there is no authority: " + missing.message() +
-                      "; make one with 'tessera keys authority DIRECTORY', or say where it is with --authority");
+    return Status(missing.code(), "there is no authority: " + missing.message() +
+                                      "; make one with 'tessera keys authority DIRECTORY', or say where it is with --authority");
   }
   CertificateRequest request{.name = "",
                              .names = {},
@@ -169,16 +168,15 @@ Status Show(const KeysOptions& options) {
   const time_t now = time(nullptr);
   const char* state = now > one.ends ? "expired" : now < one.begins ? "not yet valid" : "valid";
   if (options.output == "json") {
-    const nlohmann::json json = {{"name", one.name},     {"names", one.names},   {"signed_by", one.issuer},
-                                 {"purposes", purposes}, {"begins", one.begins}, {"ends", one.ends},
-                                 {"state", state}};
+    const nlohmann::json json = {{"name", one.name},     {"names", one.names}, {"signed_by", one.issuer}, {"purposes", purposes},
+                                 {"begins", one.begins}, {"ends", one.ends},   {"state", state}};
     std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
     return Status::Ok();
   }
   std::printf("name       %s\n", Printable(one.name).c_str());
   if (!one.names.empty()) std::printf("hosts      %s\n", Printable(Joined(one.names)).c_str());
-  std::printf("purpose    %s\nsigned by  %s\nvalid      %s to %s (%s)\n", Joined(purposes).c_str(),
-              Printable(one.issuer).c_str(), DescribeTime(one.begins).c_str(), DescribeTime(one.ends).c_str(), state);
+  std::printf("purpose    %s\nsigned by  %s\nvalid      %s to %s (%s)\n", Joined(purposes).c_str(), Printable(one.issuer).c_str(),
+              DescribeTime(one.begins).c_str(), DescribeTime(one.ends).c_str(), state);
   return Status::Ok();
 }
 

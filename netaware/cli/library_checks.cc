@@ -67,7 +67,8 @@ std::string FindInCache() {
   char line[1024];
   while (std::fgets(line, sizeof(line), output) != nullptr) {
     const char* arrow = std::strstr(line, "=> ");
-    if (std::strstr(line, kLibrary) == nullptr || std::strstr(line, "x86-64") == nullptr || arrow == nullptr || !found.empty()) continue;
+    if (std::strstr(line, kLibrary) == nullptr || std::strstr(line, "x86-64") == nullptr || arrow == nullptr || !found.empty())
+      continue;
     found = arrow + 3;
     found.resize(found.find_last_not_of('\n') + 1);
   }
@@ -88,7 +89,7 @@ Finding Describe(const std::string& how, const std::string& library, const std::
 
 // A program whose rights are not those of who starts it: the loader then takes no LD_LIBRARY_PATH.
 bool HasRightsOfItsOwn(const std::string& file) {
-  struct stat info{};
+  struct stat info {};
   if (stat(file.c_str(), &info) != 0) return false;
   const bool other_user = (info.st_mode & S_ISUID) != 0 && info.st_uid != geteuid();
   const bool other_group = (info.st_mode & S_ISGID) != 0 && info.st_gid != getegid();
@@ -132,7 +133,8 @@ std::vector<Finding> CheckLibraryPath(const InstallLayout& layout) {
   } else if (library = FindInCache(); !library.empty()) {
     findings.push_back(Describe("the loader's cache has", library, advice));
   } else {
-    findings.push_back({Grade::kGood, "library path", fmt::format("no {} in LD_LIBRARY_PATH or the loader's cache; 'tessera run' sets it", kLibrary), ""});
+    findings.push_back({Grade::kGood, "library path",
+                        fmt::format("no {} in LD_LIBRARY_PATH or the loader's cache; 'tessera run' sets it", kLibrary), ""});
   }
   return findings;
 }
@@ -142,7 +144,8 @@ std::vector<Finding> CheckProgram(const InstallLayout& layout, const std::string
   if (file.empty()) return {Problem(name + " does not exist", "check its name, or install it")};
   if (!IsElf(file)) {
     const std::string interpreter = InterpreterOf(file);
-    if (interpreter.empty()) return {Problem(file + " is neither a program nor a script that names its interpreter", "check the file")};
+    if (interpreter.empty())
+      return {Problem(file + " is neither a program nor a script that names its interpreter", "check the file")};
     file = interpreter;
   }
   Result<ElfFile> elf = ElfFile::Read(file);
@@ -150,18 +153,21 @@ std::vector<Finding> CheckProgram(const InstallLayout& layout, const std::string
     return {Problem(file + " is not for this kind of machine, or damaged", "use a program for 64-bit x86 processors")};
   }
   if (!elf->has_loader) {
-    return {Problem(file + " is linked statically: it loads no libraries", "link it with shared libraries (and nvcc's -cudart as you like)")};
+    return {Problem(file + " is linked statically: it loads no libraries",
+                    "link it with shared libraries (and nvcc's -cudart as you like)")};
   }
   if (HasRightsOfItsOwn(file)) {
-    return {Problem(file + " runs with rights of its own (set-user-ID or capabilities), with which the loader ignores LD_LIBRARY_PATH",
-                    "start a copy of it without them: cp " + file + " .")};
+    return {Problem(
+        file + " runs with rights of its own (set-user-ID or capabilities), with which the loader ignores LD_LIBRARY_PATH",
+        "start a copy of it without them: cp " + file + " .")};
   }
   if (const std::string library = FindIn(elf->search_first, file); !library.empty() && !ReleaseOf(library)) {
     return {Problem(file + " has an RPATH, which leads to " + library + " before LD_LIBRARY_PATH is looked at",
                     "make it a RUNPATH: patchelf --set-rpath '" + elf->search_first + "' " + file)};
   }
   std::string text = file + " gets " + layout.client_dir + "/" + kLibrary + " from 'tessera run'";
-  if (const std::string library = FindIn(elf->search_last, file); !library.empty()) text += "; by itself its RUNPATH leads to " + library;
+  if (const std::string library = FindIn(elf->search_last, file); !library.empty())
+    text += "; by itself its RUNPATH leads to " + library;
   return {{Grade::kGood, "program", text, ""}};
 }
 

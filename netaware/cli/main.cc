@@ -92,7 +92,9 @@ std::string CheckImpairment(const std::string& text) {
 }
 
 void AddOutput(CLI::App* command, std::string* output) {
-  command->add_option("-o,--output", *output, "form of the output")->check(CLI::IsMember({"text", "json"}))->capture_default_str();
+  command->add_option("-o,--output", *output, "form of the output")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
 }
 
 void AddServer(CLI::App* command, std::string* server, LinkOptions* link, const char* otherwise) {
@@ -111,9 +113,8 @@ void AddServer(CLI::App* command, std::string* server, LinkOptions* link, const 
   command->add_option("--key", link->keys.key, "its private key (default: $TESSERA_KEY, else ~/.config/tessera/key.pem)")
       ->type_name("FILE");
   command
-      ->add_option(
-          "--authority", link->keys.authority,
-          "certificate of who signed the gateway's (default: $TESSERA_AUTHORITY, else ~/.config/tessera/authority.pem)")
+      ->add_option("--authority", link->keys.authority,
+                   "certificate of who signed the gateway's (default: $TESSERA_AUTHORITY, else ~/.config/tessera/authority.pem)")
       ->type_name("FILE");
   command
       ->add_option("--connections", link->connections,
@@ -134,7 +135,9 @@ int Main(int argc, char** argv) {
   AddServer(run_command, &run.server, &run.link, "a private server");
   // For measurements; its README is the agent's.
   run_command->add_option("--impair", run.link.impair)->check(CheckImpairment)->group("");
-  run_command->add_option("--driver", run.driver, "GPU of a private server: the real one, the emulated one, what there is, or a driver library")
+  run_command
+      ->add_option("--driver", run.driver,
+                   "GPU of a private server: the real one, the emulated one, what there is, or a driver library")
       ->type_name("{auto,cuda,emulator}|PATH")
       ->check(CheckDriver)
       ->capture_default_str();
@@ -158,11 +161,13 @@ int Main(int argc, char** argv) {
       ->type_name("SECONDS")
       ->check(CLI::Range(0.1, 3600.0).description("0.1 to 3600"))
       ->capture_default_str();
-  top_command->add_option("--count", top.count, "how often to look (default: until it is ended on a terminal, else once)")->type_name("N");
+  top_command->add_option("--count", top.count, "how often to look (default: until it is ended on a terminal, else once)")
+      ->type_name("N");
   top_command->footer(kStatusFooter);
 
   DoctorOptions doctor;
-  CLI::App* doctor_command = app.add_subcommand("doctor", "look for what keeps programs from using a GPU, and say how to repair it");
+  CLI::App* doctor_command =
+      app.add_subcommand("doctor", "look for what keeps programs from using a GPU, and say how to repair it");
   AddServer(doctor_command, &doctor.server, &doctor.link, "a private server, which is tried out");
   AddOutput(doctor_command, &doctor.output);
   doctor_command->add_option("program", doctor.program, "also look whether this program gets Tessera's library")->type_name("");

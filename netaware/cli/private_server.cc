@@ -10,7 +10,9 @@ constexpr int kDaemonNoDevice = 3;  // an exit code of tesserad (server/daemon/R
 }  // namespace
 
 ServerProblem PrivateServer::Start(const std::string& daemon, const std::string& driver, PrivateServer* server) {
-  const Companion::Program program = {daemon, "the private server", {"--driver", driver, "--grace", "0"},
+  const Companion::Program program = {daemon,
+                                      "the private server",
+                                      {"--driver", driver, "--grace", "0"},
                                       "the driver does not answer; look at it with nvidia-smi, or use the emulated GPU "
                                       "(--driver emulator)"};
   Companion companion;

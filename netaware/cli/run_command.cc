@@ -40,8 +40,8 @@ void SetEnvironment(const InstallLayout& layout, const std::string& server, cons
     unsetenv("TESSERA_SERVER_NAMES");
   }
   PrependPath("LD_LIBRARY_PATH", layout.client_dir);
-  setenv("TRITON_LIBCUDA_PATH", layout.client_dir.c_str(), 1);                         // Triton links against it
-  setenv("NUMBA_CUDA_DRIVER", (layout.client_dir + "/libcuda.so.1").c_str(), 1);       // Numba loads by path
+  setenv("TRITON_LIBCUDA_PATH", layout.client_dir.c_str(), 1);                    // Triton links against it
+  setenv("NUMBA_CUDA_DRIVER", (layout.client_dir + "/libcuda.so.1").c_str(), 1);  // Numba loads by path
   if (stats) setenv("TESSERA_STATS", "1", 1);
 }
 
@@ -76,8 +76,8 @@ int RunCommand(const RunOptions& options) {
   }
   // A way without a link would be measured as one that is not impaired.
   if (!options.link.impair.empty() && !HasLinkScheme(server)) {
-    return Refuse({kExitUsage,
-                   "--impair makes a link worse, and there is none to '" + server + "': give --server " + LinkForms()});
+    return Refuse(
+        {kExitUsage, "--impair makes a link worse, and there is none to '" + server + "': give --server " + LinkForms()});
   }
   if (server.empty()) {
     PrivateServer own;

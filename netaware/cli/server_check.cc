@@ -16,12 +16,9 @@ ServerProblem ProblemOf(const ServerAddress& address, const Status& status) {
       // What to start is told by whoever looked for it on another host.
       if (address.url != address.local_url) break;
       return {kExitUnreachable, status.message() + " ('tesserad --listen " + address.url + "')"};
-    case StatusCode::kPermissionDenied:
-      return {kExitPermission, status.message()};
-    case StatusCode::kVersionMismatch:
-      return {kExitOtherVersion, status.message()};
-    default:
-      break;
+    case StatusCode::kPermissionDenied: return {kExitPermission, status.message()};
+    case StatusCode::kVersionMismatch: return {kExitOtherVersion, status.message()};
+    default: break;
   }
   return {kExitUnreachable, status.message()};
 }

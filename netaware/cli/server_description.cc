@@ -86,8 +86,10 @@ nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report) 
     json["uses"].push_back(std::move(entry));
   }
   for (const ServerReport::Session& session : report.session_list) {
-    json["session_list"].push_back(
-        {{"session", session.session}, {"pid", session.pid}, {"age_seconds", session.age_ms / 1000}, {"program", session.program}});
+    json["session_list"].push_back({{"session", session.session},
+                                    {"pid", session.pid},
+                                    {"age_seconds", session.age_ms / 1000},
+                                    {"program", session.program}});
   }
   return json;
 }

@@ -1,8 +1,8 @@
 // A server's report as people and programs read it.
 #pragma once
 
-#include <string>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "protocol/wire/server_query.h"
 

@@ -41,7 +41,8 @@ ServerProblem SplitServers(std::string_view list, std::vector<std::string>* urls
   return {};
 }
 
-ServerProblem ReachServers(const std::string& list, const LinkOptions& link, ServerQuery::Ask ask, std::vector<ReachedServer>* servers) {
+ServerProblem ReachServers(const std::string& list, const LinkOptions& link, ServerQuery::Ask ask,
+                           std::vector<ReachedServer>* servers) {
   std::vector<std::string> urls;
   if (const ServerProblem problem = SplitServers(list, &urls); problem.exit_code != kExitOk) return problem;
   for (const std::string& url : urls) {

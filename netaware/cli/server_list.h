@@ -21,10 +21,11 @@ struct ReachedServer {
 };
 // Reaches and asks every server of the list, in order (ReachServer, CheckServer). The first problem, with the server's address
 // in the sentence where there are several.
-ServerProblem ReachServers(const std::string& list, const LinkOptions& link, ServerQuery::Ask ask, std::vector<ReachedServer>* servers);
+ServerProblem ReachServers(const std::string& list, const LinkOptions& link, ServerQuery::Ask ask,
+                           std::vector<ReachedServer>* servers);
 
-// For a command that looks at servers: those of `list`, or of TESSERA_SERVER when it is empty, with how their devices are. kExitOk, or
-// what is wrong, said on stderr.
+// For a command that looks at servers: those of `list`, or of TESSERA_SERVER when it is empty, with how their devices are.
+// kExitOk, or what is wrong, said on stderr.
 int ReachOrSay(std::string list, const LinkOptions& link, std::vector<ReachedServer>* servers);
 
 }  // namespace tessera

@@ -9,7 +9,7 @@ namespace tessera {
 
 struct StatusOptions {
   std::string server;           // empty: TESSERA_SERVER
-  LinkOptions link;              // of an agent for a server on another host
+  LinkOptions link;             // of an agent for a server on another host
   std::string output = "text";  // or "json"
 };
 

@@ -43,7 +43,8 @@ std::string Age(uint64_t ms) {
 
 // A line for each session and device that it uses; one for a session that uses none.
 std::string SessionTable(const ServerReport& report) {
-  std::string text = fmt::format("{:>8} {:>8} {:>10} {:>6} {:>12} {:>6}  {}\n", "SESSION", "PID", "AGE", "DEVICE", "MEMORY", "LOAD", "PROGRAM");
+  std::string text =
+      fmt::format("{:>8} {:>8} {:>10} {:>6} {:>12} {:>6}  {}\n", "SESSION", "PID", "AGE", "DEVICE", "MEMORY", "LOAD", "PROGRAM");
   std::vector<ServerReport::Session> sessions = report.session_list;
   std::sort(sessions.begin(), sessions.end(), [](const auto& a, const auto& b) { return a.session < b.session; });
   for (const ServerReport::Session& session : sessions) {

@@ -6,5 +6,4 @@ namespace tessera {
 [[noreturn]] void CheckFailed(const char* expression, const char* file, int line);
 }  // namespace tessera
 
-#define CHECK(expression) \
-  (static_cast<bool>(expression) ? void(0) : ::tessera::CheckFailed(#expression, __FILE__, __LINE__))
+#define CHECK(expression) (static_cast<bool>(expression) ? void(0) : ::tessera::CheckFailed(#expression, __FILE__, __LINE__))

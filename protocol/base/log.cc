@@ -57,9 +57,7 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
 
 }  // namespace
 
-void SetLogName(std::string_view name) {
-  Logger().set_pattern(fmt::format("{}[%P]: %l: %v", name));
-}
+void SetLogName(std::string_view name) { Logger().set_pattern(fmt::format("{}[%P]: %l: %v", name)); }
 
 void SetLogFile(int fd) { log_fd.store(fd); }
 
@@ -82,8 +80,6 @@ bool ParseLogLevel(std::string_view word, LogLevel* level) {
 
 bool LogEnabled(LogLevel level) { return Logger().should_log(ToSpdlog(level)); }
 
-void LogLine(LogLevel level, std::string_view line) {
-  Logger().log(ToSpdlog(level), "{}", line);
-}
+void LogLine(LogLevel level, std::string_view line) { Logger().log(ToSpdlog(level), "{}", line); }
 
 }  // namespace tessera

@@ -30,12 +30,20 @@ void Log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
   if (LogEnabled(level)) LogLine(level, fmt::format(format, std::forward<Args>(args)...));
 }
 template <typename... Args>
-void LogDebug(fmt::format_string<Args...> format, Args&&... args) { Log(LogLevel::kDebug, format, std::forward<Args>(args)...); }
+void LogDebug(fmt::format_string<Args...> format, Args&&... args) {
+  Log(LogLevel::kDebug, format, std::forward<Args>(args)...);
+}
 template <typename... Args>
-void LogInfo(fmt::format_string<Args...> format, Args&&... args) { Log(LogLevel::kInfo, format, std::forward<Args>(args)...); }
+void LogInfo(fmt::format_string<Args...> format, Args&&... args) {
+  Log(LogLevel::kInfo, format, std::forward<Args>(args)...);
+}
 template <typename... Args>
-void LogWarning(fmt::format_string<Args...> format, Args&&... args) { Log(LogLevel::kWarning, format, std::forward<Args>(args)...); }
+void LogWarning(fmt::format_string<Args...> format, Args&&... args) {
+  Log(LogLevel::kWarning, format, std::forward<Args>(args)...);
+}
 template <typename... Args>
-void LogError(fmt::format_string<Args...> format, Args&&... args) { Log(LogLevel::kError, format, std::forward<Args>(args)...); }
+void LogError(fmt::format_string<Args...> format, Args&&... args) {
+  Log(LogLevel::kError, format, std::forward<Args>(args)...);
+}
 
 }  // namespace tessera

@@ -14,16 +14,16 @@ namespace tessera {
 
 enum class StatusCode {
   kOk,
-  kInvalidArgument,     // the caller or the user gave something unusable
-  kNotFound,            // a file, device or object does not exist
-  kPermissionDenied,    // the operating system or a policy refused
-  kUnavailable,         // the peer cannot be reached, or went away
-  kVersionMismatch,     // the peer speaks another version of the protocol
-  kResourceExhausted,   // memory, descriptors, address space or a named bound is used up
-  kProtocolViolation,   // the peer sent something that no correct peer sends
+  kInvalidArgument,    // the caller or the user gave something unusable
+  kNotFound,           // a file, device or object does not exist
+  kPermissionDenied,   // the operating system or a policy refused
+  kUnavailable,        // the peer cannot be reached, or went away
+  kVersionMismatch,    // the peer speaks another version of the protocol
+  kResourceExhausted,  // memory, descriptors, address space or a named bound is used up
+  kProtocolViolation,  // the peer sent something that no correct peer sends
   kTimedOut,
   kUnsupported,
-  kInternal,            // a system call failed in a way that has no better code
+  kInternal,  // a system call failed in a way that has no better code
 };
 
 // Lower-case words for a code, as in logs: "not found".
@@ -52,16 +52,25 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}              // NOLINT: implicit by design, as `return value;`
-  Result(Status status) : status_(std::move(status)) {       // NOLINT: implicit by design, as `return status;`
+  Result(T value) : value_(std::move(value)) {}         // NOLINT: implicit by design, as `return value;`
+  Result(Status status) : status_(std::move(status)) {  // NOLINT: implicit by design, as `return status;`
     CHECK(!status_.ok());
   }
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
-  T& value() & { CHECK(ok()); return *value_; }
-  const T& value() const& { CHECK(ok()); return *value_; }
-  T&& value() && { CHECK(ok()); return *std::move(value_); }
+  T& value() & {
+    CHECK(ok());
+    return *value_;
+  }
+  const T& value() const& {
+    CHECK(ok());
+    return *value_;
+  }
+  T&& value() && {
+    CHECK(ok());
+    return *std::move(value_);
+  }
   T* operator->() { return &value(); }
   T& operator*() & { return value(); }
 
@@ -73,7 +82,7 @@ class [[nodiscard]] Result {
 }  // namespace tessera
 
 // Returns the Status of `expression` from the enclosing function when it is not ok.
-#define RETURN_IF_ERROR(expression)                        \
-  do {                                                     \
+#define RETURN_IF_ERROR(expression)                                              \
+  do {                                                                           \
     if (::tessera::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)

@@ -129,9 +129,9 @@ class Channel {
   std::span<std::byte> staging() const { return staging_; }
 
   // Alive, or why not: kUnavailable when the peer is gone, kProtocolViolation after Fail(), the peer's own words after its
-  // Goodbye. Asks the kernel, so not for every record; waits ask it every kWaitSliceNs by themselves through stop(). Takes what the
-  // peer has closed, unless somebody has a message handler: many closes in a row would fill the socket, and the peer that sends
-  // them would wait for a record that makes somebody read it. Offers stay for the record that names them.
+  // Goodbye. Asks the kernel, so not for every record; waits ask it every kWaitSliceNs by themselves through stop(). Takes what
+  // the peer has closed, unless somebody has a message handler: many closes in a row would fill the socket, and the peer that
+  // sends them would wait for a record that makes somebody read it. Offers stay for the record that names them.
   Status Check();
   // The predicate to give to every wait on this channel's rings.
   const StopPredicate& stop() const { return stop_; }

@@ -16,8 +16,8 @@ Status TooLarge(const char* what) {
 }
 
 Status Unexpected(const char* wanted) {
-  return Status(StatusCode::kProtocolViolation, std::string("the peer sent something else than a ") + wanted +
-                                                    ": is it another program than tessera?");
+  return Status(StatusCode::kProtocolViolation,
+                std::string("the peer sent something else than a ") + wanted + ": is it another program than tessera?");
 }
 
 // What Create() makes; a welcome with anything else is not one of ours.
@@ -71,8 +71,7 @@ Result<ClientHello> ReceiveHello(int socket, uint64_t own_spec_hash, uint64_t de
   return status;
 }
 
-Result<std::unique_ptr<Channel>> Channel::Create(UniqueFd socket, ServerWelcome* welcome, uint64_t deadline_ns,
-                                                 Files* files) {
+Result<std::unique_ptr<Channel>> Channel::Create(UniqueFd socket, ServerWelcome* welcome, uint64_t deadline_ns, Files* files) {
   std::unique_ptr<Channel> channel(
       new Channel(Side::kServer, std::move(socket), BoundedSizes(welcome->sizes), welcome->mirrored));
   const Status status = channel->Welcome(welcome, deadline_ns, files);
@@ -145,8 +144,8 @@ Result<std::unique_ptr<Channel>> Channel::Adopt(Parts parts) {
   for (RingProducer* ring : {channel->commands_out_.get(), channel->answers_out_.get(), channel->replies_out_.get()}) {
     if (ring != nullptr) RETURN_IF_ERROR(ring->GoOn());
   }
-  for (RingConsumer* ring : {channel->commands_in_.get(), channel->answers_in_.get(), channel->replies_in_.get(),
-                             channel->transfers_in_.get()}) {
+  for (RingConsumer* ring :
+       {channel->commands_in_.get(), channel->answers_in_.get(), channel->replies_in_.get(), channel->transfers_in_.get()}) {
     if (ring != nullptr) RETURN_IF_ERROR(ring->GoOn());
   }
   if (parts.goodbye) RETURN_IF_ERROR(channel->TakeGoodbye(*parts.goodbye));

@@ -138,7 +138,7 @@ Status Channel::TakeMessages() {
     Result<SocketMessage> message = ReceiveMessage(socket_.get(), kControlMessageBytesMax, 0, how);
     if (!message.ok()) {
       const StatusCode code = message.status().code();
-      if (code == StatusCode::kTimedOut) return Status::Ok();    // nothing more waits
+      if (code == StatusCode::kTimedOut) return Status::Ok();     // nothing more waits
       if (code == StatusCode::kUnavailable) return Status::Ok();  // Check() notices
       return message.status();
     }

@@ -10,8 +10,8 @@ namespace {
 
 Status Explain(int socket, const std::string& path, const Status& status) {
   if (status.code() == StatusCode::kTimedOut) {
-    return Status(StatusCode::kTimedOut, "whoever listens on the socket " + path +
-                                             " does not answer: is it a tesserad, and is it stopped?");
+    return Status(StatusCode::kTimedOut,
+                  "whoever listens on the socket " + path + " does not answer: is it a tesserad, and is it stopped?");
   }
   return ExplainHangUp(socket, status);
 }
@@ -29,8 +29,7 @@ Result<ServerReport> QueryServer(const std::string& path, const ServerQuery& que
   Result<SocketMessage> message = ReceiveMessage(socket->get(), kControlMessageBytesMax, deadline_ns);
   if (!message.ok()) return Explain(socket->get(), path, message.status());
   switch (ControlKindOf(message->bytes)) {
-    case ControlKind::kServerReport:
-      return ServerReport::Decode(message->bytes);
+    case ControlKind::kServerReport: return ServerReport::Decode(message->bytes);
     case ControlKind::kServerRefusal: {
       Result<ServerRefusal> refusal = ServerRefusal::Decode(message->bytes);
       return refusal.ok() ? Status(refusal->code, refusal->sentence) : refusal.status();

@@ -87,7 +87,8 @@ class RingProducer {
     const uint64_t offset = head & (memory_.size_bytes - 1);
     const bool usual = size >= kRingRecordBytesMin && size <= record_bytes_max() && rounded <= memory_.size_bytes - offset &&
                        memory_.size_bytes - (head - seen_tail_) >= rounded && !broken();
-    if (!usual) [[unlikely]] return ReserveSlowly(size);
+    if (!usual) [[unlikely]]
+      return ReserveSlowly(size);
     return Reserve(head, rounded, size);
   }
   // Publishes what was reserved: writes the record's size into its first word, and wakes a sleeping consumer.
@@ -126,8 +127,8 @@ class RingProducer {
   Status WaitForRelease(uint64_t position, uint64_t deadline_ns, const StopPredicate& stop);
   uint32_t size_bytes() const { return memory_.size_bytes; }
 
-  // Goes on where another process of this side stopped for good, whatever it was doing. Before everything else. kProtocolViolation
-  // when the ring does not look like one.
+  // Goes on where another process of this side stopped for good, whatever it was doing. Before everything else.
+  // kProtocolViolation when the ring does not look like one.
   Status GoOn();
 
  private:
@@ -219,9 +220,7 @@ class RingConsumer {
   void SleepWhile(uint32_t head_word, uint64_t timeout_ns) { FutexWait(&memory_.header->head, head_word, timeout_ns); }
 
   // Whether something was published that is not released. Cheap: no system call.
-  bool HasRecord() const {
-    return memory_.header->head.load(std::memory_order_acquire) != tail_.load(std::memory_order_relaxed);
-  }
+  bool HasRecord() const { return memory_.header->head.load(std::memory_order_acquire) != tail_.load(std::memory_order_relaxed); }
   // Another number than before: the producer has called TellElsewhere(). Any thread.
   uint32_t ToldElsewhere() const { return memory_.header->told_elsewhere.load(std::memory_order_acquire); }
   // Bytes released by us so far.

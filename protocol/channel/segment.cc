@@ -54,9 +54,9 @@ Result<UniqueFd> CreateSegmentFile(const char* name, uint64_t bytes) {
   // Looked at first: beyond this limit the kernel also sends a signal that ends the process.
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
-    return Status(StatusCode::kResourceExhausted,
-                  "shared memory of " + std::to_string(bytes) + " bytes cannot be had, the limit on the size of files is " +
-                      std::to_string(limit.rlim_cur) + ": raise it (ulimit -f unlimited)");
+    return Status(StatusCode::kResourceExhausted, "shared memory of " + std::to_string(bytes) +
+                                                      " bytes cannot be had, the limit on the size of files is " +
+                                                      std::to_string(limit.rlim_cur) + ": raise it (ulimit -f unlimited)");
   }
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
     return Status::FromErrno("cannot make a memory file of " + std::to_string(bytes) + " bytes", errno);
@@ -89,16 +89,12 @@ Result<Mapping> Mapping::Map(int fd, uint64_t bytes, uint64_t file_offset, const
   void* address = reinterpret_cast<void*>(placement.address);
   void* got = MAP_FAILED;
   switch (placement.how) {
-    case Placement::How::kAnywhere:
-      got = mmap(nullptr, bytes, kProtection, MAP_SHARED, fd, offset);
-      break;
+    case Placement::How::kAnywhere: got = mmap(nullptr, bytes, kProtection, MAP_SHARED, fd, offset); break;
     case Placement::How::kFreeRange:
       got = MapFree(placement.address, bytes, kProtection, MAP_SHARED, fd, offset);
       if (got == MAP_FAILED && errno == EEXIST) return Occupied(placement.address, bytes);
       break;
-    case Placement::How::kOverReservation:
-      got = mmap(address, bytes, kProtection, MAP_SHARED | MAP_FIXED, fd, offset);
-      break;
+    case Placement::How::kOverReservation: got = mmap(address, bytes, kProtection, MAP_SHARED | MAP_FIXED, fd, offset); break;
   }
   if (got == MAP_FAILED) return Status::FromErrno("cannot map a segment of " + std::to_string(bytes) + " bytes", errno);
   Mapping mapping;

@@ -143,26 +143,22 @@ Result<UniqueFd> Connect(const std::string& path, UniqueFd socket) {
   if (connected == 0) return socket;
   switch (errno) {
     case ENOENT:
-    case ENOTDIR:
-      return Status(StatusCode::kNotFound, "there is no socket " + path + ": start the server, or correct the path");
+    case ENOTDIR: return Status(StatusCode::kNotFound, "there is no socket " + path + ": start the server, or correct the path");
     case EACCES:
-      return Status(StatusCode::kPermissionDenied,
-                    "not allowed to use the socket " + path + ": it belongs to another user; run as that user or start "
-                    "a server of your own");
+      return Status(StatusCode::kPermissionDenied, "not allowed to use the socket " + path +
+                                                       ": it belongs to another user; run as that user or start "
+                                                       "a server of your own");
     case ECONNREFUSED:
       if (struct stat info{}; stat(path.c_str(), &info) == 0 && !S_ISSOCK(info.st_mode)) {
         return Status(StatusCode::kNotFound, path + " is not a socket: correct the path");
       }
-      return Status(StatusCode::kUnavailable,
-                    "nobody listens on the socket " + path + ": its server has ended; start it again");
-    case EPROTOTYPE:
-      return Status(StatusCode::kInvalidArgument, path + " is a socket of another program: correct the path");
+      return Status(StatusCode::kUnavailable, "nobody listens on the socket " + path + ": its server has ended; start it again");
+    case EPROTOTYPE: return Status(StatusCode::kInvalidArgument, path + " is a socket of another program: correct the path");
     case EAGAIN:
       return Status(StatusCode::kTimedOut, "the server at the socket " + path +
                                                " takes no connections: it is stopped or overloaded; look after it or "
                                                "start it again");
-    default:
-      return Status::FromErrno("cannot connect to " + path, errno);
+    default: return Status::FromErrno("cannot connect to " + path, errno);
   }
 }
 
@@ -202,16 +198,16 @@ Status CheckPeerUser(int socket) {
   Result<PeerCredentials> peer = PeerOf(socket);
   if (!peer.ok()) return peer.status();
   if (peer->uid == geteuid() || peer->uid == 0) return Status::Ok();
-  return Status(StatusCode::kPermissionDenied, "the peer runs as user " + std::to_string(peer->uid) + ", this side as user " +
-                                                   std::to_string(geteuid()));
+  return Status(StatusCode::kPermissionDenied,
+                "the peer runs as user " + std::to_string(peer->uid) + ", this side as user " + std::to_string(geteuid()));
 }
 
 Status ExplainHangUp(int socket, const Status& status) {
   Result<PeerCredentials> server = PeerOf(socket);
   if (status.code() != StatusCode::kUnavailable || !server.ok() || server->uid == geteuid() || geteuid() == 0) return status;
-  return Status(StatusCode::kPermissionDenied,
-                "not allowed to use the server: it runs as user " + std::to_string(server->uid) + ", this program as user " +
-                    std::to_string(geteuid()) + "; run as that user or start a server of your own");
+  return Status(StatusCode::kPermissionDenied, "not allowed to use the server: it runs as user " + std::to_string(server->uid) +
+                                                   ", this program as user " + std::to_string(geteuid()) +
+                                                   "; run as that user or start a server of your own");
 }
 
 // --- messages ---
@@ -248,8 +244,8 @@ Status SendMessage(int socket, std::span<const std::byte> message, std::span<con
     if (errno == EINTR) continue;
     if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) return PeerGone();
     if (errno == EMSGSIZE) {
-      return Status(StatusCode::kInvalidArgument, "a message of " + std::to_string(message.size()) +
-                                                      " bytes is too large for the socket");
+      return Status(StatusCode::kInvalidArgument,
+                    "a message of " + std::to_string(message.size()) + " bytes is too large for the socket");
     }
     if (errno != EAGAIN && errno != ETOOMANYREFS) return Status::FromErrno("cannot send to the peer", errno);
     if (errno == ETOOMANYREFS) {
@@ -290,7 +286,8 @@ Result<SocketMessage> ReceiveMessage(int socket, size_t bytes_max, uint64_t dead
     alignas(cmsghdr) char control[CMSG_SPACE(kSocketFdsMax * sizeof(int))] = {};
     header.msg_control = control;
     header.msg_controllen = sizeof(control);
-    const ssize_t received = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT | (how == FromSocket::kLeave ? MSG_PEEK : 0));
+    const ssize_t received =
+        recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT | (how == FromSocket::kLeave ? MSG_PEEK : 0));
     if (received < 0) {
       if (errno == EINTR || errno == EAGAIN || errno == ECONNRESET) continue;  // the next look finds out
       return Status::FromErrno("cannot receive from the peer", errno);

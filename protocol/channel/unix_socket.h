@@ -72,7 +72,8 @@ struct PeerCredentials {
 Result<PeerCredentials> PeerOf(int socket);
 // Ok when the peer runs as our effective user or as root; else kPermissionDenied.
 Status CheckPeerUser(int socket);
-// Why a server hung up before it said anything: `status`, or kPermissionDenied when it runs as a user whose servers turn ours away.
+// Why a server hung up before it said anything: `status`, or kPermissionDenied when it runs as a user whose servers turn ours
+// away.
 Status ExplainHangUp(int socket, const Status& status);
 
 // Sends one message with descriptors (kept by the caller). kUnavailable when the peer is gone, kTimedOut at `deadline_ns`

@@ -60,7 +60,8 @@ std::string BashValues(const std::string& name, const CLI::App& command) {
   std::string lines;
   for (const CLI::Option* option : Options(command)) {
     if (Values(*option).empty()) continue;
-    for (const std::string& word : Names(*option)) lines += "    '" + name + " " + word + "') words='" + Values(*option) + "' ;;\n";
+    for (const std::string& word : Names(*option))
+      lines += "    '" + name + " " + word + "') words='" + Values(*option) + "' ;;\n";
   }
   return lines;
 }
@@ -84,17 +85,22 @@ std::string Bash(const CLI::App& app) {
     --) # what follows is a command line of its own
       if declare -F _command_offset >/dev/null; then _command_offset $((i + 1)); fi
       return ;;
-)" + commands + R"(    esac
+)" + commands +
+         R"(    esac
   done
   case $command in
-    '') words=')" + all + Words(app) + R"(' ;;
-)" + cases + R"(  esac
+    '') words=')" +
+         all + Words(app) + R"(' ;;
+)" + cases +
+         R"(  esac
   case "$command $previous" in
-)" + values + R"(    '') ;;
+)" + values +
+         R"(    '') ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
 }
-complete -o default -F )" + Function(app) + " " + app.get_name() + "\n";
+complete -o default -F )" +
+         Function(app) + " " + app.get_name() + "\n";
 }
 
 // Text inside single quotes of a zsh or fish script.
@@ -129,12 +135,14 @@ std::string Zsh(const CLI::App& app) {
   }
   std::string body = "  " + ZshArguments(app) + "\n";
   if (!list.empty()) {
-    body = "  local -a commands=(\n" + list + "  )\n  if (( CURRENT == 2 )); then\n    _describe command commands\n    " + ZshArguments(app) +
-           "\n    return\n  fi\n  local command=$words[2]\n  shift words\n  (( CURRENT-- ))\n  case $command in\n" + cases + "  esac\n";
+    body = "  local -a commands=(\n" + list + "  )\n  if (( CURRENT == 2 )); then\n    _describe command commands\n    " +
+           ZshArguments(app) +
+           "\n    return\n  fi\n  local command=$words[2]\n  shift words\n  (( CURRENT-- ))\n  case $command in\n" + cases +
+           "  esac\n";
   }
   const std::string function = Function(app);
-  return "#compdef " + app.get_name() + "\n" + function + "() {\n" + body + "}\n[ \"$funcstack[1]\" = " + function + " ] && " + function +
-         " \"$@\" || compdef " + function + " " + app.get_name() + "\n";
+  return "#compdef " + app.get_name() + "\n" + function + "() {\n" + body + "}\n[ \"$funcstack[1]\" = " + function + " ] && " +
+         function + " \"$@\" || compdef " + function + " " + app.get_name() + "\n";
 }
 
 // `line` is how each begins: the program, and when it holds.

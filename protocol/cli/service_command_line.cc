@@ -11,7 +11,8 @@ ServiceCommandLine::ServiceCommandLine(const char* name, const char* description
   app_.set_version_flag("--version", std::string(name) + " " + TESSERA_VERSION, "Print the version and exit");
   app_.set_help_flag("-h,--help", "Print this text and exit");
   app_.footer(footer);
-  app_.add_option("--completion", shell_, "Print a script that completes this program's command line, and exit")->type_name(kShells);
+  app_.add_option("--completion", shell_, "Print a script that completes this program's command line, and exit")
+      ->type_name(kShells);
   app_.add_option("--log", options.log_word, "What to log on stderr: debug, info, warning, error or off")
       ->type_name("{debug,info,warning,error,off}")
       ->capture_default_str();
@@ -41,7 +42,8 @@ void ServiceCommandLine::AddLinkOptions(LinkOptions* link, bool listens) {
           "The certificates of who has to have signed the other side's (default: $TESSERA_AUTHORITY, else authority.pem there)")
       ->type_name("FILE");
   if (!listens) {
-    app_.add_option("--connections", link->connections, "Connections that a session's large copies share (default: 4 where there are 8 cores, else 1)")
+    app_.add_option("--connections", link->connections,
+                    "Connections that a session's large copies share (default: 4 where there are 8 cores, else 1)")
         ->type_name("NUMBER")
         ->check(CLI::Range(1U, kConnectionsMax).description("1 to " + std::to_string(kConnectionsMax)));
     return;
@@ -55,8 +57,9 @@ void ServiceCommandLine::AddLinkOptions(LinkOptions* link, bool listens) {
 }
 
 void ServiceCommandLine::AddResumeGrace(uint32_t* resume_grace_s) {
-  app_.add_option("--resume-grace", *resume_grace_s,
-                  "Seconds that a session of another host is kept for its program to come back when the connection is lost; 0: none")
+  app_.add_option(
+          "--resume-grace", *resume_grace_s,
+          "Seconds that a session of another host is kept for its program to come back when the connection is lost; 0: none")
       ->type_name("SECONDS")
       ->check(CLI::Range(0U, kResumeGraceSMax).description("0 to " + std::to_string(kResumeGraceSMax)))
       ->capture_default_str();

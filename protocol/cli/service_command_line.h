@@ -1,4 +1,5 @@
-// The command line of a program that serves until a signal ends it: what tesserad, tessera-agent and tessera-gateway have in common.
+// The command line of a program that serves until a signal ends it: what tesserad, tessera-agent and tessera-gateway have in
+// common.
 //
 //   ServiceCommandLine line("tessera-agent", "Takes the sessions of ...", kFooter, *options);
 //   line.app().add_option("--listen", ...);                        // what only this program has
@@ -26,8 +27,8 @@ class ServiceCommandLine {
   // For the program's own network address. `listens`: also who may connect to it.
   void AddLinkOptions(LinkOptions* link, bool listens);
   void AddResumeGrace(uint32_t* resume_grace_s);
-  void AddOwner();                   // owner_fd and remove_directory
-  void AddCarrying();                // carry_fd
+  void AddOwner();     // owner_fd and remove_directory
+  void AddCarrying();  // carry_fd
 
   // -1 when the program is to run, else its exit code: kServiceOk after --help, --version and --completion, whose text went to
   // stdout; kServiceUsage after an error, whose sentence went to stderr.

@@ -15,11 +15,11 @@
 
 // The body of an export. What the standard library throws ends here (nothing may unwind into the application); other
 // unwinding, such as pthread_cancel's, passes.
-#define TESSERA_GUARD(call)                   \
-  try {                                       \
-    return ::tessera::call;                   \
-  } catch (const std::exception&) {           \
-    return CUDA_ERROR_OUT_OF_MEMORY;          \
+#define TESSERA_GUARD(call)          \
+  try {                              \
+    return ::tessera::call;          \
+  } catch (const std::exception&) {  \
+    return CUDA_ERROR_OUT_OF_MEMORY; \
   }
 
 namespace tessera {

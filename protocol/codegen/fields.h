@@ -42,7 +42,7 @@ void PutFixed(Encoder& out, const T&... values) {
 // No bool among them: that is checked. All become zero on failure.
 template <typename... T>
 void GetFixed(Decoder& in, T*... values) {
-  static_assert(((std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>) && ...));
+  static_assert(((std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>)&&...));
   const std::byte* from = in.Raw((sizeof(T) + ...)).data();
   if (from == nullptr) return static_cast<void>(((*values = T{}), ...));
   ((std::memcpy(values, from, sizeof(T)), from += sizeof(T)), ...);

@@ -22,10 +22,8 @@ constexpr bool IsStickyError(CUresult error) {
     case CUDA_ERROR_LAUNCH_FAILED:
     case CUDA_ERROR_TENSOR_MEMORY_LEAK:
     case CUDA_ERROR_MPS_CLIENT_TERMINATED:
-    case CUDA_ERROR_EXTERNAL_DEVICE:
-      return true;
-    default:
-      return false;
+    case CUDA_ERROR_EXTERNAL_DEVICE: return true;
+    default: return false;
   }
 }
 

@@ -13,7 +13,10 @@ struct StubNote {
 };
 
 extern const StubNote kStubNote;
-__attribute__((section(".note.tessera"), used, aligned(4))) const StubNote kStubNote = {
-    sizeof(kStubNoteName), sizeof(StubNoteContent), kStubNoteType, {'t', 'e', 's', 's', 'e', 'r', 'a', '\0'}, {kWireVersion, TESSERA_VERSION}};
+__attribute__((section(".note.tessera"), used, aligned(4))) const StubNote kStubNote = {sizeof(kStubNoteName),
+                                                                                        sizeof(StubNoteContent),
+                                                                                        kStubNoteType,
+                                                                                        {'t', 'e', 's', 's', 'e', 'r', 'a', '\0'},
+                                                                                        {kWireVersion, TESSERA_VERSION}};
 
 }  // namespace tessera

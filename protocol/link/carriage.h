@@ -61,8 +61,8 @@ class Carriage {
   // Has `keeper` keep the session of `channel` from now on; it outlives this.
   static Result<std::unique_ptr<Carriage>> Begin(KeeperLine& keeper, const CarriageTerms& terms, const Channel& channel,
                                                  const Channel::Files& files);
-  // Takes over a page from the process before. kProtocolViolation when it holds what none of ours would write. Ends the session at
-  // the keeper when it fails, or goes.
+  // Takes over a page from the process before. kProtocolViolation when it holds what none of ours would write. Ends the session
+  // at the keeper when it fails, or goes.
   static Result<std::unique_ptr<Carriage>> Adopt(KeeperLine& keeper, uint64_t number, UniqueFd page);
   // The session is over: the keeper forgets it.
   ~Carriage();

@@ -40,8 +40,8 @@ constexpr LinkKind kKinds[] = {
      [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
        return ConnectUcx(address, options.insecure, deadline_ns);
      },
-     [](const LinkAddress& address, const LinkOptions& options, UniqueFd) { return ListenUcx(address, options.insecure); },
-     false, false, PrepareUcx, false},
+     [](const LinkAddress& address, const LinkOptions& options, UniqueFd) { return ListenUcx(address, options.insecure); }, false,
+     false, PrepareUcx, false},
     {LinkScheme::kTls,
      [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
        return ConnectTls(address, options, deadline_ns);

@@ -17,8 +17,8 @@
 
 namespace tessera {
 
-// Does what a kind of link does to a whole process, once: sets its environment, loads its library. A program calls it before it has
-// threads. What is missing on this host is said again by the functions below.
+// Does what a kind of link does to a whole process, once: sets its environment, loads its library. A program calls it before it
+// has threads. What is missing on this host is said again by the functions below.
 Status PrepareLinks(const LinkAddress& address);
 
 // Connects until `deadline_ns` (MonotonicNs; name lookup apart). kNotFound (no such host), kUnavailable (nobody listens, no way

@@ -120,7 +120,8 @@ class ImpairedLink : public Link {
     for (;;) {
       DelayLine::Frame frame;
       const Result<FrameHeader> header = link_.Receive([&](const FrameHeader& coming) -> Result<std::span<std::byte>> {
-        if (coming.bytes > kFrameBytesMax) return Status(StatusCode::kProtocolViolation, "the link brought a frame that is too long");
+        if (coming.bytes > kFrameBytesMax)
+          return Status(StatusCode::kProtocolViolation, "the link brought a frame that is too long");
         frame = rooms_.For(coming);
         return std::span(frame.payload.get(), coming.bytes);
       });

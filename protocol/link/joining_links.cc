@@ -23,13 +23,9 @@ struct Join {
   ResumeToken token;
 };
 
-FrameHeader HeaderOf(const Join& join) {
-  return {FrameKind::kJoin, join.index, sizeof(join.token.bytes), join.count, 0};
-}
+FrameHeader HeaderOf(const Join& join) { return {FrameKind::kJoin, join.index, sizeof(join.token.bytes), join.count, 0}; }
 
-Status Violation(const char* what) {
-  return Status(StatusCode::kProtocolViolation, what);
-}
+Status Violation(const char* what) { return Status(StatusCode::kProtocolViolation, what); }
 
 Result<Join> ReceiveJoin(Link& link) {
   Join join;
@@ -91,8 +87,7 @@ Result<AcceptedLink> JoiningListener::Finish(UniqueFd connection, uint64_t deadl
   {
     MutexLock lock(mutex_);
     late = TakeLate();
-    auto group =
-        std::find_if(groups_.begin(), groups_.end(), [&](const Group& one) { return one.token.Equals(join->token); });
+    auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& one) { return one.token.Equals(join->token); });
     if (group == groups_.end()) {
       group = groups_.insert(groups_.end(), Group{join->token, accepted->name, deadline_ns, 0, {}});
       group->links.resize(join->count);
@@ -104,8 +99,7 @@ Result<AcceptedLink> JoiningListener::Finish(UniqueFd connection, uint64_t deadl
     if (++group->there == join->count) whole.splice(whole.end(), groups_, group);
   }
   for (Group& group : late) {
-    LogInfo("{} of {} connections of a link did not come in time", group.links.size() - group.there,
-            group.links.size());
+    LogInfo("{} of {} connections of a link did not come in time", group.links.size() - group.there, group.links.size());
     for (auto& link : group.links) {
       if (link != nullptr) link->Drop();
     }
@@ -130,8 +124,7 @@ JoiningListener::Groups JoiningListener::TakeLate() {
 
 }  // namespace
 
-Result<std::unique_ptr<Link>> ConnectJoined(uint32_t connections,
-                                            const std::function<Result<std::unique_ptr<Link>>()>& connect) {
+Result<std::unique_ptr<Link>> ConnectJoined(uint32_t connections, const std::function<Result<std::unique_ptr<Link>>()>& connect) {
   CHECK(connections >= 1 && connections <= kConnectionsMax);
   Join join{0, connections, ResumeToken::Mint()};
   std::vector<std::unique_ptr<Link>> links;

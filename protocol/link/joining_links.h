@@ -20,8 +20,7 @@ namespace tessera {
 
 // Calls `connect` `connections` times (1 to kConnectionsMax) and makes one link of what it gives. Errors of `connect`, and
 // of MakeStripedLink(). What a single connection has to say first goes out with the next frame.
-Result<std::unique_ptr<Link>> ConnectJoined(uint32_t connections,
-                                            const std::function<Result<std::unique_ptr<Link>>()>& connect);
+Result<std::unique_ptr<Link>> ConnectJoined(uint32_t connections, const std::function<Result<std::unique_ptr<Link>>()>& connect);
 
 // A listener whose Finish() makes links of what `listener` accepts. The last connection of a link to come gets it as a
 // whole; the others' AcceptedLink has no link. Nobody waits for it: connections whose others do not come in time are

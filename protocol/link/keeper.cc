@@ -156,8 +156,7 @@ void Keeper::TakeSignals() {
         asked_for_ = true;
         if (child_ >= 0 && !child_ended_) kill(child_, SIGKILL);
         break;
-      default:
-        break;
+      default: break;
     }
   }
   if (child_ >= 0 && !child_ended_ && waitpid(child_, &wait_status_, WNOHANG) == child_) child_ended_ = true;
@@ -171,8 +170,7 @@ void Keeper::TakeWords() {
       continue;
     }
     switch (word.status().code()) {
-      case StatusCode::kTimedOut:
-        return;
+      case StatusCode::kTimedOut: return;
       case StatusCode::kProtocolViolation:  // descriptors were lost on their way
         if (!std::exchange(told_shortage_, true)) {
           LogWarning("a session will not outlive the process that carries it ({}): raise the limit of open files (ulimit -n)",
@@ -216,8 +214,7 @@ void Keeper::Take(ReceivedWord word) {
     case KeeperWord::kDial:
       if (word.fds.size() == 1) Dial(word.fds[0].get());
       return;
-    default:
-      return;
+    default: return;
   }
 }
 

@@ -36,11 +36,11 @@ class Keeper {
   static constexpr int kEndsMax = 10;
 
   struct Options {
-    std::string name;                    // of the program, for the log and the child's argv[0]
-    std::vector<std::string> arguments;  // the program's own; --carry-fd N is added for the child
-    int listener_fd = -1;                // handed to each child; -1: it makes one of its own
-    int owner_fd = -1;                   // as RelayService::Options
-    std::string server_path = {};        // the socket to which KeeperLine::Dial() connects; empty: none
+    std::string name;                                          // of the program, for the log and the child's argv[0]
+    std::vector<std::string> arguments;                        // the program's own; --carry-fd N is added for the child
+    int listener_fd = -1;                                      // handed to each child; -1: it makes one of its own
+    int owner_fd = -1;                                         // as RelayService::Options
+    std::string server_path = {};                              // the socket to which KeeperLine::Dial() connects; empty: none
     std::function<void(const std::string& where)> ready = {};  // when connections may come, once; empty: not to be told
   };
 
@@ -73,8 +73,8 @@ class Keeper {
   pid_t child_ = -1;
   int wait_status_ = 0;
   bool child_ended_ = false;
-  bool ready_ = false;     // a child was, once
-  bool ending_ = false;    // SIGTERM or SIGINT has come
+  bool ready_ = false;      // a child was, once
+  bool ending_ = false;     // SIGTERM or SIGINT has come
   bool asked_for_ = false;  // the child's end, by SIGHUP
   bool told_shortage_ = false;
   std::string listened_;

@@ -57,10 +57,8 @@ Status KeeperLine::TakeOver() {
         }
         sessions_.back().segments[static_cast<uint32_t>(word->message.value)] = std::move(word->fds[0]);
         break;
-      case KeeperWord::kAll:
-        return Status::Ok();
-      default:
-        return Status(StatusCode::kInternal, "the process that keeps sessions said something that is not known here");
+      case KeeperWord::kAll: return Status::Ok();
+      default: return Status(StatusCode::kInternal, "the process that keeps sessions said something that is not known here");
     }
   }
 }
@@ -70,9 +68,7 @@ void KeeperLine::Tell(const KeeperMessage& message, std::string_view text) {
   if (!sent.ok()) LogDebug("the process that keeps sessions was not told: {}", sent.message());
 }
 
-void KeeperLine::SayReady(const std::string& where) {
-  Tell({.word = KeeperWord::kReady}, where);
-}
+void KeeperLine::SayReady(const std::string& where) { Tell({.word = KeeperWord::kReady}, where); }
 
 Result<UniqueFd> KeeperLine::Dial() {
   const uint64_t deadline_ns = MonotonicNs() + kConnectSecondsMax * uint64_t{1'000'000'000};
@@ -103,8 +99,6 @@ void KeeperLine::ForgetSegment(uint64_t session, uint32_t id) {
   Tell({.word = KeeperWord::kForgetSegment, .session = session, .value = id});
 }
 
-void KeeperLine::EndSession(uint64_t session) {
-  Tell({.word = KeeperWord::kEnd, .session = session});
-}
+void KeeperLine::EndSession(uint64_t session) { Tell({.word = KeeperWord::kEnd, .session = session}); }
 
 }  // namespace tessera

@@ -36,9 +36,7 @@ Result<ReceivedWord> ReceiveWord(int socket, uint64_t deadline_ns) {
   return word;
 }
 
-std::string StartText::Text() const {
-  return std::string(has_listener ? "l" : "-") + (has_owner ? "o" : "-") + listened;
-}
+std::string StartText::Text() const { return std::string(has_listener ? "l" : "-") + (has_owner ? "o" : "-") + listened; }
 
 StartText StartText::From(std::string_view text) {
   if (text.size() < 2) return {};

@@ -75,7 +75,7 @@ struct KeptSession {
   UniqueFd page;    // carriage.h
   UniqueFd socket;  // of the channel
   Channel::Files files;
-  UniqueFd peer_process;                 // Channel::peer_process(); may be invalid
+  UniqueFd peer_process;                  // Channel::peer_process(); may be invalid
   std::map<uint32_t, UniqueFd> segments;  // by id
 
   // Of a message kSession.

@@ -20,7 +20,8 @@ inline constexpr uint32_t kConnectionsMax = 16;
 struct LinkOptions {
   bool insecure = false;  // of --insecure: an address beyond this host may be one where nothing is encrypted
   KeyFiles keys;
-  uint32_t connections = 0;  // of --connections, of a side that connects: how many a link has (joining_links.h); 0: as is usual here
+  uint32_t connections =
+      0;  // of --connections, of a side that connects: how many a link has (joining_links.h); 0: as is usual here
   // Of a side that listens: names in certificates that may connect; none at all, and no file: whoever the authority signed.
   std::vector<std::string> allow;  // of --allow
   std::string allow_file;          // of --allow-file: one name in a line
@@ -28,7 +29,8 @@ struct LinkOptions {
   std::string impair;
 };
 
-// How many connections a link of this host has when nobody says: kUsualConnections where there are cores to carry that many, else 1.
+// How many connections a link of this host has when nobody says: kUsualConnections where there are cores to carry that many,
+// else 1.
 inline constexpr uint32_t kUsualConnections = 4;
 uint32_t UsualConnections();
 

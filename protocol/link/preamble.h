@@ -22,9 +22,9 @@ static_assert(sizeof(Preamble) == 16);
 // Ok when the preamble of `who` ("gateway", "client") is of our version, else kVersionMismatch.
 inline Status CheckLinkVersion(const char* who, const Preamble& theirs) {
   if (theirs.version == kLinkVersion) return Status::Ok();
-  return Status(StatusCode::kVersionMismatch,
-                std::string("the ") + who + " speaks link version " + std::to_string(theirs.version) + ", this side " +
-                    std::to_string(kLinkVersion) + ": install the same release of tessera on both sides");
+  return Status(StatusCode::kVersionMismatch, std::string("the ") + who + " speaks link version " +
+                                                  std::to_string(theirs.version) + ", this side " + std::to_string(kLinkVersion) +
+                                                  ": install the same release of tessera on both sides");
 }
 
 }  // namespace tessera

@@ -71,6 +71,8 @@ class Reconnecting : public LinkSupply {
 
 }  // namespace
 
-std::unique_ptr<LinkSupply> MakeReconnecting(ConnectFunction connect) { return std::make_unique<Reconnecting>(std::move(connect)); }
+std::unique_ptr<LinkSupply> MakeReconnecting(ConnectFunction connect) {
+  return std::make_unique<Reconnecting>(std::move(connect));
+}
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 // Life of a relay, its threads, and the segments it knows. How it begins is in relay_handshake.cc, what it sends in
-// relay_send.cc, what it receives in relay_receive.cc, errands in relay_errands.cc, what becomes of it when its link is lost in relay_resume.cc.
+// relay_send.cc, what it receives in relay_receive.cc, errands in relay_errands.cc, what becomes of it when its link is lost in
+// relay_resume.cc.
 #include "protocol/link/relay.h"
 
 #include <poll.h>
@@ -86,9 +87,7 @@ Status Relay::Run() {
   return channel_->peer_left() ? Status::Ok() : channel_->Check();
 }
 
-void Relay::Stop() {
-  channel_->Fail(Status(StatusCode::kUnavailable, "the link was stopped"));
-}
+void Relay::Stop() { channel_->Fail(Status(StatusCode::kUnavailable, "the link was stopped")); }
 
 void Relay::Abort() {
   Stop();

@@ -95,7 +95,7 @@ class Relay {
     Source(TransferRing id, RingConsumer& ring) : id(id), ring(ring) {}
     const TransferRing id;
     RingConsumer& ring;
-    Mutex mutex;        // for Published and ReleaseTo, which two threads call
+    Mutex mutex;                    // for Published and ReleaseTo, which two threads call
     std::atomic<uint64_t> sent{0};  // written under send_mutex_
     uint64_t visible = 0;           // under send_mutex_: how far the far side may read, as far as it was told
   };
@@ -124,8 +124,9 @@ class Relay {
 
   Relay(std::unique_ptr<Channel> channel, std::unique_ptr<Carriage> carriage, std::shared_ptr<Link> link, Resumption resumption);
   // A relay whose session is kept by `keeper`, if it can go on and there is one.
-  static Result<std::unique_ptr<Relay>> Make(std::unique_ptr<Channel> channel, const Channel::Files& files, std::shared_ptr<Link> link,
-                                             Resumption resumption, const std::string& peer, KeeperLine* keeper);
+  static Result<std::unique_ptr<Relay>> Make(std::unique_ptr<Channel> channel, const Channel::Files& files,
+                                             std::shared_ptr<Link> link, Resumption resumption, const std::string& peer,
+                                             KeeperLine* keeper);
   // Sets the numbers to what is known for certain (relay_adopt.cc).
   Status TakeUp(KeptSession& kept);
   Status TakeUpSegments(KeptSession& kept) EXCLUDES(segments_mutex_);
@@ -209,8 +210,7 @@ class Relay {
   bool IsKnown(uint32_t id) EXCLUDES(segments_mutex_);
   bool IsClosed(uint32_t id) EXCLUDES(segments_mutex_);
   // Null data() when there is no such range.
-  std::span<std::byte> FindRange(uint32_t segment, uint64_t offset, uint64_t bytes, Memory* memory)
-      EXCLUDES(segments_mutex_);
+  std::span<std::byte> FindRange(uint32_t segment, uint64_t offset, uint64_t bytes, Memory* memory) EXCLUDES(segments_mutex_);
   Source* FindSource(uint32_t id);
   Sink* FindSink(uint32_t id);
 
@@ -222,17 +222,17 @@ class Relay {
   std::vector<std::unique_ptr<Sink>> sinks_;
 
   Mutex send_mutex_;
-  ConditionVariable link_changed_;  // with send_mutex_: link_, over_, or room for controls
+  ConditionVariable link_changed_;                      // with send_mutex_: link_, over_, or room for controls
   std::shared_ptr<Link> link_ GUARDED_BY(send_mutex_);  // null while there is none to send through
   Status over_ GUARDED_BY(send_mutex_);                 // not ok: there will be none any more, and why
   bool resend_ GUARDED_BY(send_mutex_) = false;         // a new link: everything from the numbers on
   std::vector<std::byte> send_buffer_ GUARDED_BY(send_mutex_);
-  uint32_t offers_seen_ GUARDED_BY(send_mutex_) = 0;  // ToldElsewhere() when the socket was looked at last
+  uint32_t offers_seen_ GUARDED_BY(send_mutex_) = 0;    // ToldElsewhere() when the socket was looked at last
   std::vector<std::byte> end_ GUARDED_BY(send_mutex_);  // our Goodbye, once everything before it was sent
   bool end_sent_ GUARDED_BY(send_mutex_) = false;
 
   // The ring of transfers is what keeps them until they are acknowledged.
-  Mutex transfers_mutex_;  // for Published and ReleaseTo of that ring
+  Mutex transfers_mutex_;                    // for Published and ReleaseTo of that ring
   std::atomic<uint64_t> transfers_sent_{0};  // number of the last one; written under send_mutex_
   uint64_t transfers_acked_ GUARDED_BY(transfers_mutex_) = 0;
 
@@ -262,11 +262,11 @@ class Relay {
   std::shared_ptr<Link> current_ GUARDED_BY(link_mutex_);
   bool aborted_ GUARDED_BY(link_mutex_) = false;
 
-  UniqueFd wake_;  // an eventfd, for the watching thread
-  std::atomic<uint64_t>& outage_began_ns_;    // 0: there is a link
-  std::atomic<uint64_t> end_said_ns_{0};      // 0: not yet
-  std::atomic<bool> end_heard_{false};        // the other host's Goodbye
-  std::atomic<bool> given_up_{false};         // there will be no link any more
+  UniqueFd wake_;                           // an eventfd, for the watching thread
+  std::atomic<uint64_t>& outage_began_ns_;  // 0: there is a link
+  std::atomic<uint64_t> end_said_ns_{0};    // 0: not yet
+  std::atomic<bool> end_heard_{false};      // the other host's Goodbye
+  std::atomic<bool> given_up_{false};       // there will be no link any more
   // Of the watching thread.
   uint64_t outage_told_ns_ = 0;
   uint64_t frames_seen_ = 0;

@@ -1,5 +1,5 @@
-// What a relay sends besides what its peer says: messages that no record follows, what has arrived, what has to be told again over a
-// new link.
+// What a relay sends besides what its peer says: messages that no record follows, what has arrived, what has to be told again
+// over a new link.
 #include <chrono>
 
 #include "protocol/base/log.h"

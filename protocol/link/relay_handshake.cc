@@ -158,7 +158,8 @@ Result<std::unique_ptr<Relay>> Relay::AtServer(const Dial& dial, std::shared_ptr
 Result<std::unique_ptr<Relay>> Relay::Make(std::unique_ptr<Channel> channel, const Channel::Files& files,
                                            std::shared_ptr<Link> link, Resumption resumption, const std::string& peer,
                                            KeeperLine* keeper) {
-  CarriageTerms terms{channel->side(), static_cast<uint32_t>(resumption.grace_ns / 1'000'000), resumption.token, channel->sizes()};
+  CarriageTerms terms{channel->side(), static_cast<uint32_t>(resumption.grace_ns / 1'000'000), resumption.token,
+                      channel->sizes()};
   const bool kept = keeper != nullptr && resumption.supply != nullptr && peer.size() < terms.peer.size();
   std::ranges::copy(peer.substr(0, terms.peer.size() - 1), terms.peer.begin());
   Result<std::unique_ptr<Carriage>> carriage = kept ? Carriage::Begin(*keeper, terms, *channel, files) : Carriage::Unkept();

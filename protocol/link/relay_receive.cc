@@ -71,8 +71,7 @@ Result<std::span<std::byte>> Relay::PlaceOf(const FrameHeader& header) {
       break;
     case FrameKind::kNone:
     case FrameKind::kResume:
-    case FrameKind::kJoin:
-      break;
+    case FrameKind::kJoin: break;
   }
   return RelayViolation("the link brought a frame of an unknown kind");
 }
@@ -105,15 +104,11 @@ Status Relay::Arrived(const FrameHeader& header) {
       receiving_into_.reset();
       if (received_bytes_ != nullptr) received_bytes_->fetch_add(header.bytes, std::memory_order_relaxed);
       return Status::Ok();
-    case FrameKind::kAck:
-      return AckArrived(header);
-    case FrameKind::kProbe:
-      probed_.store(true, std::memory_order_relaxed);
-      return Status::Ok();
+    case FrameKind::kAck: return AckArrived(header);
+    case FrameKind::kProbe: probed_.store(true, std::memory_order_relaxed); return Status::Ok();
     case FrameKind::kResume:
     case FrameKind::kJoin:
-    case FrameKind::kNone:
-      break;
+    case FrameKind::kNone: break;
   }
   return RelayViolation("the link brought a frame of an unknown kind");
 }
@@ -177,8 +172,7 @@ Status Relay::ControlArrived(std::span<const std::byte> message) {
       Wake();
       return Status::Ok();
     }
-    default:
-      return RelayViolation("the link brought a message that has no place in a session");
+    default: return RelayViolation("the link brought a message that has no place in a session");
   }
 }
 
@@ -189,7 +183,8 @@ Status Relay::OfferArrived(const SegmentOffer& offer, std::span<const std::byte>
   }
   // The one that the process before this one made, if it came so far: the peer may have it already.
   std::atomic<uint64_t>& arriving = carriage_->page().offer_arriving;
-  const bool known = adopted_file_.valid() && arriving == offer.id && CheckSegmentFile(adopted_file_.get(), offer.size_bytes).ok();
+  const bool known =
+      adopted_file_.valid() && arriving == offer.id && CheckSegmentFile(adopted_file_.get(), offer.size_bytes).ok();
   arriving.store(offer.id);
   Result<UniqueFd> file = known ? std::move(adopted_file_) : CreateSegmentFile("tessera-mirrored", offer.size_bytes);
   if (!file.ok()) return file.status();

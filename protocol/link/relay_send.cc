@@ -40,10 +40,11 @@ void Relay::SendRing(Source& source) {
   Status status;
   while (status.ok()) {
     status = source.ring.WaitPast(source.sent.load(std::memory_order_relaxed), kNoDeadline, channel_->stop());
-    if (status.ok()) status = Through([&]() REQUIRES(send_mutex_) {
-      RETURN_IF_ERROR(AwaitRoomForControls());
-      return SendBatch(source);
-    });
+    if (status.ok())
+      status = Through([&]() REQUIRES(send_mutex_) {
+        RETURN_IF_ERROR(AwaitRoomForControls());
+        return SendBatch(source);
+      });
   }
   if (sending_.fetch_sub(1) == 1) SayEnd(status);
   channel_->Fail(status);  // when the ring or the link is what failed
@@ -55,10 +56,11 @@ void Relay::SendRanges() {
   while (status.ok()) {
     const uint64_t sent_end = places.EndOf(transfers_sent_.load(std::memory_order_relaxed));
     status = channel_->transfers_in().WaitForCall(sent_end, kNoDeadline, channel_->stop());
-    if (status.ok()) status = Through([&]() REQUIRES(send_mutex_) {
-      RETURN_IF_ERROR(SendControls());
-      return SendTransfers();
-    });
+    if (status.ok())
+      status = Through([&]() REQUIRES(send_mutex_) {
+        RETURN_IF_ERROR(SendControls());
+        return SendTransfers();
+      });
   }
   channel_->Fail(status);
 }
@@ -226,11 +228,8 @@ Status Relay::TakeMessage(SocketMessage message) {
       CloseSegment(close->id, CarriagePage::Segment::kClosedHere);
       return Record(message.bytes);
     }
-    case ControlKind::kGoodbye:
-      carriage_->RecordGoodbye(message.bytes);
-      return Status::Ok();
-    default:
-      return RelayViolation("the peer sent a message that has no place in a session");
+    case ControlKind::kGoodbye: carriage_->RecordGoodbye(message.bytes); return Status::Ok();
+    default: return RelayViolation("the peer sent a message that has no place in a session");
   }
 }
 

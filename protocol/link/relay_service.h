@@ -73,10 +73,10 @@ class RelayService {
 
   struct Options {
     size_t sessions_max = 0;
-    int owner_fd = -1;  // readable once the process that the service is for has ended; -1: none
+    int owner_fd = -1;                           // readable once the process that the service is for has ended; -1: none
     uint64_t hello_timeout_ns = 10'000'000'000;  // for a connection to say what it wants
   };
-  using Accept = std::function<Result<UniqueFd>()>;                             // kTimedOut when nobody waits
+  using Accept = std::function<Result<UniqueFd>()>;                               // kTimedOut when nobody waits
   using Carry = std::function<void(UniqueFd connection, RelaySession& session)>;  // on a thread of its own
 
   explicit RelayService(const Options& options) : options_(options) {}

@@ -78,8 +78,9 @@ std::unique_ptr<LinkSupply> ReturningLinks::Enter(std::shared_ptr<Session> sessi
 Status ReturningLinks::Return(std::shared_ptr<Link> link, std::vector<std::byte> said, const std::string& peer) {
   Result<ResumeState> state = ResumeState::Decode(said);
   if (!state.ok()) return state.status();
-  const Status over(StatusCode::kNotFound, "the session is over at the server's host: it had been without a link for too long, or "
-                                           "tessera-gateway was started anew; start the program again");
+  const Status over(StatusCode::kNotFound,
+                    "the session is over at the server's host: it had been without a link for too long, or "
+                    "tessera-gateway was started anew; start the program again");
   std::shared_ptr<Session> found;
   {
     MutexLock lock(mutex_);

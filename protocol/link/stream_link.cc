@@ -36,8 +36,7 @@ Result<FrameHeader> StreamLink::Receive(const Place& place) {
   FrameHeader header;
   RETURN_IF_ERROR(Fill(std::as_writable_bytes(std::span(&header, 1))));
   if (header.bytes > kFrameBytesMax) {
-    return Status(StatusCode::kProtocolViolation,
-                  "the link brought a frame of " + std::to_string(header.bytes) + " bytes");
+    return Status(StatusCode::kProtocolViolation, "the link brought a frame of " + std::to_string(header.bytes) + " bytes");
   }
   Result<std::span<std::byte>> to = place(header);
   if (!to.ok()) return to.status();

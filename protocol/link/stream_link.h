@@ -28,8 +28,7 @@ class StreamLink : public Link {
 
   void Gather(std::span<const std::byte> bytes) { gathered_.insert(gathered_.end(), bytes.begin(), bytes.end()); }
 
-  std::vector<std::byte>
-      gathered_;  // frames that wait for the next, and the header of one that is sent. Of the sending thread
+  std::vector<std::byte> gathered_;  // frames that wait for the next, and the header of one that is sent. Of the sending thread
 };
 
 }  // namespace tessera

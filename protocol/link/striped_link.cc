@@ -23,12 +23,8 @@ static_assert(kFrameBytesMax < uint64_t{1} << (32 - kWholeShift));
 constexpr uint64_t kPartStep = 4096;
 static_assert(kStripedBytesMin >= kPartStep * kConnectionsMax, "every part has bytes");
 
-uint32_t KindOf(const FrameHeader& header) {
-  return static_cast<uint32_t>(header.kind) & kKindMask;
-}
-uint64_t WholeOf(const FrameHeader& header) {
-  return static_cast<uint32_t>(header.kind) >> kWholeShift;
-}
+uint32_t KindOf(const FrameHeader& header) { return static_cast<uint32_t>(header.kind) & kKindMask; }
+uint64_t WholeOf(const FrameHeader& header) { return static_cast<uint32_t>(header.kind) >> kWholeShift; }
 
 // Where part `index` of `count` lies in a frame of `whole` bytes.
 struct Part {
@@ -43,8 +39,7 @@ struct Part {
 
 FrameHeader HeaderOf(const FrameHeader& whole, const Part& part) {
   FrameHeader header = whole;
-  header.kind =
-      static_cast<FrameKind>(static_cast<uint32_t>(whole.kind) | static_cast<uint32_t>(whole.bytes) << kWholeShift);
+  header.kind = static_cast<FrameKind>(static_cast<uint32_t>(whole.kind) | static_cast<uint32_t>(whole.bytes) << kWholeShift);
   header.bytes = part.bytes;
   header.position += part.begin;
   return header;
@@ -92,8 +87,7 @@ class Helper {
     return state;
   }
   void Loop() {
-    while (Await(helper_spin_, [](State state) { return state == State::kTask || state == State::kOver; }) ==
-           State::kTask) {
+    while (Await(helper_spin_, [](State state) { return state == State::kTask || state == State::kOver; }) == State::kTask) {
       result_ = task_();
       Turn(State::kDone);
     }
@@ -170,8 +164,7 @@ Result<FrameHeader> StripedLink::Receive(const Place& place) {
     whole.bytes = WholeOf(header);
     const Part part(whole.bytes, 0, links_.size());
     parts = false;
-    if (whole.bytes < kStripedBytesMin || whole.bytes > kFrameBytesMax || header.bytes != part.bytes)
-      return OutOfStep();
+    if (whole.bytes < kStripedBytesMin || whole.bytes > kFrameBytesMax || header.bytes != part.bytes) return OutOfStep();
     Result<std::span<std::byte>> to = place(whole);
     if (!to.ok()) return to.status();
     CHECK(to->size() == whole.bytes);
@@ -189,11 +182,10 @@ void StripedLink::BeginParts(const FrameHeader& whole, std::span<std::byte> to) 
     receivers_[i - 1].Begin([this, whole, to, i] {
       const Part part(whole.bytes, i, links_.size());
       const FrameHeader expected = HeaderOf(whole, part);
-      const Result<FrameHeader> got =
-          links_[i]->Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> {
-            if (std::memcmp(&header, &expected, sizeof(header)) != 0) return OutOfStep();
-            return to.subspan(part.begin, part.bytes);
-          });
+      const Result<FrameHeader> got = links_[i]->Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> {
+        if (std::memcmp(&header, &expected, sizeof(header)) != 0) return OutOfStep();
+        return to.subspan(part.begin, part.bytes);
+      });
       return CloseUnless(got.status());
     });
   }
@@ -215,8 +207,8 @@ Result<std::unique_ptr<Link>> MakeStripedLink(std::vector<std::unique_ptr<Link>>
   try {
     return std::unique_ptr<Link>(std::make_unique<StripedLink>(std::move(links)));
   } catch (const std::system_error& error) {
-    return Status(StatusCode::kResourceExhausted, std::string("cannot start the threads of a link (") + error.what() +
-                                                      "): raise the limits (ulimit -u)");
+    return Status(StatusCode::kResourceExhausted,
+                  std::string("cannot start the threads of a link (") + error.what() + "): raise the limits (ulimit -u)");
   }
 }
 

@@ -50,8 +50,8 @@ Status CannotReach(const LinkAddress& address, int error) {
     return Status(StatusCode::kUnavailable,
                   "nobody listens at " + address.Url() + ": start tessera-gateway there, or correct the address");
   }
-  return Status(StatusCode::kUnavailable, address.Url() + " cannot be reached: " + std::strerror(error) +
-                                              "; correct the address, or look at the network");
+  return Status(StatusCode::kUnavailable,
+                address.Url() + " cannot be reached: " + std::strerror(error) + "; correct the address, or look at the network");
 }
 
 // Connects to one endpoint.
@@ -166,13 +166,10 @@ Result<TcpListener> TcpListener::Bind(const LinkAddress& address, bool insecure)
       case EADDRINUSE:
         return Status(StatusCode::kUnavailable,
                       "somebody listens on " + address.Url() + " already: stop it or choose another port");
-      case EADDRNOTAVAIL:
-        return Status(StatusCode::kInvalidArgument, address.Url() + " is no address of this host: correct it");
+      case EADDRNOTAVAIL: return Status(StatusCode::kInvalidArgument, address.Url() + " is no address of this host: correct it");
       case EACCES:
-        return Status(StatusCode::kPermissionDenied,
-                      "not allowed to listen on " + address.Url() + ": choose a port above 1023");
-      default:
-        return Status::FromErrno("cannot listen on " + address.Url(), errno);
+        return Status(StatusCode::kPermissionDenied, "not allowed to listen on " + address.Url() + ": choose a port above 1023");
+      default: return Status::FromErrno("cannot listen on " + address.Url(), errno);
     }
   }
   return Adopt(std::move(socket), address);

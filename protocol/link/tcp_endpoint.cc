@@ -58,9 +58,10 @@ Status CheckSecure(const LinkAddress& address, const std::vector<TcpEndpoint>& e
     return Status::Ok();
   }
   return Status(StatusCode::kPermissionDenied,
-                address.Url() + " is not an address of this host alone, and what travels there is neither encrypted nor "
-                                "authenticated: use tls://, or give --insecure, on both sides, if everybody on that network "
-                                "may use the GPU");
+                address.Url() +
+                    " is not an address of this host alone, and what travels there is neither encrypted nor "
+                    "authenticated: use tls://, or give --insecure, on both sides, if everybody on that network "
+                    "may use the GPU");
 }
 
 }  // namespace tessera

@@ -145,8 +145,8 @@ void TcpStream::Drop() {
   shutdown(socket_.get(), SHUT_RDWR);
 }
 
-// Not the direction to us: data that arrives after such a shutdown makes the kernel reset the connection, and what was sent before
-// would be lost.
+// Not the direction to us: data that arrives after such a shutdown makes the kernel reset the connection, and what was sent
+// before would be lost.
 void TcpStream::EndSending() { shutdown(socket_.get(), SHUT_WR); }
 
 Status LinkClosed() { return Status(StatusCode::kUnavailable, "the link was closed"); }

@@ -18,7 +18,9 @@ class TlsLink : public StreamLink {
   void Drop() override { stream_->Drop(); }
 
  private:
-  Status Write(std::span<const std::byte> first, std::span<const std::byte> second) override { return stream_->Send(first, second); }
+  Status Write(std::span<const std::byte> first, std::span<const std::byte> second) override {
+    return stream_->Send(first, second);
+  }
   Status Fill(std::span<std::byte> to) override { return stream_->Fill(to); }
 
   const std::unique_ptr<TlsStream> stream_;
@@ -79,8 +81,7 @@ Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkO
   return std::unique_ptr<Link>(std::make_unique<TlsLink>(std::move(*stream)));
 }
 
-Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity, uint64_t deadline_ns,
-                               const TlsTuning& tuning) {
+Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity, uint64_t deadline_ns, const TlsTuning& tuning) {
   const std::string from = DescribeTcpPeer(connection.get());
   const TlsParties parties = {identity, nullptr};
   CertificateDescription peer;
@@ -103,8 +104,7 @@ Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity,
 
 // --- TlsListener ---
 
-Result<std::unique_ptr<TlsListener>> TlsListener::Bind(const LinkAddress& address, const LinkOptions& options,
-                                                       UniqueFd bound) {
+Result<std::unique_ptr<TlsListener>> TlsListener::Bind(const LinkAddress& address, const LinkOptions& options, UniqueFd bound) {
   Result<std::unique_ptr<TlsIdentityKeeper>> keeper = TlsIdentityKeeper::Make(TlsRole::kServer, options);
   if (!keeper.ok()) return keeper.status();
   Result<TcpListener> tcp = bound.valid() ? TcpListener::Adopt(std::move(bound), address) : TcpListener::Bind(address, true);

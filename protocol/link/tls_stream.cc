@@ -162,13 +162,9 @@ Result<size_t> TlsStream::NextRecord(std::span<std::byte> to) {
       plain_begin_ = 0;
       plain_end_ = opened->bytes;
       return size_t{0};
-    case TlsContent::kAlert:
-      return TakeAlert(content);
-    case TlsContent::kHandshake:
-      RETURN_IF_ERROR(TakeHandshake(content));
-      return size_t{0};
-    default:
-      return Violation("a record of an unknown kind");
+    case TlsContent::kAlert: return TakeAlert(content);
+    case TlsContent::kHandshake: RETURN_IF_ERROR(TakeHandshake(content)); return size_t{0};
+    default: return Violation("a record of an unknown kind");
   }
 }
 
@@ -186,8 +182,8 @@ Result<size_t> TlsStream::NextRecordsTogether(std::span<std::byte> to) {
   std::array<Status, kRecordsTogetherMax> results;
   const uint64_t number = receive_keys_.records();
   crew_.Share(count, [&](size_t lane, size_t i) {
-    Result<TlsKeys::Opened> opened = receive_keys_.OpenAt(
-        lane, number + i, there.subspan(i * kFullRecordBytes, kFullRecordBytes), to.data() + i * kTlsPlainBytesMax);
+    Result<TlsKeys::Opened> opened = receive_keys_.OpenAt(lane, number + i, there.subspan(i * kFullRecordBytes, kFullRecordBytes),
+                                                          to.data() + i * kTlsPlainBytesMax);
     if (!opened.ok()) {
       results[i] = opened.status();
     } else if (opened->content != TlsContent::kData || opened->bytes != kTlsPlainBytesMax) {

@@ -122,9 +122,8 @@ Status DescribeAlert(const TlsParties& parties, int alert) {
                     parties.Peer() + " speaks no TLS 1.3: install the same release of tessera on both sides");
     default: {
       const char* words = SSL_alert_desc_string_long(alert);
-      return Status(StatusCode::kProtocolViolation, parties.Peer() + " ended the connection (TLS alert " +
-                                                        std::to_string(alert) + ", " + (words != nullptr ? words : "unknown") +
-                                                        "): look into its log");
+      return Status(StatusCode::kProtocolViolation, parties.Peer() + " ended the connection (TLS alert " + std::to_string(alert) +
+                                                        ", " + (words != nullptr ? words : "unknown") + "): look into its log");
     }
   }
 }
@@ -135,11 +134,10 @@ Status DescribeFailedHandshake(const TlsParties& parties, int reason) {
     return DescribeAlert(parties, reason - SSL_AD_REASON_OFFSET);
   switch (reason) {
     case SSL_R_UNSUPPORTED_PROTOCOL:
-    case SSL_R_WRONG_SSL_VERSION:
-      return DescribeAlert(parties, SSL_AD_PROTOCOL_VERSION);
+    case SSL_R_WRONG_SSL_VERSION: return DescribeAlert(parties, SSL_AD_PROTOCOL_VERSION);
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
-      return Denied(parties.Peer() + " has shown no certificate: give it one that the authority " +
-                    parties.us.files().authority + " has signed (" + Make(true, "") + ")");
+      return Denied(parties.Peer() + " has shown no certificate: give it one that the authority " + parties.us.files().authority +
+                    " has signed (" + Make(true, "") + ")");
     case SSL_R_NO_SHARED_CIPHER:
       return Status(StatusCode::kProtocolViolation,
                     parties.Peer() + " knows no cipher that this side uses: install the same release of tessera on both sides");

@@ -26,20 +26,20 @@ Status CannotReach(const LinkAddress& address, ucs_status_t status, const UcxLib
     case UCS_ERR_REJECTED:
     case UCS_ERR_NOT_CONNECTED:
     case UCS_ERR_CONNECTION_RESET:
-      return Status(StatusCode::kUnavailable, "nobody listens at " + address.Url() +
-                                                  " for UCX: start tessera-gateway there, or correct the address");
-    case UCS_ERR_TIMED_OUT:
-    case UCS_ERR_ENDPOINT_TIMEOUT:
-      return NoAnswer(address);
-    default:
       return Status(StatusCode::kUnavailable,
-                    address.Url() + " cannot be reached by any device or transport of UCX here (" +
-                        ucx.ucs_status_string(status) + "): look at UCX_TLS, UCX_NET_DEVICES and ucx_info -d, on both hosts");
+                    "nobody listens at " + address.Url() + " for UCX: start tessera-gateway there, or correct the address");
+    case UCS_ERR_TIMED_OUT:
+    case UCS_ERR_ENDPOINT_TIMEOUT: return NoAnswer(address);
+    default:
+      return Status(StatusCode::kUnavailable, address.Url() + " cannot be reached by any device or transport of UCX here (" +
+                                                  ucx.ucs_status_string(status) +
+                                                  "): look at UCX_TLS, UCX_NET_DEVICES and ucx_info -d, on both hosts");
   }
 }
 
 // A link to one endpoint, before anybody has said a word.
-Result<std::unique_ptr<Link>> ConnectOne(const LinkAddress& address, const TcpEndpoint& endpoint, UcxReach reach, uint64_t deadline_ns) {
+Result<std::unique_ptr<Link>> ConnectOne(const LinkAddress& address, const TcpEndpoint& endpoint, UcxReach reach,
+                                         uint64_t deadline_ns) {
   Result<std::unique_ptr<UcxLink>> link = UcxLink::Make(reach);
   if (!link.ok()) return link.status();
   const UcxLibrary& ucx = (*link)->worker().ucx();
@@ -57,8 +57,7 @@ Result<std::unique_ptr<Link>> ConnectOne(const LinkAddress& address, const TcpEn
   Result<UcxMessage> hello = (*link)->AwaitHello(deadline_ns, nullptr);
   if (!hello.ok()) {
     if (hello.status().code() == StatusCode::kTimedOut) return NoAnswer(address);
-    return hello.status().code() == StatusCode::kUnavailable ? CannotReach(address, (*link)->lost_status(), ucx)
-                                                             : hello.status();
+    return hello.status().code() == StatusCode::kUnavailable ? CannotReach(address, (*link)->lost_status(), ucx) : hello.status();
   }
   RETURN_IF_ERROR(CheckUcxHello("gateway", *hello));
   LogInfo("the link to {} goes over {}", address.Url(), (*link)->DescribeTransport());
@@ -81,8 +80,8 @@ Result<std::vector<TcpEndpoint>> ResolveForUcx(const LinkAddress& address) {
   if (!endpoints.ok()) return endpoints;
   std::erase_if(*endpoints, [](const TcpEndpoint& one) { return one.address.ss_family != AF_INET; });
   if (!endpoints->empty()) return endpoints;
-  return Status(StatusCode::kUnsupported, "the host of " + address.Url() +
-                                              " has no IPv4 address, which ucx:// needs: give one, or use tcp:// or tls://");
+  return Status(StatusCode::kUnsupported,
+                "the host of " + address.Url() + " has no IPv4 address, which ucx:// needs: give one, or use tcp:// or tls://");
 }
 
 UcxReach ReachOf(const std::vector<TcpEndpoint>& endpoints) {
@@ -94,7 +93,9 @@ Result<UcxMessage> UcxLink::AwaitHello(uint64_t deadline_ns, const std::function
   AdaptiveSpin spin;
   for (;;) {
     const uint64_t look_ns = std::min(deadline_ns, MonotonicNs() + kLookNs);
-    if (worker_->Wait(spin, [this] { return hello_.has_value() || Over(); }, look_ns)) break;
+    if (worker_->Wait(
+            spin, [this] { return hello_.has_value() || Over(); }, look_ns))
+      break;
     if (MonotonicNs() >= deadline_ns || (given_up && given_up())) {
       return Status(StatusCode::kTimedOut, "the peer did not answer in time");
     }
@@ -116,7 +117,8 @@ Result<std::unique_ptr<Link>> ConnectUcx(const LinkAddress& address, bool insecu
     // An address that does not answer leaves a share of the time to those behind it.
     const uint64_t now_ns = MonotonicNs();
     const uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-    Result<std::unique_ptr<Link>> one = ConnectOne(address, (*endpoints)[i], ReachOf(*endpoints), now_ns + left_ns / (endpoints->size() - i));
+    Result<std::unique_ptr<Link>> one =
+        ConnectOne(address, (*endpoints)[i], ReachOf(*endpoints), now_ns + left_ns / (endpoints->size() - i));
     // What the first address says counts: the host's name stands for it.
     if (one.ok() || i == 0) link = std::move(one);
   }

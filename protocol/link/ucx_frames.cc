@@ -41,12 +41,15 @@ Status UcxLink::Send(const FrameHeader& header, std::span<const std::byte> paylo
   if (outgoing->registered != nullptr) outgoing->done = &done;
   std::span<std::byte> piece;
   const bool copied = outgoing->registered == nullptr && !payload.empty();
-  worker_->Wait(send_spin_, [&] {
-    if (Over()) return true;
-    if (!HasRoom(payload.size())) return false;
-    if (copied) piece = buffer_.Take(payload.size());
-    return !copied || !piece.empty();
-  }, kNoDeadline);
+  worker_->Wait(
+      send_spin_,
+      [&] {
+        if (Over()) return true;
+        if (!HasRoom(payload.size())) return false;
+        if (copied) piece = buffer_.Take(payload.size());
+        return !copied || !piece.empty();
+      },
+      kNoDeadline);
   if (copied && !piece.empty()) {
     std::memcpy(piece.data(), payload.data(), payload.size());
     payload = piece;
@@ -161,14 +164,12 @@ ucs_status_t UcxLink::Arrived(const UcxMessage& message, const UcxInbox::Frame& 
       if (peer_sent_.has_value() || message.number < inbox_.arrived()) refuse("the link brought an end that is none");
       peer_sent_ = message.number;
       break;
-    case UcxMessageKind::kAlive:
-      break;
+    case UcxMessageKind::kAlive: break;
     case UcxMessageKind::kEndSeen:
       if (!closed_) refuse("the link saw an end that there was not");
       end_seen_ = true;
       break;
-    default:
-      refuse("the link brought a message of an unknown kind");
+    default: refuse("the link brought a message of an unknown kind");
   }
   AnswerEnd();
   worker_->Changed();

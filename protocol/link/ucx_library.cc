@@ -28,7 +28,8 @@ constexpr struct {
     // Reliable connections over RDMA where both hosts have it, else TCP. Not "rc", which brings datagrams along: soft-RoCE loses
     // endpoints that use them. Shared memory cannot be used by endpoints that notice the end of their peer.
     {"UCX_TLS", "rc_verbs,rc_mlx5,tcp"},
-    // Links say themselves that they are there. UCX's way opens a TCP connection beside each over RDMA, at a port that no firewall
+    // Links say themselves that they are there. UCX's way opens a TCP connection beside each over RDMA, at a port that no
+    // firewall
     // knows, and does not notice a silent host while something waits to be acknowledged.
     {"UCX_KEEPALIVE_INTERVAL", "inf"},
     // As addresses are (ResolveForUcx).
@@ -51,7 +52,7 @@ Result<UcxLibrary> Load() {
   }
   UcxLibrary ucx;
   std::string missing;
-#define TESSERA_UCX_FIND(name)                                             \
+#define TESSERA_UCX_FIND(name)                                            \
   ucx.name = reinterpret_cast<decltype(ucx.name)>(dlsym(library, #name)); \
   if (ucx.name == nullptr) missing = #name;
   TESSERA_UCX_FUNCTIONS(TESSERA_UCX_FIND)

@@ -14,6 +14,7 @@
 namespace tessera {
 
 // The functions of UCX that are used, under their own names: ucx.ucp_worker_progress(worker).
+// clang-format off
 #define TESSERA_UCX_FUNCTIONS(USE)                                                                                    \
   USE(ucp_config_read) USE(ucp_config_modify) USE(ucp_config_release) USE(ucp_init_version) USE(ucp_worker_create)     \
   USE(ucp_worker_destroy) USE(ucp_worker_get_efd) USE(ucp_worker_arm) USE(ucp_worker_progress)                              \
@@ -22,6 +23,7 @@ namespace tessera {
   USE(ucp_conn_request_query) USE(ucp_ep_create) USE(ucp_ep_close_nbx) USE(ucp_ep_print_info) USE(ucp_am_send_nbx)    \
   USE(ucp_am_recv_data_nbx) USE(ucp_am_data_release) USE(ucp_mem_map) USE(ucp_mem_unmap) USE(ucp_request_free)        \
   USE(ucp_get_version_string) USE(ucs_status_string)
+// clang-format on
 
 struct UcxLibrary {
 #define TESSERA_UCX_MEMBER(name) decltype(&::name) name = nullptr;

@@ -1,5 +1,5 @@
-// Life and end of a link over UCX. How a connection comes about is in ucx_connection.cc and ucx_listener.cc, how frames are sent and
-// received in ucx_frames.cc.
+// Life and end of a link over UCX. How a connection comes about is in ucx_connection.cc and ucx_listener.cc, how frames are sent
+// and received in ucx_frames.cc.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -52,7 +52,8 @@ Result<std::unique_ptr<UcxLink>> UcxLink::Make(UcxReach reach) {
   return Status(StatusCode::kInternal, "UCX takes no handler for messages");
 }
 
-UcxLink::UcxLink(std::unique_ptr<UcxWorker> worker, std::shared_ptr<const UcxRegistration> buffer, std::span<std::byte> buffer_memory)
+UcxLink::UcxLink(std::unique_ptr<UcxWorker> worker, std::shared_ptr<const UcxRegistration> buffer,
+                 std::span<std::byte> buffer_memory)
     : buffer_registration_(std::move(buffer)), worker_(std::move(worker)), buffer_(buffer_memory) {}
 
 UcxLink::~UcxLink() {
@@ -68,7 +69,8 @@ UcxLink::~UcxLink() {
     }
     Abandon();
   }
-  if (!worker_->Wait(spin, [this] { return outgoing_ == 0 && !endpoint_closing_; }, MonotonicNs() + kGiveUpNs)) {
+  if (!worker_->Wait(
+          spin, [this] { return outgoing_ == 0 && !endpoint_closing_; }, MonotonicNs() + kGiveUpNs)) {
     LogWarning("UCX has not ended {} messages of a link", outgoing_);
   }
   worker_.reset();
@@ -148,34 +150,41 @@ void UcxLink::OnLost(void* self, ucp_ep_h endpoint, ucs_status_t status) {
   } else if (status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_CANCELED || status == UCS_ERR_NOT_CONNECTED) {
     link.Lose(Status(StatusCode::kUnavailable, "the peer closed the connection"));
   } else {
-    link.Lose(Status(StatusCode::kUnavailable, std::string("the connection to the other host failed: ") +
-                                                   link.worker_->ucx().ucs_status_string(status)));
+    link.Lose(Status(StatusCode::kUnavailable,
+                     std::string("the connection to the other host failed: ") + link.worker_->ucx().ucs_status_string(status)));
   }
 }
 
 void UcxLink::Finish(AdaptiveSpin& spin, const bool& done) {
   uint64_t until_ns = 0;
   bool finished = false;
-  worker_->Wait(spin, [&] {
-    until_ns = lost_.has_value() ? 0 : closed_ns_ + kLingerNs;
-    finished = done;
-    return done || closed_ || lost_.has_value();
-  }, kNoDeadline);
-  if (finished || worker_->Wait(spin, [&] { return done; }, until_ns)) return;
+  worker_->Wait(
+      spin,
+      [&] {
+        until_ns = lost_.has_value() ? 0 : closed_ns_ + kLingerNs;
+        finished = done;
+        return done || closed_ || lost_.has_value();
+      },
+      kNoDeadline);
+  if (finished || worker_->Wait(
+                      spin, [&] { return done; }, until_ns))
+    return;
   {
     UcxWorker::Hold hold(*worker_);
     Lose(Status(StatusCode::kUnavailable, "the other host did not take what was sent to it"));
     Abandon();
   }
   // UCX may still use the memory: nothing can go on before it has ended that.
-  while (!worker_->Wait(spin, [&] { return done; }, MonotonicNs() + kGiveUpNs)) {
+  while (!worker_->Wait(
+      spin, [&] { return done; }, MonotonicNs() + kGiveUpNs)) {
     LogWarning("UCX has not ended a message of a lost link");
   }
 }
 
 void UcxLink::Tick() {
   if (!hello_.has_value() || closed_ || lost_.has_value() || peer_sent_.has_value()) return;
-  if (MonotonicNs() - heard_ns_ > kTcpSilenceMsMax * uint64_t{1'000'000}) return OnLost(this, endpoint_, UCS_ERR_ENDPOINT_TIMEOUT);
+  if (MonotonicNs() - heard_ns_ > kTcpSilenceMsMax * uint64_t{1'000'000})
+    return OnLost(this, endpoint_, UCS_ERR_ENDPOINT_TIMEOUT);
   PostMessage(UcxMessageKind::kAlive, 0);
 }
 

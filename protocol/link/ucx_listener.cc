@@ -90,13 +90,11 @@ Status UcxListener::Listen(const TcpEndpoint& endpoint) {
   UcxWorker::Hold hold(*worker_);
   const ucs_status_t status = ucx.ucp_listener_create(worker_->get(), &params, &listener_);
   if (status == UCS_ERR_BUSY) {
-    return Status(StatusCode::kUnavailable,
-                  "somebody listens on " + address_.Url() + " already: stop it or choose another port");
+    return Status(StatusCode::kUnavailable, "somebody listens on " + address_.Url() + " already: stop it or choose another port");
   }
   if (status != UCS_OK) {
-    return Status(StatusCode::kInvalidArgument,
-                  "UCX cannot listen on " + address_.Url() + " (" + ucx.ucs_status_string(status) +
-                      "): is it an address of this host, and of a device that ucx_info -d shows?");
+    return Status(StatusCode::kInvalidArgument, "UCX cannot listen on " + address_.Url() + " (" + ucx.ucs_status_string(status) +
+                                                    "): is it an address of this host, and of a device that ucx_info -d shows?");
   }
   // For as long as there is a listener: its worker makes progress by itself.
   worker_->Unfinished(1);
@@ -124,7 +122,8 @@ void UcxListener::OnRequest(ucp_conn_request_h handle, void* self) {
 Result<UniqueFd> UcxListener::Accept() {
   UcxWorker::Hold hold(*worker_);
   uint64_t count = 0;
-  if (waiting_.size() <= 1) [[maybe_unused]] const ssize_t got = read(ready_.get(), &count, sizeof(count));
+  if (waiting_.size() <= 1) [[maybe_unused]]
+    const ssize_t got = read(ready_.get(), &count, sizeof(count));
   RejectDropped();
   if (waiting_.empty()) return Status(StatusCode::kTimedOut, "no connection waits");
   Request request = std::move(waiting_.front());
@@ -176,8 +175,8 @@ Result<std::unique_ptr<UcxLink>> UcxListener::Begin(int connection, Request* req
   UcxWorker::Hold hold_link((*link)->worker());
   const ucs_status_t started = (*link)->Start(params);
   if (started == UCS_OK) return link;
-  return Status(StatusCode::kUnavailable, std::string("the connection to the other host failed: ") +
-                                              worker_->ucx().ucs_status_string(started));
+  return Status(StatusCode::kUnavailable,
+                std::string("the connection to the other host failed: ") + worker_->ucx().ucs_status_string(started));
 }
 
 Result<AcceptedLink> UcxListener::Finish(UniqueFd connection, uint64_t deadline_ns) {

@@ -38,7 +38,7 @@ struct UcxMessage {
 };
 static_assert(sizeof(UcxMessage) == 48);
 
-inline constexpr unsigned kUcxMessageId = 1;  // of active messages, to UCX
+inline constexpr unsigned kUcxMessageId = 1;              // of active messages, to UCX
 inline constexpr uint64_t kUcxMagic = 0x584355'4b4e4c54;  // "TLNKUCX"
 
 // Ok when whoever said `hello` is a tessera of this version. `who`: "gateway", "client", for the sentence.
@@ -126,9 +126,9 @@ class UcxLink : public Link {
   uint64_t heard_ns_ = 0;  // when the last message came
 
   UcxSendBuffer buffer_;
-  uint64_t sent_ = 0, sent_bytes_ = 0;        // frames and their bytes, since the beginning
+  uint64_t sent_ = 0, sent_bytes_ = 0;          // frames and their bytes, since the beginning
   uint64_t released_ = 0, released_bytes_ = 0;  // those that the other end has taken
-  bool end_seen_ = false;                     // by the other end, of ours
+  bool end_seen_ = false;                       // by the other end, of ours
 
   UcxInbox inbox_;
   std::optional<uint64_t> peer_sent_;  // frames in all, once it has ended

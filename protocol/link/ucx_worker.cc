@@ -86,7 +86,8 @@ unsigned UcxWorker::Progress() {
 void UcxWorker::Changed() {
   if (waiting_ != 0) changed_.notify_all();
   const uint64_t one = 1;
-  if (watching_) [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
+  if (watching_) [[maybe_unused]]
+    const ssize_t written = write(wake_.get(), &one, sizeof(one));
 }
 
 void UcxWorker::Unfinished(int change) {
@@ -133,7 +134,8 @@ bool UcxWorker::Watch(const Ready& ready, uint64_t sleep_ns_max) {
   pollfd events[2] = {{event_fd_, POLLIN, 0}, {wake_.get(), POLLIN, 0}};
   poll(events, 2, static_cast<int>(sleep_ns_max / 1'000'000) + 1);
   uint64_t woken = 0;
-  if (events[1].revents != 0) [[maybe_unused]] const ssize_t got = read(wake_.get(), &woken, sizeof(woken));
+  if (events[1].revents != 0) [[maybe_unused]]
+    const ssize_t got = read(wake_.get(), &woken, sizeof(woken));
   mutex_.lock();
   watching_ = false;
   // Somebody else has to watch now, unless this thread does it again.

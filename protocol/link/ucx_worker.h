@@ -53,7 +53,8 @@ class UcxWorker {
   // Any number of threads.
   using Ready = std::function<bool()>;
   bool Wait(AdaptiveSpin& spin, const Ready& ready, uint64_t deadline_ns) EXCLUDES(mutex_);
-  // What the worker's thread calls every kTickNs, with the lock held, after it has taken what has arrived. Once, before anybody waits.
+  // What the worker's thread calls every kTickNs, with the lock held, after it has taken what has arrived. Once, before anybody
+  // waits.
   static constexpr uint64_t kTickNs = 1'000'000'000;
   void SetTick(std::function<void()> tick);
   // To be called with the lock held (from UCX's callbacks as well, hence without the annotation): what a waiting thread asks for
@@ -65,7 +66,8 @@ class UcxWorker {
  private:
   UcxWorker(const UcxLibrary& ucx, ucp_context_h context, ucp_worker_h worker, int event_fd, UniqueFd wake);
   unsigned Progress() REQUIRES(mutex_);
-  // Sleeps until something happens, for this and all waiting threads; releases the mutex meanwhile. True when `ready` was, before.
+  // Sleeps until something happens, for this and all waiting threads; releases the mutex meanwhile. True when `ready` was,
+  // before.
   bool Watch(const Ready& ready, uint64_t sleep_ns_max) REQUIRES(mutex_);
   void Keep();  // the thread of its own
   void Tick() REQUIRES(mutex_);
@@ -80,7 +82,7 @@ class UcxWorker {
   ConditionVariable changed_;
   ConditionVariable keep_;  // for the thread of the worker's own
   int waiting_ = 0;         // threads that wait for changed_
-  bool watching_ = false;  // one is in Watch()
+  bool watching_ = false;   // one is in Watch()
   int unfinished_ = 0;
   uint64_t progressed_ = 0;  // calls of Progress()
   bool ending_ = false;

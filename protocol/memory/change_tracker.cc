@@ -340,8 +340,7 @@ bool ChangeTracker::Apply(std::span<const std::byte> changes) {
     const size_t bytes = PaddedBytes(header.mask);
     const uint64_t generation = header.address % kBlock;
     header.address -= generation;
-    if (header.mask == 0 || header.address > UINT64_MAX - 2 * kBlock ||
-        changes.size() < bytes) {
+    if (header.mask == 0 || header.address > UINT64_MAX - 2 * kBlock || changes.size() < bytes) {
       return false;
     }
     if (tracked == nullptr || !tracked->range.contains(header.address, kBlock)) tracked = Find(header.address);

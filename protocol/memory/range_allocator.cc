@@ -11,8 +11,7 @@ bool IsPowerOfTwo(uint64_t value) { return value != 0 && (value & (value - 1)) =
 
 }  // namespace
 
-RangeAllocator::RangeAllocator(uint64_t base, uint64_t bytes, uint64_t granule)
-    : whole_{base, bytes}, granule_(granule) {
+RangeAllocator::RangeAllocator(uint64_t base, uint64_t bytes, uint64_t granule) : whole_{base, bytes}, granule_(granule) {
   CHECK(IsPowerOfTwo(granule));
   CHECK(base % granule == 0 && bytes % granule == 0);
   CHECK(base + bytes >= base);

@@ -22,9 +22,9 @@ inline constexpr uint64_t kTebibyte = uint64_t{1} << 40;
 inline constexpr uint64_t kGibibyte = uint64_t{1} << 30;
 
 // Rows 0 to 2 for ordinary processes (user space is 128 TiB; the kernel places mappings from its top down, programs and
-// heaps below or above this middle), rows 4 and 5 for those with a limit of their address space (RLIMIT_AS). Row 3 is what ThreadSanitizer and AddressSanitizer leave: TSan ends a process that
-// maps anything at the others, so a stub built with it offers row 3 alone. It lies below all places where the kernel begins to
-// put mappings (the top less a random TiB).
+// heaps below or above this middle), rows 4 and 5 for those with a limit of their address space (RLIMIT_AS). Row 3 is what
+// ThreadSanitizer and AddressSanitizer leave: TSan ends a process that maps anything at the others, so a stub built with it
+// offers row 3 alone. It lies below all places where the kernel begins to put mappings (the top less a random TiB).
 inline constexpr WindowPair kWindowTable[] = {
     {{0x200000000000, 16 * kTebibyte}, {0x300000000000, 4 * kTebibyte}},
     {{0x400000000000, 8 * kTebibyte}, {0x480000000000, 4 * kTebibyte}},

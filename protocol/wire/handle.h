@@ -80,9 +80,7 @@ class HandleId {
   constexpr uint32_t slot() const { return Field(3, kSlotBits); }
   constexpr bool server_minted() const { return (slot() & kServerMinted) != 0; }
   // Below 2^47, a multiple of 8, and of a kind: what a Mint() may have returned. Says nothing about being live.
-  constexpr bool IsWellFormed() const {
-    return value_ >> 47 == 0 && (value_ & 7) == 0 && kind() != HandleKind::kNone;
-  }
+  constexpr bool IsWellFormed() const { return value_ >> 47 == 0 && (value_ & 7) == 0 && kind() != HandleKind::kNone; }
 
   friend constexpr auto operator<=>(const HandleId&, const HandleId&) = default;
 

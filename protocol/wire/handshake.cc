@@ -41,8 +41,7 @@ void GetOffer(Decoder& in, SegmentOffer* offer) {
   in.Pod(&offer->size_bytes);
   in.Pod(&offer->address);
   in.Pod(&offer->file_offset);
-  if (offer->id == 0 || offer->size_bytes == 0 || offer->kind == SegmentKind::kNone ||
-      offer->kind > SegmentKind::kManaged) {
+  if (offer->id == 0 || offer->size_bytes == 0 || offer->kind == SegmentKind::kNone || offer->kind > SegmentKind::kManaged) {
     in.Fail();
   }
 }
@@ -215,9 +214,8 @@ Status CheckPeerVersion(std::string_view peer, uint32_t peer_version, uint64_t p
                                                     ", this side speaks " + std::to_string(kWireVersion) +
                                                     ": install the same release of tessera on both sides");
   }
-  return Status(StatusCode::kVersionMismatch, "the " + name + " was built from API spec " + Hex(peer_hash) +
-                                                  ", this side from " + Hex(own_hash) + ", both with wire version " +
-                                                  std::to_string(kWireVersion) +
+  return Status(StatusCode::kVersionMismatch, "the " + name + " was built from API spec " + Hex(peer_hash) + ", this side from " +
+                                                  Hex(own_hash) + ", both with wire version " + std::to_string(kWireVersion) +
                                                   ": install the same release of tessera on both sides");
 }
 

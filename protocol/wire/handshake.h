@@ -28,14 +28,14 @@ inline constexpr uint32_t kControlMagic = 0x41525354;
 
 // Bounds. A datagram must fit the default socket buffer of Linux (net.core.wmem_default 212,992 bytes).
 inline constexpr size_t kControlMessageBytesMax = 160 * 1024;
-inline constexpr size_t kSnapshotBytesMax = 128 * 1024;       // 8 devices of about 200 attributes, names and limits: 16 KiB
-inline constexpr size_t kEnvironmentEntriesMax = 64;          // the listed driver variables: about 20
-inline constexpr size_t kEnvironmentEntryBytesMax = 4 * 1024; // a path in CUDA_CACHE_PATH
+inline constexpr size_t kSnapshotBytesMax = 128 * 1024;        // 8 devices of about 200 attributes, names and limits: 16 KiB
+inline constexpr size_t kEnvironmentEntriesMax = 64;           // the listed driver variables: about 20
+inline constexpr size_t kEnvironmentEntryBytesMax = 4 * 1024;  // a path in CUDA_CACHE_PATH
 inline constexpr size_t kEnvironmentBytesMax = 32 * 1024;
-inline constexpr size_t kDeviceListBytesMax = 1024;           // 8 UUIDs of 41 bytes
-inline constexpr size_t kNameBytesMax = 256;                  // program names, versions
+inline constexpr size_t kDeviceListBytesMax = 1024;  // 8 UUIDs of 41 bytes
+inline constexpr size_t kNameBytesMax = 256;         // program names, versions
 inline constexpr size_t kSentenceBytesMax = 1024;
-inline constexpr size_t kWelcomeSegmentsMax = 4;              // rings and staging today
+inline constexpr size_t kWelcomeSegmentsMax = 4;  // rings and staging today
 
 enum class ControlKind : uint32_t {
   kNone = 0,
@@ -45,7 +45,7 @@ enum class ControlKind : uint32_t {
   kSegmentOffer = 4,
   kSegmentClose = 5,
   kGoodbye = 6,
-  kServerQuery = 7,   // server_query.h
+  kServerQuery = 7,  // server_query.h
   kServerReport = 8,
 };
 
@@ -67,9 +67,9 @@ enum class SegmentKind : uint32_t {
   kNone = 0,
   kRings = 1,
   kStaging = 2,
-  kHostMemory = 3,   // pinned memory; at the same address on both sides
-  kSharedFile = 4,   // a file mapping of the application's own (cuMemHostRegister of shared memory); not sealed
-  kManaged = 5,      // the client's side of managed memory
+  kHostMemory = 3,  // pinned memory; at the same address on both sides
+  kSharedFile = 4,  // a file mapping of the application's own (cuMemHostRegister of shared memory); not sealed
+  kManaged = 5,     // the client's side of managed memory
 };
 
 // Travels with exactly one descriptor.
@@ -122,12 +122,12 @@ struct ClientHello {
 struct ServerWelcome {
   uint32_t wire_version = kWireVersion;
   uint64_t spec_hash = 0;
-  uint64_t session_id = 0;     // for logs on both sides
-  uint32_t session_index = 0;  // as the client asked
-  uint32_t window_row = 0;     // one of the rows that the client offered
-  bool mirrored = false;       // as the hello said: written ranges must be published
-  ChannelSizes sizes;          // what was made
-  std::string server;          // name and version of the server program, for logs
+  uint64_t session_id = 0;             // for logs on both sides
+  uint32_t session_index = 0;          // as the client asked
+  uint32_t window_row = 0;             // one of the rows that the client offered
+  bool mirrored = false;               // as the hello said: written ranges must be published
+  ChannelSizes sizes;                  // what was made
+  std::string server;                  // name and version of the server program, for logs
   std::vector<SegmentOffer> segments;  // each with a descriptor of this datagram, in this order
   std::vector<std::byte> snapshot;     // what is known of the devices (client-stub/ and server/worker/ know its layout)
 

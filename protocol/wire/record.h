@@ -31,17 +31,16 @@ static_assert(sizeof(RecordHeader) == 32);
 // What a record of the ring `replies` is. The numbers are part of the protocol.
 enum class ReplyKind : uint32_t {
   kNone = 0,
-  kReply = 1,          // ends the record with this sequence: result, then the reply message
-  kDeferredError = 2,  // `sequence` wanted no reply and failed: result; thread called; extra: its current context
-  kHostFunction = 3,   // run a host function: extra is the request's number, to be answered in `answers`
-  kDeviceOutput = 4,   // text that the driver wrote to stdout (printf of kernels); extra: its size without padding
-  kCompletion = 5,     // a mark was passed: extra is its number; result is the GPU work's
-  kDeviceErrors = 6,   // text that the driver wrote to stderr (failed assertions of kernels); extra: as kDeviceOutput
+  kReply = 1,                 // ends the record with this sequence: result, then the reply message
+  kDeferredError = 2,         // `sequence` wanted no reply and failed: result; thread called; extra: its current context
+  kHostFunction = 3,          // run a host function: extra is the request's number, to be answered in `answers`
+  kDeviceOutput = 4,          // text that the driver wrote to stdout (printf of kernels); extra: its size without padding
+  kCompletion = 5,            // a mark was passed: extra is its number; result is the GPU work's
+  kDeviceErrors = 6,          // text that the driver wrote to stderr (failed assertions of kernels); extra: as kDeviceOutput
   kHostFunctionReleased = 7,  // nobody will ask for a host function again: extra is the client's number of it
-  kHostChanges = 8,    // what GPU work wrote to mirrors of host memory, over a mirrored channel (memory/change_tracker.h)
-  kMirrorsIdle = 9,    // all work is done that used mirrors, and its changes were told; extra: of how many tesseraMirrorsUsed
-  kDelivery = 10,      // a copy to memory of the client's (tesseraDeliver) is done: its bytes; extra: its number; result is the work's,
-                       // and without bytes when that is no success
+  kHostChanges = 8,           // what GPU work wrote to mirrors of host memory, over a mirrored channel (memory/change_tracker.h)
+  kMirrorsIdle = 9,  // all work is done that used mirrors, and its changes were told; extra: of how many tesseraMirrorsUsed
+  kDelivery = 10,    // a copy to the client's memory (tesseraDeliver) is done: its bytes, none if it failed; extra: its number
   kPad = kPadRecord,
 };
 // The same numbers where only notices are meant: all that is neither kReply nor kPad. A notice answers no record.

@@ -24,12 +24,12 @@ struct ServerQuery {
   static constexpr size_t kFieldsMax = 64;
   // How much about the devices: what the server has to do for it takes none to many milliseconds.
   enum class Ask : uint8_t {
-    kNothing = 0,  // what the server and its devices are
-    kState = 1,    // of all devices: memory, load, power, clocks ..., and who uses them
-    kDetails = 2,  // of `device`: everything else that does not change every moment, and the load of those who use it
-    kTraffic = 3,  // of `device`: bytes over PCIe, which are counted for 20 ms each
-    kFields = 4,   // of `device`: the values of `fields`
-    kLinks = 5,    // of `device`: its links, and how it is connected to the server's other devices
+    kNothing = 0,      // what the server and its devices are
+    kState = 1,        // of all devices: memory, load, power, clocks ..., and who uses them
+    kDetails = 2,      // of `device`: everything else that does not change every moment, and the load of those who use it
+    kTraffic = 3,      // of `device`: bytes over PCIe, which are counted for 20 ms each
+    kFields = 4,       // of `device`: the values of `fields`
+    kLinks = 5,        // of `device`: its links, and how it is connected to the server's other devices
     kLinkDetails = 6,  // of `device`: errors and firmware of its links: a hundred calls that nobody makes to use a link
   };
   // A field of NVML (NVML_FI_*), and what it is asked of: a link, a scope of power; 0 as a rule.
@@ -157,16 +157,16 @@ struct ServerReport {
     uint64_t session = 0;  // as logs call it
     uint32_t pid = 0;      // of the client process, in the server's pid namespace
     uint64_t age_ms = 0;
-    std::string program;   // what the client says that it is
+    std::string program;  // what the client says that it is
     friend bool operator==(const Session&, const Session&) = default;
   };
   static constexpr size_t kSessionsMax = 512;  // Encode() leaves out those beyond
 
   uint32_t wire_version = kWireVersion;
   uint64_t spec_hash = 0;
-  std::string server;         // name and version of the server program: "tesserad 0.1.0"
-  std::string driver;         // what it serves: "cuda", "emulator", or the path of a library
-  std::string driver_release; // of the GPU's kernel driver, "580.159.04"; empty: not known, or not asked for
+  std::string server;          // name and version of the server program: "tesserad 0.1.0"
+  std::string driver;          // what it serves: "cuda", "emulator", or the path of a library
+  std::string driver_release;  // of the GPU's kernel driver, "580.159.04"; empty: not known, or not asked for
   uint32_t sessions = 0;
   uint32_t sessions_max = 0;
   std::vector<std::byte> snapshot;           // DeviceSnapshot of all devices the server has

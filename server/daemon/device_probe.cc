@@ -139,9 +139,9 @@ Result<DeviceList> ProbeDevices(const std::string& driver, const std::string& lo
   if (pipe2(ends, O_CLOEXEC) != 0) return Status::FromErrno("cannot create a pipe", errno);
   UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
-  Result<pid_t> pid = StartSelf({"--probe-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()), "--driver",
-                                 driver, "--log", log_word},
-                                {write_end.get()});
+  Result<pid_t> pid = StartSelf(
+      {"--probe-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()), "--driver", driver, "--log", log_word},
+      {write_end.get()});
   if (!pid.ok()) return pid.status();
   write_end.reset();
   std::string report;

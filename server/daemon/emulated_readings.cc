@@ -42,8 +42,11 @@ void EmulatedReadings::NoteLoad(const std::vector<Session>& sessions) {
       const Part part{session.worker_pid, i};
       const uint64_t busy_ns = session_busy_ns_[part] = session.devices[i].busy_ns;
       const auto before = former.find(part);
-      const uint64_t ran_ns = session.devices[i].running != 0 ? now_ns - since_ns_ : before != former.end() ? busy_ns - before->second : 0;
-      if (since_ns_ != 0) session_percent_[part] = static_cast<uint32_t>(std::min<uint64_t>(100, ran_ns * 100 / (now_ns - since_ns_)));
+      const uint64_t ran_ns = session.devices[i].running != 0 ? now_ns - since_ns_
+                              : before != former.end()        ? busy_ns - before->second
+                                                              : 0;
+      if (since_ns_ != 0)
+        session_percent_[part] = static_cast<uint32_t>(std::min<uint64_t>(100, ran_ns * 100 / (now_ns - since_ns_)));
     }
   }
   since_ns_ = now_ns;
@@ -63,7 +66,8 @@ void EmulatedReadings::Fill(const MonitorRequest& request, const DeviceSnapshot&
       const uint64_t own = session.devices[number].used_bytes;
       used_bytes += own;
       if (own == 0) continue;
-      ServerReport::Use& use = report->uses.emplace_back(ServerReport::Use{session.client_pid, static_cast<uint32_t>(i), own, {}});
+      ServerReport::Use& use =
+          report->uses.emplace_back(ServerReport::Use{session.client_pid, static_cast<uint32_t>(i), own, {}});
       const auto percent = session_percent_.find({session.worker_pid, static_cast<uint32_t>(number)});
       if (request.query.ask != Ask::kDetails || percent == session_percent_.end()) continue;
       use.load.time_us = static_cast<uint64_t>(

@@ -19,10 +19,10 @@ Result<GatewayProcess> GatewayProcess::Start(const Options& options) {
   if (pipe2(ends, O_CLOEXEC) != 0) return Status::FromErrno("cannot make a pipe to the gateway", errno);
   const UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
-  std::vector<std::string> arguments = {"--listen", options.gateway_url, "--server", "unix:" + options.listen_path,
-                                        "--log", options.log_word, "--hello-timeout",
-                                        std::to_string(options.hello_timeout_s), "--parent-pid", std::to_string(getpid()),
-                                        "--ready-fd", std::to_string(kPassedFd)};
+  std::vector<std::string> arguments = {
+      "--listen",     options.gateway_url,      "--server",        "unix:" + options.listen_path,
+      "--log",        options.log_word,         "--hello-timeout", std::to_string(options.hello_timeout_s),
+      "--parent-pid", std::to_string(getpid()), "--ready-fd",      std::to_string(kPassedFd)};
   arguments.insert(arguments.end(), {"--resume-grace", std::to_string(options.resume_grace_s)});
   for (std::string& word : LinkArguments(options.link)) arguments.push_back(std::move(word));
   Result<pid_t> pid = StartProgram(program, program, arguments, {write_end.get()});

@@ -33,8 +33,10 @@ int RunDaemon(Options options) {
   if (!CheckWorkerSandbox(&options)) return kExitNoSandbox;
   Result<DeviceList> devices = ProbeDevices(options.driver, options.log_word);
   if (!devices.ok()) {
-    fprintf(stderr, "tesserad: no device to serve: %s. Look at the driver with nvidia-smi, or serve the emulated GPU (--driver emulator).\n",
-            devices.status().message().c_str());
+    fprintf(
+        stderr,
+        "tesserad: no device to serve: %s. Look at the driver with nvidia-smi, or serve the emulated GPU (--driver emulator).\n",
+        devices.status().message().c_str());
     return kExitNoDevice;
   }
   Result<UnixListener> listener = UnixListener::Bind(options.listen_path);

@@ -121,8 +121,9 @@ Status Monitor::Start() {
   Result<std::pair<UniqueFd, UniqueFd>> line = MakeSocketPair();
   if (!line.ok()) return line.status();
   socket_ = std::move(line->first);
-  const Result<pid_t> pid = StartSelf(
-      {"--monitor-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()), "--log", log_word_}, {line->second.get()});
+  const Result<pid_t> pid =
+      StartSelf({"--monitor-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()), "--log", log_word_},
+                {line->second.get()});
   if (pid.ok()) return Status::Ok();
   socket_.reset();
   return pid.status();

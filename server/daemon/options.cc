@@ -89,18 +89,20 @@ int ParseOptions(int argc, char** argv, Options* options) {
       ->type_name("{auto,cuda,emulator}|PATH")
       ->capture_default_str();
   line.AddSessionsMax(&options->sessions_max);
-  app.add_option("--image-cache", options->image_directory,
-                 "Where GPU code is kept that clients have sent, so that it is sent once (default: "
-                 "$XDG_CACHE_HOME/tessera/images, else /var/cache/tessera/images for root and ~/.cache/tessera/images for others)")
+  app.add_option(
+         "--image-cache", options->image_directory,
+         "Where GPU code is kept that clients have sent, so that it is sent once (default: "
+         "$XDG_CACHE_HOME/tessera/images, else /var/cache/tessera/images for root and ~/.cache/tessera/images for others)")
       ->type_name("DIRECTORY");
   app.add_option("--image-cache-size", options->image_gib, "GiB of GPU code that are kept; 0: none")
       ->type_name("GIB")
       ->check(CLI::Range(0U, 65536U).description("0 to 65536"))
       ->capture_default_str();
   std::string warm = "auto";
-  app.add_option("--warm-workers", warm,
-                 "Worker processes that wait for a session with the driver loaded and a context made on the first device, each of which "
-                 "takes some of its memory: 0 to 16, or auto (one, and more while short sessions begin close together)")
+  app.add_option(
+         "--warm-workers", warm,
+         "Worker processes that wait for a session with the driver loaded and a context made on the first device, each of which "
+         "takes some of its memory: 0 to 16, or auto (one, and more while short sessions begin close together)")
       ->type_name("{auto}|N")
       ->capture_default_str();
   app.add_option("--grace", options->grace_s,
@@ -118,16 +120,18 @@ int ParseOptions(int argc, char** argv, Options* options) {
       ->type_name("NAME")
       ->capture_default_str();
   std::string uids;
-  app.add_option("--worker-uids", uids,
-                 "User ids that no account has: every worker gets one for itself, instead of --worker-user. Events cannot be shared "
-                 "between processes then (cuIpcOpenEventHandle)")
+  app.add_option(
+         "--worker-uids", uids,
+         "User ids that no account has: every worker gets one for itself, instead of --worker-user. Events cannot be shared "
+         "between processes then (cuIpcOpenEventHandle)")
       ->type_name("FIRST-LAST");
   std::string root = "private";
   app.add_option("--worker-root", root,
                  "What workers see of this machine's files: private (those that the driver needs), or machine (the names of all)")
       ->type_name("{private,machine}")
       ->capture_default_str();
-  app.add_flag("--check-sandbox", options->check_sandbox, "Say in a line what workers give up on this machine, and end: nothing is served");
+  app.add_flag("--check-sandbox", options->check_sandbox,
+               "Say in a line what workers give up on this machine, and end: nothing is served");
   line.AddOwner();
   app.add_option("--worker-fd", options->worker_fd)->group("");
   app.add_option("--usage-fd", options->usage_fd)->group("");
@@ -152,7 +156,8 @@ int ParseOptions(int argc, char** argv, Options* options) {
   if (!uids.empty()) {
     const Result<UidRange> range = ParseUidRange(uids);
     if (!range.ok()) return line.Refuse(range.status().message());
-    if (geteuid() != 0) return line.Refuse("--worker-uids is for servers that root starts: others cannot give a process another user");
+    if (geteuid() != 0)
+      return line.Refuse("--worker-uids is for servers that root starts: others cannot give a process another user");
     options->worker_uids = range.value();
   }
   options->role = options->worker_fd >= 0    ? Options::Role::kWorker

@@ -17,14 +17,14 @@ struct Options : ServiceOptions {
   enum class Role { kDaemon, kWorker, kProbe, kMonitor, kImageKeeper };
   Role role = Role::kDaemon;
 
-  std::string listen_path;        // of --listen unix:PATH
-  std::string gateway_url;        // of --listen SCHEME://HOST:PORT; empty: no gateway
-  LinkOptions link;               // of the gateway
-  uint32_t resume_grace_s = 30;   // of the gateway
-  std::string driver = "auto";    // auto, cuda, emulator or a path
+  std::string listen_path;       // of --listen unix:PATH
+  std::string gateway_url;       // of --listen SCHEME://HOST:PORT; empty: no gateway
+  LinkOptions link;              // of the gateway
+  uint32_t resume_grace_s = 30;  // of the gateway
+  std::string driver = "auto";   // auto, cuda, emulator or a path
   uint32_t sessions_max = 64;
-  std::string image_directory;     // where images are kept
-  uint32_t image_gib = 8;          // how much of them; 0: none
+  std::string image_directory;           // where images are kept
+  uint32_t image_gib = 8;                // how much of them; 0: none
   std::optional<uint32_t> warm_workers;  // processes that wait for a session with a driver loaded; nullopt: by demand
   uint32_t grace_s = 30;
   SandboxMode sandbox = SandboxMode::kAuto;
@@ -37,14 +37,14 @@ struct Options : ServiceOptions {
   // Of processes that the daemon starts; not for users.
   int worker_fd = -1;  // of a worker: where its client comes from (handover.h)
   int shares_fd = -1;  // of a worker: to the daemon's table of shares (server/shares)
-  int usage_fd = -1;  // of a worker: where emulated devices show what they are used for
+  int usage_fd = -1;   // of a worker: where emulated devices show what they are used for
   int probe_fd = -1;
   int monitor_fd = -1;
   int keeper_fd = -1;
   int images_fd = -1;  // of a worker: to the process that keeps images (server/images)
   uint64_t session = 0;
   int parent_pid = 0;
-  uid_t worker_uid = 0;  // of a worker with a user of its own
+  uid_t worker_uid = 0;    // of a worker with a user of its own
   std::string priorities;  // of snapshot_builder.h; also set by the daemon for its workers
 };
 

@@ -23,7 +23,11 @@
 namespace tessera {
 
 Supervisor::Supervisor(const Options& options, UnixListener listener, ServerReport report)
-    : options_(options), pool_(options_), listener_(std::move(listener)), report_(std::move(report)), monitor_(options.log_word),
+    : options_(options),
+      pool_(options_),
+      listener_(std::move(listener)),
+      report_(std::move(report)),
+      monitor_(options.log_word),
       hello_(kControlMessageBytesMax) {}
 
 Status Supervisor::Prepare() {
@@ -94,7 +98,8 @@ void Supervisor::AcceptClients() {
       return;
     }
     const Result<PeerCredentials> peer = PeerOf(connection->get());
-    silent_.push_back({std::move(connection).value(), peer.ok() ? peer.value().pid : -1, MonotonicNs() + options_.hello_timeout_ns()});
+    silent_.push_back(
+        {std::move(connection).value(), peer.ok() ? peer.value().pid : -1, MonotonicNs() + options_.hello_timeout_ns()});
   }
 }
 
@@ -125,11 +130,8 @@ bool Supervisor::Hear(Silent& client) {
   };
   const std::span<const std::byte> message = std::span(hello_).first(size.value());
   switch (ControlKindOf(message)) {
-    case ControlKind::kServerQuery:
-      AnswerQuery(connection);
-      return true;
-    case ControlKind::kClientHello:
-      break;
+    case ControlKind::kServerQuery: AnswerQuery(connection); return true;
+    case ControlKind::kClientHello: break;
     default:
       LogWarning("turned away the client with pid {}: it sent something else than a hello", client.client_pid);
       refuse(Status(StatusCode::kProtocolViolation,
@@ -174,7 +176,8 @@ MonitorRequest Supervisor::RequestToMonitor(const ServerQuery& query) const {
     MonitorRequest::Session& session = request.sessions.emplace_back();
     session.worker_pid = static_cast<uint32_t>(pid);
     session.client_pid = static_cast<uint32_t>(worker.client_pid);
-    request.report.session_list.push_back({worker.process.session, session.client_pid, (now_ns - worker.started_ns) / 1'000'000, worker.program});
+    request.report.session_list.push_back(
+        {worker.process.session, session.client_pid, (now_ns - worker.started_ns) / 1'000'000, worker.program});
     for (size_t i = 0; i < session.devices.size(); ++i) {
       const emulator::UsagePage::Device& usage = worker.process.usage.page().devices[i];
       session.devices[i] = {usage.used_bytes.load(), usage.busy_ns.load(), usage.running.load()};
@@ -195,9 +198,9 @@ void Supervisor::BeginSession(Silent& client, std::span<const std::byte> message
   if (!process.ok()) {
     LogError("a session did not start: {}", process.status().message());
     (void)ReceiveMessage(client.connection.get(), kControlMessageBytesMax, 0).ok();
-    Refuse(client.connection.get(), Status(StatusCode::kResourceExhausted, "the server cannot start a worker process (" +
-                                                                               process.status().message() +
-                                                                               "): raise its limits (ulimit -a), or end other sessions"));
+    Refuse(client.connection.get(),
+           Status(StatusCode::kResourceExhausted, "the server cannot start a worker process (" + process.status().message() +
+                                                      "): raise its limits (ulimit -a), or end other sessions"));
     return;
   }
   const pid_t pid = process->pid;
@@ -242,7 +245,8 @@ void Supervisor::HearWorkers(std::span<const pollfd> ready) {
 }
 
 void Supervisor::MakeRoomFor(pid_t pid, bool give_back) {
-  if (std::any_of(room_waiters_.begin(), room_waiters_.end(), [pid](const RoomWaiter& waiter) { return waiter.pid == pid; })) return;
+  if (std::any_of(room_waiters_.begin(), room_waiters_.end(), [pid](const RoomWaiter& waiter) { return waiter.pid == pid; }))
+    return;
   RoomWaiter waiter{pid, {}, MonotonicNs() + kRoomWaitNs};
   if (give_back) {
     pool_.GiveBack();
@@ -266,7 +270,8 @@ void Supervisor::AnswerRoomWaiters(pid_t ended) {
     if (worker == workers_.end() || !worker->second.process.line.valid()) return true;  // it is ending itself
     if (!waiter.awaited.empty() && MonotonicNs() < waiter.deadline_ns) return false;
     stuck_.insert(waiter.awaited.begin(), waiter.awaited.end());
-    if (!SendRoom(worker->second.process.line.get(), true).ok()) LogDebug("worker {} was not told that there is room", waiter.pid);
+    if (!SendRoom(worker->second.process.line.get(), true).ok())
+      LogDebug("worker {} was not told that there is room", waiter.pid);
     return true;
   });
 }
@@ -316,8 +321,7 @@ void Supervisor::Advance(Phase phase) {
   pool_.Close();
   const uint64_t now_ns = MonotonicNs();
   switch (phase) {
-    case Phase::kServing:
-      break;
+    case Phase::kServing: break;
     case Phase::kDraining:
       listener_.Close();
       LogInfo("ending: no new sessions, {} sessions get {} s", workers_.size(), options_.grace_s);

@@ -79,7 +79,8 @@ class Supervisor {
   void ServeAllShares(std::span<const pollfd> ready);
   // Hears what workers with a session say.
   void HearWorkers(std::span<const pollfd> ready);
-  // Answers this worker when the sessions that are over have ended; with `give_back` also the processes that wait, which are told to.
+  // Answers this worker when the sessions that are over have ended; with `give_back` also the processes that wait, which are told
+  // to.
   void MakeRoomFor(pid_t pid, bool give_back);
   // Answers those that need not wait any longer. `ended`: a process that has.
   void AnswerRoomWaiters(pid_t ended);

@@ -21,7 +21,8 @@ struct WarmBounds {
   std::optional<size_t> users;     // user ids that workers can have; nullopt: they need none of their own
 };
 
-// At least 1, which the machine was taken to have room for when the server was started; with user ids, at most half of them. Pure.
+// At least 1, which the machine was taken to have room for when the server was started; with user ids, at most half of them.
+// Pure.
 size_t WarmWorkersWithin(const WarmBounds& bounds);
 
 // What processes of this machine can still take, as the kernel reckons it, and of this control group. 0: unknown.

@@ -21,7 +21,9 @@ constexpr uint64_t kRoomAnswerNs = 10'000'000'000;
 
 static_assert(std::is_trivially_copyable_v<WorkerSays>);
 
-Status Say(int line, const WorkerSays& says) { return SendMessage(line, std::as_bytes(std::span(&says, 1)), {}, MonotonicNs() + kRoomAnswerNs); }
+Status Say(int line, const WorkerSays& says) {
+  return SendMessage(line, std::as_bytes(std::span(&says, 1)), {}, MonotonicNs() + kRoomAnswerNs);
+}
 
 }  // namespace
 
@@ -52,8 +54,7 @@ Result<WorkerSays> HearWorker(int line) {
   switch (says.word) {
     case WorkerWord::kReady:
     case WorkerWord::kNeedsRoom:
-    case WorkerWord::kAwaitsEnds:
-      return says;
+    case WorkerWord::kAwaitsEnds: return says;
   }
   return Status(StatusCode::kProtocolViolation, "a worker said a word that means nothing");
 }
@@ -72,7 +73,8 @@ Result<UniqueFd> ReceiveClient(int line) {
 
 void SayReady(int line, uint64_t free_bytes) {
   // The daemon that does not hear it thinks that this process takes long, no more.
-  if (const Status said = Say(line, {WorkerWord::kReady, 0, free_bytes}); !said.ok()) LogDebug("the daemon was not told: {}", said.message());
+  if (const Status said = Say(line, {WorkerWord::kReady, 0, free_bytes}); !said.ok())
+    LogDebug("the daemon was not told: {}", said.message());
 }
 
 void CloseLine(int line) { shutdown(line, SHUT_RDWR); }

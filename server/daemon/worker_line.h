@@ -1,6 +1,6 @@
-// The socket between the daemon and each of its workers. From the daemon come what to load the driver for and, at once or later, the
-// connection of the client. The worker says that it is ready for a client that is to come, and asks for room when its session's
-// memory does not suffice.
+// The socket between the daemon and each of its workers. From the daemon come what to load the driver for and, at once or later,
+// the connection of the client. The worker says that it is ready for a client that is to come, and asks for room when its
+// session's memory does not suffice.
 //
 // The daemon checks every message of a worker, which may have fallen to its client; the worker checks nothing.
 #pragma once
@@ -16,8 +16,8 @@
 namespace tessera {
 
 enum class WorkerWord : uint32_t {
-  kReady = 1,      // everything is prepared; `free_bytes` tells of the first device
-  kNeedsRoom = 2,  // no memory is left: end whom nobody needs, and answer when they have ended
+  kReady = 1,       // everything is prepared; `free_bytes` tells of the first device
+  kNeedsRoom = 2,   // no memory is left: end whom nobody needs, and answer when they have ended
   kAwaitsEnds = 3,  // answer when the sessions that are over have ended
 };
 struct WorkerSays {
@@ -38,8 +38,8 @@ Result<WorkerSays> HearWorker(int line);
 Result<ClientHello> ReceiveWish(int line);
 Result<UniqueFd> ReceiveClient(int line);
 void SayReady(int line, uint64_t free_bytes);
-// A process that can serve nobody, or nobody any more: from now on SendClient() fails, and ReceiveClient() gives a client that is there
-// already, who is to be told why, or kUnavailable.
+// A process that can serve nobody, or nobody any more: from now on SendClient() fails, and ReceiveClient() gives a client that is
+// there already, who is to be told why, or kUnavailable.
 void CloseLine(int line);
 // Whether ReceiveClient() would not wait.
 bool ClientWaits(int line);
@@ -56,7 +56,7 @@ class LineRoomMaker : public RoomMaker {
   bool Ask(WorkerWord word) EXCLUDES(mutex_);
 
   const int line_;
-  Mutex mutex_;  // over question and answer
+  Mutex mutex_;                             // over question and answer
   bool silent_ GUARDED_BY(mutex_) = false;  // an answer did not come in time: a late one would be taken for the next
 };
 

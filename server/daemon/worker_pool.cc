@@ -34,10 +34,13 @@ size_t StartsAtOnce() { return std::max(1U, std::thread::hardware_concurrency() 
 }  // namespace
 
 WorkerPool::WorkerPool(const Options& options)
-    : options_(options), starts_max_(StartsAtOnce()), images_([&options](int socket) {
-        return StartSelf({"--keeper-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()), "--log", options.log_word,
-                          "--image-cache", options.image_directory, "--image-cache-size", std::to_string(options.image_gib)},
-                         {socket})
+    : options_(options),
+      starts_max_(StartsAtOnce()),
+      images_([&options](int socket) {
+        return StartSelf(
+                   {"--keeper-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()), "--log", options.log_word,
+                    "--image-cache", options.image_directory, "--image-cache-size", std::to_string(options.image_gib)},
+                   {socket})
             .status();
       }),
       uids_(options.worker_uids) {
@@ -55,13 +58,18 @@ Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const Un
   RETURN_IF_ERROR(SendWish(line->first.get(), hello));
   // There when the process looks whether somebody waits.
   if (connection != nullptr) RETURN_IF_ERROR(SendClient(line->first.get(), connection->get()));
-  std::vector<std::string> arguments = {
-      "--worker-fd", std::to_string(kPassedFd), "--usage-fd", std::to_string(kPassedFd + 1),
-      "--shares-fd", std::to_string(kPassedFd + 2), "--session", std::to_string(session), "--parent-pid", std::to_string(getpid()),
-      "--driver", options_.driver, "--log", options_.log_word, "--priorities", options_.priorities,
-      "--sandbox", options_.sandbox_word, "--worker-user", options_.worker_user,
-      "--worker-root", options_.private_root ? "private" : "machine",
-      "--hello-timeout", std::to_string(options_.hello_timeout_s)};
+  std::vector<std::string> arguments = {"--worker-fd",     std::to_string(kPassedFd),
+                                        "--usage-fd",      std::to_string(kPassedFd + 1),
+                                        "--shares-fd",     std::to_string(kPassedFd + 2),
+                                        "--session",       std::to_string(session),
+                                        "--parent-pid",    std::to_string(getpid()),
+                                        "--driver",        options_.driver,
+                                        "--log",           options_.log_word,
+                                        "--priorities",    options_.priorities,
+                                        "--sandbox",       options_.sandbox_word,
+                                        "--worker-user",   options_.worker_user,
+                                        "--worker-root",   options_.private_root ? "private" : "machine",
+                                        "--hello-timeout", std::to_string(options_.hello_timeout_s)};
   std::vector<int> passed = {line->second.get(), usage->fd(), shares->second.get()};
   Result<UniqueFd> images = options_.image_gib > 0 ? images_.Connect() : UniqueFd();
   if (!images.ok()) LogWarning("a session without images of others: {}", images.status().message());
@@ -193,7 +201,8 @@ void WorkerPool::End(std::list<Waiting>::iterator waiting) {
 }
 
 size_t WorkerPool::starting() const {
-  return static_cast<size_t>(std::count_if(waiting_.begin(), waiting_.end(), [](const Waiting& waiting) { return !waiting.ready; }));
+  return static_cast<size_t>(
+      std::count_if(waiting_.begin(), waiting_.end(), [](const Waiting& waiting) { return !waiting.ready; }));
 }
 
 void WorkerPool::Watch(std::vector<pollfd>* watched) const {

@@ -1,10 +1,11 @@
 // Worker processes: one for each session, and some that wait. A process that waits ("warm") has loaded the driver for a client
-// like one that was there before and made the context that such a client begins with, which takes most of the time from cuInit to a
-// first kernel. A driver reads its environment once, so a warm process serves no client that asks for another one: clients of one
-// kind ask for equal ones.
+// like one that was there before and made the context that such a client begins with, which takes most of the time from cuInit to
+// a first kernel. A driver reads its environment once, so a warm process serves no client that asks for another one: clients of
+// one kind ask for equal ones.
 //
-// How many wait: as many as --warm-workers says, for the kind of the last client; or, when it says nothing, one for that kind, and of
-// every kind as many as short sessions of it have begun while a worker gets ready (SessionDemand), within WarmWorkersWithin().
+// How many wait: as many as --warm-workers says, for the kind of the last client; or, when it says nothing, one for that kind,
+// and of every kind as many as short sessions of it have begun while a worker gets ready (SessionDemand), within
+// WarmWorkersWithin().
 //
 // Used by the daemon's thread alone. It makes no CUDA call.
 #pragma once
@@ -31,7 +32,8 @@ namespace tessera {
 
 class WorkerPool {
  public:
-  // From when one is missing until it is started, unless sessions of its kind are short: what has just begun needs the machine more.
+  // From when one is missing until it is started, unless sessions of its kind are short: what has just begun needs the machine
+  // more.
   static constexpr uint64_t kPauseNs = 1'000'000'000;
   // After a session's memory did not suffice: none waits for so long.
   static constexpr uint64_t kGivenBackNs = 30'000'000'000;
@@ -68,8 +70,8 @@ class WorkerPool {
   // Processes that were to wait, were told to end and have not yet.
   const std::set<pid_t>& ending() const { return ending_; }
 
-  // A child has ended, and its user id is free: whether it was one of those that waited and was not told to. None is started in its
-  // place before the next session.
+  // A child has ended, and its user id is free: whether it was one of those that waited and was not told to. None is started in
+  // its place before the next session.
   bool Forget(pid_t pid);
   // Ends those that wait, and starts no more.
   void Close();
@@ -120,9 +122,9 @@ class WorkerPool {
   std::list<Kind> kinds_;                // that of the last client is the first; never empty
   std::list<Waiting> waiting_;           // those started first are the first
   std::set<pid_t> ending_;
-  std::set<pid_t> dead_;                 // waited, closed their line, and have not ended yet
-  std::map<pid_t, Begun> begun_;         // sessions
-  uint64_t ready_ns_ = 250'000'000;      // what getting ready takes, from the last ones
+  std::set<pid_t> dead_;             // waited, closed their line, and have not ended yet
+  std::map<pid_t, Begun> begun_;     // sessions
+  uint64_t ready_ns_ = 250'000'000;  // what getting ready takes, from the last ones
   uint64_t none_until_ns_ = 0;
   uint64_t next_ns_ = 0;
   uint64_t next_session_ = 1;

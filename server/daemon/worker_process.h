@@ -6,8 +6,8 @@
 
 namespace tessera {
 
-// Serves the client that comes over the socket options.worker_fd (handover.h). Returns the process's exit code; does not return when the session is
-// over while calls are still inside the driver (the process ends with _exit, which frees everything at once).
+// Serves the client that comes over the socket options.worker_fd (handover.h). Returns the process's exit code; does not return
+// when the session is over while calls are still inside the driver (the process ends with _exit, which frees everything at once).
 int RunWorkerProcess(const Options& options);
 
 }  // namespace tessera

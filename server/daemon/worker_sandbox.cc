@@ -65,7 +65,8 @@ bool CheckWorkerSandbox(Options* options) {
   if (options->sandbox == SandboxMode::kOff) return true;
   const SandboxReport report = Inspect(*options);
   if (!report.gaps.empty() && options->sandbox == SandboxMode::kRequire) {
-    fprintf(stderr, "tesserad: no sandbox for workers: %s. Repair that, or start with --sandbox auto.\n", report.gaps.front().c_str());
+    fprintf(stderr, "tesserad: no sandbox for workers: %s. Repair that, or start with --sandbox auto.\n",
+            report.gaps.front().c_str());
     return false;
   }
   options->private_root = report.private_root;

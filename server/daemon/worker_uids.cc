@@ -33,7 +33,8 @@ Result<UidRange> ParseUidRange(const std::string& text) {
     return Status(StatusCode::kInvalidArgument, "'" + text + "' is no range of user ids: FIRST-LAST, from 1 on");
   }
   if (first <= kOverflowUid && last >= kOverflowUid) {
-    return Status(StatusCode::kInvalidArgument, "the range '" + text + "' contains 65534, which is nobody's: take one that no account has");
+    return Status(StatusCode::kInvalidArgument,
+                  "the range '" + text + "' contains 65534, which is nobody's: take one that no account has");
   }
   return UidRange{static_cast<uid_t>(first), static_cast<uid_t>(last)};
 }

@@ -16,7 +16,8 @@ struct Generation {
   uint64_t architecture;
   uint64_t cores_per_multiprocessor;
 };
-constexpr Generation kGenerations[] = {{100, 10, 128}, {90, 9, 128}, {89, 8, 128}, {86, 7, 128}, {80, 7, 64}, {75, 6, 64}, {70, 5, 64}};
+constexpr Generation kGenerations[] = {{100, 10, 128}, {90, 9, 128}, {89, 8, 128}, {86, 7, 128},
+                                       {80, 7, 64},    {75, 6, 64},  {70, 5, 64}};
 
 const Generation* GenerationOf(const DeviceSnapshot::Device& device) {
   const uint64_t capability = 10 * Attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +

@@ -92,10 +92,12 @@ Result<int> Driver::CountDevices() const {
     const char* text = nullptr;
     if (table_.cuGetErrorString == nullptr || table_.cuGetErrorString(result, &text) != CUDA_SUCCESS) text = nullptr;
     const char* selection = result == CUDA_ERROR_NO_DEVICE ? getenv("CUDA_VISIBLE_DEVICES") : nullptr;
-    return Status(StatusCode::kNotFound,
-                  fmt::format("no usable GPU: {} of {} failed with {} ({}){}", call, path_, static_cast<int>(result),
-                              text != nullptr ? text : "no description",
-                              selection != nullptr ? fmt::format("; does CUDA_VISIBLE_DEVICES={} name one that there is?", selection) : ""));
+    return Status(
+        StatusCode::kNotFound,
+        fmt::format(
+            "no usable GPU: {} of {} failed with {} ({}){}", call, path_, static_cast<int>(result),
+            text != nullptr ? text : "no description",
+            selection != nullptr ? fmt::format("; does CUDA_VISIBLE_DEVICES={} name one that there is?", selection) : ""));
   };
   if (const CUresult result = table_.cuInit(0); result != CUDA_SUCCESS) return failed("cuInit", result);
   int count = 0;

@@ -86,8 +86,8 @@ struct Versioned64 {
   unsigned long long word[n];
 };
 
-// With room behind it: what the driver is given is larger than what it should write. With two GPUs the heap of whoever asked about
-// their links was found damaged (580), here and in programs of their own, and no single question did it.
+// With room behind it: what the driver is given is larger than what it should write. With two GPUs the heap of whoever asked
+// about their links was found damaged (580), here and in programs of their own, and no single question did it.
 constexpr size_t kRoomBytes = 1024;
 template <typename Words>
 struct Roomy : Words {
@@ -229,14 +229,16 @@ void Nvml::ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) co
   if (Roomy<Words32<n>> words{}; ASKED(asked) && Call(#function, device, &words)) Add(values, Reading::name, words.word);
 #define READING_STRUCT64(asked, number, name, function, n) \
   if (Roomy<Words64<n>> words{}; ASKED(asked) && Call(#function, device, &words)) Add(values, Reading::name, words.word);
-#define READING_VERSIONED32(asked, number, name, function, n)                        \
-  if (Roomy<Versioned32<n>> words{{Version(sizeof(Versioned32<n>), 1), {}}, {}};                  \
-      ASKED(asked) && Call(#function, device, &words)) Add(values, Reading::name, words.word);
-#define READING_VERSIONED64(asked, number, name, function, n)                        \
-  if (Roomy<Versioned64<n>> words{{Version(sizeof(Versioned64<n>), 1), {}}, {}};                  \
-      ASKED(asked) && Call(#function, device, &words)) Add(values, Reading::name, words.word);
-#define READING_CHOICE(asked, number, name, function, n)     \
-  for (unsigned i = 0; ASKED(asked) && i < n; ++i)           \
+#define READING_VERSIONED32(asked, number, name, function, n)                    \
+  if (Roomy<Versioned32<n>> words{{Version(sizeof(Versioned32<n>), 1), {}}, {}}; \
+      ASKED(asked) && Call(#function, device, &words))                           \
+    Add(values, Reading::name, words.word);
+#define READING_VERSIONED64(asked, number, name, function, n)                    \
+  if (Roomy<Versioned64<n>> words{{Version(sizeof(Versioned64<n>), 1), {}}, {}}; \
+      ASKED(asked) && Call(#function, device, &words))                           \
+    Add(values, Reading::name, words.word);
+#define READING_CHOICE(asked, number, name, function, n) \
+  for (unsigned i = 0; ASKED(asked) && i < n; ++i)       \
     if (Call(#function, device, i, &word[0])) values->push_back({Reading::name + i, word[0]});
 #define READING_CHOICE_PAIR64(asked, number, name, function, n) \
   for (unsigned i = 0; ASKED(asked) && i < n; ++i)              \
@@ -244,20 +246,21 @@ void Nvml::ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) co
 #define READING_TWO_CHOICES(asked, number, name, function, n, m, k) \
   for (unsigned i = 0; ASKED(asked) && i < n * m; ++i)              \
     if (Roomy<Words64<k>> words{}; Call(#function, device, i / m, i % m, &words)) Add(values, Reading::name + k * i, words.word);
-#define READING_THREE_CHOICES(asked, number, name, function, n, m, k) \
-  for (unsigned i = 0; ASKED(asked) && i < n * m * k; ++i)            \
-    if (Roomy<Words64<1>> large{}; Call(#function, device, i / k / m, i / k % m, i % k, &large)) {  \
-      Add(values, Reading::name + i, large.word);                     \
+#define READING_THREE_CHOICES(asked, number, name, function, n, m, k)                              \
+  for (unsigned i = 0; ASKED(asked) && i < n * m * k; ++i)                                         \
+    if (Roomy<Words64<1>> large{}; Call(#function, device, i / k / m, i / k % m, i % k, &large)) { \
+      Add(values, Reading::name + i, large.word);                                                  \
     }
-#define READING_TWO_CHOICES32(asked, number, name, function, n, m)                        \
-  for (unsigned i = 0; ASKED(asked) && i < n * m; ++i)                                    \
+#define READING_TWO_CHOICES32(asked, number, name, function, n, m) \
+  for (unsigned i = 0; ASKED(asked) && i < n * m; ++i)             \
     if (Call(#function, device, i / m, i % m, &word[0])) values->push_back({Reading::name + i, word[0]});
 #define READING_CHOICE_STRUCT32(asked, number, name, function, n, k) \
   for (unsigned i = 0; ASKED(asked) && i < n; ++i)                   \
     if (Roomy<Words32<k>> words{}; Call(#function, device, i, &words)) Add(values, Reading::name + k * i, words.word);
-#define READING_FORM32(asked, number, name, function, version, n)              \
-  if (Roomy<Versioned32<n>> words{{Version(sizeof(Versioned32<n>), version), {}}, {}};      \
-      ASKED(asked) && Call(#function, device, &words)) Add(values, Reading::name, words.word);
+#define READING_FORM32(asked, number, name, function, version, n)                      \
+  if (Roomy<Versioned32<n>> words{{Version(sizeof(Versioned32<n>), version), {}}, {}}; \
+      ASKED(asked) && Call(#function, device, &words))                                 \
+    Add(values, Reading::name, words.word);
 #define READING_TEXT(asked, number, name, function) \
   if (ASKED(asked)) text(#function, Reading::name);
 #define READING_CHOICE_TEXT(asked, number, name, function, n) \

@@ -35,8 +35,8 @@ class Nvml {
   // What the device with this UUID ("GPU-..." or "MIG-...") tells of what belongs to `ask` (all but kNothing and
   // kFields); what it does not tell is left out.
   Readings Read(const std::string& uuid, ServerQuery::Ask ask) const;
-  // One answer per field, in their order; none when NVML knows no fields, or no such device. A scope that is no link's number, and
-  // not that of all links, is an invalid argument (2): the driver is not asked.
+  // One answer per field, in their order; none when NVML knows no fields, or no such device. A scope that is no link's number,
+  // and not that of all links, is an invalid argument (2): the driver is not asked.
   std::vector<ServerReport::FieldValue> ReadFields(const std::string& uuid, const std::vector<ServerQuery::Field>& fields) const;
   // How the device is connected to each of `others`, which may contain it; a reading's place is the other one's there.
   std::vector<ServerReport::Value> ReadPeers(const std::string& uuid, const std::vector<std::string>& others) const;

@@ -8,7 +8,8 @@ namespace {
 
 static_assert(kResumeGraceSMax * uint64_t{1000} <= ResumeOffer::kGraceMsMax);
 
-constexpr const char* kFooter = R"(When agents may connect, one line on stdout says where; everything else is on stderr. At tls:// whoever
+constexpr const char* kFooter =
+    R"(When agents may connect, one line on stdout says where; everything else is on stderr. At tls:// whoever
 shows a certificate of the authority may use the GPUs of the server, or who is named by --allow; at tcp:// whoever reaches it. SIGTERM and SIGINT end it, with the sessions it carries;
 SIGHUP starts the process that carries them anew, from the program's file: programs notice a pause.
 

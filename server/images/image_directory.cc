@@ -39,9 +39,11 @@ Result<ImageDirectory> ImageDirectory::Open(const std::string& path, uint64_t by
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return Status::FromErrno("cannot make the directory " + path, errno);
   UniqueFd directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   struct stat info {};
-  if (!directory.valid() || fstat(directory.get(), &info) != 0) return Status::FromErrno("cannot open the directory " + path, errno);
+  if (!directory.valid() || fstat(directory.get(), &info) != 0)
+    return Status::FromErrno("cannot open the directory " + path, errno);
   if (info.st_uid != geteuid() || (info.st_mode & 022) != 0) {
-    return Status(StatusCode::kPermissionDenied, "others than this user may write to " + path + ": take that right away (chmod 700), or choose "
+    return Status(StatusCode::kPermissionDenied, "others than this user may write to " + path +
+                                                     ": take that right away (chmod 700), or choose "
                                                      "another directory");
   }
   return ImageDirectory(path, std::move(directory), bytes_max);
@@ -51,7 +53,8 @@ Result<UniqueFd> ImageDirectory::Find(const ImageKey& key, uint64_t bytes) {
   const std::string name = key.Hex();
   UniqueFd file(openat(directory_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   struct stat info {};
-  if (!file.valid() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return Status(StatusCode::kNotFound, "no such image");
+  if (!file.valid() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode))
+    return Status(StatusCode::kNotFound, "no such image");
   if (static_cast<uint64_t>(info.st_size) != bytes + 1) {
     LogWarning("removed {}/{}, which does not have the size it was written with", path_, name);
     unlinkat(directory_.get(), name.c_str(), 0);

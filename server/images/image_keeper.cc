@@ -22,7 +22,8 @@ namespace {
 // Images that wait to be written; each is memory of a worker that may have ended. Those beyond are not kept.
 constexpr size_t kWaitingMax = 256;
 
-// Checks and writes images on a thread of its own: it takes a second for a large one, and questions have to be answered meanwhile.
+// Checks and writes images on a thread of its own: it takes a second for a large one, and questions have to be answered
+// meanwhile.
 class Writer {
  public:
   explicit Writer(ImageDirectory& directory) : directory_(directory), thread_([this] { Run(); }) {}
@@ -100,13 +101,12 @@ int RunImageKeeper(int socket, const std::string& path, uint64_t bytes_max) {
   if (!directory.ok()) LogWarning("no images are kept: {}", directory.status().message());
   std::optional<Writer> writer;
   if (directory.ok()) writer.emplace(directory.value());
-  const ImageService service = {
-      [&](const ImageKey& key, uint64_t bytes) -> Result<UniqueFd> {
-        return directory.ok() ? directory->Find(key, bytes) : directory.status();
-      },
-      [&](const ImageKey& key, uint64_t bytes, UniqueFd file) {
-        if (writer) writer->Add(key, bytes, std::move(file));
-      }};
+  const ImageService service = {[&](const ImageKey& key, uint64_t bytes) -> Result<UniqueFd> {
+                                  return directory.ok() ? directory->Find(key, bytes) : directory.status();
+                                },
+                                [&](const ImageKey& key, uint64_t bytes, UniqueFd file) {
+                                  if (writer) writer->Add(key, bytes, std::move(file));
+                                }};
   std::vector<UniqueFd> workers;
   for (;;) {
     std::vector<pollfd> ready = {{socket, POLLIN, 0}};

@@ -28,8 +28,8 @@ class ImageKeeper {
   UniqueFd socket_;
 };
 
-// The process's side. Takes workers' sockets from `socket` and serves them until the daemon is gone. Returns the exit code: 0, or 1
-// when the directory cannot be used, which it says in the log.
+// The process's side. Takes workers' sockets from `socket` and serves them until the daemon is gone. Returns the exit code: 0, or
+// 1 when the directory cannot be used, which it says in the log.
 int RunImageKeeper(int socket, const std::string& directory, uint64_t bytes_max);
 
 }  // namespace tessera

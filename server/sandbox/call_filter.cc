@@ -223,8 +223,7 @@ void AddConditions(Program& program) {
 }
 
 Result<UniqueFd> Install(uint32_t refuse, bool watch_opening, unsigned long flags) {
-  if (kArchitecture == 0)
-    return Status(StatusCode::kUnsupported, "no filter of system calls is known for this processor");
+  if (kArchitecture == 0) return Status(StatusCode::kUnsupported, "no filter of system calls is known for this processor");
   Program program(refuse);
   program.Load(offsetof(seccomp_data, arch));
   program.IfNotEqual(kArchitecture, 1);
@@ -251,13 +250,9 @@ Result<UniqueFd> Install(uint32_t refuse, bool watch_opening, unsigned long flag
 
 }  // namespace
 
-Status RefuseCalls() {
-  return Install(SECCOMP_RET_ERRNO | EPERM, false, 0).status();
-}
+Status RefuseCalls() { return Install(SECCOMP_RET_ERRNO | EPERM, false, 0).status(); }
 
-Result<UniqueFd> WatchCalls() {
-  return Install(SECCOMP_RET_USER_NOTIF, true, SECCOMP_FILTER_FLAG_NEW_LISTENER);
-}
+Result<UniqueFd> WatchCalls() { return Install(SECCOMP_RET_USER_NOTIF, true, SECCOMP_FILTER_FLAG_NEW_LISTENER); }
 
 std::string CallName(int number) {
   for (const auto& list : {std::vector<RefusedCall>(std::begin(kRefused), std::end(kRefused)),

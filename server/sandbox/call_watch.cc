@@ -35,9 +35,7 @@ std::string RefusalOf(const seccomp_data& call, int memory, const std::vector<Fi
       path_at = call.args[1];
       write = (call.args[2] & (O_WRONLY | O_RDWR)) != 0;
       break;
-    case SYS_openat2:
-      path_at = call.args[1];
-      break;
+    case SYS_openat2: path_at = call.args[1]; break;
 #if defined(__x86_64__)
     case SYS_open:
       path_at = call.args[0];
@@ -48,8 +46,7 @@ std::string RefusalOf(const seccomp_data& call, int memory, const std::vector<Fi
       write = true;
       break;
 #endif
-    default:
-      return fmt::format("{}({:#x}, {:#x}, {:#x})", CallName(call.nr), call.args[0], call.args[1], call.args[2]);
+    default: return fmt::format("{}({:#x}, {:#x}, {:#x})", CallName(call.nr), call.args[0], call.args[1], call.args[2]);
   }
   const std::string path = TextAt(memory, path_at);
   // Below a directory that was opened it was looked at when that was.

@@ -35,9 +35,8 @@ struct RulesetAttributes {
 constexpr uint64_t kReadFile = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_EXECUTE;
 constexpr uint64_t kReadDirectory = kReadFile | LANDLOCK_ACCESS_FS_READ_DIR;
 constexpr uint64_t kWriteFile = kReadFile | LANDLOCK_ACCESS_FS_WRITE_FILE | kTruncate;
-constexpr uint64_t kWriteDirectory = kWriteFile | kReadDirectory | LANDLOCK_ACCESS_FS_MAKE_REG |
-                                     LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
-                                     LANDLOCK_ACCESS_FS_REMOVE_DIR;
+constexpr uint64_t kWriteDirectory = kWriteFile | kReadDirectory | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_DIR |
+                                     LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR;
 
 uint64_t HandledBy(int version) {
   uint64_t handled = (1ull << 13) - 1;  // version 1
@@ -77,15 +76,14 @@ std::vector<FileRule> WorkerFileRules(const std::vector<std::string>& library_di
   std::vector<FileRule> rules;
   // Code and settings of the system: the driver loads its compilers when the first program needs them.
   for (const char* path :
-       {"/usr", "/lib", "/lib64", "/lib32", "/bin", "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/ld.so.conf",
-        "/etc/nvidia", "/etc/localtime", "/etc/nsswitch.conf", "/opt/nvidia", "/run/nvidia", "/sys"}) {
+       {"/usr", "/lib", "/lib64", "/lib32", "/bin", "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/nvidia",
+        "/etc/localtime", "/etc/nsswitch.conf", "/opt/nvidia", "/run/nvidia", "/sys"}) {
     rules.push_back({path, kRead});
   }
   for (const std::string& path : library_directories) rules.push_back({path, kRead});
   // Of /proc this process alone, and what describes the machine.
-  for (const char* path :
-       {"/proc/driver", "/proc/devices", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/modules",
-        "/proc/filesystems", "/proc/version", "/proc/uptime", "/proc/loadavg", "/proc/sys"}) {
+  for (const char* path : {"/proc/driver", "/proc/devices", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/modules",
+                           "/proc/filesystems", "/proc/version", "/proc/uptime", "/proc/loadavg", "/proc/sys"}) {
     rules.push_back({path, kRead});
   }
   rules.push_back({"/proc/self", kReadWrite});

@@ -127,7 +127,8 @@ bool MakePlace(int root, const std::string& path, bool is_directory) {
   }
   const char* const name = path.c_str() + 1;
   if (is_directory) return mkdirat(root, name, 0755) == 0 || errno == EEXIST;
-  return UniqueFd(openat(root, name, O_CREAT | O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0444)).valid() || faccessat(root, name, F_OK, 0) == 0;
+  return UniqueFd(openat(root, name, O_CREAT | O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0444)).valid() ||
+         faccessat(root, name, F_OK, 0) == 0;
 }
 
 // An empty file system, attached nowhere: memory for names of places alone.
@@ -205,7 +206,8 @@ Status TryPrivateRoot(const std::vector<FileRule>& rules) {
   int status = -1;
   waitpid(pid, &status, 0);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return Status::Ok();
-  return Status(StatusCode::kUnsupported, size > 0 ? std::string(text, static_cast<size_t>(size)) : "the attempt ended with a signal");
+  return Status(StatusCode::kUnsupported,
+                size > 0 ? std::string(text, static_cast<size_t>(size)) : "the attempt ended with a signal");
 }
 
 }  // namespace tessera

@@ -25,10 +25,8 @@
 namespace tessera {
 namespace {
 
-constexpr std::pair<std::string_view, SandboxMode> kModes[] = {{"off", SandboxMode::kOff},
-                                                               {"auto", SandboxMode::kAuto},
-                                                               {"require", SandboxMode::kRequire},
-                                                               {"log", SandboxMode::kLog}};
+constexpr std::pair<std::string_view, SandboxMode> kModes[] = {
+    {"off", SandboxMode::kOff}, {"auto", SandboxMode::kAuto}, {"require", SandboxMode::kRequire}, {"log", SandboxMode::kLog}};
 
 // Groups besides the user's own that the GPU's device files are open to. kPermissionDenied when they are open to root
 // alone.
@@ -52,8 +50,7 @@ Result<std::vector<gid_t>> GroupsOfDevices() {
   }
   globfree(&found);
   if (closed.empty()) return groups;
-  return Status(StatusCode::kPermissionDenied,
-                closed + " is open to root alone: give its group the right to read and write");
+  return Status(StatusCode::kPermissionDenied, closed + " is open to root alone: give its group the right to read and write");
 }
 
 bool HasFilters() {
@@ -81,9 +78,7 @@ Status HideMemory() {
 }
 
 // Whether the process gets another user than it has.
-bool ChangesUser(const SandboxOptions& options) {
-  return geteuid() == 0 && options.user && options.user->uid != 0;
-}
+bool ChangesUser(const SandboxOptions& options) { return geteuid() == 0 && options.user && options.user->uid != 0; }
 
 std::vector<FileRule> RulesFor(const SandboxOptions& options) {
   std::vector<FileRule> rules = WorkerFileRules(options.library_directories);
@@ -144,9 +139,7 @@ SandboxReport InspectSandbox(const SandboxOptions& options) {
   SandboxReport report{.protection = {}, .gaps = Missing(options), .private_root = false};
   std::vector<std::string> parts;
   const bool changes = ChangesUser(options) && GroupsOfDevices().ok();
-  parts.push_back(!changes              ? "the server's user"
-                  : options.user->own ? "a user each"
-                                        : "user " + options.user->name);
+  parts.push_back(!changes ? "the server's user" : options.user->own ? "a user each" : "user " + options.user->name);
   if (options.private_root) {
     if (const Status tried = TryPrivateRoot(RulesFor(options)); tried.ok()) {
       parts.push_back("a private root");

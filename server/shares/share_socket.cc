@@ -101,9 +101,7 @@ Status ServeShares(int socket, uint64_t session, ShareTable& table) {
       case Action::kPublish:
         answer.code = static_cast<uint32_t>(table.Add(session, question.token, question.facts, std::move(fd)).code());
         break;
-      case Action::kRevoke:
-        table.Remove(session, question.token);
-        break;
+      case Action::kRevoke: table.Remove(session, question.token); break;
       case Action::kFetch:
         if (const ShareTable::Entry* entry = table.Find(question.token)) {
           answer.facts = entry->facts;
@@ -112,8 +110,7 @@ Status ServeShares(int socket, uint64_t session, ShareTable& table) {
           answer.code = static_cast<uint32_t>(StatusCode::kNotFound);
         }
         break;
-      default:
-        return Status(StatusCode::kProtocolViolation, "a question about shares that is none");
+      default: return Status(StatusCode::kProtocolViolation, "a question about shares that is none");
     }
     // A worker has one question on the way, so its socket always has room.
     RETURN_IF_ERROR(Send(socket, answer, passed, 0));

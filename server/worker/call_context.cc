@@ -21,8 +21,7 @@ namespace {
 CUresult ErrorOf(HandleKind kind) {
   switch (kind) {
     case HandleKind::kContext:
-    case HandleKind::kGreenContext:
-      return CUDA_ERROR_INVALID_CONTEXT;
+    case HandleKind::kGreenContext: return CUDA_ERROR_INVALID_CONTEXT;
     case HandleKind::kGraph:
     case HandleKind::kGraphNode:
     case HandleKind::kGraphExec:
@@ -30,10 +29,8 @@ CUresult ErrorOf(HandleKind kind) {
     case HandleKind::kMemoryAllocation:
     case HandleKind::kUserObject:
     case HandleKind::kResourceDescriptor:
-    case HandleKind::kGraphDeviceNode:
-      return CUDA_ERROR_INVALID_VALUE;
-    default:
-      return CUDA_ERROR_INVALID_HANDLE;
+    case HandleKind::kGraphDeviceNode: return CUDA_ERROR_INVALID_VALUE;
+    default: return CUDA_ERROR_INVALID_HANDLE;
   }
 }
 
@@ -66,8 +63,8 @@ HandleId CallContext::holder() const { return worker_.objects().HolderOf(HandleI
 
 uint64_t CallContext::Lookup(HandleId id, HandleKind kind) {
   if (id.is_null()) return 0;
-  const bool kind_fits = kind == HandleKind::kNone || id.kind() == kind ||
-                         (kind == HandleKind::kFunction && id.kind() == HandleKind::kKernel);
+  const bool kind_fits =
+      kind == HandleKind::kNone || id.kind() == kind || (kind == HandleKind::kFunction && id.kind() == HandleKind::kKernel);
   uint64_t object = 0;
   if (kind_fits && worker_.objects().Find(id, &object)) return object;
   Fail(ErrorOf(kind == HandleKind::kNone ? id.kind() : kind));
@@ -77,8 +74,8 @@ uint64_t CallContext::Lookup(HandleId id, HandleKind kind) {
 CUstream CallContext::UseStream(HandleId id) {
   const uint64_t value = id.value();
   if (value == reinterpret_cast<uint64_t>(CU_STREAM_LEGACY)) return CU_STREAM_LEGACY;
-  const bool own = value == reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD) ||
-                   (value == 0 && (header_.flags & kPerThreadStream) != 0);
+  const bool own =
+      value == reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD) || (value == 0 && (header_.flags & kPerThreadStream) != 0);
   if (value == 0 && !own) return nullptr;
   CUstream stream = nullptr;
   if (own) {
@@ -101,7 +98,7 @@ void CallContext::Free(HandleId id) {
   if (!id.is_null()) worker_.objects().Remove(id);
 }
 
-HandleId CallContext::KnownValue(HandleKind kind, uint64_t object) { 
+HandleId CallContext::KnownValue(HandleKind kind, uint64_t object) {
   return worker_.objects().Known(kind, object, HandleId(header_.context));
 }
 
@@ -114,9 +111,8 @@ void* CallContext::Scratch(size_t bytes) {
 void CallContext::Finish(CUresult result) { Answer(worker_, header_, result, {}); }
 
 void CallContext::Malformed() {
-  worker_.End(Status(StatusCode::kProtocolViolation,
-                     fmt::format("malformed record: call {:#x} ({}), {} bytes", header_.call, CallName(header_.call),
-                                 header_.size_bytes)));
+  worker_.End(Status(StatusCode::kProtocolViolation, fmt::format("malformed record: call {:#x} ({}), {} bytes", header_.call,
+                                                                 CallName(header_.call), header_.size_bytes)));
 }
 
 CallContext::Deferred CallContext::Defer() { return Deferred(worker_, header_); }

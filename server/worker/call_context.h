@@ -41,29 +41,39 @@ class CallContext {
 
   bool ok() const { return error_ == CUDA_SUCCESS; }
   CUresult error() const { return error_; }
-  void Fail(CUresult error) { if (error_ == CUDA_SUCCESS) error_ = error; }
+  void Fail(CUresult error) {
+    if (error_ == CUDA_SUCCESS) error_ = error;
+  }
 
   // The driver's object behind a handle; an unknown one, or one of another kind than T, fails the call with the kind's
   // code and gives T{}. A zero handle gives T{} without failure (the client has checked where null is legal).
   // CUfunction is also what a kernel handle may be used as.
   template <typename T>
-  T Use(HandleId id) { return T(Lookup(id, KindOf<T>())); }
+  T Use(HandleId id) {
+    return T(Lookup(id, KindOf<T>()));
+  }
   // As Use; 0, 1 and 2 are the special streams: 0 with the record's flag kPerThreadStream, and 2, yield the real stream
   // that stands for the calling client thread in its current context.
   CUstream UseStream(HandleId id);
   // Enters / removes an object. New() is called only after the driver succeeded.
   template <typename T>
-  void New(HandleId id, T object) { Insert(id, uint64_t(object)); }
+  void New(HandleId id, T object) {
+    Insert(id, uint64_t(object));
+  }
   void Free(HandleId id);
   // The handle of an object the driver returned: an earlier New, else minted here. Null gives a zero handle.
   template <typename T>
-  HandleId Known(HandleKind kind, T object) { return KnownValue(kind, uint64_t(object)); }
+  HandleId Known(HandleKind kind, T object) {
+    return KnownValue(kind, uint64_t(object));
+  }
 
   // Memory that lives until the call is finished (arrays of handles, output arrays). Null and a failed call when more
   // than the bound on one call's scratch (kScratchBytesMax) is asked for.
   void* Scratch(size_t bytes);
   template <typename T>
-  T* ScratchArray(size_t count) { return static_cast<T*>(Scratch(count * sizeof(T))); }
+  T* ScratchArray(size_t count) {
+    return static_cast<T*>(Scratch(count * sizeof(T)));
+  }
 
   // Exactly one of these ends the call. A failure of a call without reply becomes a deferred error of the session.
   void Finish(CUresult result);

@@ -20,9 +20,7 @@ namespace {
 constexpr size_t kToldMax = 16;
 constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
-bool IsSpecial(CUstream stream) {
-  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-}
+bool IsSpecial(CUstream stream) { return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD; }
 
 }  // namespace
 
@@ -54,7 +52,8 @@ CUresult Completion::WhenDone(CUstream stream, Callback callback, bool is_work) 
   watch.cached = true;
   watch.callback = std::move(callback);
   const CUevent event = watch.event;
-  if (may_keep && busy && copied_.load(std::memory_order_relaxed) != stream) watch.word = worker_.Part<DoneWords>().WriteBehind(stream);
+  if (may_keep && busy && copied_.load(std::memory_order_relaxed) != stream)
+    watch.word = worker_.Part<DoneWords>().WriteBehind(stream);
   result = worker_.driver().cuEventRecord(event, stream);
   if (result == CUDA_SUCCESS) {
     // No other thread is needed then. Only while nothing is pending, so that order is kept.

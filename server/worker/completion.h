@@ -9,9 +9,10 @@
 // A watch that the executor asks for while no other is pending is polled by the executor itself as long as it has nothing else
 // to do: for kSpinNs, and where there are cores to spare as long after that as waiting has lately paid (Executor::AwaitOwn). So
 // what a program waits for is answered without another thread, which sleeps meanwhile; waking it and then the executor costs
-// some 100 us. Before the executor takes its next record it gives such a watch to the completion thread. It is an event like any other, recorded when it was
-// asked for, so nothing that is enqueued afterwards, by whomever, is waited for. For the executor's own waits the stream writes
-// a word before the event (done_words.h), and the event is only asked now and then: it tells of failures.
+// some 100 us. Before the executor takes its next record it gives such a watch to the completion thread. It is an event like any
+// other, recorded when it was asked for, so nothing that is enqueued afterwards, by whomever, is waited for. For the executor's
+// own waits the stream writes a word before the event (done_words.h), and the event is only asked now and then: it tells of
+// failures.
 #pragma once
 
 #include <cuda.h>
@@ -90,8 +91,8 @@ class Completion {
 
   // The executor's part: says that the calling thread is the executor, from now on.
   void BeginExecutor() { executor_.store(std::this_thread::get_id(), std::memory_order_relaxed); }
-  // What the session enqueued last was a copy on `stream`; a kernel, on any. Behind a copy a word comes no earlier than an event: it
-  // is another engine that writes it. For speed alone. Any thread.
+  // What the session enqueued last was a copy on `stream`; a kernel, on any. Behind a copy a word comes no earlier than an event:
+  // it is another engine that writes it. For speed alone. Any thread.
   void NoteCopy(CUstream stream) { copied_.store(stream, std::memory_order_relaxed); }
   void NoteKernel() { copied_.store(kNone, std::memory_order_relaxed); }
 
@@ -109,8 +110,8 @@ class Completion {
     if (keeps_own_.load(std::memory_order_relaxed)) GiveOwnNow();
   }
 
-  // Waits, kSettleNs at most, until to the driver, too, all is done that words have told of. False when it was so before. Executor
-  // and aside threads; their current context stays.
+  // Waits, kSettleNs at most, until to the driver, too, all is done that words have told of. False when it was so before.
+  // Executor and aside threads; their current context stays.
   bool Settle() EXCLUDES(mutex_);
 
   // Ends the thread; pending callbacks are destroyed without being called. Idempotent.
@@ -162,9 +163,7 @@ class Completion {
   void SettleLocked() REQUIRES(mutex_);
   CUresult Add(uint64_t key, CUcontext context, Watch watch) EXCLUDES(mutex_);
   // The calling thread is the executor, and no watch is pending.
-  bool MayKeep() const {
-    return pending() == 0 && std::this_thread::get_id() == executor_.load(std::memory_order_relaxed);
-  }
+  bool MayKeep() const { return pending() == 0 && std::this_thread::get_id() == executor_.load(std::memory_order_relaxed); }
   // What is known of the watch that the executor keeps, and has waited for so long.
   CUresult AskOwn(uint64_t now_ns, uint64_t waited_ns) REQUIRES(mutex_);
   void Arrive(Arrival arrival) REQUIRES(mutex_);

@@ -52,9 +52,7 @@ bool Executor::AwaitOwn() {
   const Completion::Own own = completion.PollOwn();
   if (own != Completion::Own::kOld) return own != Completion::Own::kNone;
   const RingConsumer& commands = worker_.channel().commands_in();
-  const auto anything = [&] {
-    return commands.HasRecord() || worker_.ended() || completion.PollOwn() != Completion::Own::kOld;
-  };
+  const auto anything = [&] { return commands.HasRecord() || worker_.ended() || completion.PollOwn() != Completion::Own::kOld; };
   const bool may_go_on = AdaptiveSpin::LongNsMax() > AdaptiveSpin::kNsMax;
   if (may_go_on && old_spin_.Spin(anything)) return true;
   completion.GiveOwn();
@@ -68,9 +66,7 @@ bool Executor::Check(const RecordHeader& header) {
   return good;
 }
 
-bool Executor::IsWellFormed(const RecordHeader& header) {
-  return (header.flags & ~kRecordFlags) == 0 && header.thread != 0;
-}
+bool Executor::IsWellFormed(const RecordHeader& header) { return (header.flags & ~kRecordFlags) == 0 && header.thread != 0; }
 
 void Executor::RefuseHeader(Worker& worker, const RecordHeader& header) {
   worker.End(Status(StatusCode::kProtocolViolation,

@@ -15,10 +15,8 @@ bool EndsWithContext(HandleKind kind) {
     case HandleKind::kMipmappedArray:
     case HandleKind::kTextureReference:
     case HandleKind::kSurfaceReference:
-    case HandleKind::kLinkState:
-      return true;
-    default:
-      return false;
+    case HandleKind::kLinkState: return true;
+    default: return false;
   }
 }
 

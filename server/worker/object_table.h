@@ -85,9 +85,7 @@ class ObjectTable {
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct KeyHash {
-    size_t operator()(const Key& key) const {
-      return std::hash<uint64_t>()(key.object ^ static_cast<uint64_t>(key.kind) << 56);
-    }
+    size_t operator()(const Key& key) const { return std::hash<uint64_t>()(key.object ^ static_cast<uint64_t>(key.kind) << 56); }
   };
 
   void InsertLocked(HandleId id, uint64_t object, HandleId owner) REQUIRES(mutex_);

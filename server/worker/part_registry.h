@@ -4,8 +4,8 @@
 // (they are then constructed before it and destroyed after it), not itself.
 #pragma once
 
-#include <atomic>
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>

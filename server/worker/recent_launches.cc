@@ -15,8 +15,8 @@ const char* RecentLaunches::Keep(const char* name) {
 
 void RecentLaunches::LogFailure(const RecordHeader& record, CUresult error) {
   if (logged_.exchange(true)) return;
-  LogInfo("a context failed with error {}, told by {}; kernels launched last: {}", static_cast<int>(error),
-          CallName(record.call), Describe());
+  LogInfo("a context failed with error {}, told by {}; kernels launched last: {}", static_cast<int>(error), CallName(record.call),
+          Describe());
 }
 
 // The last one first.
@@ -27,8 +27,8 @@ std::string RecentLaunches::Describe() const {
     const Entry& entry = entries_[(noted - back) % kKept];
     const auto number = [&](size_t index) { return entry.numbers[index].load(std::memory_order_relaxed); };
     text += fmt::format("{}{} <<<({}, {}, {}), ({}, {}, {}), {}>>>", text.empty() ? "" : ", ",
-                        entry.name.load(std::memory_order_acquire), number(0), number(1), number(2), number(3),
-                        number(4), number(5), number(6));
+                        entry.name.load(std::memory_order_acquire), number(0), number(1), number(2), number(3), number(4),
+                        number(5), number(6));
   }
   return text.empty() ? "none" : text;
 }

@@ -27,7 +27,8 @@ class ReplyWriter {
   bool Send(ReplyHeader header, std::span<const std::byte> payload) EXCLUDES(mutex_);
 
   // `before` is called before anything but changes of host memory and deliveries is sent, on the sender's thread: what the client
-  // must know when it hears of this. It may send, and may wait as Send() does. One for the session, before the first of what it is for.
+  // must know when it hears of this. It may send, and may wait as Send() does. One for the session, before the first of what it
+  // is for.
   void BeforeSending(std::function<void(ReplyKind)> before) EXCLUDES(before_mutex_);
 
  private:

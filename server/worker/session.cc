@@ -1,7 +1,5 @@
 #include "server/worker/session.h"
 
-
-
 #include "generated/driver_table.h"
 #include "generated/spec_hash.h"
 #include "protocol/base/clock.h"

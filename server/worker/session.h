@@ -28,13 +28,13 @@ struct SessionOptions {
   // Gives the driver's functions, cuInit done. Called once, after the hello; what the hello asks of the process's environment
   // must have been in force when the driver was loaded. `*selection` becomes the list of devices that was applied.
   std::function<Result<const DriverTable*>(const ClientHello& hello, std::string* selection)> open_driver;
-  std::vector<StreamPriorities> priorities;  // known beforehand; others are asked for
-  std::optional<DeviceSnapshot> snapshot;    // of this driver; else it is asked for
+  std::vector<StreamPriorities> priorities;     // known beforehand; others are asked for
+  std::optional<DeviceSnapshot> snapshot;       // of this driver; else it is asked for
   std::map<CUdevice, CUcontext> warm_contexts;  // as WorkerOptions
-  DeviceOutput* device_output = nullptr;     // as WorkerOptions
-  ShareBroker* shares = nullptr;             // likewise
-  ImageCache* images = nullptr;              // likewise
-  RoomMaker* rooms = nullptr;                // likewise
+  DeviceOutput* device_output = nullptr;        // as WorkerOptions
+  ShareBroker* shares = nullptr;                // likewise
+  ImageCache* images = nullptr;                 // likewise
+  RoomMaker* rooms = nullptr;                   // likewise
   // Tests: the client lives in this process and has reserved the address windows already.
   bool client_in_process = false;
   // Called once the client is served, with what was agreed.

@@ -176,8 +176,8 @@ Result<DeviceSnapshot> BuildSnapshot(const DriverTable& driver, const std::vecto
       if (from == to) continue;
       for (int a = 1; a <= kP2pAttributesLast; ++a) {
         DeviceSnapshot::Answer& answer = snapshot.p2p[(from * devices->size() + to) * kP2pAttributesLast + (a - 1)];
-        answer.result = driver.cuDeviceGetP2PAttribute(&answer.value, static_cast<CUdevice_P2PAttribute>(a),
-                                                       (*devices)[from], (*devices)[to]);
+        answer.result = driver.cuDeviceGetP2PAttribute(&answer.value, static_cast<CUdevice_P2PAttribute>(a), (*devices)[from],
+                                                       (*devices)[to]);
       }
     }
   }

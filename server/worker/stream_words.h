@@ -1,7 +1,6 @@
 // Memory of this process, known to a context, by whose 64-bit words its streams and this process tell each other how far they
-// are: without any call of the driver on this side, so on any thread and whatever the driver's locks are held for. This process may
-// write them at any time, whatever became of the context.
-// Source: CUDA driver API, "Stream Memory Operations".
+// are: without any call of the driver on this side, so on any thread and whatever the driver's locks are held for. This process
+// may write them at any time, whatever became of the context. Source: CUDA driver API, "Stream Memory Operations".
 #pragma once
 
 #include <cuda.h>

@@ -27,19 +27,19 @@
 
 namespace tessera {
 
-struct DriverTable;    // generated/driver_table.h
-class AnswerHub;       // answer_hub.h
-class AsideExecutor;   // aside_executor.h
-class Channel;         // protocol/channel
-class Completion;      // completion.h
-class DeviceOutput;    // device_output.h
-class HelperPool;      // helper_pool.h
-class ImageCache;      // server/images/image_cache.h
-class ObjectTable;     // object_table.h
-class ReplyWriter;     // reply_writer.h
-class RoomMaker;       // room_maker.h
-class ShareBroker;     // server/shares/share_broker.h
-class ThreadStreams;   // thread_streams.h
+struct DriverTable;   // generated/driver_table.h
+class AnswerHub;      // answer_hub.h
+class AsideExecutor;  // aside_executor.h
+class Channel;        // protocol/channel
+class Completion;     // completion.h
+class DeviceOutput;   // device_output.h
+class HelperPool;     // helper_pool.h
+class ImageCache;     // server/images/image_cache.h
+class ObjectTable;    // object_table.h
+class ReplyWriter;    // reply_writer.h
+class RoomMaker;      // room_maker.h
+class ShareBroker;    // server/shares/share_broker.h
+class ThreadStreams;  // thread_streams.h
 
 struct WorkerOptions {
   // Which of its sessions this is to the client; part of every handle.

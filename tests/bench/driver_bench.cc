@@ -47,8 +47,8 @@ void Measure(const DriverRow& row, GpuAtHand& gpu, uint64_t for_ns) {
   }
   std::sort(samples_ns.begin(), samples_ns.end());
   const auto us = [&](uint64_t ns) { return static_cast<double>(ns) * 1e-3 / count; };
-  std::printf("{\"name\": \"%s\", \"median_us\": %.4f, \"least_us\": %.4f, \"samples\": %zu, \"bytes\": %zu}\n",
-              row.name.c_str(), us(samples_ns[samples_ns.size() / 2]), us(samples_ns.front()), samples_ns.size(), row.bytes);
+  std::printf("{\"name\": \"%s\", \"median_us\": %.4f, \"least_us\": %.4f, \"samples\": %zu, \"bytes\": %zu}\n", row.name.c_str(),
+              us(samples_ns[samples_ns.size() / 2]), us(samples_ns.front()), samples_ns.size(), row.bytes);
   std::fflush(stdout);
 }
 

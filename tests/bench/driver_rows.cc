@@ -38,7 +38,8 @@ CUgraphExec Graph(GpuAtHand& gpu) {
 }
 
 void CallHost(GpuAtHand& gpu) {
-  CHECK_DRIVER(cuLaunchHostFunc(gpu.stream, [](void*) {}, nullptr));
+  CHECK_DRIVER(cuLaunchHostFunc(
+      gpu.stream, [](void*) {}, nullptr));
 }
 
 void AllocateAndFree(size_t bytes) {

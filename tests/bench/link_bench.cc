@@ -135,8 +135,7 @@ Bulk BulkRate(const std::vector<Way>& ways, bool both) {
   sleep(g_seconds / 5);  // windows and spinning have settled
   const uint64_t begin_bytes = received.load(), begin_ns = MonotonicNs(), begin_cpu_ns = CpuNs();
   sleep(g_seconds);
-  const double bytes = static_cast<double>(received.load() - begin_bytes),
-               ns = static_cast<double>(MonotonicNs() - begin_ns);
+  const double bytes = static_cast<double>(received.load() - begin_bytes), ns = static_cast<double>(MonotonicNs() - begin_ns);
   const Bulk result = {bytes / ns, static_cast<double>(CpuNs() - begin_cpu_ns) / ns};
   running = false;
   for (const Way& way : ways) way.close();
@@ -187,10 +186,7 @@ std::vector<Row> Rows() {
       {.name = "openssl", .make = OverOpenssl, .cipher = true},
       {.name = "tls alone", .make = [=] { return OverLinks(tls(&Nobody())); }, .cipher = true},
       {.name = "tls", .make = [=] { return OverLinks(tls(&TlsCrew::OfProcess())); }, .cipher = true},
-      {.name = "relay tls",
-       .make = [=] { return OverRelays(tls(&TlsCrew::OfProcess())); },
-       .one_way = false,
-       .cipher = true}};
+      {.name = "relay tls", .make = [=] { return OverRelays(tls(&TlsCrew::OfProcess())); }, .one_way = false, .cipher = true}};
   // Each connection of tls has its cipher to itself: the threads of the connections are what helps.
   for (const size_t count : {size_t{2}, size_t{4}}) {
     const std::string times = " x" + std::to_string(count);
@@ -198,10 +194,8 @@ std::vector<Row> Rows() {
     const auto tls_pair = [=] { return MakeStripedPair(count, [=](size_t) { return tls(&Nobody()); }); };
     rows.push_back(
         {.name = "tcp" + times, .make = [=] { return OverLinks(tcp_pair()); }, .connections = count, .one_way = false});
-    rows.push_back({.name = "relay tcp" + times,
-                    .make = [=] { return OverRelays(tcp_pair()); },
-                    .connections = count,
-                    .one_way = false});
+    rows.push_back(
+        {.name = "relay tcp" + times, .make = [=] { return OverRelays(tcp_pair()); }, .connections = count, .one_way = false});
     rows.push_back({.name = "tls" + times,
                     .make = [=] { return OverLinks(tls_pair()); },
                     .connections = count,
@@ -234,9 +228,9 @@ int Main(int argc, char** argv) {
   nlohmann::json json;
   const double cipher = CipherRate();
   json["cipher"] = {{"gigabytes_per_second", cipher}};
-  std::printf("aes-256-gcm, one core: %.2f GB/s\n\n%-12s %10s %8s %8s | %9s %6s %7s %9s | %9s %6s %7s %9s\n", cipher,
-              "", "round trip", "over", "one way", "bulk GB/s", "cores", "/socket", "/core", "both ways", "cores",
-              "/socket", "/core");
+  std::printf("aes-256-gcm, one core: %.2f GB/s\n\n%-12s %10s %8s %8s | %9s %6s %7s %9s | %9s %6s %7s %9s\n", cipher, "",
+              "round trip", "over", "one way", "bulk GB/s", "cores", "/socket", "/core", "both ways", "cores", "/socket",
+              "/core");
   double socket_trip = 0;
   std::map<size_t, std::pair<Bulk, Bulk>> sockets;  // by how many: one direction, both
   for (const Row& row : Rows()) {
@@ -257,9 +251,9 @@ int Main(int argc, char** argv) {
     const auto& [sockets_one, sockets_both] = sockets.at(row.connections);
     const double of_sockets = one.gigabytes_per_second / sockets_one.gigabytes_per_second;
     const double both_of_sockets = both.gigabytes_per_second / sockets_both.gigabytes_per_second;
-    std::printf("%-12s %7.2f us %8.2f %8.2f | %9.2f %6.2f %7.2f %9.2f | %9.2f %6.2f %7.2f %9.2f\n", row.name.c_str(),
-                trip, over, one_way, one.gigabytes_per_second, one.cores, of_sockets, one.per_core(),
-                both.gigabytes_per_second, both.cores, both_of_sockets, both.per_core());
+    std::printf("%-12s %7.2f us %8.2f %8.2f | %9.2f %6.2f %7.2f %9.2f | %9.2f %6.2f %7.2f %9.2f\n", row.name.c_str(), trip, over,
+                one_way, one.gigabytes_per_second, one.cores, of_sockets, one.per_core(), both.gigabytes_per_second, both.cores,
+                both_of_sockets, both.per_core());
     std::fflush(stdout);
     json[row.name] = {{"round_trip_us", trip},
                       {"round_trip_over_socket_us", over},
@@ -272,8 +266,8 @@ int Main(int argc, char** argv) {
                       {"both_ways_cores", both.cores}};
     if (!row.cipher) continue;
     const double possible = 1 / (2 / cipher + 1 / sockets.at(1).first.per_core());
-    std::printf("%-12s a core could do %.2f GB/s, it does %.2f of that; beside one core of the cipher %.2f\n", "",
-                possible, one.per_core() / possible, one.gigabytes_per_second / cipher);
+    std::printf("%-12s a core could do %.2f GB/s, it does %.2f of that; beside one core of the cipher %.2f\n", "", possible,
+                one.per_core() / possible, one.gigabytes_per_second / cipher);
     json[row.name]["of_what_a_core_could_do"] = one.per_core() / possible;
     json[row.name]["of_the_cipher"] = one.gigabytes_per_second / cipher;
   }
@@ -284,6 +278,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace tessera
 
-int main(int argc, char** argv) {
-  return tessera::Main(argc, argv);
-}
+int main(int argc, char** argv) { return tessera::Main(argc, argv); }

@@ -66,8 +66,7 @@ struct Relayed {
       const uint64_t place = sent[end] % kPlaces;
       // A place is free again when the record that named it was read.
       std::atomic<uint64_t>& read_there = read[1 - end];
-      for (uint64_t seen; sent[end] >= (seen = read_there.load(std::memory_order_acquire)) + kPlaces;)
-        read_there.wait(seen);
+      for (uint64_t seen; sent[end] >= (seen = read_there.load(std::memory_order_acquire)) + kPlaces;) read_there.wait(seen);
       ++sent[end];
       // Each direction has its own half.
       const uint64_t offset = (static_cast<uint64_t>(end) * kPlaces + place) * kBulkBytes;
@@ -110,9 +109,7 @@ Way OverLinks(LinkPair pair, bool registered) {
           },
           [links](int end, std::span<std::byte> bytes) {
             return links->ends[end]
-                ->Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> {
-                  return bytes.first(header.bytes);
-                })
+                ->Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> { return bytes.first(header.bytes); })
                 .ok();
           },
           [links] {
@@ -126,14 +123,13 @@ Way OverLinks(LinkPair pair, bool registered) {
 Way OverSocket() {
   auto sockets = std::make_shared<Sockets>();
   std::tie(sockets->ends[0], sockets->ends[1]) = ConnectSockets();
-  return {
-      [sockets](int end, std::span<const std::byte> bytes) {
-        return sockets->All(end, const_cast<std::byte*>(bytes.data()), bytes.size(), true);
-      },
-      [sockets](int end, std::span<std::byte> bytes) { return sockets->All(end, bytes.data(), bytes.size(), false); },
-      [sockets] {
-        for (UniqueFd& end : sockets->ends) shutdown(end.get(), SHUT_RDWR);
-      }};
+  return {[sockets](int end, std::span<const std::byte> bytes) {
+            return sockets->All(end, const_cast<std::byte*>(bytes.data()), bytes.size(), true);
+          },
+          [sockets](int end, std::span<std::byte> bytes) { return sockets->All(end, bytes.data(), bytes.size(), false); },
+          [sockets] {
+            for (UniqueFd& end : sockets->ends) shutdown(end.get(), SHUT_RDWR);
+          }};
 }
 
 Way OverRelays(LinkPair pair) {

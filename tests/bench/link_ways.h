@@ -22,8 +22,7 @@ struct Way {
   std::function<bool(int end, std::span<const std::byte>)> send;
   std::function<bool(int end, std::span<std::byte>)> receive;
   std::function<void()> close;
-  std::function<void(int end, std::span<std::byte>)> prepare = [](int, std::span<std::byte>) {
-  };  // the region at that end
+  std::function<void(int end, std::span<std::byte>)> prepare = [](int, std::span<std::byte>) {};  // the region at that end
 };
 
 using LinkPair = std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>>;

@@ -47,14 +47,13 @@ Way OverOpenssl() {
   std::thread shaking([&] { both->ends[0].peer->ShakeHands(); });
   both->ends[1].peer->ShakeHands();
   shaking.join();
-  return {
-      [both](int end, std::span<const std::byte> bytes) {
-        return both->ends[end].All(const_cast<std::byte*>(bytes.data()), bytes.size(), true);
-      },
-      [both](int end, std::span<std::byte> bytes) { return both->ends[end].All(bytes.data(), bytes.size(), false); },
-      [both] {
-        for (End& end : both->ends) end.peer->Cut();
-      }};
+  return {[both](int end, std::span<const std::byte> bytes) {
+            return both->ends[end].All(const_cast<std::byte*>(bytes.data()), bytes.size(), true);
+          },
+          [both](int end, std::span<std::byte> bytes) { return both->ends[end].All(bytes.data(), bytes.size(), false); },
+          [both] {
+            for (End& end : both->ends) end.peer->Cut();
+          }};
 }
 
 }  // namespace tessera

@@ -16,9 +16,7 @@ constexpr Mode kThreadLocal = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
 constexpr Mode kRelaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
 constexpr uint64_t kContext = 77;
 
-StreamRef Stream(uint64_t key, bool blocking = true, uint64_t context = kContext) {
-  return {key, context, false, blocking};
-}
+StreamRef Stream(uint64_t key, bool blocking = true, uint64_t context = kContext) { return {key, context, false, blocking}; }
 StreamRef Legacy(uint64_t context = kContext) { return {uint64_t{1} << 63 | context, context, true, false}; }
 
 class CaptureTest : public testing::Test {

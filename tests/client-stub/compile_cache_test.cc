@@ -14,9 +14,7 @@
 namespace tessera {
 namespace {
 
-std::span<const std::byte> Bytes(std::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
+std::span<const std::byte> Bytes(std::string_view text) { return {reinterpret_cast<const std::byte*>(text.data()), text.size()}; }
 
 class CompileCacheTest : public testing::Test {
  protected:

@@ -34,8 +34,7 @@ TEST(Config, AnEmptyEnvironmentHasDefaults) {
 }
 
 TEST(Config, ReadsItsOwnVariables) {
-  const Config config =
-      Parse({{"TESSERA_SERVER", "unix:/run/x"}, {"TESSERA_LOG", "debug"}, {"TESSERA_STATS", "/tmp/s.json"}});
+  const Config config = Parse({{"TESSERA_SERVER", "unix:/run/x"}, {"TESSERA_LOG", "debug"}, {"TESSERA_STATS", "/tmp/s.json"}});
   EXPECT_EQ(config.server, "unix:/run/x");
   EXPECT_EQ(config.log_level, LogLevel::kDebug);
   EXPECT_EQ(config.stats, "/tmp/s.json");
@@ -73,8 +72,7 @@ TEST(Config, ForwardsWhatTheDriverReads) {
                                {"LD_PRELOAD", "x"}});
   EXPECT_TRUE(config.eager_module_loading);
   EXPECT_THAT(config.forwarded_environment,
-              testing::UnorderedElementsAre("CUDA_MODULE_LOADING=EAGER", "CUDA_DEVICE_MAX_CONNECTIONS=1",
-                                            "CUDA_CACHE_PATH=/c"));
+              testing::UnorderedElementsAre("CUDA_MODULE_LOADING=EAGER", "CUDA_DEVICE_MAX_CONNECTIONS=1", "CUDA_CACHE_PATH=/c"));
 }
 
 TEST(ServerAddress, TakesUnixPathsOnly) {

@@ -217,12 +217,11 @@ TEST_F(ContextTest, UsageCountsEndACreatedContext) {
 
 using Destructor = void (*)(CUcontext, void*, void*);
 CUresult Put(CUcontext context, void* key, void* value, Destructor destructor) {
-  return reinterpret_cast<CUresult (*)(CUcontext, void*, void*, Destructor)>(
-      static_cast<void* const*>(ContextLocalStorage())[0])(context, key, value, destructor);
+  return reinterpret_cast<CUresult (*)(CUcontext, void*, void*, Destructor)>(static_cast<void* const*>(ContextLocalStorage())[0])(
+      context, key, value, destructor);
 }
 CUresult Remove(CUcontext context, void* key) {
-  return reinterpret_cast<CUresult (*)(CUcontext, void*)>(static_cast<void* const*>(ContextLocalStorage())[1])(context,
-                                                                                                               key);
+  return reinterpret_cast<CUresult (*)(CUcontext, void*)>(static_cast<void* const*>(ContextLocalStorage())[1])(context, key);
 }
 CUresult Get(void** value, CUcontext context, void* key) {
   return reinterpret_cast<CUresult (*)(void**, CUcontext, void*)>(static_cast<void* const*>(ContextLocalStorage())[2])(

@@ -1,5 +1,5 @@
-// Large asynchronous copies of registered memory, with both ends in one process, on the emulator: their pieces share the places of
-// a shadow, copies that wait in one stream the shadow itself.
+// Large asynchronous copies of registered memory, with both ends in one process, on the emulator: their pieces share the places
+// of a shadow, copies that wait in one stream the shadow itself.
 #include <cuda.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -62,9 +62,7 @@ constexpr size_t kInts = kBytes / sizeof(int);
 
 class CopyInOrderTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    static BothEnds ends(Change);
-  }
+  static void SetUpTestSuite() { static BothEnds ends(Change); }
   void SetUp() override {
     ASSERT_EQ(cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
     from_ = Registered();
@@ -121,7 +119,8 @@ TEST_F(CopyInOrderTest, ACopyBetweenHostMemoryIsDoneWhenTheCallReturns) {
   std::atomic<bool> returned{false};
   std::thread caller([&] {
     EXPECT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
-    EXPECT_EQ(cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to_), reinterpret_cast<CUdeviceptr>(from_), kBytes, stream_), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to_), reinterpret_cast<CUdeviceptr>(from_), kBytes, stream_),
+              CUDA_SUCCESS);
     returned = true;
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -296,14 +295,15 @@ TEST_F(CopyInOrderTest, WaitsForWhatTheContextWaitsFor) {
   EXPECT_EQ(cuStreamDestroy_v2(other), CUDA_SUCCESS);
 }
 
-// Registered pages are not exchanged for others that the server could have (client-stub/registered_memory.md): what a child writes
-// stays its own, what the program gives back to the system reads as zeros, and both reach copies.
+// Registered pages are not exchanged for others that the server could have (client-stub/registered_memory.md): what a child
+// writes stays its own, what the program gives back to the system reads as zeros, and both reach copies.
 TEST_F(CopyInOrderTest, PagesStayTheProgramsOwn) {
   constexpr size_t kPageInts = 4096 / sizeof(int);
   const CUdeviceptr device = Device();
   ASSERT_EQ(cuMemcpyHtoDAsync_v2(device, from_, kBytes, stream_), CUDA_SUCCESS);
   ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
-  const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));  // no handler of fork() runs
+  const auto child =
+      static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));  // no handler of fork() runs
   if (child == 0) {
     from_[0] = -7;
     _exit(0);

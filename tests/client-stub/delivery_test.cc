@@ -164,10 +164,10 @@ TEST_F(DeliveryTest, ComesBeforeAHostFunction) {
   } seen{pinned_ + 3, {}};
   events_are_never_done = true;
   Copy(6, 3);
-  ASSERT_EQ(cuLaunchHostFunc(
-                stream_,
-                [](void* data) { static_cast<Seen*>(data)->value.set_value(int{*static_cast<Seen*>(data)->at}); }, &seen),
-            CUDA_SUCCESS);
+  ASSERT_EQ(
+      cuLaunchHostFunc(
+          stream_, [](void* data) { static_cast<Seen*>(data)->value.set_value(int{*static_cast<Seen*>(data)->at}); }, &seen),
+      CUDA_SUCCESS);
   EXPECT_EQ(seen.value.get_future().get(), 6);
   events_are_never_done = false;
 }
@@ -212,8 +212,8 @@ TEST_F(DeliveryTest, OneThatFailsIsForgotten) {
   EXPECT_EQ(cuMemHostGetDevicePointer_v2(&address, const_cast<int*>(pinned_), 0), CUDA_SUCCESS);
 }
 
-// The driver does not register what deliveries need: copies are visits, and the server is not asked again. (Their shadows have one
-// address on both sides: in one process they are one memory, which is enough for copies to the host.)
+// The driver does not register what deliveries need: copies are visits, and the server is not asked again. (Their shadows have
+// one address on both sides: in one process they are one memory, which is enough for copies to the host.)
 TEST_F(DeliveryTest, WithoutSlotsCopiesAreVisits) {
   constexpr int kCopies = 3;
   CUcontext context = nullptr;

@@ -1,5 +1,5 @@
-// Graphs that kernels launch in a process with two servers: their handles are what the drivers say, which may be anything: the same
-// for both, or what looks like a handle of something else. The second server's driver says here what the test wants.
+// Graphs that kernels launch in a process with two servers: their handles are what the drivers say, which may be anything: the
+// same for both, or what looks like a handle of something else. The second server's driver says here what the test wants.
 #include <cuda.h>
 #include <gtest/gtest.h>
 
@@ -205,7 +205,8 @@ TEST_F(DeviceGraphServers, AnIdIsNeverMintedThatADeviceGraphHas) {
   ASSERT_EQ(one.Instantiate(0), CUDA_SUCCESS);
   const HandleId last(one.handle());
   Use(1);
-  next_value = HandleId::Of(last.session(), last.kind(), last.generation(), last.slot() + 1).value();  // the next id of the first session
+  next_value =
+      HandleId::Of(last.session(), last.kind(), last.generation(), last.slot() + 1).value();  // the next id of the first session
   const uint64_t value = next_value;
   ASSERT_EQ(second.Instantiate(), CUDA_SUCCESS);
   Use(0);

@@ -1,6 +1,6 @@
-// Graphs that kernels launch, and kernel nodes that kernels change, as the host sees them: with the driver's own handles. What the
-// emulator answers was measured (driver 580.159.04 on an H200). Kernels that do it: tests/system/programs/device_graphs.cu. Two servers:
-// device_graph_servers_test.cc.
+// Graphs that kernels launch, and kernel nodes that kernels change, as the host sees them: with the driver's own handles. What
+// the emulator answers was measured (driver 580.159.04 on an H200). Kernels that do it: tests/system/programs/device_graphs.cu.
+// Two servers: device_graph_servers_test.cc.
 #include <cuda.h>
 #include <gtest/gtest.h>
 
@@ -299,7 +299,9 @@ TEST_F(DeviceNodeTest, ACapturedLaunchHandsOutItsNode) {
   EXPECT_EQ(LaunchUpdatable(2), CUDA_ERROR_INVALID_VALUE);
   CUgraph graph = nullptr;
   cuStreamEndCapture(stream_, &graph);
-  if (graph != nullptr) { EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS); }
+  if (graph != nullptr) {
+    EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
+  }
 }
 
 TEST_F(DeviceNodeTest, TheAttributeIsSetOnce) {

@@ -121,8 +121,7 @@ void FakeServer::Reply(const RecordHeader& header, CUresult result, std::span<co
   Send(reply, message);
 }
 
-void FakeServer::Notice(NoticeKind kind, uint64_t extra, CUresult result, uint32_t thread,
-                        std::span<const std::byte> payload) {
+void FakeServer::Notice(NoticeKind kind, uint64_t extra, CUresult result, uint32_t thread, std::span<const std::byte> payload) {
   ReplyHeader notice{};
   notice.kind = static_cast<uint32_t>(kind);
   notice.result = result;
@@ -131,9 +130,7 @@ void FakeServer::Notice(NoticeKind kind, uint64_t extra, CUresult result, uint32
   Send(notice, payload);
 }
 
-void FakeServer::Die() {
-  shutdown(channel_->socket(), SHUT_RDWR);
-}
+void FakeServer::Die() { shutdown(channel_->socket(), SHUT_RDWR); }
 
 size_t FakeServer::Count(uint32_t call) {
   MutexLock lock(mutex_);

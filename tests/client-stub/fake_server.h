@@ -25,8 +25,7 @@ class FakeServer {
  public:
   // Called on the server's thread for every record. Without one, records that want a reply get CUDA_SUCCESS and no
   // message.
-  using Handler =
-      std::function<void(FakeServer& server, const RecordHeader& header, std::span<const std::byte> message)>;
+  using Handler = std::function<void(FakeServer& server, const RecordHeader& header, std::span<const std::byte> message)>;
 
   explicit FakeServer(Handler handler = nullptr, DeviceSnapshot snapshot = TestSnapshot());
   ~FakeServer();

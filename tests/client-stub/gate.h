@@ -11,7 +11,8 @@ namespace tessera {
 class Gate {
  public:
   explicit Gate(CUstream stream) {
-    EXPECT_EQ(cuLaunchHostFunc(stream, [](void* gate) { static_cast<Gate*>(gate)->opened_.get_future().wait(); }, this),
+    EXPECT_EQ(cuLaunchHostFunc(
+                  stream, [](void* gate) { static_cast<Gate*>(gate)->opened_.get_future().wait(); }, this),
               CUDA_SUCCESS);
   }
   // Once, from any thread. The gate must live until the stream has passed it.

@@ -62,8 +62,12 @@ class GraphNodeTest : public testing::Test {
   }
   void TearDown() override {
     EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
-    if (exec_ != nullptr) { EXPECT_EQ(cuGraphExecDestroy(exec_), CUDA_SUCCESS); }
-    if (graph_ != nullptr) { EXPECT_EQ(cuGraphDestroy(graph_), CUDA_SUCCESS); }
+    if (exec_ != nullptr) {
+      EXPECT_EQ(cuGraphExecDestroy(exec_), CUDA_SUCCESS);
+    }
+    if (graph_ != nullptr) {
+      EXPECT_EQ(cuGraphDestroy(graph_), CUDA_SUCCESS);
+    }
     EXPECT_EQ(cuStreamDestroy(stream_), CUDA_SUCCESS);
     EXPECT_EQ(cuModuleUnload(module_), CUDA_SUCCESS);
     EXPECT_EQ(cuMemFree(device_), CUDA_SUCCESS);

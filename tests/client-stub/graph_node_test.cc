@@ -77,12 +77,15 @@ TEST_F(GraphNodeTest, OneStructForEveryKind) {
   params.host.userData = &both;
   ASSERT_EQ(Add(&host, {copy}, &params), CUDA_SUCCESS);
 
-  const std::pair<CUgraphNode, CUgraphNodeType> kinds[] = {
-      {empty, CU_GRAPH_NODE_TYPE_EMPTY},       {kernel, CU_GRAPH_NODE_TYPE_KERNEL},
-      {memset, CU_GRAPH_NODE_TYPE_MEMSET},     {operations, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP},
-      {child, CU_GRAPH_NODE_TYPE_GRAPH},       {wait, CU_GRAPH_NODE_TYPE_WAIT_EVENT},
-      {record, CU_GRAPH_NODE_TYPE_EVENT_RECORD}, {copy, CU_GRAPH_NODE_TYPE_MEMCPY},
-      {host, CU_GRAPH_NODE_TYPE_HOST}};
+  const std::pair<CUgraphNode, CUgraphNodeType> kinds[] = {{empty, CU_GRAPH_NODE_TYPE_EMPTY},
+                                                           {kernel, CU_GRAPH_NODE_TYPE_KERNEL},
+                                                           {memset, CU_GRAPH_NODE_TYPE_MEMSET},
+                                                           {operations, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP},
+                                                           {child, CU_GRAPH_NODE_TYPE_GRAPH},
+                                                           {wait, CU_GRAPH_NODE_TYPE_WAIT_EVENT},
+                                                           {record, CU_GRAPH_NODE_TYPE_EVENT_RECORD},
+                                                           {copy, CU_GRAPH_NODE_TYPE_MEMCPY},
+                                                           {host, CU_GRAPH_NODE_TYPE_HOST}};
   for (const auto& [node, kind] : kinds) {
     CUgraphNodeType type;
     ASSERT_EQ(cuGraphNodeGetType(node, &type), CUDA_SUCCESS);

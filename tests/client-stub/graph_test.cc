@@ -120,8 +120,8 @@ TEST_F(GraphTest, CaptureInstantiateLaunch) {
 }
 
 TEST_F(GraphTest, IllegalCallsInvalidateAndTheStreamRecovers) {
-  for (CUstreamCaptureMode mode : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
-                                   CU_STREAM_CAPTURE_MODE_RELAXED}) {
+  for (CUstreamCaptureMode mode :
+       {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
     CUgraph graph = reinterpret_cast<CUgraph>(8);
     ASSERT_EQ(cuStreamBeginCapture(stream_, mode), CUDA_SUCCESS);
     ASSERT_EQ(Add(stream_, 1), CUDA_SUCCESS);
@@ -229,7 +229,9 @@ TEST_F(GraphTest, HostNodesRunAtEachLaunch) {
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
   ASSERT_EQ(cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
-  ASSERT_EQ(cuLaunchHostFunc(stream_, [](void*) { ++runs; }, nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(cuLaunchHostFunc(
+                stream_, [](void*) { ++runs; }, nullptr),
+            CUDA_SUCCESS);
   ASSERT_EQ(cuStreamEndCapture(stream_, &graph), CUDA_SUCCESS);
   CUgraphNode captured = nullptr, added = nullptr;
   size_t count = 1;

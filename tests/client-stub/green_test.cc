@@ -74,14 +74,16 @@ TEST_F(GreenTest, ResourcesAreSplitAndChecked) {
 
   unsigned possible = 0;
   const unsigned quarter = all_.sm.smCount / 4;
-  EXPECT_EQ(cuDevSmResourceSplitByCount(nullptr, &possible, &all_, nullptr, CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING, quarter),
-            CUDA_SUCCESS);
+  EXPECT_EQ(
+      cuDevSmResourceSplitByCount(nullptr, &possible, &all_, nullptr, CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING, quarter),
+      CUDA_SUCCESS);
   EXPECT_GE(possible, 3u);
   std::vector<CUdevResource> parts(possible + 4);
   CUdevResource rest{};
   unsigned made = 2;
-  ASSERT_EQ(cuDevSmResourceSplitByCount(parts.data(), &made, &all_, &rest, CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING, quarter),
-            CUDA_SUCCESS);
+  ASSERT_EQ(
+      cuDevSmResourceSplitByCount(parts.data(), &made, &all_, &rest, CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING, quarter),
+      CUDA_SUCCESS);
   EXPECT_EQ(made, 2u);
   EXPECT_GE(parts[0].sm.smCount, quarter);
   EXPECT_EQ(parts[0].sm.smCount, parts[1].sm.smCount);
@@ -89,8 +91,7 @@ TEST_F(GreenTest, ResourcesAreSplitAndChecked) {
   EXPECT_EQ(cuDevSmResourceSplitByCount(parts.data(), nullptr, &all_, &rest, 0, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuDevSmResourceSplitByCount(parts.data(), &made, nullptr, &rest, 0, 0), CUDA_ERROR_INVALID_VALUE);
   made = 1;
-  EXPECT_EQ(cuDevSmResourceSplitByCount(parts.data(), &made, &all_, &rest, 0, 100000),
-            CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+  EXPECT_EQ(cuDevSmResourceSplitByCount(parts.data(), &made, &all_, &rest, 0, 100000), CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
   EXPECT_EQ(cuDevSmResourceSplitByCount(parts.data(), &made, &all_, &rest, 3, 8), CUDA_ERROR_INVALID_VALUE);
   CUdevResource edited = all_;
   edited.sm.smCount /= 2;
@@ -267,7 +268,9 @@ TEST_F(GreenTest, AnEventCapturesAllWorkOfItsContext) {
     EXPECT_EQ(cuEventRecord(event, outside), CUDA_SUCCESS);
     EXPECT_EQ(cuGreenCtxWaitEvent(green, event), CUDA_SUCCESS);
     std::atomic<bool> ran{false};
-    EXPECT_EQ(cuLaunchHostFunc(inside, [](void* flag) { static_cast<std::atomic<bool>*>(flag)->store(true); }, &ran), CUDA_SUCCESS);
+    EXPECT_EQ(cuLaunchHostFunc(
+                  inside, [](void* flag) { static_cast<std::atomic<bool>*>(flag)->store(true); }, &ran),
+              CUDA_SUCCESS);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     EXPECT_FALSE(ran);
     gate.Open();

@@ -27,9 +27,7 @@ std::string Hex(const Md2Digest& digest) {
   return text;
 }
 
-Md2Digest Md2Of(std::string_view text) {
-  return Md2({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
-}
+Md2Digest Md2Of(std::string_view text) { return Md2({reinterpret_cast<const uint8_t*>(text.data()), text.size()}); }
 
 TEST(Md2, VectorsOfRfc1319) {
   EXPECT_EQ(Hex(Md2Of("")), "8350e5a3e24c153df2275c9f80692773");
@@ -165,8 +163,7 @@ TEST(HiddenTables, AnswerAboutContexts) {
   }
   uint32_t kind = 5;
   CUcontext other = reinterpret_cast<CUcontext>(8);
-  EXPECT_EQ((Slot<CUresult(CUcontext, uint32_t*, CUcontext*)>(ContextChecks(), 2)(retained, &kind, &other)),
-            CUDA_SUCCESS);
+  EXPECT_EQ((Slot<CUresult(CUcontext, uint32_t*, CUcontext*)>(ContextChecks(), 2)(retained, &kind, &other)), CUDA_SUCCESS);
   EXPECT_EQ(kind, 0u);
   EXPECT_EQ(other, reinterpret_cast<CUcontext>(8));
   EXPECT_EQ(Slot<uint32_t()>(ContextChecks(), 3)(), 0u);

@@ -225,8 +225,7 @@ TEST_F(HostCopyTest, CapturedCopiesLookAsTheyDoNatively) {
 TEST_F(HostCopyTest, ShadowsGoWithTheLastGraphOrInstance) {
   const size_t before = VisitsKept();
   std::vector<int> from(kInts, 4);
-  const CUgraph graph =
-      Capture([&] { EXPECT_EQ(cuMemcpyHtoDAsync(device_, from.data(), kBytes, stream_), CUDA_SUCCESS); });
+  const CUgraph graph = Capture([&] { EXPECT_EQ(cuMemcpyHtoDAsync(device_, from.data(), kBytes, stream_), CUDA_SUCCESS); });
   EXPECT_EQ(VisitsKept(), before + 1);
   CUgraph clone = nullptr;
   CUgraphExec exec = nullptr;
@@ -244,8 +243,7 @@ TEST_F(HostCopyTest, ShadowsGoWithTheLastGraphOrInstance) {
 }
 
 TEST_F(HostCopyTest, LaunchesOfRegisteredMemoryDoNotWait) {
-  const CUgraph graph =
-      Capture([&] { EXPECT_EQ(cuMemcpyHtoDAsync(device_, registered_, kBytes, stream_), CUDA_SUCCESS); });
+  const CUgraph graph = Capture([&] { EXPECT_EQ(cuMemcpyHtoDAsync(device_, registered_, kBytes, stream_), CUDA_SUCCESS); });
   CUgraphExec exec = nullptr;
   ASSERT_EQ(cuGraphInstantiate(&exec, graph, 0), CUDA_SUCCESS);
   registered_[0] = 1;
@@ -349,8 +347,7 @@ TEST_F(HostCopyTest, TheOlderBatchSaysWhichCopyIsWrong) {
   CUresult (*batch)(CUdeviceptr*, CUdeviceptr*, size_t*, size_t, CUmemcpyAttributes*, size_t*, size_t, size_t*, CUstream) =
       nullptr;
   CUdriverProcAddressQueryResult found{};
-  ASSERT_EQ(cuGetProcAddress("cuMemcpyBatchAsync", reinterpret_cast<void**>(&batch), 12080, CU_GET_PROC_ADDRESS_DEFAULT,
-                             &found),
+  ASSERT_EQ(cuGetProcAddress("cuMemcpyBatchAsync", reinterpret_cast<void**>(&batch), 12080, CU_GET_PROC_ADDRESS_DEFAULT, &found),
             CUDA_SUCCESS);
   ASSERT_NE(batch, nullptr);
   CUdeviceptr to[] = {device_, device_ + 64, device_ + 128};

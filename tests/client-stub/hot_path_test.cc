@@ -1,5 +1,5 @@
-// What asynchronous calls cost their caller: a record, and nothing else. The calling thread may make no system call but those of a
-// futex (who waits for records is woken), and no allocation.
+// What asynchronous calls cost their caller: a record, and nothing else. The calling thread may make no system call but those of
+// a futex (who waits for records is woken), and no allocation.
 #include <cuda.h>
 #include <gtest/gtest.h>
 #include <linux/audit.h>
@@ -48,18 +48,21 @@ void operator delete[](void* memory, size_t) noexcept { free(memory); }
 namespace tessera {
 namespace {
 
-constexpr char kPtx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
-                        ".visible .entry add(.param .u64 out, .param .u32 i, .param .f32 f) { ret; }\n";
+constexpr char kPtx[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .entry add(.param .u64 out, .param .u32 i, .param .f32 f) { ret; }\n";
 constexpr int kRounds = 200;
 
 // From now on the calling thread is sent SIGSYS for system calls other than a futex's, its yields and its end.
 void RefuseSystemCalls() {
-  constexpr int kAllowed[] = {SYS_futex, SYS_sched_yield, SYS_rt_sigreturn, SYS_exit, SYS_exit_group, SYS_madvise, SYS_munmap, SYS_rt_sigprocmask};
+  constexpr int kAllowed[] = {SYS_futex,      SYS_sched_yield, SYS_rt_sigreturn, SYS_exit,
+                              SYS_exit_group, SYS_madvise,     SYS_munmap,       SYS_rt_sigprocmask};
   sock_filter program[std::size(kAllowed) + 3];
   size_t count = 0;
   program[count++] = BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
   for (size_t i = 0; i < std::size(kAllowed); ++i) {
-    program[count++] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(kAllowed[i]), static_cast<uint8_t>(std::size(kAllowed) - i), 0);
+    program[count++] =
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(kAllowed[i]), static_cast<uint8_t>(std::size(kAllowed) - i), 0);
   }
   program[count++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
   program[count++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);

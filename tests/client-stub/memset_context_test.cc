@@ -1,5 +1,5 @@
-// Sets in an instance of a graph, with a driver that takes no other context than that of the node, as driver 580 does for memory that is
-// mapped: the program gives any context, since natively its memory's counts.
+// Sets in an instance of a graph, with a driver that takes no other context than that of the node, as driver 580 does for memory
+// that is mapped: the program gives any context, since natively its memory's counts.
 #include <cuda.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,8 @@ void TakeOneContext(DriverTable& driver) {
     of_node = context;
     return original.cuGraphAddMemsetNode(node, graph, dependencies, count, set, context);
   };
-  driver.cuGraphExecMemsetNodeSetParams = [](CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* set, CUcontext context) {
+  driver.cuGraphExecMemsetNodeSetParams = [](CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* set,
+                                             CUcontext context) {
     if (context != of_node) return CUDA_ERROR_INVALID_VALUE;
     return original.cuGraphExecMemsetNodeSetParams(exec, node, set, context);
   };

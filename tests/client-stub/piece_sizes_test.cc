@@ -13,15 +13,13 @@ constexpr uint64_t kKiB = 1024, kMiB = 1024 * kKiB;
 
 std::vector<uint64_t> Pieces(uint64_t bytes, uint64_t largest, bool to_host) {
   std::vector<uint64_t> pieces;
-  for (uint64_t done = 0; done < bytes; done += pieces.back())
-    pieces.push_back(NextPieceBytes(bytes, done, largest, to_host));
+  for (uint64_t done = 0; done < bytes; done += pieces.back()) pieces.push_back(NextPieceBytes(bytes, done, largest, to_host));
   return pieces;
 }
 
 TEST(PieceSizes, TheFirstToTheDeviceIsShort) {
   EXPECT_EQ(Pieces(kMiB, 2 * kMiB, false), (std::vector<uint64_t>{256 * kKiB, 768 * kKiB}));
-  EXPECT_EQ(Pieces(6 * kMiB, 2 * kMiB, false),
-            (std::vector<uint64_t>{256 * kKiB, 768 * kKiB, 2 * kMiB, 2 * kMiB, kMiB}));
+  EXPECT_EQ(Pieces(6 * kMiB, 2 * kMiB, false), (std::vector<uint64_t>{256 * kKiB, 768 * kKiB, 2 * kMiB, 2 * kMiB, kMiB}));
 }
 
 TEST(PieceSizes, TheLastFromTheDeviceIsShort) {

@@ -93,15 +93,14 @@ TEST_F(PollTest, ASynchronisationOutdatesNotReady) {
     ASSERT_EQ(cuStreamQuery(stream_), CUDA_ERROR_NOT_READY);
     gate.Open();
     switch (round % 3) {
-      case 0:
-        ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
-        break;
+      case 0: ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS); break;
       case 1:  // polling the later event to its end says as much
         while (cuEventQuery(later_) == CUDA_ERROR_NOT_READY) std::this_thread::yield();
         break;
       case 2:  // so does a host function behind it
         std::promise<void> ran;
-        ASSERT_EQ(cuLaunchHostFunc(stream_, [](void* p) { static_cast<std::promise<void>*>(p)->set_value(); }, &ran),
+        ASSERT_EQ(cuLaunchHostFunc(
+                      stream_, [](void* p) { static_cast<std::promise<void>*>(p)->set_value(); }, &ran),
                   CUDA_SUCCESS);
         ran.get_future().wait();
         break;

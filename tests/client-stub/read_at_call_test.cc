@@ -103,8 +103,8 @@ class ReadAtCall : public testing::TestWithParam<size_t> {
   // Copies the source in `stream`. Another thread does `meanwhile` when a part of it has been read already, and the first int of
   // that part is what this returns once the copy is done.
   // `trap_at`: offset of the two pages.
-  int CopyAndMeanwhile(CUstream stream, const std::function<void()>& meanwhile, const std::function<void()>& then = [] {},
-                       size_t trap_at = 0) {
+  int CopyAndMeanwhile(
+      CUstream stream, const std::function<void()>& meanwhile, const std::function<void()>& then = [] {}, size_t trap_at = 0) {
     EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
     trap.memory = reinterpret_cast<std::byte*>(source_) + trap_at;
     trap.touched = nullptr;
@@ -173,7 +173,8 @@ TEST_P(ReadAtCall, ACopyBehindAnothersFinishedWorkFindsWhatItWrote) {
   }
 }
 
-// The first piece was appended before the work: it is copied once more, so that the copy is not half before the work and half behind it.
+// The first piece was appended before the work: it is copied once more, so that the copy is not half before the work and half
+// behind it.
 TEST_P(ReadAtCall, WorkBetweenPiecesIsFoundByAllOfThem) {
   constexpr size_t kSecondPiece = size_t{512} << 10;
   if (GetParam() <= kSecondPiece) GTEST_SKIP() << "one piece";
@@ -182,7 +183,9 @@ TEST_P(ReadAtCall, WorkBetweenPiecesIsFoundByAllOfThem) {
     gate.emplace(stream_);
     FillInOrder(stream_);
   };
-  EXPECT_EQ(CopyAndMeanwhile(stream_, work, [&] { gate->Open(); }, kSecondPiece), 2);
+  EXPECT_EQ(CopyAndMeanwhile(
+                stream_, work, [&] { gate->Open(); }, kSecondPiece),
+            2);
   EXPECT_EQ(Copied(0), 2);
   EXPECT_EQ(Copied((ints() - 1) * sizeof(int)), 2);
 }
@@ -211,7 +214,8 @@ TEST_P(ReadAtCall, ACopyWithoutRoomDoesNotWait) {
   Gate gate(blocking_);
   std::thread filler([&] {  // waits in the end for what the gate holds up
     EXPECT_EQ(cuCtxSetCurrent(Ends().context()), CUDA_SUCCESS);
-    for (size_t i = 0; i < kStaging / kPiece + 2; ++i) EXPECT_EQ(cuMemcpyHtoDAsync(other, ordinary.data(), kPiece, blocking_), CUDA_SUCCESS);
+    for (size_t i = 0; i < kStaging / kPiece + 2; ++i)
+      EXPECT_EQ(cuMemcpyHtoDAsync(other, ordinary.data(), kPiece, blocking_), CUDA_SUCCESS);
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   std::thread opener([&] {

@@ -47,9 +47,7 @@ void Replace(DriverTable& driver) {
     if (offset != nullptr) *offset = 12;
     return CUDA_SUCCESS;
   };
-  driver.cuTexRefSetFlags = [](CUtexref reference, unsigned) {
-    return reference == kImage ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
-  };
+  driver.cuTexRefSetFlags = [](CUtexref reference, unsigned) { return reference == kImage ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN; };
   driver.cuTexRefGetFormat = [](CUarray_format* format, int* channels, CUtexref) {
     if (format != nullptr) *format = CU_AD_FORMAT_HALF;
     if (channels != nullptr) *channels = 2;

@@ -92,8 +92,7 @@ TEST(Session, ThreadsDoNotMixUpTheirAnswers) {
     threads.emplace_back([&, t] {
       for (uint64_t i = 0; i < 500; ++i) {
         uint64_t answer = 0;
-        if (Send(kFire) != CUDA_SUCCESS || Echo(t << 32 | i, &answer) != CUDA_SUCCESS || answer != (t << 32 | i))
-          ++wrong;
+        if (Send(kFire) != CUDA_SUCCESS || Echo(t << 32 | i, &answer) != CUDA_SUCCESS || answer != (t << 32 | i)) ++wrong;
       }
     });
   }
@@ -165,8 +164,7 @@ TEST(Session, MarksAreWaitedForAndNoticesReachTheirHandler) {
     self.Notice(NoticeKind::kCompletion, mark, mark == 2 ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS);
   });
   std::atomic<uint64_t> updates{0};
-  server.session().OnNotice(kOtherNotice,
-                            [&](const ReplyHeader&, std::span<const std::byte>) { ++updates; });
+  server.session().OnNotice(kOtherNotice, [&](const ReplyHeader&, std::span<const std::byte>) { ++updates; });
   for (uint64_t i = 1; i <= 2; ++i) {
     const uint64_t mark = server.session().marks().Open();
     EXPECT_EQ(mark, i);
@@ -181,8 +179,7 @@ TEST(Session, MarksAreWaitedForAndNoticesReachTheirHandler) {
 TEST(Session, NoticesAreHandledWhileNobodyWaits) {
   FakeServer server(Script);
   std::atomic<int> updates{0};
-  server.session().OnNotice(kOtherNotice,
-                            [&](const ReplyHeader&, std::span<const std::byte>) { ++updates; });
+  server.session().OnNotice(kOtherNotice, [&](const ReplyHeader&, std::span<const std::byte>) { ++updates; });
   uint64_t answer = 0;
   for (int i = 0; i < 200; ++i) {
     // Between a call that reads by itself and one that does not, so that the role of reader keeps changing hands.
@@ -337,9 +334,9 @@ TEST(Statistics, CountsByFunction) {
   statistics.CountSent(kEcho, 40);
   statistics.CountRoundTrip(kEcho, 8);
   statistics.CountWait(kEcho, 1234);
-  EXPECT_NE(statistics.ToJson().find(
-                R"("echo": {"calls": 2, "round_trips": 1, "bytes_out": 40, "bytes_in": 8, "waited_ns": 1234})"),
-            std::string::npos)
+  EXPECT_NE(
+      statistics.ToJson().find(R"("echo": {"calls": 2, "round_trips": 1, "bytes_out": 40, "bytes_in": 8, "waited_ns": 1234})"),
+      std::string::npos)
       << statistics.ToJson();
   EXPECT_NE(statistics.ToTable().find("echo"), std::string::npos);
 }

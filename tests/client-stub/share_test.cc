@@ -82,7 +82,8 @@ TEST_F(ShareTest, AnExportedAllocationIsImportedByItsDescriptor) {
     EXPECT_EQ(cuMemcpyDtoH(&word, other, 4), CUDA_SUCCESS);
     EXPECT_EQ(word, 0x1234u);
     int again = -1;
-    EXPECT_EQ(cuMemExportToShareableHandle(&again, imported, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0), CUDA_ERROR_INVALID_VALUE)
+    EXPECT_EQ(cuMemExportToShareableHandle(&again, imported, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+              CUDA_ERROR_INVALID_VALUE)
         << "only who made it may export it";
     Unmap(other);
     EXPECT_EQ(cuMemRelease(imported), CUDA_SUCCESS);

@@ -45,8 +45,8 @@ class Startup : public testing::Test {
   // Runs the program with these variables in front ("A=b C=d").
   Outcome Run(const std::string& environment, const std::string& what = "init") {
     const std::string command = "env -u TESSERA_SERVER -u TESSERA_LOG -u TESSERA_STATS " + environment +
-                                " " STARTUP_PROGRAM " " STUB_LIBRARY " " + what + " >" + directory_ + "/out 2>" +
-                                directory_ + "/err";
+                                " " STARTUP_PROGRAM " " STUB_LIBRARY " " + what + " >" + directory_ + "/out 2>" + directory_ +
+                                "/err";
     EXPECT_EQ(std::system(command.c_str()), 0) << command;
     return {ReadAll(directory_ + "/out"), ReadAll(directory_ + "/err")};
   }
@@ -107,9 +107,7 @@ TEST_F(Startup, ADeviceListThatSelectsNothingIsNoMistake) {
   }
 }
 
-TEST_F(Startup, KeepsQuietWhenToldTo) {
-  EXPECT_EQ(Run("TESSERA_LOG=off").err, "");
-}
+TEST_F(Startup, KeepsQuietWhenToldTo) { EXPECT_EQ(Run("TESSERA_LOG=off").err, ""); }
 
 TEST_F(Startup, WritesStatistics) {
   const std::string file = directory_ + "/socket";

@@ -332,16 +332,19 @@ TEST_F(StreamTest, HostFunctionsMayAskAboutStreamsAndNothingElse) {
                   CUevent event = nullptr;
                   int version = 0;
                   CUstreamCaptureStatus status;
-                  out.results = {cuMemAlloc(&memory, 64),         cuCtxGetCurrent(&context),
-                                 cuCtxSynchronize(),              cuEventCreate(&event, 0),
-                                 cuDriverGetVersion(&version),    cuStreamQuery(out.stream),
+                  out.results = {cuMemAlloc(&memory, 64),
+                                 cuCtxGetCurrent(&context),
+                                 cuCtxSynchronize(),
+                                 cuEventCreate(&event, 0),
+                                 cuDriverGetVersion(&version),
+                                 cuStreamQuery(out.stream),
                                  cuStreamIsCapturing(out.stream, &status)};
                 },
                 &results),
             CUDA_SUCCESS);
   ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
   EXPECT_EQ(results.results, (std::vector<CUresult>{CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_NOT_PERMITTED,
-                                   CUDA_ERROR_NOT_PERMITTED, CUDA_SUCCESS, CUDA_ERROR_NOT_READY, CUDA_SUCCESS}));
+                                                    CUDA_ERROR_NOT_PERMITTED, CUDA_SUCCESS, CUDA_ERROR_NOT_READY, CUDA_SUCCESS}));
 }
 
 // The driver's queue of launches is bounded: with one host function in front of more launches than fit, the launch that
@@ -402,7 +405,9 @@ TEST_F(StreamTest, AHostFunctionMayAskWhileLaunchesPileUpBehindIt) {
   ASSERT_EQ(cuEventRecord(asked.late, asked.other), CUDA_SUCCESS);
   ASSERT_EQ(cuEventSynchronize(asked.late), CUDA_SUCCESS);
   ASSERT_EQ(cuEventQuery(asked.late), CUDA_SUCCESS);
-  ASSERT_EQ(cuLaunchHostFunc(stream_, [](void* asked) { static_cast<Asked*>(asked)->Run(); }, &asked), CUDA_SUCCESS);
+  ASSERT_EQ(cuLaunchHostFunc(
+                stream_, [](void* asked) { static_cast<Asked*>(asked)->Run(); }, &asked),
+            CUDA_SUCCESS);
   for (int i = 0; i < 10'000; ++i) ASSERT_EQ(cuMemsetD32Async(device_, i, 1, stream_), CUDA_SUCCESS);
   ASSERT_EQ(cuEventRecord(asked.late, third), CUDA_SUCCESS);
   ASSERT_EQ(cuEventCreate(&asked.fresh, 0), CUDA_SUCCESS);

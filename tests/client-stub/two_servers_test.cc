@@ -133,8 +133,7 @@ TEST_F(TwoServers, ReservationsNeverCollide) {
     properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, i};
     CUmemGenericAllocationHandle physical = 0;
     ASSERT_EQ(cuMemCreate(&physical, kMapped, &properties, 0), CUDA_SUCCESS);
-    EXPECT_EQ(cuMemMap(address[1 - i], kMapped, 0, physical, 0), CUDA_ERROR_INVALID_VALUE)
-        << "the other server's addresses";
+    EXPECT_EQ(cuMemMap(address[1 - i], kMapped, 0, physical, 0), CUDA_ERROR_INVALID_VALUE) << "the other server's addresses";
     EXPECT_EQ(cuMemMap(address[i], kMapped, 0, physical, 0), CUDA_SUCCESS);
     const CUmemAccessDesc access{properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     EXPECT_EQ(cuMemSetAccess(address[i], kMapped, &access, 1), CUDA_SUCCESS);
@@ -164,7 +163,8 @@ TEST_F(TwoServers, ACopyBetweenServersHasItsPlaceInItsStream) {
       Use(home);
       ASSERT_EQ(cuLaunchHostFunc(streams_[home], &Gate::Wait, &gate), CUDA_SUCCESS);
       ASSERT_EQ(cuMemcpyHtoDAsync(memory_[from], made.data(), kBytes, streams_[home]), CUDA_SUCCESS);
-      ASSERT_EQ(cuMemcpyPeerAsync(memory_[to], contexts_[to], memory_[from], contexts_[from], kBytes, streams_[home]), CUDA_SUCCESS);
+      ASSERT_EQ(cuMemcpyPeerAsync(memory_[to], contexts_[to], memory_[from], contexts_[from], kBytes, streams_[home]),
+                CUDA_SUCCESS);
       ASSERT_EQ(cuMemcpyHtoDAsync(memory_[from], before.data(), kBytes, streams_[home]), CUDA_SUCCESS);
       EXPECT_EQ(cuStreamQuery(streams_[home]), CUDA_ERROR_NOT_READY);
       gate.open = true;

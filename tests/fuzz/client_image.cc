@@ -57,8 +57,6 @@ void Run(std::span<const std::byte> input) {
   std::memset(memory, 0, input.size());
 }
 
-std::vector<Input> Seeds() {
-  return FilesOf(TESSERA_TEST_IMAGE_DIR, {".fatbin", ".cubin", ".ptx"});
-}
+std::vector<Input> Seeds() { return FilesOf(TESSERA_TEST_IMAGE_DIR, {".fatbin", ".cubin", ".ptx"}); }
 
 }  // namespace tessera::fuzz

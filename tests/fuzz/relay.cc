@@ -231,7 +231,8 @@ std::vector<Input> Seeds() {
   Writer out;
   out.Put(uint8_t{1 | 4});
   ResumeState state;
-  for (const TransferRing ring : {TransferRing::kCommands, TransferRing::kAnswers}) state.rings.push_back({static_cast<uint32_t>(ring), 0, 0, 0});
+  for (const TransferRing ring : {TransferRing::kCommands, TransferRing::kAnswers})
+    state.rings.push_back({static_cast<uint32_t>(ring), 0, 0, 0});
   PutFrame(out, FrameKind::kTransferPart, kStagingSegment, Input(100));
   for (int i = 0; i < 2; ++i) {
     PutFrame(out, static_cast<FrameKind>(kLostKind), 0, {});

@@ -61,17 +61,13 @@ void Damage(std::mt19937& random, const std::vector<Input>& others, Input* input
         if (size != 0) std::memcpy(&*place, &edge, bytes);
         break;
       }
-      case 3:
-        input->erase(place, place + static_cast<ptrdiff_t>(length));
-        break;
+      case 3: input->erase(place, place + static_cast<ptrdiff_t>(length)); break;
       case 4: {
         const Input copy(place, place + static_cast<ptrdiff_t>(length));
         input->insert(place, copy.begin(), copy.end());
         break;
       }
-      case 5:
-        input->resize(at);
-        break;
+      case 5: input->resize(at); break;
       default: {
         const Input& other = others[random() % others.size()];
         const size_t from = other.empty() ? 0 : random() % other.size();

@@ -153,8 +153,8 @@ void ShareCoverage() {
   const auto begin = (reinterpret_cast<uintptr_t>(__start___sancov_cntrs) + kPage - 1) / kPage * kPage;
   const auto end = reinterpret_cast<uintptr_t>(__stop___sancov_cntrs) / kPage * kPage;
   if (begin >= end) return;
-  void* counters = mmap(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  void* counters =
+      mmap(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   FUZZ_CHECK(counters != MAP_FAILED);
 }
 
@@ -198,13 +198,7 @@ std::vector<Input> Seeds() {
   Writer notices;
   notices.Put(uint16_t{0});
   for (uint8_t kind = 0; kind < std::size(kKinds); ++kind) {
-    notices.Put(uint8_t{1})
-        .Put(kind)
-        .Put(uint8_t{1})
-        .Put(uint64_t{1})
-        .Put(uint8_t{8})
-        .Put(uint64_t{1})
-        .Put(uint16_t{0});
+    notices.Put(uint8_t{1}).Put(kind).Put(uint8_t{1}).Put(uint64_t{1}).Put(uint8_t{8}).Put(uint64_t{1}).Put(uint16_t{0});
   }
   seeds.push_back(notices.input());
   return seeds;

@@ -118,9 +118,7 @@ void Run(std::span<const std::byte> input) {
 
 std::vector<Input> Seeds() {
   const Parties& parties = TheParties();
-  const auto seed = [](Mode mode, std::span<const std::byte> bytes) {
-    return Writer().Put<uint8_t>(mode).Bytes(bytes).input();
-  };
+  const auto seed = [](Mode mode, std::span<const std::byte> bytes) { return Writer().Put<uint8_t>(mode).Bytes(bytes).input(); };
   TlsHandshake client(parties.near()), server(parties.far());
   FUZZ_CHECK(client.Take({}).ok());
   const std::vector<std::byte> hello = client.Outgoing();

@@ -20,9 +20,7 @@ constexpr uint32_t kKinds = 26;
 constexpr uint32_t kLiveOfKind = 2;
 constexpr uint32_t kIdsMax = 0x10000;
 
-HandleId Live(uint32_t kind, uint32_t number) {
-  return HandleId::Of(0, static_cast<HandleKind>(kind), 1, number);
-}
+HandleId Live(uint32_t kind, uint32_t number) { return HandleId::Of(0, static_cast<HandleKind>(kind), 1, number); }
 
 std::vector<HandleId> LiveHandles() {
   std::vector<HandleId> handles{HandleId()};
@@ -38,8 +36,7 @@ const DriverTable& TheDriver() {
     DriverTable table = MakeRecordingTable([](int) { return CUDA_SUCCESS; });
     table.cuDeviceGetCount = [](int* count) { return *count = 1, CUDA_SUCCESS; };
     table.cuDeviceGetAttribute = [](int* value, CUdevice_attribute, CUdevice) { return *value = 1, CUDA_SUCCESS; };
-    table.cuMemGetAllocationGranularity = [](size_t* granularity, const CUmemAllocationProp*,
-                                             CUmemAllocationGranularity_flags) {
+    table.cuMemGetAllocationGranularity = [](size_t* granularity, const CUmemAllocationProp*, CUmemAllocationGranularity_flags) {
       return *granularity = 2 << 20, CUDA_SUCCESS;
     };
     table.cuMemAddressReserve = [](CUdeviceptr* reserved, size_t, size_t, CUdeviceptr address, unsigned long long) {

@@ -1,7 +1,7 @@
 // A libnvidia-ml.so.1 that writes down what a program asks of another one, and what it answers: `FUNCTION RESULT` a line, to the
 // file that NVML_TRACE_OUT names. NVML_TRACE_REAL is the library that answers. The functions of nvidia-smi's own table are
-// written down as `slot NUMBER (PARAMETERS)`, with the words behind the first three before and after the call. Built and used by the script beside it, natively and forwarded: the difference is what
-// nvidia-smi misses.
+// written down as `slot NUMBER (PARAMETERS)`, with the words behind the first three before and after the call. Built and used by
+// the script beside it, natively and forwarded: the difference is what nvidia-smi misses.
 //
 // cc -shared -fPIC -o libnvidia-ml.so.1 -DNAMES='"names.inc"' nvml_trace.c -ldl
 // where names.inc has one line X(name) for each function.
@@ -89,9 +89,9 @@ static long call_slot(int slot, long a, long b, long c, long d, long e, long f) 
 #define A(n) slot_##n,
 // Octal digits: 512 of them.
 #define EACH8(M, n) M(n##0) M(n##1) M(n##2) M(n##3) M(n##4) M(n##5) M(n##6) M(n##7)
-#define EACH64(M, n) EACH8(M, n##0) EACH8(M, n##1) EACH8(M, n##2) EACH8(M, n##3) EACH8(M, n##4) EACH8(M, n##5) EACH8(M, n##6) EACH8(M, n##7)
-#define EACH512(M) \
-  EACH64(M, 0) EACH64(M, 1) EACH64(M, 2) EACH64(M, 3) EACH64(M, 4) EACH64(M, 5) EACH64(M, 6) EACH64(M, 7)
+#define EACH64(M, n) \
+  EACH8(M, n##0) EACH8(M, n##1) EACH8(M, n##2) EACH8(M, n##3) EACH8(M, n##4) EACH8(M, n##5) EACH8(M, n##6) EACH8(M, n##7)
+#define EACH512(M) EACH64(M, 0) EACH64(M, 1) EACH64(M, 2) EACH64(M, 3) EACH64(M, 4) EACH64(M, 5) EACH64(M, 6) EACH64(M, 7)
 EACH512(S)
 static Function the_slots[SLOTS] = {EACH512(A)};
 

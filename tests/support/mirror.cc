@@ -16,8 +16,8 @@ constexpr uint64_t kHandshakeTimeoutNs = 60'000'000'000;
 
 }  // namespace
 
-std::unique_ptr<Mirror> Mirror::Start(UniqueFd client_socket, UniqueFd server_socket,
-                                      const std::optional<Impairment>& impairment, Links links) {
+std::unique_ptr<Mirror> Mirror::Start(UniqueFd client_socket, UniqueFd server_socket, const std::optional<Impairment>& impairment,
+                                      Links links) {
   std::unique_ptr<Mirror> mirror(new Mirror());
   std::tie(mirror->links_[0], mirror->links_[1]) = std::move(links);
   UniqueFd sockets[2] = {std::move(client_socket), std::move(server_socket)};
@@ -43,8 +43,8 @@ Mirror::~Mirror() {
 
 void Mirror::Run(bool client, UniqueFd socket, Link& link) {
   const uint64_t deadline_ns = MonotonicNs() + kHandshakeTimeoutNs;
-  Result<std::unique_ptr<Relay>> relay = client ? Relay::AtClient(std::move(socket), link, deadline_ns)
-                                                : Relay::AtServer(std::move(socket), link, deadline_ns);
+  Result<std::unique_ptr<Relay>> relay =
+      client ? Relay::AtClient(std::move(socket), link, deadline_ns) : Relay::AtServer(std::move(socket), link, deadline_ns);
   if (relay.ok()) {
     (*relay)->CountReceived(client ? &to_client_ : &to_server_);
     const Status why = (*relay)->Run();

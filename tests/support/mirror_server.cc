@@ -58,8 +58,12 @@ int main(int argc, char** argv) {
   SetLogName("mirror_server");
   std::optional<Impairment> impairment;
   if (argc == 4) {
-    impairment = Impairment{.delay_ns = 100'000, .jitter_ns = 100'000, .bytes_per_second = 1'000'000'000, .stall_ns = 10'000'000,
-                  .stall_one_in = 1000, .seed = 1};
+    impairment = Impairment{.delay_ns = 100'000,
+                            .jitter_ns = 100'000,
+                            .bytes_per_second = 1'000'000'000,
+                            .stall_ns = 10'000'000,
+                            .stall_one_in = 1000,
+                            .seed = 1};
   }
   return Serve(argv[1], argv[2], impairment);
 }

@@ -24,9 +24,7 @@ inline std::string UcxTestHost() {
   return host != nullptr ? host : "127.0.0.1";
 }
 
-inline Result<std::unique_ptr<LinkListener>> MakeUcxListener() {
-  return ListenUcx({UcxTestHost(), 0, LinkScheme::kUcx}, true);
-}
+inline Result<std::unique_ptr<LinkListener>> MakeUcxListener() { return ListenUcx({UcxTestHost(), 0, LinkScheme::kUcx}, true); }
 
 inline std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakeUcxPair() {
   Result<std::unique_ptr<LinkListener>> listener = MakeUcxListener();

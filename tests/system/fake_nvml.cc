@@ -1,5 +1,5 @@
-// A libnvidia-ml.so.1 of an imaginary driver: fixed answers for one device or two, and every process of the daemon uses 7 MiB of it.
-// Stands in for the real one in nvml_test.py, nvml_readings_test.py and nvml_links_test.py, where the daemon serves the
+// A libnvidia-ml.so.1 of an imaginary driver: fixed answers for one device or two, and every process of the daemon uses 7 MiB of
+// it. Stands in for the real one in nvml_test.py, nvml_readings_test.py and nvml_links_test.py, where the daemon serves the
 // emulator as if it were a driver of that machine.
 #include <unistd.h>
 
@@ -71,7 +71,9 @@ unsigned ForEachProcess(unsigned room, Put put) {
 }  // namespace
 
 FAKE nvmlInit_v2() { return kSuccess; }
-FAKE nvmlSystemGetDriverVersion(char* text, unsigned size) { return std::snprintf(text, size, "%s", "580.1.2") > 0 ? kSuccess : 1; }
+FAKE nvmlSystemGetDriverVersion(char* text, unsigned size) {
+  return std::snprintf(text, size, "%s", "580.1.2") > 0 ? kSuccess : 1;
+}
 FAKE nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
   if (std::strncmp(uuid, "GPU-", 4) != 0 || std::strlen(uuid) != 40) return kNotFound;
   *device = &the_devices[uuid[39] % 2];
@@ -99,9 +101,9 @@ FAKE nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, Process* pr
 // Two samples of each process; the second one is older.
 FAKE nvmlDeviceGetProcessUtilization(void*, ProcessSample* samples, unsigned* count, unsigned long long) {
   *count = 2 * ForEachProcess(*count / 2, [&](unsigned i, unsigned pid) {
-    samples[2 * i] = {pid, 5'000'000, 61, 7, 0, 1};
-    samples[2 * i + 1] = {pid, 4'000'000, 99, 99, 99, 99};
-  });
+             samples[2 * i] = {pid, 5'000'000, 61, 7, 0, 1};
+             samples[2 * i + 1] = {pid, 4'000'000, 99, 99, 99, 99};
+           });
   return kSuccess;
 }
 

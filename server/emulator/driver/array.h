@@ -15,8 +15,12 @@ unsigned FormatBytes(CUarray_format format);
 class Array {
  public:
   Array(const ContextPtr& context, const CUDA_ARRAY3D_DESCRIPTOR& descriptor, uint64_t base, uint64_t size_bytes, bool owner)
-      : context_(context->handle()), device_(&context->device()), descriptor_(descriptor), base_(base),
-        size_bytes_(size_bytes), owner_(owner) {}
+      : context_(context->handle()),
+        device_(&context->device()),
+        descriptor_(descriptor),
+        base_(base),
+        size_bytes_(size_bytes),
+        owner_(owner) {}
   ~Array();
   uint64_t context_handle() const { return context_; }
   const CUDA_ARRAY3D_DESCRIPTOR& descriptor() const { return descriptor_; }

@@ -50,8 +50,7 @@ CUresult CheckUnsafeCall() {
   CUresult result = CUDA_SUCCESS;
   for (const auto& capture : ActiveCaptures()) {
     const bool own = capture->owner == std::this_thread::get_id() && capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
-    const bool others =
-        capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+    const bool others = capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
     if (!own && !others) continue;
     capture->invalidated = true;
     result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;

@@ -35,7 +35,6 @@ extern "C" CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* pHa
   context = GetDriver().contexts.Find(ctx);  // none is not the current one (measured)
   RETURN_IF(context == nullptr || !context->active(), CUDA_ERROR_INVALID_CONTEXT);
   *pHandle_out = Conditions().Add(std::make_shared<Condition>(reinterpret_cast<uint64_t>(hGraph), context->handle(),
-                                                              defaultLaunchValue,
-                                                              (flags & CU_GRAPH_COND_ASSIGN_DEFAULT) != 0));
+                                                              defaultLaunchValue, (flags & CU_GRAPH_COND_ASSIGN_DEFAULT) != 0));
   return CUDA_SUCCESS;
 }

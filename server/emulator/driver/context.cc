@@ -12,18 +12,33 @@
 namespace tessera::emulator {
 
 Context::Context(Driver& driver, Device* device, unsigned flags_, bool primary, uint64_t handle)
-    : flags(flags_), device_(device), primary_(primary), multiprocessors_(kMultiprocessors),
-      id_(driver.next_context_id.fetch_add(1)), handle_(handle), memory_map_(this) {
+    : flags(flags_),
+      device_(device),
+      primary_(primary),
+      multiprocessors_(kMultiprocessors),
+      id_(driver.next_context_id.fetch_add(1)),
+      handle_(handle),
+      memory_map_(this) {
   legacy_ = std::make_shared<Stream>(handle, Stream::Type::kLegacy, 0, driver.next_stream_id.fetch_add(1));
-  limits = {{CU_LIMIT_STACK_SIZE, 1024}, {CU_LIMIT_PRINTF_FIFO_SIZE, 1 << 20}, {CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20},
-            {CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH, 2}, {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048},
-            {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 128}, {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0},
+  limits = {{CU_LIMIT_STACK_SIZE, 1024},
+            {CU_LIMIT_PRINTF_FIFO_SIZE, 1 << 20},
+            {CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20},
+            {CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH, 2},
+            {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048},
+            {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 128},
+            {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0},
             {CU_LIMIT_CIG_ENABLED, 0}};
 }
 
 Context::Context(const ContextPtr& primary, int multiprocessors, uint64_t handle)
-    : flags(primary->flags), device_(primary->device_), primary_(false), parent_(primary), multiprocessors_(multiprocessors),
-      id_(GetDriver().next_context_id.fetch_add(1)), handle_(handle), memory_map_(this) {
+    : flags(primary->flags),
+      device_(primary->device_),
+      primary_(false),
+      parent_(primary),
+      multiprocessors_(multiprocessors),
+      id_(GetDriver().next_context_id.fetch_add(1)),
+      handle_(handle),
+      memory_map_(this) {
   legacy_ = std::make_shared<Stream>(handle, Stream::Type::kLegacy, 0, GetDriver().next_stream_id.fetch_add(1));
   std::lock_guard lock(primary->settings_mutex);
   limits = primary->limits;
@@ -168,8 +183,7 @@ void Context::Destroy() {
   driver.mipmapped_arrays.RemoveIf([&](const MipmappedArray& array) { return array.context_handle() == handle; });
   driver.arrays.RemoveIf([&](const Array& array) { return array.context_handle() == handle; });
   for (const AllocationPtr& allocation : driver.memory.RemoveIf([&](const Allocation& candidate) {
-         return candidate.context == handle &&
-                (candidate.kind == MemoryKind::kDevice || candidate.is_host());
+         return candidate.context == handle && (candidate.kind == MemoryKind::kDevice || candidate.is_host());
        })) {
     driver.memory.RetirePages(allocation->base, allocation->mapped_bytes);
     if (allocation->kind == MemoryKind::kDevice) device_->Discharge(allocation->mapped_bytes);
@@ -199,14 +213,10 @@ bool Context::MayAccess(const Allocation& allocation, bool* writable) const {
       std::lock_guard lock(settings_mutex);
       return parent_ == nullptr && peers.contains(allocation.context);
     }
-    case MemoryKind::kManaged:
-      *writable = true;
-      return true;
+    case MemoryKind::kManaged: *writable = true; return true;
     case MemoryKind::kPool:
     case MemoryKind::kGraph:
-    case MemoryKind::kMapped:
-      *writable = (allocation.write_mask & mine) != 0;
-      return (allocation.read_mask & mine) != 0;
+    case MemoryKind::kMapped: *writable = (allocation.write_mask & mine) != 0; return (allocation.read_mask & mine) != 0;
     case MemoryKind::kHost:
     case MemoryKind::kRegistered:
       *writable = (allocation.host_flags & CU_MEMHOSTREGISTER_READ_ONLY) == 0 || allocation.kind == MemoryKind::kHost;

@@ -31,9 +31,8 @@ CUresult Resolve(const Context& context, const CUDA_MEMCPY3D& copy, const Side& 
     endpoint->array = GetDriver().arrays.Find(side.array);
     RETURN_IF(endpoint->array == nullptr, CUDA_ERROR_INVALID_HANDLE);
     const Array& array = *endpoint->array;
-    RETURN_IF(side.x > array.row_bytes() || copy.WidthInBytes > array.row_bytes() - side.x ||
-                  side.y > array.rows() || copy.Height > array.rows() - side.y || side.z > array.slices() ||
-                  copy.Depth > array.slices() - side.z,
+    RETURN_IF(side.x > array.row_bytes() || copy.WidthInBytes > array.row_bytes() - side.x || side.y > array.rows() ||
+                  copy.Height > array.rows() - side.y || side.z > array.slices() || copy.Depth > array.slices() - side.z,
               CUDA_ERROR_INVALID_VALUE);
     endpoint->row_pitch = array.row_bytes();
     endpoint->slice_pitch = array.row_bytes() * array.rows();
@@ -52,8 +51,7 @@ CUresult Resolve(const Context& context, const CUDA_MEMCPY3D& copy, const Side& 
   endpoint->address = base + side.z * endpoint->slice_pitch + side.y * endpoint->row_pitch + side.x;
   if (copy.WidthInBytes == 0 || copy.Height == 0 || copy.Depth == 0) return CUDA_SUCCESS;
   RETURN_IF(base == 0, CUDA_ERROR_INVALID_VALUE);
-  const uint64_t span = (copy.Depth - 1) * endpoint->slice_pitch + (copy.Height - 1) * endpoint->row_pitch +
-                        copy.WidthInBytes;
+  const uint64_t span = (copy.Depth - 1) * endpoint->slice_pitch + (copy.Height - 1) * endpoint->row_pitch + copy.WidthInBytes;
   const AllocationPtr allocation = GetDriver().memory.Find(endpoint->address);
   if (allocation == nullptr && side.type != CU_MEMORYTYPE_DEVICE) {
     endpoint->is_host = endpoint->pageable = true;
@@ -93,10 +91,16 @@ CUresult CopyCommand::Make(const Context& context, const CUDA_MEMCPY3D& copy, st
   RETURN_IF(copy.srcLOD != 0 || copy.dstLOD != 0, CUDA_ERROR_INVALID_VALUE);
   auto made = std::make_shared<CopyCommand>();
   made->copy_ = copy;
-  const Side source{copy.srcMemoryType, reinterpret_cast<uint64_t>(copy.srcHost), copy.srcDevice, copy.srcArray,
-                    copy.srcXInBytes,   copy.srcY, copy.srcZ, copy.srcPitch, copy.srcHeight};
-  const Side destination{copy.dstMemoryType, reinterpret_cast<uint64_t>(copy.dstHost), copy.dstDevice, copy.dstArray,
-                         copy.dstXInBytes,   copy.dstY, copy.dstZ, copy.dstPitch, copy.dstHeight};
+  const Side source{copy.srcMemoryType, reinterpret_cast<uint64_t>(copy.srcHost),
+                    copy.srcDevice,     copy.srcArray,
+                    copy.srcXInBytes,   copy.srcY,
+                    copy.srcZ,          copy.srcPitch,
+                    copy.srcHeight};
+  const Side destination{copy.dstMemoryType, reinterpret_cast<uint64_t>(copy.dstHost),
+                         copy.dstDevice,     copy.dstArray,
+                         copy.dstXInBytes,   copy.dstY,
+                         copy.dstZ,          copy.dstPitch,
+                         copy.dstHeight};
   RETURN_ON_ERROR(Resolve(context, copy, source, false, &made->source_));
   RETURN_ON_ERROR(Resolve(context, copy, destination, true, &made->destination_));
   *command = std::move(made);

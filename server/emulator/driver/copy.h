@@ -21,7 +21,7 @@ class CopyCommand : public Command {
     uint64_t slice_pitch = 0;  // bytes
     bool is_host = false;
     bool pageable = false;
-    bool checked = false;      // memory of the table: checked again when the command runs
+    bool checked = false;  // memory of the table: checked again when the command runs
     std::shared_ptr<Array> array;
   };
 

@@ -106,7 +106,8 @@ constexpr Entry kValues[] = {
 bool DeviceAttribute(const Device& device, CUdevice_attribute attribute, int* value) {
   if (attribute < 1 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) return false;
   *value = 0;
-  if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) *value = kFirstPciBus + GetOptions().devices[static_cast<size_t>(device.number())];
+  if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
+    *value = kFirstPciBus + GetOptions().devices[static_cast<size_t>(device.number())];
   if (attribute == CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID) *value = device.number();
   for (const Entry& entry : kValues) {
     if (entry.attribute == attribute) *value = entry.value;

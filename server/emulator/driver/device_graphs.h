@@ -1,9 +1,8 @@
 // Graphs that kernels launch, and kernel nodes that kernels change.
 //
-// What the kernels of a graph launch runs on the same stream when that graph's own nodes are done: before any tail launch, which is an
-// order that a device may take as well. The stream goes on when all of it is done.
-// Their handles are addresses on a device, which the driver gives again at once when an object is destroyed.
-// With Driver::graph_mutex held, where nothing else is said.
+// What the kernels of a graph launch runs on the same stream when that graph's own nodes are done: before any tail launch, which
+// is an order that a device may take as well. The stream goes on when all of it is done. Their handles are addresses on a device,
+// which the driver gives again at once when an object is destroyed. With Driver::graph_mutex held, where nothing else is said.
 // Source: driver 580.159.04 on an H200; CUDA driver API, CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE.
 #pragma once
 

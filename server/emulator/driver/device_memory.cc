@@ -7,8 +7,8 @@ CUresult AllocateDeviceMemory(Context& context, uint64_t size_bytes, MemoryKind 
   if (mapped_bytes < size_bytes || !context.device().Charge(mapped_bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   auto allocation = std::make_shared<Allocation>();
   // A client can have other device memory somewhere else, but a module's variables are where they are.
-  allocation->base = kind == MemoryKind::kGlobal ? MemoryTable::MapLowPages(mapped_bytes, poison)
-                                                 : MemoryTable::MapPages(mapped_bytes, poison);
+  allocation->base =
+      kind == MemoryKind::kGlobal ? MemoryTable::MapLowPages(mapped_bytes, poison) : MemoryTable::MapPages(mapped_bytes, poison);
   if (allocation->base == 0) {
     context.device().Discharge(mapped_bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -80,8 +80,7 @@ Result<uint64_t> VariableAllocator::AllocateManaged(uint64_t size_bytes, uint64_
 Result<uint64_t> VariableAllocator::Allocate(uint64_t size_bytes, uint64_t alignment_bytes) {
   if (alignment_bytes > kPageBytes) return Status(StatusCode::kUnsupported, "a variable wants more than page alignment");
   uint64_t address = 0;
-  if (AllocateDeviceMemory(*context_, std::max<uint64_t>(size_bytes, 1), MemoryKind::kGlobal, false, &address) !=
-      CUDA_SUCCESS) {
+  if (AllocateDeviceMemory(*context_, std::max<uint64_t>(size_bytes, 1), MemoryKind::kGlobal, false, &address) != CUDA_SUCCESS) {
     return Status(StatusCode::kResourceExhausted, "no device memory left for a module's variables");
   }
   return address;

@@ -34,7 +34,7 @@ class ManagedVariables {
   std::mutex mutex_;
   // Guarded by mutex_.
   std::vector<uint64_t> places_;
-  std::vector<uint64_t> slabs_;  // what the variables lie in
+  std::vector<uint64_t> slabs_;         // what the variables lie in
   uint64_t free_ = 0, free_bytes_ = 0;  // the rest of the newest
 };
 

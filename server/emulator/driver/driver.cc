@@ -28,7 +28,9 @@ ThreadState& GetThread() {
   return state;
 }
 
-Driver::Driver() { pthread_atfork(nullptr, nullptr, [] { forked = true; }); }
+Driver::Driver() {
+  pthread_atfork(nullptr, nullptr, [] { forked = true; });
+}
 
 CUresult Driver::Initialize() {
   if (forked) return CUDA_ERROR_NOT_INITIALIZED;
@@ -40,8 +42,7 @@ CUresult Driver::Initialize() {
   for (int number = 0; number < count; ++number) {
     auto device = std::make_unique<Device>(number, GetOptions().memory_bytes);
     device->primary_handle = contexts.Mint();
-    contexts.Put(device->primary_handle,
-                 std::make_shared<Context>(*this, device.get(), 0, true, device->primary_handle));
+    contexts.Put(device->primary_handle, std::make_shared<Context>(*this, device.get(), 0, true, device->primary_handle));
     device->default_pool = Pool::CreateDefault(*this, number);
     device->current_pool = device->default_pool;
     devices_.push_back(std::move(device));
@@ -98,7 +99,8 @@ void Driver::RandomPause() {
 }
 
 Device::Device(int number, uint64_t total_bytes)
-    : number_(number), total_bytes_(total_bytes),
+    : number_(number),
+      total_bytes_(total_bytes),
       usage_(GetOptions().usage->devices[GetOptions().devices[static_cast<size_t>(number)]]) {}
 
 bool Device::Charge(uint64_t bytes) {

@@ -14,8 +14,7 @@ constexpr unsigned kFlags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | C
 
 CUresult CheckDescriptor(const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
   RETURN_IF(descriptor.Width == 0 || FormatBytes(descriptor.Format) == 0, CUDA_ERROR_INVALID_VALUE);
-  RETURN_IF(descriptor.NumChannels != 1 && descriptor.NumChannels != 2 && descriptor.NumChannels != 4,
-            CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(descriptor.NumChannels != 1 && descriptor.NumChannels != 2 && descriptor.NumChannels != 4, CUDA_ERROR_INVALID_VALUE);
   RETURN_IF((descriptor.Flags & ~kFlags) != 0, CUDA_ERROR_INVALID_VALUE);
   const bool layered = (descriptor.Flags & CUDA_ARRAY3D_LAYERED) != 0;
   const bool cube = (descriptor.Flags & CUDA_ARRAY3D_CUBEMAP) != 0;
@@ -28,8 +27,8 @@ CUresult CheckDescriptor(const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
 }
 
 uint64_t StorageBytes(const CUDA_ARRAY3D_DESCRIPTOR& descriptor) {
-  return descriptor.Width * FormatBytes(descriptor.Format) * descriptor.NumChannels *
-         std::max<uint64_t>(descriptor.Height, 1) * std::max<uint64_t>(descriptor.Depth, 1);
+  return descriptor.Width * FormatBytes(descriptor.Format) * descriptor.NumChannels * std::max<uint64_t>(descriptor.Height, 1) *
+         std::max<uint64_t>(descriptor.Depth, 1);
 }
 
 CUresult Create(const ContextPtr& context, const CUDA_ARRAY3D_DESCRIPTOR& descriptor, bool owner, uint64_t* handle) {
@@ -48,9 +47,14 @@ CUresult Create(const ContextPtr& context, const CUDA_ARRAY3D_DESCRIPTOR& descri
 
 unsigned FormatBytes(CUarray_format format) {
   switch (format) {
-    case CU_AD_FORMAT_UNSIGNED_INT8: case CU_AD_FORMAT_SIGNED_INT8: return 1;
-    case CU_AD_FORMAT_UNSIGNED_INT16: case CU_AD_FORMAT_SIGNED_INT16: case CU_AD_FORMAT_HALF: return 2;
-    case CU_AD_FORMAT_UNSIGNED_INT32: case CU_AD_FORMAT_SIGNED_INT32: case CU_AD_FORMAT_FLOAT: return 4;
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8: return 1;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF: return 2;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT: return 4;
     default: return 0;
   }
 }
@@ -108,8 +112,7 @@ CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR* pArrayDescriptor, CUarra
   return CUDA_SUCCESS;
 }
 
-CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* memoryRequirements, CUarray array,
-                                      CUdevice device) {
+CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* memoryRequirements, CUarray array, CUdevice device) {
   RETURN_ON_ERROR(CheckEntry());
   RETURN_IF(GetDriver().device(device) == nullptr, CUDA_ERROR_INVALID_DEVICE);
   const auto object = GetDriver().arrays.Find(array);
@@ -170,8 +173,8 @@ CUresult cuMipmappedArrayGetLevel(CUarray* pLevelArray, CUmipmappedArray hMipmap
   return CUDA_SUCCESS;
 }
 
-CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* memoryRequirements,
-                                               CUmipmappedArray mipmap, CUdevice device) {
+CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* memoryRequirements, CUmipmappedArray mipmap,
+                                               CUdevice device) {
   RETURN_ON_ERROR(CheckEntry());
   RETURN_IF(GetDriver().device(device) == nullptr, CUDA_ERROR_INVALID_DEVICE);
   const auto object = GetDriver().mipmapped_arrays.Find(mipmap);

@@ -54,8 +54,8 @@ bool AllJoined(const Capture& capture, const Stream& origin) {
   return true;
 }
 
-CUresult Info(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
-              const CUgraphNode** dependencies, const CUgraphEdgeData** edges, size_t* count) {
+CUresult Info(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph, const CUgraphNode** dependencies,
+              const CUgraphEdgeData** edges, size_t* count) {
   ContextPtr context;
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(handle, &context, &stream));
@@ -63,7 +63,7 @@ CUresult Info(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CU
   RETURN_ON_ERROR(CheckLegacyStream(*context, *stream, false));
   GraphLock lock(GetDriver().graph_mutex);
   const auto& capture = stream->capture;
-  *status = capture == nullptr       ? CU_STREAM_CAPTURE_STATUS_NONE
+  *status = capture == nullptr     ? CU_STREAM_CAPTURE_STATUS_NONE
             : capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                    : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_SUCCESS;
@@ -84,8 +84,7 @@ CUresult UpdateDependencies(CUstream handle, const CUgraphNode* dependencies, si
   ContextPtr context;
   StreamPtr stream;
   RETURN_ON_ERROR(EnterStream(handle, &context, &stream));
-  RETURN_IF(flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (count != 0 && dependencies == nullptr),
-            CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (count != 0 && dependencies == nullptr), CUDA_ERROR_INVALID_VALUE);
   GraphLock lock(GetDriver().graph_mutex);
   RETURN_IF(stream->capture == nullptr, CUDA_ERROR_ILLEGAL_STATE);
   RETURN_IF(stream->capture->invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
@@ -118,8 +117,7 @@ CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode) { r
 CUresult cuStreamBeginCapture(CUstream hStream) { return Begin(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL, nullptr, {}); }
 
 CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode* dependencies,
-                                     const CUgraphEdgeData* dependencyData, size_t numDependencies,
-                                     CUstreamCaptureMode mode) {
+                                     const CUgraphEdgeData* dependencyData, size_t numDependencies, CUstreamCaptureMode mode) {
   RETURN_ON_ERROR(CheckEntry());
   RETURN_IF(!OrdinaryEdges(dependencyData, numDependencies), CUDA_ERROR_NOT_SUPPORTED);
   GraphLock lock(GetDriver().graph_mutex);
@@ -182,9 +180,8 @@ CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode* depend
                                            unsigned int flags) {
   return UpdateDependencies(hStream, dependencies, numDependencies, flags);
 }
-CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode* dependencies,
-                                              const CUgraphEdgeData* dependencyData, size_t numDependencies,
-                                              unsigned int flags) {
+CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode* dependencies, const CUgraphEdgeData* dependencyData,
+                                              size_t numDependencies, unsigned int flags) {
   RETURN_IF(!OrdinaryEdges(dependencyData, numDependencies), CUDA_ERROR_NOT_SUPPORTED);
   return UpdateDependencies(hStream, dependencies, numDependencies, flags);
 }

@@ -7,7 +7,8 @@ using namespace tessera::emulator;
 
 namespace {
 
-constexpr unsigned kContextFlags = CU_CTX_FLAGS_MASK & ~static_cast<unsigned>(CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE);
+constexpr unsigned kContextFlags =
+    CU_CTX_FLAGS_MASK & ~static_cast<unsigned>(CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE);
 
 CUresult FindDevice(CUdevice number, Device** device) {
   RETURN_ON_ERROR(CheckEntry());
@@ -17,8 +18,8 @@ CUresult FindDevice(CUdevice number, Device** device) {
 
 bool ValidFlags(unsigned flags) {
   const unsigned schedule = flags & CU_CTX_SCHED_MASK;
-  return (flags & ~kContextFlags) == 0 && (schedule == 0 || schedule == CU_CTX_SCHED_SPIN ||
-                                           schedule == CU_CTX_SCHED_YIELD || schedule == CU_CTX_SCHED_BLOCKING_SYNC);
+  return (flags & ~kContextFlags) == 0 && (schedule == 0 || schedule == CU_CTX_SCHED_SPIN || schedule == CU_CTX_SCHED_YIELD ||
+                                           schedule == CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
 // Ends the device's primary context and leaves a fresh, inactive one behind its handle. With primary_mutex held.
@@ -132,8 +133,7 @@ CUresult cuCtxCreate_v2(CUcontext* pctx, unsigned int flags, CUdevice dev) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned int flags,
-                        CUdevice dev) {
+CUresult cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned int flags, CUdevice dev) {
   RETURN_ON_ERROR(CheckEntry());
   RETURN_IF(numParams != 0, CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
   return cuCtxCreate_v2(pctx, flags, dev);

@@ -105,15 +105,11 @@ CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void* src, size_t n) {
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void* src, size_t n, CUstream stream) {
   return CopyAsync(LinearCopy(kDevice, dst, kHost, Address(src), n), stream);
 }
-CUresult cuMemcpyDtoH_v2(void* dst, CUdeviceptr src, size_t n) {
-  return Copy(LinearCopy(kHost, Address(dst), kDevice, src, n));
-}
+CUresult cuMemcpyDtoH_v2(void* dst, CUdeviceptr src, size_t n) { return Copy(LinearCopy(kHost, Address(dst), kDevice, src, n)); }
 CUresult cuMemcpyDtoHAsync_v2(void* dst, CUdeviceptr src, size_t n, CUstream stream) {
   return CopyAsync(LinearCopy(kHost, Address(dst), kDevice, src, n), stream);
 }
-CUresult cuMemcpyDtoD_v2(CUdeviceptr dst, CUdeviceptr src, size_t n) {
-  return Copy(LinearCopy(kDevice, dst, kDevice, src, n));
-}
+CUresult cuMemcpyDtoD_v2(CUdeviceptr dst, CUdeviceptr src, size_t n) { return Copy(LinearCopy(kDevice, dst, kDevice, src, n)); }
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream) {
   return CopyAsync(LinearCopy(kDevice, dst, kDevice, src, n), stream);
 }

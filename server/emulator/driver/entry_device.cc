@@ -1,8 +1,8 @@
 // Initialisation and devices.
+#include <strings.h>
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <strings.h>
 
 #include "server/emulator/driver/device_attributes.h"
 #include "server/emulator/driver/options.h"

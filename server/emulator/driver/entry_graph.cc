@@ -79,8 +79,8 @@ CUresult Edges(CUgraph handle, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeDa
   return from == nullptr ? CUDA_SUCCESS : Fill(targets, {}, to, nullptr, &written);
 }
 
-CUresult ChangeEdges(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdgeData* edges,
-                     size_t count, bool add) {
+CUresult ChangeEdges(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdgeData* edges, size_t count,
+                     bool add) {
   GraphLock lock(GetDriver().graph_mutex);
   GraphPtr graph;
   RETURN_ON_ERROR(Find(handle, &graph));
@@ -90,15 +90,13 @@ CUresult ChangeEdges(CUgraph handle, const CUgraphNode* from, const CUgraphNode*
     for (size_t i = 0; i < count; ++i) {
       const uint64_t source = reinterpret_cast<uint64_t>(from[i]);
       const GraphNodePtr target = graph->FindNode(reinterpret_cast<uint64_t>(to[i]));
-      RETURN_IF(target == nullptr || graph->FindNode(source) == nullptr || source == target->handle,
-                CUDA_ERROR_INVALID_VALUE);
+      RETURN_IF(target == nullptr || graph->FindNode(source) == nullptr || source == target->handle, CUDA_ERROR_INVALID_VALUE);
       auto& before = target->dependencies;
       const bool exists = std::find(before.begin(), before.end(), source) != before.end();
       if (pass == 0) {
         RETURN_IF(exists == add, CUDA_ERROR_INVALID_VALUE);
         if (edges == nullptr) continue;
-        RETURN_IF(add ? !ValidEdge(*graph->FindNode(source), *target, edges[i])
-                      : !SameEdge(edges[i], EdgeOf(*target, source)),
+        RETURN_IF(add ? !ValidEdge(*graph->FindNode(source), *target, edges[i]) : !SameEdge(edges[i], EdgeOf(*target, source)),
                   CUDA_ERROR_INVALID_VALUE);
       } else if (add) {
         before.push_back(source);
@@ -150,7 +148,8 @@ CUresult cuGraphDestroy(CUgraph hGraph) {
   // Their nodes have something on the device: the driver waits until nothing runs there.
   std::vector<ContextPtr> busy;
   for (const GraphNodePtr& node : graph->nodes) {
-    if (node->device_node != nullptr) busy.push_back(static_cast<const KernelCommand&>(*node->command).function()->module()->context());
+    if (node->device_node != nullptr)
+      busy.push_back(static_cast<const KernelCommand&>(*node->command).function()->module()->context());
   }
   if (!busy.empty()) {
     lock.unlock();
@@ -220,8 +219,7 @@ CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode* rootNodes, size_t* num
 CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode* from, CUgraphNode* to, size_t* numEdges) {
   return Edges(hGraph, from, to, nullptr, numEdges);
 }
-CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* edgeData,
-                            size_t* numEdges) {
+CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* edgeData, size_t* numEdges) {
   return Edges(hGraph, from, to, edgeData, numEdges);
 }
 

@@ -172,7 +172,8 @@ CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
   RETURN_ON_ERROR(CheckUnsafeCall());
   GraphExecPtr exec;
   RETURN_ON_ERROR(Find(hGraphExec, &exec));
-  // What kernels may name is on the device: the driver waits until nothing runs there. Else a launch in progress holds what it needs.
+  // What kernels may name is on the device: the driver waits until nothing runs there. Else a launch in progress holds what it
+  // needs.
   if (exec->device_graph != nullptr || exec->updatable_nodes) {
     if (const ContextPtr context = GetDriver().contexts.Find(exec->context_handle())) context->Synchronize();
   }
@@ -247,30 +248,26 @@ CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode* 
 
 CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* params) {
   RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  return Change(exec, node, [&](const ContextPtr& context, CommandPtr* command) {
-    return MakeKernelNode(context, *params, command);
-  });
+  return Change(exec, node,
+                [&](const ContextPtr& context, CommandPtr* command) { return MakeKernelNode(context, *params, command); });
 }
 
 CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* params, CUcontext ctx) {
   RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  return Change(exec, node, [&](const ContextPtr& context, CommandPtr* command) {
-    return MakeCopyNode(context, *params, ctx, command);
-  });
+  return Change(exec, node,
+                [&](const ContextPtr& context, CommandPtr* command) { return MakeCopyNode(context, *params, ctx, command); });
 }
 
 CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* params,
                                         CUcontext ctx) {
   RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  return Change(exec, node, [&](const ContextPtr& context, CommandPtr* command) {
-    return MakeSetNode(context, *params, ctx, command);
-  });
+  return Change(exec, node,
+                [&](const ContextPtr& context, CommandPtr* command) { return MakeSetNode(context, *params, ctx, command); });
 }
 
 CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS* params) {
   RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  return Change(exec, node,
-                [&](const ContextPtr&, CommandPtr* command) { return MakeHostNode(*params, command); });
+  return Change(exec, node, [&](const ContextPtr&, CommandPtr* command) { return MakeHostNode(*params, command); });
 }
 
 CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
@@ -285,11 +282,9 @@ CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node, CU
   });
 }
 
-CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                            const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
+CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
   RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  return Change(exec, node,
-                [&](const ContextPtr&, CommandPtr* command) { return MakeMemOpNode(*params, command); });
+  return Change(exec, node, [&](const ContextPtr&, CommandPtr* command) { return MakeMemOpNode(*params, command); });
 }
 
 CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec_handle, CUgraphNode node_handle, CUgraph child) {
@@ -310,9 +305,7 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNod
   if (params->type == CU_GRAPH_NODE_TYPE_GRAPH) {
     return cuGraphExecChildGraphNodeSetParams(exec, node, params->graph.graph);
   }
-  return Change(exec, node, [&](const ContextPtr& context, CommandPtr* command) {
-    return MakeNode(context, *params, command);
-  });
+  return Change(exec, node, [&](const ContextPtr& context, CommandPtr* command) { return MakeNode(context, *params, command); });
 }
 
 CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {

@@ -58,8 +58,8 @@ CUresult AddAlloc(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependenc
                   CUDA_MEM_ALLOC_NODE_PARAMS* params, const CUgraphEdgeData* edges = nullptr) {
   GraphMemoryPtr memory;
   RETURN_ON_ERROR(GraphMemory::Make(*params, &memory));
-  RETURN_ON_ERROR(Add(out, handle, dependencies, count, CU_GRAPH_NODE_TYPE_MEM_ALLOC,
-                      std::make_shared<AllocCommand>(memory), nullptr, edges));
+  RETURN_ON_ERROR(Add(out, handle, dependencies, count, CU_GRAPH_NODE_TYPE_MEM_ALLOC, std::make_shared<AllocCommand>(memory),
+                      nullptr, edges));
   params->dptr = memory->address();
   return CUDA_SUCCESS;
 }
@@ -69,8 +69,8 @@ CUresult AddFree(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependenci
   const GraphPtr graph = GetDriver().graphs.Find(handle);
   const GraphMemoryPtr memory = GraphMemory::Find(address);
   RETURN_IF(graph == nullptr || memory == nullptr || Frees(*graph, memory), CUDA_ERROR_INVALID_VALUE);
-  return Add(out, handle, dependencies, count, CU_GRAPH_NODE_TYPE_MEM_FREE, std::make_shared<GraphFreeCommand>(memory),
-             nullptr, edges);
+  return Add(out, handle, dependencies, count, CU_GRAPH_NODE_TYPE_MEM_FREE, std::make_shared<GraphFreeCommand>(memory), nullptr,
+             edges);
 }
 
 CUresult AddConditional(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, size_t count,
@@ -78,13 +78,12 @@ CUresult AddConditional(CUgraphNode* out, CUgraph handle, const CUgraphNode* dep
   const ConditionPtr condition = FindCondition(params->handle);
   const ContextPtr context = GetDriver().contexts.Find(params->ctx);
   const unsigned size = params->size;
-  const bool has_size = params->type == CU_GRAPH_COND_TYPE_IF ? size == 1 || size == 2
-                        : params->type == CU_GRAPH_COND_TYPE_WHILE
-                            ? size == 1
-                            : params->type == CU_GRAPH_COND_TYPE_SWITCH && size != 0;
+  const bool has_size = params->type == CU_GRAPH_COND_TYPE_IF      ? size == 1 || size == 2
+                        : params->type == CU_GRAPH_COND_TYPE_WHILE ? size == 1
+                                                                   : params->type == CU_GRAPH_COND_TYPE_SWITCH && size != 0;
   RETURN_IF(context == nullptr, CUDA_ERROR_INVALID_CONTEXT);
-  RETURN_IF(condition == nullptr || condition->used || !has_size ||
-                condition->graph() != reinterpret_cast<uint64_t>(handle) || condition->context() != context->handle(),
+  RETURN_IF(condition == nullptr || condition->used || !has_size || condition->graph() != reinterpret_cast<uint64_t>(handle) ||
+                condition->context() != context->handle(),
             CUDA_ERROR_INVALID_VALUE);
   GraphNodePtr node;
   RETURN_ON_ERROR(Add(out, handle, dependencies, count, CU_GRAPH_NODE_TYPE_CONDITIONAL, nullptr, &node, edges));
@@ -101,23 +100,20 @@ CUresult AddConditional(CUgraphNode* out, CUgraph handle, const CUgraphNode* dep
   return CUDA_SUCCESS;
 }
 
-CUresult AddAny(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, const CUgraphEdgeData* edges,
-                size_t count, CUgraphNodeParams* params) {
+CUresult AddAny(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, const CUgraphEdgeData* edges, size_t count,
+                CUgraphNodeParams* params) {
   ContextPtr context;
   CommandPtr command;
   RETURN_ON_ERROR(EnterContext(&context));
   RETURN_IF(params == nullptr || params->reserved2 != 0, CUDA_ERROR_INVALID_VALUE);
   GraphLock lock(GetDriver().graph_mutex);
   switch (params->type) {
-    case CU_GRAPH_NODE_TYPE_GRAPH:
-      return AddChild(node, graph, dependencies, count, params->graph, edges);
-    case CU_GRAPH_NODE_TYPE_MEM_FREE:
-      return AddFree(node, graph, dependencies, count, params->free.dptr, edges);
-    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-      return AddConditional(node, graph, dependencies, count, &params->conditional, edges);
+    case CU_GRAPH_NODE_TYPE_GRAPH: return AddChild(node, graph, dependencies, count, params->graph, edges);
+    case CU_GRAPH_NODE_TYPE_MEM_FREE: return AddFree(node, graph, dependencies, count, params->free.dptr, edges);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL: return AddConditional(node, graph, dependencies, count, &params->conditional, edges);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC: {
-      CUDA_MEM_ALLOC_NODE_PARAMS alloc{params->alloc.poolProps, params->alloc.accessDescs,
-                                       params->alloc.accessDescCount, params->alloc.bytesize, 0};
+      CUDA_MEM_ALLOC_NODE_PARAMS alloc{params->alloc.poolProps, params->alloc.accessDescs, params->alloc.accessDescCount,
+                                       params->alloc.bytesize, 0};
       RETURN_ON_ERROR(AddAlloc(node, graph, dependencies, count, &alloc, edges));
       params->alloc.dptr = alloc.dptr;
       return CUDA_SUCCESS;
@@ -190,8 +186,7 @@ CUresult cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph, const CUgra
   return Add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_EVENT_RECORD, command);
 }
 
-CUresult cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                                 CUevent event) {
+CUresult cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count, CUevent event) {
   CommandPtr command;
   RETURN_ON_ERROR(CheckEntry());
   RETURN_ON_ERROR(MakeEventNode(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &command));
@@ -235,8 +230,8 @@ CUresult cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dep
                         CUgraphNodeParams* params) {
   return AddAny(node, graph, dependencies, nullptr, count, params);
 }
-CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
-                           const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* params) {
+CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, const CUgraphEdgeData* edges,
+                           size_t count, CUgraphNodeParams* params) {
   return AddAny(node, graph, dependencies, edges, count, params);
 }
 

@@ -83,18 +83,13 @@ CUresult SetAttribute(GraphNode& node, CUkernelNodeAttrID attr, const CUkernelNo
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-      node.attributes[attr] = value;
-      return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: node.attributes[attr] = value; return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-      return value.cooperative == static_cast<int>(As<KernelCommand>(node).shape().cooperative)
-                 ? CUDA_SUCCESS
-                 : CUDA_ERROR_NOT_SUPPORTED;
+      return value.cooperative == static_cast<int>(As<KernelCommand>(node).shape().cooperative) ? CUDA_SUCCESS
+                                                                                                : CUDA_ERROR_NOT_SUPPORTED;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-      return value.clusterDim.x * value.clusterDim.y * value.clusterDim.z == 1 ? CUDA_SUCCESS
-                                                                               : CUDA_ERROR_NOT_SUPPORTED;
-    default:
-      return CUDA_ERROR_INVALID_VALUE;
+      return value.clusterDim.x * value.clusterDim.y * value.clusterDim.z == 1 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    default: return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
@@ -153,8 +148,7 @@ CUresult cuGraphKernelNodeGetAttribute(CUgraphNode handle, CUkernelNodeAttrID at
   });
 }
 
-CUresult cuGraphKernelNodeSetAttribute(CUgraphNode handle, CUkernelNodeAttrID attr,
-                                       const CUkernelNodeAttrValue* value) {
+CUresult cuGraphKernelNodeSetAttribute(CUgraphNode handle, CUkernelNodeAttrID attr, const CUkernelNodeAttrValue* value) {
   RETURN_IF(value == nullptr, CUDA_ERROR_INVALID_VALUE);
   return WithNode(handle, CU_GRAPH_NODE_TYPE_KERNEL, [&](GraphNode& node) {
     if (attr != CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE) return SetAttribute(node, attr, *value);
@@ -227,13 +221,11 @@ CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph* graph) {
 }
 
 CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode handle, CUevent* event) {
-  return Read<EventRecordCommand>(handle, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event,
-                                  [](auto& command) { return command.handle(); });
+  return Read<EventRecordCommand>(handle, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, [](auto& command) { return command.handle(); });
 }
 
 CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode handle, CUevent* event) {
-  return Read<EventWaitCommand>(handle, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event,
-                                [](auto& command) { return command.handle(); });
+  return Read<EventWaitCommand>(handle, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, [](auto& command) { return command.handle(); });
 }
 
 CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode handle, CUevent event) {
@@ -255,8 +247,7 @@ CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode handle, CUDA_BATCH_MEM_OP_NO
 
 CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode handle, const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
   RETURN_IF(params == nullptr, CUDA_ERROR_INVALID_VALUE);
-  return Change(handle, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
-                [&](CommandPtr* command) { return MakeMemOpNode(*params, command); });
+  return Change(handle, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, [&](CommandPtr* command) { return MakeMemOpNode(*params, command); });
 }
 
 }  // extern "C"

@@ -226,8 +226,8 @@ CUresult cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice de
   RETURN_ON_ERROR(cuDevicePrimaryCtxRetain(&primary, dev));
   Driver& driver = GetDriver();
   const uint64_t handle = driver.contexts.Mint();
-  auto context = std::make_shared<Context>(driver.contexts.Find(primary),
-                                           static_cast<int>(descriptor->resource().sm.smCount), handle);
+  auto context =
+      std::make_shared<Context>(driver.contexts.Find(primary), static_cast<int>(descriptor->resource().sm.smCount), handle);
   context->Activate();
   driver.contexts.Put(handle, context);
   *phCtx = reinterpret_cast<CUgreenCtx>(

@@ -66,8 +66,7 @@ CUresult cuMemFreeHost(void* p) {
   RETURN_ON_ERROR(EnterContext(&context));
   RETURN_ON_ERROR(CheckUnsafeCall());
   const AllocationPtr allocation = FindHost(p);
-  RETURN_IF(allocation == nullptr || allocation->kind != MemoryKind::kHost ||
-                allocation->base != reinterpret_cast<uint64_t>(p),
+  RETURN_IF(allocation == nullptr || allocation->kind != MemoryKind::kHost || allocation->base != reinterpret_cast<uint64_t>(p),
             CUDA_ERROR_INVALID_VALUE);
   RETURN_ON_ERROR(WaitForOwner(*allocation));
   RETURN_IF(GetDriver().memory.Remove(allocation->base) == nullptr, CUDA_ERROR_INVALID_VALUE);
@@ -95,8 +94,8 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* pdptr, void* p, unsigned int 
 CUresult cuMemHostRegister_v2(void* p, size_t bytesize, unsigned int Flags) {
   ContextPtr context;
   RETURN_ON_ERROR(EnterContext(&context));
-  constexpr unsigned kFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |
-                              CU_MEMHOSTREGISTER_READ_ONLY;
+  constexpr unsigned kFlags =
+      CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
   RETURN_IF(p == nullptr || bytesize == 0 || (Flags & ~kFlags) != 0, CUDA_ERROR_INVALID_VALUE);
   RETURN_IF((Flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0, CUDA_ERROR_NOT_SUPPORTED);
   RETURN_ON_ERROR(CheckUnsafeCall());
@@ -119,9 +118,9 @@ CUresult cuMemHostUnregister(void* p) {
   RETURN_ON_ERROR(EnterContext(&context));
   RETURN_ON_ERROR(CheckUnsafeCall());
   const AllocationPtr allocation = FindHost(p);
-  RETURN_IF(allocation == nullptr || allocation->kind != MemoryKind::kRegistered ||
-                allocation->base != reinterpret_cast<uint64_t>(p),
-            CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+  RETURN_IF(
+      allocation == nullptr || allocation->kind != MemoryKind::kRegistered || allocation->base != reinterpret_cast<uint64_t>(p),
+      CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
   RETURN_ON_ERROR(WaitForOwner(*allocation));
   return GetDriver().memory.Remove(allocation->base) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }

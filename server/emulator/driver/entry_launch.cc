@@ -118,9 +118,9 @@ CUresult EnterFunction(CUfunction handle, FunctionPtr* function) {
 
 extern "C" {
 
-CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
-                        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-                        unsigned int sharedMemBytes, CUstream hStream, void** kernelParams, void** extra) {
+CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX,
+                        unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                        void** kernelParams, void** extra) {
   LaunchShape shape;
   shape.grid = {gridDimX, gridDimY, gridDimZ};
   shape.block = {blockDimX, blockDimY, blockDimZ};
@@ -140,11 +140,10 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned
 }
 
 // No kernel of the emulator can wait for the grids of other devices (multi_grid_group): they are only started together.
-CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launchParamsList, unsigned int numDevices,
-                                              unsigned int flags) {
+CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launchParamsList, unsigned int numDevices, unsigned int flags) {
   RETURN_ON_ERROR(CheckEntry());
-  constexpr unsigned kFlags = CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC |
-                              CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC;
+  constexpr unsigned kFlags =
+      CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC | CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC;
   RETURN_IF(launchParamsList == nullptr || numDevices == 0 || (flags & ~kFlags) != 0, CUDA_ERROR_INVALID_VALUE);
   RETURN_IF(numDevices > static_cast<unsigned>(GetDriver().device_count()), CUDA_ERROR_INVALID_VALUE);
   std::vector<DeviceLaunch> launches;
@@ -181,22 +180,20 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CU
   return CUDA_SUCCESS;
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, CUfunction func, int blockSize,
-                                                     size_t dynamicSMemSize) {
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
   return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, 0);
 }
 
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* minGridSize, int* blockSize, CUfunction func,
-                                                   CUoccupancyB2DSize blockSizeToDynamicSMemSize,
-                                                   size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags) {
+                                                   CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize,
+                                                   int blockSizeLimit, unsigned int flags) {
   FunctionPtr function;
   RETURN_ON_ERROR(EnterFunction(func, &function));
   RETURN_IF(minGridSize == nullptr || blockSize == nullptr, CUDA_ERROR_INVALID_VALUE);
   int limit = static_cast<int>(function->info().max_threads_per_block);
   if (blockSizeLimit > 0) limit = std::min(limit, blockSizeLimit);
   int best = 0, best_threads = 0, best_blocks = 0;
-  for (int threads = static_cast<int>(RoundUp(static_cast<uint64_t>(limit), kWarpSize)); threads > 0;
-       threads -= kWarpSize) {
+  for (int threads = static_cast<int>(RoundUp(static_cast<uint64_t>(limit), kWarpSize)); threads > 0; threads -= kWarpSize) {
     const int size = std::min(threads, limit);
     const size_t shared = blockSizeToDynamicSMemSize != nullptr ? blockSizeToDynamicSMemSize(size) : dynamicSMemSize;
     const int blocks = ActiveBlocks(function->info(), size, shared);
@@ -214,18 +211,17 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* minGridSize, int* blockS
 CUresult cuOccupancyMaxPotentialBlockSize(int* minGridSize, int* blockSize, CUfunction func,
                                           CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize,
                                           int blockSizeLimit) {
-  return cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize,
-                                                   dynamicSMemSize, blockSizeLimit, 0);
+  return cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize,
+                                                   blockSizeLimit, 0);
 }
 
-CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, CUfunction func, int numBlocks,
-                                                 int blockSize) {
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, CUfunction func, int numBlocks, int blockSize) {
   FunctionPtr function;
   RETURN_ON_ERROR(EnterFunction(func, &function));
   RETURN_IF(dynamicSmemSize == nullptr || numBlocks <= 0 || blockSize <= 0, CUDA_ERROR_INVALID_VALUE);
   RETURN_IF(ActiveBlocks(function->info(), blockSize, 0) < numBlocks, CUDA_ERROR_INVALID_VALUE);
-  const int per_block = kSharedPerMultiprocessor / numBlocks - kReservedSharedPerBlock -
-                        static_cast<int>(function->info().static_shared_bytes);
+  const int per_block =
+      kSharedPerMultiprocessor / numBlocks - kReservedSharedPerBlock - static_cast<int>(function->info().static_shared_bytes);
   const int most = kSharedPerBlockOptin - static_cast<int>(function->info().static_shared_bytes);
   *dynamicSmemSize = static_cast<size_t>(std::max(0, std::min(per_block, most))) / 1024 * 1024;
   return CUDA_SUCCESS;

@@ -46,9 +46,7 @@ CUresult ModuleInCurrent(const LibraryPtr& library, ModulePtr* module) {
 }
 
 // Devices are given by number; a negative one would mean the current context's.
-CUresult CheckDevice(CUdevice device) {
-  return GetDriver().device(device) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-}
+CUresult CheckDevice(CUdevice device) { return GetDriver().device(device) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE; }
 
 }  // namespace
 
@@ -72,9 +70,9 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* j
   return Load(selection, library, jit);
 }
 
-CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CUjit_option* jitOptions,
-                               void** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption* libraryOptions,
-                               void** libraryOptionValues, unsigned int numLibraryOptions) {
+CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CUjit_option* jitOptions, void** jitOptionsValues,
+                               unsigned int numJitOptions, CUlibraryOption* libraryOptions, void** libraryOptionValues,
+                               unsigned int numLibraryOptions) {
   RETURN_ON_ERROR(CheckEntry());
   RETURN_IF(library == nullptr || fileName == nullptr, CUDA_ERROR_INVALID_VALUE);
   Selection selection;
@@ -220,8 +218,7 @@ CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice d
   LibraryPtr library;
   RETURN_ON_ERROR(FindKernel(handle, &kernel, &library));
   RETURN_ON_ERROR(CheckDevice(dev));
-  return config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS
-                                                                                     : CUDA_ERROR_INVALID_VALUE;
+  return config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // extern "C"

@@ -73,9 +73,7 @@ CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int nu
   return LoadModule(module, image, numOptions, options, optionValues);
 }
 
-CUresult cuModuleLoadData(CUmodule* module, const void* image) {
-  return cuModuleLoadDataEx(module, image, 0, nullptr, nullptr);
-}
+CUresult cuModuleLoadData(CUmodule* module, const void* image) { return cuModuleLoadDataEx(module, image, 0, nullptr, nullptr); }
 // And wrappers: what the driver has a function without a name for.
 CUresult cuModuleLoadFatBinary(CUmodule* module, const void* fatCubin) {
   return LoadModule(module, fatCubin, 0, nullptr, nullptr);
@@ -191,8 +189,7 @@ CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int v
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   FunctionPtr function;
   RETURN_ON_ERROR(EnterFunction(hfunc, &function));
-  return config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS
-                                                                                     : CUDA_ERROR_INVALID_VALUE;
+  return config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {

@@ -21,9 +21,7 @@ CUresult Get(void* data, CUpointer_attribute attribute, CUdeviceptr pointer, con
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       RETURN_IF(allocation == nullptr, CUDA_ERROR_INVALID_VALUE);
       return put(static_cast<unsigned>(host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-      RETURN_IF(allocation == nullptr, CUDA_ERROR_INVALID_VALUE);
-      return put(pointer);
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: RETURN_IF(allocation == nullptr, CUDA_ERROR_INVALID_VALUE); return put(pointer);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       RETURN_IF(allocation == nullptr || !host, CUDA_ERROR_INVALID_VALUE);
       return put(pointer);
@@ -49,8 +47,7 @@ CUresult Get(void* data, CUpointer_attribute attribute, CUdeviceptr pointer, con
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
       RETURN_IF(allocation == nullptr, CUDA_ERROR_INVALID_VALUE);
       return put(allocation->size_bytes);
-    case CU_POINTER_ATTRIBUTE_MAPPED:
-      return put(static_cast<unsigned>(allocation != nullptr));
+    case CU_POINTER_ATTRIBUTE_MAPPED: return put(static_cast<unsigned>(allocation != nullptr));
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       RETURN_IF(allocation == nullptr, CUDA_ERROR_INVALID_VALUE);
       return put(static_cast<unsigned long long>(
@@ -58,8 +55,7 @@ CUresult Get(void* data, CUpointer_attribute attribute, CUdeviceptr pointer, con
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: {
       RETURN_IF(allocation == nullptr, CUDA_ERROR_INVALID_VALUE);
       unsigned flags = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
-      if ((allocation->kind == MemoryKind::kMapped || allocation->kind == MemoryKind::kPool) &&
-          allocation->write_mask == 0) {
+      if ((allocation->kind == MemoryKind::kMapped || allocation->kind == MemoryKind::kPool) && allocation->write_mask == 0) {
         flags = allocation->read_mask != 0 ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
       }
       return put(flags);
@@ -81,10 +77,15 @@ CUresult Get(void* data, CUpointer_attribute attribute, CUdeviceptr pointer, con
 
 size_t AttributeBytes(CUpointer_attribute attribute) {
   switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_MAPPED: case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: return 4;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: return 4;
     default: return 8;
   }
 }
@@ -108,8 +109,7 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   return Get(data, attribute, ptr, &allocation);
 }
 
-CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute* attributes, void** data,
-                                CUdeviceptr ptr) {
+CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute* attributes, void** data, CUdeviceptr ptr) {
   RETURN_ON_ERROR(CheckEntry());
   RETURN_IF(numAttributes == 0 || attributes == nullptr || data == nullptr, CUDA_ERROR_INVALID_VALUE);
   // Unlike the single form this succeeds for any pointer and writes zeros where there is nothing to say.

@@ -53,16 +53,13 @@ CUresult cuMemsetD16Async(CUdeviceptr dst, unsigned short value, size_t n, CUstr
 CUresult cuMemsetD32Async(CUdeviceptr dst, unsigned int value, size_t n, CUstream stream) {
   return SetAsync(dst, 0, value, 4, n, 1, stream);
 }
-CUresult cuMemsetD2D8Async(CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height,
-                           CUstream stream) {
+CUresult cuMemsetD2D8Async(CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height, CUstream stream) {
   return SetAsync(dst, pitch, value, 1, width, height, stream);
 }
-CUresult cuMemsetD2D16Async(CUdeviceptr dst, size_t pitch, unsigned short value, size_t width, size_t height,
-                            CUstream stream) {
+CUresult cuMemsetD2D16Async(CUdeviceptr dst, size_t pitch, unsigned short value, size_t width, size_t height, CUstream stream) {
   return SetAsync(dst, pitch, value, 2, width, height, stream);
 }
-CUresult cuMemsetD2D32Async(CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t height,
-                            CUstream stream) {
+CUresult cuMemsetD2D32Async(CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t height, CUstream stream) {
   return SetAsync(dst, pitch, value, 4, width, height, stream);
 }
 

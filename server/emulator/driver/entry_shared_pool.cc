@@ -81,9 +81,9 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* shareData_out, CUdevicep
   RETURN_ON_ERROR(CheckEntry());
   RETURN_IF(shareData_out == nullptr, CUDA_ERROR_INVALID_VALUE);
   const AllocationPtr allocation = GetDriver().memory.Find(ptr);
-  RETURN_IF(allocation == nullptr || allocation->kind != MemoryKind::kPool || allocation->base != ptr ||
-                allocation->backing == nullptr,
-            CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(
+      allocation == nullptr || allocation->kind != MemoryKind::kPool || allocation->base != ptr || allocation->backing == nullptr,
+      CUDA_ERROR_INVALID_VALUE);
   const PoolPtr pool = GetDriver().pools.Find(allocation->owner);
   RETURN_IF(pool == nullptr || !pool->shared() || pool->imported(), CUDA_ERROR_INVALID_VALUE);
   PointerContent content;

@@ -20,8 +20,7 @@ CUresult CreateStream(CUstream* out, unsigned flags, int priority) {
 
 class CallbackCommand : public Command {
  public:
-  CallbackCommand(CUstreamCallback callback, CUstream stream, void* data)
-      : callback_(callback), stream_(stream), data_(data) {}
+  CallbackCommand(CUstreamCallback callback, CUstream stream, void* data) : callback_(callback), stream_(stream), data_(data) {}
   CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_HOST; }
   CUresult Execute(Context& context) override {
     context.FlushPrint();

@@ -19,8 +19,11 @@ CUresult NotSupported(const char* what) {
 
 Texture::Channel ChannelOf(CUarray_format format) {
   switch (format) {
-    case CU_AD_FORMAT_SIGNED_INT8: case CU_AD_FORMAT_SIGNED_INT16: case CU_AD_FORMAT_SIGNED_INT32: return Texture::Channel::kSigned;
-    case CU_AD_FORMAT_HALF: case CU_AD_FORMAT_FLOAT: return Texture::Channel::kFloat;
+    case CU_AD_FORMAT_SIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT32: return Texture::Channel::kSigned;
+    case CU_AD_FORMAT_HALF:
+    case CU_AD_FORMAT_FLOAT: return Texture::Channel::kFloat;
     default: return Texture::Channel::kUnsigned;
   }
 }
@@ -79,7 +82,8 @@ CUresult SetSampling(const CUDA_TEXTURE_DESC& sampling, Texture* texture) {
               CUDA_ERROR_INVALID_VALUE);
     texture->address[i] = static_cast<Texture::AddressMode>(sampling.addressMode[i]);
   }
-  RETURN_IF(sampling.filterMode != CU_TR_FILTER_MODE_POINT && sampling.filterMode != CU_TR_FILTER_MODE_LINEAR, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(sampling.filterMode != CU_TR_FILTER_MODE_POINT && sampling.filterMode != CU_TR_FILTER_MODE_LINEAR,
+            CUDA_ERROR_INVALID_VALUE);
   texture->linear_filter = sampling.filterMode == CU_TR_FILTER_MODE_LINEAR;
   texture->normalized_coordinates = (sampling.flags & CU_TRSF_NORMALIZED_COORDINATES) != 0;
   texture->normalized_values = texture->channel != Texture::Channel::kFloat && texture->channel_bytes < 4 &&

@@ -27,8 +27,7 @@ int MaxDynamicShared(const KernelInfo& info, const FunctionSettings& settings) {
   return set >= 0 ? set : std::max(0, kSharedPerBlock - static_cast<int>(info.static_shared_bytes));
 }
 
-CUresult FunctionAttribute(const KernelInfo& info, const FunctionSettings& settings, CUfunction_attribute attribute,
-                           int* value) {
+CUresult FunctionAttribute(const KernelInfo& info, const FunctionSettings& settings, CUfunction_attribute attribute, int* value) {
   auto cluster = [&](const std::atomic<int>& set, int axis) {
     return set != 0 ? set.load() : static_cast<int>(info.required_cluster[axis]);
   };
@@ -54,12 +53,10 @@ CUresult FunctionAttribute(const KernelInfo& info, const FunctionSettings& setti
   return CUDA_SUCCESS;
 }
 
-CUresult SetFunctionAttribute(const KernelInfo& info, FunctionSettings& settings, CUfunction_attribute attribute,
-                              int value) {
+CUresult SetFunctionAttribute(const KernelInfo& info, FunctionSettings& settings, CUfunction_attribute attribute, int value) {
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-      RETURN_IF(value < 0 || value > kSharedPerBlockOptin - static_cast<int>(info.static_shared_bytes),
-                CUDA_ERROR_INVALID_VALUE);
+      RETURN_IF(value < 0 || value > kSharedPerBlockOptin - static_cast<int>(info.static_shared_bytes), CUDA_ERROR_INVALID_VALUE);
       settings.max_dynamic_shared = value;
       return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:

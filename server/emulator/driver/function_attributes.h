@@ -6,10 +6,8 @@
 namespace tessera::emulator {
 
 CUresult ParameterInfo(const KernelInfo& info, size_t index, size_t* offset, size_t* size);
-CUresult FunctionAttribute(const KernelInfo& info, const FunctionSettings& settings, CUfunction_attribute attribute,
-                           int* value);
-CUresult SetFunctionAttribute(const KernelInfo& info, FunctionSettings& settings, CUfunction_attribute attribute,
-                              int value);
+CUresult FunctionAttribute(const KernelInfo& info, const FunctionSettings& settings, CUfunction_attribute attribute, int* value);
+CUresult SetFunctionAttribute(const KernelInfo& info, FunctionSettings& settings, CUfunction_attribute attribute, int value);
 // The function's CU_FUNC_ATTRIBUTE_BINARY_VERSION: 0 where there is no code that this device runs, which a launch will say.
 int BinaryVersion(const Function& function);
 // Bytes of dynamic shared memory a launch may ask for.

@@ -22,8 +22,7 @@ std::shared_ptr<LaunchNodes> Prepare(const ExecBody& body, std::vector<FencePtr>
   auto nodes = std::make_shared<LaunchNodes>();
   held->push_back(body.user_objects);
   for (const ExecNode& node : body.nodes) {
-    LaunchNode launch{node.enabled ? node.command : nullptr, nullptr, node.dependencies, node.condition,
-                      node.condition_type, {}};
+    LaunchNode launch{node.enabled ? node.command : nullptr, nullptr, node.dependencies, node.condition, node.condition_type, {}};
     if (launch.command != nullptr) {
       if (CommandPtr own = launch.command->ForLaunch(pending)) launch.command = own;
     }
@@ -251,8 +250,7 @@ bool ValidEdge(const GraphNode& from, const GraphNode& to, const CUgraphEdgeData
 
 bool Frees(const Graph& graph, const GraphMemoryPtr& memory) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const GraphNodePtr& node) {
-    return node->type == CU_GRAPH_NODE_TYPE_MEM_FREE &&
-           static_cast<const GraphFreeCommand&>(*node->command).memory() == memory;
+    return node->type == CU_GRAPH_NODE_TYPE_MEM_FREE && static_cast<const GraphFreeCommand&>(*node->command).memory() == memory;
   });
 }
 
@@ -288,7 +286,8 @@ std::shared_ptr<ExecBody> Build(const Graph& graph, bool in_body) {
   for (const GraphNodePtr& node : graph.nodes) {
     if (in_body && !MayBeInBody(node->type)) return nullptr;
     if (node->command != nullptr && !node->command->MayInstantiate()) return nullptr;
-    ExecNode exec{node->handle, node->type, CommandOfInstance(*node), nullptr, {}, true, node->condition, node->condition_type, {}};
+    ExecNode exec{node->handle, node->type,      CommandOfInstance(*node), nullptr, {},
+                  true,         node->condition, node->condition_type,     {}};
     for (uint64_t before : node->dependencies) exec.dependencies.push_back(index.at(before));
     if (node->child != 0) {
       exec.child = Build(*GetDriver().graphs.Find(node->child), in_body);

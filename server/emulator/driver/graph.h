@@ -69,14 +69,14 @@ class GraphNode {
   uint64_t handle = 0;
   uint64_t graph = 0;
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
-  CommandPtr command;                 // null for child graphs
-  uint64_t child = 0;                 // handle of the embedded graph
+  CommandPtr command;  // null for child graphs
+  uint64_t child = 0;  // handle of the embedded graph
   std::vector<uint64_t> dependencies;
   std::map<uint64_t, CUgraphEdgeData> edges;  // of dependencies that are more than plain ones
-  ConditionPtr condition;             // of conditional nodes, with the next three
+  ConditionPtr condition;                     // of conditional nodes, with the next three
   CUgraphConditionalHandle condition_handle = 0;
   CUgraphConditionalNodeType condition_type = CU_GRAPH_COND_TYPE_IF;
-  std::vector<CUgraph> bodies;        // stays where it is: the application has its address
+  std::vector<CUgraph> bodies;  // stays where it is: the application has its address
   uint64_t cloned_from = 0;
   std::map<int, CUlaunchAttributeValue> attributes;  // of kernel nodes
   std::shared_ptr<DeviceHandle> device_node;         // of kernel nodes that kernels change
@@ -90,9 +90,9 @@ class Graph {
   Graph() = default;
   explicit Graph(const UserReferences& held) : user_objects(held) {}
   uint64_t handle = 0;
-  bool embedded = false;              // child of a node: cannot be destroyed by itself
+  bool embedded = false;  // child of a node: cannot be destroyed by itself
   uint64_t cloned_from = 0;
-  std::vector<GraphNodePtr> nodes;    // in order of creation
+  std::vector<GraphNodePtr> nodes;  // in order of creation
   UserReferences user_objects;
   std::weak_ptr<GraphExec> instantiated;  // the latest
 
@@ -103,11 +103,11 @@ using GraphPtr = std::shared_ptr<Graph>;
 
 struct ExecBody;
 struct ExecNode {
-  uint64_t node = 0;                  // handle of the graph's node it came from
+  uint64_t node = 0;  // handle of the graph's node it came from
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   CommandPtr command;
   std::shared_ptr<ExecBody> child;
-  std::vector<size_t> dependencies;   // indices into ExecBody::nodes
+  std::vector<size_t> dependencies;  // indices into ExecBody::nodes
   bool enabled = true;
   ConditionPtr condition;
   CUgraphConditionalNodeType condition_type = CU_GRAPH_COND_TYPE_IF;

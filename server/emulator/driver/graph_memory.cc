@@ -33,8 +33,8 @@ Device& GraphMemory::device() const { return *GetDriver().device(params_.poolPro
 CUresult GraphMemory::Make(const CUDA_MEM_ALLOC_NODE_PARAMS& params, GraphMemoryPtr* memory) {
   const CUmemPoolProps& pool = params.poolProps;
   RETURN_IF(pool.handleTypes != CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
-  RETURN_IF(params.bytesize == 0 || pool.allocType != CU_MEM_ALLOCATION_TYPE_PINNED || pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-                GetDriver().device(pool.location.id) == nullptr,
+  RETURN_IF(params.bytesize == 0 || pool.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+                pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE || GetDriver().device(pool.location.id) == nullptr,
             CUDA_ERROR_INVALID_VALUE);
   RETURN_IF(params.accessDescCount != 0 && params.accessDescs == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto made = std::make_shared<GraphMemory>();
@@ -50,8 +50,7 @@ CUresult GraphMemory::Make(const CUDA_MEM_ALLOC_NODE_PARAMS& params, GraphMemory
     made->access_.push_back(access);
   }
   made->mapped_bytes_ = RoundUp(params.bytesize, kPageBytes);
-  RETURN_IF(made->mapped_bytes_ < params.bytesize ||
-                made->mapped_bytes_ > GetDriver().device(pool.location.id)->total_bytes(),
+  RETURN_IF(made->mapped_bytes_ < params.bytesize || made->mapped_bytes_ > GetDriver().device(pool.location.id)->total_bytes(),
             CUDA_ERROR_OUT_OF_MEMORY);
   made->params_ = params;
   made->params_.accessDescs = made->access_.empty() ? nullptr : made->access_.data();

@@ -38,8 +38,7 @@ CUresult MakeCopyNode(const ContextPtr& current, const CUDA_MEMCPY3D& params, CU
   return CUDA_SUCCESS;
 }
 
-CUresult MakeSetNode(const ContextPtr& current, const CUDA_MEMSET_NODE_PARAMS& params, CUcontext handle,
-                     CommandPtr* command) {
+CUresult MakeSetNode(const ContextPtr& current, const CUDA_MEMSET_NODE_PARAMS& params, CUcontext handle, CommandPtr* command) {
   ContextPtr context;
   RETURN_ON_ERROR(Choose(current, handle, &context));
   RETURN_IF(params.width == 0 || params.height == 0, CUDA_ERROR_INVALID_VALUE);
@@ -67,9 +66,9 @@ CUresult MakeEventNode(CUgraphNodeType type, CUevent handle, CommandPtr* command
 }
 
 CUresult MakeMemOpNode(const CUDA_BATCH_MEM_OP_NODE_PARAMS& params, CommandPtr* command) {
-  RETURN_IF(params.ctx == nullptr || params.count > 256 || (params.count != 0 && params.paramArray == nullptr) ||
-                params.flags != 0,
-            CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(
+      params.ctx == nullptr || params.count > 256 || (params.count != 0 && params.paramArray == nullptr) || params.flags != 0,
+      CUDA_ERROR_INVALID_VALUE);
   std::shared_ptr<MemOpCommand> made;
   RETURN_ON_ERROR(MemOpCommand::Make({params.paramArray, params.paramArray + params.count}, &made));
   *command = made;
@@ -79,19 +78,16 @@ CUresult MakeMemOpNode(const CUDA_BATCH_MEM_OP_NODE_PARAMS& params, CommandPtr* 
 CUresult MakeNode(const ContextPtr& current, const CUgraphNodeParams& params, CommandPtr* command) {
   switch (params.type) {
     case CU_GRAPH_NODE_TYPE_KERNEL: {
-      CUDA_KERNEL_NODE_PARAMS kernel{params.kernel.func,           params.kernel.gridDimX,  params.kernel.gridDimY,
-                                     params.kernel.gridDimZ,       params.kernel.blockDimX, params.kernel.blockDimY,
-                                     params.kernel.blockDimZ,      params.kernel.sharedMemBytes,
-                                     params.kernel.kernelParams,   params.kernel.extra,     params.kernel.kern,
-                                     params.kernel.ctx};
+      CUDA_KERNEL_NODE_PARAMS kernel{params.kernel.func,      params.kernel.gridDimX,       params.kernel.gridDimY,
+                                     params.kernel.gridDimZ,  params.kernel.blockDimX,      params.kernel.blockDimY,
+                                     params.kernel.blockDimZ, params.kernel.sharedMemBytes, params.kernel.kernelParams,
+                                     params.kernel.extra,     params.kernel.kern,           params.kernel.ctx};
       return MakeKernelNode(current, kernel, command);
     }
-    case CU_GRAPH_NODE_TYPE_MEMCPY:
-      return MakeCopyNode(current, params.memcpy.copyParams, params.memcpy.copyCtx, command);
+    case CU_GRAPH_NODE_TYPE_MEMCPY: return MakeCopyNode(current, params.memcpy.copyParams, params.memcpy.copyCtx, command);
     case CU_GRAPH_NODE_TYPE_MEMSET: {
       const auto& set = params.memset;
-      return MakeSetNode(current, {set.dst, set.pitch, set.value, set.elementSize, set.width, set.height}, set.ctx,
-                         command);
+      return MakeSetNode(current, {set.dst, set.pitch, set.value, set.elementSize, set.width, set.height}, set.ctx, command);
     }
     case CU_GRAPH_NODE_TYPE_HOST: return MakeHostNode({params.host.fn, params.host.userData}, command);
     case CU_GRAPH_NODE_TYPE_EMPTY: *command = std::make_shared<EmptyCommand>(); return CUDA_SUCCESS;
@@ -111,9 +107,9 @@ CUresult MakeNode(const ContextPtr& current, const CUgraphNodeParams& params, Co
 CUresult CheckExecChange(const Command& from, const Command& to) {
   RETURN_IF(from.type() != to.type(), CUDA_ERROR_INVALID_VALUE);
   if (from.type() == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) {
-    RETURN_IF(static_cast<const MemOpCommand&>(from).operations().size() !=
-                  static_cast<const MemOpCommand&>(to).operations().size(),
-              CUDA_ERROR_INVALID_VALUE);
+    RETURN_IF(
+        static_cast<const MemOpCommand&>(from).operations().size() != static_cast<const MemOpCommand&>(to).operations().size(),
+        CUDA_ERROR_INVALID_VALUE);
   }
   if (from.type() == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
     RETURN_IF(static_cast<const AllocCommand&>(from).memory() != static_cast<const AllocCommand&>(to).memory(),
@@ -138,8 +134,8 @@ CUresult CheckExecChange(const Command& from, const Command& to) {
                   (old_copy.source().array == nullptr) != (new_copy.source().array == nullptr) ||
                   (old_copy.destination().array == nullptr) != (new_copy.destination().array == nullptr),
               CUDA_ERROR_INVALID_VALUE);
-    const bool flat = old_copy.copy().Height <= 1 && old_copy.copy().Depth <= 1 && new_copy.copy().Height <= 1 &&
-                      new_copy.copy().Depth <= 1;
+    const bool flat =
+        old_copy.copy().Height <= 1 && old_copy.copy().Depth <= 1 && new_copy.copy().Height <= 1 && new_copy.copy().Depth <= 1;
     RETURN_IF(!flat && (old_copy.copy().Height != new_copy.copy().Height || old_copy.copy().Depth != new_copy.copy().Depth ||
                         old_copy.copy().WidthInBytes != new_copy.copy().WidthInBytes),
               CUDA_ERROR_INVALID_VALUE);
@@ -148,9 +144,8 @@ CUresult CheckExecChange(const Command& from, const Command& to) {
 }
 
 CUDA_KERNEL_NODE_PARAMS WithoutContext(const CUDA_KERNEL_NODE_PARAMS_v1& params) {
-  return {params.func,      params.gridDimX,  params.gridDimY,       params.gridDimZ,     params.blockDimX, params.blockDimY,
-          params.blockDimZ, params.sharedMemBytes, params.kernelParams, params.extra, nullptr,          nullptr};
+  return {params.func,      params.gridDimX,       params.gridDimY,     params.gridDimZ, params.blockDimX, params.blockDimY,
+          params.blockDimZ, params.sharedMemBytes, params.kernelParams, params.extra,    nullptr,          nullptr};
 }
-
 
 }  // namespace tessera::emulator

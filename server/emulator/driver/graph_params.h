@@ -8,8 +8,7 @@ namespace tessera::emulator {
 // Makes the command of a node. `current` is the calling thread's context, used where the parameters name none.
 CUresult MakeKernelNode(const ContextPtr& current, const CUDA_KERNEL_NODE_PARAMS& params, CommandPtr* command);
 CUresult MakeCopyNode(const ContextPtr& current, const CUDA_MEMCPY3D& params, CUcontext context, CommandPtr* command);
-CUresult MakeSetNode(const ContextPtr& current, const CUDA_MEMSET_NODE_PARAMS& params, CUcontext context,
-                     CommandPtr* command);
+CUresult MakeSetNode(const ContextPtr& current, const CUDA_MEMSET_NODE_PARAMS& params, CUcontext context, CommandPtr* command);
 CUresult MakeHostNode(const CUDA_HOST_NODE_PARAMS& params, CommandPtr* command);
 CUresult MakeEventNode(CUgraphNodeType type, CUevent event, CommandPtr* command);
 CUresult MakeMemOpNode(const CUDA_BATCH_MEM_OP_NODE_PARAMS& params, CommandPtr* command);

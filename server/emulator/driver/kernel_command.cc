@@ -39,8 +39,7 @@ CUresult CheckResources(const Function& function, const LaunchShape& shape, int 
   }
   RETURN_IF(uint64_t{RoundUp(info.register_count, 8)} * RoundUp(threads, kWarpSize) > kRegistersPerMultiprocessor,
             CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
-  RETURN_IF(shape.shared_bytes > static_cast<unsigned>(MaxDynamicShared(info, function.settings())),
-            CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(shape.shared_bytes > static_cast<unsigned>(MaxDynamicShared(info, function.settings())), CUDA_ERROR_INVALID_VALUE);
   if (shape.cooperative) {
     const uint64_t resident = static_cast<uint64_t>(multiprocessors) *
                               static_cast<uint64_t>(ActiveBlocks(info, static_cast<int>(threads), shape.shared_bytes));
@@ -49,10 +48,9 @@ CUresult CheckResources(const Function& function, const LaunchShape& shape, int 
   // To a kernel that does not know of clusters it is all the same.
   const bool clustered = shape.cluster.x * shape.cluster.y * shape.cluster.z != 1 && info.names_clusters;
   const FunctionSettings& settings = function.settings();
-  const uint32_t required = std::max(1u, info.required_cluster[0]) * std::max(1u, info.required_cluster[1]) *
-                            std::max(1u, info.required_cluster[2]);
-  if (clustered || required > 1 || settings.cluster_width > 1 || settings.cluster_height > 1 ||
-      settings.cluster_depth > 1) {
+  const uint32_t required =
+      std::max(1u, info.required_cluster[0]) * std::max(1u, info.required_cluster[1]) * std::max(1u, info.required_cluster[2]);
+  if (clustered || required > 1 || settings.cluster_width > 1 || settings.cluster_height > 1 || settings.cluster_depth > 1) {
     LogError("the emulator runs no thread block clusters; kernel {} wants one", info.name);
     return CUDA_ERROR_NOT_SUPPORTED;
   }
@@ -120,8 +118,8 @@ int ActiveBlocks(const KernelInfo& info, int block_threads, uint64_t dynamic_sha
   return static_cast<int>(blocks);
 }
 
-CUresult KernelCommand::Make(const ContextPtr& context, CUfunction handle, const LaunchShape& shape, void** params,
-                             void** extra, std::shared_ptr<KernelCommand>* command) {
+CUresult KernelCommand::Make(const ContextPtr& context, CUfunction handle, const LaunchShape& shape, void** params, void** extra,
+                             std::shared_ptr<KernelCommand>* command) {
   RETURN_IF(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
   auto made = std::make_shared<KernelCommand>();
   made->handle_ = handle;

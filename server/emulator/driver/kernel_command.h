@@ -20,8 +20,8 @@ class NodeChanges;  // device_graphs.h
 class KernelCommand : public Command {
  public:
   // Checks the launch as the driver does and packs its parameters. `params` or `extra`, as cuLaunchKernel takes them.
-  static CUresult Make(const ContextPtr& context, CUfunction handle, const LaunchShape& shape, void** params,
-                       void** extra, std::shared_ptr<KernelCommand>* command);
+  static CUresult Make(const ContextPtr& context, CUfunction handle, const LaunchShape& shape, void** params, void** extra,
+                       std::shared_ptr<KernelCommand>* command);
   CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_KERNEL; }
   CUresult Execute(Context& context) override;
 

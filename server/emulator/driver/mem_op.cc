@@ -37,8 +37,7 @@ CUresult Write(uint64_t address, T value) {
 }
 
 CUresult CheckAddress(uint64_t address, uint64_t bytes) {
-  return address % bytes == 0 && GetDriver().memory.Covers(address, bytes, nullptr) ? CUDA_SUCCESS
-                                                                                    : CUDA_ERROR_INVALID_VALUE;
+  return address % bytes == 0 && GetDriver().memory.Covers(address, bytes, nullptr) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace
@@ -50,14 +49,13 @@ CUresult MemOpCommand::Make(std::vector<CUstreamBatchMemOpParams> operations, st
       case CU_STREAM_MEM_OP_WAIT_VALUE_64:
         RETURN_IF((operation.waitValue.flags & CU_STREAM_WAIT_VALUE_FLUSH) != 0, CUDA_ERROR_NOT_SUPPORTED);
         RETURN_IF((operation.waitValue.flags & ~3u) != 0, CUDA_ERROR_INVALID_VALUE);
-        RETURN_ON_ERROR(CheckAddress(operation.waitValue.address,
-                                     operation.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ? 4 : 8));
+        RETURN_ON_ERROR(CheckAddress(operation.waitValue.address, operation.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ? 4 : 8));
         break;
       case CU_STREAM_MEM_OP_WRITE_VALUE_32:
       case CU_STREAM_MEM_OP_WRITE_VALUE_64:
         RETURN_IF((operation.writeValue.flags & ~CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) != 0, CUDA_ERROR_INVALID_VALUE);
-        RETURN_ON_ERROR(CheckAddress(operation.writeValue.address,
-                                     operation.operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 ? 4 : 8));
+        RETURN_ON_ERROR(
+            CheckAddress(operation.writeValue.address, operation.operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 ? 4 : 8));
         break;
       case CU_STREAM_MEM_OP_BARRIER: break;
       case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES: return CUDA_ERROR_NOT_SUPPORTED;
@@ -75,7 +73,9 @@ CUresult MemOpCommand::Execute(Context& context) {
     const auto& write = operation.writeValue;
     switch (operation.operation) {
       case CU_STREAM_MEM_OP_WAIT_VALUE_32: RETURN_ON_ERROR(Await<uint32_t>(context, wait.address, wait.value, wait.flags)); break;
-      case CU_STREAM_MEM_OP_WAIT_VALUE_64: RETURN_ON_ERROR(Await<uint64_t>(context, wait.address, wait.value64, wait.flags)); break;
+      case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        RETURN_ON_ERROR(Await<uint64_t>(context, wait.address, wait.value64, wait.flags));
+        break;
       case CU_STREAM_MEM_OP_WRITE_VALUE_32: RETURN_ON_ERROR(Write<uint32_t>(write.address, write.value)); break;
       case CU_STREAM_MEM_OP_WRITE_VALUE_64: RETURN_ON_ERROR(Write<uint64_t>(write.address, write.value64)); break;
       default: std::atomic_thread_fence(std::memory_order_seq_cst); break;
@@ -128,8 +128,7 @@ CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t v
 CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
   return OperateOne(stream, CU_STREAM_MEM_OP_WRITE_VALUE_64, addr, value, flags);
 }
-CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams* paramArray,
-                               unsigned int flags) {
+CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams* paramArray, unsigned int flags) {
   RETURN_ON_ERROR(CheckEntry());
   RETURN_IF(count == 0 || count > 256 || paramArray == nullptr || flags != 0, CUDA_ERROR_INVALID_VALUE);
   return Operate(stream, {paramArray, paramArray + count});

@@ -12,9 +12,7 @@ namespace {
 constexpr size_t kRetiredRanges = 512;
 }
 
-void MemoryTable::Poison(void* base, uint64_t size_bytes) {
-  memset(base, kPoisonByte, std::min(size_bytes, kPoisonLimitBytes));
-}
+void MemoryTable::Poison(void* base, uint64_t size_bytes) { memset(base, kPoisonByte, std::min(size_bytes, kPoisonLimitBytes)); }
 
 uint64_t MemoryTable::MapPages(uint64_t size_bytes, bool poison) {
   const uint64_t bytes = (size_bytes + kPageBytes - 1) & ~(kPageBytes - 1);
@@ -54,8 +52,8 @@ uint64_t MemoryTable::MapLowPages(uint64_t size_bytes, bool poison) {
 void MemoryTable::RetirePages(uint64_t base, uint64_t mapped_bytes) {
   if (mapped_bytes == 0) return;
   // Mapping anew gives the physical pages back and leaves the addresses taken. Should it fail, the pages stay as well.
-  (void)mmap(reinterpret_cast<void*>(base), mapped_bytes, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  (void)mmap(reinterpret_cast<void*>(base), mapped_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+             0);
   std::pair<uint64_t, uint64_t> oldest{0, 0};
   {
     std::lock_guard lock(retired_mutex_);

@@ -42,17 +42,17 @@ struct Allocation {
   uint64_t mapped_bytes = 0;  // whole pages that are ours to unmap, 0 for registered memory
   MemoryKind kind = MemoryKind::kDevice;
   int device = 0;
-  uint64_t context = 0;       // handle of the owning context, 0 for memory no context owns
+  uint64_t context = 0;  // handle of the owning context, 0 for memory no context owns
   uint64_t buffer_id = 0;
   unsigned host_flags = 0;
-  uint64_t owner = 0;         // handle of the pool, or of the physical memory
+  uint64_t owner = 0;  // handle of the pool, or of the physical memory
   bool sync_memops = false;
   // Set once while the table is locked for writing.
-  uint32_t read_mask = 0;     // devices that may read it, by number; kDevice and kGlobal follow context access instead
+  uint32_t read_mask = 0;  // devices that may read it, by number; kDevice and kGlobal follow context access instead
   uint32_t write_mask = 0;
   std::shared_ptr<NamedMemory> backing;  // memory of a pool for several processes; else null
-  bool absent = false;        // of kGraph: nothing lies there at the moment, an access faults
-  bool free_pending = false;  // freed in stream order, not yet reached
+  bool absent = false;                   // of kGraph: nothing lies there at the moment, an access faults
+  bool free_pending = false;             // freed in stream order, not yet reached
 
   uint64_t end() const { return base + size_bytes; }
   bool is_host() const { return kind == MemoryKind::kHost || kind == MemoryKind::kRegistered; }

@@ -275,8 +275,8 @@ void Library::Forget() {
 void ForgetModulesOf(Context& context) {
   Driver& driver = GetDriver();
   for (const LibraryPtr& library : driver.libraries.All()) library->ForgetContext(context.handle());
-  for (const ModulePtr& module : driver.modules.RemoveIf(
-           [&](const LoadedModule& candidate) { return candidate.context_handle() == context.handle(); })) {
+  for (const ModulePtr& module :
+       driver.modules.RemoveIf([&](const LoadedModule& candidate) { return candidate.context_handle() == context.handle(); })) {
     module->Forget();
   }
 }
@@ -351,7 +351,7 @@ std::vector<std::string> SplitLinkedText(std::string_view text) {
   size_t offset = line_end + 1;
   std::string sizes(text.substr(kLinkedPrefix.size(), line_end - kLinkedPrefix.size()));
   char* next = sizes.data();
-  for (char* end; ; next = end) {
+  for (char* end;; next = end) {
     const size_t size = strtoull(next, &end, 10);
     if (end == next) break;
     if (size > text.size() - offset) return {std::string(text)};

@@ -15,9 +15,7 @@ namespace {
 constexpr const char* kDirectory = "/dev/shm";
 constexpr const char* kPrefix = "tessera-emulated-";
 
-std::string PathOf(uint64_t number) {
-  return fmt::format("{}/{}{:016x}", kDirectory, kPrefix, number);
-}
+std::string PathOf(uint64_t number) { return fmt::format("{}/{}{:016x}", kDirectory, kPrefix, number); }
 
 // Whoever made a file holds its lock as long as it lives.
 void RemoveLeftFiles() {
@@ -41,8 +39,7 @@ std::shared_ptr<NamedMemory> NamedMemory::Create(uint64_t size_bytes) {
     auto memory = std::shared_ptr<NamedMemory>(new NamedMemory(std::move(fd), number, true));
     struct stat status {};
     // Another process may have taken it for one that was left, before it was locked.
-    if (flock(memory->fd(), LOCK_EX | LOCK_NB) != 0 || fstat(memory->fd(), &status) != 0 || status.st_nlink == 0)
-      continue;
+    if (flock(memory->fd(), LOCK_EX | LOCK_NB) != 0 || fstat(memory->fd(), &status) != 0 || status.st_nlink == 0) continue;
     // The pages are taken now: a file system that is full says so here.
     if (posix_fallocate(memory->fd(), 0, static_cast<off_t>(size_bytes)) != 0) return nullptr;
     return memory;
@@ -53,8 +50,7 @@ std::shared_ptr<NamedMemory> NamedMemory::Create(uint64_t size_bytes) {
 std::shared_ptr<NamedMemory> NamedMemory::Open(uint64_t number, uint64_t size_bytes) {
   UniqueFd fd(open(PathOf(number).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   struct stat status {};
-  if (!fd.valid() || fstat(fd.get(), &status) != 0 || static_cast<uint64_t>(status.st_size) < size_bytes)
-    return nullptr;
+  if (!fd.valid() || fstat(fd.get(), &status) != 0 || static_cast<uint64_t>(status.st_size) < size_bytes) return nullptr;
   return std::shared_ptr<NamedMemory>(new NamedMemory(std::move(fd), number, false));
 }
 

@@ -16,9 +16,7 @@ Pool::~Pool() {
   if (kept_bytes != 0) GetDriver().device(device_)->Discharge(kept_bytes);
 }
 
-uint64_t Pool::CreateDefault(Driver& driver, int device) {
-  return driver.pools.Add(std::make_shared<Pool>(device, true, 0));
-}
+uint64_t Pool::CreateDefault(Driver& driver, int device) { return driver.pools.Add(std::make_shared<Pool>(device, true, 0)); }
 
 bool Pool::Take(uint64_t bytes) {
   std::lock_guard lock(mutex);
@@ -117,8 +115,7 @@ CUresult FindPool(CUmemoryPool handle, PoolPtr* pool) {
 }
 
 CUresult LocationDevice(const CUmemLocation* location, int* device) {
-  RETURN_IF(location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
-                GetDriver().device(location->id) == nullptr,
+  RETURN_IF(location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE || GetDriver().device(location->id) == nullptr,
             CUDA_ERROR_INVALID_VALUE);
   *device = location->id;
   return CUDA_SUCCESS;
@@ -309,9 +306,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, vo
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: pool->reuse_event = narrow != 0; return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: pool->reuse_opportunistic = narrow != 0; return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: pool->reuse_internal = narrow != 0; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-      memcpy(&pool->release_threshold_bytes, value, sizeof wide);
-      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: memcpy(&pool->release_threshold_bytes, value, sizeof wide); return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
       memcpy(&wide, value, sizeof wide);
       RETURN_IF(wide != 0, CUDA_ERROR_INVALID_VALUE);

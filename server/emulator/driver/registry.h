@@ -15,9 +15,26 @@
 namespace tessera::emulator {
 
 enum class HandleKind : uint64_t {
-  kContext = 1, kStream, kEvent, kModule, kFunction, kLibrary, kKernel, kArray, kMipmappedArray, kMemoryHandle, kPool,
-  kGraph, kGraphNode, kGraphExec, kLink, kUserObject, kTextureObject, kGreenContext,
-  kResourceDescriptor, kCondition,
+  kContext = 1,
+  kStream,
+  kEvent,
+  kModule,
+  kFunction,
+  kLibrary,
+  kKernel,
+  kArray,
+  kMipmappedArray,
+  kMemoryHandle,
+  kPool,
+  kGraph,
+  kGraphNode,
+  kGraphExec,
+  kLink,
+  kUserObject,
+  kTextureObject,
+  kGreenContext,
+  kResourceDescriptor,
+  kCondition,
 };
 
 template <typename T>
@@ -43,7 +60,9 @@ class Registry {
     return found == objects_.end() ? nullptr : found->second;
   }
   template <typename H>
-  std::shared_ptr<T> Find(H* handle) const { return Find(reinterpret_cast<uint64_t>(handle)); }
+  std::shared_ptr<T> Find(H* handle) const {
+    return Find(reinterpret_cast<uint64_t>(handle));
+  }
   // Takes the object out; null when there was none.
   std::shared_ptr<T> Remove(uint64_t handle) {
     std::unique_lock lock(mutex_);
@@ -54,7 +73,9 @@ class Registry {
     return object;
   }
   template <typename H>
-  std::shared_ptr<T> Remove(H* handle) { return Remove(reinterpret_cast<uint64_t>(handle)); }
+  std::shared_ptr<T> Remove(H* handle) {
+    return Remove(reinterpret_cast<uint64_t>(handle));
+  }
   // Takes out all objects for which `test` holds. The objects are destroyed by the caller, outside the lock.
   std::vector<std::shared_ptr<T>> RemoveIf(const std::function<bool(const T&)>& test) {
     std::vector<std::shared_ptr<T>> removed;

@@ -63,9 +63,9 @@ class Device {
 
   uint64_t primary_handle = 0;
   std::mutex primary_mutex;
-  int primary_count = 0;        // guarded by primary_mutex
-  unsigned primary_flags = 0;   // guarded by primary_mutex
-  uint64_t default_pool = 0;    // handle, set at initialisation
+  int primary_count = 0;       // guarded by primary_mutex
+  unsigned primary_flags = 0;  // guarded by primary_mutex
+  uint64_t default_pool = 0;   // handle, set at initialisation
   std::atomic<uint64_t> current_pool{0};
 
  private:
@@ -85,8 +85,7 @@ class ContextMemoryMap : public MemoryMap {
   Context* const context_;
 };
 
-class Context : public std::enable_shared_from_this<Context>, public PrintSink, public DeviceHeap,
-                public TextureMap {
+class Context : public std::enable_shared_from_this<Context>, public PrintSink, public DeviceHeap, public TextureMap {
  public:
   Context(Driver& driver, Device* device, unsigned flags, bool primary, uint64_t handle);
   // The context of a green context: `multiprocessors` of its device, and everything else `primary`'s.
@@ -112,9 +111,7 @@ class Context : public std::enable_shared_from_this<Context>, public PrintSink, 
   void Destroy();
 
   // The first error of device code; every later call returns it. CUDA_SUCCESS while all is well.
-  CUresult sticky() const {
-    return parent_ != nullptr ? parent_->sticky() : static_cast<CUresult>(sticky_.load());
-  }
+  CUresult sticky() const { return parent_ != nullptr ? parent_->sticky() : static_cast<CUresult>(sticky_.load()); }
   void Fail(CUresult error);
   // True when work should end early: the context has failed or is being destroyed.
   bool cancelled() const { return cancel_.load() || (parent_ != nullptr && parent_->cancelled()); }
@@ -155,12 +152,12 @@ class Context : public std::enable_shared_from_this<Context>, public PrintSink, 
   bool FindTexture(uint64_t object, Texture* texture) override;
   bool FindSurface(uint64_t object, Texture* surface) override;
 
-  mutable std::mutex settings_mutex;              // guards the settings below
+  mutable std::mutex settings_mutex;  // guards the settings below
   std::map<int, size_t> limits;
   unsigned flags = 0;
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
   CUsharedconfig shared_config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
-  std::set<uint64_t> peers;                 // handles of contexts whose memory this one may use
+  std::set<uint64_t> peers;  // handles of contexts whose memory this one may use
   unsigned api_version = 3020;
 
  private:
@@ -184,9 +181,9 @@ class Context : public std::enable_shared_from_this<Context>, public PrintSink, 
   std::vector<FencePtr> held_back_;                  // what new work waits for; guarded by order_mutex_
   std::mutex host_function_mutex_;
   std::mutex print_mutex_;
-  std::string print_text_;                           // guarded by print_mutex_
+  std::string print_text_;  // guarded by print_mutex_
   std::mutex heap_mutex_;
-  std::map<uint64_t, uint64_t> heap_;                // base -> mapped bytes; guarded by heap_mutex_
+  std::map<uint64_t, uint64_t> heap_;  // base -> mapped bytes; guarded by heap_mutex_
   uint64_t heap_used_bytes_ = 0;
 };
 
@@ -270,8 +267,8 @@ CUresult FindStream(const ContextPtr& current, CUstream handle, StreamPtr* strea
 
 }  // namespace tessera::emulator
 
-#define RETURN_ON_ERROR(expression)                                          \
-  do {                                                                       \
+#define RETURN_ON_ERROR(expression)                                               \
+  do {                                                                            \
     if (CUresult result_ = (expression); result_ != CUDA_SUCCESS) return result_; \
   } while (false)
 #define RETURN_IF(condition, code) \

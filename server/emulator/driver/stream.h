@@ -47,8 +47,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   uint64_t handle = 0;  // 0 for the legacy and the per-thread streams; set before the stream is published
   std::atomic<bool> destroyed{false};
-  std::shared_ptr<Capture> capture;                 // guarded by Driver::graph_mutex
-  std::vector<uint64_t> capture_dependencies;       // node handles, guarded by Driver::graph_mutex
+  std::shared_ptr<Capture> capture;                   // guarded by Driver::graph_mutex
+  std::vector<uint64_t> capture_dependencies;         // node handles, guarded by Driver::graph_mutex
   std::vector<CUgraphNode> capture_dependencies_out;  // what cuStreamGetCaptureInfo hands out, guarded likewise
   std::vector<CUgraphEdgeData> capture_edges_out;
   std::mutex attribute_mutex;

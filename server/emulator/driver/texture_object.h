@@ -8,7 +8,7 @@
 namespace tessera::emulator {
 
 struct TextureObject {
-  uint64_t context;              // handle of the one it was made in
+  uint64_t context;  // handle of the one it was made in
   bool is_surface;
   CUDA_RESOURCE_DESC resource;
   CUDA_TEXTURE_DESC sampling;    // zero for surfaces

@@ -41,8 +41,8 @@ namespace {
 
 struct AddressSpace {
   std::mutex mutex;
-  std::map<uint64_t, uint64_t> reserved;         // base -> bytes; guarded by mutex
-  std::map<uint64_t, PhysicalPtr> mapped;        // by address; guarded by mutex
+  std::map<uint64_t, uint64_t> reserved;   // base -> bytes; guarded by mutex
+  std::map<uint64_t, PhysicalPtr> mapped;  // by address; guarded by mutex
 };
 AddressSpace& Space() {
   static AddressSpace* space = new AddressSpace;
@@ -53,8 +53,7 @@ CUresult CheckProperties(const CUmemAllocationProp* properties) {
   RETURN_IF(properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_INVALID_VALUE);
   RETURN_IF(properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
   RETURN_IF(GetDriver().device(properties->location.id) == nullptr, CUDA_ERROR_INVALID_DEVICE);
-  RETURN_IF((properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0,
-            CUDA_ERROR_NOT_SUPPORTED);
+  RETURN_IF((properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0, CUDA_ERROR_NOT_SUPPORTED);
   return CUDA_SUCCESS;
 }
 
@@ -111,8 +110,7 @@ CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocatio
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignment, CUdeviceptr addr,
-                             unsigned long long flags) {
+CUresult cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags) {
   RETURN_ON_ERROR(CheckEntry());
   RETURN_IF(ptr == nullptr || size == 0 || size % kGranularity != 0 || flags != 0, CUDA_ERROR_INVALID_VALUE);
   RETURN_IF((alignment & (alignment - 1)) != 0 || alignment > uint64_t{1} << 61, CUDA_ERROR_INVALID_VALUE);
@@ -189,16 +187,14 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-                  unsigned long long flags) {
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
   PhysicalPtr physical;
   RETURN_ON_ERROR(FindPhysical(handle, &physical));
   RETURN_IF(size == 0 || size % kGranularity != 0 || ptr % kGranularity != 0 || offset != 0 || flags != 0 ||
                 size > physical->size_bytes(),
             CUDA_ERROR_INVALID_VALUE);
   std::lock_guard lock(Space().mutex);
-  RETURN_IF(!InsideReservations(Space(), ptr, size) || GetDriver().memory.Overlaps(ptr, size),
-            CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(!InsideReservations(Space(), ptr, size) || GetDriver().memory.Overlaps(ptr, size), CUDA_ERROR_INVALID_VALUE);
   auto allocation = std::make_shared<Allocation>();
   allocation->base = ptr;
   allocation->size_bytes = allocation->mapped_bytes = size;
@@ -330,8 +326,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
   RETURN_IF(shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_NOT_SUPPORTED);
   const int given = static_cast<int>(reinterpret_cast<intptr_t>(osHandle));
   struct stat status;
-  RETURN_IF(fstat(given, &status) != 0 || status.st_size <= 0 ||
-                static_cast<uint64_t>(status.st_size) % kGranularity != 0,
+  RETURN_IF(fstat(given, &status) != 0 || status.st_size <= 0 || static_cast<uint64_t>(status.st_size) % kGranularity != 0,
             CUDA_ERROR_INVALID_VALUE);
   UniqueFd fd(dup(given));
   RETURN_IF(!fd.valid(), CUDA_ERROR_OPERATING_SYSTEM);

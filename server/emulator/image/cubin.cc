@@ -11,12 +11,12 @@
 namespace tessera::emulator {
 namespace {
 
-constexpr uint8_t kEntryFlag = 0x10;            // st_other: STO_CUDA_ENTRY
-constexpr uint8_t kInfoSizedValue = 4;          // a 16-bit length and that many bytes
-constexpr uint8_t kAttributeParameter = 0x17;   // one parameter
-constexpr uint8_t kAttributeMaxThreads = 0x05;  // three words
-constexpr uint8_t kAttributeRegisters = 0x2F;   // in .nv.info: symbol, count
-constexpr uint32_t kReservedSharedBytes = 1024; // the system's share of each block, from sm_90 part of .nv.shared.KERNEL
+constexpr uint8_t kEntryFlag = 0x10;             // st_other: STO_CUDA_ENTRY
+constexpr uint8_t kInfoSizedValue = 4;           // a 16-bit length and that many bytes
+constexpr uint8_t kAttributeParameter = 0x17;    // one parameter
+constexpr uint8_t kAttributeMaxThreads = 0x05;   // three words
+constexpr uint8_t kAttributeRegisters = 0x2F;    // in .nv.info: symbol, count
+constexpr uint32_t kReservedSharedBytes = 1024;  // the system's share of each block, from sm_90 part of .nv.shared.KERNEL
 constexpr uint32_t kSharedMemoryOfDebugger = 0x7000000A;  // sh_type of .nv_debug.shared: has a size but no bytes in the file
 constexpr uint64_t kMaxSections = 1 << 20;
 
@@ -101,7 +101,8 @@ Status ReadInfo(Bytes info, CubinKernel* kernel) {
       info.Read(at, &x);
       info.Read(at + 4, &y);
       info.Read(at + 8, &z);
-      kernel->max_threads_per_block = static_cast<uint32_t>(std::min<uint64_t>(std::min<uint64_t>(x, 1024) * std::min<uint64_t>(y, 1024) * std::min<uint64_t>(z, 1024), 1024));
+      kernel->max_threads_per_block = static_cast<uint32_t>(
+          std::min<uint64_t>(std::min<uint64_t>(x, 1024) * std::min<uint64_t>(y, 1024) * std::min<uint64_t>(z, 1024), 1024));
     }
     at += length;
   }
@@ -133,7 +134,9 @@ uint32_t RegisterCount(const File& file, uint32_t symbol) {
     at += 4;
     if (format != kInfoSizedValue) continue;
     uint32_t which = 0, count = 0;
-    if (attribute == kAttributeRegisters && length >= 8 && bytes.Read(at, &which) && bytes.Read(at + 4, &count) && which == symbol) return count;
+    if (attribute == kAttributeRegisters && length >= 8 && bytes.Read(at, &which) && bytes.Read(at + 4, &count) &&
+        which == symbol)
+      return count;
     at += length;
   }
   return 0;
@@ -155,7 +158,8 @@ Status AddKernel(const File& file, std::string_view name, uint32_t symbol, Cubin
 }
 
 Status ReadSymbols(const File& file, const Elf64_Shdr& table, CubinEntry* cubin) {
-  if (table.sh_entsize != sizeof(Elf64_Sym) || table.sh_link >= file.sections.size()) return Bad("has a symbol table of an unknown form");
+  if (table.sh_entsize != sizeof(Elf64_Sym) || table.sh_link >= file.sections.size())
+    return Bad("has a symbol table of an unknown form");
   const Elf64_Shdr& strings = file.sections[table.sh_link].header;
   const Bytes names(file.bytes.Slice(strings.sh_offset, strings.sh_size));
   for (uint64_t i = 0; i < table.sh_size / sizeof(Elf64_Sym); ++i) {
@@ -187,7 +191,8 @@ Result<uint64_t> CubinSize(std::span<const std::byte> data) {
     end = std::max(end, file->header.e_phoff + programs);
   }
   for (const Section& section : file->sections) {
-    if (section.header.sh_type != SHT_NOBITS && section.header.sh_type != SHT_NULL) end = std::max(end, section.header.sh_offset + section.header.sh_size);
+    if (section.header.sh_type != SHT_NOBITS && section.header.sh_type != SHT_NULL)
+      end = std::max(end, section.header.sh_offset + section.header.sh_size);
   }
   return end;
 }

@@ -40,7 +40,8 @@ bool ReadEntry(Bytes bytes, uint64_t at, Entry* entry) {
 
 Status Decompress(std::span<const std::byte> packed, const Entry& entry, uint64_t* budget, std::vector<std::byte>* out) {
   if (entry.uncompressed_size > *budget || entry.uncompressed_size > kMaxDecompressedBytes) {
-    return Status(StatusCode::kResourceExhausted, fmt::format("an image unpacks to more than {} MiB", kMaxDecompressedBytes >> 20));
+    return Status(StatusCode::kResourceExhausted,
+                  fmt::format("an image unpacks to more than {} MiB", kMaxDecompressedBytes >> 20));
   }
   // Both formats shrink at most about a thousandfold in what compilers write; a claim far beyond is not worth the memory.
   if (entry.uncompressed_size > packed.size() * 4096 + 65536) return Bad("claims to unpack to more than it can hold");
@@ -84,10 +85,12 @@ Result<uint64_t> FatbinSize(std::span<const std::byte> data) {
   uint32_t magic = 0;
   uint16_t version = 0, header_size = 0;
   uint64_t payload = 0;
-  if (!bytes.Read(0, &magic) || magic != kFatbinMagic || !bytes.Read(4, &version) || !bytes.Read(6, &header_size) || !bytes.Read(8, &payload)) {
+  if (!bytes.Read(0, &magic) || magic != kFatbinMagic || !bytes.Read(4, &version) || !bytes.Read(6, &header_size) ||
+      !bytes.Read(8, &payload)) {
     return Bad("has no header");
   }
-  if (version != 1 || header_size < kHeaderBytes) return Bad(fmt::format("is of version {} with a header of {} bytes, which is not known", version, header_size));
+  if (version != 1 || header_size < kHeaderBytes)
+    return Bad(fmt::format("is of version {} with a header of {} bytes, which is not known", version, header_size));
   if (!bytes.Contains(header_size, payload)) return Bad("is shorter than its header says");
   return header_size + payload;
 }
@@ -124,7 +127,8 @@ Status DecodeFatbin(std::span<const std::byte> data, uint32_t part, uint32_t onl
     }
     std::vector<std::byte> unpacked;
     if ((entry.flags & (kFlagLz4 | kFlagZstd)) != 0) {
-      if ((entry.flags & kFlagLz4) != 0 && (entry.flags & kFlagZstd) != 0) return Status(StatusCode::kUnsupported, "a fatbin entry names two compressions");
+      if ((entry.flags & kFlagLz4) != 0 && (entry.flags & kFlagZstd) != 0)
+        return Status(StatusCode::kUnsupported, "a fatbin entry names two compressions");
       if (entry.compressed_size > payload.size()) return Bad("has compressed data that is longer than its entry");
       RETURN_IF_ERROR(Decompress(payload.first(entry.compressed_size), entry, budget, &unpacked));
       payload = unpacked;

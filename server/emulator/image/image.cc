@@ -13,7 +13,9 @@
 namespace tessera::emulator {
 namespace {
 
-bool IsElf(std::span<const std::byte> bytes) { return bytes.size() >= SELFMAG && std::memcmp(bytes.data(), ELFMAG, SELFMAG) == 0; }
+bool IsElf(std::span<const std::byte> bytes) {
+  return bytes.size() >= SELFMAG && std::memcmp(bytes.data(), ELFMAG, SELFMAG) == 0;
+}
 
 uint32_t Magic(std::span<const std::byte> bytes) {
   uint32_t magic = 0;
@@ -27,7 +29,8 @@ bool LooksLikePtx(std::span<const std::byte> bytes) {
   const size_t first = text.find_first_not_of(" \t\r\n\f\v");
   if (first == std::string_view::npos) return false;
   const std::string_view head = text.substr(first);
-  return head.starts_with(".version") || ((head.starts_with("//") || head.starts_with("/*")) && text.find(".version") != std::string_view::npos);
+  return head.starts_with(".version") ||
+         ((head.starts_with("//") || head.starts_with("/*")) && text.find(".version") != std::string_view::npos);
 }
 
 Status DecodePart(std::span<const std::byte> bytes, uint32_t part, uint32_t only_sm, uint64_t* budget, Image* image) {
@@ -52,7 +55,8 @@ Status DecodePart(std::span<const std::byte> bytes, uint32_t part, uint32_t only
 
 std::string Architectures(const Image& image) {
   std::set<std::string> names;
-  for (const PtxEntry& entry : image.ptx) names.insert(fmt::format("compute_{}{}", entry.sm, entry.suffix == 0 ? "" : std::string(1, entry.suffix)));
+  for (const PtxEntry& entry : image.ptx)
+    names.insert(fmt::format("compute_{}{}", entry.sm, entry.suffix == 0 ? "" : std::string(1, entry.suffix)));
   for (const CubinEntry& entry : image.cubins) names.insert(fmt::format("sm_{}", entry.sm));
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
@@ -91,7 +95,8 @@ Result<Selection> SelectImage(const Image& image, uint32_t sm) {
       // An architecture-specific variant runs on exactly its architecture, a family's on later ones of the family.
       if (entry.suffix == 'a' && entry.sm != sm) continue;
       if (entry.suffix == 'f' && entry.sm / 10 != sm / 10) continue;
-      if (best == nullptr || entry.sm > best->sm || (entry.sm == best->sm && entry.suffix != 0 && best->suffix == 0)) best = &entry;
+      if (best == nullptr || entry.sm > best->sm || (entry.sm == best->sm && entry.suffix != 0 && best->suffix == 0))
+        best = &entry;
     }
     if (best != nullptr) selection.ptx_texts.push_back(best->text);
   }

@@ -20,10 +20,10 @@ inline constexpr uint32_t kWrapperMagic = 0x466243B1;
 inline constexpr uint64_t kMaxDecompressedBytes = 256ull << 20;  // bound of one entry and of an image in total
 
 struct PtxEntry {
-  std::string text;            // without trailing NULs
-  uint32_t sm = 0;             // 90 for sm_90, sm_90a, sm_90f
-  char suffix = 0;             // 'a', 'f' or 0, from the .target directive
-  uint32_t part = 0;           // index of the part it came from
+  std::string text;   // without trailing NULs
+  uint32_t sm = 0;    // 90 for sm_90, sm_90a, sm_90f
+  char suffix = 0;    // 'a', 'f' or 0, from the .target directive
+  uint32_t part = 0;  // index of the part it came from
 };
 
 struct CubinParameter {

@@ -39,7 +39,8 @@ void Extend(const Program& program, uint32_t first, Closure* closure) {
     for (const Statement& statement : function.decl->statements) {
       for (const Operand& operand : statement.operands) VisitSymbols(operand, visit);
       for (const Operand& operand : statement.arguments) VisitSymbols(operand, visit);
-      if (statement.opcode.starts_with("call") && !statement.operands.empty() && statement.operands[0].kind == Operand::kRegister) closure->indirect = true;
+      if (statement.opcode.starts_with("call") && !statement.operands.empty() && statement.operands[0].kind == Operand::kRegister)
+        closure->indirect = true;
     }
   }
 }
@@ -123,7 +124,8 @@ Result<std::unique_ptr<Executable>> Program::Build(uint32_t function) {
   for (uint32_t id : closure.called) {
     const FunctionDecl& decl = *functions_[id].decl;
     if (!decl.has_body) {
-      if (FindBuiltin(decl.name) == nullptr) executable->missing[id] = fmt::format("function '{}' is not defined in any text", decl.name);
+      if (FindBuiltin(decl.name) == nullptr)
+        executable->missing[id] = fmt::format("function '{}' is not defined in any text", decl.name);
       continue;
     }
     auto code = std::make_unique<Code>();
@@ -145,7 +147,8 @@ Result<std::unique_ptr<Executable>> Program::Build(uint32_t function) {
 
 Result<const Executable*> Program::Prepare(uint32_t function) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (auto found = executables_.find(function); found != executables_.end()) return static_cast<const Executable*>(found->second.get());
+  if (auto found = executables_.find(function); found != executables_.end())
+    return static_cast<const Executable*>(found->second.get());
   if (auto found = failures_.find(function); found != failures_.end()) return found->second;
   Result<std::unique_ptr<Executable>> built = Build(function);
   if (!built.ok()) {

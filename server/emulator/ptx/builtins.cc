@@ -1,6 +1,6 @@
-// Functions of the device runtime that PTX only declares: vprintf, malloc, free, __assertfail, cudaGraphSetConditional, cudaGraphLaunch,
-// cudaGraphKernelNodeSetParam, cudaGraphKernelNodeSetEnabled, cudaGraphKernelNodeSetGridDim.
-// Source: CUDA C++ Programming Guide, "Formatted Output", "Dynamic Global Memory Allocation", "Assertion".
+// Functions of the device runtime that PTX only declares: vprintf, malloc, free, __assertfail, cudaGraphSetConditional,
+// cudaGraphLaunch, cudaGraphKernelNodeSetParam, cudaGraphKernelNodeSetEnabled, cudaGraphKernelNodeSetGridDim. Source: CUDA C++
+// Programming Guide, "Formatted Output", "Dynamic Global Memory Allocation", "Assertion".
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -16,15 +16,19 @@ namespace {
 uint64_t Argument(Warp& w, const Transfer& from, uint32_t lane) {
   uint64_t value = 0;
   const uint32_t size = std::min<uint32_t>(from.size_bytes, 8);
-  if (from.is_register) std::memcpy(&value, w.Slot<uint8_t>(from.slot) + static_cast<size_t>(lane) * from.size_bytes, size);
-  else std::memcpy(&value, w.LocalLane(lane) + w.local_base() + from.local_offset, size);
+  if (from.is_register)
+    std::memcpy(&value, w.Slot<uint8_t>(from.slot) + static_cast<size_t>(lane) * from.size_bytes, size);
+  else
+    std::memcpy(&value, w.LocalLane(lane) + w.local_base() + from.local_offset, size);
   return value;
 }
 
 void Result(Warp& w, const Transfer& to, uint32_t lane, uint64_t value) {
   const uint32_t size = std::min<uint32_t>(to.size_bytes, 8);
-  if (to.is_register) std::memcpy(w.Slot<uint8_t>(to.slot) + static_cast<size_t>(lane) * to.size_bytes, &value, size);
-  else std::memcpy(w.LocalLane(lane) + w.local_base() + to.local_offset, &value, size);
+  if (to.is_register)
+    std::memcpy(w.Slot<uint8_t>(to.slot) + static_cast<size_t>(lane) * to.size_bytes, &value, size);
+  else
+    std::memcpy(w.LocalLane(lane) + w.local_base() + to.local_offset, &value, size);
 }
 
 // Reads `size` bytes at a generic address as `lane` sees it.
@@ -122,7 +126,8 @@ void Free(Warp& w, const Inst& inst, uint32_t mask) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
     const uint64_t address = Argument(w, site.arguments[0], lane);
     if (address != 0 && !heap->Free(address)) {
-      return w.Fault(LaunchError::kIllegalAddress, inst, fmt::format("free of {:#x}, which the device heap did not give out", address));
+      return w.Fault(LaunchError::kIllegalAddress, inst,
+                     fmt::format("free of {:#x}, which the device heap did not give out", address));
     }
   }
 }
@@ -139,8 +144,9 @@ void AssertFail(Warp& w, const Inst& inst, uint32_t mask) {
         !ReadString(w, inst, lane, Argument(w, site.arguments[3], lane), &function)) {
       return;
     }
-    lines += fmt::format("{}:{}: {}: block: [{},{},{}], thread: [{},{},{}] Assertion `{}` failed.\n", file, Argument(w, site.arguments[2], lane), function,
-                         w.block().id_x, w.block().id_y, w.block().id_z, w.thread_x[lane], w.thread_y[lane], w.thread_z[lane], message);
+    lines += fmt::format("{}:{}: {}: block: [{},{},{}], thread: [{},{},{}] Assertion `{}` failed.\n", file,
+                         Argument(w, site.arguments[2], lane), function, w.block().id_x, w.block().id_y, w.block().id_z,
+                         w.thread_x[lane], w.thread_y[lane], w.thread_z[lane], message);
   }
   lines.pop_back();
   w.grid().Fail(LaunchError::kAssert, lines);
@@ -208,7 +214,8 @@ void SetNodeParameter(Warp& w, const Inst& inst, uint32_t mask) {
 
 void SetNodeEnabled(Warp& w, const Inst& inst, uint32_t mask) {
   AskGraphs(w, inst, mask, 2, "cudaGraphKernelNodeSetEnabled", [&](GraphSink& graphs, const CallSite& site, uint32_t lane) {
-    return std::optional(graphs.SetEnabled(Argument(w, site.arguments[0], lane), (Argument(w, site.arguments[1], lane) & 0xff) != 0));
+    return std::optional(
+        graphs.SetEnabled(Argument(w, site.arguments[0], lane), (Argument(w, site.arguments[1], lane) & 0xff) != 0));
   });
 }
 

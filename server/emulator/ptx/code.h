@@ -43,9 +43,9 @@ enum class InstKind : uint8_t {
   kCallBuiltin,   // run() does it all
   kReturn,
   kExit,
-  kBarrier,       // run() is null; imm holds a BarrierKind
-  kWarpSync,      // waits for the lanes named by src[3], then run() unless null
-  kYield,         // lets other warps go first
+  kBarrier,   // run() is null; imm holds a BarrierKind
+  kWarpSync,  // waits for the lanes named by src[3], then run() unless null
+  kYield,     // lets other warps go first
 };
 
 enum class BarrierKind : uint8_t { kSync, kArrive, kPopc, kAnd, kOr };
@@ -55,14 +55,14 @@ struct alignas(64) Inst {
   uint64_t imm = 0;
   uint32_t dst = kNoSlot;
   uint32_t src[4] = {kNoSlot, kNoSlot, kNoSlot, kNoSlot};
-  uint32_t extra = 0;                       // first of this instruction's words in Code::extra
+  uint32_t extra = 0;  // first of this instruction's words in Code::extra
   uint32_t guard = kNoSlot;
-  uint32_t target = 0;                      // instruction, or function id
-  uint32_t reconverge = kEndOfFunction;     // instruction where diverged lanes meet
+  uint32_t target = 0;                   // instruction, or function id
+  uint32_t reconverge = kEndOfFunction;  // instruction where diverged lanes meet
   uint32_t line = 0;
   InstKind kind = InstKind::kPlain;
   bool guard_negated = false;
-  uint8_t small = 0;                        // a handler's own small constant
+  uint8_t small = 0;  // a handler's own small constant
 };
 static_assert(sizeof(Inst) == 64);
 

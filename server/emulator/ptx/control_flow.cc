@@ -25,7 +25,8 @@ bool ControlFlow::FindLabel(const FunctionDecl& function, std::string_view name,
   const Label* best = nullptr;
   for (const Label& label : function.labels) {
     // The innermost scope that encloses the use: inner scopes have larger numbers.
-    if (label.name == name && SeesScope(function, scope, label.scope) && (best == nullptr || label.scope > best->scope)) best = &label;
+    if (label.name == name && SeesScope(function, scope, label.scope) && (best == nullptr || label.scope > best->scope))
+      best = &label;
   }
   if (best == nullptr) return false;
   *statement = best->statement;
@@ -57,12 +58,15 @@ Status ControlFlow::Build(const FunctionDecl& function) {
       return Status::Ok();
     };
     if (base == "bra") {
-      if (statement.operands.size() != 1) return Status(StatusCode::kInvalidArgument, fmt::format("ptx line {}: bra has no target", statement.line));
+      if (statement.operands.size() != 1)
+        return Status(StatusCode::kInvalidArgument, fmt::format("ptx line {}: bra has no target", statement.line));
       RETURN_IF_ERROR(add(statement.operands[0].name, statement.scope));
       leader[i + 1] = true;
     } else if (base == "brx") {
       const TargetList* list = FindTargets(function, statement.table, statement.scope);
-      if (list == nullptr) return Status(StatusCode::kInvalidArgument, fmt::format("ptx line {}: target list '{}' does not exist", statement.line, statement.table));
+      if (list == nullptr)
+        return Status(StatusCode::kInvalidArgument,
+                      fmt::format("ptx line {}: target list '{}' does not exist", statement.line, statement.table));
       for (std::string_view name : list->targets) RETURN_IF_ERROR(add(name, list->scope));
       leader[i + 1] = true;
     } else if (base == "ret" || base == "exit") {
@@ -148,7 +152,8 @@ void ControlFlow::FindPostDominators() {
       }
     }
   }
-  for (uint32_t b = 0; b < n; ++b) blocks[b].post_dominator = dominator[b] == UINT32_MAX || dominator[b] == exit ? kExitBlock : dominator[b];
+  for (uint32_t b = 0; b < n; ++b)
+    blocks[b].post_dominator = dominator[b] == UINT32_MAX || dominator[b] == exit ? kExitBlock : dominator[b];
 }
 
 uint32_t AssignSlots(const FunctionDecl& function, const ControlFlow& flow, const std::vector<std::vector<uint32_t>>& uses,
@@ -177,8 +182,10 @@ uint32_t AssignSlots(const FunctionDecl& function, const ControlFlow& flow, cons
       }
       for (uint32_t r : definitions[s]) {
         touch(r, s);
-        if (function.statements[s].guard < 0) add(kill[b], r);
-        else if (!has(kill[b], r)) add(use[b], r);  // the lanes that are masked off keep what was there
+        if (function.statements[s].guard < 0)
+          add(kill[b], r);
+        else if (!has(kill[b], r))
+          add(use[b], r);  // the lanes that are masked off keep what was there
       }
     }
   }

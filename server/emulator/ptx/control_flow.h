@@ -12,16 +12,16 @@
 namespace tessera::emulator {
 
 struct BasicBlock {
-  uint32_t begin = 0, end = 0;          // statements
-  std::vector<uint32_t> successors;     // kExitBlock stands for the end of the function
-  uint32_t post_dominator = 0;          // block, or kExitBlock
-  bool meeting_point = false;           // some branch's lanes meet at its beginning
+  uint32_t begin = 0, end = 0;       // statements
+  std::vector<uint32_t> successors;  // kExitBlock stands for the end of the function
+  uint32_t post_dominator = 0;       // block, or kExitBlock
+  bool meeting_point = false;        // some branch's lanes meet at its beginning
 };
 inline constexpr uint32_t kExitBlock = 0xFFFFFFFFu;
 
 struct ControlFlow {
   std::vector<BasicBlock> blocks;
-  std::vector<uint32_t> block_of;       // by statement
+  std::vector<uint32_t> block_of;  // by statement
 
   // Errors: kInvalidArgument for a label that does not exist.
   Status Build(const FunctionDecl& function);

@@ -38,7 +38,8 @@ int32_t Warp::NewNode(uint32_t pc, uint32_t expected, int32_t parent, Frame* fra
 void Warp::Branch(const Inst& inst, uint32_t taken) {
   const uint32_t others = mask_ & ~taken;
   if (inst.reconverge != kEndOfFunction) {
-    const bool same = node_ >= 0 && nodes_[static_cast<size_t>(node_)].callee == nullptr && nodes_[static_cast<size_t>(node_)].pc == inst.reconverge;
+    const bool same = node_ >= 0 && nodes_[static_cast<size_t>(node_)].callee == nullptr &&
+                      nodes_[static_cast<size_t>(node_)].pc == inst.reconverge;
     if (!same) node_ = NewNode(inst.reconverge, mask_, node_, frame_);
     // The side that has nothing to do before they meet is there already.
     Node& node = nodes_[static_cast<size_t>(node_)];
@@ -74,7 +75,8 @@ void Warp::BranchTable(const Inst& inst, uint32_t lanes) {
     targets[lane] = pc_ + 1;
     if ((lanes >> lane & 1) == 0) continue;
     if (index[lane] >= inst.imm) {
-      Fault(LaunchError::kIllegalInstruction, inst, fmt::format("index {} is outside a branch table of {}", index[lane], inst.imm));
+      Fault(LaunchError::kIllegalInstruction, inst,
+            fmt::format("index {} is outside a branch table of {}", index[lane], inst.imm));
       return;
     }
     targets[lane] = table[index[lane]];
@@ -92,8 +94,8 @@ void Warp::Scatter(const Inst& inst, uint32_t lanes, const uint32_t* targets) {
     pc_ = first;
     return;
   }
-  if (inst.reconverge != kEndOfFunction &&
-      !(node_ >= 0 && nodes_[static_cast<size_t>(node_)].callee == nullptr && nodes_[static_cast<size_t>(node_)].pc == inst.reconverge)) {
+  if (inst.reconverge != kEndOfFunction && !(node_ >= 0 && nodes_[static_cast<size_t>(node_)].callee == nullptr &&
+                                             nodes_[static_cast<size_t>(node_)].pc == inst.reconverge)) {
     node_ = NewNode(inst.reconverge, lanes, node_, frame_);
   }
   uint32_t rest = lanes & ~same;
@@ -131,8 +133,10 @@ void Warp::CompleteNode(int32_t index) {
   split.mask = node.arrived;
   split.frame = node.frame;
   split.node = node.parent;
-  if (!running_) LoadCurrent(split);
-  else splits_.push_back(split);
+  if (!running_)
+    LoadCurrent(split);
+  else
+    splits_.push_back(split);
 }
 
 // Takes lanes out of every node from `index` outwards up to (not including) `until`.
@@ -195,8 +199,9 @@ void Warp::Call(const Inst& inst, const Code* callee, uint32_t lanes) {
   }
   const CallSite& site = frame_->code->calls[inst.extra];
   if (site.arguments.size() != callee->formals.size() || site.results.size() > callee->results.size()) {
-    return Fault(LaunchError::kIllegalInstruction, inst, fmt::format("a call of '{}' passes {} arguments, it has {}", callee->name,
-                                                                     site.arguments.size(), callee->formals.size()));
+    return Fault(LaunchError::kIllegalInstruction, inst,
+                 fmt::format("a call of '{}' passes {} arguments, it has {}", callee->name, site.arguments.size(),
+                             callee->formals.size()));
   }
   if (lanes != mask_) {  // the others go on behind the call
     Split others;
@@ -346,7 +351,9 @@ bool Warp::ResolveWarpSync(bool force) {
     const uint32_t required = splits_[i].required;
     uint32_t lanes = 0;
     for (const Split& other : splits_) {
-      if (other.state == Split::kAtWarpSync && other.pc == pc && other.frame == frame && (other.mask & (required | splits_[i].mask)) != 0) lanes |= other.mask;
+      if (other.state == Split::kAtWarpSync && other.pc == pc && other.frame == frame &&
+          (other.mask & (required | splits_[i].mask)) != 0)
+        lanes |= other.mask;
     }
     const Inst& inst = frame->code->insts[pc];
     Split together = splits_[i];

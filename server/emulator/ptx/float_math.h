@@ -14,7 +14,10 @@ inline float Flush(float x) {
   return (bits & 0x7F800000u) == 0 ? std::bit_cast<float>(bits & 0x80000000u) : x;
 }
 // [0, 1]; NaN gives 0.
-template <class T> T Saturate(T x) { return x > 0 ? (x < 1 ? x : T{1}) : T{0}; }
+template <class T>
+T Saturate(T x) {
+  return x > 0 ? (x < 1 ? x : T{1}) : T{0};
+}
 
 // The NaN that devices produce in f32; in f64 they make this one but pass on operands that are NaN.
 inline float CanonicalNan(float) { return std::bit_cast<float>(0x7FFFFFFFu); }

@@ -11,10 +11,10 @@
 namespace tessera::emulator {
 namespace {
 
-constexpr int64_t kFirstSlice = 20000;    // instructions of a warp before the block's next one has its turn
-constexpr int kFirstRounds = 16;          // such turns before another block starts beside a lone one
-constexpr int64_t kLaterSlice = 1000;     // once blocks share a thread they may be waiting for each other
-constexpr size_t kMaxResident = 64;       // per thread, more than the window of the shuffle; cooperative: no bound
+constexpr int64_t kFirstSlice = 20000;  // instructions of a warp before the block's next one has its turn
+constexpr int kFirstRounds = 16;        // such turns before another block starts beside a lone one
+constexpr int64_t kLaterSlice = 1000;   // once blocks share a thread they may be waiting for each other
+constexpr size_t kMaxResident = 64;     // per thread, more than the window of the shuffle; cooperative: no bound
 constexpr uint64_t kShuffleWindow = 16;
 
 uint64_t Mix(uint64_t x) {
@@ -105,8 +105,10 @@ bool Worker::FindRange(uint64_t low, uint64_t high, bool write) {
   if (!fits(range)) range = {workspace, workspace + sizeof(grid_->workspace), true};
   if (!fits(range) && !(grid_->environment->memory->Find(low, &range) && fits(range))) return false;
   cached_ = range;
-  if (recent_.size() < 8) recent_.push_back(range);
-  else recent_[next_recent_++ % 8] = range;
+  if (recent_.size() < 8)
+    recent_.push_back(range);
+  else
+    recent_[next_recent_++ % 8] = range;
   return true;
 }
 
@@ -138,7 +140,8 @@ void Worker::Run() {
     resident.pop_front();
     const bool alone = resident.empty() && !cooperative;
     bool goes_on = true;
-    for (int round = 0; goes_on && round < (alone ? kFirstRounds : 1); ++round) goes_on = block->RunSlice(alone ? kFirstSlice : kLaterSlice);
+    for (int round = 0; goes_on && round < (alone ? kFirstRounds : 1); ++round)
+      goes_on = block->RunSlice(alone ? kFirstSlice : kLaterSlice);
     if (!goes_on) {
       idle.push_back(std::move(block));
       continue;
@@ -149,7 +152,8 @@ void Worker::Run() {
 }
 
 LaunchResult Run(const Launch& launch, const Environment& environment) {
-  if (launch.kernel == nullptr || environment.memory == nullptr) return Invalid(LaunchError::kInvalidValue, "a launch lacks its kernel or memory");
+  if (launch.kernel == nullptr || environment.memory == nullptr)
+    return Invalid(LaunchError::kInvalidValue, "a launch lacks its kernel or memory");
   if (!ProcessorSupported()) return Invalid(LaunchError::kUnsupported, "this processor lacks AVX2, FMA or F16C");
   const KernelInfo& info = launch.kernel->info();
   const uint64_t threads = static_cast<uint64_t>(launch.block.x) * launch.block.y * launch.block.z;
@@ -157,8 +161,9 @@ LaunchResult Run(const Launch& launch, const Environment& environment) {
   if (launch.block.x == 0 || launch.block.y == 0 || launch.block.z == 0 || launch.block.x > 1024 || launch.block.y > 1024 ||
       launch.block.z > 64 || threads > 1024 || threads > info.max_threads_per_block || g.x == 0 || g.y == 0 || g.z == 0 ||
       g.x > 0x7FFFFFFFu || g.y > 65535 || g.z > 65535) {
-    return Invalid(LaunchError::kInvalidValue, fmt::format("a grid of {}x{}x{} blocks of {}x{}x{} threads is outside the limits of '{}'",
-                                                           g.x, g.y, g.z, launch.block.x, launch.block.y, launch.block.z, info.name));
+    return Invalid(LaunchError::kInvalidValue,
+                   fmt::format("a grid of {}x{}x{} blocks of {}x{}x{} threads is outside the limits of '{}'", g.x, g.y, g.z,
+                               launch.block.x, launch.block.y, launch.block.z, info.name));
   }
   for (int i = 0; i < 3; ++i) {
     const uint32_t dim = i == 0 ? launch.block.x : i == 1 ? launch.block.y : launch.block.z;
@@ -167,10 +172,12 @@ LaunchResult Run(const Launch& launch, const Environment& environment) {
     }
   }
   if (static_cast<uint64_t>(launch.cluster.x) * launch.cluster.y * launch.cluster.z > 1) {
-    return Invalid(LaunchError::kUnsupported, fmt::format("'{}' is launched with clusters of several blocks, which the emulator does not have", info.name));
+    return Invalid(LaunchError::kUnsupported,
+                   fmt::format("'{}' is launched with clusters of several blocks, which the emulator does not have", info.name));
   }
   if (launch.parameters.size() < info.parameter_bytes) {
-    return Invalid(LaunchError::kInvalidValue, fmt::format("'{}' takes {} bytes of parameters, {} were given", info.name, info.parameter_bytes, launch.parameters.size()));
+    return Invalid(LaunchError::kInvalidValue, fmt::format("'{}' takes {} bytes of parameters, {} were given", info.name,
+                                                           info.parameter_bytes, launch.parameters.size()));
   }
   Result<const Executable*> executable = PrepareExecutable(*launch.kernel);
   if (!executable.ok()) return Invalid(LaunchError::kUnsupported, executable.status().message());
@@ -184,7 +191,8 @@ LaunchResult Run(const Launch& launch, const Environment& environment) {
   grid.block_count = static_cast<uint64_t>(g.x) * g.y * g.z;
   grid.static_shared_bytes = grid.executable->static_shared_bytes;
   const uint64_t shared = static_cast<uint64_t>(grid.executable->dynamic_shared_offset) + launch.dynamic_shared_bytes;
-  if (shared > (1u << 20)) return Invalid(LaunchError::kInvalidValue, fmt::format("{} bytes of shared memory are too many", shared));
+  if (shared > (1u << 20))
+    return Invalid(LaunchError::kInvalidValue, fmt::format("{} bytes of shared memory are too many", shared));
   grid.shared_bytes = static_cast<uint32_t>(std::max<uint64_t>(shared, grid.static_shared_bytes));
 
   uint64_t count = environment.thread_count != 0 ? environment.thread_count : std::max(1u, std::thread::hardware_concurrency());

@@ -57,8 +57,8 @@ struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
 };
 
-// Where launches of graphs and changes of graph nodes lead: cudaGraphLaunch, cudaGraphKernelNodeSet... Called from many threads at once.
-// The results are numbers of cudaError_t, or kNoSuchObject: the launch of the kernel then fails.
+// Where launches of graphs and changes of graph nodes lead: cudaGraphLaunch, cudaGraphKernelNodeSet... Called from many threads
+// at once. The results are numbers of cudaError_t, or kNoSuchObject: the launch of the kernel then fails.
 class GraphSink {
  public:
   static constexpr uint32_t kNoSuchObject = UINT32_MAX;
@@ -81,7 +81,6 @@ class ConditionSink {
   virtual bool Set(uint64_t handle, uint32_t value) = 0;
 };
 
-
 struct Launch {
   const Kernel* kernel = nullptr;
   Dim3 grid;
@@ -93,36 +92,36 @@ struct Launch {
 };
 
 struct Environment {
-  MemoryMap* memory = nullptr;            // required
-  PrintSink* print = nullptr;             // null: a kernel that prints fails
-  DeviceHeap* heap = nullptr;             // null: a kernel that calls malloc or free fails
-  TextureMap* textures = nullptr;         // null: no object is one
-  ConditionSink* conditions = nullptr;    // null: a kernel that sets a condition fails
-  GraphSink* graphs = nullptr;            // null: a kernel that launches a graph or changes a node fails
+  MemoryMap* memory = nullptr;                // required
+  PrintSink* print = nullptr;                 // null: a kernel that prints fails
+  DeviceHeap* heap = nullptr;                 // null: a kernel that calls malloc or free fails
+  TextureMap* textures = nullptr;             // null: no object is one
+  ConditionSink* conditions = nullptr;        // null: a kernel that sets a condition fails
+  GraphSink* graphs = nullptr;                // null: a kernel that launches a graph or changes a node fails
   const std::atomic<bool>* cancel = nullptr;  // polled; true ends the run with kCancelled
-  uint32_t thread_count = 0;              // 0: one per processor; 1: everything on the calling thread
-  uint64_t seed = 0;                      // order of blocks and warps
-  uint64_t grid_id = 0;                   // %gridid
+  uint32_t thread_count = 0;                  // 0: one per processor; 1: everything on the calling thread
+  uint64_t seed = 0;                          // order of blocks and warps
+  uint64_t grid_id = 0;                       // %gridid
 };
 
 enum class LaunchError {
   kNone,
-  kInvalidValue,      // the launch itself is wrong: dimensions, parameters, shared memory
-  kUnsupported,       // an instruction or feature that the emulator does not have; the message names it
-  kIllegalAddress,    // CUDA_ERROR_ILLEGAL_ADDRESS
-  kMisalignedAddress, // CUDA_ERROR_MISALIGNED_ADDRESS
-  kIllegalInstruction,// CUDA_ERROR_ILLEGAL_INSTRUCTION, such as a call of an unresolved function pointer
-  kAssert,            // CUDA_ERROR_ASSERT; the message is what the device would print
-  kTrap,              // trap, CUDA_ERROR_LAUNCH_FAILED natively
-  kStackOverflow,     // CUDA_ERROR_HARDWARE_STACK_ERROR
-  kDeadlock,          // no thread of a block can ever run again; a device would hang
+  kInvalidValue,        // the launch itself is wrong: dimensions, parameters, shared memory
+  kUnsupported,         // an instruction or feature that the emulator does not have; the message names it
+  kIllegalAddress,      // CUDA_ERROR_ILLEGAL_ADDRESS
+  kMisalignedAddress,   // CUDA_ERROR_MISALIGNED_ADDRESS
+  kIllegalInstruction,  // CUDA_ERROR_ILLEGAL_INSTRUCTION, such as a call of an unresolved function pointer
+  kAssert,              // CUDA_ERROR_ASSERT; the message is what the device would print
+  kTrap,                // trap, CUDA_ERROR_LAUNCH_FAILED natively
+  kStackOverflow,       // CUDA_ERROR_HARDWARE_STACK_ERROR
+  kDeadlock,            // no thread of a block can ever run again; a device would hang
   kCancelled,
 };
 
 struct LaunchResult {
   LaunchError error = LaunchError::kNone;
-  std::string message;          // for people; with the PTX line where one is to blame
-  uint64_t instructions = 0;    // warp instructions executed
+  std::string message;        // for people; with the PTX line where one is to blame
+  uint64_t instructions = 0;  // warp instructions executed
   bool ok() const { return error == LaunchError::kNone; }
 };
 

@@ -11,8 +11,8 @@ enum class TokenKind : uint8_t {
   kWord,       // identifier, register, special register with its component, opcode with all its modifiers
   kDirective,  // ".reg", with the dot
   kInteger,
-  kFloat,      // 0f........, bits of an f32
-  kDouble,     // 0d................ or decimal; bits of an f64
+  kFloat,   // 0f........, bits of an f32
+  kDouble,  // 0d................ or decimal; bits of an f64
   kString,
   kPunctuation,
   kError,

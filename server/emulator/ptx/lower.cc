@@ -18,8 +18,8 @@ const Table& OpTable() {
   static const Table table = [] {
     Table rows;
     for (std::span<const OpRow> family :
-         {IntegerOps(), BitOps(), FloatOps(), HalfOps(), CompareOps(), ConvertOps(), MoveOps(), MemoryOps(),
-          AtomicOps(), MbarrierOps(), WarpOps(), ControlOps(), MatrixOps(), TextureOps()}) {
+         {IntegerOps(), BitOps(), FloatOps(), HalfOps(), CompareOps(), ConvertOps(), MoveOps(), MemoryOps(), AtomicOps(),
+          MbarrierOps(), WarpOps(), ControlOps(), MatrixOps(), TextureOps()}) {
       for (const OpRow& row : family) rows[row.base].push_back(&row);
     }
     return rows;
@@ -29,19 +29,14 @@ const Table& OpTable() {
 
 bool Accepts(TypeFilter filter, Type type) {
   switch (filter) {
-    case kAnyType:
-      return true;
-    case kIntegerTypes:
-      return type.IsInteger();
-    case kFloatTypes:
-      return type.IsFloat() && type.size_bytes >= 4;
+    case kAnyType: return true;
+    case kIntegerTypes: return type.IsInteger();
+    case kFloatTypes: return type.IsFloat() && type.size_bytes >= 4;
     case kHalfTypes:
       return (type.IsFloat() && type.size_bytes == 2) || type.type_class == TypeClass::kBrainFloat ||
              type.type_class == TypeClass::kPackedHalf || type.type_class == TypeClass::kPackedBrain;
-    case kPackedIntegerTypes:
-      return type.type_class == TypeClass::kPackedUnsigned || type.type_class == TypeClass::kPackedSigned;
-    case kPredicateTypes:
-      return type.IsPredicate();
+    case kPackedIntegerTypes: return type.type_class == TypeClass::kPackedUnsigned || type.type_class == TypeClass::kPackedSigned;
+    case kPredicateTypes: return type.IsPredicate();
   }
   return false;
 }
@@ -56,19 +51,13 @@ void WidenLanes(Warp& w, const Inst& inst, uint32_t mask) {
 
 template <class Narrow>
 Handler Widener(uint32_t bytes) {  // sign-extends when Narrow is signed
-  return bytes == 2   ? &WidenLanes<Narrow, uint16_t>
-         : bytes == 4 ? &WidenLanes<Narrow, uint32_t>
-                      : &WidenLanes<Narrow, uint64_t>;
+  return bytes == 2 ? &WidenLanes<Narrow, uint16_t> : bytes == 4 ? &WidenLanes<Narrow, uint32_t> : &WidenLanes<Narrow, uint64_t>;
 }
 
 }  // namespace
 
 Lowering::Lowering(const Program& program, Executable* executable, uint32_t function, Code* code)
-    : program_(program),
-      executable_(executable),
-      function_(program.functions()[function]),
-      decl_(*function_.decl),
-      code_(code) {}
+    : program_(program), executable_(executable), function_(program.functions()[function]), decl_(*function_.decl), code_(code) {}
 
 Status Lowering::Run() {
   code_->declaration = &decl_;
@@ -82,8 +71,7 @@ Status Lowering::Run() {
   registers_end_ = 64;
   LowerAll();
   if (failed()) return status_;
-  registers_end_ =
-      AssignSlots(decl_, flow_, uses_, definitions_, 64, &slots_);  // the first 64 bytes hold the carry flags
+  registers_end_ = AssignSlots(decl_, flow_, uses_, definitions_, 64, &slots_);  // the first 64 bytes hold the carry flags
   for (const std::vector<Formal>* list : {&decl_.formals, &decl_.results}) {
     for (const Formal& formal : *list) {
       if (!formal.is_register || slots_[formal.index] != kNoSlot) continue;
@@ -179,11 +167,10 @@ void Lowering::LowerStatement(const Statement& statement) {
   row->lower(*this);
   if (!failed() && !modifiers_.empty()) return Unknown();
   for (const Widening& wide : widenings_) {
-    Handler run = wide.type.size_bytes == 1
-                      ? (wide.type.IsSigned() ? Widener<int8_t>(wide.to_bytes) : Widener<uint8_t>(wide.to_bytes))
-                  : wide.type.size_bytes == 2
-                      ? (wide.type.IsSigned() ? Widener<int16_t>(wide.to_bytes) : Widener<uint16_t>(wide.to_bytes))
-                      : (wide.type.IsSigned() ? Widener<int32_t>(wide.to_bytes) : Widener<uint32_t>(wide.to_bytes));
+    Handler run =
+        wide.type.size_bytes == 1   ? (wide.type.IsSigned() ? Widener<int8_t>(wide.to_bytes) : Widener<uint8_t>(wide.to_bytes))
+        : wide.type.size_bytes == 2 ? (wide.type.IsSigned() ? Widener<int16_t>(wide.to_bytes) : Widener<uint16_t>(wide.to_bytes))
+                                    : (wide.type.IsSigned() ? Widener<int32_t>(wide.to_bytes) : Widener<uint32_t>(wide.to_bytes));
     Inst& inst = Emit(run);
     inst.dst = wide.to;
     inst.src[0] = wide.from;
@@ -197,9 +184,7 @@ void Lowering::Fail(const std::string& what) {
                      fmt::format("ptx line {}: {}", statement_ != nullptr ? statement_->line : decl_.line, what));
 }
 
-void Lowering::Unknown() {
-  Fail(fmt::format("instruction '{}' is not known to the emulator", statement_->opcode));
-}
+void Lowering::Unknown() { Fail(fmt::format("instruction '{}' is not known to the emulator", statement_->opcode)); }
 
 bool Lowering::Take(std::string_view modifier) {
   for (size_t i = 0; i < modifiers_.size(); ++i) {
@@ -279,9 +264,7 @@ uint32_t Lowering::Constant(uint32_t bytes, uint64_t bits) {
   return kConstantSlot | found->second;
 }
 
-uint32_t Lowering::ConstantPredicate(bool value) {
-  return Constant(4, value ? kAllLanes : 0);
-}
+uint32_t Lowering::ConstantPredicate(bool value) { return Constant(4, value ? kAllLanes : 0); }
 
 uint32_t Lowering::Extra(const std::vector<uint32_t>& words) {
   const auto index = static_cast<uint32_t>(code_->extra.size());

@@ -43,9 +43,9 @@ class Lowering {
 
   // --- for lower functions: modifiers ---
   bool Take(std::string_view modifier);
-  Type TakeType();                      // the first type left; fails when there is none
+  Type TakeType();  // the first type left; fails when there is none
   bool HasType() const;
-  std::string_view TakeFirst();         // the first modifier left, or empty
+  std::string_view TakeFirst();  // the first modifier left, or empty
   bool Peek(std::string_view modifier) const;
 
   // --- operands ---
@@ -56,11 +56,11 @@ class Lowering {
   uint32_t Predicate(const Operand& operand);
   uint32_t Predicate(size_t i) { return Predicate(operand(i)); }
   uint32_t Destination(size_t i, Type type) { return Destination(operand(i), type); }
-  uint32_t Destination(const Operand& operand, Type type);   // a sink gives a temporary
-  Type RegisterType(const Operand& operand) const;           // none unless a register
+  uint32_t Destination(const Operand& operand, Type type);  // a sink gives a temporary
+  Type RegisterType(const Operand& operand) const;          // none unless a register
   Address AddressOf(size_t i, Space space);
-  bool IsLocalVariable(size_t i);       // the operand's address begins with a variable on the stack
-  uint64_t parameter_bytes() const;     // of the kernel
+  bool IsLocalVariable(size_t i);    // the operand's address begins with a variable on the stack
+  uint64_t parameter_bytes() const;  // of the kernel
   const Statement& statement() const { return *statement_; }
 
   // --- emitting ---
@@ -70,7 +70,7 @@ class Lowering {
   uint32_t ConstantPredicate(bool value);
   uint32_t Extra(const std::vector<uint32_t>& words);
   void Fail(const std::string& what);
-  void Unknown();                       // "instruction 'x' is not known to the emulator"
+  void Unknown();  // "instruction 'x' is not known to the emulator"
   bool failed() const { return !status_.ok(); }
 
   // --- control flow and calls ---
@@ -111,14 +111,14 @@ class Lowering {
   };
   std::vector<Widening> widenings_;
 
-  bool collecting_ = true;                      // first pass: uses and definitions only
+  bool collecting_ = true;  // first pass: uses and definitions only
   std::vector<std::vector<uint32_t>> uses_, definitions_;
-  std::vector<uint32_t> slots_;                 // by register
-  uint32_t registers_end_ = 0;                  // frame bytes of registers; temporaries follow
+  std::vector<uint32_t> slots_;  // by register
+  uint32_t registers_end_ = 0;   // frame bytes of registers; temporaries follow
   uint32_t temporaries_ = 0, temporaries_peak_ = 0;
   std::vector<uint8_t> constants_;
   std::unordered_map<uint64_t, uint32_t> constant_index_[5];
-  std::vector<uint32_t> local_offsets_;         // by variable
+  std::vector<uint32_t> local_offsets_;  // by variable
 };
 
 // The tables, one per family.

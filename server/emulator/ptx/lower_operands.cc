@@ -75,8 +75,8 @@ uint32_t Lowering::Source(const Operand& operand, Type type) {
       const uint32_t slot = RegisterSlot(operand.index, false);
       if (declared.size_bytes == bytes) return slot;
       if (declared.size_bytes < bytes || declared.size_bytes > 8) {
-        Fail(fmt::format("register '{}' is {} bytes wide, '{}' needs {}", operand.name, declared.size_bytes,
-                         statement_->opcode, bytes));
+        Fail(fmt::format("register '{}' is {} bytes wide, '{}' needs {}", operand.name, declared.size_bytes, statement_->opcode,
+                         bytes));
         return slot;
       }
       const uint32_t narrow = Temporary(bytes);
@@ -94,12 +94,11 @@ uint32_t Lowering::Source(const Operand& operand, Type type) {
       return Constant(bytes, operand.bits);
     case Operand::kFloat:
       if (type.IsFloat() && bytes == 8)
-        return Constant(
-            8, std::bit_cast<uint64_t>(static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(operand.bits)))));
+        return Constant(8,
+                        std::bit_cast<uint64_t>(static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(operand.bits)))));
       return Constant(bytes, operand.bits);
     case Operand::kDouble:
-      if (bytes == 4)
-        return Constant(4, std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(operand.bits))));
+      if (bytes == 4) return Constant(4, std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(operand.bits))));
       if (bytes == 8) return Constant(8, operand.bits);
       break;
     case Operand::kSpecial: {
@@ -124,8 +123,7 @@ uint32_t Lowering::Source(const Operand& operand, Type type) {
     case Operand::kVariable:
       if (bytes >= 4 && !type.IsPredicate()) return SymbolValue(operand, type);
       break;
-    default:
-      break;
+    default: break;
   }
   Fail(fmt::format("an operand of '{}' has the wrong kind", statement_->opcode));
   return 0;
@@ -160,8 +158,8 @@ uint32_t Lowering::Destination(const Operand& operand, Type type) {
   }
   if (type.IsPredicate() || declared.size_bytes == type.size_bytes) return slot;
   if (declared.size_bytes < type.size_bytes || declared.size_bytes > 8) {
-    Fail(fmt::format("register '{}' is {} bytes wide, '{}' writes {}", operand.name, declared.size_bytes,
-                     statement_->opcode, type.size_bytes));
+    Fail(fmt::format("register '{}' is {} bytes wide, '{}' writes {}", operand.name, declared.size_bytes, statement_->opcode,
+                     type.size_bytes));
     return slot;
   }
   const uint32_t narrow = Temporary(type.size_bytes);

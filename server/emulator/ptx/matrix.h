@@ -26,10 +26,10 @@ struct Position {
 
 // How a fragment's elements lie: `element` counts those of one lane, in order of its registers.
 enum class FragmentKind : uint8_t {
-  kMmaA,   // PTX ISA 9.0, "Matrix Fragments for mma": rows by lane / 4, columns by lane % 4
+  kMmaA,  // PTX ISA 9.0, "Matrix Fragments for mma": rows by lane / 4, columns by lane % 4
   kMmaB,
-  kMmaC,   // also D
-  kLinear, // wmma, whose layout is ours to choose: in order of lanes, repeated when the lanes hold more than there are
+  kMmaC,    // also D
+  kLinear,  // wmma, whose layout is ours to choose: in order of lanes, repeated when the lanes hold more than there are
 };
 struct FragmentShape {
   FragmentKind kind;

@@ -9,7 +9,8 @@ namespace tessera::emulator {
 enum class MemorySpace : uint8_t { kGlobal, kShared, kLocal, kGeneric };
 
 // The slow paths: faults and mixed or uncached addresses. False after a fault.
-bool TranslateSlow(Warp& w, const Inst& inst, uint32_t mask, const uint64_t* addresses, MemorySpace space, uint32_t size, bool write, uint8_t** pointers);
+bool TranslateSlow(Warp& w, const Inst& inst, uint32_t mask, const uint64_t* addresses, MemorySpace space, uint32_t size,
+                   bool write, uint8_t** pointers);
 
 // Fills `pointers` for the lanes of `mask`; `size` bytes each must be accessible and aligned. False: the grid has faulted.
 template <MemorySpace kSpace, bool k32Bit>

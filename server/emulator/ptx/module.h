@@ -49,14 +49,14 @@ struct Variable {
 struct KernelInfo {
   std::string name;
   std::vector<Parameter> parameters;
-  uint32_t parameter_bytes = 0;          // size of the packed parameter buffer
+  uint32_t parameter_bytes = 0;  // size of the packed parameter buffer
   uint32_t static_shared_bytes = 0;
-  uint32_t const_bytes = 0;              // user constants of the module
-  uint32_t local_bytes = 0;              // per thread, of the kernel itself and what it calls directly
-  uint32_t max_threads_per_block = 1024; // .maxntid / .reqntid, else 1024
-  uint32_t register_count = 0;           // an estimate: a software device has no register file
-  uint32_t ptx_version = 0;              // 90 for 9.0
-  uint32_t target_sm = 0;                // 75, 90, ...
+  uint32_t const_bytes = 0;                  // user constants of the module
+  uint32_t local_bytes = 0;                  // per thread, of the kernel itself and what it calls directly
+  uint32_t max_threads_per_block = 1024;     // .maxntid / .reqntid, else 1024
+  uint32_t register_count = 0;               // an estimate: a software device has no register file
+  uint32_t ptx_version = 0;                  // 90 for 9.0
+  uint32_t target_sm = 0;                    // 75, 90, ...
   uint32_t required_block[3] = {0, 0, 0};    // .reqntid, 0 when absent
   uint32_t required_cluster[3] = {0, 0, 0};  // .reqnctapercluster / .explicitcluster, 0 when absent
   bool needs_cluster = false;
@@ -84,8 +84,7 @@ class Module {
   // Parses and links `ptx_texts` (each with or without a trailing NUL) and places their variables. The allocator must
   // outlive the Module. Errors: kInvalidArgument with "ptx line N: ..." for text that does not parse or link,
   // kUnsupported for a target or address size the emulator does not have, or what the allocator returned.
-  static Result<std::unique_ptr<Module>> Compile(const std::vector<std::string_view>& ptx_texts,
-                                                 GlobalAllocator& allocator);
+  static Result<std::unique_ptr<Module>> Compile(const std::vector<std::string_view>& ptx_texts, GlobalAllocator& allocator);
   ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;

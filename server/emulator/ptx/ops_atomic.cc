@@ -11,34 +11,97 @@
 namespace tessera::emulator {
 namespace {
 
-template <class T> struct AtomAdd { static T Run(T a, T b) { if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b)); else return a + b; } };
-template <class T> struct AtomAnd { static T Run(T a, T b) { return a & b; } };
-template <class T> struct AtomOr { static T Run(T a, T b) { return a | b; } };
-template <class T> struct AtomXor { static T Run(T a, T b) { return a ^ b; } };
-template <class T> struct AtomExch { static T Run(T, T b) { return b; } };
-template <class T> struct AtomMin { static T Run(T a, T b) { return b < a ? b : a; } };
-template <class T> struct AtomMax { static T Run(T a, T b) { return b > a ? b : a; } };
-template <class T> struct AtomInc { static T Run(T a, T b) { return a >= b ? 0 : a + 1; } };
-template <class T> struct AtomDec { static T Run(T a, T b) { return a == 0 || a > b ? b : a - 1; } };
+template <class T>
+struct AtomAdd {
+  static T Run(T a, T b) {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
+    else
+      return a + b;
+  }
+};
+template <class T>
+struct AtomAnd {
+  static T Run(T a, T b) { return a & b; }
+};
+template <class T>
+struct AtomOr {
+  static T Run(T a, T b) { return a | b; }
+};
+template <class T>
+struct AtomXor {
+  static T Run(T a, T b) { return a ^ b; }
+};
+template <class T>
+struct AtomExch {
+  static T Run(T, T b) { return b; }
+};
+template <class T>
+struct AtomMin {
+  static T Run(T a, T b) { return b < a ? b : a; }
+};
+template <class T>
+struct AtomMax {
+  static T Run(T a, T b) { return b > a ? b : a; }
+};
+template <class T>
+struct AtomInc {
+  static T Run(T a, T b) { return a >= b ? 0 : a + 1; }
+};
+template <class T>
+struct AtomDec {
+  static T Run(T a, T b) { return a == 0 || a > b ? b : a - 1; }
+};
 
-struct HalfBits { uint16_t bits; };
-struct BrainBits { uint16_t bits; };
-struct HalfPair { uint32_t bits; };
-struct BrainPair { uint32_t bits; };
-template <> struct AtomAdd<HalfBits> { static HalfBits Run(HalfBits a, HalfBits b) { return {FloatToHalf(HalfToFloat::Run(a.bits) + HalfToFloat::Run(b.bits))}; } };
-template <> struct AtomAdd<BrainBits> { static BrainBits Run(BrainBits a, BrainBits b) { return {FloatToBrain(BrainToFloat::Run(a.bits) + BrainToFloat::Run(b.bits))}; } };
-template <class Pair, class One> Pair AddPair(Pair a, Pair b) {
+struct HalfBits {
+  uint16_t bits;
+};
+struct BrainBits {
+  uint16_t bits;
+};
+struct HalfPair {
+  uint32_t bits;
+};
+struct BrainPair {
+  uint32_t bits;
+};
+template <>
+struct AtomAdd<HalfBits> {
+  static HalfBits Run(HalfBits a, HalfBits b) { return {FloatToHalf(HalfToFloat::Run(a.bits) + HalfToFloat::Run(b.bits))}; }
+};
+template <>
+struct AtomAdd<BrainBits> {
+  static BrainBits Run(BrainBits a, BrainBits b) { return {FloatToBrain(BrainToFloat::Run(a.bits) + BrainToFloat::Run(b.bits))}; }
+};
+template <class Pair, class One>
+Pair AddPair(Pair a, Pair b) {
   const One low = AtomAdd<One>::Run({static_cast<uint16_t>(a.bits)}, {static_cast<uint16_t>(b.bits)});
   const One high = AtomAdd<One>::Run({static_cast<uint16_t>(a.bits >> 16)}, {static_cast<uint16_t>(b.bits >> 16)});
   return {low.bits | static_cast<uint32_t>(high.bits) << 16};
 }
-template <> struct AtomAdd<HalfPair> { static HalfPair Run(HalfPair a, HalfPair b) { return AddPair<HalfPair, HalfBits>(a, b); } };
-template <> struct AtomAdd<BrainPair> { static BrainPair Run(BrainPair a, BrainPair b) { return AddPair<BrainPair, BrainBits>(a, b); } };
+template <>
+struct AtomAdd<HalfPair> {
+  static HalfPair Run(HalfPair a, HalfPair b) { return AddPair<HalfPair, HalfBits>(a, b); }
+};
+template <>
+struct AtomAdd<BrainPair> {
+  static BrainPair Run(BrainPair a, BrainPair b) { return AddPair<BrainPair, BrainBits>(a, b); }
+};
 
-template <size_t kBytes> struct BitsOf;
-template <> struct BitsOf<2> { using type = uint16_t; };
-template <> struct BitsOf<4> { using type = uint32_t; };
-template <> struct BitsOf<8> { using type = uint64_t; };
+template <size_t kBytes>
+struct BitsOf;
+template <>
+struct BitsOf<2> {
+  using type = uint16_t;
+};
+template <>
+struct BitsOf<4> {
+  using type = uint32_t;
+};
+template <>
+struct BitsOf<8> {
+  using type = uint64_t;
+};
 
 template <class F, class T>
 T Update(uint8_t* place, T operand) {
@@ -50,7 +113,8 @@ T Update(uint8_t* place, T operand) {
   Bits old = __atomic_load_n(p, __ATOMIC_RELAXED);
   for (;;) {
     const T next = F::Run(std::bit_cast<T>(old), operand);
-    if (__atomic_compare_exchange_n(p, &old, std::bit_cast<Bits>(next), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) return std::bit_cast<T>(old);
+    if (__atomic_compare_exchange_n(p, &old, std::bit_cast<Bits>(next), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+      return std::bit_cast<T>(old);
   }
 }
 
@@ -100,12 +164,18 @@ struct CompareAndSwapOf {
   };
 };
 
-template <class F, class T> Handler Of(MemorySpace space, bool is_32bit) { return PickSpace<AtomicOf<F, T>::template In>(space, is_32bit); }
+template <class F, class T>
+Handler Of(MemorySpace space, bool is_32bit) {
+  return PickSpace<AtomicOf<F, T>::template In>(space, is_32bit);
+}
 template <template <class> class F>
-Handler Bitwise(Type t, MemorySpace s, bool a) { return t.size_bytes == 4 ? Of<F<uint32_t>, uint32_t>(s, a) : t.size_bytes == 8 ? Of<F<uint64_t>, uint64_t>(s, a) : nullptr; }
+Handler Bitwise(Type t, MemorySpace s, bool a) {
+  return t.size_bytes == 4 ? Of<F<uint32_t>, uint32_t>(s, a) : t.size_bytes == 8 ? Of<F<uint64_t>, uint64_t>(s, a) : nullptr;
+}
 template <template <class> class F>
 Handler Ordered(Type t, MemorySpace s, bool a) {
-  if (t.IsSigned()) return t.size_bytes == 4 ? Of<F<int32_t>, int32_t>(s, a) : t.size_bytes == 8 ? Of<F<int64_t>, int64_t>(s, a) : nullptr;
+  if (t.IsSigned())
+    return t.size_bytes == 4 ? Of<F<int32_t>, int32_t>(s, a) : t.size_bytes == 8 ? Of<F<int64_t>, int64_t>(s, a) : nullptr;
   return t.IsInteger() ? Bitwise<F>(t, s, a) : nullptr;
 }
 Handler Sum(Type t, MemorySpace s, bool a) {
@@ -184,7 +254,8 @@ void LowerRed(Lowering& l) { LowerAtomic(l, false); }
 
 void Fence(Warp&, const Inst&, uint32_t) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 void LowerFence(Lowering& l) {
-  // membar.{cta,gl,sys}, fence.{sc,acq_rel,acquire,release}.scope, fence.proxy.*, fence.mbarrier_init: one strong fence serves all.
+  // membar.{cta,gl,sys}, fence.{sc,acq_rel,acquire,release}.scope, fence.proxy.*, fence.mbarrier_init: one strong fence serves
+  // all.
   while (!l.TakeFirst().empty()) {
   }
   l.Emit(&Fence);

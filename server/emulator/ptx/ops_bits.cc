@@ -4,37 +4,68 @@
 namespace tessera::emulator {
 namespace {
 
-template <class T> struct And { static T Run(T a, T b) { return a & b; } };
-template <class T> struct Or { static T Run(T a, T b) { return a | b; } };
-template <class T> struct Xor { static T Run(T a, T b) { return a ^ b; } };
-template <class T> struct Not { static T Run(T a) { return static_cast<T>(~a); } };
-template <class T> struct Cnot { static T Run(T a) { return a == 0 ? 1 : 0; } };
+template <class T>
+struct And {
+  static T Run(T a, T b) { return a & b; }
+};
+template <class T>
+struct Or {
+  static T Run(T a, T b) { return a | b; }
+};
+template <class T>
+struct Xor {
+  static T Run(T a, T b) { return a ^ b; }
+};
+template <class T>
+struct Not {
+  static T Run(T a) { return static_cast<T>(~a); }
+};
+template <class T>
+struct Cnot {
+  static T Run(T a) { return a == 0 ? 1 : 0; }
+};
 // Shift amounts beyond the width are clamped to it.
-template <class T> struct Shl { static T Run(T a, uint32_t b) { return b >= 8 * sizeof(T) ? T{0} : static_cast<T>(static_cast<uint64_t>(a) << b); } };
-template <class T> struct Shr { static T Run(T a, uint32_t b) { return b >= 8 * sizeof(T) ? (a < 0 ? static_cast<T>(-1) : T{0}) : static_cast<T>(a >> b); } };
-template <class T> struct Popc { static uint32_t Run(T a) { return static_cast<uint32_t>(std::popcount(a)); } };
-template <class T> struct Clz { static uint32_t Run(T a) { return static_cast<uint32_t>(std::countl_zero(a)); } };
-template <class T> struct Brev {
+template <class T>
+struct Shl {
+  static T Run(T a, uint32_t b) { return b >= 8 * sizeof(T) ? T{0} : static_cast<T>(static_cast<uint64_t>(a) << b); }
+};
+template <class T>
+struct Shr {
+  static T Run(T a, uint32_t b) { return b >= 8 * sizeof(T) ? (a < 0 ? static_cast<T>(-1) : T{0}) : static_cast<T>(a >> b); }
+};
+template <class T>
+struct Popc {
+  static uint32_t Run(T a) { return static_cast<uint32_t>(std::popcount(a)); }
+};
+template <class T>
+struct Clz {
+  static uint32_t Run(T a) { return static_cast<uint32_t>(std::countl_zero(a)); }
+};
+template <class T>
+struct Brev {
   static T Run(T a) {
     T r = 0;
     for (unsigned i = 0; i < 8 * sizeof(T); ++i) r = static_cast<T>(r << 1 | (a >> i & 1));
     return r;
   }
 };
-template <class T> struct Bfind {
+template <class T>
+struct Bfind {
   static uint32_t Run(T a) {
     using Unsigned = std::make_unsigned_t<T>;
     const auto bits = static_cast<Unsigned>(a < 0 ? ~a : a);
     return bits == 0 ? 0xFFFFFFFFu : static_cast<uint32_t>(8 * sizeof(T) - 1 - static_cast<unsigned>(std::countl_zero(bits)));
   }
 };
-template <class T> struct BfindShift {
+template <class T>
+struct BfindShift {
   static uint32_t Run(T a) {
     const uint32_t position = Bfind<T>::Run(a);
     return position == 0xFFFFFFFFu ? position : static_cast<uint32_t>(8 * sizeof(T) - 1) - position;
   }
 };
-template <class T> struct Bfe {
+template <class T>
+struct Bfe {
   static T Run(T a, uint32_t b, uint32_t c) {
     constexpr uint32_t kTop = 8 * sizeof(T) - 1;
     // Beyond the documented 0..255: the 32-bit form looks at the low byte, the 64-bit form at everything.
@@ -55,7 +86,8 @@ template <class T> struct Bfe {
     return static_cast<T>(r);
   }
 };
-template <class T> struct Bfi {
+template <class T>
+struct Bfi {
   static T Run(T a, T b, uint32_t c, uint32_t d) {
     constexpr uint32_t kWidth = 8 * sizeof(T);
     const uint32_t position = sizeof(T) == 4 ? c & 0xFF : c, length = sizeof(T) == 4 ? d & 0xFF : d;
@@ -65,13 +97,18 @@ template <class T> struct Bfi {
     return static_cast<T>((b & ~mask) | (static_cast<T>(a << position) & mask));
   }
 };
-struct BmskClamp { static uint32_t Run(uint32_t a, uint32_t b) {
-  if (a >= 32 || b == 0) return 0;
-  const uint32_t length = b > 32 - a ? 32 - a : b;
-  return static_cast<uint32_t>(((1ull << length) - 1) << a);
-} };
-struct BmskWrap { static uint32_t Run(uint32_t a, uint32_t b) { return BmskClamp::Run(a & 31, b & 31); } };
-template <bool kSigned, bool kWrap> struct Szext {
+struct BmskClamp {
+  static uint32_t Run(uint32_t a, uint32_t b) {
+    if (a >= 32 || b == 0) return 0;
+    const uint32_t length = b > 32 - a ? 32 - a : b;
+    return static_cast<uint32_t>(((1ull << length) - 1) << a);
+  }
+};
+struct BmskWrap {
+  static uint32_t Run(uint32_t a, uint32_t b) { return BmskClamp::Run(a & 31, b & 31); }
+};
+template <bool kSigned, bool kWrap>
+struct Szext {
   static uint32_t Run(uint32_t a, uint32_t b) {
     const uint32_t n = kWrap ? b & 31 : b > 32 ? 32 : b;
     if (n == 0) return 0;
@@ -94,15 +131,17 @@ struct Prmt {
   }
 };
 // The special modes of prmt choose by the two low bits of c.
-template <int kMode> struct PrmtMode {
+template <int kMode>
+struct PrmtMode {
   static uint32_t Run(uint32_t a, uint32_t b, uint32_t c) {
-    static constexpr uint16_t kSelectors[6][4] = {
-        {0x3210, 0x4321, 0x5432, 0x6543}, {0x5670, 0x6701, 0x7012, 0x0123}, {0x0000, 0x1111, 0x2222, 0x3333},
-        {0x3210, 0x3211, 0x3222, 0x3333}, {0x0000, 0x1110, 0x2210, 0x3210}, {0x1010, 0x3232, 0x1010, 0x3232}};
+    static constexpr uint16_t kSelectors[6][4] = {{0x3210, 0x4321, 0x5432, 0x6543}, {0x5670, 0x6701, 0x7012, 0x0123},
+                                                  {0x0000, 0x1111, 0x2222, 0x3333}, {0x3210, 0x3211, 0x3222, 0x3333},
+                                                  {0x0000, 0x1110, 0x2210, 0x3210}, {0x1010, 0x3232, 0x1010, 0x3232}};
     return Prmt::Run(a, b, kSelectors[kMode][c & 3]);
   }
 };
-template <bool kLeft, bool kWrap> struct Shf {
+template <bool kLeft, bool kWrap>
+struct Shf {
   static uint32_t Run(uint32_t a, uint32_t b, uint32_t c) {
     const uint32_t n = kWrap ? c & 31 : c > 32 ? 32 : c;
     const uint64_t both = static_cast<uint64_t>(b) << 32 | a;
@@ -181,7 +220,7 @@ void PredicateNot(Warp& w, const Inst& inst, uint32_t mask) {
 template <template <class> class Op>
 void LowerLogic(Lowering& l) {
   const Type t = l.TakeType();
-  Handler run = t.IsPredicate()       ? static_cast<Handler>(&PredicateTwo<Op>)
+  Handler run = t.IsPredicate()     ? static_cast<Handler>(&PredicateTwo<Op>)
                 : t.size_bytes == 2 ? static_cast<Handler>(&Binary<Op<uint16_t>, uint16_t, uint16_t, uint16_t>)
                 : t.size_bytes == 4 ? static_cast<Handler>(&Binary<Op<uint32_t>, uint32_t, uint32_t, uint32_t>)
                                     : static_cast<Handler>(&Binary<Op<uint64_t>, uint64_t, uint64_t, uint64_t>);
@@ -209,12 +248,19 @@ void LowerShl(Lowering& l) {
   if (t.size_bytes == 1 || t.size_bytes > 8) return l.Unknown();
   EmitBinary(l, run, t, t, kU32);
 }
-template <class T> Handler ShrOf() { return &Binary<Shr<T>, T, T, uint32_t>; }
+template <class T>
+Handler ShrOf() {
+  return &Binary<Shr<T>, T, T, uint32_t>;
+}
 void LowerShr(Lowering& l) {
   const Type t = l.TakeType();
   if (t.size_bytes == 1 || t.size_bytes > 8) return l.Unknown();
-  Handler run = t.IsSigned() ? (t.size_bytes == 2 ? ShrOf<int16_t>() : t.size_bytes == 4 ? ShrOf<int32_t>() : ShrOf<int64_t>())
-                             : (t.size_bytes == 2 ? ShrOf<uint16_t>() : t.size_bytes == 4 ? ShrOf<uint32_t>() : ShrOf<uint64_t>());
+  Handler run = t.IsSigned() ? (t.size_bytes == 2   ? ShrOf<int16_t>()
+                                : t.size_bytes == 4 ? ShrOf<int32_t>()
+                                                    : ShrOf<int64_t>())
+                             : (t.size_bytes == 2   ? ShrOf<uint16_t>()
+                                : t.size_bytes == 4 ? ShrOf<uint32_t>()
+                                                    : ShrOf<uint64_t>());
   EmitBinary(l, run, t, t, kU32);
 }
 template <template <class> class Op>
@@ -239,11 +285,17 @@ void LowerBfind(Lowering& l) {
   if (t.size_bytes < 4 || t.size_bytes > 8) return l.Unknown();
   EmitUnary(l, shift ? PickFind<BfindShift>(t) : PickFind<Bfind>(t), kU32, t);
 }
-template <class T> Handler BfeOf() { return &Ternary<Bfe<T>, T, T, uint32_t, uint32_t>; }
+template <class T>
+Handler BfeOf() {
+  return &Ternary<Bfe<T>, T, T, uint32_t, uint32_t>;
+}
 void LowerBfe(Lowering& l) {
   const Type t = l.TakeType();
   if (t.size_bytes < 4 || t.size_bytes > 8) return l.Unknown();
-  EmitTernary(l, t.IsSigned() ? (t.size_bytes == 4 ? BfeOf<int32_t>() : BfeOf<int64_t>()) : (t.size_bytes == 4 ? BfeOf<uint32_t>() : BfeOf<uint64_t>()), t, t, kU32, kU32);
+  EmitTernary(l,
+              t.IsSigned() ? (t.size_bytes == 4 ? BfeOf<int32_t>() : BfeOf<int64_t>())
+                           : (t.size_bytes == 4 ? BfeOf<uint32_t>() : BfeOf<uint64_t>()),
+              t, t, kU32, kU32);
 }
 void LowerBfi(Lowering& l) {
   const Type t = l.TakeType();
@@ -268,18 +320,27 @@ void LowerSzext(Lowering& l) {
   if (!wrap) l.Take("clamp");
   const bool is_signed = l.TakeType().IsSigned();
   using W = uint32_t;
-  EmitBinary(l, is_signed ? (wrap ? &Binary<Szext<true, true>, W, W, W> : &Binary<Szext<true, false>, W, W, W>) : (wrap ? &Binary<Szext<false, true>, W, W, W> : &Binary<Szext<false, false>, W, W, W>), kB32, kB32, kB32);
+  EmitBinary(l,
+             is_signed ? (wrap ? &Binary<Szext<true, true>, W, W, W> : &Binary<Szext<true, false>, W, W, W>)
+                       : (wrap ? &Binary<Szext<false, true>, W, W, W> : &Binary<Szext<false, false>, W, W, W>),
+             kB32, kB32, kB32);
 }
 void LowerPrmt(Lowering& l) {
   l.TakeType();
   using W = uint32_t;
   Handler run = &Ternary<Prmt, W, W, W, W>;
-  if (l.Take("f4e")) run = &Ternary<PrmtMode<0>, W, W, W, W>;
-  else if (l.Take("b4e")) run = &Ternary<PrmtMode<1>, W, W, W, W>;
-  else if (l.Take("rc8")) run = &Ternary<PrmtMode<2>, W, W, W, W>;
-  else if (l.Take("ecl")) run = &Ternary<PrmtMode<3>, W, W, W, W>;
-  else if (l.Take("ecr")) run = &Ternary<PrmtMode<4>, W, W, W, W>;
-  else if (l.Take("rc16")) run = &Ternary<PrmtMode<5>, W, W, W, W>;
+  if (l.Take("f4e"))
+    run = &Ternary<PrmtMode<0>, W, W, W, W>;
+  else if (l.Take("b4e"))
+    run = &Ternary<PrmtMode<1>, W, W, W, W>;
+  else if (l.Take("rc8"))
+    run = &Ternary<PrmtMode<2>, W, W, W, W>;
+  else if (l.Take("ecl"))
+    run = &Ternary<PrmtMode<3>, W, W, W, W>;
+  else if (l.Take("ecr"))
+    run = &Ternary<PrmtMode<4>, W, W, W, W>;
+  else if (l.Take("rc16"))
+    run = &Ternary<PrmtMode<5>, W, W, W, W>;
   EmitTernary(l, run, kB32, kB32, kB32, kB32);
 }
 void LowerShf(Lowering& l) {
@@ -287,7 +348,10 @@ void LowerShf(Lowering& l) {
   l.TakeType();
   if (left + right != 1 || wrap + clamp != 1) return l.Unknown();
   using W = uint32_t;
-  EmitTernary(l, left ? (wrap ? &Ternary<Shf<true, true>, W, W, W, W> : &Ternary<Shf<true, false>, W, W, W, W>) : (wrap ? &Ternary<Shf<false, true>, W, W, W, W> : &Ternary<Shf<false, false>, W, W, W, W>), kB32, kB32, kB32, kB32);
+  EmitTernary(l,
+              left ? (wrap ? &Ternary<Shf<true, true>, W, W, W, W> : &Ternary<Shf<true, false>, W, W, W, W>)
+                   : (wrap ? &Ternary<Shf<false, true>, W, W, W, W> : &Ternary<Shf<false, false>, W, W, W, W>),
+              kB32, kB32, kB32, kB32);
 }
 void LowerLop3(Lowering& l) {
   const bool is_or = l.Take("or"), is_and = l.Take("and");
@@ -316,16 +380,26 @@ void LowerFns(Lowering& l) {
 }
 
 constexpr OpRow kRows[] = {
-    {"and", kAnyType, LowerLogic<And>},       {"or", kAnyType, LowerLogic<Or>},
-    {"xor", kAnyType, LowerLogic<Xor>},       {"not", kPredicateTypes, LowerNotPredicate},
-    {"not", kIntegerTypes, LowerComplement<Not>}, {"cnot", kIntegerTypes, LowerComplement<Cnot>},
-    {"shl", kIntegerTypes, LowerShl},         {"shr", kIntegerTypes, LowerShr},
-    {"popc", kIntegerTypes, LowerCount<Popc>}, {"clz", kIntegerTypes, LowerCount<Clz>},
-    {"brev", kIntegerTypes, LowerBrev},       {"bfind", kIntegerTypes, LowerBfind},
-    {"bfe", kIntegerTypes, LowerBfe},         {"bfi", kIntegerTypes, LowerBfi},
-    {"bmsk", kIntegerTypes, LowerBmsk},       {"szext", kIntegerTypes, LowerSzext},
-    {"prmt", kIntegerTypes, LowerPrmt},       {"shf", kIntegerTypes, LowerShf},
-    {"lop3", kIntegerTypes, LowerLop3},       {"fns", kIntegerTypes, LowerFns},
+    {"and", kAnyType, LowerLogic<And>},
+    {"or", kAnyType, LowerLogic<Or>},
+    {"xor", kAnyType, LowerLogic<Xor>},
+    {"not", kPredicateTypes, LowerNotPredicate},
+    {"not", kIntegerTypes, LowerComplement<Not>},
+    {"cnot", kIntegerTypes, LowerComplement<Cnot>},
+    {"shl", kIntegerTypes, LowerShl},
+    {"shr", kIntegerTypes, LowerShr},
+    {"popc", kIntegerTypes, LowerCount<Popc>},
+    {"clz", kIntegerTypes, LowerCount<Clz>},
+    {"brev", kIntegerTypes, LowerBrev},
+    {"bfind", kIntegerTypes, LowerBfind},
+    {"bfe", kIntegerTypes, LowerBfe},
+    {"bfi", kIntegerTypes, LowerBfi},
+    {"bmsk", kIntegerTypes, LowerBmsk},
+    {"szext", kIntegerTypes, LowerSzext},
+    {"prmt", kIntegerTypes, LowerPrmt},
+    {"shf", kIntegerTypes, LowerShf},
+    {"lop3", kIntegerTypes, LowerLop3},
+    {"fns", kIntegerTypes, LowerFns},
 };
 
 }  // namespace

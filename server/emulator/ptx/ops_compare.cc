@@ -10,31 +10,113 @@
 namespace tessera::emulator {
 namespace {
 
-struct Eq { template <class T> static bool Run(T a, T b) { return a == b; } };
-struct Ne { template <class T> static bool Run(T a, T b) { return (a < b) | (a > b); } };  // false for NaN
-struct NeInteger { template <class T> static bool Run(T a, T b) { return a != b; } };
-struct Lt { template <class T> static bool Run(T a, T b) { return a < b; } };
-struct Le { template <class T> static bool Run(T a, T b) { return a <= b; } };
-struct Gt { template <class T> static bool Run(T a, T b) { return a > b; } };
-struct Ge { template <class T> static bool Run(T a, T b) { return a >= b; } };
-struct Equ { template <class T> static bool Run(T a, T b) { return !((a < b) | (a > b)); } };
-struct Neu { template <class T> static bool Run(T a, T b) { return !(a == b); } };
-struct Ltu { template <class T> static bool Run(T a, T b) { return !(a >= b); } };
-struct Leu { template <class T> static bool Run(T a, T b) { return !(a > b); } };
-struct Gtu { template <class T> static bool Run(T a, T b) { return !(a <= b); } };
-struct Geu { template <class T> static bool Run(T a, T b) { return !(a < b); } };
-struct Num { template <class T> static bool Run(T a, T b) { return (a == a) & (b == b); } };
-struct Nan { template <class T> static bool Run(T a, T b) { return (a != a) | (b != b); } };
+struct Eq {
+  template <class T>
+  static bool Run(T a, T b) {
+    return a == b;
+  }
+};
+struct Ne {
+  template <class T>
+  static bool Run(T a, T b) {
+    return (a < b) | (a > b);
+  }
+};  // false for NaN
+struct NeInteger {
+  template <class T>
+  static bool Run(T a, T b) {
+    return a != b;
+  }
+};
+struct Lt {
+  template <class T>
+  static bool Run(T a, T b) {
+    return a < b;
+  }
+};
+struct Le {
+  template <class T>
+  static bool Run(T a, T b) {
+    return a <= b;
+  }
+};
+struct Gt {
+  template <class T>
+  static bool Run(T a, T b) {
+    return a > b;
+  }
+};
+struct Ge {
+  template <class T>
+  static bool Run(T a, T b) {
+    return a >= b;
+  }
+};
+struct Equ {
+  template <class T>
+  static bool Run(T a, T b) {
+    return !((a < b) | (a > b));
+  }
+};
+struct Neu {
+  template <class T>
+  static bool Run(T a, T b) {
+    return !(a == b);
+  }
+};
+struct Ltu {
+  template <class T>
+  static bool Run(T a, T b) {
+    return !(a >= b);
+  }
+};
+struct Leu {
+  template <class T>
+  static bool Run(T a, T b) {
+    return !(a > b);
+  }
+};
+struct Gtu {
+  template <class T>
+  static bool Run(T a, T b) {
+    return !(a <= b);
+  }
+};
+struct Geu {
+  template <class T>
+  static bool Run(T a, T b) {
+    return !(a < b);
+  }
+};
+struct Num {
+  template <class T>
+  static bool Run(T a, T b) {
+    return (a == a) & (b == b);
+  }
+};
+struct Nan {
+  template <class T>
+  static bool Run(T a, T b) {
+    return (a != a) | (b != b);
+  }
+};
 
-template <class T, bool kFtz> struct Load { static T Run(T x) { return x; } };
-template <> struct Load<float, true> { static float Run(float x) { return Flush(x); } };
+template <class T, bool kFtz>
+struct Load {
+  static T Run(T x) { return x; }
+};
+template <>
+struct Load<float, true> {
+  static float Run(float x) { return Flush(x); }
+};
 
 template <class C, class T, class Raw, class Read>
 uint32_t CompareLanes(Warp& w, const Inst& inst) {
   const Raw* a = w.Slot<Raw>(inst.src[0]);
   const Raw* b = w.Slot<Raw>(inst.src[1]);
   uint32_t bits = 0;
-  for (uint32_t l = 0; l < kLaneCount; ++l) bits |= static_cast<uint32_t>(C::Run(static_cast<T>(Read::Run(a[l])), static_cast<T>(Read::Run(b[l])))) << l;
+  for (uint32_t l = 0; l < kLaneCount; ++l)
+    bits |= static_cast<uint32_t>(C::Run(static_cast<T>(Read::Run(a[l])), static_cast<T>(Read::Run(b[l])))) << l;
   return bits;
 }
 
@@ -124,7 +206,8 @@ void LowerSetp(Lowering& l) {
   const bool ftz = l.Take("ftz");
   const Combine combine = TakeCombine(l);
   const Type t = l.TakeType();
-  if (t.type_class == TypeClass::kPackedHalf || t.type_class == TypeClass::kPackedBrain) return LowerSetpPacked(l, t, ftz, combine);
+  if (t.type_class == TypeClass::kPackedHalf || t.type_class == TypeClass::kPackedBrain)
+    return LowerSetpPacked(l, t, ftz, combine);
   CompareSet set;
   if (!PickCompare(l, t, ftz, &set)) return l.Unknown();
   const uint32_t a = l.Source(1, t), b = l.Source(2, t);
@@ -147,7 +230,8 @@ void LowerSet(Lowering& l) {
   const bool ftz = l.Take("ftz");
   const Combine combine = TakeCombine(l);
   const Type d = l.TakeType(), t = l.TakeType();
-  if (t.type_class == TypeClass::kPackedHalf || t.type_class == TypeClass::kPackedBrain) return LowerSetPacked(l, d, t, ftz, combine);
+  if (t.type_class == TypeClass::kPackedHalf || t.type_class == TypeClass::kPackedBrain)
+    return LowerSetPacked(l, d, t, ftz, combine);
   CompareSet set;
   if (!PickCompare(l, t, ftz, &set)) return l.Unknown();
   const uint32_t a = l.Source(1, t), b = l.Source(2, t);
@@ -181,9 +265,16 @@ void LowerSelp(Lowering& l) {
   inst.src[2] = p;
 }
 
-template <class T> struct SlctInteger { static T Run(T a, T b, int32_t c) { return c >= 0 ? a : b; } };
-template <class T, bool kFtz> struct SlctFloat { static T Run(T a, T b, float c) { return (kFtz ? Flush(c) : c) >= 0 ? a : b; } };
-template <class T> Handler PickSlct(bool is_float, bool ftz) {
+template <class T>
+struct SlctInteger {
+  static T Run(T a, T b, int32_t c) { return c >= 0 ? a : b; }
+};
+template <class T, bool kFtz>
+struct SlctFloat {
+  static T Run(T a, T b, float c) { return (kFtz ? Flush(c) : c) >= 0 ? a : b; }
+};
+template <class T>
+Handler PickSlct(bool is_float, bool ftz) {
   if (!is_float) return &Ternary<SlctInteger<T>, T, T, T, int32_t>;
   return ftz ? &Ternary<SlctFloat<T, true>, T, T, T, float> : &Ternary<SlctFloat<T, false>, T, T, T, float>;
 }
@@ -192,7 +283,11 @@ void LowerSlct(Lowering& l) {
   const Type t = l.TakeType(), c = l.TakeType();
   if (c != kS32 && c != kF32) return l.Unknown();
   const bool f = c == kF32;
-  EmitTernary(l, t.size_bytes == 2 ? PickSlct<uint16_t>(f, ftz) : t.size_bytes == 4 ? PickSlct<uint32_t>(f, ftz) : PickSlct<uint64_t>(f, ftz), t, t, t, c);
+  EmitTernary(l,
+              t.size_bytes == 2   ? PickSlct<uint16_t>(f, ftz)
+              : t.size_bytes == 4 ? PickSlct<uint32_t>(f, ftz)
+                                  : PickSlct<uint64_t>(f, ftz),
+              t, t, t, c);
 }
 
 constexpr OpRow kRows[] = {

@@ -76,13 +76,15 @@ void Lowering::EmitCall() {
     if (operand.kind == Operand::kRegister) return RegisterType(operand);
     if (formals == nullptr || i >= formals->size()) return kB32;
     const Formal& formal = (*formals)[i];
-    const uint64_t size = formal.is_register ? callee->decl->registers[formal.index].type.size_bytes : callee->decl->variables[formal.index].size_bytes;
+    const uint64_t size = formal.is_register ? callee->decl->registers[formal.index].type.size_bytes
+                                             : callee->decl->variables[formal.index].size_bytes;
     return size == 8 ? kB64 : size == 2 ? kB16 : size == 1 ? kB8 : kB32;
   };
   for (size_t i = 0; i < statement_->arguments.size(); ++i) {
     const Operand& argument = statement_->arguments[i];
     if (argument.kind == Operand::kSink) return Unknown();
-    const Type type = argument.kind == Operand::kVariable ? kB64 : type_of(argument, i, callee != nullptr ? &callee->decl->formals : nullptr);
+    const Type type =
+        argument.kind == Operand::kVariable ? kB64 : type_of(argument, i, callee != nullptr ? &callee->decl->formals : nullptr);
     if (type.IsPredicate()) return Fail("a predicate is passed to a function");
     site.arguments.push_back(TransferOf(argument, type, type.size_bytes));
   }
@@ -213,12 +215,18 @@ void LowerBarrier(Lowering& l) {
 }
 
 constexpr OpRow kRows[] = {
-    {"bra", kAnyType, LowerBra},         {"brx", kAnyType, LowerBrx},
-    {"call", kAnyType, LowerCall},       {"ret", kAnyType, LowerRet},
-    {"exit", kAnyType, LowerExit},       {"trap", kAnyType, LowerTrap},
-    {"brkpt", kAnyType, LowerTrap},      {"bar", kAnyType, LowerBarrier},
-    {"barrier", kAnyType, LowerBarrier}, {"nanosleep", kAnyType, LowerNanosleep},
-    {"pmevent", kAnyType, LowerNothing}, {"griddepcontrol", kAnyType, LowerNothing},
+    {"bra", kAnyType, LowerBra},
+    {"brx", kAnyType, LowerBrx},
+    {"call", kAnyType, LowerCall},
+    {"ret", kAnyType, LowerRet},
+    {"exit", kAnyType, LowerExit},
+    {"trap", kAnyType, LowerTrap},
+    {"brkpt", kAnyType, LowerTrap},
+    {"bar", kAnyType, LowerBarrier},
+    {"barrier", kAnyType, LowerBarrier},
+    {"nanosleep", kAnyType, LowerNanosleep},
+    {"pmevent", kAnyType, LowerNothing},
+    {"griddepcontrol", kAnyType, LowerNothing},
     {"setmaxnreg", kAnyType, LowerNothing},
 };
 

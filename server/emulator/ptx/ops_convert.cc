@@ -12,10 +12,16 @@
 namespace tessera::emulator {
 namespace {
 
-struct Half { uint16_t bits; };
-struct Brain { uint16_t bits; };
-template <class T> constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, Brain>;
-template <class T> constexpr bool kIsReal = std::is_floating_point_v<T> || kIsHalf<T>;
+struct Half {
+  uint16_t bits;
+};
+struct Brain {
+  uint16_t bits;
+};
+template <class T>
+constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, Brain>;
+template <class T>
+constexpr bool kIsReal = std::is_floating_point_v<T> || kIsHalf<T>;
 
 // Flags of one cvt, in Inst::small.
 enum Flag : uint8_t { kFtz = 1, kSat = 2, kRelu = 4, kModeShift = 3, kToInteger = 0x20 };
@@ -37,7 +43,9 @@ D IntegerToInteger(S a, bool sat) {
   using Limits = std::numeric_limits<D>;
   if constexpr (std::is_signed_v<S>) {
     if constexpr (std::is_signed_v<D>) {
-      return a < static_cast<int64_t>(Limits::min()) ? Limits::min() : a > static_cast<int64_t>(Limits::max()) ? Limits::max() : static_cast<D>(a);
+      return a < static_cast<int64_t>(Limits::min())   ? Limits::min()
+             : a > static_cast<int64_t>(Limits::max()) ? Limits::max()
+                                                       : static_cast<D>(a);
     } else {
       return a < 0 ? D{0} : static_cast<uint64_t>(a) > Limits::max() ? Limits::max() : static_cast<D>(a);
     }
@@ -86,18 +94,26 @@ D ConvertOne(S a, uint8_t flags) {
   if constexpr (!kIsReal<D> && !kIsReal<S>) {
     return IntegerToInteger<D, S>(a, (flags & kSat) != 0);
   } else if constexpr (!kIsReal<D>) {
-    if constexpr (std::is_same_v<S, Half>) return RealToInteger<D, float>(HalfToFloat::Run(a.bits), mode);
-    else if constexpr (std::is_same_v<S, Brain>) return RealToInteger<D, float>(BrainToFloat::Run(a.bits), mode);
-    else if constexpr (std::is_same_v<S, float>) return RealToInteger<D, float>(flags & kFtz ? Flush(a) : a, mode);
-    else return RealToInteger<D, double>(a, mode);
+    if constexpr (std::is_same_v<S, Half>)
+      return RealToInteger<D, float>(HalfToFloat::Run(a.bits), mode);
+    else if constexpr (std::is_same_v<S, Brain>)
+      return RealToInteger<D, float>(BrainToFloat::Run(a.bits), mode);
+    else if constexpr (std::is_same_v<S, float>)
+      return RealToInteger<D, float>(flags & kFtz ? Flush(a) : a, mode);
+    else
+      return RealToInteger<D, double>(a, mode);
   } else {
     // To a real type. The processor runs in `mode` unless an integer is asked for.
     if constexpr (kIsHalf<D>) {
       double x;
-      if constexpr (std::is_same_v<S, Half>) x = HalfToFloat::Run(a.bits);
-      else if constexpr (std::is_same_v<S, Brain>) x = BrainToFloat::Run(a.bits);
-      else if constexpr (std::is_same_v<S, float>) x = flags & kFtz ? Flush(a) : a;
-      else if constexpr (std::is_same_v<S, double>) x = a;
+      if constexpr (std::is_same_v<S, Half>)
+        x = HalfToFloat::Run(a.bits);
+      else if constexpr (std::is_same_v<S, Brain>)
+        x = BrainToFloat::Run(a.bits);
+      else if constexpr (std::is_same_v<S, float>)
+        x = flags & kFtz ? Flush(a) : a;
+      else if constexpr (std::is_same_v<S, double>)
+        x = a;
       else if constexpr (sizeof(S) == 8) {
         // 64 bits do not fit a double: keep what is lost as a sticky bit.
         const bool negative = a < 0;
@@ -105,7 +121,8 @@ D ConvertOne(S a, uint8_t flags) {
         if (magnitude >> 52) magnitude = (magnitude & ~0xFFFull) | ((magnitude & 0xFFF) != 0 ? 0x1000 : 0);
         x = static_cast<double>(magnitude);
         if (negative) x = -x;
-      } else x = static_cast<double>(a);
+      } else
+        x = static_cast<double>(a);
       if (flags & kToInteger) x = RoundToInteger(x, mode);
       if (flags & kSat) x = x != x ? 0 : Saturate(x);
       if ((flags & kRelu) != 0 && x <= 0) x = 0;  // -0 too
@@ -113,11 +130,16 @@ D ConvertOne(S a, uint8_t flags) {
       return D{Narrow16(x, flags & kToInteger ? Rounding::kNearest : mode, static_cast<D*>(nullptr))};
     } else {
       D x;
-      if constexpr (std::is_same_v<S, Half>) x = static_cast<D>(HalfToFloat::Run(a.bits));
-      else if constexpr (std::is_same_v<S, Brain>) x = static_cast<D>(BrainToFloat::Run(a.bits));
-      else if constexpr (std::is_same_v<S, float>) x = static_cast<D>(flags & kFtz ? Flush(a) : a);
-      else if constexpr (std::is_same_v<S, double>) x = static_cast<D>(a);
-      else x = a == 0 ? D{0} : static_cast<D>(a);
+      if constexpr (std::is_same_v<S, Half>)
+        x = static_cast<D>(HalfToFloat::Run(a.bits));
+      else if constexpr (std::is_same_v<S, Brain>)
+        x = static_cast<D>(BrainToFloat::Run(a.bits));
+      else if constexpr (std::is_same_v<S, float>)
+        x = static_cast<D>(flags & kFtz ? Flush(a) : a);
+      else if constexpr (std::is_same_v<S, double>)
+        x = static_cast<D>(a);
+      else
+        x = a == 0 ? D{0} : static_cast<D>(a);
       if (flags & kToInteger) x = RoundToInteger(x, mode);
       if constexpr (std::is_same_v<D, float>) {
         if (flags & kFtz) x = Flush(x);
@@ -157,8 +179,13 @@ void ConvertRounded(Warp& w, const Inst& inst, uint32_t mask) {
   run(w, inst, mask);
 }
 
-struct Choice { Handler plain, flagged, rounded; };
-template <class D, class S> Choice Make() { return {&ConvertPlain<D, S>, &ConvertFlagged<D, S>, &ConvertRounded<D, S>}; }
+struct Choice {
+  Handler plain, flagged, rounded;
+};
+template <class D, class S>
+Choice Make() {
+  return {&ConvertPlain<D, S>, &ConvertFlagged<D, S>, &ConvertRounded<D, S>};
+}
 template <class D>
 bool PickSource(Type s, Choice* choice) {
   if (s == kF16) return *choice = Make<D, Half>(), true;
@@ -208,16 +235,24 @@ void LowerConvert(Lowering& l) {
     const bool away = l.Take("rna"), zero = l.Take("rz"), nearest = l.Take("rn");
     if (away + zero + nearest != 1) return l.Unknown();
     l.TakeType();
-    return EmitUnary(l, away ? &Unary<ToTf32<true, false>, uint32_t, float> : zero ? &Unary<ToTf32<false, true>, uint32_t, float> : &Unary<ToTf32<false, false>, uint32_t, float>, kB32, kF32);
+    return EmitUnary(l,
+                     away   ? &Unary<ToTf32<true, false>, uint32_t, float>
+                     : zero ? &Unary<ToTf32<false, true>, uint32_t, float>
+                            : &Unary<ToTf32<false, false>, uint32_t, float>,
+                     kB32, kF32);
   }
   uint8_t flags = 0;
   bool to_integer = true;
   Rounding mode = Rounding::kNearest;
   bool given = false;
-  if (l.Take("rni")) mode = Rounding::kNearest;
-  else if (l.Take("rzi")) mode = Rounding::kZero;
-  else if (l.Take("rmi")) mode = Rounding::kDown;
-  else if (l.Take("rpi")) mode = Rounding::kUp;
+  if (l.Take("rni"))
+    mode = Rounding::kNearest;
+  else if (l.Take("rzi"))
+    mode = Rounding::kZero;
+  else if (l.Take("rmi"))
+    mode = Rounding::kDown;
+  else if (l.Take("rpi"))
+    mode = Rounding::kUp;
   else {
     to_integer = false;
     mode = TakeRounding(l, &given);

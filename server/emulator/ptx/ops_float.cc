@@ -10,38 +10,124 @@
 namespace tessera::emulator {
 namespace {
 
-struct Add { template <class T> static T Run(T a, T b) { return a + b; } };
-struct Sub { template <class T> static T Run(T a, T b) { return a - b; } };
-struct Mul { template <class T> static T Run(T a, T b) { return a * b; } };
-struct Div { template <class T> static T Run(T a, T b) { return a / b; } };
-struct Fma { template <class T> static T Run(T a, T b, T c) { return std::fma(a, b, c); } };
-struct Sqrt { template <class T> static T Run(T a) { return std::sqrt(a); } };
-struct Rcp { template <class T> static T Run(T a) { return T{1} / a; } };
-struct Neg { template <class T> static T Run(T a) { return -a; } };
-struct Abs { template <class T> static T Run(T a) { return std::fabs(a); } };
+struct Add {
+  template <class T>
+  static T Run(T a, T b) {
+    return a + b;
+  }
+};
+struct Sub {
+  template <class T>
+  static T Run(T a, T b) {
+    return a - b;
+  }
+};
+struct Mul {
+  template <class T>
+  static T Run(T a, T b) {
+    return a * b;
+  }
+};
+struct Div {
+  template <class T>
+  static T Run(T a, T b) {
+    return a / b;
+  }
+};
+struct Fma {
+  template <class T>
+  static T Run(T a, T b, T c) {
+    return std::fma(a, b, c);
+  }
+};
+struct Sqrt {
+  template <class T>
+  static T Run(T a) {
+    return std::sqrt(a);
+  }
+};
+struct Rcp {
+  template <class T>
+  static T Run(T a) {
+    return T{1} / a;
+  }
+};
+struct Neg {
+  template <class T>
+  static T Run(T a) {
+    return -a;
+  }
+};
+struct Abs {
+  template <class T>
+  static T Run(T a) {
+    return std::fabs(a);
+  }
+};
 // A NaN loses against a number; -0 is less than +0.
-template <class T> bool Less(T a, T b) { return a < b || (a == b && std::signbit(a) && !std::signbit(b)); }
-struct Min { template <class T> static T Run(T a, T b) { return a != a ? b : b != b ? a : Less(a, b) ? a : b; } };
-struct Max { template <class T> static T Run(T a, T b) { return a != a ? b : b != b ? a : Less(a, b) ? b : a; } };
-struct MinNan { template <class T> static T Run(T a, T b) { return a != a || b != b ? CanonicalNan(a) : Min::Run(a, b); } };
-struct MaxNan { template <class T> static T Run(T a, T b) { return a != a || b != b ? CanonicalNan(a) : Max::Run(a, b); } };
-template <class F> struct XorSignAbs {
-  template <class T> static T Run(T a, T b) {
+template <class T>
+bool Less(T a, T b) {
+  return a < b || (a == b && std::signbit(a) && !std::signbit(b));
+}
+struct Min {
+  template <class T>
+  static T Run(T a, T b) {
+    return a != a ? b : b != b ? a : Less(a, b) ? a : b;
+  }
+};
+struct Max {
+  template <class T>
+  static T Run(T a, T b) {
+    return a != a ? b : b != b ? a : Less(a, b) ? b : a;
+  }
+};
+struct MinNan {
+  template <class T>
+  static T Run(T a, T b) {
+    return a != a || b != b ? CanonicalNan(a) : Min::Run(a, b);
+  }
+};
+struct MaxNan {
+  template <class T>
+  static T Run(T a, T b) {
+    return a != a || b != b ? CanonicalNan(a) : Max::Run(a, b);
+  }
+};
+template <class F>
+struct XorSignAbs {
+  template <class T>
+  static T Run(T a, T b) {
     const T r = std::fabs(F::Run(std::fabs(a), std::fabs(b)));
     return std::signbit(a) != std::signbit(b) ? -r : r;
   }
 };
-struct Rsqrt { template <class T> static T Run(T a) { return static_cast<T>(1.0 / std::sqrt(static_cast<double>(a))); } };
-struct Sin { static float Run(float a) { return std::sin(a); } };
-struct Cos { static float Run(float a) { return std::cos(a); } };
-struct Lg2 { static float Run(float a) { return std::log2(a); } };
-struct Ex2 { static float Run(float a) { return std::exp2(a); } };
-struct Tanh { static float Run(float a) { return std::tanh(a); } };
+struct Rsqrt {
+  template <class T>
+  static T Run(T a) {
+    return static_cast<T>(1.0 / std::sqrt(static_cast<double>(a)));
+  }
+};
+struct Sin {
+  static float Run(float a) { return std::sin(a); }
+};
+struct Cos {
+  static float Run(float a) { return std::cos(a); }
+};
+struct Lg2 {
+  static float Run(float a) { return std::log2(a); }
+};
+struct Ex2 {
+  static float Run(float a) { return std::exp2(a); }
+};
+struct Tanh {
+  static float Run(float a) { return std::tanh(a); }
+};
 
 // f64: no modifiers but rounding. NaN operands are passed on, of two the second (div: the first), on a device and here; said
 // explicitly because the compiler is free to swap the operands of an addition.
 inline double Quiet(double x) { return std::bit_cast<double>(std::bit_cast<uint64_t>(x) | 1ull << 51); }
-template <class F> struct Plain {
+template <class F>
+struct Plain {
   static constexpr bool kFirst = std::is_same_v<F, Div>;
   static double Run(double a) { return F::Run(a); }
   static double Run(double a, double b) {
@@ -58,26 +144,38 @@ template <class F> struct Plain {
 template <class F, int kCount, bool kFtz, bool kSat>
 constexpr Handler Single() {
   using Op = FloatOp<F, kFtz, kSat>;
-  if constexpr (kCount == 1) return &Unary<Op, float, float>;
-  else if constexpr (kCount == 2) return &Binary<Op, float, float, float>;
-  else return &Ternary<Op, float, float, float, float>;
+  if constexpr (kCount == 1)
+    return &Unary<Op, float, float>;
+  else if constexpr (kCount == 2)
+    return &Binary<Op, float, float, float>;
+  else
+    return &Ternary<Op, float, float, float, float>;
 }
 template <class F, int kCount>
 constexpr Handler Double() {
-  if constexpr (kCount == 1) return &Unary<Plain<F>, double, double>;
-  else if constexpr (kCount == 2) return &Binary<Plain<F>, double, double, double>;
-  else return &Ternary<Plain<F>, double, double, double, double>;
+  if constexpr (kCount == 1)
+    return &Unary<Plain<F>, double, double>;
+  else if constexpr (kCount == 2)
+    return &Binary<Plain<F>, double, double, double>;
+  else
+    return &Ternary<Plain<F>, double, double, double, double>;
 }
 template <class F, int kCount>
 Handler PickSingle(bool ftz, bool sat, Rounding rounding) {
-  if (ftz) return sat ? WithRounding<Single<F, kCount, true, true>()>(rounding) : WithRounding<Single<F, kCount, true, false>()>(rounding);
-  return sat ? WithRounding<Single<F, kCount, false, true>()>(rounding) : WithRounding<Single<F, kCount, false, false>()>(rounding);
+  if (ftz)
+    return sat ? WithRounding<Single<F, kCount, true, true>()>(rounding)
+               : WithRounding<Single<F, kCount, true, false>()>(rounding);
+  return sat ? WithRounding<Single<F, kCount, false, true>()>(rounding)
+             : WithRounding<Single<F, kCount, false, false>()>(rounding);
 }
 template <int kCount>
 void EmitSame(Lowering& l, Handler run, Type t) {
-  if constexpr (kCount == 1) EmitUnary(l, run, t, t);
-  else if constexpr (kCount == 2) EmitBinary(l, run, t, t, t);
-  else EmitTernary(l, run, t, t, t, t);
+  if constexpr (kCount == 1)
+    EmitUnary(l, run, t, t);
+  else if constexpr (kCount == 2)
+    EmitBinary(l, run, t, t, t);
+  else
+    EmitTernary(l, run, t, t, t, t);
 }
 
 // add, sub, mul, fma: rounding, .ftz, .sat.
@@ -121,10 +219,18 @@ void LowerRsqrt(Lowering& l) {
   EmitUnary(l, Double<Rsqrt, 1>(), t, t);
 }
 
-struct NegBits { static uint32_t Run(uint32_t a) { return (a & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FFFFFFFu : a ^ 0x80000000u; } };
-struct AbsBits { static uint32_t Run(uint32_t a) { return (a & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FFFFFFFu : a & 0x7FFFFFFFu; } };
-struct NegBits64 { static uint64_t Run(uint64_t a) { return a ^ (1ull << 63); } };
-struct AbsBits64 { static uint64_t Run(uint64_t a) { return a & ~(1ull << 63); } };
+struct NegBits {
+  static uint32_t Run(uint32_t a) { return (a & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FFFFFFFu : a ^ 0x80000000u; }
+};
+struct AbsBits {
+  static uint32_t Run(uint32_t a) { return (a & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FFFFFFFu : a & 0x7FFFFFFFu; }
+};
+struct NegBits64 {
+  static uint64_t Run(uint64_t a) { return a ^ (1ull << 63); }
+};
+struct AbsBits64 {
+  static uint64_t Run(uint64_t a) { return a & ~(1ull << 63); }
+};
 template <class F, class Bits32, class Bits64>
 void LowerSign(Lowering& l) {
   const bool ftz = l.Take("ftz");
@@ -141,7 +247,8 @@ void LowerMinMax(Lowering& l) {
   if (t == kF64) return EmitSame<2>(l, Double<F, 2>(), t);
   if (l.count() == 4) {  // three inputs
     if (xorsign) return l.Unknown();
-    const Handler run = nan ? PickSingle<FNan, 2>(ftz, false, Rounding::kNearest) : PickSingle<F, 2>(ftz, false, Rounding::kNearest);
+    const Handler run =
+        nan ? PickSingle<FNan, 2>(ftz, false, Rounding::kNearest) : PickSingle<F, 2>(ftz, false, Rounding::kNearest);
     const uint32_t a = l.Source(1, t), b = l.Source(2, t), c = l.Source(3, t), d = l.Destination(0, t), between = l.Temporary(4);
     Inst& first = l.Emit(run);
     first.dst = between;
@@ -154,17 +261,25 @@ void LowerMinMax(Lowering& l) {
     return;
   }
   Handler run;
-  if (xorsign) run = nan ? PickSingle<XorSignAbs<FNan>, 2>(ftz, false, Rounding::kNearest) : PickSingle<XorSignAbs<F>, 2>(ftz, false, Rounding::kNearest);
-  else run = nan ? PickSingle<FNan, 2>(ftz, false, Rounding::kNearest) : PickSingle<F, 2>(ftz, false, Rounding::kNearest);
+  if (xorsign)
+    run = nan ? PickSingle<XorSignAbs<FNan>, 2>(ftz, false, Rounding::kNearest)
+              : PickSingle<XorSignAbs<F>, 2>(ftz, false, Rounding::kNearest);
+  else
+    run = nan ? PickSingle<FNan, 2>(ftz, false, Rounding::kNearest) : PickSingle<F, 2>(ftz, false, Rounding::kNearest);
   EmitSame<2>(l, run, t);
 }
 
 // copysign d, a, b: the sign of a on b.
-struct CopySign32 { static uint32_t Run(uint32_t a, uint32_t b) { return (a & 0x80000000u) | (b & 0x7FFFFFFFu); } };
-struct CopySign64 { static uint64_t Run(uint64_t a, uint64_t b) { return (a & (1ull << 63)) | (b & ~(1ull << 63)); } };
+struct CopySign32 {
+  static uint32_t Run(uint32_t a, uint32_t b) { return (a & 0x80000000u) | (b & 0x7FFFFFFFu); }
+};
+struct CopySign64 {
+  static uint64_t Run(uint64_t a, uint64_t b) { return (a & (1ull << 63)) | (b & ~(1ull << 63)); }
+};
 void LowerCopySign(Lowering& l) {
   const Type t = l.TakeType();
-  EmitBinary(l, t == kF32 ? &Binary<CopySign32, uint32_t, uint32_t, uint32_t> : &Binary<CopySign64, uint64_t, uint64_t, uint64_t>, t, t, t);
+  EmitBinary(l, t == kF32 ? &Binary<CopySign32, uint32_t, uint32_t, uint32_t> : &Binary<CopySign64, uint64_t, uint64_t, uint64_t>,
+             t, t, t);
 }
 
 enum TestKind { kFinite, kInfinite, kNumber, kNotANumber, kNormal, kSubnormal };
@@ -188,7 +303,10 @@ void TestLanes(Warp& w, const Inst& inst, uint32_t mask) {
   uint32_t& d = *w.Slot<uint32_t>(inst.dst);
   d = (d & ~mask) | (bits & mask);
 }
-template <int kKind> Handler PickTest(Type t) { return t == kF32 ? &TestLanes<float, kKind> : &TestLanes<double, kKind>; }
+template <int kKind>
+Handler PickTest(Type t) {
+  return t == kF32 ? &TestLanes<float, kKind> : &TestLanes<double, kKind>;
+}
 void LowerTest(Lowering& l) {
   static constexpr std::string_view kNames[] = {"finite", "infinite", "number", "notanumber", "normal", "subnormal"};
   int kind = -1;
@@ -208,16 +326,26 @@ void LowerTanh(Lowering& l) {
 }
 
 constexpr OpRow kRows[] = {
-    {"add", kFloatTypes, LowerRounded<Add, 2>},   {"sub", kFloatTypes, LowerRounded<Sub, 2>},
-    {"mul", kFloatTypes, LowerRounded<Mul, 2>},   {"fma", kFloatTypes, LowerRounded<Fma, 3>},
-    {"mad", kFloatTypes, LowerRounded<Fma, 3>},   {"div", kFloatTypes, LowerDivide<Div, 2>},
-    {"rcp", kFloatTypes, LowerDivide<Rcp, 1>},    {"sqrt", kFloatTypes, LowerDivide<Sqrt, 1>},
-    {"rsqrt", kFloatTypes, LowerRsqrt},           {"sin", kFloatTypes, LowerApproximate<Sin>},
-    {"cos", kFloatTypes, LowerApproximate<Cos>},  {"lg2", kFloatTypes, LowerApproximate<Lg2>},
-    {"ex2", kFloatTypes, LowerApproximate<Ex2>},  {"neg", kFloatTypes, LowerSign<Neg, NegBits, NegBits64>},
-    {"abs", kFloatTypes, LowerSign<Abs, AbsBits, AbsBits64>}, {"min", kFloatTypes, LowerMinMax<Min, MinNan>},
-    {"max", kFloatTypes, LowerMinMax<Max, MaxNan>}, {"copysign", kFloatTypes, LowerCopySign},
-    {"testp", kFloatTypes, LowerTest},            {"tanh", kFloatTypes, LowerTanh},
+    {"add", kFloatTypes, LowerRounded<Add, 2>},
+    {"sub", kFloatTypes, LowerRounded<Sub, 2>},
+    {"mul", kFloatTypes, LowerRounded<Mul, 2>},
+    {"fma", kFloatTypes, LowerRounded<Fma, 3>},
+    {"mad", kFloatTypes, LowerRounded<Fma, 3>},
+    {"div", kFloatTypes, LowerDivide<Div, 2>},
+    {"rcp", kFloatTypes, LowerDivide<Rcp, 1>},
+    {"sqrt", kFloatTypes, LowerDivide<Sqrt, 1>},
+    {"rsqrt", kFloatTypes, LowerRsqrt},
+    {"sin", kFloatTypes, LowerApproximate<Sin>},
+    {"cos", kFloatTypes, LowerApproximate<Cos>},
+    {"lg2", kFloatTypes, LowerApproximate<Lg2>},
+    {"ex2", kFloatTypes, LowerApproximate<Ex2>},
+    {"neg", kFloatTypes, LowerSign<Neg, NegBits, NegBits64>},
+    {"abs", kFloatTypes, LowerSign<Abs, AbsBits, AbsBits64>},
+    {"min", kFloatTypes, LowerMinMax<Min, MinNan>},
+    {"max", kFloatTypes, LowerMinMax<Max, MaxNan>},
+    {"copysign", kFloatTypes, LowerCopySign},
+    {"testp", kFloatTypes, LowerTest},
+    {"tanh", kFloatTypes, LowerTanh},
 };
 
 }  // namespace

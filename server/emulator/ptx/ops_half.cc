@@ -21,25 +21,89 @@ struct Bf16 {
   static uint16_t Store(float x) { return FloatToBrain(x); }
 };
 
-template <class T> bool IsNan(uint16_t x) { return (x & 0x7FFF) > T::kExponent; }
-template <class T> uint16_t FlushHalf(uint16_t x) { return (x & 0x7FFF) < T::kSmallestNormal ? x & 0x8000 : x; }
+template <class T>
+bool IsNan(uint16_t x) {
+  return (x & 0x7FFF) > T::kExponent;
+}
+template <class T>
+uint16_t FlushHalf(uint16_t x) {
+  return (x & 0x7FFF) < T::kSmallestNormal ? x & 0x8000 : x;
+}
 
-struct Add { template <class T> static uint16_t Run(uint16_t a, uint16_t b) { return T::Store(T::Load(a) + T::Load(b)); } };
-struct Sub { template <class T> static uint16_t Run(uint16_t a, uint16_t b) { return T::Store(T::Load(a) - T::Load(b)); } };
+struct Add {
+  template <class T>
+  static uint16_t Run(uint16_t a, uint16_t b) {
+    return T::Store(T::Load(a) + T::Load(b));
+  }
+};
+struct Sub {
+  template <class T>
+  static uint16_t Run(uint16_t a, uint16_t b) {
+    return T::Store(T::Load(a) - T::Load(b));
+  }
+};
 // A product may underflow even f32 (bf16 has its exponents): it is exact in double, then rounded once.
-struct Mul { template <class T> static uint16_t Run(uint16_t a, uint16_t b) { return T::Store(OddFloat(static_cast<double>(T::Load(a)) * static_cast<double>(T::Load(b)))); } };
-struct Fma { template <class T> static uint16_t Run(uint16_t a, uint16_t b, uint16_t c) { return T::Store(OddFloat(OddFma(T::Load(a), T::Load(b), T::Load(c)))); } };
-struct Neg { template <class T> static uint16_t Run(uint16_t a) { return IsNan<T>(a) ? 0x7FFF : a ^ 0x8000; } };
-struct Abs { template <class T> static uint16_t Run(uint16_t a) { return IsNan<T>(a) ? 0x7FFF : a & 0x7FFF; } };
-struct Ex2 { template <class T> static uint16_t Run(uint16_t a) { return T::Store(std::exp2(T::Load(a))); } };
-struct Tanh { template <class T> static uint16_t Run(uint16_t a) { return T::Store(std::tanh(T::Load(a))); } };
+struct Mul {
+  template <class T>
+  static uint16_t Run(uint16_t a, uint16_t b) {
+    return T::Store(OddFloat(static_cast<double>(T::Load(a)) * static_cast<double>(T::Load(b))));
+  }
+};
+struct Fma {
+  template <class T>
+  static uint16_t Run(uint16_t a, uint16_t b, uint16_t c) {
+    return T::Store(OddFloat(OddFma(T::Load(a), T::Load(b), T::Load(c))));
+  }
+};
+struct Neg {
+  template <class T>
+  static uint16_t Run(uint16_t a) {
+    return IsNan<T>(a) ? 0x7FFF : a ^ 0x8000;
+  }
+};
+struct Abs {
+  template <class T>
+  static uint16_t Run(uint16_t a) {
+    return IsNan<T>(a) ? 0x7FFF : a & 0x7FFF;
+  }
+};
+struct Ex2 {
+  template <class T>
+  static uint16_t Run(uint16_t a) {
+    return T::Store(std::exp2(T::Load(a)));
+  }
+};
+struct Tanh {
+  template <class T>
+  static uint16_t Run(uint16_t a) {
+    return T::Store(std::tanh(T::Load(a)));
+  }
+};
 // In the order of the bits once negative numbers are mirrored: -0 below +0.
 inline int32_t OrderKey(uint16_t x) { return x & 0x8000 ? -static_cast<int32_t>(x & 0x7FFF) - 1 : x; }
-struct Min { template <class T> static uint16_t Run(uint16_t a, uint16_t b) { return IsNan<T>(a) ? (IsNan<T>(b) ? 0x7FFF : b) : IsNan<T>(b) ? a : OrderKey(a) < OrderKey(b) ? a : b; } };
-struct Max { template <class T> static uint16_t Run(uint16_t a, uint16_t b) { return IsNan<T>(a) ? (IsNan<T>(b) ? 0x7FFF : b) : IsNan<T>(b) ? a : OrderKey(a) < OrderKey(b) ? b : a; } };
-template <class F> struct OrNan { template <class T> static uint16_t Run(uint16_t a, uint16_t b) { return IsNan<T>(a) || IsNan<T>(b) ? 0x7FFF : F::template Run<T>(a, b); } };
-template <class F> struct XorSign {
-  template <class T> static uint16_t Run(uint16_t a, uint16_t b) {
+struct Min {
+  template <class T>
+  static uint16_t Run(uint16_t a, uint16_t b) {
+    return IsNan<T>(a) ? (IsNan<T>(b) ? 0x7FFF : b) : IsNan<T>(b) ? a : OrderKey(a) < OrderKey(b) ? a : b;
+  }
+};
+struct Max {
+  template <class T>
+  static uint16_t Run(uint16_t a, uint16_t b) {
+    return IsNan<T>(a) ? (IsNan<T>(b) ? 0x7FFF : b) : IsNan<T>(b) ? a : OrderKey(a) < OrderKey(b) ? b : a;
+  }
+};
+template <class F>
+struct OrNan {
+  template <class T>
+  static uint16_t Run(uint16_t a, uint16_t b) {
+    return IsNan<T>(a) || IsNan<T>(b) ? 0x7FFF : F::template Run<T>(a, b);
+  }
+};
+template <class F>
+struct XorSign {
+  template <class T>
+  static uint16_t Run(uint16_t a, uint16_t b) {
     const uint16_t r = F::template Run<T>(a & 0x7FFF, b & 0x7FFF);
     return IsNan<T>(r) ? r : static_cast<uint16_t>((r & 0x7FFF) | ((a ^ b) & 0x8000));
   }
@@ -66,9 +130,12 @@ void Lanes(Warp& w, const Inst& inst, uint32_t mask) {
   auto one = [flags](uint16_t x, uint16_t y, uint16_t z) {
     if (flags & kFtz) x = FlushHalf<T>(x), y = FlushHalf<T>(y), z = FlushHalf<T>(z);
     uint16_t r;
-    if constexpr (kCount == 1) r = F::template Run<T>(x);
-    else if constexpr (kCount == 2) r = F::template Run<T>(x, y);
-    else r = F::template Run<T>(x, y, z);
+    if constexpr (kCount == 1)
+      r = F::template Run<T>(x);
+    else if constexpr (kCount == 2)
+      r = F::template Run<T>(x, y);
+    else
+      r = F::template Run<T>(x, y, z);
     return Finish<T>(r, flags);
   };
   ForLanes(mask, [&](uint32_t l) {
@@ -141,13 +208,20 @@ Test PickTest(Lowering& l) {
     Test test;
   };
   static constexpr Row kTests[] = {
-      {"eq", [](float a, float b) { return a == b; }},   {"ne", [](float a, float b) { return a < b || a > b; }},
-      {"lt", [](float a, float b) { return a < b; }},    {"le", [](float a, float b) { return a <= b; }},
-      {"gt", [](float a, float b) { return a > b; }},    {"ge", [](float a, float b) { return a >= b; }},
-      {"equ", [](float a, float b) { return !(a < b || a > b); }}, {"neu", [](float a, float b) { return !(a == b); }},
-      {"ltu", [](float a, float b) { return !(a >= b); }}, {"leu", [](float a, float b) { return !(a > b); }},
-      {"gtu", [](float a, float b) { return !(a <= b); }}, {"geu", [](float a, float b) { return !(a < b); }},
-      {"num", [](float a, float b) { return a == a && b == b; }}, {"nan", [](float a, float b) { return a != a || b != b; }},
+      {"eq", [](float a, float b) { return a == b; }},
+      {"ne", [](float a, float b) { return a < b || a > b; }},
+      {"lt", [](float a, float b) { return a < b; }},
+      {"le", [](float a, float b) { return a <= b; }},
+      {"gt", [](float a, float b) { return a > b; }},
+      {"ge", [](float a, float b) { return a >= b; }},
+      {"equ", [](float a, float b) { return !(a < b || a > b); }},
+      {"neu", [](float a, float b) { return !(a == b); }},
+      {"ltu", [](float a, float b) { return !(a >= b); }},
+      {"leu", [](float a, float b) { return !(a > b); }},
+      {"gtu", [](float a, float b) { return !(a <= b); }},
+      {"geu", [](float a, float b) { return !(a < b); }},
+      {"num", [](float a, float b) { return a == a && b == b; }},
+      {"nan", [](float a, float b) { return a != a || b != b; }},
   };
   for (const Row& row : kTests) {
     if (l.Take(row.name)) return row.test;
@@ -172,7 +246,9 @@ void Compare(Warp& w, const Inst& inst, uint32_t* low, uint32_t* high) {
     *high |= half(16) << l;
   }
 }
-uint32_t Combine(uint32_t bits, uint32_t c, uint8_t how) { return how == 1 ? bits & c : how == 2 ? bits | c : how == 3 ? bits ^ c : bits; }
+uint32_t Combine(uint32_t bits, uint32_t c, uint8_t how) {
+  return how == 1 ? bits & c : how == 2 ? bits | c : how == 3 ? bits ^ c : bits;
+}
 template <class T>
 void SetPredicates(Warp& w, const Inst& inst, uint32_t mask) {
   uint32_t low, high;
@@ -227,7 +303,8 @@ void LowerSetpPacked(Lowering& l, Type t, bool ftz, uint8_t combine) {
 void LowerSetPacked(Lowering& l, Type d, Type t, bool ftz, uint8_t combine) {
   const Test test = PickTest(l);
   if (test == nullptr || d.size_bytes != 4) return l.Unknown();
-  const uint32_t a = l.Source(1, t), b = l.Source(2, t), c = combine != 0 ? l.Predicate(3) : kNoSlot, result = l.Destination(0, d);
+  const uint32_t a = l.Source(1, t), b = l.Source(2, t), c = combine != 0 ? l.Predicate(3) : kNoSlot,
+                 result = l.Destination(0, d);
   Inst& inst = l.Emit(t == kF16x2 ? &SetPair<F16> : &SetPair<Bf16>);
   inst.dst = result;
   inst.src[0] = a;

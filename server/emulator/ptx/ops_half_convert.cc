@@ -54,10 +54,14 @@ struct Small {
     const int exponent = x >> kMantissaBits & ((1 << kExponentBits) - 1);
     const int mantissa = x & ((1 << kMantissaBits) - 1);
     float r;
-    if (kInfinity && exponent == (1 << kExponentBits) - 1) r = mantissa == 0 ? INFINITY : NAN;
-    else if (!kInfinity && (x & 0x7F) == 0x7F) r = NAN;
-    else if (exponent == 0) r = std::ldexp(static_cast<float>(mantissa), 1 - kBias - kMantissaBits);
-    else r = std::ldexp(static_cast<float>(mantissa + (1 << kMantissaBits)), exponent - kBias - kMantissaBits);
+    if (kInfinity && exponent == (1 << kExponentBits) - 1)
+      r = mantissa == 0 ? INFINITY : NAN;
+    else if (!kInfinity && (x & 0x7F) == 0x7F)
+      r = NAN;
+    else if (exponent == 0)
+      r = std::ldexp(static_cast<float>(mantissa), 1 - kBias - kMantissaBits);
+    else
+      r = std::ldexp(static_cast<float>(mantissa + (1 << kMantissaBits)), exponent - kBias - kMantissaBits);
     return x & 0x80 ? -r : r;
   }
 };
@@ -78,7 +82,8 @@ void SmallFromHalves(Warp& w, const Inst& inst, uint32_t mask) {
   const uint32_t* a = w.Slot<uint32_t>(inst.src[0]);
   const bool relu = (inst.small & kRelu) != 0;
   ForLanes(mask, [&](uint32_t l) {
-    const uint8_t high = S::From(HalfToFloat::Run(static_cast<uint16_t>(a[l] >> 16)), relu), low = S::From(HalfToFloat::Run(static_cast<uint16_t>(a[l])), relu);
+    const uint8_t high = S::From(HalfToFloat::Run(static_cast<uint16_t>(a[l] >> 16)), relu),
+                  low = S::From(HalfToFloat::Run(static_cast<uint16_t>(a[l])), relu);
     d[l] = static_cast<uint16_t>(high << 8 | low);
   });
 }
@@ -87,14 +92,17 @@ void HalvesFromSmall(Warp& w, const Inst& inst, uint32_t mask) {
   uint32_t* d = w.Slot<uint32_t>(inst.dst);
   const uint16_t* a = w.Slot<uint16_t>(inst.src[0]);
   ForLanes(mask, [&](uint32_t l) {
-    d[l] = static_cast<uint32_t>(ToHalf(S::To(static_cast<uint8_t>(a[l] >> 8)), inst.small)) << 16 | ToHalf(S::To(static_cast<uint8_t>(a[l])), inst.small);
+    d[l] = static_cast<uint32_t>(ToHalf(S::To(static_cast<uint8_t>(a[l] >> 8)), inst.small)) << 16 |
+           ToHalf(S::To(static_cast<uint8_t>(a[l])), inst.small);
   });
 }
 
 uint8_t TakeFlags(Lowering& l) {
   uint8_t flags = 0;
-  if (l.Take("rz")) flags |= kZero;
-  else if (!l.Take("rn")) l.Unknown();
+  if (l.Take("rz"))
+    flags |= kZero;
+  else if (!l.Take("rn"))
+    l.Unknown();
   if (l.Take("relu")) flags |= kRelu;
   if (l.Take("satfinite")) flags |= kSatFinite;
   return flags;

@@ -12,68 +12,171 @@ using U = std::make_unsigned_t<T>;
 
 template <class T>
 struct WideOf;
-template <> struct WideOf<uint16_t> { using type = uint32_t; };
-template <> struct WideOf<int16_t> { using type = int32_t; };
-template <> struct WideOf<uint32_t> { using type = uint64_t; };
-template <> struct WideOf<int32_t> { using type = int64_t; };
-template <> struct WideOf<uint64_t> { using type = unsigned __int128; };
-template <> struct WideOf<int64_t> { using type = __int128; };
+template <>
+struct WideOf<uint16_t> {
+  using type = uint32_t;
+};
+template <>
+struct WideOf<int16_t> {
+  using type = int32_t;
+};
+template <>
+struct WideOf<uint32_t> {
+  using type = uint64_t;
+};
+template <>
+struct WideOf<int32_t> {
+  using type = int64_t;
+};
+template <>
+struct WideOf<uint64_t> {
+  using type = unsigned __int128;
+};
+template <>
+struct WideOf<int64_t> {
+  using type = __int128;
+};
 template <class T>
 using Wide = typename WideOf<T>::type;
 
 // Arithmetic is done unsigned and wide enough that nothing overflows in the language's sense.
-template <class T> using Calc = std::conditional_t<(sizeof(T) < 4), uint32_t, U<T>>;
-template <class T> struct Add { static T Run(T a, T b) { return static_cast<T>(static_cast<Calc<T>>(a) + static_cast<Calc<T>>(b)); } };
-template <class T> struct Sub { static T Run(T a, T b) { return static_cast<T>(static_cast<Calc<T>>(a) - static_cast<Calc<T>>(b)); } };
-template <class T> struct MulLo { static T Run(T a, T b) { return static_cast<T>(static_cast<Calc<T>>(a) * static_cast<Calc<T>>(b)); } };
-template <class T> struct MulHi { static T Run(T a, T b) { return static_cast<T>((static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b)) >> (8 * sizeof(T))); } };
-template <class T> struct MulWide { static Wide<T> Run(T a, T b) { return static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b); } };
-template <class T> struct MadLo { static T Run(T a, T b, T c) { return Add<T>::Run(MulLo<T>::Run(a, b), c); } };
-template <class T> struct MadHi { static T Run(T a, T b, T c) { return Add<T>::Run(MulHi<T>::Run(a, b), c); } };
-template <class T> struct MadWide { static Wide<T> Run(T a, T b, Wide<T> c) { return Add<Wide<T>>::Run(MulWide<T>::Run(a, b), c); } };
-template <class T> struct Div {
+template <class T>
+using Calc = std::conditional_t<(sizeof(T) < 4), uint32_t, U<T>>;
+template <class T>
+struct Add {
+  static T Run(T a, T b) { return static_cast<T>(static_cast<Calc<T>>(a) + static_cast<Calc<T>>(b)); }
+};
+template <class T>
+struct Sub {
+  static T Run(T a, T b) { return static_cast<T>(static_cast<Calc<T>>(a) - static_cast<Calc<T>>(b)); }
+};
+template <class T>
+struct MulLo {
+  static T Run(T a, T b) { return static_cast<T>(static_cast<Calc<T>>(a) * static_cast<Calc<T>>(b)); }
+};
+template <class T>
+struct MulHi {
+  static T Run(T a, T b) { return static_cast<T>((static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b)) >> (8 * sizeof(T))); }
+};
+template <class T>
+struct MulWide {
+  static Wide<T> Run(T a, T b) { return static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b); }
+};
+template <class T>
+struct MadLo {
+  static T Run(T a, T b, T c) { return Add<T>::Run(MulLo<T>::Run(a, b), c); }
+};
+template <class T>
+struct MadHi {
+  static T Run(T a, T b, T c) { return Add<T>::Run(MulHi<T>::Run(a, b), c); }
+};
+template <class T>
+struct MadWide {
+  static Wide<T> Run(T a, T b, Wide<T> c) { return Add<Wide<T>>::Run(MulWide<T>::Run(a, b), c); }
+};
+template <class T>
+struct Div {
   static T Run(T a, T b) {
     if (b == 0) return static_cast<T>(~T{0});  // unspecified by the ISA; devices give all ones
     if (std::is_signed_v<T> && b == static_cast<T>(-1)) return static_cast<T>(0 - static_cast<Calc<T>>(a));
     return static_cast<T>(a / b);
   }
 };
-template <class T> struct Rem {
+template <class T>
+struct Rem {
   static T Run(T a, T b) {
     if (b == 0) return a;
     if (std::is_signed_v<T> && b == static_cast<T>(-1)) return 0;
     return static_cast<T>(a % b);
   }
 };
-template <class T> struct Min { static T Run(T a, T b) { return a < b ? a : b; } };
-template <class T> struct Max { static T Run(T a, T b) { return a > b ? a : b; } };
-template <class T> struct Neg { static T Run(T a) { return static_cast<T>(0 - static_cast<Calc<T>>(a)); } };
-template <class T> struct Abs { static T Run(T a) { return a < 0 ? Neg<T>::Run(a) : a; } };
-template <class T> struct Sad {
+template <class T>
+struct Min {
+  static T Run(T a, T b) { return a < b ? a : b; }
+};
+template <class T>
+struct Max {
+  static T Run(T a, T b) { return a > b ? a : b; }
+};
+template <class T>
+struct Neg {
+  static T Run(T a) { return static_cast<T>(0 - static_cast<Calc<T>>(a)); }
+};
+template <class T>
+struct Abs {
+  static T Run(T a) { return a < 0 ? Neg<T>::Run(a) : a; }
+};
+template <class T>
+struct Sad {
   static T Run(T a, T b, T c) { return Add<T>::Run(c, a < b ? Sub<T>::Run(b, a) : Sub<T>::Run(a, b)); }
 };
-struct AddSat { static int32_t Run(int32_t a, int32_t b) { const int64_t r = static_cast<int64_t>(a) + b; return static_cast<int32_t>(r > INT32_MAX ? INT32_MAX : r < INT32_MIN ? INT32_MIN : r); } };
-struct SubSat { static int32_t Run(int32_t a, int32_t b) { const int64_t r = static_cast<int64_t>(a) - b; return static_cast<int32_t>(r > INT32_MAX ? INT32_MAX : r < INT32_MIN ? INT32_MIN : r); } };
-struct MadHiSat { static int32_t Run(int32_t a, int32_t b, int32_t c) { return AddSat::Run(MulHi<int32_t>::Run(a, b), c); } };
-struct MinRelu { static int32_t Run(int32_t a, int32_t b) { const int32_t r = a < b ? a : b; return r < 0 ? 0 : r; } };
-struct MaxRelu { static int32_t Run(int32_t a, int32_t b) { const int32_t r = a > b ? a : b; return r < 0 ? 0 : r; } };
+struct AddSat {
+  static int32_t Run(int32_t a, int32_t b) {
+    const int64_t r = static_cast<int64_t>(a) + b;
+    return static_cast<int32_t>(r > INT32_MAX ? INT32_MAX : r < INT32_MIN ? INT32_MIN : r);
+  }
+};
+struct SubSat {
+  static int32_t Run(int32_t a, int32_t b) {
+    const int64_t r = static_cast<int64_t>(a) - b;
+    return static_cast<int32_t>(r > INT32_MAX ? INT32_MAX : r < INT32_MIN ? INT32_MIN : r);
+  }
+};
+struct MadHiSat {
+  static int32_t Run(int32_t a, int32_t b, int32_t c) { return AddSat::Run(MulHi<int32_t>::Run(a, b), c); }
+};
+struct MinRelu {
+  static int32_t Run(int32_t a, int32_t b) {
+    const int32_t r = a < b ? a : b;
+    return r < 0 ? 0 : r;
+  }
+};
+struct MaxRelu {
+  static int32_t Run(int32_t a, int32_t b) {
+    const int32_t r = a > b ? a : b;
+    return r < 0 ? 0 : r;
+  }
+};
 // 24-bit products.
-template <class T> T Low24(T a) { return std::is_signed_v<T> ? static_cast<T>(static_cast<int32_t>(static_cast<uint32_t>(a) << 8) >> 8) : static_cast<T>(a & 0xFFFFFF); }
-template <class T> struct Mul24Lo { static T Run(T a, T b) { return static_cast<T>(static_cast<Wide<T>>(Low24(a)) * Low24(b)); } };
-template <class T> struct Mul24Hi { static T Run(T a, T b) { return static_cast<T>((static_cast<Wide<T>>(Low24(a)) * Low24(b)) >> 16); } };
-template <class T> struct Mad24Lo { static T Run(T a, T b, T c) { return Add<T>::Run(Mul24Lo<T>::Run(a, b), c); } };
-template <class T> struct Mad24Hi { static T Run(T a, T b, T c) { return Add<T>::Run(Mul24Hi<T>::Run(a, b), c); } };
+template <class T>
+T Low24(T a) {
+  return std::is_signed_v<T> ? static_cast<T>(static_cast<int32_t>(static_cast<uint32_t>(a) << 8) >> 8)
+                             : static_cast<T>(a & 0xFFFFFF);
+}
+template <class T>
+struct Mul24Lo {
+  static T Run(T a, T b) { return static_cast<T>(static_cast<Wide<T>>(Low24(a)) * Low24(b)); }
+};
+template <class T>
+struct Mul24Hi {
+  static T Run(T a, T b) { return static_cast<T>((static_cast<Wide<T>>(Low24(a)) * Low24(b)) >> 16); }
+};
+template <class T>
+struct Mad24Lo {
+  static T Run(T a, T b, T c) { return Add<T>::Run(Mul24Lo<T>::Run(a, b), c); }
+};
+template <class T>
+struct Mad24Hi {
+  static T Run(T a, T b, T c) { return Add<T>::Run(Mul24Hi<T>::Run(a, b), c); }
+};
 
-template <template <class> class Op, class T> Handler Two() { return &Binary<Op<T>, T, T, T>; }
+template <template <class> class Op, class T>
+Handler Two() {
+  return &Binary<Op<T>, T, T, T>;
+}
 template <template <class> class Op>
 Handler PickTwo(Type t) {
   if (t.IsSigned()) return t.size_bytes == 2 ? Two<Op, int16_t>() : t.size_bytes == 4 ? Two<Op, int32_t>() : Two<Op, int64_t>();
   return t.size_bytes == 2 ? Two<Op, uint16_t>() : t.size_bytes == 4 ? Two<Op, uint32_t>() : Two<Op, uint64_t>();
 }
-template <template <class> class Op, class T> Handler Three() { return &Ternary<Op<T>, T, T, T, T>; }
+template <template <class> class Op, class T>
+Handler Three() {
+  return &Ternary<Op<T>, T, T, T, T>;
+}
 template <template <class> class Op>
 Handler PickThree(Type t) {
-  if (t.IsSigned()) return t.size_bytes == 2 ? Three<Op, int16_t>() : t.size_bytes == 4 ? Three<Op, int32_t>() : Three<Op, int64_t>();
+  if (t.IsSigned())
+    return t.size_bytes == 2 ? Three<Op, int16_t>() : t.size_bytes == 4 ? Three<Op, int32_t>() : Three<Op, int64_t>();
   return t.size_bytes == 2 ? Three<Op, uint16_t>() : t.size_bytes == 4 ? Three<Op, uint32_t>() : Three<Op, uint64_t>();
 }
 
@@ -84,7 +187,9 @@ Type TakeInteger(Lowering& l) {
 }
 
 // Carry flags: one bit per lane, in the first word of the frame.
-struct CarryAdd { static bool Carry(uint64_t, bool) { return false; } };
+struct CarryAdd {
+  static bool Carry(uint64_t, bool) { return false; }
+};
 template <class T, bool kSubtract, bool kIn, bool kOut>
 void Carry(Warp& w, const Inst& inst, uint32_t mask) {
   T* d = w.Slot<T>(inst.dst);
@@ -121,8 +226,12 @@ void LowerCarry(Lowering& l, bool in) {
   const Type t = TakeInteger(l);
   if (t.size_bytes < 4) return l.Unknown();
   Handler run;
-  if (t.size_bytes == 4) run = in ? (out ? &Carry<uint32_t, kSubtract, true, true> : &Carry<uint32_t, kSubtract, true, false>) : &Carry<uint32_t, kSubtract, false, true>;
-  else run = in ? (out ? &Carry<uint64_t, kSubtract, true, true> : &Carry<uint64_t, kSubtract, true, false>) : &Carry<uint64_t, kSubtract, false, true>;
+  if (t.size_bytes == 4)
+    run = in ? (out ? &Carry<uint32_t, kSubtract, true, true> : &Carry<uint32_t, kSubtract, true, false>)
+             : &Carry<uint32_t, kSubtract, false, true>;
+  else
+    run = in ? (out ? &Carry<uint64_t, kSubtract, true, true> : &Carry<uint64_t, kSubtract, true, false>)
+             : &Carry<uint64_t, kSubtract, false, true>;
   EmitBinary(l, run, t, t, t);
 }
 
@@ -157,8 +266,12 @@ void LowerMul(Lowering& l) {
   EmitBinary(l, run, d, t, t);
 }
 
-template <class T, bool kIn, bool kOut> Handler PickMadCarry(bool hi) { return hi ? &MadCarry<T, true, kIn, kOut> : &MadCarry<T, false, kIn, kOut>; }
-template <class T> Handler PickMadCarry(bool hi, bool in, bool out) {
+template <class T, bool kIn, bool kOut>
+Handler PickMadCarry(bool hi) {
+  return hi ? &MadCarry<T, true, kIn, kOut> : &MadCarry<T, false, kIn, kOut>;
+}
+template <class T>
+Handler PickMadCarry(bool hi, bool in, bool out) {
   return in ? (out ? PickMadCarry<T, true, true>(hi) : PickMadCarry<T, true, false>(hi)) : PickMadCarry<T, false, true>(hi);
 }
 void LowerMadCarry(Lowering& l, bool in) {
@@ -207,7 +320,11 @@ template <template <class> class Op>
 void LowerSigned(Lowering& l) {
   const Type t = TakeInteger(l);
   if (!t.IsSigned()) return l.Unknown();
-  EmitUnary(l, t.size_bytes == 2 ? static_cast<Handler>(&Unary<Op<int16_t>, int16_t, int16_t>) : t.size_bytes == 4 ? &Unary<Op<int32_t>, int32_t, int32_t> : &Unary<Op<int64_t>, int64_t, int64_t>, t, t);
+  EmitUnary(l,
+            t.size_bytes == 2   ? static_cast<Handler>(&Unary<Op<int16_t>, int16_t, int16_t>)
+            : t.size_bytes == 4 ? &Unary<Op<int32_t>, int32_t, int32_t>
+                                : &Unary<Op<int64_t>, int64_t, int64_t>,
+            t, t);
 }
 void LowerMul24(Lowering& l) {
   const bool hi = l.Take("hi"), lo = l.Take("lo");
@@ -253,11 +370,16 @@ struct Dp2a {
 void LowerDp4a(Lowering& l) {
   const bool a = l.TakeType().IsSigned(), b = l.TakeType().IsSigned();
   using W = uint32_t;
-  EmitTernary(l, a ? (b ? &Ternary<Dp4a<true, true>, W, W, W, W> : &Ternary<Dp4a<true, false>, W, W, W, W>) : (b ? &Ternary<Dp4a<false, true>, W, W, W, W> : &Ternary<Dp4a<false, false>, W, W, W, W>), kB32, kB32, kB32, kB32);
+  EmitTernary(l,
+              a ? (b ? &Ternary<Dp4a<true, true>, W, W, W, W> : &Ternary<Dp4a<true, false>, W, W, W, W>)
+                : (b ? &Ternary<Dp4a<false, true>, W, W, W, W> : &Ternary<Dp4a<false, false>, W, W, W, W>),
+              kB32, kB32, kB32, kB32);
 }
-template <bool kHigh> Handler PickDp2a(bool a, bool b) {
+template <bool kHigh>
+Handler PickDp2a(bool a, bool b) {
   using W = uint32_t;
-  return a ? (b ? &Ternary<Dp2a<true, true, kHigh>, W, W, W, W> : &Ternary<Dp2a<true, false, kHigh>, W, W, W, W>) : (b ? &Ternary<Dp2a<false, true, kHigh>, W, W, W, W> : &Ternary<Dp2a<false, false, kHigh>, W, W, W, W>);
+  return a ? (b ? &Ternary<Dp2a<true, true, kHigh>, W, W, W, W> : &Ternary<Dp2a<true, false, kHigh>, W, W, W, W>)
+           : (b ? &Ternary<Dp2a<false, true, kHigh>, W, W, W, W> : &Ternary<Dp2a<false, false, kHigh>, W, W, W, W>);
 }
 void LowerDp2a(Lowering& l) {
   const bool hi = l.Take("hi"), lo = l.Take("lo");
@@ -283,17 +405,28 @@ void LowerPair(Lowering& l) {
 }
 
 constexpr OpRow kRows[] = {
-    {"add", kIntegerTypes, LowerAdd},       {"sub", kIntegerTypes, LowerSub},
-    {"addc", kIntegerTypes, LowerAddc},     {"subc", kIntegerTypes, LowerSubc},
-    {"mul", kIntegerTypes, LowerMul},       {"mad", kIntegerTypes, LowerMad},
-    {"madc", kIntegerTypes, LowerMadc},     {"mul24", kIntegerTypes, LowerMul24},
-    {"mad24", kIntegerTypes, LowerMad24},   {"div", kIntegerTypes, LowerTwo<Div>},
-    {"rem", kIntegerTypes, LowerTwo<Rem>},  {"min", kIntegerTypes, LowerMinMax<Min, MinRelu>},
-    {"max", kIntegerTypes, LowerMinMax<Max, MaxRelu>}, {"neg", kIntegerTypes, LowerSigned<Neg>},
-    {"abs", kIntegerTypes, LowerSigned<Abs>}, {"sad", kIntegerTypes, LowerSad},
-    {"dp4a", kIntegerTypes, LowerDp4a},     {"dp2a", kIntegerTypes, LowerDp2a},
-    {"add", kPackedIntegerTypes, LowerPair<Add>}, {"sub", kPackedIntegerTypes, LowerPair<Sub>},
-    {"min", kPackedIntegerTypes, LowerPair<Min>}, {"max", kPackedIntegerTypes, LowerPair<Max>},
+    {"add", kIntegerTypes, LowerAdd},
+    {"sub", kIntegerTypes, LowerSub},
+    {"addc", kIntegerTypes, LowerAddc},
+    {"subc", kIntegerTypes, LowerSubc},
+    {"mul", kIntegerTypes, LowerMul},
+    {"mad", kIntegerTypes, LowerMad},
+    {"madc", kIntegerTypes, LowerMadc},
+    {"mul24", kIntegerTypes, LowerMul24},
+    {"mad24", kIntegerTypes, LowerMad24},
+    {"div", kIntegerTypes, LowerTwo<Div>},
+    {"rem", kIntegerTypes, LowerTwo<Rem>},
+    {"min", kIntegerTypes, LowerMinMax<Min, MinRelu>},
+    {"max", kIntegerTypes, LowerMinMax<Max, MaxRelu>},
+    {"neg", kIntegerTypes, LowerSigned<Neg>},
+    {"abs", kIntegerTypes, LowerSigned<Abs>},
+    {"sad", kIntegerTypes, LowerSad},
+    {"dp4a", kIntegerTypes, LowerDp4a},
+    {"dp2a", kIntegerTypes, LowerDp2a},
+    {"add", kPackedIntegerTypes, LowerPair<Add>},
+    {"sub", kPackedIntegerTypes, LowerPair<Sub>},
+    {"min", kPackedIntegerTypes, LowerPair<Min>},
+    {"max", kPackedIntegerTypes, LowerPair<Max>},
 };
 
 }  // namespace

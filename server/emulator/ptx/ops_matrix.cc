@@ -48,7 +48,8 @@ void Multiply(Warp& w, const Inst& inst, uint32_t mask) {
   Scatter(w, d_slots, d_shape, mask, d);
 }
 
-void EmitMultiply(Lowering& l, bool saturate, const FragmentShape& a, const FragmentShape& b, const FragmentShape& c, const FragmentShape& d) {
+void EmitMultiply(Lowering& l, bool saturate, const FragmentShape& a, const FragmentShape& b, const FragmentShape& c,
+                  const FragmentShape& d) {
   std::vector<uint32_t> words = {saturate ? 1u : 0u};
   AppendFragment(a, Elements(l, l.operand(1), RegisterTypeOf(a.format), a.registers, false), &words);
   AppendFragment(b, Elements(l, l.operand(2), RegisterTypeOf(b.format), b.registers, false), &words);
@@ -91,14 +92,16 @@ FragmentShape MmaFragment(FragmentKind kind, ElementFormat format, uint32_t rows
 
 void LowerMma(Lowering& l) {
   ProductShape s;
-  if (!l.Take("sync") || !l.Take("aligned") || !ParseShape(l.TakeFirst(), &s) || !l.Take("row") || !l.Take("col")) return l.Unknown();
+  if (!l.Take("sync") || !l.Take("aligned") || !ParseShape(l.TakeFirst(), &s) || !l.Take("row") || !l.Take("col"))
+    return l.Unknown();
   const bool saturate = l.Take("satfinite");
   ElementFormat d, a, b, c;
   for (ElementFormat* format : {&d, &a, &b, &c}) {
     if (!ParseElementFormat(l.TakeFirst(), format)) return l.Unknown();
   }
   const bool factors_fit = a == b || (IsInteger8(a) && IsInteger8(b));
-  if (!factors_fit || !MmaShapeExists(a, s) || !ResultAllowed(a, c) || !ResultAllowed(a, d) || (saturate && !IsInteger8(a))) return l.Unknown();
+  if (!factors_fit || !MmaShapeExists(a, s) || !ResultAllowed(a, c) || !ResultAllowed(a, d) || (saturate && !IsInteger8(a)))
+    return l.Unknown();
   EmitMultiply(l, saturate, MmaFragment(FragmentKind::kMmaA, a, s.m, s.k), MmaFragment(FragmentKind::kMmaB, b, s.k, s.n),
                MmaFragment(FragmentKind::kMmaC, c, s.m, s.n), MmaFragment(FragmentKind::kMmaC, d, s.m, s.n));
 }
@@ -185,7 +188,8 @@ void LowerWmmaMove(Lowering& l, bool store) {
   AppendFragment(shape, Elements(l, l.operand(store ? 1 : 0), RegisterTypeOf(format), shape.registers, !store), &words);
   if (l.failed()) return;
   const uint32_t extra = l.Extra(words);
-  const Handler run = store ? PickSpace<MoveFragment<true>::In>(space, address.is_32bit) : PickSpace<MoveFragment<false>::In>(space, address.is_32bit);
+  const Handler run = store ? PickSpace<MoveFragment<true>::In>(space, address.is_32bit)
+                            : PickSpace<MoveFragment<false>::In>(space, address.is_32bit);
   Inst& inst = EmitWarpWide(l, run);
   inst.src[0] = address.slot;
   inst.src[1] = stride;
@@ -215,7 +219,8 @@ void LowerWmma(Lowering& l) {
   if (formats.size() == 2) formats = {formats[0], ElementFormat::kF16, ElementFormat::kF16, formats[1]};
   if (formats.size() != 4) return l.Unknown();
   const ElementFormat d = formats[0], a = formats[1], b = formats[2], c = formats[3];
-  if (a != b || !WmmaShapeExists(a, s) || !ResultAllowed(a, c) || !ResultAllowed(a, d) || (saturate && !IsInteger8(a))) return l.Unknown();
+  if (a != b || !WmmaShapeExists(a, s) || !ResultAllowed(a, c) || !ResultAllowed(a, d) || (saturate && !IsInteger8(a)))
+    return l.Unknown();
   EmitMultiply(l, saturate, WmmaFragment('a', a, s), WmmaFragment('b', b, s), WmmaFragment('c', c, s), WmmaFragment('c', d, s));
 }
 

@@ -15,8 +15,8 @@ namespace {
 constexpr uint64_t kCountMax = (1 << 20) - 1;
 constexpr uint32_t kCopyUnitBytes = 16;
 
-// What an object holds: arrivals that are missing, arrivals of a whole phase, bytes that are expected (which may be below zero for
-// a while), and whether the phase is an odd one.
+// What an object holds: arrivals that are missing, arrivals of a whole phase, bytes that are expected (which may be below zero
+// for a while), and whether the phase is an odd one.
 struct Barrier {
   uint32_t missing = 0, expected = 0;
   int32_t bytes = 0;
@@ -66,7 +66,8 @@ void ForObjects(Warp& w, const Inst& inst, uint32_t mask, Change change) {
     const uint64_t before = barrier.Word();
     if (!change(barrier, numbers[lane])) {
       return w.Fault(LaunchError::kIllegalInstruction, inst,
-                     fmt::format("a count of {} for an mbarrier of which {} of {} arrivals are missing", numbers[lane], barrier.missing, barrier.expected));
+                     fmt::format("a count of {} for an mbarrier of which {} of {} arrivals are missing", numbers[lane],
+                                 barrier.missing, barrier.expected));
     }
     Write(p[lane], barrier);
     if (states != nullptr) states[lane] = before;
@@ -128,7 +129,8 @@ struct TestWait {
     uint32_t over = 0;
     for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
       const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
-      const bool asked = inst.small != 0 ? (w.Slot<uint32_t>(inst.src[1])[lane] & 1) != 0 : Barrier::Of(w.Slot<uint64_t>(inst.src[1])[lane]).odd;
+      const bool asked =
+          inst.small != 0 ? (w.Slot<uint32_t>(inst.src[1])[lane] & 1) != 0 : Barrier::Of(w.Slot<uint64_t>(inst.src[1])[lane]).odd;
       if (Read(p[lane]).odd != asked) over |= 1u << lane;
     }
     WriteBits(w, inst.dst, over, mask);
@@ -222,7 +224,8 @@ void CopyBulk(Warp& w, const Inst& inst, uint32_t mask) {
     alignas(64) uint64_t addresses[kLaneCount] = {};
     alignas(64) uint8_t *target[kLaneCount], *source[kLaneCount], *object[kLaneCount];
     if (sizes[lane] % kCopyUnitBytes != 0) {
-      return w.Fault(LaunchError::kMisalignedAddress, inst, fmt::format("a bulk copy of {} bytes, no multiple of {}", sizes[lane], kCopyUnitBytes));
+      return w.Fault(LaunchError::kMisalignedAddress, inst,
+                     fmt::format("a bulk copy of {} bytes, no multiple of {}", sizes[lane], kCopyUnitBytes));
     }
     for (uint32_t done = 0; done < sizes[lane]; done += kCopyUnitBytes) {
       addresses[lane] = to[lane] + done;
@@ -255,7 +258,8 @@ bool LowerAsyncCopyOnBarrier(Lowering& l) {
   if (!l.Take("bulk") || !l.Take("mbarrier::complete_tx::bytes")) return false;
   const bool into = l.Take("shared::cluster") || l.Take("shared::cta");
   if (!into || !l.Take("global") || l.count() != 4) return false;
-  const Address to = l.AddressOf(0, Space::kShared), from = l.AddressOf(1, Space::kGlobal), object = l.AddressOf(3, Space::kShared);
+  const Address to = l.AddressOf(0, Space::kShared), from = l.AddressOf(1, Space::kGlobal),
+                object = l.AddressOf(3, Space::kShared);
   if (!to.is_32bit || from.is_32bit || !object.is_32bit || to.offset != 0 || from.offset != 0 || object.offset != 0) return false;
   const uint32_t size = l.Source(2, kU32);
   const uint32_t extra = l.Extra({size, object.slot});

@@ -5,7 +5,8 @@
 
 namespace tessera::emulator {
 
-bool TranslateSlow(Warp& w, const Inst& inst, uint32_t mask, const uint64_t* addresses, MemorySpace space, uint32_t size, bool write, uint8_t** pointers) {
+bool TranslateSlow(Warp& w, const Inst& inst, uint32_t mask, const uint64_t* addresses, MemorySpace space, uint32_t size,
+                   bool write, uint8_t** pointers) {
   for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
     const uint64_t address = addresses[lane];
@@ -18,7 +19,10 @@ bool TranslateSlow(Warp& w, const Inst& inst, uint32_t mask, const uint64_t* add
     }
     auto where = [&] {
       return fmt::format("{} of {} bytes at {:#x} in {} memory by thread {},{},{}", write ? "a write" : "a read", size, address,
-                         in == MemorySpace::kShared ? "shared" : in == MemorySpace::kLocal ? "local" : "global", w.thread_x[lane], w.thread_y[lane], w.thread_z[lane]);
+                         in == MemorySpace::kShared  ? "shared"
+                         : in == MemorySpace::kLocal ? "local"
+                                                     : "global",
+                         w.thread_x[lane], w.thread_y[lane], w.thread_z[lane]);
     };
     if ((address & (size - 1)) != 0) {
       w.Fault(LaunchError::kMisalignedAddress, inst, "misaligned: " + where());
@@ -27,7 +31,8 @@ bool TranslateSlow(Warp& w, const Inst& inst, uint32_t mask, const uint64_t* add
     switch (in) {
       case MemorySpace::kShared:
         if (offset + size > w.block().shared_bytes()) {
-          w.Fault(LaunchError::kIllegalAddress, inst, fmt::format("outside the block's {} bytes: {}", w.block().shared_bytes(), where()));
+          w.Fault(LaunchError::kIllegalAddress, inst,
+                  fmt::format("outside the block's {} bytes: {}", w.block().shared_bytes(), where()));
           return false;
         }
         pointers[lane] = w.block().shared() + offset;
@@ -53,22 +58,32 @@ bool TranslateSlow(Warp& w, const Inst& inst, uint32_t mask, const uint64_t* add
 
 AccessModifiers TakeAccessModifiers(Lowering& l) {
   AccessModifiers access;
-  for (std::string_view word : {"weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "mmio", "cta", "cluster", "gpu", "sys", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified"}) {
+  for (std::string_view word :
+       {"weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "mmio", "cta", "cluster", "gpu",
+        "sys",  "ca",      "cg",      "cs",      "lu",      "cv",       "wb",   "wt",  "nc",      "unified"}) {
     l.Take(word);
   }
-  for (std::string_view word : {"L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate", "L2::64B", "L2::128B", "L2::256B", "L2::evict_last",
-                                "L2::evict_normal", "L2::evict_first"}) {
+  for (std::string_view word : {"L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
+                                "L2::64B", "L2::128B", "L2::256B", "L2::evict_last", "L2::evict_normal", "L2::evict_first"}) {
     l.Take(word);
   }
   access.cache_hint = l.Take("L2::cache_hint");
-  if (l.Take("global")) access.space = Space::kGlobal;
-  else if (l.Take("const")) access.space = Space::kConst;
-  else if (l.Take("shared") || l.Take("shared::cta") || l.Take("shared::cluster")) access.space = Space::kShared;
-  else if (l.Take("local")) access.space = Space::kLocal;
-  else if (l.Take("param") || l.Take("param::entry") || l.Take("param::func")) access.space = Space::kParam;
-  if (l.Take("v2")) access.vector = 2;
-  else if (l.Take("v4")) access.vector = 4;
-  else if (l.Take("v8")) access.vector = 8;
+  if (l.Take("global"))
+    access.space = Space::kGlobal;
+  else if (l.Take("const"))
+    access.space = Space::kConst;
+  else if (l.Take("shared") || l.Take("shared::cta") || l.Take("shared::cluster"))
+    access.space = Space::kShared;
+  else if (l.Take("local"))
+    access.space = Space::kLocal;
+  else if (l.Take("param") || l.Take("param::entry") || l.Take("param::func"))
+    access.space = Space::kParam;
+  if (l.Take("v2"))
+    access.vector = 2;
+  else if (l.Take("v4"))
+    access.vector = 4;
+  else if (l.Take("v8"))
+    access.vector = 8;
   return access;
 }
 
@@ -98,7 +113,9 @@ std::vector<uint32_t> Elements(Lowering& l, const Operand& operand, Type type, u
 
 namespace {
 
-struct Wide128 { uint64_t low, high; };
+struct Wide128 {
+  uint64_t low, high;
+};
 
 template <class T, uint32_t kCount>
 struct LoadOf {
@@ -173,8 +190,13 @@ void LowerLoad(Lowering& l) {
     const uint64_t bytes = static_cast<uint64_t>(t.size_bytes) * access.vector;
     const std::vector<uint32_t> slots = Elements(l, l.operand(0), t, access.vector, true);
     const uint32_t extra = l.Extra(slots);
-    if (address.offset < 0 || static_cast<uint64_t>(address.offset) + bytes > l.parameter_bytes()) return l.Fail("a load reaches outside the parameters");
-    Inst& inst = l.Emit(t.size_bytes == 1 ? &LoadParameter<uint8_t> : t.size_bytes == 2 ? &LoadParameter<uint16_t> : t.size_bytes == 4 ? &LoadParameter<uint32_t> : t.size_bytes == 8 ? &LoadParameter<uint64_t> : &LoadParameter<Wide128>);
+    if (address.offset < 0 || static_cast<uint64_t>(address.offset) + bytes > l.parameter_bytes())
+      return l.Fail("a load reaches outside the parameters");
+    Inst& inst = l.Emit(t.size_bytes == 1   ? &LoadParameter<uint8_t>
+                        : t.size_bytes == 2 ? &LoadParameter<uint16_t>
+                        : t.size_bytes == 4 ? &LoadParameter<uint32_t>
+                        : t.size_bytes == 8 ? &LoadParameter<uint64_t>
+                                            : &LoadParameter<Wide128>);
     inst.imm = static_cast<uint64_t>(address.offset);
     inst.small = static_cast<uint8_t>(access.vector);
     inst.extra = extra;
@@ -266,7 +288,8 @@ void LowerCp(Lowering& l) {
   const Address to = l.AddressOf(0, Space::kShared), from = l.AddressOf(1, Space::kGlobal);
   const Operand& size = l.operand(2);
   if (l.failed()) return;
-  if (size.kind != Operand::kInteger || (size.bits != 4 && size.bits != 8 && size.bits != 16) || from.is_32bit) return l.Unknown();
+  if (size.kind != Operand::kInteger || (size.bits != 4 && size.bits != 8 && size.bits != 16) || from.is_32bit)
+    return l.Unknown();
   uint32_t source_size = kNoSlot;
   if (l.count() > 3) {
     if (l.RegisterType(l.operand(3)).IsPredicate()) {  // ignore-src: true means zeros
@@ -286,9 +309,8 @@ void LowerCp(Lowering& l) {
 }
 
 constexpr OpRow kRows[] = {
-    {"ld", kAnyType, LowerLoad},       {"ldu", kAnyType, LowerLoad},
-    {"st", kAnyType, LowerStore},      {"prefetch", kAnyType, LowerHint},
-    {"prefetchu", kAnyType, LowerHint}, {"applypriority", kAnyType, LowerHint},
+    {"ld", kAnyType, LowerLoad},       {"ldu", kAnyType, LowerLoad},       {"st", kAnyType, LowerStore},
+    {"prefetch", kAnyType, LowerHint}, {"prefetchu", kAnyType, LowerHint}, {"applypriority", kAnyType, LowerHint},
     {"discard", kAnyType, LowerHint},  {"cp", kAnyType, LowerCp},
 };
 

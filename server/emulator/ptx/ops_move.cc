@@ -6,8 +6,13 @@
 namespace tessera::emulator {
 namespace {
 
-template <class T> struct Copy { static T Run(T a) { return a; } };
-struct Wide128 { uint64_t low, high; };
+template <class T>
+struct Copy {
+  static T Run(T a) { return a; }
+};
+struct Wide128 {
+  uint64_t low, high;
+};
 
 void CopyPredicate(Warp& w, const Inst& inst, uint32_t mask) {
   uint32_t& d = *w.Slot<uint32_t>(inst.dst);
@@ -106,8 +111,13 @@ void LowerMov(Lowering& l) {
   EmitUnary(l, PickCopy(t.size_bytes), t, t);
 }
 
-template <uint64_t kWindow> struct ToGeneric { static uint64_t Run(uint64_t a) { return a | kWindow; } };
-struct FromGeneric { static uint64_t Run(uint64_t a) { return a & ~kWindowMask; } };
+template <uint64_t kWindow>
+struct ToGeneric {
+  static uint64_t Run(uint64_t a) { return a | kWindow; }
+};
+struct FromGeneric {
+  static uint64_t Run(uint64_t a) { return a & ~kWindowMask; }
+};
 
 void LowerCvta(Lowering& l) {
   const bool to = l.Take("to");
@@ -117,7 +127,9 @@ void LowerCvta(Lowering& l) {
   const Type t = l.TakeType();
   if (shared + local + flat != 1 || t.size_bytes != 8) return l.Unknown();
   if (flat) return EmitUnary(l, PickCopy(8), t, t);
-  Handler run = to ? &Unary<FromGeneric, uint64_t, uint64_t> : shared ? &Unary<ToGeneric<kSharedWindow>, uint64_t, uint64_t> : &Unary<ToGeneric<kLocalWindow>, uint64_t, uint64_t>;
+  Handler run = to       ? &Unary<FromGeneric, uint64_t, uint64_t>
+                : shared ? &Unary<ToGeneric<kSharedWindow>, uint64_t, uint64_t>
+                         : &Unary<ToGeneric<kLocalWindow>, uint64_t, uint64_t>;
   EmitUnary(l, run, t, t);
 }
 
@@ -130,7 +142,11 @@ void IsSpace(Warp& w, const Inst& inst, uint32_t mask) {
   for (uint32_t l = 0; l < kLaneCount; ++l) {
     const uint64_t window = a[l] & kWindowMask;
     const bool is_param = a[l] >= parameters && a[l] < parameters_end;
-    const bool yes = kSpace == 0 ? window == 0 && !is_param : kSpace == 1 ? window == kSharedWindow : kSpace == 2 ? window == kLocalWindow : kSpace == 3 ? is_param : false;
+    const bool yes = kSpace == 0   ? window == 0 && !is_param
+                     : kSpace == 1 ? window == kSharedWindow
+                     : kSpace == 2 ? window == kLocalWindow
+                     : kSpace == 3 ? is_param
+                                   : false;
     bits |= static_cast<uint32_t>(yes) << l;
   }
   uint32_t& d = *w.Slot<uint32_t>(inst.dst);
@@ -138,10 +154,14 @@ void IsSpace(Warp& w, const Inst& inst, uint32_t mask) {
 }
 void LowerIsSpace(Lowering& l) {
   Handler run = nullptr;
-  if (l.Take("global")) run = &IsSpace<0>;
-  else if (l.Take("shared") || l.Take("shared::cta") || l.Take("shared::cluster")) run = &IsSpace<1>;
-  else if (l.Take("local")) run = &IsSpace<2>;
-  else if (l.Take("param") || l.Take("param::entry")) run = &IsSpace<3>;
+  if (l.Take("global"))
+    run = &IsSpace<0>;
+  else if (l.Take("shared") || l.Take("shared::cta") || l.Take("shared::cluster"))
+    run = &IsSpace<1>;
+  else if (l.Take("local"))
+    run = &IsSpace<2>;
+  else if (l.Take("param") || l.Take("param::entry"))
+    run = &IsSpace<3>;
   if (run == nullptr) return l.Unknown();
   EmitUnary(l, run, kPred, kB64);
 }

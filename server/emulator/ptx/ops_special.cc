@@ -9,8 +9,33 @@
 namespace tessera::emulator {
 namespace {
 
-enum Dim : uint8_t { kNtidX, kNtidY, kNtidZ, kCtaidX, kCtaidY, kCtaidZ, kNctaidX, kNctaidY, kNctaidZ, kZero, kOne, kWarpId, kWarpCount,
-                     kSmId, kSmCount, kDynamicShared, kTotalShared, kEnv1, kEnv2, kGridIdLow, kClockLow, kClockHigh, kTimerLow, kTimerHigh, kReservedShared };
+enum Dim : uint8_t {
+  kNtidX,
+  kNtidY,
+  kNtidZ,
+  kCtaidX,
+  kCtaidY,
+  kCtaidZ,
+  kNctaidX,
+  kNctaidY,
+  kNctaidZ,
+  kZero,
+  kOne,
+  kWarpId,
+  kWarpCount,
+  kSmId,
+  kSmCount,
+  kDynamicShared,
+  kTotalShared,
+  kEnv1,
+  kEnv2,
+  kGridIdLow,
+  kClockLow,
+  kClockHigh,
+  kTimerLow,
+  kTimerHigh,
+  kReservedShared
+};
 
 uint64_t Nanoseconds() {
   timespec now{};
@@ -60,8 +85,11 @@ void ReadUniform(Warp& w, const Inst& inst, uint32_t mask) {
 template <int kWhich>
 void ReadWide(Warp& w, const Inst& inst, uint32_t mask) {
   uint64_t* d = w.Slot<uint64_t>(inst.dst);
-  const uint64_t value = kWhich == 0 ? Clock() : kWhich == 1 ? Nanoseconds() : kWhich == 2 ? w.grid().environment->grid_id
-                         : w.grid().environment->graphs == nullptr ? 0 : w.grid().environment->graphs->current();
+  const uint64_t value = kWhich == 0                               ? Clock()
+                         : kWhich == 1                             ? Nanoseconds()
+                         : kWhich == 2                             ? w.grid().environment->grid_id
+                         : w.grid().environment->graphs == nullptr ? 0
+                                                                   : w.grid().environment->graphs->current();
   ForLanes(mask, [&](uint32_t l) { d[l] = value; });
 }
 template <int kAxis>
@@ -89,26 +117,58 @@ struct Row {
 };
 constexpr SpecialRegister U(uint8_t what) { return {&ReadUniform, kU32, what}; }
 constexpr Row kRows[] = {
-    {"%tid.x", {&ReadTid<0>, kU32, 0}}, {"%tid.y", {&ReadTid<1>, kU32, 0}}, {"%tid.z", {&ReadTid<2>, kU32, 0}},
-    {"%ntid.x", U(kNtidX)}, {"%ntid.y", U(kNtidY)}, {"%ntid.z", U(kNtidZ)},
-    {"%ctaid.x", U(kCtaidX)}, {"%ctaid.y", U(kCtaidY)}, {"%ctaid.z", U(kCtaidZ)},
-    {"%nctaid.x", U(kNctaidX)}, {"%nctaid.y", U(kNctaidY)}, {"%nctaid.z", U(kNctaidZ)},
-    {"%laneid", {&ReadLaneId, kU32, 0}}, {"%warpid", U(kWarpId)}, {"%nwarpid", U(kWarpCount)},
-    {"%smid", U(kSmId)}, {"%nsmid", U(kSmCount)}, {"%gridid", {&ReadWide<2>, kU64, 0}},
+    {"%tid.x", {&ReadTid<0>, kU32, 0}},
+    {"%tid.y", {&ReadTid<1>, kU32, 0}},
+    {"%tid.z", {&ReadTid<2>, kU32, 0}},
+    {"%ntid.x", U(kNtidX)},
+    {"%ntid.y", U(kNtidY)},
+    {"%ntid.z", U(kNtidZ)},
+    {"%ctaid.x", U(kCtaidX)},
+    {"%ctaid.y", U(kCtaidY)},
+    {"%ctaid.z", U(kCtaidZ)},
+    {"%nctaid.x", U(kNctaidX)},
+    {"%nctaid.y", U(kNctaidY)},
+    {"%nctaid.z", U(kNctaidZ)},
+    {"%laneid", {&ReadLaneId, kU32, 0}},
+    {"%warpid", U(kWarpId)},
+    {"%nwarpid", U(kWarpCount)},
+    {"%smid", U(kSmId)},
+    {"%nsmid", U(kSmCount)},
+    {"%gridid", {&ReadWide<2>, kU64, 0}},
     {"%current_graph_exec", {&ReadWide<3>, kU64, 0}},
-    {"%lanemask_eq", {&ReadLaneMask<0>, kU32, 0}}, {"%lanemask_lt", {&ReadLaneMask<1>, kU32, 0}},
-    {"%lanemask_le", {&ReadLaneMask<2>, kU32, 0}}, {"%lanemask_gt", {&ReadLaneMask<3>, kU32, 0}},
+    {"%lanemask_eq", {&ReadLaneMask<0>, kU32, 0}},
+    {"%lanemask_lt", {&ReadLaneMask<1>, kU32, 0}},
+    {"%lanemask_le", {&ReadLaneMask<2>, kU32, 0}},
+    {"%lanemask_gt", {&ReadLaneMask<3>, kU32, 0}},
     {"%lanemask_ge", {&ReadLaneMask<4>, kU32, 0}},
-    {"%clock", U(kClockLow)}, {"%clock_hi", U(kClockHigh)}, {"%clock64", {&ReadWide<0>, kU64, 0}},
-    {"%globaltimer", {&ReadWide<1>, kU64, 0}}, {"%globaltimer_lo", U(kTimerLow)}, {"%globaltimer_hi", U(kTimerHigh)},
-    {"%dynamic_smem_size", U(kDynamicShared)}, {"%total_smem_size", U(kTotalShared)}, {"%aggr_smem_size", U(kTotalShared)},
-    {"%reserved_smem_offset_begin", U(kZero)}, {"%reserved_smem_offset_end", U(kZero)}, {"%reserved_smem_offset_cap", U(kZero)},
-    {"%envreg1", U(kEnv1)}, {"%envreg2", U(kEnv2)},
-    {"%clusterid.x", U(kCtaidX)}, {"%clusterid.y", U(kCtaidY)}, {"%clusterid.z", U(kCtaidZ)},
-    {"%nclusterid.x", U(kNctaidX)}, {"%nclusterid.y", U(kNctaidY)}, {"%nclusterid.z", U(kNctaidZ)},
-    {"%cluster_ctaid.x", U(kZero)}, {"%cluster_ctaid.y", U(kZero)}, {"%cluster_ctaid.z", U(kZero)},
-    {"%cluster_nctaid.x", U(kOne)}, {"%cluster_nctaid.y", U(kOne)}, {"%cluster_nctaid.z", U(kOne)},
-    {"%cluster_ctarank", U(kZero)}, {"%cluster_nctarank", U(kOne)},
+    {"%clock", U(kClockLow)},
+    {"%clock_hi", U(kClockHigh)},
+    {"%clock64", {&ReadWide<0>, kU64, 0}},
+    {"%globaltimer", {&ReadWide<1>, kU64, 0}},
+    {"%globaltimer_lo", U(kTimerLow)},
+    {"%globaltimer_hi", U(kTimerHigh)},
+    {"%dynamic_smem_size", U(kDynamicShared)},
+    {"%total_smem_size", U(kTotalShared)},
+    {"%aggr_smem_size", U(kTotalShared)},
+    {"%reserved_smem_offset_begin", U(kZero)},
+    {"%reserved_smem_offset_end", U(kZero)},
+    {"%reserved_smem_offset_cap", U(kZero)},
+    {"%envreg1", U(kEnv1)},
+    {"%envreg2", U(kEnv2)},
+    {"%clusterid.x", U(kCtaidX)},
+    {"%clusterid.y", U(kCtaidY)},
+    {"%clusterid.z", U(kCtaidZ)},
+    {"%nclusterid.x", U(kNctaidX)},
+    {"%nclusterid.y", U(kNctaidY)},
+    {"%nclusterid.z", U(kNctaidZ)},
+    {"%cluster_ctaid.x", U(kZero)},
+    {"%cluster_ctaid.y", U(kZero)},
+    {"%cluster_ctaid.z", U(kZero)},
+    {"%cluster_nctaid.x", U(kOne)},
+    {"%cluster_nctaid.y", U(kOne)},
+    {"%cluster_nctaid.z", U(kOne)},
+    {"%cluster_ctarank", U(kZero)},
+    {"%cluster_nctarank", U(kOne)},
 };
 
 }  // namespace

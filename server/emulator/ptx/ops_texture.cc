@@ -10,9 +10,8 @@ namespace {
 // Dimensions of an image; layered ones have a layer before their coordinates.
 enum Geometry : uint32_t { k1d, k2d, k3d, k1dLayers, k2dLayers, kCube, kCubeLayers };
 bool TakeGeometry(Lowering& l, Geometry* geometry) {
-  static constexpr std::pair<std::string_view, Geometry> kWords[] = {{"1d", k1d},         {"2d", k2d},     {"3d", k3d},
-                                                                     {"a1d", k1dLayers},  {"a2d", k2dLayers},
-                                                                     {"cube", kCube},     {"acube", kCubeLayers}};
+  static constexpr std::pair<std::string_view, Geometry> kWords[] = {
+      {"1d", k1d}, {"2d", k2d}, {"3d", k3d}, {"a1d", k1dLayers}, {"a2d", k2dLayers}, {"cube", kCube}, {"acube", kCubeLayers}};
   for (const auto& [word, value] : kWords) {
     if (!l.Take(word)) continue;
     *geometry = value;
@@ -47,7 +46,8 @@ bool Fits(Geometry geometry, const Texture& texture) {
 // Reads one lane's elements: of an array directly, of linear memory through the map of what may be accessed.
 class LaneSource : public TexelSource {
  public:
-  LaneSource(Warp& w, const Inst& inst, uint32_t lane, const Texture& texture) : w_(w), inst_(inst), lane_(lane), texture_(texture) {}
+  LaneSource(Warp& w, const Inst& inst, uint32_t lane, const Texture& texture)
+      : w_(w), inst_(inst), lane_(lane), texture_(texture) {}
   const uint8_t* At(uint64_t address, uint32_t size_bytes) override {
     if (texture_.is_array) return reinterpret_cast<const uint8_t*>(address);
     uint64_t addresses[kLaneCount] = {};
@@ -191,15 +191,19 @@ void AccessSurface(Warp& w, const Inst& inst, uint32_t mask) {
     int64_t at[3] = {};
     if (HasLayer(geometry)) at[2] = w.Slot<int32_t>(*slots++)[lane];
     for (uint32_t d = 0; d < dimensions; ++d) at[d] = w.Slot<int32_t>(slots[d])[lane];
-    const int64_t limits[3] = {static_cast<int64_t>(surface.row_bytes) - size, int64_t{surface.height} - 1, int64_t{surface.depth} - 1};
+    const int64_t limits[3] = {static_cast<int64_t>(surface.row_bytes) - size, int64_t{surface.height} - 1,
+                               int64_t{surface.depth} - 1};
     bool inside = true;
     for (int d = 0; d < 3; ++d) inside = inside && at[d] >= 0 && at[d] <= limits[d];
-    if (at[0] % size != 0) return w.Fault(LaunchError::kMisalignedAddress, inst, fmt::format("surface byte {} is not a multiple of {}", at[0], size));
+    if (at[0] % size != 0)
+      return w.Fault(LaunchError::kMisalignedAddress, inst, fmt::format("surface byte {} is not a multiple of {}", at[0], size));
     if (!inside && inst.small == kTrap) {
-      return w.Fault(LaunchError::kIllegalAddress, inst, fmt::format("outside the surface: byte {}, row {}, slice {}", at[0], at[1], at[2]));
+      return w.Fault(LaunchError::kIllegalAddress, inst,
+                     fmt::format("outside the surface: byte {}, row {}, slice {}", at[0], at[1], at[2]));
     }
     if (!inside && inst.small == kZeroOutside) {
-      for (uint32_t i = 0; i < count && !kStore; ++i) std::memset(w.Slot<uint8_t>(values[i]) + lane * value_bytes, 0, value_bytes);
+      for (uint32_t i = 0; i < count && !kStore; ++i)
+        std::memset(w.Slot<uint8_t>(values[i]) + lane * value_bytes, 0, value_bytes);
       continue;
     }
     for (int d = 0; d < 3; ++d) at[d] = std::clamp<int64_t>(at[d], 0, std::max<int64_t>(limits[d], 0));
@@ -221,10 +225,14 @@ void LowerSurface(Lowering& l) {
   const uint32_t count = l.Take("v2") ? 2 : l.Take("v4") ? 4 : 1;
   const Type type = l.TakeType();
   uint8_t boundary;
-  if (l.Take("trap")) boundary = kTrap;
-  else if (l.Take("clamp")) boundary = kClampToEdge;
-  else if (l.Take("zero")) boundary = kZeroOutside;
-  else return l.Unknown();
+  if (l.Take("trap"))
+    boundary = kTrap;
+  else if (l.Take("clamp"))
+    boundary = kClampToEdge;
+  else if (l.Take("zero"))
+    boundary = kZeroOutside;
+  else
+    return l.Unknown();
   if (type.type_class != TypeClass::kBits || l.count() != 2) return l.Unknown();
   const Operand& address = l.operand(kStore ? 0 : 1);
   const std::vector<uint32_t> in = Coordinates(l, address, geometry, kB32);

@@ -43,10 +43,14 @@ void Vote(Warp& w, const Inst& inst, uint32_t mask) {
 void LowerVote(Lowering& l) {
   const bool sync = l.Take("sync");
   uint8_t mode = kBallot;
-  if (l.Take("all")) mode = kAll;
-  else if (l.Take("any")) mode = kAny;
-  else if (l.Take("uni")) mode = kUni;
-  else if (!l.Take("ballot")) return l.Unknown();
+  if (l.Take("all"))
+    mode = kAll;
+  else if (l.Take("any"))
+    mode = kAny;
+  else if (l.Take("uni"))
+    mode = kUni;
+  else if (!l.Take("ballot"))
+    return l.Unknown();
   const Type t = l.TakeType();
   const uint32_t a = l.Predicate(1), members = sync ? l.Source(2, kU32) : kNoSlot, d = l.Destination(0, t);
   if ((mode == kBallot) == t.IsPredicate()) return l.Unknown();
@@ -95,7 +99,8 @@ void LowerMatch(Lowering& l) {
   const uint32_t a = l.Source(1, t), members = l.Source(2, kU32);
   const uint32_t d = l.Destination(pair ? result.elements[0] : result, kB32);
   const uint32_t p = pair ? l.Destination(result.elements[1], kPred) : kNoSlot;
-  Handler run = t.size_bytes == 4 ? (all ? &Match<uint32_t, true> : &Match<uint32_t, false>) : (all ? &Match<uint64_t, true> : &Match<uint64_t, false>);
+  Handler run = t.size_bytes == 4 ? (all ? &Match<uint32_t, true> : &Match<uint32_t, false>)
+                                  : (all ? &Match<uint64_t, true> : &Match<uint64_t, false>);
   Inst& inst = l.Emit(run, InstKind::kWarpSync);
   inst.dst = d;
   inst.src[0] = a;
@@ -117,10 +122,22 @@ void Shuffle(Warp& w, const Inst& inst, uint32_t mask) {
     int32_t j = 0;
     bool p = false;
     switch (kMode) {
-      case kUp: j = static_cast<int32_t>(l) - static_cast<int32_t>(step); p = j >= static_cast<int32_t>(highest); break;
-      case kDown: j = static_cast<int32_t>(l + step); p = j <= static_cast<int32_t>(highest); break;
-      case kButterfly: j = static_cast<int32_t>(l ^ step); p = j <= static_cast<int32_t>(highest); break;
-      default: j = static_cast<int32_t>(lowest | (step & ~segment)); p = j <= static_cast<int32_t>(highest); break;
+      case kUp:
+        j = static_cast<int32_t>(l) - static_cast<int32_t>(step);
+        p = j >= static_cast<int32_t>(highest);
+        break;
+      case kDown:
+        j = static_cast<int32_t>(l + step);
+        p = j <= static_cast<int32_t>(highest);
+        break;
+      case kButterfly:
+        j = static_cast<int32_t>(l ^ step);
+        p = j <= static_cast<int32_t>(highest);
+        break;
+      default:
+        j = static_cast<int32_t>(lowest | (step & ~segment));
+        p = j <= static_cast<int32_t>(highest);
+        break;
     }
     if (!p) j = static_cast<int32_t>(l);
     in_range |= static_cast<uint32_t>(p) << l;
@@ -133,15 +150,20 @@ void Shuffle(Warp& w, const Inst& inst, uint32_t mask) {
 void LowerShuffle(Lowering& l) {
   const bool sync = l.Take("sync");
   Handler run = nullptr;
-  if (l.Take("up")) run = &Shuffle<kUp>;
-  else if (l.Take("down")) run = &Shuffle<kDown>;
-  else if (l.Take("bfly")) run = &Shuffle<kButterfly>;
-  else if (l.Take("idx")) run = &Shuffle<kIndex>;
+  if (l.Take("up"))
+    run = &Shuffle<kUp>;
+  else if (l.Take("down"))
+    run = &Shuffle<kDown>;
+  else if (l.Take("bfly"))
+    run = &Shuffle<kButterfly>;
+  else if (l.Take("idx"))
+    run = &Shuffle<kIndex>;
   const Type t = l.TakeType();
   if (run == nullptr || t.size_bytes != 4) return l.Unknown();
   const Operand& result = l.operand(0);
   const bool pair = result.kind == Operand::kPair;
-  const uint32_t a = l.Source(1, kB32), b = l.Source(2, kU32), c = l.Source(3, kU32), members = sync ? l.Source(4, kU32) : kNoSlot;
+  const uint32_t a = l.Source(1, kB32), b = l.Source(2, kU32), c = l.Source(3, kU32),
+                 members = sync ? l.Source(4, kU32) : kNoSlot;
   const uint32_t d = l.Destination(pair ? result.elements[0] : result, kB32);
   const uint32_t extra = pair ? l.Extra({l.Destination(result.elements[1], kPred)}) + 1 : 0;
   Inst& inst = l.Emit(run, sync ? InstKind::kWarpSync : InstKind::kPlain);
@@ -153,12 +175,42 @@ void LowerShuffle(Lowering& l) {
   inst.extra = extra;
 }
 
-struct ReduceAdd { template <class T> static T Run(T a, T b) { return static_cast<T>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b)); } };
-struct ReduceMin { template <class T> static T Run(T a, T b) { return b < a ? b : a; } };
-struct ReduceMax { template <class T> static T Run(T a, T b) { return b > a ? b : a; } };
-struct ReduceAnd { template <class T> static T Run(T a, T b) { return a & b; } };
-struct ReduceOr { template <class T> static T Run(T a, T b) { return a | b; } };
-struct ReduceXor { template <class T> static T Run(T a, T b) { return a ^ b; } };
+struct ReduceAdd {
+  template <class T>
+  static T Run(T a, T b) {
+    return static_cast<T>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+  }
+};
+struct ReduceMin {
+  template <class T>
+  static T Run(T a, T b) {
+    return b < a ? b : a;
+  }
+};
+struct ReduceMax {
+  template <class T>
+  static T Run(T a, T b) {
+    return b > a ? b : a;
+  }
+};
+struct ReduceAnd {
+  template <class T>
+  static T Run(T a, T b) {
+    return a & b;
+  }
+};
+struct ReduceOr {
+  template <class T>
+  static T Run(T a, T b) {
+    return a | b;
+  }
+};
+struct ReduceXor {
+  template <class T>
+  static T Run(T a, T b) {
+    return a ^ b;
+  }
+};
 template <class F, class T>
 void Reduce(Warp& w, const Inst& inst, uint32_t mask) {
   T values[kLaneCount];
@@ -166,13 +218,15 @@ void Reduce(Warp& w, const Inst& inst, uint32_t mask) {
   T* d = w.Slot<T>(inst.dst);
   ForGroups(w, inst, mask, [&](uint32_t group, uint32_t participants) {
     T total = values[std::countr_zero(participants)];
-    for (uint32_t rest = participants & (participants - 1); rest != 0; rest &= rest - 1) total = F::Run(total, values[std::countr_zero(rest)]);
+    for (uint32_t rest = participants & (participants - 1); rest != 0; rest &= rest - 1)
+      total = F::Run(total, values[std::countr_zero(rest)]);
     ForLanes(group, [&](uint32_t l) { d[l] = total; });
   });
 }
 void LowerRedux(Lowering& l) {
   if (!l.Take("sync")) return l.Unknown();
-  const bool add = l.Take("add"), min = l.Take("min"), max = l.Take("max"), both = l.Take("and"), either = l.Take("or"), exclusive = l.Take("xor");
+  const bool add = l.Take("add"), min = l.Take("min"), max = l.Take("max"), both = l.Take("and"), either = l.Take("or"),
+             exclusive = l.Take("xor");
   const Type t = l.TakeType();
   if (t.size_bytes != 4 || !t.IsInteger()) return l.Unknown();
   Handler run = nullptr;
@@ -203,7 +257,8 @@ void Elect(Warp& w, const Inst& inst, uint32_t mask) {
 void LowerElect(Lowering& l) {
   const Operand& result = l.operand(0);
   if (!l.Take("sync") || result.kind != Operand::kPair) return l.Unknown();
-  const uint32_t members = l.Source(1, kU32), d = l.Destination(result.elements[0], kB32), p = l.Destination(result.elements[1], kPred);
+  const uint32_t members = l.Source(1, kU32), d = l.Destination(result.elements[0], kB32),
+                 p = l.Destination(result.elements[1], kPred);
   Inst& inst = l.Emit(&Elect, InstKind::kWarpSync);
   inst.dst = d;
   inst.src[1] = p;
@@ -211,8 +266,8 @@ void LowerElect(Lowering& l) {
 }
 
 constexpr OpRow kRows[] = {
-    {"vote", kAnyType, LowerVote},   {"activemask", kAnyType, LowerActiveMask}, {"match", kAnyType, LowerMatch},
-    {"shfl", kAnyType, LowerShuffle}, {"redux", kAnyType, LowerRedux},          {"elect", kAnyType, LowerElect},
+    {"vote", kAnyType, LowerVote},    {"activemask", kAnyType, LowerActiveMask}, {"match", kAnyType, LowerMatch},
+    {"shfl", kAnyType, LowerShuffle}, {"redux", kAnyType, LowerRedux},           {"elect", kAnyType, LowerElect},
 };
 
 }  // namespace

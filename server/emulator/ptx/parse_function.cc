@@ -72,11 +72,16 @@ void Parser::ParseFunctionDirectives(FunctionDecl* function) {
       if (count < 3) values[count++] = static_cast<uint32_t>(value);
       if (!Take(",")) break;
     }
-    if (word == ".maxntid") std::copy(values, values + 3, function->max_threads);
-    else if (word == ".reqntid") std::copy(values, values + 3, function->required_threads);
-    else if (word == ".reqnctapercluster") std::copy(values, values + 3, function->required_cluster);
-    else if (word == ".explicitcluster") function->explicit_cluster = true;
-    else if (word == ".maxnreg") function->max_registers = values[0];
+    if (word == ".maxntid")
+      std::copy(values, values + 3, function->max_threads);
+    else if (word == ".reqntid")
+      std::copy(values, values + 3, function->required_threads);
+    else if (word == ".reqnctapercluster")
+      std::copy(values, values + 3, function->required_cluster);
+    else if (word == ".explicitcluster")
+      function->explicit_cluster = true;
+    else if (word == ".maxnreg")
+      function->max_registers = values[0];
     else if (word == ".noreturn" || word == ".minnctapersm" || word == ".maxnctapersm" || word == ".maxclusterrank" ||
              word == ".blocksareclusters" || word == ".abi_preserve" || word == ".abi_preserve_control" || word == ".unique") {
     } else {
@@ -141,7 +146,9 @@ void Parser::ParseRegisters() {
     scopes_.back()[name] = {Operand::kRegister, static_cast<uint32_t>(function_->registers.size()),
                             range ? static_cast<uint32_t>(count) : 0};
     function_->registers.insert(function_->registers.end(), count, RegisterDecl{declared.type});
-    function_->declared_32bit_registers += static_cast<uint32_t>(count) * (declared.type.size_bytes > 4 ? 2 : declared.type.IsPredicate() ? 0 : 1);
+    function_->declared_32bit_registers += static_cast<uint32_t>(count) * (declared.type.size_bytes > 4  ? 2
+                                                                           : declared.type.IsPredicate() ? 0
+                                                                                                         : 1);
   } while (Take(","));
   Expect(";");
 }

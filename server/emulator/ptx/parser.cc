@@ -92,10 +92,14 @@ void Parser::ParseModuleItem() {
     return Expect(";");
   }
   Linkage linkage = Linkage::kStatic;
-  if (Take(".visible")) linkage = Linkage::kVisible;
-  else if (Take(".extern")) linkage = Linkage::kExtern;
-  else if (Take(".weak")) linkage = Linkage::kWeak;
-  else if (Take(".common")) linkage = Linkage::kCommon;
+  if (Take(".visible"))
+    linkage = Linkage::kVisible;
+  else if (Take(".extern"))
+    linkage = Linkage::kExtern;
+  else if (Take(".weak"))
+    linkage = Linkage::kWeak;
+  else if (Take(".common"))
+    linkage = Linkage::kCommon;
   if (Take(".func")) return ParseFunction(linkage, false);
   if (Take(".entry")) return ParseFunction(linkage, true);
   VariableDecl declared;
@@ -188,11 +192,16 @@ bool Parser::ParseVariablePrefix(VariableDecl* declared) {
       }
       continue;
     }
-    if (word == "ptr") pointer = true;
-    else if (word == "v2") declared->vector_count = 2;
-    else if (word == "v4") declared->vector_count = 4;
-    else if (word == "texref" || word == "samplerref" || word == "surfref") declared->opaque = true, declared->type = kB64;
-    else if (ParseType(word, &type)) declared->type = type;
+    if (word == "ptr")
+      pointer = true;
+    else if (word == "v2")
+      declared->vector_count = 2;
+    else if (word == "v4")
+      declared->vector_count = 4;
+    else if (word == "texref" || word == "samplerref" || word == "surfref")
+      declared->opaque = true, declared->type = kB64;
+    else if (ParseType(word, &type))
+      declared->type = type;
     else if (!(pointer && (word == "global" || word == "const" || word == "shared" || word == "local"))) {
       Fail(fmt::format("'{}' is not known in a declaration", token_.text));
     }
@@ -279,8 +288,10 @@ void Parser::ParseInitializerValue(VariableDecl* variable) {
       if (Take("+")) value.offset = SignedInteger();
       Expect(")");
     }
-    if (Take("+")) value.offset = SignedInteger();
-    else if (At("-")) value.offset = SignedInteger();
+    if (Take("+"))
+      value.offset = SignedInteger();
+    else if (At("-"))
+      value.offset = SignedInteger();
   } else {
     return Fail(fmt::format("a value is expected, not '{}'", token_.text));
   }

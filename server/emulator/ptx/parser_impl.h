@@ -19,7 +19,7 @@ class Parser {
   struct Name {
     Operand::Kind kind;  // kRegister or kVariable
     uint32_t index;
-    uint32_t count;      // of a range %r<count>; 0 for a single name
+    uint32_t count;  // of a range %r<count>; 0 for a single name
   };
   using Scope = std::unordered_map<std::string_view, Name>;
 
@@ -76,7 +76,7 @@ class Parser {
   Token token_;
   Status status_;
   FunctionDecl* function_ = nullptr;
-  std::vector<Scope> scopes_;           // innermost last
+  std::vector<Scope> scopes_;  // innermost last
   std::vector<uint32_t> scope_ids_;
 };
 

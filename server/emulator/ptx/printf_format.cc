@@ -27,7 +27,8 @@ bool FormatPrintf(std::string_view format, PrintArguments& arguments, std::strin
     }
     const size_t begin = i++;
     std::string spec = "%";
-    while (i < format.size() && std::string_view("#0- +").find(format[i]) != std::string_view::npos && spec.size() < 16) spec.push_back(format[i++]);
+    while (i < format.size() && std::string_view("#0- +").find(format[i]) != std::string_view::npos && spec.size() < 16)
+      spec.push_back(format[i++]);
     uint64_t value = 0;
     auto number = [&]() {
       if (i < format.size() && format[i] == '*') {
@@ -35,7 +36,9 @@ bool FormatPrintf(std::string_view format, PrintArguments& arguments, std::strin
         ++*count;
         if (!arguments.Next(4, &value)) return false;
         auto n = static_cast<int32_t>(value);
-        n = n > static_cast<int32_t>(kMaxWidth) ? static_cast<int32_t>(kMaxWidth) : n < -static_cast<int32_t>(kMaxWidth) ? -static_cast<int32_t>(kMaxWidth) : n;
+        n = n > static_cast<int32_t>(kMaxWidth)    ? static_cast<int32_t>(kMaxWidth)
+            : n < -static_cast<int32_t>(kMaxWidth) ? -static_cast<int32_t>(kMaxWidth)
+                                                   : n;
         spec += std::to_string(n);
         return true;
       }
@@ -59,29 +62,33 @@ bool FormatPrintf(std::string_view format, PrintArguments& arguments, std::strin
     bool wide = false;
     int halves = 0;
     while (i < format.size() && std::string_view("hlLjzt").find(format[i]) != std::string_view::npos) {
-      if (format[i] == 'h') ++halves;
-      else wide = true;
+      if (format[i] == 'h')
+        ++halves;
+      else
+        wide = true;
       ++i;
     }
     const char type = i < format.size() ? format[i] : '\0';
     if (type != '\0') ++i;
     switch (type) {
-      case '%':
-        text->push_back('%');
-        continue;
+      case '%': text->push_back('%'); continue;
       case 'd':
       case 'i':
         if (!arguments.Next(wide ? 8 : 4, &value)) return false;
-        if (wide) Append(spec + "lld", static_cast<long long>(value), text);
-        else Append(spec + (halves >= 2 ? "hh" : halves == 1 ? "h" : "") + "d", static_cast<int>(value), text);
+        if (wide)
+          Append(spec + "lld", static_cast<long long>(value), text);
+        else
+          Append(spec + (halves >= 2 ? "hh" : halves == 1 ? "h" : "") + "d", static_cast<int>(value), text);
         break;
       case 'u':
       case 'o':
       case 'x':
       case 'X':
         if (!arguments.Next(wide ? 8 : 4, &value)) return false;
-        if (wide) Append(spec + "ll" + type, static_cast<unsigned long long>(value), text);
-        else Append(spec + (halves >= 2 ? "hh" : halves == 1 ? "h" : "") + type, static_cast<unsigned>(value), text);
+        if (wide)
+          Append(spec + "ll" + type, static_cast<unsigned long long>(value), text);
+        else
+          Append(spec + (halves >= 2 ? "hh" : halves == 1 ? "h" : "") + type, static_cast<unsigned>(value), text);
         break;
       case 'c':
         if (!arguments.Next(4, &value)) return false;
@@ -106,13 +113,13 @@ bool FormatPrintf(std::string_view format, PrintArguments& arguments, std::strin
         if (!arguments.Next(8, &value)) return false;
         std::string string;
         if (!arguments.String(value, &string)) return false;
-        if (spec == "%") *text += string;
-        else Append(spec + "s", string.c_str(), text);
+        if (spec == "%")
+          *text += string;
+        else
+          Append(spec + "s", string.c_str(), text);
         break;
       }
-      default:
-        text->append(format.substr(begin, i - begin));
-        continue;
+      default: text->append(format.substr(begin, i - begin)); continue;
     }
     ++*count;
   }

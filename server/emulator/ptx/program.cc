@@ -70,7 +70,8 @@ Status Program::DeclareUnit(uint32_t index) {
     }
     PlacedVariable& known = variables_[symbol.index];
     if (variable.linkage == Linkage::kExtern) continue;
-    if (known.decl->linkage == Linkage::kExtern || (known.decl->linkage == Linkage::kWeak && variable.linkage == Linkage::kVisible) ||
+    if (known.decl->linkage == Linkage::kExtern ||
+        (known.decl->linkage == Linkage::kWeak && variable.linkage == Linkage::kVisible) ||
         (known.decl->linkage == Linkage::kCommon && variable.size_bytes > known.decl->size_bytes)) {
       known = {&variable, index, 0};
     } else if (known.decl->linkage == Linkage::kVisible && variable.linkage == Linkage::kVisible) {
@@ -136,21 +137,27 @@ Result<uint64_t> Program::SymbolAddress(uint32_t unit, std::string_view name, ui
 Status Program::Initialize(const VariableDecl& decl, uint32_t unit, uint64_t address) {
   const uint32_t element = decl.type.size_bytes;
   auto* target = reinterpret_cast<uint8_t*>(address);
-  if (decl.initializer.size() * element > decl.size_bytes) return Error(decl.line, fmt::format("'{}' has too many initialisers", decl.name));
+  if (decl.initializer.size() * element > decl.size_bytes)
+    return Error(decl.line, fmt::format("'{}' has too many initialisers", decl.name));
   for (const Initializer& value : decl.initializer) {
     uint64_t bits = value.bits;
     if (value.kind == Initializer::kSymbol) {
       Result<uint64_t> symbol = SymbolAddress(unit, value.symbol, decl.line);
       if (!symbol.ok()) return symbol.status();
       bits = *symbol + static_cast<uint64_t>(value.offset);
-      if (value.mask != 0) bits = (bits & value.mask) >> std::countr_zero(value.mask);
-      else if (element != 8) return Error(decl.line, fmt::format("'{}' holds an address in {} bytes", decl.name, element));
+      if (value.mask != 0)
+        bits = (bits & value.mask) >> std::countr_zero(value.mask);
+      else if (element != 8)
+        return Error(decl.line, fmt::format("'{}' holds an address in {} bytes", decl.name, element));
     } else if (value.kind == Initializer::kFloat) {
       const double number = value.float_bytes == 4 ? static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(value.bits)))
                                                    : std::bit_cast<double>(value.bits);
-      if (decl.type.IsFloat() && element == 4) bits = std::bit_cast<uint32_t>(static_cast<float>(number));
-      else if (decl.type.IsFloat() && element == 8) bits = std::bit_cast<uint64_t>(number);
-      else return Error(decl.line, fmt::format("'{}' has a floating-point initialiser", decl.name));
+      if (decl.type.IsFloat() && element == 4)
+        bits = std::bit_cast<uint32_t>(static_cast<float>(number));
+      else if (decl.type.IsFloat() && element == 8)
+        bits = std::bit_cast<uint64_t>(number);
+      else
+        return Error(decl.line, fmt::format("'{}' has a floating-point initialiser", decl.name));
     } else if (decl.type.IsFloat() && element == 4) {
       bits = std::bit_cast<uint32_t>(static_cast<float>(static_cast<int64_t>(bits)));
     } else if (decl.type.IsFloat() && element == 8) {

@@ -35,8 +35,8 @@ struct Symbol {
 // Everything one kernel can execute. Immutable once built.
 struct Executable {
   const Code* kernel = nullptr;
-  std::vector<std::unique_ptr<Code>> codes;    // by function id; null for what is not reachable or not lowerable
-  std::unordered_map<uint32_t, std::string> missing;  // why a function id has no code
+  std::vector<std::unique_ptr<Code>> codes;               // by function id; null for what is not reachable or not lowerable
+  std::unordered_map<uint32_t, std::string> missing;      // why a function id has no code
   std::unordered_map<uint32_t, uint32_t> shared_offsets;  // module variable index -> offset in shared memory
   std::unordered_map<const VariableDecl*, uint32_t> function_shared;  // declared inside functions
   uint32_t static_shared_bytes = 0;

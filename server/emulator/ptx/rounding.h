@@ -14,7 +14,10 @@ enum class Rounding : uint8_t { kNearest, kZero, kDown, kUp };  // .rn .rz .rm .
 class RoundingScope {
  public:
   explicit RoundingScope(Rounding mode) : saved_(_mm_getcsr()) {
-    const unsigned bits = mode == Rounding::kZero ? 0x6000 : mode == Rounding::kDown ? 0x2000 : mode == Rounding::kUp ? 0x4000 : 0;
+    const unsigned bits = mode == Rounding::kZero   ? 0x6000
+                          : mode == Rounding::kDown ? 0x2000
+                          : mode == Rounding::kUp   ? 0x4000
+                                                    : 0;
     _mm_setcsr((saved_ & ~0x6000u) | bits);
     asm volatile("" ::: "memory");
   }

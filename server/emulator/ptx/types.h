@@ -6,7 +6,20 @@
 
 namespace tessera::emulator {
 
-enum class TypeClass : uint8_t { kNone, kPredicate, kBits, kUnsigned, kSigned, kFloat, kBrainFloat, kPackedHalf, kPackedBrain, kPackedUnsigned, kPackedSigned, kOther };
+enum class TypeClass : uint8_t {
+  kNone,
+  kPredicate,
+  kBits,
+  kUnsigned,
+  kSigned,
+  kFloat,
+  kBrainFloat,
+  kPackedHalf,
+  kPackedBrain,
+  kPackedUnsigned,
+  kPackedSigned,
+  kOther
+};
 
 struct Type {
   TypeClass type_class = TypeClass::kNone;

@@ -32,7 +32,8 @@ void Warp::Start(Block* block, uint32_t index, uint32_t live, const Code* kernel
     thread_z[lane] = thread / dim.x / dim.y;
   }
   if (!GrowLocal(kernel->local_bytes)) {
-    grid_->Fail(LaunchError::kStackOverflow, fmt::format("kernel '{}' needs {} bytes of local memory per thread", kernel->name, kernel->local_bytes));
+    grid_->Fail(LaunchError::kStackOverflow,
+                fmt::format("kernel '{}' needs {} bytes of local memory per thread", kernel->name, kernel->local_bytes));
     return;
   }
   Split split;
@@ -119,12 +120,16 @@ void Warp::Execute(int64_t budget) {
       continue;
     }
     if (inst.kind == InstKind::kBranch) {
-      if (lanes == mask_) pc_ = inst.target;
-      else if (lanes == 0) ++pc_;
-      else Branch(inst, lanes);
+      if (lanes == mask_)
+        pc_ = inst.target;
+      else if (lanes == 0)
+        ++pc_;
+      else
+        Branch(inst, lanes);
     } else if (inst.kind == InstKind::kJoin) {
       ++pc_;
-      if (node_ >= 0 && nodes_[static_cast<size_t>(node_)].pc == pc_ - 1 && nodes_[static_cast<size_t>(node_)].callee == nullptr) {
+      if (node_ >= 0 && nodes_[static_cast<size_t>(node_)].pc == pc_ - 1 &&
+          nodes_[static_cast<size_t>(node_)].callee == nullptr) {
         const int32_t node = node_;
         const uint32_t mask = mask_;
         DropCurrent();
@@ -142,13 +147,31 @@ void Warp::Execute(int64_t budget) {
     } else {
       switch (inst.kind) {
         case InstKind::kBranchTable: BranchTable(inst, lanes); break;
-        case InstKind::kCall: ++pc_; Call(inst, grid_->executable->codes[inst.target].get(), lanes); break;
-        case InstKind::kCallIndirect: ++pc_; CallIndirect(inst, lanes); break;
-        case InstKind::kCallBuiltin: inst.run(*this, inst, lanes); ++pc_; break;
-        case InstKind::kExit: ++pc_; Exit(lanes); break;
-        case InstKind::kBarrier: ++pc_; Barrier(inst, lanes); break;
+        case InstKind::kCall:
+          ++pc_;
+          Call(inst, grid_->executable->codes[inst.target].get(), lanes);
+          break;
+        case InstKind::kCallIndirect:
+          ++pc_;
+          CallIndirect(inst, lanes);
+          break;
+        case InstKind::kCallBuiltin:
+          inst.run(*this, inst, lanes);
+          ++pc_;
+          break;
+        case InstKind::kExit:
+          ++pc_;
+          Exit(lanes);
+          break;
+        case InstKind::kBarrier:
+          ++pc_;
+          Barrier(inst, lanes);
+          break;
         case InstKind::kWarpSync: WarpSync(inst, lanes); break;
-        case InstKind::kYield: ++pc_; yielded_ = true; break;
+        case InstKind::kYield:
+          ++pc_;
+          yielded_ = true;
+          break;
         default: break;
       }
     }
@@ -162,7 +185,8 @@ void Warp::Barrier(const Inst& inst, uint32_t lanes) {
   const uint32_t id = Slot<uint32_t>(inst.src[0])[std::countr_zero(lanes)];
   uint32_t threads = 0;
   if (inst.src[1] != kNoSlot) threads = Slot<uint32_t>(inst.src[1])[std::countr_zero(lanes)];
-  if (id > 16 || (id == 16 && inst.small == 0)) return Fault(LaunchError::kIllegalInstruction, inst, fmt::format("barrier {} does not exist", id));  // 16 is the cluster's
+  if (id > 16 || (id == 16 && inst.small == 0))
+    return Fault(LaunchError::kIllegalInstruction, inst, fmt::format("barrier {} does not exist", id));  // 16 is the cluster's
   const auto kind = static_cast<BarrierKind>(inst.imm);
   BarrierState& state = block_->barrier(id);
   if (kind != BarrierKind::kSync && kind != BarrierKind::kArrive) {

@@ -27,15 +27,15 @@ struct GridRun {
   const Launch* launch = nullptr;
   const Environment* environment = nullptr;
   const Executable* executable = nullptr;
-  std::vector<uint8_t> parameters;   // copy, padded
+  std::vector<uint8_t> parameters;         // copy, padded
   alignas(16) uint8_t workspace[64] = {};  // what cooperative_groups::grid_group finds through %envreg1 and 2
   uint64_t block_count = 0;
   uint32_t static_shared_bytes = 0;
-  uint32_t shared_bytes = 0;         // with the dynamic part
+  uint32_t shared_bytes = 0;  // with the dynamic part
   std::atomic<uint64_t> next_block{0};
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> instructions{0};
-  std::mutex mutex;                  // guards result and printing
+  std::mutex mutex;  // guards result and printing
   LaunchResult result;
 
   // The first failure wins.
@@ -62,12 +62,12 @@ struct Split {
 
 // Where diverged lanes meet again: a branch's immediate post-dominator, or the return from a call.
 struct Node {
-  uint32_t pc = 0;         // where the united lanes go on
+  uint32_t pc = 0;  // where the united lanes go on
   uint32_t expected = 0;
   uint32_t arrived = 0;
   int32_t parent = -1;
-  Frame* frame = nullptr;  // of the lanes once united
-  Frame* callee = nullptr; // return nodes: the frame that ends here
+  Frame* frame = nullptr;   // of the lanes once united
+  Frame* callee = nullptr;  // return nodes: the frame that ends here
   uint32_t call_site = 0;
   uint64_t waiting_since = 0;  // instructions the warp had executed when the first lane arrived
   bool used = false;
@@ -160,8 +160,8 @@ class Warp {
 };
 
 struct BarrierState {
-  uint32_t arrived[32] = {};     // lanes per warp
-  uint32_t expected_threads = 0; // 0: all live threads of the block
+  uint32_t arrived[32] = {};      // lanes per warp
+  uint32_t expected_threads = 0;  // 0: all live threads of the block
   uint32_t popc = 0;
   bool all = true;
   bool any = false;

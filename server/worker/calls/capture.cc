@@ -33,10 +33,9 @@ void Info(CallContext& call, const Request& request) {
   const CUgraphEdgeData* edges = nullptr;
   size_t count = 0;
   const DriverTable& driver = call.driver();
-  const CUresult result =
-      driver.cuStreamGetCaptureInfo_v3 != nullptr
-          ? driver.cuStreamGetCaptureInfo_v3(stream, &status, &id, &graph, &dependencies, &edges, &count)
-          : driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph, &dependencies, &count);
+  const CUresult result = driver.cuStreamGetCaptureInfo_v3 != nullptr
+                              ? driver.cuStreamGetCaptureInfo_v3(stream, &status, &id, &graph, &dependencies, &edges, &count)
+                              : driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph, &dependencies, &count);
   if (result != CUDA_SUCCESS) return call.Finish(result);
   Reply reply;
   reply.status = status;
@@ -56,21 +55,18 @@ void Update(CallContext& call, const Request& request) {
   if (!call.ok()) return call.Finish(call.error());
   const DriverTable& driver = call.driver();
   if (request.edges.empty()) {
-    return call.Finish(
-        driver.cuStreamUpdateCaptureDependencies(stream, nodes.data(), nodes.size(), request.flags));
+    return call.Finish(driver.cuStreamUpdateCaptureDependencies(stream, nodes.data(), nodes.size(), request.flags));
   }
   if (request.edges.size() != nodes.size()) return call.Malformed();
-  call.Finish(driver.cuStreamUpdateCaptureDependencies_v2(stream, nodes.data(), request.edges.data(), nodes.size(),
-                                                          request.flags));
+  call.Finish(
+      driver.cuStreamUpdateCaptureDependencies_v2(stream, nodes.data(), request.edges.data(), nodes.size(), request.flags));
 }
 
 }  // namespace
 
 void Do_cuStreamBeginCapture(CallContext& call, const cuStreamBeginCaptureRequest& request) { Begin(call, request); }
 
-void Do_cuStreamBeginCapture_v2(CallContext& call, const cuStreamBeginCapture_v2Request& request) {
-  Begin(call, request);
-}
+void Do_cuStreamBeginCapture_v2(CallContext& call, const cuStreamBeginCapture_v2Request& request) { Begin(call, request); }
 
 void Do_cuStreamBeginCaptureToGraph(CallContext& call, const cuStreamBeginCaptureToGraphRequest& request) {
   const CUstream stream = call.UseStream(request.stream);
@@ -120,8 +116,7 @@ void Do_cuStreamUpdateCaptureDependencies(CallContext& call, const cuStreamUpdat
   Update(call, request);
 }
 
-void Do_cuStreamUpdateCaptureDependencies_v2(CallContext& call,
-                                             const cuStreamUpdateCaptureDependencies_v2Request& request) {
+void Do_cuStreamUpdateCaptureDependencies_v2(CallContext& call, const cuStreamUpdateCaptureDependencies_v2Request& request) {
   Update(call, request);
 }
 

@@ -58,8 +58,7 @@ void CopyBytes(CallContext& call, const Request& request) {
       result = driver.cuMemcpyDtoHAsync_v2(staging.data(), request.src, request.bytes, stream);
       break;
     }
-    default:
-      return call.Malformed();
+    default: return call.Malformed();
   }
   FinishAfter(call, stream, result, request.mark, written, reports);
 }

@@ -31,8 +31,8 @@ void AddKernel(CallContext& call, const Request& request) {
   CUresult result = CUDA_ERROR_NOT_SUPPORTED;
   CUDA_KERNEL_NODE_PARAMS_v1 old;
   if (driver.cuGraphAddKernelNode_v2 != nullptr) {
-    result = driver.cuGraphAddKernelNode_v2(&node, place.graph, place.dependencies.data(), place.dependencies.size(),
-                                            &params.get());
+    result =
+        driver.cuGraphAddKernelNode_v2(&node, place.graph, place.dependencies.data(), place.dependencies.size(), &params.get());
   } else if (driver.cuGraphAddKernelNode != nullptr && params.GetV1(&old)) {
     result = driver.cuGraphAddKernelNode(&node, place.graph, place.dependencies.data(), place.dependencies.size(), &old);
   }
@@ -183,8 +183,8 @@ void Do_cuGraphAddHostNode(CallContext& call, const cuGraphAddHostNodeRequest& r
   if (!DecodeHost(call, request, &params)) return;
   if (call.driver().cuGraphAddHostNode == nullptr) return call.Finish(MissingEntry("cuGraphAddHostNode"));
   CUgraphNode node = nullptr;
-  const CUresult result = call.driver().cuGraphAddHostNode(&node, place.graph, place.dependencies.data(),
-                                                           place.dependencies.size(), &params);
+  const CUresult result =
+      call.driver().cuGraphAddHostNode(&node, place.graph, place.dependencies.data(), place.dependencies.size(), &params);
   FinishAdd<cuGraphAddHostNodeReply>(call, request, result, node);
 }
 
@@ -257,8 +257,8 @@ void Do_cuGraphChildGraphNodeGetGraph(CallContext& call, const cuGraphChildGraph
     return call.Finish(MissingEntry("cuGraphChildGraphNodeGetGraph"));
   }
   CUgraph graph = nullptr;
-  const CUresult result = IsHostCopyNode(call, node) ? CUDA_ERROR_INVALID_VALUE
-                                                     : call.driver().cuGraphChildGraphNodeGetGraph(node, &graph);
+  const CUresult result =
+      IsHostCopyNode(call, node) ? CUDA_ERROR_INVALID_VALUE : call.driver().cuGraphChildGraphNodeGetGraph(node, &graph);
   cuGraphChildGraphNodeGetGraphReply reply;
   if (result == CUDA_SUCCESS) reply.phGraph = call.Known(HandleKind::kGraph, graph);
   call.Finish(result, reply);

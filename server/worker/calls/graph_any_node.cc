@@ -24,8 +24,7 @@ void StoreOutputs(CallContext& call, CUgraphNode node, const CUgraphNodeParams& 
     call.worker().Part<SessionMemory>().NoteGraphMemory(Range{reply->dptr, bytes});
   }
   if (params.type == CU_GRAPH_NODE_TYPE_CONDITIONAL && params.conditional.phGraph_out != nullptr) {
-    const std::vector<CUgraph> bodies(params.conditional.phGraph_out,
-                                      params.conditional.phGraph_out + params.conditional.size);
+    const std::vector<CUgraph> bodies(params.conditional.phGraph_out, params.conditional.phGraph_out + params.conditional.size);
     HandleId* ids = reply->bodies.Allocate(bodies.size());
     for (size_t i = 0; i < bodies.size(); ++i) ids[i] = call.Known(HandleKind::kGraph, bodies[i]);
     call.worker().Part<ConditionalBodies>().Add(node, bodies);
@@ -67,9 +66,7 @@ void Add(CallContext& call, const Request& request) {
 
 }  // namespace
 
-void Do_cuGraphAddNode(CallContext& call, const cuGraphAddNodeRequest& request) {
-  Add<cuGraphAddNodeReply>(call, request);
-}
+void Do_cuGraphAddNode(CallContext& call, const cuGraphAddNodeRequest& request) { Add<cuGraphAddNodeReply>(call, request); }
 
 void Do_cuGraphAddNode_v2(CallContext& call, const cuGraphAddNode_v2Request& request) {
   Add<cuGraphAddNode_v2Reply>(call, request);

@@ -30,8 +30,9 @@ HandleId KnownNode(CallContext& call, CUgraphNode node) {
   return node == nullptr ? HandleId() : call.Known(HandleKind::kGraphNode, node);
 }
 
-// A graph that kernels launch has no host functions, so no copies of memory that only the client has. Of ordinary memory the driver
-// (580, measured) refuses them by itself; of registered memory natively it does not. True: it is refused, and `reply` says so.
+// A graph that kernels launch has no host functions, so no copies of memory that only the client has. Of ordinary memory the
+// driver (580, measured) refuses them by itself; of registered memory natively it does not. True: it is refused, and `reply` says
+// so.
 template <typename Reply>
 bool RefuseHostCopy(CallContext& call, CUgraph graph, uint64_t flags, CUgraphNode* node, Reply* reply) {
   HostCopyNodeRecord record;
@@ -123,8 +124,8 @@ void Do_cuGraphInstantiateWithFlags(CallContext& call, const cuGraphInstantiateW
   call.Finish(CUDA_SUCCESS, reply);
 }
 
-// On a helper thread: the driver (580, measured) waits until the GPU has done all that it was given, whichever graph it is. So it does
-// in cuGraphDestroy, of a graph with nodes that kernels change.
+// On a helper thread: the driver (580, measured) waits until the GPU has done all that it was given, whichever graph it is. So it
+// does in cuGraphDestroy, of a graph with nodes that kernels change.
 void Do_tesseraDeviceGraphDestroy(CallContext& call, const tesseraDeviceGraphDestroyRequest& request) {
   const auto exec = call.Use<CUgraphExec>(request.exec);
   if (!call.ok()) return call.Finish(call.error());
@@ -141,9 +142,8 @@ void Do_cuGraphExecChildGraphNodeSetParams(CallContext& call, const cuGraphExecC
   if (call.driver().cuGraphExecChildGraphNodeSetParams == nullptr) {
     return call.Finish(MissingEntry("cuGraphExecChildGraphNodeSetParams"));
   }
-  const CUresult result = IsHostCopyNode(call, node)
-                              ? CUDA_ERROR_INVALID_VALUE  // a copy, to the application
-                              : call.driver().cuGraphExecChildGraphNodeSetParams(exec, node, child);
+  const CUresult result = IsHostCopyNode(call, node) ? CUDA_ERROR_INVALID_VALUE  // a copy, to the application
+                                                     : call.driver().cuGraphExecChildGraphNodeSetParams(exec, node, child);
   if (result == CUDA_SUCCESS) NotePart(call, exec, child);
   call.Finish(result);
 }

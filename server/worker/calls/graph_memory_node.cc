@@ -95,8 +95,8 @@ void Do_cuGraphAddMemsetNode(CallContext& call, const cuGraphAddMemsetNodeReques
   if (!DecodeMemsetNode(call, request.params, &set, &context)) return FinishUndecoded(call);
   if (call.driver().cuGraphAddMemsetNode == nullptr) return call.Finish(MissingEntry("cuGraphAddMemsetNode"));
   CUgraphNode node = nullptr;
-  const CUresult result = call.driver().cuGraphAddMemsetNode(&node, place.graph, place.dependencies.data(),
-                                                             place.dependencies.size(), &set, context);
+  const CUresult result =
+      call.driver().cuGraphAddMemsetNode(&node, place.graph, place.dependencies.data(), place.dependencies.size(), &set, context);
   FinishAdd<cuGraphAddMemsetNodeReply>(call, request, result, node);
 }
 
@@ -128,12 +128,12 @@ void Do_cuGraphExecMemsetNodeSetParams(CallContext& call, const cuGraphExecMemse
   }
   const auto set_in = [&](CUcontext in) { return call.driver().cuGraphExecMemsetNodeSetParams(exec, node, &set, in); };
   CUresult result = set_in(context);
-  // Natively the context of the memory counts, not the one that is given (measured: driver 580). The session's memory has none, and the
-  // driver wants the context in which the node was made.
+  // Natively the context of the memory counts, not the one that is given (measured: driver 580). The session's memory has none,
+  // and the driver wants the context in which the node was made.
   if (result == CUDA_ERROR_INVALID_VALUE && context != nullptr) {
     std::vector<CUcontext> contexts;
-    call.worker().objects().ForEach(
-        HandleKind::kContext, [&](HandleId, uint64_t other) { contexts.push_back(reinterpret_cast<CUcontext>(other)); });
+    call.worker().objects().ForEach(HandleKind::kContext,
+                                    [&](HandleId, uint64_t other) { contexts.push_back(reinterpret_cast<CUcontext>(other)); });
     std::any_of(contexts.begin(), contexts.end(), [&](CUcontext other) { return (result = set_in(other)) == CUDA_SUCCESS; });
   }
   call.Finish(result);

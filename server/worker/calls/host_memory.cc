@@ -21,9 +21,7 @@ CUresult Attach(CallContext& call, const Request& request) {
 
 }  // namespace
 
-void Do_cuMemAllocHost_v2(CallContext& call, const cuMemAllocHost_v2Request& request) {
-  call.Finish(Attach(call, request));
-}
+void Do_cuMemAllocHost_v2(CallContext& call, const cuMemAllocHost_v2Request& request) { call.Finish(Attach(call, request)); }
 
 void Do_cuMemHostAlloc(CallContext& call, const cuMemHostAllocRequest& request) { call.Finish(Attach(call, request)); }
 
@@ -34,8 +32,8 @@ void Do_tesseraShadowAttach(CallContext& call, const tesseraShadowAttachRequest&
   call.Finish(result);
 }
 
-// Where anything runs the driver would wait for it, and keep launches waiting meanwhile (measured: driver 580): a program whose kernel
-// waits for it would hang. Nothing can begin while this runs here.
+// Where anything runs the driver would wait for it, and keep launches waiting meanwhile (measured: driver 580): a program whose
+// kernel waits for it would hang. Nothing can begin while this runs here.
 void Do_tesseraHostRelease(CallContext& call, const tesseraHostReleaseRequest& request) {
   SessionMemory& memory = call.worker().Part<SessionMemory>();
   if (request.segments.size() > SegmentTable::kSegmentsMax) return call.Malformed();

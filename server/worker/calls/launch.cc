@@ -9,8 +9,8 @@
 #include "generated/messages/launch.h"
 #include "generated/server_custom.h"
 #include "server/worker/call_context.h"
-#include "server/worker/code/layout_table.h"
 #include "server/worker/code/launch_attributes.h"
+#include "server/worker/code/layout_table.h"
 #include "server/worker/completion.h"
 #include "server/worker/recent_launches.h"
 #include "server/worker/worker.h"
@@ -71,17 +71,17 @@ bool Prepare(CallContext& call, const Request& request, Prepared* prepared) {
 void Do_cuLaunchKernel(CallContext& call, const cuLaunchKernelRequest& request) {
   Prepared launch;
   if (!Prepare(call, request, &launch)) return;
-  call.Finish(call.driver().cuLaunchKernel(launch.function, request.grid_x, request.grid_y, request.grid_z,
-                                           request.block_x, request.block_y, request.block_z, request.shared_bytes,
-                                           launch.stream, launch.parameters.data(), nullptr));
+  call.Finish(call.driver().cuLaunchKernel(launch.function, request.grid_x, request.grid_y, request.grid_z, request.block_x,
+                                           request.block_y, request.block_z, request.shared_bytes, launch.stream,
+                                           launch.parameters.data(), nullptr));
 }
 
 void Do_cuLaunchCooperativeKernel(CallContext& call, const cuLaunchCooperativeKernelRequest& request) {
   Prepared launch;
   if (!Prepare(call, request, &launch)) return;
-  call.Finish(call.driver().cuLaunchCooperativeKernel(
-      launch.function, request.grid_x, request.grid_y, request.grid_z, request.block_x, request.block_y,
-      request.block_z, request.shared_bytes, launch.stream, launch.parameters.data()));
+  call.Finish(call.driver().cuLaunchCooperativeKernel(launch.function, request.grid_x, request.grid_y, request.grid_z,
+                                                      request.block_x, request.block_y, request.block_z, request.shared_bytes,
+                                                      launch.stream, launch.parameters.data()));
 }
 
 void Do_cuLaunchKernelEx(CallContext& call, const cuLaunchKernelExRequest& request) {
@@ -108,8 +108,7 @@ void Do_cuLaunchKernelEx(CallContext& call, const cuLaunchKernelExRequest& reque
   call.Finish(result, reply);
 }
 
-void Do_cuLaunchCooperativeKernelMultiDevice(CallContext& call,
-                                              const cuLaunchCooperativeKernelMultiDeviceRequest& request) {
+void Do_cuLaunchCooperativeKernelMultiDevice(CallContext& call, const cuLaunchCooperativeKernelMultiDeviceRequest& request) {
   const size_t count = request.functions.size();
   if (request.streams.size() != count || request.shapes.size() != 7 * count || request.parameter_bytes.size() != count) {
     return call.Malformed();

@@ -28,9 +28,8 @@ void LoadLibrary(CallContext& call, const Request& request) {
   CUlibraryOption preserved = CU_LIBRARY_BINARY_IS_PRESERVED;
   void* yes = reinterpret_cast<void*>(uintptr_t{1});
   CUlibrary library = nullptr;
-  const CUresult result =
-      call.driver().cuLibraryLoadData(&library, load.image->data(), load.options.options(), load.options.values(),
-                                      load.options.count(), &preserved, &yes, 1);
+  const CUresult result = call.driver().cuLibraryLoadData(&library, load.image->data(), load.options.options(),
+                                                          load.options.values(), load.options.count(), &preserved, &yes, 1);
   if (result == CUDA_SUCCESS) call.New(request.library, library);
   load.Finish(call, result, request.library);
 }
@@ -67,9 +66,8 @@ void Do_cuLibraryGetKernel(CallContext& call, const cuLibraryGetKernelRequest& r
     // A kernel may be asked for without a context, its layout not: driver 580 then answers 201, or answers and loses
     // what the kernel prints later. The client asks for the layout before it launches.
     CUresult layout_result = CUDA_SUCCESS;
-    const KernelLayout* layout = call.header().context == 0
-                                     ? nullptr
-                                     : call.worker().Part<LayoutTable>().Find(request.kernel, &layout_result);
+    const KernelLayout* layout =
+        call.header().context == 0 ? nullptr : call.worker().Part<LayoutTable>().Find(request.kernel, &layout_result);
     reply.has_layout = layout != nullptr;
     if (layout != nullptr) layout->Describe(&reply);
   }
@@ -109,8 +107,7 @@ void Do_cuLibraryGetGlobal(CallContext& call, const cuLibraryGetGlobalRequest& r
   call.worker().Part<StreamVisits>().Settle();
   CUdeviceptr address = 0;
   size_t bytes = 0;
-  const CUresult result =
-      call.driver().cuLibraryGetGlobal(&address, &bytes, library, std::string(request.name).c_str());
+  const CUresult result = call.driver().cuLibraryGetGlobal(&address, &bytes, library, std::string(request.name).c_str());
   cuLibraryGetGlobalReply reply;
   reply.address = address;
   reply.bytes = bytes;
@@ -124,8 +121,7 @@ void Do_cuLibraryGetManaged(CallContext& call, const cuLibraryGetManagedRequest&
   call.worker().Part<StreamVisits>().Settle();
   CUdeviceptr address = 0;
   size_t bytes = 0;
-  const CUresult result =
-      call.driver().cuLibraryGetManaged(&address, &bytes, library, std::string(request.name).c_str());
+  const CUresult result = call.driver().cuLibraryGetManaged(&address, &bytes, library, std::string(request.name).c_str());
   cuLibraryGetManagedReply reply;
   reply.address = address;
   reply.bytes = bytes;

@@ -71,8 +71,8 @@ void AddData(CallContext& call, const Request& request) {
   if (!options.Set(request.options, request.values)) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
   const std::string name(request.name);
   const CUresult result =
-      call.driver().cuLinkAddData_v2(state, static_cast<CUjitInputType>(request.type), const_cast<std::byte*>(bytes->data()), bytes->size(),
-                                     name.c_str(), options.count(), options.options(), options.values());
+      call.driver().cuLinkAddData_v2(state, static_cast<CUjitInputType>(request.type), const_cast<std::byte*>(bytes->data()),
+                                     bytes->size(), name.c_str(), options.count(), options.options(), options.values());
   FinishWithLogs(call, result, request.state, Reply());
 }
 
@@ -82,8 +82,7 @@ void Do_cuLinkCreate_v2(CallContext& call, const cuLinkCreate_v2Request& request
   auto options = std::make_unique<JitOptions>();
   if (!options->Set(request.options, request.values)) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
   CUlinkState state = nullptr;
-  const CUresult result =
-      call.driver().cuLinkCreate_v2(options->count(), options->options(), options->values(), &state);
+  const CUresult result = call.driver().cuLinkCreate_v2(options->count(), options->options(), options->values(), &state);
   if (result == CUDA_SUCCESS) {
     call.New(request.state, state);
     call.worker().Part<LinkOptions>().Keep(request.state, std::move(options));

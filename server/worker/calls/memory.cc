@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "generated/driver_table.h"
-#include "generated/server/memory.h"
 #include "generated/messages/service.h"
+#include "generated/server/memory.h"
 #include "generated/server_custom.h"
 #include "server/worker/call_context.h"
 #include "server/worker/helper_pool.h"

@@ -53,9 +53,7 @@ void LoadModule(CallContext& call, const Request& request) {
 
 }  // namespace
 
-void Do_cuModuleLoad(CallContext& call, const cuModuleLoadRequest& request) {
-  LoadModule<cuModuleLoadReply>(call, request);
-}
+void Do_cuModuleLoad(CallContext& call, const cuModuleLoadRequest& request) { LoadModule<cuModuleLoadReply>(call, request); }
 void Do_cuModuleLoadData(CallContext& call, const cuModuleLoadDataRequest& request) {
   LoadModule<cuModuleLoadDataReply>(call, request);
 }
@@ -115,8 +113,7 @@ void Do_cuModuleGetGlobal_v2(CallContext& call, const cuModuleGetGlobal_v2Reques
   if (!call.ok()) return call.Finish(call.error());
   CUdeviceptr address = 0;
   size_t bytes = 0;
-  const CUresult result =
-      call.driver().cuModuleGetGlobal_v2(&address, &bytes, module, std::string(request.name).c_str());
+  const CUresult result = call.driver().cuModuleGetGlobal_v2(&address, &bytes, module, std::string(request.name).c_str());
   cuModuleGetGlobal_v2Reply reply;
   reply.address = address;
   reply.bytes = bytes;

@@ -78,13 +78,12 @@ void Do_cuOccupancyMaxPotentialBlockSizeWithFlags(CallContext& call,
                                                   const cuOccupancyMaxPotentialBlockSizeWithFlagsRequest& request) {
   MaxPotentialBlockSize<cuOccupancyMaxPotentialBlockSizeWithFlagsReply>(
       call, request, [&](int* grid, int* block, CUfunction function, CUoccupancyB2DSize callback, size_t bytes) {
-        return call.driver().cuOccupancyMaxPotentialBlockSizeWithFlags(
-            grid, block, function, callback, bytes, static_cast<int>(request.block_limit), request.flags);
+        return call.driver().cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, function, callback, bytes,
+                                                                       static_cast<int>(request.block_limit), request.flags);
       });
 }
 
-void Do_cuOccupancyMaxPotentialClusterSize(CallContext& call,
-                                           const cuOccupancyMaxPotentialClusterSizeRequest& request) {
+void Do_cuOccupancyMaxPotentialClusterSize(CallContext& call, const cuOccupancyMaxPotentialClusterSizeRequest& request) {
   ClusterQuery<cuOccupancyMaxPotentialClusterSizeReply>(
       call, request, [&](int* clusters, CUfunction function, const CUlaunchConfig* config) {
         return call.driver().cuOccupancyMaxPotentialClusterSize(clusters, function, config);
@@ -92,10 +91,10 @@ void Do_cuOccupancyMaxPotentialClusterSize(CallContext& call,
 }
 
 void Do_cuOccupancyMaxActiveClusters(CallContext& call, const cuOccupancyMaxActiveClustersRequest& request) {
-  ClusterQuery<cuOccupancyMaxActiveClustersReply>(
-      call, request, [&](int* clusters, CUfunction function, const CUlaunchConfig* config) {
-        return call.driver().cuOccupancyMaxActiveClusters(clusters, function, config);
-      });
+  ClusterQuery<cuOccupancyMaxActiveClustersReply>(call, request,
+                                                  [&](int* clusters, CUfunction function, const CUlaunchConfig* config) {
+                                                    return call.driver().cuOccupancyMaxActiveClusters(clusters, function, config);
+                                                  });
 }
 
 }  // namespace tessera

@@ -16,8 +16,8 @@ bool MaySet(CallContext& call, CUstream stream, const Range& extent) {
   SessionMemory& memory = call.worker().Part<SessionMemory>();
   if (memory.MayCopy(extent.base, extent.bytes)) return true;
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  return call.driver().cuStreamIsCapturing(stream, &capture) == CUDA_SUCCESS &&
-         capture == CU_STREAM_CAPTURE_STATUS_ACTIVE && memory.MayName(extent.base, extent.bytes);
+  return call.driver().cuStreamIsCapturing(stream, &capture) == CUDA_SUCCESS && capture == CU_STREAM_CAPTURE_STATUS_ACTIVE &&
+         memory.MayName(extent.base, extent.bytes);
 }
 
 template <typename Request>

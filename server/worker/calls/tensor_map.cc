@@ -37,10 +37,10 @@ void Do_cuTensorMapEncodeTiled(CallContext& call, const cuTensorMapEncodeTiledRe
   if (!ArraysFit(request) || request.box.size() != request.rank) return call.Malformed();
   CUtensorMap map{};
   const CUresult result = call.driver().cuTensorMapEncodeTiled(
-      &map, static_cast<CUtensorMapDataType>(request.data_type), request.rank,
-      reinterpret_cast<void*>(request.address), request.dims.data(), request.strides.data(), request.box.data(),
-      request.element_strides.data(), static_cast<CUtensorMapInterleave>(request.interleave),
-      static_cast<CUtensorMapSwizzle>(request.swizzle), static_cast<CUtensorMapL2promotion>(request.l2_promotion),
+      &map, static_cast<CUtensorMapDataType>(request.data_type), request.rank, reinterpret_cast<void*>(request.address),
+      request.dims.data(), request.strides.data(), request.box.data(), request.element_strides.data(),
+      static_cast<CUtensorMapInterleave>(request.interleave), static_cast<CUtensorMapSwizzle>(request.swizzle),
+      static_cast<CUtensorMapL2promotion>(request.l2_promotion),
       static_cast<CUtensorMapFloatOOBfill>(request.out_of_bounds_fill));
   Finish<cuTensorMapEncodeTiledReply>(call, result, map);
 }
@@ -53,11 +53,10 @@ void Do_cuTensorMapEncodeIm2col(CallContext& call, const cuTensorMapEncodeIm2col
   }
   CUtensorMap map{};
   const CUresult result = call.driver().cuTensorMapEncodeIm2col(
-      &map, static_cast<CUtensorMapDataType>(request.data_type), request.rank,
-      reinterpret_cast<void*>(request.address), request.dims.data(), request.strides.data(), request.lower.data(),
-      request.upper.data(), request.channels_per_pixel, request.pixels_per_column, request.element_strides.data(),
-      static_cast<CUtensorMapInterleave>(request.interleave), static_cast<CUtensorMapSwizzle>(request.swizzle),
-      static_cast<CUtensorMapL2promotion>(request.l2_promotion),
+      &map, static_cast<CUtensorMapDataType>(request.data_type), request.rank, reinterpret_cast<void*>(request.address),
+      request.dims.data(), request.strides.data(), request.lower.data(), request.upper.data(), request.channels_per_pixel,
+      request.pixels_per_column, request.element_strides.data(), static_cast<CUtensorMapInterleave>(request.interleave),
+      static_cast<CUtensorMapSwizzle>(request.swizzle), static_cast<CUtensorMapL2promotion>(request.l2_promotion),
       static_cast<CUtensorMapFloatOOBfill>(request.out_of_bounds_fill));
   Finish<cuTensorMapEncodeIm2colReply>(call, result, map);
 }
@@ -67,11 +66,11 @@ void Do_cuTensorMapEncodeIm2colWide(CallContext& call, const cuTensorMapEncodeIm
   if (!ArraysFit(request)) return call.Malformed();
   CUtensorMap map{};
   const CUresult result = call.driver().cuTensorMapEncodeIm2colWide(
-      &map, static_cast<CUtensorMapDataType>(request.data_type), request.rank,
-      reinterpret_cast<void*>(request.address), request.dims.data(), request.strides.data(), request.lower,
-      request.upper, request.channels_per_pixel, request.pixels_per_column, request.element_strides.data(),
-      static_cast<CUtensorMapInterleave>(request.interleave), static_cast<CUtensorMapIm2ColWideMode>(request.wide_mode),
-      static_cast<CUtensorMapSwizzle>(request.swizzle), static_cast<CUtensorMapL2promotion>(request.l2_promotion),
+      &map, static_cast<CUtensorMapDataType>(request.data_type), request.rank, reinterpret_cast<void*>(request.address),
+      request.dims.data(), request.strides.data(), request.lower, request.upper, request.channels_per_pixel,
+      request.pixels_per_column, request.element_strides.data(), static_cast<CUtensorMapInterleave>(request.interleave),
+      static_cast<CUtensorMapIm2ColWideMode>(request.wide_mode), static_cast<CUtensorMapSwizzle>(request.swizzle),
+      static_cast<CUtensorMapL2promotion>(request.l2_promotion),
       static_cast<CUtensorMapFloatOOBfill>(request.out_of_bounds_fill));
   Finish<cuTensorMapEncodeIm2colWideReply>(call, result, map);
 }

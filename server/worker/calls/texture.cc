@@ -16,15 +16,13 @@ namespace {
 constexpr uint32_t kHasTexture = 1;  // bits of the field `present`
 constexpr uint32_t kHasView = 2;
 
-// The description with the driver's objects in it. False: it names memory or a kind of resource that the client may not. The driver
-// looks at no address (driver 580), so one where it knows no memory is the kernel's business.
+// The description with the driver's objects in it. False: it names memory or a kind of resource that the client may not. The
+// driver looks at no address (driver 580), so one where it knows no memory is the kernel's business.
 template <typename Request>
 bool ResourceOf(CallContext& call, const Request& request, CUDA_RESOURCE_DESC* resource) {
   *resource = request.resource;
   switch (resource->resType) {
-    case CU_RESOURCE_TYPE_ARRAY:
-      resource->res.array.hArray = call.Use<CUarray>(request.array);
-      return true;
+    case CU_RESOURCE_TYPE_ARRAY: resource->res.array.hArray = call.Use<CUarray>(request.array); return true;
     case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
       resource->res.mipmap.hMipmappedArray = call.Use<CUmipmappedArray>(request.mipmapped);
       return true;
@@ -36,8 +34,7 @@ bool ResourceOf(CallContext& call, const Request& request, CUDA_RESOURCE_DESC* r
       return ExtentOf(image.devPtr, image.pitchInBytes, 1, 1, image.height, 1, &extent) &&
              call.worker().Part<SessionMemory>().MayName(extent.base, extent.bytes);
     }
-    default:
-      return false;
+    default: return false;
   }
 }
 

@@ -13,8 +13,8 @@ void Do_cuUserObjectCreate(CallContext& call, const cuUserObjectCreateRequest& r
   if (call.driver().cuUserObjectCreate == nullptr) return call.Finish(MissingEntry("cuUserObjectCreate"));
   const auto destructor = call.worker().Part<HostFunctions>().MakeDestructor(request.destructor, request.object);
   CUuserObject object = nullptr;
-  const CUresult result = call.driver().cuUserObjectCreate(&object, destructor.data, destructor.function,
-                                                           request.references, request.flags);
+  const CUresult result =
+      call.driver().cuUserObjectCreate(&object, destructor.data, destructor.function, request.references, request.flags);
   if (result == CUDA_SUCCESS) {
     call.New(request.object, object);
   } else {

@@ -14,13 +14,9 @@ namespace tessera {
 
 namespace {
 
-ReservedRanges& Reserved(CallContext& call) {
-  return call.worker().Part<SessionMemory>().reserved();
-}
+ReservedRanges& Reserved(CallContext& call) { return call.worker().Part<SessionMemory>().reserved(); }
 
-DeviceHeap& Heap(CallContext& call) {
-  return call.worker().Part<SessionMemory>().heap();
-}
+DeviceHeap& Heap(CallContext& call) { return call.worker().Part<SessionMemory>().heap(); }
 
 // Where the driver has granted none of the client's places: beside the session's memory, in its device window.
 void ReserveInWindow(CallContext& call, uint64_t bytes) {
@@ -86,8 +82,7 @@ void Do_cuMemRetainAllocationHandle(CallContext& call, const cuMemRetainAllocati
   if (!Reserved(call).Contains(request.address, 1)) return call.Finish(CUDA_ERROR_INVALID_VALUE);
   CUmemGenericAllocationHandle allocation = 0;
   // The driver only looks the address up.
-  const CUresult result =
-      call.driver().cuMemRetainAllocationHandle(&allocation, reinterpret_cast<void*>(request.address));
+  const CUresult result = call.driver().cuMemRetainAllocationHandle(&allocation, reinterpret_cast<void*>(request.address));
   if (result == CUDA_SUCCESS) call.New(request.handle, allocation);
   call.Finish(result, cuMemRetainAllocationHandleReply{});
 }

@@ -36,7 +36,8 @@ bool BlobStore::Write(uint64_t blob, uint64_t offset, uint64_t total_bytes, std:
   auto found = blobs_.find(blob);
   if (found == blobs_.end()) {
     if (offset != 0 || blobs_.size() >= kBlobsMax || total_bytes > kBytesMax - bytes_) return false;
-    found = blobs_.emplace(blob, Entry{.total_bytes = total_bytes, .bytes = {}, .key = {}, .receiver = {}, .found = nullptr}).first;
+    found =
+        blobs_.emplace(blob, Entry{.total_bytes = total_bytes, .bytes = {}, .key = {}, .receiver = {}, .found = nullptr}).first;
     bytes_ += total_bytes;
   }
   Entry& entry = found->second;
@@ -106,8 +107,8 @@ bool BlobStore::Fetch(std::span<const uint64_t> blobs) {
       if (found == blobs_.end() || !found->second.key || found->second.lost || Complete(found->second)) continue;
       wanted = {*found->second.key, found->second.total_bytes};
     }
-    Result<UniqueFd> file = cache_ != nullptr ? cache_->Find(wanted.first, wanted.second)
-                                              : Status(StatusCode::kNotFound, "no images are kept");
+    Result<UniqueFd> file =
+        cache_ != nullptr ? cache_->Find(wanted.first, wanted.second) : Status(StatusCode::kNotFound, "no images are kept");
     Result<ImageFile> image = file.ok() ? ImageFile::Map(file->get(), wanted.second) : file.status();
     if (!image.ok()) {
       all = false;

@@ -1,8 +1,8 @@
 // Large arguments on their way in, large results on their way out: bytes that do not fit one record.
 //
-// A client writes a blob in pieces (tesseraBlobWrite), in order, and names it in the call that uses it. One that the server may have
-// already is named by its key first (tesseraBlobName) and written only if it is missing. A result is put here by the worker, read
-// by the client in pieces (tesseraBlobRead) and released (tesseraBlobRelease).
+// A client writes a blob in pieces (tesseraBlobWrite), in order, and names it in the call that uses it. One that the server may
+// have already is named by its key first (tesseraBlobName) and written only if it is missing. A result is put here by the worker,
+// read by the client in pieces (tesseraBlobRead) and released (tesseraBlobRelease).
 #pragma once
 
 #include <cstddef>
@@ -49,11 +49,11 @@ class BlobStore {
 
   // Names a blob that is not there yet, and is written only if it is missing. False when it cannot be: a protocol violation.
   bool Name(uint64_t blob, uint64_t total_bytes, const ImageKey& key);
-  // Appends a piece. False when it does not continue the blob or a bound would be exceeded: a protocol violation. When there is no
-  // memory for it the blob is lost, which is for its user to hear: pieces are sent without a wait for an answer.
+  // Appends a piece. False when it does not continue the blob or a bound would be exceeded: a protocol violation. When there is
+  // no memory for it the blob is lost, which is for its user to hear: pieces are sent without a wait for an answer.
   bool Write(uint64_t blob, uint64_t offset, uint64_t total_bytes, std::span<const std::byte> data);
-  // Removes a complete blob and hands it over. kResourceExhausted when there was no memory for it, kNotFound when there is none or
-  // it is not complete: a protocol violation.
+  // Removes a complete blob and hands it over. kResourceExhausted when there was no memory for it, kNotFound when there is none
+  // or it is not complete: a protocol violation.
   Result<Bytes> Take(uint64_t blob);
   // Looks for the blobs among these that were named and not written. True: Take() will find all of them. May wait for a disk:
   // helper threads. The caller alone uses these blobs meanwhile.
@@ -70,11 +70,11 @@ class BlobStore {
  private:
   struct Entry {
     uint64_t total_bytes;
-    std::vector<std::byte> bytes;            // as far as it has come; of one without a name
+    std::vector<std::byte> bytes;  // as far as it has come; of one without a name
     std::optional<ImageKey> key;
-    std::optional<ImageReceiver> receiver;   // as far as it has come; of one with a name
-    Bytes found;                             // in the cache
-    bool lost = false;                       // there was no memory for it
+    std::optional<ImageReceiver> receiver;  // as far as it has come; of one with a name
+    Bytes found;                            // in the cache
+    bool lost = false;                      // there was no memory for it
   };
   bool Complete(const Entry& entry) const;
   // False: no memory.

@@ -17,9 +17,9 @@ namespace tessera {
 // driver may read it as long as the module or library lives.
 class DriverImage {
  public:
-  // Forms on the wire: 0 bare, 1 wrapper, 2 wrapper with prelinked members. kResourceExhausted when there was no memory for a blob;
-  // any other code is a protocol violation: the form and the number of blobs do not belong together, or a blob is missing. None of the
-  // blobs is there afterwards.
+  // Forms on the wire: 0 bare, 1 wrapper, 2 wrapper with prelinked members. kResourceExhausted when there was no memory for a
+  // blob; any other code is a protocol violation: the form and the number of blobs do not belong together, or a blob is missing.
+  // None of the blobs is there afterwards.
   static Result<std::unique_ptr<DriverImage>> Build(BlobStore& blobs, uint32_t form, std::span<const uint64_t> ids);
 
   // What the driver's load functions take.

@@ -32,10 +32,8 @@ bool IsNumber(uint32_t option) {
     case CU_JIT_POSITION_INDEPENDENT_CODE:
     case CU_JIT_MIN_CTA_PER_SM:
     case CU_JIT_MAX_THREADS_PER_BLOCK:
-    case CU_JIT_OVERRIDE_DIRECTIVE_VALUES:
-      return true;
-    default:
-      return false;
+    case CU_JIT_OVERRIDE_DIRECTIVE_VALUES: return true;
+    default: return false;
   }
 }
 

@@ -24,8 +24,8 @@ class Worker;
 struct KernelLayout {
   std::vector<uint32_t> offsets_and_sizes;
   uint32_t bytes = 0;
-  // A launch of up to so many threads a block, with up to so many bytes of dynamic shared memory, does not lack resources as long as
-  // no attribute of the kernel is changed. 0 threads: nothing is known.
+  // A launch of up to so many threads a block, with up to so many bytes of dynamic shared memory, does not lack resources as long
+  // as no attribute of the kernel is changed. 0 threads: nothing is known.
   uint32_t max_threads = 0;
   uint32_t max_shared_bytes = 0;
   const char* name = "";  // mangled, as RecentLaunches keeps it
@@ -61,8 +61,8 @@ class LayoutTable {
   void Drop(HandleId function);
 
  private:
-  // The function of these slots that was asked for last. Written under the mutex; readers take none, and believe what they have read
-  // when it did not change meanwhile: `changes` is odd during a change, and never the same again after one.
+  // The function of these slots that was asked for last. Written under the mutex; readers take none, and believe what they have
+  // read when it did not change meanwhile: `changes` is odd during a change, and never the same again after one.
   struct Recent {
     std::atomic<uint64_t> changes{0};
     std::atomic<uint64_t> function{0};  // 0: none

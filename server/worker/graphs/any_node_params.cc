@@ -28,13 +28,12 @@ bool AnyNodeParams::Decode(CallContext& call, uint32_t type, std::span<const std
     case CU_GRAPH_NODE_TYPE_KERNEL: {
       if (!kernel_.Decode(call, params)) return false;
       const CUDA_KERNEL_NODE_PARAMS& kernel = kernel_.get();
-      params_.kernel = {kernel.func,      kernel.gridDimX,       kernel.gridDimY,     kernel.gridDimZ, kernel.blockDimX,
-                        kernel.blockDimY, kernel.blockDimZ,      kernel.sharedMemBytes, kernel.kernelParams,
-                        kernel.extra,     kernel.kern,           kernel.ctx};
+      params_.kernel = {kernel.func,         kernel.gridDimX,  kernel.gridDimY,  kernel.gridDimZ,
+                        kernel.blockDimX,    kernel.blockDimY, kernel.blockDimZ, kernel.sharedMemBytes,
+                        kernel.kernelParams, kernel.extra,     kernel.kern,      kernel.ctx};
       return true;
     }
-    case CU_GRAPH_NODE_TYPE_MEMCPY:
-      return DecodeMemcpyNode(call, params, &params_.memcpy.copyParams, &params_.memcpy.copyCtx);
+    case CU_GRAPH_NODE_TYPE_MEMCPY: return DecodeMemcpyNode(call, params, &params_.memcpy.copyParams, &params_.memcpy.copyCtx);
     case CU_GRAPH_NODE_TYPE_MEMSET: {
       CUDA_MEMSET_NODE_PARAMS set{};
       CUcontext context = nullptr;
@@ -57,8 +56,7 @@ bool AnyNodeParams::Decode(CallContext& call, uint32_t type, std::span<const std
       params_.graph.ownership = static_cast<CUgraphChildGraphNodeOwnership>(record.ownership);
       return call.ok();
     }
-    case CU_GRAPH_NODE_TYPE_EMPTY:
-      return true;
+    case CU_GRAPH_NODE_TYPE_EMPTY: return true;
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD: {
       EventNodeRecord record;

@@ -17,9 +17,7 @@
 namespace tessera {
 namespace {
 
-bool HasShadow(const HostCopyNodeRecord& record) {
-  return record.source_is_client_s == 0 || record.destination_is_client_s == 0;
-}
+bool HasShadow(const HostCopyNodeRecord& record) { return record.source_is_client_s == 0 || record.destination_is_client_s == 0; }
 
 // Whether the two differ in nothing but what the driver lets a node change.
 bool SameForm(const HostCopyNodeRecord& one, const HostCopyNodeRecord& other) {
@@ -179,8 +177,9 @@ bool IsDeviceGraph(CallContext& call, CUgraphExec exec) {
 CUresult RefuseForm() {
   static std::atomic<bool> said{false};
   if (!said.exchange(true)) {
-    LogWarning("a copy node of a graph cannot change between ordinary host memory and other memory: add another node, and "
-               "instantiate the graph again");
+    LogWarning(
+        "a copy node of a graph cannot change between ordinary host memory and other memory: add another node, and "
+        "instantiate the graph again");
   }
   return CUDA_ERROR_NOT_SUPPORTED;
 }

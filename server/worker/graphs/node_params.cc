@@ -205,18 +205,17 @@ bool DecodeMemcpyNode(CallContext& call, std::span<const std::byte> params, CUDA
 
 void EncodeMemcpyNode(CallContext& call, const CUDA_MEMCPY3D& copy, std::vector<std::byte>* params) {
   MemcpyNodeRecord record{};
-  record.source = EncodeEnd(call, copy.srcXInBytes, copy.srcY, copy.srcZ, copy.srcLOD, copy.srcMemoryType,
-                            copy.srcHost, copy.srcDevice, copy.srcArray, copy.srcPitch, copy.srcHeight);
-  record.destination = EncodeEnd(call, copy.dstXInBytes, copy.dstY, copy.dstZ, copy.dstLOD, copy.dstMemoryType,
-                                 copy.dstHost, copy.dstDevice, copy.dstArray, copy.dstPitch, copy.dstHeight);
+  record.source = EncodeEnd(call, copy.srcXInBytes, copy.srcY, copy.srcZ, copy.srcLOD, copy.srcMemoryType, copy.srcHost,
+                            copy.srcDevice, copy.srcArray, copy.srcPitch, copy.srcHeight);
+  record.destination = EncodeEnd(call, copy.dstXInBytes, copy.dstY, copy.dstZ, copy.dstLOD, copy.dstMemoryType, copy.dstHost,
+                                 copy.dstDevice, copy.dstArray, copy.dstPitch, copy.dstHeight);
   record.width_bytes = copy.WidthInBytes;
   record.height = copy.Height;
   record.depth = copy.Depth;
   *params = BytesOf(record);
 }
 
-bool DecodeMemsetNode(CallContext& call, std::span<const std::byte> params, CUDA_MEMSET_NODE_PARAMS* set,
-                      CUcontext* context) {
+bool DecodeMemsetNode(CallContext& call, std::span<const std::byte> params, CUDA_MEMSET_NODE_PARAMS* set, CUcontext* context) {
   MemsetNodeRecord record;
   if (!Split(call, params, &record)) return false;
   *context = call.Use<CUcontext>(record.context);
@@ -235,8 +234,7 @@ CUresult EncodeMemsetNode(CallContext& call, CUgraphNode node, std::vector<std::
   if (call.driver().cuGraphMemsetNodeGetParams == nullptr) return MissingEntry("cuGraphMemsetNodeGetParams");
   CUDA_MEMSET_NODE_PARAMS set{};
   const CUresult result = call.driver().cuGraphMemsetNodeGetParams(node, &set);
-  *params = BytesOf(
-      MemsetNodeRecord{set.dst, set.pitch, set.value, set.elementSize, set.width, set.height, HandleId()});
+  *params = BytesOf(MemsetNodeRecord{set.dst, set.pitch, set.value, set.elementSize, set.width, set.height, HandleId()});
   return result;
 }
 
@@ -259,10 +257,8 @@ bool MemOpNodeParams::Decode(CallContext& call, std::span<const std::byte> param
         if (!memory.MayName(operation.waitValue.address, 8)) call.Fail(CUDA_ERROR_INVALID_VALUE);
         break;
       case CU_STREAM_MEM_OP_BARRIER:
-      case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
-        break;
-      default:
-        call.Fail(CUDA_ERROR_INVALID_VALUE);
+      case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES: break;
+      default: call.Fail(CUDA_ERROR_INVALID_VALUE);
     }
   }
   params_ = {call.Use<CUcontext>(record.context), record.count, operations_.data(), record.flags};

@@ -33,8 +33,7 @@ bool DecodeMemcpyNode(CallContext& call, std::span<const std::byte> params, CUDA
 void EncodeMemcpyNode(CallContext& call, const CUDA_MEMCPY3D& copy, std::vector<std::byte>* params);
 
 // A memset node. False as for KernelNodeParams.
-bool DecodeMemsetNode(CallContext& call, std::span<const std::byte> params, CUDA_MEMSET_NODE_PARAMS* set,
-                      CUcontext* context);
+bool DecodeMemsetNode(CallContext& call, std::span<const std::byte> params, CUDA_MEMSET_NODE_PARAMS* set, CUcontext* context);
 CUresult EncodeMemsetNode(CallContext& call, CUgraphNode node, std::vector<std::byte>* params);
 
 // A batch memory operation node, with its operations.

@@ -31,12 +31,14 @@ DeviceChunks::Device& DeviceChunks::Of(CUdevice device) {
   properties.location.id = device;
   int exportable = 0;
   if (driver_.cuDeviceGetAttribute(&exportable, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device) ==
-          CUDA_SUCCESS && exportable != 0) {
+          CUDA_SUCCESS &&
+      exportable != 0) {
     properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   }
   int direct = 0;
   if (driver_.cuDeviceGetAttribute(&direct, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device) ==
-          CUDA_SUCCESS && direct != 0) {
+          CUDA_SUCCESS &&
+      direct != 0) {
     properties.allocFlags.gpuDirectRDMACapable = 1;
   }
   size_t granularity = 0;

@@ -3,7 +3,8 @@
 // Blocks up to kSlabBlockBytesMax are cut from slabs of one chunk, per context; larger ones are a chunk of their own.
 // Chunks (device_chunks.h) are the driver's virtual memory management, so the same block could be given another physical
 // memory, or another server, behind the same address.
-// A context is named by the number of its handle. Any thread. Driver calls are made under the heap's lock; they do not wait for GPU work.
+// A context is named by the number of its handle. Any thread. Driver calls are made under the heap's lock; they do not wait for
+// GPU work.
 #pragma once
 
 #include <cuda.h>

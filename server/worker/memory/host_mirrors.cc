@@ -30,8 +30,7 @@ HostMirrors::HostMirrors(Worker& worker, Deliveries& deliveries)
 CUresult HostMirrors::Open(uint64_t context, const Range& range, uint32_t generation) {
   const Range& window = worker_.windows().host;
   if (range.bytes == 0 || range.base % kPageBytes != 0 || range.bytes % kPageBytes != 0 ||
-      !window.contains(range.base, range.bytes) ||
-      worker_.channel().segments().Overlaps(range.base, range.bytes)) {
+      !window.contains(range.base, range.bytes) || worker_.channel().segments().Overlaps(range.base, range.bytes)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   CloseAll([&](const Mirror& mirror) { return mirror.range.base < range.end() && range.base < mirror.range.end(); });

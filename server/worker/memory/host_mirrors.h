@@ -41,8 +41,8 @@ class HostMirrors {
 
   // Makes the pages of `range` (whole pages of the host window) and registers them in the current context, which is `context`.
   // Mirrors that the client had there before are closed. CUDA_ERROR_INVALID_VALUE outside of the window, or where a segment
-  // lies or another thread is opening or closing a mirror; CUDA_ERROR_OUT_OF_MEMORY beyond a bound; CUDA_ERROR_NOT_SUPPORTED when the driver would give the memory another
-  // device address; otherwise the driver's own verdict.
+  // lies or another thread is opening or closing a mirror; CUDA_ERROR_OUT_OF_MEMORY beyond a bound; CUDA_ERROR_NOT_SUPPORTED when
+  // the driver would give the memory another device address; otherwise the driver's own verdict.
   CUresult Open(uint64_t context, const Range& range, uint32_t generation) EXCLUDES(mutex_);
   // CUDA_ERROR_INVALID_VALUE when no mirror starts at `base`.
   CUresult Close(uint64_t base) EXCLUDES(mutex_);
@@ -65,7 +65,7 @@ class HostMirrors {
     Range range;
     uint64_t context = 0;
     bool open = false;  // false: a thread is opening or closing it
-    Mapping pages;  // none when client and worker are one process: the client's own pages are there
+    Mapping pages;      // none when client and worker are one process: the client's own pages are there
   };
 
   // As Tell(); `lone`: while such work runs, if all that changed is a word.
@@ -84,7 +84,7 @@ class HostMirrors {
   Mutex mutex_;
   uint64_t bytes_ GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, Mirror> mirrors_ GUARDED_BY(mutex_);  // by base, disjoint
-  MirrorWatch watch_;  // last: its thread uses the others
+  MirrorWatch watch_;                                      // last: its thread uses the others
 };
 
 }  // namespace tessera

@@ -51,7 +51,8 @@ CUresult HostSegments::Detach(uint32_t segment) {
   uint64_t base = 0;
   {
     MutexLock lock(mutex_);
-    const auto found = std::find_if(segments_.begin(), segments_.end(), [&](const auto& entry) { return entry.second.id == segment; });
+    const auto found =
+        std::find_if(segments_.begin(), segments_.end(), [&](const auto& entry) { return entry.second.id == segment; });
     if (found == segments_.end()) return CUDA_ERROR_INVALID_VALUE;
     base = found->first;
     segments_.erase(found);

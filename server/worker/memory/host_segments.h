@@ -35,8 +35,7 @@ class HostSegments {
 
   // True when all of [address, address + bytes) lies in one attached segment; `segment` and `offset` (may be null) say
   // where.
-  bool Contains(uint64_t address, uint64_t bytes, uint32_t* segment = nullptr, uint64_t* offset = nullptr)
-      EXCLUDES(mutex_);
+  bool Contains(uint64_t address, uint64_t bytes, uint32_t* segment = nullptr, uint64_t* offset = nullptr) EXCLUDES(mutex_);
 
   // `bytes` from `offset` of the staging segment, which is registered on first use, in the current context `context`.
   // Empty with a null data() outside the segment. A driver that cannot register it copies from ordinary memory (slower).

@@ -8,9 +8,7 @@
 namespace tessera {
 namespace {
 
-bool Touch(const Range& a, const Range& b) {
-  return a.base < b.end() && b.base < a.end();
-}
+bool Touch(const Range& a, const Range& b) { return a.base < b.end() && b.base < a.end(); }
 
 }  // namespace
 

@@ -105,9 +105,8 @@ bool SessionMemory::AnyStreamCaptures() {
     if (worker_.SetContext(context) == CUDA_SUCCESS) break;
   }
   std::vector<CUstream> streams;
-  worker_.objects().ForEach(HandleKind::kStream, [&](HandleId, uint64_t object) {
-    streams.push_back(reinterpret_cast<CUstream>(object));
-  });
+  worker_.objects().ForEach(HandleKind::kStream,
+                            [&](HandleId, uint64_t object) { streams.push_back(reinterpret_cast<CUstream>(object)); });
   worker_.objects().ForEach(HandleKind::kContext, [&](HandleId, uint64_t object) {
     for (const auto& [thread, stream] : worker_.thread_streams().OfContext(reinterpret_cast<CUcontext>(object))) {
       streams.push_back(stream);

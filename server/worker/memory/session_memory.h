@@ -40,8 +40,8 @@ class SessionMemory {
   // Not `idle`: nothing is known. The driver must not be asked while a stream captures (it would invalidate the
   // capture); `result` is CUDA_SUCCESS then, and what waits for idleness has to be postponed.
   void AfterAllWork(std::function<void(bool idle, CUresult result)> action);
-  // Whether no work of the session's contexts is left. While it is the executor that asks, none comes. False if a stream captures: the
-  // driver must not be asked then. The executor thread; what is current there changes.
+  // Whether no work of the session's contexts is left. While it is the executor that asks, none comes. False if a stream
+  // captures: the driver must not be asked then. The executor thread; what is current there changes.
   bool AllWorkIsDone();
   // `reclaim` runs when a later AfterAllWork finds the session idle.
   void Postpone(std::function<void()> reclaim) EXCLUDES(mutex_);

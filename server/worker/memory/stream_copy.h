@@ -22,8 +22,7 @@ void FinishAfter(CallContext& call, CUstream stream, CUresult result, uint64_t m
 
 // The bytes from the first to the last that a box of `width` x `height` x `depth` touches, whose rows are `pitch` and whose
 // slices `pitch * slice_rows` bytes apart, starting at `base`. False when that leaves the address space.
-bool ExtentOf(uint64_t base, uint64_t pitch, uint64_t slice_rows, uint64_t width, uint64_t height, uint64_t depth,
-              Range* extent);
+bool ExtentOf(uint64_t base, uint64_t pitch, uint64_t slice_rows, uint64_t width, uint64_t height, uint64_t depth, Range* extent);
 
 // Where a write to `address` has to be published; all zeros when it is not shared host memory or pages are shared.
 WrittenRange WrittenAt(CallContext& call, uint64_t address, uint64_t bytes);

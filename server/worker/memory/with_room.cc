@@ -8,11 +8,14 @@
 
 namespace tessera {
 
-bool ReleaseOwnReserves(Worker& worker, CUdevice device) { return worker.Part<SessionMemory>().heap().ReleaseCached(device) != 0; }
+bool ReleaseOwnReserves(Worker& worker, CUdevice device) {
+  return worker.Part<SessionMemory>().heap().ReleaseCached(device) != 0;
+}
 
 bool AskOthersForRoom(Worker& worker, CUdevice device, uint64_t bytes) {
   size_t total = 0;
-  if (worker.rooms() == nullptr || worker.driver().cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS || bytes > total) return false;
+  if (worker.rooms() == nullptr || worker.driver().cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS || bytes > total)
+    return false;
   return worker.rooms()->MakeRoom();
 }
 

@@ -1,5 +1,5 @@
-// Allocations are tried again before a program is told that the device has no memory: once this session's own reserves are given back,
-// and once others have given back what nobody needs (room_maker.h).
+// Allocations are tried again before a program is told that the device has no memory: once this session's own reserves are given
+// back, and once others have given back what nobody needs (room_maker.h).
 #pragma once
 
 #include <cuda.h>
@@ -19,8 +19,8 @@ bool AskOthersForRoom(Worker& worker, CUdevice device, uint64_t bytes);
 CUdevice CurrentDevice(CallContext& call);
 Worker& WorkerOf(CallContext& call);
 
-// The result of `allocate`, which asks the driver for `bytes` (0: not known) on `device` and has done nothing when it finds none. May
-// block for some seconds then.
+// The result of `allocate`, which asks the driver for `bytes` (0: not known) on `device` and has done nothing when it finds none.
+// May block for some seconds then.
 template <typename Allocate>
 CUresult WithRoom(Worker& worker, CUdevice device, uint64_t bytes, const Allocate& allocate) {
   CUresult result = allocate();

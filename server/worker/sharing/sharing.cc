@@ -16,19 +16,15 @@ namespace {
 
 CUresult ResultOf(const Status& status) {
   switch (status.code()) {
-    case StatusCode::kOk:
-      return CUDA_SUCCESS;
-    case StatusCode::kResourceExhausted:
-      return CUDA_ERROR_OUT_OF_MEMORY;
-    default:
-      return CUDA_ERROR_OPERATING_SYSTEM;
+    case StatusCode::kOk: return CUDA_SUCCESS;
+    case StatusCode::kResourceExhausted: return CUDA_ERROR_OUT_OF_MEMORY;
+    default: return CUDA_ERROR_OPERATING_SYSTEM;
   }
 }
 
 }  // namespace
 
-Sharing::Sharing(Worker& worker)
-    : worker_(worker), heap_(worker.Part<SessionMemory>().heap()), broker_(worker.shares()) {}
+Sharing::Sharing(Worker& worker) : worker_(worker), heap_(worker.Part<SessionMemory>().heap()), broker_(worker.shares()) {}
 
 Sharing::~Sharing() {
   MutexLock lock(mutex_);
@@ -58,8 +54,8 @@ CUresult Sharing::ShareBlock(const Range& range, ShareToken* token) {
     return CUDA_SUCCESS;
   }
   int fd = -1;
-  const CUresult result = worker_.driver().cuMemExportToShareableHandle(
-      &fd, place->chunk.physical, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  const CUresult result =
+      worker_.driver().cuMemExportToShareableHandle(&fd, place->chunk.physical, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
   if (result != CUDA_SUCCESS) return result;
   const UniqueFd exported(fd);
   ShareFacts facts;

@@ -89,13 +89,11 @@ HostFunctions::~HostFunctions() {
   while (gate_->running != 0) gate_->idle.wait(gate_->mutex);
 }
 
-CUresult HostFunctions::Launch(CUstream stream, uint64_t function, Form form, bool repeats,
-                               const WrittenRange& written) {
+CUresult HostFunctions::Launch(CUstream stream, uint64_t function, Form form, bool repeats, const WrittenRange& written) {
   auto target = std::make_unique<Target>(Target{gate_, function, repeats, written, {}});
   const DriverTable& driver = worker_.driver();
-  const CUresult result = form == Form::kHostFunction
-                              ? driver.cuLaunchHostFunc(stream, &RunHostFunction, target.get())
-                              : driver.cuStreamAddCallback(stream, &RunCallback, target.get(), 0);
+  const CUresult result = form == Form::kHostFunction ? driver.cuLaunchHostFunc(stream, &RunHostFunction, target.get())
+                                                      : driver.cuStreamAddCallback(stream, &RunCallback, target.get(), 0);
   if (result != CUDA_SUCCESS) return result;
   if (repeats) {
     Remember(std::move(target));
@@ -105,8 +103,7 @@ CUresult HostFunctions::Launch(CUstream stream, uint64_t function, Form form, bo
   return CUDA_SUCCESS;
 }
 
-CUDA_HOST_NODE_PARAMS HostFunctions::NodeParams(uint64_t function, std::span<const std::byte> note,
-                                                const WrittenRange& written) {
+CUDA_HOST_NODE_PARAMS HostFunctions::NodeParams(uint64_t function, std::span<const std::byte> note, const WrittenRange& written) {
   CUDA_HOST_NODE_PARAMS params{};
   params.fn = &RunHostFunction;
   params.userData = Remember(std::make_unique<Target>(Target{gate_, function, true, written, {note.begin(), note.end()}}));
@@ -122,8 +119,7 @@ CUresult HostFunctions::ReleaseWith(CUgraph graph, const CUDA_HOST_NODE_PARAMS& 
   const DriverTable& driver = worker_.driver();
   if (driver.cuUserObjectCreate == nullptr || driver.cuGraphRetainUserObject == nullptr) return CUDA_SUCCESS;
   CUuserObject object = nullptr;
-  CUresult result =
-      driver.cuUserObjectCreate(&object, params.userData, &Release, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+  CUresult result = driver.cuUserObjectCreate(&object, params.userData, &Release, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
   if (result != CUDA_SUCCESS) return result;
   result = driver.cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
   return result;
@@ -133,9 +129,8 @@ void HostFunctions::Discard(const CUDA_HOST_NODE_PARAMS& params) { TakeBack(para
 
 void CUDA_CB HostFunctions::Release(void* data) {
   const std::unique_ptr<Target> target = TakeBack(data);
-  WithWorker(target->gate, [&](Worker& worker) {
-    worker.SendNotice(NoticeKind::kHostFunctionReleased, target->function, CUDA_SUCCESS);
-  });
+  WithWorker(target->gate,
+             [&](Worker& worker) { worker.SendNotice(NoticeKind::kHostFunctionReleased, target->function, CUDA_SUCCESS); });
 }
 
 HostFunctions::Destructor HostFunctions::MakeDestructor(uint64_t function, HandleId object) {
@@ -158,16 +153,13 @@ uint64_t HostFunctions::FunctionOf(const CUDA_HOST_NODE_PARAMS& params) {
 
 void CUDA_CB HostFunctions::RunHostFunction(void* target) { Run(static_cast<Target*>(target), CUDA_SUCCESS); }
 
-void CUDA_CB HostFunctions::RunCallback(CUstream, CUresult status, void* target) {
-  Run(static_cast<Target*>(target), status);
-}
+void CUDA_CB HostFunctions::RunCallback(CUstream, CUresult status, void* target) { Run(static_cast<Target*>(target), status); }
 
 void HostFunctions::Run(Target* target, CUresult status) {
   const std::unique_ptr<Target> once(target->repeats ? nullptr : target);
   WithWorker(target->gate, [&](Worker& worker) {
     if (target->written.segment != 0) {
-      const Status published =
-          worker.channel().Publish(target->written.segment, target->written.offset, target->written.bytes);
+      const Status published = worker.channel().Publish(target->written.segment, target->written.offset, target->written.bytes);
       if (!published.ok()) return worker.End(published);
     }
     const uint64_t request = worker.answers().Open();

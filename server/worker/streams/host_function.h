@@ -41,8 +41,7 @@ class HostFunctions {
   // `written`: published before the client is asked.
   CUresult Launch(CUstream stream, uint64_t function, Form form, bool repeats, const WrittenRange& written = {});
   // What a host node of a graph is made of. `note` is kept with it for NoteOf().
-  CUDA_HOST_NODE_PARAMS NodeParams(uint64_t function, std::span<const std::byte> note = {},
-                                   const WrittenRange& written = {});
+  CUDA_HOST_NODE_PARAMS NodeParams(uint64_t function, std::span<const std::byte> note = {}, const WrittenRange& written = {});
   // The client's number behind a node's parameters; 0 when they are not ours.
   static uint64_t FunctionOf(const CUDA_HOST_NODE_PARAMS& params);
   // The note behind a node's parameters; empty when they are not ours or have none.

@@ -27,8 +27,7 @@ struct StreamVisits::Words {
   std::vector<size_t> free;
 };
 
-CUresult StreamVisits::Enqueue(CallContext& call, HandleId id, CUstream stream, uint64_t function,
-                               const WrittenRange& written) {
+CUresult StreamVisits::Enqueue(CallContext& call, HandleId id, CUstream stream, uint64_t function, const WrittenRange& written) {
   const std::shared_ptr<Words> words = WordsFor(call, stream);
   const StreamKey key = KeyOfStream(call, id, stream);
   Line line;
@@ -44,8 +43,7 @@ CUresult StreamVisits::Enqueue(CallContext& call, HandleId id, CUstream stream, 
       const Status published = worker_.channel().Publish(written.segment, written.offset, written.bytes);
       if (!published.ok()) worker_.End(published);
     }
-    asked = asked && worker_.SendNotice(NoticeKind::kHostFunction, request, CUDA_SUCCESS,
-                                        std::as_bytes(std::span(&function, 1)));
+    asked = asked && worker_.SendNotice(NoticeKind::kHostFunction, request, CUDA_SUCCESS, std::as_bytes(std::span(&function, 1)));
     if (asked) return;
     worker_.SendNotice(NoticeKind::kHostFunctionReleased, function);
     worker_.answers().Cancel(request);

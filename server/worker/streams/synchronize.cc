@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "generated/driver_table.h"
-#include "server/worker/completion.h"
-#include "server/worker/object_table.h"
-#include "server/worker/helper_pool.h"
-#include "server/worker/printf_flag.h"
 #include "server/worker/busy_streams.h"
+#include "server/worker/completion.h"
+#include "server/worker/helper_pool.h"
+#include "server/worker/object_table.h"
+#include "server/worker/printf_flag.h"
 #include "server/worker/streams/watched_events.h"
 #include "server/worker/worker.h"
 
@@ -73,7 +73,8 @@ struct ContextWait {
 }  // namespace
 
 void SynchronizeOnHelper(Worker& worker, CUstream stream, const std::function<void(CUresult)>& done) {
-  RunOnHelper(worker, [&worker, stream] { return worker.driver().cuStreamSynchronize(stream); }, done);
+  RunOnHelper(
+      worker, [&worker, stream] { return worker.driver().cuStreamSynchronize(stream); }, done);
 }
 
 void SynchronizeStream(CallContext& call, CUstream stream) {
@@ -82,8 +83,8 @@ void SynchronizeStream(CallContext& call, CUstream stream) {
     return OnHelper(call, [&worker, stream] { return worker.driver().cuStreamSynchronize(stream); });
   }
   auto deferred = call.Defer();
-  const CUresult result = worker.completion().WhenDone(
-      stream, [deferred](CUresult gpu_result) mutable { deferred.Finish(gpu_result); });
+  const CUresult result =
+      worker.completion().WhenDone(stream, [deferred](CUresult gpu_result) mutable { deferred.Finish(gpu_result); });
   if (result != CUDA_SUCCESS) call.Finish(result);
 }
 
@@ -96,8 +97,8 @@ void SynchronizeEvent(CallContext& call, CUevent event) {
   const CUresult now = worker.driver().cuEventQuery(event);
   if (now != CUDA_ERROR_NOT_READY) return call.Finish(now);
   auto deferred = call.Defer();
-  const CUresult result = worker.Part<WatchedEvents>().Wait(
-      event, [deferred](CUresult gpu_result) mutable { deferred.Finish(gpu_result); });
+  const CUresult result =
+      worker.Part<WatchedEvents>().Wait(event, [deferred](CUresult gpu_result) mutable { deferred.Finish(gpu_result); });
   if (result != CUDA_SUCCESS) call.Finish(result);
 }
 
@@ -140,8 +141,7 @@ void SynchronizeContext(CallContext& call) {
   wait->uses = std::move(uses);
   wait->remaining.store(wait->uses.size() + (legacy_idle ? 1 : 2), std::memory_order_relaxed);  // one for this function
   const auto watch = [&](CUstream stream) {
-    const CUresult result =
-        worker.completion().WhenDone(stream, [wait](CUresult gpu_result) { wait->OneDone(gpu_result); });
+    const CUresult result = worker.completion().WhenDone(stream, [wait](CUresult gpu_result) { wait->OneDone(gpu_result); });
     if (result != CUDA_SUCCESS) wait->OneDone(result);
   };
   for (const BusyStreams::Use& use : wait->uses) watch(use.stream);
@@ -169,9 +169,8 @@ void QueryStream(CallContext& call, CUstream stream, uint64_t mark) {
   CUresult watched = CUDA_ERROR_NOT_SUPPORTED;
   const bool legacy = stream == nullptr || stream == CU_STREAM_LEGACY;
   if (!legacy || !BlockingStreamsAreBusy(worker)) {
-    watched = worker.completion().WhenDone(stream, [&worker, mark](CUresult gpu_result) {
-      worker.SendNotice(NoticeKind::kCompletion, mark, gpu_result);
-    });
+    watched = worker.completion().WhenDone(
+        stream, [&worker, mark](CUresult gpu_result) { worker.SendNotice(NoticeKind::kCompletion, mark, gpu_result); });
   }
   if (watched != CUDA_SUCCESS) worker.SendNotice(NoticeKind::kCompletion, mark, watched);
 }

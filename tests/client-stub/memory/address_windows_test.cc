@@ -86,12 +86,12 @@ TEST(AddressWindowsTest, DriverRangesAreReservedOnceAndNeverOverTheProgram) {
               if (!windows.Keep(0).ok()) return 1;
               const uint64_t at = 0x650000000000;
               if (!windows.ReserveDriverRange(at + 100, 1000)) return 2;
-              if (!windows.ReserveDriverRange(at, 4096)) return 3;           // reserved already
-              if (!windows.ReserveDriverRange(at + 4000, 9000)) return 4;    // partly
-              if (MapAt(at + 8192, 4096) != MAP_FAILED) return 5;            // and held
-              if (MapAt(at + 0x100000, 4096) == MAP_FAILED) return 6;        // the program's own
+              if (!windows.ReserveDriverRange(at, 4096)) return 3;             // reserved already
+              if (!windows.ReserveDriverRange(at + 4000, 9000)) return 4;      // partly
+              if (MapAt(at + 8192, 4096) != MAP_FAILED) return 5;              // and held
+              if (MapAt(at + 0x100000, 4096) == MAP_FAILED) return 6;          // the program's own
               if (windows.ReserveDriverRange(at + 0xff000, 0x2000)) return 7;  // runs into it
-              if (MapAt(at + 0xff000, 4096) == MAP_FAILED) return 8;         // nothing was left behind
+              if (MapAt(at + 0xff000, 4096) == MAP_FAILED) return 8;           // nothing was left behind
               if (!windows.ReserveDriverRange(kWindowTable[0].device.base + 5, 1 << 20)) return 9;
               if (windows.ReserveDriverRange(UINT64_MAX - 100, 1000)) return 10;
               // What one server's driver has is no other's, and each has its own part of the window.

@@ -64,8 +64,9 @@ void CopyAndCompare(Copier& copier, size_t bytes, unsigned seed, bool beside = f
 
 TEST(CopierTest, CopiesEverySizeExactly) {
   for (Copier* const copier : {&Copier::Process(), &OfFourThreads()}) {
-    for (const size_t bytes : {size_t{0}, size_t{1}, 3 * Copier::kPartBytesMin + 5, Copier::kSharedBytesMin - 1, Copier::kSharedBytesMin,
-                               Copier::kSharedBytesMin + 1, 5 * Copier::kPartBytesMax + 3, size_t{9} << 20}) {
+    for (const size_t bytes :
+         {size_t{0}, size_t{1}, 3 * Copier::kPartBytesMin + 5, Copier::kSharedBytesMin - 1, Copier::kSharedBytesMin,
+          Copier::kSharedBytesMin + 1, 5 * Copier::kPartBytesMax + 3, size_t{9} << 20}) {
       for (const bool beside : {false, true}) CopyAndCompare(*copier, bytes, static_cast<unsigned>(bytes), beside);
     }
   }
@@ -75,7 +76,8 @@ TEST(CopierTest, CopiesOfSeveralThreadsDoNotMix) {
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < 4; ++t) {
     threads.emplace_back([t] {
-      for (unsigned round = 0; round < 6; ++round) CopyAndCompare(OfFourThreads(), (size_t{1} << 20) + t * 300001 + round, t * 100 + round);
+      for (unsigned round = 0; round < 6; ++round)
+        CopyAndCompare(OfFourThreads(), (size_t{1} << 20) + t * 300001 + round, t * 100 + round);
     });
   }
   for (auto& thread : threads) thread.join();

@@ -18,12 +18,10 @@ constexpr uint64_t kGiB = uint64_t{1} << 30;
 constexpr uint64_t kTiB = uint64_t{1} << 40;
 
 bool MapAt(uint64_t address, uint64_t bytes) {
-  return mmap(reinterpret_cast<void*>(address), bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
-              0) == reinterpret_cast<void*>(address);
+  return mmap(reinterpret_cast<void*>(address), bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) ==
+         reinterpret_cast<void*>(address);
 }
-void UnmapAt(uint64_t address, uint64_t bytes) {
-  munmap(reinterpret_cast<void*>(address), bytes);
-}
+void UnmapAt(uint64_t address, uint64_t bytes) { munmap(reinterpret_cast<void*>(address), bytes); }
 
 #if !defined(__SANITIZE_THREAD__)  // it ends a process that maps at these addresses
 
@@ -75,8 +73,7 @@ TEST(HeldAddressesTest, GoesAroundWhatIsMappedAndWhatShallBeAvoided) {
   EXPECT_EQ(held.Hold(68 * kGiB, 4096, {})->base, kStretches[1].base + 60 * kGiB);
   std::vector<Range> rest;
   while (const auto range = held.Hold(kGiB, kGiB, {})) rest.push_back(*range);
-  EXPECT_TRUE(std::ranges::find(rest, base + 9 * kGiB, &Range::base) != rest.end())
-      << "found when there was nothing else";
+  EXPECT_TRUE(std::ranges::find(rest, base + 9 * kGiB, &Range::base) != rest.end()) << "found when there was nothing else";
   UnmapAt(base + kGiB, 4096);
   UnmapAt(base + 4 * kGiB, 4096);
 }

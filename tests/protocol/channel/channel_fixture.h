@@ -16,9 +16,7 @@ namespace tessera {
 
 inline constexpr uint64_t kTestSpecHash = 0x1234;
 
-inline std::pair<UniqueFd, UniqueFd> SocketPair() {
-  return MakeSocketPair().value();
-}
+inline std::pair<UniqueFd, UniqueFd> SocketPair() { return MakeSocketPair().value(); }
 
 inline ClientHello TestHello() {
   ClientHello hello;

@@ -242,9 +242,8 @@ TEST_F(ChannelTest, AFailureComesWithItsReason) {
 TEST_F(ChannelTest, AllWaitsEndWhenThePeerVanishes) {
   while (client().commands_out().TryAppend(TestRecord(1, 8192))) {
   }
-  std::thread consumer([&] {
-    EXPECT_EQ(client().replies_in().Wait(kNoDeadline, client().stop()).code(), StatusCode::kUnavailable);
-  });
+  std::thread consumer(
+      [&] { EXPECT_EQ(client().replies_in().Wait(kNoDeadline, client().stop()).code(), StatusCode::kUnavailable); });
   std::thread producer([&] {
     EXPECT_EQ(client().commands_out().WaitForSpace(8192, kNoDeadline, client().stop()).code(), StatusCode::kUnavailable);
   });
@@ -298,8 +297,7 @@ TEST(ChannelHandshake, AServerThatSaysNothingOrGoesAwayIsNoticed) {
             StatusCode::kTimedOut);
   auto [other_client, other_server] = SocketPair();
   other_server.reset();
-  EXPECT_EQ(Channel::Attach(std::move(other_client), TestHello(), &welcome, Soon()).status().code(),
-            StatusCode::kUnavailable);
+  EXPECT_EQ(Channel::Attach(std::move(other_client), TestHello(), &welcome, Soon()).status().code(), StatusCode::kUnavailable);
 }
 
 TEST(ChannelHandshake, AWelcomeThatIsNotOursIsAViolation) {
@@ -320,8 +318,7 @@ TEST(ChannelHandshake, AWelcomeThatIsNotOursIsAViolation) {
     const int fds[] = {file->get(), file->get()};
     ASSERT_TRUE(SendMessage(server.get(), encoder.bytes(), fds, Soon()).ok());
     ServerWelcome welcome;
-    EXPECT_EQ(Channel::Attach(std::move(client), TestHello(), &welcome, Soon()).status().code(),
-              StatusCode::kProtocolViolation)
+    EXPECT_EQ(Channel::Attach(std::move(client), TestHello(), &welcome, Soon()).status().code(), StatusCode::kProtocolViolation)
         << variant;
   }
 }

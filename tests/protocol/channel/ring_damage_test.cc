@@ -85,12 +85,8 @@ TEST_F(RingDamage, TailThatNobodyReached) {
 void Scribble(const RingMemory& memory, std::mt19937_64& random) {
   const uint64_t value = random() % 4 == 0 ? random() : random() % 8192;
   switch (random() % 4) {
-    case 0:
-      memory.header->head.store(value, std::memory_order_relaxed);
-      break;
-    case 1:
-      memory.header->tail.store(value, std::memory_order_relaxed);
-      break;
+    case 0: memory.header->head.store(value, std::memory_order_relaxed); break;
+    case 1: memory.header->tail.store(value, std::memory_order_relaxed); break;
     default:
       __atomic_store_n(reinterpret_cast<uint64_t*>(memory.data + random() % (memory.size_bytes / 8) * 8), value,
                        __ATOMIC_RELAXED);

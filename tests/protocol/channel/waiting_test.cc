@@ -107,8 +107,8 @@ TEST(AdaptiveSpin, ManySpinnersDoNotStarveTheMachine) {
       uint32_t word = 0;
       while (MonotonicNs() - begin_ns < 100'000'000) {
         const Status status = SpinThenSleep(
-            spin, [] { return false; }, [&](uint64_t timeout_ns) { FutexWait(&word, 0, timeout_ns); },
-            MonotonicNs() + 5'000'000, {});
+            spin, [] { return false; }, [&](uint64_t timeout_ns) { FutexWait(&word, 0, timeout_ns); }, MonotonicNs() + 5'000'000,
+            {});
         EXPECT_EQ(status.code(), StatusCode::kTimedOut);
         ++waits;
       }

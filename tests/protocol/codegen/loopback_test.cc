@@ -57,8 +57,8 @@ CUresult CUDAAPI DriverRename(CUtoy toy, const char* name, const void* data, siz
   return driver_result;
 }
 
-CUresult CUDAAPI DriverPlay(const CUtoy* toys, unsigned int number, const CUpoint* points, CUpoint* place,
-                            CUtoy* friends, size_t* friend_count, void* user_data, CUstream stream) {
+CUresult CUDAAPI DriverPlay(const CUtoy* toys, unsigned int number, const CUpoint* points, CUpoint* place, CUtoy* friends,
+                            size_t* friend_count, void* user_data, CUstream stream) {
   seen.toys_null = toys == nullptr;
   if (toys != nullptr) seen.toys.assign(toys, toys + number);
   seen.points = {points[0].x, points[1].y, place->x};
@@ -184,7 +184,7 @@ TEST_F(Loopback, ArraysAreFilledAsFarAsTheDriverSays) {
   EXPECT_EQ(seen.stream, nullptr);
   EXPECT_EQ(place.y, 77);
   EXPECT_EQ(friend_count, 2u);
-  EXPECT_EQ(friends[0], toys[0]);                                                    // an object the client minted
+  EXPECT_EQ(friends[0], toys[0]);                                            // an object the client minted
   EXPECT_TRUE(Call::live.contains(reinterpret_cast<uint64_t>(friends[1])));  // one the server made known
   EXPECT_EQ(friends[2], nullptr);
 }

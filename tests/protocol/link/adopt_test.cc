@@ -21,9 +21,7 @@
 namespace tessera {
 namespace {
 
-void Expect(const Status& status) {
-  EXPECT_TRUE(status.ok()) << status.message();
-}
+void Expect(const Status& status) { EXPECT_TRUE(status.ok()) << status.message(); }
 
 // What a keeper does, on the thread of the test.
 class HandMadeKeeper {
@@ -45,17 +43,10 @@ class HandMadeKeeper {
       if (!word.ok()) return std::move(kept_);
       const auto id = static_cast<uint32_t>(word->message.value);
       switch (word->message.word) {
-        case KeeperWord::kSession:
-          kept_ = KeptSession::From(std::move(*word)).value();
-          break;
-        case KeeperWord::kSegment:
-          kept_.segments[id] = std::move(word->fds[0]);
-          break;
-        case KeeperWord::kForgetSegment:
-          kept_.segments.erase(id);
-          break;
-        default:
-          ended_ = true;
+        case KeeperWord::kSession: kept_ = KeptSession::From(std::move(*word)).value(); break;
+        case KeeperWord::kSegment: kept_.segments[id] = std::move(word->fds[0]); break;
+        case KeeperWord::kForgetSegment: kept_.segments.erase(id); break;
+        default: ended_ = true;
       }
     }
   }
@@ -122,9 +113,7 @@ class Adopted : public testing::Test {
   }
 
   // The socket's next message, as the process before saw it, which left it there.
-  SocketMessage Look() {
-    return ReceiveMessage(before_->socket(), kControlMessageBytesMax, Soon(), FromSocket::kLeave).value();
-  }
+  SocketMessage Look() { return ReceiveMessage(before_->socket(), kControlMessageBytesMax, Soon(), FromSocket::kLeave).value(); }
   // The process before ends, another one goes on; what it says it has. The other host answers with `theirs`.
   ResumeState GoOn(ResumeState theirs = {}) {
     before_->AbandonInChild();

@@ -156,18 +156,12 @@ void ExchangeUnderKills(uint64_t bytes_max, uint64_t segment_every, int kills, u
   killer.Stop();
 }
 
-TEST(Carriage, RangesOfSeveralFrames) {
-  ExchangeUnderKills(ExchangeRounds::kHalfBytes, 5, 100, 1);
-}
+TEST(Carriage, RangesOfSeveralFrames) { ExchangeUnderKills(ExchangeRounds::kHalfBytes, 5, 100, 1); }
 
 // Little but messages of the socket: offers and ends of segments, both ways.
-TEST(Carriage, Segments) {
-  ExchangeUnderKills(3000, 1, 200, 2);
-}
+TEST(Carriage, Segments) { ExchangeUnderKills(3000, 1, 200, 2); }
 
-TEST(Carriage, SmallRecords) {
-  ExchangeUnderKills(200, 50, 100, 3);
-}
+TEST(Carriage, SmallRecords) { ExchangeUnderKills(200, 50, 100, 3); }
 
 }  // namespace
 }  // namespace tessera

@@ -47,7 +47,8 @@ inline bool IsFilled(std::span<const std::byte> bytes, uint64_t seed) {
   std::byte wanted[kPeriod];
   Fill(wanted, seed);
   const size_t first = std::min(bytes.size(), kPeriod);
-  return std::memcmp(bytes.data(), wanted, first) == 0 && std::memcmp(bytes.data(), bytes.data() + first, bytes.size() - first) == 0;
+  return std::memcmp(bytes.data(), wanted, first) == 0 &&
+         std::memcmp(bytes.data(), bytes.data() + first, bytes.size() - first) == 0;
 }
 
 inline Status Append(RingProducer& ring, std::span<const std::byte> record, const StopPredicate& stop) {

@@ -45,9 +45,8 @@ class JoiningLinks : public testing::Test {
     std::thread connecting([&] {
       for (const First& first : firsts) {
         links_.push_back(ConnectTcp(listener_->address(), false, MonotonicNs() + kTcpTestNs).value());
-        EXPECT_TRUE(links_.back()
-                        ->Send({first.kind, first.index, sizeof(first.token.bytes), first.count, 0}, first.token.bytes)
-                        .ok());
+        EXPECT_TRUE(
+            links_.back()->Send({first.kind, first.index, sizeof(first.token.bytes), first.count, 0}, first.token.bytes).ok());
       }
     });
     std::vector<Result<AcceptedLink>> results = Finish(firsts.size(), within_ns);
@@ -74,9 +73,8 @@ TEST_F(JoiningLinks, SeveralConnectionsAreOneLink) {
   for (const uint32_t connections : {1u, 2u, 5u}) {
     std::unique_ptr<Link> near;
     std::thread connecting([&] {
-      near = ConnectJoined(connections, [&] {
-               return ConnectTcp(listener_->address(), false, MonotonicNs() + kTcpTestNs);
-             }).value();
+      near =
+          ConnectJoined(connections, [&] { return ConnectTcp(listener_->address(), false, MonotonicNs() + kTcpTestNs); }).value();
       const std::vector<std::byte> payload(kFrameBytesMax, std::byte{3});
       EXPECT_TRUE(near->Send({FrameKind::kRing, 0, payload.size(), 0, 7}, payload).ok());
     });
@@ -89,9 +87,8 @@ TEST_F(JoiningLinks, SeveralConnectionsAreOneLink) {
     }
     ASSERT_NE(far, nullptr);
     std::vector<std::byte> got(kFrameBytesMax);
-    EXPECT_EQ(
-        far->Receive([&](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span(got); }).value().number,
-        7u);
+    EXPECT_EQ(far->Receive([&](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span(got); }).value().number,
+              7u);
     EXPECT_EQ(got, std::vector<std::byte>(kFrameBytesMax, std::byte{3}));
     connecting.join();
     near->Drop();
@@ -124,8 +121,7 @@ TEST_F(JoiningLinks, WhatDoesNotBelongTogetherIsRefused) {
   for (const auto& [index, count] : {std::pair(0u, 3u), std::pair(1u, 4u)}) {
     const ResumeToken token = ResumeToken::Mint();
     int violations = 0;
-    for (Result<AcceptedLink>& accepted :
-         Meet({{FrameKind::kJoin, 0, 3, token}, {FrameKind::kJoin, index, count, token}})) {
+    for (Result<AcceptedLink>& accepted : Meet({{FrameKind::kJoin, 0, 3, token}, {FrameKind::kJoin, index, count, token}})) {
       if (accepted.status().code() == StatusCode::kProtocolViolation) ++violations;
     }
     EXPECT_EQ(violations, 1);
@@ -134,9 +130,8 @@ TEST_F(JoiningLinks, WhatDoesNotBelongTogetherIsRefused) {
 
 TEST_F(JoiningLinks, WhatIsNoBeginIsRefused) {
   const ResumeToken token;
-  for (const First& first :
-       {First{FrameKind::kJoin, 0, 0, token}, First{FrameKind::kJoin, 2, 2, token},
-        First{FrameKind::kJoin, 0, kConnectionsMax + 1, token}, First{FrameKind::kControl, 0, 1, token}}) {
+  for (const First& first : {First{FrameKind::kJoin, 0, 0, token}, First{FrameKind::kJoin, 2, 2, token},
+                             First{FrameKind::kJoin, 0, kConnectionsMax + 1, token}, First{FrameKind::kControl, 0, 1, token}}) {
     EXPECT_EQ(Meet({first})[0].status().code(), StatusCode::kProtocolViolation);
   }
 }

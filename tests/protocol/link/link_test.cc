@@ -138,8 +138,8 @@ TEST_P(LinkTest, BothDirectionsAtOnce) {
       ASSERT_EQ(payload, std::vector<std::byte>(i * 7'919 % 60'000, static_cast<std::byte>(i)));
     }
   };
-  std::thread threads[] = {std::thread(send, std::ref(near())), std::thread(send, std::ref(far())), std::thread(receive, std::ref(near())),
-                           std::thread(receive, std::ref(far()))};
+  std::thread threads[] = {std::thread(send, std::ref(near())), std::thread(send, std::ref(far())),
+                           std::thread(receive, std::ref(near())), std::thread(receive, std::ref(far()))};
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -182,7 +182,8 @@ TEST_P(LinkTest, TheLargestFrameArrives) {
 TEST_P(LinkTest, LargeAndSmallFramesKeepTheirOrder) {
   constexpr uint64_t kFrames = 60;
   const auto size_of = [](uint64_t i) {
-    constexpr uint64_t kSizes[] = {0, kStripedBytesMin - 1, kStripedBytesMin, 300'001, 10, kFrameBytesMax - 1, 8 << 10, kFrameBytesMax};
+    constexpr uint64_t kSizes[] = {0,  kStripedBytesMin - 1, kStripedBytesMin, 300'001,
+                                   10, kFrameBytesMax - 1,   8 << 10,          kFrameBytesMax};
     return kSizes[i % std::size(kSizes)];
   };
   const auto byte_of = [](uint64_t frame, uint64_t at) { return static_cast<std::byte>(frame * 31 + at * 7 + (at >> 12)); };
@@ -190,7 +191,9 @@ TEST_P(LinkTest, LargeAndSmallFramesKeepTheirOrder) {
     for (uint64_t i = 0; i < kFrames; ++i) {
       std::vector<std::byte> payload(size_of(i));
       for (uint64_t at = 0; at < payload.size(); ++at) payload[at] = byte_of(i, at);
-      ASSERT_TRUE((i % 3 == 0 ? near().SendSoon(Header(i, payload.size()), payload) : near().Send(Header(i, payload.size()), payload)).ok());
+      ASSERT_TRUE(
+          (i % 3 == 0 ? near().SendSoon(Header(i, payload.size()), payload) : near().Send(Header(i, payload.size()), payload))
+              .ok());
       std::fill(payload.begin(), payload.end(), std::byte{0xee});
     }
     ASSERT_TRUE(near().Flush().ok());
@@ -211,7 +214,8 @@ TEST_P(LinkTest, LargeAndSmallFramesKeepTheirOrder) {
 }
 
 TEST_P(LinkTest, CloseEndsAThreadThatWaitsForRoom) {
-  if (impaired_near_ || std::string_view(GetParam().name) == "striped_uneven") return;  // its room is on its own side, and what is in it arrives first
+  if (impaired_near_ || std::string_view(GetParam().name) == "striped_uneven")
+    return;  // its room is on its own side, and what is in it arrives first
   std::thread sender([&] {
     const std::vector<std::byte> payload(kFrameBytesMax);
     Status status;
@@ -262,9 +266,10 @@ TEST(StripedLink, TheLossOfOneConnectionIsTheLossOfAll) {
     uint64_t frames = 0;
     for (; received.ok(); ++frames) {
       received = far->Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> {
-        EXPECT_EQ(header.number, frames);
-        return std::span(got).first(header.bytes);
-      }).status();
+                      EXPECT_EQ(header.number, frames);
+                      return std::span(got).first(header.bytes);
+                    })
+                     .status();
     }
     EXPECT_EQ(received.code(), StatusCode::kUnavailable);
     EXPECT_GE(frames, 8u);
@@ -289,7 +294,8 @@ TEST(StripedLink, ConnectionsThatDoNotBelongTogetherAreRefused) {
   FrameHeader header = Header(2, 5);
   ASSERT_TRUE(near[2]->Send(header, std::span(payload).first(5)).ok());
   std::vector<std::byte> got(payload.size());
-  const Status received = other->Receive([&](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span(got); }).status();
+  const Status received =
+      other->Receive([&](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span(got); }).status();
   EXPECT_EQ(received.code(), StatusCode::kProtocolViolation);
 }
 

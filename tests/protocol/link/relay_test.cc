@@ -18,8 +18,12 @@ namespace {
 
 // Over a link as it should be, and over one that is slow, late and stalls.
 Impairment BadLink() {
-  return {.delay_ns = 200'000, .jitter_ns = 300'000, .bytes_per_second = 200'000'000, .stall_ns = 5'000'000,
-          .stall_one_in = 500, .seed = 7};
+  return {.delay_ns = 200'000,
+          .jitter_ns = 300'000,
+          .bytes_per_second = 200'000'000,
+          .stall_ns = 5'000'000,
+          .stall_one_in = 500,
+          .seed = 7};
 }
 
 struct Kind {
@@ -49,8 +53,8 @@ class RelayTest : public testing::TestWithParam<Kind> {
     if (!GetParam().there()) GTEST_SKIP() << "UCX is not installed (libucx0)";
     auto [client, mirror_client] = SocketPair();
     auto [mirror_server, server] = SocketPair();
-    mirror_ = Mirror::Start(std::move(mirror_client), std::move(mirror_server),
-                            bad() ? std::optional(BadLink()) : std::nullopt, GetParam().make());
+    mirror_ = Mirror::Start(std::move(mirror_client), std::move(mirror_server), bad() ? std::optional(BadLink()) : std::nullopt,
+                            GetParam().make());
     ends_ = OpenEnds(std::move(client), std::move(server));
   }
   static bool bad() { return GetParam().bad; }
@@ -82,9 +86,7 @@ TEST_P(RelayTest, AllRingsAreCarried) {
 
 TEST_P(RelayTest, ManyRecordsArriveInOrder) {
   constexpr uint64_t kCount = 20'000;
-  std::thread producer([&] {
-    EXPECT_TRUE(ProduceTestRecords(client().commands_out(), kCount, client().stop()).ok());
-  });
+  std::thread producer([&] { EXPECT_TRUE(ProduceTestRecords(client().commands_out(), kCount, client().stop()).ok()); });
   const Status status =
       ConsumeTestRecords(server().commands_in(), kCount, client().commands_out().record_bytes_max(), server().stop());
   producer.join();
@@ -251,7 +253,8 @@ class RelayCounts : public testing::Test {
  protected:
   RelayCounts() {
     auto [near, far] = MakeInProcessLink();
-    Mirror::Links links = {std::make_unique<CountingLink>(std::move(near), counts_), std::make_unique<CountingLink>(std::move(far), counts_)};
+    Mirror::Links links = {std::make_unique<CountingLink>(std::move(near), counts_),
+                           std::make_unique<CountingLink>(std::move(far), counts_)};
     auto [client_socket, mirror_client] = SocketPair();
     auto [mirror_server, server_socket] = SocketPair();
     mirror_ = Mirror::Start(std::move(mirror_client), std::move(mirror_server), {}, std::move(links));

@@ -89,7 +89,8 @@ class ResumableMirror {
   ResumableMirror(UniqueFd client_socket, UniqueFd server_socket, Cuts cuts, uint64_t grace_ns = 20'000'000'000)
       : cuts_(std::move(cuts)), server_socket_(std::move(server_socket)), returning_(grace_ns) {
     client_thread_ = std::thread([this, socket = std::move(client_socket)]() mutable {
-      Result<std::unique_ptr<Relay>> relay = Relay::AtClient(std::move(socket), Connect(), std::make_unique<Supply>(*this), Soon());
+      Result<std::unique_ptr<Relay>> relay =
+          Relay::AtClient(std::move(socket), Connect(), std::make_unique<Supply>(*this), Soon());
       ASSERT_TRUE(relay.ok()) << relay.status().message();
       client_why_ = Carry(**relay, 0);
     });

@@ -50,7 +50,9 @@ class Session {
   Channel& server() { return *server_; }
   ResumableMirror& mirror() { return *mirror_; }
 
-  void Exchange(uint64_t rounds, uint64_t bytes_max, uint64_t seed) { ExchangeRounds(client(), server()).Run(rounds, bytes_max, seed); }
+  void Exchange(uint64_t rounds, uint64_t bytes_max, uint64_t seed) {
+    ExchangeRounds(client(), server()).Run(rounds, bytes_max, seed);
+  }
 
  private:
   std::unique_ptr<ResumableMirror> mirror_;
@@ -91,9 +93,10 @@ TEST(Resume, FullRings) {
   const int64_t frames = 4;
   Session session([&](int link) { return Cut{kHandshakeFrames + frames, link % 2 == 0}; });
   constexpr uint64_t kCount = 20'000;
-  std::thread producer([&] { EXPECT_TRUE(ProduceTestRecords(session.client().commands_out(), kCount, session.client().stop()).ok()); });
-  const Status status = ConsumeTestRecords(session.server().commands_in(), kCount, session.client().commands_out().record_bytes_max(),
-                                           session.server().stop());
+  std::thread producer(
+      [&] { EXPECT_TRUE(ProduceTestRecords(session.client().commands_out(), kCount, session.client().stop()).ok()); });
+  const Status status = ConsumeTestRecords(session.server().commands_in(), kCount,
+                                           session.client().commands_out().record_bytes_max(), session.server().stop());
   producer.join();
   EXPECT_TRUE(status.ok()) << status.message();
   EXPECT_GT(session.mirror().links(), 2);
@@ -351,12 +354,9 @@ TEST(ResumeByHand, AnotherTokenFindsNoSession) {
 
 TEST(ResumeByHand, PositionsThatCannotBeEndTheSession) {
   const std::function<void(ResumeState&)> lies[] = {
-      [](ResumeState& state) { state.rings[0].received = 64; },
-      [](ResumeState& state) { state.rings[0] = {1, 64, 64, 64}; },
-      [](ResumeState& state) { state.rings[0].id = 0; },
-      [](ResumeState& state) { state.rings.clear(); },
-      [](ResumeState& state) { state.transfers = 1; },
-      [](ResumeState& state) { state.controls = 1; },
+      [](ResumeState& state) { state.rings[0].received = 64; }, [](ResumeState& state) { state.rings[0] = {1, 64, 64, 64}; },
+      [](ResumeState& state) { state.rings[0].id = 0; },        [](ResumeState& state) { state.rings.clear(); },
+      [](ResumeState& state) { state.transfers = 1; },          [](ResumeState& state) { state.controls = 1; },
   };
   for (const auto& lie : lies) {
     HandMade hand;
@@ -406,13 +406,16 @@ TEST(Reconnecting, TriesAgainUntilTheDeadline) {
   });
   EXPECT_TRUE(supply->Next(Soon()).ok());
   EXPECT_EQ(calls, 4);
-  auto hopeless = MakeReconnecting([](uint64_t) -> Result<std::unique_ptr<Link>> { return Status(StatusCode::kUnavailable, "nobody listens"); });
+  auto hopeless = MakeReconnecting(
+      [](uint64_t) -> Result<std::unique_ptr<Link>> { return Status(StatusCode::kUnavailable, "nobody listens"); });
   const Status status = hopeless->Next(MonotonicNs() + 30'000'000).status();
   EXPECT_EQ(status.code(), StatusCode::kTimedOut);
   EXPECT_EQ(status.message(), "nobody listens");
-  auto other = MakeReconnecting([](uint64_t) -> Result<std::unique_ptr<Link>> { return Status(StatusCode::kVersionMismatch, "99"); });
+  auto other =
+      MakeReconnecting([](uint64_t) -> Result<std::unique_ptr<Link>> { return Status(StatusCode::kVersionMismatch, "99"); });
   EXPECT_EQ(other->Next(Soon()).status().code(), StatusCode::kVersionMismatch);
-  auto stopped = MakeReconnecting([&](uint64_t) -> Result<std::unique_ptr<Link>> { return Status(StatusCode::kUnavailable, ""); });
+  auto stopped =
+      MakeReconnecting([&](uint64_t) -> Result<std::unique_ptr<Link>> { return Status(StatusCode::kUnavailable, ""); });
   std::thread stopping([&] { stopped->Stop(); });
   EXPECT_EQ(stopped->Next(Soon()).status().code(), StatusCode::kUnavailable);
   stopping.join();

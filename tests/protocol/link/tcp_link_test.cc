@@ -36,8 +36,8 @@ TEST(LinkAddress, IsTakenApart) {
 }
 
 TEST(LinkAddress, WhatIsNoneSaysTheForm) {
-  for (const char* url : {"", "tcp:", "tcp://", "tcp://host", "tcp://host:", "tcp://:1", "tcp://host:65536", "tcp://host:-1", "tcp://host:1x",
-                          "tcp://::1:5", "tcp://[::1]5", "tcp://[::1", "tcp://[]:1", "unix:/x", "TCP://h:1"}) {
+  for (const char* url : {"", "tcp:", "tcp://", "tcp://host", "tcp://host:", "tcp://:1", "tcp://host:65536", "tcp://host:-1",
+                          "tcp://host:1x", "tcp://::1:5", "tcp://[::1]5", "tcp://[::1", "tcp://[]:1", "unix:/x", "TCP://h:1"}) {
     const Status status = LinkAddress::Parse(url).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << url;
     EXPECT_THAT(status.message(), HasSubstr("tcp://HOST:PORT"));
@@ -167,10 +167,11 @@ struct HalfLink {
   }
   Status Receive() {
     std::vector<std::byte> payload;
-    return link->Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> {
-                 payload.resize(header.bytes);
-                 return std::span(payload);
-               })
+    return link
+        ->Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> {
+          payload.resize(header.bytes);
+          return std::span(payload);
+        })
         .status();
   }
   std::unique_ptr<Link> link;
@@ -206,7 +207,8 @@ TEST(TcpFrames, BytesMayComeOneByOne) {
     for (const std::byte& one : bytes) ASSERT_EQ(send(half.socket.get(), &one, 1, 0), 1);
   });
   std::vector<std::byte> payload(5);
-  Result<FrameHeader> got = half.link->Receive([&](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span(payload); });
+  Result<FrameHeader> got =
+      half.link->Receive([&](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span(payload); });
   sending.join();
   ASSERT_TRUE(got.ok());
   EXPECT_EQ(got->number, 7u);
@@ -230,7 +232,8 @@ TEST(TcpFrames, ADeadHostIsNoticedIdleOrNot) {
       EXPECT_EQ(status.code(), StatusCode::kUnavailable);
       EXPECT_THAT(status.message(), HasSubstr("does not answer any more"));
     });
-    const Status status = near->Receive([](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span<std::byte>(); }).status();
+    const Status status =
+        near->Receive([](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span<std::byte>(); }).status();
     EXPECT_EQ(status.code(), StatusCode::kUnavailable);
     EXPECT_THAT(status.message(), HasSubstr("does not answer any more"));
     sending.join();

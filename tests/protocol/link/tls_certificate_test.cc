@@ -87,14 +87,8 @@ TEST_F(TlsCertificate, EveryBadOneHasItsSentenceOnTheSideThatSeesIt) {
     int alert;
     bool of_servers_only = false;
   } kRows[] = {
-      {"expired",
-       Signed(both(Shifted(good, -2 * kHourS))),
-       {"'bob'", "has expired", "tessera keys"},
-       SSL_AD_CERTIFICATE_EXPIRED},
-      {"of the future",
-       Signed(both(Shifted(good, 2 * kHourS))),
-       {"'bob'", "not valid before", "clocks"},
-       SSL_AD_BAD_CERTIFICATE},
+      {"expired", Signed(both(Shifted(good, -2 * kHourS))), {"'bob'", "has expired", "tessera keys"}, SSL_AD_CERTIFICATE_EXPIRED},
+      {"of the future", Signed(both(Shifted(good, 2 * kHourS))), {"'bob'", "not valid before", "clocks"}, SSL_AD_BAD_CERTIFICATE},
       {"of another authority",
        SignCertificate(stranger.pair(), both(good)).value(),
        {"'bob'", "'Strangers'", "authority.pem does not have"},

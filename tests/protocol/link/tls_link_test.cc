@@ -300,8 +300,7 @@ TEST(TlsRecords, EveryPrefixGivesWholeRecordsAndThenIsACut) {
   const std::vector<std::byte> plain(10, std::byte{5});
   std::vector<std::byte> sealed(3 * (plain.size() + kTlsOverheadBytes));
   for (int i = 0; i < 3; ++i)
-    EXPECT_EQ(keys.Seal(TlsContent::kData, plain, {}, sealed.data() + i * (plain.size() + kTlsOverheadBytes)),
-              sealed.size() / 3);
+    EXPECT_EQ(keys.Seal(TlsContent::kData, plain, {}, sealed.data() + i * (plain.size() + kTlsOverheadBytes)), sealed.size() / 3);
   std::vector<std::byte> got(100);
   for (size_t bytes = 0; bytes <= sealed.size(); ++bytes) {
     Status end;

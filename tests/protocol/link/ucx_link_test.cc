@@ -186,7 +186,8 @@ TEST(UcxListen, StrangersEndOnlyTheirOwnConnection) {
   SKIP_WITHOUT_UCX();
   Result<std::unique_ptr<LinkListener>> listener = ListenUcx(At("127.0.0.1"), false);
   ASSERT_TRUE(listener.ok());
-  for (const std::string_view words : {std::string_view("GET / HTTP/1.1\r\n\r\n"), std::string_view("\0\0\0\0", 4), std::string_view("")}) {
+  for (const std::string_view words :
+       {std::string_view("GET / HTTP/1.1\r\n\r\n"), std::string_view("\0\0\0\0", 4), std::string_view("")}) {
     auto stranger = ConnectTcpSocket({"127.0.0.1", (*listener)->address().port}, false, Soon());
     ASSERT_TRUE(stranger.ok());
     EXPECT_EQ(send(stranger->get(), words.data(), words.size(), MSG_NOSIGNAL), static_cast<ssize_t>(words.size()));
@@ -299,7 +300,8 @@ TEST(UcxLink, ASilentHostIsNoticedIdleOrNot) {
       while (status.ok()) status = sender.Send({FrameKind::kRing, 0, payload.size(), 0, 0}, payload);
       EXPECT_EQ(status.code(), StatusCode::kUnavailable);
     });
-    const Status status = near->Receive([](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span<std::byte>(); }).status();
+    const Status status =
+        near->Receive([](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span<std::byte>(); }).status();
     EXPECT_EQ(status.code(), StatusCode::kUnavailable);
     EXPECT_THAT(status.message(), HasSubstr("does not answer any more"));
     sending.join();

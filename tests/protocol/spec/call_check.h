@@ -88,8 +88,8 @@ class ArgumentSource {
 
 struct TestedCall {
   const char* symbol;
-  uint32_t id;         // of the call behind an alias
-  const char* mode;    // as in the spec
+  uint32_t id;       // of the call behind an alias
+  const char* mode;  // as in the spec
   bool has_outputs;
   CUresult (*invoke)(ArgumentSource& source);
 };

@@ -35,8 +35,7 @@ namespace {
 constexpr CUresult kDriverSays = CUDA_ERROR_INVALID_SOURCE;
 
 // What the worker asks of the driver for its own sake; always succeeds, and proves nothing about a call.
-const std::set<std::string_view> kHousekeeping = {"cuCtxSetCurrent", "cuCtxGetCurrent",
-                                                  "cuThreadExchangeStreamCaptureMode"};
+const std::set<std::string_view> kHousekeeping = {"cuCtxSetCurrent", "cuCtxGetCurrent", "cuThreadExchangeStreamCaptureMode"};
 
 // Calls that may succeed without a record or the driver, given the arguments of call_check.h, and why.
 const std::map<std::string_view, const char*> kMaySucceed = {
@@ -109,10 +108,10 @@ CUresult DriverCalled(int position) {
 }  // namespace
 
 // The linker sends the worker's calls of Dispatch() here (--wrap).
-extern "C" void RealDispatch(uint32_t id, CallContext& call, Decoder& in) asm(
-    "__real__ZN7tessera8DispatchEjRNS_11CallContextERNS_7DecoderE");
-extern "C" void WrappedDispatch(uint32_t id, CallContext& call, Decoder& in) asm(
-    "__wrap__ZN7tessera8DispatchEjRNS_11CallContextERNS_7DecoderE");
+extern "C" void RealDispatch(uint32_t id, CallContext& call,
+                             Decoder& in) asm("__real__ZN7tessera8DispatchEjRNS_11CallContextERNS_7DecoderE");
+extern "C" void WrappedDispatch(uint32_t id, CallContext& call,
+                                Decoder& in) asm("__wrap__ZN7tessera8DispatchEjRNS_11CallContextERNS_7DecoderE");
 
 void WrappedDispatch(uint32_t id, CallContext& call, Decoder& in) {
   for (int i = shared->new_objects.exchange(0); i > 0; --i) {

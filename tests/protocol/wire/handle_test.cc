@@ -68,8 +68,8 @@ TEST(HandleAllocator, SidesMintWithoutAskingEachOther) {
   EXPECT_TRUE(client.Adopt(theirs));
   EXPECT_TRUE(client.Adopt(theirs));
   EXPECT_TRUE(client.IsLive(theirs));
-  EXPECT_FALSE(client.Adopt(mine));                                                                 // our own half
-  EXPECT_FALSE(client.Adopt(HandleId::Of(2, HandleKind::kStream, 1, HandleId::kServerMinted)));      // another session
+  EXPECT_FALSE(client.Adopt(mine));                                                                     // our own half
+  EXPECT_FALSE(client.Adopt(HandleId::Of(2, HandleKind::kStream, 1, HandleId::kServerMinted)));         // another session
   EXPECT_FALSE(client.Adopt(HandleId::Of(1, HandleKind::kEvent, theirs.generation(), theirs.slot())));  // slot is taken
   EXPECT_TRUE(client.Release(theirs));
   EXPECT_FALSE(client.IsLive(theirs));

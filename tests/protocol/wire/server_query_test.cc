@@ -71,12 +71,12 @@ TEST(ServerQuery, NumbersOfReadingsAreUnique) {
 #define READING_VERSIONED64(ask, number, name, function, n) take(number, n);
 #define READING_CHOICE(ask, number, name, function, n) take(number, n);
 #define READING_CHOICE_PAIR64(ask, number, name, function, n) take(number, 2 * n);
-#define READING_TWO_CHOICES(ask, number, name, function, n, m, k) take(number, n * m * k);
-#define READING_THREE_CHOICES(ask, number, name, function, n, m, k) take(number, n * m * k);
+#define READING_TWO_CHOICES(ask, number, name, function, n, m, k) take(number, n* m* k);
+#define READING_THREE_CHOICES(ask, number, name, function, n, m, k) take(number, n* m* k);
 #define READING_TEXT(ask, number, name, function) take(number, 1);
 #define READING_CHOICE_TEXT(ask, number, name, function, n) take(number, n);
-#define READING_TWO_CHOICES32(ask, number, name, function, n, m) take(number, n * m);
-#define READING_CHOICE_STRUCT32(ask, number, name, function, n, k) take(number, n * k);
+#define READING_TWO_CHOICES32(ask, number, name, function, n, m) take(number, n* m);
+#define READING_CHOICE_STRUCT32(ask, number, name, function, n, k) take(number, n* k);
 #define READING_FORM32(ask, number, name, function, version, n) take(number, n);
 #include "protocol/wire/device_readings.def"
   EXPECT_GT(taken.size(), 300u);

@@ -11,8 +11,8 @@ using testing::Pair;
 
 TEST(AllowedVariables, TakesListedDriverVariablesAndNothingElse) {
   EXPECT_THAT(AllowedVariables({"CUDA_DEVICE_MAX_CONNECTIONS=1", "LD_PRELOAD=/tmp/evil.so", "CUDA_CACHE_PATH=/root/x",
-                                "CUDA_VISIBLE_DEVICES=7", "CUDA_MODULE_LOADING=EAGER=odd", "CUDA_FORCE_PTX_JIT=",
-                                "CUDA_DEVICE_MAX_CONNECTIONS", "=1", ""}),
+                                "CUDA_VISIBLE_DEVICES=7", "CUDA_MODULE_LOADING=EAGER=odd",
+                                "CUDA_FORCE_PTX_JIT=", "CUDA_DEVICE_MAX_CONNECTIONS", "=1", ""}),
               ElementsAre(Pair("CUDA_DEVICE_MAX_CONNECTIONS", "1"), Pair("CUDA_MODULE_LOADING", "EAGER=odd"),
                           Pair("CUDA_FORCE_PTX_JIT", "")));
 }

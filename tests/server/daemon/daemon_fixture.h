@@ -27,8 +27,8 @@ class DaemonTest : public testing::Test {
 
   // Tests count processes: none waits for a session unless a test wants it.
   std::vector<std::string> Arguments(std::vector<std::string> more = {}, const std::string& warm_workers = "0") const {
-    std::vector<std::string> arguments = {"--listen", "unix:" + path_, "--driver", "emulator", "--log", "info", "--warm-workers", warm_workers,
-                                          "--image-cache-size", "0"};
+    std::vector<std::string> arguments = {"--listen", "unix:" + path_,  "--driver",   "emulator",           "--log",
+                                          "info",     "--warm-workers", warm_workers, "--image-cache-size", "0"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }

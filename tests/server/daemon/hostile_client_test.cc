@@ -21,8 +21,8 @@
 namespace tessera {
 namespace {
 
-constexpr int kInvalidValue = 1;      // CUDA_ERROR_INVALID_VALUE
-constexpr int kInvalidHandle = 400;   // CUDA_ERROR_INVALID_HANDLE
+constexpr int kInvalidValue = 1;     // CUDA_ERROR_INVALID_VALUE
+constexpr int kInvalidHandle = 400;  // CUDA_ERROR_INVALID_HANDLE
 constexpr size_t kWorkerBytesRead = 4096;
 
 // --- What ends the session. ---
@@ -234,8 +234,7 @@ TEST_F(HostileClientTest, ForgedHandlesAreNoObjects) {
   RawClient client(path_);
   ASSERT_TRUE(client.ok() && client.RetainContext());
   for (uint64_t forged : {uint64_t{0x1234567890}, uint64_t{8}, ~uint64_t{0}, uint64_t{0x7fffdeadbeef},
-                          HandleId::Of(0, HandleKind::kStream, 0, 0).value(),
-                          HandleId::Of(0, HandleKind::kContext, 0, 0).value(),
+                          HandleId::Of(0, HandleKind::kStream, 0, 0).value(), HandleId::Of(0, HandleKind::kContext, 0, 0).value(),
                           HandleId::Of(1, HandleKind::kStream, 0, 0).value(),
                           HandleId::Of(0, HandleKind::kStream, 0, HandleId::kServerMinted).value()}) {
     cuStreamSynchronizeRequest request;

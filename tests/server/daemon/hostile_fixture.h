@@ -30,8 +30,8 @@ class HostileClientTest : public testing::Test {
   // Begins anew with these options besides.
   void Start(const std::vector<std::string>& more) {
     daemon_.reset();
-    std::vector<std::string> words = {"--listen", "unix:" + path_, "--driver", "emulator", "--log", "info", "--grace", "0", "--warm-workers", "0",
-                                      "--image-cache-size", "0"};
+    std::vector<std::string> words = {"--listen", "unix:" + path_,  "--driver", "emulator",           "--log", "info", "--grace",
+                                      "0",        "--warm-workers", "0",        "--image-cache-size", "0"};
     words.insert(words.end(), more.begin(), more.end());
     daemon_ = std::make_unique<DaemonProcess>(words);
     ASSERT_NE(daemon_->ReadyLine(), "") << daemon_->log();

@@ -1,5 +1,5 @@
-// Clients that want too much: more of everything than a server should hold for one session, and every call with forged values. The
-// limits are those of server/README.md, "What a client can make the server hold".
+// Clients that want too much: more of everything than a server should hold for one session, and every call with forged values.
+// The limits are those of server/README.md, "What a client can make the server hold".
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -98,7 +98,8 @@ TEST_F(HostileFloodTest, ForeignPointersAreNoMemory) {
   ASSERT_TRUE(client.ok() && client.RetainContext());
   const uint64_t own = Allocate(client, 1 << 20);
   ASSERT_NE(own, 0u);
-  for (const uint64_t address : {theirs + (uint64_t{1} << 33), uint64_t{4096}, own + (uint64_t{1} << 33), ~uint64_t{0}, uint64_t{0x7f0000000000}}) {
+  for (const uint64_t address :
+       {theirs + (uint64_t{1} << 33), uint64_t{4096}, own + (uint64_t{1} << 33), ~uint64_t{0}, uint64_t{0x7f0000000000}}) {
     cuMemFree_v2Request free;
     free.dptr = address;
     EXPECT_EQ(client.Call(free), kInvalidValue) << std::hex << address;
@@ -125,7 +126,8 @@ TEST_F(HostileFloodTest, AClientThatDoesNotReadHoldsUpItselfAlone) {
   const Usage before = UsageOf(workers[0]);
   constexpr int kAsked = 100'000;
   for (int i = 0; i < kAsked; ++i) {
-    if (!client.SendPatiently(cuStreamSynchronizeRequest::kId, ask, kWantsReply, 1'000)) break;  // the ring of commands is full too
+    if (!client.SendPatiently(cuStreamSynchronizeRequest::kId, ask, kWantsReply, 1'000))
+      break;  // the ring of commands is full too
   }
   ServesOthers();
   // Some 300 bytes a call, and the rings.
@@ -154,7 +156,8 @@ TEST_F(HostileFloodTest, SegmentsHaveALimit) {
     Encoder encoder;
     SegmentOffer{use.segment, SegmentKind::kHostMemory, use.segment_bytes, use.address, 0}.Encode(encoder);
     const int fd = file->get();
-    ASSERT_TRUE(SendMessage(client.socket(), encoder.bytes(), std::span(&fd, 1), MonotonicNs() + 5'000'000'000).ok()) << i << Log();
+    ASSERT_TRUE(SendMessage(client.socket(), encoder.bytes(), std::span(&fd, 1), MonotonicNs() + 5'000'000'000).ok())
+        << i << Log();
     // The worker looks into its socket when a record names a segment that it does not know.
     const bool last = i + 1 == kOffered;
     if (i % 32 != 0 && !last) continue;
@@ -264,7 +267,8 @@ TEST_F(HostileFloodTest, EveryCallWithForgedValues) {
     SCOPED_TRACE(message.name);
     ids.insert(message.id);
     // With handles of its own, with handles that are none, and only the first half of it.
-    for (const auto& [named, half] : {std::pair(handles, false), std::pair(std::vector<HandleId>(), false), std::pair(handles, true)}) {
+    for (const auto& [named, half] :
+         {std::pair(handles, false), std::pair(std::vector<HandleId>(), false), std::pair(handles, true)}) {
       ValueSource source(message.id, named);
       Encoder encoder;
       message.encode(source, encoder);

@@ -33,26 +33,26 @@ class WarmWorkersTest : public DaemonTest {
   // Whether so many processes wait and no session is open, for some time.
   static bool Settles(const DaemonProcess& daemon, size_t waiting) {
     const uint64_t deadline_ns = MonotonicNs() + 10'000'000'000;
-    for (int calm = 0; calm < 50 && MonotonicNs() < deadline_ns; usleep(10'000)) calm = daemon.Children().size() == waiting ? calm + 1 : 0;
+    for (int calm = 0; calm < 50 && MonotonicNs() < deadline_ns; usleep(10'000))
+      calm = daemon.Children().size() == waiting ? calm + 1 : 0;
     return daemon.Children().size() == waiting;
   }
   // How many of these processes got a session.
   static long ServedBy(DaemonProcess& daemon, const std::vector<pid_t>& pids) {
-    return std::count_if(pids.begin(), pids.end(), [&](pid_t pid) {
-      return daemon.WaitForLog("worker pid " + std::to_string(pid) + ",", 100);
-    });
+    return std::count_if(pids.begin(), pids.end(),
+                         [&](pid_t pid) { return daemon.WaitForLog("worker pid " + std::to_string(pid) + ",", 100); });
   }
   // A client that was welcomed; invalid when the server did not.
-  UniqueFd Begin(const std::vector<std::string>& environment = {}) const {
-    return Welcomed(SayHelloTo(path_, environment));
-  }
+  UniqueFd Begin(const std::vector<std::string>& environment = {}) const { return Welcomed(SayHelloTo(path_, environment)); }
   static UniqueFd Welcomed(UniqueFd client) {
     if (!client.valid()) return {};
     const Result<SocketMessage> answer = ReceiveMessage(client.get(), kControlMessageBytesMax, MonotonicNs() + 20'000'000'000);
     const bool welcome = answer.ok() && ControlKindOf(answer.value().bytes) == ControlKind::kServerWelcome;
     return welcome ? std::move(client) : UniqueFd();
   }
-  static bool Contains(const std::vector<pid_t>& pids, pid_t pid) { return std::find(pids.begin(), pids.end(), pid) != pids.end(); }
+  static bool Contains(const std::vector<pid_t>& pids, pid_t pid) {
+    return std::find(pids.begin(), pids.end(), pid) != pids.end();
+  }
 };
 
 TEST_F(WarmWorkersTest, AClientGetsTheProcessThatWaitedAndAnotherTakesItsPlace) {

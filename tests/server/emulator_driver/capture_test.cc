@@ -135,8 +135,7 @@ TEST_F(CaptureTest, LegacyStreamMustNotDependOnACapture) {
   EXPECT_CU(cu(MemsetD32Async)(memory, 1, 1, nullptr));
   EXPECT_CU(cu(StreamEndCapture)(free_stream, &graph));
   EXPECT_CU(cu(GraphDestroy)(graph));
-  EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-            cu(StreamBeginCapture_v2)(nullptr, CU_STREAM_CAPTURE_MODE_RELAXED));
+  EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu(StreamBeginCapture_v2)(nullptr, CU_STREAM_CAPTURE_MODE_RELAXED));
 }
 
 TEST_F(CaptureTest, EventsOfACaptureCannotBeAsked) {
@@ -239,7 +238,9 @@ TEST_F(CaptureTest, InfoNamesTheNodesToComeAfter) {
   EXPECT_CU(cu(StreamGetCaptureInfo_v3)(stream, &status, &id, &graph, &nodes, nullptr, &count));
   EXPECT_EQ(1u, count);
   cu(StreamEndCapture)(stream, &ended);
-  if (ended != nullptr) { EXPECT_CU(cu(GraphDestroy)(ended)); }
+  if (ended != nullptr) {
+    EXPECT_CU(cu(GraphDestroy)(ended));
+  }
 }
 
 }  // namespace

@@ -45,8 +45,7 @@ TEST_F(CodeTest, LaunchLimitsAreChecked) {
   EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, launch(1, 1, 1025, 1, 0));
   EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, launch(1, 1, 1024, 2, 0));
   EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, launch(1, 1, 1, 1, 49153));
-  EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE,
-            cu(LaunchKernel)(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
+  EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cu(LaunchKernel)(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
   EXPECT_CU(launch(1, 1, 1, 1, 0));
 }
 
@@ -56,12 +55,10 @@ TEST_F(CodeTest, DynamicSharedMemoryBeyondTheDefaultMustBeAllowed) {
   const CUfunction function = Function("shared_sum");
   EXPECT_CU(cu(LaunchKernel)(function, 1, 1, 1, 256, 1, 1, 1024, nullptr, params, nullptr));
   EXPECT_EQ(255 * 128, ReadOne(to));
-  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
-            cu(LaunchKernel)(function, 1, 1, 1, 256, 1, 1, 100000, nullptr, params, nullptr));
+  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(LaunchKernel)(function, 1, 1, 1, 256, 1, 1, 100000, nullptr, params, nullptr));
   EXPECT_CU(cu(FuncSetAttribute)(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100000));
   EXPECT_CU(cu(LaunchKernel)(function, 1, 1, 1, 256, 1, 1, 100000, nullptr, params, nullptr));
-  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
-            cu(FuncSetAttribute)(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1 << 20));
+  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(FuncSetAttribute)(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1 << 20));
 }
 
 TEST_F(CodeTest, VariablesHaveAddressesAndInitialValues) {
@@ -120,7 +117,9 @@ TEST_F(CodeTest, LibraryKernelsLaunchThroughTheirOwnHandle) {
   EXPECT_CU(cu(LibraryGetGlobal)(&counter, &size, library, "counter"));
   EXPECT_EQ(5, ReadOne(counter));
   EXPECT_CU(cu(LibraryUnload)(library));
-  if (Emulated()) { EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cu(LibraryGetKernel)(&kernel, library, "store")); }
+  if (Emulated()) {
+    EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cu(LibraryGetKernel)(&kernel, library, "store"));
+  }
 }
 
 TEST_F(CodeTest, ManagedVariablesAreOneForAllContextsAndKeepWhatTheHostWrote) {
@@ -156,8 +155,7 @@ TEST_F(CodeTest, BadTextFillsTheErrorLog) {
   void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
   CUmodule module = nullptr;
   EXPECT_EQ(CUDA_ERROR_INVALID_PTX,
-            cu(ModuleLoadDataEx)(&module, ".version 8.0\n.target sm_75\n.address_size 64\nnonsense here;\n", 2, options,
-                                 values));
+            cu(ModuleLoadDataEx)(&module, ".version 8.0\n.target sm_75\n.address_size 64\nnonsense here;\n", 2, options, values));
   EXPECT_NE(0, log[0]);
   EXPECT_EQ(CUDA_ERROR_FILE_NOT_FOUND, cu(ModuleLoad)(&module, "/nonexistent.ptx"));
 }
@@ -175,8 +173,7 @@ TEST_F(CodeTest, UnknownInstructionFailsTheLaunchOnly) {
 }
 
 TEST_F(CodeTest, LinkedTextsFindEachOther) {
-  const char* callee =
-      ".version 8.0\n.target sm_75\n.address_size 64\n.visible .global .align 4 .u32 shared_number = 31;\n";
+  const char* callee = ".version 8.0\n.target sm_75\n.address_size 64\n.visible .global .align 4 .u32 shared_number = 31;\n";
   const char* caller =
       ".version 8.0\n.target sm_75\n.address_size 64\n.extern .global .align 4 .u32 shared_number;\n"
       ".visible .entry read_number(.param .u64 to)\n{\n  .reg .b64 %rd<2>;\n  .reg .b32 %r<2>;\n"
@@ -185,8 +182,7 @@ TEST_F(CodeTest, LinkedTextsFindEachOther) {
   CUlinkState link = nullptr;
   ASSERT_CU(cu(LinkCreate_v2)(0, nullptr, nullptr, &link));
   for (const char* text : {caller, callee}) {
-    EXPECT_CU(cu(LinkAddData_v2)(link, CU_JIT_INPUT_PTX, const_cast<char*>(text), strlen(text) + 1, "text", 0, nullptr,
-                                 nullptr));
+    EXPECT_CU(cu(LinkAddData_v2)(link, CU_JIT_INPUT_PTX, const_cast<char*>(text), strlen(text) + 1, "text", 0, nullptr, nullptr));
   }
   void* image = nullptr;
   size_t size = 0;

@@ -56,7 +56,9 @@ class DriverTest : public testing::Test {
     return function;
   }
   CUmodule Module() {
-    if (module_ == nullptr) { EXPECT_CU(cu(ModuleLoadData)(&module_, KernelText().c_str())); }
+    if (module_ == nullptr) {
+      EXPECT_CU(cu(ModuleLoadData)(&module_, KernelText().c_str()));
+    }
     return module_;
   }
   template <typename... Args>

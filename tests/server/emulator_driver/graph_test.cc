@@ -58,7 +58,9 @@ TEST_F(GraphTest, EdgesAreTheOrder) {
     ASSERT_EQ(12, ReadOne(memory));
   }
   EXPECT_CU(cu(GraphExecDestroy)(exec));
-  if (Emulated()) { EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(GraphLaunch)(exec, nullptr)); }
+  if (Emulated()) {
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(GraphLaunch)(exec, nullptr));
+  }
 }
 
 TEST_F(GraphTest, CyclesAreRefused) {
@@ -191,8 +193,8 @@ TEST_F(GraphTest, HostAndEventNodes) {
 TEST_F(GraphTest, UserObjectsDieWithTheLastHolder) {
   int destroyed = 0;
   CUuserObject object = nullptr;
-  ASSERT_CU(cu(UserObjectCreate)(&object, &destroyed, [](void* data) { ++*static_cast<int*>(data); }, 1,
-                                 CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  ASSERT_CU(cu(UserObjectCreate)(
+      &object, &destroyed, [](void* data) { ++*static_cast<int*>(data); }, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
   const CUgraph graph = Graph();
   EXPECT_CU(cu(GraphRetainUserObject)(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
   const CUgraphExec exec = Instantiate(graph);
@@ -200,17 +202,22 @@ TEST_F(GraphTest, UserObjectsDieWithTheLastHolder) {
   EXPECT_EQ(0, destroyed);
   EXPECT_CU(cu(GraphExecDestroy)(exec));
   EXPECT_CU(cu(CtxSynchronize)());
-  if (Emulated()) { EXPECT_EQ(1, destroyed); }
+  if (Emulated()) {
+    EXPECT_EQ(1, destroyed);
+  }
 }
 
 TEST_F(GraphTest, UserObjectsOfAnEmbeddedGraphLiveAsLongAsALaunch) {
   std::atomic<int> destroyed{0}, go{0};
   CUuserObject object = nullptr;
-  ASSERT_CU(cu(UserObjectCreate)(&object, &destroyed, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, 1,
-                                 CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  ASSERT_CU(cu(UserObjectCreate)(
+      &object, &destroyed, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
   const CUgraph inside = Graph();
   CUgraphNode node = nullptr;
-  CUDA_HOST_NODE_PARAMS wait{[](void* data) { while (*static_cast<std::atomic<int>*>(data) == 0) sched_yield(); }, &go};
+  CUDA_HOST_NODE_PARAMS wait{[](void* data) {
+                               while (*static_cast<std::atomic<int>*>(data) == 0) sched_yield();
+                             },
+                             &go};
   ASSERT_CU(cu(GraphAddHostNode)(&node, inside, nullptr, 0, &wait));
   EXPECT_CU(cu(GraphRetainUserObject)(inside, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
   const CUgraph graph = Graph();
@@ -223,7 +230,9 @@ TEST_F(GraphTest, UserObjectsOfAnEmbeddedGraphLiveAsLongAsALaunch) {
   EXPECT_EQ(0, destroyed);
   go = 1;
   EXPECT_CU(cu(CtxSynchronize)());
-  if (Emulated()) { EXPECT_EQ(1, destroyed); }
+  if (Emulated()) {
+    EXPECT_EQ(1, destroyed);
+  }
 }
 
 }  // namespace

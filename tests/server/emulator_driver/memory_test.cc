@@ -95,8 +95,8 @@ TEST_F(MemoryTest, AttributesOfUnknownPointersAreZeroInTheListForm) {
   int local = 0;
   unsigned type = 7;
   int ordinal = 7;
-  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(PointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                                             reinterpret_cast<CUdeviceptr>(&local)));
+  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+            cu(PointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(&local)));
   CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
   void* data[] = {&type, &ordinal};
   EXPECT_CU(cu(PointerGetAttributes)(2, attributes, data, reinterpret_cast<CUdeviceptr>(&local)));

@@ -14,7 +14,9 @@ TEST_F(PoolTest, AllocationAndFreeFollowTheStream) {
     EXPECT_CU(cu(MemsetD32Async)(memory, static_cast<unsigned>(i), 1, stream));
     EXPECT_CU(cu(MemcpyDtoHAsync_v2)(back, memory, 4, stream));
     EXPECT_CU(cu(MemFreeAsync)(memory, stream));
-    if (Emulated()) { EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(MemFreeAsync)(memory, stream)); }
+    if (Emulated()) {
+      EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(MemFreeAsync)(memory, stream));
+    }
     EXPECT_CU(cu(StreamSynchronize)(stream));
     ASSERT_EQ(i, *back);
   }

@@ -182,7 +182,9 @@ TEST_F(StreamTest, AFullQueueBlocksTheCallThatFillsIt) {
     EXPECT_EQ(CUDA_ERROR_NOT_READY, cu(StreamQuery)(full));
     EXPECT_CU(cu(StreamSynchronize)(other));
   }
-  if (Emulated()) { EXPECT_LE(given, 1030); }
+  if (Emulated()) {
+    EXPECT_LE(given, 1030);
+  }
   Unblock();
   launches.join();
   EXPECT_CU(cu(StreamSynchronize)(full));
@@ -219,7 +221,9 @@ TEST_F(StreamTest, DestroyedStreamFinishesItsWork) {
   Block(stream);
   EXPECT_CU(cu(MemsetD32Async)(memory, 4, 1, stream));
   EXPECT_CU(cu(StreamDestroy_v2)(stream));
-  if (Emulated()) { EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cu(StreamQuery)(stream)); }
+  if (Emulated()) {
+    EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cu(StreamQuery)(stream));
+  }
   Unblock();
   EXPECT_CU(cu(CtxSynchronize)());
   EXPECT_EQ(4, ReadOne(memory));

@@ -69,8 +69,7 @@ TEST_F(VmmTest, WishesFitTheGranularityTheAlignmentAndTheAddressSpace) {
   EXPECT_EQ(kWish + kPlacedBytes, address);  // the next place
   EXPECT_CU(cu(MemAddressFree)(address, kPlacedBytes));
   EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(MemAddressReserve)(&address, kPlacedBytes, 0, kWish + 4096, 0));
-  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
-            cu(MemAddressReserve)(&address, kPlacedBytes, 1ull << 40, kWish + kPlacedBytes, 0));
+  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cu(MemAddressReserve)(&address, kPlacedBytes, 1ull << 40, kWish + kPlacedBytes, 0));
   EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, cu(MemAddressReserve)(&address, kPlacedBytes, 0, 0x900000000000, 0));
   EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, cu(MemAddressReserve)(&address, 128ull << 40, 0, 0, 0));
 }

@@ -94,7 +94,8 @@ TEST_P(EveryCompression, DamagedBytesDoNotCrash) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, EveryCompression, testing::Values("default.fatbin", "size.fatbin", "speed.fatbin", "none.fatbin"));
+INSTANTIATE_TEST_SUITE_P(Files, EveryCompression,
+                         testing::Values("default.fatbin", "size.fatbin", "speed.fatbin", "none.fatbin"));
 
 TEST(Image, ChoosesTheHighestPtxThatFits) {
   const std::string bytes = Sample("many.fatbin");
@@ -161,7 +162,9 @@ TEST(Image, CubinAloneGivesNamesAndLayouts) {
   EXPECT_EQ(PartSize(AsPart(bytes)).value(), bytes.size());
   for (size_t n = 0; n < bytes.size(); ++n) {
     const std::string prefix(bytes.data(), n);
-    EXPECT_FALSE(DecodeImage({AsPart(prefix)}).ok() && PartSize(AsPart(prefix)).ok() && PartSize(AsPart(prefix)).value() == bytes.size()) << n;
+    EXPECT_FALSE(DecodeImage({AsPart(prefix)}).ok() && PartSize(AsPart(prefix)).ok() &&
+                 PartSize(AsPart(prefix)).value() == bytes.size())
+        << n;
   }
   std::mt19937_64 random(11);
   for (int round = 0; round < 6000; ++round) {

@@ -283,7 +283,8 @@ TEST_P(BasicKernels, Heap) {
 }
 
 TEST_P(BasicKernels, FaultsEndTheLaunch) {
-  EXPECT_EQ(device_.Run(*module_, "wild_store", {1}, {32}, 0, reinterpret_cast<int*>(0x10000)).error, LaunchError::kIllegalAddress);
+  EXPECT_EQ(device_.Run(*module_, "wild_store", {1}, {32}, 0, reinterpret_cast<int*>(0x10000)).error,
+            LaunchError::kIllegalAddress);
   EXPECT_EQ(device_.Run(*module_, "wild_store", {1}, {32}, 0, device_.Zeros<int>(20)).error, LaunchError::kIllegalAddress);
   EXPECT_EQ(device_.Run(*module_, "misaligned", {1}, {1}, 0, device_.Zeros<char>(64)).error, LaunchError::kMisalignedAddress);
   EXPECT_EQ(device_.Run(*module_, "traps", {1}, {1}, 0).error, LaunchError::kTrap);

@@ -12,9 +12,12 @@ namespace {
 double Decode(uint16_t x, int mantissa, int bias) {
   const int exponent_bits = 15 - mantissa, exponent = x >> mantissa & ((1 << exponent_bits) - 1), m = x & ((1 << mantissa) - 1);
   double r;
-  if (exponent == (1 << exponent_bits) - 1) r = m == 0 ? INFINITY : NAN;
-  else if (exponent == 0) r = std::ldexp(m, 1 - bias - mantissa);
-  else r = std::ldexp(m + (1 << mantissa), exponent - bias - mantissa);
+  if (exponent == (1 << exponent_bits) - 1)
+    r = m == 0 ? INFINITY : NAN;
+  else if (exponent == 0)
+    r = std::ldexp(m, 1 - bias - mantissa);
+  else
+    r = std::ldexp(m + (1 << mantissa), exponent - bias - mantissa);
   return x & 0x8000 ? -r : r;
 }
 // The nearest value, found by looking at both neighbours: slow and obviously right.
@@ -136,7 +139,8 @@ TEST(Half, EightBitFormats) {
   TestDevice device;
   auto module = CompileFile(device, "half.ptx");
   ASSERT_NE(module, nullptr);
-  std::vector<float> in = {0, -0.0f, 1, 1.0625f, 1.1875f, 448, 463, 1000, -1e30f, 0.001953125f, 0.0009765625f, 0.0009f, 57344, 60000, 3.5f, -17};
+  std::vector<float> in = {0,       -0.0f, 1,     1.0625f, 1.1875f, 448, 463, 1000, -1e30f, 0.001953125f, 0.0009765625f,
+                           0.0009f, 57344, 60000, 3.5f,    -17};
   in.resize(32, 2.0f);
   float *din = device.Array(in), *back = device.Zeros<float>(64);
   auto *e4m3 = device.Zeros<uint8_t>(32), *e5m2 = device.Zeros<uint8_t>(32);

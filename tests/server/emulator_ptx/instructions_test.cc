@@ -29,7 +29,8 @@ TEST(Instructions, GiveWhatADeviceGives) {
   for (size_t k = 0; k < expected.size(); ++k) {
     const std::string name = "k" + std::to_string(k);
     std::memset(operands[3], 0, kTripleCount * 8);
-    const LaunchResult result = device.Run(*module, name, {1}, {kTripleCount}, 0, operands[0], operands[1], operands[2], operands[3]);
+    const LaunchResult result =
+        device.Run(*module, name, {1}, {kTripleCount}, 0, operands[0], operands[1], operands[2], operands[3]);
     const size_t at = text.find("%hc, %qc;\n", text.find(".entry " + name + "(")) + 10;
     const std::string what = text.substr(at, text.find("st.global", at) - at);
     ASSERT_TRUE(result.ok()) << what << result.message;
@@ -42,7 +43,8 @@ TEST(Instructions, GiveWhatADeviceGives) {
       for (size_t i = 0; i < kTripleCount && shown < 3; ++i) {
         if (real[i] == operands[3][i]) continue;
         ++shown;
-        std::printf("  %s a=%016lx b=%016lx c=%016lx device=%016lx here=%016lx\n", name.c_str(), operands[0][i], operands[1][i], operands[2][i], real[i], operands[3][i]);
+        std::printf("  %s a=%016lx b=%016lx c=%016lx device=%016lx here=%016lx\n", name.c_str(), operands[0][i], operands[1][i],
+                    operands[2][i], real[i], operands[3][i]);
       }
     }
   }

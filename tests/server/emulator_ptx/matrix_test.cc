@@ -46,8 +46,10 @@ std::vector<double> Product(const std::vector<float>& a, const B& b, size_t m, s
 TEST_F(MatrixKernels, HalvesThroughLdmatrix) {
   const std::vector<float> a = Floats(16 * 16, 1), b = Floats(8 * 16, 5), c = Floats(16 * 8, 9);
   float* d = device_.Zeros<float>(16 * 8);
-  EXPECT_RUNS(device_.Run(*module_, "mma_f16", {1}, {32}, 0, device_.Array(Halves(a)), device_.Array(Halves(b)), device_.Array(c), d));
-  const auto expected = Product(a, [&](size_t k, size_t n) { return b[n * 16 + k]; }, 16, 8, 16);
+  EXPECT_RUNS(
+      device_.Run(*module_, "mma_f16", {1}, {32}, 0, device_.Array(Halves(a)), device_.Array(Halves(b)), device_.Array(c), d));
+  const auto expected = Product(
+      a, [&](size_t k, size_t n) { return b[n * 16 + k]; }, 16, 8, 16);
   for (size_t i = 0; i < 16 * 8; ++i) ASSERT_EQ(d[i], expected[i] + c[i]) << i;
 }
 
@@ -57,7 +59,8 @@ TEST_F(MatrixKernels, Tf32IgnoresTheLowerBits) {
   for (float& value : noisy) value = std::bit_cast<float>(std::bit_cast<uint32_t>(value) | 0x1FFF);
   float* d = device_.Zeros<float>(16 * 8);
   EXPECT_RUNS(device_.Run(*module_, "mma_tf32", {1}, {32}, 0, device_.Array(noisy), device_.Array(b), d));
-  const auto expected = Product(a, [&](size_t k, size_t n) { return b[k * 8 + n]; }, 16, 8, 8);
+  const auto expected = Product(
+      a, [&](size_t k, size_t n) { return b[k * 8 + n]; }, 16, 8, 8);
   for (size_t i = 0; i < 16 * 8; ++i) ASSERT_EQ(d[i], expected[i]) << i;
 }
 
@@ -66,7 +69,8 @@ TEST_F(MatrixKernels, Bytes) {
   const auto bytes = [](const std::vector<float>& from) { return std::vector<int8_t>(from.begin(), from.end()); };
   int* d = device_.Zeros<int>(16 * 8);
   EXPECT_RUNS(device_.Run(*module_, "mma_s8", {1}, {32}, 0, device_.Array(bytes(a)), device_.Array(bytes(b)), d));
-  const auto expected = Product(a, [&](size_t k, size_t n) { return b[n * 32 + k]; }, 16, 8, 32);
+  const auto expected = Product(
+      a, [&](size_t k, size_t n) { return b[n * 32 + k]; }, 16, 8, 32);
   for (size_t i = 0; i < 16 * 8; ++i) ASSERT_EQ(d[i], expected[i]) << i;
 }
 
@@ -75,7 +79,8 @@ TEST_F(MatrixKernels, Doubles) {
   const auto doubles = [](const std::vector<float>& from) { return std::vector<double>(from.begin(), from.end()); };
   double* d = device_.Zeros<double>(8 * 8);
   EXPECT_RUNS(device_.Run(*module_, "mma_f64", {1}, {32}, 0, device_.Array(doubles(a)), device_.Array(doubles(b)), d));
-  const auto expected = Product(a, [&](size_t k, size_t n) { return b[k * 8 + n]; }, 8, 8, 4);
+  const auto expected = Product(
+      a, [&](size_t k, size_t n) { return b[k * 8 + n]; }, 8, 8, 4);
   for (size_t i = 0; i < 8 * 8; ++i) ASSERT_EQ(d[i], expected[i] + 1) << i;
 }
 
@@ -99,23 +104,28 @@ TEST_F(MatrixKernels, WmmaInItsThreeShapes) {
   for (const auto& shape : shapes) {
     const std::vector<float> a = Floats(shape.m * 16, 1), b = Floats(16 * shape.n, 2), c = Floats(shape.m * shape.n, 3);
     float* d = device_.Zeros<float>(shape.m * shape.n);
-    EXPECT_RUNS(device_.Run(*module_, shape.kernel, {1}, {32}, 0, device_.Array(Halves(a)), device_.Array(Halves(b)), device_.Array(c), d));
+    EXPECT_RUNS(device_.Run(*module_, shape.kernel, {1}, {32}, 0, device_.Array(Halves(a)), device_.Array(Halves(b)),
+                            device_.Array(c), d));
     const auto element = [&](size_t k, size_t n) { return shape.b_by_columns ? b[n * 16 + k] : b[k * shape.n + n]; };
     const auto expected = Product(a, element, shape.m, shape.n, 16);
     for (size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(d[i], expected[i] + 2 * c[i]) << shape.kernel << ' ' << i;
   }
   const std::vector<float> a = Floats(8 * 16, 1), b = Floats(16 * 32, 2), c = Floats(8 * 32, 3);
   uint16_t* d = device_.Zeros<uint16_t>(8 * 32);
-  EXPECT_RUNS(device_.Run(*module_, "wmma_8_32", {1}, {32}, 0, device_.Array(Halves(a)), device_.Array(Halves(b)), device_.Array(Halves(c)), d));
-  const auto expected = Product(a, [&](size_t k, size_t n) { return b[k * 32 + n]; }, 8, 32, 16);
-  for (size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(static_cast<float>(std::bit_cast<_Float16>(d[i])), expected[i] + 2 * c[i]) << i;
+  EXPECT_RUNS(device_.Run(*module_, "wmma_8_32", {1}, {32}, 0, device_.Array(Halves(a)), device_.Array(Halves(b)),
+                          device_.Array(Halves(c)), d));
+  const auto expected = Product(
+      a, [&](size_t k, size_t n) { return b[k * 32 + n]; }, 8, 32, 16);
+  for (size_t i = 0; i < expected.size(); ++i)
+    ASSERT_EQ(static_cast<float>(std::bit_cast<_Float16>(d[i])), expected[i] + 2 * c[i]) << i;
 }
 
 TEST_F(MatrixKernels, AFragmentOutsideItsArrayFaults) {
   const std::vector<float> a = Floats(16 * 16, 1), c = Floats(16 * 16, 3);
   uint16_t* half_of_b = device_.Array(Halves(Floats(8 * 16, 2)));
   float* d = device_.Zeros<float>(16 * 16);
-  const LaunchResult result = device_.Run(*module_, "wmma_16_16", {1}, {32}, 0, device_.Array(Halves(a)), half_of_b, device_.Array(c), d);
+  const LaunchResult result =
+      device_.Run(*module_, "wmma_16_16", {1}, {32}, 0, device_.Array(Halves(a)), half_of_b, device_.Array(c), d);
   EXPECT_EQ(result.error, LaunchError::kIllegalAddress) << result.message;
 }
 

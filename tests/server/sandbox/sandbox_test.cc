@@ -38,21 +38,17 @@ constexpr int kRefused = 0;
 constexpr int kSucceeded = 1;
 constexpr int kNoSandbox = 2;
 
-bool IsRoot() {
-  return geteuid() == 0;
-}
+bool IsRoot() { return geteuid() == 0; }
 
 const WorkerUser kNobody = {"nobody", kOrdinaryUser, kOrdinaryUser};
 // As workers of the same server have them when each has a user of its own.
 constexpr uid_t kOwnUser = 271001;
-WorkerUser Own(uid_t uid) {
-  return {std::to_string(uid), uid, static_cast<gid_t>(uid), true};
-}
+WorkerUser Own(uid_t uid) { return {std::to_string(uid), uid, static_cast<gid_t>(uid), true}; }
 
 // Why the tests' machine cannot do all of it; those that need it say so.
 std::string WhatIsMissing(bool private_root) {
-  const SandboxReport report = InspectSandbox(
-      {.mode = SandboxMode::kRequire, .user = kNobody, .private_root = private_root, .library_directories = {}});
+  const SandboxReport report =
+      InspectSandbox({.mode = SandboxMode::kRequire, .user = kNobody, .private_root = private_root, .library_directories = {}});
   return report.gaps.empty() ? "" : report.gaps.front();
 }
 
@@ -117,13 +113,9 @@ int RunInSandbox(Who who, const std::function<int()>& act) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
 }
 
-int Verdict(bool succeeded) {
-  return succeeded ? kSucceeded : kRefused;
-}
+int Verdict(bool succeeded) { return succeeded ? kSucceeded : kRefused; }
 
-bool CanOpen(const std::string& path, int flags) {
-  return UniqueFd(open(path.c_str(), flags | O_CLOEXEC, 0600)).valid();
-}
+bool CanOpen(const std::string& path, int flags) { return UniqueFd(open(path.c_str(), flags | O_CLOEXEC, 0600)).valid(); }
 
 class SandboxTest : public testing::TestWithParam<Who> {
  protected:
@@ -327,14 +319,10 @@ INSTANTIATE_TEST_SUITE_P(Workers, SandboxTest,
                          testing::Values(Who::kOfRoot, Who::kOfRootWithOwnUser, Who::kOfOrdinaryUser, Who::kWithoutRootOfItsOwn),
                          [](const auto& info) -> std::string {
                            switch (info.param) {
-                             case Who::kOfRoot:
-                               return "OfRoot";
-                             case Who::kOfRootWithOwnUser:
-                               return "OfRootWithOwnUser";
-                             case Who::kOfOrdinaryUser:
-                               return "OfOrdinaryUser";
-                             case Who::kWithoutRootOfItsOwn:
-                               return "WithoutRootOfItsOwn";
+                             case Who::kOfRoot: return "OfRoot";
+                             case Who::kOfRootWithOwnUser: return "OfRootWithOwnUser";
+                             case Who::kOfOrdinaryUser: return "OfOrdinaryUser";
+                             case Who::kWithoutRootOfItsOwn: return "WithoutRootOfItsOwn";
                            }
                            return "";
                          });

@@ -119,8 +119,7 @@ TEST_F(CompletionTest, SpecialStreamsMeanTheCurrentContext) {
 }
 
 TEST_F(CompletionTest, AnUnknownStreamIsTheDriversVerdictAndNoCallback) {
-  EXPECT_EQ(completion().WhenDone(reinterpret_cast<CUstream>(0x999), [](CUresult) { ADD_FAILURE(); }),
-            CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(completion().WhenDone(reinterpret_cast<CUstream>(0x999), [](CUresult) { ADD_FAILURE(); }), CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(completion().pending(), 0u);
 }
 
@@ -299,9 +298,7 @@ TEST_F(ExecutorsWord, SettlesWithTheEvent) {
   EXPECT_EQ(own_.PollOwn(), Completion::Own::kDone);
   std::atomic<bool> settled{false};
   const size_t queries = driver_.queries();
-  std::thread settling([&] {
-    EXPECT_TRUE(own_.Settle());
-  });
+  std::thread settling([&] { EXPECT_TRUE(own_.Settle()); });
   while (driver_.queries() == queries) std::this_thread::yield();
   driver_.FinishWork(stream);
   settling.join();

@@ -39,8 +39,8 @@ void AskClient(CallContext& call) {
 void Sync(CallContext& call, HandleId id) {
   const CUstream stream = call.UseStream(id);
   if (!call.ok()) return call.Finish(call.error());
-  const CUresult result = call.worker().completion().WhenDone(
-      stream, [deferred = call.Defer()](CUresult done) mutable { deferred.Finish(done); });
+  const CUresult result =
+      call.worker().completion().WhenDone(stream, [deferred = call.Defer()](CUresult done) mutable { deferred.Finish(done); });
   if (result != CUDA_SUCCESS) call.Finish(result);
 }
 
@@ -48,8 +48,7 @@ void Sync(CallContext& call, HandleId id) {
 
 void Dispatch(uint32_t id, CallContext& call, Decoder& in) {
   switch (id) {
-    case kTestEcho:
-      return call.Finish(CUDA_SUCCESS, BytesReply{in.Raw(in.remaining())});
+    case kTestEcho: return call.Finish(CUDA_SUCCESS, BytesReply{in.Raw(in.remaining())});
     case kTestResult: {
       const auto result = in.Pod<uint32_t>();
       return in.ok() ? call.Finish(static_cast<CUresult>(result)) : call.Malformed();
@@ -74,10 +73,8 @@ void Dispatch(uint32_t id, CallContext& call, Decoder& in) {
       call.New(handle, in.Pod<uint64_t>());
       return call.Finish(CUDA_SUCCESS);
     }
-    case kTestSync:
-      return Sync(call, in.Pod<HandleId>());
-    case kTestHostFunction:
-      return AskClient(call);
+    case kTestSync: return Sync(call, in.Pod<HandleId>());
+    case kTestHostFunction: return AskClient(call);
     case kTestScratch: {
       const void* first = call.Scratch(in.Pod<uint64_t>());
       return call.Finish(first == nullptr ? call.error() : CUDA_SUCCESS);
@@ -89,11 +86,8 @@ void Dispatch(uint32_t id, CallContext& call, Decoder& in) {
       }
       return call.Finish(CUDA_SUCCESS);
     }
-    case kTestThreadEnded:
-      call.worker().thread_streams().EndThread(in.Pod<uint32_t>());
-      return call.Finish(CUDA_SUCCESS);
-    default:
-      return call.Malformed();
+    case kTestThreadEnded: call.worker().thread_streams().EndThread(in.Pod<uint32_t>()); return call.Finish(CUDA_SUCCESS);
+    default: return call.Malformed();
   }
 }
 

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <map>
 #include <set>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -72,7 +71,7 @@ class FakeDriver {
   size_t events_made_ GUARDED_BY(mutex_) = 0;
   std::map<CUstream, CUcontext> streams_ GUARDED_BY(mutex_);
   std::map<CUevent, Event> events_ GUARDED_BY(mutex_);
-  std::vector<Write> writes_ GUARDED_BY(mutex_);           // not done yet
+  std::vector<Write> writes_ GUARDED_BY(mutex_);  // not done yet
   std::set<CUstream> blocking_ GUARDED_BY(mutex_);
   std::map<CUstream, CUresult> ended_ GUARDED_BY(mutex_);  // streams whose work was finished, and how; nothing was recorded since
   size_t queries_ GUARDED_BY(mutex_) = 0;

@@ -17,7 +17,8 @@ uint64_t Map(uint64_t bytes) {
 
 bool IsFree(const Range& range) {
   void* const wanted = reinterpret_cast<void*>(range.base);
-  void* const got = mmap(wanted, range.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  void* const got =
+      mmap(wanted, range.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (got == MAP_FAILED) return false;
   munmap(got, range.bytes);
   return got == wanted;

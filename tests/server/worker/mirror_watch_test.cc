@@ -63,7 +63,7 @@ class MirrorWatchTest : public testing::Test {
   std::condition_variable changed_;
   int told_ = 0;                       // guarded by mutex_
   std::atomic<bool> finished_{false};  // all work was seen done
-  std::optional<MirrorWatch> watch_;  // last: its thread uses the others
+  std::optional<MirrorWatch> watch_;   // last: its thread uses the others
 };
 
 TEST_F(MirrorWatchTest, TellsUntilTheWorkIsDone) {

@@ -53,7 +53,9 @@ class ReservedRangesTest : public testing::Test {
     cuMemAddressReserveReply reply;
     reply.reserved = false;
     Decoder decoder(sent.payload);
-    if (sent.header.result == CUDA_SUCCESS) { EXPECT_TRUE(reply.Decode(decoder)); }
+    if (sent.header.result == CUDA_SUCCESS) {
+      EXPECT_TRUE(reply.Decode(decoder));
+    }
     *reserved = reply.reserved;
     return static_cast<int>(sent.header.result);
   }
@@ -139,8 +141,8 @@ TEST_F(ReservedRangesTest, NothingIsReservedInTheWindowsOfTheSession) {
 TEST_F(ReservedRangesTest, MemoryIsMappedInReservedRangesAlone) {
   bool reserved = false;
   ASSERT_EQ(Reserve(kPlace, &reserved), CUDA_SUCCESS);
-  for (const uint64_t address : {kPlace.base - 2 * kMiB, kPlace.end(), kPlace.end() - kMiB,
-                                 options_.windows.device.base, uint64_t{0}, ~uint64_t{0} - kMiB}) {
+  for (const uint64_t address : {kPlace.base - 2 * kMiB, kPlace.end(), kPlace.end() - kMiB, options_.windows.device.base,
+                                 uint64_t{0}, ~uint64_t{0} - kMiB}) {
     EXPECT_EQ(Map(address, 2 * kMiB), CUDA_ERROR_INVALID_VALUE) << std::hex << address;
     EXPECT_EQ(Unmap(address, 2 * kMiB), CUDA_ERROR_INVALID_VALUE) << std::hex << address;
     EXPECT_EQ(Allow(address, 2 * kMiB), CUDA_ERROR_INVALID_VALUE) << std::hex << address;

@@ -363,7 +363,8 @@ TEST_F(SessionTest, RequestsHaveNoBoundAndEndWithTheSession) {
     ASSERT_NE(answers.Open([&, i] {
       ++ended;
       if (i == 7) seventh = true;
-    }), 0u);
+    }),
+              0u);
   }
   const uint64_t cancelled = answers.Open([&] { ++ended; });
   answers.Cancel(cancelled);

@@ -25,8 +25,7 @@ struct TestReply {
 // A Worker that runs on a thread of its own, and the channel's client end. Used by one thread.
 class TestClient {
  public:
-  explicit TestClient(const DriverTable& driver, const ChannelSizes& sizes = {},
-                      const WorkerOptions& options = {});
+  explicit TestClient(const DriverTable& driver, const ChannelSizes& sizes = {}, const WorkerOptions& options = {});
   ~TestClient();
 
   Worker& worker() { return *worker_; }

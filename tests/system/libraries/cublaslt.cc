@@ -29,7 +29,5 @@ int main() {
   const int status = LAUNCH(cublasLtMatmul(handle, product, &one, a, layout, b, layout, &zero, c, layout, c, layout,
                                            &results[0].algo, workspace, workspace_bytes, nullptr));
   STEP(cublasLtDestroy(handle));
-  return EndAfterLaunch(status, [&] {
-    return AllNear(HostArray(c, n * n), [](size_t i) { return 3.0 * (i % 5); });
-  });
+  return EndAfterLaunch(status, [&] { return AllNear(HostArray(c, n * n), [](size_t i) { return 3.0 * (i % 5); }); });
 }

@@ -33,7 +33,5 @@ int main() {
   const int status = LAUNCH(cudnnConvolutionForward(handle, &one, tensor, x, filter, w, convolution, algorithm, workspace,
                                                     workspace_bytes, &zero, tensor, y));
   STEP(cudnnDestroy(handle));
-  return EndAfterLaunch(status, [&] {
-    return Near(HostArray(y, channels * size * size)[size + 1], channels * 9);
-  });
+  return EndAfterLaunch(status, [&] { return Near(HostArray(y, channels * size * size)[size + 1], channels * 9); });
 }

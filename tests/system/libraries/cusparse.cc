@@ -27,7 +27,5 @@ int main() {
   const int status = LAUNCH(cusparseSpMV(handle, CUSPARSE_OPERATION_NON_TRANSPOSE, &one, matrix, in, &zero, out, CUDA_R_32F,
                                          CUSPARSE_SPMV_ALG_DEFAULT, workspace));
   STEP(cusparseDestroy(handle));
-  return EndAfterLaunch(status, [&] {
-    return AllNear(HostArray(y, n), [](size_t i) { return 2.0 * i; });
-  });
+  return EndAfterLaunch(status, [&] { return AllNear(HostArray(y, n), [](size_t i) { return 2.0 * i; }); });
 }

@@ -10,16 +10,16 @@
 #include <vector>
 
 // One step: any status but 0 ends the program.
-#define STEP(call)                                                                                      \
-  do {                                                                                                  \
-    const int status_ = static_cast<int>(call);                                                         \
-    if (status_ != 0) {                                                                                 \
+#define STEP(call)                                                                                              \
+  do {                                                                                                          \
+    const int status_ = static_cast<int>(call);                                                                 \
+    if (status_ != 0) {                                                                                         \
       std::fprintf(stderr, "%s:%d: %s returned %d (last CUDA error: %s)\n", __FILE__, __LINE__, #call, status_, \
-                   cudaGetErrorName(cudaPeekAtLastError()));                                            \
-      std::exit(1);                                                                                     \
-    }                                                                                                   \
-    std::printf("done: %s\n", #call);                                                                   \
-    std::fflush(stdout);                                                                                \
+                   cudaGetErrorName(cudaPeekAtLastError()));                                                    \
+      std::exit(1);                                                                                             \
+    }                                                                                                           \
+    std::printf("done: %s\n", #call);                                                                           \
+    std::fflush(stdout);                                                                                        \
   } while (false)
 
 // The first call that launches. Its status is returned, not judged: EndAfterLaunch does that.

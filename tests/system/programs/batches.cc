@@ -149,8 +149,7 @@ int main() {
   for (int i = 0; i < n; ++i) EXPECT_EQ(plain[i], 77);
   EXPECT_CODE(cuMemcpyPeer(Number(plain), context, device[1], context, bytes), CUDA_ERROR_INVALID_VALUE);
   CHECK_DRIVER(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  EXPECT_CODE(cuMemcpyPeerAsync(device[0], context, device[1], context, bytes, stream),
-              CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_CODE(cuMemcpyPeerAsync(device[0], context, device[1], context, bytes, stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   EXPECT_CODE(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   CHECK_DRIVER(cuMemsetD8(Number(registered), 1, 16));
   EXPECT_EQ(registered[3], 0x01010101);

@@ -23,8 +23,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr size_t kMebibyte = size_t{1} << 20;
 constexpr int kCopies = 16;
-double call_seconds_max = 1;        // of an asynchronous call
-constexpr double kSecondsHung = 8;  // of a call that waits for other work than the kernel's
+double call_seconds_max = 1;         // of an asynchronous call
+constexpr double kSecondsHung = 8;   // of a call that waits for other work than the kernel's
 constexpr double kSecondsDone = 90;  // until all is done, when the flag is set: emulated copies over a link take their time
 
 double SecondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -193,7 +193,8 @@ void LargeCopies(const char* name, Flag& flag, size_t bytes, bool registered) {
     behind("free", [&] { return cudaFreeAsync(pooled, streams[2]); });
     for (int i = 0; i < 3; ++i) behind("event", [&] { return cudaEventRecord(ended[i], streams[i]); });
     behind("query", [&] { return cudaEventQuery(ended[0]) == cudaErrorNotReady ? cudaSuccess : cudaErrorUnknown; });
-    behind("query of a stream", [&] { return cudaStreamQuery(streams[2]) == cudaErrorNotReady ? cudaSuccess : cudaErrorUnknown; });
+    behind("query of a stream",
+           [&] { return cudaStreamQuery(streams[2]) == cudaErrorNotReady ? cudaSuccess : cudaErrorUnknown; });
   }
   for (size_t i = 0; i < bytes; i += 511) EXPECT_EQ(down.data[i], 9);
   for (size_t i = 0; i < bytes; i += 511) EXPECT_EQ(down_too.data[i], 9);
@@ -237,7 +238,10 @@ void UseAll(const Behind& behind, cudaStream_t busy, cudaStream_t in, const Host
   behind("event", [&] { return cudaEventRecord(event, in); });
   behind("wait for event", [&] { return cudaStreamWaitEvent(in, event); });
   behind("destruction of the event", [&] { return cudaEventDestroy(event); });
-  behind("host function", [&] { return cudaLaunchHostFunc(in, [](void* count) { ++*static_cast<int*>(count); }, called); });
+  behind("host function", [&] {
+    return cudaLaunchHostFunc(
+        in, [](void* count) { ++*static_cast<int*>(count); }, called);
+  });
   behind("query", [&] { return cudaStreamQuery(busy) == cudaErrorNotReady ? cudaSuccess : cudaErrorUnknown; });
   void* block = nullptr;
   behind("allocation", [&] { return cudaMallocAsync(&block, host.bytes, in); });
@@ -328,8 +332,7 @@ void MappedBehind(const char* name, Flag& flag, size_t bytes, bool registered) {
   {
     Behind behind(name, flag, stream);
     unsigned char* device = nullptr;
-    behind("device pointer",
-           [&] { return cudaHostGetDevicePointer(reinterpret_cast<void**>(&device), asked.data, 0); });
+    behind("device pointer", [&] { return cudaHostGetDevicePointer(reinterpret_cast<void**>(&device), asked.data, 0); });
   }
   {
     Behind behind(name, flag, stream);
@@ -358,7 +361,9 @@ void MappedBehind(const char* name, Flag& flag, size_t bytes, bool registered) {
 
 int main(int argc, char** argv) {
   const size_t large = (argc > 1 ? std::stoul(argv[1]) : 64) * kMebibyte;
-  const auto wanted = [&](const char* part) { return argc < 3 || std::strcmp(argv[2], "all") == 0 || std::strcmp(argv[2], part) == 0; };
+  const auto wanted = [&](const char* part) {
+    return argc < 3 || std::strcmp(argv[2], "all") == 0 || std::strcmp(argv[2], part) == 0;
+  };
   if (argc > 3) call_seconds_max = std::stod(argv[3]);
   CHECK_CUDA(cudaFree(nullptr));
   Flag flag;

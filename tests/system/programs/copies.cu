@@ -67,7 +67,8 @@ int main() {
   cudaStream_t stream;
   CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   int seed = 0;
-  for (size_t bytes : {size_t{1}, size_t{4}, size_t{4095}, size_t{32 << 10}, size_t{(32 << 10) + 1}, size_t{1000003}, size_t{24} << 20}) {
+  for (size_t bytes :
+       {size_t{1}, size_t{4}, size_t{4095}, size_t{32 << 10}, size_t{(32 << 10) + 1}, size_t{1000003}, size_t{24} << 20}) {
     for (bool pinned : {false, true}) {
       RoundTrip(bytes, ++seed, pinned, nullptr);
       RoundTrip(bytes, ++seed, pinned, stream);

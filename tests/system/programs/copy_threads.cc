@@ -55,8 +55,7 @@ static void Worker(CUcontext context, int number, int rounds) {
     const Host from_kind = static_cast<Host>(random() % 3), to_kind = static_cast<Host>(random() % 3);
     Buffer from(from_kind, bytes), to(to_kind, bytes);
     Fill(from.data, bytes, number * 1000 + round);
-    std::vector<unsigned char> expected(static_cast<unsigned char*>(from.data),
-                                        static_cast<unsigned char*>(from.data) + bytes);
+    std::vector<unsigned char> expected(static_cast<unsigned char*>(from.data), static_cast<unsigned char*>(from.data) + bytes);
     CUdeviceptr a, b;
     CHECK_DRIVER(cuMemAlloc(&a, bytes));
     CHECK_DRIVER(cuMemAlloc(&b, bytes));

@@ -31,10 +31,15 @@ __global__ void launch_twice(cudaGraphExec_t graph) {
 }
 // Launches its own graph again until `count` is `limit`.
 __global__ void again(int* count, int limit) {
-  if (atomicAdd(count, 1) + 1 < limit) codes[0] = static_cast<int>(cudaGraphLaunch(cudaGetCurrentGraphExec(), cudaStreamGraphTailLaunch));
+  if (atomicAdd(count, 1) + 1 < limit)
+    codes[0] = static_cast<int>(cudaGraphLaunch(cudaGetCurrentGraphExec(), cudaStreamGraphTailLaunch));
 }
-__global__ void set_number(cudaGraphDeviceNode_t node, int n) { codes[0] = static_cast<int>(cudaGraphKernelNodeSetParam(node, 8, n)); }
-__global__ void set_pointer(cudaGraphDeviceNode_t node, int* to) { codes[0] = static_cast<int>(cudaGraphKernelNodeSetParam(node, 0, to)); }
+__global__ void set_number(cudaGraphDeviceNode_t node, int n) {
+  codes[0] = static_cast<int>(cudaGraphKernelNodeSetParam(node, 8, n));
+}
+__global__ void set_pointer(cudaGraphDeviceNode_t node, int* to) {
+  codes[0] = static_cast<int>(cudaGraphKernelNodeSetParam(node, 0, to));
+}
 __global__ void set_enabled(cudaGraphDeviceNode_t node, bool enabled) {
   codes[0] = static_cast<int>(cudaGraphKernelNodeSetEnabled(node, enabled));
 }
@@ -210,7 +215,8 @@ void Memory() {
   // Copies by the graph: of pinned memory on the host of the GPU, of registered memory natively.
   for (int* const host : {mapped, registered}) {
     *host = 5;
-    cudaGraph_t graph = Capture(stream, [&] { CHECK_CUDA(cudaMemcpyAsync(memory, host, sizeof(int), cudaMemcpyHostToDevice, stream)); });
+    cudaGraph_t graph =
+        Capture(stream, [&] { CHECK_CUDA(cudaMemcpyAsync(memory, host, sizeof(int), cudaMemcpyHostToDevice, stream)); });
     cudaGraphExec_t exec;
     const cudaError_t error = cudaGraphInstantiate(&exec, graph, cudaGraphInstantiateFlagDeviceLaunch);
     if (error == cudaErrorNotSupported) continue;  // it would have to be done by the program's own process
@@ -251,7 +257,11 @@ void Refusals() {
   };
   Refused(copy(memory, ordinary, cudaMemcpyHostToDevice), cudaGraphInstantiateNodeOperationNotSupported);
   Refused(copy(ordinary, memory, cudaMemcpyDeviceToHost), cudaGraphInstantiateNodeOperationNotSupported);
-  Refused(Capture(stream, [] { CHECK_CUDA(cudaLaunchHostFunc(stream, [](void*) {}, nullptr)); }),
+  Refused(Capture(stream,
+                  [] {
+                    CHECK_CUDA(cudaLaunchHostFunc(
+                        stream, [](void*) {}, nullptr));
+                  }),
           cudaGraphInstantiateNodeOperationNotSupported);
 }
 

@@ -16,9 +16,7 @@ __device__ __noinline__ int Deep(int depth, volatile int* unused) {
   if (depth == 0) return local[5] + unused[0];
   return Deep(depth - 1, unused) + local[1] - depth;
 }
-__global__ void CallDeep(int depth, int* result) {
-  result[threadIdx.x + 1] = Deep(depth, result);
-}
+__global__ void CallDeep(int depth, int* result) { result[threadIdx.x + 1] = Deep(depth, result); }
 
 struct Shape {
   __device__ virtual ~Shape() {}
@@ -30,9 +28,15 @@ struct Square : Shape {
   int side;
 };
 struct Strip : Shape {
-  __device__ explicit Strip(int n) : n(n), cells(new int[n]) { for (int i = 0; i < n; ++i) cells[i] = 1; }
+  __device__ explicit Strip(int n) : n(n), cells(new int[n]) {
+    for (int i = 0; i < n; ++i) cells[i] = 1;
+  }
   __device__ ~Strip() override { delete[] cells; }
-  __device__ int Area() const override { int sum = 0; for (int i = 0; i < n; ++i) sum += cells[i]; return sum; }
+  __device__ int Area() const override {
+    int sum = 0;
+    for (int i = 0; i < n; ++i) sum += cells[i];
+    return sum;
+  }
   int n;
   int* cells;
 };

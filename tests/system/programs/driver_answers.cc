@@ -1,5 +1,5 @@
-// Answers of driver 580 (H200) to calls at the edge of what is right: memory that is registered or not, attributes of managed memory,
-// names of nothing, and nodes that name no context.
+// Answers of driver 580 (H200) to calls at the edge of what is right: memory that is registered or not, attributes of managed
+// memory, names of nothing, and nodes that name no context.
 #include <cuda.h>
 #include <sys/mman.h>
 

@@ -19,7 +19,8 @@ int main() {
   Nothing<<<1, 1, 1 << 20>>>();
   EXPECT_EQ(static_cast<int>(cudaGetLastError()), static_cast<int>(cudaErrorInvalidValue));
   CHECK_CUDA(cudaDeviceSynchronize());
-  EXPECT_EQ(static_cast<int>(cudaMemcpy(device, device + 1, 4096, cudaMemcpyDeviceToDevice)), static_cast<int>(cudaErrorInvalidValue));
+  EXPECT_EQ(static_cast<int>(cudaMemcpy(device, device + 1, 4096, cudaMemcpyDeviceToDevice)),
+            static_cast<int>(cudaErrorInvalidValue));
   EXPECT_EQ(static_cast<int>(cudaFree(reinterpret_cast<void*>(0x1234500))), static_cast<int>(cudaErrorInvalidValue));
   void* huge;
   EXPECT_EQ(static_cast<int>(cudaMalloc(&huge, size_t{1} << 45)), static_cast<int>(cudaErrorMemoryAllocation));

@@ -195,10 +195,13 @@ static void UserObjects(cudaStream_t stream) {
   cudaGraphExec_t exec;
   cudaUserObject_t object;
   auto* held = new int(3);
-  CHECK_CUDA(cudaUserObjectCreate(&object, held, [](void* p) {
-    destroyed += *static_cast<int*>(p);
-    delete static_cast<int*>(p);
-  }, 1, cudaUserObjectNoDestructorSync));
+  CHECK_CUDA(cudaUserObjectCreate(
+      &object, held,
+      [](void* p) {
+        destroyed += *static_cast<int*>(p);
+        delete static_cast<int*>(p);
+      },
+      1, cudaUserObjectNoDestructorSync));
   CHECK_CUDA(cudaGraphCreate(&graph, 0));
   CHECK_CUDA(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
   cudaGraphNode_t node;

@@ -3,8 +3,8 @@
 //
 //   load [--seed N] [--rounds N | --seconds S]
 //
-// Prints "ok" and exits with 0; "lost CODE (line N)" and 3 when a call failed, as it must once the server is gone; "wrong ..." and 1
-// when a result is not what it should be. Nothing else ends it.
+// Prints "ok" and exits with 0; "lost CODE (line N)" and 3 when a call failed, as it must once the server is gone; "wrong ..."
+// and 1 when a result is not what it should be. Nothing else ends it.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -151,7 +151,8 @@ int Run(const Options& options) {
   int codes[kThreads] = {};
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&, i] { codes[i] = RunThread(context, mix, options, options.seed * kThreads + static_cast<uint32_t>(i)); });
+    threads.emplace_back(
+        [&, i] { codes[i] = RunThread(context, mix, options, options.seed * kThreads + static_cast<uint32_t>(i)); });
   }
   for (std::thread& thread : threads) thread.join();
   int worst = 0;

@@ -183,7 +183,9 @@ static void AttachBehindWaitingWork() {
   cudaStream_t first, second;
   CHECK_CUDA(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
   CHECK_CUDA(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
-  const cudaHostFn_t wait = [](void*) { while (!gate_open) std::this_thread::yield(); };
+  const cudaHostFn_t wait = [](void*) {
+    while (!gate_open) std::this_thread::yield();
+  };
   CHECK_CUDA(cudaLaunchHostFunc(first, wait, nullptr));
   Increment<<<(n + 255) / 256, 256, 0, first>>>(values, n);
   for (unsigned flags : {cudaMemAttachGlobal, cudaMemAttachHost, cudaMemAttachSingle}) {
@@ -329,7 +331,12 @@ static void HostFunction() {
   CHECK_CUDA(cudaStreamCreate(&stream));
   for (int i = 0; i < n; ++i) values[i] = i;
   Increment<<<(n + 255) / 256, 256, 0, stream>>>(values, n);
-  CHECK_CUDA(cudaLaunchHostFunc(stream, [](void*) { for (int i = 0; i < n; ++i) values[i] *= 2; }, nullptr));
+  CHECK_CUDA(cudaLaunchHostFunc(
+      stream,
+      [](void*) {
+        for (int i = 0; i < n; ++i) values[i] *= 2;
+      },
+      nullptr));
   Increment<<<(n + 255) / 256, 256, 0, stream>>>(values, n);
   CHECK_CUDA(cudaStreamSynchronize(stream));
   for (int i = 0; i < n; ++i) EXPECT_EQ(values[i], 2 * (i + 1) + 1);
@@ -337,7 +344,12 @@ static void HostFunction() {
   for (int round = 0; round < 10; ++round) {
     for (int i = 0; i < n; ++i) values[i] = i;
     Increment<<<(n + 255) / 256, 256, 0, stream>>>(values, n);
-    CHECK_CUDA(cudaLaunchHostFunc(stream, [](void*) { for (int i = 0; i < n; ++i) values[i] *= 2; }, nullptr));
+    CHECK_CUDA(cudaLaunchHostFunc(
+        stream,
+        [](void*) {
+          for (int i = 0; i < n; ++i) values[i] *= 2;
+        },
+        nullptr));
     Increment<<<(n + 255) / 256, 256, 0, stream>>>(values, n);
     (void)*static_cast<volatile int*>(values + 5);
     CHECK_CUDA(cudaStreamSynchronize(stream));

@@ -1,5 +1,5 @@
-// Touches managed memory while a kernel runs that waits for a flag. The flag is set by another thread after so many seconds; natively the
-// touch waits for nothing.
+// Touches managed memory while a kernel runs that waits for a flag. The flag is set by another thread after so many seconds;
+// natively the touch waits for nothing.
 //
 // usage: managed_wait SECONDS [TOUCHES, 1]
 #include <chrono>

@@ -123,15 +123,15 @@ void Chain() {
   Step step{a, b, n};
   int expected = 1;
   for (int round = 0; round < 8; ++round) {
-    AddInto<<<Blocks(n), kThreads, 0, first>>>(a, a, n);                                       // a = 2 e
-    CHECK_CUDA(cudaLaunchHostFunc(first, DoubleInto, &step));                                  // b = 4 e
-    CHECK_CUDA(cudaMemcpyAsync(device, b, bytes, cudaMemcpyHostToDevice, first));              // device = 4 e
-    AddInto<<<Blocks(n), kThreads, 0, first>>>(b, device, n);                                  // b = 8 e
-    CHECK_CUDA(cudaMemcpyAsync(c, device, bytes, cudaMemcpyDeviceToHost, first));              // c = 4 e
+    AddInto<<<Blocks(n), kThreads, 0, first>>>(a, a, n);                           // a = 2 e
+    CHECK_CUDA(cudaLaunchHostFunc(first, DoubleInto, &step));                      // b = 4 e
+    CHECK_CUDA(cudaMemcpyAsync(device, b, bytes, cudaMemcpyHostToDevice, first));  // device = 4 e
+    AddInto<<<Blocks(n), kThreads, 0, first>>>(b, device, n);                      // b = 8 e
+    CHECK_CUDA(cudaMemcpyAsync(c, device, bytes, cudaMemcpyDeviceToHost, first));  // c = 4 e
     CHECK_CUDA(cudaEventRecord(event, first));
     CHECK_CUDA(cudaStreamWaitEvent(second, event));
-    AddInto<<<Blocks(n), kThreads, 0, second>>>(c, b, n);                                      // c = 12 e
-    CHECK_CUDA(cudaMemcpyAsync(a, c, bytes, cudaMemcpyHostToHost, second));                    // a = 12 e
+    AddInto<<<Blocks(n), kThreads, 0, second>>>(c, b, n);                    // c = 12 e
+    CHECK_CUDA(cudaMemcpyAsync(a, c, bytes, cudaMemcpyHostToHost, second));  // a = 12 e
     CHECK_CUDA(cudaMemsetAsync(c, 0, bytes, second));
     CHECK_CUDA(cudaEventRecord(event, second));
     CHECK_CUDA(cudaStreamWaitEvent(first, event));

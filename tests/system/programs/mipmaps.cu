@@ -19,8 +19,7 @@ __global__ void sample(cudaTextureObject_t image, float* out) {
 int main() {
   cudaMipmappedArray_t images;
   const cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
-  CHECK_CUDA(cudaMallocMipmappedArray(&images, &format, make_cudaExtent(kWidth, kWidth, 0), kLevels,
-                                      cudaArraySurfaceLoadStore));
+  CHECK_CUDA(cudaMallocMipmappedArray(&images, &format, make_cudaExtent(kWidth, kWidth, 0), kLevels, cudaArraySurfaceLoadStore));
   for (unsigned i = 0; i < kLevels; ++i) {
     const unsigned width = kWidth >> i;
     cudaArray_t level, again;

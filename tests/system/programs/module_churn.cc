@@ -17,7 +17,9 @@ constexpr size_t kMebibyte = size_t{1} << 20;
 std::string Ptx(size_t large_bytes) {
   return ".version 7.0\n.target sm_52\n.address_size 64\n"
          ".visible .global .align 4 .u32 small = 7;\n"
-         ".visible .global .align 16 .b8 large[" + std::to_string(large_bytes) + "];\n"
+         ".visible .global .align 16 .b8 large[" +
+         std::to_string(large_bytes) +
+         "];\n"
          ".visible .global .align 4 .u32 last = 9;\n";
 }
 

@@ -7,13 +7,13 @@
 
 #include "check.h"
 
-#define CHECK_NVRTC(call)                                                                            \
-  do {                                                                                               \
-    const nvrtcResult nvrtc_result = (call);                                                         \
-    if (nvrtc_result != NVRTC_SUCCESS) {                                                             \
+#define CHECK_NVRTC(call)                                                                                    \
+  do {                                                                                                       \
+    const nvrtcResult nvrtc_result = (call);                                                                 \
+    if (nvrtc_result != NVRTC_SUCCESS) {                                                                     \
       std::fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, nvrtcGetErrorString(nvrtc_result)); \
-      std::exit(1);                                                                                  \
-    }                                                                                                \
+      std::exit(1);                                                                                          \
+    }                                                                                                        \
   } while (false)
 
 int main() {

@@ -34,8 +34,8 @@ void* Find(const char* name, int version, cuuint64_t flags) {
   }();
   void* found = nullptr;
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
-  const CUresult result = version < 12000 ? first_form(name, &found, version, flags)
-                                          : cuGetProcAddress_v2(name, &found, version, flags, &status);
+  const CUresult result =
+      version < 12000 ? first_form(name, &found, version, flags) : cuGetProcAddress_v2(name, &found, version, flags, &status);
   if (result != CUDA_SUCCESS || found == nullptr) {
     std::fprintf(stderr, "%s of %d with flags %d: %d, status %d\n", name, version, static_cast<int>(flags), result, status);
     std::exit(1);
@@ -108,8 +108,8 @@ void Code() {
   // Linked, with the functions as they were before CUDA 6.5.
   CUlinkState link;
   CHECK_DRIVER(AT(cuLinkCreate, 6050)(0, nullptr, nullptr, &link));
-  CHECK_DRIVER(AT(cuLinkAddData, 6050)(link, CU_JIT_INPUT_PTX, const_cast<char*>(kPtx), sizeof(kPtx), "store", 0, nullptr,
-                                       nullptr));
+  CHECK_DRIVER(
+      AT(cuLinkAddData, 6050)(link, CU_JIT_INPUT_PTX, const_cast<char*>(kPtx), sizeof(kPtx), "store", 0, nullptr, nullptr));
   void* image = nullptr;
   size_t bytes = 0;
   CHECK_DRIVER(AT(cuLinkComplete, 5050)(link, &image, &bytes));

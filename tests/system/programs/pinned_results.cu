@@ -254,8 +254,8 @@ void SourceChangesBeforeTheCopy() {
                                 : way == kBlockingBehindDefault ? blocking
                                 : way == kThreadBehindDefault   ? cudaStreamPerThread
                                                                 : stream;
-    const cudaStream_t held = way == kOther                   ? other
-                              : way == kDefaultBehindBlocking ? blocking
+    const cudaStream_t held = way == kOther                                                  ? other
+                              : way == kDefaultBehindBlocking                                ? blocking
                               : way == kBlockingBehindDefault || way == kThreadBehindDefault ? nullptr
                                                                                              : stream;
     CHECK_CUDA(cudaDeviceSynchronize());
@@ -278,7 +278,8 @@ void SourceChangesBeforeTheCopy() {
     }
     int back = 0;
     CHECK_CUDA(cudaMemcpy(&back, device, sizeof(back), cudaMemcpyDeviceToHost));
-    // NVIDIA's driver was seen to read such copies when they were called, though the default stream held theirs, or theirs it (580).
+    // NVIDIA's driver was seen to read such copies when they were called, though the default stream held theirs, or theirs it
+    // (580).
     const bool by_default_stream = way == kDefaultBehindBlocking || way == kBlockingBehindDefault || way == kThreadBehindDefault;
     if (!by_default_stream || !nvidia || back != -round) EXPECT_EQ(back, round);
   }
@@ -390,7 +391,8 @@ void Many() {
   // NVIDIA's driver takes some thousand of them for streams that are held; then the call waits for the stream.
   const int held = OnNvidia() ? 600 : n + rows;
   for (int i = 0; i < n + rows; ++i) {
-    if (i == held) for (Gate& gate : gates) gate.Open();
+    if (i == held)
+      for (Gate& gate : gates) gate.Open();
     const int k = i - n;
     k < 0 ? ToHost(results + i, device + i, 1, streams[i % 3]) : ToHost(large + k * row, device + k, row, streams[k % 3]);
   }

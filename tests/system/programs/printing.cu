@@ -2,7 +2,8 @@
 #include "check.h"
 
 __global__ void Print(int round) {
-  if (threadIdx.x == 0) printf("round %d block %d: %s %.2f %lld %c %x\n", round, blockIdx.x, "text", 1.5 * round, 10000000000ll + round, 'c', 255);
+  if (threadIdx.x == 0)
+    printf("round %d block %d: %s %.2f %lld %c %x\n", round, blockIdx.x, "text", 1.5 * round, 10000000000ll + round, 'c', 255);
 }
 
 int main() {

@@ -102,9 +102,11 @@ int main() {
   gate_open = false;
   CHECK_CUDA(cudaLaunchHostFunc(stream, WaitForGate, nullptr));
   for (int i = 0; i < copies; ++i) {
-    CHECK_CUDA(cudaMemcpyAsync(rows + i * pitch / sizeof(int), in + i * width, width * sizeof(int), cudaMemcpyHostToDevice, stream));
+    CHECK_CUDA(
+        cudaMemcpyAsync(rows + i * pitch / sizeof(int), in + i * width, width * sizeof(int), cudaMemcpyHostToDevice, stream));
   }
-  CHECK_CUDA(cudaMemcpy2DAsync(out, width * sizeof(int), rows, pitch, width * sizeof(int), copies, cudaMemcpyDeviceToHost, stream));
+  CHECK_CUDA(
+      cudaMemcpy2DAsync(out, width * sizeof(int), rows, pitch, width * sizeof(int), copies, cudaMemcpyDeviceToHost, stream));
   Fill(in, n, 5000);
   gate_open = true;
   CHECK_CUDA(cudaDeviceSynchronize());

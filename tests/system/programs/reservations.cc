@@ -121,8 +121,7 @@ void WhatMayBeAskedFor() {
   for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{65536}, kMiB, 2 * kMiB + 65536, 3 * kMiB}) {
     EXPECT_RESULT(TryReserve(bytes), CUDA_ERROR_INVALID_VALUE);
   }
-  for (const uint64_t bytes : {2 * kMiB, 62 * kMiB, 64 * kMiB, kTiB, 16 * kTiB})
-    EXPECT_RESULT(TryReserve(bytes), CUDA_SUCCESS);
+  for (const uint64_t bytes : {2 * kMiB, 62 * kMiB, 64 * kMiB, kTiB, 16 * kTiB}) EXPECT_RESULT(TryReserve(bytes), CUDA_SUCCESS);
   for (const uint64_t bytes : {120 * kTiB, 128 * kTiB, 256 * kTiB, uint64_t{1} << 63, ~uint64_t{0} - 2 * kMiB + 1}) {
     EXPECT_RESULT(TryReserve(bytes), CUDA_ERROR_OUT_OF_MEMORY);
   }
@@ -133,8 +132,7 @@ void WhatMayBeAskedFor() {
     for (const uint64_t alignment : {128 * kTiB, 256 * kTiB, uint64_t{1} << 57}) {
       EXPECT_RESULT(TryReserve(bytes, alignment), CUDA_ERROR_OUT_OF_MEMORY);
     }
-    for (const uint64_t alignment :
-         {uint64_t{1}, uint64_t{4096}, uint64_t{65536}, 2 * kMiB, 4 * kMiB, kGiB, kTiB, 16 * kTiB}) {
+    for (const uint64_t alignment : {uint64_t{1}, uint64_t{4096}, uint64_t{65536}, 2 * kMiB, 4 * kMiB, kGiB, kTiB, 16 * kTiB}) {
       address = Reserve(bytes, alignment);
       EXPECT_EQ(address % alignment, 0u);
       CHECK_DRIVER(cuMemAddressFree(address, bytes));
@@ -360,8 +358,7 @@ void UnderALimit() {
   std::vector<CUdeviceptr> all;
   CUdeviceptr address = 0;
   CUresult result = CUDA_SUCCESS;
-  while (all.size() < 10 && (result = cuMemAddressReserve(&address, kLarge, 0, 0, 0)) == CUDA_SUCCESS)
-    all.push_back(address);
+  while (all.size() < 10 && (result = cuMemAddressReserve(&address, kLarge, 0, 0, 0)) == CUDA_SUCCESS) all.push_back(address);
   EXPECT_RESULT(result, CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(all.size(), 6u);
   OtherMemoryWorks(false);

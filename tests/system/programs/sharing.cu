@@ -1,5 +1,5 @@
-// Two processes share device memory, pools and events: cudaIpc handles as frameworks use them (a handle of the base, an offset beside
-// it), shareable handles passed over a socket, and everything that must be refused.
+// Two processes share device memory, pools and events: cudaIpc handles as frameworks use them (a handle of the base, an offset
+// beside it), shareable handles passed over a socket, and everything that must be refused.
 #include <cuda.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -257,7 +257,8 @@ static int Parent(const char* self) {
   EXPECT_EQ(fd != fd_again, true);
   close(fd_again);
   CUmemGenericAllocationHandle wrong;
-  EXPECT_EQ(cuMemImportFromShareableHandle(&wrong, reinterpret_cast<void*>(0), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0, true);
+  EXPECT_EQ(cuMemImportFromShareableHandle(&wrong, reinterpret_cast<void*>(0), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0,
+            true);
   CUmemGenericAllocationHandle same;  // the process may import its own
   CHECK_DRIVER(cuMemImportFromShareableHandle(&same, reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));

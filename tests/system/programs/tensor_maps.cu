@@ -22,14 +22,13 @@ __global__ void load_tile(const __grid_constant__ CUtensorMap map, int column, i
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier_at),
                  "r"(static_cast<uint32_t>(sizeof(tile))));
     asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-        ::"r"(tile_at), "l"(&map), "r"(column), "r"(row), "r"(barrier_at)
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(tile_at),
+        "l"(&map), "r"(column), "r"(row), "r"(barrier_at)
         : "memory");
   }
   __syncthreads();
   asm volatile(
-      "{\n.reg .pred done;\nwait:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n@!done bra wait;\n}"
-      ::"r"(barrier_at)
+      "{\n.reg .pred done;\nwait:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n@!done bra wait;\n}" ::"r"(barrier_at)
       : "memory");
   for (int i = threadIdx.x; i < kTileRows * kTileColumns; i += blockDim.x) out[i] = tile[i];
 #endif
@@ -52,9 +51,9 @@ int main() {
   CUtensorMap map;
   const cuuint64_t sizes[] = {kColumns, kRows}, strides[] = {kColumns * sizeof(int)};
   const cuuint32_t box[] = {kTileColumns, kTileRows}, steps[] = {1, 1};
-  const CUresult encoded = cuTensorMapEncodeTiled(
-      &map, CU_TENSOR_MAP_DATA_TYPE_INT32, 2, device, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult encoded = cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_INT32, 2, device, sizes, strides, box, steps,
+                                                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                                                  CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (encoded == CUDA_ERROR_NOT_SUPPORTED) {
     std::printf("no tensor maps on this device\nok\n");
     return 0;

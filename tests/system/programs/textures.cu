@@ -85,7 +85,8 @@ void LinearMemory() {
   resource.res.linear.devPtr = memory;
   resource.res.linear.desc = cudaCreateChannelDesc<float>();
   resource.res.linear.sizeInBytes = n * sizeof(float);
-  const cudaTextureObject_t texture = Texture(resource, cudaFilterModePoint, cudaReadModeElementType, cudaAddressModeClamp, false);
+  const cudaTextureObject_t texture =
+      Texture(resource, cudaFilterModePoint, cudaReadModeElementType, cudaAddressModeClamp, false);
   float* out = New<float>(n + 2);
   Fetch<<<2, 256>>>(texture, out, n);
   const std::vector<float> result = Read(out, n + 2);
@@ -109,7 +110,8 @@ void Filtering() {
   const auto at = [&](int x, int y) { return host[std::min(y, height - 1) * width + std::min(x, width - 1)]; };
 
   // Points at the middle of elements, then half-way between four of them.
-  cudaTextureObject_t texture = Texture(OfArray(array), cudaFilterModeLinear, cudaReadModeElementType, cudaAddressModeClamp, false);
+  cudaTextureObject_t texture =
+      Texture(OfArray(array), cudaFilterModeLinear, cudaReadModeElementType, cudaAddressModeClamp, false);
   Sample<<<height, width>>>(texture, out, width, height, 1.0f);
   std::vector<float> result = Read(out, width * height);
   for (int i = 0; i < width * height; ++i) EXPECT_EQ(result[i], host[i]);
@@ -129,7 +131,8 @@ void Filtering() {
   result = Read(out, width * height);
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
-      const int column = static_cast<int>((x + 0.5f) / 8 * width) % width, row = static_cast<int>((y + 0.5f) / 8 * height) % height;
+      const int column = static_cast<int>((x + 0.5f) / 8 * width) % width,
+                row = static_cast<int>((y + 0.5f) / 8 * height) % height;
       EXPECT_EQ(result[y * width + x], at(column, row));
     }
   }
@@ -146,8 +149,10 @@ void ReadModes() {
   const cudaChannelFormatDesc format = cudaCreateChannelDesc<uchar4>();
   CHECK_CUDA(cudaMallocArray(&array, &format, width, height));
   CHECK_CUDA(cudaMemcpy2DToArray(array, 0, 0, host.data(), width * 4, width * 4, height, cudaMemcpyHostToDevice));
-  const cudaTextureObject_t fractions = Texture(OfArray(array), cudaFilterModePoint, cudaReadModeNormalizedFloat, cudaAddressModeClamp, false);
-  const cudaTextureObject_t whole = Texture(OfArray(array), cudaFilterModePoint, cudaReadModeElementType, cudaAddressModeClamp, false);
+  const cudaTextureObject_t fractions =
+      Texture(OfArray(array), cudaFilterModePoint, cudaReadModeNormalizedFloat, cudaAddressModeClamp, false);
+  const cudaTextureObject_t whole =
+      Texture(OfArray(array), cudaFilterModePoint, cudaReadModeElementType, cudaAddressModeClamp, false);
   float4* floats = New<float4>(width * height);
   uchar4* bytes = New<uchar4>(width * height);
   Bytes<<<height, width>>>(fractions, floats, bytes, whole, width);
@@ -177,7 +182,8 @@ void ThreeDimensions() {
   copy.extent = make_cudaExtent(n, n, n);
   copy.kind = cudaMemcpyHostToDevice;
   CHECK_CUDA(cudaMemcpy3D(&copy));
-  const cudaTextureObject_t texture = Texture(OfArray(array), cudaFilterModeLinear, cudaReadModeElementType, cudaAddressModeClamp, false);
+  const cudaTextureObject_t texture =
+      Texture(OfArray(array), cudaFilterModeLinear, cudaReadModeElementType, cudaAddressModeClamp, false);
   float* out = New<float>(host.size());
   Volume<<<n, dim3(n, n)>>>(texture, out, n);
   const std::vector<float> result = Read(out, host.size());
@@ -199,7 +205,8 @@ void ThreeDimensions() {
   copy.extent = make_cudaExtent(n, 4, 3);
   copy.kind = cudaMemcpyHostToDevice;
   CHECK_CUDA(cudaMemcpy3D(&copy));
-  const cudaTextureObject_t layered = Texture(OfArray(layers), cudaFilterModePoint, cudaReadModeElementType, cudaAddressModeClamp, false);
+  const cudaTextureObject_t layered =
+      Texture(OfArray(layers), cudaFilterModePoint, cudaReadModeElementType, cudaAddressModeClamp, false);
   int* from_layers = New<int>(numbers.size());
   Layers<<<3, dim3(n, 4)>>>(layered, from_layers, n, 4);
   const std::vector<int> read = Read(from_layers, numbers.size());

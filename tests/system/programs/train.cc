@@ -1,5 +1,5 @@
-// A program like a training: a thousand steps of batches that go to the device, kernels that change weights with them, and now and
-// then a loss that comes back; what it prints depends on every byte and on the order of everything.
+// A program like a training: a thousand steps of batches that go to the device, kernels that change weights with them, and now
+// and then a loss that comes back; what it prints depends on every byte and on the order of everything.
 //
 //   train [STEPS]
 //
@@ -14,7 +14,8 @@
 
 namespace {
 
-// weights[i] = weights[i] * rate + batch[i % batch_count] * weights[(i + 1) % count] in another buffer: floats, so that the order counts.
+// weights[i] = weights[i] * rate + batch[i % batch_count] * weights[(i + 1) % count] in another buffer: floats, so that the order
+// counts.
 constexpr const char* kStep = R"(
 .version 7.0
 .target sm_70

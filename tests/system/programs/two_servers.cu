@@ -164,15 +164,11 @@ void copies() {
         CHECK_CUDA(cudaStreamSynchronize(destination.stream));
         fill_now(source, seed);
         switch (form) {
-          case 0:
-            CHECK_CUDA(cudaMemcpyPeer(destination.memory, destination.number, source.memory, source.number, bytes));
-            break;
-          case 1:
-            CHECK_CUDA(cudaMemcpy(destination.memory, source.memory, bytes, cudaMemcpyDefault));
-            break;
+          case 0: CHECK_CUDA(cudaMemcpyPeer(destination.memory, destination.number, source.memory, source.number, bytes)); break;
+          case 1: CHECK_CUDA(cudaMemcpy(destination.memory, source.memory, bytes, cudaMemcpyDefault)); break;
           case 2:  // in the source's stream
-            CHECK_CUDA(cudaMemcpyPeerAsync(destination.memory, destination.number, source.memory, source.number, bytes,
-                                           source.stream));
+            CHECK_CUDA(
+                cudaMemcpyPeerAsync(destination.memory, destination.number, source.memory, source.number, bytes, source.stream));
             CHECK_CUDA(cudaStreamSynchronize(source.stream));
             break;
           case 3:
@@ -221,8 +217,7 @@ void boxes() {
     fill_now(destination, 200);
     CHECK_CUDA(cudaStreamSynchronize(destination.stream));
     fill_now(source, 17);
-    CHECK_CUDA(cudaMemcpy2D(destination.memory + 3, kToPitch, source.memory + 5, kFromPitch, kWidth, kHeight,
-                            cudaMemcpyDefault));
+    CHECK_CUDA(cudaMemcpy2D(destination.memory + 3, kToPitch, source.memory + 5, kFromPitch, kWidth, kHeight, cudaMemcpyDefault));
     const Bytes made = pattern(kBytes, 17), before = pattern(kBytes, 200), got = read(destination, kBytes);
     for (size_t y = 0; y < kHeight; ++y) {
       for (size_t x = 0; x < kWidth; ++x) EXPECT_EQ(got[3 + y * kToPitch + x], made[5 + y * kFromPitch + x]);
@@ -264,8 +259,8 @@ void events() {
     use(destination);
     CHECK_CUDA(cudaEventCreate(&arrived));
     CHECK_CUDA(cudaStreamWaitEvent(destination.stream, made, 0));
-    CHECK_CUDA(cudaMemcpyPeerAsync(destination.memory, destination.number, source.memory, source.number, kBytes,
-                                   destination.stream));
+    CHECK_CUDA(
+        cudaMemcpyPeerAsync(destination.memory, destination.number, source.memory, source.number, kBytes, destination.stream));
     CHECK_CUDA(cudaEventRecord(arrived, destination.stream));
     EXPECT_EQ(cudaEventQuery(arrived), cudaErrorNotReady);
     EXPECT_EQ(cudaStreamQuery(destination.stream), cudaErrorNotReady);
@@ -348,8 +343,7 @@ void ping_pong(int rounds) {
       use(devices[here]);
       if (round + here > 0) CHECK_CUDA(cudaStreamWaitEvent(devices[here].stream, done[1 - here], 0));
       add<<<8, 128, 0, devices[here].stream>>>(values[here], kCount);
-      CHECK_CUDA(cudaMemcpyPeerAsync(values[1 - here], 1 - here, values[here], here, kCount * sizeof(int),
-                                     devices[here].stream));
+      CHECK_CUDA(cudaMemcpyPeerAsync(values[1 - here], 1 - here, values[here], here, kCount * sizeof(int), devices[here].stream));
       CHECK_CUDA(cudaEventRecord(done[here], devices[here].stream));
     }
   }

@@ -1,5 +1,5 @@
-// The context of one server's device breaks while a stream of another server's waits for its event and copies from it: that stream
-// goes on, its thread hears of it, and the other device works as before. With an argument the fault comes after the wait.
+// The context of one server's device breaks while a stream of another server's waits for its event and copies from it: that
+// stream goes on, its thread hears of it, and the other device works as before. With an argument the fault comes after the wait.
 #include <cuda_runtime.h>
 
 #include <atomic>

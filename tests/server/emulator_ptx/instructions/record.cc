@@ -1,5 +1,6 @@
 // Records what a real device makes of instructions.ptx: one line per kernel with the hash of its results, to stdout.
-// Needs a GPU and the CUDA toolkit: g++ -std=c++17 record.cc -I$CUDA_HOME/include -lcuda && ./a.out instructions.ptx [results.bin]
+// Needs a GPU and the CUDA toolkit: g++ -std=c++17 record.cc -I$CUDA_HOME/include -lcuda && ./a.out instructions.ptx
+// [results.bin]
 #include <cuda.h>
 
 #include <cstdio>

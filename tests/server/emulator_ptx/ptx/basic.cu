@@ -140,7 +140,9 @@ extern "C" __global__ void switch_table(const int* in, int* out) {
 }
 
 extern "C" __global__ void print_things(int n, const char* unused) {
-  if (threadIdx.x < n) printf("thread %2d of %u: %8.3f %e %s %c %lld 0x%04x %%\n", (int)threadIdx.x, blockDim.x, threadIdx.x * 0.5, 1234.5, "text", 'q', -5000000000ll, 0xbeef);
+  if (threadIdx.x < n)
+    printf("thread %2d of %u: %8.3f %e %s %c %lld 0x%04x %%\n", (int)threadIdx.x, blockDim.x, threadIdx.x * 0.5, 1234.5, "text",
+           'q', -5000000000ll, 0xbeef);
   if (threadIdx.x == 0) printf("no arguments\n");
 }
 
@@ -156,7 +158,8 @@ extern "C" __global__ void warp_votes(const int* in, unsigned* out) {
   unsigned odd = 0;
   if (i & 1) odd = __ballot_sync(0xaaaaaaaau, in[i] > 3) ^ __activemask();
   out += i * 10;
-  out[0] = ballot, out[1] = any, out[2] = all, out[3] = same, out[4] = every + pred, out[5] = least, out[6] = sum, out[7] = up, out[8] = indexed, out[9] = odd;
+  out[0] = ballot, out[1] = any, out[2] = all, out[3] = same, out[4] = every + pred, out[5] = least, out[6] = sum, out[7] = up,
+  out[8] = indexed, out[9] = odd;
 }
 
 extern "C" __global__ void divide64(const long long* a, const long long* b, long long* out) {

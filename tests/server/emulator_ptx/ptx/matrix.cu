@@ -15,13 +15,15 @@ extern "C" __global__ void mma_f16(const uint32_t* a, const uint32_t* b, const f
   uint32_t ra[4], rb[2];
   uint32_t address = static_cast<uint32_t>(__cvta_generic_to_shared(&sa[lane % 16 * 8 + lane / 16 * 4]));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(ra[0]), "=r"(ra[1]), "=r"(ra[2]), "=r"(ra[3]) : "r"(address));
+               : "=r"(ra[0]), "=r"(ra[1]), "=r"(ra[2]), "=r"(ra[3])
+               : "r"(address));
   address = static_cast<uint32_t>(__cvta_generic_to_shared(&sb[lane % 8 * 8 + lane / 8 % 2 * 4]));
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(rb[0]), "=r"(rb[1]) : "r"(address));
   float r[4];
   for (int i = 0; i < 4; ++i) r[i] = c[(group + i / 2 * 8) * 8 + thread * 2 + i % 2];
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(r[0]), "+f"(r[1]), "+f"(r[2]), "+f"(r[3]) : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "r"(rb[0]), "r"(rb[1]));
+               : "+f"(r[0]), "+f"(r[1]), "+f"(r[2]), "+f"(r[3])
+               : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "r"(rb[0]), "r"(rb[1]));
   for (int i = 0; i < 4; ++i) d[(group + i / 2 * 8) * 8 + thread * 2 + i % 2] = r[i];
 }
 
@@ -33,7 +35,8 @@ extern "C" __global__ void mma_tf32(const float* a, const float* b, float* d) {
   for (int i = 0; i < 2; ++i) rb[i] = __float_as_uint(b[(thread + i * 4) * 8 + group]);
   float r[4] = {};
   asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(r[0]), "+f"(r[1]), "+f"(r[2]), "+f"(r[3]) : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "r"(rb[0]), "r"(rb[1]));
+               : "+f"(r[0]), "+f"(r[1]), "+f"(r[2]), "+f"(r[3])
+               : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "r"(rb[0]), "r"(rb[1]));
   for (int i = 0; i < 4; ++i) d[(group + i / 2 * 8) * 8 + thread * 2 + i % 2] = r[i];
 }
 
@@ -45,7 +48,8 @@ extern "C" __global__ void mma_s8(const uint32_t* a, const uint32_t* b, int* d) 
   for (int i = 0; i < 2; ++i) rb[i] = b[group * 8 + thread + i * 4];
   int r[4] = {};
   asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+r"(r[0]), "+r"(r[1]), "+r"(r[2]), "+r"(r[3]) : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "r"(rb[0]), "r"(rb[1]));
+               : "+r"(r[0]), "+r"(r[1]), "+r"(r[2]), "+r"(r[3])
+               : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "r"(rb[0]), "r"(rb[1]));
   for (int i = 0; i < 4; ++i) d[(group + i / 2 * 8) * 8 + thread * 2 + i % 2] = r[i];
 }
 
@@ -54,7 +58,8 @@ extern "C" __global__ void mma_f64(const double* a, const double* b, double* d) 
   const int lane = threadIdx.x, group = lane / 4, thread = lane % 4;
   double r0 = 1, r1 = 1;
   asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
-               : "+d"(r0), "+d"(r1) : "d"(a[group * 4 + thread]), "d"(b[thread * 8 + group]));
+               : "+d"(r0), "+d"(r1)
+               : "d"(a[group * 4 + thread]), "d"(b[thread * 8 + group]));
   d[group * 8 + thread * 2] = r0;
   d[group * 8 + thread * 2 + 1] = r1;
 }

@@ -4,7 +4,10 @@ using Barrier = cuda::barrier<cuda::thread_scope_block>;
 extern "C" __global__ void pingpong(const int* in, int* out, int rounds) {
   __shared__ Barrier full, empty;
   __shared__ int stage[64];
-  if (threadIdx.x == 0) { init(&full, 64 + 64); init(&empty, 64 + 64); }
+  if (threadIdx.x == 0) {
+    init(&full, 64 + 64);
+    init(&empty, 64 + 64);
+  }
   __syncthreads();
   if (threadIdx.x < 64) {  // fills
     for (int r = 0; r < rounds; ++r) {
@@ -25,7 +28,10 @@ extern "C" __global__ void pingpong(const int* in, int* out, int rounds) {
 extern "C" __global__ void parity(int* out) {
   __shared__ Barrier bar;
   __shared__ int total;
-  if (threadIdx.x == 0) { init(&bar, blockDim.x); total = 0; }
+  if (threadIdx.x == 0) {
+    init(&bar, blockDim.x);
+    total = 0;
+  }
   __syncthreads();
   bool phase = false;
   for (int r = 0; r < 4; ++r) {
@@ -36,7 +42,10 @@ extern "C" __global__ void parity(int* out) {
     if (threadIdx.x == 0) out[r] = total;
     __syncthreads();
   }
-  if (threadIdx.x % 2) { bar.arrive_and_drop(); return; }
+  if (threadIdx.x % 2) {
+    bar.arrive_and_drop();
+    return;
+  }
   bar.arrive_and_wait();
   bar.arrive_and_wait();  // without those that dropped
   if (threadIdx.x == 0) out[4] = 7;

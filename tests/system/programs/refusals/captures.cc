@@ -726,8 +726,7 @@ const Row kRows[] = {
        if (result == CUDA_SUCCESS) cuStreamEndCapture(s, &g);
        return result;
      }},
-    {"cuStreamEndCapture: stream that is not captured", "capture.cc", CUDA_ERROR_ILLEGAL_STATE,
-     [] { return End(Stream()); }},
+    {"cuStreamEndCapture: stream that is not captured", "capture.cc", CUDA_ERROR_ILLEGAL_STATE, [] { return End(Stream()); }},
     {"cuStreamEndCapture: stream that is not captured, another is", "capture.cc", CUDA_ERROR_ILLEGAL_STATE,
      [] {
        Capture c;
@@ -783,16 +782,13 @@ const Row kRows[] = {
        return result;
      }},
     {"cuStreamUpdateCaptureDependencies: stream that is not captured", "calls/capture.cc", CUDA_ERROR_ILLEGAL_STATE,
-     [] {
-       return cuStreamUpdateCaptureDependencies(Stream(), nullptr, nullptr, 0, CU_STREAM_SET_CAPTURE_DEPENDENCIES);
-     }},
+     [] { return cuStreamUpdateCaptureDependencies(Stream(), nullptr, nullptr, 0, CU_STREAM_SET_CAPTURE_DEPENDENCIES); }},
     {"cuStreamUpdateCaptureDependencies: unknown flags", "calls/capture.cc", kInvalid,
      [] {
        Capture c;
        return cuStreamUpdateCaptureDependencies(c, nullptr, nullptr, 0, 7);
      }},
-    {"cuStreamGetCaptureInfo: dependencies without their edges, which are not plain", "calls/capture.cc",
-     CUDA_ERROR_LOSSY_QUERY,
+    {"cuStreamGetCaptureInfo: dependencies without their edges, which are not plain", "calls/capture.cc", CUDA_ERROR_LOSSY_QUERY,
      [] {
        Module m;
        Capture c;
@@ -827,8 +823,6 @@ const Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> CaptureRows() {
-  return kRows;
-}
+std::span<const Row> CaptureRows() { return kRows; }
 
 }  // namespace refusals

@@ -51,11 +51,11 @@ CUresult InChild(Ask ask) {
 }
 
 const Row kRows[] = {
-    {"cuDeviceGetCount: before cuInit", "call.cc", CUDA_ERROR_NOT_INITIALIZED,
-     [] { return cuDeviceGetCount(Out<int>()); }, kBeforeInit},
+    {"cuDeviceGetCount: before cuInit", "call.cc", CUDA_ERROR_NOT_INITIALIZED, [] { return cuDeviceGetCount(Out<int>()); },
+     kBeforeInit},
     {"cuMemAlloc: before cuInit", "call.cc", CUDA_ERROR_NOT_INITIALIZED, [] { return Allocate(); }, kBeforeInit},
-    {"cuStreamSynchronize: before cuInit", "call.cc", CUDA_ERROR_NOT_INITIALIZED,
-     [] { return cuStreamSynchronize(nullptr); }, kBeforeInit},
+    {"cuStreamSynchronize: before cuInit", "call.cc", CUDA_ERROR_NOT_INITIALIZED, [] { return cuStreamSynchronize(nullptr); },
+     kBeforeInit},
     {"cuImportExternalMemory: before cuInit", "call.cc", CUDA_ERROR_NOT_INITIALIZED,
      [] {
        CUexternalMemory m;
@@ -99,8 +99,8 @@ const Row kRows[] = {
     {"cuCtxDestroy: a second time", "calls/context.cc", kDestroyed, [] { return cuCtxDestroy(Gone<OtherContext>()); },
      kDangerous},
     {"cuCtxDestroy: a green context's", "calls/context.cc", kContext, [] { return cuCtxDestroy(Green().context); }},
-    {"cuCtxSetCurrent: unknown context", "calls/context.cc", kContext,
-     [] { return cuCtxSetCurrent(Unknown<CUcontext>()); }, kDangerous},
+    {"cuCtxSetCurrent: unknown context", "calls/context.cc", kContext, [] { return cuCtxSetCurrent(Unknown<CUcontext>()); },
+     kDangerous},
     {"cuCtxSetCurrent: destroyed context", "calls/context.cc", CUDA_SUCCESS,
      [] {
        const CUcontext mine = Current(), gone = Gone<OtherContext>();
@@ -128,15 +128,13 @@ const Row kRows[] = {
        CHECK_DRIVER(cuCtxPushCurrent(mine));
        return result;
      }},
-    {"cuCtxDetach: context that is not current", "calls/context.cc", kContext,
-     [] { return cuCtxDetach(OtherContext()); }},
+    {"cuCtxDetach: context that is not current", "calls/context.cc", kContext, [] { return cuCtxDetach(OtherContext()); }},
     {"cuCtxGetId: destroyed context", "calls/context.cc", kDestroyed,
      [] { return cuCtxGetId(Gone<OtherContext>(), Out<unsigned long long>()); }},
     {"cuCtxGetApiVersion: destroyed context", "calls/context.cc", kContext,
      [] { return cuCtxGetApiVersion(Gone<OtherContext>(), Out<unsigned>()); }},
     {"cuMemAlloc: in a child of fork()", "call.cc", CUDA_ERROR_NOT_INITIALIZED, [] { return InChild(Allocate); }},
-    {"cuInit: in a child of fork()", "client.cc", CUDA_ERROR_NOT_INITIALIZED,
-     [] { return InChild([] { return cuInit(0); }); }},
+    {"cuInit: in a child of fork()", "client.cc", CUDA_ERROR_NOT_INITIALIZED, [] { return InChild([] { return cuInit(0); }); }},
     {"cuCtxCreate_v3: with a share of the multiprocessors", "calls/context.cc", CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY,
      [] {
        CUexecAffinityParam affinity{};
@@ -153,13 +151,11 @@ const Row kRows[] = {
      [] { return With(nullptr, [] { return cuCtxAttach(Out<CUcontext>(), 0); }); }},
     {"cuCtxSynchronize_v2: destroyed context", "calls/context.cc", kDestroyed,
      [] { return cuCtxSynchronize_v2(Gone<OtherContext>()); }},
-    {"cuCtxSetLimit: limit that cannot be set", "server", kInvalid,
-     [] { return cuCtxSetLimit(static_cast<CUlimit>(0x50), 1); }},
+    {"cuCtxSetLimit: limit that cannot be set", "server", kInvalid, [] { return cuCtxSetLimit(static_cast<CUlimit>(0x50), 1); }},
     {"cuCtxSetFlags: unknown flags", "context_flags.h", kInvalid, [] { return cuCtxSetFlags(0x1000); }},
     {"cuCtxRecordEvent: destroyed context", "calls/context_event.cc", kDestroyed,
      [] { return cuCtxRecordEvent(Gone<OtherContext>(), Event()); }},
-    {"cuCtxWaitEvent: null context", "calls/context_event.cc", kContext,
-     [] { return cuCtxWaitEvent(nullptr, Event()); }},
+    {"cuCtxWaitEvent: null context", "calls/context_event.cc", kContext, [] { return cuCtxWaitEvent(nullptr, Event()); }},
 
     {"cuDevicePrimaryCtxRetain: device that does not exist", "calls/primary_context.cc", CUDA_ERROR_INVALID_DEVICE,
      [] { return Retain(99); }},
@@ -227,8 +223,7 @@ const Row kRows[] = {
     {"cuCtxDisablePeerAccess: that is not enabled", "server", CUDA_ERROR_PEER_ACCESS_NOT_ENABLED,
      [] { return cuCtxDisablePeerAccess(OtherContext()); }},
 
-    {"cuCtxFromGreenCtx: null", "calls/green.cc", kContext,
-     [] { return cuCtxFromGreenCtx(Out<CUcontext>(), nullptr); }},
+    {"cuCtxFromGreenCtx: null", "calls/green.cc", kContext, [] { return cuCtxFromGreenCtx(Out<CUcontext>(), nullptr); }},
     {"cuCtxFromGreenCtx: destroyed", "calls/green.cc", kDestroyed,
      [] { return cuCtxFromGreenCtx(Out<CUcontext>(), Gone<Green>()); }, kDangerous},
     {"cuGreenCtxDestroy: a second time", "calls/green.cc", kDestroyed, [] { return cuGreenCtxDestroy(Gone<Green>()); },
@@ -272,8 +267,7 @@ const Row kRows[] = {
        Green g;
        Module m;
        const CUfunction f = m["Nothing"];
-       return With(g.context,
-                   [&] { return cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, CU_STREAM_PER_THREAD, nullptr, nullptr); });
+       return With(g.context, [&] { return cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, CU_STREAM_PER_THREAD, nullptr, nullptr); });
      }},
     {"cuMemcpyAsync: stream of the thread in a green context", "stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
      [] {
@@ -333,8 +327,6 @@ const Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> ContextRows() {
-  return kRows;
-}
+std::span<const Row> ContextRows() { return kRows; }
 
 }  // namespace refusals

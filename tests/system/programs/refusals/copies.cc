@@ -89,8 +89,7 @@ const Row kRows[] = {
     {"cuMemcpyHtoD: to ordinary memory", "copy_bytes.cc", kInvalid, [] { return cuMemcpyHtoD(kHost, host + 64, 64); }},
     {"cuMemcpyHtoDAsync: to ordinary memory", "copy_bytes.cc", kInvalid,
      [] { return cuMemcpyHtoDAsync(kHost, host + 64, 64, Stream()); }},
-    {"cuMemcpyDtoH: from ordinary memory", "copy_bytes.cc", kInvalid,
-     [] { return cuMemcpyDtoH(host, kHost + 64, 64); }},
+    {"cuMemcpyDtoH: from ordinary memory", "copy_bytes.cc", kInvalid, [] { return cuMemcpyDtoH(host, kHost + 64, 64); }},
     {"cuMemcpyDtoHAsync: from ordinary memory", "copy_bytes.cc", kInvalid,
      [] { return cuMemcpyDtoHAsync(host, kHost + 64, 64, Stream()); }},
     {"cuMemcpyDtoD: to ordinary memory", "copy_bytes.cc", kInvalid, [] { return cuMemcpyDtoD(kHost, Block(), 64); }},
@@ -117,17 +116,13 @@ const Row kRows[] = {
     // Addresses where nothing is.
     {"cuMemcpyHtoD: to nowhere", "copy_bytes.cc", kInvalid, [] { return cuMemcpyHtoD(kNowhere, host, 64); }},
     {"cuMemcpyDtoH: from nowhere", "copy_bytes.cc", kInvalid, [] { return cuMemcpyDtoH(host, kNowhere, 64); }},
-    {"cuMemcpy: to freed memory", "copy_bytes.cc", kInvalid, [] { return cuMemcpy(Gone<Block>(), kHost, 64); },
-     kDangerous},
-    {"cuMemcpy: from freed memory", "copy_bytes.cc", kInvalid, [] { return cuMemcpy(kHost, Gone<Block>(), 64); },
-     kDangerous},
+    {"cuMemcpy: to freed memory", "copy_bytes.cc", kInvalid, [] { return cuMemcpy(Gone<Block>(), kHost, 64); }, kDangerous},
+    {"cuMemcpy: from freed memory", "copy_bytes.cc", kInvalid, [] { return cuMemcpy(kHost, Gone<Block>(), 64); }, kDangerous},
     {"cuMemcpy: beyond the end of a block", "copy_bytes.cc", kInvalid, [] { return cuMemcpy(Block(64), kHost, 65); }},
     {"cuMemcpyAsync: beyond the end of a block", "copy_bytes.cc", kInvalid,
      [] { return cuMemcpyAsync(kHost, Block(64), 65, Stream()); }},
-    {"cuMemcpy: beyond the end of a variable", "copy_bytes.cc", kInvalid,
-     [] { return cuMemcpy(Module().Variable(), kHost, 5); }},
-    {"cuMemcpy: beyond the end of pool memory", "copy_bytes.cc", kInvalid,
-     [] { return cuMemcpy(Pooled(64), kHost, 65); }},
+    {"cuMemcpy: beyond the end of a variable", "copy_bytes.cc", kInvalid, [] { return cuMemcpy(Module().Variable(), kHost, 5); }},
+    {"cuMemcpy: beyond the end of pool memory", "copy_bytes.cc", kInvalid, [] { return cuMemcpy(Pooled(64), kHost, 65); }},
     {"cuMemcpy: beyond the end of managed memory", "copy_bytes.cc", kInvalid,
      [] { return cuMemcpy(Managed(), Block(8192), 4097); }},
     {"cuMemcpy: beyond the end of pinned memory", "copy_bytes.cc", kInvalid,
@@ -170,10 +165,8 @@ const Row kRows[] = {
        cuMemHostUnregister(pages);
        return result;
      }},
-    {"cuMemcpy: reserved addresses", "copy_bytes.cc", kInvalid, [] { return cuMemcpy(Reserved(), kHost, 64); },
-     kDangerous},
-    {"cuMemcpy: beyond a mapping", "copy_bytes.cc", kInvalid,
-     [] { return cuMemcpy(Mapped(), Block(kMapped + 1), kMapped + 1); }},
+    {"cuMemcpy: reserved addresses", "copy_bytes.cc", kInvalid, [] { return cuMemcpy(Reserved(), kHost, 64); }, kDangerous},
+    {"cuMemcpy: beyond a mapping", "copy_bytes.cc", kInvalid, [] { return cuMemcpy(Mapped(), Block(kMapped + 1), kMapped + 1); }},
     {"cuMemcpy: freed pinned memory", "copy_bytes.cc", kInvalid,
      [] {
        Block b;
@@ -187,12 +180,9 @@ const Row kRows[] = {
 
     // Sets.
     {"cuMemsetD8: ordinary memory", "calls/set.cc", kInvalid, [] { return cuMemsetD8(kHost, 0, 64); }},
-    {"cuMemsetD8Async: ordinary memory", "calls/set.cc", kInvalid,
-     [] { return cuMemsetD8Async(kHost, 0, 64, Stream()); }},
-    {"cuMemsetD16Async: ordinary memory", "calls/set.cc", kInvalid,
-     [] { return cuMemsetD16Async(kHost, 0, 32, Stream()); }},
-    {"cuMemsetD32Async: ordinary memory", "calls/set.cc", kInvalid,
-     [] { return cuMemsetD32Async(kHost, 0, 16, Stream()); }},
+    {"cuMemsetD8Async: ordinary memory", "calls/set.cc", kInvalid, [] { return cuMemsetD8Async(kHost, 0, 64, Stream()); }},
+    {"cuMemsetD16Async: ordinary memory", "calls/set.cc", kInvalid, [] { return cuMemsetD16Async(kHost, 0, 32, Stream()); }},
+    {"cuMemsetD32Async: ordinary memory", "calls/set.cc", kInvalid, [] { return cuMemsetD32Async(kHost, 0, 16, Stream()); }},
     {"cuMemsetD2D8: ordinary memory", "calls/set.cc", kInvalid, [] { return cuMemsetD2D8(kHost, 64, 0, 32, 2); }},
     {"cuMemsetD2D8Async: ordinary memory", "calls/set.cc", kInvalid,
      [] { return cuMemsetD2D8Async(kHost, 64, 0, 32, 2, Stream()); }},
@@ -201,10 +191,8 @@ const Row kRows[] = {
     {"cuMemsetD8: beyond the end of a block", "calls/set.cc", kInvalid, [] { return cuMemsetD8(Block(64), 0, 65); }},
     {"cuMemsetD2D8: last row beyond the end of a block", "calls/set.cc", kInvalid,
      [] { return cuMemsetD2D8(Block(128), 64, 0, 65 - 1, 3); }},
-    {"cuMemsetD32: address that is not a multiple of 4", "calls/set.cc", kInvalid,
-     [] { return cuMemsetD32(Block() + 2, 0, 4); }},
-    {"cuMemsetD16: address that is not a multiple of 2", "calls/set.cc", kInvalid,
-     [] { return cuMemsetD16(Block() + 1, 0, 4); }},
+    {"cuMemsetD32: address that is not a multiple of 4", "calls/set.cc", kInvalid, [] { return cuMemsetD32(Block() + 2, 0, 4); }},
+    {"cuMemsetD16: address that is not a multiple of 2", "calls/set.cc", kInvalid, [] { return cuMemsetD16(Block() + 1, 0, 4); }},
     {"cuMemsetD8: beyond the end of registered memory", "calls/set.cc", kInvalid,
      [] {
        Pages pages;
@@ -351,16 +339,14 @@ const Row kRows[] = {
      [] {
        Block b;
        Stream s;
-       const auto copy =
-           Between(Deep(Flat(CU_MEMORYTYPE_DEVICE, b, CU_MEMORYTYPE_DEVICE, kHost)), Current(), Current());
+       const auto copy = Between(Deep(Flat(CU_MEMORYTYPE_DEVICE, b, CU_MEMORYTYPE_DEVICE, kHost)), Current(), Current());
        return cuMemcpy3DPeerAsync(&copy, s);
      }},
     {"cuMemcpy3DPeerAsync: captured stream", "calls/copy_batch.cc", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
      [] {
        Block b;
        Capture c;
-       const auto copy =
-           Between(Deep(Flat(CU_MEMORYTYPE_DEVICE, b, CU_MEMORYTYPE_DEVICE, b + 1024)), Current(), Current());
+       const auto copy = Between(Deep(Flat(CU_MEMORYTYPE_DEVICE, b, CU_MEMORYTYPE_DEVICE, b + 1024)), Current(), Current());
        return cuMemcpy3DPeerAsync(&copy, c);
      }},
 
@@ -395,8 +381,8 @@ const Row kRows[] = {
      }},
     {"cuMemcpyBatchAsync: beyond the end of a block", "calls/copy_batch.cc", kInvalid,
      [] { return Batch(Block(64) + 1, kHost, Stream()); }},
-    {"cuMemcpyBatchAsync: freed memory", "calls/copy_batch.cc", kInvalid,
-     [] { return Batch(Gone<Block>(), kHost, Stream()); }, kDangerous},
+    {"cuMemcpyBatchAsync: freed memory", "calls/copy_batch.cc", kInvalid, [] { return Batch(Gone<Block>(), kHost, Stream()); },
+     kDangerous},
     {"cuMemcpyBatchAsync: ordinary memory on both sides", "calls/copy_batch.cc", CUDA_SUCCESS,
      [] { return Batch(kHost, kHost + 1024, Stream()); }},
     {"cuMemcpy3DBatchAsync: the legacy stream", "calls/copy_batch.cc", kInvalid,
@@ -416,8 +402,6 @@ const Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> CopyRows() {
-  return kRows;
-}
+std::span<const Row> CopyRows() { return kRows; }
 
 }  // namespace refusals

@@ -10,12 +10,9 @@ constexpr CUresult kInvalid = CUDA_ERROR_INVALID_VALUE;
 char host[4096];
 const CUdeviceptr kHost = reinterpret_cast<CUdeviceptr>(host);
 
-CUDA_MEMSET_NODE_PARAMS SetOf(CUdeviceptr address, size_t bytes = 16) {
-  return {address, 0, 0, 1, bytes, 1};
-}
+CUDA_MEMSET_NODE_PARAMS SetOf(CUdeviceptr address, size_t bytes = 16) { return {address, 0, 0, 1, bytes, 1}; }
 
-CUDA_MEMCPY3D CopyOf(CUmemorytype from_type, CUdeviceptr from, CUmemorytype to_type, CUdeviceptr to,
-                     size_t bytes = 16) {
+CUDA_MEMCPY3D CopyOf(CUmemorytype from_type, CUdeviceptr from, CUmemorytype to_type, CUdeviceptr to, size_t bytes = 16) {
   CUDA_MEMCPY3D copy{};
   copy.srcMemoryType = from_type;
   copy.srcDevice = from;
@@ -75,9 +72,7 @@ CUresult AddWrite(CUdeviceptr address, CUcontext context) {
   return cuGraphAddBatchMemOpNode(Out<CUgraphNode>(), g, nullptr, 0, &params);
 }
 
-CUresult AddWrite(CUdeviceptr address) {
-  return AddWrite(address, Current());
-}
+CUresult AddWrite(CUdeviceptr address) { return AddWrite(address, Current()); }
 
 CUresult AddFree(CUdeviceptr address) {
   Graph g;
@@ -116,8 +111,7 @@ const Row kRows[] = {
     {"cuGraphAddMemsetNode: ordinary memory", "graph_params.cc", kInvalid, [] { return AddSet(kHost); }},
     {"cuGraphAddMemsetNode: nowhere", "graph_params.cc", kInvalid, [] { return AddSet(kNowhere); }},
     {"cuGraphAddMemsetNode: freed memory", "graph_params.cc", kInvalid, [] { return AddSet(Gone<Block>()); }},
-    {"cuGraphAddMemsetNode: beyond the end of a block", "graph_params.cc", kInvalid,
-     [] { return AddSet(Block(64), 65); }},
+    {"cuGraphAddMemsetNode: beyond the end of a block", "graph_params.cc", kInvalid, [] { return AddSet(Block(64), 65); }},
     {"cuGraphAddMemsetNode: destroyed context", "call.cc", CUDA_ERROR_CONTEXT_IS_DESTROYED,
      [] {
        Block b;
@@ -306,12 +300,10 @@ const Row kRows[] = {
        Exec exec(g);
        return cuGraphExecEventWaitNodeSetEvent(exec, node, nullptr);
      }},
-    {"cuGraphAddBatchMemOpNode: freed memory", "memory_operations.cc", CUDA_SUCCESS,
-     [] { return AddWrite(Gone<Block>()); }},
+    {"cuGraphAddBatchMemOpNode: freed memory", "memory_operations.cc", CUDA_SUCCESS, [] { return AddWrite(Gone<Block>()); }},
     {"cuGraphAddBatchMemOpNode: ordinary memory", "memory_operations.cc", CUDA_SUCCESS, [] { return AddWrite(kHost); },
      kNeedsGpu},
-    {"cuGraphAddBatchMemOpNode: managed memory", "memory_operations.cc", CUDA_SUCCESS,
-     [] { return AddWrite(Managed()); }},
+    {"cuGraphAddBatchMemOpNode: managed memory", "memory_operations.cc", CUDA_SUCCESS, [] { return AddWrite(Managed()); }},
     {"cuGraphAddBatchMemOpNode: a block", "memory_operations.cc", CUDA_SUCCESS, [] { return AddWrite(Block()); }},
     {"cuGraphAddBatchMemOpNode: registered memory", "memory_operations.cc", CUDA_SUCCESS,
      [] { return AddWrite(Registered().address()); }},
@@ -399,8 +391,7 @@ const Row kRows[] = {
        CUgraphNode node;
        return cuGraphAddHostNode(&node, g, nullptr, 0, &params);
      }},
-    {"cuGraphAddNode: unknown kind", "graph_params.cc", kInvalid,
-     [] { return AddAny(Any(static_cast<CUgraphNodeType>(77))); }},
+    {"cuGraphAddNode: unknown kind", "graph_params.cc", kInvalid, [] { return AddAny(Any(static_cast<CUgraphNodeType>(77))); }},
     {"cuGraphAddNode: unused bytes", "graph_params.cc", kInvalid,
      [] {
        auto params = Any(CU_GRAPH_NODE_TYPE_EMPTY);
@@ -556,8 +547,6 @@ const Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> GraphRows() {
-  return kRows;
-}
+std::span<const Row> GraphRows() { return kRows; }
 
 }  // namespace refusals

@@ -44,8 +44,7 @@ const Row kRows[] = {
        void* const gone = Gone<Pinned>();
        return cuMemFreeHost(gone);
      }},
-    {"cuMemFreeHost: a block", "host_memory.cc", kInvalid,
-     [] { return cuMemFreeHost(reinterpret_cast<void*>(Block().it)); }},
+    {"cuMemFreeHost: a block", "host_memory.cc", kInvalid, [] { return cuMemFreeHost(reinterpret_cast<void*>(Block().it)); }},
     {"cuMemFreeHost: managed memory", "host_memory.cc", kInvalid,
      [] { return cuMemFreeHost(reinterpret_cast<void*>(Managed().it)); }},
     {"cuMemFreeHost: another context is current", "host_memory.cc", CUDA_SUCCESS,
@@ -63,8 +62,7 @@ const Row kRows[] = {
        void* p;
        return cuMemHostAlloc(&p, 64, 0x80);
      }},
-    {"cuMemHostGetDevicePointer: ordinary memory", "calls/host_memory.cc", kInvalid,
-     [] { return DevicePointer(Pages()); }},
+    {"cuMemHostGetDevicePointer: ordinary memory", "calls/host_memory.cc", kInvalid, [] { return DevicePointer(Pages()); }},
     {"cuMemHostGetDevicePointer: a block", "calls/host_memory.cc", kInvalid,
      [] { return DevicePointer(reinterpret_cast<void*>(Block().it)); }},
     {"cuMemHostGetDevicePointer: managed memory", "calls/host_memory.cc", kInvalid,
@@ -169,8 +167,7 @@ const Row kRows[] = {
      }},
     {"cuMemHostRegister: IOMEMORY", "calls/host_memory.cc", kInvalid,
      [] { return Register(Pages(), 4096, CU_MEMHOSTREGISTER_IOMEMORY); }},
-    {"cuMemHostRegister: unknown flags", "calls/host_memory.cc", kInvalid,
-     [] { return Register(Pages(), 4096, 0x80); }},
+    {"cuMemHostRegister: unknown flags", "calls/host_memory.cc", kInvalid, [] { return Register(Pages(), 4096, 0x80); }},
 
     {"cuMemHostUnregister: ordinary memory", "calls/host_memory.cc", CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
      [] { return cuMemHostUnregister(Pages()); }},
@@ -185,8 +182,7 @@ const Row kRows[] = {
     {"cuMemHostUnregister: a page inside", "calls/host_memory.cc", kInvalid, [] { return UnregisterAt(4096); }},
     {"cuMemHostUnregister: just behind", "calls/host_memory.cc", CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
      [] { return UnregisterAt(16384); }},
-    {"cuMemHostUnregister: pinned memory", "calls/host_memory.cc", kInvalid,
-     [] { return cuMemHostUnregister(Pinned()); }},
+    {"cuMemHostUnregister: pinned memory", "calls/host_memory.cc", kInvalid, [] { return cuMemHostUnregister(Pinned()); }},
     {"cuMemHostUnregister: a block", "calls/host_memory.cc", kInvalid,
      [] { return cuMemHostUnregister(reinterpret_cast<void*>(Block().it)); }},
     {"cuMemHostUnregister: managed memory", "calls/host_memory.cc", kInvalid,
@@ -195,8 +191,6 @@ const Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> HostMemoryRows() {
-  return kRows;
-}
+std::span<const Row> HostMemoryRows() { return kRows; }
 
 }  // namespace refusals

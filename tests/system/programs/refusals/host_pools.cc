@@ -85,7 +85,8 @@ CUresult OfImported(const Ask& ask) {
     CUmemPoolPtrExportData data;
     CHECK_DRIVER(cuMemPoolExportPointer(&data, block));
     CUmemoryPool imported;
-    CUresult result = cuMemPoolImportFromShareableHandle(&imported, reinterpret_cast<void*>(static_cast<intptr_t>(file)), kByFile, 0);
+    CUresult result =
+        cuMemPoolImportFromShareableHandle(&imported, reinterpret_cast<void*>(static_cast<intptr_t>(file)), kByFile, 0);
     close(file);
     if (result == CUDA_SUCCESS) {
       result = ask(imported, data);
@@ -105,7 +106,9 @@ const Row kRows[] = {
     {HOST_POOL_ROW("cuMemPoolCreate: on no node of the host, by descriptors", "host_pool_calls.cc", kInvalid,
                    [] { return Create(Props(kHost, kByFile)); })},
     {HOST_POOL_ROW("cuMemPoolCreate: on a node that does not exist", "host_pool_calls.cc", kInvalid,
-                   [] { return Create(Props({CU_MEM_LOCATION_TYPE_HOST_NUMA, 99})); })},
+                   [] {
+                     return Create(Props({CU_MEM_LOCATION_TYPE_HOST_NUMA, 99}));
+                   })},
     {HOST_POOL_ROW("cuMemPoolCreate: on the nearest node of the host", "host_pool_calls.cc", kInvalid,
                    [] { return Create(Props(kNearest)); })},
     {HOST_POOL_ROW("cuMemPoolCreate: on the host, of no type", "host_pool_calls.cc", kInvalid,
@@ -136,7 +139,9 @@ const Row kRows[] = {
      }},
     {HOST_POOL_ROW("cuMemGetDefaultMemPool: the host", "host_pool_calls.cc", CUDA_SUCCESS, [] { return OwnPool(kHost); })},
     {HOST_POOL_ROW("cuMemGetDefaultMemPool: a node that does not exist", "host_pool_calls.cc", kInvalid,
-                   [] { return OwnPool({CU_MEM_LOCATION_TYPE_HOST_NUMA, 99}); })},
+                   [] {
+                     return OwnPool({CU_MEM_LOCATION_TYPE_HOST_NUMA, 99});
+                   })},
     {"cuMemGetDefaultMemPool: the nearest node of the host", "host_pool_calls.cc", kNot, [] { return OwnPool(kNearest); }},
     {HOST_POOL_ROW("cuMemPoolDestroy: the host's own pool", "host_pools.cc", kInvalid,
                    [] {
@@ -165,14 +170,18 @@ const Row kRows[] = {
     {HOST_POOL_ROW("cuMemPoolSetAccess: the nearest node of the host", "host_pool_calls.cc", kInvalid,
                    [] { return Allow(kNearest, kReadWrite); })},
     {HOST_POOL_ROW("cuMemPoolSetAccess: device that does not exist, host memory", "host_pool_calls.cc", CUDA_ERROR_INVALID_DEVICE,
-                   [] { return Allow({CU_MEM_LOCATION_TYPE_DEVICE, 99}, kReadWrite); })},
+                   [] {
+                     return Allow({CU_MEM_LOCATION_TYPE_DEVICE, 99}, kReadWrite);
+                   })},
     {HOST_POOL_ROW("cuMemPoolSetAccess: unknown access, host memory", "host_pool_calls.cc", kInvalid,
                    [] { return Allow(kDevice, static_cast<CUmemAccess_flags>(2)); })},
     {HOST_POOL_ROW("cuMemPoolGetAccess: the host", "host_pool_calls.cc", CUDA_SUCCESS, [] { return AccessOf(kHost); })},
     {HOST_POOL_ROW("cuMemPoolGetAccess: the nearest node of the host", "host_pool_calls.cc", kInvalid,
                    [] { return AccessOf(kNearest); })},
     {HOST_POOL_ROW("cuMemPoolGetAccess: device that does not exist, host memory", "host_pool_calls.cc", kInvalid,
-                   [] { return AccessOf({CU_MEM_LOCATION_TYPE_DEVICE, 99}); })},
+                   [] {
+                     return AccessOf({CU_MEM_LOCATION_TYPE_DEVICE, 99});
+                   })},
     {HOST_POOL_ROW("cuMemAllocFromPoolAsync: captured, host memory", "host_pool_calls.cc", kNot,
                    [] {
                      return OfPool(Props(kHost), [](CUmemoryPool pool) {
@@ -198,13 +207,13 @@ const Row kRows[] = {
                    [] { return OfBlock([](CUdeviceptr block) { return cuMemFree(block); }, true); })},
     {HOST_POOL_ROW("cuMemFreeHost: a block of a host pool", "host_memory.cc", kInvalid,
                    [] { return OfBlock([](CUdeviceptr block) { return cuMemFreeHost(reinterpret_cast<void*>(block)); }); })},
-    {HOST_POOL_ROW("cuMemHostRegister: a block of a host pool", "calls/host_memory.cc", kInvalid,
-                   [] {
-                     return OfBlock([](CUdeviceptr block) { return cuMemHostRegister(reinterpret_cast<void*>(block), kBytes, 0); });
-                   })},
+    {HOST_POOL_ROW(
+        "cuMemHostRegister: a block of a host pool", "calls/host_memory.cc", kInvalid,
+        [] { return OfBlock([](CUdeviceptr block) { return cuMemHostRegister(reinterpret_cast<void*>(block), kBytes, 0); }); })},
     {HOST_POOL_ROW("cuMemHostGetFlags: a block of a host pool", "calls/host_memory.cc", kInvalid,
                    [] {
-                     return OfBlock([](CUdeviceptr block) { return cuMemHostGetFlags(Out<unsigned>(), reinterpret_cast<void*>(block)); });
+                     return OfBlock(
+                         [](CUdeviceptr block) { return cuMemHostGetFlags(Out<unsigned>(), reinterpret_cast<void*>(block)); });
                    })},
     {HOST_POOL_ROW("cuMemHostGetDevicePointer: a block of a host pool", "calls/host_memory.cc", kInvalid,
                    [] {
@@ -249,7 +258,10 @@ const Row kRows[] = {
                      });
                    })},
     {HOST_POOL_ROW("cuMemPoolExportPointer: within a block of a host pool", "calls/share.cc", kInvalid,
-                   [] { return OfBlock([](CUdeviceptr block) { return cuMemPoolExportPointer(Out<CUmemPoolPtrExportData>(), block + 8); }); })},
+                   [] {
+                     return OfBlock(
+                         [](CUdeviceptr block) { return cuMemPoolExportPointer(Out<CUmemPoolPtrExportData>(), block + 8); });
+                   })},
     {HOST_POOL_ROW("cuMemAllocFromPoolAsync: host memory of another process", "host_pools.cc", kInvalid,
                    [] {
                      return OfImported([](CUmemoryPool pool, const CUmemPoolPtrExportData&) {
@@ -278,8 +290,6 @@ const Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> HostPoolRows() {
-  return kRows;
-}
+std::span<const Row> HostPoolRows() { return kRows; }
 
 }  // namespace refusals

@@ -13,8 +13,8 @@ struct Shape {
 };
 
 CUresult Launch(CUfunction f, CUstream s, Shape shape = {}, void** params = nullptr) {
-  const CUresult result = cuLaunchKernel(f, shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x, shape.block_y,
-                                         shape.block_z, shape.shared_bytes, s, params, nullptr);
+  const CUresult result = cuLaunchKernel(f, shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x, shape.block_y, shape.block_z,
+                                         shape.shared_bytes, s, params, nullptr);
   cuStreamSynchronize(s);
   return result;
 }
@@ -147,8 +147,7 @@ const Row kRows[] = {
      [] { return LaunchAfter({.block_x = 128}, {.block_z = 65}); }},
     {"cuLaunchKernel: threads of which 32 bits are few, after a legal launch", "calls/launch.cc", kInvalid,
      [] { return LaunchAfter({.block_x = 128}, {.block_x = 65536, .block_y = 65536, .block_z = 1}); }},
-    {"cuLaunchKernel: grid of height 65536", "calls/launch.cc", kInvalid,
-     [] { return LaunchShape({.grid_y = 65536}); }},
+    {"cuLaunchKernel: grid of height 65536", "calls/launch.cc", kInvalid, [] { return LaunchShape({.grid_y = 65536}); }},
     {"cuLaunchKernel: grid of height 65536, after a legal launch", "calls/launch.cc", kInvalid,
      [] { return LaunchAfter({}, {.grid_y = 65536}); }},
     {"cuLaunchKernel: grid of depth 65536, after a legal launch", "calls/launch.cc", kInvalid,
@@ -159,8 +158,7 @@ const Row kRows[] = {
      [] { return LaunchShape({.shared_bytes = 64 << 10}); }},
     {"cuLaunchKernel: too much shared memory, after a legal launch", "calls/launch.cc", kInvalid,
      [] { return LaunchAfter({.shared_bytes = 48 << 10}, {.shared_bytes = 64 << 10}); }},
-    {"cuLaunchCooperativeKernel: more blocks than the device holds", "calls/launch.cc",
-     CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+    {"cuLaunchCooperativeKernel: more blocks than the device holds", "calls/launch.cc", CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
      [] { return cuLaunchCooperativeKernel(Module()["Nothing"], 1 << 20, 1, 1, 1024, 1, 1, 0, Stream(), nullptr); }},
     {"cuLaunchCooperativeKernel: more blocks than the device holds, after a legal launch", "calls/launch.cc",
      CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
@@ -238,11 +236,10 @@ const Row kRows[] = {
        CUDA_LAUNCH_PARAMS p{m["Nothing"], 1, 1, 1, 1, 1, 1, 0, CU_STREAM_PER_THREAD, nullptr};
        return cuLaunchCooperativeKernelMultiDevice(&p, 1, 0);
      }},
-    {"cuLaunchKernel: parameters in both forms", "kernel_params.cc", kInvalid,
-     [] { return LaunchStore(true, 8); }},
+    {"cuLaunchKernel: parameters in both forms", "kernel_params.cc", kInvalid, [] { return LaunchStore(true, 8); }},
     {"cuLaunchKernel: parameters as bytes", "kernel_params.cc", CUDA_SUCCESS, [] { return LaunchStore(false, 8); }},
-    {"cuLaunchKernel: more bytes of parameters than the kernel has", "kernel_params.cc",
-     CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, [] { return LaunchStore(false, 64); }},
+    {"cuLaunchKernel: more bytes of parameters than the kernel has", "kernel_params.cc", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+     [] { return LaunchStore(false, 64); }},
     {"cuLaunchKernel: bytes of parameters without their number", "kernel_params.cc", kInvalid,
      [] { return LaunchStore(false, 0); }},
     {"cuFuncGetParamInfo: parameter that the function has not", "calls/launch.cc", kInvalid,
@@ -275,8 +272,7 @@ const Row kRows[] = {
        const char* name;
        return cuKernelGetName(&name, nullptr);
      }},
-    {"cuFuncGetModule: null function", "calls/module.cc", kInvalid,
-     [] { return cuFuncGetModule(Out<CUmodule>(), nullptr); }},
+    {"cuFuncGetModule: null function", "calls/module.cc", kInvalid, [] { return cuFuncGetModule(Out<CUmodule>(), nullptr); }},
     {"cuOccupancyMaxActiveBlocksPerMultiprocessor: null function", "calls/occupancy.cc", kHandle,
      [] { return cuOccupancyMaxActiveBlocksPerMultiprocessor(Out<int>(), nullptr, 32, 0); }},
     {"cuOccupancyMaxActiveBlocksPerMultiprocessor: block of 0", "calls/occupancy.cc", kInvalid,
@@ -285,8 +281,7 @@ const Row kRows[] = {
      [] { return cuFuncSetBlockShape(Module()["Nothing"], 1025, 1, 1); }},
     {"cuFuncSetSharedSize: too much shared memory", "calls/prepared_launch.cc", kInvalid,
      [] { return cuFuncSetSharedSize(Module()["Nothing"], 1 << 20); }},
-    {"cuLaunchGrid: grid of 0", "calls/prepared_launch.cc", kInvalid,
-     [] { return cuLaunchGrid(Module()["Nothing"], 0, 1); }},
+    {"cuLaunchGrid: grid of 0", "calls/prepared_launch.cc", kInvalid, [] { return cuLaunchGrid(Module()["Nothing"], 0, 1); }},
     {"cuParamSetv: beyond all parameters", "prepared_launch.cc", kInvalid,
      [] {
        Module m;
@@ -297,8 +292,6 @@ const Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> LaunchRows() {
-  return kRows;
-}
+std::span<const Row> LaunchRows() { return kRows; }
 
 }  // namespace refusals

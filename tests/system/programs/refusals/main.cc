@@ -116,8 +116,7 @@ void AskAll(const char* self, const Tell& tell) {
     }
     close(file);
     int status = 0;
-    const bool ended =
-        waitpid(child, &status, WNOHANG) == child || (usleep(300'000), waitpid(child, &status, WNOHANG) == child);
+    const bool ended = waitpid(child, &status, WNOHANG) == child || (usleep(300'000), waitpid(child, &status, WNOHANG) == child);
     if (!ended) {
       kill(child, SIGKILL);
       waitpid(child, &status, 0);
@@ -179,7 +178,8 @@ int main(int argc, char** argv) {
       std::printf("%s: %s, expected %s (%s)\n", row.name, answer.c_str(), expected.c_str(), row.where);
       ++wrong;
     } else if (!place.forwarded && (row.options & kUnmeasured) != 0) {
-      std::printf("%s: %s, as the row says, which nobody had measured: drop kUnmeasured (%s)\n", row.name, answer.c_str(), row.where);
+      std::printf("%s: %s, as the row says, which nobody had measured: drop kUnmeasured (%s)\n", row.name, answer.c_str(),
+                  row.where);
     }
     std::fflush(stdout);
   });

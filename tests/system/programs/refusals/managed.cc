@@ -8,8 +8,8 @@ namespace {
 constexpr CUresult kInvalid = CUDA_ERROR_INVALID_VALUE;
 const CUmemLocation kDevice{CU_MEM_LOCATION_TYPE_DEVICE, 0};
 
-CUresult Advise(CUdeviceptr address, CUmemLocation location = kDevice,
-                CUmem_advise advice = CU_MEM_ADVISE_SET_PREFERRED_LOCATION, size_t bytes = 4096) {
+CUresult Advise(CUdeviceptr address, CUmemLocation location = kDevice, CUmem_advise advice = CU_MEM_ADVISE_SET_PREFERRED_LOCATION,
+                size_t bytes = 4096) {
   return cuMemAdvise(address, bytes, advice, location);
 }
 
@@ -26,8 +26,7 @@ CUresult Prefetch(CUdeviceptr address, CUmemLocation location = kDevice, size_t 
   return cuMemPrefetchAsync(address, bytes, location, 0, s);
 }
 
-CUresult RangeOf(CUdeviceptr address, CUmem_range_attribute attribute = CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY,
-                 size_t bytes = 4096) {
+CUresult RangeOf(CUdeviceptr address, CUmem_range_attribute attribute = CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, size_t bytes = 4096) {
   int value;
   return cuMemRangeGetAttribute(&value, sizeof(value), attribute, address, bytes);
 }
@@ -106,8 +105,7 @@ const Row kRows[] = {
     {"cuMemPrefetchAsync: flags", "calls/managed.cc", kInvalid,
      [] { return cuMemPrefetchAsync(Managed(), 4096, kDevice, 1, Stream()); }},
     {"cuMemRangeGetAttribute: a block", "calls/managed.cc", kInvalid, [] { return RangeOf(Block()); }},
-    {"cuMemRangeGetAttribute: ordinary memory", "calls/managed.cc", kInvalid,
-     [] { return RangeOf(Pages().address()); }},
+    {"cuMemRangeGetAttribute: ordinary memory", "calls/managed.cc", kInvalid, [] { return RangeOf(Pages().address()); }},
     {"cuMemRangeGetAttribute: unknown attribute", "calls/managed.cc", kInvalid,
      [] { return RangeOf(Managed(), static_cast<CUmem_range_attribute>(99)); }},
     {"cuMemRangeGetAttributes: a block", "calls/managed.cc", kInvalid,
@@ -119,8 +117,7 @@ const Row kRows[] = {
        CUmem_range_attribute a = CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY;
        return cuMemRangeGetAttributes(&data, &bytes, &a, 1, b, 4096);
      }},
-    {"cuStreamAttachMemAsync: a block", "calls/managed.cc", kInvalid,
-     [] { return Attach(Block(), CU_MEM_ATTACH_GLOBAL); }},
+    {"cuStreamAttachMemAsync: a block", "calls/managed.cc", kInvalid, [] { return Attach(Block(), CU_MEM_ATTACH_GLOBAL); }},
     {"cuStreamAttachMemAsync: ordinary memory", "calls/managed.cc", kInvalid,
      [] { return Attach(Pages().address(), CU_MEM_ATTACH_GLOBAL); }},
     {"cuStreamAttachMemAsync: inside", "calls/managed.cc", kInvalid,
@@ -133,18 +130,14 @@ const Row kRows[] = {
      [] { return cuStreamAttachMemAsync(CU_STREAM_PER_THREAD, Managed(), 0, CU_MEM_ATTACH_SINGLE); }},
     {"cuStreamAttachMemAsync: unknown flags", "calls/managed.cc", kInvalid, [] { return Attach(Managed(), 16); }},
     {"cuMemDiscardBatchAsync: a block", "calls/managed.cc", kInvalid, [] { return Discard(Block()); }},
-    {"cuMemDiscardBatchAsync: ordinary memory", "calls/managed.cc", kInvalid,
-     [] { return Discard(Pages().address()); }},
+    {"cuMemDiscardBatchAsync: ordinary memory", "calls/managed.cc", kInvalid, [] { return Discard(Pages().address()); }},
     {"cuMemDiscardBatchAsync: managed memory", "calls/managed.cc", CUDA_SUCCESS, [] { return Discard(Managed()); }},
     {"cuMemPrefetchBatchAsync: a block", "calls/managed.cc", kInvalid, [] { return PrefetchMany(Block()); }},
-    {"cuMemPrefetchBatchAsync: managed memory", "calls/managed.cc", CUDA_SUCCESS,
-     [] { return PrefetchMany(Managed()); }},
+    {"cuMemPrefetchBatchAsync: managed memory", "calls/managed.cc", CUDA_SUCCESS, [] { return PrefetchMany(Managed()); }},
 };
 
 }  // namespace
 
-std::span<const Row> ManagedRows() {
-  return kRows;
-}
+std::span<const Row> ManagedRows() { return kRows; }
 
 }  // namespace refusals

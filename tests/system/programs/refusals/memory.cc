@@ -100,10 +100,8 @@ const Row kRows[] = {
        }
        return cuMemFree(b);
      }},
-    {"cuMemFreeAsync: inside pool memory", "calls/pool.cc", kInvalid,
-     [] { return cuMemFreeAsync(Pooled() + 512, Stream()); }},
-    {"cuMemFreeAsync: a second time", "calls/pool.cc", kInvalid,
-     [] { return cuMemFreeAsync(Gone<Pooled>(), Stream()); }},
+    {"cuMemFreeAsync: inside pool memory", "calls/pool.cc", kInvalid, [] { return cuMemFreeAsync(Pooled() + 512, Stream()); }},
+    {"cuMemFreeAsync: a second time", "calls/pool.cc", kInvalid, [] { return cuMemFreeAsync(Gone<Pooled>(), Stream()); }},
     {"cuMemFreeAsync: a block", "calls/pool.cc", CUDA_SUCCESS,
      [] {
        Stream s;
@@ -111,28 +109,20 @@ const Row kRows[] = {
        CHECK_DRIVER(cuMemAlloc(&b, 64));
        return cuMemFreeAsync(b, s);
      }},
-    {"cuMemFreeAsync: inside a block", "calls/pool.cc", kInvalid,
-     [] { return cuMemFreeAsync(Block() + 512, Stream()); }},
+    {"cuMemFreeAsync: inside a block", "calls/pool.cc", kInvalid, [] { return cuMemFreeAsync(Block() + 512, Stream()); }},
     {"cuMemFreeAsync: managed memory", "calls/pool.cc", CUDA_ERROR_NOT_SUPPORTED,
      [] { return cuMemFreeAsync(Managed(), Stream()); }},
     {"cuMemFreeAsync: a mapping", "calls/pool.cc", kInvalid, [] { return cuMemFreeAsync(Mapped(), Stream()); }},
-    {"cuMemFreeAsync: a variable", "calls/pool.cc", kInvalid,
-     [] { return cuMemFreeAsync(Module().Variable(), Stream()); }},
-    {"cuMemFreeAsync: ordinary memory", "calls/pool.cc", kInvalid,
-     [] { return cuMemFreeAsync(Pages().address(), Stream()); }},
-    {"cuMemFreeAsync: pinned memory", "calls/pool.cc", kInvalid,
-     [] { return cuMemFreeAsync(Pinned().address(), Stream()); }},
+    {"cuMemFreeAsync: a variable", "calls/pool.cc", kInvalid, [] { return cuMemFreeAsync(Module().Variable(), Stream()); }},
+    {"cuMemFreeAsync: ordinary memory", "calls/pool.cc", kInvalid, [] { return cuMemFreeAsync(Pages().address(), Stream()); }},
+    {"cuMemFreeAsync: pinned memory", "calls/pool.cc", kInvalid, [] { return cuMemFreeAsync(Pinned().address(), Stream()); }},
     {"cuMemFreeAsync: nowhere", "calls/pool.cc", kInvalid, [] { return cuMemFreeAsync(kNowhere, Stream()); }},
 
-    {"cuMemGetAddressRange: ordinary memory", "calls/memory.cc", CUDA_ERROR_NOT_FOUND,
-     [] { return RangeOf(Pages().address()); }},
+    {"cuMemGetAddressRange: ordinary memory", "calls/memory.cc", CUDA_ERROR_NOT_FOUND, [] { return RangeOf(Pages().address()); }},
     {"cuMemGetAddressRange: nowhere", "calls/memory.cc", CUDA_ERROR_NOT_FOUND, [] { return RangeOf(kNowhere); }},
-    {"cuMemGetAddressRange: freed memory", "calls/memory.cc", CUDA_ERROR_NOT_FOUND,
-     [] { return RangeOf(Gone<Block>()); }},
-    {"cuMemGetAddressRange: behind a block", "calls/memory.cc", CUDA_ERROR_NOT_FOUND,
-     [] { return RangeOf(Block(100) + 100); }},
-    {"cuMemGetAddressRange: reserved addresses", "calls/memory.cc", CUDA_ERROR_NOT_FOUND,
-     [] { return RangeOf(Reserved()); }},
+    {"cuMemGetAddressRange: freed memory", "calls/memory.cc", CUDA_ERROR_NOT_FOUND, [] { return RangeOf(Gone<Block>()); }},
+    {"cuMemGetAddressRange: behind a block", "calls/memory.cc", CUDA_ERROR_NOT_FOUND, [] { return RangeOf(Block(100) + 100); }},
+    {"cuMemGetAddressRange: reserved addresses", "calls/memory.cc", CUDA_ERROR_NOT_FOUND, [] { return RangeOf(Reserved()); }},
     {"cuMemGetAddressRange: mapping without access", "calls/memory.cc", CUDA_ERROR_NOT_FOUND,
      [] {
        Reserved r;
@@ -151,8 +141,7 @@ const Row kRows[] = {
     {"cuPointerGetAttribute: reserved addresses", "calls/pointer_attributes.cc", kInvalid,
      [] { return Attribute(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, Reserved()); }},
     {"cuPointerGetAttribute: DEVICE_POINTER of registered memory", "calls/pointer_attributes.cc", CUDA_SUCCESS,
-     [] { return Attribute(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, Registered().address()); }, 0, kInvalid,
-     "client-stub/README.md"},
+     [] { return Attribute(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, Registered().address()); }, 0, kInvalid, "client-stub/README.md"},
     {"cuPointerGetAttribute: unknown attribute", "calls/pointer_attributes.cc", kInvalid,
      [] { return Attribute(static_cast<CUpointer_attribute>(99), Block()); }},
     {"cuPointerGetAttribute: HOST_POINTER of a block", "calls/pointer_attributes.cc", kInvalid,
@@ -189,16 +178,13 @@ const Row kRows[] = {
      [] { return SyncMemops(Pinned().address()); }},
     {"cuPointerSetAttribute: registered memory", "calls/pointer_attributes.cc", CUDA_SUCCESS,
      [] { return SyncMemops(Registered().address()); }},
-    {"cuPointerSetAttribute: pool memory", "calls/pointer_attributes.cc", CUDA_SUCCESS,
-     [] { return SyncMemops(Pooled()); }},
-    {"cuPointerSetAttribute: managed memory", "calls/pointer_attributes.cc", CUDA_SUCCESS,
-     [] { return SyncMemops(Managed()); }},
+    {"cuPointerSetAttribute: pool memory", "calls/pointer_attributes.cc", CUDA_SUCCESS, [] { return SyncMemops(Pooled()); }},
+    {"cuPointerSetAttribute: managed memory", "calls/pointer_attributes.cc", CUDA_SUCCESS, [] { return SyncMemops(Managed()); }},
     {"cuPointerSetAttribute: a mapping", "calls/pointer_attributes.cc", CUDA_ERROR_NOT_SUPPORTED,
      [] { return SyncMemops(Mapped()); }},
     {"cuPointerSetAttribute: a variable", "calls/pointer_attributes.cc", CUDA_SUCCESS,
      [] { return SyncMemops(Module().Variable()); }},
-    {"cuPointerSetAttribute: freed memory", "calls/pointer_attributes.cc", kInvalid,
-     [] { return SyncMemops(Gone<Block>()); }},
+    {"cuPointerSetAttribute: freed memory", "calls/pointer_attributes.cc", kInvalid, [] { return SyncMemops(Gone<Block>()); }},
     {"cuPointerSetAttribute: attribute that is only read", "calls/pointer_attributes.cc", kInvalid,
      [] {
        Block b;
@@ -236,10 +222,8 @@ const Row kRows[] = {
        CUdeviceptr p;
        return cuIpcOpenMemHandle(&p, handle, 0);
      }},
-    {"cuIpcCloseMemHandle: a block of this process", "calls/ipc.cc", kInvalid,
-     [] { return cuIpcCloseMemHandle(Block()); }},
-    {"cuIpcCloseMemHandle: ordinary memory", "calls/ipc.cc", kInvalid,
-     [] { return cuIpcCloseMemHandle(Pages().address()); }},
+    {"cuIpcCloseMemHandle: a block of this process", "calls/ipc.cc", kInvalid, [] { return cuIpcCloseMemHandle(Block()); }},
+    {"cuIpcCloseMemHandle: ordinary memory", "calls/ipc.cc", kInvalid, [] { return cuIpcCloseMemHandle(Pages().address()); }},
     {"cuIpcGetEventHandle: event that is not for other processes", "calls/ipc.cc", CUDA_ERROR_INVALID_HANDLE,
      [] { return cuIpcGetEventHandle(Out<CUipcEventHandle>(), Event(CU_EVENT_DISABLE_TIMING)); }},
     {"cuIpcOpenEventHandle: bytes that no process gave", "calls/ipc.cc", CUDA_ERROR_MAP_FAILED,
@@ -251,12 +235,10 @@ const Row kRows[] = {
 
     {"cuMemAddressFree: something is mapped", "calls/virtual_memory.cc", kInvalid,
      [] { return cuMemAddressFree(Mapped(), 2 * kMapped); }},
-    {"cuMemAddressFree: a part", "calls/virtual_memory.cc", kInvalid,
-     [] { return cuMemAddressFree(Reserved(), kMapped); }},
+    {"cuMemAddressFree: a part", "calls/virtual_memory.cc", kInvalid, [] { return cuMemAddressFree(Reserved(), kMapped); }},
     {"cuMemAddressFree: a second time", "calls/virtual_memory.cc", kInvalid,
      [] { return cuMemAddressFree(Gone<Reserved>(), 2 * kMapped); }},
-    {"cuMemAddressFree: a block", "calls/virtual_memory.cc", kInvalid,
-     [] { return cuMemAddressFree(Block(kMapped), kMapped); }},
+    {"cuMemAddressFree: a block", "calls/virtual_memory.cc", kInvalid, [] { return cuMemAddressFree(Block(kMapped), kMapped); }},
     {"cuMemAddressFree: ordinary memory", "calls/virtual_memory.cc", kInvalid,
      [] { return cuMemAddressFree(Pages().address(), kMapped); }},
     {"cuMemAddressReserve: no multiple of 2 MiB", "address_reservations.cc", kInvalid, [] { return Reserve(kMapped + 1); }},
@@ -273,24 +255,19 @@ const Row kRows[] = {
      [] { return cuMemMap((Pages(1024).address() + kMapped - 1) & ~(kMapped - 1), kMapped, 0, Physical(), 0); }},
     {"cuMemMap: where something is mapped", "calls/virtual_memory.cc", kInvalid,
      [] { return cuMemMap(Mapped(), kMapped, 0, Physical(), 0); }},
-    {"cuMemMap: released memory", "call.cc", kInvalid,
-     [] { return cuMemMap(Reserved(), kMapped, 0, Gone<Physical>(), 0); }, kDangerous},
+    {"cuMemMap: released memory", "call.cc", kInvalid, [] { return cuMemMap(Reserved(), kMapped, 0, Gone<Physical>(), 0); },
+     kDangerous},
     {"cuMemMap: offset", "calls/virtual_memory.cc", CUDA_ERROR_NOT_SUPPORTED,
      [] { return cuMemMap(Reserved(), kMapped, kMapped, Physical(), 0); }, kNeedsGpu},
-    {"cuMemUnmap: nothing is mapped", "calls/virtual_memory.cc", CUDA_SUCCESS,
-     [] { return cuMemUnmap(Reserved(), kMapped); }},
-    {"cuMemUnmap: a part of a mapping", "calls/virtual_memory.cc", kInvalid,
-     [] { return cuMemUnmap(Mapped(), kMapped / 2); }},
+    {"cuMemUnmap: nothing is mapped", "calls/virtual_memory.cc", CUDA_SUCCESS, [] { return cuMemUnmap(Reserved(), kMapped); }},
+    {"cuMemUnmap: a part of a mapping", "calls/virtual_memory.cc", kInvalid, [] { return cuMemUnmap(Mapped(), kMapped / 2); }},
     {"cuMemUnmap: a mapping and what is behind it", "calls/virtual_memory.cc", CUDA_SUCCESS,
      [] { return cuMemUnmap(Mapped(), 2 * kMapped); }},
     {"cuMemUnmap: a block", "calls/virtual_memory.cc", kInvalid, [] { return cuMemUnmap(Block(kMapped), kMapped); }},
-    {"cuMemUnmap: ordinary memory", "calls/virtual_memory.cc", kInvalid,
-     [] { return cuMemUnmap(Pages().address(), 4096); }},
-    {"cuMemSetAccess: nothing is mapped", "calls/virtual_memory.cc", kInvalid,
-     [] { return Allow(Reserved(), kMapped); }},
+    {"cuMemUnmap: ordinary memory", "calls/virtual_memory.cc", kInvalid, [] { return cuMemUnmap(Pages().address(), 4096); }},
+    {"cuMemSetAccess: nothing is mapped", "calls/virtual_memory.cc", kInvalid, [] { return Allow(Reserved(), kMapped); }},
     {"cuMemSetAccess: a block", "calls/virtual_memory.cc", kInvalid, [] { return Allow(Block(kMapped), kMapped); }},
-    {"cuMemSetAccess: ordinary memory", "calls/virtual_memory.cc", kInvalid,
-     [] { return Allow(Pages().address(), 4096); }},
+    {"cuMemSetAccess: ordinary memory", "calls/virtual_memory.cc", kInvalid, [] { return Allow(Pages().address(), 4096); }},
     {"cuMemGetAccess: ordinary memory", "calls/virtual_memory.cc", kInvalid,
      [] {
        Pages p;
@@ -300,17 +277,13 @@ const Row kRows[] = {
      }},
     {"cuMemRelease: a second time", "call.cc", kInvalid, [] { return cuMemRelease(Gone<Physical>()); }},
     {"cuMemRetainAllocationHandle: a block", "calls/virtual_memory.cc", kInvalid,
-     [] {
-       return cuMemRetainAllocationHandle(Out<CUmemGenericAllocationHandle>(), reinterpret_cast<void*>(Block().it));
-     }},
+     [] { return cuMemRetainAllocationHandle(Out<CUmemGenericAllocationHandle>(), reinterpret_cast<void*>(Block().it)); }},
     {"cuMemRetainAllocationHandle: nothing is mapped", "calls/virtual_memory.cc", kInvalid,
-     [] {
-       return cuMemRetainAllocationHandle(Out<CUmemGenericAllocationHandle>(), reinterpret_cast<void*>(Reserved().it));
-     }},
+     [] { return cuMemRetainAllocationHandle(Out<CUmemGenericAllocationHandle>(), reinterpret_cast<void*>(Reserved().it)); }},
     {"cuMemRetainAllocationHandle: ordinary memory", "calls/virtual_memory.cc", kInvalid,
      [] { return cuMemRetainAllocationHandle(Out<CUmemGenericAllocationHandle>(), Pages()); }},
-    {"cuMemCreate: on the host", "call_routing.cc", CUDA_SUCCESS, [] { return Create(CU_MEM_LOCATION_TYPE_HOST, 0); },
-     0, CUDA_ERROR_NOT_SUPPORTED, "README.md"},
+    {"cuMemCreate: on the host", "call_routing.cc", CUDA_SUCCESS, [] { return Create(CU_MEM_LOCATION_TYPE_HOST, 0); }, 0,
+     CUDA_ERROR_NOT_SUPPORTED, "README.md"},
     {"cuMemCreate: on a node of the host", "call_routing.cc", CUDA_SUCCESS,
      [] { return Create(CU_MEM_LOCATION_TYPE_HOST_NUMA, 0); }, 0, CUDA_ERROR_NOT_SUPPORTED, "README.md"},
     {"cuMemCreate: on a device that does not exist", "server/worker", CUDA_ERROR_INVALID_DEVICE,
@@ -354,8 +327,6 @@ const Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> MemoryRows() {
-  return kRows;
-}
+std::span<const Row> MemoryRows() { return kRows; }
 
 }  // namespace refusals

@@ -70,10 +70,7 @@ const Row kRows[] = {
        return With(nullptr, [&] { return cuLibraryGetKernel(Out<CUkernel>(), l, "Nothing"); });
      }},
     {"cuLibraryLoadFromFile: file that is not there", "image_load.cc", CUDA_ERROR_FILE_NOT_FOUND,
-     [] {
-       return cuLibraryLoadFromFile(Out<CUlibrary>(), "/nonexistent/file.cubin", nullptr, nullptr, 0, nullptr, nullptr,
-                                    0);
-     }},
+     [] { return cuLibraryLoadFromFile(Out<CUlibrary>(), "/nonexistent/file.cubin", nullptr, nullptr, 0, nullptr, nullptr, 0); }},
     {"cuLinkAddData: destroyed link", "call.cc", kHandle,
      [] {
        CUlinkState link;
@@ -111,8 +108,6 @@ const Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> ModuleRows() {
-  return kRows;
-}
+std::span<const Row> ModuleRows() { return kRows; }
 
 }  // namespace refusals

@@ -78,8 +78,7 @@ const Row kRows[] = {
      [] { return Create(Props(CU_MEM_LOCATION_TYPE_DEVICE, 99)); }},
     {"cuMemPoolDestroy: the default pool", "server", kInvalid, [] { return cuMemPoolDestroy(DefaultPool()); }},
     {"cuMemPoolDestroy: a second time", "call.cc", kInvalid, [] { return cuMemPoolDestroy(Gone<Pool>()); }, kDangerous},
-    {"cuMemAllocFromPoolAsync: destroyed pool", "call.cc", kInvalid, [] { return AllocateFrom(Gone<Pool>()); },
-     kDangerous},
+    {"cuMemAllocFromPoolAsync: destroyed pool", "call.cc", kInvalid, [] { return AllocateFrom(Gone<Pool>()); }, kDangerous},
     {"cuMemAllocFromPoolAsync: null pool", "call.cc", kInvalid, [] { return AllocateFrom(nullptr); }},
     {"cuMemPoolSetAttribute: attribute that is only read", "server", kInvalid,
      [] {
@@ -105,8 +104,8 @@ const Row kRows[] = {
      [] {
        const int file = open("/dev/null", O_RDONLY);
        CUmemoryPool p;
-       const CUresult result = cuMemPoolImportFromShareableHandle(
-           &p, reinterpret_cast<void*>(static_cast<intptr_t>(file)), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+       const CUresult result = cuMemPoolImportFromShareableHandle(&p, reinterpret_cast<void*>(static_cast<intptr_t>(file)),
+                                                                  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
        close(file);
        return result;
      }},
@@ -120,8 +119,7 @@ const Row kRows[] = {
      }},
     {"cuMemPoolExportPointer: a block", "server", kInvalid, [] { return ExportPointer(Block()); }},
     {"cuMemPoolExportPointer: ordinary memory", "server", kInvalid, [] { return ExportPointer(Pages().address()); }},
-    {"cuMemPoolExportPointer: of a pool that is not shared", "server", kInvalid,
-     [] { return ExportPointer(Pooled()); }},
+    {"cuMemPoolExportPointer: of a pool that is not shared", "server", kInvalid, [] { return ExportPointer(Pooled()); }},
     {"cuMemAllocAsync: the legacy stream", "calls/pool.cc", CUDA_SUCCESS,
      [] {
        CUdeviceptr p;
@@ -133,8 +131,6 @@ const Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> PoolRows() {
-  return kRows;
-}
+std::span<const Row> PoolRows() { return kRows; }
 
 }  // namespace refusals

@@ -13,11 +13,11 @@ namespace refusals {
 
 // Where a row is not asked, or answered otherwise.
 enum Option : unsigned {
-  kNeedsGpu = 1,    // the emulated device has nothing of the kind
-  kBeforeInit = 2,  // asked without a context, before cuInit
-  kOwnProcess = 4,  // what it leaves behind would change later answers
-  kDangerous = 8,   // the driver reads memory that it has freed, and may crash: the answer is the client's own
-  kOnLinks = 16,    // the limit holds where client and server share no pages
+  kNeedsGpu = 1,     // the emulated device has nothing of the kind
+  kBeforeInit = 2,   // asked without a context, before cuInit
+  kOwnProcess = 4,   // what it leaves behind would change later answers
+  kDangerous = 8,    // the driver reads memory that it has freed, and may crash: the answer is the client's own
+  kOnLinks = 16,     // the limit holds where client and server share no pages
   kUnmeasured = 32,  // the answer is the client's own so far: a native run names the row, whatever the driver says
 };
 

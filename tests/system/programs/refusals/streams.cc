@@ -57,8 +57,7 @@ const Row kRows[] = {
      [] { return cuEventRecord(EventOf(OtherContext()), nullptr); }},
     {"cuEventRecordWithFlags: external outside of a capture", "capture.cc", CUDA_ERROR_ILLEGAL_STATE,
      [] { return cuEventRecordWithFlags(Event(), Stream(), CU_EVENT_RECORD_EXTERNAL); }},
-    {"cuEventRecordWithFlags: external outside of a capture, another one goes on", "capture.cc",
-     CUDA_ERROR_ILLEGAL_STATE,
+    {"cuEventRecordWithFlags: external outside of a capture, another one goes on", "capture.cc", CUDA_ERROR_ILLEGAL_STATE,
      [] {
        Capture c;
        return cuEventRecordWithFlags(Event(), Stream(), CU_EVENT_RECORD_EXTERNAL);
@@ -71,12 +70,9 @@ const Row kRows[] = {
        return cuEventRecord(reinterpret_cast<CUevent>(s.it), s);
      },
      kDangerous},
-    {"cuEventRecord: destroyed event", "call.cc", kHandle, [] { return cuEventRecord(Gone<Event>(), Stream()); },
-     kDangerous},
-    {"cuEventRecord: destroyed stream", "call.cc", kHandle, [] { return cuEventRecord(Event(), Gone<Stream>()); },
-     kDangerous},
-    {"cuEventRecord: unknown event", "call.cc", kHandle, [] { return cuEventRecord(Unknown<CUevent>(), Stream()); },
-     kDangerous},
+    {"cuEventRecord: destroyed event", "call.cc", kHandle, [] { return cuEventRecord(Gone<Event>(), Stream()); }, kDangerous},
+    {"cuEventRecord: destroyed stream", "call.cc", kHandle, [] { return cuEventRecord(Event(), Gone<Stream>()); }, kDangerous},
+    {"cuEventRecord: unknown event", "call.cc", kHandle, [] { return cuEventRecord(Unknown<CUevent>(), Stream()); }, kDangerous},
     {"cuEventRecord: event of a destroyed context", "call.cc", kHandle,
      [] {
        CUevent e;
@@ -134,16 +130,13 @@ const Row kRows[] = {
      [] { return cuStreamWaitEvent(Stream(), EventOf(OtherContext()), 0); }},
     {"cuStreamWaitEvent: external outside of a capture", "capture.cc", CUDA_ERROR_ILLEGAL_STATE,
      [] { return cuStreamWaitEvent(Stream(), Event(), CU_EVENT_WAIT_EXTERNAL); }},
-    {"cuStreamWaitEvent: unknown flags", "calls/stream.cc", kInvalid,
-     [] { return cuStreamWaitEvent(Stream(), Event(), 8); }},
+    {"cuStreamWaitEvent: unknown flags", "calls/stream.cc", kInvalid, [] { return cuStreamWaitEvent(Stream(), Event(), 8); }},
     {"cuStreamDestroy: null", "calls/stream.cc", kHandle, [] { return cuStreamDestroy(nullptr); }},
-    {"cuStreamDestroy: the legacy stream", "calls/stream.cc", kHandle,
-     [] { return cuStreamDestroy(CU_STREAM_LEGACY); }},
+    {"cuStreamDestroy: the legacy stream", "calls/stream.cc", kHandle, [] { return cuStreamDestroy(CU_STREAM_LEGACY); }},
     {"cuStreamDestroy: the stream of the thread", "calls/stream.cc", kHandle,
      [] { return cuStreamDestroy(CU_STREAM_PER_THREAD); }},
     {"cuStreamDestroy: a second time", "call.cc", kHandle, [] { return cuStreamDestroy(Gone<Stream>()); }, kDangerous},
-    {"cuStreamSynchronize: destroyed stream", "call.cc", kHandle, [] { return cuStreamSynchronize(Gone<Stream>()); },
-     kDangerous},
+    {"cuStreamSynchronize: destroyed stream", "call.cc", kHandle, [] { return cuStreamSynchronize(Gone<Stream>()); }, kDangerous},
     {"cuStreamSynchronize: an event in place of a stream", "call.cc", kHandle,
      [] { return cuStreamSynchronize(AsStream(Event().it)); }, kDangerous},
     {"cuStreamSynchronize: stream of another context", "calls/stream.cc", CUDA_SUCCESS,
@@ -159,8 +152,7 @@ const Row kRows[] = {
      },
      kDangerous},
     {"cuStreamCreate: unknown flags", "calls/stream.cc", kInvalid, [] { return cuStreamCreate(Out<CUstream>(), 2); }},
-    {"cuStreamQuery: unknown stream", "call.cc", kHandle, [] { return cuStreamQuery(Unknown<CUstream>()); },
-     kDangerous},
+    {"cuStreamQuery: unknown stream", "call.cc", kHandle, [] { return cuStreamQuery(Unknown<CUstream>()); }, kDangerous},
     {"cuStreamAddCallback: flags", "calls/stream.cc", kInvalid,
      [] {
        Stream s;
@@ -414,8 +406,6 @@ const Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> StreamRows() {
-  return kRows;
-}
+std::span<const Row> StreamRows() { return kRows; }
 
 }  // namespace refusals

@@ -48,17 +48,15 @@ CUresult Tiled(CUdeviceptr address) {
   alignas(64) CUtensorMap map;
   const cuuint64_t dims[] = {16, 16}, strides[] = {16};
   const cuuint32_t box[] = {16, 8}, steps[] = {1, 1};
-  return cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, reinterpret_cast<void*>(address), dims, strides,
-                                box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-                                CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, reinterpret_cast<void*>(address), dims, strides, box,
+                                steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
 const Row kRows[] = {
-    {"cuTexObjectCreate: ordinary memory", "calls/texture.cc", CUDA_SUCCESS,
-     [] { return Texture(Linear(Pages().address())); }},
+    {"cuTexObjectCreate: ordinary memory", "calls/texture.cc", CUDA_SUCCESS, [] { return Texture(Linear(Pages().address())); }},
     {"cuTexObjectCreate: nowhere", "calls/texture.cc", CUDA_SUCCESS, [] { return Texture(Linear(kNowhere)); }},
-    {"cuTexObjectCreate: freed memory", "calls/texture.cc", CUDA_SUCCESS,
-     [] { return Texture(Linear(Gone<Block>())); }},
+    {"cuTexObjectCreate: freed memory", "calls/texture.cc", CUDA_SUCCESS, [] { return Texture(Linear(Gone<Block>())); }},
     {"cuTexObjectCreate: beyond the end of a block", "calls/texture.cc", CUDA_SUCCESS,
      [] { return Texture(Linear(Block(64), 128)); }},
     {"cuTexObjectCreate: far beyond the end of a block", "calls/texture.cc", CUDA_SUCCESS,
@@ -67,8 +65,7 @@ const Row kRows[] = {
        return Texture(Linear(b, size_t{64} << 20));
      }},
     {"cuTexObjectCreate: managed memory", "calls/texture.cc", CUDA_SUCCESS, [] { return Texture(Linear(Managed())); }},
-    {"cuTexObjectCreate: pinned memory", "calls/texture.cc", CUDA_SUCCESS,
-     [] { return Texture(Linear(Pinned().address())); }},
+    {"cuTexObjectCreate: pinned memory", "calls/texture.cc", CUDA_SUCCESS, [] { return Texture(Linear(Pinned().address())); }},
     {"cuTexObjectCreate: registered memory", "calls/texture.cc", CUDA_SUCCESS,
      [] { return Texture(Linear(Registered().address())); }},
     {"cuTexObjectCreate: ordinary memory with a pitch", "calls/texture.cc", CUDA_SUCCESS,
@@ -99,8 +96,7 @@ const Row kRows[] = {
        return Texture(r);
      }},
     {"cuSurfObjectCreate: linear memory", "calls/texture.cc", kInvalid, [] { return Surface(Linear(Block())); }},
-    {"cuSurfObjectCreate: array without SURFACE_LDST", "calls/texture.cc", CUDA_SUCCESS,
-     [] { return Surface(Of(Array())); }},
+    {"cuSurfObjectCreate: array without SURFACE_LDST", "calls/texture.cc", CUDA_SUCCESS, [] { return Surface(Of(Array())); }},
     {"cuArrayDestroy: a second time", "call.cc", kHandle, [] { return cuArrayDestroy(Gone<Array>()); }, kDangerous},
     {"cuArrayGetDescriptor: null", "call.cc", kHandle,
      [] { return cuArrayGetDescriptor(Out<CUDA_ARRAY_DESCRIPTOR>(), nullptr); }},
@@ -120,16 +116,14 @@ const Row kRows[] = {
        return cuMemMapArrayAsync(&info, 1, s);
      },
      kNeedsGpu},
-    {"cuTensorMapEncodeTiled: ordinary memory", "calls/tensor_map.cc", CUDA_SUCCESS,
-     [] { return Tiled(Pages().address()); }, kNeedsGpu},
+    {"cuTensorMapEncodeTiled: ordinary memory", "calls/tensor_map.cc", CUDA_SUCCESS, [] { return Tiled(Pages().address()); },
+     kNeedsGpu},
     {"cuTensorMapEncodeTiled: address that is not a multiple of 16", "calls/tensor_map.cc", kInvalid,
      [] { return Tiled(Block() + 8); }, kNeedsGpu},
 };
 
 }  // namespace
 
-std::span<const Row> TextureRows() {
-  return kRows;
-}
+std::span<const Row> TextureRows() { return kRows; }
 
 }  // namespace refusals

@@ -68,8 +68,6 @@ const Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> UnsupportedRows() {
-  return kRows;
-}
+std::span<const Row> UnsupportedRows() { return kRows; }
 
 }  // namespace refusals

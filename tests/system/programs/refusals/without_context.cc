@@ -39,8 +39,7 @@ const Row kRows[] = {
 
     {"cuMemAlloc: without a context", "call.cc", kContext, [] { return With(nullptr, Allocate); }},
     {"cuMemAlloc: destroyed context", "call.cc", kDestroyed, [] { return InDestroyed(Allocate); }},
-    {"cuCtxSynchronize: without a context", "call.cc", kContext,
-     [] { return With(nullptr, [] { return cuCtxSynchronize(); }); }},
+    {"cuCtxSynchronize: without a context", "call.cc", kContext, [] { return With(nullptr, [] { return cuCtxSynchronize(); }); }},
     {"cuStreamSynchronize: without a context", "call.cc", kContext,
      [] { return With(nullptr, [] { return cuStreamSynchronize(nullptr); }); }},
     {"cuStreamSynchronize: destroyed context", "call.cc", kDestroyed,
@@ -309,8 +308,7 @@ const Row kRows[] = {
      }},
     {"cuLibraryLoadData: without a context", "call.cc", CUDA_SUCCESS,
      [] {
-       return With(nullptr,
-                   [&] { return cuLibraryLoadData(Out<CUlibrary>(), kPtx, nullptr, nullptr, 0, nullptr, nullptr, 0); });
+       return With(nullptr, [&] { return cuLibraryLoadData(Out<CUlibrary>(), kPtx, nullptr, nullptr, 0, nullptr, nullptr, 0); });
      }},
     {"cuKernelGetFunction: without a context", "call.cc", kContext,
      [] {
@@ -429,8 +427,7 @@ const Row kRows[] = {
     {"cuMemRangeGetAttribute: without a context", "call.cc", kContext,
      [] {
        Managed m;
-       return With(nullptr,
-                   [&] { return cuMemRangeGetAttribute(Out<int>(), 4, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, m, 4096); });
+       return With(nullptr, [&] { return cuMemRangeGetAttribute(Out<int>(), 4, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, m, 4096); });
      }},
     {"cuStreamAttachMemAsync: without a context", "call.cc", CUDA_SUCCESS,
      [] {
@@ -526,8 +523,7 @@ const Row kRows[] = {
      }},
     {"cuCtxResetPersistingL2Cache: without a context", "call.cc", kContext,
      [] { return With(nullptr, [&] { return cuCtxResetPersistingL2Cache(); }); }},
-    {"cuProfilerStart: without a context", "call.cc", kContext,
-     [] { return With(nullptr, [&] { return cuProfilerStart(); }); }},
+    {"cuProfilerStart: without a context", "call.cc", kContext, [] { return With(nullptr, [&] { return cuProfilerStart(); }); }},
     {"cuTexObjectCreate: without a context", "call.cc", kContext,
      [] {
        Block b;
@@ -608,8 +604,6 @@ const Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> WithoutContextRows() {
-  return kRows;
-}
+std::span<const Row> WithoutContextRows() { return kRows; }
 
 }  // namespace refusals

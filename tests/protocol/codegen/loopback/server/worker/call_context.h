@@ -33,7 +33,9 @@ class CallContext {
   }
   CUstream UseStream(HandleId id) { return CUstream(id.is_null() && per_thread_ ? 2 : id.value()); }
   template <typename T>
-  void New(HandleId id, T object) { objects[id.value()] = uint64_t(object); }
+  void New(HandleId id, T object) {
+    objects[id.value()] = uint64_t(object);
+  }
   void Free(HandleId id) { objects.erase(id.value()); }
   template <typename T>
   HandleId Known(HandleKind kind, T object) {
