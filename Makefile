@@ -6,7 +6,7 @@ JOBS   ?= $(shell nproc)
 # ThreadSanitizer before gcc 14 does not start where the kernel randomises addresses by more than 28 bits.
 SAME_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
-.PHONY: build demo test sanitize fuzz lint bench bundle install-dependencies clean
+.PHONY: build demo test sanitize fuzz lint format bench bundle install-dependencies clean
 
 build: install-dependencies
 	cmake --preset $(PRESET) -Wno-dev
@@ -18,9 +18,9 @@ demo: install-dependencies
 	@cmake --build --preset $(PRESET) -j$(JOBS) --target product
 	@deploy/demo/run $(BUILD)
 
-# Also what tests/rdma needs: soft-RoCE in a guest.
+# Also what tests/tidy needs (clang-format) and tests/rdma: soft-RoCE in a guest.
 test: build
-	deploy/install-dependencies qemu-system-x86 busybox-static cpio kmod rdma-core iproute2 ibverbs-providers
+	deploy/install-dependencies clang-format-16 qemu-system-x86 busybox-static cpio kmod rdma-core iproute2 ibverbs-providers
 	ctest --preset $(PRESET) -j$(JOBS)
 
 # Address, undefined-behaviour and thread sanitizers over the parts with threads or untrusted bytes.
@@ -40,6 +40,11 @@ fuzz: install-dependencies
 lint: install-dependencies
 	deploy/install-dependencies clang-16 clang-tidy-16
 	cmake --preset lint -Wno-dev && cmake --build --preset lint -j$(JOBS)
+
+# The code as tests/tidy/format_test.py wants it.
+format:
+	deploy/install-dependencies clang-format-16
+	git ls-files '*.cc' '*.h' '*.cu' '*.c' | grep -v /golden/ | xargs clang-format-16 -i
 
 # All of tests/bench on this machine: some minutes. Figures go to $(BUILD)/bench.
 bench: build
