@@ -83,7 +83,7 @@ std::vector<Input> Seeds() {
   report.driver = "cuda";
   report.snapshot = Encoded(Snapshot());
   report.readings = {{{Reading::kMemoryTotalBytes, 1}, {Reading::kGpuPercent, 50}}, {}};
-  report.uses = {{17, 0, 4096}};
+  report.uses = {{17, 0, 4096, {}}};
   const Input messages[] = {Encoded(hello),
                             Encoded(welcome),
                             Encoded(ServerRefusal{StatusCode::kUnavailable, "the server is ending"}),
