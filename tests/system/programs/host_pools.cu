@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "check.h"
+#include "pass_descriptor.h"
 
 extern char** environ;
 
@@ -283,43 +284,13 @@ void CheckEnds(const Streams& streams) {
   CHECK_CUDA(cudaStreamSynchronize(streams.b));
 }
 
-void Send(int socket, const void* bytes, size_t size, int fd) {
-  iovec part{const_cast<void*>(bytes), size};
-  char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-  EXPECT_EQ(sendmsg(socket, &message, 0), static_cast<ssize_t>(size));
-}
-
-int Receive(int socket, void* bytes, size_t size) {
-  iovec part{bytes, size};
-  char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  EXPECT_EQ(recvmsg(socket, &message, 0), static_cast<ssize_t>(size));
-  int fd = -1;
-  if (CMSG_FIRSTHDR(&message) != nullptr) std::memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
-  return fd;
-}
-
 void* AsHandle(int fd) { return reinterpret_cast<void*>(static_cast<intptr_t>(fd)); }
 
 // The other process: adds 1 as a program, 10 in a kernel.
 void Child(int socket) {
   CHECK_CUDA(cudaFree(nullptr));
   CUmemPoolPtrExportData pointer{};
-  const int fd = Receive(socket, &pointer, sizeof(pointer));
+  const int fd = ReceiveFd(socket, &pointer, sizeof(pointer));
   CUmemoryPool pool = nullptr;
   CHECK_DRIVER(cuMemPoolImportFromShareableHandle(&pool, AsHandle(fd), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
   close(fd);
@@ -358,7 +329,7 @@ void CheckProcesses(const Streams& streams) {
   CHECK_DRIVER(cuMemPoolExportToShareableHandle(&fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
   CUmemPoolPtrExportData pointer{};
   CHECK_DRIVER(cuMemPoolExportPointer(&pointer, reinterpret_cast<CUdeviceptr>(values)));
-  Send(sockets[0], &pointer, sizeof(pointer), fd);
+  SendFd(sockets[0], &pointer, sizeof(pointer), fd);
   close(fd);
   char done = 0;
   EXPECT_EQ(read(sockets[0], &done, 1), ssize_t{1});

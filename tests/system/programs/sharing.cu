@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "check.h"
+#include "pass_descriptor.h"
 
 extern char** environ;
 
@@ -27,39 +28,6 @@ struct Message {
 
 __global__ void Add(int* data, int n, int value) {
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) data[i] += value;
-}
-
-static void SendFd(int socket, const void* bytes, size_t size, int fd) {
-  iovec part{const_cast<void*>(bytes), size};
-  char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (fd >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-  }
-  EXPECT_EQ(sendmsg(socket, &message, 0), static_cast<ssize_t>(size));
-}
-
-static int ReceiveFd(int socket, void* bytes, size_t size) {
-  iovec part{bytes, size};
-  char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  EXPECT_EQ(recvmsg(socket, &message, 0), static_cast<ssize_t>(size));
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  int fd = -1;
-  if (header != nullptr) std::memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-  return fd;
 }
 
 static void Expect(const int* device, int n, int value) {
