@@ -118,10 +118,6 @@ class Call {
   CUmemAllocationProp DeviceNumbers(CUmemAllocationProp properties);
   CUmemPoolProps DeviceNumbers(CUmemPoolProps properties);
   CUmemAccessDesc DeviceNumbers(CUmemAccessDesc access);
-  // The place for memory that the driver is to make: on a host it fails the call with CUDA_ERROR_NOT_SUPPORTED, as a device does
-  // without CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: the server's host has no memory that the program
-  // could touch.
-  void DeviceOnly(const CUmemLocation& location);
   // And back, of what the server answered.
   CUdevice Ordinal(int number) const;
   CUmemAllocationProp Ordinals(CUmemAllocationProp properties) const;

@@ -89,13 +89,6 @@ CUmemLocation Call::DeviceNumbers(CUmemLocation location) {
   return location;
 }
 
-void Call::DeviceOnly(const CUmemLocation& location) {
-  if (location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
-      location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT) {
-    Fail(CUDA_ERROR_NOT_SUPPORTED);
-  }
-}
-
 CUmemAllocationProp Call::DeviceNumbers(CUmemAllocationProp properties) {
   properties.location = DeviceNumbers(properties.location);
   return properties;

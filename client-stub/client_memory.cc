@@ -26,6 +26,7 @@ ClientMemory::ClientMemory(Session& session)
       deliveries_(session),
       mirrors_(session, host_, shadows_),
       pools_(session.marks(), host_),
+      allocations_(host_),
       managed_(session, windows_.device) {
   session.contexts().OnEnd([this](const Context& context) {
     device_.RemoveContext(context.handle);
@@ -59,8 +60,9 @@ uint64_t ClientMemory::TranslateElsewhere(uint64_t address) const {
 
 Place ClientMemory::Classify(uint64_t address, uint64_t bytes) const {
   address = Translate(address);
-  if (host_.InWindow(address) || host_.any_registered()) {
+  if (host_.InWindow(address) || host_.any_outside()) {
     if (const auto block = host_.Find(address)) {
+      if (block->mapped) return ClassifyMapping(*block, address, bytes);
       if (!block->range.contains(block->alias != 0 ? host_.OriginalOf(address) : address, bytes)) return Place::kInvalid;
       return block->shared ? Place::kPinned : Place::kPrivate;
     }
@@ -75,6 +77,13 @@ Place ClientMemory::Classify(uint64_t address, uint64_t bytes) const {
   bool whole = false;
   if (PinnedElsewhere(session_, address, bytes, &whole) != 0) return whole ? Place::kPrivate : Place::kInvalid;
   return OwnerOf(address).session == nullptr ? Place::kPageable : Place::kInvalid;
+}
+
+Place ClientMemory::ClassifyMapping(const HostBlock& block, uint64_t address, uint64_t bytes) {
+  if (!block.range.contains(address, bytes)) return Place::kInvalid;
+  if (block.shared && block.host_access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return Place::kPinned;
+  if (block.shared) return Place::kDevice;  // the server copies what the program cannot
+  return block.host_access == CU_MEM_ACCESS_FLAGS_PROT_NONE ? Place::kInvalid : Place::kPageable;
 }
 
 void ClientMemory::NoteAllocation(HandleId handle, const Physical& physical) {

@@ -11,6 +11,7 @@
 #include "client-stub/call.h"
 #include "client-stub/deliveries.h"
 #include "client-stub/device_memory.h"
+#include "client-stub/host_allocations.h"
 #include "client-stub/host_memory.h"
 #include "client-stub/host_mirrors.h"
 #include "client-stub/host_pools.h"
@@ -23,7 +24,7 @@ namespace tessera {
 
 // What an address is to a copy.
 enum class Place : uint8_t {
-  kDevice,    // device memory that this process holds
+  kDevice,    // device memory that this process holds, and what is mapped on the host but not for the program
   kPinned,    // pinned host memory that the server's driver reaches, at the same address
   kPrivate,   // pinned host memory that only this process has: registered, pinned for another server, or any over a
               // mirrored channel
@@ -42,6 +43,7 @@ class ClientMemory {
   ShadowPool& shadows() { return shadows_; }
   HostMirrors& mirrors() { return mirrors_; }
   HostPools& pools() { return pools_; }
+  HostAllocations& allocations() { return allocations_; }
   Deliveries& deliveries() { return deliveries_; }
   ManagedMemory& managed() { return managed_; }
   AddressReservations& reservations() { return reservations_; }
@@ -80,6 +82,8 @@ class ClientMemory {
  private:
   explicit ClientMemory(Session& session);
 
+  // Of what is mapped at `address` on the host.
+  static Place ClassifyMapping(const HostBlock& block, uint64_t address, uint64_t bytes);
   // Of device pointers of memory that another session has pinned.
   uint64_t TranslateElsewhere(uint64_t address) const;
 
@@ -92,6 +96,7 @@ class ClientMemory {
   Deliveries deliveries_;
   HostMirrors mirrors_;
   HostPools pools_;
+  HostAllocations allocations_;
   ManagedMemory managed_;
   AddressReservations reservations_{HeldAddresses::Process()};
   Mutex mutex_;

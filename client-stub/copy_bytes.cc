@@ -137,6 +137,33 @@ std::optional<CUresult> UploadWhileIdle(Call& call, CUstream stream, uint64_t to
   return std::nullopt;
 }
 
+// How many of the bytes lie in the same mapping of host memory as the first, at either end (host_allocations.h). To the server's
+// driver each is memory of its own; as natively, those that follow each other can be copied at once.
+uint64_t BytesOfOneMapping(ClientMemory& memory, uint64_t to, uint64_t from, uint64_t bytes) {
+  for (const uint64_t address : {to, from}) {
+    const Range mapping = memory.allocations().MappingAt(address);
+    if (mapping.bytes != 0) bytes = std::min(bytes, mapping.end() - address);
+  }
+  return bytes;
+}
+
+CUresult CopyPieces(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form) {
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  // All of it or nothing.
+  for (uint64_t done = 0, size = 0; done < bytes; done += size) {
+    size = BytesOfOneMapping(memory, to + done, from + done, bytes - done);
+    if (CheckMemory(call, to + done, size) == Place::kInvalid || CheckMemory(call, from + done, size) == Place::kInvalid) {
+      return call.Fail(CUDA_ERROR_INVALID_VALUE);
+    }
+  }
+  CUresult result = CUDA_SUCCESS;
+  for (uint64_t done = 0, size = 0; done < bytes && result == CUDA_SUCCESS; done += size) {
+    size = BytesOfOneMapping(memory, to + done, from + done, bytes - done);
+    result = CopyBytes(call, to + done, from + done, size, stream, form);
+  }
+  return result;
+}
+
 }  // namespace
 
 CUresult UploadBytes(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, bool async) {
@@ -188,6 +215,7 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   ClientMemory& memory = ClientMemory::Of(call.session());
   to = memory.Translate(to);
   from = memory.Translate(from);
+  if (BytesOfOneMapping(memory, to, from, bytes) != bytes) return CopyPieces(call, to, from, bytes, stream, form);
   const Place to_place = CheckMemory(call, to, bytes);
   const Place from_place = CheckMemory(call, from, bytes);
   if (to_place == Place::kInvalid || from_place == Place::kInvalid || (form.device_to && to_place == Place::kPageable) ||

@@ -6,7 +6,7 @@ namespace {
 constexpr const char* kNoClientPages = "the GPU sees the memory of the server's process, not the program's";
 constexpr const char* kNoConcurrency = "pages of managed memory move when work begins and when the program touches them";
 constexpr const char* kNoSharing = "processes of one server share device memory by descriptors, and with nobody else";
-constexpr const char* kOwnPools = "pools of host memory need nothing of the driver's but its registration";
+constexpr const char* kOwnHostMemory = "memory on the host needs nothing of the driver's but its registration";
 constexpr const char* kNoRdma = "network cards of the client's host cannot reach the server's GPU";
 constexpr const char* kNoServerHost = "host memory of the server is not the program's host memory";
 constexpr const char* kNoGraphics = "graphics interop is not forwarded";
@@ -33,13 +33,15 @@ constexpr FilteredAttribute kFiltered[] = {
     {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 0, false, kNoRdma},
     {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, 0, false, kNoRdma},
     {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, 0, false, kNoRdma},
-    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0, false, kNoServerHost},
+    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0, true, kNoPages},
+    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1, false, kOwnHostMemory},
     {CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED, 0, true, kNoPages},
-    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED, 1, false, kOwnPools},
+    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED, 1, false, kOwnHostMemory},
     {CU_DEVICE_ATTRIBUTE_HOST_NUMA_MULTINODE_IPC_SUPPORTED, 0, false, kNoServerHost},
     {CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 0, true, kNoPages},
-    {CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 1, false, kOwnPools},
-    {CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0, false, kNoServerHost},
+    {CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 1, false, kOwnHostMemory},
+    {CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0, true, kNoPages},
+    {CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1, false, kOwnHostMemory},
     {CU_DEVICE_ATTRIBUTE_NUMA_CONFIG, CU_DEVICE_NUMA_CONFIG_NONE, false, kNoServerHost},
     {CU_DEVICE_ATTRIBUTE_NUMA_ID, -1, false, kNoServerHost},
     {CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK, 0, false, kNoDecompression},

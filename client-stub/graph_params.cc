@@ -8,6 +8,7 @@
 #include "client-stub/client_memory.h"
 #include "client-stub/function_info.h"
 #include "client-stub/host_functions.h"
+#include "client-stub/host_location.h"
 #include "client-stub/host_pool_calls.h"
 #include "client-stub/kernel_params.h"
 #include "client-stub/memory_check.h"

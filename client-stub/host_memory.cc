@@ -169,6 +169,24 @@ bool HostMemory::Hide(uint64_t address) {
   return true;
 }
 
+void HostMemory::ShowMapping(HostBlock block) {
+  std::unique_lock lock(blocks_mutex_);
+  const auto known = blocks_.find(block.range.base);
+  if (known != blocks_.end()) {
+    block.buffer_id = known->second.buffer_id;
+    known->second = block;
+    return;
+  }
+  block.buffer_id = DeviceMemory::NextBufferId();
+  blocks_.emplace(block.range.base, block);
+  outside_count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void HostMemory::HideMapping(uint64_t base) {
+  std::unique_lock lock(blocks_mutex_);
+  if (blocks_.erase(base) != 0) outside_count_.fetch_sub(1, std::memory_order_relaxed);
+}
+
 void HostMemory::Abandon(const Placed& placed) {
   MutexLock lock(mutex_);
   if (placed.segment != 0 || !placed.shared) return DropSegment(placed.segment_range.base);
@@ -211,7 +229,9 @@ CUresult HostMemory::BeginFree(uint64_t address, uint32_t* segment_id) {
   {
     std::unique_lock blocks(blocks_mutex_);
     const auto found = blocks_.find(address);
-    if (found == blocks_.end() || found->second.registered || !found->second.pool.is_null()) return CUDA_ERROR_INVALID_VALUE;
+    if (found == blocks_.end() || found->second.registered || found->second.mapped || !found->second.pool.is_null()) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
     blocks_.erase(found);
   }
   const Segment* segment = SegmentOf(address);
@@ -247,7 +267,7 @@ CUresult HostMemory::Register(const Range& range, unsigned flags, CUdevice devic
   block.buffer_id = DeviceMemory::NextBufferId();
   block.registered = true;
   blocks_.emplace(range.base, block);
-  registered_count_.fetch_add(1, std::memory_order_relaxed);
+  outside_count_.fetch_add(1, std::memory_order_relaxed);
   return CUDA_SUCCESS;
 }
 
@@ -258,7 +278,7 @@ CUresult HostMemory::Unregister(uint64_t address) {
   aliases_.erase(found->second.alias);
   alias_count_.store(aliases_.size(), std::memory_order_release);
   blocks_.erase(found);
-  registered_count_.fetch_sub(1, std::memory_order_relaxed);
+  outside_count_.fetch_sub(1, std::memory_order_relaxed);
   return CUDA_SUCCESS;
 }
 
@@ -300,7 +320,7 @@ void HostMemory::EndContext(HandleId context) {
         ++it;
         continue;
       }
-      if (it->second.registered) registered_count_.fetch_sub(1, std::memory_order_relaxed);
+      if (it->second.registered) outside_count_.fetch_sub(1, std::memory_order_relaxed);
       aliases_.erase(it->second.alias);
       alias_count_.store(aliases_.size(), std::memory_order_release);
       it = blocks_.erase(it);

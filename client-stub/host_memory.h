@@ -45,6 +45,10 @@ struct HostBlock {
   bool registered = false;    // by cuMemHostRegister, not allocated
   bool shared = false;        // the server's driver reaches this memory, or its alias
   bool sync_memops = false;   // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as set
+  // Physical memory on the host that is mapped in reserved addresses (host_allocations.h), if `mapped`: of no context.
+  bool mapped = false;
+  CUmemAccess_flags host_access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;  // the program's own
+  CUmemAccess_flags device_access = CU_MEM_ACCESS_FLAGS_PROT_NONE;     // of a mapping: what some device has
   // Registered shared file: where the same bytes lie for the server's driver, and its segment.
   uint64_t alias = 0;
   uint32_t segment = 0;
@@ -82,6 +86,9 @@ class HostMemory {
   // A block of a pool, in memory that is committed already, is live; is it no more. False: no block of a pool starts there.
   void Show(HostBlock block);
   bool Hide(uint64_t address);
+  // Enters what is mapped in reserved addresses, or how its access has changed; removes it.
+  void ShowMapping(HostBlock block);
+  void HideMapping(uint64_t base);
   // The server refused the segment, or has let go of it: everything about it is forgotten.
   void Abandon(const Placed& placed) EXCLUDES(mutex_);
 
@@ -110,7 +117,8 @@ class HostMemory {
   uint64_t OriginalOf(uint64_t alias) const;
   bool InWindow(uint64_t address) const { return window_.contains(address); }
   const Range& window() const { return window_; }
-  bool any_registered() const { return registered_count_.load(std::memory_order_relaxed) != 0; }
+  // Whether there are blocks outside of the window: what is registered or mapped.
+  bool any_outside() const { return outside_count_.load(std::memory_order_relaxed) != 0; }
   // Where a range of a live allocation lies for Channel::Publish.
   bool Locate(uint64_t address, uint64_t bytes, uint32_t* segment, uint64_t* offset) const EXCLUDES(mutex_);
 
@@ -146,7 +154,7 @@ class HostMemory {
   mutable std::shared_mutex blocks_mutex_;  // taken after mutex_
   std::map<uint64_t, HostBlock> blocks_;    // live, by base; guarded by blocks_mutex_
   std::map<uint64_t, uint64_t> aliases_;    // alias -> base of its registration; guarded by blocks_mutex_
-  std::atomic<size_t> registered_count_{0};
+  std::atomic<size_t> outside_count_{0};
   std::atomic<size_t> alias_count_{0};
 };
 

@@ -9,15 +9,15 @@ uint64_t RoundUp(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / un
 
 }  // namespace
 
-HostPool::HostPool(MarkTable& marks, PoolFile file, const CUmemLocation& location, uint64_t bytes_max, bool shareable,
+HostPool::HostPool(MarkTable& marks, HostFile file, const CUmemLocation& location, uint64_t bytes_max, bool shareable,
                    bool imported)
     : marks_(marks),
       file_(std::move(file)),
       location_(location),
       shareable_(shareable),
       imported_(imported),
-      bytes_max_(RoundUp(bytes_max, PoolFile::kPieceBytes)),
-      in_file_(PoolFile::kDataOffset, 2 * bytes_max_, PoolFile::kPieceBytes) {}
+      bytes_max_(RoundUp(bytes_max, HostFile::kPieceBytes)),
+      in_file_(HostFile::kDataOffset, 2 * bytes_max_, HostFile::kPieceBytes) {}
 
 Range HostPool::Enter(const Range& block, uint64_t asked) {
   used_[block.base] = Used{asked, block.bytes};
@@ -50,7 +50,7 @@ std::optional<Range> HostPool::Take(uint64_t bytes, StreamKey stream) {
 std::optional<Range> HostPool::BeginGrowth(uint64_t bytes) {
   const uint64_t room = bytes_max_ - std::min(bytes_max_, reserved_ + growing_);
   if (imported_ || bytes > room) return std::nullopt;
-  const uint64_t least = RoundUp(bytes, PoolFile::kPieceBytes);
+  const uint64_t least = RoundUp(bytes, HostFile::kPieceBytes);
   std::optional<Range> range = in_file_.Allocate(std::min(std::max(least, kGrowthBytes), room));
   if (!range) range = in_file_.Allocate(least);
   if (range) growing_ += range->bytes;

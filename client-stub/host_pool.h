@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "client-stub/host_file.h"
 #include "client-stub/host_memory.h"
 #include "client-stub/mark_table.h"
-#include "client-stub/pool_file.h"
 #include "protocol/memory/range_allocator.h"
 #include "protocol/wire/handle.h"
 
@@ -41,9 +41,9 @@ class HostPool {
 
   // `bytes_max`: of all pieces; the file has twice as much room, since memory on its way back to the system keeps its place.
   // `imported`: another process' pool, whose allocations are opened one by one.
-  HostPool(MarkTable& marks, PoolFile file, const CUmemLocation& location, uint64_t bytes_max, bool shareable, bool imported);
+  HostPool(MarkTable& marks, HostFile file, const CUmemLocation& location, uint64_t bytes_max, bool shareable, bool imported);
 
-  PoolFile& file() { return file_; }
+  HostFile& file() { return file_; }
   const CUmemLocation& location() const { return location_; }
   bool shareable() const { return shareable_; }
   bool imported() const { return imported_; }
@@ -117,7 +117,7 @@ class HostPool {
   Range Enter(const Range& block, uint64_t asked);
 
   MarkTable& marks_;
-  PoolFile file_;
+  HostFile file_;
   const CUmemLocation location_;
   const bool shareable_;
   const bool imported_;

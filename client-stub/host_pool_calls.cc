@@ -1,25 +1,17 @@
 #include "client-stub/host_pool_calls.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <string>
 
 #include "client-stub/capture_check.h"
 #include "client-stub/client_memory.h"
+#include "client-stub/host_location.h"
 #include "client-stub/session.h"
 #include "protocol/base/log.h"
 
 namespace tessera {
 namespace {
-
-// NUMA nodes as Linux numbers them; a system without NUMA has node 0 (cuda.h, cuMemCreate).
-bool IsNode(int node) {
-  if (node == 0) return true;
-  return node > 0 && access(("/sys/devices/system/node/node" + std::to_string(node)).c_str(), F_OK) == 0;
-}
 
 CUresult RefuseOnce(Call& call, std::atomic<bool>& said, const char* reason) {
   if (!said.exchange(true)) LogInfo("{} is not supported: {}", call.info().name, reason);
@@ -37,24 +29,9 @@ CUresult CheckLocation(Call& call, const CUmemLocation& location, CUmemAllocatio
   return CUDA_SUCCESS;
 }
 
-bool IsAccess(CUmemAccess_flags flags) {
-  return flags == CU_MEM_ACCESS_FLAGS_PROT_NONE || flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
-         flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-}
-
-// Of those that have access to a pool, or may be given it.
-bool NamesNodeOrHost(const CUmemLocation& location) {
-  return location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
-}
-
 }  // namespace
 
 HostPools& Pools(Call& call) { return ClientMemory::Of(call.session()).pools(); }
-
-bool IsHostLocation(const CUmemLocation& location) {
-  return location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
-         location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
-}
 
 CUresult RefuseWithoutPages(Call& call) {
   static std::atomic<bool> said{false};
@@ -157,7 +134,7 @@ CUresult SetHostPoolAccess(Call& call, HandleId pool, const CUmemAccessDesc* map
   for (size_t i = 0; i < count; ++i) {
     const CUmemLocation& location = map[i].location;
     const bool device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-    if (!IsAccess(map[i].flags) || (!device && !NamesNodeOrHost(location))) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+    if (!IsAccess(map[i].flags) || (!device && !IsNodeOrHost(location))) return call.Fail(CUDA_ERROR_INVALID_VALUE);
     if (device && call.session().devices().NumberOf(location.id) < 0) return call.Fail(CUDA_ERROR_INVALID_DEVICE);
     // The program itself has always access to all of it.
     const bool nothing = device && map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE;
@@ -179,7 +156,7 @@ CUresult GetHostPoolAccess(Call& call, HandleId pool, const CUmemLocation& locat
       const auto found = books.access.find(location.id);
       answer = found == books.access.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE : found->second;
     });
-  } else if (!NamesNodeOrHost(location)) {
+  } else if (!IsNodeOrHost(location)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   *flags = answer;
@@ -215,7 +192,7 @@ CUresult ExportHostPool(Call& call, void* handle, HandleId pool) {
   return CUDA_SUCCESS;
 }
 
-CUresult ImportHostPool(Call& call, CUmemoryPool* pool, PoolFile file) {
+CUresult ImportHostPool(Call& call, CUmemoryPool* pool, HostFile file) {
   if (call.session().mirrored()) return RefuseWithoutPages(call);
   const HandleId id = call.Mint(HandleKind::kMemoryPool);
   if (!call.ok()) return call.result();

@@ -14,9 +14,6 @@ namespace tessera {
 
 HostPools& Pools(Call& call);
 
-// A location of the host, by node or not.
-bool IsHostLocation(const CUmemLocation& location);
-
 // Fails the call with CUDA_ERROR_NOT_SUPPORTED, and says why once, where the two sides share no pages.
 CUresult RefuseWithoutPages(Call& call);
 CUresult RefuseManagedPool(Call& call);
@@ -37,6 +34,6 @@ CUresult AllocateFromHostPool(Call& call, HandleId pool, size_t bytes, CUstream 
 CUresult FreeToHostPool(Call& call, CUdeviceptr address, CUstream stream, bool capturing);
 
 CUresult ExportHostPool(Call& call, void* handle, HandleId pool);
-CUresult ImportHostPool(Call& call, CUmemoryPool* pool, PoolFile file);
+CUresult ImportHostPool(Call& call, CUmemoryPool* pool, HostFile file);
 
 }  // namespace tessera

@@ -35,10 +35,10 @@ uint64_t BoundOf(uint64_t asked) {
   const uint64_t bound = asked == 0 ? HostMemory::kBytesMax : std::min(asked, HostMemory::kBytesMax);
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return bound;
-  const uint64_t file = limit.rlim_cur / PoolFile::kPieceBytes * PoolFile::kPieceBytes;
-  return file <= PoolFile::kDataOffset
+  const uint64_t file = limit.rlim_cur / HostFile::kPieceBytes * HostFile::kPieceBytes;
+  return file <= HostFile::kDataOffset
              ? 0
-             : std::min(bound, (file - PoolFile::kDataOffset) / 2 / PoolFile::kPieceBytes * PoolFile::kPieceBytes);
+             : std::min(bound, (file - HostFile::kDataOffset) / 2 / HostFile::kPieceBytes * HostFile::kPieceBytes);
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ CUresult HostPools::Create(Call& call, HandleId id, const CUmemLocation& locatio
   const uint64_t bound = BoundOf(bytes_max);
   if (bound == 0) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   const int node = location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ? location.id : -1;
-  Result<PoolFile> file = PoolFile::Create(2 * bound, node);
+  Result<HostFile> file = HostFile::Create(HostFile::Kind::kPool, 2 * bound, node);
   if (!file.ok()) {
     LogWarning("no memory pool on the host: {}", file.status().message());
     return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
@@ -85,7 +85,7 @@ CUresult HostPools::Create(Call& call, HandleId id, const CUmemLocation& locatio
   return Enter(call, id, std::make_shared<HostPool>(marks_, std::move(*file), location, bound, shareable, false));
 }
 
-CUresult HostPools::Import(Call& call, HandleId id, PoolFile file) {
+CUresult HostPools::Import(Call& call, HandleId id, HostFile file) {
   CUmemLocation location{};
   location.type = file.node() < 0 ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_HOST_NUMA;
   location.id = std::max(file.node(), 0);

@@ -44,7 +44,7 @@ class HostPools {
   // A pool of its own for `id`, which the call minted, as cuMemPoolCreate. `shareable`: by descriptors.
   CUresult Create(Call& call, HandleId id, const CUmemLocation& location, uint64_t bytes_max, bool shareable) EXCLUDES(mutex_);
   // Another process' pool, whose file this is.
-  CUresult Import(Call& call, HandleId id, PoolFile file) EXCLUDES(mutex_);
+  CUresult Import(Call& call, HandleId id, HostFile file) EXCLUDES(mutex_);
   // The handle is dead; the memory goes when its last block was freed. CUDA_ERROR_INVALID_VALUE for a location's own pool.
   CUresult Destroy(Call& call, HandleId id) EXCLUDES(mutex_);
   // The pool that a location has, made when it is first asked for, or what SetCurrent() said (`current`).

@@ -134,7 +134,8 @@ CUresult Custom_cuMemHostGetDevicePointer_v2(Call& call, CUdeviceptr* pdptr, voi
     }
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
-  if (!block->pool.is_null()) return call.Fail(CUDA_ERROR_INVALID_VALUE);  // it has one address (measured: driver 580)
+  // A pool's memory has one address, and what no device has access to has none for them (measured: driver 580).
+  if (!block->pool.is_null() || (block->mapped && !block->shared)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (block->shared) {
     const uint64_t alias = memory.host().AliasOf(address);
     *pdptr = alias != 0 ? alias : address;
@@ -153,7 +154,7 @@ CUresult Custom_cuMemHostGetFlags(Call& call, unsigned int* pFlags, void* p) {
   if (!call.ok()) return call.result();
   if (pFlags == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   const auto block = ClientMemory::Of(call.session()).host().Find(reinterpret_cast<uint64_t>(p));
-  if (!block || !block->pool.is_null()) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (!block || !block->pool.is_null() || (block->mapped && !block->shared)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   *pFlags = block->flags;
   return CUDA_SUCCESS;
 }

@@ -97,7 +97,7 @@ CUresult Custom_cuMemGetAddressRange_v2(Call& call, CUdeviceptr* pbase, size_t* 
   Range range;
   if (const auto allocation = memory.device().Find(dptr)) {
     range = allocation->range;
-  } else if (const auto block = memory.host().Find(dptr)) {
+  } else if (const auto block = memory.host().Find(dptr); block && (!block->mapped || block->shared)) {
     range = block->range;
   } else {
     return call.Fail(CUDA_ERROR_NOT_FOUND);

@@ -33,7 +33,8 @@ Known Look(Call& call, CUdeviceptr ptr) {
   if (const auto mirrored = memory.mirrors().DeviceAddress(ptr)) known.mirror = *mirrored;
   known.device = memory.device().Find(ptr);
   if (!known.device) known.host = memory.host().Find(ptr);
-  if (known.device && known.device->kind == DeviceAllocation::Kind::kMapped) known.reservation = memory.reservations().Find(ptr);
+  const bool mapped = known.device ? known.device->kind == DeviceAllocation::Kind::kMapped : known.host && known.host->mapped;
+  if (mapped) known.reservation = memory.reservations().Find(ptr);
   if (known.any()) return known;
   if (const auto untold = UntoldMemory(call, ptr)) {
     known.device.emplace();
@@ -65,6 +66,7 @@ CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr p
   const Range range = device ? known.device->range : known.host->range;
   const bool managed = device && known.device->kind == DeviceAllocation::Kind::kManaged;
   const uint64_t unit = device ? kMappingBytes : kPage;
+  const bool mapped = !device && known.host->mapped;
   const bool pooled = !device && known.host->mapping.bytes != 0;
   const uint64_t mapping_base = pooled ? known.host->mapping.base : range.base & ~(unit - 1);
   const uint64_t mapping_end = pooled ? known.host->mapping.end() : (range.end() + unit - 1) & ~(unit - 1);
@@ -81,11 +83,15 @@ CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr p
         Store(data, uint64_t{known.mirror});
         return known.mirror != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
       }
+      if (mapped && !known.host->shared) return Store(data, uint64_t{0}), CUDA_ERROR_INVALID_VALUE;
       Store(data, uint64_t{ptr});
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      Store(data, device && !managed ? uint64_t{0} : uint64_t{known.address});
-      return device && !managed ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+      if ((device && !managed) || (mapped && known.host->host_access == CU_MEM_ACCESS_FLAGS_PROT_NONE)) {
+        return Store(data, uint64_t{0}), CUDA_ERROR_INVALID_VALUE;
+      }
+      Store(data, uint64_t{known.address});
+      return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_P2P_TOKENS:  // of managed memory zeros, of other device memory nothing (measured)
       if (!device) return CUDA_ERROR_INVALID_VALUE;
       if (managed) Store(data, CUDA_POINTER_ATTRIBUTE_P2P_TOKENS{});
@@ -120,7 +126,7 @@ CUresult Answer(const Known& known, CUpointer_attribute attribute, CUdeviceptr p
       Store(data, uint64_t{device ? known.device->handle_types : known.host->handle_types});
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-      Store(data, uint32_t{CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE});
+      Store(data, uint32_t{mapped ? uint32_t{known.host->device_access} : uint32_t{CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE}});
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
       Store(data, device ? PoolOf(*known.device) : reinterpret_cast<CUmemoryPool>(known.host->pool.value()));
@@ -197,6 +203,9 @@ CUresult Custom_cuPointerSetAttribute(Call& call, const void* value, CUpointer_a
   std::memcpy(&wanted, value, sizeof(wanted));
   const auto allocation = memory.device().Find(ptr);
   if (!allocation) {
+    if (const auto block = memory.host().Find(memory.Original(ptr)); block && block->mapped) {
+      return call.Fail(CUDA_ERROR_NOT_SUPPORTED);  // measured, as below
+    }
     return memory.host().SetSyncMemops(memory.Original(ptr), wanted != 0) ? CUDA_SUCCESS : call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   if (allocation->kind == DeviceAllocation::Kind::kMapped) return call.Fail(CUDA_ERROR_NOT_SUPPORTED);  // measured

@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include "client-stub/host_location.h"
 #include "client-stub/host_pool_calls.h"
 #include "client-stub/session.h"
 #include "generated/client/pool.h"

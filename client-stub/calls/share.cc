@@ -6,6 +6,7 @@
 
 #include "client-stub/client.h"
 #include "client-stub/client_memory.h"
+#include "client-stub/host_allocation_calls.h"
 #include "client-stub/host_pool_calls.h"
 #include "client-stub/share_token.h"
 #include "generated/client/pool.h"
@@ -84,6 +85,7 @@ CUresult Custom_cuMemExportToShareableHandle(Call& call, void* shareableHandle, 
   request.handle = call.Use(HandleKind::kMemoryAllocation, uint64_t{handle});
   if (!call.ok()) return call.result();
   if (const CUresult type = CheckType(handleType); type != CUDA_SUCCESS) return call.Fail(type);
+  if (Allocations(call).Has(request.handle)) return ExportHostAllocation(call, shareableHandle, request.handle);
   return Export<cuMemExportToShareableHandleReply>(call, shareableHandle, request);
 }
 
@@ -92,6 +94,9 @@ CUresult Custom_cuMemImportFromShareableHandle(Call& call, CUmemGenericAllocatio
   if (!call.ok()) return call.result();
   if (handle == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (const CUresult type = CheckImport(shHandleType); type != CUDA_SUCCESS) return call.Fail(type);
+  if (auto file = HostFile::Open(HostFile::Kind::kAllocation, static_cast<int>(reinterpret_cast<intptr_t>(osHandle)))) {
+    return ImportHostAllocation(call, handle, std::move(*file));
+  }
   TokenBytes token;
   if (!ReadHandle(call, osHandle, &token)) return call.result();
   cuMemImportFromShareableHandleRequest request;
@@ -123,7 +128,7 @@ CUresult Custom_cuMemPoolImportFromShareableHandle(Call& call, CUmemoryPool* poo
   if (!call.ok()) return call.result();
   if (pool_out == nullptr || flags != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (const CUresult type = CheckImport(handleType); type != CUDA_SUCCESS) return call.Fail(type);
-  if (auto file = PoolFile::Open(static_cast<int>(reinterpret_cast<intptr_t>(handle)))) {
+  if (auto file = HostFile::Open(HostFile::Kind::kPool, static_cast<int>(reinterpret_cast<intptr_t>(handle)))) {
     return ImportHostPool(call, pool_out, std::move(*file));
   }
   TokenBytes token;

@@ -4,6 +4,8 @@
 #include <cuda.h>
 
 #include "client-stub/client_memory.h"
+#include "client-stub/host_allocation_calls.h"
+#include "client-stub/host_location.h"
 #include "client-stub/session.h"
 #include "client-stub/share_token.h"
 #include "generated/client/virtual_memory.h"
@@ -25,7 +27,7 @@ CUresult Custom_cuMemAddressFree(Call& call, CUdeviceptr ptr, size_t size) {
   ClientMemory& memory = ClientMemory::Of(call.session());
   const Range range{ptr, size};
   // As the driver: a range in which something is still mapped is not given back.
-  if (memory.device().AnyIn(range)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (memory.device().AnyIn(range) || memory.allocations().AnyIn(range)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   return memory.reservations().Free(call, range);
 }
 
@@ -33,12 +35,12 @@ CUresult Custom_cuMemCreate(Call& call, CUmemGenericAllocationHandle* handle, si
                             unsigned long long flags) {
   if (!call.ok()) return call.result();
   if (handle == nullptr || prop == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (IsHostLocation(prop->location)) return CreateHostAllocation(call, handle, size, *prop, flags);
   cuMemCreateRequest request;
   request.handle = call.Mint(HandleKind::kMemoryAllocation);
   if (!call.ok()) return call.result();
   request.size = size;
   request.prop = call.DeviceNumbers(*prop);
-  call.DeviceOnly(prop->location);
   if (!call.ok()) return call.result();
   request.prop.win32HandleMetaData = nullptr;
   request.flags = flags;
@@ -56,6 +58,7 @@ CUresult Custom_cuMemRelease(Call& call, CUmemGenericAllocationHandle handle) {
   const HandleId released = call.Use(HandleKind::kMemoryAllocation, uint64_t{handle});
   if (!call.ok()) return call.result();
   ClientMemory& memory = ClientMemory::Of(call.session());
+  if (memory.allocations().Has(released)) return memory.allocations().Release(call, released);
   ClientMemory::Physical physical = memory.AllocationOf(released);
   if (!memory.ReleaseAllocation(released)) return call.result();
   cuMemReleaseRequest request;
@@ -78,6 +81,8 @@ CUresult Custom_cuMemMap(Call& call, CUdeviceptr ptr, size_t size, size_t offset
   ClientMemory& memory = ClientMemory::Of(call.session());
   // The driver would also map beyond the end; there may be something of the program's.
   if (!memory.reservations().Covers(Range{ptr, size})) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (memory.allocations().Has(request.handle)) return MapHostAllocation(call, Range{ptr, size}, offset, request.handle, flags);
+  if (memory.allocations().AnyIn(Range{ptr, size})) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   request.ptr = ptr;
   request.size = size;
   request.offset = offset;
@@ -104,8 +109,69 @@ CUresult Custom_cuMemUnmap(Call& call, CUdeviceptr ptr, size_t size) {
   cuMemUnmapRequest request;
   request.ptr = ptr;
   request.size = size % AddressReservations::kGranuleBytes == 0 ? memory.reservations().ReservedFrom(ptr, size) : size;
+  const Range range{ptr, request.size};
+  if (memory.allocations().AnyIn(range)) {
+    const CUresult result = memory.allocations().Unmap(call, range);
+    if (result != CUDA_SUCCESS || !memory.device().AnyIn(range)) return result;
+  }
   const CUresult result = call.Sync(request);
-  if (result == CUDA_SUCCESS) memory.device().RemoveMappings(Range{ptr, request.size});
+  if (result == CUDA_SUCCESS) memory.device().RemoveMappings(range);
+  return result;
+}
+
+CUresult Custom_cuMemSetAccess(Call& call, CUdeviceptr ptr, size_t size, const CUmemAccessDesc* desc, size_t count) {
+  if (!call.ok()) return call.result();
+  if (desc == nullptr && count != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (Allocations(call).AnyIn(Range{ptr, size})) return SetMixedAccess(call, Range{ptr, size}, desc, count);
+  cuMemSetAccessRequest request;
+  request.ptr = ptr;
+  request.size = size;
+  CUmemAccessDesc* const numbered = request.desc.Allocate(count);
+  for (size_t i = 0; i < count; ++i) numbered[i] = call.DeviceNumbers(desc[i]);
+  request.count = count;
+  return call.ok() ? call.Sync(request) : call.result();
+}
+
+CUresult Custom_cuMemGetAccess(Call& call, unsigned long long* flags, const CUmemLocation* location, CUdeviceptr ptr) {
+  if (!call.ok()) return call.result();
+  if (flags == nullptr || location == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (Allocations(call).MappingAt(ptr).bytes != 0) return Allocations(call).Access(call, ptr, *location, flags);
+  cuMemGetAccessRequest request;
+  request.location = call.DeviceNumbers(*location);
+  request.ptr = ptr;
+  if (!call.ok()) return call.result();
+  cuMemGetAccessReply reply;
+  const CUresult result = call.Sync(request, &reply);
+  if (result == CUDA_SUCCESS) *flags = reply.flags;
+  return result;
+}
+
+CUresult Custom_cuMemGetAllocationGranularity(Call& call, size_t* granularity, const CUmemAllocationProp* prop,
+                                              CUmemAllocationGranularity_flags option) {
+  if (!call.ok()) return call.result();
+  if (granularity == nullptr || prop == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (IsHostLocation(prop->location)) return HostGranularity(call, granularity, option);
+  cuMemGetAllocationGranularityRequest request;
+  request.prop = call.DeviceNumbers(*prop);
+  request.option = option;
+  if (!call.ok()) return call.result();
+  cuMemGetAllocationGranularityReply reply;
+  const CUresult result = call.Sync(request, &reply);
+  if (result == CUDA_SUCCESS) *granularity = reply.granularity;
+  return result;
+}
+
+CUresult Custom_cuMemGetAllocationPropertiesFromHandle(Call& call, CUmemAllocationProp* prop,
+                                                       CUmemGenericAllocationHandle handle) {
+  if (!call.ok()) return call.result();
+  if (prop == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  cuMemGetAllocationPropertiesFromHandleRequest request;
+  request.handle = call.Use(HandleKind::kMemoryAllocation, uint64_t{handle});
+  if (!call.ok()) return call.result();
+  if (Allocations(call).Has(request.handle)) return Allocations(call).Properties(call, request.handle, prop);
+  cuMemGetAllocationPropertiesFromHandleReply reply;
+  const CUresult result = call.Sync(request, &reply);
+  if (result == CUDA_SUCCESS) *prop = call.Ordinals(reply.prop);
   return result;
 }
 
@@ -113,6 +179,12 @@ CUresult Custom_cuMemRetainAllocationHandle(Call& call, CUmemGenericAllocationHa
   if (SeveralServers()) call.RouteToAddress(reinterpret_cast<uint64_t>(addr));
   if (!call.ok()) return call.result();
   ClientMemory& memory = ClientMemory::Of(call.session());
+  if (handle != nullptr && memory.allocations().MappingAt(reinterpret_cast<uint64_t>(addr)).bytes != 0) {
+    HandleId id;
+    const CUresult result = memory.allocations().Retain(call, reinterpret_cast<uint64_t>(addr), &id);
+    if (result == CUDA_SUCCESS) *handle = id.value();
+    return result;
+  }
   const auto mapping = memory.device().Find(reinterpret_cast<uint64_t>(addr));
   if (handle == nullptr || !mapping || mapping->kind != DeviceAllocation::Kind::kMapped) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);

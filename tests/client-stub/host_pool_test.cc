@@ -18,7 +18,7 @@ class HostPoolTest : public testing::Test {
   HostPool Make(uint64_t bytes_max) {
     CUmemLocation location{};
     location.type = CU_MEM_LOCATION_TYPE_HOST;
-    Result<PoolFile> file = PoolFile::Create(2 * bytes_max, -1);
+    Result<HostFile> file = HostFile::Create(HostFile::Kind::kPool, 2 * bytes_max, -1);
     EXPECT_TRUE(file.ok());
     return HostPool(marks_, std::move(*file), location, bytes_max, true, false);
   }
@@ -135,18 +135,18 @@ TEST_F(HostPoolTest, MemoryEndsWithItsContext) {
   EXPECT_TRUE(pool.Free(second->base, kStream, 1));
 }
 
-TEST(PoolFileTest, NamesItsRangesToOthersAndTakesNothingElse) {
-  Result<PoolFile> file = PoolFile::Create(kMebibyte, 3);
+TEST(HostFileTest, NamesItsRangesToOthersAndTakesNothingElse) {
+  Result<HostFile> file = HostFile::Create(HostFile::Kind::kPool, kMebibyte, 3);
   ASSERT_TRUE(file.ok());
-  const auto opened = PoolFile::Open(file->fd());
+  const auto opened = HostFile::Open(HostFile::Kind::kPool, file->fd());
   ASSERT_TRUE(opened);
   EXPECT_EQ(opened->node(), 3);
   EXPECT_EQ(opened->id(), file->id());
   PoolPointer pointer;
   pointer.id = file->id();
-  pointer.offset = PoolFile::kDataOffset + 512;
+  pointer.offset = HostFile::kDataOffset + 512;
   pointer.bytes = 100;
-  EXPECT_EQ(opened->RangeOf(pointer), (Range{PoolFile::kDataOffset + 512, 100}));
+  EXPECT_EQ(opened->RangeOf(pointer), (Range{HostFile::kDataOffset + 512, 100}));
   const auto refused = [&](auto change) {
     PoolPointer changed = pointer;
     change(changed);
@@ -156,18 +156,18 @@ TEST(PoolFileTest, NamesItsRangesToOthersAndTakesNothingElse) {
   EXPECT_TRUE(refused([](PoolPointer& p) { p.id[3] ^= std::byte{1}; }));
   EXPECT_TRUE(refused([](PoolPointer& p) { p.bytes = 0; }));
   EXPECT_TRUE(refused([](PoolPointer& p) { p.bytes = UINT64_MAX; }));
-  EXPECT_TRUE(refused([](PoolPointer& p) { p.offset = PoolFile::kDataOffset - 1; }));
+  EXPECT_TRUE(refused([](PoolPointer& p) { p.offset = HostFile::kDataOffset - 1; }));
   EXPECT_TRUE(refused([](PoolPointer& p) { p.offset = UINT64_MAX - 10; }));
-  EXPECT_TRUE(refused([](PoolPointer& p) { p.offset = PoolFile::kDataOffset + 2 * kMebibyte; }));
+  EXPECT_TRUE(refused([](PoolPointer& p) { p.offset = HostFile::kDataOffset + 2 * kMebibyte; }));
 
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   const int plain = memfd_create("plain", MFD_CLOEXEC);
   ASSERT_EQ(ftruncate(plain, 8 << 20), 0);
-  const PoolFileHeader header;
+  const HostFileHeader header;
   ASSERT_EQ(pwrite(plain, &header, sizeof(header), 0), ssize_t{sizeof(header)});
-  EXPECT_FALSE(PoolFile::Open(-1));
-  EXPECT_FALSE(PoolFile::Open(null));
-  EXPECT_FALSE(PoolFile::Open(plain)) << "its owner could shrink it under us";
+  EXPECT_FALSE(HostFile::Open(HostFile::Kind::kPool, -1));
+  EXPECT_FALSE(HostFile::Open(HostFile::Kind::kPool, null));
+  EXPECT_FALSE(HostFile::Open(HostFile::Kind::kPool, plain)) << "its owner could shrink it under us";
   close(null);
   close(plain);
 }

@@ -5,6 +5,7 @@
 #include "server/worker/call_context.h"
 #include "server/worker/contexts/context_end.h"
 #include "server/worker/done_words.h"
+#include "server/worker/memory/session_memory.h"
 #include "server/worker/memory/with_room.h"
 #include "server/worker/streams/synchronize.h"
 #include "server/worker/streams/watched_events.h"
@@ -25,6 +26,7 @@ void Do_cuCtxCreate_v2(CallContext& call, const cuCtxCreate_v2Request& request) 
   call.worker().ForgetCurrentContext();
   call.worker().Part<DoneWords>().BeginContext(context);
   call.New(request.context, context);
+  call.worker().Part<SessionMemory>().host_mappings().BeginContext();
   call.Finish(result);
 }
 

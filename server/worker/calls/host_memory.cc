@@ -45,6 +45,19 @@ void Do_tesseraHostRelease(CallContext& call, const tesseraHostReleaseRequest& r
   call.Finish(CUDA_SUCCESS);
 }
 
+void Do_tesseraHostMap(CallContext& call, const tesseraHostMapRequest& request) {
+  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  call.Finish(memory.host_mappings().Map(request.segment, Range{request.address, request.bytes}));
+}
+
+void Do_tesseraHostUnmap(CallContext& call, const tesseraHostUnmapRequest& request) {
+  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  // That work failed is not this call's result: it does nothing more. While a stream captures the driver waits itself.
+  memory.AfterAllWork([&memory, address = request.address, deferred = call.Defer()](bool, CUresult) mutable {
+    deferred.Finish(memory.host_mappings().Unmap(address));
+  });
+}
+
 void Do_cuMemFreeHost(CallContext& call, const cuMemFreeHostRequest& request) {
   SessionMemory& memory = call.worker().Part<SessionMemory>();
   // The reply's field says whether the memory may be used again; the client keeps what is not idle until a later free.

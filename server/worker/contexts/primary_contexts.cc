@@ -3,6 +3,7 @@
 #include "generated/driver_table.h"
 #include "server/worker/contexts/context_end.h"
 #include "server/worker/done_words.h"
+#include "server/worker/memory/session_memory.h"
 #include "server/worker/memory/with_room.h"
 #include "server/worker/object_table.h"
 #include "server/worker/worker.h"
@@ -55,7 +56,10 @@ CUresult PrimaryContexts::Retain(HandleId id, CUdevice device, unsigned flags) {
   Held& held = held_[device];
   held.id = id;
   held.context = context;
-  if (++held.retains == 1) worker_.Part<DoneWords>().BeginContext(context);
+  if (++held.retains == 1) {
+    worker_.Part<DoneWords>().BeginContext(context);
+    worker_.Part<SessionMemory>().host_mappings().BeginContext();
+  }
   return CUDA_SUCCESS;
 }
 

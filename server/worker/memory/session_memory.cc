@@ -21,6 +21,7 @@ SessionMemory::SessionMemory(Worker& worker)
       heap_(worker.driver()),
       reserved_(worker.driver(), worker.windows(), worker.options().client_in_process),
       host_(worker.channel(), worker.driver()),
+      host_mappings_(worker, reserved_),
       deliveries_(worker,
                   [this] {
                     if (mirrors_.working()) mirrors_.Tell();
@@ -181,6 +182,7 @@ void SessionMemory::EndContext(uint64_t context) {
   deliveries_.EndContext(worker_.CurrentContext());
   mirrors_.EndContext(context);
   heap_.FreeContext(context);
+  host_mappings_.EndContext(HandleId(context));
 }
 
 }  // namespace tessera

@@ -17,6 +17,7 @@
 #include "protocol/base/mutex.h"
 #include "server/worker/memory/deliveries.h"
 #include "server/worker/memory/device_heap.h"
+#include "server/worker/memory/host_mappings.h"
 #include "server/worker/memory/host_mirrors.h"
 #include "server/worker/memory/host_segments.h"
 #include "server/worker/memory/reserved_ranges.h"
@@ -32,6 +33,7 @@ class SessionMemory {
   DeviceHeap& heap() { return heap_; }
   ReservedRanges& reserved() { return reserved_; }
   HostSegments& host() { return host_; }
+  HostMappings& host_mappings() { return host_mappings_; }
   HostMirrors& mirrors() { return mirrors_; }
   Deliveries& deliveries() { return deliveries_; }
 
@@ -67,7 +69,7 @@ class SessionMemory {
   std::optional<Range> DriverAllocationAt(uint64_t address);
 
   // The context is about to be destroyed or reset, all its work is done, and it is current: its device memory is freed
-  // and its host segments are unregistered. Before the driver's call.
+  // and its host memory is unregistered. Before the driver's call.
   void EndContext(uint64_t context);
 
  private:
@@ -79,6 +81,7 @@ class SessionMemory {
   DeviceHeap heap_;
   ReservedRanges reserved_;
   HostSegments host_;
+  HostMappings host_mappings_;
   Deliveries deliveries_;
   HostMirrors mirrors_;
   Mutex mutex_;

@@ -36,6 +36,7 @@ std::span<const Row> CaptureRows();
 std::span<const Row> ContextRows();
 std::span<const Row> CopyRows();
 std::span<const Row> GraphRows();
+std::span<const Row> HostAllocationRows();
 std::span<const Row> HostMemoryRows();
 std::span<const Row> HostPoolRows();
 std::span<const Row> LaunchRows();

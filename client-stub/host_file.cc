@@ -1,4 +1,4 @@
-#include "client-stub/pool_file.h"
+#include "client-stub/host_file.h"
 
 #include <fcntl.h>
 #include <linux/mempolicy.h>
@@ -17,36 +17,37 @@
 
 namespace tessera {
 
-Result<PoolFile> PoolFile::Create(uint64_t bytes, int node) {
+Result<HostFile> HostFile::Create(Kind kind, uint64_t bytes, int node) {
   const uint64_t whole = kDataOffset + (bytes + kPieceBytes - 1) / kPieceBytes * kPieceBytes;
-  Result<UniqueFd> file = CreateSegmentFile("tessera-pool", whole);
+  Result<UniqueFd> file = CreateSegmentFile("tessera-host", whole);
   if (!file.ok()) return file.status();
-  PoolFileHeader header;
+  HostFileHeader header;
+  header.kind = kind;
   header.node = node;
   if (getrandom(header.id.data(), header.id.size(), 0) != static_cast<ssize_t>(header.id.size())) {
-    return Status::FromErrno("no random bytes for a memory pool", errno);
+    return Status::FromErrno("no random bytes for memory on the host", errno);
   }
   if (pwrite(file->get(), &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header))) {
-    return Status::FromErrno("cannot write the header of a memory pool", errno);
+    return Status::FromErrno("cannot write the header of memory on the host", errno);
   }
-  return PoolFile(std::move(*file), header, whole);
+  return HostFile(std::move(*file), header, whole);
 }
 
-std::optional<PoolFile> PoolFile::Open(int fd) {
-  PoolFileHeader header;
+std::optional<HostFile> HostFile::Open(Kind kind, int fd) {
+  HostFileHeader header;
   struct stat info {};
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < static_cast<off_t>(kDataOffset)) return std::nullopt;
   const auto bytes = static_cast<uint64_t>(info.st_size);
   if (!CheckSegmentFile(fd, bytes).ok() || pread(fd, &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header)) ||
-      header.magic != PoolFileHeader::kMagic) {
+      header.magic != HostFileHeader::kMagic || header.kind != kind) {
     return std::nullopt;
   }
   UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!copy.valid()) return std::nullopt;
-  return PoolFile(std::move(copy), header, bytes);
+  return HostFile(std::move(copy), header, bytes);
 }
 
-std::optional<Range> PoolFile::RangeOf(const PoolPointer& pointer) const {
+std::optional<Range> HostFile::RangeOf(const PoolPointer& pointer) const {
   const Range memory{kDataOffset, bytes_ - kDataOffset};
   if (pointer.magic != PoolPointer::kMagic || pointer.id != header_.id || pointer.bytes == 0 ||
       !memory.contains(pointer.offset, pointer.bytes)) {
@@ -55,12 +56,12 @@ std::optional<Range> PoolFile::RangeOf(const PoolPointer& pointer) const {
   return Range{pointer.offset, pointer.bytes};
 }
 
-int PoolFile::Duplicate() const { return fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0); }
+int HostFile::Duplicate() const { return fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0); }
 
-void PoolFile::Discard(const Range& range) const {
+void HostFile::Discard(const Range& range) const {
   if (fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(range.base),
                 static_cast<off_t>(range.bytes)) != 0) {
-    LogWarning("{} bytes of a memory pool could not be given back: errno {}", range.bytes, errno);
+    LogWarning("{} bytes of memory on the host could not be given back: errno {}", range.bytes, errno);
   }
 }
 
@@ -71,7 +72,7 @@ void BindToNode(const Range& range, int node) {
   nodes.back() = 1UL << (node % kBits);
   // One bit more than is there: the kernel counts so (mbind(2)).
   if (syscall(SYS_mbind, range.base, range.bytes, MPOL_BIND, nodes.data(), nodes.size() * kBits + 1, 0) != 0) {
-    LogInfo("memory of a pool is not bound to NUMA node {}: errno {}", node, errno);
+    LogInfo("memory on the host is not bound to NUMA node {}: errno {}", node, errno);
   }
 }
 

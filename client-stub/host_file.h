@@ -1,8 +1,8 @@
-// The memory file behind a pool of host memory, which is also what names the pool to other processes: who has its descriptor
-// maps the same pages. No server has a part in that.
+// The memory file behind a pool of host memory (host_pools.h) or one allocation of it (host_allocations.h). It is also what names
+// them to other processes: who has its descriptor maps the same pages. No server has a part in that.
 //
-//   bytes 0 to kDataOffset   PoolFileHeader, zeros
-//   from there               the pool's memory, in pieces that the pool hands out and gives back
+//   bytes 0 to kDataOffset   HostFileHeader, zeros
+//   from there               the memory; a pool hands it out in pieces
 //
 // The file is sparse, and sealed against shrinking: what is mapped of it can be touched. Any thread.
 #pragma once
@@ -21,12 +21,13 @@
 namespace tessera {
 
 // In the file and in CUmemPoolPtrExportData: other processes wrote it, so all of it is checked.
-struct PoolFileHeader {
+struct HostFileHeader {
   static constexpr uint64_t kMagic = 0x4c4f4f5041525354;  // "TSRAPOOL"
+  enum class Kind : uint32_t { kPool, kAllocation };
   uint64_t magic = kMagic;
-  std::array<std::byte, 16> id{};  // random: of this pool alone
+  std::array<std::byte, 16> id{};  // random: of this file alone
   int32_t node = -1;               // NUMA node; -1: none
-  uint32_t reserved = 0;
+  Kind kind = Kind::kPool;
 };
 
 // Where an allocation lies in its pool's file (CUmemPoolPtrExportData).
@@ -40,19 +41,22 @@ struct PoolPointer {
 };
 static_assert(sizeof(PoolPointer) == sizeof(CUmemPoolPtrExportData));
 
-class PoolFile {
+class HostFile {
  public:
   // Pieces begin at multiples of this.
   static constexpr uint64_t kPieceBytes = uint64_t{2} << 20;
   static constexpr uint64_t kDataOffset = kPieceBytes;
 
+  using Kind = HostFileHeader::Kind;
+
   // A new file for at most `bytes` of memory (rounded up to pieces) on NUMA node `node` (-1: any).
-  static Result<PoolFile> Create(uint64_t bytes, int node);
-  // That of another process' pool, whose descriptor stays the caller's. Nothing for any other descriptor.
-  static std::optional<PoolFile> Open(int fd);
+  static Result<HostFile> Create(Kind kind, uint64_t bytes, int node);
+  // That of another process, whose descriptor stays the caller's. Nothing for a descriptor of anything else.
+  static std::optional<HostFile> Open(Kind kind, int fd);
 
   int fd() const { return fd_.get(); }
   int node() const { return header_.node; }
+  uint64_t bytes() const { return bytes_ - kDataOffset; }  // of memory
   const std::array<std::byte, 16>& id() const { return header_.id; }
   // Its range of the file that a pointer of this pool names. Nothing for pointers of other pools, and for what is no range of it.
   std::optional<Range> RangeOf(const PoolPointer& pointer) const;
@@ -62,10 +66,10 @@ class PoolFile {
   void Discard(const Range& range) const;
 
  private:
-  PoolFile(UniqueFd fd, const PoolFileHeader& header, uint64_t bytes) : fd_(std::move(fd)), header_(header), bytes_(bytes) {}
+  HostFile(UniqueFd fd, const HostFileHeader& header, uint64_t bytes) : fd_(std::move(fd)), header_(header), bytes_(bytes) {}
 
   UniqueFd fd_;
-  PoolFileHeader header_;
+  HostFileHeader header_;
   uint64_t bytes_;  // of the file
 };
 
