@@ -36,7 +36,7 @@ uint64_t PinnedElsewhere(const Session& session, uint64_t address, uint64_t byte
     ClientMemory& memory = ClientMemory::Of(*other);
     const uint64_t original = memory.Original(address);
     const auto block = memory.host().Find(original);
-    if (!block) continue;
+    if (!block || block->host_access != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) continue;  // this process copies it
     *whole = block->range.contains(original, bytes);
     return original;
   }

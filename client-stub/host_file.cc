@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <linux/mempolicy.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <climits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,8 +19,16 @@
 
 namespace tessera {
 
+uint64_t HostFile::FileBytesMax() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : uint64_t{limit.rlim_cur};
+}
+
 Result<HostFile> HostFile::Create(Kind kind, uint64_t bytes, int node) {
   const uint64_t whole = kDataOffset + (bytes + kPieceBytes - 1) / kPieceBytes * kPieceBytes;
+  if (whole > FileBytesMax()) {
+    return Status(StatusCode::kResourceExhausted, "RLIMIT_FSIZE allows no file of " + std::to_string(whole) + " bytes");
+  }
   Result<UniqueFd> file = CreateSegmentFile("tessera-host", whole);
   if (!file.ok()) return file.status();
   HostFileHeader header;

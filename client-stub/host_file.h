@@ -49,6 +49,9 @@ class HostFile {
 
   using Kind = HostFileHeader::Kind;
 
+  // Files of more bytes than this end a process with a signal (getrlimit(2), RLIMIT_FSIZE).
+  static uint64_t FileBytesMax();
+
   // A new file for at most `bytes` of memory (rounded up to pieces) on NUMA node `node` (-1: any).
   static Result<HostFile> Create(Kind kind, uint64_t bytes, int node);
   // That of another process, whose descriptor stays the caller's. Nothing for a descriptor of anything else.

@@ -1,7 +1,5 @@
 #include "client-stub/host_pools.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <thread>
 
@@ -30,12 +28,10 @@ constexpr CallInfo kRelease{"tesseraHostRelease",
                             false,
                             nullptr};
 
-// What the pool's file may hold: files beyond a process' limit end it with a signal.
+// What the pool's file may hold.
 uint64_t BoundOf(uint64_t asked) {
   const uint64_t bound = asked == 0 ? HostMemory::kBytesMax : std::min(asked, HostMemory::kBytesMax);
-  rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return bound;
-  const uint64_t file = limit.rlim_cur / HostFile::kPieceBytes * HostFile::kPieceBytes;
+  const uint64_t file = HostFile::FileBytesMax() / HostFile::kPieceBytes * HostFile::kPieceBytes;
   return file <= HostFile::kDataOffset
              ? 0
              : std::min(bound, (file - HostFile::kDataOffset) / 2 / HostFile::kPieceBytes * HostFile::kPieceBytes);

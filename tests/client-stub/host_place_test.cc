@@ -1,6 +1,6 @@
 // Memory that a program asks the driver to make on a host would lie on the server's, where the program cannot touch it: no such
-// call reaches the server's driver, whatever it could do. cuMemCreate is refused as by a device that has none (NCCL then takes
-// its other way); pools are the client's own where the two ends share pages (host_pools_test.cc), and refused elsewhere.
+// call reaches the server's driver, whatever it could do. Where the two ends share pages such memory is the client's own
+// (host_allocations_test.cc, host_pools_test.cc); elsewhere it is refused.
 #include <cuda.h>
 #include <gtest/gtest.h>
 
@@ -49,10 +49,10 @@ TEST(HostPlaceTest, NoMemoryOfTheServersHost) {
   for (const CUmemLocationType host :
        {CU_MEM_LOCATION_TYPE_HOST, CU_MEM_LOCATION_TYPE_HOST_NUMA, CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT}) {
     place.type = properties.location.type = pool_properties.location.type = host;
-    EXPECT_EQ(cuMemCreate(&handle, 2 << 20, &properties, 0), CUDA_ERROR_NOT_SUPPORTED) << host;
     const CUresult answer = !shared                                          ? CUDA_ERROR_NOT_SUPPORTED
                             : host == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ? CUDA_ERROR_INVALID_VALUE
                                                                              : CUDA_SUCCESS;
+    EXPECT_EQ(cuMemCreate(&handle, 2 << 20, &properties, 0), answer) << host;
     EXPECT_EQ(cuMemPoolCreate(&pool, &pool_properties), answer) << host;
     const CUresult own = answer == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
     EXPECT_EQ(cuMemGetDefaultMemPool(&pool, &place, CU_MEM_ALLOCATION_TYPE_PINNED), own) << host;

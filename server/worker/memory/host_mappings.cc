@@ -30,8 +30,8 @@ void RestoreReservation(const Range& range) {
 CUresult HostMappings::Map(uint32_t segment, const Range& range) {
   Channel& channel = worker_.channel();
   const std::span<std::byte> bytes = channel.Resolve(segment, 0, range.bytes);
-  if (bytes.data() == nullptr || range.bytes == 0 || !reserved_.Contains(range.base, range.bytes) ||
-      !channel.segments().Claim(segment)) {
+  const bool pages = range.base % kPageBytes == 0 && range.bytes % kPageBytes == 0 && range.bytes != 0;
+  if (bytes.data() == nullptr || !pages || !reserved_.Contains(range.base, range.bytes) || !channel.segments().Claim(segment)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   {
