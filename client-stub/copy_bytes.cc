@@ -218,10 +218,16 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   if (BytesOfOneMapping(memory, to, from, bytes) != bytes) return CopyPieces(call, to, from, bytes, stream, form);
   const Place to_place = CheckMemory(call, to, bytes);
   const Place from_place = CheckMemory(call, from, bytes);
-  if (to_place == Place::kInvalid || from_place == Place::kInvalid || (form.device_to && to_place == Place::kPageable) ||
-      (form.device_from && from_place == Place::kPageable)) {
+  // What is mapped for the program alone is ordinary memory that any form takes (measured: driver 580).
+  const auto to_mapping = to_place == Place::kPageable ? memory.allocations().ProgramAccess(to) : std::nullopt;
+  const auto from_mapping = from_place == Place::kPageable ? memory.allocations().ProgramAccess(from) : std::nullopt;
+  if (to_place == Place::kInvalid || from_place == Place::kInvalid ||
+      (form.device_to && to_place == Place::kPageable && !to_mapping) ||
+      (form.device_from && from_place == Place::kPageable && !from_mapping)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
+  // Natively the program ends with a signal.
+  if (to_mapping && *to_mapping != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   // Unlike pinned memory, a pool's on the host is none of a device (measured: driver 580).
   if ((form.device_to && memory.pools().Contains(to)) || (form.device_from && memory.pools().Contains(from))) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);

@@ -55,12 +55,24 @@ bool HostAllocations::AnyIn(const Range& range) const {
          (next != mappings_.begin() && std::prev(next)->second.range.end() > range.base);
 }
 
+const HostAllocations::Mapping* HostAllocations::FindLocked(uint64_t address) const {
+  const auto after = mappings_.upper_bound(address);
+  const bool found = after != mappings_.begin() && std::prev(after)->second.range.contains(address);
+  return found ? &std::prev(after)->second : nullptr;
+}
+
 Range HostAllocations::MappingAt(uint64_t address) const {
   if (!any_.load(std::memory_order_acquire)) return {};
   MutexLock lock(mutex_);
-  const auto after = mappings_.upper_bound(address);
-  if (after == mappings_.begin() || !std::prev(after)->second.range.contains(address)) return {};
-  return std::prev(after)->second.range;
+  const Mapping* const mapping = FindLocked(address);
+  return mapping == nullptr ? Range{} : mapping->range;
+}
+
+std::optional<CUmemAccess_flags> HostAllocations::ProgramAccess(uint64_t address) const {
+  if (!any_.load(std::memory_order_acquire)) return std::nullopt;
+  MutexLock lock(mutex_);
+  const Mapping* const mapping = FindLocked(address);
+  return mapping == nullptr ? std::nullopt : std::optional(mapping->host);
 }
 
 CUresult HostAllocations::Create(Call& call, HandleId id, uint64_t bytes, int node, bool shareable) {
@@ -100,20 +112,19 @@ CUresult HostAllocations::Retain(Call& call, uint64_t address, HandleId* id) {
   if (!call.ok()) return call.result();
   {
     MutexLock lock(mutex_);
-    const auto after = mappings_.upper_bound(address);
-    if (after != mappings_.begin() && std::prev(after)->second.range.contains(address)) {
-      Mapping& mapping = std::prev(after)->second;
-      const auto live = handles_.find(mapping.handle.value());
+    if (const Mapping* const mapping = FindLocked(address); mapping != nullptr) {
+      const std::shared_ptr<Allocation> allocation = mapping->allocation;
+      const auto live = handles_.find(mapping->handle.value());
       if (live == handles_.end()) {
-        handles_[made.value()].allocation = mapping.allocation;
+        handles_[made.value()].allocation = allocation;
         for (auto& [base, other] : mappings_) {
-          if (other.allocation == mapping.allocation) other.handle = made;
+          if (other.allocation == allocation) other.handle = made;
         }
         *id = made;
         return CUDA_SUCCESS;
       }
       ++live->second.references;
-      *id = mapping.handle;
+      *id = mapping->handle;
     }
   }
   call.Release(made);
@@ -267,11 +278,10 @@ CUresult HostAllocations::Access(Call& call, uint64_t address, const CUmemLocati
     return call.Fail(CUDA_ERROR_INVALID_DEVICE);
   }
   MutexLock lock(mutex_);
-  const auto after = mappings_.upper_bound(address);
-  if (after == mappings_.begin() || !std::prev(after)->second.range.contains(address)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  const Mapping& mapping = std::prev(after)->second;
-  const auto device = mapping.devices.find(location.id);
-  *flags = host ? mapping.host : device == mapping.devices.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE : device->second;
+  const Mapping* const mapping = FindLocked(address);
+  if (mapping == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  const auto device = mapping->devices.find(location.id);
+  *flags = host ? mapping->host : device == mapping->devices.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE : device->second;
   return CUDA_SUCCESS;
 }
 

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,6 +39,9 @@ class HostAllocations {
   bool AnyIn(const Range& range) const EXCLUDES(mutex_);
   // The mapping that contains `address`; an empty range: none does.
   Range MappingAt(uint64_t address) const EXCLUDES(mutex_);
+
+  // What the program may do with what is mapped at `address`; nothing where nothing is.
+  std::optional<CUmemAccess_flags> ProgramAccess(uint64_t address) const EXCLUDES(mutex_);
 
   // An allocation for `id`, which the call minted, as cuMemCreate. `node`: of NUMA.
   CUresult Create(Call& call, HandleId id, uint64_t bytes, int node, bool shareable) EXCLUDES(mutex_);
@@ -81,6 +85,9 @@ class HostAllocations {
     bool attached = false;                          // the server has it
   };
   using Mappings = std::map<uint64_t, Mapping>;  // by base
+
+  // The one that contains `address`, or null.
+  const Mapping* FindLocked(uint64_t address) const REQUIRES(mutex_);
 
   // The mappings that make up exactly the range; empty when they do not.
   std::vector<Mapping> MappingsOf(const Range& range) const EXCLUDES(mutex_);

@@ -128,9 +128,9 @@ CUresult Custom_cuMemPoolImportFromShareableHandle(Call& call, CUmemoryPool* poo
   if (!call.ok()) return call.result();
   if (pool_out == nullptr || flags != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (const CUresult type = CheckImport(handleType); type != CUDA_SUCCESS) return call.Fail(type);
-  if (auto file = HostFile::Open(HostFile::Kind::kPool, static_cast<int>(reinterpret_cast<intptr_t>(handle)))) {
-    return ImportHostPool(call, pool_out, std::move(*file));
-  }
+  const int fd = static_cast<int>(reinterpret_cast<intptr_t>(handle));
+  if (auto file = HostFile::Open(HostFile::Kind::kPool, fd)) return ImportHostPool(call, pool_out, std::move(*file));
+  if (HostFile::Open(HostFile::Kind::kAllocation, fd)) return call.Fail(CUDA_ERROR_NOT_SUPPORTED);  // measured: driver 580
   TokenBytes token;
   if (!ReadHandle(call, handle, &token)) return call.result();
   cuMemPoolImportFromShareableHandleRequest request;

@@ -132,7 +132,17 @@ void CheckAccess(CUmemLocationType type) {
   EXPECT_EQ(AccessOf(address, kDevice) | AccessOf(address, kHost), uint64_t{0});
   CHECK_DRIVER(Access(address, kBytes, type, kWrite));
   ExpectAll(address, kCount, 0);  // what nobody has written is zero
-  for (int i = 0; i < kCount; ++i) Ints(address)[i] = 3;
+  // To copies it is ordinary memory, whatever their form.
+  std::vector<int> other(kCount, 2);
+  CHECK_DRIVER(cuMemcpyHtoD(address, other.data(), kBytes));
+  ExpectAll(address, kCount, 2);
+  CHECK_DRIVER(cuMemcpyDtoD(address, address + kUnit, 400));
+  CUdeviceptr device = 0;
+  CHECK_DRIVER(cuMemAlloc(&device, kBytes));
+  CHECK_DRIVER(cuMemcpyDtoD(device, address, kBytes));
+  AddOnDevice(device, kCount, 1);
+  CHECK_DRIVER(cuMemcpyDtoD(address, device, kBytes));
+  ExpectAll(address, kCount, 3);
   EXPECT_EQ(AccessOf(address, kNode), uint64_t{kWrite});
   EXPECT_EQ(AccessOf(address, kDevice), uint64_t{0});
   CUdeviceptr pointer = 0;
@@ -160,6 +170,12 @@ void CheckAccess(CUmemLocationType type) {
   CHECK_DRIVER(Access(address, kBytes, kHost, kNone));
   EXPECT_EQ(pipe.Readable(address), false);
   AddOnDevice(address, kCount, 1);
+  // The program itself reaches it by copies alone.
+  CHECK_DRIVER(cuMemcpyDtoH(other.data(), address, kBytes));
+  for (int i = 0; i < kCount; ++i) EXPECT_EQ(other[i], 8);
+  CHECK_DRIVER(cuMemcpyDtoD(device, address, kBytes));
+  CHECK_DRIVER(cuMemcpyHtoD(address, other.data(), kBytes));
+  CHECK_DRIVER(cuMemFree(device));
   CHECK_DRIVER(Access(address, kBytes, type, kWrite));
   ExpectAll(address, kCount, 8);
 

@@ -163,7 +163,7 @@ const Row kRows[] = {
                                     [](Handle memory) { return cuMemMap(Reserved(), kBytes / 2, kBytes / 2, memory, 0); });
               })},
     {HOST_ROW("cuMemMap: over host memory", "calls/virtual_memory.cc", kInvalid,
-              [] { return OfMapping([](Mapping m) { return cuMemMap(m.address, kBytes, 0, Physical(), 0); }); })},
+              [] { return OfMapping([](Mapping m) { return cuMemMap(m.address, kBytes / 2, 0, Physical(), 0); }); })},
     {HOST_ROW("cuMemMap: host memory over host memory", "host_allocations.cc", kInvalid,
               [] { return OfMapping([](Mapping m) { return cuMemMap(m.address, kBytes, 0, m.memory, 0); }); })},
     {HOST_ROW("cuMemMap: host memory again beside", "host_allocations.cc", CUDA_SUCCESS,
@@ -276,6 +276,27 @@ const Row kRows[] = {
               [] { return OfOpen([](Mapping m) { return cuMemsetD8(m.address, 1, kBytes + 1); }); })},
     {HOST_ROW("cuMemcpyDtoD: past the end of mapped host memory", "copy_bytes.cc", kInvalid,
               [] { return OfOpen([](Mapping m) { return cuMemcpyDtoD(Block(2 * kBytes), m.address, kBytes + 1); }); })},
+    {HOST_ROW("cuMemcpyHtoD: host memory that is mapped for the program alone", "copy_bytes.cc", CUDA_SUCCESS,
+              [] {
+                return OfMapping([](Mapping m) {
+                  CHECK_DRIVER(Allow(m.address, kBytes, kHost, kReadWrite));
+                  return cuMemcpyHtoD(m.address, Pages(), 4096);
+                });
+              })},
+    {HOST_ROW("cuMemsetD8: host memory that is mapped for the program alone", "calls/set.cc", kInvalid,
+              [] {
+                return OfMapping([](Mapping m) {
+                  CHECK_DRIVER(Allow(m.address, kBytes, kHost, kReadWrite));
+                  return cuMemsetD8(m.address, 1, 4096);
+                });
+              })},
+    {HOST_ROW("cuMemcpyDtoD: host memory that is mapped for its device alone", "copy_bytes.cc", CUDA_SUCCESS,
+              [] {
+                return OfMapping([](Mapping m) {
+                  CHECK_DRIVER(Allow(m.address, kBytes, kDevice, kReadWrite));
+                  return cuMemcpyDtoD(m.address, m.address + kBytes / 2, 4096);
+                });
+              })},
     {HOST_ROW(
         "cuMemAdvise: mapped host memory", "calls/managed.cc", kInvalid,
         [] { return OfOpen([](Mapping m) { return cuMemAdvise(m.address, 4096, CU_MEM_ADVISE_SET_READ_MOSTLY, kDevice); }); })},
@@ -292,7 +313,7 @@ const Row kRows[] = {
               [] { return OfAllocation(Props(kNode, kByFile), [](Handle memory) { return Export(memory, kByFile); }); })},
     {HOST_ROW("cuMemExportToShareableHandle: host memory of another process", "host_allocations.cc", kInvalid,
               [] { return OfImported([](Handle memory) { return Export(memory, kByFile); }); })},
-    {HOST_ROW("cuMemPoolImportFromShareableHandle: host memory that is no pool", "calls/share.cc", CUDA_ERROR_UNKNOWN,
+    {HOST_ROW("cuMemPoolImportFromShareableHandle: host memory that is no pool", "calls/share.cc", kNot,
               [] {
                 return OfFile(
                     [](void* file) { return cuMemPoolImportFromShareableHandle(Out<CUmemoryPool>(), file, kByFile, 0); });

@@ -262,6 +262,19 @@ const Row kRows[] = {
                      return OfBlock(
                          [](CUdeviceptr block) { return cuMemPoolExportPointer(Out<CUmemPoolPtrExportData>(), block + 8); });
                    })},
+    {HOST_POOL_ROW("cuMemImportFromShareableHandle: a pool of host memory", "calls/share.cc", CUDA_ERROR_UNKNOWN,
+                   [] {
+                     return OfPool(Props(kNode, kByFile), [](CUmemoryPool pool) {
+                       int file = -1;
+                       CHECK_DRIVER(cuMemPoolExportToShareableHandle(&file, pool, kByFile, 0));
+                       CUmemGenericAllocationHandle memory;
+                       const CUresult result =
+                           cuMemImportFromShareableHandle(&memory, reinterpret_cast<void*>(static_cast<intptr_t>(file)), kByFile);
+                       if (result == CUDA_SUCCESS) cuMemRelease(memory);
+                       close(file);
+                       return result;
+                     });
+                   })},
     {HOST_POOL_ROW("cuMemAllocFromPoolAsync: host memory of another process", "host_pools.cc", kInvalid,
                    [] {
                      return OfImported([](CUmemoryPool pool, const CUmemPoolPtrExportData&) {
