@@ -43,13 +43,13 @@ Result<HostFile> HostFile::Create(Kind kind, uint64_t bytes, int node) {
   return HostFile(std::move(*file), header, whole);
 }
 
-std::optional<HostFile> HostFile::Open(Kind kind, int fd) {
+std::optional<HostFile> HostFile::Open(int fd) {
   HostFileHeader header;
   struct stat info {};
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < static_cast<off_t>(kDataOffset)) return std::nullopt;
   const auto bytes = static_cast<uint64_t>(info.st_size);
   if (!CheckSegmentFile(fd, bytes).ok() || pread(fd, &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header)) ||
-      header.magic != HostFileHeader::kMagic || header.kind != kind) {
+      header.magic != HostFileHeader::kMagic || (header.kind != Kind::kPool && header.kind != Kind::kAllocation)) {
     return std::nullopt;
   }
   UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));

@@ -55,9 +55,10 @@ class HostFile {
   // A new file for at most `bytes` of memory (rounded up to pieces) on NUMA node `node` (-1: any).
   static Result<HostFile> Create(Kind kind, uint64_t bytes, int node);
   // That of another process, whose descriptor stays the caller's. Nothing for a descriptor of anything else.
-  static std::optional<HostFile> Open(Kind kind, int fd);
+  static std::optional<HostFile> Open(int fd);
 
   int fd() const { return fd_.get(); }
+  Kind kind() const { return header_.kind; }
   int node() const { return header_.node; }
   uint64_t bytes() const { return bytes_ - kDataOffset; }  // of memory
   const std::array<std::byte, 16>& id() const { return header_.id; }

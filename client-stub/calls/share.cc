@@ -94,7 +94,8 @@ CUresult Custom_cuMemImportFromShareableHandle(Call& call, CUmemGenericAllocatio
   if (!call.ok()) return call.result();
   if (handle == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (const CUresult type = CheckImport(shHandleType); type != CUDA_SUCCESS) return call.Fail(type);
-  if (auto file = HostFile::Open(HostFile::Kind::kAllocation, static_cast<int>(reinterpret_cast<intptr_t>(osHandle)))) {
+  if (auto file = HostFile::Open(static_cast<int>(reinterpret_cast<intptr_t>(osHandle)))) {
+    if (file->kind() != HostFile::Kind::kAllocation) return call.Fail(CUDA_ERROR_NOT_SUPPORTED);  // measured: driver 580
     return ImportHostAllocation(call, handle, std::move(*file));
   }
   TokenBytes token;
@@ -128,9 +129,10 @@ CUresult Custom_cuMemPoolImportFromShareableHandle(Call& call, CUmemoryPool* poo
   if (!call.ok()) return call.result();
   if (pool_out == nullptr || flags != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (const CUresult type = CheckImport(handleType); type != CUDA_SUCCESS) return call.Fail(type);
-  const int fd = static_cast<int>(reinterpret_cast<intptr_t>(handle));
-  if (auto file = HostFile::Open(HostFile::Kind::kPool, fd)) return ImportHostPool(call, pool_out, std::move(*file));
-  if (HostFile::Open(HostFile::Kind::kAllocation, fd)) return call.Fail(CUDA_ERROR_NOT_SUPPORTED);  // measured: driver 580
+  if (auto file = HostFile::Open(static_cast<int>(reinterpret_cast<intptr_t>(handle)))) {
+    if (file->kind() != HostFile::Kind::kPool) return call.Fail(CUDA_ERROR_NOT_SUPPORTED);  // measured: driver 580
+    return ImportHostPool(call, pool_out, std::move(*file));
+  }
   TokenBytes token;
   if (!ReadHandle(call, handle, &token)) return call.result();
   cuMemPoolImportFromShareableHandleRequest request;

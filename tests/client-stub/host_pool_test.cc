@@ -138,7 +138,7 @@ TEST_F(HostPoolTest, MemoryEndsWithItsContext) {
 TEST(HostFileTest, NamesItsRangesToOthersAndTakesNothingElse) {
   Result<HostFile> file = HostFile::Create(HostFile::Kind::kPool, kMebibyte, 3);
   ASSERT_TRUE(file.ok());
-  const auto opened = HostFile::Open(HostFile::Kind::kPool, file->fd());
+  const auto opened = HostFile::Open(file->fd());
   ASSERT_TRUE(opened);
   EXPECT_EQ(opened->node(), 3);
   EXPECT_EQ(opened->id(), file->id());
@@ -165,9 +165,9 @@ TEST(HostFileTest, NamesItsRangesToOthersAndTakesNothingElse) {
   ASSERT_EQ(ftruncate(plain, 8 << 20), 0);
   const HostFileHeader header;
   ASSERT_EQ(pwrite(plain, &header, sizeof(header), 0), ssize_t{sizeof(header)});
-  EXPECT_FALSE(HostFile::Open(HostFile::Kind::kPool, -1));
-  EXPECT_FALSE(HostFile::Open(HostFile::Kind::kPool, null));
-  EXPECT_FALSE(HostFile::Open(HostFile::Kind::kPool, plain)) << "its owner could shrink it under us";
+  EXPECT_FALSE(HostFile::Open(-1));
+  EXPECT_FALSE(HostFile::Open(null));
+  EXPECT_FALSE(HostFile::Open(plain)) << "its owner could shrink it under us";
   close(null);
   close(plain);
 }

@@ -262,7 +262,7 @@ const Row kRows[] = {
                      return OfBlock(
                          [](CUdeviceptr block) { return cuMemPoolExportPointer(Out<CUmemPoolPtrExportData>(), block + 8); });
                    })},
-    {HOST_POOL_ROW("cuMemImportFromShareableHandle: a pool of host memory", "calls/share.cc", CUDA_ERROR_UNKNOWN,
+    {HOST_POOL_ROW("cuMemImportFromShareableHandle: a pool of host memory", "calls/share.cc", kNot,
                    [] {
                      return OfPool(Props(kNode, kByFile), [](CUmemoryPool pool) {
                        int file = -1;
