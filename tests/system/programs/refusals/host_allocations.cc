@@ -217,6 +217,20 @@ const Row kRows[] = {
               [] { return OfMapping([](Mapping m) { return Allow(m.address, 2 * kBytes, kHost, kRead); }); })},
     {HOST_ROW("cuMemSetAccess: host memory, by none", "host_allocations.cc", kInvalid,
               [] { return OfMapping([](Mapping m) { return Allow(m.address, kBytes, kHost, kRead, 0); }); })},
+    {HOST_ROW("cuMemSetAccess: host memory and its device's, by the program", "host_allocation_calls.cc", kNot,
+              [] {
+                return OfMapping([](Mapping m) {
+                  CHECK_DRIVER(cuMemMap(m.address + kBytes, kBytes / 2, 0, Physical(), 0));
+                  return Allow(m.address, kBytes + kBytes / 2, kHost, kReadWrite);
+                });
+              })},
+    {HOST_ROW("cuMemSetAccess: host memory and its device's, by the device", "host_allocation_calls.cc", CUDA_SUCCESS,
+              [] {
+                return OfMapping([](Mapping m) {
+                  CHECK_DRIVER(cuMemMap(m.address + kBytes, kBytes / 2, 0, Physical(), 0));
+                  return Allow(m.address, kBytes + kBytes / 2, kDevice, kReadWrite);
+                });
+              })},
     {HOST_ROW("cuMemGetAccess: host memory", "host_allocations.cc", CUDA_SUCCESS,
               [] { return OfMapping([](Mapping m) { return AccessOf(m.address + 5, kHost); }); })},
     {HOST_ROW("cuMemGetAccess: host memory, of a device that does not exist", "host_allocations.cc", CUDA_ERROR_INVALID_DEVICE,
