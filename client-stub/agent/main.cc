@@ -33,7 +33,7 @@ constexpr uint64_t kConnectTimeoutNs = 5'000'000'000;
 // Client processes of one job at once; the server has a limit of its own.
 constexpr size_t kSessionsMax = 1024;
 
-// A client reads kUnavailable as the end of a server that it had found (client-stub/connect.cc). Here there was none.
+// A client reads kUnavailable as the end of a server that it had found (client-stub/session/connect.cc). Here there was none.
 Status NotFound(const Status& status) {
   const bool unreachable = status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kTimedOut ||
                            status.code() == StatusCode::kProtocolViolation;

@@ -2,7 +2,7 @@
 
 #include <cuda.h>
 
-#include "client-stub/session.h"
+#include "client-stub/session/session.h"
 #include "generated/client/texture.h"
 
 namespace tessera {

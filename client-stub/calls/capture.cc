@@ -4,12 +4,12 @@
 #include <memory>
 #include <vector>
 
-#include "client-stub/capture_check.h"
-#include "client-stub/client_memory.h"
-#include "client-stub/graph_nodes.h"
-#include "client-stub/session.h"
-#include "client-stub/stream_state.h"
-#include "client-stub/thread_state.h"
+#include "client-stub/graphs/graph_nodes.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/session/session.h"
+#include "client-stub/session/thread_state.h"
+#include "client-stub/streams/capture_check.h"
+#include "client-stub/streams/stream_state.h"
 #include "generated/client_custom.h"
 #include "protocol/base/mutex.h"
 #include "protocol/codegen/client_support.h"

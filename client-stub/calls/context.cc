@@ -3,12 +3,12 @@
 
 #include <cuda.h>
 
-#include "client-stub/capture_check.h"
-#include "client-stub/client.h"
-#include "client-stub/client_memory.h"
-#include "client-stub/context_flags.h"
-#include "client-stub/idle_streams.h"
-#include "client-stub/stream_state.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/session/client.h"
+#include "client-stub/session/context_flags.h"
+#include "client-stub/streams/capture_check.h"
+#include "client-stub/streams/idle_streams.h"
+#include "client-stub/streams/stream_state.h"
 #include "generated/client/context.h"
 
 namespace tessera {

@@ -2,10 +2,10 @@
 
 #include <cuda.h>
 
-#include "client-stub/capture_check.h"
-#include "client-stub/client.h"
-#include "client-stub/idle_streams.h"
-#include "client-stub/stream_state.h"
+#include "client-stub/session/client.h"
+#include "client-stub/streams/capture_check.h"
+#include "client-stub/streams/idle_streams.h"
+#include "client-stub/streams/stream_state.h"
 #include "generated/client/context.h"
 #include "generated/client/green.h"
 

@@ -4,15 +4,15 @@
 
 #include <optional>
 
-#include "client-stub/capture_check.h"
-#include "client-stub/client.h"
-#include "client-stub/client_memory.h"
-#include "client-stub/copy_across.h"
-#include "client-stub/copy_box.h"
-#include "client-stub/copy_bytes.h"
+#include "client-stub/copies/copy_box.h"
+#include "client-stub/copies/copy_bytes.h"
 #include "client-stub/managed/managed_work.h"
-#include "client-stub/session.h"
-#include "client-stub/stream_state.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/servers/copy_across.h"
+#include "client-stub/session/client.h"
+#include "client-stub/session/session.h"
+#include "client-stub/streams/capture_check.h"
+#include "client-stub/streams/stream_state.h"
 #include "generated/client/copy.h"
 
 namespace tessera {

@@ -2,9 +2,9 @@
 
 #include <cuda.h>
 
-#include "client-stub/coredump_settings.h"
-#include "client-stub/session.h"
-#include "client-stub/thread_state.h"
+#include "client-stub/process/coredump_settings.h"
+#include "client-stub/session/session.h"
+#include "client-stub/session/thread_state.h"
 #include "generated/client/entry.h"
 
 namespace tessera {

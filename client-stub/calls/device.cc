@@ -6,7 +6,7 @@
 #include <climits>
 #include <cstring>
 
-#include "client-stub/client.h"
+#include "client-stub/session/client.h"
 #include "generated/client/device.h"
 #include "protocol/codegen/client_support.h"
 

@@ -2,9 +2,9 @@
 
 #include <cuda.h>
 
-#include "client-stub/client.h"
 #include "client-stub/hidden_tables/hidden_tables.h"
-#include "client-stub/proc_address.h"
+#include "client-stub/process/proc_address.h"
+#include "client-stub/session/client.h"
 #include "generated/client/entry.h"
 
 namespace tessera {

@@ -2,7 +2,7 @@
 
 #include <cuda.h>
 
-#include "client-stub/error_table.h"
+#include "client-stub/process/error_table.h"
 #include "generated/client/error.h"
 
 namespace tessera {

@@ -1,12 +1,12 @@
 // Events: creating, recording and destroying them needs no answer; asking about their state does.
 
-#include "client-stub/capture_check.h"
-#include "client-stub/client_memory.h"
-#include "client-stub/poll.h"
-#include "client-stub/session.h"
-#include "client-stub/stream_state.h"
-#include "client-stub/stream_visit.h"
-#include "client-stub/thread_state.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/session/poll.h"
+#include "client-stub/session/session.h"
+#include "client-stub/session/thread_state.h"
+#include "client-stub/streams/capture_check.h"
+#include "client-stub/streams/stream_state.h"
+#include "client-stub/streams/stream_visit.h"
 #include "generated/client_custom.h"
 #include "protocol/codegen/client_support.h"
 

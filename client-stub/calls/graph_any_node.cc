@@ -1,9 +1,9 @@
 // Graph nodes of any kind through one struct, CUgraphNodeParams.
 
-#include "client-stub/client_memory.h"
-#include "client-stub/graph_memory.h"
-#include "client-stub/graph_node_calls.h"
-#include "client-stub/session.h"
+#include "client-stub/graphs/graph_memory.h"
+#include "client-stub/graphs/graph_node_calls.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/session/session.h"
 #include "generated/client_custom.h"
 
 namespace tessera {

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "client-stub/graph_memory.h"
-#include "client-stub/graph_node_calls.h"
+#include "client-stub/graphs/graph_memory.h"
+#include "client-stub/graphs/graph_node_calls.h"
 #include "generated/client_custom.h"
 #include "protocol/wire/graph_params.h"
 

@@ -3,13 +3,13 @@
 
 #include <vector>
 
-#include "client-stub/client_memory.h"
-#include "client-stub/function_info.h"
-#include "client-stub/graph_node_calls.h"
-#include "client-stub/host_functions.h"
-#include "client-stub/kernel_params.h"
-#include "client-stub/session.h"
-#include "client-stub/thread_state.h"
+#include "client-stub/code/function_info.h"
+#include "client-stub/code/kernel_params.h"
+#include "client-stub/graphs/graph_node_calls.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/session/session.h"
+#include "client-stub/session/thread_state.h"
+#include "client-stub/streams/host_functions.h"
 #include "generated/client_custom.h"
 #include "protocol/wire/graph_params.h"
 

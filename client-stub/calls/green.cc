@@ -7,8 +7,8 @@
 #include <array>
 #include <vector>
 
-#include "client-stub/client.h"
-#include "client-stub/stream_state.h"
+#include "client-stub/session/client.h"
+#include "client-stub/streams/stream_state.h"
 #include "generated/client/green.h"
 #include "generated/client/primary_context.h"
 #include "protocol/codegen/client_support.h"

@@ -4,13 +4,13 @@
 
 #include <atomic>
 
-#include "client-stub/address_owner.h"
-#include "client-stub/client_memory.h"
-#include "client-stub/process_maps.h"
-#include "client-stub/session.h"
-#include "client-stub/shared_file.h"
-#include "client-stub/stream_visit.h"
-#include "client-stub/thread_state.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/memory/shared_file.h"
+#include "client-stub/process/process_maps.h"
+#include "client-stub/servers/address_owner.h"
+#include "client-stub/session/session.h"
+#include "client-stub/session/thread_state.h"
+#include "client-stub/streams/stream_visit.h"
 #include "generated/client/host_memory.h"
 #include "protocol/base/log.h"
 

@@ -2,10 +2,10 @@
 
 #include <cuda.h>
 
-#include "client-stub/client.h"
-#include "client-stub/client_memory.h"
-#include "client-stub/share_token.h"
-#include "client-stub/stream_state.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/session/client.h"
+#include "client-stub/sharing/share_token.h"
+#include "client-stub/streams/stream_state.h"
 #include "generated/client/peer.h"
 #include "protocol/codegen/client_support.h"
 

@@ -9,15 +9,15 @@
 #include <deque>
 #include <vector>
 
-#include "client-stub/client.h"
-#include "client-stub/client_memory.h"
-#include "client-stub/device_graphs.h"
-#include "client-stub/function_info.h"
-#include "client-stub/kernel_params.h"
-#include "client-stub/launch_attributes.h"
+#include "client-stub/code/function_info.h"
+#include "client-stub/code/kernel_params.h"
+#include "client-stub/code/launch_attributes.h"
+#include "client-stub/graphs/device_graphs.h"
 #include "client-stub/managed/managed_work.h"
-#include "client-stub/session.h"
-#include "client-stub/thread_state.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/session/client.h"
+#include "client-stub/session/session.h"
+#include "client-stub/session/thread_state.h"
 #include "generated/client_custom.h"
 #include "generated/messages/launch.h"
 

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "client-stub/client.h"
-#include "client-stub/client_memory.h"
-#include "client-stub/function_info.h"
-#include "client-stub/image_load.h"
-#include "client-stub/kernel_params.h"
-#include "client-stub/library_copies.h"
-#include "client-stub/unload.h"
+#include "client-stub/code/function_info.h"
+#include "client-stub/code/image_load.h"
+#include "client-stub/code/kernel_params.h"
+#include "client-stub/code/unload.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/servers/library_copies.h"
+#include "client-stub/session/client.h"
 #include "generated/client_custom.h"
 #include "generated/messages/library.h"
 

@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "client-stub/blob.h"
-#include "client-stub/client.h"
-#include "client-stub/image_load.h"
+#include "client-stub/code/blob.h"
+#include "client-stub/code/image_load.h"
+#include "client-stub/session/client.h"
 #include "generated/client_custom.h"
 #include "generated/messages/module.h"
 #include "protocol/base/mutex.h"

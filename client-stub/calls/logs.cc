@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "client-stub/client.h"
-#include "client-stub/error_log.h"
+#include "client-stub/process/error_log.h"
+#include "client-stub/session/client.h"
 #include "generated/client/entry.h"
 
 namespace tessera {

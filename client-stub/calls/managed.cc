@@ -7,12 +7,12 @@
 #include <optional>
 #include <vector>
 
-#include "client-stub/capture_check.h"
-#include "client-stub/client_memory.h"
 #include "client-stub/managed/managed_work.h"
-#include "client-stub/session.h"
-#include "client-stub/stream_state.h"
-#include "client-stub/thread_state.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/session/session.h"
+#include "client-stub/session/thread_state.h"
+#include "client-stub/streams/capture_check.h"
+#include "client-stub/streams/stream_state.h"
 #include "generated/client/managed.h"
 #include "generated/messages/memory.h"
 

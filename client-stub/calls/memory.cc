@@ -2,11 +2,11 @@
 
 #include <cuda.h>
 
-#include "client-stub/client_memory.h"
-#include "client-stub/context.h"
-#include "client-stub/host_pool_calls.h"
-#include "client-stub/session.h"
-#include "client-stub/thread_state.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/memory/host_pool_calls.h"
+#include "client-stub/session/context.h"
+#include "client-stub/session/session.h"
+#include "client-stub/session/thread_state.h"
 #include "generated/client/memory.h"
 
 namespace tessera {

@@ -4,7 +4,7 @@
 
 #include <cuda.h>
 
-#include "client-stub/call.h"
+#include "client-stub/call/call.h"
 #include "generated/client/copy.h"
 #include "generated/client/host_memory.h"
 #include "generated/client/memory.h"

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "client-stub/client.h"
-#include "client-stub/function_info.h"
-#include "client-stub/kernel_params.h"
+#include "client-stub/code/function_info.h"
+#include "client-stub/code/kernel_params.h"
+#include "client-stub/session/client.h"
 #include "generated/client_custom.h"
 #include "generated/messages/occupancy.h"
 

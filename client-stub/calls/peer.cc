@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "client-stub/client.h"
+#include "client-stub/session/client.h"
 #include "generated/client/peer.h"
 
 namespace tessera {

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <optional>
 
-#include "client-stub/client_memory.h"
-#include "client-stub/memory_check.h"
-#include "client-stub/session.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/memory/memory_check.h"
+#include "client-stub/session/session.h"
 #include "generated/client/memory.h"
 #include "generated/client/pool.h"
 

@@ -5,12 +5,12 @@
 #include <cstring>
 #include <vector>
 
-#include "client-stub/capture_check.h"
-#include "client-stub/client_memory.h"
-#include "client-stub/graph_memory.h"
-#include "client-stub/host_pool_calls.h"
-#include "client-stub/session.h"
-#include "client-stub/thread_state.h"
+#include "client-stub/graphs/graph_memory.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/memory/host_pool_calls.h"
+#include "client-stub/session/session.h"
+#include "client-stub/session/thread_state.h"
+#include "client-stub/streams/capture_check.h"
 #include "generated/client/pool.h"
 #include "protocol/base/log.h"
 

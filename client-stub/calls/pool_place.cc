@@ -3,9 +3,9 @@
 
 #include <cuda.h>
 
-#include "client-stub/host_location.h"
-#include "client-stub/host_pool_calls.h"
-#include "client-stub/session.h"
+#include "client-stub/memory/host_location.h"
+#include "client-stub/memory/host_pool_calls.h"
+#include "client-stub/session/session.h"
 #include "generated/client/pool.h"
 
 namespace tessera {

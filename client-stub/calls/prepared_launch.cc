@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "client-stub/client.h"
-#include "client-stub/kernel_params.h"
-#include "client-stub/prepared_launch.h"
+#include "client-stub/code/kernel_params.h"
+#include "client-stub/code/prepared_launch.h"
+#include "client-stub/session/client.h"
 #include "generated/client/launch.h"
 
 namespace tessera {

@@ -4,8 +4,8 @@
 
 #include <cuda.h>
 
-#include "client-stub/client.h"
-#include "client-stub/context_flags.h"
+#include "client-stub/session/client.h"
+#include "client-stub/session/context_flags.h"
 #include "generated/client/primary_context.h"
 
 namespace tessera {

@@ -2,8 +2,8 @@
 
 #include <cuda.h>
 
-#include "client-stub/client.h"
-#include "client-stub/statistics.h"
+#include "client-stub/process/statistics.h"
+#include "client-stub/session/client.h"
 #include "generated/client_custom.h"
 #include "generated/messages/entry.h"
 

@@ -5,14 +5,14 @@
 
 #include <cstring>
 
-#include "client-stub/capture_check.h"
-#include "client-stub/captured_sets.h"
-#include "client-stub/client_memory.h"
+#include "client-stub/copies/staged_transfer.h"
+#include "client-stub/graphs/captured_sets.h"
 #include "client-stub/managed/managed_work.h"
-#include "client-stub/memory_check.h"
-#include "client-stub/session.h"
-#include "client-stub/staged_transfer.h"
-#include "client-stub/stream_visit.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/memory/memory_check.h"
+#include "client-stub/session/session.h"
+#include "client-stub/streams/capture_check.h"
+#include "client-stub/streams/stream_visit.h"
 #include "generated/client/set.h"
 
 namespace tessera {

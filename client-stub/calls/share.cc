@@ -4,11 +4,11 @@
 
 #include <cstring>
 
-#include "client-stub/client.h"
-#include "client-stub/client_memory.h"
-#include "client-stub/host_allocation_calls.h"
-#include "client-stub/host_pool_calls.h"
-#include "client-stub/share_token.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/memory/host_allocation_calls.h"
+#include "client-stub/memory/host_pool_calls.h"
+#include "client-stub/session/client.h"
+#include "client-stub/sharing/share_token.h"
 #include "generated/client/pool.h"
 #include "generated/client/virtual_memory.h"
 #include "generated/messages/service.h"

@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <cstring>
 
-#include "client-stub/capture_check.h"
-#include "client-stub/client.h"
-#include "client-stub/client_memory.h"
-#include "client-stub/host_functions.h"
-#include "client-stub/idle_streams.h"
-#include "client-stub/poll.h"
-#include "client-stub/server_work.h"
-#include "client-stub/session.h"
-#include "client-stub/stream_state.h"
-#include "client-stub/thread_state.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/servers/server_work.h"
+#include "client-stub/session/client.h"
+#include "client-stub/session/poll.h"
+#include "client-stub/session/session.h"
+#include "client-stub/session/thread_state.h"
+#include "client-stub/streams/capture_check.h"
+#include "client-stub/streams/host_functions.h"
+#include "client-stub/streams/idle_streams.h"
+#include "client-stub/streams/stream_state.h"
 #include "generated/client_custom.h"
 #include "protocol/codegen/client_support.h"
 

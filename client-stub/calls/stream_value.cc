@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "client-stub/host_mirrors.h"
-#include "client-stub/memory_operations.h"
+#include "client-stub/memory/host_mirrors.h"
+#include "client-stub/memory/memory_operations.h"
 #include "generated/client_custom.h"
 #include "generated/messages/stream.h"
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <span>
 
-#include "client-stub/client.h"
-#include "client-stub/client_memory.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/session/client.h"
 #include "generated/client_custom.h"
 #include "generated/messages/tensor_map.h"
 

@@ -3,9 +3,9 @@
 
 #include <cuda.h>
 
-#include "client-stub/client_memory.h"
-#include "client-stub/memory_check.h"
-#include "client-stub/session.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/memory/memory_check.h"
+#include "client-stub/session/session.h"
 #include "generated/client/texture.h"
 #include "protocol/codegen/client_support.h"
 

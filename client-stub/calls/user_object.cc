@@ -1,9 +1,9 @@
 // User objects: the server's driver counts the references, which graphs hold there; the destructor runs here, on the
 // thread of host functions, when the last one has gone.
 
-#include "client-stub/host_functions.h"
-#include "client-stub/session.h"
-#include "client-stub/stream_state.h"
+#include "client-stub/session/session.h"
+#include "client-stub/streams/host_functions.h"
+#include "client-stub/streams/stream_state.h"
 #include "generated/client_custom.h"
 #include "protocol/codegen/client_support.h"
 

@@ -3,11 +3,11 @@
 
 #include <cuda.h>
 
-#include "client-stub/client_memory.h"
-#include "client-stub/host_allocation_calls.h"
-#include "client-stub/host_location.h"
-#include "client-stub/session.h"
-#include "client-stub/share_token.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/memory/host_allocation_calls.h"
+#include "client-stub/memory/host_location.h"
+#include "client-stub/session/session.h"
+#include "client-stub/sharing/share_token.h"
 #include "generated/client/virtual_memory.h"
 
 namespace tessera {

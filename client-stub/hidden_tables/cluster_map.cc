@@ -8,10 +8,10 @@
 #include <map>
 #include <string>
 
-#include "client-stub/call.h"
+#include "client-stub/call/call.h"
 #include "client-stub/hidden_tables/hidden_tables.h"
 #include "client-stub/hidden_tables/table.h"
-#include "client-stub/thread_state.h"
+#include "client-stub/session/thread_state.h"
 #include "generated/messages/service.h"
 #include "protocol/base/mutex.h"
 

@@ -10,10 +10,10 @@
 #include <new>
 #include <string>
 
-#include "client-stub/compile_cache.h"
-#include "client-stub/config.h"
 #include "client-stub/hidden_tables/hidden_tables.h"
 #include "client-stub/hidden_tables/table.h"
+#include "client-stub/process/compile_cache.h"
+#include "client-stub/process/config.h"
 
 namespace tessera {
 namespace {

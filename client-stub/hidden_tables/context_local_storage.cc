@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "client-stub/client.h"
 #include "client-stub/hidden_tables/hidden_tables.h"
+#include "client-stub/session/client.h"
 
 namespace tessera {
 namespace {

@@ -1,6 +1,6 @@
 #include "client-stub/hidden_tables/context_number.h"
 
-#include "client-stub/client.h"
+#include "client-stub/session/client.h"
 
 namespace tessera {
 

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <vector>
 
-#include "client-stub/client.h"
 #include "client-stub/hidden_tables/hidden_tables.h"
 #include "client-stub/hidden_tables/table.h"
+#include "client-stub/session/client.h"
 
 namespace tessera {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <cuda.h>
 
-#include "client-stub/client.h"
 #include "client-stub/hidden_tables/hidden_tables.h"
 #include "client-stub/hidden_tables/table.h"
+#include "client-stub/session/client.h"
 
 namespace tessera {
 namespace {

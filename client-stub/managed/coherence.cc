@@ -7,7 +7,7 @@
 #include "client-stub/managed/fault_handler.h"
 #include "client-stub/managed/managed_memory.h"
 #include "client-stub/managed/service_thread.h"
-#include "client-stub/session.h"
+#include "client-stub/session/session.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 

@@ -4,10 +4,10 @@
 #include <iterator>
 #include <utility>
 
-#include "client-stub/address_windows.h"
 #include "client-stub/managed/fault_handler.h"
 #include "client-stub/managed/service_thread.h"
-#include "client-stub/session.h"
+#include "client-stub/memory/address_windows.h"
+#include "client-stub/session/session.h"
 #include "protocol/base/log.h"
 
 namespace tessera {

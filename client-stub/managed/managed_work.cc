@@ -1,7 +1,7 @@
 #include "client-stub/managed/managed_work.h"
 
-#include "client-stub/client_memory.h"
-#include "client-stub/session.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/session/session.h"
 
 namespace tessera {
 

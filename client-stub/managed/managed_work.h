@@ -9,7 +9,7 @@
 
 #include <cuda.h>
 
-#include "client-stub/call.h"
+#include "client-stub/call/call.h"
 #include "client-stub/managed/managed_memory.h"
 
 namespace tessera {

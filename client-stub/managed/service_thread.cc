@@ -7,7 +7,7 @@
 #include <system_error>
 #include <thread>
 
-#include "client-stub/guest_thread.h"
+#include "client-stub/process/guest_thread.h"
 #include "protocol/base/log.h"
 #include "protocol/base/mutex.h"
 

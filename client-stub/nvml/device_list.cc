@@ -5,7 +5,7 @@
 
 #include <cuda.h>
 
-#include "client-stub/server_inquiry.h"
+#include "client-stub/session/server_inquiry.h"
 #include "generated/spec_hash.h"
 #include "protocol/base/clock.h"
 #include "protocol/channel/query_server.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "client-stub/config.h"
+#include "client-stub/process/config.h"
 #include "protocol/base/status.h"
 #include "protocol/wire/server_query.h"
 

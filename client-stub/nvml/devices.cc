@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "client-stub/device_disguise.h"
 #include "client-stub/nvml/give.h"
 #include "client-stub/nvml/nvml_abi.h"
+#include "client-stub/session/device_disguise.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "client-stub/config.h"
+#include "client-stub/process/config.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 

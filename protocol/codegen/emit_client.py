@@ -77,7 +77,7 @@ _WITH_DEVICE = ("CUmemLocation", "CUmemAllocationProp", "CUmemPoolProps", "CUmem
 
 
 def _routing(call, spec):
-    """With several servers: statements that route the call to the one that has what it names (client-stub/call.h)."""
+    """With several servers: statements that route the call to the one that has what it names (client-stub/call/call.h)."""
     if call.route == "none":
         return []
     kinds = {kind.c_type for kind in spec.kinds.values()}
@@ -233,7 +233,7 @@ def _header(domain, calls, spec):
     lines = [
         f"// Entries of the domain `{domain}`: what the spec says of each call, the entry behind each export, and the",
         "// bodies that client-stub/calls writes by hand. Entries may be called by any thread of the application.",
-        "#pragma once", "", "#include <cuda.h>", "#include <cudaProfiler.h>", "", '#include "client-stub/call.h"', "",
+        "#pragma once", "", "#include <cuda.h>", "#include <cudaProfiler.h>", "", '#include "client-stub/call/call.h"', "",
         f'#include "generated/messages/{domain}.h"', ""]
     body = []
     for call in calls:

@@ -1,4 +1,4 @@
-#include "client-stub/address_search.h"
+#include "client-stub/memory/address_search.h"
 
 #include <gtest/gtest.h>
 

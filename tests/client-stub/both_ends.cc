@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "client-stub/client.h"
-#include "client-stub/session.h"
+#include "client-stub/session/client.h"
+#include "client-stub/session/session.h"
 #include "generated/driver_table.h"
 #include "protocol/base/check.h"
 #include "protocol/memory/window_table.h"

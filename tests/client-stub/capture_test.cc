@@ -1,6 +1,6 @@
 // Legality of calls during stream capture. The expectations were observed on driver 580.159 (H200, CUDA 13.0): result of
 // the call, status of the stream after it, result of cuStreamEndCapture.
-#include "client-stub/capture.h"
+#include "client-stub/streams/capture.h"
 
 #include <gtest/gtest.h>
 

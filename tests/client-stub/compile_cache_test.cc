@@ -1,4 +1,4 @@
-#include "client-stub/compile_cache.h"
+#include "client-stub/process/compile_cache.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // What the environment means.
-#include "client-stub/config.h"
+#include "client-stub/process/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "client-stub/compile_cache.h"
+#include "client-stub/process/compile_cache.h"
 
 namespace tessera {
 namespace {

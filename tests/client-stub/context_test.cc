@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "client-stub/hidden_tables/hidden_tables.h"
-#include "client-stub/reply_reader.h"
+#include "client-stub/session/reply_reader.h"
 #include "generated/client/context.h"
 #include "generated/client/primary_context.h"
 #include "tests/client-stub/fake_server.h"

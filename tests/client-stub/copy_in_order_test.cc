@@ -295,8 +295,8 @@ TEST_F(CopyInOrderTest, WaitsForWhatTheContextWaitsFor) {
   EXPECT_EQ(cuStreamDestroy_v2(other), CUDA_SUCCESS);
 }
 
-// Registered pages are not exchanged for others that the server could have (client-stub/registered_memory.md): what a child
-// writes stays its own, what the program gives back to the system reads as zeros, and both reach copies.
+// Registered pages are not exchanged for others that the server could have (client-stub/memory/registered_memory.md): what a
+// child writes stays its own, what the program gives back to the system reads as zeros, and both reach copies.
 TEST_F(CopyInOrderTest, PagesStayTheProgramsOwn) {
   constexpr size_t kPageInts = 4096 / sizeof(int);
   const CUdeviceptr device = Device();

@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "client-stub/client.h"
-#include "client-stub/host_functions.h"
-#include "client-stub/session.h"
+#include "client-stub/session/client.h"
+#include "client-stub/session/session.h"
+#include "client-stub/streams/host_functions.h"
 #include "generated/driver_table.h"
 #include "tests/client-stub/both_ends.h"
 #include "tests/client-stub/gate.h"

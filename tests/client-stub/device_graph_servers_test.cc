@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <map>
 
-#include "client-stub/client.h"
-#include "client-stub/device_graphs.h"
-#include "client-stub/session.h"
+#include "client-stub/graphs/device_graphs.h"
+#include "client-stub/session/client.h"
+#include "client-stub/session/session.h"
 #include "generated/driver_table.h"
 #include "tests/client-stub/both_ends.h"
 

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include "client-stub/client.h"
+#include "client-stub/session/client.h"
 #include "generated/spec_hash.h"
 #include "protocol/base/check.h"
 #include "protocol/base/clock.h"

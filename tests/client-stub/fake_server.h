@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "client-stub/session.h"
+#include "client-stub/session/session.h"
 #include "protocol/base/mutex.h"
 #include "protocol/channel/channel.h"
 #include "protocol/wire/device_snapshot.h"

@@ -9,9 +9,9 @@
 #include <cstring>
 #include <string>
 
-#include "client-stub/error_table.h"
 #include "client-stub/hidden_tables/integrity_check.h"
 #include "client-stub/hidden_tables/md2.h"
+#include "client-stub/process/error_table.h"
 #include "tests/client-stub/fake_server.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
 // Physical memory on the host with both ends in one process, on the emulator: what the server's driver is told of it, in which
 // context, and what a client may ask. What a program sees is in tests/system/programs/host_allocations.cu.
-#include "client-stub/host_allocations.h"
+#include "client-stub/memory/host_allocations.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -9,7 +9,7 @@
 #include <atomic>
 #include <set>
 
-#include "client-stub/session.h"
+#include "client-stub/session/session.h"
 #include "generated/driver_table.h"
 #include "generated/messages/service.h"
 #include "protocol/base/mutex.h"

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "client-stub/host_functions.h"
+#include "client-stub/streams/host_functions.h"
 #include "tests/client-stub/both_ends.h"
 
 namespace tessera {

@@ -1,5 +1,5 @@
 // Reconciling registered memory with its mirror.
-#include "client-stub/host_mirrors.h"
+#include "client-stub/memory/host_mirrors.h"
 
 #include <gtest/gtest.h>
 

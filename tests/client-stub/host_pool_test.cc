@@ -1,4 +1,4 @@
-#include "client-stub/host_pool.h"
+#include "client-stub/memory/host_pool.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

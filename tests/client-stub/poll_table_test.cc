@@ -1,4 +1,4 @@
-#include "client-stub/poll_table.h"
+#include "client-stub/session/poll_table.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <future>
 #include <thread>
 
-#include "client-stub/session.h"
+#include "client-stub/session/session.h"
 #include "protocol/base/clock.h"
 #include "tests/client-stub/both_ends.h"
 #include "tests/client-stub/gate.h"

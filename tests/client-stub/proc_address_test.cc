@@ -1,5 +1,5 @@
 // cuGetProcAddress, as measured on driver 580.
-#include "client-stub/proc_address.h"
+#include "client-stub/process/proc_address.h"
 
 #include <cuda.h>
 #include <gtest/gtest.h>

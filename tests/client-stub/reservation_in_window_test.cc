@@ -6,8 +6,8 @@
 #include <numeric>
 #include <vector>
 
-#include "client-stub/client_memory.h"
-#include "client-stub/session.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/session/session.h"
 #include "generated/driver_table.h"
 #include "tests/client-stub/both_ends.h"
 

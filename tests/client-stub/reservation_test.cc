@@ -7,8 +7,8 @@
 #include <atomic>
 #include <vector>
 
-#include "client-stub/client_memory.h"
-#include "client-stub/session.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/session/session.h"
 #include "generated/driver_table.h"
 #include "tests/client-stub/both_ends.h"
 

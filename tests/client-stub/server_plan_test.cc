@@ -1,5 +1,5 @@
 // Which devices of which servers a process uses, and under which numbers; what keeps them apart.
-#include "client-stub/server_plan.h"
+#include "client-stub/session/server_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Sending and receiving: replies, failures that come later, notices, many threads, the end of the server.
-#include "client-stub/session.h"
+#include "client-stub/session/session.h"
 
 #include <cuda.h>
 #include <gtest/gtest.h>
@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "client-stub/blob.h"
-#include "client-stub/call.h"
-#include "client-stub/client.h"
-#include "client-stub/statistics.h"
+#include "client-stub/call/call.h"
+#include "client-stub/code/blob.h"
+#include "client-stub/process/statistics.h"
+#include "client-stub/session/client.h"
 #include "tests/client-stub/fake_server.h"
 
 namespace tessera {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "client-stub/share_token.h"
+#include "client-stub/sharing/share_token.h"
 #include "tests/client-stub/both_ends.h"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-#include "client-stub/short_mutex.h"
+#include "client-stub/process/short_mutex.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "client-stub/client.h"
-#include "client-stub/session.h"
+#include "client-stub/session/client.h"
+#include "client-stub/session/session.h"
 #include "tests/client-stub/both_ends.h"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "client-stub/image.h"
+#include "client-stub/code/image.h"
 #include "tests/fuzz/files.h"
 #include "tests/fuzz/target.h"
 

@@ -19,7 +19,7 @@
 #include <string_view>
 #include <thread>
 
-#include "client-stub/client.h"
+#include "client-stub/session/client.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "tests/client-stub/fake_server.h"

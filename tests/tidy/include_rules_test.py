@@ -39,6 +39,25 @@ OWN = {
                      "protocol/codegen/stub_note.h", "protocol/memory/window_table.h", "protocol/control/", "generated/control/", "generated/spec_hash.h"],
 }
 
+# Rooms of the client library, from the ground up -> rooms below that they include, and those that they still include though they
+# are not below. The second list is to become empty.
+ROOMS = {
+    "process": ([], ["call", "session"]),
+    "session": (["process"], ["call", "memory"]),
+    "sharing": ([], []),
+    "memory": (["process", "session"], ["call", "managed", "servers", "streams"]),
+    "streams": (["memory", "process", "session"], ["call", "managed"]),
+    "code": (["memory", "process", "session"], ["call", "copies"]),
+    "copies": (["memory", "process", "session", "streams"], ["call", "graphs", "managed", "servers"]),
+    "graphs": (["code", "copies", "memory", "process", "session", "streams"], ["call"]),
+    "servers": (["code", "copies", "memory", "session", "streams"], ["call", "managed"]),
+    "managed": (["copies", "memory", "process", "session", "streams"], ["call"]),
+    "call": (["graphs", "memory", "process", "servers", "session", "streams"], []),
+}
+for room, (below, not_below) in ROOMS.items():
+    OWN[f"client-stub/{room}"] = [prefix for prefix in OWN["client-stub"] if prefix != "client-stub/"] + \
+                                 [f"client-stub/{name}/" for name in (room, *below, *not_below)]
+
 # Header of a foreign library -> files that may include it. Tests may include anything.
 FOREIGN = {
     r"cuda\.h|cuda\w*Typedefs\.h|cudaProfiler\.h": r"client-stub/|server/(driver|worker|emulator)/|protocol/codegen/|deploy/demo/",
@@ -83,6 +102,12 @@ class IncludeRules(unittest.TestCase):
             return "this folder may include " + ", ".join(prefixes)
         self.check(violates)
 
+    def test_rooms_include_what_they_may(self):
+        for room, (below, not_below) in ROOMS.items():
+            included = {name.split("/")[1] for path in sources.source_files(f"client-stub/{room}")
+                        for _, name in sources.includes(path) if name.startswith("client-stub/")} - {room}
+            self.assertEqual(included, set(below) | set(not_below), room)
+
     def test_foreign_headers(self):
         def violates(path, name):
             for header, home in FOREIGN.items():
@@ -100,6 +125,7 @@ class IncludeRules(unittest.TestCase):
 
     def test_the_rules_would_notice(self):
         self.assertNotIn("server/", allowed_prefixes("client-stub/calls/event.cc"))
+        self.assertNotIn("client-stub/calls/", allowed_prefixes("client-stub/memory/host_memory.h"))
         self.assertEqual(allowed_prefixes("protocol/channel/ring.h"), OWN["protocol/channel"])
         self.assertEqual(allowed_prefixes("server/worker/worker.h"), OWN["server/worker"])
 

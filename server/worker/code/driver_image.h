@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-// Owns the bytes and, for the wrapped forms (client-stub/image.h describes them), a wrapper that points to them. The
+// Owns the bytes and, for the wrapped forms (client-stub/code/image.h describes them), a wrapper that points to them. The
 // driver may read it as long as the module or library lives.
 class DriverImage {
  public:

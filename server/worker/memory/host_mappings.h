@@ -1,6 +1,6 @@
 // Host memory of the program's own (cuMemCreate on the host) that is mapped in its reserved addresses: the client's memory file,
 // mapped here at the same addresses and registered with the driver, so that kernels and copies use it where the program does
-// (client-stub/host_allocations.h).
+// (client-stub/memory/host_allocations.h).
 //
 // The driver forgets what was registered when the context ends in which it was. Such memory belongs to no context, so it is
 // registered in another one then, or in the next that is made. Any thread; Map and Unmap may take long.

@@ -1,5 +1,5 @@
 // What the client has reserved in its address space for the application (cuMemAddressReserve), reserved in the driver
-// at the same addresses. The client picks and holds them (client-stub/address_reservations.h); the application maps
+// at the same addresses. The client picks and holds them (client-stub/memory/address_reservations.h); the application maps
 // memory nowhere else. Any thread.
 #pragma once
 

@@ -1,7 +1,8 @@
 // Runs the application's host functions: the driver calls a trampoline here, which asks the client and waits for its
 // answer, so the stream goes on when the function has returned.
 //
-// The library's own visits (client-stub/stream_visit.h) are the same thing here in graphs, and where stream_visits.h says so.
+// The library's own visits (client-stub/streams/stream_visit.h) are the same thing here in graphs, and where stream_visits.h says
+// so.
 //
 // The request is a kHostFunction notice: `extra` is the number to answer with, `result` what a stream callback is told,
 // the payload a u64, the client's number of the function. The answer comes on the ring `answers`, read by a thread of its

@@ -1,5 +1,5 @@
-// The client's visits of streams (client-stub/stream_visit.h), while the stream waits, without a host function of the driver:
-// the driver runs those of a context one after the other, so a visit would wait for functions of the application, and one
+// The client's visits of streams (client-stub/streams/stream_visit.h), while the stream waits, without a host function of the
+// driver: the driver runs those of a context one after the other, so a visit would wait for functions of the application, and one
 // that waits for the visit's copy would wait for ever.
 //
 // An event tells when the stream is there (Completion); the client is asked as for a host function (host_function.h); and the

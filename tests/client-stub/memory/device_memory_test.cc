@@ -1,4 +1,4 @@
-#include "client-stub/device_memory.h"
+#include "client-stub/memory/device_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "client-stub/held_addresses.h"
+#include "client-stub/memory/held_addresses.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "client-stub/call.h"
+#include "client-stub/call/call.h"
 #include "generated/client/proc_address_table.h"
 #include "generated/client/toy.h"
 #include "generated/driver_table.h"

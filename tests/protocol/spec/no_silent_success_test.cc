@@ -18,8 +18,8 @@
 #include <string_view>
 #include <thread>
 
-#include "client-stub/client.h"
-#include "client-stub/session.h"
+#include "client-stub/session/client.h"
+#include "client-stub/session/session.h"
 #include "generated/mock/recording_table.h"
 #include "protocol/base/check.h"
 #include "protocol/wire/decoder.h"

@@ -1,4 +1,4 @@
-#include "client-stub/call.h"
+#include "client-stub/call/call.h"
 #include "generated/server/dispatch.h"
 #include "protocol/base/check.h"
 #include "server/worker/call_context.h"

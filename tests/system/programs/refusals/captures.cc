@@ -57,86 +57,86 @@ CUmemoryPool DefaultPool() {
 const Row kRows[] = {
     // Allocation and the like, forbidden while a capture of mode "global" goes on anywhere (capture = "unsafe" in
     // protocol/spec).
-    {"cuMemAlloc: while captured", "capture_check.cc", kUnsupported,
+    {"cuMemAlloc: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Capture c;
        return cuMemAlloc(Out<CUdeviceptr>(), 64);
      }},
-    {"cuMemAllocPitch: while captured", "capture_check.cc", kUnsupported,
+    {"cuMemAllocPitch: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Capture c;
        return cuMemAllocPitch(Out<CUdeviceptr>(), Out<size_t>(), 64, 2, 4);
      }},
-    {"cuMemFree: while captured", "capture_check.cc", kUnsupported,
+    {"cuMemFree: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Block b;
        Capture c;
        return cuMemFree(b);
      }},
-    {"cuMemAllocHost: while captured", "capture_check.cc", kUnsupported,
+    {"cuMemAllocHost: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Capture c;
        void* p;
        return cuMemAllocHost(&p, 64);
      }},
-    {"cuMemHostAlloc: while captured", "capture_check.cc", kUnsupported,
+    {"cuMemHostAlloc: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Capture c;
        void* p;
        return cuMemHostAlloc(&p, 64, 0);
      }},
-    {"cuMemFreeHost: while captured", "capture_check.cc", kUnsupported,
+    {"cuMemFreeHost: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Pinned p;
        Capture c;
        return cuMemFreeHost(p);
      }},
-    {"cuMemHostRegister: while captured", "capture_check.cc", kUnsupported,
+    {"cuMemHostRegister: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Pages p;
        Capture c;
        return cuMemHostRegister(p, 4096, 0);
      }},
-    {"cuMemHostUnregister: while captured", "capture_check.cc", kUnsupported,
+    {"cuMemHostUnregister: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Registered r;
        Capture c;
        return cuMemHostUnregister(r);
      }},
-    {"cuMemAllocManaged: while captured", "capture_check.cc", kUnsupported,
+    {"cuMemAllocManaged: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Capture c;
        return cuMemAllocManaged(Out<CUdeviceptr>(), 64, CU_MEM_ATTACH_GLOBAL);
      }},
-    {"cuPointerSetAttribute: while captured", "capture_check.cc", kUnsupported,
+    {"cuPointerSetAttribute: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Block b;
        Capture c;
        const unsigned on = 1;
        return cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, b);
      }},
-    {"cuCtxSetLimit: while captured", "capture_check.cc", kUnsupported,
+    {"cuCtxSetLimit: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Capture c;
        return cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1024);
      }},
-    {"cuCtxSetCacheConfig: while captured", "capture_check.cc", kUnsupported,
+    {"cuCtxSetCacheConfig: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Capture c;
        return cuCtxSetCacheConfig(CU_FUNC_CACHE_PREFER_NONE);
      }},
-    {"cuCtxSetSharedMemConfig: while captured", "capture_check.cc", kUnsupported,
+    {"cuCtxSetSharedMemConfig: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Capture c;
        return cuCtxSetSharedMemConfig(CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE);
      }},
-    {"cuGraphInstantiate: while captured", "capture_check.cc", kUnsupported,
+    {"cuGraphInstantiate: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Graph g;
        Capture c;
        return cuGraphInstantiate(Out<CUgraphExec>(), g, 0);
      }},
-    {"cuGraphInstantiateWithParams: while captured", "capture_check.cc", kUnsupported,
+    {"cuGraphInstantiateWithParams: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Graph g;
        Capture c;
@@ -144,50 +144,50 @@ const Row kRows[] = {
        CUDA_GRAPH_INSTANTIATE_PARAMS params{};
        return cuGraphInstantiateWithParams(&e, g, &params);
      }},
-    {"cuGraphExecDestroy: while captured", "capture_check.cc", kUnsupported,
+    {"cuGraphExecDestroy: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Graph g;
        Exec e(g);
        Capture c;
        return cuGraphExecDestroy(e);
      }},
-    {"cuModuleUnload: while captured", "capture_check.cc", kUnsupported,
+    {"cuModuleUnload: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Module m;
        Capture c;
        return cuModuleUnload(m);
      }},
-    {"cuLibraryUnload: while captured", "capture_check.cc", kUnsupported,
+    {"cuLibraryUnload: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Library l;
        Capture c;
        return cuLibraryUnload(l);
      }},
-    {"cuMemPoolTrimTo: while captured", "capture_check.cc", kUnsupported,
+    {"cuMemPoolTrimTo: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Capture c;
        return cuMemPoolTrimTo(DefaultPool(), 0);
      }},
-    {"cuMemPoolSetAttribute: while captured", "capture_check.cc", kUnsupported,
+    {"cuMemPoolSetAttribute: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Capture c;
        cuuint64_t none = 0;
        return cuMemPoolSetAttribute(DefaultPool(), CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none);
      }},
-    {"cuMemPoolGetAttribute: while captured", "capture_check.cc", kUnsupported,
+    {"cuMemPoolGetAttribute: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Capture c;
        cuuint64_t none = 0;
        return cuMemPoolGetAttribute(DefaultPool(), CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none);
      }},
-    {"cuMemPoolCreate: while captured", "capture_check.cc", kUnsupported,
+    {"cuMemPoolCreate: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Capture c;
        CUmemoryPool pool;
        const CUmemPoolProps props = Pool();
        return cuMemPoolCreate(&pool, &props);
      }},
-    {"cuMemPoolDestroy: while captured", "capture_check.cc", kUnsupported,
+    {"cuMemPoolDestroy: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        CUmemoryPool pool;
        const CUmemPoolProps props = Pool();
@@ -200,28 +200,28 @@ const Row kRows[] = {
        cuMemPoolDestroy(pool);
        return result;
      }},
-    {"cuArrayCreate: while captured", "capture_check.cc", kUnsupported,
+    {"cuArrayCreate: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Capture c;
        return cuArrayCreate(Out<CUarray>(), &kFlat);
      }},
-    {"cuArrayDestroy: while captured", "capture_check.cc", kUnsupported,
+    {"cuArrayDestroy: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Array a;
        Capture c;
        return cuArrayDestroy(a);
      }},
-    {"cuArray3DCreate: while captured", "capture_check.cc", kUnsupported,
+    {"cuArray3DCreate: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Capture c;
        return cuArray3DCreate(Out<CUarray>(), &kDeep);
      }},
-    {"cuMipmappedArrayCreate: while captured", "capture_check.cc", kUnsupported,
+    {"cuMipmappedArrayCreate: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Capture c;
        return cuMipmappedArrayCreate(Out<CUmipmappedArray>(), &kDeep, 1);
      }},
-    {"cuMipmappedArrayDestroy: while captured", "capture_check.cc", kUnsupported,
+    {"cuMipmappedArrayDestroy: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        CUmipmappedArray a;
        CHECK_DRIVER(cuMipmappedArrayCreate(&a, &kDeep, 1));
@@ -234,7 +234,7 @@ const Row kRows[] = {
        return result;
      },
      kNeedsGpu},
-    {"cuTexObjectCreate: while captured", "capture_check.cc", kUnsupported,
+    {"cuTexObjectCreate: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Block b;
        Capture c;
@@ -243,7 +243,7 @@ const Row kRows[] = {
        CUtexObject o;
        return cuTexObjectCreate(&o, &r, &t, nullptr);
      }},
-    {"cuTexObjectDestroy: while captured", "capture_check.cc", kUnsupported,
+    {"cuTexObjectDestroy: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        Block b;
        const auto r = Linear(b);
@@ -258,7 +258,7 @@ const Row kRows[] = {
        cuTexObjectDestroy(o);
        return result;
      }},
-    {"cuSurfObjectCreate: while captured", "capture_check.cc", kUnsupported,
+    {"cuSurfObjectCreate: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        CUarray a;
        CUDA_ARRAY3D_DESCRIPTOR d = kDeep;
@@ -274,7 +274,7 @@ const Row kRows[] = {
        cuArrayDestroy(a);
        return result;
      }},
-    {"cuSurfObjectDestroy: while captured", "capture_check.cc", kUnsupported,
+    {"cuSurfObjectDestroy: while captured", "streams/capture_check.cc", kUnsupported,
      [] {
        CUarray a;
        CUDA_ARRAY3D_DESCRIPTOR d = kDeep;
@@ -292,14 +292,14 @@ const Row kRows[] = {
        cuArrayDestroy(a);
        return result;
      }},
-    {"cuMemAlloc: ends a capture", "capture.cc", kInvalidated,
+    {"cuMemAlloc: ends a capture", "streams/capture.cc", kInvalidated,
      [] {
        Capture c;
        CUdeviceptr p;
        cuMemAlloc(&p, 64);
        return End(c);
      }},
-    {"cuMemAlloc: thread of mode relaxed", "capture.cc", CUDA_SUCCESS,
+    {"cuMemAlloc: thread of mode relaxed", "streams/capture.cc", CUDA_SUCCESS,
      [] {
        Capture c;
        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -310,7 +310,7 @@ const Row kRows[] = {
        cuMemFree(p);
        return result;
      }},
-    {"cuMemAlloc: capture of mode relaxed", "capture.cc", CUDA_SUCCESS,
+    {"cuMemAlloc: capture of mode relaxed", "streams/capture.cc", CUDA_SUCCESS,
      [] {
        Capture c(CU_STREAM_CAPTURE_MODE_RELAXED);
        CUdeviceptr p;
@@ -318,7 +318,7 @@ const Row kRows[] = {
        cuMemFree(p);
        return result;
      }},
-    {"cuMemAlloc: capture of mode thread-local in another thread", "capture.cc", CUDA_SUCCESS,
+    {"cuMemAlloc: capture of mode thread-local in another thread", "streams/capture.cc", CUDA_SUCCESS,
      [] {
        Capture c(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
        const CUcontext mine = Current();
@@ -331,7 +331,7 @@ const Row kRows[] = {
        }).join();
        return result;
      }},
-    {"cuMemAlloc: capture of mode global in another thread", "capture.cc", kUnsupported,
+    {"cuMemAlloc: capture of mode global in another thread", "streams/capture.cc", kUnsupported,
      [] {
        Capture c;
        const CUcontext mine = Current();
@@ -350,7 +350,7 @@ const Row kRows[] = {
        Capture c;
        return cuStreamSynchronize(c);
      }},
-    {"cuStreamSynchronize: another stream, while captured", "capture.cc", kUnsupported,
+    {"cuStreamSynchronize: another stream, while captured", "streams/capture.cc", kUnsupported,
      [] {
        Capture c;
        return cuStreamSynchronize(Stream());
@@ -433,13 +433,13 @@ const Row kRows[] = {
        Capture c;
        return cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, c, nullptr, nullptr);
      }},
-    {"cuStreamWriteValue32: captured stream, freed memory", "memory_operations.cc", CUDA_SUCCESS,
+    {"cuStreamWriteValue32: captured stream, freed memory", "memory/memory_operations.cc", CUDA_SUCCESS,
      [] {
        const CUdeviceptr gone = Gone<Block>();
        Capture c;
        return cuStreamWriteValue32(c, gone, 1, 0);
      }},
-    {"cuStreamWriteValue32: captured stream", "memory_operations.cc", CUDA_SUCCESS,
+    {"cuStreamWriteValue32: captured stream", "memory/memory_operations.cc", CUDA_SUCCESS,
      [] {
        Block b;
        Capture c;
@@ -534,62 +534,62 @@ const Row kRows[] = {
        Capture c;
        return cuGraphUpload(e, c);
      }},
-    {"cuMemcpyDtoH: while a blocking stream is captured", "capture.cc", kImplicit,
+    {"cuMemcpyDtoH: while a blocking stream is captured", "streams/capture.cc", kImplicit,
      [] {
        Block b;
        char host[16];
        Capture c(CU_STREAM_CAPTURE_MODE_RELAXED, 0);
        return cuMemcpyDtoH(host, b, 16);
      }},
-    {"cuMemsetD8: while a blocking stream is captured", "capture.cc", kImplicit,
+    {"cuMemsetD8: while a blocking stream is captured", "streams/capture.cc", kImplicit,
      [] {
        Block b;
        Capture c(CU_STREAM_CAPTURE_MODE_RELAXED, 0);
        return cuMemsetD8(b, 0, 16);
      }},
-    {"cuMemsetD8: while a blocking stream is captured in another context", "capture.cc", CUDA_SUCCESS,
+    {"cuMemsetD8: while a blocking stream is captured in another context", "streams/capture.cc", CUDA_SUCCESS,
      [] {
        Block b;
        Capture c(CU_STREAM_CAPTURE_MODE_RELAXED, 0);
        OtherContext other;
        return other.In([&] { return cuMemsetD8(b, 0, 16); });
      }},
-    {"cuMemsetD8: while a non-blocking stream is captured", "capture.cc", CUDA_SUCCESS,
+    {"cuMemsetD8: while a non-blocking stream is captured", "streams/capture.cc", CUDA_SUCCESS,
      [] {
        Block b;
        Capture c(CU_STREAM_CAPTURE_MODE_RELAXED);
        return cuMemsetD8(b, 0, 16);
      }},
-    {"cuMemcpyDtoD: while a stream is captured, mode global", "capture.cc", CUDA_SUCCESS,
+    {"cuMemcpyDtoD: while a stream is captured, mode global", "streams/capture.cc", CUDA_SUCCESS,
      [] {
        Block b;
        Capture c;
        return cuMemcpyDtoD(b, b + 1024, 16);
      }},
-    {"cuMemcpyHtoD: while a stream is captured, mode global", "capture.cc", CUDA_SUCCESS,
+    {"cuMemcpyHtoD: while a stream is captured, mode global", "streams/capture.cc", CUDA_SUCCESS,
      [] {
        Block b;
        Capture c;
        char host[16];
        return cuMemcpyHtoD(b, host, 16);
      }},
-    {"cuMemsetD8: while a stream is captured, mode global", "capture.cc", CUDA_SUCCESS,
+    {"cuMemsetD8: while a stream is captured, mode global", "streams/capture.cc", CUDA_SUCCESS,
      [] {
        Block b;
        Capture c;
        return cuMemsetD8(b, 0, 16);
      }},
-    {"cuStreamIsCapturing: the legacy stream, while a blocking stream is captured", "capture.cc", kImplicit,
+    {"cuStreamIsCapturing: the legacy stream, while a blocking stream is captured", "streams/capture.cc", kImplicit,
      [] {
        Capture c(CU_STREAM_CAPTURE_MODE_RELAXED, 0);
        return Status(nullptr);
      }},
-    {"cuStreamIsCapturing: the legacy stream, while a non-blocking stream is captured", "capture.cc", CUDA_SUCCESS,
+    {"cuStreamIsCapturing: the legacy stream, while a non-blocking stream is captured", "streams/capture.cc", CUDA_SUCCESS,
      [] {
        Capture c;
        return Status(nullptr);
      }},
-    {"cuMemsetD8Async: invalidated capture", "capture.cc", kInvalidated,
+    {"cuMemsetD8Async: invalidated capture", "streams/capture.cc", kInvalidated,
      [] {
        Block b;
        Capture c;
@@ -610,34 +610,34 @@ const Row kRows[] = {
      }},
 
     // Events.
-    {"cuEventQuery: captured event", "capture.cc", CUDA_ERROR_CAPTURED_EVENT,
+    {"cuEventQuery: captured event", "streams/capture.cc", CUDA_ERROR_CAPTURED_EVENT,
      [] {
        Event e;
        Capture c;
        CHECK_DRIVER(cuEventRecord(e, c));
        return cuEventQuery(e);
      }},
-    {"cuEventSynchronize: captured event", "capture.cc", CUDA_ERROR_CAPTURED_EVENT,
+    {"cuEventSynchronize: captured event", "streams/capture.cc", CUDA_ERROR_CAPTURED_EVENT,
      [] {
        Event e;
        Capture c;
        CHECK_DRIVER(cuEventRecord(e, c));
        return cuEventSynchronize(e);
      }},
-    {"cuEventElapsedTime: captured event", "capture.cc", CUDA_ERROR_CAPTURED_EVENT,
+    {"cuEventElapsedTime: captured event", "streams/capture.cc", CUDA_ERROR_CAPTURED_EVENT,
      [] {
        Event e;
        Capture c;
        CHECK_DRIVER(cuEventRecord(e, c));
        return cuEventElapsedTime(Out<float>(), e, e);
      }},
-    {"cuEventQuery: another event, while captured", "capture.cc", kUnsupported,
+    {"cuEventQuery: another event, while captured", "streams/capture.cc", kUnsupported,
      [] {
        Event e;
        Capture c;
        return cuEventQuery(e);
      }},
-    {"cuEventQuery: event of a capture that is over", "capture.cc", kInvalid,
+    {"cuEventQuery: event of a capture that is over", "streams/capture.cc", kInvalid,
      [] {
        Event e;
        {
@@ -646,7 +646,7 @@ const Row kRows[] = {
        }
        return cuEventQuery(e);
      }},
-    {"cuEventElapsedTime: event of a capture that is over", "capture.cc", kInvalid,
+    {"cuEventElapsedTime: event of a capture that is over", "streams/capture.cc", kInvalid,
      [] {
        Event e;
        {
@@ -656,7 +656,7 @@ const Row kRows[] = {
        float ms;
        return cuEventElapsedTime(&ms, e, e);
      }},
-    {"cuStreamWaitEvent: event of a capture that is over", "capture.cc", kInvalid,
+    {"cuStreamWaitEvent: event of a capture that is over", "streams/capture.cc", kInvalid,
      [] {
        Event e;
        Stream s;
@@ -666,7 +666,7 @@ const Row kRows[] = {
        }
        return cuStreamWaitEvent(s, e, 0);
      }},
-    {"cuStreamWaitEvent: captured stream, event recorded outside", "capture.cc", CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
+    {"cuStreamWaitEvent: captured stream, event recorded outside", "streams/capture.cc", CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
      [] {
        Event e;
        Stream s;
@@ -674,27 +674,27 @@ const Row kRows[] = {
        Capture c;
        return cuStreamWaitEvent(c, e, 0);
      }},
-    {"cuStreamWaitEvent: captured stream, event never recorded", "capture.cc", CUDA_SUCCESS,
+    {"cuStreamWaitEvent: captured stream, event never recorded", "streams/capture.cc", CUDA_SUCCESS,
      [] {
        Event e;
        Capture c;
        return cuStreamWaitEvent(c, e, 0);
      }},
-    {"cuStreamWaitEvent: event of another capture", "capture.cc", CUDA_ERROR_STREAM_CAPTURE_MERGE,
+    {"cuStreamWaitEvent: event of another capture", "streams/capture.cc", CUDA_ERROR_STREAM_CAPTURE_MERGE,
      [] {
        Event e;
        Capture a, b;
        CHECK_DRIVER(cuEventRecord(e, a));
        return cuStreamWaitEvent(b, e, 0);
      }},
-    {"cuStreamWaitEvent: legacy stream, captured event", "capture.cc", kImplicit,
+    {"cuStreamWaitEvent: legacy stream, captured event", "streams/capture.cc", kImplicit,
      [] {
        Event e;
        Capture c;
        CHECK_DRIVER(cuEventRecord(e, c));
        return cuStreamWaitEvent(nullptr, e, 0);
      }},
-    {"cuStreamWaitEvent: external, captured stream", "capture.cc", CUDA_SUCCESS,
+    {"cuStreamWaitEvent: external, captured stream", "streams/capture.cc", CUDA_SUCCESS,
      [] {
        Event e;
        Capture c;
@@ -702,19 +702,19 @@ const Row kRows[] = {
      }},
 
     // Begin and end.
-    {"cuStreamBeginCapture: a second time", "capture.cc", CUDA_ERROR_ILLEGAL_STATE,
+    {"cuStreamBeginCapture: a second time", "streams/capture.cc", CUDA_ERROR_ILLEGAL_STATE,
      [] {
        Capture c;
        return cuStreamBeginCapture(c, CU_STREAM_CAPTURE_MODE_GLOBAL);
      }},
-    {"cuStreamBeginCapture: the legacy stream", "capture.cc", kUnsupported,
+    {"cuStreamBeginCapture: the legacy stream", "streams/capture.cc", kUnsupported,
      [] { return cuStreamBeginCapture(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL); }},
-    {"cuStreamBeginCapture: the legacy stream, while a blocking stream is captured", "capture.cc", kImplicit,
+    {"cuStreamBeginCapture: the legacy stream, while a blocking stream is captured", "streams/capture.cc", kImplicit,
      [] {
        Capture c(CU_STREAM_CAPTURE_MODE_RELAXED, 0);
        return cuStreamBeginCapture(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL);
      }},
-    {"cuStreamBeginCapture: unknown mode", "capture.cc", kInvalid,
+    {"cuStreamBeginCapture: unknown mode", "streams/capture.cc", kInvalid,
      [] { return cuStreamBeginCapture(Stream(), static_cast<CUstreamCaptureMode>(5)); }},
     {"cuStreamBeginCaptureToGraph: node of another graph", "server", kInvalid,
      [] {
@@ -726,18 +726,19 @@ const Row kRows[] = {
        if (result == CUDA_SUCCESS) cuStreamEndCapture(s, &g);
        return result;
      }},
-    {"cuStreamEndCapture: stream that is not captured", "capture.cc", CUDA_ERROR_ILLEGAL_STATE, [] { return End(Stream()); }},
-    {"cuStreamEndCapture: stream that is not captured, another is", "capture.cc", CUDA_ERROR_ILLEGAL_STATE,
+    {"cuStreamEndCapture: stream that is not captured", "streams/capture.cc", CUDA_ERROR_ILLEGAL_STATE,
+     [] { return End(Stream()); }},
+    {"cuStreamEndCapture: stream that is not captured, another is", "streams/capture.cc", CUDA_ERROR_ILLEGAL_STATE,
      [] {
        Capture c;
        return End(Stream());
      }},
-    {"cuStreamEndCapture: the legacy stream, while a blocking stream is captured", "capture.cc", kImplicit,
+    {"cuStreamEndCapture: the legacy stream, while a blocking stream is captured", "streams/capture.cc", kImplicit,
      [] {
        Capture c(CU_STREAM_CAPTURE_MODE_RELAXED, 0);
        return End(nullptr);
      }},
-    {"cuStreamEndCapture: stream that joined", "capture.cc", CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
+    {"cuStreamEndCapture: stream that joined", "streams/capture.cc", CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
      [] {
        Event e;
        Stream s;
@@ -759,7 +760,7 @@ const Row kRows[] = {
            s, [](void*) {}, nullptr));
        return End(c);
      }},
-    {"cuStreamEndCapture: another thread", "capture.cc", CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+    {"cuStreamEndCapture: another thread", "streams/capture.cc", CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
      [] {
        Capture c;
        const CUcontext mine = Current();
@@ -770,7 +771,7 @@ const Row kRows[] = {
        }).join();
        return result;
      }},
-    {"cuStreamEndCapture: another thread, mode relaxed", "capture.cc", CUDA_SUCCESS,
+    {"cuStreamEndCapture: another thread, mode relaxed", "streams/capture.cc", CUDA_SUCCESS,
      [] {
        Capture c(CU_STREAM_CAPTURE_MODE_RELAXED);
        const CUcontext mine = Current();

@@ -51,19 +51,19 @@ CUresult InChild(Ask ask) {
 }
 
 const Row kRows[] = {
-    {"cuDeviceGetCount: before cuInit", "call.cc", CUDA_ERROR_NOT_INITIALIZED, [] { return cuDeviceGetCount(Out<int>()); },
+    {"cuDeviceGetCount: before cuInit", "call/call.cc", CUDA_ERROR_NOT_INITIALIZED, [] { return cuDeviceGetCount(Out<int>()); },
      kBeforeInit},
-    {"cuMemAlloc: before cuInit", "call.cc", CUDA_ERROR_NOT_INITIALIZED, [] { return Allocate(); }, kBeforeInit},
-    {"cuStreamSynchronize: before cuInit", "call.cc", CUDA_ERROR_NOT_INITIALIZED, [] { return cuStreamSynchronize(nullptr); },
-     kBeforeInit},
-    {"cuImportExternalMemory: before cuInit", "call.cc", CUDA_ERROR_NOT_INITIALIZED,
+    {"cuMemAlloc: before cuInit", "call/call.cc", CUDA_ERROR_NOT_INITIALIZED, [] { return Allocate(); }, kBeforeInit},
+    {"cuStreamSynchronize: before cuInit", "call/call.cc", CUDA_ERROR_NOT_INITIALIZED,
+     [] { return cuStreamSynchronize(nullptr); }, kBeforeInit},
+    {"cuImportExternalMemory: before cuInit", "call/call.cc", CUDA_ERROR_NOT_INITIALIZED,
      [] {
        CUexternalMemory m;
        CUDA_EXTERNAL_MEMORY_HANDLE_DESC d{};
        return cuImportExternalMemory(&m, &d);
      },
      kBeforeInit},
-    {"cuStreamSynchronize: a stream, without a context", "call.cc", CUDA_SUCCESS,
+    {"cuStreamSynchronize: a stream, without a context", "call/call.cc", CUDA_SUCCESS,
      [] {
        Stream s;
        return With(nullptr, [&] { return cuStreamSynchronize(s); });
@@ -73,7 +73,7 @@ const Row kRows[] = {
      [] { return cuCtxCreate(Out<CUcontext>(), nullptr, 0, 99); }},
     {"cuCtxCreate: unknown flags", "calls/context.cc", kInvalid,
      [] { return cuCtxCreate(Out<CUcontext>(), nullptr, 0x1000, 0); }},
-    {"cuCtxCreate: two ways to wait", "context_flags.h", kInvalid,
+    {"cuCtxCreate: two ways to wait", "session/context_flags.h", kInvalid,
      [] { return cuCtxCreate(Out<CUcontext>(), nullptr, CU_CTX_SCHED_SPIN | CU_CTX_SCHED_YIELD, 0); }},
     {"cuCtxCreate: affinity without MPS", "calls/context.cc", CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY,
      [] {
@@ -133,8 +133,9 @@ const Row kRows[] = {
      [] { return cuCtxGetId(Gone<OtherContext>(), Out<unsigned long long>()); }},
     {"cuCtxGetApiVersion: destroyed context", "calls/context.cc", kContext,
      [] { return cuCtxGetApiVersion(Gone<OtherContext>(), Out<unsigned>()); }},
-    {"cuMemAlloc: in a child of fork()", "call.cc", CUDA_ERROR_NOT_INITIALIZED, [] { return InChild(Allocate); }},
-    {"cuInit: in a child of fork()", "client.cc", CUDA_ERROR_NOT_INITIALIZED, [] { return InChild([] { return cuInit(0); }); }},
+    {"cuMemAlloc: in a child of fork()", "call/call.cc", CUDA_ERROR_NOT_INITIALIZED, [] { return InChild(Allocate); }},
+    {"cuInit: in a child of fork()", "session/client.cc", CUDA_ERROR_NOT_INITIALIZED,
+     [] { return InChild([] { return cuInit(0); }); }},
     {"cuCtxCreate_v3: with a share of the multiprocessors", "calls/context.cc", CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY,
      [] {
        CUexecAffinityParam affinity{};
@@ -152,7 +153,7 @@ const Row kRows[] = {
     {"cuCtxSynchronize_v2: destroyed context", "calls/context.cc", kDestroyed,
      [] { return cuCtxSynchronize_v2(Gone<OtherContext>()); }},
     {"cuCtxSetLimit: limit that cannot be set", "server", kInvalid, [] { return cuCtxSetLimit(static_cast<CUlimit>(0x50), 1); }},
-    {"cuCtxSetFlags: unknown flags", "context_flags.h", kInvalid, [] { return cuCtxSetFlags(0x1000); }},
+    {"cuCtxSetFlags: unknown flags", "session/context_flags.h", kInvalid, [] { return cuCtxSetFlags(0x1000); }},
     {"cuCtxRecordEvent: destroyed context", "calls/context_event.cc", kDestroyed,
      [] { return cuCtxRecordEvent(Gone<OtherContext>(), Event()); }},
     {"cuCtxWaitEvent: null context", "calls/context_event.cc", kContext, [] { return cuCtxWaitEvent(nullptr, Event()); }},
@@ -165,13 +166,13 @@ const Row kRows[] = {
        return cuDevicePrimaryCtxRelease(0);
      },
      kOwnProcess},
-    {"cuMemAlloc: primary context that was reset", "call.cc", kDestroyed,
+    {"cuMemAlloc: primary context that was reset", "call/call.cc", kDestroyed,
      [] {
        CHECK_DRIVER(cuDevicePrimaryCtxReset(0));
        return Allocate();
      },
      kOwnProcess},
-    {"cuStreamSynchronize: stream of a primary context that was reset", "call.cc", CUDA_ERROR_INVALID_HANDLE,
+    {"cuStreamSynchronize: stream of a primary context that was reset", "call/call.cc", CUDA_ERROR_INVALID_HANDLE,
      [] {
        CUstream s;
        CHECK_DRIVER(cuStreamCreate(&s, 1));
@@ -184,7 +185,7 @@ const Row kRows[] = {
      [] { return cuDevicePrimaryCtxSetFlags(0, 0x1000); }},
     {"cuDeviceGetAttribute: device that does not exist", "calls/device.cc", CUDA_ERROR_INVALID_DEVICE,
      [] { return cuDeviceGetAttribute(Out<int>(), CU_DEVICE_ATTRIBUTE_WARP_SIZE, 99); }},
-    {"cuDeviceGetAttribute: unknown attribute", "devices.cc", kInvalid,
+    {"cuDeviceGetAttribute: unknown attribute", "session/devices.cc", kInvalid,
      [] { return cuDeviceGetAttribute(Out<int>(), static_cast<CUdevice_attribute>(9999), 0); }},
     {"cuDeviceGet: device that does not exist", "calls/device.cc", CUDA_ERROR_INVALID_DEVICE,
      [] { return cuDeviceGet(Out<CUdevice>(), 99); }},
@@ -196,7 +197,7 @@ const Row kRows[] = {
        return cuDeviceRegisterAsyncNotification(
            99, [](CUasyncNotificationInfo*, void*, CUasyncCallbackHandle) {}, nullptr, &h);
      }},
-    {"cuDeviceUnregisterAsyncNotification: unknown callback", "call.cc", kInvalid,
+    {"cuDeviceUnregisterAsyncNotification: unknown callback", "call/call.cc", kInvalid,
      [] { return cuDeviceUnregisterAsyncNotification(0, Unknown<CUasyncCallbackHandle>()); }, kDangerous},
 
     {"cuDeviceCanAccessPeer: device that does not exist", "calls/peer.cc", CUDA_ERROR_INVALID_DEVICE,
@@ -207,7 +208,7 @@ const Row kRows[] = {
      [] { return cuDeviceGetP2PAttribute(Out<int>(), CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 0, 99); }},
     {"cuDeviceGetP2PAttribute: of a device that does not exist", "calls/peer.cc", CUDA_ERROR_INVALID_DEVICE,
      [] { return cuDeviceGetP2PAttribute(Out<int>(), CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 99, 0); }},
-    {"cuDeviceGetAttribute: attribute 0", "devices.cc", kInvalid,
+    {"cuDeviceGetAttribute: attribute 0", "session/devices.cc", kInvalid,
      [] { return cuDeviceGetAttribute(Out<int>(), static_cast<CUdevice_attribute>(0), 0); }},
     {"cuDeviceCanAccessPeer: the device itself", "calls/peer.cc", CUDA_SUCCESS,
      [] { return cuDeviceCanAccessPeer(Out<int>(), 0, 0); }},
@@ -248,13 +249,13 @@ const Row kRows[] = {
      [] { return cuGreenCtxStreamCreate(Out<CUstream>(), Green().it, 0, 0); }},
     {"cuGreenCtxGetId: current context that is not green", "calls/green.cc", kContext,
      [] { return cuGreenCtxGetId(nullptr, Out<unsigned long long>()); }},
-    {"cuMemsetD8Async: stream of the thread in a green context", "stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
+    {"cuMemsetD8Async: stream of the thread in a green context", "streams/stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
      [] {
        Green g;
        Block b;
        return With(g.context, [&] { return cuMemsetD8Async(b, 0, 16, CU_STREAM_PER_THREAD); });
      }},
-    {"cuStreamGetFlags: stream of the thread in a green context", "stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
+    {"cuStreamGetFlags: stream of the thread in a green context", "streams/stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
      [] {
        Green g;
        return With(g.context, [] {
@@ -262,25 +263,25 @@ const Row kRows[] = {
          return cuStreamGetFlags(CU_STREAM_PER_THREAD, &f);
        });
      }},
-    {"cuLaunchKernel: stream of the thread in a green context", "stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
+    {"cuLaunchKernel: stream of the thread in a green context", "streams/stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
      [] {
        Green g;
        Module m;
        const CUfunction f = m["Nothing"];
        return With(g.context, [&] { return cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, CU_STREAM_PER_THREAD, nullptr, nullptr); });
      }},
-    {"cuMemcpyAsync: stream of the thread in a green context", "stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
+    {"cuMemcpyAsync: stream of the thread in a green context", "streams/stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
      [] {
        Green g;
        Block b;
        return With(g.context, [&] { return cuMemcpyAsync(b, b + 64, 16, CU_STREAM_PER_THREAD); });
      }},
-    {"cuMemAllocAsync: stream of the thread in a green context", "stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
+    {"cuMemAllocAsync: stream of the thread in a green context", "streams/stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
      [] {
        Green g;
        return With(g.context, [] { return cuMemAllocAsync(Out<CUdeviceptr>(), 64, CU_STREAM_PER_THREAD); });
      }},
-    {"cuStreamSynchronize: stream of the thread in a green context", "stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
+    {"cuStreamSynchronize: stream of the thread in a green context", "streams/stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
      [] {
        Green g;
        return With(g.context, [] { return cuStreamSynchronize(CU_STREAM_PER_THREAD); });
@@ -310,12 +311,12 @@ const Row kRows[] = {
        cuStreamSynchronize(s);
        return result;
      }},
-    {"cuStreamIsCapturing: stream of the thread in a green context", "stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
+    {"cuStreamIsCapturing: stream of the thread in a green context", "streams/stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
      [] {
        Green g;
        return With(g.context, [] { return cuStreamIsCapturing(CU_STREAM_PER_THREAD, Out<CUstreamCaptureStatus>()); });
      }},
-    {"cuEventRecord: stream of the thread in a green context", "stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
+    {"cuEventRecord: stream of the thread in a green context", "streams/stream_state.cc", CUDA_ERROR_INVALID_HANDLE,
      [] {
        Green g;
        return With(g.context, [] {

@@ -86,48 +86,51 @@ constexpr CUresult kInvalid = CUDA_ERROR_INVALID_VALUE;
 
 const Row kRows[] = {
     // Ordinary memory of the process where the form says device memory.
-    {"cuMemcpyHtoD: to ordinary memory", "copy_bytes.cc", kInvalid, [] { return cuMemcpyHtoD(kHost, host + 64, 64); }},
-    {"cuMemcpyHtoDAsync: to ordinary memory", "copy_bytes.cc", kInvalid,
+    {"cuMemcpyHtoD: to ordinary memory", "copies/copy_bytes.cc", kInvalid, [] { return cuMemcpyHtoD(kHost, host + 64, 64); }},
+    {"cuMemcpyHtoDAsync: to ordinary memory", "copies/copy_bytes.cc", kInvalid,
      [] { return cuMemcpyHtoDAsync(kHost, host + 64, 64, Stream()); }},
-    {"cuMemcpyDtoH: from ordinary memory", "copy_bytes.cc", kInvalid, [] { return cuMemcpyDtoH(host, kHost + 64, 64); }},
-    {"cuMemcpyDtoHAsync: from ordinary memory", "copy_bytes.cc", kInvalid,
+    {"cuMemcpyDtoH: from ordinary memory", "copies/copy_bytes.cc", kInvalid, [] { return cuMemcpyDtoH(host, kHost + 64, 64); }},
+    {"cuMemcpyDtoHAsync: from ordinary memory", "copies/copy_bytes.cc", kInvalid,
      [] { return cuMemcpyDtoHAsync(host, kHost + 64, 64, Stream()); }},
-    {"cuMemcpyDtoD: to ordinary memory", "copy_bytes.cc", kInvalid, [] { return cuMemcpyDtoD(kHost, Block(), 64); }},
-    {"cuMemcpyDtoD: from ordinary memory", "copy_bytes.cc", kInvalid, [] { return cuMemcpyDtoD(Block(), kHost, 64); }},
-    {"cuMemcpyDtoDAsync: to ordinary memory", "copy_bytes.cc", kInvalid,
+    {"cuMemcpyDtoD: to ordinary memory", "copies/copy_bytes.cc", kInvalid, [] { return cuMemcpyDtoD(kHost, Block(), 64); }},
+    {"cuMemcpyDtoD: from ordinary memory", "copies/copy_bytes.cc", kInvalid, [] { return cuMemcpyDtoD(Block(), kHost, 64); }},
+    {"cuMemcpyDtoDAsync: to ordinary memory", "copies/copy_bytes.cc", kInvalid,
      [] { return cuMemcpyDtoDAsync(kHost, Block(), 64, Stream()); }},
-    {"cuMemcpyDtoDAsync: from ordinary memory", "copy_bytes.cc", kInvalid,
+    {"cuMemcpyDtoDAsync: from ordinary memory", "copies/copy_bytes.cc", kInvalid,
      [] { return cuMemcpyDtoDAsync(Block(), kHost, 64, Stream()); }},
-    {"cuMemcpyPeer: to ordinary memory", "copy_bytes.cc", kInvalid,
+    {"cuMemcpyPeer: to ordinary memory", "copies/copy_bytes.cc", kInvalid,
      [] { return cuMemcpyPeer(kHost, Current(), Block(), Current(), 64); }},
-    {"cuMemcpyPeer: from ordinary memory", "copy_bytes.cc", kInvalid,
+    {"cuMemcpyPeer: from ordinary memory", "copies/copy_bytes.cc", kInvalid,
      [] { return cuMemcpyPeer(Block(), Current(), kHost, Current(), 64); }},
-    {"cuMemcpyPeerAsync: from ordinary memory", "copy_bytes.cc", kInvalid,
+    {"cuMemcpyPeerAsync: from ordinary memory", "copies/copy_bytes.cc", kInvalid,
      [] { return cuMemcpyPeerAsync(Block(), Current(), kHost, Current(), 64, Stream()); }},
     {"cuMemcpyPeer: to pinned memory", "calls/copy.cc", CUDA_SUCCESS,
      [] { return cuMemcpyPeer(Pinned().address(), Current(), Block(), Current(), 64); }},
     {"cuMemcpyPeer: unknown context", "calls/copy.cc", CUDA_ERROR_INVALID_CONTEXT,
      [] { return cuMemcpyPeer(Block(), Unknown<CUcontext>(), Block(), Current(), 64); }, kDangerous},
-    {"cuMemcpyPeer: destroyed context", "call.cc", CUDA_ERROR_CONTEXT_IS_DESTROYED,
+    {"cuMemcpyPeer: destroyed context", "call/call.cc", CUDA_ERROR_CONTEXT_IS_DESTROYED,
      [] { return cuMemcpyPeer(Block(), Gone<OtherContext>(), Block(), Current(), 64); }, kDangerous},
     {"cuMemcpyPeer: context that is not the memory's", "calls/copy.cc", CUDA_SUCCESS,
      [] { return cuMemcpyPeer(Block(), OtherContext(), Block(), Current(), 64); }},
 
     // Addresses where nothing is.
-    {"cuMemcpyHtoD: to nowhere", "copy_bytes.cc", kInvalid, [] { return cuMemcpyHtoD(kNowhere, host, 64); }},
-    {"cuMemcpyDtoH: from nowhere", "copy_bytes.cc", kInvalid, [] { return cuMemcpyDtoH(host, kNowhere, 64); }},
-    {"cuMemcpy: to freed memory", "copy_bytes.cc", kInvalid, [] { return cuMemcpy(Gone<Block>(), kHost, 64); }, kDangerous},
-    {"cuMemcpy: from freed memory", "copy_bytes.cc", kInvalid, [] { return cuMemcpy(kHost, Gone<Block>(), 64); }, kDangerous},
-    {"cuMemcpy: beyond the end of a block", "copy_bytes.cc", kInvalid, [] { return cuMemcpy(Block(64), kHost, 65); }},
-    {"cuMemcpyAsync: beyond the end of a block", "copy_bytes.cc", kInvalid,
+    {"cuMemcpyHtoD: to nowhere", "copies/copy_bytes.cc", kInvalid, [] { return cuMemcpyHtoD(kNowhere, host, 64); }},
+    {"cuMemcpyDtoH: from nowhere", "copies/copy_bytes.cc", kInvalid, [] { return cuMemcpyDtoH(host, kNowhere, 64); }},
+    {"cuMemcpy: to freed memory", "copies/copy_bytes.cc", kInvalid, [] { return cuMemcpy(Gone<Block>(), kHost, 64); },
+     kDangerous},
+    {"cuMemcpy: from freed memory", "copies/copy_bytes.cc", kInvalid, [] { return cuMemcpy(kHost, Gone<Block>(), 64); },
+     kDangerous},
+    {"cuMemcpy: beyond the end of a block", "copies/copy_bytes.cc", kInvalid, [] { return cuMemcpy(Block(64), kHost, 65); }},
+    {"cuMemcpyAsync: beyond the end of a block", "copies/copy_bytes.cc", kInvalid,
      [] { return cuMemcpyAsync(kHost, Block(64), 65, Stream()); }},
-    {"cuMemcpy: beyond the end of a variable", "copy_bytes.cc", kInvalid, [] { return cuMemcpy(Module().Variable(), kHost, 5); }},
-    {"cuMemcpy: beyond the end of pool memory", "copy_bytes.cc", kInvalid, [] { return cuMemcpy(Pooled(64), kHost, 65); }},
-    {"cuMemcpy: beyond the end of managed memory", "copy_bytes.cc", kInvalid,
+    {"cuMemcpy: beyond the end of a variable", "copies/copy_bytes.cc", kInvalid,
+     [] { return cuMemcpy(Module().Variable(), kHost, 5); }},
+    {"cuMemcpy: beyond the end of pool memory", "copies/copy_bytes.cc", kInvalid, [] { return cuMemcpy(Pooled(64), kHost, 65); }},
+    {"cuMemcpy: beyond the end of managed memory", "copies/copy_bytes.cc", kInvalid,
      [] { return cuMemcpy(Managed(), Block(8192), 4097); }},
-    {"cuMemcpy: beyond the end of pinned memory", "copy_bytes.cc", kInvalid,
+    {"cuMemcpy: beyond the end of pinned memory", "copies/copy_bytes.cc", kInvalid,
      [] { return cuMemcpy(Pinned().address(), Block(8192), 4097); }},
-    {"cuMemcpy: beyond the end of registered memory", "copy_bytes.cc", kInvalid,
+    {"cuMemcpy: beyond the end of registered memory", "copies/copy_bytes.cc", kInvalid,
      [] {
        Pages pages;
        CHECK_DRIVER(cuMemHostRegister(pages, 4096, 0));
@@ -136,7 +139,7 @@ const Row kRows[] = {
        cuMemHostUnregister(pages);
        return result;
      }},
-    {"cuMemcpy: into registered memory from before it", "copy_bytes.cc", CUDA_SUCCESS,
+    {"cuMemcpy: into registered memory from before it", "copies/copy_bytes.cc", CUDA_SUCCESS,
      [] {
        Pages pages;
        CHECK_DRIVER(cuMemHostRegister(pages.it + 4096, 4096, 0));
@@ -145,7 +148,7 @@ const Row kRows[] = {
        cuMemHostUnregister(pages.it + 4096);
        return result;
      }},
-    {"cuMemcpyDtoH: into registered memory from before it", "copy_bytes.cc", CUDA_SUCCESS,
+    {"cuMemcpyDtoH: into registered memory from before it", "copies/copy_bytes.cc", CUDA_SUCCESS,
      [] {
        Pages pages;
        CHECK_DRIVER(cuMemHostRegister(pages.it + 4096, 4096, 0));
@@ -154,7 +157,7 @@ const Row kRows[] = {
        cuMemHostUnregister(pages.it + 4096);
        return result;
      }},
-    {"cuMemcpyDtoHAsync: beyond the end of registered memory", "copy_bytes.cc", kInvalid,
+    {"cuMemcpyDtoHAsync: beyond the end of registered memory", "copies/copy_bytes.cc", kInvalid,
      [] {
        Pages pages;
        CHECK_DRIVER(cuMemHostRegister(pages, 4096, 0));
@@ -165,9 +168,11 @@ const Row kRows[] = {
        cuMemHostUnregister(pages);
        return result;
      }},
-    {"cuMemcpy: reserved addresses", "copy_bytes.cc", kInvalid, [] { return cuMemcpy(Reserved(), kHost, 64); }, kDangerous},
-    {"cuMemcpy: beyond a mapping", "copy_bytes.cc", kInvalid, [] { return cuMemcpy(Mapped(), Block(kMapped + 1), kMapped + 1); }},
-    {"cuMemcpy: freed pinned memory", "copy_bytes.cc", kInvalid,
+    {"cuMemcpy: reserved addresses", "copies/copy_bytes.cc", kInvalid, [] { return cuMemcpy(Reserved(), kHost, 64); },
+     kDangerous},
+    {"cuMemcpy: beyond a mapping", "copies/copy_bytes.cc", kInvalid,
+     [] { return cuMemcpy(Mapped(), Block(kMapped + 1), kMapped + 1); }},
+    {"cuMemcpy: freed pinned memory", "copies/copy_bytes.cc", kInvalid,
      [] {
        Block b;
        CUdeviceptr gone;
@@ -203,98 +208,98 @@ const Row kRows[] = {
      }},
 
     // Boxes.
-    {"cuMemcpy2D: to ordinary memory that is named device memory", "copy_box.cc", kInvalid,
+    {"cuMemcpy2D: to ordinary memory that is named device memory", "copies/copy_box.cc", kInvalid,
      [] {
        Block b;
        const auto copy = Flat(CU_MEMORYTYPE_DEVICE, b, CU_MEMORYTYPE_DEVICE, kHost);
        return cuMemcpy2D(&copy);
      }},
-    {"cuMemcpy2DAsync: to ordinary memory that is named device memory", "copy_box.cc", kInvalid,
+    {"cuMemcpy2DAsync: to ordinary memory that is named device memory", "copies/copy_box.cc", kInvalid,
      [] {
        Block b;
        Stream s;
        const auto copy = Flat(CU_MEMORYTYPE_DEVICE, b, CU_MEMORYTYPE_DEVICE, kHost);
        return cuMemcpy2DAsync(&copy, s);
      }},
-    {"cuMemcpy2DAsync: from ordinary memory that is named device memory", "copy_box.cc", kInvalid,
+    {"cuMemcpy2DAsync: from ordinary memory that is named device memory", "copies/copy_box.cc", kInvalid,
      [] {
        Block b;
        Stream s;
        const auto copy = Flat(CU_MEMORYTYPE_DEVICE, kHost, CU_MEMORYTYPE_DEVICE, b);
        return cuMemcpy2DAsync(&copy, s);
      }},
-    {"cuMemcpy2D: device memory that is named host memory", "copy_box.cc", CUDA_SUCCESS,
+    {"cuMemcpy2D: device memory that is named host memory", "copies/copy_box.cc", CUDA_SUCCESS,
      [] {
        Block b;
        const auto copy = Flat(CU_MEMORYTYPE_HOST, b, CU_MEMORYTYPE_HOST, kHost);
        return cuMemcpy2D(&copy);
      }},
-    {"cuMemcpy2D: ordinary memory on both sides", "copy_box.cc", CUDA_SUCCESS,
+    {"cuMemcpy2D: ordinary memory on both sides", "copies/copy_box.cc", CUDA_SUCCESS,
      [] {
        const auto copy = Flat(CU_MEMORYTYPE_HOST, kHost + 128, CU_MEMORYTYPE_HOST, kHost);
        return cuMemcpy2D(&copy);
      }},
-    {"cuMemcpy2D: to freed memory", "copy_box.cc", kInvalid,
+    {"cuMemcpy2D: to freed memory", "copies/copy_box.cc", kInvalid,
      [] {
        const CUdeviceptr gone = Gone<Block>();
        const auto copy = Flat(CU_MEMORYTYPE_HOST, kHost, CU_MEMORYTYPE_DEVICE, gone);
        return cuMemcpy2D(&copy);
      }},
-    {"cuMemcpy2D: to freed memory, unified", "copy_box.cc", kInvalid,
+    {"cuMemcpy2D: to freed memory, unified", "copies/copy_box.cc", kInvalid,
      [] {
        const CUdeviceptr gone = Gone<Block>();
        const auto copy = Flat(CU_MEMORYTYPE_HOST, kHost, CU_MEMORYTYPE_UNIFIED, gone);
        return cuMemcpy2D(&copy);
      },
      kDangerous},
-    {"cuMemcpy2D: last row beyond the end of a block", "copy_box.cc", kInvalid,
+    {"cuMemcpy2D: last row beyond the end of a block", "copies/copy_box.cc", kInvalid,
      [] {
        Block b(127);
        const auto copy = Flat(CU_MEMORYTYPE_HOST, kHost, CU_MEMORYTYPE_DEVICE, b);
        return cuMemcpy2D(&copy);
      }},
-    {"cuMemcpy2DUnaligned: to ordinary memory that is named device memory", "copy_box.cc", kInvalid,
+    {"cuMemcpy2DUnaligned: to ordinary memory that is named device memory", "copies/copy_box.cc", kInvalid,
      [] {
        Block b;
        const auto copy = Flat(CU_MEMORYTYPE_DEVICE, b, CU_MEMORYTYPE_DEVICE, kHost);
        return cuMemcpy2DUnaligned(&copy);
      }},
-    {"cuMemcpy3D: to ordinary memory that is named device memory", "copy_box.cc", kInvalid,
+    {"cuMemcpy3D: to ordinary memory that is named device memory", "copies/copy_box.cc", kInvalid,
      [] {
        Block b;
        const auto copy = Deep(Flat(CU_MEMORYTYPE_DEVICE, b, CU_MEMORYTYPE_DEVICE, kHost));
        return cuMemcpy3D(&copy);
      }},
-    {"cuMemcpy3DAsync: from ordinary memory that is named device memory", "copy_box.cc", kInvalid,
+    {"cuMemcpy3DAsync: from ordinary memory that is named device memory", "copies/copy_box.cc", kInvalid,
      [] {
        Block b;
        Stream s;
        const auto copy = Deep(Flat(CU_MEMORYTYPE_DEVICE, kHost, CU_MEMORYTYPE_DEVICE, b));
        return cuMemcpy3DAsync(&copy, s);
      }},
-    {"cuMemcpy3D: level of detail", "copy_box.cc", CUDA_SUCCESS,
+    {"cuMemcpy3D: level of detail", "copies/copy_box.cc", CUDA_SUCCESS,
      [] {
        Block b;
        auto copy = Deep(Flat(CU_MEMORYTYPE_HOST, kHost, CU_MEMORYTYPE_DEVICE, b));
        copy.dstLOD = 1;
        return cuMemcpy3D(&copy);
      }},
-    {"cuMemcpy3D: unknown memory type", "copy_box.cc", kInvalid,
+    {"cuMemcpy3D: unknown memory type", "copies/copy_box.cc", kInvalid,
      [] {
        Block b;
        auto copy = Deep(Flat(CU_MEMORYTYPE_HOST, kHost, CU_MEMORYTYPE_DEVICE, b));
        copy.dstMemoryType = static_cast<CUmemorytype>(7);
        return cuMemcpy3D(&copy);
      }},
-    {"cuMemcpyDtoA: from ordinary memory", "copy_box.cc", kInvalid, [] { return cuMemcpyDtoA(Array(), 0, kHost, 16); }},
-    {"cuMemcpyAtoD: to ordinary memory", "copy_box.cc", kInvalid, [] { return cuMemcpyAtoD(kHost, Array(), 0, 16); }},
-    {"cuMemcpyHtoA: destroyed array", "call.cc", CUDA_ERROR_INVALID_HANDLE,
+    {"cuMemcpyDtoA: from ordinary memory", "copies/copy_box.cc", kInvalid, [] { return cuMemcpyDtoA(Array(), 0, kHost, 16); }},
+    {"cuMemcpyAtoD: to ordinary memory", "copies/copy_box.cc", kInvalid, [] { return cuMemcpyAtoD(kHost, Array(), 0, 16); }},
+    {"cuMemcpyHtoA: destroyed array", "call/call.cc", CUDA_ERROR_INVALID_HANDLE,
      [] {
        const CUarray gone = Gone<Array>();
        return cuMemcpyHtoA(gone, 0, host, 16);
      },
      kDangerous},
-    {"cuMemcpyHtoA: unknown array", "call.cc", CUDA_ERROR_INVALID_HANDLE,
+    {"cuMemcpyHtoA: unknown array", "call/call.cc", CUDA_ERROR_INVALID_HANDLE,
      [] { return cuMemcpyHtoA(Unknown<CUarray>(), 0, host, 16); }, kDangerous},
     {"cuMemcpy3DPeer: array of another context", "calls/copy_batch.cc", CUDA_SUCCESS,
      [] {
@@ -335,7 +340,7 @@ const Row kRows[] = {
        return cuMemcpy3DPeer(&copy);
      },
      kDangerous},
-    {"cuMemcpy3DPeerAsync: to ordinary memory", "copy_box.cc", kInvalid,
+    {"cuMemcpy3DPeerAsync: to ordinary memory", "copies/copy_box.cc", kInvalid,
      [] {
        Block b;
        Stream s;
@@ -396,7 +401,7 @@ const Row kRows[] = {
        Capture c;
        return BoxBatch(b, b + 1024, c);
      }},
-    {"cuMemcpy3DBatchAsync: beyond the end of a block", "copy_box.cc", kInvalid,
+    {"cuMemcpy3DBatchAsync: beyond the end of a block", "copies/copy_box.cc", kInvalid,
      [] { return BoxBatch(Block(64) + 1, kHost, Stream()); }},
 };
 

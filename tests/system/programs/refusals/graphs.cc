@@ -108,11 +108,11 @@ CUresult SetAttribute(CUkernelNodeAttrID attribute, const CUkernelNodeAttrValue&
 }
 
 const Row kRows[] = {
-    {"cuGraphAddMemsetNode: ordinary memory", "graph_params.cc", kInvalid, [] { return AddSet(kHost); }},
-    {"cuGraphAddMemsetNode: nowhere", "graph_params.cc", kInvalid, [] { return AddSet(kNowhere); }},
-    {"cuGraphAddMemsetNode: freed memory", "graph_params.cc", kInvalid, [] { return AddSet(Gone<Block>()); }},
-    {"cuGraphAddMemsetNode: beyond the end of a block", "graph_params.cc", kInvalid, [] { return AddSet(Block(64), 65); }},
-    {"cuGraphAddMemsetNode: destroyed context", "call.cc", CUDA_ERROR_CONTEXT_IS_DESTROYED,
+    {"cuGraphAddMemsetNode: ordinary memory", "graphs/graph_params.cc", kInvalid, [] { return AddSet(kHost); }},
+    {"cuGraphAddMemsetNode: nowhere", "graphs/graph_params.cc", kInvalid, [] { return AddSet(kNowhere); }},
+    {"cuGraphAddMemsetNode: freed memory", "graphs/graph_params.cc", kInvalid, [] { return AddSet(Gone<Block>()); }},
+    {"cuGraphAddMemsetNode: beyond the end of a block", "graphs/graph_params.cc", kInvalid, [] { return AddSet(Block(64), 65); }},
+    {"cuGraphAddMemsetNode: destroyed context", "call/call.cc", CUDA_ERROR_CONTEXT_IS_DESTROYED,
      [] {
        Block b;
        Graph g;
@@ -120,17 +120,17 @@ const Row kRows[] = {
        const auto params = SetOf(b);
        return cuGraphAddMemsetNode(Out<CUgraphNode>(), g, nullptr, 0, &params, gone);
      }},
-    {"cuGraphAddMemcpyNode: from ordinary memory that is named device memory", "copy_box.cc", kInvalid,
+    {"cuGraphAddMemcpyNode: from ordinary memory that is named device memory", "copies/copy_box.cc", kInvalid,
      [] { return AddCopy(CopyOf(CU_MEMORYTYPE_DEVICE, kHost, CU_MEMORYTYPE_DEVICE, Block())); }},
-    {"cuGraphAddMemcpyNode: ordinary memory", "graph_shadow.cc", CUDA_SUCCESS,
+    {"cuGraphAddMemcpyNode: ordinary memory", "graphs/graph_shadow.cc", CUDA_SUCCESS,
      [] { return AddCopy(CopyOf(CU_MEMORYTYPE_HOST, kHost, CU_MEMORYTYPE_DEVICE, Block())); }},
-    {"cuGraphAddMemcpyNode: freed memory", "copy_box.cc", kInvalid,
+    {"cuGraphAddMemcpyNode: freed memory", "copies/copy_box.cc", kInvalid,
      [] { return AddCopy(CopyOf(CU_MEMORYTYPE_HOST, kHost, CU_MEMORYTYPE_DEVICE, Gone<Block>())); }},
-    {"cuGraphAddMemcpyNode: beyond the end of a block", "copy_box.cc", kInvalid,
+    {"cuGraphAddMemcpyNode: beyond the end of a block", "copies/copy_box.cc", kInvalid,
      [] { return AddCopy(CopyOf(CU_MEMORYTYPE_HOST, kHost, CU_MEMORYTYPE_DEVICE, Block(64), 65)); }},
-    {"cuGraphAddMemcpyNode: ordinary memory on both sides", "graph_shadow.cc", CUDA_SUCCESS,
+    {"cuGraphAddMemcpyNode: ordinary memory on both sides", "graphs/graph_shadow.cc", CUDA_SUCCESS,
      [] { return AddCopy(CopyOf(CU_MEMORYTYPE_HOST, kHost, CU_MEMORYTYPE_HOST, kHost + 1024)); }},
-    {"cuGraphMemcpyNodeSetParams: ordinary memory that is named device memory", "copy_box.cc", kInvalid,
+    {"cuGraphMemcpyNodeSetParams: ordinary memory that is named device memory", "copies/copy_box.cc", kInvalid,
      [] {
        Block b;
        Graph g;
@@ -140,7 +140,7 @@ const Row kRows[] = {
        copy.srcDevice = kHost;
        return cuGraphMemcpyNodeSetParams(node, &copy);
      }},
-    {"cuGraphMemsetNodeSetParams: ordinary memory", "graph_params.cc", kInvalid,
+    {"cuGraphMemsetNodeSetParams: ordinary memory", "graphs/graph_params.cc", kInvalid,
      [] {
        Block b;
        Graph g;
@@ -148,7 +148,7 @@ const Row kRows[] = {
        const auto params = SetOf(kHost);
        return cuGraphMemsetNodeSetParams(node, &params);
      }},
-    {"cuGraphExecMemsetNodeSetParams: ordinary memory", "graph_params.cc", kInvalid,
+    {"cuGraphExecMemsetNodeSetParams: ordinary memory", "graphs/graph_params.cc", kInvalid,
      [] {
        Block b;
        Graph g;
@@ -168,25 +168,25 @@ const Row kRows[] = {
        return cuGraphExecMemsetNodeSetParams(e, node, &params, other);
      }},
 
-    {"cuGraphAddKernelNode: null function", "graph_params.cc", CUDA_ERROR_INVALID_HANDLE,
+    {"cuGraphAddKernelNode: null function", "graphs/graph_params.cc", CUDA_ERROR_INVALID_HANDLE,
      [] { return AddKernel(KernelOf(nullptr)); }},
-    {"cuGraphAddKernelNode: a kernel in place of a function", "graph_params.cc", CUDA_ERROR_INVALID_HANDLE,
+    {"cuGraphAddKernelNode: a kernel in place of a function", "graphs/graph_params.cc", CUDA_ERROR_INVALID_HANDLE,
      [] { return AddKernel(KernelOf(reinterpret_cast<CUfunction>(Library()["Nothing"]))); }},
-    {"cuGraphAddKernelNode: kernel", "graph_params.cc", CUDA_SUCCESS,
+    {"cuGraphAddKernelNode: kernel", "graphs/graph_params.cc", CUDA_SUCCESS,
      [] {
        Library l;
        auto params = KernelOf(nullptr);
        params.kern = l["Nothing"];
        return AddKernel(params);
      }},
-    {"cuGraphAddKernelNode: function of another context", "graph_params.cc", CUDA_SUCCESS,
+    {"cuGraphAddKernelNode: function of another context", "graphs/graph_params.cc", CUDA_SUCCESS,
      [] {
        OtherContext other;
        const CUfunction f = FunctionOf(other);
        return AddKernel(KernelOf(f));
      },
      kNeedsGpu},
-    {"cuGraphAddKernelNode: function of an unloaded module", "graph_params.cc", CUDA_ERROR_INVALID_HANDLE,
+    {"cuGraphAddKernelNode: function of an unloaded module", "graphs/graph_params.cc", CUDA_ERROR_INVALID_HANDLE,
      [] {
        CUfunction f;
        {
@@ -196,7 +196,7 @@ const Row kRows[] = {
        return AddKernel(KernelOf(f));
      },
      kDangerous},
-    {"cuGraphAddKernelNode: no parameters where the kernel has one", "kernel_params.cc", kInvalid,
+    {"cuGraphAddKernelNode: no parameters where the kernel has one", "code/kernel_params.cc", kInvalid,
      [] { return AddKernel(KernelOf(Module()["Store"])); }},
     {"cuGraphAddKernelNode: blocks that no device takes", "server", kInvalid,
      [] {
@@ -257,9 +257,9 @@ const Row kRows[] = {
        return SetAttribute(CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT, value);
      }},
 
-    {"cuGraphAddEventRecordNode: destroyed event", "graph_params.cc", kInvalid,
+    {"cuGraphAddEventRecordNode: destroyed event", "graphs/graph_params.cc", kInvalid,
      [] { return cuGraphAddEventRecordNode(Out<CUgraphNode>(), Graph(), nullptr, 0, Gone<Event>()); }, kDangerous},
-    {"cuGraphAddEventRecordNode: null", "graph_params.cc", kInvalid,
+    {"cuGraphAddEventRecordNode: null", "graphs/graph_params.cc", kInvalid,
      [] { return cuGraphAddEventRecordNode(Out<CUgraphNode>(), Graph(), nullptr, 0, nullptr); }},
     {"cuGraphAddEventWaitNode: null", "protocol/spec/graph.toml", kInvalid,
      [] {
@@ -300,14 +300,15 @@ const Row kRows[] = {
        Exec exec(g);
        return cuGraphExecEventWaitNodeSetEvent(exec, node, nullptr);
      }},
-    {"cuGraphAddBatchMemOpNode: freed memory", "memory_operations.cc", CUDA_SUCCESS, [] { return AddWrite(Gone<Block>()); }},
-    {"cuGraphAddBatchMemOpNode: ordinary memory", "memory_operations.cc", CUDA_SUCCESS, [] { return AddWrite(kHost); },
+    {"cuGraphAddBatchMemOpNode: freed memory", "memory/memory_operations.cc", CUDA_SUCCESS,
+     [] { return AddWrite(Gone<Block>()); }},
+    {"cuGraphAddBatchMemOpNode: ordinary memory", "memory/memory_operations.cc", CUDA_SUCCESS, [] { return AddWrite(kHost); },
      kNeedsGpu},
-    {"cuGraphAddBatchMemOpNode: managed memory", "memory_operations.cc", CUDA_SUCCESS, [] { return AddWrite(Managed()); }},
-    {"cuGraphAddBatchMemOpNode: a block", "memory_operations.cc", CUDA_SUCCESS, [] { return AddWrite(Block()); }},
-    {"cuGraphAddBatchMemOpNode: registered memory", "memory_operations.cc", CUDA_SUCCESS,
+    {"cuGraphAddBatchMemOpNode: managed memory", "memory/memory_operations.cc", CUDA_SUCCESS, [] { return AddWrite(Managed()); }},
+    {"cuGraphAddBatchMemOpNode: a block", "memory/memory_operations.cc", CUDA_SUCCESS, [] { return AddWrite(Block()); }},
+    {"cuGraphAddBatchMemOpNode: registered memory", "memory/memory_operations.cc", CUDA_SUCCESS,
      [] { return AddWrite(Registered().address()); }},
-    {"cuGraphAddBatchMemOpNode: null context", "graph_params.cc", kInvalid, [] { return AddWrite(Block(), nullptr); }},
+    {"cuGraphAddBatchMemOpNode: null context", "graphs/graph_params.cc", kInvalid, [] { return AddWrite(Block(), nullptr); }},
     {"cuGraphAddEventRecordNode: event of another context", "server", CUDA_SUCCESS,
      [] {
        OtherContext other;
@@ -322,9 +323,9 @@ const Row kRows[] = {
        const CUgraphNode before = a.Empty();
        return cuGraphAddEmptyNode(Out<CUgraphNode>(), b, &before, 1);
      }},
-    {"cuGraphAddEmptyNode: destroyed graph", "call.cc", kInvalid,
+    {"cuGraphAddEmptyNode: destroyed graph", "call/call.cc", kInvalid,
      [] { return cuGraphAddEmptyNode(Out<CUgraphNode>(), Gone<Graph>(), nullptr, 0); }, kDangerous},
-    {"cuGraphAddEmptyNode: destroyed node", "call.cc", kInvalid,
+    {"cuGraphAddEmptyNode: destroyed node", "call/call.cc", kInvalid,
      [] {
        Graph g;
        const CUgraphNode before = g.Empty();
@@ -368,7 +369,7 @@ const Row kRows[] = {
     {"cuGraphAddMemFreeNode: a block", "server", kInvalid, [] { return AddFree(Block()); }},
     {"cuGraphAddMemFreeNode: ordinary memory", "server", kInvalid, [] { return AddFree(kHost); }},
     {"cuGraphAddMemFreeNode: pool memory", "server", kInvalid, [] { return AddFree(Pooled()); }},
-    {"cuGraphAddMemAllocNode: more descriptors than devices", "graph_params.cc", kInvalid,
+    {"cuGraphAddMemAllocNode: more descriptors than devices", "graphs/graph_params.cc", kInvalid,
      [] {
        CUmemAccessDesc access[32]{};
        for (auto& one : access) one = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -378,28 +379,29 @@ const Row kRows[] = {
        return AddAlloc(params);
      }},
     {"cuGraphAddMemAllocNode: device that does not exist", "server", kInvalid, [] { return AddAlloc(AllocOf(99)); }},
-    {"cuGraphAddMemAllocNode: reserved bytes", "graph_params.cc", kInvalid,
+    {"cuGraphAddMemAllocNode: reserved bytes", "graphs/graph_params.cc", kInvalid,
      [] {
        auto params = AllocOf(0);
        params.poolProps.reserved[0] = 1;
        return AddAlloc(params);
      }},
-    {"cuGraphAddHostNode: null function", "graph_params.cc", kInvalid,
+    {"cuGraphAddHostNode: null function", "graphs/graph_params.cc", kInvalid,
      [] {
        Graph g;
        const CUDA_HOST_NODE_PARAMS params{};
        CUgraphNode node;
        return cuGraphAddHostNode(&node, g, nullptr, 0, &params);
      }},
-    {"cuGraphAddNode: unknown kind", "graph_params.cc", kInvalid, [] { return AddAny(Any(static_cast<CUgraphNodeType>(77))); }},
-    {"cuGraphAddNode: unused bytes", "graph_params.cc", kInvalid,
+    {"cuGraphAddNode: unknown kind", "graphs/graph_params.cc", kInvalid,
+     [] { return AddAny(Any(static_cast<CUgraphNodeType>(77))); }},
+    {"cuGraphAddNode: unused bytes", "graphs/graph_params.cc", kInvalid,
      [] {
        auto params = Any(CU_GRAPH_NODE_TYPE_EMPTY);
        params.reserved1[5] = 1;
        return AddAny(params);
      }},
-    {"cuGraphAddNode: empty", "graph_params.cc", CUDA_SUCCESS, [] { return AddAny(Any(CU_GRAPH_NODE_TYPE_EMPTY)); }},
-    {"cuGraphAddNode: copy with flags", "graph_params.cc", kInvalid,
+    {"cuGraphAddNode: empty", "graphs/graph_params.cc", CUDA_SUCCESS, [] { return AddAny(Any(CU_GRAPH_NODE_TYPE_EMPTY)); }},
+    {"cuGraphAddNode: copy with flags", "graphs/graph_params.cc", kInvalid,
      [] {
        Block b;
        auto params = Any(CU_GRAPH_NODE_TYPE_MEMCPY);
@@ -407,14 +409,14 @@ const Row kRows[] = {
        params.memcpy.copyParams = CopyOf(CU_MEMORYTYPE_DEVICE, b, CU_MEMORYTYPE_DEVICE, b + 1024);
        return AddAny(params);
      }},
-    {"cuGraphAddNode: copy without a context", "graph_params.cc", CUDA_SUCCESS,
+    {"cuGraphAddNode: copy without a context", "graphs/graph_params.cc", CUDA_SUCCESS,
      [] {
        Block b;
        auto params = Any(CU_GRAPH_NODE_TYPE_MEMCPY);
        params.memcpy.copyParams = CopyOf(CU_MEMORYTYPE_DEVICE, b, CU_MEMORYTYPE_DEVICE, b + 1024);
        return AddAny(params);
      }},
-    {"cuGraphAddNode: set without a context", "graph_params.cc", CUDA_SUCCESS,
+    {"cuGraphAddNode: set without a context", "graphs/graph_params.cc", CUDA_SUCCESS,
      [] {
        Block b;
        auto params = Any(CU_GRAPH_NODE_TYPE_MEMSET);
@@ -431,7 +433,7 @@ const Row kRows[] = {
        params.conditional.size = 1;
        return AddAny(params);
      }},
-    {"cuGraphAddNode: signals of no external semaphores", "graph_params.cc", CUDA_SUCCESS,
+    {"cuGraphAddNode: signals of no external semaphores", "graphs/graph_params.cc", CUDA_SUCCESS,
      [] { return AddAny(Any(CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL)); }, 0, CUDA_ERROR_NOT_SUPPORTED, "README.md"},
     {"cuGraphNodeSetParams: node of another kind", "server", kInvalid,
      [] {
@@ -475,7 +477,7 @@ const Row kRows[] = {
        Exec e(a);
        return cuGraphExecUpdate(e, b, Out<CUgraphExecUpdateResultInfo>());
      }},
-    {"cuGraphExecDestroy: a second time", "call.cc", kInvalid,
+    {"cuGraphExecDestroy: a second time", "call/call.cc", kInvalid,
      [] {
        CUgraphExec gone;
        {
@@ -486,8 +488,8 @@ const Row kRows[] = {
        return cuGraphExecDestroy(gone);
      },
      kDangerous},
-    {"cuGraphDestroy: a second time", "call.cc", kInvalid, [] { return cuGraphDestroy(Gone<Graph>()); }, kDangerous},
-    {"cuGraphLaunch: destroyed exec", "call.cc", kInvalid,
+    {"cuGraphDestroy: a second time", "call/call.cc", kInvalid, [] { return cuGraphDestroy(Gone<Graph>()); }, kDangerous},
+    {"cuGraphLaunch: destroyed exec", "call/call.cc", kInvalid,
      [] {
        CUgraphExec gone;
        {
@@ -508,7 +510,7 @@ const Row kRows[] = {
        const CUstream s = StreamOf(other);
        return cuGraphLaunch(e, s);
      }},
-    {"cuGraphNodeGetType: destroyed node", "call.cc", kInvalid,
+    {"cuGraphNodeGetType: destroyed node", "call/call.cc", kInvalid,
      [] {
        Graph g;
        const CUgraphNode node = g.Empty();

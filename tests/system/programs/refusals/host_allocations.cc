@@ -117,131 +117,132 @@ CUresult OfImported(const Ask& ask) {
 
 #define HOST_ROW(...) __VA_ARGS__, kOnLinks, kNot, "README.md"
 const Row kRows[] = {
-    {HOST_ROW("cuMemCreate: on the host", "host_allocation_calls.cc", CUDA_SUCCESS, [] { return Create(Props(kHost)); })},
-    {HOST_ROW("cuMemCreate: on a node of the host", "host_allocation_calls.cc", CUDA_SUCCESS,
+    {HOST_ROW("cuMemCreate: on the host", "memory/host_allocation_calls.cc", CUDA_SUCCESS, [] { return Create(Props(kHost)); })},
+    {HOST_ROW("cuMemCreate: on a node of the host", "memory/host_allocation_calls.cc", CUDA_SUCCESS,
               [] { return Create(Props(kNode, kByFile)); })},
-    {HOST_ROW("cuMemCreate: on the host, by descriptors", "host_allocation_calls.cc", kInvalid,
+    {HOST_ROW("cuMemCreate: on the host, by descriptors", "memory/host_allocation_calls.cc", kInvalid,
               [] { return Create(Props(kHost, kByFile)); })},
-    {HOST_ROW("cuMemCreate: on the host, by fabric handles", "host_allocation_calls.cc", kInvalid,
+    {HOST_ROW("cuMemCreate: on the host, by fabric handles", "memory/host_allocation_calls.cc", kInvalid,
               [] { return Create(Props(kHost, CU_MEM_HANDLE_TYPE_FABRIC)); })},
-    {HOST_ROW("cuMemCreate: on a node, by fabric handles", "host_allocation_calls.cc", CUDA_ERROR_NOT_PERMITTED,
+    {HOST_ROW("cuMemCreate: on a node, by fabric handles", "memory/host_allocation_calls.cc", CUDA_ERROR_NOT_PERMITTED,
               [] { return Create(Props(kNode, CU_MEM_HANDLE_TYPE_FABRIC)); })},
-    {HOST_ROW("cuMemCreate: on a node that does not exist", "host_allocation_calls.cc", kInvalid,
+    {HOST_ROW("cuMemCreate: on a node that does not exist", "memory/host_allocation_calls.cc", kInvalid,
               [] {
                 return Create(Props({CU_MEM_LOCATION_TYPE_HOST_NUMA, 99}));
               })},
-    {HOST_ROW("cuMemCreate: on the nearest node", "host_allocation_calls.cc", kInvalid,
+    {HOST_ROW("cuMemCreate: on the nearest node", "memory/host_allocation_calls.cc", kInvalid,
               [] {
                 return Create(Props({CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 0}));
               })},
-    {HOST_ROW("cuMemCreate: on the host, for network cards", "host_allocation_calls.cc", kInvalid,
+    {HOST_ROW("cuMemCreate: on the host, for network cards", "memory/host_allocation_calls.cc", kInvalid,
               [] {
                 CUmemAllocationProp props = Props(kHost);
                 props.allocFlags.gpuDirectRDMACapable = 1;
                 return Create(props);
               })},
-    {HOST_ROW("cuMemCreate: on the host, compressible", "host_allocation_calls.cc", kInvalid,
+    {HOST_ROW("cuMemCreate: on the host, compressible", "memory/host_allocation_calls.cc", kInvalid,
               [] {
                 CUmemAllocationProp props = Props(kHost);
                 props.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC;
                 return Create(props);
               })},
-    {HOST_ROW("cuMemCreate: more than the host has", "host_allocations.cc", CUDA_ERROR_OUT_OF_MEMORY,
+    {HOST_ROW("cuMemCreate: more than the host has", "memory/host_allocations.cc", CUDA_ERROR_OUT_OF_MEMORY,
               [] { return Create(Props(kHost), size_t{1} << 46); })},
-    {HOST_ROW("cuMemGetAllocationPropertiesFromHandle: host memory", "host_allocations.cc", CUDA_SUCCESS,
+    {HOST_ROW("cuMemGetAllocationPropertiesFromHandle: host memory", "memory/host_allocations.cc", CUDA_SUCCESS,
               [] {
                 return OfAllocation(Props(kHost), [](Handle memory) {
                   return cuMemGetAllocationPropertiesFromHandle(Out<CUmemAllocationProp>(), memory);
                 });
               })},
     {HOST_ROW(
-        "cuMemMap: a part of host memory", "host_allocations.cc", kNot,
+        "cuMemMap: a part of host memory", "memory/host_allocations.cc", kNot,
         [] { return OfAllocation(Props(kHost), [](Handle memory) { return cuMemMap(Reserved(), kBytes / 2, 0, memory, 0); }); })},
-    {HOST_ROW("cuMemMap: host memory, offset", "host_allocation_calls.cc", kNot,
+    {HOST_ROW("cuMemMap: host memory, offset", "memory/host_allocation_calls.cc", kNot,
               [] {
                 return OfAllocation(Props(kHost),
                                     [](Handle memory) { return cuMemMap(Reserved(), kBytes / 2, kBytes / 2, memory, 0); });
               })},
     {HOST_ROW("cuMemMap: over host memory", "calls/virtual_memory.cc", kInvalid,
               [] { return OfMapping([](Mapping m) { return cuMemMap(m.address, kBytes / 2, 0, Physical(), 0); }); })},
-    {HOST_ROW("cuMemMap: host memory over host memory", "host_allocations.cc", kInvalid,
+    {HOST_ROW("cuMemMap: host memory over host memory", "memory/host_allocations.cc", kInvalid,
               [] { return OfMapping([](Mapping m) { return cuMemMap(m.address, kBytes, 0, m.memory, 0); }); })},
-    {HOST_ROW("cuMemMap: host memory again beside", "host_allocations.cc", CUDA_SUCCESS,
+    {HOST_ROW("cuMemMap: host memory again beside", "memory/host_allocations.cc", CUDA_SUCCESS,
               [] { return OfMapping([](Mapping m) { return cuMemMap(m.address + kBytes, kBytes, 0, m.memory, 0); }); })},
-    {HOST_ROW("cuMemUnmap: a part of host memory", "host_allocations.cc", kInvalid,
+    {HOST_ROW("cuMemUnmap: a part of host memory", "memory/host_allocations.cc", kInvalid,
               [] { return OfMapping([](Mapping m) { return cuMemUnmap(m.address, kBytes / 2); }); })},
-    {HOST_ROW("cuMemUnmap: the end of host memory", "host_allocations.cc", kInvalid,
+    {HOST_ROW("cuMemUnmap: the end of host memory", "memory/host_allocations.cc", kInvalid,
               [] { return OfMapping([](Mapping m) { return cuMemUnmap(m.address + kBytes / 2, kBytes / 2); }); })},
-    {HOST_ROW("cuMemUnmap: host memory and what is behind it", "host_allocations.cc", CUDA_SUCCESS,
+    {HOST_ROW("cuMemUnmap: host memory and what is behind it", "memory/host_allocations.cc", CUDA_SUCCESS,
               [] { return OfMapping([](Mapping m) { return cuMemUnmap(m.address, 2 * kBytes); }); })},
     {HOST_ROW("cuMemAddressFree: host memory is mapped", "calls/virtual_memory.cc", kInvalid,
               [] { return OfMapping([](Mapping m) { return cuMemAddressFree(m.address, 2 * kBytes); }); })},
-    {HOST_ROW("cuMemSetAccess: host memory, by its device", "host_allocations.cc", CUDA_SUCCESS,
+    {HOST_ROW("cuMemSetAccess: host memory, by its device", "memory/host_allocations.cc", CUDA_SUCCESS,
               [] { return OfMapping([](Mapping m) { return Allow(m.address, kBytes, kDevice, kReadWrite); }); })},
-    {HOST_ROW("cuMemSetAccess: host memory, read by its device", "host_allocations.cc", CUDA_SUCCESS,
+    {HOST_ROW("cuMemSetAccess: host memory, read by its device", "memory/host_allocations.cc", CUDA_SUCCESS,
               [] { return OfMapping([](Mapping m) { return Allow(m.address, kBytes, kDevice, kRead); }); })},
-    {HOST_ROW("cuMemSetAccess: host memory, by the program", "host_allocations.cc", CUDA_SUCCESS,
+    {HOST_ROW("cuMemSetAccess: host memory, by the program", "memory/host_allocations.cc", CUDA_SUCCESS,
               [] { return OfMapping([](Mapping m) { return Allow(m.address, kBytes, kHost, kReadWrite); }); })},
-    {HOST_ROW("cuMemSetAccess: host memory, by nobody", "host_allocations.cc", CUDA_SUCCESS,
+    {HOST_ROW("cuMemSetAccess: host memory, by nobody", "memory/host_allocations.cc", CUDA_SUCCESS,
               [] { return OfMapping([](Mapping m) { return Allow(m.address, kBytes, kHost, kNone); }); })},
-    {HOST_ROW("cuMemSetAccess: host memory, by another node", "host_allocations.cc", CUDA_SUCCESS,
+    {HOST_ROW("cuMemSetAccess: host memory, by another node", "memory/host_allocations.cc", CUDA_SUCCESS,
               [] {
                 return OfMapping([](Mapping m) {
                   return Allow(m.address, kBytes, {CU_MEM_LOCATION_TYPE_HOST_NUMA, 1}, kReadWrite);
                 });
               })},
-    {HOST_ROW("cuMemSetAccess: host memory, by the nearest node", "host_allocations.cc", kInvalid,
+    {HOST_ROW("cuMemSetAccess: host memory, by the nearest node", "memory/host_allocations.cc", kInvalid,
               [] {
                 return OfMapping([](Mapping m) {
                   return Allow(m.address, kBytes, {CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 0}, kReadWrite);
                 });
               })},
-    {HOST_ROW("cuMemSetAccess: host memory, by a device that does not exist", "host_allocations.cc", kInvalid,
+    {HOST_ROW("cuMemSetAccess: host memory, by a device that does not exist", "memory/host_allocations.cc", kInvalid,
               [] {
                 return OfMapping([](Mapping m) {
                   return Allow(m.address, kBytes, {CU_MEM_LOCATION_TYPE_DEVICE, 99}, kReadWrite);
                 });
               })},
-    {HOST_ROW("cuMemSetAccess: host memory, by no location", "host_allocations.cc", kInvalid,
+    {HOST_ROW("cuMemSetAccess: host memory, by no location", "memory/host_allocations.cc", kInvalid,
               [] {
                 return OfMapping([](Mapping m) {
                   return Allow(m.address, kBytes, {CU_MEM_LOCATION_TYPE_INVALID, 0}, kReadWrite);
                 });
               })},
     {HOST_ROW(
-        "cuMemSetAccess: host memory, for writing alone", "host_allocations.cc", kInvalid,
+        "cuMemSetAccess: host memory, for writing alone", "memory/host_allocations.cc", kInvalid,
         [] { return OfMapping([](Mapping m) { return Allow(m.address, kBytes, kHost, static_cast<CUmemAccess_flags>(2)); }); })},
-    {HOST_ROW("cuMemSetAccess: a part of host memory", "host_allocation_calls.cc", kInvalid,
+    {HOST_ROW("cuMemSetAccess: a part of host memory", "memory/host_allocation_calls.cc", kInvalid,
               [] { return OfMapping([](Mapping m) { return Allow(m.address, kBytes / 2, kHost, kRead); }); })},
-    {HOST_ROW("cuMemSetAccess: host memory and what is behind it", "host_allocation_calls.cc", kInvalid,
+    {HOST_ROW("cuMemSetAccess: host memory and what is behind it", "memory/host_allocation_calls.cc", kInvalid,
               [] { return OfMapping([](Mapping m) { return Allow(m.address, 2 * kBytes, kHost, kRead); }); })},
-    {HOST_ROW("cuMemSetAccess: host memory, by none", "host_allocations.cc", kInvalid,
+    {HOST_ROW("cuMemSetAccess: host memory, by none", "memory/host_allocations.cc", kInvalid,
               [] { return OfMapping([](Mapping m) { return Allow(m.address, kBytes, kHost, kRead, 0); }); })},
-    {HOST_ROW("cuMemSetAccess: host memory and its device's, by the program", "host_allocation_calls.cc", kNot,
+    {HOST_ROW("cuMemSetAccess: host memory and its device's, by the program", "memory/host_allocation_calls.cc", kNot,
               [] {
                 return OfMapping([](Mapping m) {
                   CHECK_DRIVER(cuMemMap(m.address + kBytes, kBytes / 2, 0, Physical(), 0));
                   return Allow(m.address, kBytes + kBytes / 2, kHost, kReadWrite);
                 });
               })},
-    {HOST_ROW("cuMemSetAccess: host memory and its device's, by the device", "host_allocation_calls.cc", CUDA_SUCCESS,
+    {HOST_ROW("cuMemSetAccess: host memory and its device's, by the device", "memory/host_allocation_calls.cc", CUDA_SUCCESS,
               [] {
                 return OfMapping([](Mapping m) {
                   CHECK_DRIVER(cuMemMap(m.address + kBytes, kBytes / 2, 0, Physical(), 0));
                   return Allow(m.address, kBytes + kBytes / 2, kDevice, kReadWrite);
                 });
               })},
-    {HOST_ROW("cuMemGetAccess: host memory", "host_allocations.cc", CUDA_SUCCESS,
+    {HOST_ROW("cuMemGetAccess: host memory", "memory/host_allocations.cc", CUDA_SUCCESS,
               [] { return OfMapping([](Mapping m) { return AccessOf(m.address + 5, kHost); }); })},
-    {HOST_ROW("cuMemGetAccess: host memory, of a device that does not exist", "host_allocations.cc", CUDA_ERROR_INVALID_DEVICE,
+    {HOST_ROW("cuMemGetAccess: host memory, of a device that does not exist", "memory/host_allocations.cc",
+              CUDA_ERROR_INVALID_DEVICE,
               [] { return OfMapping([](Mapping m) {
                      return AccessOf(m.address, {CU_MEM_LOCATION_TYPE_DEVICE, 99});
                    }); })},
-    {HOST_ROW("cuMemGetAccess: host memory, of the nearest node", "host_allocations.cc", CUDA_ERROR_INVALID_DEVICE,
+    {HOST_ROW("cuMemGetAccess: host memory, of the nearest node", "memory/host_allocations.cc", CUDA_ERROR_INVALID_DEVICE,
               [] {
                 return OfMapping([](Mapping m) { return AccessOf(m.address, {CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 0}); });
               })},
-    {HOST_ROW("cuMemRetainAllocationHandle: host memory", "host_allocations.cc", CUDA_SUCCESS,
+    {HOST_ROW("cuMemRetainAllocationHandle: host memory", "memory/host_allocations.cc", CUDA_SUCCESS,
               [] { return OfMapping([](Mapping m) { return Retain(m.address + 5); }); })},
     {HOST_ROW("cuMemHostGetFlags: mapped host memory without access", "calls/host_memory.cc", kInvalid,
               [] { return OfMapping([](Mapping m) { return cuMemHostGetFlags(Out<unsigned>(), m.host()); }); })},
@@ -270,7 +271,7 @@ const Row kRows[] = {
     {HOST_ROW(
         "cuMemGetAddressRange: mapped host memory", "calls/memory.cc", CUDA_SUCCESS,
         [] { return OfOpen([](Mapping m) { return cuMemGetAddressRange(Out<CUdeviceptr>(), Out<size_t>(), m.address); }); })},
-    {HOST_ROW("cuMemFreeHost: mapped host memory", "host_memory.cc", kInvalid,
+    {HOST_ROW("cuMemFreeHost: mapped host memory", "memory/host_memory.cc", kInvalid,
               [] { return OfOpen([](Mapping m) { return cuMemFreeHost(m.host()); }); })},
     {HOST_ROW("cuMemFree: mapped host memory", "calls/memory.cc", kInvalid,
               [] { return OfOpen([](Mapping m) { return cuMemFree(m.address); }); })},
@@ -288,9 +289,9 @@ const Row kRows[] = {
               [] { return OfOpen([](Mapping m) { return cuMemsetD8(m.address, 1, kBytes); }); })},
     {HOST_ROW("cuMemsetD8: past the end of mapped host memory", "calls/set.cc", kInvalid,
               [] { return OfOpen([](Mapping m) { return cuMemsetD8(m.address, 1, kBytes + 1); }); })},
-    {HOST_ROW("cuMemcpyDtoD: past the end of mapped host memory", "copy_bytes.cc", kInvalid,
+    {HOST_ROW("cuMemcpyDtoD: past the end of mapped host memory", "copies/copy_bytes.cc", kInvalid,
               [] { return OfOpen([](Mapping m) { return cuMemcpyDtoD(Block(2 * kBytes), m.address, kBytes + 1); }); })},
-    {HOST_ROW("cuMemcpyHtoD: host memory that is mapped for the program alone", "copy_bytes.cc", CUDA_SUCCESS,
+    {HOST_ROW("cuMemcpyHtoD: host memory that is mapped for the program alone", "copies/copy_bytes.cc", CUDA_SUCCESS,
               [] {
                 return OfMapping([](Mapping m) {
                   CHECK_DRIVER(Allow(m.address, kBytes, kHost, kReadWrite));
@@ -304,7 +305,7 @@ const Row kRows[] = {
                   return cuMemsetD8(m.address, 1, 4096);
                 });
               })},
-    {HOST_ROW("cuMemcpyDtoD: host memory that is mapped for its device alone", "copy_bytes.cc", CUDA_SUCCESS,
+    {HOST_ROW("cuMemcpyDtoD: host memory that is mapped for its device alone", "copies/copy_bytes.cc", CUDA_SUCCESS,
               [] {
                 return OfMapping([](Mapping m) {
                   CHECK_DRIVER(Allow(m.address, kBytes, kDevice, kReadWrite));
@@ -316,16 +317,16 @@ const Row kRows[] = {
         [] { return OfOpen([](Mapping m) { return cuMemAdvise(m.address, 4096, CU_MEM_ADVISE_SET_READ_MOSTLY, kDevice); }); })},
     {HOST_ROW("cuMemPrefetchAsync: mapped host memory", "calls/managed.cc", kInvalid,
               [] { return OfOpen([](Mapping m) { return cuMemPrefetchAsync(m.address, 4096, kDevice, 0, nullptr); }); })},
-    {HOST_ROW("cuMemExportToShareableHandle: host memory not for others", "host_allocations.cc", kInvalid,
+    {HOST_ROW("cuMemExportToShareableHandle: host memory not for others", "memory/host_allocations.cc", kInvalid,
               [] { return OfAllocation(Props(kNode), [](Handle memory) { return Export(memory, kByFile); }); })},
     {HOST_ROW("cuMemExportToShareableHandle: host memory by another type", "calls/share.cc", kInvalid,
               [] {
                 return OfAllocation(Props(kNode, kByFile),
                                     [](Handle memory) { return Export(memory, CU_MEM_HANDLE_TYPE_FABRIC); });
               })},
-    {HOST_ROW("cuMemExportToShareableHandle: host memory", "host_allocations.cc", CUDA_SUCCESS,
+    {HOST_ROW("cuMemExportToShareableHandle: host memory", "memory/host_allocations.cc", CUDA_SUCCESS,
               [] { return OfAllocation(Props(kNode, kByFile), [](Handle memory) { return Export(memory, kByFile); }); })},
-    {HOST_ROW("cuMemExportToShareableHandle: host memory of another process", "host_allocations.cc", kInvalid,
+    {HOST_ROW("cuMemExportToShareableHandle: host memory of another process", "memory/host_allocations.cc", kInvalid,
               [] { return OfImported([](Handle memory) { return Export(memory, kByFile); }); })},
     {HOST_ROW("cuMemPoolImportFromShareableHandle: host memory that is no pool", "calls/share.cc", kNot,
               [] {

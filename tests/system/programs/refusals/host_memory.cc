@@ -35,19 +35,20 @@ CUresult UnregisterAt(size_t offset) {
 }
 
 const Row kRows[] = {
-    {"cuMemFreeHost: registered memory", "host_memory.cc", kInvalid, [] { return cuMemFreeHost(Registered()); }},
-    {"cuMemFreeHost: ordinary memory", "host_memory.cc", kInvalid, [] { return cuMemFreeHost(Pages()); }},
-    {"cuMemFreeHost: inside pinned memory", "host_memory.cc", kInvalid,
+    {"cuMemFreeHost: registered memory", "memory/host_memory.cc", kInvalid, [] { return cuMemFreeHost(Registered()); }},
+    {"cuMemFreeHost: ordinary memory", "memory/host_memory.cc", kInvalid, [] { return cuMemFreeHost(Pages()); }},
+    {"cuMemFreeHost: inside pinned memory", "memory/host_memory.cc", kInvalid,
      [] { return cuMemFreeHost(static_cast<char*>(Pinned().it) + 512); }},
-    {"cuMemFreeHost: a second time", "host_memory.cc", kInvalid,
+    {"cuMemFreeHost: a second time", "memory/host_memory.cc", kInvalid,
      [] {
        void* const gone = Gone<Pinned>();
        return cuMemFreeHost(gone);
      }},
-    {"cuMemFreeHost: a block", "host_memory.cc", kInvalid, [] { return cuMemFreeHost(reinterpret_cast<void*>(Block().it)); }},
-    {"cuMemFreeHost: managed memory", "host_memory.cc", kInvalid,
+    {"cuMemFreeHost: a block", "memory/host_memory.cc", kInvalid,
+     [] { return cuMemFreeHost(reinterpret_cast<void*>(Block().it)); }},
+    {"cuMemFreeHost: managed memory", "memory/host_memory.cc", kInvalid,
      [] { return cuMemFreeHost(reinterpret_cast<void*>(Managed().it)); }},
-    {"cuMemFreeHost: another context is current", "host_memory.cc", CUDA_SUCCESS,
+    {"cuMemFreeHost: another context is current", "memory/host_memory.cc", CUDA_SUCCESS,
      [] {
        OtherContext other;
        void* p = other.In([] {
@@ -89,15 +90,15 @@ const Row kRows[] = {
     {"cuMemHostGetFlags: inside pinned memory", "calls/host_memory.cc", CUDA_SUCCESS,
      [] { return cuMemHostGetFlags(Out<unsigned>(), static_cast<char*>(Pinned().it) + 100); }},
 
-    {"cuMemHostRegister: the same range again", "host_memory.cc", kAlready, [] { return Overlap(1, 2); }},
-    {"cuMemHostRegister: its first page", "host_memory.cc", kAlready, [] { return Overlap(1, 1); }},
-    {"cuMemHostRegister: its last page", "host_memory.cc", kAlready, [] { return Overlap(2, 1); }},
-    {"cuMemHostRegister: from before into it", "host_memory.cc", kAlready, [] { return Overlap(0, 2); }},
-    {"cuMemHostRegister: from within beyond it", "host_memory.cc", kAlready, [] { return Overlap(2, 2); }},
-    {"cuMemHostRegister: all around it", "host_memory.cc", kAlready, [] { return Overlap(0, 5); }},
-    {"cuMemHostRegister: just before it", "host_memory.cc", CUDA_SUCCESS, [] { return Overlap(0, 1); }},
-    {"cuMemHostRegister: just behind it", "host_memory.cc", CUDA_SUCCESS, [] { return Overlap(3, 1); }},
-    {"cuMemHostRegister: another byte of a registered page", "host_memory.cc", CUDA_SUCCESS,
+    {"cuMemHostRegister: the same range again", "memory/host_memory.cc", kAlready, [] { return Overlap(1, 2); }},
+    {"cuMemHostRegister: its first page", "memory/host_memory.cc", kAlready, [] { return Overlap(1, 1); }},
+    {"cuMemHostRegister: its last page", "memory/host_memory.cc", kAlready, [] { return Overlap(2, 1); }},
+    {"cuMemHostRegister: from before into it", "memory/host_memory.cc", kAlready, [] { return Overlap(0, 2); }},
+    {"cuMemHostRegister: from within beyond it", "memory/host_memory.cc", kAlready, [] { return Overlap(2, 2); }},
+    {"cuMemHostRegister: all around it", "memory/host_memory.cc", kAlready, [] { return Overlap(0, 5); }},
+    {"cuMemHostRegister: just before it", "memory/host_memory.cc", CUDA_SUCCESS, [] { return Overlap(0, 1); }},
+    {"cuMemHostRegister: just behind it", "memory/host_memory.cc", CUDA_SUCCESS, [] { return Overlap(3, 1); }},
+    {"cuMemHostRegister: another byte of a registered page", "memory/host_memory.cc", CUDA_SUCCESS,
      [] {
        Pages p;
        CHECK_DRIVER(cuMemHostRegister(p, 100, 0));
@@ -106,8 +107,8 @@ const Row kRows[] = {
        cuMemHostUnregister(p);
        return result;
      }},
-    {"cuMemHostRegister: pinned memory", "host_memory.cc", kInvalid, [] { return Register(Pinned(), 4096, 0); }},
-    {"cuMemHostRegister: from pinned memory beyond it", "host_memory.cc", kInvalid,
+    {"cuMemHostRegister: pinned memory", "memory/host_memory.cc", kInvalid, [] { return Register(Pinned(), 4096, 0); }},
+    {"cuMemHostRegister: from pinned memory beyond it", "memory/host_memory.cc", kInvalid,
      [] {
        Pinned p;
        return Register(p, 8192);

@@ -100,36 +100,37 @@ CUresult OfImported(const Ask& ask) {
 
 #define HOST_POOL_ROW(...) __VA_ARGS__, kOnLinks, kNot, "README.md"
 const Row kRows[] = {
-    {HOST_POOL_ROW("cuMemPoolCreate: on the host", "host_pool_calls.cc", CUDA_SUCCESS, [] { return Create(Props(kHost)); })},
-    {HOST_POOL_ROW("cuMemPoolCreate: on a node of the host", "host_pool_calls.cc", CUDA_SUCCESS,
+    {HOST_POOL_ROW("cuMemPoolCreate: on the host", "memory/host_pool_calls.cc", CUDA_SUCCESS,
+                   [] { return Create(Props(kHost)); })},
+    {HOST_POOL_ROW("cuMemPoolCreate: on a node of the host", "memory/host_pool_calls.cc", CUDA_SUCCESS,
                    [] { return Create(Props(kNode, kByFile)); })},
-    {HOST_POOL_ROW("cuMemPoolCreate: on no node of the host, by descriptors", "host_pool_calls.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemPoolCreate: on no node of the host, by descriptors", "memory/host_pool_calls.cc", kInvalid,
                    [] { return Create(Props(kHost, kByFile)); })},
-    {HOST_POOL_ROW("cuMemPoolCreate: on a node that does not exist", "host_pool_calls.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemPoolCreate: on a node that does not exist", "memory/host_pool_calls.cc", kInvalid,
                    [] {
                      return Create(Props({CU_MEM_LOCATION_TYPE_HOST_NUMA, 99}));
                    })},
-    {HOST_POOL_ROW("cuMemPoolCreate: on the nearest node of the host", "host_pool_calls.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemPoolCreate: on the nearest node of the host", "memory/host_pool_calls.cc", kInvalid,
                    [] { return Create(Props(kNearest)); })},
-    {HOST_POOL_ROW("cuMemPoolCreate: on the host, of no type", "host_pool_calls.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemPoolCreate: on the host, of no type", "memory/host_pool_calls.cc", kInvalid,
                    [] {
                      CUmemPoolProps props = Props(kHost);
                      props.allocType = CU_MEM_ALLOCATION_TYPE_INVALID;
                      return Create(props);
                    })},
-    {HOST_POOL_ROW("cuMemPoolCreate: on the host, with bytes that are reserved", "host_pool_calls.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemPoolCreate: on the host, with bytes that are reserved", "memory/host_pool_calls.cc", kInvalid,
                    [] {
                      CUmemPoolProps props = Props(kHost);
                      props.reserved[0] = 1;
                      return Create(props);
                    })},
-    {"cuMemGetDefaultMemPool: of managed memory on the host", "host_pool_calls.cc", CUDA_SUCCESS,
+    {"cuMemGetDefaultMemPool: of managed memory on the host", "memory/host_pool_calls.cc", CUDA_SUCCESS,
      [] {
        CUmemLocation host = kHost;
        return cuMemGetDefaultMemPool(Out<CUmemoryPool>(), &host, CU_MEM_ALLOCATION_TYPE_MANAGED);
      },
      kNeedsGpu, kNot, "README.md"},
-    {"cuGraphAddMemAllocNode: host memory", "graph_params.cc", kNot,
+    {"cuGraphAddMemAllocNode: host memory", "graphs/graph_params.cc", kNot,
      [] {
        CUDA_MEM_ALLOC_NODE_PARAMS params{};
        params.poolProps = Props(kHost);
@@ -137,13 +138,13 @@ const Row kRows[] = {
        Graph g;
        return cuGraphAddMemAllocNode(Out<CUgraphNode>(), g, nullptr, 0, &params);
      }},
-    {HOST_POOL_ROW("cuMemGetDefaultMemPool: the host", "host_pool_calls.cc", CUDA_SUCCESS, [] { return OwnPool(kHost); })},
-    {HOST_POOL_ROW("cuMemGetDefaultMemPool: a node that does not exist", "host_pool_calls.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemGetDefaultMemPool: the host", "memory/host_pool_calls.cc", CUDA_SUCCESS, [] { return OwnPool(kHost); })},
+    {HOST_POOL_ROW("cuMemGetDefaultMemPool: a node that does not exist", "memory/host_pool_calls.cc", kInvalid,
                    [] {
                      return OwnPool({CU_MEM_LOCATION_TYPE_HOST_NUMA, 99});
                    })},
-    {"cuMemGetDefaultMemPool: the nearest node of the host", "host_pool_calls.cc", kNot, [] { return OwnPool(kNearest); }},
-    {HOST_POOL_ROW("cuMemPoolDestroy: the host's own pool", "host_pools.cc", kInvalid,
+    {"cuMemGetDefaultMemPool: the nearest node of the host", "memory/host_pool_calls.cc", kNot, [] { return OwnPool(kNearest); }},
+    {HOST_POOL_ROW("cuMemPoolDestroy: the host's own pool", "memory/host_pools.cc", kInvalid,
                    [] {
                      CUmemoryPool pool;
                      const CUresult result = OwnPool(kHost, &pool);
@@ -158,54 +159,56 @@ const Row kRows[] = {
                        return cuMemSetMemPool(&device, CU_MEM_ALLOCATION_TYPE_PINNED, pool);
                      });
                    })},
-    {HOST_POOL_ROW("cuMemPoolSetAccess: device, host memory", "host_pool_calls.cc", CUDA_SUCCESS,
+    {HOST_POOL_ROW("cuMemPoolSetAccess: device, host memory", "memory/host_pool_calls.cc", CUDA_SUCCESS,
                    [] { return Allow(kDevice, kReadWrite); })},
-    {HOST_POOL_ROW("cuMemPoolSetAccess: nothing for the device, host memory", "host_pool_calls.cc", CUDA_SUCCESS,
+    {HOST_POOL_ROW("cuMemPoolSetAccess: nothing for the device, host memory", "memory/host_pool_calls.cc", CUDA_SUCCESS,
                    [] { return Allow(kDevice, CU_MEM_ACCESS_FLAGS_PROT_NONE); })},
-    {HOST_POOL_ROW("cuMemPoolSetAccess: reading for the device, host memory", "host_pool_calls.cc", kNot,
+    {HOST_POOL_ROW("cuMemPoolSetAccess: reading for the device, host memory", "memory/host_pool_calls.cc", kNot,
                    [] { return Allow(kDevice, CU_MEM_ACCESS_FLAGS_PROT_READ); })},
-    {HOST_POOL_ROW("cuMemPoolSetAccess: nothing for the host", "host_pool_calls.cc", kNot,
+    {HOST_POOL_ROW("cuMemPoolSetAccess: nothing for the host", "memory/host_pool_calls.cc", kNot,
                    [] { return Allow(kHost, CU_MEM_ACCESS_FLAGS_PROT_NONE); })},
-    {HOST_POOL_ROW("cuMemPoolSetAccess: the host", "host_pool_calls.cc", CUDA_SUCCESS, [] { return Allow(kHost, kReadWrite); })},
-    {HOST_POOL_ROW("cuMemPoolSetAccess: the nearest node of the host", "host_pool_calls.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemPoolSetAccess: the host", "memory/host_pool_calls.cc", CUDA_SUCCESS,
+                   [] { return Allow(kHost, kReadWrite); })},
+    {HOST_POOL_ROW("cuMemPoolSetAccess: the nearest node of the host", "memory/host_pool_calls.cc", kInvalid,
                    [] { return Allow(kNearest, kReadWrite); })},
-    {HOST_POOL_ROW("cuMemPoolSetAccess: device that does not exist, host memory", "host_pool_calls.cc", CUDA_ERROR_INVALID_DEVICE,
+    {HOST_POOL_ROW("cuMemPoolSetAccess: device that does not exist, host memory", "memory/host_pool_calls.cc",
+                   CUDA_ERROR_INVALID_DEVICE,
                    [] {
                      return Allow({CU_MEM_LOCATION_TYPE_DEVICE, 99}, kReadWrite);
                    })},
-    {HOST_POOL_ROW("cuMemPoolSetAccess: unknown access, host memory", "host_pool_calls.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemPoolSetAccess: unknown access, host memory", "memory/host_pool_calls.cc", kInvalid,
                    [] { return Allow(kDevice, static_cast<CUmemAccess_flags>(2)); })},
-    {HOST_POOL_ROW("cuMemPoolGetAccess: the host", "host_pool_calls.cc", CUDA_SUCCESS, [] { return AccessOf(kHost); })},
-    {HOST_POOL_ROW("cuMemPoolGetAccess: the nearest node of the host", "host_pool_calls.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemPoolGetAccess: the host", "memory/host_pool_calls.cc", CUDA_SUCCESS, [] { return AccessOf(kHost); })},
+    {HOST_POOL_ROW("cuMemPoolGetAccess: the nearest node of the host", "memory/host_pool_calls.cc", kInvalid,
                    [] { return AccessOf(kNearest); })},
-    {HOST_POOL_ROW("cuMemPoolGetAccess: device that does not exist, host memory", "host_pool_calls.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemPoolGetAccess: device that does not exist, host memory", "memory/host_pool_calls.cc", kInvalid,
                    [] {
                      return AccessOf({CU_MEM_LOCATION_TYPE_DEVICE, 99});
                    })},
-    {HOST_POOL_ROW("cuMemAllocFromPoolAsync: captured, host memory", "host_pool_calls.cc", kNot,
+    {HOST_POOL_ROW("cuMemAllocFromPoolAsync: captured, host memory", "memory/host_pool_calls.cc", kNot,
                    [] {
                      return OfPool(Props(kHost), [](CUmemoryPool pool) {
                        Capture c(CU_STREAM_CAPTURE_MODE_RELAXED);
                        return cuMemAllocFromPoolAsync(Out<CUdeviceptr>(), 64, pool, c);
                      });
                    })},
-    {HOST_POOL_ROW("cuMemFreeAsync: captured, host memory from before", "host_pool_calls.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemFreeAsync: captured, host memory from before", "memory/host_pool_calls.cc", kInvalid,
                    [] {
                      return OfBlock([](CUdeviceptr block) {
                        Capture c(CU_STREAM_CAPTURE_MODE_RELAXED);
                        return cuMemFreeAsync(block, c);
                      });
                    })},
-    {HOST_POOL_ROW("cuMemFreeAsync: within a block of a host pool", "host_pools.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemFreeAsync: within a block of a host pool", "memory/host_pools.cc", kInvalid,
                    [] {
                      return OfBlock([](CUdeviceptr block) {
                        Stream s;
                        return cuMemFreeAsync(block + 8, s);
                      });
                    })},
-    {HOST_POOL_ROW("cuMemFree: a block of a host pool", "host_pools.cc", CUDA_SUCCESS,
+    {HOST_POOL_ROW("cuMemFree: a block of a host pool", "memory/host_pools.cc", CUDA_SUCCESS,
                    [] { return OfBlock([](CUdeviceptr block) { return cuMemFree(block); }, true); })},
-    {HOST_POOL_ROW("cuMemFreeHost: a block of a host pool", "host_memory.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemFreeHost: a block of a host pool", "memory/host_memory.cc", kInvalid,
                    [] { return OfBlock([](CUdeviceptr block) { return cuMemFreeHost(reinterpret_cast<void*>(block)); }); })},
     {HOST_POOL_ROW(
         "cuMemHostRegister: a block of a host pool", "calls/host_memory.cc", kInvalid,
@@ -223,22 +226,22 @@ const Row kRows[] = {
                    })},
     {HOST_POOL_ROW("cuIpcGetMemHandle: a block of a host pool", "calls/share.cc", kInvalid,
                    [] { return OfBlock([](CUdeviceptr block) { return cuIpcGetMemHandle(Out<CUipcMemHandle>(), block); }); })},
-    {HOST_POOL_ROW("cuMemcpy: a block of a host pool", "copy_bytes.cc", CUDA_SUCCESS,
+    {HOST_POOL_ROW("cuMemcpy: a block of a host pool", "copies/copy_bytes.cc", CUDA_SUCCESS,
                    [] {
                      Block device;
                      return OfBlock([&](CUdeviceptr block) { return cuMemcpy(device, block, kBytes); });
                    })},
-    {HOST_POOL_ROW("cuMemcpy: past a block of a host pool", "copy_bytes.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemcpy: past a block of a host pool", "copies/copy_bytes.cc", kInvalid,
                    [] {
                      Block device;
                      return OfBlock([&](CUdeviceptr block) { return cuMemcpy(device, block, kBytes + 1); });
                    })},
-    {HOST_POOL_ROW("cuMemcpyDtoD: a block of a host pool", "copy_bytes.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemcpyDtoD: a block of a host pool", "copies/copy_bytes.cc", kInvalid,
                    [] {
                      Block device;
                      return OfBlock([&](CUdeviceptr block) { return cuMemcpyDtoD(device, block, 64); });
                    })},
-    {HOST_POOL_ROW("cuMemcpyHtoD: to a block of a host pool", "copy_bytes.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemcpyHtoD: to a block of a host pool", "copies/copy_bytes.cc", kInvalid,
                    [] { return OfBlock([](CUdeviceptr block) { return cuMemcpyHtoD(block, Pages(), 64); }); })},
     {HOST_POOL_ROW("cuMemsetD8: a block of a host pool", "calls/set.cc", CUDA_SUCCESS,
                    [] { return OfBlock([](CUdeviceptr block) { return cuMemsetD8(block, 1, kBytes); }); })},
@@ -250,7 +253,7 @@ const Row kRows[] = {
                        return cuMemGetAddressRange(Out<CUdeviceptr>(), Out<size_t>(), block + kBytes);
                      });
                    })},
-    {HOST_POOL_ROW("cuMemPoolExportToShareableHandle: a pool of host memory on no node", "host_pool_calls.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemPoolExportToShareableHandle: a pool of host memory on no node", "memory/host_pool_calls.cc", kInvalid,
                    [] {
                      return OfPool(Props(kHost), [](CUmemoryPool pool) {
                        int file;
@@ -275,20 +278,20 @@ const Row kRows[] = {
                        return result;
                      });
                    })},
-    {HOST_POOL_ROW("cuMemAllocFromPoolAsync: host memory of another process", "host_pools.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemAllocFromPoolAsync: host memory of another process", "memory/host_pools.cc", kInvalid,
                    [] {
                      return OfImported([](CUmemoryPool pool, const CUmemPoolPtrExportData&) {
                        Stream s;
                        return cuMemAllocFromPoolAsync(Out<CUdeviceptr>(), 64, pool, s);
                      });
                    })},
-    {HOST_POOL_ROW("cuMemPoolGetAttribute: host memory of another process", "host_pool_calls.cc", kInvalid,
+    {HOST_POOL_ROW("cuMemPoolGetAttribute: host memory of another process", "memory/host_pool_calls.cc", kInvalid,
                    [] {
                      return OfImported([](CUmemoryPool pool, const CUmemPoolPtrExportData&) {
                        return cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, Out<cuuint64_t>());
                      });
                    })},
-    {HOST_POOL_ROW("cuMemPoolImportPointer: host memory that is open", "host_pools.cc", CUDA_ERROR_ALREADY_MAPPED,
+    {HOST_POOL_ROW("cuMemPoolImportPointer: host memory that is open", "memory/host_pools.cc", CUDA_ERROR_ALREADY_MAPPED,
                    [] {
                      return OfImported([](CUmemoryPool pool, CUmemPoolPtrExportData data) {
                        CUdeviceptr block;

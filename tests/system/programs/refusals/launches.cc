@@ -77,7 +77,7 @@ CUresult LaunchStore(bool both, size_t bytes) {
 }
 
 const Row kRows[] = {
-    {"cuLaunchKernel: null function", "call.cc", kHandle, [] { return Launch(nullptr, Stream()); }},
+    {"cuLaunchKernel: null function", "call/call.cc", kHandle, [] { return Launch(nullptr, Stream()); }},
     {"cuLaunchKernel: function of another context", "calls/launch.cc", kHandle,
      [] { return Launch(FunctionOf(OtherContext()), Stream()); }},
     {"cuLaunchKernel: stream of another context", "calls/launch.cc", kHandle,
@@ -110,7 +110,7 @@ const Row kRows[] = {
        cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, StreamOf(other), nullptr, nullptr);
        return cuCtxSynchronize();
      }},
-    {"cuLaunchKernel: function of an unloaded module", "call.cc", kHandle,
+    {"cuLaunchKernel: function of an unloaded module", "call/call.cc", kHandle,
      [] {
        CUfunction f;
        {
@@ -121,7 +121,7 @@ const Row kRows[] = {
        return Launch(f, s);
      },
      kDangerous},
-    {"cuLaunchKernel: kernel of an unloaded library", "call.cc", kHandle,
+    {"cuLaunchKernel: kernel of an unloaded library", "call/call.cc", kHandle,
      [] {
        CUkernel k;
        {
@@ -132,11 +132,11 @@ const Row kRows[] = {
        return Launch(reinterpret_cast<CUfunction>(k), s);
      },
      kDangerous},
-    {"cuLaunchKernel: destroyed stream", "call.cc", kHandle, [] { return Launch(Module()["Nothing"], Gone<Stream>()); },
+    {"cuLaunchKernel: destroyed stream", "call/call.cc", kHandle, [] { return Launch(Module()["Nothing"], Gone<Stream>()); },
      kDangerous},
-    {"cuLaunchKernel: a module in place of a function", "call.cc", kHandle,
+    {"cuLaunchKernel: a module in place of a function", "call/call.cc", kHandle,
      [] { return Launch(reinterpret_cast<CUfunction>(Module().it), Stream()); }, kDangerous},
-    {"cuLaunchKernel: no parameters where the kernel has one", "kernel_params.cc", kInvalid,
+    {"cuLaunchKernel: no parameters where the kernel has one", "code/kernel_params.cc", kInvalid,
      [] { return Launch(Module()["Store"], Stream()); }},
     {"cuLaunchKernel: grid of 0", "calls/launch.cc", kInvalid, [] { return LaunchShape({.grid_x = 0}); }},
     {"cuLaunchKernel: block of 0", "calls/launch.cc", kInvalid, [] { return LaunchShape({.block_y = 0}); }},
@@ -169,7 +169,7 @@ const Row kRows[] = {
        CHECK_DRIVER(cuLaunchCooperativeKernel(f, 1, 1, 1, 1024, 1, 1, 0, s, nullptr));
        return cuLaunchCooperativeKernel(f, 1 << 20, 1, 1, 1024, 1, 1, 0, s, nullptr);
      }},
-    {"cuLaunchKernelEx: clusters that do not divide the grid", "launch_attributes.cc", CUDA_ERROR_INVALID_CLUSTER_SIZE,
+    {"cuLaunchKernelEx: clusters that do not divide the grid", "code/launch_attributes.cc", CUDA_ERROR_INVALID_CLUSTER_SIZE,
      [] { return LaunchWith(Module()["Nothing"], Clusters(2), 3); }},
     {"cuLaunchKernelEx: clusters that do not divide the grid, after a legal launch", "calls/launch.cc",
      CUDA_ERROR_INVALID_CLUSTER_SIZE,
@@ -198,7 +198,7 @@ const Row kRows[] = {
        a.id = static_cast<CUlaunchAttributeID>(99);
        return LaunchWith(m["Nothing"], a);
      }},
-    {"cuLaunchKernelEx: destroyed event", "call.cc", CUDA_ERROR_INVALID_HANDLE,
+    {"cuLaunchKernelEx: destroyed event", "call/call.cc", CUDA_ERROR_INVALID_HANDLE,
      [] { return LaunchWith(Module()["Nothing"], Completion(Gone<Event>())); }, kNeedsGpu | kDangerous},
     {"cuLaunchKernelEx: event with times", "server", CUDA_ERROR_NOT_SUPPORTED,
      [] { return LaunchWith(Module()["Nothing"], Completion(Event())); }, kNeedsGpu},
@@ -236,11 +236,11 @@ const Row kRows[] = {
        CUDA_LAUNCH_PARAMS p{m["Nothing"], 1, 1, 1, 1, 1, 1, 0, CU_STREAM_PER_THREAD, nullptr};
        return cuLaunchCooperativeKernelMultiDevice(&p, 1, 0);
      }},
-    {"cuLaunchKernel: parameters in both forms", "kernel_params.cc", kInvalid, [] { return LaunchStore(true, 8); }},
-    {"cuLaunchKernel: parameters as bytes", "kernel_params.cc", CUDA_SUCCESS, [] { return LaunchStore(false, 8); }},
-    {"cuLaunchKernel: more bytes of parameters than the kernel has", "kernel_params.cc", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+    {"cuLaunchKernel: parameters in both forms", "code/kernel_params.cc", kInvalid, [] { return LaunchStore(true, 8); }},
+    {"cuLaunchKernel: parameters as bytes", "code/kernel_params.cc", CUDA_SUCCESS, [] { return LaunchStore(false, 8); }},
+    {"cuLaunchKernel: more bytes of parameters than the kernel has", "code/kernel_params.cc", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
      [] { return LaunchStore(false, 64); }},
-    {"cuLaunchKernel: bytes of parameters without their number", "kernel_params.cc", kInvalid,
+    {"cuLaunchKernel: bytes of parameters without their number", "code/kernel_params.cc", kInvalid,
      [] { return LaunchStore(false, 0); }},
     {"cuFuncGetParamInfo: parameter that the function has not", "calls/launch.cc", kInvalid,
      [] { return cuFuncGetParamInfo(Module()["Store"], 1, Out<size_t>(), Out<size_t>()); }},
@@ -254,7 +254,7 @@ const Row kRows[] = {
        for (auto& one : p) one = {m["Nothing"], 1, 1, 1, 1, 1, 1, 0, s, nullptr};
        return cuLaunchCooperativeKernelMultiDevice(p, 32, 0);
      }},
-    {"cuFuncGetAttribute: null function", "call.cc", kHandle,
+    {"cuFuncGetAttribute: null function", "call/call.cc", kHandle,
      [] { return cuFuncGetAttribute(Out<int>(), CU_FUNC_ATTRIBUTE_NUM_REGS, nullptr); }},
     {"cuFuncGetAttribute: unknown attribute", "calls/launch.cc", kInvalid,
      [] { return cuFuncGetAttribute(Out<int>(), static_cast<CUfunction_attribute>(99), Module()["Nothing"]); }},
@@ -277,12 +277,12 @@ const Row kRows[] = {
      [] { return cuOccupancyMaxActiveBlocksPerMultiprocessor(Out<int>(), nullptr, 32, 0); }},
     {"cuOccupancyMaxActiveBlocksPerMultiprocessor: block of 0", "calls/occupancy.cc", kInvalid,
      [] { return cuOccupancyMaxActiveBlocksPerMultiprocessor(Out<int>(), Module()["Nothing"], 0, 0); }},
-    {"cuFuncSetBlockShape: 1025 threads", "prepared_launch.cc", kInvalid,
+    {"cuFuncSetBlockShape: 1025 threads", "code/prepared_launch.cc", kInvalid,
      [] { return cuFuncSetBlockShape(Module()["Nothing"], 1025, 1, 1); }},
     {"cuFuncSetSharedSize: too much shared memory", "calls/prepared_launch.cc", kInvalid,
      [] { return cuFuncSetSharedSize(Module()["Nothing"], 1 << 20); }},
     {"cuLaunchGrid: grid of 0", "calls/prepared_launch.cc", kInvalid, [] { return cuLaunchGrid(Module()["Nothing"], 0, 1); }},
-    {"cuParamSetv: beyond all parameters", "prepared_launch.cc", kInvalid,
+    {"cuParamSetv: beyond all parameters", "code/prepared_launch.cc", kInvalid,
      [] {
        Module m;
        int v = 0;

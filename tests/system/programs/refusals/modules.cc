@@ -24,14 +24,14 @@ const Row kRows[] = {
     {"cuModuleGetFunction: name that is not there", "server", kNotFound, [] { return FunctionOf(Module(), "Nobody"); }},
     {"cuModuleGetFunction: module of another context", "calls/module.cc", CUDA_SUCCESS,
      [] { return FunctionOf(ModuleOf(OtherContext()), "Nothing"); }},
-    {"cuModuleGetFunction: unloaded module", "call.cc", kHandle, [] { return FunctionOf(Gone<Module>(), "Nothing"); },
+    {"cuModuleGetFunction: unloaded module", "call/call.cc", kHandle, [] { return FunctionOf(Gone<Module>(), "Nothing"); },
      kDangerous},
-    {"cuModuleGetFunction: null", "call.cc", kHandle, [] { return FunctionOf(nullptr, "Nothing"); }},
+    {"cuModuleGetFunction: null", "call/call.cc", kHandle, [] { return FunctionOf(nullptr, "Nothing"); }},
     {"cuModuleGetGlobal: name that is not there", "server", kNotFound, [] { return VariableOf(Module(), "nobody"); }},
     {"cuModuleGetGlobal: a kernel's name", "server", kInvalid, [] { return VariableOf(Module(), "Nothing"); }},
     {"cuModuleGetGlobal: module of another context", "calls/module.cc", CUDA_SUCCESS,
      [] { return VariableOf(ModuleOf(OtherContext()), "variable"); }},
-    {"cuModuleUnload: a second time", "call.cc", kHandle, [] { return cuModuleUnload(Gone<Module>()); }, kDangerous},
+    {"cuModuleUnload: a second time", "call/call.cc", kHandle, [] { return cuModuleUnload(Gone<Module>()); }, kDangerous},
     {"cuModuleUnload: module of another context", "calls/module.cc", CUDA_SUCCESS,
      [] { return cuModuleUnload(ModuleOf(OtherContext())); }},
     {"cuModuleUnload: a library's module", "calls/module.cc", CUDA_ERROR_NOT_PERMITTED,
@@ -41,9 +41,9 @@ const Row kRows[] = {
        CHECK_DRIVER(cuLibraryGetModule(&m, l));
        return cuModuleUnload(m);
      }},
-    {"cuModuleLoadData: text that is no code", "image_load.cc", CUDA_ERROR_INVALID_IMAGE,
+    {"cuModuleLoadData: text that is no code", "code/image_load.cc", CUDA_ERROR_INVALID_IMAGE,
      [] { return cuModuleLoadData(Out<CUmodule>(), "this is not code of any kind"); }},
-    {"cuModuleLoad: file that is not there", "image_load.cc", CUDA_ERROR_FILE_NOT_FOUND,
+    {"cuModuleLoad: file that is not there", "code/image_load.cc", CUDA_ERROR_FILE_NOT_FOUND,
      [] { return cuModuleLoad(Out<CUmodule>(), "/nonexistent/file.cubin"); }},
     {"cuLibraryGetKernel: name that is not there", "server", kNotFound,
      [] { return cuLibraryGetKernel(Out<CUkernel>(), Library(), "Nobody"); }},
@@ -58,20 +58,20 @@ const Row kRows[] = {
        return cuLibraryGetUnifiedFunction(&f, l, "Nobody");
      },
      kNeedsGpu},
-    {"cuLibraryUnload: a second time", "call.cc", kHandle, [] { return cuLibraryUnload(Gone<Library>()); }, kDangerous},
-    {"cuLibraryGetModule: without a context", "call.cc", CUDA_ERROR_INVALID_CONTEXT,
+    {"cuLibraryUnload: a second time", "call/call.cc", kHandle, [] { return cuLibraryUnload(Gone<Library>()); }, kDangerous},
+    {"cuLibraryGetModule: without a context", "call/call.cc", CUDA_ERROR_INVALID_CONTEXT,
      [] {
        Library l;
        return With(nullptr, [&] { return cuLibraryGetModule(Out<CUmodule>(), l); });
      }},
-    {"cuLibraryGetKernel: without a context", "call.cc", CUDA_SUCCESS,
+    {"cuLibraryGetKernel: without a context", "call/call.cc", CUDA_SUCCESS,
      [] {
        Library l;
        return With(nullptr, [&] { return cuLibraryGetKernel(Out<CUkernel>(), l, "Nothing"); });
      }},
-    {"cuLibraryLoadFromFile: file that is not there", "image_load.cc", CUDA_ERROR_FILE_NOT_FOUND,
+    {"cuLibraryLoadFromFile: file that is not there", "code/image_load.cc", CUDA_ERROR_FILE_NOT_FOUND,
      [] { return cuLibraryLoadFromFile(Out<CUlibrary>(), "/nonexistent/file.cubin", nullptr, nullptr, 0, nullptr, nullptr, 0); }},
-    {"cuLinkAddData: destroyed link", "call.cc", kHandle,
+    {"cuLinkAddData: destroyed link", "call/call.cc", kHandle,
      [] {
        CUlinkState link;
        CHECK_DRIVER(cuLinkCreate(0, nullptr, nullptr, &link));

@@ -67,7 +67,7 @@ CUresult AllocateFrom(CUmemoryPool pool) {
 }
 
 const Row kRows[] = {
-    {"cuMemPoolCreate: managed", "host_pool_calls.cc", CUDA_SUCCESS,
+    {"cuMemPoolCreate: managed", "memory/host_pool_calls.cc", CUDA_SUCCESS,
      [] {
        auto props = Props();
        props.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED;
@@ -77,9 +77,9 @@ const Row kRows[] = {
     {"cuMemPoolCreate: device that does not exist", "server", kInvalid,
      [] { return Create(Props(CU_MEM_LOCATION_TYPE_DEVICE, 99)); }},
     {"cuMemPoolDestroy: the default pool", "server", kInvalid, [] { return cuMemPoolDestroy(DefaultPool()); }},
-    {"cuMemPoolDestroy: a second time", "call.cc", kInvalid, [] { return cuMemPoolDestroy(Gone<Pool>()); }, kDangerous},
-    {"cuMemAllocFromPoolAsync: destroyed pool", "call.cc", kInvalid, [] { return AllocateFrom(Gone<Pool>()); }, kDangerous},
-    {"cuMemAllocFromPoolAsync: null pool", "call.cc", kInvalid, [] { return AllocateFrom(nullptr); }},
+    {"cuMemPoolDestroy: a second time", "call/call.cc", kInvalid, [] { return cuMemPoolDestroy(Gone<Pool>()); }, kDangerous},
+    {"cuMemAllocFromPoolAsync: destroyed pool", "call/call.cc", kInvalid, [] { return AllocateFrom(Gone<Pool>()); }, kDangerous},
+    {"cuMemAllocFromPoolAsync: null pool", "call/call.cc", kInvalid, [] { return AllocateFrom(nullptr); }},
     {"cuMemPoolSetAttribute: attribute that is only read", "server", kInvalid,
      [] {
        cuuint64_t v = 1;

@@ -70,7 +70,7 @@ const Row kRows[] = {
      [] { return Texture(Linear(Registered().address())); }},
     {"cuTexObjectCreate: ordinary memory with a pitch", "calls/texture.cc", CUDA_SUCCESS,
      [] { return Texture(Pitched(Pages().address())); }},
-    {"cuTexObjectCreate: destroyed array", "call.cc", kInvalid, [] { return Texture(Of(Gone<Array>())); }, kDangerous},
+    {"cuTexObjectCreate: destroyed array", "call/call.cc", kInvalid, [] { return Texture(Of(Gone<Array>())); }, kDangerous},
     {"cuTexObjectCreate: null mipmapped array", "calls/texture.cc", kInvalid,
      [] {
        CUDA_RESOURCE_DESC r{};
@@ -87,7 +87,7 @@ const Row kRows[] = {
      },
      kNeedsGpu},
     {"cuSurfObjectCreate: null array", "calls/texture.cc", kInvalid, [] { return Surface(Of(nullptr)); }},
-    {"cuTexObjectCreate: null array", "call.cc", kInvalid, [] { return Texture(Of(nullptr)); }},
+    {"cuTexObjectCreate: null array", "call/call.cc", kInvalid, [] { return Texture(Of(nullptr)); }},
     {"cuTexObjectCreate: unknown kind of resource", "calls/texture.cc", kInvalid,
      [] {
        Block b;
@@ -97,8 +97,8 @@ const Row kRows[] = {
      }},
     {"cuSurfObjectCreate: linear memory", "calls/texture.cc", kInvalid, [] { return Surface(Linear(Block())); }},
     {"cuSurfObjectCreate: array without SURFACE_LDST", "calls/texture.cc", CUDA_SUCCESS, [] { return Surface(Of(Array())); }},
-    {"cuArrayDestroy: a second time", "call.cc", kHandle, [] { return cuArrayDestroy(Gone<Array>()); }, kDangerous},
-    {"cuArrayGetDescriptor: null", "call.cc", kHandle,
+    {"cuArrayDestroy: a second time", "call/call.cc", kHandle, [] { return cuArrayDestroy(Gone<Array>()); }, kDangerous},
+    {"cuArrayGetDescriptor: null", "call/call.cc", kHandle,
      [] { return cuArrayGetDescriptor(Out<CUDA_ARRAY_DESCRIPTOR>(), nullptr); }},
     {"cuMemMapArrayAsync: array that is not sparse", "calls/array_map.cc", kInvalid,
      [] {

@@ -18,7 +18,7 @@ CUresult CoreDump(CUcoredumpSettings setting) {
 const Row kRows[] = {
     {"cuProfilerInitialize: any configuration", "calls/profiler.cc", kUnsupported,
      [] { return cuProfilerInitialize("a", "b", CU_OUT_CSV); }},
-    {"cuCoredumpSetAttributeGlobal: enabled", "coredump_settings.cc", CUDA_SUCCESS,
+    {"cuCoredumpSetAttributeGlobal: enabled", "process/coredump_settings.cc", CUDA_SUCCESS,
      [] { return CoreDump(CU_COREDUMP_ENABLE_ON_EXCEPTION); }, kOwnProcess, kUnsupported, "README.md"},
     {"cuImportExternalMemory: a file that is none", "protocol/spec/external.toml", CUDA_ERROR_UNKNOWN,
      [] {

@@ -6,7 +6,7 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
-#include "client-stub/call.h"
+#include "client-stub/call/call.h"
 
 #include "generated/messages/toy.h"
 

@@ -1,0 +1,351 @@
+#include "client-stub/copies/copy_box.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "client-stub/copies/copy_bytes.h"
+#include "client-stub/copies/copy_in_order.h"
+#include "client-stub/copies/host_rows.h"
+#include "client-stub/copies/staged_transfer.h"
+#include "client-stub/graphs/graph_shadow.h"
+#include "client-stub/managed/managed_work.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/memory/memory_check.h"
+#include "client-stub/servers/copy_across.h"
+#include "client-stub/session/session.h"
+#include "client-stub/streams/capture_check.h"
+#include "generated/messages/copy.h"
+#include "protocol/memory/copy_route.h"
+
+namespace tessera {
+namespace {
+
+// One end of the copy, wherever it lies.
+struct End {
+  CUmemorytype type;
+  const void* host;
+  CUdeviceptr device;
+  CUarray array;
+  uint64_t x, y, z;
+  uint64_t pitch, rows;
+};
+
+End FromOf(const CUDA_MEMCPY3D& box) {
+  return {box.srcMemoryType, box.srcHost, box.srcDevice, box.srcArray, box.srcXInBytes,
+          box.srcY,          box.srcZ,    box.srcPitch,  box.srcHeight};
+}
+
+End ToOf(const CUDA_MEMCPY3D& box) {
+  return {box.dstMemoryType, box.dstHost, box.dstDevice, box.dstArray, box.dstXInBytes,
+          box.dstY,          box.dstZ,    box.dstPitch,  box.dstHeight};
+}
+
+struct ResolvedEnd {
+  HandleId array;
+  uint64_t base = 0;  // as given; the box starts at first()
+  uint64_t x = 0, y = 0, z = 0;
+  uint64_t pitch = 0, rows = 0;
+  Range extent;  // of the whole box
+  Place place = Place::kDevice;
+
+  bool is_array() const { return !array.is_null(); }
+  bool ordinary() const { return !is_array() && (place == Place::kPageable || place == Place::kPrivate); }
+};
+
+struct SubBox {
+  uint64_t x = 0, y = 0, z = 0;  // from the box's own corner
+  uint64_t width = 0, height = 0, depth = 0;
+  uint64_t bytes() const { return width * height * depth; }
+};
+
+// Fills in what the caller left to the driver (a pitch of 0 means packed rows, a height of 0 packed slices; measured:
+// offsets count), and checks. Fails the call with CUDA_ERROR_INVALID_VALUE.
+bool Resolve(Call& call, const End& end, const CUDA_MEMCPY3D& box, bool check_rows, ResolvedEnd* out) {
+  const auto invalid = [&] {
+    call.Fail(CUDA_ERROR_INVALID_VALUE);
+    return false;
+  };
+  out->x = end.x;
+  out->y = end.y;
+  out->z = end.z;
+  switch (end.type) {
+    case CU_MEMORYTYPE_ARRAY: out->array = call.Use(HandleKind::kArray, end.array); return call.ok();
+    case CU_MEMORYTYPE_HOST: out->base = reinterpret_cast<uint64_t>(end.host); break;
+    case CU_MEMORYTYPE_DEVICE:
+    case CU_MEMORYTYPE_UNIFIED: out->base = end.device; break;
+    default: return invalid();
+  }
+  uint64_t row_end = 0;
+  uint64_t slice_end = 0;
+  if (out->base == 0 || __builtin_add_overflow(end.x, box.WidthInBytes, &row_end) ||
+      __builtin_add_overflow(end.y, box.Height, &slice_end)) {
+    return invalid();
+  }
+  out->pitch = end.pitch == 0 ? row_end : end.pitch;
+  out->rows = end.rows == 0 || !check_rows ? slice_end : end.rows;
+  if (out->pitch < row_end || out->rows < slice_end) return invalid();
+  uint64_t first = 0;
+  uint64_t last = 0;
+  if (__builtin_mul_overflow(end.z, out->rows, &first) || __builtin_add_overflow(first, end.y, &first) ||
+      __builtin_mul_overflow(first, out->pitch, &first) || __builtin_add_overflow(first, end.x, &first) ||
+      __builtin_mul_overflow(box.Depth - 1, out->rows, &last) || __builtin_add_overflow(last, box.Height - 1, &last) ||
+      __builtin_mul_overflow(last, out->pitch, &last) || __builtin_add_overflow(last, box.WidthInBytes, &last) ||
+      __builtin_add_overflow(first, out->base, &first) || first > UINT64_MAX - last) {
+    return invalid();
+  }
+  out->extent = Range{first, last};
+  const uint64_t translated = ClientMemory::Of(call.session()).Translate(first);
+  out->base += translated - first;
+  out->extent.base = translated;
+  out->place = CheckMemory(call, translated, last);
+  if (out->place == Place::kInvalid) return invalid();
+  if (end.type == CU_MEMORYTYPE_DEVICE && out->place == Place::kPageable) return invalid();
+  return true;
+}
+
+// The end of a sub-box that the worker reaches by itself.
+void SetSource(CUDA_MEMCPY3D* shape, const ResolvedEnd& end, const SubBox& sub) {
+  shape->srcXInBytes = end.x + sub.x;
+  shape->srcY = end.y + sub.y;
+  shape->srcZ = end.z + sub.z;
+  shape->srcDevice = end.base;
+  shape->srcPitch = end.pitch;
+  shape->srcHeight = end.rows;
+}
+
+void SetDestination(CUDA_MEMCPY3D* shape, const ResolvedEnd& end, const SubBox& sub) {
+  shape->dstXInBytes = end.x + sub.x;
+  shape->dstY = end.y + sub.y;
+  shape->dstZ = end.z + sub.z;
+  shape->dstDevice = end.base;
+  shape->dstPitch = end.pitch;
+  shape->dstHeight = end.rows;
+}
+
+struct Transfer {
+  Call& call;
+  HandleId stream;
+  ResolvedEnd from;
+  ResolvedEnd to;
+  SubBox whole;
+  bool async;
+
+  cuMemcpy3DAsync_v2Request Request(const SubBox& sub, CopyRoute route) const {
+    cuMemcpy3DAsync_v2Request request;
+    request.shape.WidthInBytes = sub.width;
+    request.shape.Height = sub.height;
+    request.shape.Depth = sub.depth;
+    SetSource(&request.shape, from, sub);
+    SetDestination(&request.shape, to, sub);
+    request.src_array = from.array;
+    request.dst_array = to.array;
+    request.route = static_cast<uint32_t>(route);
+    request.stream = stream;
+    return request;
+  }
+};
+
+HostRows RowsOf(const ResolvedEnd& end, const SubBox& sub) {
+  const uint64_t row = (end.z + sub.z) * end.rows + end.y + sub.y;
+  return HostRows{reinterpret_cast<std::byte*>(end.base + row * end.pitch + end.x + sub.x),
+                  end.pitch,
+                  end.pitch * end.rows,
+                  sub.width,
+                  sub.height,
+                  sub.depth};
+}
+
+// Cuts the box into sub-boxes of at most `bytes_max` bytes: whole slices if they fit, else whole rows, else parts of rows.
+// Visits until `visit` fails.
+template <typename Visit>
+CUresult ForEachSubBox(const SubBox& whole, uint64_t bytes_max, Visit visit) {
+  const uint64_t width = std::min(whole.width, bytes_max);
+  const uint64_t height = width < whole.width ? 1 : std::min(whole.height, bytes_max / width);
+  const uint64_t depth = height < whole.height ? 1 : std::min(whole.depth, std::max<uint64_t>(1, bytes_max / (width * height)));
+  for (uint64_t z = 0; z < whole.depth; z += depth) {
+    for (uint64_t y = 0; y < whole.height; y += height) {
+      for (uint64_t x = 0; x < whole.width; x += width) {
+        const SubBox sub{
+            x, y, z, std::min(width, whole.width - x), std::min(height, whole.height - y), std::min(depth, whole.depth - z)};
+        const bool last = z + depth >= whole.depth && y + height >= whole.height && x + width >= whole.width;
+        if (const CUresult result = visit(sub, last); result != CUDA_SUCCESS) return result;
+      }
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+// The staged end: packed rows at `offset`.
+ResolvedEnd Packed(uint64_t offset, const SubBox& sub) {
+  ResolvedEnd end;
+  end.base = offset;
+  end.pitch = sub.width;
+  end.rows = sub.height;
+  return end;
+}
+
+CUresult Upload(const Transfer& transfer) {
+  if (transfer.whole.bytes() <= kInlineBytesMax) {
+    std::vector<std::byte> packed(transfer.whole.bytes());
+    RowsOf(transfer.from, transfer.whole).Pack(packed.data());
+    auto request = transfer.Request(transfer.whole, CopyRoute::kInline);
+    SetSource(&request.shape, Packed(0, transfer.whole), SubBox{});
+    request.data = packed;
+    return transfer.async ? transfer.call.Async(request) : transfer.call.SyncWork(request);
+  }
+  StagedUpload upload(transfer.call);
+  const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(transfer.call.session()));
+  return ForEachSubBox(transfer.whole, piece_bytes, [&](const SubBox& sub, bool last) {
+    return upload.Push(
+        sub.bytes(), [&](std::span<std::byte> piece) { RowsOf(transfer.from, sub).Pack(piece.data()); },
+        [&](uint64_t offset, uint64_t mark) {
+          auto request = transfer.Request(sub, CopyRoute::kFromStaging);
+          SetSource(&request.shape, Packed(offset, sub), SubBox{});
+          request.mark = mark;
+          return transfer.async || !last ? transfer.call.Async(request) : transfer.call.SyncWork(request);
+        });
+  });
+}
+
+CUresult Download(const Transfer& transfer) {
+  StagedDownload download(transfer.call);
+  const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(transfer.call.session()));
+  const CUresult result = ForEachSubBox(transfer.whole, piece_bytes, [&](const SubBox& sub, bool) {
+    return download.Push(
+        sub.bytes(), [rows = RowsOf(transfer.to, sub)](std::span<const std::byte> piece) { rows.Unpack(piece.data()); },
+        [&](uint64_t offset, uint64_t mark) {
+          auto request = transfer.Request(sub, CopyRoute::kToStaging);
+          SetDestination(&request.shape, Packed(offset, sub), SubBox{});
+          request.mark = mark;
+          return transfer.call.Async(request);
+        });
+  });
+  return result != CUDA_SUCCESS ? result : download.Finish();
+}
+
+// Between memory that the server reaches and private memory, when the stream reaches the copy.
+CUresult CopyInOrder(const Transfer& transfer, bool to_host) {
+  std::vector<OrderedPiece> pieces;
+  const uint64_t piece_bytes = LargestPieceInOrder(transfer.call.session(), transfer.whole.bytes());
+  ForEachSubBox(transfer.whole, piece_bytes, [&](const SubBox& sub, bool) {
+    OrderedPiece piece;
+    piece.bytes = sub.bytes();
+    if (to_host) {
+      piece.move = [rows = RowsOf(transfer.to, sub)](const std::byte* shadow) { rows.Unpack(shadow); };
+    } else {
+      piece.move = [rows = RowsOf(transfer.from, sub)](std::byte* shadow) { rows.Pack(shadow); };
+    }
+    piece.send = [&transfer, sub, to_host](uint64_t shadow, uint64_t mark) {
+      auto request = transfer.Request(sub, CopyRoute::kDirect);
+      if (to_host) {
+        SetDestination(&request.shape, Packed(shadow, sub), SubBox{});
+      } else {
+        SetSource(&request.shape, Packed(shadow, sub), SubBox{});
+      }
+      request.mark = mark;
+      return transfer.call.Async(request);
+    };
+    pieces.push_back(std::move(piece));
+    return CUDA_SUCCESS;
+  });
+  return to_host ? DownloadInOrder(transfer.call, transfer.stream, std::move(pieces))
+                 : UploadInOrder(transfer.call, transfer.stream, std::move(pieces));
+}
+
+}  // namespace
+
+CUDA_MEMCPY3D BoxOf(const CUDA_MEMCPY2D& copy) {
+  CUDA_MEMCPY3D box{};
+  box.srcXInBytes = copy.srcXInBytes;
+  box.srcY = copy.srcY;
+  box.srcMemoryType = copy.srcMemoryType;
+  box.srcHost = copy.srcHost;
+  box.srcDevice = copy.srcDevice;
+  box.srcArray = copy.srcArray;
+  box.srcPitch = copy.srcPitch;
+  box.dstXInBytes = copy.dstXInBytes;
+  box.dstY = copy.dstY;
+  box.dstMemoryType = copy.dstMemoryType;
+  box.dstHost = copy.dstHost;
+  box.dstDevice = copy.dstDevice;
+  box.dstArray = copy.dstArray;
+  box.dstPitch = copy.dstPitch;
+  box.WidthInBytes = copy.WidthInBytes;
+  box.Height = copy.Height;
+  box.Depth = 1;
+  return box;
+}
+
+bool FindEnds(Call& call, const CUDA_MEMCPY3D& box, BoxEnds* ends) {
+  if (box.WidthInBytes == 0 || box.Height == 0 || box.Depth == 0) return true;
+  ResolvedEnd from, to;
+  if (!Resolve(call, FromOf(box), box, true, &from) || !Resolve(call, ToOf(box), box, true, &to)) return false;
+  const SubBox whole{0, 0, 0, box.WidthInBytes, box.Height, box.Depth};
+  ends->from_private = from.ordinary();
+  ends->to_private = to.ordinary();
+  ends->pageable = (ends->from_private && from.place == Place::kPageable) || (ends->to_private && to.place == Place::kPageable);
+  if (ends->from_private) ends->from = RowsOf(from, whole);
+  if (ends->to_private) ends->to = RowsOf(to, whole);
+  ends->from_base = from.base;
+  ends->to_base = to.base;
+  return true;
+}
+
+CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool async, bool check_rows, SourceRead read) {
+  if (SeveralServers()) [[unlikely]] {
+    if (const auto done = CopyBoxAcross(call, box, stream, async, check_rows, read)) return *done;
+  }
+  if (!call.ok()) return call.result();
+  Transfer transfer{call, call.UseStream(stream), {}, {}, {}, async};
+  bool capturing = false;
+  if (call.ok()) {
+    if (const CUresult legal = CheckStreamUse(call, stream, &capturing); legal != CUDA_SUCCESS) call.Fail(legal);
+  }
+  if (!call.ok() || box.WidthInBytes == 0 || box.Height == 0 || box.Depth == 0) return call.result();
+  if (!Resolve(call, FromOf(box), box, check_rows, &transfer.from) || !Resolve(call, ToOf(box), box, check_rows, &transfer.to)) {
+    return call.result();
+  }
+  transfer.whole = SubBox{0, 0, 0, box.WidthInBytes, box.Height, box.Depth};
+  const bool from_ordinary = transfer.from.ordinary();
+  const bool to_ordinary = transfer.to.ordinary();
+  if (capturing && (from_ordinary || to_ordinary)) {
+    CUDA_MEMCPY3D node = box;
+    if (!check_rows) node.srcHeight = node.dstHeight = 0;
+    return CaptureHostCopy(call, transfer.stream, node);
+  }
+  const bool from_pinned = !transfer.from.is_array() && transfer.from.place == Place::kPinned;
+  const bool to_pinned = !transfer.to.is_array() && transfer.to.place == Place::kPinned;
+
+  const auto on_device = [](const ResolvedEnd& end) {
+    return !end.is_array() && end.place == Place::kDevice ? end.extent : Range{};
+  };
+  if (const CUresult told = ClientMemory::Of(call.session()).mirrors().Tell(call); told != CUDA_SUCCESS) return told;
+  ManagedWork managed(call, transfer.stream, on_device(transfer.to), on_device(transfer.from));
+  if (managed.result() != CUDA_SUCCESS) return managed.result();
+  const auto on_host = [](const ResolvedEnd& end) { return !end.is_array() && end.place != Place::kDevice; };
+  if (on_host(transfer.from) && on_host(transfer.to) && !capturing) {  // as CopyBytes()
+    const CUresult result = WaitForStream(call, transfer.stream);
+    if (result == CUDA_SUCCESS) RowsOf(transfer.from, transfer.whole).CopyTo(RowsOf(transfer.to, transfer.whole));
+    return result;
+  }
+  const bool read_now = async && read == SourceRead::kInCall;
+  if (!from_ordinary && !to_ordinary && !(read_now && from_pinned)) {
+    const auto request = transfer.Request(transfer.whole, CopyRoute::kDirect);
+    const bool returns = async ? !read_now : !from_pinned && !to_pinned;
+    return returns ? call.Async(request) : call.SyncWork(request);
+  }
+  if (to_ordinary) {
+    const bool in_order = async && !read_now && transfer.to.place == Place::kPrivate;
+    return in_order ? CopyInOrder(transfer, true) : Download(transfer);
+  }
+  if (async && !read_now && transfer.from.place == Place::kPrivate) return CopyInOrder(transfer, false);
+  CUresult ready = CUDA_SUCCESS;
+  if (!async) ready = WaitForHostWriters(call, transfer.stream);
+  if (async && read == SourceRead::kInStreamOrder) ready = WaitForStream(call, transfer.stream);
+  if (ready != CUDA_SUCCESS) return ready;
+  return Upload(transfer);
+}
+
+}  // namespace tessera

@@ -1,0 +1,281 @@
+#include "client-stub/copies/copy_bytes.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "client-stub/copies/copier.h"
+#include "client-stub/copies/copy_in_order.h"
+#include "client-stub/copies/staged_transfer.h"
+#include "client-stub/graphs/graph_shadow.h"
+#include "client-stub/managed/managed_work.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/memory/memory_check.h"
+#include "client-stub/servers/copy_across.h"
+#include "client-stub/session/session.h"
+#include "client-stub/streams/capture_check.h"
+#include "client-stub/streams/host_functions.h"
+#include "client-stub/streams/idle_streams.h"
+#include "client-stub/streams/stream_state.h"
+#include "generated/messages/copy.h"
+#include "protocol/base/log.h"
+#include "protocol/memory/copy_route.h"
+
+namespace tessera {
+namespace {
+
+// Of a copy that is read when it is called though it need not be: more would have the caller wait. Several threads read
+// the larger ones.
+constexpr uint64_t kReadAtOnceBytesMax = uint64_t{1} << 20;
+constexpr uint64_t kReadAtOnceOverLinkBytesMax = uint64_t{256} << 10;
+
+bool IsOrdinary(Place place) { return place == Place::kPageable || place == Place::kPrivate; }
+
+cuMemcpyAsyncRequest Request(HandleId stream, uint64_t to, uint64_t from, uint64_t bytes, CopyRoute route) {
+  cuMemcpyAsyncRequest request;
+  request.dst = to;
+  request.src = from;
+  request.bytes = bytes;
+  request.route = static_cast<uint32_t>(route);
+  request.stream = stream;
+  return request;
+}
+
+// Between memory that the server reaches and private memory, when the stream reaches the copy.
+CUresult CopyInOrder(Call& call, HandleId stream, uint64_t to, uint64_t from, uint64_t bytes, bool to_host) {
+  std::vector<OrderedPiece> pieces;
+  const auto reader = to_host ? Copier::Reader::kProgram : Copier::Reader::kDevice;
+  const uint64_t largest = LargestPieceInOrder(call.session(), bytes);
+  for (uint64_t done = 0, size = 0; done < bytes; done += size) {
+    size = call.session().mirrored() ? std::min(largest, bytes - done) : NextPieceBytes(bytes, done, largest, to_host);
+    OrderedPiece piece;
+    piece.bytes = size;
+    piece.move = [host = (to_host ? to : from) + done, size, bytes, to_host, reader](std::byte* shadow) {
+      auto* const memory = reinterpret_cast<std::byte*>(host);
+      Copier::Process().CopyBeside(to_host ? memory : shadow, to_host ? shadow : memory, size, bytes, reader);
+    };
+    piece.send = [&call, stream, to, from, done, size, to_host](uint64_t shadow, uint64_t mark) {
+      auto request = Request(stream, to_host ? shadow : to + done, to_host ? from + done : shadow, size, CopyRoute::kDirect);
+      request.mark = mark;
+      return call.Async(request);
+    };
+    pieces.push_back(std::move(piece));
+  }
+  return to_host ? DownloadInOrder(call, stream, std::move(pieces)) : UploadInOrder(call, stream, std::move(pieces));
+}
+
+// The copy as the driver describes the node that it becomes (driver 580): the types are those of the call that was made,
+// pitches and heights are 0.
+CUDA_MEMCPY3D RowBetween(const CopyForm& form, uint64_t to, uint64_t from, uint64_t bytes) {
+  const auto type = [](bool device, bool other_is_device) {
+    return device ? CU_MEMORYTYPE_DEVICE : other_is_device ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_UNIFIED;
+  };
+  CUDA_MEMCPY3D row{};
+  row.srcMemoryType = type(form.device_from, form.device_to);
+  row.dstMemoryType = type(form.device_to, form.device_from);
+  row.srcDevice = row.srcMemoryType == CU_MEMORYTYPE_HOST ? 0 : from;
+  row.srcHost = row.srcMemoryType == CU_MEMORYTYPE_HOST ? reinterpret_cast<const void*>(from) : nullptr;
+  row.dstDevice = row.dstMemoryType == CU_MEMORYTYPE_HOST ? 0 : to;
+  row.dstHost = row.dstMemoryType == CU_MEMORYTYPE_HOST ? reinterpret_cast<void*>(to) : nullptr;
+  row.WidthInBytes = bytes;
+  row.Height = row.Depth = 1;
+  return row;
+}
+
+void MoveHere(std::byte* to, const std::byte* from, uint64_t bytes) {
+  const bool apart = to + bytes <= from || from + bytes <= to;
+  apart ? Copier::Process().Copy(to, from, bytes) : static_cast<void>(std::memmove(to, from, bytes));
+}
+
+// Reads the bytes now and sends them in records that `send(request, last)` appends. `waits`: as of StagedUpload.
+template <typename Send>
+CUresult Upload(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, const Send& send,
+                bool waits = true) {
+  if (bytes <= kInlineBytesMax) {
+    // A table of pointers, perhaps, or a structure that has one.
+    HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
+    if (const CUresult opened = mirrors.OpenSeen(call, std::span(from, bytes)); opened != CUDA_SUCCESS) return opened;
+    auto request = Request(stream, to, 0, bytes, CopyRoute::kInline);
+    request.data = std::span(from, bytes);
+    return send(request, true);
+  }
+  StagedUpload upload(call, waits);
+  for (uint64_t done = 0, size = 0; done < bytes; done += size) {
+    size = NextPieceBytes(call.session(), bytes, done, false);
+    const CUresult result = upload.Push(
+        size,
+        [&](std::span<std::byte> piece) {
+          Copier::Process().CopyPiece(piece.data(), from + done, size, bytes, Copier::Reader::kDevice);
+        },
+        [&](uint64_t offset, uint64_t mark) {
+          auto request = Request(stream, to + done, offset, size, CopyRoute::kFromStaging);
+          request.mark = mark;
+          return send(request, done + size == bytes);
+        });
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+// The copy, if its source may be read now because the stream is idle until the last of its records is appended, and
+// there is room. Otherwise all of it is to be copied behind the work that came between, even if first pieces are on
+// their way.
+std::optional<CUresult> UploadWhileIdle(Call& call, CUstream stream, uint64_t to, const std::byte* from, uint64_t bytes) {
+  if (bytes > (call.session().mirrored() ? kReadAtOnceOverLinkBytesMax : kReadAtOnceBytesMax)) return std::nullopt;
+  UsedStream used;
+  if (call.Fail(FindStream(call, stream, &used)) != CUDA_SUCCESS) return call.result();
+  const std::optional<SeenIdle> idle = KnownIdle(call, used);
+  if (!idle) return std::nullopt;
+  TakeBackStreamWork(call, used);
+  const auto send = [&](const cuMemcpyAsyncRequest& request, bool) { return call.AsyncIf(*idle, request); };
+  const CUresult result = Upload(call, used.id, to, from, bytes, send, false);
+  if (result != Session::kNotAppended) return result;
+  NoteStreamWork(call, stream);
+  return std::nullopt;
+}
+
+// How many of the bytes lie in the same mapping of host memory as the first, at either end (host_allocations.h). To the server's
+// driver each is memory of its own; as natively, those that follow each other can be copied at once.
+uint64_t BytesOfOneMapping(ClientMemory& memory, uint64_t to, uint64_t from, uint64_t bytes) {
+  for (const uint64_t address : {to, from}) {
+    const Range mapping = memory.allocations().MappingAt(address);
+    if (mapping.bytes != 0) bytes = std::min(bytes, mapping.end() - address);
+  }
+  return bytes;
+}
+
+CUresult CopyPieces(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form) {
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  // All of it or nothing.
+  for (uint64_t done = 0, size = 0; done < bytes; done += size) {
+    size = BytesOfOneMapping(memory, to + done, from + done, bytes - done);
+    if (CheckMemory(call, to + done, size) == Place::kInvalid || CheckMemory(call, from + done, size) == Place::kInvalid) {
+      return call.Fail(CUDA_ERROR_INVALID_VALUE);
+    }
+  }
+  CUresult result = CUDA_SUCCESS;
+  for (uint64_t done = 0, size = 0; done < bytes && result == CUDA_SUCCESS; done += size) {
+    size = BytesOfOneMapping(memory, to + done, from + done, bytes - done);
+    result = CopyBytes(call, to + done, from + done, size, stream, form);
+  }
+  return result;
+}
+
+}  // namespace
+
+CUresult UploadBytes(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, bool async) {
+  return Upload(call, stream, to, from, bytes, [&](const cuMemcpyAsyncRequest& request, bool last) {
+    // The last piece of a synchronous copy brings the answer for all of them.
+    return async || !last ? call.Async(request) : call.SyncWork(request);
+  });
+}
+
+CUresult DownloadBytes(Call& call, HandleId stream, std::byte* to, uint64_t from, uint64_t bytes) {
+  StagedDownload download(call);
+  for (uint64_t done = 0, size = 0; done < bytes; done += size) {
+    size = NextPieceBytes(call.session(), bytes, done, true);
+    const CUresult result = download.Push(
+        size,
+        [=](std::span<const std::byte> piece) {
+          Copier::Process().CopyPiece(to + done, piece.data(), size, bytes, Copier::Reader::kProgram);
+        },
+        [&](uint64_t offset, uint64_t mark) {
+          auto request = Request(stream, offset, from + done, size, CopyRoute::kToStaging);
+          request.mark = mark;
+          return call.Async(request);
+        });
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return download.Finish();
+}
+
+CUresult WaitForHostWriters(Call& call, HandleId stream) {
+  // A kernel that uses a mirror is one too: what it wrote comes when it is done. So do deliveries.
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  const bool any = HostFunctionsOfProcess().used() || memory.mirrors().any() || memory.deliveries().used();
+  return any ? WaitForStream(call, stream) : CUDA_SUCCESS;
+}
+
+CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form) {
+  if (SeveralServers()) [[unlikely]] {
+    if (const auto done = CopyAcross(call, to, from, bytes, stream, form)) return *done;
+  }
+  if (!call.ok()) return call.result();
+  const HandleId id = call.UseStream(stream);
+  bool capturing = false;
+  if (call.ok()) {
+    if (const CUresult legal = CheckStreamUse(call, stream, &capturing); legal != CUDA_SUCCESS) call.Fail(legal);
+  }
+  if (!call.ok() || bytes == 0) return call.result();
+  if (to == 0 || from == 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+
+  ClientMemory& memory = ClientMemory::Of(call.session());
+  to = memory.Translate(to);
+  from = memory.Translate(from);
+  if (BytesOfOneMapping(memory, to, from, bytes) != bytes) return CopyPieces(call, to, from, bytes, stream, form);
+  const Place to_place = CheckMemory(call, to, bytes);
+  const Place from_place = CheckMemory(call, from, bytes);
+  // What is mapped for the program alone is ordinary memory that any form takes (measured: driver 580).
+  const auto to_mapping = to_place == Place::kPageable ? memory.allocations().ProgramAccess(to) : std::nullopt;
+  const auto from_mapping = from_place == Place::kPageable ? memory.allocations().ProgramAccess(from) : std::nullopt;
+  if (to_place == Place::kInvalid || from_place == Place::kInvalid ||
+      (form.device_to && to_place == Place::kPageable && !to_mapping) ||
+      (form.device_from && from_place == Place::kPageable && !from_mapping)) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
+  // Natively the program ends with a signal.
+  if (to_mapping && *to_mapping != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  // Unlike pinned memory, a pool's on the host is none of a device (measured: driver 580).
+  if ((form.device_to && memory.pools().Contains(to)) || (form.device_from && memory.pools().Contains(from))) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
+  const bool to_ordinary = IsOrdinary(to_place);
+  const bool from_ordinary = IsOrdinary(from_place);
+  if (capturing && (to_ordinary || from_ordinary)) {
+    return CaptureHostCopy(call, id, RowBetween(form, to, from, bytes));
+  }
+
+  const auto on_device = [&](Place place, uint64_t address) { return Range{address, place == Place::kDevice ? bytes : 0}; };
+  if (const CUresult told = ClientMemory::Of(call.session()).mirrors().Tell(call); told != CUDA_SUCCESS) return told;
+  ManagedWork managed(call, id, on_device(to_place, to), on_device(from_place, from));
+  if (managed.result() != CUDA_SUCCESS) return managed.result();
+  auto* const host_to = reinterpret_cast<std::byte*>(to);
+  const auto* const host_from = reinterpret_cast<const std::byte*>(from);
+  if (to_place != Place::kDevice && from_place != Place::kDevice && !capturing) {
+    // Asynchronous forms, too, return when it is done (CUDA Driver API, "API synchronization behavior"; measured: driver 580).
+    // The server's driver would keep its executor.
+    const CUresult result = WaitForStream(call, id);
+    if (result == CUDA_SUCCESS) MoveHere(host_to, host_from, bytes);
+    return result;
+  }
+  const bool read_now = form.async && form.read == SourceRead::kInCall;
+  if (!to_ordinary && !from_ordinary && !(read_now && from_place == Place::kPinned)) {
+    const auto request = Request(id, to, from, bytes, CopyRoute::kDirect);
+    const bool stays_on_device = to_place == Place::kDevice && from_place == Place::kDevice;
+    return (form.async && !read_now) || (!form.async && stays_on_device) ? call.Async(request) : call.SyncWork(request);
+  }
+  if (to_ordinary) {
+    const bool in_order = form.async && !read_now && to_place == Place::kPrivate;
+    if (in_order) {
+      UsedStream used;
+      if (call.Fail(FindStream(call, stream, &used)) != CUDA_SUCCESS) return call.result();
+      if (const auto done = memory.deliveries().Copy(call, used, Range{to, bytes}, from)) return *done;
+    }
+    return in_order ? CopyInOrder(call, id, to, from, bytes, true) : DownloadBytes(call, id, host_to, from, bytes);
+  }
+  if (form.async && !read_now && from_place == Place::kPrivate) {
+    const auto done = UploadWhileIdle(call, stream, to, host_from, bytes);
+    return done ? *done : CopyInOrder(call, id, to, from, bytes, false);
+  }
+  // Asynchronous copies of ordinary memory read it before they return, and do not wait for anything that may write it.
+  CUresult ready = CUDA_SUCCESS;
+  if (!form.async) ready = WaitForHostWriters(call, id);
+  if (form.async && form.read == SourceRead::kInStreamOrder) ready = WaitForStream(call, id);
+  if (ready != CUDA_SUCCESS) return ready;
+  return UploadBytes(call, id, to, host_from, bytes, form.async);
+}
+
+}  // namespace tessera

@@ -1,0 +1,33 @@
+#include "client-stub/graphs/graph_memory.h"
+
+#include <atomic>
+
+#include "client-stub/memory/client_memory.h"
+#include "protocol/base/log.h"
+
+namespace tessera {
+namespace {
+
+std::atomic<bool> any{false};
+
+}  // namespace
+
+bool AnyGraphMemory() { return any.load(std::memory_order_relaxed); }
+
+void NoteGraphMemory() { any.store(true, std::memory_order_relaxed); }
+
+bool AdoptGraphMemory(Call& call, uint64_t address, uint64_t bytes, const CUmemPoolProps& properties) {
+  NoteGraphMemory();
+  DeviceAllocation allocation;
+  allocation.range = Range{address, bytes};
+  allocation.kind = DeviceAllocation::Kind::kGraph;
+  allocation.device = properties.location.id;
+  allocation.sync_memops = false;  // measured
+  if (AdoptDriverRange(call.session(), allocation)) return true;
+  // The node cannot be taken out again: graphs with allocations keep their nodes.
+  LogWarning("{}: the driver placed graph memory at {:#x}, where this process has memory of its own; build the graph anew",
+             call.info().name, address);
+  return false;
+}
+
+}  // namespace tessera

@@ -1,0 +1,51 @@
+// Parameters of graph nodes from the application's structs into their wire form (protocol/wire/graph_params.h): one
+// function per kind of node, whichever call the node is made or changed with. Each fails the call and returns false when
+// the driver would refuse the parameters for a reason that only the client can see. Calling thread of the call.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "client-stub/call/call.h"
+#include "client-stub/graphs/graph_shadow.h"
+#include "client-stub/memory/client_memory.h"
+
+namespace tessera {
+
+// A node's parameters on their way to the server. What was set up in this process for them (host functions, shadows of
+// host memory) is given up by the destructor unless Sent() said that the server has them.
+class NodeMessage {
+ public:
+  NodeMessage() = default;
+  ~NodeMessage();
+  NodeMessage(const NodeMessage&) = delete;
+  NodeMessage& operator=(const NodeMessage&) = delete;
+
+  std::vector<std::byte> bytes;
+  // A number in the process' table of host functions (host_functions.h).
+  void Owns(uint64_t function) { functions_.push_back(function); }
+  void Sent();
+  // Parameters of a copy, with what they need in this process.
+  CopyNodeParams& Copy(Call& call);
+
+ private:
+  std::vector<uint64_t> functions_;
+  std::unique_ptr<CopyNodeParams> copy_;
+};
+
+bool EncodeKernelNode(Call& call, const CUDA_KERNEL_NODE_PARAMS& params, NodeMessage* message);
+bool EncodeMemcpyNode(Call& call, const CUDA_MEMCPY3D& copy, CUcontext context, NodeMessage* message);
+// Whether the set names memory that it may use, and which: `place` is kDevice, kPinned or kPrivate then. False: the call failed.
+bool CheckSet(Call& call, const CUDA_MEMSET_NODE_PARAMS& set, Place* place);
+bool EncodeMemsetNode(Call& call, const CUDA_MEMSET_NODE_PARAMS& set, CUcontext context, NodeMessage* message);
+bool EncodeHostNode(Call& call, const CUDA_HOST_NODE_PARAMS& params, NodeMessage* message);
+bool EncodeMemOpNode(Call& call, const CUDA_BATCH_MEM_OP_NODE_PARAMS& params, NodeMessage* message);
+bool EncodeAllocNode(Call& call, const CUDA_MEM_ALLOC_NODE_PARAMS& params, NodeMessage* message);
+// Of the kind that params.type names.
+bool EncodeNode(Call& call, const CUgraphNodeParams& params, NodeMessage* message);
+
+}  // namespace tessera

@@ -1,0 +1,323 @@
+#include "client-stub/graphs/graph_shadow.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "client-stub/graphs/graph_nodes.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/session/session.h"
+#include "client-stub/streams/host_functions.h"
+#include "client-stub/streams/stream_visit.h"
+#include "generated/messages/service.h"
+
+namespace tessera {
+
+// Ordinary memory that a node reads, and what launches that have not run yet have read of it, oldest first.
+struct GraphSource {
+  struct Snapshot {
+    uint64_t number;
+    HandleId exec;
+    std::vector<std::byte> bytes;
+  };
+  explicit GraphSource(const HostRows& rows) : rows(rows) {}
+
+  // The first instance that asks has the node for itself: false for others.
+  bool Claim(HandleId exec) {
+    MutexLock lock(mutex);
+    if (owner.is_null()) owner = exec;
+    return owner == exec;
+  }
+
+  // For one launch of `exec`: the number of the snapshot. Launches of one instance run in their order; whether those of two
+  // do is not known, so the other's have to be used up, or be the same bytes. 0 when the session ended meanwhile.
+  uint64_t Read(Session& session, HandleId exec) {
+    std::vector<std::byte> bytes(rows.bytes());
+    rows.Pack(bytes.data());
+    MutexLock lock(mutex);
+    const auto in_the_way = [&](const Snapshot& other) { return other.exec != exec && other.bytes != bytes; };
+    while (std::any_of(snapshots.begin(), snapshots.end(), in_the_way)) {
+      if (session.gone()) return 0;
+      used.wait_for(mutex, std::chrono::milliseconds(10));
+    }
+    snapshots.push_back({++last_number, exec, std::move(bytes)});
+    return last_number;
+  }
+  // The launch was not sent.
+  void Drop(uint64_t number) {
+    MutexLock lock(mutex);
+    std::erase_if(snapshots, [&](const Snapshot& snapshot) { return snapshot.number == number; });
+    used.notify_all();
+  }
+  // What the node running now is to read: nothing was read for it when nobody knew that it would.
+  void Use(std::byte* to) {
+    std::vector<std::byte> bytes;
+    {
+      MutexLock lock(mutex);
+      if (!snapshots.empty()) {
+        bytes = std::move(snapshots.front().bytes);
+        snapshots.pop_front();
+        used.notify_all();
+      }
+    }
+    if (bytes.empty()) return rows.Pack(to);
+    std::memcpy(to, bytes.data(), bytes.size());
+  }
+
+  const HostRows rows;
+  HostCopyNodeRecord record{};  // of its node; set before others know the source
+  Mutex mutex;
+  ConditionVariable used;
+  HandleId owner GUARDED_BY(mutex);
+  uint64_t last_number GUARDED_BY(mutex) = 0;
+  std::deque<Snapshot> snapshots GUARDED_BY(mutex);
+};
+
+namespace {
+
+// The sources by the number of their visit, which owns them.
+class SourceTable {
+ public:
+  void Add(uint64_t visit, const std::shared_ptr<GraphSource>& source) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    std::erase_if(sources_, [](const auto& entry) { return entry.second.expired(); });
+    sources_[visit] = source;
+    used_.store(true, std::memory_order_release);
+  }
+  std::shared_ptr<GraphSource> Find(uint64_t visit) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    const auto found = sources_.find(visit);
+    return found == sources_.end() ? nullptr : found->second.lock();
+  }
+  bool used() const { return used_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<bool> used_{false};
+  Mutex mutex_;
+  std::map<uint64_t, std::weak_ptr<GraphSource>> sources_ GUARDED_BY(mutex_);
+};
+
+SourceTable& Sources() {
+  static auto* table = new SourceTable;
+  return *table;
+}
+
+template <typename Record>
+void Store(const Record& record, std::vector<std::byte>* bytes) {
+  const auto encoded = std::as_bytes(std::span(&record, 1));
+  bytes->assign(encoded.begin(), encoded.end());
+}
+
+bool EncodeEnd(Call& call, MemcpyNodeRecord::End* end, CUmemorytype type, const void* host, CUdeviceptr device, CUarray array) {
+  end->type = type;
+  switch (type) {
+    case CU_MEMORYTYPE_HOST: end->address = reinterpret_cast<uint64_t>(host); return true;
+    case CU_MEMORYTYPE_DEVICE:
+    case CU_MEMORYTYPE_UNIFIED: end->address = device; return true;
+    case CU_MEMORYTYPE_ARRAY: end->array = call.Use(HandleKind::kArray, array); return call.ok();
+    default: return call.Fail(CUDA_ERROR_INVALID_VALUE) == CUDA_SUCCESS;
+  }
+}
+
+// Managed memory may be called host memory; to the server it is the device's.
+void NameManaged(Call& call, MemcpyNodeRecord::End* end) {
+  if (end->type != CU_MEMORYTYPE_HOST) return;
+  const auto allocation = ClientMemory::Of(call.session()).device().Find(end->address);
+  if (allocation && allocation->kind == DeviceAllocation::Kind::kManaged) end->type = CU_MEMORYTYPE_DEVICE;
+}
+
+}  // namespace
+
+CopyNodeParams::~CopyNodeParams() {
+  if (visit_ != 0) HostFunctionsOfProcess().Drop(visit_);
+}
+
+bool CopyNodeParams::Encode(const CUDA_MEMCPY3D& copy, CUcontext context) {
+  HostCopyNodeRecord record{};
+  MemcpyNodeRecord& seen = record.seen;
+  MemcpyNodeRecord::End& source = seen.source;
+  source.x_bytes = copy.srcXInBytes;
+  source.y = copy.srcY;
+  source.z = copy.srcZ;
+  source.lod = copy.srcLOD;
+  source.pitch = copy.srcPitch;
+  source.height = copy.srcHeight;
+  MemcpyNodeRecord::End& destination = seen.destination;
+  destination.x_bytes = copy.dstXInBytes;
+  destination.y = copy.dstY;
+  destination.z = copy.dstZ;
+  destination.lod = copy.dstLOD;
+  destination.pitch = copy.dstPitch;
+  destination.height = copy.dstHeight;
+  seen.width_bytes = copy.WidthInBytes;
+  seen.height = copy.Height;
+  seen.depth = copy.Depth;
+  seen.context = call_.Use(HandleKind::kContext, context, true);
+  BoxEnds ends;
+  if (!call_.ok() || !EncodeEnd(call_, &source, copy.srcMemoryType, copy.srcHost, copy.srcDevice, copy.srcArray) ||
+      !EncodeEnd(call_, &destination, copy.dstMemoryType, copy.dstHost, copy.dstDevice, copy.dstArray) ||
+      !FindEnds(call_, copy, &ends)) {
+    return false;
+  }
+  if (!ends.from_private && ends.from_base != 0) source.address = ends.from_base;
+  if (!ends.to_private && ends.to_base != 0) destination.address = ends.to_base;
+  NameManaged(call_, &source);
+  NameManaged(call_, &destination);
+  if (!ends.from_private && !ends.to_private) {
+    Store(seen, &bytes_);
+    return true;
+  }
+  if (!MakeShadow(ends, &record)) return false;
+  Store(record, &bytes_);
+  return true;
+}
+
+bool CopyNodeParams::MakeShadow(const BoxEnds& ends, HostCopyNodeRecord* record) {
+  Session& session = call_.session();
+  record->source_is_client_s = ends.from_private;
+  record->destination_is_client_s = ends.to_private;
+  record->pageable = ends.pageable;
+  if (ends.from_private && !ends.to_private && ends.pageable) return MakeSource(ends.from, record);
+  Visit visit;
+  if (ends.from_private && ends.to_private) {
+    visit = [from = ends.from, to = ends.to](const GoOn& go_on) {
+      from.CopyTo(to);
+      go_on();
+    };
+  } else {
+    const HostRows& rows = ends.from_private ? ends.from : ends.to;
+    std::shared_ptr<HeldShadow> shadow;  // goes back with its last user, which is a visit
+    if (ClientMemory::Of(session).shadows().Take(call_, rows.bytes(), &shadow) != CUDA_SUCCESS) return false;
+    record->shadow = shadow->address();
+    if (ends.from_private) {
+      visit = [&session, shadow, rows](const GoOn& go_on) {
+        rows.Pack(shadow->data());
+        PublishFromVisit(session, shadow->address(), rows.bytes());
+        go_on();
+      };
+    } else {
+      visit = [shadow, rows](const GoOn& go_on) {
+        rows.Unpack(shadow->data());
+        go_on();
+      };
+    }
+  }
+  visit_ = AddVisit(session, std::move(visit));
+  record->function = visit_;
+  return true;
+}
+
+bool CopyNodeParams::MakeSource(const HostRows& rows, HostCopyNodeRecord* record) {
+  Session& session = call_.session();
+  std::shared_ptr<HeldShadow> shadow;
+  if (ClientMemory::Of(session).shadows().Take(call_, rows.bytes(), &shadow) != CUDA_SUCCESS) return false;
+  record->shadow = shadow->address();
+  const auto source = std::make_shared<GraphSource>(rows);
+  visit_ = AddVisit(session, [&session, shadow, source](const GoOn& go_on) {
+    source->Use(shadow->data());
+    PublishFromVisit(session, shadow->address(), source->rows.bytes());
+    go_on();
+  });
+  record->function = visit_;
+  source->record = *record;
+  Sources().Add(visit_, source);
+  return true;
+}
+
+bool CopyNodeParams::EncodeAgain(const GraphSource& source) {
+  HostCopyNodeRecord record = source.record;
+  if (!MakeSource(source.rows, &record)) return false;
+  Store(record, &bytes_);
+  return true;
+}
+
+SourceSnapshots::~SourceSnapshots() {
+  for (const Taken& taken : taken_) taken.source->Drop(taken.snapshot);
+}
+
+CUresult SourceSnapshots::Take() {
+  if (!Sources().used()) return CUDA_SUCCESS;
+  GraphExecInfo* info = GraphExecs().Find(exec_);
+  if (info == nullptr) {  // an entry may have been another instance's before
+    info = GraphExecs().Insert(exec_, [](GraphExecInfo& fresh) { fresh.launched.store(false); });
+  }
+  if (info == nullptr) return call_.Fail(CUDA_ERROR_OUT_OF_MEMORY);
+  std::vector<uint64_t> sources;
+  if (!info->launched.load(std::memory_order_relaxed)) {
+    tesseraGraphSourcesRequest request;
+    request.exec = exec_;
+    tesseraGraphSourcesReply reply;
+    if (const CUresult result = call_.SyncAs(request, &reply); result != CUDA_SUCCESS) return result;
+    sources.assign(reply.functions.begin(), reply.functions.end());
+    MutexLock lock(info->mutex);
+    info->sources = sources;
+  } else {
+    MutexLock lock(info->mutex);
+    sources = info->sources;
+  }
+  for (const uint64_t number : sources) {
+    const auto source = Sources().Find(number);
+    if (source == nullptr) continue;
+    const uint64_t snapshot = source->Read(call_.session(), exec_);
+    if (snapshot == 0) return call_.Fail(kServerGone);
+    taken_.push_back({source, snapshot});
+  }
+  return CUDA_SUCCESS;
+}
+
+void GiveOwnSources(const Call& user, HandleId exec) {
+  if (!Sources().used()) return;
+  static constexpr CallInfo kOwn{"tesseraGraphOwnSource",
+                                 tesseraGraphOwnSourceRequest::kId,
+                                 CallInfo::Mode::kSync,
+                                 CallInfo::Context::kNone,
+                                 CallInfo::Capture::kLegal,
+                                 false,
+                                 ""};
+  std::vector<uint64_t> functions;
+  {
+    Call ask(kOwn, false);
+    ask.MoveTo(user);
+    tesseraGraphSourcesRequest request;
+    request.exec = exec;
+    tesseraGraphSourcesReply reply;
+    if (!ask.ok() || ask.SyncAs(request, &reply) != CUDA_SUCCESS) return;
+    functions.assign(reply.functions.begin(), reply.functions.end());
+  }
+  for (const uint64_t function : functions) {
+    const auto source = Sources().Find(function);
+    if (source == nullptr || source->Claim(exec)) continue;
+    Call call(kOwn, false);
+    call.MoveTo(user);
+    CopyNodeParams params(call);
+    if (!call.ok() || !params.EncodeAgain(*source)) continue;
+    tesseraGraphOwnSourceRequest request;
+    request.exec = exec;
+    request.function = function;
+    request.params = params.bytes();
+    if (call.Sync(request) != CUDA_SUCCESS) continue;  // shared, then
+    HostCopyNodeRecord own;
+    std::memcpy(&own, params.bytes().data(), sizeof(own));
+    if (const auto fresh = Sources().Find(own.function)) fresh->Claim(exec);
+    params.Keep();
+  }
+}
+
+CUresult CaptureHostCopy(Call& call, HandleId stream, const CUDA_MEMCPY3D& copy) {
+  CopyNodeParams params(call);
+  if (!params.Encode(copy, nullptr)) return call.result();
+  tesseraCaptureHostCopyRequest request;
+  request.stream = stream;
+  request.params = params.bytes();
+  const CUresult result = call.SyncAs(request);
+  if (result == CUDA_SUCCESS) params.Keep();
+  return result;
+}
+
+}  // namespace tessera

@@ -1,0 +1,83 @@
+// The address ranges that the program has reserved in one session (cuMemAddressReserve), on both sides: held in this
+// process (held_addresses.h) and reserved in the server's driver at the same addresses.
+//
+//   CUresult Custom_cuMemAddressReserve(...) { ... memory.reservations().Reserve(call, size, alignment, addr, ptr) ...
+//   }
+//
+// Both sides do so in blocks of whole kBlockBytes. A reservation of that size and more has a block of its own, smaller
+// ones share blocks. The server knows blocks alone. Where its driver does not reserve what was picked, another place is
+// tried. Rules and codes were measured on driver 580 (H200). Any thread.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <shared_mutex>
+#include <vector>
+
+#include "client-stub/memory/held_addresses.h"
+#include "protocol/base/mutex.h"
+#include "protocol/memory/range_allocator.h"
+
+namespace tessera {
+
+class Call;
+
+class AddressReservations {
+ public:
+  // Sizes and wished-for addresses are multiples of this on every device so far.
+  static constexpr uint64_t kGranuleBytes = uint64_t{2} << 20;
+  // What the driver needs to reserve at exactly the address that it is asked for: it rounds others up, and takes
+  // smaller reservations out of blocks that it has in use. Driver 580 needs the first with one H200, and more with two.
+  static constexpr uint64_t kBlockBytes = uint64_t{32} << 20;
+  static constexpr uint64_t kLargeBlockBytes = uint64_t{1} << 30;
+
+  explicit AddressReservations(HeldAddresses& held) : held_(held) {}
+
+  // Reserves `bytes` at a multiple of `alignment` (0: any), at `wish` if that is free (0: anywhere), else elsewhere.
+  // CUDA_ERROR_INVALID_VALUE as natively; CUDA_ERROR_OUT_OF_MEMORY: no place is free on both sides, or RLIMIT_AS is
+  // reached. Or what the server's driver says.
+  CUresult Reserve(Call& call, uint64_t bytes, uint64_t alignment, uint64_t wish, uint64_t* address) EXCLUDES(changes_);
+  // Gives back exactly one reservation, in which nothing is mapped. CUDA_ERROR_INVALID_VALUE: `range` is none; or what
+  // the server's driver says, and the reservation stays.
+  CUresult Free(Call& call, const Range& range) EXCLUDES(changes_);
+
+  bool Contains(uint64_t address) const { return count_.load(std::memory_order_acquire) != 0 && Find(address).has_value(); }
+  // How many of the `bytes` from `address` on are reserved, without a gap: in one reservation or in some that follow
+  // each other.
+  uint64_t ReservedFrom(uint64_t address, uint64_t bytes) const;
+  bool Covers(const Range& range) const { return Contains(range.base) && ReservedFrom(range.base, range.bytes) == range.bytes; }
+  // The reservation that contains `address`.
+  std::optional<Range> Find(uint64_t address) const;
+
+ private:
+  using Blocks = std::map<uint64_t, RangeAllocator>;  // by base
+  // The one that contains `address`, or null.
+  template <typename SomeBlocks>
+  static auto* BlockAt(SomeBlocks& blocks, uint64_t address);
+
+  std::optional<Range> AtWish(Call& call, uint64_t bytes, uint64_t wish) REQUIRES(changes_);
+  std::optional<Range> Anywhere(Call& call, uint64_t bytes, uint64_t alignment) REQUIRES(changes_);
+  // A block that the server picks, in the session's device window: for drivers that grant no place outside at all. Half
+  // of the window is the most.
+  std::optional<Range> InWindow(Call& call, uint64_t bytes, uint64_t alignment) REQUIRES(changes_);
+  bool MakeBlock(Call& call, const Range& block) REQUIRES(changes_);
+  bool MakeLargeBlock(Call& call, const Range& refused) REQUIRES(changes_);
+
+  HeldAddresses& held_;
+  // One thread at a time reserves or frees: it waits for the server meanwhile. Questions wait for table_ alone.
+  Mutex changes_;
+  std::vector<Range> refused_ GUARDED_BY(changes_);          // where the server's driver did not reserve
+  uint64_t least_bytes_ GUARDED_BY(changes_) = kBlockBytes;  // blocks are no smaller
+  bool any_granted_ GUARDED_BY(changes_) = false;            // the driver has granted a place
+  std::set<uint64_t> in_window_ GUARDED_BY(changes_);        // blocks of the window, which is held anyway, by base
+  mutable std::shared_mutex table_;
+  Blocks blocks_;                 // changed under both, read under either
+  std::atomic<size_t> count_{0};  // of reservations
+};
+
+}  // namespace tessera

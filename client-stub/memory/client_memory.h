@@ -1,0 +1,115 @@
+// The memory of one session as the client sees it: device allocations, pinned and registered host memory, staging. One per
+// session, found with ClientMemory::Of(), never destroyed before the process ends. Any thread.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "client-stub/call/call.h"
+#include "client-stub/managed/managed_memory.h"
+#include "client-stub/memory/address_reservations.h"
+#include "client-stub/memory/deliveries.h"
+#include "client-stub/memory/device_memory.h"
+#include "client-stub/memory/host_allocations.h"
+#include "client-stub/memory/host_memory.h"
+#include "client-stub/memory/host_mirrors.h"
+#include "client-stub/memory/host_pools.h"
+#include "client-stub/memory/shadow_pool.h"
+#include "client-stub/memory/staging.h"
+#include "protocol/memory/window_table.h"
+
+namespace tessera {
+
+// What an address is to a copy.
+enum class Place : uint8_t {
+  kDevice,    // device memory that this process holds, and what is mapped on the host but not for the program
+  kPinned,    // pinned host memory that the server's driver reaches, at the same address
+  kPrivate,   // pinned host memory that only this process has: registered, pinned for another server, or any over a
+              // mirrored channel
+  kPageable,  // any other host memory
+  kInvalid,   // device or pinned, but not all of the range is allocated
+};
+
+class ClientMemory {
+ public:
+  static ClientMemory& Of(Session& session);
+
+  DeviceMemory& device() { return device_; }
+  HostMemory& host() { return host_; }
+  Staging& staging() { return staging_; }
+  const Staging& staging() const { return staging_; }
+  ShadowPool& shadows() { return shadows_; }
+  HostMirrors& mirrors() { return mirrors_; }
+  HostPools& pools() { return pools_; }
+  HostAllocations& allocations() { return allocations_; }
+  Deliveries& deliveries() { return deliveries_; }
+  ManagedMemory& managed() { return managed_; }
+  AddressReservations& reservations() { return reservations_; }
+  const WindowPair& windows() const { return windows_; }
+
+  // A physical allocation of the application's (cuMemCreate): its device, and how it may be exported.
+  struct Physical {
+    CUdevice device = 0;
+    uint32_t handle_types = 0;
+    uint64_t references = 1;  // how often the handle has to be released
+  };
+  void NoteAllocation(HandleId handle, const Physical& physical) EXCLUDES(mutex_);
+  // One reference more; false when the handle has been released.
+  bool RetainAllocation(HandleId handle) EXCLUDES(mutex_);
+  // One less. True when it was the last: the handle is no longer known.
+  bool ReleaseAllocation(HandleId handle) EXCLUDES(mutex_);
+  Physical AllocationOf(HandleId handle) EXCLUDES(mutex_);
+
+  // The address that a copy or set of `address` means: another one for the device pointer of registered private memory, and
+  // for a registered shared file, whose alias the server reaches.
+  uint64_t Translate(uint64_t address) const {
+    if (const uint64_t alias = host_.AliasOf(address)) return alias;
+    if (SeveralServers() && !host_.InWindow(address)) [[unlikely]]
+      return TranslateElsewhere(address);
+    return mirrors_.any() && host_.InWindow(address) ? mirrors_.HostAddress(address).value_or(address) : address;
+  }
+  // The address of the same byte in the application's own memory.
+  uint64_t Original(uint64_t address) const {
+    if (const uint64_t original = host_.OriginalOf(address)) return original;
+    return mirrors_.any() && host_.InWindow(address) ? mirrors_.HostAddress(address).value_or(address) : address;
+  }
+  // What [address, address + bytes) is. Of host memory that is neither pinned nor registered nothing is known, so it is
+  // kPageable whatever lies there.
+  Place Classify(uint64_t address, uint64_t bytes) const;
+
+ private:
+  explicit ClientMemory(Session& session);
+
+  // Of what is mapped at `address` on the host.
+  static Place ClassifyMapping(const HostBlock& block, uint64_t address, uint64_t bytes);
+  // Of device pointers of memory that another session has pinned.
+  uint64_t TranslateElsewhere(uint64_t address) const;
+
+  const Session& session_;
+  const WindowPair windows_;
+  DeviceMemory device_;
+  HostMemory host_;
+  Staging staging_;
+  ShadowPool shadows_;
+  Deliveries deliveries_;
+  HostMirrors mirrors_;
+  HostPools pools_;
+  HostAllocations allocations_;
+  ManagedMemory managed_;
+  AddressReservations reservations_{HeldAddresses::Process()};
+  Mutex mutex_;
+  std::unordered_map<uint64_t, Physical> physical_ GUARDED_BY(mutex_);
+};
+
+// For calls whose device addresses the driver chooses (module variables, graph memory): keeps this process from ever
+// mapping anything there, and makes the range known to pointer questions and copies. False: something of this process lies
+// there already, so the address must not be handed to the application.
+bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation);
+// As AdoptDriverRange for a managed variable, of a library (no context) or of a module, which this process touches as well.
+bool AdoptManagedVariable(Call& call, const Range& range, HandleId container, HandleId context);
+// As above for a variable of the module or library `container` in the calling thread's current context.
+bool AdoptGlobal(Call& call, const Range& range, HandleId container);
+
+}  // namespace tessera

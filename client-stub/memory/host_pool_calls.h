@@ -1,0 +1,39 @@
+// Calls on pools of host memory as the application makes them: checks and codes as the driver has them, then host_pools.h. The
+// bodies in calls/ come here when a location or a handle says that the server's driver has no part in it. Arguments as of the
+// driver's calls; a handle is one that HostPools::Has(). Calling thread only.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+
+#include "client-stub/call/call.h"
+#include "client-stub/memory/host_pools.h"
+
+namespace tessera {
+
+HostPools& Pools(Call& call);
+
+// Fails the call with CUDA_ERROR_NOT_SUPPORTED, and says why once, where the two sides share no pages.
+CUresult RefuseWithoutPages(Call& call);
+CUresult RefuseManagedPool(Call& call);
+
+CUresult CreateHostPool(Call& call, CUmemoryPool* pool, const CUmemPoolProps& properties);
+CUresult DestroyHostPool(Call& call, HandleId pool);
+// The pool that a host location has: its own, or (`current`) what was set.
+CUresult HostPoolOf(Call& call, CUmemoryPool* pool, const CUmemLocation& location, CUmemAllocationType type, bool current);
+CUresult SetHostPoolOf(Call& call, const CUmemLocation& location, CUmemAllocationType type, HandleId pool);
+
+CUresult SetHostPoolAttribute(Call& call, HandleId pool, CUmemPool_attribute attribute, const void* value);
+CUresult GetHostPoolAttribute(Call& call, HandleId pool, CUmemPool_attribute attribute, void* value);
+CUresult SetHostPoolAccess(Call& call, HandleId pool, const CUmemAccessDesc* map, size_t count);
+CUresult GetHostPoolAccess(Call& call, HandleId pool, const CUmemLocation& location, CUmemAccess_flags* flags);
+
+CUresult AllocateFromHostPool(Call& call, HandleId pool, size_t bytes, CUstream stream, CUdeviceptr* address);
+// Of an address in the window of pinned memory.
+CUresult FreeToHostPool(Call& call, CUdeviceptr address, CUstream stream, bool capturing);
+
+CUresult ExportHostPool(Call& call, void* handle, HandleId pool);
+CUresult ImportHostPool(Call& call, CUmemoryPool* pool, HostFile file);
+
+}  // namespace tessera

@@ -1,0 +1,149 @@
+#include "client-stub/process/config.h"
+
+#include <sys/un.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "client-stub/process/compile_cache.h"
+#include "protocol/memory/window_table.h"
+
+namespace tessera {
+namespace {
+
+// Variables that libcuda.so.1 itself reads (CUDA C Programming Guide, "CUDA Environment Variables").
+// CUDA_VISIBLE_DEVICES travels by itself; those that name files or tools of the client's machine (core dumps,
+// injection, MPS pipes) do not.
+constexpr const char* kForwardedVariables[] = {
+    "CUDA_AUTO_BOOST",
+    "CUDA_BINARY_LOADER_THREAD_COUNT",
+    "CUDA_CACHE_DISABLE",
+    "CUDA_CACHE_MAXSIZE",
+    "CUDA_CACHE_PATH",
+    "CUDA_DEVICE_DEFAULT_PERSISTING_L2_CACHE_PERCENTAGE_LIMIT",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DEVICE_MAX_COPY_CONNECTIONS",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_DEVICE_WAITS_ON_EXCEPTION",
+    "CUDA_DISABLE_JIT",
+    "CUDA_DISABLE_PTX_JIT",
+    "CUDA_ENABLE_CUDA_MODULE_LAZY_LOADING",
+    "CUDA_FORCE_JIT",
+    "CUDA_FORCE_PRELOAD_LIBRARIES",
+    "CUDA_FORCE_PTX_JIT",
+    "CUDA_GRAPHS_USE_NODE_PRIORITY",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_DATA_LOADING",
+    "CUDA_MODULE_LOADING",
+    "CUDA_SCALE_LAUNCH_QUEUES",
+};
+
+bool IsTrue(const char* value) { return value != nullptr && std::atoi(value) != 0; }
+
+// The parts between commas, empty ones too.
+std::vector<std::string_view> Split(std::string_view list) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const size_t comma = list.find(',');
+    parts.push_back(list.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+std::string OrEmpty(const char* value) { return value == nullptr ? std::string() : std::string(value); }
+
+}  // namespace
+
+Config ParseConfig(const char* (*get)(const char* name)) {
+  Config config;
+  config.server = OrEmpty(get("TESSERA_SERVER"));
+  config.server_names = OrEmpty(get("TESSERA_SERVER_NAMES"));
+  if (const char* level = get("TESSERA_LOG"); level != nullptr && *level != '\0') {
+    if (!ParseLogLevel(level, &config.log_level)) config.bad_log_level = level;
+  }
+  config.trace = OrEmpty(get("TESSERA_TRACE"));
+  config.stats = OrEmpty(get("TESSERA_STATS"));
+  if (config.stats == "0") config.stats.clear();
+  config.launch_blocking = IsTrue(get("CUDA_LAUNCH_BLOCKING")) || IsTrue(get("TESSERA_LAUNCH_BLOCKING"));
+  config.eager_module_loading = OrEmpty(get("CUDA_MODULE_LOADING")) == "EAGER";
+  if (const char* devices = get("CUDA_VISIBLE_DEVICES")) config.visible_devices = *devices == '\0' ? "-1" : devices;
+  if (!IsTrue(get("CUDA_CACHE_DISABLE"))) {
+    const std::string home = OrEmpty(get("HOME"));
+    std::string path = OrEmpty(get("CUDA_CACHE_PATH"));
+    if (path.empty() && !home.empty()) path = home + "/.nv/ComputeCache";
+    if (!path.empty()) config.compile_cache_directory = path + "/tessera";
+  }
+  const char* cache_bytes_max = get("CUDA_CACHE_MAXSIZE");
+  config.compile_cache_bytes_max =
+      cache_bytes_max != nullptr ? std::strtoull(cache_bytes_max, nullptr, 10) : CompileCache::kDefaultBytesMax;
+  for (const char* name : kForwardedVariables) {
+    if (const char* value = get(name)) config.forwarded_environment.push_back(std::string(name) + "=" + value);
+  }
+  return config;
+}
+
+const Config& GetConfig() {
+  // Leaked: exit handlers still ask.
+  static const Config* const config = new Config(ParseConfig([](const char* name) -> const char* { return std::getenv(name); }));
+  return *config;
+}
+
+ServerAddress ParseServerAddress(std::string_view address) {
+  ServerAddress result;
+  const size_t colon = address.find(':');
+  const std::string_view scheme = colon == std::string_view::npos ? std::string_view() : address.substr(0, colon);
+  if (scheme == "unix") {
+    result.unix_path = address.substr(colon + 1);
+    if (result.unix_path.empty()) {
+      result.error = "TESSERA_SERVER=unix: names no socket; write unix:PATH with the path that tesserad prints";
+    } else if (result.unix_path.size() >= sizeof(sockaddr_un::sun_path)) {
+      result.error = "the socket path in TESSERA_SERVER has " + std::to_string(result.unix_path.size()) +
+                     " bytes, a Unix socket takes at most " + std::to_string(sizeof(sockaddr_un::sun_path) - 1) +
+                     "; start tesserad on a shorter path";
+      result.unix_path.clear();
+    }
+  } else if (scheme == "tcp" || scheme == "tls" || scheme == "ucx") {
+    result.error = "TESSERA_SERVER=" + std::string(address) +
+                   " is on another host, where this library does not go by itself: start the program with 'tessera run "
+                   "--server " +
+                   std::string(address) + "', or start a tessera-agent and write its unix:PATH";
+  } else {
+    result.error =
+        "TESSERA_SERVER=" + std::string(address) + " has no known scheme; write unix:PATH with the path that tesserad prints";
+  }
+  return result;
+}
+
+ServerList ParseServerList(std::string_view addresses, std::string_view names) {
+  ServerList list;
+  const std::vector<std::string_view> parts = Split(addresses);
+  const std::vector<std::string_view> named = Split(names);
+  const auto refuse = [&](std::string error) {
+    list.servers.clear();
+    list.error = std::move(error);
+    return list;
+  };
+  if (parts.size() > static_cast<size_t>(kSessionsPerWindow)) {
+    return refuse("TESSERA_SERVER names " + std::to_string(parts.size()) + " servers, a process can use at most " +
+                  std::to_string(kSessionsPerWindow) + ": shorten the list");
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts.size() > 1 && parts[i].empty()) {
+      return refuse("TESSERA_SERVER=" + std::string(addresses) +
+                    " has an empty entry: write the servers' addresses with one comma between them");
+    }
+    ServerAddress address = ParseServerAddress(parts[i]);
+    if (!address.error.empty()) return refuse(std::move(address.error));
+    for (const ServerList::Server& earlier : list.servers) {
+      if (earlier.unix_path != address.unix_path) continue;
+      return refuse("TESSERA_SERVER names the server " + std::string(parts[i]) + " twice: each has one session");
+    }
+    const bool has_name = named.size() == parts.size() && !named[i].empty();
+    list.servers.push_back({std::string(has_name ? named[i] : parts[i]), std::move(address.unix_path)});
+  }
+  return list;
+}
+
+}  // namespace tessera

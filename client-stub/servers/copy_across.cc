@@ -1,0 +1,269 @@
+#include "client-stub/servers/copy_across.h"
+
+#include <algorithm>
+
+#include "client-stub/copies/copier.h"
+#include "client-stub/copies/copy_box.h"
+#include "client-stub/copies/staged_transfer.h"
+#include "client-stub/managed/managed_work.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/servers/address_owner.h"
+#include "client-stub/servers/server_work.h"
+#include "client-stub/session/client.h"
+#include "client-stub/streams/stream_state.h"
+#include "client-stub/streams/stream_visit.h"
+#include "generated/client/context.h"
+#include "generated/client/host_memory.h"
+#include "generated/messages/copy.h"
+#include "protocol/memory/copy_route.h"
+
+namespace tessera {
+namespace {
+
+// Whose device memory one end of a copy is; no session: host memory, which every session can have.
+struct Owner {
+  Session* session = nullptr;
+  const Context* context = nullptr;
+
+  bool elsewhere(const Call& call) const { return session != nullptr && session != &const_cast<Call&>(call).session(); }
+};
+
+Owner OwnerOfDeviceMemory(uint64_t address) {
+  const AddressOwner owner = OwnerOf(address);
+  return owner.host ? Owner{} : Owner{owner.session, owner.context};
+}
+
+Owner OwnerOfEnd(CUmemorytype type, CUdeviceptr device, CUarray array) {
+  if (type == CU_MEMORYTYPE_HOST) return {};
+  if (type != CU_MEMORYTYPE_ARRAY) return OwnerOfDeviceMemory(device);
+  const HandleId id(reinterpret_cast<uint64_t>(array));
+  Session* session = Client::Get().SessionOf(id);
+  if (session == nullptr || !session->handles().IsLive(id, HandleKind::kArray)) return {};
+  return {session, session->contexts().AnyActive(-1)};
+}
+
+// The checks that all these copies share: the stream, and that no capture is concerned. False: the call failed.
+bool Begin(Call& call, CUstream stream, const Owner& to, const Owner& from, UsedStream* used) {
+  if (!UseStreamInfo(call, stream, used)) return false;
+  if (call.Fail(Captures().CheckUncapturable(used->ref)) != CUDA_SUCCESS) return false;
+  call.ActIn(used->info.context);
+  for (const Owner& owner : {to, from}) {
+    if (owner.elsewhere(call) && owner.context == nullptr) return call.Fail(CUDA_ERROR_INVALID_CONTEXT) == CUDA_SUCCESS;
+  }
+  return true;
+}
+
+// Before a synchronous copy: what is still being done in the contexts concerned may write its source, or use its destination.
+CUresult Settle(Call& call, const Owner& to, const Owner& from) {
+  const Context* own = call.current_context();
+  for (const Context* context : {own, to.context, from.context}) {
+    if (context == nullptr || (context != own && context->session == &call.session())) continue;
+    const ContextScope scope(*context);
+    if (const CUresult result = Enter_cuCtxSynchronize(false); result != CUDA_SUCCESS) return call.FailElsewhere(result);
+  }
+  return CUDA_SUCCESS;
+}
+
+// After it.
+CUresult Finish(Call& call, HandleId stream, bool async, CUresult result) {
+  if (result != CUDA_SUCCESS) return call.FailElsewhere(result);
+  if (async) return result;
+  result = WaitForStream(call, stream);
+  return result == CUDA_SUCCESS ? call.FinishWork() : call.Fail(result);
+}
+
+// One side of a copy between two servers: a call, its stream, and the pinned memory through which the bytes go.
+struct Side {
+  Call& call;
+  HandleId stream;
+  std::shared_ptr<HeldShadow> shadow{};
+};
+
+CUresult Dma(Side& side, uint64_t to, uint64_t from, uint64_t bytes, uint64_t mark) {
+  cuMemcpyAsyncRequest request;
+  request.dst = to;
+  request.src = from;
+  request.bytes = bytes;
+  request.route = static_cast<uint32_t>(CopyRoute::kDirect);
+  request.mark = mark;
+  request.stream = side.stream;
+  return side.call.AsyncAs(request);
+}
+
+// Enqueues the copy in both streams. What follows in the destination's stream follows the copy.
+CUresult Transfer(Side& source, uint64_t from, Side& destination, uint64_t to, uint64_t bytes) {
+  ClientMemory& source_memory = ClientMemory::Of(source.call.session());
+  ClientMemory& destination_memory = ClientMemory::Of(destination.call.session());
+  if (const CUresult told = destination_memory.mirrors().Tell(destination.call); told != CUDA_SUCCESS) return told;
+  ManagedWork reads(source.call, source.stream, Range{}, Range{from, bytes});
+  if (reads.result() != CUDA_SUCCESS) return reads.result();
+  ManagedWork writes(destination.call, destination.stream, Range{to, bytes}, Range{});
+  if (writes.result() != CUDA_SUCCESS) return writes.result();
+  const uint64_t piece_bytes = std::min({PieceBytes(source_memory), PieceBytes(destination_memory), bytes});
+  CUresult result = source_memory.shadows().Take(source.call, piece_bytes, &source.shadow);
+  if (result == CUDA_SUCCESS) result = destination_memory.shadows().Take(destination.call, piece_bytes, &destination.shadow);
+  if (result != CUDA_SUCCESS) return result;
+  for (uint64_t done = 0; done < bytes && result == CUDA_SUCCESS; done += piece_bytes) {
+    const uint64_t size = std::min(piece_bytes, bytes - done);
+    const bool last = done + size == bytes;
+    // The streams do not go on before both are here, so each shadow is free again when its stream gets to the next piece.
+    result = Dma(source, source.shadow->address(), from + done, size, 0);
+    if (result == CUDA_SUCCESS) {
+      const auto move = [&session = destination.call.session(), here = source.shadow, there = destination.shadow, size] {
+        Copier::Process().Copy(there->data(), here->data(), size);
+        PublishFromVisit(session, there->address(), size);
+      };
+      result = MeetStreams(source.call, source.stream, destination.call, destination.stream, move,
+                           Range{source.shadow->address(), size});
+    }
+    if (result != CUDA_SUCCESS) break;
+    const uint64_t mark = last ? destination.call.session().marks().Open() : 0;
+    result = Dma(destination, to + done, destination.shadow->address(), size, mark);
+    if (last) destination_memory.shadows().HoldUntil(mark, destination.shadow);
+  }
+  if (result != CUDA_SUCCESS) {
+    source.shadow->Lose();
+    destination.shadow->Lose();
+  }
+  return result;
+}
+
+// From one server to another, in the order of `stream`, which may be of either or of a third one.
+CUresult CopyBetween(Call& call, HandleId stream, uint64_t to, const Owner& to_owner, uint64_t from, const Owner& from_owner,
+                     uint64_t bytes) {
+  Side home{call, stream};
+  if (!to_owner.elsewhere(call)) {
+    ServerWork work(*from_owner.context);
+    if (work.result() != CUDA_SUCCESS) return work.result();
+    Side source{work.call(), work.stream()};
+    const CUresult result = MeetStreams(call, stream, source.call, source.stream);
+    return result == CUDA_SUCCESS ? Transfer(source, from, home, to, bytes) : result;
+  }
+  ServerWork work(*to_owner.context);
+  if (work.result() != CUDA_SUCCESS) return work.result();
+  Side destination{work.call(), work.stream()};
+  CUresult result = CUDA_SUCCESS;
+  if (!from_owner.elsewhere(call)) {
+    result = Transfer(home, from, destination, to, bytes);
+  } else {
+    ServerWork other(*from_owner.context);
+    if (other.result() != CUDA_SUCCESS) return other.result();
+    Side source{other.call(), other.stream()};
+    result = MeetStreams(call, stream, source.call, source.stream);
+    if (result == CUDA_SUCCESS) result = Transfer(source, from, destination, to, bytes);
+  }
+  return result == CUDA_SUCCESS ? MeetStreams(destination.call, destination.stream, call, stream) : result;
+}
+
+bool IsAllDevice(const Owner& owner, uint64_t address, uint64_t bytes) {
+  return ClientMemory::Of(*owner.session).Classify(address, bytes) == Place::kDevice;
+}
+
+// Packed rows of pinned memory in place of one end of a box.
+void UsePacked(CUDA_MEMCPY3D* box, bool source, void* memory) {
+  const size_t pitch = box->WidthInBytes;
+  const size_t rows = box->Height;
+  if (source) {
+    box->srcXInBytes = box->srcY = box->srcZ = 0;
+    box->srcMemoryType = CU_MEMORYTYPE_HOST;
+    box->srcHost = memory;
+    box->srcPitch = pitch;
+    box->srcHeight = rows;
+  } else {
+    box->dstXInBytes = box->dstY = box->dstZ = 0;
+    box->dstMemoryType = CU_MEMORYTYPE_HOST;
+    box->dstHost = memory;
+    box->dstPitch = pitch;
+    box->dstHeight = rows;
+  }
+}
+
+// From one server to another by way of pinned memory that belongs to the source's session. Waits for the end.
+CUresult CopyBoxBetween(Call& call, HandleId stream, const CUDA_MEMCPY3D& box, const Context& from, const Context& to,
+                        bool check_rows) {
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(box.WidthInBytes, box.Height, &bytes) || __builtin_mul_overflow(bytes, box.Depth, &bytes)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const ContextScope scope(from);
+  void* packed = nullptr;
+  if (const CUresult result = Enter_cuMemHostAlloc(false, &packed, bytes, CU_MEMHOSTALLOC_PORTABLE); result != CUDA_SUCCESS) {
+    return result;
+  }
+  const auto step = [&](const Context& context, bool packed_source) {
+    return DoElsewhere(call, stream, context, [&](ServerWork& work) {
+      CUDA_MEMCPY3D half = box;
+      work.call().ActAs(cuMemcpy3DAsync_v2Request::kId);
+      UsePacked(&half, packed_source, packed);
+      return CopyBox(work.call(), half, work.object(), true, check_rows);
+    });
+  };
+  CUresult result = step(from, false);
+  if (result == CUDA_SUCCESS) result = step(to, true);
+  if (result == CUDA_SUCCESS) result = WaitForStream(call, stream);
+  const CUresult freed = Enter_cuMemFreeHost(false, packed);
+  return result == CUDA_SUCCESS ? freed : result;
+}
+
+}  // namespace
+
+std::optional<CUresult> CopyAcross(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream,
+                                   const CopyForm& form) {
+  if (!call.ok()) return std::nullopt;
+  call.RouteToHandle(stream);
+  const Owner to_owner = OwnerOfDeviceMemory(to);
+  const Owner from_owner = OwnerOfDeviceMemory(from);
+  if (!call.ok() || (!to_owner.elsewhere(call) && !from_owner.elsewhere(call))) return std::nullopt;
+  UsedStream used;
+  if (!Begin(call, stream, to_owner, from_owner, &used) || bytes == 0) return call.result();
+  if ((to_owner.session != nullptr && !IsAllDevice(to_owner, to, bytes)) ||
+      (from_owner.session != nullptr && !IsAllDevice(from_owner, from, bytes))) {
+    return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  }
+  if (!form.async) {
+    if (const CUresult settled = Settle(call, to_owner, from_owner); settled != CUDA_SUCCESS) return settled;
+  }
+  const bool between = to_owner.session != nullptr && from_owner.session != nullptr && to_owner.session != from_owner.session;
+  CUresult result = CUDA_SUCCESS;
+  if (between) {
+    result = CopyBetween(call, used.id, to, to_owner, from, from_owner, bytes);
+  } else {
+    // The other server does it by itself. What may be ordinary memory is checked there.
+    const Context& context = to_owner.session != nullptr ? *to_owner.context : *from_owner.context;
+    CopyForm there = form;
+    there.async = true;
+    result = DoElsewhere(call, used.id, context,
+                         [&](ServerWork& work) { return CopyBytes(work.call(), to, from, bytes, work.object(), there); });
+  }
+  return Finish(call, used.id, form.async, result);
+}
+
+std::optional<CUresult> CopyBoxAcross(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool async, bool check_rows,
+                                      SourceRead read) {
+  if (!call.ok()) return std::nullopt;
+  call.RouteToHandle(stream);
+  const Owner to_owner = OwnerOfEnd(box.dstMemoryType, box.dstDevice, box.dstArray);
+  const Owner from_owner = OwnerOfEnd(box.srcMemoryType, box.srcDevice, box.srcArray);
+  if (!call.ok() || (!to_owner.elsewhere(call) && !from_owner.elsewhere(call))) return std::nullopt;
+  UsedStream used;
+  if (!Begin(call, stream, to_owner, from_owner, &used)) return call.result();
+  if (box.WidthInBytes == 0 || box.Height == 0 || box.Depth == 0) return CUDA_SUCCESS;
+  if (!async) {
+    if (const CUresult settled = Settle(call, to_owner, from_owner); settled != CUDA_SUCCESS) return settled;
+  }
+  const bool between = to_owner.session != nullptr && from_owner.session != nullptr && to_owner.session != from_owner.session;
+  CUresult result = CUDA_SUCCESS;
+  if (between) {
+    const auto context_of = [&](const Owner& owner) { return owner.elsewhere(call) ? owner.context : call.current_context(); };
+    result = CopyBoxBetween(call, used.id, box, *context_of(from_owner), *context_of(to_owner), check_rows);
+  } else {
+    const Context& context = to_owner.session != nullptr ? *to_owner.context : *from_owner.context;
+    result = DoElsewhere(call, used.id, context, [&](ServerWork& work) {
+      work.call().ActAs(cuMemcpy3DAsync_v2Request::kId);
+      return CopyBox(work.call(), box, work.object(), true, check_rows, read);
+    });
+  }
+  return Finish(call, used.id, async, result);
+}
+
+}  // namespace tessera

@@ -1,0 +1,192 @@
+#include "client-stub/session/client.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <exception>
+#include <iterator>
+#include <utility>
+
+#include "client-stub/call/call.h"
+#include "client-stub/process/cu_result.h"
+#include "client-stub/session/server_inquiry.h"
+#include "client-stub/session/server_plan.h"
+#include "protocol/base/check.h"
+#include "protocol/base/log.h"
+
+namespace tessera {
+namespace {
+
+// Where the process' one Client is, for handlers that must not construct it.
+std::atomic<Client*> the_client{nullptr};
+
+// After all exit handlers, those of a statically linked cudart included.
+__attribute__((destructor)) void AtExit() {
+  Client* client = the_client.load(std::memory_order_acquire);
+  if (client == nullptr || client->forked()) return;
+  if (client->trace() != nullptr) client->trace()->Write(client->sessions());
+  for (Session* session : client->sessions()) session->LeaveAtExit();
+  if (client->statistics() != nullptr) client->statistics()->Write();
+}
+
+}  // namespace
+
+Client& Client::Get() {
+  if (Client* client = the_client.load(std::memory_order_acquire)) [[likely]]
+    return *client;
+  static Client* const client = [] {
+    auto* made = new Client;
+    the_client.store(made, std::memory_order_release);
+    return made;
+  }();
+  return *client;
+}
+
+Client::Client() {
+  const Config& config = GetConfig();
+  SetLogName("tessera");
+  SetLogLevel(config.log_level);
+  if (!config.bad_log_level.empty()) {
+    LogWarning("TESSERA_LOG={} is no level: use debug, info, warning, error or off", config.bad_log_level);
+  }
+  if (!config.stats.empty()) statistics_ = std::make_unique<Statistics>(config.stats);
+  if (!config.trace.empty()) trace_ = std::make_unique<Trace>(config.trace);
+  plain_ = statistics_ == nullptr && trace_ == nullptr && !config.launch_blocking;
+  pthread_atfork(nullptr, nullptr, &Client::AfterForkInChild);
+}
+
+// Only this thread exists here, and any lock may be held for ever by one that does not: nothing but flags and
+// descriptors.
+void Client::AfterForkInChild() {
+  Client* client = the_client.load(std::memory_order_relaxed);
+  if (client == nullptr) return;
+  // A child of a process that never used CUDA may use it itself.
+  if (client->session_.exchange(nullptr, std::memory_order_relaxed) == nullptr) return;
+  client->forked_.store(true, std::memory_order_relaxed);
+  client->initialized_.store(false, std::memory_order_relaxed);
+  for (Session* session : client->sessions()) session->AbandonInChild();
+  client->session_count_.store(0, std::memory_order_relaxed);
+}
+
+CUresult Client::Initialize(unsigned flags) {
+  if (forked()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (initialized()) return CUDA_SUCCESS;
+  MutexLock lock(connect_mutex_);
+  const CUresult result = Connect();
+  if (result == CUDA_SUCCESS) initialized_.store(true, std::memory_order_release);
+  return result;
+}
+
+CUresult Client::Connect() {
+  if (session() != nullptr) return CUDA_SUCCESS;
+  Status status;
+  const Config& config = GetConfig();
+  if (config.visible_devices.starts_with('-')) {
+    // The usual way to keep a program off the GPU: nothing to complain about, and no server to ask.
+    LogInfo("CUDA_VISIBLE_DEVICES selects no device");
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  if (config.server.empty()) {
+    status = Status(StatusCode::kInvalidArgument,
+                    "TESSERA_SERVER is not set, so there is no GPU: set it to unix:PATH with the path that tesserad "
+                    "prints, or start the program with `tessera run`");
+  } else {
+    try {
+      std::vector<std::unique_ptr<Session>> made;
+      status = ConnectAll(&made);
+      if (status.ok() && made.empty()) {
+        LogInfo("CUDA_VISIBLE_DEVICES={} selects no device", config.visible_devices);
+        return CUDA_ERROR_NO_DEVICE;
+      }
+      if (status.ok()) {
+        std::vector<Session*> sessions;
+        for (auto& session : made) sessions.push_back(session.release());  // never destroyed: see the class comment
+        Publish(sessions);
+        if (trace_ != nullptr) trace_->Start(sessions);
+        return CUDA_SUCCESS;
+      }
+    } catch (const std::exception& error) {
+      status =
+          Status(StatusCode::kInternal, std::string("the session with the CUDA server could not be set up: ") + error.what());
+    }
+  }
+  if (last_complaint_ != status.message()) {
+    last_complaint_ = status.message();
+    LogError("{}", status.message());
+  }
+  return ToCuResult(status);
+}
+
+Status Client::ConnectAll(std::vector<std::unique_ptr<Session>>* sessions) {
+  const Config& config = GetConfig();
+  const ServerList list = ParseServerList(config.server, config.server_names);
+  if (!list.error.empty()) return Status(StatusCode::kInvalidArgument, list.error);
+  if (list.servers.size() == 1) {
+    SessionPlace place;
+    place.devices = config.visible_devices;
+    Result<std::unique_ptr<Session>> session = Session::Connect(list.servers[0].unix_path, place);
+    if (!session.ok()) return session.status();
+    sessions->push_back(std::move(*session));
+    return Status::Ok();
+  }
+  // All are asked first: which devices are wanted of one depends on how many the others have.
+  Result<std::vector<AskedServer>> servers = AskServers(list);
+  if (!servers.ok()) return servers.status();
+  for (const PlannedSession& planned : PlanSessions(*servers, config.visible_devices)) {
+    Result<std::unique_ptr<Session>> session = Session::Connect(list.servers[planned.server].unix_path, planned.place);
+    if (!session.ok()) {
+      return Status(session.status().code(), "the server " + planned.place.server + ": " + session.status().message());
+    }
+    sessions->push_back(std::move(*session));
+  }
+  return Status::Ok();
+}
+
+void Client::Publish(std::span<Session* const> sessions) {
+  CHECK(sessions.size() <= std::size(sessions_));
+  several_servers.store(sessions.size() > 1, std::memory_order_relaxed);
+  std::copy(sessions.begin(), sessions.end(), sessions_);
+  session_count_.store(static_cast<int>(sessions.size()), std::memory_order_release);
+  session_.store(sessions.empty() ? nullptr : sessions.front(), std::memory_order_release);
+}
+
+Session* Client::SessionOfDevice(CUdevice device) const {
+  for (Session* session : sessions()) {
+    if (session->devices().Valid(device)) return session;
+  }
+  return nullptr;
+}
+
+Context* Client::FindContext(CUcontext context) const {
+  Session* session = SessionOf(HandleId(reinterpret_cast<uint64_t>(context)));
+  return session == nullptr ? nullptr : session->contexts().Find(context);
+}
+
+int Client::device_count() const {
+  int count = 0;
+  for (const Session* session : sessions()) count += session->devices().count();
+  return count;
+}
+
+int Client::DriverVersion() {
+  if (const int known = driver_version_.load(std::memory_order_acquire)) return known;
+  MutexLock lock(connect_mutex_);
+  if (const int known = driver_version_.load(std::memory_order_acquire)) return known;
+  int version = CUDA_VERSION;
+  if (!forked() && Connect() == CUDA_SUCCESS) {
+    for (const Session* session : sessions()) version = std::min(version, session->devices().driver_version());
+  }
+  driver_version_.store(version, std::memory_order_release);
+  return version;
+}
+
+void Client::UseSessionForTest(Session* session) { UseSessionsForTest(std::span(&session, session == nullptr ? 0 : 1)); }
+
+void Client::UseSessionsForTest(std::span<Session* const> sessions) {
+  Publish(sessions);
+  initialized_.store(!sessions.empty(), std::memory_order_release);
+  driver_version_.store(0, std::memory_order_release);
+}
+
+}  // namespace tessera

@@ -1,0 +1,89 @@
+// The process' use of CUDA: the only global of the stub. Constructed on first use and never destroyed, since exit
+// handlers and destructors of other libraries call in after main has returned.
+//
+// Any thread may call everything here. In a forked child Initialize() returns CUDA_ERROR_NOT_INITIALIZED for ever and
+// session() is null: CUDA does not survive fork (CUDA C Programming Guide), and the parent's rings are not touched.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client-stub/process/config.h"
+#include "client-stub/process/statistics.h"
+#include "client-stub/process/trace.h"
+#include "client-stub/session/session.h"
+#include "client-stub/session/thread_state.h"
+#include "protocol/base/mutex.h"
+#include "protocol/memory/window_table.h"
+
+namespace tessera {
+
+class Client {
+ public:
+  static Client& Get();
+
+  // cuInit: connects on first use. CUDA_ERROR_NO_DEVICE when no server can be reached (why stands on stderr, once per
+  // reason), see cu_result.h. A later call tries again. CUDA_ERROR_INVALID_VALUE for flags other than 0.
+  CUresult Initialize(unsigned flags);
+  // True after a successful Initialize(), in the process that made it.
+  bool initialized() const { return initialized_.load(std::memory_order_acquire); }
+  // The first session, which serves what belongs to no device; null before one was made, and in a forked child. It stays at its
+  // address when the server is gone.
+  Session* session() const { return session_.load(std::memory_order_acquire); }
+  // All of them, one for each server that has devices for this process, in the order of their indices (HandleId::session()).
+  std::span<Session* const> sessions() const {
+    return {sessions_, static_cast<size_t>(session_count_.load(std::memory_order_acquire))};
+  }
+  // Whose object a handle is, by its bits, and whose device a number; null when it is nobody's.
+  Session* SessionOf(HandleId id) const {
+    const auto all = sessions();
+    return id.IsWellFormed() && id.session() < all.size() ? all[id.session()] : nullptr;
+  }
+  Session* SessionOfDevice(CUdevice device) const;
+  // A context of any session, in whatever state (ContextTable::Find).
+  Context* FindContext(CUcontext context) const;
+  // Devices of all sessions: their ordinals are 0 to one below that.
+  int device_count() const;
+  bool forked() const { return forked_.load(std::memory_order_relaxed); }
+
+  // cuDriverGetVersion, legal before cuInit: connects (the first answer must already be the right one), and says
+  // CUDA_VERSION when there is no server. The answer never changes within a process.
+  int DriverVersion();
+
+  // Null unless TESSERA_STATS asks for them.
+  Statistics* statistics() { return statistics_.get(); }
+  Trace* trace() { return trace_.get(); }
+  // Neither of them is kept, and calls do not wait for their results (CUDA_LAUNCH_BLOCKING): as a rule.
+  bool plain() const { return plain_; }
+
+  // Tests put sessions over channels of their own in place of connections; they outlive their use. Null or none: no session.
+  void UseSessionForTest(Session* session);
+  void UseSessionsForTest(std::span<Session* const> sessions);
+
+ private:
+  Client();
+  CUresult Connect() REQUIRES(connect_mutex_);
+  // Makes the sessions that TESSERA_SERVER asks for.
+  Status ConnectAll(std::vector<std::unique_ptr<Session>>* sessions) REQUIRES(connect_mutex_);
+  void Publish(std::span<Session* const> sessions);
+  static void AfterForkInChild();
+
+  std::atomic<Session*> session_{nullptr};
+  Session* sessions_[kSessionsPerWindow] = {};  // written before session_count_
+  std::atomic<int> session_count_{0};
+  std::atomic<bool> initialized_{false};
+  std::atomic<bool> forked_{false};
+  std::atomic<int> driver_version_{0};
+  std::unique_ptr<Statistics> statistics_;
+  std::unique_ptr<Trace> trace_;
+  bool plain_ = true;  // set by the constructor
+  Mutex connect_mutex_;
+  std::string last_complaint_ GUARDED_BY(connect_mutex_);
+};
+
+}  // namespace tessera

@@ -1,0 +1,223 @@
+// One connection of this process to one server: sends records, receives replies and notices.
+//
+// Sending: any thread, under one short lock that is never held while waiting for ring space or touching the
+// application's memory. Records of one thread arrive in the order of its calls; if a call of one thread happens before
+// a call of another, so do their records. Receiving: a thread that waits for a reply drains the `replies` ring itself
+// when no other thread does; while nobody waits the session's service thread does. It also notices the server's death:
+// from then on every waiting and every later call returns kServerGone, and one sentence was printed on stderr. A
+// session is never destroyed once it is used (exit handlers of other libraries still call); tests destroy theirs.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client-stub/process/short_mutex.h"
+#include "client-stub/session/context.h"
+#include "client-stub/session/deferred_errors.h"
+#include "client-stub/session/devices.h"
+#include "client-stub/session/host_function_thread.h"
+#include "client-stub/session/last_sequence.h"
+#include "client-stub/session/mark_table.h"
+#include "client-stub/session/poll_table.h"
+#include "client-stub/session/reply_slot.h"
+#include "protocol/base/mutex.h"
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
+#include "protocol/wire/handle.h"
+#include "protocol/wire/handshake.h"
+#include "protocol/wire/record.h"
+
+namespace tessera {
+
+class Channel;       // protocol/channel/channel.h
+class ClientMemory;  // client_memory.h
+class ReplyReader;
+class RingProducer;  // protocol/channel/ring.h
+
+// Which of the process' sessions one is, when it has several (server_plan.h). As it stands: the only one.
+struct SessionPlace {
+  uint32_t index = 0;              // in handles, and which part of the address windows is its own
+  std::string server;              // as the user named it, for sentences; empty: there is only one
+  std::string devices;             // the devices wanted of this server, as in CUDA_VISIBLE_DEVICES; empty: all
+  std::vector<CUdevice> ordinals;  // what the application calls them, in that order; empty: the server's own numbers
+  DeviceDisguise disguise;         // what of them is changed, so that no two devices of the process look the same
+};
+
+// What calls return once the server is gone: "device is busy or unavailable" stops programs with a sentence that is
+// true. (After LeaveAtExit() they return CUDA_ERROR_DEINITIALIZED instead, where this is named.)
+inline constexpr CUresult kServerGone = CUDA_ERROR_DEVICE_UNAVAILABLE;
+
+class Session {
+ public:
+  // Called on the thread that drains, in the order of the ring, with no reply outstanding behind it being read
+  // meanwhile. It must be quick and must not wait, make CUDA calls or send records. `payload` is valid during the call
+  // only.
+  using NoticeHandler = std::function<void(const ReplyHeader& header, std::span<const std::byte> payload)>;
+
+  // Connects to the server at `socket_path`, says hello and keeps the agreed address windows. The status' sentence is
+  // for the user: what happened, to what, what to do next.
+  static Result<std::unique_ptr<Session>> Connect(const std::string& socket_path, const SessionPlace& place);
+  // The same over a socket that is connected already.
+  static Result<std::unique_ptr<Session>> Connect(UniqueFd socket, const SessionPlace& place = {});
+  // Over a channel that is open already. Starts the threads of the session. `server`: SessionPlace::server.
+  Session(std::unique_ptr<Channel> channel, ServerWelcome welcome, Devices devices, std::string server = {});
+  // Says good-bye and ends the session's threads. Nobody may be in a call.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // --- What was agreed at the start; constant. ---
+  const ServerWelcome& welcome() const { return welcome_; }
+  uint32_t index() const { return welcome_.session_index; }
+  int window_row() const { return static_cast<int>(welcome_.window_row); }
+  // The two ends share no pages: written ranges of segments must be published on the channel.
+  bool mirrored() const { return welcome_.mirrored; }
+  // Those of this server; they are asked for by the numbers that the application uses.
+  const Devices& devices() const { return devices_; }
+  // "the server", or with its name where the process has several.
+  std::string Name() const;
+
+  // --- Parts. ---
+  // Its memory, once ClientMemory::Of() has made it; null before.
+  ClientMemory* memory() const { return memory_.load(std::memory_order_acquire); }
+  void set_memory(ClientMemory* memory) { memory_.store(memory, std::memory_order_release); }
+  // Rings, the staging segment, segment offers: for the code that moves memory. See its header for which thread may
+  // call.
+  Channel& channel() { return *channel_; }
+  HandleAllocator& handles() { return handles_; }
+  ContextTable& contexts() { return contexts_; }
+  DeferredErrors& deferred_errors() { return deferred_errors_; }
+  // Completion marks (notices kCompletion).
+  MarkTable& marks() { return marks_; }
+  // Events and streams that the application polls.
+  PollTable& polls() { return polls_; }
+  // The thread on which the application's host functions run.
+  HostFunctionThread& host_functions() { return host_functions_; }
+  // The thread of the library's own visits (stream_visit.h).
+  HostFunctionThread& stream_visits() { return stream_visits_; }
+
+  // --- Sending. Any thread. `record` begins with room for a RecordHeader whose `call`, `flags`, `thread` and `context`
+  // are filled in; `size_bytes` and `sequence` are set here. Its size is padded to kRecordAlignment by the caller. ---
+  // Appends and returns. Waits only for ring space. CUDA_SUCCESS; kServerGone; CUDA_ERROR_INVALID_VALUE when the record
+  // is larger than record_bytes_max() (send such arguments in pieces).
+  // `sequence` (may be null) becomes the record's; what it changes is raised to it before the server can see the record.
+  CUresult Append(std::span<std::byte> record, uint64_t* sequence = nullptr, std::span<LastSequence* const> changed = {});
+  // As Append(), if all of `seen` are unchanged when the record gets its number: since they were looked at no record that changes
+  // one of them has come before it. Otherwise nothing happens and the result is kNotAppended.
+  static constexpr CUresult kNotAppended = static_cast<CUresult>(1022);  // no code of CUDA's
+  CUresult AppendIf(std::span<const SeenSequence> seen, std::span<std::byte> record, uint64_t* sequence,
+                    std::span<LastSequence* const> changed);
+  // Appends with kWantsReply set and waits for the reply in `slot`. The result is CUDA's own from the server, or as
+  // above.
+  CUresult Request(std::span<std::byte> record, ReplySlot* slot);
+  // The two halves of Request(), for several requests in flight: Start() opens `slot` and appends.
+  CUresult Start(std::span<std::byte> record, ReplySlot* slot, std::span<LastSequence* const> changed = {});
+  CUresult Await(ReplySlot* slot);
+  // For host functions: sends the record past the ring of commands, where it could stand behind launches that wait for the
+  // function, and waits for the reply in `slot`. It is executed only if record `after` of the ring was (0: any), else nothing
+  // happens and the result is kBehind. `record` is left as it is.
+  static constexpr CUresult kBehind = static_cast<CUresult>(1023);  // no code of CUDA's; kAsideBehind is none of the type's
+  CUresult RequestAside(std::span<const std::byte> record, uint64_t after, ReplySlot* slot) EXCLUDES(answer_mutex_);
+  // The sequence of the last record that was sent.
+  uint64_t last_sequence() EXCLUDES(append_mutex_);
+  // Largest record, header included.
+  size_t record_bytes_max() const;
+
+  // Answers a request of the server to run a host function (ring `answers`). Any thread, normally the host function
+  // thread.
+  CUresult SendAnswer(uint64_t request, CUresult result = CUDA_SUCCESS);
+
+  // Tells the server what this process has written to host memory that has a mirror there (host_mirrors.h); it takes that
+  // before an answer that is sent later. Any thread but a notice handler's.
+  CUresult SendHostChanges(std::span<const std::byte> changes);
+  // The largest such message.
+  size_t host_changes_bytes_max() const;
+
+  // Waits until `done()` is true, draining replies meanwhile, or the server is gone (kServerGone). `done` must become
+  // true through a notice's handler, and must be cheap: it is asked in a spin. Any thread but a notice handler's.
+  CUresult WaitUntil(const std::function<bool()>& done);
+  // Reads what is in the `replies` ring now, without waiting. For code that polls a state which notices update.
+  void Poll();
+  // How many records of the server were read so far: unchanged means that nothing new can be known.
+  uint64_t records_read() const;
+
+  // Sets the handler of one kind of notice. Kinds handled here already: kDeferredError, kDeviceOutput, kCompletion. Set
+  // it before the first record that can cause such a notice.
+  void OnNotice(NoticeKind kind, NoticeHandler handler);
+  // Runs `look` on the service thread every 0.2 s or so, from the next time on. It must not wait.
+  void OnService(std::function<void()> look) EXCLUDES(handlers_mutex_);
+
+  // --- End of the session. ---
+  // Whether the server keeps images, as far as is known: one that is named first need not be sent (image_load.h).
+  bool keeps_images() const { return keeps_images_.load(std::memory_order_relaxed); }
+  void KeepsNoImages() { keeps_images_.store(false, std::memory_order_relaxed); }
+  bool gone() const { return gone_.load(std::memory_order_acquire); }
+  // `heard` is called when the session ends because of its server or of us, not at exit: once, on any thread, a notice
+  // handler's too, so it must not wait. At once when the session is gone already.
+  void OnGone(std::function<void()> heard) EXCLUDES(handlers_mutex_);
+  // Ends the session from this side: prints `why` once, wakes everybody. Any thread.
+  void Abandon(const Status& why);
+  // Records that could not be understood: the server is not what it should be.
+  void ProtocolViolation(std::string what);
+  // The process ends: says good-bye to the server. Later calls, by destructors of other libraries, return
+  // CUDA_ERROR_DEINITIALIZED at once, as with a driver whose own exit code has run.
+  void LeaveAtExit();
+  // In a forked child: forget the channel without touching it.
+  void AbandonInChild();
+
+ private:
+  // Fills in size and sequence and appends. With kReplies `slot` is opened and registered before the record is visible.
+  // `may()` is asked under the append lock; false: kNotAppended.
+  template <bool kReplies, typename May>
+  CUresult AppendRecord(std::span<std::byte> record, ReplySlot* slot, uint64_t* sequence, std::span<LastSequence* const> changed,
+                        const May& may) EXCLUDES(append_mutex_);
+  // Appends to `answers`. `prepare` is called once there is room, and may still change the record.
+  template <typename Prepare>
+  CUresult AppendAnswer(std::span<std::byte> record, Prepare prepare) EXCLUDES(answer_mutex_);
+  void HandleNotice(const ReplyHeader& header, std::span<const std::byte> payload);
+  void Service();
+  // What a wait that ended early means: the session is over, unless it is so already.
+  CUresult Ended(const Status& why);
+
+  const std::unique_ptr<Channel> channel_;
+  const ServerWelcome welcome_;
+  const Devices devices_;
+  const std::string server_;
+  std::atomic<ClientMemory*> memory_{nullptr};
+  HandleAllocator handles_;
+  ContextTable contexts_;
+  DeferredErrors deferred_errors_;
+  MarkTable marks_;
+  PollTable polls_{marks_};
+  HostFunctionThread host_functions_{"tessera-host-fn"};
+  HostFunctionThread stream_visits_{"tessera-visits"};
+
+  Mutex abandon_mutex_;  // over the end of the session, and the sentence that tells it
+  std::atomic<bool> gone_{false};
+  std::atomic<bool> keeps_images_{true};
+  std::atomic<CUresult> gone_result_{kServerGone};
+  std::atomic<bool> stopping_{false};
+  RingProducer& commands_;
+  ShortMutex append_mutex_;
+  uint64_t next_sequence_ GUARDED_BY(append_mutex_) = 1;
+  Mutex answer_mutex_;
+  uint64_t next_aside_ GUARDED_BY(answer_mutex_) = 1;
+  Mutex handlers_mutex_;
+  std::map<uint32_t, NoticeHandler> handlers_ GUARDED_BY(handlers_mutex_);
+  std::vector<std::function<void()>> gone_listeners_ GUARDED_BY(handlers_mutex_);
+  std::vector<std::function<void()>> service_looks_ GUARDED_BY(handlers_mutex_);
+  const std::unique_ptr<ReplyReader> reader_;
+  std::thread service_thread_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,60 @@
+// What the stub keeps per thread of the application: made at the thread's first call, released when the thread ends. A
+// thread that calls again after that (destructors of other thread-local objects do) gets a new one.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "client-stub/session/context.h"
+#include "client-stub/session/reply_slot.h"
+#include "protocol/wire/encoder.h"
+
+namespace tessera {
+
+struct CallInfo;
+
+struct ThreadState {
+  // From 1; never used for another thread of this process. Travels in every record.
+  uint32_t number = 0;
+
+  // The stack of cuCtxPushCurrent; its last element is the thread's current context. Elements are never null.
+  std::vector<Context*> context_stack;
+  Context* current() const { return context_stack.empty() ? nullptr : context_stack.back(); }
+
+  // Where the thread's next record is put together (Call::Begin).
+  Encoder encoder;
+  // Where the parameters of a kernel and the attributes of a launch are gathered for it.
+  std::vector<std::byte> parameters;
+  std::vector<CUlaunchAttribute> attributes;
+  // Where the reply to it arrives; its bytes stay until the next call that waits.
+  ReplySlot reply;
+
+  // cuThreadExchangeStreamCaptureMode.
+  CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  // This thread runs a host function now: most calls are refused (800).
+  bool in_host_function = false;
+  // The call the thread is in or was in last; kept only while statistics are.
+  const CallInfo* call = nullptr;
+  // Calls the thread is in: one that is made by the body of another counts as part of it.
+  int call_depth = 0;
+  // Some record of this thread was sent: the server is told when the thread ends.
+  bool known_to_server = false;
+
+  // The calling thread's state. Never null; after fork the child's thread keeps the parent's content.
+  static ThreadState& Current();
+};
+
+// For Current() alone. One word of static thread-local storage: found without a call, in a library that is opened at run time,
+// too. It has no destructor; the state is released by a pthread key, whose destructor runs again when the thread calls again.
+extern __attribute__((tls_model("initial-exec"))) constinit thread_local ThreadState* current_thread_state;
+ThreadState& MakeThreadState();
+
+inline ThreadState& ThreadState::Current() {
+  ThreadState* const state = current_thread_state;
+  return state != nullptr ? *state : MakeThreadState();
+}
+
+}  // namespace tessera

@@ -1,0 +1,82 @@
+// The application's host functions: kept here by number, run when the server says that their stream has reached them.
+//
+// They run on the session's host function thread, one after the other, with ThreadState::in_host_function set; then the
+// server is answered and the stream goes on. Functions of independent streams may be serialised natively as well (CUDA
+// driver API, cuLaunchHostFunc).
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+
+#include "client-stub/call/call.h"
+#include "protocol/base/mutex.h"
+#include "protocol/wire/handle.h"
+
+namespace tessera {
+
+// Lets the stream go on: to be called once by a visit.
+using GoOn = std::function<void()>;
+// The library's own work at a point of a stream (stream_visit.h).
+using Visit = std::function<void(const GoOn& go_on)>;
+
+// One function and its argument. Exactly one of `function`, `callback` and `visit` is set.
+struct HostFunction {
+  CUhostFn function = nullptr;
+  CUstreamCallback callback = nullptr;
+  CUstream stream = nullptr;  // as the application passed it; what a callback is told
+  void* user_data = nullptr;
+  std::shared_ptr<const Visit> visit{};
+  // Of a node of a graph: may be asked for any number of times. Those of the application are kept until the process ends,
+  // visits until the server says that their graphs are gone.
+  bool repeats = false;
+  // The destructor of this user object: the handle ends when the server calls for the function.
+  HandleId user_object{};
+};
+
+// Any thread.
+class HostFunctionTable {
+ public:
+  uint64_t Add(const HostFunction& function) EXCLUDES(mutex_);
+  // The function; one that does not repeat is removed. False for an unknown number.
+  bool Take(uint64_t number, HostFunction* function) EXCLUDES(mutex_);
+  // A look at one that stays.
+  bool Find(uint64_t number, HostFunction* function) const EXCLUDES(mutex_);
+  // The call that named it was not sent.
+  void Drop(uint64_t number) EXCLUDES(mutex_);
+  // Whether the process ever added one: only then can work on a stream write host memory behind the program's back.
+  bool used() const EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return next_ != 1;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  uint64_t next_ GUARDED_BY(mutex_) = 1;
+  std::unordered_map<uint64_t, HostFunction> functions_ GUARDED_BY(mutex_);
+};
+
+HostFunctionTable& HostFunctionsOfProcess();
+
+// A request with number 0 is not answered: nothing waits for a destructor.
+// Takes over the session's kHostFunction and kHostFunctionReleased notices.
+void AttachHostFunctions(Session& session);
+
+// Whether a host function may make the call; else it gets CUDA_ERROR_NOT_PERMITTED (800). The documentation forbids all
+// CUDA calls; driver 580.159 lets those pass that are about an existing stream or event, and those that need no device.
+//
+// Those of the spec's mark `aside` go past the ring of commands (Session::RequestAside): launches there may be waiting for the
+// very function that makes the call, once the driver takes no more of them. Queries and elapsed times answer "not ready" while
+// what they ask about stands in the ring; records, and calls that wait, then follow it there, as do the other calls that may
+// pass: a host function that waits for work which the program enqueued behind more launches than the driver takes waits for
+// ever. Natively the program would wait in one of those launches, and the work not be enqueued.
+bool AllowedInHostFunction(const CallInfo& info);
+// The call is about streams, events and captures: of the domains that host functions may call.
+bool AboutStreamsAndEvents(const CallInfo& info);
+// A question that may be answered with CUDA_ERROR_NOT_READY.
+bool UnfinishedIsAnAnswer(const CallInfo& info);
+
+}  // namespace tessera

@@ -1,0 +1,121 @@
+// What the stub knows of streams and events: enough to answer questions about them, and to tell the streams of a capture
+// apart, without asking the server. Any thread.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "client-stub/call/call.h"
+#include "client-stub/process/slot_table.h"
+#include "client-stub/session/last_sequence.h"
+#include "client-stub/streams/capture.h"
+#include "protocol/base/mutex.h"
+
+namespace tessera {
+
+struct Context;
+
+struct StreamInfo {
+  uint64_t number = 0;  // cuStreamGetId: from 1, never used again in the process
+  HandleId context;
+  HandleId owner;  // of the events it may record: the context, or of a green one the primary context
+  CUdevice device = 0;
+  unsigned flags = 0;
+  int priority = 0;
+  // Sequences of records (session.h) that created it, and that gave it work last. 0: none.
+  LastSequence created;
+  LastSequence worked;
+  // The last that gave it work which may wait for something; all work up to here was seen done (idle_streams.h).
+  LastSequence held;
+  LastSequence passed;
+  // Not 0: a host function gave it work past the ring.
+  LastSequence worked_aside;
+
+  // Nothing was ever enqueued.
+  bool fresh() const { return worked.value() == 0 && worked_aside.value() == 0; }
+};
+
+struct EventInfo {
+  HandleId context;  // never a green one
+  unsigned flags = 0;
+  bool foreign = false;  // opened from another process
+  // Was recorded outside of captures at least once; waiting for one that was not is legal everywhere.
+  std::atomic<bool> recorded{false};
+  // Sequences of records: the last that named (questions do not count) or created it, the last that recorded it. 0: none.
+  LastSequence named;
+  LastSequence changed;
+  // A host function recorded it past the ring, when the record of this sequence was not sent yet.
+  LastSequence changed_aside;
+  // It was done when all records up to this one had been executed; 0: it never was asked, or was not.
+  LastSequence done;
+
+  // A new event. Before it can be found.
+  void Begin(HandleId its_context, unsigned its_flags, bool is_foreign);
+  // It was seen done and was not recorded since: what the program is told without asking.
+  bool KnownDone() const;
+  // It was never recorded, in this process or another: the driver says of it that it is done.
+  bool fresh() const;
+  bool interprocess() const { return (flags & CU_EVENT_INTERPROCESS) != 0; }
+};
+
+// Graphs of the process may record events (cuGraphAddEventRecordNode, external records): from then on each launch of a graph
+// counts as a record of every event.
+void NoteGraphEvents();
+// A graph was launched in the session with this index by the record of this sequence.
+void NoteGraphLaunch(uint32_t session_index, uint64_t sequence);
+// The last launch in that session that may have recorded events; 0: none.
+uint64_t LastGraphRecord(uint32_t session_index);
+
+class StreamTable {
+ public:
+  // Keeps a stream that was created under `handle`. False: out of memory.
+  bool Add(HandleId handle, const Context& context, unsigned flags, int priority);
+  StreamInfo* Find(HandleId handle) { return streams_.Find(handle); }
+  void Erase(HandleId handle);
+
+  // The number of a context's legacy stream, and of a thread's own stream in a context; made on first use. The hidden
+  // tables of cuBLAS compare them.
+  uint64_t LegacyNumber(HandleId context) EXCLUDES(mutex_) { return SpecialNumber(context, 0); }
+  uint64_t OwnNumber(HandleId context, uint32_t thread) EXCLUDES(mutex_) { return SpecialNumber(context, thread); }
+
+  // Everything of a context that has ended: its streams are no longer live, captures on them are over.
+  void ForgetContext(Session& session, HandleId context) EXCLUDES(mutex_);
+
+ private:
+  uint64_t SpecialNumber(HandleId context, uint32_t thread) EXCLUDES(mutex_);
+
+  std::atomic<uint64_t> next_number_{1};
+  SlotTable<StreamInfo> streams_;
+  Mutex mutex_;
+  std::map<std::pair<uint64_t, uint32_t>, uint64_t> special_ GUARDED_BY(mutex_);  // (context, thread or 0)
+};
+
+// Of this process; never destroyed, since destructors of the application call in after main.
+StreamTable& Streams();
+SlotTable<EventInfo>& Events();
+CaptureTable& Captures();
+
+// A stream that the application passed: its id for the record, and what capture and local answers need.
+struct UsedStream {
+  HandleId id;
+  StreamRef ref;
+  StreamInfo info;
+};
+// CUDA_ERROR_INVALID_HANDLE for an unknown handle. For a special stream CUDA_ERROR_INVALID_CONTEXT when the calling thread has no
+// context, CUDA_ERROR_CONTEXT_IS_DESTROYED when it is gone, and CUDA_ERROR_NOT_PERMITTED in a host function. Nothing else is
+// checked.
+CUresult FindStream(Call& call, CUstream stream, UsedStream* used);
+// Whether `stream` is that of the calling thread and the current context a green one, where threads have none (driver 580).
+bool HasNoStreamOfTheThread(const Call& call, CUstream stream);
+// As Call::UseStream, then FindStream; false when the call failed. Captures are checked for rows with capture = "legal" only.
+bool UseStreamInfo(Call& call, CUstream stream, UsedStream* used);
+
+// Makes sure that streams and host functions of the session hear what concerns them (ended contexts, notices). Called by
+// the calls that create streams, events and host functions.
+void AttachStreams(Session& session);
+
+}  // namespace tessera

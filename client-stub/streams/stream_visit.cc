@@ -1,0 +1,74 @@
+#include "client-stub/streams/stream_visit.h"
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/session/session.h"
+#include "client-stub/streams/stream_state.h"
+#include "generated/messages/service.h"
+#include "protocol/base/log.h"
+#include "protocol/channel/channel.h"
+
+namespace tessera {
+namespace {
+
+std::atomic<bool> used{false};
+std::atomic<uint64_t> waiting{0};
+
+// Counts the visit that it belongs to.
+struct Waiting {
+  Waiting() { waiting.fetch_add(1, std::memory_order_relaxed); }
+  ~Waiting() { waiting.fetch_sub(1, std::memory_order_relaxed); }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+};
+
+uint64_t Add(Session& session, Visit visit, bool repeats) {
+  AttachStreams(session);
+  used.store(true, std::memory_order_relaxed);
+  HostFunction function;
+  function.visit = std::make_shared<const Visit>(std::move(visit));
+  function.repeats = repeats;
+  return HostFunctionsOfProcess().Add(function);
+}
+
+}  // namespace
+
+CUresult VisitStream(Call& call, HandleId stream, Visit visit, const Range& written, uint64_t ahead) {
+  tesseraStreamVisitRequest request;
+  request.stream = stream;
+  request.ahead = ahead;
+  visit = [visit = std::move(visit), counted = std::make_shared<Waiting>()](const GoOn& go_on) { visit(go_on); };
+  request.function = Add(call.session(), std::move(visit), false);
+  request.written_address = written.base;
+  request.written_bytes = written.bytes;
+  const CUresult result = call.AsyncAs(request);
+  if (result != CUDA_SUCCESS) HostFunctionsOfProcess().Drop(request.function);
+  return result;
+}
+
+CUresult AwaitVisits(Call& call, HandleId stream, uint64_t ahead) {
+  tesseraStreamVisitRequest request;  // of no function
+  request.stream = stream;
+  request.ahead = ahead;
+  return call.AsyncAs(request);
+}
+
+uint64_t VisitsWaiting() { return waiting.load(std::memory_order_relaxed); }
+
+uint64_t AddVisit(Session& session, Visit visit) { return Add(session, std::move(visit), true); }
+
+bool VisitsUsed() { return used.load(std::memory_order_relaxed); }
+
+void PublishFromVisit(Session& session, uint64_t address, uint64_t bytes) {
+  if (!session.mirrored()) return;
+  uint32_t segment = 0;
+  uint64_t offset = 0;
+  if (!ClientMemory::Of(session).host().Locate(address, bytes, &segment, &offset)) return;
+  const Status published = session.channel().Publish(segment, offset, bytes, TransferRing::kAnswers);
+  if (!published.ok()) LogDebug("what a visit wrote was not published: {}", published.message());
+}
+
+}  // namespace tessera
