@@ -1,6 +1,6 @@
 // tessera-agent: carries each client of its socket over a link of its own to the gateway. How it ends stands in README.md. It
 // is two processes: the one that was started keeps what its child, which does the work, could not get again
-// (protocol/link/keeper.h).
+// (protocol/keeper/keeper.h).
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -16,13 +16,13 @@
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/unix_socket.h"
-#include "protocol/link/connect_link.h"
+#include "protocol/keeper/keeper.h"
+#include "protocol/keeper/keeper_line.h"
+#include "protocol/link/connect/connect_link.h"
 #include "protocol/link/impaired_link.h"
-#include "protocol/link/keeper.h"
-#include "protocol/link/keeper_line.h"
 #include "protocol/link/link_supply.h"
-#include "protocol/link/relay.h"
-#include "protocol/link/relay_service.h"
+#include "protocol/relay/relay.h"
+#include "protocol/relay/relay_service.h"
 
 namespace tessera {
 namespace {

@@ -23,8 +23,8 @@
 #include "netaware/cli/server_list.h"
 #include "netaware/cli/server_reach.h"
 #include "protocol/link/link_address.h"
-#include "protocol/link/tls_certificate.h"
-#include "protocol/link/tls_identity.h"
+#include "protocol/link/tls/tls_certificate.h"
+#include "protocol/link/tls/tls_identity.h"
 
 namespace tessera {
 namespace {

@@ -17,8 +17,8 @@
 #include "netaware/cli/exit_codes.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
-#include "protocol/link/tls_certificate.h"
-#include "protocol/link/tls_keys.h"
+#include "protocol/link/tls/tls_certificate.h"
+#include "protocol/link/tls/tls_keys.h"
 
 namespace tessera {
 namespace {

@@ -30,7 +30,7 @@ struct ServiceOptions {
   int owner_fd = -1;              // readable once the process that it is for has ended; so does the program
   bool remove_directory = false;  // at the end, remove the directory of the socket, which was made for this program
 
-  // Of the process that carries the sessions of a service (protocol/link/keeper.h); not for users.
+  // Of the process that carries the sessions of a service (protocol/keeper/keeper.h); not for users.
   int carry_fd = -1;
 
   uint64_t hello_timeout_ns() const { return hello_timeout_s * uint64_t{1'000'000'000}; }

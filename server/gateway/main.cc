@@ -1,5 +1,5 @@
 // tessera-gateway: takes each link that arrives to the socket of a tesserad. How it ends stands in README.md. It is two
-// processes: the one that was started keeps what its child, which does the work, could not get again (protocol/link/keeper.h).
+// processes: the one that was started keeps what its child, which does the work, could not get again (protocol/keeper/keeper.h).
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,12 +13,12 @@
 
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
-#include "protocol/link/connect_link.h"
-#include "protocol/link/keeper.h"
-#include "protocol/link/keeper_line.h"
-#include "protocol/link/relay.h"
-#include "protocol/link/relay_service.h"
-#include "protocol/link/returning_links.h"
+#include "protocol/keeper/keeper.h"
+#include "protocol/keeper/keeper_line.h"
+#include "protocol/link/connect/connect_link.h"
+#include "protocol/relay/relay.h"
+#include "protocol/relay/relay_service.h"
+#include "protocol/relay/returning_links.h"
 #include "server/gateway/options.h"
 
 namespace tessera {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <tuple>
 
-#include "protocol/link/relay.h"
+#include "protocol/relay/relay.h"
 #include "tests/bench/plain_sockets.h"
 #include "tests/protocol/channel/channel_fixture.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "protocol/channel/waiting.h"
-#include "protocol/link/tcp_stream.h"
+#include "protocol/link/tcp/tcp_stream.h"
 #include "tests/support/tcp_pair.h"
 
 namespace tessera {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "protocol/link/relay.h"
+#include "protocol/relay/relay.h"
 #include "tests/fuzz/target.h"
 #include "tests/protocol/channel/channel_fixture.h"
 

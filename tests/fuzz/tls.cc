@@ -14,10 +14,10 @@
 #include <memory>
 #include <string>
 
-#include "protocol/link/tcp_stream.h"
-#include "protocol/link/tls_handshake.h"
-#include "protocol/link/tls_openssl.h"
-#include "protocol/link/tls_stream.h"
+#include "protocol/link/tcp/tcp_stream.h"
+#include "protocol/link/tls/tls_handshake.h"
+#include "protocol/link/tls/tls_openssl.h"
+#include "protocol/link/tls/tls_stream.h"
 #include "tests/fuzz/target.h"
 #include "tests/support/tls_pair.h"
 

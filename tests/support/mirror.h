@@ -14,7 +14,7 @@
 #include "protocol/base/unique_fd.h"
 #include "protocol/link/impaired_link.h"
 #include "protocol/link/in_process_link.h"
-#include "protocol/link/relay.h"
+#include "protocol/relay/relay.h"
 
 namespace tessera {
 

@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "protocol/base/unique_fd.h"
-#include "protocol/link/tls_keys.h"
-#include "protocol/link/tls_openssl.h"
+#include "protocol/link/tls/tls_keys.h"
+#include "protocol/link/tls/tls_openssl.h"
 #include "tests/support/tcp_pair.h"
 
 namespace tessera {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/link/striped_link.h"
+#include "protocol/link/striped/striped_link.h"
 
 namespace tessera {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "protocol/base/clock.h"
-#include "protocol/link/tcp_link.h"
+#include "protocol/link/tcp/tcp_link.h"
 
 namespace tessera {
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "protocol/link/link_options.h"
-#include "protocol/link/tls_keys.h"
+#include "protocol/link/tls/tls_keys.h"
 
 namespace tessera {
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "protocol/link/tls_link.h"
+#include "protocol/link/tls/tls_link.h"
 #include "tests/support/tcp_pair.h"
 #include "tests/support/tls_keys_in.h"
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "protocol/base/clock.h"
-#include "protocol/link/ucx_link.h"
+#include "protocol/link/ucx/ucx_link.h"
 #include "tests/support/tcp_pair.h"
 
 namespace tessera {

@@ -6,6 +6,10 @@ import unittest
 
 import sources
 
+# What every kind of link is made of.
+LINK = [f"protocol/link/{name}" for name in ("link.h", "link_address.h", "link_listener.h", "link_options.h", "link_supply.h",
+                                             "preamble.h", "resume_messages.h", "stream_link.h")]
+
 # Folder of the including file -> prefixes of our own headers that it may include. The longest folder that matches counts.
 OWN = {
     "protocol/base": ["protocol/base/"],
@@ -13,7 +17,15 @@ OWN = {
     "protocol/memory": ["protocol/base/", "protocol/memory/"],
     "protocol/image": ["protocol/base/", "protocol/image/"],
     "protocol/channel": ["protocol/base/", "protocol/wire/", "protocol/channel/"],
-    "protocol/link": ["protocol/base/", "protocol/wire/", "protocol/channel/", "protocol/link/"],
+    "protocol/link": ["protocol/base/", "protocol/wire/", "protocol/channel/", *LINK, "protocol/link/delay_line.h", "protocol/link/impair",
+                      "protocol/link/in_process_link.h"],
+    "protocol/link/connect": ["protocol/base/", "protocol/link/"],
+    "protocol/link/striped": ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/striped/"],
+    "protocol/link/tcp": ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/tcp/"],
+    "protocol/link/tls": ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/tcp/", "protocol/link/tls/"],
+    "protocol/link/ucx": ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/tcp/", "protocol/link/ucx/"],
+    "protocol/keeper": ["protocol/base/", "protocol/channel/", "protocol/keeper/"],
+    "protocol/relay": ["protocol/base/", "protocol/channel/", *LINK, "protocol/keeper/", "protocol/relay/"],
     "protocol/cli": ["protocol/base/", "protocol/cli/", "protocol/link/link_options.h"],
     "protocol/codegen": ["protocol/base/", "protocol/wire/", "protocol/codegen/"],
     "protocol/control": ["protocol/base/", "protocol/control/", "generated/control/"],
@@ -35,7 +47,7 @@ OWN = {
                  "generated/control/"],
     "netaware/cli": ["netaware/", "protocol/base/", "protocol/wire/", "protocol/channel/", "protocol/cli/",
                      "protocol/link/impairment.h", "protocol/link/link_address.h", "protocol/link/link_options.h",
-                     "protocol/link/tls_certificate.h", "protocol/link/tls_identity.h", "protocol/link/tls_keys.h",
+                     "protocol/link/tls/tls_certificate.h", "protocol/link/tls/tls_identity.h", "protocol/link/tls/tls_keys.h",
                      "protocol/codegen/stub_note.h", "protocol/memory/window_table.h", "protocol/control/", "generated/control/", "generated/spec_hash.h"],
 }
 
@@ -63,14 +75,14 @@ FOREIGN = {
     r"cuda\.h|cuda\w*Typedefs\.h|cudaProfiler\.h": r"client-stub/|server/(driver|worker|emulator)/|protocol/codegen/|deploy/demo/",
     r"cuda_runtime.*|cu(blas|fft|dnn|solver|sparse|rand).*": r"deploy/demo/",
     r"nvml\.h": r"client-stub/nvml/",
-    r"uc[pst]/.*": r"protocol/link/ucx",
+    r"uc[pst]/.*": r"protocol/link/ucx/",
     r"CLI/.*": r"protocol/cli/|netaware/cli/main\.cc",
-    r"openssl/.*": r"protocol/link/tls|protocol/image/|.*ticket",
+    r"openssl/.*": r"protocol/link/tls/|protocol/image/|.*ticket",
     r"spdlog/.*": r"protocol/base/log\.",
     r"fmt/(?!core\.h).*": r"protocol/base/fmt\.",  # seconds of compilation each
     r"google/protobuf/.*|grpc.*|.*\.pb\.h": r"protocol/control/|netaware/|server/daemon/|client-stub/agent/",
     r"sqlite3\.h|etcd/.*": r"netaware/store/",
-    r"dlfcn\.h": r"protocol/link/ucx_library\.cc|server/driver/(loader|nvml)\.cc|server/emulator/driver/|client-stub/",
+    r"dlfcn\.h": r"protocol/link/ucx/ucx_library\.cc|server/driver/(loader|nvml)\.cc|server/emulator/driver/|client-stub/",
 }
 
 OUR_FOLDERS = ("protocol/", "client-stub/", "server/", "scheduler/", "netaware/", "generated/", "tests/", "deploy/")

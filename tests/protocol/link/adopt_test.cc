@@ -12,10 +12,10 @@
 #include <optional>
 #include <thread>
 
-#include "protocol/link/carriage.h"
+#include "protocol/keeper/keeper_line.h"
 #include "protocol/link/in_process_link.h"
-#include "protocol/link/keeper_line.h"
-#include "protocol/link/relay.h"
+#include "protocol/relay/carriage.h"
+#include "protocol/relay/relay.h"
 #include "tests/protocol/channel/channel_fixture.h"
 
 namespace tessera {

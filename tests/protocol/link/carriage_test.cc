@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "protocol/base/start_program.h"
-#include "protocol/link/keeper.h"
+#include "protocol/keeper/keeper.h"
 #include "tests/protocol/link/exchange_rounds.h"
 
 namespace tessera {

@@ -1,5 +1,5 @@
 // Connections that become one link.
-#include "protocol/link/joining_links.h"
+#include "protocol/link/striped/joining_links.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "protocol/link/resume_messages.h"
-#include "protocol/link/striped_link.h"
+#include "protocol/link/striped/striped_link.h"
 #include "tests/support/tcp_pair.h"
 
 namespace tessera {

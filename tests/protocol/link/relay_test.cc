@@ -1,5 +1,5 @@
 // Two relays and a link between them, between the two ends of a channel.
-#include "protocol/link/relay.h"
+#include "protocol/relay/relay.h"
 
 #include <gtest/gtest.h>
 

@@ -14,8 +14,8 @@
 
 #include "protocol/base/mutex.h"
 #include "protocol/link/in_process_link.h"
-#include "protocol/link/relay.h"
-#include "protocol/link/returning_links.h"
+#include "protocol/relay/relay.h"
+#include "protocol/relay/returning_links.h"
 #include "tests/protocol/channel/channel_fixture.h"
 
 namespace tessera {

@@ -1,5 +1,5 @@
 // What a TCP link has beyond other links: addresses, errors of connecting, peers that are no links.
-#include "protocol/link/tcp_link.h"
+#include "protocol/link/tcp/tcp_link.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "protocol/link/tcp_endpoint.h"
+#include "protocol/link/tcp/tcp_endpoint.h"
 #include "tests/support/loopback.h"
 #include "tests/support/tcp_pair.h"
 

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "protocol/link/tcp_stream.h"
-#include "protocol/link/tls_link.h"
-#include "protocol/link/tls_words.h"
+#include "protocol/link/tcp/tcp_stream.h"
+#include "protocol/link/tls/tls_link.h"
+#include "protocol/link/tls/tls_words.h"
 #include "tests/support/raw_tls_peer.h"
 #include "tests/support/tls_pair.h"
 

@@ -1,5 +1,5 @@
 // Records that several threads seal and open.
-#include "protocol/link/tls_crew.h"
+#include "protocol/link/tls/tls_crew.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "protocol/link/tcp_stream.h"
-#include "protocol/link/tls_stream.h"
+#include "protocol/link/tcp/tcp_stream.h"
+#include "protocol/link/tls/tls_stream.h"
 #include "tests/support/tls_pair.h"
 
 namespace tessera {

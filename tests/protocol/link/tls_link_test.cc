@@ -1,5 +1,5 @@
 // TLS on the wire: what OpenSSL by itself makes of it, and what the link makes of bytes that are cut off, changed or made up.
-#include "protocol/link/tls_link.h"
+#include "protocol/link/tls/tls_link.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "protocol/link/preamble.h"
-#include "protocol/link/tls_handshake.h"
-#include "protocol/link/tls_stream.h"
+#include "protocol/link/tls/tls_handshake.h"
+#include "protocol/link/tls/tls_stream.h"
 #include "tests/support/raw_tls_peer.h"
 #include "tests/support/tls_pair.h"
 

@@ -1,5 +1,5 @@
 // What a link over UCX has beyond other links: what it does to its process, errors of connecting, registered memory.
-#include "protocol/link/ucx_link.h"
+#include "protocol/link/ucx/ucx_link.h"
 
 #include <dirent.h>
 #include <gmock/gmock.h>
@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "protocol/link/preamble.h"
-#include "protocol/link/tcp_stream.h"
-#include "protocol/link/ucx_parts.h"
+#include "protocol/link/tcp/tcp_stream.h"
+#include "protocol/link/ucx/ucx_parts.h"
 #include "tests/support/loopback.h"
 #include "tests/support/ucx_pair.h"
 

@@ -1,0 +1,229 @@
+#include "protocol/keeper/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "protocol/base/background.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/base/start_program.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kExitOk = 0;  // ServiceExitCode (protocol/cli), which is not known here
+constexpr int kExitInternal = 1;
+
+// Before the second child of a row, the third ...: twice as long each time.
+constexpr int kPauseMsMin = 10;
+constexpr int kPauseMsMax = 1000;
+
+}  // namespace
+
+Status Keeper::Prepare() {
+  char program[4096];
+  const ssize_t bytes = readlink("/proc/self/exe", program, sizeof(program));
+  if (bytes <= 0 || bytes == sizeof(program)) return Status::FromErrno("cannot find the file of this program", errno);
+  program_.assign(program, static_cast<size_t>(bytes));
+  sigset_t handled;
+  sigemptyset(&handled);
+  for (const int signal_number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) sigaddset(&handled, signal_number);
+  if (sigprocmask(SIG_BLOCK, &handled, nullptr) != 0) return Status::FromErrno("cannot block signals", errno);
+  signal(SIGPIPE, SIG_IGN);
+  signals_.reset(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_.valid()) return Status::FromErrno("cannot create a descriptor for signals", errno);
+  return Status::Ok();
+}
+
+int Keeper::Run() {
+  int ends = 0;  // of children that lived too short, in a row
+  for (;;) {
+    const uint64_t began_ns = MonotonicNs();
+    asked_for_ = false;
+    std::string how;
+    Status started = Start();
+    if (started.ok()) started = HandOver();
+    if (started.ok() || child_ >= 0) {
+      if (!started.ok() && !child_ended_) kill(child_, SIGKILL);
+      const int status = Attend();
+      const bool first = !ready_;
+      const bool ordered = WIFEXITED(status) && (WEXITSTATUS(status) == kExitOk || first);
+      if (ordered || ending_) return WIFEXITED(status) ? WEXITSTATUS(status) : kExitOk;
+      how = "the process that carries sessions " + DescribeWaitStatus(status);
+    } else {
+      how = started.message();
+    }
+    if (asked_for_) {
+      LogInfo("the process that carries sessions is started anew, with {} sessions", sessions_.size());
+      ends = 0;
+      continue;
+    }
+    ends = MonotonicNs() - began_ns >= kLivedNs ? 1 : ends + 1;
+    if (ends >= kEndsMax) {
+      LogError("{}, {} times in a row: its {} sessions are over; start {} again, and report what stands above", how, ends,
+               sessions_.size(), options_.name);
+      return kExitInternal;
+    }
+    LogWarning("{}: another one goes on with its {} sessions", how, sessions_.size());
+    if (!Pause(ends)) return kExitOk;
+  }
+}
+
+bool Keeper::Pause(int ends) {
+  if (ends > 1) {
+    pollfd signalled = {signals_.get(), POLLIN, 0};
+    poll(&signalled, 1, std::min(kPauseMsMin << std::min(ends - 2, 10), kPauseMsMax));
+    TakeSignals();
+  }
+  return !ending_;
+}
+
+Status Keeper::Start() {
+  Result<std::pair<UniqueFd, UniqueFd>> line = MakeSocketPair();
+  if (!line.ok()) return line.status();
+  child_ = -1;
+  child_ended_ = false;
+  std::vector<std::string> arguments = options_.arguments;
+  arguments.insert(arguments.end(), {"--carry-fd", std::to_string(kPassedFd)});
+  Result<pid_t> child = StartProgram(program_, options_.name + " (carries)", arguments, {line->second.get()});
+  if (!child.ok()) return Status(child.status().code(), program_ + ": " + child.status().message());
+  child_ = *child;
+  line_ = std::move(line->first);
+  line_open_ = true;
+  return Status::Ok();
+}
+
+Status Keeper::HandOver() {
+  const int fds[] = {options_.listener_fd, options_.owner_fd};
+  const bool has_listener = fds[0] >= 0;
+  const bool has_owner = fds[1] >= 0;
+  const StartText start{has_listener, has_owner, listened_};
+  RETURN_IF_ERROR(
+      SendWord(line_.get(), {.word = KeeperWord::kStart, .session = next_number_, .value = static_cast<uint64_t>(getpid())},
+               std::span(fds).subspan(has_listener ? 0 : 1, (has_listener ? 1 : 0) + (has_owner ? 1 : 0)), start.Text()));
+  for (const auto& [number, session] : sessions_) {
+    RETURN_IF_ERROR(
+        SendSession(line_.get(), number, session.page.get(), session.socket.get(), session.files, session.peer_process.get()));
+    for (const auto& [id, file] : session.segments) {
+      const int fd = file.get();
+      RETURN_IF_ERROR(SendWord(line_.get(), {.word = KeeperWord::kSegment, .session = number, .value = id}, std::span(&fd, 1)));
+    }
+  }
+  return SendWord(line_.get(), {.word = KeeperWord::kAll});
+}
+
+int Keeper::Attend() {
+  while (!child_ended_) {
+    // poll() skips negative descriptors.
+    pollfd ready[] = {{signals_.get(), POLLIN, 0},
+                      {line_open_ ? line_.get() : -1, POLLIN, 0},
+                      {owner_ended_ ? -1 : options_.owner_fd, POLLIN, 0}};
+    poll(ready, std::size(ready), -1);
+    if (ready[0].revents != 0) TakeSignals();
+    if (ready[1].revents != 0) TakeWords();
+    if (ready[2].revents != 0) {
+      owner_ended_ = true;
+      LeaveStderr();
+    }
+  }
+  TakeWords();  // what it had said before its end
+  line_.reset();
+  child_ = -1;
+  return wait_status_;
+}
+
+void Keeper::TakeSignals() {
+  signalfd_siginfo info{};
+  while (read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+    // A terminal that is gone is no wish for another child.
+    const bool terminal_gone = info.ssi_signo == SIGHUP && info.ssi_code == SI_KERNEL;
+    switch (terminal_gone ? SIGTERM : static_cast<int>(info.ssi_signo)) {
+      case SIGTERM:
+      case SIGINT:
+        ending_ = true;
+        if (child_ >= 0 && !child_ended_) kill(child_, SIGTERM);
+        break;
+      case SIGHUP:
+        asked_for_ = true;
+        if (child_ >= 0 && !child_ended_) kill(child_, SIGKILL);
+        break;
+      default: break;
+    }
+  }
+  if (child_ >= 0 && !child_ended_ && waitpid(child_, &wait_status_, WNOHANG) == child_) child_ended_ = true;
+}
+
+void Keeper::TakeWords() {
+  for (;;) {
+    Result<ReceivedWord> word = ReceiveWord(line_.get(), 0);
+    if (word.ok()) {
+      Take(std::move(*word));
+      continue;
+    }
+    switch (word.status().code()) {
+      case StatusCode::kTimedOut: return;
+      case StatusCode::kProtocolViolation:  // descriptors were lost on their way
+        if (!std::exchange(told_shortage_, true)) {
+          LogWarning("a session will not outlive the process that carries it ({}): raise the limit of open files (ulimit -n)",
+                     word.status().message());
+        }
+        continue;
+      default:
+        line_open_ = false;  // the child is ending
+        return;
+    }
+  }
+}
+
+void Keeper::Take(ReceivedWord word) {
+  const KeeperMessage& message = word.message;
+  const auto session = sessions_.find(message.session);
+  switch (message.word) {
+    case KeeperWord::kSession: {
+      const uint64_t number = message.session;
+      Result<KeptSession> kept = KeptSession::From(std::move(word));
+      if (!kept.ok()) return LogWarning("{}", kept.status().message());
+      next_number_ = std::max(next_number_, number + 1);
+      sessions_[number] = std::move(*kept);
+      return;
+    }
+    case KeeperWord::kSegment:
+      if (session != sessions_.end() && word.fds.size() == 1) {
+        session->second.segments[static_cast<uint32_t>(message.value)] = std::move(word.fds[0]);
+      }
+      return;
+    case KeeperWord::kForgetSegment:
+      if (session != sessions_.end()) session->second.segments.erase(static_cast<uint32_t>(message.value));
+      return;
+    case KeeperWord::kEnd:
+      if (session != sessions_.end()) sessions_.erase(session);
+      return;
+    case KeeperWord::kReady:
+      listened_ = word.text;
+      if (!std::exchange(ready_, true) && options_.ready) options_.ready(listened_);
+      return;
+    case KeeperWord::kDial:
+      if (word.fds.size() == 1) Dial(word.fds[0].get());
+      return;
+    default: return;
+  }
+}
+
+void Keeper::Dial(int socket) {
+  Result<UniqueFd> connection = TryConnectUnix(options_.server_path);
+  const int fd = connection.ok() ? connection->get() : -1;
+  const KeeperMessage answer{.word = KeeperWord::kDialled, .value = static_cast<uint64_t>(connection.status().code())};
+  const Status sent = SendWord(socket, answer, std::span(&fd, connection.ok() ? 1 : 0), connection.status().message());
+  if (!sent.ok()) LogDebug("a connection to the server was not handed over: {}", sent.message());
+}
+
+}  // namespace tessera

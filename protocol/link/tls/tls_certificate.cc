@@ -1,0 +1,138 @@
+#include "protocol/link/tls/tls_certificate.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+#include "protocol/base/unique_fd.h"
+#include "protocol/link/tls/tls_openssl.h"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kPrintedBytesMax = 200;
+
+std::string Text(const ASN1_STRING* string) {
+  unsigned char* utf8 = nullptr;
+  const int bytes = string == nullptr ? -1 : ASN1_STRING_to_UTF8(&utf8, string);
+  if (bytes < 0) return "";
+  std::string text(reinterpret_cast<const char*>(utf8), static_cast<size_t>(bytes));
+  OPENSSL_free(utf8);
+  return text;
+}
+
+std::string CommonName(const X509_NAME* name) {
+  const int at = X509_NAME_get_index_by_NID(const_cast<X509_NAME*>(name), NID_commonName, -1);
+  return at < 0 ? "" : Text(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, at)));
+}
+
+std::string IpText(const ASN1_OCTET_STRING* address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  const int bytes = ASN1_STRING_length(address);
+  if (bytes == 4 || bytes == 16) inet_ntop(bytes == 4 ? AF_INET : AF_INET6, ASN1_STRING_get0_data(address), text, sizeof(text));
+  return text;
+}
+
+std::vector<std::string> AlternativeNames(X509& certificate) {
+  std::vector<std::string> names;
+  auto* list = static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr));
+  for (int i = 0; i < sk_GENERAL_NAME_num(list); ++i) {
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(list, i);
+    if (name->type == GEN_DNS) names.push_back(Text(name->d.dNSName));
+    if (name->type == GEN_IPADD) names.push_back(IpText(name->d.iPAddress));
+  }
+  GENERAL_NAMES_free(list);
+  return names;
+}
+
+time_t TimeOf(const ASN1_TIME* time) {
+  tm parts{};
+  return ASN1_TIME_to_tm(time, &parts) == 1 ? timegm(&parts) : 0;
+}
+
+}  // namespace
+
+BioPtr ReadFrom(const std::string& text) {
+  return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(std::min<size_t>(text.size(), INT_MAX))));
+}
+
+std::string OpensslWords() {
+  const unsigned long error = ERR_peek_last_error();
+  ERR_clear_error();
+  const char* reason = error == 0 ? nullptr : ERR_reason_error_string(error);
+  return reason == nullptr ? "unknown error" : reason;
+}
+
+CertificateDescription DescribeCertificate(X509& certificate) {
+  CertificateDescription description;
+  description.names = AlternativeNames(certificate);
+  description.name = CommonName(X509_get_subject_name(&certificate));
+  if (description.name.empty() && !description.names.empty()) description.name = description.names.front();
+  description.issuer = CommonName(X509_get_issuer_name(&certificate));
+  description.begins = TimeOf(X509_get0_notBefore(&certificate));
+  description.ends = TimeOf(X509_get0_notAfter(&certificate));
+  description.authority = X509_check_ca(&certificate) == 1;
+  description.for_servers = X509_check_purpose(&certificate, X509_PURPOSE_SSL_SERVER, 0) == 1;
+  description.for_clients = X509_check_purpose(&certificate, X509_PURPOSE_SSL_CLIENT, 0) == 1;
+  return description;
+}
+
+Result<CertificateDescription> DescribeCertificateFile(const std::string& path) {
+  Result<std::string> text = ReadSmallFile(path, kPemBytesMax);
+  if (!text.ok()) return text.status();
+  const CertificatePtr certificate(PEM_read_bio_X509(ReadFrom(*text).get(), nullptr, nullptr, nullptr));
+  if (certificate != nullptr) return DescribeCertificate(*certificate);
+  OpensslWords();
+  return Status(StatusCode::kInvalidArgument, path + " holds no certificate in PEM form: give another file");
+}
+
+std::string DescribeTime(time_t time) {
+  tm parts{};
+  char text[32];
+  gmtime_r(&time, &parts);
+  strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", &parts);
+  return text;
+}
+
+Result<std::string> ReadSmallFile(const std::string& path, size_t bytes_max) {
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) {
+    const StatusCode code = errno == ENOENT || errno == ENOTDIR ? StatusCode::kNotFound : StatusCode::kPermissionDenied;
+    return Status(code, "cannot read " + path + ": " + std::strerror(errno));
+  }
+  struct stat state {};
+  if (fstat(file.get(), &state) != 0 || !S_ISREG(state.st_mode)) {
+    return Status(StatusCode::kInvalidArgument, path + " is no ordinary file: give another one");
+  }
+  std::string text(bytes_max + 1, '\0');
+  size_t have = 0;
+  for (;;) {
+    const ssize_t got = read(file.get(), text.data() + have, text.size() - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return Status::FromErrno("cannot read " + path, errno);
+    have += static_cast<size_t>(got);
+    if (got == 0 || have > bytes_max) break;
+  }
+  if (have > bytes_max)
+    return Status(StatusCode::kInvalidArgument, path + " is too long for what it should hold: give another file");
+  text.resize(have);
+  return text;
+}
+
+std::string Printable(std::string_view text) {
+  std::string printable(text.substr(0, kPrintedBytesMax));
+  for (char& letter : printable) {
+    if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f) letter = '?';
+  }
+  return printable;
+}
+
+}  // namespace tessera

@@ -1,0 +1,76 @@
+// Who this side is, and whom it believes: certificate, key and authority from files, ready for handshakes.
+//
+// A file that is not named is where the environment says (TESSERA_CERTIFICATE, TESSERA_KEY, TESSERA_AUTHORITY), else
+// certificate.pem, key.pem and authority.pem in $XDG_CONFIG_HOME/tessera (~/.config/tessera); of a server that root runs, in
+// /etc/tessera.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "protocol/base/mutex.h"
+#include "protocol/base/status.h"
+#include "protocol/link/link_options.h"
+#include "protocol/link/tls/tls_certificate.h"
+
+typedef struct ssl_ctx_st SSL_CTX;  // openssl/types.h
+
+namespace tessera {
+
+enum class TlsRole { kClient, kServer };
+
+// `files` with what is empty filled in as above.
+KeyFiles LocateKeyFiles(TlsRole role, const KeyFiles& files);
+
+class TlsIdentity {
+ public:
+  // Reads the files. kPermissionDenied with what to do: one is missing or cannot be read, others may read the key or change the
+  // authority, they do not belong together, the certificate's time is over. Any thread.
+  static Result<std::shared_ptr<const TlsIdentity>> Load(TlsRole role, const LinkOptions& options);
+  ~TlsIdentity();
+
+  TlsRole role() const { return role_; }
+  const KeyFiles& files() const { return files_; }
+  const CertificateDescription& own() const { return own_; }
+  // Whether a peer with this certificate, which the authority has signed, may connect.
+  bool Allows(const CertificateDescription& peer) const;
+  // For SSL_new(); any thread.
+  SSL_CTX* context() const { return context_; }
+
+ private:
+  TlsIdentity(TlsRole role, KeyFiles files) : role_(role), files_(std::move(files)) {}
+  Status Read(const LinkOptions& options);
+
+  const TlsRole role_;
+  const KeyFiles files_;
+  CertificateDescription own_;
+  bool restricted_ = false;
+  std::vector<std::string> allowed_;
+  SSL_CTX* context_ = nullptr;
+};
+
+// The identity of a side that listens, which follows its files: when they have changed they are read again. Files that cannot
+// be used leave it as it was, with a line in the log: they may be just being replaced.
+class TlsIdentityKeeper {
+ public:
+  static Result<std::unique_ptr<TlsIdentityKeeper>> Make(TlsRole role, const LinkOptions& options);
+  // For the next connection. Any thread.
+  std::shared_ptr<const TlsIdentity> Current() EXCLUDES(mutex_);
+
+ private:
+  using Stamps = std::vector<std::string>;  // what changes when a file does, of each
+  TlsIdentityKeeper(TlsRole role, const LinkOptions& options);
+  Stamps TakeStamps() const;
+
+  const TlsRole role_;
+  const LinkOptions options_;
+  const std::vector<std::string> paths_;
+  Mutex mutex_;
+  Stamps stamps_ GUARDED_BY(mutex_);
+  std::shared_ptr<const TlsIdentity> identity_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tessera

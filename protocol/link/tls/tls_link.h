@@ -1,0 +1,56 @@
+// A link over TCP and TLS 1.3: encrypted, and both ends have shown a certificate that the other's authority has signed.
+//
+//   client's host                          server's host
+//   ConnectTls(address, options, deadline) TlsListener::Bind(address, options)
+//                                          listener.Finish(listener.Accept(), deadline)
+//
+// Inside are the preamble and the frames of the TCP link. The end is a close_notify; a connection that ends without one was
+// cut.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
+#include "protocol/link/link.h"
+#include "protocol/link/link_address.h"
+#include "protocol/link/link_listener.h"
+#include "protocol/link/link_options.h"
+#include "protocol/link/tcp/tcp_link.h"
+#include "protocol/link/tls/tls_identity.h"
+#include "protocol/link/tls/tls_tuning.h"
+
+namespace tessera {
+
+// Connects, shows the certificate of `options` and looks at the gateway's: signed by the authority, for the host of `address`.
+// Errors as of ConnectLink(). The files are read for each connection. Any thread.
+Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns,
+                                         const TlsTuning& tuning = {});
+
+// The other end of ConnectTls() for a connection that a listener took; `peer` begins with the name in the client's certificate.
+// Errors as of LinkListener::Finish().
+Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity, uint64_t deadline_ns,
+                               const TlsTuning& tuning = {});
+
+class TlsListener : public LinkListener {
+ public:
+  // Errors as of ListenForLinks(), of TlsIdentity::Load().
+  // `bound`: a socket of TcpListener::Bind() to use; invalid: one of its own.
+  static Result<std::unique_ptr<TlsListener>> Bind(const LinkAddress& address, const LinkOptions& options, UniqueFd bound = {});
+
+  int fd() const override { return tcp_.fd(); }
+  const LinkAddress& address() const override { return tcp_.address(); }
+  Result<UniqueFd> Accept() override { return tcp_.Accept(); }
+  std::string DescribePeer(int connection) const override { return tcp_.DescribePeer(connection); }
+  Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns) override;
+
+ private:
+  TlsListener(TcpListener tcp, std::unique_ptr<TlsIdentityKeeper> keeper) : tcp_(std::move(tcp)), keeper_(std::move(keeper)) {}
+
+  TcpListener tcp_;
+  std::unique_ptr<TlsIdentityKeeper> keeper_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,95 @@
+// Records of TLS 1.3 under the keys of one direction (RFC 8446, section 5): what protects a stream once OpenSSL's handshake is
+// over.
+//
+// The two directions of a connection share nothing, so that one thread may send while another receives without a lock, which
+// OpenSSL's SSL objects do not allow. Only the cipher suite TLS_AES_256_GCM_SHA384 is known. Peers see ordinary TLS.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "protocol/base/status.h"
+#include "protocol/link/tls/tls_openssl.h"
+
+namespace tessera {
+
+inline constexpr const char* kTlsSuite = "TLS_AES_256_GCM_SHA384";
+
+// What both directions' keys follow from; of the suite's hash. Wiped when it goes.
+struct TlsSecret {
+  static constexpr size_t kBytes = 48;
+  std::array<uint8_t, kBytes> bytes{};
+
+  TlsSecret() = default;
+  TlsSecret(const TlsSecret&) = default;
+  TlsSecret& operator=(const TlsSecret&) = default;
+  ~TlsSecret() { OPENSSL_cleanse(bytes.data(), bytes.size()); }
+};
+
+enum class TlsContent : uint8_t { kNone = 0, kAlert = 21, kHandshake = 22, kData = 23 };
+
+constexpr size_t kTlsHeaderBytes = 5;
+constexpr size_t kTlsTagBytes = 16;
+constexpr size_t kTlsPlainBytesMax = 16384;
+// What a record has besides its plain text: header, type of its content, tag.
+constexpr size_t kTlsOverheadBytes = kTlsHeaderBytes + 1 + kTlsTagBytes;
+// Behind the header; a peer may pad.
+constexpr size_t kTlsBodyBytesMax = kTlsPlainBytesMax + 256;
+
+// The keys of one direction, one record after the other. One thread at a time; but threads in different lanes may seal, or
+// open, records of one generation of keys at once, whose numbers they say.
+class TlsKeys {
+ public:
+  // `lanes`: from 0 on.
+  explicit TlsKeys(const TlsSecret& secret, size_t lanes = 1);
+
+  // Writes the next record, of `first` and then `second` (together at most kTlsPlainBytesMax), to `to`, which has room for
+  // kTlsOverheadBytes more than them. Returns its length.
+  size_t Seal(TlsContent content, std::span<const std::byte> first, std::span<const std::byte> second, std::byte* to) {
+    return SealAt(0, sequence_++, content, first, second, to);
+  }
+  size_t SealAt(size_t lane, uint64_t sequence, TlsContent content, std::span<const std::byte> first,
+                std::span<const std::byte> second, std::byte* to);
+
+  struct Opened {
+    TlsContent content;
+    size_t bytes;
+  };
+  // Opens the next record, which is whole: `record` begins with its header. Its plain text goes to the begin of `to`, of at
+  // least PlainRoom(record) bytes; what is there otherwise is spoilt. kProtocolViolation for a record that was changed on its
+  // way: then nothing there counts.
+  Result<Opened> Open(std::span<const std::byte> record, std::byte* to) { return OpenAt(0, sequence_++, record, to); }
+  Result<Opened> OpenAt(size_t lane, uint64_t sequence, std::span<const std::byte> record, std::byte* to);
+  static size_t PlainRoom(std::span<const std::byte> record) { return record.size() - kTlsOverheadBytes; }
+
+  // The next generation of keys (section 7.2), as of a KeyUpdate.
+  void Update();
+  uint64_t records() const { return sequence_; }  // under these keys; the number of the next
+  // So many were sealed, or opened, by their numbers.
+  void Skip(uint64_t records) { sequence_ += records; }
+
+ private:
+  struct Lane {
+    CipherPtr cipher;
+    uint64_t generation = 0;  // of the key that it has; 0: none
+  };
+
+  void Derive();
+  // Begins a record; what it is sealed or opened with.
+  EVP_CIPHER_CTX* Begin(size_t lane, uint64_t sequence, bool seal, std::span<const std::byte, kTlsHeaderBytes> header);
+
+  TlsSecret secret_;
+  std::array<uint8_t, 12> iv_{};
+  uint64_t sequence_ = 0;
+  uint64_t generation_ = 0;
+  std::vector<Lane> lanes_;
+};
+
+// The length of the record whose header `begin` begins with (at least kTlsHeaderBytes), header included. kProtocolViolation for
+// what cannot be a protected record.
+Result<size_t> TlsRecordBytes(std::span<const std::byte> begin);
+
+}  // namespace tessera

@@ -1,0 +1,106 @@
+// What a relay sends besides what its peer says: messages that no record follows, what has arrived, what has to be told again
+// over a new link.
+#include <chrono>
+
+#include "protocol/base/log.h"
+#include "protocol/relay/relay.h"
+#include "protocol/relay/relay_parts.h"
+
+namespace tessera {
+namespace {
+
+// Messages of the socket that are kept until they are acknowledged. No more are taken from it then; what one look at the
+// socket brings at once (its buffer) comes on top.
+constexpr size_t kControlsKeptMax = 1024;
+// Something is said on an idle link that can go on so often.
+constexpr auto kProbeEvery = std::chrono::seconds(2);
+
+}  // namespace
+
+void Relay::Errand() {
+  MutexLock lock(errands_mutex_);
+  errand_ = true;
+  errands_changed_.notify_all();
+}
+
+// What the other threads find to be sent that have to go on, and never wait for the link.
+void Relay::RunErrands() {
+  for (bool first = true;; first = false) {
+    bool probe = first && resumption_.supply != nullptr;  // both ends are heard of at once
+    {
+      MutexLock lock(errands_mutex_);
+      while (!errand_ && !errands_over_ && !probe) {
+        if (resumption_.supply == nullptr) {
+          errands_changed_.wait(errands_mutex_);
+        } else {
+          probe = errands_changed_.wait_for(errands_mutex_, kProbeEvery) == std::cv_status::timeout;
+        }
+      }
+      if (errands_over_) return;
+      errand_ = false;
+    }
+    MutexLock lock(send_mutex_);
+    if (link_ == nullptr) continue;  // the next one is an errand of its own
+    Status status = Resend();
+    if (status.ok()) status = SendControls();
+    if (status.ok()) status = SendReceipts();
+    if (status.ok() && probe) status = Transmit({FrameKind::kProbe, 0, 0, 0, 0}, {});
+    if (!Flush().ok()) continue;  // likewise
+    if (!status.ok() && link_ != nullptr) channel_->Fail(status);
+  }
+}
+
+Status Relay::Resend() {
+  if (!resend_) return Status::Ok();
+  resend_ = false;  // a link that replaces this one sets it again
+  for (auto& source : sources_) {
+    const Status sent = SendBatch(*source);
+    if (link_ == nullptr) return sent;
+    // What the peer has broken is its own thread's to tell.
+    if (!sent.ok()) LogDebug("not sent again: {}", sent.message());
+  }
+  return end_.empty() ? Status::Ok() : SendEnd();
+}
+
+Status Relay::SendReceipts() {
+  const uint64_t transfers = transfers_received_.load();
+  if (transfers - transfers_told_.load() >= TransferPlaces{channel_->sizes().transfer_bytes}.AckStep()) {
+    transfers_told_.store(transfers);
+    RETURN_IF_ERROR(Transmit({FrameKind::kAck, kAckOfTransfers, 0, transfers, 0}, {}));
+  }
+  const uint64_t controls = controls_received_.load();
+  if (controls - controls_told_.load() >= kControlsAckStep) {
+    controls_told_.store(controls);
+    RETURN_IF_ERROR(Transmit({FrameKind::kAck, kAckOfControls, 0, controls, 0}, {}));
+  }
+  return Status::Ok();
+}
+
+Status Relay::TakeFromSocket() {
+  {
+    MutexLock lock(controls_mutex_);
+    if (carriage_->kept() >= kControlsKeptMax) return channel_->Check();
+  }
+  return channel_->ProcessSocket();
+}
+
+bool Relay::HasControls() {
+  MutexLock lock(controls_mutex_);
+  return carriage_->recorded() > controls_sent_.load(std::memory_order_relaxed);
+}
+
+Status Relay::AwaitRoomForControls() {
+  for (;;) {
+    {
+      MutexLock lock(controls_mutex_);
+      if (carriage_->kept() < kControlsKeptMax) return Status::Ok();
+    }
+    RETURN_IF_ERROR(SendControls());
+    RETURN_IF_ERROR(Flush());
+    // Acknowledged by the receiving thread, which takes no lock of ours for it: so this looks again by itself.
+    link_changed_.wait_for(send_mutex_, std::chrono::milliseconds(1));
+    if (link_ == nullptr) return Status(StatusCode::kUnavailable, "the link is lost");
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,108 @@
+// The process around relays, at either host: takes connections, gives each a thread that carries it, drops those that do not
+// get on, ends in order. What a connection is carried to is its user's affair (client-stub/agent, server/gateway).
+//
+//   RelayService service({.sessions_max = 64});
+//   RETURN_IF_ERROR(service.Prepare());
+//   service.Run(listener.fd(), [&] { return listener.Accept(); }, [&](UniqueFd connection, RelaySession& session) {...});
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <thread>
+
+#include "protocol/base/mutex.h"
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
+#include "protocol/link/link.h"
+#include "protocol/relay/relay.h"
+
+namespace tessera {
+
+class RelayService;
+
+// One connection, for the thread that carries it. What it uses and waits for is told here, so that the service can end the
+// wait from its own thread.
+class RelaySession {
+ public:
+  // From now on the connection has `ns` for its next step, else it is ended and timed_out() is true. kNoDeadline: for ever.
+  void Within(uint64_t ns);
+  bool timed_out() const { return timed_out_.load(); }
+  // Counts this connection as a session; false when there are sessions_max of them already. Once.
+  bool Establish();
+  // `socket` is what the thread waits for (shut down to end the wait; a descriptor of its own is kept), or `link` is. Null:
+  // nothing any more.
+  void Uses(int socket);
+  void Uses(std::shared_ptr<Link> link);
+  // Carries the session until it is over; over which links is the relay's affair from then on.
+  Status Run(Relay& relay);
+
+ private:
+  friend class RelayService;
+  explicit RelaySession(RelayService& service) : service_(service) {}
+  // Ends whatever the thread waits for. In order, when it is a session: both sides are told.
+  void End(bool in_order) EXCLUDES(mutex_);
+  // Whether it is a session that waits for a link.
+  bool WaitsForLink() EXCLUDES(mutex_);
+
+  RelayService& service_;
+  std::atomic<uint64_t> deadline_ns_;
+  std::atomic<bool> timed_out_{false};
+  std::atomic<bool> over_{false};
+  bool established_ = false;  // of the carrying thread
+  Mutex mutex_;
+  bool ended_ GUARDED_BY(mutex_) = false;
+  UniqueFd socket_ GUARDED_BY(mutex_);
+  std::shared_ptr<Link> link_ GUARDED_BY(mutex_);
+  Relay* relay_ GUARDED_BY(mutex_) = nullptr;
+  std::thread thread_;
+};
+
+class RelayService {
+ public:
+  // Connections that are not sessions yet: more stay in the kernel's queue until one of these has got on.
+  static constexpr size_t kBeginningMax = 64;
+  // For a server to answer: it starts a driver, or has one process after another do so. A little more than the 60 s that a
+  // client gives it, so that the client's own sentence is the one that is read.
+  static constexpr uint64_t kWelcomeTimeoutNs = 65'000'000'000;
+  // For sessions to end in order when the service ends. When that is because its owner has ended, those that wait for a link may
+  // do so until their own grace time is over: then the server's host still hears of the end.
+  static constexpr uint64_t kGraceNs = 2'000'000'000;
+
+  struct Options {
+    size_t sessions_max = 0;
+    int owner_fd = -1;                           // readable once the process that the service is for has ended; -1: none
+    uint64_t hello_timeout_ns = 10'000'000'000;  // for a connection to say what it wants
+  };
+  using Accept = std::function<Result<UniqueFd>()>;                               // kTimedOut when nobody waits
+  using Carry = std::function<void(UniqueFd connection, RelaySession& session)>;  // on a thread of its own
+
+  explicit RelayService(const Options& options) : options_(options) {}
+  // Blocks SIGTERM and SIGINT, which Run() waits for. Before the first thread.
+  Status Prepare();
+  // Begins with a session that another process has carried before: `carry` runs on a thread of its own. Before Run().
+  void Adopt(std::function<void(RelaySession& session)> carry);
+  // Carries what `accept` gives until a signal came or the owner ended, then ends everything. Once.
+  void Run(int listener_fd, const Accept& accept, const Carry& carry);
+
+  size_t sessions_max() const { return options_.sessions_max; }
+
+ private:
+  friend class RelaySession;
+  void Take(const Accept& accept, const Carry& carry);
+  void Start(RelaySession& session, std::function<void()> carry);
+  // Joins the threads that have finished, ends the connections whose time is over.
+  void Sweep();
+  void EndAll(bool owner_ended);
+  size_t Beginning() const { return sessions_.size() - established_.load(); }
+
+  const Options options_;
+  UniqueFd signals_;
+  UniqueFd finished_;  // an eventfd: a thread has finished
+  std::atomic<size_t> established_{0};
+  std::list<std::unique_ptr<RelaySession>> sessions_;
+};
+
+}  // namespace tessera
