@@ -1,6 +1,6 @@
 // PTX: lexed, parsed, linked, its variables placed, every kernel lowered. Input: the text.
-#include "server/emulator/ptx/module.h"
-#include "server/emulator/ptx/program.h"
+#include "server/emulator/ptx/run/module.h"
+#include "server/emulator/ptx/run/program.h"
 #include "tests/fuzz/files.h"
 #include "tests/fuzz/target.h"
 #include "tests/server/emulator_ptx/test_device.h"

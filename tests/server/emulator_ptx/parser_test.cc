@@ -1,7 +1,7 @@
 // Loading: syntax errors, damaged text, linking, and what is refused when.
 #include <random>
 
-#include "server/emulator/ptx/parser.h"
+#include "server/emulator/ptx/parse/parser.h"
 #include "tests/server/emulator_ptx/test_device.h"
 
 namespace tessera::emulator {

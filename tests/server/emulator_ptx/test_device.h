@@ -13,7 +13,7 @@
 #include <tuple>
 #include <vector>
 
-#include "server/emulator/ptx/launch.h"
+#include "server/emulator/ptx/run/launch.h"
 
 namespace tessera::emulator {
 

@@ -1,0 +1,222 @@
+#include "server/emulator/driver/graphs/graph_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "server/emulator/driver/memory/device_memory.h"
+
+namespace tessera::emulator {
+namespace {
+
+constexpr int kDevicesMax = 32;
+
+// Every allocation node's memory that exists, by its first address.
+struct Table {
+  std::mutex mutex;
+  std::map<uint64_t, std::weak_ptr<GraphMemory>> memory;
+};
+Table& GetTable() {
+  static auto* table = new Table;
+  return *table;
+}
+
+}  // namespace
+
+GraphMemoryUse& GraphMemoryUseOf(const Device& device) {
+  static auto* uses = new GraphMemoryUse[kDevicesMax];
+  return uses[device.number()];
+}
+
+Device& GraphMemory::device() const { return *GetDriver().device(params_.poolProps.location.id); }
+
+CUresult GraphMemory::Make(const CUDA_MEM_ALLOC_NODE_PARAMS& params, GraphMemoryPtr* memory) {
+  const CUmemPoolProps& pool = params.poolProps;
+  RETURN_IF(pool.handleTypes != CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
+  RETURN_IF(params.bytesize == 0 || pool.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+                pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE || GetDriver().device(pool.location.id) == nullptr,
+            CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF(params.accessDescCount != 0 && params.accessDescs == nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto made = std::make_shared<GraphMemory>();
+  auto allocation = std::make_shared<Allocation>();
+  allocation->read_mask = allocation->write_mask = 1u << pool.location.id;
+  for (size_t i = 0; i < params.accessDescCount; ++i) {
+    const CUmemAccessDesc& access = params.accessDescs[i];
+    RETURN_IF(access.location.type != CU_MEM_LOCATION_TYPE_DEVICE || GetDriver().device(access.location.id) == nullptr ||
+                  access.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+              CUDA_ERROR_INVALID_VALUE);
+    allocation->read_mask |= 1u << access.location.id;
+    allocation->write_mask |= 1u << access.location.id;
+    made->access_.push_back(access);
+  }
+  made->mapped_bytes_ = RoundUp(params.bytesize, kPageBytes);
+  RETURN_IF(made->mapped_bytes_ < params.bytesize || made->mapped_bytes_ > GetDriver().device(pool.location.id)->total_bytes(),
+            CUDA_ERROR_OUT_OF_MEMORY);
+  made->params_ = params;
+  made->params_.accessDescs = made->access_.empty() ? nullptr : made->access_.data();
+  made->params_.dptr = MemoryTable::MapLowPages(made->mapped_bytes_, false);
+  RETURN_IF(made->params_.dptr == 0, CUDA_ERROR_OUT_OF_MEMORY);
+  allocation->base = made->address();
+  allocation->size_bytes = params.bytesize;
+  allocation->mapped_bytes = made->mapped_bytes_;
+  allocation->kind = MemoryKind::kGraph;
+  allocation->device = pool.location.id;
+  allocation->absent = true;
+  GetDriver().memory.Insert(allocation);
+  Table& table = GetTable();
+  std::lock_guard lock(table.mutex);
+  table.memory[made->address()] = made;
+  *memory = std::move(made);
+  return CUDA_SUCCESS;
+}
+
+GraphMemory::~GraphMemory() {
+  if (address() == 0) return;
+  {
+    Table& table = GetTable();
+    std::lock_guard lock(table.mutex);
+    table.memory.erase(address());
+  }
+  GetDriver().memory.Remove(address());
+  GetDriver().memory.RetirePages(address(), mapped_bytes_);
+}
+
+GraphMemoryPtr GraphMemory::Find(uint64_t address) {
+  Table& table = GetTable();
+  std::lock_guard lock(table.mutex);
+  const auto found = table.memory.find(address);
+  return found == table.memory.end() ? nullptr : found->second.lock();
+}
+
+void GraphMemory::Appear() {
+  MemoryTable::Poison(reinterpret_cast<void*>(address()), mapped_bytes_);
+  GetDriver().memory.Update(address(), [](Allocation& changed) { changed.absent = false; });
+  GraphMemoryUse& use = GraphMemoryUseOf(device());
+  std::lock_guard lock(use.mutex);
+  use.used += mapped_bytes_;
+  use.used_high = std::max(use.used_high, use.used);
+}
+
+void GraphMemory::Vanish() {
+  GetDriver().memory.Update(address(), [](Allocation& changed) { changed.absent = true; });
+  GraphMemoryUse& use = GraphMemoryUseOf(device());
+  std::lock_guard lock(use.mutex);
+  use.used -= std::min(use.used, mapped_bytes_);
+}
+
+CUresult GraphMemoryPlan::Commit(bool auto_free, std::vector<GraphMemoryPtr>* free_first) {
+  for (const GraphMemoryPtr& memory : allocated_) {
+    if (!memory->live()) continue;
+    RETURN_IF(!auto_free, CUDA_ERROR_INVALID_VALUE);
+    free_first->push_back(memory);
+  }
+  const auto allocates = [this](const GraphMemoryPtr& memory) {
+    return std::find(allocated_.begin(), allocated_.end(), memory) != allocated_.end();
+  };
+  for (const GraphMemoryPtr& memory : freed_) {
+    RETURN_IF(!allocates(memory) && !memory->live(), CUDA_ERROR_INVALID_VALUE);
+  }
+  const auto kill = [](const GraphMemoryPtr& memory) {
+    GraphMemoryUse& use = GraphMemoryUseOf(memory->device());
+    std::lock_guard lock(use.mutex);
+    use.live -= memory->mapped_bytes();
+    memory->alive_ = nullptr;
+  };
+  std::vector<GraphMemoryPtr> born;
+  for (const GraphMemoryPtr& memory : allocated_) {
+    if (memory->live()) continue;
+    GraphMemoryUse& use = GraphMemoryUseOf(memory->device());
+    std::unique_lock lock(use.mutex);
+    if (use.live + memory->mapped_bytes() > use.reserved) {
+      const uint64_t more = use.live + memory->mapped_bytes() - use.reserved;
+      if (!memory->device().Charge(more)) {
+        lock.unlock();
+        std::for_each(born.begin(), born.end(), kill);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+      }
+      use.reserved += more;
+      use.reserved_high = std::max(use.reserved_high, use.reserved);
+    }
+    use.live += memory->mapped_bytes();
+    memory->alive_ = memory;
+    born.push_back(memory);
+  }
+  std::for_each(freed_.begin(), freed_.end(), kill);
+  return CUDA_SUCCESS;
+}
+
+CUresult AllocCommand::Execute(Context&) {
+  memory_->Appear();
+  return CUDA_SUCCESS;
+}
+
+CUresult GraphFreeCommand::Execute(Context&) {
+  memory_->Vanish();
+  return CUDA_SUCCESS;
+}
+
+}  // namespace tessera::emulator
+
+using namespace tessera::emulator;
+
+namespace {
+
+// The number behind an attribute; null for none. `is_high`: a high watermark, which may be reset.
+uint64_t* Field(GraphMemoryUse& use, CUgraphMem_attribute attribute, bool* is_high) {
+  *is_high = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+  switch (attribute) {
+    case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT: return &use.used;
+    case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH: return &use.used_high;
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT: return &use.reserved;
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH: return &use.reserved_high;
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuDeviceGetGraphMemAttribute(CUdevice number, CUgraphMem_attribute attr, void* value) {
+  RETURN_ON_ERROR(CheckEntry());
+  const Device* device = GetDriver().device(number);
+  RETURN_IF(device == nullptr, CUDA_ERROR_INVALID_DEVICE);
+  GraphMemoryUse& use = GraphMemoryUseOf(*device);
+  std::lock_guard lock(use.mutex);
+  bool is_high = false;
+  const uint64_t* field = Field(use, attr, &is_high);
+  RETURN_IF(value == nullptr || field == nullptr, CUDA_ERROR_INVALID_VALUE);
+  memcpy(value, field, sizeof *field);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceSetGraphMemAttribute(CUdevice number, CUgraphMem_attribute attr, void* value) {
+  RETURN_ON_ERROR(CheckEntry());
+  const Device* device = GetDriver().device(number);
+  RETURN_IF(device == nullptr, CUDA_ERROR_INVALID_DEVICE);
+  GraphMemoryUse& use = GraphMemoryUseOf(*device);
+  std::lock_guard lock(use.mutex);
+  bool is_high = false;
+  uint64_t* field = Field(use, attr, &is_high);
+  RETURN_IF(value == nullptr || field == nullptr || !is_high, CUDA_ERROR_INVALID_VALUE);
+  uint64_t wanted = 0;
+  memcpy(&wanted, value, sizeof wanted);
+  RETURN_IF(wanted != 0, CUDA_ERROR_INVALID_VALUE);  // a watermark can only be reset
+  *field = attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH ? use.used : use.reserved;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGraphMemTrim(CUdevice number) {
+  RETURN_ON_ERROR(CheckEntry());
+  Device* device = GetDriver().device(number);
+  RETURN_IF(device == nullptr, CUDA_ERROR_INVALID_DEVICE);
+  GraphMemoryUse& use = GraphMemoryUseOf(*device);
+  std::lock_guard lock(use.mutex);
+  const uint64_t keep = std::max(use.live, use.used);
+  if (use.reserved <= keep) return CUDA_SUCCESS;
+  device->Discharge(use.reserved - keep);
+  use.reserved = keep;
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"
