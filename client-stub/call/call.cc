@@ -15,7 +15,7 @@
 #include "client-stub/streams/idle_streams.h"
 #include "client-stub/streams/stream_state.h"
 #include "protocol/base/log.h"
-#include "protocol/codegen/sticky_error.h"
+#include "protocol/runtime/sticky_error.h"
 
 namespace tessera {
 

@@ -12,7 +12,7 @@
 #include "client-stub/streams/stream_state.h"
 #include "generated/client_custom.h"
 #include "protocol/base/mutex.h"
-#include "protocol/codegen/client_support.h"
+#include "protocol/runtime/client_support.h"
 
 namespace tessera {
 namespace {

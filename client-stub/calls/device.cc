@@ -8,7 +8,7 @@
 
 #include "client-stub/session/client.h"
 #include "generated/client/device.h"
-#include "protocol/codegen/client_support.h"
+#include "protocol/runtime/client_support.h"
 
 namespace tessera {
 namespace {

@@ -8,7 +8,7 @@
 #include "client-stub/streams/stream_state.h"
 #include "client-stub/streams/stream_visit.h"
 #include "generated/client_custom.h"
-#include "protocol/codegen/client_support.h"
+#include "protocol/runtime/client_support.h"
 
 namespace tessera {
 namespace {

@@ -21,7 +21,7 @@
 #include "generated/client_custom.h"
 #include "protocol/base/log.h"
 #include "protocol/base/unique_fd.h"
-#include "protocol/codegen/client_support.h"
+#include "protocol/runtime/client_support.h"
 
 namespace tessera {
 namespace {

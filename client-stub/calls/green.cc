@@ -11,7 +11,7 @@
 #include "client-stub/streams/stream_state.h"
 #include "generated/client/green.h"
 #include "generated/client/primary_context.h"
-#include "protocol/codegen/client_support.h"
+#include "protocol/runtime/client_support.h"
 
 namespace tessera {
 namespace {

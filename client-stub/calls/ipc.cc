@@ -7,7 +7,7 @@
 #include "client-stub/sharing/share_token.h"
 #include "client-stub/streams/stream_state.h"
 #include "generated/client/peer.h"
-#include "protocol/codegen/client_support.h"
+#include "protocol/runtime/client_support.h"
 
 namespace tessera {
 

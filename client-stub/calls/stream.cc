@@ -14,7 +14,7 @@
 #include "client-stub/streams/idle_streams.h"
 #include "client-stub/streams/stream_state.h"
 #include "generated/client_custom.h"
-#include "protocol/codegen/client_support.h"
+#include "protocol/runtime/client_support.h"
 
 namespace tessera {
 namespace {

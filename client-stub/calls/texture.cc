@@ -7,7 +7,7 @@
 #include "client-stub/memory/memory_check.h"
 #include "client-stub/session/session.h"
 #include "generated/client/texture.h"
-#include "protocol/codegen/client_support.h"
+#include "protocol/runtime/client_support.h"
 
 namespace tessera {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "client-stub/graphs/graph_nodes.h"
 #include "client-stub/graphs/graph_params.h"
-#include "protocol/codegen/client_support.h"
+#include "protocol/runtime/client_support.h"
 
 namespace tessera {
 

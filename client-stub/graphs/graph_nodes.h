@@ -14,7 +14,7 @@
 #include "client-stub/code/function_info.h"
 #include "client-stub/process/slot_table.h"
 #include "protocol/base/mutex.h"
-#include "protocol/codegen/array.h"
+#include "protocol/runtime/array.h"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "client-stub/session/context.h"
-#include "protocol/codegen/sticky_error.h"
+#include "protocol/runtime/sticky_error.h"
 
 namespace tessera {
 void DeferredErrors::Add(uint32_t thread, Context* context, CUresult error) {

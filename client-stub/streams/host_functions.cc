@@ -9,7 +9,7 @@
 #include "generated/client/event.h"
 #include "generated/client/stream.h"
 #include "protocol/base/log.h"
-#include "protocol/codegen/sticky_error.h"
+#include "protocol/runtime/sticky_error.h"
 
 namespace tessera {
 

@@ -16,7 +16,7 @@
 #include "netaware/cli/install_layout.h"
 #include "netaware/cli/program_file.h"
 #include "protocol/base/elf_file.h"
-#include "protocol/codegen/stub_note.h"
+#include "protocol/runtime/stub_note.h"
 #include "protocol/wire/handshake.h"
 
 namespace tessera {

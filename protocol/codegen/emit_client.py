@@ -252,7 +252,7 @@ def _source(domain, calls, spec):
     others = sorted({spec.find(c.alias).domain for c in calls if c.alias} - {domain})
     lines = ["", f'#include "generated/client/{domain}.h"', "", "#include <cstring>", ""]
     lines += [f'#include "generated/client/{other}.h"' for other in others]
-    lines += ['#include "protocol/codegen/client_support.h"', ""]
+    lines += ['#include "protocol/runtime/client_support.h"', ""]
     body, exports = [], []
     for call in calls:
         if not call.internal:

@@ -52,7 +52,7 @@ def _header(domain, calls):
     lines = [
         f"// Messages of the domain `{domain}`: plain structs, used by one thread.",
         "#pragma once", "", "#include <cuda.h>", "", "#include <cstdint>", "#include <span>", "#include <string>",
-        "#include <string_view>", "#include <vector>", "", '#include "protocol/codegen/fields.h"', ""]
+        "#include <string_view>", "#include <vector>", "", '#include "protocol/runtime/fields.h"', ""]
     body = []
     for name, call, fields in messages(calls):
         body += _struct(name, call, fields)
@@ -83,7 +83,7 @@ def _source(domain, calls):
                       [f'FieldText text("{name}");'] +
                       [f'text.Add{_SUFFIX[f.form]}("{f.name}", this->{f.name});' for f in fields] + ["return text.Take();"])
         body.append("")
-    return ["", f'#include "generated/messages/{domain}.h"', "", '#include "protocol/codegen/field_text.h"', "",
+    return ["", f'#include "generated/messages/{domain}.h"', "", '#include "protocol/runtime/field_text.h"', "",
             *in_namespace(body)]
 
 

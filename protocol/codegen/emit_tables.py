@@ -28,7 +28,7 @@ def _emit_graphics(spec, out):
     # Numbers beyond those of records: these never travel.
     exports = [f"TESSERA_GRAPHICS({symbol}, {0xffff0000 + number:#x})" for number, symbol in enumerate(symbols)]
     out.write("client/graphics.cc", ALL, [
-        "", "#include <cuda.h>", "", '#include "client-stub/call/call.h"', '#include "protocol/codegen/client_support.h"', "",
+        "", "#include <cuda.h>", "", '#include "client-stub/call/call.h"', '#include "protocol/runtime/client_support.h"', "",
         "#define TESSERA_GRAPHICS(name, id) \\",
         "  TESSERA_EXPORT CUresult name() { \\",
         "    using tessera::CallInfo; \\",

@@ -1,7 +1,7 @@
 #include "server/driver/stub_file.h"
 
 #include "protocol/base/elf_file.h"
-#include "protocol/codegen/stub_note.h"
+#include "protocol/runtime/stub_note.h"
 
 namespace tessera {
 

@@ -1,6 +1,6 @@
 // Tells Tessera's client library, which is called libcuda.so.1 like the driver it stands for, from a driver. The client
 // library exports nothing but CUDA's names, so the mark is an ELF note (System V ABI, "Note Section"), written by
-// protocol/codegen/stub_note.cc.
+// protocol/runtime/stub_note.cc.
 #pragma once
 
 #include <string>

@@ -4,7 +4,7 @@
 
 #include "generated/server/dispatch.h"
 #include "protocol/base/log.h"
-#include "protocol/codegen/sticky_error.h"
+#include "protocol/runtime/sticky_error.h"
 #include "server/worker/busy_streams.h"
 #include "server/worker/driver_thread.h"
 #include "server/worker/object_table.h"

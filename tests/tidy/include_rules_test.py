@@ -27,19 +27,19 @@ OWN = {
     "protocol/keeper": ["protocol/base/", "protocol/channel/", "protocol/keeper/"],
     "protocol/relay": ["protocol/base/", "protocol/channel/", *LINK, "protocol/keeper/", "protocol/relay/"],
     "protocol/cli": ["protocol/base/", "protocol/cli/", "protocol/link/link_options.h"],
-    "protocol/codegen": ["protocol/base/", "protocol/wire/", "protocol/codegen/"],
+    "protocol/runtime": ["protocol/base/", "protocol/wire/", "protocol/runtime/"],
     "protocol/control": ["protocol/base/", "protocol/control/", "generated/control/"],
     "client-stub": ["client-stub/", "protocol/base/", "protocol/wire/", "protocol/memory/", "protocol/image/", "protocol/channel/",
-                    "protocol/codegen/", "generated/client", "generated/messages/", "generated/spec_hash.h"],
+                    "protocol/runtime/", "generated/client", "generated/messages/", "generated/spec_hash.h"],
     "client-stub/agent": ["client-stub/agent/", "protocol/", "generated/control/", "generated/spec_hash.h"],
     "server": ["server/", "protocol/", "generated/server", "generated/messages/", "generated/driver_", "generated/mock/",
                "generated/control/", "generated/spec_hash.h"],
     "server/shares": ["server/shares/", "protocol/base/", "protocol/channel/"],
     "server/images": ["server/images/", "protocol/base/", "protocol/image/", "protocol/channel/"],
     "server/worker": ["server/worker/", "server/driver/", "server/shares/", "server/images/", "server/emulator/image/", "scheduler/", "protocol/base/",
-                      "protocol/wire/", "protocol/memory/", "protocol/image/", "protocol/channel/", "protocol/codegen/", "generated/server", "generated/messages/",
+                      "protocol/wire/", "protocol/memory/", "protocol/image/", "protocol/channel/", "protocol/runtime/", "generated/server", "generated/messages/",
                       "generated/driver_table.h", "generated/spec_hash.h"],
-    "server/driver": ["server/driver/", "server/worker/call_context.h", "protocol/base/", "protocol/wire/", "protocol/codegen/",
+    "server/driver": ["server/driver/", "server/worker/call_context.h", "protocol/base/", "protocol/wire/", "protocol/runtime/",
                       "generated/driver_", "generated/mock/"],
     "server/emulator": ["server/emulator/", "protocol/base/", "generated/driver_"],
     "scheduler": ["scheduler/", "protocol/base/"],
@@ -48,7 +48,7 @@ OWN = {
     "netaware/cli": ["netaware/", "protocol/base/", "protocol/wire/", "protocol/channel/", "protocol/cli/",
                      "protocol/link/impairment.h", "protocol/link/link_address.h", "protocol/link/link_options.h",
                      "protocol/link/tls/tls_certificate.h", "protocol/link/tls/tls_identity.h", "protocol/link/tls/tls_keys.h",
-                     "protocol/codegen/stub_note.h", "protocol/memory/window_table.h", "protocol/control/", "generated/control/", "generated/spec_hash.h"],
+                     "protocol/runtime/stub_note.h", "protocol/memory/window_table.h", "protocol/control/", "generated/control/", "generated/spec_hash.h"],
 }
 
 # Rooms of the client library, from the ground up -> rooms below that they include, and those that they still include though they
@@ -72,7 +72,7 @@ for room, (below, not_below) in ROOMS.items():
 
 # Header of a foreign library -> files that may include it. Tests may include anything.
 FOREIGN = {
-    r"cuda\.h|cuda\w*Typedefs\.h|cudaProfiler\.h": r"client-stub/|server/(driver|worker|emulator)/|protocol/codegen/|deploy/demo/",
+    r"cuda\.h|cuda\w*Typedefs\.h|cudaProfiler\.h": r"client-stub/|server/(driver|worker|emulator)/|protocol/runtime/|deploy/demo/",
     r"cuda_runtime.*|cu(blas|fft|dnn|solver|sparse|rand).*": r"deploy/demo/",
     r"nvml\.h": r"client-stub/nvml/",
     r"uc[pst]/.*": r"protocol/link/ucx/",

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "protocol/base/mutex.h"
-#include "protocol/codegen/array.h"
+#include "protocol/runtime/array.h"
 #include "server/worker/call_context.h"
 
 namespace tessera {

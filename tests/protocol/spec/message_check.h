@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/codegen/array.h"
+#include "protocol/runtime/array.h"
 #include "protocol/wire/decoder.h"
 #include "protocol/wire/encoder.h"
 #include "protocol/wire/handle.h"

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "protocol/codegen/client_support.h"
+#include "protocol/runtime/client_support.h"
 
 namespace tessera {
 

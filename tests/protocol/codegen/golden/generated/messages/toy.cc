@@ -2,7 +2,7 @@
 
 #include "generated/messages/toy.h"
 
-#include "protocol/codegen/field_text.h"
+#include "protocol/runtime/field_text.h"
 
 namespace tessera {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/codegen/fields.h"
+#include "protocol/runtime/fields.h"
 
 namespace tessera {
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "protocol/codegen/array.h"
+#include "protocol/runtime/array.h"
 #include "protocol/wire/handle.h"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-#include "protocol/codegen/field_text.h"
+#include "protocol/runtime/field_text.h"
 
 #include <algorithm>
 

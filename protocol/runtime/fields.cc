@@ -1,4 +1,4 @@
-#include "protocol/codegen/fields.h"
+#include "protocol/runtime/fields.h"
 
 namespace tessera {
 

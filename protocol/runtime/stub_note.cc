@@ -1,4 +1,4 @@
-#include "protocol/codegen/stub_note.h"
+#include "protocol/runtime/stub_note.h"
 
 #include "protocol/wire/handshake.h"
 
