@@ -23,9 +23,6 @@
 
 namespace tessera {
 
-// The most bytes of parameters a kernel may have (CUDA programming guide, "Kernel parameters", from CUDA 12.1).
-inline constexpr size_t kParameterBytesMax = 32764;
-
 // Where one parameter lies in the packed parameter buffer, in bytes (cuFuncGetParamInfo).
 struct ParameterSlot {
   uint32_t offset;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "client-stub/code/function_info.h"
-
 namespace tessera {
 
 CUresult PreparedLaunch::SetBlock(int x, int y, int z) {

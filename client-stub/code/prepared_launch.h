@@ -15,6 +15,9 @@
 
 namespace tessera {
 
+// The most bytes of parameters a kernel may have (CUDA programming guide, "Kernel parameters", from CUDA 12.1).
+inline constexpr size_t kParameterBytesMax = 32764;
+
 // Any thread. Every function: CUDA_SUCCESS, or CUDA_ERROR_INVALID_VALUE and nothing changed.
 class PreparedLaunch {
  public:

@@ -1,6 +1,9 @@
-// What all control messages (handshake.h, server_query.h) have in common: magic and kind in front. For their .cc files.
+// What all control messages (handshake.h, server_query.h) have in common: magic and kind in front. The functions are for their
+// .cc files.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,9 +11,28 @@
 #include "protocol/base/status.h"
 #include "protocol/wire/decoder.h"
 #include "protocol/wire/encoder.h"
-#include "protocol/wire/handshake.h"
 
 namespace tessera {
+
+// First four bytes of every control message; also tells a peer of another byte order.
+inline constexpr uint32_t kControlMagic = 0x41525354;
+// A datagram must fit the default socket buffer of Linux (net.core.wmem_default 212,992 bytes).
+inline constexpr size_t kControlMessageBytesMax = 160 * 1024;
+
+enum class ControlKind : uint32_t {
+  kNone = 0,
+  kClientHello = 1,
+  kServerWelcome = 2,
+  kServerRefusal = 3,
+  kSegmentOffer = 4,
+  kSegmentClose = 5,
+  kGoodbye = 6,
+  kServerQuery = 7,  // server_query.h
+  kServerReport = 8,
+};
+
+// The kind of a message; kNone when it is too short, has another magic or an unknown kind.
+ControlKind ControlKindOf(std::span<const std::byte> message);
 
 inline void PutKind(Encoder& out, ControlKind kind) {
   out.Pod(kControlMagic);

@@ -2,7 +2,6 @@
 
 #include <cstdio>
 
-#include "protocol/wire/control_message.h"
 #include "protocol/wire/decoder.h"
 
 namespace tessera {
@@ -64,14 +63,6 @@ std::string Hex(uint64_t value) {
 }
 
 }  // namespace
-
-ControlKind ControlKindOf(std::span<const std::byte> message) {
-  Decoder in(message);
-  const auto magic = in.Pod<uint32_t>();
-  const auto kind = in.Pod<uint32_t>();
-  if (!in.ok() || magic != kControlMagic || kind > static_cast<uint32_t>(ControlKind::kServerReport)) return ControlKind::kNone;
-  return static_cast<ControlKind>(kind);
-}
 
 void SegmentOffer::Encode(Encoder& out) const {
   PutKind(out, ControlKind::kSegmentOffer);

@@ -17,17 +17,14 @@
 #include <vector>
 
 #include "protocol/base/status.h"
+#include "protocol/wire/control_message.h"
 #include "protocol/wire/encoder.h"
 
 namespace tessera {
 
 // Changes with every change of what two ends must agree on besides the spec (rings, headers, handshake).
 inline constexpr uint32_t kWireVersion = 4;
-// First four bytes of every control message; also tells a peer of another byte order.
-inline constexpr uint32_t kControlMagic = 0x41525354;
-
-// Bounds. A datagram must fit the default socket buffer of Linux (net.core.wmem_default 212,992 bytes).
-inline constexpr size_t kControlMessageBytesMax = 160 * 1024;
+// Bounds, beside that of a whole message (control_message.h).
 inline constexpr size_t kSnapshotBytesMax = 128 * 1024;        // 8 devices of about 200 attributes, names and limits: 16 KiB
 inline constexpr size_t kEnvironmentEntriesMax = 64;           // the listed driver variables: about 20
 inline constexpr size_t kEnvironmentEntryBytesMax = 4 * 1024;  // a path in CUDA_CACHE_PATH
@@ -36,21 +33,6 @@ inline constexpr size_t kDeviceListBytesMax = 1024;  // 8 UUIDs of 41 bytes
 inline constexpr size_t kNameBytesMax = 256;         // program names, versions
 inline constexpr size_t kSentenceBytesMax = 1024;
 inline constexpr size_t kWelcomeSegmentsMax = 4;  // rings and staging today
-
-enum class ControlKind : uint32_t {
-  kNone = 0,
-  kClientHello = 1,
-  kServerWelcome = 2,
-  kServerRefusal = 3,
-  kSegmentOffer = 4,
-  kSegmentClose = 5,
-  kGoodbye = 6,
-  kServerQuery = 7,  // server_query.h
-  kServerReport = 8,
-};
-
-// The kind of a message; kNone when it is too short, has another magic or an unknown kind.
-ControlKind ControlKindOf(std::span<const std::byte> message);
 
 // Bytes of the parts of a channel; the server rounds and bounds what it is asked for (protocol/channel/channel.h).
 struct ChannelSizes {

@@ -10,7 +10,7 @@
 
 #include "protocol/wire/device_snapshot.h"
 #include "protocol/wire/server_query.h"
-#include "server/daemon/monitor.h"
+#include "server/daemon/monitor_request.h"
 
 namespace tessera {
 

@@ -20,9 +20,7 @@
 namespace tessera {
 namespace {
 
-// Sessions in one request; the daemon has no more by default, and the rest is left out.
-constexpr size_t kSessionsMax = 256;
-constexpr size_t kRequestBytesMax = 2 * kControlMessageBytesMax + kSessionsMax * sizeof(MonitorRequest::Session);
+constexpr size_t kRequestBytesMax = 2 * kControlMessageBytesMax + MonitorRequest::kSessionsMax * sizeof(MonitorRequest::Session);
 
 using Ask = ServerQuery::Ask;
 using Session = MonitorRequest::Session;
@@ -89,33 +87,6 @@ void Serve(MonitorRequest request, int connection, EmulatedReadings& emulated) {
 }
 
 }  // namespace
-
-void MonitorRequest::Encode(Encoder& out) const {
-  Encoder encoded(kControlMessageBytesMax);
-  query.Encode(encoded);
-  out.Bytes(encoded.bytes());
-  encoded.Clear();
-  report.Encode(encoded);
-  out.Bytes(encoded.bytes());
-  const size_t count = std::min(sessions.size(), kSessionsMax);
-  out.Pod(static_cast<uint32_t>(count));
-  for (size_t i = 0; i < count; ++i) out.Pod(sessions[i]);
-}
-
-Result<MonitorRequest> MonitorRequest::Decode(std::span<const std::byte> message) {
-  Decoder in(message);
-  MonitorRequest request;
-  Result<ServerQuery> query = ServerQuery::Decode(in.Bytes(kControlMessageBytesMax));
-  if (!query.ok()) return query.status();
-  request.query = std::move(query).value();
-  Result<ServerReport> report = ServerReport::Decode(in.Bytes(kControlMessageBytesMax));
-  if (!report.ok()) return report.status();
-  request.report = std::move(report).value();
-  request.sessions.resize(in.CountOf(kSessionsMax, sizeof(Session)));
-  for (Session& session : request.sessions) in.Pod(&session);
-  if (!in.AtEnd()) return Status(StatusCode::kProtocolViolation, "a malformed request to the monitor");
-  return request;
-}
 
 Status Monitor::Start() {
   Result<std::pair<UniqueFd, UniqueFd>> line = MakeSocketPair();

@@ -7,39 +7,13 @@
 
 #include <sys/types.h>
 
-#include <array>
-#include <cstdint>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
-#include "protocol/wire/server_query.h"
-#include "server/emulator/usage_page.h"
+#include "server/daemon/monitor_request.h"
 
 namespace tessera {
-
-struct MonitorRequest {
-  // One session's worker, and what its emulated devices are used for (zeros when they are not emulated).
-  struct Session {
-    struct Device {
-      uint64_t used_bytes = 0;
-      uint64_t busy_ns = 0;
-      uint64_t running = 0;
-    };
-    uint32_t worker_pid = 0;
-    uint32_t client_pid = 0;
-    std::array<Device, emulator::kUsageDevicesMax> devices;
-  };
-
-  ServerQuery query;
-  ServerReport report;  // without what the query asks for
-  std::vector<Session> sessions;
-
-  void Encode(Encoder& out) const;
-  static Result<MonitorRequest> Decode(std::span<const std::byte> message);
-};
 
 // The daemon's end. One thread.
 class Monitor {

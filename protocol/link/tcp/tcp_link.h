@@ -19,10 +19,6 @@
 
 namespace tessera {
 
-// A host that does not answer for so long is taken for dead, idle or not: its end of the link fails. Long enough for a host
-// that is busy with something else, a process that is moved, a cable that is put in again.
-inline constexpr int kTcpSilenceMsMax = 8'000;
-
 // Connects, trying the host's addresses one after the other until `deadline_ns` (MonotonicNs; name lookup apart). Besides
 // the errors of Resolve() and CheckSecure(): kUnavailable (nobody listens, no way there), kTimedOut (no answer),
 // kProtocolViolation (somebody else listens), kVersionMismatch. Each sentence says what to do next. Any thread.
@@ -35,6 +31,9 @@ Result<std::unique_ptr<Link>> AcceptTcp(UniqueFd connection, uint64_t deadline_n
 
 // "10.0.0.7:40312", for logs; the far end of a connection.
 std::string DescribeTcpPeer(int connection);
+
+// A link over a connected socket whose preambles have been exchanged.
+Result<std::unique_ptr<Link>> MakeTcpLink(UniqueFd socket);
 
 class TcpListener : public LinkListener {
  public:

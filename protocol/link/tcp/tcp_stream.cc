@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "protocol/base/clock.h"
-#include "protocol/link/tcp/tcp_link.h"
 
 namespace tessera {
 namespace {

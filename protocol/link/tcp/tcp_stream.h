@@ -18,6 +18,10 @@
 
 namespace tessera {
 
+// A host that does not answer for so long is taken for dead, idle or not: its end of the link fails. Long enough for a host
+// that is busy with something else, a process that is moved, a cable that is put in again.
+inline constexpr int kTcpSilenceMsMax = 8'000;
+
 class TcpStream {
  public:
   // Prepares a connected socket, which is non-blocking: it sends at once, and notices a dead host within kTcpSilenceMsMax
@@ -80,9 +84,6 @@ Result<UniqueFd> ConnectTcpSocket(const LinkAddress& address, bool insecure, uin
 Status NoAnswer(const LinkAddress& address);
 // Somebody else listens at `address`.
 Status NoGateway(const LinkAddress& address);
-
-// A link over a connected socket whose preambles have been exchanged.
-Result<std::unique_ptr<Link>> MakeTcpLink(UniqueFd socket);
 
 // Why a connection is over, as a Status of kUnavailable.
 Status DescribeTcpLoss(int error);

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "protocol/base/status.h"
-#include "server/emulator/image/image.h"
+#include "server/emulator/image/entries.h"
 
 namespace tessera::emulator {
 

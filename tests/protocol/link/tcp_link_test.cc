@@ -1,5 +1,6 @@
 // What a TCP link has beyond other links: addresses, errors of connecting, peers that are no links.
 #include "protocol/link/tcp/tcp_link.h"
+#include "protocol/link/tcp/tcp_stream.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,6 @@
 // as the handler. With all lanes active the loop has a fixed count and no branches, so that the compiler vectorises it.
 #pragma once
 
-#include "server/emulator/ptx/lower/lower.h"
 #include "server/emulator/ptx/run/warp.h"
 
 namespace tessera::emulator {
@@ -45,34 +44,6 @@ void Ternary(Warp& w, const Inst& inst, uint32_t mask) {
   const B* b = w.Slot<B>(inst.src[1]);
   const C* c = w.Slot<C>(inst.src[2]);
   ForLanes(mask, [&](uint32_t l) { d[l] = F::Run(a[l], b[l], c[l]); });
-}
-
-// Emits with the statement's operands 0 (result), 1, 2, 3 in the given types.
-inline void EmitUnary(Lowering& l, Handler run, Type d, Type a) {
-  const uint32_t source = l.Source(1, a);
-  const uint32_t result = l.Destination(0, d);
-  Inst& inst = l.Emit(run);
-  inst.dst = result;
-  inst.src[0] = source;
-}
-
-inline void EmitBinary(Lowering& l, Handler run, Type d, Type a, Type b) {
-  const uint32_t first = l.Source(1, a), second = l.Source(2, b);
-  const uint32_t result = l.Destination(0, d);
-  Inst& inst = l.Emit(run);
-  inst.dst = result;
-  inst.src[0] = first;
-  inst.src[1] = second;
-}
-
-inline void EmitTernary(Lowering& l, Handler run, Type d, Type a, Type b, Type c) {
-  const uint32_t first = l.Source(1, a), second = l.Source(2, b), third = l.Source(3, c);
-  const uint32_t result = l.Destination(0, d);
-  Inst& inst = l.Emit(run);
-  inst.dst = result;
-  inst.src[0] = first;
-  inst.src[1] = second;
-  inst.src[2] = third;
 }
 
 // Sets the bits of a predicate's lanes.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "server/emulator/ptx/lower/lanes.h"
+#include "server/emulator/ptx/lower/lower.h"
 #include "server/emulator/ptx/run/warp.h"
 
 namespace tessera::emulator {

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "server/emulator/ptx/lower/lanes.h"
+#include "server/emulator/ptx/lower/lower.h"
 
 namespace tessera::emulator {
 

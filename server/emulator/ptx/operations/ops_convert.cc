@@ -3,8 +3,10 @@
 #include <limits>
 #include <type_traits>
 
+#include "server/emulator/ptx/lower/emit.h"
 #include "server/emulator/ptx/lower/half_ops.h"
 #include "server/emulator/ptx/lower/lanes.h"
+#include "server/emulator/ptx/lower/lower.h"
 #include "server/emulator/ptx/operations/float_math.h"
 #include "server/emulator/ptx/operations/half.h"
 #include "server/emulator/ptx/operations/rounding.h"

@@ -3,7 +3,9 @@
 // Approximate forms (.approx) are computed at least as exactly as the ISA asks for; their last bits differ from a device's.
 #include <numbers>
 
+#include "server/emulator/ptx/lower/emit.h"
 #include "server/emulator/ptx/lower/lanes.h"
+#include "server/emulator/ptx/lower/lower.h"
 #include "server/emulator/ptx/operations/float_math.h"
 #include "server/emulator/ptx/operations/rounding.h"
 

@@ -4,6 +4,7 @@
 // double rounding innocuous?"); fma goes through OddFma.
 #include "server/emulator/ptx/lower/compare.h"
 #include "server/emulator/ptx/lower/lanes.h"
+#include "server/emulator/ptx/lower/lower.h"
 #include "server/emulator/ptx/operations/float_math.h"
 #include "server/emulator/ptx/operations/half.h"
 

@@ -3,6 +3,7 @@
 
 #include "server/emulator/ptx/lower/half_ops.h"
 #include "server/emulator/ptx/lower/lanes.h"
+#include "server/emulator/ptx/lower/lower.h"
 #include "server/emulator/ptx/operations/half.h"
 
 namespace tessera::emulator {

@@ -2,7 +2,9 @@
 #include <limits>
 #include <type_traits>
 
+#include "server/emulator/ptx/lower/emit.h"
 #include "server/emulator/ptx/lower/lanes.h"
+#include "server/emulator/ptx/lower/lower.h"
 
 namespace tessera::emulator {
 namespace {

@@ -1,7 +1,9 @@
 // mov with packing and unpacking, cvta, isspacep, special registers. Source: PTX ISA 9.0, "Data Movement and Conversion".
 #include <fmt/core.h>
 
+#include "server/emulator/ptx/lower/emit.h"
 #include "server/emulator/ptx/lower/lanes.h"
+#include "server/emulator/ptx/lower/lower.h"
 
 namespace tessera::emulator {
 namespace {

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "server/emulator/ptx/lower/lanes.h"
+#include "server/emulator/ptx/lower/lower.h"
 
 namespace tessera::emulator {
 namespace {

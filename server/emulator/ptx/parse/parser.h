@@ -9,10 +9,6 @@
 
 namespace tessera::emulator {
 
-// Bounds of what one text may declare; far above what compilers write.
-inline constexpr uint64_t kMaxRegisters = 1u << 20;
-inline constexpr uint64_t kMaxVariableBytes = 1ull << 32;
-
 // Errors: kInvalidArgument, "ptx line N: what".
 Result<std::unique_ptr<Unit>> ParsePtx(std::string_view text);
 

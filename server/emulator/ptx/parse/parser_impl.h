@@ -5,10 +5,15 @@
 #include <unordered_map>
 #include <vector>
 
+#include "protocol/base/status.h"
+#include "server/emulator/ptx/parse/ast.h"
 #include "server/emulator/ptx/parse/lexer.h"
-#include "server/emulator/ptx/parse/parser.h"
 
 namespace tessera::emulator {
+
+// Bounds of what one text may declare; far above what compilers write.
+inline constexpr uint64_t kMaxRegisters = 1u << 20;
+inline constexpr uint64_t kMaxVariableBytes = 1ull << 32;
 
 class Parser {
  public:

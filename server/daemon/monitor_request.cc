@@ -1,0 +1,36 @@
+#include "server/daemon/monitor_request.h"
+
+#include <utility>
+
+#include "protocol/wire/decoder.h"
+
+namespace tessera {
+
+void MonitorRequest::Encode(Encoder& out) const {
+  Encoder encoded(kControlMessageBytesMax);
+  query.Encode(encoded);
+  out.Bytes(encoded.bytes());
+  encoded.Clear();
+  report.Encode(encoded);
+  out.Bytes(encoded.bytes());
+  const size_t count = std::min(sessions.size(), kSessionsMax);
+  out.Pod(static_cast<uint32_t>(count));
+  for (size_t i = 0; i < count; ++i) out.Pod(sessions[i]);
+}
+
+Result<MonitorRequest> MonitorRequest::Decode(std::span<const std::byte> message) {
+  Decoder in(message);
+  MonitorRequest request;
+  Result<ServerQuery> query = ServerQuery::Decode(in.Bytes(kControlMessageBytesMax));
+  if (!query.ok()) return query.status();
+  request.query = std::move(query).value();
+  Result<ServerReport> report = ServerReport::Decode(in.Bytes(kControlMessageBytesMax));
+  if (!report.ok()) return report.status();
+  request.report = std::move(report).value();
+  request.sessions.resize(in.CountOf(kSessionsMax, sizeof(Session)));
+  for (Session& session : request.sessions) in.Pod(&session);
+  if (!in.AtEnd()) return Status(StatusCode::kProtocolViolation, "a malformed request to the monitor");
+  return request;
+}
+
+}  // namespace tessera
