@@ -1,14 +1,10 @@
 #include "server/shares/share_socket.h"
 
-#include <cstring>
-#include <span>
-#include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
-#include "protocol/channel/unix_socket.h"
+#include "protocol/channel/packet.h"
 
 namespace tessera {
 namespace {
@@ -26,25 +22,6 @@ struct Answer {
   uint32_t padding = 0;
   ShareFacts facts;  // kFetch
 };
-static_assert(std::is_trivially_copyable_v<Question> && std::is_trivially_copyable_v<Answer>);
-
-template <typename T>
-Status Send(int socket, const T& message, int fd, uint64_t deadline_ns) {
-  return SendMessage(socket, std::as_bytes(std::span(&message, 1)), std::span(&fd, fd >= 0 ? 1 : 0), deadline_ns);
-}
-
-// One message of exactly this type, with at most one descriptor.
-template <typename T>
-Status Receive(int socket, uint64_t deadline_ns, T* message, UniqueFd* fd) {
-  Result<SocketMessage> received = ReceiveMessage(socket, sizeof(T), deadline_ns);
-  if (!received.ok()) return received.status();
-  if (received->bytes.size() != sizeof(T) || received->fds.size() > 1) {
-    return Status(StatusCode::kProtocolViolation, "a message about shares that is none");
-  }
-  std::memcpy(static_cast<void*>(message), received->bytes.data(), sizeof(T));
-  if (!received->fds.empty()) *fd = std::move(received->fds[0]);
-  return Status::Ok();
-}
 
 }  // namespace
 
@@ -52,8 +29,8 @@ template <typename Question, typename Answer>
 Status SocketShareBroker::Ask(const Question& question, int fd, Answer* answer, UniqueFd* passed) {
   if (!socket_.valid()) return Status(StatusCode::kUnavailable, "the server's table of shared objects does not answer");
   const uint64_t deadline_ns = MonotonicNs() + answer_ns_;
-  Status status = Send(socket_.get(), question, fd, deadline_ns);
-  if (status.ok()) status = Receive(socket_.get(), deadline_ns, answer, passed);
+  Status status = SendPacket(socket_.get(), question, fd, deadline_ns);
+  if (status.ok()) status = ReceivePacket(socket_.get(), deadline_ns, answer, passed);
   // An answer that comes late would be taken for that to the next question, about another object.
   if (!status.ok()) socket_.reset();
   return status;
@@ -92,7 +69,7 @@ Status ServeShares(int socket, uint64_t session, ShareTable& table) {
   for (;;) {
     Question question;
     UniqueFd fd;
-    const Status received = Receive(socket, 0, &question, &fd);
+    const Status received = ReceivePacket(socket, 0, &question, &fd);
     if (received.code() == StatusCode::kTimedOut) return Status::Ok();  // nothing waits
     RETURN_IF_ERROR(received);
     Answer answer;
@@ -113,7 +90,7 @@ Status ServeShares(int socket, uint64_t session, ShareTable& table) {
       default: return Status(StatusCode::kProtocolViolation, "a question about shares that is none");
     }
     // A worker has one question on the way, so its socket always has room.
-    RETURN_IF_ERROR(Send(socket, answer, passed, 0));
+    RETURN_IF_ERROR(SendPacket(socket, answer, passed, 0));
   }
 }
 
