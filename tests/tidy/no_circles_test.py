@@ -65,13 +65,9 @@ protocol/link/tls/tls_words
 server/emulator/driver/core/kernel_command
 server/emulator/driver/core/state
 server/emulator/driver/core/stream
-server/emulator/driver/graphs/conditional
 server/emulator/driver/graphs/device_graphs
 server/emulator/driver/graphs/graph
 server/emulator/driver/memory/memory_table
-server/emulator/ptx/run/launch
-server/emulator/ptx/run/module
-server/emulator/ptx/run/program
 server/worker/answer_hub
 server/worker/aside_executor
 server/worker/call_context
@@ -99,9 +95,6 @@ client-stub/streams
 server/emulator/driver/core
 server/emulator/driver/graphs
 server/emulator/driver/memory
-server/emulator/ptx/lower
-server/emulator/ptx/operations
-server/emulator/ptx/run
 server/worker/memory
 server/worker/streams
 """.split())

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "server/emulator/driver/core/kernel_command.h"
+#include "server/emulator/driver/graphs/conditional.h"
 #include "server/emulator/driver/graphs/device_graphs.h"
 #include "server/emulator/driver/graphs/graph.h"
 
@@ -358,6 +359,20 @@ CUresult cuGraphReleaseUserObject(CUgraph hGraph, CUuserObject handle, unsigned 
   RETURN_IF(count == 0 || !graph->user_objects.Take(reinterpret_cast<uint64_t>(handle), count), CUDA_ERROR_INVALID_VALUE);
   lock.unlock();
   ReleaseUserObject(reinterpret_cast<uint64_t>(handle), count);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* pHandle_out, CUgraph hGraph, CUcontext ctx,
+                                        unsigned int defaultLaunchValue, unsigned int flags) {
+  ContextPtr context;
+  RETURN_ON_ERROR(EnterContext(&context));
+  std::lock_guard lock(GetDriver().graph_mutex);
+  RETURN_IF(pHandle_out == nullptr || GetDriver().graphs.Find(hGraph) == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_IF((flags & ~CU_GRAPH_COND_ASSIGN_DEFAULT) != 0, CUDA_ERROR_INVALID_VALUE);
+  context = GetDriver().contexts.Find(ctx);  // none is not the current one (measured)
+  RETURN_IF(context == nullptr || !context->active(), CUDA_ERROR_INVALID_CONTEXT);
+  *pHandle_out = AddCondition(std::make_shared<Condition>(reinterpret_cast<uint64_t>(hGraph), context->handle(),
+                                                          defaultLaunchValue, (flags & CU_GRAPH_COND_ASSIGN_DEFAULT) != 0));
   return CUDA_SUCCESS;
 }
 

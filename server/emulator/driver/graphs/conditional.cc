@@ -1,6 +1,6 @@
 #include "server/emulator/driver/graphs/conditional.h"
 
-#include "server/emulator/driver/graphs/graph.h"
+#include <utility>
 
 namespace tessera::emulator {
 namespace {
@@ -12,6 +12,8 @@ Registry<Condition>& Conditions() {
 
 }  // namespace
 
+CUgraphConditionalHandle AddCondition(ConditionPtr condition) { return Conditions().Add(std::move(condition)); }
+
 ConditionPtr FindCondition(CUgraphConditionalHandle handle) { return Conditions().Find(handle); }
 
 bool ConditionTable::Set(uint64_t handle, uint32_t value) {
@@ -22,19 +24,3 @@ bool ConditionTable::Set(uint64_t handle, uint32_t value) {
 }
 
 }  // namespace tessera::emulator
-
-using namespace tessera::emulator;
-
-extern "C" CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* pHandle_out, CUgraph hGraph, CUcontext ctx,
-                                                   unsigned int defaultLaunchValue, unsigned int flags) {
-  ContextPtr context;
-  RETURN_ON_ERROR(EnterContext(&context));
-  std::lock_guard lock(GetDriver().graph_mutex);
-  RETURN_IF(pHandle_out == nullptr || GetDriver().graphs.Find(hGraph) == nullptr, CUDA_ERROR_INVALID_VALUE);
-  RETURN_IF((flags & ~CU_GRAPH_COND_ASSIGN_DEFAULT) != 0, CUDA_ERROR_INVALID_VALUE);
-  context = GetDriver().contexts.Find(ctx);  // none is not the current one (measured)
-  RETURN_IF(context == nullptr || !context->active(), CUDA_ERROR_INVALID_CONTEXT);
-  *pHandle_out = Conditions().Add(std::make_shared<Condition>(reinterpret_cast<uint64_t>(hGraph), context->handle(),
-                                                              defaultLaunchValue, (flags & CU_GRAPH_COND_ASSIGN_DEFAULT) != 0));
-  return CUDA_SUCCESS;
-}

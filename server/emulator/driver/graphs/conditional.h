@@ -29,6 +29,8 @@ class Condition {
 };
 using ConditionPtr = std::shared_ptr<Condition>;
 
+// The handle by which programs name it.
+CUgraphConditionalHandle AddCondition(ConditionPtr condition);
 // Null for a handle that does not exist.
 ConditionPtr FindCondition(CUgraphConditionalHandle handle);
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "server/emulator/driver/memory/array.h"
-#include "server/emulator/ptx/operations/texture.h"
+#include "server/emulator/ptx/run/texture.h"
 
 namespace tessera::emulator {
 

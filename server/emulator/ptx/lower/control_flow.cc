@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "server/emulator/ptx/lower/code.h"
+#include "server/emulator/ptx/run/code.h"
 
 namespace tessera::emulator {
 namespace {

@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstring>
 
-#include "server/emulator/ptx/lower/lanes.h"
+#include "server/emulator/ptx/run/lanes.h"
 
 namespace tessera::emulator {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "server/emulator/ptx/lower/memory.h"
+#include "server/emulator/ptx/operations/memory.h"
 #include "server/emulator/ptx/operations/printf_format.h"
 
 namespace tessera::emulator {

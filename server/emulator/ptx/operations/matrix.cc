@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "server/emulator/ptx/operations/half.h"
+#include "server/emulator/ptx/run/half.h"
 
 namespace tessera::emulator {
 namespace {

@@ -4,9 +4,9 @@
 // thread only.
 #include <fmt/core.h>
 
-#include "server/emulator/ptx/lower/memory.h"
 #include "server/emulator/ptx/operations/float_math.h"
-#include "server/emulator/ptx/operations/half.h"
+#include "server/emulator/ptx/operations/memory.h"
+#include "server/emulator/ptx/run/half.h"
 
 namespace tessera::emulator {
 namespace {

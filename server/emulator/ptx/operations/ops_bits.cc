@@ -1,7 +1,7 @@
 // Logic, shifts and bit manipulation. Source: PTX ISA 9.0, "Logic and Shift Instructions", "Integer Arithmetic Instructions".
 #include "server/emulator/ptx/lower/emit.h"
-#include "server/emulator/ptx/lower/lanes.h"
 #include "server/emulator/ptx/lower/lower.h"
+#include "server/emulator/ptx/run/lanes.h"
 
 namespace tessera::emulator {
 namespace {

@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "server/emulator/ptx/lower/emit.h"
-#include "server/emulator/ptx/lower/lanes.h"
 #include "server/emulator/ptx/lower/lower.h"
 #include "server/emulator/ptx/operations/float_math.h"
-#include "server/emulator/ptx/operations/half.h"
+#include "server/emulator/ptx/run/half.h"
+#include "server/emulator/ptx/run/lanes.h"
 
 namespace tessera::emulator {
 namespace {

@@ -1,8 +1,8 @@
 // Branches, calls, barriers, traps. Source: PTX ISA 9.0, "Control Flow Instructions", "barrier{.cta}", "Miscellaneous".
 #include <fmt/core.h>
 
-#include "server/emulator/ptx/lower/lanes.h"
 #include "server/emulator/ptx/lower/lower.h"
+#include "server/emulator/ptx/run/lanes.h"
 
 namespace tessera::emulator {
 

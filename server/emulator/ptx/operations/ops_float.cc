@@ -4,10 +4,10 @@
 #include <numbers>
 
 #include "server/emulator/ptx/lower/emit.h"
-#include "server/emulator/ptx/lower/lanes.h"
 #include "server/emulator/ptx/lower/lower.h"
 #include "server/emulator/ptx/operations/float_math.h"
 #include "server/emulator/ptx/operations/rounding.h"
+#include "server/emulator/ptx/run/lanes.h"
 
 namespace tessera::emulator {
 namespace {

@@ -3,10 +3,10 @@
 // Sums are computed in f32, whose 24 bits make the second rounding harmless (Figueroa 1995, "When is
 // double rounding innocuous?"); fma goes through OddFma.
 #include "server/emulator/ptx/lower/compare.h"
-#include "server/emulator/ptx/lower/lanes.h"
 #include "server/emulator/ptx/lower/lower.h"
 #include "server/emulator/ptx/operations/float_math.h"
-#include "server/emulator/ptx/operations/half.h"
+#include "server/emulator/ptx/run/half.h"
+#include "server/emulator/ptx/run/lanes.h"
 
 namespace tessera::emulator {
 namespace {

@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "server/emulator/ptx/lower/half_ops.h"
-#include "server/emulator/ptx/lower/lanes.h"
 #include "server/emulator/ptx/lower/lower.h"
-#include "server/emulator/ptx/operations/half.h"
+#include "server/emulator/ptx/run/half.h"
+#include "server/emulator/ptx/run/lanes.h"
 
 namespace tessera::emulator {
 namespace {

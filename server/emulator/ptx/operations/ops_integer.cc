@@ -3,8 +3,8 @@
 #include <type_traits>
 
 #include "server/emulator/ptx/lower/emit.h"
-#include "server/emulator/ptx/lower/lanes.h"
 #include "server/emulator/ptx/lower/lower.h"
+#include "server/emulator/ptx/run/lanes.h"
 
 namespace tessera::emulator {
 namespace {

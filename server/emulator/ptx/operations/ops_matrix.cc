@@ -2,8 +2,8 @@
 //
 // The sums of mma and wmma over f16, bf16 and tf32 are rounded once; a device truncates in between, in an order that is not
 // documented, so its results may differ from these in the last bits.
-#include "server/emulator/ptx/lower/memory.h"
 #include "server/emulator/ptx/operations/matrix.h"
+#include "server/emulator/ptx/operations/memory.h"
 
 namespace tessera::emulator {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <array>
 
-#include "server/emulator/ptx/lower/memory.h"
+#include "server/emulator/ptx/operations/memory.h"
 
 namespace tessera::emulator {
 namespace {

@@ -1,7 +1,7 @@
 // Loads, stores, prefetches, cp.async (done at once). Source: PTX ISA 9.0, "Data Movement and Conversion Instructions".
 #include <fmt/core.h>
 
-#include "server/emulator/ptx/lower/memory.h"
+#include "server/emulator/ptx/operations/memory.h"
 
 namespace tessera::emulator {
 

@@ -1,8 +1,9 @@
 // tex, suld and sust through texture and surface objects. Source: PTX ISA 9.0, "Texture Instructions", "Surface Instructions".
 #include <fmt/core.h>
+#include <algorithm>
 
-#include "server/emulator/ptx/lower/memory.h"
-#include "server/emulator/ptx/operations/texture.h"
+#include "server/emulator/ptx/operations/memory.h"
+#include "server/emulator/ptx/run/texture.h"
 
 namespace tessera::emulator {
 namespace {

@@ -14,8 +14,8 @@
 #include <string>
 #include <string_view>
 
-#include "server/emulator/ptx/operations/texture.h"
 #include "server/emulator/ptx/run/module.h"
+#include "server/emulator/ptx/run/texture.h"
 
 namespace tessera::emulator {
 
@@ -124,9 +124,6 @@ struct LaunchResult {
   uint64_t instructions = 0;  // warp instructions executed
   bool ok() const { return error == LaunchError::kNone; }
 };
-
-// Lowers `kernel` and everything it calls, so that what a launch would refuse is known beforehand. Any thread.
-Status Prepare(const Kernel& kernel);
 
 // Runs the whole grid and returns when it has ended. Blocking; any thread; several runs may be in progress at once.
 // On an error memory holds whatever the grid had written until then, as on a device.

@@ -3,10 +3,15 @@
 #include <algorithm>
 
 #include "server/emulator/ptx/parse/parser.h"
-#include "server/emulator/ptx/run/launch.h"
 #include "server/emulator/ptx/run/program.h"
 
 namespace tessera::emulator {
+
+struct KernelAccess {
+  static Program* program(const Kernel& kernel) { return kernel.program_; }
+  static uint32_t function(const Kernel& kernel) { return kernel.function_; }
+};
+
 namespace {
 
 void Describe(const LinkedFunction& function, const Program& program, KernelInfo* info) {

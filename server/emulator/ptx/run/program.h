@@ -8,11 +8,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "server/emulator/ptx/lower/code.h"
 #include "server/emulator/ptx/parse/ast.h"
-#include "server/emulator/ptx/run/module.h"
+#include "server/emulator/ptx/run/code.h"
+#include "server/emulator/ptx/run/global_allocator.h"
 
 namespace tessera::emulator {
+
+class Kernel;  // module.h
 
 // A variable after linking.
 struct PlacedVariable {
@@ -85,11 +87,6 @@ class Program {
   std::mutex mutex_;  // guards executables_
   std::unordered_map<uint32_t, std::unique_ptr<Executable>> executables_;
   std::unordered_map<uint32_t, Status> failures_;
-};
-
-struct KernelAccess {
-  static Program* program(const Kernel& kernel) { return kernel.program_; }
-  static uint32_t function(const Kernel& kernel) { return kernel.function_; }
 };
 
 Result<const Executable*> PrepareExecutable(const Kernel& kernel);

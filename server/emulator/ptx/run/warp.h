@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "server/emulator/ptx/lower/code.h"
+#include "server/emulator/ptx/run/code.h"
 #include "server/emulator/ptx/run/launch.h"
 
 namespace tessera::emulator {

@@ -1,8 +1,8 @@
 // Turning the addresses of a warp's lanes into host pointers, checked. Every access to memory goes through here.
 #pragma once
 
-#include "server/emulator/ptx/lower/lanes.h"
 #include "server/emulator/ptx/lower/lower.h"
+#include "server/emulator/ptx/run/lanes.h"
 #include "server/emulator/ptx/run/warp.h"
 
 namespace tessera::emulator {

@@ -1,11 +1,11 @@
-#include "server/emulator/ptx/operations/texture.h"
+#include "server/emulator/ptx/run/texture.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
-#include "server/emulator/ptx/operations/half.h"
+#include "server/emulator/ptx/run/half.h"
 
 namespace tessera::emulator {
 namespace {
