@@ -80,7 +80,8 @@ CUresult Set(Call& call, const Area& area, uint32_t value, uint32_t element_byte
   request.element_bytes = element_bytes;
   request.width = area.width;
   request.height = area.height;
-  return async || place == Place::kDevice ? call.Async(request) : call.Sync(request);
+  const bool on_device = place == Place::kDevice && !memory.allocations().Contains(to);
+  return async || on_device ? call.Async(request) : call.Sync(request);
 }
 
 }  // namespace

@@ -316,7 +316,10 @@ CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool asy
     return CaptureHostCopy(call, transfer.stream, node);
   }
   const bool from_pinned = !transfer.from.is_array() && transfer.from.place == Place::kPinned;
-  const bool to_pinned = !transfer.to.is_array() && transfer.to.place == Place::kPinned;
+  const auto server_reaches_host = [&](const ResolvedEnd& end) {
+    return !end.is_array() &&
+           (end.place == Place::kPinned || ClientMemory::Of(call.session()).allocations().Contains(end.extent.base));
+  };
 
   const auto on_device = [](const ResolvedEnd& end) {
     return !end.is_array() && end.place == Place::kDevice ? end.extent : Range{};
@@ -333,7 +336,7 @@ CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool asy
   const bool read_now = async && read == SourceRead::kInCall;
   if (!from_ordinary && !to_ordinary && !(read_now && from_pinned)) {
     const auto request = transfer.Request(transfer.whole, CopyRoute::kDirect);
-    const bool returns = async ? !read_now : !from_pinned && !to_pinned;
+    const bool returns = async ? !read_now : !server_reaches_host(transfer.from) && !server_reaches_host(transfer.to);
     return returns ? call.Async(request) : call.SyncWork(request);
   }
   if (to_ordinary) {

@@ -254,7 +254,8 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   const bool read_now = form.async && form.read == SourceRead::kInCall;
   if (!to_ordinary && !from_ordinary && !(read_now && from_place == Place::kPinned)) {
     const auto request = Request(id, to, from, bytes, CopyRoute::kDirect);
-    const bool stays_on_device = to_place == Place::kDevice && from_place == Place::kDevice;
+    const bool stays_on_device = to_place == Place::kDevice && from_place == Place::kDevice &&
+                                 !memory.allocations().Contains(to) && !memory.allocations().Contains(from);
     return (form.async && !read_now) || (!form.async && stays_on_device) ? call.Async(request) : call.SyncWork(request);
   }
   if (to_ordinary) {

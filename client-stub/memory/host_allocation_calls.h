@@ -20,7 +20,7 @@ CUresult CreateHostAllocation(Call& call, CUmemGenericAllocationHandle* handle, 
 CUresult HostGranularity(Call& call, size_t* granularity, CUmemAllocationGranularity_flags option);
 
 CUresult MapHostAllocation(Call& call, const Range& range, size_t offset, HandleId handle, unsigned long long flags);
-// Of a range in which memory on the host is mapped, and maybe memory of devices beside it.
+// As cuMemSetAccess, for a range with mapped memory of the host. Memory of devices may lie beside it.
 CUresult SetMixedAccess(Call& call, const Range& range, const CUmemAccessDesc* accesses, size_t count);
 
 CUresult ExportHostAllocation(Call& call, void* handle, HandleId allocation);

@@ -253,6 +253,7 @@ CUresult HostAllocations::SetAccess(Call& call, const Range& range, std::span<co
     if (!IsAccess(access.flags) || (!device && !IsNodeOrHost(access.location))) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   for (Mapping& mapping : mappings) {
+    const CUmemAccess_flags before = mapping.host;
     bool for_devices = false;
     for (const CUmemAccessDesc& access : accesses) {
       if (IsNodeOrHost(access.location)) {
@@ -266,8 +267,10 @@ CUresult HostAllocations::SetAccess(Call& call, const Range& range, std::span<co
       if (const CUresult result = Attach(call, mapping); result != CUDA_SUCCESS) return result;
       mapping.attached = true;
     }
-    if (!MapForProgram(mapping.range, mapping.allocation->file, mapping.host)) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
-    Show(mapping);
+    const bool mapped = MapForProgram(mapping.range, mapping.allocation->file, mapping.host);
+    if (!mapped) mapping.host = before;
+    Show(mapping);  // the server has it by now
+    if (!mapped) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   }
   return CUDA_SUCCESS;
 }

@@ -37,6 +37,9 @@ class HostAllocations {
   bool Has(HandleId id) const EXCLUDES(mutex_);
   // Whether something of this is mapped anywhere in the range.
   bool AnyIn(const Range& range) const EXCLUDES(mutex_);
+  // Whether `address` lies in a mapping. What synchronous copies and sets write there is written when they return, also where the
+  // program has no access yet: it may be given some before it looks.
+  bool Contains(uint64_t address) const { return MappingAt(address).bytes != 0; }
   // The mapping that contains `address`; an empty range: none does.
   Range MappingAt(uint64_t address) const EXCLUDES(mutex_);
 

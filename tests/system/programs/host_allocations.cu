@@ -174,6 +174,30 @@ void CheckAccess(CUmemLocationType type) {
   CHECK_DRIVER(cuMemcpyDtoH(other.data(), address, kBytes));
   for (int i = 0; i < kCount; ++i) EXPECT_EQ(other[i], 8);
   CHECK_DRIVER(cuMemcpyDtoD(device, address, kBytes));
+  // What a synchronous form has written is there when it returns, for a program that may look at it from then on.
+  for (int round = 0; round < 20; ++round) {
+    CHECK_DRIVER(Access(address, kBytes, type, kNone));
+    CHECK_DRIVER(cuMemsetD32(address, round, kCount));
+    CHECK_DRIVER(Access(address, kBytes, type, kRead));
+    ExpectAll(address, kCount, round);
+    CHECK_DRIVER(Access(address, kBytes, type, kNone));
+    CHECK_DRIVER(cuMemcpyDtoD(address, device, kBytes));
+    CHECK_DRIVER(Access(address, kBytes, type, kRead));
+    ExpectAll(address, kCount, 8);
+    CUDA_MEMCPY2D rows{};
+    rows.srcMemoryType = rows.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    rows.srcDevice = device;
+    rows.dstDevice = address;
+    rows.WidthInBytes = rows.srcPitch = rows.dstPitch = 4096;
+    rows.Height = kBytes / 4096;
+    CHECK_DRIVER(cuMemsetD32(device, 8 + round, kCount));
+    CHECK_DRIVER(Access(address, kBytes, type, kNone));
+    CHECK_DRIVER(cuMemcpy2D(&rows));
+    CHECK_DRIVER(Access(address, kBytes, type, kRead));
+    ExpectAll(address, kCount, 8 + round);
+    CHECK_DRIVER(cuMemsetD32(device, 8, kCount));
+  }
+  CHECK_DRIVER(Access(address, kBytes, kHost, kNone));
   CHECK_DRIVER(cuMemcpyHtoD(address, other.data(), kBytes));
   CHECK_DRIVER(cuMemFree(device));
   CHECK_DRIVER(Access(address, kBytes, type, kWrite));
