@@ -1,9 +1,7 @@
 // tessera-agent: carries each client of its socket over a link of its own to the gateway. How it ends stands in README.md. It
 // is two processes: the one that was started keeps what its child, which does the work, could not get again
 // (protocol/keeper/keeper.h).
-#include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 
 #include <memory>
 #include <string>
@@ -11,7 +9,7 @@
 #include <vector>
 
 #include "client-stub/agent/options.h"
-#include "protocol/base/background.h"
+#include "programs/service_process.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
@@ -19,7 +17,7 @@
 #include "protocol/keeper/keeper.h"
 #include "protocol/keeper/keeper_line.h"
 #include "protocol/link/connect/connect_link.h"
-#include "protocol/link/impaired_link.h"
+#include "protocol/link/impaired/impaired_link.h"
 #include "protocol/link/link_supply.h"
 #include "protocol/relay/relay.h"
 #include "protocol/relay/relay_service.h"
@@ -95,13 +93,8 @@ int CarrySessions(const AgentOptions& options) {
   RelayService service({.sessions_max = kSessionsMax, .owner_fd = owner.get(), .hello_timeout_ns = options.hello_timeout_ns()});
   if (const Status status = service.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   if (const Status status = PrepareLinks(options.gateway); !status.ok()) LogInfo("{}", status.message());
-  for (KeptSession& kept : (*keeper)->TakeSessions()) {
-    Result<std::unique_ptr<Relay>> adopted =
-        Relay::Adopt(**keeper, std::move(kept), [&](const ResumeToken&, const std::string&) { return Reconnect(options); });
-    if (!adopted.ok()) LogWarning("a session is over: {}", adopted.status().message());
-    if (!adopted.ok() || *adopted == nullptr) continue;
-    service.Adopt([relay = std::shared_ptr<Relay>(std::move(*adopted))](RelaySession& session) { CarryOn(*relay, session); });
-  }
+  service.Adopt(
+      **keeper, [&](const ResumeToken&, const std::string&) { return Reconnect(options); }, CarryOn);
   (*keeper)->SayReady("unix:" + options.listen_path);
   service.Run(
       listener.get(), [&] { return UnixListener::Accept(listener.get()); },
@@ -119,10 +112,8 @@ int KeepSessions(const AgentOptions& options, std::vector<std::string> arguments
   if (const Status prepared = keeper.Prepare(); !prepared.ok()) {
     code = Fail(kName, prepared, kServiceInternal);
   } else {
-    // Whoever has read this may send signals.
-    printf("%s: listening on unix:%s, server %s\n", kName, options.listen_path.c_str(), options.gateway.Url().c_str());
-    fflush(stdout);
-    if (options.owner_fd >= 0 && !GoToBackground()) LogWarning("the agent stays in the foreground: errno {}", errno);
+    Announce(std::string(kName) + ": listening on unix:" + options.listen_path + ", server " + options.gateway.Url());
+    LeaveForeground(options);
     code = keeper.Run();
   }
   listener->Close();

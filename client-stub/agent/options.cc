@@ -1,6 +1,6 @@
 #include "client-stub/agent/options.h"
 
-#include "protocol/cli/service_command_line.h"
+#include "programs/service_command_line.h"
 
 namespace tessera {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "protocol/cli/service_options.h"
-#include "protocol/link/impairment.h"
+#include "programs/service_options.h"
+#include "protocol/link/impaired/impaired_link.h"
 #include "protocol/link/link_address.h"
 #include "protocol/link/link_options.h"
 

@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 
+#include "client-stub/call/call.h"
 #include "client-stub/session/session.h"
 #include "generated/client/texture.h"
 

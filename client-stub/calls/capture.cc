@@ -4,7 +4,9 @@
 #include <memory>
 #include <vector>
 
+#include "client-stub/call/call.h"
 #include "client-stub/graphs/graph_nodes.h"
+#include "client-stub/managed/managed_memory.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"
@@ -21,9 +23,8 @@ template <typename Request>
 CUresult Begin(Call& call, CUstream stream, CUstreamCaptureMode mode, Request& request) {
   UsedStream used;
   if (!UseStreamInfo(call, stream, &used)) return call.result();
-  AttachStreams(call.session());
   request.stream = used.id;
-  ClientMemory::Of(call.session()).managed().BeforeCapture();
+  ManagedMemory::Of(call.session()).BeforeCapture();
   const CUresult legal = Captures().Begin(CallerOf(call.thread()), used.ref, mode);
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
   const CUresult result = call.Sync(request);

@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include "client-stub/call/call.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/session/client.h"
 #include "client-stub/session/context_flags.h"

@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 
+#include "client-stub/call/call.h"
 #include "client-stub/session/client.h"
 #include "client-stub/streams/capture_check.h"
 #include "client-stub/streams/idle_streams.h"

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "client-stub/call/call.h"
 #include "client-stub/copies/copy_box.h"
 #include "client-stub/copies/copy_bytes.h"
 #include "client-stub/managed/managed_work.h"
@@ -13,6 +14,7 @@
 #include "client-stub/session/session.h"
 #include "client-stub/streams/capture_check.h"
 #include "client-stub/streams/stream_state.h"
+#include "client-stub/transfers/box_ends.h"
 #include "generated/client/copy.h"
 
 namespace tessera {
@@ -102,13 +104,13 @@ CUresult CopyPeer(Call& call, CUdeviceptr to, CUcontext to_context, CUdeviceptr 
 CUresult Copy2D(Call& call, const CUDA_MEMCPY2D* copy, CUstream stream, bool async) {
   if (!call.ok()) return call.result();
   if (copy == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  return CopyBox(call, BoxOf(*copy), stream, async, false);
+  return CopyBoxAnywhere(call, BoxOf(*copy), stream, async, false);
 }
 
 CUresult Copy3D(Call& call, const CUDA_MEMCPY3D* copy, CUstream stream, bool async) {
   if (!call.ok()) return call.result();
   if (copy == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  return CopyBox(call, *copy, stream, async, true);
+  return CopyBoxAnywhere(call, *copy, stream, async, true);
 }
 
 constexpr CopyForm kToDevice{false, true, false};
@@ -123,29 +125,29 @@ constexpr CopyForm kAnywhereAsync{true, false, false};
 }  // namespace
 
 CUresult Custom_cuMemcpy(Call& call, CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
-  return CopyBytes(call, dst, src, ByteCount, nullptr, kAnywhere);
+  return CopyBytesAnywhere(call, dst, src, ByteCount, nullptr, kAnywhere);
 }
 CUresult Custom_cuMemcpyAsync(Call& call, CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
-  return CopyBytes(call, dst, src, ByteCount, hStream, kAnywhereAsync);
+  return CopyBytesAnywhere(call, dst, src, ByteCount, hStream, kAnywhereAsync);
 }
 CUresult Custom_cuMemcpyHtoD_v2(Call& call, CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount) {
-  return CopyBytes(call, dstDevice, Number(srcHost), ByteCount, nullptr, kToDevice);
+  return CopyBytesAnywhere(call, dstDevice, Number(srcHost), ByteCount, nullptr, kToDevice);
 }
 CUresult Custom_cuMemcpyHtoDAsync_v2(Call& call, CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount, CUstream hStream) {
-  return CopyBytes(call, dstDevice, Number(srcHost), ByteCount, hStream, kToDeviceAsync);
+  return CopyBytesAnywhere(call, dstDevice, Number(srcHost), ByteCount, hStream, kToDeviceAsync);
 }
 CUresult Custom_cuMemcpyDtoH_v2(Call& call, void* dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
-  return CopyBytes(call, Number(dstHost), srcDevice, ByteCount, nullptr, kFromDevice);
+  return CopyBytesAnywhere(call, Number(dstHost), srcDevice, ByteCount, nullptr, kFromDevice);
 }
 CUresult Custom_cuMemcpyDtoHAsync_v2(Call& call, void* dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
-  return CopyBytes(call, Number(dstHost), srcDevice, ByteCount, hStream, kFromDeviceAsync);
+  return CopyBytesAnywhere(call, Number(dstHost), srcDevice, ByteCount, hStream, kFromDeviceAsync);
 }
 CUresult Custom_cuMemcpyDtoD_v2(Call& call, CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
-  return CopyBytes(call, dstDevice, srcDevice, ByteCount, nullptr, kOnDevice);
+  return CopyBytesAnywhere(call, dstDevice, srcDevice, ByteCount, nullptr, kOnDevice);
 }
 CUresult Custom_cuMemcpyDtoDAsync_v2(Call& call, CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
                                      CUstream hStream) {
-  return CopyBytes(call, dstDevice, srcDevice, ByteCount, hStream, kOnDeviceAsync);
+  return CopyBytesAnywhere(call, dstDevice, srcDevice, ByteCount, hStream, kOnDeviceAsync);
 }
 
 CUresult Custom_cuMemcpyPeer(Call& call, CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
@@ -162,35 +164,35 @@ CUresult Custom_cuMemcpyDtoA_v2(Call& call, CUarray dstArray, size_t dstOffset, 
   box.srcMemoryType = CU_MEMORYTYPE_DEVICE;
   box.srcDevice = srcDevice;
   SetArray(&box, false, dstArray, dstOffset);
-  return CopyBox(call, box, nullptr, false, true);
+  return CopyBoxAnywhere(call, box, nullptr, false, true);
 }
 CUresult Custom_cuMemcpyAtoD_v2(Call& call, CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
   CUDA_MEMCPY3D box = Row(ByteCount);
   box.dstMemoryType = CU_MEMORYTYPE_DEVICE;
   box.dstDevice = dstDevice;
   SetArray(&box, true, srcArray, srcOffset);
-  return CopyBox(call, box, nullptr, false, true);
+  return CopyBoxAnywhere(call, box, nullptr, false, true);
 }
 CUresult Custom_cuMemcpyAtoA_v2(Call& call, CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset,
                                 size_t ByteCount) {
   CUDA_MEMCPY3D box = Row(ByteCount);
   SetArray(&box, true, srcArray, srcOffset);
   SetArray(&box, false, dstArray, dstOffset);
-  return CopyBox(call, box, nullptr, false, true);
+  return CopyBoxAnywhere(call, box, nullptr, false, true);
 }
 CUresult Custom_cuMemcpyHtoA_v2(Call& call, CUarray dstArray, size_t dstOffset, const void* srcHost, size_t ByteCount) {
-  return CopyBox(call, HostToArray(dstArray, dstOffset, srcHost, ByteCount), nullptr, false, true);
+  return CopyBoxAnywhere(call, HostToArray(dstArray, dstOffset, srcHost, ByteCount), nullptr, false, true);
 }
 CUresult Custom_cuMemcpyHtoAAsync_v2(Call& call, CUarray dstArray, size_t dstOffset, const void* srcHost, size_t ByteCount,
                                      CUstream hStream) {
-  return CopyBox(call, HostToArray(dstArray, dstOffset, srcHost, ByteCount), hStream, true, true);
+  return CopyBoxAnywhere(call, HostToArray(dstArray, dstOffset, srcHost, ByteCount), hStream, true, true);
 }
 CUresult Custom_cuMemcpyAtoH_v2(Call& call, void* dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
-  return CopyBox(call, ArrayToHost(dstHost, srcArray, srcOffset, ByteCount), nullptr, false, true);
+  return CopyBoxAnywhere(call, ArrayToHost(dstHost, srcArray, srcOffset, ByteCount), nullptr, false, true);
 }
 CUresult Custom_cuMemcpyAtoHAsync_v2(Call& call, void* dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount,
                                      CUstream hStream) {
-  return CopyBox(call, ArrayToHost(dstHost, srcArray, srcOffset, ByteCount), hStream, true, true);
+  return CopyBoxAnywhere(call, ArrayToHost(dstHost, srcArray, srcOffset, ByteCount), hStream, true, true);
 }
 
 CUresult Custom_cuMemcpy2D_v2(Call& call, const CUDA_MEMCPY2D* pCopy) { return Copy2D(call, pCopy, nullptr, false); }

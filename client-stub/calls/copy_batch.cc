@@ -8,15 +8,17 @@
 #include <cstdint>
 #include <vector>
 
+#include "client-stub/call/call.h"
 #include "client-stub/copies/copy_box.h"
 #include "client-stub/copies/copy_bytes.h"
 #include "client-stub/memory/client_memory.h"
-#include "client-stub/servers/address_owner.h"
+#include "client-stub/servers/copy_across.h"
 #include "client-stub/session/client.h"
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"
 #include "client-stub/streams/capture_check.h"
 #include "client-stub/streams/stream_state.h"
+#include "client-stub/transfers/box_ends.h"
 #include "generated/client/copy.h"
 #include "generated/messages/texture.h"
 #include "protocol/base/log.h"
@@ -82,7 +84,7 @@ CUresult CopyBatch(Call& call, const CUdeviceptr* to, const CUdeviceptr* from, c
     CopyForm form;
     form.async = true;
     form.read = reads[attribute];
-    if (const CUresult result = CopyBytes(call, to[i], from[i], bytes[i], stream, form); result != CUDA_SUCCESS) {
+    if (const CUresult result = CopyBytesAnywhere(call, to[i], from[i], bytes[i], stream, form); result != CUDA_SUCCESS) {
       return result;
     }
   }
@@ -184,7 +186,7 @@ CUresult CopyBoxBatch(Call& call, size_t count, const CUDA_MEMCPY3D_BATCH_OP* op
     return call.result();
   }
   for (size_t i = 0; i < count; ++i) {
-    const CUresult result = CopyBox(call, boxes[i], stream, true, true, reads[i]);
+    const CUresult result = CopyBoxAnywhere(call, boxes[i], stream, true, true, reads[i]);
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
@@ -240,7 +242,7 @@ CUresult CopyPeerBox(Call& call, const CUDA_MEMCPY3D_PEER* copy, CUstream stream
   box.WidthInBytes = copy->WidthInBytes;
   box.Height = copy->Height;
   box.Depth = copy->Depth;
-  return CopyBox(call, box, stream, async, true);
+  return CopyBoxAnywhere(call, box, stream, async, true);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 
+#include "client-stub/call/call.h"
 #include "client-stub/process/coredump_settings.h"
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"

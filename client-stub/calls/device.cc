@@ -6,6 +6,7 @@
 #include <climits>
 #include <cstring>
 
+#include "client-stub/call/call.h"
 #include "client-stub/session/client.h"
 #include "generated/client/device.h"
 #include "protocol/runtime/client_support.h"

@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 
+#include "client-stub/call/call.h"
 #include "client-stub/hidden_tables/hidden_tables.h"
 #include "client-stub/process/proc_address.h"
 #include "client-stub/session/client.h"

@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 
+#include "client-stub/call/call.h"
 #include "client-stub/process/error_table.h"
 #include "generated/client/error.h"
 

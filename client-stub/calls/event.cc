@@ -1,7 +1,8 @@
 // Events: creating, recording and destroying them needs no answer; asking about their state does.
 
+#include "client-stub/call/call.h"
+#include "client-stub/call/poll.h"
 #include "client-stub/memory/client_memory.h"
-#include "client-stub/session/poll.h"
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"
 #include "client-stub/streams/capture_check.h"
@@ -102,7 +103,6 @@ CUresult Elapsed(Call& call, float* milliseconds, CUevent start, CUevent end) {
 CUresult Custom_cuEventCreate(Call& call, CUevent* phEvent, unsigned int Flags) {
   if (!call.ok()) return call.result();
   if (phEvent == nullptr || !EventFlagsAreLegal(Flags)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  AttachStreams(call.session());
   cuEventCreateRequest request;
   request.phEvent = call.Mint(HandleKind::kEvent);
   request.Flags = Flags;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "client-stub/call/call.h"
 #include "client-stub/code/blob.h"
 #include "client-stub/graphs/captured_sets.h"
 #include "client-stub/graphs/device_graphs.h"
@@ -15,6 +16,7 @@
 #include "client-stub/graphs/graph_shadow.h"
 #include "client-stub/managed/managed_work.h"
 #include "client-stub/memory/host_mirrors.h"
+#include "client-stub/memory/mirrored_work.h"
 #include "client-stub/session/session.h"
 #include "client-stub/streams/capture_check.h"
 #include "client-stub/streams/stream_state.h"

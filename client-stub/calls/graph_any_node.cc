@@ -1,5 +1,6 @@
 // Graph nodes of any kind through one struct, CUgraphNodeParams.
 
+#include "client-stub/call/call.h"
 #include "client-stub/graphs/graph_memory.h"
 #include "client-stub/graphs/graph_node_calls.h"
 #include "client-stub/memory/client_memory.h"

@@ -1,5 +1,6 @@
 // Attributes of kernel nodes. Their values travel as bytes: the device node of a node that kernels change is the driver's own
 // number on either side (device_graphs.h), and attributes with an event, which would not be, are none of nodes (driver 580).
+#include "client-stub/call/call.h"
 #include "client-stub/graphs/device_graphs.h"
 #include "generated/client/graph.h"
 

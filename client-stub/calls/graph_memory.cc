@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "client-stub/call/call.h"
 #include "client-stub/graphs/graph_memory.h"
 #include "client-stub/graphs/graph_node_calls.h"
 #include "generated/client_custom.h"

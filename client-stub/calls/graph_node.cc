@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "client-stub/call/call.h"
+#include "client-stub/call/describe_function.h"
 #include "client-stub/code/function_info.h"
 #include "client-stub/code/kernel_params.h"
 #include "client-stub/graphs/graph_node_calls.h"

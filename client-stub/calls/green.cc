@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "client-stub/call/call.h"
 #include "client-stub/session/client.h"
 #include "client-stub/streams/stream_state.h"
 #include "generated/client/green.h"
@@ -61,7 +62,6 @@ CUresult Custom_cuGreenCtxCreate(Call& call, CUgreenCtx* phCtx, CUdevResourceDes
   if (!call.ok()) return call.result();
   if (!call.session().devices().Valid(dev)) return call.Fail(CUDA_ERROR_INVALID_DEVICE);
   AttachGreens(call.session());
-  AttachStreams(call.session());
   CUcontext primary = nullptr;
   if (const CUresult result = Enter_cuDevicePrimaryCtxRetain(false, &primary, dev); result != CUDA_SUCCESS) {
     return call.Fail(result);

@@ -4,10 +4,10 @@
 
 #include <atomic>
 
+#include "client-stub/call/call.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/memory/shared_file.h"
 #include "client-stub/process/process_maps.h"
-#include "client-stub/servers/address_owner.h"
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"
 #include "client-stub/streams/stream_visit.h"

@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 
+#include "client-stub/call/call.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/session/client.h"
 #include "client-stub/sharing/share_token.h"
@@ -84,7 +85,6 @@ CUresult Custom_cuIpcOpenEventHandle(Call& call, CUevent* phEvent, CUipcEventHan
   if (phEvent == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   const auto token = ReadIpcHandle(IpcForm::kEvent, std::span(handle.reserved));
   if (!token) return call.Fail(CUDA_ERROR_MAP_FAILED);  // as driver 580
-  AttachStreams(call.session());
   cuIpcOpenEventHandleRequest request;
   request.token = *token;
   request.event = call.Mint(HandleKind::kEvent);

@@ -9,12 +9,16 @@
 #include <deque>
 #include <vector>
 
+#include "client-stub/call/call.h"
+#include "client-stub/call/describe_function.h"
 #include "client-stub/code/function_info.h"
 #include "client-stub/code/kernel_params.h"
 #include "client-stub/code/launch_attributes.h"
 #include "client-stub/graphs/device_graphs.h"
+#include "client-stub/managed/managed_memory.h"
 #include "client-stub/managed/managed_work.h"
 #include "client-stub/memory/client_memory.h"
+#include "client-stub/memory/mirrored_work.h"
 #include "client-stub/session/client.h"
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"
@@ -176,7 +180,7 @@ CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span
   const auto same = [&] { return shared.accepted.Contains(LaunchHash(config, all_resident, HashOf(request.attributes))); };
   const bool accepted = sane && ((!all_resident && alike()) || same());
   // As a rule the process has no memory that the server must be told of before a launch.
-  if (accepted && !memory.mirrors().any() && !memory.managed().any()) [[likely]]
+  if (accepted && !memory.mirrors().any() && !ManagedMemory::Of(call.session()).any()) [[likely]]
     return call.Async(request);
   MirroredWork mirrored(call, stream);
   if (mirrored.result() != CUDA_SUCCESS) return mirrored.result();

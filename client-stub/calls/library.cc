@@ -6,12 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "client-stub/call/call.h"
+#include "client-stub/call/describe_function.h"
+#include "client-stub/calls/unload.h"
 #include "client-stub/code/function_info.h"
+#include "client-stub/code/function_questions.h"
 #include "client-stub/code/image_load.h"
 #include "client-stub/code/kernel_params.h"
-#include "client-stub/code/unload.h"
+#include "client-stub/code/library_copies.h"
+#include "client-stub/managed/managed_memory.h"
 #include "client-stub/memory/client_memory.h"
-#include "client-stub/servers/library_copies.h"
 #include "client-stub/session/client.h"
 #include "generated/client_custom.h"
 #include "generated/messages/library.h"
@@ -135,26 +139,6 @@ CUresult Custom_cuLibraryGetKernel(Call& call, CUkernel* pKernel, CUlibrary libr
   if (const CUresult result = GetKernel(call, id, name, &kernel); result != CUDA_SUCCESS) return result;
   if (SeveralServers()) kernel = LibraryCopies::Process().KnownKernel(id, name, kernel);
   *pKernel = reinterpret_cast<CUkernel>(kernel.value());
-  return CUDA_SUCCESS;
-}
-
-CUresult GetKernel(Call& call, HandleId library, const char* name, HandleId* kernel) {
-  if (const FunctionInfo* known = Functions().FindByName(library, name)) {
-    *kernel = known->handle;
-    return CUDA_SUCCESS;
-  }
-  cuLibraryGetKernelRequest request;
-  request.library = library;
-  request.kernel = call.Mint(HandleKind::kKernel);
-  request.name = name;
-  cuLibraryGetKernelReply reply;
-  if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
-  auto info = std::make_unique<FunctionInfo>();
-  info->handle = request.kernel;
-  info->container = request.library;
-  FunctionInfo* entry = Functions().Insert(std::move(info));
-  if (reply.has_layout != 0) Functions().Describe(entry, name, reply);
-  *kernel = request.kernel;
   return CUDA_SUCCESS;
 }
 
@@ -286,25 +270,6 @@ CUresult Custom_cuKernelGetParamInfo(Call& call, CUkernel kernel, size_t paramIn
   *paramOffset = info->layout[paramIndex].offset;
   if (paramSize != nullptr) *paramSize = info->layout[paramIndex].size;
   return CUDA_SUCCESS;
-}
-
-FunctionInfo* DescribeKernel(Call& call, CUkernel kernel) {
-  const HandleId live = call.Use(HandleKind::kKernel, kernel);
-  if (!call.ok()) return nullptr;
-  if (FunctionInfo* known = Functions().FindDescribed(live)) return known;
-  // From an enumeration: ask for its name and layout, in a call of its own.
-  Call question(kInfo_cuKernelGetParamInfo, false);
-  question.MoveTo(call);
-  if (!question.ok()) return call.Fail(question.result()), nullptr;
-  cuKernelGetParamInfoRequest request;
-  request.kernel = live;
-  cuKernelGetParamInfoReply reply;
-  if (CUresult result = question.Sync(request, &reply); result != CUDA_SUCCESS) return call.Fail(result), nullptr;
-  auto info = std::make_unique<FunctionInfo>();
-  info->handle = live;
-  FunctionInfo* entry = Functions().Insert(std::move(info));
-  Functions().Describe(entry, reply.name, reply);
-  return entry;
 }
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "client-stub/call/call.h"
 #include "client-stub/code/blob.h"
 #include "client-stub/code/image_load.h"
 #include "client-stub/session/client.h"

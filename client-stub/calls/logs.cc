@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "client-stub/call/call.h"
 #include "client-stub/process/error_log.h"
 #include "client-stub/session/client.h"
 #include "generated/client/entry.h"

@@ -7,6 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "client-stub/call/call.h"
+#include "client-stub/managed/managed_memory.h"
 #include "client-stub/managed/managed_work.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/session/session.h"
@@ -53,7 +55,7 @@ CUmemLocation LocationOf(CUdevice device) {
   return location;
 }
 
-ManagedMemory& Managed(Call& call) { return ClientMemory::Of(call.session()).managed(); }
+ManagedMemory& Managed(Call& call) { return ManagedMemory::Of(call.session()); }
 
 bool IsManaged(Call& call, CUdeviceptr address, size_t bytes) {
   return address != 0 && bytes != 0 && address <= UINT64_MAX - bytes && Managed(call).Covers(Range{address, bytes});
@@ -205,7 +207,7 @@ CUresult Custom_cuMemAllocManaged(Call& call, CUdeviceptr* dptr, size_t bytesize
   const Range range{WholePages(reply.dptr), bytes};
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
   if (range.end() <= reply.dptr + request.bytesize && memory.windows().device.contains(range.base, range.bytes)) {
-    result = memory.managed().Add(range, reply.dptr, call.owner_context());
+    result = ManagedMemory::Of(call.session()).Add(range, reply.dptr, call.owner_context());
   }
   if (result != CUDA_SUCCESS) {
     cuMemFree_v2Request free;

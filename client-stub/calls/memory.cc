@@ -2,6 +2,8 @@
 
 #include <cuda.h>
 
+#include "client-stub/call/call.h"
+#include "client-stub/managed/managed_memory.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/memory/host_pool_calls.h"
 #include "client-stub/session/context.h"
@@ -25,7 +27,7 @@ void Remember(Call& call, uint64_t address, uint64_t bytes) {
 CUresult FreeManaged(Call& call, CUdeviceptr dptr) {
   ClientMemory& memory = ClientMemory::Of(call.session());
   uint64_t freed_by = 0;
-  if (!memory.managed().Remove(dptr, &freed_by)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (!ManagedMemory::Of(call.session()).Remove(dptr, &freed_by)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   memory.device().Remove(dptr);
   cuMemFree_v2Request request;
   request.dptr = freed_by;

@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "client-stub/call/call.h"
+#include "client-stub/calls/unload.h"
 #include "client-stub/code/function_info.h"
 #include "client-stub/code/image_load.h"
 #include "client-stub/code/kernel_params.h"
-#include "client-stub/code/unload.h"
+#include "client-stub/managed/managed_memory.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/process/config.h"
 #include "client-stub/session/client.h"
@@ -143,28 +145,6 @@ CUresult Custom_cuModuleGetGlobal_v2(Call& call, CUdeviceptr* dptr, size_t* byte
   if (dptr != nullptr) *dptr = reply.address;
   if (bytes != nullptr) *bytes = reply.bytes;
   return CUDA_SUCCESS;
-}
-
-FunctionInfo* DescribeFunction(Call& call, CUfunction function) {
-  const HandleId id(reinterpret_cast<uint64_t>(function));
-  const bool is_kernel = id.kind() == HandleKind::kKernel;
-  if (is_kernel) return DescribeKernel(call, reinterpret_cast<CUkernel>(function));
-  const HandleId live = call.Use(HandleKind::kFunction, function);
-  if (!call.ok()) return nullptr;
-  if (FunctionInfo* known = Functions().FindDescribed(live)) return known;
-  // From an enumeration or made from a kernel: ask for its name and layout, in a call of its own.
-  Call question(kInfo_cuFuncGetParamInfo, false);
-  question.MoveTo(call);
-  if (!question.ok()) return call.Fail(question.result()), nullptr;
-  cuFuncGetParamInfoRequest request;
-  request.func = live;
-  cuFuncGetParamInfoReply reply;
-  if (CUresult result = question.Sync(request, &reply); result != CUDA_SUCCESS) return call.Fail(result), nullptr;
-  auto info = std::make_unique<FunctionInfo>();
-  info->handle = live;
-  FunctionInfo* entry = Functions().Insert(std::move(info));
-  Functions().Describe(entry, reply.name, reply);
-  return entry;
 }
 
 }  // namespace tessera

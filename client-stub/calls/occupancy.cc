@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "client-stub/call/call.h"
+#include "client-stub/call/describe_function.h"
 #include "client-stub/code/function_info.h"
 #include "client-stub/code/kernel_params.h"
 #include "client-stub/session/client.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "client-stub/call/call.h"
 #include "client-stub/session/client.h"
 #include "generated/client/peer.h"
 

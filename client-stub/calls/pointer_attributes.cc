@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "client-stub/call/call.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/memory/memory_check.h"
 #include "client-stub/session/session.h"

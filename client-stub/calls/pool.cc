@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "client-stub/call/call.h"
 #include "client-stub/graphs/graph_memory.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/memory/host_pool_calls.h"

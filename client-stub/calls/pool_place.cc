@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include "client-stub/call/call.h"
 #include "client-stub/memory/host_location.h"
 #include "client-stub/memory/host_pool_calls.h"
 #include "client-stub/session/session.h"

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "client-stub/call/call.h"
+#include "client-stub/call/describe_function.h"
 #include "client-stub/code/kernel_params.h"
 #include "client-stub/code/prepared_launch.h"
 #include "client-stub/session/client.h"

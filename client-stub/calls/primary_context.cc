@@ -4,6 +4,7 @@
 
 #include <cuda.h>
 
+#include "client-stub/call/call.h"
 #include "client-stub/session/client.h"
 #include "client-stub/session/context_flags.h"
 #include "generated/client/primary_context.h"

@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 
+#include "client-stub/call/call.h"
 #include "client-stub/process/statistics.h"
 #include "client-stub/session/client.h"
 #include "generated/client_custom.h"

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "client-stub/copies/staged_transfer.h"
+#include "client-stub/call/call.h"
 #include "client-stub/graphs/captured_sets.h"
 #include "client-stub/managed/managed_work.h"
 #include "client-stub/memory/client_memory.h"
@@ -13,6 +13,7 @@
 #include "client-stub/session/session.h"
 #include "client-stub/streams/capture_check.h"
 #include "client-stub/streams/stream_visit.h"
+#include "client-stub/transfers/staged_transfer.h"
 #include "generated/client/set.h"
 
 namespace tessera {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "client-stub/call/call.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/memory/host_allocation_calls.h"
 #include "client-stub/memory/host_pool_calls.h"

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "client-stub/call/call.h"
+#include "client-stub/call/poll.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/servers/server_work.h"
 #include "client-stub/session/client.h"
-#include "client-stub/session/poll.h"
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"
 #include "client-stub/streams/capture_check.h"
@@ -25,7 +26,6 @@ constexpr int kPriorityGreatest = -5;
 template <typename Request>
 CUresult Create(Call& call, CUstream* stream, unsigned flags, int priority, Request& request) {
   if (stream == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  AttachStreams(call.session());
   const HandleId id = call.Mint(HandleKind::kStream);
   if (!call.ok()) return call.result();
   if (!Streams().Add(id, *call.thread().current(), flags, priority)) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
@@ -199,7 +199,6 @@ CUresult Custom_cuLaunchHostFunc(Call& call, CUstream hStream, CUhostFn fn, void
   if (!UseStreamInfo(call, hStream, &stream)) return call.result();
   bool capturing = false;
   if (const CUresult legal = Captures().CheckUse(stream.ref, &capturing); legal != CUDA_SUCCESS) return call.Fail(legal);
-  AttachStreams(call.session());
   cuLaunchHostFuncRequest request;
   request.stream = stream.id;
   request.repeats = capturing;
@@ -215,7 +214,6 @@ CUresult Custom_cuStreamAddCallback(Call& call, CUstream hStream, CUstreamCallba
   UsedStream stream;
   if (!UseStreamInfo(call, hStream, &stream)) return call.result();
   if (const CUresult legal = Captures().CheckUncapturable(stream.ref); legal != CUDA_SUCCESS) return call.Fail(legal);
-  AttachStreams(call.session());
   cuStreamAddCallbackRequest request;
   request.stream = stream.id;
   request.function = HostFunctionsOfProcess().Add({.callback = callback, .stream = hStream, .user_data = userData});

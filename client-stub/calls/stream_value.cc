@@ -5,8 +5,10 @@
 #include <span>
 #include <vector>
 
+#include "client-stub/call/call.h"
 #include "client-stub/memory/host_mirrors.h"
 #include "client-stub/memory/memory_operations.h"
+#include "client-stub/memory/mirrored_work.h"
 #include "generated/client_custom.h"
 #include "generated/messages/stream.h"
 

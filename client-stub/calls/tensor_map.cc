@@ -5,6 +5,7 @@
 #include <cstring>
 #include <span>
 
+#include "client-stub/call/call.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/session/client.h"
 #include "generated/client_custom.h"

@@ -1,6 +1,7 @@
 // User objects: the server's driver counts the references, which graphs hold there; the destructor runs here, on the
 // thread of host functions, when the last one has gone.
 
+#include "client-stub/call/call.h"
 #include "client-stub/session/session.h"
 #include "client-stub/streams/host_functions.h"
 #include "client-stub/streams/stream_state.h"
@@ -13,7 +14,6 @@ CUresult Custom_cuUserObjectCreate(Call& call, CUuserObject* object_out, void* p
                                    unsigned int initialRefcount, unsigned int flags) {
   if (!call.ok()) return call.result();
   if (object_out == nullptr || destroy == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  AttachStreams(call.session());
   cuUserObjectCreateRequest request;
   request.object = call.Mint(HandleKind::kUserObject);
   if (!call.ok()) return call.result();

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include "client-stub/call/call.h"
 #include "client-stub/code/image.h"
-#include "client-stub/copies/copier.h"
+#include "client-stub/process/copier.h"
+#include "client-stub/session/basic_call.h"
 #include "generated/messages/service.h"
 #include "protocol/image/image_key.h"
 
@@ -30,16 +30,14 @@ uint64_t NewBlob() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-CUresult SendBlob(const Call& user, std::span<const std::byte> bytes, uint64_t* blob) {
+CUresult SendBlob(const BasicCall& user, std::span<const std::byte> bytes, uint64_t* blob) {
   *blob = NewBlob();
   return WriteBlob(user, *blob, bytes);
 }
 
-CUresult NameBlob(const Call& user, uint64_t blob, std::span<const std::byte> bytes) {
+CUresult NameBlob(const BasicCall& user, uint64_t blob, std::span<const std::byte> bytes) {
   const ImageKey key = KeyOf(bytes, [](size_t count, const auto& work) { Copier::Process().ForEach(count, work); });
-  Call call(kName, false);
-  call.MoveTo(user);
-  if (!call.ok()) return call.result();
+  BasicCall call(kName, user);
   tesseraBlobNameRequest request;
   request.blob = blob;
   request.total_bytes = bytes.size();
@@ -47,12 +45,10 @@ CUresult NameBlob(const Call& user, uint64_t blob, std::span<const std::byte> by
   return call.Async(request);
 }
 
-CUresult WriteBlob(const Call& user, uint64_t blob, std::span<const std::byte> bytes) {
+CUresult WriteBlob(const BasicCall& user, uint64_t blob, std::span<const std::byte> bytes) {
   uint64_t offset = 0;
   do {
-    Call call(kWrite, false);
-    call.MoveTo(user);
-    if (!call.ok()) return call.result();
+    BasicCall call(kWrite, user);
     tesseraBlobWriteRequest request;
     request.blob = blob;
     request.offset = offset;
@@ -64,14 +60,12 @@ CUresult WriteBlob(const Call& user, uint64_t blob, std::span<const std::byte> b
   return CUDA_SUCCESS;
 }
 
-CUresult FetchBlob(const Call& user, uint64_t blob, uint64_t size_bytes, std::vector<std::byte>* bytes) {
+CUresult FetchBlob(const BasicCall& user, uint64_t blob, uint64_t size_bytes, std::vector<std::byte>* bytes) {
   bytes->clear();
   // The server's word: memory is taken for what has come, and no more than anything that it makes can have.
   CUresult result = size_bytes <= kImageBytesMax ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
   while (result == CUDA_SUCCESS && bytes->size() < size_bytes) {
-    Call call(kRead, false);
-    call.MoveTo(user);
-    if (!call.ok()) return call.result();
+    BasicCall call(kRead, user);
     tesseraBlobReadRequest request;
     request.blob = blob;
     request.offset = bytes->size();
@@ -81,9 +75,7 @@ CUresult FetchBlob(const Call& user, uint64_t blob, uint64_t size_bytes, std::ve
     if (result == CUDA_SUCCESS && reply.data.size() != request.length) result = CUDA_ERROR_UNKNOWN;
     if (result == CUDA_SUCCESS) bytes->insert(bytes->end(), reply.data.begin(), reply.data.end());
   }
-  Call call(kRelease, false);
-  call.MoveTo(user);
-  if (!call.ok()) return call.result();
+  BasicCall call(kRelease, user);
   tesseraBlobReleaseRequest request;
   request.blob = blob;
   const CUresult released = call.Async(request);

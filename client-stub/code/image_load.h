@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "client-stub/call/call.h"
 #include "client-stub/code/image.h"
+#include "client-stub/session/basic_call.h"
 #include "protocol/image/image_key.h"
 
 namespace tessera {
@@ -38,7 +38,7 @@ class ClientJitOptions {
 class ImageUpload {
  public:
   // On behalf of `call`, which outlives it, as does the application's memory behind `parts`.
-  ImageUpload(Call& call, const ImageParts& parts) : call_(call), parts_(parts) {}
+  ImageUpload(BasicCall& call, const ImageParts& parts) : call_(call), parts_(parts) {}
 
   // Makes the load call `request`, whose reply has the driver's code as its `result`, with the image before it. Result of the
   // call; where the image is missing, it is sent and the call made again.
@@ -64,7 +64,7 @@ class ImageUpload {
   // Sends the parts that were only named.
   CUresult SendMissing(int32_t why);
 
-  Call& call_;
+  BasicCall& call_;
   const ImageParts& parts_;
   std::vector<uint64_t> blobs_;  // one number per part
   std::vector<size_t> named_;    // indices of the parts that were not sent

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "client-stub/call/call.h"
 #include "client-stub/code/function_info.h"
+#include "client-stub/session/basic_call.h"
 
 namespace tessera {
 
@@ -18,12 +18,5 @@ namespace tessera {
 // a kernel that has parameters, or when a parameter's pointer is null. Any thread.
 CUresult PackKernelParams(const FunctionInfo& function, void* const* kernel_params, void* const* extra,
                           std::vector<std::byte>* packed);
-
-// What is known of a handle passed as CUfunction: a function or a kernel (the driver takes both). Asks the server once
-// when the handle came from an enumeration. Null, with the call failed (400), for anything else.
-FunctionInfo* DescribeFunction(Call& call, CUfunction function);
-FunctionInfo* DescribeKernel(Call& call, CUkernel kernel);
-// The kernel of a library of the call's session by its name: a new handle, or the one it has there already.
-CUresult GetKernel(Call& call, HandleId library, const char* name, HandleId* kernel);
 
 }  // namespace tessera

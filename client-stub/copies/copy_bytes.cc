@@ -7,19 +7,20 @@
 #include <utility>
 #include <vector>
 
-#include "client-stub/copies/copier.h"
-#include "client-stub/copies/copy_in_order.h"
-#include "client-stub/copies/staged_transfer.h"
+#include "client-stub/call/call.h"
 #include "client-stub/graphs/graph_shadow.h"
 #include "client-stub/managed/managed_work.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/memory/memory_check.h"
-#include "client-stub/servers/copy_across.h"
+#include "client-stub/process/copier.h"
 #include "client-stub/session/session.h"
 #include "client-stub/streams/capture_check.h"
 #include "client-stub/streams/host_functions.h"
 #include "client-stub/streams/idle_streams.h"
 #include "client-stub/streams/stream_state.h"
+#include "client-stub/transfers/copy_in_order.h"
+#include "client-stub/transfers/staged_transfer.h"
+#include "client-stub/transfers/transfer_bytes.h"
 #include "generated/messages/copy.h"
 #include "protocol/base/log.h"
 #include "protocol/memory/copy_route.h"
@@ -33,16 +34,6 @@ constexpr uint64_t kReadAtOnceBytesMax = uint64_t{1} << 20;
 constexpr uint64_t kReadAtOnceOverLinkBytesMax = uint64_t{256} << 10;
 
 bool IsOrdinary(Place place) { return place == Place::kPageable || place == Place::kPrivate; }
-
-cuMemcpyAsyncRequest Request(HandleId stream, uint64_t to, uint64_t from, uint64_t bytes, CopyRoute route) {
-  cuMemcpyAsyncRequest request;
-  request.dst = to;
-  request.src = from;
-  request.bytes = bytes;
-  request.route = static_cast<uint32_t>(route);
-  request.stream = stream;
-  return request;
-}
 
 // Between memory that the server reaches and private memory, when the stream reaches the copy.
 CUresult CopyInOrder(Call& call, HandleId stream, uint64_t to, uint64_t from, uint64_t bytes, bool to_host) {
@@ -58,7 +49,7 @@ CUresult CopyInOrder(Call& call, HandleId stream, uint64_t to, uint64_t from, ui
       Copier::Process().CopyBeside(to_host ? memory : shadow, to_host ? shadow : memory, size, bytes, reader);
     };
     piece.send = [&call, stream, to, from, done, size, to_host](uint64_t shadow, uint64_t mark) {
-      auto request = Request(stream, to_host ? shadow : to + done, to_host ? from + done : shadow, size, CopyRoute::kDirect);
+      auto request = CopyRequest(stream, to_host ? shadow : to + done, to_host ? from + done : shadow, size, CopyRoute::kDirect);
       request.mark = mark;
       return call.Async(request);
     };
@@ -90,36 +81,6 @@ void MoveHere(std::byte* to, const std::byte* from, uint64_t bytes) {
   apart ? Copier::Process().Copy(to, from, bytes) : static_cast<void>(std::memmove(to, from, bytes));
 }
 
-// Reads the bytes now and sends them in records that `send(request, last)` appends. `waits`: as of StagedUpload.
-template <typename Send>
-CUresult Upload(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, const Send& send,
-                bool waits = true) {
-  if (bytes <= kInlineBytesMax) {
-    // A table of pointers, perhaps, or a structure that has one.
-    HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
-    if (const CUresult opened = mirrors.OpenSeen(call, std::span(from, bytes)); opened != CUDA_SUCCESS) return opened;
-    auto request = Request(stream, to, 0, bytes, CopyRoute::kInline);
-    request.data = std::span(from, bytes);
-    return send(request, true);
-  }
-  StagedUpload upload(call, waits);
-  for (uint64_t done = 0, size = 0; done < bytes; done += size) {
-    size = NextPieceBytes(call.session(), bytes, done, false);
-    const CUresult result = upload.Push(
-        size,
-        [&](std::span<std::byte> piece) {
-          Copier::Process().CopyPiece(piece.data(), from + done, size, bytes, Copier::Reader::kDevice);
-        },
-        [&](uint64_t offset, uint64_t mark) {
-          auto request = Request(stream, to + done, offset, size, CopyRoute::kFromStaging);
-          request.mark = mark;
-          return send(request, done + size == bytes);
-        });
-    if (result != CUDA_SUCCESS) return result;
-  }
-  return CUDA_SUCCESS;
-}
-
 // The copy, if its source may be read now because the stream is idle until the last of its records is appended, and
 // there is room. Otherwise all of it is to be copied behind the work that came between, even if first pieces are on
 // their way.
@@ -131,7 +92,7 @@ std::optional<CUresult> UploadWhileIdle(Call& call, CUstream stream, uint64_t to
   if (!idle) return std::nullopt;
   TakeBackStreamWork(call, used);
   const auto send = [&](const cuMemcpyAsyncRequest& request, bool) { return call.AsyncIf(*idle, request); };
-  const CUresult result = Upload(call, used.id, to, from, bytes, send, false);
+  const CUresult result = UploadBytes(call, used.id, to, from, bytes, send, false);
   if (result != Session::kNotAppended) return result;
   NoteStreamWork(call, stream);
   return std::nullopt;
@@ -166,43 +127,7 @@ CUresult CopyPieces(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUst
 
 }  // namespace
 
-CUresult UploadBytes(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, bool async) {
-  return Upload(call, stream, to, from, bytes, [&](const cuMemcpyAsyncRequest& request, bool last) {
-    // The last piece of a synchronous copy brings the answer for all of them.
-    return async || !last ? call.Async(request) : call.SyncWork(request);
-  });
-}
-
-CUresult DownloadBytes(Call& call, HandleId stream, std::byte* to, uint64_t from, uint64_t bytes) {
-  StagedDownload download(call);
-  for (uint64_t done = 0, size = 0; done < bytes; done += size) {
-    size = NextPieceBytes(call.session(), bytes, done, true);
-    const CUresult result = download.Push(
-        size,
-        [=](std::span<const std::byte> piece) {
-          Copier::Process().CopyPiece(to + done, piece.data(), size, bytes, Copier::Reader::kProgram);
-        },
-        [&](uint64_t offset, uint64_t mark) {
-          auto request = Request(stream, offset, from + done, size, CopyRoute::kToStaging);
-          request.mark = mark;
-          return call.Async(request);
-        });
-    if (result != CUDA_SUCCESS) return result;
-  }
-  return download.Finish();
-}
-
-CUresult WaitForHostWriters(Call& call, HandleId stream) {
-  // A kernel that uses a mirror is one too: what it wrote comes when it is done. So do deliveries.
-  ClientMemory& memory = ClientMemory::Of(call.session());
-  const bool any = HostFunctionsOfProcess().used() || memory.mirrors().any() || memory.deliveries().used();
-  return any ? WaitForStream(call, stream) : CUDA_SUCCESS;
-}
-
 CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form) {
-  if (SeveralServers()) [[unlikely]] {
-    if (const auto done = CopyAcross(call, to, from, bytes, stream, form)) return *done;
-  }
   if (!call.ok()) return call.result();
   const HandleId id = call.UseStream(stream);
   bool capturing = false;
@@ -253,7 +178,7 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   }
   const bool read_now = form.async && form.read == SourceRead::kInCall;
   if (!to_ordinary && !from_ordinary && !(read_now && from_place == Place::kPinned)) {
-    const auto request = Request(id, to, from, bytes, CopyRoute::kDirect);
+    const auto request = CopyRequest(id, to, from, bytes, CopyRoute::kDirect);
     const bool stays_on_device = to_place == Place::kDevice && from_place == Place::kDevice &&
                                  !memory.allocations().Contains(to) && !memory.allocations().Contains(from);
     return (form.async && !read_now) || (!form.async && stays_on_device) ? call.Async(request) : call.SyncWork(request);
@@ -276,7 +201,10 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   if (!form.async) ready = WaitForHostWriters(call, id);
   if (form.async && form.read == SourceRead::kInStreamOrder) ready = WaitForStream(call, id);
   if (ready != CUDA_SUCCESS) return ready;
-  return UploadBytes(call, id, to, host_from, bytes, form.async);
+  return UploadBytes(call, id, to, host_from, bytes, [&](const cuMemcpyAsyncRequest& request, bool last) {
+    // The last piece of a synchronous copy brings the answer for all of them.
+    return form.async || !last ? call.Async(request) : call.SyncWork(request);
+  });
 }
 
 }  // namespace tessera

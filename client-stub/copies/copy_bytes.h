@@ -38,14 +38,4 @@ struct CopyForm {
 // The whole call: checks, sends, waits. `call` is one of the calls whose record is that of cuMemcpyAsync.
 CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form);
 
-// The bytes of one copy between memory that only this process has and what the server reaches, in the order of `stream`
-// (from staging): the source has been read when UploadBytes returns (`async`), the destination written when DownloadBytes
-// does. Nothing is checked.
-CUresult UploadBytes(Call& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, bool async);
-CUresult DownloadBytes(Call& call, HandleId stream, std::byte* to, uint64_t from, uint64_t bytes);
-
-// Waits for the stream when something that was enqueued on it may still write host memory of this process: then ordinary
-// memory must not be read before.
-CUresult WaitForHostWriters(Call& call, HandleId stream);
-
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <vector>
 
+#include "client-stub/call/call.h"
 #include "client-stub/graphs/graph_params.h"
 #include "client-stub/memory/memory_check.h"
 #include "generated/client_custom.h"

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "client-stub/call/call.h"
 #include "client-stub/memory/client_memory.h"
 #include "protocol/base/log.h"
 

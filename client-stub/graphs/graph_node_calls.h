@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "client-stub/call/call.h"
 #include "client-stub/graphs/graph_nodes.h"
 #include "client-stub/graphs/graph_params.h"
 #include "protocol/runtime/client_support.h"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "client-stub/call/call.h"
+
 namespace tessera {
 
 NodeParameters::Kept& NodeParameters::KeepLocked(HandleId node, std::span<const std::byte> bytes) {

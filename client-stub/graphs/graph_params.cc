@@ -5,6 +5,8 @@
 #include <iterator>
 #include <span>
 
+#include "client-stub/call/call.h"
+#include "client-stub/call/describe_function.h"
 #include "client-stub/code/function_info.h"
 #include "client-stub/code/kernel_params.h"
 #include "client-stub/memory/client_memory.h"
@@ -145,7 +147,6 @@ bool EncodeMemsetNode(Call& call, const CUDA_MEMSET_NODE_PARAMS& set, CUcontext 
 
 bool EncodeHostNode(Call& call, const CUDA_HOST_NODE_PARAMS& params, NodeMessage* message) {
   if (params.fn == nullptr) return Refuse(call, CUDA_ERROR_INVALID_VALUE);
-  AttachStreams(call.session());
   const HostNodeRecord record{
       HostFunctionsOfProcess().Add({.function = params.fn, .user_data = params.userData, .repeats = true})};
   message->Owns(record.function);

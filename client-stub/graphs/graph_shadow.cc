@@ -10,11 +10,13 @@
 #include <span>
 #include <utility>
 
+#include "client-stub/call/call.h"
 #include "client-stub/graphs/graph_nodes.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/session/session.h"
 #include "client-stub/streams/host_functions.h"
 #include "client-stub/streams/stream_visit.h"
+#include "client-stub/transfers/publish.h"
 #include "generated/messages/service.h"
 
 namespace tessera {

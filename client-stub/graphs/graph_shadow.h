@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "client-stub/call/call.h"
-#include "client-stub/copies/copy_box.h"
+#include "client-stub/transfers/box_ends.h"
 #include "protocol/wire/graph_params.h"
 
 namespace tessera {

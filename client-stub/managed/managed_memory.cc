@@ -6,7 +6,8 @@
 
 #include "client-stub/managed/fault_handler.h"
 #include "client-stub/managed/service_thread.h"
-#include "client-stub/memory/address_windows.h"
+#include "client-stub/memory/client_memory.h"
+#include "client-stub/process/address_windows.h"
 #include "client-stub/session/session.h"
 #include "protocol/base/log.h"
 
@@ -228,6 +229,20 @@ bool ManagedMemory::ForEachAdvice(const Range& range, const std::function<void(c
   if (!Covers(range)) return false;
   return OnService(
       mutex_, [&] { return ForEachBlockIn(range, [&](Block& block, const Range& part) { block.advice.ForEach(part, visit); }); });
+}
+
+bool AdoptManagedVariable(BasicCall& call, const Range& range, HandleId container, HandleId context) {
+  if (ManagedMemory::Of(call.session()).AddVariable(range, container, context) != CUDA_SUCCESS) {
+    LogError("a managed variable of {} bytes cannot be used: the driver put it at {:#x}, where this process has something else",
+             range.bytes, range.base);
+    return false;
+  }
+  DeviceAllocation variable;
+  variable.range = range;
+  variable.kind = DeviceAllocation::Kind::kManaged;
+  variable.container = container;
+  ClientMemory::Of(call.session()).device().Add(variable);
+  return true;
 }
 
 }  // namespace tessera

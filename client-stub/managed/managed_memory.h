@@ -32,6 +32,8 @@
 #include "client-stub/managed/page_transfers.h"
 #include "client-stub/managed/pending_work.h"
 #include "client-stub/managed/shared_pages.h"
+#include "client-stub/session/basic_call.h"
+#include "client-stub/session/session.h"
 #include "protocol/base/mutex.h"
 #include "protocol/memory/range_allocator.h"
 
@@ -46,7 +48,9 @@ struct ManagedUse {
 
 class ManagedMemory {
  public:
+  // `window`: where device memory of the session lies.
   ManagedMemory(Session& session, const Range& window) : session_(session), window_(window), transfers_(session) {}
+  static ManagedMemory& Of(Session& session) { return *session.managed(); }
 
   // Whether there is any, or pages of it that this process may touch: what the paths of launches and copies ask.
   bool any() const { return count_.load(std::memory_order_acquire) != 0; }
@@ -150,5 +154,9 @@ class ManagedMemory {
   std::map<uint64_t, std::unique_ptr<SharedPages>> variable_pages_;
   Blocks blocks_;
 };
+
+// As AdoptDriverRange (client_memory.h) for a managed variable, of a library (no context) or of a module, which this process
+// touches as well.
+bool AdoptManagedVariable(BasicCall& call, const Range& range, HandleId container, HandleId context);
 
 }  // namespace tessera

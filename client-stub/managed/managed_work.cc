@@ -1,26 +1,27 @@
 #include "client-stub/managed/managed_work.h"
 
+#include "client-stub/call/call.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/session/session.h"
 
 namespace tessera {
 
 ManagedWork::ManagedWork(Call& call, HandleId stream) {
-  ManagedMemory& memory = ClientMemory::Of(call.session()).managed();
+  ManagedMemory& memory = ManagedMemory::Of(call.session());
   if (!memory.any() || call.capturing()) return;
   memory_ = &memory;
   Begin(call, ManagedUse{NameOf(call.context(), stream), Range{}});
 }
 
 ManagedWork::ManagedWork(Call& call, HandleId stream, const Range& written, const Range& read) {
-  ClientMemory& memory = ClientMemory::Of(call.session());
-  if (!memory.managed().any() || call.capturing()) return;
+  ManagedMemory& memory = ManagedMemory::Of(call.session());
+  if (!memory.any() || call.capturing()) return;
   const auto managed = [&](const Range& range) {
     if (range.bytes == 0) return false;
-    const auto allocation = memory.device().Find(range.base);
+    const auto allocation = ClientMemory::Of(call.session()).device().Find(range.base);
     return allocation && allocation->kind == DeviceAllocation::Kind::kManaged;
   };
-  memory_ = &memory.managed();
+  memory_ = &memory;
   if (managed(read)) Begin(call, ManagedUse{NameOf(call.context(), stream), read, true});
   if (result_ == CUDA_SUCCESS && managed(written)) Begin(call, ManagedUse{NameOf(call.context(), stream), written});
 }

@@ -1,12 +1,12 @@
 #include "client-stub/managed/page_transfers.h"
 
 #include "client-stub/call/call.h"
-#include "client-stub/copies/copy_bytes.h"
-#include "client-stub/copies/staged_transfer.h"
 #include "client-stub/process/cu_result.h"
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"
 #include "client-stub/streams/stream_state.h"
+#include "client-stub/transfers/staged_transfer.h"
+#include "client-stub/transfers/transfer_bytes.h"
 #include "generated/client/context.h"
 #include "generated/client/primary_context.h"
 #include "generated/client/stream.h"
@@ -62,7 +62,9 @@ CUresult PageTransfers::Upload(HandleId context, uint64_t to, const std::byte* f
   HandleId stream;
   if (const CUresult result = StreamOf(context, &stream); result != CUDA_SUCCESS) return result;
   Call call(kTransfer, false);
-  return call.ok() ? UploadBytes(call, stream, to, from, bytes, true) : call.result();
+  if (!call.ok()) return call.result();
+  return UploadBytes(call, stream, to, from, bytes,
+                     [&](const cuMemcpyAsyncRequest& request, bool) { return call.Async(request); });
 }
 
 CUresult PageTransfers::Clear(HandleId context, uint64_t address, uint64_t bytes) {

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <tuple>
 
-#include "client-stub/call/call.h"
+#include "client-stub/session/basic_call.h"
 #include "client-stub/session/session.h"
 #include "generated/client/virtual_memory.h"
 #include "protocol/base/log.h"
@@ -47,7 +47,7 @@ auto* AddressReservations::BlockAt(SomeBlocks& blocks, uint64_t address) {
   return ranges;
 }
 
-CUresult AddressReservations::Reserve(Call& call, uint64_t bytes, uint64_t alignment, uint64_t wish, uint64_t* address) {
+CUresult AddressReservations::Reserve(BasicCall& call, uint64_t bytes, uint64_t alignment, uint64_t wish, uint64_t* address) {
   if (const CUresult result = Check(bytes, alignment, wish); result != CUDA_SUCCESS) return call.Fail(result);
   MutexLock lock(changes_);
   std::optional<Range> range;
@@ -60,7 +60,7 @@ CUresult AddressReservations::Reserve(Call& call, uint64_t bytes, uint64_t align
 }
 
 // At this address; a block that has to be made for it begins at the next multiple of a block's size.
-std::optional<Range> AddressReservations::AtWish(Call& call, uint64_t bytes, uint64_t wish) {
+std::optional<Range> AddressReservations::AtWish(BasicCall& call, uint64_t bytes, uint64_t wish) {
   {
     const std::unique_lock table(table_);
     if (RangeAllocator* const ranges = BlockAt(blocks_, wish)) return ranges->AllocateAt(wish, bytes);
@@ -71,7 +71,7 @@ std::optional<Range> AddressReservations::AtWish(Call& call, uint64_t bytes, uin
   return BlockAt(blocks_, block.base)->AllocateAt(block.base, bytes);
 }
 
-std::optional<Range> AddressReservations::Anywhere(Call& call, uint64_t bytes, uint64_t alignment) {
+std::optional<Range> AddressReservations::Anywhere(BasicCall& call, uint64_t bytes, uint64_t alignment) {
   if (bytes < kBlockBytes) {
     const std::unique_lock table(table_);
     for (auto& [base, ranges] : blocks_) {
@@ -99,7 +99,7 @@ std::optional<Range> AddressReservations::Anywhere(Call& call, uint64_t bytes, u
   return any_granted_ ? std::nullopt : InWindow(call, bytes, alignment);
 }
 
-std::optional<Range> AddressReservations::InWindow(Call& call, uint64_t bytes, uint64_t alignment) {
+std::optional<Range> AddressReservations::InWindow(BasicCall& call, uint64_t bytes, uint64_t alignment) {
   // The server aligns nothing beyond a granule: a larger block has an aligned part.
   const uint64_t block_bytes = WholeBlocks(bytes) + (alignment > kGranuleBytes ? alignment : 0);
   cuMemAddressReserveRequest request;
@@ -115,7 +115,7 @@ std::optional<Range> AddressReservations::InWindow(Call& call, uint64_t bytes, u
 
 // Has the server reserve the block, which is held. False: it did not, and the block is held no more; `call` says
 // whether its driver failed or only cannot have this place.
-bool AddressReservations::MakeBlock(Call& call, const Range& block) {
+bool AddressReservations::MakeBlock(BasicCall& call, const Range& block) {
   cuMemAddressReserveRequest request;
   request.base = block.base;
   request.bytes = block.bytes;
@@ -132,7 +132,7 @@ bool AddressReservations::MakeBlock(Call& call, const Range& block) {
 }
 
 // A place that is not granted to a block may be granted to a large one. Blocks are large from then on.
-bool AddressReservations::MakeLargeBlock(Call& call, const Range& refused) {
+bool AddressReservations::MakeLargeBlock(BasicCall& call, const Range& refused) {
   const Range block{refused.base, kLargeBlockBytes};
   if (!call.ok() || least_bytes_ == kLargeBlockBytes || refused.bytes >= block.bytes) return false;
   if (!held_.HoldAt(block) || !MakeBlock(call, block)) return false;
@@ -140,7 +140,7 @@ bool AddressReservations::MakeLargeBlock(Call& call, const Range& refused) {
   return true;
 }
 
-CUresult AddressReservations::Free(Call& call, const Range& range) {
+CUresult AddressReservations::Free(BasicCall& call, const Range& range) {
   MutexLock lock(changes_);
   if (Find(range.base) != range) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   Range block;

@@ -25,7 +25,7 @@
 
 namespace tessera {
 
-class Call;
+class BasicCall;
 
 class AddressReservations {
  public:
@@ -41,10 +41,10 @@ class AddressReservations {
   // Reserves `bytes` at a multiple of `alignment` (0: any), at `wish` if that is free (0: anywhere), else elsewhere.
   // CUDA_ERROR_INVALID_VALUE as natively; CUDA_ERROR_OUT_OF_MEMORY: no place is free on both sides, or RLIMIT_AS is
   // reached. Or what the server's driver says.
-  CUresult Reserve(Call& call, uint64_t bytes, uint64_t alignment, uint64_t wish, uint64_t* address) EXCLUDES(changes_);
+  CUresult Reserve(BasicCall& call, uint64_t bytes, uint64_t alignment, uint64_t wish, uint64_t* address) EXCLUDES(changes_);
   // Gives back exactly one reservation, in which nothing is mapped. CUDA_ERROR_INVALID_VALUE: `range` is none; or what
   // the server's driver says, and the reservation stays.
-  CUresult Free(Call& call, const Range& range) EXCLUDES(changes_);
+  CUresult Free(BasicCall& call, const Range& range) EXCLUDES(changes_);
 
   bool Contains(uint64_t address) const { return count_.load(std::memory_order_acquire) != 0 && Find(address).has_value(); }
   // How many of the `bytes` from `address` on are reserved, without a gap: in one reservation or in some that follow
@@ -60,13 +60,13 @@ class AddressReservations {
   template <typename SomeBlocks>
   static auto* BlockAt(SomeBlocks& blocks, uint64_t address);
 
-  std::optional<Range> AtWish(Call& call, uint64_t bytes, uint64_t wish) REQUIRES(changes_);
-  std::optional<Range> Anywhere(Call& call, uint64_t bytes, uint64_t alignment) REQUIRES(changes_);
+  std::optional<Range> AtWish(BasicCall& call, uint64_t bytes, uint64_t wish) REQUIRES(changes_);
+  std::optional<Range> Anywhere(BasicCall& call, uint64_t bytes, uint64_t alignment) REQUIRES(changes_);
   // A block that the server picks, in the session's device window: for drivers that grant no place outside at all. Half
   // of the window is the most.
-  std::optional<Range> InWindow(Call& call, uint64_t bytes, uint64_t alignment) REQUIRES(changes_);
-  bool MakeBlock(Call& call, const Range& block) REQUIRES(changes_);
-  bool MakeLargeBlock(Call& call, const Range& refused) REQUIRES(changes_);
+  std::optional<Range> InWindow(BasicCall& call, uint64_t bytes, uint64_t alignment) REQUIRES(changes_);
+  bool MakeBlock(BasicCall& call, const Range& block) REQUIRES(changes_);
+  bool MakeLargeBlock(BasicCall& call, const Range& refused) REQUIRES(changes_);
 
   HeldAddresses& held_;
   // One thread at a time reserves or frees: it waits for the server meanwhile. Questions wait for table_ alone.

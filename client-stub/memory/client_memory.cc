@@ -1,21 +1,26 @@
 #include "client-stub/memory/client_memory.h"
 
 #include <map>
-#include <memory>
-#include <mutex>
 #include <shared_mutex>
 #include <utility>
-#include <vector>
 
-#include "client-stub/call/call.h"
-#include "client-stub/memory/address_windows.h"
-#include "client-stub/servers/address_owner.h"
+#include "client-stub/process/address_windows.h"
+#include "client-stub/session/basic_call.h"
+#include "client-stub/session/client.h"
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 
 namespace tessera {
+namespace {
+
+const Context* Active(Session& session, HandleId handle, CUdevice device) {
+  const Context* context = session.contexts().Find(reinterpret_cast<CUcontext>(handle.value()));
+  return context != nullptr && context->active() ? context : session.contexts().AnyActive(device);
+}
+
+}  // namespace
 
 ClientMemory::ClientMemory(Session& session)
     : session_(session),
@@ -24,32 +29,17 @@ ClientMemory::ClientMemory(Session& session)
       staging_(session.channel().staging()),
       shadows_(host_),
       deliveries_(session),
-      mirrors_(session, host_, shadows_),
+      mirrors_(session, host_, shadows_, deliveries_),
       pools_(session.marks(), host_),
-      allocations_(host_),
-      managed_(session, windows_.device) {
-  session.contexts().OnEnd([this](const Context& context) {
-    device_.RemoveContext(context.handle);
-    managed_.EndContext(context.handle);
-    deliveries_.EndContext(context.handle);
-    mirrors_.EndContext(context.handle);
-    shadows_.EndContext(context.handle);
-    pools_.EndContext(context.handle);
-    host_.EndContext(context.handle);
-  });
-}
+      allocations_(host_) {}
 
-ClientMemory& ClientMemory::Of(Session& session) {
-  if (ClientMemory* memory = session.memory()) [[likely]]
-    return *memory;
-  static auto* const mutex = new std::mutex;
-  static auto* const all = new std::vector<std::unique_ptr<ClientMemory>>;  // never destroyed, as sessions
-  std::lock_guard lock(*mutex);
-  if (session.memory() == nullptr) {
-    all->push_back(std::unique_ptr<ClientMemory>(new ClientMemory(session)));
-    session.set_memory(all->back().get());
-  }
-  return *session.memory();
+void ClientMemory::EndContext(HandleId context) {
+  device_.RemoveContext(context);
+  deliveries_.EndContext(context);
+  mirrors_.EndContext(context);
+  shadows_.EndContext(context);
+  pools_.EndContext(context);
+  host_.EndContext(context);
 }
 
 uint64_t ClientMemory::TranslateElsewhere(uint64_t address) const {
@@ -121,7 +111,7 @@ bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation) {
   return true;
 }
 
-bool AdoptGlobal(Call& call, const Range& range, HandleId container) {
+bool AdoptGlobal(BasicCall& call, const Range& range, HandleId container) {
   DeviceAllocation global;
   global.container = container;
   global.range = range;
@@ -131,19 +121,34 @@ bool AdoptGlobal(Call& call, const Range& range, HandleId container) {
   return AdoptDriverRange(call.session(), global);
 }
 
-bool AdoptManagedVariable(Call& call, const Range& range, HandleId container, HandleId context) {
-  ClientMemory& memory = ClientMemory::Of(call.session());
-  if (memory.managed().AddVariable(range, container, context) != CUDA_SUCCESS) {
-    LogError("a managed variable of {} bytes cannot be used: the driver put it at {:#x}, where this process has something else",
-             range.bytes, range.base);
-    return false;
+AddressOwner OwnerOf(uint64_t address) {
+  for (Session* session : Client::Get().sessions()) {
+    ClientMemory& memory = ClientMemory::Of(*session);
+    if (const auto allocation = memory.device().Find(address)) {
+      return {session, Active(*session, allocation->context, allocation->device), false};
+    }
+    if (const auto block = memory.host().Find(memory.Original(address))) {
+      return {session, Active(*session, block->context, block->device), true};
+    }
+    // Addresses that are nobody's memory now: reserved, or freed.
+    if (memory.windows().device.contains(address) || memory.reservations().Contains(address)) {
+      return {session, session->contexts().AnyActive(-1), false};
+    }
   }
-  DeviceAllocation variable;
-  variable.range = range;
-  variable.kind = DeviceAllocation::Kind::kManaged;
-  variable.container = container;
-  memory.device().Add(variable);
-  return true;
+  return {};
+}
+
+uint64_t PinnedElsewhere(const Session& session, uint64_t address, uint64_t bytes, bool* whole) {
+  for (Session* other : Client::Get().sessions()) {
+    if (other == &session) continue;
+    ClientMemory& memory = ClientMemory::Of(*other);
+    const uint64_t original = memory.Original(address);
+    const auto block = memory.host().Find(original);
+    if (!block || block->host_access != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) continue;  // this process copies it
+    *whole = block->range.contains(original, bytes);
+    return original;
+  }
+  return 0;
 }
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
 // The memory of one session as the client sees it: device allocations, pinned and registered host memory, staging. One per
-// session, found with ClientMemory::Of(), never destroyed before the process ends. Any thread.
+// session, made with it (root/attach_session.h), never destroyed. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "client-stub/call/call.h"
-#include "client-stub/managed/managed_memory.h"
 #include "client-stub/memory/address_reservations.h"
 #include "client-stub/memory/deliveries.h"
 #include "client-stub/memory/device_memory.h"
@@ -18,6 +16,8 @@
 #include "client-stub/memory/host_pools.h"
 #include "client-stub/memory/shadow_pool.h"
 #include "client-stub/memory/staging.h"
+#include "client-stub/session/basic_call.h"
+#include "client-stub/session/session.h"
 #include "protocol/memory/window_table.h"
 
 namespace tessera {
@@ -34,7 +34,8 @@ enum class Place : uint8_t {
 
 class ClientMemory {
  public:
-  static ClientMemory& Of(Session& session);
+  explicit ClientMemory(Session& session);
+  static ClientMemory& Of(Session& session) { return *session.memory(); }
 
   DeviceMemory& device() { return device_; }
   HostMemory& host() { return host_; }
@@ -45,9 +46,9 @@ class ClientMemory {
   HostPools& pools() { return pools_; }
   HostAllocations& allocations() { return allocations_; }
   Deliveries& deliveries() { return deliveries_; }
-  ManagedMemory& managed() { return managed_; }
   AddressReservations& reservations() { return reservations_; }
   const WindowPair& windows() const { return windows_; }
+  void EndContext(HandleId context);
 
   // A physical allocation of the application's (cuMemCreate): its device, and how it may be exported.
   struct Physical {
@@ -80,8 +81,6 @@ class ClientMemory {
   Place Classify(uint64_t address, uint64_t bytes) const;
 
  private:
-  explicit ClientMemory(Session& session);
-
   // Of what is mapped at `address` on the host.
   static Place ClassifyMapping(const HostBlock& block, uint64_t address, uint64_t bytes);
   // Of device pointers of memory that another session has pinned.
@@ -97,7 +96,6 @@ class ClientMemory {
   HostMirrors mirrors_;
   HostPools pools_;
   HostAllocations allocations_;
-  ManagedMemory managed_;
   AddressReservations reservations_{HeldAddresses::Process()};
   Mutex mutex_;
   std::unordered_map<uint64_t, Physical> physical_ GUARDED_BY(mutex_);
@@ -107,9 +105,22 @@ class ClientMemory {
 // mapping anything there, and makes the range known to pointer questions and copies. False: something of this process lies
 // there already, so the address must not be handed to the application.
 bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation);
-// As AdoptDriverRange for a managed variable, of a library (no context) or of a module, which this process touches as well.
-bool AdoptManagedVariable(Call& call, const Range& range, HandleId container, HandleId context);
-// As above for a variable of the module or library `container` in the calling thread's current context.
-bool AdoptGlobal(Call& call, const Range& range, HandleId container);
+// As AdoptDriverRange for a variable of the module or library `container` in the calling thread's current context.
+bool AdoptGlobal(BasicCall& call, const Range& range, HandleId container);
+
+// Whose memory an address is, when the process has several servers: each session has its own part of the address windows, and
+// what its driver places elsewhere is known to it alone (address_windows.h).
+struct AddressOwner {
+  Session* session = nullptr;        // null: no session has memory there
+  const Context* context = nullptr;  // active, and one that can use the memory; null: there is none
+  bool host = false;                 // pinned or registered memory of the process
+};
+// Of device memory, and of pinned and registered host memory.
+AddressOwner OwnerOf(uint64_t address);
+
+// Pinned or registered memory of a session other than `session`: to that one's server it is private memory of this process.
+// The address of the same byte in the application's own memory; 0: there is no such memory. `whole` becomes whether all of
+// [address, address + bytes) is inside one block.
+uint64_t PinnedElsewhere(const Session& session, uint64_t address, uint64_t bytes, bool* whole);
 
 }  // namespace tessera

@@ -17,7 +17,7 @@ Deliveries::Deliveries(Session& session) : session_(session) {
                    [this](const ReplyHeader& header, std::span<const std::byte> bytes) { Arrived(header, bytes); });
 }
 
-std::optional<CUresult> Deliveries::Copy(Call& call, const UsedStream& stream, const Range& to, uint64_t from) {
+std::optional<CUresult> Deliveries::Copy(BasicCall& call, const UsedStream& stream, const Range& to, uint64_t from) {
   int writes_words = 0;
   if (!session_.mirrored() || to.bytes == 0 || to.bytes > kDeliveryBytesMax || SeveralServers() ||
       to.bytes + sizeof(ReplyHeader) > session_.welcome().sizes.reply_bytes / 4 ||  // the largest record
@@ -41,7 +41,7 @@ std::optional<CUresult> Deliveries::Copy(Call& call, const UsedStream& stream, c
   return result;
 }
 
-CUresult Deliveries::MayDeliver(Call& call, const UsedStream& stream, bool* may) {
+CUresult Deliveries::MayDeliver(BasicCall& call, const UsedStream& stream, bool* may) {
   const uint64_t context = stream.info.context.value();
   {
     MutexLock lock(mutex_);

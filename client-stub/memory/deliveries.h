@@ -29,7 +29,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "client-stub/call/call.h"
+#include "client-stub/session/basic_call.h"
 #include "protocol/base/mutex.h"
 #include "protocol/memory/range_allocator.h"
 #include "protocol/wire/record.h"
@@ -45,7 +45,7 @@ class Deliveries {
 
   // Enqueues the copy of device memory at `from` to `to`, memory that only this process has. Nothing when it has to be done in
   // another way; otherwise how the call ended. The stream is not captured.
-  std::optional<CUresult> Copy(Call& call, const UsedStream& stream, const Range& to, uint64_t from) EXCLUDES(mutex_);
+  std::optional<CUresult> Copy(BasicCall& call, const UsedStream& stream, const Range& to, uint64_t from) EXCLUDES(mutex_);
 
   // Whether one was ever asked for.
   bool used() const { return used_.load(std::memory_order_relaxed); }
@@ -71,7 +71,7 @@ class Deliveries {
 
   // Whether the server has deliveries in the context that the call and the stream are in. Asks it where that is not known: a
   // failure is the call's.
-  CUresult MayDeliver(Call& call, const UsedStream& stream, bool* may) EXCLUDES(mutex_);
+  CUresult MayDeliver(BasicCall& call, const UsedStream& stream, bool* may) EXCLUDES(mutex_);
   // A number for the copy, 0 when it cannot be a delivery.
   uint64_t Enter(const UsedStream& stream, const Range& to) EXCLUDES(mutex_);
   void Drop(uint64_t number) EXCLUDES(mutex_);

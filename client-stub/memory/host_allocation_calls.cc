@@ -40,9 +40,9 @@ std::vector<Piece> PiecesOf(ClientMemory& memory, const Range& range) {
 
 }  // namespace
 
-HostAllocations& Allocations(Call& call) { return ClientMemory::Of(call.session()).allocations(); }
+HostAllocations& Allocations(BasicCall& call) { return ClientMemory::Of(call.session()).allocations(); }
 
-CUresult CreateHostAllocation(Call& call, CUmemGenericAllocationHandle* handle, size_t bytes,
+CUresult CreateHostAllocation(BasicCall& call, CUmemGenericAllocationHandle* handle, size_t bytes,
                               const CUmemAllocationProp& properties, unsigned long long flags) {
   if (call.session().mirrored()) return RefuseWithoutPages(call);
   const CUmemLocation& location = properties.location;
@@ -67,7 +67,7 @@ CUresult CreateHostAllocation(Call& call, CUmemGenericAllocationHandle* handle, 
   return result;
 }
 
-CUresult HostGranularity(Call& call, size_t* granularity, CUmemAllocationGranularity_flags option) {
+CUresult HostGranularity(BasicCall& call, size_t* granularity, CUmemAllocationGranularity_flags option) {
   if (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
@@ -75,7 +75,7 @@ CUresult HostGranularity(Call& call, size_t* granularity, CUmemAllocationGranula
   return CUDA_SUCCESS;
 }
 
-CUresult MapHostAllocation(Call& call, const Range& range, size_t offset, HandleId handle, unsigned long long flags) {
+CUresult MapHostAllocation(BasicCall& call, const Range& range, size_t offset, HandleId handle, unsigned long long flags) {
   if (range.bytes == 0 || range.bytes % kUnitBytes != 0 || range.base % kUnitBytes != 0 || flags != 0) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
@@ -84,7 +84,7 @@ CUresult MapHostAllocation(Call& call, const Range& range, size_t offset, Handle
   return Allocations(call).Map(call, range, handle);
 }
 
-CUresult SetMixedAccess(Call& call, const Range& range, const CUmemAccessDesc* accesses, size_t count) {
+CUresult SetMixedAccess(BasicCall& call, const Range& range, const CUmemAccessDesc* accesses, size_t count) {
   const std::vector<Piece> pieces = PiecesOf(ClientMemory::Of(call.session()), range);
   if (pieces.empty()) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   const std::span<const CUmemAccessDesc> all(accesses, count);
@@ -111,14 +111,14 @@ CUresult SetMixedAccess(Call& call, const Range& range, const CUmemAccessDesc* a
   return CUDA_SUCCESS;
 }
 
-CUresult ExportHostAllocation(Call& call, void* handle, HandleId allocation) {
+CUresult ExportHostAllocation(BasicCall& call, void* handle, HandleId allocation) {
   int fd = -1;
   const CUresult result = Allocations(call).Export(call, allocation, &fd);
   if (result == CUDA_SUCCESS) std::memcpy(handle, &fd, sizeof(fd));
   return result;
 }
 
-CUresult ImportHostAllocation(Call& call, CUmemGenericAllocationHandle* handle, HostFile file) {
+CUresult ImportHostAllocation(BasicCall& call, CUmemGenericAllocationHandle* handle, HostFile file) {
   if (call.session().mirrored()) return RefuseWithoutPages(call);
   if (file.bytes() == 0 || file.bytes() % kUnitBytes != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   const HandleId id = call.Mint(HandleKind::kMemoryAllocation);

@@ -7,23 +7,23 @@
 
 #include <cstddef>
 
-#include "client-stub/call/call.h"
 #include "client-stub/memory/host_allocations.h"
+#include "client-stub/session/basic_call.h"
 
 namespace tessera {
 
-HostAllocations& Allocations(Call& call);
+HostAllocations& Allocations(BasicCall& call);
 
-CUresult CreateHostAllocation(Call& call, CUmemGenericAllocationHandle* handle, size_t bytes,
+CUresult CreateHostAllocation(BasicCall& call, CUmemGenericAllocationHandle* handle, size_t bytes,
                               const CUmemAllocationProp& properties, unsigned long long flags);
 // All memory of a host is handed out in such units.
-CUresult HostGranularity(Call& call, size_t* granularity, CUmemAllocationGranularity_flags option);
+CUresult HostGranularity(BasicCall& call, size_t* granularity, CUmemAllocationGranularity_flags option);
 
-CUresult MapHostAllocation(Call& call, const Range& range, size_t offset, HandleId handle, unsigned long long flags);
+CUresult MapHostAllocation(BasicCall& call, const Range& range, size_t offset, HandleId handle, unsigned long long flags);
 // As cuMemSetAccess, for a range with mapped memory of the host. Memory of devices may lie beside it.
-CUresult SetMixedAccess(Call& call, const Range& range, const CUmemAccessDesc* accesses, size_t count);
+CUresult SetMixedAccess(BasicCall& call, const Range& range, const CUmemAccessDesc* accesses, size_t count);
 
-CUresult ExportHostAllocation(Call& call, void* handle, HandleId allocation);
-CUresult ImportHostAllocation(Call& call, CUmemGenericAllocationHandle* handle, HostFile file);
+CUresult ExportHostAllocation(BasicCall& call, void* handle, HandleId allocation);
+CUresult ImportHostAllocation(BasicCall& call, CUmemGenericAllocationHandle* handle, HostFile file);
 
 }  // namespace tessera

@@ -75,7 +75,7 @@ std::optional<CUmemAccess_flags> HostAllocations::ProgramAccess(uint64_t address
   return mapping == nullptr ? std::nullopt : std::optional(mapping->host);
 }
 
-CUresult HostAllocations::Create(Call& call, HandleId id, uint64_t bytes, int node, bool shareable) {
+CUresult HostAllocations::Create(BasicCall& call, HandleId id, uint64_t bytes, int node, bool shareable) {
   static const uint64_t all = MemoryOfThisHost();
   if (bytes > all) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   Result<HostFile> file = HostFile::Create(HostFile::Kind::kAllocation, bytes, node);
@@ -95,7 +95,7 @@ void HostAllocations::Import(HandleId id, HostFile file) {
   any_.store(true, std::memory_order_release);
 }
 
-CUresult HostAllocations::Release(Call& call, HandleId id) {
+CUresult HostAllocations::Release(BasicCall& call, HandleId id) {
   {
     MutexLock lock(mutex_);
     const auto found = handles_.find(id.value());
@@ -107,7 +107,7 @@ CUresult HostAllocations::Release(Call& call, HandleId id) {
   return CUDA_SUCCESS;
 }
 
-CUresult HostAllocations::Retain(Call& call, uint64_t address, HandleId* id) {
+CUresult HostAllocations::Retain(BasicCall& call, uint64_t address, HandleId* id) {
   const HandleId made = call.Mint(HandleKind::kMemoryAllocation);
   if (!call.ok()) return call.result();
   {
@@ -131,7 +131,7 @@ CUresult HostAllocations::Retain(Call& call, uint64_t address, HandleId* id) {
   return id->is_null() ? call.Fail(CUDA_ERROR_INVALID_VALUE) : CUDA_SUCCESS;
 }
 
-CUresult HostAllocations::Properties(Call& call, HandleId id, CUmemAllocationProp* properties) {
+CUresult HostAllocations::Properties(BasicCall& call, HandleId id, CUmemAllocationProp* properties) {
   MutexLock lock(mutex_);
   const auto found = handles_.find(id.value());
   if (found == handles_.end()) return call.Fail(CUDA_ERROR_INVALID_VALUE);
@@ -145,7 +145,7 @@ CUresult HostAllocations::Properties(Call& call, HandleId id, CUmemAllocationPro
   return CUDA_SUCCESS;
 }
 
-CUresult HostAllocations::Export(Call& call, HandleId id, int* fd) {
+CUresult HostAllocations::Export(BasicCall& call, HandleId id, int* fd) {
   MutexLock lock(mutex_);
   const auto found = handles_.find(id.value());
   if (found == handles_.end() || !found->second.allocation->shareable) return call.Fail(CUDA_ERROR_INVALID_VALUE);
@@ -167,7 +167,7 @@ void HostAllocations::Show(const Mapping& mapping) {
   mappings_.insert_or_assign(mapping.range.base, mapping);
 }
 
-CUresult HostAllocations::Map(Call& call, const Range& range, HandleId id) {
+CUresult HostAllocations::Map(BasicCall& call, const Range& range, HandleId id) {
   MutexLock changes(changes_);
   Mapping mapping;
   mapping.range = range;
@@ -187,7 +187,7 @@ CUresult HostAllocations::Map(Call& call, const Range& range, HandleId id) {
   return CUDA_SUCCESS;
 }
 
-CUresult HostAllocations::Unmap(Call& call, const Range& range) {
+CUresult HostAllocations::Unmap(BasicCall& call, const Range& range) {
   MutexLock changes(changes_);
   std::vector<Mapping> gone;
   {
@@ -224,7 +224,7 @@ std::vector<HostAllocations::Mapping> HostAllocations::MappingsOf(const Range& r
   return mappings;
 }
 
-CUresult HostAllocations::Attach(Call& call, const Mapping& mapping) {
+CUresult HostAllocations::Attach(BasicCall& call, const Mapping& mapping) {
   Channel& channel = call.session().channel();
   Result<uint32_t> segment =
       channel.OfferFile(mapping.allocation->file.fd(), HostFile::kDataOffset, mapping.range.bytes, Placement::Anywhere());
@@ -243,7 +243,7 @@ CUresult HostAllocations::Attach(Call& call, const Mapping& mapping) {
   return result;
 }
 
-CUresult HostAllocations::SetAccess(Call& call, const Range& range, std::span<const CUmemAccessDesc> accesses) {
+CUresult HostAllocations::SetAccess(BasicCall& call, const Range& range, std::span<const CUmemAccessDesc> accesses) {
   MutexLock changes(changes_);
   std::vector<Mapping> mappings = MappingsOf(range);
   if (mappings.empty() || accesses.empty()) return call.Fail(CUDA_ERROR_INVALID_VALUE);
@@ -275,7 +275,7 @@ CUresult HostAllocations::SetAccess(Call& call, const Range& range, std::span<co
   return CUDA_SUCCESS;
 }
 
-CUresult HostAllocations::Access(Call& call, uint64_t address, const CUmemLocation& location, unsigned long long* flags) {
+CUresult HostAllocations::Access(BasicCall& call, uint64_t address, const CUmemLocation& location, unsigned long long* flags) {
   const bool host = IsNodeOrHost(location);
   if (!host && (location.type != CU_MEM_LOCATION_TYPE_DEVICE || call.session().devices().NumberOf(location.id) < 0)) {
     return call.Fail(CUDA_ERROR_INVALID_DEVICE);

@@ -21,9 +21,9 @@
 #include <span>
 #include <vector>
 
-#include "client-stub/call/call.h"
 #include "client-stub/memory/host_file.h"
 #include "client-stub/memory/host_memory.h"
+#include "client-stub/session/basic_call.h"
 #include "protocol/base/mutex.h"
 #include "protocol/memory/range_allocator.h"
 #include "protocol/wire/handle.h"
@@ -47,27 +47,27 @@ class HostAllocations {
   std::optional<CUmemAccess_flags> ProgramAccess(uint64_t address) const EXCLUDES(mutex_);
 
   // An allocation for `id`, which the call minted, as cuMemCreate. `node`: of NUMA.
-  CUresult Create(Call& call, HandleId id, uint64_t bytes, int node, bool shareable) EXCLUDES(mutex_);
+  CUresult Create(BasicCall& call, HandleId id, uint64_t bytes, int node, bool shareable) EXCLUDES(mutex_);
   // Another process' allocation, or one of this, whose file this is. It is not exported again.
   void Import(HandleId id, HostFile file) EXCLUDES(mutex_);
   // Gives one reference back; the last one ends the handle, and the memory when nothing is mapped of it.
-  CUresult Release(Call& call, HandleId id) EXCLUDES(mutex_);
+  CUresult Release(BasicCall& call, HandleId id) EXCLUDES(mutex_);
   // One reference more for what is mapped at `address`, which is there. The same handle, or a new one when it was released.
-  CUresult Retain(Call& call, uint64_t address, HandleId* id) EXCLUDES(mutex_);
-  CUresult Properties(Call& call, HandleId id, CUmemAllocationProp* properties) EXCLUDES(mutex_);
+  CUresult Retain(BasicCall& call, uint64_t address, HandleId* id) EXCLUDES(mutex_);
+  CUresult Properties(BasicCall& call, HandleId id, CUmemAllocationProp* properties) EXCLUDES(mutex_);
   // A descriptor of it, as cuMemExportToShareableHandle.
-  CUresult Export(Call& call, HandleId id, int* fd) EXCLUDES(mutex_);
+  CUresult Export(BasicCall& call, HandleId id, int* fd) EXCLUDES(mutex_);
 
   // Maps all of it at a range that is reserved and free.
-  CUresult Map(Call& call, const Range& range, HandleId id) EXCLUDES(changes_, mutex_);
+  CUresult Map(BasicCall& call, const Range& range, HandleId id) EXCLUDES(changes_, mutex_);
   // Unmaps what is mapped in the range. Waits for the session's work where a device has had access (natively it does not).
   // CUDA_ERROR_INVALID_VALUE when the range has a part of a mapping.
-  CUresult Unmap(Call& call, const Range& range) EXCLUDES(changes_, mutex_);
+  CUresult Unmap(BasicCall& call, const Range& range) EXCLUDES(changes_, mutex_);
   // As cuMemSetAccess, of a range in which only this is mapped. CUDA_ERROR_INVALID_VALUE when it is not all of some mappings that
   // follow each other, and for an access that there is not: nothing has changed then.
-  CUresult SetAccess(Call& call, const Range& range, std::span<const CUmemAccessDesc> accesses) EXCLUDES(changes_, mutex_);
+  CUresult SetAccess(BasicCall& call, const Range& range, std::span<const CUmemAccessDesc> accesses) EXCLUDES(changes_, mutex_);
   // As cuMemGetAccess of an address that is mapped.
-  CUresult Access(Call& call, uint64_t address, const CUmemLocation& location, unsigned long long* flags) EXCLUDES(mutex_);
+  CUresult Access(BasicCall& call, uint64_t address, const CUmemLocation& location, unsigned long long* flags) EXCLUDES(mutex_);
 
  private:
   struct Allocation {
@@ -95,7 +95,7 @@ class HostAllocations {
   // The mappings that make up exactly the range; empty when they do not.
   std::vector<Mapping> MappingsOf(const Range& range) const EXCLUDES(mutex_);
   // Has the server map it.
-  static CUresult Attach(Call& call, const Mapping& mapping);
+  static CUresult Attach(BasicCall& call, const Mapping& mapping);
   // Enters a mapping, or what has changed of it.
   void Show(const Mapping& mapping) EXCLUDES(mutex_);
 

@@ -5,9 +5,8 @@
 #include <new>
 
 #include "client-stub/memory/address_search.h"
-#include "client-stub/memory/client_memory.h"
+#include "client-stub/memory/deliveries.h"
 #include "client-stub/session/session.h"
-#include "client-stub/streams/stream_visit.h"
 #include "generated/messages/service.h"
 #include "protocol/channel/segment.h"
 
@@ -46,8 +45,8 @@ void Reconcile(std::byte* host, std::byte* device, std::byte* last, size_t bytes
   }
 }
 
-HostMirrors::HostMirrors(Session& session, HostMemory& memory, ShadowPool& pool)
-    : session_(session), memory_(memory), pool_(pool), flags_([this] { SendLoneChange(); }) {
+HostMirrors::HostMirrors(Session& session, HostMemory& memory, ShadowPool& pool, Deliveries& deliveries)
+    : session_(session), memory_(memory), pool_(pool), deliveries_(deliveries), flags_([this] { SendLoneChange(); }) {
   if (!session.mirrored()) return;
   session.OnNotice(NoticeKind::kHostChanges, [this](const ReplyHeader&, std::span<const std::byte> changes) {
     if (!changes_.Apply(changes)) session_.ProtocolViolation("malformed changes of host memory");
@@ -56,7 +55,7 @@ HostMirrors::HostMirrors(Session& session, HostMemory& memory, ShadowPool& pool)
                    [this](const ReplyHeader& header, std::span<const std::byte>) { flags_.Ended(header.extra); });
 }
 
-CUresult HostMirrors::Open(Call& call, const HostBlock& block, uint64_t address, CUdeviceptr* device) {
+CUresult HostMirrors::Open(BasicCall& call, const HostBlock& block, uint64_t address, CUdeviceptr* device) {
   auto known = DeviceAddress(address);
   if (!known) {
     const CUresult opened = session_.mirrored() ? OpenFar(call, block) : OpenShared(call, block);
@@ -68,7 +67,7 @@ CUresult HostMirrors::Open(Call& call, const HostBlock& block, uint64_t address,
   return CUDA_SUCCESS;
 }
 
-CUresult HostMirrors::OpenShared(Call& call, const HostBlock& block) {
+CUresult HostMirrors::OpenShared(BasicCall& call, const HostBlock& block) {
   const Range& range = block.range;
   auto mirror = std::make_shared<Mirror>();
   mirror->host = range;
@@ -89,7 +88,7 @@ CUresult HostMirrors::OpenShared(Call& call, const HostBlock& block) {
   return CUDA_SUCCESS;
 }
 
-CUresult HostMirrors::OpenFar(Call& call, const HostBlock& block) {
+CUresult HostMirrors::OpenFar(BasicCall& call, const HostBlock& block) {
   MutexLock opening(opening_mutex_);
   if (DeviceAddress(block.range.base)) return CUDA_SUCCESS;  // another thread was first
   auto mirror = std::make_shared<Mirror>();
@@ -99,11 +98,10 @@ CUresult HostMirrors::OpenFar(Call& call, const HostBlock& block) {
   mirror->device = block.range.base;
   const uint64_t offset = block.range.base % kPageBytes;
   const uint64_t bytes = (offset + block.range.bytes + kPageBytes - 1) & ~(kPageBytes - 1);
-  Deliveries& deliveries = ClientMemory::Of(session_).deliveries();
-  deliveries.Exclude(block.range);
+  deliveries_.Exclude(block.range);
   if (block.registered) {  // an address that the window has free
     const CUresult placed = memory_.PlaceAddresses(mirror->context, bytes, &mirror->device);
-    if (placed != CUDA_SUCCESS) deliveries.Admit(block.range.base);
+    if (placed != CUDA_SUCCESS) deliveries_.Admit(block.range.base);
     if (placed != CUDA_SUCCESS) return call.Fail(placed);
     mirror->device += offset;
   }
@@ -118,7 +116,7 @@ CUresult HostMirrors::OpenFar(Call& call, const HostBlock& block) {
   }
   if (result != CUDA_SUCCESS) {
     if (block.registered) memory_.EndFree(mirror->device - offset, true);
-    deliveries.Admit(block.range.base);
+    deliveries_.Admit(block.range.base);
     return result;
   }
   Insert(mirror);
@@ -128,13 +126,13 @@ CUresult HostMirrors::OpenFar(Call& call, const HostBlock& block) {
   return CUDA_SUCCESS;
 }
 
-CUresult HostMirrors::OpenSeen(Call& call, std::span<const std::byte> values) {
+CUresult HostMirrors::OpenSeen(BasicCall& call, std::span<const std::byte> values) {
   if (!session_.mirrored()) return CUDA_SUCCESS;
   const bool all = ForEachAddress(memory_.window(), values, [&](uint64_t address) { return Reach(call, address) || call.ok(); });
   return all ? CUDA_SUCCESS : call.result();
 }
 
-bool HostMirrors::Reach(Call& call, uint64_t address) {
+bool HostMirrors::Reach(BasicCall& call, uint64_t address) {
   if (!session_.mirrored() || !memory_.InWindow(address)) return false;
   if (HostAddress(address)) return true;
   const auto block = memory_.Find(address);
@@ -159,7 +157,7 @@ std::shared_ptr<HostMirrors::Mirror> HostMirrors::Take(uint64_t base) {
   return mirror;
 }
 
-void HostMirrors::Close(Call& call, uint64_t base) {
+void HostMirrors::Close(BasicCall& call, uint64_t base) {
   const std::shared_ptr<Mirror> mirror = Take(base);
   if (mirror == nullptr) return;
   if (!session_.mirrored()) {
@@ -167,7 +165,7 @@ void HostMirrors::Close(Call& call, uint64_t base) {
     return;
   }
   changes_.Remove(mirror->device);
-  ClientMemory::Of(session_).deliveries().Admit(base);
+  deliveries_.Admit(base);
   tesseraMirrorCloseRequest request;
   request.address = mirror->device & ~(kPageBytes - 1);
   // A mirror that the server could not close is replaced by the next one at its address.
@@ -181,7 +179,7 @@ void HostMirrors::EndContext(HandleId context) {
     const Mirror& mirror = *entry.second;
     if (mirror.context != context && mirror.owner != context) return false;
     if (session_.mirrored()) changes_.Remove(mirror.device);
-    ClientMemory::Of(session_).deliveries().Admit(mirror.host.base);
+    deliveries_.Admit(mirror.host.base);
     return true;
   });
   count_.store(mirrors_.size(), std::memory_order_release);
@@ -237,7 +235,7 @@ bool HostMirrors::Send(std::span<const std::byte> changes) {
   return true;
 }
 
-CUresult HostMirrors::Tell(Call& call) {
+CUresult HostMirrors::Tell(BasicCall& call) {
   if (!any() || !session_.mirrored()) return CUDA_SUCCESS;
   ReconcileForStream();
   // Changes take another ring than what must not run before them. What another thread has told is named by whoever of the two
@@ -251,29 +249,11 @@ CUresult HostMirrors::Tell(Call& call) {
   return result;
 }
 
-CUresult HostMirrors::NoteUse(Call& call, HandleId stream) {
+CUresult HostMirrors::NoteUse(BasicCall& call, HandleId stream) {
   tesseraMirrorsUsedRequest request;
   request.stream = stream;
   flags_.Began();
   return call.AsyncAs(request);
-}
-
-MirroredWork::MirroredWork(Call& call, HandleId stream)
-    : call_(call), stream_(stream), mirrors_(ClientMemory::Of(call.session()).mirrors()) {
-  if (!mirrors_.any() || call.capturing()) return;
-  // The thread of visits reconciles around each of them: there is nothing else to do in one. Without shared pages the stream
-  // meets this process only for what copies have yet to write here: it would be missing there.
-  const bool mirrored = call.session().mirrored();
-  if (!mirrored || ClientMemory::Of(call.session()).deliveries().AnyLate()) {
-    result_ = VisitStream(call, stream, [](const GoOn& go_on) { go_on(); });
-  }
-  if (mirrored && result_ == CUDA_SUCCESS) result_ = mirrors_.Tell(call);
-}
-
-CUresult MirroredWork::Appended() {
-  if (!mirrors_.any() || call_.capturing()) return CUDA_SUCCESS;
-  if (call_.session().mirrored()) return mirrors_.NoteUse(call_, stream_);
-  return VisitStream(call_, stream_, [](const GoOn& go_on) { go_on(); });
 }
 
 }  // namespace tessera

@@ -38,9 +38,9 @@
 #include <span>
 #include <vector>
 
-#include "client-stub/call/call.h"
 #include "client-stub/memory/flag_watch.h"
 #include "client-stub/memory/shadow_pool.h"
+#include "client-stub/session/basic_call.h"
 #include "protocol/base/mutex.h"
 #include "protocol/memory/change_tracker.h"
 #include "protocol/memory/range_allocator.h"
@@ -48,6 +48,7 @@
 namespace tessera {
 
 class HostMemory;
+class Deliveries;  // deliveries.h
 class Session;
 struct HostBlock;
 
@@ -56,20 +57,20 @@ void Reconcile(std::byte* host, std::byte* device, std::byte* last, size_t bytes
 
 class HostMirrors {
  public:
-  HostMirrors(Session& session, HostMemory& memory, ShadowPool& pool);
+  HostMirrors(Session& session, HostMemory& memory, ShadowPool& pool, Deliveries& deliveries);
 
   bool any() const { return count_.load(std::memory_order_acquire) != 0; }
   // The device address of `address`, which lies in `block`, memory that only this process has; makes the mirror if there is
   // none. Without shared pages the server is asked with a lock held that only this function takes.
-  CUresult Open(Call& call, const HostBlock& block, uint64_t address, CUdeviceptr* device) EXCLUDES(mutex_, opening_mutex_);
+  CUresult Open(BasicCall& call, const HostBlock& block, uint64_t address, CUdeviceptr* device) EXCLUDES(mutex_, opening_mutex_);
   // Without shared pages: makes mirrors of the pinned memory that any eight bytes of `values` point to: the parameters of a
   // kernel, or a little memory that is copied to the device.
-  CUresult OpenSeen(Call& call, std::span<const std::byte> values) EXCLUDES(mutex_, opening_mutex_);
+  CUresult OpenSeen(BasicCall& call, std::span<const std::byte> values) EXCLUDES(mutex_, opening_mutex_);
   // Whether the server's driver may be given `address`, one on the device side of private memory; without shared pages that of
   // any pinned memory, whose mirror is made. The call has failed when that failed.
-  bool Reach(Call& call, uint64_t address) EXCLUDES(mutex_, opening_mutex_);
+  bool Reach(BasicCall& call, uint64_t address) EXCLUDES(mutex_, opening_mutex_);
   // The memory is being freed or unregistered and no work uses it: reconciles once more. The call's result is not this one's.
-  void Close(Call& call, uint64_t base) EXCLUDES(mutex_);
+  void Close(BasicCall& call, uint64_t base) EXCLUDES(mutex_);
   void EndContext(HandleId context) EXCLUDES(mutex_);
 
   // Nothing for an address that has no mirror, or is in none.
@@ -86,9 +87,9 @@ class HostMirrors {
   // Without shared pages: records that are appended from now on find what this process has written until now. To be called by
   // what gives the device work that uses mirrors, or that may let such work go on (a copy or set of a word that a stream waits
   // for). Nothing to do, and quick, without mirrors. The call has failed when this is not CUDA_SUCCESS.
-  CUresult Tell(Call& call) EXCLUDES(mutex_, order_mutex_);
+  CUresult Tell(BasicCall& call) EXCLUDES(mutex_, order_mutex_);
   // Without shared pages: the stream was given work that may use mirrors.
-  CUresult NoteUse(Call& call, HandleId stream);
+  CUresult NoteUse(BasicCall& call, HandleId stream);
 
  private:
   struct Mirror {
@@ -100,8 +101,8 @@ class HostMirrors {
     Mutex mutex;
     std::vector<std::byte> last GUARDED_BY(mutex);
   };
-  CUresult OpenShared(Call& call, const HostBlock& block) EXCLUDES(mutex_);
-  CUresult OpenFar(Call& call, const HostBlock& block) EXCLUDES(mutex_, opening_mutex_);
+  CUresult OpenShared(BasicCall& call, const HostBlock& block) EXCLUDES(mutex_);
+  CUresult OpenFar(BasicCall& call, const HostBlock& block) EXCLUDES(mutex_, opening_mutex_);
   // False, and nothing is done, when the memory has a mirror already.
   bool Insert(const std::shared_ptr<Mirror>& mirror) EXCLUDES(mutex_);
   std::shared_ptr<Mirror> Take(uint64_t base) EXCLUDES(mutex_);
@@ -112,6 +113,7 @@ class HostMirrors {
   Session& session_;
   HostMemory& memory_;
   ShadowPool& pool_;
+  Deliveries& deliveries_;
   ChangeTracker changes_;  // without shared pages
   std::atomic<size_t> count_{0};
   std::atomic<uint64_t> told_{0};  // messages of changes
@@ -122,33 +124,6 @@ class HostMirrors {
   mutable Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Mirror>> mirrors_ GUARDED_BY(mutex_);  // by base of the memory
   FlagWatch flags_;                                                         // last: its thread uses the others
-};
-
-// Stands around the appending of work that may use mirrors. Where pages are shared it enqueues a meeting before and after it,
-// otherwise it tells the server. Nothing to do without mirrors, nor while the stream is captured (launches of the graph do it).
-//
-//   MirroredWork mirrored(call, stream);
-//   if (mirrored.result() != CUDA_SUCCESS) return mirrored.result();
-//   ... append; on failure return ...
-//   if (const CUresult met = mirrored.Appended(); met != CUDA_SUCCESS) return met;
-//
-// Calling thread only.
-class MirroredWork {
- public:
-  MirroredWork(Call& call, HandleId stream);
-  MirroredWork(const MirroredWork&) = delete;
-  MirroredWork& operator=(const MirroredWork&) = delete;
-
-  // Not CUDA_SUCCESS: the call has failed with it and nothing may be appended.
-  CUresult result() const { return result_; }
-  // After the work. Once.
-  CUresult Appended();
-
- private:
-  Call& call_;
-  const HandleId stream_;
-  HostMirrors& mirrors_;
-  CUresult result_ = CUDA_SUCCESS;
 };
 
 }  // namespace tessera

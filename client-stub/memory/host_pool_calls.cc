@@ -13,13 +13,13 @@
 namespace tessera {
 namespace {
 
-CUresult RefuseOnce(Call& call, std::atomic<bool>& said, const char* reason) {
+CUresult RefuseOnce(BasicCall& call, std::atomic<bool>& said, const char* reason) {
   if (!said.exchange(true)) LogInfo("{} is not supported: {}", call.info().name, reason);
   return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
 }
 
 // Of the pools that a host location has.
-CUresult CheckLocation(Call& call, const CUmemLocation& location, CUmemAllocationType type) {
+CUresult CheckLocation(BasicCall& call, const CUmemLocation& location, CUmemAllocationType type) {
   if (type == CU_MEM_ALLOCATION_TYPE_MANAGED) return RefuseManagedPool(call);
   if (call.session().mirrored()) return RefuseWithoutPages(call);
   if (location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT) return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
@@ -31,19 +31,19 @@ CUresult CheckLocation(Call& call, const CUmemLocation& location, CUmemAllocatio
 
 }  // namespace
 
-HostPools& Pools(Call& call) { return ClientMemory::Of(call.session()).pools(); }
+HostPools& Pools(BasicCall& call) { return ClientMemory::Of(call.session()).pools(); }
 
-CUresult RefuseWithoutPages(Call& call) {
+CUresult RefuseWithoutPages(BasicCall& call) {
   static std::atomic<bool> said{false};
   return RefuseOnce(call, said, "memory on the host that kernels use as they run needs a server on this host");
 }
 
-CUresult RefuseManagedPool(Call& call) {
+CUresult RefuseManagedPool(BasicCall& call) {
   static std::atomic<bool> said{false};
   return RefuseOnce(call, said, "there are no pools of managed memory: cuMemAllocManaged has no streams to order it");
 }
 
-CUresult CreateHostPool(Call& call, CUmemoryPool* pool, const CUmemPoolProps& properties) {
+CUresult CreateHostPool(BasicCall& call, CUmemoryPool* pool, const CUmemPoolProps& properties) {
   if (call.session().mirrored()) return RefuseWithoutPages(call);
   const CUmemLocation& location = properties.location;
   const bool on_node = location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
@@ -62,9 +62,9 @@ CUresult CreateHostPool(Call& call, CUmemoryPool* pool, const CUmemPoolProps& pr
   return result;
 }
 
-CUresult DestroyHostPool(Call& call, HandleId pool) { return Pools(call).Destroy(call, pool); }
+CUresult DestroyHostPool(BasicCall& call, HandleId pool) { return Pools(call).Destroy(call, pool); }
 
-CUresult HostPoolOf(Call& call, CUmemoryPool* pool, const CUmemLocation& location, CUmemAllocationType type, bool current) {
+CUresult HostPoolOf(BasicCall& call, CUmemoryPool* pool, const CUmemLocation& location, CUmemAllocationType type, bool current) {
   if (const CUresult result = CheckLocation(call, location, type); result != CUDA_SUCCESS) return result;
   HandleId id;
   const CUresult result = Pools(call).OfLocation(call, location, current, &id);
@@ -72,7 +72,7 @@ CUresult HostPoolOf(Call& call, CUmemoryPool* pool, const CUmemLocation& locatio
   return result;
 }
 
-CUresult SetHostPoolOf(Call& call, const CUmemLocation& location, CUmemAllocationType type, HandleId pool) {
+CUresult SetHostPoolOf(BasicCall& call, const CUmemLocation& location, CUmemAllocationType type, HandleId pool) {
   if (const CUresult result = CheckLocation(call, location, type); result != CUDA_SUCCESS) return result;
   bool fits = false;
   Pools(call).With(pool, [&](HostPool& books) {
@@ -84,7 +84,7 @@ CUresult SetHostPoolOf(Call& call, const CUmemLocation& location, CUmemAllocatio
   return CUDA_SUCCESS;
 }
 
-CUresult SetHostPoolAttribute(Call& call, HandleId pool, CUmemPool_attribute attribute, const void* value) {
+CUresult SetHostPoolAttribute(BasicCall& call, HandleId pool, CUmemPool_attribute attribute, const void* value) {
   uint64_t amount = 0;
   if (attribute >= CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) std::memcpy(&amount, value, sizeof(amount));
   CUresult result = CUDA_ERROR_INVALID_VALUE;
@@ -111,7 +111,7 @@ CUresult SetHostPoolAttribute(Call& call, HandleId pool, CUmemPool_attribute att
   return result == CUDA_SUCCESS ? result : call.Fail(result);
 }
 
-CUresult GetHostPoolAttribute(Call& call, HandleId pool, CUmemPool_attribute attribute, void* value) {
+CUresult GetHostPoolAttribute(BasicCall& call, HandleId pool, CUmemPool_attribute attribute, void* value) {
   bool known = false;
   Pools(call).With(pool, [&](HostPool& books) {
     known = !books.imported();
@@ -129,7 +129,7 @@ CUresult GetHostPoolAttribute(Call& call, HandleId pool, CUmemPool_attribute att
   return known ? CUDA_SUCCESS : call.Fail(CUDA_ERROR_INVALID_VALUE);
 }
 
-CUresult SetHostPoolAccess(Call& call, HandleId pool, const CUmemAccessDesc* map, size_t count) {
+CUresult SetHostPoolAccess(BasicCall& call, HandleId pool, const CUmemAccessDesc* map, size_t count) {
   if (count == 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   for (size_t i = 0; i < count; ++i) {
     const CUmemLocation& location = map[i].location;
@@ -148,7 +148,7 @@ CUresult SetHostPoolAccess(Call& call, HandleId pool, const CUmemAccessDesc* map
   return CUDA_SUCCESS;
 }
 
-CUresult GetHostPoolAccess(Call& call, HandleId pool, const CUmemLocation& location, CUmemAccess_flags* flags) {
+CUresult GetHostPoolAccess(BasicCall& call, HandleId pool, const CUmemLocation& location, CUmemAccess_flags* flags) {
   CUmemAccess_flags answer = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
     if (call.session().devices().NumberOf(location.id) < 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
@@ -163,7 +163,7 @@ CUresult GetHostPoolAccess(Call& call, HandleId pool, const CUmemLocation& locat
   return CUDA_SUCCESS;
 }
 
-CUresult AllocateFromHostPool(Call& call, HandleId pool, size_t bytes, CUstream stream, CUdeviceptr* address) {
+CUresult AllocateFromHostPool(BasicCall& call, HandleId pool, size_t bytes, CUstream stream, CUdeviceptr* address) {
   bool capturing = false;
   if (const CUresult legal = CheckStreamUse(call, stream, &capturing); legal != CUDA_SUCCESS) return call.Fail(legal);
   if (capturing) return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
@@ -172,14 +172,14 @@ CUresult AllocateFromHostPool(Call& call, HandleId pool, size_t bytes, CUstream 
   return Pools(call).Allocate(call, pool, bytes, used, address);
 }
 
-CUresult FreeToHostPool(Call& call, CUdeviceptr address, CUstream stream, bool capturing) {
+CUresult FreeToHostPool(BasicCall& call, CUdeviceptr address, CUstream stream, bool capturing) {
   if (capturing) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   UsedStream used;
   if (const CUresult found = FindStream(call, stream, &used); found != CUDA_SUCCESS) return call.Fail(found);
   return Pools(call).Free(call, address, used);
 }
 
-CUresult ExportHostPool(Call& call, void* handle, HandleId pool) {
+CUresult ExportHostPool(BasicCall& call, void* handle, HandleId pool) {
   int fd = -1;
   bool shareable = false;
   Pools(call).With(pool, [&](HostPool& books) {
@@ -192,7 +192,7 @@ CUresult ExportHostPool(Call& call, void* handle, HandleId pool) {
   return CUDA_SUCCESS;
 }
 
-CUresult ImportHostPool(Call& call, CUmemoryPool* pool, HostFile file) {
+CUresult ImportHostPool(BasicCall& call, CUmemoryPool* pool, HostFile file) {
   if (call.session().mirrored()) return RefuseWithoutPages(call);
   const HandleId id = call.Mint(HandleKind::kMemoryPool);
   if (!call.ok()) return call.result();

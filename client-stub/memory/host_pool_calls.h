@@ -7,33 +7,33 @@
 
 #include <cstddef>
 
-#include "client-stub/call/call.h"
 #include "client-stub/memory/host_pools.h"
+#include "client-stub/session/basic_call.h"
 
 namespace tessera {
 
-HostPools& Pools(Call& call);
+HostPools& Pools(BasicCall& call);
 
 // Fails the call with CUDA_ERROR_NOT_SUPPORTED, and says why once, where the two sides share no pages.
-CUresult RefuseWithoutPages(Call& call);
-CUresult RefuseManagedPool(Call& call);
+CUresult RefuseWithoutPages(BasicCall& call);
+CUresult RefuseManagedPool(BasicCall& call);
 
-CUresult CreateHostPool(Call& call, CUmemoryPool* pool, const CUmemPoolProps& properties);
-CUresult DestroyHostPool(Call& call, HandleId pool);
+CUresult CreateHostPool(BasicCall& call, CUmemoryPool* pool, const CUmemPoolProps& properties);
+CUresult DestroyHostPool(BasicCall& call, HandleId pool);
 // The pool that a host location has: its own, or (`current`) what was set.
-CUresult HostPoolOf(Call& call, CUmemoryPool* pool, const CUmemLocation& location, CUmemAllocationType type, bool current);
-CUresult SetHostPoolOf(Call& call, const CUmemLocation& location, CUmemAllocationType type, HandleId pool);
+CUresult HostPoolOf(BasicCall& call, CUmemoryPool* pool, const CUmemLocation& location, CUmemAllocationType type, bool current);
+CUresult SetHostPoolOf(BasicCall& call, const CUmemLocation& location, CUmemAllocationType type, HandleId pool);
 
-CUresult SetHostPoolAttribute(Call& call, HandleId pool, CUmemPool_attribute attribute, const void* value);
-CUresult GetHostPoolAttribute(Call& call, HandleId pool, CUmemPool_attribute attribute, void* value);
-CUresult SetHostPoolAccess(Call& call, HandleId pool, const CUmemAccessDesc* map, size_t count);
-CUresult GetHostPoolAccess(Call& call, HandleId pool, const CUmemLocation& location, CUmemAccess_flags* flags);
+CUresult SetHostPoolAttribute(BasicCall& call, HandleId pool, CUmemPool_attribute attribute, const void* value);
+CUresult GetHostPoolAttribute(BasicCall& call, HandleId pool, CUmemPool_attribute attribute, void* value);
+CUresult SetHostPoolAccess(BasicCall& call, HandleId pool, const CUmemAccessDesc* map, size_t count);
+CUresult GetHostPoolAccess(BasicCall& call, HandleId pool, const CUmemLocation& location, CUmemAccess_flags* flags);
 
-CUresult AllocateFromHostPool(Call& call, HandleId pool, size_t bytes, CUstream stream, CUdeviceptr* address);
+CUresult AllocateFromHostPool(BasicCall& call, HandleId pool, size_t bytes, CUstream stream, CUdeviceptr* address);
 // Of an address in the window of pinned memory.
-CUresult FreeToHostPool(Call& call, CUdeviceptr address, CUstream stream, bool capturing);
+CUresult FreeToHostPool(BasicCall& call, CUdeviceptr address, CUstream stream, bool capturing);
 
-CUresult ExportHostPool(Call& call, void* handle, HandleId pool);
-CUresult ImportHostPool(Call& call, CUmemoryPool* pool, HostFile file);
+CUresult ExportHostPool(BasicCall& call, void* handle, HandleId pool);
+CUresult ImportHostPool(BasicCall& call, CUmemoryPool* pool, HostFile file);
 
 }  // namespace tessera

@@ -61,7 +61,7 @@ bool HostPools::Contains(uint64_t address) const {
   return block && !block->pool.is_null();
 }
 
-CUresult HostPools::Enter(Call& call, HandleId id, std::shared_ptr<HostPool> pool) {
+CUresult HostPools::Enter(BasicCall& call, HandleId id, std::shared_ptr<HostPool> pool) {
   MutexLock lock(mutex_);
   if (pools_.size() == kPoolsMax) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   pools_.insert_or_assign(id.value(), Entry{std::move(pool)});
@@ -69,7 +69,7 @@ CUresult HostPools::Enter(Call& call, HandleId id, std::shared_ptr<HostPool> poo
   return CUDA_SUCCESS;
 }
 
-CUresult HostPools::Create(Call& call, HandleId id, const CUmemLocation& location, uint64_t bytes_max, bool shareable) {
+CUresult HostPools::Create(BasicCall& call, HandleId id, const CUmemLocation& location, uint64_t bytes_max, bool shareable) {
   const uint64_t bound = BoundOf(bytes_max);
   if (bound == 0) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   const int node = location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ? location.id : -1;
@@ -81,14 +81,14 @@ CUresult HostPools::Create(Call& call, HandleId id, const CUmemLocation& locatio
   return Enter(call, id, std::make_shared<HostPool>(marks_, std::move(*file), location, bound, shareable, false));
 }
 
-CUresult HostPools::Import(Call& call, HandleId id, HostFile file) {
+CUresult HostPools::Import(BasicCall& call, HandleId id, HostFile file) {
   CUmemLocation location{};
   location.type = file.node() < 0 ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_HOST_NUMA;
   location.id = std::max(file.node(), 0);
   return Enter(call, id, std::make_shared<HostPool>(marks_, std::move(file), location, HostMemory::kBytesMax, false, true));
 }
 
-CUresult HostPools::Destroy(Call& call, HandleId id) {
+CUresult HostPools::Destroy(BasicCall& call, HandleId id) {
   {
     MutexLock lock(mutex_);
     for (auto& [key, pools] : locations_) {
@@ -108,7 +108,7 @@ HostPools::LocationKey HostPools::KeyOf(const CUmemLocation& location) {
   return {location.type, location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ? location.id : 0};
 }
 
-CUresult HostPools::OfLocation(Call& call, const CUmemLocation& location, bool current, HandleId* id) {
+CUresult HostPools::OfLocation(BasicCall& call, const CUmemLocation& location, bool current, HandleId* id) {
   {
     MutexLock lock(mutex_);
     const auto found = locations_.find(KeyOf(location));
@@ -137,7 +137,7 @@ void HostPools::SetCurrent(const CUmemLocation& location, HandleId id) {
   locations_[KeyOf(location)].current = id;
 }
 
-CUresult HostPools::Attach(Call& call, HostPool& pool, const Range& in_file, HostPool::Piece* piece) {
+CUresult HostPools::Attach(BasicCall& call, HostPool& pool, const Range& in_file, HostPool::Piece* piece) {
   piece->context = call.owner_context();
   piece->in_file = in_file;
   HostMemory::Placed& placed = piece->placed;
@@ -157,7 +157,7 @@ CUresult HostPools::Attach(Call& call, HostPool& pool, const Range& in_file, Hos
   return CUDA_SUCCESS;
 }
 
-CUresult HostPools::Allocate(Call& call, HandleId id, uint64_t bytes, const UsedStream& stream, CUdeviceptr* address) {
+CUresult HostPools::Allocate(BasicCall& call, HandleId id, uint64_t bytes, const UsedStream& stream, CUdeviceptr* address) {
   const auto until = std::chrono::steady_clock::now() + kAtBoundWait;
   for (bool waited = false;; waited = true) {
     if (waited) std::this_thread::sleep_for(kLookAgain);
@@ -208,7 +208,7 @@ std::shared_ptr<HostPool> HostPools::PoolAt(uint64_t address) const {
   return found == pools_.end() ? nullptr : found->second.pool;
 }
 
-CUresult HostPools::Free(Call& call, uint64_t address, const UsedStream& stream) {
+CUresult HostPools::Free(BasicCall& call, uint64_t address, const UsedStream& stream) {
   std::shared_ptr<HostPool> pool;
   {
     MutexLock lock(mutex_);
@@ -225,7 +225,7 @@ CUresult HostPools::Free(Call& call, uint64_t address, const UsedStream& stream)
   return result;
 }
 
-CUresult HostPools::FreeNow(Call& call, uint64_t address) {
+CUresult HostPools::FreeNow(BasicCall& call, uint64_t address) {
   {
     MutexLock lock(mutex_);
     const auto pool = PoolAt(address);
@@ -235,7 +235,7 @@ CUresult HostPools::FreeNow(Call& call, uint64_t address) {
   return CUDA_SUCCESS;
 }
 
-void HostPools::Trim(Call& call, HandleId id, uint64_t keep) {
+void HostPools::Trim(BasicCall& call, HandleId id, uint64_t keep) {
   {
     MutexLock lock(mutex_);
     const auto found = pools_.find(id.value());
@@ -245,7 +245,7 @@ void HostPools::Trim(Call& call, HandleId id, uint64_t keep) {
   Sweep(call);
 }
 
-CUresult HostPools::OpenPointer(Call& call, HandleId id, const PoolPointer& pointer, CUdeviceptr* address) {
+CUresult HostPools::OpenPointer(BasicCall& call, HandleId id, const PoolPointer& pointer, CUdeviceptr* address) {
   std::shared_ptr<HostPool> pool;
   std::optional<Range> range;
   bool opened = false;
@@ -289,7 +289,7 @@ bool HostPools::Locate(uint64_t address, PoolPointer* pointer) {
   return true;
 }
 
-void HostPools::AwaitFrees(Call& call, uint64_t stream) {
+void HostPools::AwaitFrees(BasicCall& call, uint64_t stream) {
   const auto until = std::chrono::steady_clock::now() + kNewsWait;
   for (bool waits = true; waits && std::chrono::steady_clock::now() < until;) {
     waits = false;
@@ -306,7 +306,7 @@ void HostPools::AwaitFrees(Call& call, uint64_t stream) {
   ShrinkAll(call, false);
 }
 
-void HostPools::ShrinkAll(Call& call, bool always) {
+void HostPools::ShrinkAll(BasicCall& call, bool always) {
   Sweep(call);
   {
     MutexLock lock(mutex_);
@@ -351,7 +351,7 @@ bool HostPools::ReadmitLocked(HostPool& pool, uint64_t bytes) {
   return true;
 }
 
-void HostPools::Sweep(Call& call) {
+void HostPools::Sweep(BasicCall& call) {
   std::vector<uint32_t> segments;
   tesseraHostReleaseRequest request;
   {
@@ -365,9 +365,8 @@ void HostPools::Sweep(Call& call) {
     request.mark = asked_mark_ = marks_.Open();
   }
   request.segments.Borrow(segments);
-  Call release(kRelease, false);
-  release.MoveTo(call);
-  if (release.ok() && release.Async(request) == CUDA_SUCCESS) return;
+  BasicCall release(kRelease, call);
+  if (release.Async(request) == CUDA_SUCCESS) return;
   marks_.Pass(request.mark, CUDA_ERROR_NOT_READY);
 }
 

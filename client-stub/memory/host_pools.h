@@ -20,9 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include "client-stub/call/call.h"
 #include "client-stub/memory/host_memory.h"
 #include "client-stub/memory/host_pool.h"
+#include "client-stub/session/basic_call.h"
 #include "client-stub/session/mark_table.h"
 #include "client-stub/streams/stream_state.h"
 #include "protocol/base/mutex.h"
@@ -42,13 +42,14 @@ class HostPools {
   bool Contains(uint64_t address) const;
 
   // A pool of its own for `id`, which the call minted, as cuMemPoolCreate. `shareable`: by descriptors.
-  CUresult Create(Call& call, HandleId id, const CUmemLocation& location, uint64_t bytes_max, bool shareable) EXCLUDES(mutex_);
+  CUresult Create(BasicCall& call, HandleId id, const CUmemLocation& location, uint64_t bytes_max, bool shareable)
+      EXCLUDES(mutex_);
   // Another process' pool, whose file this is.
-  CUresult Import(Call& call, HandleId id, HostFile file) EXCLUDES(mutex_);
+  CUresult Import(BasicCall& call, HandleId id, HostFile file) EXCLUDES(mutex_);
   // The handle is dead; the memory goes when its last block was freed. CUDA_ERROR_INVALID_VALUE for a location's own pool.
-  CUresult Destroy(Call& call, HandleId id) EXCLUDES(mutex_);
+  CUresult Destroy(BasicCall& call, HandleId id) EXCLUDES(mutex_);
   // The pool that a location has, made when it is first asked for, or what SetCurrent() said (`current`).
-  CUresult OfLocation(Call& call, const CUmemLocation& location, bool current, HandleId* id) EXCLUDES(mutex_);
+  CUresult OfLocation(BasicCall& call, const CUmemLocation& location, bool current, HandleId* id) EXCLUDES(mutex_);
   void SetCurrent(const CUmemLocation& location, HandleId id) EXCLUDES(mutex_);
 
   // A pool at its bound waits so long for streams to come to their frees. Natively the driver has one stream wait for the other.
@@ -58,16 +59,17 @@ class HostPools {
 
   // As cuMemAllocFromPoolAsync. CUDA_ERROR_OUT_OF_MEMORY at the pool's bound, after kAtBoundWait if frees are outstanding, and
   // when there is no memory.
-  CUresult Allocate(Call& call, HandleId id, uint64_t bytes, const UsedStream& stream, CUdeviceptr* address) EXCLUDES(mutex_);
+  CUresult Allocate(BasicCall& call, HandleId id, uint64_t bytes, const UsedStream& stream, CUdeviceptr* address)
+      EXCLUDES(mutex_);
   // As cuMemFreeAsync of a block of a pool here. CUDA_ERROR_INVALID_VALUE when none starts at `address`.
-  CUresult Free(Call& call, uint64_t address, const UsedStream& stream) EXCLUDES(mutex_);
+  CUresult Free(BasicCall& call, uint64_t address, const UsedStream& stream) EXCLUDES(mutex_);
   // As cuMemFree: no work uses the block any more. CUDA_ERROR_INVALID_VALUE when no block of a pool starts there.
-  CUresult FreeNow(Call& call, uint64_t address) EXCLUDES(mutex_);
+  CUresult FreeNow(BasicCall& call, uint64_t address) EXCLUDES(mutex_);
   // Gives back what is unused until `keep` bytes are reserved.
-  void Trim(Call& call, HandleId id, uint64_t keep) EXCLUDES(mutex_);
+  void Trim(BasicCall& call, HandleId id, uint64_t keep) EXCLUDES(mutex_);
   // Opens what another process has exported. CUDA_ERROR_INVALID_VALUE for a pointer of another pool, CUDA_ERROR_ALREADY_MAPPED
   // for what is open.
-  CUresult OpenPointer(Call& call, HandleId id, const PoolPointer& pointer, CUdeviceptr* address) EXCLUDES(mutex_);
+  CUresult OpenPointer(BasicCall& call, HandleId id, const PoolPointer& pointer, CUdeviceptr* address) EXCLUDES(mutex_);
   // Where the block at `address` lies, for another process. False: it is none of a shareable pool.
   bool Locate(uint64_t address, PoolPointer* pointer) EXCLUDES(mutex_);
 
@@ -84,11 +86,11 @@ class HostPools {
 
   // The call has waited for work. If it is one that synchronises with a stream, an event or a context, pools keep no more than
   // their thresholds from now on.
-  void AfterWait(Call& call) {
+  void AfterWait(BasicCall& call) {
     if (any_.load(std::memory_order_relaxed) && Synchronizes(call.info())) ShrinkAll(call, false);
   }
   // The same, of a call that has seen that stream idle (0: all of them): its frees count at once.
-  void AfterIdle(Call& call, uint64_t stream) {
+  void AfterIdle(BasicCall& call, uint64_t stream) {
     if (any_.load(std::memory_order_relaxed)) AwaitFrees(call, stream);
   }
   // The context has ended, and its memory with it.
@@ -117,19 +119,19 @@ class HostPools {
   using LocationKey = std::pair<int, int>;
   static LocationKey KeyOf(const CUmemLocation& location);
 
-  CUresult Enter(Call& call, HandleId id, std::shared_ptr<HostPool> pool) EXCLUDES(mutex_);
+  CUresult Enter(BasicCall& call, HandleId id, std::shared_ptr<HostPool> pool) EXCLUDES(mutex_);
   HostPool* FindLocked(HandleId id) const REQUIRES(mutex_);
   std::shared_ptr<HostPool> PoolAt(uint64_t address) const REQUIRES(mutex_);
   // Maps a range of the pool's file, and has the server's driver register it.
-  CUresult Attach(Call& call, HostPool& pool, const Range& in_file, HostPool::Piece* piece);
+  CUresult Attach(BasicCall& call, HostPool& pool, const Range& in_file, HostPool::Piece* piece);
   // `always`: even while memory is on its way back.
-  void ShrinkAll(Call& call, bool always) EXCLUDES(mutex_);
-  void AwaitFrees(Call& call, uint64_t stream) EXCLUDES(mutex_);
+  void ShrinkAll(BasicCall& call, bool always) EXCLUDES(mutex_);
+  void AwaitFrees(BasicCall& call, uint64_t stream) EXCLUDES(mutex_);
   void LeaveLocked(const std::shared_ptr<HostPool>& pool, std::vector<HostPool::Piece> pieces) REQUIRES(mutex_);
   // Destroyed pools without memory are gone; memory that the server has let go of is the system's.
   void CollectLocked() REQUIRES(mutex_);
   // The same; then asks the server to let go of what is leaving.
-  void Sweep(Call& call) EXCLUDES(mutex_);
+  void Sweep(BasicCall& call) EXCLUDES(mutex_);
   // Gives the pool what is leaving of it and large enough. False: there is none.
   bool ReadmitLocked(HostPool& pool, uint64_t bytes) REQUIRES(mutex_);
 

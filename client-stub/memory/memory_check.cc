@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "client-stub/memory/address_windows.h"
+#include "client-stub/process/address_windows.h"
 #include "client-stub/process/mapped_pages.h"
 #include "client-stub/session/session.h"
 #include "generated/client_custom.h"
@@ -38,7 +38,7 @@ std::string Nearest(ClientMemory& memory, uint64_t address) {
 
 }  // namespace
 
-Place CheckMemory(Call& call, uint64_t address, uint64_t bytes) {
+Place CheckMemory(BasicCall& call, uint64_t address, uint64_t bytes) {
   const Place place = ClientMemory::Of(call.session()).Classify(address, bytes);
   if (place != Place::kInvalid && (place != Place::kPageable || IsMapped(Range{address, 1}))) return place;
   const auto untold = UntoldMemory(call, address);
@@ -46,18 +46,17 @@ Place CheckMemory(Call& call, uint64_t address, uint64_t bytes) {
   return untold->contains(address, bytes) ? Place::kDevice : Place::kInvalid;
 }
 
-std::optional<Range> UntoldMemory(Call& call, uint64_t address) {
+std::optional<Range> UntoldMemory(BasicCall& call, uint64_t address) {
   ClientMemory& memory = ClientMemory::Of(call.session());
   AddressWindows& windows = AddressWindows::Process();
   const bool own = memory.windows().device.contains(address) || windows.IsDriverRange(address);
   if (memory.device().Find(address) || memory.host().InWindow(address) || (!own && IsMapped(Range{address, 1})))
     return std::nullopt;
-  Call question(kInfo_cuMemGetAddressRange_v2, false);
-  question.MoveTo(call);
+  BasicCall question(kInfo_cuMemGetAddressRange_v2, call);
   tesseraMemoryAtRequest request;
   request.address = address;
   tesseraMemoryAtReply reply;
-  if (!question.ok() || question.SyncAs(request, &reply) != CUDA_SUCCESS) return std::nullopt;
+  if (question.SyncAs(request, &reply) != CUDA_SUCCESS) return std::nullopt;
   const Range range{reply.base, reply.bytes};
   if (!range.contains(address) || !windows.ReserveDriverRange(range.base, range.bytes, call.session().index())) {
     return std::nullopt;
@@ -65,13 +64,13 @@ std::optional<Range> UntoldMemory(Call& call, uint64_t address) {
   return range;
 }
 
-CUresult RefuseMemory(Call& call, uint64_t address, uint64_t bytes) {
+CUresult RefuseMemory(BasicCall& call, uint64_t address, uint64_t bytes) {
   LogDebug("{}: {} bytes at {:#x} are no memory that it may use; nearest: {}", call.info().name, bytes, address,
            Nearest(ClientMemory::Of(call.session()), address));
   return call.Fail(CUDA_ERROR_INVALID_VALUE);
 }
 
-bool ReachForDevice(Call& call, uint64_t* address) {
+bool ReachForDevice(BasicCall& call, uint64_t* address) {
   ClientMemory& memory = ClientMemory::Of(call.session());
   const auto block = memory.host().Find(memory.Translate(*address));
   if (!block) return RefuseMemory(call, *address, 1) == CUDA_SUCCESS;

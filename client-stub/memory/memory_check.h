@@ -9,26 +9,26 @@
 #include <cstdint>
 #include <optional>
 
-#include "client-stub/call/call.h"
 #include "client-stub/memory/client_memory.h"
+#include "client-stub/session/basic_call.h"
 
 namespace tessera {
 
 // What [address, address + bytes) is to this call, whose `address` is already translated (ClientMemory::Translate). The
 // call waits for an answer of the server only where it would be refused otherwise, and never for work of the GPU.
 // Calling thread only.
-Place CheckMemory(Call& call, uint64_t address, uint64_t bytes);
+Place CheckMemory(BasicCall& call, uint64_t address, uint64_t bytes);
 
 // Memory of the device at `address` that the server's driver knows and this process was not told of. Nothing where this
 // process has memory of its own. Calling thread only.
-std::optional<Range> UntoldMemory(Call& call, uint64_t address);
+std::optional<Range> UntoldMemory(BasicCall& call, uint64_t address);
 
 // Ends the call with CUDA_ERROR_INVALID_VALUE: [address, address + bytes) is no memory that it may use. The log says
 // what is known of it (debug).
-CUresult RefuseMemory(Call& call, uint64_t address, uint64_t bytes);
+CUresult RefuseMemory(BasicCall& call, uint64_t address, uint64_t bytes);
 
 // `address`, pinned or registered memory that only this process has, becomes one that the server's driver can use, in a node of a
 // graph or a texture: that of its mirror. False: the call failed.
-bool ReachForDevice(Call& call, uint64_t* address);
+bool ReachForDevice(BasicCall& call, uint64_t* address);
 
 }  // namespace tessera

@@ -15,7 +15,7 @@ bool IsManagedOrPooled(ClientMemory& memory, uint64_t address) {
   return allocation && (allocation->kind == Kind::kManaged || allocation->kind == Kind::kPool);
 }
 
-bool Reach(Call& call, CUdeviceptr* address, bool waits, bool node) {
+bool Reach(BasicCall& call, CUdeviceptr* address, bool waits, bool node) {
   uint64_t reached = *address;
   if (!ReachMemOp(call, &reached, waits, node)) return false;
   *address = reached;
@@ -24,7 +24,7 @@ bool Reach(Call& call, CUdeviceptr* address, bool waits, bool node) {
 
 }  // namespace
 
-bool ReachMemOp(Call& call, uint64_t* address, bool waits, bool node) {
+bool ReachMemOp(BasicCall& call, uint64_t* address, bool waits, bool node) {
   if (!call.ok()) return false;
   ClientMemory& memory = ClientMemory::Of(call.session());
   const Place place = node ? memory.Classify(*address, 1) : CheckMemory(call, *address, 1);
@@ -41,7 +41,8 @@ bool ReachMemOp(Call& call, uint64_t* address, bool waits, bool node) {
   return call.Fail(CUDA_ERROR_NOT_SUPPORTED) == CUDA_SUCCESS;
 }
 
-std::vector<CUstreamBatchMemOpParams> ReachMemOps(Call& call, std::span<const CUstreamBatchMemOpParams> operations, bool node) {
+std::vector<CUstreamBatchMemOpParams> ReachMemOps(BasicCall& call, std::span<const CUstreamBatchMemOpParams> operations,
+                                                  bool node) {
   std::vector<CUstreamBatchMemOpParams> reached(operations.begin(), operations.end());
   for (CUstreamBatchMemOpParams& one : reached) {
     bool good = call.ok();

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "client-stub/call/call.h"
+#include "client-stub/session/basic_call.h"
 
 namespace tessera {
 
@@ -17,8 +17,9 @@ namespace tessera {
 // meet this process:
 // `*address` becomes one of the server's. Waiting for a value in it fails the call with CUDA_ERROR_NOT_SUPPORTED: the stream
 // would not see what the program writes. False when the call failed. Calling thread only.
-bool ReachMemOp(Call& call, uint64_t* address, bool waits, bool node);
+bool ReachMemOp(BasicCall& call, uint64_t* address, bool waits, bool node);
 // As above for the operations of a batch, which are copied. Check call.ok() afterwards.
-std::vector<CUstreamBatchMemOpParams> ReachMemOps(Call& call, std::span<const CUstreamBatchMemOpParams> operations, bool node);
+std::vector<CUstreamBatchMemOpParams> ReachMemOps(BasicCall& call, std::span<const CUstreamBatchMemOpParams> operations,
+                                                  bool node);
 
 }  // namespace tessera

@@ -21,9 +21,11 @@ bool HeldShadow::refused(Session& session) const {
   return shadow_.mark != 0 && session.marks().Passed(shadow_.mark, &made) && made != CUDA_SUCCESS;
 }
 
-CUresult ShadowPool::Take(Call& call, uint64_t bytes, std::shared_ptr<HeldShadow>* held) { return Take(call, bytes, true, held); }
+CUresult ShadowPool::Take(BasicCall& call, uint64_t bytes, std::shared_ptr<HeldShadow>* held) {
+  return Take(call, bytes, true, held);
+}
 
-CUresult ShadowPool::Take(Call& call, uint64_t bytes, bool waits, std::shared_ptr<HeldShadow>* held) {
+CUresult ShadowPool::Take(BasicCall& call, uint64_t bytes, bool waits, std::shared_ptr<HeldShadow>* held) {
   if (bytes > HostMemory::kBytesMax) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   // What nobody waits for gets a segment of its own: other memory in it would depend on an answer that is not there yet.
   const uint64_t least = waits ? HostMemory::kAlignmentBytes : HostMemory::kSlabBlockBytesMax + 1;
@@ -54,7 +56,7 @@ bool ShadowPool::TakeFree(Session& session, Shadow* shadow) {
   }
 }
 
-CUresult ShadowPool::Make(Call& call, bool waits, Shadow* shadow) {
+CUresult ShadowPool::Make(BasicCall& call, bool waits, Shadow* shadow) {
   HostMemory::Placed& placed = shadow->placed;
   if (const CUresult result = memory_.Place(shadow->context, shadow->bytes, &placed); result != CUDA_SUCCESS) {
     return call.Fail(result);
@@ -83,13 +85,13 @@ CUresult ShadowPool::Make(Call& call, bool waits, Shadow* shadow) {
   return CUDA_SUCCESS;
 }
 
-ShadowPool::StreamKey ShadowPool::KeyOf(Call& call, HandleId stream) {
+ShadowPool::StreamKey ShadowPool::KeyOf(BasicCall& call, HandleId stream) {
   const bool own =
       stream.value() == reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD) || (stream.is_null() && call.per_thread_stream());
   return {call.owner_context().value(), stream.value(), own ? call.thread().number : 0};
 }
 
-CUresult ShadowPool::TakeInOrder(Call& call, HandleId stream, uint64_t bytes, std::shared_ptr<HeldShadow>* shadow) {
+CUresult ShadowPool::TakeInOrder(BasicCall& call, HandleId stream, uint64_t bytes, std::shared_ptr<HeldShadow>* shadow) {
   {
     MutexLock lock(mutex_);
     const auto found = in_order_.find(KeyOf(call, stream));
@@ -103,7 +105,7 @@ CUresult ShadowPool::TakeInOrder(Call& call, HandleId stream, uint64_t bytes, st
   return Take(call, bytes, false, shadow);
 }
 
-void ShadowPool::LeaveInOrder(Call& call, HandleId stream, const std::shared_ptr<HeldShadow>& shadow) {
+void ShadowPool::LeaveInOrder(BasicCall& call, HandleId stream, const std::shared_ptr<HeldShadow>& shadow) {
   MutexLock lock(mutex_);
   std::erase_if(in_order_, [](const auto& entry) { return entry.second.expired(); });
   in_order_[KeyOf(call, stream)] = shadow;

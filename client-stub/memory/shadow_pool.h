@@ -15,8 +15,8 @@
 #include <tuple>
 #include <vector>
 
-#include "client-stub/call/call.h"
 #include "client-stub/memory/host_memory.h"
+#include "client-stub/session/basic_call.h"
 #include "protocol/base/mutex.h"
 
 namespace tessera {
@@ -61,14 +61,14 @@ class ShadowPool {
 
   // A shadow of at least `bytes`, in the call's current context. Waits for the server if it makes one. The call fails with
   // CUDA_ERROR_OUT_OF_MEMORY or the server's code.
-  CUresult Take(Call& call, uint64_t bytes, std::shared_ptr<HeldShadow>* shadow) EXCLUDES(mutex_);
+  CUresult Take(BasicCall& call, uint64_t bytes, std::shared_ptr<HeldShadow>* shadow) EXCLUDES(mutex_);
   // The same for a copy that is about to be enqueued on `stream`: if it is large enough, the shadow of the copy before it,
   // unless another thread is enqueuing one there now. All of it is free when the stream comes to the copy. Waits for nothing: a
   // kernel that runs may wait for this very thread, and the server for that kernel, when its driver takes no more work. What the
   // server's driver refuses is a deferred error then, of this call, and the copy fails.
-  CUresult TakeInOrder(Call& call, HandleId stream, uint64_t bytes, std::shared_ptr<HeldShadow>* shadow) EXCLUDES(mutex_);
+  CUresult TakeInOrder(BasicCall& call, HandleId stream, uint64_t bytes, std::shared_ptr<HeldShadow>* shadow) EXCLUDES(mutex_);
   // The copy has been enqueued, all of it.
-  void LeaveInOrder(Call& call, HandleId stream, const std::shared_ptr<HeldShadow>& shadow) EXCLUDES(mutex_);
+  void LeaveInOrder(BasicCall& call, HandleId stream, const std::shared_ptr<HeldShadow>& shadow) EXCLUDES(mutex_);
   // The shadow is in use until `mark` is passed. The mark is closed here.
   void HoldUntil(uint64_t mark, std::shared_ptr<HeldShadow> shadow) EXCLUDES(mutex_);
 
@@ -83,12 +83,12 @@ class ShadowPool {
   };
   // Context, stream, and for a stream of the calling thread's own that thread.
   using StreamKey = std::tuple<uint64_t, uint64_t, uint32_t>;
-  static StreamKey KeyOf(Call& call, HandleId stream);
-  CUresult Take(Call& call, uint64_t bytes, bool waits, std::shared_ptr<HeldShadow>* shadow) EXCLUDES(mutex_);
+  static StreamKey KeyOf(BasicCall& call, HandleId stream);
+  CUresult Take(BasicCall& call, uint64_t bytes, bool waits, std::shared_ptr<HeldShadow>* shadow) EXCLUDES(mutex_);
   // A free one of this size, if there is any that the server has or may still get.
   bool TakeFree(Session& session, Shadow* shadow) EXCLUDES(mutex_);
   // Pinned memory for a new one.
-  CUresult Make(Call& call, bool waits, Shadow* shadow) EXCLUDES(mutex_);
+  CUresult Make(BasicCall& call, bool waits, Shadow* shadow) EXCLUDES(mutex_);
   void Return(const Shadow& shadow) EXCLUDES(mutex_);
   // Lets go of what is no longer used.
   void Sweep(Session& session) EXCLUDES(mutex_);

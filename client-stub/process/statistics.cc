@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "client-stub/call/call.h"
+#include "client-stub/process/call_info.h"
 #include "protocol/base/log.h"
 
 namespace tessera {

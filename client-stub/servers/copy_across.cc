@@ -2,16 +2,17 @@
 
 #include <algorithm>
 
-#include "client-stub/copies/copier.h"
+#include "client-stub/call/call.h"
 #include "client-stub/copies/copy_box.h"
-#include "client-stub/copies/staged_transfer.h"
 #include "client-stub/managed/managed_work.h"
 #include "client-stub/memory/client_memory.h"
-#include "client-stub/servers/address_owner.h"
+#include "client-stub/process/copier.h"
 #include "client-stub/servers/server_work.h"
 #include "client-stub/session/client.h"
 #include "client-stub/streams/stream_state.h"
 #include "client-stub/streams/stream_visit.h"
+#include "client-stub/transfers/publish.h"
+#include "client-stub/transfers/staged_transfer.h"
 #include "generated/client/context.h"
 #include "generated/client/host_memory.h"
 #include "generated/messages/copy.h"
@@ -264,6 +265,20 @@ std::optional<CUresult> CopyBoxAcross(Call& call, const CUDA_MEMCPY3D& box, CUst
     });
   }
   return Finish(call, used.id, async, result);
+}
+
+CUresult CopyBytesAnywhere(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form) {
+  if (SeveralServers()) [[unlikely]] {
+    if (const auto done = CopyAcross(call, to, from, bytes, stream, form)) return *done;
+  }
+  return CopyBytes(call, to, from, bytes, stream, form);
+}
+
+CUresult CopyBoxAnywhere(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool async, bool check_rows, SourceRead read) {
+  if (SeveralServers()) [[unlikely]] {
+    if (const auto done = CopyBoxAcross(call, box, stream, async, check_rows, read)) return *done;
+  }
+  return CopyBox(call, box, stream, async, check_rows, read);
 }
 
 }  // namespace tessera

@@ -22,4 +22,9 @@ std::optional<CUresult> CopyAcross(Call& call, uint64_t to, uint64_t from, uint6
 std::optional<CUresult> CopyBoxAcross(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool async, bool check_rows,
                                       SourceRead read);
 
+// The whole call, wherever its memory is.
+CUresult CopyBytesAnywhere(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form);
+CUresult CopyBoxAnywhere(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool async, bool check_rows,
+                         SourceRead read = SourceRead::kAsUsual);
+
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #include "client-stub/servers/server_work.h"
 
+#include "client-stub/call/call.h"
 #include "client-stub/session/client.h"
 #include "client-stub/streams/capture_check.h"
 #include "client-stub/streams/stream_state.h"

@@ -3,56 +3,69 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <iterator>
 #include <utility>
 
-#include "client-stub/call/call.h"
 #include "client-stub/process/cu_result.h"
 #include "client-stub/session/server_inquiry.h"
 #include "client-stub/session/server_plan.h"
+#include "client-stub/session/thread_state.h"
+#include "generated/messages/service.h"
 #include "protocol/base/check.h"
 #include "protocol/base/log.h"
 
 namespace tessera {
+
+std::atomic<bool> several_servers{false};
+
 namespace {
+
+void TellThreadEnded(ThreadState& state) {
+  Client& client = Client::Get();
+  if (client.forked()) return;
+  tesseraThreadEndedRequest request;
+  request.thread = state.number;
+  Encoder& out = state.encoder;
+  out.Clear();
+  if (std::byte* header = out.Append(sizeof(RecordHeader))) std::memset(header, 0, sizeof(RecordHeader));
+  request.Encode(out);
+  out.AlignTo(kRecordAlignment);
+  if (!out.ok()) return;
+  RecordHeader header{};
+  header.call = tesseraThreadEndedRequest::kId;
+  header.thread = state.number;
+  std::memcpy(out.mutable_bytes().data(), &header, sizeof(header));
+  for (Session* session : client.sessions()) {
+    session->deferred_errors().ForgetThread(state.number);
+    if (!session->gone()) session->Append(out.mutable_bytes());
+  }
+}
 
 // Where the process' one Client is, for handlers that must not construct it.
 std::atomic<Client*> the_client{nullptr};
 
-// After all exit handlers, those of a statically linked cudart included.
-__attribute__((destructor)) void AtExit() {
-  Client* client = the_client.load(std::memory_order_acquire);
-  if (client == nullptr || client->forked()) return;
-  if (client->trace() != nullptr) client->trace()->Write(client->sessions());
-  for (Session* session : client->sessions()) session->LeaveAtExit();
-  if (client->statistics() != nullptr) client->statistics()->Write();
-}
-
 }  // namespace
 
-Client& Client::Get() {
-  if (Client* client = the_client.load(std::memory_order_acquire)) [[likely]]
-    return *client;
-  static Client* const client = [] {
-    auto* made = new Client;
-    the_client.store(made, std::memory_order_release);
-    return made;
-  }();
-  return *client;
-}
+Client* Client::IfMade() { return the_client.load(std::memory_order_acquire); }
 
-Client::Client() {
+Client::Client(void (*attach)(Session&)) : attach_(attach) {
   const Config& config = GetConfig();
   SetLogName("tessera");
   SetLogLevel(config.log_level);
   if (!config.bad_log_level.empty()) {
     LogWarning("TESSERA_LOG={} is no level: use debug, info, warning, error or off", config.bad_log_level);
   }
-  if (!config.stats.empty()) statistics_ = std::make_unique<Statistics>(config.stats);
+  if (!config.stats.empty()) {
+    statistics_ = std::make_unique<Statistics>(config.stats);
+    Statistics::SetOfProcess(statistics_.get());
+  }
   if (!config.trace.empty()) trace_ = std::make_unique<Trace>(config.trace);
   plain_ = statistics_ == nullptr && trace_ == nullptr && !config.launch_blocking;
+  OnThreadEnd(&TellThreadEnded);
   pthread_atfork(nullptr, nullptr, &Client::AfterForkInChild);
+  the_client.store(this, std::memory_order_release);
 }
 
 // Only this thread exists here, and any lock may be held for ever by one that does not: nothing but flags and
@@ -103,7 +116,6 @@ CUresult Client::Connect() {
         std::vector<Session*> sessions;
         for (auto& session : made) sessions.push_back(session.release());  // never destroyed: see the class comment
         Publish(sessions);
-        if (trace_ != nullptr) trace_->Start(sessions);
         return CUDA_SUCCESS;
       }
     } catch (const std::exception& error) {
@@ -145,6 +157,9 @@ Status Client::ConnectAll(std::vector<std::unique_ptr<Session>>* sessions) {
 
 void Client::Publish(std::span<Session* const> sessions) {
   CHECK(sessions.size() <= std::size(sessions_));
+  for (Session* session : sessions) {
+    if (session->memory() == nullptr) attach_(*session);
+  }
   several_servers.store(sessions.size() > 1, std::memory_order_relaxed);
   std::copy(sessions.begin(), sessions.end(), sessions_);
   session_count_.store(static_cast<int>(sessions.size()), std::memory_order_release);

@@ -15,9 +15,9 @@
 
 #include "client-stub/process/config.h"
 #include "client-stub/process/statistics.h"
-#include "client-stub/process/trace.h"
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"
+#include "client-stub/session/trace.h"
 #include "protocol/base/mutex.h"
 #include "protocol/memory/window_table.h"
 
@@ -25,7 +25,10 @@ namespace tessera {
 
 class Client {
  public:
+  // The process' one (root/process_state.cc).
   static Client& Get();
+  // The same if it has been made, else null: for handlers that must not make it.
+  static Client* IfMade();
 
   // cuInit: connects on first use. CUDA_ERROR_NO_DEVICE when no server can be reached (why stands on stderr, once per
   // reason), see cu_result.h. A later call tries again. CUDA_ERROR_INVALID_VALUE for flags other than 0.
@@ -65,14 +68,17 @@ class Client {
   void UseSessionForTest(Session* session);
   void UseSessionsForTest(std::span<Session* const> sessions);
 
+  // `attach` gives every new session what the folders above keep of it, before anybody can find the session.
+  explicit Client(void (*attach)(Session&));
+
  private:
-  Client();
   CUresult Connect() REQUIRES(connect_mutex_);
   // Makes the sessions that TESSERA_SERVER asks for.
   Status ConnectAll(std::vector<std::unique_ptr<Session>>* sessions) REQUIRES(connect_mutex_);
   void Publish(std::span<Session* const> sessions);
   static void AfterForkInChild();
 
+  void (*const attach_)(Session&);
   std::atomic<Session*> session_{nullptr};
   Session* sessions_[kSessionsPerWindow] = {};  // written before session_count_
   std::atomic<int> session_count_{0};

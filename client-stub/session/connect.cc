@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "client-stub/memory/address_windows.h"
+#include "client-stub/process/address_windows.h"
 #include "client-stub/process/config.h"
 #include "client-stub/session/session.h"
 #include "generated/spec_hash.h"

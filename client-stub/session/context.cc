@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "client-stub/session/session.h"
-
 namespace tessera {
 namespace {
 
@@ -66,7 +64,7 @@ Context* ContextTable::Primary(CUdevice device) {
   if (primaries_.size() <= static_cast<size_t>(device)) primaries_.resize(device + 1);
   Context*& context = primaries_[device];
   if (context == nullptr) {
-    const HandleId handle = session_.handles().Mint(HandleKind::kContext);
+    const HandleId handle = handles_.Mint(HandleKind::kContext);
     if (handle.is_null()) return nullptr;
     Context* const made = records_.emplace_back(std::make_unique<Context>()).get();
     made->handle = handle;

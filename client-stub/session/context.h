@@ -101,7 +101,7 @@ struct Context {
 // All contexts of one session. Any thread.
 class ContextTable {
  public:
-  explicit ContextTable(Session& session) : session_(session) {}
+  ContextTable(Session& session, HandleAllocator& handles) : session_(session), handles_(handles) {}
 
   // The record of a handle, in whatever state; null for a value that never was a context. kInactive and kDestroyed ones
   // are found too: the caller decides.
@@ -136,6 +136,7 @@ class ContextTable {
 
  private:
   Session& session_;
+  HandleAllocator& handles_;
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<Context>> records_ GUARDED_BY(mutex_);
   std::map<uint64_t, Context*> contexts_ GUARDED_BY(mutex_);

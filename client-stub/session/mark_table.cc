@@ -1,7 +1,5 @@
 #include "client-stub/session/mark_table.h"
 
-#include "client-stub/session/session.h"
-
 namespace tessera {
 
 uint64_t MarkTable::Open() {
@@ -17,13 +15,6 @@ bool MarkTable::Passed(uint64_t mark, CUresult* result) const {
   if (found == open_.end() || !found->second.passed) return false;
   if (result != nullptr) *result = found->second.result;
   return true;
-}
-
-CUresult MarkTable::Wait(Session& session, uint64_t mark) {
-  CUresult result = CUDA_SUCCESS;
-  const CUresult waited = session.WaitUntil([&] { return Passed(mark, &result); });
-  Close(mark);
-  return waited != CUDA_SUCCESS ? waited : result;
 }
 
 void MarkTable::Close(uint64_t mark) {

@@ -3,7 +3,7 @@
 //
 //   const uint64_t mark = session.marks().Open();
 //   request.mark = mark; call.Async(request);
-//   CUresult result = session.marks().Wait(session, mark);      // closes it
+//   CUresult result = session.WaitForMark(mark);      // closes it
 //
 // Any thread. Open marks are bounded by what the caller keeps in flight.
 #pragma once
@@ -18,16 +18,12 @@
 
 namespace tessera {
 
-class Session;
-
 class MarkTable {
  public:
   // A new mark, from 1, never reused in the session.
   uint64_t Open() EXCLUDES(mutex_);
   // True once the server sent it; `result` (may be null) becomes the result of the work. The mark stays open.
   bool Passed(uint64_t mark, CUresult* result = nullptr) const EXCLUDES(mutex_);
-  // Waits until the mark is passed and closes it. The work's result; kServerGone when the session ended first.
-  CUresult Wait(Session& session, uint64_t mark) EXCLUDES(mutex_);
   // Forgets a mark, passed or not.
   void Close(uint64_t mark) EXCLUDES(mutex_);
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "client-stub/session/server_inquiry.h"
-#include "client-stub/session/session.h"
+#include "client-stub/session/session_place.h"
 
 namespace tessera {
 

@@ -10,9 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "client-stub/process/call_info.h"
 #include "client-stub/process/guest_thread.h"
-#include "client-stub/session/client.h"
+#include "client-stub/process/statistics.h"
 #include "client-stub/session/reply_reader.h"
+#include "client-stub/session/thread_state.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
@@ -57,7 +59,7 @@ Session::Session(std::unique_ptr<Channel> channel, ServerWelcome welcome, Device
       devices_(std::move(devices)),
       server_(std::move(server)),
       handles_(HandleAllocator::Side::kClient, welcome_.session_index),
-      contexts_(*this),
+      contexts_(*this, handles_),
       commands_(channel_->commands_out()),
       reader_(std::make_unique<ReplyReader>(
           channel_->replies_in(), channel_->stop(),
@@ -213,12 +215,19 @@ CUresult Session::AppendAnswer(std::span<std::byte> record, Prepare prepare) {
 CUresult Session::WaitUntil(const std::function<bool()>& done) {
   if (done()) return CUDA_SUCCESS;
   const CallInfo* const call = ThreadState::Current().call;
-  Statistics* const statistics = call != nullptr ? Client::Get().statistics() : nullptr;
+  Statistics* const statistics = call != nullptr ? Statistics::OfProcess() : nullptr;
   if (statistics != nullptr) statistics->CountRoundTrip(*call, 0);
   const uint64_t begun_ns = statistics != nullptr ? MonotonicNs() : 0;
   const Status status = reader_->WaitUntil(done, nullptr);
   if (statistics != nullptr) statistics->CountWait(*call, MonotonicNs() - begun_ns);
   return status.ok() ? CUDA_SUCCESS : Ended(status);
+}
+
+CUresult Session::WaitForMark(uint64_t mark) {
+  CUresult result = CUDA_SUCCESS;
+  const CUresult waited = WaitUntil([&] { return marks_.Passed(mark, &result); });
+  marks_.Close(mark);
+  return waited != CUDA_SUCCESS ? waited : result;
 }
 
 void Session::Poll() { reader_->Poll(); }

@@ -30,6 +30,7 @@
 #include "client-stub/session/mark_table.h"
 #include "client-stub/session/poll_table.h"
 #include "client-stub/session/reply_slot.h"
+#include "client-stub/session/session_place.h"
 #include "protocol/base/mutex.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
@@ -39,19 +40,11 @@
 
 namespace tessera {
 
-class Channel;       // protocol/channel/channel.h
-class ClientMemory;  // client_memory.h
+class Channel;        // protocol/channel/channel.h
+class ClientMemory;   // client_memory.h
+class ManagedMemory;  // managed_memory.h
 class ReplyReader;
 class RingProducer;  // protocol/channel/ring.h
-
-// Which of the process' sessions one is, when it has several (server_plan.h). As it stands: the only one.
-struct SessionPlace {
-  uint32_t index = 0;              // in handles, and which part of the address windows is its own
-  std::string server;              // as the user named it, for sentences; empty: there is only one
-  std::string devices;             // the devices wanted of this server, as in CUDA_VISIBLE_DEVICES; empty: all
-  std::vector<CUdevice> ordinals;  // what the application calls them, in that order; empty: the server's own numbers
-  DeviceDisguise disguise;         // what of them is changed, so that no two devices of the process look the same
-};
 
 // What calls return once the server is gone: "device is busy or unavailable" stops programs with a sentence that is
 // true. (After LeaveAtExit() they return CUDA_ERROR_DEINITIALIZED instead, where this is named.)
@@ -88,9 +81,13 @@ class Session {
   std::string Name() const;
 
   // --- Parts. ---
-  // Its memory, once ClientMemory::Of() has made it; null before.
-  ClientMemory* memory() const { return memory_.load(std::memory_order_acquire); }
-  void set_memory(ClientMemory* memory) { memory_.store(memory, std::memory_order_release); }
+  // What the folders above keep of it: given when it is published (root/attach_session.h), never destroyed. Null before.
+  ClientMemory* memory() const { return memory_; }
+  ManagedMemory* managed() const { return managed_; }
+  void Attach(ClientMemory* memory, ManagedMemory* managed) {
+    memory_ = memory;
+    managed_ = managed;
+  }
   // Rings, the staging segment, segment offers: for the code that moves memory. See its header for which thread may
   // call.
   Channel& channel() { return *channel_; }
@@ -146,6 +143,8 @@ class Session {
   // Waits until `done()` is true, draining replies meanwhile, or the server is gone (kServerGone). `done` must become
   // true through a notice's handler, and must be cheap: it is asked in a spin. Any thread but a notice handler's.
   CUresult WaitUntil(const std::function<bool()>& done);
+  // Waits until the mark is passed and closes it. The work's result; kServerGone when the session ended first.
+  CUresult WaitForMark(uint64_t mark);
   // Reads what is in the `replies` ring now, without waiting. For code that polls a state which notices update.
   void Poll();
   // How many records of the server were read so far: unchanged means that nothing new can be known.
@@ -193,7 +192,8 @@ class Session {
   const ServerWelcome welcome_;
   const Devices devices_;
   const std::string server_;
-  std::atomic<ClientMemory*> memory_{nullptr};
+  ClientMemory* memory_ = nullptr;
+  ManagedMemory* managed_ = nullptr;
   HandleAllocator handles_;
   ContextTable contexts_;
   DeferredErrors deferred_errors_;

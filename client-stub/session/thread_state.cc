@@ -3,10 +3,6 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <cstring>
-
-#include "client-stub/session/client.h"
-#include "generated/messages/service.h"
 
 namespace tessera {
 
@@ -14,32 +10,14 @@ __attribute__((tls_model("initial-exec"))) constinit thread_local ThreadState* c
 
 namespace {
 
-void TellServers(ThreadState& state) {
-  Client& client = Client::Get();
-  if (client.forked()) return;
-  tesseraThreadEndedRequest request;
-  request.thread = state.number;
-  Encoder& out = state.encoder;
-  out.Clear();
-  if (std::byte* header = out.Append(sizeof(RecordHeader))) std::memset(header, 0, sizeof(RecordHeader));
-  request.Encode(out);
-  out.AlignTo(kRecordAlignment);
-  if (!out.ok()) return;
-  RecordHeader header{};
-  header.call = tesseraThreadEndedRequest::kId;
-  header.thread = state.number;
-  std::memcpy(out.mutable_bytes().data(), &header, sizeof(header));
-  for (Session* session : client.sessions()) {
-    session->deferred_errors().ForgetThread(state.number);
-    if (!session->gone()) session->Append(out.mutable_bytes());
-  }
-}
+std::atomic<void (*)(ThreadState&)> tell_servers{nullptr};
 
 void ReleaseState(void* value) {
   auto* state = static_cast<ThreadState*>(value);
   current_thread_state = nullptr;
   try {
-    if (state->known_to_server) TellServers(*state);
+    const auto tell = tell_servers.load(std::memory_order_acquire);
+    if (state->known_to_server && tell != nullptr) tell(*state);
   } catch (...) {
     // Out of memory while a thread ends: the server keeps its few entries until the session ends.
   }
@@ -56,6 +34,8 @@ pthread_key_t ReleaseKey() {
 }
 
 }  // namespace
+
+void OnThreadEnd(void (*tell)(ThreadState& state)) { tell_servers.store(tell, std::memory_order_release); }
 
 ThreadState& MakeThreadState() {
   static std::atomic<uint32_t> next{1};

@@ -50,6 +50,8 @@ struct ThreadState {
 // For Current() alone. One word of static thread-local storage: found without a call, in a library that is opened at run time,
 // too. It has no destructor; the state is released by a pthread key, whose destructor runs again when the thread calls again.
 extern __attribute__((tls_model("initial-exec"))) constinit thread_local ThreadState* current_thread_state;
+// Has `tell` called, by the thread itself, when a thread ends that a server knows. It tells them.
+void OnThreadEnd(void (*tell)(ThreadState& state));
 ThreadState& MakeThreadState();
 
 inline ThreadState& ThreadState::Current() {

@@ -9,7 +9,7 @@ CUresult CheckCapture(const CallInfo& info, ThreadState& thread) {
   return Captures().CheckUnsafe(CallerOf(thread));
 }
 
-CUresult CheckStreamUse(Call& call, CUstream stream, bool* capturing) {
+CUresult CheckStreamUse(BasicCall& call, CUstream stream, bool* capturing) {
   *capturing = false;
   if (Captures().idle()) return CUDA_SUCCESS;
   UsedStream used;
@@ -17,7 +17,7 @@ CUresult CheckStreamUse(Call& call, CUstream stream, bool* capturing) {
   return Captures().CheckUse(used.ref, capturing);
 }
 
-void NoteCaptureFailure(Call& call, CUstream stream) {
+void NoteCaptureFailure(BasicCall& call, CUstream stream) {
   UsedStream used;
   if (Captures().idle() || FindStream(call, stream, &used) != CUDA_SUCCESS) return;
   Captures().SetUncertain(used.ref);

@@ -3,7 +3,7 @@
 
 #include <cuda.h>
 
-#include "client-stub/call/call.h"
+#include "client-stub/session/basic_call.h"
 #include "client-stub/session/thread_state.h"
 #include "client-stub/streams/capture.h"
 
@@ -21,8 +21,8 @@ CUresult CheckCapture(const CallInfo& info, ThreadState& thread);
 // For rows with capture = "legal": what Call::UseStream asks, with nullptr also for calls that use the legacy stream without
 // naming it (synchronous copies and sets). `capturing`: the call becomes a node of a graph and is sent synchronously, so
 // that its own error comes back from it.
-CUresult CheckStreamUse(Call& call, CUstream stream, bool* capturing);
+CUresult CheckStreamUse(BasicCall& call, CUstream stream, bool* capturing);
 // A call that was sent for a captured stream failed: the server may have invalidated the capture.
-void NoteCaptureFailure(Call& call, CUstream stream);
+void NoteCaptureFailure(BasicCall& call, CUstream stream);
 
 }  // namespace tessera

@@ -23,7 +23,7 @@ struct Noted {
   LastSequence* of_context = nullptr;
 };
 
-Noted NotedFor(Call& call, HandleId id, const Context* of_special) {
+Noted NotedFor(BasicCall& call, HandleId id, const Context* of_special) {
   StreamInfo* const info = IsSpecial(id) ? nullptr : Streams().Find(id);
   if (!IsSpecial(id) && info == nullptr) return {};
   const CUcontext handle = info == nullptr ? nullptr : reinterpret_cast<CUcontext>(info->context.value());
@@ -36,7 +36,7 @@ Noted NotedFor(Call& call, HandleId id, const Context* of_special) {
 
 }  // namespace
 
-void NoteStreamWork(Call& call, CUstream stream) {
+void NoteStreamWork(BasicCall& call, CUstream stream) {
   const Noted noted = NotedFor(call, HandleId(reinterpret_cast<uint64_t>(stream)), call.current_context());
   // What goes past the ring has no place among the others.
   bool all = !call.thread().in_host_function;
@@ -45,19 +45,19 @@ void NoteStreamWork(Call& call, CUstream stream) {
   if (!all) NoteUnnamedWork(call);
 }
 
-void NoteUnnamedWork(Call& call) {
+void NoteUnnamedWork(BasicCall& call) {
   unknown.Raise(1);
   // Through the append lock: copies that were appended before can be seen now, later ones see the above.
   call.session().last_sequence();
 }
 
-void TakeBackStreamWork(Call& call, const UsedStream& stream) {
+void TakeBackStreamWork(BasicCall& call, const UsedStream& stream) {
   const Noted noted = NotedFor(call, stream.id, call.current_context());
   call.ChangesNot(noted.own);
   call.ChangesNot(noted.of_context);
 }
 
-void NoteSynchronized(Call& call, const UsedStream& stream) {
+void NoteSynchronized(BasicCall& call, const UsedStream& stream) {
   if (call.sequence() == 0) return;
   if (!IsSpecial(stream.id)) {
     if (StreamInfo* const info = Streams().Find(stream.id)) info->passed.Raise(call.sequence());
@@ -68,9 +68,9 @@ void NoteSynchronized(Call& call, const UsedStream& stream) {
   if (legacy && context != nullptr) context->default_done.Raise(call.sequence());
 }
 
-void NoteSynchronized(Call& call, Context& context) { context.all_done.Raise(call.sequence()); }
+void NoteSynchronized(BasicCall& call, Context& context) { context.all_done.Raise(call.sequence()); }
 
-std::optional<SeenIdle> KnownIdle(Call& call, const UsedStream& stream) {
+std::optional<SeenIdle> KnownIdle(BasicCall& call, const UsedStream& stream) {
   const SeenSequence unnamed = SeenSequence::Of(unknown);
   if (unnamed.value != 0 || SeveralServers() || GetConfig().launch_blocking) return std::nullopt;
   const Context* const context = call.session().contexts().Find(reinterpret_cast<CUcontext>(stream.info.context.value()));

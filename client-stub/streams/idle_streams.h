@@ -21,7 +21,7 @@
 #include <array>
 #include <optional>
 
-#include "client-stub/call/call.h"
+#include "client-stub/session/basic_call.h"
 #include "client-stub/session/last_sequence.h"
 
 namespace tessera {
@@ -30,18 +30,18 @@ struct Context;
 struct UsedStream;  // stream_state.h
 
 // The records of this call give the stream work, which may wait for something.
-void NoteStreamWork(Call& call, CUstream stream);
+void NoteStreamWork(BasicCall& call, CUstream stream);
 // Streams wait that are not named, from when this returns.
-void NoteUnnamedWork(Call& call);
+void NoteUnnamedWork(BasicCall& call);
 // They do not, after all: the stream is idle, and the call reads its source now.
-void TakeBackStreamWork(Call& call, const UsedStream& stream);
+void TakeBackStreamWork(BasicCall& call, const UsedStream& stream);
 // The call has waited for all work of the stream, of the context.
-void NoteSynchronized(Call& call, const UsedStream& stream);
-void NoteSynchronized(Call& call, Context& context);
+void NoteSynchronized(BasicCall& call, const UsedStream& stream);
+void NoteSynchronized(BasicCall& call, Context& context);
 
 // A stream was known to be idle, and still is while all of these are unchanged.
 using SeenIdle = std::array<SeenSequence, 3>;
 // Nothing: it is not known to be. Nor where calls wait for their results.
-std::optional<SeenIdle> KnownIdle(Call& call, const UsedStream& stream);
+std::optional<SeenIdle> KnownIdle(BasicCall& call, const UsedStream& stream);
 
 }  // namespace tessera

@@ -147,8 +147,8 @@ class Part {
 
 }  // namespace
 
-CUresult MeetStreams(Call& first, HandleId first_stream, Call& second, HandleId second_stream, std::function<void()> action,
-                     const Range& written) {
+CUresult MeetStreams(BasicCall& first, HandleId first_stream, BasicCall& second, HandleId second_stream,
+                     std::function<void()> action, const Range& written) {
   Meetings().Watch(first.session());
   Meetings().Watch(second.session());
   const auto meeting = std::make_shared<Meeting>(first.session(), second.session(), first.thread().number, std::move(action));

@@ -11,14 +11,14 @@
 
 #include <functional>
 
-#include "client-stub/call/call.h"
+#include "client-stub/session/basic_call.h"
 #include "protocol/memory/range_allocator.h"
 
 namespace tessera {
 
 // `first` and `second` are calls in two sessions; their streams must not be captured. `action` touches memory alone; `written`
 // is what the first stream wrote before and the action reads. Calling thread only.
-CUresult MeetStreams(Call& first, HandleId first_stream, Call& second, HandleId second_stream, std::function<void()> action = {},
-                     const Range& written = {});
+CUresult MeetStreams(BasicCall& first, HandleId first_stream, BasicCall& second, HandleId second_stream,
+                     std::function<void()> action = {}, const Range& written = {});
 
 }  // namespace tessera

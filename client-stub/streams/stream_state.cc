@@ -1,12 +1,10 @@
 #include "client-stub/streams/stream_state.h"
 
-#include <unordered_set>
 #include <vector>
 
 #include "client-stub/session/context.h"
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"
-#include "client-stub/streams/host_functions.h"
 
 namespace tessera {
 namespace {
@@ -21,7 +19,7 @@ LastSequence& GraphRecords(uint32_t session_index) {
   return last[session_index];
 }
 
-bool IsOwnStream(const Call& call, CUstream stream) {
+bool IsOwnStream(const BasicCall& call, CUstream stream) {
   return stream == CU_STREAM_PER_THREAD || (stream == nullptr && call.per_thread_stream());
 }
 
@@ -116,7 +114,7 @@ CaptureTable& Captures() {
   return *table;
 }
 
-CUresult FindStream(Call& call, CUstream stream, UsedStream* used) {
+CUresult FindStream(BasicCall& call, CUstream stream, UsedStream* used) {
   used->id = HandleId(reinterpret_cast<uint64_t>(stream));
   const bool own = IsOwnStream(call, stream);
   if (own || stream == nullptr || stream == CU_STREAM_LEGACY) {
@@ -144,31 +142,10 @@ CUresult FindStream(Call& call, CUstream stream, UsedStream* used) {
   return CUDA_SUCCESS;
 }
 
-bool HasNoStreamOfTheThread(const Call& call, CUstream stream) {
+bool HasNoStreamOfTheThread(const BasicCall& call, CUstream stream) {
   if (!IsOwnStream(call, stream)) return false;
   const Context* context = call.current_context();
   return context != nullptr && context->parent != nullptr;
-}
-
-bool UseStreamInfo(Call& call, CUstream stream, UsedStream* used) {
-  call.UseStream(stream);
-  if (!call.ok()) return false;
-  if (call.Fail(FindStream(call, stream, used)) != CUDA_SUCCESS) return false;
-  call.UseContextOf(used->info.context);
-  return true;
-}
-
-void AttachStreams(Session& session) {
-  static std::atomic<Session*> last{nullptr};
-  if (last.load(std::memory_order_acquire) == &session) return;
-  static Mutex mutex;
-  static auto* attached = new std::unordered_set<Session*>;
-  MutexLock lock(mutex);
-  if (attached->insert(&session).second) {
-    session.contexts().OnEnd([&session](const Context& context) { Streams().ForgetContext(session, context.handle); });
-    AttachHostFunctions(session);
-  }
-  last.store(&session, std::memory_order_release);
 }
 
 }  // namespace tessera

@@ -9,8 +9,8 @@
 #include <map>
 #include <utility>
 
-#include "client-stub/call/call.h"
 #include "client-stub/process/slot_table.h"
+#include "client-stub/session/basic_call.h"
 #include "client-stub/session/last_sequence.h"
 #include "client-stub/streams/capture.h"
 #include "protocol/base/mutex.h"
@@ -108,14 +108,7 @@ struct UsedStream {
 // CUDA_ERROR_INVALID_HANDLE for an unknown handle. For a special stream CUDA_ERROR_INVALID_CONTEXT when the calling thread has no
 // context, CUDA_ERROR_CONTEXT_IS_DESTROYED when it is gone, and CUDA_ERROR_NOT_PERMITTED in a host function. Nothing else is
 // checked.
-CUresult FindStream(Call& call, CUstream stream, UsedStream* used);
+CUresult FindStream(BasicCall& call, CUstream stream, UsedStream* used);
 // Whether `stream` is that of the calling thread and the current context a green one, where threads have none (driver 580).
-bool HasNoStreamOfTheThread(const Call& call, CUstream stream);
-// As Call::UseStream, then FindStream; false when the call failed. Captures are checked for rows with capture = "legal" only.
-bool UseStreamInfo(Call& call, CUstream stream, UsedStream* used);
-
-// Makes sure that streams and host functions of the session hear what concerns them (ended contexts, notices). Called by
-// the calls that create streams, events and host functions.
-void AttachStreams(Session& session);
-
+bool HasNoStreamOfTheThread(const BasicCall& call, CUstream stream);
 }  // namespace tessera

@@ -4,12 +4,9 @@
 #include <memory>
 #include <utility>
 
-#include "client-stub/memory/client_memory.h"
 #include "client-stub/session/session.h"
 #include "client-stub/streams/stream_state.h"
 #include "generated/messages/service.h"
-#include "protocol/base/log.h"
-#include "protocol/channel/channel.h"
 
 namespace tessera {
 namespace {
@@ -26,7 +23,6 @@ struct Waiting {
 };
 
 uint64_t Add(Session& session, Visit visit, bool repeats) {
-  AttachStreams(session);
   used.store(true, std::memory_order_relaxed);
   HostFunction function;
   function.visit = std::make_shared<const Visit>(std::move(visit));
@@ -36,7 +32,7 @@ uint64_t Add(Session& session, Visit visit, bool repeats) {
 
 }  // namespace
 
-CUresult VisitStream(Call& call, HandleId stream, Visit visit, const Range& written, uint64_t ahead) {
+CUresult VisitStream(BasicCall& call, HandleId stream, Visit visit, const Range& written, uint64_t ahead) {
   tesseraStreamVisitRequest request;
   request.stream = stream;
   request.ahead = ahead;
@@ -49,7 +45,7 @@ CUresult VisitStream(Call& call, HandleId stream, Visit visit, const Range& writ
   return result;
 }
 
-CUresult AwaitVisits(Call& call, HandleId stream, uint64_t ahead) {
+CUresult AwaitVisits(BasicCall& call, HandleId stream, uint64_t ahead) {
   tesseraStreamVisitRequest request;  // of no function
   request.stream = stream;
   request.ahead = ahead;
@@ -61,14 +57,5 @@ uint64_t VisitsWaiting() { return waiting.load(std::memory_order_relaxed); }
 uint64_t AddVisit(Session& session, Visit visit) { return Add(session, std::move(visit), true); }
 
 bool VisitsUsed() { return used.load(std::memory_order_relaxed); }
-
-void PublishFromVisit(Session& session, uint64_t address, uint64_t bytes) {
-  if (!session.mirrored()) return;
-  uint32_t segment = 0;
-  uint64_t offset = 0;
-  if (!ClientMemory::Of(session).host().Locate(address, bytes, &segment, &offset)) return;
-  const Status published = session.channel().Publish(segment, offset, bytes, TransferRing::kAnswers);
-  if (!published.ok()) LogDebug("what a visit wrote was not published: {}", published.message());
-}
 
 }  // namespace tessera

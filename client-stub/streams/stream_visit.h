@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-#include "client-stub/call/call.h"
+#include "client-stub/session/basic_call.h"
 #include "client-stub/streams/host_functions.h"
 #include "protocol/memory/range_allocator.h"
 
@@ -25,9 +25,9 @@ inline constexpr uint64_t kAwaitsNoVisit = ~uint64_t{0};
 // Enqueues a visit; what follows in the stream waits for all its visits but the `ahead` newest, of which this is one. They may
 // be other copies', so a stream may wait for more than it needs, never for less. `written`: pinned memory that the stream wrote
 // before and the visit reads (matters over a link only). The stream must not be captured. Calling thread only.
-CUresult VisitStream(Call& call, HandleId stream, Visit visit, const Range& written = {}, uint64_t ahead = kAwaitsAllVisits);
+CUresult VisitStream(BasicCall& call, HandleId stream, Visit visit, const Range& written = {}, uint64_t ahead = kAwaitsAllVisits);
 // The same without a visit.
-CUresult AwaitVisits(Call& call, HandleId stream, uint64_t ahead);
+CUresult AwaitVisits(BasicCall& call, HandleId stream, uint64_t ahead);
 
 // Visits of the process that the server was told of and that have yet to end.
 uint64_t VisitsWaiting();
@@ -38,8 +38,5 @@ uint64_t AddVisit(Session& session, Visit visit);
 
 // Any visit was ever enqueued: streams may be about to use private memory of the application.
 bool VisitsUsed();
-
-// What a visit does with pinned memory that it has written and the stream reads next, before it lets the stream go on.
-void PublishFromVisit(Session& session, uint64_t address, uint64_t bytes);
 
 }  // namespace tessera

@@ -22,6 +22,7 @@
 #include "netaware/cli/server_description.h"
 #include "netaware/cli/server_list.h"
 #include "netaware/cli/server_reach.h"
+#include "protocol/base/printable.h"
 #include "protocol/link/link_address.h"
 #include "protocol/link/tls/tls_certificate.h"
 #include "protocol/link/tls/tls_identity.h"

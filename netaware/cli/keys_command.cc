@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "netaware/cli/exit_codes.h"
+#include "protocol/base/printable.h"
+#include "protocol/base/small_file.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 #include "protocol/link/tls/tls_certificate.h"

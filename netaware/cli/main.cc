@@ -10,8 +10,8 @@
 #include "netaware/cli/run_command.h"
 #include "netaware/cli/status_command.h"
 #include "netaware/cli/top_command.h"
-#include "protocol/cli/completion.h"
-#include "protocol/link/impairment.h"
+#include "programs/completion.h"
+#include "protocol/link/impaired/impaired_link.h"
 #include "protocol/link/link_address.h"
 
 namespace tessera {

@@ -233,9 +233,9 @@ def _header(domain, calls, spec):
     lines = [
         f"// Entries of the domain `{domain}`: what the spec says of each call, the entry behind each export, and the",
         "// bodies that client-stub/calls writes by hand. Entries may be called by any thread of the application.",
-        "#pragma once", "", "#include <cuda.h>", "#include <cudaProfiler.h>", "", '#include "client-stub/call/call.h"', "",
+        "#pragma once", "", "#include <cuda.h>", "#include <cudaProfiler.h>", "", '#include "client-stub/process/call_info.h"',
         f'#include "generated/messages/{domain}.h"', ""]
-    body = []
+    body = ["class Call;  // client-stub/call/call.h", ""]
     for call in calls:
         if call.internal:
             continue
@@ -250,7 +250,7 @@ def _header(domain, calls, spec):
 
 def _source(domain, calls, spec):
     others = sorted({spec.find(c.alias).domain for c in calls if c.alias} - {domain})
-    lines = ["", f'#include "generated/client/{domain}.h"', "", "#include <cstring>", ""]
+    lines = ["", f'#include "generated/client/{domain}.h"', "", "#include <cstring>", "", '#include "client-stub/call/call.h"']
     lines += [f'#include "generated/client/{other}.h"' for other in others]
     lines += ['#include "protocol/runtime/client_support.h"', ""]
     body, exports = [], []

@@ -143,7 +143,7 @@ def _header(domain, calls):
 
 def _source(domain, calls):
     lines = ["", f'#include "generated/server/{domain}.h"', "", "#include <cstring>", "",
-             '#include "generated/driver_table.h"', '#include "server/driver/handler_support.h"']
+             '#include "generated/driver_table.h"', '#include "server/worker/handler_support.h"']
     lines += ['#include "server/worker/memory/with_room.h"'] if any(call.allocates for call in calls) else []
     lines.append("")
     body = []

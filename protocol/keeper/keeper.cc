@@ -20,7 +20,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kExitOk = 0;  // ServiceExitCode (protocol/cli), which is not known here
+constexpr int kExitOk = 0;  // ServiceExitCode (programs/service_options.h), which is not known here
 constexpr int kExitInternal = 1;
 
 // Before the second child of a row, the third ...: twice as long each time.

@@ -133,11 +133,17 @@ void RelayService::Take(const Accept& accept, const Carry& carry) {
   Start(session, [&session, &carry, held] { carry(std::move(*held), session); });
 }
 
-void RelayService::Adopt(std::function<void(RelaySession& session)> carry) {
-  RelaySession& session = *sessions_.emplace_back(new RelaySession(*this));
-  session.Within(kNoDeadline);
-  session.Establish();
-  Start(session, [&session, carry = std::move(carry)] { carry(session); });
+void RelayService::Adopt(KeeperLine& keeper, const Relay::Supply& supply,
+                         const std::function<void(Relay& relay, RelaySession& session)>& carry) {
+  for (KeptSession& kept : keeper.TakeSessions()) {
+    Result<std::unique_ptr<Relay>> adopted = Relay::Adopt(keeper, std::move(kept), supply);
+    if (!adopted.ok()) LogWarning("a session is over: {}", adopted.status().message());
+    if (!adopted.ok() || *adopted == nullptr) continue;
+    RelaySession& session = *sessions_.emplace_back(new RelaySession(*this));
+    session.Within(kNoDeadline);
+    session.Establish();
+    Start(session, [&session, carry, relay = std::shared_ptr<Relay>(std::move(*adopted))] { carry(*relay, session); });
+  }
 }
 
 void RelayService::Start(RelaySession& session, std::function<void()> carry) {

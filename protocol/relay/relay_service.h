@@ -82,8 +82,10 @@ class RelayService {
   explicit RelayService(const Options& options) : options_(options) {}
   // Blocks SIGTERM and SIGINT, which Run() waits for. Before the first thread.
   Status Prepare();
-  // Begins with a session that another process has carried before: `carry` runs on a thread of its own. Before Run().
-  void Adopt(std::function<void(RelaySession& session)> carry);
+  // Begins with the sessions that the process before this one carried: each gets a relay, whose next link `supply` gives, and a
+  // thread of its own for `carry`. Before Run(), once. `keeper` outlives this.
+  void Adopt(KeeperLine& keeper, const Relay::Supply& supply,
+             const std::function<void(Relay& relay, RelaySession& session)>& carry);
   // Carries what `accept` gives until a signal came or the owner ended, then ends everything. Once.
   void Run(int listener_fd, const Accept& accept, const Carry& carry);
 

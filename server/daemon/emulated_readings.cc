@@ -57,7 +57,7 @@ void EmulatedReadings::Fill(const MonitorRequest& request, const DeviceSnapshot&
   NoteLoad(request.sessions);
   for (size_t i = 0; i < snapshot.devices.size(); ++i) {
     const DeviceSnapshot::Device& device = snapshot.devices[i];
-    // The last byte of an emulated device's UUID is its number (server/emulator/driver/core/options.h).
+    // The last byte of an emulated device's UUID is its number (server/emulator/driver/base/options.h).
     const size_t number = device.uuid[15];
     std::vector<ServerReport::Value>& values = report->readings.emplace_back();
     if (number >= emulator::kUsageDevicesMax) continue;

@@ -1,11 +1,11 @@
 // How tesserad ends. Documented for users in README.md of this directory.
 #pragma once
 
-#include "protocol/cli/service_options.h"
+#include "programs/service_options.h"
 
 namespace tessera {
 
-// Besides those of protocol/cli/service_options.h.
+// Besides those of programs/service_options.h.
 enum ExitCode : int {
   kExitNoDevice = 3,   // no driver could be loaded, or it has no device
   kExitNoSandbox = 5,  // --sandbox=require, and this machine cannot do all of it

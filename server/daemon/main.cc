@@ -1,5 +1,4 @@
 // tesserad: wires the parts. What it prints and how it ends stands in README.md.
-#include <errno.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -9,7 +8,7 @@
 #include <vector>
 
 #include "generated/spec_hash.h"
-#include "protocol/base/background.h"
+#include "programs/service_process.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/unix_socket.h"
 #include "server/daemon/child_process.h"
@@ -64,11 +63,9 @@ int RunDaemon(Options options) {
   supervisor.Watch(gateway);
   RaiseDescriptorLimit();  // every share of the sessions holds one here
   const std::string also = gateway.url.empty() ? "" : " and " + gateway.url;
-  printf("tesserad: listening on unix:%s%s, devices: %s, driver %s\n", options.listen_path.c_str(), also.c_str(),
-         DescribeDevices(*devices).c_str(), DescribeVersion(devices->version).c_str());
-  fflush(stdout);
-  // So that its owner has no child which it did not start itself.
-  if (options.owner_fd >= 0 && !GoToBackground()) LogWarning("the server stays in the foreground: errno {}", errno);
+  Announce(fmt::format("{}: listening on unix:{}{}, devices: {}, driver {}", kName, options.listen_path, also,
+                       DescribeDevices(*devices), DescribeVersion(devices->version)));
+  LeaveForeground(options);
   const int code = supervisor.Run();
   RemoveOwnDirectory(options, options.listen_path);
   return code;

@@ -7,7 +7,7 @@
 #include <system_error>
 #include <vector>
 
-#include "protocol/cli/service_command_line.h"
+#include "programs/service_command_line.h"
 #include "protocol/link/link_address.h"
 #include "server/daemon/warm_bounds.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "protocol/cli/service_options.h"
+#include "programs/service_options.h"
 #include "protocol/link/link_options.h"
 #include "server/daemon/worker_uids.h"
 #include "server/sandbox/sandbox.h"

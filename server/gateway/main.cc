@@ -2,7 +2,6 @@
 // processes: the one that was started keeps what its child, which does the work, could not get again (protocol/keeper/keeper.h).
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "programs/service_process.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/keeper/keeper.h"
@@ -86,20 +86,6 @@ void Carry(UniqueFd connection, RelaySession& session, Carrier& carrier) {
   session.Uses(nullptr);
 }
 
-// All of them, before the first link can come back.
-void AdoptSessions(std::vector<KeptSession> sessions, RelayService& service, Carrier& carrier) {
-  for (KeptSession& kept : sessions) {
-    Result<std::unique_ptr<Relay>> adopted =
-        Relay::Adopt(carrier.keeper, std::move(kept),
-                     [&](const ResumeToken& token, const std::string& peer) { return carrier.returning.Readmit(token, peer); });
-    if (!adopted.ok()) LogWarning("a session is over: {}", adopted.status().message());
-    if (!adopted.ok() || *adopted == nullptr) continue;
-    service.Adopt([relay = std::shared_ptr<Relay>(std::move(*adopted))](RelaySession& session) {
-      CarryOn(*relay, session, "the process before this one");
-    });
-  }
-}
-
 // The process that carries sessions.
 int CarrySessions(const GatewayOptions& options) {
   Result<std::unique_ptr<KeeperLine>> keeper = KeeperLine::Open(UniqueFd(options.carry_fd));
@@ -113,7 +99,10 @@ int CarrySessions(const GatewayOptions& options) {
   Result<std::unique_ptr<LinkListener>> listener = ListenForLinks(address, options.link, (*keeper)->TakeListener());
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
   Carrier carrier{options, **keeper, **listener, ReturningLinks(options.resume_grace_s * uint64_t{1'000'000'000})};
-  AdoptSessions((*keeper)->TakeSessions(), service, carrier);
+  // All of them, before the first link can come back.
+  service.Adopt(
+      **keeper, [&](const ResumeToken& token, const std::string& peer) { return carrier.returning.Readmit(token, peer); },
+      [](Relay& relay, RelaySession& session) { CarryOn(relay, session, "the process before this one"); });
   (*keeper)->SayReady((*listener)->address().Url());
   service.Run((*listener)->fd(), [&] { return (*listener)->Accept(); },
               [&](UniqueFd connection, RelaySession& session) { Carry(std::move(connection), session, carrier); });
@@ -122,9 +111,7 @@ int CarrySessions(const GatewayOptions& options) {
 
 void SayReady(const GatewayOptions& options, const std::string& url) {
   if (options.ready_fd < 0) {
-    printf("%s: listening on %s, server unix:%s\n", kName, url.c_str(), options.server_path.c_str());
-    fflush(stdout);
-    return;
+    return Announce(std::string(kName) + ": listening on " + url + ", server unix:" + options.server_path);
   }
   if (write(options.ready_fd, url.data(), url.size()) < 0) LogWarning("nobody waits for this gateway: errno {}", errno);
   close(options.ready_fd);

@@ -1,6 +1,6 @@
 #include "server/gateway/options.h"
 
-#include "protocol/cli/service_command_line.h"
+#include "programs/service_command_line.h"
 #include "protocol/link/resume_messages.h"
 
 namespace tessera {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "protocol/cli/service_options.h"
+#include "programs/service_options.h"
 #include "protocol/link/link_address.h"
 #include "protocol/link/link_options.h"
 

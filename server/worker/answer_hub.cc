@@ -9,12 +9,11 @@
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "protocol/wire/record.h"
-#include "server/worker/aside_executor.h"
-#include "server/worker/worker.h"
+#include "server/worker/session_end.h"
 
 namespace tessera {
 
-AnswerHub::AnswerHub(Worker& worker) : worker_(worker), thread_([this] { Loop(); }) {}
+AnswerHub::AnswerHub(Channel& channel, SessionEnd& end) : channel_(channel), end_(end), thread_([this] { Loop(); }) {}
 
 AnswerHub::~AnswerHub() { Stop(); }
 
@@ -52,6 +51,11 @@ void AnswerHub::AwaitHostChanges(uint64_t messages) {
   while (changes_taken_ < messages && !stopped_) answered_.wait(mutex_);
 }
 
+void AnswerHub::OnAside(std::function<bool(uint64_t, std::span<const std::byte>)> take) {
+  MutexLock lock(mutex_);
+  take_aside_ = std::move(take);
+}
+
 void AnswerHub::Cancel(uint64_t id) {
   MutexLock lock(mutex_);
   open_.erase(id);
@@ -64,17 +68,17 @@ void AnswerHub::Stop() {
 
 void AnswerHub::Loop() {
   pthread_setname_np(pthread_self(), "tessera-answer");
-  RingConsumer& answers = worker_.channel().answers_in();
+  RingConsumer& answers = channel_.answers_in();
   RecordBuffer buffer;
   for (;;) {
     const std::span<const std::byte> record = answers.CopyOut(&buffer);
     if (!record.empty()) {
       if (Take(record)) continue;
-      worker_.End(Status(StatusCode::kProtocolViolation,
-                         "the client sent an answer that answers nothing, or more calls at once than host functions make"));
+      end_.End(Status(StatusCode::kProtocolViolation,
+                      "the client sent an answer that answers nothing, or more calls at once than host functions make"));
       break;
     }
-    if (!answers.Wait(kNoDeadline, worker_.channel().stop()).ok()) break;
+    if (!answers.Wait(kNoDeadline, channel_.stop()).ok()) break;
   }
   ReleaseAll();
 }
@@ -91,7 +95,8 @@ bool AnswerHub::Take(std::span<const std::byte> record) {
     return true;
   }
   if (header.kind == static_cast<uint32_t>(AnswerKind::kAside)) {
-    return worker_.aside().Post(header.extra, record.subspan(sizeof(header)));
+    MutexLock lock(mutex_);
+    return take_aside_ != nullptr && take_aside_(header.extra, record.subspan(sizeof(header)));
   }
   if (header.kind != static_cast<uint32_t>(AnswerKind::kHostFunctionDone)) return false;
   std::function<void()> then;

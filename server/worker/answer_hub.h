@@ -20,11 +20,13 @@
 
 namespace tessera {
 
-class Worker;
+class Channel;     // protocol/channel
+class SessionEnd;  // session_end.h
 
 class AnswerHub {
  public:
-  explicit AnswerHub(Worker& worker);
+  // Both outlive it.
+  AnswerHub(Channel& channel, SessionEnd& end);
   ~AnswerHub();  // Stop()
 
   // A new request number, never reused in the session; 0 when it has ended. How many may be open has no bound of its own:
@@ -44,6 +46,10 @@ class AnswerHub {
   // Waits until so many messages of changes have been taken, or the session has ended. Any thread but the hub's own.
   void AwaitHostChanges(uint64_t messages) EXCLUDES(mutex_);
 
+  // What takes the records that host functions ask for (kAside): not to be executed before record `after` of `commands` was. It
+  // must not wait; false for one that a correct client does not send. Without it, none may come.
+  void OnAside(std::function<bool(uint64_t after, std::span<const std::byte> record)> take) EXCLUDES(mutex_);
+
   // Wakes every waiter and ends the thread. The channel must have ended. Idempotent.
   void Stop() EXCLUDES(mutex_);
 
@@ -59,12 +65,14 @@ class AnswerHub {
   // Nobody answers any more.
   void ReleaseAll() EXCLUDES(mutex_);
 
-  Worker& worker_;
+  Channel& channel_;
+  SessionEnd& end_;
   Mutex mutex_;
   ConditionVariable answered_;
   std::unordered_map<uint64_t, Request> open_ GUARDED_BY(mutex_);
   uint64_t last_ GUARDED_BY(mutex_) = 0;
   std::function<bool(std::span<const std::byte>)> take_changes_ GUARDED_BY(mutex_);
+  std::function<bool(uint64_t, std::span<const std::byte>)> take_aside_ GUARDED_BY(mutex_);
   uint64_t changes_taken_ GUARDED_BY(mutex_) = 0;  // messages
   bool stopped_ GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -6,10 +6,9 @@
 #include <cstring>
 #include <utility>
 
-#include "generated/server/dispatch.h"
 #include "protocol/base/clock.h"
 #include "protocol/wire/record.h"
-#include "server/worker/executor.h"
+#include "server/worker/execute_record.h"
 #include "server/worker/reply_writer.h"
 #include "server/worker/worker.h"
 
@@ -58,9 +57,9 @@ void AsideExecutor::Loop() {
 void AsideExecutor::Run(const Item& item) {
   RecordHeader header;
   std::memcpy(&header, item.record.data(), sizeof(header));
-  const bool good = Executor::IsWellFormed(header) && (header.flags & kWantsReply) != 0 &&
-                    (header.sequence & kAsideSequence) != 0 && IsAside(header.call);
-  if (!good) return Executor::RefuseHeader(worker_, header);
+  const bool good = IsWellFormed(header) && (header.flags & kWantsReply) != 0 && (header.sequence & kAsideSequence) != 0 &&
+                    IsAside(header.call);
+  if (!good) return RefuseHeader(worker_, header);
   if (!Reached(item.after)) {
     ReplyHeader reply{};
     reply.kind = static_cast<uint32_t>(ReplyKind::kReply);
@@ -70,7 +69,7 @@ void AsideExecutor::Run(const Item& item) {
     worker_.replies().Send(reply, {});
     return;
   }
-  Executor::Execute(worker_, header, std::span(item.record).subspan(sizeof(header)));
+  ExecuteRecord(worker_, header, std::span(item.record).subspan(sizeof(header)));
 }
 
 bool AsideExecutor::Reached(uint64_t after) const {

@@ -30,7 +30,7 @@ class AsideExecutor {
   ~AsideExecutor();  // Stop()
 
   // Takes a record (header and message), not to be executed before record `after` of `commands` was. False when it is too short
-  // or kQueuedMax are waiting. By AnswerHub.
+  // or kQueuedMax are waiting. By AnswerHub, which Executor connects with it.
   bool Post(uint64_t after, std::span<const std::byte> record) EXCLUDES(mutex_);
 
   // Drops what waits, lets the call in hand finish, ends the thread. Idempotent.

@@ -103,7 +103,7 @@ HandleId CallContext::KnownValue(HandleKind kind, uint64_t object) {
 }
 
 void* CallContext::Scratch(size_t bytes) {
-  void* memory = DriverThread::Of(worker_).Scratch(bytes);
+  void* memory = DriverThread::Of(worker_.serial()).Scratch(bytes);
   if (memory == nullptr) Fail(CUDA_ERROR_OUT_OF_MEMORY);
   return memory;
 }
@@ -118,13 +118,13 @@ void CallContext::Malformed() {
 CallContext::Deferred CallContext::Defer() { return Deferred(worker_, header_); }
 
 Encoder& CallContext::BeginReply() {
-  Encoder& encoder = DriverThread::Of(worker_).reply_encoder();
+  Encoder& encoder = DriverThread::Of(worker_.serial()).reply_encoder();
   encoder.Clear();
   return encoder;
 }
 
 void CallContext::SendReply(CUresult result) {
-  Encoder& encoder = DriverThread::Of(worker_).reply_encoder();
+  Encoder& encoder = DriverThread::Of(worker_.serial()).reply_encoder();
   if (!encoder.ok()) {
     LogError("the reply to {} is larger than a message can be", CallName(header_.call));
     return Answer(worker_, header_, CUDA_ERROR_OUT_OF_MEMORY, {});

@@ -11,7 +11,7 @@
 #include "generated/driver_table.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
-#include "server/worker/worker.h"
+#include "server/worker/thread_contexts.h"
 
 namespace tessera {
 namespace {
@@ -24,21 +24,23 @@ bool IsSpecial(CUstream stream) { return stream == nullptr || stream == CU_STREA
 
 }  // namespace
 
-Completion::Completion(Worker& worker)
-    : worker_(worker),
-      cache_(worker),
+Completion::Completion(const DriverTable& driver, ThreadContexts& contexts, DoneWords& words)
+    : driver_(driver),
+      contexts_(contexts),
+      words_(words),
+      cache_(driver, contexts),
       spin_ns_(std::thread::hardware_concurrency() <= kFewCores ? kSpinFewCoresNs : kSpinNs),
       thread_([this] { Loop(); }) {}
 
 Completion::~Completion() { Stop(); }
 
 CUresult Completion::WhenDone(CUstream stream, Callback callback, bool is_work) {
-  CUcontext context = worker_.CurrentContext();
+  CUcontext context = contexts_.current();
   if (!IsSpecial(stream)) {
-    if (const CUresult result = worker_.driver().cuStreamGetCtx(stream, &context); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = driver_.cuStreamGetCtx(stream, &context); result != CUDA_SUCCESS) return result;
   }
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  const bool may_keep = MayKeep() && context == worker_.CurrentContext();
+  const bool may_keep = MayKeep() && context == contexts_.current();
   CUresult result = may_keep && !IsSpecial(stream) ? AskStream(stream) : CUDA_ERROR_NOT_READY;
   const bool busy = result == CUDA_ERROR_NOT_READY;
   if (!busy && result != CUDA_SUCCESS) return result;
@@ -52,12 +54,11 @@ CUresult Completion::WhenDone(CUstream stream, Callback callback, bool is_work) 
   watch.cached = true;
   watch.callback = std::move(callback);
   const CUevent event = watch.event;
-  if (may_keep && busy && copied_.load(std::memory_order_relaxed) != stream)
-    watch.word = worker_.Part<DoneWords>().WriteBehind(stream);
-  result = worker_.driver().cuEventRecord(event, stream);
+  if (may_keep && busy && copied_.load(std::memory_order_relaxed) != stream) watch.word = words_.WriteBehind(stream);
+  result = driver_.cuEventRecord(event, stream);
   if (result == CUDA_SUCCESS) {
     // No other thread is needed then. Only while nothing is pending, so that order is kept.
-    if (!watch.word && pending() == 0 && worker_.driver().cuEventQuery(event) == CUDA_SUCCESS) {
+    if (!watch.word && pending() == 0 && driver_.cuEventQuery(event) == CUDA_SUCCESS) {
       cache_.Put(context, event, true);
       watch.callback(CUDA_SUCCESS);
       return CUDA_SUCCESS;
@@ -71,15 +72,15 @@ CUresult Completion::WhenDone(CUstream stream, Callback callback, bool is_work) 
 }
 
 CUresult Completion::AskStream(CUstream stream) {
-  const CUresult result = worker_.driver().cuStreamQuery(stream);
+  const CUresult result = driver_.cuStreamQuery(stream);
   const uint64_t told_ns = told_ns_.load(std::memory_order_relaxed);
   const bool just_told = result == CUDA_ERROR_NOT_READY && told_ns != 0 && MonotonicNs() - told_ns < kSettleSoonNs;
-  return just_told && Settle() ? worker_.driver().cuStreamQuery(stream) : result;
+  return just_told && Settle() ? driver_.cuStreamQuery(stream) : result;
 }
 
 bool Completion::WaitsForDefaultStream(CUstream stream) {
   unsigned flags = CU_STREAM_DEFAULT;
-  return worker_.driver().cuStreamGetFlags(stream, &flags) != CUDA_SUCCESS || (flags & CU_STREAM_NON_BLOCKING) == 0;
+  return driver_.cuStreamGetFlags(stream, &flags) != CUDA_SUCCESS || (flags & CU_STREAM_NON_BLOCKING) == 0;
 }
 
 CUresult Completion::WhenEventDone(CUcontext context, CUevent event, Callback callback) {
@@ -170,8 +171,8 @@ CUresult Completion::AskOwn(uint64_t now_ns, uint64_t waited_ns) {
   }
   if (now_ns - own_->asked_ns < gap_ns) return CUDA_ERROR_NOT_READY;
   own_->asked_ns = now_ns;
-  const CUresult result = worker_.SetContext(own_->context);
-  return result == CUDA_SUCCESS ? worker_.driver().cuEventQuery(watch.event) : result;
+  const CUresult result = contexts_.Set(own_->context);
+  return result == CUDA_SUCCESS ? driver_.cuEventQuery(watch.event) : result;
 }
 
 void Completion::KeepTold(const Arrival& arrival) {
@@ -196,12 +197,12 @@ bool Completion::Settle() {
 }
 
 void Completion::SettleLocked() {
-  const CUcontext before = worker_.CurrentContext();
+  const CUcontext before = contexts_.current();
   const uint64_t end_ns = MonotonicNs() + kSettleNs;
   for (const Told& told : told_) {
-    CUresult result = worker_.SetContext(told.context);
+    CUresult result = contexts_.Set(told.context);
     while (result == CUDA_SUCCESS) {
-      result = worker_.driver().cuEventQuery(told.event);
+      result = driver_.cuEventQuery(told.event);
       if (result != CUDA_ERROR_NOT_READY || MonotonicNs() > end_ns) break;
       CpuRelax();
       result = CUDA_SUCCESS;
@@ -210,7 +211,7 @@ void Completion::SettleLocked() {
   }
   told_.clear();
   told_ns_.store(0, std::memory_order_relaxed);
-  if (worker_.SetContext(before) != CUDA_SUCCESS) worker_.ForgetCurrentContext();
+  if (contexts_.Set(before) != CUDA_SUCCESS) contexts_.Forget();
 }
 
 void Completion::PutEvent(CUcontext context, const Watch& watch, CUresult result) {
@@ -326,8 +327,8 @@ bool Completion::PollQueue(Queue& queue, uint64_t now_ns) {
     Watch& watch = queue.watches.front();
     CUresult result = CUDA_SUCCESS;
     if (watch.event != nullptr) {
-      result = worker_.SetContext(queue.context);
-      if (result == CUDA_SUCCESS) result = worker_.driver().cuEventQuery(watch.event);
+      result = contexts_.Set(queue.context);
+      if (result == CUDA_SUCCESS) result = driver_.cuEventQuery(watch.event);
       if (result == CUDA_ERROR_NOT_READY) {
         const uint64_t waited_ns = now_ns - queue.since_ns;
         queue.next_ns = waited_ns < spin_ns_ ? now_ns : now_ns + std::min(waited_ns / kPollGapShare, kPollGapNsMax);

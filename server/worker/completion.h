@@ -35,7 +35,8 @@
 
 namespace tessera {
 
-class Worker;
+struct DriverTable;    // generated/driver_table.h
+class ThreadContexts;  // thread_contexts.h
 
 class Completion {
  public:
@@ -64,7 +65,8 @@ class Completion {
   static constexpr uint64_t kSettleNs = 100'000;
   static constexpr uint64_t kSettleSoonNs = 5'000;
 
-  explicit Completion(Worker& worker);
+  // All outlive it.
+  Completion(const DriverTable& driver, ThreadContexts& contexts, DoneWords& words);
   ~Completion();  // Stop()
 
   // Calls `callback` once when everything enqueued on `stream` until now is done. `stream` is the driver's stream;
@@ -183,7 +185,9 @@ class Completion {
   // No stream.
   static inline const CUstream kNone = reinterpret_cast<CUstream>(~uintptr_t{0});
 
-  Worker& worker_;
+  const DriverTable& driver_;
+  ThreadContexts& contexts_;
+  DoneWords& words_;
   EventCache cache_;
   std::atomic<CUstream> copied_{kNone};
   std::atomic<size_t> pending_{0};

@@ -3,22 +3,22 @@
 #include <utility>
 
 #include "generated/driver_table.h"
-#include "server/worker/worker.h"
+#include "server/worker/thread_contexts.h"
 
 namespace tessera {
 
 void DoneWords::BeginContext(CUcontext context) {
-  const CUcontext before = worker_.CurrentContext();
-  if (worker_.SetContext(context) != CUDA_SUCCESS) return;
-  std::shared_ptr<StreamWords> made = StreamWords::Make(worker_.driver(), sizeof(uint64_t), "waits take a microsecond more");
-  if (worker_.SetContext(before) != CUDA_SUCCESS) worker_.ForgetCurrentContext();
+  const CUcontext before = contexts_.current();
+  if (contexts_.Set(context) != CUDA_SUCCESS) return;
+  std::shared_ptr<StreamWords> made = StreamWords::Make(driver_, sizeof(uint64_t), "waits take a microsecond more");
+  if (contexts_.Set(before) != CUDA_SUCCESS) contexts_.Forget();
   if (made == nullptr) return;
   MutexLock lock(mutex_);
   words_[context] = std::move(made);
 }
 
 DoneWord DoneWords::WriteBehind(CUstream stream) {
-  const CUcontext context = worker_.CurrentContext();
+  const CUcontext context = contexts_.current();
   if (context == nullptr) return {};
   std::shared_ptr<StreamWords> words;
   {
@@ -27,8 +27,7 @@ DoneWord DoneWords::WriteBehind(CUstream stream) {
   }
   if (words == nullptr) return {};
   const uint64_t number = ++last_number_;
-  const CUresult result =
-      worker_.driver().cuStreamWriteValue64_v2(stream, words->address(0), number, CU_STREAM_WRITE_VALUE_DEFAULT);
+  const CUresult result = driver_.cuStreamWriteValue64_v2(stream, words->address(0), number, CU_STREAM_WRITE_VALUE_DEFAULT);
   if (result == CUDA_SUCCESS) return {std::move(words), number};
   return {};  // a context that has failed, mostly: the event says so
 }
@@ -42,7 +41,7 @@ void DoneWords::EndContext(CUcontext context) {
     words = std::move(found->second);
     words_.erase(found);
   }
-  words->EndContext(worker_.driver());
+  words->EndContext(driver_);
 }
 
 }  // namespace tessera

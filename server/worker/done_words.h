@@ -16,7 +16,8 @@
 
 namespace tessera {
 
-class Worker;
+struct DriverTable;    // generated/driver_table.h
+class ThreadContexts;  // thread_contexts.h
 
 // One place of a stream. Empty: nothing will be told.
 struct DoneWord {
@@ -27,10 +28,10 @@ struct DoneWord {
   bool seen() const { return words->word(0).load(std::memory_order_acquire) == number; }
 };
 
-// A part of the worker.
 class DoneWords {
  public:
-  explicit DoneWords(Worker& worker) : worker_(worker) {}
+  // Both outlive it.
+  DoneWords(const DriverTable& driver, ThreadContexts& contexts) : driver_(driver), contexts_(contexts) {}
 
   // The context is new, and not a green one. Its memory is made now, while the device runs nothing for it that registering
   // memory could have to wait for. Executor and helper threads.
@@ -42,7 +43,8 @@ class DoneWords {
   void EndContext(CUcontext context) EXCLUDES(mutex_);
 
  private:
-  Worker& worker_;
+  const DriverTable& driver_;
+  ThreadContexts& contexts_;
   uint64_t last_number_ = 0;  // of the executor alone
   Mutex mutex_;
   std::map<CUcontext, std::shared_ptr<StreamWords>> words_ GUARDED_BY(mutex_);  // none: not possible

@@ -1,6 +1,6 @@
 // Addresses that a driver chooses by itself (pools, graph memory) have to differ between the servers of one client process:
-// there an address is the memory of one of them (client-stub/memory/address_windows.h). Drivers of one version choose alike, from
-// the same place upwards. So the worker of a later session takes the first places away from its driver, a stretch for each
+// there an address is the memory of one of them (client-stub/process/address_windows.h). Drivers of one version choose alike,
+// from the same place upwards. So the worker of a later session takes the first places away from its driver, a stretch for each
 // session before it. Where the driver does not go along nothing changes: the client refuses what it cannot tell apart.
 #pragma once
 

@@ -3,29 +3,26 @@
 #include <new>
 
 #include "generated/driver_table.h"
-#include "server/worker/worker.h"
 
 namespace tessera {
 
-DriverThread& DriverThread::Of(Worker& worker) {
+DriverThread& DriverThread::Of(uint64_t session) {
   thread_local DriverThread thread;
-  if (thread.serial_ != worker.serial()) {
-    thread.serial_ = worker.serial();
+  if (thread.session_ != session) {
+    thread.session_ = session;
     thread.known_ = false;
     thread.relaxed_ = false;
   }
   return thread;
 }
 
-CUresult DriverThread::SetContext(Worker& worker, CUcontext context) {
-  const DriverTable& driver = worker.driver();
+CUresult DriverThread::SetContext(const DriverTable& driver, uint32_t epoch, CUcontext context) {
   if (!relaxed_) {
     // Which calls are legal during capture is decided at the client, per application thread; here nothing is forbidden.
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (const CUresult result = driver.cuThreadExchangeStreamCaptureMode(&mode); result != CUDA_SUCCESS) return result;
     relaxed_ = true;
   }
-  const uint32_t epoch = worker.context_epoch();
   if (known_ && current_ == context && epoch_ == epoch) return CUDA_SUCCESS;
   const CUresult result = driver.cuCtxSetCurrent(context);
   known_ = result == CUDA_SUCCESS;

@@ -1,8 +1,8 @@
 // What the worker knows of the calling thread's relation to the driver: which context is current, whether the thread is in
 // RELAXED capture mode, and the scratch memory of the call it executes.
 //
-// One per operating system thread, reached with DriverThread::Of(). A thread that serves two workers one after the other
-// (tests) starts afresh for each.
+// One per operating system thread, reached with DriverThread::Of(). A thread that serves two sessions one after the other
+// (tests) starts afresh for each. The current context is set through ThreadContexts (thread_contexts.h).
 #pragma once
 
 #include <cuda.h>
@@ -16,17 +16,18 @@
 
 namespace tessera {
 
-class Worker;
+struct DriverTable;  // generated/driver_table.h
 
 class DriverThread {
  public:
   // One call's scratch: the arrays of the largest message (a quarter ring) with room to spare.
   static constexpr size_t kScratchBytesMax = size_t{16} << 20;
 
-  static DriverThread& Of(Worker& worker);
+  // `session`: ThreadContexts::serial().
+  static DriverThread& Of(uint64_t session);
 
-  // As Worker::SetContext(CUcontext).
-  CUresult SetContext(Worker& worker, CUcontext context);
+  // As ThreadContexts::Set(); `epoch` is another one when what the threads know is no longer to be trusted.
+  CUresult SetContext(const DriverTable& driver, uint32_t epoch, CUcontext context);
   CUcontext current() const { return known_ ? current_ : nullptr; }
   void Forget() { known_ = false; }
 
@@ -41,9 +42,9 @@ class DriverThread {
   // Calls that need more than the first block are rare; their blocks are returned when the call ends.
   static constexpr size_t kFirstBlockBytes = 64 * 1024;
 
-  uint64_t serial_ = 0;
+  uint64_t session_ = 0;
   CUcontext current_ = nullptr;
-  uint32_t epoch_ = 0;  // Worker::context_epoch() when current_ was set
+  uint32_t epoch_ = 0;  // what SetContext() was given when current_ was set
   bool known_ = false;
   bool relaxed_ = false;
   Encoder reply_encoder_;

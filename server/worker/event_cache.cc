@@ -1,7 +1,7 @@
 #include "server/worker/event_cache.h"
 
 #include "generated/driver_table.h"
-#include "server/worker/worker.h"
+#include "server/worker/thread_contexts.h"
 
 namespace tessera {
 
@@ -14,11 +14,11 @@ CUresult EventCache::Take(CUcontext context, CUevent* event) {
       return CUDA_SUCCESS;
     }
   }
-  const CUcontext before = worker_.CurrentContext();
-  if (const CUresult result = worker_.SetContext(context); result != CUDA_SUCCESS) return result;
-  const CUresult result = worker_.driver().cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
+  const CUcontext before = contexts_.current();
+  if (const CUresult result = contexts_.Set(context); result != CUDA_SUCCESS) return result;
+  const CUresult result = driver_.cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
   if (before != context) {
-    if (const CUresult restored = worker_.SetContext(before); restored != CUDA_SUCCESS) worker_.ForgetCurrentContext();
+    if (const CUresult restored = contexts_.Set(before); restored != CUDA_SUCCESS) contexts_.Forget();
   }
   return result;
 }
@@ -32,7 +32,7 @@ void EventCache::Put(CUcontext context, CUevent event, bool good) {
       return;
     }
   }
-  worker_.driver().cuEventDestroy_v2(event);
+  driver_.cuEventDestroy_v2(event);
 }
 
 void EventCache::DropContext(CUcontext context) {
@@ -44,7 +44,7 @@ void EventCache::DropContext(CUcontext context) {
     events.swap(found->second);
     idle_.erase(found);
   }
-  for (const CUevent event : events) worker_.driver().cuEventDestroy_v2(event);
+  for (const CUevent event : events) driver_.cuEventDestroy_v2(event);
 }
 
 }  // namespace tessera

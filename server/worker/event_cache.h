@@ -11,14 +11,16 @@
 
 namespace tessera {
 
-class Worker;
+struct DriverTable;    // generated/driver_table.h
+class ThreadContexts;  // thread_contexts.h
 
 class EventCache {
  public:
   // Idle events kept per context; more are destroyed.
   static constexpr size_t kIdleMax = 512;
 
-  explicit EventCache(Worker& worker) : worker_(worker) {}
+  // Both outlive it.
+  EventCache(const DriverTable& driver, ThreadContexts& contexts) : driver_(driver), contexts_(contexts) {}
 
   // An event of `context`, idle or new. Makes `context` current for a moment when it is not; the calling thread's own is
   // put back.
@@ -29,7 +31,8 @@ class EventCache {
   void DropContext(CUcontext context) EXCLUDES(mutex_);
 
  private:
-  Worker& worker_;
+  const DriverTable& driver_;
+  ThreadContexts& contexts_;
   Mutex mutex_;
   std::map<CUcontext, std::vector<CUevent>> idle_ GUARDED_BY(mutex_);
 };

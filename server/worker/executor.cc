@@ -4,19 +4,33 @@
 #include <vector>
 
 #include "generated/server/dispatch.h"
-#include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
+#include "server/worker/answer_hub.h"
 #include "server/worker/call_context.h"
 #include "server/worker/completion.h"
-#include "server/worker/driver_thread.h"
+#include "server/worker/execute_record.h"
 #include "server/worker/helper_pool.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
 
-Executor::Executor(Worker& worker) : worker_(worker), old_spin_(AdaptiveSpin::LongNsMax()) {}
+Executor::Executor(Worker& worker) : worker_(worker), aside_(worker), old_spin_(AdaptiveSpin::LongNsMax()) {
+  worker.answers().OnAside([this](uint64_t after, std::span<const std::byte> record) { return aside_.Post(after, record); });
+}
 
-void Executor::Run() {
+Executor::~Executor() {
+  worker_.End(Status(StatusCode::kUnavailable, "the worker was stopped"));
+  worker_.answers().Stop();  // posts nothing any more
+  aside_.Stop();
+}
+
+Status Executor::Run() {
+  Loop();
+  worker_.End(Status::Ok());
+  return worker_.end().reason();
+}
+
+void Executor::Loop() {
   Channel& channel = worker_.channel();
   RingConsumer& commands = channel.commands_in();
   Completion& completion = worker_.completion();
@@ -41,7 +55,7 @@ void Executor::Run() {
     if (IsBlocking(header.call)) {
       HandToHelper(header, message);
     } else {
-      Execute(worker_, header, message);
+      ExecuteRecord(worker_, header, message);
     }
     worker_.NoteExecuted(header.sequence);
   }
@@ -66,27 +80,10 @@ bool Executor::Check(const RecordHeader& header) {
   return good;
 }
 
-bool Executor::IsWellFormed(const RecordHeader& header) { return (header.flags & ~kRecordFlags) == 0 && header.thread != 0; }
-
-void Executor::RefuseHeader(Worker& worker, const RecordHeader& header) {
-  worker.End(Status(StatusCode::kProtocolViolation,
-                    fmt::format("malformed record header: call {:#x}, flags {:#x}, thread {}, sequence {}", header.call,
-                                header.flags, header.thread, header.sequence)));
-}
-
-void Executor::Execute(Worker& worker, const RecordHeader& header, std::span<const std::byte> message) {
-  const TraceScope traced(worker.trace(), header);
-  DriverThread::Of(worker).BeginCall();
-  CallContext call(worker, header);
-  if (const CUresult result = worker.SetContext(header); result != CUDA_SUCCESS) return call.Finish(result);
-  Decoder in(message);
-  Dispatch(header.call, call, in);
-}
-
 void Executor::HandToHelper(const RecordHeader& header, std::span<const std::byte> message) {
   // The caller waits for the reply, so at most one copy per client thread is alive.
   auto copy = std::make_shared<const std::vector<std::byte>>(message.begin(), message.end());
-  const bool taken = worker_.helpers().Run([&worker = worker_, header, copy] { Execute(worker, header, *copy); });
+  const bool taken = worker_.helpers().Run([&worker = worker_, header, copy] { ExecuteRecord(worker, header, *copy); });
   if (!taken) CallContext(worker_, header).Finish(CUDA_ERROR_OUT_OF_MEMORY);
 }
 

@@ -3,7 +3,7 @@
 // Variables of modules and other memory that only the driver can place lie where the kernel puts mappings without an address:
 // from the top of the address space (less a random TiB) downwards, natively in the program's own process. Here that process is
 // another one with mappings of its own at those places, and an address of the GPU's memory must not be one of them: the client
-// refuses such memory (client-stub/memory/address_windows.h), and nothing can be done about it then. It was seen on an H200: a
+// refuses such memory (client-stub/process/address_windows.h), and nothing can be done about it then. It was seen on an H200: a
 // variable of cuBLAS met a program with many threads. So a worker takes that region away from the kernel before it loads the
 // driver, and the driver's mappings come to lie where no program has any.
 //

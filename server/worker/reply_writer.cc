@@ -1,7 +1,5 @@
 #include "server/worker/reply_writer.h"
 
-#include <cuda.h>
-
 #include <cstring>
 #include <string>
 #include <utility>
@@ -9,11 +7,13 @@
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
-#include "server/worker/worker.h"
+#include "server/worker/device_output.h"
+#include "server/worker/session_end.h"
 
 namespace tessera {
 
-ReplyWriter::ReplyWriter(Worker& worker) : worker_(worker) {}
+ReplyWriter::ReplyWriter(Channel& channel, SessionEnd& end, DeviceOutput* output, uint64_t wait_ns)
+    : channel_(channel), end_(end), output_(output), wait_ns_(wait_ns) {}
 
 void ReplyWriter::BeforeSending(std::function<void(ReplyKind)> before) {
   MutexLock lock(before_mutex_);
@@ -32,8 +32,8 @@ bool ReplyWriter::Send(ReplyHeader header, std::span<const std::byte> payload) {
     before(kind);
   }
   // The driver may have said more on stderr: a failed assertion does, and the emulator always.
-  if (header.result != CUDA_SUCCESS && header.result != CUDA_ERROR_NOT_READY) worker_.DrainDeviceOutput();
-  RingProducer& replies = worker_.channel().replies_out();
+  if (header.result != CUDA_SUCCESS && header.result != CUDA_ERROR_NOT_READY) DrainDeviceOutput();
+  RingProducer& replies = channel_.replies_out();
   const size_t size = PaddedRecordBytes(sizeof(header) + payload.size());
   if (size > replies.record_bytes_max()) {
     // Handlers bound what they answer; a reply that comes here anyway must not leave its caller waiting for ever.
@@ -44,15 +44,15 @@ bool ReplyWriter::Send(ReplyHeader header, std::span<const std::byte> payload) {
   }
   header.size_bytes = static_cast<uint32_t>(size);
   MutexLock lock(mutex_);
-  if (worker_.ended()) return false;
+  if (end_.ended()) return false;
   std::byte* record = replies.TryReserve(size);
   while (record == nullptr) {
-    const Status status = replies.WaitForSpace(size, MonotonicNs() + worker_.options().reply_wait_ns, worker_.channel().stop());
+    const Status status = replies.WaitForSpace(size, MonotonicNs() + wait_ns_, channel_.stop());
     if (!status.ok()) {
-      worker_.End(status.code() == StatusCode::kTimedOut
-                      ? Status(StatusCode::kTimedOut, "the client has not read its replies for " +
-                                                          std::to_string(worker_.options().reply_wait_ns / 1'000'000) + " ms")
-                      : status);
+      end_.End(status.code() == StatusCode::kTimedOut
+                   ? Status(StatusCode::kTimedOut,
+                            "the client has not read its replies for " + std::to_string(wait_ns_ / 1'000'000) + " ms")
+                   : status);
       return false;
     }
     record = replies.TryReserve(size);
@@ -62,6 +62,22 @@ bool ReplyWriter::Send(ReplyHeader header, std::span<const std::byte> payload) {
   if (const size_t used = sizeof(header) + payload.size(); used < size) std::memset(record + used, 0, size - used);
   replies.Commit();
   return true;
+}
+
+bool ReplyWriter::SendNotice(NoticeKind kind, uint64_t extra, CUresult result, std::span<const std::byte> payload) {
+  ReplyHeader header{};
+  header.kind = static_cast<uint32_t>(kind);
+  header.result = static_cast<int32_t>(result);
+  header.extra = extra;
+  return Send(header, payload);
+}
+
+void ReplyWriter::DrainDeviceOutput() {
+  if (output_ == nullptr) return;
+  output_->Drain([this](DeviceOutput::Stream stream, std::span<const std::byte> piece) {
+    const auto kind = stream == DeviceOutput::Stream::kErrors ? NoticeKind::kDeviceErrors : NoticeKind::kDeviceOutput;
+    SendNotice(kind, piece.size(), CUDA_SUCCESS, piece);
+  });
 }
 
 }  // namespace tessera

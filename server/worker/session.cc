@@ -8,6 +8,7 @@
 #include "protocol/channel/segment.h"
 #include "protocol/memory/window_table.h"
 #include "server/worker/driver_places.h"
+#include "server/worker/executor.h"
 #include "server/worker/high_addresses.h"
 
 namespace tessera {
@@ -101,7 +102,8 @@ Status RunSession(UniqueFd socket, const SessionOptions& options, bool* begun) {
   Status status;
   {
     Worker worker(**channel, *driver, worker_options);
-    status = worker.Run();
+    Executor executor(worker);
+    status = executor.Run();
     if (options.ended) options.ended(status);
   }
   return status;

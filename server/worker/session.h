@@ -45,7 +45,7 @@ struct SessionOptions {
 };
 
 // Serves the client at `socket` on the calling thread until the session ends. `begun` (may be null) tells whether the
-// handshake was completed. Errors are as Worker::Run(); before the handshake's end also kTimedOut, kVersionMismatch,
+// handshake was completed. Errors are as Executor::Run(); before the handshake's end also kTimedOut, kVersionMismatch,
 // kProtocolViolation, and whatever open_driver returned, which the client was told.
 Status RunSession(UniqueFd socket, const SessionOptions& options, bool* begun = nullptr);
 

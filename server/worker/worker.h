@@ -1,7 +1,8 @@
 // One session on the server: everything that stands between one client's channel and the driver.
 //
 //   Worker worker(channel, driver, options);
-//   Status why = worker.Run();      // executor on the calling thread, until the session ends
+//   Executor executor(worker);
+//   Status why = executor.Run();      // on the calling thread, until the session ends
 //
 // Threads (README.md has the table): the executor runs records in ring order and never waits for the GPU; the completion
 // thread watches recorded events; helper threads run calls that block in the driver; the answers thread reads what host
@@ -16,23 +17,25 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 
-#include "protocol/base/mutex.h"
 #include "protocol/base/status.h"
 #include "protocol/memory/window_table.h"
 #include "protocol/wire/handle.h"
 #include "protocol/wire/record.h"
 #include "server/worker/part_registry.h"
+#include "server/worker/session_end.h"
+#include "server/worker/thread_contexts.h"
 #include "server/worker/trace_log.h"
 
 namespace tessera {
 
 struct DriverTable;   // generated/driver_table.h
 class AnswerHub;      // answer_hub.h
-class AsideExecutor;  // aside_executor.h
 class Channel;        // protocol/channel
 class Completion;     // completion.h
 class DeviceOutput;   // device_output.h
+class DoneWords;      // done_words.h
 class HelperPool;     // helper_pool.h
 class ImageCache;     // server/images/image_cache.h
 class ObjectTable;    // object_table.h
@@ -73,16 +76,13 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Runs the executor on the calling thread until the client leaves, the socket hangs up or End() is called.
-  // Ok for a client that left in order; kUnavailable, kProtocolViolation, ... otherwise.
-  Status Run();
-
-  // Ends the session with this reason (the first one counts). Run() returns soon after; calls in flight get no reply.
-  void End(Status reason);
-  bool ended() const { return ended_.load(std::memory_order_acquire); }
+  // Ends the session with this reason (the first one counts). Executor::Run() returns soon after; calls in flight get no reply.
+  void End(Status reason) { end_.End(std::move(reason)); }
+  bool ended() const { return end_.ended(); }
+  SessionEnd& end() { return end_; }
 
   // Different for every Worker the process ever had.
-  uint64_t serial() const { return serial_; }
+  uint64_t serial() const { return contexts_.serial(); }
   const DriverTable& driver() const { return driver_; }
   // Where device memory and pinned host memory of this session live, on both sides.
   const WindowPair& windows() const { return options_.windows; }
@@ -91,9 +91,9 @@ class Worker {
   ShareBroker* shares() { return options_.shares; }
   RoomMaker* rooms() { return options_.rooms; }
   ObjectTable& objects() { return *objects_; }
+  DoneWords& done_words() { return *done_words_; }
   Completion& completion() { return *completion_; }
   AnswerHub& answers() { return *answers_; }
-  AsideExecutor& aside() { return *aside_; }
   HelperPool& helpers() { return *helpers_; }
   ThreadStreams& thread_streams() { return *thread_streams_; }
   ReplyWriter& replies() { return *replies_; }
@@ -118,15 +118,15 @@ class Worker {
   // Executor, aside, helper and completion threads; NOT a callback thread of the driver.
   CUresult SetContext(const RecordHeader& header) { return SetContext(HandleId(header.context)); }
   CUresult SetContext(HandleId context);
-  CUresult SetContext(CUcontext context);
+  CUresult SetContext(CUcontext context) { return contexts_.Set(context); }
   // What SetContext last made current on the calling thread.
-  CUcontext CurrentContext();
+  CUcontext CurrentContext() { return contexts_.current(); }
   // The calling thread itself changed what is current in the driver (cuCtxCreate pushes): the next SetContext sets it
   // again instead of trusting its memory. CurrentContext() is null until then.
-  void ForgetCurrentContext();
+  void ForgetCurrentContext() { contexts_.Forget(); }
   // A context was destroyed or reset: as ForgetCurrentContext(), for all threads (a new context may get the old address).
-  void ForgetCurrentContexts() { context_epoch_.fetch_add(1, std::memory_order_release); }
-  uint32_t context_epoch() const { return context_epoch_.load(std::memory_order_acquire); }
+  void ForgetCurrentContexts() { contexts_.ForgetAll(); }
+  ThreadContexts& contexts() { return contexts_; }
 
   // Appends one notice to the replies ring: under a short lock, waiting at most reply_wait_ns for a client that does not
   // read, after which the session ends. False when the session has ended (the notice was not sent) or the payload does
@@ -142,20 +142,16 @@ class Worker {
   Channel& channel_;
   const DriverTable& driver_;
   const WorkerOptions options_;
-  const uint64_t serial_;
+  SessionEnd end_;
+  ThreadContexts contexts_;
   TraceLog trace_;
-
-  std::atomic<bool> ended_{false};
   std::atomic<uint64_t> executed_{0};
-  std::atomic<uint32_t> context_epoch_{0};
-  Mutex end_mutex_;
-  Status end_reason_ GUARDED_BY(end_mutex_);
 
   std::unique_ptr<ObjectTable> objects_;
   std::unique_ptr<ReplyWriter> replies_;
   std::unique_ptr<ThreadStreams> thread_streams_;
+  std::unique_ptr<DoneWords> done_words_;
   PartRegistry parts_;  // destroyed after the threads below have stopped
-  std::unique_ptr<AsideExecutor> aside_;
   std::unique_ptr<AnswerHub> answers_;
   std::unique_ptr<Completion> completion_;
   std::unique_ptr<HelperPool> helpers_;

@@ -1,6 +1,7 @@
 // Physical memory on the host with both ends in one process, on the emulator: what the server's driver is told of it, in which
 // context, and what a client may ask. What a program sees is in tests/system/programs/host_allocations.cu.
 #include "client-stub/memory/host_allocations.h"
+#include "client-stub/call/call.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "client-stub/copies/staged_transfer.h"
+#include "client-stub/transfers/staged_transfer.h"
 
 namespace tessera {
 namespace {

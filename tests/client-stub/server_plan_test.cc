@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "client-stub/session/devices.h"
+
 namespace tessera {
 namespace {
 

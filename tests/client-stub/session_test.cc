@@ -171,7 +171,7 @@ TEST(Session, MarksAreWaitedForAndNoticesReachTheirHandler) {
     Call call(kFire, false);
     call.Begin().Pod(mark);
     ASSERT_EQ(call.SendAsync(), CUDA_SUCCESS);
-    EXPECT_EQ(server.session().marks().Wait(server.session(), mark), i == 2 ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS);
+    EXPECT_EQ(server.session().WaitForMark(mark), i == 2 ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS);
     EXPECT_EQ(updates, i);
   }
 }

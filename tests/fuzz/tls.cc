@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 
+#include "protocol/base/small_file.h"
 #include "protocol/link/tcp/tcp_stream.h"
 #include "protocol/link/tls/tls_handshake.h"
 #include "protocol/link/tls/tls_openssl.h"

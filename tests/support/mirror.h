@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "protocol/base/unique_fd.h"
-#include "protocol/link/impaired_link.h"
+#include "protocol/link/impaired/impaired_link.h"
 #include "protocol/link/in_process_link.h"
 #include "protocol/relay/relay.h"
 

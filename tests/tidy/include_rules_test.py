@@ -17,21 +17,21 @@ OWN = {
     "protocol/memory": ["protocol/base/", "protocol/memory/"],
     "protocol/image": ["protocol/base/", "protocol/image/"],
     "protocol/channel": ["protocol/base/", "protocol/wire/", "protocol/channel/"],
-    "protocol/link": ["protocol/base/", "protocol/wire/", "protocol/channel/", *LINK, "protocol/link/delay_line.h", "protocol/link/impair",
-                      "protocol/link/in_process_link.h"],
+    "protocol/link": ["protocol/base/", "protocol/wire/", "protocol/channel/", *LINK, "protocol/link/in_process_link.h"],
     "protocol/link/connect": ["protocol/base/", "protocol/link/"],
+    "protocol/link/impaired": ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/impaired/"],
     "protocol/link/striped": ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/striped/"],
     "protocol/link/tcp": ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/tcp/"],
     "protocol/link/tls": ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/tcp/", "protocol/link/tls/"],
     "protocol/link/ucx": ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/tcp/", "protocol/link/ucx/"],
     "protocol/keeper": ["protocol/base/", "protocol/channel/", "protocol/keeper/"],
     "protocol/relay": ["protocol/base/", "protocol/channel/", *LINK, "protocol/keeper/", "protocol/relay/"],
-    "protocol/cli": ["protocol/base/", "protocol/cli/", "protocol/link/link_options.h"],
+    "programs": ["protocol/base/", "protocol/link/link_options.h", "programs/"],
     "protocol/runtime": ["protocol/base/", "protocol/wire/", "protocol/runtime/"],
     "protocol/control": ["protocol/base/", "protocol/control/", "generated/control/"],
     "client-stub": ["client-stub/", "protocol/base/", "protocol/wire/", "protocol/memory/", "protocol/image/", "protocol/channel/",
                     "protocol/runtime/", "generated/client", "generated/messages/", "generated/spec_hash.h"],
-    "client-stub/agent": ["client-stub/agent/", "protocol/", "generated/control/", "generated/spec_hash.h"],
+    "client-stub/agent": ["client-stub/agent/", "programs/", "protocol/", "generated/control/", "generated/spec_hash.h"],
     "server": ["server/", "protocol/", "generated/server", "generated/messages/", "generated/driver_", "generated/mock/",
                "generated/control/", "generated/spec_hash.h"],
     "server/shares": ["server/shares/", "protocol/base/", "protocol/channel/"],
@@ -39,36 +39,40 @@ OWN = {
     "server/worker": ["server/worker/", "server/driver/", "server/shares/", "server/images/", "server/emulator/image/", "scheduler/", "protocol/base/",
                       "protocol/wire/", "protocol/memory/", "protocol/image/", "protocol/channel/", "protocol/runtime/", "generated/server", "generated/messages/",
                       "generated/driver_table.h", "generated/spec_hash.h"],
-    "server/driver": ["server/driver/", "server/worker/call_context.h", "protocol/base/", "protocol/wire/", "protocol/runtime/",
+    "server/driver": ["server/driver/", "protocol/base/", "protocol/wire/", "protocol/runtime/",
                       "generated/driver_", "generated/mock/"],
     "server/emulator": ["server/emulator/", "protocol/base/", "generated/driver_"],
     "scheduler": ["scheduler/", "protocol/base/"],
     "netaware": ["netaware/", "scheduler/", "protocol/base/", "protocol/wire/", "protocol/link/", "protocol/control/",
                  "generated/control/"],
-    "netaware/cli": ["netaware/", "protocol/base/", "protocol/wire/", "protocol/channel/", "protocol/cli/",
-                     "protocol/link/impairment.h", "protocol/link/link_address.h", "protocol/link/link_options.h",
+    "netaware/cli": ["netaware/", "protocol/base/", "protocol/wire/", "protocol/channel/", "programs/",
+                     "protocol/link/impaired/impaired_link.h", "protocol/link/link_address.h", "protocol/link/link_options.h",
                      "protocol/link/tls/tls_certificate.h", "protocol/link/tls/tls_identity.h", "protocol/link/tls/tls_keys.h",
                      "protocol/runtime/stub_note.h", "protocol/memory/window_table.h", "protocol/control/", "generated/control/", "generated/spec_hash.h"],
 }
 
-# Rooms of the client library, from the ground up -> rooms below that they include, and those that they still include though they
-# are not below. The second list is to become empty.
-ROOMS = {
-    "process": ([], ["call", "session"]),
-    "session": (["process"], ["call", "memory"]),
-    "sharing": ([], []),
-    "memory": (["process", "session"], ["call", "managed", "servers", "streams"]),
-    "streams": (["memory", "process", "session"], ["call", "managed"]),
-    "code": (["memory", "process", "session"], ["call", "copies"]),
-    "copies": (["memory", "process", "session", "streams"], ["call", "graphs", "managed", "servers"]),
-    "graphs": (["code", "copies", "memory", "process", "session", "streams"], ["call"]),
-    "servers": (["code", "copies", "memory", "session", "streams"], ["call", "managed"]),
-    "managed": (["copies", "memory", "process", "session", "streams"], ["call"]),
-    "call": (["graphs", "memory", "process", "servers", "session", "streams"], []),
-}
-for room, (below, not_below) in ROOMS.items():
+for program in ("daemon", "gateway"):
+    OWN[f"server/{program}"] = [*OWN["server"], "programs/"]
+
+# Rooms of the client library, from the ground up: each includes rooms before it in this list, and none behind it.
+ROOMS = ("process", "session", "streams", "sharing", "memory", "code", "call", "transfers", "managed", "graphs", "copies", "servers",
+         "hidden_tables", "calls", "root")
+for number, room in enumerate(ROOMS):
     OWN[f"client-stub/{room}"] = [prefix for prefix in OWN["client-stub"] if prefix != "client-stub/"] + \
-                                 [f"client-stub/{name}/" for name in (room, *below, *not_below)]
+                                 [f"client-stub/{name}/" for name in ROOMS[:number + 1]]
+
+# Folders of the emulated driver, from the ground up -> folders below that they include.
+EMULATED_DRIVER = {
+    "base": [],
+    "device": ["base"],
+    "core": ["base", "device"],
+    "memory": ["base", "device", "core"],
+    "code": ["base", "device", "core", "memory"],
+    "graphs": ["base", "device", "core", "memory", "code"],
+}
+for folder, below in EMULATED_DRIVER.items():
+    OWN[f"server/emulator/driver/{folder}"] = ["protocol/base/", "server/emulator/usage_page.h", "server/emulator/image/", "server/emulator/ptx/",
+                                               *(f"server/emulator/driver/{name}/" for name in (folder, *below))]
 
 # Header of a foreign library -> files that may include it. Tests may include anything.
 FOREIGN = {
@@ -76,7 +80,7 @@ FOREIGN = {
     r"cuda_runtime.*|cu(blas|fft|dnn|solver|sparse|rand).*": r"deploy/demo/",
     r"nvml\.h": r"client-stub/nvml/",
     r"uc[pst]/.*": r"protocol/link/ucx/",
-    r"CLI/.*": r"protocol/cli/|netaware/cli/main\.cc",
+    r"CLI/.*": r"programs/|netaware/cli/main\.cc",
     r"openssl/.*": r"protocol/link/tls/|protocol/image/|.*ticket",
     r"spdlog/.*": r"protocol/base/log\.",
     r"fmt/(?!core\.h).*": r"protocol/base/fmt\.",  # seconds of compilation each
@@ -85,7 +89,12 @@ FOREIGN = {
     r"dlfcn\.h": r"protocol/link/ucx/ucx_library\.cc|server/driver/(loader|nvml)\.cc|server/emulator/driver/|client-stub/",
 }
 
-OUR_FOLDERS = ("protocol/", "client-stub/", "server/", "scheduler/", "netaware/", "generated/", "tests/", "deploy/")
+# Parts of a folder that nobody else includes -> that folder.
+INNER = {
+    r"protocol/link/impaired/(?!impaired_link\.h).*": "protocol/link/impaired/",
+}
+
+OUR_FOLDERS = ("protocol/", "programs/", "client-stub/", "server/", "scheduler/", "netaware/", "generated/", "tests/", "deploy/")
 
 
 def allowed_prefixes(path):
@@ -96,7 +105,7 @@ def allowed_prefixes(path):
 class IncludeRules(unittest.TestCase):
     def check(self, violates):
         found, files = [], 0
-        for path in sources.source_files("protocol", "client-stub", "server", "scheduler", "netaware", "deploy"):
+        for path in sources.source_files("protocol", "programs", "client-stub", "server", "scheduler", "netaware", "deploy"):
             files += 1
             for line, name in sources.includes(path):
                 if why := violates(path, name):
@@ -114,11 +123,17 @@ class IncludeRules(unittest.TestCase):
             return "this folder may include " + ", ".join(prefixes)
         self.check(violates)
 
-    def test_rooms_include_what_they_may(self):
-        for room, (below, not_below) in ROOMS.items():
-            included = {name.split("/")[1] for path in sources.source_files(f"client-stub/{room}")
-                        for _, name in sources.includes(path) if name.startswith("client-stub/")} - {room}
-            self.assertEqual(included, set(below) | set(not_below), room)
+    def test_every_room_has_its_place(self):
+        rooms = {path.parts[1] for path in sources.source_files("client-stub")} - {"agent", "nvml"}
+        self.assertEqual(rooms, set(ROOMS))
+
+    def test_inner_headers(self):
+        def violates(path, name):
+            for header, home in INNER.items():
+                if re.fullmatch(header, name) and not str(path).startswith(home):
+                    return f"only {home} includes that"
+            return None
+        self.check(violates)
 
     def test_foreign_headers(self):
         def violates(path, name):

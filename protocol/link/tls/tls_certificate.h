@@ -1,10 +1,9 @@
 // What a certificate says: whom it is for, who signed it, from when until when. Of an X.509 certificate, whoever's it is.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <ctime>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "protocol/base/status.h"
@@ -33,11 +32,7 @@ Result<CertificateDescription> DescribeCertificateFile(const std::string& path);
 // "2026-11-22 04:30 UTC".
 std::string DescribeTime(time_t time);
 
-// The text of a file of at most `bytes_max`. kNotFound, kPermissionDenied, kInvalidArgument (longer, or no ordinary file).
-Result<std::string> ReadSmallFile(const std::string& path, size_t bytes_max);
+// Most of a file in PEM form that is read.
 inline constexpr size_t kPemBytesMax = size_t{1} << 20;
-
-// Bytes of others in a line for people: what cannot be printed is a '?', what is very long is cut.
-std::string Printable(std::string_view text);
 
 }  // namespace tessera

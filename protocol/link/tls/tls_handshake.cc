@@ -7,11 +7,11 @@
 #include <sys/socket.h>
 
 #include <cstring>
-#include <string_view>
 
 #include "protocol/base/check.h"
 #include "protocol/link/preamble.h"
 #include "protocol/link/tcp/tcp_stream.h"
+#include "protocol/link/tls/tls_observed.h"
 
 namespace tessera {
 namespace {
@@ -28,52 +28,12 @@ bool IsIpAddress(const std::string& host) {
   return inet_pton(AF_INET, host.c_str(), &address) == 1 || inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
-// The bytes of a secret in a line of the key log ("LABEL RANDOM SECRET"), when it has that label.
-void TakeSecret(std::string_view line, std::string_view label, TlsSecret* secret, bool* known) {
-  if (!line.starts_with(label) || line.size() < label.size() + 2 * TlsSecret::kBytes) return;
-  const std::string_view hex = line.substr(line.size() - 2 * TlsSecret::kBytes);
-  const auto digit = [](char letter) { return letter <= '9' ? letter - '0' : (letter | 0x20) - 'a' + 10; };
-  for (size_t i = 0; i < TlsSecret::kBytes; ++i)
-    secret->bytes[i] = static_cast<uint8_t>(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
-  *known = true;
-}
-
 }  // namespace
 
-// What OpenSSL tells while it works.
-struct TlsHandshake::Observed {
-  TlsSecret client, server;
-  bool client_known = false, server_known = false;
-  int refused = X509_V_OK;  // why a certificate did not pass
-  CertificateDescription failed, leaf;
-
-  static Observed& Of(const SSL* ssl) { return *static_cast<Observed*>(SSL_get_app_data(const_cast<SSL*>(ssl))); }
-
-  static void KeyLog(const SSL* ssl, const char* line) {
-    Observed& observed = Of(ssl);
-    TakeSecret(line, "CLIENT_TRAFFIC_SECRET_0 ", &observed.client, &observed.client_known);
-    TakeSecret(line, "SERVER_TRAFFIC_SECRET_0 ", &observed.server, &observed.server_known);
-  }
-
-  static int Verify(int passed, X509_STORE_CTX* context) {
-    if (passed == 1) return 1;
-    Observed& observed = Of(static_cast<SSL*>(X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx())));
-    observed.refused = X509_STORE_CTX_get_error(context);
-    if (X509* failed = X509_STORE_CTX_get_current_cert(context)) observed.failed = DescribeCertificate(*failed);
-    if (X509* leaf = X509_STORE_CTX_get0_cert(context)) observed.leaf = DescribeCertificate(*leaf);
-    return 0;
-  }
-};
-
-void TlsHandshake::Prepare(SSL_CTX* context) {
-  SSL_CTX_set_keylog_callback(context, &Observed::KeyLog);
-  SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, &Observed::Verify);
-}
-
 TlsHandshake::TlsHandshake(const TlsParties& parties)
-    : parties_(parties), ssl_(SSL_new(parties.us.context())), observed_(std::make_unique<Observed>()) {
+    : parties_(parties), ssl_(SSL_new(parties.us.context())), observed_(std::make_unique<TlsObserved>()) {
   CHECK(ssl_ != nullptr);
-  SSL_set_app_data(ssl_.get(), observed_.get());
+  observed_->Watch(ssl_.get());
   BIO* in = BIO_new(BIO_s_mem());
   BIO* out = BIO_new(BIO_s_mem());
   CHECK(in != nullptr && out != nullptr);

@@ -13,6 +13,8 @@
 
 namespace tessera {
 
+struct TlsObserved;
+
 // What a handshake leaves.
 struct TlsSession {
   TlsSecret sending;
@@ -24,9 +26,6 @@ struct TlsSession {
 // A handshake by itself, without a socket. One thread.
 class TlsHandshake {
  public:
-  // For a context whose handshakes these are to be (TlsIdentity).
-  static void Prepare(SSL_CTX* context);
-
   // What `parties` refers to outlives this.
   explicit TlsHandshake(const TlsParties& parties);
   ~TlsHandshake();
@@ -42,12 +41,11 @@ class TlsHandshake {
   TlsSession Finish();
 
  private:
-  struct Observed;
   Status Describe();
 
   const TlsParties parties_;
   SslPtr ssl_;
-  std::unique_ptr<Observed> observed_;
+  std::unique_ptr<TlsObserved> observed_;
   bool done_ = false;
 };
 

@@ -9,7 +9,8 @@
 #include <ctime>
 
 #include "protocol/base/log.h"
-#include "protocol/link/tls/tls_handshake.h"
+#include "protocol/base/small_file.h"
+#include "protocol/link/tls/tls_observed.h"
 #include "protocol/link/tls/tls_openssl.h"
 #include "protocol/link/tls/tls_records.h"
 
@@ -176,7 +177,7 @@ Status TlsIdentity::Read(const LinkOptions& options) {
       SSL_CTX_set_num_tickets(context_, 0) != 1) {
     return Status(StatusCode::kInternal, "OpenSSL cannot do TLS 1.3 with " + std::string(kTlsSuite) + ": " + OpensslWords());
   }
-  TlsHandshake::Prepare(context_);
+  TlsObserved::Prepare(context_);
   SSL_CTX_set_session_cache_mode(context_, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_verify_depth(context_, kAuthoritiesDeepMax);
   RETURN_IF_ERROR(UseCertificate(context_, files_.certificate, *certificate, &own_));

@@ -2,6 +2,7 @@
 
 #include <openssl/ssl.h>
 
+#include "protocol/base/printable.h"
 #include "protocol/link/preamble.h"
 #include "protocol/link/stream_link.h"
 #include "protocol/link/tls/tls_handshake.h"

@@ -8,6 +8,8 @@
 #include <cctype>
 #include <ctime>
 
+#include "protocol/base/printable.h"
+
 namespace tessera {
 namespace {
 

@@ -24,7 +24,7 @@ void Do_cuCtxCreate_v2(CallContext& call, const cuCtxCreate_v2Request& request) 
   CUcontext popped = nullptr;
   call.driver().cuCtxPopCurrent_v2(&popped);
   call.worker().ForgetCurrentContext();
-  call.worker().Part<DoneWords>().BeginContext(context);
+  call.worker().done_words().BeginContext(context);
   call.New(request.context, context);
   call.worker().Part<SessionMemory>().host_mappings().BeginContext();
   call.Finish(result);

@@ -25,7 +25,7 @@ CUresult PrepareContextEnd(Worker& worker, HandleId id, CUcontext context) {
     if (object_id.kind() == HandleKind::kStream) busy.Forget(reinterpret_cast<CUstream>(object));
   });
   worker.Part<StreamVisits>().EndContext(context);
-  worker.Part<DoneWords>().EndContext(context);
+  worker.done_words().EndContext(context);
   worker.Part<Sharing>().EndContext(id);
   worker.Part<SessionMemory>().EndContext(id.value());
   worker.SetContext(CUcontext(nullptr));

@@ -57,7 +57,7 @@ CUresult PrimaryContexts::Retain(HandleId id, CUdevice device, unsigned flags) {
   held.id = id;
   held.context = context;
   if (++held.retains == 1) {
-    worker_.Part<DoneWords>().BeginContext(context);
+    worker_.done_words().BeginContext(context);
     worker_.Part<SessionMemory>().host_mappings().BeginContext();
   }
   return CUDA_SUCCESS;

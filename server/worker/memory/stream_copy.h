@@ -9,7 +9,7 @@
 #include "protocol/memory/range_allocator.h"
 #include "server/worker/call_context.h"
 #include "server/worker/memory/session_memory.h"
-#include "server/worker/memory/written_range.h"
+#include "server/worker/streams/written_range.h"
 
 namespace tessera {
 

@@ -19,7 +19,7 @@
 
 #include "protocol/base/mutex.h"
 #include "protocol/wire/handle.h"
-#include "server/worker/memory/written_range.h"
+#include "server/worker/streams/written_range.h"
 
 namespace tessera {
 

@@ -22,8 +22,8 @@
 
 #include "protocol/base/mutex.h"
 #include "server/worker/call_context.h"
-#include "server/worker/memory/written_range.h"
 #include "server/worker/streams/stream_key.h"
+#include "server/worker/streams/written_range.h"
 
 namespace tessera {
 

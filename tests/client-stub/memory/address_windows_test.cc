@@ -1,4 +1,4 @@
-#include "client-stub/memory/address_windows.h"
+#include "client-stub/process/address_windows.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

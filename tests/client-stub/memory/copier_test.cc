@@ -1,4 +1,4 @@
-#include "client-stub/copies/copier.h"
+#include "client-stub/process/copier.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "client-stub/copies/past_caches.h"
+#include "client-stub/process/past_caches.h"
 
 namespace tessera {
 namespace {

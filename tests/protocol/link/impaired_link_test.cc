@@ -1,5 +1,5 @@
 // A link that is made worse: by how much, in which direction, and how that is written.
-#include "protocol/link/impaired_link.h"
+#include "protocol/link/impaired/impaired_link.h"
 
 #include <gtest/gtest.h>
 

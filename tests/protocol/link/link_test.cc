@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "protocol/base/clock.h"
-#include "protocol/link/impaired_link.h"
+#include "protocol/link/impaired/impaired_link.h"
 #include "protocol/link/in_process_link.h"
 #include "tests/support/striped_pair.h"
 #include "tests/support/tcp_pair.h"

@@ -172,7 +172,7 @@ class ExecutorsWatch : public CompletionTest {
     return own_.WhenDone(stream, [order, number](CUresult) { order->push_back(number); });
   }
 
-  Completion own_{client_.worker()};
+  Completion own_{client_.worker().driver(), client_.worker().contexts(), client_.worker().done_words()};
 };
 
 TEST_F(ExecutorsWatch, IsAnsweredByTheExecutorItself) {
@@ -272,7 +272,7 @@ class ExecutorsWord : public ExecutorsWatch {
  protected:
   ExecutorsWord() {
     driver_.SetWords();
-    worker().Part<DoneWords>().BeginContext(context_);
+    worker().done_words().BeginContext(context_);
   }
 };
 

@@ -34,12 +34,14 @@ TestClient::TestClient(const DriverTable& driver, const ChannelSizes& sizes, con
   CHECK(channel.ok());
   client_ = std::move(channel).value();
   worker_ = std::make_unique<Worker>(*server_, driver, options);
-  thread_ = std::thread([this] { why_ = worker_->Run(); });
+  executor_ = std::make_unique<Executor>(*worker_);
+  thread_ = std::thread([this] { why_ = executor_->Run(); });
 }
 
 TestClient::~TestClient() {
   client_->Leave();
   if (thread_.joinable()) thread_.join();
+  executor_.reset();
   worker_.reset();
 }
 

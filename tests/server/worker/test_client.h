@@ -12,6 +12,7 @@
 #include "protocol/channel/channel.h"
 #include "protocol/wire/handle.h"
 #include "protocol/wire/record.h"
+#include "server/worker/executor.h"
 #include "server/worker/worker.h"
 #include "tests/server/worker/fake_driver.h"
 
@@ -42,13 +43,14 @@ class TestClient {
   uint64_t SendAside(uint32_t call, uint64_t after, std::span<const std::byte> message = {});
   // Says good-bye.
   void Leave() { client_->Leave(); }
-  // What Worker::Run() returned, once it did.
+  // What Executor::Run() returned, once it did.
   Status Join();
 
  private:
   std::unique_ptr<Channel> server_;
   std::unique_ptr<Channel> client_;
   std::unique_ptr<Worker> worker_;
+  std::unique_ptr<Executor> executor_;
   std::thread thread_;
   Status why_;
   uint64_t sequence_ = 0;

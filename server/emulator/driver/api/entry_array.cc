@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "server/emulator/driver/core/capture.h"
+#include "server/emulator/driver/graphs/capture.h"
 #include "server/emulator/driver/memory/array.h"
 #include "server/emulator/driver/memory/device_memory.h"
 

@@ -1,7 +1,7 @@
 // Stream capture.
 #include <algorithm>
 
-#include "server/emulator/driver/core/capture.h"
+#include "server/emulator/driver/graphs/capture.h"
 
 using namespace tessera::emulator;
 

@@ -1,7 +1,8 @@
 // Primary contexts, contexts, their limits and flags.
-#include "server/emulator/driver/core/capture.h"
-#include "server/emulator/driver/core/device_attributes.h"
+#include "server/emulator/driver/api/destroy_context.h"
 #include "server/emulator/driver/core/state.h"
+#include "server/emulator/driver/device/device_attributes.h"
+#include "server/emulator/driver/graphs/capture.h"
 
 using namespace tessera::emulator;
 
@@ -27,7 +28,7 @@ void ResetPrimary(Device& device) {
   Driver& driver = GetDriver();
   const ContextPtr context = driver.contexts.Find(device.primary_handle);
   if (!context->active()) return;
-  context->Destroy();
+  DestroyContext(*context);
   driver.contexts.Put(device.primary_handle,
                       std::make_shared<Context>(driver, &device, device.primary_flags, true, device.primary_handle));
 }
@@ -155,7 +156,7 @@ CUresult cuCtxDestroy_v2(CUcontext ctx) {
   RETURN_IF(context == nullptr || context->primary() || context->green(), CUDA_ERROR_INVALID_CONTEXT);
   RETURN_IF(!context->active(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
   context->Synchronize();  // natively destruction waits for the work
-  context->Destroy();
+  DestroyContext(*context);
   // On other threads it stays current, as a destroyed context; its handle stays known for that.
   std::vector<uint64_t>& stack = GetThread().contexts;
   if (!stack.empty() && stack.back() == context->handle()) stack.pop_back();

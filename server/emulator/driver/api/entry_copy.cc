@@ -1,8 +1,8 @@
 // Copies in all forms.
 #include <cstring>
 
-#include "server/emulator/driver/core/capture.h"
-#include "server/emulator/driver/core/copy.h"
+#include "server/emulator/driver/graphs/capture.h"
+#include "server/emulator/driver/memory/copy.h"
 
 using namespace tessera::emulator;
 

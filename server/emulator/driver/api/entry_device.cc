@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "server/emulator/driver/core/device_attributes.h"
-#include "server/emulator/driver/core/options.h"
+#include "server/emulator/driver/base/options.h"
 #include "server/emulator/driver/core/state.h"
+#include "server/emulator/driver/device/device_attributes.h"
 
 using namespace tessera::emulator;
 

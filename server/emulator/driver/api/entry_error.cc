@@ -1,5 +1,5 @@
 // Names and descriptions of error codes.
-#include "server/emulator/driver/core/api.h"
+#include "server/emulator/driver/base/api.h"
 
 namespace {
 

@@ -1,9 +1,9 @@
 // Events.
 #include "server/emulator/driver/core/event.h"
 
-#include "server/emulator/driver/core/capture.h"
 #include "server/emulator/driver/core/shared_event.h"
 #include "server/emulator/driver/core/state.h"
+#include "server/emulator/driver/graphs/capture.h"
 
 using namespace tessera::emulator;
 

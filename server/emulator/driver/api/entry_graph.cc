@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "server/emulator/driver/core/kernel_command.h"
-#include "server/emulator/driver/graphs/conditional.h"
+#include "server/emulator/driver/code/conditional.h"
+#include "server/emulator/driver/code/kernel_command.h"
 #include "server/emulator/driver/graphs/device_graphs.h"
 #include "server/emulator/driver/graphs/graph.h"
 

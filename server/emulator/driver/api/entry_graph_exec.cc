@@ -1,9 +1,10 @@
 // Instantiated graphs: making, changing, launching them.
 #include <algorithm>
 
-#include "server/emulator/driver/core/capture.h"
-#include "server/emulator/driver/core/kernel_command.h"
+#include "server/emulator/driver/code/kernel_command.h"
+#include "server/emulator/driver/graphs/capture.h"
 #include "server/emulator/driver/graphs/device_graphs.h"
+#include "server/emulator/driver/graphs/graph_launch.h"
 #include "server/emulator/driver/graphs/graph_params.h"
 
 using namespace tessera::emulator;

@@ -1,11 +1,11 @@
 // Nodes of graphs: adding them. Their parameters: entry_graph_node_params.cc.
 #include <algorithm>
 
-#include "server/emulator/driver/core/copy.h"
+#include "server/emulator/driver/code/kernel_command.h"
 #include "server/emulator/driver/core/event_commands.h"
-#include "server/emulator/driver/core/kernel_command.h"
 #include "server/emulator/driver/core/mem_op.h"
 #include "server/emulator/driver/graphs/graph_params.h"
+#include "server/emulator/driver/memory/copy.h"
 
 using namespace tessera::emulator;
 

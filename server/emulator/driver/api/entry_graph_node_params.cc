@@ -1,10 +1,10 @@
 // Nodes of graphs: reading and changing their parameters and attributes. Adding them: entry_graph_node.cc.
-#include "server/emulator/driver/core/copy.h"
+#include "server/emulator/driver/code/kernel_command.h"
 #include "server/emulator/driver/core/event_commands.h"
-#include "server/emulator/driver/core/kernel_command.h"
 #include "server/emulator/driver/core/mem_op.h"
 #include "server/emulator/driver/graphs/device_graphs.h"
 #include "server/emulator/driver/graphs/graph_params.h"
+#include "server/emulator/driver/memory/copy.h"
 
 using namespace tessera::emulator;
 

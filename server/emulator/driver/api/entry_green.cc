@@ -4,10 +4,11 @@
 #include <cstring>
 #include <span>
 
-#include "server/emulator/driver/core/capture.h"
-#include "server/emulator/driver/core/device_attributes.h"
+#include "server/emulator/driver/api/destroy_context.h"
 #include "server/emulator/driver/core/shared_event.h"
 #include "server/emulator/driver/core/state.h"
+#include "server/emulator/driver/device/device_attributes.h"
+#include "server/emulator/driver/graphs/capture.h"
 #include "server/emulator/driver/memory/device_memory.h"
 
 namespace tessera::emulator {
@@ -239,7 +240,7 @@ CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
   std::shared_ptr<GreenContext> green;
   RETURN_ON_ERROR(EnterGreen(hCtx, &green));
   green->context()->Synchronize();
-  green->context()->Destroy();
+  DestroyContext(*green->context());
   return cuDevicePrimaryCtxRelease_v2(green->context()->device().number());
 }
 

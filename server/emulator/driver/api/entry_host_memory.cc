@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "server/emulator/driver/core/capture.h"
+#include "server/emulator/driver/graphs/capture.h"
 #include "server/emulator/driver/memory/device_memory.h"
 
 using namespace tessera::emulator;

@@ -2,10 +2,10 @@
 #include <cmath>
 #include <span>
 
-#include "server/emulator/driver/core/capture.h"
-#include "server/emulator/driver/core/device_attributes.h"
-#include "server/emulator/driver/core/function_attributes.h"
-#include "server/emulator/driver/core/kernel_command.h"
+#include "server/emulator/driver/code/function_attributes.h"
+#include "server/emulator/driver/code/kernel_command.h"
+#include "server/emulator/driver/device/device_attributes.h"
+#include "server/emulator/driver/graphs/capture.h"
 #include "server/emulator/driver/graphs/device_graphs.h"
 
 using namespace tessera::emulator;

@@ -1,8 +1,8 @@
 // Libraries and their kernels.
 #include "protocol/base/log.h"
-#include "server/emulator/driver/core/capture.h"
-#include "server/emulator/driver/core/function_attributes.h"
-#include "server/emulator/driver/core/module.h"
+#include "server/emulator/driver/code/function_attributes.h"
+#include "server/emulator/driver/code/module.h"
+#include "server/emulator/driver/graphs/capture.h"
 
 using namespace tessera::emulator;
 using tessera::LogWarning;

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "protocol/base/log.h"
-#include "server/emulator/driver/core/module.h"
+#include "server/emulator/driver/code/module.h"
 
 namespace tessera::emulator {
 

@@ -1,7 +1,7 @@
 // cuMemAlloc and its relatives, address ranges, memory information.
 #include <cstring>
 
-#include "server/emulator/driver/core/capture.h"
+#include "server/emulator/driver/graphs/capture.h"
 #include "server/emulator/driver/memory/device_memory.h"
 
 using namespace tessera::emulator;

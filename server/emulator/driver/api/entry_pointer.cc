@@ -1,7 +1,7 @@
 // Attributes of pointers.
 #include <cstring>
 
-#include "server/emulator/driver/core/capture.h"
+#include "server/emulator/driver/graphs/capture.h"
 
 using namespace tessera::emulator;
 

@@ -1,6 +1,6 @@
 // Memory sets in all forms.
-#include "server/emulator/driver/core/capture.h"
-#include "server/emulator/driver/core/copy.h"
+#include "server/emulator/driver/graphs/capture.h"
+#include "server/emulator/driver/memory/copy.h"
 
 using namespace tessera::emulator;
 

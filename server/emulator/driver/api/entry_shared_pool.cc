@@ -10,7 +10,7 @@
 
 #include "protocol/base/unique_fd.h"
 #include "server/emulator/driver/memory/device_memory.h"
-#include "server/emulator/driver/memory/pool.h"
+#include "server/emulator/driver/memory/pool_memory.h"
 
 using namespace tessera::emulator;
 using tessera::UniqueFd;
@@ -73,7 +73,8 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* pool_out, void* handle
   RETURN_IF(pread(fd, &content, sizeof content, 0) != sizeof content || content.magic != PoolContent::kMagic ||
                 GetDriver().device(content.device) == nullptr,
             CUDA_ERROR_INVALID_VALUE);
-  *pool_out = reinterpret_cast<CUmemoryPool>(GetDriver().pools.Add(std::make_shared<Pool>(content.device, content.mark, true)));
+  *pool_out = reinterpret_cast<CUmemoryPool>(
+      GetDriver().pools.Add(std::make_shared<Pool>(*GetDriver().device(content.device), content.mark, true)));
   return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,6 @@
 // Streams: creation, queries, host functions, attributes.
-#include "server/emulator/driver/core/capture.h"
 #include "server/emulator/driver/core/state.h"
+#include "server/emulator/driver/graphs/capture.h"
 
 using namespace tessera::emulator;
 

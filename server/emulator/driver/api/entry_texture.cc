@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "protocol/base/log.h"
-#include "server/emulator/driver/core/capture.h"
+#include "server/emulator/driver/graphs/capture.h"
 #include "server/emulator/driver/memory/texture_object.h"
 
 namespace tessera::emulator {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "server/emulator/driver/core/api.h"
-#include "server/emulator/driver/core/fence.h"
+#include "server/emulator/driver/base/api.h"
+#include "server/emulator/driver/base/fence.h"
 
 namespace tessera::emulator {
 

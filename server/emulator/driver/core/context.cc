@@ -1,15 +1,22 @@
 #include <stdio.h>
 
-#include "server/emulator/driver/core/capture.h"
-#include "server/emulator/driver/core/device_attributes.h"
-#include "server/emulator/driver/core/event.h"
-#include "server/emulator/driver/core/module.h"
 #include "server/emulator/driver/core/state.h"
-#include "server/emulator/driver/graphs/graph.h"
-#include "server/emulator/driver/memory/array.h"
-#include "server/emulator/driver/memory/texture_object.h"
+#include "server/emulator/driver/device/device_attributes.h"
 
 namespace tessera::emulator {
+namespace {
+
+std::function<void()> WorkOf(ContextPtr owner, CommandPtr command) {
+  return [owner = std::move(owner), command = std::move(command)] {
+    Context& context = *owner;
+    if (!context.cancelled()) GetDriver().RandomPause();
+    if (context.cancelled()) return command->Skip(context);
+    const CUresult result = command->Execute(context);
+    if (result != CUDA_SUCCESS) context.Fail(result);
+  };
+}
+
+}  // namespace
 
 Context::Context(Driver& driver, Device* device, unsigned flags_, bool primary, uint64_t handle)
     : flags(flags_),
@@ -19,7 +26,7 @@ Context::Context(Driver& driver, Device* device, unsigned flags_, bool primary, 
       id_(driver.next_context_id.fetch_add(1)),
       handle_(handle),
       memory_map_(this) {
-  legacy_ = std::make_shared<Stream>(handle, Stream::Type::kLegacy, 0, driver.next_stream_id.fetch_add(1));
+  legacy_ = std::make_shared<Stream>(driver.threads, handle, Stream::Type::kLegacy, 0, driver.next_stream_id.fetch_add(1));
   limits = {{CU_LIMIT_STACK_SIZE, 1024},
             {CU_LIMIT_PRINTF_FIFO_SIZE, 1 << 20},
             {CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20},
@@ -39,12 +46,16 @@ Context::Context(const ContextPtr& primary, int multiprocessors, uint64_t handle
       id_(GetDriver().next_context_id.fetch_add(1)),
       handle_(handle),
       memory_map_(this) {
-  legacy_ = std::make_shared<Stream>(handle, Stream::Type::kLegacy, 0, GetDriver().next_stream_id.fetch_add(1));
+  legacy_ = MakeStream(Stream::Type::kLegacy, 0);
   std::lock_guard lock(primary->settings_mutex);
   limits = primary->limits;
 }
 
 Context::~Context() = default;
+
+StreamPtr Context::MakeStream(Stream::Type type, int priority) const {
+  return std::make_shared<Stream>(GetDriver().threads, handle_, type, priority, GetDriver().next_stream_id.fetch_add(1));
+}
 
 void Context::Fail(CUresult error) {
   if (parent_ != nullptr) return parent_->Fail(error);
@@ -69,7 +80,7 @@ FencePtr Context::Submit(const StreamPtr& stream, CommandPtr command, std::vecto
   }
   std::erase_if(held_back_, [](const FencePtr& gate) { return gate->done(); });
   after.insert(after.end(), held_back_.begin(), held_back_.end());
-  stream->Append(shared_from_this(), std::move(command), std::move(after), fence);
+  stream->Append(WorkOf(shared_from_this(), std::move(command)), std::move(after), fence);
   return fence;
 }
 
@@ -85,8 +96,8 @@ std::vector<ContextPtr> Context::Greens() const {
 FencePtr Context::SubmitAside(CommandPtr command, std::vector<FencePtr> after) {
   // On a stream of its own, which no other work waits for.
   auto fence = std::make_shared<Fence>();
-  const auto aside = std::make_shared<Stream>(handle_, Stream::Type::kNonBlocking, 0, GetDriver().next_stream_id.fetch_add(1));
-  aside->Append(shared_from_this(), std::move(command), std::move(after), fence);
+  const auto aside = MakeStream(Stream::Type::kNonBlocking, 0);
+  aside->Append(WorkOf(shared_from_this(), std::move(command)), std::move(after), fence);
   return fence;
 }
 
@@ -112,14 +123,14 @@ StreamPtr Context::PerThread() {
   std::lock_guard lock(order_mutex_);
   StreamPtr& stream = per_thread_[std::this_thread::get_id()];
   if (stream == nullptr) {
-    stream = std::make_shared<Stream>(handle_, Stream::Type::kBlocking, 0, GetDriver().next_stream_id.fetch_add(1));
+    stream = MakeStream(Stream::Type::kBlocking, 0);
   }
   return stream;
 }
 
 StreamPtr Context::CreateStream(Stream::Type type, int priority) {
   if (green()) type = Stream::Type::kNonBlocking;  // natively so
-  auto stream = std::make_shared<Stream>(handle_, type, priority, GetDriver().next_stream_id.fetch_add(1));
+  auto stream = MakeStream(type, priority);
   stream->handle = GetDriver().streams.Mint();
   {
     std::lock_guard lock(order_mutex_);
@@ -167,23 +178,16 @@ CUresult Context::WaitFor(const FencePtr& fence) {
   return sticky();
 }
 
-void Context::Destroy() {
-  for (const ContextPtr& green : Greens()) green->Destroy();
+void Context::Stop() {
   active_ = false;
   cancel_ = true;
   Synchronize();
+}
+
+void Context::Clear() {
   Driver& driver = GetDriver();
-  const uint64_t handle = handle_;
-  ForgetCapturesOf(handle);
-  driver.graph_execs.RemoveIf([&](const GraphExec& exec) { return exec.context_handle() == handle; });
-  driver.events.RemoveIf([&](const Event& event) { return event.context_handle() == handle; });
-  driver.streams.RemoveIf([&](const Stream& stream) { return stream.context_handle() == handle; });
-  ForgetModulesOf(*this);
-  driver.texture_objects.RemoveIf([&](const TextureObject& object) { return object.context == handle; });
-  driver.mipmapped_arrays.RemoveIf([&](const MipmappedArray& array) { return array.context_handle() == handle; });
-  driver.arrays.RemoveIf([&](const Array& array) { return array.context_handle() == handle; });
   for (const AllocationPtr& allocation : driver.memory.RemoveIf([&](const Allocation& candidate) {
-         return candidate.context == handle && (candidate.kind == MemoryKind::kDevice || candidate.is_host());
+         return candidate.context == handle_ && (candidate.kind == MemoryKind::kDevice || candidate.is_host());
        })) {
     driver.memory.RetirePages(allocation->base, allocation->mapped_bytes);
     if (allocation->kind == MemoryKind::kDevice) device_->Discharge(allocation->mapped_bytes);

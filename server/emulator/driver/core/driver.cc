@@ -2,7 +2,7 @@
 #include <time.h>
 
 #include "server/emulator/driver/core/state.h"
-#include "server/emulator/driver/memory/pool.h"
+#include "server/emulator/driver/device/pool.h"
 
 namespace tessera::emulator {
 namespace {
@@ -43,7 +43,7 @@ CUresult Driver::Initialize() {
     auto device = std::make_unique<Device>(number, GetOptions().memory_bytes);
     device->primary_handle = contexts.Mint();
     contexts.Put(device->primary_handle, std::make_shared<Context>(*this, device.get(), 0, true, device->primary_handle));
-    device->default_pool = Pool::CreateDefault(*this, number);
+    device->default_pool = pools.Add(std::make_shared<Pool>(*device, true, 0));
     device->current_pool = device->default_pool;
     devices_.push_back(std::move(device));
   }
@@ -59,33 +59,6 @@ void Driver::MemoryChanged() {
   for (const ContextPtr& context : contexts.All()) context->memory_map().generation.fetch_add(1);
 }
 
-void Driver::RunOnThread(std::function<void()> work) {
-  std::unique_lock lock(thread_mutex_);
-  thread_work_.push_back(std::move(work));
-  if (idle_threads_ >= thread_work_.size()) {
-    lock.unlock();
-    thread_wake_.notify_one();
-    return;
-  }
-  std::function<void()> own = std::move(thread_work_.back());
-  thread_work_.pop_back();
-  lock.unlock();
-  std::thread([this, own = std::move(own)]() mutable { ThreadLoop(std::move(own)); }).detach();
-}
-
-void Driver::ThreadLoop(std::function<void()> work) {
-  while (true) {
-    work();
-    work = nullptr;
-    std::unique_lock lock(thread_mutex_);
-    ++idle_threads_;
-    thread_wake_.wait(lock, [this] { return !thread_work_.empty(); });
-    --idle_threads_;
-    work = std::move(thread_work_.back());
-    thread_work_.pop_back();
-  }
-}
-
 uint64_t Driver::Random() { return Mix(GetOptions().seed + random_.fetch_add(1)); }
 
 void Driver::RandomPause() {
@@ -96,25 +69,6 @@ void Driver::RandomPause() {
   const uint64_t pause_ns = (random >> 8) % (longest_us * 1000 + 1);
   timespec pause{static_cast<time_t>(pause_ns / 1'000'000'000), static_cast<long>(pause_ns % 1'000'000'000)};
   nanosleep(&pause, nullptr);
-}
-
-Device::Device(int number, uint64_t total_bytes)
-    : number_(number),
-      total_bytes_(total_bytes),
-      usage_(GetOptions().usage->devices[GetOptions().devices[static_cast<size_t>(number)]]) {}
-
-bool Device::Charge(uint64_t bytes) {
-  uint64_t used = used_bytes_.load();
-  do {
-    if (bytes > total_bytes_ - used) return false;
-  } while (!used_bytes_.compare_exchange_weak(used, used + bytes));
-  usage_.used_bytes.fetch_add(bytes);
-  return true;
-}
-
-void Device::Discharge(uint64_t bytes) {
-  used_bytes_.fetch_sub(bytes);
-  usage_.used_bytes.fetch_sub(bytes);
 }
 
 CUresult CheckEntry() {

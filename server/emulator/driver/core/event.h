@@ -6,8 +6,8 @@
 #include <mutex>
 #include <vector>
 
+#include "server/emulator/driver/base/fence.h"
 #include "server/emulator/driver/core/command.h"
-#include "server/emulator/driver/core/fence.h"
 
 namespace tessera::emulator {
 

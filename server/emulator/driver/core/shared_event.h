@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "server/emulator/driver/core/command.h"
-#include "server/emulator/driver/memory/named_memory.h"
+#include "server/emulator/driver/device/named_memory.h"
 
 namespace tessera::emulator {
 

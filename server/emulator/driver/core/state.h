@@ -6,9 +6,7 @@
 // Source: CUDA driver API, "Context Management", "Primary Context Management".
 #pragma once
 
-#include <array>
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,17 +16,20 @@
 #include <thread>
 #include <vector>
 
-#include "server/emulator/driver/core/api.h"
+#include "server/emulator/driver/base/api.h"
+#include "server/emulator/driver/base/options.h"
+#include "server/emulator/driver/base/registry.h"
+#include "server/emulator/driver/base/threads.h"
 #include "server/emulator/driver/core/command.h"
-#include "server/emulator/driver/core/options.h"
-#include "server/emulator/driver/core/registry.h"
 #include "server/emulator/driver/core/stream.h"
-#include "server/emulator/driver/memory/memory_table.h"
+#include "server/emulator/driver/device/device.h"
+#include "server/emulator/driver/device/memory_table.h"
 #include "server/emulator/ptx/run/launch.h"
-#include "server/emulator/usage_page.h"
 
 namespace tessera::emulator {
 
+class Context;
+using ContextPtr = std::shared_ptr<Context>;
 class Event;
 class LoadedModule;
 class Function;
@@ -48,32 +49,6 @@ class GreenContext;
 class ResourceDescriptor;
 
 class Driver;
-
-class Device {
- public:
-  Device(int number, uint64_t total_bytes);
-  int number() const { return number_; }
-  uint64_t total_bytes() const { return total_bytes_; }
-  uint64_t used_bytes() const { return used_bytes_.load(); }
-  // Takes `bytes` of the device's memory; false when there is not that much left.
-  bool Charge(uint64_t bytes);
-  void Discharge(uint64_t bytes);
-  // What others see of the device's use.
-  UsagePage::Device& usage() { return usage_; }
-
-  uint64_t primary_handle = 0;
-  std::mutex primary_mutex;
-  int primary_count = 0;       // guarded by primary_mutex
-  unsigned primary_flags = 0;  // guarded by primary_mutex
-  uint64_t default_pool = 0;   // handle, set at initialisation
-  std::atomic<uint64_t> current_pool{0};
-
- private:
-  const int number_;
-  const uint64_t total_bytes_;
-  std::atomic<uint64_t> used_bytes_{0};
-  UsagePage::Device& usage_;
-};
 
 // Which addresses kernels of one context may touch.
 class ContextMemoryMap : public MemoryMap {
@@ -107,8 +82,12 @@ class Context : public std::enable_shared_from_this<Context>, public PrintSink, 
   // False before a primary context is retained and after any context is destroyed.
   bool active() const { return active_.load(); }
   void Activate() { active_ = true; }
-  // Ends all work, forgets all objects and memory of the context. Blocks until its streams are idle.
-  void Destroy();
+  // The steps of the end of a context (api/destroy_context.h), in this order. Stop ends all work and blocks until the streams are
+  // idle; Clear gives back memory and streams when nothing refers to them any more.
+  void Stop();
+  void Clear();
+  // The green contexts of a primary one.
+  std::vector<ContextPtr> Greens() const;
 
   // The first error of device code; every later call returns it. CUDA_SUCCESS while all is well.
   CUresult sticky() const { return parent_ != nullptr ? parent_->sticky() : static_cast<CUresult>(sticky_.load()); }
@@ -162,7 +141,7 @@ class Context : public std::enable_shared_from_this<Context>, public PrintSink, 
 
  private:
   std::vector<StreamPtr> StreamsLocked() const;
-  std::vector<ContextPtr> Greens() const;
+  StreamPtr MakeStream(Stream::Type type, int priority) const;
 
   Device* const device_;
   const bool primary_;
@@ -196,13 +175,12 @@ class Driver {
   int device_count() const { return static_cast<int>(devices_.size()); }
   // Called after any range of memory was withdrawn or its access changed.
   void MemoryChanged();
-  // Runs `work` on a thread of the driver; threads are made as needed, so work may block.
-  void RunOnThread(std::function<void()> work);
   // A number for one random decision; the sequence depends on the seed alone.
   uint64_t Random();
   void RandomPause();
 
-  MemoryTable memory;
+  Threads threads;
+  MemoryTable memory{[this] { MemoryChanged(); }};
   Registry<Context> contexts{HandleKind::kContext};
   Registry<Stream> streams{HandleKind::kStream};
   Registry<Event> events{HandleKind::kEvent};
@@ -231,16 +209,10 @@ class Driver {
   std::atomic<uint64_t> next_grid_id{1};
 
  private:
-  void ThreadLoop(std::function<void()> work);
-
   std::atomic<bool> initialized_{false};
   std::mutex init_mutex_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::atomic<uint64_t> random_{0};
-  std::mutex thread_mutex_;
-  std::condition_variable thread_wake_;
-  std::vector<std::function<void()>> thread_work_;  // guarded by thread_mutex_
-  size_t idle_threads_ = 0;                         // guarded by thread_mutex_
 };
 
 Driver& GetDriver();
@@ -266,12 +238,3 @@ CUresult EnterStream(CUstream handle, ContextPtr* context, StreamPtr* stream);
 CUresult FindStream(const ContextPtr& current, CUstream handle, StreamPtr* stream);
 
 }  // namespace tessera::emulator
-
-#define RETURN_ON_ERROR(expression)                                               \
-  do {                                                                            \
-    if (CUresult result_ = (expression); result_ != CUDA_SUCCESS) return result_; \
-  } while (false)
-#define RETURN_IF(condition, code) \
-  do {                             \
-    if (condition) return code;    \
-  } while (false)

@@ -1,6 +1,6 @@
 #include "server/emulator/driver/core/stream.h"
 
-#include "server/emulator/driver/core/state.h"
+#include "server/emulator/driver/base/options.h"
 
 namespace tessera::emulator {
 
@@ -15,16 +15,16 @@ void Stream::WaitForRoom() {
   room_.wait(lock, [&] { return queue_.size() < most; });
 }
 
-void Stream::Append(ContextPtr context, CommandPtr command, std::vector<FencePtr> after, FencePtr fence) {
+void Stream::Append(std::function<void()> work, std::vector<FencePtr> after, FencePtr fence) {
   bool start = false;
   {
     std::lock_guard lock(mutex_);
     tail_ = fence;
-    queue_.push_back({std::move(context), std::move(command), std::move(after), std::move(fence)});
+    queue_.push_back({std::move(work), std::move(after), std::move(fence)});
     start = !draining_;
     draining_ = true;
   }
-  if (start) GetDriver().RunOnThread([self = shared_from_this()] { self->Drain(); });
+  if (start) threads_.Run([self = shared_from_this()] { self->Drain(); });
 }
 
 void Stream::Drain() {
@@ -40,21 +40,13 @@ void Stream::Drain() {
       queue_.pop_front();
     }
     room_.notify_all();
-    RunEntry(entry);
+    for (const FencePtr& fence : entry.after) fence->Wait();
+    entry.work();
     FencePtr fence = std::move(entry.fence);
-    // What the command holds goes before anyone learns that it is done.
-    entry.command.reset();
+    // What the work holds goes before anyone learns that it is done.
+    entry.work = nullptr;
     fence->Complete();
   }
-}
-
-void Stream::RunEntry(Entry& entry) {
-  for (const FencePtr& fence : entry.after) fence->Wait();
-  Context& context = *entry.context;
-  if (!context.cancelled()) GetDriver().RandomPause();
-  if (context.cancelled()) return entry.command->Skip(context);
-  const CUresult result = entry.command->Execute(context);
-  if (result != CUDA_SUCCESS) context.Fail(result);
 }
 
 }  // namespace tessera::emulator

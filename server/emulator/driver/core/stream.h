@@ -1,4 +1,4 @@
-// A stream: a queue of commands that one thread at a time takes from, in order, each after a random pause.
+// A stream: a queue of work that one thread at a time takes from, in order. What the work is, the stream does not know.
 //
 // Locks: a stream's own lock guards its queue and tail. Context::Submit orders appends over all streams of a context.
 // Source: CUDA driver API, "Stream Management" and "Stream synchronization behavior".
@@ -7,28 +7,27 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "server/emulator/driver/core/api.h"
-#include "server/emulator/driver/core/fence.h"
+#include "server/emulator/driver/base/api.h"
+#include "server/emulator/driver/base/fence.h"
+#include "server/emulator/driver/base/threads.h"
 
 namespace tessera::emulator {
 
-class Context;
-class Command;
 struct Capture;
-using CommandPtr = std::shared_ptr<Command>;
-using ContextPtr = std::shared_ptr<Context>;
 
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   // kLegacy waits for all blocking streams and they for it; kBlocking; kNonBlocking knows nothing of the legacy stream.
   enum class Type { kLegacy, kBlocking, kNonBlocking };
-  Stream(uint64_t context_handle, Type type, int priority, uint64_t id)
-      : context_handle_(context_handle), type_(type), priority_(priority), id_(id) {}
+  // `threads` run what is appended, and outlive the stream.
+  Stream(Threads& threads, uint64_t context_handle, Type type, int priority, uint64_t id)
+      : threads_(threads), context_handle_(context_handle), type_(type), priority_(priority), id_(id) {}
 
   Type type() const { return type_; }
   int priority() const { return priority_; }
@@ -36,14 +35,14 @@ class Stream : public std::enable_shared_from_this<Stream> {
   uint64_t context_handle() const { return context_handle_; }
   bool is_legacy() const { return type_ == Type::kLegacy; }
 
-  // Completion of the newest command; null when there never was one. Any thread.
+  // Completion of the newest work; null when there never was one. Any thread.
   FencePtr tail() const;
-  // Blocks while as many commands wait as the device's queue holds (Options::queue_commands), like a launch on a device.
+  // Blocks while as much work waits as the device's queue holds (Options::queue_commands), like a launch on a device.
   // Before anything is given to the stream; with no lock held.
   void WaitForRoom();
-  // Appends; `fence` completes when the command has run, or was skipped because its context has failed. Called by
-  // Context::Submit only.
-  void Append(ContextPtr context, CommandPtr command, std::vector<FencePtr> after, FencePtr fence);
+  // Appends what runs when all of `after` is done; `fence` completes when it has run and what it held is gone. Called by the
+  // stream's context only.
+  void Append(std::function<void()> work, std::vector<FencePtr> after, FencePtr fence);
 
   uint64_t handle = 0;  // 0 for the legacy and the per-thread streams; set before the stream is published
   std::atomic<bool> destroyed{false};
@@ -56,14 +55,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
  private:
   struct Entry {
-    ContextPtr context;
-    CommandPtr command;
+    std::function<void()> work;
     std::vector<FencePtr> after;
     FencePtr fence;
   };
   void Drain();
-  void RunEntry(Entry& entry);
 
+  Threads& threads_;
   const uint64_t context_handle_;
   const Type type_;
   const int priority_;

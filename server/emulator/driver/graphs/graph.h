@@ -1,8 +1,4 @@
-// Graphs, their nodes, and instantiated graphs.
-//
-// All of this is guarded by Driver::graph_mutex, except what a launch took a copy of. A launch runs the nodes one after
-// the other on the launching stream's thread, in an order drawn at random among those the edges allow, so that a missing
-// edge shows. Nodes refer to each other by handle.
+// Graphs and their nodes. All of this is guarded by Driver::graph_mutex. Nodes refer to each other by handle.
 // Source: CUDA driver API, "Graph Management".
 #pragma once
 
@@ -10,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "server/emulator/driver/code/conditional.h"
 #include "server/emulator/driver/core/command.h"
 #include "server/emulator/driver/core/state.h"
-#include "server/emulator/driver/graphs/conditional.h"
+#include "server/emulator/driver/graphs/device_handle.h"
 #include "server/emulator/driver/graphs/graph_memory.h"
 
 namespace tessera::emulator {
@@ -49,19 +46,6 @@ class UserReferences {
 
  private:
   std::map<uint64_t, uint64_t> counts_;
-};
-
-// The handle of an object that kernels name: an address on a device, taken as long as this lives. Any thread.
-class DeviceHandle {
- public:
-  DeviceHandle();
-  ~DeviceHandle();
-  DeviceHandle(const DeviceHandle&) = delete;
-  DeviceHandle& operator=(const DeviceHandle&) = delete;
-  uint64_t value() const { return value_; }
-
- private:
-  uint64_t value_;
 };
 
 class GraphNode {
@@ -101,41 +85,6 @@ class Graph {
 };
 using GraphPtr = std::shared_ptr<Graph>;
 
-struct ExecBody;
-struct ExecNode {
-  uint64_t node = 0;  // handle of the graph's node it came from
-  CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
-  CommandPtr command;
-  std::shared_ptr<ExecBody> child;
-  std::vector<size_t> dependencies;  // indices into ExecBody::nodes
-  bool enabled = true;
-  ConditionPtr condition;
-  CUgraphConditionalNodeType condition_type = CU_GRAPH_COND_TYPE_IF;
-  std::vector<std::shared_ptr<ExecBody>> bodies;
-};
-struct ExecBody {
-  std::vector<ExecNode> nodes;
-  std::shared_ptr<UserReferences> user_objects;  // launches share it
-};
-
-class GraphExec {
- public:
-  explicit GraphExec(uint64_t context_handle) : context_handle_(context_handle) {}
-  uint64_t context_handle() const { return context_handle_; }
-  std::shared_ptr<ExecBody> body;
-  FencePtr last_launch;
-  uint64_t flags = 0;
-  std::shared_ptr<DeviceHandle> device_graph;  // its handle, if it is for launch by kernels
-  bool updatable_nodes = false;                // it has nodes that kernels change
-  std::shared_ptr<ExecBody> uploaded;          // what a launch by a kernel runs; null: it cannot be launched by kernels yet
-  bool in_flight = false;                      // a kernel has launched it, or the host, and it has not ended; guarded as all else
-  ExecNode* Find(uint64_t node_handle);
-
- private:
-  const uint64_t context_handle_;
-};
-using GraphExecPtr = std::shared_ptr<GraphExec>;
-
 GraphPtr CreateGraph();
 // A copy with nodes of its own.
 GraphPtr CloneGraph(const Graph& graph);
@@ -157,11 +106,4 @@ bool UsesGraphMemory(const Graph& graph);
 bool Frees(const Graph& graph, const GraphMemoryPtr& memory);
 // True when the graph or one embedded in it has nodes of this type.
 bool HasNodes(const Graph& graph, CUgraphNodeType type);
-// What a launch of `body` does to graph memory.
-void PlanMemory(const ExecBody& body, GraphMemoryPlan* plan);
-// Null when the edges form a cycle, or a conditional body has nodes that may not be there.
-std::shared_ptr<ExecBody> BuildBody(const Graph& graph);
-// The command that runs one launch of `body`.
-CommandPtr MakeGraphCommand(const GraphExecPtr& exec);
-
 }  // namespace tessera::emulator

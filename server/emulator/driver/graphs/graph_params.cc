@@ -1,9 +1,9 @@
 #include "server/emulator/driver/graphs/graph_params.h"
 
-#include "server/emulator/driver/core/copy.h"
+#include "server/emulator/driver/code/kernel_command.h"
 #include "server/emulator/driver/core/event_commands.h"
-#include "server/emulator/driver/core/kernel_command.h"
 #include "server/emulator/driver/core/mem_op.h"
+#include "server/emulator/driver/memory/copy.h"
 
 namespace tessera::emulator {
 namespace {

@@ -6,8 +6,6 @@
 
 namespace tessera::emulator {
 
-inline uint64_t RoundUp(uint64_t value, uint64_t granule) { return (value + granule - 1) / granule * granule; }
-
 // Charges the device and maps poisoned (or zeroed) pages. CUDA_ERROR_OUT_OF_MEMORY when either fails.
 CUresult AllocateDeviceMemory(Context& context, uint64_t size_bytes, MemoryKind kind, bool poison, uint64_t* address);
 // Undoes AllocateDeviceMemory; does not wait for anything. False when `address` is no such allocation's start.

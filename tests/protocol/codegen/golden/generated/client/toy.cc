@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "client-stub/call/call.h"
 #include "protocol/runtime/client_support.h"
 
 namespace tessera {

@@ -6,11 +6,12 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
-#include "client-stub/call/call.h"
-
+#include "client-stub/process/call_info.h"
 #include "generated/messages/toy.h"
 
 namespace tessera {
+
+class Call;  // client-stub/call/call.h
 
 inline constexpr CallInfo kInfo_cuToyCreate{"cuToyCreate", 0x0001, CallInfo::Mode::kAsync, CallInfo::Context::kRequired, CallInfo::Capture::kLegal, true, ""};
 CUresult Enter_cuToyCreate(bool per_thread, CUtoy* toy, unsigned int flags);

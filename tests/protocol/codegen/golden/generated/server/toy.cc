@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "generated/driver_table.h"
-#include "server/driver/handler_support.h"
+#include "server/worker/handler_support.h"
 
 namespace tessera {
 

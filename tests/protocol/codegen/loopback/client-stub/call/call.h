@@ -7,25 +7,12 @@
 #include <map>
 #include <vector>
 
+#include "client-stub/process/call_info.h"
 #include "protocol/wire/decoder.h"
 #include "protocol/wire/encoder.h"
 #include "protocol/wire/handle.h"
 
 namespace tessera {
-
-struct CallInfo {
-  enum class Mode : uint8_t { kLocal, kCached, kAsync, kSync, kUnsupported };
-  enum class Context : uint8_t { kRequired, kNone, kUninitialized };
-  enum class Capture : uint8_t { kLegal, kUnsafe, kQuery };
-  const char* name;
-  uint32_t id;
-  Mode mode;
-  Context context;
-  Capture capture;
-  bool deferred_errors;
-  const char* reason;
-  bool aside = false;
-};
 
 // As if the process had several servers: entries say first what they name.
 inline bool several = false;

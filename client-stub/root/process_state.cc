@@ -1,0 +1,24 @@
+#include "client-stub/root/attach_session.h"
+#include "client-stub/root/worker_traces.h"
+#include "client-stub/session/client.h"
+
+namespace tessera {
+namespace {
+
+// After all exit handlers, those of a statically linked cudart included.
+__attribute__((destructor)) void AtExit() {
+  Client* client = Client::IfMade();
+  if (client == nullptr || client->forked()) return;
+  if (client->trace() != nullptr) client->trace()->Write(client->sessions(), AskWorkerTraces(client->sessions()));
+  for (Session* session : client->sessions()) session->LeaveAtExit();
+  if (client->statistics() != nullptr) client->statistics()->Write();
+}
+
+}  // namespace
+
+Client& Client::Get() {
+  static Client* const client = new Client(&AttachSession);
+  return *client;
+}
+
+}  // namespace tessera

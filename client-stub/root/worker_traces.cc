@@ -1,0 +1,66 @@
+#include "client-stub/root/worker_traces.h"
+
+#include <cstring>
+#include <limits>
+
+#include "client-stub/session/basic_call.h"
+#include "client-stub/session/session.h"
+#include "generated/messages/service.h"
+#include "protocol/base/clock.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kClockQuestions = 8;
+
+constexpr CallInfo Internal(const char* name, uint32_t id, CallInfo::Mode mode) {
+  return CallInfo{name, id, mode, CallInfo::Context::kUninitialized, CallInfo::Capture::kLegal, false, nullptr};
+}
+constexpr CallInfo kStart = Internal("tesseraTraceStart", tesseraTraceStartRequest::kId, CallInfo::Mode::kAsync);
+constexpr CallInfo kRead = Internal("tesseraTraceRead", tesseraTraceReadRequest::kId, CallInfo::Mode::kSync);
+
+bool Read(Session& session, uint64_t first, uint64_t count, tesseraTraceReadReply* reply) {
+  BasicCall call(kRead, session);
+  tesseraTraceReadRequest request;
+  request.first = first;
+  request.count = count;
+  return call.Sync(request, reply) == CUDA_SUCCESS;
+}
+
+Trace::Worker Ask(Session& session) {
+  Trace::Worker worker;
+  uint64_t best_ns = std::numeric_limits<uint64_t>::max();
+  for (int i = 0; i < kClockQuestions; ++i) {
+    const uint64_t before_ns = MonotonicNs();
+    tesseraTraceReadReply reply;
+    if (!Read(session, 0, 0, &reply)) return worker;
+    const uint64_t took_ns = MonotonicNs() - before_ns;
+    if (took_ns >= best_ns) continue;
+    best_ns = took_ns;
+    worker.ahead_ns = static_cast<int64_t>(reply.now_ns - (before_ns + took_ns / 2));
+  }
+  if (!session.mirrored()) worker.ahead_ns = 0;  // one host, one clock
+  for (;;) {
+    tesseraTraceReadReply reply;
+    if (!Read(session, worker.events.size(), kTraceEventsMax, &reply)) return worker;
+    const size_t count = reply.events.size() / sizeof(TraceEvent);
+    if (count == 0 || worker.events.size() + count > kTraceEventsMax) return worker;
+    worker.events.resize(worker.events.size() + count);
+    std::memcpy(worker.events.data() + worker.events.size() - count, reply.events.data(), count * sizeof(TraceEvent));
+  }
+}
+
+}  // namespace
+
+void StartWorkerTrace(Session& session) {
+  BasicCall call(kStart, session);
+  (void)call.Async(tesseraTraceStartRequest{});
+}
+
+std::vector<Trace::Worker> AskWorkerTraces(std::span<Session* const> sessions) {
+  std::vector<Trace::Worker> workers;
+  for (Session* session : sessions) workers.push_back(Ask(*session));
+  return workers;
+}
+
+}  // namespace tessera

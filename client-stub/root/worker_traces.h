@@ -1,0 +1,17 @@
+// What the workers of a traced process have executed, as they tell it themselves (server/worker/trace_log.h).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "client-stub/session/trace.h"
+
+namespace tessera {
+
+// Has the worker of the session trace from now on. Any thread.
+void StartWorkerTrace(Session& session);
+
+// Asks the workers what they have traced, in the order of the sessions; empty of one that is gone. Any thread.
+std::vector<Trace::Worker> AskWorkerTraces(std::span<Session* const> sessions);
+
+}  // namespace tessera

@@ -1,0 +1,63 @@
+// Device graphs: executable graphs that kernels launch (CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH).
+//
+// A kernel passes the handle that the program gave it to the driver's own code on the device, so the application's handle of such
+// a graph is the driver's own value. That is an address on the device, and may look like the id of anything else (HandleId), of
+// this session or another one. This table says which id stands behind it; between client and server the id alone travels, so the
+// server takes no value that it did not give. (A node that kernels change has such a handle too, but no call of the host takes
+// it.)
+//
+// The driver gives a value again as soon as its graph is destroyed (measured: driver 580). Two drivers may give the same value:
+// the second graph is refused, since a call that named it could mean either.
+// One table for the process. Any thread; no lock while there are no device graphs.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <unordered_map>
+
+#include "protocol/base/mutex.h"
+#include "protocol/wire/handle.h"
+
+namespace tessera {
+
+class Session;
+
+class DeviceGraphs {
+ public:
+  static DeviceGraphs& Process();
+
+  // What the application passed as an executable graph, as an id: that of a device graph, else the value itself.
+  HandleId IdOf(uint64_t value) const { return count_.load(std::memory_order_acquire) == 0 ? HandleId(value) : Find(value); }
+  HandleId IdOf(CUgraphExec handle) const { return IdOf(reinterpret_cast<uint64_t>(handle)); }
+  bool Has(uint64_t value) const { return IdOf(value) != HandleId(value); }
+  bool Has(CUgraphExec handle) const { return Has(reinterpret_cast<uint64_t>(handle)); }
+
+  // The session's driver gave `value` to the graph `exec`, made in `context`. What the session had under this value is gone.
+  // False, and nothing changes, while the value is the application's handle of another graph: a device graph of another session,
+  // or the id of any executable graph.
+  bool Add(Session& session, uint64_t value, HandleId exec, HandleId context) EXCLUDES(mutex_);
+  // The process has a node that kernels change: an instance with one is destroyed like a device graph, and which have one is not
+  // known here.
+  void NoteDeviceNode() { device_nodes_.store(true, std::memory_order_relaxed); }
+  // Whether the driver may wait when this executable graph is destroyed.
+  bool WaitsToEnd(CUgraphExec handle) const { return device_nodes_.load(std::memory_order_relaxed) || Has(handle); }
+  // The graph ends; nothing happens when the value is another one's by now.
+  void Remove(uint64_t value, HandleId exec) EXCLUDES(mutex_);
+
+ private:
+  struct Graph {
+    HandleId exec;
+    HandleId context;  // with which it ends
+  };
+  HandleId Find(uint64_t value) const EXCLUDES(mutex_);
+  void RemoveOf(HandleId context) EXCLUDES(mutex_);
+
+  mutable Mutex mutex_;
+  std::unordered_map<uint64_t, Graph> graphs_ GUARDED_BY(mutex_);
+  std::atomic<size_t> count_{0};
+  std::atomic<bool> device_nodes_{false};
+};
+
+}  // namespace tessera

@@ -1,0 +1,29 @@
+// Where a session stands among those of the process. Plain data.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client-stub/session/device_disguise.h"
+
+namespace tessera {
+
+// The process uses several servers: a call has to find out which one it is for (Call::Route...). Written when the sessions are
+// made.
+extern std::atomic<bool> several_servers;
+inline bool SeveralServers() { return several_servers.load(std::memory_order_relaxed); }
+
+// Which of the process' sessions one is, when it has several (server_plan.h). As it stands: the only one.
+struct SessionPlace {
+  uint32_t index = 0;              // in handles, and which part of the address windows is its own
+  std::string server;              // as the user named it, for sentences; empty: there is only one
+  std::string devices;             // the devices wanted of this server, as in CUDA_VISIBLE_DEVICES; empty: all
+  std::vector<CUdevice> ordinals;  // what the application calls them, in that order; empty: the server's own numbers
+  DeviceDisguise disguise;         // what of them is changed, so that no two devices of the process look the same
+};
+
+}  // namespace tessera

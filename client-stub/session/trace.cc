@@ -1,0 +1,92 @@
+#include "client-stub/session/trace.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "client-stub/process/call_info.h"
+#include "client-stub/session/session.h"
+#include "protocol/base/log.h"
+
+namespace tessera {
+namespace {
+
+std::string Us(uint64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
+
+std::string ProcessName(size_t number, std::string name) {
+  for (char& letter : name) {
+    if (letter == '"' || letter == '\\' || static_cast<unsigned char>(letter) < ' ') letter = '_';
+  }
+  return fmt::format("{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{},\"args\":{{\"name\":\"{}\"}}}}", number, name);
+}
+
+}  // namespace
+
+void Trace::AddCall(const CallInfo& info, uint32_t thread, uint64_t begin_ns) {
+  const uint64_t end_ns = MonotonicNs();
+  MutexLock lock(mutex_);
+  if (calls_.size() == kTraceEventsMax) {
+    ++lost_;
+  } else {
+    calls_.push_back({&info, thread, begin_ns, end_ns});
+  }
+}
+
+void Trace::AddSent(const CallInfo& info, const Session& session, uint64_t sequence, uint32_t thread) {
+  const uint64_t now_ns = MonotonicNs();
+  MutexLock lock(mutex_);
+  if (sent_.size() == kTraceEventsMax) {
+    ++lost_;
+  } else {
+    sent_.push_back({&info, &session, sequence, thread, now_ns});
+  }
+}
+
+std::string Trace::ToJson(std::span<Session* const> sessions, std::span<const Worker> workers) const {
+  MutexLock lock(mutex_);
+  std::string text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n" + ProcessName(1, "program");
+  std::map<std::pair<const Session*, uint64_t>, const SentEvent*> by_sequence;
+  for (const SentEvent& sent : sent_) by_sequence[{sent.session, sent.sequence}] = &sent;
+  for (const CallEvent& call : calls_) {
+    text += fmt::format(",\n{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"call\",\"pid\":1,\"tid\":{},\"ts\":{},\"dur\":{}}}",
+                        call.info->name, call.thread, Us(call.begin_ns), Us(call.end_ns - call.begin_ns));
+  }
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    const size_t process = 2 + i;
+    text += ",\n" + ProcessName(process, "worker of " + sessions[i]->Name());
+    for (const TraceEvent& event : workers[i].events) {
+      const auto found = by_sequence.find({sessions[i], event.sequence});
+      if (found == by_sequence.end()) continue;  // from before the trace began
+      const SentEvent& sent = *found->second;
+      const char* const name = sent.info->name;
+      const uint64_t begin_ns = event.begin_ns - static_cast<uint64_t>(workers[i].ahead_ns);
+      const std::string id = fmt::format("\"{}.{}\"", process, event.sequence);
+      const char* const way = sessions[i]->mirrored() ? "link and queue" : "queue";
+      // The clocks of two hosts are the same to half a round trip.
+      text += fmt::format(
+          ",\n{{\"ph\":\"b\",\"name\":\"{0}\",\"cat\":\"{1}\",\"id\":{2},\"pid\":{3},\"tid\":0,\"ts\":{4}}}"
+          ",\n{{\"ph\":\"e\",\"name\":\"{0}\",\"cat\":\"{1}\",\"id\":{2},\"pid\":{3},\"tid\":0,\"ts\":{5}}}",
+          name, way, id, process, Us(std::min(sent.ns, begin_ns)), Us(begin_ns));
+      text += fmt::format(",\n{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"execution\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{}}}",
+                          name, process, event.thread, Us(begin_ns), Us(event.end_ns - event.begin_ns));
+      text += fmt::format(
+          ",\n{{\"ph\":\"s\",\"name\":\"record\",\"cat\":\"record\",\"id\":{0},\"pid\":1,\"tid\":{1},\"ts\":{2}}}"
+          ",\n{{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"record\",\"cat\":\"record\",\"id\":{0},\"pid\":{3},\"tid\":{4},\"ts\":{5}}}",
+          id, sent.thread, Us(std::min(sent.ns, begin_ns)), process, event.thread, Us(begin_ns));
+    }
+  }
+  return text + fmt::format("\n],\"otherData\":{{\"events_lost\":{}}}}}\n", lost_);
+}
+
+void Trace::Write(std::span<Session* const> sessions, std::span<const Worker> workers) {
+  const std::string text = ToJson(sessions, workers);
+  std::FILE* file = std::fopen(path_.c_str(), "we");
+  if (file == nullptr || std::fwrite(text.data(), 1, text.size(), file) != text.size()) {
+    LogWarning("the trace could not be written to {} (TESSERA_TRACE)", path_);
+  }
+  if (file != nullptr) std::fclose(file);
+}
+
+}  // namespace tessera

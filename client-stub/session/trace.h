@@ -1,0 +1,62 @@
+// What the process did when, as a file that Perfetto opens (https://ui.perfetto.dev): each thread's calls, each record's way to
+// the server, its execution there. On only with TESSERA_TRACE; a process that is forked from a traced one writes nothing.
+//
+// Form: Google's "Trace Event Format", JSON. Process 1 is the program, process 2 + i the worker of its i-th session. A record
+// that waits to be executed is an asynchronous slice of its worker, an arrow leads from the call to the execution. The clock is
+// the program's CLOCK_MONOTONIC; a worker's is compared with it at the end, which is right to half a round trip.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "protocol/base/clock.h"
+#include "protocol/base/mutex.h"
+#include "protocol/wire/trace_event.h"
+
+namespace tessera {
+
+struct CallInfo;
+class Session;
+
+class Trace {
+ public:
+  struct Worker {
+    std::vector<TraceEvent> events;
+    int64_t ahead_ns = 0;  // of the program's clock
+  };
+
+  explicit Trace(std::string path) : path_(std::move(path)) {}
+
+  // Any thread.
+  void AddCall(const CallInfo& info, uint32_t thread, uint64_t begin_ns) EXCLUDES(mutex_);
+  void AddSent(const CallInfo& info, const Session& session, uint64_t sequence, uint32_t thread) EXCLUDES(mutex_);
+
+  // Writes everything: the calls, and what the worker of each session has executed. At the end of the process, while the
+  // sessions still live.
+  void Write(std::span<Session* const> sessions, std::span<const Worker> workers) EXCLUDES(mutex_);
+
+ private:
+  struct CallEvent {
+    const CallInfo* info;
+    uint32_t thread;
+    uint64_t begin_ns, end_ns;
+  };
+  struct SentEvent {
+    const CallInfo* info;
+    const Session* session;
+    uint64_t sequence;
+    uint32_t thread;
+    uint64_t ns;
+  };
+  std::string ToJson(std::span<Session* const> sessions, std::span<const Worker> workers) const EXCLUDES(mutex_);
+
+  const std::string path_;
+  mutable Mutex mutex_;
+  std::vector<CallEvent> calls_ GUARDED_BY(mutex_);
+  std::vector<SentEvent> sent_ GUARDED_BY(mutex_);
+  uint64_t lost_ GUARDED_BY(mutex_) = 0;  // beyond kTraceEventsMax
+};
+
+}  // namespace tessera

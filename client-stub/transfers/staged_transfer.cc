@@ -1,0 +1,124 @@
+#include "client-stub/transfers/staged_transfer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "client-stub/session/session.h"
+#include "generated/messages/copy.h"
+#include "protocol/base/log.h"
+#include "protocol/channel/channel.h"
+
+namespace tessera {
+namespace {
+
+constexpr uint64_t kShortPieceBytes = uint64_t{256} << 10;
+
+uint64_t RoundUp(uint64_t bytes) { return (bytes + kShortPieceBytes - 1) / kShortPieceBytes * kShortPieceBytes; }
+
+}  // namespace
+
+uint64_t PieceBytes(const ClientMemory& memory) { return std::min(kPieceBytes, memory.staging().piece_bytes_max()); }
+
+uint64_t NextPieceBytes(uint64_t bytes, uint64_t done, uint64_t largest, bool to_host) {
+  constexpr uint64_t kGrowth = 4;  // of all that is copied, with each piece
+  const uint64_t left = bytes - done;
+  if (left < 2 * kShortPieceBytes) return std::min(left, largest);
+  const uint64_t size =
+      to_host ? left - std::max(RoundUp(left / kGrowth), kShortPieceBytes) : std::max((kGrowth - 1) * done, kShortPieceBytes);
+  return std::min({size, largest, left});
+}
+
+uint64_t NextPieceBytes(Session& session, uint64_t bytes, uint64_t done, bool to_host) {
+  constexpr uint64_t kPiecesOverLink = 4;
+  const uint64_t largest = PieceBytes(ClientMemory::Of(session));
+  if (!session.mirrored()) return NextPieceBytes(bytes, done, largest, to_host);
+  return std::min({std::max(RoundUp(bytes / kPiecesOverLink), kShortPieceBytes), largest, bytes - done});
+}
+
+CUresult StagedUpload::Push(uint64_t bytes, const Fill& fill, const Send& send) {
+  Session& session = call_.session();
+  Staging::Piece piece;
+  if (const auto taken = memory_.staging().TryTake(session, bytes)) {
+    piece = *taken;
+  } else if (!waits_) {
+    return Session::kNotAppended;
+  } else if (const CUresult result = memory_.staging().Take(session, bytes, &piece); result != CUDA_SUCCESS) {
+    return call_.Fail(result);
+  }
+  fill(piece.bytes);
+  if (session.mirrored()) {
+    const Status published = session.channel().Publish(kStagingSegment, piece.offset, bytes);
+    if (!published.ok()) {
+      LogDebug("staging piece could not be published: {}", published.message());
+      memory_.staging().Return(piece);
+      return call_.Fail(kServerGone);
+    }
+  }
+  const uint64_t mark = session.marks().Open();
+  const CUresult result = send(piece.offset, mark);
+  if (result == kServerGone || result == Session::kNotAppended) {
+    session.marks().Close(mark);
+    memory_.staging().Return(piece);
+    return result;
+  }
+  // Also after a failure that the server reports: it passes the mark when it is done with the piece.
+  memory_.staging().ReturnAfter(piece, mark);
+  return result;
+}
+
+StagedDownload::StagedDownload(BasicCall& call)
+    : call_(call),
+      memory_(ClientMemory::Of(call.session())),
+      in_flight_max_(call.session().mirrored() ? kInFlightOverLink : kInFlight) {}
+
+CUresult StagedDownload::Push(uint64_t bytes, Drain drain, const Send& send) {
+  if (result_ != CUDA_SUCCESS) return result_;
+  Session& session = call_.session();
+  Staging::Piece piece;
+  for (;;) {
+    if (flights_.size() < in_flight_max_) {
+      if (auto taken = memory_.staging().TryTake(session, bytes)) {
+        piece = *taken;
+        break;
+      }
+      if (flights_.empty()) {
+        const CUresult result = memory_.staging().Take(session, bytes, &piece);
+        if (result != CUDA_SUCCESS) return result_ = call_.Fail(result);
+        break;
+      }
+    }
+    FinishOldest();
+    if (result_ != CUDA_SUCCESS) return result_;
+  }
+  const uint64_t mark = session.marks().Open();
+  const CUresult result = send(piece.offset, mark);
+  if (result != CUDA_SUCCESS) {
+    session.marks().Close(mark);
+    memory_.staging().Return(piece);
+    return result_ = result;
+  }
+  flights_.push_back(Flight{piece, mark, std::move(drain)});
+  return CUDA_SUCCESS;
+}
+
+void StagedDownload::FinishOldest() {
+  Flight flight = std::move(flights_.front());
+  flights_.pop_front();
+  const CUresult result = call_.session().WaitForMark(flight.mark);
+  if (result == CUDA_SUCCESS && result_ == CUDA_SUCCESS) flight.drain(flight.piece.bytes);
+  if (result != CUDA_SUCCESS && result_ == CUDA_SUCCESS) result_ = call_.Fail(result);
+  memory_.staging().Return(flight.piece);
+}
+
+CUresult StagedDownload::Finish() {
+  while (!flights_.empty()) FinishOldest();
+  return result_;
+}
+
+CUresult WaitForStream(BasicCall& call, HandleId stream) {
+  cuMemcpyAsyncRequest request;
+  request.stream = stream;
+  return call.SyncAs(request);
+}
+
+}  // namespace tessera

@@ -1,0 +1,101 @@
+#include "programs/service_command_line.h"
+
+#include <iostream>
+
+#include "programs/completion.h"
+
+namespace tessera {
+
+ServiceCommandLine::ServiceCommandLine(const char* name, const char* description, const char* footer, ServiceOptions& options)
+    : app_(description, name), options_(options) {
+  app_.set_version_flag("--version", std::string(name) + " " + TESSERA_VERSION, "Print the version and exit");
+  app_.set_help_flag("-h,--help", "Print this text and exit");
+  app_.footer(footer);
+  app_.add_option("--completion", shell_, "Print a script that completes this program's command line, and exit")
+      ->type_name(kShells);
+  app_.add_option("--log", options.log_word, "What to log on stderr: debug, info, warning, error or off")
+      ->type_name("{debug,info,warning,error,off}")
+      ->capture_default_str();
+  app_.add_option("--hello-timeout", options.hello_timeout_s, "Seconds that whoever has connected may say nothing")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1U, 3600U).description("1 to 3600"))
+      ->capture_default_str();
+}
+
+void ServiceCommandLine::AddSessionsMax(uint32_t* sessions_max) {
+  app_.add_option("--max-sessions", *sessions_max, "Sessions at once; more clients are turned away")
+      ->type_name("N")
+      ->check(CLI::Range(1U, 4096U).description("1 to 4096"))
+      ->capture_default_str();
+}
+
+void ServiceCommandLine::AddLinkOptions(LinkOptions* link, bool listens) {
+  app_.add_flag("--insecure", link->insecure,
+                "Allow a tcp:// address beyond this host, though nothing that travels there is encrypted or authenticated");
+  app_.add_option("--certificate", link->keys.certificate,
+                  "The certificate that this side shows at tls:// (PEM; default: $TESSERA_CERTIFICATE, else certificate.pem in "
+                  "the directory of keys)")
+      ->type_name("FILE");
+  app_.add_option("--key", link->keys.key, "Its private key (default: $TESSERA_KEY, else key.pem there)")->type_name("FILE");
+  app_.add_option(
+          "--authority", link->keys.authority,
+          "The certificates of who has to have signed the other side's (default: $TESSERA_AUTHORITY, else authority.pem there)")
+      ->type_name("FILE");
+  if (!listens) {
+    app_.add_option("--connections", link->connections,
+                    "Connections that a session's large copies share (default: 4 where there are 8 cores, else 1)")
+        ->type_name("NUMBER")
+        ->check(CLI::Range(1U, kConnectionsMax).description("1 to " + std::to_string(kConnectionsMax)));
+    return;
+  }
+  app_.add_option("--allow", link->allow,
+                  "A name in a certificate that may connect at tls://; once for each; none: whoever the authority signed")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  app_.add_option("--allow-file", link->allow_file, "The same, one name in a line; read again when it changes")
+      ->type_name("FILE");
+}
+
+void ServiceCommandLine::AddResumeGrace(uint32_t* resume_grace_s) {
+  app_.add_option(
+          "--resume-grace", *resume_grace_s,
+          "Seconds that a session of another host is kept for its program to come back when the connection is lost; 0: none")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0U, kResumeGraceSMax).description("0 to " + std::to_string(kResumeGraceSMax)))
+      ->capture_default_str();
+}
+
+void ServiceCommandLine::AddOwner() {
+  app_.add_option("--owner-fd", options_.owner_fd)->group("");
+  app_.add_flag("--remove-directory", options_.remove_directory)->group("");
+}
+
+void ServiceCommandLine::AddCarrying() { app_.add_option("--carry-fd", options_.carry_fd)->group(""); }
+
+int ServiceCommandLine::Parse(int argc, char** argv) {
+  try {
+    app_.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    app_.exit(success, std::cout, std::cerr);
+    return kServiceOk;
+  } catch (const CLI::ParseError& error) {
+    return Refuse(error.what());
+  }
+  if (!shell_.empty()) {
+    const std::string script = CompletionScript(app_, shell_);
+    if (script.empty()) return Refuse("--completion takes bash, zsh or fish, not '" + shell_ + "'");
+    std::cout << script;
+    return kServiceOk;
+  }
+  if (!ParseLogLevel(options_.log_word, &options_.log_level)) {
+    return Refuse("--log takes debug, info, warning, error or off, not '" + options_.log_word + "'");
+  }
+  return -1;
+}
+
+int ServiceCommandLine::Refuse(const std::string& why) const {
+  std::cerr << app_.get_name() << ": " << why << ". See " << app_.get_name() << " --help.\n";
+  return kServiceUsage;
+}
+
+}  // namespace tessera

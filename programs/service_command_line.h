@@ -1,0 +1,45 @@
+// The command line of a program that serves until a signal ends it: what tesserad, tessera-agent and tessera-gateway have in
+// common.
+//
+//   ServiceCommandLine line("tessera-agent", "Takes the sessions of ...", kFooter, *options);
+//   line.app().add_option("--listen", ...);                        // what only this program has
+//   if (const int code = line.Parse(argc, argv); code >= 0) return code;
+//   if (listen.empty()) return line.Refuse("--listen unix:PATH is required");
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <string>
+
+#include "programs/service_options.h"
+#include "protocol/link/link_options.h"
+
+namespace tessera {
+
+class ServiceCommandLine {
+ public:
+  // Begins with --help, --version, --completion, --log and --hello-timeout. `options` is filled in by Parse() and outlives this.
+  ServiceCommandLine(const char* name, const char* description, const char* footer, ServiceOptions& options);
+  CLI::App& app() { return app_; }
+  // Options that not all of them have.
+  void AddSessionsMax(uint32_t* sessions_max);
+  // For the program's own network address. `listens`: also who may connect to it.
+  void AddLinkOptions(LinkOptions* link, bool listens);
+  void AddResumeGrace(uint32_t* resume_grace_s);
+  void AddOwner();     // owner_fd and remove_directory
+  void AddCarrying();  // carry_fd
+
+  // -1 when the program is to run, else its exit code: kServiceOk after --help, --version and --completion, whose text went to
+  // stdout; kServiceUsage after an error, whose sentence went to stderr.
+  int Parse(int argc, char** argv);
+  // Says on stderr what is wrong with the command line; kServiceUsage.
+  int Refuse(const std::string& why) const;
+
+ private:
+  CLI::App app_;
+  ServiceOptions& options_;
+  std::string shell_;
+};
+
+}  // namespace tessera

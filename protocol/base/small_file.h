@@ -1,0 +1,14 @@
+// Files that a user has written or named, and that are read whole.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "protocol/base/status.h"
+
+namespace tessera {
+
+// The text of a file of at most `bytes_max`. kNotFound, kPermissionDenied, kInvalidArgument (longer, or no ordinary file).
+Result<std::string> ReadSmallFile(const std::string& path, size_t bytes_max);
+
+}  // namespace tessera

@@ -1,0 +1,68 @@
+// Frames on their way in one direction of an impaired link: each comes out in order, when its time has come.
+//
+// One thread pushes, one pops, any thread ends or drops.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <random>
+#include <span>
+
+#include "protocol/base/mutex.h"
+#include "protocol/base/status.h"
+#include "protocol/channel/waiting.h"
+#include "protocol/link/impaired/impairment.h"
+#include "protocol/link/link.h"
+
+namespace tessera {
+
+class DelayLine {
+ public:
+  static constexpr size_t kBytesMax = size_t{64} << 20;
+
+  struct Frame {
+    FrameHeader header;
+    std::unique_ptr<std::byte[]> payload;  // header.bytes of it
+    uint64_t due_ns = 0;                   // MonotonicNs
+  };
+
+  explicit DelayLine(const Impairment& impairment) : impairment_(impairment), random_(impairment.seed) {}
+
+  // Waits while more than kBytesMax are on their way. Fails, once it was ended, with the reason.
+  Status Push(Frame frame) EXCLUDES(mutex_);
+  // Waits for the time of the next frame. Fails, once it was ended and everything came out, with the reason.
+  Result<Frame> Pop() EXCLUDES(mutex_);
+  // Nothing follows. The first reason counts.
+  void End(const Status& why) EXCLUDES(mutex_);
+  // As End(), and what is on its way is lost.
+  void Drop(const Status& why) EXCLUDES(mutex_);
+  // When the last frame so far comes out.
+  uint64_t last_due_ns() EXCLUDES(mutex_);
+
+ private:
+  // A sleep ends late by about as much as this.
+  static constexpr uint64_t kSpinNs = 100'000;
+
+  uint64_t TimeOnWire(uint64_t bytes) const;
+  uint64_t DelayNs() REQUIRES(mutex_);
+
+  const Impairment impairment_;
+  std::atomic<uint64_t> pushed_{0};
+  uint64_t popped_ = 0;  // of the popping thread
+  std::atomic<bool> ended_{false};
+  AdaptiveSpin spin_;
+  Mutex mutex_;
+  ConditionVariable room_;
+  ConditionVariable arrived_;  // the first frame, or the end
+  std::minstd_rand random_ GUARDED_BY(mutex_);
+  std::deque<Frame> frames_ GUARDED_BY(mutex_);
+  uint64_t bytes_ GUARDED_BY(mutex_) = 0;
+  uint64_t wire_free_ns_ GUARDED_BY(mutex_) = 0;  // when the frames so far have left the wire's begin
+  uint64_t due_ns_ GUARDED_BY(mutex_) = 0;        // of the last frame
+  Status why_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tessera

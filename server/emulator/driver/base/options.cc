@@ -1,0 +1,100 @@
+#include "server/emulator/driver/base/options.h"
+
+#include <fmt/core.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <string>
+
+#include "protocol/base/log.h"
+
+namespace tessera::emulator {
+namespace {
+
+uint64_t ReadNumber(const char* name, uint64_t fallback, uint64_t lowest, uint64_t highest) {
+  const char* text = getenv(name);
+  if (text == nullptr || *text == 0) return fallback;
+  char* end = nullptr;
+  const uint64_t value = strtoull(text, &end, 0);
+  if (*end != 0 || value < lowest || value > highest) {
+    LogWarning("{} is '{}', not a number from {} to {}: using {}", name, text, lowest, highest, fallback);
+    return fallback;
+  }
+  return value;
+}
+
+// "GPU-74657373-..." of a device.
+std::string UuidText(int number) {
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", i == 15 ? number : kUuidBytes[i]);
+  }
+  return text;
+}
+
+// The device that an entry of the list names; -1: none, or several.
+int NamedDevice(std::string_view entry, int count) {
+  if (entry.starts_with("GPU-")) {
+    int found = -1;
+    for (int number = 0; number < count; ++number) {
+      if (!UuidText(number).starts_with(entry)) continue;
+      if (found >= 0) return -1;
+      found = number;
+    }
+    return found;
+  }
+  int number = -1;
+  const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), number);
+  const bool good = error == std::errc() && end == entry.data() + entry.size() && number >= 0 && number < count;
+  return good ? number : -1;
+}
+
+UsagePage* MapUsage(const char* descriptor) {
+  static UsagePage unseen;
+  if (descriptor == nullptr) return &unseen;
+  void* page = mmap(nullptr, sizeof(UsagePage), PROT_READ | PROT_WRITE, MAP_SHARED, atoi(descriptor), 0);
+  return page == MAP_FAILED ? &unseen : static_cast<UsagePage*>(page);
+}
+
+Options ReadOptions() {
+  Options options;
+  const int count = static_cast<int>(ReadNumber("TESSERA_EMULATOR_DEVICES", 1, 1, kMaxDevices));
+  options.devices.resize(static_cast<size_t>(count));
+  std::iota(options.devices.begin(), options.devices.end(), 0);
+  if (const char* visible = getenv("CUDA_VISIBLE_DEVICES")) options.devices = SelectDevices(visible, count);
+  options.memory_bytes = ReadNumber("TESSERA_EMULATOR_MEMORY_MIB", 4096, 16, 1 << 20) << 20;
+  options.seed = ReadNumber("TESSERA_EMULATOR_SEED", 1, 0, UINT64_MAX);
+  options.delay_us = ReadNumber("TESSERA_EMULATOR_DELAY_US", 50, 0, 10'000'000);
+  options.queue_commands = ReadNumber("TESSERA_EMULATOR_QUEUE", 1024, 1, UINT64_MAX);
+  options.session = ReadNumber("TESSERA_EMULATOR_SESSION", 0, 0, kSessionMax);
+  const char* loading = getenv("CUDA_MODULE_LOADING");
+  options.eager_loading = loading != nullptr && strcmp(loading, "EAGER") == 0;
+  options.usage = MapUsage(getenv("TESSERA_EMULATOR_USAGE_FD"));
+  return options;
+}
+
+}  // namespace
+
+std::vector<int> SelectDevices(std::string_view list, int count) {
+  std::vector<int> selected;
+  while (!list.empty()) {
+    const size_t comma = std::min(list.find(','), list.size());
+    const int number = NamedDevice(list.substr(0, comma), count);
+    if (number < 0 || std::find(selected.begin(), selected.end(), number) != selected.end()) break;
+    selected.push_back(number);
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return selected;
+}
+
+const Options& GetOptions() {
+  static const Options options = ReadOptions();
+  return options;
+}
+
+}  // namespace tessera::emulator

@@ -1,0 +1,39 @@
+// One emulated device: how much of its memory is taken, and what belongs to it from the start.
+// Any thread, where nothing else is said.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "server/emulator/usage_page.h"
+
+namespace tessera::emulator {
+
+class Device {
+ public:
+  Device(int number, uint64_t total_bytes);
+  int number() const { return number_; }
+  uint64_t total_bytes() const { return total_bytes_; }
+  uint64_t used_bytes() const { return used_bytes_.load(); }
+  // Takes `bytes` of the device's memory; false when there is not that much left.
+  bool Charge(uint64_t bytes);
+  void Discharge(uint64_t bytes);
+  // What others see of the device's use.
+  UsagePage::Device& usage() { return usage_; }
+
+  uint64_t primary_handle = 0;
+  std::mutex primary_mutex;
+  int primary_count = 0;       // guarded by primary_mutex
+  unsigned primary_flags = 0;  // guarded by primary_mutex
+  uint64_t default_pool = 0;   // handle, set at initialisation
+  std::atomic<uint64_t> current_pool{0};
+
+ private:
+  const int number_;
+  const uint64_t total_bytes_;
+  std::atomic<uint64_t> used_bytes_{0};
+  UsagePage::Device& usage_;
+};
+
+}  // namespace tessera::emulator
