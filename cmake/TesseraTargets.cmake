@@ -13,8 +13,10 @@ option(TESSERA_LINT "run clang-tidy and clang's thread-safety analysis with the 
 
 find_program(TESSERA_CCACHE ccache)
 if(TESSERA_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${TESSERA_CCACHE})
-  set(CMAKE_C_COMPILER_LAUNCHER ${TESSERA_CCACHE})
+  # Paths below the source tree count as relative ones, so that all clones on a machine share what one of them has compiled.
+  set(tessera_ccache ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${TESSERA_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${tessera_ccache})
+  set(CMAKE_C_COMPILER_LAUNCHER ${tessera_ccache})
 endif()
 
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
