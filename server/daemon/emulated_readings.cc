@@ -60,7 +60,7 @@ void EmulatedReadings::Fill(const MonitorRequest& request, const DeviceSnapshot&
     // The last byte of an emulated device's UUID is its number (server/emulator/driver/base/options.h).
     const size_t number = device.uuid[15];
     std::vector<ServerReport::Value>& values = report->readings.emplace_back();
-    if (number >= emulator::kUsageDevicesMax) continue;
+    if (number >= kUsageDevicesMax) continue;
     uint64_t used_bytes = 0;
     for (const Session& session : request.sessions) {
       const uint64_t own = session.devices[number].used_bytes;

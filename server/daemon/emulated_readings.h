@@ -24,9 +24,9 @@ class EmulatedReadings {
 
   // The share of time in which kernels ran, from one request to a later one; -1: not known yet.
   uint64_t since_ns_ = 0;
-  std::array<uint64_t, emulator::kUsageDevicesMax> busy_ns_{};
-  std::array<int, emulator::kUsageDevicesMax> percent_ = [] {
-    std::array<int, emulator::kUsageDevicesMax> unknown;
+  std::array<uint64_t, kUsageDevicesMax> busy_ns_{};
+  std::array<int, kUsageDevicesMax> percent_ = [] {
+    std::array<int, kUsageDevicesMax> unknown;
     unknown.fill(-1);
     return unknown;
   }();

@@ -9,7 +9,7 @@
 
 #include "protocol/base/status.h"
 #include "protocol/wire/server_query.h"
-#include "server/emulator/usage_page.h"
+#include "server/usage_page.h"
 
 namespace tessera {
 
@@ -25,7 +25,7 @@ struct MonitorRequest {
     };
     uint32_t worker_pid = 0;
     uint32_t client_pid = 0;
-    std::array<Device, emulator::kUsageDevicesMax> devices;
+    std::array<Device, kUsageDevicesMax> devices;
   };
 
   ServerQuery query;

@@ -15,7 +15,7 @@ Result<UsageMemory> UsageMemory::Make() {
   if (!file.ok()) return file.status();
   void* page = mmap(nullptr, kPageBytes, PROT_READ, MAP_SHARED, file->get(), 0);
   if (page == MAP_FAILED) return Status::FromErrno("cannot map the memory of a session's usage", errno);
-  return UsageMemory(std::move(file).value(), static_cast<emulator::UsagePage*>(page));
+  return UsageMemory(std::move(file).value(), static_cast<UsagePage*>(page));
 }
 
 UsageMemory::UsageMemory(UsageMemory&& other) noexcept

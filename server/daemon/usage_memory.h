@@ -1,9 +1,9 @@
-// A page that a worker's emulated devices write (server/emulator/usage_page.h) and the daemon reads.
+// A page that a worker's emulated devices write (server/usage_page.h) and the daemon reads.
 #pragma once
 
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
-#include "server/emulator/usage_page.h"
+#include "server/usage_page.h"
 
 namespace tessera {
 
@@ -15,13 +15,13 @@ class UsageMemory {
   ~UsageMemory();
 
   int fd() const { return file_.get(); }
-  const emulator::UsagePage& page() const { return *page_; }
+  const UsagePage& page() const { return *page_; }
 
  private:
-  UsageMemory(UniqueFd file, emulator::UsagePage* page) : file_(std::move(file)), page_(page) {}
+  UsageMemory(UniqueFd file, UsagePage* page) : file_(std::move(file)), page_(page) {}
 
   UniqueFd file_;
-  emulator::UsagePage* page_;
+  UsagePage* page_;
 };
 
 }  // namespace tessera

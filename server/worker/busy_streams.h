@@ -18,17 +18,12 @@
 
 namespace tessera {
 
-class Worker;
-
-// A part of the worker.
 class BusyStreams {
  public:
   struct Use {
     CUstream stream;
     uint64_t touched;  // the latest use that a wait started now will cover
   };
-
-  explicit BusyStreams(Worker&) {}
 
   // The stream is about to get work. Any thread; free of locks when the thread used the same stream before.
   void Touch(CUstream stream) {

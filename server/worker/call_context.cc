@@ -8,7 +8,6 @@
 #include "server/worker/busy_streams.h"
 #include "server/worker/driver_thread.h"
 #include "server/worker/object_table.h"
-#include "server/worker/printf_flag.h"
 #include "server/worker/recent_launches.h"
 #include "server/worker/reply_writer.h"
 #include "server/worker/thread_streams.h"
@@ -35,14 +34,14 @@ CUresult ErrorOf(HandleKind kind) {
 }
 
 void Answer(Worker& worker, const RecordHeader& record, CUresult result, std::span<const std::byte> payload) {
-  if (IsStickyError(result)) worker.Part<RecentLaunches>().LogFailure(record, result);
+  if (IsStickyError(result)) worker.recent_launches().LogFailure(record, result);
   ReplyHeader header{};
   header.sequence = record.sequence;
   header.result = static_cast<int32_t>(result);
   header.thread = record.thread;
   if ((record.flags & kWantsReply) != 0) {
     header.kind = static_cast<uint32_t>(ReplyKind::kReply);
-    if (PrintsInUse(worker)) worker.DrainDeviceOutput();
+    if (worker.driver_chores().prints()) worker.DrainDeviceOutput();
   } else {
     if (result == CUDA_SUCCESS) return;
     LogDebug("{} of thread {} failed with {}", CallName(record.call), record.thread, static_cast<int>(result));
@@ -84,7 +83,7 @@ CUstream CallContext::UseStream(HandleId id) {
   } else {
     stream = Use<CUstream>(id);
   }
-  if (stream != nullptr) worker_.Part<BusyStreams>().Touch(stream);
+  if (stream != nullptr) worker_.busy_streams().Touch(stream);
   return stream;
 }
 

@@ -1,26 +1,35 @@
 #include "server/worker/output_watch.h"
 
 #include <chrono>
+#include <utility>
 
-#include "server/worker/worker.h"
+#include "server/worker/reply_writer.h"
 
 namespace tessera {
 
-OutputWatch::OutputWatch(Worker& worker) : worker_(worker), thread_([this] { Loop(); }) {}
+void OutputWatch::Start() {
+  MutexLock lock(mutex_);
+  if (!stop_ && !thread_.joinable()) thread_ = std::thread([this] { Loop(); });
+}
 
-OutputWatch::~OutputWatch() {
+void OutputWatch::Stop() {
+  std::thread thread;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stop_ = true;
+    thread = std::move(thread_);
   }
   stop_changed_.notify_one();
-  thread_.join();
+  if (thread.joinable()) thread.join();
 }
 
 void OutputWatch::Loop() {
-  std::unique_lock lock(mutex_);
-  while (!stop_changed_.wait_for(lock, std::chrono::milliseconds(kPeriodMs), [this] { return stop_; })) {
-    worker_.DrainDeviceOutput();
+  for (;;) {
+    {
+      MutexLock lock(mutex_);
+      if (stop_changed_.wait_for(mutex_, std::chrono::milliseconds(kPeriodMs), [this] { return stop_; })) return;
+    }
+    replies_.DrainDeviceOutput();
   }
 }
 

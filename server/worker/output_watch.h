@@ -2,31 +2,38 @@
 // writes it within a tenth of a second, assertions too).
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
 #include <thread>
+
+#include "protocol/base/mutex.h"
 
 namespace tessera {
 
-class Worker;
+class ReplyWriter;  // reply_writer.h
 
-// A part of the worker: worker.Part<OutputWatch>() starts it, once there is code that may print. A thread of its own looks every
-// kPeriodMs; nothing but that costs time.
+// A thread of its own looks every kPeriodMs; nothing but that costs time.
 class OutputWatch {
  public:
   static constexpr int kPeriodMs = 50;
 
-  explicit OutputWatch(Worker& worker);
-  ~OutputWatch();
+  // `replies` outlives it.
+  explicit OutputWatch(ReplyWriter& replies) : replies_(replies) {}
+  ~OutputWatch() { Stop(); }
+  OutputWatch(const OutputWatch&) = delete;
+  OutputWatch& operator=(const OutputWatch&) = delete;
+
+  // There is code that may print: the thread is started, if it was not. Any thread.
+  void Start() EXCLUDES(mutex_);
+  // Ends the thread, for good. Idempotent.
+  void Stop() EXCLUDES(mutex_);
 
  private:
-  void Loop();
+  void Loop() EXCLUDES(mutex_);
 
-  Worker& worker_;
-  std::mutex mutex_;
-  std::condition_variable stop_changed_;
-  bool stop_ = false;  // guarded by mutex_
-  std::thread thread_;
+  ReplyWriter& replies_;
+  Mutex mutex_;
+  ConditionVariable stop_changed_;
+  bool stop_ GUARDED_BY(mutex_) = false;
+  std::thread thread_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera

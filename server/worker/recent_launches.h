@@ -1,7 +1,7 @@
 // The kernels that a session launched last, for the line in the log when a context of it fails: the driver says neither
 // which kernel failed nor where.
 //
-// A part of the worker. Notes cost a few stores; two threads that note at once may mix two entries up. Any thread.
+// Notes cost a few stores; two threads that note at once may mix two entries up. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -18,13 +18,10 @@
 namespace tessera {
 
 struct RecordHeader;
-class Worker;
 
 class RecentLaunches {
  public:
   static constexpr size_t kKept = 8;
-
-  explicit RecentLaunches(Worker&) {}
 
   // Keeps the name of a kernel for as long as the session lasts; the same one for equal names.
   const char* Keep(const char* name) EXCLUDES(mutex_);

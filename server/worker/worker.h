@@ -23,7 +23,11 @@
 #include "protocol/memory/window_table.h"
 #include "protocol/wire/handle.h"
 #include "protocol/wire/record.h"
-#include "server/worker/part_registry.h"
+#include "server/worker/busy_streams.h"
+#include "server/worker/driver_chores.h"
+#include "server/worker/output_watch.h"
+#include "server/worker/parts.h"
+#include "server/worker/recent_launches.h"
 #include "server/worker/session_end.h"
 #include "server/worker/thread_contexts.h"
 #include "server/worker/trace_log.h"
@@ -104,13 +108,12 @@ class Worker {
   // By the executor.
   void NoteExecuted(uint64_t sequence) { executed_.store(sequence, std::memory_order_release); }
 
-  // State of one domain (memory heap, captures, images ...): a T constructed as T(worker) on first use by any thread and
-  // destroyed with the worker, in reverse order of construction, while the driver still works and after all threads have
-  // stopped. T guards itself. Up to kPartsMax types.
-  template <typename T>
-  T& Part() {
-    return parts_.Get<T>(*this);
-  }
+  BusyStreams& busy_streams() { return busy_streams_; }
+  RecentLaunches& recent_launches() { return recent_launches_; }
+  DriverChores& driver_chores() { return driver_chores_; }
+  OutputWatch& output_watch() { return output_watch_; }
+  // What the domains keep (memory, images, sharing ...).
+  Parts& parts() { return *parts_; }
 
   // Makes a context (null or 0: none) current on the calling thread, in the driver, when it is not already, and puts the
   // thread into RELAXED capture mode on its first use. A handle that is not live makes none current: the driver then
@@ -151,7 +154,11 @@ class Worker {
   std::unique_ptr<ReplyWriter> replies_;
   std::unique_ptr<ThreadStreams> thread_streams_;
   std::unique_ptr<DoneWords> done_words_;
-  PartRegistry parts_;  // destroyed after the threads below have stopped
+  BusyStreams busy_streams_;
+  RecentLaunches recent_launches_;
+  DriverChores driver_chores_;
+  OutputWatch output_watch_;
+  std::unique_ptr<Parts> parts_;  // made last; destroyed after the threads below have stopped
   std::unique_ptr<AnswerHub> answers_;
   std::unique_ptr<Completion> completion_;
   std::unique_ptr<HelperPool> helpers_;

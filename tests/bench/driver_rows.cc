@@ -151,7 +151,7 @@ void AddWholes(std::vector<DriverRow>& rows) {
   rows.push_back(Whole("allocate_free_64MiB", [](GpuAtHand&) { AllocateAndFree(size_t{64} << 20); }));
 }
 
-// At the end: once memory was freed in stream order, waits are the driver's own (server/worker/printf_flag.h).
+// At the end: once memory was freed in stream order, waits are the driver's own (server/worker/driver_chores.h).
 void AddFreesInOrder(std::vector<DriverRow>& rows) {
   rows.push_back(Caller("allocate_free_in_order_2MiB", AllocateAndFreeInOrder));
   rows.push_back(Whole("allocate_free_in_order_2MiB", [](GpuAtHand& gpu) {

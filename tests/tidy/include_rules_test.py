@@ -35,13 +35,14 @@ OWN = {
     "server": ["server/", "protocol/", "generated/server", "generated/messages/", "generated/driver_", "generated/mock/",
                "generated/control/", "generated/spec_hash.h"],
     "server/shares": ["server/shares/", "protocol/base/", "protocol/channel/"],
+    "server/code_image": ["server/code_image/", "protocol/base/"],
     "server/images": ["server/images/", "protocol/base/", "protocol/image/", "protocol/channel/"],
-    "server/worker": ["server/worker/", "server/driver/", "server/shares/", "server/images/", "server/emulator/image/", "scheduler/", "protocol/base/",
+    "server/worker": ["server/worker/", "server/driver/", "server/shares/", "server/images/", "server/code_image/", "scheduler/", "protocol/base/",
                       "protocol/wire/", "protocol/memory/", "protocol/image/", "protocol/channel/", "protocol/runtime/", "generated/server", "generated/messages/",
                       "generated/driver_table.h", "generated/spec_hash.h"],
     "server/driver": ["server/driver/", "protocol/base/", "protocol/wire/", "protocol/runtime/",
                       "generated/driver_", "generated/mock/"],
-    "server/emulator": ["server/emulator/", "protocol/base/", "generated/driver_"],
+    "server/emulator": ["server/emulator/", "server/usage_page.h", "protocol/base/", "generated/driver_"],
     "scheduler": ["scheduler/", "protocol/base/"],
     "netaware": ["netaware/", "scheduler/", "protocol/base/", "protocol/wire/", "protocol/link/", "protocol/control/",
                  "generated/control/"],
@@ -71,7 +72,7 @@ EMULATED_DRIVER = {
     "graphs": ["base", "device", "core", "memory", "code"],
 }
 for folder, below in EMULATED_DRIVER.items():
-    OWN[f"server/emulator/driver/{folder}"] = ["protocol/base/", "server/emulator/usage_page.h", "server/emulator/image/", "server/emulator/ptx/",
+    OWN[f"server/emulator/driver/{folder}"] = ["protocol/base/", "server/usage_page.h", "server/code_image/", "server/emulator/ptx/",
                                                *(f"server/emulator/driver/{name}/" for name in (folder, *below))]
 
 # Header of a foreign library -> files that may include it. Tests may include anything.
@@ -92,6 +93,8 @@ FOREIGN = {
 # Parts of a folder that nobody else includes -> that folder.
 INNER = {
     r"protocol/link/impaired/(?!impaired_link\.h).*": "protocol/link/impaired/",
+    r"server/emulator/.*": "server/emulator/",
+    r"server/worker/root/.*": "server/worker/root/",
 }
 
 OUR_FOLDERS = ("protocol/", "programs/", "client-stub/", "server/", "scheduler/", "netaware/", "generated/", "tests/", "deploy/")

@@ -78,7 +78,7 @@ void Do_cuStreamBeginCaptureToGraph(CallContext& call, const cuStreamBeginCaptur
   if (driver.cuStreamBeginCaptureToGraph == nullptr) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
   const CUresult result = driver.cuStreamBeginCaptureToGraph(
       stream, graph, nodes.data(), request.edges.empty() ? nullptr : request.edges.data(), nodes.size(), kMode);
-  if (result == CUDA_SUCCESS) call.worker().Part<CaptureTargets>().Begin(graph);
+  if (result == CUDA_SUCCESS) call.worker().parts().capture_targets().Begin(graph);
   call.Finish(result);
 }
 
@@ -87,7 +87,7 @@ void Do_cuStreamEndCapture(CallContext& call, const cuStreamEndCaptureRequest& r
   if (!call.ok()) return call.Finish(call.error());
   CUgraph graph = nullptr;
   const CUresult result = call.driver().cuStreamEndCapture(stream, &graph);
-  const bool was_application_s = graph != nullptr && call.worker().Part<CaptureTargets>().End(graph);
+  const bool was_application_s = graph != nullptr && call.worker().parts().capture_targets().End(graph);
   cuStreamEndCaptureReply reply;
   const HandleId known = call.worker().objects().HandleOf(HandleKind::kGraph, reinterpret_cast<uint64_t>(graph));
   if (request.discard != 0) {

@@ -26,7 +26,7 @@ void Do_cuCtxCreate_v2(CallContext& call, const cuCtxCreate_v2Request& request) 
   call.worker().ForgetCurrentContext();
   call.worker().done_words().BeginContext(context);
   call.New(request.context, context);
-  call.worker().Part<SessionMemory>().host_mappings().BeginContext();
+  call.worker().parts().memory().host_mappings().BeginContext();
   call.Finish(result);
 }
 
@@ -55,7 +55,7 @@ void Do_cuCtxRecordEvent(CallContext& call, const cuCtxRecordEventRequest& reque
   const auto event = call.Use<CUevent>(request.hEvent);
   if (!call.ok()) return call.Finish(call.error());
   if (call.driver().cuCtxRecordEvent == nullptr) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
-  call.worker().Part<WatchedEvents>().BeforeRecord(event);
+  call.worker().parts().watched_events().BeforeRecord(event);
   call.Finish(call.driver().cuCtxRecordEvent(context, event));
 }
 

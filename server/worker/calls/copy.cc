@@ -17,7 +17,7 @@ namespace {
 
 template <typename Request>
 void CopyBytes(CallContext& call, const Request& request) {
-  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  SessionMemory& memory = call.worker().parts().memory();
   const DriverTable& driver = call.driver();
   const auto route = static_cast<CopyRoute>(request.route);
   const uint64_t context = call.holder().value();
@@ -65,7 +65,7 @@ void CopyBytes(CallContext& call, const Request& request) {
 
 template <typename Request>
 void CopyPeer(CallContext& call, const Request& request) {
-  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  SessionMemory& memory = call.worker().parts().memory();
   CUcontext to = call.Use<CUcontext>(request.dst_context);
   CUcontext from = call.Use<CUcontext>(request.src_context);
   CUstream stream = call.UseStream(request.stream);
@@ -87,7 +87,7 @@ struct BoxEnd {
 // Turns what the client sent into what the driver may use. False: the client may not reach that memory.
 bool ResolveEnd(CallContext& call, const BoxEnd& end, const CUDA_MEMCPY3D& box, bool staging, CUmemorytype* type,
                 uint64_t* address, WrittenRange* written) {
-  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  SessionMemory& memory = call.worker().parts().memory();
   uint64_t skipped_rows = 0;
   uint64_t first = 0;
   if (__builtin_mul_overflow(end.z, end.rows, &skipped_rows) || __builtin_add_overflow(skipped_rows, end.y, &skipped_rows) ||

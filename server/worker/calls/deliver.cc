@@ -11,7 +11,7 @@ namespace tessera {
 
 void Do_tesseraDeliver(CallContext& call, const tesseraDeliverRequest& request) {
   Worker& worker = call.worker();
-  SessionMemory& memory = worker.Part<SessionMemory>();
+  SessionMemory& memory = worker.parts().memory();
   const uint64_t bytes = request.src_bytes;
   const bool asks = request.delivery == 0 && call.wants_reply();
   if (!worker.channel().mirrored() || asks != (bytes == 0) || bytes > kDeliveryBytesMax ||

@@ -14,7 +14,7 @@ void Do_cuEventRecord(CallContext& call, const cuEventRecordRequest& request) {
   const auto event = call.Use<CUevent>(request.hEvent);
   const CUstream stream = call.UseStream(request.hStream);
   if (!call.ok()) return call.Finish(call.error());
-  call.worker().Part<WatchedEvents>().BeforeRecord(event);
+  call.worker().parts().watched_events().BeforeRecord(event);
   call.Finish(call.driver().cuEventRecord(event, stream));
 }
 
@@ -22,7 +22,7 @@ void Do_cuEventRecordWithFlags(CallContext& call, const cuEventRecordWithFlagsRe
   const auto event = call.Use<CUevent>(request.hEvent);
   const CUstream stream = call.UseStream(request.hStream);
   if (!call.ok()) return call.Finish(call.error());
-  call.worker().Part<WatchedEvents>().BeforeRecord(event);
+  call.worker().parts().watched_events().BeforeRecord(event);
   call.Finish(call.driver().cuEventRecordWithFlags(event, stream, request.flags));
 }
 
@@ -42,8 +42,8 @@ void Do_cuEventDestroy_v2(CallContext& call, const cuEventDestroy_v2Request& req
   const auto event = call.Use<CUevent>(request.hEvent);
   if (!call.ok()) return call.Finish(call.error());
   call.Free(request.hEvent);
-  call.worker().Part<Sharing>().ForgetEvent(event);
-  call.Finish(call.worker().Part<WatchedEvents>().Destroy(event));
+  call.worker().parts().sharing().ForgetEvent(event);
+  call.Finish(call.worker().parts().watched_events().Destroy(event));
 }
 
 }  // namespace tessera

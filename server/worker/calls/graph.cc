@@ -83,7 +83,7 @@ bool DecodeHost(CallContext& call, const Request& request, CUDA_HOST_NODE_PARAMS
     return false;
   }
   std::memcpy(&record, request.params.data(), sizeof(record));
-  *params = call.worker().Part<HostFunctions>().NodeParams(record.function);
+  *params = call.worker().parts().host_functions().NodeParams(record.function);
   return true;
 }
 

@@ -21,13 +21,13 @@ void StoreOutputs(CallContext& call, CUgraphNode node, const CUgraphNodeParams& 
   if (params.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
     reply->dptr = params.alloc.dptr;
     const size_t bytes = params.alloc.bytesize;
-    call.worker().Part<SessionMemory>().NoteGraphMemory(Range{reply->dptr, bytes});
+    call.worker().parts().memory().NoteGraphMemory(Range{reply->dptr, bytes});
   }
   if (params.type == CU_GRAPH_NODE_TYPE_CONDITIONAL && params.conditional.phGraph_out != nullptr) {
     const std::vector<CUgraph> bodies(params.conditional.phGraph_out, params.conditional.phGraph_out + params.conditional.size);
     HandleId* ids = reply->bodies.Allocate(bodies.size());
     for (size_t i = 0; i < bodies.size(); ++i) ids[i] = call.Known(HandleKind::kGraph, bodies[i]);
-    call.worker().Part<ConditionalBodies>().Add(node, bodies);
+    call.worker().parts().conditional_bodies().Add(node, bodies);
   }
 }
 

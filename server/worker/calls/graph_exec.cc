@@ -154,7 +154,7 @@ void Do_cuGraphLaunch(CallContext& call, const cuGraphLaunchRequest& request) {
   if (!call.ok()) return call.Finish(call.error());
   Worker& worker = call.worker();
   cuGraphLaunchReply reply;
-  reply.waited = worker.Part<HostCopyInstances>().Waits(exec);
+  reply.waited = worker.parts().host_copies().Waits(exec);
   call.worker().completion().NoteKernel();
   CUresult result = call.driver().cuGraphLaunch(exec, stream);
   if (result != CUDA_SUCCESS || !reply.waited || !call.wants_reply()) return call.Finish(result, reply);
@@ -171,7 +171,7 @@ void Do_tesseraGraphSources(CallContext& call, const tesseraGraphSourcesRequest&
   const auto exec = call.Use<CUgraphExec>(request.exec);
   if (!call.ok()) return call.Finish(call.error());
   std::vector<uint64_t> functions;
-  for (const HostCopyInstances::Copy& copy : call.worker().Part<HostCopyInstances>().Get(exec).copies) {
+  for (const HostCopyInstances::Copy& copy : call.worker().parts().host_copies().Get(exec).copies) {
     if (copy.reads) functions.push_back(copy.function);
   }
   tesseraGraphSourcesReply reply;
@@ -182,7 +182,7 @@ void Do_tesseraGraphSources(CallContext& call, const tesseraGraphSourcesRequest&
 void Do_tesseraGraphOwnSource(CallContext& call, const tesseraGraphOwnSourceRequest& request) {
   const auto exec = call.Use<CUgraphExec>(request.exec);
   if (!call.ok()) return call.Finish(call.error());
-  for (const HostCopyInstances::Copy& copy : call.worker().Part<HostCopyInstances>().Get(exec).copies) {
+  for (const HostCopyInstances::Copy& copy : call.worker().parts().host_copies().Get(exec).copies) {
     if (!copy.reads || copy.function != request.function) continue;
     if (copy.nested) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
     return SetExecHostCopyNode(call, exec, copy.node, request.params);
@@ -262,7 +262,7 @@ void Do_cuGraphDebugDotPrint(CallContext& call, const cuGraphDebugDotPrintReques
   }
   cuGraphDebugDotPrintReply reply;
   reply.size_bytes = text.size();
-  reply.blob = text.empty() ? 0 : call.worker().Part<BlobStore>().Put(std::move(text));
+  reply.blob = text.empty() ? 0 : call.worker().parts().blobs().Put(std::move(text));
   call.Finish(CUDA_SUCCESS, reply);
 }
 

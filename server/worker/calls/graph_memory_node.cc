@@ -194,7 +194,7 @@ void Do_cuGraphAddMemAllocNode(CallContext& call, const cuGraphAddMemAllocNodeRe
   cuGraphAddMemAllocNodeReply reply;
   reply.dptr = params.get().dptr;
   if (result == CUDA_SUCCESS) {
-    call.worker().Part<SessionMemory>().NoteGraphMemory(Range{params.get().dptr, params.get().bytesize});
+    call.worker().parts().memory().NoteGraphMemory(Range{params.get().dptr, params.get().bytesize});
   }
   FinishAdd(call, request, result, node, reply);
 }

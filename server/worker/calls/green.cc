@@ -83,7 +83,7 @@ void Do_cuGreenCtxRecordEvent(CallContext& call, const cuGreenCtxRecordEventRequ
   const auto green = call.Use<CUgreenCtx>(request.hCtx);
   const auto event = call.Use<CUevent>(request.hEvent);
   if (!call.ok()) return call.Finish(call.error());
-  call.worker().Part<WatchedEvents>().BeforeRecord(event);
+  call.worker().parts().watched_events().BeforeRecord(event);
   call.Finish(call.driver().cuGreenCtxRecordEvent(green, event));
 }
 

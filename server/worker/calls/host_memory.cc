@@ -15,8 +15,8 @@ namespace {
 
 template <typename Request>
 CUresult Attach(CallContext& call, const Request& request) {
-  return call.worker().Part<SessionMemory>().host().Attach(call.holder().value(), request.segment,
-                                                           Range{request.address, request.segment_bytes});
+  return call.worker().parts().memory().host().Attach(call.holder().value(), request.segment,
+                                                      Range{request.address, request.segment_bytes});
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ void Do_tesseraShadowAttach(CallContext& call, const tesseraShadowAttachRequest&
 // Where anything runs the driver would wait for it, and keep launches waiting meanwhile (measured: driver 580): a program whose
 // kernel waits for it would hang. Nothing can begin while this runs here.
 void Do_tesseraHostRelease(CallContext& call, const tesseraHostReleaseRequest& request) {
-  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  SessionMemory& memory = call.worker().parts().memory();
   if (request.segments.size() > SegmentTable::kSegmentsMax) return call.Malformed();
   const bool idle = memory.AllWorkIsDone();
   for (const uint32_t segment : request.segments) {
@@ -46,12 +46,12 @@ void Do_tesseraHostRelease(CallContext& call, const tesseraHostReleaseRequest& r
 }
 
 void Do_tesseraHostMap(CallContext& call, const tesseraHostMapRequest& request) {
-  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  SessionMemory& memory = call.worker().parts().memory();
   call.Finish(memory.host_mappings().Map(request.segment, Range{request.address, request.bytes}));
 }
 
 void Do_tesseraHostUnmap(CallContext& call, const tesseraHostUnmapRequest& request) {
-  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  SessionMemory& memory = call.worker().parts().memory();
   // That work failed is not this call's result: it does nothing more. While a stream captures the driver waits itself.
   memory.AfterAllWork([&memory, address = request.address, deferred = call.Defer()](bool, CUresult) mutable {
     deferred.Finish(memory.host_mappings().Unmap(address));
@@ -59,7 +59,7 @@ void Do_tesseraHostUnmap(CallContext& call, const tesseraHostUnmapRequest& reque
 }
 
 void Do_cuMemFreeHost(CallContext& call, const cuMemFreeHostRequest& request) {
-  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  SessionMemory& memory = call.worker().parts().memory();
   // The reply's field says whether the memory may be used again; the client keeps what is not idle until a later free.
   memory.AfterAllWork([&memory, segment = request.segment, deferred = call.Defer()](bool idle, CUresult result) mutable {
     if (idle && segment != 0) {

@@ -8,22 +8,22 @@
 namespace tessera {
 
 void Do_tesseraMirrorOpen(CallContext& call, const tesseraMirrorOpenRequest& request) {
-  HostMirrors& mirrors = call.worker().Part<SessionMemory>().mirrors();
+  HostMirrors& mirrors = call.worker().parts().memory().mirrors();
   call.Finish(mirrors.Open(call.holder().value(), Range{request.address, request.mirror_bytes}, request.generation));
 }
 
 void Do_tesseraMirrorClose(CallContext& call, const tesseraMirrorCloseRequest& request) {
-  call.Finish(call.worker().Part<SessionMemory>().mirrors().Close(request.address));
+  call.Finish(call.worker().parts().memory().mirrors().Close(request.address));
 }
 
 void Do_tesseraHostChangesTold(CallContext& call, const tesseraHostChangesToldRequest& request) {
-  call.worker().Part<SessionMemory>().mirrors().AwaitChanges(request.messages);
+  call.worker().parts().memory().mirrors().AwaitChanges(request.messages);
   call.Finish(CUDA_SUCCESS);
 }
 
 void Do_tesseraMirrorsUsed(CallContext& call, const tesseraMirrorsUsedRequest& request) {
   const CUstream stream = call.UseStream(request.stream);
-  if (call.ok()) call.worker().Part<SessionMemory>().mirrors().Used(call, request.stream, stream);
+  if (call.ok()) call.worker().parts().memory().mirrors().Used(call, request.stream, stream);
   call.Finish(CUDA_SUCCESS);
 }
 

@@ -18,7 +18,7 @@ namespace tessera {
 void Do_cuIpcGetMemHandle(CallContext& call, const cuIpcGetMemHandleRequest& request) {
   ShareToken token;
   cuIpcGetMemHandleReply reply;
-  const CUresult result = call.worker().Part<Sharing>().ShareBlock(Range{request.address, request.bytes}, &token);
+  const CUresult result = call.worker().parts().sharing().ShareBlock(Range{request.address, request.bytes}, &token);
   reply.token = token.bytes;
   call.Finish(result, reply);
 }
@@ -27,7 +27,7 @@ void Do_cuIpcOpenMemHandle_v2(CallContext& call, const cuIpcOpenMemHandle_v2Requ
   ShareToken token;
   if (!ReadToken(request.token, &token)) return call.Malformed();
   Sharing::Block block;
-  const CUresult result = call.worker().Part<Sharing>().OpenBlock(token, call.holder(), &block);
+  const CUresult result = call.worker().parts().sharing().OpenBlock(token, call.holder(), &block);
   cuIpcOpenMemHandle_v2Reply reply;
   reply.address = block.range.base;
   reply.bytes = block.range.bytes;
@@ -36,8 +36,8 @@ void Do_cuIpcOpenMemHandle_v2(CallContext& call, const cuIpcOpenMemHandle_v2Requ
 }
 
 void Do_cuIpcCloseMemHandle(CallContext& call, const cuIpcCloseMemHandleRequest& request) {
-  SessionMemory& memory = call.worker().Part<SessionMemory>();
-  Sharing& sharing = call.worker().Part<Sharing>();
+  SessionMemory& memory = call.worker().parts().memory();
+  Sharing& sharing = call.worker().parts().sharing();
   bool last = false;
   const CUresult result = sharing.BeginClose(request.address, &last);
   cuIpcCloseMemHandleReply reply;
@@ -60,7 +60,7 @@ void Do_cuIpcGetEventHandle(CallContext& call, const cuIpcGetEventHandleRequest&
   const auto event = call.Use<CUevent>(request.event);
   if (!call.ok()) return call.Finish(call.error());
   ShareToken token;
-  const CUresult result = call.worker().Part<Sharing>().ShareEvent(event, &token);
+  const CUresult result = call.worker().parts().sharing().ShareEvent(event, &token);
   cuIpcGetEventHandleReply reply;
   reply.token = token.bytes;
   call.Finish(result, reply);
@@ -70,7 +70,7 @@ void Do_cuIpcOpenEventHandle(CallContext& call, const cuIpcOpenEventHandleReques
   ShareToken token;
   if (!ReadToken(request.token, &token)) return call.Malformed();
   CUevent event = nullptr;
-  const CUresult result = call.worker().Part<Sharing>().OpenEvent(token, &event);
+  const CUresult result = call.worker().parts().sharing().OpenEvent(token, &event);
   if (result == CUDA_SUCCESS) call.New(request.event, event);
   call.Finish(result);
 }

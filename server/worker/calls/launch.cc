@@ -50,13 +50,13 @@ struct Prepared {
 template <typename Request>
 bool Prepare(CallContext& call, const Request& request, Prepared* prepared) {
   CUresult error = CUDA_SUCCESS;
-  const KernelLayout* layout = call.worker().Part<LayoutTable>().Find(request.function, &error);
+  const KernelLayout* layout = call.worker().parts().layouts().Find(request.function, &error);
   if (layout == nullptr) {
     call.Finish(error);
     return false;
   }
   call.worker().completion().NoteKernel();
-  call.worker().Part<RecentLaunches>().Note(layout->name, request);
+  call.worker().recent_launches().Note(layout->name, request);
   prepared->function = call.Use<CUfunction>(request.function);
   prepared->stream = call.UseStream(request.stream);
   if (!call.ok()) {
@@ -118,7 +118,7 @@ void Do_cuLaunchCooperativeKernelMultiDevice(CallContext& call, const cuLaunchCo
   std::span<const std::byte> packed = request.parameters;
   for (size_t i = 0; i < count; ++i) {
     CUresult error = CUDA_SUCCESS;
-    const KernelLayout* layout = call.worker().Part<LayoutTable>().Find(request.functions[i], &error);
+    const KernelLayout* layout = call.worker().parts().layouts().Find(request.functions[i], &error);
     if (layout == nullptr) return call.Finish(error);
     const uint32_t bytes = request.parameter_bytes[i];
     if (bytes > packed.size()) return call.Malformed();
@@ -159,7 +159,7 @@ void Do_cuFuncGetParamInfo(CallContext& call, const cuFuncGetParamInfoRequest& r
   CUfunction function = call.Use<CUfunction>(request.func);
   if (!call.ok()) return call.Finish(call.error());
   CUresult result = CUDA_SUCCESS;
-  const KernelLayout* layout = call.worker().Part<LayoutTable>().Find(request.func, &result);
+  const KernelLayout* layout = call.worker().parts().layouts().Find(request.func, &result);
   if (layout == nullptr) return call.Finish(result);
   if (call.driver().cuFuncGetName != nullptr) result = call.driver().cuFuncGetName(&name, function);
   cuFuncGetParamInfoReply reply;

@@ -50,7 +50,7 @@ void Do_cuLibraryUnload(CallContext& call, const cuLibraryUnloadRequest& request
   if (result == CUDA_SUCCESS) {
     DropFunctions(call, request.functions);
     call.Free(request.library);
-    call.worker().Part<LoadedImages>().Drop(request.library);
+    call.worker().parts().loaded_images().Drop(request.library);
   }
   call.Finish(result);
 }
@@ -67,7 +67,7 @@ void Do_cuLibraryGetKernel(CallContext& call, const cuLibraryGetKernelRequest& r
     // what the kernel prints later. The client asks for the layout before it launches.
     CUresult layout_result = CUDA_SUCCESS;
     const KernelLayout* layout =
-        call.header().context == 0 ? nullptr : call.worker().Part<LayoutTable>().Find(request.kernel, &layout_result);
+        call.header().context == 0 ? nullptr : call.worker().parts().layouts().Find(request.kernel, &layout_result);
     reply.has_layout = layout != nullptr;
     if (layout != nullptr) layout->Describe(&reply);
   }
@@ -93,7 +93,7 @@ void Do_cuLibraryEnumerateKernels(CallContext& call, const cuLibraryEnumerateKer
 void Do_cuKernelGetFunction(CallContext& call, const cuKernelGetFunctionRequest& request) {
   CUkernel kernel = call.Use<CUkernel>(request.kernel);
   if (!call.ok()) return call.Finish(call.error());
-  call.worker().Part<StreamVisits>().Settle();
+  call.worker().parts().stream_visits().Settle();
   CUfunction function = nullptr;
   const CUresult result = call.driver().cuKernelGetFunction(&function, kernel);
   cuKernelGetFunctionReply reply;
@@ -104,7 +104,7 @@ void Do_cuKernelGetFunction(CallContext& call, const cuKernelGetFunctionRequest&
 void Do_cuLibraryGetGlobal(CallContext& call, const cuLibraryGetGlobalRequest& request) {
   CUlibrary library = call.Use<CUlibrary>(request.library);
   if (!call.ok()) return call.Finish(call.error());
-  call.worker().Part<StreamVisits>().Settle();
+  call.worker().parts().stream_visits().Settle();
   CUdeviceptr address = 0;
   size_t bytes = 0;
   const CUresult result = call.driver().cuLibraryGetGlobal(&address, &bytes, library, std::string(request.name).c_str());
@@ -118,7 +118,7 @@ void Do_cuLibraryGetGlobal(CallContext& call, const cuLibraryGetGlobalRequest& r
 void Do_cuLibraryGetManaged(CallContext& call, const cuLibraryGetManagedRequest& request) {
   CUlibrary library = call.Use<CUlibrary>(request.library);
   if (!call.ok()) return call.Finish(call.error());
-  call.worker().Part<StreamVisits>().Settle();
+  call.worker().parts().stream_visits().Settle();
   CUdeviceptr address = 0;
   size_t bytes = 0;
   const CUresult result = call.driver().cuLibraryGetManaged(&address, &bytes, library, std::string(request.name).c_str());
@@ -143,7 +143,7 @@ void Do_cuKernelGetParamInfo(CallContext& call, const cuKernelGetParamInfoReques
   CUkernel kernel = call.Use<CUkernel>(request.kernel);
   if (!call.ok()) return call.Finish(call.error());
   CUresult result = CUDA_SUCCESS;
-  const KernelLayout* layout = call.worker().Part<LayoutTable>().Find(request.kernel, &result);
+  const KernelLayout* layout = call.worker().parts().layouts().Find(request.kernel, &result);
   if (layout == nullptr) return call.Finish(result);
   const char* name = nullptr;
   if (call.driver().cuKernelGetName != nullptr) result = call.driver().cuKernelGetName(&name, kernel);

@@ -4,50 +4,25 @@
 
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "generated/driver_table.h"
 #include "generated/messages/module.h"
 #include "generated/server_custom.h"
-#include "protocol/base/mutex.h"
 #include "server/worker/call_context.h"
 #include "server/worker/code/blob_store.h"
 #include "server/worker/code/jit_options.h"
+#include "server/worker/code/link_options.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
 namespace {
 
-// The driver writes logs into the buffers given at creation for as long as the link lives, so they live as long.
-class LinkOptions {
- public:
-  explicit LinkOptions(Worker&) {}
-  void Keep(HandleId state, std::unique_ptr<JitOptions> options) {
-    MutexLock lock(mutex_);
-    options_[state.value()] = std::move(options);
-  }
-  // A link is used by one call at a time (its client thread waits), so the pointer may leave the lock.
-  JitOptions* Find(HandleId state) {
-    MutexLock lock(mutex_);
-    const auto found = options_.find(state.value());
-    return found == options_.end() ? nullptr : found->second.get();
-  }
-  void Drop(HandleId state) {
-    MutexLock lock(mutex_);
-    options_.erase(state.value());
-  }
-
- private:
-  Mutex mutex_;
-  std::unordered_map<uint64_t, std::unique_ptr<JitOptions>> options_ GUARDED_BY(mutex_);
-};
-
 template <typename Reply>
 void FinishWithLogs(CallContext& call, CUresult result, HandleId state, Reply reply) {
   std::string info_log;
   std::string error_log;
-  if (const JitOptions* options = call.worker().Part<LinkOptions>().Find(state)) {
+  if (const JitOptions* options = call.worker().parts().link_options().Find(state)) {
     info_log = options->info_log();
     error_log = options->error_log();
     reply.wall_time_ms = options->wall_time_ms();
@@ -63,7 +38,7 @@ template <typename Reply, typename Request>
 void AddData(CallContext& call, const Request& request) {
   CUlinkState state = call.Use<CUlinkState>(request.state);
   if (!call.ok()) return call.Finish(call.error());
-  const Result<BlobStore::Bytes> taken = call.worker().Part<BlobStore>().Take(request.blob);
+  const Result<BlobStore::Bytes> taken = call.worker().parts().blobs().Take(request.blob);
   if (taken.status().code() == StatusCode::kResourceExhausted) return call.Finish(CUDA_ERROR_OUT_OF_MEMORY);
   if (!taken.ok() || taken.value()->size() == 0) return call.Malformed();
   const BlobStore::Bytes& bytes = taken.value();
@@ -85,7 +60,7 @@ void Do_cuLinkCreate_v2(CallContext& call, const cuLinkCreate_v2Request& request
   const CUresult result = call.driver().cuLinkCreate_v2(options->count(), options->options(), options->values(), &state);
   if (result == CUDA_SUCCESS) {
     call.New(request.state, state);
-    call.worker().Part<LinkOptions>().Keep(request.state, std::move(options));
+    call.worker().parts().link_options().Keep(request.state, std::move(options));
   }
   call.Finish(result);
 }
@@ -106,7 +81,7 @@ void Do_cuLinkComplete(CallContext& call, const cuLinkCompleteRequest& request) 
   cuLinkCompleteReply reply;
   if (result == CUDA_SUCCESS) {
     const auto* data = static_cast<const std::byte*>(cubin);
-    reply.blob = call.worker().Part<BlobStore>().Put(std::vector<std::byte>(data, data + bytes));
+    reply.blob = call.worker().parts().blobs().Put(std::vector<std::byte>(data, data + bytes));
     reply.size_bytes = bytes;
   }
   FinishWithLogs(call, result, request.state, reply);
@@ -118,7 +93,7 @@ void Do_cuLinkDestroy(CallContext& call, const cuLinkDestroyRequest& request) {
   const CUresult result = call.driver().cuLinkDestroy(state);
   if (result == CUDA_SUCCESS) {
     call.Free(request.state);
-    call.worker().Part<LinkOptions>().Drop(request.state);
+    call.worker().parts().link_options().Drop(request.state);
   }
   call.Finish(result);
 }

@@ -26,7 +26,7 @@ CUresult Allocate(CallContext& call, uint64_t bytes, CUdeviceptr* address) {
   CUdevice device = 0;
   if (const CUresult result = call.driver().cuCtxGetDevice(&device); result != CUDA_SUCCESS) return result;
   uint64_t base = 0;
-  DeviceHeap& heap = call.worker().Part<SessionMemory>().heap();
+  DeviceHeap& heap = call.worker().parts().memory().heap();
   const CUresult result =
       WithRoom(call.worker(), device, bytes, [&] { return heap.Allocate(call.holder().value(), device, bytes, &base); });
   *address = base;
@@ -44,7 +44,7 @@ void Do_cuMemGetInfo_v2(CallContext& call, const cuMemGetInfo_v2Request&) {
   if (result == CUDA_SUCCESS) result = call.driver().cuMemGetInfo_v2(&reply.free, &reply.total);
   // What the heap keeps for reuse is free memory: it is given back before an allocation fails.
   if (result == CUDA_SUCCESS) {
-    reply.free = std::min<size_t>(reply.total, reply.free + call.worker().Part<SessionMemory>().heap().CachedBytes(device));
+    reply.free = std::min<size_t>(reply.total, reply.free + call.worker().parts().memory().heap().CachedBytes(device));
   }
   call.Finish(result, reply);
 }
@@ -68,10 +68,10 @@ void Do_cuMemAllocPitch_v2(CallContext& call, const cuMemAllocPitch_v2Request& r
 
 void Do_cuMemFree_v2(CallContext& call, const cuMemFree_v2Request& request) {
   Worker& worker = call.worker();
-  SessionMemory& memory = worker.Part<SessionMemory>();
+  SessionMemory& memory = worker.parts().memory();
   const uint64_t address = request.dptr;
   if (memory.heap().BeginFree(address) == CUDA_SUCCESS) {
-    worker.Part<Sharing>().ForgetBlock(address);
+    worker.parts().sharing().ForgetBlock(address);
     memory.AfterAllWork([&memory, address, deferred = call.Defer()](bool idle, CUresult result) mutable {
       const auto reclaim = [&memory, address] { memory.heap().EndFree(address); };
       if (idle) {
@@ -96,7 +96,7 @@ void Do_cuMemFree_v2(CallContext& call, const cuMemFree_v2Request& request) {
 }
 
 void Do_tesseraMemoryAt(CallContext& call, const tesseraMemoryAtRequest& request) {
-  const auto range = call.worker().Part<SessionMemory>().DriverAllocationAt(request.address);
+  const auto range = call.worker().parts().memory().DriverAllocationAt(request.address);
   if (!range) return call.Finish(CUDA_ERROR_INVALID_VALUE);
   tesseraMemoryAtReply reply;
   reply.base = range->base;

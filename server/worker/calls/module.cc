@@ -38,7 +38,7 @@ template <typename Reply, typename Request>
 void LoadModule(CallContext& call, const Request& request) {
   ImageLoad<Reply> load(call, request);
   if (load.image == nullptr) return;
-  call.worker().Part<StreamVisits>().Settle();
+  call.worker().parts().stream_visits().Settle();
   CUmodule module = nullptr;
   CUresult result = CUDA_SUCCESS;
   if (std::is_same_v<Request, cuModuleLoadFatBinaryRequest> && load.image->wrapped()) {
@@ -70,9 +70,9 @@ void Do_cuModuleUnload(CallContext& call, const cuModuleUnloadRequest& request) 
   const CUresult result = call.driver().cuModuleUnload(module);
   if (result == CUDA_SUCCESS) {
     DropFunctions(call, request.functions);
-    for (HandleId reference : call.worker().Part<ModuleReferences>().Take(request.hmod)) call.Free(reference);
+    for (HandleId reference : call.worker().parts().module_references().Take(request.hmod)) call.Free(reference);
     call.Free(request.hmod);
-    call.worker().Part<LoadedImages>().Drop(request.hmod);
+    call.worker().parts().loaded_images().Drop(request.hmod);
   }
   call.Finish(result);
 }
@@ -80,13 +80,13 @@ void Do_cuModuleUnload(CallContext& call, const cuModuleUnloadRequest& request) 
 void Do_cuModuleGetFunction(CallContext& call, const cuModuleGetFunctionRequest& request) {
   CUmodule module = call.Use<CUmodule>(request.module);
   if (!call.ok()) return call.Finish(call.error());
-  call.worker().Part<StreamVisits>().Settle();
+  call.worker().parts().stream_visits().Settle();
   CUfunction function = nullptr;
   CUresult result = call.driver().cuModuleGetFunction(&function, module, std::string(request.name).c_str());
   cuModuleGetFunctionReply reply;
   if (result == CUDA_SUCCESS) {
     call.New(request.function, function);
-    const KernelLayout* layout = call.worker().Part<LayoutTable>().Find(request.function, &result);
+    const KernelLayout* layout = call.worker().parts().layouts().Find(request.function, &result);
     if (layout != nullptr) layout->Describe(&reply);
   }
   call.Finish(result, reply);
@@ -125,12 +125,12 @@ void Do_tesseraBlobName(CallContext& call, const tesseraBlobNameRequest& request
   ImageKey key;
   if (request.key.size() != key.bytes.size()) return call.Malformed();
   std::copy(request.key.begin(), request.key.end(), key.bytes.begin());
-  if (!call.worker().Part<BlobStore>().Name(request.blob, request.total_bytes, key)) return call.Malformed();
+  if (!call.worker().parts().blobs().Name(request.blob, request.total_bytes, key)) return call.Malformed();
   call.Finish(CUDA_SUCCESS);
 }
 
 void Do_tesseraBlobWrite(CallContext& call, const tesseraBlobWriteRequest& request) {
-  if (!call.worker().Part<BlobStore>().Write(request.blob, request.offset, request.total_bytes, request.data)) {
+  if (!call.worker().parts().blobs().Write(request.blob, request.offset, request.total_bytes, request.data)) {
     return call.Malformed();
   }
   call.Finish(CUDA_SUCCESS);
@@ -138,7 +138,7 @@ void Do_tesseraBlobWrite(CallContext& call, const tesseraBlobWriteRequest& reque
 
 void Do_tesseraBlobRead(CallContext& call, const tesseraBlobReadRequest& request) {
   std::vector<std::byte> bytes;
-  if (!call.worker().Part<BlobStore>().Read(request.blob, request.offset, request.length, &bytes)) {
+  if (!call.worker().parts().blobs().Read(request.blob, request.offset, request.length, &bytes)) {
     return call.Malformed();
   }
   tesseraBlobReadReply reply;
@@ -147,7 +147,7 @@ void Do_tesseraBlobRead(CallContext& call, const tesseraBlobReadRequest& request
 }
 
 void Do_tesseraBlobRelease(CallContext& call, const tesseraBlobReleaseRequest& request) {
-  call.worker().Part<BlobStore>().Release(request.blob);
+  call.worker().parts().blobs().Release(request.blob);
   call.Finish(CUDA_SUCCESS);
 }
 

@@ -31,7 +31,7 @@ void Do_cuCtxEnablePeerAccess(CallContext& call, const cuCtxEnablePeerAccessRequ
   CUresult result = Devices(call, peer, &accessor, &owner);
   if (result == CUDA_SUCCESS) result = call.driver().cuCtxEnablePeerAccess(peer, request.Flags);
   if (result != CUDA_SUCCESS) return call.Finish(result);
-  result = call.worker().Part<SessionMemory>().heap().SetPeerAccess(owner, accessor, true);
+  result = call.worker().parts().memory().heap().SetPeerAccess(owner, accessor, true);
   if (result != CUDA_SUCCESS) call.driver().cuCtxDisablePeerAccess(peer);
   call.Finish(result);
 }
@@ -43,7 +43,7 @@ void Do_cuCtxDisablePeerAccess(CallContext& call, const cuCtxDisablePeerAccessRe
   CUdevice owner = 0;
   CUresult result = Devices(call, peer, &accessor, &owner);
   if (result == CUDA_SUCCESS) result = call.driver().cuCtxDisablePeerAccess(peer);
-  if (result == CUDA_SUCCESS) result = call.worker().Part<SessionMemory>().heap().SetPeerAccess(owner, accessor, false);
+  if (result == CUDA_SUCCESS) result = call.worker().parts().memory().heap().SetPeerAccess(owner, accessor, false);
   call.Finish(result);
 }
 

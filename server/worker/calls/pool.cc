@@ -8,7 +8,6 @@
 #include "server/worker/completion.h"
 #include "server/worker/memory/session_memory.h"
 #include "server/worker/memory/with_room.h"
-#include "server/worker/printf_flag.h"
 #include "server/worker/sharing/sharing.h"
 #include "server/worker/worker.h"
 
@@ -21,7 +20,7 @@ void FinishAllocation(CallContext& call, CUstream stream, CUresult result, CUdev
   Reply reply;
   reply.dptr = address;
   if (result == CUDA_SUCCESS && address != 0) {
-    SessionMemory& memory = call.worker().Part<SessionMemory>();
+    SessionMemory& memory = call.worker().parts().memory();
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     if (call.driver().cuStreamIsCapturing(stream, &capture) == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE) {
       memory.NoteGraphMemory(Range{address, bytes});
@@ -70,7 +69,7 @@ void Do_cuMemAllocFromPoolAsync(CallContext& call, const cuMemAllocFromPoolAsync
 }
 
 void Do_cuMemFreeAsync(CallContext& call, const cuMemFreeAsyncRequest& request) {
-  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  SessionMemory& memory = call.worker().parts().memory();
   CUstream stream = call.UseStream(request.hStream);
   if (!call.ok()) return call.Finish(call.error());
   const uint64_t address = request.dptr;
@@ -78,7 +77,7 @@ void Do_cuMemFreeAsync(CallContext& call, const cuMemFreeAsyncRequest& request) 
     const CUresult result = call.driver().cuMemFreeAsync(address, stream);
     if (result == CUDA_SUCCESS) {
       memory.ForgetDriverMemory(address);
-      call.worker().Part<PrintfFlag>().frees.store(true, std::memory_order_release);
+      call.worker().driver_chores().NoteFrees();
     }
     return call.Finish(result);
   }
@@ -88,7 +87,7 @@ void Do_cuMemFreeAsync(CallContext& call, const cuMemFreeAsyncRequest& request) 
   if (result == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE) result = CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS) result = memory.heap().BeginFree(address);
   if (result != CUDA_SUCCESS) return call.Finish(result);
-  call.worker().Part<Sharing>().ForgetBlock(address);
+  call.worker().parts().sharing().ForgetBlock(address);
   const auto reclaim = [&memory, address] { memory.heap().EndFree(address); };
   // Other streams may have been ordered before this one by events; they are, since the program says that it may be freed.
   if (call.worker().completion().WhenDone(stream, [reclaim](CUresult) { reclaim(); }) != CUDA_SUCCESS) {

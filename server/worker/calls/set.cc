@@ -13,7 +13,7 @@ namespace tessera {
 namespace {
 
 bool MaySet(CallContext& call, CUstream stream, const Range& extent) {
-  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  SessionMemory& memory = call.worker().parts().memory();
   if (memory.MayCopy(extent.base, extent.bytes)) return true;
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   return call.driver().cuStreamIsCapturing(stream, &capture) == CUDA_SUCCESS && capture == CU_STREAM_CAPTURE_STATUS_ACTIVE &&

@@ -23,7 +23,7 @@ void ShareExported(CallContext& call, ShareKind kind, Export export_to) {
   if (result != CUDA_SUCCESS) return call.Finish(result);
   const UniqueFd exported(fd);
   ShareToken token;
-  result = call.worker().Part<Sharing>().ShareDescriptor(kind, exported.get(), &token);
+  result = call.worker().parts().sharing().ShareDescriptor(kind, exported.get(), &token);
   Reply reply;
   reply.token = token.bytes;
   call.Finish(result, reply);
@@ -44,7 +44,7 @@ void Do_cuMemImportFromShareableHandle(CallContext& call, const cuMemImportFromS
   ShareToken token;
   if (!ReadToken(request.token, &token)) return call.Malformed();
   Share share;
-  CUresult result = call.worker().Part<Sharing>().Fetch(token, ShareKind::kAllocation, CUDA_ERROR_UNKNOWN, &share);
+  CUresult result = call.worker().parts().sharing().Fetch(token, ShareKind::kAllocation, CUDA_ERROR_UNKNOWN, &share);
   if (result != CUDA_SUCCESS) return call.Finish(result);
   CUmemGenericAllocationHandle allocation = 0;
   result = call.driver().cuMemImportFromShareableHandle(&allocation, Descriptor(share), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
@@ -70,7 +70,7 @@ void Do_cuMemPoolImportFromShareableHandle(CallContext& call, const cuMemPoolImp
   ShareToken token;
   if (!ReadToken(request.token, &token)) return call.Malformed();
   Share share;
-  CUresult result = call.worker().Part<Sharing>().Fetch(token, ShareKind::kPool, CUDA_ERROR_UNKNOWN, &share);
+  CUresult result = call.worker().parts().sharing().Fetch(token, ShareKind::kPool, CUDA_ERROR_UNKNOWN, &share);
   if (result != CUDA_SUCCESS) return call.Finish(result);
   CUmemoryPool pool = nullptr;
   result = call.driver().cuMemPoolImportFromShareableHandle(&pool, Descriptor(share), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
@@ -93,14 +93,14 @@ void Do_cuMemPoolImportPointer(CallContext& call, const cuMemPoolImportPointerRe
   cuMemPoolImportPointerReply reply;
   reply.address = address;
   reply.bytes = result == CUDA_SUCCESS ? base + bytes - address : 0;
-  if (result == CUDA_SUCCESS) call.worker().Part<SessionMemory>().NoteDriverMemory(address);
+  if (result == CUDA_SUCCESS) call.worker().parts().memory().NoteDriverMemory(address);
   call.Finish(result, reply);
 }
 
 void Do_tesseraShareEnded(CallContext& call, const tesseraShareEndedRequest& request) {
   ShareToken token;
   if (!ReadToken(request.token, &token)) return call.Malformed();
-  call.worker().Part<Sharing>().Revoke(token);
+  call.worker().parts().sharing().Revoke(token);
   call.Finish(CUDA_SUCCESS);
 }
 

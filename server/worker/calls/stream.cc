@@ -28,7 +28,7 @@ void Do_cuStreamDestroy_v2(CallContext& call, const cuStreamDestroy_v2Request& r
   const auto stream = call.Use<CUstream>(request.hStream);
   if (!call.ok()) return call.Finish(call.error());
   call.Free(request.hStream);
-  BusyStreams& busy = call.worker().Part<BusyStreams>();
+  BusyStreams& busy = call.worker().busy_streams();
   CUcontext context = nullptr;
   const bool works = call.driver().cuStreamQuery(stream) == CUDA_ERROR_NOT_READY;
   if (works && call.driver().cuStreamGetCtx(stream, &context) == CUDA_SUCCESS) busy.NoteOrphan(context);
@@ -51,14 +51,14 @@ void Do_cuStreamSynchronize(CallContext& call, const cuStreamSynchronizeRequest&
 void Do_cuLaunchHostFunc(CallContext& call, const cuLaunchHostFuncRequest& request) {
   const CUstream stream = call.UseStream(request.stream);
   if (!call.ok()) return call.Finish(call.error());
-  HostFunctions& functions = call.worker().Part<HostFunctions>();
+  HostFunctions& functions = call.worker().parts().host_functions();
   call.Finish(functions.Launch(stream, request.function, HostFunctions::Form::kHostFunction, request.repeats != 0));
 }
 
 void Do_cuStreamAddCallback(CallContext& call, const cuStreamAddCallbackRequest& request) {
   const CUstream stream = call.UseStream(request.stream);
   if (!call.ok()) return call.Finish(call.error());
-  HostFunctions& functions = call.worker().Part<HostFunctions>();
+  HostFunctions& functions = call.worker().parts().host_functions();
   call.Finish(functions.Launch(stream, request.function, HostFunctions::Form::kCallback, false));
 }
 

@@ -27,12 +27,12 @@ bool ResourceOf(CallContext& call, const Request& request, CUDA_RESOURCE_DESC* r
       resource->res.mipmap.hMipmappedArray = call.Use<CUmipmappedArray>(request.mipmapped);
       return true;
     case CU_RESOURCE_TYPE_LINEAR:
-      return call.worker().Part<SessionMemory>().MayName(resource->res.linear.devPtr, resource->res.linear.sizeInBytes);
+      return call.worker().parts().memory().MayName(resource->res.linear.devPtr, resource->res.linear.sizeInBytes);
     case CU_RESOURCE_TYPE_PITCH2D: {
       Range extent;
       const auto& image = resource->res.pitch2D;
       return ExtentOf(image.devPtr, image.pitchInBytes, 1, 1, image.height, 1, &extent) &&
-             call.worker().Part<SessionMemory>().MayName(extent.base, extent.bytes);
+             call.worker().parts().memory().MayName(extent.base, extent.bytes);
     }
     default: return false;
   }

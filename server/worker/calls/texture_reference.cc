@@ -21,7 +21,7 @@ namespace {
 bool MayRead(CallContext& call, const CUDA_ARRAY_DESCRIPTOR& image, CUdeviceptr base, size_t pitch) {
   Range extent;
   return ExtentOf(base, pitch, 1, 1, image.Height, 1, &extent) &&
-         call.worker().Part<SessionMemory>().MayCopy(extent.base, extent.bytes);
+         call.worker().parts().memory().MayCopy(extent.base, extent.bytes);
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ void Do_cuModuleGetTexRef(CallContext& call, const cuModuleGetTexRefRequest& req
   cuModuleGetTexRefReply reply;
   if (result == CUDA_SUCCESS) {
     reply.pTexRef = call.Known(HandleKind::kTextureReference, reference);
-    call.worker().Part<ModuleReferences>().Note(request.hmod, reply.pTexRef);
+    call.worker().parts().module_references().Note(request.hmod, reply.pTexRef);
   }
   call.Finish(result, reply);
 }
@@ -49,7 +49,7 @@ void Do_cuModuleGetSurfRef(CallContext& call, const cuModuleGetSurfRefRequest& r
   cuModuleGetSurfRefReply reply;
   if (result == CUDA_SUCCESS) {
     reply.pSurfRef = call.Known(HandleKind::kSurfaceReference, reference);
-    call.worker().Part<ModuleReferences>().Note(request.hmod, reply.pSurfRef);
+    call.worker().parts().module_references().Note(request.hmod, reply.pSurfRef);
   }
   call.Finish(result, reply);
 }
@@ -59,7 +59,7 @@ void Do_cuTexRefSetAddress_v2(CallContext& call, const cuTexRefSetAddress_v2Requ
   CUtexref reference = call.Use<CUtexref>(request.hTexRef);
   if (!call.ok()) return call.Finish(call.error());
   const bool unbinds = request.dptr == 0;
-  if (!unbinds && !call.worker().Part<SessionMemory>().MayCopy(request.dptr, request.bytes)) {
+  if (!unbinds && !call.worker().parts().memory().MayCopy(request.dptr, request.bytes)) {
     return call.Finish(CUDA_ERROR_INVALID_VALUE);
   }
   cuTexRefSetAddress_v2Reply reply;

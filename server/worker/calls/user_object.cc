@@ -11,7 +11,7 @@ namespace tessera {
 
 void Do_cuUserObjectCreate(CallContext& call, const cuUserObjectCreateRequest& request) {
   if (call.driver().cuUserObjectCreate == nullptr) return call.Finish(MissingEntry("cuUserObjectCreate"));
-  const auto destructor = call.worker().Part<HostFunctions>().MakeDestructor(request.destructor, request.object);
+  const auto destructor = call.worker().parts().host_functions().MakeDestructor(request.destructor, request.object);
   CUuserObject object = nullptr;
   const CUresult result =
       call.driver().cuUserObjectCreate(&object, destructor.data, destructor.function, request.references, request.flags);

@@ -14,9 +14,9 @@ namespace tessera {
 
 namespace {
 
-ReservedRanges& Reserved(CallContext& call) { return call.worker().Part<SessionMemory>().reserved(); }
+ReservedRanges& Reserved(CallContext& call) { return call.worker().parts().memory().reserved(); }
 
-DeviceHeap& Heap(CallContext& call) { return call.worker().Part<SessionMemory>().heap(); }
+DeviceHeap& Heap(CallContext& call) { return call.worker().parts().memory().heap(); }
 
 // Where the driver has granted none of the client's places: beside the session's memory, in its device window.
 void ReserveInWindow(CallContext& call, uint64_t bytes) {

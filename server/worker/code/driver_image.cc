@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "server/emulator/image/image.h"
+#include "server/code_image/image.h"
 
 namespace tessera {
 namespace {
@@ -59,12 +59,12 @@ bool DriverImage::MayPrint() const {
     if (!IsFatbin(bytes)) continue;
     if (bytes.size() > kScanBytesMax) return true;
     // Looks into compressed entries. One that cannot be decoded is taken to print: an extra synchronise costs little.
-    const Result<emulator::Image> decoded = emulator::DecodeImage({bytes});
+    const Result<code_image::Image> decoded = code_image::DecodeImage({bytes});
     if (!decoded.ok()) return true;
-    for (const emulator::PtxEntry& text : decoded.value().ptx) {
+    for (const code_image::PtxEntry& text : decoded.value().ptx) {
       if (text.text.find("vprintf") != std::string::npos) return true;
     }
-    for (const emulator::CubinEntry& cubin : decoded.value().cubins) {
+    for (const code_image::CubinEntry& cubin : decoded.value().cubins) {
       if (cubin.calls_vprintf) return true;
     }
   }

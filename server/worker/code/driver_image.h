@@ -48,7 +48,6 @@ class DriverImage {
 // Images by the handle of their module or library; a part of the worker. Any thread.
 class LoadedImages {
  public:
-  explicit LoadedImages(Worker&) {}
   void Keep(HandleId owner, std::unique_ptr<DriverImage> image);
   void Drop(HandleId owner);
 

@@ -15,7 +15,6 @@
 #include "server/worker/code/layout_table.h"
 #include "server/worker/object_table.h"
 #include "server/worker/output_watch.h"
-#include "server/worker/printf_flag.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -27,7 +26,7 @@ template <typename Reply>
 struct ImageLoad {
   template <typename Request>
   ImageLoad(CallContext& call, const Request& request) {
-    BlobStore& blobs = call.worker().template Part<BlobStore>();
+    BlobStore& blobs = call.worker().template parts().blobs();
     if (!blobs.Fetch(request.blobs)) {
       Reply reply;
       reply.result = blobs.has_cache() ? kImageMissing : kNoImageCache;
@@ -51,9 +50,9 @@ struct ImageLoad {
     if (result == CUDA_SUCCESS) {
       const bool may_print = image->MayPrint();
       LogDebug("an image was loaded; it {} print", may_print ? "may" : "cannot");
-      if (may_print) call.worker().Part<PrintfFlag>().in_use.store(true, std::memory_order_release);
-      call.worker().Part<OutputWatch>();
-      call.worker().Part<LoadedImages>().Keep(owner, std::move(image));
+      if (may_print) call.worker().driver_chores().NotePrints();
+      call.worker().output_watch().Start();
+      call.worker().parts().loaded_images().Keep(owner, std::move(image));
     } else {
       call.worker().DrainDeviceOutput();  // the emulator says why
     }
@@ -77,7 +76,7 @@ inline void DropFunctions(CallContext& call, std::span<const uint64_t> functions
   for (uint64_t value : functions) {
     const HandleId function(value);
     if (function.kind() != HandleKind::kFunction && function.kind() != HandleKind::kKernel) continue;
-    call.worker().Part<LayoutTable>().Drop(function);
+    call.worker().parts().layouts().Drop(function);
     call.Free(function);
   }
 }

@@ -76,7 +76,7 @@ const KernelLayout* LayoutTable::FindSlowly(HandleId function, CUresult* error) 
     *error = CUDA_ERROR_NOT_SUPPORTED;  // drivers before CUDA 12.4
     return nullptr;
   }
-  worker_.Part<StreamVisits>().Settle();  // the driver loads a kernel when it is first asked about
+  worker_.parts().stream_visits().Settle();  // the driver loads a kernel when it is first asked about
   auto layout = std::make_unique<KernelLayout>();
   for (size_t i = 0; i < kParametersMax; ++i) {
     size_t offset = 0;
@@ -93,7 +93,7 @@ const KernelLayout* LayoutTable::FindSlowly(HandleId function, CUresult* error) 
     layout->bytes = std::max(layout->bytes, static_cast<uint32_t>(offset + size));
   }
   FindLimits(driver, is_kernel, object, layout.get());
-  layout->name = worker_.Part<RecentLaunches>().Keep(NameIn(driver, is_kernel, object));
+  layout->name = worker_.recent_launches().Keep(NameIn(driver, is_kernel, object));
   MutexLock lock(mutex_);
   return Remember(function, layouts_.try_emplace(function.value(), std::move(layout)).first->second.get());
 }

@@ -9,13 +9,9 @@
 
 namespace tessera {
 
-class Worker;
-
 // Any thread.
 class ModuleReferences {
  public:
-  explicit ModuleReferences(Worker&) {}
-
   void Note(HandleId module, HandleId reference) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     of_module_[module].insert(reference);

@@ -18,16 +18,16 @@ CUresult PrepareContextEnd(Worker& worker, HandleId id, CUcontext context) {
   if (work == CUDA_SUCCESS) work = worker.driver().cuCtxSynchronize();
   worker.DrainDeviceOutput();
   worker.completion().DrainContext(context);
-  BusyStreams& busy = worker.Part<BusyStreams>();
+  BusyStreams& busy = worker.busy_streams();
   for (const auto& [thread, stream] : worker.thread_streams().OfContext(context)) busy.Forget(stream);
   worker.thread_streams().EndContext(context);
   worker.objects().RemoveOwned(id, [&](HandleId object_id, uint64_t object) {
     if (object_id.kind() == HandleKind::kStream) busy.Forget(reinterpret_cast<CUstream>(object));
   });
-  worker.Part<StreamVisits>().EndContext(context);
+  worker.parts().stream_visits().EndContext(context);
   worker.done_words().EndContext(context);
-  worker.Part<Sharing>().EndContext(id);
-  worker.Part<SessionMemory>().EndContext(id.value());
+  worker.parts().sharing().EndContext(id);
+  worker.parts().memory().EndContext(id.value());
   worker.SetContext(CUcontext(nullptr));
   return work;
 }

@@ -58,7 +58,7 @@ CUresult PrimaryContexts::Retain(HandleId id, CUdevice device, unsigned flags) {
   held.context = context;
   if (++held.retains == 1) {
     worker_.done_words().BeginContext(context);
-    worker_.Part<SessionMemory>().host_mappings().BeginContext();
+    worker_.parts().memory().host_mappings().BeginContext();
   }
   return CUDA_SUCCESS;
 }

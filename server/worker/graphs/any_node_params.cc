@@ -44,7 +44,7 @@ bool AnyNodeParams::Decode(CallContext& call, uint32_t type, std::span<const std
     case CU_GRAPH_NODE_TYPE_HOST: {
       HostNodeRecord record;
       if (!Read(call, params, &record)) return false;
-      const CUDA_HOST_NODE_PARAMS host = call.worker().Part<HostFunctions>().NodeParams(record.function);
+      const CUDA_HOST_NODE_PARAMS host = call.worker().parts().host_functions().NodeParams(record.function);
       params_.host.fn = host.fn;
       params_.host.userData = host.userData;
       return true;

@@ -27,7 +27,7 @@ void CollectNode(CallContext& call, CUgraphNode node, std::vector<HandleId>* han
     CollectEmbedded(call, child, handles);
   }
   if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
-    for (CUgraph body : call.worker().Part<ConditionalBodies>().Of(node)) CollectEmbedded(call, body, handles);
+    for (CUgraph body : call.worker().parts().conditional_bodies().Of(node)) CollectEmbedded(call, body, handles);
   }
   const HandleId id = objects.HandleOf(HandleKind::kGraphNode, reinterpret_cast<uint64_t>(node));
   if (!id.is_null()) handles->push_back(id);

@@ -15,8 +15,6 @@
 
 namespace tessera {
 
-class Worker;
-
 // The driver's nodes behind handles; fails the call for an unknown one.
 std::vector<CUgraphNode> UseNodes(CallContext& call, const Array<HandleId>& ids);
 // The handles of nodes the driver named.
@@ -31,10 +29,9 @@ CUresult DestroyGraph(CallContext& call, CUgraph graph, HandleId id, std::vector
 // Destroys one node, with the graphs embedded in it; their handles and those of their nodes are removed and returned.
 CUresult DestroyNode(CallContext& call, CUgraphNode node, HandleId id, std::vector<HandleId>* freed);
 
-// A part of the worker: the bodies of conditional nodes, which the driver tells only when it makes the node.
+// The bodies of conditional nodes, which the driver tells only when it makes the node.
 class ConditionalBodies {
  public:
-  explicit ConditionalBodies(Worker&) {}
   void Add(CUgraphNode node, std::vector<CUgraph> bodies) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     bodies_[node] = std::move(bodies);
@@ -51,11 +48,10 @@ class ConditionalBodies {
   std::unordered_map<CUgraphNode, std::vector<CUgraph>> bodies_ GUARDED_BY(mutex_);
 };
 
-// A part of the worker: graphs of the application into which streams capture (cuStreamBeginCaptureToGraph). They outlive
+// Graphs of the application into which streams capture (cuStreamBeginCaptureToGraph). They outlive
 // a capture that failed; other captured graphs go with it.
 class CaptureTargets {
  public:
-  explicit CaptureTargets(Worker&) {}
   void Begin(CUgraph graph) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     graphs_.insert(graph);

@@ -56,8 +56,8 @@ bool Decode(CallContext& call, std::span<const std::byte> params, Parts* parts) 
       written = WrittenAt(call, record.shadow, inner.width_bytes * inner.height * inner.depth);
     }
   }
-  parts->function = call.worker().Part<HostFunctions>().NodeParams(record.function, params, written);
-  if (record.pageable != 0) call.worker().Part<HostCopyInstances>().NoteNode();
+  parts->function = call.worker().parts().host_functions().NodeParams(record.function, params, written);
+  if (record.pageable != 0) call.worker().parts().host_copies().NoteNode();
   return true;
 }
 
@@ -85,7 +85,7 @@ CUresult Build(CallContext& call, const Parts& parts, CUgraph* graph) {
   CUresult result = driver.cuGraphCreate(graph, 0);
   if (result == CUDA_SUCCESS) {
     result = Fill(call, *graph, parts);
-    if (result == CUDA_SUCCESS) result = call.worker().Part<HostFunctions>().ReleaseWith(*graph, parts.function);
+    if (result == CUDA_SUCCESS) result = call.worker().parts().host_functions().ReleaseWith(*graph, parts.function);
     if (result == CUDA_SUCCESS) return CUDA_SUCCESS;
     driver.cuGraphDestroy(*graph);
   }
@@ -209,7 +209,7 @@ bool HostCopyInstances::Waits(CUgraphExec exec) const {
 }
 
 void NoteInstance(CallContext& call, CUgraphExec exec, CUgraph graph) {
-  HostCopyInstances& instances = call.worker().Part<HostCopyInstances>();
+  HostCopyInstances& instances = call.worker().parts().host_copies();
   if (!instances.any()) return;
   HostCopyInstances::Instance instance;
   Collect(call, graph, &instance.copies);
@@ -217,7 +217,7 @@ void NoteInstance(CallContext& call, CUgraphExec exec, CUgraph graph) {
 }
 
 void NotePart(CallContext& call, CUgraphExec exec, CUgraph graph) {
-  HostCopyInstances& instances = call.worker().Part<HostCopyInstances>();
+  HostCopyInstances& instances = call.worker().parts().host_copies();
   if (!instances.any()) return;
   HostCopyInstances::Instance instance = instances.Get(exec);
   std::vector<HostCopyInstances::Copy> part;
@@ -288,7 +288,7 @@ void SetHostCopyNode(CallContext& call, CUgraphNode node, std::span<const std::b
     return call.Finish(result);
   }
   // Instances may still have the function that was replaced: it ends with the graph, like the new one.
-  call.Finish(call.worker().Part<HostFunctions>().ReleaseWith(graph, parts.function));
+  call.Finish(call.worker().parts().host_functions().ReleaseWith(graph, parts.function));
 }
 
 void SetExecHostCopyNode(CallContext& call, CUgraphExec exec, CUgraphNode node, std::span<const std::byte> params) {
@@ -312,7 +312,7 @@ void SetExecHostCopyNode(CallContext& call, CUgraphExec exec, CUgraphNode node, 
     call.driver().cuGraphDestroy(inside);
   }
   if (result == CUDA_SUCCESS) {
-    HostCopyInstances& instances = call.worker().Part<HostCopyInstances>();
+    HostCopyInstances& instances = call.worker().parts().host_copies();
     HostCopyInstances::Instance instance = instances.Get(exec);
     std::erase_if(instance.copies, [&](const HostCopyInstances::Copy& copy) { return copy.node == node; });
     if (parts.record.pageable != 0) instance.copies.push_back(CopyOf(node, parts.record));

@@ -34,7 +34,7 @@ CUgraphNode FindHostCopy(CallContext& call, CUgraph graph, HostCopyNodeRecord* r
 bool AddHostCopyNode(CallContext& call, CUgraph graph, const std::vector<CUgraphNode>& dependencies,
                      std::span<const std::byte> params, CUgraphNode* node);
 
-// A part of the worker: what instantiated graphs copy of ordinary memory. (Driver 580 on an H200: a launch reads such
+// What instantiated graphs copy of ordinary memory. (Driver 580 on an H200: a launch reads such
 // sources before it returns, whatever is in front of it in the stream, and returns when such destinations are written.) Any
 // thread.
 class HostCopyInstances {
@@ -51,7 +51,6 @@ class HostCopyInstances {
     bool unsure = false;  // it may have others: launches wait
   };
 
-  explicit HostCopyInstances(Worker&) {}
   // A node that copies ordinary memory was made: before that nothing else is worth asking.
   void NoteNode() { any_.store(true, std::memory_order_release); }
   bool any() const { return any_.load(std::memory_order_acquire); }

@@ -70,7 +70,7 @@ MemcpyNodeRecord::End EncodeEnd(CallContext& call, size_t x_bytes, size_t y, siz
 
 bool MayUse(CallContext& call, const MemcpyNodeRecord& record, const MemcpyNodeRecord::End& end) {
   if (end.type == CU_MEMORYTYPE_ARRAY) return true;
-  return call.worker().Part<SessionMemory>().MayCopy(end.address, Extent(record, end));
+  return call.worker().parts().memory().MayCopy(end.address, Extent(record, end));
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ bool KernelNodeParams::Decode(CallContext& call, std::span<const std::byte> para
   params_.ctx = call.Use<CUcontext>(record.context);
   if (!call.ok()) return false;
   CUresult error = CUDA_SUCCESS;
-  const KernelLayout* layout = call.worker().Part<LayoutTable>().Find(handle, &error);
+  const KernelLayout* layout = call.worker().parts().layouts().Find(handle, &error);
   if (layout == nullptr) {
     call.Fail(error);
     return false;
@@ -146,7 +146,7 @@ CUresult EncodeKernelNode(CallContext& call, CUgraphNode node, std::vector<std::
   *params = BytesOf(record);
   CUresult error = CUDA_SUCCESS;
   const HandleId handle = record.function.is_null() ? record.kernel : record.function;
-  const KernelLayout* layout = call.worker().Part<LayoutTable>().Find(handle, &error);
+  const KernelLayout* layout = call.worker().parts().layouts().Find(handle, &error);
   if (layout == nullptr) return error;
   std::vector<std::byte> packed(layout->bytes);
   if (node_params.kernelParams != nullptr) {
@@ -223,7 +223,7 @@ bool DecodeMemsetNode(CallContext& call, std::span<const std::byte> params, CUDA
   Range extent;
   if (__builtin_mul_overflow(record.width, record.element_bytes, &width_bytes) ||
       !ExtentOf(record.address, record.pitch, 1, width_bytes, record.height, 1, &extent) ||
-      !call.worker().Part<SessionMemory>().MayCopy(extent.base, extent.bytes)) {
+      !call.worker().parts().memory().MayCopy(extent.base, extent.bytes)) {
     call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   *set = {record.address, record.pitch, record.value, record.element_bytes, record.width, record.height};
@@ -245,7 +245,7 @@ bool MemOpNodeParams::Decode(CallContext& call, std::span<const std::byte> param
     call.Malformed();
     return false;
   }
-  SessionMemory& memory = call.worker().Part<SessionMemory>();
+  SessionMemory& memory = call.worker().parts().memory();
   for (const CUstreamBatchMemOpParams& operation : operations_) {
     switch (operation.operation) {  // where the wait and the write forms lie alike
       case CU_STREAM_MEM_OP_WAIT_VALUE_32:

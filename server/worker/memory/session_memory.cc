@@ -64,7 +64,7 @@ bool SessionMemory::AllWorkIsDone() {
   if (AnyStreamCaptures()) return false;
   worker_.completion().Settle();
   const DriverTable& driver = worker_.driver();
-  for (const BusyStreams::Use& use : worker_.Part<BusyStreams>().Unfinished()) {
+  for (const BusyStreams::Use& use : worker_.busy_streams().Unfinished()) {
     CUcontext context = nullptr;
     if (driver.cuStreamGetCtx(use.stream, &context) != CUDA_SUCCESS) continue;  // went with its context
     if (driver.cuStreamQuery(use.stream) == CUDA_ERROR_NOT_READY) return false;

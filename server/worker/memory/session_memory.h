@@ -1,6 +1,6 @@
 // The memory of one session on the server: device heap, host segments, and when freed memory may be used again.
 //
-//   SessionMemory& memory = worker.Part<SessionMemory>();
+//   SessionMemory& memory = worker.parts().memory();
 //
 // Any thread, except where a line says otherwise.
 #pragma once

@@ -5,7 +5,6 @@
 #include "generated/driver_table.h"
 #include "protocol/channel/channel.h"
 #include "server/worker/completion.h"
-#include "server/worker/printf_flag.h"
 #include "server/worker/streams/synchronize.h"
 #include "server/worker/worker.h"
 
@@ -31,7 +30,7 @@ void FinishAfter(CallContext& call, CUstream stream, CUresult result, uint64_t m
       if (mark != 0) worker.SendNotice(NoticeKind::kCompletion, mark, outcome);
     };
     // Blocking copies are among the calls in which the driver writes out what kernels printed.
-    if ((replies || (mark != 0 && mark_reports)) && PrintsInUse(worker)) {
+    if ((replies || (mark != 0 && mark_reports)) && worker.driver_chores().prints()) {
       if (!replies) {
         SynchronizeOnHelper(worker, stream, done);
         return call.Finish(CUDA_SUCCESS);
@@ -78,7 +77,7 @@ bool ExtentOf(uint64_t base, uint64_t pitch, uint64_t slice_rows, uint64_t width
 WrittenRange WrittenAt(CallContext& call, uint64_t address, uint64_t bytes) {
   WrittenRange written;
   if (!call.worker().channel().mirrored()) return written;
-  if (call.worker().Part<SessionMemory>().host().Contains(address, bytes, &written.segment, &written.offset)) {
+  if (call.worker().parts().memory().host().Contains(address, bytes, &written.segment, &written.offset)) {
     written.bytes = bytes;
   }
   return written;

@@ -8,9 +8,7 @@
 
 namespace tessera {
 
-bool ReleaseOwnReserves(Worker& worker, CUdevice device) {
-  return worker.Part<SessionMemory>().heap().ReleaseCached(device) != 0;
-}
+bool ReleaseOwnReserves(Worker& worker, CUdevice device) { return worker.parts().memory().heap().ReleaseCached(device) != 0; }
 
 bool AskOthersForRoom(Worker& worker, CUdevice device, uint64_t bytes) {
   size_t total = 0;

@@ -24,7 +24,7 @@ CUresult ResultOf(const Status& status) {
 
 }  // namespace
 
-Sharing::Sharing(Worker& worker) : worker_(worker), heap_(worker.Part<SessionMemory>().heap()), broker_(worker.shares()) {}
+Sharing::Sharing(Worker& worker, DeviceHeap& heap) : worker_(worker), heap_(heap), broker_(worker.shares()) {}
 
 Sharing::~Sharing() {
   MutexLock lock(mutex_);

@@ -1,6 +1,6 @@
 // What a session shares with other sessions of its server, and what it has opened of theirs (server/shares/README.md).
 //
-//   Sharing& sharing = worker.Part<Sharing>();
+//   Sharing& sharing = worker.parts().sharing();
 //
 // Any thread; asks the daemon, so helper threads rather than the executor. CUDA_ERROR_NOT_SUPPORTED where there is no broker.
 #pragma once
@@ -25,7 +25,8 @@ class Worker;
 
 class Sharing {
  public:
-  explicit Sharing(Worker& worker);
+  // Both outlive it.
+  Sharing(Worker& worker, DeviceHeap& heap);
   // Unmaps what is still open.
   ~Sharing();
 

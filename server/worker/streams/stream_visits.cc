@@ -33,7 +33,7 @@ CUresult StreamVisits::Enqueue(CallContext& call, HandleId id, CUstream stream, 
   Line line;
   uint64_t number = 0;
   if (words == nullptr || !Next(key, words, &line, &number)) {
-    return worker_.Part<HostFunctions>().Launch(stream, function, HostFunctions::Form::kHostFunction, false, written);
+    return worker_.parts().host_functions().Launch(stream, function, HostFunctions::Form::kHostFunction, false, written);
   }
   AnswerHub& answers = worker_.answers();
   const uint64_t request = answers.Open([this, key, line, number] { Answered(key, line, number); });

@@ -10,7 +10,6 @@
 #include "server/worker/completion.h"
 #include "server/worker/helper_pool.h"
 #include "server/worker/object_table.h"
-#include "server/worker/printf_flag.h"
 #include "server/worker/streams/watched_events.h"
 #include "server/worker/worker.h"
 
@@ -25,7 +24,7 @@ void RunOnHelper(Worker& worker, Function function, const std::function<void(CUr
   const bool taken = worker.helpers().Run([&worker, context, function, done]() mutable {
     CUresult result = worker.SetContext(context);
     if (result == CUDA_SUCCESS) result = function();
-    if (PrintsInUse(worker)) worker.DrainDeviceOutput();
+    if (worker.driver_chores().prints()) worker.DrainDeviceOutput();
     done(result);
   });
   if (!taken) done(CUDA_ERROR_OUT_OF_MEMORY);
@@ -41,7 +40,7 @@ void OnHelper(CallContext& call, Function function) {
 bool BlockingStreamsAreBusy(Worker& worker) {
   const DriverTable& driver = worker.driver();
   const CUcontext context = worker.CurrentContext();
-  for (const BusyStreams::Use& use : worker.Part<BusyStreams>().Unfinished()) {
+  for (const BusyStreams::Use& use : worker.busy_streams().Unfinished()) {
     CUcontext own = nullptr;
     unsigned flags = 0;
     if (driver.cuStreamGetCtx(use.stream, &own) != CUDA_SUCCESS || own != context) continue;
@@ -59,7 +58,7 @@ struct ContextWait {
     if (one != CUDA_SUCCESS) result.compare_exchange_strong(expected, one);
     if (remaining.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     const auto final_result = static_cast<CUresult>(result.load());
-    if (final_result == CUDA_SUCCESS) worker.Part<BusyStreams>().Finished(uses);
+    if (final_result == CUDA_SUCCESS) worker.busy_streams().Finished(uses);
     deferred.Finish(final_result);
   }
 
@@ -79,7 +78,7 @@ void SynchronizeOnHelper(Worker& worker, CUstream stream, const std::function<vo
 
 void SynchronizeStream(CallContext& call, CUstream stream) {
   Worker& worker = call.worker();
-  if (DriverMustSynchronize(worker)) {
+  if (worker.driver_chores().any()) {
     return OnHelper(call, [&worker, stream] { return worker.driver().cuStreamSynchronize(stream); });
   }
   auto deferred = call.Defer();
@@ -90,7 +89,7 @@ void SynchronizeStream(CallContext& call, CUstream stream) {
 
 void SynchronizeEvent(CallContext& call, CUevent event) {
   Worker& worker = call.worker();
-  if (DriverMustSynchronize(worker)) {
+  if (worker.driver_chores().any()) {
     return OnHelper(call, [&worker, event] { return worker.driver().cuEventSynchronize(event); });
   }
   // An event that is done needs no watch.
@@ -98,7 +97,7 @@ void SynchronizeEvent(CallContext& call, CUevent event) {
   if (now != CUDA_ERROR_NOT_READY) return call.Finish(now);
   auto deferred = call.Defer();
   const CUresult result =
-      worker.Part<WatchedEvents>().Wait(event, [deferred](CUresult gpu_result) mutable { deferred.Finish(gpu_result); });
+      worker.parts().watched_events().Wait(event, [deferred](CUresult gpu_result) mutable { deferred.Finish(gpu_result); });
   if (result != CUDA_SUCCESS) call.Finish(result);
 }
 
@@ -109,13 +108,13 @@ void SynchronizeContext(CallContext& call) {
   std::vector<BusyStreams::Use> uses;
   // Work of a primary context is also that of its green ones, which only the driver waits for as a whole.
   const HandleId id = worker.objects().HandleOf(HandleKind::kContext, reinterpret_cast<uint64_t>(context));
-  const uint64_t orphans = worker.Part<BusyStreams>().Orphans(context);
-  bool blocking = orphans != 0 || DriverMustSynchronize(worker) || !worker.objects().GreensOf(id).empty();
-  for (const BusyStreams::Use& use : worker.Part<BusyStreams>().Unfinished()) {
+  const uint64_t orphans = worker.busy_streams().Orphans(context);
+  bool blocking = orphans != 0 || worker.driver_chores().any() || !worker.objects().GreensOf(id).empty();
+  for (const BusyStreams::Use& use : worker.busy_streams().Unfinished()) {
     CUcontext own = nullptr;
     unsigned flags = 0;
     if (driver.cuStreamGetCtx(use.stream, &own) != CUDA_SUCCESS) {
-      worker.Part<BusyStreams>().Forget(use.stream);  // went with its context
+      worker.busy_streams().Forget(use.stream);  // went with its context
       continue;
     }
     if (own != context) continue;
@@ -129,8 +128,8 @@ void SynchronizeContext(CallContext& call) {
   if (blocking) {
     return OnHelper(call, [&worker, uses = std::move(uses), context, orphans] {
       const CUresult result = worker.driver().cuCtxSynchronize();
-      if (result == CUDA_SUCCESS) worker.Part<BusyStreams>().Finished(uses);
-      if (result == CUDA_SUCCESS) worker.Part<BusyStreams>().OrphansDone(context, orphans);
+      if (result == CUDA_SUCCESS) worker.busy_streams().Finished(uses);
+      if (result == CUDA_SUCCESS) worker.busy_streams().OrphansDone(context, orphans);
       return result;
     });
   }
@@ -154,7 +153,7 @@ void QueryEvent(CallContext& call, CUevent event, uint64_t mark) {
   const CUresult now = worker.driver().cuEventQuery(event);
   call.Finish(now);
   if (now != CUDA_ERROR_NOT_READY || mark == 0) return;
-  const CUresult watched = worker.Part<WatchedEvents>().SendMark(event, mark);
+  const CUresult watched = worker.parts().watched_events().SendMark(event, mark);
   if (watched != CUDA_SUCCESS) worker.SendNotice(NoticeKind::kCompletion, mark, watched);
 }
 

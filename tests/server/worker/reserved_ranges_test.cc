@@ -157,7 +157,7 @@ TEST_F(ReservedRangesTest, MemoryIsMappedInReservedRangesAlone) {
 }
 
 TEST_F(ReservedRangesTest, NeighboursAreOneRangeToCopies) {
-  SessionMemory& memory = client_->worker().Part<SessionMemory>();
+  SessionMemory& memory = client_->worker().parts().memory();
   bool reserved = false;
   EXPECT_FALSE(memory.reserved().Contains(kPlace.base, 1));
   ASSERT_EQ(Reserve(kPlace, &reserved), CUDA_SUCCESS);

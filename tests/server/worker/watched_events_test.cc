@@ -38,7 +38,7 @@ class WatchedEventsTest : public testing::Test {
     EXPECT_EQ(table_.cuEventCreate(&event_, 0), CUDA_SUCCESS);
     EXPECT_EQ(table_.cuEventRecord(event_, stream_), CUDA_SUCCESS);
   }
-  WatchedEvents& events() { return client_->worker().Part<WatchedEvents>(); }
+  WatchedEvents& events() { return client_->worker().parts().watched_events(); }
   uint64_t NextMark(int timeout_ms = 10'000) {
     const std::optional<TestReply> reply = client_->Next(timeout_ms);
     return reply ? reply->header.extra : 0;

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/emulator/usage_page.h"
+#include "server/usage_page.h"
 
 namespace tessera::emulator {
 

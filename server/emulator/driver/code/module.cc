@@ -71,7 +71,7 @@ Result<std::span<const std::byte>> PartAt(const void* pointer) {
   }
   if (memcmp(bytes, "\177ELF", 4) == 0) {
     // The extent follows from the section table; nothing beyond it is read.
-    auto size = PartSize(std::span(bytes, size_t{1} << 40));
+    auto size = code_image::PartSize(std::span(bytes, size_t{1} << 40));
     if (!size.ok()) return size.status();
     return std::span(bytes, size.value());
   }
@@ -79,12 +79,12 @@ Result<std::span<const std::byte>> PartAt(const void* pointer) {
 }
 
 CUresult SelectParts(const std::vector<std::span<const std::byte>>& parts, Selection* selection, std::string* log) {
-  auto decoded = DecodeImage(parts, kArchitecture);
+  auto decoded = code_image::DecodeImage(parts, kArchitecture);
   if (!decoded.ok()) {
     *log = decoded.status().message();
     return ResultOf(decoded.status(), CUDA_ERROR_INVALID_IMAGE);
   }
-  auto selected = SelectImage(decoded.value(), kArchitecture);
+  auto selected = code_image::SelectImage(decoded.value(), kArchitecture);
   if (!selected.ok()) {
     *log = selected.status().message();
     return ResultOf(selected.status(), CUDA_ERROR_INVALID_IMAGE);

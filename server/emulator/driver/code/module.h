@@ -12,11 +12,18 @@
 #include <string>
 #include <vector>
 
+#include "server/code_image/image.h"
 #include "server/emulator/driver/memory/device_memory.h"
-#include "server/emulator/image/image.h"
 #include "server/emulator/ptx/run/module.h"
 
 namespace tessera::emulator {
+
+using code_image::CubinKernel;
+using code_image::CubinParameter;
+using code_image::CubinVariable;
+using code_image::kFatbinMagic;
+using code_image::kWrapperMagic;
+using code_image::Selection;
 
 // What cuFuncSetAttribute and cuKernelSetAttribute change.
 struct FunctionSettings {

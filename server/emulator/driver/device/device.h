@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "server/emulator/usage_page.h"
+#include "server/usage_page.h"
 
 namespace tessera::emulator {
 

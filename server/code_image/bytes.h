@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-namespace tessera::emulator {
+namespace tessera::code_image {
 
 class Bytes {
  public:
@@ -41,4 +41,4 @@ class Bytes {
   std::span<const std::byte> bytes_;
 };
 
-}  // namespace tessera::emulator
+}  // namespace tessera::code_image

@@ -5,9 +5,9 @@
 #include <span>
 
 #include "protocol/base/status.h"
-#include "server/emulator/image/entries.h"
+#include "server/code_image/entries.h"
 
-namespace tessera::emulator {
+namespace tessera::code_image {
 
 // `sm` is what the container said of the architecture, or 0; the file's own flags are used then. Extent of the file through
 // CubinSize. Errors: kInvalidArgument, kUnsupported for another ELF class.
@@ -16,4 +16,4 @@ Result<CubinEntry> DecodeCubin(std::span<const std::byte> bytes, uint32_t sm);
 // Bytes of the ELF file that begins at `bytes`, from its own tables.
 Result<uint64_t> CubinSize(std::span<const std::byte> bytes);
 
-}  // namespace tessera::emulator
+}  // namespace tessera::code_image

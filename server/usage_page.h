@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace tessera::emulator {
+namespace tessera {
 
 inline constexpr int kUsageDevicesMax = 8;
 
@@ -21,4 +21,4 @@ struct UsagePage {
 };
 static_assert(sizeof(UsagePage) <= 4096);
 
-}  // namespace tessera::emulator
+}  // namespace tessera

@@ -1,4 +1,4 @@
-#include "server/emulator/image/image.h"
+#include "server/code_image/image.h"
 
 #include <elf.h>
 #include <fmt/core.h>
@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <set>
 
-#include "server/emulator/image/bytes.h"
-#include "server/emulator/image/cubin.h"
-#include "server/emulator/image/fatbin.h"
+#include "server/code_image/bytes.h"
+#include "server/code_image/cubin.h"
+#include "server/code_image/fatbin.h"
 
-namespace tessera::emulator {
+namespace tessera::code_image {
 namespace {
 
 bool IsElf(std::span<const std::byte> bytes) {
@@ -121,4 +121,4 @@ Result<Selection> SelectImage(const Image& image, uint32_t sm) {
   return Status(StatusCode::kNotFound, fmt::format("an image holds {}, none of which fits sm_{}", Architectures(image), sm));
 }
 
-}  // namespace tessera::emulator
+}  // namespace tessera::code_image

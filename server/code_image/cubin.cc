@@ -1,4 +1,4 @@
-#include "server/emulator/image/cubin.h"
+#include "server/code_image/cubin.h"
 
 #include <elf.h>
 #include <fmt/core.h>
@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <string>
 
-#include "server/emulator/image/bytes.h"
+#include "server/code_image/bytes.h"
 
-namespace tessera::emulator {
+namespace tessera::code_image {
 namespace {
 
 constexpr uint8_t kEntryFlag = 0x10;             // st_other: STO_CUDA_ENTRY
@@ -211,4 +211,4 @@ Result<CubinEntry> DecodeCubin(std::span<const std::byte> data, uint32_t sm) {
   return cubin;
 }
 
-}  // namespace tessera::emulator
+}  // namespace tessera::code_image

@@ -1,5 +1,5 @@
 // Every form of image, whole, truncated and damaged.
-#include "server/emulator/image/image.h"
+#include "server/code_image/image.h"
 
 #include <elf.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <random>
 #include <sstream>
 
-namespace tessera::emulator {
+namespace tessera::code_image {
 namespace {
 
 using Part = std::span<const std::byte>;
@@ -244,4 +244,4 @@ TEST(Image, ShippedLibrary) {
 }
 
 }  // namespace
-}  // namespace tessera::emulator
+}  // namespace tessera::code_image

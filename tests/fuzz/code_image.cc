@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "server/emulator/image/image.h"
+#include "server/code_image/image.h"
 #include "tests/fuzz/files.h"
 #include "tests/fuzz/target.h"
 
@@ -10,13 +10,13 @@ namespace tessera::fuzz {
 
 void Run(std::span<const std::byte> input) {
   const Input copy(input.begin(), input.end());
-  Result<uint64_t> size = emulator::PartSize(copy);
+  Result<uint64_t> size = code_image::PartSize(copy);
   FUZZ_CHECK(!size.ok() || *size <= copy.size());
   for (const uint32_t only_sm : {0u, 90u}) {
-    Result<emulator::Image> image = emulator::DecodeImage({copy}, only_sm);
+    Result<code_image::Image> image = code_image::DecodeImage({copy}, only_sm);
     if (!image.ok()) continue;
-    (void)emulator::SelectImage(*image, 90).ok();
-    (void)emulator::SelectImage(*image, 75).ok();
+    (void)code_image::SelectImage(*image, 90).ok();
+    (void)code_image::SelectImage(*image, 75).ok();
   }
 }
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "protocol/base/status.h"
-#include "server/emulator/image/entries.h"
+#include "server/code_image/entries.h"
 
-namespace tessera::emulator {
+namespace tessera::code_image {
 
 // What an image comes down to for one device.
 struct Selection {
@@ -38,4 +38,4 @@ Result<uint64_t> PartSize(std::span<const std::byte> bytes);
 // kNotFound when nothing fits, with the architectures that are there.
 Result<Selection> SelectImage(const Image& image, uint32_t sm);
 
-}  // namespace tessera::emulator
+}  // namespace tessera::code_image

@@ -4,9 +4,9 @@
 #include <span>
 
 #include "protocol/base/status.h"
-#include "server/emulator/image/entries.h"
+#include "server/code_image/entries.h"
 
-namespace tessera::emulator {
+namespace tessera::code_image {
 
 // Whether machine code for `code_sm` runs on a device of capability `sm`: same major version, minor version not above.
 bool RunsOn(uint32_t code_sm, uint32_t sm);
@@ -21,4 +21,4 @@ Result<uint64_t> FatbinSize(std::span<const std::byte> bytes);
 // Makes a PTX entry of the text of `bytes`: up to its first NUL, architecture from its .target when `sm` is 0.
 PtxEntry MakePtx(std::span<const std::byte> bytes, uint32_t sm, uint32_t part);
 
-}  // namespace tessera::emulator
+}  // namespace tessera::code_image

@@ -1,4 +1,4 @@
-#include "server/emulator/image/fatbin.h"
+#include "server/code_image/fatbin.h"
 
 #include <fmt/core.h>
 #include <lz4.h>
@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cctype>
 
-#include "server/emulator/image/bytes.h"
-#include "server/emulator/image/cubin.h"
+#include "server/code_image/bytes.h"
+#include "server/code_image/cubin.h"
 
-namespace tessera::emulator {
+namespace tessera::code_image {
 namespace {
 
 constexpr uint64_t kHeaderBytes = 16;
@@ -145,4 +145,4 @@ Status DecodeFatbin(std::span<const std::byte> data, uint32_t part, uint32_t onl
   return Status::Ok();
 }
 
-}  // namespace tessera::emulator
+}  // namespace tessera::code_image

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace tessera::emulator {
+namespace tessera::code_image {
 
 inline constexpr uint32_t kFatbinMagic = 0xBA55ED50;
 inline constexpr uint32_t kWrapperMagic = 0x466243B1;
@@ -47,4 +47,4 @@ struct Image {
   std::vector<CubinEntry> cubins;
 };
 
-}  // namespace tessera::emulator
+}  // namespace tessera::code_image

@@ -1,0 +1,24 @@
+// The tests of the worker's core have no domains.
+#include "server/worker/parts.h"
+
+namespace tessera {
+
+class BlobStore {};
+class CaptureTargets {};
+class ConditionalBodies {};
+class HostCopyInstances {};
+class HostFunctions {};
+class LayoutTable {};
+class LinkOptions {};
+class LoadedImages {};
+class ModuleReferences {};
+class PrimaryContexts {};
+class SessionMemory {};
+class Sharing {};
+class StreamVisits {};
+class WatchedEvents {};
+
+Parts::Parts(Worker&) {}
+Parts::~Parts() = default;
+
+}  // namespace tessera
