@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "client-stub/call/handle_errors.h"
 #include "client-stub/code/library_copies.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/process/error_log.h"
@@ -14,6 +13,7 @@
 #include "client-stub/streams/host_functions.h"
 #include "client-stub/streams/idle_streams.h"
 #include "client-stub/streams/stream_state.h"
+#include "generated/messages/handle_errors.h"
 #include "protocol/base/log.h"
 
 namespace tessera {

@@ -1,5 +1,5 @@
 """exports.map, client/proc_address_table.{h,cc} and client/graphics.cc: what the stub's dynamic symbol table and cuGetProcAddress
-offer."""
+offer; messages/handle_errors.h: what unknown handles are answered with."""
 
 from output import ALL, block, in_namespace, indent
 
@@ -21,6 +21,22 @@ def _rows(spec):
     return rows
 
 
+def _emit_handle_errors(spec, out):
+    """Kinds with the same error share a `return`; one that types.toml does not know is refused as most are."""
+    by_error = {}
+    for kind in spec.kinds.values():
+        by_error.setdefault(kind.error, []).append(kind.cpp)
+    cases = []
+    for error, kinds in sorted(by_error.items()):
+        cases += [f"case {kind}:" for kind in kinds[:-1]]
+        cases.append(f"case {kinds[-1]}: return static_cast<CUresult>({error});")
+    out.write("messages/handle_errors.h", "protocol/spec/types.toml", [
+        "// What CUDA answers to a null or unknown handle of a kind.", "#pragma once", "", "#include <cuda.h>", "",
+        '#include "protocol/wire/handle.h"', "",
+        *in_namespace(block("constexpr CUresult HandleError(HandleKind kind)", [
+            *block("switch (kind)", [*cases, "default: return CUDA_ERROR_INVALID_HANDLE;"])]))])
+
+
 def _emit_graphics(spec, out):
     """An export for each name, whatever its parameters are: the caller passes them in registers that nobody reads."""
     reason = "graphics resources belong to a graphics API in this process, which the server's GPU does not know"
@@ -39,6 +55,7 @@ def _emit_graphics(spec, out):
 
 
 def emit(spec, out):
+    _emit_handle_errors(spec, out)
     if spec.graphics:
         _emit_graphics(spec, out)
     out.write("exports.map", ALL, _export_map(spec), comment="#")

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "generated/messages/handle_errors.h"
 #include "generated/server/dispatch.h"
 #include "protocol/base/log.h"
 #include "protocol/runtime/sticky_error.h"
@@ -15,23 +16,6 @@
 
 namespace tessera {
 namespace {
-
-// What CUDA answers to an unknown handle of a kind (protocol/spec/types.toml, `error`).
-CUresult ErrorOf(HandleKind kind) {
-  switch (kind) {
-    case HandleKind::kContext:
-    case HandleKind::kGreenContext: return CUDA_ERROR_INVALID_CONTEXT;
-    case HandleKind::kGraph:
-    case HandleKind::kGraphNode:
-    case HandleKind::kGraphExec:
-    case HandleKind::kMemoryPool:
-    case HandleKind::kMemoryAllocation:
-    case HandleKind::kUserObject:
-    case HandleKind::kResourceDescriptor:
-    case HandleKind::kGraphDeviceNode: return CUDA_ERROR_INVALID_VALUE;
-    default: return CUDA_ERROR_INVALID_HANDLE;
-  }
-}
 
 void Answer(Worker& worker, const RecordHeader& record, CUresult result, std::span<const std::byte> payload) {
   if (IsStickyError(result)) worker.recent_launches().LogFailure(record, result);
@@ -66,7 +50,7 @@ uint64_t CallContext::Lookup(HandleId id, HandleKind kind) {
       kind == HandleKind::kNone || id.kind() == kind || (kind == HandleKind::kFunction && id.kind() == HandleKind::kKernel);
   uint64_t object = 0;
   if (kind_fits && worker_.objects().Find(id, &object)) return object;
-  Fail(ErrorOf(kind == HandleKind::kNone ? id.kind() : kind));
+  Fail(HandleError(kind == HandleKind::kNone ? id.kind() : kind));
   return 0;
 }
 
