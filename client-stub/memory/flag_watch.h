@@ -1,41 +1,31 @@
 // While work runs that uses host memory which the server has a copy of, looks again and again whether the program changed a
 // single word of it: a kernel that waits for a flag sees it, although its launch met the program long before.
 //
-// Looking takes at most a tenth of a processor, and happens only while such work is not known to be done. Each look comes soon at
-// first, then ever more rarely.
+// Looking takes at most a tenth of a processor, and happens only while such work is not known to be done (LookThread).
 #pragma once
 
-#include <chrono>
+#include <atomic>
 #include <cstdint>
 #include <functional>
-#include <thread>
 
-#include "protocol/base/mutex.h"
+#include "protocol/memory/look_thread.h"
 
 namespace tessera {
 
 class FlagWatch {
  public:
-  // `look` runs on a thread of the watch's own and may wait.
-  explicit FlagWatch(std::function<void()> look) : look_(std::move(look)) {}
-  ~FlagWatch();  // waits for a look that is under way
+  // `look` runs on a thread of the watch's own and may wait. The destructor waits for a look that is under way.
+  explicit FlagWatch(std::function<void()> look);
 
   // One more piece of work is about to be given to the device. Any thread.
-  void Began() EXCLUDES(mutex_);
+  void Began();
   // So many of them are done. Any thread.
-  void Ended(uint64_t count) EXCLUDES(mutex_);
+  void Ended(uint64_t count);
 
  private:
-  void Run() EXCLUDES(mutex_);
-
-  const std::function<void()> look_;
-  Mutex mutex_;
-  ConditionVariable changed_;
-  uint64_t begun_ GUARDED_BY(mutex_) = 0;  // pieces of work
-  uint64_t ended_ GUARDED_BY(mutex_) = 0;  // at least so many of them
-  bool idle_ GUARDED_BY(mutex_) = false;
-  bool stopped_ GUARDED_BY(mutex_) = false;
-  std::thread thread_ GUARDED_BY(mutex_);
+  std::atomic<uint64_t> begun_{0};  // pieces of work
+  std::atomic<uint64_t> ended_{0};  // at least so many of them
+  LookThread looks_;                // last: it uses the others
 };
 
 }  // namespace tessera

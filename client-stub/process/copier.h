@@ -1,18 +1,14 @@
 // Copies and reads large ranges of host memory with several threads: one core moves 9 GB/s from memory on the machine
 // this was measured on (H200 host, 16 cores), four 38, eight 53; past their caches 5, 19, 33. DMA moves 55.
 //
-// Threads are started at the first large copy and never joined (they belong to a library that outlives main). After a
-// copy they look for the next one for as long as that has lately paid (AdaptiveSpin), then sleep. Any thread may call;
-// several copies share the threads.
+// Threads are started at the first large copy. Any thread may call; several copies share the threads (WorkCrew).
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 
-#include "protocol/base/mutex.h"
+#include "protocol/channel/work_crew.h"
 
 namespace tessera {
 
@@ -26,8 +22,8 @@ class Copier {
 
   // That of the process, with as many threads as its cores allow.
   static Copier& Process();
-  // Of so many threads, the caller included. It must live as long as the process. For tests.
-  explicit Copier(size_t threads) : threads_(threads) {}
+  // Of so many threads, the caller included. For tests.
+  explicit Copier(size_t threads);
 
   // Who reads next what is written. For a device several threads copy past their caches (past_caches.h).
   enum class Reader : uint8_t { kProgram, kDevice };
@@ -43,33 +39,8 @@ class Copier {
   void ForEach(size_t count, const std::function<void(size_t part)>& work);
 
  private:
-  static constexpr size_t kJobsMax = 8;  // at once; more are done by their callers alone
-  struct Job {
-    const std::function<void(size_t part)>& work;
-    const size_t parts;
-    std::atomic<size_t> next{0};
-  };
-  // Where a job is found. Helpers count themselves in before they look at the job.
-  struct alignas(64) Place {
-    std::atomic<bool> taken{false};
-    std::atomic<Job*> job{nullptr};
-    std::atomic<size_t> users{0};
-  };
-
-  void Work(Job& job, size_t place);
-  // Takes part in some job. False when none has parts left.
-  bool Help();
-  void Loop();
-  void StartThreads() EXCLUDES(mutex_);
-  void WakeOne() EXCLUDES(mutex_);
-
   const size_t threads_;
-  std::array<Place, kJobsMax> places_;
-  alignas(64) std::atomic<uint32_t> open_{0};  // bit i: the job of place i has parts that nobody has taken
-  alignas(64) std::atomic<size_t> asleep_{0};
-  std::atomic<bool> started_{false};
-  Mutex mutex_;
-  ConditionVariable work_;
+  WorkCrew crew_;
 };
 
 }  // namespace tessera

@@ -89,7 +89,7 @@ size_t TlsStream::SealRecords(TlsKeys& keys, std::span<const std::byte>& first, 
   }
   // All but the last are full.
   const uint64_t number = keys.records();
-  crew_.Share(count, [&](size_t lane, size_t i) {
+  crew_.ForEach(count, [&](size_t lane, size_t i) {
     keys.SealAt(lane, number + i, TlsContent::kData, records[i].begin, records[i].rest, to.data() + i * kFullRecordBytes);
   });
   keys.Skip(count);
@@ -181,7 +181,7 @@ Result<size_t> TlsStream::NextRecordsTogether(std::span<std::byte> to) {
   if (count < 2) return size_t{0};
   std::array<Status, kRecordsTogetherMax> results;
   const uint64_t number = receive_keys_.records();
-  crew_.Share(count, [&](size_t lane, size_t i) {
+  crew_.ForEach(count, [&](size_t lane, size_t i) {
     Result<TlsKeys::Opened> opened = receive_keys_.OpenAt(lane, number + i, there.subspan(i * kFullRecordBytes, kFullRecordBytes),
                                                           to.data() + i * kTlsPlainBytesMax);
     if (!opened.ok()) {

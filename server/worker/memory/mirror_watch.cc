@@ -2,25 +2,30 @@
 
 #include <pthread.h>
 
-#include <chrono>
+#include <thread>
+#include <utility>
 
 #include "generated/driver_table.h"
-#include "protocol/memory/look_pace.h"
 #include "server/worker/call_context.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
 
-MirrorWatch::~MirrorWatch() {
-  std::thread thread;
-  {
-    MutexLock lock(mutex_);
-    stopped_ = true;
-    thread = std::move(thread_);
-  }
-  changed_.notify_all();
-  if (thread.joinable()) thread.join();
+namespace {
+
+std::thread StartLooking(std::function<void()> body) {
+  std::thread thread(std::move(body));
+  pthread_setname_np(thread.native_handle(), "tessera-mirrors");
+  return thread;
 }
+
+}  // namespace
+
+MirrorWatch::MirrorWatch(Worker& worker, std::function<void(bool lone)> tell)
+    : worker_(worker),
+      tell_(std::move(tell)),
+      looks_(
+          &StartLooking, [this] { return working(); }, [this] { Look(); }) {}
 
 void MirrorWatch::Used(CallContext& call, HandleId id, CUstream stream) {
   const StreamKey key = KeyOfStream(call, id, stream);
@@ -33,18 +38,19 @@ void MirrorWatch::Used(CallContext& call, HandleId id, CUstream stream) {
 }
 
 MirrorWatch::Recorded MirrorWatch::Begin(const StreamKey& key) {
-  MutexLock lock(mutex_);
   Recorded before;
-  if (const auto found = recorded_.find(key); found != recorded_.end()) {
-    before = found->second;
-    recorded_.erase(found);
+  bool resting = false;
+  {
+    MutexLock lock(mutex_);
+    if (const auto found = recorded_.find(key); found != recorded_.end()) {
+      before = found->second;
+      recorded_.erase(found);
+    }
+    ++uses_;
+    recording_ = true;
+    resting = !working_.exchange(true, std::memory_order_acq_rel);
   }
-  ++uses_;
-  recording_ = true;
-  const bool resting = !working_.exchange(true, std::memory_order_acq_rel);
-  if (stopped_) return before;
-  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
-  if (resting) changed_.notify_all();
+  if (resting) looks_.Wake();
   return before;
 }
 
@@ -84,34 +90,22 @@ bool MirrorWatch::AllDone() {
   return recorded_.empty() && !recording_ && !never_done_;
 }
 
-void MirrorWatch::Run() {
-  pthread_setname_np(pthread_self(), "tessera-mirrors");
-  LookPace pace;
-  for (;;) {
-    bool done = false;
-    uint64_t uses = 0;
-    std::chrono::steady_clock::time_point begin;
-    {
-      MutexLock lock(mutex_);
-      if (!working()) pace.Rest();
-      while (!working() && !stopped_) changed_.wait(mutex_);
-      const auto until = std::chrono::steady_clock::now() + pace.pause();
-      while (!stopped_ && changed_.wait_until(mutex_, until) != std::cv_status::timeout) {
-      }
-      if (stopped_) return;
-      begin = std::chrono::steady_clock::now();
-      done = AllDone();
-      uses = uses_;
-    }
-    tell_(!done);
-    if (done) {
-      MutexLock lock(mutex_);
-      done = uses == uses_;
-      if (done) working_.store(false, std::memory_order_release);
-    }
-    if (done) worker_.SendNotice(NoticeKind::kMirrorsIdle, uses);
-    pace.Looked(std::chrono::steady_clock::now() - begin);
+void MirrorWatch::Look() {
+  bool done = false;
+  uint64_t uses = 0;
+  {
+    MutexLock lock(mutex_);
+    done = AllDone();
+    uses = uses_;
   }
+  tell_(!done);
+  if (!done) return;
+  {
+    MutexLock lock(mutex_);
+    if (uses != uses_) return;
+    working_.store(false, std::memory_order_release);
+  }
+  worker_.SendNotice(NoticeKind::kMirrorsIdle, uses);
 }
 
 }  // namespace tessera

@@ -3,8 +3,8 @@
 // be waiting for what a kernel writes there, without a call.
 //
 // An event of each stream is recorded again behind each piece of work, so a stream that is never idle costs one look at it now
-// and then. A thread looks, soon at first, then ever more rarely, at most a tenth of the time; without such work it sleeps. It
-// goes on while an event is recorded: the driver's queue may be full of what waits for a flag that is still to be told.
+// and then. A LookThread looks at them. It goes on while an event is recorded: the driver's queue may be full of what waits for a
+// flag that is still to be told.
 #pragma once
 
 #include <cuda.h>
@@ -13,9 +13,9 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <thread>
 
 #include "protocol/base/mutex.h"
+#include "protocol/memory/look_thread.h"
 #include "protocol/wire/handle.h"
 #include "server/worker/streams/stream_key.h"
 
@@ -27,8 +27,7 @@ class Worker;
 class MirrorWatch {
  public:
   // `tell` sends what changed, if it is `lone` only when it is a single word. Called on several threads.
-  MirrorWatch(Worker& worker, std::function<void(bool lone)> tell) : worker_(worker), tell_(std::move(tell)) {}
-  ~MirrorWatch();
+  MirrorWatch(Worker& worker, std::function<void(bool lone)> tell);
 
   // `stream`, the driver's for `id`, was given work. Where its end cannot be heard of (a stream of another context than the
   // current one, an event that the driver refuses) work counts as never done. Executor thread.
@@ -49,7 +48,7 @@ class MirrorWatch {
   Recorded Begin(const StreamKey& key) EXCLUDES(mutex_);
   // Records the event, made if there was none. Calls the driver, which may wait: without the lock.
   CUresult Record(CUstream stream, Recorded* recorded) EXCLUDES(mutex_);
-  void Run() EXCLUDES(mutex_);
+  void Look() EXCLUDES(mutex_);
   // Looks at all events; those that are done go. True when none is left, and none is being recorded.
   bool AllDone() REQUIRES(mutex_);
 
@@ -57,13 +56,11 @@ class MirrorWatch {
   const std::function<void(bool lone)> tell_;
   std::atomic<bool> working_{false};
   Mutex mutex_;
-  ConditionVariable changed_;
   std::map<StreamKey, Recorded> recorded_ GUARDED_BY(mutex_);
   uint64_t uses_ GUARDED_BY(mutex_) = 0;
   bool recording_ GUARDED_BY(mutex_) = false;  // an event is out of recorded_
   bool never_done_ GUARDED_BY(mutex_) = false;
-  bool stopped_ GUARDED_BY(mutex_) = false;
-  std::thread thread_ GUARDED_BY(mutex_);
+  LookThread looks_;  // last: it uses the others
 };
 
 }  // namespace tessera

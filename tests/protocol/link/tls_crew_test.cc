@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <thread>
 #include <vector>
 
 #include "protocol/link/tcp/tcp_stream.h"
@@ -14,40 +12,6 @@
 
 namespace tessera {
 namespace {
-
-TEST(TlsCrew, EverythingIsDoneOnceAndOneThreadIsInALane) {
-  for (const size_t helpers : {0, 1, 3}) {
-    TlsCrew crew(helpers);
-    std::vector<std::thread> callers;
-    for (int caller = 0; caller < 3; ++caller) {
-      callers.emplace_back([&] {
-        for (size_t round = 0; round < 300; ++round) {
-          const size_t count = round % 40;
-          std::vector<std::atomic<int>> done(count);
-          std::vector<std::atomic<int>> in_lane(helpers + 1);
-          crew.Share(count, [&](size_t lane, size_t i) {
-            EXPECT_EQ(in_lane.at(lane).fetch_add(1), 0);
-            ++done[i];
-            --in_lane[lane];
-          });
-          for (const auto& one : done) EXPECT_EQ(one.load(), 1);
-        }
-      });
-    }
-    for (std::thread& caller : callers) caller.join();
-  }
-}
-
-TEST(TlsCrew, HelpersTakePart) {
-  TlsCrew crew(1);
-  std::atomic<bool> helped{false};
-  // The caller's part lasts until the helper has done one.
-  crew.Share(2, [&](size_t lane, size_t) {
-    if (lane == 1) helped = true;
-    while (!helped.load()) std::this_thread::yield();
-  });
-  EXPECT_TRUE(helped.load());
-}
 
 // Full records, as many as one call of Open() may take, of which one is bad.
 TEST(TlsCrew, ABadRecordAmongOthersIsNoticed) {
