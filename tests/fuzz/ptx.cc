@@ -3,7 +3,7 @@
 #include "server/emulator/ptx/run/program.h"
 #include "tests/fuzz/files.h"
 #include "tests/fuzz/target.h"
-#include "tests/server/emulator_ptx/test_device.h"
+#include "tests/server/emulator/ptx/test_device.h"
 
 namespace tessera::fuzz {
 namespace {

@@ -22,7 +22,7 @@
 #include "client-stub/session/client.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
-#include "tests/client-stub/fake_server.h"
+#include "tests/client-stub/session/fake_server.h"
 #include "tests/fuzz/target.h"
 #include "tests/protocol/spec/call_check.h"
 #include "tests/protocol/spec/message_check.h"
