@@ -7,8 +7,8 @@
 #include "generated/mock/recording_table.h"
 #include "protocol/wire/encoder.h"
 #include "server/worker/memory/session_memory.h"
-#include "tests/server/worker/test_client.h"
 #include "tests/server/worker/memory/fake_vmm.h"
+#include "tests/server/worker/test_client.h"
 
 namespace tessera {
 namespace {
