@@ -1,11 +1,11 @@
 #include "server/worker/graphs/host_copy_node.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <utility>
 
 #include "generated/driver_table.h"
+#include "protocol/base/first_time.h"
 #include "protocol/base/log.h"
 #include "server/driver/missing_entry.h"
 #include "server/worker/graphs/graph_handles.h"
@@ -175,8 +175,7 @@ bool IsDeviceGraph(CallContext& call, CUgraphExec exec) {
 
 // Parameters of another form than the node has: says so once.
 CUresult RefuseForm() {
-  static std::atomic<bool> said{false};
-  if (!said.exchange(true)) {
+  if (FirstTime("a copy node cannot change its kind")) {
     LogWarning(
         "a copy node of a graph cannot change between ordinary host memory and other memory: add another node, and "
         "instantiate the graph again");
