@@ -1,7 +1,6 @@
 #include "client-stub/call/call.h"
 
 #include <algorithm>
-#include <set>
 
 #include "client-stub/code/library_copies.h"
 #include "client-stub/memory/client_memory.h"
@@ -14,6 +13,7 @@
 #include "client-stub/streams/idle_streams.h"
 #include "client-stub/streams/stream_state.h"
 #include "generated/messages/handle_errors.h"
+#include "protocol/base/first_time.h"
 #include "protocol/base/log.h"
 
 namespace tessera {
@@ -82,14 +82,15 @@ void Call::NoteNamed(HandleKind kind, HandleId id) {
   EventInfo* event = Events().Find(id);
   if (event == nullptr) return;
   if (in_host_function) {
-    after_ = std::max({after_, event->changed.value(), LastGraphRecord(id.session()), question ? 0 : event->named.value()});
+    const uint64_t graph = GraphRecords::Process().Last(id.session());
+    after_ = std::max({after_, event->changed.value(), graph, question ? 0 : event->named.value()});
   }
   if (question) return;
   Changes(&event->named);
   if (AboutStreamsAndEvents(info_)) return;
   // A node of a graph, or a launch that records it (and may become a node).
   Changes(&event->changed);
-  NoteGraphEvents();
+  GraphRecords::Process().NoteEvents();
 }
 
 HandleId Call::UseStream(CUstream stream) {
@@ -175,13 +176,10 @@ bool UseStreamInfo(Call& call, CUstream stream, UsedStream* used) {
 }
 
 CUresult Unsupported(const CallInfo& info) {
-  static Mutex* const mutex = new Mutex;
-  static auto* const told = new std::set<uint32_t>;
   if (Statistics* statistics = Client::Get().statistics()) statistics->CountCall(info);
   if (!Client::Get().initialized()) return CUDA_ERROR_NOT_INITIALIZED;  // nor is a forked child
   ErrorLog::Process().Add(info.name, CUDA_ERROR_NOT_SUPPORTED);
-  MutexLock lock(*mutex);
-  if (told->insert(info.id).second) LogInfo("{} is not supported: {}", info.name, info.reason);
+  if (FirstTime(fmt::format("{} is not supported", info.name))) LogInfo("{} is not supported: {}", info.name, info.reason);
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 

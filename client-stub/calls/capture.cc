@@ -1,6 +1,5 @@
 // Stream capture: legality is decided here (capture.h), graphs are built by the server's driver.
 
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -11,9 +10,9 @@
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"
 #include "client-stub/streams/capture_check.h"
+#include "client-stub/streams/dependency_arrays.h"
 #include "client-stub/streams/stream_state.h"
 #include "generated/client_custom.h"
-#include "protocol/base/mutex.h"
 #include "protocol/runtime/client_support.h"
 
 namespace tessera {
@@ -31,35 +30,6 @@ CUresult Begin(Call& call, CUstream stream, CUstreamCaptureMode mode, Request& r
   if (result != CUDA_SUCCESS) Captures().Drop(used.ref);
   return result;
 }
-
-// Arrays that the application was handed as pointers: valid until the stream's next capture call (driver API,
-// cuStreamGetCaptureInfo), kept per stream.
-struct Dependencies {
-  std::vector<CUgraphNode> nodes;
-  std::vector<CUgraphEdgeData> edges;
-};
-
-class DependencyArrays {
- public:
-  std::shared_ptr<Dependencies> Replace(uint64_t stream_key) {
-    MutexLock lock(mutex_);
-    auto& kept = arrays_[stream_key];
-    kept = std::make_shared<Dependencies>();
-    return kept;
-  }
-  void Drop(uint64_t stream_key) {
-    MutexLock lock(mutex_);
-    arrays_.erase(stream_key);
-  }
-  static DependencyArrays& Get() {
-    static auto* arrays = new DependencyArrays;
-    return *arrays;
-  }
-
- private:
-  Mutex mutex_;
-  std::map<uint64_t, std::shared_ptr<Dependencies>> arrays_ GUARDED_BY(mutex_);
-};
 
 // Asks the server what became of a capture of which only it knows.
 template <typename Request, typename Reply>
@@ -110,7 +80,7 @@ CUresult Info(Call& call, CUstream stream, CUstreamCaptureStatus* status, cuuint
   if (result != CUDA_SUCCESS) return result;
   *status = static_cast<CUstreamCaptureStatus>(reply.status);
   if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_SUCCESS;
-  const std::shared_ptr<Dependencies> kept = DependencyArrays::Get().Replace(used.ref.key);
+  const std::shared_ptr<Dependencies> kept = DependencyArrays::Process().Replace(used.ref.key);
   bool plain = true;
   for (HandleId node : reply.dependencies) {
     call.Adopt(node);
@@ -194,7 +164,7 @@ CUresult Custom_cuStreamEndCapture(Call& call, CUstream hStream, CUgraph* phGrap
   CaptureTable::Ending ending;
   const CUresult verdict = Captures().End(CallerOf(call.thread()), used.ref, &ending);
   if (ending == CaptureTable::Ending::kNone) return call.Fail(verdict);
-  DependencyArrays::Get().Drop(used.ref.key);
+  DependencyArrays::Process().Drop(used.ref.key);
   cuStreamEndCaptureRequest request;
   request.stream = used.id;
   request.discard = ending == CaptureTable::Ending::kDiscard || phGraph == nullptr;

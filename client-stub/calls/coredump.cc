@@ -11,12 +11,6 @@
 namespace tessera {
 namespace {
 
-// Never destroyed: libraries call in at exit.
-CoredumpSettings& Settings() {
-  static CoredumpSettings* settings = new CoredumpSettings;
-  return *settings;
-}
-
 // The number of the current context. 0 and a failed call: there is none, or contexts do not have the attribute.
 uint64_t ContextWith(Call& call, CUcoredumpSettings attribute) {
   if (!call.ok()) return 0;
@@ -37,22 +31,22 @@ uint64_t ContextWith(Call& call, CUcoredumpSettings attribute) {
 
 CUresult Custom_cuCoredumpGetAttribute(Call& call, CUcoredumpSettings attrib, void* value, size_t* size) {
   const uint64_t context = ContextWith(call, attrib);
-  return call.ok() ? call.Fail(Settings().Get(context, attrib, value, size)) : call.result();
+  return call.ok() ? call.Fail(CoredumpSettings::Process().Get(context, attrib, value, size)) : call.result();
 }
 
 CUresult Custom_cuCoredumpSetAttribute(Call& call, CUcoredumpSettings attrib, void* value, size_t* size) {
   const uint64_t context = ContextWith(call, attrib);
-  return call.ok() ? call.Fail(Settings().Set(context, attrib, value, size)) : call.result();
+  return call.ok() ? call.Fail(CoredumpSettings::Process().Set(context, attrib, value, size)) : call.result();
 }
 
 CUresult Custom_cuCoredumpGetAttributeGlobal(Call& call, CUcoredumpSettings attrib, void* value, size_t* size) {
   if (!call.ok()) return call.result();
-  return call.Fail(Settings().Get(0, attrib, value, size));
+  return call.Fail(CoredumpSettings::Process().Get(0, attrib, value, size));
 }
 
 CUresult Custom_cuCoredumpSetAttributeGlobal(Call& call, CUcoredumpSettings attrib, void* value, size_t* size) {
   if (!call.ok()) return call.result();
-  return call.Fail(Settings().Set(0, attrib, value, size));
+  return call.Fail(CoredumpSettings::Process().Set(0, attrib, value, size));
 }
 
 }  // namespace tessera

@@ -43,7 +43,7 @@ CUresult Record(Call& call, CUevent event, CUstream stream, unsigned flags, Requ
   if (legal != CUDA_SUCCESS) return call.Fail(legal);
   if (info != nullptr) call.Changes(&info->changed);
   if (capturing) {
-    if (external) NoteGraphEvents();
+    if (external) GraphRecords::Process().NoteEvents();
     const CUresult result = call.Sync(request);
     if (result != CUDA_SUCCESS) Captures().SetUncertain(used.ref);
     return result;

@@ -309,7 +309,7 @@ CUresult Custom_cuGraphLaunch(Call& call, CUgraphExec hGraph, CUstream hStream) 
   const bool known = info != nullptr && info->launched.load(std::memory_order_relaxed) && !AnyGraphMemory();
   cuGraphLaunchReply reply;
   const CUresult result = known ? call.Async(request) : call.Sync(request, &reply);
-  NoteGraphLaunch(call.session().index(), call.sequence());
+  GraphRecords::Process().NoteLaunch(call.session().index(), call.sequence());
   call.session().polls().ForgetAll();  // its nodes may record events
   if (result != CUDA_SUCCESS) return result;
   snapshots.Keep();

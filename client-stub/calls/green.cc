@@ -4,7 +4,6 @@
 #include <cuda.h>
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "client-stub/call/call.h"
@@ -37,21 +36,6 @@ void End(Call& call, Context* context) {
   call.session().contexts().Finish(context);
 }
 
-// A primary context that is reset takes its green contexts along.
-void AttachGreens(Session& session) {
-  static std::array<std::atomic<Session*>, kSessionsPerWindow> attached{};
-  if (attached[session.index()].exchange(&session, std::memory_order_acq_rel) == &session) return;
-  session.contexts().OnEnd([&session](const Context& ended) {
-    if (!ended.primary) return;
-    for (Context* context : session.contexts().GreensOf(ended)) {
-      session.contexts().Deactivate(context);
-      session.handles().Release(context->handle);
-      session.handles().Release(context->green);
-      session.contexts().Finish(context);
-    }
-  });
-}
-
 }  // namespace
 
 CUresult Custom_cuGreenCtxCreate(Call& call, CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags) {
@@ -61,7 +45,6 @@ CUresult Custom_cuGreenCtxCreate(Call& call, CUgreenCtx* phCtx, CUdevResourceDes
   request.desc = call.Use(HandleKind::kResourceDescriptor, desc);
   if (!call.ok()) return call.result();
   if (!call.session().devices().Valid(dev)) return call.Fail(CUDA_ERROR_INVALID_DEVICE);
-  AttachGreens(call.session());
   CUcontext primary = nullptr;
   if (const CUresult result = Enter_cuDevicePrimaryCtxRetain(false, &primary, dev); result != CUDA_SUCCESS) {
     return call.Fail(result);

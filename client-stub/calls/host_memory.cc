@@ -12,6 +12,7 @@
 #include "client-stub/session/thread_state.h"
 #include "client-stub/streams/stream_visit.h"
 #include "generated/client/host_memory.h"
+#include "protocol/base/first_time.h"
 #include "protocol/base/log.h"
 
 namespace tessera {
@@ -52,8 +53,7 @@ CUresult Allocate(Call& call, void** pp, size_t bytes, unsigned flags) {
 
 // Where no pages are shared, what another process stores travels with the calls of this one (host_mirrors.h).
 void WarnOfOtherWriters(Call& call, const Range& range) {
-  static std::atomic<bool> said{false};
-  if (said.load(std::memory_order_relaxed) || !IsShared(range) || said.exchange(true)) return;
+  if (!IsShared(range) || !FirstTime("other processes may write registered memory")) return;
   LogWarning(
       "{}: other processes may write this memory ({} bytes of a shared mapping), and the server does not see what they "
       "write before this program makes a call: a kernel that waits for it may wait for ever; use a server on this host, "
@@ -141,8 +141,7 @@ CUresult Custom_cuMemHostGetDevicePointer_v2(Call& call, CUdeviceptr* pdptr, voi
     *pdptr = alias != 0 ? alias : address;
     return CUDA_SUCCESS;
   }
-  static std::atomic<bool> said{false};
-  if (!said.exchange(true)) {
+  if (FirstTime("kernels use a mirror")) {
     LogInfo("kernels use a mirror of {} host memory, compared at every launch: {}", block->registered ? "registered" : "pinned",
             call.session().mirrored() ? "copies to device memory are faster" : "cuMemHostAlloc is faster");
   }

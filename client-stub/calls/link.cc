@@ -4,51 +4,18 @@
 
 #include <cstring>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 #include "client-stub/call/call.h"
 #include "client-stub/code/blob.h"
 #include "client-stub/code/image_load.h"
+#include "client-stub/code/link_table.h"
 #include "client-stub/session/client.h"
 #include "generated/client_custom.h"
 #include "generated/messages/module.h"
-#include "protocol/base/mutex.h"
 
 namespace tessera {
 namespace {
-
-// What a link owes the application: where its logs go (buffers given at creation), and the cubin it produced.
-struct Link {
-  ClientJitOptions jit;
-  std::vector<std::byte> cubin;
-};
-
-class LinkTable {
- public:
-  void Insert(HandleId state, std::shared_ptr<Link> link) {
-    MutexLock lock(mutex_);
-    links_[state.value()] = std::move(link);
-  }
-  std::shared_ptr<Link> Find(HandleId state) {
-    MutexLock lock(mutex_);
-    const auto found = links_.find(state.value());
-    return found == links_.end() ? nullptr : found->second;
-  }
-  void Erase(HandleId state) {
-    MutexLock lock(mutex_);
-    links_.erase(state.value());
-  }
-
- private:
-  Mutex mutex_;
-  std::unordered_map<uint64_t, std::shared_ptr<Link>> links_ GUARDED_BY(mutex_);
-};
-
-LinkTable& Links() {
-  static LinkTable* table = new LinkTable();
-  return *table;
-}
 
 template <typename Reply>
 CUresult TakeLogs(Call& call, const std::shared_ptr<Link>& link, const Reply& reply) {

@@ -1,10 +1,10 @@
 #include "client-stub/code/blob.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "client-stub/code/image.h"
 #include "client-stub/process/copier.h"
+#include "client-stub/process/process_numbers.h"
 #include "client-stub/session/basic_call.h"
 #include "generated/messages/service.h"
 #include "protocol/image/image_key.h"
@@ -25,10 +25,7 @@ constexpr CallInfo kRelease = Internal("tesseraBlobRelease", tesseraBlobReleaseR
 
 }  // namespace
 
-uint64_t NewBlob() {
-  static std::atomic<uint64_t> next{1};
-  return next.fetch_add(1, std::memory_order_relaxed);
-}
+uint64_t NewBlob() { return ProcessNumbers::Process().NextBlob(); }
 
 CUresult SendBlob(const BasicCall& user, std::span<const std::byte> bytes, uint64_t* blob) {
   *blob = NewBlob();

@@ -121,8 +121,7 @@ HandleId FunctionTable::ContextOf(HandleId container) const {
 void FunctionTable::MakeFindable(FunctionInfo* info) {
   by_name_.try_emplace({info->container.value(), info->name}, info);
   // Everything about it is written.
-  described_functions.Insert(info->handle,
-                             [info](DescribedFunction& entry) { entry.info.store(info, std::memory_order_release); });
+  described_.Insert(info->handle, [info](Described& entry) { entry.info.store(info, std::memory_order_release); });
 }
 
 void FunctionTable::Describe(FunctionInfo* info, std::string_view name, std::span<const uint32_t> offsets_and_sizes,
@@ -155,7 +154,7 @@ std::vector<HandleId> FunctionTable::EraseContainer(HandleId container) {
       continue;
     }
     erased.push_back(entry->second->handle);
-    described_functions.Erase(entry->second->handle);
+    described_.Erase(entry->second->handle);
     graveyard_.push_back(std::move(entry->second));
     entry = by_handle_.erase(entry);
   }
@@ -184,11 +183,6 @@ HandleId FunctionTable::FindOfKernel(HandleId kernel, HandleId context) const {
 void FunctionTable::RememberOfKernel(HandleId kernel, HandleId context, HandleId function) {
   MutexLock lock(mutex_);
   of_kernel_[{kernel.value(), context.value()}] = function;
-}
-
-FunctionTable& Functions() {
-  static FunctionTable* table = new FunctionTable();
-  return *table;
 }
 
 }  // namespace tessera

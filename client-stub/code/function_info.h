@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "client-stub/code/prepared_launch.h"
+#include "client-stub/process/process_part.h"
 #include "client-stub/process/slot_table.h"
 #include "protocol/base/mutex.h"
 #include "protocol/wire/handle.h"
@@ -125,7 +126,10 @@ class FunctionTable {
   // The entry, described or not; null when there is none.
   FunctionInfo* Find(HandleId handle) const;
   // The entry when it is described. Takes no lock: every launch asks.
-  FunctionInfo* FindDescribed(HandleId handle) const;
+  FunctionInfo* FindDescribed(HandleId handle) {
+    const Described* const found = described_.Find(handle);
+    return found == nullptr ? nullptr : found->info.load(std::memory_order_acquire);
+  }
   // The entry of `info->handle`; an existing one is kept and returned.
   FunctionInfo* Insert(std::unique_ptr<FunctionInfo> info);
   // Modules belong to a context, and so do their functions: for the entries of `container` that are inserted from now on.
@@ -151,6 +155,10 @@ class FunctionTable {
 
   void MakeFindable(FunctionInfo* info) REQUIRES(mutex_);
 
+  struct Described {
+    std::atomic<FunctionInfo*> info{nullptr};
+  };
+  SlotTable<Described> described_;
   mutable Mutex mutex_;
   std::unordered_map<uint64_t, std::unique_ptr<FunctionInfo>> by_handle_ GUARDED_BY(mutex_);
   std::map<std::pair<uint64_t, std::string>, FunctionInfo*> by_name_ GUARDED_BY(mutex_);
@@ -159,18 +167,7 @@ class FunctionTable {
   std::vector<std::unique_ptr<FunctionInfo>> graveyard_ GUARDED_BY(mutex_);
 };
 
-// Those that are described, in memory that costs nothing before it is used. Written by FunctionTable alone.
-struct DescribedFunction {
-  std::atomic<FunctionInfo*> info{nullptr};
-};
-inline constinit SlotTable<DescribedFunction> described_functions;
-
-inline FunctionInfo* FunctionTable::FindDescribed(HandleId handle) const {
-  const DescribedFunction* const found = described_functions.Find(handle);
-  return found == nullptr ? nullptr : found->info.load(std::memory_order_acquire);
-}
-
-// The table of this process; never destroyed, since cudart unloads its modules from exit handlers.
-FunctionTable& Functions();
+// The table of this process.
+inline FunctionTable& Functions() { return PartOfProcess<FunctionTable>::Get(); }
 
 }  // namespace tessera

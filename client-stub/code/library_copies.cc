@@ -52,11 +52,6 @@ FunctionInfo* Describe(HandleId kernel) {
 
 }  // namespace
 
-LibraryCopies& LibraryCopies::Process() {
-  static auto* const copies = new LibraryCopies;
-  return *copies;
-}
-
 std::shared_ptr<const LibraryCopies::Image> LibraryCopies::Keep(const void* image, bool preserved, unsigned count,
                                                                 const CUjit_option* options, void** values) {
   const Result<ImageParts> parts = FindImageParts(image);

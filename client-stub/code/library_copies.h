@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "client-stub/code/image.h"
+#include "client-stub/process/process_part.h"
 #include "client-stub/session/session.h"
 #include "protocol/base/mutex.h"
 
@@ -26,7 +27,7 @@ namespace tessera {
 
 class LibraryCopies {
  public:
-  static LibraryCopies& Process();
+  static LibraryCopies& Process() { return PartOfProcess<LibraryCopies>::Get(); }
 
   // A library as it was loaded.
   struct Image {

@@ -1,17 +1,15 @@
 #include "client-stub/graphs/captured_sets.h"
 
-#include <atomic>
 #include <vector>
 
 #include "client-stub/call/call.h"
 #include "client-stub/graphs/graph_params.h"
+#include "client-stub/graphs/graphs_seen.h"
 #include "client-stub/memory/memory_check.h"
 #include "generated/client_custom.h"
 
 namespace tessera {
 namespace {
-
-std::atomic<bool> any{false};
 
 bool CheckNode(Call& call, CUgraphNode node) {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -33,10 +31,10 @@ bool CheckNode(Call& call, CUgraphNode node) {
 
 }  // namespace
 
-void NoteUncheckedSet() { any.store(true, std::memory_order_relaxed); }
+void NoteUncheckedSet() { GraphsSeen::Process().unchecked_set.store(true, std::memory_order_relaxed); }
 
 bool CheckCapturedSets(Call& call, CUgraph graph) {
-  if (!any.load(std::memory_order_relaxed)) return true;
+  if (!GraphsSeen::Process().unchecked_set.load(std::memory_order_relaxed)) return true;
   size_t count = 0;
   CUresult result = Enter_cuGraphGetNodes(false, graph, nullptr, &count);
   std::vector<CUgraphNode> nodes(count);

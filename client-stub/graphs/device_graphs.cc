@@ -16,7 +16,7 @@ CUresult StoreGraphExec(Call& call, HandleId exec, uint64_t device_graph, CUgrap
   uint64_t handle = exec.value();
   if (device_graph != 0) {
     handle = device_graph;
-    if (!DeviceGraphs::Process().Add(call.session(), device_graph, exec, call.owner_context())) {
+    if (!DeviceGraphs::Process().Add(device_graph, exec, call.owner_context())) {
       LogWarning(
           "{}: {} gave a graph for kernels to launch the handle {:#x}, which another graph of this process has; use one server",
           call.info().name, call.session().Name(), device_graph);
@@ -41,8 +41,7 @@ CUresult DestroyDeviceGraph(Call& call, CUgraphExec handle) {
   DeviceGraphs::Process().Remove(value, request.exec);
   GraphExecs().Erase(request.exec);
   const CUresult result = call.SyncAs(request);
-  if (result != CUDA_SUCCESS && device_graph)
-    DeviceGraphs::Process().Add(call.session(), value, request.exec, call.owner_context());
+  if (result != CUDA_SUCCESS && device_graph) DeviceGraphs::Process().Add(value, request.exec, call.owner_context());
   return result;
 }
 

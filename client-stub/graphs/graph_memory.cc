@@ -1,21 +1,15 @@
 #include "client-stub/graphs/graph_memory.h"
 
-#include <atomic>
-
 #include "client-stub/call/call.h"
+#include "client-stub/graphs/graphs_seen.h"
 #include "client-stub/memory/client_memory.h"
 #include "protocol/base/log.h"
 
 namespace tessera {
-namespace {
 
-std::atomic<bool> any{false};
+bool AnyGraphMemory() { return GraphsSeen::Process().memory.load(std::memory_order_relaxed); }
 
-}  // namespace
-
-bool AnyGraphMemory() { return any.load(std::memory_order_relaxed); }
-
-void NoteGraphMemory() { any.store(true, std::memory_order_relaxed); }
+void NoteGraphMemory() { GraphsSeen::Process().memory.store(true, std::memory_order_relaxed); }
 
 bool AdoptGraphMemory(Call& call, uint64_t address, uint64_t bytes, const CUmemPoolProps& properties) {
   NoteGraphMemory();

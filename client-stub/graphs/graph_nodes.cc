@@ -37,16 +37,6 @@ void NodeParameters::Drop(HandleId node) {
   nodes_.erase(node.value());
 }
 
-NodeParameters& NodeParametersOfProcess() {
-  static auto* nodes = new NodeParameters;
-  return *nodes;
-}
-
-SlotTable<GraphExecInfo>& GraphExecs() {
-  static auto* execs = new SlotTable<GraphExecInfo>;
-  return *execs;
-}
-
 bool UseNodes(Call& call, const CUgraphNode* nodes, size_t count, std::vector<HandleId>* ids) {
   if (count != 0 && nodes == nullptr) call.Fail(CUDA_ERROR_INVALID_VALUE);
   for (size_t i = 0; call.ok() && i < count; ++i) ids->push_back(call.Use(HandleKind::kGraphNode, nodes[i]));

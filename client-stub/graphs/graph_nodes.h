@@ -12,6 +12,7 @@
 
 #include "client-stub/call/call.h"
 #include "client-stub/code/function_info.h"
+#include "client-stub/process/process_part.h"
 #include "client-stub/process/slot_table.h"
 #include "protocol/base/mutex.h"
 #include "protocol/runtime/array.h"
@@ -52,9 +53,9 @@ struct GraphExecInfo {
   std::vector<uint64_t> sources GUARDED_BY(mutex);
 };
 
-// Of this process; never destroyed.
-NodeParameters& NodeParametersOfProcess();
-SlotTable<GraphExecInfo>& GraphExecs();
+// Of this process.
+inline NodeParameters& NodeParametersOfProcess() { return PartOfProcess<NodeParameters>::Get(); }
+inline SlotTable<GraphExecInfo>& GraphExecs() { return PartOfProcess<SlotTable<GraphExecInfo>>::Get(); }
 
 // An array of nodes that the application passed. False when the call failed.
 bool UseNodes(Call& call, const CUgraphNode* nodes, size_t count, std::vector<HandleId>* ids);

@@ -1,17 +1,14 @@
 #include "client-stub/graphs/graph_shadow.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstring>
-#include <deque>
-#include <map>
 #include <memory>
 #include <span>
 #include <utility>
 
 #include "client-stub/call/call.h"
 #include "client-stub/graphs/graph_nodes.h"
+#include "client-stub/graphs/graph_source.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/session/session.h"
 #include "client-stub/streams/host_functions.h"
@@ -20,95 +17,7 @@
 #include "generated/messages/service.h"
 
 namespace tessera {
-
-// Ordinary memory that a node reads, and what launches that have not run yet have read of it, oldest first.
-struct GraphSource {
-  struct Snapshot {
-    uint64_t number;
-    HandleId exec;
-    std::vector<std::byte> bytes;
-  };
-  explicit GraphSource(const HostRows& rows) : rows(rows) {}
-
-  // The first instance that asks has the node for itself: false for others.
-  bool Claim(HandleId exec) {
-    MutexLock lock(mutex);
-    if (owner.is_null()) owner = exec;
-    return owner == exec;
-  }
-
-  // For one launch of `exec`: the number of the snapshot. Launches of one instance run in their order; whether those of two
-  // do is not known, so the other's have to be used up, or be the same bytes. 0 when the session ended meanwhile.
-  uint64_t Read(Session& session, HandleId exec) {
-    std::vector<std::byte> bytes(rows.bytes());
-    rows.Pack(bytes.data());
-    MutexLock lock(mutex);
-    const auto in_the_way = [&](const Snapshot& other) { return other.exec != exec && other.bytes != bytes; };
-    while (std::any_of(snapshots.begin(), snapshots.end(), in_the_way)) {
-      if (session.gone()) return 0;
-      used.wait_for(mutex, std::chrono::milliseconds(10));
-    }
-    snapshots.push_back({++last_number, exec, std::move(bytes)});
-    return last_number;
-  }
-  // The launch was not sent.
-  void Drop(uint64_t number) {
-    MutexLock lock(mutex);
-    std::erase_if(snapshots, [&](const Snapshot& snapshot) { return snapshot.number == number; });
-    used.notify_all();
-  }
-  // What the node running now is to read: nothing was read for it when nobody knew that it would.
-  void Use(std::byte* to) {
-    std::vector<std::byte> bytes;
-    {
-      MutexLock lock(mutex);
-      if (!snapshots.empty()) {
-        bytes = std::move(snapshots.front().bytes);
-        snapshots.pop_front();
-        used.notify_all();
-      }
-    }
-    if (bytes.empty()) return rows.Pack(to);
-    std::memcpy(to, bytes.data(), bytes.size());
-  }
-
-  const HostRows rows;
-  HostCopyNodeRecord record{};  // of its node; set before others know the source
-  Mutex mutex;
-  ConditionVariable used;
-  HandleId owner GUARDED_BY(mutex);
-  uint64_t last_number GUARDED_BY(mutex) = 0;
-  std::deque<Snapshot> snapshots GUARDED_BY(mutex);
-};
-
 namespace {
-
-// The sources by the number of their visit, which owns them.
-class SourceTable {
- public:
-  void Add(uint64_t visit, const std::shared_ptr<GraphSource>& source) EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    std::erase_if(sources_, [](const auto& entry) { return entry.second.expired(); });
-    sources_[visit] = source;
-    used_.store(true, std::memory_order_release);
-  }
-  std::shared_ptr<GraphSource> Find(uint64_t visit) EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    const auto found = sources_.find(visit);
-    return found == sources_.end() ? nullptr : found->second.lock();
-  }
-  bool used() const { return used_.load(std::memory_order_acquire); }
-
- private:
-  std::atomic<bool> used_{false};
-  Mutex mutex_;
-  std::map<uint64_t, std::weak_ptr<GraphSource>> sources_ GUARDED_BY(mutex_);
-};
-
-SourceTable& Sources() {
-  static auto* table = new SourceTable;
-  return *table;
-}
 
 template <typename Record>
 void Store(const Record& record, std::vector<std::byte>* bytes) {
@@ -228,7 +137,7 @@ bool CopyNodeParams::MakeSource(const HostRows& rows, HostCopyNodeRecord* record
   });
   record->function = visit_;
   source->record = *record;
-  Sources().Add(visit_, source);
+  GraphSources::Process().Add(visit_, source);
   return true;
 }
 
@@ -244,7 +153,7 @@ SourceSnapshots::~SourceSnapshots() {
 }
 
 CUresult SourceSnapshots::Take() {
-  if (!Sources().used()) return CUDA_SUCCESS;
+  if (!GraphSources::Process().used()) return CUDA_SUCCESS;
   GraphExecInfo* info = GraphExecs().Find(exec_);
   if (info == nullptr) {  // an entry may have been another instance's before
     info = GraphExecs().Insert(exec_, [](GraphExecInfo& fresh) { fresh.launched.store(false); });
@@ -264,7 +173,7 @@ CUresult SourceSnapshots::Take() {
     sources = info->sources;
   }
   for (const uint64_t number : sources) {
-    const auto source = Sources().Find(number);
+    const auto source = GraphSources::Process().Find(number);
     if (source == nullptr) continue;
     const uint64_t snapshot = source->Read(call_.session(), exec_);
     if (snapshot == 0) return call_.Fail(kServerGone);
@@ -274,7 +183,7 @@ CUresult SourceSnapshots::Take() {
 }
 
 void GiveOwnSources(const Call& user, HandleId exec) {
-  if (!Sources().used()) return;
+  if (!GraphSources::Process().used()) return;
   static constexpr CallInfo kOwn{"tesseraGraphOwnSource",
                                  tesseraGraphOwnSourceRequest::kId,
                                  CallInfo::Mode::kSync,
@@ -293,7 +202,7 @@ void GiveOwnSources(const Call& user, HandleId exec) {
     functions.assign(reply.functions.begin(), reply.functions.end());
   }
   for (const uint64_t function : functions) {
-    const auto source = Sources().Find(function);
+    const auto source = GraphSources::Process().Find(function);
     if (source == nullptr || source->Claim(exec)) continue;
     Call call(kOwn, false);
     call.MoveTo(user);
@@ -306,7 +215,7 @@ void GiveOwnSources(const Call& user, HandleId exec) {
     if (call.Sync(request) != CUDA_SUCCESS) continue;  // shared, then
     HostCopyNodeRecord own;
     std::memcpy(&own, params.bytes().data(), sizeof(own));
-    if (const auto fresh = Sources().Find(own.function)) fresh->Claim(exec);
+    if (const auto fresh = GraphSources::Process().Find(own.function)) fresh->Claim(exec);
     params.Keep();
   }
 }

@@ -5,15 +5,14 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <string>
 
 #include "client-stub/call/call.h"
+#include "client-stub/hidden_tables/cluster_maps.h"
 #include "client-stub/hidden_tables/hidden_tables.h"
 #include "client-stub/hidden_tables/table.h"
 #include "client-stub/session/thread_state.h"
 #include "generated/messages/service.h"
-#include "protocol/base/mutex.h"
 
 namespace tessera {
 namespace {
@@ -31,34 +30,19 @@ constexpr CallInfo kClusterMap{"tesseraClusterMap",
                                false,
                                nullptr};
 
-// One byte per pair of multiprocessors each.
-struct Map {
-  std::string order;   // a place within the group
-  std::string groups;  // the group's number
-};
-
 // Asked once per device; the hardware does not change.
-CUresult MapOfCurrentDevice(Map* map) {
+CUresult MapOfCurrentDevice(ClusterMaps::Map* map) {
   Call call(kClusterMap, false);
   if (!call.ok()) return call.result();
-  static Mutex* const mutex = new Mutex;
-  static auto* const known = new std::map<CUdevice, Map>;
   const CUdevice device = call.thread().current()->device;
-  {
-    MutexLock lock(*mutex);
-    if (const auto found = known->find(device); found != known->end()) {
-      *map = found->second;
-      return CUDA_SUCCESS;
-    }
-  }
+  if (ClusterMaps::Process().Find(device, map)) return CUDA_SUCCESS;
   tesseraClusterMapReply reply;
   if (const CUresult result = call.Sync(tesseraClusterMapRequest{}, &reply); result != CUDA_SUCCESS) return result;
   const auto text = [](std::span<const std::byte> bytes) {
     return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   };
   *map = {text(reply.order), text(reply.groups)};
-  MutexLock lock(*mutex);
-  known->insert_or_assign(device, *map);
+  ClusterMaps::Process().Keep(device, *map);
   return CUDA_SUCCESS;
 }
 
@@ -72,7 +56,7 @@ uint8_t* FreshBlock(const std::string& bytes) {
 // Slot 4. 201 without a current context.
 CUresult GetMap(uint8_t** order, uint8_t** groups) {
   if (order == nullptr || groups == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Map map;
+  ClusterMaps::Map map;
   if (const CUresult result = MapOfCurrentDevice(&map); result != CUDA_SUCCESS) return result;
   uint8_t* const first = FreshBlock(map.order);
   uint8_t* const second = FreshBlock(map.groups);

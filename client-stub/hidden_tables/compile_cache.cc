@@ -13,7 +13,6 @@
 #include "client-stub/hidden_tables/hidden_tables.h"
 #include "client-stub/hidden_tables/table.h"
 #include "client-stub/process/compile_cache.h"
-#include "client-stub/process/config.h"
 
 namespace tessera {
 namespace {
@@ -22,11 +21,6 @@ struct Tag {
   static constexpr const char* kName = "COMPILE_CACHE";
   static constexpr size_t kWords = 7;
 };
-
-const CompileCache& Cache() {
-  static const auto* const cache = new CompileCache(GetConfig().compile_cache_directory, GetConfig().compile_cache_bytes_max);
-  return *cache;
-}
 
 template <typename Number>
 void AppendNumber(std::string* key, Number number) {
@@ -65,7 +59,7 @@ CUresult ReleaseKey(std::string* key) {
 CUresult Find(const std::string* key, uint64_t, void** result, uint32_t* result_bytes) {
   if (key == nullptr || result == nullptr || result_bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::vector<std::byte> found;
-  if (!Cache().Load(*key, &found) || found.size() > UINT32_MAX) return CUDA_ERROR_NOT_FOUND;
+  if (!CompileCache::Process().Load(*key, &found) || found.size() > UINT32_MAX) return CUDA_ERROR_NOT_FOUND;
   *result = std::malloc(found.size());
   if (*result == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   std::memcpy(*result, found.data(), found.size());
@@ -76,7 +70,7 @@ CUresult Find(const std::string* key, uint64_t, void** result, uint32_t* result_
 // Slot 4.
 CUresult Keep(const std::string* key, uint64_t, const std::byte* result, size_t result_bytes) {
   if (key == nullptr || result == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Cache().Store(*key, {result, result_bytes});
+  CompileCache::Process().Store(*key, {result, result_bytes});
   return CUDA_SUCCESS;
 }
 

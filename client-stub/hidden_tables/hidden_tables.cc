@@ -4,13 +4,11 @@
 
 #include <cstdint>
 #include <cstring>
-#include <set>
 #include <string>
-#include <utility>
 
 #include "client-stub/hidden_tables/table.h"
+#include "protocol/base/first_time.h"
 #include "protocol/base/log.h"
-#include "protocol/base/mutex.h"
 
 namespace tessera {
 namespace {
@@ -33,14 +31,6 @@ constexpr Entry kTables[] = {
     {{0xda, 0x91, 0x51, 0xd3, 0x3a, 0xe6, 0xcc, 0x41, 0xa5, 0xc0, 0x4f, 0x26, 0xd5, 0x33, 0xe3, 0x28}, &CompileCacheTable},
 };
 
-// Whether `what` is said for the first time.
-bool FirstTime(std::string what) {
-  static Mutex* const mutex = new Mutex;
-  static auto* const said = new std::set<std::string>;
-  MutexLock lock(*mutex);
-  return said->insert(std::move(what)).second;
-}
-
 }  // namespace
 
 const void* FindHiddenTable(const CUuuid& id) {
@@ -49,7 +39,7 @@ const void* FindHiddenTable(const CUuuid& id) {
   }
   std::string text;
   for (const char byte : id.bytes) text += fmt::format("{:02x}", static_cast<uint8_t>(byte));
-  if (FirstTime(text)) LogDebug("table {} was asked for and is not served", text);
+  if (FirstTime("table " + text)) LogDebug("table {} was asked for and is not served", text);
   return nullptr;
 }
 

@@ -9,6 +9,7 @@
 #include "client-stub/managed/service_thread.h"
 #include "client-stub/session/session.h"
 #include "protocol/base/clock.h"
+#include "protocol/base/first_time.h"
 #include "protocol/base/log.h"
 
 namespace tessera {
@@ -62,7 +63,7 @@ CUresult ManagedMemory::Prepare(const ManagedUse& use) {
   if (!accessible()) return CUDA_SUCCESS;
   EnsureFaultHandler();
   CUresult result = CUDA_SUCCESS;
-  ServiceThread::Process().Run([&] {
+  ServiceThreads::Process().common().Run([&] {
     MutexLock lock(mutex_);
     result = PrepareHere(use);
   });
@@ -113,7 +114,7 @@ void ManagedMemory::Note(const ManagedUse& use) {
   // Who fetches pages now may not have waited for this work: then they are taken back behind that. Whoever begins later waits.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!accessible() && !fetching_.load(std::memory_order_acquire) && !accessible()) return;
-  ServiceThread::Process().Run([&] {
+  ServiceThreads::Process().common().Run([&] {
     MutexLock lock(mutex_);
     SettleHere(use);
   });
@@ -152,7 +153,7 @@ CUresult ManagedMemory::Push(const Block& block, const PageRun& run) {
 CUresult ManagedMemory::AfterHostFunction() {
   if (!accessible()) return CUDA_SUCCESS;
   CUresult result = CUDA_SUCCESS;
-  ServiceThread::OfHostFunctions().Run([&] {
+  ServiceThreads::Process().of_host_functions().Run([&] {
     MutexLock lock(mutex_);
     result = PrepareHere(ManagedUse{});
   });
@@ -177,7 +178,7 @@ CUresult ManagedMemory::WaitForWorkOn(uint64_t address) {
 
 void ManagedMemory::BeforeCapture() {
   if (!any()) return;
-  ServiceThread::Process().Run([&] {
+  ServiceThreads::Process().common().Run([&] {
     // What failed is waited for again by the next touch, which then fails.
     (void)WaitForEach(pending_.Take([](const WorkedStream&) { return true; }));
   });
@@ -244,9 +245,8 @@ CUresult ManagedMemory::FetchAfterWork(uint64_t address, bool write) {
 }
 
 void ManagedMemory::WarnOfLongTouch() {
-  static std::atomic<bool> said{false};
   const uint64_t since = touched_at_ns_.load(std::memory_order_relaxed);
-  if (since == 0 || MonotonicNs() - since < kLongTouchNs || said.exchange(true)) return;
+  if (since == 0 || MonotonicNs() - since < kLongTouchNs || !FirstTime("the program waits to touch managed memory")) return;
   LogWarning(
       "the program has waited {} s to touch managed memory: a touch waits for running kernels here (concurrentManagedAccess "
       "is 0). A kernel that waits for the touch waits for ever: let it wait for a flag in pinned memory",

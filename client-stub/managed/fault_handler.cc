@@ -15,6 +15,9 @@
 namespace tessera {
 namespace {
 
+// What the signal handler reads is in static storage, outside of the process object: it is there whenever a thread touches memory
+// that it may not, also in a forked child, and costs no look at a pointer that may be null.
+//
 // Written in order and never moved, so that a signal handler may read them.
 struct Watched {
   std::atomic<uint64_t> base{0};
@@ -30,6 +33,8 @@ std::atomic<int> watched_count{0};
 constexpr int kEarlierMax = 16;
 struct sigaction earlier[kEarlierMax];
 std::atomic<int> earlier_count{0};
+// For whoever writes to these; the handler takes no lock.
+constinit Mutex install_mutex;
 
 // Static storage of the thread's, which needs no allocation at first use.
 #define SIGNAL_SAFE_TLS static thread_local __attribute__((tls_model("initial-exec")))
@@ -113,26 +118,23 @@ void Handle(int number, siginfo_t* info, void* context) {
   FaultRequest fault;
   fault.address = reinterpret_cast<uint64_t>(info->si_addr);
   if (info->si_code == SEGV_ACCERR) fault.where = FindWatched(fault.address);
-  ServiceThread& service = host_functions != 0 ? ServiceThread::OfHostFunctions() : ServiceThread::Process();
-  if (fault.where != nullptr && service.alive()) {
+  // There since before anything was watched.
+  ServiceThreads* const threads = fault.where == nullptr ? nullptr : PartOfProcess<ServiceThreads>::IfMade();
+  if (threads != nullptr) {
     fault.run = Resolve;
     fault.write = IsWrite(context);
     fault.in_host_function = host_functions != 0;
-    service.PostAndWait(fault);
+    ServiceThread& service = fault.in_host_function ? threads->of_host_functions() : threads->common();
+    if (service.alive()) service.PostAndWait(fault);
   }
   errno = saved_errno;
   if (!fault.resolved) HandOn(number, info, context, IsHandedBack(context, __builtin_frame_address(0)));
 }
 
-Mutex& InstallMutex() {
-  static auto* const mutex = new Mutex;
-  return *mutex;
-}
-
 }  // namespace
 
 bool WatchFaults(const Range& range, void* owner, FaultResolver resolver) {
-  MutexLock lock(InstallMutex());
+  MutexLock lock(install_mutex);
   const int count = watched_count.load(std::memory_order_relaxed);
   int slot = 0;
   while (slot < count) {
@@ -153,7 +155,7 @@ bool EnsureFaultHandler() {
   struct sigaction current {};
   if (sigaction(SIGSEGV, nullptr, &current) != 0) return false;
   if ((current.sa_flags & SA_SIGINFO) != 0 && current.sa_sigaction == Handle) return true;
-  MutexLock lock(InstallMutex());
+  MutexLock lock(install_mutex);
   if (sigaction(SIGSEGV, nullptr, &current) != 0) return false;
   if ((current.sa_flags & SA_SIGINFO) != 0 && current.sa_sigaction == Handle) return true;
   const int count = earlier_count.load(std::memory_order_relaxed);

@@ -18,7 +18,7 @@ namespace {
 template <typename Function>
 auto OnService(Mutex& mutex, Function function) {
   decltype(function()) result{};
-  ServiceThread::Process().Run([&] {
+  ServiceThreads::Process().common().Run([&] {
     MutexLock lock(mutex);
     result = function();
   });
@@ -50,7 +50,7 @@ CUresult ManagedMemory::MapWindow() {
 }
 
 CUresult ManagedMemory::Add(const Range& range, uint64_t freed_by, HandleId context) {
-  if (!ServiceThread::Start() || !EnsureFaultHandler()) return CUDA_ERROR_OPERATING_SYSTEM;
+  if (!ServiceThreads::Process().Start() || !EnsureFaultHandler()) return CUDA_ERROR_OPERATING_SYSTEM;
   return OnService(mutex_, [&] {
     CUresult result = MapWindow();
     // Natively managed memory reads as zero at first, on both sides.
@@ -71,7 +71,7 @@ CUresult ManagedMemory::Add(const Range& range, uint64_t freed_by, HandleId cont
 }
 
 CUresult ManagedMemory::AddVariable(const Range& range, HandleId container, HandleId context) {
-  if (!ServiceThread::Start() || !EnsureFaultHandler()) return CUDA_ERROR_OPERATING_SYSTEM;
+  if (!ServiceThreads::Process().Start() || !EnsureFaultHandler()) return CUDA_ERROR_OPERATING_SYSTEM;
   return OnService(mutex_, [&] { return AddVariableHere(range, container, context); });
 }
 
@@ -153,7 +153,7 @@ bool ManagedMemory::Remove(uint64_t base, uint64_t* freed_by) {
 
 void ManagedMemory::RemoveVariables(HandleId container) {
   if (!any()) return;
-  ServiceThread::Process().Run([&] {
+  ServiceThreads::Process().common().Run([&] {
     MutexLock lock(mutex_);
     for (auto it = blocks_.begin(); it != blocks_.end();) {
       const auto next = std::next(it);
@@ -166,7 +166,7 @@ void ManagedMemory::RemoveVariables(HandleId container) {
 void ManagedMemory::EndContext(HandleId context) {
   pending_.ForgetContext(context);
   if (!any()) return;
-  ServiceThread::Process().Run([&] {
+  ServiceThreads::Process().common().Run([&] {
     MutexLock lock(mutex_);
     transfers_.EndContext(context);
     for (auto it = blocks_.begin(); it != blocks_.end();) {
@@ -213,7 +213,7 @@ CUresult ManagedMemory::Attach(uint64_t address, HandleId stream) {
 }
 
 void ManagedMemory::ExpectPass(const Range& range) {
-  ServiceThread::Process().Run([&] {
+  ServiceThreads::Process().common().Run([&] {
     MutexLock lock(mutex_);
     ForEachBlockIn(range, [](Block& block, const Range&) { block.states.ExpectPass(); });
   });

@@ -9,7 +9,6 @@
 
 #include "client-stub/process/guest_thread.h"
 #include "protocol/base/log.h"
-#include "protocol/base/mutex.h"
 
 namespace tessera {
 namespace {
@@ -24,35 +23,23 @@ thread_local bool is_service_thread = false;
 
 }  // namespace
 
-ServiceThread& ServiceThread::Process() {
-  static auto* const thread = new ServiceThread;
-  return *thread;
-}
-
-ServiceThread& ServiceThread::OfHostFunctions() {
-  static auto* const thread = new ServiceThread;
-  return *thread;
-}
-
 bool ServiceThread::alive() const { return process_.load(std::memory_order_acquire) == getpid(); }
 
 bool ServiceThread::Start() {
-  static Mutex* const mutex = new Mutex;
-  MutexLock lock(*mutex);
-  for (ServiceThread* const thread : {&Process(), &OfHostFunctions()}) {
-    if (thread->process_.load(std::memory_order_acquire) != 0) {
-      if (!thread->alive()) return false;
-      continue;
-    }
-    try {
-      StartGuestThread("tessera-managed", [thread] { thread->Loop(); }).detach();
-    } catch (const std::system_error& error) {
-      LogWarning("no thread for managed memory: {}", error.what());
-      return false;
-    }
-    thread->process_.store(getpid(), std::memory_order_release);
+  if (process_.load(std::memory_order_acquire) != 0) return alive();
+  try {
+    StartGuestThread("tessera-managed", [this] { Loop(); }).detach();
+  } catch (const std::system_error& error) {
+    LogWarning("no thread for managed memory: {}", error.what());
+    return false;
   }
+  process_.store(getpid(), std::memory_order_release);
   return true;
+}
+
+bool ServiceThreads::Start() {
+  MutexLock lock(mutex_);
+  return common_.Start() && of_host_functions_.Start();
 }
 
 void ServiceThread::PostAndWait(ServiceRequest& request) {

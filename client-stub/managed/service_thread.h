@@ -9,6 +9,9 @@
 #include <cstdint>
 #include <functional>
 
+#include "client-stub/process/process_part.h"
+#include "protocol/base/mutex.h"
+
 namespace tessera {
 
 // Lives on the waiting thread's stack.
@@ -20,12 +23,9 @@ struct ServiceRequest {
 
 class ServiceThread {
  public:
-  // Both of this process; never destroyed.
-  static ServiceThread& Process();
-  static ServiceThread& OfHostFunctions();
-
-  // Starts both threads if they do not run. False when the system gives none. Not from a signal handler.
-  static bool Start();
+  // Starts the thread if it does not run. False: the system gives none, or it was started in the parent of this process. One
+  // thread at a time; not from a signal handler.
+  bool Start();
   // Runs the request on the thread and waits for it. Async-signal-safe. The thread was started.
   void PostAndWait(ServiceRequest& request);
   // The same for a function; on a service thread it is called directly. Not from a signal handler.
@@ -39,6 +39,22 @@ class ServiceThread {
   std::atomic<ServiceRequest*> posted_{nullptr};  // newest first
   std::atomic<uint32_t> wake_{0};                 // futex: counts posts
   std::atomic<int> process_{0};                   // of the thread; 0 before Start()
+};
+
+// Both of this process.
+class ServiceThreads {
+ public:
+  static ServiceThreads& Process() { return PartOfProcess<ServiceThreads>::Get(); }
+
+  ServiceThread& common() { return common_; }
+  ServiceThread& of_host_functions() { return of_host_functions_; }
+  // Starts both if they do not run. False as above. Not from a signal handler.
+  bool Start() EXCLUDES(mutex_);
+
+ private:
+  ServiceThread common_;
+  ServiceThread of_host_functions_;
+  Mutex mutex_;
 };
 
 }  // namespace tessera

@@ -2,6 +2,8 @@
 
 #include <mutex>
 
+#include "client-stub/process/process_numbers.h"
+
 namespace tessera {
 namespace {
 
@@ -12,10 +14,7 @@ bool IsPartOfVariable(const DeviceAllocation& part, const DeviceAllocation& whol
 
 }  // namespace
 
-uint64_t DeviceMemory::NextBufferId() {
-  static std::atomic<uint64_t> next{1};
-  return next.fetch_add(1, std::memory_order_relaxed);
-}
+uint64_t DeviceMemory::NextBufferId() { return ProcessNumbers::Process().NextBuffer(); }
 
 void DeviceMemory::Add(DeviceAllocation allocation) {
   allocation.buffer_id = NextBufferId();

@@ -29,10 +29,8 @@ bool Touch(const Range& a, const Range& b) { return a.base < b.end() && b.base <
 
 }  // namespace
 
-HeldAddresses& HeldAddresses::Process() {
-  static auto* const held = kThreadSanitizer ? new HeldAddresses(kSanitizedStretches) : new HeldAddresses(kStretches);
-  return *held;
-}
+HeldAddresses::HeldAddresses()
+    : HeldAddresses(kThreadSanitizer ? std::span<const Range>(kSanitizedStretches) : std::span<const Range>(kStretches)) {}
 
 HeldAddresses::~HeldAddresses() {
   MutexLock lock(mutex_);

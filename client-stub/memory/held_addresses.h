@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "client-stub/process/process_part.h"
 #include "protocol/base/mutex.h"
 #include "protocol/memory/range_allocator.h"
 
@@ -21,8 +22,9 @@ namespace tessera {
 
 class HeldAddresses {
  public:
-  // Never destroyed.
-  static HeldAddresses& Process();
+  static HeldAddresses& Process() { return PartOfProcess<HeldAddresses>::Get(); }
+  // Picks in the stretches that programs and drivers leave (held_addresses.cc).
+  HeldAddresses();
   // Picks in these stretches, those that come first preferred. Ends are multiples of the page size.
   explicit HeldAddresses(std::span<const Range> stretches) : stretches_(stretches.begin(), stretches.end()) {}
   // Gives everything back.

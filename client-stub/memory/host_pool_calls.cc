@@ -1,20 +1,20 @@
 #include "client-stub/memory/host_pool_calls.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/memory/host_location.h"
 #include "client-stub/session/session.h"
 #include "client-stub/streams/capture_check.h"
+#include "protocol/base/first_time.h"
 #include "protocol/base/log.h"
 
 namespace tessera {
 namespace {
 
-CUresult RefuseOnce(BasicCall& call, std::atomic<bool>& said, const char* reason) {
-  if (!said.exchange(true)) LogInfo("{} is not supported: {}", call.info().name, reason);
+CUresult RefuseOnce(BasicCall& call, const char* reason) {
+  if (FirstTime(reason)) LogInfo("{} is not supported: {}", call.info().name, reason);
   return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
 }
 
@@ -34,13 +34,11 @@ CUresult CheckLocation(BasicCall& call, const CUmemLocation& location, CUmemAllo
 HostPools& Pools(BasicCall& call) { return ClientMemory::Of(call.session()).pools(); }
 
 CUresult RefuseWithoutPages(BasicCall& call) {
-  static std::atomic<bool> said{false};
-  return RefuseOnce(call, said, "memory on the host that kernels use as they run needs a server on this host");
+  return RefuseOnce(call, "memory on the host that kernels use as they run needs a server on this host");
 }
 
 CUresult RefuseManagedPool(BasicCall& call) {
-  static std::atomic<bool> said{false};
-  return RefuseOnce(call, said, "there are no pools of managed memory: cuMemAllocManaged has no streams to order it");
+  return RefuseOnce(call, "there are no pools of managed memory: cuMemAllocManaged has no streams to order it");
 }
 
 CUresult CreateHostPool(BasicCall& call, CUmemoryPool* pool, const CUmemPoolProps& properties) {

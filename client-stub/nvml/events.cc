@@ -3,8 +3,6 @@
 
 #include <time.h>
 
-#include <set>
-
 #include "client-stub/nvml/library.h"
 #include "client-stub/nvml/nvml_abi.h"
 #include "protocol/base/mutex.h"
@@ -12,26 +10,18 @@
 using tessera::MutexLock;
 using tessera::nvml::Find;
 using tessera::nvml::Found;
+using tessera::nvml::Library;
 using tessera::nvml::List;
+using tessera::nvml::TheLibrary;
 
 namespace {
-
-struct Sets {
-  tessera::Mutex mutex;
-  std::set<uintptr_t> live GUARDED_BY(mutex);
-  uintptr_t next GUARDED_BY(mutex) = 1;
-};
-Sets& TheSets() {
-  static auto* sets = new Sets;
-  return *sets;
-}
 
 // NVML_ERROR_UNINITIALIZED, or NVML_ERROR_INVALID_ARGUMENT when there is no such set.
 nvmlReturn_t FindSet(nvmlEventSet_t set) {
   if (List() == nullptr) return NVML_ERROR_UNINITIALIZED;
-  Sets& sets = TheSets();
-  MutexLock lock(sets.mutex);
-  return sets.live.contains(reinterpret_cast<uintptr_t>(set)) ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+  Library& library = TheLibrary();
+  MutexLock lock(library.event_sets_mutex);
+  return library.event_sets.contains(reinterpret_cast<uintptr_t>(set)) ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 nvmlReturn_t WaitInVain(nvmlEventSet_t set, const void* data, unsigned timeout_ms) {
@@ -47,18 +37,18 @@ nvmlReturn_t WaitInVain(nvmlEventSet_t set, const void* data, unsigned timeout_m
 NVML_EXPORT nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t* set) {
   if (List() == nullptr) return NVML_ERROR_UNINITIALIZED;
   if (set == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  Sets& sets = TheSets();
-  MutexLock lock(sets.mutex);
-  sets.live.insert(sets.next);
-  *set = reinterpret_cast<nvmlEventSet_t>(sets.next++);
+  Library& library = TheLibrary();
+  MutexLock lock(library.event_sets_mutex);
+  library.event_sets.insert(library.next_event_set);
+  *set = reinterpret_cast<nvmlEventSet_t>(library.next_event_set++);
   return NVML_SUCCESS;
 }
 
 NVML_EXPORT nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set) {
   if (const nvmlReturn_t result = FindSet(set); result != NVML_SUCCESS) return result;
-  Sets& sets = TheSets();
-  MutexLock lock(sets.mutex);
-  sets.live.erase(reinterpret_cast<uintptr_t>(set));
+  Library& library = TheLibrary();
+  MutexLock lock(library.event_sets_mutex);
+  library.event_sets.erase(reinterpret_cast<uintptr_t>(set));
   return NVML_SUCCESS;
 }
 

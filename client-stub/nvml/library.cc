@@ -1,36 +1,27 @@
 #include "client-stub/nvml/library.h"
 
-#include <atomic>
 #include <cstring>
-#include <map>
 #include <utility>
 
-#include "client-stub/process/config.h"
 #include "protocol/base/clock.h"
+#include "protocol/base/first_time.h"
 #include "protocol/base/log.h"
 
+namespace tessera {
+
+const Config& GetConfig() { return nvml::TheLibrary().config; }
+
+}  // namespace tessera
+
 namespace tessera::nvml {
-namespace {
 
-struct Kept {
-  Mutex mutex;
-  // By question and device.
-  std::map<std::pair<ServerQuery::Ask, size_t>, std::shared_ptr<const DeviceState>> states GUARDED_BY(mutex);
-};
-
-Kept& TheKept() {
-  static Kept* kept = new Kept();
-  return *kept;
+Library::Library() {
+  SetLogName("tessera");
+  SetLogLevel(config.log_level);
 }
 
-}  // namespace
-
 Library& TheLibrary() {
-  static Library* library = [] {
-    SetLogName("tessera");
-    SetLogLevel(GetConfig().log_level);
-    return new Library();
-  }();
+  static auto* const library = new Library;
   return *library;
 }
 
@@ -68,10 +59,10 @@ nvmlReturn_t State(ServerQuery::Ask ask, size_t device, bool fresh, std::shared_
   const std::shared_ptr<const DeviceList> list = List();
   if (list == nullptr) return NVML_ERROR_UNINITIALIZED;
   if (device >= list->devices.size()) return NVML_ERROR_INVALID_ARGUMENT;
-  Kept& kept = TheKept();
-  MutexLock lock(kept.mutex);
+  Library& library = TheLibrary();
+  MutexLock lock(library.states_mutex);
   std::shared_ptr<const DeviceState>& one =
-      kept.states[{ask, ask == ServerQuery::Ask::kState ? list->FirstOfServer(device) : device}];
+      library.states[{ask, ask == ServerQuery::Ask::kState ? list->FirstOfServer(device) : device}];
   if (fresh || one == nullptr || MonotonicNs() - one->read_ns > kStateAgeMaxNs) {
     Result<DeviceState> read = ReadState(*list, ask, device);
     if (!read.ok()) {
@@ -85,8 +76,7 @@ nvmlReturn_t State(ServerQuery::Ask ask, size_t device, bool fresh, std::shared_
 }
 
 void SayOnce(const Status& status) {
-  static std::atomic<bool> said = false;
-  if (!said.exchange(true)) LogError("{}", status.message());
+  if (FirstTime("a server cannot be asked")) LogError("{}", status.message());
 }
 
 std::string DriverRelease() {

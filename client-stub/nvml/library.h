@@ -1,21 +1,38 @@
 // What all entry points of the shim share: whether the library is initialised, its devices, and how they are.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "client-stub/nvml/device_list.h"
 #include "client-stub/nvml/nvml_abi.h"
+#include "client-stub/process/config.h"
 #include "protocol/base/mutex.h"
 
 namespace tessera::nvml {
 
+// Whatever the shim keeps for the whole process: one object, made by the first call and never destroyed, since callers come from
+// exit handlers.
 struct Library {
+  Library();
+
+  const Config config = ReadConfig();
   Mutex mutex;
   int initialised GUARDED_BY(mutex) = 0;
   std::shared_ptr<const DeviceList> list GUARDED_BY(mutex);
+  // Answers of servers, by question and device.
+  Mutex states_mutex;
+  std::map<std::pair<ServerQuery::Ask, size_t>, std::shared_ptr<const DeviceState>> states GUARDED_BY(states_mutex);
+  // Sets of events (events.cc).
+  Mutex event_sets_mutex;
+  std::set<uintptr_t> event_sets GUARDED_BY(event_sets_mutex);
+  uintptr_t next_event_set GUARDED_BY(event_sets_mutex) = 1;
 };
-// Never destroyed: callers come from exit handlers.
 Library& TheLibrary();
 
 // Null while the library is not initialised. Any thread, as everything here.

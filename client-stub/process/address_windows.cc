@@ -39,11 +39,6 @@ bool ReserveRow(const WindowPair& row) {
 
 }  // namespace
 
-AddressWindows& AddressWindows::Process() {
-  static AddressWindows* const windows = new AddressWindows;
-  return *windows;
-}
-
 uint32_t AddressWindows::Offer() {
   MutexLock lock(mutex_);
   if (reserved_) return mask_;

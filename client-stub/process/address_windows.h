@@ -4,13 +4,14 @@
 // not know what this process maps, so the process keeps two windows (protocol/memory/window_table.h) free of mappings:
 // reserved PROT_NONE, which costs no memory. Addresses only the driver can choose (pools, module globals, graph memory) lie
 // outside the windows; the range is reserved here after the driver has named it.
-// One object per process, never destroyed; any thread. A forked child keeps the reservations and uses none of them.
+// One object per process; any thread. A forked child keeps the reservations and uses none of them.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <map>
 
+#include "client-stub/process/process_part.h"
 #include "protocol/base/mutex.h"
 #include "protocol/base/status.h"
 #include "protocol/memory/window_table.h"
@@ -19,7 +20,8 @@ namespace tessera {
 
 class AddressWindows {
  public:
-  static AddressWindows& Process();
+  static AddressWindows& Process() { return PartOfProcess<AddressWindows>::Get(); }
+  AddressWindows() = default;
 
   // Reserves every row of kWindowTable that is free in this process, kSanitizedRow only if no other one is, and returns them
   // as a mask (bit i: row i); after
@@ -42,9 +44,6 @@ class AddressWindows {
   AddressWindows& operator=(const AddressWindows&) = delete;
 
  private:
-  AddressWindows() = default;
-  friend class AddressWindowsForTest;
-
   Mutex mutex_;
   bool reserved_ GUARDED_BY(mutex_) = false;
   uint32_t mask_ GUARDED_BY(mutex_) = 0;

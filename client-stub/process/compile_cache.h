@@ -13,11 +13,16 @@
 #include <string_view>
 #include <vector>
 
+#include "client-stub/process/process_part.h"
+
 namespace tessera {
 
 class CompileCache {
  public:
   static constexpr uint64_t kDefaultBytesMax = uint64_t{1} << 30;
+
+  // That of the process.
+  static const CompileCache& Process() { return PartOfProcess<CompileCache>::Get(); }
 
   // `directory` is made when something is first kept; empty: nothing is ever kept. When more than `bytes_max` would be kept, the
   // results that were used longest ago go.

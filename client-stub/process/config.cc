@@ -84,10 +84,8 @@ Config ParseConfig(const char* (*get)(const char* name)) {
   return config;
 }
 
-const Config& GetConfig() {
-  // Leaked: exit handlers still ask.
-  static const Config* const config = new Config(ParseConfig([](const char* name) -> const char* { return std::getenv(name); }));
-  return *config;
+Config ReadConfig() {
+  return ParseConfig([](const char* name) -> const char* { return std::getenv(name); });
 }
 
 ServerAddress ParseServerAddress(std::string_view address) {

@@ -37,10 +37,13 @@ struct Config {
   std::vector<std::string> forwarded_environment;
 };
 
-// The environment as it was when this was first called. Any thread, also while the process starts or exits.
+// The environment as it was when the library was first used. Any thread, also while the process starts or exits. Each of the two
+// libraries that have this file keeps it with what else it has (root/process_object.h, nvml/library.h).
 const Config& GetConfig();
 
-// Parses an environment through `get` (as getenv: null when not set). Pure, for GetConfig() and tests.
+// The environment as it is now, for whoever keeps it.
+Config ReadConfig();
+// Parses an environment through `get` (as getenv: null when not set). Pure, for ReadConfig() and tests.
 Config ParseConfig(const char* (*get)(const char* name));
 
 // A server address taken apart: today "unix:PATH" alone. `error` is one sentence for the user when it cannot be used.

@@ -20,10 +20,7 @@ size_t ThreadsOf(size_t cores) {
 
 }  // namespace
 
-Copier& Copier::Process() {
-  static Copier* const copier = new Copier(ThreadsOf(std::max(1u, std::thread::hardware_concurrency())));
-  return *copier;
-}
+Copier::Copier() : Copier(ThreadsOf(std::max(1u, std::thread::hardware_concurrency()))) {}
 
 Copier::Copier(size_t threads)
     : threads_(threads),

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "client-stub/process/process_part.h"
 #include "protocol/channel/work_crew.h"
 
 namespace tessera {
@@ -20,8 +21,10 @@ class Copier {
   static constexpr size_t kPartBytesMin = size_t{32} << 10;
   static constexpr size_t kPartBytesMax = size_t{256} << 10;
 
-  // That of the process, with as many threads as its cores allow.
-  static Copier& Process();
+  // That of the process.
+  static Copier& Process() { return PartOfProcess<Copier>::Get(); }
+  // Of as many threads as this machine's cores allow.
+  Copier();
   // Of so many threads, the caller included. For tests.
   explicit Copier(size_t threads);
 

@@ -11,12 +11,15 @@
 #include <map>
 #include <string>
 
+#include "client-stub/process/process_part.h"
 #include "protocol/base/mutex.h"
 
 namespace tessera {
 
 class CoredumpSettings {
  public:
+  static CoredumpSettings& Process() { return PartOfProcess<CoredumpSettings>::Get(); }
+
   static bool IsAttribute(CUcoredumpSettings attribute);
   // The others are of the process alone.
   static bool IsOfContexts(CUcoredumpSettings attribute);

@@ -30,11 +30,6 @@ std::string Entry(const char* function, CUresult result) {
 
 }  // namespace
 
-ErrorLog& ErrorLog::Process() {
-  static auto* log = new ErrorLog;
-  return *log;
-}
-
 void ErrorLog::Add(const char* function, CUresult result) {
   // A callback's own failing calls are logged and told to nobody: it would never end.
   static thread_local bool telling = false;

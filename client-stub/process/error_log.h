@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "client-stub/process/process_part.h"
 #include "protocol/base/mutex.h"
 #include "protocol/wire/handle.h"
 
@@ -26,8 +27,8 @@ class ErrorLog {
   // The most a dump is asked for (documented for cuLogsDumpToMemory).
   static constexpr size_t kDumpBytesMax = kEntriesMax * kEntryBytesMax;
 
-  // The process' log; never destroyed.
-  static ErrorLog& Process();
+  // The process' log.
+  static ErrorLog& Process() { return PartOfProcess<ErrorLog>::Get(); }
 
   // `function` failed with `result`.
   void Add(const char* function, CUresult result) EXCLUDES(mutex_);

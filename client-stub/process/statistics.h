@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "client-stub/process/process_part.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/mutex.h"
 
@@ -20,9 +21,8 @@ class Statistics {
   // `destination`: "1" for stderr, else the path of a file that receives JSON.
   explicit Statistics(std::string destination);
 
-  // Those of the process; null while nobody asks for any. They are never destroyed.
-  static Statistics* OfProcess() { return of_process_.load(std::memory_order_acquire); }
-  static void SetOfProcess(Statistics* statistics) { of_process_.store(statistics, std::memory_order_release); }
+  // Those of the process; null unless TESSERA_STATS asks for them.
+  static Statistics* OfProcess() { return PartOfProcess<std::unique_ptr<Statistics>>::Get().get(); }
 
   // Any thread.
   void CountCall(const CallInfo& info) { Of(info).calls.fetch_add(1, std::memory_order_relaxed); }
@@ -48,8 +48,6 @@ class Statistics {
   std::string ToTable() const;
 
  private:
-  static inline std::atomic<Statistics*> of_process_{nullptr};
-
   struct Counts {
     const char* name = nullptr;
     uint64_t calls = 0, round_trips = 0, bytes_out = 0, bytes_in = 0, waited_ns = 0;

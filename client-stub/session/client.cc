@@ -11,14 +11,13 @@
 #include "client-stub/process/cu_result.h"
 #include "client-stub/session/server_inquiry.h"
 #include "client-stub/session/server_plan.h"
+#include "client-stub/session/session_flags.h"
 #include "client-stub/session/thread_state.h"
 #include "generated/messages/service.h"
 #include "protocol/base/check.h"
 #include "protocol/base/log.h"
 
 namespace tessera {
-
-std::atomic<bool> several_servers{false};
 
 namespace {
 
@@ -43,35 +42,25 @@ void TellThreadEnded(ThreadState& state) {
   }
 }
 
-// Where the process' one Client is, for handlers that must not construct it.
-std::atomic<Client*> the_client{nullptr};
-
 }  // namespace
 
-Client* Client::IfMade() { return the_client.load(std::memory_order_acquire); }
-
-Client::Client(void (*attach)(Session&)) : attach_(attach) {
-  const Config& config = GetConfig();
+Client::Client(const Config& config, Statistics* statistics, void (*attach)(Session&))
+    : attach_(attach), statistics_(statistics) {
   SetLogName("tessera");
   SetLogLevel(config.log_level);
   if (!config.bad_log_level.empty()) {
     LogWarning("TESSERA_LOG={} is no level: use debug, info, warning, error or off", config.bad_log_level);
   }
-  if (!config.stats.empty()) {
-    statistics_ = std::make_unique<Statistics>(config.stats);
-    Statistics::SetOfProcess(statistics_.get());
-  }
   if (!config.trace.empty()) trace_ = std::make_unique<Trace>(config.trace);
   plain_ = statistics_ == nullptr && trace_ == nullptr && !config.launch_blocking;
-  OnThreadEnd(&TellThreadEnded);
+  ThreadEnds::Process().OnEnd(&TellThreadEnded);
   pthread_atfork(nullptr, nullptr, &Client::AfterForkInChild);
-  the_client.store(this, std::memory_order_release);
 }
 
 // Only this thread exists here, and any lock may be held for ever by one that does not: nothing but flags and
 // descriptors.
 void Client::AfterForkInChild() {
-  Client* client = the_client.load(std::memory_order_relaxed);
+  Client* const client = IfMade();
   if (client == nullptr) return;
   // A child of a process that never used CUDA may use it itself.
   if (client->session_.exchange(nullptr, std::memory_order_relaxed) == nullptr) return;
@@ -114,7 +103,7 @@ CUresult Client::Connect() {
       }
       if (status.ok()) {
         std::vector<Session*> sessions;
-        for (auto& session : made) sessions.push_back(session.release());  // never destroyed: see the class comment
+        for (auto& session : made) sessions.push_back(session.release());  // never destroyed, as the process object
         Publish(sessions);
         return CUDA_SUCCESS;
       }
@@ -160,7 +149,7 @@ void Client::Publish(std::span<Session* const> sessions) {
   for (Session* session : sessions) {
     if (session->memory() == nullptr) attach_(*session);
   }
-  several_servers.store(sessions.size() > 1, std::memory_order_relaxed);
+  SessionFlags::Process().several.store(sessions.size() > 1, std::memory_order_relaxed);
   std::copy(sessions.begin(), sessions.end(), sessions_);
   session_count_.store(static_cast<int>(sessions.size()), std::memory_order_release);
   session_.store(sessions.empty() ? nullptr : sessions.front(), std::memory_order_release);

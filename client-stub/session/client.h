@@ -1,5 +1,4 @@
-// The process' use of CUDA: the only global of the stub. Constructed on first use and never destroyed, since exit
-// handlers and destructors of other libraries call in after main has returned.
+// The process' use of CUDA: which servers it has sessions with.
 //
 // Any thread may call everything here. In a forked child Initialize() returns CUDA_ERROR_NOT_INITIALIZED for ever and
 // session() is null: CUDA does not survive fork (CUDA C Programming Guide), and the parent's rings are not touched.
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "client-stub/process/config.h"
+#include "client-stub/process/process_part.h"
 #include "client-stub/process/statistics.h"
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"
@@ -25,10 +25,10 @@ namespace tessera {
 
 class Client {
  public:
-  // The process' one (root/process_state.cc).
-  static Client& Get();
+  // The process' one.
+  static Client& Get() { return PartOfProcess<Client>::Get(); }
   // The same if it has been made, else null: for handlers that must not make it.
-  static Client* IfMade();
+  static Client* IfMade() { return PartOfProcess<Client>::IfMade(); }
 
   // cuInit: connects on first use. CUDA_ERROR_NO_DEVICE when no server can be reached (why stands on stderr, once per
   // reason), see cu_result.h. A later call tries again. CUDA_ERROR_INVALID_VALUE for flags other than 0.
@@ -59,7 +59,7 @@ class Client {
   int DriverVersion();
 
   // Null unless TESSERA_STATS asks for them.
-  Statistics* statistics() { return statistics_.get(); }
+  Statistics* statistics() { return statistics_; }
   Trace* trace() { return trace_.get(); }
   // Neither of them is kept, and calls do not wait for their results (CUDA_LAUNCH_BLOCKING): as a rule.
   bool plain() const { return plain_; }
@@ -68,8 +68,9 @@ class Client {
   void UseSessionForTest(Session* session);
   void UseSessionsForTest(std::span<Session* const> sessions);
 
-  // `attach` gives every new session what the folders above keep of it, before anybody can find the session.
-  explicit Client(void (*attach)(Session&));
+  // `statistics` may be null. `attach` gives every new session what the folders above keep of it, before anybody can find the
+  // session.
+  Client(const Config& config, Statistics* statistics, void (*attach)(Session&));
 
  private:
   CUresult Connect() REQUIRES(connect_mutex_);
@@ -85,7 +86,7 @@ class Client {
   std::atomic<bool> initialized_{false};
   std::atomic<bool> forked_{false};
   std::atomic<int> driver_version_{0};
-  std::unique_ptr<Statistics> statistics_;
+  Statistics* const statistics_;
   std::unique_ptr<Trace> trace_;
   bool plain_ = true;  // set by the constructor
   Mutex connect_mutex_;

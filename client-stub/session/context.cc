@@ -2,17 +2,9 @@
 
 #include <algorithm>
 
+#include "client-stub/process/process_numbers.h"
+
 namespace tessera {
-namespace {
-
-// Numbers of contexts, unique over the process and its sessions: libraries cache by them.
-uint64_t NextNumber() {
-  static std::atomic<uint64_t> next{1};
-  return next.fetch_add(1, std::memory_order_relaxed);
-}
-
-}  // namespace
-
 CUresult LocalStorage::Put(void* key, void* value, Destructor destructor) {
   MutexLock lock(mutex_);
   for (const Entry& entry : entries_) {
@@ -71,7 +63,7 @@ Context* ContextTable::Primary(CUdevice device) {
     made->session = &session_;
     made->device = device;
     made->primary = true;
-    made->number = NextNumber();
+    made->number = ProcessNumbers::Process().NextContext();
     made->api_version = kContextApiVersion;
     contexts_.emplace(handle.value(), made);
     context = made;
@@ -97,7 +89,7 @@ Context* ContextTable::Add(HandleId handle, CUdevice device, unsigned flags, uns
   context->handle = handle;
   context->session = &session_;
   context->device = device;
-  context->number = NextNumber();
+  context->number = ProcessNumbers::Process().NextContext();
   context->api_version = api_version;
   context->flags.store(flags, std::memory_order_relaxed);
   context->state.store(Context::State::kActive, std::memory_order_release);
@@ -133,7 +125,7 @@ std::vector<Context*> ContextTable::GreensOf(const Context& primary) const {
 }
 
 void ContextTable::Activate(Context* context) {
-  if (context->was_active) context->number = NextNumber();
+  if (context->was_active) context->number = ProcessNumbers::Process().NextContext();
   context->was_active = true;
   context->sticky_error.store(CUDA_SUCCESS, std::memory_order_relaxed);
   context->state.store(Context::State::kActive, std::memory_order_release);
@@ -153,6 +145,13 @@ void ContextTable::Finish(Context* context) {
     listeners = listeners_;
   }
   for (const auto& ended : listeners) ended(*context);
+  // A primary context that is reset takes its green contexts along.
+  for (Context* const green : GreensOf(*context)) {
+    Deactivate(green);
+    handles_.Release(green->handle);
+    handles_.Release(green->green);
+    Finish(green);
+  }
   context->storage.DestroyAll(context->object());
 }
 

@@ -3,7 +3,7 @@
 
 #include <cuda.h>
 
-#include "client-stub/session/reply_reader.h"
+#include "client-stub/session/session_flags.h"
 
 namespace tessera {
 
@@ -17,7 +17,7 @@ constexpr bool ContextFlagsAreLegal(unsigned flags) {
 
 // Any thread.
 inline void NoteSchedule(unsigned flags) {
-  if ((flags & (CU_CTX_SCHED_YIELD | CU_CTX_SCHED_BLOCKING_SYNC)) != 0) ReplyReader::may_spin_long.store(false);
+  if ((flags & (CU_CTX_SCHED_YIELD | CU_CTX_SCHED_BLOCKING_SYNC)) != 0) SessionFlags::Process().may_spin_long.store(false);
 }
 
 // What the server's context gets of them. Core dumps would be written by its process, on its host.

@@ -1,7 +1,5 @@
 #include "client-stub/session/device_graph_table.h"
 
-#include <unordered_set>
-
 #include "client-stub/session/client.h"
 #include "client-stub/session/session.h"
 
@@ -16,29 +14,20 @@ bool IsLiveId(HandleId id) {
 
 }  // namespace
 
-DeviceGraphs& DeviceGraphs::Process() {
-  static auto* graphs = new DeviceGraphs;
-  return *graphs;
-}
-
 HandleId DeviceGraphs::Find(uint64_t value) const {
   MutexLock lock(mutex_);
   const auto found = graphs_.find(value);
   return found == graphs_.end() ? HandleId(value) : found->second.exec;
 }
 
-bool DeviceGraphs::Add(Session& session, uint64_t value, HandleId exec, HandleId context) {
+bool DeviceGraphs::Add(uint64_t value, HandleId exec, HandleId context) {
   {
-    static auto* watched = new std::unordered_set<Session*>;  // under the mutex
     MutexLock lock(mutex_);
     const auto [place, fresh] = graphs_.try_emplace(value);
     const HandleId before = place->second.exec;
     if (!fresh && before.session() != exec.session() && IsLiveId(before)) return false;
     place->second = Graph{exec, context};
     count_.store(graphs_.size(), std::memory_order_release);
-    if (watched->insert(&session).second) {
-      session.contexts().OnEnd([this](const Context& ended) { RemoveOf(ended.handle); });
-    }
   }
   // Entered first, looked after: MintGraphExec() does it the other way round, so that one of the two sees the other.
   if (!IsLiveId(HandleId(value))) return true;
@@ -54,7 +43,7 @@ void DeviceGraphs::Remove(uint64_t value, HandleId exec) {
   count_.store(graphs_.size(), std::memory_order_release);
 }
 
-void DeviceGraphs::RemoveOf(HandleId context) {
+void DeviceGraphs::EndContext(HandleId context) {
   MutexLock lock(mutex_);
   std::erase_if(graphs_, [&](const auto& entry) { return entry.second.context == context; });
   count_.store(graphs_.size(), std::memory_order_release);

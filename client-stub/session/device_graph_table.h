@@ -17,16 +17,15 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "client-stub/process/process_part.h"
 #include "protocol/base/mutex.h"
 #include "protocol/wire/handle.h"
 
 namespace tessera {
 
-class Session;
-
 class DeviceGraphs {
  public:
-  static DeviceGraphs& Process();
+  static DeviceGraphs& Process() { return PartOfProcess<DeviceGraphs>::Get(); }
 
   // What the application passed as an executable graph, as an id: that of a device graph, else the value itself.
   HandleId IdOf(uint64_t value) const { return count_.load(std::memory_order_acquire) == 0 ? HandleId(value) : Find(value); }
@@ -34,10 +33,10 @@ class DeviceGraphs {
   bool Has(uint64_t value) const { return IdOf(value) != HandleId(value); }
   bool Has(CUgraphExec handle) const { return Has(reinterpret_cast<uint64_t>(handle)); }
 
-  // The session's driver gave `value` to the graph `exec`, made in `context`. What the session had under this value is gone.
+  // A session's driver gave `value` to the graph `exec`, made in `context`. What that session had under this value is gone.
   // False, and nothing changes, while the value is the application's handle of another graph: a device graph of another session,
   // or the id of any executable graph.
-  bool Add(Session& session, uint64_t value, HandleId exec, HandleId context) EXCLUDES(mutex_);
+  bool Add(uint64_t value, HandleId exec, HandleId context) EXCLUDES(mutex_);
   // The process has a node that kernels change: an instance with one is destroyed like a device graph, and which have one is not
   // known here.
   void NoteDeviceNode() { device_nodes_.store(true, std::memory_order_relaxed); }
@@ -45,6 +44,8 @@ class DeviceGraphs {
   bool WaitsToEnd(CUgraphExec handle) const { return device_nodes_.load(std::memory_order_relaxed) || Has(handle); }
   // The graph ends; nothing happens when the value is another one's by now.
   void Remove(uint64_t value, HandleId exec) EXCLUDES(mutex_);
+  // A context has ended: its graphs too.
+  void EndContext(HandleId context) EXCLUDES(mutex_);
 
  private:
   struct Graph {
@@ -52,7 +53,6 @@ class DeviceGraphs {
     HandleId context;  // with which it ends
   };
   HandleId Find(uint64_t value) const EXCLUDES(mutex_);
-  void RemoveOf(HandleId context) EXCLUDES(mutex_);
 
   mutable Mutex mutex_;
   std::unordered_map<uint64_t, Graph> graphs_ GUARDED_BY(mutex_);

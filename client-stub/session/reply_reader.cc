@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "client-stub/session/session_flags.h"
+
 namespace tessera {
 
 void ReplyReader::Register(ReplySlot* slot) {
@@ -86,7 +88,7 @@ Status ReplyReader::ReadUntilRecord() {
     ring_.Arm();
     if (!ready()) ring_.SleepWhile(head, timeout_ns);
   };
-  AdaptiveSpin& spin = may_spin_long.load(std::memory_order_relaxed) ? long_spin_ : spin_;
+  AdaptiveSpin& spin = SessionFlags::Process().may_spin_long.load(std::memory_order_relaxed) ? long_spin_ : spin_;
   return SpinThenSleep(spin, ready, sleep, kNoDeadline, stop_);
 }
 

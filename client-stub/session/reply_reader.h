@@ -28,10 +28,6 @@ class ReplyReader {
   ReplyReader(RingConsumer& ring, StopPredicate stop, NoticeHandler on_notice)
       : ring_(ring), stop_(std::move(stop)), on_notice_(std::move(on_notice)) {}
 
-  // Waits for the GPU may spin as long as natively, where there are cores for it (AdaptiveSpin::LongNsMax), until a context asks
-  // for something else (CU_CTX_SCHED_YIELD, CU_CTX_SCHED_BLOCKING_SYNC). Of the process. Any thread.
-  static inline std::atomic<bool> may_spin_long{true};
-
   // Announces that `slot` (opened) waits for its sequence, before the record becomes visible. Callers hold a lock.
   void Register(ReplySlot* slot) EXCLUDES(overflow_mutex_);
   // `slot` will not be completed any more once this has returned.

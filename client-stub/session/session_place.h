@@ -3,19 +3,17 @@
 
 #include <cuda.h>
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "client-stub/session/device_disguise.h"
+#include "client-stub/session/session_flags.h"
 
 namespace tessera {
 
-// The process uses several servers: a call has to find out which one it is for (Call::Route...). Written when the sessions are
-// made.
-extern std::atomic<bool> several_servers;
-inline bool SeveralServers() { return several_servers.load(std::memory_order_relaxed); }
+// The process uses several servers: a call has to find out which one it is for (Call::Route...).
+inline bool SeveralServers() { return SessionFlags::Process().several.load(std::memory_order_relaxed); }
 
 // Which of the process' sessions one is, when it has several (server_plan.h). As it stands: the only one.
 struct SessionPlace {

@@ -1,22 +1,18 @@
 #include "client-stub/session/thread_state.h"
 
-#include <pthread.h>
-
-#include <atomic>
+#include "client-stub/process/process_numbers.h"
 
 namespace tessera {
 
 __attribute__((tls_model("initial-exec"))) constinit thread_local ThreadState* current_thread_state = nullptr;
 
-namespace {
+ThreadEnds::ThreadEnds() { pthread_key_create(&key_, &Release); }
 
-std::atomic<void (*)(ThreadState&)> tell_servers{nullptr};
-
-void ReleaseState(void* value) {
+void ThreadEnds::Release(void* value) {
   auto* state = static_cast<ThreadState*>(value);
   current_thread_state = nullptr;
   try {
-    const auto tell = tell_servers.load(std::memory_order_acquire);
+    const auto tell = Process().tell_.load(std::memory_order_acquire);
     if (state->known_to_server && tell != nullptr) tell(*state);
   } catch (...) {
     // Out of memory while a thread ends: the server keeps its few entries until the session ends.
@@ -24,25 +20,11 @@ void ReleaseState(void* value) {
   delete state;
 }
 
-pthread_key_t ReleaseKey() {
-  static const pthread_key_t key = [] {
-    pthread_key_t made{};
-    pthread_key_create(&made, &ReleaseState);
-    return made;
-  }();
-  return key;
-}
-
-}  // namespace
-
-void OnThreadEnd(void (*tell)(ThreadState& state)) { tell_servers.store(tell, std::memory_order_release); }
-
 ThreadState& MakeThreadState() {
-  static std::atomic<uint32_t> next{1};
   auto* state = new ThreadState;
-  state->number = next.fetch_add(1, std::memory_order_relaxed);
+  state->number = ProcessNumbers::Process().NextThread();
   current_thread_state = state;
-  pthread_setspecific(ReleaseKey(), state);
+  ThreadEnds::Process().Watch(state);
   return *state;
 }
 

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cuda.h>
+#include <pthread.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "client-stub/process/process_part.h"
 #include "client-stub/session/context.h"
 #include "client-stub/session/reply_slot.h"
 #include "protocol/wire/encoder.h"
@@ -50,9 +53,24 @@ struct ThreadState {
 // For Current() alone. One word of static thread-local storage: found without a call, in a library that is opened at run time,
 // too. It has no destructor; the state is released by a pthread key, whose destructor runs again when the thread calls again.
 extern __attribute__((tls_model("initial-exec"))) constinit thread_local ThreadState* current_thread_state;
-// Has `tell` called, by the thread itself, when a thread ends that a server knows. It tells them.
-void OnThreadEnd(void (*tell)(ThreadState& state));
 ThreadState& MakeThreadState();
+
+// How the state of a thread is released.
+class ThreadEnds {
+ public:
+  static ThreadEnds& Process() { return PartOfProcess<ThreadEnds>::Get(); }
+  ThreadEnds();
+  // Has `tell` called, by the thread itself, when a thread ends that a server knows. It tells them.
+  void OnEnd(void (*tell)(ThreadState& state)) { tell_.store(tell, std::memory_order_release); }
+  // The calling thread has this state from now on.
+  void Watch(ThreadState* state) const { pthread_setspecific(key_, state); }
+
+ private:
+  static void Release(void* state);
+
+  pthread_key_t key_{};
+  std::atomic<void (*)(ThreadState&)> tell_{nullptr};
+};
 
 inline ThreadState& ThreadState::Current() {
   ThreadState* const state = current_thread_state;

@@ -76,9 +76,4 @@ std::optional<TokenBytes> SharedDescriptors::Read(int fd) {
   return carried.token;
 }
 
-SharedDescriptors& Descriptors() {
-  static auto* descriptors = new SharedDescriptors;
-  return *descriptors;
-}
-
 }  // namespace tessera

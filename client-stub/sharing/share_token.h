@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "client-stub/process/process_part.h"
 #include "protocol/base/mutex.h"
 #include "protocol/base/unique_fd.h"
 
@@ -50,7 +51,7 @@ class SharedDescriptors {
 // Tells the server which shares nobody can open any more: calls that share or release memory do so first.
 void TellClosedDescriptors();
 
-// Of this process; never destroyed.
-SharedDescriptors& Descriptors();
+// Of this process.
+inline SharedDescriptors& Descriptors() { return PartOfProcess<SharedDescriptors>::Get(); }
 
 }  // namespace tessera

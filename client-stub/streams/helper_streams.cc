@@ -6,11 +6,6 @@
 
 namespace tessera {
 
-HelperStreams& HelperStreams::Process() {
-  static auto* const streams = new HelperStreams;
-  return *streams;
-}
-
 CUresult HelperStreams::Take(const Context& context, HandleId* stream) {
   {
     MutexLock lock(mutex_);

@@ -12,6 +12,7 @@
 #include <map>
 #include <vector>
 
+#include "client-stub/process/process_part.h"
 #include "client-stub/session/context.h"
 #include "client-stub/session/session.h"
 #include "protocol/base/mutex.h"
@@ -23,7 +24,7 @@ class HelperStreams {
   // Of one context; the default of CUDA_DEVICE_MAX_CONNECTIONS is 8, its largest value 32.
   static constexpr size_t kStreamsMax = 32;
 
-  static HelperStreams& Process();
+  static HelperStreams& Process() { return PartOfProcess<HelperStreams>::Get(); }
 
   // A stream of the context, which is current on the calling thread. Return() follows when the work is done, or was not
   // enqueued.

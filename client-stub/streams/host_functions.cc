@@ -37,9 +37,4 @@ void HostFunctionTable::Drop(uint64_t number) {
   functions_.erase(entry);
 }
 
-HostFunctionTable& HostFunctionsOfProcess() {
-  static auto* table = new HostFunctionTable;
-  return *table;
-}
-
 }  // namespace tessera

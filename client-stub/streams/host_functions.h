@@ -12,6 +12,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "client-stub/process/process_part.h"
 #include "client-stub/session/basic_call.h"
 #include "protocol/base/mutex.h"
 #include "protocol/wire/handle.h"
@@ -59,6 +60,6 @@ class HostFunctionTable {
   std::unordered_map<uint64_t, HostFunction> functions_ GUARDED_BY(mutex_);
 };
 
-HostFunctionTable& HostFunctionsOfProcess();
+inline HostFunctionTable& HostFunctionsOfProcess() { return PartOfProcess<HostFunctionTable>::Get(); }
 
 }  // namespace tessera

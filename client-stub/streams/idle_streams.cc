@@ -11,9 +11,6 @@
 namespace tessera {
 namespace {
 
-// Not 0: some stream may have been given work that was not noted.
-LastSequence unknown;
-
 bool IsDefault(HandleId id) { return id.value() <= reinterpret_cast<uint64_t>(CU_STREAM_LEGACY); }
 bool IsSpecial(HandleId id) { return id.value() <= reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD); }
 
@@ -46,7 +43,7 @@ void NoteStreamWork(BasicCall& call, CUstream stream) {
 }
 
 void NoteUnnamedWork(BasicCall& call) {
-  unknown.Raise(1);
+  UnnamedWork::Process().given.Raise(1);
   // Through the append lock: copies that were appended before can be seen now, later ones see the above.
   call.session().last_sequence();
 }
@@ -71,7 +68,7 @@ void NoteSynchronized(BasicCall& call, const UsedStream& stream) {
 void NoteSynchronized(BasicCall& call, Context& context) { context.all_done.Raise(call.sequence()); }
 
 std::optional<SeenIdle> KnownIdle(BasicCall& call, const UsedStream& stream) {
-  const SeenSequence unnamed = SeenSequence::Of(unknown);
+  const SeenSequence unnamed = SeenSequence::Of(UnnamedWork::Process().given);
   if (unnamed.value != 0 || SeveralServers() || GetConfig().launch_blocking) return std::nullopt;
   const Context* const context = call.session().contexts().Find(reinterpret_cast<CUcontext>(stream.info.context.value()));
   if (context == nullptr || context->parent != nullptr) return std::nullopt;

@@ -21,6 +21,7 @@
 #include <array>
 #include <optional>
 
+#include "client-stub/process/process_part.h"
 #include "client-stub/session/basic_call.h"
 #include "client-stub/session/last_sequence.h"
 
@@ -31,6 +32,12 @@ struct UsedStream;  // stream_state.h
 
 // The records of this call give the stream work, which may wait for something.
 void NoteStreamWork(BasicCall& call, CUstream stream);
+// Of the process. Any thread.
+struct UnnamedWork {
+  static UnnamedWork& Process() { return PartOfProcess<UnnamedWork>::Get(); }
+
+  LastSequence given;  // not 0: some stream may have been given work that was not noted
+};
 // Streams wait that are not named, from when this returns.
 void NoteUnnamedWork(BasicCall& call);
 // They do not, after all: the stream is idle, and the call reads its source now.

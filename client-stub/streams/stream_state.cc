@@ -12,13 +12,6 @@ namespace {
 // Keys of special streams (StreamRef::key) cannot be handle values, which are below 2^47.
 constexpr uint64_t kSpecialKey = uint64_t{1} << 63;
 
-std::atomic<bool> graphs_record_events{false};
-
-LastSequence& GraphRecords(uint32_t session_index) {
-  static LastSequence last[uint32_t{1} << HandleId::kSessionBits];
-  return last[session_index];
-}
-
 bool IsOwnStream(const BasicCall& call, CUstream stream) {
   return stream == CU_STREAM_PER_THREAD || (stream == nullptr && call.per_thread_stream());
 }
@@ -35,21 +28,14 @@ void EventInfo::Begin(HandleId its_context, unsigned its_flags, bool is_foreign)
 
 bool EventInfo::KnownDone() const {
   const uint64_t seen = done.value();
-  return seen != 0 && seen >= changed.value() && seen >= changed_aside.value() && seen >= LastGraphRecord(context.session()) &&
-         !interprocess();
+  return seen != 0 && seen >= changed.value() && seen >= changed_aside.value() &&
+         seen >= GraphRecords::Process().Last(context.session()) && !interprocess();
 }
 
 bool EventInfo::fresh() const {
-  return changed.value() == 0 && changed_aside.value() == 0 && LastGraphRecord(context.session()) == 0 && !interprocess();
+  return changed.value() == 0 && changed_aside.value() == 0 && GraphRecords::Process().Last(context.session()) == 0 &&
+         !interprocess();
 }
-
-void NoteGraphEvents() { graphs_record_events.store(true, std::memory_order_relaxed); }
-
-void NoteGraphLaunch(uint32_t session_index, uint64_t sequence) {
-  if (graphs_record_events.load(std::memory_order_relaxed)) GraphRecords(session_index).Raise(sequence);
-}
-
-uint64_t LastGraphRecord(uint32_t session_index) { return GraphRecords(session_index).value(); }
 
 bool StreamTable::Add(HandleId handle, const Context& context, unsigned flags, int priority) {
   return streams_.Insert(handle, [&](StreamInfo& info) {
@@ -97,21 +83,6 @@ void StreamTable::ForgetContext(Session& session, HandleId context) {
   }
   MutexLock lock(mutex_);
   special_.erase(special_.lower_bound({context.value(), 0}), special_.upper_bound({context.value(), UINT32_MAX}));
-}
-
-StreamTable& Streams() {
-  static auto* table = new StreamTable;
-  return *table;
-}
-
-SlotTable<EventInfo>& Events() {
-  static auto* table = new SlotTable<EventInfo>;
-  return *table;
-}
-
-CaptureTable& Captures() {
-  static auto* table = new CaptureTable;
-  return *table;
 }
 
 CUresult FindStream(BasicCall& call, CUstream stream, UsedStream* used) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "client-stub/process/process_part.h"
 #include "client-stub/process/slot_table.h"
 #include "client-stub/session/basic_call.h"
 #include "client-stub/session/last_sequence.h"
@@ -62,13 +63,25 @@ struct EventInfo {
   bool interprocess() const { return (flags & CU_EVENT_INTERPROCESS) != 0; }
 };
 
-// Graphs of the process may record events (cuGraphAddEventRecordNode, external records): from then on each launch of a graph
-// counts as a record of every event.
-void NoteGraphEvents();
-// A graph was launched in the session with this index by the record of this sequence.
-void NoteGraphLaunch(uint32_t session_index, uint64_t sequence);
-// The last launch in that session that may have recorded events; 0: none.
-uint64_t LastGraphRecord(uint32_t session_index);
+// Launches of graphs that may have recorded events.
+class GraphRecords {
+ public:
+  static GraphRecords& Process() { return PartOfProcess<GraphRecords>::Get(); }
+
+  // Graphs of the process may record events (cuGraphAddEventRecordNode, external records): from then on each launch of a graph
+  // counts as a record of every event.
+  void NoteEvents() { any_.store(true, std::memory_order_relaxed); }
+  // A graph was launched in the session with this index by the record of this sequence.
+  void NoteLaunch(uint32_t session_index, uint64_t sequence) {
+    if (any_.load(std::memory_order_relaxed)) last_[session_index].Raise(sequence);
+  }
+  // The last launch in that session that may have recorded events; 0: none.
+  uint64_t Last(uint32_t session_index) const { return last_[session_index].value(); }
+
+ private:
+  std::atomic<bool> any_{false};
+  LastSequence last_[uint32_t{1} << HandleId::kSessionBits];
+};
 
 class StreamTable {
  public:
@@ -94,10 +107,10 @@ class StreamTable {
   std::map<std::pair<uint64_t, uint32_t>, uint64_t> special_ GUARDED_BY(mutex_);  // (context, thread or 0)
 };
 
-// Of this process; never destroyed, since destructors of the application call in after main.
-StreamTable& Streams();
-SlotTable<EventInfo>& Events();
-CaptureTable& Captures();
+// Of this process.
+inline StreamTable& Streams() { return PartOfProcess<StreamTable>::Get(); }
+inline SlotTable<EventInfo>& Events() { return PartOfProcess<SlotTable<EventInfo>>::Get(); }
+inline CaptureTable& Captures() { return PartOfProcess<CaptureTable>::Get(); }
 
 // A stream that the application passed: its id for the record, and what capture and local answers need.
 struct UsedStream {

@@ -1,6 +1,5 @@
 #include "client-stub/streams/stream_visit.h"
 
-#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -11,19 +10,16 @@
 namespace tessera {
 namespace {
 
-std::atomic<bool> used{false};
-std::atomic<uint64_t> waiting{0};
-
 // Counts the visit that it belongs to.
 struct Waiting {
-  Waiting() { waiting.fetch_add(1, std::memory_order_relaxed); }
-  ~Waiting() { waiting.fetch_sub(1, std::memory_order_relaxed); }
+  Waiting() { VisitCounts::Process().waiting.fetch_add(1, std::memory_order_relaxed); }
+  ~Waiting() { VisitCounts::Process().waiting.fetch_sub(1, std::memory_order_relaxed); }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 };
 
 uint64_t Add(Session& session, Visit visit, bool repeats) {
-  used.store(true, std::memory_order_relaxed);
+  VisitCounts::Process().used.store(true, std::memory_order_relaxed);
   HostFunction function;
   function.visit = std::make_shared<const Visit>(std::move(visit));
   function.repeats = repeats;
@@ -52,10 +48,6 @@ CUresult AwaitVisits(BasicCall& call, HandleId stream, uint64_t ahead) {
   return call.AsyncAs(request);
 }
 
-uint64_t VisitsWaiting() { return waiting.load(std::memory_order_relaxed); }
-
 uint64_t AddVisit(Session& session, Visit visit) { return Add(session, std::move(visit), true); }
-
-bool VisitsUsed() { return used.load(std::memory_order_relaxed); }
 
 }  // namespace tessera

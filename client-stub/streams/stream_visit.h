@@ -10,8 +10,10 @@
 // may serialise the two kinds with each other.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
+#include "client-stub/process/process_part.h"
 #include "client-stub/session/basic_call.h"
 #include "client-stub/streams/host_functions.h"
 #include "protocol/memory/range_allocator.h"
@@ -29,14 +31,18 @@ CUresult VisitStream(BasicCall& call, HandleId stream, Visit visit, const Range&
 // The same without a visit.
 CUresult AwaitVisits(BasicCall& call, HandleId stream, uint64_t ahead);
 
-// Visits of the process that the server was told of and that have yet to end.
-uint64_t VisitsWaiting();
-
 // A visit for a node of a graph, which may be asked for many times: its number. It ends when the server says that no graph
 // has it any more, or with Drop().
 uint64_t AddVisit(Session& session, Visit visit);
 
-// Any visit was ever enqueued: streams may be about to use private memory of the application.
-bool VisitsUsed();
+// The visits of the process. Any thread.
+struct VisitCounts {
+  static VisitCounts& Process() { return PartOfProcess<VisitCounts>::Get(); }
+
+  std::atomic<bool> used{false};     // any was ever enqueued: streams may be about to use private memory of the application
+  std::atomic<uint64_t> waiting{0};  // those that the server was told of and that have yet to end
+};
+inline bool VisitsUsed() { return VisitCounts::Process().used.load(std::memory_order_relaxed); }
+inline uint64_t VisitsWaiting() { return VisitCounts::Process().waiting.load(std::memory_order_relaxed); }
 
 }  // namespace tessera

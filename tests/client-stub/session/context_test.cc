@@ -65,12 +65,13 @@ TEST_F(ContextTest, ChecksTheArgumentsOfPrimaryContextCalls) {
 }
 
 TEST_F(ContextTest, FlagsOfAPrimaryContext) {
-  ReplyReader::may_spin_long.store(true);
+  std::atomic<bool>& may_spin_long = SessionFlags::Process().may_spin_long;
+  may_spin_long.store(true);
   unsigned flags = 9;
   EXPECT_EQ(cuDevicePrimaryCtxSetFlags(0, CU_CTX_SCHED_SPIN), CUDA_SUCCESS);
-  EXPECT_TRUE(ReplyReader::may_spin_long.load());
+  EXPECT_TRUE(may_spin_long.load());
   EXPECT_EQ(cuDevicePrimaryCtxSetFlags(0, CU_CTX_SCHED_BLOCKING_SYNC), CUDA_SUCCESS);
-  EXPECT_FALSE(ReplyReader::may_spin_long.exchange(true));
+  EXPECT_FALSE(may_spin_long.exchange(true));
   EXPECT_EQ(Active(&flags), 0);
   EXPECT_EQ(flags, unsigned{CU_CTX_SCHED_BLOCKING_SYNC});
   ASSERT_EQ(cuCtxSetCurrent(Retain()), CUDA_SUCCESS);

@@ -1,4 +1,3 @@
-#include "client-stub/root/attach_session.h"
 #include "client-stub/root/worker_traces.h"
 #include "client-stub/session/client.h"
 
@@ -15,10 +14,4 @@ __attribute__((destructor)) void AtExit() {
 }
 
 }  // namespace
-
-Client& Client::Get() {
-  static Client* const client = new Client(&AttachSession);
-  return *client;
-}
-
 }  // namespace tessera
