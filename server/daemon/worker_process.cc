@@ -24,7 +24,7 @@ namespace tessera {
 namespace {
 
 // Loads the driver for a client like `hello`. Nothing else in the process runs yet.
-Result<const DriverTable*> OpenDriver(const Options& options, const ClientHello& hello) {
+Result<const DriverTable*> OpenDriver(const Options& options, const ClientHello& hello, HighAddresses* high_addresses) {
   for (const auto& [name, value] : AllowedVariables(hello.environment)) setenv(name.c_str(), value.c_str(), 1);
   // The emulated driver keeps apart what several servers give to one client process.
   setenv("TESSERA_EMULATOR_SESSION", std::to_string(hello.session_index).c_str(), 1);
@@ -33,7 +33,7 @@ Result<const DriverTable*> OpenDriver(const Options& options, const ClientHello&
     const std::string devices = own == nullptr ? hello.devices : SelectAmong(own, hello.devices);
     setenv("CUDA_VISIBLE_DEVICES", devices.c_str(), 1);
   }
-  OccupyHighAddresses();
+  high_addresses->Occupy();
   Result<std::unique_ptr<Driver>> driver = LoadChosenDriver(options.driver);
   if (!driver.ok()) return driver.status();
   RETURN_IF_ERROR(EnterWorkerSandbox(options, *driver.value()));
@@ -89,6 +89,8 @@ int RunWorkerProcess(const Options& options) {
   const UniqueFd line(options.worker_fd);
   LineRoomMaker rooms(line.get());
   session.rooms = &rooms;
+  HighAddresses high_addresses;
+  session.high_addresses = &high_addresses;
   const auto end = [&](const Status& why) {
     // The daemon knows that what this session holds is about to be free, while the kernel still takes it apart.
     CloseLine(line.get());
@@ -99,7 +101,7 @@ int RunWorkerProcess(const Options& options) {
   session.ended = end;
   Result<ClientHello> wish = ReceiveWish(line.get());
   if (!wish.ok()) return wish.status().code() == StatusCode::kUnavailable ? kServiceOk : kServiceInternal;
-  Result<const DriverTable*> driver = OpenDriver(options, *wish);
+  Result<const DriverTable*> driver = OpenDriver(options, *wish, &high_addresses);
   if (!driver.ok()) {
     CloseLine(line.get());
   } else if (!ClientWaits(line.get())) {

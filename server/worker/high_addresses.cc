@@ -29,11 +29,6 @@ constexpr bool kSanitized = false;
 constexpr bool kSanitized = false;
 #endif
 
-std::vector<Range>& Occupied() {
-  static auto* const occupied = new std::vector<Range>;
-  return *occupied;
-}
-
 // What this process has mapped, in order of addresses, up to its stack: above that the kernel places nothing by itself.
 std::vector<Range> MappingsBelowStack() {
   std::vector<Range> mappings;
@@ -56,8 +51,8 @@ uint64_t RandomPlace() {
 
 }  // namespace
 
-void OccupyHighAddresses() {
-  if (kSanitized || !Occupied().empty()) return;
+void HighAddresses::Occupy() {
+  if (kSanitized || !occupied_.empty()) return;
   uint64_t free_from = RandomPlace();
   // Reading the list maps nothing that stays; a mapping that is gone again by then would only be one range in two.
   for (const Range& mapping : MappingsBelowStack()) {
@@ -65,7 +60,7 @@ void OccupyHighAddresses() {
     if (mapping.base > free_from) {
       const Range gap{free_from, mapping.base - free_from};
       if (const Status taken = ReserveAddressRange(gap.base, gap.bytes); taken.ok()) {
-        Occupied().push_back(gap);
+        occupied_.push_back(gap);
       } else {
         LogDebug("high addresses stay as they are: {}", taken.message());
       }
@@ -74,9 +69,9 @@ void OccupyHighAddresses() {
   }
 }
 
-void VacateHighAddresses(const Range& range) {
+void HighAddresses::Vacate(const Range& range) {
   std::vector<Range> kept;
-  for (const Range& occupied : Occupied()) {
+  for (const Range& occupied : occupied_) {
     const uint64_t begin = std::max(occupied.base, range.base);
     const uint64_t end = std::min(occupied.end(), range.end());
     if (begin >= end) {
@@ -87,7 +82,7 @@ void VacateHighAddresses(const Range& range) {
     if (occupied.base < begin) kept.push_back({occupied.base, begin - occupied.base});
     if (end < occupied.end()) kept.push_back({end, occupied.end() - end});
   }
-  Occupied() = std::move(kept);
+  occupied_ = std::move(kept);
 }
 
 }  // namespace tessera

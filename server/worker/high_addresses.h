@@ -10,20 +10,28 @@
 // Source: the Linux kernel's placement of mappings (mmap_base, top-down), which is the same since 2.6.
 #pragma once
 
+#include <vector>
+
 #include "protocol/memory/range_allocator.h"
 
 namespace tessera {
 
-// Mappings without an address lie in this range from OccupyHighAddresses on, below a random place of it: several servers of one
+// Mappings without an address lie in this range from HighAddresses::Occupy on, below a random place of it: several servers of one
 // program do not choose alike. Neither the windows of window_table.h nor what sanitizers keep for themselves is in it.
 inline constexpr Range kLowMappings{0x6c0000000000, 0x40000000000};
 
-// Maps all that is free above, without access and without memory. For the life of the process; before the driver is loaded, in
-// a process that has one thread. Where it fails (a limit of address space, kernels that place mappings elsewhere) nothing
-// changes. Sanitized builds leave it be: they have their own things there.
-void OccupyHighAddresses();
+// What a worker has taken of them. One thread; one object per process, which may go while the addresses stay taken.
+class HighAddresses {
+ public:
+  // Maps all that is free above, without access and without memory. For the life of the process; before the driver is loaded, in
+  // a process that has one thread. Where it fails (a limit of address space, kernels that place mappings elsewhere) nothing
+  // changes. Sanitized builds leave it be: they have their own things there. The second time it does nothing.
+  void Occupy();
+  // Gives back what is taken of this range.
+  void Vacate(const Range& range);
 
-// Gives back what OccupyHighAddresses has taken of this range. The same thread.
-void VacateHighAddresses(const Range& range);
+ private:
+  std::vector<Range> occupied_;
+};
 
 }  // namespace tessera

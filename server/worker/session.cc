@@ -23,13 +23,15 @@ bool IsFree(const Range& range) {
 
 // The first row that the client offers and this process can use: the session's host window is then reserved here, its
 // device window free.
-Result<int> ChooseWindows(const ClientHello& hello, bool client_in_process) {
+Result<int> ChooseWindows(const ClientHello& hello, const SessionOptions& options) {
   for (int row = 0; row < kWindowRows; ++row) {
     if ((hello.window_rows >> row & 1) == 0) continue;
-    if (client_in_process) return row;
+    if (options.client_in_process) return row;
     const WindowPair windows = SessionWindows(row, static_cast<int>(hello.session_index));
-    VacateHighAddresses(windows.device);
-    VacateHighAddresses(windows.host);
+    if (options.high_addresses != nullptr) {
+      options.high_addresses->Vacate(windows.device);
+      options.high_addresses->Vacate(windows.host);
+    }
     if (!IsFree(windows.device)) continue;
     if (ReserveAddressRange(windows.host.base, windows.host.bytes).ok()) return row;
   }
@@ -53,7 +55,7 @@ Result<std::unique_ptr<Channel>> Open(UniqueFd& socket, const SessionOptions& op
   if (!snapshot.ok()) return snapshot.status();
   snapshot->selection = selection;
   // After the driver is loaded: the row must be one that the driver's own mappings left free.
-  Result<int> row = ChooseWindows(hello, options.client_in_process);
+  Result<int> row = ChooseWindows(hello, options);
   if (!row.ok()) return row.status();
 
   Encoder encoder;

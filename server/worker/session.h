@@ -20,6 +20,8 @@
 
 namespace tessera {
 
+class HighAddresses;  // high_addresses.h
+
 struct SessionOptions {
   uint64_t session_id = 1;  // for logs on both sides
   // How long a client may take for its hello, and how long to fetch the welcome. A client says hello right after connecting; only
@@ -35,6 +37,7 @@ struct SessionOptions {
   ShareBroker* shares = nullptr;                // likewise
   ImageCache* images = nullptr;                 // likewise
   RoomMaker* rooms = nullptr;                   // likewise
+  HighAddresses* high_addresses = nullptr;      // what was taken before the driver was loaded; null: nothing
   // Tests: the client lives in this process and has reserved the address windows already.
   bool client_in_process = false;
   // Called once the client is served, with what was agreed.

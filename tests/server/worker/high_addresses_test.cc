@@ -24,10 +24,16 @@ bool IsFree(const Range& range) {
   return got == wanted;
 }
 
+// Of this process.
+HighAddresses& Taken() {
+  static HighAddresses taken;
+  return taken;
+}
+
 TEST(HighAddressesTest, MappingsLieBelow) {
   const uint64_t before = Map(4096);
   ASSERT_GT(before, kLowMappings.end()) << "the kernel places mappings elsewhere";
-  OccupyHighAddresses();
+  Taken().Occupy();
   for (const uint64_t bytes : {uint64_t{4096}, uint64_t{1} << 20, uint64_t{1} << 30, uint64_t{1} << 40}) {
     const uint64_t address = Map(bytes);
     EXPECT_TRUE(kLowMappings.contains(address, bytes)) << bytes << " bytes at " << std::hex << address;
@@ -39,10 +45,10 @@ TEST(HighAddressesTest, MappingsLieBelow) {
 }
 
 TEST(HighAddressesTest, WindowsCanStillBeHad) {
-  OccupyHighAddresses();
+  Taken().Occupy();
   for (const WindowPair& row : kWindowTable) {
-    VacateHighAddresses(row.device);
-    VacateHighAddresses(row.host);
+    Taken().Vacate(row.device);
+    Taken().Vacate(row.host);
     EXPECT_TRUE(IsFree(row.device)) << std::hex << row.device.base;
     EXPECT_TRUE(IsFree(row.host)) << std::hex << row.host.base;
     EXPECT_FALSE(row.device.contains(kLowMappings.base, 1) || row.host.contains(kLowMappings.base, 1));
