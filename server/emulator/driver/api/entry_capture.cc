@@ -8,7 +8,6 @@ using namespace tessera::emulator;
 namespace {
 
 using GraphLock = std::lock_guard<std::recursive_mutex>;
-std::atomic<uint64_t> next_capture_id{1};
 
 CUresult Begin(CUstream handle, CUstreamCaptureMode mode, const GraphPtr& graph, std::vector<uint64_t> dependencies) {
   ContextPtr context;
@@ -20,7 +19,7 @@ CUresult Begin(CUstream handle, CUstreamCaptureMode mode, const GraphPtr& graph,
   GraphLock lock(GetDriver().graph_mutex);
   RETURN_IF(stream->capture != nullptr, CUDA_ERROR_ILLEGAL_STATE);
   auto capture = std::make_shared<Capture>();
-  capture->id = next_capture_id.fetch_add(1);
+  capture->id = GetDriver().next_capture_id.fetch_add(1);
   capture->context = context->handle();
   capture->to_existing_graph = graph != nullptr;
   capture->graph = graph != nullptr ? graph : CreateGraph();

@@ -25,9 +25,9 @@ extern "C" {
 
 CUresult cuDeviceGetGraphMemAttribute(CUdevice number, CUgraphMem_attribute attr, void* value) {
   RETURN_ON_ERROR(CheckEntry());
-  const Device* device = GetDriver().device(number);
+  Device* device = GetDriver().device(number);
   RETURN_IF(device == nullptr, CUDA_ERROR_INVALID_DEVICE);
-  GraphMemoryUse& use = GraphMemoryUseOf(*device);
+  GraphMemoryUse& use = device->graph_memory;
   std::lock_guard lock(use.mutex);
   bool is_high = false;
   const uint64_t* field = Field(use, attr, &is_high);
@@ -38,9 +38,9 @@ CUresult cuDeviceGetGraphMemAttribute(CUdevice number, CUgraphMem_attribute attr
 
 CUresult cuDeviceSetGraphMemAttribute(CUdevice number, CUgraphMem_attribute attr, void* value) {
   RETURN_ON_ERROR(CheckEntry());
-  const Device* device = GetDriver().device(number);
+  Device* device = GetDriver().device(number);
   RETURN_IF(device == nullptr, CUDA_ERROR_INVALID_DEVICE);
-  GraphMemoryUse& use = GraphMemoryUseOf(*device);
+  GraphMemoryUse& use = device->graph_memory;
   std::lock_guard lock(use.mutex);
   bool is_high = false;
   uint64_t* field = Field(use, attr, &is_high);
@@ -56,7 +56,7 @@ CUresult cuDeviceGraphMemTrim(CUdevice number) {
   RETURN_ON_ERROR(CheckEntry());
   Device* device = GetDriver().device(number);
   RETURN_IF(device == nullptr, CUDA_ERROR_INVALID_DEVICE);
-  GraphMemoryUse& use = GraphMemoryUseOf(*device);
+  GraphMemoryUse& use = device->graph_memory;
   std::lock_guard lock(use.mutex);
   const uint64_t keep = std::max(use.live, use.used);
   if (use.reserved <= keep) return CUDA_SUCCESS;

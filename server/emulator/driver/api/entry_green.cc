@@ -186,8 +186,7 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource* result, unsigned int* nbGrou
   }
   RETURN_IF(*nbGroups == 0, CUDA_ERROR_INVALID_VALUE);
   const unsigned groups = std::min(*nbGroups, possible);
-  static std::atomic<uint64_t> next_split{1};
-  const uint64_t split = next_split.fetch_add(1);
+  const uint64_t split = GetDriver().next_split.fetch_add(1);
   for (CUdevResource& group : std::span(result, groups)) group = MakeResource(origin.device, part, 0, split);
   if (remaining != nullptr) *remaining = MakeResource(origin.device, input->sm.smCount - groups * part, 0, split);
   *nbGroups = groups;

@@ -39,15 +39,8 @@ using PhysicalPtr = std::shared_ptr<PhysicalMemory>;
 
 namespace {
 
-struct AddressSpace {
-  std::mutex mutex;
-  std::map<uint64_t, uint64_t> reserved;   // base -> bytes; guarded by mutex
-  std::map<uint64_t, PhysicalPtr> mapped;  // by address; guarded by mutex
-};
-AddressSpace& Space() {
-  static AddressSpace* space = new AddressSpace;
-  return *space;
-}
+using AddressSpace = Driver::AddressSpace;
+AddressSpace& Space() { return GetDriver().address_space; }
 
 CUresult CheckProperties(const CUmemAllocationProp* properties) {
   RETURN_IF(properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_INVALID_VALUE);

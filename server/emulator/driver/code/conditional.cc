@@ -3,21 +3,13 @@
 #include <utility>
 
 namespace tessera::emulator {
-namespace {
 
-Registry<Condition>& Conditions() {
-  static auto* conditions = new Registry<Condition>(HandleKind::kCondition);
-  return *conditions;
-}
+CUgraphConditionalHandle AddCondition(ConditionPtr condition) { return GetDriver().conditions.Add(std::move(condition)); }
 
-}  // namespace
-
-CUgraphConditionalHandle AddCondition(ConditionPtr condition) { return Conditions().Add(std::move(condition)); }
-
-ConditionPtr FindCondition(CUgraphConditionalHandle handle) { return Conditions().Find(handle); }
+ConditionPtr FindCondition(CUgraphConditionalHandle handle) { return GetDriver().conditions.Find(handle); }
 
 bool ConditionTable::Set(uint64_t handle, uint32_t value) {
-  const ConditionPtr condition = Conditions().Find(handle);
+  const ConditionPtr condition = FindCondition(handle);
   if (condition == nullptr) return false;
   condition->value = value;
   return true;

@@ -1,7 +1,6 @@
 #include "server/emulator/driver/code/kernel_requests.h"
 
 #include <algorithm>
-#include <map>
 
 #include "server/emulator/driver/core/state.h"
 
@@ -10,16 +9,11 @@ namespace {
 
 thread_local KernelRequests* current_requests = nullptr;
 
-// By the handle of the node. With Driver::graph_mutex held.
-std::map<uint64_t, std::weak_ptr<NodeChanges>>& Changes() {
-  static auto* changes = new std::map<uint64_t, std::weak_ptr<NodeChanges>>;
-  return *changes;
-}
-
 std::shared_ptr<NodeChanges> ChangesOf(uint64_t node) {
-  std::lock_guard lock(GetDriver().graph_mutex);
-  const auto found = Changes().find(node);
-  return found == Changes().end() ? nullptr : found->second.lock();
+  Driver& driver = GetDriver();
+  std::lock_guard lock(driver.graph_mutex);
+  const auto found = driver.node_changes.find(node);
+  return found == driver.node_changes.end() ? nullptr : found->second.lock();
 }
 
 }  // namespace
@@ -70,7 +64,7 @@ bool NodeChanges::Apply(Dim3* grid, std::vector<std::byte>* parameters) {
 
 std::shared_ptr<NodeChanges> AddNodeChanges(uint64_t node, size_t parameter_bytes) {
   auto changes = std::make_shared<NodeChanges>(parameter_bytes);
-  Changes()[node] = changes;
+  GetDriver().node_changes[node] = changes;
   return changes;
 }
 

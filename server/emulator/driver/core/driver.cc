@@ -7,8 +7,6 @@
 namespace tessera::emulator {
 namespace {
 
-std::atomic<bool> forked{false};
-
 uint64_t Mix(uint64_t value) {
   value += 0x9E3779B97F4A7C15ull;
   value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -29,11 +27,11 @@ ThreadState& GetThread() {
 }
 
 Driver::Driver() {
-  pthread_atfork(nullptr, nullptr, [] { forked = true; });
+  pthread_atfork(nullptr, nullptr, [] { GetDriver().forked_ = true; });
 }
 
 CUresult Driver::Initialize() {
-  if (forked) return CUDA_ERROR_NOT_INITIALIZED;
+  if (forked()) return CUDA_ERROR_NOT_INITIALIZED;
   std::lock_guard lock(init_mutex_);
   if (initialized_) return CUDA_SUCCESS;
   if (!ProcessorSupported()) return CUDA_ERROR_NO_DEVICE;
@@ -72,7 +70,7 @@ void Driver::RandomPause() {
 }
 
 CUresult CheckEntry() {
-  if (!GetDriver().initialized() || forked) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!GetDriver().initialized() || GetDriver().forked()) return CUDA_ERROR_NOT_INITIALIZED;
   if (GetThread().in_host_function) return CUDA_ERROR_NOT_PERMITTED;
   return CUDA_SUCCESS;
 }

@@ -45,6 +45,9 @@ class GraphNode;
 class GraphExec;
 class LinkState;
 class UserObject;
+class GraphMemory;
+class NodeChanges;
+class Condition;
 class GreenContext;
 class ResourceDescriptor;
 
@@ -171,6 +174,8 @@ class Driver {
   Driver();
   CUresult Initialize();
   bool initialized() const { return initialized_.load(); }
+  // The process is a child of the one that made this.
+  bool forked() const { return forked_.load(); }
   Device* device(int number);
   int device_count() const { return static_cast<int>(devices_.size()); }
   // Called after any range of memory was withdrawn or its access changed.
@@ -200,16 +205,36 @@ class Driver {
   Registry<UserObject> user_objects{HandleKind::kUserObject};
   Registry<GreenContext> green_contexts{HandleKind::kGreenContext};
   Registry<ResourceDescriptor> resource_descriptors{HandleKind::kResourceDescriptor};
+  Registry<Condition> conditions{HandleKind::kCondition};  // what graphs branch by
+
+  // Reserved addresses, and what is mapped there (api/entry_vmm.cc).
+  struct AddressSpace {
+    std::mutex mutex;
+    std::map<uint64_t, uint64_t> reserved;                       // base -> bytes; guarded by mutex
+    std::map<uint64_t, std::shared_ptr<PhysicalMemory>> mapped;  // by address; guarded by mutex
+  };
+  AddressSpace address_space;
+
+  // Every allocation node's memory that exists, by its first address (graphs/graph_memory.h).
+  std::mutex graph_memory_mutex;
+  std::map<uint64_t, std::weak_ptr<GraphMemory>> graph_memory;  // guarded by graph_memory_mutex
+  // What kernels have of graphs and nodes (graphs/device_handle.h).
+  std::mutex device_handles_mutex;
+  std::set<uint64_t> device_handles;  // guarded by device_handles_mutex
 
   // Guards graphs, their nodes, and the capture state of every stream and event.
   std::recursive_mutex graph_mutex;
+  std::map<uint64_t, std::weak_ptr<NodeChanges>> node_changes;  // by the handle of the node; guarded by graph_mutex
   std::atomic<int> active_captures{0};
   std::atomic<uint64_t> next_stream_id{1};
   std::atomic<uint64_t> next_context_id{1};
   std::atomic<uint64_t> next_grid_id{1};
+  std::atomic<uint64_t> next_capture_id{1};
+  std::atomic<uint64_t> next_split{1};  // of a device's multiprocessors
 
  private:
   std::atomic<bool> initialized_{false};
+  std::atomic<bool> forked_{false};
   std::mutex init_mutex_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::atomic<uint64_t> random_{0};

@@ -10,6 +10,14 @@
 
 namespace tessera::emulator {
 
+// A device's graph memory (graphs/graph_memory.h), in bytes.
+struct GraphMemoryUse {
+  std::mutex mutex;  // guards the rest
+  uint64_t used = 0, used_high = 0;
+  uint64_t reserved = 0, reserved_high = 0;  // taken from the device; never less than what is live
+  uint64_t live = 0;
+};
+
 class Device {
  public:
   Device(int number, uint64_t total_bytes);
@@ -28,6 +36,7 @@ class Device {
   unsigned primary_flags = 0;  // guarded by primary_mutex
   uint64_t default_pool = 0;   // handle, set at initialisation
   std::atomic<uint64_t> current_pool{0};
+  GraphMemoryUse graph_memory;
 
  private:
   const int number_;

@@ -28,16 +28,15 @@ uint64_t MemoryTable::MapLowPages(uint64_t size_bytes, bool poison) {
   constexpr uint64_t kLowest = 0x302000000, kPartBytes = uint64_t{62} << 30, kStep = uint64_t{2} << 20;
   static_assert(kLowest + (kSessionMax + 1) * kPartBytes <= 0x8000000000);
   constexpr int kAttempts = 64;
-  static const uint64_t first = kLowest + GetOptions().session * kPartBytes;
-  static const uint64_t end = first + kPartBytes;
-  static std::mutex mutex;
-  static uint64_t next = first;  // begins anew at the end: by then the first places are free again, as a rule
-  std::lock_guard lock(mutex);
+  const uint64_t first = kLowest + GetOptions().session * kPartBytes;
+  const uint64_t end = first + kPartBytes;
+  std::lock_guard lock(low_mutex_);
+  if (next_low_ == 0) next_low_ = first;
   const uint64_t step = (size_bytes + kStep - 1) / kStep * kStep;
   for (int attempt = 0; attempt < kAttempts && step != 0 && step <= kPartBytes; ++attempt) {
-    if (next + step > end) next = first;
-    void* const wanted = reinterpret_cast<void*>(next);
-    next += step;
+    if (next_low_ + step > end) next_low_ = first;  // by then the first places are free again, as a rule
+    void* const wanted = reinterpret_cast<void*>(next_low_);
+    next_low_ += step;
     void* base = mmap(wanted, size_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (base == wanted) {

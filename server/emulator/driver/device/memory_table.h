@@ -70,7 +70,7 @@ class MemoryTable {
   static uint64_t MapPages(uint64_t size_bytes, bool poison);
   // The same in the low part of the address space, where the real driver (580) has graph memory and managed variables, and the
   // emulated one whatever a client must take where it is: programs map little there. Anywhere when that is taken.
-  static uint64_t MapLowPages(uint64_t size_bytes, bool poison);
+  uint64_t MapLowPages(uint64_t size_bytes, bool poison);
   // Makes pages inaccessible; their addresses are reused only after many other frees.
   void RetirePages(uint64_t base, uint64_t mapped_bytes);
   static void Poison(void* base, uint64_t size_bytes);
@@ -100,6 +100,8 @@ class MemoryTable {
   mutable std::shared_mutex mutex_;
   std::map<uint64_t, AllocationPtr> allocations_;
   uint64_t next_buffer_id_ = 1;
+  std::mutex low_mutex_;
+  uint64_t next_low_ = 0;  // where low pages are tried next; guarded by low_mutex_; 0: none were asked for yet
   std::mutex retired_mutex_;
   std::deque<std::pair<uint64_t, uint64_t>> retired_;
 };

@@ -1,7 +1,6 @@
 #include "server/emulator/driver/graphs/device_handle.h"
 
-#include <mutex>
-#include <set>
+#include "server/emulator/driver/core/state.h"
 
 namespace tessera::emulator {
 namespace {
@@ -10,27 +9,19 @@ namespace {
 constexpr uint64_t kFirst = 0x7F7576C74300;
 constexpr uint64_t kStep = 0xC0;
 
-std::mutex& TakenMutex() {
-  static auto* mutex = new std::mutex;
-  return *mutex;
-}
-
-std::set<uint64_t>& Taken() {
-  static auto* taken = new std::set<uint64_t>;
-  return *taken;
-}
-
 }  // namespace
 
 DeviceHandle::DeviceHandle() {
-  std::lock_guard lock(TakenMutex());
+  Driver& driver = GetDriver();
+  std::lock_guard lock(driver.device_handles_mutex);
   value_ = kFirst;
-  while (!Taken().insert(value_).second) value_ += kStep;
+  while (!driver.device_handles.insert(value_).second) value_ += kStep;
 }
 
 DeviceHandle::~DeviceHandle() {
-  std::lock_guard lock(TakenMutex());
-  Taken().erase(value_);
+  Driver& driver = GetDriver();
+  std::lock_guard lock(driver.device_handles_mutex);
+  driver.device_handles.erase(value_);
 }
 
 }  // namespace tessera::emulator

@@ -2,31 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 
 #include "server/emulator/driver/memory/device_memory.h"
 
 namespace tessera::emulator {
-namespace {
-
-constexpr int kDevicesMax = 32;
-
-// Every allocation node's memory that exists, by its first address.
-struct Table {
-  std::mutex mutex;
-  std::map<uint64_t, std::weak_ptr<GraphMemory>> memory;
-};
-Table& GetTable() {
-  static auto* table = new Table;
-  return *table;
-}
-
-}  // namespace
-
-GraphMemoryUse& GraphMemoryUseOf(const Device& device) {
-  static auto* uses = new GraphMemoryUse[kDevicesMax];
-  return uses[device.number()];
-}
 
 Device& GraphMemory::device() const { return *GetDriver().device(params_.poolProps.location.id); }
 
@@ -54,7 +33,7 @@ CUresult GraphMemory::Make(const CUDA_MEM_ALLOC_NODE_PARAMS& params, GraphMemory
             CUDA_ERROR_OUT_OF_MEMORY);
   made->params_ = params;
   made->params_.accessDescs = made->access_.empty() ? nullptr : made->access_.data();
-  made->params_.dptr = MemoryTable::MapLowPages(made->mapped_bytes_, false);
+  made->params_.dptr = GetDriver().memory.MapLowPages(made->mapped_bytes_, false);
   RETURN_IF(made->params_.dptr == 0, CUDA_ERROR_OUT_OF_MEMORY);
   allocation->base = made->address();
   allocation->size_bytes = params.bytesize;
@@ -63,9 +42,8 @@ CUresult GraphMemory::Make(const CUDA_MEM_ALLOC_NODE_PARAMS& params, GraphMemory
   allocation->device = pool.location.id;
   allocation->absent = true;
   GetDriver().memory.Insert(allocation);
-  Table& table = GetTable();
-  std::lock_guard lock(table.mutex);
-  table.memory[made->address()] = made;
+  std::lock_guard lock(GetDriver().graph_memory_mutex);
+  GetDriver().graph_memory[made->address()] = made;
   *memory = std::move(made);
   return CUDA_SUCCESS;
 }
@@ -73,25 +51,24 @@ CUresult GraphMemory::Make(const CUDA_MEM_ALLOC_NODE_PARAMS& params, GraphMemory
 GraphMemory::~GraphMemory() {
   if (address() == 0) return;
   {
-    Table& table = GetTable();
-    std::lock_guard lock(table.mutex);
-    table.memory.erase(address());
+    std::lock_guard lock(GetDriver().graph_memory_mutex);
+    GetDriver().graph_memory.erase(address());
   }
   GetDriver().memory.Remove(address());
   GetDriver().memory.RetirePages(address(), mapped_bytes_);
 }
 
 GraphMemoryPtr GraphMemory::Find(uint64_t address) {
-  Table& table = GetTable();
-  std::lock_guard lock(table.mutex);
-  const auto found = table.memory.find(address);
-  return found == table.memory.end() ? nullptr : found->second.lock();
+  Driver& driver = GetDriver();
+  std::lock_guard lock(driver.graph_memory_mutex);
+  const auto found = driver.graph_memory.find(address);
+  return found == driver.graph_memory.end() ? nullptr : found->second.lock();
 }
 
 void GraphMemory::Appear() {
   MemoryTable::Poison(reinterpret_cast<void*>(address()), mapped_bytes_);
   GetDriver().memory.Update(address(), [](Allocation& changed) { changed.absent = false; });
-  GraphMemoryUse& use = GraphMemoryUseOf(device());
+  GraphMemoryUse& use = device().graph_memory;
   std::lock_guard lock(use.mutex);
   use.used += mapped_bytes_;
   use.used_high = std::max(use.used_high, use.used);
@@ -99,7 +76,7 @@ void GraphMemory::Appear() {
 
 void GraphMemory::Vanish() {
   GetDriver().memory.Update(address(), [](Allocation& changed) { changed.absent = true; });
-  GraphMemoryUse& use = GraphMemoryUseOf(device());
+  GraphMemoryUse& use = device().graph_memory;
   std::lock_guard lock(use.mutex);
   use.used -= std::min(use.used, mapped_bytes_);
 }
@@ -117,7 +94,7 @@ CUresult GraphMemoryPlan::Commit(bool auto_free, std::vector<GraphMemoryPtr>* fr
     RETURN_IF(!allocates(memory) && !memory->live(), CUDA_ERROR_INVALID_VALUE);
   }
   const auto kill = [](const GraphMemoryPtr& memory) {
-    GraphMemoryUse& use = GraphMemoryUseOf(memory->device());
+    GraphMemoryUse& use = memory->device().graph_memory;
     std::lock_guard lock(use.mutex);
     use.live -= memory->mapped_bytes();
     memory->alive_ = nullptr;
@@ -125,7 +102,7 @@ CUresult GraphMemoryPlan::Commit(bool auto_free, std::vector<GraphMemoryPtr>* fr
   std::vector<GraphMemoryPtr> born;
   for (const GraphMemoryPtr& memory : allocated_) {
     if (memory->live()) continue;
-    GraphMemoryUse& use = GraphMemoryUseOf(memory->device());
+    GraphMemoryUse& use = memory->device().graph_memory;
     std::unique_lock lock(use.mutex);
     if (use.live + memory->mapped_bytes() > use.reserved) {
       const uint64_t more = use.live + memory->mapped_bytes() - use.reserved;

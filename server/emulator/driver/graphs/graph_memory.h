@@ -79,13 +79,4 @@ class GraphFreeCommand : public Command {
   const GraphMemoryPtr memory_;
 };
 
-// A device's graph memory, in bytes.
-struct GraphMemoryUse {
-  std::mutex mutex;  // guards the rest
-  uint64_t used = 0, used_high = 0;
-  uint64_t reserved = 0, reserved_high = 0;  // taken from the device; never less than what is live
-  uint64_t live = 0;
-};
-GraphMemoryUse& GraphMemoryUseOf(const Device& device);
-
 }  // namespace tessera::emulator

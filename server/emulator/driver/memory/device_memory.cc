@@ -7,8 +7,8 @@ CUresult AllocateDeviceMemory(Context& context, uint64_t size_bytes, MemoryKind 
   if (mapped_bytes < size_bytes || !context.device().Charge(mapped_bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   auto allocation = std::make_shared<Allocation>();
   // A client can have other device memory somewhere else, but a module's variables are where they are.
-  allocation->base =
-      kind == MemoryKind::kGlobal ? MemoryTable::MapLowPages(mapped_bytes, poison) : MemoryTable::MapPages(mapped_bytes, poison);
+  allocation->base = kind == MemoryKind::kGlobal ? GetDriver().memory.MapLowPages(mapped_bytes, poison)
+                                                 : MemoryTable::MapPages(mapped_bytes, poison);
   if (allocation->base == 0) {
     context.device().Discharge(mapped_bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -60,7 +60,7 @@ Status ManagedVariables::AddSlab(uint64_t bytes) {
   if (!device.Charge(slab->mapped_bytes)) {
     return Status(StatusCode::kResourceExhausted, "no device memory left for a managed variable");
   }
-  slab->base = MemoryTable::MapLowPages(slab->mapped_bytes, false);
+  slab->base = GetDriver().memory.MapLowPages(slab->mapped_bytes, false);
   if (slab->base == 0) {
     device.Discharge(slab->mapped_bytes);
     return Status(StatusCode::kResourceExhausted, "no memory left for a managed variable");

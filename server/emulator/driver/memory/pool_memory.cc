@@ -11,7 +11,7 @@ CUresult AddPoolMemory(const PoolPtr& pool, uint64_t handle, uint64_t size_bytes
   auto allocation = std::make_shared<Allocation>();
   allocation->mapped_bytes = RoundUp(size_bytes, kPageBytes);
   RETURN_IF(allocation->mapped_bytes < size_bytes || !pool->Take(allocation->mapped_bytes), CUDA_ERROR_OUT_OF_MEMORY);
-  allocation->base = MemoryTable::MapLowPages(allocation->mapped_bytes, backing == nullptr);
+  allocation->base = GetDriver().memory.MapLowPages(allocation->mapped_bytes, backing == nullptr);
   if (backing != nullptr && allocation->base != 0) {
     void* const place = reinterpret_cast<void*>(allocation->base);
     if (mmap(place, allocation->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, backing->fd(), 0) == MAP_FAILED) {
