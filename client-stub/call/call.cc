@@ -162,7 +162,7 @@ HandleId Call::UseCopy(HandleKind kind, HandleId id) {
 }
 
 void Call::AfterWait() {
-  ClientMemory& memory = ClientMemory::Of(*session_);
+  ClientMemory& memory = session_->memory();
   memory.mirrors().ReconcileAll();
   memory.pools().AfterWait(*this);
 }

@@ -203,7 +203,7 @@ CUresult Custom_cuCtxSynchronize(Call& call) {
   const CUresult result = call.SyncWork(cuCtxSynchronizeRequest());
   if (result == CUDA_SUCCESS) {
     NoteSynchronized(call, *call.thread().current());
-    ClientMemory::Of(call.session()).pools().AfterIdle(call, 0);
+    call.session().memory().pools().AfterIdle(call, 0);
   }
   return result;
 }

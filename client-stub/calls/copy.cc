@@ -85,7 +85,7 @@ CUresult CopyPeer(Call& call, CUdeviceptr to, CUcontext to_context, CUdeviceptr 
   request.dst_context = to_context == nullptr ? call.context() : call.Use(HandleKind::kContext, to_context);
   request.src_context = from_context == nullptr ? call.context() : call.Use(HandleKind::kContext, from_context);
   if (!call.ok() || bytes == 0) return call.result();
-  const ClientMemory& memory = ClientMemory::Of(call.session());
+  const ClientMemory& memory = call.session().memory();
   if (memory.Classify(to, bytes) != Place::kDevice || memory.Classify(from, bytes) != Place::kDevice) {
     // Pinned and registered memory has no device: an ordinary copy. Other host memory is refused.
     const CopyForm form{async, true, true};
@@ -95,7 +95,7 @@ CUresult CopyPeer(Call& call, CUdeviceptr to, CUcontext to_context, CUdeviceptr 
   request.dst = to;
   request.src = from;
   request.bytes = bytes;
-  if (const CUresult told = ClientMemory::Of(call.session()).mirrors().Tell(call); told != CUDA_SUCCESS) return told;
+  if (const CUresult told = call.session().memory().mirrors().Tell(call); told != CUDA_SUCCESS) return told;
   ManagedWork managed(call, used.id, Range{to, bytes}, Range{from, bytes});
   if (managed.result() != CUDA_SUCCESS) return managed.result();
   return async ? call.Async(request) : call.SyncWork(request);

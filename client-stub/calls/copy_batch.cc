@@ -69,7 +69,7 @@ CUresult CopyBatch(Call& call, const CUdeviceptr* to, const CUdeviceptr* from, c
   // Memory of another server is looked up there.
   const auto is_memory = [&](CUdeviceptr address, size_t size) {
     Session* owner = SeveralServers() ? OwnerOf(address).session : nullptr;
-    return ClientMemory::Of(owner != nullptr ? *owner : call.session()).Classify(address, size) != Place::kInvalid;
+    return (owner != nullptr ? *owner : call.session()).memory().Classify(address, size) != Place::kInvalid;
   };
   for (size_t i = 0; i < count; ++i) {
     if (bytes[i] != 0 && to[i] != 0 && from[i] != 0 && is_memory(to[i], bytes[i]) && is_memory(from[i], bytes[i])) {

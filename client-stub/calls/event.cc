@@ -53,7 +53,7 @@ CUresult Record(Call& call, CUevent event, CUstream stream, unsigned flags, Requ
   }
   // Another process may hear of the record as soon as this call has returned, and wait for it there: it must be in the driver.
   const bool seen_elsewhere = info != nullptr && (info->flags & CU_EVENT_INTERPROCESS) != 0;
-  if (seen_elsewhere && !call.thread().in_host_function && ClientMemory::Of(call.session()).deliveries().used()) {
+  if (seen_elsewhere && !call.thread().in_host_function && call.session().memory().deliveries().used()) {
     // What it tells this one may know without asking its server: the stream waits until all that it has copied is here.
     const CUresult met = VisitStream(call, used.id, [](const GoOn& go_on) { go_on(); });
     if (met != CUDA_SUCCESS) return met;

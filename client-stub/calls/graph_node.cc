@@ -183,7 +183,7 @@ CUresult Custom_cuGraphMemsetNodeGetParams(Call& call, CUgraphNode hNode, CUDA_M
   const CUresult result =
       GetNode<cuGraphMemsetNodeGetParamsRequest, cuGraphMemsetNodeGetParamsReply>(call, hNode, nodeParams, &record);
   if (result != CUDA_SUCCESS) return result;
-  const uint64_t address = ClientMemory::Of(call.session()).Original(record.address);
+  const uint64_t address = call.session().memory().Original(record.address);
   *nodeParams = {address, record.pitch, record.value, record.element_bytes, record.width, record.height};
   return CUDA_SUCCESS;
 }

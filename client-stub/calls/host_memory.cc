@@ -30,7 +30,7 @@ CUresult Allocate(Call& call, void** pp, size_t bytes, unsigned flags) {
     *pp = nullptr;
     return CUDA_SUCCESS;
   }
-  HostMemory& memory = ClientMemory::Of(call.session()).host();
+  HostMemory& memory = call.session().memory().host();
   HostMemory::Placed placed;
   const CUresult made = call.session().mirrored() ? memory.PlacePrivate(call.owner_context(), bytes, &placed)
                                                   : memory.Place(call.owner_context(), bytes, &placed);
@@ -101,7 +101,7 @@ CUresult Custom_cuMemHostAlloc(Call& call, void** pp, size_t bytesize, unsigned 
 CUresult Custom_cuMemFreeHost(Call& call, void* p) {
   if (SeveralServers()) call.RouteToAddress(reinterpret_cast<uint64_t>(p));
   if (!call.ok() || p == nullptr) return call.result();  // freeing nothing succeeds
-  ClientMemory& all = ClientMemory::Of(call.session());
+  ClientMemory& all = call.session().memory();
   HostMemory& memory = all.host();
   const auto address = reinterpret_cast<uint64_t>(p);
   const auto block = memory.Find(address);
@@ -124,7 +124,7 @@ CUresult Custom_cuMemFreeHost(Call& call, void* p) {
 CUresult Custom_cuMemHostGetDevicePointer_v2(Call& call, CUdeviceptr* pdptr, void* p, unsigned int Flags) {
   if (!call.ok()) return call.result();
   if (pdptr == nullptr || p == nullptr || Flags != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   const uint64_t address = memory.Original(reinterpret_cast<uint64_t>(p));
   const auto block = memory.host().Find(address);
   if (!block) {
@@ -152,7 +152,7 @@ CUresult Custom_cuMemHostGetFlags(Call& call, unsigned int* pFlags, void* p) {
   if (SeveralServers()) call.RouteToAddress(reinterpret_cast<uint64_t>(p));
   if (!call.ok()) return call.result();
   if (pFlags == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  const auto block = ClientMemory::Of(call.session()).host().Find(reinterpret_cast<uint64_t>(p));
+  const auto block = call.session().memory().host().Find(reinterpret_cast<uint64_t>(p));
   if (!block || !block->pool.is_null() || (block->mapped && !block->shared)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   *pFlags = block->flags;
   return CUDA_SUCCESS;
@@ -165,7 +165,7 @@ CUresult Custom_cuMemHostRegister_v2(Call& call, void* p, size_t bytesize, unsig
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   if ((Flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);  // no device to reach it
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   if (memory.Classify(address, bytesize) == Place::kDevice || memory.reservations().Contains(address) ||
       !IsAccessible(Range{address, bytesize}, (Flags & CU_MEMHOSTREGISTER_READ_ONLY) == 0)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
@@ -185,17 +185,17 @@ CUresult Custom_cuMemHostUnregister(Call& call, void* p) {
   if (SeveralServers()) call.RouteToAddress(reinterpret_cast<uint64_t>(p));
   if (!call.ok()) return call.result();
   if (p == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  HostMemory& memory = ClientMemory::Of(call.session()).host();
+  HostMemory& memory = call.session().memory().host();
   const auto block = memory.Find(reinterpret_cast<uint64_t>(p));
   // As driver 580 answers: what is CUDA memory but begins no registration is a wrong value.
-  if (!block && !ClientMemory::Of(call.session()).device().Find(reinterpret_cast<uint64_t>(p))) {
+  if (!block && !call.session().memory().device().Find(reinterpret_cast<uint64_t>(p))) {
     return call.Fail(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
   }
   if (!block || !block->registered || block->range.base != reinterpret_cast<uint64_t>(p)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
-  HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
-  Deliveries& deliveries = ClientMemory::Of(call.session()).deliveries();
+  HostMirrors& mirrors = call.session().memory().mirrors();
+  Deliveries& deliveries = call.session().memory().deliveries();
   if (VisitsUsed() || deliveries.used() || mirrors.any() || block->segment != 0) {
     // Waits for all work, and takes the alias of a shared file from the driver. That work failed is not this call's result:
     // it does nothing more.

@@ -16,7 +16,7 @@ namespace tessera {
 CUresult Custom_cuIpcGetMemHandle(Call& call, CUipcMemHandle* pHandle, CUdeviceptr dptr) {
   if (!call.ok()) return call.result();
   if (pHandle == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  const auto allocation = ClientMemory::Of(call.session()).device().Find(dptr);
+  const auto allocation = call.session().memory().device().Find(dptr);
   if (!allocation || allocation->kind != DeviceAllocation::Kind::kBlock) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   cuIpcGetMemHandleRequest request;
   request.address = allocation->range.base;
@@ -43,7 +43,7 @@ CUresult Custom_cuIpcOpenMemHandle_v2(Call& call, CUdeviceptr* pdptr, CUipcMemHa
   allocation.kind = DeviceAllocation::Kind::kForeign;
   allocation.device = call.Ordinal(reply.device);
   allocation.context = call.owner_context();
-  DeviceMemory& memory = ClientMemory::Of(call.session()).device();
+  DeviceMemory& memory = call.session().memory().device();
   if (!memory.Find(reply.address)) memory.Add(allocation);
   *pdptr = reply.address;
   return CUDA_SUCCESS;
@@ -51,7 +51,7 @@ CUresult Custom_cuIpcOpenMemHandle_v2(Call& call, CUdeviceptr* pdptr, CUipcMemHa
 
 CUresult Custom_cuIpcCloseMemHandle(Call& call, CUdeviceptr dptr) {
   if (!call.ok()) return call.result();
-  DeviceMemory& memory = ClientMemory::Of(call.session()).device();
+  DeviceMemory& memory = call.session().memory().device();
   const auto allocation = memory.Find(dptr);
   if (!allocation || allocation->kind != DeviceAllocation::Kind::kForeign || allocation->range.base != dptr) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);

@@ -148,7 +148,7 @@ CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span
   if (CUresult result = PackKernelParams(*function, kernel_params, extra, &packed); result != CUDA_SUCCESS) {
     return call.Fail(result);
   }
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   if (call.session().mirrored()) {
     if (const CUresult opened = memory.mirrors().OpenSeen(call, packed); opened != CUDA_SUCCESS) return opened;
   }
@@ -239,7 +239,7 @@ CUresult Custom_cuLaunchCooperativeKernelMultiDevice(Call& call, CUDA_LAUNCH_PAR
   std::vector<HandleId> functions, streams;
   std::vector<uint32_t> shapes, parameter_bytes;
   std::vector<std::byte> parameters, packed;
-  HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
+  HostMirrors& mirrors = call.session().memory().mirrors();
   std::deque<ManagedWork> managed;
   for (const CUDA_LAUNCH_PARAMS& launch : std::span(launchParamsList, numDevices)) {
     FunctionInfo* function = DescribeFunction(call, launch.function);

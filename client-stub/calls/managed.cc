@@ -197,7 +197,7 @@ CUresult Custom_cuMemAllocManaged(Call& call, CUdeviceptr* dptr, size_t bytesize
   if (dptr == nullptr || bytesize == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   if (bytesize > memory.windows().device.bytes) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
   const uint64_t bytes = WholePages(bytesize);
   cuMemAlloc_v2Request request;
@@ -229,7 +229,7 @@ CUresult Custom_cuStreamAttachMemAsync(Call& call, CUstream hStream, CUdeviceptr
   if (!call.ok()) return call.result();
   const HandleId stream = call.UseStream(hStream);
   if (!call.ok()) return call.result();
-  const auto allocation = ClientMemory::Of(call.session()).device().Find(dptr);
+  const auto allocation = call.session().memory().device().Find(dptr);
   const bool whole = allocation && allocation->kind == DeviceAllocation::Kind::kManaged && dptr == allocation->range.base &&
                      (length == 0 || length == allocation->range.bytes);
   const bool single = flags == CU_MEM_ATTACH_SINGLE;

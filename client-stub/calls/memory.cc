@@ -20,12 +20,12 @@ void Remember(Call& call, uint64_t address, uint64_t bytes) {
   allocation.kind = DeviceAllocation::Kind::kBlock;
   allocation.device = call.thread().current()->device;
   allocation.context = call.owner_context();
-  ClientMemory::Of(call.session()).device().Add(allocation);
+  call.session().memory().device().Add(allocation);
 }
 
 // Its pages here go at once; the server waits for the work that may use it.
 CUresult FreeManaged(Call& call, CUdeviceptr dptr) {
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   uint64_t freed_by = 0;
   if (!ManagedMemory::Of(call.session()).Remove(dptr, &freed_by)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   memory.device().Remove(dptr);
@@ -75,11 +75,11 @@ CUresult Custom_cuMemFree_v2(Call& call, CUdeviceptr dptr) {
   if (const Context* current = call.thread().current(); current != nullptr && !current->active()) {
     return call.Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
   }
-  DeviceMemory& memory = ClientMemory::Of(call.session()).device();
+  DeviceMemory& memory = call.session().memory().device();
   const auto allocation = memory.Find(dptr);
   using Kind = DeviceAllocation::Kind;
   if (allocation && allocation->kind == Kind::kManaged) return FreeManaged(call, dptr);
-  if (ClientMemory::Of(call.session()).host().InWindow(dptr)) return Pools(call).FreeNow(call, dptr);
+  if (call.session().memory().host().InWindow(dptr)) return Pools(call).FreeNow(call, dptr);
   if (!allocation || allocation->range.base != dptr ||
       (allocation->kind != Kind::kBlock && allocation->kind != Kind::kPool && allocation->kind != Kind::kGraph)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
@@ -95,7 +95,7 @@ CUresult Custom_cuMemFree_v2(Call& call, CUdeviceptr dptr) {
 
 CUresult Custom_cuMemGetAddressRange_v2(Call& call, CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {
   if (!call.ok()) return call.result();
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   Range range;
   if (const auto allocation = memory.device().Find(dptr)) {
     range = allocation->range;

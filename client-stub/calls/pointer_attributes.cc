@@ -26,7 +26,7 @@ struct Known {
 };
 
 Known Look(Call& call, CUdeviceptr ptr) {
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   ptr = memory.Original(ptr);
   Known known;
   known.address = ptr;
@@ -198,7 +198,7 @@ CUresult Custom_cuPointerGetAttributes(Call& call, unsigned int numAttributes, C
 CUresult Custom_cuPointerSetAttribute(Call& call, const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
   if (!call.ok()) return call.result();
   if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   // Synchronous copies and sets of this client complete, or are ordered, as the attribute asks in either state.
   int wanted = 0;
   std::memcpy(&wanted, value, sizeof(wanted));

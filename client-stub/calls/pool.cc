@@ -135,10 +135,10 @@ CUresult Custom_cuMemFreeAsync(Call& call, CUdeviceptr dptr, CUstream hStream) {
   cuMemFreeAsyncRequest request;
   request.hStream = call.UseStream(hStream);
   if (!call.ok() || dptr == 0) return call.result();  // freeing nothing succeeds
-  DeviceMemory& memory = ClientMemory::Of(call.session()).device();
+  DeviceMemory& memory = call.session().memory().device();
   bool capturing = false;
   if (const CUresult legal = CheckStreamUse(call, hStream, &capturing); legal != CUDA_SUCCESS) return call.Fail(legal);
-  if (ClientMemory::Of(call.session()).host().InWindow(dptr)) return FreeToHostPool(call, dptr, hStream, capturing);
+  if (call.session().memory().host().InWindow(dptr)) return FreeToHostPool(call, dptr, hStream, capturing);
   const auto allocation = memory.Find(dptr);
   using Kind = DeviceAllocation::Kind;
   if (!allocation || allocation->range.base != dptr || allocation->kind == Kind::kMapped || allocation->kind == Kind::kGlobal ||

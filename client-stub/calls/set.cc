@@ -59,7 +59,7 @@ CUresult Set(Call& call, const Area& area, uint32_t value, uint32_t element_byte
   if (__builtin_mul_overflow(area.height - 1, area.pitch, &bytes) || __builtin_add_overflow(bytes, row_bytes, &bytes)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   const Place place = CheckMemory(call, area.to, bytes);
   uint64_t to = area.to;
   if (place == Place::kPrivate && !call.capturing()) {

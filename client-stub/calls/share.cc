@@ -107,8 +107,8 @@ CUresult Custom_cuMemImportFromShareableHandle(Call& call, CUmemGenericAllocatio
   if (!call.ok()) return call.result();
   cuMemImportFromShareableHandleReply reply;
   if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
-  ClientMemory::Of(call.session())
-      .NoteAllocation(request.handle, {call.Ordinal(reply.device), CU_MEM_HANDLE_TYPE_NONE});  // not to be exported again
+  call.session().memory().NoteAllocation(request.handle,
+                                         {call.Ordinal(reply.device), CU_MEM_HANDLE_TYPE_NONE});  // not to be exported again
   *handle = request.handle.value();
   return CUDA_SUCCESS;
 }
@@ -148,7 +148,7 @@ CUresult Custom_cuMemPoolImportFromShareableHandle(Call& call, CUmemoryPool* poo
 CUresult Custom_cuMemPoolExportPointer(Call& call, CUmemPoolPtrExportData* shareData_out, CUdeviceptr ptr) {
   if (!call.ok()) return call.result();
   if (shareData_out == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   if (memory.host().InWindow(ptr)) {
     PoolPointer pointer;
     if (!memory.pools().Locate(ptr, &pointer)) return call.Fail(CUDA_ERROR_INVALID_VALUE);

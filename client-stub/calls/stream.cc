@@ -187,7 +187,7 @@ CUresult Custom_cuStreamSynchronize(Call& call, CUstream hStream) {
   const CUresult result = call.SyncWork(request);
   if (result == CUDA_SUCCESS) {
     NoteSynchronized(call, stream);
-    ClientMemory::Of(call.session()).pools().AfterIdle(call, stream.ref.key);
+    call.session().memory().pools().AfterIdle(call, stream.ref.key);
   }
   return result;
 }

@@ -19,7 +19,7 @@ constexpr unsigned kRankMax = 5;
 
 template <typename Request, typename Reply>
 CUresult Encode(Call& call, CUtensorMap* tensorMap, const Request& request) {
-  if (!ClientMemory::Of(call.session()).mirrors().Reach(call, request.address) && !call.ok()) return call.result();
+  if (!call.session().memory().mirrors().Reach(call, request.address) && !call.ok()) return call.result();
   Reply reply;
   const CUresult result = call.Sync(request, &reply);
   if (result != CUDA_SUCCESS) return result;

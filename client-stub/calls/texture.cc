@@ -41,7 +41,7 @@ bool SetResource(Call& call, const CUDA_RESOURCE_DESC* resource, Request* reques
       // The driver takes any address, and a kernel that reads there fails (driver 580). Memory that only this process has is
       // read through its mirror.
       uint64_t reached = *address;
-      if (ClientMemory::Of(call.session()).Classify(reached, 1) == Place::kPrivate) ReachForDevice(call, &reached);
+      if (call.session().memory().Classify(reached, 1) == Place::kPrivate) ReachForDevice(call, &reached);
       *address = reached;
       break;
     }

@@ -14,7 +14,7 @@ namespace tessera {
 // succeeded. The pages of its managed variables go before.
 template <typename Request>
 CUresult UnloadContainer(Call& call, Request& request, HandleId container) {
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   ManagedMemory::Of(call.session()).RemoveVariables(container);
   std::vector<uint64_t> functions;
   for (HandleId function : Functions().OfContainer(container)) functions.push_back(function.value());

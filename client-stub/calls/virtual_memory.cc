@@ -18,14 +18,14 @@ CUresult Custom_cuMemAddressReserve(Call& call, CUdeviceptr* ptr, size_t size, s
   if (!call.ok()) return call.result();
   if (ptr == nullptr || flags != 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   uint64_t address = 0;
-  const CUresult result = ClientMemory::Of(call.session()).reservations().Reserve(call, size, alignment, addr, &address);
+  const CUresult result = call.session().memory().reservations().Reserve(call, size, alignment, addr, &address);
   if (result == CUDA_SUCCESS) *ptr = address;
   return result;
 }
 
 CUresult Custom_cuMemAddressFree(Call& call, CUdeviceptr ptr, size_t size) {
   if (!call.ok()) return call.result();
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   const Range range{ptr, size};
   // As the driver: a range in which something is still mapped is not given back.
   if (memory.device().AnyIn(range) || memory.allocations().AnyIn(range)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
@@ -48,8 +48,8 @@ CUresult Custom_cuMemCreate(Call& call, CUmemGenericAllocationHandle* handle, si
   const CUresult result = call.Sync(request);
   if (result != CUDA_SUCCESS) return result;
   const bool on_device = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-  ClientMemory::Of(call.session())
-      .NoteAllocation(request.handle, {on_device ? prop->location.id : 0, static_cast<uint32_t>(prop->requestedHandleTypes)});
+  call.session().memory().NoteAllocation(request.handle,
+                                         {on_device ? prop->location.id : 0, static_cast<uint32_t>(prop->requestedHandleTypes)});
   *handle = request.handle.value();
   return CUDA_SUCCESS;
 }
@@ -58,7 +58,7 @@ CUresult Custom_cuMemRelease(Call& call, CUmemGenericAllocationHandle handle) {
   TellClosedDescriptors();
   const HandleId released = call.Use(HandleKind::kMemoryAllocation, uint64_t{handle});
   if (!call.ok()) return call.result();
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   if (memory.allocations().Has(released)) return memory.allocations().Release(call, released);
   ClientMemory::Physical physical = memory.AllocationOf(released);
   if (!memory.ReleaseAllocation(released)) return call.result();
@@ -79,7 +79,7 @@ CUresult Custom_cuMemMap(Call& call, CUdeviceptr ptr, size_t size, size_t offset
   cuMemMapRequest request;
   request.handle = call.Use(HandleKind::kMemoryAllocation, uint64_t{handle});
   if (!call.ok()) return call.result();
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   // The driver would also map beyond the end; there may be something of the program's.
   if (!memory.reservations().Covers(Range{ptr, size})) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (memory.allocations().Has(request.handle)) return MapHostAllocation(call, Range{ptr, size}, offset, request.handle, flags);
@@ -103,7 +103,7 @@ CUresult Custom_cuMemMap(Call& call, CUdeviceptr ptr, size_t size, size_t offset
 
 CUresult Custom_cuMemUnmap(Call& call, CUdeviceptr ptr, size_t size) {
   if (!call.ok()) return call.result();
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   // As the driver, for which the beginning has to be reserved: the range may go on beyond, and where nothing is mapped
   // nothing is unmapped.
   if (!memory.reservations().Contains(ptr)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
@@ -179,7 +179,7 @@ CUresult Custom_cuMemGetAllocationPropertiesFromHandle(Call& call, CUmemAllocati
 CUresult Custom_cuMemRetainAllocationHandle(Call& call, CUmemGenericAllocationHandle* handle, void* addr) {
   if (SeveralServers()) call.RouteToAddress(reinterpret_cast<uint64_t>(addr));
   if (!call.ok()) return call.result();
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   if (handle != nullptr && memory.allocations().MappingAt(reinterpret_cast<uint64_t>(addr)).bytes != 0) {
     HandleId id;
     const CUresult result = memory.allocations().Retain(call, reinterpret_cast<uint64_t>(addr), &id);

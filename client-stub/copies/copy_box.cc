@@ -105,7 +105,7 @@ CUresult Upload(const Transfer& transfer) {
     return transfer.async ? transfer.call.Async(request) : transfer.call.SyncWork(request);
   }
   StagedUpload upload(transfer.call);
-  const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(transfer.call.session()));
+  const uint64_t piece_bytes = PieceBytes(transfer.call.session().memory());
   return ForEachSubBox(transfer.whole, piece_bytes, [&](const SubBox& sub, bool last) {
     return upload.Push(
         sub.bytes(), [&](std::span<std::byte> piece) { RowsOf(transfer.from, sub).Pack(piece.data()); },
@@ -120,7 +120,7 @@ CUresult Upload(const Transfer& transfer) {
 
 CUresult Download(const Transfer& transfer) {
   StagedDownload download(transfer.call);
-  const uint64_t piece_bytes = PieceBytes(ClientMemory::Of(transfer.call.session()));
+  const uint64_t piece_bytes = PieceBytes(transfer.call.session().memory());
   const CUresult result = ForEachSubBox(transfer.whole, piece_bytes, [&](const SubBox& sub, bool) {
     return download.Push(
         sub.bytes(), [rows = RowsOf(transfer.to, sub)](std::span<const std::byte> piece) { rows.Unpack(piece.data()); },
@@ -184,14 +184,13 @@ CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool asy
   }
   const bool from_pinned = !transfer.from.is_array() && transfer.from.place == Place::kPinned;
   const auto server_reaches_host = [&](const ResolvedEnd& end) {
-    return !end.is_array() &&
-           (end.place == Place::kPinned || ClientMemory::Of(call.session()).allocations().Contains(end.extent.base));
+    return !end.is_array() && (end.place == Place::kPinned || call.session().memory().allocations().Contains(end.extent.base));
   };
 
   const auto on_device = [](const ResolvedEnd& end) {
     return !end.is_array() && end.place == Place::kDevice ? end.extent : Range{};
   };
-  if (const CUresult told = ClientMemory::Of(call.session()).mirrors().Tell(call); told != CUDA_SUCCESS) return told;
+  if (const CUresult told = call.session().memory().mirrors().Tell(call); told != CUDA_SUCCESS) return told;
   ManagedWork managed(call, transfer.stream, on_device(transfer.to), on_device(transfer.from));
   if (managed.result() != CUDA_SUCCESS) return managed.result();
   const auto on_host = [](const ResolvedEnd& end) { return !end.is_array() && end.place != Place::kDevice; };

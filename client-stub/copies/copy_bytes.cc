@@ -109,7 +109,7 @@ uint64_t BytesOfOneMapping(ClientMemory& memory, uint64_t to, uint64_t from, uin
 }
 
 CUresult CopyPieces(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form) {
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   // All of it or nothing.
   for (uint64_t done = 0, size = 0; done < bytes; done += size) {
     size = BytesOfOneMapping(memory, to + done, from + done, bytes - done);
@@ -137,7 +137,7 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   if (!call.ok() || bytes == 0) return call.result();
   if (to == 0 || from == 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
 
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   to = memory.Translate(to);
   from = memory.Translate(from);
   if (BytesOfOneMapping(memory, to, from, bytes) != bytes) return CopyPieces(call, to, from, bytes, stream, form);
@@ -164,7 +164,7 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   }
 
   const auto on_device = [&](Place place, uint64_t address) { return Range{address, place == Place::kDevice ? bytes : 0}; };
-  if (const CUresult told = ClientMemory::Of(call.session()).mirrors().Tell(call); told != CUDA_SUCCESS) return told;
+  if (const CUresult told = call.session().memory().mirrors().Tell(call); told != CUDA_SUCCESS) return told;
   ManagedWork managed(call, id, on_device(to_place, to), on_device(from_place, from));
   if (managed.result() != CUDA_SUCCESS) return managed.result();
   auto* const host_to = reinterpret_cast<std::byte*>(to);

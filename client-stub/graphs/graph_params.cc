@@ -103,7 +103,7 @@ bool EncodeKernelNode(Call& call, const CUDA_KERNEL_NODE_PARAMS& params, NodeMes
   if (info == nullptr) return Refuse(call, CUDA_ERROR_INVALID_HANDLE);
   std::vector<std::byte> packed;
   if (call.Fail(PackKernelParams(*info, params.kernelParams, params.extra, &packed)) != CUDA_SUCCESS) return false;
-  if (ClientMemory::Of(call.session()).mirrors().OpenSeen(call, packed) != CUDA_SUCCESS) return false;
+  if (call.session().memory().mirrors().OpenSeen(call, packed) != CUDA_SUCCESS) return false;
   record.grid[0] = params.gridDimX;
   record.grid[1] = params.gridDimY;
   record.grid[2] = params.gridDimZ;

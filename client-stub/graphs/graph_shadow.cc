@@ -39,7 +39,7 @@ bool EncodeEnd(Call& call, MemcpyNodeRecord::End* end, CUmemorytype type, const 
 // Managed memory may be called host memory; to the server it is the device's.
 void NameManaged(Call& call, MemcpyNodeRecord::End* end) {
   if (end->type != CU_MEMORYTYPE_HOST) return;
-  const auto allocation = ClientMemory::Of(call.session()).device().Find(end->address);
+  const auto allocation = call.session().memory().device().Find(end->address);
   if (allocation && allocation->kind == DeviceAllocation::Kind::kManaged) end->type = CU_MEMORYTYPE_DEVICE;
 }
 
@@ -104,7 +104,7 @@ bool CopyNodeParams::MakeShadow(const BoxEnds& ends, HostCopyNodeRecord* record)
   } else {
     const HostRows& rows = ends.from_private ? ends.from : ends.to;
     std::shared_ptr<HeldShadow> shadow;  // goes back with its last user, which is a visit
-    if (ClientMemory::Of(session).shadows().Take(call_, rows.bytes(), &shadow) != CUDA_SUCCESS) return false;
+    if (session.memory().shadows().Take(call_, rows.bytes(), &shadow) != CUDA_SUCCESS) return false;
     record->shadow = shadow->address();
     if (ends.from_private) {
       visit = [&session, shadow, rows](const GoOn& go_on) {
@@ -127,7 +127,7 @@ bool CopyNodeParams::MakeShadow(const BoxEnds& ends, HostCopyNodeRecord* record)
 bool CopyNodeParams::MakeSource(const HostRows& rows, HostCopyNodeRecord* record) {
   Session& session = call_.session();
   std::shared_ptr<HeldShadow> shadow;
-  if (ClientMemory::Of(session).shadows().Take(call_, rows.bytes(), &shadow) != CUDA_SUCCESS) return false;
+  if (session.memory().shadows().Take(call_, rows.bytes(), &shadow) != CUDA_SUCCESS) return false;
   record->shadow = shadow->address();
   const auto source = std::make_shared<GraphSource>(rows);
   visit_ = AddVisit(session, [&session, shadow, source](const GoOn& go_on) {

@@ -241,7 +241,7 @@ bool AdoptManagedVariable(BasicCall& call, const Range& range, HandleId containe
   variable.range = range;
   variable.kind = DeviceAllocation::Kind::kManaged;
   variable.container = container;
-  ClientMemory::Of(call.session()).device().Add(variable);
+  call.session().memory().device().Add(variable);
   return true;
 }
 

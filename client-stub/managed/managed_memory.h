@@ -50,7 +50,7 @@ class ManagedMemory {
  public:
   // `window`: where device memory of the session lies.
   ManagedMemory(Session& session, const Range& window) : session_(session), window_(window), transfers_(session) {}
-  static ManagedMemory& Of(Session& session) { return *session.managed(); }
+  static ManagedMemory& Of(Session& session) { return session.managed(); }
 
   // Whether there is any, or pages of it that this process may touch: what the paths of launches and copies ask.
   bool any() const { return count_.load(std::memory_order_acquire) != 0; }

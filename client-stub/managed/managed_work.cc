@@ -18,7 +18,7 @@ ManagedWork::ManagedWork(Call& call, HandleId stream, const Range& written, cons
   if (!memory.any() || call.capturing()) return;
   const auto managed = [&](const Range& range) {
     if (range.bytes == 0) return false;
-    const auto allocation = ClientMemory::Of(call.session()).device().Find(range.base);
+    const auto allocation = call.session().memory().device().Find(range.base);
     return allocation && allocation->kind == DeviceAllocation::Kind::kManaged;
   };
   memory_ = &memory;

@@ -107,7 +107,7 @@ bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation) {
   if (!AddressWindows::Process().ReserveDriverRange(allocation.range.base, allocation.range.bytes, session.index())) {
     return false;
   }
-  ClientMemory::Of(session).device().Add(allocation);
+  session.memory().device().Add(allocation);
   return true;
 }
 
@@ -123,7 +123,7 @@ bool AdoptGlobal(BasicCall& call, const Range& range, HandleId container) {
 
 AddressOwner OwnerOf(uint64_t address) {
   for (Session* session : Client::Get().sessions()) {
-    ClientMemory& memory = ClientMemory::Of(*session);
+    ClientMemory& memory = session->memory();
     if (const auto allocation = memory.device().Find(address)) {
       return {session, Active(*session, allocation->context, allocation->device), false};
     }
@@ -141,7 +141,7 @@ AddressOwner OwnerOf(uint64_t address) {
 uint64_t PinnedElsewhere(const Session& session, uint64_t address, uint64_t bytes, bool* whole) {
   for (Session* other : Client::Get().sessions()) {
     if (other == &session) continue;
-    ClientMemory& memory = ClientMemory::Of(*other);
+    ClientMemory& memory = other->memory();
     const uint64_t original = memory.Original(address);
     const auto block = memory.host().Find(original);
     if (!block || block->host_access != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) continue;  // this process copies it

@@ -35,7 +35,6 @@ enum class Place : uint8_t {
 class ClientMemory {
  public:
   explicit ClientMemory(Session& session);
-  static ClientMemory& Of(Session& session) { return *session.memory(); }
 
   DeviceMemory& device() { return device_; }
   HostMemory& host() { return host_; }

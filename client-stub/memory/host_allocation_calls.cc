@@ -40,7 +40,7 @@ std::vector<Piece> PiecesOf(ClientMemory& memory, const Range& range) {
 
 }  // namespace
 
-HostAllocations& Allocations(BasicCall& call) { return ClientMemory::Of(call.session()).allocations(); }
+HostAllocations& Allocations(BasicCall& call) { return call.session().memory().allocations(); }
 
 CUresult CreateHostAllocation(BasicCall& call, CUmemGenericAllocationHandle* handle, size_t bytes,
                               const CUmemAllocationProp& properties, unsigned long long flags) {
@@ -80,12 +80,12 @@ CUresult MapHostAllocation(BasicCall& call, const Range& range, size_t offset, H
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   if (offset != 0) return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
-  if (ClientMemory::Of(call.session()).device().AnyIn(range)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (call.session().memory().device().AnyIn(range)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   return Allocations(call).Map(call, range, handle);
 }
 
 CUresult SetMixedAccess(BasicCall& call, const Range& range, const CUmemAccessDesc* accesses, size_t count) {
-  const std::vector<Piece> pieces = PiecesOf(ClientMemory::Of(call.session()), range);
+  const std::vector<Piece> pieces = PiecesOf(call.session().memory(), range);
   if (pieces.empty()) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   const std::span<const CUmemAccessDesc> all(accesses, count);
   const bool on_devices = std::any_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return !piece.on_host; });

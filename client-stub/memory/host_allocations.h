@@ -3,7 +3,7 @@
 // a mapping is an ordinary mapping of that file, protected as cuMemSetAccess says. For the devices the server maps the file at
 // the same addresses, when a first device gets access, and its driver registers it there (server/worker/memory/host_mappings.h).
 //
-//   HostAllocations& allocations = ClientMemory::Of(call.session()).allocations();
+//   HostAllocations& allocations = call.session().memory().allocations();
 //   if (allocations.Has(id)) return allocations.Map(call, range, id);     // else it is the server's
 //
 // What is mapped is shown in HostMemory, for copies and questions about addresses. Mappings belong to no context. Known limits:

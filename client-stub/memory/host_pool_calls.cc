@@ -31,7 +31,7 @@ CUresult CheckLocation(BasicCall& call, const CUmemLocation& location, CUmemAllo
 
 }  // namespace
 
-HostPools& Pools(BasicCall& call) { return ClientMemory::Of(call.session()).pools(); }
+HostPools& Pools(BasicCall& call) { return call.session().memory().pools(); }
 
 CUresult RefuseWithoutPages(BasicCall& call) {
   return RefuseOnce(call, "memory on the host that kernels use as they run needs a server on this host");

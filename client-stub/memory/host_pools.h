@@ -2,7 +2,7 @@
 // in that it registers their memory, as it does that of cuMemHostAlloc. So a block has one address, for the program and for
 // kernels, and every device reaches it.
 //
-//   HostPools& pools = ClientMemory::Of(call.session()).pools();
+//   HostPools& pools = call.session().memory().pools();
 //   if (pools.Has(id)) return pools.Allocate(call, id, bytes, stream, address);     // else it is the server's
 //
 // Memory belongs to the context in which its pool grew, and ends with it. What a pool gives back the server's driver lets go of

@@ -39,7 +39,7 @@ std::string Nearest(ClientMemory& memory, uint64_t address) {
 }  // namespace
 
 Place CheckMemory(BasicCall& call, uint64_t address, uint64_t bytes) {
-  const Place place = ClientMemory::Of(call.session()).Classify(address, bytes);
+  const Place place = call.session().memory().Classify(address, bytes);
   if (place != Place::kInvalid && (place != Place::kPageable || IsMapped(Range{address, 1}))) return place;
   const auto untold = UntoldMemory(call, address);
   if (!untold) return place;
@@ -47,7 +47,7 @@ Place CheckMemory(BasicCall& call, uint64_t address, uint64_t bytes) {
 }
 
 std::optional<Range> UntoldMemory(BasicCall& call, uint64_t address) {
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   AddressWindows& windows = AddressWindows::Process();
   const bool own = memory.windows().device.contains(address) || windows.IsDriverRange(address);
   if (memory.device().Find(address) || memory.host().InWindow(address) || (!own && IsMapped(Range{address, 1})))
@@ -66,12 +66,12 @@ std::optional<Range> UntoldMemory(BasicCall& call, uint64_t address) {
 
 CUresult RefuseMemory(BasicCall& call, uint64_t address, uint64_t bytes) {
   LogDebug("{}: {} bytes at {:#x} are no memory that it may use; nearest: {}", call.info().name, bytes, address,
-           Nearest(ClientMemory::Of(call.session()), address));
+           Nearest(call.session().memory(), address));
   return call.Fail(CUDA_ERROR_INVALID_VALUE);
 }
 
 bool ReachForDevice(BasicCall& call, uint64_t* address) {
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   const auto block = memory.host().Find(memory.Translate(*address));
   if (!block) return RefuseMemory(call, *address, 1) == CUDA_SUCCESS;
   CUdeviceptr device = 0;

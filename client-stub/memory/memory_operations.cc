@@ -26,7 +26,7 @@ bool Reach(BasicCall& call, CUdeviceptr* address, bool waits, bool node) {
 
 bool ReachMemOp(BasicCall& call, uint64_t* address, bool waits, bool node) {
   if (!call.ok()) return false;
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   const Place place = node ? memory.Classify(*address, 1) : CheckMemory(call, *address, 1);
   if (place != Place::kPrivate && node) return true;
   if (place == Place::kPinned || (place == Place::kDevice && !IsManagedOrPooled(memory, *address))) return true;

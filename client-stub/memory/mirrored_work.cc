@@ -7,12 +7,12 @@
 namespace tessera {
 
 MirroredWork::MirroredWork(BasicCall& call, HandleId stream)
-    : call_(call), stream_(stream), mirrors_(ClientMemory::Of(call.session()).mirrors()) {
+    : call_(call), stream_(stream), mirrors_(call.session().memory().mirrors()) {
   if (!mirrors_.any() || call.capturing()) return;
   // The thread of visits reconciles around each of them: there is nothing else to do in one. Without shared pages the stream
   // meets this process only for what copies have yet to write here: it would be missing there.
   const bool mirrored = call.session().mirrored();
-  if (!mirrored || ClientMemory::Of(call.session()).deliveries().AnyLate()) {
+  if (!mirrored || call.session().memory().deliveries().AnyLate()) {
     result_ = VisitStream(call, stream, [](const GoOn& go_on) { go_on(); });
   }
   if (mirrored && result_ == CUDA_SUCCESS) result_ = mirrors_.Tell(call);

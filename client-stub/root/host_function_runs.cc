@@ -26,7 +26,7 @@ void RunHostFunctionsOf(Session& session) {
     }
     if (asked.visit != nullptr) {
       return session.stream_visits().Post([&session, request, visit = asked.visit] {
-        HostMirrors& mirrors = ClientMemory::Of(session).mirrors();
+        HostMirrors& mirrors = session.memory().mirrors();
         mirrors.ReconcileAll();
         (*visit)([&session, &mirrors, request] {
           mirrors.ReconcileForStream();
@@ -35,7 +35,7 @@ void RunHostFunctionsOf(Session& session) {
       });
     }
     session.host_functions().Post([&session, function = asked, request, status] {
-      HostMirrors& mirrors = ClientMemory::Of(session).mirrors();
+      HostMirrors& mirrors = session.memory().mirrors();
       mirrors.ReconcileAll();
       if (!function.user_object.is_null()) session.handles().Release(function.user_object);
       {

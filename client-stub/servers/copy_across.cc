@@ -93,8 +93,8 @@ CUresult Dma(Side& side, uint64_t to, uint64_t from, uint64_t bytes, uint64_t ma
 
 // Enqueues the copy in both streams. What follows in the destination's stream follows the copy.
 CUresult Transfer(Side& source, uint64_t from, Side& destination, uint64_t to, uint64_t bytes) {
-  ClientMemory& source_memory = ClientMemory::Of(source.call.session());
-  ClientMemory& destination_memory = ClientMemory::Of(destination.call.session());
+  ClientMemory& source_memory = source.call.session().memory();
+  ClientMemory& destination_memory = destination.call.session().memory();
   if (const CUresult told = destination_memory.mirrors().Tell(destination.call); told != CUDA_SUCCESS) return told;
   ManagedWork reads(source.call, source.stream, Range{}, Range{from, bytes});
   if (reads.result() != CUDA_SUCCESS) return reads.result();
@@ -157,7 +157,7 @@ CUresult CopyBetween(Call& call, HandleId stream, uint64_t to, const Owner& to_o
 }
 
 bool IsAllDevice(const Owner& owner, uint64_t address, uint64_t bytes) {
-  return ClientMemory::Of(*owner.session).Classify(address, bytes) == Place::kDevice;
+  return owner.session->memory().Classify(address, bytes) == Place::kDevice;
 }
 
 // Packed rows of pinned memory in place of one end of a box.

@@ -147,7 +147,7 @@ Status Client::ConnectAll(std::vector<std::unique_ptr<Session>>* sessions) {
 void Client::Publish(std::span<Session* const> sessions) {
   CHECK(sessions.size() <= std::size(sessions_));
   for (Session* session : sessions) {
-    if (session->memory() == nullptr) attach_(*session);
+    if (!session->attached()) attach_(*session);
   }
   SessionFlags::Process().several.store(sessions.size() > 1, std::memory_order_relaxed);
   std::copy(sessions.begin(), sessions.end(), sessions_);

@@ -81,9 +81,11 @@ class Session {
   std::string Name() const;
 
   // --- Parts. ---
-  // What the folders above keep of it: given when it is published (root/attach_session.h), never destroyed. Null before.
-  ClientMemory* memory() const { return memory_; }
-  ManagedMemory* managed() const { return managed_; }
+  // What the folders above keep of it: given once, when it is published (root/attach_session.h), never destroyed, and not to be
+  // asked for before.
+  ClientMemory& memory() const { return *memory_; }
+  ManagedMemory& managed() const { return *managed_; }
+  bool attached() const { return memory_ != nullptr; }
   void Attach(ClientMemory* memory, ManagedMemory* managed) {
     memory_ = memory;
     managed_ = managed;

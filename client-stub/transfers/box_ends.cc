@@ -62,7 +62,7 @@ bool Resolve(Call& call, const End& end, const CUDA_MEMCPY3D& box, bool check_ro
     return invalid();
   }
   out->extent = Range{first, last};
-  const uint64_t translated = ClientMemory::Of(call.session()).Translate(first);
+  const uint64_t translated = call.session().memory().Translate(first);
   out->base += translated - first;
   out->extent.base = translated;
   out->place = CheckMemory(call, translated, last);

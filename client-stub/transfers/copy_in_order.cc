@@ -48,7 +48,7 @@ struct Transfer {
 class Enqueuing {
  public:
   Enqueuing(BasicCall& call, HandleId stream, std::vector<OrderedPiece> pieces)
-      : call_(call), stream_(stream), pool_(ClientMemory::Of(call.session()).shadows()) {
+      : call_(call), stream_(stream), pool_(call.session().memory().shadows()) {
     uint64_t largest = 1;
     for (const OrderedPiece& piece : pieces) largest = std::max(largest, piece.bytes);
     const size_t places = std::min(pieces.size(), std::clamp(kShadowBytes / largest, kPlacesMin, kPlacesMax));
@@ -141,7 +141,7 @@ class Enqueuing {
 }  // namespace
 
 uint64_t LargestPieceInOrder(Session& session, uint64_t bytes) {
-  const uint64_t staged = PieceBytes(ClientMemory::Of(session));
+  const uint64_t staged = PieceBytes(session.memory());
   const bool fine = session.mirrored() && VisitsWaiting() < kWaitingVisitsMax;
   return std::clamp(bytes / (fine ? kPiecesOverLink : kPiecesOfLargeCopy), staged, std::max(staged, kLargestPieceMax));
 }

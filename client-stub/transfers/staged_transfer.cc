@@ -30,7 +30,7 @@ uint64_t NextPieceBytes(uint64_t bytes, uint64_t done, uint64_t largest, bool to
 
 uint64_t NextPieceBytes(Session& session, uint64_t bytes, uint64_t done, bool to_host) {
   constexpr uint64_t kPiecesOverLink = 4;
-  const uint64_t largest = PieceBytes(ClientMemory::Of(session));
+  const uint64_t largest = PieceBytes(session.memory());
   if (!session.mirrored()) return NextPieceBytes(bytes, done, largest, to_host);
   return std::min({std::max(RoundUp(bytes / kPiecesOverLink), kShortPieceBytes), largest, bytes - done});
 }
@@ -67,9 +67,7 @@ CUresult StagedUpload::Push(uint64_t bytes, const Fill& fill, const Send& send) 
 }
 
 StagedDownload::StagedDownload(BasicCall& call)
-    : call_(call),
-      memory_(ClientMemory::Of(call.session())),
-      in_flight_max_(call.session().mirrored() ? kInFlightOverLink : kInFlight) {}
+    : call_(call), memory_(call.session().memory()), in_flight_max_(call.session().mirrored() ? kInFlightOverLink : kInFlight) {}
 
 CUresult StagedDownload::Push(uint64_t bytes, Drain drain, const Send& send) {
   if (result_ != CUDA_SUCCESS) return result_;

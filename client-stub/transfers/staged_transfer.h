@@ -39,8 +39,7 @@ class StagedUpload {
 
   // `waits`: for room, which work that was enqueued before may have. Otherwise Push() says Session::kNotAppended where
   // there is none.
-  explicit StagedUpload(BasicCall& call, bool waits = true)
-      : call_(call), memory_(ClientMemory::Of(call.session())), waits_(waits) {}
+  explicit StagedUpload(BasicCall& call, bool waits = true) : call_(call), memory_(call.session().memory()), waits_(waits) {}
   // `bytes` is at most PieceBytes().
   CUresult Push(uint64_t bytes, const Fill& fill, const Send& send);
 

@@ -24,7 +24,7 @@ CUresult UploadBytes(BasicCall& call, HandleId stream, uint64_t to, const std::b
                      bool waits) {
   if (bytes <= kInlineBytesMax) {
     // A table of pointers, perhaps, or a structure that has one.
-    HostMirrors& mirrors = ClientMemory::Of(call.session()).mirrors();
+    HostMirrors& mirrors = call.session().memory().mirrors();
     if (const CUresult opened = mirrors.OpenSeen(call, std::span(from, bytes)); opened != CUDA_SUCCESS) return opened;
     auto request = CopyRequest(stream, to, 0, bytes, CopyRoute::kInline);
     request.data = std::span(from, bytes);
@@ -69,7 +69,7 @@ CUresult DownloadBytes(BasicCall& call, HandleId stream, std::byte* to, uint64_t
 
 CUresult WaitForHostWriters(BasicCall& call, HandleId stream) {
   // A kernel that uses a mirror is one too: what it wrote comes when it is done. So do deliveries.
-  ClientMemory& memory = ClientMemory::Of(call.session());
+  ClientMemory& memory = call.session().memory();
   const bool any = HostFunctionsOfProcess().used() || memory.mirrors().any() || memory.deliveries().used();
   return any ? WaitForStream(call, stream) : CUDA_SUCCESS;
 }

@@ -39,7 +39,7 @@ class ReservationInWindowTest : public testing::Test {
     ends_ = ends;
     window = Memory().windows().device;
   }
-  static ClientMemory& Memory() { return ClientMemory::Of(ends_->session()); }
+  static ClientMemory& Memory() { return ends_->session().memory(); }
   void SetUp() override { refused = 0; }
   static CUdeviceptr Reserve(uint64_t bytes, uint64_t alignment = 0) {
     CUdeviceptr address = 0;

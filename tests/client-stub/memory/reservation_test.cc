@@ -165,7 +165,7 @@ TEST_F(ReservationTest, SmallOnesShareABlock) {
   for (size_t i = 1; i < all.size(); ++i) EXPECT_GE(all[i], all[i - 1] + kSmall);
   // One beside another: their border is theirs, their block is not.
   EXPECT_EQ(cuMemAddressFree(all[0], 2 * kSmall), CUDA_ERROR_INVALID_VALUE);
-  const ClientMemory& memory = ClientMemory::Of(TheEnds().session());
+  const ClientMemory& memory = TheEnds().session().memory();
   AddressReservations& reservations = const_cast<ClientMemory&>(memory).reservations();
   EXPECT_TRUE(reservations.Covers({all[0], 2 * kSmall}));
   Free(all[1], kSmall);
@@ -189,7 +189,7 @@ TEST_F(ReservationTest, NothingIsMappedBeyondAReservation) {
   EXPECT_EQ(cuMemMap(address + 2 * kSmall, 2 * kSmall, 0, physical, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemMap(address, 2 * kSmall, 0, physical, 0), CUDA_SUCCESS);
   // What copies are told apart by.
-  ClientMemory& memory = ClientMemory::Of(TheEnds().session());
+  ClientMemory& memory = TheEnds().session().memory();
   EXPECT_EQ(memory.Classify(address, 2 * kSmall), Place::kDevice);
   EXPECT_EQ(memory.Classify(address, 2 * kSmall + 1), Place::kInvalid);
   EXPECT_EQ(cuMemUnmap(address, 2 * kSmall), CUDA_SUCCESS);
