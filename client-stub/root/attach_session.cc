@@ -1,7 +1,11 @@
 #include "client-stub/root/attach_session.h"
 
+#include <memory>
+#include <utility>
+
 #include "client-stub/managed/managed_memory.h"
 #include "client-stub/memory/client_memory.h"
+#include "client-stub/root/attached_memory.h"
 #include "client-stub/root/host_function_runs.h"
 #include "client-stub/root/worker_traces.h"
 #include "client-stub/session/client.h"
@@ -12,8 +16,11 @@
 namespace tessera {
 
 void AttachSession(Session& session) {
-  auto* const memory = new ClientMemory(session);
-  auto* const managed = new ManagedMemory(session, memory->windows().device);
+  auto owned = std::make_unique<ClientMemory>(session);
+  ClientMemory* const memory = owned.get();
+  auto owned_managed = std::make_unique<ManagedMemory>(session, memory->windows().device);
+  ManagedMemory* const managed = owned_managed.get();
+  AttachedMemory::Process().Keep(std::move(owned), std::move(owned_managed));
   session.Attach(memory, managed);
   session.contexts().OnEnd([](const Context& context) { DeviceGraphs::Process().EndContext(context.handle); });
   session.contexts().OnEnd([&session](const Context& context) { Streams().ForgetContext(session, context.handle); });

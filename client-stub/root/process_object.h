@@ -26,6 +26,7 @@
 #include "client-stub/process/process_numbers.h"
 #include "client-stub/process/process_part.h"
 #include "client-stub/process/statistics.h"
+#include "client-stub/root/attached_memory.h"
 #include "client-stub/session/client.h"
 #include "client-stub/session/device_graph_table.h"
 #include "client-stub/session/session_flags.h"
@@ -87,6 +88,8 @@ struct ProcessObject {
   // hidden_tables/
   PartOfProcess<ClusterMaps> cluster_maps;
   PartOfProcess<StreamObjects> stream_objects;
+  // root/
+  PartOfProcess<AttachedMemory> attached_memory;
 };
 
 }  // namespace tessera

@@ -24,7 +24,7 @@ Worker::Worker(Channel& channel, const DriverTable& driver, const WorkerOptions&
       answers_(std::make_unique<AnswerHub>(channel, end_)),
       completion_(std::make_unique<Completion>(driver, contexts_, *done_words_)),
       helpers_(std::make_unique<HelperPool>()) {
-  parts_ = std::make_unique<Parts>(*this);
+  parts_ = std::make_unique<SessionParts>(*this);
 }
 
 Worker::~Worker() {

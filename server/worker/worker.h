@@ -26,9 +26,9 @@
 #include "server/worker/busy_streams.h"
 #include "server/worker/driver_chores.h"
 #include "server/worker/output_watch.h"
-#include "server/worker/parts.h"
 #include "server/worker/recent_launches.h"
 #include "server/worker/session_end.h"
+#include "server/worker/session_parts.h"
 #include "server/worker/thread_contexts.h"
 #include "server/worker/trace_log.h"
 
@@ -113,7 +113,7 @@ class Worker {
   DriverChores& driver_chores() { return driver_chores_; }
   OutputWatch& output_watch() { return output_watch_; }
   // What the domains keep (memory, images, sharing ...).
-  Parts& parts() { return *parts_; }
+  SessionParts& parts() { return *parts_; }
 
   // Makes a context (null or 0: none) current on the calling thread, in the driver, when it is not already, and puts the
   // thread into RELAXED capture mode on its first use. A handle that is not live makes none current: the driver then
@@ -158,7 +158,7 @@ class Worker {
   RecentLaunches recent_launches_;
   DriverChores driver_chores_;
   OutputWatch output_watch_;
-  std::unique_ptr<Parts> parts_;  // made last; destroyed after the threads below have stopped
+  std::unique_ptr<SessionParts> parts_;  // made last; destroyed after the threads below have stopped
   std::unique_ptr<AnswerHub> answers_;
   std::unique_ptr<Completion> completion_;
   std::unique_ptr<HelperPool> helpers_;

@@ -26,7 +26,7 @@ template <typename Reply>
 struct ImageLoad {
   template <typename Request>
   ImageLoad(CallContext& call, const Request& request) {
-    BlobStore& blobs = call.worker().template parts().blobs();
+    BlobStore& blobs = call.worker().parts().blobs();
     if (!blobs.Fetch(request.blobs)) {
       Reply reply;
       reply.result = blobs.has_cache() ? kImageMissing : kNoImageCache;

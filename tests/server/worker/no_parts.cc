@@ -1,5 +1,5 @@
 // The tests of the worker's core have no domains.
-#include "server/worker/parts.h"
+#include "server/worker/session_parts.h"
 
 namespace tessera {
 
@@ -18,7 +18,7 @@ class Sharing {};
 class StreamVisits {};
 class WatchedEvents {};
 
-Parts::Parts(Worker&) {}
-Parts::~Parts() = default;
+SessionParts::SessionParts(Worker&) {}
+SessionParts::~SessionParts() = default;
 
 }  // namespace tessera

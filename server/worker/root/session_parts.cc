@@ -1,4 +1,4 @@
-#include "server/worker/parts.h"
+#include "server/worker/session_parts.h"
 
 #include "server/worker/code/blob_store.h"
 #include "server/worker/code/driver_image.h"
@@ -17,7 +17,7 @@
 
 namespace tessera {
 
-Parts::Parts(Worker& worker)
+SessionParts::SessionParts(Worker& worker)
     : blobs_(std::make_unique<BlobStore>(worker)),
       loaded_images_(std::make_unique<LoadedImages>()),
       layouts_(std::make_unique<LayoutTable>(worker)),
@@ -33,6 +33,6 @@ Parts::Parts(Worker& worker)
       stream_visits_(std::make_unique<StreamVisits>(worker)),
       host_functions_(std::make_unique<HostFunctions>(worker)) {}
 
-Parts::~Parts() = default;
+SessionParts::~SessionParts() = default;
 
 }  // namespace tessera

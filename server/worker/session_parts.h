@@ -1,6 +1,6 @@
 // What the domains of a session keep, an object each. They are made with the worker, in the order in which they stand here, and
 // destroyed in the reverse one: when all threads of the worker have stopped, and while the driver still works. Each guards
-// itself. The core knows none of them: root/parts.cc, on top of all domains, makes them.
+// itself. The core knows none of them: root/session_parts.cc, on top of all domains, makes them.
 #pragma once
 
 #include <memory>
@@ -23,13 +23,13 @@ class StreamVisits;       // streams/stream_visits.h
 class WatchedEvents;      // streams/watched_events.h
 class Worker;
 
-class Parts {
+class SessionParts {
  public:
   // Of a worker whose core is complete.
-  explicit Parts(Worker& worker);
-  ~Parts();
-  Parts(const Parts&) = delete;
-  Parts& operator=(const Parts&) = delete;
+  explicit SessionParts(Worker& worker);
+  ~SessionParts();
+  SessionParts(const SessionParts&) = delete;
+  SessionParts& operator=(const SessionParts&) = delete;
 
   BlobStore& blobs() { return *blobs_; }
   LoadedImages& loaded_images() { return *loaded_images_; }
