@@ -5,14 +5,8 @@
 namespace tessera {
 namespace {
 
-// A row for each scheme.
-constexpr struct {
-  LinkScheme scheme;
-  std::string_view prefix;
-} kSchemes[] = {{LinkScheme::kTcp, "tcp://"}, {LinkScheme::kTls, "tls://"}, {LinkScheme::kUcx, "ucx://"}};
-
 std::string_view PrefixOf(LinkScheme scheme) {
-  for (const auto& row : kSchemes) {
+  for (const auto& row : kLinkSchemes) {
     if (row.scheme == scheme) return row.prefix;
   }
   return "";
@@ -20,7 +14,7 @@ std::string_view PrefixOf(LinkScheme scheme) {
 
 Status Malformed(std::string_view url) {
   return Status(StatusCode::kInvalidArgument, "the address '" + std::string(url) + "' has not the form " + LinkForms() +
-                                                  " (an IPv6 address in brackets: " + std::string(kSchemes[0].prefix) +
+                                                  " (an IPv6 address in brackets: " + std::string(kLinkSchemes[0].prefix) +
                                                   "[::1]:PORT)");
 }
 
@@ -29,7 +23,7 @@ Status Malformed(std::string_view url) {
 Result<LinkAddress> LinkAddress::Parse(std::string_view url) {
   LinkAddress address;
   std::string_view rest;
-  for (const auto& row : kSchemes) {
+  for (const auto& row : kLinkSchemes) {
     if (!url.starts_with(row.prefix)) continue;
     address.scheme = row.scheme;
     rest = url.substr(row.prefix.size());
@@ -61,7 +55,7 @@ std::string LinkAddress::Url() const {
 }
 
 bool HasLinkScheme(std::string_view url) {
-  for (const auto& row : kSchemes) {
+  for (const auto& row : kLinkSchemes) {
     if (url.starts_with(row.prefix)) return true;
   }
   return false;
@@ -69,7 +63,7 @@ bool HasLinkScheme(std::string_view url) {
 
 std::string LinkForms(std::string_view between) {
   std::string forms;
-  for (const auto& row : kSchemes) {
+  for (const auto& row : kLinkSchemes) {
     if (!forms.empty()) forms += between;
     forms += std::string(row.prefix) + "HOST:PORT";
   }

@@ -11,10 +11,17 @@
 namespace tessera {
 
 enum class LinkScheme {
-  kTcp,  // tcp://, plain (tcp_link.h)
-  kUcx,  // ucx://, over RDMA or TCP, plain (ucx_link.h)
-  kTls,  // tls://, encrypted, with certificates on both sides (tls_link.h)
+  kTcp,  // plain (tcp/tcp_link.h)
+  kTls,  // encrypted, with certificates on both sides (tls/tls_link.h)
+  kUcx,  // over RDMA or TCP, plain (ucx/ucx_link.h)
 };
+struct LinkSchemeRow {
+  LinkScheme scheme;
+  std::string_view prefix;
+};
+// In the order in which help names them.
+inline constexpr LinkSchemeRow kLinkSchemes[] = {
+    {LinkScheme::kTcp, "tcp://"}, {LinkScheme::kTls, "tls://"}, {LinkScheme::kUcx, "ucx://"}};
 
 struct LinkAddress {
   static constexpr size_t kHostBytesMax = 253;  // of a name in the DNS (RFC 1035)

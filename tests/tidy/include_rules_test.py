@@ -19,11 +19,6 @@ OWN = {
     "protocol/channel": ["protocol/base/", "protocol/wire/", "protocol/channel/"],
     "protocol/link": ["protocol/base/", "protocol/wire/", "protocol/channel/", *LINK, "protocol/link/in_process_link.h"],
     "protocol/link/connect": ["protocol/base/", "protocol/link/"],
-    "protocol/link/impaired": ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/impaired/"],
-    "protocol/link/striped": ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/striped/"],
-    "protocol/link/tcp": ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/tcp/"],
-    "protocol/link/tls": ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/tcp/", "protocol/link/tls/"],
-    "protocol/link/ucx": ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/tcp/", "protocol/link/ucx/"],
     "protocol/keeper": ["protocol/base/", "protocol/channel/", "protocol/keeper/"],
     "protocol/relay": ["protocol/base/", "protocol/channel/", *LINK, "protocol/keeper/", "protocol/relay/"],
     "programs": ["protocol/base/", "protocol/link/link_options.h", "programs/"],
@@ -51,6 +46,10 @@ OWN = {
                      "protocol/link/tls/tls_certificate.h", "protocol/link/tls/tls_identity.h", "protocol/link/tls/tls_keys.h",
                      "protocol/runtime/stub_note.h", "protocol/memory/window_table.h", "protocol/control/", "generated/control/", "generated/spec_hash.h"],
 }
+
+# Kinds of links do not know each other, but for the connections of TCP.
+for folder in sorted(path.name for path in (sources.ROOT / "protocol/link").iterdir() if path.is_dir()):
+    OWN.setdefault(f"protocol/link/{folder}", ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/tcp/", f"protocol/link/{folder}/"])
 
 for program in ("daemon", "gateway"):
     OWN[f"server/{program}"] = [*OWN["server"], "programs/"]

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-// A kind of link: a row below, beside that of its scheme in link_address.cc.
+// A kind of link: a row below, beside that of its scheme in link_address.h.
 struct LinkKind {
   LinkScheme scheme;
   Result<std::unique_ptr<Link>> (*connect)(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns);
