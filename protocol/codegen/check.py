@@ -2,7 +2,7 @@
 
 import re
 
-from model import SpecError
+from model import WORKS, SpecError
 
 _SCALAR_COUNT_TYPES = ("int", "unsigned int", "size_t", "unsigned long long", "cuuint32_t", "cuuint64_t")
 
@@ -121,8 +121,6 @@ def _check_call(call, spec):
         raise where.error("allocates = true needs mode = \"sync\" and a generated body on the server")
     if call.aside and (call.blocking or call.internal or call.mode not in ("sync", "async") or call.context != "none"):
         raise where.error("aside = true needs mode sync or async and context = \"none\", and is not for blocking calls")
-    if call.gate_amount and not call.param(call.gate_amount):
-        raise where.error(f"gate: there is no parameter `{call.gate_amount}`")
     if call.alias:
         _check_alias(call, spec)
     if not call.has_message and (call.server_custom or call.request_override is not None or
@@ -130,6 +128,7 @@ def _check_call(call, spec):
         raise where.error("a call without a message has no `request`, `reply` or server")
     if call.reason == "next":  # not annotated yet
         return
+    _check_work(call)
     for param in call.params:
         _check_direction(param)
         _check_annotations(param)
@@ -147,6 +146,27 @@ def _check_call(call, spec):
     outputs = [p.name for p in call.params if p.direction != "in" and not p.new and not p.ignored]
     if call.mode == "async" and outputs and not (call.client_custom and call.server_custom):
         raise where.error(f"mode \"async\" has no reply, but `{outputs[0]}` is an output")
+
+
+def _check_work(call):
+    where, work = call.where, f"work = \"{call.work}\""
+    if call.alias:
+        if call.work:
+            raise where.error(f"`work` is said by [{call.alias}], of which this is an alias")
+        return
+    if call.names_stream and not call.work:
+        choices = ", ".join(f'"{choice}"' for choice in WORKS)
+        raise where.error(f"names a stream: write `work`, what its record has the device do there; one of {choices}")
+    if not call.has_message and call.work not in ("", "none"):
+        raise where.error(f"{work}: a call without a message gives no work; write \"none\"")
+    if call.work_amount and not WORKS[call.work].has_amount:
+        raise where.error(f"{work} has no amount")
+    if call.work_amount and not call.param(call.work_amount):
+        raise where.error(f"{work}: there is no parameter `{call.work_amount}`")
+    if call.touches and len(call.streams) != 1:
+        raise where.error(f"{work} goes into a stream: exactly one field of the request must be one, or a list of them")
+    if call.touches == "ranges" and not (call.client_custom or call.internal):
+        raise where.error(f"{work}: only a handwritten body knows which memory; write client = \"custom\"")
 
 
 def _check_alias(call, spec):

@@ -182,13 +182,17 @@ def _generated_body(call, spec):
         if not p.ignored:
             lines += _fill(p)
     lines.append("if (!call.ok()) return call.result();")
+    sender = "call"
+    if call.touches:
+        sender = "work"
+        lines.append("WorkOnAnything work(call);")
     if call.mode == "async":
-        send = "call.Async(request)"
+        send = f"{sender}.Async(request)"
     elif outputs:
         lines.append(f"{call.name}Reply reply;")
-        send = "call.Sync(request, &reply)"
+        send = f"{sender}.Sync(request, &reply)"
     else:
-        send = "call.Sync(request)"
+        send = f"{sender}.Sync(request)"
     if not new and not outputs:
         return lines + [f"return {send};"]
     lines += [f"const CUresult result = {send};", "if (result != CUDA_SUCCESS) return result;"]
@@ -251,6 +255,8 @@ def _header(domain, calls, spec):
 def _source(domain, calls, spec):
     others = sorted({spec.find(c.alias).domain for c in calls if c.alias} - {domain})
     lines = ["", f'#include "generated/client/{domain}.h"', "", "#include <cstring>", "", '#include "client-stub/call/call.h"']
+    if any(call.touches and not (call.client_custom or call.internal) for call in calls):
+        lines.append('#include "client-stub/work/device_work.h"')
     lines += [f'#include "generated/client/{other}.h"' for other in others]
     lines += ['#include "protocol/runtime/client_support.h"', ""]
     body, exports = [], []

@@ -31,16 +31,26 @@ def _length_checks(fields):
         yield f"if ({condition}) in.Fail();"
 
 
+def _streams(fields):
+    """The request of work that may touch any memory says which streams it is for (client-stub/work)."""
+    stream, = (field for field in fields if field.kind and field.kind.name == "stream")
+    value = f"this->{stream.name}" if stream.form == "list_handle" else f"{{&this->{stream.name}, 1}}"
+    return f"std::span<const HandleId> Streams() const {{ return {value}; }}"
+
+
 def _struct(name, call, fields):
     members = []
+    work = call.touches and name.endswith("Request")
     for field in fields:
         initial = "{}" if field.form in ("pod", "handle") else ""
         members.append(f"{field.cpp_type} {field.name}{initial};")
     return [
         *block(f"struct {name}", [
             f"static constexpr uint32_t kId = {call.id:#06x};",
+            *([f"static constexpr Touches kTouches = Touches::k{call.touches.capitalize()};"] if work else []),
             *members,
             "",
+            *([_streams(fields)] if work and call.touches != "ranges" else []),
             "void Encode(Encoder& out) const;",
             "// Bytes and text point into the decoded record. False: the record is not such a message.",
             "bool Decode(Decoder& in);",
@@ -52,7 +62,8 @@ def _header(domain, calls):
     lines = [
         f"// Messages of the domain `{domain}`: plain structs, used by one thread.",
         "#pragma once", "", "#include <cuda.h>", "", "#include <cstdint>", "#include <span>", "#include <string>",
-        "#include <string_view>", "#include <vector>", "", '#include "protocol/runtime/fields.h"', ""]
+        "#include <string_view>", "#include <vector>", "", '#include "protocol/runtime/fields.h"',
+        *(['#include "protocol/runtime/touches.h"'] if any(call.touches for call in calls) else []), ""]
     body = []
     for name, call, fields in messages(calls):
         body += _struct(name, call, fields)

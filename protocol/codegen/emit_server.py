@@ -168,7 +168,7 @@ def _dispatch_header():
             "// The call's name for logs; \"unknown call\" for an id without one.",
             "const char* CallName(uint32_t id);", "",
             "// What the scheduler is asked before the call runs.",
-            "enum class Gate : uint8_t { kNone, kLaunch, kGraph, kMemory, kCopy };",
+            "enum class Gate : uint8_t { kNone, kLaunch, kGraph, kMemory, kCopy, kSet, kOrder };",
             "Gate GateOf(uint32_t id);"])]
 
 
@@ -179,7 +179,7 @@ def _dispatch_source(spec):
     rows = []
     for call in calls:
         handler = f"Handle_{call.name}" if call.has_message else "nullptr"
-        gate = f"Gate::k{call.gate.capitalize()}" if call.gate else "Gate::kNone"
+        gate = f"Gate::k{call.gate.capitalize()}"
         rows.append(f'    {{{call.id:#06x}, "{call.name}", {handler}, {"true" if call.blocking else "false"}, '
                     f'{"true" if call.aside else "false"}, {gate}}},')
     body = [

@@ -6,7 +6,6 @@ MODES = ("local", "cached", "async", "sync", "unsupported")
 CONTEXTS = ("required", "none", "stream", "any", "uninitialized")
 CAPTURES = ("legal", "unsafe", "query")
 ERRORS = ("deferred", "own")
-GATES = ("launch", "graph", "memory", "copy")
 ROUTES = ("named", "none")
 
 
@@ -22,6 +21,28 @@ class Location:
 
     def error(self, text):
         return SpecError(f"{self.file}:{self.line}: [{self.table}] {text}")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What follows from a word of the column `work`."""
+
+    gate: str  # what the server's gate asks for a record: an enumerator of Gate (generated/server/dispatch.h)
+    touches: str = ""  # the program's memory that the record may touch, which the client prepares for it (protocol/runtime/touches.h)
+    has_amount: bool = False  # a parameter may say how many bytes
+
+
+WORKS = {
+    "launch": Work("launch", "anything"),
+    "graph": Work("graph", "anything"),
+    "upload": Work("graph"),
+    "copy": Work("copy", "ranges", has_amount=True),
+    "set": Work("set", "ranges"),
+    "value": Work("order", "mirrors"),
+    "memory": Work("memory", has_amount=True),
+    "order": Work("order"),
+    "none": Work("none"),
+}
 
 
 @dataclass(frozen=True)
@@ -158,8 +179,8 @@ class Call:
     aside: bool = False
     allocates: bool = False
     internal: bool = False
-    gate: str = ""
-    gate_amount: str = ""
+    work: str = ""  # not said: "none", in a row that names no stream
+    work_amount: str = ""
     route: str = "named"
     # Written in the spec where they differ from the parameters; else None until fields.derive().
     request_override: list[Field] | None = None
@@ -170,6 +191,26 @@ class Call:
     @property
     def has_message(self):
         return not self.alias and self.mode in ("cached", "async", "sync")
+
+    @property
+    def streams(self):
+        """What of the request is a stream, or several: its record may give them work."""
+        said = self.params if self.request_override is None else self.request_override
+        kinds = ((place, place.use if isinstance(place, Param) else place.kind) for place in said)
+        return [place for place, kind in kinds if kind is not None and kind.name == "stream"]
+
+    @property
+    def names_stream(self):
+        """So does the function itself, or its message."""
+        return bool(self.streams) or any(p.use and p.use.name == "stream" for p in self.params)
+
+    @property
+    def gate(self):
+        return WORKS[self.work or "none"].gate
+
+    @property
+    def touches(self):
+        return WORKS[self.work or "none"].touches
 
     @property
     def base_name(self):

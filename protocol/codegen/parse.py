@@ -4,13 +4,13 @@ import pathlib
 import re
 import tomllib
 
-from model import (CAPTURES, CONTEXTS, ERRORS, GATES, MODES, ROUTES, Call, Field, GraphicsName, Kind, Location, Param, Spec,
+from model import (CAPTURES, CONTEXTS, ERRORS, MODES, ROUTES, WORKS, Call, Field, GraphicsName, Kind, Location, Param, Spec,
                    SpecError)
 
 _CALL_FIELDS = {
     "id": int, "since": int, "per_thread": str, "per_thread_since": int, "mode": str, "reason": str, "alias": str,
     "params": list, "client": str, "server": str, "request": list, "reply": list, "context": str, "capture": str,
-    "blocking": bool, "aside": bool, "internal": bool, "allocates": bool, "gate": str, "errors": str,
+    "blocking": bool, "aside": bool, "internal": bool, "allocates": bool, "work": str, "errors": str,
     "route": str,
 }
 _KIND_FIELDS = {"type": str, "error": int, "value": int}
@@ -157,12 +157,12 @@ def _parse_call(file, domain, table, row, kinds):
                 raise place.error(f"the name `{result[-1].name}` occurs twice in `{name}`")
         return result
 
-    gate, gate_amount = "", ""
-    if "gate" in row:
-        match = re.fullmatch(r"(\w+)(?:\((\w+)\))?", row["gate"])
-        if not match or match[1] not in GATES:
-            raise file.where(table, "gate").error(f"gate = \"{row['gate']}\" is none of {', '.join(GATES)}")
-        gate, gate_amount = match[1], match[2] or ""
+    work, work_amount = "", ""
+    if "work" in row:
+        match = re.fullmatch(r"(\w+)(?:\((\w+)\))?", row["work"])
+        if not match or match[1] not in WORKS:
+            raise file.where(table, "work").error(f"work = \"{row['work']}\" is none of {', '.join(WORKS)}")
+        work, work_amount = match[1], match[2] or ""
     mode = _choice(file, table, row, "mode", MODES, "local" if "alias" in row else None)
     return Call(
         where=where, name=table, domain=domain, id=row["id"], mode=mode,
@@ -176,7 +176,7 @@ def _parse_call(file, domain, table, row, kinds):
         capture=_choice(file, table, row, "capture", CAPTURES, "legal"),
         errors=_choice(file, table, row, "errors", ERRORS, "deferred"),
         blocking=row.get("blocking", False), aside=row.get("aside", False), allocates=row.get("allocates", False), internal=row.get("internal", False),
-        gate=gate, gate_amount=gate_amount, route=_choice(file, table, row, "route", ROUTES, "named"),
+        work=work, work_amount=work_amount, route=_choice(file, table, row, "route", ROUTES, "named"),
         request_override=lines("request", parse_field), reply_override=lines("reply", parse_field))
 
 

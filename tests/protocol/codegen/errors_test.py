@@ -54,14 +54,34 @@ class Errors(unittest.TestCase):
         self.refused(HEAD.replace('"sync"', '"unsupported"'), "`reason`")
         self.refused(HEAD + 'reason = "because"\n', "`reason`")
         self.refused(HEAD + 'client = "generated"\n', "act.toml:5:", "only value")
-        self.refused(HEAD + 'gate = "wish"\n', "act.toml:5:", "none of launch")
-        self.refused(HEAD + 'gate = "memory(size)"\n', "there is no parameter `size`")
+        self.refused(HEAD + 'gate = "launch"\n', "unknown field `gate`")
         self.refused(HEAD.replace("sync", "async") + "blocking = true\n", "blocking")
         self.refused(HEAD + "aside = true\n", "aside")
         self.refused(HEAD + 'route = "home"\n', "none of named, none")
         self.refused(HEAD + 'context = "none"\naside = true\nblocking = true\n', "aside")
         self.refused('id = 1\n' + HEAD, "stands outside of a table")
         self.refused(HEAD.replace("cuToyAct", "toyAct"), "neither that of a driver function")
+
+    def test_work(self):
+        """Of a call that names a stream the row must say what its record has the device do there."""
+        stream = 'params = ["in CUstream stream use(stream)"]\n'
+        self.refused(HEAD + stream, "act.toml:1: [cuToyAct]", "names a stream", "write `work`", '"launch"', '"none"')
+        self.refused(HEAD.replace("sync", "local") + stream, "write `work`")
+        in_message = HEAD + 'client = "custom"\nserver = "custom"\nrequest = ["list(handle(stream)) streams"]\n'
+        self.refused(in_message, "write `work`")
+        self.refused(HEAD + 'work = "wish"\n' + stream, "act.toml:5:", "none of launch")
+        self.refused(HEAD + 'work = "memory(size)"\n', "there is no parameter `size`")
+        self.refused(HEAD + 'work = "launch(stream)"\n' + stream, "has no amount")
+        self.refused(HEAD + 'work = "launch"\n', "exactly one field")
+        self.refused(HEAD.replace("sync", "local") + 'work = "launch"\n' + stream, "without a message", "\"none\"")
+        self.refused(HEAD + 'work = "copy"\n' + stream, "only a handwritten body", 'client = "custom"')
+        two = 'params = ["in CUstream a use(stream)", "in CUstream b use(stream)"]\n'
+        self.refused(HEAD + 'work = "launch"\n' + two, "exactly one field")
+        alias = HEAD.replace("Act", "Other").replace("id = 1", "id = 2").replace('mode = "sync"', 'alias = "cuToyAct"')
+        self.refused(HEAD + 'work = "order"\n' + stream + alias + 'work = "order"\n' + stream, "said by [cuToyAct]")
+        for row in (HEAD + 'work = "launch"\n' + stream, HEAD + 'client = "custom"\nwork = "copy"\n' + stream,
+                    HEAD + 'work = "none"\n' + stream, HEAD + 'work = "order"\n' + stream + alias + stream):
+            self.assertEqual(run(row), (0, ""))
 
     def test_ids(self):
         self.refused(HEAD + HEAD.replace("Act", "Act2"), "act.toml:5: [cuToyAct2]", "id 0x0001 of [cuToyAct]")

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "client-stub/call/call.h"
+#include "client-stub/work/device_work.h"
 #include "generated/client/proc_address_table.h"
 #include "generated/client/toy.h"
 #include "generated/driver_table.h"
@@ -40,6 +41,12 @@ size_t driver_friends = 0;
 CUresult CUDAAPI DriverCreate(CUtoy* toy, unsigned int flags) {
   seen.flags = flags;
   *toy = kDriverToy;
+  return driver_result;
+}
+
+CUresult CUDAAPI DriverThrow(CUtoy toy, CUstream stream) {
+  seen.toy = toy;
+  seen.stream = stream;
   return driver_result;
 }
 
@@ -81,6 +88,7 @@ class Loopback : public ::testing::Test {
     table_.cuToyDestroy = DriverDestroy;
     table_.cuToyRename = DriverRename;
     table_.cuToyPlay_v2 = DriverPlay;
+    table_.cuToyThrow = DriverThrow;
     CallContext::table = &table_;
     CallContext::objects.clear();
     Call::live.clear();
@@ -111,6 +119,22 @@ TEST_F(Loopback, FreedObjectsAreGoneOnBothSides) {
   EXPECT_TRUE(CallContext::objects.empty());
   EXPECT_EQ(cuToyDestroy(toy), CUDA_ERROR_NOT_INITIALIZED);  // null(3)
   EXPECT_EQ(seen.destroyed, 1);
+}
+
+// What may append a request of a call that gives the device work, and what may not.
+template <typename Request>
+concept AnyCallAppends = requires(Call& call, const Request& request) { call.Async(request); };
+static_assert(AnyCallAppends<cuToyCreateRequest> && AnyCallAppends<cuToyPlay_v2Request>);
+static_assert(!AnyCallAppends<cuToyThrowRequest>);
+
+TEST_F(Loopback, WorkOfTheDeviceGoesThroughItsScope) {
+  WorkOnAnything::streams.clear();
+  const CUtoy toy = Create();
+  const auto stream = reinterpret_cast<CUstream>(uint64_t{2});
+  ASSERT_EQ(cuToyThrow(toy, stream), CUDA_SUCCESS);
+  EXPECT_THAT(WorkOnAnything::streams, ElementsAre(2u));
+  EXPECT_EQ(seen.toy, kDriverToy);
+  EXPECT_EQ(seen.stream, stream);
 }
 
 TEST_F(Loopback, WithSeveralServersACallSaysFirstWhatItNames) {
@@ -300,6 +324,11 @@ TEST_F(Loopback, TablesHoldWhatTheSpecSays) {
   EXPECT_STREQ(CallName(kInfo_cuToyRename.id), "cuToyRename");
   EXPECT_STREQ(CallName(0x7777), "unknown call");
   EXPECT_EQ(GateOf(kInfo_cuToyRename.id), Gate::kMemory);
+  EXPECT_EQ(GateOf(kInfo_cuToyPlay_v2.id), Gate::kOrder);
+  EXPECT_EQ(GateOf(kInfo_cuToyThrow.id), Gate::kLaunch);
+  EXPECT_EQ(GateOf(kInfo_cuToyCreate.id), Gate::kNone);
+  EXPECT_EQ(TouchesOf<cuToyThrowRequest>(), Touches::kAnything);
+  EXPECT_EQ(TouchesOf<cuToyPlay_v2Request>(), Touches::kNothing);
   EXPECT_EQ(kInfo_cuToyRename.context, CallInfo::Context::kNone);
   EXPECT_EQ(kInfo_cuToyRename.capture, CallInfo::Capture::kUnsafe);
   EXPECT_FALSE(kInfo_cuToyRename.deferred_errors);

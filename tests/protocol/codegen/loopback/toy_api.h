@@ -22,4 +22,5 @@ CUresult CUDAAPI cuToyGetColour(int* colour, CUtoy toy);
 CUresult CUDAAPI cuToyPaint(CUtoy toy, void** colours);
 CUresult CUDAAPI cuToyFly(CUtoy toy);
 CUresult CUDAAPI cuToyName(const char** name);
+CUresult CUDAAPI cuToyThrow(CUtoy toy, CUstream stream);
 }

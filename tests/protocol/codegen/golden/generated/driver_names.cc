@@ -17,6 +17,7 @@ static constexpr DriverName kNames[] = {
   {"cuToyPaint", offsetof(DriverTable, cuToyPaint)},
   {"cuToyFly", offsetof(DriverTable, cuToyFly)},
   {"cuToyName", offsetof(DriverTable, cuToyName)},
+  {"cuToyThrow", offsetof(DriverTable, cuToyThrow)},
 };
 
 std::span<const DriverName> DriverNames() { return kNames; }

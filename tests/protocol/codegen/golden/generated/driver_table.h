@@ -19,6 +19,7 @@ struct DriverTable {
   decltype(&::cuToyPaint) cuToyPaint = nullptr;
   decltype(&::cuToyFly) cuToyFly = nullptr;
   decltype(&::cuToyName) cuToyName = nullptr;
+  decltype(&::cuToyThrow) cuToyThrow = nullptr;
 };
 
 }  // namespace tessera

@@ -52,5 +52,9 @@ static_assert(std::is_same_v<decltype(&::cuToyName), CUresult(CUDAAPI*)(const ch
               "the parameters of cuToyName in toy.toml are not those of cuda.h");
 static_assert(std::is_same_v<decltype(&::cuToyName), PFN_cuToyName_v1000>,
               "cuToyName in toy.toml is not the variant of version 1000");
+static_assert(std::is_same_v<decltype(&::cuToyThrow), CUresult(CUDAAPI*)(CUtoy, CUstream)>,
+              "the parameters of cuToyThrow in toy.toml are not those of cuda.h");
+static_assert(std::is_same_v<decltype(&::cuToyThrow), PFN_cuToyThrow_v1000>,
+              "cuToyThrow in toy.toml is not the variant of version 1000");
 
 }  // namespace tessera

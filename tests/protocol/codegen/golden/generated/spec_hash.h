@@ -6,6 +6,6 @@
 
 namespace tessera {
 
-inline constexpr uint64_t kSpecHash = 0x25532e7ae069277e;
+inline constexpr uint64_t kSpecHash = 0x25927181f6a0a0f7;
 
 }  // namespace tessera

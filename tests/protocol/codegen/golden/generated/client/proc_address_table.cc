@@ -27,6 +27,7 @@ std::span<const ProcAddress> ProcAddresses() {
     {"cuToyPaint", 1000, AsPointer(&::cuToyPaint), 0, nullptr},
     {"cuToyPlay", 1200, AsPointer(&::cuToyPlay_v2), 1300, AsPointer(&::cuToyPlay_v2_ptsz)},
     {"cuToyRename", 1000, AsPointer(&::cuToyRename), 0, nullptr},
+    {"cuToyThrow", 1000, AsPointer(&::cuToyThrow), 0, nullptr},
   };
   return rows;
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "client-stub/call/call.h"
+#include "client-stub/work/device_work.h"
 #include "protocol/runtime/client_support.h"
 
 namespace tessera {
@@ -133,6 +134,21 @@ CUresult Enter_cuToyName(bool per_thread, const char** name) {
   return Custom_cuToyName(call, name);
 }
 
+CUresult Enter_cuToyThrow(bool per_thread, CUtoy toy, CUstream stream) {
+  Call call(kInfo_cuToyThrow, per_thread);
+  if (SeveralServers()) [[unlikely]] {
+    call.RouteToHandle(toy);
+    call.RouteToHandle(stream);
+  }
+  if (!call.ok()) return call.result();
+  cuToyThrowRequest request;
+  request.toy = call.Use(HandleKind::kEvent, toy);
+  request.stream = call.UseStream(stream);
+  if (!call.ok()) return call.result();
+  WorkOnAnything work(call);
+  return work.Async(request);
+}
+
 
 }  // namespace tessera
 
@@ -146,3 +162,4 @@ TESSERA_EXPORT CUresult CUDAAPI cuToyGetColour(int* colour, CUtoy toy) { TESSERA
 TESSERA_EXPORT CUresult CUDAAPI cuToyPaint(CUtoy toy, void** colours) { TESSERA_GUARD(Enter_cuToyPaint(false, toy, colours)); }
 TESSERA_EXPORT CUresult CUDAAPI cuToyFly(CUtoy toy) { TESSERA_GUARD(Enter_cuToyFly(false, toy)); }
 TESSERA_EXPORT CUresult CUDAAPI cuToyName(const char** name) { TESSERA_GUARD(Enter_cuToyName(false, name)); }
+TESSERA_EXPORT CUresult CUDAAPI cuToyThrow(CUtoy toy, CUstream stream) { TESSERA_GUARD(Enter_cuToyThrow(false, toy, stream)); }

@@ -42,5 +42,8 @@ inline constexpr CallInfo kInfo_cuToyName{"cuToyName", 0x0009, CallInfo::Mode::k
 CUresult Enter_cuToyName(bool per_thread, const char** name);
 CUresult Custom_cuToyName(Call& call, const char** name);
 
+inline constexpr CallInfo kInfo_cuToyThrow{"cuToyThrow", 0x000b, CallInfo::Mode::kAsync, CallInfo::Context::kRequired, CallInfo::Capture::kLegal, true, ""};
+CUresult Enter_cuToyThrow(bool per_thread, CUtoy toy, CUstream stream);
+
 
 }  // namespace tessera

@@ -203,6 +203,30 @@ std::string cuToyPaintReply::ToString() const {
   return text.Take();
 }
 
+void cuToyThrowRequest::Encode(Encoder& out) const {
+  PutFixed(out, this->toy, this->stream);
+}
+bool cuToyThrowRequest::Decode(Decoder& in) {
+  GetFixed(in, &this->toy, &this->stream);
+  return in.ok();
+}
+std::string cuToyThrowRequest::ToString() const {
+  FieldText text("cuToyThrowRequest");
+  text.AddHandle("toy", this->toy);
+  text.AddHandle("stream", this->stream);
+  return text.Take();
+}
+
+void cuToyThrowReply::Encode(Encoder& out) const {
+}
+bool cuToyThrowReply::Decode(Decoder& in) {
+  return in.ok();
+}
+std::string cuToyThrowReply::ToString() const {
+  FieldText text("cuToyThrowReply");
+  return text.Take();
+}
+
 void tesseraToyTickRequest::Encode(Encoder& out) const {
   PutPod(out, this->time_ns);
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "protocol/runtime/fields.h"
+#include "protocol/runtime/touches.h"
 
 namespace tessera {
 
@@ -143,6 +144,28 @@ struct cuToyPaintReply {
   static constexpr uint32_t kId = 0x0007;
   CUpoint place{};
   std::string_view text;
+
+  void Encode(Encoder& out) const;
+  // Bytes and text point into the decoded record. False: the record is not such a message.
+  bool Decode(Decoder& in);
+  std::string ToString() const;
+};
+
+struct cuToyThrowRequest {
+  static constexpr uint32_t kId = 0x000b;
+  static constexpr Touches kTouches = Touches::kAnything;
+  HandleId toy{};
+  HandleId stream{};
+
+  std::span<const HandleId> Streams() const { return {&this->stream, 1}; }
+  void Encode(Encoder& out) const;
+  // Bytes and text point into the decoded record. False: the record is not such a message.
+  bool Decode(Decoder& in);
+  std::string ToString() const;
+};
+
+struct cuToyThrowReply {
+  static constexpr uint32_t kId = 0x000b;
 
   void Encode(Encoder& out) const;
   // Bytes and text point into the decoded record. False: the record is not such a message.

@@ -29,6 +29,7 @@ constexpr const char* kNames[] = {
   "cuToyPaint",
   "cuToyFly",
   "cuToyName",
+  "cuToyThrow",
 };
 
 }  // namespace
@@ -46,6 +47,7 @@ DriverTable MakeRecordingTable(CUresult (*called)(int position)) {
   Fill<7>(table.cuToyPaint);
   Fill<8>(table.cuToyFly);
   Fill<9>(table.cuToyName);
+  Fill<10>(table.cuToyThrow);
   return table;
 }
 

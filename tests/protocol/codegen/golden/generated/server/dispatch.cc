@@ -24,12 +24,13 @@ constexpr Entry kEntries[] = {
     {0x0001, "cuToyCreate", Handle_cuToyCreate, false, false, Gate::kNone},
     {0x0002, "cuToyDestroy", Handle_cuToyDestroy, false, false, Gate::kNone},
     {0x0004, "cuToyRename", Handle_cuToyRename, true, false, Gate::kMemory},
-    {0x0005, "cuToyPlay_v2", Handle_cuToyPlay_v2, false, false, Gate::kNone},
+    {0x0005, "cuToyPlay_v2", Handle_cuToyPlay_v2, false, false, Gate::kOrder},
     {0x0006, "cuToyGetColour", Handle_cuToyGetColour, false, false, Gate::kNone},
     {0x0007, "cuToyPaint", Handle_cuToyPaint, false, true, Gate::kNone},
     {0x0008, "cuToyFly", nullptr, false, false, Gate::kNone},
     {0x0009, "cuToyName", nullptr, false, false, Gate::kNone},
     {0x000a, "tesseraToyTick", Handle_tesseraToyTick, false, false, Gate::kNone},
+    {0x000b, "cuToyThrow", Handle_cuToyThrow, false, false, Gate::kLaunch},
 };
 
 const Entry* Find(uint32_t id) {

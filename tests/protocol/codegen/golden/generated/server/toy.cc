@@ -90,6 +90,17 @@ void Handle_cuToyPaint(CallContext& call, Decoder& in) {
   Do_cuToyPaint(call, request);
 }
 
+void Handle_cuToyThrow(CallContext& call, Decoder& in) {
+  cuToyThrowRequest request;
+  if (!request.Decode(in) || !in.AtEnd()) return call.Malformed();
+  if (call.driver().cuToyThrow == nullptr) return call.Finish(MissingEntry("cuToyThrow"));
+  CUtoy toy = call.Use<CUtoy>(request.toy);
+  CUstream stream = call.UseStream(request.stream);
+  if (!call.ok()) return call.Finish(call.error());
+  const CUresult result = call.driver().cuToyThrow(toy, stream);
+  call.Finish(result);
+}
+
 void Handle_tesseraToyTick(CallContext& call, Decoder& in) {
   tesseraToyTickRequest request;
   if (!request.Decode(in) || !in.AtEnd()) return call.Malformed();

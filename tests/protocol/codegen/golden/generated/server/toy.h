@@ -15,6 +15,7 @@ void Handle_cuToyPlay_v2(CallContext& call, Decoder& in);
 void Handle_cuToyGetColour(CallContext& call, Decoder& in);
 void Handle_cuToyPaint(CallContext& call, Decoder& in);
 void Do_cuToyPaint(CallContext& call, const cuToyPaintRequest& request);
+void Handle_cuToyThrow(CallContext& call, Decoder& in);
 void Handle_tesseraToyTick(CallContext& call, Decoder& in);
 void Do_tesseraToyTick(CallContext& call, const tesseraToyTickRequest& request);
 

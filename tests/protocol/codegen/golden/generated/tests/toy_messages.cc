@@ -71,6 +71,14 @@ static void Fill(ValueSource& source, cuToyPaintReply& message) {
   message.text = source.Text();
 }
 
+static void Fill(ValueSource& source, cuToyThrowRequest& message) {
+  message.toy = source.Pod<HandleId>();
+  message.stream = source.Pod<HandleId>();
+}
+
+static void Fill(ValueSource& source, cuToyThrowReply& message) {
+}
+
 static void Fill(ValueSource& source, tesseraToyTickRequest& message) {
   message.time_ns = source.Pod<uint64_t>();
 }
@@ -91,6 +99,8 @@ void AddMessages_toy(std::vector<TestedMessage>* messages) {
   Add<cuToyGetColourReply>("cuToyGetColourReply", messages);
   Add<cuToyPaintRequest>("cuToyPaintRequest", messages);
   Add<cuToyPaintReply>("cuToyPaintReply", messages);
+  Add<cuToyThrowRequest>("cuToyThrowRequest", messages);
+  Add<cuToyThrowReply>("cuToyThrowReply", messages);
   Add<tesseraToyTickRequest>("tesseraToyTickRequest", messages);
   Add<tesseraToyTickReply>("tesseraToyTickReply", messages);
 }

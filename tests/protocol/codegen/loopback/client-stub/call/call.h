@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client-stub/process/call_info.h"
+#include "protocol/runtime/touches.h"
 #include "protocol/wire/decoder.h"
 #include "protocol/wire/encoder.h"
 #include "protocol/wire/handle.h"
@@ -36,20 +37,24 @@ class Call {
   HandleId Mint(HandleKind kind);
   void Adopt(HandleId id) { live[id.value()] = id.kind(); }
 
-  template <typename Request>
+  template <TouchesNothing Request>
   CUresult Async(const Request& request) {
+    return AsyncAny(request);
+  }
+  template <typename Request>
+  CUresult AsyncAny(const Request& request) {
     Encoder encoder;
     request.Encode(encoder);
     Send(encoder, false);
     return CUDA_SUCCESS;
   }
-  template <typename Request>
+  template <TouchesNothing Request>
   CUresult Sync(const Request& request) {
     Encoder encoder;
     request.Encode(encoder);
     return Send(encoder, true);
   }
-  template <typename Request, typename Reply>
+  template <TouchesNothing Request, typename Reply>
   CUresult Sync(const Request& request, Reply* reply) {
     const CUresult result = Sync(request);
     if (result != CUDA_SUCCESS) return result;
