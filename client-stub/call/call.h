@@ -67,7 +67,7 @@ class Call : public BasicCall {
   // As Sync(request), for a call after which the application relies on earlier work (synchronise, query, copy): a
   // failure of that work which the server reported meanwhile is this call's result. Not for calls whose own effect
   // would be lost.
-  template <typename Request>
+  template <TouchesNothing Request>
   CUresult SyncWork(const Request& request) {
     const CUresult result = Sync(request);
     if (result != CUDA_SUCCESS) return result;

@@ -7,7 +7,6 @@
 #include "client-stub/call/call.h"
 #include "client-stub/copies/copy_box.h"
 #include "client-stub/copies/copy_bytes.h"
-#include "client-stub/managed/managed_work.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/servers/copy_across.h"
 #include "client-stub/session/client.h"
@@ -15,6 +14,7 @@
 #include "client-stub/streams/capture_check.h"
 #include "client-stub/streams/stream_state.h"
 #include "client-stub/transfers/box_ends.h"
+#include "client-stub/work/device_work.h"
 #include "generated/client/copy.h"
 
 namespace tessera {
@@ -95,10 +95,9 @@ CUresult CopyPeer(Call& call, CUdeviceptr to, CUcontext to_context, CUdeviceptr 
   request.dst = to;
   request.src = from;
   request.bytes = bytes;
-  if (const CUresult told = call.session().memory().mirrors().Tell(call); told != CUDA_SUCCESS) return told;
-  ManagedWork managed(call, used.id, Range{to, bytes}, Range{from, bytes});
-  if (managed.result() != CUDA_SUCCESS) return managed.result();
-  return async ? call.Async(request) : call.SyncWork(request);
+  WorkOnRanges work(call, used.id, Range{to, bytes}, Range{from, bytes});
+  if (work.result() != CUDA_SUCCESS) return work.result();
+  return async ? work.Async(request) : work.SyncWork(request);
 }
 
 CUresult Copy2D(Call& call, const CUDA_MEMCPY2D* copy, CUstream stream, bool async) {

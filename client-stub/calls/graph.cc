@@ -14,12 +14,10 @@
 #include "client-stub/graphs/graph_memory.h"
 #include "client-stub/graphs/graph_nodes.h"
 #include "client-stub/graphs/graph_shadow.h"
-#include "client-stub/managed/managed_work.h"
-#include "client-stub/memory/host_mirrors.h"
-#include "client-stub/memory/mirrored_work.h"
 #include "client-stub/session/session.h"
 #include "client-stub/streams/capture_check.h"
 #include "client-stub/streams/stream_state.h"
+#include "client-stub/work/device_work.h"
 #include "generated/client_custom.h"
 #include "protocol/base/log.h"
 #include "protocol/base/unique_fd.h"
@@ -302,18 +300,14 @@ CUresult Custom_cuGraphLaunch(Call& call, CUgraphExec hGraph, CUstream hStream) 
   SourceSnapshots snapshots(call, request.hGraph);
   if (const CUresult taken = snapshots.Take(); taken != CUDA_SUCCESS) return taken;
   GraphExecInfo* info = GraphExecs().Find(request.hGraph);
-  MirroredWork mirrored(call, stream.id);
-  if (mirrored.result() != CUDA_SUCCESS) return mirrored.result();
-  ManagedWork managed(call, stream.id);
-  if (managed.result() != CUDA_SUCCESS) return managed.result();
+  WorkOnAnything work(call);
   const bool known = info != nullptr && info->launched.load(std::memory_order_relaxed) && !AnyGraphMemory();
   cuGraphLaunchReply reply;
-  const CUresult result = known ? call.Async(request) : call.Sync(request, &reply);
+  const CUresult result = known ? work.Async(request) : work.Sync(request, &reply);
   GraphRecords::Process().NoteLaunch(call.session().index(), call.sequence());
   call.session().polls().ForgetAll();  // its nodes may record events
   if (result != CUDA_SUCCESS) return result;
   snapshots.Keep();
-  if (const CUresult met = mirrored.Appended(); met != CUDA_SUCCESS) return met;
   if (known || reply.waited) return CUDA_SUCCESS;
   if (info == nullptr) info = GraphExecs().Insert(request.hGraph, [](GraphExecInfo&) {});
   if (info != nullptr) info->launched.store(true, std::memory_order_relaxed);

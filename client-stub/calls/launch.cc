@@ -6,7 +6,6 @@
 #include <cuda.h>
 
 #include <cstring>
-#include <deque>
 #include <vector>
 
 #include "client-stub/call/call.h"
@@ -15,13 +14,10 @@
 #include "client-stub/code/kernel_params.h"
 #include "client-stub/code/launch_attributes.h"
 #include "client-stub/graphs/device_graphs.h"
-#include "client-stub/managed/managed_memory.h"
-#include "client-stub/managed/managed_work.h"
-#include "client-stub/memory/client_memory.h"
-#include "client-stub/memory/mirrored_work.h"
 #include "client-stub/session/client.h"
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"
+#include "client-stub/work/device_work.h"
 #include "generated/client_custom.h"
 #include "generated/messages/launch.h"
 
@@ -101,12 +97,12 @@ FunctionInfo* KnownFunction(Call& call, CUfunction f) {
 
 template <typename Request>
 CUresult Ask(Call& call, const Request& request, std::span<CUlaunchAttribute>) {
-  return call.Sync(request);
+  return WorkOnAnything(call).Sync(request);
 }
 
 CUresult Ask(Call& call, const cuLaunchKernelExRequest& request, std::span<CUlaunchAttribute> attributes) {
   cuLaunchKernelExReply reply;
-  if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = WorkOnAnything(call).Sync(request, &reply); result != CUDA_SUCCESS) return result;
   size_t answered = 0;
   for (CUlaunchAttribute& attribute : attributes) {
     if (!AsksForDeviceNode(attribute)) continue;
@@ -148,10 +144,6 @@ CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span
   if (CUresult result = PackKernelParams(*function, kernel_params, extra, &packed); result != CUDA_SUCCESS) {
     return call.Fail(result);
   }
-  ClientMemory& memory = call.session().memory();
-  if (call.session().mirrored()) {
-    if (const CUresult opened = memory.mirrors().OpenSeen(call, packed); opened != CUDA_SUCCESS) return opened;
-  }
 
   Request request;
   request.function = function->handle;
@@ -179,16 +171,9 @@ CUresult Launch(Call& call, CUfunction f, const Configuration& config, std::span
   };
   const auto same = [&] { return shared.accepted.Contains(LaunchHash(config, all_resident, HashOf(request.attributes))); };
   const bool accepted = sane && ((!all_resident && alike()) || same());
-  // As a rule the process has no memory that the server must be told of before a launch.
-  if (accepted && !memory.mirrors().any() && !ManagedMemory::Of(call.session()).any()) [[likely]]
-    return call.Async(request);
-  MirroredWork mirrored(call, stream);
-  if (mirrored.result() != CUDA_SUCCESS) return mirrored.result();
-  ManagedWork managed(call, stream);
-  if (managed.result() != CUDA_SUCCESS) return managed.result();
-  const CUresult result =
-      accepted ? call.Async(request) : LaunchAndAsk(call, request, shared, config, attributes, threads, all_resident);
-  return result == CUDA_SUCCESS ? mirrored.Appended() : result;
+  if (accepted) [[likely]]
+    return WorkOnAnything(call).Async(request);
+  return LaunchAndAsk(call, request, shared, config, attributes, threads, all_resident);
 }
 
 }  // namespace
@@ -239,8 +224,6 @@ CUresult Custom_cuLaunchCooperativeKernelMultiDevice(Call& call, CUDA_LAUNCH_PAR
   std::vector<HandleId> functions, streams;
   std::vector<uint32_t> shapes, parameter_bytes;
   std::vector<std::byte> parameters, packed;
-  HostMirrors& mirrors = call.session().memory().mirrors();
-  std::deque<ManagedWork> managed;
   for (const CUDA_LAUNCH_PARAMS& launch : std::span(launchParamsList, numDevices)) {
     FunctionInfo* function = DescribeFunction(call, launch.function);
     if (function == nullptr) return call.result();
@@ -253,7 +236,6 @@ CUresult Custom_cuLaunchCooperativeKernelMultiDevice(Call& call, CUDA_LAUNCH_PAR
     if (CUresult result = PackKernelParams(*function, launch.kernelParams, nullptr, &packed); result != CUDA_SUCCESS) {
       return call.Fail(result);
     }
-    if (const CUresult opened = mirrors.OpenSeen(call, packed); opened != CUDA_SUCCESS) return opened;
     functions.push_back(function->handle);
     shapes.insert(shapes.end(), {launch.gridDimX, launch.gridDimY, launch.gridDimZ, launch.blockDimX, launch.blockDimY,
                                  launch.blockDimZ, launch.sharedMemBytes});
@@ -267,16 +249,7 @@ CUresult Custom_cuLaunchCooperativeKernelMultiDevice(Call& call, CUDA_LAUNCH_PAR
   request.parameter_bytes.Borrow(parameter_bytes);
   request.parameters = parameters;
   request.flags = flags;
-  std::deque<MirroredWork> mirrored;
-  for (const HandleId stream : streams) {
-    if (managed.emplace_back(call, stream).result() != CUDA_SUCCESS) return call.result();
-  }
-  for (const HandleId stream : streams) {
-    if (mirrored.emplace_back(call, stream).result() != CUDA_SUCCESS) return call.result();
-  }
-  CUresult result = call.Sync(request);
-  for (auto work = mirrored.begin(); result == CUDA_SUCCESS && work != mirrored.end(); ++work) result = work->Appended();
-  return result;
+  return WorkOnAnything(call).Sync(request);
 }
 
 CUresult Custom_cuFuncGetAttribute(Call& call, int* pi, CUfunction_attribute attrib, CUfunction hfunc) {

@@ -9,7 +9,6 @@
 
 #include "client-stub/call/call.h"
 #include "client-stub/managed/managed_memory.h"
-#include "client-stub/managed/managed_work.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"

@@ -7,13 +7,13 @@
 
 #include "client-stub/call/call.h"
 #include "client-stub/graphs/captured_sets.h"
-#include "client-stub/managed/managed_work.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/memory/memory_check.h"
 #include "client-stub/session/session.h"
 #include "client-stub/streams/capture_check.h"
 #include "client-stub/streams/stream_visit.h"
 #include "client-stub/transfers/staged_transfer.h"
+#include "client-stub/work/device_work.h"
 #include "generated/client/set.h"
 
 namespace tessera {
@@ -72,9 +72,8 @@ CUresult Set(Call& call, const Area& area, uint32_t value, uint32_t element_byte
     if (!call.capturing()) return RefuseMemory(call, area.to, bytes);
     NoteUncheckedSet();
   }
-  if (const CUresult told = memory.mirrors().Tell(call); told != CUDA_SUCCESS) return told;
-  ManagedWork managed(call, request.stream, Range{area.to, place == Place::kDevice ? bytes : 0}, Range{});
-  if (managed.result() != CUDA_SUCCESS) return managed.result();
+  WorkOnRanges work(call, request.stream, Range{area.to, place == Place::kDevice ? bytes : 0}, Range{});
+  if (work.result() != CUDA_SUCCESS) return work.result();
   request.dst = to;
   request.pitch = area.pitch;
   request.value = value;
@@ -82,7 +81,7 @@ CUresult Set(Call& call, const Area& area, uint32_t value, uint32_t element_byte
   request.width = area.width;
   request.height = area.height;
   const bool on_device = place == Place::kDevice && !memory.allocations().Contains(to);
-  return async || on_device ? call.Async(request) : call.Sync(request);
+  return async || on_device ? work.Async(request) : work.Sync(request);
 }
 
 }  // namespace

@@ -6,35 +6,30 @@
 #include <vector>
 
 #include "client-stub/call/call.h"
-#include "client-stub/memory/host_mirrors.h"
 #include "client-stub/memory/memory_operations.h"
-#include "client-stub/memory/mirrored_work.h"
+#include "client-stub/work/device_work.h"
 #include "generated/client_custom.h"
 #include "generated/messages/stream.h"
 
 namespace tessera {
 namespace {
 
-// Operations on mirrors of host memory are surrounded by meetings, as launches are.
-template <typename Request>
-CUresult SendBetweenMeetings(Call& call, const Request& request) {
-  MirroredWork mirrored(call, request.stream);
-  if (mirrored.result() != CUDA_SUCCESS) return mirrored.result();
-  const CUresult result = call.Sync(request);
-  return result == CUDA_SUCCESS ? mirrored.Appended() : result;
-}
-
 template <typename Request, typename Value>
-CUresult OperateOn(Call& call, CUstream stream, CUdeviceptr address, Value value, unsigned flags, bool waits) {
+CUresult OperateOn(Call& call, CUstream stream, CUdeviceptr address, Value value, unsigned flags) {
+  constexpr bool kWaits = TouchesNothing<Request>;
   if (!call.ok()) return call.result();
   Request request;
   request.stream = call.UseStream(stream);
   uint64_t reached = address;
-  if (!ReachMemOp(call, &reached, waits, call.capturing())) return call.result();
+  if (!ReachMemOp(call, &reached, kWaits, call.capturing())) return call.result();
   request.addr = reached;
   request.value = value;
   request.flags = flags;
-  return waits ? call.Sync(request) : SendBetweenMeetings(call, request);
+  if constexpr (kWaits) {
+    return call.Sync(request);
+  } else {
+    return WorkOnAnything(call).Sync(request);
+  }
 }
 
 template <typename Request>
@@ -48,24 +43,24 @@ CUresult OperateOnAll(Call& call, CUstream stream, unsigned count, const CUstrea
   request.count = count;
   request.paramArray.Borrow(reached);
   request.flags = flags;
-  return SendBetweenMeetings(call, request);
+  return WorkOnAnything(call).Sync(request);
 }
 
 }  // namespace
 
-#define TESSERA_VALUE(name, type, waits)                                                                  \
+#define TESSERA_VALUE(name, type)                                                                         \
   CUresult Custom_##name(Call& call, CUstream stream, CUdeviceptr addr, type value, unsigned int flags) { \
-    return OperateOn<name##Request>(call, stream, addr, value, flags, waits);                             \
+    return OperateOn<name##Request>(call, stream, addr, value, flags);                                    \
   }
 
-TESSERA_VALUE(cuStreamWriteValue32, cuuint32_t, false)
-TESSERA_VALUE(cuStreamWriteValue32_v2, cuuint32_t, false)
-TESSERA_VALUE(cuStreamWriteValue64, cuuint64_t, false)
-TESSERA_VALUE(cuStreamWriteValue64_v2, cuuint64_t, false)
-TESSERA_VALUE(cuStreamWaitValue32, cuuint32_t, true)
-TESSERA_VALUE(cuStreamWaitValue32_v2, cuuint32_t, true)
-TESSERA_VALUE(cuStreamWaitValue64, cuuint64_t, true)
-TESSERA_VALUE(cuStreamWaitValue64_v2, cuuint64_t, true)
+TESSERA_VALUE(cuStreamWriteValue32, cuuint32_t)
+TESSERA_VALUE(cuStreamWriteValue32_v2, cuuint32_t)
+TESSERA_VALUE(cuStreamWriteValue64, cuuint64_t)
+TESSERA_VALUE(cuStreamWriteValue64_v2, cuuint64_t)
+TESSERA_VALUE(cuStreamWaitValue32, cuuint32_t)
+TESSERA_VALUE(cuStreamWaitValue32_v2, cuuint32_t)
+TESSERA_VALUE(cuStreamWaitValue64, cuuint64_t)
+TESSERA_VALUE(cuStreamWaitValue64_v2, cuuint64_t)
 
 #undef TESSERA_VALUE
 

@@ -8,7 +8,6 @@
 #include "client-stub/call/call.h"
 #include "client-stub/copies/copy_bytes.h"
 #include "client-stub/graphs/graph_shadow.h"
-#include "client-stub/managed/managed_work.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/memory/memory_check.h"
 #include "client-stub/session/session.h"
@@ -18,6 +17,7 @@
 #include "client-stub/transfers/host_rows.h"
 #include "client-stub/transfers/staged_transfer.h"
 #include "client-stub/transfers/transfer_bytes.h"
+#include "client-stub/work/device_work.h"
 #include "generated/messages/copy.h"
 #include "protocol/memory/copy_route.h"
 
@@ -95,14 +95,14 @@ ResolvedEnd Packed(uint64_t offset, const SubBox& sub) {
   return end;
 }
 
-CUresult Upload(const Transfer& transfer) {
+CUresult Upload(const Transfer& transfer, WorkOnRanges& work) {
   if (transfer.whole.bytes() <= kInlineBytesMax) {
     std::vector<std::byte> packed(transfer.whole.bytes());
     RowsOf(transfer.from, transfer.whole).Pack(packed.data());
     auto request = transfer.Request(transfer.whole, CopyRoute::kInline);
     SetSource(&request.shape, Packed(0, transfer.whole), SubBox{});
     request.data = packed;
-    return transfer.async ? transfer.call.Async(request) : transfer.call.SyncWork(request);
+    return transfer.async ? work.Async(request) : work.SyncWork(request);
   }
   StagedUpload upload(transfer.call);
   const uint64_t piece_bytes = PieceBytes(transfer.call.session().memory());
@@ -113,12 +113,12 @@ CUresult Upload(const Transfer& transfer) {
           auto request = transfer.Request(sub, CopyRoute::kFromStaging);
           SetSource(&request.shape, Packed(offset, sub), SubBox{});
           request.mark = mark;
-          return transfer.async || !last ? transfer.call.Async(request) : transfer.call.SyncWork(request);
+          return transfer.async || !last ? work.Async(request) : work.SyncWork(request);
         });
   });
 }
 
-CUresult Download(const Transfer& transfer) {
+CUresult Download(const Transfer& transfer, WorkOnRanges& work) {
   StagedDownload download(transfer.call);
   const uint64_t piece_bytes = PieceBytes(transfer.call.session().memory());
   const CUresult result = ForEachSubBox(transfer.whole, piece_bytes, [&](const SubBox& sub, bool) {
@@ -128,14 +128,14 @@ CUresult Download(const Transfer& transfer) {
           auto request = transfer.Request(sub, CopyRoute::kToStaging);
           SetDestination(&request.shape, Packed(offset, sub), SubBox{});
           request.mark = mark;
-          return transfer.call.Async(request);
+          return work.Async(request);
         });
   });
   return result != CUDA_SUCCESS ? result : download.Finish();
 }
 
 // Between memory that the server reaches and private memory, when the stream reaches the copy.
-CUresult CopyInOrder(const Transfer& transfer, bool to_host) {
+CUresult CopyInOrder(const Transfer& transfer, WorkOnRanges& work, bool to_host) {
   std::vector<OrderedPiece> pieces;
   const uint64_t piece_bytes = LargestPieceInOrder(transfer.call.session(), transfer.whole.bytes());
   ForEachSubBox(transfer.whole, piece_bytes, [&](const SubBox& sub, bool) {
@@ -146,7 +146,7 @@ CUresult CopyInOrder(const Transfer& transfer, bool to_host) {
     } else {
       piece.move = [rows = RowsOf(transfer.from, sub)](std::byte* shadow) { rows.Pack(shadow); };
     }
-    piece.send = [&transfer, sub, to_host](uint64_t shadow, uint64_t mark) {
+    piece.send = [&transfer, &work, sub, to_host](uint64_t shadow, uint64_t mark) {
       auto request = transfer.Request(sub, CopyRoute::kDirect);
       if (to_host) {
         SetDestination(&request.shape, Packed(shadow, sub), SubBox{});
@@ -154,7 +154,7 @@ CUresult CopyInOrder(const Transfer& transfer, bool to_host) {
         SetSource(&request.shape, Packed(shadow, sub), SubBox{});
       }
       request.mark = mark;
-      return transfer.call.Async(request);
+      return work.Async(request);
     };
     pieces.push_back(std::move(piece));
     return CUDA_SUCCESS;
@@ -190,9 +190,8 @@ CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool asy
   const auto on_device = [](const ResolvedEnd& end) {
     return !end.is_array() && end.place == Place::kDevice ? end.extent : Range{};
   };
-  if (const CUresult told = call.session().memory().mirrors().Tell(call); told != CUDA_SUCCESS) return told;
-  ManagedWork managed(call, transfer.stream, on_device(transfer.to), on_device(transfer.from));
-  if (managed.result() != CUDA_SUCCESS) return managed.result();
+  WorkOnRanges work(call, transfer.stream, on_device(transfer.to), on_device(transfer.from));
+  if (work.result() != CUDA_SUCCESS) return work.result();
   const auto on_host = [](const ResolvedEnd& end) { return !end.is_array() && end.place != Place::kDevice; };
   if (on_host(transfer.from) && on_host(transfer.to) && !capturing) {  // as CopyBytes()
     const CUresult result = WaitForStream(call, transfer.stream);
@@ -203,18 +202,18 @@ CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool asy
   if (!from_ordinary && !to_ordinary && !(read_now && from_pinned)) {
     const auto request = transfer.Request(transfer.whole, CopyRoute::kDirect);
     const bool returns = async ? !read_now : !server_reaches_host(transfer.from) && !server_reaches_host(transfer.to);
-    return returns ? call.Async(request) : call.SyncWork(request);
+    return returns ? work.Async(request) : work.SyncWork(request);
   }
   if (to_ordinary) {
     const bool in_order = async && !read_now && transfer.to.place == Place::kPrivate;
-    return in_order ? CopyInOrder(transfer, true) : Download(transfer);
+    return in_order ? CopyInOrder(transfer, work, true) : Download(transfer, work);
   }
-  if (async && !read_now && transfer.from.place == Place::kPrivate) return CopyInOrder(transfer, false);
+  if (async && !read_now && transfer.from.place == Place::kPrivate) return CopyInOrder(transfer, work, false);
   CUresult ready = CUDA_SUCCESS;
   if (!async) ready = WaitForHostWriters(call, transfer.stream);
   if (async && read == SourceRead::kInStreamOrder) ready = WaitForStream(call, transfer.stream);
   if (ready != CUDA_SUCCESS) return ready;
-  return Upload(transfer);
+  return Upload(transfer, work);
 }
 
 }  // namespace tessera

@@ -9,7 +9,6 @@
 
 #include "client-stub/call/call.h"
 #include "client-stub/graphs/graph_shadow.h"
-#include "client-stub/managed/managed_work.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/memory/memory_check.h"
 #include "client-stub/process/copier.h"
@@ -21,7 +20,9 @@
 #include "client-stub/transfers/copy_in_order.h"
 #include "client-stub/transfers/staged_transfer.h"
 #include "client-stub/transfers/transfer_bytes.h"
+#include "client-stub/work/device_work.h"
 #include "generated/messages/copy.h"
+#include "generated/messages/service.h"
 #include "protocol/base/log.h"
 #include "protocol/memory/copy_route.h"
 
@@ -36,7 +37,7 @@ constexpr uint64_t kReadAtOnceOverLinkBytesMax = uint64_t{256} << 10;
 bool IsOrdinary(Place place) { return place == Place::kPageable || place == Place::kPrivate; }
 
 // Between memory that the server reaches and private memory, when the stream reaches the copy.
-CUresult CopyInOrder(Call& call, HandleId stream, uint64_t to, uint64_t from, uint64_t bytes, bool to_host) {
+CUresult CopyInOrder(Call& call, WorkOnRanges& work, HandleId stream, uint64_t to, uint64_t from, uint64_t bytes, bool to_host) {
   std::vector<OrderedPiece> pieces;
   const auto reader = to_host ? Copier::Reader::kProgram : Copier::Reader::kDevice;
   const uint64_t largest = LargestPieceInOrder(call.session(), bytes);
@@ -48,10 +49,10 @@ CUresult CopyInOrder(Call& call, HandleId stream, uint64_t to, uint64_t from, ui
       auto* const memory = reinterpret_cast<std::byte*>(host);
       Copier::Process().CopyBeside(to_host ? memory : shadow, to_host ? shadow : memory, size, bytes, reader);
     };
-    piece.send = [&call, stream, to, from, done, size, to_host](uint64_t shadow, uint64_t mark) {
+    piece.send = [&work, stream, to, from, done, size, to_host](uint64_t shadow, uint64_t mark) {
       auto request = CopyRequest(stream, to_host ? shadow : to + done, to_host ? from + done : shadow, size, CopyRoute::kDirect);
       request.mark = mark;
-      return call.Async(request);
+      return work.Async(request);
     };
     pieces.push_back(std::move(piece));
   }
@@ -84,14 +85,15 @@ void MoveHere(std::byte* to, const std::byte* from, uint64_t bytes) {
 // The copy, if its source may be read now because the stream is idle until the last of its records is appended, and
 // there is room. Otherwise all of it is to be copied behind the work that came between, even if first pieces are on
 // their way.
-std::optional<CUresult> UploadWhileIdle(Call& call, CUstream stream, uint64_t to, const std::byte* from, uint64_t bytes) {
+std::optional<CUresult> UploadWhileIdle(Call& call, WorkOnRanges& work, CUstream stream, uint64_t to, const std::byte* from,
+                                        uint64_t bytes) {
   if (bytes > (call.session().mirrored() ? kReadAtOnceOverLinkBytesMax : kReadAtOnceBytesMax)) return std::nullopt;
   UsedStream used;
   if (call.Fail(FindStream(call, stream, &used)) != CUDA_SUCCESS) return call.result();
   const std::optional<SeenIdle> idle = KnownIdle(call, used);
   if (!idle) return std::nullopt;
   TakeBackStreamWork(call, used);
-  const auto send = [&](const cuMemcpyAsyncRequest& request, bool) { return call.AsyncIf(*idle, request); };
+  const auto send = [&](const cuMemcpyAsyncRequest& request, bool) { return work.AsyncIf(*idle, request); };
   const CUresult result = UploadBytes(call, used.id, to, from, bytes, send, false);
   if (result != Session::kNotAppended) return result;
   NoteStreamWork(call, stream);
@@ -164,9 +166,8 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   }
 
   const auto on_device = [&](Place place, uint64_t address) { return Range{address, place == Place::kDevice ? bytes : 0}; };
-  if (const CUresult told = call.session().memory().mirrors().Tell(call); told != CUDA_SUCCESS) return told;
-  ManagedWork managed(call, id, on_device(to_place, to), on_device(from_place, from));
-  if (managed.result() != CUDA_SUCCESS) return managed.result();
+  WorkOnRanges work(call, id, on_device(to_place, to), on_device(from_place, from));
+  if (work.result() != CUDA_SUCCESS) return work.result();
   auto* const host_to = reinterpret_cast<std::byte*>(to);
   const auto* const host_from = reinterpret_cast<const std::byte*>(from);
   if (to_place != Place::kDevice && from_place != Place::kDevice && !capturing) {
@@ -181,20 +182,23 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
     const auto request = CopyRequest(id, to, from, bytes, CopyRoute::kDirect);
     const bool stays_on_device = to_place == Place::kDevice && from_place == Place::kDevice &&
                                  !memory.allocations().Contains(to) && !memory.allocations().Contains(from);
-    return (form.async && !read_now) || (!form.async && stays_on_device) ? call.Async(request) : call.SyncWork(request);
+    return (form.async && !read_now) || (!form.async && stays_on_device) ? work.Async(request) : work.SyncWork(request);
   }
   if (to_ordinary) {
     const bool in_order = form.async && !read_now && to_place == Place::kPrivate;
     if (in_order) {
       UsedStream used;
       if (call.Fail(FindStream(call, stream, &used)) != CUDA_SUCCESS) return call.result();
-      if (const auto done = memory.deliveries().Copy(call, used, Range{to, bytes}, from)) return *done;
+      const auto deliver = [&work](const tesseraDeliverRequest& request) { return work.AsyncAs(request); };
+      if (const auto done = memory.deliveries().Copy(call, used, Range{to, bytes}, from, deliver)) return *done;
+      return CopyInOrder(call, work, id, to, from, bytes, true);
     }
-    return in_order ? CopyInOrder(call, id, to, from, bytes, true) : DownloadBytes(call, id, host_to, from, bytes);
+    return DownloadBytes(call, id, host_to, from, bytes,
+                         [&](const cuMemcpyAsyncRequest& request, bool) { return work.Async(request); });
   }
   if (form.async && !read_now && from_place == Place::kPrivate) {
-    const auto done = UploadWhileIdle(call, stream, to, host_from, bytes);
-    return done ? *done : CopyInOrder(call, id, to, from, bytes, false);
+    const auto done = UploadWhileIdle(call, work, stream, to, host_from, bytes);
+    return done ? *done : CopyInOrder(call, work, id, to, from, bytes, false);
   }
   // Asynchronous copies of ordinary memory read it before they return, and do not wait for anything that may write it.
   CUresult ready = CUDA_SUCCESS;
@@ -203,7 +207,7 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   if (ready != CUDA_SUCCESS) return ready;
   return UploadBytes(call, id, to, host_from, bytes, [&](const cuMemcpyAsyncRequest& request, bool last) {
     // The last piece of a synchronous copy brings the answer for all of them.
-    return form.async || !last ? call.Async(request) : call.SyncWork(request);
+    return form.async || !last ? work.Async(request) : work.SyncWork(request);
   });
 }
 

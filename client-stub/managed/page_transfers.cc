@@ -1,6 +1,7 @@
 #include "client-stub/managed/page_transfers.h"
 
 #include "client-stub/call/call.h"
+#include "client-stub/memory/client_memory.h"
 #include "client-stub/process/cu_result.h"
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"
@@ -63,8 +64,11 @@ CUresult PageTransfers::Upload(HandleId context, uint64_t to, const std::byte* f
   if (const CUresult result = StreamOf(context, &stream); result != CUDA_SUCCESS) return result;
   Call call(kTransfer, false);
   if (!call.ok()) return call.result();
-  return UploadBytes(call, stream, to, from, bytes,
-                     [&](const cuMemcpyAsyncRequest& request, bool) { return call.Async(request); });
+  return UploadBytes(call, stream, to, from, bytes, [&](const cuMemcpyAsyncRequest& request, bool) {
+    // As what the program copies may have pointers in it.
+    const CUresult opened = session_.memory().mirrors().OpenSeen(call, request.data);
+    return opened == CUDA_SUCCESS ? call.AsyncOwn(request) : opened;
+  });
 }
 
 CUresult PageTransfers::Clear(HandleId context, uint64_t address, uint64_t bytes) {
@@ -76,7 +80,7 @@ CUresult PageTransfers::Clear(HandleId context, uint64_t address, uint64_t bytes
   request.element_bytes = 1;
   request.width = bytes;
   request.height = 1;
-  return call.AsyncAs(request);
+  return call.AsyncOwn(request);
 }
 
 CUresult PageTransfers::Finish(HandleId context) {
@@ -94,7 +98,9 @@ CUresult PageTransfers::Download(HandleId context, std::byte* to, uint64_t from,
   HandleId stream;
   if (const CUresult result = StreamOf(context, &stream); result != CUDA_SUCCESS) return result;
   Call call(kTransfer, false);
-  return call.ok() ? DownloadBytes(call, stream, to, from, bytes) : call.result();
+  if (!call.ok()) return call.result();
+  return DownloadBytes(call, stream, to, from, bytes,
+                       [&](const cuMemcpyAsyncRequest& request, bool) { return call.AsyncOwn(request); });
 }
 
 CUresult PageTransfers::Wait(const WorkedStream& worked) {

@@ -17,7 +17,8 @@ Deliveries::Deliveries(Session& session) : session_(session) {
                    [this](const ReplyHeader& header, std::span<const std::byte> bytes) { Arrived(header, bytes); });
 }
 
-std::optional<CUresult> Deliveries::Copy(BasicCall& call, const UsedStream& stream, const Range& to, uint64_t from) {
+std::optional<CUresult> Deliveries::Copy(BasicCall& call, const UsedStream& stream, const Range& to, uint64_t from,
+                                         const Send& send) {
   int writes_words = 0;
   if (!session_.mirrored() || to.bytes == 0 || to.bytes > kDeliveryBytesMax || SeveralServers() ||
       to.bytes + sizeof(ReplyHeader) > session_.welcome().sizes.reply_bytes / 4 ||  // the largest record
@@ -36,7 +37,7 @@ std::optional<CUresult> Deliveries::Copy(BasicCall& call, const UsedStream& stre
   request.stream = stream.id;
   request.src = from;
   request.src_bytes = to.bytes;
-  const CUresult result = call.AsyncAs(request);
+  const CUresult result = send(request);
   if (result != CUDA_SUCCESS) Drop(request.delivery);
   return result;
 }
@@ -52,7 +53,7 @@ CUresult Deliveries::MayDeliver(BasicCall& call, const UsedStream& stream, bool*
   }
   tesseraDeliverRequest question;
   question.stream = stream.id;
-  const CUresult result = call.SyncAs(question);
+  const CUresult result = call.SyncOwn(question);
   if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_SUPPORTED) return result;
   *may = result == CUDA_SUCCESS;
   MutexLock lock(mutex_);

@@ -24,6 +24,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -37,15 +38,19 @@
 namespace tessera {
 
 class Session;
-struct UsedStream;  // stream_state.h
+struct UsedStream;             // stream_state.h
+struct tesseraDeliverRequest;  // generated/messages/service.h
 
 class Deliveries {
  public:
   explicit Deliveries(Session& session);
 
+  // Appends the record.
+  using Send = std::function<CUresult(const tesseraDeliverRequest& request)>;
   // Enqueues the copy of device memory at `from` to `to`, memory that only this process has. Nothing when it has to be done in
   // another way; otherwise how the call ended. The stream is not captured.
-  std::optional<CUresult> Copy(BasicCall& call, const UsedStream& stream, const Range& to, uint64_t from) EXCLUDES(mutex_);
+  std::optional<CUresult> Copy(BasicCall& call, const UsedStream& stream, const Range& to, uint64_t from, const Send& send)
+      EXCLUDES(mutex_);
 
   // Whether one was ever asked for.
   bool used() const { return used_.load(std::memory_order_relaxed); }

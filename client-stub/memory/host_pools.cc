@@ -219,7 +219,7 @@ CUresult HostPools::Free(BasicCall& call, uint64_t address, const UsedStream& st
   cuMemcpyAsyncRequest request;
   request.stream = stream.id;
   request.mark = marks_.Open();
-  const CUresult result = call.AsyncAs(request);
+  const CUresult result = call.AsyncOwn(request);
   MutexLock lock(mutex_);
   if (!pool->Free(address, stream.ref.key, request.mark)) marks_.Close(request.mark);  // its context has ended meanwhile
   return result;

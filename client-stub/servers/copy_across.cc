@@ -4,7 +4,6 @@
 
 #include "client-stub/call/call.h"
 #include "client-stub/copies/copy_box.h"
-#include "client-stub/managed/managed_work.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/process/copier.h"
 #include "client-stub/servers/server_work.h"
@@ -13,6 +12,7 @@
 #include "client-stub/streams/stream_visit.h"
 #include "client-stub/transfers/publish.h"
 #include "client-stub/transfers/staged_transfer.h"
+#include "client-stub/work/device_work.h"
 #include "generated/client/context.h"
 #include "generated/client/host_memory.h"
 #include "generated/messages/copy.h"
@@ -80,25 +80,24 @@ struct Side {
   std::shared_ptr<HeldShadow> shadow{};
 };
 
-CUresult Dma(Side& side, uint64_t to, uint64_t from, uint64_t bytes, uint64_t mark) {
+CUresult Dma(WorkOnRanges& work, HandleId stream, uint64_t to, uint64_t from, uint64_t bytes, uint64_t mark) {
   cuMemcpyAsyncRequest request;
   request.dst = to;
   request.src = from;
   request.bytes = bytes;
   request.route = static_cast<uint32_t>(CopyRoute::kDirect);
   request.mark = mark;
-  request.stream = side.stream;
-  return side.call.AsyncAs(request);
+  request.stream = stream;
+  return work.AsyncAs(request);
 }
 
 // Enqueues the copy in both streams. What follows in the destination's stream follows the copy.
 CUresult Transfer(Side& source, uint64_t from, Side& destination, uint64_t to, uint64_t bytes) {
   ClientMemory& source_memory = source.call.session().memory();
   ClientMemory& destination_memory = destination.call.session().memory();
-  if (const CUresult told = destination_memory.mirrors().Tell(destination.call); told != CUDA_SUCCESS) return told;
-  ManagedWork reads(source.call, source.stream, Range{}, Range{from, bytes});
+  WorkOnRanges reads(source.call, source.stream, Range{}, Range{from, bytes});
   if (reads.result() != CUDA_SUCCESS) return reads.result();
-  ManagedWork writes(destination.call, destination.stream, Range{to, bytes}, Range{});
+  WorkOnRanges writes(destination.call, destination.stream, Range{to, bytes}, Range{});
   if (writes.result() != CUDA_SUCCESS) return writes.result();
   const uint64_t piece_bytes = std::min({PieceBytes(source_memory), PieceBytes(destination_memory), bytes});
   CUresult result = source_memory.shadows().Take(source.call, piece_bytes, &source.shadow);
@@ -108,7 +107,7 @@ CUresult Transfer(Side& source, uint64_t from, Side& destination, uint64_t to, u
     const uint64_t size = std::min(piece_bytes, bytes - done);
     const bool last = done + size == bytes;
     // The streams do not go on before both are here, so each shadow is free again when its stream gets to the next piece.
-    result = Dma(source, source.shadow->address(), from + done, size, 0);
+    result = Dma(reads, source.stream, source.shadow->address(), from + done, size, 0);
     if (result == CUDA_SUCCESS) {
       const auto move = [&session = destination.call.session(), here = source.shadow, there = destination.shadow, size] {
         Copier::Process().Copy(there->data(), here->data(), size);
@@ -119,7 +118,7 @@ CUresult Transfer(Side& source, uint64_t from, Side& destination, uint64_t to, u
     }
     if (result != CUDA_SUCCESS) break;
     const uint64_t mark = last ? destination.call.session().marks().Open() : 0;
-    result = Dma(destination, to + done, destination.shadow->address(), size, mark);
+    result = Dma(writes, destination.stream, to + done, destination.shadow->address(), size, mark);
     if (last) destination_memory.shadows().HoldUntil(mark, destination.shadow);
   }
   if (result != CUDA_SUCCESS) {

@@ -13,6 +13,7 @@
 #include "client-stub/process/call_info.h"
 #include "client-stub/session/last_sequence.h"
 #include "client-stub/session/thread_state.h"
+#include "protocol/runtime/touches.h"
 #include "protocol/wire/decoder.h"
 #include "protocol/wire/encoder.h"
 #include "protocol/wire/handle.h"
@@ -93,54 +94,44 @@ class BasicCall {
 
   // Appends the record and returns at once. CUDA_SUCCESS, or why it could not be sent.
   // With launch blocking (CUDA_LAUNCH_BLOCKING) it waits for the result like Sync.
-  template <typename Request>
+  // Records by which the device touches the program's memory are appended by client-stub/work/device_work.h alone, which prepares
+  // that memory: none of these functions takes them.
+  template <TouchesNothing Request>
   CUresult Async(const Request& request) {
-    Encoder& encoder = Begin();
-    request.Encode(encoder);
-    return SendAsync();
-  }
-  // As Async, if all of `seen` are unchanged when the record gets its place among those of all threads (Session::AppendIf);
-  // otherwise Session::kNotAppended: nothing was sent, and the call goes on. Not for calls that free a handle, are captured or
-  // wait for their results.
-  template <typename Request>
-  CUresult AsyncIf(std::span<const SeenSequence> seen, const Request& request) {
-    Encoder& encoder = Begin();
-    request.Encode(encoder);
-    return SendAsyncIf(seen);
+    return AsyncAny(request);
   }
   // Appends the record and waits. `reply` is decoded only when CUDA's result is CUDA_SUCCESS or carries outputs.
-  template <typename Request, typename Reply>
+  template <TouchesNothing Request, typename Reply>
   CUresult Sync(const Request& request, Reply* reply) {
-    Encoder& encoder = Begin();
-    request.Encode(encoder);
-    Decoder decoder;
-    const CUresult result = SendSync(&decoder);
-    if (result == CUDA_SUCCESS && !reply->Decode(decoder)) return MalformedReply();
-    return result;
+    return SyncAny(request, reply);
   }
-  template <typename Request>
+  template <TouchesNothing Request>
   CUresult Sync(const Request& request) {
-    Encoder& encoder = Begin();
-    request.Encode(encoder);
-    Decoder decoder;
-    return SendSync(&decoder);
+    return SyncAny(request);
   }
 
   // As Async and Sync, but the record is that of another call or of Tessera's own (Request::kId), made on behalf of this one.
-  template <typename Request>
+  template <TouchesNothing Request>
   CUresult AsyncAs(const Request& request) {
-    record_call_ = Request::kId;
-    return Async(request);
+    return As<Request>().AsyncAny(request);
+  }
+  template <TouchesNothing Request>
+  CUresult SyncAs(const Request& request) {
+    return As<Request>().SyncAny(request);
+  }
+  template <TouchesNothing Request, typename Reply>
+  CUresult SyncAs(const Request& request, Reply* reply) {
+    return As<Request>().SyncAny(request, reply);
+  }
+  // The same of work that the library gives the device of its own accord, for any request. The program's memory needs no
+  // preparing for it: it has to do with staging, shadows, pages of managed memory, or with no memory at all.
+  template <typename Request>
+  CUresult AsyncOwn(const Request& request) {
+    return As<Request>().AsyncAny(request);
   }
   template <typename Request>
-  CUresult SyncAs(const Request& request) {
-    record_call_ = Request::kId;
-    return Sync(request);
-  }
-  template <typename Request, typename Reply>
-  CUresult SyncAs(const Request& request, Reply* reply) {
-    record_call_ = Request::kId;
-    return Sync(request, reply);
+  CUresult SyncOwn(const Request& request) {
+    return As<Request>().SyncAny(request);
   }
 
   // The records of this call change the object: `last` becomes the sequence of each that goes into the ring of commands, as do
@@ -160,17 +151,17 @@ class BasicCall {
   // From now on the records of this call are those of another one, whose work it does.
   void ActAs(uint32_t record_call) { own_record_call_ = record_call; }
 
-  // The three steps of the above, for bodies that write their message by hand. Begin() hands out this thread's scratch
-  // encoder with room for the header; the record is complete when a Send function is called. The decoder's bytes stay
-  // valid until the thread's next call.
-  Encoder& Begin();
-  CUresult SendAsync();
-  CUresult SendSync(Decoder* reply);
   // The server's answer was not what a correct server sends: ends the session. For generated code, and for bodies that
   // find a reply too long for the caller's memory.
   CUresult MalformedReply();
 
  protected:
+  // The three steps of the functions above. Begin() hands out this thread's scratch encoder with room for the header; the record
+  // is complete when a Send function is called. The decoder's bytes stay valid until the thread's next call.
+  Encoder& Begin();
+  CUresult SendAsync();
+  CUresult SendSync(Decoder* reply);
+
   // Told of a call that became a node of what `stream` captures, and that the server has refused.
   using CaptureFailed = void (*)(BasicCall& call, CUstream stream);
 
@@ -206,6 +197,46 @@ class BasicCall {
 
  private:
   static constexpr int kChangesMax = 24;
+  friend class WorkOnAnything;  // client-stub/work/device_work.h
+  friend class WorkOnRanges;
+
+  template <typename Request>
+  CUresult AsyncAny(const Request& request) {
+    Encoder& encoder = Begin();
+    request.Encode(encoder);
+    return SendAsync();
+  }
+  // As AsyncAny, if all of `seen` are unchanged when the record gets its place among those of all threads (Session::AppendIf);
+  // otherwise Session::kNotAppended: nothing was sent, and the call goes on. Not for calls that free a handle, are captured or
+  // wait for their results.
+  template <typename Request>
+  CUresult AsyncIfAny(std::span<const SeenSequence> seen, const Request& request) {
+    Encoder& encoder = Begin();
+    request.Encode(encoder);
+    return SendAsyncIf(seen);
+  }
+  template <typename Request, typename Reply>
+  CUresult SyncAny(const Request& request, Reply* reply) {
+    Encoder& encoder = Begin();
+    request.Encode(encoder);
+    Decoder decoder;
+    const CUresult result = SendSync(&decoder);
+    if (result == CUDA_SUCCESS && !reply->Decode(decoder)) return MalformedReply();
+    return result;
+  }
+  template <typename Request>
+  CUresult SyncAny(const Request& request) {
+    Encoder& encoder = Begin();
+    request.Encode(encoder);
+    Decoder decoder;
+    return SendSync(&decoder);
+  }
+  // The next record is one of these.
+  template <typename Request>
+  BasicCall& As() {
+    record_call_ = Request::kId;
+    return *this;
+  }
 
   std::span<std::byte> CompleteRecord();
   CUresult SendAsyncWatched(std::span<std::byte> record);

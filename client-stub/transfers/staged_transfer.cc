@@ -116,7 +116,7 @@ CUresult StagedDownload::Finish() {
 CUresult WaitForStream(BasicCall& call, HandleId stream) {
   cuMemcpyAsyncRequest request;
   request.stream = stream;
-  return call.SyncAs(request);
+  return call.SyncOwn(request);
 }
 
 }  // namespace tessera

@@ -23,9 +23,6 @@ cuMemcpyAsyncRequest CopyRequest(HandleId stream, uint64_t to, uint64_t from, ui
 CUresult UploadBytes(BasicCall& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, const SendPiece& send,
                      bool waits) {
   if (bytes <= kInlineBytesMax) {
-    // A table of pointers, perhaps, or a structure that has one.
-    HostMirrors& mirrors = call.session().memory().mirrors();
-    if (const CUresult opened = mirrors.OpenSeen(call, std::span(from, bytes)); opened != CUDA_SUCCESS) return opened;
     auto request = CopyRequest(stream, to, 0, bytes, CopyRoute::kInline);
     request.data = std::span(from, bytes);
     return send(request, true);
@@ -48,7 +45,7 @@ CUresult UploadBytes(BasicCall& call, HandleId stream, uint64_t to, const std::b
   return CUDA_SUCCESS;
 }
 
-CUresult DownloadBytes(BasicCall& call, HandleId stream, std::byte* to, uint64_t from, uint64_t bytes) {
+CUresult DownloadBytes(BasicCall& call, HandleId stream, std::byte* to, uint64_t from, uint64_t bytes, const SendPiece& send) {
   StagedDownload download(call);
   for (uint64_t done = 0, size = 0; done < bytes; done += size) {
     size = NextPieceBytes(call.session(), bytes, done, true);
@@ -60,7 +57,7 @@ CUresult DownloadBytes(BasicCall& call, HandleId stream, std::byte* to, uint64_t
         [&](uint64_t offset, uint64_t mark) {
           auto request = CopyRequest(stream, offset, from + done, size, CopyRoute::kToStaging);
           request.mark = mark;
-          return call.Async(request);
+          return send(request, done + size == bytes);
         });
     if (result != CUDA_SUCCESS) return result;
   }

@@ -24,7 +24,7 @@ using SendPiece = std::function<CUresult(const cuMemcpyAsyncRequest& request, bo
 CUresult UploadBytes(BasicCall& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, const SendPiece& send,
                      bool waits = true);
 // The other way round: the destination has been written when it returns.
-CUresult DownloadBytes(BasicCall& call, HandleId stream, std::byte* to, uint64_t from, uint64_t bytes);
+CUresult DownloadBytes(BasicCall& call, HandleId stream, std::byte* to, uint64_t from, uint64_t bytes, const SendPiece& send);
 
 // Waits for the stream when something that was enqueued on it may still write host memory of this process: then ordinary
 // memory must not be read before.

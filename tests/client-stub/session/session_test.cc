@@ -34,6 +34,15 @@ constexpr CallInfo kFail = Info("fail", 0x7003, CallInfo::Mode::kAsync, true);
 constexpr CallInfo kCheck = Info("check", 0x7004, CallInfo::Mode::kSync, true);
 constexpr CallInfo kNever = Info("never", 0x7005, CallInfo::Mode::kSync, false);
 
+// Of a function that no driver has: its message is written by hand.
+class InventedCall : public Call {
+ public:
+  using Call::Begin;
+  using Call::Call;
+  using Call::SendAsync;
+  using Call::SendSync;
+};
+
 // kEcho is answered with its own message, kFail becomes a deferred error (the message says which), kNever has no
 // answer.
 void Script(FakeServer& server, const RecordHeader& header, std::span<const std::byte> message) {
@@ -47,7 +56,7 @@ void Script(FakeServer& server, const RecordHeader& header, std::span<const std:
 }
 
 CUresult Echo(uint64_t value, uint64_t* answer) {
-  Call call(kEcho, false);
+  InventedCall call(kEcho, false);
   if (!call.ok()) return call.result();
   call.Begin().Pod(value);
   Decoder in;
@@ -57,7 +66,7 @@ CUresult Echo(uint64_t value, uint64_t* answer) {
 }
 
 CUresult Send(const CallInfo& info, int32_t value = 0) {
-  Call call(info, false);
+  InventedCall call(info, false);
   if (!call.ok()) return call.result();
   call.Begin().Pod(value);
   if (info.mode == CallInfo::Mode::kAsync) return call.SendAsync();
@@ -106,7 +115,7 @@ TEST(Session, AFullRingHoldsUpTheSenderOnly) {
   FakeServer server(Script);
   std::vector<std::byte> message(100'000);
   for (int i = 0; i < 200; ++i) {
-    Call call(kFire, false);
+    InventedCall call(kFire, false);
     call.Begin().Raw(message);
     ASSERT_EQ(call.SendAsync(), CUDA_SUCCESS);
   }
@@ -117,7 +126,7 @@ TEST(Session, AFullRingHoldsUpTheSenderOnly) {
 TEST(Session, ARecordThatIsTooLargeIsRefused) {
   FakeServer server(Script);
   std::vector<std::byte> message(server.session().record_bytes_max());
-  Call call(kFire, false);
+  InventedCall call(kFire, false);
   call.Begin().Raw(message);
   EXPECT_EQ(call.SendAsync(), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(Send(kCheck), CUDA_SUCCESS) << "the session goes on";
@@ -168,7 +177,7 @@ TEST(Session, MarksAreWaitedForAndNoticesReachTheirHandler) {
   for (uint64_t i = 1; i <= 2; ++i) {
     const uint64_t mark = server.session().marks().Open();
     EXPECT_EQ(mark, i);
-    Call call(kFire, false);
+    InventedCall call(kFire, false);
     call.Begin().Pod(mark);
     ASSERT_EQ(call.SendAsync(), CUDA_SUCCESS);
     EXPECT_EQ(server.session().WaitForMark(mark), i == 2 ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS);
@@ -255,7 +264,7 @@ TEST(Session, HandlesEndWithTheirCalls) {
   FakeServer server(Script);
   HandleId minted;
   {
-    Call call(kFire, false);
+    InventedCall call(kFire, false);
     minted = call.Mint(HandleKind::kEvent);
     call.Begin();
     EXPECT_EQ(call.SendAsync(), CUDA_SUCCESS);
@@ -279,7 +288,7 @@ TEST(Session, HandlesEndWithTheirCalls) {
     EXPECT_EQ(call.result(), CUDA_ERROR_INVALID_VALUE) << "the kind's own code";
   }
   {
-    Call call(kFire, false);
+    InventedCall call(kFire, false);
     EXPECT_EQ(call.Use(HandleKind::kEvent, uint64_t{0}, true).value(), 0u);
     EXPECT_TRUE(call.ok());
     EXPECT_EQ(call.Free(HandleKind::kEvent, minted.value()), minted);

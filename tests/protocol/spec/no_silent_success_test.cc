@@ -22,11 +22,10 @@
 #include "client-stub/session/session.h"
 #include "generated/mock/recording_table.h"
 #include "protocol/base/check.h"
-#include "protocol/wire/decoder.h"
-#include "server/worker/call_context.h"
 #include "server/worker/object_table.h"
 #include "server/worker/session.h"
 #include "tests/protocol/spec/call_check.h"
+#include "tests/support/wrapped_dispatch.h"
 
 namespace tessera {
 namespace {
@@ -106,12 +105,6 @@ CUresult DriverCalled(int position) {
 }
 
 }  // namespace
-
-// The linker sends the worker's calls of Dispatch() here (--wrap).
-extern "C" void RealDispatch(uint32_t id, CallContext& call,
-                             Decoder& in) asm("__real__ZN7tessera8DispatchEjRNS_11CallContextERNS_7DecoderE");
-extern "C" void WrappedDispatch(uint32_t id, CallContext& call,
-                                Decoder& in) asm("__wrap__ZN7tessera8DispatchEjRNS_11CallContextERNS_7DecoderE");
 
 void WrappedDispatch(uint32_t id, CallContext& call, Decoder& in) {
   for (int i = shared->new_objects.exchange(0); i > 0; --i) {

@@ -1,4 +1,4 @@
-// Stands around the appending of work that may use managed memory. Costs one load while there is none.
+// Stands around the appending of work that may use managed memory; a part of device_work.h. Costs one load while there is none.
 //
 //   ManagedWork managed(call, stream);
 //   if (managed.result() != CUDA_SUCCESS) return managed.result();
@@ -9,17 +9,17 @@
 
 #include <cuda.h>
 
-#include "client-stub/call/call.h"
 #include "client-stub/managed/managed_memory.h"
+#include "client-stub/session/basic_call.h"
 
 namespace tessera {
 
 class ManagedWork {
  public:
   // Work that may use any managed memory: a kernel, a graph.
-  ManagedWork(Call& call, HandleId stream);
+  ManagedWork(BasicCall& call, HandleId stream);
   // A copy or a set: what it reads and writes, of which nothing need be managed memory. Without bytes: nothing.
-  ManagedWork(Call& call, HandleId stream, const Range& written, const Range& read);
+  ManagedWork(BasicCall& call, HandleId stream, const Range& written, const Range& read);
   ~ManagedWork();
   ManagedWork(const ManagedWork&) = delete;
   ManagedWork& operator=(const ManagedWork&) = delete;
@@ -28,7 +28,7 @@ class ManagedWork {
   CUresult result() const { return result_; }
 
  private:
-  void Begin(Call& call, const ManagedUse& use);
+  void Begin(BasicCall& call, const ManagedUse& use);
 
   ManagedMemory* memory_ = nullptr;  // null: nothing to do
   ManagedUse uses_[2];

@@ -1,19 +1,18 @@
-#include "client-stub/managed/managed_work.h"
+#include "client-stub/work/managed_work.h"
 
-#include "client-stub/call/call.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/session/session.h"
 
 namespace tessera {
 
-ManagedWork::ManagedWork(Call& call, HandleId stream) {
+ManagedWork::ManagedWork(BasicCall& call, HandleId stream) {
   ManagedMemory& memory = ManagedMemory::Of(call.session());
   if (!memory.any() || call.capturing()) return;
   memory_ = &memory;
   Begin(call, ManagedUse{NameOf(call.context(), stream), Range{}});
 }
 
-ManagedWork::ManagedWork(Call& call, HandleId stream, const Range& written, const Range& read) {
+ManagedWork::ManagedWork(BasicCall& call, HandleId stream, const Range& written, const Range& read) {
   ManagedMemory& memory = ManagedMemory::Of(call.session());
   if (!memory.any() || call.capturing()) return;
   const auto managed = [&](const Range& range) {
@@ -26,7 +25,7 @@ ManagedWork::ManagedWork(Call& call, HandleId stream, const Range& written, cons
   if (result_ == CUDA_SUCCESS && managed(written)) Begin(call, ManagedUse{NameOf(call.context(), stream), written});
 }
 
-void ManagedWork::Begin(Call& call, const ManagedUse& use) {
+void ManagedWork::Begin(BasicCall& call, const ManagedUse& use) {
   result_ = memory_->Prepare(use);
   if (result_ != CUDA_SUCCESS) call.Fail(result_);
   uses_[count_++] = use;
