@@ -53,7 +53,7 @@ struct ProcessObject {
   PartOfProcess<AddressWindows> address_windows;
   PartOfProcess<Copier> copier;
   PartOfProcess<CoredumpSettings> coredump_settings;
-  PartOfProcess<const CompileCache> compile_cache;
+  PartOfProcess<CompileCache> compile_cache;
   // session/
   PartOfProcess<SessionFlags> session_flags;
   PartOfProcess<ThreadEnds> thread_ends;

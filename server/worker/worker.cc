@@ -18,9 +18,9 @@ Worker::Worker(Channel& channel, const DriverTable& driver, const WorkerOptions&
       contexts_(driver),
       objects_(std::make_unique<ObjectTable>(options.session_index)),
       replies_(std::make_unique<ReplyWriter>(channel, end_, options.device_output, options.reply_wait_ns)),
-      output_watch_(*replies_),
       thread_streams_(std::make_unique<ThreadStreams>(driver)),
       done_words_(std::make_unique<DoneWords>(driver, contexts_)),
+      output_watch_(*replies_),
       answers_(std::make_unique<AnswerHub>(channel, end_)),
       completion_(std::make_unique<Completion>(driver, contexts_, *done_words_)),
       helpers_(std::make_unique<HelperPool>()) {
