@@ -24,7 +24,6 @@ build = None
 # "file: variable", as expressions, by the reason why it is a variable of its own.
 ALLOWED = {
     "the one object of a library or driver, from which all else is reached, and where its parts are found": [
-        r"client-stub/root/process_object\.cc: MakeProcessObject::object",
         r".*: PartOfProcess<.*>::made_",
         r"client-stub/nvml/library\.cc: nvml::TheLibrary::library",
         r"server/emulator/driver/core/driver\.cc: emulator::GetDriver::driver",
