@@ -1,0 +1,74 @@
+#include "scheduler/admission.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "protocol/base/printable.h"
+
+namespace tessera {
+namespace {
+
+// Shares are written in decimals, whose sums miss by a few units in the last place.
+constexpr double kRounding = 1e-9;
+
+bool MayBeInName(char c) {
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+}
+
+Status Invalid(const VgpuSpec& spec, const std::string& what) {
+  return Status(StatusCode::kInvalidArgument, fmt::format("vGPU '{}': {}", Printable(spec.name), what));
+}
+
+// Short, and not rounded to what would fit.
+std::string Share(double share) { return fmt::format("{:.6g}", share); }
+
+}  // namespace
+
+Status CheckVgpuSpec(const VgpuSpec& spec) {
+  if (spec.name.empty()) return Status(StatusCode::kInvalidArgument, "name: it is empty");
+  if (spec.name.size() > kVgpuNameBytesMax) {
+    return Invalid(spec, fmt::format("name: {} characters, {} more than {}", spec.name.size(),
+                                     spec.name.size() - kVgpuNameBytesMax, kVgpuNameBytesMax));
+  }
+  if (!std::all_of(spec.name.begin(), spec.name.end(), MayBeInName)) {
+    return Invalid(spec, "name: only A-Z, a-z, 0-9, '.', '_' and '-' may be in it");
+  }
+  if (!std::isfinite(spec.request)) return Invalid(spec, "request: it is no number");
+  if (!std::isfinite(spec.limit)) return Invalid(spec, "limit: it is no number");
+  if (spec.request < 0) return Invalid(spec, fmt::format("request {} is {} below 0", Share(spec.request), Share(-spec.request)));
+  if (spec.request > 1)
+    return Invalid(spec, fmt::format("request {} is {} above 1", Share(spec.request), Share(spec.request - 1)));
+  if (spec.limit <= 0) return Invalid(spec, fmt::format("limit {} is not above 0", Share(spec.limit)));
+  if (spec.limit > 1) return Invalid(spec, fmt::format("limit {} is {} above 1", Share(spec.limit), Share(spec.limit - 1)));
+  if (spec.limit < spec.request) {
+    return Invalid(spec, fmt::format("limit {} is {} below the request {}", Share(spec.limit), Share(spec.request - spec.limit),
+                                     Share(spec.request)));
+  }
+  return Status::Ok();
+}
+
+Status AdmitVgpu(std::span<const VgpuSpec> present, const VgpuSpec& wanted, const AdmissionRules& rules) {
+  RETURN_IF_ERROR(CheckVgpuSpec(wanted));
+  double taken = 0;
+  for (const VgpuSpec& spec : present) {
+    if (spec.name == wanted.name) return Invalid(wanted, "name: a vGPU of this name is there already");
+    taken += spec.request;
+  }
+  if (present.size() >= kVgpusMax) {
+    return Status(StatusCode::kResourceExhausted,
+                  fmt::format("vGPU '{}': the GPU has {} vGPUs, and takes no more", wanted.name, present.size()));
+  }
+  if (wanted.request == 0 && !rules.request_zero)
+    return Invalid(wanted, "request 0 is not admitted here: nothing is kept for it");
+  const double most = rules.requests_max();
+  if (const double over = taken + wanted.request - most; over > kRounding) {
+    return Status(StatusCode::kResourceExhausted,
+                  fmt::format("vGPU '{}': request {} is {} too much: {} of {} are taken, {} are left", wanted.name,
+                              Share(wanted.request), Share(over), Share(taken), Share(most), Share(std::max(0.0, most - taken))));
+  }
+  return Status::Ok();
+}
+
+}  // namespace tessera

@@ -1,0 +1,42 @@
+#include "scheduler/duration_estimate.h"
+
+#include <algorithm>
+
+namespace tessera {
+namespace {
+
+// splitmix64's last step (Steele, Lea, Flood, OOPSLA'14): keys may be counted up.
+uint64_t Mixed(uint64_t key) {
+  key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9;
+  key = (key ^ (key >> 27)) * 0x94d049bb133111eb;
+  return key ^ (key >> 31);
+}
+
+}  // namespace
+
+DurationEstimate::Entry& DurationEstimate::First(uint64_t key) { return entries_[Mixed(key) % kEntries]; }
+DurationEstimate::Entry& DurationEstimate::Second(uint64_t key) { return entries_[Mixed(key) / kEntries % kEntries]; }
+
+void DurationEstimate::Learn(uint64_t key, int64_t duration_ns) {
+  duration_ns = std::max<int64_t>(0, duration_ns);
+  for (Entry* entry : {&First(key), &Second(key)}) {
+    if (entry->duration_ns < 0 || entry->key != key) continue;
+    const int64_t before_ns = entry->duration_ns;
+    entry->duration_ns = duration_ns >= before_ns ? duration_ns : before_ns - (before_ns - duration_ns) / 4;
+    entry->used = ++uses_;
+    return;
+  }
+  Entry& entry = First(key).used <= Second(key).used ? First(key) : Second(key);
+  entry = {key, duration_ns, ++uses_};
+}
+
+std::optional<int64_t> DurationEstimate::Find(uint64_t key) {
+  for (Entry* entry : {&First(key), &Second(key)}) {
+    if (entry->duration_ns < 0 || entry->key != key) continue;
+    entry->used = ++uses_;
+    return entry->duration_ns;
+  }
+  return std::nullopt;
+}
+
+}  // namespace tessera

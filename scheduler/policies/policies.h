@@ -1,0 +1,21 @@
+// The policies there are, by name.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "protocol/base/status.h"
+#include "scheduler/policy.h"
+
+namespace tessera {
+
+inline constexpr std::string_view kDefaultPolicy = "fair";
+
+// A new policy, for one GPU. kNotFound: there is none of that name; the sentence says which there are.
+Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name);
+
+// "equal, fair, fixed, priority".
+std::string PolicyNames();
+
+}  // namespace tessera

@@ -1,0 +1,71 @@
+// Who is next: the interface of a policy of GPU time.
+//
+// GpuTime (gpu_time.h) keeps the books and hands the token over; a policy looks at the vGPUs and answers who should have the next
+// one, and for how long. It has no clock, no threads and does no I/O: equal views give equal answers. A policy is one file in
+// policies/ and one line in policies/policies.cc.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "scheduler/token_ledger.h"
+#include "scheduler/vgpu_spec.h"
+
+namespace tessera {
+
+// Of a time at which nothing is to be done.
+inline constexpr int64_t kNever = INT64_MAX;
+
+// A vGPU as a policy sees it.
+struct VgpuView {
+  VgpuId id = 0;
+  const VgpuSpec* spec = nullptr;
+  uint32_t sessions = 0;
+  bool active = false;           // wants or runs something, or holds the token through a short rest
+  bool eligible = false;         // wants the token (a holder: wants to go on), and its limit lets it have it
+  int64_t waiting_since_ns = 0;  // of one that wants it and does not hold it
+  int64_t rested_since_ns = 0;   // of one that is not active
+  int64_t charged_ns = 0;        // billed since it came, and what the GPU idled for it while others waited
+  int64_t waited_ns = 0;         // since it came: wanting, without token, not busy
+  int64_t quantum_ns = 0;        // how long a token should be for its bursts (burst_estimate.h)
+};
+
+// The GPU as a policy sees it; valid during a call.
+struct GpuView {
+  int64_t now_ns = 0;
+  int64_t token_begin_ns = 0;       // when the token that is asked for would begin: now, or when the holder's is over
+  std::span<const VgpuView> vgpus;  // in the order in which they came
+  const TokenLedger* ledger = nullptr;
+  std::optional<VgpuId> holder;
+};
+
+// A token for `vgpu`, for `length_ns` (more than 0); or for nobody, and then to be asked again at `ask_again_ns`, beside any
+// event.
+struct Choice {
+  std::optional<VgpuId> vgpu;
+  int64_t length_ns = 0;
+  int64_t ask_again_ns = kNever;
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  // As users write it.
+  virtual std::string_view name() const = 0;
+  // Time has passed, or the view has changed: called before each round of questions, once.
+  virtual void Advance(const GpuView& gpu) {}
+  // Who should have the next token: one of the eligible, who may be the holder. Nobody only if nobody is eligible, unless the
+  // policy leaves the GPU idle on purpose.
+  virtual Choice Next(const GpuView& gpu) = 0;
+  // Whether a protected vGPU that has just come to want the token takes it from its holder, who is not protected.
+  virtual bool MayPreempt(const VgpuView& arrived) const { return false; }
+  // Whether a vGPU gets tokens although it has the GPU to itself.
+  virtual bool MetersAlways() const { return false; }
+  // The vGPU is gone; its number will be another's.
+  virtual void Forget(VgpuId vgpu) {}
+};
+
+}  // namespace tessera

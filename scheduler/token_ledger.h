@@ -1,0 +1,92 @@
+// Who used how much of one GPU's time: the bill, and the sliding windows over it.
+//
+// A vGPU is billed for the time in which any of its sessions is busy, and for nothing else: what a token was not used for costs
+// nothing, what was run beyond its end does. Where n vGPUs are busy at once each is billed 1/n (rounded down to a nanosecond for
+// each piece of time between two events). A debt needs no account of its own: it lasts until the span that made it leaves the 10
+// s window.
+//
+// Events may come late and in any order: they are sorted, and the last kSettleNs before `now` can still change. What comes later
+// than that counts from there. The length of an open token is known too, so that who is next can be decided as if it were used
+// up.
+//
+// O(1) amortised for an event in order of time; Advance() is O(vGPUs + events of the last kSettleNs). Memory: usage_history.h,
+// and those events. Times are nanoseconds of the caller's one clock. One thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "scheduler/usage_history.h"
+#include "scheduler/vgpu_spec.h"
+
+namespace tessera {
+
+class TokenLedger {
+ public:
+  // A worker sees the end of its work some 20 to 100 µs late, and may lose its core between reading the clock and reporting.
+  static constexpr int64_t kSettleNs = 2 * kMillisecondNs;
+
+  // Begins an account; `vgpu` has none. A number may be used again once Close() was called.
+  void Open(VgpuId vgpu);
+  // Ends it: nothing of it is left, and it is busy no more. What others were billed stays.
+  void Close(VgpuId vgpu);
+
+  // One session of the vGPU begins or stops to be busy. Each end has had its beginning. What lies in the future counts from now
+  // on.
+  void BusyBegan(VgpuId vgpu, int64_t at_ns);
+  void BusyEnded(VgpuId vgpu, int64_t at_ns);
+
+  // The vGPU has a token until `until_ns`; 0: none. What is left of it, as of the last Advance(), is UnusedNs().
+  void SetToken(VgpuId vgpu, int64_t until_ns) { accounts_[vgpu].token_until_ns = until_ns; }
+
+  // All figures are as of `now_ns` from here on. Time does not go back.
+  void Advance(int64_t now_ns);
+
+  // Billed within the last second, or the last ten.
+  int64_t UsedNs(VgpuId vgpu, Window window) const;
+  // Billed since Open().
+  int64_t BilledNs(VgpuId vgpu) const { return accounts_[vgpu].billed_ns + accounts_[vgpu].tail_billed_ns; }
+  // How long it was busy since Open(), whoever else was.
+  int64_t BusyNs(VgpuId vgpu) const { return accounts_[vgpu].busy_ns + accounts_[vgpu].tail_busy_ns; }
+  // What is left of its token.
+  int64_t UnusedNs(VgpuId vgpu) const;
+  // Since any vGPU was first busy: the time in which at least one was.
+  int64_t GpuBusyNs() const { return gpu_busy_ns_ + tail_gpu_busy_ns_; }
+  int64_t now_ns() const { return now_ns_; }
+
+ private:
+  struct Account {
+    UsageHistory history;        // up to settled_ns_
+    int64_t billed_ns = 0;       // up to settled_ns_
+    int64_t busy_ns = 0;         // up to settled_ns_
+    int64_t tail_billed_ns = 0;  // from there to now
+    int64_t tail_busy_ns = 0;
+    int64_t token_until_ns = 0;
+  };
+  struct Event {
+    int64_t at_ns;
+    VgpuId vgpu;
+    bool begins;
+  };
+  // Who is busy, by how many sessions.
+  struct BusySet {
+    std::vector<uint32_t> sessions;  // by VgpuId
+    std::vector<VgpuId> busy;
+    void Apply(const Event& event);
+  };
+
+  void Add(Event event);
+  void Settle(int64_t until_ns);
+  void Estimate();
+
+  std::vector<Account> accounts_;  // by VgpuId
+  std::vector<Event> events_;      // not settled, in order of time
+  BusySet settled_;                // as of settled_ns_
+  BusySet tail_;                   // while Estimate() runs
+  int64_t settled_ns_ = 0;
+  int64_t now_ns_ = 0;
+  int64_t gpu_busy_ns_ = 0;
+  int64_t tail_gpu_busy_ns_ = 0;
+};
+
+}  // namespace tessera

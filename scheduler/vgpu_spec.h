@@ -1,0 +1,36 @@
+// What a vGPU is promised: its share of one GPU's time. Plain values; any thread may use them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+// A vGPU of one GPU: a small number, given by GpuTime and used again once the vGPU is gone.
+using VgpuId = uint32_t;
+
+enum class Priority {
+  kProtected,  // gets its token on arrival
+  kNormal,
+  kBestEffort,  // takes what others leave, where the policy tells classes apart
+};
+
+struct VgpuSpec {
+  std::string name;    // 1 to kVgpuNameBytesMax of A-Z a-z 0-9 . _ -
+  double request = 0;  // share of the GPU's time that it gets whenever it wants it, 0 to 1
+  double limit = 1;    // share that it never exceeds, `request` to 1, more than 0
+  Priority priority = Priority::kNormal;
+
+  friend bool operator==(const VgpuSpec&, const VgpuSpec&) = default;
+};
+
+inline constexpr size_t kVgpuNameBytesMax = 63;
+
+// "protected", "normal", "best-effort", as users write them.
+std::string_view PriorityName(Priority priority);
+// False when `word` is none of these.
+bool ParsePriority(std::string_view word, Priority* priority);
+
+}  // namespace tessera
