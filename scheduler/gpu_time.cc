@@ -68,7 +68,7 @@ SessionId GpuTime::SessionCame(VgpuId vgpu, int64_t now_ns) {
 }
 
 void GpuTime::SessionLeft(SessionId session, int64_t now_ns) {
-  SetWants(session, false, now_ns);
+  if (SessionAt(session).wants) SetWants(session, false, now_ns);
   BusyEnded(session, now_ns);
   --at(SessionAt(session).vgpu).sessions;
   SessionAt(session) = Session();
@@ -77,6 +77,7 @@ void GpuTime::SessionLeft(SessionId session, int64_t now_ns) {
 // What workers report.
 
 void GpuTime::SetWants(SessionId session, bool wants, int64_t at_ns) {
+  if (mode_ != GpuMode::kMetered) return Worked(session, at_ns);
   Session& from = SessionAt(session);
   if (from.wants == wants) return;
   VgpuState& vgpu = at(from.vgpu);
@@ -87,6 +88,7 @@ void GpuTime::SetWants(SessionId session, bool wants, int64_t at_ns) {
 }
 
 void GpuTime::BusyBegan(SessionId session, int64_t at_ns) {
+  if (mode_ != GpuMode::kMetered) return Worked(session, at_ns);
   Session& from = SessionAt(session);
   if (from.busy) return;
   VgpuState& vgpu = at(from.vgpu);
@@ -133,7 +135,8 @@ GpuTime::Decision GpuTime::Decide(int64_t now_ns) {
   if (mode_ == GpuMode::kMetered) {
     Look();
     policy_->Advance(gpu_);
-    ask_again_ns = std::min({ask_again_ns, DecideMetered(), limited_until_ns_});
+    ask_again_ns = std::min({ask_again_ns, DecideMetered(), LimitedUntilNs()});
+    others_waited_ = OthersWait();
   } else if (holder_) {
     EndToken();
   }
@@ -173,26 +176,34 @@ int64_t GpuTime::SetMode() {
     first_ns = std::min(first_ns, rests_ns);
   }
   const bool always = with_sessions > 0 && (limited || policy_->MetersAlways());
-  mode_ = always || work >= 2 ? GpuMode::kMetered : with_sessions >= 2 ? GpuMode::kArmed : GpuMode::kFree;
+  const GpuMode mode = always || work >= 2 ? GpuMode::kMetered : with_sessions >= 2 ? GpuMode::kArmed : GpuMode::kFree;
+  if (mode_ == GpuMode::kMetered && mode != GpuMode::kMetered) ForgetReports();
+  mode_ = mode;
   return mode_ == GpuMode::kMetered && !always ? first_ns : kNever;
+}
+
+// Nobody will tell when it ends.
+void GpuTime::ForgetReports() {
+  for (SessionId session = 0; session < sessions_.size(); ++session) {
+    if (!sessions_[session].present) continue;
+    SetWants(session, false, now_ns_);
+    BusyEnded(session, now_ns_);
+  }
+  views_.clear();
 }
 
 void GpuTime::Look() {
   views_.clear();
-  limited_until_ns_ = kNever;
-  others_waited_ = false;
   for (const VgpuId id : order_) {
     const VgpuState& vgpu = state(id);
     const bool holds = holder_ == id;
     const int64_t quantum_ns = vgpu.burst.quantum_ns();
     const bool asks = vgpu.wants() || (holds && vgpu.busy());
     const bool allowed = vgpu.bucket.AllowedNs(quantum_ns, ledger_.UnusedNs(id)) > 0;
-    if (asks && !allowed && !holds) limited_until_ns_ = std::min(limited_until_ns_, vgpu.bucket.AllowedAtNs(quantum_ns));
-    if (asks && allowed && !holds) others_waited_ = true;
     views_.push_back({.id = id,
                       .spec = &vgpu.spec,
                       .sessions = vgpu.sessions,
-                      .active = vgpu.active() || (holds && IsOpen()),
+                      .active = vgpu.active() || (holds && PausesShortly()),
                       .eligible = asks && allowed,
                       .waiting_since_ns = vgpu.waiting_since_ns,
                       .rested_since_ns = vgpu.rested_since_ns,
@@ -202,6 +213,30 @@ void GpuTime::Look() {
     if (holds) holder_busy_ns_ = ledger_.BusyNs(id);
   }
   gpu_ = {.now_ns = now_ns_, .token_begin_ns = now_ns_, .vgpus = views_, .ledger = &ledger_, .holder = holder_};
+}
+
+// Whether anybody but the holder is kept from running by it alone.
+bool GpuTime::OthersWait() const {
+  return std::any_of(views_.begin(), views_.end(),
+                     [&](const VgpuView& view) { return view.id != holder_ && view.eligible && state(view.id).wants(); });
+}
+
+// When one that wants the token and is at its limit is eligible again.
+int64_t GpuTime::LimitedUntilNs() const {
+  int64_t until_ns = kNever;
+  for (const VgpuId id : order_) {
+    const VgpuState& vgpu = state(id);
+    if (!vgpu.wants() || holder_ == id) continue;
+    const int64_t quantum_ns = vgpu.burst.quantum_ns();
+    if (vgpu.bucket.AllowedNs(quantum_ns) == 0) until_ns = std::min(until_ns, vgpu.bucket.AllowedAtNs(quantum_ns));
+  }
+  return until_ns;
+}
+
+// Whether the holder has a rest in which its token is better left with it.
+bool GpuTime::PausesShortly() const {
+  const VgpuState& holder = state(*holder_);
+  return IsOpen() && !holder.active() && holder.burst.RestsShortly() && now_ns_ < holder.rested_since_ns + kShortRestNs;
 }
 
 // When to be asked again.
@@ -216,9 +251,8 @@ int64_t GpuTime::DecideMetered() {
 int64_t GpuTime::DecideHolder() {
   const VgpuState& holder = state(*holder_);
   if (IsOpen() && !holder.active()) {
-    if (!others_waited_) return token_until_ns_;
-    const int64_t waits_until_ns = holder.rested_since_ns + kShortRestNs;
-    if (holder.burst.RestsShortly() && now_ns_ < waits_until_ns) return std::min(waits_until_ns, token_until_ns_);
+    if (!OthersWait()) return token_until_ns_;
+    if (PausesShortly()) return std::min(holder.rested_since_ns + kShortRestNs, token_until_ns_);
     EndToken();
     return GiveNext(AskPolicy());
   }
@@ -251,9 +285,21 @@ std::optional<VgpuId> GpuTime::ProtectedArrival() const {
 
 Choice GpuTime::AskPolicy() {
   gpu_.token_begin_ns = holder_ ? std::max(now_ns_, token_until_ns_) : now_ns_;
-  const Choice choice = policy_->Next(gpu_);
+  const Choice choice = HolderGoesFirst() ? Choice{holder_, state(*holder_).burst.quantum_ns()} : policy_->Next(gpu_);
   CHECK(!choice.vgpu || choice.length_ns > 0);
   return choice;
+}
+
+// What a protected vGPU took on arrival is not taken from it while it could take it again.
+bool GpuTime::HolderGoesFirst() const {
+  if (!holder_ || state(*holder_).spec.priority != Priority::kProtected) return false;
+  bool goes = false;
+  for (const VgpuView& view : views_) {
+    if (view.spec->priority != Priority::kProtected || !view.eligible) continue;
+    if (view.id != holder_) return false;
+    goes = policy_->MayPreempt(view);
+  }
+  return goes;
 }
 
 int64_t GpuTime::GiveNext(const Choice& choice) {

@@ -106,10 +106,15 @@ class GpuTime {
 
   void CountPassedTime(int64_t passed_ns);
   int64_t SetMode();
+  void ForgetReports();
   void Look();
   int64_t DecideMetered();
   int64_t DecideHolder();
   std::optional<VgpuId> ProtectedArrival() const;
+  bool OthersWait() const;
+  int64_t LimitedUntilNs() const;
+  bool PausesShortly() const;
+  bool HolderGoesFirst() const;
   Choice AskPolicy();
   int64_t GiveNext(const Choice& choice);
   int64_t Give(VgpuId vgpu, int64_t begin_ns, int64_t length_ns);
@@ -136,9 +141,8 @@ class GpuTime {
   // As of the last Decide().
   std::vector<VgpuView> views_;  // of order_
   GpuView gpu_;
-  int64_t limited_until_ns_ = kNever;  // when one that wants the token and is at its limit is eligible again
   int64_t holder_busy_ns_ = 0;
-  bool others_waited_ = false;  // somebody else was eligible
+  bool others_waited_ = false;  // OthersWait(), once it was decided
   std::vector<VgpuId> changed_;
 };
 

@@ -13,9 +13,12 @@
 // and those events. Times are nanoseconds of the caller's one clock. One thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
+#include "scheduler/busy_tally.h"
 #include "scheduler/usage_history.h"
 #include "scheduler/vgpu_spec.h"
 
@@ -45,48 +48,33 @@ class TokenLedger {
   // Billed within the last second, or the last ten.
   int64_t UsedNs(VgpuId vgpu, Window window) const;
   // Billed since Open().
-  int64_t BilledNs(VgpuId vgpu) const { return accounts_[vgpu].billed_ns + accounts_[vgpu].tail_billed_ns; }
+  int64_t BilledNs(VgpuId vgpu) const { return latest_.account(vgpu).billed_ns; }
   // How long it was busy since Open(), whoever else was.
-  int64_t BusyNs(VgpuId vgpu) const { return accounts_[vgpu].busy_ns + accounts_[vgpu].tail_busy_ns; }
+  int64_t BusyNs(VgpuId vgpu) const { return latest_.account(vgpu).busy_ns; }
   // What is left of its token.
   int64_t UnusedNs(VgpuId vgpu) const;
-  // Since any vGPU was first busy: the time in which at least one was.
-  int64_t GpuBusyNs() const { return gpu_busy_ns_ + tail_gpu_busy_ns_; }
+  // How long any vGPU was busy, since the beginning.
+  int64_t GpuBusyNs() const { return latest_.gpu_busy_ns(); }
   int64_t now_ns() const { return now_ns_; }
 
  private:
   struct Account {
-    UsageHistory history;        // up to settled_ns_
-    int64_t billed_ns = 0;       // up to settled_ns_
-    int64_t busy_ns = 0;         // up to settled_ns_
-    int64_t tail_billed_ns = 0;  // from there to now
-    int64_t tail_busy_ns = 0;
+    UsageHistory history;  // of what is settled
     int64_t token_until_ns = 0;
   };
-  struct Event {
-    int64_t at_ns;
-    VgpuId vgpu;
-    bool begins;
-  };
-  // Who is busy, by how many sessions.
-  struct BusySet {
-    std::vector<uint32_t> sessions;  // by VgpuId
-    std::vector<VgpuId> busy;
-    void Apply(const Event& event);
-  };
 
-  void Add(Event event);
+  void Add(const BusyEvent& event);
   void Settle(int64_t until_ns);
-  void Estimate();
+  void FollowUp();
 
   std::vector<Account> accounts_;  // by VgpuId
-  std::vector<Event> events_;      // not settled, in order of time
-  BusySet settled_;                // as of settled_ns_
-  BusySet tail_;                   // while Estimate() runs
-  int64_t settled_ns_ = 0;
+  std::deque<BusyEvent> events_;   // not settled, in order of time
+  BusyTally settled_;              // as of now less kSettleNs: nothing changes it any more
+  BusyTally latest_;               // as of now, by what is known
+  size_t followed_ = 0;            // of events_, those that latest_ has
+  bool follows_ = true;            // it has them in their order
+  int64_t followed_since_ns_ = 0;
   int64_t now_ns_ = 0;
-  int64_t gpu_busy_ns_ = 0;
-  int64_t tail_gpu_busy_ns_ = 0;
 };
 
 }  // namespace tessera

@@ -1,0 +1,48 @@
+// What the programs of a simulated GPU do, one vGPU a line:
+//
+//   tessera-load 1
+//   train request=0.7 kernel=200us
+//   infer request=0.3 priority=protected kernel=500us burst=4ms rest=50ms chance=1
+//
+// The first line names the format and its version; # begins a comment; what a line leaves out is as in Load. Times are numbers
+// with ns, us, ms or s behind them. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "protocol/base/status.h"
+#include "scheduler/policy.h"
+
+namespace tessera {
+
+// Rest, then work; again and again.
+struct Load {
+  // Work and the rest before it; for what a trace tells.
+  struct Piece {
+    int64_t rest_ns = 0;
+    int64_t work_ns = 0;
+  };
+
+  VgpuSpec spec;                // NAME, request=, limit=, priority=
+  uint32_t sessions = 1;        // sessions=: each does all that follows
+  int64_t begin_ns = 0;         // begin=: when its sessions come
+  int64_t end_ns = kNever;      // end=: when they leave
+  int64_t kernel_ns = 200'000;  // kernel=: how long a kernel runs on a GPU that it has to itself
+  int64_t burst_ns = 0;         // burst=: how much work comes at once; 0: it never ends
+  int64_t rest_ns = 0;          // rest=: between the end of a burst and the next
+  bool chance = false;          // chance=1: kernel, burst and rest are means of exponential distributions
+  std::vector<Piece> pieces;    // not empty: instead of burst_ns and rest_ns, once
+};
+
+// The words of a line, for people.
+inline constexpr std::string_view kLoadForm =
+    "NAME [request=SHARE] [limit=SHARE] [priority=protected|normal|best-effort] [sessions=N] [begin=TIME] [end=TIME] "
+    "[kernel=TIME] [burst=TIME] "
+    "[rest=TIME] [chance=0|1]";
+
+// kInvalidArgument: the sentence begins with "line N:"; kVersionMismatch: of another version.
+Result<std::vector<Load>> ParseLoads(std::string_view text);
+
+}  // namespace tessera

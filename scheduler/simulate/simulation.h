@@ -1,0 +1,34 @@
+// A GPU, its workers and a broker in virtual time: what tokens come to for given loads.
+//
+// The GPU gives all workers that have kernels an equal part of itself, as a driver that slices does. The broker hears of a worker
+// after report_ns, and a worker that sleeps at its gate is up wake_ns after it was opened (spin_ns if it was told that it is
+// next). In free and armed mode the broker looks every millisecond who has worked. Equal calls give equal runs, bit for bit. One
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "protocol/base/status.h"
+#include "scheduler/admission.h"
+#include "scheduler/simulate/load.h"
+#include "scheduler/simulate/traced_gpu_time.h"
+
+namespace tessera {
+
+struct SimulationOptions {
+  std::string policy{"fair"};
+  AdmissionRules rules;
+  int64_t duration_ns = 10 * kSecondNs;
+  int64_t report_ns = 0;
+  int64_t wake_ns = 0;
+  int64_t spin_ns = 0;
+  uint64_t seed = 1;
+};
+
+// Tells `sink` what happens (trace.h), in the order in which the broker hears of it. kNotFound: there is no such policy; or
+// AdmitVgpu()'s reasons. All vGPUs are there from the beginning, sessions come and leave.
+Status Simulate(const SimulationOptions& options, const std::vector<Load>& loads, const TracedGpuTime::Sink& sink);
+
+}  // namespace tessera

@@ -1,0 +1,63 @@
+// What happened to a GPU's time, as lines of text: what a broker was told, and what it answered.
+//
+//   tessera-trace 1
+//   policy fair
+//   request-zero 1
+//   1000 vgpu 0 0.69999999999999996 1 normal train
+//   1000 came 0 0
+//   5000 wants 0 1
+//   5000 decide
+//   5000 gate 0 metered 2005000 0
+//
+// The first line names the format and its version, the next two the policy and the rule of admission. Each further line is one
+// event: its time in nanoseconds, what it is, and its fields (kTraceForms). Times are as GpuTime was told: those of reports may
+// go back a little, those of decisions never. Lines that begin with # are comments. `gate` lines are answers: they follow their
+// `decide`, in the order of vGPUs. Numbers are written so that reading gives the same value, bit for bit. Any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/base/status.h"
+#include "scheduler/vgpu_state.h"
+
+namespace tessera {
+
+enum class TraceKind { kVgpu, kSpec, kGone, kCame, kLeft, kWants, kBusy, kQueued, kWorked, kDecide, kGate };
+
+struct TraceEvent {
+  int64_t at_ns = 0;
+  TraceKind kind = TraceKind::kDecide;
+  uint32_t id = 0;    // a vGPU's number (vgpu, spec, gone, gate), or a session's
+  int64_t value = 0;  // came: the vGPU; wants, busy: 0 or 1; queued: nanoseconds
+  VgpuSpec spec{};    // vgpu, spec
+  GateState gate{};   // gate
+
+  friend bool operator==(const TraceEvent&, const TraceEvent&) = default;
+};
+
+struct Trace {
+  std::string policy;
+  bool request_zero = true;
+  std::vector<TraceEvent> events;
+  std::vector<size_t> lines;  // on which each event stands, counted from 1
+};
+
+// The events of a line, for people.
+inline constexpr std::string_view kTraceForms =
+    "vgpu ID REQUEST LIMIT PRIORITY NAME, spec ID REQUEST LIMIT PRIORITY NAME, gone ID, came SESSION VGPU, left SESSION, wants "
+    "SESSION 0|1, "
+    "busy SESSION 0|1, queued SESSION NS, worked SESSION, decide, gate VGPU MODE OPEN_UNTIL_NS NEXT";
+
+// Lines that ParseTrace() reads, each with its end.
+std::string FormatTraceHead(std::string_view policy, bool request_zero);
+std::string FormatTraceEvent(const TraceEvent& event);
+
+// Checks forms and bounds of single lines; what they mean together is Replay()'s to check. kInvalidArgument: the sentence begins
+// with "line N:"; kVersionMismatch: a trace of another version.
+Result<Trace> ParseTrace(std::string_view text);
+
+}  // namespace tessera
