@@ -59,7 +59,7 @@ class GpuTime {
   SessionId SessionCame(VgpuId vgpu, int64_t now_ns);
   void SessionLeft(SessionId session, int64_t now_ns);
 
-  // What a session's worker reports. What it has reported already changes nothing, in whatever order it comes.
+  // What a session's worker reports. What is reported twice counts once; an end before its beginning is at it.
   // Gated work waits; or has passed, or will not come any more. A worker says that it is busy before it says that it wants
   // nothing.
   void SetWants(SessionId session, bool wants, int64_t at_ns);

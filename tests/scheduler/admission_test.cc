@@ -1,0 +1,80 @@
+#include "scheduler/admission.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+
+VgpuSpec Spec(const std::string& name, double request = 0.1, double limit = 1) {
+  return {.name = name, .request = request, .limit = limit};
+}
+
+void ExpectRefused(const Status& status, StatusCode code, const std::string& words) {
+  EXPECT_EQ(status.code(), code) << status.message();
+  EXPECT_THAT(status.message(), HasSubstr(words));
+}
+
+TEST(AdmissionTest, NamesAreShortAndPlain) {
+  for (const std::string& name : {std::string("a"), std::string("Train-7_b.x"), std::string(63, 'n')})
+    EXPECT_TRUE(CheckVgpuSpec(Spec(name)).ok()) << name;
+  ExpectRefused(CheckVgpuSpec(Spec("")), StatusCode::kInvalidArgument, "name: it is empty");
+  ExpectRefused(CheckVgpuSpec(Spec(std::string(65, 'n'))), StatusCode::kInvalidArgument, "65 characters, 2 more than 63");
+  for (const std::string name : {"a b", "a/b", "\xc3\xa4", "a\n"})
+    ExpectRefused(CheckVgpuSpec(Spec(name)), StatusCode::kInvalidArgument, "only A-Z");
+  ExpectRefused(CheckVgpuSpec(Spec(std::string("a\0b", 3))), StatusCode::kInvalidArgument, "only A-Z");
+}
+
+TEST(AdmissionTest, SharesAreWithinTheirBounds) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  ExpectRefused(CheckVgpuSpec(Spec("v", -0.25)), StatusCode::kInvalidArgument, "request -0.25 is 0.25 below 0");
+  ExpectRefused(CheckVgpuSpec(Spec("v", 1.5)), StatusCode::kInvalidArgument, "request 1.5 is 0.5 above 1");
+  ExpectRefused(CheckVgpuSpec(Spec("v", 0.1, 1.25)), StatusCode::kInvalidArgument, "limit 1.25 is 0.25 above 1");
+  ExpectRefused(CheckVgpuSpec(Spec("v", 0, 0)), StatusCode::kInvalidArgument, "limit 0 is not above 0");
+  ExpectRefused(CheckVgpuSpec(Spec("v", 0.5, 0.25)), StatusCode::kInvalidArgument, "limit 0.25 is 0.25 below the request 0.5");
+  ExpectRefused(CheckVgpuSpec(Spec("v", nan)), StatusCode::kInvalidArgument, "request: it is no number");
+  ExpectRefused(CheckVgpuSpec(Spec("v", 0.5, nan)), StatusCode::kInvalidArgument, "limit: it is no number");
+  EXPECT_TRUE(CheckVgpuSpec(Spec("v", 0, 1)).ok());
+  EXPECT_TRUE(CheckVgpuSpec(Spec("v", 1, 1)).ok());
+}
+
+TEST(AdmissionTest, RequestsAddUpToAllButWhatIsKeptForThoseWithout) {
+  const AdmissionRules all = {.request_zero = false}, kept = {.request_zero = true};
+  const VgpuSpec present[] = {Spec("a", 0.4), Spec("b", 0.3)};
+  EXPECT_TRUE(AdmitVgpu(present, Spec("c", 0.3), all).ok());
+  ExpectRefused(AdmitVgpu(present, Spec("c", 0.3), kept), StatusCode::kResourceExhausted,
+                "vGPU 'c': request 0.3 is 0.01 too much: 0.7 of 0.99 are taken, 0.29 are left");
+  EXPECT_TRUE(AdmitVgpu(present, Spec("c", 0.29), kept).ok());
+  EXPECT_TRUE(AdmitVgpu(present, Spec("c", 0), kept).ok());
+  ExpectRefused(AdmitVgpu(present, Spec("c", 0), all), StatusCode::kInvalidArgument, "request 0 is not admitted");
+  ExpectRefused(AdmitVgpu(present, Spec("b", 0.1), kept), StatusCode::kInvalidArgument, "of this name");
+}
+
+TEST(AdmissionTest, DecimalsThatAddUpToOneFit) {
+  std::vector<VgpuSpec> present;
+  for (int i = 0; i < 9; ++i) present.push_back(Spec("v" + std::to_string(i), 0.1));
+  EXPECT_TRUE(AdmitVgpu(present, Spec("last", 0.1), {.request_zero = false}).ok());
+}
+
+TEST(AdmissionTest, ThereIsAMostOfVgpus) {
+  std::vector<VgpuSpec> present;
+  for (size_t i = 0; i < kVgpusMax; ++i) present.push_back(Spec("v" + std::to_string(i), 0));
+  ExpectRefused(AdmitVgpu(present, Spec("last", 0), {}), StatusCode::kResourceExhausted, "takes no more");
+}
+
+TEST(VgpuSpecTest, PrioritiesHaveWords) {
+  for (const Priority each : {Priority::kProtected, Priority::kNormal, Priority::kBestEffort}) {
+    Priority parsed{};
+    EXPECT_TRUE(ParsePriority(PriorityName(each), &parsed));
+    EXPECT_EQ(parsed, each);
+  }
+  Priority untouched = Priority::kNormal;
+  EXPECT_FALSE(ParsePriority("urgent", &untouched));
+}
+
+}  // namespace
+}  // namespace tessera
