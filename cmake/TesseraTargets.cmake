@@ -76,7 +76,7 @@ set(TESSERA_SANITIZED_TESTS ring_test channel_test work_crew_test memory_test li
 if(NOT TESSERA_SANITIZE MATCHES "thread")
   list(APPEND TESSERA_SANITIZED_TESTS wire_test message_test capture_test worker_memory_test code_image_test
     no_silent_success_test fuzz_control_test fuzz_messages_test fuzz_relay_test fuzz_tls_test fuzz_client_image_test fuzz_code_image_test
-    fuzz_ptx_test fuzz_worker_test fuzz_replies_test)
+    fuzz_ptx_test fuzz_worker_test fuzz_replies_test simulate_test)
 endif()
 add_custom_target(sanitized_tests)
 # So that a process of the product that a sanitizer ends can be told from one that failed.

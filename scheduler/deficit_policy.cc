@@ -89,8 +89,8 @@ Choice DeficitPolicy::Next(const GpuView& gpu) {
   for (const VgpuView* view : active_) {
     if (!view->eligible) continue;
     const State& state = states_[view->id];
-    // As if what is left of its token were used up.
-    const double behind = (state.credit_ns - static_cast<double>(gpu.ledger->UnusedNs(view->id))) / state.share;
+    // As if what it has been given already were used up.
+    const double behind = (state.credit_ns - static_cast<double>(view->committed_ns)) / state.share;
     if (best == nullptr || behind > best_behind || (behind == best_behind && view->waiting_since_ns < best->waiting_since_ns)) {
       best = view;
       best_behind = behind;

@@ -66,8 +66,8 @@ class GpuTime {
   // Work runs or is queued in the driver. A span that is told afterwards is both, one after the other.
   void BusyBegan(SessionId session, int64_t at_ns);
   void BusyEnded(SessionId session, int64_t at_ns);
-  // How long what is queued in the driver is believed to take.
-  void SetQueued(SessionId session, int64_t estimate_ns);
+  // How long what is queued in the driver was believed to take, at that time. It is believed to become less as time passes.
+  void SetQueued(SessionId session, int64_t estimate_ns, int64_t at_ns);
   // Free or armed: it has executed something since the last look.
   void Worked(SessionId session, int64_t at_ns);
 
@@ -97,13 +97,14 @@ class GpuTime {
     bool wants = false;
     bool busy = false;
     int64_t busy_since_ns = 0;
-    int64_t queued_ns = 0;
+    int64_t queued_until_ns = 0;  // when what is queued is believed to have run
   };
 
   VgpuState& at(VgpuId vgpu);
   Session& SessionAt(SessionId session);
   bool IsOpen() const { return now_ns_ < token_until_ns_; }
 
+  int64_t QueuedNs(VgpuId vgpu, int64_t at_ns) const;
   void CountPassedTime(int64_t passed_ns);
   int64_t SetMode();
   void ForgetReports();

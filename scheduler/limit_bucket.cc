@@ -5,11 +5,11 @@
 
 namespace tessera {
 
-void LimitBucket::Advance(int64_t now_ns, int64_t billed_ns, bool waits_for_others) {
+void LimitBucket::Advance(int64_t now_ns, int64_t billed_ns, int64_t waits_ns) {
   const double filled_ns = level_ns_ + limit_ * static_cast<double>(now_ns - now_ns_);
-  const double depth_ns = static_cast<double>(std::max(kDepthNs, unit_ns_));
+  const double most_ns = static_cast<double>(std::max(kDepthNs, unit_ns_)) + limit_ * static_cast<double>(waits_ns);
   // What it has waited for stays until it is used.
-  level_ns_ = waits_for_others ? filled_ns : std::min(filled_ns, std::max(depth_ns, level_ns_));
+  level_ns_ = std::min(filled_ns, std::max(most_ns, level_ns_));
   level_ns_ -= static_cast<double>(billed_ns - billed_ns_);
   now_ns_ = now_ns;
   billed_ns_ = billed_ns;

@@ -1,7 +1,8 @@
 // A vGPU's limit: a bucket of GPU time that fills at the rate of the limit, and that what it is billed is taken from.
 //
 // It holds max(10 ms, the longest that it ran beyond a token), so that windows of 100 ms stay even. While the vGPU waits for
-// others it fills beyond that, else who gets no more than its limit would lose whatever it had to wait for. Overrun makes it
+// others it also holds what fills it during that wait, else who gets no more than its limit would lose whatever it had to wait
+// for. So in any window it gets its limit, one bucket, one unit and limit x its longest wait at most. Overrun makes the bucket
 // negative, and is worked off before the next token. One thread.
 #pragma once
 
@@ -19,8 +20,9 @@ class LimitBucket {
   LimitBucket(double limit, int64_t now_ns, int64_t billed_ns) : limit_(limit), now_ns_(now_ns), billed_ns_(billed_ns) {}
 
   void SetLimit(double limit) { limit_ = limit; }
-  // `billed_ns`: all that it was ever billed. `waits_for_others`: since the last call it could have run, and did not.
-  void Advance(int64_t now_ns, int64_t billed_ns, bool waits_for_others);
+  // `billed_ns`: all that it was ever billed. `waits_ns`: for how long it could have run, and others did; 0: it does not wait for
+  // them.
+  void Advance(int64_t now_ns, int64_t billed_ns, int64_t waits_ns);
   // It ran for `overrun_ns` beyond the end of a token: as long as that is its unit.
   void Overran(int64_t overrun_ns);
 

@@ -30,6 +30,7 @@ struct VgpuView {
   int64_t rested_since_ns = 0;   // of one that is not active
   int64_t charged_ns = 0;        // billed since it came, and what the GPU idled for it while others waited
   int64_t waited_ns = 0;         // since it came: wanting, without token, not busy
+  int64_t committed_ns = 0;      // what is left of its token, or of what it has queued, whichever is longer
   int64_t quantum_ns = 0;        // how long a token should be for its bursts (burst_estimate.h)
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "scheduler/admission.h"
+
 namespace tessera {
 namespace {
 
@@ -21,15 +23,18 @@ int64_t StaticSlot::NextBeginNs(int64_t now_ns) const {
 }
 
 std::vector<StaticSlot> DivideIntoSlots(std::span<const SlotShare> shares) {
-  double requested = 0;
+  const auto without = [](const SlotShare& share) { return share.request <= 0; };
+  const auto count_without = static_cast<double>(std::count_if(shares.begin(), shares.end(), without));
+  double requested = count_without > 0 ? kShareWithoutRequest : 0;
   for (const SlotShare& share : shares) requested += share.request;
   const double rest = std::max(0.0, 1 - requested) / static_cast<double>(std::max<size_t>(1, shares.size()));
   std::vector<StaticSlot> slots;
   slots.reserve(shares.size());
   int64_t begin_ns = 0;
   for (const SlotShare& share : shares) {
-    const double part = std::min(share.request + rest, share.limit);
-    const int64_t length_ns = std::min(static_cast<int64_t>(part * kSlotPeriodNs), kSlotPeriodNs - begin_ns);
+    const double own = without(share) ? kShareWithoutRequest / count_without : share.request;
+    const auto wanted_ns = static_cast<int64_t>(std::min(own + rest, share.limit) * kSlotPeriodNs);
+    const int64_t length_ns = std::min(wanted_ns, kSlotPeriodNs - begin_ns);
     slots.push_back({begin_ns, length_ns});
     begin_ns += length_ns;
   }

@@ -1,7 +1,8 @@
 // Fixed parts of a period of 100 ms: what workers go by when nobody tells them whose turn it is, and what the policy `fixed` is.
 //
-// Each vGPU has its request, and what no request covers is divided equally, up to each one's limit. Periods are counted from time
-// 0 of the caller's clock, which all that go by the same slots share. Pure; any thread.
+// Each vGPU has its request (those with request 0 have kShareWithoutRequest between them), and what is left is divided equally,
+// up to each one's limit. Periods are counted from time 0 of the caller's clock, which all that go by the same slots share. Pure;
+// any thread.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <string>
+
 #include "protocol/base/printable.h"
 
 namespace tessera {
@@ -28,15 +30,17 @@ constexpr struct {
 }  // namespace
 
 Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name) {
+  std::string names;
   for (const auto& policy : kPolicies) {
     if (policy.name == name) return policy.make();
+    names += (names.empty() ? "" : ", ") + std::string(policy.name);
   }
-  return Status(StatusCode::kNotFound, fmt::format("policy '{}' is unknown: there are {}", Printable(name), PolicyNames()));
+  return Status(StatusCode::kNotFound, fmt::format("policy '{}' is unknown: there are {}", Printable(name), names));
 }
 
-std::string PolicyNames() {
-  std::string names;
-  for (const auto& policy : kPolicies) names += (names.empty() ? "" : ", ") + std::string(policy.name);
+std::vector<std::string_view> PolicyNames() {
+  std::vector<std::string_view> names;
+  for (const auto& policy : kPolicies) names.push_back(policy.name);
   return names;
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <string_view>
+#include <vector>
 
 #include "protocol/base/status.h"
 #include "scheduler/policy.h"
@@ -15,7 +15,7 @@ inline constexpr std::string_view kDefaultPolicy = "fair";
 // A new policy, for one GPU. kNotFound: there is none of that name; the sentence says which there are.
 Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name);
 
-// "equal, fair, fixed, priority".
-std::string PolicyNames();
+// "equal", "fair", "fixed", "priority".
+std::vector<std::string_view> PolicyNames();
 
 }  // namespace tessera

@@ -19,21 +19,26 @@ namespace tessera {
 
 // Rest, then work; again and again.
 struct Load {
-  // Work and the rest before it; for what a trace tells.
+  // What one session did, as a trace tells it: rests and work by turns.
   struct Piece {
     int64_t rest_ns = 0;
     int64_t work_ns = 0;
   };
+  struct Script {
+    int64_t begin_ns = 0;
+    int64_t end_ns = kNever;
+    std::vector<Piece> pieces{};
+  };
 
-  VgpuSpec spec;                // NAME, request=, limit=, priority=
-  uint32_t sessions = 1;        // sessions=: each does all that follows
-  int64_t begin_ns = 0;         // begin=: when its sessions come
-  int64_t end_ns = kNever;      // end=: when they leave
-  int64_t kernel_ns = 200'000;  // kernel=: how long a kernel runs on a GPU that it has to itself
-  int64_t burst_ns = 0;         // burst=: how much work comes at once; 0: it never ends
-  int64_t rest_ns = 0;          // rest=: between the end of a burst and the next
-  bool chance = false;          // chance=1: kernel, burst and rest are means of exponential distributions
-  std::vector<Piece> pieces;    // not empty: instead of burst_ns and rest_ns, once
+  VgpuSpec spec{};                // NAME, request=, limit=, priority=
+  uint32_t sessions = 1;          // sessions=: each does all that follows
+  int64_t begin_ns = 0;           // begin=: when its sessions come
+  int64_t end_ns = kNever;        // end=: when they leave
+  int64_t kernel_ns = 200'000;    // kernel=: how long a kernel runs on a GPU that it has to itself
+  int64_t burst_ns = 0;           // burst=: how much work comes at once; 0: it never ends
+  int64_t rest_ns = 0;            // rest=: between the end of a burst and the next
+  bool chance = false;            // chance=1: kernel, burst and rest are means of exponential distributions
+  std::vector<Script> scripts{};  // not empty: one for each session, instead of sessions, begin, end, burst, rest
 };
 
 // The words of a line, for people.

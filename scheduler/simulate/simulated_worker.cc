@@ -5,6 +5,11 @@
 
 namespace tessera {
 
+SimulatedWorker::SimulatedWorker(const Load& load, const Load::Script* script, uint64_t seed)
+    : load_(&load), script_(script), random_(seed), next_burst_ns_(load.begin_ns) {
+  if (script_ != nullptr) Rest(script_->begin_ns);
+}
+
 void SimulatedWorker::Act(int64_t now_ns, const GateState& gate) {
   if (next_burst_ns_ <= now_ns) BeginBurst();
   while (work_left_ns_ > 0 && MayLaunch(now_ns, gate)) {
@@ -14,13 +19,7 @@ void SimulatedWorker::Act(int64_t now_ns, const GateState& gate) {
     next_kernel_ns_ = std::min(Drawn(load_->kernel_ns), work_left_ns_);
   }
   blocked_ = work_left_ns_ > 0 && now_ns >= gate.open_until_ns;
-  if (work_left_ns_ > 0 || busy() || next_burst_ns_ != kNever) return;
-  // The burst is done: it rests.
-  if (load_->pieces.empty()) {
-    next_burst_ns_ = now_ns + Drawn(load_->rest_ns);
-  } else if (pieces_ < load_->pieces.size()) {
-    next_burst_ns_ = now_ns + load_->pieces[pieces_].rest_ns;
-  }
+  if (work_left_ns_ == 0 && !busy() && next_burst_ns_ == kNever) Rest(now_ns);
 }
 
 int64_t SimulatedWorker::ActsAtNs(int64_t now_ns, const GateState& gate) const {
@@ -51,12 +50,21 @@ int64_t SimulatedWorker::Drawn(int64_t mean_ns) {
   return std::max<int64_t>(1000, static_cast<int64_t>(-std::log1p(-evenly) * static_cast<double>(mean_ns)));
 }
 
+// The burst is done, or none has begun.
+void SimulatedWorker::Rest(int64_t now_ns) {
+  if (script_ == nullptr) {
+    next_burst_ns_ = now_ns + Drawn(load_->rest_ns);
+  } else {
+    next_burst_ns_ = pieces_ < script_->pieces.size() ? now_ns + script_->pieces[pieces_].rest_ns : kNever;
+  }
+}
+
 void SimulatedWorker::BeginBurst() {
   next_burst_ns_ = kNever;
-  if (load_->pieces.empty()) {
+  if (script_ == nullptr) {
     work_left_ns_ = load_->burst_ns == 0 ? kNever : Drawn(load_->burst_ns);
   } else {
-    work_left_ns_ = load_->pieces[pieces_++].work_ns;
+    work_left_ns_ = script_->pieces[pieces_++].work_ns;
   }
   next_kernel_ns_ = std::min(Drawn(load_->kernel_ns), work_left_ns_);
 }

@@ -17,7 +17,8 @@ class SimulatedWorker {
  public:
   static constexpr int64_t kQueuedNsMax = 50 * kMillisecondNs;
 
-  SimulatedWorker(const Load& load, uint64_t seed) : load_(&load), random_(seed), next_burst_ns_(load.begin_ns) {}
+  // `script`: the one of `load` that it follows; null: none. Both outlive this.
+  SimulatedWorker(const Load& load, const Load::Script* script, uint64_t seed);
 
   // The program does what it does by itself: its next burst begins. Then as many launches as the gate lets through.
   void Act(int64_t now_ns, const GateState& gate);
@@ -36,8 +37,10 @@ class SimulatedWorker {
   bool MayLaunch(int64_t now_ns, const GateState& gate) const;
   int64_t Drawn(int64_t mean_ns);
   void BeginBurst();
+  void Rest(int64_t now_ns);
 
   const Load* load_;
+  const Load::Script* script_;
   std::mt19937_64 random_;
   int64_t next_burst_ns_;     // kNever: a burst is on, or none comes
   int64_t work_left_ns_ = 0;  // of the burst, not launched yet

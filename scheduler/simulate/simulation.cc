@@ -14,9 +14,13 @@ constexpr int64_t kLookNs = kMillisecondNs;
 
 // A session: its worker, and what the broker has been told of it.
 struct Seat {
-  Seat(const Load& load_of_it, VgpuId its_vgpu, uint64_t seed) : load(&load_of_it), vgpu(its_vgpu), worker(load_of_it, seed) {}
-  const Load* load;
-  VgpuId vgpu;
+  Seat(const Load& load, const Load::Script* script, VgpuId its_vgpu, uint64_t seed)
+      : begin_ns(script ? script->begin_ns : load.begin_ns),
+        end_ns(script ? script->end_ns : load.end_ns),
+        vgpu(its_vgpu),
+        worker(load, script, seed) {}
+  const int64_t begin_ns, end_ns;
+  const VgpuId vgpu;
   SimulatedWorker worker;
   bool here = false;
   SessionId session = 0;
@@ -48,14 +52,18 @@ class Run {
     for (const Load& load : loads) {
       Result<VgpuId> vgpu = time_.AddVgpu(load.spec, 0);
       if (!vgpu.ok()) return vgpu.status();
-      for (uint32_t i = 0; i < load.sessions; ++i) seats_.push_back(std::make_unique<Seat>(load, *vgpu, ++seed));
+      vgpus_.push_back(*vgpu);
+      for (const Load::Script& script : load.scripts) seats_.push_back(std::make_unique<Seat>(load, &script, *vgpu, ++seed));
+      if (!load.scripts.empty()) continue;
+      for (uint32_t i = 0; i < load.sessions; ++i) seats_.push_back(std::make_unique<Seat>(load, nullptr, *vgpu, ++seed));
     }
     return Status::Ok();
   }
 
-  void Go() {
+  Status Go() {
     while (true) {
       ComeAndGo();
+      RETURN_IF_ERROR(ChangeSpecs());
       // The broker hears what is due, and answers; what it answers is seen before time goes on.
       Hear();
       if (now_ns_ >= ask_again_ns_ || decide_) Decide();
@@ -70,6 +78,7 @@ class Run {
     for (const auto& seat : seats_) {
       if (seat->here) time_.SessionLeft(seat->session, now_ns_);
     }
+    return Status::Ok();
   }
 
  private:
@@ -77,15 +86,24 @@ class Run {
 
   void ComeAndGo() {
     for (const auto& seat : seats_) {
-      if (!seat->here && now_ns_ >= seat->load->begin_ns && now_ns_ < seat->load->end_ns) {
+      if (!seat->here && now_ns_ >= seat->begin_ns && now_ns_ < seat->end_ns) {
         seat->session = time_.SessionCame(seat->vgpu, now_ns_);
         seat->here = decide_ = true;
-      } else if (seat->here && now_ns_ >= seat->load->end_ns) {
+      } else if (seat->here && now_ns_ >= seat->end_ns) {
         time_.SessionLeft(seat->session, now_ns_);
         seat->here = false;
         decide_ = true;
       }
     }
+  }
+
+  Status ChangeSpecs() {
+    for (; changed_ < options_.changes.size() && options_.changes[changed_].at_ns <= now_ns_; ++changed_) {
+      const SpecChange& change = options_.changes[changed_];
+      RETURN_IF_ERROR(time_.ChangeSpec(vgpus_[change.load], change.spec, now_ns_));
+      decide_ = true;
+    }
+    return Status::Ok();
   }
 
   void Hear() {
@@ -141,16 +159,16 @@ class Run {
 
   int64_t NextNs() const {
     int64_t next_ns = ask_again_ns_;
+    if (changed_ < options_.changes.size()) next_ns = std::min(next_ns, options_.changes[changed_].at_ns);
     if (!reports_.empty()) next_ns = std::min(next_ns, reports_.front().heard_ns);
     if (time_.time().mode() != GpuMode::kMetered) next_ns = std::min(next_ns, look_ns_);
     int64_t running = 0, least_ns = kNever;
     for (const auto& seat : seats_) {
-      const Load& load = *seat->load;
       if (!seat->here) {
-        if (now_ns_ < load.begin_ns) next_ns = std::min(next_ns, load.begin_ns);
+        if (now_ns_ < seat->begin_ns) next_ns = std::min(next_ns, seat->begin_ns);
         continue;
       }
-      next_ns = std::min(next_ns, load.end_ns);
+      next_ns = std::min(next_ns, seat->end_ns);
       const int64_t acts_ns = seat->worker.ActsAtNs(now_ns_, Gate(*seat));
       if (acts_ns != kNever) next_ns = std::min(next_ns, std::max(acts_ns, seat->asleep_until_ns));
       if (!seat->worker.busy()) continue;
@@ -174,11 +192,13 @@ class Run {
 
   const SimulationOptions& options_;
   TracedGpuTime time_;
+  std::vector<VgpuId> vgpus_;  // of each load
   std::vector<std::unique_ptr<Seat>> seats_;
   std::deque<Report> reports_;
   int64_t now_ns_ = 0;
   int64_t ask_again_ns_ = 0;
   int64_t look_ns_ = 0;
+  size_t changed_ = 0;  // of options_.changes, those that are made
   bool decide_ = true;
 };
 
@@ -189,8 +209,7 @@ Status Simulate(const SimulationOptions& options, const std::vector<Load>& loads
   if (!policy.ok()) return policy.status();
   Run run(options, std::move(policy).value(), sink);
   RETURN_IF_ERROR(run.Add(loads));
-  run.Go();
-  return Status::Ok();
+  return run.Go();
 }
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 // thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,18 +18,27 @@
 
 namespace tessera {
 
+// From `at_ns` on the vGPU of loads[load] has this spec.
+struct SpecChange {
+  int64_t at_ns = 0;
+  size_t load = 0;
+  VgpuSpec spec{};
+};
+
 struct SimulationOptions {
   std::string policy{"fair"};
-  AdmissionRules rules;
+  AdmissionRules rules{};
   int64_t duration_ns = 10 * kSecondNs;
   int64_t report_ns = 0;
   int64_t wake_ns = 0;
   int64_t spin_ns = 0;
   uint64_t seed = 1;
+  std::vector<SpecChange> changes{};  // in order of time
 };
 
 // Tells `sink` what happens (trace.h), in the order in which the broker hears of it. kNotFound: there is no such policy; or
-// AdmitVgpu()'s reasons. All vGPUs are there from the beginning, sessions come and leave.
+// AdmitVgpu()'s reasons, at the beginning or at a change.
+// All vGPUs are there from the beginning, sessions come and leave.
 Status Simulate(const SimulationOptions& options, const std::vector<Load>& loads, const TracedGpuTime::Sink& sink);
 
 }  // namespace tessera

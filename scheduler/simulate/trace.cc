@@ -110,6 +110,7 @@ Result<Trace> ParseTrace(std::string_view text) {
   Trace trace;
   std::string_view line;
   size_t number = 1;
+  int64_t first_ns = kTimeNsMax, last_ns = 0;
   if (!TakeLine(&text, &line))
     return Status(StatusCode::kInvalidArgument, "line 1: a trace begins with the line 'tessera-trace 1'");
   if (line != kFirstLine && line.starts_with(kAnyVersion)) {
@@ -136,6 +137,9 @@ Result<Trace> ParseTrace(std::string_view text) {
     }
     TraceEvent event;
     if (!ParseEvent(line, &event)) return AtLine(number, line, fmt::format("an event: NS and one of {}", kTraceForms));
+    first_ns = std::min(first_ns, event.at_ns);
+    last_ns = std::max(last_ns, event.at_ns);
+    if (last_ns - first_ns > kTraceLengthNsMax) return AtLine(number, line, "within an hour of the other events");
     trace.events.push_back(std::move(event));
     trace.lines.push_back(number);
   }

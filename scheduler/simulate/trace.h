@@ -46,6 +46,9 @@ struct Trace {
   std::vector<size_t> lines;  // on which each event stands, counted from 1
 };
 
+// From the first event to the last; reports are made of steps of 10 ms.
+inline constexpr int64_t kTraceLengthNsMax = 3600 * kSecondNs;
+
 // The events of a line, for people.
 inline constexpr std::string_view kTraceForms =
     "vgpu ID REQUEST LIMIT PRIORITY NAME, spec ID REQUEST LIMIT PRIORITY NAME, gone ID, came SESSION VGPU, left SESSION, wants "

@@ -45,7 +45,7 @@ void TracedGpuTime::SetBusy(SessionId session, bool busy, int64_t at_ns) {
 }
 
 void TracedGpuTime::SetQueued(SessionId session, int64_t estimate_ns, int64_t at_ns) {
-  time_.SetQueued(session, estimate_ns);
+  time_.SetQueued(session, estimate_ns, at_ns);
   sink_({.at_ns = at_ns, .kind = TraceKind::kQueued, .id = session, .value = estimate_ns});
 }
 

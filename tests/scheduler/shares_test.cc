@@ -60,6 +60,12 @@ TEST(StaticSlotsTest, RequestsAndAnEqualPartOfTheRest) {
   EXPECT_NEAR(static_cast<double>(slots[1].length_ns), 30e6, 2);
 }
 
+TEST(StaticSlotsTest, WithoutARequestThereIsOnePercent) {
+  const SlotShare shares[] = {{0.6, 1}, {0.39, 1}, {0, 1}, {0, 1}};
+  const std::vector<StaticSlot> slots = DivideIntoSlots(shares);
+  for (const size_t each : {2, 3}) EXPECT_NEAR(static_cast<double>(slots[each].length_ns), 0.5e6, 2);
+}
+
 TEST(StaticSlotsTest, NobodyIsBeyondItsLimitAndNoneOverlap) {
   std::mt19937_64 random(5);
   std::uniform_real_distribution<double> part(0, 1);

@@ -39,6 +39,7 @@ OWN = {
                       "generated/driver_", "generated/mock/"],
     "server/emulator": ["server/emulator/", "server/usage_page.h", "protocol/base/", "generated/driver_"],
     "scheduler": ["scheduler/", "protocol/base/"],
+    "scheduler/simulate": ["scheduler/", "programs/completion.h", "protocol/base/"],
     "netaware": ["netaware/", "scheduler/", "protocol/base/", "protocol/wire/", "protocol/link/", "protocol/control/",
                  "generated/control/"],
     "netaware/cli": ["netaware/", "protocol/base/", "protocol/wire/", "protocol/channel/", "programs/",
@@ -80,7 +81,7 @@ FOREIGN = {
     r"cuda_runtime.*|cu(blas|fft|dnn|solver|sparse|rand).*": r"deploy/demo/",
     r"nvml\.h": r"client-stub/nvml/",
     r"uc[pst]/.*": r"protocol/link/ucx/",
-    r"CLI/.*": r"programs/|netaware/cli/main\.cc",
+    r"CLI/.*": r"programs/|netaware/cli/main\.cc|scheduler/simulate/main\.cc",
     r"openssl/.*": r"protocol/link/tls/|protocol/image/|.*ticket",
     r"spdlog/.*": r"protocol/base/log\.",
     r"fmt/(?!core\.h).*": r"protocol/base/fmt\.",  # seconds of compilation each

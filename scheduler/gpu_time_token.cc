@@ -1,0 +1,133 @@
+// Metered: who has the token, until when, and who is next.
+#include <algorithm>
+
+#include "protocol/base/check.h"
+#include "scheduler/gpu_time.h"
+
+namespace tessera {
+
+// When to be asked again.
+int64_t GpuTime::DecideMetered() {
+  if (const std::optional<VgpuId> arrived = ProtectedArrival()) {
+    EndToken();
+    return Give(*arrived, now_ns_, state(*arrived).burst.quantum_ns());
+  }
+  return holder_ ? DecideHolder() : GiveNext(AskPolicy());
+}
+
+int64_t GpuTime::DecideHolder() {
+  const VgpuState& holder = state(*holder_);
+  if (IsOpen() && !holder.active()) {
+    if (!OthersWait()) return token_until_ns_;
+    if (PausesShortly()) return std::min(holder.rested_since_ns + kShortRestNs, token_until_ns_);
+    EndToken();
+    return GiveNext(AskPolicy());
+  }
+  if (now_ns_ < RenewAtNs()) return RenewAtNs();
+  const Choice next = AskPolicy();
+  if (next.vgpu == holder_) return Give(*holder_, std::max(now_ns_, token_until_ns_), next.length_ns);
+  if (IsOpen()) {
+    next_ = next.vgpu;
+    return token_until_ns_;
+  }
+  if (holder.busy() && now_ns_ < GraceEndNs()) {
+    next_ = next.vgpu;
+    return std::min(GraceEndNs(), next.ask_again_ns);
+  }
+  EndToken();
+  return GiveNext(next);
+}
+
+// Of the protected that have come to want the token since they rested: the one that waits longest.
+std::optional<VgpuId> GpuTime::ProtectedArrival() const {
+  if (!holder_ || state(*holder_).spec.priority == Priority::kProtected) return std::nullopt;
+  std::optional<VgpuId> first;
+  for (const VgpuView& view : views_) {
+    if (view.spec->priority != Priority::kProtected || !view.eligible || !state(view.id).arrived) continue;
+    if (first && state(*first).waiting_since_ns <= view.waiting_since_ns) continue;
+    if (policy_->MayPreempt(view)) first = view.id;
+  }
+  return first;
+}
+
+Choice GpuTime::AskPolicy() {
+  gpu_.token_begin_ns = holder_ ? std::max(now_ns_, token_until_ns_) : now_ns_;
+  const Choice choice = HolderGoesFirst() ? Choice{holder_, state(*holder_).burst.quantum_ns()} : policy_->Next(gpu_);
+  CHECK(!choice.vgpu || choice.length_ns > 0);
+  return choice;
+}
+
+// What a protected vGPU took on arrival is not taken from it while it could take it again.
+bool GpuTime::HolderGoesFirst() const {
+  if (!holder_ || state(*holder_).spec.priority != Priority::kProtected) return false;
+  bool goes = false;
+  for (const VgpuView& view : views_) {
+    if (view.spec->priority != Priority::kProtected || !view.eligible) continue;
+    if (view.id != holder_) return false;
+    goes = policy_->MayPreempt(view);
+  }
+  return goes;
+}
+
+int64_t GpuTime::GiveNext(const Choice& choice) {
+  return choice.vgpu ? Give(*choice.vgpu, now_ns_, choice.length_ns) : choice.ask_again_ns;
+}
+
+int64_t GpuTime::Give(VgpuId id, int64_t begin_ns, int64_t length_ns) {
+  VgpuState& vgpu = at(id);
+  if (holder_ == id && vgpu.active()) vgpu.burst.TokenUsedUp(ledger_.BilledNs(id));
+  const int64_t allowed_ns = vgpu.bucket.AllowedNs(vgpu.burst.quantum_ns(), ledger_.UnusedNs(id));
+  token_length_ns_ = std::min(length_ns, std::max(allowed_ns, kQuantumMinNs));
+  token_until_ns_ = begin_ns + token_length_ns_;
+  grace_end_ns_ = 0;
+  holder_ = gpu_.holder = id;
+  holder_busy_ns_ = ledger_.BusyNs(id);
+  vgpu.arrived = false;
+  vgpu.overran_since_ns = -1;
+  ledger_.SetToken(id, token_until_ns_);
+  return RenewAtNs();
+}
+
+void GpuTime::EndToken() {
+  VgpuState& vgpu = at(*holder_);
+  vgpu.TokenEnded(std::min(now_ns_, token_until_ns_), ledger_.BilledNs(*holder_));
+  ledger_.SetToken(*holder_, 0);
+  token_until_ns_ = 0;
+  holder_.reset();
+  gpu_.holder.reset();
+}
+
+int64_t GpuTime::RenewAtNs() const { return token_until_ns_ - std::min(kAheadMaxNs, token_length_ns_ / 4); }
+
+// Until when a holder whose token is over may go on alone.
+int64_t GpuTime::GraceEndNs() {
+  if (grace_end_ns_ == 0)
+    grace_end_ns_ = token_until_ns_ + std::clamp(QueuedNs(*holder_, token_until_ns_), kGraceMinNs, kGraceMaxNs);
+  return grace_end_ns_;
+}
+
+// Whether anybody but the holder is kept from running by it alone.
+bool GpuTime::OthersWait() const {
+  return std::any_of(views_.begin(), views_.end(),
+                     [&](const VgpuView& view) { return view.id != holder_ && view.eligible && state(view.id).wants(); });
+}
+
+// When one that wants the token and is at its limit is eligible again.
+int64_t GpuTime::LimitedUntilNs() const {
+  int64_t until_ns = kNever;
+  for (const VgpuId id : order_) {
+    const VgpuState& vgpu = state(id);
+    if (!vgpu.wants() || holder_ == id) continue;
+    const int64_t quantum_ns = vgpu.burst.quantum_ns();
+    if (vgpu.bucket.AllowedNs(quantum_ns) == 0) until_ns = std::min(until_ns, vgpu.bucket.AllowedAtNs(quantum_ns));
+  }
+  return until_ns;
+}
+
+// Whether the holder has a rest in which its token is better left with it.
+bool GpuTime::PausesShortly() const {
+  const VgpuState& holder = state(*holder_);
+  return IsOpen() && !holder.active() && holder.burst.RestsShortly() && now_ns_ < holder.rested_since_ns + kShortRestNs;
+}
+
+}  // namespace tessera
