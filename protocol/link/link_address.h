@@ -11,10 +11,9 @@
 namespace tessera {
 
 enum class LinkScheme {
-  kTcp,   // plain (tcp/tcp_link.h)
-  kTls,   // encrypted, with certificates on both sides (tls/tls_link.h)
-  kUcx,   // over RDMA or TCP, plain (ucx/ucx_link.h)
-  kHost,  // plain, never beyond this host (host/host_link.h)
+  kTcp,  // plain (tcp/tcp_link.h)
+  kTls,  // encrypted, with certificates on both sides (tls/tls_link.h)
+  kUcx,  // over RDMA or TCP, plain (ucx/ucx_link.h)
 };
 struct LinkSchemeRow {
   LinkScheme scheme;
@@ -22,7 +21,7 @@ struct LinkSchemeRow {
 };
 // In the order in which help names them.
 inline constexpr LinkSchemeRow kLinkSchemes[] = {
-    {LinkScheme::kTcp, "tcp://"}, {LinkScheme::kTls, "tls://"}, {LinkScheme::kUcx, "ucx://"}, {LinkScheme::kHost, "host://"}};
+    {LinkScheme::kTcp, "tcp://"}, {LinkScheme::kTls, "tls://"}, {LinkScheme::kUcx, "ucx://"}};
 
 struct LinkAddress {
   static constexpr size_t kHostBytesMax = 253;  // of a name in the DNS (RFC 1035)

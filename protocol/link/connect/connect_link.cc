@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "protocol/link/host/host_link.h"
 #include "protocol/link/striped/joining_links.h"
 #include "protocol/link/tcp/tcp_link.h"
 #include "protocol/link/tls/tls_link.h"
@@ -23,9 +22,6 @@ struct LinkKind {
 };
 
 constexpr LinkKind kKinds[] = {
-    {LinkScheme::kHost,
-     [](const LinkAddress& address, const LinkOptions&, uint64_t deadline_ns) { return ConnectHost(address, deadline_ns); },
-     [](const LinkAddress& address, const LinkOptions&, UniqueFd) { return ListenHost(address); }, false, false, nullptr, false},
     {LinkScheme::kTcp,
      [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
        return ConnectTcp(address, options.insecure, deadline_ns);
