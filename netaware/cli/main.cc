@@ -10,7 +10,6 @@
 #include "netaware/cli/run_command.h"
 #include "netaware/cli/status_command.h"
 #include "netaware/cli/top_command.h"
-#include "netaware/cli/where_command.h"
 #include "programs/completion.h"
 #include "protocol/link/impaired/impaired_link.h"
 #include "protocol/link/link_address.h"
@@ -166,8 +165,6 @@ int Main(int argc, char** argv) {
       ->type_name("N");
   top_command->footer(kStatusFooter);
 
-  CLI::App* where_command = app.add_subcommand("where", "print the folder that programs find the client library in");
-
   DoctorOptions doctor;
   CLI::App* doctor_command =
       app.add_subcommand("doctor", "look for what keeps programs from using a GPU, and say how to repair it");
@@ -220,7 +217,6 @@ int Main(int argc, char** argv) {
   if (run_command->parsed()) return RunCommand(run);
   if (status_command->parsed()) return StatusCommand(status);
   if (top_command->parsed()) return TopCommand(top);
-  if (where_command->parsed()) return WhereCommand();
   if (doctor_command->parsed()) return DoctorCommand(doctor);
   if (keys_command->parsed()) return KeysCommand(keys);
   std::fputs(CompletionScript(app, shell).c_str(), stdout);
