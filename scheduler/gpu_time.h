@@ -104,7 +104,6 @@ class GpuTime {
   Session& SessionAt(SessionId session);
   bool IsOpen() const { return now_ns_ < token_until_ns_; }
 
-  int64_t QueuedNs(VgpuId vgpu, int64_t at_ns) const;
   void CountPassedTime(int64_t passed_ns);
   int64_t SetMode();
   void ForgetReports();
@@ -140,7 +139,8 @@ class GpuTime {
   int64_t grace_end_ns_ = 0;  // 0: not decided
 
   // As of the last Decide().
-  std::vector<VgpuView> views_;  // of order_
+  std::vector<VgpuView> views_;     // of order_
+  std::vector<int64_t> queued_ns_;  // by VgpuId, all its sessions' together
   GpuView gpu_;
   int64_t holder_busy_ns_ = 0;
   bool others_waited_ = false;  // OthersWait(), once it was decided

@@ -72,17 +72,12 @@ void GpuTime::ForgetReports() {
   views_.clear();
 }
 
-// What the vGPU's sessions are believed to have queued, one after another.
-int64_t GpuTime::QueuedNs(VgpuId vgpu, int64_t at_ns) const {
-  int64_t queued_ns = 0;
-  for (const Session& session : sessions_) {
-    if (session.present && session.vgpu == vgpu) queued_ns += std::max<int64_t>(0, session.queued_until_ns - at_ns);
-  }
-  return queued_ns;
-}
-
 void GpuTime::Look() {
   views_.clear();
+  queued_ns_.assign(states_.size(), 0);
+  for (const Session& session : sessions_) {
+    if (session.present) queued_ns_[session.vgpu] += std::max<int64_t>(0, session.queued_until_ns - now_ns_);
+  }
   for (const VgpuId id : order_) {
     const VgpuState& vgpu = state(id);
     const bool holds = holder_ == id;
@@ -98,7 +93,7 @@ void GpuTime::Look() {
                       .rested_since_ns = vgpu.rested_since_ns,
                       .charged_ns = ledger_.BilledNs(id) + vgpu.idled_ns,
                       .waited_ns = vgpu.waited_ns,
-                      .committed_ns = std::max(ledger_.UnusedNs(id), QueuedNs(id, now_ns_)),
+                      .committed_ns = std::max(ledger_.UnusedNs(id), queued_ns_[id]),
                       .quantum_ns = quantum_ns});
     if (holds) holder_busy_ns_ = ledger_.BusyNs(id);
   }

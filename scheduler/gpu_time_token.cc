@@ -99,10 +99,16 @@ void GpuTime::EndToken() {
 
 int64_t GpuTime::RenewAtNs() const { return token_until_ns_ - std::min(kAheadMaxNs, token_length_ns_ / 4); }
 
-// Until when a holder whose token is over may go on alone.
+// Until when a holder whose token is over may go on alone: what its sessions are believed to have queued then, one after another.
 int64_t GpuTime::GraceEndNs() {
-  if (grace_end_ns_ == 0)
-    grace_end_ns_ = token_until_ns_ + std::clamp(QueuedNs(*holder_, token_until_ns_), kGraceMinNs, kGraceMaxNs);
+  if (grace_end_ns_ == 0) {
+    int64_t queued_ns = 0;
+    for (const Session& session : sessions_) {
+      if (session.present && session.vgpu == holder_)
+        queued_ns += std::max<int64_t>(0, session.queued_until_ns - token_until_ns_);
+    }
+    grace_end_ns_ = token_until_ns_ + std::clamp(queued_ns, kGraceMinNs, kGraceMaxNs);
+  }
   return grace_end_ns_;
 }
 

@@ -3,6 +3,7 @@
 // Who ran beyond the end of a slot has that much less of the next one.
 #include <algorithm>
 
+#include "scheduler/burst_estimate.h"
 #include "scheduler/policy.h"
 #include "scheduler/static_slots.h"
 
@@ -30,13 +31,16 @@ class FixedPolicy : public Policy {
     for (size_t i = 0; i < slotted_.size(); ++i) {
       if (!slotted_[i]->eligible) continue;
       const int64_t length_ns = slots_[i].OpenUntilNs(gpu.token_begin_ns) - gpu.token_begin_ns - OverrunNs(gpu, i);
-      if (length_ns > 0) return {slotted_[i]->id, length_ns};
+      if (length_ns >= ShortestNs(slots_[i])) return {slotted_[i]->id, length_ns};
       choice.ask_again_ns = std::min(choice.ask_again_ns, slots_[i].NextBeginNs(gpu.token_begin_ns));
     }
     return choice;
   }
 
  private:
+  // What is left of a slot beyond an overrun comes back bit by bit as the window moves on; a token for each bit would never end.
+  static int64_t ShortestNs(const StaticSlot& slot) { return std::min(kQuantumMinNs, slot.length_ns / 2 + 1); }
+
   // What it used within the last second beyond its slots of that second.
   int64_t OverrunNs(const GpuView& gpu, size_t i) const {
     const int64_t slots_ns = slots_[i].length_ns * (kSecondNs / kSlotPeriodNs);

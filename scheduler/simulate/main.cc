@@ -31,11 +31,12 @@ enum ReplayExitCode : int {
 };
 
 constexpr const char* kFooter =
-    R"(FILE is a trace that a broker has recorded, or a load to simulate (their forms: scheduler/simulate/README.md). A trace is replayed by the policy
-that was recorded, and the answers have to be those that were; with another one, or with --simulate, the recorded programs are simulated.
+    R"(FILE is a trace that a broker has recorded, or a load to simulate (their forms: scheduler/simulate/README.md).
+A trace is replayed by the policy that was recorded, and the answers have to be those that were; with another one, or
+with --simulate, the recorded programs are simulated.
 
-Exit codes: 0; 2 the command line was not understood; 3 the file cannot be read, or is neither a trace nor a load, or what it holds
-does not fit on a GPU; 4 a replay answered otherwise than the record; 5 a file could not be written
+Exit codes: 0; 2 the command line was not understood; 3 the file cannot be read, or is neither a trace nor a load, or
+what it holds does not fit on a GPU; 4 a replay answered otherwise than the record; 5 a file could not be written
 
 Examples:
   tessera-replay gpu0.trace

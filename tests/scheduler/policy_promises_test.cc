@@ -93,6 +93,15 @@ TEST_P(EveryPolicyTest, PartsNeverAddUpToMoreThanTheGpu) {
   }
 }
 
+// A broker wakes for each decision: a few for each burst and each token, however the specs lie.
+TEST_P(EveryPolicyTest, DecisionsAreFew) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const RandomLoads loads = MakeLoads(seed, true);
+    const Timeline timeline = RunOf(Options(seed), Loads(loads.lines));
+    EXPECT_LE(timeline.decisions, 4000u * (kDurationNs / kSecondNs)) << seed << "\n" << loads.lines;
+  }
+}
+
 // Of policies that know requests.
 TEST_P(EveryPolicyTest, RequestsAreMetAndNobodyStarves) {
   if (GetParam() == "equal") GTEST_SKIP() << "its promise is another one";
