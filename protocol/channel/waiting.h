@@ -47,15 +47,20 @@ class AdaptiveSpin {
   // kLongNsMax where this process may use eight cores or more, else kNsMax.
   static uint64_t LongNsMax();
 
-  // Spins until `ready()` is true; false when the limit was reached first, and the caller should sleep.
+  // Spins until `ready()` is true; false when the limit was reached first, and the caller should sleep. `clock()` is the time in
+  // ns: tests have one of their own.
   template <typename Ready>
   bool Spin(const Ready& ready) {
+    return Spin(ready, MonotonicNs);
+  }
+  template <typename Ready, typename Clock>
+  bool Spin(const Ready& ready, const Clock& clock) {
     for (int i = 0; i < kFreeLooks; ++i) {
       if (ready()) return true;
       CpuRelax();
     }
     const uint64_t limit_ns = Begin();
-    const uint64_t start_ns = MonotonicNs();
+    const uint64_t start_ns = clock();
     uint64_t last_ns = start_ns;
     uint64_t lost_ns = 0;
     while (last_ns - start_ns < limit_ns) {
@@ -66,7 +71,7 @@ class AdaptiveSpin {
         }
         CpuRelax();
       }
-      const uint64_t now_ns = MonotonicNs();
+      const uint64_t now_ns = clock();
       if (now_ns - last_ns > kPreemptedNs) lost_ns += now_ns - last_ns;
       if (lost_ns * kPreemptedShare > now_ns - start_ns) {
         const bool late = ready();

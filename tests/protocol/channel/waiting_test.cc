@@ -10,6 +10,13 @@
 namespace tessera {
 namespace {
 
+// A clock that goes on by a microsecond with every look at it, and further when told: what a thread sees that is never, or for so
+// long, off its core.
+struct TestClock {
+  uint64_t ns = 1'000'000'000;
+  uint64_t operator()() { return ns += 1000; }
+};
+
 TEST(AdaptiveSpin, GivesUpWithinItsBoundAndSpinsLessAfterFailures) {
   AdaptiveSpin spin;
   const uint64_t before_ns = spin.limit_ns();
@@ -24,48 +31,42 @@ TEST(AdaptiveSpin, MaySpinLonger) {
   EXPECT_EQ(spin.limit_ns(), kMaxNs);
   // Found out again after failures: beyond the usual bound.
   for (int i = 0; i < 20; ++i) EXPECT_FALSE(spin.Spin([] { return false; }));
-  for (int i = 0; i < 50'000 && spin.limit_ns() <= AdaptiveSpin::kNsMax; ++i) {
-    const uint64_t ready_ns = MonotonicNs() + 2 * AdaptiveSpin::kNsMax;
-    spin.Spin([&] { return MonotonicNs() >= ready_ns; });
+  TestClock clock;
+  for (int i = 0; i < 10 * static_cast<int>(AdaptiveSpin::kProbeEvery); ++i) {
+    const uint64_t ready_ns = clock.ns + 2 * AdaptiveSpin::kNsMax;
+    spin.Spin([&] { return clock.ns >= ready_ns; }, [&] { return clock(); });
   }
   EXPECT_GT(spin.limit_ns(), AdaptiveSpin::kNsMax);
   EXPECT_LE(spin.limit_ns(), kMaxNs);
 }
 
-// Off its core for so long: what a virtual machine's cores are now and then, and what a thread is whose core others need.
-void BurnNs(uint64_t ns) {
-  const uint64_t end_ns = MonotonicNs() + ns;
-  while (MonotonicNs() < end_ns) {
-  }
-}
-
 TEST(AdaptiveSpin, GoesOnAfterAShortAbsence) {
-  bool held = false;
-  for (int attempt = 0; attempt < 200 && !held; ++attempt) {  // a busy machine takes the core away for real
-    AdaptiveSpin spin(1'000'000'000);
-    const uint64_t start_ns = MonotonicNs();
-    bool absent = false;
-    held = spin.Spin([&] {
-      const uint64_t spun_ns = MonotonicNs() - start_ns;
-      if (spun_ns > 2'000'000 && !absent) {
-        absent = true;
-        BurnNs(2 * AdaptiveSpin::kPreemptedNs);
-      }
-      return spun_ns > 3'000'000;
-    });
-  }
-  EXPECT_TRUE(held);
+  TestClock clock;
+  AdaptiveSpin spin(1'000'000'000);
+  const uint64_t start_ns = clock.ns;
+  bool absent = false;
+  const auto ready = [&] {
+    if (clock.ns - start_ns > 2'000'000 && !absent) {
+      absent = true;
+      clock.ns += 2 * AdaptiveSpin::kPreemptedNs;
+    }
+    return clock.ns - start_ns > 3'000'000;
+  };
+  EXPECT_TRUE(spin.Spin(ready, [&] { return clock(); }));
+  EXPECT_TRUE(absent);
 }
 
 TEST(AdaptiveSpin, EndsWhenItsCoreIsAwayForMuchOfTheTime) {
+  TestClock clock;
   AdaptiveSpin spin(10'000'000'000);
-  const uint64_t start_ns = MonotonicNs();
+  const uint64_t start_ns = clock.ns;
   int looks = 0;
-  EXPECT_FALSE(spin.Spin([&] {
-    if (++looks == 100) BurnNs(5'000'000);
+  const auto never = [&] {
+    if (++looks == 100) clock.ns += 5'000'000;
     return false;
-  }));
-  EXPECT_LT(MonotonicNs() - start_ns, 5'000'000'000u);
+  };
+  EXPECT_FALSE(spin.Spin(never, [&] { return clock(); }));
+  EXPECT_LT(clock.ns - start_ns, 6'000'000u);
 }
 
 TEST(AdaptiveSpin, IsTrueAtOnceWhenReady) {
@@ -77,16 +78,15 @@ TEST(AdaptiveSpin, IsTrueAtOnceWhenReady) {
 
 TEST(AdaptiveSpin, SpinsLongerAgainWhenThatPays) {
   for (const uint64_t wait_ns : {10'000u, 100'000u}) {
+    TestClock clock;
     AdaptiveSpin spin;
     for (int i = 0; i < 20; ++i) EXPECT_FALSE(spin.Spin([] { return false; }));
-    // Ready so long after each start: probes find that out sooner or later, also on a busy machine.
-    uint64_t limit_ns = spin.limit_ns();
-    for (int i = 0; i < 20'000 && limit_ns < wait_ns; ++i) {
-      const uint64_t ready_ns = MonotonicNs() + wait_ns;
-      spin.Spin([&] { return MonotonicNs() >= ready_ns; });
-      limit_ns = spin.limit_ns();
+    // Ready so long after each start: probes find that out.
+    for (int i = 0; i < 10 * static_cast<int>(AdaptiveSpin::kProbeEvery); ++i) {
+      const uint64_t ready_ns = clock.ns + wait_ns;
+      spin.Spin([&] { return clock.ns >= ready_ns; }, [&] { return clock(); });
     }
-    EXPECT_GE(limit_ns, wait_ns);
+    EXPECT_GE(spin.limit_ns(), wait_ns);
   }
 }
 
