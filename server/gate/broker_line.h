@@ -1,0 +1,129 @@
+// The socket between the daemon and its broker (server/broker): what they say to one another. One message is one datagram of a
+// SEQPACKET pair. The daemon begins with `GpusMessage`; a broker that was started anew hears everything again: GPUs, file,
+// sessions.
+//
+//   daemon                              broker
+//   GpusMessage                    ->
+//                                  <-   ReadyMessage: it listens
+//   VgpuFileMessage + text         ->
+//                                  <-   VgpuFileAnswer
+//   AskMessage                     ->
+//                                  <-   AskAnswer
+//   CameMessage + four descriptors ->   a session has begun
+//   LeftMessage                    ->   its process has ended
+//                                  <-   AliveMessage every kBrokerAliveNs
+//
+// Decode() copies everything out of the bytes it reads and bounds it; kProtocolViolation for what is no such message. Plain
+// structs, used by one thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "protocol/base/status.h"
+#include "protocol/wire/encoder.h"
+#include "server/gate/gate_page.h"
+
+namespace tessera {
+
+inline constexpr size_t kBrokerMessageBytesMax = 16 * 1024;
+// Of a file of vGPUs.
+inline constexpr size_t kVgpuFileBytesMax = 1 << 20;
+// Names joined by '+', one for each GPU of a session.
+inline constexpr size_t kVgpuListBytesMax = 1024;
+
+enum class BrokerWord : uint32_t {
+  kNone = 0,
+  kGpus = 1,
+  kVgpuFile = 2,
+  kAsk = 3,
+  kCame = 4,
+  kLeft = 5,
+  kReady = 101,
+  kVgpuFileAnswer = 102,
+  kAskAnswer = 103,
+  kAlive = 104,
+};
+// What a message is; kNone for one that is none.
+BrokerWord BrokerWordOf(std::span<const std::byte> message);
+
+// The server's GPUs, in the order of the rows of the pages.
+struct GpusMessage {
+  using Uuid = std::array<std::byte, 16>;
+  std::vector<Uuid> uuids;  // at most kGateRowsMax
+
+  void Encode(Encoder& out) const;
+  static Result<GpusMessage> Decode(std::span<const std::byte> message);
+};
+
+// Travels with one descriptor: a memory file with what stands in the file now. It is in force when the answer is Ok, and nothing
+// has changed otherwise.
+struct VgpuFileMessage {
+  std::string path;       // for sentences
+  uint64_t revision = 0;  // of the answer
+  uint64_t size_bytes = 0;
+
+  void Encode(Encoder& out) const;
+  static Result<VgpuFileMessage> Decode(std::span<const std::byte> message);
+};
+struct VgpuFileAnswer {
+  uint64_t revision = 0;
+  StatusCode code = StatusCode::kOk;
+  std::string sentence;  // with the line and the field; empty when the code is kOk
+
+  void Encode(Encoder& out) const;
+  static Result<VgpuFileAnswer> Decode(std::span<const std::byte> message);
+};
+
+// May a process of this user begin a session in these vGPUs?
+struct AskMessage {
+  uint64_t id = 0;
+  std::string vgpus;  // as the client says: "NAME" or "NAME+NAME"; any bytes
+  uint32_t uid = 0;   // of the client
+
+  void Encode(Encoder& out) const;
+  static Result<AskMessage> Decode(std::span<const std::byte> message);
+};
+struct AskAnswer {
+  uint64_t id = 0;
+  StatusCode code = StatusCode::kOk;  // kPermissionDenied: no such vGPU, or none for this user: the same words for both
+  std::string sentence;
+  std::vector<uint32_t> rows;  // the GPUs of the session, in its order
+
+  void Encode(Encoder& out) const;
+  static Result<AskAnswer> Decode(std::span<const std::byte> message);
+};
+
+// A session has a worker. Travels with four descriptors: gate page (to be written), report page, eventfd, pidfd of the worker.
+struct CameMessage {
+  static constexpr size_t kDescriptors = 4;
+  uint64_t session = 0;
+  uint32_t worker_pid = 0;
+  std::string vgpus;  // as in its AskMessage; empty: `default` of each GPU that its report page calls visible
+
+  void Encode(Encoder& out) const;
+  static Result<CameMessage> Decode(std::span<const std::byte> message);
+};
+struct LeftMessage {
+  uint64_t session = 0;
+
+  void Encode(Encoder& out) const;
+  static Result<LeftMessage> Decode(std::span<const std::byte> message);
+};
+
+struct ReadyMessage {
+  std::string release;  // of the broker program
+
+  void Encode(Encoder& out) const;
+  static Result<ReadyMessage> Decode(std::span<const std::byte> message);
+};
+struct AliveMessage {
+  void Encode(Encoder& out) const;
+  static Result<AliveMessage> Decode(std::span<const std::byte> message);
+};
+
+}  // namespace tessera

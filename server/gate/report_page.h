@@ -1,0 +1,45 @@
+// What one worker does with its GPUs: a page that the worker writes and the broker reads, beside an eventfd that wakes the
+// broker.
+//
+// The broker trusts nothing here: it copies a word once, and looks whether it can be. Rows and times as in gate_page.h.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "server/gate/gate_page.h"
+
+namespace tessera {
+
+struct ReportPage {
+  static constexpr size_t kSpans = 64;
+
+  // From the first work of an idle worker until its GPU had done all of it.
+  struct Span {
+    std::atomic<uint64_t> begin_ns;
+    std::atomic<uint64_t> end_ns;
+  };
+  // Written in armed and metered mode alone.
+  struct Row {
+    std::atomic<uint64_t> wants_since_ns;  // a record waits at the gate since then; 0: none does
+    std::atomic<uint64_t> busy_since_ns;   // the span that has not ended; 0: idle
+    std::atomic<uint64_t> queued_ns;       // how long what is queued was believed to take, at queued_at_ns
+    std::atomic<uint64_t> queued_at_ns;
+    std::atomic<uint64_t> span_count;  // spans that have ended, in all; the last kSpans of them are in `spans`
+    std::atomic<uint64_t> launches;    // records that passed the gate, in all
+    std::atomic<uint64_t> graphs;      // of these, graphs
+    std::atomic<uint64_t> longest_wait_ns;
+    std::atomic<uint64_t> waited_ns;  // at the gate, in all
+    Span spans[kSpans];               // the n-th, counted from 0, is spans[n % kSpans]
+  };
+
+  std::atomic<uint32_t> visible_rows;  // bit i: the session may use GPU i; 0: it has not begun
+  uint32_t padding;
+  std::atomic<uint64_t> executed;  // records of the session, whatever they were
+  Row rows[kGateRowsMax];
+};
+
+inline constexpr uint64_t kReportFileBytes = (sizeof(ReportPage) + 4095) / 4096 * 4096;
+
+}  // namespace tessera
