@@ -105,6 +105,15 @@ Result<Mapping> Mapping::Map(int fd, uint64_t bytes, uint64_t file_offset, const
   return mapping;
 }
 
+Result<Mapping> Mapping::MapToRead(int fd, uint64_t bytes) {
+  void* got = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
+  if (got == MAP_FAILED) return Status::FromErrno("cannot map a page of " + std::to_string(bytes) + " bytes to read", errno);
+  Mapping mapping;
+  mapping.data_ = static_cast<std::byte*>(got);
+  mapping.size_ = bytes;
+  return mapping;
+}
+
 Mapping::Mapping(Mapping&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(other.size_), over_reservation_(other.over_reservation_) {}
 

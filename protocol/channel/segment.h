@@ -48,6 +48,8 @@ class Mapping {
   Mapping() = default;
   // Maps `bytes` of `fd` from `file_offset`, readable and writable, shared. The descriptor is not needed afterwards.
   static Result<Mapping> Map(int fd, uint64_t bytes, uint64_t file_offset, const Placement& placement);
+  // The first `bytes` of `fd`, which was opened for reading: whoever writes there is another process.
+  static Result<Mapping> MapToRead(int fd, uint64_t bytes);
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping() { Unmap(); }

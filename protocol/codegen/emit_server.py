@@ -88,6 +88,11 @@ def optional_size(p, call, present):
     return f"{present} ? {length} : 0" if present else length
 
 
+def waits_for_turn(call):
+    """Its generated handler asks the gate; one written by hand does so itself."""
+    return not call.server_custom and call.gate in ("launch", "graph", "set", "copy")
+
+
 def _generated_body(call):
     before, arguments, after = [], [], []
     has_reply = any(p.direction != "in" and not p.new and not p.ignored for p in call.params)
@@ -108,6 +113,8 @@ def _generated_body(call):
     lines += [f"{call.name}Reply reply;"] if has_reply else []
     lines += before
     lines.append("if (!call.ok()) return call.Finish(call.error());")
+    if waits_for_turn(call):
+        lines.append(f"AwaitTurn(call, {call.streams[0].name}, {{{call.id:#06x}}});")
     driver_call = f"call.driver().{call.name}({', '.join(arguments)})"
     if call.allocates:
         driver_call = f"WithRoom(call, 0, [&] {{ return {driver_call}; }})"
@@ -145,6 +152,8 @@ def _source(domain, calls):
     lines = ["", f'#include "generated/server/{domain}.h"', "", "#include <cstring>", "",
              '#include "generated/driver_table.h"', '#include "server/worker/handler_support.h"']
     lines += ['#include "server/worker/memory/with_room.h"'] if any(call.allocates for call in calls) else []
+    if any(call.has_message and waits_for_turn(call) for call in calls):
+        lines.append('#include "server/worker/gate/await_turn.h"')
     lines.append("")
     body = []
     for call in calls:
@@ -168,8 +177,8 @@ def _dispatch_header():
             "// The call's name for logs; \"unknown call\" for an id without one.",
             "const char* CallName(uint32_t id);", "",
             "// What the scheduler is asked before the call runs.",
-            "enum class Gate : uint8_t { kNone, kLaunch, kGraph, kMemory, kCopy, kSet, kOrder };",
-            "Gate GateOf(uint32_t id);"])]
+            "enum class GateKind : uint8_t { kNone, kLaunch, kGraph, kMemory, kCopy, kSet, kOrder };",
+            "GateKind GateKindOf(uint32_t id);"])]
 
 
 def _dispatch_source(spec):
@@ -179,13 +188,13 @@ def _dispatch_source(spec):
     rows = []
     for call in calls:
         handler = f"Handle_{call.name}" if call.has_message else "nullptr"
-        gate = f"Gate::k{call.gate.capitalize()}"
+        gate = f"GateKind::k{call.gate.capitalize()}"
         rows.append(f'    {{{call.id:#06x}, "{call.name}", {handler}, {"true" if call.blocking else "false"}, '
                     f'{"true" if call.aside else "false"}, {gate}}},')
     body = [
         "namespace {", "",
         *block("struct Entry", ["uint32_t id;", "const char* name;", "void (*handler)(CallContext&, Decoder&);",
-                                "bool blocking;", "bool aside;", "Gate gate;"], "};"), "",
+                                "bool blocking;", "bool aside;", "GateKind gate;"], "};"), "",
         "// Sorted by id.", "constexpr Entry kEntries[] = {", *rows, "};", "",
         *block("const Entry* Find(uint32_t id)", [
             "const Entry* entry = std::lower_bound(std::begin(kEntries), std::end(kEntries), id,",
@@ -202,8 +211,8 @@ def _dispatch_source(spec):
                                              "return entry != nullptr && entry->aside;"]), "",
         *block("const char* CallName(uint32_t id)", ["const Entry* entry = Find(id);",
                                                      'return entry != nullptr ? entry->name : "unknown call";']), "",
-        *block("Gate GateOf(uint32_t id)", ["const Entry* entry = Find(id);",
-                                            "return entry != nullptr ? entry->gate : Gate::kNone;"])]
+        *block("GateKind GateKindOf(uint32_t id)", ["const Entry* entry = Find(id);",
+                                            "return entry != nullptr ? entry->gate : GateKind::kNone;"])]
     return lines + in_namespace(body)
 
 

@@ -27,7 +27,7 @@ class Location:
 class Work:
     """What follows from a word of the column `work`."""
 
-    gate: str  # what the server's gate asks for a record: an enumerator of Gate (generated/server/dispatch.h)
+    gate: str  # what the server's gate asks for a record: an enumerator of GateKind (generated/server/dispatch.h)
     touches: str = ""  # the program's memory that the record may touch, which the client prepares for it (protocol/runtime/touches.h)
     has_amount: bool = False  # a parameter may say how many bytes
 

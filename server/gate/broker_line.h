@@ -26,6 +26,7 @@
 
 #include "protocol/base/status.h"
 #include "protocol/wire/encoder.h"
+#include "protocol/wire/handshake.h"
 #include "server/gate/gate_page.h"
 
 namespace tessera {
@@ -33,8 +34,6 @@ namespace tessera {
 inline constexpr size_t kBrokerMessageBytesMax = 16 * 1024;
 // Of a file of vGPUs.
 inline constexpr size_t kVgpuFileBytesMax = 1 << 20;
-// Names joined by '+', one for each GPU of a session.
-inline constexpr size_t kVgpuListBytesMax = 1024;
 
 enum class BrokerWord : uint32_t {
   kNone = 0,

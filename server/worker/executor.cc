@@ -35,13 +35,19 @@ void Executor::Loop() {
   RingConsumer& commands = channel.commands_in();
   Completion& completion = worker_.completion();
   completion.BeginExecutor();
+  worker_.gate().SetStop([&] { return worker_.ended() ? worker_.end().reason() : channel.stop()(); });
+  // Nobody wakes it when the gate closes: it looks whenever it looks after the session.
+  const StopPredicate stop = [&] {
+    return worker_.gate().HasNews() ? Status(StatusCode::kTimedOut, "the gate is another one") : channel.stop()();
+  };
   RecordBuffer buffer;
   while (!worker_.ended()) {
     const std::span<const std::byte> record = commands.CopyOut(&buffer);
     if (record.empty()) {
       // What a client waits for is answered from here as long as there is nothing else to do.
       if (AwaitOwn()) continue;
-      if (const Status status = commands.Wait(kNoDeadline, channel.stop()); !status.ok()) {
+      const Status status = commands.Wait(worker_.gate().Rest(), stop);
+      if (!status.ok() && status.code() != StatusCode::kTimedOut) {
         worker_.End(channel.peer_left() ? Status::Ok() : status);
         return;
       }
@@ -83,8 +89,14 @@ bool Executor::Check(const RecordHeader& header) {
 void Executor::HandToHelper(const RecordHeader& header, std::span<const std::byte> message) {
   // The caller waits for the reply, so at most one copy per client thread is alive.
   auto copy = std::make_shared<const std::vector<std::byte>>(message.begin(), message.end());
-  const bool taken = worker_.helpers().Run([&worker = worker_, header, copy] { ExecuteRecord(worker, header, *copy); });
-  if (!taken) CallContext(worker_, header).Finish(CUDA_ERROR_OUT_OF_MEMORY);
+  worker_.gate().idle_watch().Away();
+  const bool taken = worker_.helpers().Run([&worker = worker_, header, copy] {
+    ExecuteRecord(worker, header, *copy);
+    worker.gate().idle_watch().Back();
+  });
+  if (taken) return;
+  worker_.gate().idle_watch().Back();
+  CallContext(worker_, header).Finish(CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 }  // namespace tessera

@@ -97,6 +97,7 @@ Status RunSession(UniqueFd socket, const SessionOptions& options, bool* begun) {
   worker_options.images = options.images;
   worker_options.rooms = options.rooms;
   worker_options.warm_contexts = options.warm_contexts;
+  worker_options.gate = options.gate;
   channel.value()->SetHostWindow(worker_options.windows.host.base, worker_options.windows.host.bytes);
   if (!options.client_in_process) LeavePlacesToEarlierSessions(*driver, welcome.session_index);
   LogInfo("session {} of {} (pid {}) has begun", options.session_id, hello->program, hello->pid);

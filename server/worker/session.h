@@ -37,6 +37,7 @@ struct SessionOptions {
   ShareBroker* shares = nullptr;                // likewise
   ImageCache* images = nullptr;                 // likewise
   RoomMaker* rooms = nullptr;                   // likewise
+  GatePages gate;                               // likewise
   HighAddresses* high_addresses = nullptr;      // what was taken before the driver was loaded; null: nothing
   // Tests: the client lives in this process and has reserved the address windows already.
   bool client_in_process = false;

@@ -25,6 +25,7 @@
 #include "protocol/wire/record.h"
 #include "server/worker/busy_streams.h"
 #include "server/worker/driver_chores.h"
+#include "server/worker/gate/gate.h"
 #include "server/worker/output_watch.h"
 #include "server/worker/recent_launches.h"
 #include "server/worker/session_end.h"
@@ -69,6 +70,8 @@ struct WorkerOptions {
   RoomMaker* rooms = nullptr;
   // Primary contexts that the process has retained in advance, with the driver's default flags: the session's now.
   std::map<CUdevice, CUcontext> warm_contexts;
+  // How a broker says when the session may use its GPUs.
+  GatePages gate;
 };
 
 class Worker {
@@ -104,11 +107,12 @@ class Worker {
   TraceLog& trace() { return trace_; }
 
   // The sequence of the last record of `commands` that was executed, or handed to a helper thread; 0: none was.
-  uint64_t executed() const { return executed_.load(std::memory_order_acquire); }
+  uint64_t executed() const { return gate_.executed().load(std::memory_order_acquire); }
   // By the executor.
-  void NoteExecuted(uint64_t sequence) { executed_.store(sequence, std::memory_order_release); }
+  void NoteExecuted(uint64_t sequence) { gate_.executed().store(sequence, std::memory_order_release); }
 
   BusyStreams& busy_streams() { return busy_streams_; }
+  Gate& gate() { return gate_; }
   RecentLaunches& recent_launches() { return recent_launches_; }
   DriverChores& driver_chores() { return driver_chores_; }
   OutputWatch& output_watch() { return output_watch_; }
@@ -148,13 +152,13 @@ class Worker {
   SessionEnd end_;
   ThreadContexts contexts_;
   TraceLog trace_;
-  std::atomic<uint64_t> executed_{0};
 
   std::unique_ptr<ObjectTable> objects_;
   std::unique_ptr<ReplyWriter> replies_;
   std::unique_ptr<ThreadStreams> thread_streams_;
   std::unique_ptr<DoneWords> done_words_;
   BusyStreams busy_streams_;
+  Gate gate_;
   RecentLaunches recent_launches_;
   DriverChores driver_chores_;
   OutputWatch output_watch_;

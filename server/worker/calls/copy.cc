@@ -8,12 +8,17 @@
 #include "protocol/channel/channel.h"
 #include "protocol/memory/copy_route.h"
 #include "server/worker/call_context.h"
+#include "server/worker/gate/await_turn.h"
 #include "server/worker/memory/session_memory.h"
 #include "server/worker/memory/stream_copy.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
 namespace {
+
+// A copy between two memories of devices: the GPU's own work, as a kernel is. What goes to the host or comes from it overlaps the
+// kernels of others.
+void AwaitCopy(CallContext& call, CUstream stream, uint64_t bytes) { AwaitTurn(call, stream, {call.header().call, bytes}); }
 
 template <typename Request>
 void CopyBytes(CallContext& call, const Request& request) {
@@ -38,6 +43,9 @@ void CopyBytes(CallContext& call, const Request& request) {
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   switch (route) {
     case CopyRoute::kDirect:
+      if (!memory.host().Contains(request.src, request.bytes) && !memory.host().Contains(request.dst, request.bytes)) {
+        AwaitCopy(call, stream, request.bytes);
+      }
       // Pinned memory that is written here without shared pages is the client library's own: its visit has it published.
       result = driver.cuMemcpyAsync(request.dst, request.src, request.bytes, stream);
       break;
@@ -73,6 +81,7 @@ void CopyPeer(CallContext& call, const Request& request) {
   if (!memory.MayCopy(request.src, request.bytes) || !memory.MayCopy(request.dst, request.bytes)) {
     return call.Finish(CUDA_ERROR_INVALID_VALUE);
   }
+  AwaitCopy(call, stream, request.bytes);
   FinishAfter(call, stream, call.driver().cuMemcpyPeerAsync(request.dst, to, request.src, from, request.bytes, stream), 0);
 }
 
@@ -159,6 +168,9 @@ void CopyBox(CallContext& call, const Request& request) {
     }
     box.dstDevice = address;
     box.dstHost = reinterpret_cast<void*>(address);
+  }
+  if (box.srcMemoryType != CU_MEMORYTYPE_HOST && box.dstMemoryType != CU_MEMORYTYPE_HOST) {
+    AwaitCopy(call, stream, box.WidthInBytes * box.Height * box.Depth);
   }
   FinishAfter(call, stream, call.driver().cuMemcpy3DAsync_v2(&box, stream), request.mark, written, reports);
 }

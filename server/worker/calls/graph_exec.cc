@@ -15,6 +15,7 @@
 #include "server/worker/call_context.h"
 #include "server/worker/code/blob_store.h"
 #include "server/worker/completion.h"
+#include "server/worker/gate/await_turn.h"
 #include "server/worker/graphs/host_copy_node.h"
 #include "server/worker/worker.h"
 
@@ -156,6 +157,7 @@ void Do_cuGraphLaunch(CallContext& call, const cuGraphLaunchRequest& request) {
   cuGraphLaunchReply reply;
   reply.waited = worker.parts().host_copies().Waits(exec);
   call.worker().completion().NoteKernel();
+  AwaitTurn(call, stream, {request.hGraph.value()});
   CUresult result = call.driver().cuGraphLaunch(exec, stream);
   if (result != CUDA_SUCCESS || !reply.waited || !call.wants_reply()) return call.Finish(result, reply);
   auto deferred = call.Defer();

@@ -12,6 +12,7 @@
 #include "server/worker/code/launch_attributes.h"
 #include "server/worker/code/layout_table.h"
 #include "server/worker/completion.h"
+#include "server/worker/gate/await_turn.h"
 #include "server/worker/recent_launches.h"
 #include "server/worker/worker.h"
 
@@ -40,6 +41,14 @@ class ParameterArray {
   void** pointers_ = nullptr;
 };
 
+// Of launches that are as long as one another, as a rule.
+template <typename Request>
+void AwaitLaunch(CallContext& call, CUstream stream, const Request& request) {
+  AwaitTurn(call, stream,
+            {request.function.value(), request.grid_x, request.grid_y, request.grid_z, request.block_x, request.block_y,
+             request.block_z, request.shared_bytes});
+}
+
 // What every form of launch needs, looked up and checked. ok() of the call tells whether it is usable.
 struct Prepared {
   CUfunction function = nullptr;
@@ -63,7 +72,9 @@ bool Prepare(CallContext& call, const Request& request, Prepared* prepared) {
     call.Finish(call.error());
     return false;
   }
-  return prepared->parameters.Build(call, *layout, request.parameters);
+  if (!prepared->parameters.Build(call, *layout, request.parameters)) return false;
+  AwaitLaunch(call, prepared->stream, request);
+  return true;
 }
 
 }  // namespace
@@ -139,6 +150,7 @@ void Do_cuLaunchCooperativeKernelMultiDevice(CallContext& call, const cuLaunchCo
   }
   if (!call.ok()) return call.Finish(call.error());
   if (call.driver().cuLaunchCooperativeKernelMultiDevice == nullptr) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
+  if (count > 0) AwaitTurn(call, launches[0].hStream, {request.functions[0].value(), count});
   call.Finish(call.driver().cuLaunchCooperativeKernelMultiDevice(launches.data(), static_cast<unsigned>(count), request.flags));
 }
 

@@ -5,6 +5,7 @@
 #include "generated/driver_table.h"
 #include "generated/server/set.h"
 #include "server/worker/call_context.h"
+#include "server/worker/gate/await_turn.h"
 #include "server/worker/memory/session_memory.h"
 #include "server/worker/memory/stream_copy.h"
 #include "server/worker/worker.h"
@@ -33,6 +34,7 @@ void Set(CallContext& call, const Request& request) {
       !ExtentOf(request.dst, request.pitch, 1, width_bytes, request.height, 1, &extent) || !MaySet(call, stream, extent)) {
     return call.Finish(CUDA_ERROR_INVALID_VALUE);
   }
+  AwaitTurn(call, stream, {call.header().call, width_bytes, request.height});
   CUresult result = CUDA_SUCCESS;
   const uint32_t value = request.value;
   if (request.height == 1) {

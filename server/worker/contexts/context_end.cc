@@ -18,6 +18,7 @@ CUresult PrepareContextEnd(Worker& worker, HandleId id, CUcontext context) {
   if (work == CUDA_SUCCESS) work = worker.driver().cuCtxSynchronize();
   worker.DrainDeviceOutput();
   worker.completion().DrainContext(context);
+  worker.gate().idle_watch().ForgetContext(context);
   BusyStreams& busy = worker.busy_streams();
   for (const auto& [thread, stream] : worker.thread_streams().OfContext(context)) busy.Forget(stream);
   worker.thread_streams().EndContext(context);

@@ -323,10 +323,10 @@ TEST_F(Loopback, TablesHoldWhatTheSpecSays) {
   EXPECT_FALSE(kInfo_cuToyRename.aside);
   EXPECT_STREQ(CallName(kInfo_cuToyRename.id), "cuToyRename");
   EXPECT_STREQ(CallName(0x7777), "unknown call");
-  EXPECT_EQ(GateOf(kInfo_cuToyRename.id), Gate::kMemory);
-  EXPECT_EQ(GateOf(kInfo_cuToyPlay_v2.id), Gate::kOrder);
-  EXPECT_EQ(GateOf(kInfo_cuToyThrow.id), Gate::kLaunch);
-  EXPECT_EQ(GateOf(kInfo_cuToyCreate.id), Gate::kNone);
+  EXPECT_EQ(GateKindOf(kInfo_cuToyRename.id), GateKind::kMemory);
+  EXPECT_EQ(GateKindOf(kInfo_cuToyPlay_v2.id), GateKind::kOrder);
+  EXPECT_EQ(GateKindOf(kInfo_cuToyThrow.id), GateKind::kLaunch);
+  EXPECT_EQ(GateKindOf(kInfo_cuToyCreate.id), GateKind::kNone);
   EXPECT_EQ(TouchesOf<cuToyThrowRequest>(), Touches::kAnything);
   EXPECT_EQ(TouchesOf<cuToyPlay_v2Request>(), Touches::kNothing);
   EXPECT_EQ(kInfo_cuToyRename.context, CallInfo::Context::kNone);

@@ -16,21 +16,21 @@ struct Entry {
   void (*handler)(CallContext&, Decoder&);
   bool blocking;
   bool aside;
-  Gate gate;
+  GateKind gate;
 };
 
 // Sorted by id.
 constexpr Entry kEntries[] = {
-    {0x0001, "cuToyCreate", Handle_cuToyCreate, false, false, Gate::kNone},
-    {0x0002, "cuToyDestroy", Handle_cuToyDestroy, false, false, Gate::kNone},
-    {0x0004, "cuToyRename", Handle_cuToyRename, true, false, Gate::kMemory},
-    {0x0005, "cuToyPlay_v2", Handle_cuToyPlay_v2, false, false, Gate::kOrder},
-    {0x0006, "cuToyGetColour", Handle_cuToyGetColour, false, false, Gate::kNone},
-    {0x0007, "cuToyPaint", Handle_cuToyPaint, false, true, Gate::kNone},
-    {0x0008, "cuToyFly", nullptr, false, false, Gate::kNone},
-    {0x0009, "cuToyName", nullptr, false, false, Gate::kNone},
-    {0x000a, "tesseraToyTick", Handle_tesseraToyTick, false, false, Gate::kNone},
-    {0x000b, "cuToyThrow", Handle_cuToyThrow, false, false, Gate::kLaunch},
+    {0x0001, "cuToyCreate", Handle_cuToyCreate, false, false, GateKind::kNone},
+    {0x0002, "cuToyDestroy", Handle_cuToyDestroy, false, false, GateKind::kNone},
+    {0x0004, "cuToyRename", Handle_cuToyRename, true, false, GateKind::kMemory},
+    {0x0005, "cuToyPlay_v2", Handle_cuToyPlay_v2, false, false, GateKind::kOrder},
+    {0x0006, "cuToyGetColour", Handle_cuToyGetColour, false, false, GateKind::kNone},
+    {0x0007, "cuToyPaint", Handle_cuToyPaint, false, true, GateKind::kNone},
+    {0x0008, "cuToyFly", nullptr, false, false, GateKind::kNone},
+    {0x0009, "cuToyName", nullptr, false, false, GateKind::kNone},
+    {0x000a, "tesseraToyTick", Handle_tesseraToyTick, false, false, GateKind::kNone},
+    {0x000b, "cuToyThrow", Handle_cuToyThrow, false, false, GateKind::kLaunch},
 };
 
 const Entry* Find(uint32_t id) {
@@ -62,9 +62,9 @@ const char* CallName(uint32_t id) {
   return entry != nullptr ? entry->name : "unknown call";
 }
 
-Gate GateOf(uint32_t id) {
+GateKind GateKindOf(uint32_t id) {
   const Entry* entry = Find(id);
-  return entry != nullptr ? entry->gate : Gate::kNone;
+  return entry != nullptr ? entry->gate : GateKind::kNone;
 }
 
 }  // namespace tessera

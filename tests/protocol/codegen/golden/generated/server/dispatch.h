@@ -20,7 +20,7 @@ bool IsAside(uint32_t id);
 const char* CallName(uint32_t id);
 
 // What the scheduler is asked before the call runs.
-enum class Gate : uint8_t { kNone, kLaunch, kGraph, kMemory, kCopy, kSet, kOrder };
-Gate GateOf(uint32_t id);
+enum class GateKind : uint8_t { kNone, kLaunch, kGraph, kMemory, kCopy, kSet, kOrder };
+GateKind GateKindOf(uint32_t id);
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 
 #include "generated/driver_table.h"
 #include "server/worker/handler_support.h"
+#include "server/worker/gate/await_turn.h"
 
 namespace tessera {
 
@@ -97,6 +98,7 @@ void Handle_cuToyThrow(CallContext& call, Decoder& in) {
   CUtoy toy = call.Use<CUtoy>(request.toy);
   CUstream stream = call.UseStream(request.stream);
   if (!call.ok()) return call.Finish(call.error());
+  AwaitTurn(call, stream, {0x000b});
   const CUresult result = call.driver().cuToyThrow(toy, stream);
   call.Finish(result);
 }

@@ -1,0 +1,210 @@
+#include "server/gate/broker_line.h"
+
+#include <string_view>
+
+#include "protocol/wire/decoder.h"
+
+namespace tessera {
+namespace {
+
+// First four bytes of every message.
+constexpr uint32_t kLineMagic = 0x4b525442;
+constexpr size_t kPathBytesMax = 4096;
+constexpr size_t kLineSentenceBytesMax = 2048;
+constexpr size_t kReleaseBytesMax = 64;
+
+void PutWord(Encoder& out, BrokerWord word) {
+  out.Pod(kLineMagic);
+  out.Pod(word);
+}
+
+// Skips magic and word; fails when they are others.
+Decoder Open(std::span<const std::byte> message, BrokerWord word) {
+  Decoder in(message);
+  if (message.size() > kBrokerMessageBytesMax || BrokerWordOf(message) != word) {
+    in.Fail();
+  } else {
+    in.Raw(sizeof(kLineMagic) + sizeof(word));
+  }
+  return in;
+}
+
+Status Malformed(std::string_view what) {
+  return Status(StatusCode::kProtocolViolation, "a malformed " + std::string(what) + " between the daemon and its broker");
+}
+
+void PutCode(Encoder& out, StatusCode code) { out.Pod(static_cast<uint32_t>(code)); }
+
+StatusCode GetCode(Decoder& in) {
+  const auto code = in.Pod<uint32_t>();
+  if (code > static_cast<uint32_t>(StatusCode::kInternal)) in.Fail();
+  return in.ok() ? static_cast<StatusCode>(code) : StatusCode::kInternal;
+}
+
+// Texts for people are cut off rather than refused.
+void PutText(Encoder& out, std::string_view text, size_t bytes_max) { out.String(text.substr(0, bytes_max)); }
+
+}  // namespace
+
+BrokerWord BrokerWordOf(std::span<const std::byte> message) {
+  Decoder in(message);
+  const auto magic = in.Pod<uint32_t>();
+  const auto word = in.Pod<BrokerWord>();
+  if (!in.ok() || magic != kLineMagic) return BrokerWord::kNone;
+  switch (word) {
+    case BrokerWord::kGpus:
+    case BrokerWord::kVgpuFile:
+    case BrokerWord::kAsk:
+    case BrokerWord::kCame:
+    case BrokerWord::kLeft:
+    case BrokerWord::kReady:
+    case BrokerWord::kVgpuFileAnswer:
+    case BrokerWord::kAskAnswer:
+    case BrokerWord::kAlive: return word;
+    default: return BrokerWord::kNone;
+  }
+}
+
+void GpusMessage::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kGpus);
+  out.Pod(static_cast<uint32_t>(uuids.size()));
+  for (const Uuid& uuid : uuids) out.Raw(uuid);
+}
+
+Result<GpusMessage> GpusMessage::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kGpus);
+  GpusMessage gpus;
+  gpus.uuids.resize(in.CountOf(kGateRowsMax, sizeof(Uuid)));
+  for (Uuid& uuid : gpus.uuids) in.Pod(&uuid);
+  if (!in.AtEnd()) return Malformed("list of GPUs");
+  return gpus;
+}
+
+void VgpuFileMessage::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kVgpuFile);
+  PutText(out, path, kPathBytesMax);
+  out.Pod(revision);
+  out.Pod(size_bytes);
+}
+
+Result<VgpuFileMessage> VgpuFileMessage::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kVgpuFile);
+  VgpuFileMessage file;
+  file.path = in.String(kPathBytesMax);
+  in.Pod(&file.revision);
+  in.Pod(&file.size_bytes);
+  if (file.size_bytes > kVgpuFileBytesMax) in.Fail();
+  if (!in.AtEnd()) return Malformed("file of vGPUs");
+  return file;
+}
+
+void VgpuFileAnswer::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kVgpuFileAnswer);
+  out.Pod(revision);
+  PutCode(out, code);
+  PutText(out, sentence, kLineSentenceBytesMax);
+}
+
+Result<VgpuFileAnswer> VgpuFileAnswer::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kVgpuFileAnswer);
+  VgpuFileAnswer answer;
+  in.Pod(&answer.revision);
+  answer.code = GetCode(in);
+  answer.sentence = in.String(kLineSentenceBytesMax);
+  if (!in.AtEnd()) return Malformed("answer to a file of vGPUs");
+  return answer;
+}
+
+void AskMessage::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kAsk);
+  out.Pod(id);
+  out.String(vgpus);
+  out.Pod(uid);
+}
+
+Result<AskMessage> AskMessage::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kAsk);
+  AskMessage ask;
+  in.Pod(&ask.id);
+  ask.vgpus = in.String(kVgpuListBytesMax);
+  in.Pod(&ask.uid);
+  if (!in.AtEnd()) return Malformed("question for a session");
+  return ask;
+}
+
+void AskAnswer::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kAskAnswer);
+  out.Pod(id);
+  PutCode(out, code);
+  PutText(out, sentence, kLineSentenceBytesMax);
+  out.Pod(static_cast<uint32_t>(rows.size()));
+  for (const uint32_t row : rows) out.Pod(row);
+}
+
+Result<AskAnswer> AskAnswer::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kAskAnswer);
+  AskAnswer answer;
+  in.Pod(&answer.id);
+  answer.code = GetCode(in);
+  answer.sentence = in.String(kLineSentenceBytesMax);
+  answer.rows.resize(in.CountOf(kGateRowsMax, sizeof(uint32_t)));
+  for (uint32_t& row : answer.rows) {
+    in.Pod(&row);
+    if (row >= kGateRowsMax) in.Fail();
+  }
+  if (!in.AtEnd()) return Malformed("answer for a session");
+  return answer;
+}
+
+void CameMessage::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kCame);
+  out.Pod(session);
+  out.Pod(worker_pid);
+  out.String(vgpus);
+}
+
+Result<CameMessage> CameMessage::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kCame);
+  CameMessage came;
+  in.Pod(&came.session);
+  in.Pod(&came.worker_pid);
+  came.vgpus = in.String(kVgpuListBytesMax);
+  if (!in.AtEnd()) return Malformed("note of a session that has begun");
+  return came;
+}
+
+void LeftMessage::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kLeft);
+  out.Pod(session);
+}
+
+Result<LeftMessage> LeftMessage::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kLeft);
+  LeftMessage left;
+  in.Pod(&left.session);
+  if (!in.AtEnd()) return Malformed("note of a session that has ended");
+  return left;
+}
+
+void ReadyMessage::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kReady);
+  PutText(out, release, kReleaseBytesMax);
+}
+
+Result<ReadyMessage> ReadyMessage::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kReady);
+  ReadyMessage ready;
+  ready.release = in.String(kReleaseBytesMax);
+  if (!in.AtEnd()) return Malformed("first word of the broker");
+  return ready;
+}
+
+void AliveMessage::Encode(Encoder& out) const { PutWord(out, BrokerWord::kAlive); }
+
+Result<AliveMessage> AliveMessage::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kAlive);
+  if (!in.AtEnd()) return Malformed("sign of life of the broker");
+  return AliveMessage();
+}
+
+}  // namespace tessera

@@ -1,0 +1,121 @@
+// The gate between a session's records and the driver: work waits here until its vGPU may use the GPU.
+//
+//   if (gate.closed()) gate.Await(stream, kind);   // in a handler, right before the driver is given work
+//
+// What a broker writes into the worker's gate page decides (server/gate/gate_page.h): nothing waits while every row is free.
+// Armed, and with a token, work waits while as much is queued in the driver as may be; without a token until there is one. A
+// broker that is silent is done without: then work goes in in the vGPU's static slot (scheduler/static_slots.h). A launch that is
+// captured is no work.
+//
+// A record that waits blocks those behind it: the order of the ring is the order between the program's threads. It ends with the
+// session. The executor's thread, but where a line says otherwise.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "protocol/channel/waiting.h"
+#include "server/gate/gate_page.h"
+#include "server/gate/report_page.h"
+#include "server/worker/gate/gate_report.h"
+#include "server/worker/gate/idle_watch.h"
+#include "server/worker/gate/queue_estimate.h"
+
+namespace tessera {
+
+// Where the broker and this worker write for each other; both pages null: nobody does, and the gate is free for ever.
+struct GatePages {
+  const GatePage* gate = nullptr;
+  ReportPage* report = nullptr;
+  int event_fd = -1;  // of the broker
+};
+
+class Gate {
+ public:
+  // No more than this is queued in the driver while others may want the GPU: else they would have to wait for all of it.
+  static constexpr uint64_t kQueuedMaxNs = 50'000'000;
+  // How often the driver is asked whether it has done everything, while it works and there is nothing else to do: at first, and
+  // later as a part of how long it has worked.
+  static constexpr uint64_t kAskMinNs = 20'000;
+  static constexpr uint64_t kAskMaxNs = 200'000;
+  static constexpr uint64_t kAskShare = 32;
+
+  // `driver`, `contexts`, `streams` and the pages outlive it.
+  Gate(const DriverTable& driver, ThreadContexts& contexts, BusyStreams& streams, const GatePages& pages);
+  ~Gate();
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+
+  // Any thread.
+  bool closed() const { return page_->closed_rows.load(std::memory_order_relaxed) != 0; }
+  // Where the session counts its records.
+  std::atomic<uint64_t>& executed() const { return *executed_; }
+
+  // Work of this kind is about to go into a stream of the current context. `kind` stands for whatever makes two pieces of work
+  // alike (WorkKind). Returns when it may, or when the session ends.
+  void Await(CUstream stream, uint64_t kind);
+
+  // There is no record. Looks what the driver has done, and tells the broker; when to be asked again (MonotonicNs), or
+  // kNoDeadline.
+  uint64_t Rest();
+  // The gate is closed, and Rest() does not know it yet.
+  bool HasNews() const { return closed() != engaged_; }
+
+  // What ends a wait. Once, before the first record.
+  void SetStop(StopPredicate stop) { stop_ = std::move(stop); }
+  IdleWatch& idle_watch() { return idle_; }
+
+ private:
+  // One GPU of the session.
+  struct Lane {
+    Lane(size_t lane_row, ReportPage::Row& report_row, int event_fd) : row(lane_row), report(report_row, event_fd) {}
+    const size_t row;
+    QueueEstimate queue;
+    GateReport report;
+  };
+  enum class Verdict { kPass, kAwaitRoom, kAwaitToken };
+
+  void FindLanes();
+  Lane* LaneOfCurrentDevice();
+  GateWord WordOf(const Lane& lane) const;
+  // The end of what the word allows now: `now_ns` or before when it is closed.
+  uint64_t OpenUntilNs(const Lane& lane, const GateWord& word, uint64_t now_ns) const;
+  bool BrokerIsSilent(uint64_t now_ns) const;
+  Verdict Judge(Lane& lane, uint64_t kind, uint64_t now_ns);
+  void Sleep(Lane& lane, Verdict verdict, uint32_t changes, uint64_t now_ns);
+  // The gate is closed now, or free again.
+  void Engage();
+  void Disengage();
+  // Asks the driver, if it is time; whether it has done everything.
+  bool AskIdle(uint64_t now_ns, bool wakes);
+  bool busy() const;
+  uint64_t AskGapNs(uint64_t now_ns) const;
+
+  const DriverTable& driver_;
+  ThreadContexts& contexts_;
+  IdleWatch idle_;
+  const GatePages pages_;
+  const GatePage* const page_;  // of zeros when there is none
+  std::atomic<uint64_t> own_executed_{0};
+  std::atomic<uint64_t>* const executed_;
+  std::vector<std::unique_ptr<Lane>> lanes_;  // by device number; null: a GPU that the page does not know
+  StopPredicate stop_;
+  AdaptiveSpin spin_;
+  bool engaged_ = false;
+  uint64_t worked_since_ns_ = 0;  // the driver has not been seen idle since
+  uint64_t asked_ns_ = 0;
+};
+
+// A number for a kind of work, from what makes two pieces of it alike.
+inline uint64_t WorkKind(std::initializer_list<uint64_t> parts) {
+  uint64_t kind = 0xcbf29ce484222325;  // FNV-1a (Fowler, Noll, Vo) over words
+  for (uint64_t part : parts) kind = (kind ^ part) * 0x100000001b3;
+  return kind;
+}
+
+}  // namespace tessera

@@ -1,0 +1,60 @@
+#include "server/worker/gate/idle_watch.h"
+
+#include "generated/driver_table.h"
+#include "server/worker/busy_streams.h"
+#include "server/worker/thread_contexts.h"
+
+namespace tessera {
+
+void IdleWatch::NoteContext(CUcontext context) {
+  if (context == nullptr) return;
+  MutexLock lock(mutex_);
+  used_.insert(context);
+}
+
+void IdleWatch::ForgetContext(CUcontext context) {
+  MutexLock lock(mutex_);
+  used_.erase(context);
+}
+
+bool IdleWatch::Captures(CUstream stream) const {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver_.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+bool IdleWatch::Works(CUstream stream) const { return driver_.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY; }
+
+bool IdleWatch::StreamsIdle() {
+  std::vector<BusyStreams::Use> finished;
+  bool idle = true;
+  for (const BusyStreams::Use& use : streams_.Unfinished()) {
+    if (Captures(use.stream)) continue;  // it is asked when its capture has ended
+    idle = !Works(use.stream);
+    if (!idle) break;
+    finished.push_back(use);
+  }
+  streams_.Finished(finished);
+  return idle;
+}
+
+bool IdleWatch::Idle() {
+  if (away_.load(std::memory_order_acquire) != 0) return false;
+  const CUcontext before = contexts_.current();
+  std::vector<CUcontext> used;
+  {
+    MutexLock lock(mutex_);
+    used.assign(used_.begin(), used_.end());
+  }
+  bool idle = true;
+  for (CUcontext context : used) {
+    if (contexts_.Set(context) != CUDA_SUCCESS) continue;
+    if (!Captures(CU_STREAM_LEGACY) && Works(CU_STREAM_LEGACY)) idle = false;
+    if (!idle) break;
+  }
+  // With one of the contexts current, if there is any.
+  idle = idle && StreamsIdle();
+  if (contexts_.Set(before) != CUDA_SUCCESS) contexts_.Forget();
+  return idle;
+}
+
+}  // namespace tessera

@@ -1,0 +1,54 @@
+// Whether the driver has done all that a session gave it, asked of the streams themselves: nothing is recorded in them.
+//
+// Only the executor asks: no stream comes to be captured, and none is destroyed, while it does. What helper threads have in hand
+// counts as work. Streams that are captured are not touched, nor the legacy stream of a context in which one of those is that
+// waits for it: a question would end the capture (CUDA Driver API, cuStreamQuery and cuStreamIsCapturing).
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "protocol/base/mutex.h"
+
+namespace tessera {
+
+struct DriverTable;    // generated/driver_table.h
+class BusyStreams;     // ../busy_streams.h
+class ThreadContexts;  // ../thread_contexts.h
+
+class IdleWatch {
+ public:
+  IdleWatch(const DriverTable& driver, ThreadContexts& contexts, BusyStreams& streams)
+      : driver_(driver), contexts_(contexts), streams_(streams) {}
+
+  // The executor: work went into the legacy stream of this context, or may have.
+  void NoteContext(CUcontext context) EXCLUDES(mutex_);
+  // The context ends. Any thread.
+  void ForgetContext(CUcontext context) EXCLUDES(mutex_);
+
+  // The executor hands a call to a helper thread, which says when it has made it.
+  void Away() { away_.fetch_add(1, std::memory_order_relaxed); }
+  void Back() { away_.fetch_sub(1, std::memory_order_release); }
+
+  // The executor: whether everything is done. What the calling thread has current is so afterwards. A failed stream is done.
+  bool Idle() EXCLUDES(mutex_);
+  // Whether a launch into the stream is captured rather than run.
+  bool Captures(CUstream stream) const;
+
+ private:
+  bool Works(CUstream stream) const;
+  bool StreamsIdle();
+
+  const DriverTable& driver_;
+  ThreadContexts& contexts_;
+  BusyStreams& streams_;
+  std::atomic<uint32_t> away_{0};
+  Mutex mutex_;
+  std::set<CUcontext> used_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tessera

@@ -1,0 +1,103 @@
+#include "server/worker/gate/queue_estimate.h"
+
+#include <gtest/gtest.h>
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kBudgetNs = 10 * kMs;
+
+// A queue that knows how long kinds 1 and 2 take.
+class QueueEstimateTest : public testing::Test {
+ protected:
+  // One of this kind, alone, that took so long.
+  void Teach(uint64_t kind, int64_t took_ns) {
+    queue_.Add(kind, now_ns_);
+    now_ns_ += took_ns;
+    queue_.Drained(now_ns_);
+  }
+
+  QueueEstimate queue_;
+  int64_t now_ns_ = 1'000 * kMs;
+};
+
+TEST_F(QueueEstimateTest, AnUnknownKindGoesInAlone) {
+  EXPECT_TRUE(queue_.MayAdd(1, kBudgetNs, now_ns_));
+  queue_.Add(1, now_ns_);
+  EXPECT_FALSE(queue_.MayAdd(1, kBudgetNs, now_ns_));
+  EXPECT_FALSE(queue_.MayAdd(2, kBudgetNs, now_ns_));
+  now_ns_ += 3 * kMs;
+  queue_.Drained(now_ns_);
+  EXPECT_TRUE(queue_.MayAdd(1, kBudgetNs, now_ns_));
+  queue_.Add(1, now_ns_);
+  EXPECT_EQ(queue_.QueuedNs(now_ns_), 3 * kMs);
+}
+
+TEST_F(QueueEstimateTest, NoMoreThanTheBudgetIsQueued) {
+  Teach(1, 3 * kMs);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(queue_.MayAdd(1, kBudgetNs, now_ns_)) << i;
+    queue_.Add(1, now_ns_);
+  }
+  EXPECT_FALSE(queue_.MayAdd(1, kBudgetNs, now_ns_));
+  // Time passes, and with it what is queued.
+  EXPECT_FALSE(queue_.MayAdd(1, kBudgetNs, now_ns_ + kMs));
+  EXPECT_TRUE(queue_.MayAdd(1, kBudgetNs, now_ns_ + 2 * kMs));
+}
+
+TEST_F(QueueEstimateTest, WhatIsLongerThanTheBudgetGoesInAlone) {
+  Teach(1, 30 * kMs);
+  EXPECT_TRUE(queue_.MayAdd(1, kBudgetNs, now_ns_));
+  queue_.Add(1, now_ns_);
+  EXPECT_FALSE(queue_.MayAdd(1, kBudgetNs, now_ns_ + kMs));
+}
+
+TEST_F(QueueEstimateTest, AfterItsPatienceAnythingGoesIn) {
+  queue_.Add(1, now_ns_);
+  EXPECT_FALSE(queue_.MayAdd(2, kBudgetNs, now_ns_ + QueueEstimate::kPatienceNs - 1));
+  EXPECT_TRUE(queue_.MayAdd(2, kBudgetNs, now_ns_ + QueueEstimate::kPatienceNs));
+}
+
+TEST_F(QueueEstimateTest, AnOverrunEstimateCountsAsNothing) {
+  Teach(1, kMs);
+  Teach(2, kMs);
+  queue_.Add(1, now_ns_);
+  EXPECT_EQ(queue_.QueuedNs(now_ns_ + 5 * kMs), 0);
+  EXPECT_TRUE(queue_.MayAdd(2, kBudgetNs, now_ns_ + 5 * kMs));
+}
+
+TEST_F(QueueEstimateTest, LearnsFromManyAtOnce) {
+  Teach(1, kMs);
+  Teach(2, 2 * kMs);
+  // Ten of each took twice as long as was believed: both are.
+  for (int i = 0; i < 10; ++i) {
+    queue_.Add(1, now_ns_);
+    queue_.Add(2, now_ns_);
+  }
+  now_ns_ += 60 * kMs;
+  queue_.Drained(now_ns_);
+  queue_.Add(1, now_ns_);
+  EXPECT_EQ(queue_.QueuedNs(now_ns_), 2 * kMs);
+  queue_.Add(2, now_ns_);
+  EXPECT_EQ(queue_.QueuedNs(now_ns_), 6 * kMs);
+}
+
+TEST_F(QueueEstimateTest, OneLongPauseIsNotBelieved) {
+  Teach(1, kMs);
+  Teach(1, 1'000 * kMs);
+  queue_.Add(1, now_ns_);
+  EXPECT_EQ(queue_.QueuedNs(now_ns_), 4 * kMs);
+}
+
+TEST_F(QueueEstimateTest, TooManyKindsTeachNothing) {
+  Teach(1, kMs);
+  for (uint64_t kind = 1; kind < 100; ++kind) queue_.Add(kind, now_ns_);
+  now_ns_ += 500 * kMs;
+  queue_.Drained(now_ns_);
+  queue_.Add(1, now_ns_);
+  EXPECT_EQ(queue_.QueuedNs(now_ns_), kMs);
+}
+
+}  // namespace
+}  // namespace tessera
