@@ -49,7 +49,7 @@ PeerAccess AccessOf(const DeviceSnapshot& snapshot, size_t from, size_t to) {
 }  // namespace
 
 Result<DeviceList> ReadDevices() {
-  ServerList named = ParseServerList(GetConfig().server, GetConfig().server_names);
+  ServerList named = ParseServerList(GetConfig().server, GetConfig().server_names, GetConfig().vgpus);
   if (!named.error.empty()) return Status(StatusCode::kInvalidArgument, named.error);
   const Result<std::vector<AskedServer>> asked = AskServers(named);
   if (!asked.ok()) return asked.status();
@@ -88,6 +88,7 @@ Result<DeviceState> ReadState(const DeviceList& list, ServerQuery::Ask ask, size
   query.ask = ask;
   query.device = static_cast<uint32_t>(list.devices[device].number);
   query.fields = std::move(fields);
+  query.vgpus = server.vgpus;
   Result<ServerReport> report = QueryServer(server.unix_path, query, MonotonicNs() + kQueryTimeoutNs);
   if (!report.ok()) return report.status();
   RETURN_IF_ERROR(CheckPeerVersion("server", report->wire_version, report->spec_hash, kSpecHash));

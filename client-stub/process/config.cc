@@ -59,6 +59,7 @@ std::string OrEmpty(const char* value) { return value == nullptr ? std::string()
 Config ParseConfig(const char* (*get)(const char* name)) {
   Config config;
   config.server = OrEmpty(get("TESSERA_SERVER"));
+  config.vgpus = OrEmpty(get("TESSERA_VGPU"));
   config.server_names = OrEmpty(get("TESSERA_SERVER_NAMES"));
   if (const char* level = get("TESSERA_LOG"); level != nullptr && *level != '\0') {
     if (!ParseLogLevel(level, &config.log_level)) config.bad_log_level = level;
@@ -114,10 +115,11 @@ ServerAddress ParseServerAddress(std::string_view address) {
   return result;
 }
 
-ServerList ParseServerList(std::string_view addresses, std::string_view names) {
+ServerList ParseServerList(std::string_view addresses, std::string_view names, std::string_view vgpus) {
   ServerList list;
   const std::vector<std::string_view> parts = Split(addresses);
   const std::vector<std::string_view> named = Split(names);
+  const std::vector<std::string_view> shares = Split(vgpus);
   const auto refuse = [&](std::string error) {
     list.servers.clear();
     list.error = std::move(error);
@@ -126,6 +128,11 @@ ServerList ParseServerList(std::string_view addresses, std::string_view names) {
   if (parts.size() > static_cast<size_t>(kSessionsPerWindow)) {
     return refuse("TESSERA_SERVER names " + std::to_string(parts.size()) + " servers, a process can use at most " +
                   std::to_string(kSessionsPerWindow) + ": shorten the list");
+  }
+  if (!vgpus.empty() && shares.size() != parts.size()) {
+    return refuse("TESSERA_VGPU=" + std::string(vgpus) + " is for " + std::to_string(shares.size()) +
+                  " servers, and TESSERA_SERVER names " + std::to_string(parts.size()) +
+                  ": write the vGPUs of each server, with one comma between servers");
   }
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts.size() > 1 && parts[i].empty()) {
@@ -139,7 +146,8 @@ ServerList ParseServerList(std::string_view addresses, std::string_view names) {
       return refuse("TESSERA_SERVER names the server " + std::string(parts[i]) + " twice: each has one session");
     }
     const bool has_name = named.size() == parts.size() && !named[i].empty();
-    list.servers.push_back({std::string(has_name ? named[i] : parts[i]), std::move(address.unix_path)});
+    list.servers.push_back({std::string(has_name ? named[i] : parts[i]), std::move(address.unix_path),
+                            vgpus.empty() ? std::string() : std::string(shares[i])});
   }
   return list;
 }

@@ -15,6 +15,9 @@ struct Config {
   std::string server;
   // TESSERA_SERVER_NAMES: what the user calls these servers, where that is another address (behind an agent). Empty: as above.
   std::string server_names;
+  // TESSERA_VGPU: the vGPUs to use, "NAME" or "NAME+NAME" (one for each GPU); those of several servers are separated by commas,
+  // in the order of the servers. Empty: none.
+  std::string vgpus;
   // TESSERA_LOG: "debug" ... "off".
   LogLevel log_level = LogLevel::kWarning;
   // A value of TESSERA_LOG that names no level; empty: none.
@@ -58,11 +61,13 @@ struct ServerList {
   struct Server {
     std::string name;  // for sentences
     std::string unix_path;
+    std::string vgpus;  // of this server
   };
   std::vector<Server> servers;
   std::string error;
 };
-// `addresses`: Config::server, not empty; `names`: Config::server_names, ignored unless it has as many entries.
-ServerList ParseServerList(std::string_view addresses, std::string_view names);
+// `addresses`: Config::server, not empty; `names`: Config::server_names, ignored unless it has as many entries; `vgpus`:
+// Config::vgpus, empty or with as many entries.
+ServerList ParseServerList(std::string_view addresses, std::string_view names, std::string_view vgpus);
 
 }  // namespace tessera

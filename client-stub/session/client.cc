@@ -121,11 +121,12 @@ CUresult Client::Connect() {
 
 Status Client::ConnectAll(std::vector<std::unique_ptr<Session>>* sessions) {
   const Config& config = GetConfig();
-  const ServerList list = ParseServerList(config.server, config.server_names);
+  const ServerList list = ParseServerList(config.server, config.server_names, config.vgpus);
   if (!list.error.empty()) return Status(StatusCode::kInvalidArgument, list.error);
   if (list.servers.size() == 1) {
     SessionPlace place;
     place.devices = config.visible_devices;
+    place.vgpus = list.servers[0].vgpus;
     Result<std::unique_ptr<Session>> session = Session::Connect(list.servers[0].unix_path, place);
     if (!session.ok()) return session.status();
     sessions->push_back(std::move(*session));
@@ -134,7 +135,8 @@ Status Client::ConnectAll(std::vector<std::unique_ptr<Session>>* sessions) {
   // All are asked first: which devices are wanted of one depends on how many the others have.
   Result<std::vector<AskedServer>> servers = AskServers(list);
   if (!servers.ok()) return servers.status();
-  for (const PlannedSession& planned : PlanSessions(*servers, config.visible_devices)) {
+  for (PlannedSession& planned : PlanSessions(*servers, config.visible_devices)) {
+    planned.place.vgpus = list.servers[planned.server].vgpus;
     Result<std::unique_ptr<Session>> session = Session::Connect(list.servers[planned.server].unix_path, planned.place);
     if (!session.ok()) {
       return Status(session.status().code(), "the server " + planned.place.server + ": " + session.status().message());

@@ -31,6 +31,7 @@ ClientHello MakeHello(uint64_t window_rows, const SessionPlace& place) {
   hello.program = std::string(program_invocation_short_name).substr(0, kNameBytesMax);
   hello.devices = place.devices;
   hello.environment = config.forwarded_environment;
+  hello.vgpus = place.vgpus;
   return hello;
 }
 
@@ -38,6 +39,10 @@ Status CheckHello(const ClientHello& hello) {
   if (hello.devices.size() > kDeviceListBytesMax) {
     return Status(StatusCode::kInvalidArgument,
                   "CUDA_VISIBLE_DEVICES has more than " + std::to_string(kDeviceListBytesMax) + " bytes; shorten it");
+  }
+  if (hello.vgpus.size() > kVgpuListBytesMax) {
+    return Status(StatusCode::kInvalidArgument,
+                  "TESSERA_VGPU has more than " + std::to_string(kVgpuListBytesMax) + " bytes; shorten it");
   }
   for (const std::string& entry : hello.environment) {
     if (entry.size() <= kEnvironmentEntryBytesMax) continue;

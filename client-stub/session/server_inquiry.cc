@@ -15,6 +15,7 @@ namespace {
 Result<DeviceSnapshot> Ask(const ServerList::Server& server) {
   ServerQuery query;
   query.spec_hash = kSpecHash;
+  query.vgpus = server.vgpus;
   const Result<ServerReport> report = QueryServer(server.unix_path, query, MonotonicNs() + kQueryTimeoutNs);
   if (!report.ok()) return report.status();
   RETURN_IF_ERROR(CheckPeerVersion("server", report.value().wire_version, report.value().spec_hash, kSpecHash));

@@ -141,6 +141,12 @@ int Main(int argc, char** argv) {
       ->type_name("{auto,cuda,emulator}|PATH")
       ->check(CheckDriver)
       ->capture_default_str();
+  run_command
+      ->add_option(
+          "--vgpu", run.vgpus,
+          "the vGPU of the server whose share the program gets (default: $TESSERA_VGPU, else what the others leave); NAME+NAME "
+          "for one of each of several GPUs; those of several servers separated by commas")
+      ->type_name("NAME[+NAME]");
   run_command->add_flag("--stats", run.stats, "print calls, round trips and bytes when each process ends");
   run_command->add_flag("-q,--quiet", run.quiet, "do not say which GPU is used");
   run_command->add_option("program", run.command, "the program and its arguments, behind --")->required()->type_name("");

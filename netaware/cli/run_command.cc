@@ -31,7 +31,8 @@ void PrependPath(const char* variable, const std::string& directory) {
 }
 
 // What the loaders of known frameworks look at, besides LD_LIBRARY_PATH, to find the driver.
-void SetEnvironment(const InstallLayout& layout, const std::string& server, const std::string& names, bool stats) {
+void SetEnvironment(const InstallLayout& layout, const std::string& server, const std::string& names, const std::string& vgpus,
+                    bool stats) {
   setenv("TESSERA_SERVER", server.c_str(), 1);
   // What the user calls them, for sentences: behind an agent they have another address here.
   if (names != server && !names.empty()) {
@@ -39,6 +40,7 @@ void SetEnvironment(const InstallLayout& layout, const std::string& server, cons
   } else {
     unsetenv("TESSERA_SERVER_NAMES");
   }
+  if (!vgpus.empty()) setenv("TESSERA_VGPU", vgpus.c_str(), 1);
   PrependPath("LD_LIBRARY_PATH", layout.client_dir);
   setenv("TRITON_LIBCUDA_PATH", layout.client_dir.c_str(), 1);                    // Triton links against it
   setenv("NUMBA_CUDA_DRIVER", (layout.client_dir + "/libcuda.so.1").c_str(), 1);  // Numba loads by path
@@ -79,6 +81,13 @@ int RunCommand(const RunOptions& options) {
     return Refuse(
         {kExitUsage, "--impair makes a link worse, and there is none to '" + server + "': give --server " + LinkForms()});
   }
+  std::string vgpus = options.vgpus;
+  if (const char* configured = getenv("TESSERA_VGPU"); vgpus.empty() && configured != nullptr) vgpus = configured;
+  if (server.empty() && !vgpus.empty()) {
+    return Refuse(
+        {kExitVgpu,
+         "the vGPU " + vgpus + " is a share of a server's GPU, and there is no server: name it with --server or TESSERA_SERVER"});
+  }
   if (server.empty()) {
     PrivateServer own;
     const ServerProblem problem = PrivateServer::Start(layout.value().daemon, options.driver, &own);
@@ -87,16 +96,21 @@ int RunCommand(const RunOptions& options) {
     if (!options.quiet) std::fprintf(stderr, "tessera: private server, %s\n", own.description.c_str());
   } else {
     std::vector<ReachedServer> reached;
-    const ServerProblem problem = ReachServers(server, options.link, ServerQuery::Ask::kNothing, &reached);
+    const ServerProblem problem = ReachServers(server, options.link, ServerQuery::Ask::kNothing, &reached, vgpus);
     if (problem.exit_code != kExitOk) return Refuse(problem);
     server.clear();
     for (const ReachedServer& one : reached) {
+      if (vgpus.empty() && one.report.needs_vgpu) {
+        return Refuse(
+            {kExitVgpu, "the server " + one.address.url +
+                            " shares its GPUs as vGPUs alone: name one of them with --vgpu (tessera status shows them)"});
+      }
       server += (server.empty() ? "" : ",") + one.address.local_url;
       names += (names.empty() ? "" : ",") + one.address.url;
     }
   }
 
-  SetEnvironment(layout.value(), server, names, options.stats);
+  SetEnvironment(layout.value(), server, names, vgpus, options.stats);
   std::vector<char*> argv;
   for (const std::string& word : options.command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);

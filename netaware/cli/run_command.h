@@ -11,6 +11,7 @@ namespace tessera {
 struct RunOptions {
   std::string server;           // empty: TESSERA_SERVER, else a private server
   std::string driver = "auto";  // of the private server: auto, cuda, emulator or the path of a library
+  std::string vgpus;            // "NAME" or "NAME+NAME", of several servers separated by commas; empty: TESSERA_VGPU, else none
   LinkOptions link;             // of an agent for a server on another host
   bool stats = false;           // print what was forwarded when each process ends
   bool quiet = false;           // do not say which GPU is used

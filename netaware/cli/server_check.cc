@@ -25,13 +25,18 @@ ServerProblem ProblemOf(const ServerAddress& address, const Status& status) {
 
 }  // namespace
 
-ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, ServerReport* report, uint32_t device) {
+ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, ServerReport* report, uint32_t device,
+                          const std::string& vgpus) {
   ServerQuery query;
   query.spec_hash = kSpecHash;
   query.ask = ask;
   query.device = device;
+  query.vgpus = vgpus;
   const std::string path = address.local_url.substr(kUnixScheme.size());
   Result<ServerReport> answer = QueryServer(path, query, MonotonicNs() + kQueryTimeoutNs);
+  if (!answer.ok() && !vgpus.empty() && answer.status().code() == StatusCode::kResourceExhausted) {
+    return {kExitVgpu, answer.status().message()};
+  }
   if (!answer.ok()) return ProblemOf(address, answer.status());
   *report = std::move(answer).value();
   const Status version = CheckPeerVersion("server", report->wire_version, report->spec_hash, kSpecHash);

@@ -23,6 +23,8 @@ struct ServerProblem {
 
 // Asks the server what it is, and `ask` of its devices or of `device`, and fills in `*report`. A problem when nobody answers
 // there, or somebody of another version (then version and hash of the report are filled in). Opens no session.
-ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, ServerReport* report, uint32_t device = 0);
+// `vgpus`: kExitVgpu when this user may not use them there; empty: none.
+ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, ServerReport* report, uint32_t device = 0,
+                          const std::string& vgpus = "");
 
 }  // namespace tessera

@@ -15,6 +15,16 @@ namespace {
 // A handle says by these bits which of the process' sessions it belongs to.
 constexpr size_t kServersMax = size_t{1} << HandleId::kSessionBits;
 
+std::vector<std::string> SplitAtCommas(std::string_view list) {
+  std::vector<std::string> parts;
+  for (;;) {
+    const size_t comma = list.find(',');
+    parts.emplace_back(list.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    list.remove_prefix(comma + 1);
+  }
+}
+
 }  // namespace
 
 ServerProblem SplitServers(std::string_view list, std::vector<std::string>* urls) {
@@ -42,13 +52,19 @@ ServerProblem SplitServers(std::string_view list, std::vector<std::string>* urls
 }
 
 ServerProblem ReachServers(const std::string& list, const LinkOptions& link, ServerQuery::Ask ask,
-                           std::vector<ReachedServer>* servers) {
+                           std::vector<ReachedServer>* servers, const std::string& vgpus) {
   std::vector<std::string> urls;
   if (const ServerProblem problem = SplitServers(list, &urls); problem.exit_code != kExitOk) return problem;
-  for (const std::string& url : urls) {
+  const std::vector<std::string> shares = vgpus.empty() ? std::vector<std::string>(urls.size()) : SplitAtCommas(vgpus);
+  if (shares.size() != urls.size()) {
+    return {kExitUsage, "--vgpu " + vgpus + " is for " + std::to_string(shares.size()) + " servers, and there are " +
+                            std::to_string(urls.size()) + ": write the vGPUs of each server, with one comma between servers"};
+  }
+  for (size_t i = 0; i < urls.size(); ++i) {
+    const std::string& url = urls[i];
     ReachedServer& server = servers->emplace_back();
     ServerProblem problem = ReachServer(url, link, &server.address);
-    if (problem.exit_code == kExitOk) problem = CheckServer(server.address, ask, &server.report);
+    if (problem.exit_code == kExitOk) problem = CheckServer(server.address, ask, &server.report, 0, shares[i]);
     if (problem.exit_code == kExitOk) continue;
     const bool names_it = urls.size() == 1 || problem.sentence.empty() || problem.sentence.find(url) != std::string::npos;
     if (!names_it) problem.sentence = url + ": " + problem.sentence;

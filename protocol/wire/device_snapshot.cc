@@ -1,5 +1,8 @@
 #include "protocol/wire/device_snapshot.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include <cstring>
 
 #include "protocol/wire/decoder.h"
@@ -65,6 +68,24 @@ std::string DeviceSnapshot::Device::UuidText() const {
     if (i == 3 || i == 5 || i == 7 || i == 9) text += '-';
   }
   return text;
+}
+
+DeviceSnapshot DeviceSnapshot::Only(std::span<const uint32_t> numbers) const {
+  DeviceSnapshot some;
+  some.driver_version = driver_version;
+  some.selection = selection;
+  some.p2p_attributes = p2p_attributes;
+  std::vector<size_t> kept;
+  std::copy_if(numbers.begin(), numbers.end(), std::back_inserter(kept),
+               [&](uint32_t number) { return number < devices.size(); });
+  for (const size_t from : kept) {
+    some.devices.push_back(devices[from]);
+    for (const size_t to : kept) {
+      const auto first = p2p.begin() + static_cast<std::ptrdiff_t>((from * devices.size() + to) * p2p_attributes);
+      some.p2p.insert(some.p2p.end(), first, first + p2p_attributes);
+    }
+  }
+  return some;
 }
 
 void DeviceSnapshot::Encode(Encoder& out) const {

@@ -59,6 +59,9 @@ struct DeviceSnapshot {
   uint32_t p2p_attributes = 0;
   std::vector<Answer> p2p;
 
+  // With these devices alone, in this order. Numbers that there are not are left out.
+  DeviceSnapshot Only(std::span<const uint32_t> numbers) const;
+
   void Encode(Encoder& out) const;
   // kProtocolViolation for bytes that no correct server sends.
   static Result<DeviceSnapshot> Decode(std::span<const std::byte> bytes);

@@ -118,6 +118,7 @@ void ClientHello::Encode(Encoder& out) const {
   out.String(devices);
   out.Pod(static_cast<uint32_t>(environment.size()));
   for (const std::string& entry : environment) out.String(entry);
+  out.String(vgpus);
 }
 
 Result<ClientHello> ClientHello::Decode(std::span<const std::byte> message) {
@@ -143,6 +144,7 @@ Result<ClientHello> ClientHello::Decode(std::span<const std::byte> message) {
     const bool has_nul = entry.find('\0') != std::string::npos;
     if (environment_bytes > kEnvironmentBytesMax || equals == 0 || equals == std::string::npos || has_nul) in.Fail();
   }
+  hello.vgpus = in.String(kVgpuListBytesMax);
   if (!in.AtEnd()) return MalformedControl("hello");
   return hello;
 }

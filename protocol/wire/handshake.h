@@ -23,13 +23,14 @@
 namespace tessera {
 
 // Changes with every change of what two ends must agree on besides the spec (rings, headers, handshake).
-inline constexpr uint32_t kWireVersion = 4;
+inline constexpr uint32_t kWireVersion = 5;
 // Bounds, beside that of a whole message (control_message.h).
 inline constexpr size_t kSnapshotBytesMax = 128 * 1024;        // 8 devices of about 200 attributes, names and limits: 16 KiB
 inline constexpr size_t kEnvironmentEntriesMax = 64;           // the listed driver variables: about 20
 inline constexpr size_t kEnvironmentEntryBytesMax = 4 * 1024;  // a path in CUDA_CACHE_PATH
 inline constexpr size_t kEnvironmentBytesMax = 32 * 1024;
 inline constexpr size_t kDeviceListBytesMax = 1024;  // 8 UUIDs of 41 bytes
+inline constexpr size_t kVgpuListBytesMax = 1024;    // 16 names of 63 bytes
 inline constexpr size_t kNameBytesMax = 256;         // program names, versions
 inline constexpr size_t kSentenceBytesMax = 1024;
 inline constexpr size_t kWelcomeSegmentsMax = 4;  // rings and staging today
@@ -94,6 +95,7 @@ struct ClientHello {
   std::string program;                   // name of the client program, for logs
   std::string devices;                   // list of devices it wants; empty: all it may have
   std::vector<std::string> environment;  // "name=value" of driver variables to be set before the driver is loaded
+  std::string vgpus;                     // "NAME" or "NAME+NAME", as the user says; empty: none
 
   void Encode(Encoder& out) const;
   // kProtocolViolation for what is no hello. Of a hello of another wire version only `wire_version` and `spec_hash` are

@@ -58,6 +58,7 @@ void ServerQuery::Encode(Encoder& out) const {
   out.Pod(device);
   out.Pod(static_cast<uint32_t>(fields.size()));
   for (const Field& field : fields) PutField(out, field);
+  out.String(vgpus);
 }
 
 Result<ServerQuery> ServerQuery::Decode(std::span<const std::byte> message) {
@@ -70,6 +71,7 @@ Result<ServerQuery> ServerQuery::Decode(std::span<const std::byte> message) {
   in.Pod(&query.device);
   query.fields.resize(in.CountOf(kFieldsMax, kFieldBytes));
   for (Field& field : query.fields) GetField(in, &field);
+  query.vgpus = in.String(kVgpuListBytesMax);
   if (!in.AtEnd() || query.ask > Ask::kLinkDetails) return MalformedControl("query");
   return query;
 }
@@ -83,6 +85,7 @@ void ServerReport::Encode(Encoder& out) const {
   out.String(driver_release);
   out.Pod(sessions);
   out.Pod(sessions_max);
+  out.Pod(needs_vgpu);
   out.Bytes(snapshot);
   out.Pod(static_cast<uint32_t>(readings.size()));
   for (const std::vector<Value>& values : readings) {
@@ -130,6 +133,7 @@ Result<ServerReport> ServerReport::Decode(std::span<const std::byte> message) {
   report.driver_release = in.String(kNameBytesMax);
   in.Pod(&report.sessions);
   in.Pod(&report.sessions_max);
+  in.Pod(&report.needs_vgpu);
   const std::span<const std::byte> snapshot = in.Bytes(kSnapshotBytesMax);
   report.snapshot.assign(snapshot.begin(), snapshot.end());
   report.readings.resize(in.CountOf(DeviceSnapshot::kDevicesMax, kListBytesMin));

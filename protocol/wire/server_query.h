@@ -44,6 +44,8 @@ struct ServerQuery {
   Ask ask = Ask::kNothing;
   uint32_t device = 0;        // its number in the report's snapshot
   std::vector<Field> fields;  // at most kFieldsMax
+  std::string vgpus;          // as ClientHello: the report names their GPUs alone, or it is a refusal
+                              // (kResourceExhausted)
 
   void Encode(Encoder& out) const;
   // kProtocolViolation for what is no query. Of a query of another wire version no more than the hash is filled in.
@@ -169,6 +171,7 @@ struct ServerReport {
   std::string driver_release;  // of the GPU's kernel driver, "580.159.04"; empty: not known, or not asked for
   uint32_t sessions = 0;
   uint32_t sessions_max = 0;
+  bool needs_vgpu = false;                   // a session that names no vGPU is refused
   std::vector<std::byte> snapshot;           // DeviceSnapshot of all devices the server has
   std::vector<std::vector<Value>> readings;  // one list per device of the snapshot; empty for devices not asked for
   std::vector<Text> texts;                   // of the device that was asked for details of

@@ -87,20 +87,20 @@ TEST(ServerAddress, TakesUnixPathsOnly) {
 }
 
 TEST(ServerList, HasEachServerOnce) {
-  const ServerList list = ParseServerList("unix:/a,unix:/b", "");
+  const ServerList list = ParseServerList("unix:/a,unix:/b", "", "");
   ASSERT_EQ(list.error, "");
   ASSERT_EQ(list.servers.size(), 2u);
   EXPECT_EQ(list.servers[1].unix_path, "/b");
   EXPECT_EQ(list.servers[1].name, "unix:/b");
-  EXPECT_EQ(ParseServerList("unix:/a,unix:/b", "tcp://x:1,unix:/b").servers[0].name, "tcp://x:1");
-  EXPECT_EQ(ParseServerList("unix:/a,unix:/b", "tcp://x:1").servers[0].name, "unix:/a");  // names of another list
+  EXPECT_EQ(ParseServerList("unix:/a,unix:/b", "tcp://x:1,unix:/b", "").servers[0].name, "tcp://x:1");
+  EXPECT_EQ(ParseServerList("unix:/a,unix:/b", "tcp://x:1", "").servers[0].name, "unix:/a");  // names of another list
   for (const char* bad : {"unix:/a,", ",unix:/a", "unix:/a,,unix:/b"}) {
-    EXPECT_THAT(ParseServerList(bad, "").error, testing::HasSubstr("empty entry")) << bad;
-    EXPECT_TRUE(ParseServerList(bad, "").servers.empty());
+    EXPECT_THAT(ParseServerList(bad, "", "").error, testing::HasSubstr("empty entry")) << bad;
+    EXPECT_TRUE(ParseServerList(bad, "", "").servers.empty());
   }
-  EXPECT_THAT(ParseServerList("unix:/a,unix:/a", "").error, testing::HasSubstr("twice"));
-  EXPECT_THAT(ParseServerList("unix:/a,ftp:b", "").error, testing::HasSubstr("ftp:b has no known scheme"));
-  EXPECT_THAT(ParseServerList("unix:1,unix:2,unix:3,unix:4,unix:5,unix:6,unix:7,unix:8,unix:9", "").error,
+  EXPECT_THAT(ParseServerList("unix:/a,unix:/a", "", "").error, testing::HasSubstr("twice"));
+  EXPECT_THAT(ParseServerList("unix:/a,ftp:b", "", "").error, testing::HasSubstr("ftp:b has no known scheme"));
+  EXPECT_THAT(ParseServerList("unix:1,unix:2,unix:3,unix:4,unix:5,unix:6,unix:7,unix:8,unix:9", "", "").error,
               testing::HasSubstr("at most 8"));
 }
 
