@@ -115,6 +115,7 @@ bool Worker::FindRange(uint64_t low, uint64_t high, bool write) {
 void Worker::Run() {
   const bool cooperative = grid_->launch->cooperative;
   const std::atomic<bool>* cancel = grid_->environment->cancel;
+  TurnSource* const turn = grid_->environment->turn;
   std::deque<std::unique_ptr<Block>> resident;
   std::vector<std::unique_ptr<Block>> idle;
   auto admit = [&] {
@@ -140,8 +141,10 @@ void Worker::Run() {
     resident.pop_front();
     const bool alone = resident.empty() && !cooperative;
     bool goes_on = true;
-    for (int round = 0; goes_on && round < (alone ? kFirstRounds : 1); ++round)
+    for (int round = 0; goes_on && round < (alone ? kFirstRounds : 1); ++round) {
+      if (turn != nullptr) turn->Await();
       goes_on = block->RunSlice(alone ? kFirstSlice : kLaterSlice);
+    }
     if (!goes_on) {
       idle.push_back(std::move(block));
       continue;

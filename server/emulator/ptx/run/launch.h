@@ -81,6 +81,14 @@ class ConditionSink {
   virtual bool Set(uint64_t handle, uint32_t value) = 0;
 };
 
+// When a grid may run, on a device that others use as well. Called from many threads at once.
+class TurnSource {
+ public:
+  virtual ~TurnSource() = default;
+  // Returns when the grid may go on, for some thousand instructions.
+  virtual void Await() = 0;
+};
+
 struct Launch {
   const Kernel* kernel = nullptr;
   Dim3 grid;
@@ -98,6 +106,7 @@ struct Environment {
   TextureMap* textures = nullptr;             // null: no object is one
   ConditionSink* conditions = nullptr;        // null: a kernel that sets a condition fails
   GraphSink* graphs = nullptr;                // null: a kernel that launches a graph or changes a node fails
+  TurnSource* turn = nullptr;                 // null: the grid may always run
   const std::atomic<bool>* cancel = nullptr;  // polled; true ends the run with kCancelled
   uint32_t thread_count = 0;                  // 0: one per processor; 1: everything on the calling thread
   uint64_t seed = 0;                          // order of blocks and warps
