@@ -120,6 +120,7 @@ struct FunctionDecl {
   uint32_t required_cluster[3] = {0, 0, 0};
   bool explicit_cluster = false;
   uint32_t max_registers = 0;
+  int32_t duration_formal = -1;  // the parameter that .pragma "tessera_us ..." names
   uint32_t line = 0;
 };
 

@@ -60,8 +60,7 @@ void Parser::ParseFunctionDirectives(FunctionDecl* function) {
   while (!failed() && token_.kind == TokenKind::kDirective) {
     const std::string_view word = token_.text;
     if (word == ".pragma") {
-      while (token_.kind != TokenKind::kEnd && !At(";")) Advance();
-      Expect(";");
+      ParsePragma(function);
       continue;
     }
     Advance();
@@ -116,10 +115,7 @@ void Parser::ParseBodyItem() {
     if (At(".reg")) return ParseRegisters();
     if (At(".file") || At(".loc")) return SkipLine();
     if (At(".section")) return SkipSection();
-    if (At(".pragma")) {
-      while (token_.kind != TokenKind::kEnd && !At(";")) Advance();
-      return Expect(";");
-    }
+    if (At(".pragma")) return ParsePragma(function_);
     if (At(".local") || At(".shared") || At(".param") || At(".global") || At(".const")) return ParseLocalVariables();
     if (Take(".visible") || Take(".extern") || Take(".weak")) return;
     return Fail(fmt::format("directive '{}' is not known to the emulator", token_.text));

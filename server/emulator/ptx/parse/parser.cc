@@ -87,10 +87,7 @@ void Parser::ParseModuleItem() {
   if (At(".file") || At(".loc")) return SkipLine();
   if (At(".section")) return SkipSection();
   if (At(".alias")) return ParseAlias();
-  if (At(".pragma")) {
-    while (token_.kind != TokenKind::kEnd && !At(";")) Advance();
-    return Expect(";");
-  }
+  if (At(".pragma")) return ParsePragma(nullptr);
   Linkage linkage = Linkage::kStatic;
   if (Take(".visible"))
     linkage = Linkage::kVisible;

@@ -47,6 +47,9 @@ class Parser {
   void SkipLine();
   void SkipSection();
   void ParseModuleItem();
+  // Of a kernel when `function` is one. Pragmas that are not known are no errors.
+  void ParsePragma(FunctionDecl* function);
+  void ParseDuration(FunctionDecl* function, std::string_view parameter);
   void ParseVersion();
   void ParseTarget();
   void ParseAddressSize();

@@ -25,6 +25,7 @@ void Describe(const LinkedFunction& function, const Program& program, KernelInfo
     offset += variable.size_bytes;
   }
   info->parameter_bytes = static_cast<uint32_t>(offset);
+  info->duration_parameter = decl.duration_formal;
   uint64_t local = 0;
   for (const VariableDecl& variable : decl.variables) {
     if (variable.space == Space::kLocal) local += variable.size_bytes;

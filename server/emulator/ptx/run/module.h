@@ -45,6 +45,7 @@ struct KernelInfo {
   uint32_t target_sm = 0;                    // 75, 90, ...
   uint32_t required_block[3] = {0, 0, 0};    // .reqntid, 0 when absent
   uint32_t required_cluster[3] = {0, 0, 0};  // .reqnctapercluster / .explicitcluster, 0 when absent
+  int32_t duration_parameter = -1;           // which one says for how many µs the kernel occupies the device
   bool needs_cluster = false;
   bool names_clusters = false;  // its module's text does: what it does may depend on how blocks are put together
 };

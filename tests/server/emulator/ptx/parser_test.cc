@@ -48,6 +48,27 @@ TEST(Parser, DamagedTextEnds) {
   }
 }
 
+TEST(Parser, AKernelSaysByWhichParameterItOccupiesTheDevice) {
+  TestDevice device;
+  auto told = [&](const std::string& text) {
+    Result<std::unique_ptr<Module>> module = Module::Compile({kHead + text}, device.allocator);
+    return module.ok() ? std::to_string((*module)->kernels()[0]->info().duration_parameter) : module.status().message();
+  };
+  EXPECT_EQ(told(".entry k(.param .u64 p, .param .u32 us)\n.pragma \"tessera_us us\";\n{ ret; }"), "1");
+  EXPECT_EQ(told(".entry k(.param .u64 us)\n{ .pragma \"nounroll\", \" tessera_us  us \"; ret; }"), "0");
+  EXPECT_EQ(told(".entry k(.param .u64 us)\n.pragma \"tessera_usual us\";\n{ .pragma \"nounroll\"; ret; }"), "-1");
+  for (const char* text :
+       {".entry k(.param .u32 us)\n.pragma \"tessera_us m\";\n{ ret; }",
+        ".entry k(.param .f32 m)\n.pragma \"tessera_us m\";\n{ ret; }",
+        ".entry k(.param .u32 m[2])\n.pragma \"tessera_us m\";\n{ ret; }",
+        ".func k(.param .u32 m)\n.pragma \"tessera_us m\";\n{ ret; }", ".global .u32 m;\n.pragma \"tessera_us m\";\n"}) {
+    EXPECT_EQ(told(text),
+              "ptx line 5: pragma tessera_us names 'm', which is no .u32 or .u64 parameter of a kernel that it stands in")
+        << text;
+  }
+  EXPECT_EQ(told(".entry k()\n{ .pragma \"tessera_us\"; ret; }").substr(0, 12), "ptx line 5: ");
+}
+
 TEST(Parser, ErrorsNameTheLine) {
   TestDevice device;
   auto message = [&](const std::string& text) {
