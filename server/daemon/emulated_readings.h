@@ -1,4 +1,4 @@
-// What the monitor tells of emulated devices: what they are, what the sessions use them for (emulator/usage_page.h). An
+// What the monitor tells of emulated devices: what they are, what they are used for (server/device_page.h). An
 // emulated device has no power, heat, clocks or versions, and tells none. One thread.
 #pragma once
 
@@ -20,13 +20,13 @@ class EmulatedReadings {
   void Fill(const MonitorRequest& request, const DeviceSnapshot& snapshot, ServerReport* report);
 
  private:
-  void NoteLoad(const std::vector<MonitorRequest::Session>& sessions);
+  void NoteLoad(const MonitorRequest& request);
 
   // The share of time in which kernels ran, from one request to a later one; -1: not known yet.
   uint64_t since_ns_ = 0;
-  std::array<uint64_t, kUsageDevicesMax> busy_ns_{};
-  std::array<int, kUsageDevicesMax> percent_ = [] {
-    std::array<int, kUsageDevicesMax> unknown;
+  std::array<uint64_t, kEmulatedDevicesMax> busy_ns_{};
+  std::array<int, kEmulatedDevicesMax> percent_ = [] {
+    std::array<int, kEmulatedDevicesMax> unknown;
     unknown.fill(-1);
     return unknown;
   }();

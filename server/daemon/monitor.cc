@@ -20,7 +20,8 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kRequestBytesMax = 2 * kControlMessageBytesMax + MonitorRequest::kSessionsMax * sizeof(MonitorRequest::Session);
+constexpr size_t kRequestBytesMax =
+    2 * kControlMessageBytesMax + MonitorRequest::kSessionsMax * sizeof(MonitorRequest::Session) + sizeof(DeviceUses);
 
 using Ask = ServerQuery::Ask;
 using Session = MonitorRequest::Session;

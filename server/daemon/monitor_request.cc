@@ -16,6 +16,7 @@ void MonitorRequest::Encode(Encoder& out) const {
   const size_t count = std::min(sessions.size(), kSessionsMax);
   out.Pod(static_cast<uint32_t>(count));
   for (size_t i = 0; i < count; ++i) out.Pod(sessions[i]);
+  out.Pod(devices);
 }
 
 Result<MonitorRequest> MonitorRequest::Decode(std::span<const std::byte> message) {
@@ -29,6 +30,7 @@ Result<MonitorRequest> MonitorRequest::Decode(std::span<const std::byte> message
   request.report = std::move(report).value();
   request.sessions.resize(in.CountOf(kSessionsMax, sizeof(Session)));
   for (Session& session : request.sessions) in.Pod(&session);
+  in.Pod(&request.devices);
   if (!in.AtEnd()) return Status(StatusCode::kProtocolViolation, "a malformed request to the monitor");
   return request;
 }

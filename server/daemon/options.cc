@@ -134,7 +134,8 @@ int ParseOptions(int argc, char** argv, Options* options) {
                "Say in a line what workers give up on this machine, and end: nothing is served");
   line.AddOwner();
   app.add_option("--worker-fd", options->worker_fd)->group("");
-  app.add_option("--usage-fd", options->usage_fd)->group("");
+  app.add_option("--device-page-fd", options->device_page_fd)->group("");
+  app.add_option("--device-slot", options->device_slot)->group("");
   app.add_option("--shares-fd", options->shares_fd)->group("");
   app.add_option("--probe-fd", options->probe_fd)->group("");
   app.add_option("--monitor-fd", options->monitor_fd)->group("");

@@ -35,9 +35,10 @@ struct Options : ServiceOptions {
   bool check_sandbox = false;          // tell what workers give up here, and end
 
   // Of processes that the daemon starts; not for users.
-  int worker_fd = -1;  // of a worker: where its client comes from (handover.h)
-  int shares_fd = -1;  // of a worker: to the daemon's table of shares (server/shares)
-  int usage_fd = -1;   // of a worker: where emulated devices show what they are used for
+  int worker_fd = -1;        // of a worker: where its client comes from (handover.h)
+  int shares_fd = -1;        // of a worker: to the daemon's table of shares (server/shares)
+  int device_page_fd = -1;   // of a worker: the emulated devices' page (server/device_page.h)
+  uint32_t device_slot = 0;  // of a worker: its slot of that page
   int probe_fd = -1;
   int monitor_fd = -1;
   int keeper_fd = -1;

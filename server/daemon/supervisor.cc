@@ -178,11 +178,9 @@ MonitorRequest Supervisor::RequestToMonitor(const ServerQuery& query) const {
     session.client_pid = static_cast<uint32_t>(worker.client_pid);
     request.report.session_list.push_back(
         {worker.process.session, session.client_pid, (now_ns - worker.started_ns) / 1'000'000, worker.program});
-    for (size_t i = 0; i < session.devices.size(); ++i) {
-      const UsagePage::Device& usage = worker.process.usage.page().devices[i];
-      session.devices[i] = {usage.used_bytes.load(), usage.busy_ns.load(), usage.running.load()};
-    }
+    session.devices = pool_.DeviceUsesOf(pid);
   }
+  request.devices = pool_.DeviceUsesOfAll();
   return request;
 }
 

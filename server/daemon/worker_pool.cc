@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -45,12 +46,41 @@ WorkerPool::WorkerPool(const Options& options)
       }),
       uids_(options.worker_uids) {
   kinds_.push_back({.id = next_kind_++, .like = {}, .demand = {}});
+  // Here, so that nothing is left of a first session. Where it fails each session tries again.
+  if (options.driver == "emulator") static_cast<void>(EmulatedDevices());
+}
+
+Result<std::shared_ptr<DeviceMemory>> WorkerPool::EmulatedDevices() {
+  if (device_memory_ != nullptr) return device_memory_;
+  Result<DeviceMemory> made = DeviceMemory::Make();
+  if (!made.ok()) return made.status();
+  auto memory = std::make_shared<DeviceMemory>(std::move(made).value());
+  if (options_.owner_fd < 0) device_memory_ = memory;
+  return memory;
+}
+
+DeviceUses WorkerPool::DeviceUsesOf(pid_t pid) const {
+  const auto found = device_slots_.find(pid);
+  return found == device_slots_.end() ? DeviceUses{} : found->second.uses();
+}
+
+DeviceUses WorkerPool::DeviceUsesOfAll() const {
+  DeviceUses all;
+  for (const auto& [pid, slot] : device_slots_) {
+    const DeviceUses uses = slot.uses();
+    for (size_t i = 0; i < all.size(); ++i) {
+      all[i].used_bytes += uses[i].used_bytes;
+      all[i].busy_ns += uses[i].busy_ns;
+      all[i].running += uses[i].running;
+    }
+  }
+  if (device_memory_ == nullptr) return all;
+  for (size_t i = 0; i < all.size(); ++i) all[i].busy_ns += device_memory_->ended_busy_ns()[i];
+  return all;
 }
 
 Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const UniqueFd* connection) {
   const uint64_t session = next_session_++;
-  Result<UsageMemory> usage = UsageMemory::Make();
-  if (!usage.ok()) return usage.status();
   Result<std::pair<UniqueFd, UniqueFd>> shares = MakeSocketPair();
   if (!shares.ok()) return shares.status();
   Result<std::pair<UniqueFd, UniqueFd>> line = MakeSocketPair();
@@ -59,8 +89,7 @@ Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const Un
   // There when the process looks whether somebody waits.
   if (connection != nullptr) RETURN_IF_ERROR(SendClient(line->first.get(), connection->get()));
   std::vector<std::string> arguments = {"--worker-fd",     std::to_string(kPassedFd),
-                                        "--usage-fd",      std::to_string(kPassedFd + 1),
-                                        "--shares-fd",     std::to_string(kPassedFd + 2),
+                                        "--shares-fd",     std::to_string(kPassedFd + 1),
                                         "--session",       std::to_string(session),
                                         "--parent-pid",    std::to_string(getpid()),
                                         "--driver",        options_.driver,
@@ -70,13 +99,24 @@ Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const Un
                                         "--worker-user",   options_.worker_user,
                                         "--worker-root",   options_.private_root ? "private" : "machine",
                                         "--hello-timeout", std::to_string(options_.hello_timeout_s)};
-  std::vector<int> passed = {line->second.get(), usage->fd(), shares->second.get()};
+  std::vector<int> passed = {line->second.get(), shares->second.get()};
+  const auto pass = [&](const char* option, int fd) {
+    arguments.insert(arguments.end(), {option, std::to_string(kPassedFd + static_cast<int>(passed.size()))});
+    passed.push_back(fd);
+  };
+  std::optional<DeviceSlot> device_slot;
+  if (options_.driver == "emulator") {
+    Result<std::shared_ptr<DeviceMemory>> devices = EmulatedDevices();
+    if (!devices.ok()) return devices.status();
+    Result<DeviceSlot> taken = DeviceSlot::Take(std::move(devices).value());
+    if (!taken.ok()) return taken.status();
+    device_slot.emplace(std::move(taken).value());
+    pass("--device-page-fd", device_slot->fd());
+    arguments.insert(arguments.end(), {"--device-slot", std::to_string(device_slot->number())});
+  }
   Result<UniqueFd> images = options_.image_gib > 0 ? images_.Connect() : UniqueFd();
   if (!images.ok()) LogWarning("a session without images of others: {}", images.status().message());
-  if (images.ok() && images->valid()) {
-    arguments.insert(arguments.end(), {"--images-fd", std::to_string(kPassedFd + 3)});
-    passed.push_back(images->get());
-  }
+  if (images.ok() && images->valid()) pass("--images-fd", images->get());
   WorkerUids::Lease lease;
   if (!options_.worker_uids.empty()) {
     Result<WorkerUids::Lease> taken = uids_.Take();
@@ -87,7 +127,11 @@ Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const Un
   Result<pid_t> pid = StartSelf(arguments, passed);
   if (!pid.ok()) return pid.status();
   if (lease.uid != 0) uid_locks_[*pid] = std::move(lease.lock);
-  return Process{*pid, session, std::move(usage).value(), std::move(shares->first), std::move(line->first)};
+  if (device_slot) {
+    device_slot->Bind(*pid);
+    device_slots_.emplace(*pid, std::move(*device_slot));
+  }
+  return Process{*pid, session, std::move(shares->first), std::move(line->first)};
 }
 
 WorkerPool::Kind& WorkerPool::KindOf(const ClientHello& hello) {
@@ -237,6 +281,7 @@ void WorkerPool::GiveBack() {
 
 bool WorkerPool::Forget(pid_t pid) {
   uid_locks_.erase(pid);
+  device_slots_.erase(pid);
   if (const auto begun = begun_.find(pid); begun != begun_.end()) {
     for (Kind& kind : kinds_) {
       if (kind.id == begun->second.kind) kind.demand.Note(begun->second.began_ns, MonotonicNs());

@@ -16,15 +16,16 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <memory>
 #include <set>
 #include <vector>
 
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 #include "protocol/wire/handshake.h"
+#include "server/daemon/device_memory.h"
 #include "server/daemon/options.h"
 #include "server/daemon/session_demand.h"
-#include "server/daemon/usage_memory.h"
 #include "server/daemon/worker_uids.h"
 #include "server/images/image_keeper.h"
 
@@ -46,9 +47,8 @@ class WorkerPool {
   struct Process {
     pid_t pid = -1;
     uint64_t session = 0;  // never used before
-    UsageMemory usage;
-    UniqueFd shares;  // the daemon's end (server/shares)
-    UniqueFd line;    // the daemon's end (worker_line.h)
+    UniqueFd shares;       // the daemon's end (server/shares)
+    UniqueFd line;         // the daemon's end (worker_line.h)
   };
 
   explicit WorkerPool(const Options& options);
@@ -70,8 +70,12 @@ class WorkerPool {
   // Processes that were to wait, were told to end and have not yet.
   const std::set<pid_t>& ending() const { return ending_; }
 
-  // A child has ended, and its user id is free: whether it was one of those that waited and was not told to. None is started in
-  // its place before the next session.
+  // What a process uses the emulated devices for, and what all do and have done. Zeros when the devices are real.
+  DeviceUses DeviceUsesOf(pid_t pid) const;
+  DeviceUses DeviceUsesOfAll() const;
+
+  // A child has ended, and its user id and its part of the emulated devices are free: whether it was one of those that waited and
+  // was not told to. None is started in its place before the next session.
   bool Forget(pid_t pid);
   // Ends those that wait, and starts no more.
   void Close();
@@ -99,6 +103,8 @@ class WorkerPool {
     uint64_t began_ns;
   };
 
+  // The emulated devices of the next process: those of all others, or, of a private server, devices of its own.
+  Result<std::shared_ptr<DeviceMemory>> EmulatedDevices();
   // For the client at `connection`, or, when that is null, for one that is to come.
   Result<Process> Start(const ClientHello& hello, const UniqueFd* connection);
   // The one that waited for clients of this kind, ready if there is one; else one that is started.
@@ -118,9 +124,12 @@ class WorkerPool {
   const size_t starts_max_;  // processes that get ready at the same time
   ImageKeeper images_;
   WorkerUids uids_;
-  std::map<pid_t, UniqueFd> uid_locks_;  // of processes that have not ended
-  std::list<Kind> kinds_;                // that of the last client is the first; never empty
-  std::list<Waiting> waiting_;           // those started first are the first
+  // Of processes that have not ended.
+  std::map<pid_t, UniqueFd> uid_locks_;
+  std::map<pid_t, DeviceSlot> device_slots_;
+  std::shared_ptr<DeviceMemory> device_memory_;  // null: nothing is shared
+  std::list<Kind> kinds_;                        // that of the last client is the first; never empty
+  std::list<Waiting> waiting_;                   // those started first are the first
   std::set<pid_t> ending_;
   std::set<pid_t> dead_;             // waited, closed their line, and have not ended yet
   std::map<pid_t, Begun> begun_;     // sessions

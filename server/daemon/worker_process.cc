@@ -83,8 +83,9 @@ int RunWorkerProcess(const Options& options) {
   if (options.shares_fd >= 0) session.shares = &shares;
   SocketImageCache images{UniqueFd(options.images_fd)};
   if (options.images_fd >= 0) session.images = &images;
-  if (options.driver == "emulator" && options.usage_fd >= 0) {
-    setenv("TESSERA_EMULATOR_USAGE_FD", std::to_string(options.usage_fd).c_str(), 1);
+  if (options.device_page_fd >= 0) {
+    setenv("TESSERA_EMULATOR_PAGE_FD", std::to_string(options.device_page_fd).c_str(), 1);
+    setenv("TESSERA_EMULATOR_PAGE_SLOT", std::to_string(options.device_slot).c_str(), 1);
   }
   const UniqueFd line(options.worker_fd);
   LineRoomMaker rooms(line.get());

@@ -4,9 +4,11 @@ The first argument of every test that imports this is the build directory.
 """
 
 import atexit
+import mmap
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -251,3 +253,27 @@ class Server:
         self.log.close()
         self.directory.cleanup()
         return code
+
+
+class DevicePage:
+    """What the workers of a server use its emulated devices for (server/device_page.h)."""
+
+    SLOT, DEVICE, DEVICES = 64, 64 + 1024 * 64, 4160
+
+    def __init__(self, server):
+        directory = f"/proc/{server.process.pid}/fd"
+        files = [os.path.join(directory, name) for name in os.listdir(directory)]
+        file = next(name for name in files if "tessera-device-page" in os.readlink(name))
+        with open(file, "rb") as page:
+            self.bytes = mmap.mmap(page.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)
+
+    def row(self, worker, device=0):
+        """Bytes used and asked for, and ns in which the device has worked for this worker."""
+        owners = struct.unpack_from("<1024I", self.bytes, 4)
+        return struct.unpack_from("<3Q", self.bytes, self.DEVICES + device * self.DEVICE + 64 + owners.index(worker) * self.SLOT)
+
+    def used_bytes(self, worker):
+        return self.row(worker)[0]
+
+    def busy_ns(self, worker):
+        return self.row(worker)[2]

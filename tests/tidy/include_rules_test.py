@@ -39,7 +39,7 @@ OWN = {
                       "generated/driver_table.h", "generated/spec_hash.h"],
     "server/driver": ["server/driver/", "protocol/base/", "protocol/wire/", "protocol/runtime/",
                       "generated/driver_", "generated/mock/"],
-    "server/emulator": ["server/emulator/", "server/usage_page.h", "protocol/base/", "generated/driver_"],
+    "server/emulator": ["server/emulator/", "server/device_page.h", "protocol/base/", "generated/driver_"],
     "scheduler": ["scheduler/", "protocol/base/"],
     "scheduler/simulate": ["scheduler/", "programs/completion.h", "protocol/base/"],
     "netaware": ["netaware/", "scheduler/", "protocol/base/", "protocol/wire/", "protocol/link/", "protocol/control/",
@@ -74,7 +74,7 @@ EMULATED_DRIVER = {
     "graphs": ["base", "device", "core", "memory", "code"],
 }
 for folder, below in EMULATED_DRIVER.items():
-    OWN[f"server/emulator/driver/{folder}"] = ["protocol/base/", "server/usage_page.h", "server/code_image/", "server/emulator/ptx/",
+    OWN[f"server/emulator/driver/{folder}"] = ["protocol/base/", "server/device_page.h", "server/code_image/", "server/emulator/ptx/",
                                                *(f"server/emulator/driver/{name}/" for name in (folder, *below))]
 
 # Header of a foreign library -> files that may include it. Tests may include anything.

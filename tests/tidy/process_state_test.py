@@ -66,8 +66,8 @@ ALLOWED = {
     "what the driver alone points to, for leak checkers": [
         r"server/worker/streams/host_function\.cc: NodeTargets::Get::all",
     ],
-    "where an emulated device is counted that nobody looks at": [
-        r"server/emulator/driver/base/options\.cc: emulator::MapUsage::unseen",
+    "the page of an emulated machine that no other process uses": [
+        r"server/emulator/driver/base/options\.cc: emulator::MapPage::own",
     ],
     "of a test's driver, of which there is one": [
         r"server/driver/recording_driver\.cc: current",

@@ -54,11 +54,11 @@ int NamedDevice(std::string_view entry, int count) {
   return good ? number : -1;
 }
 
-UsagePage* MapUsage(const char* descriptor) {
-  static UsagePage unseen;
-  if (descriptor == nullptr) return &unseen;
-  void* page = mmap(nullptr, sizeof(UsagePage), PROT_READ | PROT_WRITE, MAP_SHARED, atoi(descriptor), 0);
-  return page == MAP_FAILED ? &unseen : static_cast<UsagePage*>(page);
+DevicePage* MapPage(const char* descriptor) {
+  static DevicePage own;
+  if (descriptor == nullptr) return &own;
+  void* page = mmap(nullptr, sizeof(DevicePage), PROT_READ | PROT_WRITE, MAP_SHARED, atoi(descriptor), 0);
+  return page == MAP_FAILED ? &own : static_cast<DevicePage*>(page);
 }
 
 Options ReadOptions() {
@@ -74,7 +74,8 @@ Options ReadOptions() {
   options.session = ReadNumber("TESSERA_EMULATOR_SESSION", 0, 0, kSessionMax);
   const char* loading = getenv("CUDA_MODULE_LOADING");
   options.eager_loading = loading != nullptr && strcmp(loading, "EAGER") == 0;
-  options.usage = MapUsage(getenv("TESSERA_EMULATOR_USAGE_FD"));
+  options.page = MapPage(getenv("TESSERA_EMULATOR_PAGE_FD"));
+  options.page_slot = static_cast<uint32_t>(ReadNumber("TESSERA_EMULATOR_PAGE_SLOT", 0, 0, kDeviceSlotsMax - 1));
   return options;
 }
 

@@ -5,7 +5,8 @@
 //   TESSERA_EMULATOR_SEED        seed of delays and of kernel scheduling (1)
 //   TESSERA_EMULATOR_DELAY_US    longest random delay before an operation of a stream, 0 = none (50)
 //   TESSERA_EMULATOR_QUEUE       commands that wait in a stream before the call that gives it one more blocks (1024)
-//   TESSERA_EMULATOR_USAGE_FD    descriptor of a file that shows what the devices are used for (usage_page.h)
+//   TESSERA_EMULATOR_PAGE_FD     descriptor of the page that this process shares its devices by (server/device_page.h), and
+//   TESSERA_EMULATOR_PAGE_SLOT   its slot there
 //   CUDA_MODULE_LOADING          EAGER or LAZY, as the driver reads it
 //   CUDA_VISIBLE_DEVICES         which devices, and in which order: numbers or GPU-... prefixes; the list ends before the
 //                                first entry that names none, or one a second time
@@ -15,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/usage_page.h"
+#include "server/device_page.h"
 
 namespace tessera::emulator {
 
@@ -29,10 +30,11 @@ struct Options {
   uint64_t queue_commands = 1024;
   uint64_t session = 0;  // which of its client's sessions this is, up to kSessionMax: each has addresses of its own
   bool eager_loading = false;
-  UsagePage* usage = nullptr;  // never null once read: a page of its own without TESSERA_EMULATOR_USAGE_FD
+  DevicePage* page = nullptr;  // never null once read: one of its own without TESSERA_EMULATOR_PAGE_FD
+  uint32_t page_slot = 0;
 };
 
-inline constexpr int kMaxDevices = kUsageDevicesMax;
+inline constexpr int kMaxDevices = kEmulatedDevicesMax;
 
 const Options& GetOptions();
 

@@ -171,7 +171,7 @@ CUresult KernelCommand::Execute(Context& context) {
   environment.cancel = context.cancel_flag();
   environment.seed = GetDriver().Random();
   environment.grid_id = GetDriver().next_grid_id.fetch_add(1);
-  UsagePage::Device& usage = context.device().usage();
+  DevicePage::Slot& usage = context.device().usage();
   usage.running.fetch_add(1);
   const uint64_t started_ns = MonotonicNs();
   const LaunchResult result = Run(launch, environment);

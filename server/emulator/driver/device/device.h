@@ -6,7 +6,8 @@
 #include <cstdint>
 #include <mutex>
 
-#include "server/usage_page.h"
+#include "server/device_page.h"
+#include "server/emulator/driver/device/memory_share.h"
 
 namespace tessera::emulator {
 
@@ -23,12 +24,13 @@ class Device {
   Device(int number, uint64_t total_bytes);
   int number() const { return number_; }
   uint64_t total_bytes() const { return total_bytes_; }
-  uint64_t used_bytes() const { return used_bytes_.load(); }
+  // By all processes that share the device.
+  uint64_t used_bytes() const { return memory_.used_by_all(); }
   // Takes `bytes` of the device's memory; false when there is not that much left.
-  bool Charge(uint64_t bytes);
-  void Discharge(uint64_t bytes);
-  // What others see of the device's use.
-  UsagePage::Device& usage() { return usage_; }
+  bool Charge(uint64_t bytes) { return memory_.Take(bytes); }
+  void Discharge(uint64_t bytes) { memory_.GiveBack(bytes); }
+  // What others see of the device's use by this process.
+  DevicePage::Slot& usage() { return usage_; }
 
   uint64_t primary_handle = 0;
   std::mutex primary_mutex;
@@ -41,8 +43,8 @@ class Device {
  private:
   const int number_;
   const uint64_t total_bytes_;
-  std::atomic<uint64_t> used_bytes_{0};
-  UsagePage::Device& usage_;
+  MemoryShare memory_;
+  DevicePage::Slot& usage_;
 };
 
 }  // namespace tessera::emulator
