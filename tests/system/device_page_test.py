@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""All programs of a server have one emulated GPU: its memory. What each got is read in the device page.
+"""All programs of a server have one emulated GPU: its memory and its time. What each got is read in the device page, since that is
+exact on a busy machine as well.
 
 usage: device_page_test.py BUILD_DIRECTORY
 """
@@ -9,9 +10,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
-from product import TESSERA, DevicePage, Server, end_with_test, environment, wait_for
+from product import TESSERA, DevicePage, Server, end_with_test, environment, program, state, wait_for
 
 MIB = 1 << 20
 
@@ -31,7 +33,8 @@ for line in sys.stdin:
 
 class DevicePageTest(unittest.TestCase):
     def serve(self, **variables):
-        self.server = Server(env=environment(**variables))
+        # Without pauses before kernels: a busy machine makes them longer.
+        self.server = Server(env=environment(TESSERA_EMULATOR_DELAY_US="0", **variables))
         self.addCleanup(self.server.stop)
 
     def start(self, *words):
@@ -50,6 +53,76 @@ class DevicePageTest(unittest.TestCase):
     def end(process):
         process.kill()
         process.communicate()
+
+
+class Time(DevicePageTest):
+    def tenant(self, duration_us):
+        _, worker = self.start(program("occupy"), "1000000", str(duration_us))
+        wait_for(lambda: self.page.busy_ns(worker) > 0, 20, "a kernel on the device")
+        return worker
+
+    def shares(self, workers, ms):
+        """The device time, in ms, that each gets until the first has got so much."""
+        before = [self.page.busy_ns(worker) for worker in workers]
+        wait_for(lambda: self.page.busy_ns(workers[0]) - before[0] >= ms * 1e6, 30, "time on the device")
+        return [(self.page.busy_ns(worker) - start) / 1e6 for worker, start in zip(workers, before)]
+
+    def check_equal(self, workers):
+        """In one window of several: a process that gets no processor for a while loses its turns meanwhile."""
+        seen = []
+        for _ in range(5):
+            shares = self.shares(workers, 300)
+            if all(abs(share / shares[0] - 1) < 0.05 for share in shares):
+                return
+            seen.append(shares)
+        self.fail(f"unequal device times, in ms: {seen}")
+
+    def test_one_alone_has_all_of_it(self):
+        self.serve()
+        worker = self.tenant(700)
+        seen = []
+        for _ in range(5):
+            begin = time.monotonic()
+            share, = self.shares([worker], 300)
+            seen.append(share / 1000 / (time.monotonic() - begin))
+            self.assertLess(seen[-1], 1.1, "more time than has passed")
+            if seen[-1] > 0.9:
+                return
+        self.fail(f"parts of the time that has passed: {seen}")
+
+    def test_two_and_three_get_as_much(self):
+        self.serve()
+        workers = [self.tenant(500), self.tenant(20_000)]
+        self.check_equal(workers)
+        workers.append(self.tenant(3000))
+        self.check_equal(workers)
+        begin, shares = time.monotonic(), self.shares(workers, 200)
+        self.assertLess(sum(shares), (time.monotonic() - begin) * 1000 + 50, "more time than has passed")
+
+    def test_one_that_is_stopped_keeps_nobody_waiting(self):
+        self.serve()
+        first, second = self.tenant(50_000), self.tenant(1000)
+        for _ in range(3):
+            os.kill(first, signal.SIGSTOP)
+            wait_for(lambda: state(first) == "T", 10, "the stop of a worker")
+            time.sleep(0.05)
+            stopped = self.page.busy_ns(first)
+            begin = time.monotonic()
+            self.shares([second], 200)
+            # If it stopped the device again with each of its turns, this would take 2 s.
+            self.assertLess(time.monotonic() - begin, 1)
+            self.assertEqual(self.page.busy_ns(first), stopped)
+            os.kill(first, signal.SIGCONT)
+            wait_for(lambda: self.page.busy_ns(first) > stopped, 10, "a kernel on the device")
+        self.check_equal([first, second])
+
+    def test_one_that_dies_keeps_nobody_waiting(self):
+        self.serve()
+        first, second = self.tenant(50_000), self.tenant(1000)
+        os.kill(first, signal.SIGKILL)
+        begin = time.monotonic()
+        self.shares([second], 200)
+        self.assertLess(time.monotonic() - begin, 1)
 
 
 class MemoryOfAll(DevicePageTest):

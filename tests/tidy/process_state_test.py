@@ -38,6 +38,7 @@ ALLOWED = {
         r"server/worker/calls/occupancy\.cc: shared_bytes_of_block",
         r"server/emulator/driver/code/kernel_requests\.cc: emulator::current_requests",
         r"server/emulator/driver/core/driver\.cc: emulator::GetThread::state",
+        r"server/emulator/driver/device/device_time\.cc: emulator::OfThread::on_device",
     ],
     "read by signal handlers, which may look at nothing that is being made": [
         r"client-stub/managed/fault_handler\.cc: (watched|watched_count|earlier|earlier_count|install_mutex)",

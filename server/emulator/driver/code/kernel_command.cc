@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
-#include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "server/emulator/driver/code/conditional.h"
 #include "server/emulator/driver/code/function_attributes.h"
@@ -84,6 +84,29 @@ CUresult PackParameters(const KernelInfo& info, void** params, void** extra, std
   RETURN_IF(size_bytes > RoundUp(packed->size(), 8), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
   memcpy(packed->data(), buffer, std::min(size_bytes, packed->size()));
   return CUDA_SUCCESS;
+}
+
+// How long the kernel occupies the device, when it says so.
+std::optional<uint64_t> StatedNs(const KernelInfo& info, const std::vector<std::byte>& parameters) {
+  if (info.duration_parameter < 0) return std::nullopt;
+  const Parameter& parameter = info.parameters[static_cast<size_t>(info.duration_parameter)];
+  uint64_t duration_us = 0;
+  memcpy(&duration_us, parameters.data() + parameter.offset_bytes, parameter.size_bytes);
+  return std::min(duration_us, UINT64_MAX / 2000) * 1000;
+}
+
+LaunchResult RunOnDevice(const Launch& launch, Environment* environment, DeviceTime& time, std::optional<uint64_t> stated_ns) {
+  if (!stated_ns) {
+    JoinDevice(time);
+    DeviceTime::Body body(time, environment->cancel);
+    environment->turn = &body;
+    return Run(launch, *environment);
+  }
+  LaunchResult result = Run(launch, *environment);
+  if (!result.ok()) return result;
+  JoinDevice(time);
+  time.Occupy(*stated_ns, environment->cancel);
+  return result;
 }
 
 CUresult ErrorOf(LaunchError error) {
@@ -171,12 +194,7 @@ CUresult KernelCommand::Execute(Context& context) {
   environment.cancel = context.cancel_flag();
   environment.seed = GetDriver().Random();
   environment.grid_id = GetDriver().next_grid_id.fetch_add(1);
-  DevicePage::Slot& usage = context.device().usage();
-  usage.running.fetch_add(1);
-  const uint64_t started_ns = MonotonicNs();
-  const LaunchResult result = Run(launch, environment);
-  usage.busy_ns.fetch_add(MonotonicNs() - started_ns);
-  usage.running.fetch_sub(1);
+  const LaunchResult result = RunOnDevice(launch, &environment, context.device().time(), StatedNs(function_->info(), parameters));
   context.FlushPrint();  // as driver 580 does, soon and unasked
   const CUresult error = ErrorOf(result.error);
   if (error == CUDA_SUCCESS) return CUDA_SUCCESS;

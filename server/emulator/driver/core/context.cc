@@ -317,6 +317,7 @@ bool Context::Free(uint64_t address) {
 
 CUresult HostCommand::Execute(Context& context) {
   context.FlushPrint();
+  LeaveDevice();
   std::lock_guard one_at_a_time(context.host_function_mutex());
   ThreadState& thread = GetThread();
   thread.in_host_function = true;

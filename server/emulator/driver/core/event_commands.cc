@@ -1,5 +1,7 @@
 #include "server/emulator/driver/core/event_commands.h"
 
+#include "server/emulator/driver/device/device_time.h"
+
 namespace tessera::emulator {
 namespace {
 
@@ -21,7 +23,9 @@ class AwaitFence : public Command {
   explicit AwaitFence(FencePtr fence) : fence_(std::move(fence)) {}
   CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_WAIT_EVENT; }
   CUresult Execute(Context&) override {
-    if (fence_ != nullptr) fence_->Wait();
+    if (fence_ == nullptr || fence_->done()) return CUDA_SUCCESS;
+    LeaveDevice();
+    fence_->Wait();
     return CUDA_SUCCESS;
   }
 

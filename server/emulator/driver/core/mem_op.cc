@@ -22,6 +22,7 @@ CUresult Await(Context& context, uint64_t address, T wanted, unsigned flags) {
   while (!context.cancelled()) {
     if (!GetDriver().memory.Usable(address, sizeof(T))) return CUDA_ERROR_ILLEGAL_ADDRESS;
     if (Holds(__atomic_load_n(location, __ATOMIC_ACQUIRE), wanted, flags)) return CUDA_SUCCESS;
+    LeaveDevice();
     nanosleep(&pause, nullptr);
   }
   return CUDA_SUCCESS;

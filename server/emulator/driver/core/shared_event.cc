@@ -78,6 +78,7 @@ void SharedEvent::Wait(uint64_t number, const std::atomic<bool>* cancel) const {
 }
 
 CUresult SharedWaitCommand::Execute(Context& context) {
+  LeaveDevice();
   event_->Wait(number_, context.cancel_flag());
   return CUDA_SUCCESS;
 }

@@ -1,6 +1,7 @@
 #include "server/emulator/driver/core/stream.h"
 
 #include "server/emulator/driver/base/options.h"
+#include "server/emulator/driver/device/device_time.h"
 
 namespace tessera::emulator {
 
@@ -31,16 +32,21 @@ void Stream::Drain() {
   while (true) {
     Entry entry;
     {
-      std::lock_guard lock(mutex_);
+      std::unique_lock lock(mutex_);
       if (queue_.empty()) {
         draining_ = false;
-        return;
+        lock.unlock();
+        return LeaveDevice();
       }
       entry = std::move(queue_.front());
       queue_.pop_front();
     }
     room_.notify_all();
-    for (const FencePtr& fence : entry.after) fence->Wait();
+    for (const FencePtr& fence : entry.after) {
+      if (fence->done()) continue;
+      LeaveDevice();
+      fence->Wait();
+    }
     entry.work();
     FencePtr fence = std::move(entry.fence);
     // What the work holds goes before anyone learns that it is done.

@@ -13,6 +13,6 @@ Device::Device(int number, uint64_t total_bytes)
     : number_(number),
       total_bytes_(total_bytes),
       memory_(PageOf(number), GetOptions().page->slots_end, GetOptions().page_slot, total_bytes),
-      usage_(PageOf(number).slots[GetOptions().page_slot]) {}
+      time_(PageOf(number), GetOptions().page->slots_end, GetOptions().page_slot) {}
 
 }  // namespace tessera::emulator

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "server/device_page.h"
+#include "server/emulator/driver/device/device_time.h"
 #include "server/emulator/driver/device/memory_share.h"
 
 namespace tessera::emulator {
@@ -29,8 +29,7 @@ class Device {
   // Takes `bytes` of the device's memory; false when there is not that much left.
   bool Charge(uint64_t bytes) { return memory_.Take(bytes); }
   void Discharge(uint64_t bytes) { memory_.GiveBack(bytes); }
-  // What others see of the device's use by this process.
-  DevicePage::Slot& usage() { return usage_; }
+  DeviceTime& time() { return time_; }
 
   uint64_t primary_handle = 0;
   std::mutex primary_mutex;
@@ -44,7 +43,7 @@ class Device {
   const int number_;
   const uint64_t total_bytes_;
   MemoryShare memory_;
-  DevicePage::Slot& usage_;
+  DeviceTime time_;
 };
 
 }  // namespace tessera::emulator

@@ -5,6 +5,13 @@
 namespace tessera::emulator {
 namespace {
 
+// What takes longer than a moment hands the device on to other processes: copies and sets are no work of its own.
+constexpr uint64_t kMomentBytes = 64 << 10;
+
+void LeaveDeviceFor(uint64_t bytes) {
+  if (bytes > kMomentBytes) LeaveDevice();
+}
+
 struct Side {
   CUmemorytype type;
   uint64_t host, device;
@@ -133,6 +140,7 @@ CUresult CopyCommand::Execute(Context& context) {
       (destination_.checked && !memory.Usable(destination_.address, SpanBytes(destination_)))) {
     return CUDA_ERROR_ILLEGAL_ADDRESS;  // freed since the call
   }
+  LeaveDeviceFor(copy_.WidthInBytes * copy_.Height * copy_.Depth);
   for (uint64_t z = 0; z < copy_.Depth; ++z) {
     for (uint64_t y = 0; y < copy_.Height; ++y) {
       memmove(reinterpret_cast<void*>(destination_.address + z * destination_.slice_pitch + y * destination_.row_pitch),
@@ -167,6 +175,7 @@ uint64_t SetCommand::SpanBytes() const { return (set_.height - 1) * set_.pitch +
 CUresult SetCommand::Execute(Context& context) {
   if (empty()) return CUDA_SUCCESS;
   if (!GetDriver().memory.Usable(set_.dst, SpanBytes())) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  LeaveDeviceFor(SpanBytes());
   for (uint64_t y = 0; y < set_.height; ++y) {
     const uint64_t row = set_.dst + y * set_.pitch;
     if (set_.elementSize == 1) {
