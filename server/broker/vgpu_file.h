@@ -1,0 +1,65 @@
+// A file of vGPUs: what an administrator writes, and tesserad hands over as text. Two forms, told apart by the first line that is
+// not empty: Gemini's begins with a number alone, and everything else is TOML.
+//
+//   [[vgpu]]
+//   name = "train"
+//   gpu = 0                  # number in the server's list, or "GPU-uuid"; default 0
+//   request = 0.7            # default: --default-request
+//   limit = 1.0              # default 1
+//   priority = "normal"      # protected, normal, best-effort; default normal
+//   owners = ["uid:1000"]    # default: everybody who may use the server
+//
+// Gemini's (https://github.com/NTHU-LSALAB/Gemini, resource-config.txt): the number of lines that follow, then in each
+// `ID REQUEST LIMIT GPU_MEM`; ST-vGPU's has the percentage of SMs before the memory. All are of GPU 0. SMs and memory are read,
+// noted, and not enforced.
+//
+// Pure; any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/base/status.h"
+#include "scheduler/vgpu_spec.h"
+#include "server/gate/broker_line.h"
+
+namespace tessera {
+
+// The vGPU of sessions that name none. No file can name it.
+inline constexpr std::string_view kDefaultVgpu = "default";
+
+struct FileVgpu {
+  VgpuSpec spec{};
+  uint32_t gpu = 0;
+  std::vector<uint32_t> owners{};  // users that may begin sessions; empty: everybody
+  size_t line = 0;                 // where it stands, counted from 1
+};
+
+struct VgpuFile {
+  std::vector<FileVgpu> vgpus;     // no two of one name
+  std::vector<std::string> notes;  // for the log: what was read and has no effect
+};
+
+// What a file is read against.
+struct VgpuFileTerms {
+  std::span<const GpusMessage::Uuid> gpus;
+  double default_request = 0;
+};
+
+// kInvalidArgument: the sentence begins with "line N: " and names field, value and bound. Each vGPU is good by itself then;
+// whether they fit on their GPUs is PlanChange()'s to say (vgpu_change.h).
+Result<VgpuFile> ReadVgpuFile(std::string_view text, const VgpuFileTerms& terms);
+
+// "line N: ...", of a file.
+Status AtLine(size_t line, const Status& why);
+Status AtLine(size_t line, const std::string& why);
+
+// The forms, for ReadVgpuFile(); names, shares and bounds are its to check.
+Result<VgpuFile> ReadTomlVgpus(std::string_view text, const VgpuFileTerms& terms);
+Result<VgpuFile> ReadGeminiVgpus(std::string_view text);
+
+}  // namespace tessera
