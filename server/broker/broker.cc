@@ -1,0 +1,169 @@
+#include "server/broker/broker.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "protocol/base/log.h"
+#include "protocol/base/printable.h"
+#include "scheduler/policies/policies.h"
+#include "server/broker/gpu_name.h"
+
+namespace tessera {
+namespace {
+
+Status OutOfTurn(std::string_view what) {
+  return Status(StatusCode::kProtocolViolation, fmt::format("the daemon sent {} out of turn", what));
+}
+
+}  // namespace
+
+Broker::~Broker() {
+  for (auto& [number, session] : sessions_) {
+    poller_.Remove(session.ring.get());
+    poller_.Remove(session.process.get());
+  }
+  for (const std::unique_ptr<TraceFile>& trace : traces_) trace->Flush();
+}
+
+Status Broker::Take(SocketMessage message, int64_t now_ns) {
+  const BrokerWord word = BrokerWordOf(message.bytes);
+  if (gpus_.empty() && word != BrokerWord::kGpus) return OutOfTurn("something before its GPUs");
+  switch (word) {
+    case BrokerWord::kGpus: {
+      const Result<GpusMessage> gpus = GpusMessage::Decode(message.bytes);
+      return gpus.ok() ? TakeGpus(gpus.value(), now_ns) : gpus.status();
+    }
+    case BrokerWord::kVgpuFile: {
+      const Result<VgpuFileMessage> file = VgpuFileMessage::Decode(message.bytes);
+      if (!file.ok()) return file.status();
+      if (message.fds.size() != 1) return OutOfTurn("a file of vGPUs without its text");
+      return TakeFile(file.value(), message.fds[0], now_ns);
+    }
+    case BrokerWord::kAsk: {
+      const Result<AskMessage> ask = AskMessage::Decode(message.bytes);
+      if (!ask.ok()) return ask.status();
+      Answer(ask.value());
+      return Status::Ok();
+    }
+    case BrokerWord::kCame: {
+      const Result<CameMessage> came = CameMessage::Decode(message.bytes);
+      return came.ok() ? TakeCame(came.value(), std::move(message.fds), now_ns) : came.status();
+    }
+    case BrokerWord::kLeft: {
+      Result<LeftMessage> left = LeftMessage::Decode(message.bytes);
+      if (!left.ok()) return left.status();
+      Leave(left->session, now_ns);
+      return Status::Ok();
+    }
+    default: return OutOfTurn("what no daemon says,");
+  }
+}
+
+// GPUs.
+
+Status Broker::TakeGpus(const GpusMessage& gpus, int64_t now_ns) {
+  if (!gpus_.empty() || gpus.uuids.empty()) return OutOfTurn("its GPUs");
+  uuids_ = gpus.uuids;
+  for (const BrokerOptions::GpuPolicy& policy : options_.policies) {
+    if (policy.gpu.empty()) continue;
+    if (const Result<uint32_t> gpu = FindGpu(policy.gpu, uuids_); !gpu.ok()) {
+      return Status(gpu.status().code(), fmt::format("--policy {}={}: {}", policy.gpu, policy.name, gpu.status().message()));
+    }
+  }
+  for (uint32_t row = 0; row < uuids_.size(); ++row) RETURN_IF_ERROR(MakeGpu(row, now_ns));
+  Say(ReadyMessage{TESSERA_VERSION});
+  return Status::Ok();
+}
+
+Status Broker::MakeGpu(uint32_t row, int64_t now_ns) {
+  std::string name(kDefaultPolicy);
+  for (const BrokerOptions::GpuPolicy& policy : options_.policies) {
+    if (policy.gpu.empty() || FindGpu(policy.gpu, uuids_).value() == row) name = policy.name;
+  }
+  const AdmissionRules rules = {.request_zero = options_.has_default};
+  TracedGpuTime::Sink sink = [](const TraceEvent&) {};
+  if (!options_.record.empty()) {
+    const std::string path = uuids_.size() == 1 ? options_.record : fmt::format("{}.{}", options_.record, row);
+    Result<TraceFile> trace = TraceFile::Make(path, name, rules.request_zero);
+    if (!trace.ok()) return trace.status();
+    traces_.push_back(std::make_unique<TraceFile>(std::move(trace).value()));
+    sink = [file = traces_.back().get()](const TraceEvent& event) { file->Add(event); };
+  }
+  Result<std::unique_ptr<Policy>> policy = MakePolicy(name);
+  if (!policy.ok()) return policy.status();
+  gpus_.push_back(std::make_unique<Gpu>(row, rules, std::move(policy).value(), std::move(sink)));
+  return options_.has_default ? gpus_.back()->Add({.name = std::string(kDefaultVgpu)}, now_ns) : Status::Ok();
+}
+
+// Sessions.
+
+Status Broker::TakeCame(const CameMessage& came, std::vector<UniqueFd> fds, int64_t now_ns) {
+  if (fds.size() != CameMessage::kDescriptors || came.session > Poller::kSessionMax)
+    return OutOfTurn("a session without its pages");
+  Leave(came.session, now_ns);
+  Result<WorkerPages> pages = WorkerPages::Map(fds[0].get(), fds[1].get());
+  Status status = pages.status();
+  if (status.ok()) status = poller_.Add(fds[2].get(), Poller::Source::kRing, came.session);
+  if (status.ok()) status = poller_.Add(fds[3].get(), Poller::Source::kProcess, came.session);
+  if (!status.ok()) {
+    LogError("session {} (process {}) has the GPU without a share: {}", came.session, came.worker_pid, status.message());
+    poller_.Remove(fds[2].get());
+    return Status::Ok();
+  }
+  Session session{came.session, came.vgpus, std::move(pages).value(), std::move(fds[2]), std::move(fds[3])};
+  session.members.resize(gpus_.size());
+  session.pages.SayAlive(now_ns);
+  Settle(sessions_.emplace(came.session, std::move(session)).first->second, now_ns);
+  tick_ns_ = std::min(tick_ns_, now_ns + kTickNs);
+  return Status::Ok();
+}
+
+void Broker::Leave(uint64_t number, int64_t now_ns) {
+  const auto found = sessions_.find(number);
+  if (found == sessions_.end()) return;
+  Session& session = found->second;
+  for (size_t row = 0; row < gpus_.size(); ++row) {
+    if (session.members[row] != nullptr) gpus_[row]->Leave(session.members[row], now_ns);
+  }
+  poller_.Remove(session.ring.get());
+  poller_.Remove(session.process.get());
+  sessions_.erase(found);
+}
+
+void Broker::Ring(uint64_t number, int64_t now_ns) {
+  const auto found = sessions_.find(number);
+  if (found == sessions_.end()) return;
+  Session& session = found->second;
+  if (!session.settled) Settle(session, now_ns);
+  const bool too_often = ++session.rings == kRingsMax;
+  if (too_often) poller_.Silence(session.ring.get(), number);
+  for (size_t row = 0; row < gpus_.size(); ++row) {
+    if (session.members[row] == nullptr) continue;
+    gpus_[row]->Look(*session.members[row], now_ns);
+    if (too_often) gpus_[row]->LookOften(now_ns, tick_ns_);
+  }
+}
+
+// Time.
+
+int64_t Broker::Turn(int64_t now_ns) {
+  if (now_ns >= tick_ns_) Tick(now_ns);
+  int64_t again_ns = tick_ns_;
+  for (const std::unique_ptr<Gpu>& gpu : gpus_) again_ns = std::min(again_ns, gpu->Turn(now_ns));
+  return again_ns;
+}
+
+void Broker::Tick(int64_t now_ns) {
+  for (auto& [number, session] : sessions_) {
+    session.pages.SayAlive(now_ns);
+    if (!session.settled) Settle(session, now_ns);
+    if (session.rings >= kRingsMax) poller_.Listen(session.ring.get(), number);
+    session.rings = 0;
+  }
+  for (const std::unique_ptr<TraceFile>& trace : traces_) trace->Flush();
+  if (!gpus_.empty()) Say(AliveMessage());
+  tick_ns_ = now_ns + (sessions_.empty() ? kIdleTickNs : kTickNs);
+}
+
+}  // namespace tessera

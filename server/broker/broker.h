@@ -1,0 +1,111 @@
+// What tessera-broker decides for one server: vGPUs by file, sessions as the daemon tells of them, looks at what workers report,
+// and pages that say who may use which GPU until when.
+//
+//   Broker broker(options, poller, [&](std::span<const std::byte> message) { ... });
+//   RETURN_IF_ERROR(broker.Take(std::move(message), now_ns));    // from the daemon
+//   broker.Ring(session, now_ns);                                // its eventfd was written to
+//   const int64_t again_ns = broker.Turn(now_ns);                // after each batch of these, and then at the latest
+//
+// A session without a name is in `default` of each GPU that its report page calls visible. So is one that names vGPUs that are
+// not there (the daemon says all of its sessions again to a broker that was started anew, which may have another file), until a
+// file has them. A session that is in a vGPU stays there.
+//
+// It has no clock and reads no socket. Time is MonotonicNs as int64, and does not go back. One thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "protocol/channel/unix_socket.h"
+#include "server/broker/gpu.h"
+#include "server/broker/poller.h"
+#include "server/broker/trace_file.h"
+#include "server/gate/broker_line.h"
+
+namespace tessera {
+
+struct BrokerOptions {
+  struct GpuPolicy {
+    std::string gpu;  // as FindGpu() takes it; empty: all of them
+    std::string name;
+  };
+  std::vector<GpuPolicy> policies;  // each exists; a later one counts
+  bool has_default = true;          // else no GPU has a vGPU `default`, and request 0 is not admitted
+  double default_request = 0;
+  std::string record;  // path of a trace; empty: none
+};
+
+class Broker {
+ public:
+  // A worker that rings more often between two ticks is looked at every millisecond until the next one.
+  static constexpr uint32_t kRingsMax = 1'000;
+  static constexpr int64_t kTickNs = static_cast<int64_t>(kBrokerAliveNs);
+  static constexpr int64_t kIdleTickNs = 5 * kTickNs;  // without sessions
+
+  using Send = std::function<void(std::span<const std::byte> message)>;
+  // `poller` outlives it.
+  Broker(const BrokerOptions& options, Poller& poller, Send send) : options_(options), poller_(poller), send_(std::move(send)) {}
+  ~Broker();
+
+  // A message of the daemon's. kProtocolViolation: it is none, or out of turn; kInvalidArgument: a policy is for a GPU that the
+  // server does not have; kInternal and others: a record cannot be made. The broker is of no use then.
+  Status Take(SocketMessage message, int64_t now_ns);
+  void Ring(uint64_t session, int64_t now_ns);
+  void WorkerEnded(uint64_t session, int64_t now_ns) { Leave(session, now_ns); }
+  int64_t Turn(int64_t now_ns);
+
+  // For tests.
+  const Gpu& gpu(size_t row) const { return *gpus_[row]; }
+  size_t sessions() const { return sessions_.size(); }
+
+ private:
+  struct Session {
+    uint64_t number;
+    std::string vgpus;  // as it was asked for
+    WorkerPages pages;
+    UniqueFd ring;
+    UniqueFd process;
+    std::vector<Gpu::Member*> members{};  // by row; null: not in this GPU
+    bool settled = false;                 // it is in all vGPUs that it will ever be in
+    uint32_t rings = 0;                   // since the last tick
+  };
+  struct Named {
+    uint32_t gpu;
+    std::vector<uint32_t> owners;
+  };
+
+  Status TakeGpus(const GpusMessage& gpus, int64_t now_ns);
+  Status MakeGpu(uint32_t row, int64_t now_ns);
+  Status TakeFile(const VgpuFileMessage& message, const UniqueFd& file, int64_t now_ns);
+  Status ApplyFile(const VgpuFileMessage& message, const UniqueFd& file, int64_t now_ns);
+  void Answer(const AskMessage& ask);
+  Status Judge(const AskMessage& ask, std::vector<uint32_t>* rows) const;
+  Status TakeCame(const CameMessage& came, std::vector<UniqueFd> fds, int64_t now_ns);
+  void Settle(Session& session, int64_t now_ns);
+  void Place(Session& session, size_t row, std::string_view vgpu, bool alone, int64_t now_ns);
+  void Leave(uint64_t number, int64_t now_ns);
+  void Tick(int64_t now_ns);
+  template <typename Message>
+  void Say(const Message& message) {
+    Encoder out;
+    message.Encode(out);
+    send_(out.bytes());
+  }
+
+  const BrokerOptions options_;
+  Poller& poller_;
+  const Send send_;
+  std::vector<GpusMessage::Uuid> uuids_;
+  std::vector<std::unique_ptr<TraceFile>> traces_;
+  std::vector<std::unique_ptr<Gpu>> gpus_;           // by row
+  std::map<std::string, Named, std::less<>> named_;  // vGPUs of the file in force
+  std::map<uint64_t, Session> sessions_;
+  int64_t tick_ns_ = 0;
+};
+
+}  // namespace tessera

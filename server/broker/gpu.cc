@@ -1,0 +1,163 @@
+#include "server/broker/gpu.h"
+
+#include <algorithm>
+
+#include "protocol/base/check.h"
+
+namespace tessera {
+namespace {
+
+GateMode ModeOf(GpuMode mode) {
+  switch (mode) {
+    case GpuMode::kFree: return GateMode::kFree;
+    case GpuMode::kArmed: return GateMode::kArmed;
+    case GpuMode::kMetered: return GateMode::kMetered;
+  }
+  return GateMode::kMetered;
+}
+
+GateWord WordOf(const GateState& gate) {
+  const bool metered = gate.mode == GpuMode::kMetered;
+  return {ModeOf(gate.mode), gate.next, metered ? static_cast<uint64_t>(gate.open_until_ns) : 0};
+}
+
+}  // namespace
+
+// vGPUs.
+
+Status Gpu::Add(const VgpuSpec& spec, int64_t now_ns) {
+  const Result<VgpuId> vgpu = time_.AddVgpu(spec, now_ns);
+  if (!vgpu.ok()) return vgpu.status();
+  if (vgpus_.size() <= vgpu.value()) vgpus_.resize(vgpu.value() + 1);
+  vgpus_[vgpu.value()] = {};
+  DivideSlots();
+  return Status::Ok();
+}
+
+void Gpu::RemoveVgpu(VgpuId vgpu, int64_t now_ns) {
+  time_.RemoveVgpu(vgpu, now_ns);
+  vgpus_[vgpu] = {};
+  DivideSlots();
+}
+
+VgpuId Gpu::IdOf(std::string_view name) const {
+  const auto vgpus = time().vgpus();
+  const auto found = std::find_if(vgpus.begin(), vgpus.end(), [&](VgpuId each) { return time().state(each).spec.name == name; });
+  CHECK(found != vgpus.end());
+  return *found;
+}
+
+std::optional<VgpuId> Gpu::FindVgpu(std::string_view name) const {
+  for (const VgpuId vgpu : time().vgpus()) {
+    if (time().state(vgpu).spec.name == name && !vgpus_[vgpu].retired) return vgpu;
+  }
+  return std::nullopt;
+}
+
+Result<VgpuChange> Gpu::Plan(std::span<const FileVgpu> wanted) const {
+  std::vector<PresentVgpu> present;
+  for (const VgpuId vgpu : time().vgpus()) present.push_back({time().state(vgpu).spec, time().state(vgpu).sessions});
+  return PlanChange(present, wanted, rules_);
+}
+
+void Gpu::Apply(const VgpuChange& change, int64_t now_ns) {
+  for (const std::string& name : change.removed) RemoveVgpu(IdOf(name), now_ns);
+  // Who is retired may come back with a later file.
+  for (const VgpuId vgpu : time().vgpus()) {
+    const std::string& name = time().state(vgpu).spec.name;
+    vgpus_[vgpu].retired = std::find(change.retired.begin(), change.retired.end(), name) != change.retired.end();
+  }
+  for (const VgpuSpec& spec : change.changed) CHECK(time_.ChangeSpec(IdOf(spec.name), spec, now_ns).ok());
+  for (const FileVgpu& vgpu : change.added) CHECK(Add(vgpu.spec, now_ns).ok());
+  DivideSlots();
+  news_ = true;
+}
+
+void Gpu::DivideSlots() {
+  std::vector<SlotShare> shares;
+  for (const VgpuId vgpu : time().vgpus()) shares.push_back({time().state(vgpu).spec.request, time().state(vgpu).spec.limit});
+  const std::vector<StaticSlot> slots = DivideIntoSlots(shares);
+  for (size_t i = 0; i < slots.size(); ++i) {
+    Vgpu& vgpu = vgpus_[time().vgpus()[i]];
+    vgpu.slot = slots[i];
+    for (Member* member : vgpu.members) member->pages_.TellSlot(row_, vgpu.slot);
+  }
+}
+
+// Sessions.
+
+Gpu::Member* Gpu::Join(WorkerPages& pages, VgpuId vgpu, bool alone, int64_t now_ns) {
+  const SessionId session = time_.SessionCame(vgpu, now_ns);
+  const RowWatch watch(pages.report(), row_, alone, now_ns);
+  Member* const member = members_.emplace_back(std::make_unique<Member>(pages, vgpu, session, watch)).get();
+  vgpus_[vgpu].members.push_back(member);
+  pages.TellSlot(row_, vgpus_[vgpu].slot);
+  Tell(*member);
+  news_ = true;
+  return member;
+}
+
+void Gpu::Leave(Member* member, int64_t now_ns) {
+  const VgpuId id = member->vgpu_;
+  time_.SessionLeft(member->session_, now_ns);
+  std::erase(vgpus_[id].members, member);
+  std::erase_if(members_, [&](const std::unique_ptr<Member>& each) { return each.get() == member; });
+  if (vgpus_[id].retired && vgpus_[id].members.empty()) RemoveVgpu(id, now_ns);
+  news_ = true;
+}
+
+// Looks and decisions.
+
+void Gpu::Look(Member& member, int64_t now_ns) {
+  if (mode_ == GpuMode::kFree || !member.watch_.Look(time_, member.session_, now_ns)) return;
+  worked_ns_ = now_ns;
+  news_ = true;
+}
+
+void Gpu::LookAll(int64_t now_ns) {
+  for (const std::unique_ptr<Member>& member : members_) Look(*member, now_ns);
+}
+
+void Gpu::LookOften(int64_t now_ns, int64_t until_ns) {
+  often_until_ns_ = until_ns;
+  look_ns_ = std::min(look_ns_, now_ns + kLookNs);
+}
+
+int64_t Gpu::Turn(int64_t now_ns) {
+  if (now_ns >= look_ns_) {
+    LookAll(now_ns);
+    look_ns_ = now_ns + LookGapNs(now_ns);
+  }
+  if (news_ || now_ns >= ask_again_ns_) {
+    Decide(now_ns);
+    if (mode_ != time().mode()) FollowMode(now_ns);
+  }
+  return std::min(ask_again_ns_, look_ns_);
+}
+
+void Gpu::Decide(int64_t now_ns) {
+  news_ = false;
+  const GpuTime::Decision decision = time_.Decide(now_ns);
+  ask_again_ns_ = std::max(decision.ask_again_ns, now_ns + kAgainMinNs);
+  for (const VgpuId vgpu : decision.changed) {
+    for (Member* member : vgpus_[vgpu].members) Tell(*member);
+  }
+}
+
+void Gpu::FollowMode(int64_t now_ns) {
+  mode_ = time().mode();
+  worked_ns_ = now_ns;
+  look_ns_ = mode_ == GpuMode::kFree ? kNever : now_ns + LookGapNs(now_ns);
+  for (const std::unique_ptr<Member>& member : members_) member->watch_.Forget();
+  LookAll(now_ns);
+  if (mode_ == GpuMode::kMetered) Decide(now_ns);
+}
+
+int64_t Gpu::LookGapNs(int64_t now_ns) const {
+  if (now_ns < often_until_ns_) return kLookNs;
+  return mode_ == GpuMode::kArmed && now_ns - worked_ns_ <= kQuietNs ? kLookNs : kQuietLookNs;
+}
+
+void Gpu::Tell(Member& member) { member.pages_.Tell(row_, WordOf(time().gate(member.vgpu_))); }
+
+}  // namespace tessera

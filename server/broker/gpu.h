@@ -1,0 +1,106 @@
+// One GPU of the server: its vGPUs, the sessions that are in them, what they are told.
+//
+//   Gpu::Member* member = gpu.Join(pages, *gpu.FindVgpu("train"), true, now_ns);
+//   gpu.Look(*member, now_ns);                      // the worker has rung
+//   const int64_t again_ns = gpu.Turn(now_ns);      // decides, writes pages; to be called again then at the latest
+//
+// Looks that nobody asks for: none while the GPU is free; every kLookNs while it is armed, since nothing rings then; every
+// kQuietLookNs when nothing has worked for a second, and while it is metered, for what a worker forgot to ring for. Times as in
+// GpuTime. One thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "scheduler/simulate/traced_gpu_time.h"
+#include "server/broker/row_watch.h"
+#include "server/broker/vgpu_change.h"
+#include "server/broker/worker_pages.h"
+
+namespace tessera {
+
+class Gpu {
+ public:
+  static constexpr int64_t kLookNs = kMillisecondNs;
+  static constexpr int64_t kQuietLookNs = 10 * kMillisecondNs;
+  static constexpr int64_t kQuietNs = kSecondNs;
+  // Decisions that nothing is reported before are at least so far apart.
+  static constexpr int64_t kAgainMinNs = 10'000;
+
+  // A session's part in this GPU.
+  class Member {
+   public:
+    Member(WorkerPages& pages, VgpuId vgpu, SessionId session, const RowWatch& watch)
+        : pages_(pages), vgpu_(vgpu), session_(session), watch_(watch) {}
+    VgpuId vgpu() const { return vgpu_; }
+
+   private:
+    friend class Gpu;
+    WorkerPages& pages_;
+    const VgpuId vgpu_;
+    const SessionId session_;
+    RowWatch watch_;
+  };
+
+  // `row`: its number, and that of its rows.
+  Gpu(uint32_t row, const AdmissionRules& rules, std::unique_ptr<Policy> policy, TracedGpuTime::Sink sink)
+      : row_(row), rules_(rules), time_(rules, std::move(policy), std::move(sink)) {}
+
+  // vGPUs. Add() is for `default`; errors as of AdmitVgpu().
+  Status Add(const VgpuSpec& spec, int64_t now_ns);
+  // What would change to have these; errors as of PlanChange(), and nothing has changed yet.
+  Result<VgpuChange> Plan(std::span<const FileVgpu> wanted) const;
+  // A plan, while nothing else has changed.
+  void Apply(const VgpuChange& change, int64_t now_ns);
+  // The vGPU of this name, if it takes sessions.
+  std::optional<VgpuId> FindVgpu(std::string_view name) const;
+  const std::string& NameOf(VgpuId vgpu) const { return time().state(vgpu).spec.name; }
+
+  // Sessions. `pages` outlive the member, which is the GPU's until it leaves; `alone`: it is in no other GPU. It is told at once
+  // what holds for its vGPU.
+  Member* Join(WorkerPages& pages, VgpuId vgpu, bool alone, int64_t now_ns);
+  void Leave(Member* member, int64_t now_ns);
+
+  void Look(Member& member, int64_t now_ns);
+  // Looks every kLookNs until then.
+  void LookOften(int64_t now_ns, int64_t until_ns);
+  // When it is to be called again; kNever: when something happens.
+  int64_t Turn(int64_t now_ns);
+
+  const GpuTime& time() const { return time_.time(); }
+  uint32_t row() const { return row_; }
+
+ private:
+  struct Vgpu {
+    bool retired = false;  // goes with its last session
+    StaticSlot slot;
+    std::vector<Member*> members;
+  };
+
+  VgpuId IdOf(std::string_view name) const;
+  void RemoveVgpu(VgpuId vgpu, int64_t now_ns);
+  void DivideSlots();
+  void LookAll(int64_t now_ns);
+  void Decide(int64_t now_ns);
+  void FollowMode(int64_t now_ns);
+  void Tell(Member& member);
+  int64_t LookGapNs(int64_t now_ns) const;
+
+  const uint32_t row_;
+  const AdmissionRules rules_;
+  TracedGpuTime time_;
+  std::vector<Vgpu> vgpus_;  // by VgpuId
+  std::vector<std::unique_ptr<Member>> members_;
+
+  bool news_ = false;  // since the last decision
+  GpuMode mode_ = GpuMode::kFree;
+  int64_t ask_again_ns_ = kNever;
+  int64_t look_ns_ = kNever;  // the next look that nobody asks for
+  int64_t worked_ns_ = 0;     // when a look last found something
+  int64_t often_until_ns_ = 0;
+};
+
+}  // namespace tessera

@@ -1,0 +1,27 @@
+// tessera-broker: whose vGPU may use which GPU until when. tesserad starts it; how it ends stands in README.md.
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "programs/service_process.h"
+#include "protocol/base/log.h"
+#include "server/broker/options.h"
+#include "server/broker/run_broker.h"
+
+int main(int argc, char** argv) {
+  using namespace tessera;
+  constexpr const char* kName = "tessera-broker";
+  ProgramOptions options;
+  if (const int code = ParseProgramOptions(argc, argv, &options); code >= 0) return code;
+  if (options.parent_pid != 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != options.parent_pid) return kServiceOk;  // it ended before the line above
+  }
+  SetLogName(kName);
+  SetLogLevel(options.log_level);
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  RaiseDescriptorLimit();  // a session takes two
+  const Status status = RunBroker(UniqueFd(options.line_fd), options.broker);
+  if (status.ok()) return kServiceOk;
+  return Fail(kName, status, status.code() == StatusCode::kInvalidArgument ? kServiceUsage : kServiceInternal);
+}

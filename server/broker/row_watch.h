@@ -1,0 +1,55 @@
+// What one worker reports of one GPU, turned into what GpuTime is told.
+//
+// The page may hold any bytes, and change while it is read. Each word is read once; a time counts as one between the last look
+// and now; a look tells at most ReportPage::kSpans spans. So what a worker makes up is billed to its own vGPU, and costs no more
+// than what is true.
+//
+// Free and armed: whether it works is all that is told. Metered: wants, spans, what is queued. Where more spans have ended since
+// the last look than the page keeps, the time of those that are lost counts as busy: a worker wakes the broker for each rest that
+// is not short (server/worker/gate). One thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "scheduler/simulate/traced_gpu_time.h"
+#include "server/gate/report_page.h"
+
+namespace tessera {
+
+class RowWatch {
+ public:
+  // `page` outlives it. What ended before `now_ns` is nobody's, and what goes on counts from there. `alone`: of the session's
+  // rows, which have one count of records in common, this is the only one.
+  RowWatch(const ReportPage& page, size_t row, bool alone, int64_t now_ns);
+
+  // Tells what is new, as the work of `session`; whether there was anything. Time does not go back.
+  bool Look(TracedGpuTime& time, SessionId session, int64_t now_ns);
+  // The mode has become another: GpuTime knows nothing of what was told, and what is counted counts from the next look on.
+  void Forget();
+
+ private:
+  bool LookForWork(TracedGpuTime& time, SessionId session, int64_t now_ns);
+  bool LookForSpans(TracedGpuTime& time, SessionId session, int64_t now_ns);
+  uint64_t TellSpans(TracedGpuTime& time, SessionId session, uint64_t count, int64_t now_ns);
+  void TellBusy(TracedGpuTime& time, SessionId session, bool busy, int64_t at_ns);
+  bool CountsRose();
+  // A time of the page as one since the last look.
+  int64_t SinceLook(uint64_t at_ns, int64_t now_ns) const;
+
+  const ReportPage& page_;
+  const ReportPage::Row& row_;
+  const bool alone_;
+  int64_t looked_ns_;
+  // As of the last look.
+  uint64_t executed_ = 0;
+  uint64_t launches_ = 0;
+  uint64_t spans_ = 0;
+  uint64_t queued_at_ns_ = 0;
+  bool counts_are_old_ = false;  // they have not been looked at for long: what has happened since is no news
+  // As GpuTime was told.
+  bool wants_ = false;
+  bool busy_ = false;
+};
+
+}  // namespace tessera

@@ -1,0 +1,90 @@
+#include "server/broker/run_broker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+
+#include <deque>
+#include <vector>
+
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+
+namespace tessera {
+namespace {
+
+// The daemon's end may be full for a while; nobody waits here for it.
+class Line {
+ public:
+  explicit Line(UniqueFd socket) : socket_(std::move(socket)) {}
+  int fd() const { return socket_.get(); }
+
+  void Send(std::span<const std::byte> message) {
+    const bool alive = BrokerWordOf(message) == BrokerWord::kAlive;
+    if (unsent_.empty() && SendMessage(fd(), message, {}, 0).code() != StatusCode::kTimedOut) return;
+    // That it lived then is of no use later. That the daemon has gone is seen when its end is read.
+    if (!alive) unsent_.emplace_back(message.begin(), message.end());
+  }
+  Status SendRest() {
+    while (!unsent_.empty() && SendMessage(fd(), unsent_.front(), {}, 0).code() != StatusCode::kTimedOut) unsent_.pop_front();
+    if (unsent_.size() <= kUnsentMax) return Status::Ok();
+    return Status(StatusCode::kUnavailable, "the daemon does not read what it asked for");
+  }
+  // kUnavailable when the daemon has hung up.
+  Status Receive(Broker& broker) {
+    for (int i = 0; i < kMessagesAtOnce; ++i) {
+      Result<SocketMessage> message = ReceiveMessage(fd(), kBrokerMessageBytesMax, 0);
+      if (!message.ok()) return message.status().code() == StatusCode::kTimedOut ? Status::Ok() : message.status();
+      RETURN_IF_ERROR(broker.Take(std::move(message).value(), static_cast<int64_t>(MonotonicNs())));
+    }
+    return Status::Ok();
+  }
+
+ private:
+  const UniqueFd socket_;
+  std::deque<std::vector<std::byte>> unsent_;
+};
+
+Result<UniqueFd> BlockSignals() {
+  sigset_t handled;
+  sigemptyset(&handled);
+  sigaddset(&handled, SIGTERM);
+  sigaddset(&handled, SIGINT);
+  if (sigprocmask(SIG_BLOCK, &handled, nullptr) != 0) return Status::FromErrno("cannot block signals", errno);
+  UniqueFd signals(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals.valid()) return Status::FromErrno("cannot create a signal descriptor", errno);
+  return signals;
+}
+
+}  // namespace
+
+Status RunBroker(UniqueFd line_socket, const BrokerOptions& options) {
+  Result<Poller> poller = Poller::Make();
+  if (!poller.ok()) return poller.status();
+  Result<UniqueFd> signals = BlockSignals();
+  if (!signals.ok()) return signals.status();
+  Line line(std::move(line_socket));
+  RETURN_IF_ERROR(poller->Add(line.fd(), Poller::Source::kLine));
+  RETURN_IF_ERROR(poller->Add(signals->get(), Poller::Source::kSignals));
+  Broker broker(options, *poller, [&](std::span<const std::byte> message) { line.Send(message); });
+  for (;;) {
+    RETURN_IF_ERROR(line.SendRest());
+    const int64_t again_ns = broker.Turn(static_cast<int64_t>(MonotonicNs()));
+    for (const Poller::Event& event : poller->Wait(again_ns)) {
+      switch (event.source) {
+        case Poller::Source::kSignals: return Status::Ok();
+        case Poller::Source::kLine: {
+          const Status status = line.Receive(broker);
+          if (status.code() == StatusCode::kUnavailable) return Status::Ok();
+          RETURN_IF_ERROR(status);
+          break;
+        }
+        case Poller::Source::kRing: broker.Ring(event.session, static_cast<int64_t>(MonotonicNs())); break;
+        case Poller::Source::kProcess: broker.WorkerEnded(event.session, static_cast<int64_t>(MonotonicNs())); break;
+        case Poller::Source::kTimer: break;
+      }
+    }
+  }
+}
+
+}  // namespace tessera

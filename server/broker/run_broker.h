@@ -1,0 +1,19 @@
+// The loop of tessera-broker: the line to the daemon, eventfds, processes, time.
+#pragma once
+
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
+#include "server/broker/broker.h"
+
+namespace tessera {
+
+// Messages of the daemon's that are taken before sessions are looked at again.
+inline constexpr int kMessagesAtOnce = 64;
+// Answers that wait for a daemon that does not read.
+inline constexpr size_t kUnsentMax = 1'024;
+
+// Serves the daemon at the other end of `line` until it hangs up, or until SIGTERM or SIGINT: Ok. Those signals are blocked in
+// the calling thread. Errors of Broker::Take(); kUnavailable: the daemon does not read its answers.
+Status RunBroker(UniqueFd line, const BrokerOptions& options);
+
+}  // namespace tessera

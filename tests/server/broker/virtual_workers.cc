@@ -1,0 +1,115 @@
+#include "tests/server/broker/virtual_workers.h"
+
+#include <algorithm>
+
+namespace tessera {
+
+bool VirtualWorker::IsOpen(int64_t now_ns) const {
+  const GateWord word = pages->Word();
+  return word.mode != GateMode::kMetered || static_cast<uint64_t>(now_ns) < word.open_until_ns;
+}
+
+void VirtualWorker::Step(int64_t now_ns, int64_t* gpu_free_ns) {
+  ReportPage::Row& row = pages->report().rows[0];
+  const bool metered = pages->Word().mode == GateMode::kMetered;
+  const bool ended = runs_until_ns != 0 && now_ns >= runs_until_ns;
+  if (ended) runs_until_ns = 0;
+  const bool starts = runs_until_ns == 0 && greedy && IsOpen(now_ns);
+  if (starts) {
+    const int64_t begin_ns = std::max(now_ns, *gpu_free_ns);
+    *gpu_free_ns = runs_until_ns = begin_ns + kernel_ns;
+    used_ns += kernel_ns;
+    ++pages->report().executed;
+    ++row.launches;
+    if (row.busy_since_ns == 0) row.busy_since_ns = static_cast<uint64_t>(now_ns);
+  } else if (ended && row.busy_since_ns != 0) {
+    const uint64_t count = row.span_count;
+    row.spans[count % ReportPage::kSpans].begin_ns = row.busy_since_ns.load();
+    row.spans[count % ReportPage::kSpans].end_ns = static_cast<uint64_t>(now_ns);
+    row.span_count = count + 1;
+    row.busy_since_ns = 0;
+    rings += metered ? 1 : 0;
+  }
+  const bool wants = runs_until_ns == 0 && greedy;
+  if (wants != (row.wants_since_ns != 0)) {
+    row.wants_since_ns = wants ? static_cast<uint64_t>(now_ns) : 0;
+    rings += metered ? 1 : 0;
+  }
+}
+
+VirtualServer::VirtualServer(const BrokerOptions& options, size_t gpus)
+    : options_(options), gpus_(gpus), poller_(Poller::Make().value()) {
+  Restart();
+}
+
+void VirtualServer::Restart() {
+  broker_.reset();
+  broker_ = std::make_unique<Broker>(options_, poller_, [this](std::span<const std::byte> message) { Hear(message); });
+  EXPECT_TRUE(broker_->Take(AsReceived(TestGpus(gpus_)), now_ns_).ok());
+  EXPECT_EQ(BrokerWordOf(heard_.back()), BrokerWord::kReady);
+  again_ns_ = now_ns_;
+}
+
+void VirtualServer::Hear(std::span<const std::byte> message) {
+  if (BrokerWordOf(message) == BrokerWord::kAlive) {
+    ++alive_;
+  } else {
+    heard_.emplace_back(message.begin(), message.end());
+  }
+}
+
+VgpuFileAnswer VirtualServer::TakeFile(const std::string& text) {
+  const UniqueFd file = TextFile(text);
+  EXPECT_TRUE(broker_->Take(AsReceived(VgpuFileMessage{"vgpus.toml", 7, text.size()}, {file.get()}), now_ns_).ok());
+  Turn();
+  Result<VgpuFileAnswer> answer = VgpuFileAnswer::Decode(heard_.back());
+  EXPECT_TRUE(answer.ok());
+  EXPECT_EQ(answer->revision, 7u);
+  return answer.value();
+}
+
+AskAnswer VirtualServer::Ask(const std::string& vgpus, uint32_t uid) {
+  EXPECT_TRUE(broker_->Take(AsReceived(AskMessage{5, vgpus, uid}), now_ns_).ok());
+  Result<AskAnswer> answer = AskAnswer::Decode(heard_.back());
+  EXPECT_TRUE(answer.ok());
+  EXPECT_EQ(answer->id, 5u);
+  return answer.value();
+}
+
+VirtualWorker& VirtualServer::Begin(const std::string& vgpus, uint32_t visible_rows) {
+  VirtualWorker& worker = *workers_.emplace_back(std::make_unique<VirtualWorker>());
+  worker.number = next_number_++;
+  worker.pages->report().visible_rows = visible_rows;
+  Tell(worker, vgpus);
+  return worker;
+}
+
+void VirtualServer::Tell(VirtualWorker& worker, const std::string& vgpus) {
+  EXPECT_TRUE(broker_->Take(AsReceived(CameMessage{worker.number, 1, vgpus}, worker.pages->Fds(process_)), now_ns_).ok());
+  Turn();
+}
+
+void VirtualServer::End(VirtualWorker& worker) {
+  worker.greedy = false;
+  EXPECT_TRUE(broker_->Take(AsReceived(LeftMessage{worker.number}), now_ns_).ok());
+  Turn();
+}
+
+void VirtualServer::RunFor(int64_t length_ns) {
+  const int64_t end_ns = now_ns_ + length_ns;
+  for (; now_ns_ < end_ns; now_ns_ += kStepNs) {
+    bool rang = false;
+    for (const std::unique_ptr<VirtualWorker>& worker : workers_) {
+      const int64_t before = worker->rings;
+      worker->Step(now_ns_, &gpu_free_ns_);
+      if (worker->rings == before) continue;
+      rang = true;
+      broker_->Ring(worker->number, now_ns_);
+    }
+    if (!rang && now_ns_ < again_ns_) continue;
+    ++turns_;
+    again_ns_ = broker_->Turn(now_ns_);
+  }
+}
+
+}  // namespace tessera
