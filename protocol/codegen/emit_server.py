@@ -153,7 +153,7 @@ def _source(domain, calls):
              '#include "generated/driver_table.h"', '#include "server/worker/handler_support.h"']
     lines += ['#include "server/worker/memory/with_room.h"'] if any(call.allocates for call in calls) else []
     if any(call.has_message and waits_for_turn(call) for call in calls):
-        lines.append('#include "server/worker/gate/await_turn.h"')
+        lines.append('#include "server/worker/await_turn.h"')
     lines.append("")
     body = []
     for call in calls:

@@ -25,7 +25,7 @@
 #include "protocol/wire/record.h"
 #include "server/worker/busy_streams.h"
 #include "server/worker/driver_chores.h"
-#include "server/worker/gate/gate.h"
+#include "server/worker/gate.h"
 #include "server/worker/output_watch.h"
 #include "server/worker/recent_launches.h"
 #include "server/worker/session_end.h"

@@ -8,7 +8,7 @@
 #include "protocol/channel/channel.h"
 #include "protocol/memory/copy_route.h"
 #include "server/worker/call_context.h"
-#include "server/worker/gate/await_turn.h"
+#include "server/worker/await_turn.h"
 #include "server/worker/memory/session_memory.h"
 #include "server/worker/memory/stream_copy.h"
 #include "server/worker/worker.h"

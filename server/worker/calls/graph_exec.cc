@@ -15,7 +15,7 @@
 #include "server/worker/call_context.h"
 #include "server/worker/code/blob_store.h"
 #include "server/worker/completion.h"
-#include "server/worker/gate/await_turn.h"
+#include "server/worker/await_turn.h"
 #include "server/worker/graphs/host_copy_node.h"
 #include "server/worker/worker.h"
 

@@ -12,7 +12,7 @@
 #include "server/worker/code/launch_attributes.h"
 #include "server/worker/code/layout_table.h"
 #include "server/worker/completion.h"
-#include "server/worker/gate/await_turn.h"
+#include "server/worker/await_turn.h"
 #include "server/worker/recent_launches.h"
 #include "server/worker/worker.h"
 

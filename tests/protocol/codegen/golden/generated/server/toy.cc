@@ -6,7 +6,7 @@
 
 #include "generated/driver_table.h"
 #include "server/worker/handler_support.h"
-#include "server/worker/gate/await_turn.h"
+#include "server/worker/await_turn.h"
 
 namespace tessera {
 

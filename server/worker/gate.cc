@@ -1,4 +1,4 @@
-#include "server/worker/gate/gate.h"
+#include "server/worker/gate.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "server/worker/gate/idle_watch.h"
+#include "server/worker/idle_watch.h"
 
 #include "generated/driver_table.h"
 #include "server/worker/busy_streams.h"
