@@ -20,6 +20,7 @@ ClientHello SampleHello() {
   hello.program = "train.py";
   hello.devices = "0,1";
   hello.environment = {"CUDA_DEVICE_MAX_CONNECTIONS=1", "CUDA_CACHE_PATH="};
+  hello.vgpus = "train+notebook";
   return hello;
 }
 
@@ -46,6 +47,7 @@ TEST(Handshake, HelloComesThrough) {
   EXPECT_EQ(hello->program, "train.py");
   EXPECT_EQ(hello->devices, "0,1");
   EXPECT_EQ(hello->environment, SampleHello().environment);
+  EXPECT_EQ(hello->vgpus, SampleHello().vgpus);
 }
 
 TEST(Handshake, WelcomeComesThrough) {

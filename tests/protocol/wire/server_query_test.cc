@@ -83,17 +83,20 @@ TEST(ServerQuery, NumbersOfReadingsAreUnique) {
 }
 
 TEST(ServerQuery, QueryComesThrough) {
-  const ServerQuery sent{.spec_hash = 7, .ask = ServerQuery::Ask::kFields, .device = 3, .fields = {{82, 0}, {90, 17}}};
+  const ServerQuery sent{
+      .spec_hash = 7, .ask = ServerQuery::Ask::kFields, .device = 3, .fields = {{82, 0}, {90, 17}}, .vgpus = "train+notebook"};
   Result<ServerQuery> query = ServerQuery::Decode(Encoded(sent));
   ASSERT_TRUE(query.ok());
   EXPECT_EQ(query->spec_hash, 7u);
   EXPECT_EQ(query->ask, ServerQuery::Ask::kFields);
   EXPECT_EQ(query->device, 3u);
   EXPECT_EQ(query->fields, sent.fields);
+  EXPECT_EQ(query->vgpus, sent.vgpus);
 }
 
 TEST(ServerQuery, DecodersStandTruncationAndDamage) {
-  Torture(ServerQuery{.spec_hash = 7, .ask = ServerQuery::Ask::kFields, .device = 1, .fields = {{82, 0}, {90, 17}}});
+  Torture(ServerQuery{
+      .spec_hash = 7, .ask = ServerQuery::Ask::kFields, .device = 1, .fields = {{82, 0}, {90, 17}}, .vgpus = "train+notebook"});
   Torture(SampleReport());
 }
 
