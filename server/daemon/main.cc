@@ -27,6 +27,10 @@ namespace {
 
 constexpr const char* kName = "tesserad";
 
+int ExitCodeOfBroker(const Status& status) {
+  return status.code() == StatusCode::kInvalidArgument ? kServiceUsage : kServiceCannotListen;
+}
+
 int RunDaemon(Options options) {
   signal(SIGPIPE, SIG_IGN);  // whoever waits for the line below may be gone by then
   if (!CheckWorkerSandbox(&options)) return kExitNoSandbox;
@@ -58,9 +62,11 @@ int RunDaemon(Options options) {
   report.driver = devices->driver;
   report.snapshot = devices->snapshot;
   report.sessions_max = options.sessions_max;
+  report.needs_vgpu = options.no_default_vgpu;
   Supervisor supervisor(options, std::move(listener).value(), std::move(report));
   if (const Status status = supervisor.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   supervisor.Watch(gateway);
+  if (const Status status = supervisor.StartBroker(); !status.ok()) return Fail(kName, status, ExitCodeOfBroker(status));
   RaiseDescriptorLimit();  // every share of the sessions holds one here
   const std::string also = gateway.url.empty() ? "" : " and " + gateway.url;
   Announce(fmt::format("{}: listening on unix:{}{}, devices: {}, driver {}", kName, options.listen_path, also,

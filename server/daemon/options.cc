@@ -130,6 +130,29 @@ int ParseOptions(int argc, char** argv, Options* options) {
                  "What workers see of this machine's files: private (those that the driver needs), or machine (the names of all)")
       ->type_name("{private,machine}")
       ->capture_default_str();
+  bool no_vgpus = false;
+  app.add_flag("--no-vgpus", no_vgpus, "Start no tessera-broker: the server's GPUs are not divided");
+  app.add_option(
+         "--vgpus", options->vgpu_path,
+         "A file with the vGPUs of this server's GPUs: TOML, or N and N lines ID REQUEST LIMIT GPU_MEM. It is watched: what "
+         "changes there is in force at once")
+      ->type_name("FILE");
+  app.add_option("--policy", options->policies,
+                 "Who is next on a GPU: fair, fixed, equal or priority; of one GPU (its number or UUID) or of all")
+      ->type_name("[GPU=]NAME")
+      ->allow_extra_args(false);
+  std::string default_vgpu = "shared";
+  app.add_option(
+         "--default", default_vgpu,
+         "What a session gets that names no vGPU: shared (what others leave, together with all other such sessions) or none "
+         "(it is refused)")
+      ->type_name("{shared,none}")
+      ->capture_default_str();
+  app.add_option("--default-request", options->default_request, "The request of a vGPU whose file states none (default: 0)")
+      ->type_name("SHARE");
+  app.add_option("--record", options->record_path,
+                 "Where the broker writes down what it is told and what it decides, for tessera-replay")
+      ->type_name("FILE");
   app.add_flag("--check-sandbox", options->check_sandbox,
                "Say in a line what workers give up on this machine, and end: nothing is served");
   line.AddOwner();
@@ -137,6 +160,10 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--device-page-fd", options->device_page_fd)->group("");
   app.add_option("--device-slot", options->device_slot)->group("");
   app.add_option("--shares-fd", options->shares_fd)->group("");
+  app.add_option("--gate-fd", options->gate_fd)->group("");
+  app.add_option("--report-fd", options->report_fd)->group("");
+  app.add_option("--event-fd", options->event_fd)->group("");
+  app.add_option("--gpus", options->gpus)->group("");
   app.add_option("--probe-fd", options->probe_fd)->group("");
   app.add_option("--monitor-fd", options->monitor_fd)->group("");
   app.add_option("--keeper-fd", options->keeper_fd)->group("");
@@ -151,6 +178,15 @@ int ParseOptions(int argc, char** argv, Options* options) {
   }
   if (!TakeWarmWorkers(warm, &options->warm_workers)) {
     return line.Refuse("--warm-workers takes auto or a number from 0 to 16, not '" + warm + "'");
+  }
+  if (default_vgpu != "shared" && default_vgpu != "none") {
+    return line.Refuse("--default takes shared or none, not '" + default_vgpu + "'");
+  }
+  options->no_default_vgpu = default_vgpu == "none";
+  // A private server works for one program.
+  options->vgpus = !no_vgpus && options->owner_fd < 0;
+  if (!options->vgpus && (!options->vgpu_path.empty() || options->no_default_vgpu || !options->record_path.empty())) {
+    return line.Refuse("--vgpus, --default none and --record need a tessera-broker: leave --no-vgpus out");
   }
   if (root != "private" && root != "machine") return line.Refuse("--worker-root takes private or machine, not '" + root + "'");
   options->private_root = root == "private";

@@ -32,6 +32,12 @@ struct Options : ServiceOptions {
   std::string worker_user = "nobody";  // of workers that root starts
   UidRange worker_uids;                // besides: a user each, in its place
   bool private_root = true;            // of workers
+  bool vgpus = true;                   // a broker is started
+  std::string vgpu_path;               // of --vgpus; empty: none
+  std::vector<std::string> policies;   // of --policy, for the broker
+  bool no_default_vgpu = false;        // --default none
+  std::string default_request;         // of --default-request, for the broker
+  std::string record_path;             // of --record, for the broker
   bool check_sandbox = false;          // tell what workers give up here, and end
 
   // Of processes that the daemon starts; not for users.
@@ -39,6 +45,10 @@ struct Options : ServiceOptions {
   int shares_fd = -1;        // of a worker: to the daemon's table of shares (server/shares)
   int device_page_fd = -1;   // of a worker: the emulated devices' page (server/device_page.h)
   uint32_t device_slot = 0;  // of a worker: its slot of that page
+  int gate_fd = -1;          // of a worker: its gate page (server/gate)
+  int report_fd = -1;        // of a worker: its report page
+  int event_fd = -1;         // of a worker: what wakes the broker
+  std::string gpus;          // of a worker: those its session may have at all; empty: all of the server's
   int probe_fd = -1;
   int monitor_fd = -1;
   int keeper_fd = -1;

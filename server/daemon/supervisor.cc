@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "generated/spec_hash.h"
@@ -15,16 +16,33 @@
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/waiting.h"
+#include "protocol/wire/device_snapshot.h"
 #include "server/daemon/child_process.h"
 #include "server/daemon/exit_codes.h"
 #include "server/daemon/worker_line.h"
 #include "server/shares/share_socket.h"
 
 namespace tessera {
+namespace {
+
+// In the order of the snapshot: that of the rows of the pages.
+std::vector<GpusMessage::Uuid> UuidsOf(const ServerReport& report) {
+  std::vector<GpusMessage::Uuid> uuids;
+  Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(report.snapshot);
+  if (!snapshot.ok()) return uuids;
+  for (const DeviceSnapshot::Device& device : snapshot->devices) {
+    if (uuids.size() == kGateRowsMax) break;
+    std::memcpy(uuids.emplace_back().data(), device.uuid_v2, sizeof(device.uuid_v2));
+  }
+  return uuids;
+}
+
+}  // namespace
 
 Supervisor::Supervisor(const Options& options, UnixListener listener, ServerReport report)
     : options_(options),
-      pool_(options_),
+      broker_(options_, UuidsOf(report)),
+      pool_(options_, broker_.gpus()),
       listener_(std::move(listener)),
       report_(std::move(report)),
       monitor_(options.log_word),
@@ -49,7 +67,9 @@ int Supervisor::Run() {
     const bool accepts = phase_ == Phase::kServing && silent_.size() < kSilentMax;
     std::vector<pollfd> ready = {{signals_.get(), POLLIN, 0},
                                  {accepts ? listener_.fd() : -1, POLLIN, 0},
-                                 {phase_ == Phase::kServing ? options_.owner_fd : -1, POLLIN, 0}};
+                                 {phase_ == Phase::kServing ? options_.owner_fd : -1, POLLIN, 0},
+                                 {broker_.fd(), POLLIN, 0},
+                                 {vgpu_file_ ? vgpu_file_->fd() : -1, POLLIN, 0}};
     for (const Silent& client : silent_) ready.push_back({client.connection.get(), POLLIN, 0});
     const size_t first_worker = ready.size();
     for (const auto& [pid, worker] : workers_) {
@@ -68,6 +88,7 @@ int Supervisor::Run() {
     pool_.Hear();
     HandleSignals();
     Reap();
+    TendBroker();
     AnswerRoomWaiters(-1);
     if (ready[2].revents != 0 && phase_ == Phase::kServing) {
       LogInfo("the process that this server was started for has ended");
@@ -80,6 +101,7 @@ int Supervisor::Run() {
     }
   }
   LogInfo("all sessions have ended");
+  broker_.Stop();
   if (gateway_.pid > 0) {
     // Its sessions have ended by now; the address is free again when this process has ended.
     kill(gateway_.pid, SIGTERM);
@@ -130,7 +152,9 @@ bool Supervisor::Hear(Silent& client) {
   };
   const std::span<const std::byte> message = std::span(hello_).first(size.value());
   switch (ControlKindOf(message)) {
-    case ControlKind::kServerQuery: AnswerQuery(connection); return true;
+    case ControlKind::kServerQuery:
+      if (!AskBroker(client, ControlKind::kServerQuery, message)) AnswerQuery(connection, nullptr);
+      return true;
     case ControlKind::kClientHello: break;
     default:
       LogWarning("turned away the client with pid {}: it sent something else than a hello", client.client_pid);
@@ -145,32 +169,40 @@ bool Supervisor::Hear(Silent& client) {
                   fmt::format("the server has {} sessions, its limit: raise --max-sessions of tesserad", workers_.size())));
     LogWarning("turned away the client with pid {}: {} sessions is the limit (--max-sessions)", client.client_pid,
                options_.sessions_max);
-  } else {
-    BeginSession(client, message);
+  } else if (!AskBroker(client, ControlKind::kClientHello, message)) {
+    BeginSession(client, message, nullptr);
   }
   return true;
 }
 
-void Supervisor::AnswerQuery(int connection) {
+void Supervisor::AnswerQuery(int connection, const std::vector<uint32_t>* rows) {
   const Result<SocketMessage> message = ReceiveMessage(connection, kControlMessageBytesMax, 0);
   const Result<ServerQuery> query = message.ok() ? ServerQuery::Decode(message.value().bytes) : message.status();
   if (!query.ok()) return Refuse(connection, query.status());
-  report_.sessions = static_cast<uint32_t>(workers_.size());
+  ServerReport report = report_;
+  report.sessions = static_cast<uint32_t>(workers_.size());
+  if (rows != nullptr) {
+    Result<DeviceSnapshot> all = DeviceSnapshot::Decode(report_.snapshot);
+    if (!all.ok()) return Refuse(connection, all.status());
+    Encoder some(kSnapshotBytesMax);
+    all->Only(*rows).Encode(some);
+    report.snapshot.assign(some.bytes().begin(), some.bytes().end());
+  }
   if (query.value().ask != ServerQuery::Ask::kNothing) {
-    const Status asked = monitor_.Answer(RequestToMonitor(query.value()), connection);
+    const Status asked = monitor_.Answer(RequestToMonitor(query.value(), report), connection);
     if (!asked.ok()) Refuse(connection, asked);
     return;
   }
   Encoder encoder(kControlMessageBytesMax);
-  report_.Encode(encoder);
+  report.Encode(encoder);
   const Status sent = SendMessage(connection, encoder.bytes(), {}, 0);
   if (!sent.ok()) LogDebug("a query was not answered: {}", sent.message());
 }
 
-MonitorRequest Supervisor::RequestToMonitor(const ServerQuery& query) const {
+MonitorRequest Supervisor::RequestToMonitor(const ServerQuery& query, const ServerReport& report) const {
   MonitorRequest request;
   request.query = query;
-  request.report = report_;
+  request.report = report;
   const uint64_t now_ns = MonotonicNs();
   for (const auto& [pid, worker] : workers_) {
     MonitorRequest::Session& session = request.sessions.emplace_back();
@@ -184,7 +216,7 @@ MonitorRequest Supervisor::RequestToMonitor(const ServerQuery& query) const {
   return request;
 }
 
-void Supervisor::BeginSession(Silent& client, std::span<const std::byte> message) {
+void Supervisor::BeginSession(Silent& client, std::span<const std::byte> message, const std::vector<uint32_t>* rows) {
   Result<ClientHello> hello = ClientHello::Decode(message);
   if (!hello.ok() || hello->wire_version != kWireVersion || hello->spec_hash != kSpecHash) {
     // Refuses it with what is wrong.
@@ -192,7 +224,21 @@ void Supervisor::BeginSession(Silent& client, std::span<const std::byte> message
     LogWarning("turned away the client with pid {}: {}", client.client_pid, refused.status().message());
     return;
   }
-  Result<WorkerPool::Process> process = pool_.Serve(*hello, client.connection);
+  if (rows == nullptr && report_.needs_vgpu) {
+    (void)ReceiveMessage(client.connection.get(), kControlMessageBytesMax, 0).ok();
+    LogWarning("turned away the client with pid {}: it names no vGPU", client.client_pid);
+    return Refuse(client.connection.get(),
+                  Status(StatusCode::kResourceExhausted,
+                         "the server shares its GPUs as vGPUs alone: name one of them with --vgpu (TESSERA_VGPU)"));
+  }
+  WorkerWish wish{*hello, ""};
+  for (const uint32_t row : rows == nullptr ? std::vector<uint32_t>() : *rows) {
+    DeviceSnapshot::Device gpu;
+    if (row >= broker_.gpus().size()) continue;
+    std::memcpy(gpu.uuid, broker_.gpus()[row].data(), sizeof(gpu.uuid));
+    wish.gpus += (wish.gpus.empty() ? "" : ",") + gpu.UuidText();
+  }
+  Result<WorkerPool::Process> process = pool_.Serve(wish, client.connection);
   if (!process.ok()) {
     LogError("a session did not start: {}", process.status().message());
     (void)ReceiveMessage(client.connection.get(), kControlMessageBytesMax, 0).ok();
@@ -203,7 +249,9 @@ void Supervisor::BeginSession(Silent& client, std::span<const std::byte> message
   }
   const pid_t pid = process->pid;
   const uint64_t session = process->session;
-  workers_.emplace(pid, Worker{std::move(process).value(), client.client_pid, hello->program, MonotonicNs()});
+  const auto begun =
+      workers_.emplace(pid, Worker{std::move(process).value(), client.client_pid, hello->program, hello->vgpus, MonotonicNs()});
+  if (options_.vgpus) TellBrokerOf(begun.first->second);
   LogInfo("session {} opened by pid {}, worker pid {}, {} sessions", session, client.client_pid, pid, workers_.size());
 }
 
@@ -284,6 +332,7 @@ void Supervisor::Reap() {
                DescribeWaitStatus(wait_status));
       gateway_.pid = -1;
     }
+    if (broker_.Forget(pid, wait_status)) continue;
     stuck_.erase(pid);
     AnswerRoomWaiters(pid);
     if (pool_.Forget(pid)) LogInfo("worker {}, which waited for a session, {}", pid, DescribeWaitStatus(wait_status));
@@ -294,6 +343,7 @@ void Supervisor::Reap() {
     const pid_t client_pid = found->second.client_pid;
     const uint64_t seconds = (MonotonicNs() - found->second.started_ns) / 1'000'000'000;
     workers_.erase(found);
+    broker_.Left(session);
     shares_.RemoveSession(session);
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kServiceOk) {
       LogInfo("session {} of pid {} closed after {} s", session, client_pid, seconds);
@@ -345,6 +395,8 @@ void Supervisor::SignalWorkers(int number) {
 int Supervisor::PollTimeoutMs() const {
   uint64_t deadline_ns = phase_ == Phase::kServing ? pool_.next_ns() : deadline_ns_;
   for (const Silent& client : silent_) deadline_ns = std::min(deadline_ns, client.deadline_ns);
+  for (const Asked& asked : asked_) deadline_ns = std::min(deadline_ns, asked.deadline_ns);
+  if (options_.vgpus) deadline_ns = std::min(deadline_ns, broker_.next_ns());
   for (const RoomWaiter& waiter : room_waiters_) deadline_ns = std::min(deadline_ns, waiter.deadline_ns);
   if (deadline_ns == kNoDeadline) return -1;
   const uint64_t now_ns = MonotonicNs();

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -19,9 +20,11 @@
 #include "protocol/base/unique_fd.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/wire/server_query.h"
+#include "server/daemon/broker_process.h"
 #include "server/daemon/gateway_process.h"
 #include "server/daemon/monitor.h"
 #include "server/daemon/options.h"
+#include "server/daemon/vgpu_file.h"
 #include "server/daemon/worker_pool.h"
 #include "server/shares/share_table.h"
 
@@ -35,6 +38,10 @@ class Supervisor {
   static constexpr size_t kSilentMax = 64;
   // How long a session that asked for room waits for processes to end, at most.
   static constexpr uint64_t kRoomWaitNs = 5'000'000'000;
+  // How long the broker has for an answer about a vGPU.
+  static constexpr uint64_t kAskWaitNs = 5'000'000'000;
+  // Clients for whom it is asked at the same time; more are told to come again.
+  static constexpr size_t kAskedMax = 256;
 
   // `report` is what queries are told, without what changes from one to the next.
   Supervisor(const Options& options, UnixListener listener, ServerReport report);
@@ -43,6 +50,9 @@ class Supervisor {
   Status Prepare();
   // The gateway, if there is one: a word in the log when it ends before this daemon does. Before Run().
   void Watch(const GatewayProcess& gateway) { gateway_ = gateway; }
+  // Starts the broker, if there is to be one, and gives it the file of vGPUs; waits for what it says to that. Before Run().
+  // kInvalidArgument: what stands in the file cannot be.
+  Status StartBroker();
   // Runs until SIGTERM or SIGINT came and every worker has ended. Returns the exit code.
   int Run();
 
@@ -51,11 +61,19 @@ class Supervisor {
     WorkerPool::Process process;  // `shares` is invalid once the worker has closed its end, `line` once it is ending
     pid_t client_pid;
     std::string program;  // of the client, as it says
+    std::string vgpus;    // of the session
     uint64_t started_ns;
   };
   struct Silent {
     UniqueFd connection;
     pid_t client_pid;
+    uint64_t deadline_ns;
+  };
+  // A client that has named vGPUs, of which the broker is asked.
+  struct Asked {
+    uint64_t id;
+    Silent client;
+    ControlKind what;  // its hello or its query, which still waits on the connection
     uint64_t deadline_ns;
   };
   // A session that has asked for room and has not been answered.
@@ -71,10 +89,21 @@ class Supervisor {
   void HearSilent();
   // Does what the client asks for. False when it has said nothing yet.
   bool Hear(Silent& client);
-  void AnswerQuery(int connection);
-  // `message`: the hello, which still waits on the connection.
-  void BeginSession(Silent& client, std::span<const std::byte> message);
-  MonitorRequest RequestToMonitor(const ServerQuery& query) const;
+  // `rows`: the GPUs of the vGPUs that it names; null: all.
+  void AnswerQuery(int connection, const std::vector<uint32_t>* rows);
+  // `message`: the hello, which still waits on the connection. `rows`: as above.
+  void BeginSession(Silent& client, std::span<const std::byte> message, const std::vector<uint32_t>* rows);
+  // Asks the broker about the vGPUs that a hello or a query names. False when it names none.
+  bool AskBroker(Silent& client, ControlKind what, std::span<const std::byte> message);
+  void TakeAnswer(const AskAnswer& answer);
+  // Hears the broker, and looks after it and the file of vGPUs.
+  void TendBroker();
+  // Everything that a broker knows from here.
+  void TellBroker();
+  void TellBrokerOf(const Worker& worker);
+  void TellBrokerFile(const std::string& text);
+  void TakeFileAnswer(const VgpuFileAnswer& answer);
+  MonitorRequest RequestToMonitor(const ServerQuery& query, const ServerReport& report) const;
   // Answers what the workers asked about shares.
   void ServeAllShares(std::span<const pollfd> ready);
   // Hears what workers with a session say.
@@ -91,6 +120,7 @@ class Supervisor {
   int PollTimeoutMs() const;
 
   const Options options_;
+  BrokerProcess broker_;
   WorkerPool pool_;
   UnixListener listener_;
   ServerReport report_;
@@ -102,6 +132,12 @@ class Supervisor {
   std::set<pid_t> stuck_;  // have not ended in time: nobody waits for them again
   ShareTable shares_;
   GatewayProcess gateway_;
+  std::vector<Asked> asked_;
+  uint64_t next_ask_ = 1;
+  std::optional<VgpuFile> vgpu_file_;
+  uint64_t vgpu_revision_ = 0;
+  std::string vgpu_problem_;      // of the file's last text; empty: it is in force
+  std::string vgpu_in_force_;     // the last text that was
   std::vector<std::byte> hello_;  // room for one
   Phase phase_ = Phase::kServing;
   uint64_t deadline_ns_ = 0;  // when the present phase ends, for phases after kServing

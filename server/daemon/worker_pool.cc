@@ -1,5 +1,6 @@
 #include "server/daemon/worker_pool.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,9 +25,9 @@ namespace tessera {
 namespace {
 
 // Whether a driver that was loaded for the one serves the other.
-bool SameDriver(const ClientHello& a, const ClientHello& b) {
-  return a.devices == b.devices && a.session_index == b.session_index &&
-         AllowedVariables(a.environment) == AllowedVariables(b.environment);
+bool SameDriver(const WorkerWish& a, const WorkerWish& b) {
+  return a.gpus == b.gpus && a.hello.devices == b.hello.devices && a.hello.session_index == b.hello.session_index &&
+         AllowedVariables(a.hello.environment) == AllowedVariables(b.hello.environment);
 }
 
 // Half of the cores: programs that run need theirs.
@@ -34,8 +35,9 @@ size_t StartsAtOnce() { return std::max(1U, std::thread::hardware_concurrency() 
 
 }  // namespace
 
-WorkerPool::WorkerPool(const Options& options)
+WorkerPool::WorkerPool(const Options& options, const std::vector<GpusMessage::Uuid>& gpus)
     : options_(options),
+      gpus_(gpus),
       starts_max_(StartsAtOnce()),
       images_([&options](int socket) {
         return StartSelf(
@@ -79,13 +81,15 @@ DeviceUses WorkerPool::DeviceUsesOfAll() const {
   return all;
 }
 
-Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const UniqueFd* connection) {
+Result<WorkerPool::Process> WorkerPool::Start(const WorkerWish& wish, const UniqueFd* connection) {
   const uint64_t session = next_session_++;
+  Result<GateMemory> gate = GateMemory::Make(gpus_);
+  if (!gate.ok()) return gate.status();
   Result<std::pair<UniqueFd, UniqueFd>> shares = MakeSocketPair();
   if (!shares.ok()) return shares.status();
   Result<std::pair<UniqueFd, UniqueFd>> line = MakeSocketPair();
   if (!line.ok()) return line.status();
-  RETURN_IF_ERROR(SendWish(line->first.get(), hello));
+  RETURN_IF_ERROR(SendWish(line->first.get(), wish.hello));
   // There when the process looks whether somebody waits.
   if (connection != nullptr) RETURN_IF_ERROR(SendClient(line->first.get(), connection->get()));
   std::vector<std::string> arguments = {"--worker-fd",     std::to_string(kPassedFd),
@@ -99,11 +103,15 @@ Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const Un
                                         "--worker-user",   options_.worker_user,
                                         "--worker-root",   options_.private_root ? "private" : "machine",
                                         "--hello-timeout", std::to_string(options_.hello_timeout_s)};
+  if (!wish.gpus.empty()) arguments.insert(arguments.end(), {"--gpus", wish.gpus});
   std::vector<int> passed = {line->second.get(), shares->second.get()};
   const auto pass = [&](const char* option, int fd) {
     arguments.insert(arguments.end(), {option, std::to_string(kPassedFd + static_cast<int>(passed.size()))});
     passed.push_back(fd);
   };
+  pass("--gate-fd", gate->worker_gate_fd());
+  pass("--report-fd", gate->report_fd());
+  pass("--event-fd", gate->event_fd());
   std::optional<DeviceSlot> device_slot;
   if (options_.driver == "emulator") {
     Result<std::shared_ptr<DeviceMemory>> devices = EmulatedDevices();
@@ -131,11 +139,16 @@ Result<WorkerPool::Process> WorkerPool::Start(const ClientHello& hello, const Un
     device_slot->Bind(*pid);
     device_slots_.emplace(*pid, std::move(*device_slot));
   }
-  return Process{*pid, session, std::move(shares->first), std::move(line->first)};
+  return Process{*pid,
+                 session,
+                 std::move(gate).value(),
+                 UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0))),
+                 std::move(shares->first),
+                 std::move(line->first)};
 }
 
-WorkerPool::Kind& WorkerPool::KindOf(const ClientHello& hello) {
-  const auto found = std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& kind) { return SameDriver(hello, kind.like); });
+WorkerPool::Kind& WorkerPool::KindOf(const WorkerWish& wish) {
+  const auto found = std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& kind) { return SameDriver(wish, kind.like); });
   if (found != kinds_.end()) {
     kinds_.splice(kinds_.begin(), kinds_, found);
   } else {
@@ -143,12 +156,12 @@ WorkerPool::Kind& WorkerPool::KindOf(const ClientHello& hello) {
       EndSurplus(kinds_.back(), 0);
       kinds_.pop_back();
     }
-    kinds_.push_front({.id = next_kind_++, .like = hello, .demand = {}});
+    kinds_.push_front({.id = next_kind_++, .like = wish, .demand = {}});
   }
   return kinds_.front();
 }
 
-Result<WorkerPool::Process> WorkerPool::TakeOrStart(const Kind& kind, const ClientHello& hello, UniqueFd& connection) {
+Result<WorkerPool::Process> WorkerPool::TakeOrStart(const Kind& kind, const WorkerWish& wish, UniqueFd& connection) {
   for (const bool ready : {true, false}) {
     for (auto next = waiting_.begin(); next != waiting_.end();) {
       const auto waiting = next++;
@@ -162,12 +175,12 @@ Result<WorkerPool::Process> WorkerPool::TakeOrStart(const Kind& kind, const Clie
       return process;
     }
   }
-  return Start(hello, &connection);
+  return Start(wish, &connection);
 }
 
-Result<WorkerPool::Process> WorkerPool::Serve(const ClientHello& hello, UniqueFd& connection) {
-  const Kind& kind = KindOf(hello);
-  Result<Process> process = TakeOrStart(kind, hello, connection);
+Result<WorkerPool::Process> WorkerPool::Serve(const WorkerWish& wish, UniqueFd& connection) {
+  const Kind& kind = KindOf(wish);
+  Result<Process> process = TakeOrStart(kind, wish, connection);
   if (!process.ok()) return process;
   connection.reset();
   begun_[process->pid] = {kind.id, MonotonicNs()};

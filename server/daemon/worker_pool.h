@@ -24,12 +24,19 @@
 #include "protocol/base/unique_fd.h"
 #include "protocol/wire/handshake.h"
 #include "server/daemon/device_memory.h"
+#include "server/daemon/gate_memory.h"
 #include "server/daemon/options.h"
 #include "server/daemon/session_demand.h"
 #include "server/daemon/worker_uids.h"
 #include "server/images/image_keeper.h"
 
 namespace tessera {
+
+// What a worker is to serve.
+struct WorkerWish {
+  ClientHello hello;
+  std::string gpus;  // UUIDs of those that it may have at all, separated by commas; empty: all of the server's
+};
 
 class WorkerPool {
  public:
@@ -47,14 +54,17 @@ class WorkerPool {
   struct Process {
     pid_t pid = -1;
     uint64_t session = 0;  // never used before
-    UniqueFd shares;       // the daemon's end (server/shares)
-    UniqueFd line;         // the daemon's end (worker_line.h)
+    GateMemory gate;
+    UniqueFd pidfd;
+    UniqueFd shares;  // the daemon's end (server/shares)
+    UniqueFd line;    // the daemon's end (worker_line.h)
   };
 
-  explicit WorkerPool(const Options& options);
+  // `gpus`: of the server; both outlive it.
+  WorkerPool(const Options& options, const std::vector<GpusMessage::Uuid>& gpus);
 
   // Gives `connection`, on which the hello still waits, to a process. Takes the connection unless it fails.
-  Result<Process> Serve(const ClientHello& hello, UniqueFd& connection);
+  Result<Process> Serve(const WorkerWish& wish, UniqueFd& connection);
 
   // Starts processes that are to wait, and ends those that are not needed any more, when it is time.
   void WarmUp();
@@ -83,7 +93,7 @@ class WorkerPool {
  private:
   struct Kind {
     uint64_t id;
-    ClientHello like;
+    WorkerWish like;
     SessionDemand demand;
     uint64_t missing_since_ns = 0;   // while one should wait and does not
     uint64_t device_free_bytes = 0;  // as the last one that got ready has told
@@ -106,11 +116,11 @@ class WorkerPool {
   // The emulated devices of the next process: those of all others, or, of a private server, devices of its own.
   Result<std::shared_ptr<DeviceMemory>> EmulatedDevices();
   // For the client at `connection`, or, when that is null, for one that is to come.
-  Result<Process> Start(const ClientHello& hello, const UniqueFd* connection);
+  Result<Process> Start(const WorkerWish& wish, const UniqueFd* connection);
   // The one that waited for clients of this kind, ready if there is one; else one that is started.
-  Result<Process> TakeOrStart(const Kind& kind, const ClientHello& hello, UniqueFd& connection);
+  Result<Process> TakeOrStart(const Kind& kind, const WorkerWish& wish, UniqueFd& connection);
   // The kind of such clients, which is then the first.
-  Kind& KindOf(const ClientHello& hello);
+  Kind& KindOf(const WorkerWish& wish);
   Need NeedOf(Kind& kind, uint64_t now_ns);
   // Starts those of this kind that are missing, as far as it is time and other starts allow.
   void StartMissing(Kind& kind, size_t missing, bool at_once, uint64_t now_ns);
@@ -121,6 +131,7 @@ class WorkerPool {
   void WakeAt(uint64_t ns);
 
   const Options& options_;
+  const std::vector<GpusMessage::Uuid>& gpus_;
   const size_t starts_max_;  // processes that get ready at the same time
   ImageKeeper images_;
   WorkerUids uids_;

@@ -9,6 +9,7 @@
 
 #include "generated/driver_table.h"
 #include "protocol/base/log.h"
+#include "protocol/channel/segment.h"
 #include "server/daemon/client_environment.h"
 #include "server/daemon/device_probe.h"
 #include "server/daemon/exit_codes.h"
@@ -28,6 +29,8 @@ Result<const DriverTable*> OpenDriver(const Options& options, const ClientHello&
   for (const auto& [name, value] : AllowedVariables(hello.environment)) setenv(name.c_str(), value.c_str(), 1);
   // The emulated driver keeps apart what several servers give to one client process.
   setenv("TESSERA_EMULATOR_SESSION", std::to_string(hello.session_index).c_str(), 1);
+  // A session's GPUs, if it may not have all of the server's, are among those that the server has.
+  if (!options.gpus.empty()) setenv("CUDA_VISIBLE_DEVICES", options.gpus.c_str(), 1);
   if (!hello.devices.empty()) {
     const char* own = getenv("CUDA_VISIBLE_DEVICES");
     const std::string devices = own == nullptr ? hello.devices : SelectAmong(own, hello.devices);
@@ -40,6 +43,33 @@ Result<const DriverTable*> OpenDriver(const Options& options, const ClientHello&
   if (const Result<int> count = driver.value()->CountDevices(); !count.ok()) return count.status();
   return &driver->release()->table();  // a loaded driver stays until the process ends
 }
+
+// The worker's side of what it shares with the broker; empty where there is none.
+class GateMappings {
+ public:
+  static Result<GateMappings> Map(const Options& options) {
+    GateMappings mappings;
+    if (options.gate_fd < 0 || options.report_fd < 0) return mappings;
+    const UniqueFd gate(options.gate_fd);
+    const UniqueFd report(options.report_fd);
+    Result<Mapping> gate_page = Mapping::MapToRead(gate.get(), kPageBytes);
+    if (!gate_page.ok()) return gate_page.status();
+    Result<Mapping> report_page = Mapping::Map(report.get(), kReportFileBytes, 0, Placement::Anywhere());
+    if (!report_page.ok()) return report_page.status();
+    mappings.gate_ = std::move(*gate_page);
+    mappings.report_ = std::move(*report_page);
+    mappings.event_fd_ = options.event_fd;
+    return mappings;
+  }
+  GatePages pages() const {
+    return {reinterpret_cast<const GatePage*>(gate_.data()), reinterpret_cast<ReportPage*>(report_.data()), event_fd_};
+  }
+
+ private:
+  Mapping gate_;
+  Mapping report_;
+  int event_fd_ = -1;
+};
 
 // What a client of this driver begins with, made while none is there yet: the snapshot, and the primary context of the first
 // device, on which programs start unless they say otherwise. Returns how much of that device's memory is free, as WorkerSays.
@@ -87,6 +117,12 @@ int RunWorkerProcess(const Options& options) {
     setenv("TESSERA_EMULATOR_PAGE_FD", std::to_string(options.device_page_fd).c_str(), 1);
     setenv("TESSERA_EMULATOR_PAGE_SLOT", std::to_string(options.device_slot).c_str(), 1);
   }
+  Result<GateMappings> gate = GateMappings::Map(options);
+  if (!gate.ok()) {
+    LogError("session {} failed: {}", options.session, gate.status().message());
+    return kServiceInternal;
+  }
+  session.gate = gate->pages();
   const UniqueFd line(options.worker_fd);
   LineRoomMaker rooms(line.get());
   session.rooms = &rooms;

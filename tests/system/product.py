@@ -219,17 +219,29 @@ class Server:
         out = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, text=True).stdout
         return [int(pid) for pid in out.split()]
 
-    def workers(self):
-        """Its children without the process that keeps images, and the monitor, which a server has that was asked for readings."""
-        found = []
+    def children_by_words(self):
+        """The command lines of its children, by pid."""
+        found = {}
         for pid in self.children():
             try:
                 with open(f"/proc/{pid}/cmdline") as cmdline:
-                    if not {"--monitor-fd", "--keeper-fd"} & set(cmdline.read().split("\0")):
-                        found.append(pid)
+                    found[pid] = cmdline.read().split("\0")
             except OSError:
                 pass
         return found
+
+    def workers(self):
+        """Its children without gateway, broker, the process that keeps images, and the monitor, which a server has that was asked for
+        readings."""
+        return [pid for pid, words in self.children_by_words().items()
+                if not {"--monitor-fd", "--keeper-fd", "--line-fd", "--ready-fd"} & set(words)]
+
+    def gateways(self):
+        return [pid for pid, words in self.children_by_words().items() if "--ready-fd" in words]
+
+    def broker(self):
+        """The pid of its broker; None when it has none."""
+        return next((pid for pid, words in self.children_by_words().items() if "--line-fd" in words), None)
 
     def words(self):
         """What it has logged so far."""
@@ -238,6 +250,12 @@ class Server:
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def discard(self):
+        """Of one that has ended by itself."""
+        self.process.stdout.close()
+        self.log.close()
+        self.directory.cleanup()
 
     def stop(self):
         if self.mirror:
@@ -248,10 +266,8 @@ class Server:
             assert self.gateway.stop() == 0
         self.process.terminate()
         code = self.process.wait(20)
-        self.process.stdout.close()
         check_no_finding(self.words())
-        self.log.close()
-        self.directory.cleanup()
+        self.discard()
         return code
 
 

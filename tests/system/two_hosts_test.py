@@ -143,7 +143,7 @@ class OneCommand(unittest.TestCase):
     def test_serves_other_hosts_and_takes_the_gateway_along(self):
         server = Server("--listen", "tcp://127.0.0.1:0")
         url = re.search(r" and (tcp://127.0.0.1:\d+), devices", server.ready).group(1)
-        gateways = server.children()
+        gateways = server.gateways()
         self.assertEqual(len(gateways), 1)
         done = subprocess.run([TESSERA, "run", "--quiet", "--server", url, "--", COUNT], capture_output=True, text=True,
                               timeout=60, env=environment())
@@ -153,13 +153,13 @@ class OneCommand(unittest.TestCase):
 
     def test_says_when_the_gateway_has_ended(self):
         server = Server("--listen", "tcp://127.0.0.1:0")
-        os.kill(server.children()[0], signal.SIGKILL)
+        os.kill(server.gateways()[0], signal.SIGKILL)
         wait_for(lambda: "the gateway at tcp://127.0.0.1" in server.words(), 5, "the line in the log")
         self.assertEqual(server.stop(), 0)
 
     def test_a_killed_daemon_leaves_no_gateway(self):
         server = Server("--listen", "tcp://127.0.0.1:0")
-        gateway = server.children()[0]
+        gateway = server.gateways()[0]
         server.process.kill()
         wait_for(lambda: not alive(gateway), 5, "the end of the gateway")
         server.stop()

@@ -106,7 +106,12 @@ int DaemonProcess::Wait(int timeout_ms) {
 std::vector<pid_t> DaemonProcess::Children() const {
   std::ifstream file("/proc/" + std::to_string(pid_) + "/task/" + std::to_string(pid_) + "/children");
   std::vector<pid_t> children;
-  for (pid_t child; file >> child;) children.push_back(child);
+  for (pid_t child; file >> child;) {
+    std::ifstream name("/proc/" + std::to_string(child) + "/comm");
+    std::string word;
+    name >> word;
+    if (word != "tessera-broker") children.push_back(child);
+  }
   return children;
 }
 

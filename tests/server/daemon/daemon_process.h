@@ -27,7 +27,7 @@ class DaemonProcess {
   void Signal(int number) { kill(pid_, number); }
   // The wait status, once it ended; -1 when it did not in time. Reads the rest of both streams.
   int Wait(int timeout_ms = 20'000);
-  // Process ids of its children.
+  // Process ids of its children but for the broker.
   std::vector<pid_t> Children() const;
 
  private:

@@ -1,0 +1,168 @@
+#include "server/daemon/broker_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <span>
+#include <utility>
+
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/base/start_program.h"
+#include "protocol/channel/unix_socket.h"
+#include "protocol/channel/waiting.h"
+#include "server/daemon/child_process.h"
+
+namespace tessera {
+
+BrokerProcess::BrokerProcess(const Options& options, std::vector<GpusMessage::Uuid> gpus)
+    : options_(options), gpus_(std::move(gpus)) {}
+
+Status BrokerProcess::Start() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string program = (self.parent_path() / "tessera-broker").string();
+  Result<std::pair<UniqueFd, UniqueFd>> ends = MakeSocketPair();
+  if (!ends.ok()) return ends.status();
+  std::vector<std::string> arguments = {"--line-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()),
+                                        "--log",     options_.log_word};
+  for (const std::string& policy : options_.policies) arguments.insert(arguments.end(), {"--policy", policy});
+  if (options_.no_default_vgpu) arguments.insert(arguments.end(), {"--default", "none"});
+  if (!options_.default_request.empty()) arguments.insert(arguments.end(), {"--default-request", options_.default_request});
+  if (!options_.record_path.empty()) arguments.insert(arguments.end(), {"--record", options_.record_path});
+  Result<pid_t> pid = StartProgram(program, program, arguments, {ends->second.get()});
+  if (!pid.ok()) return Status(StatusCode::kNotFound, program + ": " + pid.status().message() + "; install it again");
+  pid_ = *pid;
+  line_ = std::move(ends->first);
+  ends->second.reset();
+  started_ns_ = heard_ns_ = MonotonicNs();
+  start_at_ns_ = 0;
+  GpusMessage gpus;
+  gpus.uuids = gpus_;
+  Send(gpus);
+  Result<SocketMessage> first =
+      ReceiveMessage(line_.get(), kBrokerMessageBytesMax, MonotonicNs() + uint64_t{kReadyTimeoutMs} * 1'000'000);
+  Result<ReadyMessage> ready = first.ok() ? ReadyMessage::Decode(first->bytes) : first.status();
+  if (!ready.ok()) return Status(StatusCode::kUnavailable, "no broker");
+  if (ready->release != TESSERA_VERSION) {
+    return Status(StatusCode::kVersionMismatch, program + " is of release " + ready->release + ", this server of " +
+                                                    TESSERA_VERSION + ": install the same release of both");
+  }
+  return Status::Ok();
+}
+
+template <typename Message>
+void BrokerProcess::Send(const Message& message, std::span<const int> fds) {
+  if (!line_.valid()) return;
+  Encoder encoder(kBrokerMessageBytesMax);
+  message.Encode(encoder);
+  // One that does not read hangs, and is ended for it.
+  const Status sent = SendMessage(line_.get(), encoder.bytes(), fds, 0);
+  if (!sent.ok()) LogWarning("the broker was not told: {}", sent.message());
+}
+
+void BrokerProcess::Ask(const AskMessage& question) { Send(question); }
+
+void BrokerProcess::Came(const CameMessage& session, const GateMemory& memory, int worker_pidfd) {
+  Send(session, std::array{memory.gate_fd(), memory.report_fd(), memory.event_fd(), worker_pidfd});
+}
+
+void BrokerProcess::Left(uint64_t session) {
+  LeftMessage left;
+  left.session = session;
+  Send(left);
+}
+
+void BrokerProcess::SendFile(const VgpuFileMessage& file, const std::string& text) {
+  const UniqueFd memory(memfd_create("tessera-vgpus", MFD_CLOEXEC));
+  if (!memory.valid() || write(memory.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    return LogError("cannot give the broker {}: errno {}", file.path, errno);
+  }
+  Send(file, std::array{memory.get()});
+}
+
+BrokerProcess::Said BrokerProcess::Hear() {
+  Said said;
+  while (line_.valid()) {
+    Result<SocketMessage> message = ReceiveMessage(line_.get(), kBrokerMessageBytesMax, 0);
+    if (!message.ok()) {
+      if (message.status().code() != StatusCode::kTimedOut) line_.reset();  // it is ending
+      break;
+    }
+    heard_ns_ = MonotonicNs();
+    switch (BrokerWordOf(message->bytes)) {
+      case BrokerWord::kAskAnswer:
+        if (Result<AskAnswer> answer = AskAnswer::Decode(message->bytes); answer.ok()) said.answers.push_back(std::move(*answer));
+        break;
+      case BrokerWord::kVgpuFileAnswer:
+        if (Result<VgpuFileAnswer> answer = VgpuFileAnswer::Decode(message->bytes); answer.ok())
+          said.files.push_back(std::move(*answer));
+        break;
+      default: break;
+    }
+  }
+  return said;
+}
+
+bool BrokerProcess::Tend() {
+  const uint64_t now_ns = MonotonicNs();
+  if (pid_ > 0) {
+    if (now_ns - heard_ns_ < kHungNs) return false;
+    LogError("the broker has said nothing for {} s, and is started anew", kHungNs / 1'000'000'000);
+    kill(pid_, SIGKILL);
+    heard_ns_ = now_ns;  // it is reaped soon
+    return false;
+  }
+  if (start_at_ns_ == 0 || now_ns < start_at_ns_) return false;
+  const Status started = Start();
+  if (started.ok()) return true;
+  LogError("the broker does not start: {}", started.message());
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);
+  } else {
+    start_at_ns_ = now_ns + (kPauseNs << std::min(++crashes_, kCrashesMax));
+  }
+  return false;
+}
+
+uint64_t BrokerProcess::next_ns() const {
+  if (pid_ > 0) return heard_ns_ + kHungNs;
+  return start_at_ns_ == 0 ? kNoDeadline : start_at_ns_;
+}
+
+bool BrokerProcess::Forget(pid_t pid, int wait_status) {
+  if (pid != pid_) return false;
+  pid_ = -1;
+  line_.reset();
+  const uint64_t now_ns = MonotonicNs();
+  crashes_ = now_ns - started_ns_ < kHungNs ? crashes_ + 1 : 0;
+  LogError("the broker {}{}", DescribeWaitStatus(wait_status),
+           crashes_ < kCrashesMax ? "; another one is started, and sessions go by fixed slots meanwhile"
+                                  : " once more: shares are fixed slots until one stays");
+  start_at_ns_ = now_ns + (crashes_ == 0 ? 0 : kPauseNs << std::min(crashes_, kCrashesMax));
+  return true;
+}
+
+void BrokerProcess::Stop() {
+  start_at_ns_ = 0;
+  if (pid_ <= 0) return;
+  // It finishes what it writes down; one that hangs does not.
+  kill(pid_, SIGTERM);
+  const uint64_t deadline_ns = MonotonicNs() + kEndNs;
+  while (waitpid(pid_, nullptr, WNOHANG) == 0) {
+    if (MonotonicNs() > deadline_ns) kill(pid_, SIGKILL);
+    usleep(1000);
+  }
+  pid_ = -1;
+  line_.reset();
+}
+
+}  // namespace tessera

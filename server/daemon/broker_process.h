@@ -1,0 +1,80 @@
+// The broker that a daemon starts (server/broker): decides whose turn it is on each GPU. A child of its own, started anew when it
+// ends or hangs; who uses this then tells it everything again.
+//
+// One thread. Nothing here waits, but Start() for the first word of a broker.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
+#include "server/daemon/gate_memory.h"
+#include "server/daemon/options.h"
+#include "server/gate/broker_line.h"
+
+namespace tessera {
+
+class BrokerProcess {
+ public:
+  static constexpr int kReadyTimeoutMs = 5'000;
+  // A broker that says nothing for so long is ended: it says every kBrokerAliveNs or so that it is there.
+  static constexpr uint64_t kHungNs = 2'000'000'000;
+  // From the end of one to the start of the next: nothing at first, then twice as long each time it ends within kHungNs.
+  static constexpr uint64_t kPauseNs = 20'000'000;
+  static constexpr int kCrashesMax = 10;
+  // How long it may take to end in order.
+  static constexpr uint64_t kEndNs = 500'000'000;
+
+  // What it has said.
+  struct Said {
+    std::vector<AskAnswer> answers;
+    std::vector<VgpuFileAnswer> files;
+  };
+
+  BrokerProcess(const Options& options, std::vector<GpusMessage::Uuid> gpus);
+
+  // Starts one and waits until it is ready. kNotFound: there is no such program; kVersionMismatch: it is of another release;
+  // kUnavailable: it ended instead, and has said why on stderr.
+  Status Start();
+
+  const std::vector<GpusMessage::Uuid>& gpus() const { return gpus_; }
+  bool runs() const { return pid_ > 0; }
+  // For poll(); -1 while none runs.
+  int fd() const { return line_.get(); }
+
+  // None of these is an error while none runs: the next one hears it from whoever calls these again.
+  void Ask(const AskMessage& question);
+  void Came(const CameMessage& session, const GateMemory& memory, int worker_pidfd);
+  void Left(uint64_t session);
+  // `text`: what stands in the file.
+  void SendFile(const VgpuFileMessage& file, const std::string& text);
+
+  Said Hear();
+  // Ends one that hangs; starts the next one when it is time. True when one was started: it knows nothing yet.
+  bool Tend();
+  // When Tend() has something to do (MonotonicNs), or kNoDeadline.
+  uint64_t next_ns() const;
+  // A child has ended: whether it was the broker.
+  bool Forget(pid_t pid, int wait_status);
+  // Ends it for good.
+  void Stop();
+
+ private:
+  template <typename Message>
+  void Send(const Message& message, std::span<const int> fds = {});
+
+  const Options& options_;
+  const std::vector<GpusMessage::Uuid> gpus_;
+  pid_t pid_ = -1;
+  UniqueFd line_;
+  uint64_t started_ns_ = 0;
+  uint64_t heard_ns_ = 0;
+  uint64_t start_at_ns_ = 0;  // 0: it is not to be started
+  int crashes_ = 0;           // in a row
+};
+
+}  // namespace tessera

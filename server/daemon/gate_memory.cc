@@ -1,0 +1,42 @@
+#include "server/daemon/gate_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "protocol/channel/segment.h"
+#include "server/gate/report_page.h"
+
+namespace tessera {
+
+Result<GateMemory> GateMemory::Make(std::span<const GpusMessage::Uuid> gpus) {
+  GateMemory memory;
+  Result<UniqueFd> gate = CreateSegmentFile("tessera-gate", kPageBytes);
+  if (!gate.ok()) return gate.status();
+  memory.gate_ = std::move(*gate);
+  Result<UniqueFd> report = CreateSegmentFile("tessera-report", kReportFileBytes);
+  if (!report.ok()) return report.status();
+  memory.report_ = std::move(*report);
+  {
+    Result<Mapping> mapping = Mapping::Map(memory.gate_.get(), kPageBytes, 0, Placement::Anywhere());
+    if (!mapping.ok()) return mapping.status();
+    auto& page = *reinterpret_cast<GatePage*>(mapping->data());
+    page.row_count = static_cast<uint32_t>(std::min(gpus.size(), kGateRowsMax));
+    for (size_t i = 0; i < page.row_count; ++i) std::memcpy(page.rows[i].uuid, gpus[i].data(), gpus[i].size());
+  }
+  const std::string same = "/proc/self/fd/" + std::to_string(memory.gate_.get());
+  memory.worker_gate_.reset(open(same.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!memory.worker_gate_.valid()) return Status::FromErrno("cannot open a gate page for reading", errno);
+  if (fchmod(memory.gate_.get(), 0444) != 0) return Status::FromErrno("cannot close a gate page for writers", errno);
+  memory.event_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!memory.event_.valid()) return Status::FromErrno("cannot make an eventfd", errno);
+  return memory;
+}
+
+}  // namespace tessera

@@ -1,0 +1,31 @@
+// What one worker and the broker share (server/gate), as the daemon makes it: the gate page, the report page, an eventfd. The
+// worker gets the gate page for reading alone: the file is its owner's to read and nobody's to write, and its descriptor was
+// opened so. One thread.
+#pragma once
+
+#include <span>
+
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
+#include "server/gate/broker_line.h"
+
+namespace tessera {
+
+class GateMemory {
+ public:
+  // `gpus`: of the server, in the order of its rows.
+  static Result<GateMemory> Make(std::span<const GpusMessage::Uuid> gpus);
+
+  int gate_fd() const { return gate_.get(); }                // may be written
+  int worker_gate_fd() const { return worker_gate_.get(); }  // may be read
+  int report_fd() const { return report_.get(); }
+  int event_fd() const { return event_.get(); }
+
+ private:
+  UniqueFd gate_;
+  UniqueFd worker_gate_;
+  UniqueFd report_;
+  UniqueFd event_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,129 @@
+// What the supervisor and the broker have to do with one another.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/channel/channel.h"
+#include "protocol/channel/waiting.h"
+#include "server/daemon/supervisor.h"
+
+namespace tessera {
+
+Status Supervisor::StartBroker() {
+  if (!options_.vgpus) return Status::Ok();
+  if (!options_.vgpu_path.empty()) {
+    Result<VgpuFile> file = VgpuFile::Open(options_.vgpu_path);
+    if (!file.ok()) return Status(StatusCode::kInvalidArgument, file.status().message());
+    vgpu_file_.emplace(std::move(*file));
+  }
+  RETURN_IF_ERROR(broker_.Start());
+  if (!vgpu_file_) return Status::Ok();
+  TellBrokerFile(vgpu_file_->text());
+  const uint64_t deadline_ns = MonotonicNs() + kAskWaitNs;
+  for (;;) {
+    pollfd ready{broker_.fd(), POLLIN, 0};
+    poll(&ready, 1, 100);
+    for (const VgpuFileAnswer& answer : broker_.Hear().files) {
+      if (answer.code != StatusCode::kOk) return Status(StatusCode::kInvalidArgument, answer.sentence);
+      vgpu_in_force_ = vgpu_file_->text();
+      return Status::Ok();
+    }
+    if (MonotonicNs() > deadline_ns) return Status(StatusCode::kTimedOut, "the broker says nothing about " + options_.vgpu_path);
+  }
+}
+
+bool Supervisor::AskBroker(Silent& client, ControlKind what, std::span<const std::byte> message) {
+  std::string vgpus;
+  if (what == ControlKind::kClientHello) {
+    if (Result<ClientHello> hello = ClientHello::Decode(message); hello.ok()) vgpus = hello->vgpus;
+  } else if (Result<ServerQuery> query = ServerQuery::Decode(message); query.ok()) {
+    vgpus = query->vgpus;
+  }
+  if (vgpus.empty()) return false;
+  const auto refuse = [&](const std::string& sentence) {
+    (void)ReceiveMessage(client.connection.get(), kControlMessageBytesMax, 0).ok();
+    Refuse(client.connection.get(), Status(StatusCode::kResourceExhausted, sentence));
+    LogWarning("turned away the client with pid {}: {}", client.client_pid, sentence);
+    return true;
+  };
+  if (!options_.vgpus) return refuse("this server has no vGPUs: leave --vgpu (TESSERA_VGPU) out, or use another server");
+  if (!broker_.runs() || asked_.size() == kAskedMax)
+    return refuse("the server's broker is busy or is being started anew: start the program again");
+  Result<PeerCredentials> peer = PeerOf(client.connection.get());
+  AskMessage question;
+  question.id = next_ask_++;
+  question.vgpus = std::move(vgpus);
+  question.uid = peer.ok() ? peer->uid : UINT32_MAX;
+  broker_.Ask(question);
+  asked_.push_back({question.id, std::move(client), what, MonotonicNs() + kAskWaitNs});
+  return true;
+}
+
+void Supervisor::TakeAnswer(const AskAnswer& answer) {
+  const auto found = std::ranges::find(asked_, answer.id, &Asked::id);
+  if (found == asked_.end()) return;
+  Asked asked = std::move(*found);
+  asked_.erase(found);
+  const int connection = asked.client.connection.get();
+  if (answer.code != StatusCode::kOk) {
+    LogWarning("turned away the client with pid {}: {}", asked.client.client_pid, answer.sentence);
+    (void)ReceiveMessage(connection, kControlMessageBytesMax, 0).ok();
+    return Refuse(connection, Status(StatusCode::kResourceExhausted, answer.sentence));
+  }
+  if (asked.what == ControlKind::kServerQuery) return AnswerQuery(connection, &answer.rows);
+  const Result<size_t> size = PeekMessage(connection, hello_);
+  if (size.ok()) BeginSession(asked.client, std::span(hello_).first(size.value()), &answer.rows);
+}
+
+void Supervisor::TendBroker() {
+  if (!options_.vgpus || phase_ == Phase::kKilling) return;
+  BrokerProcess::Said said = broker_.Hear();
+  for (const VgpuFileAnswer& answer : said.files) TakeFileAnswer(answer);
+  for (const AskAnswer& answer : said.answers) TakeAnswer(answer);
+  const uint64_t now_ns = MonotonicNs();
+  while (!asked_.empty() && now_ns >= asked_.front().deadline_ns) {
+    TakeAnswer({asked_.front().id, StatusCode::kTimedOut, "the server's broker has not answered: start the program again", {}});
+  }
+  if (broker_.Tend()) TellBroker();
+  if (vgpu_file_ && vgpu_file_->Look()) TellBrokerFile(vgpu_file_->text());
+}
+
+void Supervisor::TellBroker() {
+  if (vgpu_file_) {
+    // What running sessions have comes first.
+    TellBrokerFile(vgpu_in_force_);
+    if (vgpu_file_->text() != vgpu_in_force_) TellBrokerFile(vgpu_file_->text());
+  }
+  for (const auto& [pid, worker] : workers_) TellBrokerOf(worker);
+}
+
+void Supervisor::TellBrokerOf(const Worker& worker) {
+  CameMessage came;
+  came.session = worker.process.session;
+  came.worker_pid = static_cast<uint32_t>(worker.process.pid);
+  came.vgpus = worker.vgpus;
+  broker_.Came(came, worker.process.gate, worker.process.pidfd.get());
+}
+
+void Supervisor::TellBrokerFile(const std::string& text) {
+  VgpuFileMessage message;
+  message.path = vgpu_file_->path();
+  message.revision = ++vgpu_revision_;
+  message.size_bytes = text.size();
+  broker_.SendFile(message, text);
+}
+
+void Supervisor::TakeFileAnswer(const VgpuFileAnswer& answer) {
+  if (answer.revision != vgpu_revision_) return;  // of a text that is not there any more
+  vgpu_problem_ = answer.code == StatusCode::kOk ? "" : answer.sentence;
+  if (vgpu_problem_.empty()) {
+    vgpu_in_force_ = vgpu_file_->text();
+    LogInfo("the vGPUs of {} are in force", vgpu_file_->path());
+  } else {
+    LogError("the vGPUs stay as they are: {}", vgpu_problem_);
+  }
+}
+
+}  // namespace tessera

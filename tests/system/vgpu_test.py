@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""Shares of a GPU's time, from a file to what each program got, which is read in the emulated device's page.
+
+usage: vgpu_test.py BUILD_DIRECTORY
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from product import CLIENT, TESSERA, DevicePage, Server, end_with_test, environment, program, wait_for
+
+# As tests/system/programs/occupy says: kernels of so many µs, more of them than anybody waits for.
+MANY = "1000000"
+
+
+def vgpu(name, request, limit=1.0, **more):
+    fields = {"name": name, "request": request, "limit": limit, **more}
+    return "[[vgpu]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in fields.items())
+
+
+class VgpuTest(unittest.TestCase):
+    def serve(self, *specs, options=("--default", "none")):
+        self.file = f"/tmp/tessera-vgpus-{os.getpid()}.toml"
+        self.write(*specs)
+        self.addCleanup(os.unlink, self.file)
+        # Without pauses before kernels: a busy machine makes them longer.
+        self.server = Server("--vgpus", self.file, *options, env=environment(TESSERA_EMULATOR_DELAY_US="0"))
+        self.addCleanup(self.server.stop)
+
+    def write(self, *specs):
+        with open(self.file + ".new", "w") as file:
+            file.write("\n".join(specs))
+        os.rename(self.file + ".new", self.file)
+
+    def run_in(self, name, *words, **more):
+        return subprocess.run([TESSERA, "run", "--server", self.server.url, *(["--vgpu", name] if name else []), "--", *words],
+                              capture_output=True, text=True, timeout=60, env=environment(**more))
+
+    def tenant(self, name, duration_us=1000):
+        """A program that wants the GPU always, and its worker."""
+        before = self.server.workers()
+        words = [TESSERA, "run", "--server", self.server.url, *(["--vgpu", name] if name else []), "--",
+                 program("occupy"), MANY, str(duration_us)]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+        end_with_test(process)
+        self.addCleanup(self.end, process)
+        self.assertNotEqual(process.stdout.readline(), "")
+        worker, = set(self.server.workers()) - set(before)
+        self.page = DevicePage(self.server)
+        wait_for(lambda: self.page.busy_ns(worker) > 0, 30, "a kernel on the device")
+        return process, worker
+
+    @staticmethod
+    def end(process):
+        process.kill()
+        process.communicate()
+
+    def shares(self, workers, seconds):
+        """Of the device time that all of these got, in percent."""
+        before = [self.page.busy_ns(worker) for worker in workers]
+        time.sleep(seconds)
+        got = [self.page.busy_ns(worker) - start for worker, start in zip(workers, before)]
+        self.assertGreater(sum(got), 0)
+        return [100 * part / sum(got) for part in got]
+
+    def check_shares(self, workers, wanted, seconds=3, points=5):
+        """In one window of several: on a busy machine somebody may get no processor for a while, and nothing can be had then."""
+        seen = []
+        for _ in range(4):
+            shares = self.shares(workers, seconds)
+            if all(abs(share - want) <= points for share, want in zip(shares, wanted)):
+                return
+            seen.append([round(share, 1) for share in shares])
+        self.fail(f"wanted {wanted}, got {seen}\n{self.server.words()}")
+
+
+class Shares(VgpuTest):
+    def test_two_get_what_they_request(self):
+        self.serve(vgpu("train", 0.7), vgpu("notebook", 0.3))
+        _, train = self.tenant("train")
+        _, notebook = self.tenant("notebook")
+        self.check_shares([train, notebook], [70, 30])
+
+    def test_three_with_kernels_of_other_lengths(self):
+        self.serve(vgpu("a", 0.6), vgpu("b", 0.3), vgpu("c", 0.1))
+        workers = [self.tenant(name, duration)[1] for name, duration in (("a", 300), ("b", 5000), ("c", 1000))]
+        self.check_shares(workers, [60, 30, 10])
+
+    def test_one_alone_has_all_of_it(self):
+        self.serve(vgpu("train", 0.5), vgpu("notebook", 0.5))
+        _, worker = self.tenant("train")
+        time.sleep(0.5)
+        seen = []
+        for _ in range(4):
+            begin, before = time.monotonic(), self.page.busy_ns(worker)
+            time.sleep(1)
+            seen.append((self.page.busy_ns(worker) - before) / 1e9 / (time.monotonic() - begin))
+            if seen[-1] > 0.9:
+                return
+        self.fail(f"parts of the time that has passed: {seen}")
+
+    def test_a_limit_holds_for_one_alone(self):
+        self.serve(vgpu("small", 0.2, 0.3))
+        _, worker = self.tenant("small")
+        time.sleep(1)
+        begin, before = time.monotonic(), self.page.busy_ns(worker)
+        time.sleep(3)
+        share = (self.page.busy_ns(worker) - before) / 1e9 / (time.monotonic() - begin)
+        self.assertLess(share, 0.35)
+        self.assertGreater(share, 0.15)
+
+    def test_two_programs_in_one_share_it(self):
+        self.serve(vgpu("pair", 0.5), vgpu("one", 0.5))
+        workers = [self.tenant(name)[1] for name in ("pair", "pair", "one")]
+        seen = []
+        for _ in range(4):
+            first, second, one = self.shares(workers, 3)
+            seen.append((first, second, one))
+            if abs(one - 50) <= 5 and abs(first - second) <= 15:
+                return
+        self.fail(seen)
+
+
+class Changes(VgpuTest):
+    def test_the_file_is_watched(self):
+        self.serve(vgpu("a", 0.7), vgpu("b", 0.3))
+        workers = [self.tenant(name)[1] for name in "ab"]
+        self.check_shares(workers, [70, 30], seconds=2, points=7)
+        self.write(vgpu("a", 0.2), vgpu("b", 0.8))
+        wait_for(lambda: "are in force" in self.server.words(), 10, "the new file")
+        self.check_shares(workers, [20, 80], seconds=2, points=7)
+        # What cannot be changes nothing, and says why.
+        self.write(vgpu("a", 0.7), vgpu("b", 0.8))
+        wait_for(lambda: "stay as they are" in self.server.words(), 10, "a word about the file")
+        self.check_shares(workers, [20, 80], seconds=2, points=7)
+
+    def test_a_broker_that_is_killed_is_replaced(self):
+        self.serve(vgpu("a", 0.7), vgpu("b", 0.3))
+        programs = [self.tenant(name) for name in "ab"]
+        workers = [worker for _, worker in programs]
+        first = self.server.broker()
+        os.kill(first, signal.SIGKILL)
+        wait_for(lambda: self.server.broker() not in (None, first), 10, "another broker")
+        self.check_shares(workers, [70, 30], seconds=2, points=7)
+        self.assertEqual([process.poll() for process, _ in programs], [None, None])
+
+    def test_without_a_word_of_the_broker_shares_are_slots(self):
+        self.serve(vgpu("a", 0.7), vgpu("b", 0.3))
+        workers = [self.tenant(name)[1] for name in "ab"]
+        self.check_shares(workers, [70, 30], seconds=1, points=10)
+        os.kill(self.server.broker(), signal.SIGSTOP)
+        time.sleep(0.7)
+        shares = self.shares(workers, 1)  # tesserad ends it after 2 s
+        self.assertLess(abs(shares[0] - 70), 10, shares)
+
+    def test_the_share_of_one_that_dies_is_the_others(self):
+        self.serve(vgpu("a", 0.7), vgpu("b", 0.3))
+        (_, first), (_, second) = [self.tenant(name) for name in "ab"]
+        time.sleep(1)
+        os.kill(first, signal.SIGKILL)
+        before, begin = self.page.busy_ns(second), time.monotonic()
+        time.sleep(1)
+        self.assertGreater((self.page.busy_ns(second) - before) / 1e9 / (time.monotonic() - begin), 0.6)
+
+
+class Refusals(VgpuTest):
+    def test_names_that_nobody_may_use(self):
+        self.serve(vgpu("mine", 0.2), vgpu("foreign", 0.2, owners=["uid:4242"]))
+        self.assertEqual(self.run_in("mine", program("count")).returncode, 0)
+        unknown = self.run_in("yours", program("count"))
+        foreign = self.run_in("foreign", program("count"))
+        for done in unknown, foreign:
+            self.assertEqual(done.returncode, 79, done.stderr)
+        # One cannot be told from the other.
+        self.assertEqual(unknown.stderr.replace("yours", "NAME"), foreign.stderr.replace("foreign", "NAME"))
+        none = self.run_in(None, program("count"))
+        self.assertEqual(none.returncode, 79, none.stderr)
+        self.assertIn("--vgpu", none.stderr)
+        # The library by itself.
+        for changes in {"TESSERA_VGPU": "yours"}, {}:
+            alone = subprocess.run([program("count")], capture_output=True, text=True, timeout=60,
+                                   env=environment(TESSERA_SERVER=self.server.url, LD_LIBRARY_PATH=CLIENT, **changes))
+            self.assertNotEqual(alone.stdout, "1\n")
+            self.assertEqual(alone.stderr.count("vGPU"), 1, alone.stderr)
+
+    def test_a_server_without_vgpus(self):
+        self.server = Server("--no-vgpus")
+        self.addCleanup(self.server.stop)
+        self.assertIsNone(self.server.broker())
+        done = self.run_in("train", program("count"))
+        self.assertEqual(done.returncode, 79, done.stderr)
+        self.assertIn("no vGPUs", done.stderr)
+        self.assertEqual(self.run_in(None, program("count")).returncode, 0)
+
+    def test_files_that_cannot_be(self):
+        for text, word in ((vgpu("a", 0.7) + vgpu("b", 0.4), "0.4"), (vgpu("a", 1.5), "request"), (vgpu("", 0.5), "name"),
+                           (vgpu("a", 0.5, 0.3), "limit"), (vgpu("a", 0.1, gpu=7), "gpu"), ("[[vgpu", "line"), ("3\na 0 1 1\n", "3")):
+            with self.subTest(text=text):
+                file = f"/tmp/tessera-vgpus-{os.getpid()}.toml"
+                with open(file, "w") as out:
+                    out.write(text)
+                server = Server("--vgpus", file)
+                self.assertEqual(server.ready, "")
+                self.assertEqual(server.process.wait(20), 2)
+                self.assertIn(word, server.words())
+                server.discard()
+                os.unlink(file)
+
+    def test_who_names_none_gets_what_is_left(self):
+        self.serve(vgpu("a", 0.6), options=())
+        workers = [self.tenant(name)[1] for name in ("a", None)]
+        shares = self.shares(workers, 2)
+        self.assertGreater(shares[0], 55)
+        self.assertGreater(shares[1], 1)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
