@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -46,8 +47,29 @@ std::string DescribeDevices(const std::string& url, const ServerReport& report) 
   return text;
 }
 
+std::string DescribeVgpus(const ServerReport& report) {
+  std::string text;
+  if (!report.vgpu_problem.empty()) text += fmt::format("vGPUs stay as they were: {}\n", report.vgpu_problem);
+  for (const ServerReport::Sharing& sharing : report.sharings) {
+    // With `default` alone nothing is divided.
+    const auto divides = [&](const ServerReport::Vgpu& vgpu) { return vgpu.device == sharing.device && vgpu.name != "default"; };
+    if (std::ranges::none_of(report.vgpus, divides)) continue;
+    text += fmt::format("device {} is {}, policy {}\n", sharing.device, sharing.mode, sharing.policy);
+    text += fmt::format("{:>16} {:>8} {:>6} {:>8} {:>8} {:>8} {:>10}  {}\n", "VGPU", "REQUEST", "LIMIT", "GOT 1 S", "GOT 10 S",
+                        "SESSIONS", "WAITED", "");
+    const auto percent = [&](double share) { return sharing.mode == "metered" ? fmt::format("{:.1f} %", 100 * share) : "-"; };
+    for (const ServerReport::Vgpu& vgpu : report.vgpus) {
+      if (vgpu.device != sharing.device) continue;
+      text += fmt::format("{:>16} {:>6.0f} % {:>4.0f} % {:>8} {:>8} {:>8} {:>8.1f} s  {}\n", vgpu.name, 100 * vgpu.request,
+                          100 * vgpu.limit, percent(vgpu.got_1s), percent(vgpu.got_10s), vgpu.sessions,
+                          static_cast<double>(vgpu.waited_ms) / 1e3, vgpu.waits ? "waits" : "");
+    }
+  }
+  return text;
+}
+
 std::string DescribeServer(const std::string& url, const ServerReport& report) {
-  std::string text = DescribeDevices(url, report);
+  std::string text = DescribeDevices(url, report) + DescribeVgpus(report);
   for (const ServerReport::Use& use : report.uses) {
     const bool known = use.used_bytes != ServerReport::Use::kUnknown;
     text += fmt::format("process {} uses {} of device {}\n", use.pid, known ? Mebibytes(use.used_bytes) : "memory", use.device);
@@ -90,6 +112,26 @@ nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report) 
                                     {"pid", session.pid},
                                     {"age_seconds", session.age_ms / 1000},
                                     {"program", session.program}});
+    if (!session.vgpus.empty()) json["session_list"].back()["vgpu"] = session.vgpus;
+  }
+  if (!report.vgpu_problem.empty()) json["vgpu_problem"] = report.vgpu_problem;
+  for (const ServerReport::Sharing& sharing : report.sharings) {
+    if (sharing.device >= json["devices"].size()) continue;
+    json["devices"][sharing.device]["policy"] = sharing.policy;
+    json["devices"][sharing.device]["sharing"] = sharing.mode;
+  }
+  if (!report.vgpus.empty()) json["vgpus"] = nlohmann::json::array();
+  for (const ServerReport::Vgpu& vgpu : report.vgpus) {
+    json["vgpus"].push_back({{"name", vgpu.name},
+                             {"device", vgpu.device},
+                             {"request", vgpu.request},
+                             {"limit", vgpu.limit},
+                             {"priority", vgpu.priority},
+                             {"sessions", vgpu.sessions},
+                             {"waits", vgpu.waits},
+                             {"got_1s", vgpu.got_1s},
+                             {"got_10s", vgpu.got_10s},
+                             {"waited_ms", vgpu.waited_ms}});
   }
   return json;
 }

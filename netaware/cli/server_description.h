@@ -10,12 +10,16 @@ namespace tessera {
 
 // One line for the server and one for each device; each ends with a newline.
 std::string DescribeDevices(const std::string& url, const ServerReport& report);
+// One line for each vGPU, behind one for each device that is divided; nothing for a server without vGPUs.
+std::string DescribeVgpus(const ServerReport& report);
 // And one for each session's use.
 std::string DescribeServer(const std::string& url, const ServerReport& report);
 
 // The same as an object. Its keys are stable: server, url, driver, driver_release, cuda_version, sessions, sessions_max,
 // devices [{name, uuid, memory_bytes, memory_used_bytes, gpu_percent, power_milliwatts, temperature_celsius}], uses [{pid,
-// device, used_bytes, gpu_percent}], session_list [{session, pid, age_seconds, program}]. What is not known is absent.
+// device, used_bytes, gpu_percent}], session_list [{session, pid, age_seconds, program, vgpu}], vgpu_problem, vgpus [{name,
+// device, request, limit, priority, sessions, waits, got_1s, got_10s, waited_ms}]; a device also has policy and sharing. What is
+// not known is absent.
 nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report);
 
 }  // namespace tessera

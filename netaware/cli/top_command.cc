@@ -84,7 +84,7 @@ int TopCommand(const TopOptions& options) {
         std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
         return problem.exit_code;
       }
-      text += DescribeDevices(server.address.url, server.report) + SessionTable(server.report);
+      text += DescribeDevices(server.address.url, server.report) + DescribeVgpus(server.report) + SessionTable(server.report);
       json.push_back(ServerAsJson(server.address.url, server.report));
     }
     if (options.output == "json") text = (servers.size() == 1 ? json.front() : json).dump() + "\n";

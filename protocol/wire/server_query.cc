@@ -12,7 +12,7 @@ constexpr size_t kValueBytes = 4 + 8;
 constexpr size_t kFieldBytes = 4 + 4;
 constexpr size_t kFieldValueBytes = kFieldBytes + 4 + 4 + 3 * 8;
 constexpr size_t kUseBytes = 4 + 4 + 8 + 8 + 4 * 4;
-constexpr size_t kSessionBytesMin = 8 + 4 + 8 + 4;
+constexpr size_t kSessionBytesMin = 8 + 4 + 8 + 4 + 4;
 constexpr size_t kListBytesMin = 4;
 constexpr size_t kTextBytesMin = 4 + 4;
 
@@ -49,6 +49,48 @@ void GetUse(Decoder& in, ServerReport::Use* use) {
 }
 
 }  // namespace
+
+void ServerReport::Sharing::Put(Encoder& out) const {
+  out.Pod(device);
+  out.String(policy);
+  out.String(mode);
+}
+
+void ServerReport::Sharing::Get(Decoder& in) {
+  in.Pod(&device);
+  policy = in.String(kNameBytesMax);
+  mode = in.String(kNameBytesMax);
+}
+
+void ServerReport::Vgpu::Put(Encoder& out) const {
+  out.String(name);
+  out.Pod(device);
+  out.Pod(request);
+  out.Pod(limit);
+  out.String(priority);
+  out.Pod(sessions);
+  out.Pod(waits);
+  out.Pod(got_1s);
+  out.Pod(got_10s);
+  out.Pod(waited_ms);
+}
+
+void ServerReport::Vgpu::Get(Decoder& in) {
+  name = in.String(kNameBytesMax);
+  in.Pod(&device);
+  in.Pod(&request);
+  in.Pod(&limit);
+  priority = in.String(kNameBytesMax);
+  in.Pod(&sessions);
+  in.Pod(&waits);
+  in.Pod(&got_1s);
+  in.Pod(&got_10s);
+  in.Pod(&waited_ms);
+  // Numbers that people are shown.
+  for (const double share : {request, limit, got_1s, got_10s}) {
+    if (!(share >= 0 && share <= kShareMax)) in.Fail();
+  }
+}
 
 void ServerQuery::Encode(Encoder& out) const {
   PutKind(out, ControlKind::kServerQuery);
@@ -119,7 +161,15 @@ void ServerReport::Encode(Encoder& out) const {
     out.Pod(session_list[i].pid);
     out.Pod(session_list[i].age_ms);
     out.String(session_list[i].program);
+    out.String(session_list[i].vgpus);
   }
+  const size_t sharing_count = std::min(sharings.size(), kSharingsMax);
+  out.Pod(static_cast<uint32_t>(sharing_count));
+  for (size_t i = 0; i < sharing_count; ++i) sharings[i].Put(out);
+  const size_t vgpu_count = std::min(vgpus.size(), kVgpusMax);
+  out.Pod(static_cast<uint32_t>(vgpu_count));
+  for (size_t i = 0; i < vgpu_count; ++i) vgpus[i].Put(out);
+  out.String(std::string_view(vgpu_problem).substr(0, kSentenceBytesMax));
 }
 
 Result<ServerReport> ServerReport::Decode(std::span<const std::byte> message) {
@@ -166,7 +216,13 @@ Result<ServerReport> ServerReport::Decode(std::span<const std::byte> message) {
     in.Pod(&session.pid);
     in.Pod(&session.age_ms);
     session.program = in.String(kNameBytesMax);
+    session.vgpus = in.String(kVgpuListBytesMax);
   }
+  report.sharings.resize(in.CountOf(kSharingsMax, Sharing::kBytesMin));
+  for (Sharing& sharing : report.sharings) sharing.Get(in);
+  report.vgpus.resize(in.CountOf(kVgpusMax, Vgpu::kBytesMin));
+  for (Vgpu& vgpu : report.vgpus) vgpu.Get(in);
+  report.vgpu_problem = in.String(kSentenceBytesMax);
   if (!in.AtEnd()) return MalformedControl("report");
   return report;
 }

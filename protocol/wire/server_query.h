@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "protocol/base/status.h"
+#include "protocol/wire/decoder.h"
 #include "protocol/wire/encoder.h"
 #include "protocol/wire/handshake.h"
 
@@ -160,9 +161,44 @@ struct ServerReport {
     uint32_t pid = 0;      // of the client process, in the server's pid namespace
     uint64_t age_ms = 0;
     std::string program;  // what the client says that it is
+    std::string vgpus;    // as ClientHello
     friend bool operator==(const Session&, const Session&) = default;
   };
   static constexpr size_t kSessionsMax = 512;  // Encode() leaves out those beyond
+
+  // How the time of one device is divided.
+  struct Sharing {
+    uint32_t device = 0;
+    std::string policy;
+    std::string mode;  // "free": nobody shares it; "armed": others rest; "metered": by tokens
+
+    static constexpr size_t kBytesMin = 3 * 4;
+    void Put(Encoder& out) const;
+    void Get(Decoder& in);
+    friend bool operator==(const Sharing&, const Sharing&) = default;
+  };
+  static constexpr size_t kSharingsMax = 64;
+  // One vGPU. Shares are parts of the device's time, 0 to 1.
+  struct Vgpu {
+    std::string name;
+    uint32_t device = 0;
+    double request = 0;
+    double limit = 1;
+    std::string priority;
+    uint32_t sessions = 0;
+    bool waits = false;      // for a token
+    double got_1s = 0;       // in the last second; 0 while the device is not metered, which counts nothing
+    double got_10s = 0;      // in the last ten
+    uint64_t waited_ms = 0;  // for tokens, in all
+
+    static constexpr size_t kBytesMin = 4 + 4 + 2 * 8 + 4 + 4 + 1 + 3 * 8;
+    static constexpr double kShareMax = 1'000;
+    void Put(Encoder& out) const;
+    // Fails for shares that are no numbers, or beyond kShareMax.
+    void Get(Decoder& in);
+    friend bool operator==(const Vgpu&, const Vgpu&) = default;
+  };
+  static constexpr size_t kVgpusMax = 512;  // likewise
 
   uint32_t wire_version = kWireVersion;
   uint64_t spec_hash = 0;
@@ -178,6 +214,9 @@ struct ServerReport {
   std::vector<FieldValue> fields;            // as asked for, or each link's state (kLinks); none from a server without NVML
   std::vector<Use> uses;                     // of the sessions that have a context; empty when not asked for
   std::vector<Session> session_list;         // empty when nothing was asked for
+  std::vector<Sharing> sharings;             // empty from a server without vGPUs
+  std::vector<Vgpu> vgpus;
+  std::string vgpu_problem;  // why the file of vGPUs is not in force as it stands; empty: it is
 
   void Encode(Encoder& out) const;
   // kProtocolViolation for what is no report. Of a report of another wire version only version and hash are filled in.

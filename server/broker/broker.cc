@@ -7,6 +7,7 @@
 #include "protocol/base/log.h"
 #include "protocol/base/printable.h"
 #include "scheduler/policies/policies.h"
+#include "server/broker/figures.h"
 #include "server/broker/gpu_name.h"
 
 namespace tessera {
@@ -162,8 +163,18 @@ void Broker::Tick(int64_t now_ns) {
     session.rings = 0;
   }
   for (const std::unique_ptr<TraceFile>& trace : traces_) trace->Flush();
-  if (!gpus_.empty()) Say(AliveMessage());
+  if (!gpus_.empty()) {
+    Say(AliveMessage());
+    if (now_ns >= figures_ns_) SayFigures(now_ns);
+  }
   tick_ns_ = now_ns + (sessions_.empty() ? kIdleTickNs : kTickNs);
+}
+
+void Broker::SayFigures(int64_t now_ns) {
+  FiguresMessage figures;
+  for (const std::unique_ptr<Gpu>& gpu : gpus_) AddFigures(*gpu, &figures);
+  Say(figures);
+  figures_ns_ = now_ns + kFiguresNs;
 }
 
 }  // namespace tessera

@@ -46,6 +46,7 @@ class Broker {
   static constexpr uint32_t kRingsMax = 1'000;
   static constexpr int64_t kTickNs = static_cast<int64_t>(kBrokerAliveNs);
   static constexpr int64_t kIdleTickNs = 5 * kTickNs;  // without sessions
+  static constexpr int64_t kFiguresNs = 5 * kTickNs;   // between two FiguresMessages
 
   using Send = std::function<void(std::span<const std::byte> message)>;
   // `poller` outlives it.
@@ -90,6 +91,7 @@ class Broker {
   void Place(Session& session, size_t row, std::string_view vgpu, bool alone, int64_t now_ns);
   void Leave(uint64_t number, int64_t now_ns);
   void Tick(int64_t now_ns);
+  void SayFigures(int64_t now_ns);
   template <typename Message>
   void Say(const Message& message) {
     Encoder out;
@@ -106,6 +108,7 @@ class Broker {
   std::map<std::string, Named, std::less<>> named_;  // vGPUs of the file in force
   std::map<uint64_t, Session> sessions_;
   int64_t tick_ns_ = 0;
+  int64_t figures_ns_ = 0;
 };
 
 }  // namespace tessera

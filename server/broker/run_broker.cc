@@ -20,10 +20,11 @@ class Line {
   int fd() const { return socket_.get(); }
 
   void Send(std::span<const std::byte> message) {
-    const bool alive = BrokerWordOf(message) == BrokerWord::kAlive;
+    const BrokerWord word = BrokerWordOf(message);
+    const bool passing = word == BrokerWord::kAlive || word == BrokerWord::kFigures;
     if (unsent_.empty() && SendMessage(fd(), message, {}, 0).code() != StatusCode::kTimedOut) return;
-    // That it lived then is of no use later. That the daemon has gone is seen when its end is read.
-    if (!alive) unsent_.emplace_back(message.begin(), message.end());
+    // That it lived then, or how things were, is of no use later. That the daemon has gone is seen when its end is read.
+    if (!passing) unsent_.emplace_back(message.begin(), message.end());
   }
   Status SendRest() {
     while (!unsent_.empty() && SendMessage(fd(), unsent_.front(), {}, 0).code() != StatusCode::kTimedOut) unsent_.pop_front();

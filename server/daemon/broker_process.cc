@@ -106,6 +106,10 @@ BrokerProcess::Said BrokerProcess::Hear() {
         if (Result<VgpuFileAnswer> answer = VgpuFileAnswer::Decode(message->bytes); answer.ok())
           said.files.push_back(std::move(*answer));
         break;
+      case BrokerWord::kFigures:
+        if (Result<FiguresMessage> figures = FiguresMessage::Decode(message->bytes); figures.ok())
+          said.figures = std::move(*figures);
+        break;
       default: break;
     }
   }

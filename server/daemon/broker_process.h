@@ -7,6 +7,8 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,7 @@ class BrokerProcess {
   struct Said {
     std::vector<AskAnswer> answers;
     std::vector<VgpuFileAnswer> files;
+    std::optional<FiguresMessage> figures;  // the last ones
   };
 
   BrokerProcess(const Options& options, std::vector<GpusMessage::Uuid> gpus);

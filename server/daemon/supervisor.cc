@@ -181,7 +181,13 @@ void Supervisor::AnswerQuery(int connection, const std::vector<uint32_t>* rows) 
   if (!query.ok()) return Refuse(connection, query.status());
   ServerReport report = report_;
   report.sessions = static_cast<uint32_t>(workers_.size());
+  report.sharings = figures_.sharings;
+  report.vgpus = figures_.vgpus;
+  report.vgpu_problem = vgpu_problem_;
   if (rows != nullptr) {
+    // What others do with their shares is not this client's to know.
+    report.sharings.clear();
+    report.vgpus.clear();
     Result<DeviceSnapshot> all = DeviceSnapshot::Decode(report_.snapshot);
     if (!all.ok()) return Refuse(connection, all.status());
     Encoder some(kSnapshotBytesMax);
@@ -209,7 +215,7 @@ MonitorRequest Supervisor::RequestToMonitor(const ServerQuery& query, const Serv
     session.worker_pid = static_cast<uint32_t>(pid);
     session.client_pid = static_cast<uint32_t>(worker.client_pid);
     request.report.session_list.push_back(
-        {worker.process.session, session.client_pid, (now_ns - worker.started_ns) / 1'000'000, worker.program});
+        {worker.process.session, session.client_pid, (now_ns - worker.started_ns) / 1'000'000, worker.program, worker.vgpus});
     session.devices = pool_.DeviceUsesOf(pid);
   }
   request.devices = pool_.DeviceUsesOfAll();

@@ -132,6 +132,7 @@ class Supervisor {
   std::set<pid_t> stuck_;  // have not ended in time: nobody waits for them again
   ShareTable shares_;
   GatewayProcess gateway_;
+  FiguresMessage figures_;  // as the broker has said last
   std::vector<Asked> asked_;
   uint64_t next_ask_ = 1;
   std::optional<VgpuFile> vgpu_file_;

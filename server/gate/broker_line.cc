@@ -1,5 +1,6 @@
 #include "server/gate/broker_line.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "protocol/wire/decoder.h"
@@ -60,7 +61,8 @@ BrokerWord BrokerWordOf(std::span<const std::byte> message) {
     case BrokerWord::kReady:
     case BrokerWord::kVgpuFileAnswer:
     case BrokerWord::kAskAnswer:
-    case BrokerWord::kAlive: return word;
+    case BrokerWord::kAlive:
+    case BrokerWord::kFigures: return word;
     default: return BrokerWord::kNone;
   }
 }
@@ -197,6 +199,27 @@ Result<ReadyMessage> ReadyMessage::Decode(std::span<const std::byte> message) {
   ready.release = in.String(kReleaseBytesMax);
   if (!in.AtEnd()) return Malformed("first word of the broker");
   return ready;
+}
+
+void FiguresMessage::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kFigures);
+  const size_t sharing_count = std::min(sharings.size(), kGateRowsMax);
+  out.Pod(static_cast<uint32_t>(sharing_count));
+  for (size_t i = 0; i < sharing_count; ++i) sharings[i].Put(out);
+  const size_t vgpu_count = std::min(vgpus.size(), ServerReport::kVgpusMax);
+  out.Pod(static_cast<uint32_t>(vgpu_count));
+  for (size_t i = 0; i < vgpu_count; ++i) vgpus[i].Put(out);
+}
+
+Result<FiguresMessage> FiguresMessage::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kFigures);
+  FiguresMessage figures;
+  figures.sharings.resize(in.CountOf(kGateRowsMax, ServerReport::Sharing::kBytesMin));
+  for (ServerReport::Sharing& sharing : figures.sharings) sharing.Get(in);
+  figures.vgpus.resize(in.CountOf(ServerReport::kVgpusMax, ServerReport::Vgpu::kBytesMin));
+  for (ServerReport::Vgpu& vgpu : figures.vgpus) vgpu.Get(in);
+  if (!in.AtEnd()) return Malformed("list of what vGPUs got");
+  return figures;
 }
 
 void AliveMessage::Encode(Encoder& out) const { PutWord(out, BrokerWord::kAlive); }

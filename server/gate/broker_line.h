@@ -12,6 +12,7 @@
 //   CameMessage + four descriptors ->   a session has begun
 //   LeftMessage                    ->   its process has ended
 //                                  <-   AliveMessage every kBrokerAliveNs
+//                                  <-   FiguresMessage twice a second, while there are sessions or when vGPUs change
 //
 // Decode() copies everything out of the bytes it reads and bounds it; kProtocolViolation for what is no such message. Plain
 // structs, used by one thread.
@@ -27,11 +28,12 @@
 #include "protocol/base/status.h"
 #include "protocol/wire/encoder.h"
 #include "protocol/wire/handshake.h"
+#include "protocol/wire/server_query.h"
 #include "server/gate/gate_page.h"
 
 namespace tessera {
 
-inline constexpr size_t kBrokerMessageBytesMax = 16 * 1024;
+inline constexpr size_t kBrokerMessageBytesMax = 128 * 1024;  // figures of 512 vGPUs with names of 63 bytes
 // Of a file of vGPUs.
 inline constexpr size_t kVgpuFileBytesMax = 1 << 20;
 
@@ -46,6 +48,7 @@ enum class BrokerWord : uint32_t {
   kVgpuFileAnswer = 102,
   kAskAnswer = 103,
   kAlive = 104,
+  kFigures = 105,
 };
 // What a message is; kNone for one that is none.
 BrokerWord BrokerWordOf(std::span<const std::byte> message);
@@ -119,6 +122,14 @@ struct ReadyMessage {
 
   void Encode(Encoder& out) const;
   static Result<ReadyMessage> Decode(std::span<const std::byte> message);
+};
+// How the GPUs are divided, and what each vGPU got; `device` is a row.
+struct FiguresMessage {
+  std::vector<ServerReport::Sharing> sharings;  // Encode() leaves out those beyond kGateRowsMax, and vGPUs beyond kVgpusMax
+  std::vector<ServerReport::Vgpu> vgpus;
+
+  void Encode(Encoder& out) const;
+  static Result<FiguresMessage> Decode(std::span<const std::byte> message);
 };
 struct AliveMessage {
   void Encode(Encoder& out) const;

@@ -74,13 +74,13 @@ uint64_t Gate::OpenUntilNs(const Lane& lane, const GateWord& word, uint64_t now_
   return static_cast<uint64_t>(slot.OpenUntilNs(static_cast<int64_t>(now_ns)));
 }
 
-Gate::Verdict Gate::Judge(Lane& lane, uint64_t kind, uint64_t now_ns) {
+Gate::Verdict Gate::Judge(Lane& lane, uint64_t stream, uint64_t kind, uint64_t now_ns) {
   const GateWord word = WordOf(lane);
   if (word.mode == GateMode::kFree) return Verdict::kPass;
   const uint64_t open_until_ns = OpenUntilNs(lane, word, now_ns);
   if (now_ns >= open_until_ns) return Verdict::kAwaitToken;
   const uint64_t budget_ns = std::min(open_until_ns - now_ns, kQueuedMaxNs);
-  const bool fits = lane.queue.MayAdd(kind, static_cast<int64_t>(budget_ns), static_cast<int64_t>(now_ns));
+  const bool fits = lane.queue.MayAdd(stream, kind, static_cast<int64_t>(budget_ns), static_cast<int64_t>(now_ns));
   return fits ? Verdict::kPass : Verdict::kAwaitRoom;
 }
 
@@ -89,10 +89,11 @@ void Gate::Await(CUstream stream, uint64_t kind) {
   Lane* const lane = LaneOfCurrentDevice();
   if (lane == nullptr || WordOf(*lane).mode == GateMode::kFree || idle_.Captures(stream)) return;
   if (stream == nullptr || stream == CU_STREAM_LEGACY) idle_.NoteContext(contexts_.current());
+  const uint64_t key = IdleWatch::KeyOf(stream, contexts_.current());
   for (;;) {
     const uint32_t changes = page_->changes.load(std::memory_order_acquire);
     const uint64_t now_ns = MonotonicNs();
-    const Verdict verdict = Judge(*lane, kind, now_ns);
+    const Verdict verdict = Judge(*lane, key, kind, now_ns);
     if (verdict == Verdict::kPass) break;
     lane->report.WaitBegan(now_ns, verdict == Verdict::kAwaitToken);
     if (stop_ && !stop_().ok()) break;
@@ -101,7 +102,7 @@ void Gate::Await(CUstream stream, uint64_t kind) {
   }
   const uint64_t now_ns = MonotonicNs();
   if (worked_since_ns_ == 0) worked_since_ns_ = now_ns;
-  lane->queue.Add(kind, static_cast<int64_t>(now_ns));
+  lane->queue.Add(key, kind, static_cast<int64_t>(now_ns));
   lane->report.Passed(now_ns, static_cast<uint64_t>(lane->queue.QueuedNs(static_cast<int64_t>(now_ns))));
   lane->report.WaitEnded(now_ns);
 }
@@ -124,11 +125,16 @@ uint64_t Gate::AskGapNs(uint64_t now_ns) const {
 bool Gate::AskIdle(uint64_t now_ns, bool wakes) {
   if (now_ns - asked_ns_ < kAskMinNs / 2) return false;
   asked_ns_ = now_ns;
-  if (!idle_.Idle()) return false;
+  const bool idle = idle_.Idle([&](uint64_t stream) {
+    for (const std::unique_ptr<Lane>& lane : lanes_) {
+      if (lane != nullptr) lane->queue.Drained(stream, static_cast<int64_t>(now_ns));
+    }
+  });
+  if (!idle) return false;
   worked_since_ns_ = 0;
   for (const std::unique_ptr<Lane>& lane : lanes_) {
     if (lane == nullptr) continue;
-    lane->queue.Drained(static_cast<int64_t>(now_ns));
+    lane->queue.Reset();
     lane->report.Drained(now_ns, wakes);
   }
   return true;

@@ -86,7 +86,7 @@ class Gate {
   // The end of what the word allows now: `now_ns` or before when it is closed.
   uint64_t OpenUntilNs(const Lane& lane, const GateWord& word, uint64_t now_ns) const;
   bool BrokerIsSilent(uint64_t now_ns) const;
-  Verdict Judge(Lane& lane, uint64_t kind, uint64_t now_ns);
+  Verdict Judge(Lane& lane, uint64_t stream, uint64_t kind, uint64_t now_ns);
   void Sleep(Lane& lane, Verdict verdict, uint32_t changes, uint64_t now_ns);
   // The gate is closed now, or free again.
   void Engage();

@@ -61,7 +61,8 @@ void GateReport::Drained(uint64_t now_ns, bool wakes) {
   row_.busy_since_ns.store(0, std::memory_order_release);
   row_.queued_ns.store(0, std::memory_order_relaxed);
   wake_at_ns_ = now_ns + kShortRestNs;
-  if (wakes) Wake();
+  // Spans that the page has no room for any more are billed as one.
+  if (wakes || (count + 1) % (ReportPage::kSpans / 2) == 0) Wake();
 }
 
 void GateReport::Reset() {

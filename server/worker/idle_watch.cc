@@ -24,20 +24,23 @@ bool IdleWatch::Captures(CUstream stream) const {
 
 bool IdleWatch::Works(CUstream stream) const { return driver_.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY; }
 
-bool IdleWatch::StreamsIdle() {
+bool IdleWatch::StreamsIdle(const std::function<void(uint64_t stream)>& done) {
   std::vector<BusyStreams::Use> finished;
   bool idle = true;
   for (const BusyStreams::Use& use : streams_.Unfinished()) {
     if (Captures(use.stream)) continue;  // it is asked when its capture has ended
-    idle = !Works(use.stream);
-    if (!idle) break;
-    finished.push_back(use);
+    if (Works(use.stream)) {
+      idle = false;
+    } else {
+      finished.push_back(use);
+      done(KeyOf(use.stream, nullptr));
+    }
   }
   streams_.Finished(finished);
   return idle;
 }
 
-bool IdleWatch::Idle() {
+bool IdleWatch::Idle(const std::function<void(uint64_t stream)>& done) {
   if (away_.load(std::memory_order_acquire) != 0) return false;
   const CUcontext before = contexts_.current();
   std::vector<CUcontext> used;
@@ -47,12 +50,14 @@ bool IdleWatch::Idle() {
   }
   bool idle = true;
   for (CUcontext context : used) {
-    if (contexts_.Set(context) != CUDA_SUCCESS) continue;
-    if (!Captures(CU_STREAM_LEGACY) && Works(CU_STREAM_LEGACY)) idle = false;
-    if (!idle) break;
+    if (contexts_.Set(context) != CUDA_SUCCESS || Captures(CU_STREAM_LEGACY)) continue;
+    if (Works(CU_STREAM_LEGACY)) {
+      idle = false;
+    } else {
+      done(KeyOf(CU_STREAM_LEGACY, context));
+    }
   }
-  // With one of the contexts current, if there is any.
-  idle = idle && StreamsIdle();
+  idle = StreamsIdle(done) && idle;  // with one of the contexts current, if there is any
   if (contexts_.Set(before) != CUDA_SUCCESS) contexts_.Forget();
   return idle;
 }

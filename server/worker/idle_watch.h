@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <vector>
 
@@ -34,14 +35,20 @@ class IdleWatch {
   void Away() { away_.fetch_add(1, std::memory_order_relaxed); }
   void Back() { away_.fetch_sub(1, std::memory_order_release); }
 
-  // The executor: whether everything is done. What the calling thread has current is so afterwards. A failed stream is done.
-  bool Idle() EXCLUDES(mutex_);
+  // The executor: whether everything is done; `done` hears of each stream that is (KeyOf). What the calling thread has current is
+  // so afterwards. A failed stream is done.
+  bool Idle(const std::function<void(uint64_t stream)>& done) EXCLUDES(mutex_);
+  // What a stream is called here: the default streams of contexts are told apart.
+  static uint64_t KeyOf(CUstream stream, CUcontext current) {
+    const bool legacy = stream == nullptr || stream == CU_STREAM_LEGACY;
+    return legacy ? reinterpret_cast<uint64_t>(current) : reinterpret_cast<uint64_t>(stream);
+  }
   // Whether a launch into the stream is captured rather than run.
   bool Captures(CUstream stream) const;
 
  private:
   bool Works(CUstream stream) const;
-  bool StreamsIdle();
+  bool StreamsIdle(const std::function<void(uint64_t stream)>& done);
 
   const DriverTable& driver_;
   ThreadContexts& contexts_;

@@ -6,8 +6,8 @@
 namespace tessera {
 namespace {
 
-// One measurement changes a belief by no more than this: the rest of the time may have been the program's.
-constexpr double kChangeMax = 4;
+// One measurement lowers a belief to no less than this part: several streams may have worked at once.
+constexpr double kFallMax = 0.25;
 
 }  // namespace
 
@@ -16,41 +16,54 @@ DurationEstimate& QueueEstimate::durations() {
   return *durations_;
 }
 
-bool QueueEstimate::MayAdd(uint64_t kind, int64_t budget_ns, int64_t now_ns) {
-  if (empty() || now_ns - added_ns_ >= kPatienceNs) return true;
-  if (has_unknown_) return false;
-  const std::optional<int64_t> believed_ns = durations().Find(kind);
-  if (!believed_ns) return false;
+QueueEstimate::Batch* QueueEstimate::Find(uint64_t stream) {
+  const auto found = std::ranges::find(batches_, stream, &Batch::stream);
+  return found == batches_.end() ? nullptr : &*found;
+}
+
+bool QueueEstimate::MayAdd(uint64_t stream, uint64_t kind, int64_t budget_ns, int64_t now_ns) {
+  const Batch* const batch = Find(stream);
+  const bool patient = batch != nullptr && now_ns - batch->added_ns < kPatienceNs;
+  if (patient && batch->has_unknown) return false;
   const int64_t queued_ns = QueuedNs(now_ns);
-  return queued_ns == 0 || queued_ns + *believed_ns <= budget_ns;
+  if (queued_ns == 0 && !patient) return true;
+  const std::optional<int64_t> believed_ns = durations().Find(kind);
+  if (!believed_ns) return !patient && queued_ns <= budget_ns;
+  return queued_ns == 0 || queued_ns + *believed_ns <= budget_ns || (batch != nullptr && !patient);
 }
 
-void QueueEstimate::Add(uint64_t kind, int64_t now_ns) {
-  if (empty()) began_ns_ = now_ns;
-  added_ns_ = now_ns;
-  const auto same = std::ranges::find(work_, kind, &Work::kind);
-  if (same != work_.end()) {
-    ++same->count;
-    queued_until_ns_ = std::max(queued_until_ns_, now_ns) + std::max<int64_t>(same->believed_ns, 0);
-    return;
-  }
+void QueueEstimate::Add(uint64_t stream, uint64_t kind, int64_t now_ns) {
   const int64_t believed_ns = durations().Find(kind).value_or(-1);
-  has_unknown_ = has_unknown_ || believed_ns < 0;
   queued_until_ns_ = std::max(queued_until_ns_, now_ns) + std::max<int64_t>(believed_ns, 0);
-  too_many_kinds_ = too_many_kinds_ || work_.size() == kKindsMax;
-  if (work_.size() < kKindsMax) work_.push_back({kind, 1, believed_ns});
+  Batch* batch = Find(stream);
+  if (batch == nullptr) {
+    if (batches_.size() == kStreamsMax) return;
+    batch = &batches_.emplace_back(Batch{stream, now_ns, now_ns, {}});
+  }
+  batch->added_ns = now_ns;
+  const auto same = std::ranges::find(batch->work, kind, &Work::kind);
+  if (same != batch->work.end()) {
+    ++same->count;
+  } else if (batch->work.size() < kKindsMax) {
+    batch->work.push_back({kind, 1, believed_ns});
+    batch->has_unknown = batch->has_unknown || believed_ns < 0;
+  } else {
+    batch->too_many_kinds = true;
+  }
 }
 
-void QueueEstimate::Drained(int64_t now_ns) {
-  if (empty()) return;
-  if (!too_many_kinds_) Learn(std::max<int64_t>(now_ns - began_ns_, 0));
-  Reset();
+void QueueEstimate::Drained(uint64_t stream, int64_t now_ns) {
+  const auto found = std::ranges::find(batches_, stream, &Batch::stream);
+  if (found == batches_.end()) return;
+  if (!found->too_many_kinds) Learn(*found, std::max<int64_t>(now_ns - found->began_ns, 0));
+  batches_.erase(found);
+  if (batches_.empty()) queued_until_ns_ = 0;
 }
 
-void QueueEstimate::Learn(int64_t took_ns) {
+void QueueEstimate::Learn(const Batch& batch, int64_t took_ns) {
   int64_t known_ns = 0;
   int64_t unknown_count = 0;
-  for (const Work& work : work_) {
+  for (const Work& work : batch.work) {
     if (work.believed_ns < 0) {
       unknown_count += work.count;
     } else {
@@ -59,22 +72,20 @@ void QueueEstimate::Learn(int64_t took_ns) {
   }
   if (unknown_count > 0) {
     const int64_t each_ns = std::max<int64_t>(took_ns - known_ns, 0) / unknown_count;
-    for (const Work& work : work_) {
+    for (const Work& work : batch.work) {
       if (work.believed_ns < 0) durations().Learn(work.kind, each_ns);
     }
     return;
   }
   const double factor = static_cast<double>(took_ns) / static_cast<double>(std::max<int64_t>(known_ns, 1));
-  for (const Work& work : work_) {
+  for (const Work& work : batch.work) {
     const double believed_ns = static_cast<double>(std::max<int64_t>(work.believed_ns, 1));
-    durations().Learn(work.kind, static_cast<int64_t>(believed_ns * std::clamp(factor, 1 / kChangeMax, kChangeMax)));
+    durations().Learn(work.kind, static_cast<int64_t>(believed_ns * std::max(factor, kFallMax)));
   }
 }
 
 void QueueEstimate::Reset() {
-  work_.clear();
-  too_many_kinds_ = false;
-  has_unknown_ = false;
+  batches_.clear();
   queued_until_ns_ = 0;
 }
 

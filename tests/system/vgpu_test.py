@@ -85,6 +85,26 @@ class Shares(VgpuTest):
         _, notebook = self.tenant("notebook")
         self.check_shares([train, notebook], [70, 30])
 
+    def test_status_tells_what_each_got(self):
+        self.serve(vgpu("a", 0.7), vgpu("b", 0.3, 0.5))
+        self.assertEqual([one["sessions"] for one in self.status()["vgpus"]], [0, 0])
+        workers = [self.tenant(name)[1] for name in "ab"]
+        self.check_shares(workers, [70, 30], seconds=2)
+        told = self.status()
+        self.assertEqual(told["devices"][0]["sharing"], "metered")
+        a, b = told["vgpus"]
+        self.assertEqual((a["name"], a["request"], b["limit"], b["sessions"]), ("a", 0.7, 0.5, 1))
+        self.assertLess(abs(a["got_10s"] - b["got_10s"] * 7 / 3), 0.25)
+        self.assertGreater(b["waited_ms"], 500)
+        self.assertEqual([session["vgpu"] for session in told["session_list"]], ["a", "b"])
+        text = subprocess.run([TESSERA, "top", "--server", self.server.url], capture_output=True, text=True, env=environment()).stdout
+        self.assertIn("device 0 is metered, policy fair", text)
+
+    def status(self):
+        words = [TESSERA, "status", "--server", self.server.url, "-o", "json"]
+        time.sleep(0.6)  # it is told twice a second
+        return json.loads(subprocess.run(words, capture_output=True, text=True, check=True, env=environment()).stdout)
+
     def test_three_with_kernels_of_other_lengths(self):
         self.serve(vgpu("a", 0.6), vgpu("b", 0.3), vgpu("c", 0.1))
         workers = [self.tenant(name, duration)[1] for name, duration in (("a", 300), ("b", 5000), ("c", 1000))]

@@ -6,6 +6,8 @@ namespace tessera {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
+constexpr uint64_t kStream = 100;
+constexpr uint64_t kOther = 200;
 constexpr int64_t kBudgetNs = 10 * kMs;
 
 // A queue that knows how long kinds 1 and 2 take.
@@ -13,9 +15,9 @@ class QueueEstimateTest : public testing::Test {
  protected:
   // One of this kind, alone, that took so long.
   void Teach(uint64_t kind, int64_t took_ns) {
-    queue_.Add(kind, now_ns_);
+    queue_.Add(kStream, kind, now_ns_);
     now_ns_ += took_ns;
-    queue_.Drained(now_ns_);
+    queue_.Drained(kStream, now_ns_);
   }
 
   QueueEstimate queue_;
@@ -23,48 +25,48 @@ class QueueEstimateTest : public testing::Test {
 };
 
 TEST_F(QueueEstimateTest, AnUnknownKindGoesInAlone) {
-  EXPECT_TRUE(queue_.MayAdd(1, kBudgetNs, now_ns_));
-  queue_.Add(1, now_ns_);
-  EXPECT_FALSE(queue_.MayAdd(1, kBudgetNs, now_ns_));
-  EXPECT_FALSE(queue_.MayAdd(2, kBudgetNs, now_ns_));
+  EXPECT_TRUE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_));
+  queue_.Add(kStream, 1, now_ns_);
+  EXPECT_FALSE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_));
+  EXPECT_FALSE(queue_.MayAdd(kStream, 2, kBudgetNs, now_ns_));
   now_ns_ += 3 * kMs;
-  queue_.Drained(now_ns_);
-  EXPECT_TRUE(queue_.MayAdd(1, kBudgetNs, now_ns_));
-  queue_.Add(1, now_ns_);
+  queue_.Drained(kStream, now_ns_);
+  EXPECT_TRUE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_));
+  queue_.Add(kStream, 1, now_ns_);
   EXPECT_EQ(queue_.QueuedNs(now_ns_), 3 * kMs);
 }
 
 TEST_F(QueueEstimateTest, NoMoreThanTheBudgetIsQueued) {
   Teach(1, 3 * kMs);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(queue_.MayAdd(1, kBudgetNs, now_ns_)) << i;
-    queue_.Add(1, now_ns_);
+    EXPECT_TRUE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_)) << i;
+    queue_.Add(kStream, 1, now_ns_);
   }
-  EXPECT_FALSE(queue_.MayAdd(1, kBudgetNs, now_ns_));
+  EXPECT_FALSE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_));
   // Time passes, and with it what is queued.
-  EXPECT_FALSE(queue_.MayAdd(1, kBudgetNs, now_ns_ + kMs));
-  EXPECT_TRUE(queue_.MayAdd(1, kBudgetNs, now_ns_ + 2 * kMs));
+  EXPECT_FALSE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_ + kMs));
+  EXPECT_TRUE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_ + 2 * kMs));
 }
 
 TEST_F(QueueEstimateTest, WhatIsLongerThanTheBudgetGoesInAlone) {
   Teach(1, 30 * kMs);
-  EXPECT_TRUE(queue_.MayAdd(1, kBudgetNs, now_ns_));
-  queue_.Add(1, now_ns_);
-  EXPECT_FALSE(queue_.MayAdd(1, kBudgetNs, now_ns_ + kMs));
+  EXPECT_TRUE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_));
+  queue_.Add(kStream, 1, now_ns_);
+  EXPECT_FALSE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_ + kMs));
 }
 
 TEST_F(QueueEstimateTest, AfterItsPatienceAnythingGoesIn) {
-  queue_.Add(1, now_ns_);
-  EXPECT_FALSE(queue_.MayAdd(2, kBudgetNs, now_ns_ + QueueEstimate::kPatienceNs - 1));
-  EXPECT_TRUE(queue_.MayAdd(2, kBudgetNs, now_ns_ + QueueEstimate::kPatienceNs));
+  queue_.Add(kStream, 1, now_ns_);
+  EXPECT_FALSE(queue_.MayAdd(kStream, 2, kBudgetNs, now_ns_ + QueueEstimate::kPatienceNs - 1));
+  EXPECT_TRUE(queue_.MayAdd(kStream, 2, kBudgetNs, now_ns_ + QueueEstimate::kPatienceNs));
 }
 
 TEST_F(QueueEstimateTest, AnOverrunEstimateCountsAsNothing) {
   Teach(1, kMs);
   Teach(2, kMs);
-  queue_.Add(1, now_ns_);
+  queue_.Add(kStream, 1, now_ns_);
   EXPECT_EQ(queue_.QueuedNs(now_ns_ + 5 * kMs), 0);
-  EXPECT_TRUE(queue_.MayAdd(2, kBudgetNs, now_ns_ + 5 * kMs));
+  EXPECT_TRUE(queue_.MayAdd(kStream, 2, kBudgetNs, now_ns_ + 5 * kMs));
 }
 
 TEST_F(QueueEstimateTest, LearnsFromManyAtOnce) {
@@ -72,30 +74,51 @@ TEST_F(QueueEstimateTest, LearnsFromManyAtOnce) {
   Teach(2, 2 * kMs);
   // Ten of each took twice as long as was believed: both are.
   for (int i = 0; i < 10; ++i) {
-    queue_.Add(1, now_ns_);
-    queue_.Add(2, now_ns_);
+    queue_.Add(kStream, 1, now_ns_);
+    queue_.Add(kStream, 2, now_ns_);
   }
   now_ns_ += 60 * kMs;
-  queue_.Drained(now_ns_);
-  queue_.Add(1, now_ns_);
+  queue_.Drained(kStream, now_ns_);
+  queue_.Add(kStream, 1, now_ns_);
   EXPECT_EQ(queue_.QueuedNs(now_ns_), 2 * kMs);
-  queue_.Add(2, now_ns_);
+  queue_.Add(kStream, 2, now_ns_);
   EXPECT_EQ(queue_.QueuedNs(now_ns_), 6 * kMs);
 }
 
-TEST_F(QueueEstimateTest, OneLongPauseIsNotBelieved) {
+TEST_F(QueueEstimateTest, RisesAtOnceAndFallsInSteps) {
   Teach(1, kMs);
-  Teach(1, 1'000 * kMs);
-  queue_.Add(1, now_ns_);
-  EXPECT_EQ(queue_.QueuedNs(now_ns_), 4 * kMs);
+  Teach(1, 100 * kMs);
+  queue_.Add(kStream, 1, now_ns_);
+  EXPECT_EQ(queue_.QueuedNs(now_ns_), 100 * kMs);
+  now_ns_ += kMs;
+  queue_.Drained(kStream, now_ns_);
+  queue_.Add(kStream, 1, now_ns_);
+  EXPECT_GT(queue_.QueuedNs(now_ns_), 50 * kMs);
+}
+
+TEST_F(QueueEstimateTest, AKernelThatStaysKeepsNoOtherStreamWaiting) {
+  queue_.Add(kOther, 9, now_ns_);  // never done
+  for (int i = 0; i < 5; ++i) {
+    now_ns_ += 50 * kMs;
+    // Another kind, unknown, in another stream: alone there, and learned there.
+    EXPECT_TRUE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_)) << i;
+    queue_.Add(kStream, 1, now_ns_);
+    queue_.Drained(kStream, now_ns_ + kMs);
+  }
+  EXPECT_TRUE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_ + kMs));
+  queue_.Add(kStream, 1, now_ns_ + kMs);
+  EXPECT_EQ(queue_.QueuedNs(now_ns_ + kMs), kMs);
+  // In its own stream whatever comes waits for kPatienceNs.
+  queue_.Add(kOther, 9, now_ns_);
+  EXPECT_FALSE(queue_.MayAdd(kOther, 1, kBudgetNs, now_ns_ + kMs));
 }
 
 TEST_F(QueueEstimateTest, TooManyKindsTeachNothing) {
   Teach(1, kMs);
-  for (uint64_t kind = 1; kind < 100; ++kind) queue_.Add(kind, now_ns_);
+  for (uint64_t kind = 1; kind < 100; ++kind) queue_.Add(kStream, kind, now_ns_);
   now_ns_ += 500 * kMs;
-  queue_.Drained(now_ns_);
-  queue_.Add(1, now_ns_);
+  queue_.Drained(kStream, now_ns_);
+  queue_.Add(kStream, 1, now_ns_);
   EXPECT_EQ(queue_.QueuedNs(now_ns_), kMs);
 }
 

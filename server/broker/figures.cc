@@ -1,0 +1,33 @@
+#include "server/broker/figures.h"
+
+#include <string>
+
+#include "scheduler/vgpu_spec.h"
+
+namespace tessera {
+
+void AddFigures(const Gpu& gpu, FiguresMessage* figures) {
+  const GpuTime& time = gpu.time();
+  figures->sharings.push_back({gpu.row(), std::string(time.policy().name()), std::string(GpuModeName(time.mode()))});
+  // A GPU that is not metered bills nothing, and its books are as old as the last decision.
+  const bool metered = time.mode() == GpuMode::kMetered;
+  const auto share = [&](VgpuId vgpu, Window window, int64_t window_ns) {
+    return metered ? static_cast<double>(time.ledger().UsedNs(vgpu, window)) / static_cast<double>(window_ns) : 0;
+  };
+  for (const VgpuId id : time.vgpus()) {
+    const VgpuState& state = time.state(id);
+    ServerReport::Vgpu& vgpu = figures->vgpus.emplace_back();
+    vgpu.name = state.spec.name;
+    vgpu.device = gpu.row();
+    vgpu.request = state.spec.request;
+    vgpu.limit = state.spec.limit;
+    vgpu.priority = PriorityName(state.spec.priority);
+    vgpu.sessions = state.sessions;
+    vgpu.waits = state.wants();
+    vgpu.got_1s = share(id, Window::kOneSecond, kSecondNs);
+    vgpu.got_10s = share(id, Window::kTenSeconds, 10 * kSecondNs);
+    vgpu.waited_ms = static_cast<uint64_t>(state.waited_ns / kMillisecondNs);
+  }
+}
+
+}  // namespace tessera
