@@ -98,6 +98,7 @@ class Gate {
 
   const DriverTable& driver_;
   ThreadContexts& contexts_;
+  BusyStreams& streams_;
   IdleWatch idle_;
   const GatePages pages_;
   const GatePage* const page_;  // of zeros when there is none
@@ -105,7 +106,8 @@ class Gate {
   std::atomic<uint64_t>* const executed_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // by device number; null: a GPU that the page does not know
   StopPredicate stop_;
-  AdaptiveSpin spin_;
+  AdaptiveSpin spin_;      // for a token that is about to come
+  AdaptiveSpin end_spin_;  // for the end of work that others wait for
   bool engaged_ = false;
   uint64_t worked_since_ns_ = 0;  // the driver has not been seen idle since
   uint64_t asked_ns_ = 0;

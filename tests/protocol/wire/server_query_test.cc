@@ -23,7 +23,14 @@ ServerReport SampleReport() {
   report.texts = {{Reading::kSerial, "0123"}, {Reading::kInforomVersion + 1, ""}};
   report.fields = {{{82, 0}, 0, 1, 45, 1'000'000, 20}, {{185, 1}, 3, 0, 0, 0, 0}};
   report.uses = {{4711, 1, 1 << 20, {9'000'000, 40, 5, 0, 1}}, {4712, 0, ServerReport::Use::kUnknown, {}}};
-  report.session_list = {{3, 4711, 125'000, "python3"}, {9, 4712, 0, ""}};
+  report.session_list = {{3, 4711, 125'000, "python3", "train"}, {9, 4712, 0, "", ""}};
+  report.needs_vgpu = true;
+  report.sharings = {{0, "fair", "metered"}};
+  report.vgpus.resize(2);
+  report.vgpus[0].name = "train";
+  report.vgpus[0].got_10s = 0.7;
+  report.vgpus[1].waits = true;
+  report.vgpu_problem = "line 3: what stands there";
   return report;
 }
 
@@ -41,6 +48,10 @@ TEST(ServerQuery, ReportComesThrough) {
   EXPECT_EQ(report.value().fields, SampleReport().fields);
   EXPECT_EQ(report.value().uses, SampleReport().uses);
   EXPECT_EQ(report.value().session_list, SampleReport().session_list);
+  EXPECT_TRUE(report.value().needs_vgpu);
+  EXPECT_EQ(report.value().sharings, SampleReport().sharings);
+  EXPECT_EQ(report.value().vgpus, SampleReport().vgpus);
+  EXPECT_EQ(report.value().vgpu_problem, SampleReport().vgpu_problem);
 }
 
 // Every number belongs to one line of device_readings.def, or to one reading of server_query.h.

@@ -157,6 +157,24 @@ TEST_F(GateTest, ASpanEndsWhenTheDriverHasDoneEverything) {
   EXPECT_EQ(gate_->Rest(), kNoDeadline);
 }
 
+TEST_F(GateTest, WorkThatHasWaitedIsNotTakenForDone) {
+  Close();
+  std::thread broker([&] {
+    while (row().wants_since_ns == 0) usleep(1000);
+    usleep(3000);  // meanwhile the stream is found to be idle
+    OpenFor(1'000 * kMs);
+  });
+  Work(1);
+  broker.join();
+  const std::vector<BusyStreams::Use> unfinished = streams_.Unfinished();
+  ASSERT_EQ(unfinished.size(), 1u);
+  EXPECT_EQ(unfinished[0].stream, stream_);
+  g_busy = true;
+  usleep(1000);
+  gate_->Rest();
+  EXPECT_NE(row().busy_since_ns, 0u);
+}
+
 TEST_F(GateTest, CapturedWorkIsNoneAndIsNotAskedFor) {
   Close();
   Work(1, kCaptured);
