@@ -34,10 +34,10 @@ struct BrokerOptions {
     std::string gpu;  // as FindGpu() takes it; empty: all of them
     std::string name;
   };
-  std::vector<GpuPolicy> policies;  // each exists; a later one counts
-  bool has_default = true;          // else no GPU has a vGPU `default`, and request 0 is not admitted
+  std::vector<GpuPolicy> policies{};  // each exists; a later one counts
+  bool has_default = true;            // else no GPU has a vGPU `default`, and request 0 is not admitted
   double default_request = 0;
-  std::string record;  // path of a trace; empty: none
+  std::string record{};  // path of a trace; empty: none
 };
 
 class Broker {

@@ -17,10 +17,14 @@ RowWatch::RowWatch(const ReportPage& page, size_t row, bool alone, int64_t now_n
 }
 
 bool RowWatch::Look(TracedGpuTime& time, SessionId session, int64_t now_ns) {
-  const bool metered = time.time().mode() == GpuMode::kMetered;
-  const bool told = metered ? LookForSpans(time, session, now_ns) : LookForWork(time, session, now_ns);
+  told_ = false;
+  if (time.time().mode() == GpuMode::kMetered) {
+    LookForSpans(time, session, now_ns);
+  } else {
+    LookForWork(time, session, now_ns);
+  }
   looked_ns_ = now_ns;
-  return told;
+  return told_;
 }
 
 void RowWatch::Forget() {
@@ -40,66 +44,65 @@ bool RowWatch::CountsRose() {
   return rose;
 }
 
-bool RowWatch::LookForWork(TracedGpuTime& time, SessionId session, int64_t now_ns) {
+void RowWatch::LookForWork(TracedGpuTime& time, SessionId session, int64_t now_ns) {
   const bool rose = CountsRose() && !counts_are_old_;
   counts_are_old_ = false;
-  if (!rose && Read(row_.wants_since_ns) == 0 && Read(row_.busy_since_ns) == 0) return false;
+  if (!rose && Read(row_.wants_since_ns) == 0 && Read(row_.busy_since_ns) == 0) return;
   time.Worked(session, now_ns);
-  return true;
+  told_ = true;
 }
 
-bool RowWatch::LookForSpans(TracedGpuTime& time, SessionId session, int64_t now_ns) {
+void RowWatch::LookForSpans(TracedGpuTime& time, SessionId session, int64_t now_ns) {
   // In this order: a worker is busy before it wants nothing more, and counts a span before it is idle.
   const uint64_t wants_since_ns = Read(row_.wants_since_ns);
   uint64_t busy_since_ns = Read(row_.busy_since_ns);
   const uint64_t count = Read(row_.span_count);
-  bool told = count != spans_;
-  if (wants_since_ns != 0 && !wants_) {
-    time.SetWants(session, true, SinceLook(wants_since_ns, now_ns));
-    wants_ = told = true;
-  }
-  if (count != spans_ && busy_since_ns < TellSpans(time, session, count, now_ns)) busy_since_ns = 0;  // it has ended meanwhile
-  if ((busy_since_ns != 0) != busy_) {
-    TellBusy(time, session, !busy_, busy_ ? now_ns : SinceLook(busy_since_ns, now_ns));
-    told = true;
-  }
-  if (const uint64_t at_ns = Read(row_.queued_at_ns); busy_ && at_ns != queued_at_ns_) {
-    queued_at_ns_ = at_ns;
-    time.SetQueued(session, AsTime(Read(row_.queued_ns)), SinceLook(at_ns, now_ns));
-    told = true;
-  }
-  if (wants_since_ns == 0 && wants_) {
-    time.SetWants(session, false, now_ns);
-    wants_ = false;
-    told = true;
-  }
-  return told;
+  if (wants_since_ns != 0 && !wants_) TellWants(time, session, true, SinceLook(wants_since_ns, now_ns));
+  TellSpans(time, session, count, now_ns);
+  if (busy_since_ns < last_end_ns_) busy_since_ns = 0;  // it has ended while the row was read
+  if (busy_since_ns != 0 && !busy_) TellBusy(time, session, true, SinceLook(busy_since_ns, now_ns));
+  if (busy_since_ns == 0 && busy_) TellBusy(time, session, false, now_ns);
+  if (busy_) TellQueued(time, session, now_ns);
+  if (wants_since_ns == 0 && wants_) TellWants(time, session, false, now_ns);
 }
 
-// Those that have ended since the last look, up to the one of number `count`. When the last of them ended, by the page.
-uint64_t RowWatch::TellSpans(TracedGpuTime& time, SessionId session, uint64_t count, int64_t now_ns) {
+// Those that have ended since the last look, up to the one of number `count`.
+void RowWatch::TellSpans(TracedGpuTime& time, SessionId session, uint64_t count, int64_t now_ns) {
   const bool went_back = count < spans_;
   const uint64_t since = went_back ? 0 : spans_;
   const bool some_lost = count - since > ReportPage::kSpans;
   const uint64_t first = some_lost ? count - ReportPage::kSpans : since;
   spans_ = count;
-  uint64_t end_ns = 0;
   int64_t told_until_ns = looked_ns_;
   for (uint64_t number = first; number != count; ++number) {
     const ReportPage::Span& span = row_.spans[number % ReportPage::kSpans];
     const bool after_lost = number == first && some_lost && !went_back;
     const int64_t begin_ns = after_lost ? looked_ns_ : std::max(told_until_ns, SinceLook(Read(span.begin_ns), now_ns));
-    end_ns = Read(span.end_ns);
-    told_until_ns = std::max(begin_ns, SinceLook(end_ns, now_ns));
+    last_end_ns_ = Read(span.end_ns);
+    told_until_ns = std::max(begin_ns, SinceLook(last_end_ns_, now_ns));
     if (!busy_) TellBusy(time, session, true, begin_ns);
     TellBusy(time, session, false, told_until_ns);
   }
-  return end_ns;
+}
+
+void RowWatch::TellWants(TracedGpuTime& time, SessionId session, bool wants, int64_t at_ns) {
+  time.SetWants(session, wants, at_ns);
+  wants_ = wants;
+  told_ = true;
 }
 
 void RowWatch::TellBusy(TracedGpuTime& time, SessionId session, bool busy, int64_t at_ns) {
   time.SetBusy(session, busy, at_ns);
   busy_ = busy;
+  told_ = true;
+}
+
+void RowWatch::TellQueued(TracedGpuTime& time, SessionId session, int64_t now_ns) {
+  const uint64_t at_ns = Read(row_.queued_at_ns);
+  if (at_ns == queued_at_ns_) return;
+  queued_at_ns_ = at_ns;
+  time.SetQueued(session, AsTime(Read(row_.queued_ns)), SinceLook(at_ns, now_ns));
+  told_ = true;
 }
 
 int64_t RowWatch::SinceLook(uint64_t at_ns, int64_t now_ns) const { return std::clamp(AsTime(at_ns), looked_ns_, now_ns); }

@@ -29,10 +29,12 @@ class RowWatch {
   void Forget();
 
  private:
-  bool LookForWork(TracedGpuTime& time, SessionId session, int64_t now_ns);
-  bool LookForSpans(TracedGpuTime& time, SessionId session, int64_t now_ns);
-  uint64_t TellSpans(TracedGpuTime& time, SessionId session, uint64_t count, int64_t now_ns);
+  void LookForWork(TracedGpuTime& time, SessionId session, int64_t now_ns);
+  void LookForSpans(TracedGpuTime& time, SessionId session, int64_t now_ns);
+  void TellSpans(TracedGpuTime& time, SessionId session, uint64_t count, int64_t now_ns);
+  void TellWants(TracedGpuTime& time, SessionId session, bool wants, int64_t at_ns);
   void TellBusy(TracedGpuTime& time, SessionId session, bool busy, int64_t at_ns);
+  void TellQueued(TracedGpuTime& time, SessionId session, int64_t now_ns);
   bool CountsRose();
   // A time of the page as one since the last look.
   int64_t SinceLook(uint64_t at_ns, int64_t now_ns) const;
@@ -46,7 +48,9 @@ class RowWatch {
   uint64_t launches_ = 0;
   uint64_t spans_ = 0;
   uint64_t queued_at_ns_ = 0;
+  uint64_t last_end_ns_ = 0;  // of a span, by the page
   bool counts_are_old_ = false;  // they have not been looked at for long: what has happened since is no news
+  bool told_ = false;  // something, by this look
   // As GpuTime was told.
   bool wants_ = false;
   bool busy_ = false;

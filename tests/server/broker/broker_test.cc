@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "protocol/base/small_file.h"
+#include "scheduler/simulate/replay.h"
 #include "tests/server/broker/virtual_workers.h"
 
 namespace tessera {
@@ -118,6 +120,196 @@ TEST(Broker, AnswersWhoMayBeginWhere) {
     EXPECT_EQ(answer.sentence.find('\n'), std::string::npos);
     EXPECT_EQ(answer.sentence.find('\0'), std::string::npos);
   }
+}
+
+// Files.
+
+TEST(Broker, AFileIsInForceAsAWholeOrNotAtAll) {
+  VirtualServer server({}, 2);
+  ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='a'\nrequest=0.5\n").code, StatusCode::kOk);
+  const VgpuFileAnswer answer =
+      server.TakeFile("[[vgpu]]\nname='b'\nrequest=0.5\n[[vgpu]]\nname='c'\nrequest=0.5\n[[vgpu]]\nname='d'\ngpu=1\n");
+  EXPECT_EQ(answer.code, StatusCode::kResourceExhausted);
+  EXPECT_EQ(answer.sentence.find("vgpus.toml: line 4: vGPU 'c': request 0.5 is 0.01 too much"), 0u) << answer.sentence;
+  EXPECT_EQ(server.Ask("a", 0).code, StatusCode::kOk);
+  EXPECT_EQ(server.Ask("b", 0).code, StatusCode::kPermissionDenied);
+  EXPECT_EQ(server.Ask("d", 0).code, StatusCode::kPermissionDenied);
+  EXPECT_EQ(server.gpu(0).time().vgpus().size(), 2u);
+  EXPECT_EQ(server.gpu(1).time().vgpus().size(), 1u);
+}
+
+TEST(Broker, AChangedShareHoldsForSessionsThatAreThere) {
+  VirtualServer server({}, 1);
+  ASSERT_EQ(server.TakeFile(kSeventyThirty).code, StatusCode::kOk);
+  VirtualWorker& a = server.Begin("a");
+  VirtualWorker& b = server.Begin("b");
+  a.greedy = b.greedy = true;
+  server.RunFor(500 * kMs);
+  ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='b'\nrequest=0.69\n[[vgpu]]\nname='a'\nrequest=0.3\n").code, StatusCode::kOk);
+  server.RunFor(2'000 * kMs);
+  EXPECT_NEAR(ShareOf(server, b, 1'000 * kMs), 0.695, 0.03);
+}
+
+TEST(Broker, WhoIsNotNamedAnyMoreGoesWithItsLastSession) {
+  VirtualServer server({}, 1);
+  ASSERT_EQ(server.TakeFile(kSeventyThirty).code, StatusCode::kOk);
+  VirtualWorker& a = server.Begin("a");
+  VirtualWorker& c = server.Begin("");
+  a.greedy = c.greedy = true;
+  ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='d'\nrequest=0.4\n").code, StatusCode::kOk);
+  EXPECT_EQ(server.Ask("a", 0).code, StatusCode::kPermissionDenied);
+  EXPECT_EQ(server.gpu().time().vgpus().size(), 3u);  // default, a, d
+  server.RunFor(1'000 * kMs);
+  EXPECT_NEAR(ShareOf(server, a, 1'000 * kMs), 0.59, 0.03);
+  // It comes back with its sessions.
+  ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='a'\nrequest=0.2\n").code, StatusCode::kOk);
+  EXPECT_EQ(server.Ask("a", 0).code, StatusCode::kOk);
+  ASSERT_EQ(server.TakeFile("").code, StatusCode::kOk);
+  EXPECT_EQ(server.gpu().time().vgpus().size(), 2u);
+  server.End(a);
+  EXPECT_EQ(server.gpu().time().vgpus().size(), 1u);
+}
+
+TEST(Broker, TheSameNameOnAnotherGpuIsAnotherVgpu) {
+  VirtualServer server({}, 2);
+  ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='a'\nrequest=0.5\n").code, StatusCode::kOk);
+  VirtualWorker& a = server.Begin("a");
+  ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='a'\nrequest=0.5\ngpu=1\n").code, StatusCode::kOk);
+  EXPECT_THAT(server.Ask("a", 0).rows, ElementsAre(1));
+  EXPECT_EQ(server.gpu(0).time().vgpus().size(), 2u);
+  server.End(a);
+  EXPECT_EQ(server.gpu(0).time().vgpus().size(), 1u);
+}
+
+// Sessions.
+
+TEST(Broker, SessionsWithoutNameAreSeenOnceTheyHaveBegun) {
+  VirtualServer server({}, 2);
+  ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='a'\ngpu=1\n").code, StatusCode::kOk);
+  VirtualWorker& named = server.Begin("a");
+  VirtualWorker& worker = server.Begin("", 0);
+  server.RunFor(50 * kMs);
+  EXPECT_EQ(named.pages->Word(1).mode, GateMode::kFree);
+  worker.pages->report().visible_rows = 0xfffffffe;  // GPU 1, and some that there are not
+  server.RunFor(100 * kMs);                          // it has not rung
+  EXPECT_EQ(worker.pages->Word(0).mode, GateMode::kFree);
+  EXPECT_EQ(worker.pages->Word(1).mode, GateMode::kArmed);
+  EXPECT_EQ(named.pages->Word(1).mode, GateMode::kArmed);
+  EXPECT_EQ(worker.pages->gate().closed_rows, 2u);
+  VirtualWorker& prompt = server.Begin("", 0);
+  prompt.pages->report().visible_rows = 2;
+  server.broker().Ring(prompt.number, server.now_ns());
+  server.Turn();
+  EXPECT_EQ(prompt.pages->Word(1).mode, GateMode::kArmed);
+}
+
+TEST(Broker, WithoutDefaultNobodyIsInIt) {
+  VirtualServer server({.policies = {}, .has_default = false}, 1);
+  const char* whole = "[[vgpu]]\nname='a'\nrequest=0.7\n[[vgpu]]\nname='b'\nrequest=0.3\n";
+  ASSERT_EQ(server.TakeFile(whole).code, StatusCode::kOk);
+  EXPECT_EQ(server.TakeFile("[[vgpu]]\nname='c'\n").code, StatusCode::kInvalidArgument);
+  server.Begin("a");
+  VirtualWorker& worker = server.Begin("");
+  EXPECT_EQ(worker.pages->gate().closed_rows, 0u);
+  EXPECT_EQ(server.broker().sessions(), 2u);
+}
+
+TEST(Broker, StaticSlotsAreOfAllVgpus) {
+  VirtualServer server({}, 1);
+  ASSERT_EQ(server.TakeFile(kSeventyThirty).code, StatusCode::kOk);
+  VirtualWorker& a = server.Begin("a");
+  VirtualWorker& b = server.Begin("b");
+  const GatePage::Row& of_a = a.pages->gate().rows[0];
+  const GatePage::Row& of_b = b.pages->gate().rows[0];
+  EXPECT_NEAR(static_cast<double>(of_a.slot_length_ns), 69e6, 1e3);
+  EXPECT_NEAR(static_cast<double>(of_b.slot_length_ns), 30e6, 1e3);
+  EXPECT_GE(of_b.slot_begin_ns, of_a.slot_begin_ns + of_a.slot_length_ns);
+  ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='b'\nrequest=0.99\n").code, StatusCode::kOk);
+  EXPECT_NEAR(static_cast<double>(of_b.slot_length_ns), 99e6, 1e4);
+}
+
+TEST(Broker, ABrokerThatWasStartedAnewGoesOn) {
+  VirtualServer server({}, 1);
+  ASSERT_EQ(server.TakeFile(kSeventyThirty).code, StatusCode::kOk);
+  VirtualWorker& a = server.Begin("a");
+  VirtualWorker& b = server.Begin("b");
+  a.greedy = b.greedy = true;
+  server.RunFor(1'000 * kMs);
+  server.Restart();
+  // A row of before: more than a token, and busy since for ever.
+  a.pages->gate().rows[0].gate = GateWord{GateMode::kMetered, true, UINT64_MAX}.Pack();
+  a.pages->report().rows[0].busy_since_ns = 16;
+  server.Tell(a, "a");  // the file comes later
+  EXPECT_EQ(a.pages->Word().mode, GateMode::kFree);
+  server.Tell(b, "b");
+  ASSERT_EQ(server.TakeFile(kSeventyThirty).code, StatusCode::kOk);
+  server.RunFor(10 * kMs);
+  EXPECT_EQ(a.pages->Word().mode, GateMode::kMetered);
+  for (const VgpuId vgpu : server.gpu().time().vgpus()) {
+    EXPECT_LE(server.gpu().time().ledger().BilledNs(vgpu), 10 * kMs) << vgpu;
+  }
+  const int64_t before_ns = b.used_ns;
+  server.RunFor(500 * kMs);
+  EXPECT_NEAR(ShareOf(server, a, 1'500 * kMs), 0.695, 0.03);
+  EXPECT_GT(b.used_ns, before_ns);
+}
+
+TEST(Broker, WhoRingsWithoutEndIsLookedAtLess) {
+  VirtualServer server({}, 1);
+  ASSERT_EQ(server.TakeFile(kSeventyThirty).code, StatusCode::kOk);
+  VirtualWorker& a = server.Begin("a");
+  server.Begin("b");
+  for (uint32_t i = 0; i < 10 * Broker::kRingsMax; ++i) server.broker().Ring(a.number, server.now_ns());
+  server.Turn();
+  server.RunFor(300 * kMs);
+  EXPECT_EQ(server.broker().sessions(), 2u);
+  server.broker().Ring(12345, server.now_ns());  // one that is not there
+}
+
+TEST(Broker, PagesThatCannotBeMappedHaveNoShare) {
+  VirtualServer server({}, 1);
+  const UniqueFd shrinks = TextFile(std::string(1 << 16, 'x'));
+  const UniqueFd small = CreateSegmentFile("tessera-small", kPageBytes).value();
+  const TestPages good;
+  const std::vector<int> fds = good.Fds(server.process());
+  for (const std::vector<int>& bad :
+       {std::vector<int>{shrinks.get(), fds[1], fds[2], fds[3]}, std::vector<int>{fds[0], small.get(), fds[2], fds[3]},
+        std::vector<int>{fds[0], fds[1], small.get(), fds[3]}}) {
+    EXPECT_TRUE(server.broker().Take(AsReceived(CameMessage{1, 1, ""}, bad), server.now_ns()).ok());
+    EXPECT_EQ(server.broker().sessions(), 0u);
+  }
+  EXPECT_EQ(server.broker().Take(AsReceived(CameMessage{1, 1, ""}, {fds[0]}), server.now_ns()).code(),
+            StatusCode::kProtocolViolation);
+  EXPECT_EQ(server.broker().Take(AsReceived(AliveMessage()), server.now_ns()).code(), StatusCode::kProtocolViolation);
+  EXPECT_EQ(server.broker().Take(AsReceived(TestGpus(1)), server.now_ns()).code(), StatusCode::kProtocolViolation);
+  EXPECT_EQ(server.broker().Take(SocketMessage(), server.now_ns()).code(), StatusCode::kProtocolViolation);
+}
+
+TEST(Broker, RecordsWhatIsReplayedBitForBit) {
+  const std::string path = testing::TempDir() + "tessera_broker_record_" + std::to_string(getpid());
+  {
+    VirtualServer server({.policies = {{"", "priority"}}, .has_default = true, .default_request = 0, .record = path}, 2);
+    ASSERT_EQ(server.TakeFile(kSeventyThirty).code, StatusCode::kOk);
+    VirtualWorker& a = server.Begin("a");
+    VirtualWorker& b = server.Begin("b");
+    VirtualWorker& c = server.Begin("");
+    a.greedy = b.greedy = c.greedy = true;
+    server.RunFor(300 * kMs);
+    ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='b'\nrequest=0.6\n").code, StatusCode::kOk);
+    server.RunFor(100 * kMs);
+    server.End(a);
+    server.RunFor(100 * kMs);
+  }
+  const Result<std::string> text = ReadSmallFile(path + ".0", 1 << 24);
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  Result<Trace> trace = ParseTrace(text.value());
+  ASSERT_TRUE(trace.ok()) << trace.status().message();
+  EXPECT_EQ(trace->policy, "priority");
+  EXPECT_GT(trace->events.size(), 500u);
+  Result<Replayed> replayed = Replay(trace.value());
+  ASSERT_TRUE(replayed.ok()) << replayed.status().message();
+  EXPECT_EQ(replayed->difference, std::nullopt);
+  for (const char* gpu : {".0", ".1"}) unlink((path + gpu).c_str());
 }
 
 }  // namespace

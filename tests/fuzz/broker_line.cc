@@ -1,0 +1,95 @@
+// What comes to a broker over the daemon's line, and files of vGPUs. Input: u8 which, then the bytes.
+#include <cstdio>
+#include <cstdlib>
+
+#include "server/broker/vgpu_change.h"
+#include "server/broker/vgpu_file.h"
+#include "server/gate/broker_line.h"
+#include "tests/fuzz/target.h"
+
+namespace tessera::fuzz {
+namespace {
+
+template <typename Message>
+Input Encoded(const Message& message) {
+  Encoder out;
+  message.Encode(out);
+  return Input(out.bytes().begin(), out.bytes().end());
+}
+
+// What was accepted means the same when it is sent on.
+template <typename Message>
+void Check(std::span<const std::byte> bytes) {
+  Result<Message> message = Message::Decode(bytes);
+  if (!message.ok()) return;
+  const Input again = Encoded(*message);
+  Result<Message> decoded = Message::Decode(again);
+  FUZZ_CHECK(decoded.ok());
+  FUZZ_CHECK(Encoded(*decoded) == again);
+}
+
+// What was read is good by itself, and what fits on a GPU can be done.
+void CheckFile(std::span<const std::byte> bytes) {
+  std::vector<GpusMessage::Uuid> gpus(2);
+  gpus[1].fill(std::byte{1});
+  Result<VgpuFile> file = ReadVgpuFile({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, {gpus, 0.1});
+  if (!file.ok()) return;
+  std::vector<FileVgpu> first;
+  for (const FileVgpu& vgpu : file->vgpus) {
+    FUZZ_CHECK(CheckVgpuSpec(vgpu.spec).ok());
+    FUZZ_CHECK(vgpu.gpu < gpus.size());
+    FUZZ_CHECK(vgpu.spec.name != kDefaultVgpu);
+    if (vgpu.gpu == 0) first.push_back(vgpu);
+  }
+  const PresentVgpu present[] = {{{std::string(kDefaultVgpu), 0, 1, Priority::kNormal}, 1},
+                                 {{"train", 0.5, 1, Priority::kNormal}, 1}};
+  Result<VgpuChange> change = PlanChange(present, first, {});
+  FUZZ_CHECK(!change.ok() || change->removed.empty());
+}
+
+using Checker = void (*)(std::span<const std::byte>);
+constexpr Checker kCheckers[] = {
+    Check<GpusMessage>, Check<VgpuFileMessage>, Check<VgpuFileAnswer>, Check<AskMessage>, Check<AskAnswer>, Check<CameMessage>,
+    Check<LeftMessage>, Check<ReadyMessage>,    Check<AliveMessage>,   CheckFile,         CheckFile,        CheckFile};
+
+Input Text(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return Input(bytes.begin(), bytes.end());
+}
+
+}  // namespace
+
+void Run(std::span<const std::byte> input) {
+  Reader reader(input);
+  const Checker check = kCheckers[reader.Take<uint8_t>() % std::size(kCheckers)];
+  const auto rest = reader.Rest();
+  const Input copy(rest.begin(), rest.end());
+  (void)BrokerWordOf(copy);
+  check(copy);
+}
+
+std::vector<Input> Seeds() {
+  GpusMessage gpus;
+  gpus.uuids.resize(2);
+  const Input messages[] = {Encoded(gpus),
+                            Encoded(VgpuFileMessage{"vgpus.toml", 3, 1234}),
+                            Encoded(VgpuFileAnswer{3, StatusCode::kInvalidArgument, "line 7: limit 2 is 1 above 1"}),
+                            Encoded(AskMessage{7, "a+b", 1000}),
+                            Encoded(AskAnswer{7, StatusCode::kOk, "", {0, 1}}),
+                            Encoded(CameMessage{9, 4711, "train"}),
+                            Encoded(LeftMessage{9}),
+                            Encoded(ReadyMessage{"0.1.0"}),
+                            Encoded(AliveMessage{}),
+                            Text("[[vgpu]]\nname = \"train\"\ngpu = 1\nrequest = 0.7\nlimit = 0.9\npriority = \"protected\"\n"
+                                 "owners = [\"uid:1000\"]\n[[vgpu]]\nname = 'b'\n"),
+                            Text("2\nclient1 0.3 1.0 1073741824\nclient2 0.5 0.75 0\n"),
+                            Text("1\nclient1 0.3 1.0 50 1073741824\n")};
+  static_assert(std::size(messages) == std::size(kCheckers));
+  std::vector<Input> seeds;
+  for (size_t i = 0; i < std::size(messages); ++i) {
+    seeds.push_back(Writer().Put(static_cast<uint8_t>(i)).Bytes(messages[i]).input());
+  }
+  return seeds;
+}
+
+}  // namespace tessera::fuzz
