@@ -115,7 +115,12 @@ Status Broker::TakeCame(const CameMessage& came, std::vector<UniqueFd> fds, int6
   Session session{came.session, came.vgpus, std::move(pages).value(), std::move(fds[2]), std::move(fds[3])};
   session.members.resize(gpus_.size());
   session.pages.SayAlive(now_ns);
-  Settle(sessions_.emplace(came.session, std::move(session)).first->second, now_ns);
+  Session& there = sessions_.emplace(came.session, std::move(session)).first->second;
+  Settle(there, now_ns);
+  if (!there.settled && !came.vgpus.empty()) {
+    LogWarning("session {} is of '{}', which is not there any more: until a file has it, it is in {}", came.session,
+               Printable(came.vgpus), options_.has_default ? kDefaultVgpu : "none, and has no share");
+  }
   tick_ns_ = std::min(tick_ns_, now_ns + kTickNs);
   return Status::Ok();
 }

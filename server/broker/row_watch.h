@@ -48,9 +48,9 @@ class RowWatch {
   uint64_t launches_ = 0;
   uint64_t spans_ = 0;
   uint64_t queued_at_ns_ = 0;
-  uint64_t last_end_ns_ = 0;  // of a span, by the page
+  uint64_t last_end_ns_ = 0;     // of a span, by the page
   bool counts_are_old_ = false;  // they have not been looked at for long: what has happened since is no news
-  bool told_ = false;  // something, by this look
+  bool told_ = false;            // something, by this look
   // As GpuTime was told.
   bool wants_ = false;
   bool busy_ = false;
