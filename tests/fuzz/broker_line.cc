@@ -5,27 +5,16 @@
 #include "server/broker/vgpu_change.h"
 #include "server/broker/vgpu_file.h"
 #include "server/gate/broker_line.h"
-#include "tests/fuzz/target.h"
+#include "tests/fuzz/round_trip.h"
 
 namespace tessera::fuzz {
 namespace {
 
 template <typename Message>
-Input Encoded(const Message& message) {
-  Encoder out;
-  message.Encode(out);
-  return Input(out.bytes().begin(), out.bytes().end());
-}
-
-// What was accepted means the same when it is sent on.
-template <typename Message>
 void Check(std::span<const std::byte> bytes) {
+  (void)BrokerWordOf(bytes);
   Result<Message> message = Message::Decode(bytes);
-  if (!message.ok()) return;
-  const Input again = Encoded(*message);
-  Result<Message> decoded = Message::Decode(again);
-  FUZZ_CHECK(decoded.ok());
-  FUZZ_CHECK(Encoded(*decoded) == again);
+  if (message.ok()) CheckSentOn(*message);
 }
 
 // What was read is good by itself, and what fits on a GPU can be done.
@@ -47,7 +36,6 @@ void CheckFile(std::span<const std::byte> bytes) {
   FUZZ_CHECK(!change.ok() || change->removed.empty());
 }
 
-using Checker = void (*)(std::span<const std::byte>);
 constexpr Checker kCheckers[] = {
     Check<GpusMessage>, Check<VgpuFileMessage>, Check<VgpuFileAnswer>, Check<AskMessage>, Check<AskAnswer>, Check<CameMessage>,
     Check<LeftMessage>, Check<ReadyMessage>,    Check<AliveMessage>,   CheckFile,         CheckFile,        CheckFile};
@@ -59,14 +47,7 @@ Input Text(std::string_view text) {
 
 }  // namespace
 
-void Run(std::span<const std::byte> input) {
-  Reader reader(input);
-  const Checker check = kCheckers[reader.Take<uint8_t>() % std::size(kCheckers)];
-  const auto rest = reader.Rest();
-  const Input copy(rest.begin(), rest.end());
-  (void)BrokerWordOf(copy);
-  check(copy);
-}
+void Run(std::span<const std::byte> input) { RunOneOf(kCheckers, input); }
 
 std::vector<Input> Seeds() {
   GpusMessage gpus;
@@ -85,11 +66,7 @@ std::vector<Input> Seeds() {
                             Text("2\nclient1 0.3 1.0 1073741824\nclient2 0.5 0.75 0\n"),
                             Text("1\nclient1 0.3 1.0 50 1073741824\n")};
   static_assert(std::size(messages) == std::size(kCheckers));
-  std::vector<Input> seeds;
-  for (size_t i = 0; i < std::size(messages); ++i) {
-    seeds.push_back(Writer().Put(static_cast<uint8_t>(i)).Bytes(messages[i]).input());
-  }
-  return seeds;
+  return SeedsOf(messages);
 }
 
 }  // namespace tessera::fuzz

@@ -31,16 +31,26 @@ double ShareOf(VirtualServer& server, VirtualWorker& worker, int64_t length_ns) 
   return static_cast<double>(worker.used_ns - before_ns) / static_cast<double>(length_ns);
 }
 
+// Two vGPUs, each with a session.
+struct Pair {
+  explicit Pair(bool greedy) {
+    EXPECT_EQ(server.TakeFile(kSeventyThirty).code, StatusCode::kOk);
+    a = &server.Begin("a");
+    b = &server.Begin("b");
+    a->greedy = b->greedy = greedy;
+  }
+  VirtualServer server{{}, 1};
+  VirtualWorker* a = nullptr;
+  VirtualWorker* b = nullptr;
+};
+
 TEST(Broker, SharesComeOutAsRequested) {
-  VirtualServer server({}, 1);
-  ASSERT_EQ(server.TakeFile(kSeventyThirty).code, StatusCode::kOk);
-  VirtualWorker& a = server.Begin("a");
-  VirtualWorker& b = server.Begin("b");
-  a.greedy = b.greedy = true;
+  Pair pair(true);
+  auto& [server, a, b] = pair;
   server.RunFor(1'000 * kMs);
-  const int64_t before_ns = b.used_ns;
-  EXPECT_NEAR(ShareOf(server, a, 2'000 * kMs), 0.695, 0.03);
-  EXPECT_NEAR(static_cast<double>(b.used_ns - before_ns) / 2e9, 0.305, 0.03);
+  const int64_t before_ns = b->used_ns;
+  EXPECT_NEAR(ShareOf(server, *a, 2'000 * kMs), 0.695, 0.03);
+  EXPECT_NEAR(static_cast<double>(b->used_ns - before_ns) / 2e9, 0.305, 0.03);
 }
 
 TEST(Broker, DefaultAloneIsFree) {
@@ -82,16 +92,14 @@ TEST(Broker, ANewcomerMakesItMetered) {
 }
 
 TEST(Broker, WhoEndsLeavesItsTokenAtOnce) {
-  VirtualServer server({}, 1);
-  ASSERT_EQ(server.TakeFile(kSeventyThirty).code, StatusCode::kOk);
-  VirtualWorker& a = server.Begin("a");
-  VirtualWorker& b = server.Begin("b");
+  Pair pair(true);
+  auto& [server, a, b] = pair;
   VirtualWorker& c = server.Begin("");
-  a.greedy = b.greedy = c.greedy = true;
+  c.greedy = true;
   server.RunFor(500 * kMs);
-  while (!a.IsOpen(server.now_ns())) server.RunFor(VirtualServer::kStepNs);
-  server.End(a);
-  EXPECT_TRUE(b.IsOpen(server.now_ns()) || c.IsOpen(server.now_ns()));
+  while (!a->IsOpen(server.now_ns())) server.RunFor(VirtualServer::kStepNs);
+  server.End(*a);
+  EXPECT_TRUE(b->IsOpen(server.now_ns()) || c.IsOpen(server.now_ns()));
 }
 
 TEST(Broker, AnswersWhoMayBeginWhere) {
@@ -139,15 +147,12 @@ TEST(Broker, AFileIsInForceAsAWholeOrNotAtAll) {
 }
 
 TEST(Broker, AChangedShareHoldsForSessionsThatAreThere) {
-  VirtualServer server({}, 1);
-  ASSERT_EQ(server.TakeFile(kSeventyThirty).code, StatusCode::kOk);
-  VirtualWorker& a = server.Begin("a");
-  VirtualWorker& b = server.Begin("b");
-  a.greedy = b.greedy = true;
+  Pair pair(true);
+  auto& [server, a, b] = pair;
   server.RunFor(500 * kMs);
   ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='b'\nrequest=0.69\n[[vgpu]]\nname='a'\nrequest=0.3\n").code, StatusCode::kOk);
   server.RunFor(2'000 * kMs);
-  EXPECT_NEAR(ShareOf(server, b, 1'000 * kMs), 0.695, 0.03);
+  EXPECT_NEAR(ShareOf(server, *b, 1'000 * kMs), 0.695, 0.03);
 }
 
 TEST(Broker, WhoIsNotNamedAnyMoreGoesWithItsLastSession) {
@@ -215,12 +220,10 @@ TEST(Broker, WithoutDefaultNobodyIsInIt) {
 }
 
 TEST(Broker, StaticSlotsAreOfAllVgpus) {
-  VirtualServer server({}, 1);
-  ASSERT_EQ(server.TakeFile(kSeventyThirty).code, StatusCode::kOk);
-  VirtualWorker& a = server.Begin("a");
-  VirtualWorker& b = server.Begin("b");
-  const GatePage::Row& of_a = a.pages->gate().rows[0];
-  const GatePage::Row& of_b = b.pages->gate().rows[0];
+  Pair pair(false);
+  auto& [server, a, b] = pair;
+  const GatePage::Row& of_a = a->pages->gate().rows[0];
+  const GatePage::Row& of_b = b->pages->gate().rows[0];
   EXPECT_NEAR(static_cast<double>(of_a.slot_length_ns), 69e6, 1e3);
   EXPECT_NEAR(static_cast<double>(of_b.slot_length_ns), 30e6, 1e3);
   EXPECT_GE(of_b.slot_begin_ns, of_a.slot_begin_ns + of_a.slot_length_ns);
@@ -229,37 +232,32 @@ TEST(Broker, StaticSlotsAreOfAllVgpus) {
 }
 
 TEST(Broker, ABrokerThatWasStartedAnewGoesOn) {
-  VirtualServer server({}, 1);
-  ASSERT_EQ(server.TakeFile(kSeventyThirty).code, StatusCode::kOk);
-  VirtualWorker& a = server.Begin("a");
-  VirtualWorker& b = server.Begin("b");
-  a.greedy = b.greedy = true;
+  Pair pair(true);
+  auto& [server, a, b] = pair;
   server.RunFor(1'000 * kMs);
   server.Restart();
   // A row of before: more than a token, and busy since for ever.
-  a.pages->gate().rows[0].gate = GateWord{GateMode::kMetered, true, UINT64_MAX}.Pack();
-  a.pages->report().rows[0].busy_since_ns = 16;
-  server.Tell(a, "a");  // the file comes later
-  EXPECT_EQ(a.pages->Word().mode, GateMode::kFree);
-  server.Tell(b, "b");
+  a->pages->gate().rows[0].gate = GateWord{GateMode::kMetered, true, UINT64_MAX}.Pack();
+  a->pages->report().rows[0].busy_since_ns = 16;
+  server.Tell(*a, "a");  // the file comes later
+  EXPECT_EQ(a->pages->Word().mode, GateMode::kFree);
+  server.Tell(*b, "b");
   ASSERT_EQ(server.TakeFile(kSeventyThirty).code, StatusCode::kOk);
   server.RunFor(10 * kMs);
-  EXPECT_EQ(a.pages->Word().mode, GateMode::kMetered);
+  EXPECT_EQ(a->pages->Word().mode, GateMode::kMetered);
   for (const VgpuId vgpu : server.gpu().time().vgpus()) {
     EXPECT_LE(server.gpu().time().ledger().BilledNs(vgpu), 10 * kMs) << vgpu;
   }
-  const int64_t before_ns = b.used_ns;
+  const int64_t before_ns = b->used_ns;
   server.RunFor(500 * kMs);
-  EXPECT_NEAR(ShareOf(server, a, 1'500 * kMs), 0.695, 0.03);
-  EXPECT_GT(b.used_ns, before_ns);
+  EXPECT_NEAR(ShareOf(server, *a, 1'500 * kMs), 0.695, 0.03);
+  EXPECT_GT(b->used_ns, before_ns);
 }
 
 TEST(Broker, WhoRingsWithoutEndIsLookedAtLess) {
-  VirtualServer server({}, 1);
-  ASSERT_EQ(server.TakeFile(kSeventyThirty).code, StatusCode::kOk);
-  VirtualWorker& a = server.Begin("a");
-  server.Begin("b");
-  for (uint32_t i = 0; i < 10 * Broker::kRingsMax; ++i) server.broker().Ring(a.number, server.now_ns());
+  Pair pair(false);
+  auto& [server, a, b] = pair;
+  for (uint32_t i = 0; i < 10 * Broker::kRingsMax; ++i) server.broker().Ring(a->number, server.now_ns());
   server.Turn();
   server.RunFor(300 * kMs);
   EXPECT_EQ(server.broker().sessions(), 2u);
