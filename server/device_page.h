@@ -6,10 +6,11 @@
 //
 // Every word has one writer as a rule, the owner of the slot that it is in. Exceptions: `turn`, which whoever has it or finds it
 // given up changes by compare-and-exchange; `wants`, which the same clears, and `signal`, which it counts up; everything of a
-// slot, which the daemon clears when the slot's process has ended. There is no lock: a process may die, stop or write anything at any time. So readers bound what
-// they read (a slot uses no more than the device has, a slice ends no later than it can), each owner's truth is in its own memory
-// and written here again and again, and nobody waits without a deadline (server/emulator/driver/device/device_round.h). A robust
-// mutex would not do: its list of owners is pointers in memory that others write, and a process that is stopped keeps it.
+// slot, which the daemon clears when the slot's process has ended. There is no lock: a process may die, stop or write anything at
+// any time. So readers bound what they read (a slot uses no more than the device has, a slice ends no later than it can), each
+// owner's truth is in its own memory and written here again and again, and nobody waits without a deadline
+// (server/emulator/driver/device/device_round.h). A robust mutex would not do: its list of owners is pointers in memory that
+// others write, and a process that is stopped keeps it.
 #pragma once
 
 #include <atomic>

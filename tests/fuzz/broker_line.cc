@@ -36,9 +36,19 @@ void CheckFile(std::span<const std::byte> bytes) {
   FUZZ_CHECK(!change.ok() || change->removed.empty());
 }
 
-constexpr Checker kCheckers[] = {
-    Check<GpusMessage>, Check<VgpuFileMessage>, Check<VgpuFileAnswer>, Check<AskMessage>, Check<AskAnswer>, Check<CameMessage>,
-    Check<LeftMessage>, Check<ReadyMessage>,    Check<AliveMessage>,   CheckFile,         CheckFile,        CheckFile};
+constexpr Checker kCheckers[] = {Check<GpusMessage>,
+                                 Check<VgpuFileMessage>,
+                                 Check<VgpuFileAnswer>,
+                                 Check<AskMessage>,
+                                 Check<AskAnswer>,
+                                 Check<CameMessage>,
+                                 Check<LeftMessage>,
+                                 Check<ReadyMessage>,
+                                 Check<AliveMessage>,
+                                 Check<FiguresMessage>,
+                                 CheckFile,
+                                 CheckFile,
+                                 CheckFile};
 
 Input Text(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
@@ -61,6 +71,7 @@ std::vector<Input> Seeds() {
                             Encoded(LeftMessage{9}),
                             Encoded(ReadyMessage{"0.1.0"}),
                             Encoded(AliveMessage{}),
+                            Encoded(FiguresMessage{{{0, "fair", "free"}}, {}}),
                             Text("[[vgpu]]\nname = \"train\"\ngpu = 1\nrequest = 0.7\nlimit = 0.9\npriority = \"protected\"\n"
                                  "owners = [\"uid:1000\"]\n[[vgpu]]\nname = 'b'\n"),
                             Text("2\nclient1 0.3 1.0 1073741824\nclient2 0.5 0.75 0\n"),

@@ -12,10 +12,10 @@
 #include "protocol/base/log.h"
 #include "protocol/base/unique_fd.h"
 #include "server/driver/missing_entry.h"
+#include "server/worker/await_turn.h"
 #include "server/worker/call_context.h"
 #include "server/worker/code/blob_store.h"
 #include "server/worker/completion.h"
-#include "server/worker/await_turn.h"
 #include "server/worker/graphs/host_copy_node.h"
 #include "server/worker/worker.h"
 

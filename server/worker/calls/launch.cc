@@ -8,11 +8,11 @@
 #include "generated/driver_table.h"
 #include "generated/messages/launch.h"
 #include "generated/server_custom.h"
+#include "server/worker/await_turn.h"
 #include "server/worker/call_context.h"
 #include "server/worker/code/launch_attributes.h"
 #include "server/worker/code/layout_table.h"
 #include "server/worker/completion.h"
-#include "server/worker/await_turn.h"
 #include "server/worker/recent_launches.h"
 #include "server/worker/worker.h"
 

@@ -4,8 +4,8 @@
 
 #include "generated/driver_table.h"
 #include "generated/server/set.h"
-#include "server/worker/call_context.h"
 #include "server/worker/await_turn.h"
+#include "server/worker/call_context.h"
 #include "server/worker/memory/session_memory.h"
 #include "server/worker/memory/stream_copy.h"
 #include "server/worker/worker.h"

@@ -51,6 +51,11 @@ TEST(Broker, SharesComeOutAsRequested) {
   const int64_t before_ns = b->used_ns;
   EXPECT_NEAR(ShareOf(server, *a, 2'000 * kMs), 0.695, 0.03);
   EXPECT_NEAR(static_cast<double>(b->used_ns - before_ns) / 2e9, 0.305, 0.03);
+  ASSERT_EQ(server.figures().sharings.size(), 1u);
+  EXPECT_EQ(server.figures().sharings[0].mode, "metered");
+  double got = 0;
+  for (const ServerReport::Vgpu& vgpu : server.figures().vgpus) got += vgpu.got_1s;
+  EXPECT_NEAR(got, 1, 0.05);
 }
 
 TEST(Broker, DefaultAloneIsFree) {

@@ -51,8 +51,11 @@ void VirtualServer::Restart() {
 }
 
 void VirtualServer::Hear(std::span<const std::byte> message) {
-  if (BrokerWordOf(message) == BrokerWord::kAlive) {
+  const BrokerWord word = BrokerWordOf(message);
+  if (word == BrokerWord::kAlive) {
     ++alive_;
+  } else if (word == BrokerWord::kFigures) {
+    figures_ = FiguresMessage::Decode(message).value();
   } else {
     heard_.emplace_back(message.begin(), message.end());
   }

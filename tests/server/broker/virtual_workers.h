@@ -56,6 +56,7 @@ class VirtualServer {
   int64_t now_ns() const { return now_ns_; }
   int64_t turns() const { return turns_; }
   size_t alive_messages() const { return alive_; }
+  const FiguresMessage& figures() const { return figures_; }
   const TestProcess& process() const { return process_; }
 
  private:
@@ -69,6 +70,7 @@ class VirtualServer {
   std::vector<std::unique_ptr<VirtualWorker>> workers_;
   std::vector<std::vector<std::byte>> heard_;
   size_t alive_ = 0;
+  FiguresMessage figures_;  // the last ones
   int64_t now_ns_ = 1'000'000'000;
   int64_t again_ns_ = 0;
   int64_t gpu_free_ns_ = 0;

@@ -58,6 +58,13 @@ TEST(BrokerLine, EveryMessageComesThrough) {
   Torture(LeftMessage{9});
   Torture(ReadyMessage{"0.1.0"});
   Torture(AliveMessage{});
+  FiguresMessage figures;
+  figures.sharings = {{0, "fair", "metered"}, {1, "fixed", "free"}};
+  figures.vgpus.resize(2);
+  figures.vgpus[0].name = "train";
+  figures.vgpus[0].got_1s = 0.7;
+  figures.vgpus[1].waits = true;
+  Torture(figures);
 }
 
 TEST(BrokerLine, FieldsComeThrough) {

@@ -28,6 +28,7 @@
 #include <thread>
 
 #include "protocol/base/unique_fd.h"
+#include "server/daemon/gate_memory.h"
 #include "server/sandbox/file_rules.h"
 
 namespace tessera {
@@ -168,6 +169,24 @@ TEST_P(SandboxTest, WhatADriverNeedsIsOpen) {
               return ran;
             }),
             kSucceeded);
+}
+
+// Its vGPU's share is the broker's to decide (server/gate).
+TEST_P(SandboxTest, AGatePageCanBeReadAlone) {
+  const Result<GateMemory> memory = GateMemory::Make({});
+  ASSERT_TRUE(memory.ok()) << memory.status().message();
+  const int page = memory.value().worker_gate_fd();
+  const bool as_ordinary_user = GetParam() == Who::kOfOrdinaryUser || GetParam() == Who::kWithoutRootOfItsOwn;
+  if (IsRoot() && as_ordinary_user) ASSERT_EQ(fchown(memory.value().gate_fd(), kOrdinaryUser, kOrdinaryUser), 0);
+  const std::string path = "/proc/self/fd/" + std::to_string(page);
+  const auto map = [page](int protection) { return mmap(nullptr, 4096, protection, MAP_SHARED, page, 0); };
+  EXPECT_EQ(Try([&] { return map(PROT_READ) != MAP_FAILED; }), kSucceeded);
+  EXPECT_EQ(Try([&] { return map(PROT_READ | PROT_WRITE) != MAP_FAILED; }), kRefused);
+  EXPECT_EQ(Try([&] { return mprotect(map(PROT_READ), 4096, PROT_READ | PROT_WRITE) == 0; }), kRefused);
+  EXPECT_EQ(Try([&] { return pwrite(page, "free", 4, 0) == 4; }), kRefused);
+  EXPECT_EQ(Try([&] { return CanOpen(path, O_RDWR); }), kRefused);
+  EXPECT_EQ(Try([&] { return fchmod(page, 0666) == 0 && CanOpen(path, O_RDWR); }), kRefused);
+  EXPECT_EQ(Try([&] { return chmod(path.c_str(), 0666) == 0 && CanOpen(path, O_RDWR); }), kRefused);
 }
 
 TEST_P(SandboxTest, NoNetwork) {
