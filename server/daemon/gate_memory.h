@@ -1,6 +1,6 @@
 // What one worker and the broker share (server/gate), as the daemon makes it: the gate page, the report page, an eventfd. The
-// worker gets the gate page for reading alone: the file is its owner's to read and nobody's to write, and its descriptor was
-// opened so. One thread.
+// worker gets the gate page for reading alone: its descriptor was opened so, and it keeps no more than the mapping, from which
+// there is no way back to the file. One thread.
 #pragma once
 
 #include <span>

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -24,9 +25,10 @@ def vgpu(name, request, limit=1.0, **more):
 
 class VgpuTest(unittest.TestCase):
     def serve(self, *specs, options=("--default", "none")):
-        self.file = f"/tmp/tessera-vgpus-{os.getpid()}.toml"
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.file = os.path.join(directory.name, "vgpus.toml")
         self.write(*specs)
-        self.addCleanup(os.unlink, self.file)
         # Without pauses before kernels: a busy machine makes them longer.
         self.server = Server("--vgpus", self.file, *options, env=environment(TESSERA_EMULATOR_DELAY_US="0"))
         self.addCleanup(self.server.stop)
@@ -66,6 +68,17 @@ class VgpuTest(unittest.TestCase):
         got = [self.page.busy_ns(worker) - start for worker, start in zip(workers, before)]
         self.assertGreater(sum(got), 0)
         return [100 * part / sum(got) for part in got]
+
+    def check_use(self, worker, least, most, seconds=2):
+        """The part of the time that passes in which the device works for this worker; in one window of several, as below."""
+        seen = []
+        for _ in range(4):
+            begin, before = time.monotonic(), self.page.busy_ns(worker)
+            time.sleep(seconds)
+            seen.append((self.page.busy_ns(worker) - before) / 1e9 / (time.monotonic() - begin))
+            if least <= seen[-1] <= most:
+                return
+        self.fail(f"wanted {least} to {most}, got {seen}\n{self.server.words()}")
 
     def check_shares(self, workers, wanted, seconds=3, points=5):
         """In one window of several: on a busy machine somebody may get no processor for a while, and nothing can be had then."""
@@ -113,25 +126,15 @@ class Shares(VgpuTest):
     def test_one_alone_has_all_of_it(self):
         self.serve(vgpu("train", 0.5), vgpu("notebook", 0.5))
         _, worker = self.tenant("train")
-        time.sleep(0.5)
-        seen = []
-        for _ in range(4):
-            begin, before = time.monotonic(), self.page.busy_ns(worker)
-            time.sleep(1)
-            seen.append((self.page.busy_ns(worker) - before) / 1e9 / (time.monotonic() - begin))
-            if seen[-1] > 0.9:
-                return
-        self.fail(f"parts of the time that has passed: {seen}")
+        self.check_use(worker, 0.9, 1.1, seconds=1)
 
     def test_a_limit_holds_for_one_alone(self):
-        self.serve(vgpu("small", 0.2, 0.3))
-        _, worker = self.tenant("small")
-        time.sleep(1)
-        begin, before = time.monotonic(), self.page.busy_ns(worker)
-        time.sleep(3)
-        share = (self.page.busy_ns(worker) - before) / 1e9 / (time.monotonic() - begin)
-        self.assertLess(share, 0.35)
-        self.assertGreater(share, 0.15)
+        for duration_us in 300, 5000:
+            with self.subTest(duration_us=duration_us):
+                self.serve(vgpu("small", 0.2, 0.3))
+                _, worker = self.tenant("small", duration_us)
+                time.sleep(1)
+                self.check_use(worker, 0.2, 0.33)
 
     def test_two_programs_in_one_share_it(self):
         self.serve(vgpu("pair", 0.5), vgpu("one", 0.5))
@@ -172,19 +175,23 @@ class Changes(VgpuTest):
         self.serve(vgpu("a", 0.7), vgpu("b", 0.3))
         workers = [self.tenant(name)[1] for name in "ab"]
         self.check_shares(workers, [70, 30], seconds=1, points=10)
-        os.kill(self.server.broker(), signal.SIGSTOP)
-        time.sleep(0.7)
-        shares = self.shares(workers, 1)  # tesserad ends it after 2 s
-        self.assertLess(abs(shares[0] - 70), 10, shares)
+        seen = []
+        for _ in range(4):
+            stopped = self.server.broker()
+            os.kill(stopped, signal.SIGSTOP)
+            time.sleep(0.7)
+            seen.append(self.shares(workers, 1)[0])  # tesserad ends it after 2 s
+            if abs(seen[-1] - 70) <= 10:
+                return
+            wait_for(lambda: self.server.broker() not in (None, stopped), 10, "another broker")
+        self.fail(seen)
 
     def test_the_share_of_one_that_dies_is_the_others(self):
         self.serve(vgpu("a", 0.7), vgpu("b", 0.3))
         (_, first), (_, second) = [self.tenant(name) for name in "ab"]
         time.sleep(1)
         os.kill(first, signal.SIGKILL)
-        before, begin = self.page.busy_ns(second), time.monotonic()
-        time.sleep(1)
-        self.assertGreater((self.page.busy_ns(second) - before) / 1e9 / (time.monotonic() - begin), 0.6)
+        self.check_use(second, 0.8, 1.1, seconds=1)
 
 
 class Refusals(VgpuTest):
@@ -220,22 +227,19 @@ class Refusals(VgpuTest):
         for text, word in ((vgpu("a", 0.7) + vgpu("b", 0.4), "0.4"), (vgpu("a", 1.5), "request"), (vgpu("", 0.5), "name"),
                            (vgpu("a", 0.5, 0.3), "limit"), (vgpu("a", 0.1, gpu=7), "gpu"), ("[[vgpu", "line"), ("3\na 0 1 1\n", "3")):
             with self.subTest(text=text):
-                file = f"/tmp/tessera-vgpus-{os.getpid()}.toml"
-                with open(file, "w") as out:
-                    out.write(text)
-                server = Server("--vgpus", file)
+                with tempfile.NamedTemporaryFile("w") as file:
+                    file.write(text)
+                    file.flush()
+                    server = Server("--vgpus", file.name)
                 self.assertEqual(server.ready, "")
                 self.assertEqual(server.process.wait(20), 2)
                 self.assertIn(word, server.words())
                 server.discard()
-                os.unlink(file)
 
     def test_who_names_none_gets_what_is_left(self):
         self.serve(vgpu("a", 0.6), options=())
         workers = [self.tenant(name)[1] for name in ("a", None)]
-        shares = self.shares(workers, 2)
-        self.assertGreater(shares[0], 55)
-        self.assertGreater(shares[1], 1)
+        self.check_shares(workers, [80, 20], seconds=2, points=19)
 
 
 if __name__ == "__main__":

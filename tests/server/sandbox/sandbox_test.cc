@@ -171,22 +171,51 @@ TEST_P(SandboxTest, WhatADriverNeedsIsOpen) {
             kSucceeded);
 }
 
-// Its vGPU's share is the broker's to decide (server/gate).
+// Its vGPU's share is the broker's to decide (server/gate). As a worker does: it maps the page to read before it is in the
+// sandbox, and keeps no descriptor of it.
 TEST_P(SandboxTest, AGatePageCanBeReadAlone) {
-  const Result<GateMemory> memory = GateMemory::Make({});
-  ASSERT_TRUE(memory.ok()) << memory.status().message();
-  const int page = memory.value().worker_gate_fd();
-  const bool as_ordinary_user = GetParam() == Who::kOfOrdinaryUser || GetParam() == Who::kWithoutRootOfItsOwn;
-  if (IsRoot() && as_ordinary_user) ASSERT_EQ(fchown(memory.value().gate_fd(), kOrdinaryUser, kOrdinaryUser), 0);
-  const std::string path = "/proc/self/fd/" + std::to_string(page);
-  const auto map = [page](int protection) { return mmap(nullptr, 4096, protection, MAP_SHARED, page, 0); };
-  EXPECT_EQ(Try([&] { return map(PROT_READ) != MAP_FAILED; }), kSucceeded);
-  EXPECT_EQ(Try([&] { return map(PROT_READ | PROT_WRITE) != MAP_FAILED; }), kRefused);
-  EXPECT_EQ(Try([&] { return mprotect(map(PROT_READ), 4096, PROT_READ | PROT_WRITE) == 0; }), kRefused);
-  EXPECT_EQ(Try([&] { return pwrite(page, "free", 4, 0) == 4; }), kRefused);
-  EXPECT_EQ(Try([&] { return CanOpen(path, O_RDWR); }), kRefused);
-  EXPECT_EQ(Try([&] { return fchmod(page, 0666) == 0 && CanOpen(path, O_RDWR); }), kRefused);
-  EXPECT_EQ(Try([&] { return chmod(path.c_str(), 0666) == 0 && CanOpen(path, O_RDWR); }), kRefused);
+  const auto attempt = [](const std::function<bool(void* page)>& act) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      void* page = MAP_FAILED;
+      {
+        const Result<GateMemory> memory = GateMemory::Make({});
+        if (!memory.ok()) _exit(kNoSandbox);
+        // The file of an ordinary user's server is its workers' own.
+        if (IsRoot() && GetParam() != Who::kOfRoot && GetParam() != Who::kOfRootWithOwnUser &&
+            fchown(memory.value().gate_fd(), kOrdinaryUser, kOrdinaryUser) != 0) {
+          _exit(kNoSandbox);
+        }
+        if (mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, memory.value().worker_gate_fd(), 0) != MAP_FAILED)
+          _exit(kSucceeded);
+        page = mmap(nullptr, 4096, PROT_READ, MAP_SHARED, memory.value().worker_gate_fd(), 0);
+      }
+      if (page == MAP_FAILED) _exit(kNoSandbox);
+      Enter(GetParam());
+      _exit(Verdict(act(page)));
+    }
+    int status = -1;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
+  };
+  EXPECT_EQ(attempt([](void* page) { return *static_cast<volatile char*>(page) == 0; }), kSucceeded);
+  EXPECT_EQ(attempt([](void* page) { return mprotect(page, 4096, PROT_READ | PROT_WRITE) == 0; }), kRefused);
+  EXPECT_EQ(attempt([](void* page) {
+              return mremap(page, 4096, 8192, MREMAP_MAYMOVE) != MAP_FAILED && mprotect(page, 4096, PROT_WRITE) == 0;
+            }),
+            kRefused);
+  EXPECT_EQ(attempt([](void* page) {
+              const UniqueFd memory(open("/proc/self/mem", O_RDWR | O_CLOEXEC));
+              return pwrite(memory.get(), "free", 4, static_cast<off_t>(reinterpret_cast<uintptr_t>(page))) == 4;
+            }),
+            kRefused);
+  EXPECT_EQ(attempt([](void* page) {
+              char name[128];
+              const auto address = reinterpret_cast<uintptr_t>(page);
+              snprintf(name, sizeof(name), "/proc/self/map_files/%lx-%lx", address, address + 4096);
+              return CanOpen(name, O_RDWR);
+            }),
+            kRefused);
 }
 
 TEST_P(SandboxTest, NoNetwork) {
