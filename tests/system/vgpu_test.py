@@ -24,13 +24,13 @@ def vgpu(name, request, limit=1.0, **more):
 
 
 class VgpuTest(unittest.TestCase):
-    def serve(self, *specs, options=("--default", "none")):
+    def serve(self, *specs, options=("--default", "none"), tcp=False):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.file = os.path.join(directory.name, "vgpus.toml")
         self.write(*specs)
         # Without pauses before kernels: a busy machine makes them longer.
-        self.server = Server("--vgpus", self.file, *options, env=environment(TESSERA_EMULATOR_DELAY_US="0"))
+        self.server = Server("--vgpus", self.file, *options, env=environment(TESSERA_EMULATOR_DELAY_US="0"), tcp=tcp)
         self.addCleanup(self.server.stop)
 
     def write(self, *specs):
@@ -146,6 +146,45 @@ class Shares(VgpuTest):
             if abs(one - 50) <= 5 and abs(first - second) <= 15:
                 return
         self.fail(seen)
+
+
+class OtherSystems(VgpuTest):
+    """What each of these is known for."""
+
+    def test_gemini_its_file_loads_and_edits_apply(self):
+        self.serve("2\na 0.7 1.0 0\nb 0.3 1.0 0\n")
+        workers = [self.tenant(name)[1] for name in "ab"]
+        self.check_shares(workers, [70, 30], seconds=2)
+        self.write("2\na 0.3 1.0 0\nb 0.7 1.0 0\n")
+        wait_for(lambda: "are in force" in self.server.words(), 10, "the new file")
+        self.check_shares(workers, [30, 70], seconds=2)
+
+    def test_st_vgpu_one_made_at_run_time_gets_its_share_within_a_window(self):
+        self.serve(vgpu("a", 0.5))
+        _, first = self.tenant("a")
+        self.write(vgpu("a", 0.5), vgpu("b", 0.5))
+        wait_for(lambda: "are in force" in self.server.words(), 10, "the new file")
+        _, second = self.tenant("b")
+        self.check_shares([first, second], [50, 50], seconds=2, points=7)
+
+    def test_nvidia_vgpu_fixed_shares_leave_idle_slots_unused(self):
+        self.serve(vgpu("a", 0.5), vgpu("b", 0.5), options=("--default", "none", "--policy", "fixed"))
+        _, worker = self.tenant("a")
+        self.check_use(worker, 0.4, 0.55)
+
+    def test_pass_through_nobody_else_is_admitted_and_nothing_is_lost(self):
+        self.serve(vgpu("all", 1))
+        _, worker = self.tenant("all")
+        self.write(vgpu("all", 1), vgpu("more", 0.1))
+        wait_for(lambda: "stay as they are" in self.server.words(), 10, "a word about the file")
+        self.check_use(worker, 0.9, 1.1, seconds=1)
+
+    def test_kubegpu_remote_clients_never_exceed_their_shares(self):
+        self.serve(vgpu("a", 0.2, 0.25), vgpu("b", 0.2, 0.25), tcp=True)
+        workers = [self.tenant(name)[1] for name in "ab"]
+        time.sleep(1)
+        for worker in workers:
+            self.check_use(worker, 0.15, 0.29)
 
 
 class Changes(VgpuTest):
