@@ -91,7 +91,7 @@ function(tessera_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_compile_options(${name} PRIVATE -O1)  # GoogleTest's macros at -O2 take a third longer to compile
   if(TESSERA_SANITIZE MATCHES "address")
-    target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/support/leaks_of_others.cc)
+    target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/support/sanitizer_settings.cc)
   endif()
   target_link_libraries(${name} PRIVATE tessera_settings ${arg_DEPENDS} GTest::gmock GTest::gtest_main Threads::Threads)
   if(NOT arg_TIMEOUT)
