@@ -7,6 +7,7 @@
 #include "client-stub/call/call.h"
 #include "client-stub/copies/copy_box.h"
 #include "client-stub/copies/copy_bytes.h"
+#include "client-stub/device_work/device_work.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/servers/copy_across.h"
 #include "client-stub/session/client.h"
@@ -14,7 +15,6 @@
 #include "client-stub/streams/capture_check.h"
 #include "client-stub/streams/stream_state.h"
 #include "client-stub/transfers/box_ends.h"
-#include "client-stub/work/device_work.h"
 #include "generated/client/copy.h"
 
 namespace tessera {

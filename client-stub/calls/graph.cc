@@ -9,6 +9,7 @@
 
 #include "client-stub/call/call.h"
 #include "client-stub/code/blob.h"
+#include "client-stub/device_work/device_work.h"
 #include "client-stub/graphs/captured_sets.h"
 #include "client-stub/graphs/device_graphs.h"
 #include "client-stub/graphs/graph_memory.h"
@@ -17,7 +18,6 @@
 #include "client-stub/session/session.h"
 #include "client-stub/streams/capture_check.h"
 #include "client-stub/streams/stream_state.h"
-#include "client-stub/work/device_work.h"
 #include "generated/client_custom.h"
 #include "protocol/base/log.h"
 #include "protocol/base/unique_fd.h"

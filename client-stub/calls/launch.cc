@@ -13,11 +13,11 @@
 #include "client-stub/code/function_info.h"
 #include "client-stub/code/kernel_params.h"
 #include "client-stub/code/launch_attributes.h"
+#include "client-stub/device_work/device_work.h"
 #include "client-stub/graphs/device_graphs.h"
 #include "client-stub/session/client.h"
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"
-#include "client-stub/work/device_work.h"
 #include "generated/client_custom.h"
 #include "generated/messages/launch.h"
 

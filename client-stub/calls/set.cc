@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "client-stub/call/call.h"
+#include "client-stub/device_work/device_work.h"
 #include "client-stub/graphs/captured_sets.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/memory/memory_check.h"
@@ -13,7 +14,6 @@
 #include "client-stub/streams/capture_check.h"
 #include "client-stub/streams/stream_visit.h"
 #include "client-stub/transfers/staged_transfer.h"
-#include "client-stub/work/device_work.h"
 #include "generated/client/set.h"
 
 namespace tessera {

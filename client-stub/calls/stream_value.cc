@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "client-stub/call/call.h"
+#include "client-stub/device_work/device_work.h"
 #include "client-stub/memory/memory_operations.h"
-#include "client-stub/work/device_work.h"
 #include "generated/client_custom.h"
 #include "generated/messages/stream.h"
 

@@ -7,6 +7,7 @@
 
 #include "client-stub/call/call.h"
 #include "client-stub/copies/copy_bytes.h"
+#include "client-stub/device_work/device_work.h"
 #include "client-stub/graphs/graph_shadow.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/memory/memory_check.h"
@@ -17,7 +18,6 @@
 #include "client-stub/transfers/host_rows.h"
 #include "client-stub/transfers/staged_transfer.h"
 #include "client-stub/transfers/transfer_bytes.h"
-#include "client-stub/work/device_work.h"
 #include "generated/messages/copy.h"
 #include "protocol/memory/copy_route.h"
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client-stub/call/call.h"
+#include "client-stub/device_work/device_work.h"
 #include "client-stub/graphs/graph_shadow.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/memory/memory_check.h"
@@ -20,7 +21,6 @@
 #include "client-stub/transfers/copy_in_order.h"
 #include "client-stub/transfers/staged_transfer.h"
 #include "client-stub/transfers/transfer_bytes.h"
-#include "client-stub/work/device_work.h"
 #include "generated/messages/copy.h"
 #include "generated/messages/service.h"
 #include "protocol/base/log.h"

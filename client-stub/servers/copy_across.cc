@@ -4,6 +4,7 @@
 
 #include "client-stub/call/call.h"
 #include "client-stub/copies/copy_box.h"
+#include "client-stub/device_work/device_work.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/process/copier.h"
 #include "client-stub/servers/server_work.h"
@@ -12,7 +13,6 @@
 #include "client-stub/streams/stream_visit.h"
 #include "client-stub/transfers/publish.h"
 #include "client-stub/transfers/staged_transfer.h"
-#include "client-stub/work/device_work.h"
 #include "generated/client/context.h"
 #include "generated/client/host_memory.h"
 #include "generated/messages/copy.h"

@@ -94,8 +94,8 @@ class BasicCall {
 
   // Appends the record and returns at once. CUDA_SUCCESS, or why it could not be sent.
   // With launch blocking (CUDA_LAUNCH_BLOCKING) it waits for the result like Sync.
-  // Records by which the device touches the program's memory are appended by client-stub/work/device_work.h alone, which prepares
-  // that memory: none of these functions takes them.
+  // Records by which the device touches the program's memory are appended by client-stub/device_work/device_work.h alone, which
+  // prepares that memory: none of these functions takes them.
   template <TouchesNothing Request>
   CUresult Async(const Request& request) {
     return AsyncAny(request);
@@ -197,7 +197,7 @@ class BasicCall {
 
  private:
   static constexpr int kChangesMax = 24;
-  friend class WorkOnAnything;  // client-stub/work/device_work.h
+  friend class WorkOnAnything;  // client-stub/device_work/device_work.h
   friend class WorkOnRanges;
 
   template <typename Request>

@@ -256,7 +256,7 @@ def _source(domain, calls, spec):
     others = sorted({spec.find(c.alias).domain for c in calls if c.alias} - {domain})
     lines = ["", f'#include "generated/client/{domain}.h"', "", "#include <cstring>", "", '#include "client-stub/call/call.h"']
     if any(call.touches and not (call.client_custom or call.internal) for call in calls):
-        lines.append('#include "client-stub/work/device_work.h"')
+        lines.append('#include "client-stub/device_work/device_work.h"')
     lines += [f'#include "generated/client/{other}.h"' for other in others]
     lines += ['#include "protocol/runtime/client_support.h"', ""]
     body, exports = [], []

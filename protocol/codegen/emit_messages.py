@@ -32,7 +32,7 @@ def _length_checks(fields):
 
 
 def _streams(fields):
-    """The request of work that may touch any memory says which streams it is for (client-stub/work)."""
+    """The request of work that may touch any memory says which streams it is for (client-stub/device_work)."""
     stream, = (field for field in fields if field.kind and field.kind.name == "stream")
     value = f"this->{stream.name}" if stream.form == "list_handle" else f"{{&this->{stream.name}, 1}}"
     return f"std::span<const HandleId> Streams() const {{ return {value}; }}"

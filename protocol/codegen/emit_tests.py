@@ -1,6 +1,6 @@
 """tests/<domain>_messages.cc: how to fill each message with values, for tests/protocol/spec/message_test.cc;
 tests/<domain>_calls.cc: how to call each export, for tests/protocol/spec/no_silent_success_test.cc;
-tests/all_work.cc: the calls that have something prepared for them, for tests/client-stub/work/device_work_test.cc."""
+tests/all_work.cc: the calls that have something prepared for them, for tests/client-stub/device_work/device_work_test.cc."""
 
 from emit_messages import messages
 from output import block, in_namespace, indent, spec_file
@@ -85,7 +85,7 @@ def emit(spec, out):
             block("std::vector<TestedCall> AllCalls()", ["std::vector<TestedCall> calls;"] + [
                 f"AddCalls_{domain}(&calls);" for domain in spec.domains] + ["return calls;"]))])
     out.write("tests/all_work.cc", "protocol/spec/*.toml", [
-        "", '#include "tests/client-stub/work/device_work_rows.h"', "", *in_namespace(
+        "", '#include "tests/client-stub/device_work/device_work_rows.h"', "", *in_namespace(
             block("std::vector<WorkRow> AllWork()", [
                 "return {", *indent([f'{{"{call.name}", {call.id:#06x}, Touches::k{call.touches.capitalize()}}},'
                                      for call in spec.calls if call.touches]), "};"]))])

@@ -1,6 +1,6 @@
 // What of the program's memory the device may touch because of a record: protocol/spec says it of each call (`work`), the
 // generator writes it into the request. Some of that memory is in this process too, so the client prepares it before the record,
-// and appends such records through one of the classes of client-stub/work/device_work.h alone.
+// and appends such records through one of the classes of client-stub/device_work/device_work.h alone.
 #pragma once
 
 #include <cstdint>

@@ -97,8 +97,8 @@ Status Broker::Judge(const AskMessage& ask, std::vector<uint32_t>* rows) const {
     const bool may = found != named_.end() && (found->second.owners.empty() ||
                                                std::count(found->second.owners.begin(), found->second.owners.end(), ask.uid) > 0);
     if (!may) {
-      return Status(StatusCode::kPermissionDenied,
-                    fmt::format("no vGPU '{}' for you here: ask whoever runs the server for one, or name none", Printable(name)));
+      return Status(StatusCode::kPermissionDenied, fmt::format("no vGPU '{}' for you here: ask whoever runs the server for one{}",
+                                                               Printable(name), options_.has_default ? ", or name none" : ""));
     }
     rows->push_back(found->second.gpu);
   }

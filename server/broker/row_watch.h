@@ -6,7 +6,7 @@
 //
 // Free and armed: whether it works is all that is told. Metered: wants, spans, what is queued. Where more spans have ended since
 // the last look than the page keeps, the time of those that are lost counts as busy: a worker wakes the broker for each rest that
-// is not short (server/worker/gate). One thread.
+// is not short (server/worker/gate_report.h). One thread.
 #pragma once
 
 #include <cstddef>

@@ -27,6 +27,20 @@ BrokerProcess::BrokerProcess(const Options& options, std::vector<GpusMessage::Uu
     : options_(options), gpus_(std::move(gpus)) {}
 
 Status BrokerProcess::Start() {
+  RETURN_IF_ERROR(Launch());
+  Result<SocketMessage> first =
+      ReceiveMessage(line_.get(), kBrokerMessageBytesMax, MonotonicNs() + uint64_t{kReadyTimeoutMs} * 1'000'000);
+  Result<ReadyMessage> ready = first.ok() ? ReadyMessage::Decode(first->bytes) : first.status();
+  return ready.ok() ? CheckRelease(*ready) : Status(StatusCode::kUnavailable, "no broker");
+}
+
+Status BrokerProcess::CheckRelease(const ReadyMessage& ready) {
+  if (ready.release == TESSERA_VERSION) return Status::Ok();
+  return Status(StatusCode::kVersionMismatch, "tessera-broker is of release " + ready.release + ", this server of " +
+                                                  TESSERA_VERSION + ": install the same release of both");
+}
+
+Status BrokerProcess::Launch() {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string program = (self.parent_path() / "tessera-broker").string();
@@ -48,14 +62,6 @@ Status BrokerProcess::Start() {
   GpusMessage gpus;
   gpus.uuids = gpus_;
   Send(gpus);
-  Result<SocketMessage> first =
-      ReceiveMessage(line_.get(), kBrokerMessageBytesMax, MonotonicNs() + uint64_t{kReadyTimeoutMs} * 1'000'000);
-  Result<ReadyMessage> ready = first.ok() ? ReadyMessage::Decode(first->bytes) : first.status();
-  if (!ready.ok()) return Status(StatusCode::kUnavailable, "no broker");
-  if (ready->release != TESSERA_VERSION) {
-    return Status(StatusCode::kVersionMismatch, program + " is of release " + ready->release + ", this server of " +
-                                                    TESSERA_VERSION + ": install the same release of both");
-  }
   return Status::Ok();
 }
 
@@ -99,6 +105,13 @@ BrokerProcess::Said BrokerProcess::Hear() {
     }
     heard_ns_ = MonotonicNs();
     switch (BrokerWordOf(message->bytes)) {
+      case BrokerWord::kReady:
+        // Of one that was started anew; the file may be another one by now.
+        if (Result<ReadyMessage> ready = ReadyMessage::Decode(message->bytes); ready.ok() && !CheckRelease(*ready).ok()) {
+          LogError("{}", CheckRelease(*ready).message());
+          kill(pid_, SIGKILL);
+        }
+        break;
       case BrokerWord::kAskAnswer:
         if (Result<AskAnswer> answer = AskAnswer::Decode(message->bytes); answer.ok()) said.answers.push_back(std::move(*answer));
         break;
@@ -126,14 +139,10 @@ bool BrokerProcess::Tend() {
     return false;
   }
   if (start_at_ns_ == 0 || now_ns < start_at_ns_) return false;
-  const Status started = Start();
+  const Status started = Launch();
   if (started.ok()) return true;
   LogError("the broker does not start: {}", started.message());
-  if (pid_ > 0) {
-    kill(pid_, SIGKILL);
-  } else {
-    start_at_ns_ = now_ns + (kPauseNs << std::min(++crashes_, kCrashesMax));
-  }
+  start_at_ns_ = now_ns + (kPauseNs << std::min(++crashes_, kCrashesMax));
   return false;
 }
 

@@ -1,7 +1,7 @@
 // The broker that a daemon starts (server/broker): decides whose turn it is on each GPU. A child of its own, started anew when it
 // ends or hangs; who uses this then tells it everything again.
 //
-// One thread. Nothing here waits, but Start() for the first word of a broker.
+// One thread. Nothing here waits, but Start() for the first word of the first broker, and Stop().
 #pragma once
 
 #include <sys/types.h>
@@ -45,7 +45,6 @@ class BrokerProcess {
   Status Start();
 
   const std::vector<GpusMessage::Uuid>& gpus() const { return gpus_; }
-  bool runs() const { return pid_ > 0; }
   // For poll(); -1 while none runs.
   int fd() const { return line_.get(); }
 
@@ -67,6 +66,9 @@ class BrokerProcess {
   void Stop();
 
  private:
+  // Starts one, and tells it the server's GPUs.
+  Status Launch();
+  static Status CheckRelease(const ReadyMessage& ready);
   template <typename Message>
   void Send(const Message& message, std::span<const int> fds = {});
 

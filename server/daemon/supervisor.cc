@@ -144,35 +144,39 @@ bool Supervisor::Hear(Silent& client) {
     LogDebug("pid {} connected and left", client.client_pid);
     return true;
   }
-  const int connection = client.connection.get();
-  const auto refuse = [connection](const Status& why) {
-    // Taken first: closing a socket with an unread message makes the kernel report an error instead of the refusal.
-    (void)ReceiveMessage(connection, kControlMessageBytesMax, 0).ok();
-    Refuse(connection, why);
-  };
   const std::span<const std::byte> message = std::span(hello_).first(size.value());
   switch (ControlKindOf(message)) {
     case ControlKind::kServerQuery:
-      if (!AskBroker(client, ControlKind::kServerQuery, message)) AnswerQuery(connection, nullptr);
+      if (!AskBroker(client, ControlKind::kServerQuery, message)) AnswerQuery(client.connection.get(), nullptr);
       return true;
     case ControlKind::kClientHello: break;
     default:
-      LogWarning("turned away the client with pid {}: it sent something else than a hello", client.client_pid);
-      refuse(Status(StatusCode::kProtocolViolation,
-                    "the server got something else than a hello: install the same release of tessera on both sides"));
+      TurnAway(client, Status(StatusCode::kProtocolViolation,
+                              "the server got something else than a hello: install the same release of tessera on both sides"));
       return true;
   }
-  if (phase_ != Phase::kServing) {
-    refuse(Status(StatusCode::kUnavailable, "the server is ending: start it again, or use another one"));
-  } else if (workers_.size() >= options_.sessions_max) {
-    refuse(Status(StatusCode::kResourceExhausted,
-                  fmt::format("the server has {} sessions, its limit: raise --max-sessions of tesserad", workers_.size())));
-    LogWarning("turned away the client with pid {}: {} sessions is the limit (--max-sessions)", client.client_pid,
-               options_.sessions_max);
+  if (const Status room = RoomForSession(); !room.ok()) {
+    TurnAway(client, room);
   } else if (!AskBroker(client, ControlKind::kClientHello, message)) {
     BeginSession(client, message, nullptr);
   }
   return true;
+}
+
+Status Supervisor::RoomForSession() const {
+  if (phase_ != Phase::kServing) {
+    return Status(StatusCode::kUnavailable, "the server is ending: start it again, or use another one");
+  }
+  if (workers_.size() < options_.sessions_max) return Status::Ok();
+  return Status(StatusCode::kResourceExhausted,
+                fmt::format("the server has {} sessions, its limit: raise --max-sessions of tesserad", workers_.size()));
+}
+
+void Supervisor::TurnAway(const Silent& client, const Status& why) {
+  LogWarning("turned away the client with pid {}: {}", client.client_pid, why.message());
+  // Taken first: closing a socket with an unread message makes the kernel report an error instead of the refusal.
+  (void)ReceiveMessage(client.connection.get(), kControlMessageBytesMax, 0).ok();
+  Refuse(client.connection.get(), why);
 }
 
 void Supervisor::AnswerQuery(int connection, const std::vector<uint32_t>* rows) {
@@ -231,27 +235,21 @@ void Supervisor::BeginSession(Silent& client, std::span<const std::byte> message
     return;
   }
   if (rows == nullptr && report_.needs_vgpu) {
-    (void)ReceiveMessage(client.connection.get(), kControlMessageBytesMax, 0).ok();
-    LogWarning("turned away the client with pid {}: it names no vGPU", client.client_pid);
-    return Refuse(client.connection.get(),
-                  Status(StatusCode::kResourceExhausted,
-                         "the server shares its GPUs as vGPUs alone: name one of them with --vgpu (TESSERA_VGPU)"));
+    return TurnAway(client, Status(StatusCode::kResourceExhausted,
+                                   "the server shares its GPUs as vGPUs alone: name one of them with --vgpu (TESSERA_VGPU)"));
   }
   WorkerWish wish{*hello, ""};
   for (const uint32_t row : rows == nullptr ? std::vector<uint32_t>() : *rows) {
     DeviceSnapshot::Device gpu;
-    if (row >= broker_.gpus().size()) continue;
     std::memcpy(gpu.uuid, broker_.gpus()[row].data(), sizeof(gpu.uuid));
     wish.gpus += (wish.gpus.empty() ? "" : ",") + gpu.UuidText();
   }
   Result<WorkerPool::Process> process = pool_.Serve(wish, client.connection);
   if (!process.ok()) {
     LogError("a session did not start: {}", process.status().message());
-    (void)ReceiveMessage(client.connection.get(), kControlMessageBytesMax, 0).ok();
-    Refuse(client.connection.get(),
-           Status(StatusCode::kResourceExhausted, "the server cannot start a worker process (" + process.status().message() +
-                                                      "): raise its limits (ulimit -a), or end other sessions"));
-    return;
+    return TurnAway(
+        client, Status(StatusCode::kResourceExhausted, "the server cannot start a worker process (" + process.status().message() +
+                                                           "): raise its limits (ulimit -a), or end other sessions"));
   }
   const pid_t pid = process->pid;
   const uint64_t session = process->session;

@@ -71,7 +71,7 @@ class Supervisor {
   };
   // A client that has named vGPUs, of which the broker is asked.
   struct Asked {
-    uint64_t id;
+    AskMessage question;
     Silent client;
     ControlKind what;  // its hello or its query, which still waits on the connection
     uint64_t deadline_ns;
@@ -89,6 +89,10 @@ class Supervisor {
   void HearSilent();
   // Does what the client asks for. False when it has said nothing yet.
   bool Hear(Silent& client);
+  // Refuses what it has said, with a word in the log.
+  void TurnAway(const Silent& client, const Status& why);
+  // Ok when one more session may begin, else the sentence for its client.
+  Status RoomForSession() const;
   // `rows`: the GPUs of the vGPUs that it names; null: all.
   void AnswerQuery(int connection, const std::vector<uint32_t>* rows);
   // `message`: the hello, which still waits on the connection. `rows`: as above.

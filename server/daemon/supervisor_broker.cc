@@ -43,36 +43,35 @@ bool Supervisor::AskBroker(Silent& client, ControlKind what, std::span<const std
   }
   if (vgpus.empty()) return false;
   const auto refuse = [&](const std::string& sentence) {
-    (void)ReceiveMessage(client.connection.get(), kControlMessageBytesMax, 0).ok();
-    Refuse(client.connection.get(), Status(StatusCode::kResourceExhausted, sentence));
-    LogWarning("turned away the client with pid {}: {}", client.client_pid, sentence);
+    TurnAway(client, Status(StatusCode::kResourceExhausted, sentence));
     return true;
   };
   if (!options_.vgpus) return refuse("this server has no vGPUs: leave --vgpu (TESSERA_VGPU) out, or use another server");
-  if (!broker_.runs() || asked_.size() == kAskedMax)
-    return refuse("the server's broker is busy or is being started anew: start the program again");
+  if (asked_.size() == kAskedMax) return refuse("the server's broker is busy: start the program again");
   Result<PeerCredentials> peer = PeerOf(client.connection.get());
   AskMessage question;
   question.id = next_ask_++;
   question.vgpus = std::move(vgpus);
   question.uid = peer.ok() ? peer->uid : UINT32_MAX;
-  broker_.Ask(question);
-  asked_.push_back({question.id, std::move(client), what, MonotonicNs() + kAskWaitNs});
+  broker_.Ask(question);  // while none runs the next one is asked
+  asked_.push_back({std::move(question), std::move(client), what, MonotonicNs() + kAskWaitNs});
   return true;
 }
 
 void Supervisor::TakeAnswer(const AskAnswer& answer) {
-  const auto found = std::ranges::find(asked_, answer.id, &Asked::id);
+  const auto found = std::ranges::find_if(asked_, [&](const Asked& each) { return each.question.id == answer.id; });
   if (found == asked_.end()) return;
   Asked asked = std::move(*found);
   asked_.erase(found);
-  const int connection = asked.client.connection.get();
-  if (answer.code != StatusCode::kOk) {
-    LogWarning("turned away the client with pid {}: {}", asked.client.client_pid, answer.sentence);
-    (void)ReceiveMessage(connection, kControlMessageBytesMax, 0).ok();
-    return Refuse(connection, Status(StatusCode::kResourceExhausted, answer.sentence));
+  if (answer.code != StatusCode::kOk) return TurnAway(asked.client, Status(StatusCode::kResourceExhausted, answer.sentence));
+  const auto is_there = [&](uint32_t row) { return row < broker_.gpus().size(); };
+  if (answer.rows.empty() || !std::ranges::all_of(answer.rows, is_there)) {
+    return TurnAway(asked.client, Status(StatusCode::kInternal, "the server's broker named GPUs that are not there"));
   }
+  const int connection = asked.client.connection.get();
   if (asked.what == ControlKind::kServerQuery) return AnswerQuery(connection, &answer.rows);
+  // Others may have begun since it was asked, or the server's end.
+  if (const Status room = RoomForSession(); !room.ok()) return TurnAway(asked.client, room);
   const Result<size_t> size = PeekMessage(connection, hello_);
   if (size.ok()) BeginSession(asked.client, std::span(hello_).first(size.value()), &answer.rows);
 }
@@ -85,7 +84,8 @@ void Supervisor::TendBroker() {
   if (said.figures) figures_ = std::move(*said.figures);
   const uint64_t now_ns = MonotonicNs();
   while (!asked_.empty() && now_ns >= asked_.front().deadline_ns) {
-    TakeAnswer({asked_.front().id, StatusCode::kTimedOut, "the server's broker has not answered: start the program again", {}});
+    TakeAnswer(
+        {asked_.front().question.id, StatusCode::kTimedOut, "the server's broker has not answered: start the program again", {}});
   }
   if (broker_.Tend()) TellBroker();
   if (vgpu_file_ && vgpu_file_->Look()) TellBrokerFile(vgpu_file_->text());
@@ -98,6 +98,7 @@ void Supervisor::TellBroker() {
     if (vgpu_file_->text() != vgpu_in_force_) TellBrokerFile(vgpu_file_->text());
   }
   for (const auto& [pid, worker] : workers_) TellBrokerOf(worker);
+  for (const Asked& asked : asked_) broker_.Ask(asked.question);
 }
 
 void Supervisor::TellBrokerOf(const Worker& worker) {

@@ -1,5 +1,6 @@
 #include "server/daemon/worker_pool.h"
 
+#include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -135,16 +136,14 @@ Result<WorkerPool::Process> WorkerPool::Start(const WorkerWish& wish, const Uniq
   Result<pid_t> pid = StartSelf(arguments, passed);
   if (!pid.ok()) return pid.status();
   if (lease.uid != 0) uid_locks_[*pid] = std::move(lease.lock);
+  // Since 5.3 the kernel has them; a session that the broker cannot watch has no share.
+  UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
+  if (!pidfd.valid() && options_.vgpus) LogWarning("the broker cannot watch worker {}: errno {}", *pid, errno);
   if (device_slot) {
     device_slot->Bind(*pid);
     device_slots_.emplace(*pid, std::move(*device_slot));
   }
-  return Process{*pid,
-                 session,
-                 std::move(gate).value(),
-                 UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0))),
-                 std::move(shares->first),
-                 std::move(line->first)};
+  return Process{*pid, session, std::move(gate).value(), std::move(pidfd), std::move(shares->first), std::move(line->first)};
 }
 
 WorkerPool::Kind& WorkerPool::KindOf(const WorkerWish& wish) {

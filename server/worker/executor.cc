@@ -35,7 +35,12 @@ void Executor::Loop() {
   RingConsumer& commands = channel.commands_in();
   Completion& completion = worker_.completion();
   completion.BeginExecutor();
-  worker_.gate().SetStop([&] { return worker_.ended() ? worker_.end().reason() : channel.stop()(); });
+  // Ends the session as well: what stands behind a record that waits in vain is not to go in without a wait.
+  worker_.gate().SetStop([&] {
+    const Status status = channel.stop()();
+    if (!status.ok()) worker_.End(channel.peer_left() ? Status::Ok() : status);
+    return worker_.ended() ? Status(StatusCode::kUnavailable, "the session has ended") : Status::Ok();
+  });
   // Nobody wakes it when the gate closes: it looks whenever it looks after the session.
   const StopPredicate stop = [&] {
     return worker_.gate().HasNews() ? Status(StatusCode::kTimedOut, "the gate is another one") : channel.stop()();

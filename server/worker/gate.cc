@@ -37,12 +37,14 @@ Gate::~Gate() = default;
 void Gate::FindLanes() {
   int count = 0;
   if (driver_.cuDeviceGetCount(&count) != CUDA_SUCCESS) return;
+  // A driver before 11.4 has no second form, as the server's snapshot does not.
+  const auto get_uuid = driver_.cuDeviceGetUuid_v2 != nullptr ? driver_.cuDeviceGetUuid_v2 : driver_.cuDeviceGetUuid;
   uint32_t visible = 0;
   for (int i = 0; i < count; ++i) {
     std::unique_ptr<Lane>& lane = lanes_.emplace_back();
     CUdevice device = 0;
     CUuuid uuid{};
-    if (driver_.cuDeviceGet(&device, i) != CUDA_SUCCESS || driver_.cuDeviceGetUuid_v2(&uuid, device) != CUDA_SUCCESS) continue;
+    if (driver_.cuDeviceGet(&device, i) != CUDA_SUCCESS || get_uuid(&uuid, device) != CUDA_SUCCESS) continue;
     for (uint32_t row = 0; row < std::min<uint32_t>(page_->row_count, kGateRowsMax); ++row) {
       if (std::memcmp(page_->rows[row].uuid, uuid.bytes, sizeof(uuid.bytes)) != 0) continue;
       lane = std::make_unique<Lane>(row, pages_.report->rows[row], pages_.event_fd);

@@ -4,8 +4,8 @@
 //
 // What a broker writes into the worker's gate page decides (server/gate/gate_page.h): nothing waits while every row is free.
 // Armed, and with a token, work waits while as much is queued in the driver as may be; without a token until there is one. A
-// broker that is silent is done without: then work goes in in the vGPU's static slot (scheduler/static_slots.h). A launch that is
-// captured is no work.
+// broker that is silent is done without: work goes in when the vGPU's static slot comes (scheduler/static_slots.h). A launch that
+// is captured is no work.
 //
 // A record that waits blocks those behind it: the order of the ring is the order between the program's threads. It ends with the
 // session. The executor's thread, but where a line says otherwise.
@@ -63,7 +63,7 @@ class Gate {
   // There is no record. Looks what the driver has done, and tells the broker; when to be asked again (MonotonicNs), or
   // kNoDeadline.
   uint64_t Rest();
-  // The gate is closed, and Rest() does not know it yet.
+  // It has closed, or is free again, since Rest() looked.
   bool HasNews() const { return closed() != engaged_; }
 
   // What ends a wait. Once, before the first record.

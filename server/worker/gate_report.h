@@ -29,8 +29,6 @@ class GateReport {
   // Nothing is told any more: the gate is free.
   void Reset();
 
-  bool waits() const { return wait_began_ns_ != 0; }
-  bool busy() const { return busy_since_ns_ != 0; }
   // When the broker is to be woken for the rest that lasts; 0: it was, or there is none.
   uint64_t wake_at_ns() const { return wake_at_ns_; }
   void Wake();

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "protocol/base/check.h"
+#include "tests/system/programs/check.h"
 
 namespace {
 
@@ -65,13 +65,6 @@ constexpr uint64_t kStep = 32;
 constexpr unsigned kThreads = 128;
 
 using Clock = std::chrono::steady_clock;
-
-void Check(CUresult result, const char* what) {
-  if (result == CUDA_SUCCESS) return;
-  std::fprintf(stderr, "tenant: %s returned %d\n", what, static_cast<int>(result));
-  std::exit(1);
-}
-#define CHECK_DRIVER(call) Check(call, #call)
 
 double Seconds(Clock::time_point since) { return std::chrono::duration<double>(Clock::now() - since).count(); }
 

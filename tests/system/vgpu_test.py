@@ -61,6 +61,11 @@ class VgpuTest(unittest.TestCase):
         process.kill()
         process.communicate()
 
+    def status(self):
+        words = [TESSERA, "status", "--server", self.server.url, "-o", "json"]
+        time.sleep(0.6)  # it is told twice a second
+        return json.loads(subprocess.run(words, capture_output=True, text=True, check=True, env=environment()).stdout)
+
     def shares(self, workers, seconds):
         """Of the device time that all of these got, in percent."""
         before = [self.page.busy_ns(worker) for worker in workers]
@@ -112,11 +117,6 @@ class Shares(VgpuTest):
         self.assertEqual([session["vgpu"] for session in told["session_list"]], ["a", "b"])
         text = subprocess.run([TESSERA, "top", "--server", self.server.url], capture_output=True, text=True, env=environment()).stdout
         self.assertIn("device 0 is metered, policy fair", text)
-
-    def status(self):
-        words = [TESSERA, "status", "--server", self.server.url, "-o", "json"]
-        time.sleep(0.6)  # it is told twice a second
-        return json.loads(subprocess.run(words, capture_output=True, text=True, check=True, env=environment()).stdout)
 
     def test_three_with_kernels_of_other_lengths(self):
         self.serve(vgpu("a", 0.6), vgpu("b", 0.3), vgpu("c", 0.1))
@@ -225,6 +225,21 @@ class Changes(VgpuTest):
             wait_for(lambda: self.server.broker() not in (None, stopped), 10, "another broker")
         self.fail(seen)
 
+    def test_a_question_outlives_the_broker_that_was_asked(self):
+        self.serve(vgpu("a", 0.7))
+        stopped = self.server.broker()
+        os.kill(stopped, signal.SIGSTOP)
+        # tesserad ends it after 2 s, and asks the next one.
+        self.assertEqual(self.run_in("a", program("count")).stdout, "1\n", self.server.words())
+        self.assertNotEqual(self.server.broker(), stopped)
+
+    def test_a_client_that_dies_while_it_waits_leaves_nothing(self):
+        self.serve(vgpu("a", 0.01, 0.01), vgpu("b", 0.9))
+        (waiting, worker), _ = self.tenant("a", 100_000), self.tenant("b")
+        wait_for(lambda: self.status()["vgpus"][0]["waits"], 20, "a wait for a token")
+        waiting.kill()  # tessera run has become the program
+        wait_for(lambda: worker not in self.server.workers(), 2, "the end of its worker")
+
     def test_the_share_of_one_that_dies_is_the_others(self):
         self.serve(vgpu("a", 0.7), vgpu("b", 0.3))
         (_, first), (_, second) = [self.tenant(name) for name in "ab"]
@@ -252,6 +267,19 @@ class Refusals(VgpuTest):
                                    env=environment(TESSERA_SERVER=self.server.url, LD_LIBRARY_PATH=CLIENT, **changes))
             self.assertNotEqual(alone.stdout, "1\n")
             self.assertEqual(alone.stderr.count("vGPU"), 1, alone.stderr)
+
+    def test_the_limit_of_sessions_holds_for_those_that_ask_at_once(self):
+        self.serve(vgpu("a", 0.5), options=("--max-sessions", "2"))
+        os.kill(self.server.broker(), signal.SIGSTOP)
+        words = [program("spin")]
+        alone = environment(TESSERA_SERVER="unix:" + self.server.path, LD_LIBRARY_PATH=CLIENT, TESSERA_VGPU="a")
+        clients = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=alone) for _ in range(6)]
+        for client in clients:
+            self.addCleanup(self.end, client)
+        time.sleep(1)  # all have asked
+        os.kill(self.server.broker(), signal.SIGCONT)
+        wait_for(lambda: self.server.words().count("its limit") == 4, 20, "the refusals")
+        self.assertEqual(len(self.server.workers()), 2)
 
     def test_a_server_without_vgpus(self):
         self.server = Server("--no-vgpus")

@@ -58,7 +58,7 @@ for program in ("daemon", "gateway"):
     OWN[f"server/{program}"] = [*OWN["server"], "programs/"]
 
 # Rooms of the client library, from the ground up: each includes rooms before it in this list, and none behind it.
-ROOMS = ("process", "session", "streams", "sharing", "memory", "code", "call", "transfers", "managed", "work", "graphs", "copies", "servers",
+ROOMS = ("process", "session", "streams", "sharing", "memory", "code", "call", "transfers", "managed", "device_work", "graphs", "copies", "servers",
          "hidden_tables", "calls", "root")
 for number, room in enumerate(ROOMS):
     OWN[f"client-stub/{room}"] = [prefix for prefix in OWN["client-stub"] if prefix != "client-stub/"] + \

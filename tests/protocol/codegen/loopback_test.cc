@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "client-stub/call/call.h"
-#include "client-stub/work/device_work.h"
+#include "client-stub/device_work/device_work.h"
 #include "generated/client/proc_address_table.h"
 #include "generated/client/toy.h"
 #include "generated/driver_table.h"

@@ -117,6 +117,16 @@ TEST_F(GateTest, SaysWhichGpusTheSessionSees) {
   EXPECT_EQ(report_.visible_rows, 0u);
 }
 
+TEST_F(GateTest, AnOldDriverHasOneFormOfUuids) {
+  DriverTable old = driver_;
+  old.cuDeviceGetUuid = old.cuDeviceGetUuid_v2;
+  old.cuDeviceGetUuid_v2 = nullptr;
+  report_.visible_rows = 0;
+  const UniqueFd event(eventfd(0, EFD_NONBLOCK));
+  Gate gate(old, contexts_, streams_, GatePages{&page_, &report_, event.get()});
+  EXPECT_EQ(report_.visible_rows, 1u);
+}
+
 TEST_F(GateTest, WorkWaitsForItsTokenAndSaysSo) {
   Close();
   std::thread broker([&] {

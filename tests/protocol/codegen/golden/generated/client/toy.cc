@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "client-stub/call/call.h"
-#include "client-stub/work/device_work.h"
+#include "client-stub/device_work/device_work.h"
 #include "protocol/runtime/client_support.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
 // Generated from protocol/spec/*.toml by protocol/codegen. Do not edit.
 
-#include "tests/client-stub/work/device_work_rows.h"
+#include "tests/client-stub/device_work/device_work_rows.h"
 
 namespace tessera {
 

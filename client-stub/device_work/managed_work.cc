@@ -1,4 +1,4 @@
-#include "client-stub/work/managed_work.h"
+#include "client-stub/device_work/managed_work.h"
 
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/session/session.h"

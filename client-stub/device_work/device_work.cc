@@ -1,6 +1,6 @@
-#include "client-stub/work/device_work.h"
+#include "client-stub/device_work/device_work.h"
 
-#include "client-stub/work/mirrored_work.h"
+#include "client-stub/device_work/mirrored_work.h"
 
 namespace tessera {
 

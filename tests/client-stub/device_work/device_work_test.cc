@@ -23,13 +23,13 @@
 #include "generated/messages/stream.h"
 #include "protocol/base/mutex.h"
 #include "tests/client-stub/both_ends.h"
-#include "tests/client-stub/work/device_work_rows.h"
+#include "tests/client-stub/device_work/device_work_rows.h"
 #include "tests/support/wrapped_dispatch.h"
 
 namespace tessera {
 namespace {
 
-// A record of these needs a class of client-stub/work around it: no call takes it.
+// A record of these needs a class of client-stub/device_work around it: no call takes it.
 template <typename Request>
 concept AnyCallAppends = requires(Call& call, const Request& request) { call.Async(request); };
 template <typename Request>

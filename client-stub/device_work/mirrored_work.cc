@@ -1,4 +1,4 @@
-#include "client-stub/work/mirrored_work.h"
+#include "client-stub/device_work/mirrored_work.h"
 
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/session/session.h"

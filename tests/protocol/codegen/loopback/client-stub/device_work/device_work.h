@@ -1,5 +1,5 @@
-// Stands in for client-stub/work/device_work.h: the same interface, and says which streams were given work. For loopback_test
-// alone.
+// Stands in for client-stub/device_work/device_work.h: the same interface, and says which streams were given work. For
+// loopback_test alone.
 #pragma once
 
 #include <vector>

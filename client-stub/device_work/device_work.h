@@ -22,10 +22,10 @@
 #include <span>
 
 #include "client-stub/call/call.h"
+#include "client-stub/device_work/managed_work.h"
 #include "client-stub/managed/managed_memory.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/session/session.h"
-#include "client-stub/work/managed_work.h"
 #include "protocol/runtime/touches.h"
 
 namespace tessera {
