@@ -148,10 +148,12 @@ bool Gate::AskIdle(uint64_t now_ns, bool wakes) {
   });
   if (!idle) return false;
   worked_since_ns_ = 0;
+  // It may have taken long to ask, on a busy machine, and the work has ended meanwhile.
+  const uint64_t idle_ns = MonotonicNs();
   for (const std::unique_ptr<Lane>& lane : lanes_) {
     if (lane == nullptr) continue;
     lane->queue.Reset();
-    lane->report.Drained(now_ns, wakes);
+    lane->report.Drained(idle_ns, wakes);
   }
   return true;
 }
