@@ -129,6 +129,8 @@ int64_t Gpu::Turn(int64_t now_ns) {
     look_ns_ = now_ns + LookGapNs(now_ns);
   }
   if (news_ || now_ns >= ask_again_ns_) {
+    // The books close with each decision: what a worker has begun since the last look would be billed from now on alone.
+    if (mode_ == GpuMode::kMetered) LookAll(now_ns);
     Decide(now_ns);
     if (mode_ != time().mode()) FollowMode(now_ns);
   }

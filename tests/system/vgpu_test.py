@@ -134,7 +134,7 @@ class Shares(VgpuTest):
                 self.serve(vgpu("small", 0.2, 0.3))
                 _, worker = self.tenant("small", duration_us)
                 time.sleep(1)
-                self.check_use(worker, 0.2, 0.34)
+                self.check_use(worker, 0.15, 0.33)
 
     def test_two_programs_in_one_share_it(self):
         self.serve(vgpu("pair", 0.5), vgpu("one", 0.5))
@@ -184,7 +184,7 @@ class OtherSystems(VgpuTest):
         workers = [self.tenant(name)[1] for name in "ab"]
         time.sleep(1)
         for worker in workers:
-            self.check_use(worker, 0.15, 0.29)
+            self.check_use(worker, 0.12, 0.28)
 
 
 class Changes(VgpuTest):

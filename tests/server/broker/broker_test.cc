@@ -213,6 +213,20 @@ TEST(Broker, SessionsWithoutNameAreSeenOnceTheyHaveBegun) {
   EXPECT_EQ(prompt.pages->Word(1).mode, GateMode::kArmed);
 }
 
+// A worker wakes the broker when it waits and when it rests, not when it begins: what runs is known at each decision all the
+// same.
+TEST(Broker, WhatRunsIsBilledFromItsBeginning) {
+  for (const int64_t kernel_ns : {kMs / 2, 3 * kMs, 9 * kMs}) {
+    VirtualServer server({}, 1);
+    ASSERT_EQ(server.TakeFile("[[vgpu]]\nname = 'a'\nrequest = 0.2\nlimit = 0.3\n").code, StatusCode::kOk);
+    VirtualWorker& worker = server.Begin("a");
+    worker.greedy = true;
+    worker.kernel_ns = kernel_ns;
+    server.RunFor(1'000 * kMs);
+    EXPECT_NEAR(ShareOf(server, worker, 5'000 * kMs), 0.3, 0.01) << kernel_ns;
+  }
+}
+
 TEST(Broker, WithoutDefaultNobodyIsInIt) {
   VirtualServer server({.policies = {}, .has_default = false}, 1);
   const char* whole = "[[vgpu]]\nname='a'\nrequest=0.7\n[[vgpu]]\nname='b'\nrequest=0.3\n";

@@ -33,7 +33,7 @@ void VirtualWorker::Step(int64_t now_ns, int64_t* gpu_free_ns) {
   const bool wants = runs_until_ns == 0 && greedy;
   if (wants != (row.wants_since_ns != 0)) {
     row.wants_since_ns = wants ? static_cast<uint64_t>(now_ns) : 0;
-    rings += metered ? 1 : 0;
+    rings += metered && wants ? 1 : 0;  // that it has begun is no reason to wake anybody
   }
 }
 
