@@ -82,6 +82,8 @@ class GpuTime {
   const GateState& gate(VgpuId vgpu) const { return state(vgpu).gate; }
   GpuMode mode() const { return mode_; }
   std::optional<VgpuId> holder() const { return holder_; }
+  // When the token is expected to become another's, who waits for it; kNever: nobody is next. As of the last Decide().
+  int64_t HandOverNs() const;
   const Policy& policy() const { return *policy_; }
   // Figures as of the last Decide(): UsedNs(), BilledNs(), GpuBusyNs().
   const TokenLedger& ledger() const { return ledger_; }

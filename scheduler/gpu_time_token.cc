@@ -112,6 +112,11 @@ int64_t GpuTime::GraceEndNs() {
   return grace_end_ns_;
 }
 
+int64_t GpuTime::HandOverNs() const {
+  if (!holder_ || !next_) return kNever;
+  return std::max(token_until_ns_, state(*holder_).busy() ? now_ns_ + queued_ns_[*holder_] : 0);
+}
+
 // Whether anybody but the holder is kept from running by it alone.
 bool GpuTime::OthersWait() const {
   return std::any_of(views_.begin(), views_.end(),

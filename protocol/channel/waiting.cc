@@ -15,6 +15,8 @@ namespace {
 // Threads of this process that spin now, at any place.
 std::atomic<uint32_t> g_spinners{0};
 
+}  // namespace
+
 uint32_t CoreCount() {
   static const uint32_t cores = [] {
     cpu_set_t set;
@@ -23,8 +25,6 @@ uint32_t CoreCount() {
   }();
   return cores;
 }
-
-}  // namespace
 
 uint64_t AdaptiveSpin::Begin() {
   const uint32_t spinners = g_spinners.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -47,17 +47,16 @@ uint64_t AdaptiveSpin::LongNsMax() {
   return CoreCount() >= kCoresMin ? kLongNsMax : kNsMax;
 }
 
-void AdaptiveSpin::End(bool success, bool preempted, uint64_t spun_ns) {
+void AdaptiveSpin::End(Outcome outcome, uint64_t spun_ns) {
   g_spinners.fetch_sub(1, std::memory_order_relaxed);
   const uint64_t before_ns = limit_ns_.load(std::memory_order_relaxed);
   uint64_t limit_ns = before_ns;
-  if (preempted) {
-    limit_ns = std::max(kNsMin, before_ns / 4);
-  } else if (success) {
+  switch (outcome) {
+    case Outcome::kPreempted: limit_ns = std::max(kNsMin, before_ns / 4); break;
     // Room for twice of what it took. A probe that found something raises the limit in one step; failures halve it again.
-    limit_ns = std::max(before_ns, std::clamp(2 * spun_ns, kNsMin, ns_max_));
-  } else {
-    limit_ns = std::max(kNsMin, before_ns / 2);
+    case Outcome::kReady: limit_ns = std::max(before_ns, std::clamp(2 * spun_ns, kNsMin, ns_max_)); break;
+    case Outcome::kLimit: limit_ns = std::max(kNsMin, before_ns / 2); break;
+    case Outcome::kDeadline: break;  // says nothing of how long the wait would have taken
   }
   if (limit_ns != before_ns) limit_ns_.store(limit_ns, std::memory_order_relaxed);
 }

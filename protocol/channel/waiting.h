@@ -23,6 +23,9 @@ inline constexpr uint64_t kNoDeadline = std::numeric_limits<uint64_t>::max();
 // A sleeping thread asks its StopPredicate at least this often: half of what noticing a dead peer may take (100 ms).
 inline constexpr uint64_t kWaitSliceNs = 50'000'000;
 
+// How many cores this process may use.
+uint32_t CoreCount();
+
 // How long to spin at one place. Any number of threads may share one.
 class AdaptiveSpin {
  public:
@@ -47,14 +50,14 @@ class AdaptiveSpin {
   // kLongNsMax where this process may use eight cores or more, else kNsMax.
   static uint64_t LongNsMax();
 
-  // Spins until `ready()` is true; false when the limit was reached first, and the caller should sleep. `clock()` is the time in
-  // ns: tests have one of their own.
+  // Spins until `ready()` is true; false when the limit or `until_ns` was reached first, and the caller should sleep or go on
+  // with something else. `clock()` is the time in ns: tests have one of their own.
   template <typename Ready>
-  bool Spin(const Ready& ready) {
-    return Spin(ready, MonotonicNs);
+  bool Spin(const Ready& ready, uint64_t until_ns = kNoDeadline) {
+    return Spin(ready, MonotonicNs, until_ns);
   }
   template <typename Ready, typename Clock>
-  bool Spin(const Ready& ready, const Clock& clock) {
+  bool Spin(const Ready& ready, const Clock& clock, uint64_t until_ns = kNoDeadline) {
     for (int i = 0; i < kFreeLooks; ++i) {
       if (ready()) return true;
       CpuRelax();
@@ -63,10 +66,10 @@ class AdaptiveSpin {
     const uint64_t start_ns = clock();
     uint64_t last_ns = start_ns;
     uint64_t lost_ns = 0;
-    while (last_ns - start_ns < limit_ns) {
+    while (last_ns - start_ns < limit_ns && last_ns < until_ns) {
       for (int i = 0; i < kLooksPerClock; ++i) {
         if (ready()) {
-          End(true, false, last_ns - start_ns);
+          End(Outcome::kReady, last_ns - start_ns);
           return true;
         }
         CpuRelax();
@@ -75,12 +78,12 @@ class AdaptiveSpin {
       if (now_ns - last_ns > kPreemptedNs) lost_ns += now_ns - last_ns;
       if (lost_ns * kPreemptedShare > now_ns - start_ns) {
         const bool late = ready();
-        End(late, true, now_ns - start_ns);
+        End(Outcome::kPreempted, now_ns - start_ns);
         return late;
       }
       last_ns = now_ns;
     }
-    End(false, false, last_ns - start_ns);
+    End(last_ns < until_ns ? Outcome::kLimit : Outcome::kDeadline, last_ns - start_ns);
     return false;
   }
 
@@ -92,7 +95,8 @@ class AdaptiveSpin {
 
   // Counts this thread in as a spinner and says how long it may; End() counts it out and adapts the limit.
   uint64_t Begin();
-  void End(bool success, bool preempted, uint64_t spun_ns);
+  enum class Outcome { kReady, kLimit, kPreempted, kDeadline };
+  void End(Outcome outcome, uint64_t spun_ns);
 
   const uint64_t ns_max_;
   std::atomic<uint64_t> limit_ns_;
@@ -131,11 +135,11 @@ Status SleepUntil(const Ready& ready, const Sleep& sleep, uint64_t deadline_ns, 
   }
 }
 
-// The common form of every wait: spins, then sleeps.
+// The common form of every wait: spins, then sleeps; neither goes on after the deadline.
 template <typename Ready, typename Sleep>
 Status SpinThenSleep(AdaptiveSpin& spin, const Ready& ready, const Sleep& sleep, uint64_t deadline_ns,
                      const StopPredicate& stop) {
-  if (spin.Spin(ready)) return Status::Ok();
+  if (spin.Spin(ready, deadline_ns)) return Status::Ok();
   return SleepUntil(ready, sleep, deadline_ns, stop);
 }
 

@@ -61,6 +61,33 @@ WaitReport Waits(std::vector<int64_t> waits_ns) {
   return {waits_ns.size(), at(50), at(99), waits_ns.back()};
 }
 
+WaitReport HandOvers(const Timeline& timeline) {
+  struct Run {
+    size_t lane;
+    Interval interval;
+  };
+  std::vector<Run> runs;
+  for (size_t lane = 0; lane < timeline.lanes.size(); ++lane) {
+    for (const Interval& interval : timeline.lanes[lane].ran) runs.push_back({lane, interval});
+  }
+  std::ranges::sort(runs, {}, [](const Run& run) { return run.interval.begin_ns; });
+  std::vector<int64_t> gaps_ns;
+  for (size_t i = 1; i < runs.size(); ++i) {
+    const auto& [lane, next] = runs[i];
+    const int64_t end_ns = runs[i - 1].interval.end_ns;
+    if (lane == runs[i - 1].lane) continue;
+    const std::vector<Interval>& wanted = timeline.lanes[lane].wanted;
+    const auto after = std::ranges::upper_bound(wanted, std::min(end_ns, next.begin_ns), {}, &Interval::begin_ns);
+    const bool waited = after != wanted.begin() && std::prev(after)->end_ns > end_ns;
+    if (waited) gaps_ns.push_back(std::max<int64_t>(0, next.begin_ns - end_ns));
+  }
+  return Waits(std::move(gaps_ns));
+}
+
+nlohmann::json AsJson(const WaitReport& waits) {
+  return {{"count", waits.count}, {"p50_ns", waits.p50_ns}, {"p99_ns", waits.p99_ns}, {"longest_ns", waits.longest_ns}};
+}
+
 double Sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
 // (sum of x)^2 / (n sum of x^2): 1 when all are equal (Jain, Chiu, Hawe 1984).
@@ -118,6 +145,7 @@ Report MakeReport(const Timeline& timeline, int64_t windows_from_ns) {
     each.waits = Waits(timeline.lanes[i].waits_ns);
   }
   report.jain = Jain(report, grid);
+  report.hand_overs = HandOvers(timeline);
   return report;
 }
 
@@ -134,6 +162,10 @@ std::string ReportAsText(const Report& report) {
                         Points(each.ten_seconds), each.waits.count, Milliseconds(each.waits.p50_ns),
                         Milliseconds(each.waits.p99_ns), Milliseconds(each.waits.longest_ns));
   }
+  if (const WaitReport& gaps = report.hand_overs; gaps.count > 0) {
+    text += fmt::format("{} hand-overs to one that waited: p50 {} ms, p99 {} ms, longest {} ms\n", gaps.count,
+                        Milliseconds(gaps.p50_ns), Milliseconds(gaps.p99_ns), Milliseconds(gaps.longest_ns));
+  }
   return text + "Shares in per cent of the GPU's time, errors in points.\n";
 }
 
@@ -143,6 +175,7 @@ std::string ReportAsJson(const Report& report) {
                          {"busy", report.busy},
                          {"idle_while_wanted", report.idle_while_wanted},
                          {"jain", report.jain ? nlohmann::json(*report.jain) : nlohmann::json()},
+                         {"hand_overs", AsJson(report.hand_overs)},
                          {"vgpus", nlohmann::json::array()}};
   for (const VgpuReport& each : report.vgpus) {
     json["vgpus"].push_back({{"name", each.name},
@@ -155,11 +188,7 @@ std::string ReportAsJson(const Report& report) {
                              {"above_limit_tenth", each.above_limit_tenth},
                              {"above_limit_one_second", each.above_limit_one_second},
                              {"above_limit_ten_seconds", each.above_limit_ten_seconds},
-                             {"waits",
-                              {{"count", each.waits.count},
-                               {"p50_ns", each.waits.p50_ns},
-                               {"p99_ns", each.waits.p99_ns},
-                               {"longest_ns", each.waits.longest_ns}}}});
+                             {"waits", AsJson(each.waits)}});
   }
   return json.dump(2) + "\n";
 }

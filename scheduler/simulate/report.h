@@ -45,6 +45,7 @@ struct Report {
   double idle_while_wanted = 0;  // nobody ran, and somebody wanted to
   std::optional<double> jain;    // of shares / ideal shares, of those that always wanted; none for fewer than two
   uint64_t decisions = 0;
+  WaitReport hand_overs;  // from the end of one vGPU's work to the begin of another's that waited; 0: it began before the end
   std::vector<VgpuReport> vgpus;
 };
 

@@ -160,6 +160,12 @@ int64_t Broker::Turn(int64_t now_ns) {
   return again_ns;
 }
 
+int64_t Broker::HandOverNs() const {
+  int64_t first_ns = kNever;
+  for (const std::unique_ptr<Gpu>& gpu : gpus_) first_ns = std::min(first_ns, gpu->HandOverNs());
+  return first_ns;
+}
+
 void Broker::Tick(int64_t now_ns) {
   for (auto& [number, session] : sessions_) {
     session.pages.SayAlive(now_ns);

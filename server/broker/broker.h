@@ -58,7 +58,10 @@ class Broker {
   Status Take(SocketMessage message, int64_t now_ns);
   void Ring(uint64_t session, int64_t now_ns);
   void WorkerEnded(uint64_t session, int64_t now_ns) { Leave(session, now_ns); }
+  // When it is to be called again.
   int64_t Turn(int64_t now_ns);
+  // When the first of the GPUs is expected to pass from one vGPU to another; kNever: none is.
+  int64_t HandOverNs() const;
 
   // For tests.
   const Gpu& gpu(size_t row) const { return *gpus_[row]; }

@@ -69,6 +69,8 @@ class Gpu {
   void LookOften(int64_t now_ns, int64_t until_ns);
   // When it is to be called again; kNever: when something happens.
   int64_t Turn(int64_t now_ns);
+  // When it is expected to pass from one vGPU to another, as of the last Turn(); kNever: it is not.
+  int64_t HandOverNs() const { return mode_ == GpuMode::kMetered ? time().HandOverNs() : kNever; }
 
   const GpuTime& time() const { return time_.time(); }
   uint32_t row() const { return row_; }

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "protocol/base/check.h"
+#include "protocol/base/clock.h"
 
 namespace tessera {
 namespace {
@@ -58,8 +59,19 @@ std::span<const Poller::Event> Poller::Wait(int64_t until_ns) {
     CHECK(timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr) == 0);
     timer_ns_ = until_ns;
   }
+  return Take(-1);
+}
+
+std::span<const Poller::Event> Poller::WaitAwake(int64_t until_ns) {
+  do {
+    if (!Take(0).empty()) break;
+  } while (static_cast<int64_t>(MonotonicNs()) < until_ns);
+  return events_;
+}
+
+std::span<const Poller::Event> Poller::Take(int timeout_ms) {
   epoll_event ready[kEventsMax];
-  const int count = epoll_wait(epoll_.get(), ready, kEventsMax, -1);
+  const int count = epoll_wait(epoll_.get(), ready, kEventsMax, timeout_ms);
   events_.clear();
   for (int i = 0; i < count; ++i) {
     const auto source = static_cast<Source>(ready[i].data.u64 & ((1 << kSourceBits) - 1));

@@ -33,8 +33,12 @@ class Poller {
 
   // Sleeps until there are events, or until `until_ns` (MonotonicNs; INT64_MAX: for ever), then empty. Valid until the next call.
   std::span<const Event> Wait(int64_t until_ns);
+  // The same without sleeping.
+  std::span<const Event> WaitAwake(int64_t until_ns);
 
  private:
+  std::span<const Event> Take(int timeout_ms);
+
   Poller(UniqueFd epoll, UniqueFd timer) : epoll_(std::move(epoll)), timer_(std::move(timer)) {}
 
   UniqueFd epoll_;

@@ -2,13 +2,17 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 
+#include <algorithm>
 #include <deque>
 #include <vector>
 
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
+#include "protocol/channel/waiting.h"
+#include "server/broker/awake_time.h"
 
 namespace tessera {
 namespace {
@@ -46,6 +50,17 @@ class Line {
   std::deque<std::vector<std::byte>> unsent_;
 };
 
+int64_t Now() { return static_cast<int64_t>(MonotonicNs()); }
+
+// What comes next, by `again_ns` at the latest.
+std::span<const Poller::Event> WaitFor(Poller& poller, AwakeTime& awake, int64_t again_ns) {
+  const int64_t now_ns = Now();
+  if (now_ns < awake.BeginNs() || now_ns >= awake.EndNs()) return poller.Wait(std::min(again_ns, awake.BeginNs()));
+  const std::span<const Poller::Event> events = poller.WaitAwake(std::min(again_ns, awake.EndNs()));
+  awake.Spent(Now() - now_ns);
+  return events;
+}
+
 Result<UniqueFd> BlockSignals() {
   sigset_t handled;
   sigemptyset(&handled);
@@ -68,10 +83,14 @@ Status RunBroker(UniqueFd line_socket, const BrokerOptions& options) {
   RETURN_IF_ERROR(poller->Add(line.fd(), Poller::Source::kLine));
   RETURN_IF_ERROR(poller->Add(signals->get(), Poller::Source::kSignals));
   Broker broker(options, *poller, [&](std::span<const std::byte> message) { line.Send(message); });
+  AwakeTime awake(CoreCount());
+  prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // 1 us: the default of 50 us is as long as a hand-over may take
   for (;;) {
     RETURN_IF_ERROR(line.SendRest());
-    const int64_t again_ns = broker.Turn(static_cast<int64_t>(MonotonicNs()));
-    for (const Poller::Event& event : poller->Wait(again_ns)) {
+    const int64_t now_ns = Now();
+    const int64_t again_ns = broker.Turn(now_ns);
+    awake.Expect(broker.HandOverNs(), now_ns);
+    for (const Poller::Event& event : WaitFor(poller.value(), awake, again_ns)) {
       switch (event.source) {
         case Poller::Source::kSignals: return Status::Ok();
         case Poller::Source::kLine: {
@@ -80,8 +99,8 @@ Status RunBroker(UniqueFd line_socket, const BrokerOptions& options) {
           RETURN_IF_ERROR(status);
           break;
         }
-        case Poller::Source::kRing: broker.Ring(event.session, static_cast<int64_t>(MonotonicNs())); break;
-        case Poller::Source::kProcess: broker.WorkerEnded(event.session, static_cast<int64_t>(MonotonicNs())); break;
+        case Poller::Source::kRing: broker.Ring(event.session, Now()); break;
+        case Poller::Source::kProcess: broker.WorkerEnded(event.session, Now()); break;
         case Poller::Source::kTimer: break;
       }
     }

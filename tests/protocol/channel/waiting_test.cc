@@ -69,6 +69,18 @@ TEST(AdaptiveSpin, EndsWhenItsCoreIsAwayForMuchOfTheTime) {
   EXPECT_LT(clock.ns - start_ns, 6'000'000u);
 }
 
+TEST(AdaptiveSpin, EndsAtItsDeadlineAndLearnsNothingOfIt) {
+  TestClock clock;
+  AdaptiveSpin spin;
+  const uint64_t limit_ns = spin.limit_ns();
+  for (int i = 0; i < 20; ++i) {
+    const uint64_t until_ns = clock.ns + limit_ns / 4;
+    EXPECT_FALSE(spin.Spin([] { return false; }, [&] { return clock(); }, until_ns));
+    EXPECT_LE(clock.ns, until_ns + 1000);
+  }
+  EXPECT_EQ(spin.limit_ns(), limit_ns);
+}
+
 TEST(AdaptiveSpin, IsTrueAtOnceWhenReady) {
   AdaptiveSpin spin;
   int looks = 0;

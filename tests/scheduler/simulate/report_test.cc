@@ -65,6 +65,23 @@ TEST(ReportTest, OverlapIsDividedAndIdleTimeIsSeen) {
   EXPECT_FALSE(report.jain);
 }
 
+TEST(ReportTest, HandOversAreThoseToWhoeverWaited) {
+  Timeline timeline;
+  timeline.end_ns = 100 * kMs;
+  timeline.lanes.resize(2);
+  timeline.lanes[0].ran = {{0, 10 * kMs}, {25 * kMs, 30 * kMs}, {31 * kMs, 35 * kMs}, {60 * kMs, 70 * kMs}};
+  timeline.lanes[0].wanted = {{0, 10 * kMs}, {15 * kMs, 40 * kMs}, {55 * kMs, 70 * kMs}};
+  timeline.lanes[1].ran = {{12 * kMs, 20 * kMs}, {34 * kMs, 40 * kMs}, {80 * kMs, 90 * kMs}};
+  timeline.lanes[1].wanted = {{5 * kMs, 20 * kMs}, {33 * kMs, 40 * kMs}, {75 * kMs, 90 * kMs}};
+  // 10 -> 12, 20 -> 25, 35 -> 34; not 40 -> 60 and 70 -> 80, which nobody waited in.
+  const Report report = MakeReport(timeline);
+  EXPECT_EQ(report.hand_overs.count, 3u);
+  EXPECT_EQ(report.hand_overs.p50_ns, 2 * kMs);
+  EXPECT_EQ(report.hand_overs.longest_ns, 5 * kMs);
+  EXPECT_EQ(nlohmann::json::parse(ReportAsJson(report))["hand_overs"]["longest_ns"], 5 * kMs);
+  EXPECT_NE(ReportAsText(report).find("3 hand-overs"), std::string::npos);
+}
+
 TEST(ReportTest, TextAndJsonSayTheSame) {
   const Report report = MakeReport(SixToFour());
   const nlohmann::json json = nlohmann::json::parse(ReportAsJson(report));
