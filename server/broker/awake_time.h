@@ -11,7 +11,7 @@ class AwakeTime {
  public:
   static constexpr int64_t kBeforeNs = 60'000;
   static constexpr int64_t kAfterNs = 150'000;
-  static constexpr int64_t kShare = 25;              // of what passes, one part in so many
+  static constexpr int64_t kShare = 10;              // of what passes, one part in so many
   static constexpr int64_t kSavedMaxNs = 1'000'000;  // what was not used before
   static constexpr uint32_t kCoresMin = 5;
 

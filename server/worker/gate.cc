@@ -117,15 +117,17 @@ void Gate::Await(CUstream stream, uint64_t kind) {
 
 void Gate::Sleep(Lane& lane, Verdict verdict, uint32_t changes, uint64_t now_ns) {
   const auto changed = [&] { return page_->changes.load(std::memory_order_acquire) != changes; };
-  uint64_t sleep_ns = busy() ? AskGapNs(now_ns) : kSleepNs;
   if (verdict == Verdict::kAwaitToken && WordOf(lane).next && spin_.Spin(changed)) return;
-  if (verdict == Verdict::kAwaitToken && busy()) {
-    // Somebody may have the next token, and waits for the end of this work.
+  uint64_t sleep_ns = kSleepNs;
+  if (busy()) {
+    // The GPU has nothing to do from the end of this work until that is seen: somebody may have the next token, and what waits
+    // here may have room then.
     const auto queued_ns = static_cast<uint64_t>(lane.queue.QueuedNs(static_cast<int64_t>(now_ns)));
     sleep_ns = queued_ns > 2 * kAskMaxNs ? queued_ns - kAskMaxNs : kAskMinNs;
     const auto due = [&] { return changed() || MonotonicNs() >= now_ns + kAskMinNs / 2; };
     if (sleep_ns == kAskMinNs && AdaptiveSpin::LongNsMax() > AdaptiveSpin::kNsMax && end_spin_.Spin(due)) return;
-    sleep_ns = std::min(sleep_ns, kSleepNs);
+    // What is believed to be queued may have run already, or there is room before all of it has.
+    sleep_ns = std::min(sleep_ns, verdict == Verdict::kAwaitRoom ? kAskMaxNs : kSleepNs);
   }
   // Its slot begins without a word.
   if (verdict == Verdict::kAwaitToken && BrokerIsSilent(now_ns)) sleep_ns = std::min(sleep_ns, kAskMaxNs);

@@ -27,9 +27,8 @@ bool QueueEstimate::MayAdd(uint64_t stream, uint64_t kind, int64_t budget_ns, in
   if (patient && batch->has_unknown) return false;
   const int64_t queued_ns = QueuedNs(now_ns);
   if (queued_ns == 0 && !patient) return true;
-  const std::optional<int64_t> believed_ns = durations().Find(kind);
-  if (!believed_ns) return !patient && queued_ns <= budget_ns;
-  return queued_ns == 0 || queued_ns + *believed_ns <= budget_ns || (batch != nullptr && !patient);
+  if (!durations().Find(kind)) return !patient && queued_ns <= budget_ns;
+  return queued_ns < budget_ns || (batch != nullptr && !patient);
 }
 
 void QueueEstimate::Add(uint64_t stream, uint64_t kind, int64_t now_ns) {

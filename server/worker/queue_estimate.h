@@ -24,7 +24,8 @@ class QueueEstimate {
   static constexpr size_t kKindsMax = 64;
   static constexpr size_t kStreamsMax = 64;
 
-  // Whether work of this kind may go into `stream` (any number for one) while no more than `budget_ns` is to be queued in all.
+  // Whether work of this kind may go into `stream` (any number for one) while it is to begin within `budget_ns`. The last one may
+  // end later: where it has to wait for the end of what is queued, it begins no later, and the GPU has a pause before it.
   bool MayAdd(uint64_t stream, uint64_t kind, int64_t budget_ns, int64_t now_ns);
   void Add(uint64_t stream, uint64_t kind, int64_t now_ns);
   // Everything that went into this stream had been done by then.

@@ -36,16 +36,16 @@ TEST_F(QueueEstimateTest, AnUnknownKindGoesInAlone) {
   EXPECT_EQ(queue_.QueuedNs(now_ns_), 3 * kMs);
 }
 
-TEST_F(QueueEstimateTest, NoMoreThanTheBudgetIsQueued) {
+TEST_F(QueueEstimateTest, TheLastOneBeginsWithinTheBudget) {
   Teach(1, 3 * kMs);
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 4; ++i) {
     EXPECT_TRUE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_)) << i;
     queue_.Add(kStream, 1, now_ns_);
   }
   EXPECT_FALSE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_));
   // Time passes, and with it what is queued.
-  EXPECT_FALSE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_ + kMs));
-  EXPECT_TRUE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_ + 2 * kMs));
+  EXPECT_FALSE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_ + 2 * kMs));
+  EXPECT_TRUE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_ + 2 * kMs + 1));
 }
 
 TEST_F(QueueEstimateTest, WhatIsLongerThanTheBudgetGoesInAlone) {
