@@ -1,9 +1,9 @@
 // Who used how much of one GPU's time: the bill, and the sliding windows over it.
 //
 // A vGPU is billed for the time in which any of its sessions is busy, and for nothing else: what a token was not used for costs
-// nothing, what was run beyond its end does. Where n vGPUs are busy at once each is billed 1/n (rounded down to a nanosecond for
-// each piece of time between two events). A debt needs no account of its own: it lasts until the span that made it leaves the 10
-// s window.
+// nothing, what was run beyond its end does. Where n vGPUs are busy at once each is billed 1/n from its turn on (busy_tally.h;
+// rounded down to a nanosecond for each piece of time between two events). A debt needs no account of its own: it lasts until the
+// span that made it leaves the 10 s window.
 //
 // Events may come late and in any order: they are sorted, and the last kSettleNs before `now` can still change. What comes later
 // than that counts from there. The length of an open token is known too, so that who is next can be decided as if it were used

@@ -22,7 +22,7 @@ def change_cell(machine):
 def often_cell(machine):
     """Shares that change five times a second: nobody ends, and what all get stays."""
     def during(server, processes):
-        for i in range(int(5 * (machine.seconds + SETTLE_S - 1))):
+        for i in range(int(5 * (machine.seconds + SETTLE_S))):
             time.sleep(0.2)
             machine.write([spec("a", 0.2 + 0.6 * (i % 2)), spec("b", 0.8 - 0.6 * (i % 2))])
     samples = machine.run([("a", 200), ("b", 200)], [spec("a", 0.7), spec("b", 0.3)], during=during)
@@ -55,7 +55,7 @@ def longest_pause_ms(path):
 
 
 def strangers_cell(machine):
-    """What two tenants see of a third whose kernel fails, never ends, or whose program is killed."""
+    """What two tenants see of a third whose kernel fails, never ends, or whose program is killed; natively beside it."""
     names, request = "abc", 0.33
     paths = [machine.out / f"stamps-{name}" for name in names]
     usual_ms = None
@@ -66,12 +66,16 @@ def strangers_cell(machine):
                 time.sleep(SETTLE_S + machine.seconds * (0.9 if fault == "endless" else 0.5))
                 processes[0].kill()
         tenants = [("a", 200, *words), *((name, 200, "--stamps", path) for name, path in zip(names[1:], paths[1:]))]
+        native_ms = 0
+        if ways.GPU and fault in ("address", "endless"):
+            machine.run(tenants, during=during)
+            native_ms = max(longest_pause_ms(path) for path in paths[1:])
         samples = machine.run(tenants, [spec(name, request) for name in names], during=during)
         pause_ms = max(longest_pause_ms(path) for path in paths[1:])
         usual_ms = usual_ms or pause_ms
         well = [one.status for one in samples[1:]] == [0, 0]
-        row("strangers", f"a third tenant: {fault}", f"{samples[0].status}, {'well' if well else 'FAILED'}, longest pause {pause_ms:.1f} ms",
-            "well, + <= 10 ms", well and pause_ms <= usual_ms + 10)
+        row("strangers", f"a third tenant: {fault}", f"{samples[0].status}, {'well' if well else 'FAILED'}, pause {pause_ms:.1f} ms (natively {native_ms:.1f})",
+            "well, + <= 10 ms", well and pause_ms <= max(usual_ms, native_ms) + 10)
 
 
 def protected_cell(machine):

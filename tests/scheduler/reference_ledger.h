@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "scheduler/busy_tally.h"
 #include "scheduler/vgpu_spec.h"
 
 namespace tessera {
@@ -34,21 +35,25 @@ class ReferenceLedger {
     std::vector<Span> spans = spans_;
     if (fault_ == LedgerFault::kRefundLost) spans.insert(spans.end(), tokens_.begin(), tokens_.end());
     if (fault_ == LedgerFault::kOverrunFree) CutToTokens(&spans);
-    std::set<int64_t> edges = {from_ns, now_ns};
-    for (const Span& span : spans) {
-      for (const int64_t edge : {span.begin_ns, span.end_ns}) {
-        if (edge > from_ns && edge < now_ns) edges.insert(edge);
-      }
-    }
     double used_ns = 0;
+    std::map<VgpuId, int64_t> turns;  // of those that are busy: since when each takes part
+    const std::set<int64_t> edges = Edges(spans, from_ns, now_ns);
     for (auto begin = edges.begin(), end = std::next(begin); end != edges.end(); begin = end++) {
       std::set<VgpuId> busy;
       for (const Span& span : spans) {
         if (span.begin_ns <= *begin && span.end_ns >= *end) busy.insert(span.vgpu);
       }
-      if (!busy.contains(vgpu)) continue;
-      const double sharers = fault_ == LedgerFault::kOverlapBilledTwice ? 1 : static_cast<double>(busy.size());
-      used_ns += static_cast<double>(*end - *begin) / sharers;
+      std::erase_if(turns, [&](const auto& each) { return !busy.contains(each.first); });
+      for (const Span& span : spans) {
+        if (busy.contains(span.vgpu)) turns.emplace(span.vgpu, turns.empty() ? *begin : *begin + BusyTally::kTurnNs);
+      }
+      if (turns.empty()) continue;
+      const auto later = [](const auto& a, const auto& b) { return a.second < b.second; };
+      int64_t& first_ns = std::min_element(turns.begin(), turns.end(), later)->second;
+      first_ns = std::min(first_ns, *begin);
+      const auto sharers = std::count_if(turns.begin(), turns.end(), [&](const auto& each) { return each.second <= *begin; });
+      if (*begin < from_ns || !turns.contains(vgpu) || turns[vgpu] > *begin) continue;
+      used_ns += static_cast<double>(*end - *begin) / (fault_ == LedgerFault::kOverlapBilledTwice ? 1 : sharers);
     }
     return used_ns;
   }
@@ -58,6 +63,17 @@ class ReferenceLedger {
     VgpuId vgpu;
     int64_t begin_ns, end_ns;
   };
+
+  // Where anything may change until `now_ns`.
+  static std::set<int64_t> Edges(const std::vector<Span>& spans, int64_t from_ns, int64_t now_ns) {
+    std::set<int64_t> edges = {from_ns, now_ns};
+    for (const Span& span : spans) {
+      for (const int64_t edge : {span.begin_ns, span.begin_ns + BusyTally::kTurnNs, span.end_ns}) {
+        if (edge < now_ns) edges.insert(edge);
+      }
+    }
+    return edges;
+  }
 
   void CutToTokens(std::vector<Span>* spans) const {
     std::vector<Span> cut;

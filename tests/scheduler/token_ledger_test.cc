@@ -59,12 +59,24 @@ TEST(TokenLedgerTest, OverlapIsDividedAndSessionsOfOneVgpuAreOne) {
   Busy(ledger, 1, 6 * kMs, 12 * kMs);
   Busy(ledger, 2, 6 * kMs, 12 * kMs);
   ledger.Advance(20 * kMs);
-  // Each piece between two events is rounded down.
-  EXPECT_NEAR(static_cast<double>(ledger.UsedNs(0, Window::kOneSecond)), 8e6, 2);
-  EXPECT_NEAR(static_cast<double>(ledger.UsedNs(1, Window::kOneSecond)), 2e6, 2);
-  EXPECT_NEAR(static_cast<double>(ledger.UsedNs(2, Window::kOneSecond)), 2e6, 2);
+  // Each piece between two events is rounded down. The first millisecond is still the first one's.
+  EXPECT_NEAR(static_cast<double>(ledger.UsedNs(0, Window::kOneSecond)), 7e6 + 5e6 / 3, 2);
+  EXPECT_NEAR(static_cast<double>(ledger.UsedNs(1, Window::kOneSecond)), 5e6 / 3, 2);
+  EXPECT_NEAR(static_cast<double>(ledger.UsedNs(2, Window::kOneSecond)), 5e6 / 3, 2);
   EXPECT_EQ(ledger.BusyNs(1), 6 * kMs);
   EXPECT_EQ(ledger.GpuBusyNs(), 12 * kMs);
+}
+
+TEST(TokenLedgerTest, WhoComesBesideOneThatRunsWaitsForItsTurn) {
+  TokenLedger ledger = Opened(3);
+  Busy(ledger, 0, 0, 10 * kMs);
+  Busy(ledger, 1, 5 * kMs, 5 * kMs + kMs / 2);   // over before its turn: a small kernel that had to wait
+  Busy(ledger, 2, 9 * kMs + kMs / 2, 12 * kMs);  // the other one ends before
+  ledger.Advance(20 * kMs);
+  EXPECT_EQ(ledger.UsedNs(0, Window::kOneSecond), 10 * kMs);
+  EXPECT_EQ(ledger.UsedNs(1, Window::kOneSecond), 0);
+  EXPECT_EQ(ledger.UsedNs(2, Window::kOneSecond), 2 * kMs);
+  EXPECT_EQ(ledger.BusyNs(1), kMs / 2);
 }
 
 TEST(TokenLedgerTest, ADebtLastsUntilItsSpanHasLeftTheWindow) {
@@ -89,8 +101,8 @@ TEST(TokenLedgerTest, WhatComesLateIsAsIfItHadComeInTime) {
   ledger.BusyEnded(0, 9 * kMs);
   Busy(ledger, 1, 8500'000, 9500'000);
   ledger.Advance(10 * kMs);
-  EXPECT_EQ(ledger.UsedNs(0, Window::kOneSecond), 8 * kMs + 750'000);
-  EXPECT_EQ(ledger.UsedNs(1, Window::kOneSecond), 750'000);
+  EXPECT_EQ(ledger.UsedNs(0, Window::kOneSecond), 9 * kMs);
+  EXPECT_EQ(ledger.UsedNs(1, Window::kOneSecond), 500'000);
 }
 
 TEST(TokenLedgerTest, WhatComesTooLateCountsFromWhatIsSettled) {
@@ -107,12 +119,13 @@ TEST(TokenLedgerTest, ANumberThatIsUsedAgainBeginsAnew) {
   ledger.BusyBegan(1, 0);
   ledger.Advance(10 * kMs);
   ledger.Close(0);
-  EXPECT_EQ(ledger.BilledNs(1), 5 * kMs);
+  const int64_t until_ns = (10 * kMs - BusyTally::kTurnNs) / 2;
+  EXPECT_EQ(ledger.BilledNs(1), until_ns);
   ledger.Open(0);
   ledger.Advance(20 * kMs);
   EXPECT_EQ(ledger.BilledNs(0), 0);
   EXPECT_EQ(ledger.UsedNs(0, Window::kTenSeconds), 0);
-  EXPECT_EQ(ledger.UsedNs(1, Window::kTenSeconds), 15 * kMs);
+  EXPECT_EQ(ledger.UsedNs(1, Window::kTenSeconds), 10 * kMs + until_ns);
 }
 
 // Random turns of three vGPUs: unused tokens, overrun into the next one's turn, pauses, long kernels. Compared after each turn.
@@ -135,7 +148,7 @@ double LargestDifferenceNs(uint64_t seed, LedgerFault fault) {
     ledger.SetToken(vgpu, until_ns);
     reference.Token(vgpu, now_ns, until_ns);
     reference.Busy(vgpu, begin_ns, end_ns);
-    free_ns[vgpu] = end_ns;
+    free_ns[vgpu] = end_ns + 1;  // one that ends and begins anew has another turn
     if (between(0, 1) == 0) {
       ledger.BusyBegan(vgpu, begin_ns);
       ledger.BusyEnded(vgpu, end_ns);  // lies ahead, and counts when its time has come
