@@ -107,6 +107,7 @@ void GpuTime::BusyEnded(SessionId session, int64_t at_ns) {
   VgpuState& vgpu = at(from.vgpu);
   const bool was_active = vgpu.active();
   from.busy = false;
+  from.overran_ns = 0;
   from.queued_until_ns = 0;
   --vgpu.working;
   ledger_.BusyEnded(from.vgpu, at_ns);

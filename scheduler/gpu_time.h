@@ -82,6 +82,9 @@ class GpuTime {
   const GateState& gate(VgpuId vgpu) const { return state(vgpu).gate; }
   GpuMode mode() const { return mode_; }
   std::optional<VgpuId> holder() const { return holder_; }
+  // How long the session has run in one piece without a token, or beyond it, while another had or awaited one. As of the last
+  // Decide().
+  int64_t OverranNs(SessionId session) const { return sessions_[session].overran_ns; }
   // When the token is expected to become another's, who waits for it; kNever: nobody is next. As of the last Decide().
   int64_t HandOverNs() const;
   const Policy& policy() const { return *policy_; }
@@ -99,6 +102,7 @@ class GpuTime {
     bool wants = false;
     bool busy = false;
     int64_t busy_since_ns = 0;
+    int64_t overran_ns = 0;       // of the span that goes on
     int64_t queued_until_ns = 0;  // when what is queued is believed to have run
   };
 
@@ -107,6 +111,7 @@ class GpuTime {
   bool IsOpen() const { return now_ns_ < token_until_ns_; }
 
   void CountPassedTime(int64_t passed_ns);
+  void CountOverrun(int64_t passed_ns);
   int64_t SetMode();
   void ForgetReports();
   void Look();

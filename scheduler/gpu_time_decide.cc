@@ -12,6 +12,7 @@ GpuTime::Decision GpuTime::Decide(int64_t now_ns) {
   now_ns_ = now_ns;
   ledger_.Advance(now_ns);
   CountPassedTime(passed_ns);
+  CountOverrun(passed_ns);
   next_.reset();
   int64_t ask_again_ns = SetMode();
   if (mode_ == GpuMode::kMetered) {
@@ -38,6 +39,17 @@ void GpuTime::CountPassedTime(int64_t passed_ns) {
     }
     const bool waits = view.eligible && !held;
     vgpu.bucket.Advance(now_ns_, ledger_.BilledNs(view.id), waits ? std::max<int64_t>(0, now_ns_ - vgpu.waiting_since_ns) : 0);
+  }
+}
+
+// A token that ended within this time counts as ended at its end.
+void GpuTime::CountOverrun(int64_t passed_ns) {
+  for (Session& session : sessions_) {
+    if (!session.busy) continue;
+    const bool holds = session.vgpu == holder_;
+    const bool harms = holds ? others_waited_ : holder_.has_value();
+    if (!harms) continue;
+    session.overran_ns += holds ? std::clamp<int64_t>(now_ns_ - token_until_ns_, 0, passed_ns) : passed_ns;
   }
 }
 

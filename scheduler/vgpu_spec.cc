@@ -21,4 +21,9 @@ bool ParsePriority(std::string_view word, Priority* priority) {
   return false;
 }
 
+bool ParseOverrun(std::string_view word, Overrun* overrun) {
+  *overrun = word == "end" ? Overrun::kEnd : Overrun::kBill;
+  return word == "end" || word == "bill";
+}
+
 }  // namespace tessera

@@ -17,11 +17,18 @@ enum class Priority {
   kBestEffort,  // takes what others leave, where the policy tells classes apart
 };
 
+// What becomes of a session that runs on and on beyond its tokens while others wait.
+enum class Overrun {
+  kBill,  // it is billed
+  kEnd,   // and it is ended
+};
+
 struct VgpuSpec {
   std::string name;    // 1 to kVgpuNameBytesMax of A-Z a-z 0-9 . _ -
   double request = 0;  // share of the GPU's time that it gets whenever it wants it, 0 to 1
   double limit = 1;    // share that it never exceeds, `request` to 1, more than 0
   Priority priority = Priority::kNormal;
+  Overrun overrun = Overrun::kBill;
 
   friend bool operator==(const VgpuSpec&, const VgpuSpec&) = default;
 };
@@ -32,5 +39,7 @@ inline constexpr size_t kVgpuNameBytesMax = 63;
 std::string_view PriorityName(Priority priority);
 // False when `word` is none of these.
 bool ParsePriority(std::string_view word, Priority* priority);
+// "bill", "end".
+bool ParseOverrun(std::string_view word, Overrun* overrun);
 
 }  // namespace tessera

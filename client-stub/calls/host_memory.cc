@@ -79,7 +79,7 @@ CUresult ShareFile(Call& call, HostMemory& memory, const Range& range) {
   request.segment_bytes = placed.segment_range.bytes;
   if (const CUresult result = call.SyncAs(request); result != CUDA_SUCCESS) {
     memory.Abandon(placed);
-    if (result == kServerGone) return result;
+    if (call.session().gone()) return result;
     LogInfo("the server does not share a registered file ({} bytes): result {}; it is copied", range.bytes, int(result));
     return call.Fail(CUDA_SUCCESS);
   }
@@ -203,7 +203,7 @@ CUresult Custom_cuMemHostUnregister(Call& call, void* p) {
     cuMemFreeHostReply reply;
     request.segment = block->segment;
     const CUresult result = call.SyncAs(request, &reply);
-    if (result == kServerGone) return result;
+    if (call.session().gone()) return result;
     call.Fail(CUDA_SUCCESS);
     if (block->segment != 0) memory.EndFree(block->alias, result == CUDA_SUCCESS && reply.idle);
   }

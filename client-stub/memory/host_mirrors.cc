@@ -169,7 +169,8 @@ void HostMirrors::Close(BasicCall& call, uint64_t base) {
   tesseraMirrorCloseRequest request;
   request.address = mirror->device & ~(kPageBytes - 1);
   // A mirror that the server could not close is replaced by the next one at its address.
-  if (call.SyncAs(request) == kServerGone) return;
+  call.SyncAs(request);
+  if (call.session().gone()) return;
   if (mirror->device != mirror->host.base) memory_.EndFree(request.address, true);
 }
 

@@ -15,6 +15,7 @@ CUresult ToCuResult(const Status& status) {
     case StatusCode::kUnsupported: return CUDA_ERROR_NOT_SUPPORTED;
     case StatusCode::kProtocolViolation:
     case StatusCode::kInternal: return CUDA_ERROR_UNKNOWN;
+    case StatusCode::kOverran: return CUDA_ERROR_LAUNCH_TIMEOUT;
   }
   return CUDA_ERROR_UNKNOWN;
 }

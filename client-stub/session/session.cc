@@ -311,6 +311,7 @@ void Session::Abandon(const Status& why) {
     } else {
       LogError("the connection to {} is lost ({}): {} from now on; start the program again", Name(), why.message(), what);
     }
+    if (why.code() == StatusCode::kOverran) gone_result_.store(CUDA_ERROR_LAUNCH_TIMEOUT, std::memory_order_relaxed);
     gone_.store(true, std::memory_order_release);
   }
   channel_->Fail(why);

@@ -47,7 +47,8 @@ class ReplyReader;
 class RingProducer;  // protocol/channel/ring.h
 
 // What calls return once the server is gone: "device is busy or unavailable" stops programs with a sentence that is
-// true. (After LeaveAtExit() they return CUDA_ERROR_DEINITIALIZED instead, where this is named.)
+// true. (After LeaveAtExit() they return CUDA_ERROR_DEINITIALIZED instead, where this is named, and CUDA_ERROR_LAUNCH_TIMEOUT
+// when the server ended the session for its overrun.)
 inline constexpr CUresult kServerGone = CUDA_ERROR_DEVICE_UNAVAILABLE;
 
 class Session {

@@ -17,6 +17,7 @@ std::string_view StatusCodeName(StatusCode code) {
     case StatusCode::kTimedOut: return "timed out";
     case StatusCode::kUnsupported: return "unsupported";
     case StatusCode::kInternal: return "internal";
+    case StatusCode::kOverran: return "overran its time";
   }
   return "unknown";
 }

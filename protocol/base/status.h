@@ -24,7 +24,9 @@ enum class StatusCode {
   kTimedOut,
   kUnsupported,
   kInternal,  // a system call failed in a way that has no better code
+  kOverran,   // it used more time than it may
 };
+inline constexpr StatusCode kLastStatusCode = StatusCode::kOverran;
 
 // Lower-case words for a code, as in logs: "not found".
 std::string_view StatusCodeName(StatusCode code);

@@ -93,7 +93,7 @@ Status Broker::MakeGpu(uint32_t row, int64_t now_ns) {
   }
   Result<std::unique_ptr<Policy>> policy = MakePolicy(name);
   if (!policy.ok()) return policy.status();
-  gpus_.push_back(std::make_unique<Gpu>(row, rules, std::move(policy).value(), std::move(sink)));
+  gpus_.push_back(std::make_unique<Gpu>(row, rules, std::move(policy).value(), options_.overrun_after_ns, std::move(sink)));
   return options_.has_default ? gpus_.back()->Add({.name = std::string(kDefaultVgpu)}, now_ns) : Status::Ok();
 }
 

@@ -37,7 +37,8 @@ struct BrokerOptions {
   std::vector<GpuPolicy> policies{};  // each exists; a later one counts
   bool has_default = true;            // else no GPU has a vGPU `default`, and request 0 is not admitted
   double default_request = 0;
-  std::string record{};  // path of a trace; empty: none
+  int64_t overrun_after_ns = 5 * kSecondNs;  // of vGPUs with overrun = end
+  std::string record{};                      // path of a trace; empty: none
 };
 
 class Broker {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "protocol/base/check.h"
+#include "protocol/base/log.h"
 
 namespace tessera {
 namespace {
@@ -144,6 +145,18 @@ void Gpu::Decide(int64_t now_ns) {
   for (const VgpuId vgpu : decision.changed) {
     for (Member* member : vgpus_[vgpu].members) Tell(*member);
   }
+  EndOverrun();
+}
+
+void Gpu::EndOverrun() {
+  for (const std::unique_ptr<Member>& member : members_) {
+    const VgpuSpec& spec = time().state(member->vgpu_).spec;
+    if (member->ended_ || spec.overrun != Overrun::kEnd || time().OverranNs(member->session_) < overrun_after_ns_) continue;
+    LogWarning("a session of vGPU {} is ended: it ran for {:.1f} s beyond its tokens while others waited (overrun = end)",
+               spec.name, static_cast<double>(time().OverranNs(member->session_)) / 1e9);
+    member->ended_ = true;
+    Tell(*member);
+  }
 }
 
 void Gpu::FollowMode(int64_t now_ns) {
@@ -160,6 +173,8 @@ int64_t Gpu::LookGapNs(int64_t now_ns) const {
   return mode_ == GpuMode::kArmed && now_ns - worked_ns_ <= kQuietNs ? kLookNs : kQuietLookNs;
 }
 
-void Gpu::Tell(Member& member) { member.pages_.Tell(row_, WordOf(time().gate(member.vgpu_))); }
+void Gpu::Tell(Member& member) {
+  member.pages_.Tell(row_, member.ended_ ? GateWord{GateMode::kEnded} : WordOf(time().gate(member.vgpu_)));
+}
 
 }  // namespace tessera

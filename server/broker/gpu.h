@@ -43,11 +43,13 @@ class Gpu {
     const VgpuId vgpu_;
     const SessionId session_;
     RowWatch watch_;
+    bool ended_ = false;  // for its overrun
   };
 
-  // `row`: its number, and that of its rows.
-  Gpu(uint32_t row, const AdmissionRules& rules, std::unique_ptr<Policy> policy, TracedGpuTime::Sink sink)
-      : row_(row), rules_(rules), time_(rules, std::move(policy), std::move(sink)) {}
+  // `row`: its number, and that of its rows. `overrun_after_ns`: sessions of vGPUs with Overrun::kEnd are ended after that.
+  Gpu(uint32_t row, const AdmissionRules& rules, std::unique_ptr<Policy> policy, int64_t overrun_after_ns,
+      TracedGpuTime::Sink sink)
+      : row_(row), rules_(rules), overrun_after_ns_(overrun_after_ns), time_(rules, std::move(policy), std::move(sink)) {}
 
   // vGPUs. Add() is for `default`; errors as of AdmitVgpu().
   Status Add(const VgpuSpec& spec, int64_t now_ns);
@@ -87,12 +89,14 @@ class Gpu {
   void DivideSlots();
   void LookAll(int64_t now_ns);
   void Decide(int64_t now_ns);
+  void EndOverrun();
   void FollowMode(int64_t now_ns);
   void Tell(Member& member);
   int64_t LookGapNs(int64_t now_ns) const;
 
   const uint32_t row_;
   const AdmissionRules rules_;
+  const int64_t overrun_after_ns_;
   TracedGpuTime time_;
   std::vector<Vgpu> vgpus_;  // by VgpuId
   std::vector<std::unique_ptr<Member>> members_;

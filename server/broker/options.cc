@@ -36,6 +36,13 @@ int ParseProgramOptions(int argc, char** argv, ProgramOptions* options) {
       ->type_name("SHARE")
       ->check(CLI::Range(0.0, 1.0).description("0 to 1"))
       ->capture_default_str();
+  double overrun_after_s = static_cast<double>(options->broker.overrun_after_ns) / 1e9;
+  line.app()
+      .add_option("--overrun-after", overrun_after_s,
+                  "How long a session of a vGPU with overrun = end may run beyond its tokens while others wait")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 3600.0).description("0.1 to 3600"))
+      ->capture_default_str();
   line.app()
       .add_option("--record", options->broker.record,
                   "Write down all that is decided, for tessera-replay; FILE.N for each GPU of several")
@@ -43,6 +50,7 @@ int ParseProgramOptions(int argc, char** argv, ProgramOptions* options) {
   line.app().add_option("--line-fd", options->line_fd)->group("");
   line.app().add_option("--parent-pid", options->parent_pid)->group("");
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
+  options->broker.overrun_after_ns = static_cast<int64_t>(overrun_after_s * 1e9);
   for (const std::string& word : policies) {
     const size_t equals = word.rfind('=');
     const std::string name = word.substr(equals == std::string::npos ? 0 : equals + 1);

@@ -7,6 +7,7 @@
 //   request = 0.7            # default: --default-request
 //   limit = 1.0              # default 1
 //   priority = "normal"      # protected, normal, best-effort; default normal
+//   overrun = "bill"         # bill, or end: a session that runs on beyond its tokens while others wait; default bill
 //   owners = ["uid:1000"]    # default: everybody who may use the server
 //
 // Gemini's (https://github.com/NTHU-LSALAB/Gemini, resource-config.txt): the number of lines that follow, then in each

@@ -64,6 +64,13 @@ Status ReadPriority(const toml::node& node, Priority* priority) {
   return Invalid(fmt::format("priority '{}' is none of protected, normal, best-effort", Printable(word)));
 }
 
+Status ReadOverrun(const toml::node& node, Overrun* overrun) {
+  std::string word;
+  RETURN_IF_ERROR(ReadText("overrun", node, &word));
+  if (ParseOverrun(word, overrun)) return Status::Ok();
+  return Invalid(fmt::format("overrun '{}' is none of bill, end", Printable(word)));
+}
+
 Status ReadOwners(const toml::node& node, std::vector<uint32_t>* owners) {
   const toml::array* list = node.as_array();
   if (list == nullptr) return WrongType("owners", node, "a list such as [\"uid:1000\"]");
@@ -90,9 +97,10 @@ Status ReadField(std::string_view key, const toml::node& node, const VgpuFileTer
   if (key == "request") return ReadShare(key, node, &vgpu->spec.request);
   if (key == "limit") return ReadShare(key, node, &vgpu->spec.limit);
   if (key == "priority") return ReadPriority(node, &vgpu->spec.priority);
+  if (key == "overrun") return ReadOverrun(node, &vgpu->spec.overrun);
   if (key == "owners") return ReadOwners(node, &vgpu->owners);
   return Invalid(
-      fmt::format("'{}' is no field of a vGPU: there are name, gpu, request, limit, priority, owners", Printable(key)));
+      fmt::format("'{}' is no field of a vGPU: there are name, gpu, request, limit, priority, overrun, owners", Printable(key)));
 }
 
 Result<FileVgpu> ReadVgpu(const toml::node& node, const VgpuFileTerms& terms) {

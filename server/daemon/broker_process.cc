@@ -51,6 +51,7 @@ Status BrokerProcess::Launch() {
   for (const std::string& policy : options_.policies) arguments.insert(arguments.end(), {"--policy", policy});
   if (options_.no_default_vgpu) arguments.insert(arguments.end(), {"--default", "none"});
   if (!options_.default_request.empty()) arguments.insert(arguments.end(), {"--default-request", options_.default_request});
+  if (!options_.overrun_after.empty()) arguments.insert(arguments.end(), {"--overrun-after", options_.overrun_after});
   if (!options_.record_path.empty()) arguments.insert(arguments.end(), {"--record", options_.record_path});
   Result<pid_t> pid = StartProgram(program, program, arguments, {ends->second.get()});
   if (!pid.ok()) return Status(StatusCode::kNotFound, program + ": " + pid.status().message() + "; install it again");

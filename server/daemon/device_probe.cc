@@ -25,6 +25,9 @@ namespace {
 
 constexpr size_t kReportBytesMax = 2 * kSnapshotBytesMax + 64 * 1024;  // the snapshot in hexadecimal, and a line per device
 
+// Nobody makes it.
+constexpr const char* kNoMpsServer = "/proc/self/no-mps-server";
+
 // Reads until the child closes its end. False after kProbeTimeoutMs.
 bool ReadReport(int fd, std::string* report) {
   const uint64_t deadline_ns = MonotonicNs() + uint64_t{kProbeTimeoutMs} * 1'000'000;
@@ -172,6 +175,9 @@ int RunProbe(const std::string& driver, int fd) {
 }
 
 Result<std::unique_ptr<Driver>> LoadChosenDriver(const std::string& choice) {
+  // Sessions share nothing of one process: an MPS server of this machine, which the driver joins by itself, would put them all in
+  // one, and a fault of one would end them all. Source: Multi-Process Service, "Environment Variables".
+  setenv("CUDA_MPS_PIPE_DIRECTORY", kNoMpsServer, 1);
   return Driver::Load(choice == "cuda" ? "real" : choice);
 }
 

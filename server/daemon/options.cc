@@ -150,6 +150,9 @@ int ParseOptions(int argc, char** argv, Options* options) {
       ->capture_default_str();
   app.add_option("--default-request", options->default_request, "The request of a vGPU whose file states none (default: 0)")
       ->type_name("SHARE");
+  app.add_option("--overrun-after", options->overrun_after,
+                 "How long a session of a vGPU with overrun = end may run beyond its tokens while others wait (default: 5)")
+      ->type_name("SECONDS");
   app.add_option("--record", options->record_path,
                  "Where the broker writes down what it is told and what it decides, for tessera-replay")
       ->type_name("FILE");

@@ -37,6 +37,7 @@ struct Options : ServiceOptions {
   std::vector<std::string> policies;   // of --policy, for the broker
   bool no_default_vgpu = false;        // --default none
   std::string default_request;         // of --default-request, for the broker
+  std::string overrun_after;           // of --overrun-after, for the broker
   std::string record_path;             // of --record, for the broker
   bool check_sandbox = false;          // tell what workers give up here, and end
 

@@ -38,7 +38,7 @@ void PutCode(Encoder& out, StatusCode code) { out.Pod(static_cast<uint32_t>(code
 
 StatusCode GetCode(Decoder& in) {
   const auto code = in.Pod<uint32_t>();
-  if (code > static_cast<uint32_t>(StatusCode::kInternal)) in.Fail();
+  if (code > static_cast<uint32_t>(kLastStatusCode)) in.Fail();
   return in.ok() ? static_cast<StatusCode>(code) : StatusCode::kInternal;
 }
 

@@ -21,6 +21,7 @@ enum class GateMode : uint8_t {
   kFree = 0,     // nothing waits, nothing is counted
   kArmed = 1,    // nothing waits for a token, but only so much may be queued in the driver
   kMetered = 2,  // work waits for its token
+  kEnded = 3,    // the session ends: it ran on beyond its tokens while others waited
 };
 
 // A row's gate, which is one atomic word, so that mode and time always fit together.
@@ -33,7 +34,7 @@ struct GateWord {
   // Any word is one: a mode that there is not is kMetered, the most careful one.
   static GateWord Of(uint64_t word) {
     const uint64_t mode = word & 7;
-    return {mode > 2 ? GateMode::kMetered : static_cast<GateMode>(mode), (word & 8) != 0, word & ~uint64_t{15}};
+    return {mode > 3 ? GateMode::kMetered : static_cast<GateMode>(mode), (word & 8) != 0, word & ~uint64_t{15}};
   }
 };
 

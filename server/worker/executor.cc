@@ -37,12 +37,14 @@ void Executor::Loop() {
   completion.BeginExecutor();
   // Ends the session as well: what stands behind a record that waits in vain is not to go in without a wait.
   worker_.gate().SetStop([&] {
-    const Status status = channel.stop()();
+    Status status = worker_.gate().MayGoOn();
+    if (status.ok()) status = channel.stop()();
     if (!status.ok()) worker_.End(channel.peer_left() ? Status::Ok() : status);
     return worker_.ended() ? Status(StatusCode::kUnavailable, "the session has ended") : Status::Ok();
   });
   // Nobody wakes it when the gate closes: it looks whenever it looks after the session.
   const StopPredicate stop = [&] {
+    if (Status status = worker_.gate().MayGoOn(); !status.ok()) return status;
     return worker_.gate().HasNews() ? Status(StatusCode::kTimedOut, "the gate is another one") : channel.stop()();
   };
   RecordBuffer buffer;

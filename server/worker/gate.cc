@@ -160,6 +160,17 @@ bool Gate::AskIdle(uint64_t now_ns, bool wakes) {
   return true;
 }
 
+Status Gate::MayGoOn() const {
+  if (!closed()) return Status::Ok();
+  for (const std::unique_ptr<Lane>& lane : lanes_) {
+    if (lane == nullptr || WordOf(*lane).mode != GateMode::kEnded) continue;
+    return Status(
+        StatusCode::kOverran,
+        "it used a GPU for longer than its vGPU may while others waited for it; the vGPU's file says overrun = \"end\"");
+  }
+  return Status::Ok();
+}
+
 uint64_t Gate::Rest() {
   if (!closed()) {
     if (engaged_) Disengage();

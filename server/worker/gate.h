@@ -19,6 +19,7 @@
 #include <memory>
 #include <vector>
 
+#include "protocol/base/status.h"
 #include "protocol/channel/waiting.h"
 #include "server/gate/gate_page.h"
 #include "server/gate/report_page.h"
@@ -63,6 +64,8 @@ class Gate {
   // There is no record. Looks what the driver has done, and tells the broker; when to be asked again (MonotonicNs), or
   // kNoDeadline.
   uint64_t Rest();
+  // kOverran: the broker wants the session to end.
+  Status MayGoOn() const;
   // It has closed, or is free again, since Rest() looked.
   bool HasNews() const { return closed() != engaged_; }
 

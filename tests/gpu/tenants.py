@@ -18,8 +18,9 @@ SETTLE_S = 2
 ROWS = []
 
 
-def spec(name, request, limit=1.0, priority="normal"):
-    return f'[[vgpu]]\nname = "{name}"\nrequest = {request}\nlimit = {limit}\npriority = "{priority}"\n'
+def spec(name, request, limit=1.0, priority="normal", overrun="bill"):
+    return (f'[[vgpu]]\nname = "{name}"\nrequest = {request}\nlimit = {limit}\npriority = "{priority}"\n'
+            f'overrun = "{overrun}"\n')
 
 
 class Samples(list):

@@ -162,6 +162,23 @@ class Shares(VgpuTest):
         self.fail(seen)
 
 
+class Overrun(VgpuTest):
+    def test_one_that_never_ends_is_ended_where_that_is_asked_for(self):
+        self.serve(vgpu("a", 0.3, overrun="end"), vgpu("b", 0.3), vgpu("c", 0.3), options=("--default", "none", "--overrun-after", "1"))
+        _, neighbour = self.tenant("c")
+        endless = str(60_000_000)
+        billed = subprocess.Popen([TESSERA, "run", "--server", self.server.url, "--vgpu", "b", "--", program("occupy"), "1", endless],
+                                  stdout=subprocess.DEVNULL, env=environment())
+        self.addCleanup(self.end, billed)
+        done = self.run_in("a", program("occupy"), "1", endless)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.stderr.count("overrun"), 1, done.stderr)
+        self.assertIn("702", done.stderr)
+        self.assertIsNone(billed.poll())
+        wait_for(lambda: len(self.server.workers()) == 2, 5, "the end of its worker")
+        self.check_use(neighbour, 0.2, 1.1, seconds=1)
+
+
 class OtherSystems(VgpuTest):
     """What each of these is known for."""
 
