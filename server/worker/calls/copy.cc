@@ -16,9 +16,14 @@
 namespace tessera {
 namespace {
 
-// A copy between two memories of devices: the GPU's own work, as a kernel is. What goes to the host or comes from it overlaps the
-// kernels of others.
-void AwaitCopy(CallContext& call, CUstream stream, uint64_t bytes) { AwaitTurn(call, stream, {call.header().call, bytes}); }
+// A copy between two memories of devices is the GPU's own work, as a kernel is. What goes to the host or comes from it overlaps
+// the kernels of others. An array has no range.
+void AwaitCopy(CallContext& call, CUstream stream, const Range& to, const Range& from, uint64_t bytes) {
+  if (!call.worker().gate().closed()) return;  // the rest would take locks
+  SessionMemory& memory = call.worker().parts().memory();
+  const auto on_host = [&](const Range& end) { return end.bytes != 0 && memory.IsHost(end.base, end.bytes); };
+  if (!on_host(to) && !on_host(from)) AwaitTurn(call, stream, {call.header().call, bytes});
+}
 
 template <typename Request>
 void CopyBytes(CallContext& call, const Request& request) {
@@ -43,9 +48,7 @@ void CopyBytes(CallContext& call, const Request& request) {
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   switch (route) {
     case CopyRoute::kDirect:
-      if (!memory.host().Contains(request.src, request.bytes) && !memory.host().Contains(request.dst, request.bytes)) {
-        AwaitCopy(call, stream, request.bytes);
-      }
+      AwaitCopy(call, stream, {request.dst, request.bytes}, {request.src, request.bytes}, request.bytes);
       // Pinned memory that is written here without shared pages is the client library's own: its visit has it published.
       result = driver.cuMemcpyAsync(request.dst, request.src, request.bytes, stream);
       break;
@@ -81,7 +84,7 @@ void CopyPeer(CallContext& call, const Request& request) {
   if (!memory.MayCopy(request.src, request.bytes) || !memory.MayCopy(request.dst, request.bytes)) {
     return call.Finish(CUDA_ERROR_INVALID_VALUE);
   }
-  AwaitCopy(call, stream, request.bytes);
+  AwaitCopy(call, stream, {request.dst, request.bytes}, {request.src, request.bytes}, request.bytes);
   FinishAfter(call, stream, call.driver().cuMemcpyPeerAsync(request.dst, to, request.src, from, request.bytes, stream), 0);
 }
 
@@ -93,9 +96,10 @@ struct BoxEnd {
   uint64_t x = 0, y = 0, z = 0;
 };
 
-// Turns what the client sent into what the driver may use. False: the client may not reach that memory.
+// Turns what the client sent into what the driver may use, and says which memory it is: `extent`, an offset in staging. False:
+// the client may not reach it.
 bool ResolveEnd(CallContext& call, const BoxEnd& end, const CUDA_MEMCPY3D& box, bool staging, CUmemorytype* type,
-                uint64_t* address, WrittenRange* written) {
+                uint64_t* address, Range* extent, WrittenRange* written) {
   SessionMemory& memory = call.worker().parts().memory();
   uint64_t skipped_rows = 0;
   uint64_t first = 0;
@@ -104,18 +108,17 @@ bool ResolveEnd(CallContext& call, const BoxEnd& end, const CUDA_MEMCPY3D& box, 
       __builtin_add_overflow(first, end.address, &first)) {
     return false;
   }
-  Range extent;
-  if (!ExtentOf(first, end.pitch, end.rows, box.WidthInBytes, box.Height, box.Depth, &extent)) return false;
+  if (!ExtentOf(first, end.pitch, end.rows, box.WidthInBytes, box.Height, box.Depth, extent)) return false;
   if (staging) {
-    const auto bytes = memory.host().Staging(call.holder().value(), extent.base, extent.bytes);
+    const auto bytes = memory.host().Staging(call.holder().value(), extent->base, extent->bytes);
     if (bytes.data() == nullptr) return false;
     *type = CU_MEMORYTYPE_HOST;
     *address = reinterpret_cast<uint64_t>(bytes.data()) - (first - end.address);
-    if (call.worker().channel().mirrored()) *written = WrittenRange{kStagingSegment, extent.base, extent.bytes};
+    if (call.worker().channel().mirrored()) *written = WrittenRange{kStagingSegment, extent->base, extent->bytes};
     return true;
   }
-  if (!memory.MayCopy(extent.base, extent.bytes)) return false;
-  *type = memory.host().Contains(extent.base, extent.bytes) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  if (!memory.MayCopy(extent->base, extent->bytes)) return false;
+  *type = memory.host().Contains(extent->base, extent->bytes) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
   *address = end.address;
   return true;
 }
@@ -137,6 +140,8 @@ void CopyBox(CallContext& call, const Request& request) {
   box.reserved1 = nullptr;
   WrittenRange ignored;
   WrittenRange written;
+  Range from;  // none: an array
+  Range to;
   box.srcArray = from_array;
   if (from_array != nullptr) {
     box.srcMemoryType = CU_MEMORYTYPE_ARRAY;
@@ -151,7 +156,7 @@ void CopyBox(CallContext& call, const Request& request) {
   } else {
     const BoxEnd end{box.srcDevice, box.srcPitch, box.srcHeight, box.srcXInBytes, box.srcY, box.srcZ};
     uint64_t address = 0;
-    if (!ResolveEnd(call, end, box, route == CopyRoute::kFromStaging, &box.srcMemoryType, &address, &ignored)) {
+    if (!ResolveEnd(call, end, box, route == CopyRoute::kFromStaging, &box.srcMemoryType, &address, &from, &ignored)) {
       return FinishAfter(call, stream, CUDA_ERROR_INVALID_VALUE, request.mark, {}, reports);
     }
     box.srcDevice = address;
@@ -163,14 +168,14 @@ void CopyBox(CallContext& call, const Request& request) {
   } else {
     const BoxEnd end{box.dstDevice, box.dstPitch, box.dstHeight, box.dstXInBytes, box.dstY, box.dstZ};
     uint64_t address = 0;
-    if (!ResolveEnd(call, end, box, route == CopyRoute::kToStaging, &box.dstMemoryType, &address, &written)) {
+    if (!ResolveEnd(call, end, box, route == CopyRoute::kToStaging, &box.dstMemoryType, &address, &to, &written)) {
       return FinishAfter(call, stream, CUDA_ERROR_INVALID_VALUE, request.mark, {}, reports);
     }
     box.dstDevice = address;
     box.dstHost = reinterpret_cast<void*>(address);
   }
   if (box.srcMemoryType != CU_MEMORYTYPE_HOST && box.dstMemoryType != CU_MEMORYTYPE_HOST) {
-    AwaitCopy(call, stream, box.WidthInBytes * box.Height * box.Depth);
+    AwaitCopy(call, stream, to, from, box.WidthInBytes * box.Height * box.Depth);
   }
   FinishAfter(call, stream, call.driver().cuMemcpy3DAsync_v2(&box, stream), request.mark, written, reports);
 }

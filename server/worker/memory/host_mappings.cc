@@ -109,6 +109,14 @@ CUresult HostMappings::Unmap(uint64_t address) {
   return result;
 }
 
+bool HostMappings::Contains(uint64_t address, uint64_t bytes) {
+  MutexLock lock(mutex_);
+  const auto next = mappings_.upper_bound(address);
+  if (next == mappings_.begin()) return false;
+  const auto& [base, mapping] = *std::prev(next);
+  return Range{base, mapping.bytes}.contains(address, bytes);
+}
+
 void HostMappings::BeginContext() {
   std::vector<Range> waiting;
   {

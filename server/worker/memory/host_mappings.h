@@ -31,6 +31,8 @@ class HostMappings {
   // Undoes Map: the addresses are reserved as before. The driver waits for what runs. CUDA_ERROR_INVALID_VALUE: nothing was
   // mapped at `address`. What is current on the calling thread changes.
   CUresult Unmap(uint64_t address) EXCLUDES(mutex_);
+  // True when all of [address, address + bytes) lies in one mapping.
+  bool Contains(uint64_t address, uint64_t bytes) EXCLUDES(mutex_);
 
   // A context was made: what waits for one is registered. What is current on the calling thread changes.
   void BeginContext() EXCLUDES(mutex_);

@@ -164,6 +164,10 @@ bool SessionMemory::MayName(uint64_t address, uint64_t bytes) {
   return worker_.driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS;
 }
 
+bool SessionMemory::IsHost(uint64_t address, uint64_t bytes) {
+  return host_.Contains(address, bytes) || mirrors_.Contains(address, bytes) || host_mappings_.Contains(address, bytes);
+}
+
 std::optional<Range> SessionMemory::DriverAllocationAt(uint64_t address) {
   const DriverTable& driver = worker_.driver();
   unsigned type = 0;

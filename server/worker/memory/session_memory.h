@@ -64,6 +64,9 @@ class SessionMemory {
   bool MayCopy(uint64_t address, uint64_t bytes);
   // As above where the driver looks at no address, or later (textures, captured sets): also addresses where it knows no memory.
   bool MayName(uint64_t address, uint64_t bytes);
+  // Whether [address, address + bytes) is memory of the host that the driver reaches at that address: an attached segment, a
+  // mirror or a mapping of the program's own.
+  bool IsHost(uint64_t address, uint64_t bytes);
   // The allocation of the driver's own (a variable, a pool's, a mapping of the application's) that contains `address`.
   // Nothing for other addresses and for what is no block of the heap any more.
   std::optional<Range> DriverAllocationAt(uint64_t address);
