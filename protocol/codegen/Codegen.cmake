@@ -63,7 +63,8 @@ endforeach()
 foreach(name IN ITEMS client_custom.h server_custom.h server/dispatch.h server/dispatch.cc driver_table.h driver_names.h
         driver_names.cc exports.map client/graphics.cc client/proc_address_table.h client/proc_address_table.cc prototype_check.cc
         mock/recording_table.h mock/recording_table.cc
-        messages/handle_errors.h spec_hash.h tests/all_messages.cc tests/all_calls.cc tests/all_work.cc)
+        messages/handle_errors.h spec_hash.h tests/all_messages.cc tests/all_calls.cc tests/all_work.cc
+        tests/gated_calls.cc)
   list(APPEND generated_outputs ${TESSERA_GENERATED}/${name})
 endforeach()
 

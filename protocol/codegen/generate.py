@@ -19,6 +19,7 @@ import check  # noqa: E402
 import emit_checks  # noqa: E402
 import emit_client  # noqa: E402
 import emit_driver  # noqa: E402
+import emit_gated  # noqa: E402
 import emit_messages  # noqa: E402
 import emit_recording  # noqa: E402
 import emit_server  # noqa: E402
@@ -31,7 +32,8 @@ import support_table  # noqa: E402
 from model import SpecError  # noqa: E402
 from output import ALL, Output, in_namespace  # noqa: E402
 
-EMITTERS = (emit_messages, emit_client, emit_server, emit_driver, emit_tables, emit_checks, emit_recording, emit_tests)
+EMITTERS = (emit_messages, emit_client, emit_server, emit_driver, emit_tables, emit_checks, emit_recording, emit_tests,
+            emit_gated)
 
 
 def load(directory):

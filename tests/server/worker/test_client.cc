@@ -13,7 +13,7 @@ constexpr uint64_t kHash = 42;
 uint64_t InMs(int ms) { return MonotonicNs() + uint64_t(ms) * 1'000'000; }
 }  // namespace
 
-TestClient::TestClient(const DriverTable& driver, const ChannelSizes& sizes, const WorkerOptions& options) {
+TestClient::TestClient(const DriverTable& driver, const ChannelSizes& sizes, const WorkerOptions& options, bool mirrored) {
   auto [near, far] = MakeSocketPair().value();
   std::thread server([&, socket = std::move(far)]() mutable {
     Result<ClientHello> hello = ReceiveHello(socket.get(), kHash, InMs(10'000));
@@ -21,6 +21,7 @@ TestClient::TestClient(const DriverTable& driver, const ChannelSizes& sizes, con
     ServerWelcome welcome;
     welcome.spec_hash = kHash;
     welcome.sizes = hello->sizes;
+    welcome.mirrored = hello->mirrored;
     Result<std::unique_ptr<Channel>> channel = Channel::Create(std::move(socket), &welcome, InMs(10'000));
     CHECK(channel.ok());
     server_ = std::move(channel).value();
@@ -28,6 +29,7 @@ TestClient::TestClient(const DriverTable& driver, const ChannelSizes& sizes, con
   ClientHello hello;
   hello.spec_hash = kHash;
   hello.sizes = sizes;
+  hello.mirrored = mirrored;
   ServerWelcome welcome;
   Result<std::unique_ptr<Channel>> channel = Channel::Attach(std::move(near), hello, &welcome, InMs(10'000));
   server.join();

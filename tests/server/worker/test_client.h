@@ -26,7 +26,9 @@ struct TestReply {
 // A Worker that runs on a thread of its own, and the channel's client end. Used by one thread.
 class TestClient {
  public:
-  explicit TestClient(const DriverTable& driver, const ChannelSizes& sizes = {}, const WorkerOptions& options = {});
+  // `mirrored`: the channel calls itself one between two machines, though nothing carries what has to be published.
+  explicit TestClient(const DriverTable& driver, const ChannelSizes& sizes = {}, const WorkerOptions& options = {},
+                      bool mirrored = false);
   ~TestClient();
 
   Worker& worker() { return *worker_; }
