@@ -117,6 +117,11 @@ void AddWholes(std::vector<DriverRow>& rows) {
     CHECK_DRIVER(cuGraphLaunch(Graph(gpu), gpu.stream));
     gpu.Synchronize();
   }));
+  // The GPU is what takes the time.
+  rows.push_back(Whole("kernels/20_of_4000_loops", [](GpuAtHand& gpu) {
+    for (int i = 0; i < 20; ++i) gpu.Loop(4000);
+    gpu.Synchronize();
+  }));
   rows.push_back(Whole("synchronize_idle_context", [](GpuAtHand&) { CHECK_DRIVER(cuCtxSynchronize()); }));
   rows.push_back(Whole("event_query_finished", [](GpuAtHand& gpu) {
     if (cuEventQuery(gpu.event) != CUDA_SUCCESS) gpu.Synchronize();

@@ -1,5 +1,5 @@
-// What the programs here work with: a context, kernels that do nothing, a stream, memory that holds data. They are ordinary
-// programs of libcuda.so.1: the machine's own, or the one that `tessera run` puts before it.
+// What the programs here work with: a context, kernels that do nothing and one that works, a stream, memory that holds data. They
+// are ordinary programs of libcuda.so.1: the machine's own, or the one that `tessera run` puts before it.
 #pragma once
 
 #include <cuda.h>
@@ -23,6 +23,7 @@ struct GpuAtHand {
   CUcontext context = nullptr;
   CUfunction three_arguments = nullptr;
   CUfunction block_of_2048 = nullptr;
+  CUfunction loops = nullptr;
   CUstream stream = nullptr;
   CUevent event = nullptr;  // recorded, and done
   // As large as the largest Reserve() so far.
@@ -39,6 +40,23 @@ struct GpuAtHand {
 .address_size 64
 .visible .entry three(.param .u64 a, .param .u64 b, .param .u32 n) { ret; }
 .visible .entry many(.param .align 8 .b8 p[2048]) { ret; }
+.visible .entry loops(.param .u64 out, .param .u32 n)
+{
+  .reg .pred %p<3>;
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [out];
+  ld.param.u32 %r1, [n];
+  mov.u32 %r2, 1;
+AGAIN:
+  mad.lo.s32 %r2, %r2, 1664525, 1013904223;
+  sub.u32 %r1, %r1, 1;
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra AGAIN;
+  setp.eq.u32 %p2, %r2, 12345;
+  @%p2 st.global.u32 [%rd1], %r2;
+  ret;
+}
 )";
     CUmodule module;
     CHECK_DRIVER(cuInit(0));
@@ -47,6 +65,7 @@ struct GpuAtHand {
     CHECK_DRIVER(cuModuleLoadData(&module, kKernels));
     CHECK_DRIVER(cuModuleGetFunction(&three_arguments, module, "three"));
     CHECK_DRIVER(cuModuleGetFunction(&block_of_2048, module, "many"));
+    CHECK_DRIVER(cuModuleGetFunction(&loops, module, "loops"));
     CHECK_DRIVER(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CHECK_DRIVER(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
     CHECK_DRIVER(cuEventRecord(event, stream));
@@ -82,6 +101,11 @@ struct GpuAtHand {
     uint32_t n = 0;
     void* parameters[] = {&a, &b, &n};
     CHECK_DRIVER(cuLaunchKernel(three_arguments, 1, 1, 1, 32, 1, 1, 0, stream, parameters, nullptr));
+  }
+  // A kernel that works for so many turns of a loop, some 10 ns each on a GPU.
+  void Loop(uint32_t turns) {
+    void* parameters[] = {&memory, &turns};
+    CHECK_DRIVER(cuLaunchKernel(loops, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr));
   }
   void Synchronize() { CHECK_DRIVER(cuStreamSynchronize(stream)); }
 
