@@ -18,9 +18,9 @@ demo: install-dependencies
 	@cmake --build --preset $(PRESET) -j$(JOBS) --target product
 	@deploy/demo/run $(BUILD)
 
-# Also what tests/tidy needs (clang-format) and tests/rdma: soft-RoCE in a guest.
+# Also what tests/tidy needs (clang-format), tests/bench (valgrind) and tests/rdma: soft-RoCE in a guest.
 test: build
-	deploy/install-dependencies clang-format-16 qemu-system-x86 busybox-static cpio kmod rdma-core iproute2 ibverbs-providers
+	deploy/install-dependencies clang-format-16 valgrind qemu-system-x86 busybox-static cpio kmod rdma-core iproute2 ibverbs-providers
 	ctest --preset $(PRESET) -j$(JOBS)
 
 # Address, undefined-behaviour and thread sanitizers over the parts with threads or untrusted bytes.
@@ -57,6 +57,7 @@ bench: build
 	tests/bench/sweep $(BUILD) -o $(BUILD)/bench/sweep.json --seconds 0.1
 	tests/bench/plot $(BUILD)/bench/sweep.json
 	tests/bench/targets $(BUILD)/bench
+	tests/bench/quota $(BUILD) -o $(BUILD)/bench/quota.json --pairs 3 --seconds 0.02
 
 bundle: build
 	deploy/bundle/make-bundle $(BUILD)

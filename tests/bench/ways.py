@@ -53,6 +53,11 @@ def use(options):
     return names
 
 
+def programs():
+    """Where the programs of tests/bench are."""
+    return _programs
+
+
 def program(name):
     """A program of tests/bench."""
     path = os.path.join(_programs, name)
