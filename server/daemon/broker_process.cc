@@ -52,7 +52,12 @@ Status BrokerProcess::Launch() {
   if (options_.no_default_vgpu) arguments.insert(arguments.end(), {"--default", "none"});
   if (!options_.default_request.empty()) arguments.insert(arguments.end(), {"--default-request", options_.default_request});
   if (!options_.overrun_after.empty()) arguments.insert(arguments.end(), {"--overrun-after", options_.overrun_after});
-  if (!options_.record_path.empty()) arguments.insert(arguments.end(), {"--record", options_.record_path});
+  ++launches_;
+  if (!options_.record_path.empty()) {
+    // What the one before wrote is kept.
+    const std::string suffix = launches_ == 1 ? "" : "-" + std::to_string(launches_);
+    arguments.insert(arguments.end(), {"--record", options_.record_path + suffix});
+  }
   Result<pid_t> pid = StartProgram(program, program, arguments, {ends->second.get()});
   if (!pid.ok()) return Status(StatusCode::kNotFound, program + ": " + pid.status().message() + "; install it again");
   pid_ = *pid;

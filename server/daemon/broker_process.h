@@ -77,6 +77,7 @@ class BrokerProcess {
   pid_t pid_ = -1;
   UniqueFd line_;
   uint64_t started_ns_ = 0;
+  uint32_t launches_ = 0;
   uint64_t heard_ns_ = 0;
   uint64_t start_at_ns_ = 0;  // 0: it is not to be started
   int crashes_ = 0;           // in a row

@@ -153,8 +153,10 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--overrun-after", options->overrun_after,
                  "How long a session of a vGPU with overrun = end may run beyond its tokens while others wait (default: 5)")
       ->type_name("SECONDS");
-  app.add_option("--record", options->record_path,
-                 "Where the broker writes down what it is told and what it decides, for tessera-replay")
+  app.add_option(
+         "--record", options->record_path,
+         "Where the broker writes down what it is told and what it decides, for tessera-replay; FILE-2 and so on when it is "
+         "started anew")
       ->type_name("FILE");
   app.add_flag("--check-sandbox", options->check_sandbox,
                "Say in a line what workers give up on this machine, and end: nothing is served");

@@ -34,9 +34,10 @@ struct World {
       FUZZ_CHECK(event.at_ns >= begin_ns && event.at_ns <= now_ns);
     };
     gpu = std::make_unique<Gpu>(choice / names.size() % kGateRowsMax, AdmissionRules{},
-                                std::move(MakePolicy(names[choice % names.size()])).value(), std::move(sink));
-    const VgpuSpec specs[kSessions] = {
-        {"a", 0.6, 1, Priority::kNormal}, {"b", 0.2, 0.5, Priority::kProtected}, {"default", 0, 1, Priority::kBestEffort}};
+                                std::move(MakePolicy(names[choice % names.size()])).value(), kSecondNs / 10, std::move(sink));
+    const VgpuSpec specs[kSessions] = {{"a", 0.6, 1, Priority::kNormal, Overrun::kEnd},
+                                       {"b", 0.2, 0.5, Priority::kProtected},
+                                       {"default", 0, 1, Priority::kBestEffort}};
     for (size_t i = 0; i < kSessions; ++i) {
       FUZZ_CHECK(gpu->Add(specs[i], now_ns).ok());
       Join(i);

@@ -234,7 +234,11 @@ class Changes(VgpuTest):
         self.check_shares(workers, [20, 80], seconds=2, points=7)
 
     def test_a_broker_that_is_killed_is_replaced(self):
-        self.serve(vgpu("a", 0.7), vgpu("b", 0.3))
+        with tempfile.TemporaryDirectory() as directory:
+            self.check_broker_is_replaced(os.path.join(directory, "trace"))
+
+    def check_broker_is_replaced(self, trace):
+        self.serve(vgpu("a", 0.7), vgpu("b", 0.3), options=("--default", "none", "--record", trace))
         programs = [self.tenant(name) for name in "ab"]
         workers = [worker for _, worker in programs]
         first = self.server.broker()
@@ -242,6 +246,11 @@ class Changes(VgpuTest):
         wait_for(lambda: self.server.broker() not in (None, first), 10, "another broker")
         self.check_shares(workers, [70, 30], seconds=2, points=7)
         self.assertEqual([process.poll() for process, _ in programs], [None, None])
+        # Each of both has written what it decided.
+        self.server.stop()
+        for path in trace, trace + "-2":
+            with open(path) as file:
+                self.assertIn(" gate ", file.read(), path)
 
     def test_without_a_word_of_the_broker_shares_are_slots(self):
         self.serve(vgpu("a", 0.7), vgpu("b", 0.3))
