@@ -163,6 +163,8 @@ def _check_work(call):
         raise where.error(f"{work} has no amount")
     if call.work_amount and not call.param(call.work_amount):
         raise where.error(f"{work}: there is no parameter `{call.work_amount}`")
+    if call.blocking and call.may_wait and not call.server_custom:
+        raise where.error(f"{work}: of a blocking call only a handwritten body waits for its turn; write server = \"custom\"")
     if call.touches and len(call.streams) != 1:
         raise where.error(f"{work} goes into a stream: exactly one field of the request must be one, or a list of them")
     if call.touches == "ranges" and not (call.client_custom or call.internal):

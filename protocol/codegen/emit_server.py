@@ -90,7 +90,12 @@ def optional_size(p, call, present):
 
 def waits_for_turn(call):
     """Its generated handler asks the gate; one written by hand does so itself."""
-    return not call.server_custom and call.gate in ("launch", "graph", "set", "copy")
+    return not call.server_custom and call.may_wait
+
+
+def waits_before(call):
+    """The executor asks the gate, in Await_<name>, before a helper thread has the call: no other thread may."""
+    return call.has_message and call.blocking and call.may_wait
 
 
 def _generated_body(call):
@@ -131,7 +136,12 @@ def _handler(call):
         body.append(f"Do_{call.name}(call, request);")
     else:
         body += _generated_body(call)
-    return block(f"void Handle_{call.name}(CallContext& call, Decoder& in)", body)
+    lines = block(f"void Handle_{call.name}(CallContext& call, Decoder& in)", body)
+    if waits_before(call):
+        # What is no message its handler refuses.
+        lines += ["", *block(f"void Turn_{call.name}(CallContext& call, Decoder& in)", [
+            f"{call.name}Request request;", f"if (request.Decode(in)) Await_{call.name}(call, request);"])]
+    return lines
 
 
 def _header(domain, calls):
@@ -145,6 +155,10 @@ def _header(domain, calls):
             body.append(f"void Handle_{call.name}(CallContext& call, Decoder& in);")
             if call.server_custom:
                 body.append(f"void Do_{call.name}(CallContext& call, const {call.name}Request& request);")
+            if waits_before(call):
+                body.append("// Executor thread, before the call: waits for its turn, and ends nothing.")
+                body.append(f"void Turn_{call.name}(CallContext& call, Decoder& in);")
+                body.append(f"void Await_{call.name}(CallContext& call, const {call.name}Request& request);")
     return lines + in_namespace(body)
 
 
@@ -172,6 +186,9 @@ def _dispatch_header():
             "void Dispatch(uint32_t id, CallContext& call, Decoder& in);",
             "// The driver may block in this call: run it on the helper thread.",
             "bool IsBlocking(uint32_t id);",
+            "// Waits for the turn of a blocking call, before a helper thread has it; does not end the call. Nothing to do for a call",
+            "// that gives no work. Executor thread.",
+            "void AwaitTurnOf(uint32_t id, CallContext& call, Decoder& in);",
             "// A host function may send this call past the others: it may run beside the executor thread.",
             "bool IsAside(uint32_t id);",
             "// The call's name for logs; \"unknown call\" for an id without one.",
@@ -189,12 +206,14 @@ def _dispatch_source(spec):
     for call in calls:
         handler = f"Handle_{call.name}" if call.has_message else "nullptr"
         gate = f"GateKind::k{call.gate.capitalize()}"
+        turn = f"Turn_{call.name}" if waits_before(call) else "nullptr"
         rows.append(f'    {{{call.id:#06x}, "{call.name}", {handler}, {"true" if call.blocking else "false"}, '
-                    f'{"true" if call.aside else "false"}, {gate}}},')
+                    f'{"true" if call.aside else "false"}, {gate}, {turn}}},')
     body = [
         "namespace {", "",
         *block("struct Entry", ["uint32_t id;", "const char* name;", "void (*handler)(CallContext&, Decoder&);",
-                                "bool blocking;", "bool aside;", "GateKind gate;"], "};"), "",
+                                "bool blocking;", "bool aside;", "GateKind gate;",
+                                "void (*turn)(CallContext&, Decoder&);"], "};"), "",
         "// Sorted by id.", "constexpr Entry kEntries[] = {", *rows, "};", "",
         *block("const Entry* Find(uint32_t id)", [
             "const Entry* entry = std::lower_bound(std::begin(kEntries), std::end(kEntries), id,",
@@ -207,6 +226,8 @@ def _dispatch_source(spec):
             "entry->handler(call, in);"]), "",
         *block("bool IsBlocking(uint32_t id)", ["const Entry* entry = Find(id);",
                                                 "return entry != nullptr && entry->blocking;"]), "",
+        *block("void AwaitTurnOf(uint32_t id, CallContext& call, Decoder& in)", [
+            "const Entry* entry = Find(id);", "if (entry != nullptr && entry->turn != nullptr) entry->turn(call, in);"]), "",
         *block("bool IsAside(uint32_t id)", ["const Entry* entry = Find(id);",
                                              "return entry != nullptr && entry->aside;"]), "",
         *block("const char* CallName(uint32_t id)", ["const Entry* entry = Find(id);",

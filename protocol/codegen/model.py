@@ -209,6 +209,11 @@ class Call:
         return WORKS[self.work or "none"].gate
 
     @property
+    def may_wait(self):
+        """Its record is work of the GPU, which waits for its turn; a copy only between devices."""
+        return self.gate in ("launch", "graph", "set", "copy")
+
+    @property
     def touches(self):
         return WORKS[self.work or "none"].touches
 

@@ -22,6 +22,9 @@ inline bool IsWellFormed(const RecordHeader& header) { return (header.flags & ~k
 // Ends the session because of this header.
 void RefuseHeader(Worker& worker, const RecordHeader& header);
 
+// What a blocking call waits for at the gate before a helper thread has it. Executor thread.
+void AwaitRecord(Worker& worker, const RecordHeader& header, std::span<const std::byte> message);
+
 // Executes one record on the calling thread: executor, helper or aside thread. Here, so that the executor's loop has no call more
 // for it.
 inline void ExecuteRecord(Worker& worker, const RecordHeader& header, std::span<const std::byte> message) {

@@ -94,6 +94,9 @@ bool Executor::Check(const RecordHeader& header) {
 }
 
 void Executor::HandToHelper(const RecordHeader& header, std::span<const std::byte> message) {
+  // Only this thread may wait at the gate.
+  if (worker_.gate().closed()) [[unlikely]]
+    AwaitRecord(worker_, header, message);
   // The caller waits for the reply, so at most one copy per client thread is alive.
   auto copy = std::make_shared<const std::vector<std::byte>>(message.begin(), message.end());
   worker_.gate().idle_watch().Away();

@@ -78,6 +78,13 @@ void Update(CallContext& call, const Request& request) {
 
 }  // namespace
 
+// The upload is work of the GPU, as that of cuGraphUpload is.
+void Await_cuGraphInstantiateWithParams(CallContext& call, const cuGraphInstantiateWithParamsRequest& request) {
+  if ((request.flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) == 0) return;
+  const CUstream stream = call.UseStream(request.upload_stream);
+  if (call.ok()) AwaitTurn(call, stream, {call.header().call});
+}
+
 void Do_cuGraphInstantiateWithParams(CallContext& call, const cuGraphInstantiateWithParamsRequest& request) {
   const auto graph = call.Use<CUgraph>(request.graph);
   const CUstream stream = call.UseStream(request.upload_stream);

@@ -71,6 +71,7 @@ class Errors(unittest.TestCase):
         self.refused(in_message, "write `work`")
         self.refused(HEAD + 'work = "wish"\n' + stream, "act.toml:5:", "none of launch")
         self.refused(HEAD + 'work = "memory(size)"\n', "there is no parameter `size`")
+        self.refused(HEAD + 'blocking = true\nwork = "graph"\n' + stream, "of a blocking call only a handwritten body waits")
         self.refused(HEAD + 'work = "launch(stream)"\n' + stream, "has no amount")
         self.refused(HEAD + 'work = "launch"\n', "exactly one field")
         self.refused(HEAD.replace("sync", "local") + 'work = "launch"\n' + stream, "without a message", "\"none\"")

@@ -12,6 +12,7 @@
 #include "generated/driver_table.h"
 #include "generated/server/dispatch.h"
 #include "generated/server/toy.h"
+#include "server/worker/await_turn.h"
 #include "server/worker/call_context.h"
 
 namespace tessera {
@@ -135,6 +136,26 @@ TEST_F(Loopback, WorkOfTheDeviceGoesThroughItsScope) {
   EXPECT_THAT(WorkOnAnything::streams, ElementsAre(2u));
   EXPECT_EQ(seen.toy, kDriverToy);
   EXPECT_EQ(seen.stream, stream);
+}
+
+TEST_F(Loopback, ABlockingCallThatGivesWorkWaitsBeforeIt) {
+  const auto wait = [](uint32_t id, HandleId stream) {
+    cuToyHurlRequest request;
+    request.stream = stream;
+    Encoder encoder;
+    request.Encode(encoder);
+    CallContext context(false);
+    Decoder decoder(encoder.bytes());
+    AwaitTurnOf(id, context, decoder);
+    EXPECT_EQ(context.ends, 0);
+  };
+  EXPECT_TRUE(IsBlocking(kInfo_cuToyHurl.id));
+  const int before = g_turns_awaited;
+  wait(kInfo_cuToyHurl.id, HandleId(2));
+  EXPECT_EQ(g_turns_awaited, before + 1);
+  wait(kInfo_cuToyThrow.id, HandleId(2));  // its handler does
+  wait(0xffff, HandleId(2));
+  EXPECT_EQ(g_turns_awaited, before + 1);
 }
 
 TEST_F(Loopback, WithSeveralServersACallSaysFirstWhatItNames) {
@@ -349,6 +370,8 @@ CUresult Custom_cuToyGetColour(Call& call, int* colour, CUtoy toy) { return CUDA
 CUresult Custom_cuToyPaint(Call& call, CUtoy toy, void** colours) { return CUDA_ERROR_NOT_SUPPORTED; }
 CUresult Custom_cuToyName(Call& call, const char** name) { return CUDA_ERROR_NOT_SUPPORTED; }
 void Do_cuToyPaint(CallContext& call, const cuToyPaintRequest& request) { call.Finish(CUDA_ERROR_NOT_SUPPORTED); }
+void Await_cuToyHurl(CallContext& call, const cuToyHurlRequest& request) { AwaitTurn(call, call.UseStream(request.stream), {}); }
+void Do_cuToyHurl(CallContext& call, const cuToyHurlRequest& request) { call.Finish(CUDA_SUCCESS); }
 void Do_tesseraToyTick(CallContext& call, const tesseraToyTickRequest& request) { call.Finish(CUDA_SUCCESS); }
 
 }  // namespace tessera

@@ -92,6 +92,7 @@ void Dispatch(uint32_t id, CallContext& call, Decoder& in) {
 }
 
 bool IsBlocking(uint32_t id) { return id == kTestBlock; }
+void AwaitTurnOf(uint32_t, CallContext&, Decoder&) {}
 bool IsAside(uint32_t id) { return id == kTestEcho; }
 const char* CallName(uint32_t) { return "test call"; }
 

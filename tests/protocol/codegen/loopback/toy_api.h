@@ -23,4 +23,5 @@ CUresult CUDAAPI cuToyPaint(CUtoy toy, void** colours);
 CUresult CUDAAPI cuToyFly(CUtoy toy);
 CUresult CUDAAPI cuToyName(const char** name);
 CUresult CUDAAPI cuToyThrow(CUtoy toy, CUstream stream);
+CUresult CUDAAPI cuToyHurl(CUtoy toy, CUstream stream);
 }

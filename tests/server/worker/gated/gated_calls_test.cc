@@ -18,11 +18,6 @@ void PrintTo(const GatedCall& call, std::ostream* out) { *out << call.name; }
 
 namespace {
 
-// Calls that have work done before its turn still, and why. What waits by now has to go from here.
-const std::map<std::string_view, std::string_view> kNotYet = {
-    {"cuGraphInstantiateWithParams", "a helper thread makes the upload, and only the executor may wait"},
-};
-
 // Work of the GPU, of copies only some.
 bool MayWait(GateKind kind) {
   return kind == GateKind::kLaunch || kind == GateKind::kGraph || kind == GateKind::kSet || kind == GateKind::kCopy;
@@ -54,10 +49,6 @@ void Drive(const GatedCall& call, const Way& way) {
   const Passage passage = gate.Send(call.id, message.bytes());
   ASSERT_TRUE(passage.reply.has_value());
   EXPECT_EQ(passage.reply->header.result, CUDA_SUCCESS);
-  if (way.waits && kNotYet.contains(call.name)) {
-    EXPECT_FALSE(passage.waited) << "it waits by now";
-    return;
-  }
   EXPECT_EQ(passage.waited, way.waits);
   EXPECT_EQ(gate.passed(), way.waits ? 1u : 0u);
   if (kind != GateKind::kNone) {
@@ -103,10 +94,8 @@ TEST(GatedCalls, AreAllThatGiveWork) {
 }
 
 TEST(GatedCalls, WhatIsStatedIsOfCallsThatThereAre) {
-  std::vector<std::string_view> stated = StatedCalls();
-  for (const auto& [call, reason] : kNotYet) stated.push_back(call);
   const std::vector<GatedCall> calls = AllGatedCalls();
-  for (const std::string_view name : stated) {
+  for (const std::string_view name : StatedCalls()) {
     EXPECT_TRUE(std::ranges::any_of(calls, [&](const GatedCall& call) { return call.name == name; })) << name;
   }
 }

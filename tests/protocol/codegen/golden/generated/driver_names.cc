@@ -18,6 +18,7 @@ static constexpr DriverName kNames[] = {
   {"cuToyFly", offsetof(DriverTable, cuToyFly)},
   {"cuToyName", offsetof(DriverTable, cuToyName)},
   {"cuToyThrow", offsetof(DriverTable, cuToyThrow)},
+  {"cuToyHurl", offsetof(DriverTable, cuToyHurl)},
 };
 
 std::span<const DriverName> DriverNames() { return kNames; }

@@ -20,6 +20,7 @@ struct DriverTable {
   decltype(&::cuToyFly) cuToyFly = nullptr;
   decltype(&::cuToyName) cuToyName = nullptr;
   decltype(&::cuToyThrow) cuToyThrow = nullptr;
+  decltype(&::cuToyHurl) cuToyHurl = nullptr;
 };
 
 }  // namespace tessera

@@ -56,5 +56,9 @@ static_assert(std::is_same_v<decltype(&::cuToyThrow), CUresult(CUDAAPI*)(CUtoy, 
               "the parameters of cuToyThrow in toy.toml are not those of cuda.h");
 static_assert(std::is_same_v<decltype(&::cuToyThrow), PFN_cuToyThrow_v1000>,
               "cuToyThrow in toy.toml is not the variant of version 1000");
+static_assert(std::is_same_v<decltype(&::cuToyHurl), CUresult(CUDAAPI*)(CUtoy, CUstream)>,
+              "the parameters of cuToyHurl in toy.toml are not those of cuda.h");
+static_assert(std::is_same_v<decltype(&::cuToyHurl), PFN_cuToyHurl_v1000>,
+              "cuToyHurl in toy.toml is not the variant of version 1000");
 
 }  // namespace tessera

@@ -6,6 +6,6 @@
 
 namespace tessera {
 
-inline constexpr uint64_t kSpecHash = 0x25927181f6a0a0f7;
+inline constexpr uint64_t kSpecHash = 0xf2a88b1da151679b;
 
 }  // namespace tessera

@@ -23,6 +23,7 @@ std::span<const ProcAddress> ProcAddresses() {
     {"cuToyDestroyOld", 900, AsPointer(&::cuToyDestroyOld), 0, nullptr},
     {"cuToyFly", 1000, AsPointer(&::cuToyFly), 0, nullptr},
     {"cuToyGetColour", 1000, AsPointer(&::cuToyGetColour), 0, nullptr},
+    {"cuToyHurl", 1000, AsPointer(&::cuToyHurl), 0, nullptr},
     {"cuToyName", 1000, AsPointer(&::cuToyName), 0, nullptr},
     {"cuToyPaint", 1000, AsPointer(&::cuToyPaint), 0, nullptr},
     {"cuToyPlay", 1200, AsPointer(&::cuToyPlay_v2), 1300, AsPointer(&::cuToyPlay_v2_ptsz)},

@@ -149,6 +149,20 @@ CUresult Enter_cuToyThrow(bool per_thread, CUtoy toy, CUstream stream) {
   return work.Async(request);
 }
 
+CUresult Enter_cuToyHurl(bool per_thread, CUtoy toy, CUstream stream) {
+  Call call(kInfo_cuToyHurl, per_thread);
+  if (SeveralServers()) [[unlikely]] {
+    call.RouteToHandle(toy);
+    call.RouteToHandle(stream);
+  }
+  if (!call.ok()) return call.result();
+  cuToyHurlRequest request;
+  request.toy = call.Use(HandleKind::kEvent, toy);
+  request.stream = call.UseStream(stream);
+  if (!call.ok()) return call.result();
+  return call.Sync(request);
+}
+
 
 }  // namespace tessera
 
@@ -163,3 +177,4 @@ TESSERA_EXPORT CUresult CUDAAPI cuToyPaint(CUtoy toy, void** colours) { TESSERA_
 TESSERA_EXPORT CUresult CUDAAPI cuToyFly(CUtoy toy) { TESSERA_GUARD(Enter_cuToyFly(false, toy)); }
 TESSERA_EXPORT CUresult CUDAAPI cuToyName(const char** name) { TESSERA_GUARD(Enter_cuToyName(false, name)); }
 TESSERA_EXPORT CUresult CUDAAPI cuToyThrow(CUtoy toy, CUstream stream) { TESSERA_GUARD(Enter_cuToyThrow(false, toy, stream)); }
+TESSERA_EXPORT CUresult CUDAAPI cuToyHurl(CUtoy toy, CUstream stream) { TESSERA_GUARD(Enter_cuToyHurl(false, toy, stream)); }

@@ -45,5 +45,8 @@ CUresult Custom_cuToyName(Call& call, const char** name);
 inline constexpr CallInfo kInfo_cuToyThrow{"cuToyThrow", 0x000b, CallInfo::Mode::kAsync, CallInfo::Context::kRequired, CallInfo::Capture::kLegal, true, ""};
 CUresult Enter_cuToyThrow(bool per_thread, CUtoy toy, CUstream stream);
 
+inline constexpr CallInfo kInfo_cuToyHurl{"cuToyHurl", 0x000c, CallInfo::Mode::kSync, CallInfo::Context::kRequired, CallInfo::Capture::kLegal, true, ""};
+CUresult Enter_cuToyHurl(bool per_thread, CUtoy toy, CUstream stream);
+
 
 }  // namespace tessera

@@ -227,6 +227,30 @@ std::string cuToyThrowReply::ToString() const {
   return text.Take();
 }
 
+void cuToyHurlRequest::Encode(Encoder& out) const {
+  PutFixed(out, this->toy, this->stream);
+}
+bool cuToyHurlRequest::Decode(Decoder& in) {
+  GetFixed(in, &this->toy, &this->stream);
+  return in.ok();
+}
+std::string cuToyHurlRequest::ToString() const {
+  FieldText text("cuToyHurlRequest");
+  text.AddHandle("toy", this->toy);
+  text.AddHandle("stream", this->stream);
+  return text.Take();
+}
+
+void cuToyHurlReply::Encode(Encoder& out) const {
+}
+bool cuToyHurlReply::Decode(Decoder& in) {
+  return in.ok();
+}
+std::string cuToyHurlReply::ToString() const {
+  FieldText text("cuToyHurlReply");
+  return text.Take();
+}
+
 void tesseraToyTickRequest::Encode(Encoder& out) const {
   PutPod(out, this->time_ns);
 }

@@ -173,6 +173,26 @@ struct cuToyThrowReply {
   std::string ToString() const;
 };
 
+struct cuToyHurlRequest {
+  static constexpr uint32_t kId = 0x000c;
+  HandleId toy{};
+  HandleId stream{};
+
+  void Encode(Encoder& out) const;
+  // Bytes and text point into the decoded record. False: the record is not such a message.
+  bool Decode(Decoder& in);
+  std::string ToString() const;
+};
+
+struct cuToyHurlReply {
+  static constexpr uint32_t kId = 0x000c;
+
+  void Encode(Encoder& out) const;
+  // Bytes and text point into the decoded record. False: the record is not such a message.
+  bool Decode(Decoder& in);
+  std::string ToString() const;
+};
+
 struct tesseraToyTickRequest {
   static constexpr uint32_t kId = 0x000a;
   uint64_t time_ns{};

@@ -30,6 +30,7 @@ constexpr const char* kNames[] = {
   "cuToyFly",
   "cuToyName",
   "cuToyThrow",
+  "cuToyHurl",
 };
 
 }  // namespace
@@ -48,6 +49,7 @@ DriverTable MakeRecordingTable(CUresult (*called)(int position)) {
   Fill<8>(table.cuToyFly);
   Fill<9>(table.cuToyName);
   Fill<10>(table.cuToyThrow);
+  Fill<11>(table.cuToyHurl);
   return table;
 }
 

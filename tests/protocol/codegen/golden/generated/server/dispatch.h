@@ -14,6 +14,9 @@ class CallContext;
 void Dispatch(uint32_t id, CallContext& call, Decoder& in);
 // The driver may block in this call: run it on the helper thread.
 bool IsBlocking(uint32_t id);
+// Waits for the turn of a blocking call, before a helper thread has it; does not end the call. Nothing to do for a call
+// that gives no work. Executor thread.
+void AwaitTurnOf(uint32_t id, CallContext& call, Decoder& in);
 // A host function may send this call past the others: it may run beside the executor thread.
 bool IsAside(uint32_t id);
 // The call's name for logs; "unknown call" for an id without one.

@@ -103,6 +103,17 @@ void Handle_cuToyThrow(CallContext& call, Decoder& in) {
   call.Finish(result);
 }
 
+void Handle_cuToyHurl(CallContext& call, Decoder& in) {
+  cuToyHurlRequest request;
+  if (!request.Decode(in) || !in.AtEnd()) return call.Malformed();
+  Do_cuToyHurl(call, request);
+}
+
+void Turn_cuToyHurl(CallContext& call, Decoder& in) {
+  cuToyHurlRequest request;
+  if (request.Decode(in)) Await_cuToyHurl(call, request);
+}
+
 void Handle_tesseraToyTick(CallContext& call, Decoder& in) {
   tesseraToyTickRequest request;
   if (!request.Decode(in) || !in.AtEnd()) return call.Malformed();

@@ -16,6 +16,11 @@ void Handle_cuToyGetColour(CallContext& call, Decoder& in);
 void Handle_cuToyPaint(CallContext& call, Decoder& in);
 void Do_cuToyPaint(CallContext& call, const cuToyPaintRequest& request);
 void Handle_cuToyThrow(CallContext& call, Decoder& in);
+void Handle_cuToyHurl(CallContext& call, Decoder& in);
+void Do_cuToyHurl(CallContext& call, const cuToyHurlRequest& request);
+// Executor thread, before the call: waits for its turn, and ends nothing.
+void Turn_cuToyHurl(CallContext& call, Decoder& in);
+void Await_cuToyHurl(CallContext& call, const cuToyHurlRequest& request);
 void Handle_tesseraToyTick(CallContext& call, Decoder& in);
 void Do_tesseraToyTick(CallContext& call, const tesseraToyTickRequest& request);
 

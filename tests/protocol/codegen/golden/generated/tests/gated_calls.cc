@@ -36,6 +36,12 @@ std::vector<GatedCall> AllGatedCalls() {
       given.Handle("stream", HandleKind::kStream, &request.stream);
       request.Encode(out);
     }},
+    {"cuToyHurl", 0x000c, [](Arguments& given, Encoder& out) {
+      cuToyHurlRequest request;
+      given.Handle("toy", HandleKind::kEvent, &request.toy);
+      given.Handle("stream", HandleKind::kStream, &request.stream);
+      request.Encode(out);
+    }},
   };
 }
 

@@ -19,6 +19,7 @@ void AddCalls_toy(std::vector<TestedCall>* calls) {
   calls->push_back({"cuToyFly", 0x0008, "unsupported", false, [](ArgumentSource& source) { return ::cuToyFly(source.Handle<CUtoy>(HandleKind::kEvent)); }});
   calls->push_back({"cuToyName", 0x0009, "local", true, [](ArgumentSource& source) { return ::cuToyName(source.Output<const char**>()); }});
   calls->push_back({"cuToyThrow", 0x000b, "async", false, [](ArgumentSource& source) { return ::cuToyThrow(source.Handle<CUtoy>(HandleKind::kEvent), source.Handle<CUstream>(HandleKind::kStream)); }});
+  calls->push_back({"cuToyHurl", 0x000c, "sync", false, [](ArgumentSource& source) { return ::cuToyHurl(source.Handle<CUtoy>(HandleKind::kEvent), source.Handle<CUstream>(HandleKind::kStream)); }});
 }
 
 }  // namespace tessera

@@ -79,6 +79,14 @@ static void Fill(ValueSource& source, cuToyThrowRequest& message) {
 static void Fill(ValueSource& source, cuToyThrowReply& message) {
 }
 
+static void Fill(ValueSource& source, cuToyHurlRequest& message) {
+  message.toy = source.Pod<HandleId>();
+  message.stream = source.Pod<HandleId>();
+}
+
+static void Fill(ValueSource& source, cuToyHurlReply& message) {
+}
+
 static void Fill(ValueSource& source, tesseraToyTickRequest& message) {
   message.time_ns = source.Pod<uint64_t>();
 }
@@ -101,6 +109,8 @@ void AddMessages_toy(std::vector<TestedMessage>* messages) {
   Add<cuToyPaintReply>("cuToyPaintReply", messages);
   Add<cuToyThrowRequest>("cuToyThrowRequest", messages);
   Add<cuToyThrowReply>("cuToyThrowReply", messages);
+  Add<cuToyHurlRequest>("cuToyHurlRequest", messages);
+  Add<cuToyHurlReply>("cuToyHurlReply", messages);
   Add<tesseraToyTickRequest>("tesseraToyTickRequest", messages);
   Add<tesseraToyTickReply>("tesseraToyTickReply", messages);
 }
