@@ -2,7 +2,7 @@
 
 #include <sys/eventfd.h>
 
-#include <cstring>
+#include <functional>
 
 #include "protocol/base/check.h"
 #include "protocol/base/clock.h"
@@ -16,6 +16,24 @@ namespace {
 
 constexpr int kLongMs = 10'000;
 constexpr HandleKind kLastKind = HandleKind::kLogsCallback;
+
+// What streams were given to call. They do once the session is over: nobody answers for the program here.
+std::vector<std::function<void()>> given_to_call;
+decltype(DriverTable::cuLaunchHostFunc) record_host_function = nullptr;
+decltype(DriverTable::cuStreamAddCallback) record_callback = nullptr;
+
+void KeepHostFunctions(DriverTable& table) {
+  record_host_function = table.cuLaunchHostFunc;
+  record_callback = table.cuStreamAddCallback;
+  table.cuLaunchHostFunc = [](CUstream stream, CUhostFn function, void* data) {
+    given_to_call.push_back([=] { function(data); });
+    return record_host_function(stream, function, data);
+  };
+  table.cuStreamAddCallback = [](CUstream stream, CUstreamCallback function, void* data, unsigned flags) {
+    given_to_call.push_back([=] { function(stream, CUDA_SUCCESS, data); });
+    return record_callback(stream, function, data, flags);
+  };
+}
 
 }  // namespace
 
@@ -37,7 +55,11 @@ ClosedGate::ClosedGate(bool mirrored) : event_(eventfd(0, EFD_NONBLOCK)) {
   driver_.Clear();
 }
 
-ClosedGate::~ClosedGate() = default;
+ClosedGate::~ClosedGate() {
+  client_.reset();
+  for (const auto& call : given_to_call) call();
+  given_to_call.clear();
+}
 
 // What it answers is enough for a worker: one GPU that can do everything, whose identity is all zeros as the page's, memory that
 // has the same address everywhere, and streams that say that they are captured to whoever wants to know more.
@@ -68,6 +90,7 @@ void ClosedGate::PrepareDriver() {
     *status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
     return CUDA_SUCCESS;
   };
+  KeepHostFunctions(table);
   driver_.SetResult("cuFuncGetParamInfo", CUDA_ERROR_INVALID_VALUE);  // there are no parameters
 }
 
