@@ -247,7 +247,6 @@ class Changes(VgpuTest):
         self.check_shares(workers, [70, 30], seconds=2, points=7)
         self.assertEqual([process.poll() for process, _ in programs], [None, None])
         # Each of both has written what it decided.
-        self.server.stop()
         for path in trace, trace + "-2":
             with open(path) as file:
                 self.assertIn(" gate ", file.read(), path)
@@ -348,7 +347,7 @@ class Refusals(VgpuTest):
     def test_who_names_none_gets_what_is_left(self):
         self.serve(vgpu("a", 0.6), options=())
         workers = [self.tenant(name)[1] for name in ("a", None)]
-        self.check_shares(workers, [80, 20], seconds=2, points=19)
+        self.check_shares(workers, [60, 40], seconds=2)
 
 
 if __name__ == "__main__":

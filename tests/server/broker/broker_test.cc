@@ -107,6 +107,27 @@ TEST(Broker, WhoEndsLeavesItsTokenAtOnce) {
   EXPECT_TRUE(b->IsOpen(server.now_ns()) || c.IsOpen(server.now_ns()));
 }
 
+TEST(Broker, OneThatNeverEndsIsEndedWhereItsFileSaysSo) {
+  for (const std::string overrun : {"bill", "end"}) {
+    VirtualServer server({.overrun_after_ns = 2'000 * kMs}, 1);
+    ASSERT_EQ(
+        server.TakeFile("[[vgpu]]\nname='a'\nrequest=0.5\noverrun='" + overrun + "'\n[[vgpu]]\nname='b'\nrequest=0.4\n").code,
+        StatusCode::kOk);
+    VirtualWorker& a = server.Begin("a");
+    VirtualWorker& b = server.Begin("b");
+    a.kernel_ns = 60'000 * kMs;
+    a.greedy = true;
+    server.RunFor(3'000 * kMs);
+    EXPECT_NE(a.pages->Word().mode, GateMode::kEnded);  // nobody waits for it
+    b.greedy = true;
+    server.RunFor(1'900 * kMs);
+    EXPECT_EQ(a.pages->Word().mode, GateMode::kMetered);
+    server.RunFor(300 * kMs);
+    EXPECT_EQ(a.pages->Word().mode, overrun == "end" ? GateMode::kEnded : GateMode::kMetered);
+    EXPECT_NE(b.pages->Word().mode, GateMode::kEnded);
+  }
+}
+
 TEST(Broker, AnswersWhoMayBeginWhere) {
   VirtualServer server({}, 2);
   ASSERT_EQ(server
