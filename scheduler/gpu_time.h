@@ -82,8 +82,8 @@ class GpuTime {
   const GateState& gate(VgpuId vgpu) const { return state(vgpu).gate; }
   GpuMode mode() const { return mode_; }
   std::optional<VgpuId> holder() const { return holder_; }
-  // How long the session has run in one piece without a token, or beyond it, while another had or awaited one. As of the last
-  // Decide().
+  // How long the session has run in one piece without a token, or beyond it, while another vGPU wanted or ran something. As of
+  // the last Decide().
   int64_t OverranNs(SessionId session) const { return sessions_[session].overran_ns; }
   // When the token is expected to become another's, who waits for it; kNever: nobody is next. As of the last Decide().
   int64_t HandOverNs() const;

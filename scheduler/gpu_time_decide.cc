@@ -44,11 +44,10 @@ void GpuTime::CountPassedTime(int64_t passed_ns) {
 
 // A token that ended within this time counts as ended at its end.
 void GpuTime::CountOverrun(int64_t passed_ns) {
+  if (std::ranges::count_if(views_, &VgpuView::active) < 2) return;
   for (Session& session : sessions_) {
     if (!session.busy) continue;
     const bool holds = session.vgpu == holder_;
-    const bool harms = holds ? others_waited_ : holder_.has_value();
-    if (!harms) continue;
     session.overran_ns += holds ? std::clamp<int64_t>(now_ns_ - token_until_ns_, 0, passed_ns) : passed_ns;
   }
 }

@@ -145,13 +145,16 @@ void Gpu::Decide(int64_t now_ns) {
   for (const VgpuId vgpu : decision.changed) {
     for (Member* member : vgpus_[vgpu].members) Tell(*member);
   }
-  EndOverrun();
+  EndOverrun(now_ns);
 }
 
-void Gpu::EndOverrun() {
+void Gpu::EndOverrun(int64_t now_ns) {
   for (const std::unique_ptr<Member>& member : members_) {
-    const VgpuSpec& spec = time().state(member->vgpu_).spec;
-    if (member->ended_ || spec.overrun != Overrun::kEnd || time().OverranNs(member->session_) < overrun_after_ns_) continue;
+    const VgpuState& vgpu = time().state(member->vgpu_);
+    const VgpuSpec& spec = vgpu.spec;
+    if (member->ended_ || spec.overrun != Overrun::kEnd || !vgpu.busy()) continue;
+    ask_again_ns_ = std::min(ask_again_ns_, now_ns + kOverrunLookNs);
+    if (time().OverranNs(member->session_) < overrun_after_ns_) continue;
     LogWarning("a session of vGPU {} is ended: it ran for {:.1f} s beyond its tokens while others waited (overrun = end)",
                spec.name, static_cast<double>(time().OverranNs(member->session_)) / 1e9);
     member->ended_ = true;

@@ -27,6 +27,8 @@ class Gpu {
   static constexpr int64_t kLookNs = kMillisecondNs;
   static constexpr int64_t kQuietLookNs = 10 * kMillisecondNs;
   static constexpr int64_t kQuietNs = kSecondNs;
+  // How often is counted what one ran beyond its tokens, where that may end it.
+  static constexpr int64_t kOverrunLookNs = 100 * kMillisecondNs;
   // Decisions that nothing is reported before are at least so far apart.
   static constexpr int64_t kAgainMinNs = 10'000;
 
@@ -89,7 +91,7 @@ class Gpu {
   void DivideSlots();
   void LookAll(int64_t now_ns);
   void Decide(int64_t now_ns);
-  void EndOverrun();
+  void EndOverrun(int64_t now_ns);
   void FollowMode(int64_t now_ns);
   void Tell(Member& member);
   int64_t LookGapNs(int64_t now_ns) const;

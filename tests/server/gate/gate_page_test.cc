@@ -32,8 +32,8 @@ TEST(GateWord, AnyWordIsOne) {
   for (int i = 0; i < 10'000; ++i) {
     const uint64_t word = random();
     const GateWord gate = GateWord::Of(word);
-    EXPECT_LE(gate.mode, GateMode::kMetered);
-    EXPECT_TRUE((word & 7) <= 2 || gate.mode == GateMode::kMetered);
+    EXPECT_LE(gate.mode, GateMode::kEnded);
+    EXPECT_TRUE((word & 7) <= 3 || gate.mode == GateMode::kMetered);
     EXPECT_LE(gate.open_until_ns, word);
   }
 }
