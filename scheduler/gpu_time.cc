@@ -95,6 +95,7 @@ void GpuTime::BusyBegan(SessionId session, int64_t at_ns) {
   const bool was_active = vgpu.active();
   from.busy = true;
   from.busy_since_ns = at_ns;
+  if (!vgpu.busy()) vgpu.busy_since_ns = at_ns;
   ++vgpu.working;
   ledger_.BusyBegan(from.vgpu, at_ns);
   vgpu.Changed(was_active, at_ns, ledger_.BilledNs(from.vgpu));

@@ -17,6 +17,10 @@
 // billed. A protected vGPU that comes to want the GPU takes the token from one that is not, without waiting for idle, as far as
 // the policy lets it. Where nobody is eligible Decide() says when to ask again.
 //
+// Who is busy without a pause and wants the token may wait for itself: what ends the wait of one of its streams stands behind the
+// work that waits for the token, and each moment is billed meanwhile. So it gets a short token from time to time, whatever its
+// bill and its limit, so rarely that what it lets in so is a fifth of the time at most.
+//
 // Equal calls give equal answers, bit for bit: there is no clock, no chance and no address in it. Times are int64 nanoseconds of
 // one clock of the caller's, at least 0; a report may be a little older than what was decided since (token_ledger.h), and none is
 // newer than the next Decide(). A decision takes O(vGPUs). One thread.
@@ -44,6 +48,11 @@ class GpuTime {
   static constexpr int64_t kRestNs = kSecondNs;  // after that long without work a vGPU rests
   static constexpr int64_t kGraceMinNs = 2 * kMillisecondNs;
   static constexpr int64_t kGraceMaxNs = 50 * kMillisecondNs;
+  // After how long without a token, and after how many times what it has queued, one that may wait for itself gets a token, and
+  // of what length: a sleeping worker takes that long on a busy machine.
+  static constexpr int64_t kStuckNs = 100 * kMillisecondNs;
+  static constexpr int64_t kStuckQueuedFactor = 4;
+  static constexpr int64_t kStuckTokenNs = 2 * kMillisecondNs;
   static constexpr int64_t kAheadMaxNs =
       kMillisecondNs / 4;  // how long before its end a token is renewed, or the next one is told
 
@@ -120,11 +129,15 @@ class GpuTime {
   std::optional<VgpuId> ProtectedArrival() const;
   bool OthersWait() const;
   int64_t LimitedUntilNs() const;
+  int64_t StuckAtNs(VgpuId vgpu) const;
+  std::optional<VgpuId> Stuck() const;
+  int64_t NextStuckNs() const;
   bool PausesShortly() const;
   bool HolderGoesFirst() const;
   Choice AskPolicy();
   int64_t GiveNext(const Choice& choice);
   int64_t Give(VgpuId vgpu, int64_t begin_ns, int64_t length_ns);
+  int64_t Hold(VgpuId vgpu, int64_t begin_ns, int64_t length_ns);
   void EndToken();
   int64_t RenewAtNs() const;
   int64_t GraceEndNs();

@@ -18,7 +18,7 @@ GpuTime::Decision GpuTime::Decide(int64_t now_ns) {
   if (mode_ == GpuMode::kMetered) {
     Look();
     policy_->Advance(gpu_);
-    ask_again_ns = std::min({ask_again_ns, DecideMetered(), LimitedUntilNs()});
+    ask_again_ns = std::min({ask_again_ns, DecideMetered(), LimitedUntilNs(), NextStuckNs()});
     others_waited_ = OthersWait();
   } else if (holder_) {
     EndToken();

@@ -51,6 +51,7 @@ std::optional<VgpuId> GpuTime::ProtectedArrival() const {
 }
 
 Choice GpuTime::AskPolicy() {
+  if (const std::optional<VgpuId> stuck = Stuck()) return {stuck, kStuckTokenNs};
   gpu_.token_begin_ns = holder_ ? std::max(now_ns_, token_until_ns_) : now_ns_;
   const Choice choice = HolderGoesFirst() ? Choice{holder_, state(*holder_).burst.quantum_ns()} : policy_->Next(gpu_);
   CHECK(!choice.vgpu || choice.length_ns > 0);
@@ -70,14 +71,23 @@ bool GpuTime::HolderGoesFirst() const {
 }
 
 int64_t GpuTime::GiveNext(const Choice& choice) {
-  return choice.vgpu ? Give(*choice.vgpu, now_ns_, choice.length_ns) : choice.ask_again_ns;
+  if (!choice.vgpu) return choice.ask_again_ns;
+  if (choice.vgpu != Stuck()) return Give(*choice.vgpu, now_ns_, choice.length_ns);
+  const int64_t again_ns = Hold(*choice.vgpu, now_ns_, choice.length_ns);
+  grace_end_ns_ = token_until_ns_;  // its work is not waited for: it may wait itself
+  return again_ns;
 }
 
 int64_t GpuTime::Give(VgpuId id, int64_t begin_ns, int64_t length_ns) {
   VgpuState& vgpu = at(id);
   if (holder_ == id && vgpu.active()) vgpu.burst.TokenUsedUp(ledger_.BilledNs(id));
   const int64_t allowed_ns = vgpu.bucket.AllowedNs(vgpu.burst.quantum_ns(), ledger_.UnusedNs(id));
-  token_length_ns_ = std::min(length_ns, std::max(allowed_ns, kQuantumMinNs));
+  return Hold(id, begin_ns, std::min(length_ns, std::max(allowed_ns, kQuantumMinNs)));
+}
+
+int64_t GpuTime::Hold(VgpuId id, int64_t begin_ns, int64_t length_ns) {
+  VgpuState& vgpu = at(id);
+  token_length_ns_ = length_ns;
   token_until_ns_ = begin_ns + token_length_ns_;
   grace_end_ns_ = 0;
   holder_ = gpu_.holder = id;
@@ -133,6 +143,42 @@ int64_t GpuTime::LimitedUntilNs() const {
     if (vgpu.bucket.AllowedNs(quantum_ns) == 0) until_ns = std::min(until_ns, vgpu.bucket.AllowedAtNs(quantum_ns));
   }
   return until_ns;
+}
+
+// When one that is busy and wants the token is to get it, as it may wait for itself, or to be asked about again; kNever: it does
+// not.
+int64_t GpuTime::StuckAtNs(VgpuId id) const {
+  const VgpuState& vgpu = state(id);
+  if (holder_ == id || !vgpu.wants() || !vgpu.busy()) return kNever;
+  const int64_t since_ns = std::max(vgpu.waiting_since_ns, vgpu.busy_since_ns);
+  if (now_ns_ < since_ns + kStuckNs) return since_ns + kStuckNs;  // as a rule: sessions are many
+  int64_t queued_ns = 0;
+  for (const Session& session : sessions_) {
+    if (session.present && session.vgpu == id) queued_ns += std::max<int64_t>(0, session.queued_until_ns - since_ns);
+  }
+  return since_ns + kStuckNs + kStuckQueuedFactor * queued_ns;
+}
+
+// Of those that are to get it, the one that should have had it first.
+std::optional<VgpuId> GpuTime::Stuck() const {
+  std::optional<VgpuId> first;
+  int64_t first_ns = now_ns_ + 1;
+  for (const VgpuId id : order_) {
+    const int64_t at_ns = StuckAtNs(id);
+    if (at_ns >= first_ns) continue;
+    first = id;
+    first_ns = at_ns;
+  }
+  return first;
+}
+
+// When the next one is to get it: who is to get it already waits for the end of a token.
+int64_t GpuTime::NextStuckNs() const {
+  int64_t next_ns = kNever;
+  for (const VgpuId id : order_) {
+    if (const int64_t at_ns = StuckAtNs(id); at_ns > now_ns_) next_ns = std::min(next_ns, at_ns);
+  }
+  return next_ns;
 }
 
 // Whether the holder has a rest in which its token is better left with it.

@@ -314,5 +314,36 @@ TEST(PoliciesTest, EachIsMadeByItsName) {
   EXPECT_EQ(unknown.message(), "policy 'best' is unknown: there are equal, fair, fixed, priority");
 }
 
+// Its stream waits for what stands behind the work that waits for the token: it is busy for ever, and billed.
+TEST_F(GpuTimeTest, WhoMayWaitForItselfGoesOnWhateverItsBillAndItsLimit) {
+  for (const int64_t queued_ns : {int64_t{0}, 50 * kMs}) {
+    sessions_.clear();
+    BeginMetered({kLimited, kOther});
+    for (const SessionId session : sessions_) {
+      Wants(session, 0);
+      time_->BusyBegan(session, 0);
+    }
+    int64_t tokens = 0, open_ns = 0, now_ns = 0, opened_ns = 0;
+    bool was_open = false;
+    while (now_ns < 20'000 * kMs) {
+      now_ns = std::min(ask_again_ns_, now_ns + kMs);
+      Decide(now_ns);
+      const bool open = IsOpen(0, now_ns);
+      if (now_ns > 10'000 * kMs && open && !was_open) {
+        ++tokens;
+        EXPECT_GE(now_ns - opened_ns, GpuTime::kStuckNs + GpuTime::kStuckQueuedFactor * queued_ns);
+        open_ns += gates_[0].open_until_ns - now_ns;
+      }
+      if (open && !was_open) {
+        opened_ns = now_ns;
+        time_->SetQueued(sessions_[0], queued_ns, now_ns);
+      }
+      was_open = open;
+    }
+    EXPECT_GE(tokens, queued_ns == 0 ? 80 : 25);
+    EXPECT_LE(open_ns, 10'000 * kMs / 40);
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -17,8 +17,10 @@ from product import TESSERA, Server, end_with_test, environment, program
 ALONE = [f"{how}-{release}" for how in ("value", "spin") for release in ("record", "kernel", "copy", "host")]
 ALONE += ["functions", "aside", "threads"]
 PAIRS = ["events", "flags", "values", "event", "long"]
-# Of one case, in seconds: a hundred times what it takes on a machine that does nothing else.
-LIMIT = 15
+# Where work waits for tokens. As many as several tokens take; and where each waits for long.
+FEWER, FEWEST = (["--launches", str(launches), "--rounds", "5"] for launches in (8, 3))
+# Of one case, in seconds: after a case that was billed for long, the next one waits for up to ten.
+LIMIT = 20
 
 
 class Program:
@@ -82,6 +84,20 @@ class GateWaits(unittest.TestCase):
         self.addCleanup(session.end)
         self.assertEqual(session.line(), ["idle"])
 
+    def tenant(self):
+        words = [TESSERA, "run", "--quiet", "--server", self.server.url, "--vgpu", "tenant", "--", program("occupy"), "100000000",
+                 "700"]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, env=environment())
+        end_with_test(process)
+
+        def end():
+            process.kill()
+            process.communicate()
+
+        self.addCleanup(end)
+        self.assertTrue(process.stdout.readline())
+        return process
+
     def check(self, vgpu, cases, *options):
         """Those that hang or are wrong, each with what it said; the others go on without them."""
         failed, cases = [], list(cases)
@@ -106,9 +122,9 @@ class GateWaits(unittest.TestCase):
         if failed:
             self.fail("\n".join(failed) + self.server.words())
 
-    def check_each(self, peer="one"):
-        self.check_all(("one", ALONE))
-        self.check_all(("one", PAIRS, "--peer-vgpu", peer))
+    def check_each(self, *options, peer="one"):
+        self.check_all(("one", ALONE, *options))
+        self.check_all(("one", PAIRS, "--peer-vgpu", peer, *options))
 
     def test_free(self):
         self.serve()
@@ -118,6 +134,54 @@ class GateWaits(unittest.TestCase):
         self.serve()
         self.idle()
         self.check_each()
+
+    def test_metered(self):
+        self.serve()
+        self.tenant()
+        self.check_each(*FEWER, peer="two")
+
+    def test_metered_with_more_than_a_token_takes(self):
+        self.serve()
+        self.tenant()
+        self.check_all(("one", ["value-kernel"]))
+
+    def test_together(self):
+        self.serve()
+        self.tenant()
+        for cases in ["value-record", "spin-kernel"], ["value-copy", "spin-host"], ["functions", "aside", "threads"]:
+            self.check_all(("one", cases, *FEWEST), ("one", cases, *FEWEST))
+        self.check_all(("one", PAIRS, *FEWEST))
+
+    def test_small(self):
+        """What waits is billed for all of the time, which is far more than its share."""
+        self.serve(requests=(0.02, 0.02, 0.9))
+        self.tenant()
+        self.check_all(("one", ["value-record"], *FEWEST), ("two", ["spin-kernel"], *FEWEST))
+
+    def test_limited(self):
+        self.serve(limit=0.3)
+        self.check_all(("one", ["spin-copy"], *FEWEST), ("two", ["value-record"], *FEWEST))
+
+    def capture(self, *steps):
+        """Goes on with a capture, and with its launch, when these were done."""
+        running = Program(self.server, "one", ["capture"], *FEWER)
+        said = []
+        for step in steps:
+            said.append(running.line())
+            step()
+            running.answer()
+        said.append(running.line())
+        words = running.end()
+        self.assertEqual([line and line[0] for line in said], ["captures", "captured", "capture"], words + self.server.words())
+
+    def test_captures_while_the_gate_closes_and_opens(self):
+        self.serve()
+        self.capture(self.idle, lambda: None)
+        tenants = []
+        self.capture(lambda: tenants.append(self.tenant()), lambda: None)
+        self.capture(lambda: None, lambda: None)
+        self.capture(tenants[0].kill, lambda: None)
+        self.capture(lambda: None, self.tenant)
 
 
 if __name__ == "__main__":
