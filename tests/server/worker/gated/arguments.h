@@ -54,7 +54,7 @@ class Arguments {
     const std::vector<std::byte>& value = Value(name);
     // Numbers are kept in their widest form, little-endian.
     if (value.size() != sizeof(T) && (value.size() != sizeof(uint64_t) || sizeof(T) > sizeof(uint64_t))) missing_.insert(name);
-    std::memcpy(static_cast<void*>(field), value.data(), std::min(sizeof(T), value.size()));
+    if (!value.empty()) std::memcpy(static_cast<void*>(field), value.data(), std::min(sizeof(T), value.size()));
   }
   template <typename T>
   void Elements(const std::string& name, Array<T>* field) {
