@@ -203,7 +203,7 @@ CUresult Custom_cuMemHostUnregister(Call& call, void* p) {
     cuMemFreeHostReply reply;
     request.segment = block->segment;
     const CUresult result = call.SyncAs(request, &reply);
-    if (call.session().gone()) return result;
+    if (result != CUDA_SUCCESS && call.session().gone()) return result;
     call.Fail(CUDA_SUCCESS);
     if (block->segment != 0) memory.EndFree(block->alias, result == CUDA_SUCCESS && reply.idle);
   }

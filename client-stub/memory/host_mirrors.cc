@@ -169,8 +169,7 @@ void HostMirrors::Close(BasicCall& call, uint64_t base) {
   tesseraMirrorCloseRequest request;
   request.address = mirror->device & ~(kPageBytes - 1);
   // A mirror that the server could not close is replaced by the next one at its address.
-  call.SyncAs(request);
-  if (call.session().gone()) return;
+  if (call.SyncAs(request) != CUDA_SUCCESS && call.session().gone()) return;
   if (mirror->device != mirror->host.base) memory_.EndFree(request.address, true);
 }
 

@@ -56,7 +56,7 @@ CUresult StagedUpload::Push(uint64_t bytes, const Fill& fill, const Send& send) 
   }
   const uint64_t mark = session.marks().Open();
   const CUresult result = send(piece.offset, mark);
-  if (session.gone() || result == Session::kNotAppended) {
+  if ((result != CUDA_SUCCESS && session.gone()) || result == Session::kNotAppended) {
     session.marks().Close(mark);
     memory_.staging().Return(piece);
     return result;
