@@ -20,6 +20,7 @@
 #include "protocol/wire/encoder.h"
 #include "server/worker/object_table.h"
 #include "tests/server/worker/fake_driver.h"
+#include "tests/server/worker/one_gpu.h"
 #include "tests/server/worker/test_client.h"
 
 // Marks that callgrind knows by name. Not to be inlined, nor left out for doing nothing.
@@ -47,26 +48,7 @@ CUresult Launch(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, un
 }
 
 DriverTable WithLaunches(DriverTable table) {
-  table.cuDeviceGetCount = [](int* count) {
-    *count = 1;
-    return CUDA_SUCCESS;
-  };
-  table.cuDeviceGet = [](CUdevice* device, int number) {
-    *device = number;
-    return CUDA_SUCCESS;
-  };
-  table.cuDeviceGetUuid_v2 = [](CUuuid* uuid, CUdevice) {
-    std::memset(uuid->bytes, 7, sizeof(uuid->bytes));
-    return CUDA_SUCCESS;
-  };
-  table.cuCtxGetDevice = [](CUdevice* device) {
-    *device = 0;
-    return CUDA_SUCCESS;
-  };
-  table.cuStreamIsCapturing = [](CUstream, CUstreamCaptureStatus* status) {
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return CUDA_SUCCESS;
-  };
+  AddOneGpu(table);
   table.cuKernelGetParamInfo = [](CUkernel, size_t, size_t*, size_t*) { return CUDA_ERROR_INVALID_VALUE; };
   table.cuFuncGetParamInfo = [](CUfunction, size_t index, size_t* offset, size_t* size) {
     if (index >= kParameters) return CUDA_ERROR_INVALID_VALUE;
@@ -94,7 +76,7 @@ int Main(std::string_view way) {
   ReportPage report{};
   page.row_count = 1;
   page.alive_ns = UINT64_MAX;
-  std::memset(page.rows[0].uuid, 7, sizeof(page.rows[0].uuid));
+  std::memset(page.rows[0].uuid, kOneGpuUuid, sizeof(page.rows[0].uuid));
   if (way == "armed") {
     page.rows[0].gate = GateWord{.mode = GateMode::kArmed}.Pack();
     page.closed_rows = 1;

@@ -121,15 +121,19 @@ TEST_F(GpuTimeTest, OneHoldsTheTokenAndTheNextGetsItWhenIdle) {
   ASSERT_TRUE(IsOpen(0, 0));
   EXPECT_FALSE(IsOpen(1, 0));
   EXPECT_FALSE(gates_[1].next);
+  EXPECT_EQ(time_->HandOverNs(), kNever);
   Runs(0, 0);
   Decide(ask_again_ns_);  // a little before its end
   EXPECT_TRUE(gates_[1].next);
   EXPECT_EQ(gates_[1].open_until_ns, 0);
   const int64_t end_ns = gates_[0].open_until_ns;
   EXPECT_EQ(ask_again_ns_, end_ns);
+  EXPECT_EQ(time_->HandOverNs(), end_ns);
   Wants(0, end_ns);
+  time_->SetQueued(0, 100'000, end_ns);
   Decide(end_ns);
   EXPECT_FALSE(IsOpen(1, end_ns));  // the holder runs what it has queued
+  EXPECT_EQ(time_->HandOverNs(), end_ns + 100'000);
   time_->BusyEnded(0, end_ns + 100'000);
   Decide(end_ns + 100'000);
   EXPECT_TRUE(IsOpen(1, end_ns + 100'000));

@@ -12,6 +12,7 @@
 #include "protocol/base/unique_fd.h"
 #include "server/worker/busy_streams.h"
 #include "server/worker/thread_contexts.h"
+#include "tests/server/worker/one_gpu.h"
 
 namespace tessera {
 namespace {
@@ -25,22 +26,7 @@ std::atomic<int> g_questions{0};
 
 DriverTable MakeDriver() {
   DriverTable table{};
-  table.cuDeviceGetCount = [](int* count) {
-    *count = 1;
-    return CUDA_SUCCESS;
-  };
-  table.cuDeviceGet = [](CUdevice* device, int number) {
-    *device = number;
-    return CUDA_SUCCESS;
-  };
-  table.cuDeviceGetUuid_v2 = [](CUuuid* uuid, CUdevice) {
-    std::memset(uuid->bytes, 7, sizeof(uuid->bytes));
-    return CUDA_SUCCESS;
-  };
-  table.cuCtxGetDevice = [](CUdevice* device) {
-    *device = 0;
-    return CUDA_SUCCESS;
-  };
+  AddOneGpu(table);
   table.cuCtxSetCurrent = [](CUcontext) { return CUDA_SUCCESS; };
   table.cuThreadExchangeStreamCaptureMode = [](CUstreamCaptureMode*) { return CUDA_SUCCESS; };
   table.cuStreamIsCapturing = [](CUstream stream, CUstreamCaptureStatus* status) {
@@ -61,7 +47,7 @@ class GateTest : public testing::Test {
     g_busy = false;
     g_questions = 0;
     page_.row_count = 1;
-    std::memset(page_.rows[0].uuid, 7, sizeof(page_.rows[0].uuid));
+    std::memset(page_.rows[0].uuid, kOneGpuUuid, sizeof(page_.rows[0].uuid));
     page_.alive_ns = UINT64_MAX;  // nothing here is about a broker that is silent, unless it says so
     gate_ = std::make_unique<Gate>(driver_, contexts_, streams_, GatePages{&page_, &report_, event_.get()});
     Rings();

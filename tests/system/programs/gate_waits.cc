@@ -3,14 +3,15 @@
 // it took.
 //
 // usage: gate_waits CASE... [--launches N, 30] [--kernel-us N, 3000] [--rounds N, 20] [--seconds N, 1] [--peer-vgpu NAME]
-//   {value,spin}-{record,kernel,copy,host}: --launches kernels of --kernel-us behind a stream's wait for a value, or a kernel
-//   that
-//     spins, which a record behind them ends, a kernel or a copy of another stream, or the program once all launches have
-//     returned
-//   events, flags, values, event, long: with a second process, in --peer-vgpu; its own vGPU as a rule
+//   value-END: --launches kernels of --kernel-us behind a stream's wait for a value
+//   spin-END: the same behind a kernel that spins. END is what ends the wait: a record that stands behind them, a kernel or a
+//     copy of another stream, or host: the program, once all launches have returned
+//   events, flags, values, event, long: with a second process, in --peer-vgpu; as a rule in its own vGPU
 //   capture: prints a line and waits for one, twice: within a capture, and before its graph is launched
-//   functions: 10,000 launches behind a host function; aside: what a host function asks, while launches wait; threads: what
-//   others do idle: a session that does nothing until its input ends
+//   functions: 10,000 launches behind a host function
+//   aside: what a host function asks, while launches wait
+//   threads: what other threads call, while launches wait
+//   idle: a session that does nothing until its input ends
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/socket.h>
