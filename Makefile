@@ -2,6 +2,8 @@
 PRESET ?= dev
 BUILD  := build/$(PRESET)
 JOBS   ?= $(shell nproc)
+# Most tests wait more than they compute. Those that measure shares of processors say PROCESSORS 3 and run alone on two cores.
+TEST_JOBS ?= $(shell echo $$(($(JOBS) + ($(JOBS) + 1) / 2)))
 
 # ThreadSanitizer before gcc 14 does not start where the kernel randomises addresses by more than 28 bits.
 SAME_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
@@ -21,14 +23,14 @@ demo: install-dependencies
 # Also what tests/tidy needs (clang-format), tests/bench (valgrind) and tests/rdma: soft-RoCE in a guest.
 test: build
 	deploy/install-dependencies clang-format-16 valgrind qemu-system-x86 busybox-static cpio kmod rdma-core iproute2 ibverbs-providers
-	ctest --preset $(PRESET) -j$(JOBS)
+	ctest --preset $(PRESET) -j$(TEST_JOBS)
 
 # Address, undefined-behaviour and thread sanitizers over the parts with threads or untrusted bytes.
 sanitize: install-dependencies
 	cmake --preset asan -Wno-dev && cmake --build --preset asan -j$(JOBS) --target sanitized_tests
-	ctest --test-dir build/asan -L sanitize --output-on-failure -j$(JOBS)
+	ctest --test-dir build/asan -L sanitize --output-on-failure -j$(TEST_JOBS)
 	cmake --preset tsan -Wno-dev && cmake --build --preset tsan -j$(JOBS) --target sanitized_tests
-	$(SAME_ADDRESSES) ctest --test-dir build/tsan -L sanitize --output-on-failure -j$(JOBS)
+	$(SAME_ADDRESSES) ctest --test-dir build/tsan -L sanitize --output-on-failure -j$(TEST_JOBS)
 
 # Every fuzz target for FUZZ_SECONDS (30). Not part of continuous integration, where their replay tests are.
 fuzz: install-dependencies

@@ -23,14 +23,16 @@ Result<TraceFile> TraceFile::Make(const std::string& path, std::string_view poli
 
 void TraceFile::Add(const TraceEvent& event) {
   if (!file_.valid()) return;
-  if (first_ns_ < 0) first_ns_ = event.at_ns;
+  if (first_ns_ < 0) first_ns_ = flushed_ns_ = event.at_ns;
   if (event.at_ns - first_ns_ > kLengthNsMax) {
     Flush();
     LogWarning("the record {} ends here: it is an hour long", path_);
     return file_.reset();
   }
   text_ += FormatTraceEvent(event);
-  if (text_.size() >= kFlushBytes) Flush();
+  if (text_.size() < kFlushBytes && event.at_ns - flushed_ns_ < kSecondNs) return;
+  Flush();
+  flushed_ns_ = event.at_ns;
 }
 
 void TraceFile::Flush() {

@@ -17,7 +17,8 @@ class TraceFile {
   // Makes the file, or empties it. kPermissionDenied, kNotFound, kInternal.
   static Result<TraceFile> Make(const std::string& path, std::string_view policy, bool request_zero);
 
-  // Ends by itself, with a line in the log, when the trace is as long as one may be, or when it cannot be written.
+  // Ends by itself, with a line in the log, when the trace is as long as one may be, or when it cannot be written. What was
+  // added is written each second of the events' time, so that a process that is killed leaves nearly all of it.
   void Add(const TraceEvent& event);
   // Writes what was added since.
   void Flush();
@@ -30,6 +31,7 @@ class TraceFile {
   std::string path_;
   std::string text_;  // to be written
   int64_t first_ns_ = -1;
+  int64_t flushed_ns_ = 0;
 };
 
 }  // namespace tessera

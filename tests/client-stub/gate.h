@@ -5,17 +5,25 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <memory>
 
 namespace tessera {
 
 class Gate {
  public:
   explicit Gate(CUstream stream) {
+    // The stream may pass it after a test has opened and destroyed it.
+    auto* opened = new std::shared_future<void>(opened_.get_future());
     EXPECT_EQ(cuLaunchHostFunc(
-                  stream, [](void* gate) { static_cast<Gate*>(gate)->opened_.get_future().wait(); }, this),
+                  stream,
+                  [](void* argument) {
+                    const std::unique_ptr<std::shared_future<void>> opened(static_cast<std::shared_future<void>*>(argument));
+                    opened->wait();
+                  },
+                  opened),
               CUDA_SUCCESS);
   }
-  // Once, from any thread. The gate must live until the stream has passed it.
+  // Once, from any thread.
   void Open() { opened_.set_value(); }
 
  private:

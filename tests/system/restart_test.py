@@ -16,7 +16,7 @@ import unittest
 
 from product import AGENT, TESSERA, Agent, Gateway, Keys, Part, Server, alive, children, environment, have_ucx, program, wait_for
 
-STEPS = 9000  # of the training
+STEPS = 5000  # of the training
 
 
 def kill(part):
@@ -111,18 +111,18 @@ class Kills(Restart):
     def test_a_training_through_kills_is_bit_identical(self):
         undisturbed, err = self.start(program("train"), str(STEPS)).communicate(timeout=100)
         self.assertEqual(err, "")
-        for out in self.kill_at_least(20, program("train"), str(STEPS)):
+        for out in self.kill_at_least(10, program("train"), str(STEPS)):
             self.assertEqual(out, undisturbed)
 
     def test_copies_of_all_kinds_that_check_every_word(self):
-        self.assertEqual(set(self.kill_at_least(20, program("load"), "--rounds", "2500")), {"ok\n"})
+        self.assertEqual(set(self.kill_at_least(10, program("load"), "--rounds", "1500")), {"ok\n"})
 
 
 class KillsOverTls(Restart):
     link = "tls"
 
     def test_copies_of_all_kinds_that_check_every_word(self):
-        self.assertEqual(set(self.kill_at_least(12, program("load"), "--rounds", "1500")), {"ok\n"})
+        self.assertEqual(set(self.kill_at_least(8, program("load"), "--rounds", "1000")), {"ok\n"})
 
 
 @unittest.skipUnless(have_ucx(), "UCX is not installed (libucx0)")
