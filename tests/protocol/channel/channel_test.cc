@@ -229,7 +229,7 @@ TEST_F(ChannelTest, AFailureComesWithItsReason) {
     const Status status = client().replies_in().Wait(kNoDeadline, client().stop());
     EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
     EXPECT_NE(status.message().find("no memory left"), std::string::npos);
-    EXPECT_LT(MonotonicNs() - begin_ns, 1'000'000'000u);
+    EXPECT_LT(MonotonicNs() - begin_ns, 10'000'000'000u);
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   server().Fail(Status(StatusCode::kResourceExhausted, "no memory left"));
@@ -252,7 +252,7 @@ TEST_F(ChannelTest, AllWaitsEndWhenThePeerVanishes) {
   ends_.server.reset();
   consumer.join();
   producer.join();
-  EXPECT_LT(MonotonicNs() - begin_ns, 1'000'000'000u);
+  EXPECT_LT(MonotonicNs() - begin_ns, 10'000'000'000u);
 }
 
 TEST(ChannelSizes, AreBounded) {

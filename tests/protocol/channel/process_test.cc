@@ -118,7 +118,7 @@ TEST_F(ProcessTest, AKilledConsumerEndsTheProducersWait) {
   const uint64_t killed_ns = MonotonicNs();
   process_->Kill();
   waiter.join();
-  EXPECT_LT(MonotonicNs() - killed_ns, 1'000'000'000u);
+  EXPECT_LT(MonotonicNs() - killed_ns, 10'000'000'000u);
 }
 
 TEST_F(ProcessTest, ThePeerSeesThatWeLeave) {
@@ -187,7 +187,7 @@ TEST_F(ProcessTest, AForkedChildAbandonsTheChannel) {
   static Channel* const kept = client_.release();  // its destructor would leave its memory behind on purpose
   EXPECT_NE(kept, nullptr);
   EXPECT_EQ(process_->Join(), 0);
-  EXPECT_LT(MonotonicNs() - gone_ns, 2'000'000'000u);
+  EXPECT_LT(MonotonicNs() - gone_ns, 10'000'000'000u);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   close(ready[0]);

@@ -83,11 +83,11 @@ TEST_F(ImageKeeperTest, WithoutADirectoryThereAreNoImages) {
 
 TEST_F(ImageKeeperTest, AKeeperThatDoesNotAnswerIsAskedOnce) {
   Result<std::pair<UniqueFd, UniqueFd>> ends = MakeSocketPair();
-  SocketImageCache cache(std::move(ends->second), 1'000'000);
+  SocketImageCache cache(std::move(ends->second), 20'000'000);
   EXPECT_EQ(cache.Find(Make(10, 1).key, 10).status().code(), StatusCode::kUnavailable);
   const uint64_t start_ns = MonotonicNs();
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(cache.Find(Make(10, 1).key, 10).status().code(), StatusCode::kUnavailable);
-  EXPECT_LT(MonotonicNs() - start_ns, 900'000'000u) << "each question waited";
+  EXPECT_LT(MonotonicNs() - start_ns, 10'000'000'000u) << "each question waited";
 }
 
 TEST_F(ImageKeeperTest, OneThatHasEndedIsStartedAgain) {
