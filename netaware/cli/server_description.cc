@@ -54,7 +54,9 @@ std::string DescribeVgpus(const ServerReport& report) {
     // With `default` alone nothing is divided.
     const auto divides = [&](const ServerReport::Vgpu& vgpu) { return vgpu.device == sharing.device && vgpu.name != "default"; };
     if (std::ranges::none_of(report.vgpus, divides)) continue;
-    text += fmt::format("device {} is {}, policy {}\n", sharing.device, sharing.mode, sharing.policy);
+    text += fmt::format("device {} is {}, policy {}", sharing.device, sharing.mode, sharing.policy);
+    if (sharing.unreported != 0) text += fmt::format("; {} sessions used it without reporting it", sharing.unreported);
+    text += "\n";
     text += fmt::format("{:>16} {:>8} {:>6} {:>8} {:>8} {:>8} {:>10}  {}\n", "VGPU", "REQUEST", "LIMIT", "GOT 1 S", "GOT 10 S",
                         "SESSIONS", "WAITED", "");
     const auto percent = [&](double share) { return sharing.mode == "metered" ? fmt::format("{:.1f} %", 100 * share) : "-"; };
@@ -114,11 +116,13 @@ nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report) 
                                     {"program", session.program}});
     if (!session.vgpus.empty()) json["session_list"].back()["vgpu"] = session.vgpus;
   }
+  if (!report.audit.empty()) json["audit"] = report.audit;
   if (!report.vgpu_problem.empty()) json["vgpu_problem"] = report.vgpu_problem;
   for (const ServerReport::Sharing& sharing : report.sharings) {
     if (sharing.device >= json["devices"].size()) continue;
     json["devices"][sharing.device]["policy"] = sharing.policy;
     json["devices"][sharing.device]["sharing"] = sharing.mode;
+    json["devices"][sharing.device]["unreported_sessions"] = sharing.unreported;
   }
   if (!report.vgpus.empty()) json["vgpus"] = nlohmann::json::array();
   for (const ServerReport::Vgpu& vgpu : report.vgpus) {

@@ -54,12 +54,14 @@ void ServerReport::Sharing::Put(Encoder& out) const {
   out.Pod(device);
   out.String(policy);
   out.String(mode);
+  out.Pod(unreported);
 }
 
 void ServerReport::Sharing::Get(Decoder& in) {
   in.Pod(&device);
   policy = in.String(kNameBytesMax);
   mode = in.String(kNameBytesMax);
+  in.Pod(&unreported);
 }
 
 void ServerReport::Vgpu::Put(Encoder& out) const {
@@ -169,6 +171,7 @@ void ServerReport::Encode(Encoder& out) const {
   const size_t vgpu_count = std::min(vgpus.size(), kVgpusMax);
   out.Pod(static_cast<uint32_t>(vgpu_count));
   for (size_t i = 0; i < vgpu_count; ++i) vgpus[i].Put(out);
+  out.String(audit);
   out.String(std::string_view(vgpu_problem).substr(0, kSentenceBytesMax));
 }
 
@@ -222,6 +225,7 @@ Result<ServerReport> ServerReport::Decode(std::span<const std::byte> message) {
   for (Sharing& sharing : report.sharings) sharing.Get(in);
   report.vgpus.resize(in.CountOf(kVgpusMax, Vgpu::kBytesMin));
   for (Vgpu& vgpu : report.vgpus) vgpu.Get(in);
+  report.audit = in.String(kNameBytesMax);
   report.vgpu_problem = in.String(kSentenceBytesMax);
   if (!in.AtEnd()) return MalformedControl("report");
   return report;

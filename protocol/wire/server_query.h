@@ -170,9 +170,10 @@ struct ServerReport {
   struct Sharing {
     uint32_t device = 0;
     std::string policy;
-    std::string mode;  // "free": nobody shares it; "armed": others rest; "metered": by tokens
+    std::string mode;         // "free": nobody shares it; "armed": others rest; "metered": by tokens
+    uint32_t unreported = 0;  // sessions that the audit found to use it without reporting it, in all
 
-    static constexpr size_t kBytesMin = 3 * 4;
+    static constexpr size_t kBytesMin = 4 * 4;
     void Put(Encoder& out) const;
     void Get(Decoder& in);
     friend bool operator==(const Sharing&, const Sharing&) = default;
@@ -216,6 +217,8 @@ struct ServerReport {
   std::vector<Session> session_list;         // empty when nothing was asked for
   std::vector<Sharing> sharings;             // empty from a server without vGPUs
   std::vector<Vgpu> vgpus;
+  // What is done about sessions that use a device without reporting it: "off", "log", "end", or "blind" where nobody can tell.
+  std::string audit;
   std::string vgpu_problem;  // why the file of vGPUs is not in force as it stands; empty: it is
 
   void Encode(Encoder& out) const;

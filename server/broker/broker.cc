@@ -177,6 +177,7 @@ void Broker::Tick(int64_t now_ns) {
   if (!gpus_.empty()) {
     Say(AliveMessage());
     if (now_ns >= figures_ns_) SayFigures(now_ns);
+    if (now_ns >= reported_ns_) SayReported(now_ns);
   }
   tick_ns_ = now_ns + (sessions_.empty() ? kIdleTickNs : kTickNs);
 }
@@ -186,6 +187,20 @@ void Broker::SayFigures(int64_t now_ns) {
   for (const std::unique_ptr<Gpu>& gpu : gpus_) AddFigures(*gpu, &figures);
   Say(figures);
   figures_ns_ = now_ns + kFiguresNs;
+}
+
+void Broker::SayReported(int64_t now_ns) {
+  ReportedMessage reported;
+  reported.at_ns = static_cast<uint64_t>(now_ns);
+  for (const auto& [number, session] : sessions_) {
+    for (uint32_t row = 0; row < gpus_.size(); ++row) {
+      if (session.members[row] == nullptr || gpus_[row]->time().mode() == GpuMode::kFree) continue;
+      const RowWatch::Reported& so_far = session.members[row]->reported();
+      reported.rows.push_back({number, row, static_cast<uint64_t>(so_far.watched_ns), static_cast<uint64_t>(so_far.busy_ns)});
+    }
+  }
+  if (!reported.rows.empty()) Say(reported);
+  reported_ns_ = now_ns + kReportedNs;
 }
 
 }  // namespace tessera

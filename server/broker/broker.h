@@ -46,8 +46,9 @@ class Broker {
   // A worker that rings more often between two ticks is looked at every millisecond until the next one.
   static constexpr uint32_t kRingsMax = 1'000;
   static constexpr int64_t kTickNs = static_cast<int64_t>(kBrokerAliveNs);
-  static constexpr int64_t kIdleTickNs = 5 * kTickNs;  // without sessions
-  static constexpr int64_t kFiguresNs = 5 * kTickNs;   // between two FiguresMessages
+  static constexpr int64_t kIdleTickNs = 5 * kTickNs;   // without sessions
+  static constexpr int64_t kFiguresNs = 5 * kTickNs;    // between two FiguresMessages
+  static constexpr int64_t kReportedNs = 10 * kTickNs;  // between two ReportedMessages
 
   using Send = std::function<void(std::span<const std::byte> message)>;
   // `poller` outlives it.
@@ -96,6 +97,7 @@ class Broker {
   void Leave(uint64_t number, int64_t now_ns);
   void Tick(int64_t now_ns);
   void SayFigures(int64_t now_ns);
+  void SayReported(int64_t now_ns);
   template <typename Message>
   void Say(const Message& message) {
     Encoder out;
@@ -113,6 +115,7 @@ class Broker {
   std::map<uint64_t, Session> sessions_;
   int64_t tick_ns_ = 0;
   int64_t figures_ns_ = 0;
+  int64_t reported_ns_ = 0;
 };
 
 }  // namespace tessera

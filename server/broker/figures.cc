@@ -8,7 +8,7 @@ namespace tessera {
 
 void AddFigures(const Gpu& gpu, FiguresMessage* figures) {
   const GpuTime& time = gpu.time();
-  figures->sharings.push_back({gpu.row(), std::string(time.policy().name()), std::string(GpuModeName(time.mode()))});
+  figures->sharings.push_back({gpu.row(), std::string(time.policy().name()), std::string(GpuModeName(time.mode())), 0});
   // A GPU that is not metered bills nothing, and its books are as old as the last decision.
   const bool metered = time.mode() == GpuMode::kMetered;
   const auto share = [&](VgpuId vgpu, Window window, int64_t window_ns) {

@@ -38,6 +38,7 @@ class Gpu {
     Member(WorkerPages& pages, VgpuId vgpu, SessionId session, const RowWatch& watch)
         : pages_(pages), vgpu_(vgpu), session_(session), watch_(watch) {}
     VgpuId vgpu() const { return vgpu_; }
+    const RowWatch::Reported& reported() const { return watch_.reported(); }
 
    private:
     friend class Gpu;

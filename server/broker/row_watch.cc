@@ -18,11 +18,13 @@ RowWatch::RowWatch(const ReportPage& page, size_t row, bool alone, int64_t now_n
 
 bool RowWatch::Look(TracedGpuTime& time, SessionId session, int64_t now_ns) {
   told_ = false;
-  if (time.time().mode() == GpuMode::kMetered) {
+  const bool metered = time.time().mode() == GpuMode::kMetered;
+  if (metered) {
     LookForSpans(time, session, now_ns);
   } else {
     LookForWork(time, session, now_ns);
   }
+  CountReported(metered, now_ns);
   looked_ns_ = now_ns;
   return told_;
 }
@@ -30,6 +32,20 @@ bool RowWatch::Look(TracedGpuTime& time, SessionId session, int64_t now_ns) {
 void RowWatch::Forget() {
   wants_ = busy_ = false;
   counts_are_old_ = true;
+  mode_is_new_ = true;
+}
+
+void RowWatch::CountReported(bool metered, int64_t now_ns) {
+  if (busy_) {
+    look_busy_ns_ += now_ns - counted_until_ns_;
+    counted_until_ns_ = now_ns;
+  }
+  if (!mode_is_new_) {
+    reported_.watched_ns += now_ns - looked_ns_;
+    reported_.busy_ns += metered ? look_busy_ns_ : told_ ? now_ns - looked_ns_ : 0;
+  }
+  mode_is_new_ = false;
+  look_busy_ns_ = 0;
 }
 
 // Whether any has, since the last call.
@@ -93,6 +109,8 @@ void RowWatch::TellWants(TracedGpuTime& time, SessionId session, bool wants, int
 
 void RowWatch::TellBusy(TracedGpuTime& time, SessionId session, bool busy, int64_t at_ns) {
   time.SetBusy(session, busy, at_ns);
+  if (!busy) look_busy_ns_ += at_ns - counted_until_ns_;
+  counted_until_ns_ = at_ns;
   busy_ = busy;
   told_ = true;
 }

@@ -25,10 +25,18 @@ class RowWatch {
 
   // Tells what is new, as the work of `session`; whether there was anything. Time does not go back.
   bool Look(TracedGpuTime& time, SessionId session, int64_t now_ns);
+  // How long it was looked at while the GPU was not free, and how long of that it has said to be busy: as it was billed, or,
+  // armed, from one look to the next where it worked. What passes from one mode to another counts in neither.
+  struct Reported {
+    int64_t watched_ns = 0;
+    int64_t busy_ns = 0;
+  };
+  const Reported& reported() const { return reported_; }
   // The mode has become another: GpuTime knows nothing of what was told, and what is counted counts from the next look on.
   void Forget();
 
  private:
+  void CountReported(bool metered, int64_t now_ns);
   void LookForWork(TracedGpuTime& time, SessionId session, int64_t now_ns);
   void LookForSpans(TracedGpuTime& time, SessionId session, int64_t now_ns);
   void TellSpans(TracedGpuTime& time, SessionId session, uint64_t count, int64_t now_ns);
@@ -54,6 +62,11 @@ class RowWatch {
   // As GpuTime was told.
   bool wants_ = false;
   bool busy_ = false;
+
+  Reported reported_;
+  bool mode_is_new_ = true;       // since the last look
+  int64_t counted_until_ns_ = 0;  // of the time since `busy_` is true
+  int64_t look_busy_ns_ = 0;      // since the last look
 };
 
 }  // namespace tessera

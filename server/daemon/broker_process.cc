@@ -129,6 +129,10 @@ BrokerProcess::Said BrokerProcess::Hear() {
         if (Result<FiguresMessage> figures = FiguresMessage::Decode(message->bytes); figures.ok())
           said.figures = std::move(*figures);
         break;
+      case BrokerWord::kReported:
+        if (Result<ReportedMessage> reported = ReportedMessage::Decode(message->bytes); reported.ok())
+          said.reported = std::move(*reported);
+        break;
       default: break;
     }
   }

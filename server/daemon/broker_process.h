@@ -35,7 +35,8 @@ class BrokerProcess {
   struct Said {
     std::vector<AskAnswer> answers;
     std::vector<VgpuFileAnswer> files;
-    std::optional<FiguresMessage> figures;  // the last ones
+    std::optional<FiguresMessage> figures;    // the last ones
+    std::optional<ReportedMessage> reported;  // likewise
   };
 
   BrokerProcess(const Options& options, std::vector<GpusMessage::Uuid> gpus);

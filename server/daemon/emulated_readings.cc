@@ -54,6 +54,30 @@ void EmulatedReadings::NoteLoad(const MonitorRequest& request) {
   }
 }
 
+// What a kernel uses is known when it ends, or its slice: no more than 100 % of it then.
+ProcessFigures EmulatedReadings::Figures(const MonitorRequest& request, const DeviceSnapshot& snapshot) {
+  ProcessFigures figures;
+  figures.told = true;
+  const uint64_t now_ns = MonotonicNs();
+  const uint64_t passed_ns = now_ns - figures_ns_;
+  figures_ns_ = now_ns;
+  std::map<Part, uint64_t> former;
+  former.swap(figures_busy_ns_);
+  for (const Session& session : request.sessions) {
+    for (uint32_t i = 0; i < snapshot.devices.size(); ++i) {
+      const size_t number = snapshot.devices[i].uuid[15];
+      if (number >= kEmulatedDevicesMax) continue;
+      const Part part{session.worker_pid, i};
+      const uint64_t busy_ns = session.devices[number].busy_ns;
+      figures_busy_ns_[part] = busy_ns;
+      const auto before = former.find(part);
+      if (before == former.end() || busy_ns <= before->second) continue;
+      figures.list.push_back({session.session, i, Percent(false, before->second, busy_ns, passed_ns)});
+    }
+  }
+  return figures;
+}
+
 void EmulatedReadings::Fill(const MonitorRequest& request, const DeviceSnapshot& snapshot, ServerReport* report) {
   NoteLoad(request);
   for (size_t i = 0; i < snapshot.devices.size(); ++i) {

@@ -11,6 +11,7 @@
 #include "protocol/wire/device_snapshot.h"
 #include "protocol/wire/server_query.h"
 #include "server/daemon/monitor_request.h"
+#include "server/daemon/process_figures.h"
 
 namespace tessera {
 
@@ -18,6 +19,9 @@ class EmulatedReadings {
  public:
   // Adds readings and uses to the report. A load is known from the second call on, 0.1 s after the first.
   void Fill(const MonitorRequest& request, const DeviceSnapshot& snapshot, ServerReport* report);
+
+  // How much of the time since the last call each session's kernels had each device; none by the first call.
+  ProcessFigures Figures(const MonitorRequest& request, const DeviceSnapshot& snapshot);
 
  private:
   void NoteLoad(const MonitorRequest& request);
@@ -33,6 +37,9 @@ class EmulatedReadings {
   using Part = std::pair<uint32_t, uint32_t>;  // a worker's process id, and the number of a device
   std::map<Part, uint64_t> session_busy_ns_;
   std::map<Part, uint32_t> session_percent_;
+  // Of Figures().
+  uint64_t figures_ns_ = 0;
+  std::map<Part, uint64_t> figures_busy_ns_;
 };
 
 }  // namespace tessera

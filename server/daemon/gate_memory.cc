@@ -4,12 +4,15 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include "protocol/base/log.h"
 #include "protocol/channel/segment.h"
 #include "server/gate/report_page.h"
 
@@ -37,6 +40,13 @@ Result<GateMemory> GateMemory::Make(std::span<const GpusMessage::Uuid> gpus) {
   memory.event_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!memory.event_.valid()) return Status::FromErrno("cannot make an eventfd", errno);
   return memory;
+}
+
+void GateMemory::SayCaught() const {
+  const uint32_t caught = 1;
+  if (pwrite(gate_.get(), &caught, sizeof(caught), offsetof(GatePage, caught)) != sizeof(caught)) {
+    LogError("cannot write into a gate page: errno {}", errno);
+  }
 }
 
 }  // namespace tessera

@@ -16,6 +16,9 @@ class GateMemory {
   // `gpus`: of the server, in the order of its rows.
   static Result<GateMemory> Make(std::span<const GpusMessage::Uuid> gpus);
 
+  // Tells the worker that its session ends, since the audit caught it.
+  void SayCaught() const;
+
   int gate_fd() const { return gate_.get(); }                // may be written
   int worker_gate_fd() const { return worker_gate_.get(); }  // may be read
   int report_fd() const { return report_.get(); }

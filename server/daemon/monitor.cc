@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "protocol/base/log.h"
@@ -15,6 +18,7 @@
 #include "server/daemon/child_process.h"
 #include "server/daemon/emulated_readings.h"
 #include "server/daemon/exit_codes.h"
+#include "server/daemon/process_figures.h"
 #include "server/driver/nvml.h"
 
 namespace tessera {
@@ -25,6 +29,7 @@ constexpr size_t kRequestBytesMax =
 
 using Ask = ServerQuery::Ask;
 using Session = MonitorRequest::Session;
+using Loads = std::map<uint32_t, ServerReport::Load>;
 
 // One answer per link, in their order.
 std::vector<ServerReport::FieldValue> LinkStates(const Nvml& nvml, const std::string& uuid) {
@@ -55,7 +60,7 @@ void FillFromNvml(const Nvml& nvml, const MonitorRequest& request, const DeviceS
     }
     if (query.ask != Ask::kState && query.ask != Ask::kDetails) continue;
     const std::map<uint32_t, uint64_t> bytes = nvml.ProcessBytes(uuid);
-    const auto loads = query.ask == Ask::kDetails ? nvml.ProcessLoads(uuid) : std::map<uint32_t, ServerReport::Load>();
+    const auto loads = query.ask == Ask::kDetails ? nvml.ProcessLoads(uuid, 0).value_or(Loads()) : Loads();
     for (const Session& session : request.sessions) {
       const auto found = bytes.find(session.worker_pid);
       if (found == bytes.end()) continue;
@@ -66,20 +71,61 @@ void FillFromNvml(const Nvml& nvml, const MonitorRequest& request, const DeviceS
   }
 }
 
-void Serve(MonitorRequest request, int connection, EmulatedReadings& emulated) {
+// Whom it asks.
+class Sources {
+ public:
+  // Loaded with the first request; null on a machine without it, which stays so.
+  const Nvml* nvml() {
+    if (!nvml_) nvml_.emplace(Nvml::Load());
+    return nvml_->ok() ? nvml_->value().get() : nullptr;
+  }
+  // What NVML has sampled since the last call.
+  ProcessFigures FiguresFromNvml(const MonitorRequest& request, const DeviceSnapshot& snapshot);
+
+  EmulatedReadings emulated;
+
+ private:
+  std::optional<Result<std::unique_ptr<Nvml>>> nvml_;
+  std::map<uint32_t, uint64_t> sampled_us_;  // by device
+};
+
+ProcessFigures Sources::FiguresFromNvml(const MonitorRequest& request, const DeviceSnapshot& snapshot) {
+  ProcessFigures figures;
+  figures.told = nvml() != nullptr;
+  for (uint32_t i = 0; i < snapshot.devices.size() && figures.told; ++i) {
+    uint64_t& since_us = sampled_us_[i];
+    const std::optional<Loads> loads = nvml()->ProcessLoads(snapshot.devices[i].UuidText(), since_us);
+    figures.told = loads.has_value();
+    if (!loads) break;
+    for (const auto& [pid, load] : *loads) since_us = std::max(since_us, load.time_us);
+    for (const Session& session : request.sessions) {
+      const auto load = loads->find(session.worker_pid);
+      if (load != loads->end()) figures.list.push_back({session.session, i, load->second.sm_percent});
+    }
+  }
+  return figures;
+}
+
+void ServeFigures(const MonitorRequest& request, int connection, Sources& sources) {
+  Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(request.report.snapshot);
+  if (!snapshot.ok()) return LogError("the daemon's snapshot cannot be read: {}", snapshot.status().message());
+  const bool is_emulated = request.report.driver == "emulator";
+  Encoder encoder(ProcessFigures::kBytesMax);
+  (is_emulated ? sources.emulated.Figures(request, *snapshot) : sources.FiguresFromNvml(request, *snapshot)).Encode(encoder);
+  const Status sent = SendMessage(connection, encoder.bytes(), {}, 0);
+  if (!sent.ok()) LogDebug("the daemon was not told figures: {}", sent.message());
+}
+
+void Serve(MonitorRequest request, int connection, Sources& sources) {
   ServerReport& report = request.report;
   const Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(report.snapshot);
   if (!snapshot.ok()) return LogError("the daemon's snapshot cannot be read: {}", snapshot.status().message());
   if (report.driver == "emulator") {
-    emulated.Fill(request, snapshot.value(), &report);
+    sources.emulated.Fill(request, snapshot.value(), &report);
+  } else if (const Nvml* nvml = sources.nvml()) {
+    FillFromNvml(*nvml, request, snapshot.value(), &report);
   } else {
-    // Loaded with the first request; a machine without it stays so.
-    static const Result<std::unique_ptr<Nvml>> nvml = Nvml::Load();
-    if (nvml.ok()) {
-      FillFromNvml(*nvml.value(), request, snapshot.value(), &report);
-    } else {
-      report.readings.resize(snapshot.value().devices.size());
-    }
+    report.readings.resize(snapshot.value().devices.size());
   }
   Encoder encoder(kControlMessageBytesMax);
   report.Encode(encoder);
@@ -119,7 +165,7 @@ Status Monitor::Answer(const MonitorRequest& request, int connection) {
 }
 
 int RunMonitor(int socket) {
-  EmulatedReadings emulated;
+  Sources sources;
   for (;;) {
     Result<SocketMessage> message = ReceiveMessage(socket, kRequestBytesMax, kNoDeadline);
     if (!message.ok()) return message.status().code() == StatusCode::kUnavailable ? kServiceOk : kServiceInternal;
@@ -128,7 +174,11 @@ int RunMonitor(int socket) {
       LogError("the daemon sent a malformed request");
       return kServiceInternal;
     }
-    Serve(std::move(request).value(), message->fds[0].get(), emulated);
+    if (request->figures) {
+      ServeFigures(*request, message->fds[0].get(), sources);
+    } else {
+      Serve(std::move(request).value(), message->fds[0].get(), sources);
+    }
   }
 }
 

@@ -2,7 +2,8 @@
 // the libraries that tell may take long, or hang, when a device is ill.
 //
 // The daemon starts it at the first such query and hands it each client's connection with everything else the report
-// needs; it answers and closes. One request is a datagram on the socket between the two, so neither waits for the other.
+// needs; it answers and closes. For the audit the daemon asks once a second itself. One request is a datagram on the socket
+// between the two, so neither waits for the other.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +21,8 @@ class Monitor {
  public:
   explicit Monitor(std::string log_word) : log_word_(std::move(log_word)) {}
 
-  // Hands a client's connection on, starting the process when there is none. On failure the client has not been answered.
+  // Hands a client's connection on (or, for figures, a socket of the daemon's own), starting the process when there is none. On
+  // failure the client has not been answered.
   Status Answer(const MonitorRequest& request, int connection);
 
  private:

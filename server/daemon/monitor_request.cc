@@ -7,6 +7,7 @@
 namespace tessera {
 
 void MonitorRequest::Encode(Encoder& out) const {
+  out.Pod(figures);
   Encoder encoded(kControlMessageBytesMax);
   query.Encode(encoded);
   out.Bytes(encoded.bytes());
@@ -22,6 +23,7 @@ void MonitorRequest::Encode(Encoder& out) const {
 Result<MonitorRequest> MonitorRequest::Decode(std::span<const std::byte> message) {
   Decoder in(message);
   MonitorRequest request;
+  in.Pod(&request.figures);
   Result<ServerQuery> query = ServerQuery::Decode(in.Bytes(kControlMessageBytesMax));
   if (!query.ok()) return query.status();
   request.query = std::move(query).value();

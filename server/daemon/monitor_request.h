@@ -17,11 +17,13 @@ struct MonitorRequest {
   static constexpr size_t kSessionsMax = 256;
   // One session's worker, and what it uses emulated devices for (zeros when they are not emulated).
   struct Session {
+    uint64_t session = 0;
     uint32_t worker_pid = 0;
     uint32_t client_pid = 0;
     DeviceUses devices;
   };
 
+  bool figures = false;  // ProcessFigures are wanted, and nothing that the query asks for
   ServerQuery query;
   ServerReport report;  // without what the query asks for
   std::vector<Session> sessions;

@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "programs/service_command_line.h"
@@ -51,6 +52,18 @@ bool TakeWarmWorkers(const std::string& text, std::optional<uint32_t>* workers) 
   if (error != std::errc() || end != text.data() + text.size() || number > kWarmMax) return false;
   *workers = number;
   return true;
+}
+
+// Of --audit. False: it is none of them.
+bool TakeAudit(const std::string& word, Options::Audit* audit) {
+  const std::pair<const char*, Options::Audit> words[] = {
+      {"off", Options::Audit::kOff}, {"log", Options::Audit::kLog}, {"end", Options::Audit::kEnd}};
+  for (const auto& [name, value] : words) {
+    if (word != name) continue;
+    *audit = value;
+    return true;
+  }
+  return false;
 }
 
 // Takes the values of --listen apart. Empty, or a sentence for the user.
@@ -153,6 +166,13 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--overrun-after", options->overrun_after,
                  "How long a session of a vGPU with overrun = end may run beyond its tokens while others wait (default: 5)")
       ->type_name("SECONDS");
+  std::string audit = "log";
+  app.add_option(
+         "--audit", audit,
+         "What happens to a session whose worker uses a GPU without reporting it, as NVML sees it: log (a word in the log), "
+         "end (it is ended as well), or off (nobody looks)")
+      ->type_name("{off,log,end}")
+      ->capture_default_str();
   app.add_option(
          "--record", options->record_path,
          "Where the broker writes down what it is told and what it decides, for tessera-replay; FILE-2 and so on when it is "
@@ -188,10 +208,13 @@ int ParseOptions(int argc, char** argv, Options* options) {
     return line.Refuse("--default takes shared or none, not '" + default_vgpu + "'");
   }
   options->no_default_vgpu = default_vgpu == "none";
+  if (!TakeAudit(audit, &options->audit)) return line.Refuse("--audit takes off, log or end, not '" + audit + "'");
   // A private server works for one program.
   options->vgpus = !no_vgpus && options->owner_fd < 0;
-  if (!options->vgpus && (!options->vgpu_path.empty() || options->no_default_vgpu || !options->record_path.empty())) {
-    return line.Refuse("--vgpus, --default none and --record need a tessera-broker: leave --no-vgpus out");
+  const bool wants_broker = !options->vgpu_path.empty() || options->no_default_vgpu || !options->record_path.empty() ||
+                            options->audit == Options::Audit::kEnd;
+  if (!options->vgpus && wants_broker) {
+    return line.Refuse("--vgpus, --default none, --record and --audit end need a tessera-broker: leave --no-vgpus out");
   }
   if (root != "private" && root != "machine") return line.Refuse("--worker-root takes private or machine, not '" + root + "'");
   options->private_root = root == "private";

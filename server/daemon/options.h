@@ -39,7 +39,10 @@ struct Options : ServiceOptions {
   std::string default_request;         // of --default-request, for the broker
   std::string overrun_after;           // of --overrun-after, for the broker
   std::string record_path;             // of --record, for the broker
-  bool check_sandbox = false;          // tell what workers give up here, and end
+  // What is done about a session that is found to use a GPU without reporting it (audit.h).
+  enum class Audit { kOff, kLog, kEnd };
+  Audit audit = Audit::kLog;
+  bool check_sandbox = false;  // tell what workers give up here, and end
 
   // Of processes that the daemon starts; not for users.
   int worker_fd = -1;        // of a worker: where its client comes from (handover.h)

@@ -46,6 +46,7 @@ Supervisor::Supervisor(const Options& options, UnixListener listener, ServerRepo
       listener_(std::move(listener)),
       report_(std::move(report)),
       monitor_(options.log_word),
+      auditor_(options.audit),
       hello_(kControlMessageBytesMax) {}
 
 Status Supervisor::Prepare() {
@@ -69,7 +70,8 @@ int Supervisor::Run() {
                                  {accepts ? listener_.fd() : -1, POLLIN, 0},
                                  {phase_ == Phase::kServing ? options_.owner_fd : -1, POLLIN, 0},
                                  {broker_.fd(), POLLIN, 0},
-                                 {vgpu_file_ ? vgpu_file_->fd() : -1, POLLIN, 0}};
+                                 {vgpu_file_ ? vgpu_file_->fd() : -1, POLLIN, 0},
+                                 {auditor_.fd(), POLLIN, 0}};
     for (const Silent& client : silent_) ready.push_back({client.connection.get(), POLLIN, 0});
     const size_t first_worker = ready.size();
     for (const auto& [pid, worker] : workers_) {
@@ -89,6 +91,7 @@ int Supervisor::Run() {
     HandleSignals();
     Reap();
     TendBroker();
+    TendAudit();
     AnswerRoomWaiters(-1);
     if (ready[2].revents != 0 && phase_ == Phase::kServing) {
       LogInfo("the process that this server was started for has ended");
@@ -186,6 +189,8 @@ void Supervisor::AnswerQuery(int connection, const std::vector<uint32_t>* rows) 
   ServerReport report = report_;
   report.sessions = static_cast<uint32_t>(workers_.size());
   report.sharings = figures_.sharings;
+  for (ServerReport::Sharing& sharing : report.sharings) sharing.unreported = auditor_.audit().found(sharing.device);
+  if (options_.vgpus) report.audit = auditor_.word();
   report.vgpus = figures_.vgpus;
   report.vgpu_problem = vgpu_problem_;
   if (rows != nullptr) {
@@ -216,6 +221,7 @@ MonitorRequest Supervisor::RequestToMonitor(const ServerQuery& query, const Serv
   const uint64_t now_ns = MonotonicNs();
   for (const auto& [pid, worker] : workers_) {
     MonitorRequest::Session& session = request.sessions.emplace_back();
+    session.session = worker.process.session;
     session.worker_pid = static_cast<uint32_t>(pid);
     session.client_pid = static_cast<uint32_t>(worker.client_pid);
     request.report.session_list.push_back(
@@ -401,6 +407,7 @@ int Supervisor::PollTimeoutMs() const {
   for (const Silent& client : silent_) deadline_ns = std::min(deadline_ns, client.deadline_ns);
   for (const Asked& asked : asked_) deadline_ns = std::min(deadline_ns, asked.deadline_ns);
   if (options_.vgpus) deadline_ns = std::min(deadline_ns, broker_.next_ns());
+  for (const auto& [pid, worker] : workers_) deadline_ns = std::min(deadline_ns, worker.kill_at_ns);
   for (const RoomWaiter& waiter : room_waiters_) deadline_ns = std::min(deadline_ns, waiter.deadline_ns);
   if (deadline_ns == kNoDeadline) return -1;
   const uint64_t now_ns = MonotonicNs();

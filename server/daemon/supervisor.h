@@ -19,7 +19,9 @@
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 #include "protocol/channel/unix_socket.h"
+#include "protocol/channel/waiting.h"
 #include "protocol/wire/server_query.h"
+#include "server/daemon/auditor.h"
 #include "server/daemon/broker_process.h"
 #include "server/daemon/gateway_process.h"
 #include "server/daemon/monitor.h"
@@ -40,6 +42,8 @@ class Supervisor {
   static constexpr uint64_t kRoomWaitNs = 5'000'000'000;
   // How long the broker has for an answer about a vGPU.
   static constexpr uint64_t kAskWaitNs = 5'000'000'000;
+  // How long a worker that the audit caught has to end its session.
+  static constexpr uint64_t kCaughtWaitNs = 5'000'000'000;
   // Clients for whom it is asked at the same time; more are told to come again.
   static constexpr size_t kAskedMax = 256;
 
@@ -63,6 +67,7 @@ class Supervisor {
     std::string program;  // of the client, as it says
     std::string vgpus;    // of the session
     uint64_t started_ns;
+    uint64_t kill_at_ns = kNoDeadline;
   };
   struct Silent {
     UniqueFd connection;
@@ -107,6 +112,9 @@ class Supervisor {
   void TellBrokerOf(const Worker& worker);
   void TellBrokerFile(const std::string& text);
   void TakeFileAnswer(const VgpuFileAnswer& answer);
+  void TakeReported(const ReportedMessage& reported);
+  // Whom the audit has found, and who should have ended by now.
+  void TendAudit();
   MonitorRequest RequestToMonitor(const ServerQuery& query, const ServerReport& report) const;
   // Answers what the workers asked about shares.
   void ServeAllShares(std::span<const pollfd> ready);
@@ -129,6 +137,7 @@ class Supervisor {
   UnixListener listener_;
   ServerReport report_;
   Monitor monitor_;
+  Auditor auditor_;
   UniqueFd signals_;
   std::vector<Silent> silent_;  // at most kSilentMax
   std::map<pid_t, Worker> workers_;

@@ -82,6 +82,7 @@ void Supervisor::TendBroker() {
   for (const VgpuFileAnswer& answer : said.files) TakeFileAnswer(answer);
   for (const AskAnswer& answer : said.answers) TakeAnswer(answer);
   if (said.figures) figures_ = std::move(*said.figures);
+  if (said.reported) TakeReported(*said.reported);
   const uint64_t now_ns = MonotonicNs();
   while (!asked_.empty() && now_ns >= asked_.front().deadline_ns) {
     TakeAnswer(

@@ -22,6 +22,8 @@ constexpr char kName[] = "libnvidia-ml.so.1";
 constexpr const char* kDirectories[] = {"/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib64",
                                         "/usr/lib/aarch64-linux-gnu", "/usr/lib/wsl/lib"};
 constexpr int kSuccess = 0;
+constexpr int kNotFound = 6;
+constexpr int kAbsent = -1;
 constexpr uint32_t kProcessesMax = 1024;
 
 constexpr unsigned Version(size_t bytes, unsigned version) { return static_cast<unsigned>(bytes) | version << 24; }
@@ -116,9 +118,14 @@ void* Open() {
 }  // namespace
 
 template <typename... Arguments>
-bool Nvml::Call(const char* name, Arguments... arguments) const {
+int Nvml::Answer(const char* name, Arguments... arguments) const {
   void* symbol = dlsym(library_, name);
-  return symbol != nullptr && reinterpret_cast<int (*)(Arguments...)>(symbol)(arguments...) == kSuccess;
+  return symbol != nullptr ? reinterpret_cast<int (*)(Arguments...)>(symbol)(arguments...) : kAbsent;
+}
+
+template <typename... Arguments>
+bool Nvml::Call(const char* name, Arguments... arguments) const {
+  return Answer(name, arguments...) == kSuccess;
 }
 
 Result<std::unique_ptr<Nvml>> Nvml::Load() {
@@ -341,14 +348,16 @@ std::map<uint32_t, uint64_t> Nvml::ProcessBytes(const std::string& uuid) const {
   return bytes;
 }
 
-std::map<uint32_t, ServerReport::Load> Nvml::ProcessLoads(const std::string& uuid) const {
+std::optional<std::map<uint32_t, ServerReport::Load>> Nvml::ProcessLoads(const std::string& uuid, uint64_t since_us) const {
   std::map<uint32_t, ServerReport::Load> loads;
   void* device = Find(uuid);
-  if (device == nullptr) return loads;
+  if (device == nullptr) return std::nullopt;
   std::vector<ProcessSample> samples(2 * kProcessesMax);
   unsigned count = kProcessesMax;
-  const unsigned long long since_us = 0;
-  if (!Call("nvmlDeviceGetProcessUtilization", device, samples.data(), &count, since_us)) return loads;
+  const unsigned long long since = since_us;
+  const int answer = Answer("nvmlDeviceGetProcessUtilization", device, samples.data(), &count, since);
+  if (answer == kNotFound) return loads;  // nothing has been sampled since
+  if (answer != kSuccess) return std::nullopt;
   samples.resize(std::min(count, kProcessesMax));
   for (const ProcessSample& sample : samples) {
     ServerReport::Load& load = loads[sample.pid];

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
-
 #include <vector>
 
 #include "protocol/base/status.h"
@@ -42,8 +42,9 @@ class Nvml {
   std::vector<ServerReport::Value> ReadPeers(const std::string& uuid, const std::vector<std::string>& others) const;
   // Bytes of the device that each process uses, by pid; Use::kUnknown where NVML does not know.
   std::map<uint32_t, uint64_t> ProcessBytes(const std::string& uuid) const;
-  // The last load that NVML has sampled of each process, by pid.
-  std::map<uint32_t, ServerReport::Load> ProcessLoads(const std::string& uuid) const;
+  // The load that NVML has sampled of each process, by pid, since `since_us` (of the clock of Load::time_us; 0: as far back as it
+  // has samples); none of processes that did nothing. nullopt: it does not tell of processes.
+  std::optional<std::map<uint32_t, ServerReport::Load>> ProcessLoads(const std::string& uuid, uint64_t since_us) const;
 
  private:
   explicit Nvml(void* library) : library_(library) {}
@@ -55,6 +56,9 @@ class Nvml {
   // Calls a function of the library by name; false when it is absent or fails. Its parameters must have exactly these types.
   template <typename... Arguments>
   bool Call(const char* name, Arguments... arguments) const;
+  // What it answers; kAbsent when there is no such function.
+  template <typename... Arguments>
+  int Answer(const char* name, Arguments... arguments) const;
 
   void* library_;
 };

@@ -13,6 +13,7 @@ constexpr uint32_t kLineMagic = 0x4b525442;
 constexpr size_t kPathBytesMax = 4096;
 constexpr size_t kLineSentenceBytesMax = 2048;
 constexpr size_t kReleaseBytesMax = 64;
+constexpr size_t kReportedRowBytes = 8 + 4 + 8 + 8;
 
 void PutWord(Encoder& out, BrokerWord word) {
   out.Pod(kLineMagic);
@@ -62,7 +63,8 @@ BrokerWord BrokerWordOf(std::span<const std::byte> message) {
     case BrokerWord::kVgpuFileAnswer:
     case BrokerWord::kAskAnswer:
     case BrokerWord::kAlive:
-    case BrokerWord::kFigures: return word;
+    case BrokerWord::kFigures:
+    case BrokerWord::kReported: return word;
     default: return BrokerWord::kNone;
   }
 }
@@ -220,6 +222,35 @@ Result<FiguresMessage> FiguresMessage::Decode(std::span<const std::byte> message
   for (ServerReport::Vgpu& vgpu : figures.vgpus) vgpu.Get(in);
   if (!in.AtEnd()) return Malformed("list of what vGPUs got");
   return figures;
+}
+
+void ReportedMessage::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kReported);
+  out.Pod(at_ns);
+  const size_t count = std::min(rows.size(), kRowsMax);
+  out.Pod(static_cast<uint32_t>(count));
+  for (size_t i = 0; i < count; ++i) {
+    out.Pod(rows[i].session);
+    out.Pod(rows[i].device);
+    out.Pod(rows[i].watched_ns);
+    out.Pod(rows[i].busy_ns);
+  }
+}
+
+Result<ReportedMessage> ReportedMessage::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kReported);
+  ReportedMessage reported;
+  in.Pod(&reported.at_ns);
+  reported.rows.resize(in.CountOf(kRowsMax, kReportedRowBytes));
+  for (Row& row : reported.rows) {
+    in.Pod(&row.session);
+    in.Pod(&row.device);
+    in.Pod(&row.watched_ns);
+    in.Pod(&row.busy_ns);
+    if (row.device >= kGateRowsMax) in.Fail();
+  }
+  if (!in.AtEnd()) return Malformed("list of what workers have said");
+  return reported;
 }
 
 void AliveMessage::Encode(Encoder& out) const { PutWord(out, BrokerWord::kAlive); }

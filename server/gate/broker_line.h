@@ -13,6 +13,7 @@
 //   LeftMessage                    ->   its process has ended
 //                                  <-   AliveMessage every kBrokerAliveNs
 //                                  <-   FiguresMessage twice a second, while there are sessions or when vGPUs change
+//                                  <-   ReportedMessage once a second, while a GPU is not free
 //
 // Decode() copies everything out of the bytes it reads and bounds it; kProtocolViolation for what is no such message. Plain
 // structs, used by one thread.
@@ -49,6 +50,7 @@ enum class BrokerWord : uint32_t {
   kAskAnswer = 103,
   kAlive = 104,
   kFigures = 105,
+  kReported = 106,
 };
 // What a message is; kNone for one that is none.
 BrokerWord BrokerWordOf(std::span<const std::byte> message);
@@ -125,11 +127,28 @@ struct ReadyMessage {
 };
 // How the GPUs are divided, and what each vGPU got; `device` is a row.
 struct FiguresMessage {
-  std::vector<ServerReport::Sharing> sharings;  // Encode() leaves out those beyond kGateRowsMax, and vGPUs beyond kVgpusMax
+  std::vector<ServerReport::Sharing> sharings;  // the audit's numbers are the daemon's to fill in. Encode() leaves out those
+                                                // beyond kGateRowsMax, and vGPUs beyond kVgpusMax
   std::vector<ServerReport::Vgpu> vgpus;
 
   void Encode(Encoder& out) const;
   static Result<FiguresMessage> Decode(std::span<const std::byte> message);
+};
+// What workers have said of themselves, for the audit (server/daemon/audit.h). All times count from the session's begin, or the
+// broker's; they go on only while the GPU is not free.
+struct ReportedMessage {
+  static constexpr size_t kRowsMax = 4096;  // Encode() leaves out those beyond
+  struct Row {
+    uint64_t session = 0;
+    uint32_t device = 0;
+    uint64_t watched_ns = 0;  // for so long the broker has looked at the worker
+    uint64_t busy_ns = 0;     // and for so long of that it was busy, as it said
+  };
+  uint64_t at_ns = 0;  // MonotonicNs
+  std::vector<Row> rows;
+
+  void Encode(Encoder& out) const;
+  static Result<ReportedMessage> Decode(std::span<const std::byte> message);
 };
 struct AliveMessage {
   void Encode(Encoder& out) const;

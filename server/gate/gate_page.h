@@ -1,4 +1,4 @@
-// The gate of one worker: a page that the broker writes and the worker reads.
+// The gate of one worker: a page that the broker writes, and in one word the daemon, and the worker reads.
 //
 // The worker looks at it before it lets work into the driver (server/worker/gate.h). A page that nobody has written is all zeros:
 // free. One row for each GPU of the server, in the order of the server's snapshot. Times are CLOCK_MONOTONIC in nanoseconds,
@@ -50,7 +50,7 @@ struct GatePage {
   std::atomic<uint32_t> closed_rows;  // bit i: row i is not free. All that a worker looks at while every row is
   std::atomic<uint64_t> alive_ns;     // when the broker last said that it is there
   uint32_t row_count;                 // as `uuid`
-  uint32_t padding;
+  std::atomic<uint32_t> caught;  // 1: the session ends, since the audit caught its worker (server/daemon/audit.h); the daemon's
   Row rows[kGateRowsMax];
 };
 static_assert(sizeof(GatePage) <= 4096);

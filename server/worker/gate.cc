@@ -161,6 +161,10 @@ bool Gate::AskIdle(uint64_t now_ns, bool wakes) {
 }
 
 Status Gate::MayGoOn() const {
+  if (page_->caught.load(std::memory_order_relaxed) != 0) {
+    return Status(StatusCode::kOverran,
+                  "its worker used a GPU without reporting it, which this server ends sessions for (tesserad --audit end)");
+  }
   if (!closed()) return Status::Ok();
   for (const std::unique_ptr<Lane>& lane : lanes_) {
     if (lane == nullptr || WordOf(*lane).mode != GateMode::kEnded) continue;

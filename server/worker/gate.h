@@ -64,7 +64,7 @@ class Gate {
   // There is no record. Looks what the driver has done, and tells the broker; when to be asked again (MonotonicNs), or
   // kNoDeadline.
   uint64_t Rest();
-  // kOverran: the broker wants the session to end.
+  // kOverran: the broker wants the session to end, or the daemon's audit.
   Status MayGoOn() const;
   // It has closed, or is free again, since Rest() looked.
   bool HasNews() const { return closed() != engaged_; }

@@ -46,6 +46,7 @@ constexpr Checker kCheckers[] = {Check<GpusMessage>,
                                  Check<ReadyMessage>,
                                  Check<AliveMessage>,
                                  Check<FiguresMessage>,
+                                 Check<ReportedMessage>,
                                  CheckFile,
                                  CheckFile,
                                  CheckFile};
@@ -71,7 +72,8 @@ std::vector<Input> Seeds() {
                             Encoded(LeftMessage{9}),
                             Encoded(ReadyMessage{"0.1.0"}),
                             Encoded(AliveMessage{}),
-                            Encoded(FiguresMessage{{{0, "fair", "free"}}, {}}),
+                            Encoded(FiguresMessage{{{0, "fair", "free", 0}}, {}}),
+                            Encoded(ReportedMessage{5, {{3, 1, 100, 70}}}),
                             Text("[[vgpu]]\nname = \"train\"\ngpu = 1\nrequest = 0.7\nlimit = 0.9\npriority = \"protected\"\n"
                                  "owners = [\"uid:1000\"]\n[[vgpu]]\nname = 'b'\n"),
                             Text("2\nclient1 0.3 1.0 1073741824\nclient2 0.5 0.75 0\n"),

@@ -54,6 +54,8 @@ class Services(TableTest):
             self.ends(program, 2, "bash.*'tcsh'.*" + see, "--completion", "tcsh")
         self.tesserad(2, "--sandbox takes.*'perhaps'", "--sandbox", "perhaps")
         self.tesserad(2, "--worker-root takes.*'none'", "--worker-root", "none")
+        self.tesserad(2, "--audit takes.*'kill'", "--audit", "kill")
+        self.tesserad(2, "--audit end need", "--audit", "end", "--no-vgpus")
         self.tesserad(2, "'65534'.*FIRST-LAST", "--worker-uids", "65534")
         self.tesserad(2, "nobody's", "--worker-uids", "65000-66000")
         self.tesserad(2, "--grace.*long", "--grace", "long")

@@ -49,6 +49,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(complete(DAEMON, "--driver", ""), ["auto", "cuda", "emulator"])
         self.assertEqual(complete(DAEMON, "--log", "debug", "--sandbox", "r"), ["require"])
         self.assertEqual(complete(DAEMON, "--worker-root", "p"), ["private"])
+        self.assertEqual(complete(DAEMON, "--audit", ""), ["off", "log", "end"])
         for program in (AGENT, GATEWAY):
             self.assertEqual(complete(program, "--log", "w"), ["warning"])
             self.assertEqual(complete(program, "--hel"), ["--help", "--hello-timeout"])

@@ -1,6 +1,6 @@
 // A libnvidia-ml.so.1 of an imaginary driver: fixed answers for one device or two, and every process of the daemon uses 7 MiB of
-// it. Stands in for the real one in nvml_test.py, nvml_readings_test.py and nvml_links_test.py, where the daemon serves the
-// emulator as if it were a driver of that machine.
+// it. Stands in for the real one in nvml_test.py, nvml_readings_test.py, nvml_links_test.py and audit_test.py, where the daemon
+// serves the emulator as if it were a driver of that machine.
 #include <unistd.h>
 
 #include <algorithm>
@@ -100,6 +100,7 @@ FAKE nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, Process* pr
 }
 // Two samples of each process; the second one is older.
 FAKE nvmlDeviceGetProcessUtilization(void*, ProcessSample* samples, unsigned* count, unsigned long long) {
+  if (std::getenv("FAKE_NVML_KNOWS_NO_PROCESSES") != nullptr) return kNotSupported;
   *count = 2 * ForEachProcess(*count / 2, [&](unsigned i, unsigned pid) {
              samples[2 * i] = {pid, 5'000'000, 61, 7, 0, 1};
              samples[2 * i + 1] = {pid, 4'000'000, 99, 99, 99, 99};

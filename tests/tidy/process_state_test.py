@@ -61,7 +61,6 @@ ALLOWED = {
         r"protocol/link/tls/tls_crew\.cc: TlsCrew::OfProcess::crew",
     ],
     "a library that is loaded once": [
-        r"server/daemon/monitor\.cc: Serve::nvml",
         r"server/emulator/driver/api/entry_proc_address\.cc: Lookup::self",
     ],
     "what the driver alone points to, for leak checkers": [

@@ -25,11 +25,12 @@ ServerReport SampleReport() {
   report.uses = {{4711, 1, 1 << 20, {9'000'000, 40, 5, 0, 1}}, {4712, 0, ServerReport::Use::kUnknown, {}}};
   report.session_list = {{3, 4711, 125'000, "python3", "train"}, {9, 4712, 0, "", ""}};
   report.needs_vgpu = true;
-  report.sharings = {{0, "fair", "metered"}};
+  report.sharings = {{0, "fair", "metered", 2}};
   report.vgpus.resize(2);
   report.vgpus[0].name = "train";
   report.vgpus[0].got_10s = 0.7;
   report.vgpus[1].waits = true;
+  report.audit = "log";
   report.vgpu_problem = "line 3: what stands there";
   return report;
 }
@@ -51,6 +52,7 @@ TEST(ServerQuery, ReportComesThrough) {
   EXPECT_TRUE(report.value().needs_vgpu);
   EXPECT_EQ(report.value().sharings, SampleReport().sharings);
   EXPECT_EQ(report.value().vgpus, SampleReport().vgpus);
+  EXPECT_EQ(report.value().audit, "log");
   EXPECT_EQ(report.value().vgpu_problem, SampleReport().vgpu_problem);
 }
 

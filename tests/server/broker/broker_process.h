@@ -49,7 +49,8 @@ class BrokerProcess {
       Result<Message> message = Message::Decode(got->bytes);
       if (message.ok()) return message.value();
       const BrokerWord word = BrokerWordOf(got->bytes);
-      EXPECT_TRUE(word == BrokerWord::kAlive || word == BrokerWord::kFigures || word == BrokerWord::kReady);
+      EXPECT_TRUE(word == BrokerWord::kAlive || word == BrokerWord::kFigures || word == BrokerWord::kReported ||
+                  word == BrokerWord::kReady);
     }
   }
   VgpuFileAnswer TakeFile(const std::string& text) {

@@ -58,6 +58,38 @@ TEST(Broker, SharesComeOutAsRequested) {
   EXPECT_NEAR(got, 1, 0.05);
 }
 
+TEST(Broker, WhatWorkersReportIsToldOnceASecond) {
+  Pair pair(true);
+  auto& [server, a, b] = pair;
+  server.RunFor(2'000 * kMs);
+  const size_t before = server.reported().size();
+  const int64_t a_used_ns = a->used_ns;
+  server.RunFor(3'000 * kMs);
+  const std::vector<ReportedMessage>& told = server.reported();
+  ASSERT_EQ(told.size(), before + 3);
+  const ReportedMessage &first = told[before - 1], &last = told.back();
+  ASSERT_EQ(last.rows.size(), 2u);
+  EXPECT_EQ(last.at_ns - first.at_ns, 3'000u * kMs);
+  EXPECT_EQ(last.rows[0].session, a->number);
+  EXPECT_NEAR(static_cast<double>(last.rows[0].watched_ns - first.rows[0].watched_ns), 3e9, 3e7);
+  EXPECT_NEAR(static_cast<double>(last.rows[0].busy_ns - first.rows[0].busy_ns), static_cast<double>(a->used_ns - a_used_ns),
+              9e7);
+  // Armed: from one look to the next.
+  b->greedy = false;
+  server.RunFor(4'000 * kMs);
+  const ReportedMessage armed = told.back();
+  server.RunFor(1'000 * kMs);
+  EXPECT_EQ(a->pages->Word().mode, GateMode::kArmed);
+  EXPECT_NEAR(static_cast<double>(told.back().rows[0].busy_ns - armed.rows[0].busy_ns), 1e9, 3e7);
+  EXPECT_EQ(told.back().rows[1].busy_ns, armed.rows[1].busy_ns);
+  // Free: nothing.
+  server.End(*b);
+  server.RunFor(1'000 * kMs);
+  const size_t all = told.size();
+  server.RunFor(2'000 * kMs);
+  EXPECT_EQ(told.size(), all);
+}
+
 TEST(Broker, DefaultAloneIsFree) {
   VirtualServer server({}, 1);
   VirtualWorker& worker = server.Begin("");

@@ -127,6 +127,27 @@ TEST_F(RowWatchTest, WhatGoesOnCountsFromWhenItWasFirstSeen) {
   EXPECT_EQ(BilledNs(), 3 * kMs);
 }
 
+TEST_F(RowWatchTest, WhatIsReportedIsWhatIsBilled) {
+  LookAt(1'001 * kMs);  // the first look counts for nothing
+  AddSpan(1'002 * kMs, 1'003 * kMs);
+  AddSpan(1'004 * kMs, 1'005 * kMs);
+  row().busy_since_ns = 1'008 * kMs;
+  LookAt(1'011 * kMs);
+  EXPECT_EQ(watch_->reported().watched_ns, 10 * kMs);
+  EXPECT_EQ(watch_->reported().busy_ns, (1 + 1 + 3) * kMs);
+  row().busy_since_ns = 0;
+  AddSpan(1'008 * kMs, 1'015 * kMs);
+  LookAt(1'021 * kMs);
+  EXPECT_EQ(watch_->reported().watched_ns, 20 * kMs);
+  EXPECT_EQ(watch_->reported().busy_ns, (1 + 1 + 7) * kMs);
+  EXPECT_EQ(watch_->reported().busy_ns, BilledNs());
+  // From one mode to another.
+  watch_->Forget();
+  LookAt(1'031 * kMs);
+  EXPECT_EQ(watch_->reported().watched_ns, 20 * kMs);
+  EXPECT_EQ(watch_->reported().busy_ns, 9 * kMs);
+}
+
 class RowWatchArmedTest : public RowWatchTest {
  protected:
   RowWatchArmedTest() : RowWatchTest(1) {}
@@ -145,6 +166,17 @@ TEST_F(RowWatchArmedTest, WorkIsSeenByCountsAndByRows) {
   row().busy_since_ns = 0;
   EXPECT_FALSE(LookAt(1'007 * kMs));
   EXPECT_EQ(time_.time().state(vgpu_).worked_at_ns, 1'006 * kMs);
+}
+
+TEST_F(RowWatchArmedTest, WhatIsReportedGoesFromLookToLook) {
+  LookAt(1'001 * kMs);
+  row().span_count = 1;
+  LookAt(1'002 * kMs);
+  LookAt(1'004 * kMs);
+  row().busy_since_ns = 1;
+  LookAt(1'005 * kMs);
+  EXPECT_EQ(watch_->reported().watched_ns, 4 * kMs);
+  EXPECT_EQ(watch_->reported().busy_ns, (1 + 1) * kMs);
 }
 
 TEST_F(RowWatchArmedTest, WhatWasCountedLongAgoIsNoNews) {

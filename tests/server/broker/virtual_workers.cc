@@ -56,6 +56,8 @@ void VirtualServer::Hear(std::span<const std::byte> message) {
     ++alive_;
   } else if (word == BrokerWord::kFigures) {
     figures_ = FiguresMessage::Decode(message).value();
+  } else if (word == BrokerWord::kReported) {
+    reported_.push_back(ReportedMessage::Decode(message).value());
   } else {
     heard_.emplace_back(message.begin(), message.end());
   }

@@ -57,6 +57,7 @@ class VirtualServer {
   int64_t turns() const { return turns_; }
   size_t alive_messages() const { return alive_; }
   const FiguresMessage& figures() const { return figures_; }
+  const std::vector<ReportedMessage>& reported() const { return reported_; }
   const TestProcess& process() const { return process_; }
 
  private:
@@ -71,6 +72,7 @@ class VirtualServer {
   std::vector<std::vector<std::byte>> heard_;
   size_t alive_ = 0;
   FiguresMessage figures_;  // the last ones
+  std::vector<ReportedMessage> reported_;
   int64_t now_ns_ = 1'000'000'000;
   int64_t again_ns_ = 0;
   int64_t gpu_free_ns_ = 0;

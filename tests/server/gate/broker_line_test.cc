@@ -59,12 +59,13 @@ TEST(BrokerLine, EveryMessageComesThrough) {
   Torture(ReadyMessage{"0.1.0"});
   Torture(AliveMessage{});
   FiguresMessage figures;
-  figures.sharings = {{0, "fair", "metered"}, {1, "fixed", "free"}};
+  figures.sharings = {{0, "fair", "metered", 0}, {1, "fixed", "free", 0}};
   figures.vgpus.resize(2);
   figures.vgpus[0].name = "train";
   figures.vgpus[0].got_1s = 0.7;
   figures.vgpus[1].waits = true;
   Torture(figures);
+  Torture(ReportedMessage{5, {{3, 1, 100, 70}, {4, 0, 0, 0}}});
 }
 
 TEST(BrokerLine, FieldsComeThrough) {

@@ -94,6 +94,13 @@ TEST_F(GateTest, AFreeGateAsksAndTellsNothing) {
   EXPECT_EQ(row().launches, 0u);
 }
 
+TEST_F(GateTest, WhomTheAuditCaughtMayNotGoOn) {
+  EXPECT_TRUE(gate_->MayGoOn().ok());
+  page_.caught = 1;
+  EXPECT_EQ(gate_->MayGoOn().code(), StatusCode::kOverran);
+  EXPECT_NE(gate_->MayGoOn().message().find("--audit end"), std::string::npos);
+}
+
 TEST_F(GateTest, SaysWhichGpusTheSessionSees) {
   EXPECT_EQ(report_.visible_rows, 1u);
   const UniqueFd event(eventfd(0, EFD_NONBLOCK));

@@ -1,0 +1,44 @@
+#include "server/daemon/auditor.h"
+
+#include <utility>
+
+#include "protocol/base/log.h"
+#include "protocol/channel/unix_socket.h"
+
+namespace tessera {
+
+void Auditor::Hear(const ReportedMessage& reported, MonitorRequest request, Monitor& monitor) {
+  audit_.Hear(reported);
+  if (socket_.valid()) return;
+  Result<std::pair<UniqueFd, UniqueFd>> ends = MakeSocketPair();
+  if (!ends.ok()) return LogDebug("no audit this time: {}", ends.status().message());
+  request.figures = true;
+  const Status asked = monitor.Answer(request, ends->second.get());
+  if (!asked.ok()) return LogDebug("no audit this time: {}", asked.message());
+  socket_ = std::move(ends->first);
+}
+
+std::vector<Audit::Finding> Auditor::Look() {
+  if (!socket_.valid()) return {};
+  const Result<SocketMessage> message = ReceiveMessage(socket_.get(), ProcessFigures::kBytesMax, 0);
+  if (!message.ok() && message.status().code() == StatusCode::kTimedOut) return {};
+  socket_.reset();
+  const Result<ProcessFigures> figures = message.ok() ? ProcessFigures::Decode(message.value().bytes) : message.status();
+  if (!figures.ok()) {
+    LogDebug("no audit this time: {}", figures.status().message());
+    return {};
+  }
+  std::vector<Audit::Finding> findings = audit_.Compare(figures.value());
+  if (audit_.blind() != nullptr && !std::exchange(said_blind_, true)) {
+    LogWarning("there is no audit of what workers report: {}", audit_.blind());
+  }
+  return findings;
+}
+
+std::string Auditor::word() const {
+  if (mode_ == Options::Audit::kOff) return "off";
+  if (audit_.blind() != nullptr) return "blind";
+  return mode_ == Options::Audit::kEnd ? "end" : "log";
+}
+
+}  // namespace tessera

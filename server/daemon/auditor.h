@@ -1,0 +1,40 @@
+// The audit as a part of the daemon: asks the monitor for figures whenever the broker has said what workers reported, and has
+// them compared (audit.h). One thread. Nothing here waits: a monitor that has not answered is not asked again.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "protocol/base/unique_fd.h"
+#include "server/daemon/audit.h"
+#include "server/daemon/monitor.h"
+#include "server/daemon/options.h"
+
+namespace tessera {
+
+class Auditor {
+ public:
+  explicit Auditor(Options::Audit mode) : mode_(mode) {}
+
+  bool on() const { return mode_ != Options::Audit::kOff; }
+  bool ends_sessions() const { return mode_ == Options::Audit::kEnd; }
+  // `request`: with this server's sessions.
+  void Hear(const ReportedMessage& reported, MonitorRequest request, Monitor& monitor);
+  // Where the answer comes, for poll(); -1 while none is awaited.
+  int fd() const { return socket_.get(); }
+  // Who is found by what has come since.
+  std::vector<Audit::Finding> Look();
+
+  // For reports: "off", "log", "end", or "blind" while there is nothing to compare with.
+  std::string word() const;
+  const Audit& audit() const { return audit_; }
+
+ private:
+  const Options::Audit mode_;
+  Audit audit_;
+  UniqueFd socket_;
+  bool said_blind_ = false;
+};
+
+}  // namespace tessera

@@ -1,0 +1,34 @@
+#include "server/daemon/process_figures.h"
+
+#include <algorithm>
+
+#include "protocol/wire/decoder.h"
+
+namespace tessera {
+
+void ProcessFigures::Encode(Encoder& out) const {
+  out.Pod(told);
+  const size_t count = std::min(list.size(), kListMax);
+  out.Pod(static_cast<uint32_t>(count));
+  for (size_t i = 0; i < count; ++i) {
+    out.Pod(list[i].session);
+    out.Pod(list[i].device);
+    out.Pod(list[i].sm_percent);
+  }
+}
+
+Result<ProcessFigures> ProcessFigures::Decode(std::span<const std::byte> message) {
+  Decoder in(message);
+  ProcessFigures figures;
+  in.Pod(&figures.told);
+  figures.list.resize(in.CountOf(kListMax, sizeof(One)));
+  for (One& one : figures.list) {
+    in.Pod(&one.session);
+    in.Pod(&one.device);
+    in.Pod(&one.sm_percent);
+  }
+  if (!in.AtEnd()) return Status(StatusCode::kProtocolViolation, "a malformed answer of the monitor");
+  return figures;
+}
+
+}  // namespace tessera

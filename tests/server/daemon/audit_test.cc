@@ -1,0 +1,165 @@
+#include "server/daemon/audit.h"
+
+#include <gtest/gtest.h>
+
+namespace tessera {
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+constexpr int kSettling = Audit::kSettleNs / kSecond;
+
+// Two sessions on GPU 0 in virtual seconds: 1 does as the test says, 2 is always busy, and says so.
+class AuditTest : public testing::Test {
+ protected:
+  static constexpr int kNotSeen = -1;
+
+  // A second in which worker 1 says that it was busy for `reported` % of the time, and NVML says `seen`. How many were found.
+  size_t Pass(int reported, int seen, int watched = 100) {
+    now_ns_ += kSecond;
+    watched_ns_ += kSecond / 100 * static_cast<uint64_t>(watched);
+    busy_ns_ += kSecond / 100 * static_cast<uint64_t>(reported);
+    other_ns_ += kSecond;
+    audit_.Hear({now_ns_, {{1, 0, watched_ns_, busy_ns_}, {2, 0, other_ns_, other_ns_}}});
+    ProcessFigures figures{true, {{2, 0, 90}}};
+    if (seen != kNotSeen) figures.list.push_back({1, 0, static_cast<uint32_t>(seen)});
+    const std::vector<Audit::Finding> findings = audit_.Compare(figures);
+    if (!findings.empty()) found_ = findings[0];
+    return findings.size();
+  }
+  size_t Pass(int seconds, int reported, int seen, int watched) {
+    size_t found = 0;
+    for (int i = 0; i < seconds; ++i) found += Pass(reported, seen, watched);
+    return found;
+  }
+  void Settle() { ASSERT_EQ(Pass(kSettling, 0, 0, 100), 0u); }
+
+  Audit audit_;
+  Audit::Finding found_{};
+  uint64_t now_ns_ = 100 * kSecond;
+  uint64_t watched_ns_ = 0;
+  uint64_t busy_ns_ = 0;
+  uint64_t other_ns_ = 0;
+};
+
+TEST_F(AuditTest, WhoReportsNothingIsFoundOnceInTheFifthSecond) {
+  Settle();
+  EXPECT_EQ(Pass(4, 0, 80, 100), 0u);
+  EXPECT_EQ(Pass(0, 80), 1u);
+  EXPECT_EQ(found_.session, 1u);
+  EXPECT_EQ(found_.device, 0u);
+  EXPECT_EQ(found_.seen_percent, 80u);
+  EXPECT_EQ(found_.reported_percent, 0u);
+  EXPECT_EQ(Pass(20, 0, 80, 100), 0u);
+  EXPECT_EQ(audit_.found(0), 1u);
+  EXPECT_EQ(audit_.found(1), 0u);
+}
+
+TEST_F(AuditTest, TwentyPointsAreAllowed) {
+  Settle();
+  EXPECT_EQ(Pass(30, 30, 50, 100), 0u);
+  EXPECT_EQ(Pass(5, 30, 51, 100), 1u);
+}
+
+TEST_F(AuditTest, OneGoodSecondEndsTheRow) {
+  Settle();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(Pass(4, 0, 80, 100), 0u);
+    EXPECT_EQ(Pass(0, 15), 0u);
+  }
+  EXPECT_EQ(Pass(4, 0, 80, 100), 0u);
+  EXPECT_EQ(Pass(0, kNotSeen), 0u);
+  EXPECT_EQ(Pass(4, 0, 80, 100), 0u);
+}
+
+TEST_F(AuditTest, FiguresThatAreLateAccuseNobody) {
+  Settle();
+  // Busy for five seconds, idle for five: NVML says so a second and two later.
+  for (int i = 0; i < 60; ++i) {
+    const auto busy = [](int second) { return second >= 0 && second / 5 % 2 == 0 ? 100 : 0; };
+    EXPECT_EQ(Pass(busy(i), busy(i - 2)), 0u) << i;
+  }
+}
+
+TEST_F(AuditTest, WhoReportsMoreThanItUsesIsNotFound) {
+  Settle();
+  EXPECT_EQ(Pass(30, 100, 0, 100), 0u);
+}
+
+TEST_F(AuditTest, WhatWasQueuedWhileTheGpuWasFreeIsNobodysToReport) {
+  EXPECT_EQ(Pass(kSettling, 0, 100, 100), 0u);
+  // Another session leaves and one comes: the GPU was free meanwhile.
+  EXPECT_EQ(Pass(0, 100, 20), 0u);
+  EXPECT_EQ(Pass(kSettling, 0, 100, 100), 0u);
+  EXPECT_EQ(Pass(4, 0, 0, 100), 0u);
+}
+
+TEST_F(AuditTest, WhatIsNotWatchedIsNotCompared) {
+  Settle();
+  EXPECT_EQ(Pass(60, 0, 100, 80), 0u);
+}
+
+TEST_F(AuditTest, AnotherBrokerCountsFromItsStart) {
+  Settle();
+  EXPECT_EQ(Pass(4, 0, 80, 100), 0u);
+  watched_ns_ = busy_ns_ = other_ns_ = 0;
+  EXPECT_EQ(Pass(kSettling, 0, 80, 100), 0u);
+  EXPECT_EQ(Pass(5, 0, 80, 100), 1u);
+}
+
+TEST_F(AuditTest, WordsOfTheBrokerThatAreTooCloseAreNotCompared) {
+  Settle();
+  for (int i = 0; i < 30; ++i) {
+    now_ns_ -= kSecond - kSecond / 10;
+    watched_ns_ -= kSecond - kSecond / 10;
+    EXPECT_EQ(Pass(0, 100), 0u);
+  }
+}
+
+TEST_F(AuditTest, MoreThanAllOfTheTimeIsNoFigure) {
+  Settle();
+  EXPECT_EQ(Pass(30, 0, 4'000, 100), 0u);
+}
+
+TEST_F(AuditTest, ASessionThatHasLeftIsForgotten) {
+  Settle();
+  EXPECT_EQ(Pass(5, 0, 80, 100), 1u);
+  audit_.Hear({now_ns_ += kSecond, {}});
+  EXPECT_TRUE(audit_.Compare({true, {{1, 0, 80}}}).empty());
+  EXPECT_EQ(audit_.found(0), 1u);
+}
+
+TEST_F(AuditTest, ItIsBlindWhereNobodyTells) {
+  const auto hear = [&](const ProcessFigures& figures) {
+    now_ns_ += kSecond;
+    other_ns_ += kSecond;
+    audit_.Hear({now_ns_, {{2, 0, other_ns_, other_ns_}}});
+    EXPECT_TRUE(audit_.Compare(figures).empty());
+  };
+  for (uint32_t i = 0; i < Audit::kBlindAfter; ++i) {
+    EXPECT_EQ(audit_.blind(), nullptr);
+    hear({false, {}});
+  }
+  EXPECT_NE(audit_.blind(), nullptr);
+  // It tells, but of nobody here, though one is busy all the time; until it does.
+  for (uint32_t i = 0; i < Audit::kBlindAfter; ++i) hear({true, {}});
+  EXPECT_NE(audit_.blind(), nullptr);
+  hear({true, {{2, 0, 90}}});
+  EXPECT_EQ(audit_.blind(), nullptr);
+  for (int i = 0; i < 30; ++i) hear({true, {}});
+  EXPECT_EQ(audit_.blind(), nullptr);
+}
+
+TEST(ProcessFigures, ComeThrough) {
+  Encoder out;
+  ProcessFigures{true, {{7, 1, 63}}}.Encode(out);
+  Result<ProcessFigures> figures = ProcessFigures::Decode(out.bytes());
+  ASSERT_TRUE(figures.ok());
+  EXPECT_TRUE(figures->told);
+  ASSERT_EQ(figures->list.size(), 1u);
+  EXPECT_EQ(figures->list[0].session, 7u);
+  EXPECT_EQ(figures->list[0].sm_percent, 63u);
+  EXPECT_FALSE(ProcessFigures::Decode(out.bytes().first(out.bytes().size() - 1)).ok());
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""The audit of what workers report: who uses a GPU without reporting it, by an NVML that says so of everybody (fake_nvml.cc) and by
+the emulated device's own readings.
+
+usage: audit_test.py BUILD_DIRECTORY
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from product import BUILD, CLIENT, TESSERA, DevicePage, Server, end_with_test, environment, program, wait_for
+
+# Has a context, and asks now and then whether its device is still there: ends with the error that it gets.
+IDLE = f"""import ctypes, sys, time
+cuda, context = ctypes.CDLL('{CLIENT}/libcuda.so.1'), ctypes.c_void_p()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+print('begins', flush=True)
+while cuda.cuCtxSynchronize() == 0:
+    time.sleep(0.5)
+print(cuda.cuCtxSynchronize(), flush=True)
+"""
+FOUND = "without reporting it"
+# Ten seconds until anybody is looked at, five for a finding; a busy machine may need some of them twice.
+FOUND_S = 120
+
+
+class Audit(unittest.TestCase):
+    def serve(self, *options, fake=True, **changes):
+        """With vGPUs a and b. `fake`: its NVML says of each worker that it uses 61 % of the GPU."""
+        file = tempfile.NamedTemporaryFile("w")
+        self.addCleanup(file.close)
+        file.write('[[vgpu]]\nname = "a"\nrequest = 0.5\n[[vgpu]]\nname = "b"\nrequest = 0.3\n')
+        file.flush()
+        if fake:
+            changes["LD_LIBRARY_PATH"] = os.path.join(BUILD, "tests/system/fake_nvml")
+        self.server = Server("--vgpus", file.name, "--default", "none", *options, env=environment(TESSERA_EMULATOR_DELAY_US="0", **changes),
+                             driver=os.path.join(BUILD, "lib/libtessera-emulator.so") if fake else "emulator")
+        self.addCleanup(self.server.stop)
+
+    def start(self, vgpu, *words):
+        process = subprocess.Popen([TESSERA, "run", "--server", self.server.url, "--vgpu", vgpu, "--", *words], env=environment(),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        end_with_test(process)
+        self.addCleanup(self.end, process)
+        self.assertEqual(process.stdout.readline(), "begins\n")
+        return process
+
+    @staticmethod
+    def end(process):
+        process.kill()
+        process.communicate()
+
+    def occupy(self, vgpu, duration_us=1000):
+        return self.start(vgpu, program("occupy"), "1000000", str(duration_us))
+
+    def status(self):
+        words = [TESSERA, "status", "--server", self.server.url]
+        told = [subprocess.run([*words, *more], capture_output=True, text=True, check=True, env=environment()).stdout
+                for more in ((), ("-o", "json"))]
+        return told[0], json.loads(told[1])
+
+    def test_one_that_is_found_is_in_the_log_once_and_goes_on(self):
+        self.serve()
+        busy, idle = self.occupy("a"), self.start("b", sys.executable, "-c", IDLE)
+        wait_for(lambda: FOUND in self.server.words(), FOUND_S, "a finding")
+        self.assertIn("61 %", self.server.words())
+        time.sleep(7)
+        self.assertEqual(self.server.words().count(FOUND), 1, self.server.words())
+        self.assertIn(f"of pid {idle.pid}", self.server.words())
+        self.assertEqual([busy.poll(), idle.poll()], [None, None])
+        text, told = self.status()
+        self.assertEqual((told["audit"], told["devices"][0]["unreported_sessions"]), ("log", 1))
+        self.assertIn("1 sessions used it without", text)
+
+    def test_one_that_is_found_is_ended_where_that_is_asked_for(self):
+        self.serve("--audit", "end")
+        busy, idle = self.occupy("a"), self.start("b", sys.executable, "-c", IDLE)
+        out, errors = idle.communicate(timeout=FOUND_S)
+        self.assertEqual(out, "702\n", errors)  # CUDA_ERROR_LAUNCH_TIMEOUT
+        self.assertEqual(errors.count("--audit end"), 1, errors)
+        wait_for(lambda: len(self.server.workers()) == 1, 20, "the end of its worker")
+        self.assertNotIn("is killed", self.server.words())
+        self.assertIsNone(busy.poll())
+
+    def test_who_reports_is_not_found(self):
+        self.serve("--audit", "end", fake=False)
+        tenants = [self.occupy("a", 5000), self.occupy("b", 300)]
+        page = DevicePage(self.server)
+        wait_for(lambda: all(page.busy_ns(worker) > 3e9 for worker in self.server.workers()), FOUND_S, "some seconds of work")
+        time.sleep(10)
+        self.assertEqual([tenant.poll() for tenant in tenants], [None, None], self.server.words())
+        self.assertNotIn(FOUND, self.server.words())
+        _, told = self.status()
+        self.assertEqual((told["audit"], told["devices"][0]["unreported_sessions"]), ("end", 0))
+
+    def test_without_figures_of_processes_it_says_so_once(self):
+        self.serve(FAKE_NVML_KNOWS_NO_PROCESSES="1")
+        self.occupy("a"), self.start("b", sys.executable, "-c", IDLE)
+        wait_for(lambda: "there is no audit" in self.server.words(), FOUND_S, "a word about it")
+        time.sleep(7)
+        self.assertEqual(self.server.words().count("there is no audit"), 1)
+        self.assertNotIn(FOUND, self.server.words())
+        self.assertEqual(self.status()[1]["audit"], "blind")
+
+    def test_nobody_looks_where_it_is_off(self):
+        self.serve("--audit", "off")
+        self.occupy("a"), self.start("b", sys.executable, "-c", IDLE)
+        time.sleep(3)
+        self.assertFalse([words for words in self.server.children_by_words().values() if "--monitor-fd" in words])
+        self.assertEqual(self.status()[1]["audit"], "off")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
