@@ -36,12 +36,14 @@ void Executor::Loop() {
   Completion& completion = worker_.completion();
   completion.BeginExecutor();
   // Ends the session as well: what stands behind a record that waits in vain is not to go in without a wait.
-  worker_.gate().SetStop([&] {
-    Status status = worker_.gate().MayGoOn();
-    if (status.ok()) status = channel.stop()();
-    if (!status.ok()) worker_.End(channel.peer_left() ? Status::Ok() : status);
-    return worker_.ended() ? Status(StatusCode::kUnavailable, "the session has ended") : Status::Ok();
-  });
+  worker_.gate().SetStop(
+      [&] {
+        Status status = worker_.gate().MayGoOn();
+        if (status.ok()) status = channel.stop()();
+        if (!status.ok()) worker_.End(channel.peer_left() ? Status::Ok() : status);
+        return worker_.ended() ? Status(StatusCode::kUnavailable, "the session has ended") : Status::Ok();
+      },
+      [&commands] { commands.WakeWaiters(); });
   // Nobody wakes it when the gate closes: it looks whenever it looks after the session.
   const StopPredicate stop = [&] {
     if (Status status = worker_.gate().MayGoOn(); !status.ok()) return status;

@@ -1,7 +1,5 @@
 #include "server/worker/gate.h"
 
-#include <sys/prctl.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -26,6 +24,8 @@ Gate::Gate(const DriverTable& driver, ThreadContexts& contexts, BusyStreams& str
       contexts_(contexts),
       streams_(streams),
       idle_(driver, contexts, streams),
+      held_(driver,
+            pages.gate != nullptr ? [this](uint64_t now_ns) { ClientAnswered(now_ns); } : std::function<void(uint64_t)>()),
       pages_(pages),
       page_(pages.gate != nullptr ? pages.gate : &kFreePage),
       executed_(pages.report != nullptr ? &pages.report->executed : &own_executed_) {
@@ -80,14 +80,27 @@ uint64_t Gate::OpenUntilNs(const Lane& lane, const GateWord& word, uint64_t now_
   return static_cast<uint64_t>(slot.OpenUntilNs(static_cast<int64_t>(now_ns)));
 }
 
-Gate::Verdict Gate::Judge(Lane& lane, uint64_t stream, uint64_t kind, uint64_t now_ns) {
+Gate::Verdict Gate::Judge(Lane& lane, CUstream stream, uint64_t kind, uint64_t now_ns) {
   const GateWord word = WordOf(lane);
   if (word.mode == GateMode::kFree) return Verdict::kPass;
   const uint64_t open_until_ns = OpenUntilNs(lane, word, now_ns);
-  if (now_ns >= open_until_ns) return Verdict::kAwaitToken;
+  const bool open = now_ns < open_until_ns;
+  if (word.mode != GateMode::kArmed && AwaitsClient(stream, open, now_ns)) return Verdict::kAwaitClient;
+  if (!open) return Verdict::kAwaitToken;
   const uint64_t budget_ns = std::min(open_until_ns - now_ns, kQueuedMaxNs);
-  const bool fits = lane.queue.MayAdd(stream, kind, static_cast<int64_t>(budget_ns), static_cast<int64_t>(now_ns));
+  const uint64_t key = IdleWatch::KeyOf(stream, contexts_.current());
+  const bool fits = lane.queue.MayAdd(key, kind, static_cast<int64_t>(budget_ns), static_cast<int64_t>(now_ns));
   return fits ? Verdict::kPass : Verdict::kAwaitRoom;
+}
+
+bool Gate::AwaitsClient(CUstream stream, bool open, uint64_t now_ns) {
+  const uint64_t since_ns = held_.SinceNs(stream, contexts_.current());
+  if (since_ns == 0) return false;
+  if (std::exchange(client_since_ns_, since_ns) != since_ns) client_turn_ns_ = since_ns;
+  if (open && now_ns < client_turn_ns_ + kClientTurnNs) return false;
+  if (now_ns < client_turn_ns_ + kClientTurnsNs) return true;
+  if (open) client_turn_ns_ = now_ns;
+  return false;
 }
 
 void Gate::Await(CUstream stream, uint64_t kind) {
@@ -95,22 +108,27 @@ void Gate::Await(CUstream stream, uint64_t kind) {
   Lane* const lane = LaneOfCurrentDevice();
   if (lane == nullptr || WordOf(*lane).mode == GateMode::kFree || idle_.Captures(stream)) return;
   if (stream == nullptr || stream == CU_STREAM_LEGACY) idle_.NoteContext(contexts_.current());
-  const uint64_t key = IdleWatch::KeyOf(stream, contexts_.current());
   for (;;) {
     const uint32_t changes = page_->changes.load(std::memory_order_acquire);
+    if (held_.HasEnded()) GoOn();
     const uint64_t now_ns = MonotonicNs();
-    const Verdict verdict = Judge(*lane, key, kind, now_ns);
+    const Verdict verdict = Judge(*lane, stream, kind, now_ns);
     if (verdict == Verdict::kPass) break;
-    lane->report.WaitBegan(now_ns, verdict == Verdict::kAwaitToken);
+    if (verdict == Verdict::kAwaitClient) {
+      lane->report.WaitEnded(now_ns);
+    } else {
+      lane->report.WaitBegan(now_ns, verdict == Verdict::kAwaitToken);
+    }
     if (stop_ && !stop_().ok()) break;
     if (busy() && AskIdle(now_ns, verdict == Verdict::kAwaitToken)) continue;
     Sleep(*lane, verdict, changes, now_ns);
   }
   // While it waited, the stream was perhaps found to be idle.
   streams_.Touch(stream);
+  GoOn();
   const uint64_t now_ns = MonotonicNs();
   if (worked_since_ns_ == 0) worked_since_ns_ = now_ns;
-  lane->queue.Add(key, kind, static_cast<int64_t>(now_ns));
+  lane->queue.Add(IdleWatch::KeyOf(stream, contexts_.current()), kind, static_cast<int64_t>(now_ns));
   lane->report.Passed(now_ns, static_cast<uint64_t>(lane->queue.QueuedNs(static_cast<int64_t>(now_ns))));
   lane->report.WaitEnded(now_ns);
 }
@@ -126,38 +144,15 @@ void Gate::Sleep(Lane& lane, Verdict verdict, uint32_t changes, uint64_t now_ns)
     sleep_ns = queued_ns > 2 * kAskMaxNs ? queued_ns - kAskMaxNs : kAskMinNs;
     const auto due = [&] { return changed() || MonotonicNs() >= now_ns + kAskMinNs / 2; };
     if (sleep_ns == kAskMinNs && AdaptiveSpin::LongNsMax() > AdaptiveSpin::kNsMax && end_spin_.Spin(due)) return;
-    // What is believed to be queued may have run already, or there is room before all of it has.
-    sleep_ns = std::min(sleep_ns, verdict == Verdict::kAwaitRoom ? kAskMaxNs : kSleepNs);
   }
+  // What is believed to be queued may have run already, or there is room before all of it has.
+  sleep_ns = std::min(sleep_ns, verdict == Verdict::kAwaitToken ? kSleepNs : kAskMaxNs);
   // Its slot begins without a word.
   if (verdict == Verdict::kAwaitToken && BrokerIsSilent(now_ns)) sleep_ns = std::min(sleep_ns, kAskMaxNs);
+  // Whoever answers for the client wakes it; one wake-up in a million comes before it sleeps.
+  if (verdict == Verdict::kAwaitClient && rests_) sleep_ns = kClientTurnsNs / 10;
+  if (held_.HasEnded()) return;
   FutexWait(&page_->changes, changes, sleep_ns);
-}
-
-bool Gate::busy() const { return worked_since_ns_ != 0; }
-
-uint64_t Gate::AskGapNs(uint64_t now_ns) const {
-  return std::clamp((now_ns - worked_since_ns_) / kAskShare, kAskMinNs, kAskMaxNs);
-}
-
-bool Gate::AskIdle(uint64_t now_ns, bool wakes) {
-  if (now_ns - asked_ns_ < kAskMinNs / 2) return false;
-  asked_ns_ = now_ns;
-  const bool idle = idle_.Idle([&](uint64_t stream) {
-    for (const std::unique_ptr<Lane>& lane : lanes_) {
-      if (lane != nullptr) lane->queue.Drained(stream, static_cast<int64_t>(now_ns));
-    }
-  });
-  if (!idle) return false;
-  worked_since_ns_ = 0;
-  // It may have taken long to ask, on a busy machine, and the work has ended meanwhile.
-  const uint64_t idle_ns = MonotonicNs();
-  for (const std::unique_ptr<Lane>& lane : lanes_) {
-    if (lane == nullptr) continue;
-    lane->queue.Reset();
-    lane->report.Drained(idle_ns, wakes);
-  }
-  return true;
 }
 
 Status Gate::MayGoOn() const {
@@ -173,48 +168,6 @@ Status Gate::MayGoOn() const {
         "it used a GPU for longer than its vGPU may while others waited for it; the vGPU's file says overrun = \"end\"");
   }
   return Status::Ok();
-}
-
-uint64_t Gate::Rest() {
-  if (!closed()) {
-    if (engaged_) Disengage();
-    return kNoDeadline;
-  }
-  Engage();
-  const uint64_t now_ns = MonotonicNs();
-  if (busy() && !AskIdle(now_ns, false)) return now_ns + AskGapNs(now_ns);
-  uint64_t again_ns = kNoDeadline;
-  for (const std::unique_ptr<Lane>& lane : lanes_) {
-    if (lane == nullptr || lane->report.wake_at_ns() == 0) continue;
-    if (now_ns >= lane->report.wake_at_ns()) {
-      lane->report.Wake();
-    } else {
-      again_ns = std::min(again_ns, lane->report.wake_at_ns());
-    }
-  }
-  return again_ns;
-}
-
-void Gate::Engage() {
-  if (engaged_) return;
-  engaged_ = true;
-  prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // 1 µs: the default of 50 µs is longer than many a wait here
-  // What went in before is not known, and counts until the driver has done it.
-  worked_since_ns_ = MonotonicNs();
-  idle_.NoteContext(contexts_.current());
-  for (const std::unique_ptr<Lane>& lane : lanes_) {
-    if (lane != nullptr && WordOf(*lane).mode != GateMode::kFree) lane->report.BusyBegan(worked_since_ns_);
-  }
-}
-
-void Gate::Disengage() {
-  engaged_ = false;
-  worked_since_ns_ = 0;
-  for (const std::unique_ptr<Lane>& lane : lanes_) {
-    if (lane == nullptr) continue;
-    lane->queue.Reset();
-    lane->report.Reset();
-  }
 }
 
 }  // namespace tessera

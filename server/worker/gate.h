@@ -7,6 +7,9 @@
 // broker that is silent is done without: work goes in when the vGPU's static slot comes (scheduler/static_slots.h). A launch that
 // is captured is no work.
 //
+// A session whose unfinished work waits for the client (held_streams.h) is not busy: its token is another's meanwhile. What
+// stands behind that wait in the driver goes on without one, and is billed.
+//
 // A record that waits blocks those behind it: the order of the ring is the order between the program's threads. It ends with the
 // session. The executor's thread, but where a line says otherwise.
 #pragma once
@@ -24,6 +27,7 @@
 #include "server/gate/gate_page.h"
 #include "server/gate/report_page.h"
 #include "server/worker/gate_report.h"
+#include "server/worker/held_streams.h"
 #include "server/worker/idle_watch.h"
 #include "server/worker/queue_estimate.h"
 
@@ -45,6 +49,11 @@ class Gate {
   static constexpr uint64_t kAskMinNs = 20'000;
   static constexpr uint64_t kAskMaxNs = 200'000;
   static constexpr uint64_t kAskShare = 32;
+  // More work for a stream that waits for the client waits as well, and wants no token, which it could not use now. What the
+  // client does may need that work: so it has a turn when the wait begins, if there is a token, and wants one for another every
+  // kClientTurnsNs.
+  static constexpr uint64_t kClientTurnNs = 1'000'000;
+  static constexpr uint64_t kClientTurnsNs = 100'000'000;
 
   // `driver`, `contexts`, `streams` and the pages outlive it.
   Gate(const DriverTable& driver, ThreadContexts& contexts, BusyStreams& streams, const GatePages& pages);
@@ -66,12 +75,16 @@ class Gate {
   uint64_t Rest();
   // kOverran: the broker wants the session to end, or the daemon's audit.
   Status MayGoOn() const;
-  // It has closed, or is free again, since Rest() looked.
-  bool HasNews() const { return closed() != engaged_; }
+  // It has closed, or is free again, or work has gone on, since Rest() looked.
+  bool HasNews() const { return closed() != engaged_ || held_.HasEnded(); }
 
-  // What ends a wait. Once, before the first record.
-  void SetStop(StopPredicate stop) { stop_ = std::move(stop); }
+  // What ends a wait; what wakes the executor where it waits for a record, on any thread. Once, before the first record.
+  void SetStop(StopPredicate stop, std::function<void()> wake = nullptr) {
+    stop_ = std::move(stop);
+    wake_ = std::move(wake);
+  }
   IdleWatch& idle_watch() { return idle_; }
+  HeldStreams& held_streams() { return held_; }
 
  private:
   // One GPU of the session.
@@ -80,8 +93,9 @@ class Gate {
     const size_t row;
     QueueEstimate queue;
     GateReport report;
+    bool will_go_on = false;  // it was busy, until all its work waited for the client
   };
-  enum class Verdict { kPass, kAwaitRoom, kAwaitToken };
+  enum class Verdict { kPass, kAwaitRoom, kAwaitToken, kAwaitClient };
 
   void FindLanes();
   Lane* LaneOfCurrentDevice();
@@ -89,13 +103,19 @@ class Gate {
   // The end of what the word allows now: `now_ns` or before when it is closed.
   uint64_t OpenUntilNs(const Lane& lane, const GateWord& word, uint64_t now_ns) const;
   bool BrokerIsSilent(uint64_t now_ns) const;
-  Verdict Judge(Lane& lane, uint64_t stream, uint64_t kind, uint64_t now_ns);
+  // The stream waits for the client, and it is not the turn of work behind that; `open`: there is a token.
+  bool AwaitsClient(CUstream stream, bool open, uint64_t now_ns);
+  Verdict Judge(Lane& lane, CUstream stream, uint64_t kind, uint64_t now_ns);
   void Sleep(Lane& lane, Verdict verdict, uint32_t changes, uint64_t now_ns);
   // The gate is closed now, or free again.
   void Engage();
   void Disengage();
-  // Asks the driver, if it is time; whether it has done everything.
+  // Asks the driver, if it is time; whether nothing works.
   bool AskIdle(uint64_t now_ns, bool wakes);
+  // What is told of work is the executor's to tell again, after all of it had waited for the client.
+  void GoOn();
+  // One of these waits has ended: on its thread.
+  void ClientAnswered(uint64_t now_ns);
   bool busy() const;
   uint64_t AskGapNs(uint64_t now_ns) const;
 
@@ -103,17 +123,23 @@ class Gate {
   ThreadContexts& contexts_;
   BusyStreams& streams_;
   IdleWatch idle_;
+  HeldStreams held_;
   const GatePages pages_;
   const GatePage* const page_;  // of zeros when there is none
   std::atomic<uint64_t> own_executed_{0};
   std::atomic<uint64_t>* const executed_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // by device number; null: a GPU that the page does not know
   StopPredicate stop_;
+  std::function<void()> wake_;
   AdaptiveSpin spin_;      // for a token that is about to come
   AdaptiveSpin end_spin_;  // for the end of work that others wait for
   bool engaged_ = false;
-  uint64_t worked_since_ns_ = 0;  // the driver has not been seen idle since
+  bool rests_ = false;            // all that is unfinished waited for the client when the driver was asked last
+  uint64_t worked_since_ns_ = 0;  // the driver has not been seen idle since; 0: it is
   uint64_t asked_ns_ = 0;
+  // Of the wait for the client behind which work waited last: since when it is, and when its last turn began.
+  uint64_t client_since_ns_ = 0;
+  uint64_t client_turn_ns_ = 0;
 };
 
 // A number for a kind of work, from what makes two pieces of it alike.

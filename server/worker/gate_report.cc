@@ -65,6 +65,11 @@ void GateReport::Drained(uint64_t now_ns, bool wakes) {
   if (wakes || (count + 1) % (ReportPage::kSpans / 2) == 0) Wake();
 }
 
+void GateReport::WentOn(uint64_t now_ns) {
+  BusyBegan(now_ns);
+  Ring();  // it has no token, as a rule
+}
+
 void GateReport::Reset() {
   wait_began_ns_ = 0;
   wait_told_ = false;
@@ -77,6 +82,10 @@ void GateReport::Reset() {
 
 void GateReport::Wake() {
   wake_at_ns_ = 0;
+  Ring();
+}
+
+void GateReport::Ring() const {
   const uint64_t one = 1;
   // A broker that does not read is woken as it is: the count is full only after 2^64 - 1 of these.
   if (write(event_fd_, &one, sizeof(one)) < 0) return;

@@ -1,7 +1,7 @@
 // What the gate tells the broker: one row of the worker's report page, and when the broker is woken for it.
 //
-// Written by the executor alone. A span is exact in the page as soon as it is over; the broker is woken for a rest only when that
-// has lasted for kShortRestNs, since a program that waits for each of its launches rests after each.
+// Written by the executor, but for WentOn(). A span is exact in the page as soon as it is over; the broker is woken for a rest
+// only when that has lasted for kShortRestNs, since a program that waits for each of its launches rests after each.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,10 @@ class GateReport {
   void Passed(uint64_t now_ns, uint64_t queued_ns);
   // The driver had done everything by then. `wakes`: at once, since somebody may wait for it.
   void Drained(uint64_t now_ns, bool wakes);
+  // After Drained(): work goes on that had waited for the client. Any thread, while the executor tells of no work
+  // (held_streams.h).
+  void WentOn(uint64_t now_ns);
+  bool busy() const { return busy_since_ns_ != 0; }
   // Nothing is told any more: the gate is free.
   void Reset();
 
@@ -34,6 +38,8 @@ class GateReport {
   void Wake();
 
  private:
+  void Ring() const;
+
   ReportPage::Row& row_;
   const int event_fd_;
   uint64_t wait_began_ns_ = 0;

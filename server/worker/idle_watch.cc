@@ -1,5 +1,7 @@
 #include "server/worker/idle_watch.h"
 
+#include <algorithm>
+
 #include "generated/driver_table.h"
 #include "server/worker/busy_streams.h"
 #include "server/worker/thread_contexts.h"
@@ -24,42 +26,49 @@ bool IdleWatch::Captures(CUstream stream) const {
 
 bool IdleWatch::Works(CUstream stream) const { return driver_.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY; }
 
-bool IdleWatch::StreamsIdle(const std::function<void(uint64_t stream)>& done) {
+IdleWatch::Found IdleWatch::LookAtStreams(const HeldStreams::View& waits, const std::function<void(uint64_t stream)>& done) {
   std::vector<BusyStreams::Use> finished;
-  bool idle = true;
+  Found found = Found::kIdle;
   for (const BusyStreams::Use& use : streams_.Unfinished()) {
-    if (Captures(use.stream)) continue;  // it is asked when its capture has ended
-    if (Works(use.stream)) {
-      idle = false;
+    if (waits.Find(use.stream, nullptr) != nullptr) {
+      found = std::min(found, Found::kWaits);
+    } else if (Captures(use.stream)) {
+      continue;  // it is asked when its capture has ended
+    } else if (Works(use.stream)) {
+      found = Found::kWork;
     } else {
       finished.push_back(use);
       done(KeyOf(use.stream, nullptr));
     }
   }
   streams_.Finished(finished);
-  return idle;
+  return found;
 }
 
-bool IdleWatch::Idle(const std::function<void(uint64_t stream)>& done) {
-  if (away_.load(std::memory_order_acquire) != 0) return false;
+IdleWatch::Found IdleWatch::Look(const HeldStreams::View& waits, const std::function<void(uint64_t stream)>& done) {
+  if (away_.load(std::memory_order_acquire) != 0) return Found::kWork;
   const CUcontext before = contexts_.current();
   std::vector<CUcontext> used;
   {
     MutexLock lock(mutex_);
     used.assign(used_.begin(), used_.end());
   }
-  bool idle = true;
+  Found found = Found::kIdle;
   for (CUcontext context : used) {
+    if (waits.Find(CU_STREAM_LEGACY, context) != nullptr) {
+      found = std::min(found, Found::kWaits);
+      continue;
+    }
     if (contexts_.Set(context) != CUDA_SUCCESS || Captures(CU_STREAM_LEGACY)) continue;
     if (Works(CU_STREAM_LEGACY)) {
-      idle = false;
+      found = Found::kWork;
     } else {
       done(KeyOf(CU_STREAM_LEGACY, context));
     }
   }
-  idle = StreamsIdle(done) && idle;  // with one of the contexts current, if there is any
+  found = std::min(found, LookAtStreams(waits, done));  // with one of the contexts current, if there is any
   if (contexts_.Set(before) != CUDA_SUCCESS) contexts_.Forget();
-  return idle;
+  return found;
 }
 
 }  // namespace tessera

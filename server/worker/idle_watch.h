@@ -1,4 +1,5 @@
-// Whether the driver has done all that a session gave it, asked of the streams themselves: nothing is recorded in them.
+// Whether the driver has done all that a session gave it, asked of the streams themselves: nothing is recorded in them. Streams
+// that wait for the client (held_streams.h) are not asked.
 //
 // Only the executor asks: no stream comes to be captured, and none is destroyed, while it does. What helper threads have in hand
 // counts as work. Streams that are captured are not touched, nor the legacy stream of a context in which one of those is that
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "protocol/base/mutex.h"
+#include "server/worker/held_streams.h"
 
 namespace tessera {
 
@@ -35,9 +37,14 @@ class IdleWatch {
   void Away() { away_.fetch_add(1, std::memory_order_relaxed); }
   void Back() { away_.fetch_sub(1, std::memory_order_release); }
 
-  // The executor: whether everything is done; `done` hears of each stream that is (KeyOf). What the calling thread has current is
-  // so afterwards. A failed stream is done.
-  bool Idle(const std::function<void(uint64_t stream)>& done) EXCLUDES(mutex_);
+  enum class Found {
+    kWork,   // something works, or may
+    kWaits,  // all that is not done waits for the client
+    kIdle,   // everything is done
+  };
+  // The executor: what there is; `done` hears of each stream that is (KeyOf). What the calling thread has current is so
+  // afterwards. A failed stream is done.
+  Found Look(const HeldStreams::View& waits, const std::function<void(uint64_t stream)>& done) EXCLUDES(mutex_);
   // What a stream is called here: the default streams of contexts are told apart.
   static uint64_t KeyOf(CUstream stream, CUcontext current) {
     const bool legacy = stream == nullptr || stream == CU_STREAM_LEGACY;
@@ -48,7 +55,7 @@ class IdleWatch {
 
  private:
   bool Works(CUstream stream) const;
-  bool StreamsIdle(const std::function<void(uint64_t stream)>& done);
+  Found LookAtStreams(const HeldStreams::View& waits, const std::function<void(uint64_t stream)>& done);
 
   const DriverTable& driver_;
   ThreadContexts& contexts_;

@@ -47,16 +47,23 @@ void QueueEstimate::Add(uint64_t stream, uint64_t kind, int64_t now_ns) {
     batch->work.push_back({kind, 1, believed_ns});
     batch->has_unknown = batch->has_unknown || believed_ns < 0;
   } else {
-    batch->too_many_kinds = true;
+    batch->teaches_nothing = true;
   }
 }
 
 void QueueEstimate::Drained(uint64_t stream, int64_t now_ns) {
   const auto found = std::ranges::find(batches_, stream, &Batch::stream);
   if (found == batches_.end()) return;
-  if (!found->too_many_kinds) Learn(*found, std::max<int64_t>(now_ns - found->began_ns, 0));
+  if (!found->teaches_nothing) Learn(*found, std::max<int64_t>(now_ns - found->began_ns, 0));
   batches_.erase(found);
   if (batches_.empty()) queued_until_ns_ = 0;
+}
+
+void QueueEstimate::WaitsForClient(uint64_t stream, int64_t enqueued_ns, int64_t began_ns) {
+  Batch* const batch = Find(stream);
+  if (batch == nullptr) return;
+  if (batch->added_ns <= enqueued_ns) return Drained(stream, began_ns);
+  batch->teaches_nothing = true;
 }
 
 void QueueEstimate::Learn(const Batch& batch, int64_t took_ns) {

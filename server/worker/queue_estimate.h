@@ -30,6 +30,9 @@ class QueueEstimate {
   void Add(uint64_t stream, uint64_t kind, int64_t now_ns);
   // Everything that went into this stream had been done by then.
   void Drained(uint64_t stream, int64_t now_ns);
+  // This stream waits for the client since `began_ns`, as a function that was enqueued at `enqueued_ns` says: all that went in
+  // before it had been done by then. Nothing is learned from what went in since, as the wait is a part of its time.
+  void WaitsForClient(uint64_t stream, int64_t enqueued_ns, int64_t began_ns);
   // Nothing of what is queued counts any more, and nothing is learned from it.
   void Reset();
 
@@ -48,7 +51,7 @@ class QueueEstimate {
     int64_t began_ns;
     int64_t added_ns;
     std::vector<Work> work;
-    bool too_many_kinds = false;
+    bool teaches_nothing = false;  // too many kinds, or it waited for the client
     bool has_unknown = false;
   };
   Batch* Find(uint64_t stream);

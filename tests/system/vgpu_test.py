@@ -43,11 +43,11 @@ class VgpuTest(unittest.TestCase):
         return subprocess.run([TESSERA, "run", "--server", self.server.url, *(["--vgpu", name] if name else []), "--", *words],
                               capture_output=True, text=True, timeout=60, env=environment(**more))
 
-    def tenant(self, name, duration_us=1000):
-        """A program that wants the GPU always, and its worker."""
+    def tenant(self, name, duration_us=1000, *more):
+        """A program that wants the GPU always, and its worker; `more`: as occupy takes it."""
         before = self.server.workers()
         words = [TESSERA, "run", "--server", self.server.url, *(["--vgpu", name] if name else []), "--",
-                 program("occupy"), MANY, str(duration_us)]
+                 program("occupy"), MANY, str(duration_us), *map(str, more)]
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
         end_with_test(process)
         self.addCleanup(self.end, process)
@@ -161,6 +161,31 @@ class Shares(VgpuTest):
             if abs(one - 50) <= 5 and abs(first - second) <= 15:
                 return
         self.fail(seen)
+
+
+class Functions(VgpuTest):
+    def check_beside_one_that_works(self, pause_us):
+        """It works for 5 ms, and then waits for a host function: the other one has the rest, and each what it uses on its bill."""
+        self.serve(vgpu("works", 0.5), vgpu("waits", 0.5))
+        _, works = self.tenant("works")
+        _, waits = self.tenant("waits", 5000, 1, pause_us)
+        part = 5000 / (5000 + pause_us)
+        time.sleep(1)
+        self.check_use(waits, 0.2 * part, 0.2)
+        self.check_billed("works", 0.55, 1.0)
+        self.check_billed("waits", 0.2 * part, 0.3)
+
+    def test_who_waits_for_its_own_program_is_not_billed(self):
+        self.check_beside_one_that_works(40_000)
+
+    def test_who_waits_for_long_wants_few_tokens(self):
+        self.check_beside_one_that_works(300_000)
+
+    def test_alone_with_a_limit_only_its_kernels_count(self):
+        self.serve(vgpu("waits", 0.2, 0.3))
+        _, waits = self.tenant("waits", 4000, 1, 16_000)
+        self.check_use(waits, 0.08, 0.3)
+        self.check_billed("waits", 0.08, 0.3)
 
 
 class Overrun(VgpuTest):

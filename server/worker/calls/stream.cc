@@ -33,6 +33,7 @@ void Do_cuStreamDestroy_v2(CallContext& call, const cuStreamDestroy_v2Request& r
   const bool works = call.driver().cuStreamQuery(stream) == CUDA_ERROR_NOT_READY;
   if (works && call.driver().cuStreamGetCtx(stream, &context) == CUDA_SUCCESS) busy.NoteOrphan(context);
   busy.Forget(stream);
+  call.worker().gate().held_streams().StreamGoes();
   call.Finish(call.driver().cuStreamDestroy_v2(stream));
 }
 

@@ -9,6 +9,7 @@
 namespace tessera {
 
 void Do_tesseraThreadEnded(CallContext& call, const tesseraThreadEndedRequest& request) {
+  call.worker().gate().held_streams().StreamGoes();
   call.worker().thread_streams().EndThread(request.thread);
   call.Finish(CUDA_SUCCESS);
 }

@@ -19,6 +19,7 @@ CUresult PrepareContextEnd(Worker& worker, HandleId id, CUcontext context) {
   worker.DrainDeviceOutput();
   worker.completion().DrainContext(context);
   worker.gate().idle_watch().ForgetContext(context);
+  worker.gate().held_streams().StreamGoes();
   BusyStreams& busy = worker.busy_streams();
   for (const auto& [thread, stream] : worker.thread_streams().OfContext(context)) busy.Forget(stream);
   worker.thread_streams().EndContext(context);

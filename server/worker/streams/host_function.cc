@@ -29,7 +29,8 @@ struct HostFunctions::Target {
   bool repeats;
   WrittenRange written;
   std::vector<std::byte> note;
-  HandleId object{};  // of a destructor
+  HandleId object{};         // of a destructor
+  HeldStreams::Wait wait{};  // of a function that runs once
 };
 
 // Unless the session is over.
@@ -91,6 +92,8 @@ HostFunctions::~HostFunctions() {
 
 CUresult HostFunctions::Launch(CUstream stream, uint64_t function, Form form, bool repeats, const WrittenRange& written) {
   auto target = std::make_unique<Target>(Target{gate_, function, repeats, written, {}});
+  // Whose stream it is: nobody tells that of one in a graph.
+  if (!repeats) target->wait = worker_.gate().held_streams().Expect(stream, worker_.CurrentContext());
   const DriverTable& driver = worker_.driver();
   const CUresult result = form == Form::kHostFunction ? driver.cuLaunchHostFunc(stream, &RunHostFunction, target.get())
                                                       : driver.cuStreamAddCallback(stream, &RunCallback, target.get(), 0);
@@ -165,11 +168,14 @@ void HostFunctions::Run(Target* target, CUresult status) {
     const uint64_t request = worker.answers().Open();
     if (request == 0) return;  // the session has ended
     const uint64_t function = target->function;
+    HeldStreams& waits = worker.gate().held_streams();
+    const uint64_t wait = waits.Began(target->wait);
     if (worker.SendNotice(NoticeKind::kHostFunction, request, status, std::as_bytes(std::span(&function, 1)))) {
       worker.answers().Wait(request);
     } else {
       worker.answers().Cancel(request);
     }
+    waits.Ended(wait);
   });
 }
 

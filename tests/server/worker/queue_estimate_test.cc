@@ -55,6 +55,22 @@ TEST_F(QueueEstimateTest, WhatIsLongerThanTheBudgetGoesInAlone) {
   EXPECT_FALSE(queue_.MayAdd(kStream, 1, kBudgetNs, now_ns_ + kMs));
 }
 
+TEST_F(QueueEstimateTest, TheClientsTimeIsNoWorks) {
+  queue_.Add(kStream, 1, now_ns_);
+  const int64_t enqueued_ns = now_ns_ + kMs, began_ns = now_ns_ + 4 * kMs;
+  queue_.WaitsForClient(kStream, enqueued_ns, began_ns);
+  queue_.Drained(kStream, now_ns_ + 90 * kMs);
+  now_ns_ += 100 * kMs;
+  queue_.Add(kStream, 1, now_ns_);
+  EXPECT_EQ(queue_.QueuedNs(now_ns_), 4 * kMs);
+  // Behind the function: how long it takes is not seen.
+  queue_.WaitsForClient(kStream, now_ns_ - kMs, now_ns_ + kMs);
+  queue_.Drained(kStream, now_ns_ + 50 * kMs);
+  now_ns_ += 100 * kMs;
+  queue_.Add(kStream, 1, now_ns_);
+  EXPECT_EQ(queue_.QueuedNs(now_ns_), 4 * kMs);
+}
+
 TEST_F(QueueEstimateTest, AfterItsPatienceAnythingGoesIn) {
   queue_.Add(kStream, 1, now_ns_);
   EXPECT_FALSE(queue_.MayAdd(kStream, 2, kBudgetNs, now_ns_ + QueueEstimate::kPatienceNs - 1));

@@ -1,11 +1,12 @@
 // Occupies the emulated device: launches KERNELS kernels of DURATION µs each, in one stream or in STREAMS in turns, and says how
-// many µs it took until all had ended.
+// many µs it took until all had ended. PAUSE: behind each kernel stands a host function that takes so many µs.
 //
-// usage: occupy KERNELS DURATION [STREAMS]
+// usage: occupy KERNELS DURATION [STREAMS [PAUSE]]
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 #include <vector>
 
 #include "ptx_program.h"
@@ -23,6 +24,10 @@ constexpr const char* kOccupy = R"(
 }
 )";
 
+void CUDA_CB Pause(void* duration_us) {
+  std::this_thread::sleep_for(std::chrono::microseconds(*static_cast<uint64_t*>(duration_us)));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -30,13 +35,16 @@ int main(int argc, char** argv) {
   uint64_t duration_us = argc > 2 ? std::strtoull(argv[2], nullptr, 0) : 1000;
   const CUfunction occupy = LoadKernel(kOccupy, "occupy");
   std::vector<CUstream> streams(argc > 3 ? std::strtoul(argv[3], nullptr, 0) : 1);
+  uint64_t pause_us = argc > 4 ? std::strtoul(argv[4], nullptr, 0) : 0;
   for (CUstream& stream : streams) CHECK_DRIVER(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   std::puts("begins");
   std::fflush(stdout);
   const auto begin = std::chrono::steady_clock::now();
   void* parameters[] = {&duration_us};
   for (size_t i = 0; i < kernels; ++i) {
-    CHECK_DRIVER(cuLaunchKernel(occupy, 1, 1, 1, 1, 1, 1, 0, streams[i % streams.size()], parameters, nullptr));
+    const CUstream stream = streams[i % streams.size()];
+    CHECK_DRIVER(cuLaunchKernel(occupy, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr));
+    if (pause_us != 0) CHECK_DRIVER(cuLaunchHostFunc(stream, Pause, &pause_us));
   }
   CHECK_DRIVER(cuCtxSynchronize());
   const auto took = std::chrono::steady_clock::now() - begin;
