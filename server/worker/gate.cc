@@ -103,6 +103,12 @@ bool Gate::AwaitsClient(CUstream stream, bool open, uint64_t now_ns) {
   return false;
 }
 
+bool Gate::MustStop(uint64_t now_ns) {
+  if (!stop_ || now_ns - stop_asked_ns_ < kStopGapNs) return false;
+  stop_asked_ns_ = now_ns;
+  return !stop_().ok();
+}
+
 void Gate::Await(CUstream stream, uint64_t kind) {
   Engage();
   Lane* const lane = LaneOfCurrentDevice();
@@ -119,7 +125,7 @@ void Gate::Await(CUstream stream, uint64_t kind) {
     } else {
       lane->report.WaitBegan(now_ns, verdict == Verdict::kAwaitToken);
     }
-    if (stop_ && !stop_().ok()) break;
+    if (MustStop(now_ns)) break;
     if (busy() && AskIdle(now_ns, verdict == Verdict::kAwaitToken)) continue;
     Sleep(*lane, verdict, changes, now_ns);
   }

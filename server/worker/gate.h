@@ -49,6 +49,8 @@ class Gate {
   static constexpr uint64_t kAskMinNs = 20'000;
   static constexpr uint64_t kAskMaxNs = 200'000;
   static constexpr uint64_t kAskShare = 32;
+  // How often a wait looks whether the session has ended: that asks the kernel, and a wait may look around every 20 µs.
+  static constexpr uint64_t kStopGapNs = 10'000'000;
   // More work for a stream that waits for the client waits as well, and wants no token, which it could not use now. What the
   // client does may need that work: so it has a turn when the wait begins, if there is a token, and wants one for another every
   // kClientTurnsNs.
@@ -106,6 +108,7 @@ class Gate {
   // The stream waits for the client, and it is not the turn of work behind that; `open`: there is a token.
   bool AwaitsClient(CUstream stream, bool open, uint64_t now_ns);
   Verdict Judge(Lane& lane, CUstream stream, uint64_t kind, uint64_t now_ns);
+  bool MustStop(uint64_t now_ns);
   void Sleep(Lane& lane, Verdict verdict, uint32_t changes, uint64_t now_ns);
   // The gate is closed now, or free again.
   void Engage();
@@ -137,6 +140,7 @@ class Gate {
   bool rests_ = false;            // all that is unfinished waited for the client when the driver was asked last
   uint64_t worked_since_ns_ = 0;  // the driver has not been seen idle since; 0: it is
   uint64_t asked_ns_ = 0;
+  uint64_t stop_asked_ns_ = 0;
   // Of the wait for the client behind which work waited last: since when it is, and when its last turn began.
   uint64_t client_since_ns_ = 0;
   uint64_t client_turn_ns_ = 0;

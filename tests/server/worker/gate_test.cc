@@ -148,6 +148,25 @@ TEST_F(GateTest, TheEndOfTheSessionEndsAWait) {
   EXPECT_LT(MonotonicNs() - begin_ns, 2'000 * kMs);
 }
 
+TEST_F(GateTest, AWaitSeldomAsksWhetherTheSessionHasEnded) {
+  std::atomic<int> asked{0};
+  gate_->SetStop([&] {
+    ++asked;
+    return Status::Ok();
+  });
+  OpenFor(10'000 * kMs);
+  gate_->Rest();
+  g_busy = true;
+  Work(1);
+  const uint64_t begin_ns = MonotonicNs();
+  const int before = g_questions;
+  for (int kind = 2; kind < 5; ++kind) Work(kind);  // each waits for its patience
+  const uint64_t waited_ns = MonotonicNs() - begin_ns;
+  EXPECT_GT(g_questions, before + 10);
+  EXPECT_GT(asked, 0);
+  EXPECT_LE(static_cast<uint64_t>(asked), waited_ns / Gate::kStopGapNs + 1);
+}
+
 TEST_F(GateTest, WhatWentInBeforeItClosedIsReportedAndForgottenWhenItIsFree) {
   g_busy = true;
   Work(1);
