@@ -23,15 +23,18 @@ class DurationEstimate {
   void Learn(uint64_t key, int64_t duration_ns);
   // Nothing when the key was never learned, or was displaced since.
   std::optional<int64_t> Find(uint64_t key);
+  // Whether its last two launches took about as long as each other: half as long to twice. What was held up once is none of that.
+  bool IsSure(uint64_t key) const;
 
  private:
   struct Entry {
     uint64_t key = 0;
     int64_t duration_ns = -1;  // -1: free
-    uint64_t used = 0;         // the larger, the later
+    uint64_t used : 63 = 0;    // the larger, the later
+    uint64_t sure : 1 = 0;
   };
-  Entry& First(uint64_t key);
-  Entry& Second(uint64_t key);
+  size_t First(uint64_t key) const;
+  size_t Second(uint64_t key) const;
 
   std::vector<Entry> entries_;
   uint64_t uses_ = 0;

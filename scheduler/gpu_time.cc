@@ -116,7 +116,7 @@ void GpuTime::BusyEnded(SessionId session, int64_t at_ns) {
 }
 
 void GpuTime::SetQueued(SessionId session, int64_t estimate_ns, int64_t at_ns) {
-  SessionAt(session).queued_until_ns = at_ns + std::clamp<int64_t>(estimate_ns, 0, kSecondNs);
+  SessionAt(session).queued_until_ns = at_ns + std::clamp<int64_t>(estimate_ns, 0, kQueuedMaxNs);
 }
 
 void GpuTime::Worked(SessionId session, int64_t at_ns) {

@@ -53,6 +53,8 @@ class GpuTime {
   static constexpr int64_t kStuckNs = 100 * kMillisecondNs;
   static constexpr int64_t kStuckQueuedFactor = 4;
   static constexpr int64_t kStuckTokenNs = 2 * kMillisecondNs;
+  // More is not believed to be queued: no longer than a debt lasts. Who says more than is true gets less, and later.
+  static constexpr int64_t kQueuedMaxNs = 10 * kSecondNs;
   static constexpr int64_t kAheadMaxNs =
       kMillisecondNs / 4;  // how long before its end a token is renewed, or the next one is told
 

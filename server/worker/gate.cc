@@ -135,7 +135,7 @@ void Gate::Await(CUstream stream, uint64_t kind) {
   const uint64_t now_ns = MonotonicNs();
   if (worked_since_ns_ == 0) worked_since_ns_ = now_ns;
   lane->queue.Add(IdleWatch::KeyOf(stream, contexts_.current()), kind, static_cast<int64_t>(now_ns));
-  lane->report.Passed(now_ns, static_cast<uint64_t>(lane->queue.QueuedNs(static_cast<int64_t>(now_ns))));
+  lane->report.Passed(now_ns, static_cast<uint64_t>(lane->queue.ToldNs(static_cast<int64_t>(now_ns))));
   lane->report.WaitEnded(now_ns);
 }
 

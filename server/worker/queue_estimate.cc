@@ -33,7 +33,9 @@ bool QueueEstimate::MayAdd(uint64_t stream, uint64_t kind, int64_t budget_ns, in
 
 void QueueEstimate::Add(uint64_t stream, uint64_t kind, int64_t now_ns) {
   const int64_t believed_ns = durations().Find(kind).value_or(-1);
+  const int64_t told_ns = durations().IsSure(kind) ? believed_ns : std::min(believed_ns, kUnsureMaxNs);
   queued_until_ns_ = std::max(queued_until_ns_, now_ns) + std::max<int64_t>(believed_ns, 0);
+  told_until_ns_ = std::max(told_until_ns_, now_ns) + std::max<int64_t>(told_ns, 0);
   Batch* batch = Find(stream);
   if (batch == nullptr) {
     if (batches_.size() == kStreamsMax) return;
@@ -56,7 +58,7 @@ void QueueEstimate::Drained(uint64_t stream, int64_t now_ns) {
   if (found == batches_.end()) return;
   if (!found->teaches_nothing) Learn(*found, std::max<int64_t>(now_ns - found->began_ns, 0));
   batches_.erase(found);
-  if (batches_.empty()) queued_until_ns_ = 0;
+  if (batches_.empty()) queued_until_ns_ = told_until_ns_ = 0;
 }
 
 void QueueEstimate::WaitsForClient(uint64_t stream, int64_t enqueued_ns, int64_t began_ns) {
@@ -92,7 +94,7 @@ void QueueEstimate::Learn(const Batch& batch, int64_t took_ns) {
 
 void QueueEstimate::Reset() {
   batches_.clear();
-  queued_until_ns_ = 0;
+  queued_until_ns_ = told_until_ns_ = 0;
 }
 
 }  // namespace tessera

@@ -23,6 +23,8 @@ class QueueEstimate {
   // Kinds of work in one stream, and streams, whose times are told apart; more are not learned from.
   static constexpr size_t kKindsMax = 64;
   static constexpr size_t kStreamsMax = 64;
+  // Of a piece of work that took longer once, the broker is told no more until it has taken that long twice: it may have waited.
+  static constexpr int64_t kUnsureMaxNs = 1'000'000'000;
 
   // Whether work of this kind may go into `stream` (any number for one) while it is to begin within `budget_ns`. The last one may
   // end later: where it has to wait for the end of what is queued, it begins no later, and the GPU has a pause before it.
@@ -38,6 +40,8 @@ class QueueEstimate {
 
   // What is believed to be left; 0 also when it takes longer than was believed.
   int64_t QueuedNs(int64_t now_ns) const { return queued_until_ns_ > now_ns ? queued_until_ns_ - now_ns : 0; }
+  // The same as the broker is told.
+  int64_t ToldNs(int64_t now_ns) const { return told_until_ns_ > now_ns ? told_until_ns_ - now_ns : 0; }
 
  private:
   struct Work {
@@ -61,6 +65,7 @@ class QueueEstimate {
   std::unique_ptr<DurationEstimate> durations_;  // made when it is needed: a hundred KiB
   std::vector<Batch> batches_;
   int64_t queued_until_ns_ = 0;
+  int64_t told_until_ns_ = 0;
 };
 
 }  // namespace tessera

@@ -56,6 +56,19 @@ TEST(DurationEstimateTest, RisesAtOnceAndFallsSlowly) {
   EXPECT_EQ(durations.Find(2), 0);
 }
 
+TEST(DurationEstimateTest, IsSureOfWhatItHasSeenTwice) {
+  DurationEstimate durations;
+  EXPECT_FALSE(durations.IsSure(1));
+  durations.Learn(1, 1000);
+  EXPECT_FALSE(durations.IsSure(1));
+  durations.Learn(1, 1300);
+  EXPECT_TRUE(durations.IsSure(1));
+  durations.Learn(1, 90'000);  // it was held up
+  EXPECT_FALSE(durations.IsSure(1));
+  durations.Learn(1, 1000);
+  EXPECT_FALSE(durations.IsSure(1));
+}
+
 TEST(DurationEstimateTest, KeepsWhatIsUsedAmongMoreThanItHolds) {
   DurationEstimate durations;
   uint64_t found = 0, asked = 0;

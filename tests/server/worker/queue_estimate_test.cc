@@ -71,6 +71,19 @@ TEST_F(QueueEstimateTest, TheClientsTimeIsNoWorks) {
   EXPECT_EQ(queue_.QueuedNs(now_ns_), 4 * kMs);
 }
 
+TEST_F(QueueEstimateTest, TheBrokerIsToldOfLongWorkOnceItTookThatLongTwice) {
+  Teach(1, 3'000 * kMs);
+  queue_.Add(kStream, 1, now_ns_);
+  EXPECT_EQ(queue_.QueuedNs(now_ns_), 3'000 * kMs);
+  EXPECT_EQ(queue_.ToldNs(now_ns_), QueueEstimate::kUnsureMaxNs);
+  now_ns_ += 3'000 * kMs;
+  queue_.Drained(kStream, now_ns_);
+  queue_.Add(kStream, 1, now_ns_);
+  EXPECT_EQ(queue_.ToldNs(now_ns_), 3'000 * kMs);
+  queue_.Drained(kStream, now_ns_ + 1);
+  EXPECT_EQ(queue_.ToldNs(now_ns_), 0);
+}
+
 TEST_F(QueueEstimateTest, AfterItsPatienceAnythingGoesIn) {
   queue_.Add(kStream, 1, now_ns_);
   EXPECT_FALSE(queue_.MayAdd(kStream, 2, kBudgetNs, now_ns_ + QueueEstimate::kPatienceNs - 1));
