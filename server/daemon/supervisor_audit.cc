@@ -22,9 +22,8 @@ void Supervisor::TendAudit() {
     if (found == workers_.end()) continue;
     Worker& worker = found->second;
     LogWarning(
-        "session {} of pid {} ({}) uses GPU {} without reporting it: for {} s its kernels had {} % of the time by NVML, and {} % "
-        "by "
-        "its worker, pid {}{}",
+        "session {} of pid {} ({}) uses GPU {} without reporting it: for {} s its kernels had {} % of the time by NVML, "
+        "and {} % by its worker, pid {}{}",
         finding.session, worker.client_pid, Printable(worker.program), finding.device, Audit::kSecondsInARow,
         finding.seen_percent, finding.reported_percent, found->first, auditor_.ends_sessions() ? "; it is ended" : "");
     if (!auditor_.ends_sessions()) continue;
