@@ -17,7 +17,8 @@ CUresult Enqueue(CallContext& call, const tesseraStreamVisitRequest& request, CU
   if (!call.ok()) return call.error();
   WrittenRange written;
   if (request.written_bytes != 0) written = WrittenAt(call, request.written_address, request.written_bytes);
-  return call.worker().parts().stream_visits().Enqueue(call, request.stream, stream, request.function, written);
+  return call.worker().parts().stream_visits().Enqueue(call, request.stream, stream, request.function, written,
+                                                       request.ahead == 0);
 }
 
 }  // namespace
@@ -28,7 +29,10 @@ void Do_tesseraStreamVisit(CallContext& call, const tesseraStreamVisitRequest& r
   CUresult result = visit ? Enqueue(call, request, stream) : call.error();
   // Somebody may wait for the visit, on another server for instance.
   if (visit && result != CUDA_SUCCESS) call.worker().SendNotice(NoticeKind::kHostFunctionReleased, request.function);
-  if (result == CUDA_SUCCESS) result = call.worker().parts().stream_visits().Await(call, request.stream, stream, request.ahead);
+  if (result == CUDA_SUCCESS) {
+    result = call.worker().parts().stream_visits().Await(call, request.stream, stream, request.ahead);
+    if (result != CUDA_SUCCESS) call.worker().gate().held_streams().StreamGoes();  // as nothing holds it
+  }
   call.Finish(result);
 }
 

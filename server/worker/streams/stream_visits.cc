@@ -27,7 +27,8 @@ struct StreamVisits::Words {
   std::vector<size_t> free;
 };
 
-CUresult StreamVisits::Enqueue(CallContext& call, HandleId id, CUstream stream, uint64_t function, const WrittenRange& written) {
+CUresult StreamVisits::Enqueue(CallContext& call, HandleId id, CUstream stream, uint64_t function, const WrittenRange& written,
+                               bool holds) {
   const std::shared_ptr<Words> words = WordsFor(call, stream);
   const StreamKey key = KeyOfStream(call, id, stream);
   Line line;
@@ -36,23 +37,31 @@ CUresult StreamVisits::Enqueue(CallContext& call, HandleId id, CUstream stream, 
     return worker_.parts().host_functions().Launch(stream, function, HostFunctions::Form::kHostFunction, false, written);
   }
   AnswerHub& answers = worker_.answers();
-  const uint64_t request = answers.Open([this, key, line, number] { Answered(key, line, number); });
-  const auto reached = [this, key, line, number, request, function, written](CUresult result) {
+  HeldStreams& held = worker_.gate().held_streams();
+  const HeldStreams::Wait wait = holds ? held.Expect(stream, worker_.CurrentContext()) : HeldStreams::Wait();
+  const auto held_number = std::make_shared<std::atomic<uint64_t>>(0);
+  const auto over = [this, key, line, number, &held, held_number] {
+    held.Ended(held_number->load());
+    Answered(key, line, number);
+  };
+  const uint64_t request = answers.Open(over);
+  const auto reached = [this, over, request, function, written, &held, wait, held_number](CUresult result) {
     bool asked = result == CUDA_SUCCESS;
     if (asked && written.segment != 0) {
       const Status published = worker_.channel().Publish(written.segment, written.offset, written.bytes);
       if (!published.ok()) worker_.End(published);
     }
+    if (asked) held_number->store(held.Began(wait));
     asked = asked && worker_.SendNotice(NoticeKind::kHostFunction, request, CUDA_SUCCESS, std::as_bytes(std::span(&function, 1)));
     if (asked) return;
     worker_.SendNotice(NoticeKind::kHostFunctionReleased, function);
     worker_.answers().Cancel(request);
-    Answered(key, line, number);
+    over();
   };
   CUresult result = request == 0 ? CUDA_ERROR_DEINITIALIZED : worker_.completion().WhenReached(stream, reached);
   if (result != CUDA_SUCCESS) {
     answers.Cancel(request);
-    Answered(key, line, number);
+    over();
     return result;
   }
   return CUDA_SUCCESS;
