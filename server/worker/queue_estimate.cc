@@ -22,7 +22,9 @@ QueueEstimate::Batch* QueueEstimate::Find(uint64_t stream) {
 }
 
 bool QueueEstimate::MayAdd(uint64_t stream, uint64_t kind, int64_t budget_ns, int64_t now_ns) {
-  const Batch* const batch = Find(stream);
+  Batch* const batch = Find(stream);
+  if (batch != nullptr && now_ns - batch->due_ns >= kStandsNs) batch->stands_until_ns = now_ns + kStandsTurnNs;
+  if (batch != nullptr && now_ns < batch->stands_until_ns) budget_ns = std::max(budget_ns, kStandsBudgetNs);
   const bool patient = batch != nullptr && now_ns - batch->added_ns < kPatienceNs;
   if (patient && batch->has_unknown) return false;
   const int64_t queued_ns = QueuedNs(now_ns);
@@ -42,6 +44,7 @@ void QueueEstimate::Add(uint64_t stream, uint64_t kind, int64_t now_ns) {
     batch = &batches_.emplace_back(Batch{stream, now_ns, now_ns, {}});
   }
   batch->added_ns = now_ns;
+  batch->due_ns = std::max(batch->due_ns, now_ns) + std::max<int64_t>(believed_ns, 0);
   const auto same = std::ranges::find(batch->work, kind, &Work::kind);
   if (same != batch->work.end()) {
     ++same->count;

@@ -20,6 +20,11 @@ class QueueEstimate {
   // What was let into a stream that long ago, and after which nothing was, holds nobody back any longer there: it may wait for
   // what comes behind it (a value, an event).
   static constexpr int64_t kPatienceNs = 20'000'000;
+  // A stream whose work should have been done so long ago stands: it waits for what comes behind it, and what goes in there does
+  // not run now. For kStandsTurnNs, in which the rest of a token may be short, as much as kStandsBudgetNs may be queued then.
+  static constexpr int64_t kStandsNs = 50'000'000;
+  static constexpr int64_t kStandsTurnNs = 2'000'000;
+  static constexpr int64_t kStandsBudgetNs = 50'000'000;
   // Kinds of work in one stream, and streams, whose times are told apart; more are not learned from.
   static constexpr size_t kKindsMax = 64;
   static constexpr size_t kStreamsMax = 64;
@@ -55,6 +60,8 @@ class QueueEstimate {
     int64_t began_ns;
     int64_t added_ns;
     std::vector<Work> work;
+    int64_t due_ns = 0;            // all of it is believed to be done by then
+    int64_t stands_until_ns = 0;   // it is believed to stand
     bool teaches_nothing = false;  // too many kinds, or it waited for the client
     bool has_unknown = false;
   };

@@ -84,6 +84,25 @@ TEST_F(QueueEstimateTest, TheBrokerIsToldOfLongWorkOnceItTookThatLongTwice) {
   EXPECT_EQ(queue_.ToldNs(now_ns_), 0);
 }
 
+TEST_F(QueueEstimateTest, MoreGoesIntoAStreamThatStands) {
+  Teach(1, 20 * kMs);
+  queue_.Add(kStream, 1, now_ns_);
+  const auto add_all = [&](uint64_t stream) {
+    int added = 0;
+    while (added < 10 && queue_.MayAdd(stream, 1, 2 * kMs, now_ns_)) {
+      queue_.Add(stream, 1, now_ns_);
+      ++added;
+    }
+    return added;
+  };
+  for (int token = 0; token < 3; ++token) {
+    now_ns_ += 340 * kMs;
+    EXPECT_EQ(add_all(kStream), 3) << token;
+  }
+  now_ns_ += 340 * kMs;
+  EXPECT_EQ(add_all(kOther), 1);  // this one does not stand
+}
+
 TEST_F(QueueEstimateTest, AfterItsPatienceAnythingGoesIn) {
   queue_.Add(kStream, 1, now_ns_);
   EXPECT_FALSE(queue_.MayAdd(kStream, 2, kBudgetNs, now_ns_ + QueueEstimate::kPatienceNs - 1));
