@@ -181,6 +181,15 @@ class Functions(VgpuTest):
     def test_who_waits_for_long_wants_few_tokens(self):
         self.check_beside_one_that_works(300_000)
 
+    def test_a_program_that_is_stopped_is_not_billed(self):
+        self.serve(vgpu("works", 0.5), vgpu("waits", 0.5))
+        self.tenant("works")
+        process, waits = self.tenant("waits", 5000, 1, 40_000)
+        process.send_signal(signal.SIGSTOP)
+        self.check_billed("waits", 0, 0.01)
+        process.send_signal(signal.SIGCONT)
+        self.check_use(waits, 0.02, 0.2)
+
     def test_alone_with_a_limit_only_its_kernels_count(self):
         self.serve(vgpu("waits", 0.2, 0.3))
         _, waits = self.tenant("waits", 4000, 1, 16_000)
