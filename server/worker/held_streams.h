@@ -1,5 +1,6 @@
 // Which streams wait for the client: a function of the program stands next in them, and the client was asked to run it. Nothing
-// of such a stream runs on the GPU meanwhile, nor of the default stream of its context where the two wait for each other.
+// of such a stream runs on the GPU meanwhile, nor of the default stream of its context where the two wait for each other. The
+// library's own work in the client holds streams too (streams/stream_visits.h).
 //
 //   const HeldStreams::Wait wait = held.Expect(stream, context);  // before the driver is given the function
 //   const uint64_t number = held.Began(wait);                     // the client is asked
