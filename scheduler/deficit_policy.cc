@@ -48,7 +48,9 @@ void DeficitPolicy::Charge(const GpuView& gpu) {
   for (const VgpuView& view : gpu.vgpus) {
     State& state = states_[view.id];
     if (state.active) {
-      state.credit_ns += charged_ns * state.share / shares;
+      const double grown_ns = charged_ns * state.share / shares;
+      const double most_ns = view.waits_elsewhere ? std::max(0.0, kElsewhereMaxNs - state.credit_ns) : grown_ns;
+      state.credit_ns += std::min(grown_ns, most_ns);
     } else if (state.credit_ns < 0) {
       state.credit_ns = std::min(0.0, state.credit_ns + state.share * passed_ns);
     } else if (gpu.now_ns - view.rested_since_ns > kRestNs) {
@@ -99,6 +101,8 @@ Choice DeficitPolicy::Next(const GpuView& gpu) {
   if (best == nullptr) return {};
   return {best->id, somebody_behind_rests_ ? std::min(LengthNs(*best), kShortQuantumNs) : LengthNs(*best)};
 }
+
+bool DeficitPolicy::MayJoin(const VgpuView& vgpu) const { return CreditNs(vgpu.id) >= -static_cast<double>(kAheadMaxNs); }
 
 void DeficitPolicy::Forget(VgpuId vgpu) {
   if (vgpu < states_.size()) states_[vgpu] = State();

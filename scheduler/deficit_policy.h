@@ -20,12 +20,15 @@ class DeficitPolicy : public Policy {
  public:
   static constexpr int64_t kRestNs = kSecondNs;
   static constexpr int64_t kShortQuantumNs = kMillisecondNs;
-  // How far ahead of its share a protected vGPU may be and still take the token on arrival.
+  // How far ahead of its share a vGPU may be and still take the token on arrival (a protected one) or join a set of tokens.
   static constexpr int64_t kAheadMaxNs = 10 * kMillisecondNs;
+  // How far one gets behind that waits elsewhere: else it would come back with all the time that it could not have used.
+  static constexpr double kElsewhereMaxNs = 10 * kMillisecondNs;
 
   void Advance(const GpuView& gpu) override;
   Choice Next(const GpuView& gpu) override;
   bool MayPreempt(const VgpuView& arrived) const override { return CreditNs(arrived.id) >= -static_cast<double>(kAheadMaxNs); }
+  bool MayJoin(const VgpuView& vgpu) const override;
   void Forget(VgpuId vgpu) override;
 
   // More than 0: behind its share.

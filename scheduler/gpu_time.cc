@@ -51,6 +51,7 @@ Status GpuTime::ChangeSpec(VgpuId vgpu, const VgpuSpec& spec) {
 void GpuTime::RemoveVgpu(VgpuId vgpu) {
   CHECK(state(vgpu).sessions == 0);
   if (holder_ == vgpu) EndToken();
+  ForgetVgpuOfSet(vgpu);
   ledger_.Close(vgpu);
   policy_->Forget(vgpu);
   std::erase(order_, vgpu);
@@ -70,6 +71,7 @@ SessionId GpuTime::SessionCame(VgpuId vgpu, int64_t now_ns) {
 void GpuTime::SessionLeft(SessionId session, int64_t now_ns) {
   if (SessionAt(session).wants) SetWants(session, false, now_ns);
   BusyEnded(session, now_ns);
+  SetTogether(session, false);
   --at(SessionAt(session).vgpu).sessions;
   SessionAt(session) = Session();
 }

@@ -21,6 +21,11 @@
 // work that waits for the token, and each moment is billed meanwhile. So it gets a short token from time to time, whatever its
 // bill and its limit, so rarely that what it lets in so is a fifth of the time at most.
 //
+// Sets of tokens (token_sets.h): a vGPU that is next for a session that works on other GPUs as well (SetTogether) gets no token
+// yet. The GPU is offered to it, and its token comes with Grant(), when the other GPUs have come. Nobody has the GPU meanwhile,
+// for kAssembleNs at most until it is used. Then one that wants it has it alone, and for one that does not the next one has its
+// turn. What the GPU idles so while others wait is charged to whom it was held for, and not billed.
+//
 // Equal calls give equal answers, bit for bit: there is no clock, no chance and no address in it. Times are int64 nanoseconds of
 // one clock of the caller's, at least 0; a report may be a little older than what was decided since (token_ledger.h), and none is
 // newer than the next Decide(). A decision takes O(vGPUs). One thread.
@@ -57,6 +62,8 @@ class GpuTime {
   static constexpr int64_t kQueuedMaxNs = 10 * kSecondNs;
   static constexpr int64_t kAheadMaxNs =
       kMillisecondNs / 4;  // how long before its end a token is renewed, or the next one is told
+  static constexpr int64_t kAssembleNs = 2 * kMillisecondNs;  // how long a GPU idles at most for a set of tokens
+  static constexpr int64_t kBeginNs = kMillisecondNs / 2;     // of that, from the grant until it is used
 
   GpuTime(const AdmissionRules& rules, std::unique_ptr<Policy> policy);
 
@@ -82,6 +89,17 @@ class GpuTime {
   // Free or armed: it has executed something since the last look.
   void Worked(SessionId session, int64_t at_ns);
 
+  // Sets of tokens. The session's tokens on this GPU and on others are to be given together, from now on or no longer.
+  void SetTogether(SessionId session, bool together);
+  // The session waits for another GPU's token: it is behind here, too, while others have this one, though it does not want it.
+  void SetWaitsElsewhere(SessionId session, bool waits);
+  // The vGPU, of such a session, is next at `at_ns`, where its policy lets it be by then: tokens that others get until then end
+  // by then. Of two, the later call counts.
+  void Appoint(VgpuId vgpu, int64_t at_ns);
+  // As of the next Decide(), what is offered to the vGPU, or what it has, is a token until `until_ns`, which its limit may cut;
+  // 0: it is offered and appointed no longer. Void while another one has a token.
+  void Grant(VgpuId vgpu, int64_t until_ns);
+
   struct Decision {
     std::span<const VgpuId> changed;  // whose gate() is another one now; valid until the next call
     int64_t ask_again_ns = kNever;    // Decide() at that time, if nothing is reported before; later than now
@@ -98,6 +116,24 @@ class GpuTime {
   int64_t OverranNs(SessionId session) const { return sessions_[session].overran_ns; }
   // When the token is expected to become another's, who waits for it; kNever: nobody is next. As of the last Decide().
   int64_t HandOverNs() const;
+  // Who is next, for a token with its set: Grant() is expected. As of the last Decide().
+  struct Offer {
+    VgpuId vgpu = 0;
+    int64_t begin_ns = 0;       // when the token that another one, or it itself, has is over
+    int64_t length_ns = 0;      // of the token
+    int64_t until_ns = kNever;  // the GPU is idle, and held for it until then; kNever: it is not
+  };
+  const std::optional<Offer>& offer() const { return offer_; }
+  // When the vGPU could have a token with its set: now when it has one, or nobody does; kNever: it has to wait for its turn. As
+  // of the last Decide().
+  int64_t JoinAtNs(VgpuId vgpu) const;
+  // How long that token could be.
+  int64_t TokenLengthNs(VgpuId vgpu) const;
+  // Whether the session has work that a token is missing for, as of the last Decide().
+  bool Waits(SessionId session) const;
+  bool wants(SessionId session) const { return sessions_[session].wants; }
+  bool waits_elsewhere(SessionId session) const { return sessions_[session].waits_elsewhere; }
+  std::optional<VgpuId> appointed() const { return appointment_ ? std::optional(appointment_->vgpu) : std::nullopt; }
   const Policy& policy() const { return *policy_; }
   // Figures as of the last Decide(): UsedNs(), BilledNs(), GpuBusyNs().
   const TokenLedger& ledger() const { return ledger_; }
@@ -112,6 +148,8 @@ class GpuTime {
     bool present = false;
     bool wants = false;
     bool busy = false;
+    bool together = false;
+    bool waits_elsewhere = false;
     int64_t busy_since_ns = 0;
     int64_t overran_ns = 0;       // of the span that goes on
     int64_t queued_until_ns = 0;  // when what is queued is believed to have run
@@ -137,10 +175,25 @@ class GpuTime {
   bool PausesShortly() const;
   bool HolderGoesFirst() const;
   Choice AskPolicy();
+  Choice AskBeforeAppointment();
   int64_t GiveNext(const Choice& choice);
   int64_t Give(VgpuId vgpu, int64_t begin_ns, int64_t length_ns);
   int64_t Hold(VgpuId vgpu, int64_t begin_ns, int64_t length_ns);
   void EndToken();
+  // gpu_time_set.cc.
+  bool IsHeld() const { return held_since_ns_ >= 0 && offer_.has_value(); }
+  bool InSet(VgpuId vgpu) const;
+  bool NeedsSet(VgpuId vgpu) const;
+  bool WaitsElsewhere(VgpuId vgpu) const;
+  bool MayJoin(const VgpuView& view) const;
+  const VgpuView* ViewOf(VgpuId vgpu) const;
+  int64_t HoldFor(const Choice& choice);
+  int64_t GoOnHolding();
+  void TakeGrant();
+  bool WaitsToBegin() const { return now_ns_ < begin_by_ns_; }
+  void ChargeHeldTime(int64_t passed_ns);
+  void ForgetVgpuOfSet(VgpuId vgpu);
+  void ForgetSets();
   int64_t RenewAtNs() const;
   int64_t GraceEndNs();
   void Tell();
@@ -159,6 +212,24 @@ class GpuTime {
   int64_t token_until_ns_ = 0;
   int64_t token_length_ns_ = 0;
   int64_t grace_end_ns_ = 0;  // 0: not decided
+
+  // Sets of tokens.
+  struct Appointment {
+    VgpuId vgpu = 0;
+    int64_t at_ns = 0;
+  };
+  struct Granted {
+    VgpuId vgpu = 0;
+    int64_t until_ns = 0;
+  };
+  std::optional<Offer> offer_;
+  std::optional<Appointment> appointment_;
+  std::optional<Granted> granted_;
+  int64_t held_since_ns_ = -1;    // nobody has a token since then, for a set; -1: not
+  int64_t held_gpu_busy_ns_ = 0;  // ledger_.GpuBusyNs(), when that was last charged
+  int64_t begin_by_ns_ = 0;       // the holder has not begun to use a set's token, and keeps it until then; 0: it has
+  int64_t begin_busy_ns_ = 0;     // its ledger_.BusyNs() when it got that
+  uint32_t together_ = 0;         // sessions
 
   // As of the last Decide().
   std::vector<VgpuView> views_;     // of order_

@@ -14,14 +14,16 @@ GpuTime::Decision GpuTime::Decide(int64_t now_ns) {
   CountPassedTime(passed_ns);
   CountOverrun(passed_ns);
   next_.reset();
+  if (!IsHeld()) offer_.reset();
   int64_t ask_again_ns = SetMode();
   if (mode_ == GpuMode::kMetered) {
     Look();
     policy_->Advance(gpu_);
     ask_again_ns = std::min({ask_again_ns, DecideMetered(), LimitedUntilNs(), NextStuckNs()});
     others_waited_ = OthersWait();
-  } else if (holder_) {
-    EndToken();
+  } else {
+    if (holder_) EndToken();
+    ForgetSets();
   }
   Tell();
   return {changed_, ask_again_ns == kNever ? kNever : std::max(ask_again_ns, now_ns + 1)};
@@ -29,6 +31,7 @@ GpuTime::Decision GpuTime::Decide(int64_t now_ns) {
 
 // What the time since the last decision was for each, by what was decided then.
 void GpuTime::CountPassedTime(int64_t passed_ns) {
+  if (IsHeld()) ChargeHeldTime(passed_ns);
   for (const VgpuView& view : views_) {
     if (!states_[view.id]) continue;
     VgpuState& vgpu = *states_[view.id];
@@ -94,11 +97,14 @@ void GpuTime::Look() {
     const bool holds = holder_ == id;
     const int64_t quantum_ns = vgpu.burst.quantum_ns();
     const bool asks = vgpu.wants() || (holds && vgpu.busy());
+    const bool here = vgpu.active() || (holds && PausesShortly());
+    const bool waits_elsewhere = !here && WaitsElsewhere(id);
     const bool allowed = vgpu.bucket.AllowedNs(quantum_ns, ledger_.UnusedNs(id)) > 0;
     views_.push_back({.id = id,
                       .spec = &vgpu.spec,
                       .sessions = vgpu.sessions,
-                      .active = vgpu.active() || (holds && PausesShortly()),
+                      .active = here || waits_elsewhere,
+                      .waits_elsewhere = waits_elsewhere,
                       .eligible = asks && allowed,
                       .waiting_since_ns = vgpu.waiting_since_ns,
                       .rested_since_ns = vgpu.rested_since_ns,

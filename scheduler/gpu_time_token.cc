@@ -9,38 +9,47 @@ namespace tessera {
 // When to be asked again.
 int64_t GpuTime::DecideMetered() {
   if (const std::optional<VgpuId> arrived = ProtectedArrival()) {
-    EndToken();
+    if (holder_) EndToken();
     return Give(*arrived, now_ns_, state(*arrived).burst.quantum_ns());
   }
+  if (granted_) TakeGrant();
+  if (IsHeld()) return GoOnHolding();
   return holder_ ? DecideHolder() : GiveNext(AskPolicy());
 }
 
 int64_t GpuTime::DecideHolder() {
   const VgpuState& holder = state(*holder_);
+  if (holder.active() || holder_busy_ns_ > begin_busy_ns_) begin_by_ns_ = 0;
   if (IsOpen() && !holder.active()) {
     if (!OthersWait()) return token_until_ns_;
+    if (WaitsToBegin()) return std::min(begin_by_ns_, token_until_ns_);
+    if (begin_by_ns_ > 0) held_since_ns_ = begin_by_ns_ - kAssembleNs;  // as long as that, whoever is next
     if (PausesShortly()) return std::min(holder.rested_since_ns + kShortRestNs, token_until_ns_);
     EndToken();
     return GiveNext(AskPolicy());
   }
   if (now_ns_ < RenewAtNs()) return RenewAtNs();
   const Choice next = AskPolicy();
-  if (next.vgpu == holder_) return Give(*holder_, std::max(now_ns_, token_until_ns_), next.length_ns);
-  if (IsOpen()) {
-    next_ = next.vgpu;
-    return token_until_ns_;
+  const bool goes_on = next.vgpu == holder_;
+  if (next.vgpu && NeedsSet(*next.vgpu)) {
+    offer_ = {.vgpu = *next.vgpu, .begin_ns = std::max(now_ns_, token_until_ns_), .length_ns = next.length_ns};
+  } else if (goes_on) {
+    return Give(*holder_, std::max(now_ns_, token_until_ns_), next.length_ns);
   }
-  if (holder.busy() && now_ns_ < GraceEndNs()) {
-    next_ = next.vgpu;
+  if (!goes_on) next_ = next.vgpu;
+  if (IsOpen()) return token_until_ns_;
+  if (!goes_on && holder.busy() && now_ns_ < GraceEndNs()) {
     return std::min(GraceEndNs(), next.ask_again_ns);
   }
+  next_.reset();
   EndToken();
   return GiveNext(next);
 }
 
 // Of the protected that have come to want the token since they rested: the one that waits longest.
 std::optional<VgpuId> GpuTime::ProtectedArrival() const {
-  if (!holder_ || state(*holder_).spec.priority == Priority::kProtected) return std::nullopt;
+  const std::optional<VgpuId> having = IsHeld() ? offer_->vgpu : holder_;
+  if (!having || state(*having).spec.priority == Priority::kProtected) return std::nullopt;
   std::optional<VgpuId> first;
   for (const VgpuView& view : views_) {
     if (view.spec->priority != Priority::kProtected || !view.eligible || !state(view.id).arrived) continue;
@@ -53,6 +62,7 @@ std::optional<VgpuId> GpuTime::ProtectedArrival() const {
 Choice GpuTime::AskPolicy() {
   if (const std::optional<VgpuId> stuck = Stuck()) return {stuck, kStuckTokenNs};
   gpu_.token_begin_ns = holder_ ? std::max(now_ns_, token_until_ns_) : now_ns_;
+  if (appointment_) return AskBeforeAppointment();
   const Choice choice = HolderGoesFirst() ? Choice{holder_, state(*holder_).burst.quantum_ns()} : policy_->Next(gpu_);
   CHECK(!choice.vgpu || choice.length_ns > 0);
   return choice;
@@ -71,8 +81,14 @@ bool GpuTime::HolderGoesFirst() const {
 }
 
 int64_t GpuTime::GiveNext(const Choice& choice) {
-  if (!choice.vgpu) return choice.ask_again_ns;
-  if (choice.vgpu != Stuck()) return Give(*choice.vgpu, now_ns_, choice.length_ns);
+  if (!choice.vgpu) {
+    held_since_ns_ = -1;
+    return choice.ask_again_ns;
+  }
+  if (choice.vgpu != Stuck()) {
+    if (NeedsSet(*choice.vgpu)) return HoldFor(choice);
+    return Give(*choice.vgpu, now_ns_, choice.length_ns);
+  }
   const int64_t again_ns = Hold(*choice.vgpu, now_ns_, choice.length_ns);
   grace_end_ns_ = token_until_ns_;  // its work is not waited for: it may wait itself
   return again_ns;
@@ -95,6 +111,10 @@ int64_t GpuTime::Hold(VgpuId id, int64_t begin_ns, int64_t length_ns) {
   vgpu.arrived = false;
   vgpu.overran_since_ns = -1;
   ledger_.SetToken(id, token_until_ns_);
+  offer_.reset();
+  if (appointment_ && appointment_->vgpu == id && appointment_->at_ns < token_until_ns_) appointment_.reset();
+  held_since_ns_ = -1;
+  begin_by_ns_ = 0;
   return RenewAtNs();
 }
 
@@ -103,6 +123,8 @@ void GpuTime::EndToken() {
   vgpu.TokenEnded(std::min(now_ns_, token_until_ns_), ledger_.BilledNs(*holder_));
   ledger_.SetToken(*holder_, 0);
   token_until_ns_ = 0;
+  if (begin_by_ns_ > 0) ++vgpu.sets_failed;
+  begin_by_ns_ = 0;
   holder_.reset();
   gpu_.holder.reset();
 }
@@ -129,8 +151,9 @@ int64_t GpuTime::HandOverNs() const {
 
 // Whether anybody but the holder is kept from running by it alone.
 bool GpuTime::OthersWait() const {
+  const std::optional<VgpuId> having = IsHeld() ? offer_->vgpu : holder_;
   return std::any_of(views_.begin(), views_.end(),
-                     [&](const VgpuView& view) { return view.id != holder_ && view.eligible && state(view.id).wants(); });
+                     [&](const VgpuView& view) { return view.id != having && view.eligible && state(view.id).wants(); });
 }
 
 // When one that wants the token and is at its limit is eligible again.

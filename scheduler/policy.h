@@ -24,7 +24,8 @@ struct VgpuView {
   VgpuId id = 0;
   const VgpuSpec* spec = nullptr;
   uint32_t sessions = 0;
-  bool active = false;           // wants or runs something, or holds the token through a short rest
+  bool active = false;           // wants or runs something, or holds the token through a short rest, or waits elsewhere
+  bool waits_elsewhere = false;  // does nothing here while a session of it waits for another GPU, as part of a set of tokens
   bool eligible = false;         // wants the token (a holder: wants to go on), and its limit lets it have it
   int64_t waiting_since_ns = 0;  // of one that wants it and does not hold it
   int64_t rested_since_ns = 0;   // of one that is not active
@@ -63,6 +64,8 @@ class Policy {
   virtual Choice Next(const GpuView& gpu) = 0;
   // Whether a protected vGPU that has just come to want the token takes it from its holder, who is not protected.
   virtual bool MayPreempt(const VgpuView& arrived) const { return false; }
+  // Whether a vGPU that is not next here may have a token, since its session is next on another GPU.
+  virtual bool MayJoin(const VgpuView& vgpu) const { return false; }
   // Whether a vGPU gets tokens although it has the GPU to itself.
   virtual bool MetersAlways() const { return false; }
   // The vGPU is gone; its number will be another's.

@@ -48,6 +48,7 @@ struct VgpuState {
   int64_t idled_ns = 0;           // what the GPU idled in its tokens while others waited
   int64_t busy_since_ns = 0;      // of one that is busy
   int64_t overran_since_ns = -1;  // the end of a token beyond which it is busy; -1: it is not
+  uint64_t sets_failed = 0;       // it had the GPU for a set of tokens, and did not use it
   bool arrived = false;           // it has come from rest, and had no token since
 
   BurstEstimate burst;

@@ -27,6 +27,8 @@ class Player {
         return time_.ChangeSpec(event.id, event.spec, event.at_ns);
       case TraceKind::kGone: return RemoveVgpu(event);
       case TraceKind::kCame: return Come(event);
+      case TraceKind::kAppoint:
+      case TraceKind::kGrant: return Gather(event);
       case TraceKind::kDecide: return Decide(event);
       case TraceKind::kGate: return Compare(event);
       default: return Report(event);
@@ -75,6 +77,17 @@ class Player {
     return Status(StatusCode::kInvalidArgument, fmt::format("session {} has the number {}", event.id, session));
   }
 
+  // Of a set of tokens.
+  Status Gather(const TraceEvent& event) {
+    if (!vgpus_.contains(event.id)) return Unknown("vGPU", event.id);
+    if (event.kind == TraceKind::kAppoint) {
+      time_.Appoint(event.id, event.value, event.at_ns);
+    } else {
+      time_.Grant(event.id, event.value, event.at_ns);
+    }
+    return Status::Ok();
+  }
+
   Status Decide(const TraceEvent& event) {
     if (event.at_ns < decided_ns_)
       return Status(StatusCode::kInvalidArgument, fmt::format("time goes back from {}", decided_ns_));
@@ -108,6 +121,8 @@ class Player {
         break;
       case TraceKind::kWants: time_.SetWants(event.id, event.value == 1, event.at_ns); break;
       case TraceKind::kBusy: time_.SetBusy(event.id, event.value == 1, event.at_ns); break;
+      case TraceKind::kTogether: time_.SetTogether(event.id, event.value == 1, event.at_ns); break;
+      case TraceKind::kElsewhere: time_.SetWaitsElsewhere(event.id, event.value == 1, event.at_ns); break;
       case TraceKind::kQueued: time_.SetQueued(event.id, event.value, event.at_ns); break;
       default: time_.Worked(event.id, event.at_ns);
     }

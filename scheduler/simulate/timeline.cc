@@ -42,7 +42,11 @@ void TimelineBuilder::Add(const TraceEvent& event) {
     case TraceKind::kWants: SetWants(sessions_.at(event.id), event.value == 1, event.at_ns); break;
     case TraceKind::kBusy: SetBusy(sessions_.at(event.id), event.value == 1, event.at_ns); break;
     case TraceKind::kQueued:
-    case TraceKind::kWorked: break;
+    case TraceKind::kWorked:
+    case TraceKind::kTogether:
+    case TraceKind::kElsewhere:
+    case TraceKind::kAppoint:
+    case TraceKind::kGrant: break;
     case TraceKind::kDecide: ++timeline_.decisions; break;
     case TraceKind::kGate: SetGate(lane_of(event.id), event.gate, event.at_ns); break;
   }

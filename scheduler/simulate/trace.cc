@@ -18,19 +18,22 @@ constexpr uint32_t kIdMax = 1 << 20;
 constexpr int64_t kTimeNsMax = int64_t{1} << 62;
 
 constexpr std::pair<TraceKind, std::string_view> kKinds[] = {
-    {TraceKind::kVgpu, "vgpu"},     {TraceKind::kSpec, "spec"},     {TraceKind::kGone, "gone"}, {TraceKind::kCame, "came"},
-    {TraceKind::kLeft, "left"},     {TraceKind::kWants, "wants"},   {TraceKind::kBusy, "busy"}, {TraceKind::kQueued, "queued"},
-    {TraceKind::kWorked, "worked"}, {TraceKind::kDecide, "decide"}, {TraceKind::kGate, "gate"},
+    {TraceKind::kVgpu, "vgpu"},         {TraceKind::kSpec, "spec"},           {TraceKind::kGone, "gone"},
+    {TraceKind::kCame, "came"},         {TraceKind::kLeft, "left"},           {TraceKind::kWants, "wants"},
+    {TraceKind::kBusy, "busy"},         {TraceKind::kQueued, "queued"},       {TraceKind::kWorked, "worked"},
+    {TraceKind::kTogether, "together"}, {TraceKind::kElsewhere, "elsewhere"}, {TraceKind::kAppoint, "appoint"},
+    {TraceKind::kGrant, "grant"},       {TraceKind::kDecide, "decide"},       {TraceKind::kGate, "gate"},
 };
 
 std::string_view NameOf(TraceKind kind) {
   return std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& each) { return each.first == kind; })->second;
 }
 
-// A flag or a number of a session.
+// A flag, a time or a number of a session.
 bool ParseValue(TraceKind kind, LineWords& words, int64_t* value) {
   *value = words.Number<int64_t>();
-  const int64_t most = kind == TraceKind::kQueued ? kTimeNsMax : kind == TraceKind::kCame ? kIdMax : 1;
+  const bool is_time = kind == TraceKind::kQueued || kind == TraceKind::kAppoint || kind == TraceKind::kGrant;
+  const int64_t most = is_time ? kTimeNsMax : kind == TraceKind::kCame ? kIdMax : 1;
   return *value >= 0 && *value <= most;
 }
 
@@ -71,6 +74,10 @@ bool ParseEvent(std::string_view line, TraceEvent* event) {
     case TraceKind::kCame:
     case TraceKind::kWants:
     case TraceKind::kBusy:
+    case TraceKind::kTogether:
+    case TraceKind::kElsewhere:
+    case TraceKind::kAppoint:
+    case TraceKind::kGrant:
     case TraceKind::kQueued: return ParseValue(event->kind, words, &event->value) && words.Done();
     case TraceKind::kGate: return ParseGate(words, &event->gate) && words.Done();
     default: return words.Done();
@@ -98,6 +105,10 @@ std::string FormatTraceEvent(const TraceEvent& event) {
     case TraceKind::kCame:
     case TraceKind::kWants:
     case TraceKind::kBusy:
+    case TraceKind::kTogether:
+    case TraceKind::kElsewhere:
+    case TraceKind::kAppoint:
+    case TraceKind::kGrant:
     case TraceKind::kQueued: return fmt::format("{} {} {} {}\n", event.at_ns, name, event.id, event.value);
     case TraceKind::kGate:
       return fmt::format("{} {} {} {} {} {}\n", event.at_ns, name, event.id, GpuModeName(event.gate.mode),

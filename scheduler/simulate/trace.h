@@ -26,13 +26,29 @@
 
 namespace tessera {
 
-enum class TraceKind { kVgpu, kSpec, kGone, kCame, kLeft, kWants, kBusy, kQueued, kWorked, kDecide, kGate };
+enum class TraceKind {
+  kVgpu,
+  kSpec,
+  kGone,
+  kCame,
+  kLeft,
+  kWants,
+  kBusy,
+  kQueued,
+  kWorked,
+  kTogether,
+  kElsewhere,
+  kAppoint,
+  kGrant,
+  kDecide,
+  kGate
+};
 
 struct TraceEvent {
   int64_t at_ns = 0;
   TraceKind kind = TraceKind::kDecide;
-  uint32_t id = 0;    // a vGPU's number (vgpu, spec, gone, gate), or a session's
-  int64_t value = 0;  // came: the vGPU; wants, busy: 0 or 1; queued: nanoseconds
+  uint32_t id = 0;    // a vGPU's number (vgpu, spec, gone, appoint, grant, gate), or a session's
+  int64_t value = 0;  // came: the vGPU; wants, busy, together, elsewhere: 0 or 1; queued: nanoseconds; appoint, grant: a time
   VgpuSpec spec{};    // vgpu, spec
   GateState gate{};   // gate
 
@@ -53,7 +69,9 @@ inline constexpr int64_t kTraceLengthNsMax = 3600 * kSecondNs;
 inline constexpr std::string_view kTraceForms =
     "vgpu ID REQUEST LIMIT PRIORITY NAME, spec ID REQUEST LIMIT PRIORITY NAME, gone ID, came SESSION VGPU, left SESSION, wants "
     "SESSION 0|1, "
-    "busy SESSION 0|1, queued SESSION NS, worked SESSION, decide, gate VGPU MODE OPEN_UNTIL_NS NEXT";
+    "busy SESSION 0|1, queued SESSION NS, worked SESSION, together SESSION 0|1, elsewhere SESSION 0|1, appoint VGPU AT_NS, grant "
+    "VGPU UNTIL_NS, decide, "
+    "gate VGPU MODE OPEN_UNTIL_NS NEXT";
 
 // Lines that ParseTrace() reads, each with its end.
 std::string FormatTraceHead(std::string_view policy, bool request_zero);

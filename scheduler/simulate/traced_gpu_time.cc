@@ -54,6 +54,26 @@ void TracedGpuTime::Worked(SessionId session, int64_t at_ns) {
   sink_({.at_ns = at_ns, .kind = TraceKind::kWorked, .id = session});
 }
 
+void TracedGpuTime::SetTogether(SessionId session, bool together, int64_t now_ns) {
+  time_.SetTogether(session, together);
+  sink_({.at_ns = now_ns, .kind = TraceKind::kTogether, .id = session, .value = together});
+}
+
+void TracedGpuTime::SetWaitsElsewhere(SessionId session, bool waits, int64_t now_ns) {
+  time_.SetWaitsElsewhere(session, waits);
+  sink_({.at_ns = now_ns, .kind = TraceKind::kElsewhere, .id = session, .value = waits});
+}
+
+void TracedGpuTime::Appoint(VgpuId vgpu, int64_t at_ns, int64_t now_ns) {
+  time_.Appoint(vgpu, at_ns);
+  sink_({.at_ns = now_ns, .kind = TraceKind::kAppoint, .id = vgpu, .value = at_ns});
+}
+
+void TracedGpuTime::Grant(VgpuId vgpu, int64_t until_ns, int64_t now_ns) {
+  time_.Grant(vgpu, until_ns);
+  sink_({.at_ns = now_ns, .kind = TraceKind::kGrant, .id = vgpu, .value = until_ns});
+}
+
 GpuTime::Decision TracedGpuTime::Decide(int64_t now_ns) {
   const GpuTime::Decision decision = time_.Decide(now_ns);
   sink_({.at_ns = now_ns, .kind = TraceKind::kDecide});

@@ -25,6 +25,10 @@ class TracedGpuTime {
   void SetBusy(SessionId session, bool busy, int64_t at_ns);  // BusyBegan, BusyEnded
   void SetQueued(SessionId session, int64_t estimate_ns, int64_t at_ns);
   void Worked(SessionId session, int64_t at_ns);
+  void SetTogether(SessionId session, bool together, int64_t now_ns);
+  void SetWaitsElsewhere(SessionId session, bool waits, int64_t now_ns);
+  void Appoint(VgpuId vgpu, int64_t at_ns, int64_t now_ns);
+  void Grant(VgpuId vgpu, int64_t until_ns, int64_t now_ns);
   GpuTime::Decision Decide(int64_t now_ns);
 
   const GpuTime& time() const { return time_; }
