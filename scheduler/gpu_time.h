@@ -124,14 +124,14 @@ class GpuTime {
     int64_t until_ns = kNever;  // the GPU is idle, and held for it until then; kNever: it is not
   };
   const std::optional<Offer>& offer() const { return offer_; }
-  // When the vGPU could have a token with its set: now when it has one, or nobody does; kNever: it has to wait for its turn. As
-  // of the last Decide().
-  int64_t JoinAtNs(VgpuId vgpu) const;
+  // When the vGPU could have a token with its set: now when it has one, or nobody does; kNever: it has to wait for its turn. By
+  // what is known since the last Decide().
+  int64_t JoinAtNs(VgpuId vgpu, int64_t now_ns) const;
   // How long that token could be.
   int64_t TokenLengthNs(VgpuId vgpu) const;
   // Whether the session has work that a token is missing for, as of the last Decide().
   bool Waits(SessionId session) const;
-  bool wants(SessionId session) const { return sessions_[session].wants; }
+  bool together(SessionId session) const { return sessions_[session].together; }
   bool waits_elsewhere(SessionId session) const { return sessions_[session].waits_elsewhere; }
   std::optional<VgpuId> appointed() const { return appointment_ ? std::optional(appointment_->vgpu) : std::nullopt; }
   const Policy& policy() const { return *policy_; }

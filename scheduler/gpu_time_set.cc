@@ -74,14 +74,14 @@ bool GpuTime::MayJoin(const VgpuView& view) const {
   return allowed && policy_->MayJoin(view);
 }
 
-int64_t GpuTime::JoinAtNs(VgpuId vgpu) const {
+int64_t GpuTime::JoinAtNs(VgpuId vgpu, int64_t now_ns) const {
   const VgpuView* const view = mode_ == GpuMode::kMetered ? ViewOf(vgpu) : nullptr;
   const bool offered = offer_ && offer_->vgpu == vgpu;
   if (view == nullptr || (!offered && !MayJoin(*view))) return kNever;
-  if (holder_ == vgpu) return now_ns_;
+  if (holder_ == vgpu) return now_ns;
   if (HolderGoesFirst() || (appointment_ && appointment_->vgpu != vgpu)) return kNever;
-  if (!holder_) return now_ns_;
-  return std::max({token_until_ns_, state(*holder_).busy() ? now_ns_ + queued_ns_[*holder_] : 0, now_ns_ + 1});
+  if (!holder_) return now_ns;
+  return std::max({token_until_ns_, state(*holder_).busy() ? now_ns_ + queued_ns_[*holder_] : 0, now_ns + 1});
 }
 
 int64_t GpuTime::TokenLengthNs(VgpuId vgpu) const {

@@ -67,7 +67,7 @@ int64_t TokenSets::AssembledAtNs(const Round& round, const Members& set) {
   int64_t at_ns = round.now_ns;
   for (const Part& part : set.parts) {
     const GpuTime& gpu = *round.gpus[part.gpu];
-    if (IsMetered(gpu)) at_ns = std::max(at_ns, gpu.JoinAtNs(part.vgpu));
+    if (IsMetered(gpu)) at_ns = std::max(at_ns, gpu.JoinAtNs(part.vgpu, round.now_ns));
   }
   return at_ns;
 }

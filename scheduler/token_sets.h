@@ -57,7 +57,7 @@ class TokenSets {
 
   // The parts of a session, one of each of its GPUs; less than two: it has no set (any more). Before a part leaves its GPU.
   void Set(uint64_t session, std::span<const Part> parts);
-  // `gpus`: all of the server, decided as of `now_ns`. `tell` carries an order out before it returns.
+  // `gpus`: all of the server, decided as of `now_ns` where there is news. `tell` carries an order out before it returns.
   void Assemble(std::span<const GpuTime* const> gpus, int64_t now_ns, const Tell& tell);
 
  private:

@@ -129,6 +129,7 @@ void Broker::Leave(uint64_t number, int64_t now_ns) {
   const auto found = sessions_.find(number);
   if (found == sessions_.end()) return;
   Session& session = found->second;
+  EndSet(session, now_ns);
   for (size_t row = 0; row < gpus_.size(); ++row) {
     if (session.members[row] != nullptr) gpus_[row]->Leave(session.members[row], now_ns);
   }
@@ -156,7 +157,9 @@ void Broker::Ring(uint64_t number, int64_t now_ns) {
 int64_t Broker::Turn(int64_t now_ns) {
   if (now_ns >= tick_ns_) Tick(now_ns);
   int64_t again_ns = tick_ns_;
-  for (const std::unique_ptr<Gpu>& gpu : gpus_) again_ns = std::min(again_ns, gpu->Turn(now_ns));
+  for (const std::unique_ptr<Gpu>& gpu : gpus_) gpu->Turn(now_ns);
+  AssembleSets(now_ns);
+  for (const std::unique_ptr<Gpu>& gpu : gpus_) again_ns = std::min(again_ns, gpu->again_ns());
   return again_ns;
 }
 
@@ -173,6 +176,7 @@ void Broker::Tick(int64_t now_ns) {
     if (session.rings >= kRingsMax) poller_.Listen(session.ring.get(), number);
     session.rings = 0;
   }
+  FollowSets(now_ns);
   for (const std::unique_ptr<TraceFile>& trace : traces_) trace->Flush();
   if (!gpus_.empty()) {
     Say(AliveMessage());

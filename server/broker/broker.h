@@ -77,6 +77,7 @@ class Broker {
     UniqueFd ring;
     UniqueFd process;
     std::vector<Gpu::Member*> members{};  // by row; null: not in this GPU
+    bool has_set = false;                 // of tokens
     bool settled = false;                 // it is in all vGPUs that it will ever be in
     uint32_t rings = 0;                   // since the last tick
   };
@@ -95,6 +96,10 @@ class Broker {
   void Settle(Session& session, int64_t now_ns);
   void Place(Session& session, size_t row, std::string_view vgpu, bool alone, int64_t now_ns);
   void Leave(uint64_t number, int64_t now_ns);
+  void FollowSets(int64_t now_ns);
+  void FollowSet(Session& session, int64_t now_ns);
+  void EndSet(Session& session, int64_t now_ns);
+  void AssembleSets(int64_t now_ns);
   void Tick(int64_t now_ns);
   void SayFigures(int64_t now_ns);
   void SayReported(int64_t now_ns);
@@ -113,6 +118,7 @@ class Broker {
   std::vector<std::unique_ptr<Gpu>> gpus_;           // by row
   std::map<std::string, Named, std::less<>> named_;  // vGPUs of the file in force
   std::map<uint64_t, Session> sessions_;
+  TokenSets sets_;  // by number of session
   int64_t tick_ns_ = 0;
   int64_t figures_ns_ = 0;
   int64_t reported_ns_ = 0;

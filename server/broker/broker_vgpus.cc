@@ -138,6 +138,7 @@ void Broker::Place(Session& session, size_t row, std::string_view vgpu, bool alo
   const std::optional<VgpuId> wanted = gpus_[row]->FindVgpu(vgpu);
   // Who is in a vGPU stays there, also when the file does not name it any more.
   if (member != nullptr && (wanted == member->vgpu() || gpus_[row]->NameOf(member->vgpu()) != kDefaultVgpu)) return;
+  EndSet(session, now_ns);
   if (member != nullptr) gpus_[row]->Leave(std::exchange(member, nullptr), now_ns);
   if (wanted) {
     member = gpus_[row]->Join(session.pages, *wanted, alone, now_ns);

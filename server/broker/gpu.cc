@@ -116,6 +116,7 @@ void Gpu::Look(Member& member, int64_t now_ns) {
 }
 
 void Gpu::LookAll(int64_t now_ns) {
+  looked_all_ns_ = now_ns;
   for (const std::unique_ptr<Member>& member : members_) Look(*member, now_ns);
 }
 
@@ -124,7 +125,7 @@ void Gpu::LookOften(int64_t now_ns, int64_t until_ns) {
   look_ns_ = std::min(look_ns_, now_ns + kLookNs);
 }
 
-int64_t Gpu::Turn(int64_t now_ns) {
+void Gpu::Turn(int64_t now_ns) {
   if (now_ns >= look_ns_) {
     LookAll(now_ns);
     look_ns_ = now_ns + LookGapNs(now_ns);
@@ -132,10 +133,32 @@ int64_t Gpu::Turn(int64_t now_ns) {
   if (news_ || now_ns >= ask_again_ns_) {
     // The books close with each decision: what a worker has begun since the last look would be billed from now on alone.
     if (mode_ == GpuMode::kMetered) LookAll(now_ns);
-    Decide(now_ns);
-    if (mode_ != time().mode()) FollowMode(now_ns);
+    DecideAndFollow(now_ns);
   }
-  return std::min(ask_again_ns_, look_ns_);
+}
+
+void Gpu::DecideAndFollow(int64_t now_ns) {
+  Decide(now_ns);
+  if (mode_ != time().mode()) FollowMode(now_ns);
+}
+
+bool Gpu::HasGated(const Member& member, int64_t now_ns) const {
+  const int64_t gated_ns = member.watch_.gated_ns();
+  return mode_ == GpuMode::kMetered && gated_ns >= 0 && now_ns - gated_ns <= kQuietNs;
+}
+
+void Gpu::SetTogether(const Member& member, bool together, int64_t now_ns) {
+  if (time().together(member.session_) != together) time_.SetTogether(member.session_, together, now_ns);
+}
+
+void Gpu::Carry(const SetOrder& order, int64_t now_ns) {
+  switch (order.kind) {
+    case SetOrder::Kind::kElsewhere: return time_.SetWaitsElsewhere(order.id, order.at_ns == 1, now_ns);
+    case SetOrder::Kind::kAppoint: time_.Appoint(order.id, order.at_ns, now_ns); break;
+    case SetOrder::Kind::kGrant: time_.Grant(order.id, order.at_ns, now_ns); break;
+  }
+  if (mode_ == GpuMode::kMetered && looked_all_ns_ != now_ns) LookAll(now_ns);  // as Turn() does
+  DecideAndFollow(now_ns);
 }
 
 void Gpu::Decide(int64_t now_ns) {

@@ -2,13 +2,14 @@
 //
 //   Gpu::Member* member = gpu.Join(pages, *gpu.FindVgpu("train"), true, now_ns);
 //   gpu.Look(*member, now_ns);                      // the worker has rung
-//   const int64_t again_ns = gpu.Turn(now_ns);      // decides, writes pages; to be called again then at the latest
+//   gpu.Turn(now_ns);                               // decides, writes pages; to be called again at again_ns()
 //
 // Looks that nobody asks for: none while the GPU is free; every kLookNs while it is armed, since nothing rings then; every
 // kQuietLookNs when nothing has worked for a second, and while it is metered, for what a worker forgot to ring for. Times as in
 // GpuTime. One thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "scheduler/simulate/traced_gpu_time.h"
+#include "scheduler/token_sets.h"
 #include "server/broker/row_watch.h"
 #include "server/broker/vgpu_change.h"
 #include "server/broker/worker_pages.h"
@@ -72,8 +74,18 @@ class Gpu {
   void Look(Member& member, int64_t now_ns);
   // Looks every kLookNs until then.
   void LookOften(int64_t now_ns, int64_t until_ns);
-  // When it is to be called again; kNever: when something happens.
-  int64_t Turn(int64_t now_ns);
+  void Turn(int64_t now_ns);
+  // When Turn() is to be called again; kNever: when something happens.
+  int64_t again_ns() const { return std::min(ask_again_ns_, look_ns_); }
+
+  // Sets of tokens (scheduler/token_sets.h). Whether it gives out tokens, and the member had a record at its gate within
+  // kQuietNs.
+  bool HasGated(const Member& member, int64_t now_ns) const;
+  void SetTogether(const Member& member, bool together, int64_t now_ns);
+  TokenSets::Part PartOf(const Member& member) const { return {row_, member.vgpu_, member.session_}; }
+  // What a set asks for, with a decision and what that changes.
+  void Carry(const SetOrder& order, int64_t now_ns);
+
   // When it is expected to pass from one vGPU to another, as of the last Turn(); kNever: it is not.
   int64_t HandOverNs() const { return mode_ == GpuMode::kMetered ? time().HandOverNs() : kNever; }
 
@@ -92,6 +104,7 @@ class Gpu {
   void DivideSlots();
   void LookAll(int64_t now_ns);
   void Decide(int64_t now_ns);
+  void DecideAndFollow(int64_t now_ns);
   void EndOverrun(int64_t now_ns);
   void FollowMode(int64_t now_ns);
   void Tell(Member& member);
@@ -108,7 +121,8 @@ class Gpu {
   GpuMode mode_ = GpuMode::kFree;
   int64_t ask_again_ns_ = kNever;
   int64_t look_ns_ = kNever;  // the next look that nobody asks for
-  int64_t worked_ns_ = 0;     // when a look last found something
+  int64_t looked_all_ns_ = 0;
+  int64_t worked_ns_ = 0;  // when a look last found something
   int64_t often_until_ns_ = 0;
 };
 

@@ -14,10 +14,14 @@ int64_t AsTime(uint64_t ns) { return static_cast<int64_t>(std::min<uint64_t>(ns,
 RowWatch::RowWatch(const ReportPage& page, size_t row, bool alone, int64_t now_ns)
     : page_(page), row_(page.rows[row]), alone_(alone), looked_ns_(now_ns) {
   CountsRose();
+  gated_ = launches_;
 }
 
 bool RowWatch::Look(TracedGpuTime& time, SessionId session, int64_t now_ns) {
   told_ = false;
+  const uint64_t gated = Read(row_.launches);
+  if (gated != gated_ || Read(row_.wants_since_ns) != 0) gated_ns_ = now_ns;
+  gated_ = gated;
   const bool metered = time.time().mode() == GpuMode::kMetered;
   if (metered) {
     LookForSpans(time, session, now_ns);

@@ -32,6 +32,9 @@ class RowWatch {
     int64_t busy_ns = 0;
   };
   const Reported& reported() const { return reported_; }
+  // When a record was last seen to wait at the gate, or to have passed it since the look before; negative: never. Looks see it
+  // armed and metered.
+  int64_t gated_ns() const { return gated_ns_; }
   // The mode has become another: GpuTime knows nothing of what was told, and what is counted counts from the next look on.
   void Forget();
 
@@ -54,11 +57,13 @@ class RowWatch {
   // As of the last look.
   uint64_t executed_ = 0;
   uint64_t launches_ = 0;
+  uint64_t gated_ = 0;  // launches, too
   uint64_t spans_ = 0;
   uint64_t queued_at_ns_ = 0;
   uint64_t last_end_ns_ = 0;     // of a span, by the page
   bool counts_are_old_ = false;  // they have not been looked at for long: what has happened since is no news
-  bool told_ = false;            // something, by this look
+  int64_t gated_ns_ = -1;
+  bool told_ = false;  // something, by this look
   // As GpuTime was told.
   bool wants_ = false;
   bool busy_ = false;

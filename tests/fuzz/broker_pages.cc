@@ -48,7 +48,8 @@ struct World {
     workers[i].member = gpu->Join(workers[i].pages, gpu->FindVgpu(names[i]).value(), i != 2, now_ns);
   }
   void Turn() {
-    const int64_t again_ns = gpu->Turn(now_ns);
+    gpu->Turn(now_ns);
+    const int64_t again_ns = gpu->again_ns();
     FUZZ_CHECK(again_ns > now_ns);
     int64_t billed_ns = 0;
     for (const VgpuId vgpu : gpu->time().vgpus()) billed_ns += gpu->time().ledger().BilledNs(vgpu);

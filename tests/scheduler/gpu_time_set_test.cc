@@ -107,7 +107,7 @@ TEST_F(GpuTimeSetTest, WhoIsFarAheadOfItsShareDoesNotJoin) {
   time_.BusyBegan(0, 0);
   time_.SetWants(1, true, 0);
   for (int64_t at_ns = kMs; at_ns <= 60 * kMs; at_ns += kMs) time_.Decide(at_ns);
-  EXPECT_EQ(time_.JoinAtNs(0), kNever);
+  EXPECT_EQ(time_.JoinAtNs(0, 60 * kMs), kNever);
   time_.Grant(1, 70 * kMs);  // void: another one has it
   time_.Decide(60 * kMs);
   EXPECT_FALSE(IsOpen(1, 60 * kMs));

@@ -355,6 +355,58 @@ TEST(Broker, PagesThatCannotBeMappedHaveNoShare) {
   EXPECT_EQ(server.broker().Take(SocketMessage(), server.now_ns()).code(), StatusCode::kProtocolViolation);
 }
 
+// Sets of tokens.
+
+constexpr const char* kTwoOfTwo =
+    "[[vgpu]]\nname='a0'\nrequest=0.45\n[[vgpu]]\nname='a1'\nrequest=0.45\ngpu=1\n"
+    "[[vgpu]]\nname='b0'\nrequest=0.45\n[[vgpu]]\nname='b1'\nrequest=0.45\ngpu=1\n";
+
+// Two sessions on two GPUs, which they use in one order or crosswise.
+TEST(Broker, SessionsOnTwoGpusGetBothTokensTogether) {
+  for (const bool crosswise : {false, true}) {
+    const std::string path = testing::TempDir() + "tessera_broker_sets_" + std::to_string(getpid());
+    int64_t apart_ns = 0;
+    {
+      VirtualServer server({.record = path}, 2);
+      ASSERT_EQ(server.TakeFile(kTwoOfTwo).code, StatusCode::kOk);
+      VirtualWorker& a = server.Begin("a0+a1", 3);
+      VirtualWorker& b = server.Begin("b0+b1", 3);
+      a.lockstep = {0, 1};
+      b.lockstep = crosswise ? std::vector<size_t>{1, 0} : std::vector<size_t>{0, 1};
+      a.greedy = b.greedy = true;
+      server.RunFor(500 * kMs);
+      const int64_t before[] = {a.steps, b.steps};
+      for (const int64_t end_ns = server.now_ns() + 2'000 * kMs; server.now_ns() < end_ns;) {
+        server.RunFor(VirtualServer::kStepNs);
+        for (VirtualWorker* worker : {&a, &b}) {
+          if (worker->IsOpen(server.now_ns(), 0) != worker->IsOpen(server.now_ns(), 1)) apart_ns += VirtualServer::kStepNs;
+        }
+      }
+      EXPECT_NEAR(static_cast<double>(a.steps - before[0]), 2'000, 150) << crosswise;
+      EXPECT_NEAR(static_cast<double>(b.steps - before[1]), 2'000, 150) << crosswise;
+      EXPECT_LE(apart_ns, 100 * kMs) << crosswise;
+      // It goes on alone when one of them works on one GPU no more, and after the other has gone.
+      a.lockstep = {0};
+      a.launched = 0;
+      server.RunFor(1'300 * kMs);
+      server.End(b);
+      server.RunFor(50 * kMs);
+      EXPECT_TRUE(a.IsOpen(server.now_ns(), 0));
+    }
+    for (const std::string& gpu : {path + ".0", path + ".1"}) {
+      const Result<std::string> text = ReadSmallFile(gpu, 1 << 24);
+      ASSERT_TRUE(text.ok()) << text.status().message();
+      EXPECT_NE(text.value().find(" grant "), std::string::npos);
+      const Result<Trace> trace = ParseTrace(text.value());
+      ASSERT_TRUE(trace.ok()) << trace.status().message();
+      const Result<Replayed> replayed = Replay(trace.value());
+      ASSERT_TRUE(replayed.ok()) << replayed.status().message();
+      EXPECT_EQ(replayed.value().difference, std::nullopt);
+      unlink(gpu.c_str());
+    }
+  }
+}
+
 TEST(Broker, RecordsWhatIsReplayedBitForBit) {
   const std::string path = testing::TempDir() + "tessera_broker_record_" + std::to_string(getpid());
   {

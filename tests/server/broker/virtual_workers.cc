@@ -4,8 +4,8 @@
 
 namespace tessera {
 
-bool VirtualWorker::IsOpen(int64_t now_ns) const {
-  const GateWord word = pages->Word();
+bool VirtualWorker::IsOpen(int64_t now_ns, size_t row) const {
+  const GateWord word = pages->Word(row);
   return word.mode != GateMode::kMetered || static_cast<uint64_t>(now_ns) < word.open_until_ns;
 }
 
@@ -37,8 +37,45 @@ void VirtualWorker::Step(int64_t now_ns, int64_t* gpu_free_ns) {
   }
 }
 
+// Its spans end together, as those of a worker do.
+void VirtualWorker::StepAll(int64_t now_ns, std::span<int64_t> gpus_free_ns) {
+  ReportPage& page = pages->report();
+  if (runs_until_ns != 0 && now_ns >= runs_until_ns) {
+    for (const size_t gpu : lockstep) {
+      ReportPage::Row& row = page.rows[gpu];
+      if (row.busy_since_ns == 0) continue;
+      const uint64_t count = row.span_count;
+      row.spans[count % ReportPage::kSpans].begin_ns = row.busy_since_ns.load();
+      row.spans[count % ReportPage::kSpans].end_ns = static_cast<uint64_t>(now_ns);
+      row.span_count = count + 1;
+      row.busy_since_ns = 0;
+    }
+    runs_until_ns = 0;
+    ++rings;
+    if (launched == lockstep.size()) {
+      launched = 0;
+      ++steps;
+    }
+  }
+  while (greedy && launched < lockstep.size() && IsOpen(now_ns, lockstep[launched])) {
+    const size_t gpu = lockstep[launched++];
+    gpus_free_ns[gpu] = std::max(now_ns, gpus_free_ns[gpu]) + kernel_ns;
+    runs_until_ns = std::max(runs_until_ns, gpus_free_ns[gpu]);
+    used_ns += kernel_ns;
+    ++page.executed;
+    ++page.rows[gpu].launches;
+    if (page.rows[gpu].busy_since_ns == 0) page.rows[gpu].busy_since_ns = static_cast<uint64_t>(now_ns);
+  }
+  for (const size_t gpu : lockstep) {
+    const bool wants = greedy && launched < lockstep.size() && lockstep[launched] == gpu;
+    if (wants == (page.rows[gpu].wants_since_ns != 0)) continue;
+    page.rows[gpu].wants_since_ns = wants ? static_cast<uint64_t>(now_ns) : 0;
+    rings += wants ? 1 : 0;
+  }
+}
+
 VirtualServer::VirtualServer(const BrokerOptions& options, size_t gpus)
-    : options_(options), gpus_(gpus), poller_(Poller::Make().value()) {
+    : options_(options), gpus_(gpus), poller_(Poller::Make().value()), gpus_free_ns_(gpus) {
   Restart();
 }
 
@@ -106,7 +143,8 @@ void VirtualServer::RunFor(int64_t length_ns) {
     bool rang = false;
     for (const std::unique_ptr<VirtualWorker>& worker : workers_) {
       const int64_t before = worker->rings;
-      worker->Step(now_ns_, &gpu_free_ns_);
+      if (worker->lockstep.empty()) worker->Step(now_ns_, gpus_free_ns_.data());
+      if (!worker->lockstep.empty()) worker->StepAll(now_ns_, gpus_free_ns_);
       if (worker->rings == before) continue;
       rang = true;
       broker_->Ring(worker->number, now_ns_);

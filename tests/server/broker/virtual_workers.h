@@ -17,7 +17,8 @@
 
 namespace tessera {
 
-// One GPU of its session, which runs kernels of one length, one after another.
+// A session that runs kernels of one length, one after another on GPU 0; or, in lockstep, one on each of its GPUs, and all again
+// once all of them have ended.
 struct VirtualWorker {
   uint64_t number = 0;
   std::unique_ptr<TestPages> pages = std::make_unique<TestPages>();
@@ -25,11 +26,15 @@ struct VirtualWorker {
   int64_t kernel_ns = 500'000;
   int64_t used_ns = 0;  // of the GPU
   int64_t rings = 0;
-  int64_t runs_until_ns = 0;  // 0: it does not run
+  int64_t runs_until_ns = 0;       // 0: it does not run
+  std::vector<size_t> lockstep{};  // its GPUs, in its order
+  size_t launched = 0;             // of these
+  int64_t steps = 0;
 
   // As server/worker/gate does. `gpu_free_ns`: when the GPU has run what was given to it.
   void Step(int64_t now_ns, int64_t* gpu_free_ns);
-  bool IsOpen(int64_t now_ns) const;
+  void StepAll(int64_t now_ns, std::span<int64_t> gpus_free_ns);
+  bool IsOpen(int64_t now_ns, size_t row = 0) const;
 };
 
 class VirtualServer {
@@ -75,7 +80,7 @@ class VirtualServer {
   std::vector<ReportedMessage> reported_;
   int64_t now_ns_ = 1'000'000'000;
   int64_t again_ns_ = 0;
-  int64_t gpu_free_ns_ = 0;
+  std::vector<int64_t> gpus_free_ns_;
   int64_t turns_ = 0;
   uint64_t next_number_ = 1;
 };
