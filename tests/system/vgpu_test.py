@@ -13,7 +13,7 @@ import time
 import unittest
 from pathlib import Path
 
-from product import CLIENT, TESSERA, DevicePage, Server, end_with_test, environment, program, wait_for
+from product import BUILD, CLIENT, TESSERA, DevicePage, Server, end_with_test, environment, program, wait_for
 
 # As tests/system/programs/occupy says: kernels of so many µs, more of them than anybody waits for.
 MANY = "1000000"
@@ -25,13 +25,14 @@ def vgpu(name, request, limit=1.0, **more):
 
 
 class VgpuTest(unittest.TestCase):
-    def serve(self, *specs, options=("--default", "none"), tcp=False):
+    def serve(self, *specs, options=("--default", "none"), tcp=False, devices=1):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.file = os.path.join(directory.name, "vgpus.toml")
         self.write(*specs)
         # Without pauses before kernels: a busy machine makes them longer.
-        self.server = Server("--vgpus", self.file, *options, env=environment(TESSERA_EMULATOR_DELAY_US="0"), tcp=tcp)
+        self.server = Server("--vgpus", self.file, *options, tcp=tcp,
+                             env=environment(TESSERA_EMULATOR_DELAY_US="0", TESSERA_EMULATOR_DEVICES=str(devices)))
         self.addCleanup(self.server.stop)
 
     def write(self, *specs):
@@ -195,6 +196,61 @@ class Functions(VgpuTest):
         _, waits = self.tenant("waits", 4000, 1, 16_000)
         self.check_use(waits, 0.08, 0.3)
         self.check_billed("waits", 0.08, 0.3)
+
+
+class SeveralGpus(VgpuTest):
+    """Two programs that both use two GPUs in lockstep: a step is a kernel on each, and the end of both."""
+
+    def lockstep(self, name, first):
+        process = subprocess.Popen([TESSERA, "run", "--server", self.server.url, "--vgpu", name, "--", program("lockstep"), "1000", str(first)],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+        end_with_test(process)
+        self.addCleanup(self.end, process)
+        self.assertEqual(process.stdout.readline(), "begins\n")
+        return process
+
+    @staticmethod
+    def steps(process, seconds):
+        """Done in so many seconds, and in what is missing until they are said: each 100 ms."""
+        asked = begin = 0
+        while begin - asked < 0.02:  # what was said before is there at once
+            asked = time.monotonic()
+            first = last = int(process.stdout.readline())
+            begin = time.monotonic()
+        while time.monotonic() - begin < seconds:
+            last = int(process.stdout.readline())
+        return last - first
+
+    def check_halves(self):
+        """Of each GPU what was billed, in one second of several."""
+        seen = []
+        for _ in range(12):
+            got = {one["name"]: one["got_1s"] for one in self.status()["vgpus"]}
+            seen.append(got)
+            if all(got["a" + gpu] + got["b" + gpu] > 0.5 and
+                   0.44 <= got["a" + gpu] / (got["a" + gpu] + got["b" + gpu]) <= 0.56 for gpu in "01"):
+                return
+        self.fail(f"wanted halves, got {seen}\n{self.server.words()}")
+
+    def test_two_on_both_have_half_of_each_and_go_on(self):
+        specs = [vgpu(name + str(gpu), 0.5, gpu=gpu) for name in "ab" for gpu in (0, 1)]
+        for first in 0, 1:
+            with self.subTest(first=first), tempfile.TemporaryDirectory() as directory:
+                trace = os.path.join(directory, "trace")
+                self.serve(*specs, options=("--default", "none", "--record", trace), devices=2)
+                a, b = self.lockstep("a0+a1", 0), self.lockstep("b0+b1", first)
+                self.check_halves()
+                self.assertGreater(self.steps(b, 2), 20)
+                self.end(a)
+                self.assertGreater(self.steps(b, 1), 20)
+                self.end(b)
+                self.server.process.terminate()  # its broker writes down what it has
+                self.server.process.wait(20)
+                # Each GPU's record is replayed by itself.
+                for path in trace + ".0", trace + ".1":
+                    with open(path) as file:
+                        self.assertIn(" grant ", file.read())
+                    subprocess.run([os.path.join(BUILD, "bin/tessera-replay"), path], check=True, stdout=subprocess.DEVNULL)
 
 
 class Overrun(VgpuTest):
