@@ -22,6 +22,12 @@ std::optional<uint64_t> Find(const ServerReport& report, size_t device, Reading 
 std::string Mebibytes(uint64_t bytes) { return fmt::format("{} MiB", bytes >> 20); }
 std::string CudaVersion(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
+// What was queued before its device was shared: as a time, or as one that it takes at least.
+std::string DescribeBacklog(const ServerReport::Vgpu& vgpu) {
+  if (vgpu.queued_before_ms == 0 && !vgpu.queued_before_runs) return "-";
+  return fmt::format("{}{:.1f} s", vgpu.queued_before_runs ? "> " : "", static_cast<double>(vgpu.queued_before_ms) / 1e3);
+}
+
 // An unreadable snapshot has no devices: the server's sentence says more than this side could.
 DeviceSnapshot Snapshot(const ServerReport& report) {
   Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(report.snapshot);
@@ -57,14 +63,14 @@ std::string DescribeVgpus(const ServerReport& report) {
     text += fmt::format("device {} is {}, policy {}", sharing.device, sharing.mode, sharing.policy);
     if (sharing.unreported != 0) text += fmt::format("; {} sessions used it without reporting it", sharing.unreported);
     text += "\n";
-    text += fmt::format("{:>16} {:>8} {:>6} {:>8} {:>8} {:>8} {:>10}  {}\n", "VGPU", "REQUEST", "LIMIT", "GOT 1 S", "GOT 10 S",
-                        "SESSIONS", "WAITED", "");
+    text += fmt::format("{:>16} {:>8} {:>6} {:>8} {:>8} {:>8} {:>10} {:>13}  {}\n", "VGPU", "REQUEST", "LIMIT", "GOT 1 S",
+                        "GOT 10 S", "SESSIONS", "WAITED", "QUEUED BEFORE", "");
     const auto percent = [&](double share) { return sharing.mode == "metered" ? fmt::format("{:.1f} %", 100 * share) : "-"; };
     for (const ServerReport::Vgpu& vgpu : report.vgpus) {
       if (vgpu.device != sharing.device) continue;
-      text += fmt::format("{:>16} {:>6.0f} % {:>4.0f} % {:>8} {:>8} {:>8} {:>8.1f} s  {}\n", vgpu.name, 100 * vgpu.request,
+      text += fmt::format("{:>16} {:>6.0f} % {:>4.0f} % {:>8} {:>8} {:>8} {:>8.1f} s {:>13}  {}\n", vgpu.name, 100 * vgpu.request,
                           100 * vgpu.limit, percent(vgpu.got_1s), percent(vgpu.got_10s), vgpu.sessions,
-                          static_cast<double>(vgpu.waited_ms) / 1e3, vgpu.waits ? "waits" : "");
+                          static_cast<double>(vgpu.waited_ms) / 1e3, DescribeBacklog(vgpu), vgpu.waits ? "waits" : "");
     }
   }
   return text;
@@ -135,7 +141,9 @@ nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report) 
                              {"waits", vgpu.waits},
                              {"got_1s", vgpu.got_1s},
                              {"got_10s", vgpu.got_10s},
-                             {"waited_ms", vgpu.waited_ms}});
+                             {"waited_ms", vgpu.waited_ms},
+                             {"queued_before_ms", vgpu.queued_before_ms},
+                             {"queued_before_runs", vgpu.queued_before_runs}});
   }
   return json;
 }

@@ -18,8 +18,8 @@ std::string DescribeServer(const std::string& url, const ServerReport& report);
 // The same as an object. Its keys are stable: server, url, driver, driver_release, cuda_version, sessions, sessions_max,
 // devices [{name, uuid, memory_bytes, memory_used_bytes, gpu_percent, power_milliwatts, temperature_celsius}], uses [{pid,
 // device, used_bytes, gpu_percent}], session_list [{session, pid, age_seconds, program, vgpu}], audit, vgpu_problem, vgpus
-// [{name, device, request, limit, priority, sessions, waits, got_1s, got_10s, waited_ms}]; a device also has policy, sharing and
-// unreported_sessions. What is not known is absent.
+// [{name, device, request, limit, priority, sessions, waits, got_1s, got_10s, waited_ms, queued_before_ms, queued_before_runs}];
+// a device also has policy, sharing and unreported_sessions. What is not known is absent.
 nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report);
 
 }  // namespace tessera

@@ -75,6 +75,8 @@ void ServerReport::Vgpu::Put(Encoder& out) const {
   out.Pod(got_1s);
   out.Pod(got_10s);
   out.Pod(waited_ms);
+  out.Pod(queued_before_ms);
+  out.Pod(queued_before_runs);
 }
 
 void ServerReport::Vgpu::Get(Decoder& in) {
@@ -88,6 +90,8 @@ void ServerReport::Vgpu::Get(Decoder& in) {
   in.Pod(&got_1s);
   in.Pod(&got_10s);
   in.Pod(&waited_ms);
+  in.Pod(&queued_before_ms);
+  in.Pod(&queued_before_runs);
   // Numbers that people are shown.
   for (const double share : {request, limit, got_1s, got_10s}) {
     if (!(share >= 0 && share <= kShareMax)) in.Fail();

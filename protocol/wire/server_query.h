@@ -191,8 +191,13 @@ struct ServerReport {
     double got_1s = 0;       // in the last second; 0 while the device is not metered, which counts nothing
     double got_10s = 0;      // in the last ten
     uint64_t waited_ms = 0;  // for tokens, in all
+    // From when the device came to be shared until what its sessions had queued there before was done, as far as is known: until
+    // their drivers were first seen to have nothing to do. 0 while it is free, or when nothing was queued. Until it is over, how
+    // long it has been so.
+    uint64_t queued_before_ms = 0;
+    bool queued_before_runs = false;  // it is not over
 
-    static constexpr size_t kBytesMin = 4 + 4 + 2 * 8 + 4 + 4 + 1 + 3 * 8;
+    static constexpr size_t kBytesMin = 4 + 4 + 2 * 8 + 4 + 4 + 1 + 3 * 8 + 8 + 1;
     static constexpr double kShareMax = 1'000;
     void Put(Encoder& out) const;
     // Fails for shares that are no numbers, or beyond kShareMax.

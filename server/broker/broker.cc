@@ -188,7 +188,7 @@ void Broker::Tick(int64_t now_ns) {
 
 void Broker::SayFigures(int64_t now_ns) {
   FiguresMessage figures;
-  for (const std::unique_ptr<Gpu>& gpu : gpus_) AddFigures(*gpu, &figures);
+  for (const std::unique_ptr<Gpu>& gpu : gpus_) AddFigures(*gpu, now_ns, &figures);
   Say(figures);
   figures_ns_ = now_ns + kFiguresNs;
 }

@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-void AddFigures(const Gpu& gpu, FiguresMessage* figures) {
+void AddFigures(const Gpu& gpu, int64_t now_ns, FiguresMessage* figures) {
   const GpuTime& time = gpu.time();
   figures->sharings.push_back({gpu.row(), std::string(time.policy().name()), std::string(GpuModeName(time.mode())), 0});
   // A GPU that is not metered bills nothing, and its books are as old as the last decision.
@@ -27,6 +27,9 @@ void AddFigures(const Gpu& gpu, FiguresMessage* figures) {
     vgpu.got_1s = share(id, Window::kOneSecond, kSecondNs);
     vgpu.got_10s = share(id, Window::kTenSeconds, 10 * kSecondNs);
     vgpu.waited_ms = static_cast<uint64_t>(state.waited_ns / kMillisecondNs);
+    const RowWatch::Backlog before = gpu.QueuedBefore(id, now_ns);
+    vgpu.queued_before_ms = static_cast<uint64_t>(before.took_ns / kMillisecondNs);
+    vgpu.queued_before_runs = before.runs;
   }
 }
 

@@ -7,6 +7,6 @@
 namespace tessera {
 
 // Adds how this GPU is divided, and what each of its vGPUs got. One thread, the broker's.
-void AddFigures(const Gpu& gpu, FiguresMessage* figures);
+void AddFigures(const Gpu& gpu, int64_t now_ns, FiguresMessage* figures);
 
 }  // namespace tessera

@@ -90,7 +90,7 @@ void Gpu::DivideSlots() {
 Gpu::Member* Gpu::Join(WorkerPages& pages, VgpuId vgpu, bool alone, int64_t now_ns) {
   const SessionId session = time_.SessionCame(vgpu, now_ns);
   const RowWatch watch(pages.report(), row_, alone, now_ns);
-  Member* const member = members_.emplace_back(std::make_unique<Member>(pages, vgpu, session, watch)).get();
+  Member* const member = members_.emplace_back(std::make_unique<Member>(pages, vgpu, session, watch, now_ns)).get();
   vgpus_[vgpu].members.push_back(member);
   pages.TellSlot(row_, vgpus_[vgpu].slot);
   Tell(*member);
@@ -186,12 +186,24 @@ void Gpu::EndOverrun(int64_t now_ns) {
 }
 
 void Gpu::FollowMode(int64_t now_ns) {
+  if (mode_ == GpuMode::kFree) shared_ns_ = now_ns;
   mode_ = time().mode();
   worked_ns_ = now_ns;
   look_ns_ = mode_ == GpuMode::kFree ? kNever : now_ns + LookGapNs(now_ns);
   for (const std::unique_ptr<Member>& member : members_) member->watch_.Forget();
   LookAll(now_ns);
   if (mode_ == GpuMode::kMetered) Decide(now_ns);
+}
+
+RowWatch::Backlog Gpu::QueuedBefore(VgpuId vgpu, int64_t now_ns) const {
+  RowWatch::Backlog all;
+  if (mode_ == GpuMode::kFree) return all;
+  for (const Member* member : vgpus_[vgpu].members) {
+    const RowWatch::Backlog one = member->watch_.QueuedBefore(std::max(shared_ns_, member->came_ns_), now_ns);
+    all.took_ns = std::max(all.took_ns, one.took_ns);
+    all.runs = all.runs || one.runs;
+  }
+  return all;
 }
 
 int64_t Gpu::LookGapNs(int64_t now_ns) const {

@@ -37,8 +37,8 @@ class Gpu {
   // A session's part in this GPU.
   class Member {
    public:
-    Member(WorkerPages& pages, VgpuId vgpu, SessionId session, const RowWatch& watch)
-        : pages_(pages), vgpu_(vgpu), session_(session), watch_(watch) {}
+    Member(WorkerPages& pages, VgpuId vgpu, SessionId session, const RowWatch& watch, int64_t now_ns)
+        : pages_(pages), vgpu_(vgpu), session_(session), watch_(watch), came_ns_(now_ns) {}
     VgpuId vgpu() const { return vgpu_; }
     const RowWatch::Reported& reported() const { return watch_.reported(); }
 
@@ -48,6 +48,7 @@ class Gpu {
     const VgpuId vgpu_;
     const SessionId session_;
     RowWatch watch_;
+    const int64_t came_ns_;
     bool ended_ = false;  // for its overrun
   };
 
@@ -89,6 +90,10 @@ class Gpu {
   // When it is expected to pass from one vGPU to another, as of the last Turn(); kNever: it is not.
   int64_t HandOverNs() const { return mode_ == GpuMode::kMetered ? time().HandOverNs() : kNever; }
 
+  // What the sessions of a vGPU had queued before the GPU was shared, which nobody metered: the longest of theirs; nothing while
+  // it is free.
+  RowWatch::Backlog QueuedBefore(VgpuId vgpu, int64_t now_ns) const;
+
   const GpuTime& time() const { return time_.time(); }
   uint32_t row() const { return row_; }
 
@@ -119,6 +124,7 @@ class Gpu {
 
   bool news_ = false;  // since the last decision
   GpuMode mode_ = GpuMode::kFree;
+  int64_t shared_ns_ = 0;  // when it was free last
   int64_t ask_again_ns_ = kNever;
   int64_t look_ns_ = kNever;  // the next look that nobody asks for
   int64_t looked_all_ns_ = 0;

@@ -127,6 +127,18 @@ void RowWatch::TellQueued(TracedGpuTime& time, SessionId session, int64_t now_ns
   told_ = true;
 }
 
+RowWatch::Backlog RowWatch::QueuedBefore(int64_t shared_ns, int64_t now_ns) const {
+  const int64_t engaged_ns = AsTime(Read(row_.engaged_ns));
+  const int64_t drained_ns = AsTime(Read(row_.drained_ns));
+  if (engaged_ns != 0 && drained_ns == engaged_ns) return {};
+  // A worker sees late that a gate has closed, when its driver lets nothing more in; it has seen it before a broker that was
+  // started anew, or before another of its GPUs was shared.
+  const int64_t from_ns = engaged_ns == 0 ? shared_ns : std::min(shared_ns, engaged_ns);
+  const bool runs = drained_ns < from_ns;
+  const int64_t until_ns = runs ? now_ns : std::min(drained_ns, now_ns);
+  return {std::max<int64_t>(until_ns - from_ns, 0), runs};
+}
+
 int64_t RowWatch::SinceLook(uint64_t at_ns, int64_t now_ns) const { return std::clamp(AsTime(at_ns), looked_ns_, now_ns); }
 
 }  // namespace tessera

@@ -35,6 +35,13 @@ class RowWatch {
   // When a record was last seen to wait at the gate, or to have passed it since the look before; negative: never. Looks see it
   // armed and metered.
   int64_t gated_ns() const { return gated_ns_; }
+  // What the worker had in its driver when the GPU came to be shared, at `shared_ns`, as a time: from then until the driver was
+  // first seen to have done everything. 0: there was nothing. `runs`: it has not been seen yet, or nothing is known.
+  struct Backlog {
+    int64_t took_ns = 0;
+    bool runs = false;
+  };
+  Backlog QueuedBefore(int64_t shared_ns, int64_t now_ns) const;
   // The mode has become another: GpuTime knows nothing of what was told, and what is counted counts from the next look on.
   void Forget();
 

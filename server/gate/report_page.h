@@ -30,8 +30,11 @@ struct ReportPage {
     std::atomic<uint64_t> launches;    // records that passed the gate, in all
     std::atomic<uint64_t> graphs;      // of these, graphs
     std::atomic<uint64_t> longest_wait_ns;
-    std::atomic<uint64_t> waited_ns;  // at the gate, in all
-    Span spans[kSpans];               // the n-th, counted from 0, is spans[n % kSpans]
+    std::atomic<uint64_t> waited_ns;   // at the gate, in all
+    std::atomic<uint64_t> engaged_ns;  // when the worker saw that a gate of its GPUs had closed; 0: all are free
+    std::atomic<uint64_t> drained_ns;  // when it first saw after that that the driver had done everything; 0: not yet. As
+                                       // engaged_ns: nothing was queued then
+    Span spans[kSpans];                // the n-th, counted from 0, is spans[n % kSpans]
   };
 
   std::atomic<uint32_t> visible_rows;  // bit i: the session may use GPU i; 0: it has not begun

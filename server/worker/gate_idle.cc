@@ -100,6 +100,11 @@ void Gate::Engage() {
   for (const std::unique_ptr<Lane>& lane : lanes_) {
     if (lane != nullptr && WordOf(*lane).mode != GateMode::kFree) lane->report.BusyBegan(worked_since_ns_);
   }
+  const uint64_t engaged_ns = worked_since_ns_;
+  const bool idle = AskIdle(engaged_ns, false);
+  for (const std::unique_ptr<Lane>& lane : lanes_) {
+    if (lane != nullptr) lane->report.Engaged(engaged_ns, idle);
+  }
 }
 
 void Gate::Disengage() {

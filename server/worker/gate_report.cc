@@ -35,6 +35,12 @@ void GateReport::WaitEnded(uint64_t now_ns) {
   row_.wants_since_ns.store(0, std::memory_order_release);
 }
 
+void GateReport::Engaged(uint64_t now_ns, bool idle) {
+  row_.drained_ns.store(idle ? now_ns : 0, std::memory_order_relaxed);
+  row_.engaged_ns.store(now_ns, std::memory_order_release);
+  drained_told_ = idle;
+}
+
 void GateReport::BusyBegan(uint64_t now_ns) {
   if (busy_since_ns_ != 0) return;
   busy_since_ns_ = now_ns;
@@ -50,6 +56,10 @@ void GateReport::Passed(uint64_t now_ns, uint64_t queued_ns) {
 }
 
 void GateReport::Drained(uint64_t now_ns, bool wakes) {
+  if (!drained_told_) {
+    drained_told_ = true;
+    row_.drained_ns.store(now_ns, std::memory_order_release);
+  }
   if (busy_since_ns_ == 0) return;
   const uint64_t count = row_.span_count.load(std::memory_order_relaxed);
   ReportPage::Span& span = row_.spans[count % ReportPage::kSpans];
@@ -75,6 +85,9 @@ void GateReport::Reset() {
   wait_told_ = false;
   busy_since_ns_ = 0;
   wake_at_ns_ = 0;
+  drained_told_ = true;
+  row_.engaged_ns.store(0, std::memory_order_relaxed);
+  row_.drained_ns.store(0, std::memory_order_relaxed);
   row_.wants_since_ns.store(0, std::memory_order_relaxed);
   row_.busy_since_ns.store(0, std::memory_order_relaxed);
   row_.queued_ns.store(0, std::memory_order_relaxed);

@@ -20,6 +20,8 @@ class GateReport {
   // Work waits at the gate since then. `wakes`: for a token, which the broker has to know of.
   void WaitBegan(uint64_t now_ns, bool wakes);
   void WaitEnded(uint64_t now_ns);
+  // A gate of the session's GPUs has closed, and whether the driver had nothing to do; else that is told with the next Drained().
+  void Engaged(uint64_t now_ns, bool idle);
   // The driver has work, of which nobody knows when it went in.
   void BusyBegan(uint64_t now_ns);
   // Work went into the driver; `queued_ns`: what is queued with it.
@@ -44,6 +46,7 @@ class GateReport {
   const int event_fd_;
   uint64_t wait_began_ns_ = 0;
   bool wait_told_ = false;
+  bool drained_told_ = true;  // since Engaged()
   uint64_t busy_since_ns_ = 0;
   uint64_t wake_at_ns_ = 0;
 };

@@ -30,6 +30,8 @@ ServerReport SampleReport() {
   report.vgpus[0].name = "train";
   report.vgpus[0].got_10s = 0.7;
   report.vgpus[1].waits = true;
+  report.vgpus[1].queued_before_ms = 1'500;
+  report.vgpus[1].queued_before_runs = true;
   report.audit = "log";
   report.vgpu_problem = "line 3: what stands there";
   return report;

@@ -148,6 +148,26 @@ TEST_F(RowWatchTest, WhatIsReportedIsWhatIsBilled) {
   EXPECT_EQ(watch_->reported().busy_ns, 9 * kMs);
 }
 
+TEST_F(RowWatchTest, WhatWasQueuedBeforeIsOverWhenTheDriverWasIdle) {
+  const auto before = [&](int64_t shared_ms, int64_t now_ms) {
+    const RowWatch::Backlog backlog = watch_->QueuedBefore(shared_ms * kMs, now_ms * kMs);
+    return std::pair(backlog.took_ns / kMs, backlog.runs);
+  };
+  using Backlog = std::pair<int64_t, bool>;
+  EXPECT_EQ(before(1'000, 1'050), Backlog(50, true));  // the worker has not seen it yet
+  row().engaged_ns = 1'100 * kMs;
+  EXPECT_EQ(before(1'000, 1'150), Backlog(150, true));
+  row().drained_ns = 1'700 * kMs;
+  EXPECT_EQ(before(1'000, 1'800), Backlog(700, false));
+  EXPECT_EQ(before(1'000, 9'000), Backlog(700, false));
+  EXPECT_EQ(before(5'000, 9'000), Backlog(600, false));  // a broker that was started anew
+  row().drained_ns = 1'100 * kMs;
+  EXPECT_EQ(before(1'000, 9'000), Backlog(0, false));  // there was nothing
+  row().drained_ns = UINT64_MAX;
+  row().engaged_ns = 1;
+  EXPECT_EQ(before(1'000, 9'000), Backlog(8'999, false));
+}
+
 class RowWatchArmedTest : public RowWatchTest {
  protected:
   RowWatchArmedTest() : RowWatchTest(1) {}

@@ -18,6 +18,30 @@ TEST_F(GateTest, WhomTheAuditCaughtMayNotGoOn) {
   EXPECT_NE(gate_->MayGoOn().message().find("--audit end"), std::string::npos);
 }
 
+TEST_F(GateTest, SaysWhenWhatWasQueuedBeforeItClosedIsDone) {
+  Set({GateMode::kArmed});
+  gate_->Rest();
+  EXPECT_NE(row().engaged_ns, 0u);
+  EXPECT_EQ(row().drained_ns, row().engaged_ns);
+  Set({GateMode::kFree});
+  gate_->Rest();
+  EXPECT_EQ(row().engaged_ns, 0u);
+  EXPECT_EQ(row().drained_ns, 0u);
+  g_busy = true;
+  streams_.Touch(stream_);
+  Set({GateMode::kArmed});
+  Work(1);
+  EXPECT_NE(row().engaged_ns, 0u);
+  EXPECT_EQ(row().drained_ns, 0u);
+  g_busy = false;
+  while (gate_->Rest() != kNoDeadline) usleep(100);
+  const uint64_t drained_ns = row().drained_ns;
+  EXPECT_GT(drained_ns, row().engaged_ns);
+  Work(1);
+  while (gate_->Rest() != kNoDeadline) usleep(100);
+  EXPECT_EQ(row().drained_ns, drained_ns);
+}
+
 TEST_F(GateTest, SaysWhichGpusTheSessionSees) {
   EXPECT_EQ(report_.visible_rows, 1u);
   const UniqueFd event(eventfd(0, EFD_NONBLOCK));

@@ -1,11 +1,13 @@
 // Occupies the emulated device: launches KERNELS kernels of DURATION µs each, in one stream or in STREAMS in turns, and says how
-// many µs it took until all had ended. PAUSE: behind each kernel stands a host function that takes so many µs.
+// many µs it took until all had ended. PAUSE: behind each kernel stands a host function that takes so many µs. With `stay` as
+// the last word it stays until its stdin ends.
 //
-// usage: occupy KERNELS DURATION [STREAMS [PAUSE]]
+// usage: occupy KERNELS DURATION [STREAMS [PAUSE]] [stay]
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -31,6 +33,8 @@ void CUDA_CB Pause(void* duration_us) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const bool stays = argc > 1 && std::strcmp(argv[argc - 1], "stay") == 0;
+  if (stays) --argc;
   const size_t kernels = argc > 1 ? std::strtoul(argv[1], nullptr, 0) : 1;
   uint64_t duration_us = argc > 2 ? std::strtoull(argv[2], nullptr, 0) : 1000;
   const CUfunction occupy = LoadKernel(kOccupy, "occupy");
@@ -49,5 +53,9 @@ int main(int argc, char** argv) {
   CHECK_DRIVER(cuCtxSynchronize());
   const auto took = std::chrono::steady_clock::now() - begin;
   std::printf("%lld\n", static_cast<long long>(std::chrono::duration_cast<std::chrono::microseconds>(took).count()));
+  if (!stays) return 0;
+  std::fflush(stdout);
+  while (std::getchar() != EOF) {
+  }
   return 0;
 }
