@@ -11,8 +11,11 @@
 // Nobody is to be accused wrongly. So of the reported shares the largest of the last kReportedMax seconds counts, since NVML's
 // are late; what runs kSettleNs after the GPU was free last is not looked at, since what was queued before nobody has reported; a
 // second in which the broker did not look at the worker for nine tenths of the time, or of which NVML has no figure, ends the
-// row. A GPU that is free is not looked at: nothing is reported or billed there. Who waits in a stream counts as busy, and is no
-// under-reporter. Memory is not compared: the server keeps no books of a worker's memory yet.
+// row. A GPU that is free is not looked at: nothing is reported or billed there. Who is billed for more
+// than it uses is no under-reporter. Memory is not compared: the server keeps no books of a worker's memory yet.
+//
+// An honest worker is found where it does not know of its own work: it asks the streams that there are
+// (server/worker/idle_watch.h), and a program may destroy streams whose work is not done.
 //
 // What it does not see: a worker that reports a part of its work at the right moments, up to kReportedMax times as much as it
 // says. Pure, in time that it is told; one thread.
