@@ -14,9 +14,6 @@
 // row. A GPU that is free is not looked at: nothing is reported or billed there. Who is billed for more
 // than it uses is no under-reporter. Memory is not compared: the server keeps no books of a worker's memory yet.
 //
-// An honest worker is found where it does not know of its own work: it asks the streams that there are
-// (server/worker/idle_watch.h), and a program may destroy streams whose work is not done.
-//
 // What it does not see: a worker that reports a part of its work at the right moments, up to kReportedMax times as much as it
 // says. Pure, in time that it is told; one thread.
 #pragma once

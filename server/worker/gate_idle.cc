@@ -109,6 +109,7 @@ void Gate::Engage() {
 
 void Gate::Disengage() {
   engaged_ = false;
+  idle_.DestroyKept();
   GoOn();
   worked_since_ns_ = 0;
   for (const std::unique_ptr<Lane>& lane : lanes_) {

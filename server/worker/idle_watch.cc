@@ -17,6 +17,27 @@ void IdleWatch::NoteContext(CUcontext context) {
 void IdleWatch::ForgetContext(CUcontext context) {
   MutexLock lock(mutex_);
   used_.erase(context);
+  std::erase_if(kept_, [&](const Kept& kept) { return kept.context == context; });
+}
+
+void IdleWatch::DestroyWhenDone(CUstream stream, CUcontext context) {
+  MutexLock lock(mutex_);
+  kept_.push_back({stream, context});
+}
+
+void IdleWatch::DestroyKept() {
+  MutexLock lock(mutex_);
+  for (const Kept& kept : kept_) driver_.cuStreamDestroy_v2(kept.stream);
+  kept_.clear();
+}
+
+IdleWatch::Found IdleWatch::LookAtKept() {
+  MutexLock lock(mutex_);
+  for (; !kept_.empty(); kept_.pop_front()) {
+    if (Works(kept_.front().stream)) return Found::kWork;
+    driver_.cuStreamDestroy_v2(kept_.front().stream);
+  }
+  return Found::kIdle;
 }
 
 bool IdleWatch::Captures(CUstream stream) const {
@@ -66,7 +87,7 @@ IdleWatch::Found IdleWatch::Look(const HeldStreams::View& waits, const std::func
       done(KeyOf(CU_STREAM_LEGACY, context));
     }
   }
-  found = std::min(found, LookAtStreams(waits, done));  // with one of the contexts current, if there is any
+  found = std::min({found, LookAtStreams(waits, done), LookAtKept()});  // with one of the contexts current, if there is any
   if (contexts_.Set(before) != CUDA_SUCCESS) contexts_.Forget();
   return found;
 }

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <set>
 #include <vector>
@@ -30,8 +31,13 @@ class IdleWatch {
 
   // The executor: work went into the legacy stream of this context, or may have.
   void NoteContext(CUcontext context) EXCLUDES(mutex_);
-  // The context ends. Any thread.
+  // The context ends, and what it has with it. Any thread.
   void ForgetContext(CUcontext context) EXCLUDES(mutex_);
+  // The program destroys a stream of this context that works still: it is destroyed when it is done, and counts until then. Once
+  // it is destroyed the driver tells nothing of it. The executor.
+  void DestroyWhenDone(CUstream stream, CUcontext context) EXCLUDES(mutex_);
+  // Nobody asks any more: what was kept is destroyed. The executor.
+  void DestroyKept() EXCLUDES(mutex_);
 
   // The executor hands a call to a helper thread, which says when it has made it.
   void Away() { away_.fetch_add(1, std::memory_order_relaxed); }
@@ -56,6 +62,7 @@ class IdleWatch {
  private:
   bool Works(CUstream stream) const;
   Found LookAtStreams(const HeldStreams::View& waits, const std::function<void(uint64_t stream)>& done);
+  Found LookAtKept() EXCLUDES(mutex_);
 
   const DriverTable& driver_;
   ThreadContexts& contexts_;
@@ -63,6 +70,11 @@ class IdleWatch {
   std::atomic<uint32_t> away_{0};
   Mutex mutex_;
   std::set<CUcontext> used_ GUARDED_BY(mutex_);
+  struct Kept {
+    CUstream stream;
+    CUcontext context;
+  };
+  std::deque<Kept> kept_ GUARDED_BY(mutex_);  // the oldest first
 };
 
 }  // namespace tessera

@@ -36,13 +36,15 @@ std::vector<std::pair<uint32_t, CUstream>> ThreadStreams::OfContext(CUcontext co
   return found;
 }
 
-void ThreadStreams::EndThread(uint32_t thread) {
+std::vector<CUstream> ThreadStreams::EndThread(uint32_t thread) {
+  std::vector<CUstream> streams;
   MutexLock lock(mutex_);
   auto next = streams_.lower_bound({thread, nullptr});
   while (next != streams_.end() && next->first.first == thread) {
-    driver_.cuStreamDestroy_v2(next->second);
+    streams.push_back(next->second);
     next = streams_.erase(next);
   }
+  return streams;
 }
 
 void ThreadStreams::EndContext(CUcontext context) {

@@ -32,8 +32,8 @@ class ThreadStreams {
   // The streams of `context` that exist, with their client threads. Any thread.
   std::vector<std::pair<uint32_t, CUstream>> OfContext(CUcontext context) EXCLUDES(mutex_);
 
-  // The client thread has ended: its streams are destroyed (work on them still runs to its end).
-  void EndThread(uint32_t thread) EXCLUDES(mutex_);
+  // The client thread has ended: its streams are the caller's, who destroys them.
+  std::vector<CUstream> EndThread(uint32_t thread) EXCLUDES(mutex_);
   // `context` is about to be destroyed or reset: its streams are destroyed. Before the driver's call.
   void EndContext(CUcontext context) EXCLUDES(mutex_);
 

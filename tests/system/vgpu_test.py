@@ -183,6 +183,11 @@ class Shares(VgpuTest):
                 self.check_use(worker, 0.02, 0.33)
                 self.check_billed("small", 0.2, 0.33)
 
+    def test_one_that_destroys_its_streams_is_billed(self):
+        self.serve(vgpu("a", 0.5), vgpu("b", 0.5))
+        workers = [self.tenant("a", 2000)[1], self.tenant("b", 2000, 0)[1]]
+        self.check_shares(workers, [50, 50], points=10)
+
     def test_two_programs_in_one_share_it(self):
         self.serve(vgpu("pair", 0.5), vgpu("one", 0.5))
         workers = [self.tenant(name)[1] for name in ("pair", "pair", "one")]

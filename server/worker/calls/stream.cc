@@ -4,6 +4,7 @@
 #include "generated/server_custom.h"
 #include "server/worker/busy_streams.h"
 #include "server/worker/call_context.h"
+#include "server/worker/streams/end_stream.h"
 #include "server/worker/streams/host_function.h"
 #include "server/worker/streams/synchronize.h"
 #include "server/worker/worker.h"
@@ -28,13 +29,7 @@ void Do_cuStreamDestroy_v2(CallContext& call, const cuStreamDestroy_v2Request& r
   const auto stream = call.Use<CUstream>(request.hStream);
   if (!call.ok()) return call.Finish(call.error());
   call.Free(request.hStream);
-  BusyStreams& busy = call.worker().busy_streams();
-  CUcontext context = nullptr;
-  const bool works = call.driver().cuStreamQuery(stream) == CUDA_ERROR_NOT_READY;
-  if (works && call.driver().cuStreamGetCtx(stream, &context) == CUDA_SUCCESS) busy.NoteOrphan(context);
-  busy.Forget(stream);
-  call.worker().gate().held_streams().StreamGoes();
-  call.Finish(call.driver().cuStreamDestroy_v2(stream));
+  call.Finish(EndStream(call.worker(), stream));
 }
 
 void Do_cuStreamQuery(CallContext& call, const cuStreamQueryRequest& request) {

@@ -3,14 +3,14 @@
 #include "generated/messages/service.h"
 #include "generated/server_custom.h"
 #include "server/worker/call_context.h"
+#include "server/worker/streams/end_stream.h"
 #include "server/worker/thread_streams.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
 
 void Do_tesseraThreadEnded(CallContext& call, const tesseraThreadEndedRequest& request) {
-  call.worker().gate().held_streams().StreamGoes();
-  call.worker().thread_streams().EndThread(request.thread);
+  for (CUstream stream : call.worker().thread_streams().EndThread(request.thread)) EndStream(call.worker(), stream);
   call.Finish(CUDA_SUCCESS);
 }
 

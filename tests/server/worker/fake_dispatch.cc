@@ -86,7 +86,10 @@ void Dispatch(uint32_t id, CallContext& call, Decoder& in) {
       }
       return call.Finish(CUDA_SUCCESS);
     }
-    case kTestThreadEnded: call.worker().thread_streams().EndThread(in.Pod<uint32_t>()); return call.Finish(CUDA_SUCCESS);
+    case kTestThreadEnded:
+      for (CUstream stream : call.worker().thread_streams().EndThread(in.Pod<uint32_t>()))
+        call.driver().cuStreamDestroy_v2(stream);
+      return call.Finish(CUDA_SUCCESS);
     default: return call.Malformed();
   }
 }

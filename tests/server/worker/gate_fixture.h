@@ -26,6 +26,7 @@ inline const CUstream kCaptured = reinterpret_cast<CUstream>(0x200);
 // A device whose streams are busy as long as the test says.
 inline std::atomic<bool> g_busy{false};
 inline std::atomic<int> g_questions{0};
+inline std::atomic<int> g_destroyed{0};
 
 inline DriverTable MakeGateDriver() {
   DriverTable table{};
@@ -49,6 +50,10 @@ inline DriverTable MakeGateDriver() {
     ++g_questions;
     return g_busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
   };
+  table.cuStreamDestroy_v2 = [](CUstream) {
+    ++g_destroyed;
+    return CUDA_SUCCESS;
+  };
   return table;
 }
 
@@ -57,6 +62,7 @@ class GateTest : public testing::Test {
   GateTest() : driver_(MakeGateDriver()), contexts_(driver_), event_(eventfd(0, EFD_NONBLOCK)) {
     g_busy = false;
     g_questions = 0;
+    g_destroyed = 0;
     page_.row_count = 1;
     std::memset(page_.rows[0].uuid, kOneGpuUuid, sizeof(page_.rows[0].uuid));
     page_.alive_ns = UINT64_MAX;  // nothing here is about a broker that is silent, unless it says so

@@ -42,6 +42,33 @@ TEST_F(GateTest, SaysWhenWhatWasQueuedBeforeItClosedIsDone) {
   EXPECT_EQ(row().drained_ns, drained_ns);
 }
 
+TEST_F(GateTest, AStreamThatIsDestroyedCountsUntilItIsDone) {
+  g_busy = true;
+  OpenFor(60'000 * kMs);
+  Work(1);
+  streams_.Forget(stream_);
+  gate_->idle_watch().DestroyWhenDone(stream_, kContext);
+  for (int i = 0; i < 3; ++i, usleep(1000)) EXPECT_NE(gate_->Rest(), kNoDeadline);
+  EXPECT_NE(row().busy_since_ns, 0u);
+  EXPECT_EQ(g_destroyed, 0);
+  g_busy = false;
+  while (gate_->Rest() != kNoDeadline) usleep(100);
+  EXPECT_EQ(row().busy_since_ns, 0u);
+  EXPECT_EQ(g_destroyed, 1);
+}
+
+TEST_F(GateTest, NoStreamIsKeptForAGateThatIsFreeNorForAContextThatEnds) {
+  g_busy = true;
+  OpenFor(60'000 * kMs);
+  Work(1);
+  gate_->idle_watch().DestroyWhenDone(stream_, kContext);
+  gate_->idle_watch().ForgetContext(kContext);  // it ends with it
+  gate_->idle_watch().DestroyWhenDone(reinterpret_cast<CUstream>(0x400), nullptr);
+  Set({GateMode::kFree});
+  gate_->Rest();
+  EXPECT_EQ(g_destroyed, 1);
+}
+
 TEST_F(GateTest, SaysWhichGpusTheSessionSees) {
   EXPECT_EQ(report_.visible_rows, 1u);
   const UniqueFd event(eventfd(0, EFD_NONBLOCK));

@@ -1,6 +1,6 @@
-// Occupies the emulated device: launches KERNELS kernels of DURATION µs each, in one stream or in STREAMS in turns, and says how
-// many µs it took until all had ended. PAUSE: behind each kernel stands a host function that takes so many µs. With `stay` as
-// the last word it stays until its stdin ends.
+// Occupies the emulated device: launches KERNELS kernels of DURATION µs each, in one stream or in STREAMS in turns (0: each in
+// one of its own that is destroyed at once, one after the other), and says how many µs it took until all had ended. PAUSE: behind
+// each kernel stands a host function that takes so many µs. With `stay` as the last word it stays until its stdin ends.
 //
 // usage: occupy KERNELS DURATION [STREAMS [PAUSE]] [stay]
 #include <chrono>
@@ -46,9 +46,17 @@ int main(int argc, char** argv) {
   const auto begin = std::chrono::steady_clock::now();
   void* parameters[] = {&duration_us};
   for (size_t i = 0; i < kernels; ++i) {
-    const CUstream stream = streams[i % streams.size()];
+    CUstream stream = nullptr;
+    if (streams.empty())
+      CHECK_DRIVER(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    else
+      stream = streams[i % streams.size()];
     CHECK_DRIVER(cuLaunchKernel(occupy, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr));
     if (pause_us != 0) CHECK_DRIVER(cuLaunchHostFunc(stream, Pause, &pause_us));
+    if (streams.empty()) {
+      CHECK_DRIVER(cuStreamDestroy(stream));
+      CHECK_DRIVER(cuCtxSynchronize());
+    }
   }
   CHECK_DRIVER(cuCtxSynchronize());
   const auto took = std::chrono::steady_clock::now() - begin;
