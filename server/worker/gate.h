@@ -72,6 +72,10 @@ class Gate {
   // alike (WorkKind). Returns when it may, or when the session ends.
   void Await(CUstream stream, uint64_t kind);
 
+  // The program destroys a stream of this context that works still. True: it counts until it is done, and is destroyed then.
+  // False: nobody asks, and it is the caller's to destroy.
+  bool DestroysWhenDone(CUstream stream, CUcontext context);
+
   // There is no record. Looks what the driver has done, and tells the broker; when to be asked again (MonotonicNs), or
   // kNoDeadline.
   uint64_t Rest();

@@ -69,6 +69,13 @@ void Gate::ClientAnswered(uint64_t now_ns) {
   if (wake_) wake_();
 }
 
+bool Gate::DestroysWhenDone(CUstream stream, CUcontext context) {
+  if (!closed()) return false;
+  Engage();  // Disengage() destroys what is left
+  idle_.DestroyWhenDone(stream, context);
+  return true;
+}
+
 uint64_t Gate::Rest() {
   if (!closed()) {
     if (engaged_) Disengage();

@@ -17,7 +17,11 @@ void IdleWatch::NoteContext(CUcontext context) {
 void IdleWatch::ForgetContext(CUcontext context) {
   MutexLock lock(mutex_);
   used_.erase(context);
-  std::erase_if(kept_, [&](const Kept& kept) { return kept.context == context; });
+  std::erase_if(kept_, [&](const Kept& kept) {
+    if (kept.context != context) return false;
+    driver_.cuStreamDestroy_v2(kept.stream);
+    return true;
+  });
 }
 
 void IdleWatch::DestroyWhenDone(CUstream stream, CUcontext context) {

@@ -16,9 +16,7 @@ CUresult EndStream(Worker& worker, CUstream stream) {
   if (works) busy.NoteOrphan(context);
   busy.Forget(stream);
   gate.held_streams().StreamGoes();
-  if (!works || !gate.closed()) return driver.cuStreamDestroy_v2(stream);
-  gate.idle_watch().DestroyWhenDone(stream, context);
-  return CUDA_SUCCESS;
+  return works && gate.DestroysWhenDone(stream, context) ? CUDA_SUCCESS : driver.cuStreamDestroy_v2(stream);
 }
 
 }  // namespace tessera

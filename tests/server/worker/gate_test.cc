@@ -47,7 +47,7 @@ TEST_F(GateTest, AStreamThatIsDestroyedCountsUntilItIsDone) {
   OpenFor(60'000 * kMs);
   Work(1);
   streams_.Forget(stream_);
-  gate_->idle_watch().DestroyWhenDone(stream_, kContext);
+  EXPECT_TRUE(gate_->DestroysWhenDone(stream_, kContext));
   for (int i = 0; i < 3; ++i, usleep(1000)) EXPECT_NE(gate_->Rest(), kNoDeadline);
   EXPECT_NE(row().busy_since_ns, 0u);
   EXPECT_EQ(g_destroyed, 0);
@@ -59,14 +59,15 @@ TEST_F(GateTest, AStreamThatIsDestroyedCountsUntilItIsDone) {
 
 TEST_F(GateTest, NoStreamIsKeptForAGateThatIsFreeNorForAContextThatEnds) {
   g_busy = true;
+  EXPECT_FALSE(gate_->DestroysWhenDone(stream_, kContext));
   OpenFor(60'000 * kMs);
-  Work(1);
-  gate_->idle_watch().DestroyWhenDone(stream_, kContext);
-  gate_->idle_watch().ForgetContext(kContext);  // it ends with it
-  gate_->idle_watch().DestroyWhenDone(reinterpret_cast<CUstream>(0x400), nullptr);
+  EXPECT_TRUE(gate_->DestroysWhenDone(stream_, kContext));  // before anything else has seen that it closed
+  gate_->idle_watch().ForgetContext(kContext);
+  EXPECT_EQ(g_destroyed, 1);
+  EXPECT_TRUE(gate_->DestroysWhenDone(stream_, nullptr));
   Set({GateMode::kFree});
   gate_->Rest();
-  EXPECT_EQ(g_destroyed, 1);
+  EXPECT_EQ(g_destroyed, 2);
 }
 
 TEST_F(GateTest, SaysWhichGpusTheSessionSees) {

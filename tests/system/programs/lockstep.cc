@@ -7,20 +7,10 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "occupy_kernel.h"
 #include "ptx_program.h"
 
 namespace {
-
-constexpr const char* kOccupy = R"(
-.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry occupy(.param .u64 duration)
-.pragma "tessera_us duration";
-{
-  ret;
-}
-)";
 
 struct Part {
   CUcontext context = nullptr;

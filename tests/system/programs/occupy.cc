@@ -11,20 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "occupy_kernel.h"
 #include "ptx_program.h"
 
 namespace {
-
-constexpr const char* kOccupy = R"(
-.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry occupy(.param .u64 duration)
-.pragma "tessera_us duration";
-{
-  ret;
-}
-)";
 
 void CUDA_CB Pause(void* duration_us) {
   std::this_thread::sleep_for(std::chrono::microseconds(*static_cast<uint64_t*>(duration_us)));
