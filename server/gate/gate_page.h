@@ -1,8 +1,8 @@
 // The gate of one worker: a page that the broker writes, and in one word the daemon, and the worker reads.
 //
-// The worker looks at it before it lets work into the driver (server/worker/gate.h). A page that nobody has written is all zeros:
-// free. One row for each GPU of the server, in the order of the server's snapshot. Times are CLOCK_MONOTONIC in nanoseconds,
-// which is one clock for all processes of a machine.
+// The worker looks at it before it lets work into the driver (server/worker/gate/gate.h). A page that nobody has written is all
+// zeros: free. One row for each GPU of the server, in the order of the server's snapshot. Times are CLOCK_MONOTONIC in
+// nanoseconds, which is one clock for all processes of a machine.
 #pragma once
 
 #include <atomic>

@@ -4,7 +4,7 @@
 #include <initializer_list>
 
 #include "server/worker/call_context.h"
-#include "server/worker/gate.h"
+#include "server/worker/gate/gate.h"
 #include "server/worker/worker.h"
 
 namespace tessera {

@@ -6,12 +6,12 @@
 #include "generated/server/dispatch.h"
 #include "protocol/base/log.h"
 #include "protocol/runtime/sticky_error.h"
-#include "server/worker/busy_streams.h"
-#include "server/worker/driver_thread.h"
+#include "server/worker/gate/busy_streams.h"
 #include "server/worker/object_table.h"
 #include "server/worker/recent_launches.h"
 #include "server/worker/reply_writer.h"
 #include "server/worker/thread_streams.h"
+#include "server/worker/threads/driver_thread.h"
 #include "server/worker/worker.h"
 
 namespace tessera {

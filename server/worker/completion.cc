@@ -11,7 +11,7 @@
 #include "generated/driver_table.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
-#include "server/worker/thread_contexts.h"
+#include "server/worker/threads/thread_contexts.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "generated/driver_table.h"
-#include "server/worker/thread_contexts.h"
+#include "server/worker/threads/thread_contexts.h"
 
 namespace tessera {
 

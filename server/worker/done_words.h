@@ -17,7 +17,7 @@
 namespace tessera {
 
 struct DriverTable;    // generated/driver_table.h
-class ThreadContexts;  // thread_contexts.h
+class ThreadContexts;  // threads/thread_contexts.h
 
 // One place of a stream. Empty: nothing will be told.
 struct DoneWord {

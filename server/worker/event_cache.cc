@@ -1,7 +1,7 @@
 #include "server/worker/event_cache.h"
 
 #include "generated/driver_table.h"
-#include "server/worker/thread_contexts.h"
+#include "server/worker/threads/thread_contexts.h"
 
 namespace tessera {
 

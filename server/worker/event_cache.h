@@ -12,7 +12,7 @@
 namespace tessera {
 
 struct DriverTable;    // generated/driver_table.h
-class ThreadContexts;  // thread_contexts.h
+class ThreadContexts;  // threads/thread_contexts.h
 
 class EventCache {
  public:

@@ -10,7 +10,7 @@
 #include "protocol/wire/decoder.h"
 #include "protocol/wire/record.h"
 #include "server/worker/call_context.h"
-#include "server/worker/driver_thread.h"
+#include "server/worker/threads/driver_thread.h"
 #include "server/worker/trace_log.h"
 #include "server/worker/worker.h"
 

@@ -23,14 +23,14 @@
 #include "protocol/memory/window_table.h"
 #include "protocol/wire/handle.h"
 #include "protocol/wire/record.h"
-#include "server/worker/busy_streams.h"
 #include "server/worker/driver_chores.h"
-#include "server/worker/gate.h"
+#include "server/worker/gate/busy_streams.h"
+#include "server/worker/gate/gate.h"
 #include "server/worker/output_watch.h"
 #include "server/worker/recent_launches.h"
 #include "server/worker/session_end.h"
 #include "server/worker/session_parts.h"
-#include "server/worker/thread_contexts.h"
+#include "server/worker/threads/thread_contexts.h"
 #include "server/worker/trace_log.h"
 
 namespace tessera {

@@ -50,6 +50,11 @@ OWN = {
                      "protocol/runtime/stub_note.h", "protocol/memory/window_table.h", "protocol/control/", "generated/control/", "generated/spec_hash.h"],
 }
 
+# What the worker's core stands on.
+for folder, below in (("threads", ()), ("gate", ("threads",))):
+    OWN[f"server/worker/{folder}"] = [prefix for prefix in OWN["server/worker"] if prefix != "server/worker/"] + \
+                                     [f"server/worker/{name}/" for name in (folder, *below)]
+
 # Kinds of links do not know each other, but for the connections of TCP.
 for folder in sorted(path.name for path in (sources.ROOT / "protocol/link").iterdir() if path.is_dir()):
     OWN.setdefault(f"protocol/link/{folder}", ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/tcp/", f"protocol/link/{folder}/"])

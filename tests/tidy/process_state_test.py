@@ -33,8 +33,8 @@ ALLOWED = {
         r"client-stub/process/error_log\.cc: ErrorLog::Add::telling",
         r"client-stub/managed/service_thread\.cc: is_service_thread",
         r"client-stub/managed/fault_handler\.cc: (host_functions|handed_on|handed_to)",
-        r"server/worker/busy_streams\.cc: BusyStreams::last_",
-        r"server/worker/driver_thread\.cc: DriverThread::Of::thread",
+        r"server/worker/gate/busy_streams\.cc: BusyStreams::last_",
+        r"server/worker/threads/driver_thread\.cc: DriverThread::Of::thread",
         r"server/worker/calls/occupancy\.cc: shared_bytes_of_block",
         r"server/emulator/driver/code/kernel_requests\.cc: emulator::current_requests",
         r"server/emulator/driver/core/driver\.cc: emulator::GetThread::state",
@@ -55,7 +55,7 @@ ALLOWED = {
     ],
     "counts what all channels, links or workers of the process share the cores or the numbers for": [
         r"protocol/channel/waiting\.cc: g_spinners",
-        r"server/worker/thread_contexts\.cc: NextSerial::next",
+        r"server/worker/threads/thread_contexts\.cc: NextSerial::next",
     ],
     "threads for all TLS links of the process, which end in no order": [
         r"protocol/link/tls/tls_crew\.cc: TlsCrew::OfProcess::crew",

@@ -2,8 +2,8 @@
 
 #include "generated/driver_table.h"
 #include "generated/server_custom.h"
-#include "server/worker/busy_streams.h"
 #include "server/worker/call_context.h"
+#include "server/worker/gate/busy_streams.h"
 #include "server/worker/streams/end_stream.h"
 #include "server/worker/streams/host_function.h"
 #include "server/worker/streams/synchronize.h"

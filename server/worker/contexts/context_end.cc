@@ -1,9 +1,9 @@
 #include "server/worker/contexts/context_end.h"
 
 #include "generated/driver_table.h"
-#include "server/worker/busy_streams.h"
 #include "server/worker/completion.h"
 #include "server/worker/done_words.h"
+#include "server/worker/gate/busy_streams.h"
 #include "server/worker/memory/session_memory.h"
 #include "server/worker/object_table.h"
 #include "server/worker/sharing/sharing.h"

@@ -5,8 +5,8 @@
 
 #include "generated/driver_table.h"
 #include "protocol/channel/channel.h"
-#include "server/worker/busy_streams.h"
 #include "server/worker/completion.h"
+#include "server/worker/gate/busy_streams.h"
 #include "server/worker/helper_pool.h"
 #include "server/worker/object_table.h"
 #include "server/worker/reply_writer.h"

@@ -1,7 +1,7 @@
 #include "server/worker/streams/end_stream.h"
 
 #include "generated/driver_table.h"
-#include "server/worker/busy_streams.h"
+#include "server/worker/gate/busy_streams.h"
 #include "server/worker/worker.h"
 
 namespace tessera {

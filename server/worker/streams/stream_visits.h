@@ -40,7 +40,7 @@ class StreamVisits {
   // Enqueues visit number `function` of the client, which nothing waits for yet; `stream` is what the call made of `id`, and is
   // not captured. `written` is published before the client is asked. When the stream's work fails the client is told that the
   // visit will not be. When the session ends all streams go on. `holds`: an Await() for it is next in the stream, so the session
-  // may rest meanwhile (held_streams.h). Executor thread.
+  // may rest meanwhile (../gate/held_streams.h). Executor thread.
   CUresult Enqueue(CallContext& call, HandleId id, CUstream stream, uint64_t function, const WrittenRange& written, bool holds)
       EXCLUDES(mutex_);
   // What `stream` is given next waits for all its visits but the `ahead` newest. If that fails it does not wait: the program

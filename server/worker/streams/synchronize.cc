@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "generated/driver_table.h"
-#include "server/worker/busy_streams.h"
 #include "server/worker/completion.h"
+#include "server/worker/gate/busy_streams.h"
 #include "server/worker/helper_pool.h"
 #include "server/worker/object_table.h"
 #include "server/worker/streams/watched_events.h"

@@ -1,10 +1,10 @@
-#include "server/worker/idle_watch.h"
+#include "server/worker/gate/idle_watch.h"
 
 #include <algorithm>
 
 #include "generated/driver_table.h"
-#include "server/worker/busy_streams.h"
-#include "server/worker/thread_contexts.h"
+#include "server/worker/gate/busy_streams.h"
+#include "server/worker/threads/thread_contexts.h"
 
 namespace tessera {
 

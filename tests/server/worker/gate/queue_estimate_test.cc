@@ -1,4 +1,4 @@
-#include "server/worker/queue_estimate.h"
+#include "server/worker/gate/queue_estimate.h"
 
 #include <gtest/gtest.h>
 

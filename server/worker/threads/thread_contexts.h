@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "server/worker/driver_thread.h"
+#include "server/worker/threads/driver_thread.h"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "server/worker/gate.h"
+#include "server/worker/gate/gate.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,8 +7,8 @@
 #include "generated/driver_table.h"
 #include "protocol/base/clock.h"
 #include "scheduler/static_slots.h"
-#include "server/worker/busy_streams.h"
-#include "server/worker/thread_contexts.h"
+#include "server/worker/gate/busy_streams.h"
+#include "server/worker/threads/thread_contexts.h"
 
 namespace tessera {
 namespace {

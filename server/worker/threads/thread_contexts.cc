@@ -1,4 +1,4 @@
-#include "server/worker/thread_contexts.h"
+#include "server/worker/threads/thread_contexts.h"
 
 namespace tessera {
 namespace {

@@ -12,9 +12,9 @@
 #include "generated/driver_table.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/unique_fd.h"
-#include "server/worker/busy_streams.h"
-#include "server/worker/gate.h"
-#include "server/worker/thread_contexts.h"
+#include "server/worker/gate/busy_streams.h"
+#include "server/worker/gate/gate.h"
+#include "server/worker/threads/thread_contexts.h"
 #include "tests/server/worker/one_gpu.h"
 
 namespace tessera {

@@ -26,10 +26,10 @@
 #include "protocol/channel/waiting.h"
 #include "server/gate/gate_page.h"
 #include "server/gate/report_page.h"
-#include "server/worker/gate_report.h"
-#include "server/worker/held_streams.h"
-#include "server/worker/idle_watch.h"
-#include "server/worker/queue_estimate.h"
+#include "server/worker/gate/gate_report.h"
+#include "server/worker/gate/held_streams.h"
+#include "server/worker/gate/idle_watch.h"
+#include "server/worker/gate/queue_estimate.h"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "tests/server/worker/gate_fixture.h"
+#include "tests/server/worker/gate/gate_fixture.h"
 
 namespace tessera {
 namespace {

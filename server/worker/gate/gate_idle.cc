@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "protocol/base/clock.h"
-#include "server/worker/gate.h"
-#include "server/worker/thread_contexts.h"
+#include "server/worker/gate/gate.h"
+#include "server/worker/threads/thread_contexts.h"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "server/worker/busy_streams.h"
+#include "server/worker/gate/busy_streams.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "server/worker/held_streams.h"
+#include "server/worker/gate/held_streams.h"
 
 #include <algorithm>
 #include <utility>

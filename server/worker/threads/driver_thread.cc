@@ -1,4 +1,4 @@
-#include "server/worker/driver_thread.h"
+#include "server/worker/threads/driver_thread.h"
 
 #include <new>
 

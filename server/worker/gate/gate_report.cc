@@ -1,4 +1,4 @@
-#include "server/worker/gate_report.h"
+#include "server/worker/gate/gate_report.h"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // Work that waits for the client: the session rests meanwhile, and is busy again before its streams go on.
-#include "server/worker/held_streams.h"
+#include "server/worker/gate/held_streams.h"
 
-#include "tests/server/worker/gate_fixture.h"
+#include "tests/server/worker/gate/gate_fixture.h"
 
 namespace tessera {
 namespace {

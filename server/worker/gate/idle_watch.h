@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "protocol/base/mutex.h"
-#include "server/worker/held_streams.h"
+#include "server/worker/gate/held_streams.h"
 
 namespace tessera {
 
 struct DriverTable;    // generated/driver_table.h
-class BusyStreams;     // ../busy_streams.h
-class ThreadContexts;  // ../thread_contexts.h
+class BusyStreams;     // busy_streams.h
+class ThreadContexts;  // ../threads/thread_contexts.h
 
 class IdleWatch {
  public:
