@@ -78,14 +78,24 @@ void Executor::Loop() {
 
 bool Executor::AwaitOwn() {
   Completion& completion = worker_.completion();
-  const Completion::Own own = completion.PollOwn();
-  if (own != Completion::Own::kOld) return own != Completion::Own::kNone;
-  const RingConsumer& commands = worker_.channel().commands_in();
-  const auto anything = [&] { return commands.HasRecord() || worker_.ended() || completion.PollOwn() != Completion::Own::kOld; };
-  const bool may_go_on = AdaptiveSpin::LongNsMax() > AdaptiveSpin::kNsMax;
-  if (may_go_on && old_spin_.Spin(anything)) return true;
-  completion.GiveOwn();
-  return false;
+  Completion::Own own = completion.PollOwn();
+  if (own == Completion::Own::kOld) {
+    const RingConsumer& commands = worker_.channel().commands_in();
+    const auto anything = [&] {
+      own = completion.PollOwn();
+      return own != Completion::Own::kOld || commands.HasRecord() || worker_.ended();
+    };
+    const bool may_go_on = AdaptiveSpin::LongNsMax() > AdaptiveSpin::kNsMax;
+    if (!may_go_on || !old_spin_.Spin(anything)) {
+      completion.GiveOwn();
+      return false;
+    }
+  }
+  // The gate asks next whether the stream is idle. To the driver it is busy for a microsecond still, and asking again takes
+  // longer.
+  if (own == Completion::Own::kDone && worker_.gate().closed()) [[unlikely]]
+    completion.Settle();
+  return own != Completion::Own::kNone;
 }
 
 bool Executor::Check(const RecordHeader& header) {

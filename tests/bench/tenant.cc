@@ -3,6 +3,7 @@
 //   tenant --calibrate                 prints how many iterations of the kernel take 1 µs on this GPU, alone
 //   tenant ITERATIONS SECONDS [--blocks N] [--pause US] [--graph KERNELS] [--stamps FILE]
 //          [--latency] [--turns FILE --index 0|1 --kernels N] [--fault trap|address|endless]
+//          [--host-function US] [--stream-each] [--lockstep 0|1]
 //
 // A line of JSON each 100 ms: {"s": seconds since the first launch, "kernels": how many have run}. The kernels count themselves
 // in host memory, so that nothing is asked of the driver for it. At most kAhead of them are queued. Work is instructions, not
@@ -11,6 +12,10 @@
 // With --latency a last line tells how long a launch and the wait for it took: {"count": N, "p50_us": T, "p99_us": T}; with
 // --pause alone, else nothing is waited for. --fault is what the kernel after SECONDS / 2 does; the program ends with 3 once the
 // driver has told of it, or never.
+//
+// With --host-function each kernel is waited for, and behind it a host function that sleeps so long. With --stream-each a kernel
+// goes into a stream of its own, which is destroyed at once. With --lockstep each kernel is two, on GPU 0 and GPU 1, of which the
+// named one is launched first, and both are waited for.
 //
 // Two tenants with --turns and the same FILE run N kernels each in turns, by what they write there themselves: what a change
 // from one process to the other costs without anybody between them.
@@ -23,6 +28,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -130,10 +136,10 @@ double Seconds(Clock::time_point since) { return std::chrono::duration<double>(C
 
 class Tenant {
  public:
-  explicit Tenant(unsigned blocks) : blocks_(blocks) {
+  explicit Tenant(unsigned blocks, CUdevice device = 0) : blocks_(blocks) {
     CHECK_DRIVER(cuInit(0));
-    CHECK_DRIVER(cuDevicePrimaryCtxRetain(&context_, 0));
-    CHECK_DRIVER(cuCtxSetCurrent(context_));
+    CHECK_DRIVER(cuDevicePrimaryCtxRetain(&context_, device));
+    Use();
     CHECK_DRIVER(cuModuleLoadData(&module_, kWork));
     CHECK_DRIVER(cuModuleGetFunction(&work_, module_, "work"));
     CHECK_DRIVER(cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING));
@@ -145,10 +151,13 @@ class Tenant {
     CHECK_DRIVER(cuMemHostGetDevicePointer(&counted_, host, 0));
     if (blocks_ == 0) {
       int multiprocessors = 0;
-      CHECK_DRIVER(cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+      CHECK_DRIVER(cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
       blocks_ = static_cast<unsigned>(multiprocessors) * 4;
     }
   }
+
+  // The calling thread's GPU is this one's.
+  void Use() { CHECK_DRIVER(cuCtxSetCurrent(context_)); }
 
   void KeepStamps() {
     CHECK_DRIVER(cuMemAlloc(&stamps_, kStampsMax * sizeof(Stamp)));
@@ -168,11 +177,29 @@ class Tenant {
     std::fclose(file);
   }
 
-  void Launch(uint64_t iterations) {
+  void Launch(uint64_t iterations) { LaunchInto(stream_, iterations); }
+  // No event of the own stream tells of what other streams do.
+  void AwaitRoom() {
+    while (alone_ - count() >= kAhead) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    ++alone_;
+  }
+  void LaunchIntoStreamOfItsOwn(uint64_t iterations) {
+    CUstream stream;
+    CHECK_DRIVER(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    LaunchInto(stream, iterations);
+    CHECK_DRIVER(cuStreamDestroy(stream));
+  }
+  void SleepOnHost(uint64_t us) {
+    const auto sleep = [](void* time) {
+      std::this_thread::sleep_for(std::chrono::microseconds(reinterpret_cast<uintptr_t>(time)));
+    };
+    CHECK_DRIVER(cuLaunchHostFunc(stream_, sleep, reinterpret_cast<void*>(us)));
+  }
+  void LaunchInto(CUstream stream, uint64_t iterations) {
     CUdeviceptr stamp = 0;
     if (stamps_ != 0 && launched_ < kStampsMax) stamp = stamps_ + launched_++ * sizeof(Stamp);
     void* parameters[] = {&counted_, &iterations, &sink_, &stamp};
-    CHECK_DRIVER(cuLaunchKernel(work_, blocks_, 1, 1, kThreads, 1, 1, 0, stream_, parameters, nullptr));
+    CHECK_DRIVER(cuLaunchKernel(work_, blocks_, 1, 1, kThreads, 1, 1, 0, stream, parameters, nullptr));
   }
   // Never returns.
   [[noreturn]] void Fail(const char* fault) {
@@ -200,6 +227,7 @@ class Tenant {
   CUdeviceptr counted_ = 0;
   CUdeviceptr stamps_ = 0;
   size_t launched_ = 0;  // with a stamp
+  uint64_t alone_ = 0;   // in streams of their own
   volatile uint64_t* counter_ = nullptr;
 };
 
@@ -278,11 +306,37 @@ void TakeTurns(Tenant& tenant, Turns&& turns, uint64_t iterations, uint64_t kern
   }
 }
 
+void PrintCount(double at_s, uint64_t kernels) {
+  std::printf("{\"s\": %.6f, \"kernels\": %llu}\n", at_s, static_cast<unsigned long long>(kernels));
+  std::fflush(stdout);
+}
+
+void RunInLockstep(const std::array<Tenant*, 2>& tenants, uint64_t iterations, double seconds) {
+  const Clock::time_point begin = Clock::now();
+  uint64_t steps = 0;
+  for (double told_s = 0, now_s = 0; now_s < seconds; now_s = Seconds(begin)) {
+    for (Tenant* tenant : tenants) {
+      tenant->Use();
+      tenant->Launch(iterations);
+    }
+    for (Tenant* tenant : tenants) {
+      tenant->Use();
+      tenant->Synchronize();
+    }
+    ++steps;
+    if (now_s - told_s < 0.1) continue;
+    told_s = now_s;
+    PrintCount(now_s, steps);
+  }
+}
+
 struct Manner {
   uint64_t pause_us;
   uint64_t graph_kernels;
   bool latency;
   const char* fault;  // or null
+  uint64_t host_function_us;
+  bool stream_each;
 };
 
 void PrintLatency(std::vector<double>& times_s) {
@@ -300,8 +354,7 @@ void Run(Tenant& tenant, uint64_t iterations, double seconds, const Manner& mann
   std::thread teller([&] {
     for (int i = 1; Seconds(begin) < seconds; ++i) {
       std::this_thread::sleep_until(begin + std::chrono::milliseconds(100) * i);
-      std::printf("{\"s\": %.6f, \"kernels\": %llu}\n", Seconds(begin), static_cast<unsigned long long>(tenant.count()));
-      std::fflush(stdout);
+      PrintCount(Seconds(begin), tenant.count());
     }
   });
   std::vector<CUevent> events(kAhead / kStep);
@@ -316,10 +369,16 @@ void Run(Tenant& tenant, uint64_t iterations, double seconds, const Manner& mann
         CHECK_DRIVER(cuGraphLaunch(graph, tenant.stream()));
         i += graph_kernels;
       } else {
-        tenant.Launch(iterations);
+        if (manner.stream_each) {
+          tenant.AwaitRoom();
+          tenant.LaunchIntoStreamOfItsOwn(iterations);
+        } else {
+          tenant.Launch(iterations);
+        }
         ++i;
       }
-      if (manner.pause_us == 0) continue;
+      if (manner.host_function_us > 0) tenant.SleepOnHost(manner.host_function_us);
+      if (manner.pause_us == 0 && manner.host_function_us == 0) continue;
       tenant.Synchronize();
       times_s.push_back(Seconds(launched));
       std::this_thread::sleep_for(std::chrono::microseconds(manner.pause_us));
@@ -347,7 +406,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr,
                  "usage: tenant --calibrate | ITERATIONS SECONDS [--blocks N] [--pause US] [--graph KERNELS] [--stamps FILE]\n"
                  "                           [--latency] [--turns FILE --index 0|1 --kernels N]\n"
-                 "                           [--fault trap|address|endless]\n");
+                 "                           [--fault trap|address|endless] [--host-function US] [--stream-each]\n"
+                 "                           [--lockstep 0|1]\n");
     return 2;
   }
   Tenant tenant(static_cast<unsigned>(option("--blocks")));
@@ -356,11 +416,17 @@ int main(int argc, char** argv) {
   if (stamps != nullptr) tenant.KeepStamps();
   const uint64_t iterations = std::strtoull(words[0].c_str(), nullptr, 10);
   const double seconds = std::strtod(words[1].c_str(), nullptr);
-  if (const char* const turns = word("--turns")) {
+  if (const char* const first = word("--lockstep")) {
+    Tenant other(static_cast<unsigned>(option("--blocks")), 1);
+    const bool this_first = std::strcmp(first, "0") == 0;
+    RunInLockstep({this_first ? &tenant : &other, this_first ? &other : &tenant}, iterations, seconds);
+  } else if (const char* const turns = word("--turns")) {
     TakeTurns(tenant, Turns(turns, option("--index") != 0), iterations, option("--kernels"), seconds);
   } else {
-    const bool latency = std::ranges::find(words, "--latency") != words.end();
-    Run(tenant, iterations, seconds, {option("--pause"), option("--graph"), latency, word("--fault")});
+    const auto said = [&](const char* name) { return std::ranges::find(words, name) != words.end(); };
+    Run(tenant, iterations, seconds,
+        {option("--pause"), option("--graph"), said("--latency"), word("--fault"), option("--host-function"),
+         said("--stream-each")});
   }
   if (stamps != nullptr) {
     tenant.Synchronize();

@@ -54,12 +54,12 @@ class Machine:
         return subprocess.Popen([*before, self.tenant_path, *words], stdout=subprocess.PIPE, stderr=log, text=True,
                                 env=product.environment())
 
-    def serve(self, specs, *options):
+    def serve(self, specs, *options, log="info"):
         self.file = tempfile.NamedTemporaryFile("w", suffix=".toml", delete=False)
         self.write(specs)
         driver = "cuda" if ways.GPU else "emulator"
         self.trace = self.out / "broker.trace"
-        server = product.Server("--vgpus", self.file.name, "--record", str(self.trace), *options, driver=driver, log="info")
+        server = product.Server("--vgpus", self.file.name, "--record", str(self.trace), *options, driver=driver, log=log)
         if not server.ready:
             sys.exit("tesserad did not start: " + server.words())
         return server
@@ -75,9 +75,9 @@ class Machine:
         with open(self.file.name, "w") as file:
             file.write("\n".join(specs))
 
-    def run(self, tenants, specs=None, options=("--default", "none"), during=None):
+    def run(self, tenants, specs=None, options=("--default", "none"), during=None, log="info"):
         """Of each (vgpu, us, more words): its Samples. Natively without `specs`."""
-        server = self.serve(specs, *options) if specs else None
+        server = self.serve(specs, *options, log=log) if specs else None
         processes = [self.start([self.iterations(us), str(self.seconds + SETTLE_S), *more], server, vgpu if server else None)
                      for vgpu, us, *more in tenants]
         if during:
@@ -87,7 +87,8 @@ class Machine:
             output, _ = process.communicate(timeout=self.seconds + 60)
             samples.append(Samples(output, process.returncode))
         if server:
-            (self.out / f"server-{self.logs}.log").write_text(server.words())
+            self.words = server.words()
+            (self.out / f"server-{self.logs}.log").write_text(self.words)
             server.stop()
             os.unlink(self.file.name)
         return samples

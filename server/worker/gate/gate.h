@@ -48,7 +48,7 @@ class Gate {
   // later as a part of how long it has worked.
   static constexpr uint64_t kAskMinNs = 20'000;
   static constexpr uint64_t kAskMaxNs = 200'000;
-  static constexpr uint64_t kAskShare = 32;
+  static constexpr uint64_t kAskShare = 64;
   // How often a wait looks whether the session has ended: that asks the kernel, and a wait may look around every 20 µs.
   static constexpr uint64_t kStopGapNs = 10'000'000;
   // More work for a stream that waits for the client waits as well, and wants no token, which it could not use now. What the
