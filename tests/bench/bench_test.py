@@ -116,6 +116,23 @@ class Scripts(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("cannot be read as a trace", done.stderr)
 
+    def test_what_shadows_could_reach(self):
+        bench = os.path.join(BUILD, "bin", "shadow_bench")
+        emulated = (TESSERA, "run", "--quiet", "--driver", "emulator", "--", bench)
+        done = run(*emulated, "--threads", "1,2", "--mib", "1,64", "--ways", "product,past,blocks", "--seconds", "0.001", "-o", self.output)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.output) as file:
+            figures = json.load(file)
+        for direction in ("to_device", "from_device"):
+            for way in ("product", "past", "blocks"):
+                self.assertEqual(set(figures[direction][way]), {"1", "2"})
+                for row in figures[direction][way].values():
+                    self.assertGreater(min(row["alone"], row["beside"], row["dma_beside"], *row["ring"].values()), 0)
+            best = max(row["ring"]["64"] for way in ("product", "past", "blocks") for row in figures[direction][way].values())
+            self.assertAlmostEqual(figures[direction]["best_of_dma"]["64"], best / figures[direction]["dma"]["64"])
+        self.assertIn("the best ring is", done.stdout)
+        self.assertEqual(run(*emulated, "--no-such-word").returncode, 2)
+
     def test_what_processes_use(self):
         # An idle session that is not idle ends it with 1.
         table, figures = self.measure("usage", "--links", "channel,tcp", "--works", "idle,launches,to_device_pageable,memory",
