@@ -341,6 +341,7 @@ bool Completion::PollQueue(Queue& queue, uint64_t now_ns) {
     queue.next_ns = now_ns;
     PutEvent(queue.context, done, result);
     Finish(std::move(done), result);
+    if (on_end_) on_end_();
     progressed = true;
   }
   return progressed;

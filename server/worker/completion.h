@@ -69,6 +69,9 @@ class Completion {
   Completion(const DriverTable& driver, ThreadContexts& contexts, DoneWords& words);
   ~Completion();  // Stop()
 
+  // The completion thread calls it behind each callback. Once, before the first watch.
+  void OnEnd(std::function<void()> on_end) { on_end_ = std::move(on_end); }
+
   // Calls `callback` once when everything enqueued on `stream` until now is done. `stream` is the driver's stream;
   // 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD mean the calling thread's current context. Executor, aside, helper threads.
   // CUDA_SUCCESS: the callback will run. Otherwise nothing will run and the code is the driver's: the caller answers.
@@ -209,6 +212,7 @@ class Completion {
   std::atomic<bool> stopping_{false};
   const uint64_t spin_ns_;  // kSpinNs or kSpinFewCoresNs
   AdaptiveSpin idle_spin_;  // for the next watch
+  std::function<void()> on_end_;
 
   // Of the completion thread alone.
   std::vector<std::unique_ptr<Queue>> queues_;

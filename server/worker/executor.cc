@@ -44,6 +44,7 @@ void Executor::Loop() {
         return worker_.ended() ? Status(StatusCode::kUnavailable, "the session has ended") : Status::Ok();
       },
       [&commands] { commands.WakeWaiters(); });
+  completion.OnEnd([&gate = worker_.gate()] { gate.SawEnd(); });
   // Nobody wakes it when the gate closes: it looks whenever it looks after the session.
   const StopPredicate stop = [&] {
     if (Status status = worker_.gate().MayGoOn(); !status.ok()) return status;

@@ -5,6 +5,7 @@ import ways
 from tenants import row, share, spec, stamped, words_of
 
 HELD_US, SLEEP_US = 5000, 45_000
+AUDITED_S = 18  # it waits for ten seconds before it compares
 
 
 def billed(trace, session_of):
@@ -47,8 +48,10 @@ def held_cell(machine):
     tenants = [("a", HELD_US, "--host-function", str(SLEEP_US)), ("b", 200)]
     native = [share(one, us) for one, us in zip(machine.run(tenants), (HELD_US, 200))] if ways.GPU else [0]
     got = [share(one, us) for one, us in zip(machine.run(tenants, [spec("a", 0.5), spec("b", 0.5)]), (HELD_US, 200))]
+    count, median, p99, words = machine.hand_overs()
     row("held", f"a: {HELD_US} us, host function of {SLEEP_US} us; b", f"{words_of(got)} natively {words_of(native)}",
-        "sum >= 97", sum(got) >= 97)
+        "sum >= 0.97 natively", sum(got) >= 0.97 * sum(native))
+    row("held", "gap between holders", words or f"{median:.0f}, p99 {p99:.0f} us ({count})", "told", True)
 
 
 def streams_cell(machine):
@@ -67,7 +70,9 @@ def audit_cell(machine):
     if not ways.GPU:
         return row("audit", "honest tenants", "no GPU", "told", True)
     tenants = [("a", 200), ("b", 5000, "--pause", "5000"), ("c", 20, "--stream-each")]
+    seconds, machine.seconds = machine.seconds, max(machine.seconds, AUDITED_S)
     machine.run(tenants, [spec("a", 0.3), spec("b", 0.3), spec("c", 0.3)], log="debug")
+    machine.seconds = seconds
     seconds = [line.split("audit: ")[1] for line in machine.words.splitlines() if "audit: " in line]
     above = [int(line.split(" % by NVML")[0].split()[-1]) - int(line.split(" % by its worker")[0].split()[-1]) for line in seconds]
     found = machine.words.count("without reporting it")

@@ -70,6 +70,37 @@ def changes_cell(machine):
         changes_row(f"{us} us: 50/50", paths)
 
 
+def parts_of_time(paths):
+    """Where the GPU's time goes, in per cent, once all tenants run: kernels, pauses between one tenant's, and from one tenant to another;
+    and how long a kernel is, in us."""
+    kernels = sorted((begin, end, tenant) for tenant, path in enumerate(paths) for begin, end in stamped(path))
+    first = max(next(begin for begin, _, tenant in kernels if tenant == each) for each in range(len(paths))) + SETTLE_S * 10**9
+    kernels = [kernel for kernel in kernels if kernel[0] > first]
+    own = other = 0
+    end_of_all = kernels[0][1]
+    for (_, _, before), (begin, end, tenant) in zip(kernels, kernels[1:]):
+        gap = max(0, begin - end_of_all)
+        own, other = (own + gap, other) if before == tenant else (own, other + gap)
+        end_of_all = max(end_of_all, end)
+    whole = end_of_all - kernels[0][0]
+    length = sum(end - begin for begin, end, _ in kernels) / len(kernels) / 1000
+    return 100 * (whole - own - other) / whole, 100 * own / whole, 100 * other / whole, length
+
+
+def where_cell(machine):
+    """Where the time goes that two tenants do not get."""
+    for us in machine.kernels:
+        paths = [machine.out / f"stamps-{name}" for name in "ab"]
+        ways_of = {"alone": ([("a", us, "--stamps", paths[0])], None), "alone in a vGPU": ([("a", us, "--stamps", paths[0])], [spec("a", 0.5)]),
+                   "50/50": ([(name, us, "--stamps", path) for name, path in zip("ab", paths)], [spec("a", 0.5), spec("b", 0.5)])}
+        if not ways.GPU:
+            del ways_of["alone"]
+        for what, (tenants, specs) in ways_of.items():
+            machine.run(tenants, specs)
+            busy, own, other, length = parts_of_time(paths[:len(tenants)])
+            row("where", f"{us} us, {what}: kernels, own, others' pauses", f"{busy:.2f} {own:.2f} {other:.2f} %, {length:.1f} us", "told", True)
+
+
 def limit_cell(machine):
     for us in machine.kernels:
         samples, = machine.run([("a", us)], [spec("a", 0.2, 0.3)])

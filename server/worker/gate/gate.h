@@ -81,8 +81,10 @@ class Gate {
   uint64_t Rest();
   // kOverran: the broker wants the session to end, or the daemon's audit.
   Status MayGoOn() const;
-  // It has closed, or is free again, or work has gone on, since Rest() looked.
-  bool HasNews() const { return closed() != engaged_ || held_.HasEnded(); }
+  // It has closed, or is free again, or work has gone on or ended, since Rest() looked.
+  bool HasNews() const { return closed() != engaged_ || held_.HasEnded() || saw_end_.load(std::memory_order_relaxed); }
+  // Some work has ended: what a program waits for is seen at once, and all that is done is to be told as soon. Any thread.
+  void SawEnd();
 
   // What ends a wait; what wakes the executor where it waits for a record, on any thread. Once, before the first record.
   void SetStop(StopPredicate stop, std::function<void()> wake = nullptr) {
@@ -144,6 +146,7 @@ class Gate {
   bool rests_ = false;            // all that is unfinished waited for the client when the driver was asked last
   uint64_t worked_since_ns_ = 0;  // the driver has not been seen idle since; 0: it is
   uint64_t asked_ns_ = 0;
+  std::atomic<bool> saw_end_{false};
   uint64_t stop_asked_ns_ = 0;
   // Of the wait for the client behind which work waited last: since when it is, and when its last turn began.
   uint64_t client_since_ns_ = 0;

@@ -55,6 +55,11 @@ bool Gate::AskIdle(uint64_t now_ns, bool wakes) {
   return true;
 }
 
+void Gate::SawEnd() {
+  if (!closed() || saw_end_.exchange(true, std::memory_order_relaxed)) return;
+  if (wake_) wake_();
+}
+
 void Gate::GoOn() {
   if (!std::exchange(rests_, false)) return;
   worked_since_ns_ = held_.GoOn();
@@ -77,6 +82,10 @@ bool Gate::DestroysWhenDone(CUstream stream, CUcontext context) {
 }
 
 uint64_t Gate::Rest() {
+  if (saw_end_.load(std::memory_order_relaxed)) {
+    saw_end_.store(false, std::memory_order_relaxed);
+    asked_ns_ = 0;
+  }
   if (!closed()) {
     if (engaged_) Disengage();
     return kNoDeadline;

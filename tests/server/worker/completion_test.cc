@@ -186,6 +186,23 @@ TEST_F(ExecutorsWatch, IsAnsweredByTheExecutorItself) {
   EXPECT_EQ(own_.PollOwn(), Completion::Own::kNone);
 }
 
+TEST_F(ExecutorsWatch, IsNewsToTheExecutorWhereTheCompletionThreadAnswers) {
+  std::atomic<int> told{0};
+  own_.OnEnd([&] { ++told; });
+  const CUstream stream = driver_.NewStream(context_);
+  ASSERT_EQ(own_.WhenDone(stream, [](CUresult) {}), CUDA_SUCCESS);
+  driver_.FinishWork(stream);
+  EXPECT_EQ(own_.PollOwn(), Completion::Own::kDone);
+  EXPECT_EQ(told, 0);
+  const CUstream other = driver_.NewStream(context_);
+  ASSERT_EQ(own_.WhenDone(other, [](CUresult) {}), CUDA_SUCCESS);
+  own_.GiveOwn();
+  EXPECT_EQ(told, 0);
+  driver_.FinishWork(other);
+  while (told == 0) std::this_thread::yield();
+  EXPECT_EQ(told, 1);
+}
+
 TEST_F(ExecutorsWatch, GoesToTheCompletionThreadWithTheNextRecord) {
   const CUstream stream = driver_.NewStream(context_);
   std::promise<std::thread::id> called_on;

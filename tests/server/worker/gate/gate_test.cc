@@ -129,6 +129,20 @@ TEST_F(GateTest, ASpanEndsWhenTheDriverHasDoneEverything) {
   EXPECT_EQ(gate_->Rest(), kNoDeadline);
 }
 
+TEST_F(GateTest, AnEndThatIsSeenIsToldAtOnce) {
+  OpenFor(1000 * kMs);
+  g_busy = true;
+  Work(1);
+  const uint64_t again_ns = gate_->Rest();
+  EXPECT_GT(again_ns, MonotonicNs());
+  g_busy = false;
+  gate_->SawEnd();
+  EXPECT_TRUE(gate_->HasNews());
+  gate_->Rest();  // right behind the question before, which is too soon for another one
+  EXPECT_EQ(row().busy_since_ns, 0u);
+  EXPECT_FALSE(gate_->HasNews());
+}
+
 TEST_F(GateTest, WorkThatHasWaitedIsNotTakenForDone) {
   Close();
   std::thread broker([&] {
