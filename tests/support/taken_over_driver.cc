@@ -1,0 +1,48 @@
+// The emulated GPU's driver, in the hands of an attacker: at cuInit, the first of its calls that a worker makes once it is in its
+// sandbox, it tries what stands in the file NAME.attempts beside this library, a line each (attempts.h), and writes to
+// NAME.outcomes "PROCESS LINE: OUTCOME", and "PROCESS end". Both are opened when the library is loaded, before the sandbox is
+// entered. Processes that find no attempts do nothing.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "protocol/base/unique_fd.h"
+#include "tests/support/attempts.h"
+
+namespace {
+
+struct Plan {
+  std::vector<std::string> attempts;
+  tessera::UniqueFd outcomes;
+};
+Plan* plan = nullptr;
+
+__attribute__((constructor)) void Prepare() {
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<void*>(&Prepare), &here) == 0) return;
+  plan = new Plan;
+  const std::string name = here.dli_fname;
+  std::ifstream lines(name + ".attempts");
+  for (std::string line; std::getline(lines, line);) plan->attempts.push_back(line);
+  plan->outcomes = tessera::UniqueFd(open((name + ".outcomes").c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
+}
+
+void Tell(const std::string& text) {
+  const std::string line = fmt::format("{} {}\n", getpid(), text);
+  if (write(plan->outcomes.get(), line.data(), line.size()) < 0) _exit(1);
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) int cuInit(unsigned flags) {
+  if (plan != nullptr && !plan->attempts.empty()) {
+    for (const std::string& words : plan->attempts) Tell(words + ": " + tessera::Try(words));
+    Tell("end");
+  }
+  return reinterpret_cast<int (*)(unsigned)>(dlsym(RTLD_NEXT, "cuInit"))(flags);
+}

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""What a client can do to others once it has taken over its worker: an attacker's driver tries (tests/support/taken_over_driver.cc).
+
+usage: taken_over_test.py BUILD_DIRECTORY
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from product import BUILD, TESSERA, Server, program
+
+# Calls that reach a process by its number.
+BY_NUMBER = ("kill", "pidfd_send_signal")
+
+
+class Attacker:
+    """A server whose driver is the attacker's. `options` are tesserad's; its workers try what attempt() is told."""
+
+    def __init__(self, *options):
+        self.directory = tempfile.TemporaryDirectory()
+        self.driver = os.path.join(self.directory.name, "driver.so")
+        shutil.copy(os.path.join(BUILD, "tests/libtaken-over-driver.so"), self.driver)
+        self.server = Server(*options, driver=self.driver, log="warning")
+
+    def start_client(self):
+        """A program that works until it is ended, when its session has begun."""
+        client = subprocess.Popen([TESSERA, "run", "--quiet", "--server", self.server.url, "--", program("spin")], stdout=subprocess.PIPE, text=True)
+        assert client.stdout.readline() == "spinning\n"
+        return client
+
+    def attempt(self, *lines):
+        """How each of them ended in the worker of a new session, by its words."""
+        with open(self.driver + ".attempts", "w") as attempts:
+            attempts.writelines(line + "\n" for line in lines)
+        count = subprocess.run([TESSERA, "run", "--quiet", "--server", self.server.url, "--", program("count")], capture_output=True, text=True,
+                               timeout=60)
+        os.unlink(self.driver + ".attempts")
+        assert count.returncode == 0, count.stderr
+        with open(self.driver + ".outcomes") as written:
+            outcomes = [line.rstrip("\n").split(" ", 1)[1] for line in written]
+        os.unlink(self.driver + ".outcomes")
+        assert outcomes[-1] == "end", outcomes
+        return dict(outcome.split(": ", 1) for outcome in outcomes[:-1])
+
+    def stop(self):
+        code = self.server.stop()
+        self.directory.cleanup()
+        return code
+
+
+class TakenOver(unittest.TestCase):
+    def serve(self, *options):
+        attacker = Attacker(*options)
+        self.addCleanup(attacker.stop)
+        return attacker
+
+    def victim(self, attacker):
+        """The worker of another client."""
+        client = attacker.start_client()
+        self.addCleanup(client.communicate)
+        self.addCleanup(client.kill)
+        worker, = attacker.server.workers()
+        return worker
+
+    def check_refused(self, outcomes):
+        for words, outcome in outcomes.items():
+            with self.subTest(attempt=words):
+                self.assertEqual(outcome, "refused: Operation not permitted")
+
+    def test_without_a_sandbox_it_succeeds(self):
+        attacker = self.serve("--sandbox", "off")
+        worker = self.victim(attacker)
+        for words, outcome in attacker.attempt(*(f"{call} {worker}" for call in BY_NUMBER)).items():
+            with self.subTest(attempt=words):
+                self.assertEqual(outcome, "succeeded")
+
+    def test_its_neighbours_worker(self):
+        attacker = self.serve()
+        worker = self.victim(attacker)
+        self.check_refused(attacker.attempt(*(f"{call} {worker}" for call in BY_NUMBER)))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
