@@ -34,10 +34,11 @@ struct SchedulingAttributes {
 
 pid_t Pid(long argument) { return static_cast<pid_t>(argument); }
 
-bool SameNiceness(__priority_which which) {
+// To what it is already: that is allowed where a change is.
+bool SetPriority(__priority_which which, long who) {
   errno = 0;
-  const int now = getpriority(which, 0);
-  return errno == 0 && setpriority(which, 0, now) == 0;
+  const int now = getpriority(which, static_cast<id_t>(who));
+  return errno == 0 && setpriority(which, static_cast<id_t>(who), now) == 0;
 }
 
 }  // namespace
@@ -71,9 +72,9 @@ const std::vector<Attempt>& Attempts() {
          batch.nice = getpriority(PRIO_PROCESS, static_cast<id_t>(pid));
          return syscall(SYS_sched_setattr, Pid(pid), &batch, 0) == 0;
        }},
-      {"setpriority", [](long pid) { return setpriority(PRIO_PROCESS, static_cast<id_t>(pid), 19) == 0; }},
-      {"setpriority-of-group", [](long) { return SameNiceness(PRIO_PGRP); }},
-      {"setpriority-of-user", [](long) { return SameNiceness(PRIO_USER); }},
+      {"setpriority", [](long pid) { return SetPriority(PRIO_PROCESS, pid); }},
+      {"setpriority-of-group", [](long) { return SetPriority(PRIO_PGRP, 0); }},
+      {"setpriority-of-user", [](long) { return SetPriority(PRIO_USER, 0); }},
       {"ioprio_set", [](long pid) { return syscall(SYS_ioprio_set, kIoOfProcess, Pid(pid), kIoIdle) == 0; }},
       {"ioprio_set-of-group", [](long) { return syscall(SYS_ioprio_set, kIoOfGroup, 0, 0) == 0; }},
       {"ioprio_set-of-user", [](long) { return syscall(SYS_ioprio_set, kIoOfUser, getuid(), 0) == 0; }},
@@ -93,7 +94,7 @@ const std::vector<Attempt>& Attempts() {
   return kAttempts;
 }
 
-std::string Try(const std::string& words) {
+std::string OutcomeOf(const std::string& words) {
   std::istringstream stream(words);
   std::string name;
   long argument = 0;

@@ -17,6 +17,6 @@ struct Attempt {
 const std::vector<Attempt>& Attempts();
 
 // "succeeded", or "refused: " and the words for errno. `words`: a name, and an argument if the attempt takes one.
-std::string Try(const std::string& words);
+std::string OutcomeOf(const std::string& words);
 
 }  // namespace tessera

@@ -41,7 +41,7 @@ void Tell(const std::string& text) {
 
 extern "C" __attribute__((visibility("default"))) int cuInit(unsigned flags) {
   if (plan != nullptr && !plan->attempts.empty()) {
-    for (const std::string& words : plan->attempts) Tell(words + ": " + tessera::Try(words));
+    for (const std::string& words : plan->attempts) Tell(words + ": " + tessera::OutcomeOf(words));
     Tell("end");
   }
   return reinterpret_cast<int (*)(unsigned)>(dlsym(RTLD_NEXT, "cuInit"))(flags);

@@ -30,6 +30,7 @@
 #include "protocol/base/unique_fd.h"
 #include "server/daemon/gate_memory.h"
 #include "server/sandbox/file_rules.h"
+#include "tests/support/attempts.h"
 
 namespace tessera {
 namespace {
@@ -273,6 +274,35 @@ TEST_P(SandboxTest, OtherProcessesAreOutOfReach) {
   }
 }
 
+// Calls that reach whatever process of the same user is named by number: a limit of processor time kills it.
+constexpr const char* kByNumber[] = {
+    "prlimit64",  "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr",    "setpriority",
+    "ioprio_set", "migrate_pages",     "move_pages",         "kill",           "pidfd_send_signal"};
+
+TEST_P(SandboxTest, OtherProcessesKeepTheirLimitsAndPriorities) {
+  const Victim worker([] { Enter(GetParam(), kOwnUser + 1); });
+  const Victim user([] {
+    if (IsRoot() && setresuid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0) _exit(1);
+  });
+  for (const std::string call : kByNumber) {
+    for (const pid_t pid : {worker.pid(), user.pid()}) {
+      const std::string words = call + " " + std::to_string(pid);
+      EXPECT_EQ(Try([&] { return OutcomeOf(words) != "refused: Operation not permitted"; }), kRefused) << words;
+    }
+  }
+  for (const char* words : {"setpriority-of-group", "setpriority-of-user", "ioprio_set-of-group", "ioprio_set-of-user"})
+    EXPECT_EQ(Try([&] { return OutcomeOf(words) != "refused: Operation not permitted"; }), kRefused) << words;
+}
+
+TEST_P(SandboxTest, AProcessHasItsOwnLimitsAndPriorities) {
+  for (const std::string call : kByNumber) {
+    if (call == "pidfd_send_signal") continue;  // whose process a filter cannot see
+    EXPECT_EQ(Try([&] { return OutcomeOf(call + " " + std::to_string(getpid())) == "succeeded"; }), kSucceeded) << call;
+    if (call == "kill") continue;  // 0 is its group
+    EXPECT_EQ(Try([&] { return OutcomeOf(call + " 0") == "succeeded"; }), kSucceeded) << call;
+  }
+}
+
 TEST_P(SandboxTest, NoProgramsAndNoProcesses) {
   EXPECT_EQ(Try([] {
               char name[] = "/bin/false";  // started, it would end with kSucceeded
@@ -386,6 +416,31 @@ TEST(SandboxModes, OffChangesNothing) {
   int status = -1;
   waitpid(pid, &status, 0);
   EXPECT_EQ(WEXITSTATUS(status), kSucceeded);
+}
+
+// Else it would say nothing that an attempt was refused in a sandbox.
+TEST(SandboxModes, WithoutASandboxAttemptsSucceed) {
+  // A user and a group of processes without others, whose priorities may differ.
+  const auto become_user = [] {
+    constexpr uid_t kNobodyElse = kOwnUser + 9;
+    if (setpgid(0, 0) != 0 || (IsRoot() && setresuid(kNobodyElse, kNobodyElse, kNobodyElse) != 0)) _exit(1);
+    prctl(PR_SET_DUMPABLE, 1);
+  };
+  const Victim user(become_user);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    become_user();
+    for (const Attempt& attempt : Attempts()) {
+      const std::string outcome = OutcomeOf(attempt.name + (" " + std::to_string(user.pid())));
+      if (outcome == "succeeded") continue;
+      fprintf(stderr, "%s: %s\n", attempt.name, outcome.c_str());
+      _exit(1);
+    }
+    _exit(0);
+  }
+  int status = -1;
+  waitpid(pid, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(SandboxModes, LogTellsAndLetsItHappen) {
