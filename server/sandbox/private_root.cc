@@ -8,7 +8,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -17,6 +16,7 @@
 #include <utility>
 
 #include "protocol/base/unique_fd.h"
+#include "server/sandbox/capabilities.h"
 
 namespace tessera {
 namespace {
@@ -53,23 +53,20 @@ bool WriteFile(const char* path, const std::string& text) {
 // With the rights to mount, in namespaces of this process alone, as the user that it is.
 Status EnterNamespaces() {
   if (unshare(CLONE_NEWNS) == 0) return Status::Ok();
-  if (errno != EPERM || geteuid() == 0) return Refused("the kernel gives this process no mount namespace", errno);
+  if (errno != EPERM) return Refused("the kernel gives this process no mount namespace", errno);
+  // Else its namespace would lack it (user_namespaces(7), "Defining user and group ID mappings").
+  if (geteuid() == 0 && !HasCapability(CAP_SETFCAP)) {
+    return Status(StatusCode::kUnsupported, "the kernel lets root mount only with CAP_SYS_ADMIN or CAP_SETFCAP");
+  }
   const uid_t user = geteuid();
   const gid_t group = getegid();
   prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // else the files below are root's, in a process that has changed its user
-  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return Refused("the kernel gives ordinary users no namespaces", errno);
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return Refused("the kernel gives this process no namespaces", errno);
   const auto same = [](uint64_t id) { return std::to_string(id) + " " + std::to_string(id) + " 1"; };
   if (!WriteFile("/proc/self/setgroups", "deny") || !WriteFile("/proc/self/uid_map", same(user)) ||
       !WriteFile("/proc/self/gid_map", same(group))) {
     return Refused("a user namespace does not take its user", errno);
   }
-  return Status::Ok();
-}
-
-Status GiveUpCapabilities() {
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct none[2] = {};
-  if (syscall(SYS_capset, &header, none) != 0) return Status::FromErrno("cannot give up capabilities", errno);
   return Status::Ok();
 }
 
@@ -181,33 +178,11 @@ Status MakeRoot(const std::vector<FileRule>& rules) {
 }  // namespace
 
 Status EnterPrivateRoot(const std::vector<FileRule>& rules) {
+  const bool may_mount = HasCapability(CAP_SYS_ADMIN);
   RETURN_IF_ERROR(EnterNamespaces());
   const Status made = MakeRoot(rules);
-  if (geteuid() != 0) RETURN_IF_ERROR(GiveUpCapabilities());  // whatever came of it
+  if (!may_mount) RETURN_IF_ERROR(GiveUpCapabilities());  // whatever came of it: those of its user namespace
   return made;
-}
-
-Status TryPrivateRoot(const std::vector<FileRule>& rules) {
-  int answer[2];
-  if (pipe2(answer, O_CLOEXEC) != 0) return Status::FromErrno("cannot make a pipe", errno);
-  const UniqueFd read_end(answer[0]);
-  UniqueFd write_end(answer[1]);
-  const pid_t pid = fork();
-  if (pid < 0) return Status::FromErrno("cannot start a process", errno);
-  if (pid == 0) {
-    const Status status = EnterPrivateRoot(rules);
-    const std::string& text = status.message();
-    if (!status.ok() && write(write_end.get(), text.data(), text.size()) < 0) _exit(1);
-    _exit(status.ok() ? 0 : 1);
-  }
-  write_end.reset();
-  char text[512];
-  const ssize_t size = read(read_end.get(), text, sizeof(text));
-  int status = -1;
-  waitpid(pid, &status, 0);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return Status::Ok();
-  return Status(StatusCode::kUnsupported,
-                size > 0 ? std::string(text, static_cast<size_t>(size)) : "the attempt ended with a signal");
 }
 
 }  // namespace tessera

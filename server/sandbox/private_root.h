@@ -12,13 +12,11 @@
 namespace tessera {
 
 // Makes it and moves into it; the working directory is / afterwards. Files that rules allow to read cannot be written there,
-// whoever one is. Descriptors and mappings stay. Processes of root keep what they may do; any other gets a user namespace for it,
-// in which it has its own user alone, and gives up at once what it may do there. Before the second thread of a process.
+// whoever one is. Descriptors and mappings stay. Processes with CAP_SYS_ADMIN keep what they may do; any other gets a user
+// namespace for it, in which it has its own user alone, and gives up at once what it may do there. Before the second thread of a
+// process.
 //
 // kUnsupported with a sentence when the kernel refuses: before anything that the process can see has changed.
 Status EnterPrivateRoot(const std::vector<FileRule>& rules);
-
-// What EnterPrivateRoot() would answer, tried in a process of its own: for one that has loaded no driver and has one thread.
-Status TryPrivateRoot(const std::vector<FileRule>& rules);
 
 }  // namespace tessera

@@ -2,23 +2,29 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <glob.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <sstream>
 #include <utility>
 
 #include "protocol/base/unique_fd.h"
 #include "server/sandbox/call_filter.h"
 #include "server/sandbox/call_watch.h"
+#include "server/sandbox/capabilities.h"
 #include "server/sandbox/file_rules.h"
 #include "server/sandbox/private_root.h"
 
@@ -58,14 +64,19 @@ bool HasFilters() {
   return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
 }
 
+// Fails, with a sentence, where root may not: in a container without CAP_SETUID, in a user namespace that lacks the user.
 Status BecomeUser(const WorkerUser& user) {
   const Result<std::vector<gid_t>> groups = GroupsOfDevices();
-  if (!groups.ok()) return groups.status();
-  if (setgroups(groups.value().size(), groups.value().data()) != 0 || setresgid(user.gid, user.gid, user.gid) != 0 ||
-      setresuid(user.uid, user.uid, user.uid) != 0) {
-    return Status::FromErrno("cannot become the user " + user.name, errno);
+  if (!groups.ok()) return Status(groups.status().code(), "workers run as root: " + groups.status().message());
+  if (setgroups(groups.value().size(), groups.value().data()) == 0 && setresgid(user.gid, user.gid, user.gid) == 0 &&
+      setresuid(user.uid, user.uid, user.uid) == 0) {
+    return Status::Ok();
   }
-  return Status::Ok();
+  return Status(
+      StatusCode::kPermissionDenied,
+      fmt::format("workers run as root: the kernel does not let this process become the user {} ({}): give it CAP_SETUID "
+                  "and CAP_SETGID, and its user namespace that user",
+                  user.name, std::strerror(errno)));
 }
 
 // Others of the same user may neither trace this process nor read its memory, and it leaves none behind.
@@ -88,24 +99,6 @@ std::vector<FileRule> RulesFor(const SandboxOptions& options) {
   return rules;
 }
 
-// What is missing besides a private root.
-std::vector<std::string> Missing(const SandboxOptions& options) {
-  std::vector<std::string> gaps;
-  if (LandlockVersion() == 0) {
-    gaps.push_back(
-        "this kernel has no Landlock (Linux 5.13, among the modules of lsm=): workers can open every file that they see "
-        "and their user can");
-  }
-  if (!HasFilters()) gaps.push_back("this kernel has no seccomp filters: workers can make every system call");
-  if (geteuid() != 0) return gaps;
-  if (!ChangesUser(options)) {
-    gaps.push_back("workers run as root: name another user with --worker-user");
-  } else if (const auto groups = GroupsOfDevices(); !groups.ok()) {
-    gaps.push_back("workers run as root: " + groups.status().message());
-  }
-  return gaps;
-}
-
 Status WatchOnly(const SandboxOptions& options) {
   UniqueFd memory(open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
   if (!memory.valid()) return Status::FromErrno("cannot open /proc/self/mem", errno);
@@ -114,6 +107,88 @@ Status WatchOnly(const SandboxOptions& options) {
   if (!calls.ok()) return calls.status();
   StartCallWatch(std::move(calls).value(), std::move(memory), std::move(rules));
   return Status::Ok();
+}
+
+// All that can be had. A failure: a call failed that this machine has.
+Status GiveUp(const SandboxOptions& options, SandboxReport* report) {
+  const std::vector<FileRule> rules = RulesFor(options);
+  std::string user = geteuid() == 0 ? "root without capabilities" : "the server's user";
+  if (geteuid() == 0 && !ChangesUser(options)) {
+    report->gaps.push_back("workers run as root: name another user with --worker-user");
+  }
+  const auto change_user = [&] {
+    if (!ChangesUser(options)) return;
+    if (const Status became = BecomeUser(*options.user); !became.ok()) {
+      report->gaps.push_back(became.message());
+    } else {
+      user = options.user->own ? "a user each" : "user " + options.user->name;
+    }
+  };
+  // In a user namespace of its own, which it needs for mounting without this, there is no other user.
+  const bool may_mount = HasCapability(CAP_SYS_ADMIN);
+  if (!may_mount) change_user();
+  if (options.private_root) {
+    const Status entered = EnterPrivateRoot(rules);
+    if (!entered.ok() && entered.code() != StatusCode::kUnsupported) return entered;
+    report->private_root = entered.ok();
+    if (!entered.ok()) {
+      report->gaps.push_back("workers see the names of all files, for they have no root of their own: " + entered.message() +
+                             " (--worker-root machine: do without)");
+    }
+  }
+  if (may_mount) change_user();
+  RETURN_IF_ERROR(GiveUpCapabilities());
+  RETURN_IF_ERROR(HideMemory());
+  std::vector<std::string> parts = {user};
+  if (report->private_root) parts.push_back("a private root");
+  if (const int version = LandlockVersion(); version > 0) {
+    RETURN_IF_ERROR(RestrictFiles(rules));
+    parts.push_back("Landlock " + std::to_string(version));
+  } else {
+    report->gaps.push_back(
+        "this kernel has no Landlock (Linux 5.13, among the modules of lsm=): workers can open every file that they see "
+        "and their user can");
+  }
+  if (HasFilters()) {
+    RETURN_IF_ERROR(RefuseCalls());
+    parts.push_back("system calls filtered");
+  } else {
+    report->gaps.push_back("this kernel has no seccomp filters: workers can make every system call");
+  }
+  for (const std::string& part : parts) report->protection += (report->protection.empty() ? "" : ", ") + part;
+  return Status::Ok();
+}
+
+// What a process that tries it writes: the protection, "private root" or "", then a gap in each line.
+[[noreturn]] void Tell(int to, const SandboxOptions& options) {
+  SandboxReport report;
+  Status status = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? Status::Ok() : Status::FromErrno("no_new_privs", errno);
+  if (status.ok()) status = GiveUp(options, &report);
+  if (!status.ok()) report.gaps.insert(report.gaps.begin(), "workers cannot enter it: " + status.message());
+  std::string text = report.protection + "\n" + (report.private_root ? "private root" : "") + "\n";
+  for (const std::string& gap : report.gaps) text += gap + "\n";
+  _exit(write(to, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1);
+}
+
+std::string ReadAll(int from) {
+  std::string text;
+  char piece[1024];
+  for (ssize_t size; (size = read(from, piece, sizeof(piece))) != 0;) {
+    if (size > 0) text.append(piece, static_cast<size_t>(size));
+    if (size < 0 && errno != EINTR) break;
+  }
+  return text;
+}
+
+SandboxReport ParseReport(const std::string& text) {
+  SandboxReport report;
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, report.protection);
+  report.private_root = std::getline(lines, line) && !line.empty();
+  while (std::getline(lines, line)) report.gaps.push_back(line);
+  if (text.empty()) report.gaps.push_back("workers end when they enter it");
+  return report;
 }
 
 }  // namespace
@@ -135,43 +210,28 @@ Result<WorkerUser> FindWorkerUser(const std::string& name) {
   return WorkerUser{name, entry->pw_uid, entry->pw_gid};
 }
 
-SandboxReport InspectSandbox(const SandboxOptions& options) {
-  SandboxReport report{.protection = {}, .gaps = Missing(options), .private_root = false};
-  std::vector<std::string> parts;
-  const bool changes = ChangesUser(options) && GroupsOfDevices().ok();
-  parts.push_back(!changes ? "the server's user" : options.user->own ? "a user each" : "user " + options.user->name);
-  if (options.private_root) {
-    if (const Status tried = TryPrivateRoot(RulesFor(options)); tried.ok()) {
-      parts.push_back("a private root");
-      report.private_root = true;
-    } else {
-      report.gaps.push_back("workers see the names of all files, for they have no root of their own: " + tried.message() +
-                            " (--worker-root machine: do without)");
-    }
-  }
-  if (const int version = LandlockVersion(); version > 0) parts.push_back("Landlock " + std::to_string(version));
-  if (HasFilters()) parts.push_back("system calls filtered");
-  for (const std::string& part : parts) report.protection += (report.protection.empty() ? "" : ", ") + part;
-  return report;
-}
-
 Status EnterSandbox(const SandboxOptions& options) {
   if (options.mode == SandboxMode::kOff) return Status::Ok();
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return Status::FromErrno("cannot give up new privileges", errno);
   if (options.mode == SandboxMode::kLog) return WatchOnly(options);
-  const bool require = options.mode == SandboxMode::kRequire;
-  if (const std::vector<std::string> gaps = Missing(options); require && !gaps.empty()) {
-    return Status(StatusCode::kUnsupported, "the sandbox is not complete: " + gaps.front());
-  }
-  const std::vector<FileRule> rules = RulesFor(options);
-  if (options.private_root) {
-    const Status entered = EnterPrivateRoot(rules);
-    if (!entered.ok() && (require || entered.code() != StatusCode::kUnsupported)) return entered;
-  }
-  if (ChangesUser(options) && GroupsOfDevices().ok()) RETURN_IF_ERROR(BecomeUser(*options.user));
-  RETURN_IF_ERROR(HideMemory());
-  if (LandlockVersion() > 0) RETURN_IF_ERROR(RestrictFiles(rules));
-  return HasFilters() ? RefuseCalls() : Status::Ok();
+  SandboxReport report;
+  RETURN_IF_ERROR(GiveUp(options, &report));
+  if (options.mode != SandboxMode::kRequire || report.gaps.empty()) return Status::Ok();
+  return Status(StatusCode::kUnsupported, "the sandbox is not complete: " + report.gaps.front());
+}
+
+SandboxReport InspectSandbox(const SandboxOptions& options) {
+  SandboxReport report;
+  int answer[2];
+  if (pipe2(answer, O_CLOEXEC) != 0) return {.protection = "unknown", .gaps = {"no pipe to a worker"}, .private_root = false};
+  const UniqueFd read_end(answer[0]);
+  UniqueFd write_end(answer[1]);
+  const pid_t pid = fork();
+  if (pid == 0) Tell(write_end.get(), options);
+  write_end.reset();
+  const std::string text = ReadAll(read_end.get());
+  if (pid > 0) waitpid(pid, nullptr, 0);
+  return ParseReport(text);
 }
 
 }  // namespace tessera

@@ -54,10 +54,12 @@ struct SandboxReport {
   std::vector<std::string> gaps;  // what is missing on this machine for the whole of it, as sentences
   bool private_root = false;      // can be had
 };
-// What EnterSandbox() would do here. Starts a process to try it: for one that has loaded no driver and has one thread.
+// What EnterSandbox() does here: asks a process that it starts and that enters it. For one that has loaded no driver and has one
+// thread.
 SandboxReport InspectSandbox(const SandboxOptions& options);
 
-// kAuto: succeeds as long as no system call fails that this machine has. kRequire: kUnsupported when something is
+// kAuto: succeeds as long as no system call fails that this machine has; root's process that may not become the user stays root,
+// without capabilities. kRequire: kUnsupported when something is
 // missing. After a failure the process must end: it may have lost part of its rights.
 Status EnterSandbox(const SandboxOptions& options);
 

@@ -4,6 +4,7 @@
 usage: doctor_test.py BUILD_DIRECTORY
 """
 
+import ctypes
 import json
 import os
 import re
@@ -56,6 +57,14 @@ class Doctor(unittest.TestCase):
         told = subprocess.run([DAEMON, "--check-sandbox"], capture_output=True, text=True, timeout=60, env=environment())
         lines = told.stdout.splitlines()
         self.check(self.doctor(), "sandbox", "good" if len(lines) == 1 else "note", re.escape(lines[0]))
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_root_that_may_become_nobody_else(self):
+        def before():
+            for capability in (6, 7):  # CAP_SETGID, CAP_SETUID
+                ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+        self.check(self.doctor(before=before), "sandbox", "note", "root without capabilities.* become the user nobody")
 
     def fake_library(self):
         """A directory with a libcuda.so.1 that is not Tessera's."""

@@ -4,6 +4,7 @@
 usage: sandbox_system_test.py BUILD_DIRECTORY
 """
 
+import ctypes
 import os
 import pwd
 import subprocess
@@ -71,6 +72,74 @@ class Options(unittest.TestCase):
         server = start_nowhere("--worker-user", "nobody-of-this-name")
         self.assertEqual(server.returncode, 4)
         self.assertIn("no user 'nobody-of-this-name'", server.stderr)
+
+
+# Numbers of capabilities(7).
+SETGID, SETUID, SYS_ADMIN = 6, 7, 21
+ALL = range(41)
+
+
+def without(*capabilities):
+    """For a process before it starts tesserad: root's programs lack these, as in containers."""
+    def drop():
+        libc = ctypes.CDLL(None, use_errno=True)
+        for capability in capabilities:
+            libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+    return drop
+
+
+def in_user_namespace():
+    """As root of containers without root: no other user is there."""
+    user, group = os.geteuid(), os.getegid()
+    if ctypes.CDLL(None).unshare(0x10000000) != 0:  # CLONE_NEWUSER
+        raise OSError("no user namespace")
+    for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+
+
+@unittest.skipUnless(os.geteuid() == 0 and complete(), "needs root, on a machine that can do all of it")
+class RootWithLess(unittest.TestCase):
+    """Root of containers: what it may not do is left out of the sandbox, and told."""
+
+    LESS = {"no other user": without(SETUID, SETGID), "no other groups": without(SETGID), "nothing": without(*ALL),
+            "a user namespace": in_user_namespace, "no mounts": without(SYS_ADMIN)}
+
+    def check(self, before, user, gaps):
+        told = subprocess.run([DAEMON, "--check-sandbox"], capture_output=True, text=True, timeout=60, preexec_fn=before)
+        self.assertTrue(told.stdout.startswith(user + ", "), told.stdout)
+        missing = [line for line in told.stdout.splitlines() if line.startswith("missing: ")]
+        self.assertEqual(len(missing), len(gaps), told.stdout)
+        for line, gap in zip(missing, gaps):
+            self.assertIn(gap, line)
+        self.assertEqual(told.returncode, 5 if gaps else 0)
+        with tempfile.TemporaryDirectory() as directory:
+            required = subprocess.run([DAEMON, "--listen", f"unix:{directory}/missing/socket", "--driver", "emulator", "--sandbox", "require"],
+                                      capture_output=True, text=True, timeout=60, env=environment(), preexec_fn=before)
+            self.assertEqual(required.returncode == 5, bool(gaps), required.stderr)
+        server = Server(before=before, log="warning")
+        self.addCleanup(server.stop)
+        for gap in gaps:
+            self.assertIn("the sandbox of workers is not complete: ", server.words())
+            self.assertIn(gap, server.words())
+        client = subprocess.Popen([TESSERA, "run", "--quiet", "--server", server.url, "--", program("spin")], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(client.stdout.readline(), "spinning\n", server.words())
+        # What was told is so.
+        worker, = server.workers()
+        status = status_of(worker)
+        self.assertEqual(int(status["CapEff"], 16) | int(status["CapPrm"], 16), 0)
+        self.assertEqual(status["Seccomp"], "2")
+        self.assertEqual(uids_of(worker), {0 if user.startswith("root") else pwd.getpwnam("nobody").pw_uid})
+        self.assertEqual("a private root" in told.stdout, os.readlink(f"/proc/{worker}/ns/mnt") != os.readlink("/proc/self/ns/mnt"))
+        client.kill()
+        client.communicate()
+
+    def test_each(self):
+        as_root = ("root without capabilities", ["does not let this process become the user nobody"])
+        for less, before in self.LESS.items():
+            with self.subTest(root_with=less):
+                user, gaps = ("user nobody", []) if less == "no mounts" else as_root
+                self.check(before, user, gaps + ["they have no root of their own"] if less == "nothing" else gaps)
 
 
 @unittest.skipUnless(os.path.exists(program("kernels")), "the CUDA test programs were not built: nvcc is missing")
