@@ -128,7 +128,8 @@ int main(int argc, char** argv) {
   using namespace tessera;
   AgentOptions options;
   if (const int code = ParseAgentOptions(argc, argv, &options); code >= 0) return code;
-  SetLogName(kName);
+  // One that `tessera run` has started writes among the lines of the program.
+  SetLogName(kName, options.owner_fd < 0 ? LogTimes::kUnlessTerminal : LogTimes::kNever);
   SetLogLevel(options.log_level);
   return options.carry_fd < 0 ? KeepSessions(options, {argv + 1, argv + argc}) : CarrySessions(options);
 }

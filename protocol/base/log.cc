@@ -8,6 +8,11 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <string>
+
+#include "protocol/base/clock.h"
+#include "protocol/base/log_bounds.h"
+#include "protocol/base/mutex.h"
 
 namespace tessera {
 namespace {
@@ -55,9 +60,25 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return spdlog::level::off;
 }
 
+// Never destroyed either.
+struct Said {
+  Mutex mutex;
+  LineRepeats repeats GUARDED_BY(mutex);
+  OncePerSecond strangers GUARDED_BY(mutex);
+};
+Said& WasSaid() {
+  static auto* const said = new Said;
+  return *said;
+}
+
 }  // namespace
 
-void SetLogName(std::string_view name) { Logger().set_pattern(fmt::format("{}[%P]: %l: %v", name)); }
+void SetLogName(std::string_view name, LogTimes times) {
+  // In UTC: processes that have no time zone's file any more write into the same log.
+  const bool told = times == LogTimes::kUnlessTerminal && isatty(log_fd.load()) == 0;
+  Logger().set_pattern(fmt::format("{}{}[%P]: %l: %v", told ? "%Y-%m-%dT%H:%M:%S.%eZ " : "", name),
+                       spdlog::pattern_time_type::utc);
+}
 
 void SetLogFile(int fd) { log_fd.store(fd); }
 
@@ -80,6 +101,23 @@ bool ParseLogLevel(std::string_view word, LogLevel* level) {
 
 bool LogEnabled(LogLevel level) { return Logger().should_log(ToSpdlog(level)); }
 
-void LogLine(LogLevel level, std::string_view line) { Logger().log(ToSpdlog(level), "{}", line); }
+void LogLine(LogLevel level, std::string_view line) {
+  if (level == LogLevel::kDebug) return Logger().log(ToSpdlog(level), "{}", line);  // each step counts there
+  Said& said = WasSaid();
+  MutexLock lock(said.mutex);
+  for (const LineRepeats::Line& one : said.repeats.Take(static_cast<int>(level), line, MonotonicNs())) {
+    Logger().log(ToSpdlog(static_cast<LogLevel>(one.level)), "{}", one.text);
+  }
+}
+
+void LogLineOfStranger(std::string_view line) {
+  uint64_t left_out = 0;
+  {
+    Said& said = WasSaid();
+    MutexLock lock(said.mutex);
+    if (!said.strangers.Take(MonotonicNs(), &left_out)) return;
+  }
+  LogLine(LogLevel::kWarning, left_out == 0 ? std::string(line) : fmt::format("{} ({} others before)", line, left_out));
+}
 
 }  // namespace tessera

@@ -2,8 +2,9 @@
 //
 //   LogInfo("session {} opened by pid {}", id, pid);
 //
-// The level comes from SetLogLevel(); its default is `warning`. Any thread may log. spdlog is behind this header;
-// it and fmt (fmt.cc) are compiled into `base`, so that the stub gets no foreign library.
+// The level comes from SetLogLevel(); its default is `warning`. Any thread may log. A line above debug that was written in the
+// last 10 s is counted instead, and its next one says how often (log_bounds.h). spdlog is behind this header; it and fmt (fmt.cc)
+// are compiled into `base`, so that the stub gets no foreign library.
 #pragma once
 
 #include <fmt/core.h>
@@ -15,8 +16,10 @@ namespace tessera {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
 
-// Names the process in every line, as in "tesserad". Call once, before the first thread.
-void SetLogName(std::string_view name);
+// Names the process in every line, as in "tesserad". Call once, before the first thread. kUnlessTerminal: each line begins with
+// the time of day (UTC) where stderr is no terminal; for services, whose logs are read later.
+enum class LogTimes { kNever, kUnlessTerminal };
+void SetLogName(std::string_view name, LogTimes times = LogTimes::kNever);
 void SetLogLevel(LogLevel level);
 // Where lines go instead of to descriptor 2; the descriptor stays the caller's and open. While no other thread logs.
 void SetLogFile(int fd);
@@ -24,6 +27,7 @@ void SetLogFile(int fd);
 bool ParseLogLevel(std::string_view word, LogLevel* level);
 bool LogEnabled(LogLevel level);
 void LogLine(LogLevel level, std::string_view line);
+void LogLineOfStranger(std::string_view line);
 
 template <typename... Args>
 void Log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
@@ -40,6 +44,12 @@ void LogInfo(fmt::format_string<Args...> format, Args&&... args) {
 template <typename... Args>
 void LogWarning(fmt::format_string<Args...> format, Args&&... args) {
   Log(LogLevel::kWarning, format, std::forward<Args>(args)...);
+}
+// A warning about somebody who has proved nothing yet, and who can cause it as often as he likes: of all these the process writes
+// one a second, which says how many it left out.
+template <typename... Args>
+void LogStranger(fmt::format_string<Args...> format, Args&&... args) {
+  if (LogEnabled(LogLevel::kWarning)) LogLineOfStranger(fmt::format(format, std::forward<Args>(args)...));
 }
 template <typename... Args>
 void LogError(fmt::format_string<Args...> format, Args&&... args) {

@@ -23,8 +23,7 @@ namespace {
 
 // While there is a connection that may be late.
 constexpr int kSweepMs = 500;
-// After an accept that failed for want of descriptors or memory: what was short may be there again.
-constexpr int kShortageMs = 100;
+constexpr int kShortageMs = static_cast<int>(Shortage::kPauseNs / 1'000'000);
 
 }  // namespace
 
@@ -103,12 +102,14 @@ void RelayService::Run(int listener_fd, const Accept& accept, const Carry& carry
   bool owner_ended = false;
   while (!signalled && !owner_ended) {
     // poll() skips negative descriptors.
-    const bool takes = Beginning() < kBeginningMax;
+    const bool rests = accepting_.rests(MonotonicNs());
+    const bool takes = Beginning() < kBeginningMax && !rests;
     pollfd ready[] = {{signals_.get(), POLLIN, 0},
                       {options_.owner_fd, POLLIN, 0},
                       {finished_.get(), POLLIN, 0},
                       {takes ? listener_fd : -1, POLLIN, 0}};
-    poll(ready, std::size(ready), Beginning() != 0 ? kSweepMs : -1);
+    const int timeout_ms = rests ? kShortageMs : Beginning() != 0 ? kSweepMs : -1;
+    if (poll(ready, std::size(ready), timeout_ms) < 0 && errno != EINTR) poll(nullptr, 0, kShortageMs);
     Sweep();
     signalled = ready[0].revents != 0;
     owner_ended = ready[1].revents != 0;
@@ -120,11 +121,13 @@ void RelayService::Run(int listener_fd, const Accept& accept, const Carry& carry
 void RelayService::Take(const Accept& accept, const Carry& carry) {
   Result<UniqueFd> connection = accept();
   if (!connection.ok()) {
-    if (connection.status().code() == StatusCode::kTimedOut) return;  // it has left
-    LogWarning("turned away a connection: {}", connection.status().message());
-    if (connection.status().code() != StatusCode::kPermissionDenied) poll(nullptr, 0, kShortageMs);
-    return;
+    if (connection.status().code() == StatusCode::kTimedOut) return accepting_.End();  // it has left
+    if (connection.status().code() != StatusCode::kPermissionDenied) {
+      return accepting_.Begin(connection.status(), MonotonicNs());
+    }
+    return LogStranger("turned away a connection: {}", connection.status().message());
   }
+  accepting_.End();
   RelaySession& session = *sessions_.emplace_back(new RelaySession(*this));
   session.Within(options_.hello_timeout_ns);
   session.Uses(connection->get());

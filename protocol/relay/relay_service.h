@@ -13,6 +13,7 @@
 #include <memory>
 #include <thread>
 
+#include "protocol/base/log_bounds.h"
 #include "protocol/base/mutex.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
@@ -101,6 +102,7 @@ class RelayService {
   size_t Beginning() const { return sessions_.size() - established_.load(); }
 
   const Options options_;
+  Shortage accepting_{"accepting connections", "raise the limits of this process (ulimit -n -u)"};
   UniqueFd signals_;
   UniqueFd finished_;  // an eventfd: a thread has finished
   std::atomic<size_t> established_{0};

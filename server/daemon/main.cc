@@ -87,22 +87,22 @@ int main(int argc, char** argv) {
   SetLogLevel(options.log_level);
   switch (options.role) {
     case Options::Role::kDaemon:
-      SetLogName(kName);
+      SetLogName(kName, LogTimes::kUnlessTerminal);
       return options.check_sandbox ? TellWorkerSandbox(options) : RunDaemon(options);
     case Options::Role::kProbe:
-      SetLogName("tesserad probe");
+      SetLogName("tesserad probe", LogTimes::kUnlessTerminal);
       BecomeChild(options.parent_pid);
       return RunProbe(options.driver, options.probe_fd);
     case Options::Role::kMonitor:
-      SetLogName("tesserad monitor");
+      SetLogName("tesserad monitor", LogTimes::kUnlessTerminal);
       BecomeChild(options.parent_pid);
       return RunMonitor(options.monitor_fd);
     case Options::Role::kImageKeeper:
-      SetLogName("tesserad images");
+      SetLogName("tesserad images", LogTimes::kUnlessTerminal);
       BecomeChild(options.parent_pid);
       return RunImageKeeper(options.keeper_fd, options.image_directory, uint64_t{options.image_gib} << 30);
     case Options::Role::kWorker:
-      SetLogName("tesserad session " + std::to_string(options.session));
+      SetLogName("tesserad session " + std::to_string(options.session), LogTimes::kUnlessTerminal);
       BecomeChild(options.parent_pid);
       OfferToRunOutOfMemoryFirst();
       return RunWorkerProcess(options);

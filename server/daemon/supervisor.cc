@@ -65,7 +65,7 @@ int Supervisor::Run() {
   while (phase_ == Phase::kServing || !workers_.empty()) {
     pool_.WarmUp();
     // poll() skips negative descriptors.
-    const bool accepts = phase_ == Phase::kServing && silent_.size() < kSilentMax;
+    const bool accepts = phase_ == Phase::kServing && silent_.size() < kSilentMax && !accepting_.rests(MonotonicNs());
     std::vector<pollfd> ready = {{signals_.get(), POLLIN, 0},
                                  {accepts ? listener_.fd() : -1, POLLIN, 0},
                                  {phase_ == Phase::kServing ? options_.owner_fd : -1, POLLIN, 0},
@@ -80,9 +80,12 @@ int Supervisor::Run() {
     }
     const size_t first_waiting = ready.size();
     pool_.Watch(&ready);
-    if (poll(ready.data(), ready.size(), PollTimeoutMs()) < 0 && errno != EINTR) {
-      LogError("cannot wait for clients: errno {}", errno);
-      Advance(Phase::kTerminating);
+    if (poll(ready.data(), ready.size(), PollTimeoutMs()) >= 0) {
+      waiting_.End();
+    } else if (errno != EINTR) {
+      // For want of memory, or of descriptors that the process may have: sessions go on meanwhile.
+      waiting_.Begin(Status::FromErrno("cannot wait", errno), MonotonicNs());
+      poll(nullptr, 0, static_cast<int>(Shortage::kPauseNs / 1'000'000));
     }
     const std::span<const pollfd> of_workers = std::span(ready).subspan(first_worker, first_waiting - first_worker);
     ServeAllShares(of_workers);
@@ -117,11 +120,14 @@ void Supervisor::AcceptClients() {
   while (silent_.size() < kSilentMax) {
     Result<UniqueFd> connection = listener_.Accept();
     if (!connection.ok()) {
-      if (connection.status().code() == StatusCode::kTimedOut) return;  // nobody waits
-      LogWarning("turned away a client: {}", connection.status().message());
-      if (connection.status().code() == StatusCode::kPermissionDenied) continue;
-      return;
+      if (connection.status().code() == StatusCode::kTimedOut) return accepting_.End();  // nobody waits
+      if (connection.status().code() != StatusCode::kPermissionDenied) {
+        return accepting_.Begin(connection.status(), MonotonicNs());
+      }
+      LogStranger("turned away a client: {}", connection.status().message());
+      continue;
     }
+    accepting_.End();
     const Result<PeerCredentials> peer = PeerOf(connection->get());
     silent_.push_back(
         {std::move(connection).value(), peer.ok() ? peer.value().pid : -1, MonotonicNs() + options_.hello_timeout_ns()});
@@ -133,7 +139,7 @@ void Supervisor::HearSilent() {
     if (Hear(client)) {
       client.connection.reset();
     } else if (MonotonicNs() >= client.deadline_ns) {
-      LogWarning("turned away the client with pid {}: it connected and said nothing", client.client_pid);
+      LogStranger("turned away the client with pid {}: it connected and said nothing", client.client_pid);
       client.connection.reset();
     }
   }
@@ -405,6 +411,7 @@ void Supervisor::SignalWorkers(int number) {
 int Supervisor::PollTimeoutMs() const {
   uint64_t deadline_ns = phase_ == Phase::kServing ? pool_.next_ns() : deadline_ns_;
   for (const Silent& client : silent_) deadline_ns = std::min(deadline_ns, client.deadline_ns);
+  if (accepting_.rests(MonotonicNs())) deadline_ns = std::min(deadline_ns, accepting_.until_ns());
   for (const Asked& asked : asked_) deadline_ns = std::min(deadline_ns, asked.deadline_ns);
   if (options_.vgpus) deadline_ns = std::min(deadline_ns, broker_.next_ns());
   for (const auto& [pid, worker] : workers_) deadline_ns = std::min(deadline_ns, worker.kill_at_ns);

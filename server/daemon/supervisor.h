@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/base/log_bounds.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 #include "protocol/channel/unix_socket.h"
@@ -140,6 +141,8 @@ class Supervisor {
   Auditor auditor_;
   UniqueFd signals_;
   std::vector<Silent> silent_;  // at most kSilentMax
+  Shortage accepting_{"accepting clients", "raise the limits of tesserad (ulimit -n), or end sessions"};
+  Shortage waiting_{"waiting for clients", "raise the limits of tesserad (ulimit -n)"};
   std::map<pid_t, Worker> workers_;
   std::vector<RoomWaiter> room_waiters_;
   std::set<pid_t> stuck_;  // have not ended in time: nobody waits for them again

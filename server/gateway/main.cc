@@ -60,7 +60,7 @@ void Carry(UniqueFd connection, RelaySession& session, Carrier& carrier) {
   std::string peer = carrier.listener.DescribePeer(connection.get());
   const auto turn_away = [&](const Status& why) {
     const bool silent = session.timed_out() || why.code() == StatusCode::kTimedOut;
-    LogWarning("turned away {}: {}", peer, silent ? "it connected and said nothing" : why.message());
+    LogStranger("turned away {}: {}", peer, silent ? "it connected and said nothing" : why.message());
   };
   const uint64_t hello_timeout_ns = carrier.options.hello_timeout_ns();
   Result<AcceptedLink> accepted = carrier.listener.Finish(std::move(connection), MonotonicNs() + hello_timeout_ns);
@@ -143,7 +143,7 @@ int main(int argc, char** argv) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != options.parent_pid) return kServiceOk;  // it ended before the line above
   }
-  SetLogName(kName);
+  SetLogName(kName, LogTimes::kUnlessTerminal);
   SetLogLevel(options.log_level);
   return options.carry_fd < 0 ? KeepSessions(options, {argv + 1, argv + argc}) : CarrySessions(options);
 }

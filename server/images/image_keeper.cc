@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "protocol/base/log.h"
+#include "protocol/base/log_bounds.h"
 #include "protocol/base/mutex.h"
 #include "protocol/channel/unix_socket.h"
 #include "server/images/image_directory.h"
@@ -111,7 +112,11 @@ int RunImageKeeper(int socket, const std::string& path, uint64_t bytes_max) {
   for (;;) {
     std::vector<pollfd> ready = {{socket, POLLIN, 0}};
     for (const UniqueFd& worker : workers) ready.push_back({worker.get(), POLLIN, 0});
-    if (poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR) return 1;
+    if (poll(ready.data(), ready.size(), -1) < 0) {
+      if (errno != EINTR)
+        poll(nullptr, 0, static_cast<int>(Shortage::kPauseNs / 1'000'000));  // for want of memory or descriptors
+      continue;
+    }
     for (size_t i = 0; i < workers.size(); ++i) {
       if (ready[i + 1].revents != 0 && !ServeImages(workers[i].get(), service).ok()) workers[i].reset();
     }

@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 import unittest
 
 from bad_input import NOBODY, TableTest, TcpListener, check_rows, reachable_by_nobody, row
@@ -182,6 +183,7 @@ class Services(TableTest):
                                   (strangers.options("client", "bob")[:4] + keys.options("client", "alice")[4:], "'bob' of the peer was signed by")):
             subprocess.run([TESSERA, "status", "--server", gateway.url, *options], capture_output=True, timeout=60, env=environment())
             wait_for(lambda: re.search("turned away 127.0.0.1:.*" + sentence, gateway.words()), 5, sentence)
+            time.sleep(1.1)  # the log has a line a second of strangers
         self.goes_on(gateway)
 
     def goes_on(self, part):
@@ -207,6 +209,7 @@ class Services(TableTest):
         gateway = Gateway(server.path, "--hello-timeout", "1")
         agent = Agent(gateway.url, "--hello-timeout", "1")
         for part, sentence in zip((server, agent, gateway), sentences):
+            time.sleep(1.1)  # the gateway's log has a line a second of strangers, and the agent's peer may have been one
             peer = self.peer_of(part)
             if said:
                 peer.sendall(said)

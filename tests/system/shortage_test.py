@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""A server that lacks descriptors: it rests, says so once, and goes on when there is room; sessions go on meanwhile.
+
+usage: shortage_test.py BUILD_DIRECTORY
+"""
+
+import os
+import resource
+import socket
+import subprocess
+import time
+import unittest
+
+from product import TESSERA, Gateway, Server, environment, program, wait_for
+
+# What a process that rests may use in the seconds that a test looks at it, and write.
+PROCESSOR_S, LOG_BYTES = 0.5, 4096
+
+
+def processor_s(pid):
+    with open(f"/proc/{pid}/stat") as stat:
+        words = stat.read().rsplit(")", 1)[1].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def limited(descriptors):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+
+
+def status_of(url):
+    return subprocess.run([TESSERA, "status", "--server", url], capture_output=True, text=True, timeout=60, env=environment())
+
+
+class Shortage(unittest.TestCase):
+    def check_rests(self, pid, words, connect):
+        """While more connect than there are descriptors for, it neither spins nor floods its log; afterwards it serves."""
+        peers = [connect() for _ in range(60)]
+        wait_for(lambda: "rests until there is room" in words(), 10, "the line in the log")
+        used, written = processor_s(pid), len(words())
+        time.sleep(2)
+        self.assertLess(processor_s(pid) - used, PROCESSOR_S)
+        self.assertLess(len(words()) - written, LOG_BYTES, words()[-LOG_BYTES:])
+        for peer in peers:
+            peer.close()
+
+    def test_a_server_without_descriptors(self):
+        server = Server(before=limited(40))
+
+        def connect():
+            peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            peer.connect(server.path)
+            return peer
+
+        self.check_rests(server.process.pid, server.words, connect)
+        done = status_of(server.url)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        wait_for(lambda: "accepting clients goes on" in server.words(), 10, "the line in the log")
+        self.assertEqual(server.stop(), 0)
+
+    def test_a_gateway_without_descriptors(self):
+        server = Server()
+        gateway = Gateway(server.path)
+        carrier = gateway.carrier()
+        before = resource.prlimit(carrier, resource.RLIMIT_NOFILE, (40, resource.prlimit(carrier, resource.RLIMIT_NOFILE)[1]))
+        port = int(gateway.url.rsplit(":", 1)[1])
+        self.check_rests(carrier, gateway.words, lambda: socket.create_connection(("127.0.0.1", port)))
+        resource.prlimit(carrier, resource.RLIMIT_NOFILE, before)
+        done = status_of(gateway.url)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(gateway.stop(), 0)
+        self.assertEqual(server.stop(), 0)
+
+    def test_a_poll_that_fails_ends_no_session(self):
+        server = Server()
+        client = subprocess.Popen([TESSERA, "run", "--quiet", "--server", server.url, "--", program("count"), "wait"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
+        self.assertEqual(client.stdout.readline(), "1\n")
+        pid = server.process.pid
+        # Fewer than it waits for: poll(2) fails as long as that is so.
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]))
+        wait_for(lambda: "waiting for clients rests" in server.words(), 10, "the line in the log")
+        used = processor_s(pid)
+        time.sleep(2)
+        self.assertLess(processor_s(pid) - used, PROCESSOR_S)
+        self.assertEqual(len(server.workers()), 1, server.words())
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        wait_for(lambda: "waiting for clients goes on" in server.words(), 10, "the line in the log")
+        client.communicate(timeout=30)
+        self.assertEqual(client.returncode, 0)
+        self.assertEqual(status_of(server.url).returncode, 0)
+        self.assertEqual(server.stop(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
