@@ -121,7 +121,7 @@ void PrintJson(const std::vector<Finding>& findings, const nlohmann::json& serve
     json["findings"].push_back(std::move(entry));
   }
   if (!server.is_null()) json["server"] = server;
-  std::printf("%s\n", json.dump(2).c_str());
+  std::printf("%s\n", JsonText(json, 2).c_str());
 }
 
 }  // namespace

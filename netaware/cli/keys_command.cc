@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "netaware/cli/exit_codes.h"
+#include "netaware/cli/server_description.h"
 #include "protocol/base/printable.h"
 #include "protocol/base/small_file.h"
 #include "protocol/base/status.h"
@@ -172,7 +173,7 @@ Status Show(const KeysOptions& options) {
   if (options.output == "json") {
     const nlohmann::json json = {{"name", one.name},     {"names", one.names}, {"signed_by", one.issuer}, {"purposes", purposes},
                                  {"begins", one.begins}, {"ends", one.ends},   {"state", state}};
-    std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    std::printf("%s\n", JsonText(json, 2).c_str());
     return Status::Ok();
   }
   std::printf("name       %s\n", Printable(one.name).c_str());

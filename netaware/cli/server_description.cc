@@ -148,4 +148,8 @@ nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report) 
   return json;
 }
 
+std::string JsonText(const nlohmann::json& json, int indent) {
+  return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 }  // namespace tessera

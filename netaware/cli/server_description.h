@@ -21,5 +21,7 @@ std::string DescribeServer(const std::string& url, const ServerReport& report);
 // [{name, device, request, limit, priority, sessions, waits, got_1s, got_10s, waited_ms, queued_before_ms, queued_before_runs}];
 // a device also has policy, sharing and unreported_sessions. What is not known is absent.
 nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report);
+// Any object as text, without a newline; `indent` -1: in one line. What is no UTF-8 is replaced.
+std::string JsonText(const nlohmann::json& json, int indent);
 
 }  // namespace tessera

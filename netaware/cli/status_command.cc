@@ -20,7 +20,7 @@ int StatusCommand(const StatusOptions& options) {
     json.push_back(ServerAsJson(one.address.url, one.report));
     text += DescribeServer(one.address.url, one.report);
   }
-  if (options.output == "json") text = (servers.size() == 1 ? json.front() : json).dump(2) + "\n";
+  if (options.output == "json") text = JsonText(servers.size() == 1 ? json.front() : json, 2) + "\n";
   std::fputs(text.c_str(), stdout);
   return kExitOk;
 }

@@ -87,7 +87,7 @@ int TopCommand(const TopOptions& options) {
       text += DescribeDevices(server.address.url, server.report) + DescribeVgpus(server.report) + SessionTable(server.report);
       json.push_back(ServerAsJson(server.address.url, server.report));
     }
-    if (options.output == "json") text = (servers.size() == 1 ? json.front() : json).dump() + "\n";
+    if (options.output == "json") text = JsonText(servers.size() == 1 ? json.front() : json, -1) + "\n";
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   }

@@ -13,9 +13,13 @@
 #include "protocol/base/clock.h"
 #include "protocol/base/log_bounds.h"
 #include "protocol/base/mutex.h"
+#include "protocol/base/printable.h"
 
 namespace tessera {
 namespace {
+
+// Longer ones are cut.
+constexpr size_t kLineBytesMax = 4096;
 
 std::atomic<int> log_fd{STDERR_FILENO};
 
@@ -101,7 +105,8 @@ bool ParseLogLevel(std::string_view word, LogLevel* level) {
 
 bool LogEnabled(LogLevel level) { return Logger().should_log(ToSpdlog(level)); }
 
-void LogLine(LogLevel level, std::string_view line) {
+void LogLine(LogLevel level, std::string_view text) {
+  const std::string line = Printable(text, kLineBytesMax);
   if (level == LogLevel::kDebug) return Logger().log(ToSpdlog(level), "{}", line);  // each step counts there
   Said& said = WasSaid();
   MutexLock lock(said.mutex);

@@ -3,8 +3,8 @@
 //   LogInfo("session {} opened by pid {}", id, pid);
 //
 // The level comes from SetLogLevel(); its default is `warning`. Any thread may log. A line above debug that was written in the
-// last 10 s is counted instead, and its next one says how often (log_bounds.h). spdlog is behind this header; it and fmt (fmt.cc)
-// are compiled into `base`, so that the stub gets no foreign library.
+// last 10 s is counted instead, and its next one says how often (log_bounds.h). Lines are made printable (printable.h). spdlog is
+// behind this header; it and fmt (fmt.cc) are compiled into `base`, so that the stub gets no foreign library.
 #pragma once
 
 #include <fmt/core.h>
@@ -26,7 +26,7 @@ void SetLogFile(int fd);
 // "debug", "info", "warning", "error", "off"; false when `word` is none of these.
 bool ParseLogLevel(std::string_view word, LogLevel* level);
 bool LogEnabled(LogLevel level);
-void LogLine(LogLevel level, std::string_view line);
+void LogLine(LogLevel level, std::string_view text);
 void LogLineOfStranger(std::string_view line);
 
 template <typename... Args>

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "protocol/base/printable.h"
 #include "protocol/base/status.h"
 #include "protocol/wire/decoder.h"
 #include "protocol/wire/encoder.h"
@@ -49,6 +50,9 @@ inline Decoder OpenControl(std::span<const std::byte> message, ControlKind kind)
   in.Raw(sizeof(kControlMagic) + sizeof(ControlKind));
   return in;
 }
+
+// A text that nobody but people reads: what the peer has put there can be printed as it is.
+inline std::string GetText(Decoder& in, size_t bytes_max) { return Printable(in.String(bytes_max), bytes_max); }
 
 inline Status MalformedControl(std::string_view what) {
   return Status(StatusCode::kProtocolViolation, "the peer sent a malformed " + std::string(what));

@@ -44,7 +44,7 @@ void GetArray(Decoder& in, uint8_t (&to)[size]) {
 }
 
 void GetDevice(Decoder& in, DeviceSnapshot::Device* device) {
-  device->name = in.String(DeviceSnapshot::kTextBytesMax);
+  device->name = GetText(in, DeviceSnapshot::kTextBytesMax);
   GetArray(in, device->uuid);
   GetArray(in, device->uuid_v2);
   in.Pod(&device->total_bytes);

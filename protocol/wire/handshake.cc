@@ -100,7 +100,7 @@ Result<Goodbye> Goodbye::Decode(std::span<const std::byte> message) {
   Decoder in = OpenControl(message, ControlKind::kGoodbye);
   Goodbye goodbye;
   goodbye.code = GetCode(in);
-  goodbye.sentence = in.String(kSentenceBytesMax);
+  goodbye.sentence = GetText(in, kSentenceBytesMax);
   if (!in.AtEnd()) return MalformedControl("goodbye");
   return goodbye;
 }
@@ -132,7 +132,7 @@ Result<ClientHello> ClientHello::Decode(std::span<const std::byte> message) {
   in.Pod(&hello.window_rows);
   in.Pod(&hello.mirrored);
   GetSizes(in, &hello.sizes);
-  hello.program = in.String(kNameBytesMax);
+  hello.program = GetText(in, kNameBytesMax);
   hello.devices = in.String(kDeviceListBytesMax);
   const size_t entries = in.CountOf(kEnvironmentEntriesMax, kStringBytesMin);
   size_t environment_bytes = 0;
@@ -175,7 +175,7 @@ Result<ServerWelcome> ServerWelcome::Decode(std::span<const std::byte> message) 
   in.Pod(&welcome.window_row);
   in.Pod(&welcome.mirrored);
   GetSizes(in, &welcome.sizes);
-  welcome.server = in.String(kNameBytesMax);
+  welcome.server = GetText(in, kNameBytesMax);
   const size_t segments = in.CountOf(kWelcomeSegmentsMax, kSegmentOfferBytes);
   for (size_t i = 0; i < segments && in.ok(); ++i) GetOffer(in, &welcome.segments.emplace_back());
   const std::span<const std::byte> snapshot = in.Bytes(kSnapshotBytesMax);
@@ -194,7 +194,7 @@ Result<ServerRefusal> ServerRefusal::Decode(std::span<const std::byte> message) 
   Decoder in = OpenControl(message, ControlKind::kServerRefusal);
   ServerRefusal refusal;
   refusal.code = GetCode(in);
-  refusal.sentence = in.String(kSentenceBytesMax);
+  refusal.sentence = GetText(in, kSentenceBytesMax);
   if (!in.AtEnd() || refusal.code == StatusCode::kOk) return MalformedControl("refusal");
   return refusal;
 }

@@ -59,8 +59,8 @@ void ServerReport::Sharing::Put(Encoder& out) const {
 
 void ServerReport::Sharing::Get(Decoder& in) {
   in.Pod(&device);
-  policy = in.String(kNameBytesMax);
-  mode = in.String(kNameBytesMax);
+  policy = GetText(in, kNameBytesMax);
+  mode = GetText(in, kNameBytesMax);
   in.Pod(&unreported);
 }
 
@@ -80,11 +80,11 @@ void ServerReport::Vgpu::Put(Encoder& out) const {
 }
 
 void ServerReport::Vgpu::Get(Decoder& in) {
-  name = in.String(kNameBytesMax);
+  name = GetText(in, kNameBytesMax);
   in.Pod(&device);
   in.Pod(&request);
   in.Pod(&limit);
-  priority = in.String(kNameBytesMax);
+  priority = GetText(in, kNameBytesMax);
   in.Pod(&sessions);
   in.Pod(&waits);
   in.Pod(&got_1s);
@@ -185,9 +185,9 @@ Result<ServerReport> ServerReport::Decode(std::span<const std::byte> message) {
   in.Pod(&report.wire_version);
   in.Pod(&report.spec_hash);
   if (in.ok() && report.wire_version != kWireVersion) return report;
-  report.server = in.String(kNameBytesMax);
-  report.driver = in.String(kSentenceBytesMax);
-  report.driver_release = in.String(kNameBytesMax);
+  report.server = GetText(in, kNameBytesMax);
+  report.driver = GetText(in, kSentenceBytesMax);
+  report.driver_release = GetText(in, kNameBytesMax);
   in.Pod(&report.sessions);
   in.Pod(&report.sessions_max);
   in.Pod(&report.needs_vgpu);
@@ -204,7 +204,7 @@ Result<ServerReport> ServerReport::Decode(std::span<const std::byte> message) {
   report.texts.resize(in.CountOf(kTextsMax, kTextBytesMin));
   for (Text& text : report.texts) {
     in.Pod(&text.reading);
-    text.text = in.String(kNameBytesMax);
+    text.text = GetText(in, kNameBytesMax);
   }
   report.fields.resize(in.CountOf(ServerQuery::kFieldsMax, kFieldValueBytes));
   for (FieldValue& value : report.fields) {
@@ -222,15 +222,15 @@ Result<ServerReport> ServerReport::Decode(std::span<const std::byte> message) {
     in.Pod(&session.session);
     in.Pod(&session.pid);
     in.Pod(&session.age_ms);
-    session.program = in.String(kNameBytesMax);
-    session.vgpus = in.String(kVgpuListBytesMax);
+    session.program = GetText(in, kNameBytesMax);
+    session.vgpus = GetText(in, kVgpuListBytesMax);
   }
   report.sharings.resize(in.CountOf(kSharingsMax, Sharing::kBytesMin));
   for (Sharing& sharing : report.sharings) sharing.Get(in);
   report.vgpus.resize(in.CountOf(kVgpusMax, Vgpu::kBytesMin));
   for (Vgpu& vgpu : report.vgpus) vgpu.Get(in);
-  report.audit = in.String(kNameBytesMax);
-  report.vgpu_problem = in.String(kSentenceBytesMax);
+  report.audit = GetText(in, kNameBytesMax);
+  report.vgpu_problem = GetText(in, kSentenceBytesMax);
   if (!in.AtEnd()) return MalformedControl("report");
   return report;
 }

@@ -71,6 +71,18 @@ TEST(Handshake, DecodersStandTruncationAndDamage) {
   Torture(Goodbye{StatusCode::kUnavailable, "bye"});
 }
 
+TEST(Handshake, TextsForPeopleCanBePrinted) {
+  const std::string evil = "a\x1b[2J\xff";
+  ClientHello hello = SampleHello();
+  hello.program = evil;
+  EXPECT_EQ(ClientHello::Decode(Encoded(hello))->program, "a?[2J?");
+  ServerWelcome welcome = SampleWelcome();
+  welcome.server = evil;
+  EXPECT_EQ(ServerWelcome::Decode(Encoded(welcome))->server, "a?[2J?");
+  EXPECT_EQ(Goodbye::Decode(Encoded(Goodbye{StatusCode::kUnavailable, evil}))->sentence, "a?[2J?");
+  EXPECT_EQ(ServerRefusal::Decode(Encoded(ServerRefusal{StatusCode::kUnavailable, evil}))->sentence, "a?[2J?");
+}
+
 TEST(Handshake, MessagesOfAnotherKindAreRefused) {
   EXPECT_FALSE(ServerWelcome::Decode(Encoded(SampleHello())).ok());
   EXPECT_FALSE(SegmentClose::Decode(Encoded(Goodbye{})).ok());
