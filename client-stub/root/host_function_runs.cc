@@ -6,8 +6,10 @@
 #include "client-stub/managed/fault_handler.h"
 #include "client-stub/managed/managed_memory.h"
 #include "client-stub/memory/client_memory.h"
+#include "client-stub/session/client.h"
 #include "client-stub/session/session.h"
 #include "client-stub/streams/host_functions.h"
+#include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/runtime/sticky_error.h"
 
@@ -25,12 +27,17 @@ void RunHostFunctionsOf(Session& session) {
       return session.ProtocolViolation("a request for a host function that does not exist");
     }
     if (asked.visit != nullptr) {
-      return session.stream_visits().Post([&session, request, visit = asked.visit] {
+      Trace* const trace = Client::Get().trace();
+      const uint64_t asked_ns = trace != nullptr ? MonotonicNs() : 0;
+      return session.stream_visits().Post([&session, request, number, trace, asked_ns, visit = asked.visit] {
+        const uint64_t begun_ns = trace != nullptr ? MonotonicNs() : 0;
         HostMirrors& mirrors = session.memory().mirrors();
         mirrors.ReconcileAll();
-        (*visit)([&session, &mirrors, request] {
+        (*visit)([&session, &mirrors, request, number, trace, asked_ns, begun_ns] {
+          const uint64_t worked_ns = trace != nullptr ? MonotonicNs() : 0;
           mirrors.ReconcileForStream();
           if (session.SendAnswer(request) != CUDA_SUCCESS) LogDebug("the end of a visit was not told");
+          if (trace != nullptr) trace->AddVisit(number, {asked_ns, begun_ns, worked_ns, MonotonicNs()});
         });
       });
     }

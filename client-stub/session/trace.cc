@@ -44,6 +44,43 @@ void Trace::AddSent(const CallInfo& info, const Session& session, uint64_t seque
   }
 }
 
+void Trace::AddVisitSent(uint64_t number, const Session& session, uint64_t sequence) {
+  MutexLock lock(mutex_);
+  if (visits_.size() == kTraceEventsMax) {
+    ++lost_;
+    return;
+  }
+  VisitEvent& visit = visits_[number];  // it may be over
+  visit.session = &session;
+  visit.sequence = sequence;
+}
+
+void Trace::AddVisit(uint64_t number, const VisitTimes& times) {
+  MutexLock lock(mutex_);
+  if (visits_.size() < kTraceEventsMax) visits_[number].times = times;
+}
+
+void Trace::AddVisitsOf(const Session& session, size_t process, const Worker& worker, std::string* text) const {
+  std::map<uint64_t, const TraceEvent*> by_sequence;
+  for (const TraceEvent& event : worker.events) {
+    if (event.call == kTraceVisit) by_sequence[event.sequence] = &event;
+  }
+  const auto ahead_ns = static_cast<uint64_t>(worker.ahead_ns);
+  for (const auto& [number, visit] : visits_) {
+    const auto found = by_sequence.find(visit.sequence);
+    if (visit.session != &session || visit.times.told_ns == 0 || found == by_sequence.end()) continue;
+    const auto& [asked_ns, begun_ns, worked_ns, told_ns] = visit.times;
+    const TraceEvent& event = *found->second;
+    *text += fmt::format(
+        ",\n{{\"ph\":\"X\",\"name\":\"visit\",\"cat\":\"visit\",\"pid\":1,\"tid\":0,\"ts\":{},\"dur\":{},"
+        "\"args\":{{\"id\":\"{}.{}\",\"asked\":{},\"worked\":{}}}}}"
+        ",\n{{\"ph\":\"X\",\"name\":\"visit\",\"cat\":\"visited\",\"pid\":{},\"tid\":0,\"ts\":{},\"dur\":{},"
+        "\"args\":{{\"id\":\"{}.{}\"}}}}",
+        Us(begun_ns), Us(told_ns - begun_ns), process, visit.sequence, Us(asked_ns), Us(worked_ns), process,
+        Us(event.begin_ns - ahead_ns), Us(event.end_ns - event.begin_ns), process, visit.sequence);
+  }
+}
+
 std::string Trace::ToJson(std::span<Session* const> sessions, std::span<const Worker> workers) const {
   MutexLock lock(mutex_);
   std::string text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n" + ProcessName(1, "program");
@@ -57,6 +94,7 @@ std::string Trace::ToJson(std::span<Session* const> sessions, std::span<const Wo
     const size_t process = 2 + i;
     text += ",\n" + ProcessName(process, "worker of " + sessions[i]->Name());
     for (const TraceEvent& event : workers[i].events) {
+      if (event.call == kTraceVisit) continue;
       const auto found = by_sequence.find({sessions[i], event.sequence});
       if (found == by_sequence.end()) continue;  // from before the trace began
       const SentEvent& sent = *found->second;
@@ -76,6 +114,7 @@ std::string Trace::ToJson(std::span<Session* const> sessions, std::span<const Wo
           ",\n{{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"record\",\"cat\":\"record\",\"id\":{0},\"pid\":{3},\"tid\":{4},\"ts\":{5}}}",
           id, sent.thread, Us(std::min(sent.ns, begin_ns)), process, event.thread, Us(begin_ns));
     }
+    AddVisitsOf(*sessions[i], process, workers[i], &text);
   }
   return text + fmt::format("\n],\"otherData\":{{\"events_lost\":{}}}}}\n", lost_);
 }

@@ -2,11 +2,13 @@
 // the server, its execution there. On only with TESSERA_TRACE; a process that is forked from a traced one writes nothing.
 //
 // Form: Google's "Trace Event Format", JSON. Process 1 is the program, process 2 + i the worker of its i-th session. A record
-// that waits to be executed is an asynchronous slice of its worker, an arrow leads from the call to the execution. The clock is
-// the program's CLOCK_MONOTONIC; a worker's is compared with it at the end, which is right to half a round trip.
+// that waits to be executed is an asynchronous slice of its worker, an arrow leads from the call to the execution. A visit
+// (streams/stream_visit.h) is a slice of the program and one of the worker, whose stream waits. The clock is the program's
+// CLOCK_MONOTONIC; a worker's is compared with it at the end, which is right to half a round trip.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,11 +29,22 @@ class Trace {
     int64_t ahead_ns = 0;  // of the program's clock
   };
 
+  // Of a visit, in the order in which they come.
+  struct VisitTimes {
+    uint64_t asked_ns = 0;   // the server's request was read
+    uint64_t begun_ns = 0;   // the visits' thread has it
+    uint64_t worked_ns = 0;  // its work is done
+    uint64_t told_ns = 0;    // the answer was sent
+  };
+
   explicit Trace(std::string path) : path_(std::move(path)) {}
 
   // Any thread.
   void AddCall(const CallInfo& info, uint32_t thread, uint64_t begin_ns) EXCLUDES(mutex_);
   void AddSent(const CallInfo& info, const Session& session, uint64_t sequence, uint32_t thread) EXCLUDES(mutex_);
+  // A record asked for visit `number`; it was made.
+  void AddVisitSent(uint64_t number, const Session& session, uint64_t sequence) EXCLUDES(mutex_);
+  void AddVisit(uint64_t number, const VisitTimes& times) EXCLUDES(mutex_);
 
   // Writes everything: the calls, and what the worker of each session has executed. At the end of the process, while the
   // sessions still live.
@@ -50,13 +63,20 @@ class Trace {
     uint32_t thread;
     uint64_t ns;
   };
+  struct VisitEvent {
+    const Session* session = nullptr;
+    uint64_t sequence = 0;
+    VisitTimes times;
+  };
+  void AddVisitsOf(const Session& session, size_t process, const Worker& worker, std::string* text) const REQUIRES(mutex_);
   std::string ToJson(std::span<Session* const> sessions, std::span<const Worker> workers) const EXCLUDES(mutex_);
 
   const std::string path_;
   mutable Mutex mutex_;
   std::vector<CallEvent> calls_ GUARDED_BY(mutex_);
   std::vector<SentEvent> sent_ GUARDED_BY(mutex_);
-  uint64_t lost_ GUARDED_BY(mutex_) = 0;  // beyond kTraceEventsMax
+  std::map<uint64_t, VisitEvent> visits_ GUARDED_BY(mutex_);  // by number
+  uint64_t lost_ GUARDED_BY(mutex_) = 0;                      // beyond kTraceEventsMax
 };
 
 }  // namespace tessera

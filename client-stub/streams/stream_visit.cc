@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "client-stub/session/client.h"
 #include "client-stub/session/session.h"
 #include "client-stub/streams/stream_state.h"
 #include "generated/messages/service.h"
@@ -37,7 +38,11 @@ CUresult VisitStream(BasicCall& call, HandleId stream, Visit visit, const Range&
   request.written_address = written.base;
   request.written_bytes = written.bytes;
   const CUresult result = call.AsyncAs(request);
-  if (result != CUDA_SUCCESS) HostFunctionsOfProcess().Drop(request.function);
+  if (result != CUDA_SUCCESS) {
+    HostFunctionsOfProcess().Drop(request.function);
+  } else if (Trace* const trace = Client::Get().trace()) {
+    trace->AddVisitSent(request.function, call.session(), call.sequence());
+  }
   return result;
 }
 

@@ -73,7 +73,7 @@ class Scripts(unittest.TestCase):
     def test_stages_of_calls(self):
         trace = os.path.join(self.directory.name, "trace.json")
         bench = os.path.join(BUILD, "bin", "driver_bench")
-        done = subprocess.run([TESSERA, "run", "--quiet", "--driver", "emulator", "--", bench, "--filter", "^launch_synchronize$", "--seconds", "0.02"],
+        done = subprocess.run([TESSERA, "run", "--quiet", "--driver", "emulator", "--", bench, "--filter", "^launch_synchronize$|^from_device/registered/1MiB$", "--seconds", "0.02"],
                               capture_output=True, text=True, timeout=60, env={**environment(), "TESSERA_TRACE": trace})
         self.assertEqual(done.returncode, 0, done.stderr)
         done = script("stages", trace, "--calls", "10", "-o", self.output)
@@ -85,6 +85,14 @@ class Scripts(unittest.TestCase):
         self.assertTrue(0 < wait["prepare"] < wait["call"] and wait["way"] >= 0 and wait["execute"] > 0, wait)
         self.assertLess(wait["prepare"] + wait["way"], wait["call"])
         self.assertGreater(table["cuLaunchKernel"]["execute"], 0)
+        copies = [row for name, row in table.items() if name.startswith("cuMemcpyDtoHAsync_v2 of ")]
+        self.assertEqual(len(copies), 1, done.stdout)
+        for visit in copies[0]["visits"]:
+            order = [visit[stage] for stage in ("sent", "reached", "asked", "begun", "worked", "answered")]
+            self.assertEqual(order, sorted(order), visit)
+            self.assertLess(visit["sent"], visit["executed"])
+        self.assertLess(copies[0]["returned"], copies[0]["next"])
+        self.assertLess(copies[0]["visits"][-1]["answered"], copies[0]["next"])
 
     def test_stages_add_up(self):
         trace = os.path.join(self.directory.name, "trace.json")
@@ -110,6 +118,33 @@ class Scripts(unittest.TestCase):
             self.assertEqual(json.load(file), {
                 "cuLaunchKernel": {"calls": 3, "call": 3, "prepare": 1, "way": 4, "execute": 20},
                 "cuStreamSynchronize": {"calls": 3, "call": 80, "prepare": 5, "way": 25, "execute": 6, "back": 44}})
+
+    def test_stages_of_visits_since_the_call(self):
+        trace = os.path.join(self.directory.name, "trace.json")
+        events = []
+
+        def add(kind, category, thread, at, **more):
+            events.append({"ph": kind, "cat": category, "pid": thread // 100, "tid": thread, "ts": at, "name": "visit", **more})
+
+        for i in range(0, 300, 100):
+            add("X", "call", 1, i, dur=9, name="cuMemcpyDtoHAsync_v2")
+            add("X", "call", 1, i + 10, dur=80, name="cuStreamSynchronize")
+            for sent in (3, 6):
+                one = f"2.{i + sent}"
+                add("s", "record", 1, i + sent, id=one)
+                add("f", "record", 200, i + sent + 10, id=one)
+                add("X", "execution", 200, i + sent + 10, dur=2)
+                add("X", "visited", 200, i + sent + 20, dur=30, args={"id": one})
+                add("X", "visit", 100, i + sent + 24, dur=20, args={"id": one, "asked": i + sent + 21, "worked": i + sent + 40})
+        with open(trace, "w") as file:
+            json.dump({"traceEvents": events}, file)
+        done = script("stages", trace, "--calls", "2", "-o", self.output)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.output) as file:
+            shown = json.load(file)["cuMemcpyDtoHAsync_v2 of 2"]
+        self.assertEqual(shown, {"calls": 3, "returned": 9, "next": 90, "visits": [
+            {"sent": sent, "executed": sent + 12, "reached": sent + 20, "asked": sent + 21, "begun": sent + 24, "worked": sent + 40,
+             "answered": sent + 50} for sent in (3, 6)]})
 
     def test_stages_of_something_else(self):
         done = script("stages", os.path.join(HERE, "README.md"))

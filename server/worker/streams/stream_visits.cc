@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "generated/driver_table.h"
+#include "protocol/base/clock.h"
 #include "protocol/channel/channel.h"
 #include "server/worker/answer_hub.h"
 #include "server/worker/completion.h"
 #include "server/worker/stream_words.h"
 #include "server/worker/streams/host_function.h"
+#include "server/worker/trace_log.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -40,12 +42,18 @@ CUresult StreamVisits::Enqueue(CallContext& call, HandleId id, CUstream stream, 
   HeldStreams& held = worker_.gate().held_streams();
   const HeldStreams::Wait wait = holds ? held.Expect(stream, worker_.CurrentContext()) : HeldStreams::Wait();
   const auto held_number = std::make_shared<std::atomic<uint64_t>>(0);
-  const auto over = [this, key, line, number, &held, held_number] {
+  const auto trace = TraceOf(call);
+  const auto over = [this, key, line, number, &held, held_number, trace] {
+    if (trace != nullptr) {
+      trace->end_ns = MonotonicNs();
+      worker_.trace().Add(*trace);
+    }
     held.Ended(held_number->load());
     Answered(key, line, number);
   };
   const uint64_t request = answers.Open(over);
-  const auto reached = [this, over, request, function, written, &held, wait, held_number](CUresult result) {
+  const auto reached = [this, over, request, function, written, &held, wait, held_number, trace](CUresult result) {
+    if (trace != nullptr) trace->begin_ns = MonotonicNs();
     bool asked = result == CUDA_SUCCESS;
     if (asked && written.segment != 0) {
       const Status published = worker_.channel().Publish(written.segment, written.offset, written.bytes);
@@ -65,6 +73,14 @@ CUresult StreamVisits::Enqueue(CallContext& call, HandleId id, CUstream stream, 
     return result;
   }
   return CUDA_SUCCESS;
+}
+
+std::shared_ptr<TraceEvent> StreamVisits::TraceOf(const CallContext& call) {
+  if (!worker_.trace().on()) return nullptr;
+  auto event = std::make_shared<TraceEvent>();
+  event->sequence = call.header().sequence;
+  event->call = kTraceVisit;
+  return event;
 }
 
 CUresult StreamVisits::Await(CallContext& call, HandleId id, CUstream stream, uint64_t ahead) {

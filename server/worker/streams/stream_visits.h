@@ -27,6 +27,7 @@
 
 namespace tessera {
 
+struct TraceEvent;  // protocol/wire/trace_event.h
 class Worker;
 
 // A part of the worker.
@@ -60,6 +61,8 @@ class StreamVisits {
     std::shared_ptr<Words> words;
     size_t index = 0;
   };
+  // What becomes the visit's part of a trace; null: there is none.
+  std::shared_ptr<TraceEvent> TraceOf(const CallContext& call);
   // Those of the stream's context. Null where words cannot be waited for.
   std::shared_ptr<Words> WordsFor(CallContext& call, CUstream stream) EXCLUDES(mutex_);
   std::shared_ptr<Words> WordsOf(CUcontext context) EXCLUDES(mutex_);
