@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "protocol/base/log.h"
+#include <fmt/core.h>
 
 namespace tessera {
 
@@ -44,16 +44,6 @@ bool OncePerSecond::Take(uint64_t now_ns, uint64_t* left_out) {
   said_ns_ = now_ns;
   left_out_ = 0;
   return true;
-}
-
-void Shortage::Begin(const Status& why, uint64_t now_ns) {
-  if (until_ns_ == 0) LogWarning("{} rests until there is room: {}; {}", what_, why.message(), advice_);
-  until_ns_ = now_ns + kPauseNs;
-}
-
-void Shortage::End() {
-  if (until_ns_ != 0) LogWarning("{} goes on", what_);
-  until_ns_ = 0;
 }
 
 }  // namespace tessera

@@ -1,5 +1,4 @@
-// What keeps the log short when something happens again and again. Pure code over the time it is told, but for Shortage; one
-// thread.
+// What keeps the log short when something happens again and again. Pure code over the time it is told; one thread.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +7,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "protocol/base/status.h"
 
 namespace tessera {
 
@@ -50,29 +47,6 @@ class OncePerSecond {
   bool said_ = false;
   uint64_t said_ns_ = 0;
   uint64_t left_out_ = 0;
-};
-
-// Work that rests while the process lacks descriptors or memory for it: one line when that begins, one when it is over.
-//
-//   if (!connection.ok()) return shortage_.Begin(connection.status(), MonotonicNs());
-class Shortage {
- public:
-  // How long it rests until it is tried again.
-  static constexpr uint64_t kPauseNs = 100'000'000;
-
-  // `what` rests, "accepting clients"; `advice` is what to do about it.
-  Shortage(std::string what, std::string advice) : what_(std::move(what)), advice_(std::move(advice)) {}
-  void Begin(const Status& why, uint64_t now_ns);
-  // It went well.
-  void End();
-  // When it is to be tried again, while it rests.
-  uint64_t until_ns() const { return until_ns_; }
-  bool rests(uint64_t now_ns) const { return now_ns < until_ns_; }
-
- private:
-  const std::string what_;
-  const std::string advice_;
-  uint64_t until_ns_ = 0;
 };
 
 }  // namespace tessera

@@ -13,8 +13,8 @@
 #include <memory>
 #include <thread>
 
-#include "protocol/base/log_bounds.h"
 #include "protocol/base/mutex.h"
+#include "protocol/base/shortage.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 #include "protocol/link/link.h"

@@ -47,7 +47,8 @@ std::vector<Audit::Finding> Audit::Compare(const ProcessFigures& figures) {
     // NVML has told more than 100 of processes that were about to end.
     const bool comparable = figure != figures.list.end() && figure->sm_percent <= 100 && track.settled_ns >= kSettleNs;
     const uint32_t reported = track.percents.empty() ? 100 : *std::ranges::max_element(track.percents);
-    if (comparable) LogDebug("audit: session {}, GPU {}: {} % by NVML, {} % by its worker", session, device, figure->sm_percent, reported);
+    if (comparable)
+      LogDebug("audit: session {}, GPU {}: {} % by NVML, {} % by its worker", session, device, figure->sm_percent, reported);
     if (!comparable || figure->sm_percent <= reported + kPointsMax) {
       track.in_a_row = 0;
       continue;

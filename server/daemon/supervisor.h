@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "protocol/base/log_bounds.h"
+#include "protocol/base/shortage.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 #include "protocol/channel/unix_socket.h"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "protocol/base/log.h"
-#include "protocol/base/log_bounds.h"
 #include "protocol/base/mutex.h"
+#include "protocol/base/shortage.h"
 #include "protocol/channel/unix_socket.h"
 #include "server/images/image_directory.h"
 #include "server/images/image_socket.h"

@@ -35,8 +35,11 @@ class Traced(unittest.TestCase):
     def check(self, events, way):
         names = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
         self.assertEqual(sorted(names), [1, 2])
-        calls = [event for event in events if event["ph"] == "X" and event["pid"] == 1]
-        ran = [event for event in events if event["ph"] == "X" and event["pid"] == 2]
+        slices = [event for event in events if event["ph"] == "X"]
+        calls, ran = ([event for event in slices if event["pid"] == pid and not event["cat"].startswith("visit")] for pid in (1, 2))
+        # A visit is seen on both sides.
+        visits, visited = ([event["args"]["id"] for event in slices if event["cat"] == side] for side in ("visit", "visited"))
+        self.assertEqual(visits, visited)
         self.assertEqual(len([call for call in calls if call["name"] == "cuInit"]), 1)
         launches = [call for call in calls if call["name"] == "cuLaunchKernel"]
         self.assertGreater(len(launches), 0)

@@ -50,7 +50,7 @@ ALLOWED = {
     ],
     "the log, which is there before everything and after it": [
         r"protocol/base/log\.cc: (log_fd|Logger::logger)",
-        r"protocol/base/first_time\.cc: WasSaid::said",
+        r"protocol/base/(first_time|log)\.cc: WasSaid::said",
         r"protocol/channel/channel_segments\.cc: TellNotMapped::told",
     ],
     "counts what all channels, links or workers of the process share the cores or the numbers for": [
