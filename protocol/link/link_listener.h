@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -36,8 +37,10 @@ class LinkListener {
   // Makes a link of a connection of Accept() until `deadline_ns` (MonotonicNs). kTimedOut for a peer that says too little until
   // then, kProtocolViolation for one that is no tessera, kVersionMismatch for one of another version, kPermissionDenied for one
   // that may not connect, kUnavailable for one that leaves. shutdown(2) of the connection, or of a duplicate, ends the wait.
-  // Any thread, several at once.
-  virtual Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns) = 0;
+  // Any thread, several at once. `proved` is called as soon as the peer has shown that it is one of ours, at tls:// by its
+  // certificate, elsewhere by its preamble; more may have to come then.
+  using Proved = std::function<void()>;
+  virtual Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns, const Proved& proved) = 0;
 };
 
 }  // namespace tessera

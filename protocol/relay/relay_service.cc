@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iterator>
 #include <system_error>
 #include <utility>
@@ -23,6 +24,10 @@ namespace {
 
 // While there is a connection that may be late.
 constexpr int kSweepMs = 500;
+// Accepted before others are looked at again.
+constexpr int kTakenAtOnceMax = 64;
+// Connections that a session may come back with, at most; what comes beside them from the same host is a stranger's.
+constexpr size_t kConnectionsOfSession = 16;
 constexpr int kShortageMs = static_cast<int>(Shortage::kPauseNs / 1'000'000);
 
 }  // namespace
@@ -36,7 +41,7 @@ bool RelaySession::Establish() {
     service_.established_.fetch_sub(1);
     return false;
   }
-  established_ = true;
+  established_.store(true);
   return true;
 }
 
@@ -101,39 +106,135 @@ void RelayService::Run(int listener_fd, const Accept& accept, const Carry& carry
   bool signalled = false;
   bool owner_ended = false;
   while (!signalled && !owner_ended) {
-    // poll() skips negative descriptors.
     const bool rests = accepting_.rests(MonotonicNs());
-    const bool takes = Beginning() < kBeginningMax && !rests;
-    pollfd ready[] = {{signals_.get(), POLLIN, 0},
-                      {options_.owner_fd, POLLIN, 0},
-                      {finished_.get(), POLLIN, 0},
-                      {takes ? listener_fd : -1, POLLIN, 0}};
+    const bool takes = !rests && (options_.strangers || Beginning() < kBeginningMax);
+    // poll() skips negative descriptors.
+    std::vector<pollfd> ready = {{signals_.get(), POLLIN, 0},
+                                 {options_.owner_fd, POLLIN, 0},
+                                 {finished_.get(), POLLIN, 0},
+                                 {takes ? listener_fd : -1, POLLIN, 0}};
+    const size_t first_silent = ready.size();
+    std::vector<RelaySession*> silent;
+    for (const auto& session : sessions_) {
+      if (!session->silent_.valid()) continue;
+      silent.push_back(session.get());
+      ready.push_back({session->silent_.get(), POLLIN, 0});
+    }
     const int timeout_ms = rests ? kShortageMs : Beginning() != 0 ? kSweepMs : -1;
-    if (poll(ready, std::size(ready), timeout_ms) < 0 && errno != EINTR) poll(nullptr, 0, kShortageMs);
+    if (poll(ready.data(), ready.size(), timeout_ms) < 0 && errno != EINTR) poll(nullptr, 0, kShortageMs);
+    for (size_t i = 0; i < silent.size(); ++i) {
+      if (ready[first_silent + i].revents != 0) Begin(*silent[i], std::move(silent[i]->silent_), carry);
+    }
+    DropSilent(false);
     Sweep();
     signalled = ready[0].revents != 0;
     owner_ended = ready[1].revents != 0;
-    if (!signalled && !owner_ended && ready[3].revents != 0) Take(accept, carry);
+    if (signalled || owner_ended || ready[3].revents == 0) continue;
+    for (int taken = 0; taken < kTakenAtOnceMax && (options_.strangers || Beginning() < kBeginningMax); ++taken) {
+      if (!Take(accept, carry)) break;
+    }
   }
   EndAll(owner_ended && !signalled);
 }
 
-void RelayService::Take(const Accept& accept, const Carry& carry) {
+bool RelayService::Take(const Accept& accept, const Carry& carry) {
   Result<UniqueFd> connection = accept();
   if (!connection.ok()) {
-    if (connection.status().code() == StatusCode::kTimedOut) return accepting_.End();  // it has left
-    if (connection.status().code() != StatusCode::kPermissionDenied) {
-      return accepting_.Begin(connection.status(), MonotonicNs());
+    if (connection.status().code() == StatusCode::kPermissionDenied) {
+      LogStranger("turned away a connection: {}", connection.status().message());
+      return true;
     }
-    return LogStranger("turned away a connection: {}", connection.status().message());
+    if (connection.status().code() == StatusCode::kTimedOut) {
+      accepting_.End();  // nobody waits, or it has left
+    } else {
+      accepting_.Begin(connection.status(), MonotonicNs());
+      MakeRoom(true);
+    }
+    return false;
   }
   accepting_.End();
   RelaySession& session = *sessions_.emplace_back(new RelaySession(*this));
   session.Within(options_.hello_timeout_ns);
-  session.Uses(connection->get());
+  if (!options_.strangers) {
+    Begin(session, std::move(*connection), carry);
+    return true;
+  }
+  session.source_ = Source::Of(connection->get());
+  session.expected_ = Expects(session.source_);
+  if (session.source_.HasAddress()) {
+    session.first_byte_ns_ = MonotonicNs() + std::min(kFirstByteNs, options_.hello_timeout_ns);
+    session.silent_ = std::move(*connection);
+  } else {
+    Begin(session, std::move(*connection), carry);  // one that stands for a connection: nothing is to be read there
+  }
+  MakeRoom(false);
+  return true;
+}
+
+void RelayService::Begin(RelaySession& session, UniqueFd connection, const Carry& carry) {
+  session.Uses(connection.get());
   // shared: std::function copies what it holds.
-  const auto held = std::make_shared<UniqueFd>(std::move(*connection));
+  const auto held = std::make_shared<UniqueFd>(std::move(connection));
   Start(session, [&session, &carry, held] { carry(std::move(*held), session); });
+}
+
+// --- Strangers ---
+
+std::vector<Stranger> RelayService::Strangers(std::vector<RelaySession*>* sessions) const {
+  std::vector<Stranger> strangers;
+  for (const auto& session : sessions_) {
+    if (session->established_.load() || session->proved_.load() || session->made_room_.load() || session->over_.load()) continue;
+    strangers.push_back({session->source_, session->expected_});
+    sessions->push_back(session.get());
+  }
+  return strangers;
+}
+
+bool RelayService::Expects(const Source& source) const {
+  size_t there = 0, places = 0;
+  for (const auto& session : sessions_) {
+    if (!session->source_.SameHost(source)) continue;
+    if (session->established_.load()) places += kConnectionsOfSession;
+    if (session->expected_) ++there;
+  }
+  return there < places;
+}
+
+void RelayService::MakeRoom(bool full) {
+  if (!options_.strangers) return;
+  std::vector<RelaySession*> sessions;
+  const std::vector<Stranger> strangers = Strangers(&sessions);
+  const std::optional<size_t> goes = full ? OldestOf(strangers) : WhoGoes(strangers, *options_.strangers);
+  if (!goes) return;
+  RelaySession& session = *sessions[*goes];
+  session.made_room_.store(true);
+  if (!session.silent_.valid()) return session.End(false);
+  LogStranger("turned away {}: it said nothing, and more connect than have a place", options_.describe(session.silent_.get()));
+  session.silent_.reset();
+  session.over_.store(true);
+}
+
+void RelayService::MakeRoomOfProved() {
+  size_t count = 0;
+  RelaySession* oldest = nullptr;
+  for (const auto& session : sessions_) {
+    if (!session->proved_.load() || session->established_.load() || session->made_room_.load() || session->over_.load()) continue;
+    if (oldest == nullptr) oldest = session.get();
+    ++count;
+  }
+  if (count <= kProvedMax) return;
+  oldest->made_room_.store(true);
+  oldest->End(false);
+}
+
+void RelayService::DropSilent(bool all) {
+  const uint64_t now_ns = MonotonicNs();
+  for (const auto& session : sessions_) {
+    if (!session->silent_.valid() || (!all && now_ns < session->first_byte_ns_)) continue;
+    if (!all) LogStranger("turned away {}: it connected and said nothing", options_.describe(session->silent_.get()));
+    session->silent_.reset();
+    session->over_.store(true);
+  }
 }
 
 void RelayService::Adopt(KeeperLine& keeper, const Relay::Supply& supply,
@@ -160,30 +261,33 @@ void RelayService::Start(RelaySession& session, std::function<void()> carry) {
       [[maybe_unused]] const ssize_t written = write(finished_.get(), &one, sizeof(one));
     });
   } catch (const std::system_error& error) {
-    LogWarning("turned away a connection: cannot start a thread ({}): raise the limits (ulimit -u)", error.what());
-    if (session.established_) established_.fetch_sub(1);
-    sessions_.pop_back();
+    LogStranger("turned away a connection: cannot start a thread ({}): raise the limits (ulimit -u)", error.what());
+    session.over_.store(true);
   }
 }
 
 void RelayService::Sweep() {
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t got = read(finished_.get(), &count, sizeof(count));
+  MakeRoomOfProved();
   const uint64_t now_ns = MonotonicNs();
   for (auto at = sessions_.begin(); at != sessions_.end();) {
     RelaySession& session = **at;
     if (session.over_.load()) {
-      session.thread_.join();
-      if (session.established_) established_.fetch_sub(1);
+      if (session.thread_.joinable()) session.thread_.join();
+      if (session.established_.load()) established_.fetch_sub(1);
       at = sessions_.erase(at);
       continue;
     }
-    if (now_ns >= session.deadline_ns_.load() && !session.timed_out_.exchange(true)) session.End(false);
+    if (!session.silent_.valid() && now_ns >= session.deadline_ns_.load() && !session.timed_out_.exchange(true))
+      session.End(false);
     ++at;
   }
 }
 
 void RelayService::EndAll(bool owner_ended) {
+  DropSilent(true);
+  Sweep();
   if (!sessions_.empty()) LogInfo("ending {} connections", sessions_.size());
   for (auto& session : sessions_) session->End(true);
   const uint64_t deadline_ns = MonotonicNs() + kGraceNs;

@@ -1,6 +1,9 @@
 // The process around relays, at either host: takes connections, gives each a thread that carries it, drops those that do not
 // get on, ends in order. What a connection is carried to is its user's affair (client-stub/agent, server/gateway).
 //
+// Where strangers may connect, accepting never stops: who has proved nothing goes for a newer one (strangers.h), has no thread
+// before its first byte, and costs the sessions nothing.
+//
 //   RelayService service({.sessions_max = 64});
 //   RETURN_IF_ERROR(service.Prepare());
 //   service.Run(listener.fd(), [&] { return listener.Accept(); }, [&](UniqueFd connection, RelaySession& session) {...});
@@ -11,7 +14,10 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "protocol/base/mutex.h"
 #include "protocol/base/shortage.h"
@@ -19,6 +25,7 @@
 #include "protocol/base/unique_fd.h"
 #include "protocol/link/link.h"
 #include "protocol/relay/relay.h"
+#include "protocol/relay/strangers.h"
 
 namespace tessera {
 
@@ -31,7 +38,11 @@ class RelaySession {
   // From now on the connection has `ns` for its next step, else it is ended and timed_out() is true. kNoDeadline: for ever.
   void Within(uint64_t ns);
   bool timed_out() const { return timed_out_.load(); }
-  // Counts this connection as a session; false when there are sessions_max of them already. Once.
+  // Whether it was ended so that a newer one has its place.
+  bool made_room() const { return made_room_.load(); }
+  // The peer has proved who it is: it does not go for strangers any more, but for others that are as far.
+  void Prove() { proved_.store(true); }
+  // Counts this connection as a session; false when there are sessions_max of them already. Once. It goes for nobody any more.
   bool Establish();
   // `socket` is what the thread waits for (shut down to end the wait; a descriptor of its own is kept), or `link` is. Null:
   // nothing any more.
@@ -51,8 +62,15 @@ class RelaySession {
   RelayService& service_;
   std::atomic<uint64_t> deadline_ns_;
   std::atomic<bool> timed_out_{false};
+  std::atomic<bool> made_room_{false};
   std::atomic<bool> over_{false};
-  bool established_ = false;  // of the carrying thread
+  std::atomic<bool> proved_{false};
+  std::atomic<bool> established_{false};
+  // Of the service's thread.
+  Source source_;
+  bool expected_ = false;
+  UniqueFd silent_;  // the connection, until it says something; then it has a thread
+  uint64_t first_byte_ns_ = kNoDeadline;
   Mutex mutex_;
   bool ended_ GUARDED_BY(mutex_) = false;
   UniqueFd socket_ GUARDED_BY(mutex_);
@@ -63,8 +81,13 @@ class RelaySession {
 
 class RelayService {
  public:
-  // Connections that are not sessions yet: more stay in the kernel's queue until one of these has got on.
+  // Connections that are not sessions yet, where only processes of this user connect: more stay in the kernel's queue until one
+  // of these has got on.
   static constexpr size_t kBeginningMax = 64;
+  // Where strangers connect: those that have proved who they are and are no sessions yet. The oldest goes for one more.
+  static constexpr size_t kProvedMax = 256;
+  // Where strangers connect: for the first byte.
+  static constexpr uint64_t kFirstByteNs = 2'000'000'000;
   // For a server to answer: it starts a driver, or has one process after another do so. A little more than the 60 s that a
   // client gives it, so that the client's own sentence is the one that is read.
   static constexpr uint64_t kWelcomeTimeoutNs = 65'000'000'000;
@@ -74,8 +97,11 @@ class RelayService {
 
   struct Options {
     size_t sessions_max = 0;
-    int owner_fd = -1;                           // readable once the process that the service is for has ended; -1: none
-    uint64_t hello_timeout_ns = 10'000'000'000;  // for a connection to say what it wants
+    int owner_fd = -1;                             // readable once the process that the service is for has ended; -1: none
+    uint64_t hello_timeout_ns = 10'000'000'000;    // for a connection to say what it wants
+    std::optional<StrangerBounds> strangers = {};  // anybody may connect
+    // Who has connected, for the log; with `strangers`.
+    std::function<std::string(int connection)> describe = {};
   };
   using Accept = std::function<Result<UniqueFd>()>;                               // kTimedOut when nobody waits
   using Carry = std::function<void(UniqueFd connection, RelaySession& session)>;  // on a thread of its own
@@ -94,8 +120,20 @@ class RelayService {
 
  private:
   friend class RelaySession;
-  void Take(const Accept& accept, const Carry& carry);
+  // All that wait, as far as there is room. False: nobody waits any more.
+  bool Take(const Accept& accept, const Carry& carry);
+  // Gives a connection a thread that carries it.
+  void Begin(RelaySession& session, UniqueFd connection, const Carry& carry);
   void Start(RelaySession& session, std::function<void()> carry);
+  // Those that have proved nothing, the oldest first, and which of the sessions they are.
+  std::vector<Stranger> Strangers(std::vector<RelaySession*>* sessions) const;
+  // Ends one for which there is no room, if there is such a one; `full`: there is none for any more.
+  void MakeRoom(bool full);
+  void MakeRoomOfProved();
+  // Whether more connections of this source may be those of its sessions.
+  bool Expects(const Source& source) const;
+  // Drops the connections that say nothing and whose time for it is over; `all`: all of them.
+  void DropSilent(bool all);
   // Joins the threads that have finished, ends the connections whose time is over.
   void Sweep();
   void EndAll(bool owner_ended);

@@ -59,11 +59,15 @@ void CarryOn(Relay& relay, RelaySession& session, const std::string& peer) {
 void Carry(UniqueFd connection, RelaySession& session, Carrier& carrier) {
   std::string peer = carrier.listener.DescribePeer(connection.get());
   const auto turn_away = [&](const Status& why) {
-    const bool silent = session.timed_out() || why.code() == StatusCode::kTimedOut;
-    LogStranger("turned away {}: {}", peer, silent ? "it connected and said nothing" : why.message());
+    const bool slow = session.timed_out() || why.code() == StatusCode::kTimedOut;
+    LogStranger("turned away {}: {}", peer,
+                session.made_room() ? "it had not begun, and more connect than have a place"
+                : slow              ? "it connected and said nothing, or too little"
+                                    : why.message());
   };
   const uint64_t hello_timeout_ns = carrier.options.hello_timeout_ns();
-  Result<AcceptedLink> accepted = carrier.listener.Finish(std::move(connection), MonotonicNs() + hello_timeout_ns);
+  Result<AcceptedLink> accepted =
+      carrier.listener.Finish(std::move(connection), MonotonicNs() + hello_timeout_ns, [&] { session.Prove(); });
   if (!accepted.ok()) return turn_away(accepted.status());
   if (accepted->link == nullptr) return;  // another connection's link has it
   peer = accepted->peer;
@@ -90,7 +94,11 @@ void Carry(UniqueFd connection, RelaySession& session, Carrier& carrier) {
 int CarrySessions(const GatewayOptions& options) {
   Result<std::unique_ptr<KeeperLine>> keeper = KeeperLine::Open(UniqueFd(options.carry_fd));
   if (!keeper.ok()) return Fail(kName, keeper.status(), kServiceInternal);
-  RelayService service({.sessions_max = options.sessions_max, .hello_timeout_ns = options.hello_timeout_ns()});
+  const LinkListener* described = nullptr;
+  RelayService service({.sessions_max = options.sessions_max,
+                        .hello_timeout_ns = options.hello_timeout_ns(),
+                        .strangers = StrangerBounds::OfThisProcess(),
+                        .describe = [&](int connection) { return described->DescribePeer(connection); }});
   if (const Status status = service.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   if (const Status status = PrepareLinks(options.listen); !status.ok()) return Fail(kName, status, kServiceCannotListen);
   // The port that the process before this one was given, where it made its socket itself.
@@ -98,6 +106,7 @@ int CarrySessions(const GatewayOptions& options) {
   const LinkAddress& address = before.ok() ? before.value() : options.listen;
   Result<std::unique_ptr<LinkListener>> listener = ListenForLinks(address, options.link, (*keeper)->TakeListener());
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
+  described = listener->get();
   Carrier carrier{options, **keeper, **listener, ReturningLinks(options.resume_grace_s * uint64_t{1'000'000'000})};
   // All of them, before the first link can come back.
   service.Adopt(

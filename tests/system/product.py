@@ -98,11 +98,11 @@ def children(pid):
 
 class Part:
     """An agent or a gateway: it prints a line when it is ready, its log is kept. It is two processes, of which `process` starts the one
-    that carries the sessions."""
+    that carries the sessions. `before` runs in its process before it starts."""
 
-    def __init__(self, *words):
+    def __init__(self, *words, before=None):
         self.log = tempfile.NamedTemporaryFile("w+")
-        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment())
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment(), preexec_fn=before)
         end_with_test(self.process)
         self.ready = self.process.stdout.readline()
 
@@ -167,8 +167,8 @@ class Keys:
 class Gateway(Part):
     """A tessera-gateway, as a rule on a free port of the loopback device."""
 
-    def __init__(self, server_path, *options, listen="tcp://127.0.0.1:0"):
-        super().__init__(GATEWAY, "--listen", listen, "--server", "unix:" + server_path, "--log", "info", *options)
+    def __init__(self, server_path, *options, listen="tcp://127.0.0.1:0", before=None):
+        super().__init__(GATEWAY, "--listen", listen, "--server", "unix:" + server_path, "--log", "info", *options, before=before)
         self.url = self.ready.split()[3].rstrip(",") if self.ready else None
 
 

@@ -104,11 +104,15 @@ Result<UniqueFd> ConnectTcpSocket(const LinkAddress& address, bool insecure, uin
   return socket;
 }
 
-Result<std::unique_ptr<Link>> ConnectTcp(const LinkAddress& address, bool insecure, uint64_t deadline_ns) {
+namespace {
+
+Result<std::unique_ptr<Link>> ConnectOnce(const LinkAddress& address, bool insecure, uint64_t deadline_ns, bool* hung_up) {
+  *hung_up = false;
   Result<UniqueFd> socket = ConnectTcpSocket(address, insecure, deadline_ns);
   if (!socket.ok()) return socket.status();
   if (!SendPreamble(socket->get()).ok()) return NoGateway(address);
   Result<Preamble> theirs = ReceivePreamble(socket->get(), deadline_ns);
+  *hung_up = theirs.status().code() == StatusCode::kUnavailable;
   if (!theirs.ok()) return theirs.status().code() == StatusCode::kTimedOut ? NoAnswer(address) : NoGateway(address);
   if (IsTls(*theirs)) {
     return Status(StatusCode::kProtocolViolation,
@@ -117,6 +121,30 @@ Result<std::unique_ptr<Link>> ConnectTcp(const LinkAddress& address, bool insecu
   if (theirs->magic != Preamble::kMagic) return NoGateway(address);
   RETURN_IF_ERROR(CheckLinkVersion("gateway", *theirs));
   return MakeTcpLink(std::move(*socket));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Link>> ConnectAgain(uint64_t deadline_ns, const ConnectAttempt& attempt) {
+  constexpr int kMoreMax = 5;
+  constexpr uint64_t kOneMoreNs = 1'000'000'000;
+  uint64_t pause_ns = 20'000'000;
+  bool hung_up = false;
+  Result<std::unique_ptr<Link>> first = attempt(deadline_ns, &hung_up);
+  if (!hung_up) return first;
+  for (int i = 0; i < kMoreMax && MonotonicNs() + pause_ns < deadline_ns; ++i, pause_ns *= 2) {
+    poll(nullptr, 0, static_cast<int>(pause_ns / 1'000'000));
+    Result<std::unique_ptr<Link>> link = attempt(std::min(deadline_ns, MonotonicNs() + kOneMoreNs), &hung_up);
+    if (link.ok()) return link;
+    if (link.status().code() == StatusCode::kTimedOut) break;
+    if (!hung_up) return link;
+  }
+  return first;
+}
+
+Result<std::unique_ptr<Link>> ConnectTcp(const LinkAddress& address, bool insecure, uint64_t deadline_ns) {
+  return ConnectAgain(deadline_ns,
+                      [&](uint64_t until_ns, bool* hung_up) { return ConnectOnce(address, insecure, until_ns, hung_up); });
 }
 
 Result<std::unique_ptr<Link>> AcceptTcp(UniqueFd connection, uint64_t deadline_ns) {
@@ -196,10 +224,11 @@ Result<UniqueFd> TcpListener::Accept() {
   return Status(StatusCode::kTimedOut, "no connection waits");
 }
 
-Result<AcceptedLink> TcpListener::Finish(UniqueFd connection, uint64_t deadline_ns) {
+Result<AcceptedLink> TcpListener::Finish(UniqueFd connection, uint64_t deadline_ns, const Proved& proved) {
   std::string peer = DescribeTcpPeer(connection.get());
   Result<std::unique_ptr<Link>> link = AcceptTcp(std::move(connection), deadline_ns);
   if (!link.ok()) return link.status();
+  proved();
   return AcceptedLink{std::move(*link), std::move(peer)};
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -24,6 +25,12 @@ namespace tessera {
 // kProtocolViolation (somebody else listens), kVersionMismatch. Each sentence says what to do next. Any thread.
 Result<std::unique_ptr<Link>> ConnectTcp(const LinkAddress& address, bool insecure, uint64_t deadline_ns);
 
+// Makes an attempt to connect, and a few more until `deadline_ns` while whoever listens hangs up before it has said anything
+// (`*hung_up`): a gateway does so with the oldest of many who connect at once. What the first one gave, unless one of the others
+// says more. An attempt sets `*hung_up` in any case.
+using ConnectAttempt = std::function<Result<std::unique_ptr<Link>>(uint64_t deadline_ns, bool* hung_up)>;
+Result<std::unique_ptr<Link>> ConnectAgain(uint64_t deadline_ns, const ConnectAttempt& attempt);
+
 // The other end of ConnectTcp() for a connection that a listener took. kProtocolViolation for a peer that is no tessera,
 // kVersionMismatch for one of another version (which is told ours), kTimedOut for one that says nothing until the deadline. A
 // peer that speaks TLS is told the preamble as well, so that it can say what is wrong.
@@ -37,8 +44,8 @@ Result<std::unique_ptr<Link>> MakeTcpLink(UniqueFd socket);
 
 class TcpListener : public LinkListener {
  public:
-  // Connections that the kernel holds for us.
-  static constexpr int kBacklog = 64;
+  // Connections that the kernel holds for us: those of a moment, when many strangers connect.
+  static constexpr int kBacklog = 4096;
 
   // kUnavailable when somebody listens there already, kInvalidArgument when it is no address of this host; errors of
   // Resolve() and CheckSecure().
@@ -51,7 +58,7 @@ class TcpListener : public LinkListener {
   const LinkAddress& address() const override { return address_; }
   Result<UniqueFd> Accept() override;
   std::string DescribePeer(int connection) const override { return DescribeTcpPeer(connection); }
-  Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns) override;
+  Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns, const Proved& proved) override;
 
  private:
   TcpListener(UniqueFd socket, LinkAddress address) : socket_(std::move(socket)), address_(std::move(address)) {}

@@ -54,10 +54,9 @@ Result<std::unique_ptr<TlsStream>> MakeStream(UniqueFd socket, const TlsParties&
   return stream;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns,
-                                         const TlsTuning& tuning) {
+Result<std::unique_ptr<Link>> ConnectOnce(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns,
+                                          const TlsTuning& tuning, bool* hung_up) {
+  *hung_up = false;
   Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(TlsRole::kClient, options);
   if (!identity.ok()) return identity.status();
   // Nobody on the way can read or change anything: any address will do.
@@ -66,6 +65,7 @@ Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkO
   const TlsParties parties = {**identity, &address};
   // Of a failure that the network has no sentence for.
   const auto described = [&](const Status& status) {
+    *hung_up = status.code() == StatusCode::kUnavailable;
     if (status.code() == StatusCode::kTimedOut) return NoAnswer(address);
     return status.code() == StatusCode::kUnavailable ? NoGateway(address) : status;
   };
@@ -82,7 +82,16 @@ Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkO
   return std::unique_ptr<Link>(std::make_unique<TlsLink>(std::move(*stream)));
 }
 
-Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity, uint64_t deadline_ns, const TlsTuning& tuning) {
+}  // namespace
+
+Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns,
+                                         const TlsTuning& tuning) {
+  return ConnectAgain(deadline_ns,
+                      [&](uint64_t until_ns, bool* hung_up) { return ConnectOnce(address, options, until_ns, tuning, hung_up); });
+}
+
+Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity, uint64_t deadline_ns, const TlsTuning& tuning,
+                               const LinkListener::Proved& proved) {
   const std::string from = DescribeTcpPeer(connection.get());
   const TlsParties parties = {identity, nullptr};
   CertificateDescription peer;
@@ -92,6 +101,7 @@ Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity,
     (*stream)->Refuse(SSL_AD_ACCESS_DENIED);
     return DescribeNotAllowed(peer);
   }
+  proved();
   Result<Preamble> theirs = ReceivePreamble(**stream, parties);
   if (!theirs.ok()) return theirs.status();
   if (theirs->magic != Preamble::kMagic) {
@@ -113,8 +123,8 @@ Result<std::unique_ptr<TlsListener>> TlsListener::Bind(const LinkAddress& addres
   return std::unique_ptr<TlsListener>(new TlsListener(std::move(*tcp), std::move(*keeper)));
 }
 
-Result<AcceptedLink> TlsListener::Finish(UniqueFd connection, uint64_t deadline_ns) {
-  return AcceptTls(std::move(connection), *keeper_->Current(), deadline_ns);
+Result<AcceptedLink> TlsListener::Finish(UniqueFd connection, uint64_t deadline_ns, const Proved& proved) {
+  return AcceptTls(std::move(connection), *keeper_->Current(), deadline_ns, {}, proved);
 }
 
 }  // namespace tessera

@@ -30,9 +30,10 @@ Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkO
                                          const TlsTuning& tuning = {});
 
 // The other end of ConnectTls() for a connection that a listener took; `peer` begins with the name in the client's certificate.
-// Errors as of LinkListener::Finish().
-Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity, uint64_t deadline_ns,
-                               const TlsTuning& tuning = {});
+// `proved` and errors as of LinkListener::Finish().
+Result<AcceptedLink> AcceptTls(
+    UniqueFd connection, const TlsIdentity& identity, uint64_t deadline_ns, const TlsTuning& tuning = {},
+    const LinkListener::Proved& proved = [] {});
 
 class TlsListener : public LinkListener {
  public:
@@ -44,7 +45,7 @@ class TlsListener : public LinkListener {
   const LinkAddress& address() const override { return tcp_.address(); }
   Result<UniqueFd> Accept() override { return tcp_.Accept(); }
   std::string DescribePeer(int connection) const override { return tcp_.DescribePeer(connection); }
-  Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns) override;
+  Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns, const Proved& proved) override;
 
  private:
   TlsListener(TcpListener tcp, std::unique_ptr<TlsIdentityKeeper> keeper) : tcp_(std::move(tcp)), keeper_(std::move(keeper)) {}

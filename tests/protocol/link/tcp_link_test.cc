@@ -122,6 +122,19 @@ TEST(TcpConnect, AnotherProgramIsNoGateway) {
   }
 }
 
+TEST(TcpConnect, WhoIsHungUpOnBeforeAWordTriesAgain) {
+  Result<TcpListener> listener = TcpListener::Bind({"127.0.0.1", 0}, false);
+  std::thread answering([&] {
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(AwaitConnection(*listener).ok());  // closed at once
+    Result<UniqueFd> connection = AwaitConnection(*listener);
+    ASSERT_TRUE(connection.ok());
+    EXPECT_TRUE(AcceptTcp(std::move(*connection), Soon()).ok());
+  });
+  const Status status = ConnectTcp(listener->address(), false, Soon()).status();
+  EXPECT_TRUE(status.ok()) << status.message();
+  answering.join();
+}
+
 TEST(TcpConnect, AnotherVersionIsNamed) {
   constexpr std::string_view kOther("TLNK\x63\0\0\0\0\0\0\0\0\0\0\0", 16);
   const Status status = ConnectToOneThatSays(kOther);
