@@ -41,11 +41,13 @@ void Copier::CopyPiece(void* to, const void* from, size_t bytes, size_t whole, R
   // Some for each thread: they are not equally fast.
   constexpr size_t kPartsEach = 4;
   const size_t part_bytes = std::clamp(bytes / (kPartsEach * threads_) & ~size_t{4095}, kPartBytesMin, kPartBytesMax);
-  const bool past_caches = reader == Reader::kDevice && threads_ > kFewThreads;
+  const bool for_device = reader == Reader::kDevice;
+  const bool past_caches = threads_ > kFewThreads && (for_device || whole >= kBeyondCachesBytesMin);
+  const ReadAhead ahead = for_device ? ReadAhead::kYes : ReadAhead::kNo;
   ForEach((bytes + part_bytes - 1) / part_bytes, [&](size_t part) {
     const size_t offset = part * part_bytes;
     const size_t size = std::min(part_bytes, bytes - offset);
-    past_caches ? CopyPastCaches(first + offset, source + offset, size)
+    past_caches ? CopyPastCaches(first + offset, source + offset, size, ahead)
                 : static_cast<void>(std::memcpy(first + offset, source + offset, size));
   });
 }

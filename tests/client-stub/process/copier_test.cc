@@ -1,13 +1,17 @@
 #include "client-stub/process/copier.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -18,7 +22,7 @@ namespace tessera {
 namespace {
 
 // Every head, middle and tail of lines, and nothing beside them.
-TEST(CopyPastCachesTest, CopiesAsMemcpy) {
+void ExpectAsMemcpy(const std::function<void(void* to, const void* from, size_t bytes)>& copy) {
   std::vector<unsigned char> from(700), wanted(700), to(700);
   for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<unsigned char>(1 + i % 251);
   for (size_t begin = 0; begin < 130; begin += begin < 70 ? 1 : 13) {
@@ -26,10 +30,37 @@ TEST(CopyPastCachesTest, CopiesAsMemcpy) {
       std::fill(to.begin(), to.end(), 0xAB);
       wanted = to;
       std::memcpy(wanted.data() + begin, from.data() + 200 - begin, bytes);
-      CopyPastCaches(to.data() + begin, from.data() + 200 - begin, bytes);
+      copy(to.data() + begin, from.data() + 200 - begin, bytes);
       ASSERT_EQ(to, wanted) << begin << ", " << bytes;
     }
   }
+}
+
+TEST(CopyPastCachesTest, CopiesAsMemcpy) {
+  ExpectAsMemcpy(CopyPastCachesBy16);
+  for (const ReadAhead ahead : {ReadAhead::kNo, ReadAhead::kYes}) {
+    ExpectAsMemcpy([ahead](void* to, const void* from, size_t bytes) { CopyPastCaches(to, from, bytes, ahead); });
+  }
+}
+
+TEST(CopyPastCachesTest, CopiesLinesAsMemcpy) {
+  if (!HasStoresOf64()) GTEST_SKIP() << "this processor has no AVX-512: nothing stores 64 bytes at once";
+  for (const ReadAhead ahead : {ReadAhead::kNo, ReadAhead::kYes}) {
+    ExpectAsMemcpy([ahead](void* to, const void* from, size_t bytes) { CopyPastCachesBy64(to, from, bytes, ahead); });
+  }
+}
+
+// Where the memory ends, what is asked for ahead is not there.
+TEST(CopyPastCachesTest, ReadsNothingBehindItsMemory) {
+  const auto page = static_cast<size_t>(getpagesize());
+  void* const pages = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  std::memset(pages, 0x5A, page);
+  ASSERT_EQ(mprotect(static_cast<char*>(pages) + page, page, PROT_NONE), 0);
+  std::vector<char> to(page);
+  CopyPastCaches(to.data(), pages, page, ReadAhead::kYes);
+  EXPECT_EQ(std::count(to.begin(), to.end(), 0x5A), static_cast<ptrdiff_t>(page));
+  munmap(pages, 2 * page);
 }
 
 // On any machine.
@@ -45,13 +76,13 @@ size_t Threads() {
 }
 
 // Copies into the middle of a frame and looks at every byte, also those around.
-void CopyAndCompare(Copier& copier, size_t bytes, unsigned seed, bool beside = false) {
+void CopyAndCompare(Copier& copier, size_t bytes, unsigned seed, std::optional<Copier::Reader> beside = std::nullopt) {
   constexpr size_t kFrame = 64;
   std::vector<unsigned char> from(bytes), to(bytes + 2 * kFrame, 0xAB);
   std::mt19937 random(seed);
   for (size_t i = 0; i < bytes; i += 997) from[i] = static_cast<unsigned char>(random());
   if (beside) {
-    copier.CopyBeside(to.data() + kFrame, from.data(), bytes, bytes + Copier::kSharedBytesMin, Copier::Reader::kDevice);
+    copier.CopyBeside(to.data() + kFrame, from.data(), bytes, bytes + Copier::kBeyondCachesBytesMin, *beside);
   } else {
     copier.Copy(to.data() + kFrame, from.data(), bytes);
   }
@@ -67,7 +98,10 @@ TEST(CopierTest, CopiesEverySizeExactly) {
     for (const size_t bytes :
          {size_t{0}, size_t{1}, 3 * Copier::kPartBytesMin + 5, Copier::kSharedBytesMin - 1, Copier::kSharedBytesMin,
           Copier::kSharedBytesMin + 1, 5 * Copier::kPartBytesMax + 3, size_t{9} << 20}) {
-      for (const bool beside : {false, true}) CopyAndCompare(*copier, bytes, static_cast<unsigned>(bytes), beside);
+      CopyAndCompare(*copier, bytes, static_cast<unsigned>(bytes));
+      for (const auto reader : {Copier::Reader::kDevice, Copier::Reader::kProgram}) {
+        CopyAndCompare(*copier, bytes, static_cast<unsigned>(bytes), reader);
+      }
     }
   }
 }
