@@ -42,7 +42,7 @@ CUresult CopyInOrder(Call& call, WorkOnRanges& work, HandleId stream, uint64_t t
   const auto reader = to_host ? Copier::Reader::kProgram : Copier::Reader::kDevice;
   const uint64_t largest = LargestPieceInOrder(call.session(), bytes);
   for (uint64_t done = 0, size = 0; done < bytes; done += size) {
-    size = call.session().mirrored() ? std::min(largest, bytes - done) : NextPieceBytes(bytes, done, largest, to_host);
+    size = call.session().mirrored() ? std::min(largest, bytes - done) : NextPieceBytes(bytes, done, largest);
     OrderedPiece piece;
     piece.bytes = size;
     piece.move = [host = (to_host ? to : from) + done, size, bytes, to_host, reader](std::byte* shadow) {

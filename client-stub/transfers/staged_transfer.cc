@@ -13,26 +13,26 @@ namespace {
 
 constexpr uint64_t kShortPieceBytes = uint64_t{256} << 10;
 
-uint64_t RoundUp(uint64_t bytes) { return (bytes + kShortPieceBytes - 1) / kShortPieceBytes * kShortPieceBytes; }
+uint64_t RoundUp(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
 }  // namespace
 
 uint64_t PieceBytes(const ClientMemory& memory) { return std::min(kPieceBytes, memory.staging().piece_bytes_max()); }
 
-uint64_t NextPieceBytes(uint64_t bytes, uint64_t done, uint64_t largest, bool to_host) {
+uint64_t NextPieceBytes(uint64_t bytes, uint64_t done, uint64_t largest) {
   constexpr uint64_t kGrowth = 4;  // of all that is copied, with each piece
+  constexpr uint64_t kPageBytes = 4096;
   const uint64_t left = bytes - done;
   if (left < 2 * kShortPieceBytes) return std::min(left, largest);
-  const uint64_t size =
-      to_host ? left - std::max(RoundUp(left / kGrowth), kShortPieceBytes) : std::max((kGrowth - 1) * done, kShortPieceBytes);
-  return std::min({size, largest, left});
+  if (bytes <= 4 * kShortPieceBytes) return std::min({RoundUp(bytes / 2, kPageBytes), left, largest});
+  return std::min({std::max((kGrowth - 1) * done, kShortPieceBytes), left, largest});
 }
 
-uint64_t NextPieceBytes(Session& session, uint64_t bytes, uint64_t done, bool to_host) {
+uint64_t NextPieceBytes(Session& session, uint64_t bytes, uint64_t done) {
   constexpr uint64_t kPiecesOverLink = 4;
   const uint64_t largest = PieceBytes(session.memory());
-  if (!session.mirrored()) return NextPieceBytes(bytes, done, largest, to_host);
-  return std::min({std::max(RoundUp(bytes / kPiecesOverLink), kShortPieceBytes), largest, bytes - done});
+  if (!session.mirrored()) return NextPieceBytes(bytes, done, largest);
+  return std::min({std::max(RoundUp(bytes / kPiecesOverLink, kShortPieceBytes), kShortPieceBytes), largest, bytes - done});
 }
 
 CUresult StagedUpload::Push(uint64_t bytes, const Fill& fill, const Send& send) {

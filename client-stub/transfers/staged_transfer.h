@@ -23,13 +23,17 @@ inline constexpr uint64_t kInlineBytesMax = uint64_t{32} << 10;
 
 // Largest piece of this session (staging may be small).
 uint64_t PieceBytes(const ClientMemory& memory);
-// The next piece of a copy of `bytes`, of which `done` are in pieces already. What nothing overlaps with is short: the
-// first piece on its way to the device, which is copied by the processor before any DMA begins, and the last one on its
-// way back. Those between grow to `largest`, since the GPU takes some 3 us more for each (driver 580, H200).
-uint64_t NextPieceBytes(uint64_t bytes, uint64_t done, uint64_t largest, bool to_host);
+// The next piece of a copy of `bytes`, of which `done` are in pieces already. The first is short both ways: on the way to the
+// device no DMA begins before the processor has copied it, and on the way back the processor, which is the slower of the two,
+// waits for its DMA. The others grow to `largest`, since the GPU takes some 3 us more for each (driver 580, H200).
+//
+//   1 MiB                       two halves: a quarter and the rest take longer, more pieces no less
+//   16 MiB, pieces to 2 MiB     256, 768 KiB, 7 of 2 MiB, 1 MiB
+//   256 MiB, pieces to 16 MiB   256, 768 KiB, 3, 12 MiB, 15 of 16 MiB
+uint64_t NextPieceBytes(uint64_t bytes, uint64_t done, uint64_t largest);
 // The same through staging. Over a link, which takes longer for a piece than the processor does, all pieces of a short
 // copy are short.
-uint64_t NextPieceBytes(Session& session, uint64_t bytes, uint64_t done, bool to_host);
+uint64_t NextPieceBytes(Session& session, uint64_t bytes, uint64_t done);
 
 // To the server. The source is read when Push returns.
 class StagedUpload {

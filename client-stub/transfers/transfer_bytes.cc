@@ -29,7 +29,7 @@ CUresult UploadBytes(BasicCall& call, HandleId stream, uint64_t to, const std::b
   }
   StagedUpload upload(call, waits);
   for (uint64_t done = 0, size = 0; done < bytes; done += size) {
-    size = NextPieceBytes(call.session(), bytes, done, false);
+    size = NextPieceBytes(call.session(), bytes, done);
     const CUresult result = upload.Push(
         size,
         [&](std::span<std::byte> piece) {
@@ -48,7 +48,7 @@ CUresult UploadBytes(BasicCall& call, HandleId stream, uint64_t to, const std::b
 CUresult DownloadBytes(BasicCall& call, HandleId stream, std::byte* to, uint64_t from, uint64_t bytes, const SendPiece& send) {
   StagedDownload download(call);
   for (uint64_t done = 0, size = 0; done < bytes; done += size) {
-    size = NextPieceBytes(call.session(), bytes, done, true);
+    size = NextPieceBytes(call.session(), bytes, done);
     const CUresult result = download.Push(
         size,
         [=](std::span<const std::byte> piece) {
