@@ -73,10 +73,10 @@ class Scripts(unittest.TestCase):
     def test_stages_of_calls(self):
         trace = os.path.join(self.directory.name, "trace.json")
         bench = os.path.join(BUILD, "bin", "driver_bench")
-        done = subprocess.run([TESSERA, "run", "--quiet", "--driver", "emulator", "--", bench, "--filter", "^launch_synchronize$|^from_device/registered/1MiB$", "--seconds", "0.02"],
+        done = subprocess.run([TESSERA, "run", "--quiet", "--driver", "emulator", "--", bench, "--filter", "^launch_synchronize$|^from_device/registered/1MiB$", "--seconds", "0.1"],
                               capture_output=True, text=True, timeout=60, env={**environment(), "TESSERA_TRACE": trace})
         self.assertEqual(done.returncode, 0, done.stderr)
-        done = script("stages", trace, "--calls", "10", "-o", self.output)
+        done = script("stages", trace, "--calls", "5", "-o", self.output)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(self.output) as file:
             table = json.load(file)
