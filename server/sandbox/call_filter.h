@@ -1,6 +1,5 @@
-// Which system calls a worker may not make, as a seccomp filter. A list of what is refused, not of what is allowed:
-// what the driver of the GPU needs changes with its releases. Source: seccomp(2),
-// Documentation/userspace-api/seccomp_filter.rst.
+// Which system calls a worker may make, as a seccomp filter (call_lists.h names the calls, make_call_programs.cc has their
+// conditions). Source: seccomp(2), Documentation/userspace-api/seccomp_filter.rst.
 #pragma once
 
 #include <string>
@@ -10,12 +9,21 @@
 
 namespace tessera {
 
-// Refuses with EPERM, on the calling thread and threads it will start: networks and connections, other processes'
-// memory, programs and processes, signals to others, mounts, namespaces, kernel modules and the like. Needs
-// no_new_privs. kUnsupported: the kernel or the processor has no filters that we can write.
-Status RefuseCalls();
+enum class CallFilter {
+  // What is known to be needed. Known others fail with EPERM; what no list names with ENOSYS, as on an older kernel: C libraries
+  // have another way then.
+  kAllowList,
+  // Everything but what is known to reach others: for drivers that make a call which no list names.
+  kRefusingList,
+};
 
-// Refuses nothing, and returns a descriptor on which every such call, and every opening of a file, waits for an answer.
+// On the calling thread and threads it will start. Both refuse with EPERM: networks and connections, other processes' memory,
+// limits and priorities, what processes share by names and numbers, programs and processes, signals to others, mounts,
+// namespaces, kernel modules and the like. Nothing ends the process. Needs no_new_privs. Fails where the kernel has no filters.
+Status FilterCalls(CallFilter kind);
+
+// Refuses nothing, and returns a descriptor on which every call that kAllowList refuses, and every opening of a file, waits for
+// an answer.
 Result<UniqueFd> WatchCalls();
 
 // "connect", or "system call 999".

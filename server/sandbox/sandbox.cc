@@ -150,7 +150,7 @@ Status GiveUp(const SandboxOptions& options, SandboxReport* report) {
         "and their user can");
   }
   if (HasFilters()) {
-    RETURN_IF_ERROR(RefuseCalls());
+    RETURN_IF_ERROR(FilterCalls(options.calls));
     parts.push_back("system calls filtered");
   } else {
     report->gaps.push_back("this kernel has no seccomp filters: workers can make every system call");

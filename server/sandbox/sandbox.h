@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "protocol/base/status.h"
+#include "server/sandbox/call_filter.h"
 
 namespace tessera {
 
@@ -45,6 +46,7 @@ struct SandboxOptions {
   std::optional<WorkerUser> user;
   // Whether the process sees nothing of the machine's files but what it may open (private_root.h).
   bool private_root = true;
+  CallFilter calls = CallFilter::kAllowList;
   // Further directories whose files may be read and executed: where the driver is.
   std::vector<std::string> library_directories;
 };

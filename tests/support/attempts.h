@@ -8,10 +8,17 @@
 namespace tessera {
 
 struct Attempt {
+  // Of a process of an ordinary user that is in no sandbox.
+  enum class Otherwise {
+    kSucceeds,
+    kFails,   // with another errno than EPERM: a call that is tried with wrong arguments, or that older kernels lack
+    kDepends  // on settings of the machine
+  };
   const char* name;
   // True when the attacker got what it wanted; else errno says how it was refused. `argument` is a process where the name
   // is of a call that takes one, and means nothing else.
   bool (*act)(long argument);
+  Otherwise otherwise = Otherwise::kSucceeds;
 };
 
 const std::vector<Attempt>& Attempts();

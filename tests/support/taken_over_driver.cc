@@ -1,6 +1,6 @@
 // The emulated GPU's driver, in the hands of an attacker: at cuInit, the first of its calls that a worker makes once it is in its
-// sandbox, it tries what stands in the file NAME.attempts beside this library, a line each (attempts.h), and writes to
-// NAME.outcomes "PROCESS LINE: OUTCOME", and "PROCESS end". Both are opened when the library is loaded, before the sandbox is
+// sandbox, it tries what stands in the file NAME.attempts beside this library, a line each (attempts.h; "all": each), and writes
+// to NAME.outcomes "PROCESS LINE: OUTCOME", and "PROCESS end". Both are opened when the library is loaded, before the sandbox is
 // entered. Processes that find no attempts do nothing.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -41,7 +41,16 @@ void Tell(const std::string& text) {
 
 extern "C" __attribute__((visibility("default"))) int cuInit(unsigned flags) {
   if (plan != nullptr && !plan->attempts.empty()) {
-    for (const std::string& words : plan->attempts) Tell(words + ": " + tessera::OutcomeOf(words));
+    for (const std::string& words : plan->attempts) {
+      if (!words.starts_with("all ")) {
+        Tell(words + ": " + tessera::OutcomeOf(words));
+        continue;
+      }
+      for (const tessera::Attempt& attempt : tessera::Attempts()) {
+        const std::string one = attempt.name + words.substr(3);
+        Tell(one + ": " + tessera::OutcomeOf(one));
+      }
+    }
     Tell("end");
   }
   return reinterpret_cast<int (*)(unsigned)>(dlsym(RTLD_NEXT, "cuInit"))(flags);

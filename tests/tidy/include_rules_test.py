@@ -95,7 +95,7 @@ FOREIGN = {
     r"google/protobuf/.*|grpc.*|.*\.pb\.h": r"protocol/control/|netaware/|server/daemon/|client-stub/agent/",
     r"sqlite3\.h|etcd/.*": r"netaware/store/",
     r"toml\+\+/.*": r"server/broker/vgpu_file_toml\.cc",
-    r"seccomp\.h": r"server/sandbox/call_filter\.cc",
+    r"seccomp\.h": r"server/sandbox/make_call_programs\.cc",
     r"dlfcn\.h": r"protocol/link/ucx/ucx_library\.cc|server/driver/(loader|nvml)\.cc|server/emulator/driver/|client-stub/",
 }
 
