@@ -16,7 +16,7 @@ extern char** environ;
 namespace tessera {
 
 Result<pid_t> StartProgram(const std::string& path, const std::string& name, const std::vector<std::string>& arguments,
-                           const std::vector<int>& passed) {
+                           const std::vector<int>& passed, std::optional<std::vector<std::string>> environment) {
   // Copies above the places they go to, so that no place is taken before what is there has been moved.
   const int first_free = kPassedFd + static_cast<int>(passed.size());
   std::vector<UniqueFd> moved;
@@ -29,6 +29,11 @@ Result<pid_t> StartProgram(const std::string& path, const std::string& name, con
   copies.insert(copies.begin(), name);
   for (std::string& argument : copies) argv.push_back(argument.data());
   argv.push_back(nullptr);
+  std::vector<char*> variables;
+  if (environment) {
+    for (std::string& variable : *environment) variables.push_back(variable.data());
+    variables.push_back(nullptr);
+  }
 
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -47,7 +52,7 @@ Result<pid_t> StartProgram(const std::string& path, const std::string& name, con
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = -1;
-  const int error = posix_spawn(&pid, path.c_str(), &actions, &attributes, argv.data(), environ);
+  const int error = posix_spawn(&pid, path.c_str(), &actions, &attributes, argv.data(), environment ? variables.data() : environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return Status::FromErrno("cannot start a child process", error);

@@ -7,14 +7,16 @@
 #include <unistd.h>
 
 #include <string_view>
+#include <utility>
 
 #include "protocol/base/log.h"
 #include "protocol/base/unique_fd.h"
 
 namespace tessera {
 
-Result<pid_t> StartSelf(const std::vector<std::string>& arguments, const std::vector<int>& passed) {
-  return StartProgram("/proc/self/exe", "tesserad", arguments, passed);
+Result<pid_t> StartSelf(const std::vector<std::string>& arguments, const std::vector<int>& passed,
+                        std::optional<std::vector<std::string>> environment) {
+  return StartProgram("/proc/self/exe", "tesserad", arguments, passed, std::move(environment));
 }
 
 void OfferToRunOutOfMemoryFirst() {

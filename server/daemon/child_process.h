@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@
 namespace tessera {
 
 // As StartProgram() for /proc/self/exe. The child ends when the calling thread does (it must call BecomeChild() first thing).
-Result<pid_t> StartSelf(const std::vector<std::string>& arguments, const std::vector<int>& passed);
+Result<pid_t> StartSelf(const std::vector<std::string>& arguments, const std::vector<int>& passed,
+                        std::optional<std::vector<std::string>> environment = std::nullopt);
 
 // In the child: SIGKILL when the parent ends, no new privileges.
 // Exits at once when the parent is already gone.

@@ -19,6 +19,7 @@
 #include "server/daemon/child_process.h"
 #include "server/daemon/client_environment.h"
 #include "server/daemon/warm_bounds.h"
+#include "server/daemon/worker_environment.h"
 #include "server/daemon/worker_line.h"
 #include "server/shares/share_socket.h"
 
@@ -133,7 +134,7 @@ Result<WorkerPool::Process> WorkerPool::Start(const WorkerWish& wish, const Uniq
     lease = std::move(taken).value();
     arguments.insert(arguments.end(), {"--worker-uid", std::to_string(lease.uid)});
   }
-  Result<pid_t> pid = StartSelf(arguments, passed);
+  Result<pid_t> pid = StartSelf(arguments, passed, WorkerEnvironment());
   if (!pid.ok()) return pid.status();
   if (lease.uid != 0) uid_locks_[*pid] = std::move(lease.lock);
   // Since 5.3 the kernel has them; a session that the broker cannot watch has no share.

@@ -189,6 +189,20 @@ class Sandbox(unittest.TestCase):
         self.end(client)
         server.stop()
 
+    def test_a_worker_has_no_secrets_of_tesserad(self):
+        # Without a sandbox a worker's environment can be read by whoever started it.
+        server = Server("--sandbox", "off", env=environment(TOKEN_OF_SOMETHING="secret", CUDA_CACHE_MAXSIZE="1000000", LC_ALL="C"))
+        client = self.start_client(server)
+        worker, = server.workers()
+        with open(f"/proc/{worker}/environ") as file:
+            variables = file.read()
+        self.end(client)
+        server.stop()
+        self.assertIn("CUDA_CACHE_MAXSIZE=1000000", variables)
+        self.assertIn("LC_ALL=C", variables)
+        self.assertNotIn("secret", variables)
+        self.assertNotIn("PATH=/", variables.replace("LD_LIBRARY_PATH", ""))
+
     @unittest.skipUnless(os.geteuid() == 0 and complete(), "needs root, on a machine that can do all of it")
     def test_workers_with_users_of_their_own(self):
         server = Server("--sandbox", "require", "--worker-uids", "271000-271999", "--warm-workers", "0", log="info")
