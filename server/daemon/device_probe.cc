@@ -1,49 +1,22 @@
 #include "server/daemon/device_probe.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
 
 #include "generated/driver_table.h"
-#include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/wire/handshake.h"
-#include "server/daemon/child_process.h"
+#include "server/daemon/child_report.h"
 #include "server/daemon/exit_codes.h"
 #include "server/worker/snapshot_builder.h"
 
 namespace tessera {
 namespace {
 
-constexpr size_t kReportBytesMax = 2 * kSnapshotBytesMax + 64 * 1024;  // the snapshot in hexadecimal, and a line per device
-
 // Nobody makes it.
 constexpr const char* kNoMpsServer = "/proc/self/no-mps-server";
-
-// Reads until the child closes its end. False after kProbeTimeoutMs.
-bool ReadReport(int fd, std::string* report) {
-  const uint64_t deadline_ns = MonotonicNs() + uint64_t{kProbeTimeoutMs} * 1'000'000;
-  std::array<char, 4096> piece;
-  while (report->size() < kReportBytesMax) {
-    const uint64_t now_ns = MonotonicNs();
-    if (now_ns >= deadline_ns) return false;
-    pollfd ready = {fd, POLLIN, 0};
-    if (poll(&ready, 1, static_cast<int>((deadline_ns - now_ns) / 1'000'000 + 1)) <= 0) continue;
-    const ssize_t count = read(fd, piece.data(), piece.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return true;
-    report->append(piece.data(), static_cast<size_t>(count));
-  }
-  return true;
-}
 
 std::string Hex(std::span<const std::byte> bytes) {
   std::string text;
@@ -61,7 +34,7 @@ std::vector<std::byte> FromHex(const std::string& text) {
   return bytes;
 }
 
-// Takes "error TEXT", or the lines "driver TEXT", "version N" and "device NAME" apart.
+// Takes "error TEXT", or the lines "driver TEXT", "file PATH", "version N" and "device NAME" apart.
 Result<DeviceList> ParseReport(const std::string& report) {
   DeviceList devices;
   bool complete = false;
@@ -74,6 +47,7 @@ Result<DeviceList> ParseReport(const std::string& report) {
     const std::string rest = space == std::string::npos ? "" : line.substr(space + 1);
     if (word == "error") return Status(StatusCode::kNotFound, rest);
     if (word == "driver") devices.driver = rest;
+    if (word == "file") devices.file = rest;
     if (word == "version") devices.version = std::atoi(rest.c_str());
     if (word == "priorities") devices.priorities = rest;
     if (word == "device") devices.names.push_back(rest);
@@ -116,7 +90,7 @@ Result<std::string> Report(const std::string& choice) {
   if (const CUresult result = table.cuDeviceGetCount(&count); result != CUDA_SUCCESS) {
     return Status(StatusCode::kNotFound, fmt::format("the driver cannot list its devices (CUDA error {})", int{result}));
   }
-  std::string report = fmt::format("driver {}\nversion {}\n", resolved, version);
+  std::string report = fmt::format("driver {}\nfile {}\nversion {}\n", resolved, driver.value()->path(), version);
   for (int i = 0; i < count; ++i) {
     CUdevice device = 0;
     std::array<char, 256> device_name{};
@@ -138,39 +112,15 @@ Result<std::string> Report(const std::string& choice) {
 }  // namespace
 
 Result<DeviceList> ProbeDevices(const std::string& driver, const std::string& log_word) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return Status::FromErrno("cannot create a pipe", errno);
-  UniqueFd read_end(ends[0]);
-  UniqueFd write_end(ends[1]);
-  Result<pid_t> pid = StartSelf(
-      {"--probe-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()), "--driver", driver, "--log", log_word},
-      {write_end.get()});
-  if (!pid.ok()) return pid.status();
-  write_end.reset();
-  std::string report;
-  const bool in_time = ReadReport(read_end.get(), &report);
-  if (!in_time) kill(*pid, SIGKILL);
-  int wait_status = 0;
-  while (waitpid(*pid, &wait_status, 0) < 0 && errno == EINTR) {
-  }
-  if (!in_time) {
-    return Status(StatusCode::kNotFound, fmt::format("the driver did not come up within {} s", kProbeTimeoutMs / 1000));
-  }
-  if (WIFSIGNALED(wait_status)) {
-    return Status(StatusCode::kNotFound, "loading the driver failed: the probe " + DescribeWaitStatus(wait_status));
-  }
-  return ParseReport(report);
+  const Result<std::string> report = ReportOfChild("--probe-fd", {"--driver", driver, "--log", log_word});
+  if (!report.ok()) return Status(StatusCode::kNotFound, "loading the driver failed: " + report.status().message());
+  return ParseReport(report.value());
 }
 
 int RunProbe(const std::string& driver, int fd) {
   const Result<std::string> report = Report(driver);
   const std::string text = report.ok() ? report.value() : "error " + report.status().message() + "\n";
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t count = write(fd, text.data() + done, text.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return kServiceInternal;
-    done += static_cast<size_t>(count);
-  }
+  if (!WriteReport(fd, text)) return kServiceInternal;
   return report.ok() ? int{kServiceOk} : int{kExitNoDevice};
 }
 

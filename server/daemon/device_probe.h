@@ -14,14 +14,12 @@ namespace tessera {
 
 struct DeviceList {
   std::string driver;               // what was loaded, as workers take it: "cuda", "emulator" or a path
+  std::string file;                 // that was loaded
   int version = 0;                  // cuDriverGetVersion: 13000 is 13.0
   std::vector<std::string> names;   // one per device
   std::string priorities;           // FormatPriorities() of all devices
   std::vector<std::byte> snapshot;  // DeviceSnapshot of all devices, encoded
 };
-
-// Longest that loading the driver and cuInit may take; a GPU without persistence mode needs a few seconds.
-inline constexpr int kProbeTimeoutMs = 60'000;
 
 // Starts the child and reads what it found. kNotFound: no driver, or no device; the message says which and why.
 Result<DeviceList> ProbeDevices(const std::string& driver, const std::string& log_word);

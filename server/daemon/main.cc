@@ -13,11 +13,13 @@
 #include "protocol/channel/unix_socket.h"
 #include "server/daemon/child_process.h"
 #include "server/daemon/device_probe.h"
+#include "server/daemon/driver_trial.h"
 #include "server/daemon/exit_codes.h"
 #include "server/daemon/gateway_process.h"
 #include "server/daemon/monitor.h"
 #include "server/daemon/options.h"
 #include "server/daemon/supervisor.h"
+#include "server/daemon/tell_sandbox.h"
 #include "server/daemon/worker_process.h"
 #include "server/daemon/worker_sandbox.h"
 #include "server/images/image_keeper.h"
@@ -42,6 +44,7 @@ int RunDaemon(Options options) {
         devices.status().message().c_str());
     return kExitNoDevice;
   }
+  if (!ChooseCallFilter(*devices, &options)) return kExitNoSandbox;
   Result<UnixListener> listener = UnixListener::Bind(options.listen_path);
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
   GatewayProcess gateway;
@@ -93,6 +96,10 @@ int main(int argc, char** argv) {
       SetLogName("tesserad probe", LogTimes::kUnlessTerminal);
       BecomeChild(options.parent_pid);
       return RunProbe(options.driver, options.probe_fd);
+    case Options::Role::kTrial:
+      SetLogName("tesserad trial");
+      BecomeChild(options.parent_pid);
+      return RunTrial(options);
     case Options::Role::kMonitor:
       SetLogName("tesserad monitor", LogTimes::kUnlessTerminal);
       BecomeChild(options.parent_pid);

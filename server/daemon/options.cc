@@ -34,13 +34,13 @@ Examples:
   tesserad --listen unix:/run/user/1000/tessera.sock --driver cuda
   tesserad --listen unix:/run/user/1000/tessera.sock --listen tls://gpu7:4180)";
 
-// Where images are kept unless somebody says otherwise; empty: nowhere.
-std::string DefaultImageDirectory() {
+// For what later servers of this user can use; empty: there is no place.
+std::string CacheDirectory() {
   const char* const cache = getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && cache[0] == '/') return std::string(cache) + "/tessera/images";
-  if (geteuid() == 0) return "/var/cache/tessera/images";
+  if (cache != nullptr && cache[0] == '/') return std::string(cache) + "/tessera";
+  if (geteuid() == 0) return "/var/cache/tessera";
   const char* const home = getenv("HOME");
-  return home != nullptr && home[0] == '/' ? std::string(home) + "/.cache/tessera/images" : "";
+  return home != nullptr && home[0] == '/' ? std::string(home) + "/.cache/tessera" : "";
 }
 
 // Of --warm-workers. False: it is neither `auto` nor a number in range.
@@ -190,6 +190,9 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--event-fd", options->event_fd)->group("");
   app.add_option("--gpus", options->gpus)->group("");
   app.add_option("--probe-fd", options->probe_fd)->group("");
+  app.add_option("--trial-fd", options->trial_fd)->group("");
+  std::string calls;
+  app.add_option("--calls", calls)->group("");
   app.add_option("--monitor-fd", options->monitor_fd)->group("");
   app.add_option("--keeper-fd", options->keeper_fd)->group("");
   app.add_option("--images-fd", options->images_fd)->group("");
@@ -229,9 +232,14 @@ int ParseOptions(int argc, char** argv, Options* options) {
                   : options->monitor_fd >= 0 ? Options::Role::kMonitor
                   : options->keeper_fd >= 0  ? Options::Role::kImageKeeper
                   : options->probe_fd >= 0   ? Options::Role::kProbe
+                  : options->trial_fd >= 0   ? Options::Role::kTrial
                                              : Options::Role::kDaemon;
+  if (calls == "refuse") options->calls = CallFilter::kRefusingList;
+  options->cache_directory = CacheDirectory();
   if (options->role != Options::Role::kDaemon || options->check_sandbox) return -1;
-  if (options->image_directory.empty()) options->image_directory = DefaultImageDirectory();
+  if (options->image_directory.empty() && !options->cache_directory.empty()) {
+    options->image_directory = options->cache_directory + "/images";
+  }
   if (options->image_directory.empty()) options->image_gib = 0;
   const std::string problem = TakeListen(listen, options);
   return problem.empty() ? -1 : line.Refuse(problem);

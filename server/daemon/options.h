@@ -14,7 +14,7 @@
 namespace tessera {
 
 struct Options : ServiceOptions {
-  enum class Role { kDaemon, kWorker, kProbe, kMonitor, kImageKeeper };
+  enum class Role { kDaemon, kWorker, kProbe, kTrial, kMonitor, kImageKeeper };
   Role role = Role::kDaemon;
 
   std::string listen_path;       // of --listen unix:PATH
@@ -23,6 +23,7 @@ struct Options : ServiceOptions {
   uint32_t resume_grace_s = 30;  // of the gateway
   std::string driver = "auto";   // auto, cuda, emulator or a path
   uint32_t sessions_max = 64;
+  std::string cache_directory;           // for what later servers of this user can use; empty: there is none
   std::string image_directory;           // where images are kept
   uint32_t image_gib = 8;                // how much of them; 0: none
   std::optional<uint32_t> warm_workers;  // processes that wait for a session with a driver loaded; nullopt: by demand
@@ -54,6 +55,8 @@ struct Options : ServiceOptions {
   int event_fd = -1;         // of a worker: what wakes the broker
   std::string gpus;          // of a worker: those its session may have at all; empty: all of the server's
   int probe_fd = -1;
+  int trial_fd = -1;                          // of a process that tries the driver (driver_trial.h)
+  CallFilter calls = CallFilter::kAllowList;  // of a worker; also set by the daemon for its workers
   int monitor_fd = -1;
   int keeper_fd = -1;
   int images_fd = -1;  // of a worker: to the process that keeps images (server/images)

@@ -105,6 +105,7 @@ Result<WorkerPool::Process> WorkerPool::Start(const WorkerWish& wish, const Uniq
                                         "--worker-user",   options_.worker_user,
                                         "--worker-root",   options_.private_root ? "private" : "machine",
                                         "--hello-timeout", std::to_string(options_.hello_timeout_s)};
+  if (options_.calls == CallFilter::kRefusingList) arguments.insert(arguments.end(), {"--calls", "refuse"});
   if (!wish.gpus.empty()) arguments.insert(arguments.end(), {"--gpus", wish.gpus});
   std::vector<int> passed = {line->second.get(), shares->second.get()};
   const auto pass = [&](const char* option, int fd) {

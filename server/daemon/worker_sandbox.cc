@@ -25,6 +25,7 @@ SandboxOptions SandboxOf(const Options& options, std::string* problem) {
   SandboxOptions sandbox;
   sandbox.mode = options.sandbox;
   sandbox.private_root = options.private_root;
+  sandbox.calls = options.calls;
   if (geteuid() != 0 || options.sandbox == SandboxMode::kOff) return sandbox;
   if (options.worker_uid != 0) {
     sandbox.user = OwnUser(options.worker_uid);
@@ -36,13 +37,6 @@ SandboxOptions SandboxOf(const Options& options, std::string* problem) {
     *problem = user.status().message();
   }
   return sandbox;
-}
-
-SandboxReport Inspect(const Options& options) {
-  std::string problem;
-  SandboxReport report = InspectSandbox(SandboxOf(options, &problem));
-  if (!problem.empty()) report.gaps.insert(report.gaps.begin(), problem);
-  return report;
 }
 
 // Where the driver has its libraries, besides the system's own directories.
@@ -61,9 +55,16 @@ std::vector<std::string> LibraryDirectories(const Driver& driver) {
 
 }  // namespace
 
+SandboxReport InspectWorkerSandbox(const Options& options) {
+  std::string problem;
+  SandboxReport report = InspectSandbox(SandboxOf(options, &problem));
+  if (!problem.empty()) report.gaps.insert(report.gaps.begin(), problem);
+  return report;
+}
+
 bool CheckWorkerSandbox(Options* options) {
   if (options->sandbox == SandboxMode::kOff) return true;
-  const SandboxReport report = Inspect(*options);
+  const SandboxReport report = InspectWorkerSandbox(*options);
   if (!report.gaps.empty() && options->sandbox == SandboxMode::kRequire) {
     fprintf(stderr, "tesserad: no sandbox for workers: %s. Repair that, or start with --sandbox auto.\n",
             report.gaps.front().c_str());
@@ -75,17 +76,6 @@ bool CheckWorkerSandbox(Options* options) {
   for (const std::string& gap : report.gaps) Log(level, "the sandbox of workers is not complete: {}", gap);
   if (options->sandbox != SandboxMode::kLog) LogInfo("the sandbox of workers: {}", report.protection);
   return true;
-}
-
-int TellWorkerSandbox(const Options& options) {
-  if (options.sandbox == SandboxMode::kOff || options.sandbox == SandboxMode::kLog) {
-    printf("none: --sandbox %s\n", options.sandbox_word.c_str());
-    return kServiceOk;
-  }
-  const SandboxReport report = Inspect(options);
-  printf("%s\n", report.protection.c_str());
-  for (const std::string& gap : report.gaps) printf("missing: %s\n", gap.c_str());
-  return report.gaps.empty() ? static_cast<int>(kServiceOk) : static_cast<int>(kExitNoSandbox);
 }
 
 Status EnterWorkerSandbox(const Options& options, const Driver& driver) {

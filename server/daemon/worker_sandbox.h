@@ -7,14 +7,13 @@
 
 namespace tessera {
 
+// What it is on this machine.
+SandboxReport InspectWorkerSandbox(const Options& options);
+
 // Says what is missing of it on this machine, at level `warning`, and what is in force, at `info`. False, with a sentence on
 // stderr: --sandbox require, and something is missing. A private root that cannot be had is left out of `*options`: no worker
 // needs to try.
 bool CheckWorkerSandbox(Options* options);
-
-// The same on stdout, for people and for `tessera doctor`: a line of what is in force, then one of each thing that is missing.
-// Returns the exit code.
-int TellWorkerSandbox(const Options& options);
 
 // Of the calling process, a worker: after the driver's file was loaded, which its user may not be able to read, and before any of
 // the driver's code runs.

@@ -35,6 +35,15 @@ Status FilterCalls(CallFilter kind) {
   return Install(kind == CallFilter::kAllowList ? allow : refuse, 0).status();
 }
 
+uint64_t CallFilterVersion() {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const sock_filter& step : kAllowListProgram) {
+    for (const uint32_t word : {uint32_t{step.code}, uint32_t{step.jt}, uint32_t{step.jf}, step.k})
+      hash = (hash ^ word) * 0x100000001b3;
+  }
+  return hash;
+}
+
 Result<UniqueFd> WatchCalls() { return Install(kWatchProgram, SECCOMP_FILTER_FLAG_NEW_LISTENER); }
 
 std::string CallName(int number) {

@@ -2,6 +2,7 @@
 // conditions). Source: seccomp(2), Documentation/userspace-api/seccomp_filter.rst.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "protocol/base/status.h"
@@ -21,6 +22,9 @@ enum class CallFilter {
 // limits and priorities, what processes share by names and numbers, programs and processes, signals to others, mounts,
 // namespaces, kernel modules and the like. Nothing ends the process. Needs no_new_privs. Fails where the kernel has no filters.
 Status FilterCalls(CallFilter kind);
+
+// Another where kAllowList is another.
+uint64_t CallFilterVersion();
 
 // Refuses nothing, and returns a descriptor on which every call that kAllowList refuses, and every opening of a file, waits for
 // an answer.

@@ -1,10 +1,12 @@
 // The emulated GPU's driver, in the hands of an attacker: at cuInit, the first of its calls that a worker makes once it is in its
 // sandbox, it tries what stands in the file NAME.attempts beside this library, a line each (attempts.h; "all": each), and writes
 // to NAME.outcomes "PROCESS LINE: OUTCOME", and "PROCESS end". Both are opened when the library is loaded, before the sandbox is
-// entered. Processes that find no attempts do nothing.
+// entered. Processes that find no attempts do nothing. With "needs inotify" it is a driver that makes a call which no list of the
+// filter has: cuInit fails where it is not let through.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/inotify.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -15,6 +17,8 @@
 #include "tests/support/attempts.h"
 
 namespace {
+
+constexpr int kOperatingSystem = 304;  // CUDA_ERROR_OPERATING_SYSTEM
 
 struct Plan {
   std::vector<std::string> attempts;
@@ -42,6 +46,12 @@ void Tell(const std::string& text) {
 extern "C" __attribute__((visibility("default"))) int cuInit(unsigned flags) {
   if (plan != nullptr && !plan->attempts.empty()) {
     for (const std::string& words : plan->attempts) {
+      if (words == "needs inotify") {
+        const tessera::UniqueFd watch(inotify_init1(IN_CLOEXEC));
+        Tell(words + (watch.valid() ? ": succeeded" : ": refused"));
+        if (!watch.valid()) return kOperatingSystem;
+        continue;
+      }
       if (!words.starts_with("all ")) {
         Tell(words + ": " + tessera::OutcomeOf(words));
         continue;

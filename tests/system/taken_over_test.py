@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
-from product import BUILD, TESSERA, Server, program
+from product import BUILD, TESSERA, Server, environment, program
 
 # Calls that reach a process by its number.
 BY_NUMBER = ("kill", "pidfd_send_signal", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr", "setpriority", "ioprio_set",
@@ -19,13 +19,26 @@ BY_NUMBER = ("kill", "pidfd_send_signal", "sched_setaffinity", "sched_setschedul
 
 
 class Attacker:
-    """A server whose driver is the attacker's. `options` are tesserad's; its workers try what attempt() is told."""
+    """A server whose driver is the attacker's. `options` are tesserad's; its workers try what attempt() is told, and whatever
+    loads the driver first what `first` says."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, first=(), **settings):
         self.directory = tempfile.TemporaryDirectory()
         self.driver = os.path.join(self.directory.name, "driver.so")
         shutil.copy(os.path.join(BUILD, "tests/libtaken-over-driver.so"), self.driver)
-        self.server = Server(*options, driver=self.driver, log="warning")
+        self.plan(first)
+        self.server = Server(*options, driver=self.driver, log="warning", **settings)
+
+    def plan(self, lines):
+        with open(self.driver + ".attempts", "w") as attempts:
+            attempts.writelines(line + "\n" for line in lines)
+
+    def outcomes(self):
+        """Of all that was tried since they were last asked for, in order."""
+        with open(self.driver + ".outcomes") as written:
+            outcomes = [line.rstrip("\n").split(" ", 1)[1] for line in written]
+        os.unlink(self.driver + ".outcomes")
+        return outcomes
 
     def start_client(self):
         """A program that works until it is ended, when its session has begun."""
@@ -35,15 +48,12 @@ class Attacker:
 
     def attempt(self, *lines):
         """How each of them ended in the worker of a new session, by its words."""
-        with open(self.driver + ".attempts", "w") as attempts:
-            attempts.writelines(line + "\n" for line in lines)
+        self.plan(lines)
         count = subprocess.run([TESSERA, "run", "--quiet", "--server", self.server.url, "--", program("count")], capture_output=True, text=True,
                                timeout=60)
-        os.unlink(self.driver + ".attempts")
+        self.plan(())
         assert count.returncode == 0, count.stderr
-        with open(self.driver + ".outcomes") as written:
-            outcomes = [line.rstrip("\n").split(" ", 1)[1] for line in written]
-        os.unlink(self.driver + ".outcomes")
+        outcomes = self.outcomes()
         assert outcomes[-1] == "end", outcomes
         return dict(outcome.split(": ", 1) for outcome in outcomes[:-1])
 
@@ -90,6 +100,53 @@ class TakenOver(unittest.TestCase):
         attacker = self.serve("--worker-user", pwd.getpwuid(os.geteuid()).pw_name)
         tesserad = attacker.server.process.pid
         self.check_refused(attacker.attempt(f"all {tesserad}"))
+
+
+class DriverThatNeedsMore(unittest.TestCase):
+    """A driver of a later release makes a call that no list of the filter has (inotify_init1, in the place of that)."""
+
+    NEEDS = ("needs inotify",)
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.env = environment(XDG_CACHE_HOME=directory.name)
+
+    def serve(self, *options, first=NEEDS):
+        attacker = Attacker(*options, first=first, env=self.env)
+        self.addCleanup(attacker.directory.cleanup)
+        return attacker
+
+    def test_it_gets_the_list_of_those_refused(self):
+        attacker = self.serve()
+        self.addCleanup(attacker.server.stop)
+        # Of the probe, and of the trials under either list.
+        self.assertEqual([outcome for outcome in attacker.outcomes() if outcome != "end"],
+                         ["needs inotify: succeeded", "needs inotify: refused", "needs inotify: succeeded"])
+        self.assertRegex(attacker.server.words(), "warning: the sandbox of workers is not complete: the driver .*driver.so makes system calls that")
+        self.assertIn("cuInit fails with 304", attacker.server.words())
+        outcomes = attacker.attempt(*self.NEEDS, "all 1")
+        self.assertEqual(outcomes.pop("needs inotify"), "succeeded")
+        for call in (*BY_NUMBER, "shmget", "socket-raw", "socketpair-datagram", "userfaultfd", "fchmodat2"):
+            self.assertEqual(outcomes[call + " 1"], "refused: Operation not permitted", call)
+
+    def test_required_it_is_no_server(self):
+        attacker = self.serve("--sandbox", "require")
+        self.assertEqual(attacker.server.process.wait(20), 5)
+        self.assertIn("makes system calls that the filter of workers does not let through", attacker.server.words())
+        attacker.server.discard()
+
+    def test_a_driver_is_tried_once(self):
+        attacker = self.serve(first=())
+        attacker.server.stop()
+        # The same file, and what it needs now is not found out.
+        attacker.plan(self.NEEDS)
+        for changed in (False, True):
+            if changed:
+                os.utime(attacker.driver)
+            server = Server(driver=attacker.driver, env=self.env, log="warning")
+            self.assertEqual("makes system calls" in server.words(), changed)
+            server.stop()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,31 @@
+#include "server/daemon/tell_sandbox.h"
+
+#include <cstdio>
+#include <string>
+
+#include "server/daemon/device_probe.h"
+#include "server/daemon/driver_trial.h"
+#include "server/daemon/exit_codes.h"
+#include "server/daemon/worker_sandbox.h"
+
+namespace tessera {
+
+int TellWorkerSandbox(const Options& options) {
+  if (options.sandbox == SandboxMode::kOff || options.sandbox == SandboxMode::kLog) {
+    printf("none: --sandbox %s\n", options.sandbox_word.c_str());
+    return kServiceOk;
+  }
+  SandboxReport report = InspectWorkerSandbox(options);
+  // Where there is a driver it is tried there.
+  if (Result<DeviceList> devices = ProbeDevices(options.driver, options.log_word); devices.ok()) {
+    const TrialResult tried = TryDriverInSandbox(*devices, options);
+    if (!tried.problem.empty()) {
+      report.gaps.push_back("the driver " + devices->file + " does not work under the filter of system calls: " + tried.problem);
+    }
+  }
+  printf("%s\n", report.protection.c_str());
+  for (const std::string& gap : report.gaps) printf("missing: %s\n", gap.c_str());
+  return report.gaps.empty() ? static_cast<int>(kServiceOk) : static_cast<int>(kExitNoSandbox);
+}
+
+}  // namespace tessera
