@@ -191,6 +191,7 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--gpus", options->gpus)->group("");
   app.add_option("--probe-fd", options->probe_fd)->group("");
   app.add_option("--trial-fd", options->trial_fd)->group("");
+  app.add_option("--shared-memory", options->shared_memory)->group("");
   std::string calls;
   app.add_option("--calls", calls)->group("");
   app.add_option("--monitor-fd", options->monitor_fd)->group("");

@@ -33,6 +33,7 @@ struct Options : ServiceOptions {
   std::string worker_user = "nobody";  // of workers that root starts
   UidRange worker_uids;                // besides: a user each, in its place
   bool private_root = true;            // of workers
+  bool workers_keep_user = false;      // found at start: they cannot become another
   bool vgpus = true;                   // a broker is started
   std::string vgpu_path;               // of --vgpus; empty: none
   std::vector<std::string> policies;   // of --policy, for the broker
@@ -56,6 +57,7 @@ struct Options : ServiceOptions {
   std::string gpus;          // of a worker: those its session may have at all; empty: all of the server's
   int probe_fd = -1;
   int trial_fd = -1;                          // of a process that tries the driver (driver_trial.h)
+  std::string shared_memory;                  // of a worker: SandboxOptions::shared_memory
   CallFilter calls = CallFilter::kAllowList;  // of a worker; also set by the daemon for its workers
   int monitor_fd = -1;
   int keeper_fd = -1;

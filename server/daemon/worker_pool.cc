@@ -21,6 +21,7 @@
 #include "server/daemon/warm_bounds.h"
 #include "server/daemon/worker_environment.h"
 #include "server/daemon/worker_line.h"
+#include "server/daemon/worker_sandbox.h"
 #include "server/shares/share_socket.h"
 
 namespace tessera {
@@ -30,6 +31,16 @@ namespace {
 bool SameDriver(const WorkerWish& a, const WorkerWish& b) {
   return a.gpus == b.gpus && a.hello.devices == b.hello.devices && a.hello.session_index == b.hello.session_index &&
          AllowedVariables(a.hello.environment) == AllowedVariables(b.hello.environment);
+}
+
+// For workers of one user that have a root of their own; else there is none.
+SharedDirectory MakeSharedDirectory(const Options& options) {
+  const bool in_sandbox = options.sandbox == SandboxMode::kAuto || options.sandbox == SandboxMode::kRequire;
+  if (!in_sandbox || !options.private_root || !options.worker_uids.empty()) return {};
+  Result<SharedDirectory> made = SharedDirectory::Make(UserOfWorkers(options));
+  if (made.ok()) return std::move(made).value();
+  LogWarning("workers see the machine's /dev/shm: {}", made.status().message());
+  return {};
 }
 
 // Half of the cores: programs that run need theirs.
@@ -48,7 +59,8 @@ WorkerPool::WorkerPool(const Options& options, const std::vector<GpusMessage::Uu
                    {socket})
             .status();
       }),
-      uids_(options.worker_uids) {
+      uids_(options.worker_uids),
+      shared_(MakeSharedDirectory(options)) {
   kinds_.push_back({.id = next_kind_++, .like = {}, .demand = {}});
   // Here, so that nothing is left of a first session. Where it fails each session tries again.
   if (options.driver == "emulator") static_cast<void>(EmulatedDevices());
@@ -105,6 +117,7 @@ Result<WorkerPool::Process> WorkerPool::Start(const WorkerWish& wish, const Uniq
                                         "--worker-user",   options_.worker_user,
                                         "--worker-root",   options_.private_root ? "private" : "machine",
                                         "--hello-timeout", std::to_string(options_.hello_timeout_s)};
+  if (!shared_.path().empty()) arguments.insert(arguments.end(), {"--shared-memory", shared_.path()});
   if (options_.calls == CallFilter::kRefusingList) arguments.insert(arguments.end(), {"--calls", "refuse"});
   if (!wish.gpus.empty()) arguments.insert(arguments.end(), {"--gpus", wish.gpus});
   std::vector<int> passed = {line->second.get(), shares->second.get()};

@@ -27,6 +27,7 @@
 #include "server/daemon/gate_memory.h"
 #include "server/daemon/options.h"
 #include "server/daemon/session_demand.h"
+#include "server/daemon/shared_directory.h"
 #include "server/daemon/worker_uids.h"
 #include "server/images/image_keeper.h"
 
@@ -135,6 +136,7 @@ class WorkerPool {
   const size_t starts_max_;  // processes that get ready at the same time
   ImageKeeper images_;
   WorkerUids uids_;
+  const SharedDirectory shared_;
   // Of processes that have not ended.
   std::map<pid_t, UniqueFd> uid_locks_;
   std::map<pid_t, DeviceSlot> device_slots_;

@@ -26,6 +26,7 @@ SandboxOptions SandboxOf(const Options& options, std::string* problem) {
   sandbox.mode = options.sandbox;
   sandbox.private_root = options.private_root;
   sandbox.calls = options.calls;
+  sandbox.shared_memory = options.shared_memory;
   if (geteuid() != 0 || options.sandbox == SandboxMode::kOff) return sandbox;
   if (options.worker_uid != 0) {
     sandbox.user = OwnUser(options.worker_uid);
@@ -55,6 +56,12 @@ std::vector<std::string> LibraryDirectories(const Driver& driver) {
 
 }  // namespace
 
+uid_t UserOfWorkers(const Options& options) {
+  std::string problem;
+  const SandboxOptions sandbox = SandboxOf(options, &problem);
+  return sandbox.user && !options.workers_keep_user ? sandbox.user->uid : geteuid();
+}
+
 SandboxReport InspectWorkerSandbox(const Options& options) {
   std::string problem;
   SandboxReport report = InspectSandbox(SandboxOf(options, &problem));
@@ -71,6 +78,7 @@ bool CheckWorkerSandbox(Options* options) {
     return false;
   }
   options->private_root = report.private_root;
+  options->workers_keep_user = !report.other_user;
   // A private server works for the user who started it alone.
   const LogLevel level = options->owner_fd >= 0 ? LogLevel::kInfo : LogLevel::kWarning;
   for (const std::string& gap : report.gaps) Log(level, "the sandbox of workers is not complete: {}", gap);

@@ -89,8 +89,7 @@ std::vector<FileRule> WorkerFileRules(const std::vector<std::string>& library_di
   rules.push_back({"/proc/self", kReadWrite});
   for (const char* path : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"})
     rules.push_back({path, kReadWrite});
-  // The driver keeps the state of its interprocess events in /dev/shm.
-  rules.push_back({"/dev/shm", kReadWrite});
+  rules.push_back({kSharedMemory, kReadWrite});
   glob_t devices{};
   if (glob("/dev/nvidia*", 0, nullptr, &devices) == 0) {
     for (size_t i = 0; i < devices.gl_pathc; ++i) rules.push_back({devices.gl_pathv[i], kReadWrite});

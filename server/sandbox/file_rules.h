@@ -13,7 +13,14 @@ struct FileRule {
   enum class Access { kRead, kReadWrite };
   std::string path;  // a file, or a directory with all that is in it
   Access access = Access::kRead;
+  // In a private root (private_root.h): the directory that is seen there; kNewMemory; empty: what is there.
+  std::string source = {};
 };
+// An empty file system of the process's own, in memory.
+inline constexpr char kNewMemory[] = "new memory";
+
+// Where the driver keeps the state of its interprocess events.
+inline constexpr char kSharedMemory[] = "/dev/shm";
 
 // The files of a worker that exist now: system libraries and settings, this process in /proc, devices of the GPU.
 // `library_directories` as in SandboxOptions.

@@ -88,6 +88,36 @@ bool Contains(const Part& part, const std::string& path, FileRule::Access access
   return path == part.path || path.starts_with(part.path + "/");
 }
 
+// An empty file system, attached nowhere.
+Result<UniqueFd> MakeEmpty(const char* mode, const char* size) {
+  const UniqueFd context(static_cast<int>(syscall(SYS_fsopen, "tmpfs", kCloseOnExec)));
+  if (!context.valid()) return Refused("cannot make a file system", errno);
+  for (const auto& [name, value] : {std::pair("mode", mode), {"size", size}, {"nr_inodes", "1024"}}) {
+    if (syscall(SYS_fsconfig, context.get(), kSetString, name, value, 0) != 0) return Refused("cannot make a file system", errno);
+  }
+  if (syscall(SYS_fsconfig, context.get(), kCreate, nullptr, nullptr, 0) != 0) return Refused("cannot make a file system", errno);
+  UniqueFd mount(static_cast<int>(syscall(SYS_fsmount, context.get(), kCloseOnExec, kNoSetUser)));
+  if (!mount.valid()) return Refused("cannot mount a file system", errno);
+  return mount;
+}
+
+// What has a source of its own.
+Status TakeSource(const FileRule& rule, std::vector<Part>* parts) {
+  if (rule.source != kNewMemory) {
+    UniqueFd mount(
+        static_cast<int>(syscall(SYS_open_tree, AT_FDCWD, rule.source.c_str(), kOpenTreeClone | kRecursive | O_CLOEXEC)));
+    if (!mount.valid()) return Refused("cannot take " + rule.source + " along", errno);
+    if (!SetAttributes(mount.get(), "", AT_EMPTY_PATH | kRecursive, kNoSetUser))
+      return Refused("cannot protect " + rule.source, errno);
+    parts->push_back({rule.path, rule.access, true, std::move(mount)});
+    return Status::Ok();
+  }
+  Result<UniqueFd> mount = MakeEmpty("1777", "50%");
+  if (!mount.ok()) return mount.status();
+  parts->push_back({rule.path, rule.access, true, std::move(mount).value()});
+  return Status::Ok();
+}
+
 // Takes what is at `path`, if there is anything.
 Status Take(const std::string& path, FileRule::Access access, std::vector<Part>* parts) {
   if (path.size() < 2 || path[0] != '/') return Status::Ok();
@@ -108,6 +138,10 @@ Status TakeAll(const std::vector<FileRule>& rules, std::vector<Part>* parts) {
   // Whole, and writable as far as the process may write there: its own entry is a link to a directory of another name.
   RETURN_IF_ERROR(Take("/proc", FileRule::Access::kReadWrite, parts));
   for (const FileRule& rule : rules) {
+    if (!rule.source.empty()) {
+      RETURN_IF_ERROR(TakeSource(rule, parts));
+      continue;
+    }
     RETURN_IF_ERROR(Take(rule.path, rule.access, parts));
     // Also under the name that is behind links: a library names the others beside it by that.
     std::error_code none;
@@ -126,19 +160,6 @@ bool MakePlace(int root, const std::string& path, bool is_directory) {
   if (is_directory) return mkdirat(root, name, 0755) == 0 || errno == EEXIST;
   return UniqueFd(openat(root, name, O_CREAT | O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0444)).valid() ||
          faccessat(root, name, F_OK, 0) == 0;
-}
-
-// An empty file system, attached nowhere: memory for names of places alone.
-Result<UniqueFd> MakeEmpty() {
-  const UniqueFd context(static_cast<int>(syscall(SYS_fsopen, "tmpfs", kCloseOnExec)));
-  if (!context.valid()) return Refused("cannot make a file system", errno);
-  for (const auto& [name, value] : {std::pair("mode", "0755"), {"size", "64k"}, {"nr_inodes", "1024"}}) {
-    if (syscall(SYS_fsconfig, context.get(), kSetString, name, value, 0) != 0) return Refused("cannot make a file system", errno);
-  }
-  if (syscall(SYS_fsconfig, context.get(), kCreate, nullptr, nullptr, 0) != 0) return Refused("cannot make a file system", errno);
-  UniqueFd mount(static_cast<int>(syscall(SYS_fsmount, context.get(), kCloseOnExec, kNoSetUser)));
-  if (!mount.valid()) return Refused("cannot mount a file system", errno);
-  return mount;
 }
 
 bool Attach(int mount, int directory, const char* path) {
@@ -165,7 +186,7 @@ Status MakeRoot(const std::vector<FileRule>& rules) {
   if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return Refused("cannot separate mounts", errno);
   std::vector<Part> parts;
   RETURN_IF_ERROR(TakeAll(rules, &parts));
-  Result<UniqueFd> root = MakeEmpty();
+  Result<UniqueFd> root = MakeEmpty("0755", "64k");  // names of places alone
   if (!root.ok()) return root.status();
   if (!Attach(root->get(), AT_FDCWD, kWorkPlace)) return Refused("cannot mount a file system", errno);
   if (const Status moved = MoveInto(root->get(), parts); !moved.ok()) {

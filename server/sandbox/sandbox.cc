@@ -93,8 +93,12 @@ bool ChangesUser(const SandboxOptions& options) { return geteuid() == 0 && optio
 
 std::vector<FileRule> RulesFor(const SandboxOptions& options) {
   std::vector<FileRule> rules = WorkerFileRules(options.library_directories);
+  const bool own = options.user && options.user->own;
+  for (FileRule& rule : rules) {
+    if (rule.path == kSharedMemory) rule.source = own ? kNewMemory : options.shared_memory;
+  }
   // What others have compiled is not for a process that has nothing in common with them.
-  if (options.user && options.user->own) return rules;
+  if (own) return rules;
   if (std::optional<FileRule> cache = CompileCacheRule(!ChangesUser(options))) rules.push_back(*std::move(cache));
   return rules;
 }
@@ -121,6 +125,7 @@ Status GiveUp(const SandboxOptions& options, SandboxReport* report) {
     if (const Status became = BecomeUser(*options.user); !became.ok()) {
       report->gaps.push_back(became.message());
     } else {
+      report->other_user = true;
       user = options.user->own ? "a user each" : "user " + options.user->name;
     }
   };
@@ -159,13 +164,13 @@ Status GiveUp(const SandboxOptions& options, SandboxReport* report) {
   return Status::Ok();
 }
 
-// What a process that tries it writes: the protection, "private root" or "", then a gap in each line.
+// What a process that tries it writes, in a line each: the protection, whether it has a private root, and another user, the gaps.
 [[noreturn]] void Tell(int to, const SandboxOptions& options) {
   SandboxReport report;
   Status status = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? Status::Ok() : Status::FromErrno("no_new_privs", errno);
   if (status.ok()) status = GiveUp(options, &report);
   if (!status.ok()) report.gaps.insert(report.gaps.begin(), "workers cannot enter it: " + status.message());
-  std::string text = report.protection + "\n" + (report.private_root ? "private root" : "") + "\n";
+  std::string text = fmt::format("{}\n{}\n{}\n", report.protection, int{report.private_root}, int{report.other_user});
   for (const std::string& gap : report.gaps) text += gap + "\n";
   _exit(write(to, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1);
 }
@@ -185,7 +190,8 @@ SandboxReport ParseReport(const std::string& text) {
   std::istringstream lines(text);
   std::string line;
   std::getline(lines, report.protection);
-  report.private_root = std::getline(lines, line) && !line.empty();
+  report.private_root = std::getline(lines, line) && line == "1";
+  report.other_user = std::getline(lines, line) && line == "1";
   while (std::getline(lines, line)) report.gaps.push_back(line);
   if (text.empty()) report.gaps.push_back("workers end when they enter it");
   return report;
@@ -223,7 +229,8 @@ Status EnterSandbox(const SandboxOptions& options) {
 SandboxReport InspectSandbox(const SandboxOptions& options) {
   SandboxReport report;
   int answer[2];
-  if (pipe2(answer, O_CLOEXEC) != 0) return {.protection = "unknown", .gaps = {"no pipe to a worker"}, .private_root = false};
+  if (pipe2(answer, O_CLOEXEC) != 0)
+    return {.protection = "unknown", .gaps = {"no pipe to a worker"}, .private_root = false, .other_user = false};
   const UniqueFd read_end(answer[0]);
   UniqueFd write_end(answer[1]);
   const pid_t pid = fork();

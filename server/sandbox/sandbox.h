@@ -46,6 +46,9 @@ struct SandboxOptions {
   std::optional<WorkerUser> user;
   // Whether the process sees nothing of the machine's files but what it may open (private_root.h).
   bool private_root = true;
+  // What it sees as /dev/shm in a private root: this directory; empty: the machine's. A user of its own has nothing to share: its
+  // own memory.
+  std::string shared_memory;
   CallFilter calls = CallFilter::kAllowList;
   // Further directories whose files may be read and executed: where the driver is.
   std::vector<std::string> library_directories;
@@ -55,6 +58,7 @@ struct SandboxReport {
   std::string protection;         // what is in force, in one line: "user nobody, a private root, Landlock 4, ..."
   std::vector<std::string> gaps;  // what is missing on this machine for the whole of it, as sentences
   bool private_root = false;      // can be had
+  bool other_user = false;        // than the process that asks
 };
 // What EnterSandbox() does here: asks a process that it starts and that enters it. For one that has loaded no driver and has one
 // thread.

@@ -95,6 +95,11 @@ def device_bytes(server):
     return sum(device["memory_used_bytes"] for device in json.loads(done.stdout)["devices"])
 
 
+def memory_files():
+    """In /dev/shm, and in the directories that servers have there for their workers."""
+    return {os.path.join(above, name) for above, _, names in os.walk("/dev/shm") for name in names}
+
+
 class Held:
     """What a server without sessions holds: everything that a session must give back, and the memory of tesserad."""
 
@@ -103,7 +108,7 @@ class Held:
         self.device_bytes = device_bytes(server)  # asked first: the first question starts a process that stays
         self.children = len(server.children())
         self.descriptors = descriptors(server.process.pid)
-        self.memory_files = set(os.listdir("/dev/shm"))
+        self.memory_files = memory_files()
         self.resident_kib = resident_kib(server.process.pid)
 
     def __str__(self):
@@ -114,7 +119,7 @@ class Held:
     def check_no_more_than(self, before, growth_kib):
         growth_kib *= 16 if SANITIZED else 1  # memory that was freed stays with a sanitizer for a while
         # Other programs of this machine have such files too, but not for long.
-        wait_for(lambda: set(os.listdir("/dev/shm")) <= before.memory_files, 20, "the end of all new files in /dev/shm")
+        wait_for(lambda: memory_files() <= before.memory_files, 20, "the end of all new files in /dev/shm")
         for name in ("device_bytes", "children", "descriptors"):
             assert getattr(self, name) <= getattr(before, name), f"{name} grew: before {before}; after {self}"
         assert self.resident_kib <= before.resident_kib + growth_kib, f"tesserad grew: before {before}; after {self}"

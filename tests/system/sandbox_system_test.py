@@ -5,6 +5,7 @@ usage: sandbox_system_test.py BUILD_DIRECTORY
 """
 
 import ctypes
+import glob
 import os
 import pwd
 import subprocess
@@ -218,6 +219,31 @@ class Sandbox(unittest.TestCase):
         self.assertIn("the sandbox of workers: a user each, a private root", server.words())
         self.end(*clients)
         self.assertEqual(server.stop(), 0)
+
+    @unittest.skipUnless(complete(), "this machine cannot do all of it")
+    def test_workers_share_memory_with_each_other_alone(self):
+        def directory_of(server):
+            """What all its workers see as /dev/shm."""
+            clients = [self.start_client(server) for _ in range(2)]
+            seen = [f"/proc/{worker}/root/dev/shm" for worker in server.workers()]
+            found, = (path for path in glob.glob("/dev/shm/tessera-workers-*") if os.path.samefile(path, seen[0]))
+            self.assertTrue(os.path.samefile(seen[0], seen[1]))
+            self.end(*clients)
+            return found
+
+        server = Server()
+        directory = directory_of(server)
+        self.assertEqual(server.stop(), 0)
+        self.assertFalse(os.path.exists(directory))
+        # Of one that was killed it is left, until there is another server.
+        killed = Server()
+        directory = directory_of(killed)
+        killed.process.kill()
+        killed.process.wait()
+        killed.discard()
+        server = Server()
+        self.assertFalse(os.path.exists(directory))
+        server.stop()
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_no_user_is_left(self):

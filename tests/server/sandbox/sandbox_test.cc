@@ -49,8 +49,10 @@ WorkerUser Own(uid_t uid) { return {std::to_string(uid), uid, static_cast<gid_t>
 
 // Why the tests' machine cannot do all of it; those that need it say so.
 std::string WhatIsMissing(bool private_root) {
-  const SandboxReport report =
-      InspectSandbox({.mode = SandboxMode::kRequire, .user = kNobody, .private_root = private_root, .library_directories = {}});
+  SandboxOptions options;
+  options.user = kNobody;
+  options.private_root = private_root;
+  const SandboxReport report = InspectSandbox(options);
   return report.gaps.empty() ? "" : report.gaps.front();
 }
 
@@ -85,9 +87,13 @@ class Victim {
 // what Landlock does alone.
 enum class Who { kOfRoot, kOfRootWithOwnUser, kOfOrdinaryUser, kWithoutRootOfItsOwn };
 
+// SandboxOptions::shared_memory of those that enter it.
+std::string shared_memory;
+
 void Enter(Who who, uid_t own_user = kOwnUser) {
   SandboxOptions options;
   options.mode = SandboxMode::kRequire;
+  options.shared_memory = shared_memory;
   options.private_root = who != Who::kWithoutRootOfItsOwn;
   if (who == Who::kOfRoot) {
     options.user = kNobody;
@@ -124,6 +130,7 @@ class SandboxTest : public testing::TestWithParam<Who> {
   void SetUp() override {
     const bool of_root = GetParam() == Who::kOfRoot || GetParam() == Who::kOfRootWithOwnUser;
     if (of_root && !IsRoot()) GTEST_SKIP() << "needs root";
+    shared_memory.clear();
     const std::string missing = WhatIsMissing(GetParam() != Who::kWithoutRootOfItsOwn);
     if (!missing.empty()) GTEST_SKIP() << "this machine cannot do all of it: " << missing;
     // A file that its user and everybody else could read, in a place like a home directory.
@@ -382,20 +389,21 @@ TEST_P(SandboxTest, TheMachinesFilesAreNotThere) {
   EXPECT_EQ(Try([] { return mkdir("/new", 0700) == 0 || errno != EROFS; }), kRefused);
 }
 
-// What a worker of the same user leaves where the driver leaves things.
-TEST_P(SandboxTest, FilesOfOtherWorkersAreClosedToAUserOfItsOwn) {
-  if (GetParam() != Who::kOfRootWithOwnUser) GTEST_SKIP() << "workers of one user can read each other's files in /dev/shm";
-  const std::string path = "/dev/shm/sandbox-test-" + std::to_string(getpid());
-  const Victim other([&] {
-    Enter(GetParam(), kOwnUser + 1);
-    if (!CanOpen(path, O_RDWR | O_CREAT | O_EXCL)) _exit(1);
-  });
-  struct stat status {};
-  ASSERT_EQ(stat(path.c_str(), &status), 0);
-  EXPECT_EQ(status.st_uid, kOwnUser + 1);
-  EXPECT_EQ(Try([&] { return CanOpen(path, O_RDONLY); }), kRefused);
-  EXPECT_EQ(Try([&] { return unlink(path.c_str()) == 0; }), kRefused);
-  unlink(path.c_str());
+// Where programs of the machine share memory, and the driver keeps its events.
+TEST_P(SandboxTest, TheMachinesSharedMemoryIsNotThere) {
+  if (GetParam() == Who::kWithoutRootOfItsOwn) GTEST_SKIP() << "that is what it lacks";
+  const std::string of_machine = "/dev/shm/sandbox-test-" + std::to_string(getpid());
+  std::ofstream(of_machine) << "secret";
+  ASSERT_EQ(chmod(of_machine.c_str(), 0666), 0);
+  shared_memory = directory_;
+  EXPECT_EQ(Try([&] { return CanOpen(of_machine, O_RDONLY); }), kRefused);
+  EXPECT_EQ(Try([] { return CanOpen("/dev/shm/new", O_RDWR | O_CREAT | O_EXCL); }), kSucceeded);
+  // What one worker has left there others have too, unless each has a user of its own.
+  const bool shared = GetParam() != Who::kOfRootWithOwnUser;
+  EXPECT_EQ(Try([] { return CanOpen("/dev/shm/new", O_RDONLY); }), shared ? kSucceeded : kRefused);
+  EXPECT_EQ(std::filesystem::exists(directory_ + "/new"), shared);
+  shared_memory.clear();
+  unlink(of_machine.c_str());
 }
 
 TEST_P(SandboxTest, ACacheOfCompiledCodeIsForUsersThatAreShared) {
