@@ -259,7 +259,8 @@ TEST_P(SandboxTest, OtherProcessesAreOutOfReach) {
     const std::string directory = "/proc/" + std::to_string(pid);
     EXPECT_EQ(Try([&] { return CanOpen(directory + "/mem", O_RDONLY); }), kRefused);
     EXPECT_EQ(Try([&] { return CanOpen(directory + "/mem", O_RDWR); }), kRefused);
-    EXPECT_EQ(Try([&] { return CanOpen(directory + "/environ", O_RDONLY); }), kRefused);
+    for (const char* name : {"/environ", "/cmdline", "/status", "/maps", "/oom_score_adj", "/task"})
+      EXPECT_EQ(Try([&] { return CanOpen(directory + name, O_RDONLY); }), kRefused) << name;
     EXPECT_EQ(Try([&] { return CanOpen(directory + "/fd/0", O_RDONLY); }), kRefused);
     EXPECT_EQ(Try([&] { return ptrace(PTRACE_ATTACH, pid, nullptr, nullptr) == 0; }), kRefused);
     EXPECT_EQ(Try([&] {
