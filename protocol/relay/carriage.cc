@@ -141,6 +141,12 @@ Status Carriage::AddSegment(uint32_t id, uint64_t size_bytes) {
   return Status::Ok();
 }
 
+void Carriage::Refuse(uint32_t id) {
+  std::atomic<uint32_t>& highest = page_->highest_offered[id % 2];
+  if (id > highest.load()) highest.store(id);
+  ForgetFile(id);
+}
+
 bool Carriage::CloseSegment(uint32_t id, uint32_t side) {
   CarriagePage::Segment* segment = Find(id);
   if (segment == nullptr) return false;

@@ -15,6 +15,8 @@
 //   behind 1                 comes again, and another file replaces this one
 //   behind 2, 3              comes again, and is passed on with the file that is there (offer_arriving); a peer of a mirrored
 //                            channel takes no notice of the second (Channel::TakeOffer)
+// It is refused              1 its number counts  2 its end is recorded  3 controls_received
+//   behind 1, 2              comes again, and is refused again; the end is known, as below
 // A segment's end arrives    1 entry: closed there  2 passed on  3 controls_received
 //   behind 1, 2              comes again; to close what is closed is nothing, here and to the peer
 // The other host's Goodbye   1 the peer is told, its socket shut  2 end_heard  3 controls_received
@@ -91,6 +93,8 @@ class Carriage {
   void ForgetFile(uint32_t id);
   // A new entry, not closed; one that there is already stays as it is. kResourceExhausted beyond SegmentTable::kSegmentsMax.
   Status AddSegment(uint32_t id, uint64_t size_bytes);
+  // A segment that has no entry counts as one that both sides have closed, and the keeper has no file of it.
+  void Refuse(uint32_t id);
   // Notes that one side has closed it (kClosedHere, kClosedThere): true when both have, and the entry is gone.
   bool CloseSegment(uint32_t id, uint32_t side);
   // Whether both sides have closed it.

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "protocol/relay/relay_parts.h"
@@ -142,6 +143,14 @@ void Relay::WatchSocket() {
 }
 
 Status Relay::AddSegment(const SegmentOffer& offer, int fd, std::span<const std::byte> message) {
+  {
+    MutexLock lock(segments_mutex_);
+    if (offer.size_bytes > segment_bytes_max_ - std::min(segment_bytes_, segment_bytes_max_)) {
+      return Status(StatusCode::kResourceExhausted, "the session's segments have " + std::to_string(segment_bytes_) +
+                                                        " bytes, and may have " + std::to_string(segment_bytes_max_) +
+                                                        ": pin less host memory, or lower --max-sessions of tessera-gateway");
+    }
+  }
   Result<Mapping> mapping = Mapping::Map(fd, offer.size_bytes, 0, Placement::Anywhere());
   if (!mapping.ok()) return mapping.status();
   const auto memory = std::make_shared<const Mapping>(std::move(*mapping));
@@ -152,6 +161,7 @@ Status Relay::AddSegment(const SegmentOffer& offer, int fd, std::span<const std:
   // First of all: who finds the segment known must also find its offer, to send it ahead.
   if (!message.empty()) RETURN_IF_ERROR(Record(message));
   segments_.emplace(offer.id, memory);
+  segment_bytes_ += offer.size_bytes;
   if (registered_ != nullptr) registered_->Register(memory->bytes());
   return Status::Ok();
 }
@@ -162,6 +172,7 @@ void Relay::CloseSegment(uint32_t id, uint32_t side) {
   const auto found = segments_.find(id);
   if (found == segments_.end()) return;
   if (registered_ != nullptr) registered_->Forget(found->second->bytes());
+  segment_bytes_ -= found->second->size();
   segments_.erase(found);
 }
 

@@ -86,6 +86,9 @@ class Relay {
   // Whether the session is without a link now, and waits for one. Any thread.
   bool WaitsForLink() const { return outage_began_ns_.load() != 0; }
 
+  // What all segments of the session may have together; more are refused: the peer on this host does not hear of them, and what
+  // the program does with one fails as for want of memory. Before Run().
+  void BoundSegments(uint64_t bytes_max) { segment_bytes_max_ = bytes_max; }
   // Where to count the bytes of segments that arrive; outlives the relay. Before Run().
   void CountReceived(std::atomic<uint64_t>* bytes) { received_bytes_ = bytes; }
 
@@ -196,6 +199,8 @@ class Relay {
   Status TransfersAcked(uint64_t number) EXCLUDES(transfers_mutex_);
   Status ControlsAcked(uint64_t count) EXCLUDES(controls_mutex_);
   Status OfferArrived(const SegmentOffer& offer, std::span<const std::byte> message);
+  // As if the peer on this host had closed at once what it does not hear of.
+  Status RefuseOffer(const SegmentOffer& offer, const Status& why);
 
   // The memory behind a segment that was offered, as long as not both ends of the channel have closed it; whoever copies
   // keeps it meanwhile.
@@ -275,6 +280,9 @@ class Relay {
   Mutex segments_mutex_;
   // With the entries of carriage_.
   std::map<uint32_t, Memory> segments_ GUARDED_BY(segments_mutex_);
+  uint64_t segment_bytes_ GUARDED_BY(segments_mutex_) = 0;  // of all of them
+  uint64_t segment_bytes_max_ = UINT64_MAX;
+  int refusals_told_ = 0;                                         // of the receiving thread
   std::shared_ptr<Link> registered_ GUARDED_BY(segments_mutex_);  // that knows their memory
   bool first_message_ = false;  // of the socket, after Adopt(); under the channel's lock of its socket
 

@@ -78,6 +78,7 @@ Status Relay::TakeUpSegments(KeptSession& kept) {
     Result<Mapping> mapping = Mapping::Map(file->second.get(), size_bytes, 0, Placement::Anywhere());
     if (!mapping.ok()) return mapping.status();
     segments_.emplace(id, std::make_shared<const Mapping>(std::move(*mapping)));
+    segment_bytes_ += size_bytes;
     if (id == carriage_->page().offer_arriving.load()) adopted_file_ = std::move(file->second);
     kept.segments.erase(file);
     return Status::Ok();

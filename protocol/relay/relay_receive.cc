@@ -187,11 +187,28 @@ Status Relay::OfferArrived(const SegmentOffer& offer, std::span<const std::byte>
       adopted_file_.valid() && arriving == offer.id && CheckSegmentFile(adopted_file_.get(), offer.size_bytes).ok();
   arriving.store(offer.id);
   Result<UniqueFd> file = known ? std::move(adopted_file_) : CreateSegmentFile("tessera-mirrored", offer.size_bytes);
-  if (!file.ok()) return file.status();
+  const Status added = known ? Status::Ok() : file.ok() ? AddSegment(offer, file->get(), {}) : file.status();
+  if (added.code() == StatusCode::kResourceExhausted) return RefuseOffer(offer, added);
+  RETURN_IF_ERROR(added);
   const int fd = file->get();
-  if (!known) RETURN_IF_ERROR(AddSegment(offer, fd, {}));
   const Status passed_on = channel_->SendControl(message, std::span(&fd, 1));
   if (!passed_on.ok()) LogDebug("a segment was not passed on: {}", passed_on.message());
+  return Status::Ok();
+}
+
+Status Relay::RefuseOffer(const SegmentOffer& offer, const Status& why) {
+  constexpr int kToldMax = 8;
+  if (refusals_told_++ < kToldMax) LogWarning("a segment of {} bytes was refused: {}", offer.size_bytes, why.message());
+  {
+    MutexLock lock(segments_mutex_);
+    carriage_->Refuse(offer.id);
+  }
+  Encoder encoder;
+  SegmentClose{offer.id}.Encode(encoder);
+  MutexLock lock(controls_mutex_);
+  // Behind an end of the process before this one it comes again.
+  if (!carriage_->WasLast(encoder.bytes())) RETURN_IF_ERROR(carriage_->Record(encoder.bytes()));
+  Errand();
   return Status::Ok();
 }
 

@@ -58,6 +58,7 @@ void RelaySession::Uses(std::shared_ptr<Link> link) {
 }
 
 Status RelaySession::Run(Relay& relay) {
+  relay.BoundSegments(service_.options_.segment_bytes_max);
   Within(kNoDeadline);
   {
     MutexLock lock(mutex_);

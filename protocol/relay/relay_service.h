@@ -100,6 +100,7 @@ class RelayService {
     int owner_fd = -1;                             // readable once the process that the service is for has ended; -1: none
     uint64_t hello_timeout_ns = 10'000'000'000;    // for a connection to say what it wants
     std::optional<StrangerBounds> strangers = {};  // anybody may connect
+    uint64_t segment_bytes_max = UINT64_MAX;       // of one session, as of Relay::BoundSegments()
     // Who has connected, for the log; with `strangers`.
     std::function<std::string(int connection)> describe = {};
   };

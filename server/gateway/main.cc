@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -33,6 +34,12 @@ struct Carrier {
   LinkListener& listener;
   ReturningLinks returning;
 };
+
+// Of one session: no more than there is memory here, and so that all sessions together find addresses (64 of the 128 TiB).
+uint64_t SegmentBytesMax(uint32_t sessions_max) {
+  const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return std::min(memory, (uint64_t{64} << 40) / std::max(sessions_max, 1U));
+}
 
 // What a client asks for, of which the server's process must not hear before there is something to hear.
 Result<UniqueFd> Dial(RelaySession& session, Carrier& carrier) {
@@ -98,6 +105,7 @@ int CarrySessions(const GatewayOptions& options) {
   RelayService service({.sessions_max = options.sessions_max,
                         .hello_timeout_ns = options.hello_timeout_ns(),
                         .strangers = StrangerBounds::OfThisProcess(),
+                        .segment_bytes_max = SegmentBytesMax(options.sessions_max),
                         .describe = [&](int connection) { return described->DescribePeer(connection); }});
   if (const Status status = service.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   if (const Status status = PrepareLinks(options.listen); !status.ok()) return Fail(kName, status, kServiceCannotListen);

@@ -174,6 +174,41 @@ TEST_P(RelayTest, SegmentsComeAndGo) {
   }
 }
 
+TEST(RelayBoundsTest, SegmentsBeyondTheBoundAreRefusedAndTheSessionGoesOn) {
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  auto [mirror_client, client_end] = SocketPair();
+  auto [mirror_server, server_end] = SocketPair();
+  const auto mirror = Mirror::Start(std::move(mirror_client), std::move(mirror_server), {}, MakeInProcessLink(), 4 * kMiB);
+  ChannelEnds ends = OpenEnds(std::move(client_end), std::move(server_end));
+  uint64_t record = 0;
+  // Whether the server knows a segment that the client has offered, and written to.
+  const auto arrives = [&](uint32_t id) {
+    EXPECT_TRUE(ends.client->Publish(id, 0, 4096).ok());
+    EXPECT_TRUE(ends.client->commands_out().TryAppend(TestRecord(++record)));
+    EXPECT_EQ(NextValue(ends.server->commands_in(), ends.server->stop()).value(), record);
+    return ends.server->Resolve(id, 0, 4096).data() != nullptr;
+  };
+  const auto offer = [&](uint64_t bytes) {
+    return ends.client->OfferSegment(SegmentKind::kHostMemory, bytes, Placement::Anywhere()).value();
+  };
+  const uint32_t first = offer(3 * kMiB);
+  EXPECT_TRUE(arrives(first));
+  for (int i = 0; i < 200; ++i) {
+    const uint32_t giant = offer(uint64_t{1} << 40);
+    EXPECT_FALSE(arrives(giant));
+    EXPECT_TRUE(ends.client->CloseSegment(giant).ok());
+  }
+  EXPECT_FALSE(arrives(offer(2 * kMiB)));
+  const uint32_t second = offer(kMiB);
+  EXPECT_TRUE(arrives(second));
+  EXPECT_FALSE(arrives(offer(4096)));
+  // What both have closed is free for others.
+  EXPECT_TRUE(ends.server->CloseSegment(first).ok());
+  EXPECT_TRUE(ends.client->CloseSegment(first).ok());
+  EXPECT_TRUE(arrives(second));
+  EXPECT_TRUE(arrives(offer(3 * kMiB)));
+}
+
 // A writer waits for the far reader: nothing is lost between them, and nothing is given back before it was read.
 TEST_P(RelayTest, AFullRingIsFeltAtTheOtherEnd) {
   const size_t ring_bytes = client().sizes().command_bytes;
