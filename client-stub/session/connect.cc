@@ -11,8 +11,10 @@
 #include "client-stub/session/session.h"
 #include "generated/spec_hash.h"
 #include "protocol/base/clock.h"
+#include "protocol/base/first_time.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
+#include "protocol/channel/server_user.h"
 #include "protocol/channel/unix_socket.h"
 
 namespace tessera {
@@ -67,8 +69,10 @@ Status Explain(const Status& status) {
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::Connect(const std::string& socket_path, const SessionPlace& place) {
-  Result<UniqueFd> socket = ConnectUnix(socket_path);
+  bool unknown = false;
+  Result<UniqueFd> socket = ConnectToServer(socket_path, &unknown);
   if (!socket.ok()) return socket.status();
+  if (unknown && FirstTime("the user of a server is not known")) LogWarning("{}", DescribeUnknownServer(socket_path));
   return Connect(std::move(*socket), place);
 }
 

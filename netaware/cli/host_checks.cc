@@ -19,6 +19,7 @@
 
 #include "netaware/cli/install_layout.h"
 #include "protocol/base/unique_fd.h"
+#include "protocol/channel/server_user.h"
 
 namespace tessera {
 namespace {
@@ -186,10 +187,21 @@ std::vector<Finding> CheckLocalDriver() {
 std::vector<Finding> CheckSocket(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return {};  // what that means is found out by connecting
+  std::vector<Finding> findings;
+  // Another user's is found out by whoever asks it.
+  if (bool unknown = false; ConnectToServer(path, &unknown).ok() && unknown) {
+    findings.push_back(
+        {Grade::kNote, "server user", "it cannot be told as whom the server at " + path + " runs",
+         fmt::format("this container has no number for that user; if it is right, set {}=any", kServerUserVariable)});
+  }
   const std::string text = fmt::format("{} has mode {:04o} and belongs to user {}", path, info.st_mode & 07777U, info.st_uid);
-  if ((info.st_mode & (S_IRWXG | S_IRWXO)) == 0) return {{Grade::kGood, "socket", text, ""}};
-  return {{Grade::kNote, "socket", text,
-           "others may connect, and are turned away: a server works for its own user and root; chmod 600 it"}};
+  if ((info.st_mode & (S_IRWXG | S_IRWXO)) == 0) {
+    findings.push_back({Grade::kGood, "socket", text, ""});
+  } else {
+    findings.push_back({Grade::kNote, "socket", text,
+                        "others may connect, and are turned away: a server works for its own user and root; chmod 600 it"});
+  }
+  return findings;
 }
 
 }  // namespace tessera

@@ -23,7 +23,7 @@ std::vector<Finding> CheckInstallation(const InstallLayout& layout);
 std::vector<Finding> CheckSystem();
 // The NVIDIA driver and device files of this host; none is no problem.
 std::vector<Finding> CheckLocalDriver();
-// Who may connect to a server's socket. Nothing when there is no socket at `path`.
+// Who may connect to a server's socket, and whether it can be told whose it is. Nothing when there is no socket at `path`.
 std::vector<Finding> CheckSocket(const std::string& path);
 
 }  // namespace tessera

@@ -44,6 +44,7 @@ Exit codes, when the program could not be started:
 
 Environment:
   TESSERA_SERVER   the server's address, or several with commas between them, when there is no --server
+  TESSERA_SERVER_USER   whose servers are used besides root's and this user's, by number or name; any: whoever's
   TESSERA_CERTIFICATE, TESSERA_KEY, TESSERA_AUTHORITY   files for tls://, when there is no --certificate, --key, --authority
   TESSERA_LOG      what the client library logs on stderr: debug, info, warning, error, off
   TESSERA_STATS    1: as --stats; a path: the same as JSON, to this file

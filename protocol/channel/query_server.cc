@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "protocol/base/unique_fd.h"
+#include "protocol/channel/server_user.h"
 #include "protocol/channel/unix_socket.h"
 
 namespace tessera {
@@ -19,7 +20,7 @@ Status Explain(int socket, const std::string& path, const Status& status) {
 }  // namespace
 
 Result<ServerReport> QueryServer(const std::string& path, const ServerQuery& query, uint64_t deadline_ns) {
-  Result<UniqueFd> socket = ConnectUnix(path);
+  Result<UniqueFd> socket = ConnectToServer(path);
   if (!socket.ok()) return socket.status();
   Encoder encoder(kControlMessageBytesMax);
   query.Encode(encoder);

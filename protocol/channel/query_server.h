@@ -13,7 +13,7 @@ namespace tessera {
 // milliseconds.
 inline constexpr uint64_t kQueryTimeoutNs = 10'000'000'000;
 
-// Connects to the socket at `path` and asks. Errors of ConnectUnix(), the server's refusal, kTimedOut when it is silent (a
+// Connects to the socket at `path` and asks. Errors of ConnectToServer(), the server's refusal, kTimedOut when it is silent (a
 // stopped server, or another program), kProtocolViolation when it answers something else. The version of the report
 // is not checked: see CheckPeerVersion().
 Result<ServerReport> QueryServer(const std::string& path, const ServerQuery& query, uint64_t deadline_ns);

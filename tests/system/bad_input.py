@@ -10,7 +10,7 @@ import tempfile
 import threading
 import unittest
 
-from product import TESSERA
+from product import DAEMON, TESSERA, end_with_test, environment
 
 README = pathlib.Path(__file__).resolve().parents[2] / "netaware/cli/README.md"
 HEADING = "Bad input"  # the table of `tessera run` and of the library
@@ -153,6 +153,30 @@ def stale_socket(directory):
     stale.bind(path)
     stale.close()
     return path
+
+
+class ServerOfNobody:
+    """A tesserad that another user runs, at a socket that everybody may connect to."""
+
+    def __init__(self):
+        self.directory = tempfile.TemporaryDirectory()
+        os.chown(self.directory.name, NOBODY, NOBODY)
+        os.chmod(self.directory.name, 0o755)
+        path = os.path.join(self.directory.name, "server.sock")
+        self.url = "unix:" + path
+        self.process = subprocess.Popen(
+            [DAEMON, "--listen", self.url, "--driver", "emulator", "--grace", "0", "--image-cache-size", "0", "--warm-workers", "0", "--log", "off"],
+            stdout=subprocess.PIPE, text=True, env=environment(), user=NOBODY, group=NOBODY, extra_groups=[])
+        end_with_test(self.process)
+        assert self.process.stdout.readline()
+        os.chmod(path, 0o666)
+
+    def stop(self):
+        self.process.terminate()
+        code = self.process.wait(20)
+        self.process.stdout.close()
+        self.directory.cleanup()
+        return code
 
 
 def reachable_by_nobody():

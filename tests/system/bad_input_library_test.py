@@ -14,7 +14,7 @@ import sys
 import tempfile
 import unittest
 
-from bad_input import HEADING, NOBODY, Listener, RESULTS, TableTest, TcpListener, closed_port, other_version, reachable_by_nobody, stale_socket, row
+from bad_input import HEADING, NOBODY, Listener, RESULTS, ServerOfNobody, TableTest, TcpListener, closed_port, other_version, reachable_by_nobody, stale_socket, row
 from product import CLIENT, Agent, Gateway, Server, environment
 
 
@@ -102,6 +102,14 @@ class Library(TableTest):
     @row("another program's socket; one that does not answer; a file that is no socket")
     def test_file_that_is_no_socket(self):
         self.cuda(NO_DEVICE, "/etc/passwd is not a socket", "unix:/etc/passwd")
+
+    @row("a server that another user runs, neither root nor this one")
+    @unittest.skipUnless(reachable_by_nobody(), "needs to be root, and a build directory that others can read")
+    def test_server_of_another_user(self):
+        server = ServerOfNobody()
+        self.cuda(NO_DEVICE, f"another user, {NOBODY},.*TESSERA_SERVER_USER={NOBODY}", server.url)
+        self.cuda(NO_DEVICE, "another user", server.url, TESSERA_SERVER_USER="1")
+        self.assertEqual(server.stop(), 0)
 
     @row("socket of another user")
     @unittest.skipUnless(reachable_by_nobody(), "needs to be root, and a build directory that others can read")

@@ -12,8 +12,8 @@ import subprocess
 import tempfile
 import unittest
 
-from bad_input import HEADING, NOBODY, Listener, TableTest, TcpListener, closed_port, other_version, reachable_by_nobody, stale_socket, row
-from product import BUILD, TESSERA, Gateway, Keys, Server, environment
+from bad_input import HEADING, NOBODY, Listener, ServerOfNobody, TableTest, TcpListener, closed_port, other_version, reachable_by_nobody, stale_socket, row
+from product import BUILD, TESSERA, Gateway, Keys, Server, environment, program
 
 
 class Run(TableTest):
@@ -98,6 +98,18 @@ class Run(TableTest):
     def test_listener_that_is_silent(self):
         with Listener(lambda connection, message: connection.recv(1)) as listener:
             self.tessera(72, "does not answer", "run", "--server", listener.url, "--", "true")
+
+    @row("a server that another user runs, neither root nor this one")
+    @unittest.skipUnless(reachable_by_nobody(), "needs to be root, and a build directory that others can read")
+    def test_server_of_another_user(self):
+        server = ServerOfNobody()
+        self.tessera(73, f"another user, {NOBODY},.*TESSERA_SERVER_USER={NOBODY}", "run", "--server", server.url, "--", "true")
+        self.tessera(73, "TESSERA_SERVER_USER", "status", "--server", server.url)
+        for user in (str(NOBODY), "nobody", "any"):
+            done = subprocess.run([TESSERA, "run", "--server", server.url, "--", program("count")], capture_output=True, text=True, timeout=60,
+                                  env=environment(TESSERA_SERVER_USER=user))
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "1\n", ""))
+        self.assertEqual(server.stop(), 0)
 
     @row("socket of another user")
     @unittest.skipUnless(reachable_by_nobody(), "needs to be root, and a build directory that others can read")

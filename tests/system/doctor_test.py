@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import unittest
 
+from bad_input import ServerOfNobody, reachable_by_nobody
 from product import BUILD, CLIENT, DAEMON, TESSERA, Gateway, Server, environment, program
 
 WITH_PATCHELF = unittest.skipUnless(shutil.which("patchelf"), "patchelf is missing")
@@ -65,6 +66,21 @@ class Doctor(unittest.TestCase):
                 ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 
         self.check(self.doctor(before=before), "sandbox", "note", "root without capabilities.* become the user nobody")
+
+    @unittest.skipUnless(reachable_by_nobody() and subprocess.run(["unshare", "-Ur", "true"], capture_output=True).returncode == 0,
+                         "needs to be root, a build directory that others can read, and user namespaces")
+    def test_a_server_whose_user_has_no_number_here(self):
+        server = ServerOfNobody()
+        for user, warnings in ((None, 1), ("any", 0)):
+            env = environment(TESSERA_SERVER_USER=user)
+            done = subprocess.run(["unshare", "-Ur", TESSERA, "run", "--server", server.url, "--", program("count")], capture_output=True, text=True,
+                                  timeout=60, env=env)
+            self.assertEqual((done.returncode, done.stdout), (0, "1\n"), done.stderr)
+            self.assertEqual(done.stderr.count("\n"), warnings, done.stderr)
+            self.assertEqual(done.stderr.count("it cannot be told here as whom the server"), warnings)
+            told = subprocess.run(["unshare", "-Ur", TESSERA, "doctor", "--server", server.url], capture_output=True, text=True, timeout=60, env=env)
+            self.assertEqual("server user" in told.stdout, warnings == 1, told.stdout)
+        self.assertEqual(server.stop(), 0)
 
     def fake_library(self):
         """A directory with a libcuda.so.1 that is not Tessera's."""
