@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kPartBytes = size_t{1} << 20;
+constexpr size_t kPartBytes = KeyHasher::kPieceBytes;
 
 using Digest = std::array<std::byte, SHA256_DIGEST_LENGTH>;
 
@@ -23,6 +23,16 @@ Digest Hash(std::span<const std::byte> bytes) {
   SHA256_Update(&state, bytes.data(), bytes.size());
   SHA256_Final(Out(digest), &state);
   return digest;
+}
+
+ImageKey KeyOfParts(uint64_t image_bytes, std::span<const Digest> parts) {
+  SHA256_CTX state;
+  SHA256_Init(&state);
+  SHA256_Update(&state, &image_bytes, sizeof(image_bytes));
+  SHA256_Update(&state, parts.data(), parts.size() * sizeof(Digest));
+  Digest root;
+  SHA256_Final(Out(root), &state);
+  return ImageKey{root};
 }
 
 }  // namespace
@@ -49,20 +59,17 @@ bool ImageKey::FromHex(std::string_view text, ImageKey* key) {
   return key->Hex() == text;  // not in capitals
 }
 
+void KeyHasher::Add(std::span<const std::byte> piece) { parts_.push_back(Hash(piece)); }
+
+ImageKey KeyHasher::Key() const { return KeyOfParts(image_bytes_, parts_); }
+
 ImageKey KeyOf(std::span<const std::byte> image, const ForEachPart& for_each) {
   std::vector<Digest> parts((image.size() + kPartBytes - 1) / kPartBytes);
   for_each(parts.size(), [&](size_t i) {
     const size_t offset = i * kPartBytes;
     parts[i] = Hash(image.subspan(offset, std::min(kPartBytes, image.size() - offset)));
   });
-  const uint64_t size_bytes = image.size();
-  SHA256_CTX state;
-  SHA256_Init(&state);
-  SHA256_Update(&state, &size_bytes, sizeof(size_bytes));
-  SHA256_Update(&state, parts.data(), parts.size() * sizeof(Digest));
-  Digest root;
-  SHA256_Final(Out(root), &state);
-  return ImageKey{root};
+  return KeyOfParts(image.size(), parts);
 }
 
 ImageKey KeyOf(std::span<const std::byte> image) {

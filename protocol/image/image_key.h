@@ -8,6 +8,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace tessera {
 
@@ -34,5 +35,21 @@ using ForEachPart = std::function<void(size_t count, const std::function<void(si
 // SHA-256 (FIPS 180-4) over the size and the SHA-256 of each MiB; `for_each` may do several parts at once. Any thread.
 ImageKey KeyOf(std::span<const std::byte> image, const ForEachPart& for_each);
 ImageKey KeyOf(std::span<const std::byte> image);  // on the calling thread
+
+// The same of an image that comes in pieces.
+class KeyHasher {
+ public:
+  static constexpr size_t kPieceBytes = size_t{1} << 20;
+
+  explicit KeyHasher(uint64_t image_bytes) : image_bytes_(image_bytes) {}
+  // The next piece, of kPieceBytes; the last one may be shorter.
+  void Add(std::span<const std::byte> piece);
+  // Once all have come.
+  ImageKey Key() const;
+
+ private:
+  uint64_t image_bytes_;
+  std::vector<std::array<std::byte, 32>> parts_;
+};
 
 }  // namespace tessera

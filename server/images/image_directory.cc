@@ -2,13 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 #include <vector>
 
 #include "protocol/base/log.h"
@@ -21,14 +20,43 @@ constexpr char kUnfinished[] = ".new";
 // A file that is being written, by this process or another; one that is older was left behind.
 constexpr time_t kUnfinishedSecondsMax = 600;
 
-Status CopyAll(int from, int to, uint64_t bytes) {
-  off_t offset = 0;
-  while (static_cast<uint64_t>(offset) < bytes) {
-    const ssize_t copied = sendfile(to, from, &offset, bytes - static_cast<uint64_t>(offset));
-    if (copied < 0 && errno == EINTR) continue;
-    if (copied <= 0) return Status(StatusCode::kResourceExhausted, fmt::format("cannot write an image: errno {}", errno));
+// Reads the whole of a piece. A sealed file has all of what its size says.
+Status ReadPiece(int file, std::span<std::byte> piece, uint64_t offset) {
+  while (!piece.empty()) {
+    const ssize_t got = pread(file, piece.data(), piece.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return Status(StatusCode::kInvalidArgument, fmt::format("cannot read an image: errno {}", errno));
+    offset += static_cast<uint64_t>(got);
+    piece = piece.subspan(static_cast<size_t>(got));
   }
   return Status::Ok();
+}
+
+Status WritePiece(int file, std::span<const std::byte> piece) {
+  while (!piece.empty()) {
+    const ssize_t written = write(file, piece.data(), piece.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return Status(StatusCode::kResourceExhausted, fmt::format("cannot write an image: errno {}", errno));
+    piece = piece.subspan(static_cast<size_t>(written));
+  }
+  return Status::Ok();
+}
+
+// Copies an image and the zero behind it. What is hashed is what is written: nobody can come between the two.
+Result<ImageKey> CopyImage(int from, int to, uint64_t bytes) {
+  std::vector<std::byte> room(KeyHasher::kPieceBytes);
+  KeyHasher hasher(bytes);
+  for (uint64_t offset = 0; offset < bytes; offset += room.size()) {
+    const auto piece = std::span(room).first(std::min<uint64_t>(room.size(), bytes - offset));
+    RETURN_IF_ERROR(ReadPiece(from, piece, offset));
+    hasher.Add(piece);
+    RETURN_IF_ERROR(WritePiece(to, piece));
+  }
+  const auto end = std::span(room).first(1);
+  RETURN_IF_ERROR(ReadPiece(from, end, bytes));
+  if (end[0] != std::byte{0}) return Status(StatusCode::kInvalidArgument, "the image has no end");
+  RETURN_IF_ERROR(WritePiece(to, end));
+  return hasher.Key();
 }
 
 }  // namespace
@@ -67,15 +95,17 @@ Result<UniqueFd> ImageDirectory::Find(const ImageKey& key, uint64_t bytes) {
 Status ImageDirectory::Add(const ImageKey& key, uint64_t bytes, int file) {
   if (Find(key, bytes).ok()) return Status::Ok();
   if (bytes + 1 > bytes_max_) return Status(StatusCode::kResourceExhausted, "the image is larger than the whole cache");
-  const Result<ImageFile> image = ImageFile::Map(file, bytes);
-  if (!image.ok()) return image.status();
-  if (KeyOf(image.value().bytes()) != key) return Status(StatusCode::kInvalidArgument, "the image is not the one that was named");
+  RETURN_IF_ERROR(CheckSealedImage(file, bytes));
   const std::string name = key.Hex();
   const std::string unfinished = name + "." + std::to_string(getpid()) + kUnfinished;
-  MakeRoom(bytes + 1);
   UniqueFd copy(openat(directory_.get(), unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!copy.valid()) return Status::FromErrno("cannot write to " + path_, errno);
-  Status status = CopyAll(file, copy.get(), bytes + 1);
+  const Result<ImageKey> copied = CopyImage(file, copy.get(), bytes);
+  Status status = copied.status();
+  if (status.ok() && copied.value() != key)
+    status = Status(StatusCode::kInvalidArgument, "the image is not the one that was named");
+  // Not before: one that lies takes nobody's place.
+  if (status.ok()) MakeRoom(bytes + 1);
   // On the disk before its name is: after a crash there is the whole image or none.
   if (status.ok() && fdatasync(copy.get()) != 0) status = Status::FromErrno("cannot write an image", errno);
   if (status.ok() && renameat(directory_.get(), unfinished.c_str(), directory_.get(), name.c_str()) != 0) {

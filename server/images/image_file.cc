@@ -13,13 +13,25 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
+Status CheckSize(int file, uint64_t bytes) {
+  struct stat info {};
+  if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && static_cast<uint64_t>(info.st_size) == bytes + 1) return Status::Ok();
+  return Status(StatusCode::kInvalidArgument, "the file is not an image of this size");
+}
+
 }  // namespace
 
-Result<ImageFile> ImageFile::Map(int file, uint64_t bytes) {
-  struct stat info {};
-  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || static_cast<uint64_t>(info.st_size) != bytes + 1) {
-    return Status(StatusCode::kInvalidArgument, "the file is not an image of this size");
+Status CheckSealedImage(int file, uint64_t bytes) {
+  // The seals first: fstat(2) of a file that has none may ask whoever serves its file system.
+  const int seals = fcntl(file, F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) {
+    return Status(StatusCode::kInvalidArgument, "the image is not in memory that is sealed");
   }
+  return CheckSize(file, bytes);
+}
+
+Result<ImageFile> ImageFile::Map(int file, uint64_t bytes) {
+  RETURN_IF_ERROR(CheckSize(file, bytes));
   // Files that cannot be sealed are those of a directory that is ours alone.
   const int seals = fcntl(file, F_GET_SEALS);
   if (seals >= 0 ? (seals & kSeals) != kSeals : (fcntl(file, F_GETFL) & O_ACCMODE) != O_RDONLY) {

@@ -10,6 +10,10 @@
 
 namespace tessera {
 
+// Whether a file of another process is an image of `bytes` in memory that nobody can change any more (memfd_create(2), sealed). A
+// file of a disk, or one that can still be written, is none: kInvalidArgument.
+Status CheckSealedImage(int file, uint64_t bytes);
+
 class ImageFile {
  public:
   // Maps an image of `bytes` and the zero behind it. kInvalidArgument when the file has another size, or is in memory and not

@@ -77,11 +77,47 @@ TEST_F(ImageDirectoryTest, TakesNothingThatIsNotWhatItsNameSays) {
   std::ofstream(file).write(reinterpret_cast<const char*>(image.bytes.data()), 100).put('\0');
   const UniqueFd writable(open(file.c_str(), O_RDWR));
   EXPECT_EQ(directory->Add(image.key, 100, writable.get()).code(), StatusCode::kInvalidArgument);
+  // Also one that this process cannot write to: another descriptor may.
+  const UniqueFd of_a_disk(open(file.c_str(), O_RDONLY));
+  EXPECT_EQ(directory->Add(image.key, 100, of_a_disk.get()).code(), StatusCode::kInvalidArgument);
+  const UniqueFd half_sealed(memfd_create("half", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(write(half_sealed.get(), image.bytes.data(), 100), 100);
+  ASSERT_EQ(write(half_sealed.get(), "", 1), 1);
+  ASSERT_EQ(fcntl(half_sealed.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+  const UniqueFd read_only(open(("/proc/self/fd/" + std::to_string(half_sealed.get())).c_str(), O_RDONLY));
+  EXPECT_EQ(directory->Add(image.key, 100, read_only.get()).code(), StatusCode::kInvalidArgument);
+  const UniqueFd endless(memfd_create("endless", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(write(endless.get(), image.bytes.data(), 100), 100);
+  ASSERT_EQ(write(endless.get(), "x", 1), 1);
+  ASSERT_EQ(fcntl(endless.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), 0);
+  EXPECT_EQ(directory->Add(image.key, 100, endless.get()).code(), StatusCode::kInvalidArgument);
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const UniqueFd read_end(ends[0]), write_end(ends[1]);
   EXPECT_EQ(directory->Add(image.key, 100, read_end.get()).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(Files(), 0u);
+}
+
+TEST_F(ImageDirectoryTest, OneThatLiesTakesNoPlace) {
+  Result<ImageDirectory> directory = Open(3000);
+  ASSERT_TRUE(directory.ok());
+  const Image a = Make(999, 1), b = Make(999, 2), large = Make(2900, 3);
+  ASSERT_TRUE(Add(*directory, a).ok() && Add(*directory, b).ok());
+  const ImageReceiver receiver = Receive(large);
+  EXPECT_EQ(directory->Add(Make(2900, 4).key, 2900, receiver.file()).code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Has(*directory, a) && Has(*directory, b));
+  EXPECT_EQ(Files(), 2u);
+}
+
+TEST_F(ImageDirectoryTest, ImagesOfSeveralPiecesAreCopiedWhole) {
+  Result<ImageDirectory> directory = Open(uint64_t{1} << 30);
+  ASSERT_TRUE(directory.ok());
+  for (const size_t size :
+       {KeyHasher::kPieceBytes - 1, KeyHasher::kPieceBytes, KeyHasher::kPieceBytes + 1, 3 * KeyHasher::kPieceBytes + 5}) {
+    const Image image = Make(size, 1);
+    EXPECT_TRUE(Add(*directory, image).ok()) << size;
+    EXPECT_TRUE(Has(*directory, image)) << size;
+  }
 }
 
 TEST_F(ImageDirectoryTest, AFileThatWasCutIsNoImage) {
