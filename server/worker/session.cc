@@ -1,5 +1,7 @@
 #include "server/worker/session.h"
 
+#include <optional>
+
 #include "generated/driver_table.h"
 #include "generated/spec_hash.h"
 #include "protocol/base/clock.h"
@@ -7,6 +9,7 @@
 #include "protocol/channel/channel.h"
 #include "protocol/channel/segment.h"
 #include "protocol/memory/window_table.h"
+#include "server/worker/client_watch.h"
 #include "server/worker/driver_places.h"
 #include "server/worker/executor.h"
 #include "server/worker/high_addresses.h"
@@ -104,6 +107,8 @@ Status RunSession(UniqueFd socket, const SessionOptions& options, bool* begun) {
   if (options.opened) options.opened(welcome);
   Status status;
   {
+    std::optional<ClientWatch> watch;
+    if (options.ended) watch.emplace(**channel, options.ended);
     Worker worker(**channel, *driver, worker_options);
     Executor executor(worker);
     status = executor.Run();

@@ -44,7 +44,8 @@ struct SessionOptions {
   // Called once the client is served, with what was agreed.
   std::function<void(const ServerWelcome& welcome)> opened;
   // Called when the session is over, before anything is torn down: a process that has no other session ends here, since
-  // the teardown waits for calls that are inside the driver.
+  // the teardown waits for calls that are inside the driver. On another thread, while such a call goes on, 2 s after the client's
+  // end: then it does not return (client_watch.h).
   std::function<void(const Status& why)> ended;
 };
 
