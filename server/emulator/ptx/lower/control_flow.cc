@@ -11,33 +11,29 @@ namespace {
 
 std::string_view Base(const Statement& statement) { return statement.opcode.substr(0, statement.opcode.find('.')); }
 
-bool SeesScope(const FunctionDecl& function, uint32_t from, uint32_t scope) {
-  for (;;) {
-    if (from == scope) return true;
-    if (from == 0) return false;
-    from = function.scope_parents[from];
+// The place of a name as it is seen from `scope`: in the innermost scope that encloses it.
+const uint32_t* FindPlace(const FunctionDecl& function, const FunctionDecl::Places& places, std::string_view name,
+                          uint32_t scope) {
+  const auto named = places.find(name);
+  if (named == places.end()) return nullptr;
+  for (;; scope = function.scope_parents[scope]) {
+    if (const auto found = named->second.find(scope); found != named->second.end()) return &found->second;
+    if (scope == 0) return nullptr;
   }
 }
 
 }  // namespace
 
 bool ControlFlow::FindLabel(const FunctionDecl& function, std::string_view name, uint32_t scope, uint32_t* statement) {
-  const Label* best = nullptr;
-  for (const Label& label : function.labels) {
-    // The innermost scope that encloses the use: inner scopes have larger numbers.
-    if (label.name == name && SeesScope(function, scope, label.scope) && (best == nullptr || label.scope > best->scope))
-      best = &label;
-  }
-  if (best == nullptr) return false;
-  *statement = best->statement;
+  const uint32_t* const place = FindPlace(function, function.label_places, name, scope);
+  if (place == nullptr) return false;
+  *statement = function.labels[*place].statement;
   return true;
 }
 
 const TargetList* ControlFlow::FindTargets(const FunctionDecl& function, std::string_view name, uint32_t scope) {
-  for (const TargetList& list : function.target_lists) {
-    if (list.name == name && SeesScope(function, scope, list.scope)) return &list;
-  }
-  return nullptr;
+  const uint32_t* const place = FindPlace(function, function.target_list_places, name, scope);
+  return place == nullptr ? nullptr : &function.target_lists[*place];
 }
 
 Status ControlFlow::Build(const FunctionDecl& function) {

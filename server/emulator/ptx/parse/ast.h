@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "server/emulator/ptx/parse/types.h"
@@ -113,6 +114,9 @@ struct FunctionDecl {
   std::vector<Statement> statements;
   std::vector<Label> labels;
   std::vector<TargetList> target_lists;
+  // Their places in these, by name and scope: a text may have a hundred thousand, and as many uses.
+  using Places = std::unordered_map<std::string_view, std::unordered_map<uint32_t, uint32_t>>;
+  Places label_places, target_list_places;
   std::vector<uint32_t> scope_parents;    // [0] is the body
   uint32_t declared_32bit_registers = 0;  // for the estimate of KernelInfo
   uint32_t max_threads[3] = {0, 0, 0};

@@ -169,9 +169,11 @@ void Parser::ParseLabel(std::string_view name) {
     return Expect(";");
   }
   if (Take(".branchtargets") || Take(".calltargets")) {
+    function_->target_list_places[name].emplace(scope_ids_.back(), static_cast<uint32_t>(function_->target_lists.size()));
     function_->target_lists.push_back({name, scope_ids_.back(), ParseNameList()});
     return Expect(";");
   }
+  function_->label_places[name].emplace(scope_ids_.back(), static_cast<uint32_t>(function_->labels.size()));
   function_->labels.push_back({name, scope_ids_.back(), static_cast<uint32_t>(function_->statements.size())});
 }
 

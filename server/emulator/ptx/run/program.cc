@@ -94,7 +94,29 @@ Status Program::Place(const VariableDecl& decl, uint64_t* address, bool* kept) {
   return Status::Ok();
 }
 
+Status Program::CheckConstants() const {
+  constexpr uint64_t kConstBytesMax = uint64_t{64} << 10;  // of a module, as hardware has it
+  uint64_t end = 0;
+  const auto add = [&](const VariableDecl& decl) {
+    if (decl.space != Space::kConst || decl.linkage == Linkage::kExtern) return Status::Ok();
+    const uint64_t alignment = std::max<uint64_t>(decl.alignment_bytes, 1);
+    const uint64_t begin = (end + alignment - 1) / alignment * alignment;
+    if (decl.size_bytes > kConstBytesMax || begin + decl.size_bytes > kConstBytesMax) {
+      return Error(decl.line,
+                   fmt::format("with '{}' the module has more than {} bytes of constant memory", decl.name, kConstBytesMax));
+    }
+    end = begin + decl.size_bytes;
+    return Status::Ok();
+  };
+  for (const PlacedVariable& variable : variables_) RETURN_IF_ERROR(add(*variable.decl));
+  for (const LinkedFunction& function : functions_) {
+    for (const VariableDecl& decl : function.decl->variables) RETURN_IF_ERROR(add(decl));
+  }
+  return Status::Ok();
+}
+
 Status Program::PlaceVariables() {
+  RETURN_IF_ERROR(CheckConstants());
   for (PlacedVariable& variable : variables_) {
     const Space space = variable.decl->space;
     if (space != Space::kGlobal && space != Space::kConst) continue;

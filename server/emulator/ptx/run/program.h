@@ -68,6 +68,8 @@ class Program {
 
  private:
   Status DeclareUnit(uint32_t unit);
+  // Whether constants have the room that a device has for them.
+  Status CheckConstants() const;
   Status PlaceVariables();
   Status Place(const VariableDecl& decl, uint64_t* address, bool* kept);
   Status Initialize(const VariableDecl& decl, uint32_t unit, uint64_t address);

@@ -1,5 +1,8 @@
 // Loading: syntax errors, damaged text, linking, and what is refused when.
+#include <chrono>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "server/emulator/ptx/parse/parser.h"
 #include "tests/server/emulator/ptx/test_device.h"
@@ -115,6 +118,40 @@ TEST(Parser, ScopesAndLabels) {
   EXPECT_EQ(out[1], 78u);
   EXPECT_EQ(out[2], 4u);
   EXPECT_EQ(out[3], 6u);
+}
+
+// In time that grows with the text: where each use looked through all labels, this took a minute and more.
+TEST(Parser, AHundredThousandLabels) {
+  TestDevice device;
+  std::string body = "mov.u32 %r1, 0;\nsetp.ne.u32 %p1, %r1, 0;\n";
+  for (int i = 0; i < 100'000; ++i) {
+    const std::string label = "L" + std::to_string(i);
+    body += label + ": add.u32 %r1, %r1, 1;\n@%p1 bra " + label + ";\n";
+  }
+  auto module = CompileText(device, Kernel(body + "st.global.u32 [%q0], %r1;"));
+  ASSERT_NE(module, nullptr);
+  auto* out = device.Zeros<uint32_t>(1);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_RUNS(device.Run(*module, "k", {1}, {1}, 0, out));
+  EXPECT_EQ(out[0], 100'000u);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST(Parser, ConstantsAreNoMoreThanADeviceHasRoomFor) {
+  TestDevice device;
+  const auto message = [&](const std::vector<std::string_view>& texts) {
+    Result<std::unique_ptr<Module>> module = Module::Compile(texts, device.allocator);
+    return module.ok() ? std::string("ok") : module.status().message();
+  };
+  const auto text = [](const std::string& variables) { return std::string(kHead) + variables; };
+  EXPECT_EQ(message({text(".const .b8 c[65536];\n")}), "ok");
+  EXPECT_EQ(message({text(".const .align 4 .b8 c[65537];\n")}),
+            "ptx line 4: with 'c' the module has more than 65536 bytes of constant memory");
+  EXPECT_NE(message({text(".const .b8 a;\n.const .align 16 .b8 b[65536];\n")}), "ok");
+  EXPECT_NE(message({text(".const .b8 a[40000];\n.entry k()\n{\n.const .b8 b[40000];\nret;\n}\n")}), "ok");
+  EXPECT_EQ(message({text(".global .b8 g[100000];\n.extern .const .b8 c[40000];\n"), text(".visible .const .b8 c[40000];\n")}),
+            "ok");
+  EXPECT_NE(message({text(".visible .const .b8 a[40000];\n"), text(".visible .const .b8 c[40000];\n")}), "ok");
 }
 
 TEST(Linking, ResolvesAcrossTexts) {
