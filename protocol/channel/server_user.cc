@@ -48,18 +48,23 @@ ServerUser JudgeServerUser(uid_t server, uid_t own, bool all_known, std::string_
   return server == kOverflowUid && !all_known ? ServerUser::kUnknown : ServerUser::kOther;
 }
 
-Result<UniqueFd> ConnectToServer(const std::string& path, bool* unknown) {
-  Result<UniqueFd> socket = ConnectUnix(path);
-  if (!socket.ok()) return socket;
-  Result<PeerCredentials> server = PeerOf(socket->get());
+Status CheckServerUser(int socket, const std::string& path, bool* unknown) {
+  Result<PeerCredentials> server = PeerOf(socket);
   if (!server.ok()) return server.status();
   const ServerUser user = JudgeServerUser(server->uid, geteuid(), AllUsersAreKnown(), TrustedUser());
   if (unknown != nullptr) *unknown = user == ServerUser::kUnknown;
-  if (user != ServerUser::kOther) return socket;
+  if (user != ServerUser::kOther) return Status::Ok();
   const std::string number = std::to_string(server->uid);
   return Status(StatusCode::kPermissionDenied, "the server at " + path + " runs as another user, " + number +
                                                    ", who would see all that the program computes: if that one is meant, set " +
                                                    kServerUserVariable + "=" + number);
+}
+
+Result<UniqueFd> ConnectToServer(const std::string& path, bool* unknown) {
+  Result<UniqueFd> socket = ConnectUnix(path);
+  if (!socket.ok()) return socket;
+  RETURN_IF_ERROR(CheckServerUser(socket->get(), path, unknown));
+  return socket;
 }
 
 std::string DescribeUnknownServer(const std::string& path) {

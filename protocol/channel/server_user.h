@@ -26,8 +26,11 @@ enum class ServerUser {
 // place for every number. A name that no user has is nobody's.
 ServerUser JudgeServerUser(uid_t server, uid_t own, bool all_known, std::string_view trusted);
 
-// Connects as ConnectUnix(), and looks who is there: kPermissionDenied, with what to do, when that is another user. One that
-// cannot be known is no error; `*unknown` is true then, when there is a pointer.
+// Whether a connection leads to a server of somebody that is trusted: kPermissionDenied, with what to do, when that is another
+// user. One that cannot be known is no error; `*unknown` is true then, when there is a pointer. `path`: where it is, for the
+// sentence.
+Status CheckServerUser(int socket, const std::string& path, bool* unknown = nullptr);
+// As ConnectUnix() and CheckServerUser().
 Result<UniqueFd> ConnectToServer(const std::string& path, bool* unknown = nullptr);
 // What there is to say then.
 std::string DescribeUnknownServer(const std::string& path);

@@ -16,6 +16,7 @@
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/base/start_program.h"
+#include "protocol/channel/server_user.h"
 
 namespace tessera {
 namespace {
@@ -220,6 +221,10 @@ void Keeper::Take(ReceivedWord word) {
 
 void Keeper::Dial(int socket) {
   Result<UniqueFd> connection = TryConnectUnix(options_.server_path);
+  if (connection.ok()) {
+    const Status trusted = CheckServerUser(connection->get(), options_.server_path);
+    if (!trusted.ok()) connection = trusted;
+  }
   const int fd = connection.ok() ? connection->get() : -1;
   const KeeperMessage answer{.word = KeeperWord::kDialled, .value = static_cast<uint64_t>(connection.status().code())};
   const Status sent = SendWord(socket, answer, std::span(&fd, connection.ok() ? 1 : 0), connection.status().message());

@@ -99,12 +99,15 @@ class Run(TableTest):
         with Listener(lambda connection, message: connection.recv(1)) as listener:
             self.tessera(72, "does not answer", "run", "--server", listener.url, "--", "true")
 
-    @row("a server that another user runs, neither root nor this one")
+    @row("a server that another user runs, neither root nor this one", "gateway without a server behind it")
     @unittest.skipUnless(reachable_by_nobody(), "needs to be root, and a build directory that others can read")
     def test_server_of_another_user(self):
         server = ServerOfNobody()
         self.tessera(73, f"another user, {NOBODY},.*TESSERA_SERVER_USER={NOBODY}", "run", "--server", server.url, "--", "true")
         self.tessera(73, "TESSERA_SERVER_USER", "status", "--server", server.url)
+        gateway = Gateway(server.url[len("unix:"):])  # neither is it a gateway's
+        self.tessera(72, f"another user, {NOBODY}", "run", "--server", gateway.url, "--", "true")
+        self.assertEqual(gateway.stop(), 0)
         for user in (str(NOBODY), "nobody", "any"):
             done = subprocess.run([TESSERA, "run", "--server", server.url, "--", program("count")], capture_output=True, text=True, timeout=60,
                                   env=environment(TESSERA_SERVER_USER=user))
