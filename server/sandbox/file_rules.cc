@@ -132,6 +132,7 @@ bool RulesAllow(const std::vector<FileRule>& rules, const std::string& path, boo
   for (const FileRule& rule : rules) {
     if (write && rule.access == FileRule::Access::kRead) continue;
     const std::string allowed = std::filesystem::weakly_canonical(rule.path, error).string();
+    if (allowed.empty()) continue;  // not this user's to look at
     if (wanted == allowed || wanted.starts_with(allowed + "/")) return true;
   }
   return false;

@@ -522,5 +522,15 @@ TEST(FileRules, AskedByPath) {
   EXPECT_TRUE(RulesAllow(rules, "/dev/null", true));
 }
 
+// As the home of another user is.
+TEST(FileRules, ARuleThatCannotBeFollowedAllowsNothing) {
+  std::string directory = "/tmp/sandboxXXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  const std::string circle = directory + "/circle";
+  ASSERT_EQ(symlink(circle.c_str(), circle.c_str()), 0);
+  EXPECT_FALSE(RulesAllow({{circle, FileRule::Access::kReadWrite}}, "/etc/passwd", false));
+  std::filesystem::remove_all(directory);
+}
+
 }  // namespace
 }  // namespace tessera
