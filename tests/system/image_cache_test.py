@@ -178,7 +178,7 @@ class ImageCache(unittest.TestCase):
         server = self.server()
         try:
             self.run_client(server.url)
-            keeper, = [pid for pid in server.children() if "--keeper-fd" in open(f"/proc/{pid}/cmdline").read()]
+            keeper, = [pid for pid, words in server.children_by_words().items() if "--keeper-fd" in words]
             os.kill(keeper, 9)
             for _ in range(3):
                 self.run_client(server.url)
