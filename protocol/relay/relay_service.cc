@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -26,8 +27,11 @@ namespace {
 constexpr int kSweepMs = 500;
 // Accepted before others are looked at again.
 constexpr int kTakenAtOnceMax = 64;
-// Connections that a session may come back with, at most; what comes beside them from the same host is a stranger's.
-constexpr size_t kConnectionsOfSession = 16;
+// Between two looks at all connections, however much happens.
+constexpr uint64_t kSweepNsMin = 100'000'000;
+
+Strangers::Id IdOf(const RelaySession& session) { return reinterpret_cast<Strangers::Id>(&session); }
+RelaySession& SessionOf(Strangers::Id id) { return *reinterpret_cast<RelaySession*>(id); }
 constexpr int kShortageMs = static_cast<int>(Shortage::kPauseNs / 1'000'000);
 
 }  // namespace
@@ -42,7 +46,15 @@ bool RelaySession::Establish() {
     return false;
   }
   established_.store(true);
+  service_.LeaveStrangers(*this);
+  MutexLock lock(service_.strangers_mutex_);
+  if (service_.strangers_ && source_.HasAddress()) service_.strangers_->SessionBegins(source_);
   return true;
+}
+
+void RelaySession::Prove() {
+  proved_.store(true);
+  service_.LeaveStrangers(*this);
 }
 
 void RelaySession::Uses(int socket) {
@@ -90,6 +102,11 @@ bool RelaySession::WaitsForLink() {
 
 // --- RelayService ---
 
+RelayService::RelayService(const Options& options) : options_(options) {
+  MutexLock lock(strangers_mutex_);
+  if (options.strangers) strangers_.emplace(*options.strangers);
+}
+
 Status RelayService::Prepare() {
   sigset_t handled;
   sigemptyset(&handled);
@@ -99,7 +116,9 @@ Status RelayService::Prepare() {
   signal(SIGPIPE, SIG_IGN);
   signals_.reset(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
   finished_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!signals_.valid() || !finished_.valid()) return Status::FromErrno("cannot create a descriptor for events", errno);
+  silent_ready_.reset(epoll_create1(EPOLL_CLOEXEC));
+  if (!signals_.valid() || !finished_.valid() || !silent_ready_.valid())
+    return Status::FromErrno("cannot create a descriptor for events", errno);
   return Status::Ok();
 }
 
@@ -110,27 +129,19 @@ void RelayService::Run(int listener_fd, const Accept& accept, const Carry& carry
     const bool rests = accepting_.rests(MonotonicNs());
     const bool takes = !rests && (options_.strangers || Beginning() < kBeginningMax);
     // poll() skips negative descriptors.
-    std::vector<pollfd> ready = {{signals_.get(), POLLIN, 0},
-                                 {options_.owner_fd, POLLIN, 0},
-                                 {finished_.get(), POLLIN, 0},
-                                 {takes ? listener_fd : -1, POLLIN, 0}};
-    const size_t first_silent = ready.size();
-    std::vector<RelaySession*> silent;
-    for (const auto& session : sessions_) {
-      if (!session->silent_.valid()) continue;
-      silent.push_back(session.get());
-      ready.push_back({session->silent_.get(), POLLIN, 0});
-    }
+    pollfd ready[] = {{signals_.get(), POLLIN, 0},
+                      {options_.owner_fd, POLLIN, 0},
+                      {finished_.get(), POLLIN, 0},
+                      {silent_ready_.get(), POLLIN, 0},
+                      {takes ? listener_fd : -1, POLLIN, 0}};
     const int timeout_ms = rests ? kShortageMs : Beginning() != 0 ? kSweepMs : -1;
-    if (poll(ready.data(), ready.size(), timeout_ms) < 0 && errno != EINTR) poll(nullptr, 0, kShortageMs);
-    for (size_t i = 0; i < silent.size(); ++i) {
-      if (ready[first_silent + i].revents != 0) Begin(*silent[i], std::move(silent[i]->silent_), carry);
-    }
-    DropSilent(false);
+    if (poll(ready, std::size(ready), timeout_ms) < 0 && errno != EINTR) poll(nullptr, 0, kShortageMs);
+    if (ready[3].revents != 0) HearSilent(carry);
+    Join();
     Sweep();
     signalled = ready[0].revents != 0;
     owner_ended = ready[1].revents != 0;
-    if (signalled || owner_ended || ready[3].revents == 0) continue;
+    if (signalled || owner_ended || ready[4].revents == 0) continue;
     for (int taken = 0; taken < kTakenAtOnceMax && (options_.strangers || Beginning() < kBeginningMax); ++taken) {
       if (!Take(accept, carry)) break;
     }
@@ -147,29 +158,53 @@ bool RelayService::Take(const Accept& accept, const Carry& carry) {
     }
     if (connection.status().code() == StatusCode::kTimedOut) {
       accepting_.End();  // nobody waits, or it has left
-    } else {
-      accepting_.Begin(connection.status(), MonotonicNs());
-      MakeRoom(true);
+      return false;
     }
+    accepting_.Begin(connection.status(), MonotonicNs());
+    std::optional<Strangers::Id> goes;
+    {
+      MutexLock lock(strangers_mutex_);
+      if (strangers_) goes = strangers_->GiveUpOldest();
+    }
+    if (goes) MakeRoom(SessionOf(*goes));
     return false;
   }
   accepting_.End();
-  RelaySession& session = *sessions_.emplace_back(new RelaySession(*this));
+  RelaySession& session = Enter();
   session.Within(options_.hello_timeout_ns);
   if (!options_.strangers) {
     Begin(session, std::move(*connection), carry);
     return true;
   }
   session.source_ = Source::Of(connection->get());
-  session.expected_ = Expects(session.source_);
-  if (session.source_.HasAddress()) {
+  std::optional<Strangers::Id> goes;
+  {
+    MutexLock lock(strangers_mutex_);
+    goes = strangers_->Come(IdOf(session), session.source_);
+  }
+  if (goes) MakeRoom(SessionOf(*goes));
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = &session;
+  const bool heard =
+      session.source_.HasAddress() && epoll_ctl(silent_ready_.get(), EPOLL_CTL_ADD, connection->get(), &event) == 0;
+  if (heard) {
     session.first_byte_ns_ = MonotonicNs() + std::min(kFirstByteNs, options_.hello_timeout_ns);
     session.silent_ = std::move(*connection);
   } else {
     Begin(session, std::move(*connection), carry);  // one that stands for a connection: nothing is to be read there
   }
-  MakeRoom(false);
   return true;
+}
+
+void RelayService::HearSilent(const Carry& carry) {
+  epoll_event events[kTakenAtOnceMax];
+  const int count = epoll_wait(silent_ready_.get(), events, kTakenAtOnceMax, 0);
+  for (int i = 0; i < count; ++i) {
+    RelaySession& session = *static_cast<RelaySession*>(events[i].data.ptr);
+    epoll_ctl(silent_ready_.get(), EPOLL_CTL_DEL, session.silent_.get(), nullptr);
+    Begin(session, std::move(session.silent_), carry);
+  }
 }
 
 void RelayService::Begin(RelaySession& session, UniqueFd connection, const Carry& carry) {
@@ -179,62 +214,56 @@ void RelayService::Begin(RelaySession& session, UniqueFd connection, const Carry
   Start(session, [&session, &carry, held] { carry(std::move(*held), session); });
 }
 
+RelaySession& RelayService::Enter() {
+  const auto at = sessions_.insert(sessions_.end(), std::unique_ptr<RelaySession>(new RelaySession(*this)));
+  (*at)->self_ = at;
+  return **at;
+}
+
+void RelayService::Erase(RelaySession& session) {
+  LeaveStrangers(session);
+  if (session.established_.load()) {
+    established_.fetch_sub(1);
+    MutexLock lock(strangers_mutex_);
+    if (strangers_ && session.source_.HasAddress()) strangers_->SessionEnds(session.source_);
+  }
+  sessions_.erase(session.self_);
+}
+
 // --- Strangers ---
 
-std::vector<Stranger> RelayService::Strangers(std::vector<RelaySession*>* sessions) const {
-  std::vector<Stranger> strangers;
-  for (const auto& session : sessions_) {
-    if (session->established_.load() || session->proved_.load() || session->made_room_.load() || session->over_.load()) continue;
-    strangers.push_back({session->source_, session->expected_});
-    sessions->push_back(session.get());
-  }
-  return strangers;
+void RelayService::LeaveStrangers(RelaySession& session) {
+  MutexLock lock(strangers_mutex_);
+  if (strangers_) strangers_->Leave(IdOf(session));
 }
 
-bool RelayService::Expects(const Source& source) const {
-  size_t there = 0, places = 0;
-  for (const auto& session : sessions_) {
-    if (!session->source_.SameHost(source)) continue;
-    if (session->established_.load()) places += kConnectionsOfSession;
-    if (session->expected_) ++there;
-  }
-  return there < places;
-}
-
-void RelayService::MakeRoom(bool full) {
-  if (!options_.strangers) return;
-  std::vector<RelaySession*> sessions;
-  const std::vector<Stranger> strangers = Strangers(&sessions);
-  const std::optional<size_t> goes = full ? OldestOf(strangers) : WhoGoes(strangers, *options_.strangers);
-  if (!goes) return;
-  RelaySession& session = *sessions[*goes];
+void RelayService::MakeRoom(RelaySession& session) {
   session.made_room_.store(true);
   if (!session.silent_.valid()) return session.End(false);
-  LogStranger("turned away {}: it said nothing, and more connect than have a place", options_.describe(session.silent_.get()));
-  session.silent_.reset();
-  session.over_.store(true);
+  if (LogEnabled(LogLevel::kWarning)) {
+    LogStranger("turned away {}: it said nothing, and more connect than have a place", options_.describe(session.silent_.get()));
+  }
+  Erase(session);
 }
 
 void RelayService::MakeRoomOfProved() {
   size_t count = 0;
   RelaySession* oldest = nullptr;
   for (const auto& session : sessions_) {
-    if (!session->proved_.load() || session->established_.load() || session->made_room_.load() || session->over_.load()) continue;
+    if (!session->proved_.load() || session->established_.load() || session->made_room_.load()) continue;
     if (oldest == nullptr) oldest = session.get();
     ++count;
   }
-  if (count <= kProvedMax) return;
-  oldest->made_room_.store(true);
-  oldest->End(false);
+  if (count > kProvedMax) MakeRoom(*oldest);
 }
 
 void RelayService::DropSilent(bool all) {
   const uint64_t now_ns = MonotonicNs();
-  for (const auto& session : sessions_) {
-    if (!session->silent_.valid() || (!all && now_ns < session->first_byte_ns_)) continue;
-    if (!all) LogStranger("turned away {}: it connected and said nothing", options_.describe(session->silent_.get()));
-    session->silent_.reset();
-    session->over_.store(true);
+  for (auto at = sessions_.begin(); at != sessions_.end();) {
+    RelaySession& session = **at++;
+    if (!session.silent_.valid() || (!all && now_ns < session.first_byte_ns_)) continue;
+    if (!all) LogStranger("turned away {}: it connected and said nothing", options_.describe(session.silent_.get()));
+    Erase(session);
   }
 }
 
@@ -244,7 +273,7 @@ void RelayService::Adopt(KeeperLine& keeper, const Relay::Supply& supply,
     Result<std::unique_ptr<Relay>> adopted = Relay::Adopt(keeper, std::move(kept), supply);
     if (!adopted.ok()) LogWarning("a session is over: {}", adopted.status().message());
     if (!adopted.ok() || *adopted == nullptr) continue;
-    RelaySession& session = *sessions_.emplace_back(new RelaySession(*this));
+    RelaySession& session = Enter();
     session.Within(kNoDeadline);
     session.Establish();
     Start(session, [&session, carry, relay = std::shared_ptr<Relay>(std::move(*adopted))] { carry(*relay, session); });
@@ -257,43 +286,53 @@ void RelayService::Start(RelaySession& session, std::function<void()> carry) {
       carry();
       carry = nullptr;
       session.Uses(-1);
-      session.over_.store(true);
+      {
+        MutexLock lock(over_mutex_);
+        over_.push_back(&session);
+      }
       const uint64_t one = 1;
       [[maybe_unused]] const ssize_t written = write(finished_.get(), &one, sizeof(one));
     });
   } catch (const std::system_error& error) {
     LogStranger("turned away a connection: cannot start a thread ({}): raise the limits (ulimit -u)", error.what());
-    session.over_.store(true);
+    Erase(session);
+  }
+}
+
+void RelayService::Join() {
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t got = read(finished_.get(), &count, sizeof(count));
+  std::vector<RelaySession*> over;
+  {
+    MutexLock lock(over_mutex_);
+    over.swap(over_);
+  }
+  for (RelaySession* session : over) {
+    session->thread_.join();
+    Erase(*session);
   }
 }
 
 void RelayService::Sweep() {
-  uint64_t count = 0;
-  [[maybe_unused]] const ssize_t got = read(finished_.get(), &count, sizeof(count));
-  MakeRoomOfProved();
   const uint64_t now_ns = MonotonicNs();
-  for (auto at = sessions_.begin(); at != sessions_.end();) {
-    RelaySession& session = **at;
-    if (session.over_.load()) {
-      if (session.thread_.joinable()) session.thread_.join();
-      if (session.established_.load()) established_.fetch_sub(1);
-      at = sessions_.erase(at);
-      continue;
-    }
-    if (!session.silent_.valid() && now_ns >= session.deadline_ns_.load() && !session.timed_out_.exchange(true))
-      session.End(false);
-    ++at;
+  if (now_ns < swept_ns_ + kSweepNsMin) return;
+  swept_ns_ = now_ns;
+  DropSilent(false);
+  MakeRoomOfProved();
+  for (const auto& session : sessions_) {
+    const bool late = !session->silent_.valid() && now_ns >= session->deadline_ns_.load();
+    if (late && !session->timed_out_.exchange(true)) session->End(false);
   }
 }
 
 void RelayService::EndAll(bool owner_ended) {
   DropSilent(true);
-  Sweep();
+  Join();
   if (!sessions_.empty()) LogInfo("ending {} connections", sessions_.size());
   for (auto& session : sessions_) session->End(true);
   const uint64_t deadline_ns = MonotonicNs() + kGraceNs;
   bool patient = owner_ended;
-  while (Sweep(), !sessions_.empty()) {
+  while (Join(), Sweep(), !sessions_.empty()) {
     if (MonotonicNs() >= deadline_ns) {
       if (patient) LeaveStderr();
       for (auto& session : sessions_) {

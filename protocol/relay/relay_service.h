@@ -41,7 +41,7 @@ class RelaySession {
   // Whether it was ended so that a newer one has its place.
   bool made_room() const { return made_room_.load(); }
   // The peer has proved who it is: it does not go for strangers any more, but for others that are as far.
-  void Prove() { proved_.store(true); }
+  void Prove();
   // Counts this connection as a session; false when there are sessions_max of them already. Once. It goes for nobody any more.
   bool Establish();
   // `socket` is what the thread waits for (shut down to end the wait; a descriptor of its own is kept), or `link` is. Null:
@@ -63,14 +63,13 @@ class RelaySession {
   std::atomic<uint64_t> deadline_ns_;
   std::atomic<bool> timed_out_{false};
   std::atomic<bool> made_room_{false};
-  std::atomic<bool> over_{false};
   std::atomic<bool> proved_{false};
   std::atomic<bool> established_{false};
-  // Of the service's thread.
+  // Of the service's thread; the first one is not changed while this one's runs.
   Source source_;
-  bool expected_ = false;
   UniqueFd silent_;  // the connection, until it says something; then it has a thread
   uint64_t first_byte_ns_ = kNoDeadline;
+  std::list<std::unique_ptr<RelaySession>>::iterator self_;
   Mutex mutex_;
   bool ended_ GUARDED_BY(mutex_) = false;
   UniqueFd socket_ GUARDED_BY(mutex_);
@@ -107,7 +106,7 @@ class RelayService {
   using Accept = std::function<Result<UniqueFd>()>;                               // kTimedOut when nobody waits
   using Carry = std::function<void(UniqueFd connection, RelaySession& session)>;  // on a thread of its own
 
-  explicit RelayService(const Options& options) : options_(options) {}
+  explicit RelayService(const Options& options);
   // Blocks SIGTERM and SIGINT, which Run() waits for. Before the first thread.
   Status Prepare();
   // Begins with the sessions that the process before this one carried: each gets a relay, whose next link `supply` gives, and a
@@ -126,16 +125,21 @@ class RelayService {
   // Gives a connection a thread that carries it.
   void Begin(RelaySession& session, UniqueFd connection, const Carry& carry);
   void Start(RelaySession& session, std::function<void()> carry);
-  // Those that have proved nothing, the oldest first, and which of the sessions they are.
-  std::vector<Stranger> Strangers(std::vector<RelaySession*>* sessions) const;
-  // Ends one for which there is no room, if there is such a one; `full`: there is none for any more.
-  void MakeRoom(bool full);
+  RelaySession& Enter();
+  // One that has no thread, or whose thread has ended.
+  void Erase(RelaySession& session) EXCLUDES(strangers_mutex_);
+  // It is no stranger (any more).
+  void LeaveStrangers(RelaySession& session) EXCLUDES(strangers_mutex_);
+  // Ends a connection so that a newer one has its place.
+  void MakeRoom(RelaySession& session);
   void MakeRoomOfProved();
-  // Whether more connections of this source may be those of its sessions.
-  bool Expects(const Source& source) const;
-  // Drops the connections that say nothing and whose time for it is over; `all`: all of them.
+  // Gives those a thread that have said something.
+  void HearSilent(const Carry& carry);
+  // Drops the connections that have said nothing and whose time for it is over; `all`: all of them.
   void DropSilent(bool all);
-  // Joins the threads that have finished, ends the connections whose time is over.
+  // Joins the threads that have finished.
+  void Join() EXCLUDES(over_mutex_);
+  // Ends the connections whose time is over; not more often than it takes.
   void Sweep();
   void EndAll(bool owner_ended);
   size_t Beginning() const { return sessions_.size() - established_.load(); }
@@ -143,9 +147,15 @@ class RelayService {
   const Options options_;
   Shortage accepting_{"accepting connections", "raise the limits of this process (ulimit -n -u)"};
   UniqueFd signals_;
-  UniqueFd finished_;  // an eventfd: a thread has finished
+  UniqueFd finished_;      // an eventfd: a thread has finished
+  UniqueFd silent_ready_;  // an epoll of what is silent
   std::atomic<size_t> established_{0};
   std::list<std::unique_ptr<RelaySession>> sessions_;
+  uint64_t swept_ns_ = 0;
+  Mutex over_mutex_;
+  std::vector<RelaySession*> over_ GUARDED_BY(over_mutex_);  // their threads are about to end
+  Mutex strangers_mutex_;
+  std::optional<Strangers> strangers_ GUARDED_BY(strangers_mutex_);  // where anybody may connect
 };
 
 }  // namespace tessera

@@ -12,22 +12,10 @@ namespace {
 constexpr size_t kAddressBytes = 16;
 constexpr size_t kIpv4Offset = 12;
 
-// The oldest of those that `belongs` tells of, the last one left out, once they are more than `count_max` with it.
-template <typename Belongs>
-std::optional<size_t> OldestBeyond(std::span<const Stranger> strangers, size_t count_max, const Belongs& belongs) {
-  size_t count = 0;
-  std::optional<size_t> oldest, oldest_expected;
-  for (size_t i = 0; i < strangers.size(); ++i) {
-    if (!belongs(strangers[i].source)) continue;
-    ++count;
-    std::optional<size_t>& of_kind = strangers[i].expected ? oldest_expected : oldest;
-    if (!of_kind && i + 1 < strangers.size()) of_kind = i;
-  }
-  if (count <= count_max) return std::nullopt;
-  return oldest ? oldest : oldest_expected;
+void CountDown(std::map<Source::Key, size_t>* counts, const Source::Key& key) {
+  const auto found = counts->find(key);
+  if (found != counts->end() && --found->second == 0) counts->erase(found);
 }
-
-bool Everybody(const Source&) { return true; }
 
 }  // namespace
 
@@ -54,9 +42,12 @@ Source Source::Of(int connection) {
   return getpeername(connection, reinterpret_cast<sockaddr*>(&address), &length) == 0 ? Source(address) : Source();
 }
 
-bool Source::Same(const Source& other, size_t bytes) const {
-  if (this_host_ || other.this_host_) return this_host_ == other.this_host_;
-  return host_bytes_ == other.host_bytes_ && std::equal(address_.begin(), address_.begin() + bytes, other.address_.begin());
+Source::Key Source::KeyOf(size_t bytes) const {
+  Key key{};
+  if (this_host_) return key;
+  key.first = bytes;
+  std::copy_n(address_.begin(), bytes, key.second.begin());
+  return key;
 }
 
 StrangerBounds StrangerBounds::OfThisProcess() {
@@ -66,18 +57,64 @@ StrangerBounds StrangerBounds::OfThisProcess() {
   return bounds;
 }
 
-std::optional<size_t> WhoGoes(std::span<const Stranger> strangers, const StrangerBounds& bounds) {
-  if (strangers.empty()) return std::nullopt;
-  const Source& newest = strangers.back().source;
-  if (!newest.IsThisHost() && strangers.size() > bounds.per_source) {
-    if (const auto goes = OldestBeyond(strangers, bounds.per_source, [&](const Source& one) { return one.SameHost(newest); }))
-      return goes;
-    if (const auto goes = OldestBeyond(strangers, bounds.per_source, [&](const Source& one) { return one.SameSite(newest); }))
-      return goes;
+std::optional<Strangers::Id> Strangers::Come(Id id, const Source& source) {
+  const Source::Key host = source.host(), site = source.site();
+  const auto sessions = sessions_.find(host);
+  const size_t places = sessions == sessions_.end() ? 0 : sessions->second * kConnectionsOfSession;
+  const auto there = expected_.find(host);
+  Known known{source, (there == expected_.end() ? 0 : there->second) < places, {}};
+  if (known.expected) ++expected_[host];
+  const auto enter = [&](Group& group) {
+    std::list<Id>& list = known.expected ? group.expected : group.others;
+    return Place{&group, list.insert(list.end(), id)};
+  };
+  known.places[0] = enter(all_);
+  if (!source.IsThisHost()) {
+    known.places[1] = enter(hosts_[host]);
+    known.places[2] = enter(sites_[site]);
   }
-  return OldestBeyond(strangers, bounds.in_all, Everybody);
+  std::optional<Id> goes;
+  for (size_t i : {1, 2, 0}) {
+    const std::optional<Place>& place = known.places[i];
+    if (goes || !place || place->group->size() <= (i == 0 ? bounds_.in_all : bounds_.per_source)) continue;
+    goes = OldestOf(*place->group, id);
+  }
+  known_.emplace(id, std::move(known));
+  if (goes) Leave(*goes);
+  return goes;
 }
 
-std::optional<size_t> OldestOf(std::span<const Stranger> strangers) { return OldestBeyond(strangers, 0, Everybody); }
+void Strangers::Leave(Id id) {
+  const auto found = known_.find(id);
+  if (found == known_.end()) return;
+  const Known& known = found->second;
+  for (const std::optional<Place>& place : known.places) {
+    if (place) (known.expected ? place->group->expected : place->group->others).erase(place->at);
+  }
+  DropEmpty(&hosts_, known.source.host());
+  DropEmpty(&sites_, known.source.site());
+  if (known.expected) CountDown(&expected_, known.source.host());
+  known_.erase(found);
+}
+
+std::optional<Strangers::Id> Strangers::GiveUpOldest() {
+  const std::optional<Id> oldest = OldestOf(all_);
+  if (oldest) Leave(*oldest);
+  return oldest;
+}
+
+void Strangers::SessionEnds(const Source& source) { CountDown(&sessions_, source.host()); }
+
+std::optional<Strangers::Id> Strangers::OldestOf(const Group& group, std::optional<Id> but_for) {
+  for (const std::list<Id>* list : {&group.others, &group.expected}) {
+    if (!list->empty() && list->front() != but_for) return list->front();
+  }
+  return std::nullopt;
+}
+
+void Strangers::DropEmpty(Groups* groups, const Source::Key& key) {
+  const auto found = groups->find(key);
+  if (found != groups->end() && found->second.size() == 0) groups->erase(found);
+}
 
 }  // namespace tessera

@@ -7,14 +7,19 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <list>
+#include <map>
 #include <optional>
-#include <span>
+#include <utility>
 
 namespace tessera {
 
 // Where a connection comes from.
 class Source {
  public:
+  // What of an address says whose it is, in the clothes of IPv6, and how many bytes that are.
+  using Key = std::pair<size_t, std::array<uint8_t, 16>>;
+
   Source() = default;  // this host
   explicit Source(const sockaddr_storage& address);
   // Of the peer of a connected socket; of what is no socket of a network: this host.
@@ -24,13 +29,13 @@ class Source {
   bool HasAddress() const { return host_bytes_ != 0; }
   // A loopback address, or none at all.
   bool IsThisHost() const { return this_host_; }
-  // Whether the two are in the same hands as a rule: one IPv4 address, one /64 of IPv6.
-  bool SameHost(const Source& other) const { return Same(other, host_bytes_); }
-  // The same for a /48 of IPv6, which one subscriber may have.
-  bool SameSite(const Source& other) const { return Same(other, site_bytes_); }
+  // Equal for what is in the same hands as a rule: one IPv4 address, one /64 of IPv6; this host.
+  Key host() const { return KeyOf(host_bytes_); }
+  // The same with a /48 of IPv6, which one subscriber may have.
+  Key site() const { return KeyOf(site_bytes_); }
 
  private:
-  bool Same(const Source& other, size_t bytes) const;
+  Key KeyOf(size_t bytes) const;
 
   bool this_host_ = true;
   size_t host_bytes_ = 0;
@@ -48,15 +53,54 @@ struct StrangerBounds {
   static StrangerBounds OfThisProcess();
 };
 
-struct Stranger {
-  Source source;
-  bool expected = false;  // comes from where a session is carried to: may be its next connection
-};
+// One thread at a time. Each step takes the logarithm of how many there are.
+class Strangers {
+ public:
+  using Id = uint64_t;  // of a connection, the caller's
+  // Connections that a session may come back with; as many of its host are expected, and go after the others.
+  static constexpr size_t kConnectionsOfSession = 16;
 
-// Which of these, the oldest first, goes for the last of them, which has just come. Those that are expected go after the others.
-// Nullopt: there is room for all.
-std::optional<size_t> WhoGoes(std::span<const Stranger> strangers, const StrangerBounds& bounds);
-// Which of these goes when there is no room for any more.
-std::optional<size_t> OldestOf(std::span<const Stranger> strangers);
+  explicit Strangers(const StrangerBounds& bounds) : bounds_(bounds) {}
+
+  // A new connection. Which one goes for it: it is none any more.
+  std::optional<Id> Come(Id id, const Source& source);
+  // It has proved something, or is gone; it may have been so before.
+  void Leave(Id id);
+  // The oldest one goes, when there is no room for any more.
+  std::optional<Id> GiveUpOldest();
+  size_t count() const { return known_.size(); }
+
+  // A session of this host has begun, has ended.
+  void SessionBegins(const Source& source) { ++sessions_[source.host()]; }
+  void SessionEnds(const Source& source);
+
+ private:
+  // Some connections, the oldest first.
+  struct Group {
+    std::list<Id> others, expected;
+    size_t size() const { return others.size() + expected.size(); }
+  };
+  // One group that a connection is in, and where.
+  struct Place {
+    Group* group;
+    std::list<Id>::iterator at;
+  };
+  struct Known {
+    Source source;
+    bool expected;
+    std::array<std::optional<Place>, 3> places;  // all, its host's, its site's
+  };
+  using Groups = std::map<Source::Key, Group>;
+
+  static std::optional<Id> OldestOf(const Group& group, std::optional<Id> but_for = {});
+  static void DropEmpty(Groups* groups, const Source::Key& key);
+
+  const StrangerBounds bounds_;
+  std::map<Id, Known> known_;
+  Group all_;
+  Groups hosts_, sites_;                    // this host has none
+  std::map<Source::Key, size_t> sessions_;  // by host
+  std::map<Source::Key, size_t> expected_;  // connections, by host
+};
 
 }  // namespace tessera

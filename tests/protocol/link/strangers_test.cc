@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 
+#include <optional>
 #include <string>
-#include <vector>
 
 namespace tessera {
 namespace {
@@ -24,27 +24,21 @@ Source At(const std::string& host) {
   return Source(address);
 }
 
-std::vector<Stranger> Strangers(const std::string& host, size_t count) {
-  return std::vector<Stranger>(count, Stranger{At(host), false});
-}
-
-std::vector<Stranger> operator+(std::vector<Stranger> first, const std::vector<Stranger>& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
+bool SameHost(const std::string& one, const std::string& other) { return At(one).host() == At(other).host(); }
+bool SameSite(const std::string& one, const std::string& other) { return At(one).site() == At(other).site(); }
 
 constexpr StrangerBounds kBounds{.per_source = 4, .in_all = 10};
 
 TEST(SourceTest, HostsAndSites) {
-  EXPECT_TRUE(At("192.0.2.1").SameHost(At("192.0.2.1")));
-  EXPECT_TRUE(At("192.0.2.1").SameHost(At("::ffff:192.0.2.1")));
-  EXPECT_FALSE(At("192.0.2.1").SameHost(At("192.0.2.2")));
-  EXPECT_FALSE(At("192.0.2.1").SameSite(At("192.0.2.2")));
-  EXPECT_TRUE(At("2001:db8:1:2::1").SameHost(At("2001:db8:1:2:ffff::9")));
-  EXPECT_FALSE(At("2001:db8:1:2::1").SameHost(At("2001:db8:1:3::1")));
-  EXPECT_TRUE(At("2001:db8:1:2::1").SameSite(At("2001:db8:1:3::1")));
-  EXPECT_FALSE(At("2001:db8:1::1").SameSite(At("2001:db8:2::1")));
-  EXPECT_FALSE(At("192.0.2.1").SameSite(At("2001:db8:1::1")));
+  EXPECT_TRUE(SameHost("192.0.2.1", "192.0.2.1"));
+  EXPECT_TRUE(SameHost("192.0.2.1", "::ffff:192.0.2.1"));
+  EXPECT_FALSE(SameHost("192.0.2.1", "192.0.2.2"));
+  EXPECT_FALSE(SameSite("192.0.2.1", "192.0.2.2"));
+  EXPECT_TRUE(SameHost("2001:db8:1:2::1", "2001:db8:1:2:ffff::9"));
+  EXPECT_FALSE(SameHost("2001:db8:1:2::1", "2001:db8:1:3::1"));
+  EXPECT_TRUE(SameSite("2001:db8:1:2::1", "2001:db8:1:3::1"));
+  EXPECT_FALSE(SameSite("2001:db8:1::1", "2001:db8:2::1"));
+  EXPECT_FALSE(SameSite("192.0.2.1", "2001:db8:1::1"));
 }
 
 TEST(SourceTest, ThisHost) {
@@ -52,49 +46,94 @@ TEST(SourceTest, ThisHost) {
   for (const char* host : {"128.0.0.1", "::2", "::ffff:10.0.0.1"}) EXPECT_FALSE(At(host).IsThisHost()) << host;
   EXPECT_TRUE(Source().IsThisHost());
   EXPECT_FALSE(Source().HasAddress());
-  EXPECT_TRUE(At("127.0.0.1").SameHost(Source()));
-  EXPECT_FALSE(At("10.0.0.1").SameHost(At("127.0.0.1")));
+  EXPECT_EQ(At("127.0.0.1").host(), Source().host());
+  EXPECT_FALSE(SameHost("10.0.0.1", "127.0.0.1"));
 }
 
-TEST(WhoGoesTest, NobodyWhileThereIsRoom) {
-  EXPECT_EQ(WhoGoes({}, kBounds), std::nullopt);
-  EXPECT_EQ(WhoGoes(Strangers("192.0.2.1", 4), kBounds), std::nullopt);
-  EXPECT_EQ(WhoGoes(Strangers("192.0.2.1", 4) + Strangers("192.0.2.2", 4), kBounds), std::nullopt);
-  EXPECT_EQ(WhoGoes(Strangers("127.0.0.1", 10), kBounds), std::nullopt);  // this host is bounded in all alone
-}
+using Gone = std::optional<Strangers::Id>;
 
-TEST(WhoGoesTest, TheOldestOfTheNewestsSource) {
-  EXPECT_EQ(WhoGoes(Strangers("192.0.2.1", 2) + Strangers("192.0.2.2", 5), kBounds), 2u);
-  EXPECT_EQ(WhoGoes(Strangers("192.0.2.1", 2) + Strangers("2001:db8:1:2::1", 5), kBounds), 2u);
-}
-
-TEST(WhoGoesTest, TheOldestOfASite) {
-  std::vector<Stranger> strangers = Strangers("192.0.2.1", 1);
-  for (const char* host : {"2001:db8:1:1::", "2001:db8:1:2::", "2001:db8:1:3::", "2001:db8:1:4::", "2001:db8:1:5::"}) {
-    strangers = strangers + Strangers(host, 1);
+class StrangersTest : public testing::Test {
+ protected:
+  // So many connections of a host come; who went for the last of them. They are numbered from 0 on, all together.
+  Gone Come(const std::string& host, int count = 1) {
+    Gone gone;
+    for (int i = 0; i < count; ++i) gone = strangers_.Come(next_++, At(host));
+    return gone;
   }
-  EXPECT_EQ(WhoGoes(strangers, kBounds), 1u);
+
+  Strangers strangers_{kBounds};
+  Strangers::Id next_ = 0;
+};
+
+TEST_F(StrangersTest, NobodyGoesWhileThereIsRoom) {
+  EXPECT_EQ(Come("192.0.2.1", 4), Gone());
+  EXPECT_EQ(Come("192.0.2.2", 4), Gone());
+  EXPECT_EQ(Come("127.0.0.1", 2), Gone());
+  EXPECT_EQ(strangers_.count(), 10u);
 }
 
-TEST(WhoGoesTest, TheOldestOfAllBeyondTheBoundForAll) {
-  EXPECT_EQ(WhoGoes(Strangers("192.0.2.1", 4) + Strangers("192.0.2.2", 4) + Strangers("192.0.2.3", 3), kBounds), 0u);
-  EXPECT_EQ(WhoGoes(Strangers("127.0.0.1", 11), kBounds), 0u);
+TEST_F(StrangersTest, TheOldestOfTheNewestsSource) {
+  Come("192.0.2.1", 2);
+  EXPECT_EQ(Come("192.0.2.2", 5), Gone(2));
+  EXPECT_EQ(Come("192.0.2.2"), Gone(3));
+  EXPECT_EQ(Come("192.0.2.1", 2), Gone());
+  EXPECT_EQ(Come("192.0.2.1"), Gone(0));
 }
 
-TEST(WhoGoesTest, WhoIsExpectedGoesAfterTheOthers) {
-  std::vector<Stranger> strangers = Strangers("192.0.2.1", 5);
-  strangers[0].expected = strangers[1].expected = true;
-  EXPECT_EQ(WhoGoes(strangers, kBounds), 2u);
-  for (Stranger& stranger : strangers) stranger.expected = true;
-  EXPECT_EQ(WhoGoes(strangers, kBounds), 0u);
+TEST_F(StrangersTest, TheOldestOfASite) {
+  Come("192.0.2.1");
+  for (const char* host : {"2001:db8:1:1::", "2001:db8:1:2::", "2001:db8:1:3::", "2001:db8:1:4::"}) EXPECT_EQ(Come(host), Gone());
+  EXPECT_EQ(Come("2001:db8:1:5::"), Gone(1));
+  EXPECT_EQ(Come("2001:db8:2:5::"), Gone());
 }
 
-TEST(WhoGoesTest, NeverTheNewest) {
-  std::vector<Stranger> strangers = Strangers("192.0.2.1", 5);
-  for (Stranger& stranger : strangers) stranger.expected = true;
-  strangers.back().expected = false;
-  EXPECT_EQ(WhoGoes(strangers, kBounds), 0u);
-  EXPECT_EQ(OldestOf(Strangers("192.0.2.1", 3)), 0u);
+TEST_F(StrangersTest, TheOldestOfAllBeyondTheBoundForAll) {
+  Come("192.0.2.1", 4);
+  Come("192.0.2.2", 4);
+  EXPECT_EQ(Come("192.0.2.3", 3), Gone(0));
+  EXPECT_EQ(Come("192.0.2.4"), Gone(1));
+}
+
+TEST_F(StrangersTest, ThisHostIsBoundedInAllAlone) {
+  EXPECT_EQ(Come("127.0.0.1", 10), Gone());
+  EXPECT_EQ(Come("127.0.0.2"), Gone(0));
+}
+
+TEST_F(StrangersTest, WhoHasProvedSomethingGoesForNobody) {
+  Come("192.0.2.1", 4);
+  strangers_.Leave(0);
+  strangers_.Leave(0);
+  strangers_.Leave(2);
+  EXPECT_EQ(Come("192.0.2.1", 2), Gone());
+  EXPECT_EQ(Come("192.0.2.1"), Gone(1));
+  EXPECT_EQ(Come("192.0.2.1"), Gone(3));
+}
+
+TEST_F(StrangersTest, WhoIsExpectedGoesAfterTheOthers) {
+  Come("192.0.2.1", 2);
+  strangers_.SessionBegins(At("192.0.2.1"));
+  EXPECT_EQ(Come("192.0.2.1", 3), Gone(0));
+  EXPECT_EQ(Come("192.0.2.1"), Gone(1));
+  EXPECT_EQ(Come("192.0.2.1"), Gone(2));  // all are: the oldest of them
+  strangers_.SessionEnds(At("192.0.2.1"));
+  EXPECT_EQ(Come("192.0.2.1"), Gone(3));  // never the newest
+  // The one that was not expected goes before those that were, whatever its age.
+  EXPECT_EQ(Come("127.0.0.1", 7), Gone(7));
+}
+
+TEST_F(StrangersTest, NoMoreAreExpectedThanASessionHasConnections) {
+  Strangers many({.per_source = 100, .in_all = 17});
+  many.SessionBegins(At("192.0.2.1"));
+  for (Strangers::Id id = 0; id < 17; ++id) EXPECT_EQ(many.Come(id, At("192.0.2.1")), Gone());
+  EXPECT_EQ(many.Come(17, At("192.0.2.1")), Gone(16));
+}
+
+TEST_F(StrangersTest, TheOldestIsGivenUp) {
+  EXPECT_EQ(strangers_.GiveUpOldest(), Gone());
+  Come("192.0.2.1", 2);
+  EXPECT_EQ(strangers_.GiveUpOldest(), Gone(0));
+  EXPECT_EQ(strangers_.GiveUpOldest(), Gone(1));
+  EXPECT_EQ(strangers_.count(), 0u);
 }
 
 TEST(StrangerBoundsTest, EachSourceHasItsPlaces) { EXPECT_GE(StrangerBounds().per_source, 256u); }
