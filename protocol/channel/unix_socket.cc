@@ -87,30 +87,38 @@ Status PeerGone() { return Status(StatusCode::kUnavailable, "the peer closed the
 
 // --- UnixListener ---
 
-Result<UnixListener> UnixListener::Bind(const std::string& path) {
+Result<UnixListener> UnixListener::Bind(const std::string& path, const SocketAccess& access) {
   Result<sockaddr_un> address = AddressOf(path);
   if (!address.ok()) return address.status();
   RETURN_IF_ERROR(RemoveStale(path, *address));
   Result<UniqueFd> socket = NewSocket(SOCK_NONBLOCK);
   if (!socket.ok()) return socket.status();
-  // The mode comes from the umask at bind time, so that there is no moment at which others may connect.
-  const mode_t before = umask(0177);
+  // The mode comes from the umask at bind time; nobody connects before listen().
+  const mode_t before = umask(0777 & ~access.mode);
   const int bound = bind(socket->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(sockaddr_un));
   const int bind_error = errno;
   umask(before);
   if (bound != 0) return Status::FromErrno("cannot bind " + path, bind_error);
   struct stat info {};
   if (lstat(path.c_str(), &info) != 0) return Status::FromErrno("cannot look at " + path, errno);
-  UnixListener listener(std::move(*socket), path, info.st_dev, info.st_ino);
+  constexpr mode_t kWriteOfOthers = 0022;
+  UnixListener listener(std::move(*socket), path, info.st_dev, info.st_ino, (access.mode & kWriteOfOthers) == 0);
+  if (access.group && lchown(path.c_str(), static_cast<uid_t>(-1), *access.group) != 0) {
+    const Status failed = Status::FromErrno("cannot give " + path + " its group", errno);
+    return errno != EPERM ? failed
+                          : Status(StatusCode::kPermissionDenied,
+                                   failed.message() + ": this user has to be in that group, or root to start the server");
+  }
   if (listen(listener.fd(), kBacklog) != 0) return Status::FromErrno("cannot listen on " + path, errno);
   return listener;
 }
 
 UnixListener::~UnixListener() { Close(); }
 
-Result<UniqueFd> UnixListener::Accept() { return Accept(fd()); }
+Result<UniqueFd> UnixListener::Accept() { return Accept(fd(), own_user_); }
+Result<UniqueFd> UnixListener::Accept(int listener) { return Accept(listener, true); }
 
-Result<UniqueFd> UnixListener::Accept(int listener) {
+Result<UniqueFd> UnixListener::Accept(int listener, bool own_user) {
   UniqueFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   if (!connection.valid()) {
     if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR) {
@@ -118,7 +126,7 @@ Result<UniqueFd> UnixListener::Accept(int listener) {
     }
     return Status::FromErrno("cannot accept a client", errno);
   }
-  RETURN_IF_ERROR(CheckPeerUser(connection.get()));
+  if (own_user) RETURN_IF_ERROR(CheckPeerUser(connection.get()));
   return connection;
 }
 

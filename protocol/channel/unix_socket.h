@@ -20,36 +20,45 @@ namespace tessera {
 // Descriptors in one message (the kernel allows 253; a welcome needs two).
 inline constexpr size_t kSocketFdsMax = 8;
 
-// A socket at a path, for the user of this process alone (mode 0600).
+// Who may connect to a socket: as files have it. Connecting is writing.
+struct SocketAccess {
+  mode_t mode = 0600;
+  std::optional<gid_t> group;  // of the file; nullopt: as of any new file
+};
+
+// A socket at a path, as a rule for the user of this process alone.
 class UnixListener {
  public:
   // Connections the kernel holds for us while all hands are busy.
   static constexpr int kBacklog = 64;
 
   // Removes a socket file that nobody listens on any more. kUnavailable when somebody does, kInvalidArgument when the path
-  // is too long (unix(7): 107 bytes) or names something that is no socket (which stays).
-  static Result<UnixListener> Bind(const std::string& path);
+  // is too long (unix(7): 107 bytes) or names something that is no socket (which stays), kPermissionDenied when the file cannot
+  // get that group. Nobody can connect before all of `access` is in force.
+  static Result<UnixListener> Bind(const std::string& path, const SocketAccess& access = {});
   UnixListener(UnixListener&&) = default;
   UnixListener& operator=(UnixListener&&) = delete;
   ~UnixListener();  // Close()
 
   int fd() const { return socket_.get(); }  // for poll(2); non-blocking
   const std::string& path() const { return path_; }
-  // The next connection, checked by CheckPeerUser(). kTimedOut when none waits.
+  // The next connection, checked by CheckPeerUser() unless the file's mode lets others in. kTimedOut when none waits.
   Result<UniqueFd> Accept();
-  // The same for a listening socket that somebody else keeps.
+  // The same, always checked, for a listening socket that somebody else keeps.
   static Result<UniqueFd> Accept(int listener);
   // Stops listening and removes the file if it is still ours. Idempotent.
   void Close();
 
  private:
-  UnixListener(UniqueFd socket, std::string path, dev_t device, ino_t inode)
-      : socket_(std::move(socket)), path_(std::move(path)), device_(device), inode_(inode) {}
+  UnixListener(UniqueFd socket, std::string path, dev_t device, ino_t inode, bool own_user)
+      : socket_(std::move(socket)), path_(std::move(path)), device_(device), inode_(inode), own_user_(own_user) {}
+  static Result<UniqueFd> Accept(int listener, bool own_user);
 
   UniqueFd socket_;
   std::string path_;
   dev_t device_;
   ino_t inode_;
+  bool own_user_;  // only the user of this process, and root
 };
 
 // Connects to a listener. kNotFound (no such file), kPermissionDenied, kUnavailable (nobody listens), kInvalidArgument

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <string_view>
 
 #include "server/daemon/child_process.h"
 
@@ -28,14 +29,17 @@ Result<GatewayProcess> GatewayProcess::Start(const Options& options) {
   Result<pid_t> pid = StartProgram(program, program, arguments, {write_end.get()});
   if (!pid.ok()) return Status(StatusCode::kNotFound, program + ": " + pid.status().message() + "; install it again");
   write_end.reset();
-  // It writes its address in one piece and closes the pipe, or closes it when it ends.
+  // It writes its address, and who may connect, in one piece and closes the pipe, or closes it when it ends.
   pollfd ready = {read_end.get(), POLLIN, 0};
   while (poll(&ready, 1, kReadyTimeoutMs) < 0 && errno == EINTR) {
   }
   char url[512];
   const ssize_t got = ready.revents == 0 ? 0 : read(read_end.get(), url, sizeof(url));
   if (got <= 0) return Status(StatusCode::kUnavailable, "no gateway at " + options.gateway_url);
-  return GatewayProcess{*pid, std::string(url, static_cast<size_t>(got))};
+  const std::string_view said(url, static_cast<size_t>(got));
+  const size_t end = said.find('\n');
+  return GatewayProcess{*pid, std::string(said.substr(0, end)),
+                        end == std::string_view::npos ? "" : std::string(said.substr(end + 1))};
 }
 
 }  // namespace tessera

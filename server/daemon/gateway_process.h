@@ -17,6 +17,7 @@ struct GatewayProcess {
 
   pid_t pid = -1;
   std::string url;  // with the port that was chosen when it was 0
+  std::string who;  // a sentence for the user, when whoever connects there need prove nothing
 
   // Starts tessera-gateway, which lies beside this program, and waits until it listens. It ends with the calling thread.
   // kUnavailable when it ended instead: it has said why on stderr.

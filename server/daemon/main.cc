@@ -45,7 +45,7 @@ int RunDaemon(Options options) {
     return kExitNoDevice;
   }
   if (!ChooseCallFilter(*devices, &options)) return kExitNoSandbox;
-  Result<UnixListener> listener = UnixListener::Bind(options.listen_path);
+  Result<UnixListener> listener = UnixListener::Bind(options.listen_path, options.socket);
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
   GatewayProcess gateway;
   if (!options.gateway_url.empty()) {
@@ -72,8 +72,9 @@ int RunDaemon(Options options) {
   if (const Status status = supervisor.StartBroker(); !status.ok()) return Fail(kName, status, ExitCodeOfBroker(status));
   RaiseDescriptorLimit();  // every share of the sessions holds one here
   const std::string also = gateway.url.empty() ? "" : " and " + gateway.url;
-  Announce(fmt::format("{}: listening on unix:{}{}, devices: {}, driver {}", kName, options.listen_path, also,
-                       DescribeDevices(*devices), DescribeVersion(devices->version)));
+  const std::string who = gateway.who.empty() ? "" : "; " + gateway.who;
+  Announce(fmt::format("{}: listening on unix:{}{}, devices: {}, driver {}{}", kName, options.listen_path, also,
+                       DescribeDevices(*devices), DescribeVersion(devices->version), who));
   LeaveForeground(options);
   const int code = supervisor.Run();
   RemoveOwnDirectory(options, options.listen_path);

@@ -10,6 +10,7 @@
 
 #include "programs/service_command_line.h"
 #include "protocol/link/link_address.h"
+#include "server/daemon/socket_options.h"
 #include "server/daemon/warm_bounds.h"
 
 namespace tessera {
@@ -17,7 +18,7 @@ namespace {
 
 constexpr const char* kFooter =
     R"(When clients may connect, one line on stdout says where and names the devices; everything else is on stderr. Clients are processes
-of the same user (or of root). SIGTERM and SIGINT end the server: no new sessions, then --grace seconds for those that are open; a
+of the same user (or of root), and of whom --socket-group and --socket-mode let in. SIGTERM and SIGINT end the server: no new sessions, then --grace seconds for those that are open; a
 second signal ends them at once.
 
 Exit codes:
@@ -90,10 +91,18 @@ int ParseOptions(int argc, char** argv, Options* options) {
   std::vector<std::string> listen;
   app.add_option(
          "--listen", listen,
-         "Where clients connect: unix:PATH (the socket gets mode 0600); given a second time with an address of a network, a "
+         "Where clients connect: unix:PATH (a socket of this user alone); given a second time with an address of a network, a "
          "tessera-gateway is started for clients on other hosts")
       ->type_name("unix:PATH|" + LinkForms("|"))
       ->allow_extra_args(false);
+  std::string group;
+  app.add_option("--socket-group", group,
+                 "Whose members may connect to the socket of --listen unix:PATH besides this user and root: a group of this host")
+      ->type_name("GROUP");
+  std::string mode;
+  app.add_option("--socket-mode", mode,
+                 "The mode of that socket, octal: who may write to it may connect (default: 600, 660 with --socket-group)")
+      ->type_name("MODE");
   line.AddLinkOptions(&options->link, true);
   line.AddResumeGrace(&options->resume_grace_s);
   app.add_option("--driver", options->driver,
@@ -242,6 +251,9 @@ int ParseOptions(int argc, char** argv, Options* options) {
     options->image_directory = options->cache_directory + "/images";
   }
   if (options->image_directory.empty()) options->image_gib = 0;
+  Result<SocketAccess> socket = ParseSocketAccess(group, mode);
+  if (!socket.ok()) return line.Refuse(socket.status().message());
+  options->socket = *socket;
   const std::string problem = TakeListen(listen, options);
   return problem.empty() ? -1 : line.Refuse(problem);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "programs/service_options.h"
+#include "protocol/channel/unix_socket.h"
 #include "protocol/link/link_options.h"
 #include "server/daemon/worker_uids.h"
 #include "server/sandbox/sandbox.h"
@@ -18,6 +19,7 @@ struct Options : ServiceOptions {
   Role role = Role::kDaemon;
 
   std::string listen_path;       // of --listen unix:PATH
+  SocketAccess socket;           // of --socket-group and --socket-mode
   std::string gateway_url;       // of --listen SCHEME://HOST:PORT; empty: no gateway
   LinkOptions link;              // of the gateway
   uint32_t resume_grace_s = 30;  // of the gateway

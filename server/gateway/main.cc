@@ -127,10 +127,14 @@ int CarrySessions(const GatewayOptions& options) {
 }
 
 void SayReady(const GatewayOptions& options, const std::string& url) {
+  std::string who = WhoMayConnect(options.listen);
+  if (!who.empty()) who += " may connect to " + url;
   if (options.ready_fd < 0) {
-    return Announce(std::string(kName) + ": listening on " + url + ", server unix:" + options.server_path);
+    const std::string end = who.empty() ? "" : "; " + who;
+    return Announce(std::string(kName) + ": listening on " + url + ", server unix:" + options.server_path + end);
   }
-  if (write(options.ready_fd, url.data(), url.size()) < 0) LogWarning("nobody waits for this gateway: errno {}", errno);
+  const std::string line = who.empty() ? url : url + "\n" + who;
+  if (write(options.ready_fd, line.data(), line.size()) < 0) LogWarning("nobody waits for this gateway: errno {}", errno);
   close(options.ready_fd);
 }
 

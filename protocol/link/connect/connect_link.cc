@@ -1,8 +1,10 @@
 #include "protocol/link/connect/connect_link.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "protocol/link/striped/joining_links.h"
+#include "protocol/link/tcp/tcp_endpoint.h"
 #include "protocol/link/tcp/tcp_link.h"
 #include "protocol/link/tls/tls_link.h"
 #include "protocol/link/ucx/ucx_link.h"
@@ -97,6 +99,13 @@ Result<UniqueFd> BindForLinks(const LinkAddress& address, const LinkOptions& opt
   Result<TcpListener> listener = TcpListener::Bind(address, kind->insecure_bind || options.insecure);
   if (!listener.ok()) return listener.status();
   return listener->Release();
+}
+
+std::string WhoMayConnect(const LinkAddress& address) {
+  if (address.scheme == LinkScheme::kTls) return "";
+  Result<std::vector<TcpEndpoint>> endpoints = Resolve(address);
+  const bool here = endpoints.ok() && std::ranges::all_of(*endpoints, [](const auto& one) { return one.IsLoopback(); });
+  return here ? "every user of this host" : "everybody on its network";
 }
 
 }  // namespace tessera

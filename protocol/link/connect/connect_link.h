@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
@@ -34,5 +35,9 @@ Result<std::unique_ptr<LinkListener>> ListenForLinks(const LinkAddress& address,
 // A socket on which connections queue before there is a listener and while none is, in whichever process. Invalid where links of
 // that scheme have no such socket (ucx). Errors as above, of the address alone.
 Result<UniqueFd> BindForLinks(const LinkAddress& address, const LinkOptions& options);
+
+// Who may connect without having proved anything: "every user of this host"; empty where everybody has to prove who he is (tls).
+// Asks a name server if it must.
+std::string WhoMayConnect(const LinkAddress& address);
 
 }  // namespace tessera

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -54,6 +56,55 @@ TEST_F(UnixSocket, ListensForItsOwnUserAlone) {
   EXPECT_TRUE(CheckPeerUser(server->get()).ok());
   ASSERT_TRUE(SendMessage(client->get(), AsBytes("hello"), {}, kNoDeadline).ok());
   EXPECT_EQ(AsText(ReceiveMessage(server->get(), 100, kNoDeadline)->bytes), "hello");
+}
+
+// How a user without rights gets on with a listener that another one has.
+enum class Seen { kConnected, kNotAllowed, kOther };
+Seen AsAnother(uid_t uid, gid_t gid, const std::string& path) {
+  const pid_t child = fork();
+  if (child == 0) {
+    // By the kernel alone: the library's functions change all threads.
+    if (syscall(SYS_setgroups, 0, nullptr) != 0 || syscall(SYS_setresgid, gid, gid, gid) != 0) _exit(3);
+    if (syscall(SYS_setresuid, uid, uid, uid) != 0) _exit(3);
+    const Result<UniqueFd> connected = ConnectUnix(path);
+    _exit(connected.ok() ? 0 : connected.status().code() == StatusCode::kPermissionDenied ? 1 : 2);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  if (!WIFEXITED(status)) return Seen::kOther;
+  return WEXITSTATUS(status) == 0 ? Seen::kConnected : WEXITSTATUS(status) == 1 ? Seen::kNotAllowed : Seen::kOther;
+}
+
+TEST_F(UnixSocket, LetsInWhomItsModeAndGroupName) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
+  constexpr uid_t kStranger = 70001;
+  constexpr gid_t kGroup = 70002, kNoGroup = 70003;
+  ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
+  struct stat info {};
+  {
+    Result<UnixListener> listener = UnixListener::Bind(path_, {0660, kGroup});
+    ASSERT_TRUE(listener.ok()) << listener.status().message();
+    ASSERT_EQ(stat(path_.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0660u);
+    EXPECT_EQ(info.st_gid, kGroup);
+    EXPECT_EQ(AsAnother(kStranger, kNoGroup, path_), Seen::kNotAllowed);
+    EXPECT_EQ(AsAnother(kStranger, kGroup, path_), Seen::kConnected);
+    EXPECT_TRUE(listener->Accept().ok());
+    EXPECT_EQ(listener->Accept().status().code(), StatusCode::kTimedOut);
+  }
+  {
+    Result<UnixListener> listener = UnixListener::Bind(path_, {0666, {}});
+    ASSERT_TRUE(listener.ok());
+    EXPECT_EQ(AsAnother(kStranger, kNoGroup, path_), Seen::kConnected);
+    EXPECT_TRUE(listener->Accept().ok());
+  }
+  // A file that somebody has changed since lets nobody in.
+  Result<UnixListener> listener = UnixListener::Bind(path_);
+  ASSERT_TRUE(listener.ok());
+  EXPECT_EQ(AsAnother(kStranger, kNoGroup, path_), Seen::kNotAllowed);
+  ASSERT_EQ(chmod(path_.c_str(), 0666), 0);
+  EXPECT_EQ(AsAnother(kStranger, kNoGroup, path_), Seen::kConnected);
+  EXPECT_EQ(listener->Accept().status().code(), StatusCode::kPermissionDenied);
 }
 
 TEST_F(UnixSocket, OneServerPerPathAndStaleFilesGo) {
