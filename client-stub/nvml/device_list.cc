@@ -103,6 +103,7 @@ Result<DeviceState> ReadState(const DeviceList& list, ServerQuery::Ask ask, size
   for (ServerReport::Text& text : report->texts) state.texts[text.reading] = std::move(text.text);
   state.fields = std::move(report->fields);
   state.uses = std::move(report->uses);
+  state.sessions = std::move(report->session_list);
   for (ServerReport::Use& use : state.uses) use.device += static_cast<uint32_t>(first);
   return state;
 }

@@ -59,6 +59,7 @@ struct DeviceState {
   std::map<Reading, std::string> texts;
   std::vector<ServerReport::FieldValue> fields;
   std::vector<ServerReport::Use> uses;
+  std::vector<ServerReport::Session> sessions;  // of this asker's holder; all to an administrator
 };
 // Asks the server that has `device`; it and `fields` as in ServerQuery.
 Result<DeviceState> ReadState(const DeviceList& list, ServerQuery::Ask ask, size_t device,

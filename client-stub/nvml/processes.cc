@@ -1,10 +1,13 @@
 #include "client-stub/nvml/processes.h"
 
 #include <fcntl.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <span>
 
 #include "client-stub/nvml/nvml_abi.h"
@@ -24,7 +27,35 @@ nvmlReturn_t ReadUses(nvmlDevice_t handle, bool loads, std::vector<ServerReport:
   return NVML_SUCCESS;
 }
 
+namespace {
+
+// The session of such a client, where the servers show it to this user.
+std::optional<ServerReport::Session> SessionOf(unsigned pid) {
+  const std::shared_ptr<const DeviceList> list = List();
+  for (size_t device = 0; list != nullptr && device < list->devices.size(); ++device) {
+    if (list->FirstOfServer(device) != device) continue;  // one answer tells of all devices of a server
+    std::shared_ptr<const DeviceState> state;
+    if (State(ServerQuery::Ask::kState, device, false, &state) != NVML_SUCCESS) continue;
+    const auto found = std::ranges::find(state->sessions, pid, &ServerReport::Session::pid);
+    if (found != state->sessions.end()) return *found;
+  }
+  return std::nullopt;
+}
+
+bool IsThisHost(const std::string& name) {
+  utsname own{};
+  return uname(&own) == 0 && name == own.nodename;
+}
+
+}  // namespace
+
 bool ProcessName(unsigned pid, std::string* name) {
+  const std::optional<ServerReport::Session> session = SessionOf(pid);
+  if (session && !IsThisHost(session->host)) {
+    const std::string at = session->user.empty() ? session->host : session->user + "@" + session->host;
+    *name = session->program + ", " + at + " (" + session->name + ")";
+    return true;
+  }
   const std::string directory = "/proc/" + std::to_string(pid);
   // A thread of the kernel has no command line, but a name.
   for (const char* file : {"/cmdline", "/comm"}) {

@@ -76,13 +76,30 @@ std::string DescribeVgpus(const ServerReport& report) {
   return text;
 }
 
+std::string DescribeHolder(const ServerReport::Session& session) {
+  return fmt::format("{}{}{} ({})", session.user, session.user.empty() || session.host.empty() ? "" : "@", session.host,
+                     session.name);
+}
+
+std::string DescribeOthers(const ServerReport& report) {
+  if (report.other_sessions == 0) return "";
+  std::string text = fmt::format("sessions of others: {}", report.other_sessions);
+  for (const ServerReport::Others& others : report.others) {
+    text += fmt::format("; {} of device {}, by {}", Mebibytes(others.used_bytes), others.device, others.sessions);
+  }
+  return text + "\n";
+}
+
 std::string DescribeServer(const std::string& url, const ServerReport& report) {
   std::string text = DescribeDevices(url, report) + DescribeVgpus(report);
   for (const ServerReport::Use& use : report.uses) {
     const bool known = use.used_bytes != ServerReport::Use::kUnknown;
-    text += fmt::format("process {} uses {} of device {}\n", use.pid, known ? Mebibytes(use.used_bytes) : "memory", use.device);
+    const auto session = std::ranges::find(report.session_list, use.session, &ServerReport::Session::session);
+    const std::string whose = session == report.session_list.end() ? "" : " of " + DescribeHolder(*session);
+    text += fmt::format("process {}{} uses {} of device {}\n", use.pid, whose, known ? Mebibytes(use.used_bytes) : "memory",
+                        use.device);
   }
-  return text;
+  return text + DescribeOthers(report);
 }
 
 nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report) {
@@ -110,7 +127,7 @@ nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report) 
     json["devices"].push_back(std::move(entry));
   }
   for (const ServerReport::Use& use : report.uses) {
-    nlohmann::json entry = {{"pid", use.pid}, {"device", use.device}};
+    nlohmann::json entry = {{"pid", use.pid}, {"device", use.device}, {"session", use.session}};
     if (use.used_bytes != ServerReport::Use::kUnknown) entry["used_bytes"] = use.used_bytes;
     if (use.load.time_us != 0) entry["gpu_percent"] = use.load.sm_percent;
     json["uses"].push_back(std::move(entry));
@@ -119,8 +136,17 @@ nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report) 
     json["session_list"].push_back({{"session", session.session},
                                     {"pid", session.pid},
                                     {"age_seconds", session.age_ms / 1000},
-                                    {"program", session.program}});
+                                    {"program", session.program},
+                                    {"user", session.user},
+                                    {"host", session.host},
+                                    {"name", session.name}});
     if (!session.vgpus.empty()) json["session_list"].back()["vgpu"] = session.vgpus;
+  }
+  json["other_sessions"] = report.other_sessions;
+  for (const ServerReport::Others& others : report.others) {
+    if (others.device >= json["devices"].size()) continue;
+    json["devices"][others.device]["other_sessions"] = others.sessions;
+    json["devices"][others.device]["others_used_bytes"] = others.used_bytes;
   }
   if (!report.audit.empty()) json["audit"] = report.audit;
   if (!report.vgpu_problem.empty()) json["vgpu_problem"] = report.vgpu_problem;

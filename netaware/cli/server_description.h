@@ -12,14 +12,19 @@ namespace tessera {
 std::string DescribeDevices(const std::string& url, const ServerReport& report);
 // One line for each vGPU, behind one for each device that is divided; nothing for a server without vGPUs.
 std::string DescribeVgpus(const ServerReport& report);
-// And one for each session's use.
+// Whose a session is: "alice@gpu7 (uid:1000)".
+std::string DescribeHolder(const ServerReport::Session& session);
+// A line about all sessions that are not this asker's to see; empty when there are none.
+std::string DescribeOthers(const ServerReport& report);
+// All of these, and one line for each session's use.
 std::string DescribeServer(const std::string& url, const ServerReport& report);
 
 // The same as an object. Its keys are stable: server, url, driver, driver_release, cuda_version, sessions, sessions_max,
 // devices [{name, uuid, memory_bytes, memory_used_bytes, gpu_percent, power_milliwatts, temperature_celsius}], uses [{pid,
-// device, used_bytes, gpu_percent}], session_list [{session, pid, age_seconds, program, vgpu}], audit, vgpu_problem, vgpus
+// device, session, used_bytes, gpu_percent}], session_list [{session, pid, age_seconds, program, vgpu, user, host, name}],
+// other_sessions, audit, vgpu_problem, vgpus
 // [{name, device, request, limit, priority, sessions, waits, got_1s, got_10s, waited_ms, queued_before_ms, queued_before_runs}];
-// a device also has policy, sharing and unreported_sessions. What is not known is absent.
+// a device also has policy, sharing, unreported_sessions, other_sessions and others_used_bytes. What is not known is absent.
 nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report);
 // Any object as text, without a newline; `indent` -1: in one line. What is no UTF-8 is replaced.
 std::string JsonText(const nlohmann::json& json, int indent);

@@ -27,7 +27,7 @@ ServerProblem AddLoads(const ServerAddress& address, ServerReport* report) {
     for (Use& use : report->uses) {
       if (use.device != device) continue;
       const auto same = std::find_if(details.uses.begin(), details.uses.end(),
-                                     [&](const Use& other) { return other.pid == use.pid && other.device == device; });
+                                     [&](const Use& other) { return other.session == use.session && other.device == device; });
       if (same != details.uses.end()) use.load = same->load;
     }
   }
@@ -43,21 +43,22 @@ std::string Age(uint64_t ms) {
 
 // A line for each session and device that it uses; one for a session that uses none.
 std::string SessionTable(const ServerReport& report) {
-  std::string text =
-      fmt::format("{:>8} {:>8} {:>10} {:>6} {:>12} {:>6}  {}\n", "SESSION", "PID", "AGE", "DEVICE", "MEMORY", "LOAD", "PROGRAM");
+  std::string text = fmt::format("{:>8} {:>8} {:>10} {:>6} {:>12} {:>6}  {}\n", "SESSION", "PID", "AGE", "DEVICE", "MEMORY",
+                                 "LOAD", "PROGRAM, USER@HOST (NAME)");
   std::vector<ServerReport::Session> sessions = report.session_list;
   std::sort(sessions.begin(), sessions.end(), [](const auto& a, const auto& b) { return a.session < b.session; });
   for (const ServerReport::Session& session : sessions) {
     const std::string start = fmt::format("{:>8} {:>8} {:>10}", session.session, session.pid, Age(session.age_ms));
+    const std::string whose = fmt::format("{}, {}", session.program, DescribeHolder(session));
     bool any = false;
     for (const Use& use : report.uses) {
-      if (use.pid != session.pid) continue;
+      if (use.session != session.session) continue;
       any = true;
       const std::string memory = use.used_bytes != Use::kUnknown ? fmt::format("{} MiB", use.used_bytes >> 20) : "-";
       const std::string load = use.load.time_us != 0 ? fmt::format("{} %", use.load.sm_percent) : "-";
-      text += fmt::format("{} {:>6} {:>12} {:>6}  {}\n", start, use.device, memory, load, session.program);
+      text += fmt::format("{} {:>6} {:>12} {:>6}  {}\n", start, use.device, memory, load, whose);
     }
-    if (!any) text += fmt::format("{} {:>6} {:>12} {:>6}  {}\n", start, "-", "-", "-", session.program);
+    if (!any) text += fmt::format("{} {:>6} {:>12} {:>6}  {}\n", start, "-", "-", "-", whose);
   }
   return text;
 }
@@ -84,7 +85,8 @@ int TopCommand(const TopOptions& options) {
         std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
         return problem.exit_code;
       }
-      text += DescribeDevices(server.address.url, server.report) + DescribeVgpus(server.report) + SessionTable(server.report);
+      text += DescribeDevices(server.address.url, server.report) + DescribeVgpus(server.report) + SessionTable(server.report) +
+              DescribeOthers(server.report);
       json.push_back(ServerAsJson(server.address.url, server.report));
     }
     if (options.output == "json") text = JsonText(servers.size() == 1 ? json.front() : json, -1) + "\n";

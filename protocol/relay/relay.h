@@ -61,8 +61,10 @@ class Relay {
   // outlive their links; a link that begins with kResume is handed to its session there, which is no session here
   // (kUnavailable). Null: none does. `peer`: as ReturningLinks::Admit(). `keeper`: as above.
   using Dial = std::function<Result<UniqueFd>()>;
+  // `host`: where the client is. Hello and question get both, whatever the client said of itself (protocol/wire/holder.h).
   static Result<std::unique_ptr<Relay>> AtServer(const Dial& dial, std::shared_ptr<Link> link, ReturningLinks* returning,
-                                                 const std::string& peer, uint64_t deadline_ns, KeeperLine* keeper = nullptr);
+                                                 const std::string& peer, uint64_t deadline_ns, KeeperLine* keeper = nullptr,
+                                                 const std::string& host = "");
   // As above without going on; `link` outlives the relay.
   static Result<std::unique_ptr<Relay>> AtClient(UniqueFd socket, Link& link, uint64_t deadline_ns);
   static Result<std::unique_ptr<Relay>> AtServer(UniqueFd socket, Link& link, uint64_t deadline_ns);

@@ -1,11 +1,17 @@
 // How a relay begins: hello and welcome over the link, or a question, or a refusal.
 #include "protocol/relay/relay.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "protocol/base/log.h"
 #include "protocol/relay/relay_parts.h"
+#include "protocol/wire/holder.h"
+#include "protocol/wire/server_query.h"
 
 namespace tessera {
 namespace {
@@ -42,6 +48,25 @@ Result<Words> Ask(Link& link, std::span<const std::byte> message) {
 // A link that belongs to somebody who keeps it.
 std::shared_ptr<Link> Borrowed(Link& link) { return {std::shared_ptr<void>(), &link}; }
 
+// For people at the other host; empty where this one has no name for it.
+std::string UserOfThisProcess() {
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, 4096> texts{};
+  if (getpwuid_r(geteuid(), &entry, texts.data(), texts.size(), &found) != 0 || found == nullptr) return "";
+  return std::string(found->pw_name).substr(0, kUserBytesMax);
+}
+
+// A question as it goes on to the server. One of another version has nothing left but that.
+Result<std::vector<std::byte>> AskedBy(const std::string& peer, std::span<const std::byte> message) {
+  Result<ServerQuery> query = ServerQuery::Decode(message);
+  if (!query.ok()) return query.status();
+  query->holder = NameHolder(peer);
+  Encoder encoder(kControlMessageBytesMax);
+  query->Encode(encoder);
+  return std::vector<std::byte>(encoder.bytes().begin(), encoder.bytes().end());
+}
+
 // How a connection ends on which the client asked a question (server_query.h) instead of saying hello.
 Status Answered() { return Status(StatusCode::kUnavailable, "the client asked a question and left"); }
 
@@ -72,6 +97,7 @@ Result<std::unique_ptr<Relay>> Relay::AtClient(UniqueFd socket, std::shared_ptr<
     return ours;
   }
   hello->mirrored = true;
+  hello->user = UserOfThisProcess();
   Encoder encoder(kControlMessageBytesMax);
   hello->Encode(encoder);
   if (!encoder.ok()) return RelayViolation("the client's hello is too long");
@@ -106,7 +132,8 @@ Result<std::unique_ptr<Relay>> Relay::AtServer(UniqueFd socket, Link& link, uint
 }
 
 Result<std::unique_ptr<Relay>> Relay::AtServer(const Dial& dial, std::shared_ptr<Link> link, ReturningLinks* returning,
-                                               const std::string& peer, uint64_t deadline_ns, KeeperLine* keeper) {
+                                               const std::string& peer, uint64_t deadline_ns, KeeperLine* keeper,
+                                               const std::string& host) {
   Words words;
   RETURN_IF_ERROR(ReceiveFrame(*link, &words));
   if (words.message.empty()) {
@@ -116,9 +143,11 @@ Result<std::unique_ptr<Relay>> Relay::AtServer(const Dial& dial, std::shared_ptr
   }
   const std::span<const std::byte> message = words.message;
   if (ControlKindOf(message) == ControlKind::kServerQuery) {
+    Result<std::vector<std::byte>> question = AskedBy(peer, message);
+    if (!question.ok()) return question.status();
     Result<UniqueFd> socket = dial();
     if (!socket.ok()) return RefuseOver(*link, socket.status());
-    RETURN_IF_ERROR(SendMessage(socket->get(), message, {}, deadline_ns));
+    RETURN_IF_ERROR(SendMessage(socket->get(), *question, {}, deadline_ns));
     Result<SocketMessage> report = ReceiveMessage(socket->get(), kControlMessageBytesMax, deadline_ns);
     if (!report.ok()) return report.status();
     RETURN_IF_ERROR(SendControl(*link, report->bytes));
@@ -130,6 +159,8 @@ Result<std::unique_ptr<Relay>> Relay::AtServer(const Dial& dial, std::shared_ptr
   const Status version = CheckPeerVersion("client", hello->wire_version, hello->spec_hash, hello->spec_hash);
   if (!version.ok()) return RefuseOver(*link, version);
   if (!hello->mirrored) return RelayViolation("the link brought the hello of a client that does not know of it");
+  hello->holder = NameHolder(peer);
+  hello->host = host.substr(0, kHostBytesMax);
   Result<UniqueFd> socket = dial();
   if (!socket.ok()) return RefuseOver(*link, socket.status());
   ServerWelcome welcome;

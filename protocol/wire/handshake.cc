@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "protocol/wire/decoder.h"
+#include "protocol/wire/holder.h"
 
 namespace tessera {
 namespace {
@@ -119,6 +120,9 @@ void ClientHello::Encode(Encoder& out) const {
   out.Pod(static_cast<uint32_t>(environment.size()));
   for (const std::string& entry : environment) out.String(entry);
   out.String(vgpus);
+  out.String(holder);
+  out.String(user);
+  out.String(host);
 }
 
 Result<ClientHello> ClientHello::Decode(std::span<const std::byte> message) {
@@ -145,6 +149,9 @@ Result<ClientHello> ClientHello::Decode(std::span<const std::byte> message) {
     if (environment_bytes > kEnvironmentBytesMax || equals == 0 || equals == std::string::npos || has_nul) in.Fail();
   }
   hello.vgpus = in.String(kVgpuListBytesMax);
+  hello.holder = GetHolder(in);
+  hello.user = GetText(in, kUserBytesMax);
+  hello.host = GetText(in, kHostBytesMax);
   if (!in.AtEnd()) return MalformedControl("hello");
   return hello;
 }

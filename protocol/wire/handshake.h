@@ -23,7 +23,7 @@
 namespace tessera {
 
 // Changes with every change of what two ends must agree on besides the spec (rings, headers, handshake).
-inline constexpr uint32_t kWireVersion = 5;
+inline constexpr uint32_t kWireVersion = 6;
 // Bounds, beside that of a whole message (control_message.h).
 inline constexpr size_t kSnapshotBytesMax = 128 * 1024;        // 8 devices of about 200 attributes, names and limits: 16 KiB
 inline constexpr size_t kEnvironmentEntriesMax = 64;           // the listed driver variables: about 20
@@ -32,6 +32,8 @@ inline constexpr size_t kEnvironmentBytesMax = 32 * 1024;
 inline constexpr size_t kDeviceListBytesMax = 1024;  // 8 UUIDs of 41 bytes
 inline constexpr size_t kVgpuListBytesMax = 1024;    // 16 names of 63 bytes
 inline constexpr size_t kNameBytesMax = 256;         // program names, versions
+inline constexpr size_t kUserBytesMax = 64;          // names of users
+inline constexpr size_t kHostBytesMax = 256;         // names and addresses of hosts
 inline constexpr size_t kSentenceBytesMax = 1024;
 inline constexpr size_t kWelcomeSegmentsMax = 4;  // rings and staging today
 
@@ -87,7 +89,7 @@ struct Goodbye {
 struct ClientHello {
   uint32_t wire_version = kWireVersion;
   uint64_t spec_hash = 0;      // of the API spec (generated)
-  uint32_t pid = 0;            // in the client's own pid namespace, for logs; who it is comes from SO_PEERCRED
+  uint32_t pid = 0;            // in the client's own pid namespace, for logs; who it is says `holder`
   uint32_t session_index = 0;  // which of its sessions this is: in its handles, and which part of the windows it uses
   uint64_t window_rows = 0;    // bit i: the client could reserve row i of kWindowTable (protocol/memory/window_table.h)
   bool mirrored = false;       // set by a link on the way: the two ends share no pages
@@ -96,6 +98,9 @@ struct ClientHello {
   std::string devices;                   // list of devices it wants; empty: all it may have
   std::vector<std::string> environment;  // "name=value" of driver variables to be set before the driver is loaded
   std::string vgpus;                     // "NAME" or "NAME+NAME", as the user says; empty: none
+  std::string holder;                    // holder.h; empty from clients, set by a link on the way
+  std::string user;                      // likewise: a name for `pid`'s user, as the other host has it; for people
+  std::string host;                      // likewise: where the client is, as the server's host sees it; for people
 
   void Encode(Encoder& out) const;
   // kProtocolViolation for what is no hello. Of a hello of another wire version only `wire_version` and `spec_hash` are

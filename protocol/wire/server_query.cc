@@ -4,6 +4,7 @@
 
 #include "protocol/wire/control_message.h"
 #include "protocol/wire/device_snapshot.h"
+#include "protocol/wire/holder.h"
 
 namespace tessera {
 namespace {
@@ -11,8 +12,9 @@ namespace {
 constexpr size_t kValueBytes = 4 + 8;
 constexpr size_t kFieldBytes = 4 + 4;
 constexpr size_t kFieldValueBytes = kFieldBytes + 4 + 4 + 3 * 8;
-constexpr size_t kUseBytes = 4 + 4 + 8 + 8 + 4 * 4;
-constexpr size_t kSessionBytesMin = 8 + 4 + 8 + 4 + 4;
+constexpr size_t kUseBytes = 4 + 4 + 8 + 8 + 4 * 4 + 8;
+constexpr size_t kOthersBytes = 4 + 4 + 8;
+constexpr size_t kSessionBytesMin = 8 + 4 + 8 + 5 * 4;
 constexpr size_t kListBytesMin = 4;
 constexpr size_t kTextBytesMin = 4 + 4;
 
@@ -35,6 +37,7 @@ void PutUse(Encoder& out, const ServerReport::Use& use) {
   out.Pod(use.load.memory_percent);
   out.Pod(use.load.encoder_percent);
   out.Pod(use.load.decoder_percent);
+  out.Pod(use.session);
 }
 
 void GetUse(Decoder& in, ServerReport::Use* use) {
@@ -46,6 +49,38 @@ void GetUse(Decoder& in, ServerReport::Use* use) {
   in.Pod(&use->load.memory_percent);
   in.Pod(&use->load.encoder_percent);
   in.Pod(&use->load.decoder_percent);
+  in.Pod(&use->session);
+}
+
+// How many of them a report has room for.
+size_t SessionsThatFit(const std::vector<ServerReport::Session>& sessions) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    const ServerReport::Session& each = sessions[i];
+    bytes += each.program.size() + each.vgpus.size() + each.user.size() + each.host.size() + each.name.size();
+    if (i == ServerReport::kSessionsMax || bytes > ServerReport::kSessionTextsMax) return i;
+  }
+  return sessions.size();
+}
+
+void PutSession(Encoder& out, const ServerReport::Session& session) {
+  out.Pod(session.session);
+  out.Pod(session.pid);
+  out.Pod(session.age_ms);
+  for (const std::string* text : {&session.program, &session.vgpus, &session.user, &session.host, &session.name}) {
+    out.String(*text);
+  }
+}
+
+void GetSession(Decoder& in, ServerReport::Session* session) {
+  in.Pod(&session->session);
+  in.Pod(&session->pid);
+  in.Pod(&session->age_ms);
+  session->program = GetText(in, kNameBytesMax);
+  session->vgpus = GetText(in, kVgpuListBytesMax);
+  session->user = GetText(in, kUserBytesMax);
+  session->host = GetText(in, kHostBytesMax);
+  session->name = GetHolder(in);
 }
 
 }  // namespace
@@ -107,6 +142,7 @@ void ServerQuery::Encode(Encoder& out) const {
   out.Pod(static_cast<uint32_t>(fields.size()));
   for (const Field& field : fields) PutField(out, field);
   out.String(vgpus);
+  out.String(holder);
 }
 
 Result<ServerQuery> ServerQuery::Decode(std::span<const std::byte> message) {
@@ -120,6 +156,7 @@ Result<ServerQuery> ServerQuery::Decode(std::span<const std::byte> message) {
   query.fields.resize(in.CountOf(kFieldsMax, kFieldBytes));
   for (Field& field : query.fields) GetField(in, &field);
   query.vgpus = in.String(kVgpuListBytesMax);
+  query.holder = GetHolder(in);
   if (!in.AtEnd() || query.ask > Ask::kLinkDetails) return MalformedControl("query");
   return query;
 }
@@ -160,14 +197,16 @@ void ServerReport::Encode(Encoder& out) const {
   const size_t use_count = std::min(uses.size(), kUsesMax);
   out.Pod(static_cast<uint32_t>(use_count));
   for (size_t i = 0; i < use_count; ++i) PutUse(out, uses[i]);
-  const size_t session_count = std::min(session_list.size(), kSessionsMax);
+  const size_t session_count = SessionsThatFit(session_list);
   out.Pod(static_cast<uint32_t>(session_count));
-  for (size_t i = 0; i < session_count; ++i) {
-    out.Pod(session_list[i].session);
-    out.Pod(session_list[i].pid);
-    out.Pod(session_list[i].age_ms);
-    out.String(session_list[i].program);
-    out.String(session_list[i].vgpus);
+  for (size_t i = 0; i < session_count; ++i) PutSession(out, session_list[i]);
+  out.Pod(other_sessions);
+  const size_t others_count = std::min(others.size(), DeviceSnapshot::kDevicesMax);
+  out.Pod(static_cast<uint32_t>(others_count));
+  for (size_t i = 0; i < others_count; ++i) {
+    out.Pod(others[i].device);
+    out.Pod(others[i].sessions);
+    out.Pod(others[i].used_bytes);
   }
   const size_t sharing_count = std::min(sharings.size(), kSharingsMax);
   out.Pod(static_cast<uint32_t>(sharing_count));
@@ -218,12 +257,13 @@ Result<ServerReport> ServerReport::Decode(std::span<const std::byte> message) {
   report.uses.resize(in.CountOf(kUsesMax, kUseBytes));
   for (Use& use : report.uses) GetUse(in, &use);
   report.session_list.resize(in.CountOf(kSessionsMax, kSessionBytesMin));
-  for (Session& session : report.session_list) {
-    in.Pod(&session.session);
-    in.Pod(&session.pid);
-    in.Pod(&session.age_ms);
-    session.program = GetText(in, kNameBytesMax);
-    session.vgpus = GetText(in, kVgpuListBytesMax);
+  for (Session& session : report.session_list) GetSession(in, &session);
+  in.Pod(&report.other_sessions);
+  report.others.resize(in.CountOf(DeviceSnapshot::kDevicesMax, kOthersBytes));
+  for (Others& others : report.others) {
+    in.Pod(&others.device);
+    in.Pod(&others.sessions);
+    in.Pod(&others.used_bytes);
   }
   report.sharings.resize(in.CountOf(kSharingsMax, Sharing::kBytesMin));
   for (Sharing& sharing : report.sharings) sharing.Get(in);

@@ -47,6 +47,7 @@ struct ServerQuery {
   std::vector<Field> fields;  // at most kFieldsMax
   std::string vgpus;          // as ClientHello: the report names their GPUs alone, or it is a refusal
                               // (kResourceExhausted)
+  std::string holder;         // as ClientHello: whose sessions the report shows
 
   void Encode(Encoder& out) const;
   // kProtocolViolation for what is no query. Of a query of another wire version no more than the hash is filled in.
@@ -148,23 +149,35 @@ struct ServerReport {
   // One session's use of one device.
   struct Use {
     static constexpr uint64_t kUnknown = UINT64_MAX;
-    uint32_t pid = 0;  // of the client process, in the server's pid namespace
+    uint32_t pid = 0;  // as that of its Session
     uint32_t device = 0;
     uint64_t used_bytes = kUnknown;
-    Load load;  // with details alone
+    Load load;             // with details alone
+    uint64_t session = 0;  // whose it is
     friend bool operator==(const Use&, const Use&) = default;
   };
+  // What sessions that are not shown use of one device, all together.
+  struct Others {
+    uint32_t device = 0;
+    uint32_t sessions = 0;    // that have a context there
+    uint64_t used_bytes = 0;  // of those of whom it is known
+    friend bool operator==(const Others&, const Others&) = default;
+  };
 
-  // One session, whether or not it uses a device yet.
+  // One session, whether or not it uses a device yet. A report shows those of the holder who asks; an administrator's shows all.
   struct Session {
     uint64_t session = 0;  // as logs call it
-    uint32_t pid = 0;      // of the client process, in the server's pid namespace
+    uint32_t pid = 0;      // of the client process, in the server's pid namespace; of another host's, as it calls itself there
     uint64_t age_ms = 0;
     std::string program;  // what the client says that it is
     std::string vgpus;    // as ClientHello
+    std::string user;     // a user's name on `host`: of the server's own host as that has it, else as the client's says
+    std::string host;     // the server's, or the address that the connection comes from
+    std::string name;     // its holder
     friend bool operator==(const Session&, const Session&) = default;
   };
-  static constexpr size_t kSessionsMax = 512;  // Encode() leaves out those beyond
+  static constexpr size_t kSessionsMax = 512;  // Encode() leaves out those beyond, and those whose texts pass the next bound
+  static constexpr size_t kSessionTextsMax = 64 * 1024;
 
   // How the time of one device is divided.
   struct Sharing {
@@ -220,6 +233,8 @@ struct ServerReport {
   std::vector<FieldValue> fields;            // as asked for, or each link's state (kLinks); none from a server without NVML
   std::vector<Use> uses;                     // of the sessions that have a context; empty when not asked for
   std::vector<Session> session_list;         // empty when nothing was asked for
+  uint32_t other_sessions = 0;               // that are not shown to this asker; 0 when nothing was asked for
+  std::vector<Others> others;                // of these; one for each device that they use
   std::vector<Sharing> sharings;             // empty from a server without vGPUs
   std::vector<Vgpu> vgpus;
   // What is done about sessions that use a device without reporting it: "off", "log", "end", or "blind" where nobody can tell.

@@ -83,7 +83,7 @@ class Broker {
   };
   struct Named {
     uint32_t gpu;
-    std::vector<uint32_t> owners;
+    std::vector<std::string> owners;
   };
 
   Status TakeGpus(const GpusMessage& gpus, int64_t now_ns);

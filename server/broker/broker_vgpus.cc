@@ -82,7 +82,7 @@ void Broker::Answer(const AskMessage& ask) {
   const Status status = Judge(ask, &answer.rows);
   if (!status.ok()) {
     answer.rows.clear();
-    LogInfo("no session for user {}: {}", ask.uid, status.message());
+    LogInfo("no session for {}: {}", ask.holder, status.message());
   }
   answer.code = status.code();
   answer.sentence = status.message();
@@ -94,8 +94,8 @@ Status Broker::Judge(const AskMessage& ask, std::vector<uint32_t>* rows) const {
   for (const std::string_view name : names) {
     // Whether it is not there or another's is nobody's business.
     const auto found = named_.find(name);
-    const bool may = found != named_.end() && (found->second.owners.empty() ||
-                                               std::count(found->second.owners.begin(), found->second.owners.end(), ask.uid) > 0);
+    const bool may =
+        found != named_.end() && (found->second.owners.empty() || std::ranges::count(found->second.owners, ask.holder) > 0);
     if (!may) {
       return Status(StatusCode::kPermissionDenied, fmt::format("no vGPU '{}' for you here: ask whoever runs the server for one{}",
                                                                Printable(name), options_.has_default ? ", or name none" : ""));

@@ -8,7 +8,7 @@
 //   limit = 1.0              # default 1
 //   priority = "normal"      # protected, normal, best-effort; default normal
 //   overrun = "bill"         # bill, or end: a session that runs on beyond its tokens while others wait; default bill
-//   owners = ["uid:1000"]    # default: everybody who may use the server
+//   owners = ["uid:1000"]    # users of the server's host, "name:X" of a certificate; default: everybody who may use the server
 //
 // Gemini's (https://github.com/NTHU-LSALAB/Gemini, resource-config.txt): the number of lines that follow, then in each
 // `ID REQUEST LIMIT GPU_MEM`; ST-vGPU's has the percentage of SMs before the memory. All are of GPU 0. SMs and memory are read,
@@ -36,8 +36,8 @@ inline constexpr std::string_view kDefaultVgpu = "default";
 struct FileVgpu {
   VgpuSpec spec{};
   uint32_t gpu = 0;
-  std::vector<uint32_t> owners{};  // users that may begin sessions; empty: everybody
-  size_t line = 0;                 // where it stands, counted from 1
+  std::vector<std::string> owners{};  // holders that may begin sessions (protocol/wire/holder.h); empty: everybody
+  size_t line = 0;                    // where it stands, counted from 1
 };
 
 struct VgpuFile {

@@ -5,9 +5,10 @@
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
-#include <charconv>
+#include <utility>
 
 #include "protocol/base/printable.h"
+#include "protocol/wire/holder.h"
 #include "server/broker/gpu_name.h"
 #include "server/broker/vgpu_file.h"
 
@@ -71,22 +72,18 @@ Status ReadOverrun(const toml::node& node, Overrun* overrun) {
   return Invalid(fmt::format("overrun '{}' is none of bill, end", Printable(word)));
 }
 
-Status ReadOwners(const toml::node& node, std::vector<uint32_t>* owners) {
+Status ReadOwners(const toml::node& node, std::vector<std::string>* owners) {
   const toml::array* list = node.as_array();
   if (list == nullptr) return WrongType("owners", node, "a list such as [\"uid:1000\"]");
   if (list->empty()) return Invalid("owners is empty, so that nobody could use the vGPU: leave it out for everybody");
-  constexpr std::string_view kUser = "uid:";
   for (const toml::node& each : *list) {
     std::string owner;
     RETURN_IF_ERROR(ReadText("each of owners", each, &owner));
-    uint32_t uid = 0;
-    const char* const end = owner.data() + owner.size();
-    const bool is_user = owner.starts_with(kUser);
-    const auto [stop, error] = std::from_chars(owner.data() + (is_user ? kUser.size() : 0), end, uid);
-    if (!is_user || error != std::errc() || stop != end) {
-      return Invalid(fmt::format("owner '{}' is not of the form uid:N, with the number of a user", Printable(owner)));
+    if (!UserOf(owner) && !IsNameHolder(owner)) {
+      return Invalid(fmt::format("owner '{}' is not of the form uid:N, with the number of a user, or name:X of a certificate",
+                                 Printable(owner)));
     }
-    owners->push_back(uid);
+    owners->push_back(std::move(owner));
   }
   return Status::Ok();
 }

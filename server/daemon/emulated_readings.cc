@@ -89,13 +89,12 @@ void EmulatedReadings::Fill(const MonitorRequest& request, const DeviceSnapshot&
     for (const Session& session : request.sessions) {
       const uint64_t own = std::min(session.devices[number].used_bytes, device.total_bytes);
       if (own == 0) continue;
-      ServerReport::Use& use =
-          report->uses.emplace_back(ServerReport::Use{session.client_pid, static_cast<uint32_t>(i), own, {}});
+      ServerReport::Use* const use = MonitorRequest::AddUse(session, static_cast<uint32_t>(i), own, report);
       const auto percent = session_percent_.find({session.worker_pid, static_cast<uint32_t>(number)});
-      if (request.query.ask != Ask::kDetails || percent == session_percent_.end()) continue;
-      use.load.time_us = static_cast<uint64_t>(
+      if (use == nullptr || request.query.ask != Ask::kDetails || percent == session_percent_.end()) continue;
+      use->load.time_us = static_cast<uint64_t>(
           std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
-      use.load.sm_percent = percent->second;
+      use->load.sm_percent = percent->second;
     }
     if (request.query.ask == Ask::kDetails && request.query.device == i) AddEmulatedDetails(device, &values);
     if (request.query.ask != Ask::kState) continue;

@@ -1,5 +1,7 @@
 #include "server/daemon/monitor.h"
 
+#include <limits.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +17,7 @@
 #include "protocol/channel/waiting.h"
 #include "protocol/wire/decoder.h"
 #include "protocol/wire/device_snapshot.h"
+#include "protocol/wire/holder.h"
 #include "server/daemon/child_process.h"
 #include "server/daemon/emulated_readings.h"
 #include "server/daemon/exit_codes.h"
@@ -65,8 +68,8 @@ void FillFromNvml(const Nvml& nvml, const MonitorRequest& request, const DeviceS
       const auto found = bytes.find(session.worker_pid);
       if (found == bytes.end()) continue;
       const auto load = loads.find(session.worker_pid);
-      report->uses.push_back({session.client_pid, static_cast<uint32_t>(i), found->second,
-                              load != loads.end() ? load->second : ServerReport::Load{}});
+      ServerReport::Use* const use = MonitorRequest::AddUse(session, static_cast<uint32_t>(i), found->second, report);
+      if (use != nullptr && load != loads.end()) use->load = load->second;
     }
   }
 }
@@ -116,6 +119,24 @@ void ServeFigures(const MonitorRequest& request, int connection, Sources& source
   if (!sent.ok()) LogDebug("the daemon was not told figures: {}", sent.message());
 }
 
+// What users of this host are called here; asked by this process, since nothing may hold up the daemon.
+void NameSessions(ServerReport* report) {
+  char host[HOST_NAME_MAX + 1] = {};
+  gethostname(host, sizeof(host) - 1);
+  std::map<uint32_t, std::string> names;
+  for (ServerReport::Session& session : report->session_list) {
+    const std::optional<uint32_t> uid = UserOf(session.name);
+    if (!uid) continue;
+    session.host = host;
+    const auto [name, is_new] = names.try_emplace(*uid);
+    if (is_new) {
+      const passwd* user = getpwuid(*uid);
+      name->second = user != nullptr ? std::string(user->pw_name).substr(0, kUserBytesMax) : std::to_string(*uid);
+    }
+    session.user = name->second;
+  }
+}
+
 void Serve(MonitorRequest request, int connection, Sources& sources) {
   ServerReport& report = request.report;
   const Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(report.snapshot);
@@ -127,6 +148,7 @@ void Serve(MonitorRequest request, int connection, Sources& sources) {
   } else {
     report.readings.resize(snapshot.value().devices.size());
   }
+  NameSessions(&report);
   Encoder encoder(kControlMessageBytesMax);
   report.Encode(encoder);
   const Status sent = SendMessage(connection, encoder.bytes(), {}, 0);

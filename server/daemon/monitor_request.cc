@@ -1,10 +1,27 @@
 #include "server/daemon/monitor_request.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "protocol/wire/decoder.h"
 
 namespace tessera {
+
+ServerReport::Use* MonitorRequest::AddUse(const Session& session, uint32_t device, uint64_t used_bytes, ServerReport* report) {
+  if (session.shown != 0) {
+    ServerReport::Use& use = report->uses.emplace_back();
+    use.pid = session.client_pid;
+    use.device = device;
+    use.used_bytes = used_bytes;
+    use.session = session.session;
+    return &use;
+  }
+  auto sum = std::ranges::find(report->others, device, &ServerReport::Others::device);
+  if (sum == report->others.end()) sum = report->others.insert(sum, {device, 0, 0});
+  ++sum->sessions;
+  if (used_bytes != ServerReport::Use::kUnknown) sum->used_bytes += used_bytes;
+  return nullptr;
+}
 
 void MonitorRequest::Encode(Encoder& out) const {
   out.Pod(figures);

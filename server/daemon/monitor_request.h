@@ -20,6 +20,7 @@ struct MonitorRequest {
     uint64_t session = 0;
     uint32_t worker_pid = 0;
     uint32_t client_pid = 0;
+    uint64_t shown = 1;  // 0: to this asker only as a part of sums
     DeviceUses devices;
   };
 
@@ -28,6 +29,10 @@ struct MonitorRequest {
   ServerReport report;  // without what the query asks for
   std::vector<Session> sessions;
   DeviceUses devices;  // of all workers, with those that wait; the time of those that have ended too
+
+  // Puts a session's use where the report has it: among the uses, or in a sum. The result is null for a sum, and else stays
+  // there until the next call.
+  static ServerReport::Use* AddUse(const Session& session, uint32_t device, uint64_t used_bytes, ServerReport* report);
 
   void Encode(Encoder& out) const;
   static Result<MonitorRequest> Decode(std::span<const std::byte> message);

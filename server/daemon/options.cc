@@ -10,6 +10,7 @@
 
 #include "programs/service_command_line.h"
 #include "protocol/link/link_address.h"
+#include "server/daemon/caller.h"
 #include "server/daemon/socket_options.h"
 #include "server/daemon/warm_bounds.h"
 
@@ -103,6 +104,12 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--socket-mode", mode,
                  "The mode of that socket, octal: who may write to it may connect (default: 600, 660 with --socket-group)")
       ->type_name("MODE");
+  app.add_option(
+         "--admin", options->administrators,
+         "Who sees all sessions of the server, besides root and this user: a user of this host, or name:X of a certificate; "
+         "once for each. Others see their own, and sums")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
   line.AddLinkOptions(&options->link, true);
   line.AddResumeGrace(&options->resume_grace_s);
   app.add_option("--driver", options->driver,
@@ -254,6 +261,11 @@ int ParseOptions(int argc, char** argv, Options* options) {
   Result<SocketAccess> socket = ParseSocketAccess(group, mode);
   if (!socket.ok()) return line.Refuse(socket.status().message());
   options->socket = *socket;
+  for (std::string& administrator : options->administrators) {
+    Result<std::string> holder = ParseAdministrator(administrator);
+    if (!holder.ok()) return line.Refuse(holder.status().message());
+    administrator = *holder;
+  }
   const std::string problem = TakeListen(listen, options);
   return problem.empty() ? -1 : line.Refuse(problem);
 }

@@ -18,12 +18,13 @@ struct Options : ServiceOptions {
   enum class Role { kDaemon, kWorker, kProbe, kTrial, kMonitor, kImageKeeper };
   Role role = Role::kDaemon;
 
-  std::string listen_path;       // of --listen unix:PATH
-  SocketAccess socket;           // of --socket-group and --socket-mode
-  std::string gateway_url;       // of --listen SCHEME://HOST:PORT; empty: no gateway
-  LinkOptions link;              // of the gateway
-  uint32_t resume_grace_s = 30;  // of the gateway
-  std::string driver = "auto";   // auto, cuda, emulator or a path
+  std::string listen_path;                  // of --listen unix:PATH
+  SocketAccess socket;                      // of --socket-group and --socket-mode
+  std::vector<std::string> administrators;  // of --admin, as holders (caller.h)
+  std::string gateway_url;                  // of --listen SCHEME://HOST:PORT; empty: no gateway
+  LinkOptions link;                         // of the gateway
+  uint32_t resume_grace_s = 30;             // of the gateway
+  std::string driver = "auto";              // auto, cuda, emulator or a path
   uint32_t sessions_max = 64;
   std::string cache_directory;           // for what later servers of this user can use; empty: there is none
   std::string image_directory;           // where images are kept

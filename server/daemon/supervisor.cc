@@ -146,6 +146,12 @@ void Supervisor::HearSilent() {
   std::erase_if(silent_, [](const Silent& client) { return !client.connection.valid(); });
 }
 
+Caller Supervisor::WhoIs(int connection, const std::string& said) const {
+  const Result<PeerCredentials> peer = PeerOf(connection);
+  return CallerOf(peer.ok() ? peer.value() : PeerCredentials{-1, UINT32_MAX, UINT32_MAX}, gateway_.pid, said,
+                  options_.administrators);
+}
+
 bool Supervisor::Hear(Silent& client) {
   const Result<size_t> size = PeekMessage(client.connection.get(), hello_);
   if (!size.ok()) {
@@ -210,7 +216,8 @@ void Supervisor::AnswerQuery(int connection, const std::vector<uint32_t>* rows) 
     report.snapshot.assign(some.bytes().begin(), some.bytes().end());
   }
   if (query.value().ask != ServerQuery::Ask::kNothing) {
-    const Status asked = monitor_.Answer(RequestToMonitor(query.value(), report), connection);
+    const Caller asker = WhoIs(connection, query.value().holder);
+    const Status asked = monitor_.Answer(RequestToMonitor(query.value(), report, asker), connection);
     if (!asked.ok()) Refuse(connection, asked);
     return;
   }
@@ -220,7 +227,7 @@ void Supervisor::AnswerQuery(int connection, const std::vector<uint32_t>* rows) 
   if (!sent.ok()) LogDebug("a query was not answered: {}", sent.message());
 }
 
-MonitorRequest Supervisor::RequestToMonitor(const ServerQuery& query, const ServerReport& report) const {
+MonitorRequest Supervisor::RequestToMonitor(const ServerQuery& query, const ServerReport& report, const Caller& asker) const {
   MonitorRequest request;
   request.query = query;
   request.report = report;
@@ -229,10 +236,24 @@ MonitorRequest Supervisor::RequestToMonitor(const ServerQuery& query, const Serv
     MonitorRequest::Session& session = request.sessions.emplace_back();
     session.session = worker.process.session;
     session.worker_pid = static_cast<uint32_t>(pid);
-    session.client_pid = static_cast<uint32_t>(worker.client_pid);
-    request.report.session_list.push_back(
-        {worker.process.session, session.client_pid, (now_ns - worker.started_ns) / 1'000'000, worker.program, worker.vgpus});
+    // To the kernel the client of another host is the gateway.
+    session.client_pid = worker.caller.is_remote ? worker.hello.pid : static_cast<uint32_t>(worker.client_pid);
     session.devices = pool_.DeviceUsesOf(pid);
+    session.shown = Sees(asker, worker.caller.holder) ? 1 : 0;
+    if (session.shown == 0) {
+      ++request.report.other_sessions;
+      continue;
+    }
+    ServerReport::Session& shown = request.report.session_list.emplace_back();
+    shown.session = worker.process.session;
+    shown.pid = session.client_pid;
+    shown.age_ms = (now_ns - worker.started_ns) / 1'000'000;
+    shown.program = worker.hello.program;
+    shown.vgpus = worker.hello.vgpus;
+    shown.name = worker.caller.holder;
+    if (!worker.caller.is_remote) continue;  // the monitor knows this host's users
+    shown.user = worker.hello.user;
+    shown.host = worker.hello.host;
   }
   request.devices = pool_.DeviceUsesOfAll();
   return request;
@@ -256,6 +277,7 @@ void Supervisor::BeginSession(Silent& client, std::span<const std::byte> message
     std::memcpy(gpu.uuid, broker_.gpus()[row].data(), sizeof(gpu.uuid));
     wish.gpus += (wish.gpus.empty() ? "" : ",") + gpu.UuidText();
   }
+  Caller caller = WhoIs(client.connection.get(), hello->holder);  // before the worker has the connection
   Result<WorkerPool::Process> process = pool_.Serve(wish, client.connection);
   if (!process.ok()) {
     LogError("a session did not start: {}", process.status().message());
@@ -265,10 +287,11 @@ void Supervisor::BeginSession(Silent& client, std::span<const std::byte> message
   }
   const pid_t pid = process->pid;
   const uint64_t session = process->session;
-  const auto begun =
-      workers_.emplace(pid, Worker{std::move(process).value(), client.client_pid, hello->program, hello->vgpus, MonotonicNs()});
+  const auto begun = workers_.emplace(
+      pid, Worker{std::move(process).value(), client.client_pid, std::move(caller), std::move(*hello), MonotonicNs()});
   if (options_.vgpus) TellBrokerOf(begun.first->second);
-  LogInfo("session {} opened by pid {}, worker pid {}, {} sessions", session, client.client_pid, pid, workers_.size());
+  LogInfo("session {} opened by pid {}, worker pid {}, {} sessions; it is of {}", session, client.client_pid, pid,
+          workers_.size(), begun.first->second.caller.holder);
 }
 
 void Supervisor::ServeAllShares(std::span<const pollfd> ready) {

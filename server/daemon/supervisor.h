@@ -21,9 +21,11 @@
 #include "protocol/base/unique_fd.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/channel/waiting.h"
+#include "protocol/wire/handshake.h"
 #include "protocol/wire/server_query.h"
 #include "server/daemon/auditor.h"
 #include "server/daemon/broker_process.h"
+#include "server/daemon/caller.h"
 #include "server/daemon/gateway_process.h"
 #include "server/daemon/monitor.h"
 #include "server/daemon/options.h"
@@ -65,8 +67,8 @@ class Supervisor {
   struct Worker {
     WorkerPool::Process process;  // `shares` is invalid once the worker has closed its end, `line` once it is ending
     pid_t client_pid;
-    std::string program;  // of the client, as it says
-    std::string vgpus;    // of the session
+    Caller caller;
+    ClientHello hello;
     uint64_t started_ns;
     uint64_t kill_at_ns = kNoDeadline;
   };
@@ -93,6 +95,8 @@ class Supervisor {
   void AcceptClients();
   // Looks at the clients that have not spoken: takes those that have, drops those that left or whose time is over.
   void HearSilent();
+  // Whom the kernel, or this daemon's gateway, says that it is; `said` as CallerOf().
+  Caller WhoIs(int connection, const std::string& said) const;
   // Does what the client asks for. False when it has said nothing yet.
   bool Hear(Silent& client);
   // Refuses what it has said, with a word in the log.
@@ -116,7 +120,7 @@ class Supervisor {
   void TakeReported(const ReportedMessage& reported);
   // Whom the audit has found, and who should have ended by now.
   void TendAudit();
-  MonitorRequest RequestToMonitor(const ServerQuery& query, const ServerReport& report) const;
+  MonitorRequest RequestToMonitor(const ServerQuery& query, const ServerReport& report, const Caller& asker) const;
   // Answers what the workers asked about shares.
   void ServeAllShares(std::span<const pollfd> ready);
   // Hears what workers with a session say.

@@ -12,7 +12,7 @@
 namespace tessera {
 
 void Supervisor::TakeReported(const ReportedMessage& reported) {
-  if (auditor_.on()) auditor_.Hear(reported, RequestToMonitor({}, report_), monitor_);
+  if (auditor_.on()) auditor_.Hear(reported, RequestToMonitor({}, report_, {.sees_all = true}), monitor_);
 }
 
 void Supervisor::TendAudit() {
@@ -24,7 +24,7 @@ void Supervisor::TendAudit() {
     LogWarning(
         "session {} of pid {} ({}) uses GPU {} without reporting it: for {} s its kernels had {} % of the time by NVML, "
         "and {} % by its worker, pid {}{}",
-        finding.session, worker.client_pid, Printable(worker.program), finding.device, Audit::kSecondsInARow,
+        finding.session, worker.client_pid, Printable(worker.hello.program), finding.device, Audit::kSecondsInARow,
         finding.seen_percent, finding.reported_percent, found->first, auditor_.ends_sessions() ? "; it is ended" : "");
     if (!auditor_.ends_sessions()) continue;
     worker.process.gate.SayCaught();

@@ -35,11 +35,15 @@ Status Supervisor::StartBroker() {
 }
 
 bool Supervisor::AskBroker(Silent& client, ControlKind what, std::span<const std::byte> message) {
-  std::string vgpus;
+  std::string vgpus, said;
   if (what == ControlKind::kClientHello) {
-    if (Result<ClientHello> hello = ClientHello::Decode(message); hello.ok()) vgpus = hello->vgpus;
+    if (Result<ClientHello> hello = ClientHello::Decode(message); hello.ok()) {
+      vgpus = hello->vgpus;
+      said = hello->holder;
+    }
   } else if (Result<ServerQuery> query = ServerQuery::Decode(message); query.ok()) {
     vgpus = query->vgpus;
+    said = query->holder;
   }
   if (vgpus.empty()) return false;
   const auto refuse = [&](const std::string& sentence) {
@@ -48,11 +52,10 @@ bool Supervisor::AskBroker(Silent& client, ControlKind what, std::span<const std
   };
   if (!options_.vgpus) return refuse("this server has no vGPUs: leave --vgpu (TESSERA_VGPU) out, or use another server");
   if (asked_.size() == kAskedMax) return refuse("the server's broker is busy: start the program again");
-  Result<PeerCredentials> peer = PeerOf(client.connection.get());
   AskMessage question;
   question.id = next_ask_++;
   question.vgpus = std::move(vgpus);
-  question.uid = peer.ok() ? peer->uid : UINT32_MAX;
+  question.holder = WhoIs(client.connection.get(), said).holder;
   broker_.Ask(question);  // while none runs the next one is asked
   asked_.push_back({std::move(question), std::move(client), what, MonotonicNs() + kAskWaitNs});
   return true;
@@ -106,7 +109,7 @@ void Supervisor::TellBrokerOf(const Worker& worker) {
   CameMessage came;
   came.session = worker.process.session;
   came.worker_pid = static_cast<uint32_t>(worker.process.pid);
-  came.vgpus = worker.vgpus;
+  came.vgpus = worker.hello.vgpus;
   broker_.Came(came, worker.process.gate, worker.process.pidfd.get());
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "protocol/wire/decoder.h"
+#include "protocol/wire/holder.h"
 
 namespace tessera {
 namespace {
@@ -123,7 +124,7 @@ void AskMessage::Encode(Encoder& out) const {
   PutWord(out, BrokerWord::kAsk);
   out.Pod(id);
   out.String(vgpus);
-  out.Pod(uid);
+  out.String(holder);
 }
 
 Result<AskMessage> AskMessage::Decode(std::span<const std::byte> message) {
@@ -131,7 +132,7 @@ Result<AskMessage> AskMessage::Decode(std::span<const std::byte> message) {
   AskMessage ask;
   in.Pod(&ask.id);
   ask.vgpus = in.String(kVgpuListBytesMax);
-  in.Pod(&ask.uid);
+  ask.holder = GetHolder(in);
   if (!in.AtEnd()) return Malformed("question for a session");
   return ask;
 }

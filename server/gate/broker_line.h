@@ -83,18 +83,18 @@ struct VgpuFileAnswer {
   static Result<VgpuFileAnswer> Decode(std::span<const std::byte> message);
 };
 
-// May a process of this user begin a session in these vGPUs?
+// May a client of this holder begin a session in these vGPUs?
 struct AskMessage {
   uint64_t id = 0;
-  std::string vgpus;  // as the client says: "NAME" or "NAME+NAME"; any bytes
-  uint32_t uid = 0;   // of the client
+  std::string vgpus;   // as the client says: "NAME" or "NAME+NAME"; any bytes
+  std::string holder;  // of the client (protocol/wire/holder.h)
 
   void Encode(Encoder& out) const;
   static Result<AskMessage> Decode(std::span<const std::byte> message);
 };
 struct AskAnswer {
   uint64_t id = 0;
-  StatusCode code = StatusCode::kOk;  // kPermissionDenied: no such vGPU, or none for this user: the same words for both
+  StatusCode code = StatusCode::kOk;  // kPermissionDenied: no such vGPU, or none for this holder: the same words for both
   std::string sentence;
   std::vector<uint32_t> rows;  // the GPUs of the session, in its order
 

@@ -65,6 +65,7 @@ void CarryOn(Relay& relay, RelaySession& session, const std::string& peer) {
 
 void Carry(UniqueFd connection, RelaySession& session, Carrier& carrier) {
   std::string peer = carrier.listener.DescribePeer(connection.get());
+  const std::string host = peer.substr(0, peer.rfind(':'));
   const auto turn_away = [&](const Status& why) {
     const bool slow = session.timed_out() || why.code() == StatusCode::kTimedOut;
     LogStranger("turned away {}: {}", peer,
@@ -82,7 +83,7 @@ void Carry(UniqueFd connection, RelaySession& session, Carrier& carrier) {
   session.Uses(link);
   Result<std::unique_ptr<Relay>> relay =
       Relay::AtServer([&] { return Dial(session, carrier); }, std::exchange(link, nullptr), &carrier.returning, accepted->name,
-                      MonotonicNs() + hello_timeout_ns + RelayService::kWelcomeTimeoutNs, &carrier.keeper);
+                      MonotonicNs() + hello_timeout_ns + RelayService::kWelcomeTimeoutNs, &carrier.keeper, host);
   if (!relay.ok()) {
     // A question that was answered, or a peer that left, is no event.
     if (relay.status().code() == StatusCode::kUnavailable && !session.timed_out()) {

@@ -66,7 +66,7 @@ std::vector<Input> Seeds() {
   const Input messages[] = {Encoded(gpus),
                             Encoded(VgpuFileMessage{"vgpus.toml", 3, 1234}),
                             Encoded(VgpuFileAnswer{3, StatusCode::kInvalidArgument, "line 7: limit 2 is 1 above 1"}),
-                            Encoded(AskMessage{7, "a+b", 1000}),
+                            Encoded(AskMessage{7, "a+b", "uid:1000"}),
                             Encoded(AskAnswer{7, StatusCode::kOk, "", {0, 1}}),
                             Encoded(CameMessage{9, 4711, "train"}),
                             Encoded(LeftMessage{9}),

@@ -56,6 +56,8 @@ std::vector<Input> Seeds() {
   hello.program = "program";
   hello.devices = "GPU-0,GPU-1";
   hello.environment = {"CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_MODULE_LOADING=LAZY"};
+  hello.holder = "name:laptop";
+  hello.user = "alice";
   ServerWelcome welcome;
   welcome.server = "tesserad";
   welcome.segments = {{1, SegmentKind::kRings, 4096, 0, 0}, {3, SegmentKind::kStaging, 1 << 20, 0, 0}};
@@ -65,16 +67,19 @@ std::vector<Input> Seeds() {
   report.driver = "cuda";
   report.snapshot = Encoded(Snapshot());
   report.readings = {{{Reading::kMemoryTotalBytes, 1}, {Reading::kGpuPercent, 50}}, {}};
-  report.uses = {{17, 0, 4096, {}}};
-  const Input messages[] = {Encoded(hello),
-                            Encoded(welcome),
-                            Encoded(ServerRefusal{StatusCode::kUnavailable, "the server is ending"}),
-                            Encoded(SegmentOffer{2, SegmentKind::kHostMemory, 1 << 20, 0x300000000000, 0}),
-                            Encoded(SegmentClose{2}),
-                            Encoded(Goodbye{StatusCode::kProtocolViolation, "a sentence"}),
-                            Encoded(ServerQuery{kWireVersion, 42, ServerQuery::Ask::kFields, 1, {{17, 0}, {204, 1}}, "train"}),
-                            Encoded(report),
-                            Encoded(Snapshot())};
+  report.uses = {{17, 0, 4096, {}, 3}};
+  report.session_list = {{3, 17, 1000, "program", "train", "alice", "gpu7", "uid:1000"}};
+  report.others = {{0, 2, 4096}};
+  const Input messages[] = {
+      Encoded(hello),
+      Encoded(welcome),
+      Encoded(ServerRefusal{StatusCode::kUnavailable, "the server is ending"}),
+      Encoded(SegmentOffer{2, SegmentKind::kHostMemory, 1 << 20, 0x300000000000, 0}),
+      Encoded(SegmentClose{2}),
+      Encoded(Goodbye{StatusCode::kProtocolViolation, "a sentence"}),
+      Encoded(ServerQuery{kWireVersion, 42, ServerQuery::Ask::kFields, 1, {{17, 0}, {204, 1}}, "train", "uid:7"}),
+      Encoded(report),
+      Encoded(Snapshot())};
   static_assert(std::size(messages) == std::size(kCheckers));
   return SeedsOf(messages);
 }

@@ -227,15 +227,16 @@ class OtherCommands(unittest.TestCase):
         self.assertEqual(len(looks), 4)
         session, = looks[-1]["session_list"]
         self.assertEqual((session["pid"], session["program"]), (spin.pid, "spin"))
+        self.assertEqual((session["host"], session["name"]), (os.uname().nodename, f"uid:{os.getuid()}"))
         use, = looks[-1]["uses"]
         self.assertEqual((use["pid"], use["device"]), (spin.pid, 0))
         self.assertGreater(use["gpu_percent"], 50)
         text = self.tessera("top", "--server", server.url).stdout
-        self.assertRegex(text, rf"SESSION +PID .*\n +{session['session']} +{spin.pid} +\d+ s +0 +\d+ MiB +\d+ %  spin\n$")
+        self.assertRegex(text, rf"SESSION +PID .*\n +{session['session']} +{spin.pid} +\d+ s +0 +\d+ MiB +\d+ %  spin, {session['user']}@{os.uname().nodename} \(uid:{os.getuid()}\)\n$")
         spin.kill()
         spin.wait()
         wait_for(lambda: not server.workers(), 10, "the end of the session")
-        self.assertTrue(self.tessera("top", "--server", server.url).stdout.endswith("PROGRAM\n"))
+        self.assertTrue(self.tessera("top", "--server", server.url).stdout.endswith("PROGRAM, USER@HOST (NAME)\n"))
         self.assertEqual(server.stop(), 0)
         self.assertEqual(self.tessera("top", "--server", server.url).returncode, 72)
         self.assertEqual(self.tessera("top", "--interval", "0").returncode, 2)

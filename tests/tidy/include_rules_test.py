@@ -20,7 +20,7 @@ OWN = {
     "protocol/link": ["protocol/base/", "protocol/wire/", "protocol/channel/", *LINK, "protocol/link/in_process_link.h"],
     "protocol/link/connect": ["protocol/base/", "protocol/link/"],
     "protocol/keeper": ["protocol/base/", "protocol/channel/", "protocol/keeper/"],
-    "protocol/relay": ["protocol/base/", "protocol/channel/", *LINK, "protocol/keeper/", "protocol/relay/"],
+    "protocol/relay": ["protocol/base/", "protocol/channel/", "protocol/wire/", *LINK, "protocol/keeper/", "protocol/relay/"],
     "programs": ["protocol/base/", "protocol/link/link_options.h", "programs/"],
     "protocol/runtime": ["protocol/base/", "protocol/wire/", "protocol/runtime/"],
     "protocol/control": ["protocol/base/", "protocol/control/", "generated/control/"],

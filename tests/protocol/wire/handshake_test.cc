@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/wire/holder.h"
 #include "tests/protocol/wire/torture.h"
 
 namespace tessera {
@@ -21,6 +22,9 @@ ClientHello SampleHello() {
   hello.devices = "0,1";
   hello.environment = {"CUDA_DEVICE_MAX_CONNECTIONS=1", "CUDA_CACHE_PATH="};
   hello.vgpus = "train+notebook";
+  hello.holder = "name:laptop 7";
+  hello.user = "alice";
+  hello.host = "10.0.0.7";
   return hello;
 }
 
@@ -48,6 +52,43 @@ TEST(Handshake, HelloComesThrough) {
   EXPECT_EQ(hello->devices, "0,1");
   EXPECT_EQ(hello->environment, SampleHello().environment);
   EXPECT_EQ(hello->vgpus, SampleHello().vgpus);
+  EXPECT_EQ(hello->holder, "name:laptop 7");
+  EXPECT_EQ(hello->user, "alice");
+  EXPECT_EQ(hello->host, "10.0.0.7");
+}
+
+TEST(Handshake, HoldersHaveOneOfTheForms) {
+  for (const std::string good : {"", "anonymous", "uid:0", "uid:4294967295", "name:x", "name:uid:0"}) {
+    ClientHello hello = SampleHello();
+    hello.holder = good;
+    Result<ClientHello> decoded = ClientHello::Decode(Encoded(hello));
+    ASSERT_TRUE(decoded.ok()) << good;
+    EXPECT_EQ(decoded->holder, good);
+  }
+  const std::string long_name = "name:" + std::string(kHolderBytesMax - 4, 'x');
+  for (const std::string& bad :
+       {std::string("x"), std::string("uid:"), std::string("uid:-1"), std::string("uid:+1"), std::string("uid:01"),
+        std::string("uid:1 "), std::string("uid:4294967296"), std::string("UID:1"), std::string("name:"),
+        std::string("name:a\x1b[2J"), std::string("name:a\nb"), std::string("name:\xff"), std::string("name:a\0b", 8),
+        std::string("anonymous "), std::string("\0", 1), long_name}) {
+    ClientHello hello = SampleHello();
+    hello.holder = bad;
+    EXPECT_FALSE(ClientHello::Decode(Encoded(hello)).ok()) << bad;
+  }
+}
+
+TEST(Handshake, HoldersOfUsersAndNames) {
+  EXPECT_EQ(UserHolder(1000), "uid:1000");
+  EXPECT_EQ(UserOf("uid:1000"), 1000u);
+  EXPECT_EQ(UserOf("name:uid:1000"), std::nullopt);
+  EXPECT_EQ(NameHolder("laptop"), "name:laptop");
+  // What could be taken for somebody else's is nobody's.
+  for (const std::string& name : {std::string(), std::string("a\tb"), std::string(kHolderBytesMax, 'x')}) {
+    EXPECT_EQ(NameHolder(name), kAnonymousHolder) << name;
+  }
+  EXPECT_TRUE(IsNameHolder("name:x"));
+  EXPECT_FALSE(IsNameHolder("uid:1"));
+  EXPECT_FALSE(IsHolder(""));
 }
 
 TEST(Handshake, WelcomeComesThrough) {

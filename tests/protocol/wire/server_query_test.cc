@@ -22,8 +22,10 @@ ServerReport SampleReport() {
   report.readings = {{{Reading::kMemoryTotalBytes, 1 << 30}, {Reading::kGpuPercent, 40}}, {}};
   report.texts = {{Reading::kSerial, "0123"}, {Reading::kInforomVersion + 1, ""}};
   report.fields = {{{82, 0}, 0, 1, 45, 1'000'000, 20}, {{185, 1}, 3, 0, 0, 0, 0}};
-  report.uses = {{4711, 1, 1 << 20, {9'000'000, 40, 5, 0, 1}}, {4712, 0, ServerReport::Use::kUnknown, {}}};
-  report.session_list = {{3, 4711, 125'000, "python3", "train"}, {9, 4712, 0, "", ""}};
+  report.uses = {{4711, 1, 1 << 20, {9'000'000, 40, 5, 0, 1}, 3}, {4712, 0, ServerReport::Use::kUnknown, {}, 9}};
+  report.session_list = {{3, 4711, 125'000, "python3", "train", "alice", "gpu7", "uid:1000"}, {9, 4712, 0, "", "", "", "", ""}};
+  report.other_sessions = 4;
+  report.others = {{0, 3, 5 << 20}, {1, 1, 0}};
   report.needs_vgpu = true;
   report.sharings = {{0, "fair", "metered", 2}};
   report.vgpus.resize(2);
@@ -51,6 +53,8 @@ TEST(ServerQuery, ReportComesThrough) {
   EXPECT_EQ(report.value().fields, SampleReport().fields);
   EXPECT_EQ(report.value().uses, SampleReport().uses);
   EXPECT_EQ(report.value().session_list, SampleReport().session_list);
+  EXPECT_EQ(report.value().other_sessions, 4u);
+  EXPECT_EQ(report.value().others, SampleReport().others);
   EXPECT_TRUE(report.value().needs_vgpu);
   EXPECT_EQ(report.value().sharings, SampleReport().sharings);
   EXPECT_EQ(report.value().vgpus, SampleReport().vgpus);
@@ -98,8 +102,12 @@ TEST(ServerQuery, NumbersOfReadingsAreUnique) {
 }
 
 TEST(ServerQuery, QueryComesThrough) {
-  const ServerQuery sent{
-      .spec_hash = 7, .ask = ServerQuery::Ask::kFields, .device = 3, .fields = {{82, 0}, {90, 17}}, .vgpus = "train+notebook"};
+  const ServerQuery sent{.spec_hash = 7,
+                         .ask = ServerQuery::Ask::kFields,
+                         .device = 3,
+                         .fields = {{82, 0}, {90, 17}},
+                         .vgpus = "train+notebook",
+                         .holder = "uid:7"};
   Result<ServerQuery> query = ServerQuery::Decode(Encoded(sent));
   ASSERT_TRUE(query.ok());
   EXPECT_EQ(query->spec_hash, 7u);
@@ -107,11 +115,16 @@ TEST(ServerQuery, QueryComesThrough) {
   EXPECT_EQ(query->device, 3u);
   EXPECT_EQ(query->fields, sent.fields);
   EXPECT_EQ(query->vgpus, sent.vgpus);
+  EXPECT_EQ(query->holder, "uid:7");
 }
 
 TEST(ServerQuery, DecodersStandTruncationAndDamage) {
-  Torture(ServerQuery{
-      .spec_hash = 7, .ask = ServerQuery::Ask::kFields, .device = 1, .fields = {{82, 0}, {90, 17}}, .vgpus = "train+notebook"});
+  Torture(ServerQuery{.spec_hash = 7,
+                      .ask = ServerQuery::Ask::kFields,
+                      .device = 1,
+                      .fields = {{82, 0}, {90, 17}},
+                      .vgpus = "train+notebook",
+                      .holder = "name:x"});
   Torture(SampleReport());
 }
 
@@ -133,6 +146,28 @@ TEST(ServerQuery, UsesBeyondTheBoundAreLeftOut) {
   const Result<ServerReport> decoded = ServerReport::Decode(Encoded(report));
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(decoded.value().uses.size(), ServerReport::kUsesMax);
+}
+
+// However long the names are that clients give themselves, the report is one message.
+TEST(ServerQuery, SessionsWithLongTextsAreLeftOutBeyondABound) {
+  ServerReport report = SampleReport();
+  ServerReport::Session session = report.session_list[0];
+  session.program.assign(kNameBytesMax, 'p');
+  session.vgpus.assign(kVgpuListBytesMax, 'v');
+  report.session_list.assign(ServerReport::kSessionsMax, session);
+  const Result<ServerReport> decoded = ServerReport::Decode(Encoded(report));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_GT(decoded.value().session_list.size(), 40u);
+  EXPECT_LT(decoded.value().session_list.size(), 60u);
+}
+
+TEST(ServerQuery, MalformedHoldersAreRefused) {
+  ServerQuery query;
+  query.holder = "root";
+  EXPECT_FALSE(ServerQuery::Decode(Encoded(query)).ok());
+  ServerReport report = SampleReport();
+  report.session_list[0].name = "uid:x";
+  EXPECT_FALSE(ServerReport::Decode(Encoded(report)).ok());
 }
 
 TEST(ServerQuery, BoundsHold) {

@@ -93,7 +93,7 @@ TEST(BrokerProcess, AnEventfdThatNeverStopsCostsLittle) {
   const double percent = static_cast<double>(broker.CpuNs() - cpu_ns) * 100 / static_cast<double>(MonotonicNs() - begin_ns);
   std::printf("rings without end: %.0f %% of a core\n", percent);
   EXPECT_LE(percent, 60);  // the same; else some 10
-  broker.Send(AskMessage{1, "b", 0});
+  broker.Send(AskMessage{1, "b", "uid:0"});
   EXPECT_EQ(broker.Next<AskAnswer>().code, StatusCode::kOk);
 }
 

@@ -167,21 +167,21 @@ TEST(Broker, AnswersWhoMayBeginWhere) {
                           "[[vgpu]]\nname='c'\ngpu=1\n")
                 .code,
             StatusCode::kOk);
-  EXPECT_THAT(server.Ask("a", 5).rows, ElementsAre(0));
-  EXPECT_THAT(server.Ask("b+a", 1000).rows, ElementsAre(1, 0));
-  const AskAnswer foreign = server.Ask("b", 5);
+  EXPECT_THAT(server.Ask("a", "uid:5").rows, ElementsAre(0));
+  EXPECT_THAT(server.Ask("b+a", "uid:1000").rows, ElementsAre(1, 0));
+  const AskAnswer foreign = server.Ask("b", "uid:5");
   EXPECT_EQ(foreign.code, StatusCode::kPermissionDenied);
   EXPECT_THAT(foreign.rows, IsEmpty());
-  AskAnswer unknown = server.Ask("x", 5);
+  AskAnswer unknown = server.Ask("x", "uid:5");
   EXPECT_EQ(unknown.code, StatusCode::kPermissionDenied);
   EXPECT_EQ(unknown.sentence.replace(unknown.sentence.find('x'), 1, "b"), foreign.sentence);
-  const AskAnswer twice = server.Ask("b+c", 1000);
+  const AskAnswer twice = server.Ask("b+c", "uid:1000");
   EXPECT_EQ(twice.code, StatusCode::kInvalidArgument);
   EXPECT_THAT(twice.sentence, HasSubstr("'b' and 'c' are of one GPU"));
-  EXPECT_EQ(server.Ask("b+c", 5).sentence, foreign.sentence);  // not a word about what is another's
+  EXPECT_EQ(server.Ask("b+c", "uid:5").sentence, foreign.sentence);  // not a word about what is another's
   for (const std::string& bad : {std::string(), std::string("a+"), std::string("+a"), std::string("default"),
                                  std::string("a\n\0b", 4), std::string(1024, 'n')}) {
-    const AskAnswer answer = server.Ask(bad, 1000);
+    const AskAnswer answer = server.Ask(bad, "uid:1000");
     EXPECT_EQ(answer.code, StatusCode::kPermissionDenied) << bad;
     EXPECT_EQ(answer.sentence.find('\n'), std::string::npos);
     EXPECT_EQ(answer.sentence.find('\0'), std::string::npos);
@@ -197,9 +197,9 @@ TEST(Broker, AFileIsInForceAsAWholeOrNotAtAll) {
       server.TakeFile("[[vgpu]]\nname='b'\nrequest=0.5\n[[vgpu]]\nname='c'\nrequest=0.5\n[[vgpu]]\nname='d'\ngpu=1\n");
   EXPECT_EQ(answer.code, StatusCode::kResourceExhausted);
   EXPECT_EQ(answer.sentence.find("vgpus.toml: line 4: vGPU 'c': request 0.5 is 0.01 too much"), 0u) << answer.sentence;
-  EXPECT_EQ(server.Ask("a", 0).code, StatusCode::kOk);
-  EXPECT_EQ(server.Ask("b", 0).code, StatusCode::kPermissionDenied);
-  EXPECT_EQ(server.Ask("d", 0).code, StatusCode::kPermissionDenied);
+  EXPECT_EQ(server.Ask("a", "uid:0").code, StatusCode::kOk);
+  EXPECT_EQ(server.Ask("b", "uid:0").code, StatusCode::kPermissionDenied);
+  EXPECT_EQ(server.Ask("d", "uid:0").code, StatusCode::kPermissionDenied);
   EXPECT_EQ(server.gpu(0).time().vgpus().size(), 2u);
   EXPECT_EQ(server.gpu(1).time().vgpus().size(), 1u);
 }
@@ -220,13 +220,13 @@ TEST(Broker, WhoIsNotNamedAnyMoreGoesWithItsLastSession) {
   VirtualWorker& c = server.Begin("");
   a.greedy = c.greedy = true;
   ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='d'\nrequest=0.4\n").code, StatusCode::kOk);
-  EXPECT_EQ(server.Ask("a", 0).code, StatusCode::kPermissionDenied);
+  EXPECT_EQ(server.Ask("a", "uid:0").code, StatusCode::kPermissionDenied);
   EXPECT_EQ(server.gpu().time().vgpus().size(), 3u);  // default, a, d
   server.RunFor(1'000 * kMs);
   EXPECT_NEAR(ShareOf(server, a, 1'000 * kMs), 0.59, 0.03);
   // It comes back with its sessions.
   ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='a'\nrequest=0.2\n").code, StatusCode::kOk);
-  EXPECT_EQ(server.Ask("a", 0).code, StatusCode::kOk);
+  EXPECT_EQ(server.Ask("a", "uid:0").code, StatusCode::kOk);
   ASSERT_EQ(server.TakeFile("").code, StatusCode::kOk);
   EXPECT_EQ(server.gpu().time().vgpus().size(), 2u);
   server.End(a);
@@ -238,7 +238,7 @@ TEST(Broker, TheSameNameOnAnotherGpuIsAnotherVgpu) {
   ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='a'\nrequest=0.5\n").code, StatusCode::kOk);
   VirtualWorker& a = server.Begin("a");
   ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='a'\nrequest=0.5\ngpu=1\n").code, StatusCode::kOk);
-  EXPECT_THAT(server.Ask("a", 0).rows, ElementsAre(1));
+  EXPECT_THAT(server.Ask("a", "uid:0").rows, ElementsAre(1));
   EXPECT_EQ(server.gpu(0).time().vgpus().size(), 2u);
   server.End(a);
   EXPECT_EQ(server.gpu(0).time().vgpus().size(), 1u);

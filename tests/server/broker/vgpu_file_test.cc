@@ -39,7 +39,7 @@ gpu = 1
 request = 0.7
 limit = 0.9
 priority = "best-effort"
-owners = ["uid:1000", "uid:0"]
+owners = ["uid:1000", "name:lab seven"]
 
 [[vgpu]]
 name = "rest"
@@ -50,7 +50,7 @@ gpu = "GPU-01010101-0101-0101-0101-010101010101"
   const FileVgpu& train = file.vgpus[0];
   EXPECT_EQ(train.spec, (VgpuSpec{"train", 0.7, 0.9, Priority::kBestEffort}));
   EXPECT_EQ(train.gpu, 1u);
-  EXPECT_THAT(train.owners, ElementsAre(1000, 0));
+  EXPECT_THAT(train.owners, ElementsAre("uid:1000", "name:lab seven"));
   EXPECT_EQ(train.line, 3u);
   EXPECT_EQ(file.vgpus[1].spec, (VgpuSpec{"rest", 0, 1, Priority::kNormal}));
   EXPECT_EQ(file.vgpus[1].gpu, 0u);
@@ -98,6 +98,9 @@ TEST(VgpuFile, RefusalsNameLineFieldAndValue) {
       {"[[vgpu]]\nname='a'\nowners=[]\n", "owners is empty"},
       {"[[vgpu]]\nname='a'\nowners=['root']\n", "line 3: owner 'root' is not of the form uid:N"},
       {"[[vgpu]]\nname='a'\nowners=['uid:']\n", "owner 'uid:' is not"},
+      {"[[vgpu]]\nname='a'\nowners=['uid:01']\n", "owner 'uid:01' is not"},
+      {"[[vgpu]]\nname='a'\nowners=['name:']\n", "owner 'name:' is not"},
+      {"[[vgpu]]\nname='a'\nowners=['anonymous']\n", "owner 'anonymous' is not"},
       {"[[vgpu]]\nname='a'\nowners=['uid:-1']\n", "owner 'uid:-1' is not"},
       {"[[vgpu]]\nname='a'\nowners=['uid:4294967296']\n", "owner 'uid:4294967296' is not"},
       {"[[vgpu]]\nname='a'\nowners=[7]\n", "each of owners is a whole number"},

@@ -110,8 +110,8 @@ VgpuFileAnswer VirtualServer::TakeFile(const std::string& text) {
   return answer.value();
 }
 
-AskAnswer VirtualServer::Ask(const std::string& vgpus, uint32_t uid) {
-  EXPECT_TRUE(broker_->Take(AsReceived(AskMessage{5, vgpus, uid}), now_ns_).ok());
+AskAnswer VirtualServer::Ask(const std::string& vgpus, const std::string& holder) {
+  EXPECT_TRUE(broker_->Take(AsReceived(AskMessage{5, vgpus, holder}), now_ns_).ok());
   Result<AskAnswer> answer = AskAnswer::Decode(heard_.back());
   EXPECT_TRUE(answer.ok());
   EXPECT_EQ(answer->id, 5u);

@@ -45,7 +45,7 @@ class VirtualServer {
 
   // The answer's code, and its sentence.
   VgpuFileAnswer TakeFile(const std::string& text);
-  AskAnswer Ask(const std::string& vgpus, uint32_t uid);
+  AskAnswer Ask(const std::string& vgpus, const std::string& holder);
   // A worker of GPU 0, in these vGPUs.
   VirtualWorker& Begin(const std::string& vgpus, uint32_t visible_rows = 1);
   // The same workers, with a broker that was started anew and knows nothing yet.

@@ -52,7 +52,7 @@ TEST(BrokerLine, EveryMessageComesThrough) {
   Torture(SomeGpus(2));
   Torture(VgpuFileMessage{"/etc/tessera/vgpus.toml", 3, 1234});
   Torture(VgpuFileAnswer{3, StatusCode::kInvalidArgument, "vgpus.toml:7: limit 2 is 1 above 1"});
-  Torture(AskMessage{7, std::string("a+\0\xff", 4), 1000});
+  Torture(AskMessage{7, std::string("a+\0\xff", 4), "uid:1000"});
   Torture(AskAnswer{7, StatusCode::kOk, "", {0, 15}});
   Torture(CameMessage{9, 4711, "train"});
   Torture(LeftMessage{9});
@@ -69,10 +69,10 @@ TEST(BrokerLine, EveryMessageComesThrough) {
 }
 
 TEST(BrokerLine, FieldsComeThrough) {
-  Result<AskMessage> ask = AskMessage::Decode(Encoded(AskMessage{7, std::string("a\0b", 3), 1000}));
+  Result<AskMessage> ask = AskMessage::Decode(Encoded(AskMessage{7, std::string("a\0b", 3), "uid:1000"}));
   EXPECT_EQ(ask->id, 7u);
   EXPECT_EQ(ask->vgpus, std::string("a\0b", 3));
-  EXPECT_EQ(ask->uid, 1000u);
+  EXPECT_EQ(ask->holder, "uid:1000");
   Result<AskAnswer> answer = AskAnswer::Decode(Encoded(AskAnswer{8, StatusCode::kPermissionDenied, "no", {3, 1}}));
   EXPECT_EQ(answer->code, StatusCode::kPermissionDenied);
   EXPECT_EQ(answer->sentence, "no");
@@ -91,12 +91,13 @@ TEST(BrokerLine, BoundsHold) {
   };
   EXPECT_TRUE(refused(SomeGpus(kGateRowsMax + 1)));
   EXPECT_TRUE(refused(VgpuFileMessage{"f", 1, kVgpuFileBytesMax + 1}));
-  EXPECT_TRUE(refused(AskMessage{1, std::string(kVgpuListBytesMax + 1, 'a'), 0}));
+  EXPECT_TRUE(refused(AskMessage{1, std::string(kVgpuListBytesMax + 1, 'a'), "uid:0"}));
   EXPECT_TRUE(refused(CameMessage{1, 1, std::string(kVgpuListBytesMax + 1, 'a')}));
   EXPECT_TRUE(refused(AskAnswer{1, StatusCode::kOk, "", std::vector<uint32_t>(kGateRowsMax + 1)}));
   EXPECT_TRUE(refused(AskAnswer{1, StatusCode::kOk, "", {kGateRowsMax}}));
   EXPECT_TRUE(refused(AskAnswer{1, static_cast<StatusCode>(99), "", {}}));
-  EXPECT_FALSE(refused(AskMessage{1, std::string(kVgpuListBytesMax, 'a'), 0}));
+  EXPECT_FALSE(refused(AskMessage{1, std::string(kVgpuListBytesMax, 'a'), "uid:0"}));
+  EXPECT_TRUE(refused(AskMessage{1, "a", "root"}));
   EXPECT_FALSE(refused(VgpuFileMessage{"f", 1, kVgpuFileBytesMax}));
   // A sentence is cut off rather than lost.
   Result<VgpuFileAnswer> answer =
