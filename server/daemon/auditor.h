@@ -1,5 +1,5 @@
 // The audit as a part of the daemon: asks the monitor for figures whenever the broker has said what workers reported, and has
-// them compared (audit.h). One thread. Nothing here waits: a monitor that has not answered is not asked again.
+// them compared (readings/audit.h). One thread. Nothing here waits: a monitor that has not answered is not asked again.
 #pragma once
 
 #include <memory>
@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "protocol/base/unique_fd.h"
-#include "server/daemon/audit.h"
 #include "server/daemon/monitor.h"
 #include "server/daemon/options.h"
+#include "server/daemon/readings/audit.h"
 
 namespace tessera {
 

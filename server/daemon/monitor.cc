@@ -19,9 +19,9 @@
 #include "protocol/wire/device_snapshot.h"
 #include "protocol/wire/holder.h"
 #include "server/daemon/child_process.h"
-#include "server/daemon/emulated_readings.h"
 #include "server/daemon/exit_codes.h"
-#include "server/daemon/process_figures.h"
+#include "server/daemon/readings/emulated_readings.h"
+#include "server/daemon/readings/process_figures.h"
 #include "server/driver/nvml.h"
 
 namespace tessera {

@@ -12,7 +12,7 @@
 
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
-#include "server/daemon/monitor_request.h"
+#include "server/daemon/readings/monitor_request.h"
 
 namespace tessera {
 

@@ -44,7 +44,7 @@ struct Options : ServiceOptions {
   std::string default_request;         // of --default-request, for the broker
   std::string overrun_after;           // of --overrun-after, for the broker
   std::string record_path;             // of --record, for the broker
-  // What is done about a session that is found to use a GPU without reporting it (audit.h).
+  // What is done about a session that is found to use a GPU without reporting it (readings/audit.h).
   enum class Audit { kOff, kLog, kEnd };
   Audit audit = Audit::kLog;
   bool check_sandbox = false;  // tell what workers give up here, and end

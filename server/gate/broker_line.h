@@ -134,8 +134,8 @@ struct FiguresMessage {
   void Encode(Encoder& out) const;
   static Result<FiguresMessage> Decode(std::span<const std::byte> message);
 };
-// What workers have said of themselves, for the audit (server/daemon/audit.h). All times count from the session's begin, or the
-// broker's; they go on only while the GPU is not free.
+// What workers have said of themselves, for the audit (server/daemon/readings/audit.h). All times count from the session's begin,
+// or the broker's; they go on only while the GPU is not free.
 struct ReportedMessage {
   static constexpr size_t kRowsMax = 4096;  // Encode() leaves out those beyond
   struct Row {

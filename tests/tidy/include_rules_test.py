@@ -55,6 +55,9 @@ for folder, below in (("threads", ()), ("gate", ("threads",))):
     OWN[f"server/worker/{folder}"] = [prefix for prefix in OWN["server/worker"] if prefix != "server/worker/"] + \
                                      [f"server/worker/{name}/" for name in (folder, *below)]
 
+OWN["server/daemon/readings"] = [*(prefix for prefix in OWN["server"] if prefix != "server/"), "server/daemon/readings/", "server/gate/", "server/driver/",
+                                 "server/emulator/", "server/device_page.h"]
+
 # Kinds of links do not know each other, but for the connections of TCP.
 for folder in sorted(path.name for path in (sources.ROOT / "protocol/link").iterdir() if path.is_dir()):
     OWN.setdefault(f"protocol/link/{folder}", ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/tcp/", f"protocol/link/{folder}/"])

@@ -1,4 +1,4 @@
-#include "server/daemon/audit.h"
+#include "server/daemon/readings/audit.h"
 
 #include <gtest/gtest.h>
 

@@ -27,7 +27,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/daemon/process_figures.h"
+#include "server/daemon/readings/process_figures.h"
 #include "server/gate/broker_line.h"
 
 namespace tessera {

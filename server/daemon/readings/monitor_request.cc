@@ -1,4 +1,4 @@
-#include "server/daemon/monitor_request.h"
+#include "server/daemon/readings/monitor_request.h"
 
 #include <algorithm>
 #include <utility>

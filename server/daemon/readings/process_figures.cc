@@ -1,4 +1,4 @@
-#include "server/daemon/process_figures.h"
+#include "server/daemon/readings/process_figures.h"
 
 #include <algorithm>
 

@@ -8,7 +8,7 @@
 
 #include "protocol/base/status.h"
 #include "protocol/wire/server_query.h"
-#include "server/daemon/device_memory.h"
+#include "server/daemon/readings/device_memory.h"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "server/daemon/device_memory.h"
+#include "server/daemon/readings/device_memory.h"
 
 #include <algorithm>
 

@@ -10,8 +10,8 @@
 
 #include "protocol/wire/device_snapshot.h"
 #include "protocol/wire/server_query.h"
-#include "server/daemon/monitor_request.h"
-#include "server/daemon/process_figures.h"
+#include "server/daemon/readings/monitor_request.h"
+#include "server/daemon/readings/process_figures.h"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "server/daemon/emulated_readings.h"
+#include "server/daemon/readings/emulated_readings.h"
 
 #include <algorithm>
 #include <chrono>
