@@ -58,8 +58,10 @@ class Services(TableTest):
         self.tesserad(2, "--audit takes.*'kill'", "--audit", "kill")
         self.tesserad(2, "--audit end need", "--audit", "end", "--no-vgpus")
         self.tesserad(2, "no group 'nobodies-group'", "--socket-group", "nobodies-group")
-        for mode in ("", "no", "60", "1777", "0466", "0698", "-1"):
-            self.tesserad(2, "--socket-mode takes", "--socket-mode=" + (mode or "x"))
+        for name in ("no-such-user", "uid:x", "name:", "anonymous"):
+            self.tesserad(2, f"no user '{name}'", "--admin", name)
+        for mode in ("no", "60", "1777", "0466", "0698", "-1"):
+            self.tesserad(2, "--socket-mode takes", f"--socket-mode={mode}")
         self.tesserad(2, "'65534'.*FIRST-LAST", "--worker-uids", "65534")
         self.tesserad(2, "nobody's", "--worker-uids", "65000-66000")
         self.tesserad(2, "--grace.*long", "--grace", "long")
