@@ -19,7 +19,7 @@ struct GatewayOptions : ServiceOptions {
 
   // Of a gateway that tesserad starts (server/daemon/gateway_process.h); not for users.
   int parent_pid = 0;  // it ends with this process
-  int ready_fd = -1;   // where its address goes when agents may connect, instead of the line on stdout
+  int ready_fd = -1;   // where its address goes when agents may connect, instead of the line on stdout; a second line: who may
 };
 
 // As ServiceCommandLine::Parse().

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -78,6 +79,7 @@ class TwoHosts {
     char url[256] = {};
     EXPECT_GT(read(ready[0], url, sizeof(url) - 1), 0);
     close(ready[0]);
+    url[strcspn(url, "\n")] = '\0';  // what follows is who may connect
     const std::string agent = directory_ + "/agent.sock";
     agent_ = std::make_unique<Started>(AGENT_PATH, std::vector<std::string>{"--listen", "unix:" + agent, "--server", url},
                                        std::vector<int>{});
