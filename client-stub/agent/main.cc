@@ -129,7 +129,8 @@ int main(int argc, char** argv) {
   AgentOptions options;
   if (const int code = ParseAgentOptions(argc, argv, &options); code >= 0) return code;
   // One that `tessera run` has started writes among the lines of the program.
-  SetLogName(kName, options.owner_fd < 0 ? LogTimes::kUnlessTerminal : LogTimes::kNever);
+  // The process that carries sessions has the other one's pipe.
+  SetLogName(kName, options.owner_fd < 0 && options.carry_fd < 0 ? LogTimes::kUnlessTerminal : LogTimes::kNever);
   SetLogLevel(options.log_level);
   return options.carry_fd < 0 ? KeepSessions(options, {argv + 1, argv + argc}) : CarrySessions(options);
 }

@@ -18,8 +18,9 @@
 namespace tessera {
 namespace {
 
-// Longer ones are cut.
-constexpr size_t kLineBytesMax = 4096;
+// Longer ones are cut: with all that is written around it a line is one piece of a pipe (PIPE_BUF).
+constexpr size_t kLineBytesMax = 3800;
+constexpr size_t kLineOfChildBytesMax = 4050;
 
 std::atomic<int> log_fd{STDERR_FILENO};
 
@@ -27,6 +28,24 @@ std::atomic<int> log_fd{STDERR_FILENO};
 class DescriptorSink : public spdlog::sinks::base_sink<std::mutex> {
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
+    if (left_out_ > 0) {
+      const std::string text = fmt::format("{} lines are left out here: who reads this log was too slow", left_out_);
+      spdlog::details::log_msg told = message;
+      told.level = spdlog::level::warn;
+      told.payload = text;
+      if (!Write(told)) {
+        ++left_out_;
+        return;
+      }
+      left_out_ = 0;
+    }
+    if (!Write(message)) ++left_out_;
+  }
+  void flush_() override {}
+
+ private:
+  // False when there is no room for it.
+  bool Write(const spdlog::details::log_msg& message) {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
     const char* at = line.data();
@@ -34,22 +53,34 @@ class DescriptorSink : public spdlog::sinks::base_sink<std::mutex> {
     while (left > 0) {
       const ssize_t written = write(log_fd.load(), at, left);
       if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) return;
+      if (written < 0 && errno == EAGAIN) return false;
+      if (written <= 0) return true;
       at += written;
       left -= static_cast<size_t>(written);
     }
+    return true;
   }
-  void flush_() override {}
+
+  uint64_t left_out_ = 0;
 };
+
+constexpr const char* kTime = "%Y-%m-%dT%H:%M:%S.%eZ ";
+
+spdlog::logger* MakeLogger(const std::string& pattern, spdlog::level::level_enum level) {
+  auto* made = new spdlog::logger("tessera", std::make_shared<DescriptorSink>());
+  made->set_pattern(pattern, spdlog::pattern_time_type::utc);
+  made->set_level(level);
+  return made;
+}
 
 // Owned for the life of the process and never destroyed: libraries log from exit handlers.
 spdlog::logger& Logger() {
-  static spdlog::logger* logger = [] {
-    auto* made = new spdlog::logger("tessera", std::make_shared<DescriptorSink>());
-    made->set_pattern("%n: %l: %v");
-    made->set_level(spdlog::level::warn);
-    return made;
-  }();
+  static spdlog::logger* const logger = MakeLogger("%n: %l: %v", spdlog::level::warn);
+  return *logger;
+}
+// Likewise, of what children have said.
+spdlog::logger& ChildLogger() {
+  static spdlog::logger* const logger = MakeLogger("%v", spdlog::level::trace);
   return *logger;
 }
 
@@ -80,11 +111,13 @@ Said& WasSaid() {
 void SetLogName(std::string_view name, LogTimes times) {
   // In UTC: processes that have no time zone's file any more write into the same log.
   const bool told = times == LogTimes::kUnlessTerminal && isatty(log_fd.load()) == 0;
-  Logger().set_pattern(fmt::format("{}{}[%P]: %l: %v", told ? "%Y-%m-%dT%H:%M:%S.%eZ " : "", name),
-                       spdlog::pattern_time_type::utc);
+  const char* time = told ? kTime : "";
+  Logger().set_pattern(fmt::format("{}{}[%P]: %l: %v", time, name), spdlog::pattern_time_type::utc);
+  ChildLogger().set_pattern(fmt::format("{}%v", time), spdlog::pattern_time_type::utc);
 }
 
 void SetLogFile(int fd) { log_fd.store(fd); }
+int LogFile() { return log_fd.load(); }
 
 void SetLogLevel(LogLevel level) { Logger().set_level(ToSpdlog(level)); }
 
@@ -123,6 +156,10 @@ void LogLineOfStranger(std::string_view line) {
     if (!said.strangers.Take(MonotonicNs(), &left_out)) return;
   }
   LogLine(LogLevel::kWarning, left_out == 0 ? std::string(line) : fmt::format("{} ({} others before)", line, left_out));
+}
+
+void LogLineOfChild(std::string_view line) {
+  ChildLogger().log(spdlog::level::info, "{}", Printable(line, kLineOfChildBytesMax));
 }
 
 }  // namespace tessera

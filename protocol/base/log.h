@@ -3,7 +3,9 @@
 //   LogInfo("session {} opened by pid {}", id, pid);
 //
 // The level comes from SetLogLevel(); its default is `warning`. Any thread may log. A line above debug that was written in the
-// last 10 s is counted instead, and its next one says how often (log_bounds.h). Lines are made printable (printable.h). spdlog is
+// last 10 s is counted instead, and its next one says how often (log_bounds.h). Lines are made printable (printable.h). A line
+// that finds no room, where stderr does not wait (the pipe to a parent, child_logs.h), is left out, and the next one that is
+// written is behind one that says how many were. spdlog is
 // behind this header; it and fmt (fmt.cc) are compiled into `base`, so that the stub gets no foreign library.
 #pragma once
 
@@ -17,17 +19,22 @@ namespace tessera {
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
 
 // Names the process in every line, as in "tesserad". Call once, before the first thread. kUnlessTerminal: each line begins with
-// the time of day (UTC) where stderr is no terminal; for services, whose logs are read later.
+// the time of day (UTC) where stderr is no terminal; for services, whose logs are read later. To the lines of their children they
+// add it.
 enum class LogTimes { kNever, kUnlessTerminal };
 void SetLogName(std::string_view name, LogTimes times = LogTimes::kNever);
 void SetLogLevel(LogLevel level);
 // Where lines go instead of to descriptor 2; the descriptor stays the caller's and open. While no other thread logs.
 void SetLogFile(int fd);
+int LogFile();
 // "debug", "info", "warning", "error", "off"; false when `word` is none of these.
 bool ParseLogLevel(std::string_view word, LogLevel* level);
 bool LogEnabled(LogLevel level);
 void LogLine(LogLevel level, std::string_view text);
 void LogLineOfStranger(std::string_view line);
+// A line that a child of this process has logged, whatever the level here: made printable, and with the time in front where lines
+// of this process have it.
+void LogLineOfChild(std::string_view line);
 
 template <typename... Args>
 void Log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {

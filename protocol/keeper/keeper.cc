@@ -95,7 +95,7 @@ Status Keeper::Start() {
   child_ended_ = false;
   std::vector<std::string> arguments = options_.arguments;
   arguments.insert(arguments.end(), {"--carry-fd", std::to_string(kPassedFd)});
-  Result<pid_t> child = StartProgram(program_, options_.name + " (carries)", arguments, {line->second.get()});
+  Result<pid_t> child = logs_.Start(program_, options_.name + " (carries)", options_.name, arguments, {line->second.get()});
   if (!child.ok()) return Status(child.status().code(), program_ + ": " + child.status().message());
   child_ = *child;
   line_ = std::move(line->first);
@@ -125,10 +125,13 @@ Status Keeper::HandOver() {
 int Keeper::Attend() {
   while (!child_ended_) {
     // poll() skips negative descriptors.
-    pollfd ready[] = {{signals_.get(), POLLIN, 0},
-                      {line_open_ ? line_.get() : -1, POLLIN, 0},
-                      {owner_ended_ ? -1 : options_.owner_fd, POLLIN, 0}};
-    poll(ready, std::size(ready), -1);
+    std::vector<pollfd> ready = {{signals_.get(), POLLIN, 0},
+                                 {line_open_ ? line_.get() : -1, POLLIN, 0},
+                                 {owner_ended_ ? -1 : options_.owner_fd, POLLIN, 0}};
+    const size_t first_log = ready.size();
+    logs_.Watch(&ready);
+    poll(ready.data(), ready.size(), logs_.PollTimeoutMs());
+    logs_.Relay(std::span(ready).subspan(first_log));
     if (ready[0].revents != 0) TakeSignals();
     if (ready[1].revents != 0) TakeWords();
     if (ready[2].revents != 0) {
@@ -137,6 +140,7 @@ int Keeper::Attend() {
     }
   }
   TakeWords();  // what it had said before its end
+  logs_.Forget(child_);
   line_.reset();
   child_ = -1;
   return wait_status_;

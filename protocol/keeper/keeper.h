@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/base/child_logs.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 #include "protocol/keeper/keeper_words.h"
@@ -70,6 +71,7 @@ class Keeper {
   UniqueFd line_;
   bool line_open_ = false;
   bool owner_ended_ = false;
+  ChildLogs logs_;
   pid_t child_ = -1;
   int wait_status_ = 0;
   bool child_ended_ = false;

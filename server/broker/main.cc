@@ -17,7 +17,8 @@ int main(int argc, char** argv) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != options.parent_pid) return kServiceOk;  // it ended before the line above
   }
-  SetLogName(kName, LogTimes::kUnlessTerminal);
+  signal(SIGPIPE, SIG_IGN);  // its log goes to tesserad, which may have ended
+  SetLogName(kName, options.parent_pid != 0 ? LogTimes::kNever : LogTimes::kUnlessTerminal);
   SetLogLevel(options.log_level);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   RaiseDescriptorLimit();  // a session takes two

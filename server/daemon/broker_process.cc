@@ -23,13 +23,14 @@
 
 namespace tessera {
 
-BrokerProcess::BrokerProcess(const Options& options, std::vector<GpusMessage::Uuid> gpus)
-    : options_(options), gpus_(std::move(gpus)) {}
+BrokerProcess::BrokerProcess(const Options& options, std::vector<GpusMessage::Uuid> gpus, ChildLogs& logs)
+    : options_(options), logs_(logs), gpus_(std::move(gpus)) {}
 
 Status BrokerProcess::Start() {
   RETURN_IF_ERROR(Launch());
   Result<SocketMessage> first =
       ReceiveMessage(line_.get(), kBrokerMessageBytesMax, MonotonicNs() + uint64_t{kReadyTimeoutMs} * 1'000'000);
+  logs_.Relay();
   Result<ReadyMessage> ready = first.ok() ? ReadyMessage::Decode(first->bytes) : first.status();
   return ready.ok() ? CheckRelease(*ready) : Status(StatusCode::kUnavailable, "no broker");
 }
@@ -58,7 +59,7 @@ Status BrokerProcess::Launch() {
     const std::string suffix = launches_ == 1 ? "" : "-" + std::to_string(launches_);
     arguments.insert(arguments.end(), {"--record", options_.record_path + suffix});
   }
-  Result<pid_t> pid = StartProgram(program, program, arguments, {ends->second.get()});
+  Result<pid_t> pid = logs_.Start(program, program, "tessera-broker", arguments, {ends->second.get()});
   if (!pid.ok()) return Status(StatusCode::kNotFound, program + ": " + pid.status().message() + "; install it again");
   pid_ = *pid;
   line_ = std::move(ends->first);

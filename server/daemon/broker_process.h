@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/base/child_logs.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 #include "server/daemon/gate_memory.h"
@@ -39,10 +40,10 @@ class BrokerProcess {
     std::optional<ReportedMessage> reported;  // likewise
   };
 
-  BrokerProcess(const Options& options, std::vector<GpusMessage::Uuid> gpus);
+  BrokerProcess(const Options& options, std::vector<GpusMessage::Uuid> gpus, ChildLogs& logs);
 
   // Starts one and waits until it is ready. kNotFound: there is no such program; kVersionMismatch: it is of another release;
-  // kUnavailable: it ended instead, and has said why on stderr.
+  // kUnavailable: it ended instead, and has said why in the log.
   Status Start();
 
   const std::vector<GpusMessage::Uuid>& gpus() const { return gpus_; }
@@ -74,6 +75,7 @@ class BrokerProcess {
   void Send(const Message& message, std::span<const int> fds = {});
 
   const Options& options_;
+  ChildLogs& logs_;
   const std::vector<GpusMessage::Uuid> gpus_;
   pid_t pid_ = -1;
   UniqueFd line_;

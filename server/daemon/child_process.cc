@@ -14,10 +14,12 @@
 
 namespace tessera {
 
-Result<pid_t> StartSelf(const std::vector<std::string>& arguments, const std::vector<int>& passed,
-                        std::optional<std::vector<std::string>> environment) {
-  return StartProgram("/proc/self/exe", "tesserad", arguments, passed, std::move(environment));
+Result<pid_t> StartSelf(ChildLogs& logs, const std::string& log_name, const std::vector<std::string>& arguments,
+                        const std::vector<int>& passed, std::optional<std::vector<std::string>> environment) {
+  return logs.Start("/proc/self/exe", "tesserad", log_name, arguments, passed, std::move(environment));
 }
+
+std::string WorkerLogName(uint64_t session) { return "tesserad session " + std::to_string(session); }
 
 void OfferToRunOutOfMemoryFirst() {
   constexpr std::string_view kScore = "500\n";  // of 1000 (proc(5), oom_score_adj)

@@ -4,19 +4,28 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "protocol/base/child_logs.h"
 #include "protocol/base/start_program.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 
 namespace tessera {
 
-// As StartProgram() for /proc/self/exe. The child ends when the calling thread does (it must call BecomeChild() first thing).
-Result<pid_t> StartSelf(const std::vector<std::string>& arguments, const std::vector<int>& passed,
-                        std::optional<std::vector<std::string>> environment = std::nullopt);
+// As ChildLogs::Start() for /proc/self/exe. The child ends when the calling thread does (it must call BecomeChild() first thing).
+Result<pid_t> StartSelf(ChildLogs& logs, const std::string& log_name, const std::vector<std::string>& arguments,
+                        const std::vector<int>& passed, std::optional<std::vector<std::string>> environment = std::nullopt);
+
+// How the roles name themselves in the log.
+inline constexpr const char* kProbeLogName = "tesserad probe";
+inline constexpr const char* kTrialLogName = "tesserad trial";
+inline constexpr const char* kMonitorLogName = "tesserad monitor";
+inline constexpr const char* kImagesLogName = "tesserad images";
+std::string WorkerLogName(uint64_t session);
 
 // In the child: SIGKILL when the parent ends, no new privileges.
 // Exits at once when the parent is already gone.

@@ -40,14 +40,15 @@ bool ReadReport(int fd, std::string* report) {
 
 }  // namespace
 
-Result<std::string> ReportOfChild(const std::string& fd_option, std::vector<std::string> arguments,
+Result<std::string> ReportOfChild(const std::string& log_name, const std::string& fd_option, std::vector<std::string> arguments,
                                   std::optional<std::vector<std::string>> environment) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Status::FromErrno("cannot create a pipe", errno);
   UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
   arguments.insert(arguments.end(), {fd_option, std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid())});
-  Result<pid_t> pid = StartSelf(arguments, {write_end.get()}, std::move(environment));
+  ChildLogs logs;
+  Result<pid_t> pid = StartSelf(logs, log_name, arguments, {write_end.get()}, std::move(environment));
   if (!pid.ok()) return pid.status();
   write_end.reset();
   std::string report;
@@ -56,6 +57,7 @@ Result<std::string> ReportOfChild(const std::string& fd_option, std::vector<std:
   int wait_status = 0;
   while (waitpid(*pid, &wait_status, 0) < 0 && errno == EINTR) {
   }
+  logs.Forget(*pid);
   if (!in_time) {
     return Status(StatusCode::kUnavailable, fmt::format("it did not come up within {} s", kReportTimeoutMs / 1000));
   }

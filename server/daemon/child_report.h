@@ -13,8 +13,9 @@ namespace tessera {
 inline constexpr int kReportTimeoutMs = 60'000;
 
 // Starts this program with `arguments` and "FD_OPTION N", and reads what it writes to the descriptor N until it closes it or
-// ends. kUnavailable, with a sentence, when it was killed by a signal, or by this function since it took too long.
-Result<std::string> ReportOfChild(const std::string& fd_option, std::vector<std::string> arguments,
+// ends. What it logs is in the log when this returns (`log_name`: as its lines begin). kUnavailable, with a sentence, when it was
+// killed by a signal, or by this function since it took too long.
+Result<std::string> ReportOfChild(const std::string& log_name, const std::string& fd_option, std::vector<std::string> arguments,
                                   std::optional<std::vector<std::string>> environment = std::nullopt);
 
 // The child's side. False: not all of it was written.

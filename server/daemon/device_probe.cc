@@ -8,6 +8,7 @@
 #include "generated/driver_table.h"
 #include "protocol/base/log.h"
 #include "protocol/wire/handshake.h"
+#include "server/daemon/child_process.h"
 #include "server/daemon/child_report.h"
 #include "server/daemon/exit_codes.h"
 #include "server/worker/snapshot_builder.h"
@@ -112,7 +113,7 @@ Result<std::string> Report(const std::string& choice) {
 }  // namespace
 
 Result<DeviceList> ProbeDevices(const std::string& driver, const std::string& log_word) {
-  const Result<std::string> report = ReportOfChild("--probe-fd", {"--driver", driver, "--log", log_word});
+  const Result<std::string> report = ReportOfChild(kProbeLogName, "--probe-fd", {"--driver", driver, "--log", log_word});
   if (!report.ok()) return Status(StatusCode::kNotFound, "loading the driver failed: " + report.status().message());
   return ParseReport(report.value());
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "protocol/base/log.h"
+#include "server/daemon/child_process.h"
 #include "server/daemon/child_report.h"
 #include "server/daemon/exit_codes.h"
 #include "server/daemon/worker_environment.h"
@@ -71,7 +72,7 @@ Status TryUnder(CallFilter calls, const DeviceList& devices, const Options& opti
   if (!options.worker_uids.empty()) {
     arguments.insert(arguments.end(), {"--worker-uid", std::to_string(options.worker_uids.first)});
   }
-  const Result<std::string> report = ReportOfChild("--trial-fd", arguments, WorkerEnvironment());
+  const Result<std::string> report = ReportOfChild(kTrialLogName, "--trial-fd", arguments, WorkerEnvironment());
   if (!report.ok()) return report.status();
   return report.value() == "ok" ? Status::Ok() : Status(StatusCode::kUnavailable, report.value());
 }

@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-Result<GatewayProcess> GatewayProcess::Start(const Options& options) {
+Result<GatewayProcess> GatewayProcess::Start(const Options& options, ChildLogs& logs) {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string program = (self.parent_path() / "tessera-gateway").string();
@@ -26,7 +26,7 @@ Result<GatewayProcess> GatewayProcess::Start(const Options& options) {
       "--parent-pid", std::to_string(getpid()), "--ready-fd",      std::to_string(kPassedFd)};
   arguments.insert(arguments.end(), {"--resume-grace", std::to_string(options.resume_grace_s)});
   for (std::string& word : LinkArguments(options.link)) arguments.push_back(std::move(word));
-  Result<pid_t> pid = StartProgram(program, program, arguments, {write_end.get()});
+  Result<pid_t> pid = logs.Start(program, program, "tessera-gateway", arguments, {write_end.get()});
   if (!pid.ok()) return Status(StatusCode::kNotFound, program + ": " + pid.status().message() + "; install it again");
   write_end.reset();
   // It writes its address, and who may connect, in one piece and closes the pipe, or closes it when it ends.
@@ -35,6 +35,7 @@ Result<GatewayProcess> GatewayProcess::Start(const Options& options) {
   }
   char url[512];
   const ssize_t got = ready.revents == 0 ? 0 : read(read_end.get(), url, sizeof(url));
+  logs.Relay();
   if (got <= 0) return Status(StatusCode::kUnavailable, "no gateway at " + options.gateway_url);
   const std::string_view said(url, static_cast<size_t>(got));
   const size_t end = said.find('\n');

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "protocol/base/child_logs.h"
 #include "protocol/base/status.h"
 #include "server/daemon/options.h"
 
@@ -20,8 +21,8 @@ struct GatewayProcess {
   std::string who;  // a sentence for the user, when whoever connects there need prove nothing
 
   // Starts tessera-gateway, which lies beside this program, and waits until it listens. It ends with the calling thread.
-  // kUnavailable when it ended instead: it has said why on stderr.
-  static Result<GatewayProcess> Start(const Options& options);
+  // kUnavailable when it ended instead: it has said why in the log.
+  static Result<GatewayProcess> Start(const Options& options, ChildLogs& logs);
 };
 
 }  // namespace tessera

@@ -47,9 +47,10 @@ int RunDaemon(Options options) {
   if (!ChooseCallFilter(*devices, &options)) return kExitNoSandbox;
   Result<UnixListener> listener = UnixListener::Bind(options.listen_path, options.socket);
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
+  ChildLogs logs;
   GatewayProcess gateway;
   if (!options.gateway_url.empty()) {
-    Result<GatewayProcess> started = GatewayProcess::Start(options);
+    Result<GatewayProcess> started = GatewayProcess::Start(options, logs);
     if (!started.ok()) {
       // What ended has said on stderr what is wrong.
       const bool told = started.status().code() == StatusCode::kUnavailable;
@@ -66,7 +67,7 @@ int RunDaemon(Options options) {
   report.snapshot = devices->snapshot;
   report.sessions_max = options.sessions_max;
   report.needs_vgpu = options.no_default_vgpu;
-  Supervisor supervisor(options, std::move(listener).value(), std::move(report));
+  Supervisor supervisor(options, std::move(listener).value(), std::move(report), logs);
   if (const Status status = supervisor.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   supervisor.Watch(gateway);
   if (const Status status = supervisor.StartBroker(); !status.ok()) return Fail(kName, status, ExitCodeOfBroker(status));
@@ -94,23 +95,23 @@ int main(int argc, char** argv) {
       SetLogName(kName, LogTimes::kUnlessTerminal);
       return options.check_sandbox ? TellWorkerSandbox(options) : RunDaemon(options);
     case Options::Role::kProbe:
-      SetLogName("tesserad probe", LogTimes::kUnlessTerminal);
+      SetLogName(kProbeLogName);
       BecomeChild(options.parent_pid);
       return RunProbe(options.driver, options.probe_fd);
     case Options::Role::kTrial:
-      SetLogName("tesserad trial");
+      SetLogName(kTrialLogName);
       BecomeChild(options.parent_pid);
       return RunTrial(options);
     case Options::Role::kMonitor:
-      SetLogName("tesserad monitor", LogTimes::kUnlessTerminal);
+      SetLogName(kMonitorLogName);
       BecomeChild(options.parent_pid);
       return RunMonitor(options.monitor_fd);
     case Options::Role::kImageKeeper:
-      SetLogName("tesserad images", LogTimes::kUnlessTerminal);
+      SetLogName(kImagesLogName);
       BecomeChild(options.parent_pid);
       return RunImageKeeper(options.keeper_fd, options.image_directory, uint64_t{options.image_gib} << 30);
     case Options::Role::kWorker:
-      SetLogName("tesserad session " + std::to_string(options.session), LogTimes::kUnlessTerminal);
+      SetLogName(WorkerLogName(options.session));
       BecomeChild(options.parent_pid);
       OfferToRunOutOfMemoryFirst();
       return RunWorkerProcess(options);

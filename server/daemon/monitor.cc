@@ -162,7 +162,8 @@ Status Monitor::Start() {
   if (!line.ok()) return line.status();
   socket_ = std::move(line->first);
   const Result<pid_t> pid =
-      StartSelf({"--monitor-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()), "--log", log_word_},
+      StartSelf(logs_, kMonitorLogName,
+                {"--monitor-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()), "--log", log_word_},
                 {line->second.get()});
   if (pid.ok()) return Status::Ok();
   socket_.reset();

@@ -10,6 +10,7 @@
 
 #include <string>
 
+#include "protocol/base/child_logs.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 #include "server/daemon/readings/monitor_request.h"
@@ -19,7 +20,8 @@ namespace tessera {
 // The daemon's end. One thread.
 class Monitor {
  public:
-  explicit Monitor(std::string log_word) : log_word_(std::move(log_word)) {}
+  // `logs` outlives it.
+  Monitor(std::string log_word, ChildLogs& logs) : log_word_(std::move(log_word)), logs_(logs) {}
 
   // Hands a client's connection on (or, for figures, a socket of the daemon's own), starting the process when there is none. On
   // failure the client has not been answered.
@@ -29,6 +31,7 @@ class Monitor {
   Status Start();
 
   const std::string log_word_;
+  ChildLogs& logs_;
   UniqueFd socket_;
 };
 

@@ -39,13 +39,14 @@ std::vector<GpusMessage::Uuid> UuidsOf(const ServerReport& report) {
 
 }  // namespace
 
-Supervisor::Supervisor(const Options& options, UnixListener listener, ServerReport report)
+Supervisor::Supervisor(const Options& options, UnixListener listener, ServerReport report, ChildLogs& logs)
     : options_(options),
-      broker_(options_, UuidsOf(report)),
-      pool_(options_, broker_.gpus()),
+      logs_(logs),
+      broker_(options_, UuidsOf(report), logs),
+      pool_(options_, broker_.gpus(), logs),
       listener_(std::move(listener)),
       report_(std::move(report)),
-      monitor_(options.log_word),
+      monitor_(options.log_word, logs),
       auditor_(options.audit),
       hello_(kControlMessageBytesMax) {}
 
@@ -80,6 +81,8 @@ int Supervisor::Run() {
     }
     const size_t first_waiting = ready.size();
     pool_.Watch(&ready);
+    const size_t first_log = ready.size();
+    logs_.Watch(&ready);
     if (poll(ready.data(), ready.size(), PollTimeoutMs()) >= 0) {
       waiting_.End();
     } else if (errno != EINTR) {
@@ -87,6 +90,7 @@ int Supervisor::Run() {
       waiting_.Begin(Status::FromErrno("cannot wait", errno), MonotonicNs());
       poll(nullptr, 0, static_cast<int>(Shortage::kPauseNs / 1'000'000));
     }
+    logs_.Relay(std::span(ready).subspan(first_log));
     const std::span<const pollfd> of_workers = std::span(ready).subspan(first_worker, first_waiting - first_worker);
     ServeAllShares(of_workers);
     HearWorkers(of_workers);
@@ -113,6 +117,7 @@ int Supervisor::Run() {
     kill(gateway_.pid, SIGTERM);
     waitpid(gateway_.pid, nullptr, 0);
   }
+  logs_.Relay();
   return kServiceOk;
 }
 
@@ -366,6 +371,7 @@ void Supervisor::Reap() {
     int wait_status = 0;
     const pid_t pid = waitpid(-1, &wait_status, WNOHANG);
     if (pid <= 0) return;
+    logs_.Forget(pid);
     if (pid == gateway_.pid) {
       LogError("the gateway at {} {}: clients on other hosts cannot connect any more; start the server again", gateway_.url,
                DescribeWaitStatus(wait_status));
@@ -433,6 +439,7 @@ void Supervisor::SignalWorkers(int number) {
 
 int Supervisor::PollTimeoutMs() const {
   uint64_t deadline_ns = phase_ == Phase::kServing ? pool_.next_ns() : deadline_ns_;
+  deadline_ns = std::min(deadline_ns, logs_.next_ns());
   for (const Silent& client : silent_) deadline_ns = std::min(deadline_ns, client.deadline_ns);
   if (accepting_.rests(MonotonicNs())) deadline_ns = std::min(deadline_ns, accepting_.until_ns());
   for (const Asked& asked : asked_) deadline_ns = std::min(deadline_ns, asked.deadline_ns);

@@ -50,8 +50,8 @@ class Supervisor {
   // Clients for whom it is asked at the same time; more are told to come again.
   static constexpr size_t kAskedMax = 256;
 
-  // `report` is what queries are told, without what changes from one to the next.
-  Supervisor(const Options& options, UnixListener listener, ServerReport report);
+  // `report` is what queries are told, without what changes from one to the next. `logs` outlives it.
+  Supervisor(const Options& options, UnixListener listener, ServerReport report, ChildLogs& logs);
 
   // Blocks the signals the loop handles; before the first worker is started, so that none gets lost.
   Status Prepare();
@@ -137,6 +137,7 @@ class Supervisor {
   int PollTimeoutMs() const;
 
   const Options options_;
+  ChildLogs& logs_;
   BrokerProcess broker_;
   WorkerPool pool_;
   UnixListener listener_;

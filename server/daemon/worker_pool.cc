@@ -48,12 +48,14 @@ size_t StartsAtOnce() { return std::max(1U, std::thread::hardware_concurrency() 
 
 }  // namespace
 
-WorkerPool::WorkerPool(const Options& options, const std::vector<GpusMessage::Uuid>& gpus)
+WorkerPool::WorkerPool(const Options& options, const std::vector<GpusMessage::Uuid>& gpus, ChildLogs& logs)
     : options_(options),
       gpus_(gpus),
+      logs_(logs),
       starts_max_(StartsAtOnce()),
-      images_([&options](int socket) {
+      images_([&options, &logs](int socket) {
         return StartSelf(
+                   logs, kImagesLogName,
                    {"--keeper-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()), "--log", options.log_word,
                     "--image-cache", options.image_directory, "--image-cache-size", std::to_string(options.image_gib)},
                    {socket})
@@ -148,7 +150,7 @@ Result<WorkerPool::Process> WorkerPool::Start(const WorkerWish& wish, const Uniq
     lease = std::move(taken).value();
     arguments.insert(arguments.end(), {"--worker-uid", std::to_string(lease.uid)});
   }
-  Result<pid_t> pid = StartSelf(arguments, passed, WorkerEnvironment());
+  Result<pid_t> pid = StartSelf(logs_, WorkerLogName(session), arguments, passed, WorkerEnvironment());
   if (!pid.ok()) return pid.status();
   if (lease.uid != 0) uid_locks_[*pid] = std::move(lease.lock);
   // Since 5.3 the kernel has them; a session that the broker cannot watch has no share.

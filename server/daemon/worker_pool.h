@@ -20,6 +20,7 @@
 #include <set>
 #include <vector>
 
+#include "protocol/base/child_logs.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 #include "protocol/wire/handshake.h"
@@ -61,8 +62,8 @@ class WorkerPool {
     UniqueFd line;    // the daemon's end (worker_line.h)
   };
 
-  // `gpus`: of the server; both outlive it.
-  WorkerPool(const Options& options, const std::vector<GpusMessage::Uuid>& gpus);
+  // `gpus`: of the server; all three outlive it.
+  WorkerPool(const Options& options, const std::vector<GpusMessage::Uuid>& gpus, ChildLogs& logs);
 
   // Gives `connection`, on which the hello still waits, to a process. Takes the connection unless it fails.
   Result<Process> Serve(const WorkerWish& wish, UniqueFd& connection);
@@ -133,6 +134,7 @@ class WorkerPool {
 
   const Options& options_;
   const std::vector<GpusMessage::Uuid>& gpus_;
+  ChildLogs& logs_;
   const size_t starts_max_;  // processes that get ready at the same time
   ImageKeeper images_;
   WorkerUids uids_;

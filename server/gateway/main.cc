@@ -165,7 +165,8 @@ int main(int argc, char** argv) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != options.parent_pid) return kServiceOk;  // it ended before the line above
   }
-  SetLogName(kName, LogTimes::kUnlessTerminal);
+  // Who has started it adds the time.
+  SetLogName(kName, options.parent_pid != 0 || options.carry_fd >= 0 ? LogTimes::kNever : LogTimes::kUnlessTerminal);
   SetLogLevel(options.log_level);
   return options.carry_fd < 0 ? KeepSessions(options, {argv + 1, argv + argc}) : CarrySessions(options);
 }

@@ -22,6 +22,7 @@
 #include <sstream>
 
 #include "protocol/base/unique_fd.h"
+#include "tests/support/log_attempts.h"
 
 namespace tessera {
 namespace {
@@ -203,10 +204,12 @@ std::string OutcomeOf(const std::string& words) {
   std::string name;
   long argument = 0;
   stream >> name >> argument;
-  for (const Attempt& attempt : Attempts()) {
-    if (attempt.name != name) continue;
-    errno = 0;
-    return attempt.act(argument) ? "succeeded" : std::string("refused: ") + std::strerror(errno);
+  for (const std::vector<Attempt>* list : {&Attempts(), &LogAttempts()}) {
+    for (const Attempt& attempt : *list) {
+      if (attempt.name != name) continue;
+      errno = 0;
+      return attempt.act(argument) ? "succeeded" : std::string("refused: ") + std::strerror(errno);
+    }
   }
   return "no attempt of this name";
 }

@@ -16,7 +16,7 @@ struct Attempt {
   };
   const char* name;
   // True when the attacker got what it wanted; else errno says how it was refused. `argument` is a process where the name
-  // is of a call that takes one, and means nothing else.
+  // is of a call that takes one (another number where log_attempts.h says so), and means nothing else.
   bool (*act)(long argument);
   Otherwise otherwise = Otherwise::kSucceeds;
 };

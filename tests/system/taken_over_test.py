@@ -4,14 +4,19 @@
 usage: taken_over_test.py BUILD_DIRECTORY
 """
 
+import fcntl
 import os
 import pwd
+import re
 import shutil
+import signal
 import subprocess
 import tempfile
+import termios
+import threading
 import unittest
 
-from product import BUILD, TESSERA, Server, environment, program
+from product import BUILD, TESSERA, Agent, Server, alive, children, environment, program, wait_for
 
 # Calls that reach a process by its number.
 BY_NUMBER = ("kill", "pidfd_send_signal", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr", "setpriority", "ioprio_set",
@@ -46,12 +51,17 @@ class Attacker:
         assert client.stdout.readline() == "spinning\n"
         return client
 
-    def attempt(self, *lines):
-        """How each of them ended in the worker of a new session, by its words."""
+    def run(self, *lines):
+        """A client whose worker tries them."""
         self.plan(lines)
         count = subprocess.run([TESSERA, "run", "--quiet", "--server", self.server.url, "--", program("count")], capture_output=True, text=True,
                                timeout=60)
         self.plan(())
+        return count
+
+    def attempt(self, *lines):
+        """How each of them ended in the worker of a new session, by its words."""
+        count = self.run(*lines)
         assert count.returncode == 0, count.stderr
         outcomes = self.outcomes()
         assert outcomes[-1] == "end", outcomes
@@ -63,9 +73,51 @@ class Attacker:
         return code
 
 
+class Terminal:
+    """Where somebody starts a server by hand."""
+
+    def __init__(self):
+        self.master, self.slave = os.openpty()
+        self.name = os.ttyname(self.slave)
+        self.text = b""
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        try:
+            while piece := os.read(self.master, 4096):
+                self.text += piece
+        except OSError:
+            pass  # nobody holds it any more
+
+    def sit_down(self):
+        """In the process that is about to become the server."""
+        os.setsid()
+        fcntl.ioctl(self.slave, termios.TIOCSCTTY, 0)
+        os.dup2(self.slave, 0)
+        os.dup2(self.slave, 2)
+
+    def words(self):
+        return self.text.decode(errors="replace")
+
+    def press(self, key):
+        os.write(self.master, key)
+
+
+def descendants(pid):
+    for child in children(pid):
+        yield child
+        yield from descendants(child)
+
+
+def files_of(pid):
+    directory = f"/proc/{pid}/fd"
+    return {os.readlink(os.path.join(directory, name)) for name in os.listdir(directory)}
+
+
 class TakenOver(unittest.TestCase):
-    def serve(self, *options):
-        attacker = Attacker(*options)
+    def serve(self, *options, **more):
+        attacker = Attacker(*options, **more)
         self.addCleanup(attacker.stop)
         return attacker
 
@@ -147,6 +199,89 @@ class DriverThatNeedsMore(unittest.TestCase):
             server = Server(driver=attacker.driver, env=self.env, log="warning")
             self.assertEqual("makes system calls" in server.words(), changed)
             server.stop()
+
+    def test_the_terminal_of_whoever_started_the_server(self):
+        terminal = Terminal()
+        attacker = self.serve(before=terminal.sit_down)
+        outcomes = attacker.attempt("hold-terminal", "type-into-terminal")
+        for words, outcome in outcomes.items():
+            with self.subTest(attempt=words):
+                self.assertRegex(outcome, "^refused: ")
+        # Without a sandbox neither: it has no such descriptor.
+        attacker = self.serve("--sandbox", "off", before=Terminal().sit_down)
+        self.assertRegex(attacker.attempt("type-into-terminal")["type-into-terminal"], "^refused: ")
+
+    def test_the_file_of_the_log(self):
+        attacker = self.serve()
+        inode = os.stat(attacker.server.log.name).st_ino
+        self.assertRegex(attacker.attempt(f"truncate-file {inode}").popitem()[1], "^refused: ")
+
+    def test_last_words_reach_the_log(self):
+        attacker = self.serve()
+        attacker.run("die-with-last-words")
+        wait_for(lambda: "was killed by signal 6" in attacker.server.words(), 10, "the worker's end")
+        words = attacker.server.words()
+        said = re.search("tesserad session ([0-9]+): these are my last words\n", words)
+        self.assertIsNotNone(said, words)
+        self.assertLess(said.end(), words.index(f"session {said[1]} of pid"))
+
+    def test_the_log_itself(self):
+        attacker = self.serve()
+        self.assertEqual(attacker.attempt("flood-log"), {"flood-log": "succeeded"})
+        words = attacker.server.words()
+        self.assertLess(len(words), 2 << 20)
+        self.assertIn("writes too much", words)
+        self.assertEqual(re.findall("(?m)^(?:[0-9TZ:.-]+ )?tesserad\\[1\\].*", words), [])
+        self.assertRegex(words, "(?m)tesserad session [0-9]+: tesserad\\[1\\]: error: a lie$")
+
+
+class Children(unittest.TestCase):
+    """Whatever a server or an agent starts, taken over or not."""
+
+    def check_apart(self, pid, *names):
+        """Its descendants hold none of these files, and each has a session of its own."""
+        found = list(descendants(pid))
+        for child in found:
+            with self.subTest(child=child):
+                self.assertEqual(files_of(child) & set(names), set())
+                self.assertEqual(os.getsid(child), child)
+        return found
+
+    def start_server(self, terminal):
+        server = Server("--listen", "tcp://127.0.0.1:0", before=terminal.sit_down)
+        self.addCleanup(server.discard)
+        self.addCleanup(lambda: server.process.poll() is None and server.process.kill())
+        subprocess.run([TESSERA, "status", "--server", server.url, "--output", "json"], check=True, stdout=subprocess.DEVNULL, env=environment())
+        client = subprocess.Popen([TESSERA, "run", "--quiet", "--server", server.url, "--", program("spin")], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(client.communicate)
+        self.addCleanup(client.kill)
+        self.assertEqual(client.stdout.readline(), "spinning\n")
+        return server
+
+    def test_have_no_terminal_and_end_with_its_ctrl_c(self):
+        terminal = Terminal()
+        server = self.start_server(terminal)
+        found = self.check_apart(server.process.pid, terminal.name)
+        # Gateway, its carrier, broker, images, monitor and a worker.
+        self.assertGreaterEqual(len(found), 6)
+        terminal.press(b"\x03")
+        self.assertEqual(server.process.wait(20), 0)
+        wait_for(lambda: not any(map(alive, found)), 10, "the end of all children")
+        self.assertIn("tesserad", terminal.words())
+
+    def test_end_when_the_server_is_killed(self):
+        terminal = Terminal()
+        server = self.start_server(terminal)
+        found = list(descendants(server.process.pid))
+        server.process.send_signal(signal.SIGKILL)
+        server.process.wait()
+        wait_for(lambda: not any(map(alive, found)), 10, "the end of all children")
+
+    def test_of_an_agent_hold_nothing_of_its_log(self):
+        agent = Agent("tcp://127.0.0.1:1")
+        self.addCleanup(agent.stop)
+        agent.carrier()
+        self.assertEqual(len(self.check_apart(agent.process.pid, agent.log.name)), 1)
 
 
 if __name__ == "__main__":

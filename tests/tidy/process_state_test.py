@@ -49,7 +49,7 @@ ALLOWED = {
         r"client-stub/hidden_tables/runtime_hooks\.cc: (call_flags|event_flags)",
     ],
     "the log, which is there before everything and after it": [
-        r"protocol/base/log\.cc: (log_fd|Logger::logger)",
+        r"protocol/base/log\.cc: (log_fd|Logger::logger|ChildLogger::logger)",
         r"protocol/base/(first_time|log)\.cc: WasSaid::said",
         r"protocol/channel/channel_segments\.cc: TellNotMapped::told",
     ],

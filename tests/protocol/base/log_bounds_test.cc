@@ -1,16 +1,14 @@
 #include "protocol/base/log_bounds.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <regex>
 #include <string>
 #include <vector>
 
 #include "protocol/base/log.h"
-#include "protocol/base/unique_fd.h"
+#include "tests/protocol/base/caught_log.h"
 
 namespace tessera {
 namespace {
@@ -61,33 +59,6 @@ TEST(OncePerSecondTest, SaysHowMuchWasLeftOut) {
   EXPECT_EQ(left_out, 7u);
 }
 
-// What this process logs meanwhile.
-class CaughtLog {
- public:
-  CaughtLog() {
-    std::array<int, 2> ends{};
-    if (pipe(ends.data()) != 0) return;
-    from_.reset(ends[0]);
-    to_.reset(ends[1]);
-    SetLogFile(to_.get());
-  }
-  ~CaughtLog() {
-    SetLogFile(STDERR_FILENO);
-    SetLogName("tessera");
-  }
-  std::string Text() {
-    to_.reset();
-    std::string text(65536, '\0');
-    const ssize_t count = read(from_.get(), text.data(), text.size());
-    text.resize(count < 0 ? 0 : static_cast<size_t>(count));
-    return text;
-  }
-
- private:
-  UniqueFd from_;
-  UniqueFd to_;
-};
-
 TEST(LogTest, AServiceTellsTheTimeWhereStderrIsNoTerminal) {
   CaughtLog log;
   SetLogName("service", LogTimes::kUnlessTerminal);
@@ -115,6 +86,25 @@ TEST(LogTest, RepeatedLinesAndStrangersAreCounted) {
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 10) << text;
   EXPECT_NE(text.find("a third thing\n"), std::string::npos);
   EXPECT_NE(text.find("stranger 0\n"), std::string::npos);
+}
+
+TEST(LogTest, ALineThatFindsNoRoomIsLeftOutAndCounted) {
+  CaughtLog log(O_NONBLOCK);
+  constexpr size_t kSaid = 10'000;
+  for (size_t i = 0; i < kSaid; ++i) LogWarning("number {}", i);
+  std::string all;
+  for (std::string text; !(text = log.Taken()).empty();) all += text;
+  size_t written = 0;
+  for (size_t at = 0; (at = all.find("number ", at)) != std::string::npos; ++at) ++written;
+  EXPECT_LT(written, kSaid);
+  LogWarning("the last thing");
+  const std::string text = log.Taken();
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(text, found, std::regex("([0-9]+) lines are left out here[^\n]*\n[^\n]*: the last thing\n")))
+      << text;
+  // With what tests before have said.
+  EXPECT_GE(std::stoul(found[1]), kSaid - written);
+  EXPECT_LE(std::stoul(found[1]), kSaid - written + 100);
 }
 
 }  // namespace

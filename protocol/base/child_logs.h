@@ -1,0 +1,85 @@
+// The logs of this process's children. Each child writes to a pipe of its own, which this process reads and writes to its log:
+// what others have taken over holds neither a terminal nor a file of whoever started the server.
+//
+//   ChildLogs logs;
+//   Result<pid_t> pid = logs.Start(path, "tessera-gateway", "tessera-gateway", arguments, {});
+//   logs.Watch(&ready);  poll(...);  logs.Relay(std::span(ready).subspan(first));  // in the loop
+//   logs.Forget(pid);                                                              // when waitpid() has told its end
+//
+// A child never waits for its log: what finds a full pipe is left out, and log.h counts it. This process does not wait either:
+// while its own stderr takes nothing the pipes are not read. Lines are made printable. One that does not begin with the child's
+// name gets it in front, so that no child speaks for another one.
+//
+// One thread. Nothing here waits.
+#pragma once
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
+
+namespace tessera {
+
+class ChildLogs {
+ public:
+  // What a child may write at once, and from then on per second; a line counts for kLineBytes more than it has.
+  static constexpr int64_t kBurstBytes = 256 * 1024;
+  static constexpr int64_t kBytesPerSecond = 64 * 1024;
+  static constexpr int64_t kLineBytes = 64;
+  static constexpr size_t kPieceBytes = 4096;
+  // Longer lines are broken.
+  static constexpr size_t kLineBytesMax = 3950;
+  // Children that have ended and whose last words wait until stderr takes them; those of the first are lost then.
+  static constexpr size_t kEndedMax = 16;
+
+  // As StartProgram(); stdout and stderr of the child are its pipe. `log_name`: as it names itself by SetLogName().
+  Result<pid_t> Start(const std::string& path, const std::string& name, const std::string& log_name,
+                      const std::vector<std::string>& arguments, const std::vector<int>& passed,
+                      std::optional<std::vector<std::string>> environment = std::nullopt);
+
+  // Adds what poll() is to wait for.
+  void Watch(std::vector<pollfd>* watched) const;
+  // When there is something to read again of a child that has written too much (MonotonicNs; the largest number: never).
+  uint64_t next_ns() const;
+  // The same for poll(), which waits for nothing else.
+  int PollTimeoutMs() const;
+  // Writes what has come. `ready`: as Watch() has added it.
+  void Relay(std::span<const pollfd> ready);
+  // As above, of all children, without having waited.
+  void Relay();
+  // A child has ended: writes the rest.
+  void Forget(pid_t pid);
+
+ private:
+  struct Child {
+    pid_t pid;
+    std::string name;
+    UniqueFd pipe;
+    std::string unwritten = {};
+    int64_t allowance = kBurstBytes;  // below 0: what it has had too much
+    uint64_t allowed_ns = 0;          // when that was so
+    bool ended = false;
+  };
+
+  static void Allow(Child& child);
+  // One piece, or what is left of one. False when there is no more, or no more may be written now.
+  bool RelayPiece(Child& child);
+  // False when stderr takes nothing.
+  bool WriteLines(Child& child);
+  void WriteLine(Child& child, std::string_view line);
+  void RelayEnded();
+
+  std::list<Child> children_;
+  bool room_ = true;  // stderr took the last line
+};
+
+}  // namespace tessera
