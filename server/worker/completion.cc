@@ -341,10 +341,24 @@ bool Completion::PollQueue(Queue& queue, uint64_t now_ns) {
     queue.next_ns = now_ns;
     PutEvent(queue.context, done, result);
     Finish(std::move(done), result);
-    if (on_end_) on_end_();
+    TellEnd();
     progressed = true;
   }
   return progressed;
+}
+
+void Completion::OnEnd(std::function<void()> on_end) {
+  MutexLock lock(mutex_);
+  on_end_ = std::move(on_end);
+}
+
+void Completion::TellEnd() {
+  std::function<void()> on_end;
+  {
+    MutexLock lock(mutex_);
+    on_end = on_end_;
+  }
+  if (on_end) on_end();
 }
 
 void Completion::AnswerDrains() {

@@ -69,8 +69,8 @@ class Completion {
   Completion(const DriverTable& driver, ThreadContexts& contexts, DoneWords& words);
   ~Completion();  // Stop()
 
-  // The completion thread calls it behind each callback. Once, before the first watch.
-  void OnEnd(std::function<void()> on_end) { on_end_ = std::move(on_end); }
+  // The completion thread calls it behind each callback from now on. Any thread.
+  void OnEnd(std::function<void()> on_end) EXCLUDES(mutex_);
 
   // Calls `callback` once when everything enqueued on `stream` until now is done. `stream` is the driver's stream;
   // 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD mean the calling thread's current context. Executor, aside, helper threads.
@@ -182,6 +182,7 @@ class Completion {
   // Polls every queue that is due; true when a watch finished. `next_ns` becomes the time of the next poll that is due.
   bool PollQueues(uint64_t now_ns, uint64_t* next_ns);
   bool PollQueue(Queue& queue, uint64_t now_ns);
+  void TellEnd() EXCLUDES(mutex_);
   void AnswerDrains() EXCLUDES(mutex_);
   void Sleep(uint64_t until_ns) EXCLUDES(mutex_);
 
@@ -212,7 +213,7 @@ class Completion {
   std::atomic<bool> stopping_{false};
   const uint64_t spin_ns_;  // kSpinNs or kSpinFewCoresNs
   AdaptiveSpin idle_spin_;  // for the next watch
-  std::function<void()> on_end_;
+  std::function<void()> on_end_ GUARDED_BY(mutex_);
 
   // Of the completion thread alone.
   std::vector<std::unique_ptr<Queue>> queues_;

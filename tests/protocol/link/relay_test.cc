@@ -194,7 +194,7 @@ TEST(RelayBoundsTest, SegmentsBeyondTheBoundAreRefusedAndTheSessionGoesOn) {
   const uint32_t first = offer(3 * kMiB);
   EXPECT_TRUE(arrives(first));
   for (int i = 0; i < 200; ++i) {
-    const uint32_t giant = offer(uint64_t{1} << 40);
+    const uint32_t giant = offer(uint64_t{1} << 30);
     EXPECT_FALSE(arrives(giant));
     EXPECT_TRUE(ends.client->CloseSegment(giant).ok());
   }
@@ -202,11 +202,17 @@ TEST(RelayBoundsTest, SegmentsBeyondTheBoundAreRefusedAndTheSessionGoesOn) {
   const uint32_t second = offer(kMiB);
   EXPECT_TRUE(arrives(second));
   EXPECT_FALSE(arrives(offer(4096)));
-  // What both have closed is free for others.
+  // What both have closed is free for others, once both ends of the link have heard of it.
   EXPECT_TRUE(ends.server->CloseSegment(first).ok());
   EXPECT_TRUE(ends.client->CloseSegment(first).ok());
   EXPECT_TRUE(arrives(second));
-  EXPECT_TRUE(arrives(offer(3 * kMiB)));
+  bool fits = false;
+  for (const uint64_t give_up_ns = Soon(); !fits && MonotonicNs() < give_up_ns;) {
+    const uint32_t third = offer(3 * kMiB);
+    fits = arrives(third);
+    if (!fits) EXPECT_TRUE(ends.client->CloseSegment(third).ok());
+  }
+  EXPECT_TRUE(fits);
 }
 
 // A writer waits for the far reader: nothing is lost between them, and nothing is given back before it was read.
