@@ -210,7 +210,9 @@ TEST(RelayBoundsTest, SegmentsBeyondTheBoundAreRefusedAndTheSessionGoesOn) {
   for (const uint64_t give_up_ns = Soon(); !fits && MonotonicNs() < give_up_ns;) {
     const uint32_t third = offer(3 * kMiB);
     fits = arrives(third);
-    if (!fits) EXPECT_TRUE(ends.client->CloseSegment(third).ok());
+    if (!fits) {
+      EXPECT_TRUE(ends.client->CloseSegment(third).ok());
+    }
   }
   EXPECT_TRUE(fits);
 }
