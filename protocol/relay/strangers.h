@@ -1,5 +1,5 @@
 // Connections of whom nothing is known yet, at an address that others reach: how many are kept, and which goes for a newer one.
-// The newest stays always: whoever floods a server drives out himself first, and a client in between is through in a moment.
+// The newest always stays: a flood pushes out its own connections first, and a client among them has proved itself in a moment.
 #pragma once
 
 #include <sys/socket.h>
@@ -17,7 +17,7 @@ namespace tessera {
 // Where a connection comes from.
 class Source {
  public:
-  // What of an address says whose it is, in the clothes of IPv6, and how many bytes that are.
+  // The first bytes of an address that say whose it is, and how many; of IPv4 in the form of IPv6 (RFC 4291, 2.5.5.2).
   using Key = std::pair<size_t, std::array<uint8_t, 16>>;
 
   Source() = default;  // this host
@@ -40,7 +40,7 @@ class Source {
   bool this_host_ = true;
   size_t host_bytes_ = 0;
   size_t site_bytes_ = 0;
-  std::array<uint8_t, 16> address_{};  // of IPv6; an IPv4 address in its clothes
+  std::array<uint8_t, 16> address_{};  // of IPv6, or of IPv4 in its form
 };
 
 struct StrangerBounds {

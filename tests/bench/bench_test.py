@@ -4,6 +4,7 @@ right. Not how fast anything is.
 
 usage: bench_test.py BUILD_DIRECTORY
 """
+import functools
 import json
 import os
 import subprocess
@@ -27,6 +28,12 @@ def run(*command):
 
 def script(name, *words):
     return run(sys.executable, os.path.join(HERE, name), *words)
+
+
+
+def add_event(events, kind, category, thread, at, **more):
+    """An event of a trace, of a thread of the program (below 200) or of a worker."""
+    events.append({"ph": kind, "cat": category, "pid": thread // 100, "tid": thread, "ts": at, "name": category, **more})
 
 
 class Scripts(unittest.TestCase):
@@ -94,13 +101,19 @@ class Scripts(unittest.TestCase):
         self.assertLess(copies[0]["returned"], copies[0]["next"])
         self.assertLess(copies[0]["visits"][-1]["answered"], copies[0]["next"])
 
-    def test_stages_add_up(self):
+    def stages_of(self, events):
+        """What `stages` says of a trace of these events."""
         trace = os.path.join(self.directory.name, "trace.json")
+        with open(trace, "w") as file:
+            json.dump({"traceEvents": events}, file)
+        done = script("stages", trace, "--calls", "2", "-o", self.output)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.output) as file:
+            return json.load(file)
+
+    def test_stages_add_up(self):
         events = []
-
-        def add(kind, category, thread, at, **more):
-            events.append({"ph": kind, "cat": category, "pid": thread // 100, "tid": thread, "ts": at, "name": "record", **more})
-
+        add = functools.partial(add_event, events)
         for i in range(0, 300, 100):
             # A launch that nobody waits for, and a wait whose answer takes until 90. What is said between them is the wait's own.
             add("X", "call", 1, i, dur=3, name="cuLaunchKernel")
@@ -110,22 +123,13 @@ class Scripts(unittest.TestCase):
                 add("f", "record", 200, i + begun, id=i + sent)
                 add("X", "execution", 200, i + begun, dur=dur)
         add("X", "call", 1, 400, dur=1, name="cuCtxGetCurrent")
-        with open(trace, "w") as file:
-            json.dump({"traceEvents": events}, file)
-        done = script("stages", trace, "--calls", "2", "-o", self.output)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        with open(self.output) as file:
-            self.assertEqual(json.load(file), {
-                "cuLaunchKernel": {"calls": 3, "call": 3, "prepare": 1, "way": 4, "execute": 20},
-                "cuStreamSynchronize": {"calls": 3, "call": 80, "prepare": 5, "way": 25, "execute": 6, "back": 44}})
+        self.assertEqual(self.stages_of(events), {
+            "cuLaunchKernel": {"calls": 3, "call": 3, "prepare": 1, "way": 4, "execute": 20},
+            "cuStreamSynchronize": {"calls": 3, "call": 80, "prepare": 5, "way": 25, "execute": 6, "back": 44}})
 
     def test_stages_of_visits_since_the_call(self):
-        trace = os.path.join(self.directory.name, "trace.json")
         events = []
-
-        def add(kind, category, thread, at, **more):
-            events.append({"ph": kind, "cat": category, "pid": thread // 100, "tid": thread, "ts": at, "name": "visit", **more})
-
+        add = functools.partial(add_event, events)
         for i in range(0, 300, 100):
             add("X", "call", 1, i, dur=9, name="cuMemcpyDtoHAsync_v2")
             add("X", "call", 1, i + 10, dur=80, name="cuStreamSynchronize")
@@ -136,12 +140,7 @@ class Scripts(unittest.TestCase):
                 add("X", "execution", 200, i + sent + 10, dur=2)
                 add("X", "visited", 200, i + sent + 20, dur=30, args={"id": one})
                 add("X", "visit", 100, i + sent + 24, dur=20, args={"id": one, "asked": i + sent + 21, "worked": i + sent + 40})
-        with open(trace, "w") as file:
-            json.dump({"traceEvents": events}, file)
-        done = script("stages", trace, "--calls", "2", "-o", self.output)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        with open(self.output) as file:
-            shown = json.load(file)["cuMemcpyDtoHAsync_v2 of 2"]
+        shown = self.stages_of(events)["cuMemcpyDtoHAsync_v2 of 2"]
         self.assertEqual(shown, {"calls": 3, "returned": 9, "next": 90, "visits": [
             {"sent": sent, "executed": sent + 12, "reached": sent + 20, "asked": sent + 21, "begun": sent + 24, "worked": sent + 40,
              "answered": sent + 50} for sent in (3, 6)]})
