@@ -9,6 +9,12 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 
 set(TESSERA_SANITIZE "" CACHE STRING "sanitizers for the whole build, as -fsanitize= takes them")
 option(TESSERA_FUZZ "build the targets of tests/fuzz for libFuzzer (clang)" OFF)
+# gRPC is no part of what the thread sanitizer sees, and its programs would be told of races that are none.
+if(TESSERA_SANITIZE MATCHES "thread" OR TESSERA_FUZZ)
+  set(TESSERA_CONTROL_API OFF)
+else()
+  set(TESSERA_CONTROL_API ON)
+endif()
 option(TESSERA_LINT "run clang-tidy and clang's thread-safety analysis with the build" OFF)
 
 find_program(TESSERA_CCACHE ccache)
@@ -69,13 +75,13 @@ endfunction()
 
 # Built and run under the sanitizers by continuous integration, with the label `sanitize`: what has threads, and under the
 # address and undefined-behaviour sanitizers also what reads bytes of others.
-set(TESSERA_SANITIZED_TESTS base_test ring_test channel_test work_crew_test memory_test link_test lost_link_test tls_link_test carriage_test worker_core_test stub_core_test client_memory_test emulator_driver_test
+set(TESSERA_SANITIZED_TESTS base_test ring_test channel_test work_crew_test memory_test link_test lost_link_test tls_link_test tls_records_test carriage_test keeper_test worker_core_test stub_core_test client_memory_test emulator_driver_test
   emulator_ptx_test emulator_device_test stream_test graph_test graph_node_test graph_copy_test poll_test host_copy_test launch_test delivery_test worker_gate_test
   read_at_call_test mirror_watch_test watched_events_test two_servers_test image_keeper_test reservation_test reservation_in_window_test reserved_ranges_test
-  device_graph_test device_graph_servers_test host_allocations_test host_pools_test broker_process_test gated_calls_test)
+  device_graph_test device_graph_servers_test host_allocations_test host_pools_test broker_process_test gated_calls_test vgpu_api_test worker_memory_test)
 if(NOT TESSERA_SANITIZE MATCHES "thread")
-  list(APPEND TESSERA_SANITIZED_TESTS strangers_test image_directory_test wire_test message_test capture_test worker_memory_test code_image_test
-    no_silent_success_test fuzz_control_test fuzz_messages_test fuzz_relay_test fuzz_tls_test fuzz_client_image_test fuzz_code_image_test
+  list(APPEND TESSERA_SANITIZED_TESTS strangers_test image_directory_test wire_test message_test capture_test code_image_test
+    no_silent_success_test fuzz_control_test fuzz_messages_test fuzz_relay_test fuzz_tls_test fuzz_tls_peer_test fuzz_client_image_test fuzz_code_image_test
     fuzz_ptx_test fuzz_worker_test fuzz_replies_test simulate_test gate_pages_test broker_test vgpu_file_test fuzz_broker_pages_test fuzz_broker_line_test)
 endif()
 add_custom_target(sanitized_tests)

@@ -41,6 +41,10 @@ void ServiceCommandLine::AddLinkOptions(LinkOptions* link, bool listens) {
           "--authority", link->keys.authority,
           "The certificates of who has to have signed the other side's (default: $TESSERA_AUTHORITY, else authority.pem there)")
       ->type_name("FILE");
+  app_.add_option("--tls-records", link->tls_records,
+                  "Who makes the records of TLS: own (tessera) or openssl (default: $TESSERA_TLS_RECORDS, else own)")
+      ->type_name("{own,openssl}")
+      ->check(CLI::IsMember({"own", "openssl"}).description(""));
   if (!listens) {
     app_.add_option("--connections", link->connections,
                     "Connections that a session's large copies share (default: 4 where there are 8 cores, else 1)")
@@ -71,6 +75,15 @@ void ServiceCommandLine::AddOwner() {
 }
 
 void ServiceCommandLine::AddCarrying() { app_.add_option("--carry-fd", options_.carry_fd)->group(""); }
+
+void ServiceCommandLine::AddSandbox(std::string* mode) {
+  app_.add_option(
+          "--sandbox", *mode,
+          "What the process that carries sessions gives up before it hears of one: auto (what this machine can do), require "
+          "(everything, or it ends), off, or log (nothing, but tell what would be refused)")
+      ->type_name("{auto,require,off,log}")
+      ->capture_default_str();
+}
 
 int ServiceCommandLine::Parse(int argc, char** argv) {
   try {

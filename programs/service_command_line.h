@@ -27,8 +27,9 @@ class ServiceCommandLine {
   // For the program's own network address. `listens`: also who may connect to it.
   void AddLinkOptions(LinkOptions* link, bool listens);
   void AddResumeGrace(uint32_t* resume_grace_s);
-  void AddOwner();     // owner_fd and remove_directory
-  void AddCarrying();  // carry_fd
+  void AddOwner();                     // owner_fd and remove_directory
+  void AddCarrying();                  // carry_fd
+  void AddSandbox(std::string* mode);  // of the process that carries sessions: a word of SandboxMode
 
   // -1 when the program is to run, else its exit code: kServiceOk after --help, --version and --completion, whose text went to
   // stdout; kServiceUsage after an error, whose sentence went to stderr.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "protocol/base/bytes_text.h"
 #include "protocol/base/printable.h"
 
 namespace tessera {
@@ -20,6 +21,8 @@ bool MayBeInName(char c) {
 Status Invalid(const VgpuSpec& spec, const std::string& what) {
   return Status(StatusCode::kInvalidArgument, fmt::format("vGPU '{}': {}", Printable(spec.name), what));
 }
+
+uint64_t Minus(uint64_t left, uint64_t right) { return left - std::min(left, right); }
 
 // Short, and not rounded to what would fit.
 std::string Share(double share) { return fmt::format("{:.6g}", share); }
@@ -69,6 +72,21 @@ Status AdmitVgpu(std::span<const VgpuSpec> present, const VgpuSpec& wanted, cons
                               Share(wanted.request), Share(over), Share(taken), Share(most), Share(std::max(0.0, most - taken))));
   }
   return Status::Ok();
+}
+
+Status AdmitMemory(std::span<const VgpuSpec> present, const VgpuSpec& wanted, const AdmissionRules& rules) {
+  if (rules.memory_bytes == 0 || wanted.memory_bytes == 0) return Status::Ok();
+  uint64_t left = rules.memory_bytes;
+  for (const VgpuSpec& spec : present) {
+    if (spec.memory_bytes != 0) left = Minus(Minus(left, spec.memory_bytes), rules.context_bytes);
+  }
+  left = Minus(left, rules.context_bytes);
+  if (wanted.memory_bytes <= left) return Status::Ok();
+  std::string sentence = fmt::format("vGPU '{}': memory {} is {} too much: the GPU has {} for vGPUs, and {} are left",
+                                     wanted.name, BytesText(wanted.memory_bytes), BytesText(wanted.memory_bytes - left),
+                                     BytesText(rules.memory_bytes), BytesText(left));
+  if (rules.context_bytes != 0) sentence += fmt::format(" beside its context of {}", BytesText(rules.context_bytes));
+  return Status(StatusCode::kResourceExhausted, sentence);
 }
 
 }  // namespace tessera

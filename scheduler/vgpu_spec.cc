@@ -21,6 +21,8 @@ bool ParsePriority(std::string_view word, Priority* priority) {
   return false;
 }
 
+std::string_view OverrunName(Overrun overrun) { return overrun == Overrun::kEnd ? "end" : "bill"; }
+
 bool ParseOverrun(std::string_view word, Overrun* overrun) {
   *overrun = word == "end" ? Overrun::kEnd : Overrun::kBill;
   return word == "end" || word == "bill";

@@ -29,6 +29,7 @@ struct VgpuSpec {
   double limit = 1;    // share that it never exceeds, `request` to 1, more than 0
   Priority priority = Priority::kNormal;
   Overrun overrun = Overrun::kBill;
+  uint64_t memory_bytes = 0;  // that its sessions may hold together; 0: no limit. No policy looks at it
 
   friend bool operator==(const VgpuSpec&, const VgpuSpec&) = default;
 };
@@ -40,6 +41,7 @@ std::string_view PriorityName(Priority priority);
 // False when `word` is none of these.
 bool ParsePriority(std::string_view word, Priority* priority);
 // "bill", "end".
+std::string_view OverrunName(Overrun overrun);
 bool ParseOverrun(std::string_view word, Overrun* overrun);
 
 }  // namespace tessera

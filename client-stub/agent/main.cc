@@ -1,8 +1,13 @@
 // tessera-agent: carries each client of its socket over a link of its own to the gateway. How it ends stands in README.md. It
 // is two processes: the one that was started keeps what its child, which does the work, could not get again
 // (protocol/keeper/keeper.h).
+#include <errno.h>
 #include <poll.h>
+#include <pwd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +16,7 @@
 #include "client-stub/agent/options.h"
 #include "programs/service_process.h"
 #include "protocol/base/clock.h"
+#include "protocol/base/hide_memory.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/unix_socket.h"
@@ -19,8 +25,10 @@
 #include "protocol/link/connect/connect_link.h"
 #include "protocol/link/impaired/impaired_link.h"
 #include "protocol/link/link_supply.h"
+#include "protocol/link/tls/tls_identity.h"
 #include "protocol/relay/relay.h"
 #include "protocol/relay/relay_service.h"
+#include "server/sandbox/service_sandbox.h"
 
 namespace tessera {
 namespace {
@@ -53,14 +61,30 @@ void CarryOn(Relay& relay, RelaySession& session) {
   LogInfo("a session is over{}{}", why.ok() ? "" : ": ", why.message());
 }
 
-void Carry(UniqueFd client, RelaySession& session, const AgentOptions& options, KeeperLine& keeper) {
+// Empty where this host has no name for it.
+std::string UserOfThisProcess() {
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, 4096> texts{};
+  if (getpwuid_r(geteuid(), &entry, texts.data(), texts.size(), &found) != 0 || found == nullptr) return "";
+  return found->pw_name;
+}
+
+// What the process that carries sessions has, for the threads of all of them.
+struct Carrier {
+  const AgentOptions& options;
+  KeeperLine& keeper;
+  const std::string user;
+};
+
+void Carry(UniqueFd client, RelaySession& session, const Carrier& carrier) {
   // Not before it has spoken: one that only connects costs the other host nothing.
   pollfd spoken = {client.get(), POLLIN, 0};
   poll(&spoken, 1, -1);
   if (session.timed_out()) return LogWarning("turned away a client: it connected and said nothing");
   if (SocketHungUp(client.get())) return;
   session.Within(RelayService::kWelcomeTimeoutNs);
-  Result<std::unique_ptr<Link>> connected = Connect(options, MonotonicNs() + kConnectTimeoutNs);
+  Result<std::unique_ptr<Link>> connected = Connect(carrier.options, MonotonicNs() + kConnectTimeoutNs);
   if (!connected.ok()) {
     // Taken first: closing a socket with an unread message makes the kernel report an error instead of the refusal.
     (void)ReceiveMessage(client.get(), kControlMessageBytesMax, 0).ok();
@@ -70,7 +94,8 @@ void Carry(UniqueFd client, RelaySession& session, const AgentOptions& options, 
   const std::shared_ptr<Link> link = std::move(*connected);
   session.Uses(link);
   Result<std::unique_ptr<Relay>> relay =
-      Relay::AtClient(std::move(client), link, Reconnect(options), MonotonicNs() + RelayService::kWelcomeTimeoutNs, &keeper);
+      Relay::AtClient(std::move(client), link, Reconnect(carrier.options), MonotonicNs() + RelayService::kWelcomeTimeoutNs,
+                      &carrier.keeper, carrier.user);
   if (!relay.ok()) {
     const bool violation = relay.status().code() == StatusCode::kProtocolViolation;
     Log(violation ? LogLevel::kWarning : LogLevel::kInfo, "{}: {}", violation ? "turned away a client" : "no session",
@@ -84,22 +109,53 @@ void Carry(UniqueFd client, RelaySession& session, const AgentOptions& options, 
   session.Uses(nullptr);
 }
 
+// Its root is the machine's: an ordinary user's own would be in a user namespace, in which programs of root are nobody's.
+Status EnterAgentSandbox(const AgentOptions& options) {
+  if (options.gateway.scheme == LinkScheme::kUcx) {
+    if (options.sandbox == SandboxMode::kRequire) {
+      return Status(StatusCode::kUnsupported, "there is no sandbox for ucx://: use tls://, or start with --sandbox auto");
+    }
+    LogInfo("no sandbox at {}, since UCX opens devices as it goes", options.gateway.Url());
+    return Status::Ok();
+  }
+  const pid_t keeper = getppid();
+  SandboxReport report;
+  RETURN_IF_ERROR(EnterSandbox(ServiceSandbox(Service::kAgent, options.sandbox, false), &report));
+  if (!report.protection.empty()) LogDebug("the sandbox of this process: {}", report.protection);
+  for (const std::string& gap : report.gaps) LogInfo("the sandbox of this process is not complete: {}", gap);
+  // A change of the user made the kernel forget that this process ends with the keeper.
+  return getppid() == keeper ? Status::Ok() : Status(StatusCode::kUnavailable, "the process that keeps sessions has ended");
+}
+
 // The process that carries sessions.
-int CarrySessions(const AgentOptions& options) {
+int CarrySessions(AgentOptions options) {
   Result<std::unique_ptr<KeeperLine>> keeper = KeeperLine::Open(UniqueFd(options.carry_fd));
   if (!keeper.ok()) return Fail(kName, keeper.status(), kServiceInternal);
+  // In its sandbox it can neither read keys nor connect.
+  if (DialFor(options.gateway, options.link)) {
+    options.link.open_file = [&line = **keeper](const std::string& path) { return line.OpenFile(path); };
+    options.link.dial = [&line = **keeper](uint64_t deadline_ns) { return line.Dial(deadline_ns); };
+  }
   const UniqueFd owner = (*keeper)->TakeOwner();
   const UniqueFd listener = (*keeper)->TakeListener();
   RelayService service({.sessions_max = kSessionsMax, .owner_fd = owner.get(), .hello_timeout_ns = options.hello_timeout_ns()});
   if (const Status status = service.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   if (const Status status = PrepareLinks(options.gateway); !status.ok()) LogInfo("{}", status.message());
+  const Carrier carrier{options, **keeper, UserOfThisProcess()};
+  if (const Status status = EnterAgentSandbox(options); !status.ok()) return Fail(kName, status, kServiceInternal);
   service.Adopt(
       **keeper, [&](const ResumeToken&, const std::string&) { return Reconnect(options); }, CarryOn);
   (*keeper)->SayReady("unix:" + options.listen_path);
   service.Run(
       listener.get(), [&] { return UnixListener::Accept(listener.get()); },
-      [&](UniqueFd client, RelaySession& session) { Carry(std::move(client), session, options, **keeper); });
+      [&](UniqueFd client, RelaySession& session) { Carry(std::move(client), session, carrier); });
   return kServiceOk;
+}
+
+// What an agent never needs. Where that fails it does its work all the same.
+void GiveUpRights() {
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) LogDebug("no_new_privs: errno {}", errno);
+  if (const Status hidden = HideMemory(); !hidden.ok()) LogDebug("{}", hidden.message());
 }
 
 // The process that was started: keeps what the other one carries.
@@ -107,7 +163,12 @@ int KeepSessions(const AgentOptions& options, std::vector<std::string> arguments
   Result<UnixListener> listener = UnixListener::Bind(options.listen_path);
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
   RaiseDescriptorLimit();  // a session takes some ten, and every large pinned allocation of its program one
-  Keeper keeper({.name = kName, .arguments = std::move(arguments), .listener_fd = listener->fd(), .owner_fd = options.owner_fd});
+  Keeper keeper({.name = kName,
+                 .arguments = std::move(arguments),
+                 .listener_fd = listener->fd(),
+                 .owner_fd = options.owner_fd,
+                 .dial = DialFor(options.gateway, options.link),
+                 .files = FilesOf(TlsRole::kClient, options.link)});
   int code = kServiceOk;
   if (const Status prepared = keeper.Prepare(); !prepared.ok()) {
     code = Fail(kName, prepared, kServiceInternal);
@@ -132,5 +193,7 @@ int main(int argc, char** argv) {
   // The process that carries sessions has the other one's pipe.
   SetLogName(kName, options.owner_fd < 0 && options.carry_fd < 0 ? LogTimes::kUnlessTerminal : LogTimes::kNever);
   SetLogLevel(options.log_level);
-  return options.carry_fd < 0 ? KeepSessions(options, {argv + 1, argv + argc}) : CarrySessions(options);
+  GiveUpRights();
+  if (options.carry_fd >= 0) EndService(CarrySessions(options));
+  return KeepSessions(options, {argv + 1, argv + argc});
 }

@@ -33,9 +33,14 @@ int ParseAgentOptions(int argc, char** argv, AgentOptions* options) {
   line.AddLinkOptions(&options->link, false);
   // For measurements: README.md has it, the help does not.
   line.app().add_option("--impair", options->link.impair)->group("");
+  std::string sandbox = "auto";
+  line.AddSandbox(&sandbox);
   line.AddOwner();
   line.AddCarrying();
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
+  if (!ParseSandboxMode(sandbox, &options->sandbox)) {
+    return line.Refuse("--sandbox takes auto, require, off or log, not '" + sandbox + "'");
+  }
   if (listen.empty() || server.empty()) return line.Refuse("--listen unix:PATH and --server " + LinkForms() + " are required");
   options->listen_path = UnixPathOf(listen);
   if (options->listen_path.empty()) return line.Refuse("cannot listen on '" + listen + "': --listen takes unix:PATH");

@@ -8,6 +8,7 @@
 #include "protocol/link/impaired/impaired_link.h"
 #include "protocol/link/link_address.h"
 #include "protocol/link/link_options.h"
+#include "server/sandbox/sandbox.h"
 
 namespace tessera {
 
@@ -15,7 +16,8 @@ struct AgentOptions : ServiceOptions {
   std::string listen_path;  // of --listen unix:PATH
   LinkAddress gateway;      // of --server SCHEME://HOST:PORT
   LinkOptions link;
-  std::optional<Impairment> impairment;  // of --impair
+  std::optional<Impairment> impairment;      // of --impair
+  SandboxMode sandbox = SandboxMode::kAuto;  // of the process that carries sessions
 };
 
 // As ServiceCommandLine::Parse().

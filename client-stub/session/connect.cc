@@ -20,8 +20,9 @@
 namespace tessera {
 namespace {
 
-// How long a server may take for its welcome: it starts a driver (seconds), or has one process after another do so.
-constexpr uint64_t kWelcomeTimeoutNs = 60'000'000'000;
+// How long a server may take for its welcome: it starts a driver (seconds), and has a session wait for its turn before
+// (--start-wait of tesserad, 60 s at most).
+constexpr uint64_t kWelcomeTimeoutNs = 90'000'000'000;
 
 ClientHello MakeHello(uint64_t window_rows, const SessionPlace& place) {
   const Config& config = GetConfig();

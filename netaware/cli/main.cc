@@ -10,6 +10,8 @@
 #include "netaware/cli/run_command.h"
 #include "netaware/cli/status_command.h"
 #include "netaware/cli/top_command.h"
+#include "netaware/cli/vgpu_program.h"
+#include "netaware/vgpu/vgpu_command_line.h"
 #include "programs/completion.h"
 #include "protocol/link/impaired/impaired_link.h"
 #include "protocol/link/link_address.h"
@@ -205,6 +207,9 @@ int Main(int argc, char** argv) {
   AddOutput(keys_command, &keys.output);
   keys_command->footer(kKeysFooter);
 
+  VgpuOptions vgpu;
+  CLI::App* vgpu_command = AddVgpuCommand(app, &vgpu);
+
   std::string shell;
   CLI::App* completion_command = app.add_subcommand("completion", "print a script that completes tessera's command line");
   completion_command->add_option("shell", shell, "the shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
@@ -226,6 +231,12 @@ int Main(int argc, char** argv) {
   if (top_command->parsed()) return TopCommand(top);
   if (doctor_command->parsed()) return DoctorCommand(doctor);
   if (keys_command->parsed()) return KeysCommand(keys);
+  if (vgpu_command->parsed()) {
+    const std::string wrong = CheckVgpuOptions(vgpu);
+    if (wrong.empty()) return BecomeVgpuProgram(argv);
+    std::fprintf(stderr, "tessera: %s: see 'tessera vgpu --help'\n", wrong.c_str());
+    return kExitUsage;
+  }
   std::fputs(CompletionScript(app, shell).c_str(), stdout);
   return kExitOk;
 }

@@ -28,6 +28,12 @@ std::string DescribeBacklog(const ServerReport::Vgpu& vgpu) {
   return fmt::format("{}{:.1f} s", vgpu.queued_before_runs ? "> " : "", static_cast<double>(vgpu.queued_before_ms) / 1e3);
 }
 
+// What it holds, of its limit.
+std::string DescribeMemory(const ServerReport::Vgpu& vgpu) {
+  if (vgpu.memory_limit_bytes == 0) return "-";
+  return fmt::format("{} of {}", Mebibytes(vgpu.memory_held_bytes), Mebibytes(vgpu.memory_limit_bytes));
+}
+
 // An unreadable snapshot has no devices: the server's sentence says more than this side could.
 DeviceSnapshot Snapshot(const ServerReport& report) {
   Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(report.snapshot);
@@ -48,6 +54,9 @@ std::string DescribeDevices(const std::string& url, const ServerReport& report) 
     if (const auto load = Find(report, i, Reading::kGpuPercent)) text += fmt::format(", load {} %", *load);
     if (const auto power = Find(report, i, Reading::kPowerMilliwatts)) text += fmt::format(", {} W", *power / 1000);
     if (const auto heat = Find(report, i, Reading::kTemperatureCelsius)) text += fmt::format(", {} °C", *heat);
+    if (i < report.context_bytes.size() && report.context_bytes[i] != 0) {
+      text += fmt::format(", {} for each program's context", Mebibytes(report.context_bytes[i]));
+    }
     text += "\n";
   }
   return text;
@@ -63,14 +72,15 @@ std::string DescribeVgpus(const ServerReport& report) {
     text += fmt::format("device {} is {}, policy {}", sharing.device, sharing.mode, sharing.policy);
     if (sharing.unreported != 0) text += fmt::format("; {} sessions used it without reporting it", sharing.unreported);
     text += "\n";
-    text += fmt::format("{:>16} {:>8} {:>6} {:>8} {:>8} {:>8} {:>10} {:>13}  {}\n", "VGPU", "REQUEST", "LIMIT", "GOT 1 S",
-                        "GOT 10 S", "SESSIONS", "WAITED", "QUEUED BEFORE", "");
+    text += fmt::format("{:>16} {:>8} {:>6} {:>8} {:>8} {:>8} {:>10} {:>13} {:>21}  {}\n", "VGPU", "REQUEST", "LIMIT", "GOT 1 S",
+                        "GOT 10 S", "SESSIONS", "WAITED", "QUEUED BEFORE", "MEMORY", "");
     const auto percent = [&](double share) { return sharing.mode == "metered" ? fmt::format("{:.1f} %", 100 * share) : "-"; };
     for (const ServerReport::Vgpu& vgpu : report.vgpus) {
       if (vgpu.device != sharing.device) continue;
-      text += fmt::format("{:>16} {:>6.0f} % {:>4.0f} % {:>8} {:>8} {:>8} {:>8.1f} s {:>13}  {}\n", vgpu.name, 100 * vgpu.request,
-                          100 * vgpu.limit, percent(vgpu.got_1s), percent(vgpu.got_10s), vgpu.sessions,
-                          static_cast<double>(vgpu.waited_ms) / 1e3, DescribeBacklog(vgpu), vgpu.waits ? "waits" : "");
+      text += fmt::format("{:>16} {:>6.0f} % {:>4.0f} % {:>8} {:>8} {:>8} {:>8.1f} s {:>13} {:>21}  {}\n", vgpu.name,
+                          100 * vgpu.request, 100 * vgpu.limit, percent(vgpu.got_1s), percent(vgpu.got_10s), vgpu.sessions,
+                          static_cast<double>(vgpu.waited_ms) / 1e3, DescribeBacklog(vgpu), DescribeMemory(vgpu),
+                          vgpu.waits ? "waits" : "");
     }
   }
   return text;
@@ -124,6 +134,7 @@ nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report) 
     for (const auto& [key, reading] : kReadings) {
       if (const auto value = Find(report, i, reading)) entry[key] = *value;
     }
+    if (i < report.context_bytes.size() && report.context_bytes[i] != 0) entry["context_bytes"] = report.context_bytes[i];
     json["devices"].push_back(std::move(entry));
   }
   for (const ServerReport::Use& use : report.uses) {
@@ -141,6 +152,15 @@ nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report) 
                                     {"host", session.host},
                                     {"name", session.name}});
     if (!session.vgpus.empty()) json["session_list"].back()["vgpu"] = session.vgpus;
+  }
+  json["holders"] = nlohmann::json::array();
+  for (const ServerReport::Holder& holder : report.holders) {
+    json["holders"].push_back({{"name", holder.name},
+                               {"sessions", holder.sessions},
+                               {"starts_waiting", holder.starts_waiting},
+                               {"shared_objects", holder.shared_objects},
+                               {"descriptors", holder.descriptors},
+                               {"host_memory_bytes", holder.host_memory_bytes}});
   }
   json["other_sessions"] = report.other_sessions;
   for (const ServerReport::Others& others : report.others) {
@@ -169,7 +189,9 @@ nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report) 
                              {"got_10s", vgpu.got_10s},
                              {"waited_ms", vgpu.waited_ms},
                              {"queued_before_ms", vgpu.queued_before_ms},
-                             {"queued_before_runs", vgpu.queued_before_runs}});
+                             {"queued_before_runs", vgpu.queued_before_runs},
+                             {"memory_limit_bytes", vgpu.memory_limit_bytes},
+                             {"memory_held_bytes", vgpu.memory_held_bytes}});
   }
   return json;
 }

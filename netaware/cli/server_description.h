@@ -22,7 +22,8 @@ std::string DescribeServer(const std::string& url, const ServerReport& report);
 // The same as an object. Its keys are stable: server, url, driver, driver_release, cuda_version, sessions, sessions_max,
 // devices [{name, uuid, memory_bytes, memory_used_bytes, gpu_percent, power_milliwatts, temperature_celsius}], uses [{pid,
 // device, session, used_bytes, gpu_percent}], session_list [{session, pid, age_seconds, program, vgpu, user, host, name}],
-// other_sessions, audit, vgpu_problem, vgpus
+// holders [{name, sessions, starts_waiting, shared_objects, descriptors, host_memory_bytes}], other_sessions, audit,
+// vgpu_problem, vgpus
 // [{name, device, request, limit, priority, sessions, waits, got_1s, got_10s, waited_ms, queued_before_ms, queued_before_runs}];
 // a device also has policy, sharing, unreported_sessions, other_sessions and others_used_bytes. What is not known is absent.
 nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report);

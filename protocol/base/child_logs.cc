@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -41,23 +42,24 @@ Result<pid_t> ChildLogs::Start(const std::string& path, const std::string& name,
   UniqueFd read_end(ends[0]);
   const UniqueFd write_end(ends[1]);
   Result<pid_t> pid = StartProgram(path, name, arguments, passed, std::move(environment), write_end.get());
-  if (pid.ok()) children_.push_back({.pid = *pid, .name = log_name, .pipe = std::move(read_end), .allowed_ns = MonotonicNs()});
+  if (pid.ok()) {
+    children_.push_back({*pid, log_name, std::move(read_end), {kBurstBytes, kBytesPerSecond, kBurstBytes, MonotonicNs()}});
+  }
   return pid;
 }
 
 void ChildLogs::Watch(std::vector<pollfd>* watched) const {
   if (!room_) return watched->push_back({LogFile(), POLLOUT, 0});
   for (const Child& child : children_) {
-    if (child.allowance >= kTurnBytes) watched->push_back({child.pipe.get(), POLLIN, 0});
+    if (MayRead(child)) watched->push_back({child.pipe.get(), POLLIN, 0});
   }
 }
 
 uint64_t ChildLogs::next_ns() const {
   uint64_t next_ns = std::numeric_limits<uint64_t>::max();
+  if (!children_.empty() && !of_all_.IsEnough()) next_ns = of_all_.EnoughNs();
   for (const Child& child : children_) {
-    if (child.allowance >= kTurnBytes) continue;
-    next_ns = std::min(
-        next_ns, child.allowed_ns + static_cast<uint64_t>((kTurnBytes - child.allowance + 1) * kSecondNs / kBytesPerSecond));
+    if (!child.allowance.IsEnough()) next_ns = std::min(next_ns, child.allowance.EnoughNs());
   }
   return next_ns;
 }
@@ -77,9 +79,16 @@ void ChildLogs::Relay(std::span<const pollfd> ready) {
                        [&](const pollfd& one) { return one.fd == child.pipe.get() && one.revents != 0; });
   };
   const bool any = std::any_of(ready.begin(), ready.end(), [](const pollfd& one) { return one.revents != 0; });
-  for (Child& child : children_) {
-    Allow(child);
-    if (!had_room || (any && spoke(child))) RelayPiece(child);
+  // While not all can be read, those that were read are the last the next time.
+  for (auto next = children_.begin(), last = std::prev(children_.end(), children_.empty() ? 0 : 1), end = children_.end();
+       next != end;) {
+    const auto child = next;
+    next = child == last ? end : std::next(child);
+    Allow(*child);
+    if (had_room && !(any && spoke(*child))) continue;
+    const bool read = MayRead(*child);
+    RelayPiece(*child);
+    if (read) children_.splice(children_.end(), children_, child);
   }
   RelayEnded();
 }
@@ -99,23 +108,38 @@ void ChildLogs::Forget(pid_t pid) {
   if (found == children_.end()) return;
   found->pid = -1;
   found->ended = true;
-  found->allowance = std::max(found->allowance, kBurstBytes / 2);  // enough for a pipe that is full
+  found->allowance.bytes = std::max(found->allowance.bytes, kBurstBytes / 2);  // enough for a pipe that is full
   RelayEnded();
 }
 
-void ChildLogs::Allow(Child& child) {
-  if (child.allowance == kBurstBytes) return;
-  const uint64_t now_ns = MonotonicNs();
-  const int64_t past_ns = static_cast<int64_t>(std::min<uint64_t>(now_ns - child.allowed_ns, 60 * kSecondNs));
-  const int64_t more = past_ns * kBytesPerSecond / kSecondNs;
+void ChildLogs::Allowance::Grow(uint64_t now_ns) {
+  if (bytes == burst_bytes) {
+    at_ns = now_ns;
+    return;
+  }
+  const int64_t past_ns = static_cast<int64_t>(std::min<uint64_t>(now_ns - at_ns, 60 * kSecondNs));
+  const int64_t more = past_ns * bytes_per_second / kSecondNs;
   if (more == 0) return;
-  child.allowance = std::min(child.allowance + more, kBurstBytes);
-  child.allowed_ns = now_ns;
+  bytes = std::min(bytes + more, burst_bytes);
+  at_ns = now_ns;
+}
+
+bool ChildLogs::Allowance::IsEnough() const { return bytes >= kTurnBytes; }
+
+uint64_t ChildLogs::Allowance::EnoughNs() const {
+  return at_ns + static_cast<uint64_t>((kTurnBytes - bytes + 1) * kSecondNs / bytes_per_second);
+}
+
+void ChildLogs::Allow(Child& child) {
+  const uint64_t now_ns = MonotonicNs();
+  child.allowance.Grow(now_ns);
+  of_all_.Grow(now_ns);
+  if (of_all_.bytes == kBurstBytesOfAll) told_of_all_ = false;
 }
 
 bool ChildLogs::RelayPiece(Child& child) {
   if (!WriteLines(child)) return false;
-  if (child.allowance < kTurnBytes) return false;
+  if (!MayRead(child)) return false;
   std::array<char, kPieceBytes> piece;
   const ssize_t count = read(child.pipe.get(), piece.data(), piece.size());
   if (count < 0 && errno == EINTR) return true;
@@ -125,10 +149,14 @@ bool ChildLogs::RelayPiece(Child& child) {
     return false;
   }
   child.unwritten.append(piece.data(), static_cast<size_t>(count));
-  const bool allowed = child.allowance >= kTurnBytes;
   const bool written = WriteLines(child);
-  if (allowed && child.allowance < kTurnBytes) {
+  if (!child.allowance.IsEnough()) {
     LogWarning("{} writes too much: of its log {} bytes a second are read", child.name, kBytesPerSecond);
+  }
+  if (!of_all_.IsEnough() && !told_of_all_) {
+    told_of_all_ = true;
+    LogWarning("all processes of this server together write too much: of their logs {} bytes a second are read",
+               kBytesPerSecondOfAll);
   }
   return written;
 }
@@ -150,7 +178,9 @@ void ChildLogs::WriteLine(Child& child, std::string_view line) {
   } else if (!line.empty()) {
     LogLineOfChild(fmt::format("{}: {}", child.name, line));
   }
-  child.allowance -= static_cast<int64_t>(line.size()) + kLineBytes;
+  const int64_t bytes = static_cast<int64_t>(line.size()) + kLineBytes;
+  child.allowance.bytes -= bytes;
+  of_all_.bytes -= bytes;
 }
 
 void ChildLogs::RelayEnded() {
@@ -159,13 +189,15 @@ void ChildLogs::RelayEnded() {
     if (!child->ended) continue;
     while (RelayPiece(*child)) {
     }
-    if (!room_) continue;
+    if (!room_ || !of_all_.IsEnough()) continue;
     if (!child->unwritten.empty()) WriteLine(*child, child->unwritten);
     if (child->pid >= 0) LogDebug("{} has closed its log", child->name);
     children_.erase(child);
   }
   auto ended = std::count_if(children_.begin(), children_.end(), [](const Child& child) { return child.ended; });
-  children_.remove_if([&](const Child& child) { return child.ended && ended-- > static_cast<ptrdiff_t>(kEndedMax); });
+  const size_t lost =
+      children_.remove_if([&](const Child& child) { return child.ended && ended-- > static_cast<ptrdiff_t>(kEndedMax); });
+  if (lost > 0) LogWarning("the last words of {} processes that have ended are left out", lost);
 }
 
 }  // namespace tessera

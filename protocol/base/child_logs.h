@@ -35,10 +35,14 @@ class ChildLogs {
   static constexpr int64_t kBurstBytes = 256 * 1024;
   static constexpr int64_t kBytesPerSecond = 64 * 1024;
   static constexpr int64_t kLineBytes = 64;
+  // The same of all children together; while that is used up they take turns.
+  static constexpr int64_t kBurstBytesOfAll = 4 * kBurstBytes;
+  static constexpr int64_t kBytesPerSecondOfAll = 4 * kBytesPerSecond;
   static constexpr size_t kPieceBytes = 4096;
   // Longer lines are broken.
   static constexpr size_t kLineBytesMax = 3950;
-  // Children that have ended and whose last words wait until stderr takes them; those of the first are lost then.
+  // Children that have ended and whose last words wait until stderr takes them, or more may be written; those of the first are
+  // lost then, and the log says so.
   static constexpr size_t kEndedMax = 16;
 
   // As StartProgram(); stdout and stderr of the child are its pipe. `log_name`: as it names itself by SetLogName().
@@ -60,17 +64,28 @@ class ChildLogs {
   void Forget(pid_t pid);
 
  private:
+  // What may be written, below 0: what was written too much; and when that was so.
+  struct Allowance {
+    int64_t bytes;
+    int64_t bytes_per_second;
+    int64_t burst_bytes;
+    uint64_t at_ns;
+    void Grow(uint64_t now_ns);
+    // Whether a pipe may be read, and when next.
+    bool IsEnough() const;
+    uint64_t EnoughNs() const;
+  };
   struct Child {
     pid_t pid;
     std::string name;
     UniqueFd pipe;
+    Allowance allowance;
     std::string unwritten = {};
-    int64_t allowance = kBurstBytes;  // below 0: what it has had too much
-    uint64_t allowed_ns = 0;          // when that was so
     bool ended = false;
   };
 
-  static void Allow(Child& child);
+  void Allow(Child& child);
+  bool MayRead(const Child& child) const { return child.allowance.IsEnough() && of_all_.IsEnough(); }
   // One piece, or what is left of one. False when there is no more, or no more may be written now.
   bool RelayPiece(Child& child);
   // False when stderr takes nothing.
@@ -78,8 +93,10 @@ class ChildLogs {
   void WriteLine(Child& child, std::string_view line);
   void RelayEnded();
 
-  std::list<Child> children_;
-  bool room_ = true;  // stderr took the last line
+  std::list<Child> children_;  // whose turn it is is the first
+  Allowance of_all_{kBurstBytesOfAll, kBytesPerSecondOfAll, kBurstBytesOfAll, 0};
+  bool told_of_all_ = false;  // that it was used up, since it last was not
+  bool room_ = true;          // stderr took the last line
 };
 
 }  // namespace tessera

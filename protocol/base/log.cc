@@ -1,6 +1,8 @@
 #include "protocol/base/log.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -9,6 +11,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
+#include <thread>
 
 #include "protocol/base/clock.h"
 #include "protocol/base/log_bounds.h"
@@ -28,22 +32,42 @@ std::atomic<int> log_fd{STDERR_FILENO};
 class DescriptorSink : public spdlog::sinks::base_sink<std::mutex> {
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
-    if (left_out_ > 0) {
-      const std::string text = fmt::format("{} lines are left out here: who reads this log was too slow", left_out_);
-      spdlog::details::log_msg told = message;
-      told.level = spdlog::level::warn;
-      told.payload = text;
-      if (!Write(told)) {
-        ++left_out_;
-        return;
-      }
-      left_out_ = 0;
-    }
-    if (!Write(message)) ++left_out_;
+    if (TellLeftOut() && Write(message)) return;
+    ++left_out_;
+    if (!waits_) TellWhenThereIsRoom();
   }
   void flush_() override {}
 
  private:
+  // False when there is no room for it.
+  bool TellLeftOut() {
+    if (left_out_ == 0) return true;
+    const std::string text = fmt::format("{} lines are left out here: who reads this log was too slow", left_out_);
+    if (!Write(spdlog::details::log_msg({}, "tessera", spdlog::level::warn, text))) return false;
+    left_out_ = 0;
+    return true;
+  }
+
+  // Also when nothing is said any more: a thread waits for room, once for all that is left out until then.
+  void TellWhenThereIsRoom() {
+    const auto wait = [this] {
+      pthread_setname_np(pthread_self(), "tessera-log");
+      for (bool told = false; !told;) {
+        pollfd log = {log_fd.load(), POLLOUT, 0};
+        poll(&log, 1, kLookAgainMs);
+        const std::lock_guard<std::mutex> lock(mutex_);
+        told = TellLeftOut();
+        if (told) waits_ = false;
+      }
+    };
+    try {
+      std::thread(wait).detach();
+      waits_ = true;
+    } catch (const std::system_error&) {
+      // No thread can be had: the next line tells.
+    }
+  }
+
   // False when there is no room for it.
   bool Write(const spdlog::details::log_msg& message) {
     spdlog::memory_buf_t line;
@@ -61,7 +85,10 @@ class DescriptorSink : public spdlog::sinks::base_sink<std::mutex> {
     return true;
   }
 
+  static constexpr int kLookAgainMs = 1000;
+
   uint64_t left_out_ = 0;
+  bool waits_ = false;  // a thread does, to tell it
 };
 
 constexpr const char* kTime = "%Y-%m-%dT%H:%M:%S.%eZ ";

@@ -4,9 +4,9 @@
 //
 // The level comes from SetLogLevel(); its default is `warning`. Any thread may log. A line above debug that was written in the
 // last 10 s is counted instead, and its next one says how often (log_bounds.h). Lines are made printable (printable.h). A line
-// that finds no room, where stderr does not wait (the pipe to a parent, child_logs.h), is left out, and the next one that is
-// written is behind one that says how many were. spdlog is
-// behind this header; it and fmt (fmt.cc) are compiled into `base`, so that the stub gets no foreign library.
+// that finds no room, where stderr does not wait (the pipe to a parent, child_logs.h), is left out; how many were is said as soon
+// as there is room. spdlog is behind this header; it and fmt (fmt.cc) are compiled into `base`, so that the stub gets no foreign
+// library.
 #pragma once
 
 #include <fmt/core.h>

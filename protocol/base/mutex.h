@@ -10,6 +10,8 @@
 #else
 #define TESSERA_ANNOTATE(x)
 #endif
+// Abseil, which gRPC includes, has some of them too, with the same meaning.
+#undef GUARDED_BY
 #define CAPABILITY(x) TESSERA_ANNOTATE(capability(x))
 #define SCOPED_CAPABILITY TESSERA_ANNOTATE(scoped_lockable)
 #define GUARDED_BY(x) TESSERA_ANNOTATE(guarded_by(x))

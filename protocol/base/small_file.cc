@@ -7,16 +7,23 @@
 #include <cerrno>
 #include <cstring>
 
-#include "protocol/base/unique_fd.h"
-
 namespace tessera {
 
-Result<std::string> ReadSmallFile(const std::string& path, size_t bytes_max) {
-  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+Result<UniqueFd> OpenSmallFile(const std::string& path) {
+  UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) {
     const StatusCode code = errno == ENOENT || errno == ENOTDIR ? StatusCode::kNotFound : StatusCode::kPermissionDenied;
     return Status(code, "cannot read " + path + ": " + std::strerror(errno));
   }
+  return file;
+}
+
+Result<std::string> ReadSmallFile(const std::string& path, size_t bytes_max) {
+  Result<UniqueFd> file = OpenSmallFile(path);
+  return file.ok() ? ReadSmallFile(*file, path, bytes_max) : file.status();
+}
+
+Result<std::string> ReadSmallFile(const UniqueFd& file, const std::string& path, size_t bytes_max) {
   struct stat state {};
   if (fstat(file.get(), &state) != 0 || !S_ISREG(state.st_mode)) {
     return Status(StatusCode::kInvalidArgument, path + " is no ordinary file: give another one");

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -173,6 +174,16 @@ class Channel {
   // besides. Before the first ProcessSocket.
   using MessageHandler = std::function<Status(SocketMessage message)>;
   void SetMessageHandler(MessageHandler handler) { message_handler_ = std::move(handler); }
+  // Is asked, before a segment of the peer's is mapped, whether all of them may have so many bytes, and told when there are
+  // fewer. Anything but Ok: it is not mapped, and the call that names it finds none. One call at a time; it uses no channel.
+  using SegmentRoom = std::function<Status(uint64_t bytes)>;
+  // Null: nobody is asked. What was set before is called no more when this returns.
+  void SetSegmentRoom(SegmentRoom room) EXCLUDES(room_mutex_) {
+    MutexLock lock(room_mutex_);
+    segment_room_ = std::move(room);
+  }
+  // Why there was no room for a segment that the peer has offered and not closed since; Ok for any other.
+  Status WhyRefused(uint32_t segment) EXCLUDES(refused_mutex_);
   // Sends a control message (with descriptors) of our own over the socket.
   Status SendControl(std::span<const std::byte> message, std::span<const int> fds);
 
@@ -232,7 +243,17 @@ class Channel {
   uint64_t transfers_published_ GUARDED_BY(publish_mutex_) = 0;
 
   Mutex socket_mutex_;  // receiving; sending needs none, a datagram is atomic
+  void RefuseOffer(const SegmentOffer& offer, const Status& why) EXCLUDES(refused_mutex_);
+  // A segment of the peer's that had so many bytes is unmapped.
+  void PeerSegmentWent(uint32_t id, uint64_t bytes) EXCLUDES(room_mutex_);
+  Status RoomForSegments(uint64_t bytes) EXCLUDES(room_mutex_);
+
   MessageHandler message_handler_;
+  Mutex room_mutex_;
+  SegmentRoom segment_room_ GUARDED_BY(room_mutex_);
+  Mutex refused_mutex_;
+  std::map<uint32_t, Status> refused_ GUARDED_BY(refused_mutex_);  // at most SegmentTable::kSegmentsMax
+  std::atomic<uint64_t> peer_bytes_{0};                            // of the segments that the peer has offered
   uint64_t window_address_ = 0;
   uint64_t window_bytes_ = 0;
   std::atomic<uint32_t> next_segment_;

@@ -102,7 +102,9 @@ Status Channel::CloseSegment(uint32_t id) {
   if (id == kStagingSegment || id == kRingsSegment) {
     return Status(StatusCode::kInvalidArgument, "rings and staging live as long as their channel");
   }
+  const uint64_t bytes = segments_.Find(id).size();
   if (!segments_.Remove(id)) return Status(StatusCode::kNotFound, "there is no segment " + std::to_string(id));
+  PeerSegmentWent(id, bytes);
   Encoder encoder;
   SegmentClose{id}.Encode(encoder);
   const Status sent = SendControl(encoder.bytes(), {});
@@ -175,7 +177,14 @@ Status Channel::TakeMessage(SocketMessage message) {
     // What our side uses stays until it has stopped and calls CloseSegment(). What it never began to use (the call that
     // named the segment failed before it was looked at) goes now: the peer may offer another one at the same address.
     Result<SegmentClose> close = SegmentClose::Decode(message.bytes);
-    if (!close.ok() || !segments_.RemoveUnclaimed(close->id)) return close.status();
+    if (!close.ok()) return close.status();
+    const uint64_t bytes = segments_.Find(close->id).size();
+    if (segments_.RemoveUnclaimed(close->id)) {
+      PeerSegmentWent(close->id, bytes);
+    } else {
+      MutexLock lock(refused_mutex_);
+      if (refused_.erase(close->id) == 0) return Status::Ok();
+    }
     Encoder encoder;
     SegmentClose{close->id}.Encode(encoder);  // a mirror between us forgets what both sides closed
     const Status sent = SendControl(encoder.bytes(), {});
@@ -224,18 +233,47 @@ Status Channel::TakeOffer(const SegmentOffer& offer, const SocketMessage& messag
     if (offer.file_offset != 0) return Violation("offered a part of a segment");
     RETURN_IF_ERROR(CheckSegmentFile(fd, offer.size_bytes));
   }
+  if (const Status room = RoomForSegments(peer_bytes_.load() + offer.size_bytes); !room.ok()) {
+    RefuseOffer(offer, room);
+    return Status::Ok();
+  }
   Result<Mapping> mapping = Mapping::Map(fd, offer.size_bytes, offer.file_offset, placement);
   if (!mapping.ok()) {
     // Not the peer's fault. The call that refers to the segment will not find it and says so to the application.
-    TellNotMapped(offer, mapping.status());
+    RefuseOffer(offer, mapping.status());
     return Status::Ok();
   }
   const Status inserted = segments_.Insert(offer.id, std::move(*mapping));
   if (inserted.code() == StatusCode::kResourceExhausted) {
-    TellNotMapped(offer, inserted);
+    RefuseOffer(offer, inserted);
     return Status::Ok();
   }
+  if (inserted.ok()) peer_bytes_.fetch_add(offer.size_bytes);
   return inserted;
+}
+
+void Channel::RefuseOffer(const SegmentOffer& offer, const Status& why) {
+  TellNotMapped(offer, why);
+  MutexLock lock(refused_mutex_);
+  if (refused_.size() < SegmentTable::kSegmentsMax) refused_.emplace(offer.id, why);
+}
+
+Status Channel::WhyRefused(uint32_t segment) {
+  MutexLock lock(refused_mutex_);
+  const auto found = refused_.find(segment);
+  return found == refused_.end() ? Status::Ok() : found->second;
+}
+
+Status Channel::RoomForSegments(uint64_t bytes) {
+  MutexLock lock(room_mutex_);
+  return segment_room_ ? segment_room_(bytes) : Status::Ok();
+}
+
+void Channel::PeerSegmentWent(uint32_t id, uint64_t bytes) {
+  const bool of_server = id % 2 == 1;
+  if (of_server != (side_ == Side::kClient)) return;
+  const uint64_t left = peer_bytes_.fetch_sub(bytes) - bytes;
+  static_cast<void>(RoomForSegments(left));
 }
 
 }  // namespace tessera

@@ -32,8 +32,9 @@ Result<sockaddr_un> AddressOf(const std::string& path) {
   return address;
 }
 
-Result<UniqueFd> NewSocket(int flags) {
-  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
+Result<UniqueFd> NewSocket(int flags, SocketKind kind = SocketKind::kMessages) {
+  const int type = kind == SocketKind::kMessages ? SOCK_SEQPACKET : SOCK_STREAM;
+  UniqueFd socket(::socket(AF_UNIX, type | SOCK_CLOEXEC | flags, 0));
   if (!socket.valid()) return Status::FromErrno("cannot create a socket", errno);
   return socket;
 }
@@ -87,11 +88,11 @@ Status PeerGone() { return Status(StatusCode::kUnavailable, "the peer closed the
 
 // --- UnixListener ---
 
-Result<UnixListener> UnixListener::Bind(const std::string& path, const SocketAccess& access) {
+Result<UnixListener> UnixListener::Bind(const std::string& path, const SocketAccess& access, SocketKind kind) {
   Result<sockaddr_un> address = AddressOf(path);
   if (!address.ok()) return address.status();
   RETURN_IF_ERROR(RemoveStale(path, *address));
-  Result<UniqueFd> socket = NewSocket(SOCK_NONBLOCK);
+  Result<UniqueFd> socket = NewSocket(SOCK_NONBLOCK, kind);
   if (!socket.ok()) return socket.status();
   // The mode comes from the umask at bind time; nobody connects before listen().
   const mode_t before = umask(0777 & ~access.mode);

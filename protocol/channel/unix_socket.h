@@ -26,6 +26,9 @@ struct SocketAccess {
   std::optional<gid_t> group;  // of the file; nullopt: as of any new file
 };
 
+// What goes through it: messages, each of which arrives as it was sent; or bytes, for protocols of others.
+enum class SocketKind { kMessages, kBytes };
+
 // A socket at a path, as a rule for the user of this process alone.
 class UnixListener {
  public:
@@ -35,7 +38,8 @@ class UnixListener {
   // Removes a socket file that nobody listens on any more. kUnavailable when somebody does, kInvalidArgument when the path
   // is too long (unix(7): 107 bytes) or names something that is no socket (which stays), kPermissionDenied when the file cannot
   // get that group. Nobody can connect before all of `access` is in force.
-  static Result<UnixListener> Bind(const std::string& path, const SocketAccess& access = {});
+  static Result<UnixListener> Bind(const std::string& path, const SocketAccess& access = {},
+                                   SocketKind kind = SocketKind::kMessages);
   UnixListener(UnixListener&&) = default;
   UnixListener& operator=(UnixListener&&) = delete;
   ~UnixListener();  // Close()

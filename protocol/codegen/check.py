@@ -117,8 +117,6 @@ def _check_call(call, spec):
         raise where.error("`reason` is for mode \"unsupported\", and required there")
     if call.blocking and call.mode != "sync":
         raise where.error("blocking = true needs mode = \"sync\"")
-    if call.allocates and (call.mode != "sync" or call.server_custom):
-        raise where.error("allocates = true needs mode = \"sync\" and a generated body on the server")
     if call.aside and (call.blocking or call.internal or call.mode not in ("sync", "async") or call.context != "none"):
         raise where.error("aside = true needs mode sync or async and context = \"none\", and is not for blocking calls")
     if call.alias:

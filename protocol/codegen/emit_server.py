@@ -120,10 +120,7 @@ def _generated_body(call):
     lines.append("if (!call.ok()) return call.Finish(call.error());")
     if waits_for_turn(call):
         lines.append(f"AwaitTurn(call, {call.streams[0].name}, {{{call.id:#06x}}});")
-    driver_call = f"call.driver().{call.name}({', '.join(arguments)})"
-    if call.allocates:
-        driver_call = f"WithRoom(call, 0, [&] {{ return {driver_call}; }})"
-    lines.append(f"const CUresult result = {driver_call};")
+    lines.append(f"const CUresult result = call.driver().{call.name}({', '.join(arguments)});")
     if after or frees:
         lines += block("if (result == CUDA_SUCCESS)", after + frees)
     lines.append("call.Finish(result, reply);" if has_reply else "call.Finish(result);")
@@ -165,7 +162,6 @@ def _header(domain, calls):
 def _source(domain, calls):
     lines = ["", f'#include "generated/server/{domain}.h"', "", "#include <cstring>", "",
              '#include "generated/driver_table.h"', '#include "server/worker/handler_support.h"']
-    lines += ['#include "server/worker/memory/with_room.h"'] if any(call.allocates for call in calls) else []
     if any(call.has_message and waits_for_turn(call) for call in calls):
         lines.append('#include "server/worker/await_turn.h"')
     lines.append("")

@@ -177,7 +177,6 @@ class Call:
     errors: str = "deferred"
     blocking: bool = False
     aside: bool = False
-    allocates: bool = False
     internal: bool = False
     work: str = ""  # not said: "none", in a row that names no stream
     work_amount: str = ""

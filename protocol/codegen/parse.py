@@ -10,7 +10,7 @@ from model import (CAPTURES, CONTEXTS, ERRORS, MODES, ROUTES, WORKS, Call, Field
 _CALL_FIELDS = {
     "id": int, "since": int, "per_thread": str, "per_thread_since": int, "mode": str, "reason": str, "alias": str,
     "params": list, "client": str, "server": str, "request": list, "reply": list, "context": str, "capture": str,
-    "blocking": bool, "aside": bool, "internal": bool, "allocates": bool, "work": str, "errors": str,
+    "blocking": bool, "aside": bool, "internal": bool, "work": str, "errors": str,
     "route": str,
 }
 _KIND_FIELDS = {"type": str, "error": int, "value": int}
@@ -175,7 +175,7 @@ def _parse_call(file, domain, table, row, kinds):
         context=_choice(file, table, row, "context", CONTEXTS, "required"),
         capture=_choice(file, table, row, "capture", CAPTURES, "legal"),
         errors=_choice(file, table, row, "errors", ERRORS, "deferred"),
-        blocking=row.get("blocking", False), aside=row.get("aside", False), allocates=row.get("allocates", False), internal=row.get("internal", False),
+        blocking=row.get("blocking", False), aside=row.get("aside", False), internal=row.get("internal", False),
         work=work, work_amount=work_amount, route=_choice(file, table, row, "route", ROUTES, "named"),
         request_override=lines("request", parse_field), reply_override=lines("reply", parse_field))
 

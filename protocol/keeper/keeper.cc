@@ -15,6 +15,7 @@
 #include "protocol/base/background.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
+#include "protocol/base/small_file.h"
 #include "protocol/base/start_program.h"
 #include "protocol/channel/server_user.h"
 
@@ -29,6 +30,11 @@ constexpr int kPauseMsMin = 10;
 constexpr int kPauseMsMax = 1000;
 
 }  // namespace
+
+Result<UniqueFd> OpenOneOf(const std::vector<std::string>& files, const std::string& path) {
+  if (!path.empty() && std::ranges::find(files, path) != files.end()) return OpenSmallFile(path);
+  return Status(StatusCode::kPermissionDenied, "cannot read '" + path + "': it is no file of this service");
+}
 
 Status Keeper::Prepare() {
   char program[4096];
@@ -53,6 +59,7 @@ int Keeper::Run() {
     std::string how;
     Status started = Start();
     if (started.ok()) started = HandOver();
+    if (options_.dial) (void)dialler_.Start().ok();  // else Dial() says why
     if (started.ok() || child_ >= 0) {
       if (!started.ok() && !child_ended_) kill(child_, SIGKILL);
       const int status = Attend();
@@ -165,6 +172,7 @@ void Keeper::TakeSignals() {
     }
   }
   if (child_ >= 0 && !child_ended_ && waitpid(child_, &wait_status_, WNOHANG) == child_) child_ended_ = true;
+  dialler_.Reap();
 }
 
 void Keeper::TakeWords() {
@@ -217,22 +225,31 @@ void Keeper::Take(ReceivedWord word) {
       if (!std::exchange(ready_, true) && options_.ready) options_.ready(listened_);
       return;
     case KeeperWord::kDial:
-      if (word.fds.size() == 1) Dial(word.fds[0].get());
+      if (word.fds.size() == 1) Dial(word.fds[0].get(), message.value);
+      return;
+    case KeeperWord::kOpen:
+      if (word.fds.size() == 1) Open(word.text, word.fds[0].get());
       return;
     default: return;
   }
 }
 
-void Keeper::Dial(int socket) {
+void Keeper::Open(const std::string& path, int socket) {
+  Result<UniqueFd> file = OpenOneOf(options_.files, path);
+  const int fd = file.ok() ? file->get() : -1;
+  const KeeperMessage answer{.word = KeeperWord::kOpened, .value = static_cast<uint64_t>(file.status().code())};
+  const Status sent = SendWord(socket, answer, std::span(&fd, file.ok() ? 1 : 0), file.status().message());
+  if (!sent.ok()) LogDebug("a file was not handed over: {}", sent.message());
+}
+
+void Keeper::Dial(int socket, uint64_t deadline_ns) {
+  if (options_.dial) return dialler_.Dial(socket, deadline_ns);
   Result<UniqueFd> connection = TryConnectUnix(options_.server_path);
   if (connection.ok()) {
     const Status trusted = CheckServerUser(connection->get(), options_.server_path);
     if (!trusted.ok()) connection = trusted;
   }
-  const int fd = connection.ok() ? connection->get() : -1;
-  const KeeperMessage answer{.word = KeeperWord::kDialled, .value = static_cast<uint64_t>(connection.status().code())};
-  const Status sent = SendWord(socket, answer, std::span(&fd, connection.ok() ? 1 : 0), connection.status().message());
-  if (!sent.ok()) LogDebug("a connection to the server was not handed over: {}", sent.message());
+  SayDialled(socket, connection);
 }
 
 }  // namespace tessera

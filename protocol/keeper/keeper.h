@@ -7,7 +7,8 @@
 //   return keeper.Run();
 //
 // It waits for the child's end before it hands anything over: a page has one writer. It looks at no byte of a network, a ring
-// or a page, and connects to the server on the child's behalf, so that the server sees a process that stays. One thread.
+// or a page, and connects to the server on the child's behalf: so that the server sees a process that stays, or since the child
+// may not; it opens for it the files that it may read no more. One thread.
 //
 // SIGTERM, SIGINT: the child ends in order, and so does this. SIGHUP: the child is started anew from the program's file, which
 // may have been replaced (that of a terminal which is gone: as SIGTERM). When this process is killed the child is, too, and the
@@ -25,9 +26,13 @@
 #include "protocol/base/child_logs.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
+#include "protocol/keeper/dialler.h"
 #include "protocol/keeper/keeper_words.h"
 
 namespace tessera {
+
+// Opens a file that is one of `files`, to be read; kPermissionDenied for any other path, also one that leads to the same file.
+Result<UniqueFd> OpenOneOf(const std::vector<std::string>& files, const std::string& path);
 
 class Keeper {
  public:
@@ -42,6 +47,8 @@ class Keeper {
     int listener_fd = -1;                                      // handed to each child; -1: it makes one of its own
     int owner_fd = -1;                                         // as RelayService::Options
     std::string server_path = {};                              // the socket to which KeeperLine::Dial() connects; empty: none
+    DialFunction dial = {};                                    // makes connections in its place, in a process of its own
+    std::vector<std::string> files = {};                       // those that KeeperLine::OpenFile() opens
     std::function<void(const std::string& where)> ready = {};  // when connections may come, once; empty: not to be told
   };
 
@@ -61,7 +68,8 @@ class Keeper {
   // What the child has said, all of it.
   void TakeWords();
   void Take(ReceivedWord word);
-  void Dial(int socket);
+  void Dial(int socket, uint64_t deadline_ns);
+  void Open(const std::string& path, int socket);
   // Waits before the next start; false when this process is to end.
   bool Pause(int ends);
 
@@ -82,6 +90,7 @@ class Keeper {
   std::string listened_;
   uint64_t next_number_ = 1;
   std::map<uint64_t, KeptSession> sessions_;
+  Dialler dialler_{options_.dial};
 };
 
 }  // namespace tessera

@@ -15,6 +15,10 @@ namespace {
 
 // For the keeper to say everything: it does nothing else meanwhile.
 constexpr uint64_t kTakeOverTimeoutNs = 20'000'000'000;
+// For the keeper to open a file: it does little else.
+constexpr uint64_t kOpenTimeoutNs = 5'000'000'000;
+// For a name to be looked up: resolvers ask several name servers, several times.
+constexpr uint64_t kLookupTimeoutNs = 60'000'000'000;
 // Between two attempts to connect to a server that has no room for connections.
 constexpr int kDialPauseMs = 10;
 
@@ -70,21 +74,33 @@ void KeeperLine::Tell(const KeeperMessage& message, std::string_view text) {
 
 void KeeperLine::SayReady(const std::string& where) { Tell({.word = KeeperWord::kReady}, where); }
 
+Result<UniqueFd> KeeperLine::Ask(const KeeperMessage& question, std::string_view text, uint64_t deadline_ns) {
+  Result<std::pair<UniqueFd, UniqueFd>> pair = MakeSocketPair();
+  if (!pair.ok()) return pair.status();
+  const int theirs = pair->second.get();
+  RETURN_IF_ERROR(SendWord(socket_.get(), question, std::span(&theirs, 1), text));
+  pair->second.reset();
+  Result<ReceivedWord> answer = ReceiveWord(pair->first.get(), deadline_ns);
+  if (!answer.ok()) return answer.status();
+  if (answer->fds.size() == 1) return std::move(answer->fds[0]);
+  return Status(static_cast<StatusCode>(answer->message.value), answer->text);
+}
+
+Result<UniqueFd> KeeperLine::OpenFile(const std::string& path) {
+  return Ask({.word = KeeperWord::kOpen}, path, MonotonicNs() + kOpenTimeoutNs);
+}
+
 Result<UniqueFd> KeeperLine::Dial() {
   const uint64_t deadline_ns = MonotonicNs() + kConnectSecondsMax * uint64_t{1'000'000'000};
   for (;;) {
-    Result<std::pair<UniqueFd, UniqueFd>> pair = MakeSocketPair();
-    if (!pair.ok()) return pair.status();
-    const int theirs = pair->second.get();
-    RETURN_IF_ERROR(SendWord(socket_.get(), {.word = KeeperWord::kDial}, std::span(&theirs, 1)));
-    pair->second.reset();
-    Result<ReceivedWord> answer = ReceiveWord(pair->first.get(), deadline_ns);
-    if (!answer.ok()) return answer.status();
-    if (answer->fds.size() == 1) return std::move(answer->fds[0]);
-    const Status why(static_cast<StatusCode>(answer->message.value), answer->text);
-    if (why.code() != StatusCode::kTimedOut || MonotonicNs() >= deadline_ns) return why;
+    Result<UniqueFd> server = Ask({.word = KeeperWord::kDial, .value = deadline_ns}, {}, deadline_ns);
+    if (server.ok() || server.status().code() != StatusCode::kTimedOut || MonotonicNs() >= deadline_ns) return server;
     poll(nullptr, 0, kDialPauseMs);
   }
+}
+
+Result<UniqueFd> KeeperLine::Dial(uint64_t deadline_ns) {
+  return Ask({.word = KeeperWord::kDial, .value = deadline_ns}, {}, deadline_ns + kLookupTimeoutNs);
 }
 
 Status KeeperLine::KeepSession(uint64_t number, int page, const Channel& channel, const Channel::Files& files) {

@@ -37,6 +37,10 @@ class KeeperLine {
   // A connection to the server, made by the keeper: who looks who is at its other end finds a process that stays. Errors as of
   // ConnectUnix().
   Result<UniqueFd> Dial();
+  // The same for a keeper with Keeper::Options::dial; what that says of its errors.
+  Result<UniqueFd> Dial(uint64_t deadline_ns);
+  // One of the keeper's files, to be read. Errors as of OpenSmallFile(); kPermissionDenied: it is none of them.
+  Result<UniqueFd> OpenFile(const std::string& path);
   // A number that no session of this keeper has had.
   uint64_t NextNumber() { return next_number_.fetch_add(1); }
   // Each is done when the keeper reads it, which it does before anything else if this process ends.
@@ -48,6 +52,8 @@ class KeeperLine {
  private:
   explicit KeeperLine(UniqueFd socket) : socket_(std::move(socket)) {}
   Status TakeOver();
+  // The keeper's answer to a word with a descriptor or a reason in it.
+  Result<UniqueFd> Ask(const KeeperMessage& question, std::string_view text, uint64_t deadline_ns);
   void Tell(const KeeperMessage& message, std::string_view text = {});
 
   const UniqueFd socket_;

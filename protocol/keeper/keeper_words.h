@@ -10,6 +10,8 @@
 //                                         <-   kSession, kSegment, kForgetSegment, kEnd: any time, no answer
 //                                         <-   kDial, with a socket on which the answer is awaited
 //   kDialled, over that socket            ->
+//                                         <-   kOpen, likewise
+//   kOpened, over that socket             ->
 #pragma once
 
 #include <cstdint>
@@ -33,12 +35,14 @@ enum class KeeperWord : uint32_t {
   kForgetSegment = 5,  // `value`: its id
   kEnd = 6,            // of `session`
   kReady = 7,          // text: where it listens
-  kDial = 8,           // with the keeper's end of a socket pair
+  kDial = 8,           // value: until when (MonotonicNs), name lookup apart; with the keeper's end of a socket pair
   kDialled = 9,        // with a connection; else value: the StatusCode, text: the sentence
+  kOpen = 10,          // text: the path of one of Keeper::Options::files; with the keeper's end of a socket pair
+  kOpened = 11,        // with a descriptor; else as kDialled
 };
 
 struct KeeperMessage {
-  static constexpr uint32_t kVersion = 1;  // changes with what is said, and with CarriagePage
+  static constexpr uint32_t kVersion = 2;  // changes with what is said, and with CarriagePage
   static constexpr size_t kTextBytesMax = 2048;
 
   uint32_t version = kVersion;

@@ -21,6 +21,7 @@ std::vector<std::string> LinkArguments(const LinkOptions& options) {
   add("--authority", options.keys.authority);
   for (const std::string& name : options.allow) add("--allow", name);
   add("--allow-file", options.allow_file);
+  add("--tls-records", options.tls_records);
   add("--impair", options.impair);
   return words;
 }

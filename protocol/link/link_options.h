@@ -2,8 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
+
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
 
 namespace tessera {
 
@@ -17,6 +21,9 @@ struct KeyFiles {
 // Connections of a link.
 inline constexpr uint32_t kConnectionsMax = 16;
 
+// Makes a connection as ConnectTcpSocket() does (tcp_stream.h).
+using DialSocket = std::function<Result<UniqueFd>(uint64_t deadline_ns)>;
+
 struct LinkOptions {
   bool insecure = false;  // of --insecure: an address beyond this host may be one where nothing is encrypted
   KeyFiles keys;
@@ -25,8 +32,13 @@ struct LinkOptions {
   // Of a side that listens: names in certificates that may connect; none at all, and no file: whoever the authority signed.
   std::vector<std::string> allow;  // of --allow
   std::string allow_file;          // of --allow-file: one name in a line
+  std::string tls_records;         // of --tls-records: own or openssl; empty: the environment or the default (tls_tuning.h)
   // Of a side that connects: of --impair, as Impairment::Parse() takes it; empty: the link as it is. For measurements.
   std::string impair;
+  // Opens a file of the above to be read, where this process may not(kNotFound, kPermissionDenied). Empty: it opens them itself.
+  std::function<Result<UniqueFd>(const std::string& path)> open_file = {};
+  // Of a side that connects: makes its TCP connections, where this process may not.
+  DialSocket dial = {};
 };
 
 // How many connections a link of this host has when nobody says: kUsualConnections where there are cores to carry that many,

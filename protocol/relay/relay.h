@@ -53,8 +53,10 @@ class Relay {
   // the session ends with the link.
   // `keeper`: keeps the session, if it outlives its link, for a process that goes on with it when this one ends (Adopt);
   // outlives the relay. Null: it ends with this process.
+  // `user`: the name of the client's, for people at the other host.
   static Result<std::unique_ptr<Relay>> AtClient(UniqueFd socket, std::shared_ptr<Link> link, std::unique_ptr<LinkSupply> supply,
-                                                 uint64_t deadline_ns, KeeperLine* keeper = nullptr);
+                                                 uint64_t deadline_ns, KeeperLine* keeper = nullptr,
+                                                 const std::string& user = "");
   // Receives the hello over the link, takes it to the server at the socket that `dial` gives, and sends the answer back; also
   // when that is the refusal of a hello of another wire version, or the reason why `dial` has failed. `dial` is called once
   // something that looks like a hello or a question has arrived, not before. `returning`: the sessions of this host that

@@ -1,11 +1,7 @@
 // How a relay begins: hello and welcome over the link, or a question, or a refusal.
 #include "protocol/relay/relay.h"
 
-#include <pwd.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "protocol/base/log.h"
@@ -48,15 +44,6 @@ Result<Words> Ask(Link& link, std::span<const std::byte> message) {
 // A link that belongs to somebody who keeps it.
 std::shared_ptr<Link> Borrowed(Link& link) { return {std::shared_ptr<void>(), &link}; }
 
-// For people at the other host; empty where this one has no name for it.
-std::string UserOfThisProcess() {
-  passwd entry{};
-  passwd* found = nullptr;
-  std::array<char, 4096> texts{};
-  if (getpwuid_r(geteuid(), &entry, texts.data(), texts.size(), &found) != 0 || found == nullptr) return "";
-  return std::string(found->pw_name).substr(0, kUserBytesMax);
-}
-
 // A question as it goes on to the server. One of another version has nothing left but that.
 Result<std::vector<std::byte>> AskedBy(const std::string& peer, std::span<const std::byte> message) {
   Result<ServerQuery> query = ServerQuery::Decode(message);
@@ -77,7 +64,7 @@ Result<std::unique_ptr<Relay>> Relay::AtClient(UniqueFd socket, Link& link, uint
 }
 
 Result<std::unique_ptr<Relay>> Relay::AtClient(UniqueFd socket, std::shared_ptr<Link> link, std::unique_ptr<LinkSupply> supply,
-                                               uint64_t deadline_ns, KeeperLine* keeper) {
+                                               uint64_t deadline_ns, KeeperLine* keeper, const std::string& user) {
   Result<SocketMessage> message = ReceiveMessage(socket.get(), kControlMessageBytesMax, deadline_ns);
   if (!message.ok()) return message.status();
   if (ControlKindOf(message->bytes) == ControlKind::kServerQuery) {
@@ -97,7 +84,7 @@ Result<std::unique_ptr<Relay>> Relay::AtClient(UniqueFd socket, std::shared_ptr<
     return ours;
   }
   hello->mirrored = true;
-  hello->user = UserOfThisProcess();
+  hello->user = user.substr(0, kUserBytesMax);
   Encoder encoder(kControlMessageBytesMax);
   hello->Encode(encoder);
   if (!encoder.ok()) return RelayViolation("the client's hello is too long");

@@ -87,9 +87,9 @@ class RelayService {
   static constexpr size_t kProvedMax = 256;
   // Where strangers connect: for the first byte.
   static constexpr uint64_t kFirstByteNs = 2'000'000'000;
-  // For a server to answer: it starts a driver, or has one process after another do so. A little more than the 60 s that a
+  // For a server to answer: it starts a driver, or has one process after another do so. A little more than the 90 s that a
   // client gives it, so that the client's own sentence is the one that is read.
-  static constexpr uint64_t kWelcomeTimeoutNs = 65'000'000'000;
+  static constexpr uint64_t kWelcomeTimeoutNs = 95'000'000'000;
   // For sessions to end in order when the service ends. When that is because its owner has ended, those that wait for a link may
   // do so until their own grace time is over: then the server's host still hears of the end.
   static constexpr uint64_t kGraceNs = 2'000'000'000;

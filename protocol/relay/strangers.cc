@@ -42,6 +42,14 @@ Source Source::Of(int connection) {
   return getpeername(connection, reinterpret_cast<sockaddr*>(&address), &length) == 0 ? Source(address) : Source();
 }
 
+Source Source::OfUser(uint32_t uid) {
+  Source source;
+  source.this_host_ = false;
+  source.host_bytes_ = source.site_bytes_ = sizeof(uid);
+  std::memcpy(source.address_.data(), &uid, sizeof(uid));
+  return source;
+}
+
 Source::Key Source::KeyOf(size_t bytes) const {
   Key key{};
   if (this_host_) return key;

@@ -1,5 +1,6 @@
-// Connections of whom nothing is known yet, at an address that others reach: how many are kept, and which goes for a newer one.
-// The newest always stays: a flood pushes out its own connections first, and a client among them has proved itself in a moment.
+// Connections of whom nothing is known yet, at an address or a socket that others reach: how many are kept, and which goes for a
+// newer one. The newest always stays: a flood pushes out its own connections first, and a client among them has proved itself in
+// a moment.
 #pragma once
 
 #include <sys/socket.h>
@@ -24,12 +25,14 @@ class Source {
   explicit Source(const sockaddr_storage& address);
   // Of the peer of a connected socket; of what is no socket of a network: this host.
   static Source Of(int connection);
+  // A user of this host, at a Unix socket that others may connect to.
+  static Source OfUser(uint32_t uid);
 
-  // Whether it is a network's socket at all.
+  // Whether it says more than that it is of this host.
   bool HasAddress() const { return host_bytes_ != 0; }
   // A loopback address, or none at all.
   bool IsThisHost() const { return this_host_; }
-  // Equal for what is in the same hands as a rule: one IPv4 address, one /64 of IPv6; this host.
+  // Equal for what is in the same hands as a rule: one IPv4 address, one /64 of IPv6, one user; this host.
   Key host() const { return KeyOf(host_bytes_); }
   // The same with a /48 of IPv6, which one subscriber may have.
   Key site() const { return KeyOf(site_bytes_); }
@@ -40,13 +43,13 @@ class Source {
   bool this_host_ = true;
   size_t host_bytes_ = 0;
   size_t site_bytes_ = 0;
-  std::array<uint8_t, 16> address_{};  // of IPv6, or of IPv4 in its form
+  std::array<uint8_t, 16> address_{};  // of IPv6, or of IPv4 in its form; or a user's number
 };
 
 struct StrangerBounds {
   static constexpr size_t kAllMax = 1024;
 
-  size_t per_source = 256;  // for each host and each site; this host's are bounded in all alone
+  size_t per_source = 256;  // for each host, each site, each user; this host's are bounded in all alone
   size_t in_all = kAllMax;
 
   // `in_all` as the process' descriptors allow: an eighth of them.

@@ -85,6 +85,24 @@ void GetSession(Decoder& in, ServerReport::Session* session) {
 
 }  // namespace
 
+void ServerReport::Holder::Put(Encoder& out) const {
+  out.String(name);
+  out.Pod(sessions);
+  out.Pod(starts_waiting);
+  out.Pod(shared_objects);
+  out.Pod(descriptors);
+  out.Pod(host_memory_bytes);
+}
+
+void ServerReport::Holder::Get(Decoder& in) {
+  name = GetHolder(in);
+  in.Pod(&sessions);
+  in.Pod(&starts_waiting);
+  in.Pod(&shared_objects);
+  in.Pod(&descriptors);
+  in.Pod(&host_memory_bytes);
+}
+
 void ServerReport::Sharing::Put(Encoder& out) const {
   out.Pod(device);
   out.String(policy);
@@ -112,6 +130,8 @@ void ServerReport::Vgpu::Put(Encoder& out) const {
   out.Pod(waited_ms);
   out.Pod(queued_before_ms);
   out.Pod(queued_before_runs);
+  out.Pod(memory_limit_bytes);
+  out.Pod(memory_held_bytes);
 }
 
 void ServerReport::Vgpu::Get(Decoder& in) {
@@ -127,6 +147,8 @@ void ServerReport::Vgpu::Get(Decoder& in) {
   in.Pod(&waited_ms);
   in.Pod(&queued_before_ms);
   in.Pod(&queued_before_runs);
+  in.Pod(&memory_limit_bytes);
+  in.Pod(&memory_held_bytes);
   // Numbers that people are shown.
   for (const double share : {request, limit, got_1s, got_10s}) {
     if (!(share >= 0 && share <= kShareMax)) in.Fail();
@@ -208,12 +230,18 @@ void ServerReport::Encode(Encoder& out) const {
     out.Pod(others[i].sessions);
     out.Pod(others[i].used_bytes);
   }
+  const size_t holder_count = std::min(holders.size(), kHoldersMax);
+  out.Pod(static_cast<uint32_t>(holder_count));
+  for (size_t i = 0; i < holder_count; ++i) holders[i].Put(out);
   const size_t sharing_count = std::min(sharings.size(), kSharingsMax);
   out.Pod(static_cast<uint32_t>(sharing_count));
   for (size_t i = 0; i < sharing_count; ++i) sharings[i].Put(out);
   const size_t vgpu_count = std::min(vgpus.size(), kVgpusMax);
   out.Pod(static_cast<uint32_t>(vgpu_count));
   for (size_t i = 0; i < vgpu_count; ++i) vgpus[i].Put(out);
+  const size_t context_count = std::min(context_bytes.size(), DeviceSnapshot::kDevicesMax);
+  out.Pod(static_cast<uint32_t>(context_count));
+  for (size_t i = 0; i < context_count; ++i) out.Pod(context_bytes[i]);
   out.String(audit);
   out.String(std::string_view(vgpu_problem).substr(0, kSentenceBytesMax));
 }
@@ -265,10 +293,14 @@ Result<ServerReport> ServerReport::Decode(std::span<const std::byte> message) {
     in.Pod(&others.sessions);
     in.Pod(&others.used_bytes);
   }
+  report.holders.resize(in.CountOf(kHoldersMax, Holder::kBytesMin));
+  for (Holder& holder : report.holders) holder.Get(in);
   report.sharings.resize(in.CountOf(kSharingsMax, Sharing::kBytesMin));
   for (Sharing& sharing : report.sharings) sharing.Get(in);
   report.vgpus.resize(in.CountOf(kVgpusMax, Vgpu::kBytesMin));
   for (Vgpu& vgpu : report.vgpus) vgpu.Get(in);
+  report.context_bytes.resize(in.CountOf(DeviceSnapshot::kDevicesMax, sizeof(uint64_t)));
+  for (uint64_t& bytes : report.context_bytes) in.Pod(&bytes);
   report.audit = GetText(in, kNameBytesMax);
   report.vgpu_problem = GetText(in, kSentenceBytesMax);
   if (!in.AtEnd()) return MalformedControl("report");

@@ -179,6 +179,22 @@ struct ServerReport {
   static constexpr size_t kSessionsMax = 512;  // Encode() leaves out those beyond, and those whose texts pass the next bound
   static constexpr size_t kSessionTextsMax = 64 * 1024;
 
+  // What all sessions of one holder take of the server. A report shows the holder who asks; an administrator's shows all.
+  struct Holder {
+    std::string name;
+    uint32_t sessions = 0;
+    uint32_t starts_waiting = 0;
+    uint32_t shared_objects = 0;
+    uint32_t descriptors = 0;  // of these objects
+    uint64_t host_memory_bytes = 0;
+
+    static constexpr size_t kBytesMin = 4 + 4 * 4 + 8;
+    void Put(Encoder& out) const;
+    void Get(Decoder& in);
+    friend bool operator==(const Holder&, const Holder&) = default;
+  };
+  static constexpr size_t kHoldersMax = 64;  // Encode() leaves out those beyond
+
   // How the time of one device is divided.
   struct Sharing {
     uint32_t device = 0;
@@ -209,8 +225,10 @@ struct ServerReport {
     // long it has been so.
     uint64_t queued_before_ms = 0;
     bool queued_before_runs = false;  // it is not over
+    uint64_t memory_limit_bytes = 0;  // of the device, of all its sessions; 0: none
+    uint64_t memory_held_bytes = 0;
 
-    static constexpr size_t kBytesMin = 4 + 4 + 2 * 8 + 4 + 4 + 1 + 3 * 8 + 8 + 1;
+    static constexpr size_t kBytesMin = 4 + 4 + 2 * 8 + 4 + 4 + 1 + 3 * 8 + 8 + 1 + 2 * 8;
     static constexpr double kShareMax = 1'000;
     void Put(Encoder& out) const;
     // Fails for shares that are no numbers, or beyond kShareMax.
@@ -235,8 +253,11 @@ struct ServerReport {
   std::vector<Session> session_list;         // empty when nothing was asked for
   uint32_t other_sessions = 0;               // that are not shown to this asker; 0 when nothing was asked for
   std::vector<Others> others;                // of these; one for each device that they use
+  std::vector<Holder> holders;               // empty when nothing was asked for
   std::vector<Sharing> sharings;             // empty from a server without vGPUs
   std::vector<Vgpu> vgpus;
+  // What one more session's context takes of each device's memory, by device of the snapshot; 0: not known. Empty: not measured.
+  std::vector<uint64_t> context_bytes;
   // What is done about sessions that use a device without reporting it: "off", "log", "end", or "blind" where nobody can tell.
   std::string audit;
   std::string vgpu_problem;  // why the file of vGPUs is not in force as it stands; empty: it is

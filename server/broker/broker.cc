@@ -41,10 +41,16 @@ Status Broker::Take(SocketMessage message, int64_t now_ns) {
       if (message.fds.size() != 1) return OutOfTurn("a file of vGPUs without its text");
       return TakeFile(file.value(), message.fds[0], now_ns);
     }
+    case BrokerWord::kKept: {
+      const Result<KeptMessage> kept = KeptMessage::Decode(message.bytes);
+      if (!kept.ok()) return kept.status();
+      TakeKept(kept.value(), now_ns);
+      return Status::Ok();
+    }
     case BrokerWord::kAsk: {
       const Result<AskMessage> ask = AskMessage::Decode(message.bytes);
       if (!ask.ok()) return ask.status();
-      Answer(ask.value());
+      Answer(ask.value(), now_ns);
       return Status::Ok();
     }
     case BrokerWord::kCame: {
@@ -66,6 +72,11 @@ Status Broker::Take(SocketMessage message, int64_t now_ns) {
 Status Broker::TakeGpus(const GpusMessage& gpus, int64_t now_ns) {
   if (!gpus_.empty() || gpus.uuids.empty()) return OutOfTurn("its GPUs");
   uuids_ = gpus.uuids;
+  for (size_t row = 0; row < uuids_.size(); ++row) {
+    const uint64_t context = gpus.context_bytes[row];
+    const uint64_t waiting = std::min(gpus.memory_bytes[row], context * gpus.waiting_workers);
+    memory_.push_back({gpus.memory_bytes[row] - waiting, context});
+  }
   for (const BrokerOptions::GpuPolicy& policy : options_.policies) {
     if (policy.gpu.empty()) continue;
     if (const Result<uint32_t> gpu = FindGpu(policy.gpu, uuids_); !gpu.ok()) {
@@ -82,7 +93,9 @@ Status Broker::MakeGpu(uint32_t row, int64_t now_ns) {
   for (const BrokerOptions::GpuPolicy& policy : options_.policies) {
     if (policy.gpu.empty() || FindGpu(policy.gpu, uuids_).value() == row) name = policy.name;
   }
-  const AdmissionRules rules = {.request_zero = options_.has_default};
+  const AdmissionRules rules = {.request_zero = options_.has_default,
+                                .memory_bytes = memory_[row].for_vgpus_bytes,
+                                .context_bytes = memory_[row].context_bytes};
   TracedGpuTime::Sink sink = [](const TraceEvent&) {};
   if (!options_.record.empty()) {
     const std::string path = uuids_.size() == 1 ? options_.record : fmt::format("{}.{}", options_.record, row);
@@ -129,6 +142,7 @@ void Broker::Leave(uint64_t number, int64_t now_ns) {
   const auto found = sessions_.find(number);
   if (found == sessions_.end()) return;
   Session& session = found->second;
+  ++changes_;
   EndSet(session, now_ns);
   for (size_t row = 0; row < gpus_.size(); ++row) {
     if (session.members[row] != nullptr) gpus_[row]->Leave(session.members[row], now_ns);
@@ -136,6 +150,7 @@ void Broker::Leave(uint64_t number, int64_t now_ns) {
   poller_.Remove(session.ring.get());
   poller_.Remove(session.process.get());
   sessions_.erase(found);
+  AnswerWaiting(now_ns);
 }
 
 void Broker::Ring(uint64_t number, int64_t now_ns) {
@@ -148,6 +163,7 @@ void Broker::Ring(uint64_t number, int64_t now_ns) {
   for (size_t row = 0; row < gpus_.size(); ++row) {
     if (session.members[row] == nullptr) continue;
     gpus_[row]->Look(*session.members[row], now_ns);
+    gpus_[row]->LookAtMemory(*session.members[row]);
     if (too_often) gpus_[row]->LookOften(now_ns, tick_ns_);
   }
 }
@@ -176,10 +192,13 @@ void Broker::Tick(int64_t now_ns) {
     if (session.rings >= kRingsMax) poller_.Listen(session.ring.get(), number);
     session.rings = 0;
   }
+  for (const std::unique_ptr<Gpu>& gpu : gpus_) gpu->LookAtAllMemory();
+  AnswerWaiting(now_ns);
   FollowSets(now_ns);
   for (const std::unique_ptr<TraceFile>& trace : traces_) trace->Flush();
   if (!gpus_.empty()) {
     Say(AliveMessage());
+    SayEnds(now_ns);
     if (now_ns >= figures_ns_) SayFigures(now_ns);
     if (now_ns >= reported_ns_) SayReported(now_ns);
   }

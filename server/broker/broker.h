@@ -25,6 +25,7 @@
 #include "server/broker/gpu.h"
 #include "server/broker/poller.h"
 #include "server/broker/trace_file.h"
+#include "server/broker/vgpu_book.h"
 #include "server/gate/broker_line.h"
 
 namespace tessera {
@@ -37,8 +38,9 @@ struct BrokerOptions {
   std::vector<GpuPolicy> policies{};  // each exists; a later one counts
   bool has_default = true;            // else no GPU has a vGPU `default`, and request 0 is not admitted
   double default_request = 0;
-  int64_t overrun_after_ns = 5 * kSecondNs;  // of vGPUs with overrun = end
-  std::string record{};                      // path of a trace; empty: none
+  int64_t overrun_after_ns = 5 * kSecondNs;   // of vGPUs with overrun = end
+  std::vector<std::string> administrators{};  // holders who may change vGPUs by the API
+  std::string record{};                       // path of a trace; empty: none
 };
 
 class Broker {
@@ -49,6 +51,9 @@ class Broker {
   static constexpr int64_t kIdleTickNs = 5 * kTickNs;   // without sessions
   static constexpr int64_t kFiguresNs = 5 * kTickNs;    // between two FiguresMessages
   static constexpr int64_t kReportedNs = 10 * kTickNs;  // between two ReportedMessages
+  // How long a session that has no room in its vGPU waits for some, and how many do; others are refused at once.
+  static constexpr int64_t kRoomWaitNs = 2 * kSecondNs;
+  static constexpr size_t kWaitingMax = 64;
 
   using Send = std::function<void(std::span<const std::byte> message)>;
   // `poller` outlives it.
@@ -64,6 +69,31 @@ class Broker {
   int64_t Turn(int64_t now_ns);
   // When the first of the GPUs is expected to pass from one vGPU to another; kNever: none is.
   int64_t HandOverNs() const;
+
+  // vGPUs of the API; the file's come as messages. `book()` has all that are in force.
+  const VgpuBook& book() const { return book_; }
+  const std::vector<GpusMessage::Uuid>& gpus() const { return uuids_; }
+  // Sessions that are in the vGPU of this name, or in one that had it and goes with them.
+  uint32_t SessionsIn(uint32_t gpu, std::string_view vgpu) const;
+  // The same of all vGPUs, by GPU; as long as nothing changes.
+  std::vector<std::map<std::string_view, uint32_t>> SessionsByVgpu() const;
+  // Has the daemon end those, at the first tick from `at_ns` on.
+  void EndSessionsIn(uint32_t gpu, std::string_view vgpu, int64_t at_ns);
+  const std::vector<std::string>& administrators() const { return options_.administrators; }
+  struct GpuMemory {
+    uint64_t for_vgpus_bytes = 0;  // what their limits, and a context for each, may add up to; 0: not known
+    uint64_t context_bytes = 0;    // what a context takes; 0: not known
+  };
+  GpuMemory memory(uint32_t gpu) const { return gpu < memory_.size() ? memory_[gpu] : GpuMemory{}; }
+  double default_request() const { return options_.default_request; }
+  // Counts up when a vGPU changes, or the sessions of one.
+  uint64_t changes() const { return changes_; }
+  // Puts a book in force, which was made from book() and differs from it in `changed`, and in those that are not there any more.
+  // It is in force as a whole, or not at all: errors as of PlanChange().
+  void DropAside(const std::string& name);
+  // The daemon is given what the API made, for the broker's successor.
+  void SayKept();
+  Status Adopt(VgpuBook next, std::span<const FileVgpu> changed, int64_t now_ns);
 
   // For tests.
   const Gpu& gpu(size_t row) const { return *gpus_[row]; }
@@ -81,17 +111,18 @@ class Broker {
     bool settled = false;                 // it is in all vGPUs that it will ever be in
     uint32_t rings = 0;                   // since the last tick
   };
-  struct Named {
-    uint32_t gpu;
-    std::vector<std::string> owners;
-  };
 
   Status TakeGpus(const GpusMessage& gpus, int64_t now_ns);
   Status MakeGpu(uint32_t row, int64_t now_ns);
   Status TakeFile(const VgpuFileMessage& message, const UniqueFd& file, int64_t now_ns);
+  void TakeKept(const KeptMessage& kept, int64_t now_ns);
+  Status TakeOneKept(const std::string& text, int64_t now_ns);
   Status ApplyFile(const VgpuFileMessage& message, const UniqueFd& file, int64_t now_ns);
-  void Answer(const AskMessage& ask);
-  Status Judge(const AskMessage& ask, std::vector<uint32_t>* rows) const;
+  void Answer(const AskMessage& ask, int64_t now_ns);
+  // Whether it was answered: what has no room is not, unless it is the last time.
+  bool TryAnswer(const AskMessage& ask, bool is_last_time);
+  void AnswerWaiting(int64_t now_ns);
+  Status Judge(const AskMessage& ask, std::vector<uint32_t>* rows, std::vector<uint64_t>* memory_limits) const;
   Status TakeCame(const CameMessage& came, std::vector<UniqueFd> fds, int64_t now_ns);
   void Settle(Session& session, int64_t now_ns);
   void Place(Session& session, size_t row, std::string_view vgpu, bool alone, int64_t now_ns);
@@ -101,6 +132,7 @@ class Broker {
   void EndSet(Session& session, int64_t now_ns);
   void AssembleSets(int64_t now_ns);
   void Tick(int64_t now_ns);
+  void SayEnds(int64_t now_ns);
   void SayFigures(int64_t now_ns);
   void SayReported(int64_t now_ns);
   template <typename Message>
@@ -114,11 +146,19 @@ class Broker {
   Poller& poller_;
   const Send send_;
   std::vector<GpusMessage::Uuid> uuids_;
+  std::vector<GpuMemory> memory_;  // by row
   std::vector<std::unique_ptr<TraceFile>> traces_;
-  std::vector<std::unique_ptr<Gpu>> gpus_;           // by row
-  std::map<std::string, Named, std::less<>> named_;  // vGPUs of the file in force
+  std::vector<std::unique_ptr<Gpu>> gpus_;  // by row
+  VgpuBook book_;                           // vGPUs that are in force
   std::map<uint64_t, Session> sessions_;
-  TokenSets sets_;  // by number of session
+  struct Waiting {
+    AskMessage ask;
+    int64_t until_ns;
+  };
+  std::vector<Waiting> waiting_;           // for room, in the order in which they came; kWaitingMax at most
+  TokenSets sets_;                         // by number of session
+  std::multimap<int64_t, uint64_t> ends_;  // when, and which session
+  uint64_t changes_ = 0;
   int64_t tick_ns_ = 0;
   int64_t figures_ns_ = 0;
   int64_t reported_ns_ = 0;

@@ -7,6 +7,7 @@
 
 #include "protocol/base/log.h"
 #include "protocol/base/printable.h"
+#include "scheduler/admission.h"
 #include "server/broker/broker.h"
 
 namespace tessera {
@@ -20,6 +21,15 @@ std::vector<std::string_view> NamesOf(std::string_view vgpus) {
     if (plus == std::string_view::npos) return names;
     vgpus.remove_prefix(plus + 1);
   }
+}
+
+// As VgpuBook::TextOfApi() writes it; empty: it is not there.
+std::string NameIn(std::string_view text) {
+  constexpr std::string_view kKey = "name = \"";
+  const size_t begin = text.find(kKey);
+  if (begin == std::string_view::npos) return "";
+  text.remove_prefix(begin + kKey.size());
+  return std::string(text.substr(0, text.find('"')));
 }
 
 // The first `size` bytes of a file that may be shorter by now.
@@ -54,53 +64,151 @@ Status Broker::ApplyFile(const VgpuFileMessage& message, const UniqueFd& file, i
   if (!text.ok()) return text.status();
   Result<VgpuFile> wanted = ReadVgpuFile(text.value(), {uuids_, options_.default_request});
   if (!wanted.ok()) return wanted.status();
-  std::vector<std::vector<FileVgpu>> of_gpu(gpus_.size());
-  for (const FileVgpu& vgpu : wanted->vgpus) of_gpu[vgpu.gpu].push_back(vgpu);
+  Result<VgpuBook> next = book_.WithFile(wanted->vgpus);
+  if (!next.ok()) return next.status();
+  RETURN_IF_ERROR(Adopt(std::move(next).value(), wanted->vgpus, now_ns));
+  for (const std::string& note : wanted->notes) LogWarning("{}: {}", message.path, note);
+  LogInfo("{} vGPUs of {} are in force", wanted->vgpus.size(), message.path);
+  return Status::Ok();
+}
+
+// The API.
+
+void Broker::SayKept() {
+  KeptMessage kept{book_.revision(), book_.TextOfApi(uuids_)};
+  if (kept.text.size() > KeptMessage::kTextBytesMax) {
+    return LogWarning("the API's vGPUs are {} bytes, {} more than are kept for a broker that is started anew", kept.text.size(),
+                      kept.text.size() - KeptMessage::kTextBytesMax);
+  }
+  Say(kept);
+}
+
+// One by one: what cannot be any more does not keep the others from it.
+void Broker::TakeKept(const KeptMessage& kept, int64_t now_ns) {
+  constexpr std::string_view kBegin = "[[vgpu]]";
+  book_.RevisionsAfter(kept.revision);
+  for (size_t at = kept.text.find(kBegin); at != std::string::npos;) {
+    const size_t next = kept.text.find(kBegin, at + kBegin.size());
+    const std::string text = kept.text.substr(at, next - at);
+    at = next;
+    const std::string name = NameIn(text);
+    const Status status = TakeOneKept(text, now_ns);
+    if (status.ok()) continue;
+    LogWarning("vGPU '{}' of the API is not in force: {}", Printable(name), status.message());
+    if (CheckVgpuSpec({.name = name}).ok()) book_.PutAside(name, {text, status.message()});
+  }
+  ++changes_;
+}
+
+Status Broker::TakeOneKept(const std::string& text, int64_t now_ns) {
+  Result<VgpuFile> read = ReadVgpuFile(text, {uuids_, options_.default_request});
+  if (!read.ok()) {
+    // Nobody sees the lines of that file.
+    const std::string& sentence = read.status().message();
+    const size_t colon = sentence.find(": ");
+    const bool has_line = sentence.starts_with("line ") && colon != std::string::npos;
+    return Status(read.status().code(), has_line ? sentence.substr(colon + 2) : sentence);
+  }
+  for (FileVgpu& vgpu : read->vgpus) {
+    vgpu.line = 0;
+    Result<VgpuBook> next = book_.With(vgpu);
+    if (!next.ok()) return next.status();
+    RETURN_IF_ERROR(Adopt(std::move(next).value(), std::span(&vgpu, 1), now_ns));
+  }
+  return Status::Ok();
+}
+
+void Broker::DropAside(const std::string& name) {
+  book_.DropAside(name);
+  ++changes_;
+}
+
+// Both.
+
+Status Broker::Adopt(VgpuBook next, std::span<const FileVgpu> changed, int64_t now_ns) {
   std::vector<VgpuChange> changes;
-  for (size_t row = 0; row < gpus_.size(); ++row) {
-    Result<VgpuChange> change = gpus_[row]->Plan(of_gpu[row]);
+  for (uint32_t row = 0; row < gpus_.size(); ++row) {
+    Result<VgpuChange> change = gpus_[row]->Plan(next.WantedOf(row, changed));
     if (!change.ok()) return change.status();
     changes.push_back(std::move(change).value());
   }
   // Nothing is refused from here on.
   for (size_t row = 0; row < gpus_.size(); ++row) gpus_[row]->Apply(changes[row], now_ns);
-  named_.clear();
-  for (const FileVgpu& vgpu : wanted->vgpus) named_[vgpu.spec.name] = {vgpu.gpu, vgpu.owners};
+  book_ = std::move(next);
+  ++changes_;
   for (auto& [number, session] : sessions_) {
     if (!session.settled) Settle(session, now_ns);
   }
-  for (const std::string& note : wanted->notes) LogWarning("{}: {}", message.path, note);
-  LogInfo("{} vGPUs of {} are in force", named_.size(), message.path);
   return Status::Ok();
+}
+
+uint32_t Broker::SessionsIn(uint32_t gpu, std::string_view vgpu) const { return gpus_[gpu]->SessionsOf(vgpu); }
+
+std::vector<std::map<std::string_view, uint32_t>> Broker::SessionsByVgpu() const {
+  std::vector<std::map<std::string_view, uint32_t>> sessions(gpus_.size());
+  for (size_t row = 0; row < gpus_.size(); ++row) {
+    const GpuTime& time = gpus_[row]->time();
+    for (const VgpuId vgpu : time.vgpus()) sessions[row][time.state(vgpu).spec.name] += time.state(vgpu).sessions;
+  }
+  return sessions;
+}
+
+void Broker::EndSessionsIn(uint32_t gpu, std::string_view vgpu, int64_t at_ns) {
+  for (const auto& [number, session] : sessions_) {
+    const Gpu::Member* const member = session.members[gpu];
+    if (member != nullptr && gpus_[gpu]->NameOf(member->vgpu()) == vgpu) ends_.emplace(at_ns, number);
+  }
+}
+
+void Broker::SayEnds(int64_t now_ns) {
+  while (!ends_.empty() && ends_.begin()->first <= now_ns) {
+    // Numbers of sessions are not used again: one that has ended is nobody's.
+    Say(EndMessage{ends_.begin()->second});
+    ends_.erase(ends_.begin());
+  }
 }
 
 // Sessions.
 
-void Broker::Answer(const AskMessage& ask) {
+// A program whose forerunner in the vGPU has just ended waits until its worker has, too.
+void Broker::Answer(const AskMessage& ask, int64_t now_ns) {
+  if (TryAnswer(ask, waiting_.size() == kWaitingMax)) return;
+  waiting_.push_back({ask, now_ns + kRoomWaitNs});
+  tick_ns_ = std::min(tick_ns_, now_ns + kRoomWaitNs);
+}
+
+void Broker::AnswerWaiting(int64_t now_ns) {
+  std::erase_if(waiting_, [&](const Waiting& each) { return TryAnswer(each.ask, now_ns >= each.until_ns); });
+}
+
+bool Broker::TryAnswer(const AskMessage& ask, bool is_last_time) {
   AskAnswer answer;
   answer.id = ask.id;
-  const Status status = Judge(ask, &answer.rows);
+  const Status status = Judge(ask, &answer.rows, &answer.memory_limits);
+  if (status.code() == StatusCode::kResourceExhausted && !is_last_time) return false;
   if (!status.ok()) {
     answer.rows.clear();
+    answer.memory_limits.clear();
     LogInfo("no session for {}: {}", ask.holder, status.message());
   }
   answer.code = status.code();
   answer.sentence = status.message();
   Say(answer);
+  return true;
 }
 
-Status Broker::Judge(const AskMessage& ask, std::vector<uint32_t>* rows) const {
+Status Broker::Judge(const AskMessage& ask, std::vector<uint32_t>* rows, std::vector<uint64_t>* memory_limits) const {
   const std::vector<std::string_view> names = NamesOf(ask.vgpus);
   for (const std::string_view name : names) {
     // Whether it is not there or another's is nobody's business.
-    const auto found = named_.find(name);
-    const bool may =
-        found != named_.end() && (found->second.owners.empty() || std::ranges::count(found->second.owners, ask.holder) > 0);
-    if (!may) {
+    const BookedVgpu* const found = book_.Find(name);
+    if (found == nullptr || !found->IsFor(ask.holder)) {
       return Status(StatusCode::kPermissionDenied, fmt::format("no vGPU '{}' for you here: ask whoever runs the server for one{}",
                                                                Printable(name), options_.has_default ? ", or name none" : ""));
     }
-    rows->push_back(found->second.gpu);
+    if (ask.begins) RETURN_IF_ERROR(gpus_[found->gpu]->CheckRoomIn(name));
+    rows->push_back(found->gpu);
+    memory_limits->push_back(gpus_[found->gpu]->MemoryLimitOf(name));
   }
   for (size_t i = 0; i < rows->size(); ++i) {
     const auto first = std::find(rows->begin(), rows->begin() + static_cast<ptrdiff_t>(i), (*rows)[i]) - rows->begin();
@@ -117,9 +225,9 @@ void Broker::Settle(Session& session, int64_t now_ns) {
   size_t known = 0;
   const std::vector<std::string_view> names = session.vgpus.empty() ? std::vector<std::string_view>() : NamesOf(session.vgpus);
   for (const std::string_view name : names) {
-    const auto found = named_.find(name);
-    if (found == named_.end() || !wanted[found->second.gpu].empty()) continue;
-    wanted[found->second.gpu] = name;
+    const BookedVgpu* const found = book_.Find(name);
+    if (found == nullptr || !wanted[found->gpu].empty()) continue;
+    wanted[found->gpu] = name;
     ++known;
   }
   const uint32_t visible = session.pages.report().visible_rows.load(std::memory_order_acquire);
@@ -139,9 +247,12 @@ void Broker::Place(Session& session, size_t row, std::string_view vgpu, bool alo
   // Who is in a vGPU stays there, also when the file does not name it any more.
   if (member != nullptr && (wanted == member->vgpu() || gpus_[row]->NameOf(member->vgpu()) != kDefaultVgpu)) return;
   EndSet(session, now_ns);
+  if (member != nullptr || wanted) ++changes_;
   if (member != nullptr) gpus_[row]->Leave(std::exchange(member, nullptr), now_ns);
   if (wanted) {
     member = gpus_[row]->Join(session.pages, *wanted, alone, now_ns);
+    // One whose vGPU is not there keeps the limit that it came with.
+    if (session.vgpus.empty() || vgpu != kDefaultVgpu) gpus_[row]->JoinMemoryOf(*member);
   } else {
     session.pages.Tell(row, {});  // what a broker before this one has said does not hold any more
   }

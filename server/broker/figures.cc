@@ -30,6 +30,8 @@ void AddFigures(const Gpu& gpu, int64_t now_ns, FiguresMessage* figures) {
     const RowWatch::Backlog before = gpu.QueuedBefore(id, now_ns);
     vgpu.queued_before_ms = static_cast<uint64_t>(before.took_ns / kMillisecondNs);
     vgpu.queued_before_runs = before.runs;
+    vgpu.memory_limit_bytes = state.spec.memory_bytes;
+    vgpu.memory_held_bytes = gpu.MemoryHeldBy(id);
   }
 }
 

@@ -1,7 +1,10 @@
 #include "server/broker/gpu.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
+#include "protocol/base/bytes_text.h"
 #include "protocol/base/check.h"
 #include "protocol/base/log.h"
 
@@ -55,10 +58,27 @@ std::optional<VgpuId> Gpu::FindVgpu(std::string_view name) const {
   return std::nullopt;
 }
 
+uint32_t Gpu::SessionsOf(std::string_view name) const {
+  uint32_t sessions = 0;
+  for (const VgpuId vgpu : time().vgpus()) {
+    if (time().state(vgpu).spec.name == name) sessions += time().state(vgpu).sessions;
+  }
+  return sessions;
+}
+
 Result<VgpuChange> Gpu::Plan(std::span<const FileVgpu> wanted) const {
   std::vector<PresentVgpu> present;
   for (const VgpuId vgpu : time().vgpus()) present.push_back({time().state(vgpu).spec, time().state(vgpu).sessions});
-  return PlanChange(present, wanted, rules_);
+  AdmissionRules rules = rules_;
+  // What those without a limit hold is not there to be given.
+  uint64_t held = 0;
+  for (const VgpuId vgpu : time().vgpus()) {
+    if (time().state(vgpu).spec.memory_bytes == 0)
+      held += MemoryHeldBy(vgpu) + vgpus_[vgpu].members.size() * rules_.context_bytes;
+  }
+  if (rules.memory_bytes != 0)
+    rules.memory_bytes = std::max<uint64_t>(rules.memory_bytes - std::min(rules.memory_bytes, held), 1);
+  return PlanChange(present, wanted, rules);
 }
 
 void Gpu::Apply(const VgpuChange& change, int64_t now_ns) {
@@ -68,7 +88,12 @@ void Gpu::Apply(const VgpuChange& change, int64_t now_ns) {
     const std::string& name = time().state(vgpu).spec.name;
     vgpus_[vgpu].retired = std::find(change.retired.begin(), change.retired.end(), name) != change.retired.end();
   }
-  for (const VgpuSpec& spec : change.changed) CHECK(time_.ChangeSpec(IdOf(spec.name), spec, now_ns).ok());
+  for (const VgpuSpec& spec : change.changed) {
+    const VgpuId vgpu = IdOf(spec.name);
+    const bool memory = time().state(vgpu).spec.memory_bytes != spec.memory_bytes;
+    CHECK(time_.ChangeSpec(vgpu, spec, now_ns).ok());
+    if (memory) ChangeMemoryLimit(vgpus_[vgpu].pages(), row_, spec.memory_bytes);
+  }
   for (const FileVgpu& vgpu : change.added) CHECK(Add(vgpu.spec, now_ns).ok());
   DivideSlots();
   news_ = true;
@@ -107,6 +132,73 @@ void Gpu::Leave(Member* member, int64_t now_ns) {
   news_ = true;
 }
 
+// Memory.
+
+std::vector<WorkerPages*> Gpu::Vgpu::pages() const {
+  std::vector<WorkerPages*> pages;
+  for (Member* member : members) {
+    if (member->shares_) pages.push_back(&member->pages_);
+  }
+  return pages;
+}
+
+uint64_t Gpu::MemoryLimitOf(std::string_view name) const {
+  const std::optional<VgpuId> vgpu = FindVgpu(name);
+  return vgpu ? time().state(*vgpu).spec.memory_bytes : 0;
+}
+
+Status Gpu::CheckRoomIn(std::string_view name) const {
+  const std::optional<VgpuId> vgpu = FindVgpu(name);
+  const uint64_t limit = vgpu ? time().state(*vgpu).spec.memory_bytes : 0;
+  if (limit == 0 || rules_.context_bytes == 0 || vgpus_[*vgpu].pages().empty()) return Status::Ok();
+  const uint64_t held = MemoryHeldBy(*vgpu);
+  if (held <= limit && rules_.context_bytes <= limit - held) return Status::Ok();
+  return Status(
+      StatusCode::kResourceExhausted,
+      fmt::format("vGPU '{}' has no memory for one more program: {} of {} are held, and its context takes {}; end a program "
+                  "of the vGPU, or have its limit raised",
+                  name, BytesText(held), BytesText(limit), BytesText(rules_.context_bytes)));
+}
+
+void Gpu::JoinMemoryOf(Member& member) {
+  member.shares_ = true;
+  JoinMemory(vgpus_[member.vgpu_].pages(), member.pages_, row_, time().state(member.vgpu_).spec.memory_bytes,
+             rules_.context_bytes);
+  LookAtMemory(member);
+}
+
+void Gpu::LookAtAllMemory() {
+  for (const std::unique_ptr<Member>& member : members_) LookAtMemory(*member);
+  for (const VgpuId vgpu : time().vgpus()) {
+    const std::vector<WorkerPages*> pages = vgpus_[vgpu].pages();
+    if (time().state(vgpu).spec.memory_bytes != 0) TellMemoryOfOthers(pages, row_, rules_.context_bytes);
+  }
+}
+
+void Gpu::AnswerMemoryQuestions() {
+  memory_asked_ = false;
+  for (const std::unique_ptr<Member>& member : members_) {
+    if (!AsksForMemory(member->pages_, row_)) continue;
+    if (member->shares_) {
+      AnswerMemory(vgpus_[member->vgpu_].pages(), member->pages_, row_, rules_.context_bytes);
+    } else {
+      // Its vGPU is not there: others of it may hold what is left of the limit.
+      RefuseMemory(member->pages_, row_);
+    }
+  }
+}
+
+uint64_t Gpu::MemoryHeldBy(VgpuId vgpu) const {
+  uint64_t held = 0;
+  for (const Member* member : vgpus_[vgpu].members) {
+    // More than the limit, where that was lowered. More than the GPU has is made up.
+    const uint64_t one = member->pages_.report().rows[row_].memory_held.load(std::memory_order_relaxed);
+    held += rules_.memory_bytes == 0 ? one : std::min(one, rules_.memory_bytes);
+  }
+  if (time().state(vgpu).spec.memory_bytes != 0) held += ContextsBytes(vgpus_[vgpu].pages().size(), rules_.context_bytes);
+  return held;
+}
+
 // Looks and decisions.
 
 void Gpu::Look(Member& member, int64_t now_ns) {
@@ -126,6 +218,7 @@ void Gpu::LookOften(int64_t now_ns, int64_t until_ns) {
 }
 
 void Gpu::Turn(int64_t now_ns) {
+  if (memory_asked_) AnswerMemoryQuestions();
   if (now_ns >= look_ns_) {
     LookAll(now_ns);
     look_ns_ = now_ns + LookGapNs(now_ns);

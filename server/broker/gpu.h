@@ -20,6 +20,7 @@
 #include "scheduler/token_sets.h"
 #include "server/broker/row_watch.h"
 #include "server/broker/vgpu_change.h"
+#include "server/broker/vgpu_memory.h"
 #include "server/broker/worker_pages.h"
 
 namespace tessera {
@@ -49,7 +50,8 @@ class Gpu {
     const SessionId session_;
     RowWatch watch_;
     const int64_t came_ns_;
-    bool ended_ = false;  // for its overrun
+    bool ended_ = false;   // for its overrun
+    bool shares_ = false;  // its memory is its vGPU's
   };
 
   // `row`: its number, and that of its rows. `overrun_after_ns`: sessions of vGPUs with Overrun::kEnd are ended after that.
@@ -65,12 +67,26 @@ class Gpu {
   void Apply(const VgpuChange& change, int64_t now_ns);
   // The vGPU of this name, if it takes sessions.
   std::optional<VgpuId> FindVgpu(std::string_view name) const;
+  // Sessions of all vGPUs of this name, also of one that takes no more.
+  uint32_t SessionsOf(std::string_view name) const;
   const std::string& NameOf(VgpuId vgpu) const { return time().state(vgpu).spec.name; }
 
   // Sessions. `pages` outlive the member, which is the GPU's until it leaves; `alone`: it is in no other GPU. It is told at once
   // what holds for its vGPU.
   Member* Join(WorkerPages& pages, VgpuId vgpu, bool alone, int64_t now_ns);
   void Leave(Member* member, int64_t now_ns);
+
+  // Memory. The limit of the vGPU of this name; 0: none.
+  uint64_t MemoryLimitOf(std::string_view name) const;
+  // Whether the vGPU of this name has memory for one more session's context. kResourceExhausted: a sentence with how much it has.
+  Status CheckRoomIn(std::string_view name) const;
+  // A member has its part of its vGPU's memory from now on.
+  void JoinMemoryOf(Member& member);
+  // Sees whether it asks for more, which Turn() answers.
+  void LookAtMemory(const Member& member) { memory_asked_ = memory_asked_ || AsksForMemory(member.pages_, row_); }
+  // Of all, and tells each what others of its vGPU hold.
+  void LookAtAllMemory();
+  uint64_t MemoryHeldBy(VgpuId vgpu) const;
 
   void Look(Member& member, int64_t now_ns);
   // Looks every kLookNs until then.
@@ -102,6 +118,8 @@ class Gpu {
     bool retired = false;  // goes with its last session
     StaticSlot slot;
     std::vector<Member*> members;
+
+    std::vector<WorkerPages*> pages() const;  // of those whose memory is the vGPU's
   };
 
   VgpuId IdOf(std::string_view name) const;
@@ -113,6 +131,7 @@ class Gpu {
   void EndOverrun(int64_t now_ns);
   void FollowMode(int64_t now_ns);
   void Tell(Member& member);
+  void AnswerMemoryQuestions();
   int64_t LookGapNs(int64_t now_ns) const;
 
   const uint32_t row_;
@@ -122,7 +141,8 @@ class Gpu {
   std::vector<Vgpu> vgpus_;  // by VgpuId
   std::vector<std::unique_ptr<Member>> members_;
 
-  bool news_ = false;  // since the last decision
+  bool news_ = false;          // since the last decision
+  bool memory_asked_ = false;  // since the last Turn()
   GpuMode mode_ = GpuMode::kFree;
   int64_t shared_ns_ = 0;  // when it was free last
   int64_t ask_again_ns_ = kNever;

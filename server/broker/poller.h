@@ -12,7 +12,7 @@ namespace tessera {
 
 class Poller {
  public:
-  enum class Source : uint64_t { kTimer, kSignals, kLine, kRing, kProcess };
+  enum class Source : uint64_t { kTimer, kSignals, kLine, kRing, kProcess, kCalls };
   struct Event {
     Source source;
     uint64_t session;  // of kRing and kProcess

@@ -35,10 +35,10 @@ class Line {
     if (unsent_.size() <= kUnsentMax) return Status::Ok();
     return Status(StatusCode::kUnavailable, "the daemon does not read what it asked for");
   }
-  // kUnavailable when the daemon has hung up.
-  Status Receive(Broker& broker) {
-    for (int i = 0; i < kMessagesAtOnce; ++i) {
-      Result<SocketMessage> message = ReceiveMessage(fd(), kBrokerMessageBytesMax, 0);
+  // Waits for none but the first. kUnavailable when the daemon has hung up.
+  Status Receive(Broker& broker, int messages_max = kMessagesAtOnce, uint64_t deadline_ns = 0) {
+    for (int i = 0; i < messages_max; ++i) {
+      Result<SocketMessage> message = ReceiveMessage(fd(), kBrokerMessageBytesMax, deadline_ns);
       if (!message.ok()) return message.status().code() == StatusCode::kTimedOut ? Status::Ok() : message.status();
       RETURN_IF_ERROR(broker.Take(std::move(message).value(), static_cast<int64_t>(MonotonicNs())));
     }
@@ -50,6 +50,8 @@ class Line {
   std::deque<std::vector<std::byte>> unsent_;
 };
 
+constexpr uint64_t kFirstMessageNs = 5'000'000'000;
+
 int64_t Now() { return static_cast<int64_t>(MonotonicNs()); }
 
 // What comes next, by `again_ns` at the latest.
@@ -60,6 +62,36 @@ std::span<const Poller::Event> WaitFor(Poller& poller, AwakeTime& awake, int64_t
   awake.Spent(Now() - now_ns);
   return events;
 }
+
+// The broker's side of the control API.
+class Api {
+ public:
+  Api(Broker& broker, CallQueue* calls) : api_(broker, broker.administrators()), broker_(broker), calls_(calls) {}
+
+  void DoOne() {
+    std::optional<std::pair<uint64_t, VgpuCall>> call = calls_->TakeOne();
+    if (!call) return;
+    calls_->Answer(call->first, api_.Do(call->second, Now()));
+    again_ns_ = 0;  // whoever watches is told at once
+  }
+  void PublishChanges(int64_t now_ns) {
+    if (calls_ == nullptr || now_ns < again_ns_) return;
+    if (!calls_->watched()) {
+      published_ = 0;
+    } else if (published_ != broker_.changes() + 1) {
+      published_ = broker_.changes() + 1;
+      again_ns_ = now_ns + Broker::kTickNs;
+      calls_->Publish(api_.All());
+    }
+  }
+
+ private:
+  VgpuApi api_;
+  Broker& broker_;
+  CallQueue* const calls_;
+  uint64_t published_ = 0;  // 1 + changes() then; 0: nobody has been told yet
+  int64_t again_ns_ = 0;
+};
 
 Result<UniqueFd> BlockSignals() {
   sigset_t handled;
@@ -74,7 +106,7 @@ Result<UniqueFd> BlockSignals() {
 
 }  // namespace
 
-Status RunBroker(UniqueFd line_socket, const BrokerOptions& options) {
+Status RunBroker(UniqueFd line_socket, const BrokerOptions& options, CallQueue* calls, const std::function<Status()>& confine) {
   Result<Poller> poller = Poller::Make();
   if (!poller.ok()) return poller.status();
   Result<UniqueFd> signals = BlockSignals();
@@ -82,13 +114,20 @@ Status RunBroker(UniqueFd line_socket, const BrokerOptions& options) {
   Line line(std::move(line_socket));
   RETURN_IF_ERROR(poller->Add(line.fd(), Poller::Source::kLine));
   RETURN_IF_ERROR(poller->Add(signals->get(), Poller::Source::kSignals));
+  if (calls != nullptr) RETURN_IF_ERROR(poller->Add(calls->call_fd(), Poller::Source::kCalls));
   Broker broker(options, *poller, [&](std::span<const std::byte> message) { line.Send(message); });
+  const Status first = line.Receive(broker, 1, MonotonicNs() + kFirstMessageNs);
+  if (first.code() == StatusCode::kUnavailable) return Status::Ok();
+  RETURN_IF_ERROR(first);
+  Api api(broker, calls);
   AwakeTime awake(CoreCount());
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // 1 us: the default of 50 us is as long as a hand-over may take
+  RETURN_IF_ERROR(confine());
   for (;;) {
     RETURN_IF_ERROR(line.SendRest());
     const int64_t now_ns = Now();
     const int64_t again_ns = broker.Turn(now_ns);
+    api.PublishChanges(now_ns);
     awake.Expect(broker.HandOverNs(), now_ns);
     for (const Poller::Event& event : WaitFor(poller.value(), awake, again_ns)) {
       switch (event.source) {
@@ -101,6 +140,7 @@ Status RunBroker(UniqueFd line_socket, const BrokerOptions& options) {
         }
         case Poller::Source::kRing: broker.Ring(event.session, Now()); break;
         case Poller::Source::kProcess: broker.WorkerEnded(event.session, Now()); break;
+        case Poller::Source::kCalls: api.DoOne(); break;
         case Poller::Source::kTimer: break;
       }
     }

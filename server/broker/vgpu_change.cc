@@ -19,6 +19,29 @@ double LeftOf(std::span<const VgpuSpec> specs, const AdmissionRules& rules) {
   return std::max(0.0, left);
 }
 
+// Whether there is memory for those that are new or get more; the others have theirs.
+Status CheckMemory(std::span<const PresentVgpu> present, std::span<const FileVgpu> wanted, const AdmissionRules& rules) {
+  std::vector<VgpuSpec> have;
+  std::vector<const FileVgpu*> grow;
+  for (const FileVgpu& vgpu : wanted) {
+    const VgpuSpec* const before = Find(present, vgpu.spec.name);
+    if (before != nullptr && vgpu.spec.memory_bytes <= before->memory_bytes) {
+      have.push_back(vgpu.spec);
+    } else {
+      grow.push_back(&vgpu);
+    }
+  }
+  for (const PresentVgpu& each : present) {
+    const auto is_it = [&](const FileVgpu& vgpu) { return vgpu.spec.name == each.spec.name; };
+    if (each.sessions > 0 && std::none_of(wanted.begin(), wanted.end(), is_it)) have.push_back(each.spec);
+  }
+  for (const FileVgpu* vgpu : grow) {
+    if (const Status status = AdmitMemory(have, vgpu->spec, rules); !status.ok()) return AtLine(vgpu->line, status);
+    have.push_back(vgpu->spec);
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Result<VgpuChange> PlanChange(std::span<const PresentVgpu> present, std::span<const FileVgpu> wanted,
@@ -47,7 +70,7 @@ Result<VgpuChange> PlanChange(std::span<const PresentVgpu> present, std::span<co
     spec.request = std::min(spec.request, LeftOf(after, rules));
     if (const Status status = AdmitVgpu(after, spec, rules); !status.ok()) {
       return Status(status.code(),
-                    fmt::format("vGPU '{}' is not in the file and has {} session{}, for which this leaves nothing: "
+                    fmt::format("vGPU '{}' is not wanted any more and has {} session{}, for which this leaves nothing: "
                                 "end them, or keep it ({})",
                                 spec.name, each.sessions, each.sessions == 1 ? "" : "s", status.message()));
     }
@@ -55,6 +78,7 @@ Result<VgpuChange> PlanChange(std::span<const PresentVgpu> present, std::span<co
     change.retired.push_back(spec.name);
     if (spec != each.spec) change.changed.push_back(spec);
   }
+  RETURN_IF_ERROR(CheckMemory(present, wanted, rules));
   // Each step leaves less than what is there in the end.
   std::stable_partition(change.changed.begin(), change.changed.end(),
                         [&](const VgpuSpec& spec) { return spec.request <= Find(present, spec.name)->request; });

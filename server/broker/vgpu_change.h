@@ -1,8 +1,8 @@
-// From the vGPUs that a GPU has to those that a file wants: what is to be done, in an order in which each step is admitted. Pure;
+// From the vGPUs that a GPU has to those that are wanted: what is to be done, in an order in which each step is admitted. Pure;
 // any thread.
 //
-// A vGPU that the file does not name any more takes no new sessions. Without sessions it goes at once. With sessions it stays
-// until the last of them has ended: with its limit and priority, and with its request as far as the file leaves room for it.
+// A vGPU that is not wanted any more takes no new sessions. Without sessions it goes at once. With sessions it stays until the
+// last of them has ended: with its limit, priority and memory, and with its request as far as the wanted ones leave room for it.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,9 @@ struct VgpuChange {
   std::vector<FileVgpu> added;
 };
 
-// `wanted` are those of this GPU; `default`, which no file names, stays as it is. kInvalidArgument, kResourceExhausted as of
-// AdmitVgpu(): the sentence begins with the line of the vGPU that does not fit.
+// `wanted` are those of this GPU, in the order in which they are admitted; `default`, which nobody names, stays as it is.
+// kInvalidArgument, kResourceExhausted as of AdmitVgpu(): the sentence begins with the line of the vGPU that does not fit, if it
+// stands in a file.
 Result<VgpuChange> PlanChange(std::span<const PresentVgpu> present, std::span<const FileVgpu> wanted,
                               const AdmissionRules& rules);
 

@@ -21,7 +21,9 @@ bool BeginsWithNumberAlone(std::string_view text) {
 
 }  // namespace
 
-Status AtLine(size_t line, const Status& why) { return Status(why.code(), fmt::format("line {}: {}", line, why.message())); }
+Status AtLine(size_t line, const Status& why) {
+  return line == 0 ? why : Status(why.code(), fmt::format("line {}: {}", line, why.message()));
+}
 
 Status AtLine(size_t line, const std::string& why) { return AtLine(line, Status(StatusCode::kInvalidArgument, why)); }
 

@@ -6,13 +6,14 @@
 //   gpu = 0                  # number in the server's list, or "GPU-uuid"; default 0
 //   request = 0.7            # default: --default-request
 //   limit = 1.0              # default 1
+//   memory = "8GiB"          # bytes, or a text with KiB, MiB, GiB or TiB; default: no limit
 //   priority = "normal"      # protected, normal, best-effort; default normal
 //   overrun = "bill"         # bill, or end: a session that runs on beyond its tokens while others wait; default bill
 //   owners = ["uid:1000"]    # users of the server's host, "name:X" of a certificate; default: everybody who may use the server
 //
 // Gemini's (https://github.com/NTHU-LSALAB/Gemini, resource-config.txt): the number of lines that follow, then in each
-// `ID REQUEST LIMIT GPU_MEM`; ST-vGPU's has the percentage of SMs before the memory. All are of GPU 0. SMs and memory are read,
-// noted, and not enforced.
+// `ID REQUEST LIMIT GPU_MEM`; ST-vGPU's has the percentage of SMs before the memory, which is in bytes. All are of GPU 0. SMs are
+// read, noted, and not enforced.
 //
 // Pure; any thread.
 #pragma once
@@ -37,7 +38,7 @@ struct FileVgpu {
   VgpuSpec spec{};
   uint32_t gpu = 0;
   std::vector<std::string> owners{};  // holders that may begin sessions (protocol/wire/holder.h); empty: everybody
-  size_t line = 0;                    // where it stands, counted from 1
+  size_t line = 0;                    // where it stands, counted from 1; 0: in no file
 };
 
 struct VgpuFile {
@@ -55,7 +56,7 @@ struct VgpuFileTerms {
 // whether they fit on their GPUs is PlanChange()'s to say (vgpu_change.h).
 Result<VgpuFile> ReadVgpuFile(std::string_view text, const VgpuFileTerms& terms);
 
-// "line N: ...", of a file.
+// "line N: ...", of a file; for line 0 the sentence as it is.
 Status AtLine(size_t line, const Status& why);
 Status AtLine(size_t line, const std::string& why);
 

@@ -41,8 +41,7 @@ Result<FileVgpu> ReadLine(size_t line, const std::vector<std::string_view>& word
   if (words.size() == 5 && (!Parse(words[3], &percent) || !(percent > 0 && percent <= 100))) {
     return AtLine(line, fmt::format("SM% '{}' is not above 0 and up to 100", Printable(words[3])));
   }
-  uint64_t bytes = 0;
-  if (!Parse(words.back(), &bytes))
+  if (!Parse(words.back(), &vgpu.spec.memory_bytes))
     return AtLine(line, fmt::format("GPU_MEM '{}' is no number of bytes", Printable(words.back())));
   return vgpu;
 }
@@ -74,8 +73,7 @@ Result<VgpuFile> ReadGeminiVgpus(std::string_view text) {
   if (file.vgpus.size() != announced) {
     return AtLine(announced_line, fmt::format("{} lines are to follow, and {} do", announced, file.vgpus.size()));
   }
-  if (announced > 0)
-    file.notes.push_back(std::string(partitions ? "SM% and GPU_MEM are" : "GPU_MEM is") + " read, and not enforced yet");
+  if (partitions) file.notes.emplace_back("SM% is read, and not enforced yet");
   return file;
 }
 

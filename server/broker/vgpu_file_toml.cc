@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "protocol/base/bytes_text.h"
 #include "protocol/base/printable.h"
 #include "protocol/wire/holder.h"
 #include "server/broker/gpu_name.h"
@@ -47,6 +48,16 @@ Status ReadShare(std::string_view field, const toml::node& node, double* share) 
   if (!value) return WrongType(field, node, "a number from 0 to 1");
   *share = *value;
   return Status::Ok();
+}
+
+Status ReadMemory(const toml::node& node, uint64_t* bytes) {
+  if (!node.is_integer() && !node.is_string()) return WrongType("memory", node, "a number of bytes or a text such as \"8GiB\"");
+  const std::string text = node.is_integer() ? std::to_string(node.as_integer()->get()) : node.as_string()->get();
+  if (ParseBytes(text, bytes) && *bytes != 0) return Status::Ok();
+  return Invalid(
+      fmt::format("memory '{}' is no number of bytes above 0, with KiB, MiB, GiB, TiB or nothing behind it: leave "
+                  "it out for no limit",
+                  Printable(text)));
 }
 
 Status ReadGpu(const toml::node& node, const VgpuFileTerms& terms, uint32_t* gpu) {
@@ -93,11 +104,12 @@ Status ReadField(std::string_view key, const toml::node& node, const VgpuFileTer
   if (key == "gpu") return ReadGpu(node, terms, &vgpu->gpu);
   if (key == "request") return ReadShare(key, node, &vgpu->spec.request);
   if (key == "limit") return ReadShare(key, node, &vgpu->spec.limit);
+  if (key == "memory") return ReadMemory(node, &vgpu->spec.memory_bytes);
   if (key == "priority") return ReadPriority(node, &vgpu->spec.priority);
   if (key == "overrun") return ReadOverrun(node, &vgpu->spec.overrun);
   if (key == "owners") return ReadOwners(node, &vgpu->owners);
-  return Invalid(
-      fmt::format("'{}' is no field of a vGPU: there are name, gpu, request, limit, priority, overrun, owners", Printable(key)));
+  return Invalid(fmt::format("'{}' is no field of a vGPU: there are name, gpu, request, limit, memory, priority, overrun, owners",
+                             Printable(key)));
 }
 
 Result<FileVgpu> ReadVgpu(const toml::node& node, const VgpuFileTerms& terms) {

@@ -36,6 +36,10 @@ void WorkerPages::Tell(size_t row, const GateWord& word) {
   if (gate_->rows[row].gate.load(std::memory_order_relaxed) == packed && closed == closed_after) return;
   gate_->rows[row].gate.store(packed, std::memory_order_release);
   gate_->closed_rows.store(closed_after, std::memory_order_release);
+  WakeAll();
+}
+
+void WorkerPages::WakeAll() {
   gate_->changes.fetch_add(1, std::memory_order_seq_cst);
   FutexWakeAll(&gate_->changes);
 }

@@ -26,6 +26,11 @@ class WorkerPages {
   void TellSlot(size_t row, const StaticSlot& slot);
   void SayAlive(int64_t now_ns) { gate_->alive_ns.store(static_cast<uint64_t>(now_ns), std::memory_order_release); }
   const ReportPage& report() const { return *report_; }
+  // Its words of memory are written as vgpu_memory.h says.
+  GatePage::Row& memory(size_t row) { return gate_->rows[row]; }
+  const GatePage::Row& memory(size_t row) const { return gate_->rows[row]; }
+  // Whoever waits for a word of the gate page.
+  void WakeAll();
 
  private:
   WorkerPages(std::shared_ptr<GatePage> gate, std::shared_ptr<const ReportPage> report)

@@ -19,11 +19,12 @@
 #include "protocol/base/start_program.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/channel/waiting.h"
+#include "protocol/wire/holder.h"
 #include "server/daemon/child_process.h"
 
 namespace tessera {
 
-BrokerProcess::BrokerProcess(const Options& options, std::vector<GpusMessage::Uuid> gpus, ChildLogs& logs)
+BrokerProcess::BrokerProcess(const Options& options, GpusMessage gpus, ChildLogs& logs)
     : options_(options), logs_(logs), gpus_(std::move(gpus)) {}
 
 Status BrokerProcess::Start() {
@@ -48,27 +49,35 @@ Status BrokerProcess::Launch() {
   Result<std::pair<UniqueFd, UniqueFd>> ends = MakeSocketPair();
   if (!ends.ok()) return ends.status();
   std::vector<std::string> arguments = {"--line-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()),
-                                        "--log",     options_.log_word};
+                                        "--log",     options_.log_word,         "--sandbox",    options_.sandbox_word};
+  if (!options_.private_root) arguments.emplace_back("--machine-root");
   for (const std::string& policy : options_.policies) arguments.insert(arguments.end(), {"--policy", policy});
   if (options_.no_default_vgpu) arguments.insert(arguments.end(), {"--default", "none"});
   if (!options_.default_request.empty()) arguments.insert(arguments.end(), {"--default-request", options_.default_request});
   if (!options_.overrun_after.empty()) arguments.insert(arguments.end(), {"--overrun-after", options_.overrun_after});
+  std::vector<int> passed = {ends->second.get()};
+  if (control_listener_ >= 0) {
+    passed.push_back(control_listener_);
+    arguments.insert(arguments.end(), {"--control-fd", std::to_string(kPassedFd + 1)});
+    std::vector<std::string> administrators = options_.administrators;
+    administrators.insert(administrators.end(), {UserHolder(0), UserHolder(geteuid())});
+    for (const std::string& holder : administrators) arguments.insert(arguments.end(), {"--admin", holder});
+  }
   ++launches_;
   if (!options_.record_path.empty()) {
     // What the one before wrote is kept.
     const std::string suffix = launches_ == 1 ? "" : "-" + std::to_string(launches_);
     arguments.insert(arguments.end(), {"--record", options_.record_path + suffix});
   }
-  Result<pid_t> pid = logs_.Start(program, program, "tessera-broker", arguments, {ends->second.get()});
+  Result<pid_t> pid = logs_.Start(program, program, "tessera-broker", arguments, passed);
+  if (!pid.ok() && access(program.c_str(), X_OK) == 0) return pid.status();
   if (!pid.ok()) return Status(StatusCode::kNotFound, program + ": " + pid.status().message() + "; install it again");
   pid_ = *pid;
   line_ = std::move(ends->first);
   ends->second.reset();
   started_ns_ = heard_ns_ = MonotonicNs();
   start_at_ns_ = 0;
-  GpusMessage gpus;
-  gpus.uuids = gpus_;
-  Send(gpus);
+  Send(gpus_);
   return Status::Ok();
 }
 
@@ -93,6 +102,8 @@ void BrokerProcess::Left(uint64_t session) {
   left.session = session;
   Send(left);
 }
+
+void BrokerProcess::GiveBack(const KeptMessage& kept) { Send(kept); }
 
 void BrokerProcess::SendFile(const VgpuFileMessage& file, const std::string& text) {
   const UniqueFd memory(memfd_create("tessera-vgpus", MFD_CLOEXEC));
@@ -133,6 +144,12 @@ BrokerProcess::Said BrokerProcess::Hear() {
       case BrokerWord::kReported:
         if (Result<ReportedMessage> reported = ReportedMessage::Decode(message->bytes); reported.ok())
           said.reported = std::move(*reported);
+        break;
+      case BrokerWord::kEnd:
+        if (Result<EndMessage> end = EndMessage::Decode(message->bytes); end.ok()) said.to_end.push_back(end->session);
+        break;
+      case BrokerWord::kKept:
+        if (Result<KeptMessage> kept = KeptMessage::Decode(message->bytes); kept.ok()) said.kept = std::move(*kept);
         break;
       default: break;
     }

@@ -38,15 +38,19 @@ class BrokerProcess {
     std::vector<VgpuFileAnswer> files;
     std::optional<FiguresMessage> figures;    // the last ones
     std::optional<ReportedMessage> reported;  // likewise
+    std::vector<uint64_t> to_end;             // sessions
+    std::optional<KeptMessage> kept;          // the last one
   };
 
-  BrokerProcess(const Options& options, std::vector<GpusMessage::Uuid> gpus, ChildLogs& logs);
+  BrokerProcess(const Options& options, GpusMessage gpus, ChildLogs& logs);
 
+  // Before Start(): where brokers listen for the control API; -1: there is none. It stays open.
+  void Offer(int control_listener) { control_listener_ = control_listener; }
   // Starts one and waits until it is ready. kNotFound: there is no such program; kVersionMismatch: it is of another release;
   // kUnavailable: it ended instead, and has said why in the log.
   Status Start();
 
-  const std::vector<GpusMessage::Uuid>& gpus() const { return gpus_; }
+  const std::vector<GpusMessage::Uuid>& gpus() const { return gpus_.uuids; }
   // For poll(); -1 while none runs.
   int fd() const { return line_.get(); }
 
@@ -54,6 +58,8 @@ class BrokerProcess {
   void Ask(const AskMessage& question);
   void Came(const CameMessage& session, const GateMemory& memory, int worker_pidfd);
   void Left(uint64_t session);
+  // What its predecessor gave to keep.
+  void GiveBack(const KeptMessage& kept);
   // `text`: what stands in the file.
   void SendFile(const VgpuFileMessage& file, const std::string& text);
 
@@ -76,7 +82,8 @@ class BrokerProcess {
 
   const Options& options_;
   ChildLogs& logs_;
-  const std::vector<GpusMessage::Uuid> gpus_;
+  const GpusMessage gpus_;
+  int control_listener_ = -1;
   pid_t pid_ = -1;
   UniqueFd line_;
   uint64_t started_ns_ = 0;

@@ -11,6 +11,7 @@
 #include "server/daemon/child_process.h"
 #include "server/daemon/child_report.h"
 #include "server/daemon/exit_codes.h"
+#include "server/daemon/readings/context_cost.h"
 #include "server/worker/snapshot_builder.h"
 
 namespace tessera {
@@ -35,7 +36,7 @@ std::vector<std::byte> FromHex(const std::string& text) {
   return bytes;
 }
 
-// Takes "error TEXT", or the lines "driver TEXT", "file PATH", "version N" and "device NAME" apart.
+// Takes "error TEXT", or the lines "driver TEXT", "file PATH", "version N", "device NAME" and "context BYTES" apart.
 Result<DeviceList> ParseReport(const std::string& report) {
   DeviceList devices;
   bool complete = false;
@@ -53,6 +54,7 @@ Result<DeviceList> ParseReport(const std::string& report) {
     if (word == "priorities") devices.priorities = rest;
     if (word == "device") devices.names.push_back(rest);
     if (word == "snapshot") devices.snapshot = FromHex(rest);
+    if (word == "context") devices.context_bytes.push_back(std::strtoull(rest.c_str(), nullptr, 10));
     if (word == "end") complete = true;
   }
   if (!complete) return Status(StatusCode::kInternal, "the device probe ended without an answer");
@@ -80,7 +82,7 @@ Result<std::unique_ptr<Driver>> Open(const std::string& choice, std::string* res
   return emulator;
 }
 
-Result<std::string> Report(const std::string& choice) {
+Result<std::string> Report(const std::string& choice, bool measure_contexts) {
   std::string resolved;
   Result<std::unique_ptr<Driver>> driver = Open(choice, &resolved);
   if (!driver.ok()) return driver.status();
@@ -107,19 +109,25 @@ Result<std::string> Report(const std::string& choice) {
   if (!snapshot.ok()) return snapshot.status();
   Encoder encoder(kSnapshotBytesMax);
   snapshot.value().Encode(encoder);
+  if (measure_contexts) {
+    for (const uint64_t bytes : MeasureContexts(table, snapshot.value(), resolved == "emulator"))
+      report += fmt::format("context {}\n", bytes);
+  }
   return report + fmt::format("priorities {}\nsnapshot {}\nend\n", FormatPriorities(*priorities), Hex(encoder.bytes()));
 }
 
 }  // namespace
 
-Result<DeviceList> ProbeDevices(const std::string& driver, const std::string& log_word) {
-  const Result<std::string> report = ReportOfChild(kProbeLogName, "--probe-fd", {"--driver", driver, "--log", log_word});
+Result<DeviceList> ProbeDevices(const std::string& driver, const std::string& log_word, bool measure_contexts) {
+  std::vector<std::string> arguments = {"--driver", driver, "--log", log_word};
+  if (measure_contexts) arguments.emplace_back("--measure-contexts");
+  const Result<std::string> report = ReportOfChild(kProbeLogName, "--probe-fd", std::move(arguments));
   if (!report.ok()) return Status(StatusCode::kNotFound, "loading the driver failed: " + report.status().message());
   return ParseReport(report.value());
 }
 
-int RunProbe(const std::string& driver, int fd) {
-  const Result<std::string> report = Report(driver);
+int RunProbe(const std::string& driver, bool measure_contexts, int fd) {
+  const Result<std::string> report = Report(driver, measure_contexts);
   const std::string text = report.ok() ? report.value() : "error " + report.status().message() + "\n";
   if (!WriteReport(fd, text)) return kServiceInternal;
   return report.ok() ? int{kServiceOk} : int{kExitNoDevice};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,19 +14,20 @@
 namespace tessera {
 
 struct DeviceList {
-  std::string driver;               // what was loaded, as workers take it: "cuda", "emulator" or a path
-  std::string file;                 // that was loaded
-  int version = 0;                  // cuDriverGetVersion: 13000 is 13.0
-  std::vector<std::string> names;   // one per device
-  std::string priorities;           // FormatPriorities() of all devices
-  std::vector<std::byte> snapshot;  // DeviceSnapshot of all devices, encoded
+  std::string driver;                   // what was loaded, as workers take it: "cuda", "emulator" or a path
+  std::string file;                     // that was loaded
+  int version = 0;                      // cuDriverGetVersion: 13000 is 13.0
+  std::vector<std::string> names;       // one per device
+  std::string priorities;               // FormatPriorities() of all devices
+  std::vector<std::byte> snapshot;      // DeviceSnapshot of all devices, encoded
+  std::vector<uint64_t> context_bytes;  // readings/context_cost.h, if it was asked for
 };
 
 // Starts the child and reads what it found. kNotFound: no driver, or no device; the message says which and why.
-Result<DeviceList> ProbeDevices(const std::string& driver, const std::string& log_word);
+Result<DeviceList> ProbeDevices(const std::string& driver, const std::string& log_word, bool measure_contexts = false);
 
 // The child's side: loads the driver, writes the list (or the error) to `fd`, returns the exit code.
-int RunProbe(const std::string& driver, int fd);
+int RunProbe(const std::string& driver, bool measure_contexts, int fd);
 
 // Loads "cuda", "emulator" or a path, without initialising it.
 Result<std::unique_ptr<Driver>> LoadChosenDriver(const std::string& choice);

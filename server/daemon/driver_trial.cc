@@ -63,12 +63,12 @@ void Remember(const Options& options, const std::string& key) {
   if (error) std::filesystem::remove(written, error);
 }
 
-Status TryUnder(CallFilter calls, const DeviceList& devices, const Options& options) {
-  std::vector<std::string> arguments = {"--driver",      devices.driver,
-                                        "--log",         options.log_word,
-                                        "--worker-user", options.worker_user,
-                                        "--worker-root", options.private_root ? "private" : "machine",
-                                        "--calls",       calls == CallFilter::kAllowList ? "allow" : "refuse"};
+// `more`: words of the command line that say in what sandbox.
+Status TryIn(const std::vector<std::string>& more, const DeviceList& devices, const Options& options) {
+  std::vector<std::string> arguments = {
+      "--driver",      devices.driver,      "--log",         options.log_word,
+      "--worker-user", options.worker_user, "--worker-root", options.private_root ? "private" : "machine"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
   if (!options.worker_uids.empty()) {
     arguments.insert(arguments.end(), {"--worker-uid", std::to_string(options.worker_uids.first)});
   }
@@ -83,36 +83,48 @@ TrialResult TryDriverInSandbox(const DeviceList& devices, const Options& options
   const std::string key = KeyOf(devices);
   const std::vector<std::string> known = ReadRecord(options);
   if (!key.empty() && std::find(known.begin(), known.end(), key) != known.end()) return {};
-  const Status allowed = TryUnder(CallFilter::kAllowList, devices, options);
+  const Status allowed = TryIn({"--calls", "allow"}, devices, options);
   if (allowed.ok()) {
     Remember(options, key);
     return {};
   }
-  const bool by_filter = TryUnder(CallFilter::kRefusingList, devices, options).ok();
-  return {by_filter ? CallFilter::kRefusingList : CallFilter::kAllowList, allowed.message()};
+  if (TryIn({"--calls", "refuse"}, devices, options).ok()) {
+    return {WorksWhere::kUnderRefusingList,
+            fmt::format("the driver {} makes system calls that the filter of workers does not let through ({})", devices.file,
+                        allowed.message())};
+  }
+  const Status outside = TryIn({"--sandbox", "off"}, devices, options);
+  if (outside.ok()) {
+    return {WorksWhere::kOutside, fmt::format("the driver {} does not do in the sandbox of workers what sessions need ({})",
+                                              devices.file, allowed.message())};
+  }
+  return {WorksWhere::kNowhere,
+          fmt::format("the driver {} does not work here, in a sandbox or without one ({}): its GPU may be full, lost or kept by "
+                      "another process. See what nvidia-smi says, end what uses it, and start tesserad again",
+                      devices.file, outside.message())};
 }
 
-bool ChooseCallFilter(const DeviceList& devices, Options* options) {
-  if (options->sandbox == SandboxMode::kOff || options->sandbox == SandboxMode::kLog) return true;
+int ChooseCallFilter(const DeviceList& devices, Options* options) {
+  if (options->sandbox == SandboxMode::kOff || options->sandbox == SandboxMode::kLog) return kServiceOk;
   const TrialResult result = TryDriverInSandbox(devices, *options);
-  options->calls = result.calls;
-  // A private server works for the user who started it alone.
-  const LogLevel level = options->owner_fd >= 0 ? LogLevel::kInfo : LogLevel::kWarning;
-  if (result.calls == CallFilter::kAllowList) {
-    if (!result.problem.empty())
-      Log(level, "the driver does not do in the sandbox of workers what sessions need: {}", result.problem);
-    return true;
-  }
-  const std::string what = fmt::format("the driver {} makes system calls that the filter of workers does not let through ({})",
-                                       devices.file, result.problem);
+  if (result.works == WorksWhere::kUnderRefusingList) options->calls = CallFilter::kRefusingList;
+  if (result.problem.empty()) return kServiceOk;
+  const bool nowhere = result.works == WorksWhere::kNowhere;
   if (options->sandbox == SandboxMode::kRequire) {
+    if (nowhere) {
+      fprintf(stderr, "tesserad: no device to serve: %s.\n", result.problem.c_str());
+      return kExitNoDevice;
+    }
     fprintf(stderr, "tesserad: no sandbox for workers: %s. See which with --sandbox log, or start with --sandbox auto.\n",
-            what.c_str());
-    return false;
+            result.problem.c_str());
+    return kExitNoSandbox;
   }
-  Log(level, "the sandbox of workers is not complete: {}: they may make every call but those that are known to reach others",
-      what);
-  return true;
+  // A private server works for the user who started it alone.
+  const LogLevel level = options->owner_fd >= 0 ? LogLevel::kInfo : nowhere ? LogLevel::kError : LogLevel::kWarning;
+  const std::string more =
+      result.works == WorksWhere::kUnderRefusingList ? ": they may make every call but those that are known to reach others" : "";
+  Log(level, "{}{}{}", nowhere ? "no session will work: " : "the sandbox of workers is not complete: ", result.problem, more);
+  return kServiceOk;
 }
 
 int RunTrial(const Options& options) {

@@ -8,17 +8,25 @@
 
 namespace tessera {
 
-struct TrialResult {
-  CallFilter calls = CallFilter::kAllowList;  // under which the driver works
-  std::string problem;                        // what fails, as a sentence; empty: nothing does
+// Where a driver does what sessions need.
+enum class WorksWhere {
+  kInSandbox,
+  kUnderRefusingList,  // in a sandbox that lets more calls through
+  kOutside,            // in none
+  kNowhere,            // the GPU is full or lost, or the driver is no good
 };
 
-// Tries it, or knows it. Where the driver works under neither filter it is not the filter's doing: kAllowList, and a problem.
+struct TrialResult {
+  WorksWhere works = WorksWhere::kInSandbox;
+  std::string problem;  // a sentence; empty: there is none
+};
+
+// Tries it, or knows it.
 TrialResult TryDriverInSandbox(const DeviceList& devices, const Options& options);
 
-// What workers of this daemon get: into `*options`, with a word in the log where it is less than it should be. False, with a
-// sentence on stderr: --sandbox require, and the driver fails under the filter.
-bool ChooseCallFilter(const DeviceList& devices, Options* options);
+// What workers of this daemon get: into `*options`, with a word in the log where it is less than it should be. kServiceOk, or how
+// the daemon ends, with a sentence on stderr: --sandbox require, and the driver does not work in all of it.
+int ChooseCallFilter(const DeviceList& devices, Options* options);
 
 // The child's side: returns the exit code.
 int RunTrial(const Options& options);

@@ -7,7 +7,7 @@ namespace tessera {
 
 // Besides those of programs/service_options.h.
 enum ExitCode : int {
-  kExitNoDevice = 3,   // no driver could be loaded, or it has no device
+  kExitNoDevice = 3,   // no driver could be loaded, it has no device, or --sandbox=require and it does not work
   kExitNoSandbox = 5,  // --sandbox=require, and this machine cannot do all of it
   // Of worker processes, seen by the daemon alone:
   kExitHandshakeFailed = 10,  // the client sent nothing, something else, or speaks another version

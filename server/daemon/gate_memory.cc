@@ -49,4 +49,11 @@ void GateMemory::SayCaught() const {
   }
 }
 
+Status GateMemory::SetMemoryLimit(uint32_t row, uint64_t bytes) const {
+  const auto at =
+      static_cast<off_t>(offsetof(GatePage, rows) + row * sizeof(GatePage::Row) + offsetof(GatePage::Row, memory_limit));
+  if (pwrite(gate_.get(), &bytes, sizeof(bytes), at) == sizeof(bytes)) return Status::Ok();
+  return Status::FromErrno("cannot write into a gate page", errno);
+}
+
 }  // namespace tessera

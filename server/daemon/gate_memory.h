@@ -18,6 +18,8 @@ class GateMemory {
 
   // Tells the worker that its session ends, since the audit caught it.
   void SayCaught() const;
+  // What the session's vGPU may hold of the memory of a GPU. Before the worker has its client.
+  Status SetMemoryLimit(uint32_t row, uint64_t bytes) const;
 
   int gate_fd() const { return gate_.get(); }                // may be written
   int worker_gate_fd() const { return worker_gate_.get(); }  // may be read

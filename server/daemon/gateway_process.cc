@@ -25,6 +25,8 @@ Result<GatewayProcess> GatewayProcess::Start(const Options& options, ChildLogs& 
       "--log",        options.log_word,         "--hello-timeout", std::to_string(options.hello_timeout_s),
       "--parent-pid", std::to_string(getpid()), "--ready-fd",      std::to_string(kPassedFd)};
   arguments.insert(arguments.end(), {"--resume-grace", std::to_string(options.resume_grace_s)});
+  arguments.insert(arguments.end(), {"--sandbox", options.sandbox_word});
+  if (!options.private_root) arguments.emplace_back("--machine-root");
   for (std::string& word : LinkArguments(options.link)) arguments.push_back(std::move(word));
   Result<pid_t> pid = logs.Start(program, program, "tessera-gateway", arguments, {write_end.get()});
   if (!pid.ok()) return Status(StatusCode::kNotFound, program + ": " + pid.status().message() + "; install it again");

@@ -23,6 +23,7 @@
 #include "server/daemon/worker_process.h"
 #include "server/daemon/worker_sandbox.h"
 #include "server/images/image_keeper.h"
+#include "server/sandbox/service_sandbox.h"
 
 namespace tessera {
 namespace {
@@ -36,7 +37,7 @@ int ExitCodeOfBroker(const Status& status) {
 int RunDaemon(Options options) {
   signal(SIGPIPE, SIG_IGN);  // whoever waits for the line below may be gone by then
   if (!CheckWorkerSandbox(&options)) return kExitNoSandbox;
-  Result<DeviceList> devices = ProbeDevices(options.driver, options.log_word);
+  Result<DeviceList> devices = ProbeDevices(options.driver, options.log_word, options.vgpus);
   if (!devices.ok()) {
     fprintf(
         stderr,
@@ -44,7 +45,7 @@ int RunDaemon(Options options) {
         devices.status().message().c_str());
     return kExitNoDevice;
   }
-  if (!ChooseCallFilter(*devices, &options)) return kExitNoSandbox;
+  if (const int code = ChooseCallFilter(*devices, &options); code != kServiceOk) return code;
   Result<UnixListener> listener = UnixListener::Bind(options.listen_path, options.socket);
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
   ChildLogs logs;
@@ -65,6 +66,7 @@ int RunDaemon(Options options) {
   report.server = fmt::format("tesserad {}", TESSERA_VERSION);
   report.driver = devices->driver;
   report.snapshot = devices->snapshot;
+  report.context_bytes = devices->context_bytes;
   report.sessions_max = options.sessions_max;
   report.needs_vgpu = options.no_default_vgpu;
   Supervisor supervisor(options, std::move(listener).value(), std::move(report), logs);
@@ -97,7 +99,7 @@ int main(int argc, char** argv) {
     case Options::Role::kProbe:
       SetLogName(kProbeLogName);
       BecomeChild(options.parent_pid);
-      return RunProbe(options.driver, options.probe_fd);
+      return RunProbe(options.driver, options.measure_contexts, options.probe_fd);
     case Options::Role::kTrial:
       SetLogName(kTrialLogName);
       BecomeChild(options.parent_pid);
@@ -109,7 +111,8 @@ int main(int argc, char** argv) {
     case Options::Role::kImageKeeper:
       SetLogName(kImagesLogName);
       BecomeChild(options.parent_pid);
-      return RunImageKeeper(options.keeper_fd, options.image_directory, uint64_t{options.image_gib} << 30);
+      EndService(RunImageKeeper(options.keeper_fd, options.image_directory, uint64_t{options.image_gib} << 30,
+                                SandboxOfImageKeeper(options)));
     case Options::Role::kWorker:
       SetLogName(WorkerLogName(options.session));
       BecomeChild(options.parent_pid);

@@ -148,6 +148,7 @@ void Serve(MonitorRequest request, int connection, Sources& sources) {
   } else {
     report.readings.resize(snapshot.value().devices.size());
   }
+  request.OverlayMemory(&report);
   NameSessions(&report);
   Encoder encoder(kControlMessageBytesMax);
   report.Encode(encoder);

@@ -9,9 +9,12 @@
 #include <vector>
 
 #include "programs/service_command_line.h"
+#include "protocol/base/bytes_text.h"
+#include "protocol/base/printable.h"
 #include "protocol/link/link_address.h"
 #include "server/daemon/caller.h"
 #include "server/daemon/socket_options.h"
+#include "server/daemon/state_file.h"
 #include "server/daemon/warm_bounds.h"
 
 namespace tessera {
@@ -118,6 +121,28 @@ int ParseOptions(int argc, char** argv, Options* options) {
       ->type_name("{auto,cuda,emulator}|PATH")
       ->capture_default_str();
   line.AddSessionsMax(&options->sessions_max);
+  app.add_option("--start-wait", options->start_wait_s,
+                 "Seconds that a session waits for its turn while the server has as many as it may; 0: it is refused at once")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0U, 60U).description("0 to 60"))
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--gpu-memory",
+         [options](const std::string& text) {
+           if (ParseBytes(text, &options->gpu_memory_bytes) && options->gpu_memory_bytes != 0) return;
+           throw CLI::ValidationError(
+               "--gpu-memory",
+               "'" + Printable(text) + "' is no number of bytes above 0, with KiB, MiB, GiB, TiB or nothing behind it");
+         },
+         "of each GPU's memory, how much limits of vGPUs may add up to (such as 70GiB); all that it has by default")
+      ->type_name("SIZE");
+  app.add_option(
+         "--host-memory", options->host_memory_mib,
+         "MiB of host memory that sessions may have pinned or mapped for their GPUs, all together; 0: seven eighths of the "
+         "machine's")
+      ->type_name("MIB")
+      ->check(CLI::Range(0U, 1U << 30).description("0 to 1073741824"))
+      ->capture_default_str();
   app.add_option(
          "--image-cache", options->image_directory,
          "Where GPU code is kept that clients have sent, so that it is sent once (default: "
@@ -140,7 +165,8 @@ int ParseOptions(int argc, char** argv, Options* options) {
       ->check(CLI::Range(0U, 86400U).description("0 to 86400"))
       ->capture_default_str();
   app.add_option("--sandbox", options->sandbox_word,
-                 "What workers give up before they serve a client: auto (what this machine can do), require (everything, or no "
+                 "What workers and services give up before they serve a client: auto (what this machine can do), require "
+                 "(everything, or no "
                  "server), off, or log (nothing, but tell what would be refused)")
       ->type_name("{auto,require,off,log}")
       ->capture_default_str();
@@ -194,6 +220,19 @@ int ParseOptions(int argc, char** argv, Options* options) {
          "Where the broker writes down what it is told and what it decides, for tessera-replay; FILE-2 and so on when it is "
          "started anew")
       ->type_name("FILE");
+  std::string control = "auto";
+  app.add_option("--control", control,
+                 "Where the control API listens, by which vGPUs are made and changed (tessera vgpu): unix:PATH, none, or auto "
+                 "(beside the socket of --listen unix:PATH, with .control at the end); who may connect as for that socket")
+      ->type_name("{auto,none}|unix:PATH")
+      ->capture_default_str();
+  std::string state = "auto";
+  app.add_option(
+         "--state", state,
+         "The file in which vGPUs of the control API outlive the server: FILE, none, or auto (one for each socket path, in "
+         "$XDG_STATE_HOME/tessera, else /var/lib/tessera for root and ~/.local/state/tessera for others)")
+      ->type_name("{auto,none}|FILE")
+      ->capture_default_str();
   app.add_flag("--check-sandbox", options->check_sandbox,
                "Say in a line what workers give up on this machine, and end: nothing is served");
   line.AddOwner();
@@ -206,6 +245,7 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--event-fd", options->event_fd)->group("");
   app.add_option("--gpus", options->gpus)->group("");
   app.add_option("--probe-fd", options->probe_fd)->group("");
+  app.add_flag("--measure-contexts", options->measure_contexts)->group("");
   app.add_option("--trial-fd", options->trial_fd)->group("");
   app.add_option("--shared-memory", options->shared_memory)->group("");
   std::string calls;
@@ -253,7 +293,7 @@ int ParseOptions(int argc, char** argv, Options* options) {
                                              : Options::Role::kDaemon;
   if (calls == "refuse") options->calls = CallFilter::kRefusingList;
   options->cache_directory = CacheDirectory();
-  if (options->role != Options::Role::kDaemon || options->check_sandbox) return -1;
+  if (options->role != Options::Role::kDaemon || (options->check_sandbox && listen.empty())) return -1;
   if (options->image_directory.empty() && !options->cache_directory.empty()) {
     options->image_directory = options->cache_directory + "/images";
   }
@@ -261,13 +301,28 @@ int ParseOptions(int argc, char** argv, Options* options) {
   Result<SocketAccess> socket = ParseSocketAccess(group, mode);
   if (!socket.ok()) return line.Refuse(socket.status().message());
   options->socket = *socket;
+  options->control_is_asked = control != "auto" && control != "none";
+  if (options->control_is_asked) {
+    options->control_path = UnixPathOf(control);
+    if (options->control_path.empty()) return line.Refuse("--control takes unix:PATH, none or auto, not '" + control + "'");
+    if (!options->vgpus) return line.Refuse("--control needs a tessera-broker: leave --no-vgpus out");
+  }
   for (std::string& administrator : options->administrators) {
     Result<std::string> holder = ParseAdministrator(administrator);
     if (!holder.ok()) return line.Refuse(holder.status().message());
     administrator = *holder;
   }
-  const std::string problem = TakeListen(listen, options);
-  return problem.empty() ? -1 : line.Refuse(problem);
+  if (const std::string problem = TakeListen(listen, options); !problem.empty()) return line.Refuse(problem);
+#ifdef TESSERA_CONTROL_API
+  if (control == "auto" && options->vgpus) options->control_path = options->listen_path + ".control";
+#endif
+  options->state_is_asked = state != "auto" && state != "none";
+  if (options->state_is_asked && options->control_path.empty()) {
+    return line.Refuse("--state is for what a control API makes: leave --control none and --no-vgpus out");
+  }
+  if (options->state_is_asked) options->state_path = state;
+  if (state == "auto" && !options->control_path.empty()) options->state_path = DefaultStatePath(options->listen_path);
+  return -1;
 }
 
 }  // namespace tessera

@@ -25,7 +25,10 @@ struct Options : ServiceOptions {
   LinkOptions link;                         // of the gateway
   uint32_t resume_grace_s = 30;             // of the gateway
   std::string driver = "auto";              // auto, cuda, emulator or a path
-  uint32_t sessions_max = 64;
+  uint32_t sessions_max = 256;
+  uint32_t start_wait_s = 60;            // how long a session may wait for its turn to begin
+  uint64_t gpu_memory_bytes = 0;         // of each GPU that limits of vGPUs may add up to; 0: all that it has
+  uint64_t host_memory_mib = 0;          // that sessions may share with their clients, in all; 0: seven eighths of the machine's
   std::string cache_directory;           // for what later servers of this user can use; empty: there is none
   std::string image_directory;           // where images are kept
   uint32_t image_gib = 8;                // how much of them; 0: none
@@ -44,20 +47,25 @@ struct Options : ServiceOptions {
   std::string default_request;         // of --default-request, for the broker
   std::string overrun_after;           // of --overrun-after, for the broker
   std::string record_path;             // of --record, for the broker
+  std::string control_path;            // of --control unix:PATH; empty: there is no control API
+  bool control_is_asked = false;       // it is not the default: without it there is no server
+  std::string state_path;              // of --state; empty: vGPUs of the control API end with the server
+  bool state_is_asked = false;         // likewise
   // What is done about a session that is found to use a GPU without reporting it (readings/audit.h).
   enum class Audit { kOff, kLog, kEnd };
   Audit audit = Audit::kLog;
   bool check_sandbox = false;  // tell what workers give up here, and end
 
   // Of processes that the daemon starts; not for users.
-  int worker_fd = -1;        // of a worker: where its client comes from (handover.h)
-  int shares_fd = -1;        // of a worker: to the daemon's table of shares (server/shares)
-  int device_page_fd = -1;   // of a worker: the emulated devices' page (server/device_page.h)
-  uint32_t device_slot = 0;  // of a worker: its slot of that page
-  int gate_fd = -1;          // of a worker: its gate page (server/gate)
-  int report_fd = -1;        // of a worker: its report page
-  int event_fd = -1;         // of a worker: what wakes the broker
-  std::string gpus;          // of a worker: those its session may have at all; empty: all of the server's
+  int worker_fd = -1;             // of a worker: where its client comes from (handover.h)
+  int shares_fd = -1;             // of a worker: to the daemon's table of shares (server/shares)
+  int device_page_fd = -1;        // of a worker: the emulated devices' page (server/device_page.h)
+  uint32_t device_slot = 0;       // of a worker: its slot of that page
+  int gate_fd = -1;               // of a worker: its gate page (server/gate)
+  int report_fd = -1;             // of a worker: its report page
+  int event_fd = -1;              // of a worker: what wakes the broker
+  std::string gpus;               // of a worker: those its session may have at all; empty: all of the server's
+  bool measure_contexts = false;  // of a probe: what a context takes of each device is wanted
   int probe_fd = -1;
   int trial_fd = -1;                          // of a process that tries the driver (driver_trial.h)
   std::string shared_memory;                  // of a worker: SandboxOptions::shared_memory

@@ -19,6 +19,7 @@
 #include "protocol/wire/device_snapshot.h"
 #include "server/daemon/child_process.h"
 #include "server/daemon/exit_codes.h"
+#include "server/daemon/warm_bounds.h"
 #include "server/daemon/worker_line.h"
 #include "server/shares/share_socket.h"
 
@@ -26,15 +27,52 @@ namespace tessera {
 namespace {
 
 // In the order of the snapshot: that of the rows of the pages.
-std::vector<GpusMessage::Uuid> UuidsOf(const ServerReport& report) {
-  std::vector<GpusMessage::Uuid> uuids;
+GpusMessage GpusOf(const ServerReport& report, const Options& options) {
+  GpusMessage gpus;
   Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(report.snapshot);
-  if (!snapshot.ok()) return uuids;
+  if (!snapshot.ok()) return gpus;
   for (const DeviceSnapshot::Device& device : snapshot->devices) {
-    if (uuids.size() == kGateRowsMax) break;
-    std::memcpy(uuids.emplace_back().data(), device.uuid_v2, sizeof(device.uuid_v2));
+    if (gpus.uuids.size() == kGateRowsMax) break;
+    std::memcpy(gpus.uuids.emplace_back().data(), device.uuid_v2, sizeof(device.uuid_v2));
+    const uint64_t most = options.gpu_memory_bytes != 0 ? options.gpu_memory_bytes : device.total_bytes;
+    gpus.memory_bytes.push_back(std::min(most, device.total_bytes));
   }
-  return uuids;
+  gpus.context_bytes = report.context_bytes;
+  gpus.waiting_workers = options.warm_workers.value_or(1);
+  return gpus;
+}
+
+// Limits of the vGPUs that a query names and what they hold, by the answer's rows.
+std::vector<MonitorRequest::Memory> MemoryOf(const ServerQuery& query, const AskAnswer& vgpus, const FiguresMessage& figures) {
+  std::vector<MonitorRequest::Memory> memory(vgpus.rows.size());
+  const std::string names = "+" + query.vgpus + "+";
+  for (size_t i = 0; i < memory.size(); ++i) {
+    memory[i].limit_bytes = i < vgpus.memory_limits.size() ? vgpus.memory_limits[i] : 0;
+    for (const ServerReport::Vgpu& vgpu : figures.vgpus) {
+      if (vgpu.device == vgpus.rows[i] && names.find("+" + vgpu.name + "+") != std::string::npos) {
+        memory[i].held_bytes = vgpu.memory_held_bytes;
+      }
+    }
+  }
+  return memory;
+}
+
+// Of all sessions so many are kept for holders that come later: one of eight.
+constexpr uint32_t kReserve = 8;
+// Shares that are kept for them: the first that comes may have half.
+constexpr size_t kSharesReserve = 2 * size_t{4096};
+
+// Whether anybody but the server's own user and root may come.
+bool ServesOthers(const Options& options) {
+  return options.owner_fd < 0 && (!options.gateway_url.empty() || options.socket.mode != SocketAccess{}.mode);
+}
+
+// A quarter is kept for others; of which the first piece that a session asks for is had by everybody.
+FairBound::Limits HostMemoryLimits(const Options& options) {
+  uint64_t total = options.host_memory_mib << 20;
+  if (total == 0) total = HostMemoryTotal() / 8 * 7;
+  if (total == 0) total = UINT64_MAX;  // nobody knows
+  return {.total = total, .reserve = ServesOthers(options) ? total / 4 : 0, .unit = uint64_t{64} << 20};
 }
 
 }  // namespace
@@ -42,12 +80,17 @@ std::vector<GpusMessage::Uuid> UuidsOf(const ServerReport& report) {
 Supervisor::Supervisor(const Options& options, UnixListener listener, ServerReport report, ChildLogs& logs)
     : options_(options),
       logs_(logs),
-      broker_(options_, UuidsOf(report), logs),
+      broker_(options_, GpusOf(report, options), logs),
       pool_(options_, broker_.gpus(), logs),
       listener_(std::move(listener)),
       report_(std::move(report)),
       monitor_(options.log_word, logs),
       auditor_(options.audit),
+      descriptors_(DescriptorPlan::OfThisProcess(options.sessions_max)),
+      sessions_({.total = options.sessions_max, .reserve = ServesOthers(options) ? options.sessions_max / kReserve : 0}),
+      shares_(descriptors_.shares, ServesOthers(options) ? kSharesReserve : 0),
+      turns_({.total = descriptors_.waiting, .reserve = descriptors_.waiting / 4}),
+      host_memory_(HostMemoryLimits(options)),
       hello_(kControlMessageBytesMax) {}
 
 Status Supervisor::Prepare() {
@@ -66,14 +109,20 @@ int Supervisor::Run() {
   while (phase_ == Phase::kServing || !workers_.empty()) {
     pool_.WarmUp();
     // poll() skips negative descriptors.
-    const bool accepts = phase_ == Phase::kServing && silent_.size() < kSilentMax && !accepting_.rests(MonotonicNs());
+    const bool accepts = phase_ == Phase::kServing && !accepting_.rests(MonotonicNs());
     std::vector<pollfd> ready = {{signals_.get(), POLLIN, 0},
                                  {accepts ? listener_.fd() : -1, POLLIN, 0},
                                  {phase_ == Phase::kServing ? options_.owner_fd : -1, POLLIN, 0},
                                  {broker_.fd(), POLLIN, 0},
                                  {vgpu_file_ ? vgpu_file_->fd() : -1, POLLIN, 0},
                                  {auditor_.fd(), POLLIN, 0}};
-    for (const Silent& client : silent_) ready.push_back({client.connection.get(), POLLIN, 0});
+    const size_t first_silent = ready.size();
+    for (const auto& [id, client] : silent_) ready.push_back({client.connection.get(), POLLIN, 0});
+    const size_t first_start = ready.size();
+    // Their hellos wait on the connections: only an end is of interest.
+    starts_.ForEach([&](const std::string& holder, const Start& start) {
+      ready.push_back({start.client.connection.get(), 0, 0});
+    });
     const size_t first_worker = ready.size();
     for (const auto& [pid, worker] : workers_) {
       ready.push_back({worker.process.shares.get(), POLLIN, 0});
@@ -104,13 +153,17 @@ int Supervisor::Run() {
       LogInfo("the process that this server was started for has ended");
       Advance(Phase::kDraining);
     }
+    const std::span<const pollfd> all(ready);
+    DropStarts(all.subspan(first_start, first_worker - first_start));
+    HearSilent(all.subspan(first_silent, first_start - first_silent));
     if (phase_ == Phase::kServing && (ready[1].revents & POLLIN) != 0) AcceptClients();
-    HearSilent();
+    TendStarts();
     if (phase_ != Phase::kServing && MonotonicNs() >= deadline_ns_) {
       Advance(phase_ == Phase::kDraining ? Phase::kTerminating : Phase::kKilling);
     }
   }
   LogInfo("all sessions have ended");
+  KeepState();
   broker_.Stop();
   if (gateway_.pid > 0) {
     // Its sessions have ended by now; the address is free again when this process has ended.
@@ -121,77 +174,6 @@ int Supervisor::Run() {
   return kServiceOk;
 }
 
-void Supervisor::AcceptClients() {
-  while (silent_.size() < kSilentMax) {
-    Result<UniqueFd> connection = listener_.Accept();
-    if (!connection.ok()) {
-      if (connection.status().code() == StatusCode::kTimedOut) return accepting_.End();  // nobody waits
-      if (connection.status().code() != StatusCode::kPermissionDenied) {
-        return accepting_.Begin(connection.status(), MonotonicNs());
-      }
-      LogStranger("turned away a client: {}", connection.status().message());
-      continue;
-    }
-    accepting_.End();
-    const Result<PeerCredentials> peer = PeerOf(connection->get());
-    silent_.push_back(
-        {std::move(connection).value(), peer.ok() ? peer.value().pid : -1, MonotonicNs() + options_.hello_timeout_ns()});
-  }
-}
-
-void Supervisor::HearSilent() {
-  for (Silent& client : silent_) {
-    if (Hear(client)) {
-      client.connection.reset();
-    } else if (MonotonicNs() >= client.deadline_ns) {
-      LogStranger("turned away the client with pid {}: it connected and said nothing", client.client_pid);
-      client.connection.reset();
-    }
-  }
-  std::erase_if(silent_, [](const Silent& client) { return !client.connection.valid(); });
-}
-
-Caller Supervisor::WhoIs(int connection, const std::string& said) const {
-  const Result<PeerCredentials> peer = PeerOf(connection);
-  return CallerOf(peer.ok() ? peer.value() : PeerCredentials{-1, UINT32_MAX, UINT32_MAX}, gateway_.pid, said,
-                  options_.administrators);
-}
-
-bool Supervisor::Hear(Silent& client) {
-  const Result<size_t> size = PeekMessage(client.connection.get(), hello_);
-  if (!size.ok()) {
-    if (size.status().code() == StatusCode::kTimedOut) return false;
-    LogDebug("pid {} connected and left", client.client_pid);
-    return true;
-  }
-  const std::span<const std::byte> message = std::span(hello_).first(size.value());
-  switch (ControlKindOf(message)) {
-    case ControlKind::kServerQuery:
-      if (!AskBroker(client, ControlKind::kServerQuery, message)) AnswerQuery(client.connection.get(), nullptr);
-      return true;
-    case ControlKind::kClientHello: break;
-    default:
-      TurnAway(client, Status(StatusCode::kProtocolViolation,
-                              "the server got something else than a hello: install the same release of tessera on both sides"));
-      return true;
-  }
-  if (const Status room = RoomForSession(); !room.ok()) {
-    TurnAway(client, room);
-  } else if (!AskBroker(client, ControlKind::kClientHello, message)) {
-    BeginSession(client, message, nullptr);
-  }
-  return true;
-}
-
-Status Supervisor::RoomForSession() const {
-  if (phase_ != Phase::kServing) {
-    return Status(StatusCode::kUnavailable, "the server is ending: start it again, or use another one");
-  }
-  if (workers_.size() < options_.sessions_max) return Status::Ok();
-  return Status(StatusCode::kResourceExhausted,
-                fmt::format("the server has {} sessions, its limit: raise --max-sessions of tesserad", workers_.size()));
-}
-
 void Supervisor::TurnAway(const Silent& client, const Status& why) {
   LogWarning("turned away the client with pid {}: {}", client.client_pid, why.message());
   // Taken first: closing a socket with an unread message makes the kernel report an error instead of the refusal.
@@ -199,7 +181,7 @@ void Supervisor::TurnAway(const Silent& client, const Status& why) {
   Refuse(client.connection.get(), why);
 }
 
-void Supervisor::AnswerQuery(int connection, const std::vector<uint32_t>* rows) {
+void Supervisor::AnswerQuery(int connection, const AskAnswer* vgpus) {
   const Result<SocketMessage> message = ReceiveMessage(connection, kControlMessageBytesMax, 0);
   const Result<ServerQuery> query = message.ok() ? ServerQuery::Decode(message.value().bytes) : message.status();
   if (!query.ok()) return Refuse(connection, query.status());
@@ -210,19 +192,28 @@ void Supervisor::AnswerQuery(int connection, const std::vector<uint32_t>* rows) 
   if (options_.vgpus) report.audit = auditor_.word();
   report.vgpus = figures_.vgpus;
   report.vgpu_problem = vgpu_problem_;
-  if (rows != nullptr) {
+  std::vector<MonitorRequest::Memory> memory;
+  if (vgpus != nullptr) {
     // What others do with their shares is not this client's to know.
     report.sharings.clear();
     report.vgpus.clear();
+    report.context_bytes.clear();
     Result<DeviceSnapshot> all = DeviceSnapshot::Decode(report_.snapshot);
     if (!all.ok()) return Refuse(connection, all.status());
     Encoder some(kSnapshotBytesMax);
-    all->Only(*rows).Encode(some);
+    DeviceSnapshot seen = all->Only(vgpus->rows);
+    memory = MemoryOf(query.value(), *vgpus, figures_);
+    for (size_t i = 0; i < std::min(memory.size(), seen.devices.size()); ++i) {
+      if (memory[i].limit_bytes != 0) seen.devices[i].total_bytes = std::min(seen.devices[i].total_bytes, memory[i].limit_bytes);
+    }
+    seen.Encode(some);
     report.snapshot.assign(some.bytes().begin(), some.bytes().end());
   }
   if (query.value().ask != ServerQuery::Ask::kNothing) {
     const Caller asker = WhoIs(connection, query.value().holder);
-    const Status asked = monitor_.Answer(RequestToMonitor(query.value(), report, asker), connection);
+    MonitorRequest request = RequestToMonitor(query.value(), report, asker);
+    request.memory = std::move(memory);
+    const Status asked = monitor_.Answer(request, connection);
     if (!asked.ok()) Refuse(connection, asked);
     return;
   }
@@ -238,6 +229,8 @@ MonitorRequest Supervisor::RequestToMonitor(const ServerQuery& query, const Serv
   request.report = report;
   const uint64_t now_ns = MonotonicNs();
   for (const auto& [pid, worker] : workers_) {
+    // From inside a vGPU its own sessions are all that there is.
+    if (!query.vgpus.empty() && worker.hello.vgpus != query.vgpus) continue;
     MonitorRequest::Session& session = request.sessions.emplace_back();
     session.session = worker.process.session;
     session.worker_pid = static_cast<uint32_t>(pid);
@@ -260,29 +253,27 @@ MonitorRequest Supervisor::RequestToMonitor(const ServerQuery& query, const Serv
     shown.user = worker.hello.user;
     shown.host = worker.hello.host;
   }
+  request.report.holders = HoldersFor(asker);
   request.devices = pool_.DeviceUsesOfAll();
   return request;
 }
 
-void Supervisor::BeginSession(Silent& client, std::span<const std::byte> message, const std::vector<uint32_t>* rows) {
+void Supervisor::BeginSession(Silent& client, std::span<const std::byte> message, Caller caller, HeldPart place,
+                              const AskAnswer* vgpus) {
   Result<ClientHello> hello = ClientHello::Decode(message);
-  if (!hello.ok() || hello->wire_version != kWireVersion || hello->spec_hash != kSpecHash) {
-    // Refuses it with what is wrong.
-    const Result<ClientHello> refused = ReceiveHello(client.connection.get(), kSpecHash, 0);
-    LogWarning("turned away the client with pid {}: {}", client.client_pid, refused.status().message());
-    return;
-  }
-  if (rows == nullptr && report_.needs_vgpu) {
+  if (!hello.ok()) return TurnAway(client, hello.status());
+  if (vgpus == nullptr && report_.needs_vgpu) {
     return TurnAway(client, Status(StatusCode::kResourceExhausted,
                                    "the server shares its GPUs as vGPUs alone: name one of them with --vgpu (TESSERA_VGPU)"));
   }
   WorkerWish wish{*hello, ""};
-  for (const uint32_t row : rows == nullptr ? std::vector<uint32_t>() : *rows) {
+  for (size_t i = 0; vgpus != nullptr && i < vgpus->rows.size(); ++i) {
+    const uint32_t row = vgpus->rows[i];
     DeviceSnapshot::Device gpu;
     std::memcpy(gpu.uuid, broker_.gpus()[row].data(), sizeof(gpu.uuid));
     wish.gpus += (wish.gpus.empty() ? "" : ",") + gpu.UuidText();
+    if (i < vgpus->memory_limits.size()) wish.memory_limits[row] = vgpus->memory_limits[i];
   }
-  Caller caller = WhoIs(client.connection.get(), hello->holder);  // before the worker has the connection
   Result<WorkerPool::Process> process = pool_.Serve(wish, client.connection);
   if (!process.ok()) {
     LogError("a session did not start: {}", process.status().message());
@@ -292,9 +283,13 @@ void Supervisor::BeginSession(Silent& client, std::span<const std::byte> message
   }
   const pid_t pid = process->pid;
   const uint64_t session = process->session;
-  const auto begun = workers_.emplace(
-      pid, Worker{std::move(process).value(), client.client_pid, std::move(caller), std::move(*hello), MonotonicNs()});
+  const uint64_t now_ns = MonotonicNs();
+  HeldPart host_memory(host_memory_, caller.holder, 0);
+  const auto begun =
+      workers_.emplace(pid, Worker{std::move(process).value(), client.client_pid, std::move(caller), std::move(place),
+                                   std::move(host_memory), std::move(*hello), now_ns, now_ns + kStartNs});
   if (options_.vgpus) TellBrokerOf(begun.first->second);
+  shares_.Enter(session, begun.first->second.caller.holder);
   LogInfo("session {} opened by pid {}, worker pid {}, {} sessions; it is of {}", session, client.client_pid, pid,
           workers_.size(), begun.first->second.caller.holder);
 }
@@ -322,8 +317,17 @@ void Supervisor::HearWorkers(std::span<const pollfd> ready) {
       if (worker.process.line.get() != one.fd) continue;
       Result<WorkerSays> said = HearWorker(one.fd);
       if (said.ok()) {
-        // It may have got ready in the moment in which it got its client: that is of no interest any more.
-        if (said->word != WorkerWord::kReady) MakeRoomFor(pid, said->word == WorkerWord::kNeedsRoom);
+        switch (said->word) {
+          case WorkerWord::kReady: break;  // in the moment in which it got its client: that is of no interest any more
+          case WorkerWord::kBegun: worker.begins_until_ns = 0; break;
+          case WorkerWord::kHoldsHost: {
+            const bool may = worker.host_memory.Resize(said->bytes, MonotonicNs());
+            if (!SendRoom(one.fd, may).ok()) LogDebug("worker {} was not told whether it may have memory", pid);
+            break;
+          }
+          case WorkerWord::kNeedsRoom:
+          case WorkerWord::kAwaitsEnds: MakeRoomFor(pid, said->word == WorkerWord::kNeedsRoom);
+        }
       } else if (said.status().code() != StatusCode::kTimedOut) {
         if (said.status().code() != StatusCode::kUnavailable) {
           LogWarning("session {} is not heard any more: {}", worker.process.session, said.status().message());
@@ -412,6 +416,7 @@ void Supervisor::Advance(Phase phase) {
   if (phase < phase_ || (phase == phase_ && phase != Phase::kKilling)) return;
   phase_ = phase;
   pool_.Close();
+  RefuseStarts(Status(StatusCode::kUnavailable, kEnding));
   const uint64_t now_ns = MonotonicNs();
   switch (phase) {
     case Phase::kServing: break;
@@ -440,10 +445,12 @@ void Supervisor::SignalWorkers(int number) {
 int Supervisor::PollTimeoutMs() const {
   uint64_t deadline_ns = phase_ == Phase::kServing ? pool_.next_ns() : deadline_ns_;
   deadline_ns = std::min(deadline_ns, logs_.next_ns());
-  for (const Silent& client : silent_) deadline_ns = std::min(deadline_ns, client.deadline_ns);
+  for (const auto& [id, client] : silent_) deadline_ns = std::min(deadline_ns, client.deadline_ns);
+  deadline_ns = std::min(deadline_ns, NextStartNs());
   if (accepting_.rests(MonotonicNs())) deadline_ns = std::min(deadline_ns, accepting_.until_ns());
   for (const Asked& asked : asked_) deadline_ns = std::min(deadline_ns, asked.deadline_ns);
   if (options_.vgpus) deadline_ns = std::min(deadline_ns, broker_.next_ns());
+  if (state_) deadline_ns = std::min(deadline_ns, state_->next_ns());
   for (const auto& [pid, worker] : workers_) deadline_ns = std::min(deadline_ns, worker.kill_at_ns);
   for (const RoomWaiter& waiter : room_waiters_) deadline_ns = std::min(deadline_ns, waiter.deadline_ns);
   if (deadline_ns == kNoDeadline) return -1;

@@ -21,6 +21,7 @@
 #include "protocol/base/unique_fd.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/channel/waiting.h"
+#include "protocol/relay/strangers.h"
 #include "protocol/wire/handshake.h"
 #include "protocol/wire/server_query.h"
 #include "server/daemon/auditor.h"
@@ -29,8 +30,12 @@
 #include "server/daemon/gateway_process.h"
 #include "server/daemon/monitor.h"
 #include "server/daemon/options.h"
+#include "server/daemon/state_file.h"
 #include "server/daemon/vgpu_file.h"
 #include "server/daemon/worker_pool.h"
+#include "server/holders/descriptor_plan.h"
+#include "server/holders/fair_bound.h"
+#include "server/holders/fair_queue.h"
 #include "server/shares/share_table.h"
 
 namespace tessera {
@@ -39,8 +44,11 @@ class Supervisor {
  public:
   // After SIGTERM to the workers: how long they get before SIGKILL.
   static constexpr uint64_t kTermWaitNs = 5'000'000'000;
-  // Clients that have connected and said nothing yet; more stay in the kernel's queue until one of these has spoken.
-  static constexpr size_t kSilentMax = 64;
+  // Sessions of all holders that begin at the same time, or as many as there are cores if those are more. A holder of whom none
+  // begins waits for no other's.
+  static constexpr size_t kStartsAtOnce = 4;
+  // How long one counts among them, at most.
+  static constexpr uint64_t kStartNs = 5'000'000'000;
   // How long a session that asked for room waits for processes to end, at most.
   static constexpr uint64_t kRoomWaitNs = 5'000'000'000;
   // How long the broker has for an answer about a vGPU.
@@ -58,7 +66,8 @@ class Supervisor {
   // The gateway, if there is one: a word in the log when it ends before this daemon does. Before Run().
   void Watch(const GatewayProcess& gateway) { gateway_ = gateway; }
   // Starts the broker, if there is to be one, and gives it the file of vGPUs; waits for what it says to that. Before Run().
-  // kInvalidArgument: what stands in the file cannot be.
+  // kInvalidArgument: what stands in the file cannot be; kUnavailable: the control API cannot listen where it was asked to, or
+  // its state not be where it was asked to.
   Status StartBroker();
   // Runs until SIGTERM or SIGINT came and every worker has ended. Returns the exit code.
   int Run();
@@ -68,8 +77,11 @@ class Supervisor {
     WorkerPool::Process process;  // `shares` is invalid once the worker has closed its end, `line` once it is ending
     pid_t client_pid;
     Caller caller;
+    HeldPart place;        // of sessions_
+    HeldPart host_memory;  // of host_memory_
     ClientHello hello;
     uint64_t started_ns;
+    uint64_t begins_until_ns;  // from then on, or when it has begun, it is none of those that begin
     uint64_t kill_at_ns = kNoDeadline;
   };
   struct Silent {
@@ -77,10 +89,19 @@ class Supervisor {
     pid_t client_pid;
     uint64_t deadline_ns;
   };
+  // A client that has said hello, and whose session cannot begin yet.
+  struct Start {
+    Silent client;
+    Caller caller;
+    HeldPart turn;  // of turns_
+    uint64_t deadline_ns;
+  };
   // A client that has named vGPUs, of which the broker is asked.
   struct Asked {
     AskMessage question;
     Silent client;
+    Caller caller;
+    HeldPart place;    // of sessions_, for a hello
     ControlKind what;  // its hello or its query, which still waits on the connection
     uint64_t deadline_ns;
   };
@@ -90,28 +111,54 @@ class Supervisor {
     std::set<pid_t> awaited;  // what is to end first
     uint64_t deadline_ns;
   };
+  // What clients are told that come too late.
+  static constexpr const char* kEnding = "the server is ending: start it again, or use another one";
   enum class Phase { kServing, kDraining, kTerminating, kKilling };
 
+  // Accepts whoever connects. Beyond the bounds of strangers the oldest that has said nothing goes.
   void AcceptClients();
-  // Looks at the clients that have not spoken: takes those that have, drops those that left or whose time is over.
-  void HearSilent();
+  // Looks at the clients that have not spoken: takes those that have, drops those that left or whose time is over. `ready`: of
+  // each.
+  void HearSilent(std::span<const pollfd> ready);
+  // It has gone for a newer one.
+  void DropStranger(Strangers::Id id);
   // Whom the kernel, or this daemon's gateway, says that it is; `said` as CallerOf().
   Caller WhoIs(int connection, const std::string& said) const;
   // Does what the client asks for. False when it has said nothing yet.
   bool Hear(Silent& client);
   // Refuses what it has said, with a word in the log.
   void TurnAway(const Silent& client, const Status& why);
-  // Ok when one more session may begin, else the sentence for its client.
-  Status RoomForSession() const;
-  // `rows`: the GPUs of the vGPUs that it names; null: all.
-  void AnswerQuery(int connection, const std::vector<uint32_t>* rows);
-  // `message`: the hello, which still waits on the connection. `rows`: as above.
-  void BeginSession(Silent& client, std::span<const std::byte> message, const std::vector<uint32_t>* rows);
-  // Asks the broker about the vGPUs that a hello or a query names. False when it names none.
-  bool AskBroker(Silent& client, ControlKind what, std::span<const std::byte> message);
+  // What each holder that this asker may see takes of the server.
+  std::vector<ServerReport::Holder> HoldersFor(const Caller& asker) const;
+  // Has a hello wait for its turn. `message`: the hello, which still waits on the connection.
+  void QueueStart(Silent& client, std::span<const std::byte> message);
+  // Forgets those that left. `ready`: of each.
+  void DropStarts(std::span<const pollfd> ready);
+  // Begins those whose turn it is, refuses those that have waited too long.
+  void TendStarts();
+  void BeginStart(Start start);
+  void RefuseStarts(const Status& why);
+  // Why it has not begun in time.
+  Status NoRoomFor(const Caller& caller) const;
+  // Sessions that begin: of all, or of one holder.
+  size_t Beginning(const std::string* holder = nullptr) const;
+  uint64_t NextStartNs() const;
+  // `vgpus`: what the broker says of the vGPUs that it names; null: it names none.
+  void AnswerQuery(int connection, const AskAnswer* vgpus);
+  // `message`: the hello, which still waits on the connection. `place`: its place among the sessions. `vgpus`: as above.
+  void BeginSession(Silent& client, std::span<const std::byte> message, Caller caller, HeldPart place, const AskAnswer* vgpus);
+  // Asks the broker about the vGPUs that a hello or a query names. False when it names none. `place`: of a hello.
+  bool AskBroker(Silent& client, ControlKind what, std::span<const std::byte> message, HeldPart& place);
   void TakeAnswer(const AskAnswer& answer);
   // Hears the broker, and looks after it and the file of vGPUs.
   void TendBroker();
+  // Its vGPU was deleted by force: it is ended as at the end of the server.
+  void EndSession(uint64_t session);
+  // What there is to be for the control API.
+  Status OpenControl();
+  Status OpenState();
+  // What the broker has said by the end goes into its state.
+  void KeepState();
   // Everything that a broker knows from here.
   void TellBroker();
   void TellBrokerOf(const Worker& worker);
@@ -141,17 +188,27 @@ class Supervisor {
   BrokerProcess broker_;
   WorkerPool pool_;
   UnixListener listener_;
+  std::optional<UnixListener> control_;      // of the control API
+  std::optional<KeptMessage> vgpus_of_api_;  // for a broker that is started anew
+  std::optional<StateFile> state_;           // for the next server
   ServerReport report_;
   Monitor monitor_;
   Auditor auditor_;
   UniqueFd signals_;
-  std::vector<Silent> silent_;  // at most kSilentMax
+  const DescriptorPlan descriptors_;
+  FairBound sessions_;
+  ShareTable shares_;
+  FairBound turns_;        // starts that wait
+  FairBound host_memory_;  // bytes of sessions' segments
+  Strangers strangers_{StrangerBounds::OfThisProcess()};
+  std::map<Strangers::Id, Silent> silent_;
+  Strangers::Id next_stranger_ = 1;
+  FairQueue<Start> starts_;
   Shortage accepting_{"accepting clients", "raise the limits of tesserad (ulimit -n), or end sessions"};
   Shortage waiting_{"waiting for clients", "raise the limits of tesserad (ulimit -n)"};
   std::map<pid_t, Worker> workers_;
   std::vector<RoomWaiter> room_waiters_;
   std::set<pid_t> stuck_;  // have not ended in time: nobody waits for them again
-  ShareTable shares_;
   GatewayProcess gateway_;
   FiguresMessage figures_;  // as the broker has said last
   std::vector<Asked> asked_;

@@ -1,10 +1,13 @@
 // What the supervisor and the broker have to do with one another.
+#include <signal.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
+#include "protocol/base/printable.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/waiting.h"
 #include "server/daemon/supervisor.h"
@@ -18,8 +21,13 @@ Status Supervisor::StartBroker() {
     if (!file.ok()) return Status(StatusCode::kInvalidArgument, file.status().message());
     vgpu_file_.emplace(std::move(*file));
   }
+  RETURN_IF_ERROR(OpenControl());
+  RETURN_IF_ERROR(OpenState());
   RETURN_IF_ERROR(broker_.Start());
-  if (!vgpu_file_) return Status::Ok();
+  if (!vgpu_file_) {
+    if (vgpus_of_api_) broker_.GiveBack(*vgpus_of_api_);
+    return Status::Ok();
+  }
   TellBrokerFile(vgpu_file_->text());
   const uint64_t deadline_ns = MonotonicNs() + kAskWaitNs;
   for (;;) {
@@ -28,13 +36,49 @@ Status Supervisor::StartBroker() {
     for (const VgpuFileAnswer& answer : broker_.Hear().files) {
       if (answer.code != StatusCode::kOk) return Status(StatusCode::kInvalidArgument, answer.sentence);
       vgpu_in_force_ = vgpu_file_->text();
+      if (vgpus_of_api_) broker_.GiveBack(*vgpus_of_api_);
       return Status::Ok();
     }
     if (MonotonicNs() > deadline_ns) return Status(StatusCode::kTimedOut, "the broker says nothing about " + options_.vgpu_path);
   }
 }
 
-bool Supervisor::AskBroker(Silent& client, ControlKind what, std::span<const std::byte> message) {
+Status Supervisor::OpenControl() {
+  if (options_.control_path.empty()) return Status::Ok();
+  Result<UnixListener> control = UnixListener::Bind(options_.control_path, options_.socket, SocketKind::kBytes);
+  if (control.ok()) {
+    control_.emplace(std::move(*control));
+    broker_.Offer(control_->fd());
+    return Status::Ok();
+  }
+  if (options_.control_is_asked) return Status(StatusCode::kUnavailable, "no control API: " + control.status().message());
+  LogWarning("there is no control API: {}", control.status().message());
+  return Status::Ok();
+}
+
+Status Supervisor::OpenState() {
+  if (options_.state_path.empty() || !control_) return Status::Ok();
+  Result<StateFile> state = StateFile::Open(options_.state_path);
+  Status status = state.status();
+  if (status.ok() && options_.state_is_asked) status = state->Prepare();
+  if (!status.ok() && !options_.state_is_asked && status.code() != StatusCode::kInvalidArgument) {
+    // A user without a home of his own, or behind su with that of another, still has a server.
+    LogWarning("vGPUs that 'tessera vgpu' makes end with this server: {} (--state FILE)", status.message());
+    return Status::Ok();
+  }
+  if (!status.ok()) return Status(StatusCode::kUnavailable, status.message());
+  state_.emplace(std::move(*state));
+  vgpus_of_api_ = state_->kept();
+  return Status::Ok();
+}
+
+void Supervisor::KeepState() {
+  if (!state_) return;
+  if (std::optional<KeptMessage> kept = broker_.Hear().kept) state_->Keep(std::move(*kept));
+  state_->Flush();
+}
+
+bool Supervisor::AskBroker(Silent& client, ControlKind what, std::span<const std::byte> message, HeldPart& place) {
   std::string vgpus, said;
   if (what == ControlKind::kClientHello) {
     if (Result<ClientHello> hello = ClientHello::Decode(message); hello.ok()) {
@@ -55,9 +99,12 @@ bool Supervisor::AskBroker(Silent& client, ControlKind what, std::span<const std
   AskMessage question;
   question.id = next_ask_++;
   question.vgpus = std::move(vgpus);
-  question.holder = WhoIs(client.connection.get(), said).holder;
+  Caller caller = WhoIs(client.connection.get(), said);
+  question.holder = caller.holder;
+  question.begins = what != ControlKind::kServerQuery;
   broker_.Ask(question);  // while none runs the next one is asked
-  asked_.push_back({std::move(question), std::move(client), what, MonotonicNs() + kAskWaitNs});
+  asked_.push_back(
+      {std::move(question), std::move(client), std::move(caller), std::move(place), what, MonotonicNs() + kAskWaitNs});
   return true;
 }
 
@@ -72,11 +119,11 @@ void Supervisor::TakeAnswer(const AskAnswer& answer) {
     return TurnAway(asked.client, Status(StatusCode::kInternal, "the server's broker named GPUs that are not there"));
   }
   const int connection = asked.client.connection.get();
-  if (asked.what == ControlKind::kServerQuery) return AnswerQuery(connection, &answer.rows);
-  // Others may have begun since it was asked, or the server's end.
-  if (const Status room = RoomForSession(); !room.ok()) return TurnAway(asked.client, room);
+  if (asked.what == ControlKind::kServerQuery) return AnswerQuery(connection, &answer);
+  if (phase_ != Phase::kServing) return TurnAway(asked.client, Status(StatusCode::kUnavailable, kEnding));
   const Result<size_t> size = PeekMessage(connection, hello_);
-  if (size.ok()) BeginSession(asked.client, std::span(hello_).first(size.value()), &answer.rows);
+  if (!size.ok()) return;
+  BeginSession(asked.client, std::span(hello_).first(size.value()), std::move(asked.caller), std::move(asked.place), &answer);
 }
 
 void Supervisor::TendBroker() {
@@ -86,19 +133,39 @@ void Supervisor::TendBroker() {
   for (const AskAnswer& answer : said.answers) TakeAnswer(answer);
   if (said.figures) figures_ = std::move(*said.figures);
   if (said.reported) TakeReported(*said.reported);
+  if (said.kept) {
+    vgpus_of_api_ = std::move(*said.kept);
+    if (state_) state_->Keep(*vgpus_of_api_);
+  }
+  if (state_) state_->Tend(MonotonicNs());
+  for (const uint64_t session : said.to_end) EndSession(session);
   const uint64_t now_ns = MonotonicNs();
   while (!asked_.empty() && now_ns >= asked_.front().deadline_ns) {
-    TakeAnswer(
-        {asked_.front().question.id, StatusCode::kTimedOut, "the server's broker has not answered: start the program again", {}});
+    TakeAnswer({asked_.front().question.id,
+                StatusCode::kTimedOut,
+                "the server's broker has not answered: start the program again",
+                {},
+                {}});
   }
   if (broker_.Tend()) TellBroker();
   if (vgpu_file_ && vgpu_file_->Look()) TellBrokerFile(vgpu_file_->text());
 }
 
+void Supervisor::EndSession(uint64_t session) {
+  for (auto& [pid, worker] : workers_) {
+    if (worker.process.session != session) continue;
+    LogWarning("session {} of pid {} is ended: its vGPU '{}' was deleted by force", session, worker.client_pid,
+               Printable(worker.hello.vgpus));
+    kill(pid, SIGTERM);
+    worker.kill_at_ns = MonotonicNs() + kTermWaitNs;
+  }
+}
+
 void Supervisor::TellBroker() {
+  // What running sessions have comes first.
+  if (vgpu_file_) TellBrokerFile(vgpu_in_force_);
+  if (vgpus_of_api_) broker_.GiveBack(*vgpus_of_api_);
   if (vgpu_file_) {
-    // What running sessions have comes first.
-    TellBrokerFile(vgpu_in_force_);
     if (vgpu_file_->text() != vgpu_in_force_) TellBrokerFile(vgpu_file_->text());
   }
   for (const auto& [pid, worker] : workers_) TellBrokerOf(worker);

@@ -16,14 +16,16 @@ int TellWorkerSandbox(const Options& options) {
     return kServiceOk;
   }
   SandboxReport report = InspectWorkerSandbox(options);
+  const SandboxReport services = InspectServiceSandbox(options);
+  if (report.gaps.empty()) report.gaps = services.gaps;  // what workers lack too is told of them
+  if (options.gateway_url.starts_with("ucx://"))
+    report.gaps.push_back("the gateway at " + options.gateway_url + " has no sandbox, since UCX opens devices as it goes");
   // Where there is a driver it is tried there.
   if (Result<DeviceList> devices = ProbeDevices(options.driver, options.log_word); devices.ok()) {
     const TrialResult tried = TryDriverInSandbox(*devices, options);
-    if (!tried.problem.empty()) {
-      report.gaps.push_back("the driver " + devices->file + " does not work under the filter of system calls: " + tried.problem);
-    }
+    if (!tried.problem.empty()) report.gaps.push_back(tried.problem);
   }
-  printf("%s\n", report.protection.c_str());
+  printf("%s; services: %s\n", report.protection.c_str(), services.protection.c_str());
   for (const std::string& gap : report.gaps) printf("missing: %s\n", gap.c_str());
   return report.gaps.empty() ? static_cast<int>(kServiceOk) : static_cast<int>(kExitNoSandbox);
 }

@@ -28,8 +28,8 @@ uint64_t NumberBehind(const std::string& word, const std::string& path) {
   return kUnknown;
 }
 
-uint64_t MachineFree() {
-  const uint64_t kib = NumberBehind("MemAvailable:", "/proc/meminfo");
+uint64_t Machine(const std::string& word) {
+  const uint64_t kib = NumberBehind(word, "/proc/meminfo");
   return kib == kUnknown ? kUnknown : kib << 10;
 }
 
@@ -54,7 +54,12 @@ size_t WarmWorkersWithin(const WarmBounds& bounds) {
 }
 
 uint64_t HostMemoryFree() {
-  const uint64_t least = std::min(MachineFree(), ContainerFree());
+  const uint64_t least = std::min(Machine("MemAvailable:"), ContainerFree());
+  return least == kUnknown ? 0 : least;
+}
+
+uint64_t HostMemoryTotal() {
+  const uint64_t least = std::min(Machine("MemTotal:"), NumberIn("/sys/fs/cgroup/memory.max"));
   return least == kUnknown ? 0 : least;
 }
 

@@ -25,6 +25,11 @@ Status Say(int line, const WorkerSays& says) {
   return SendMessage(line, std::as_bytes(std::span(&says, 1)), {}, MonotonicNs() + kRoomAnswerNs);
 }
 
+// The daemon that does not hear it thinks that this process takes long, no more.
+void SayOnce(int line, const WorkerSays& says) {
+  if (const Status said = Say(line, says); !said.ok()) LogDebug("the daemon was not told: {}", said.message());
+}
+
 }  // namespace
 
 Status SendWish(int line, const ClientHello& hello) {
@@ -54,7 +59,9 @@ Result<WorkerSays> HearWorker(int line) {
   switch (says.word) {
     case WorkerWord::kReady:
     case WorkerWord::kNeedsRoom:
-    case WorkerWord::kAwaitsEnds: return says;
+    case WorkerWord::kAwaitsEnds:
+    case WorkerWord::kBegun:
+    case WorkerWord::kHoldsHost: return says;
   }
   return Status(StatusCode::kProtocolViolation, "a worker said a word that means nothing");
 }
@@ -71,11 +78,9 @@ Result<UniqueFd> ReceiveClient(int line) {
   return std::move(message->fds.front());
 }
 
-void SayReady(int line, uint64_t free_bytes) {
-  // The daemon that does not hear it thinks that this process takes long, no more.
-  if (const Status said = Say(line, {WorkerWord::kReady, 0, free_bytes}); !said.ok())
-    LogDebug("the daemon was not told: {}", said.message());
-}
+void SayReady(int line, uint64_t free_bytes) { SayOnce(line, {WorkerWord::kReady, 0, free_bytes}); }
+
+void SayBegun(int line) { SayOnce(line, {WorkerWord::kBegun, 0, 0}); }
 
 void CloseLine(int line) { shutdown(line, SHUT_RDWR); }
 
@@ -84,10 +89,23 @@ bool ClientWaits(int line) {
   return poll(&ready, 1, 0) > 0;
 }
 
-bool LineRoomMaker::Ask(WorkerWord word) {
+bool LineRoomMaker::HoldHost(uint64_t bytes) {
+  MutexLock lock(host_mutex_);
+  const uint64_t pieces = bytes > UINT64_MAX - kHostPiece ? bytes : (bytes + kHostPiece - 1) / kHostPiece * kHostPiece;
+  const bool about = pieces == host_bytes_ || (bytes != 0 && pieces + kHostPiece >= host_bytes_);
+  if (bytes <= host_bytes_ && about) return true;
+  for (const uint64_t wanted : {pieces, bytes}) {
+    if (!Ask({WorkerWord::kHoldsHost, 0, wanted})) continue;
+    host_bytes_ = wanted;
+    return true;
+  }
+  return bytes <= host_bytes_;
+}
+
+bool LineRoomMaker::Ask(const WorkerSays& says) {
   MutexLock lock(mutex_);
   if (silent_) return false;
-  if (!Say(line_, {word, 0, 0}).ok()) return false;
+  if (!Say(line_, says).ok()) return false;
   Result<SocketMessage> answer = ReceiveMessage(line_, 1, MonotonicNs() + kRoomAnswerNs);
   silent_ = !answer.ok();
   return answer.ok() && answer->bytes.size() == 1 && answer->bytes[0] != std::byte{0};

@@ -46,6 +46,12 @@ SharedDirectory MakeSharedDirectory(const Options& options) {
 // Half of the cores: programs that run need theirs.
 size_t StartsAtOnce() { return std::max(1U, std::thread::hardware_concurrency() / 2); }
 
+// Before the worker has its client: it counts its session's memory from the first call.
+Status LimitMemory(const WorkerWish& wish, const GateMemory& gate) {
+  for (const auto& [row, bytes] : wish.memory_limits) RETURN_IF_ERROR(gate.SetMemoryLimit(row, bytes));
+  return Status::Ok();
+}
+
 }  // namespace
 
 WorkerPool::WorkerPool(const Options& options, const std::vector<GpusMessage::Uuid>& gpus, ChildLogs& logs)
@@ -57,7 +63,8 @@ WorkerPool::WorkerPool(const Options& options, const std::vector<GpusMessage::Uu
         return StartSelf(
                    logs, kImagesLogName,
                    {"--keeper-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid()), "--log", options.log_word,
-                    "--image-cache", options.image_directory, "--image-cache-size", std::to_string(options.image_gib)},
+                    "--image-cache", options.image_directory, "--image-cache-size", std::to_string(options.image_gib),
+                    "--sandbox", options.sandbox_word, "--worker-root", options.private_root ? "private" : "machine"},
                    {socket})
             .status();
       }),
@@ -101,6 +108,7 @@ Result<WorkerPool::Process> WorkerPool::Start(const WorkerWish& wish, const Uniq
   const uint64_t session = next_session_++;
   Result<GateMemory> gate = GateMemory::Make(gpus_);
   if (!gate.ok()) return gate.status();
+  RETURN_IF_ERROR(LimitMemory(wish, *gate));
   Result<std::pair<UniqueFd, UniqueFd>> shares = MakeSocketPair();
   if (!shares.ok()) return shares.status();
   Result<std::pair<UniqueFd, UniqueFd>> line = MakeSocketPair();
@@ -182,7 +190,7 @@ Result<WorkerPool::Process> WorkerPool::TakeOrStart(const Kind& kind, const Work
     for (auto next = waiting_.begin(); next != waiting_.end();) {
       const auto waiting = next++;
       if (waiting->kind != kind.id || waiting->ready != ready) continue;
-      if (!SendClient(waiting->process.line.get(), connection.get()).ok()) {
+      if (!LimitMemory(wish, waiting->process.gate).ok() || !SendClient(waiting->process.line.get(), connection.get()).ok()) {
         End(waiting);  // it serves nobody
         continue;
       }
@@ -291,7 +299,7 @@ void WorkerPool::Hear() {
       // What is new counts as much as all before.
       ready_ns_ = std::min((ready_ns_ + MonotonicNs() - waiting->started_ns) / 2, kReadyMaxNs);
       for (Kind& kind : kinds_) {
-        if (kind.id == waiting->kind) kind.device_free_bytes = said->free_bytes;
+        if (kind.id == waiting->kind) kind.device_free_bytes = said->bytes;
       }
     } else if (said.status().code() != StatusCode::kTimedOut) {
       // It ends, or can serve nobody: the next session is to find another one, or none.

@@ -38,6 +38,8 @@ namespace tessera {
 struct WorkerWish {
   ClientHello hello;
   std::string gpus;  // UUIDs of those that it may have at all, separated by commas; empty: all of the server's
+  std::map<uint32_t, uint64_t>
+      memory_limits{};  // of its vGPUs, by row, in bytes; which process serves it does not depend on them
 };
 
 class WorkerPool {

@@ -136,6 +136,7 @@ int RunWorkerProcess(const Options& options) {
     _exit(kExitSessionFailed);
   };
   session.ended = end;
+  session.opened = [&line](const ServerWelcome& welcome) { SayBegun(line.get()); };
   Result<ClientHello> wish = ReceiveWish(line.get());
   if (!wish.ok()) return wish.status().code() == StatusCode::kUnavailable ? kServiceOk : kServiceInternal;
   Result<const DriverTable*> driver = OpenDriver(options, *wish, &high_addresses);

@@ -14,6 +14,7 @@
 #include "server/daemon/child_process.h"
 #include "server/daemon/exit_codes.h"
 #include "server/sandbox/sandbox.h"
+#include "server/sandbox/service_sandbox.h"
 
 namespace tessera {
 namespace {
@@ -69,9 +70,25 @@ SandboxReport InspectWorkerSandbox(const Options& options) {
   return report;
 }
 
+SandboxReport InspectServiceSandbox(const Options& options) {
+  return InspectSandbox(ServiceSandbox(Service::kBroker, options.sandbox, options.private_root));
+}
+
+KeeperSandbox SandboxOfImageKeeper(const Options& options) {
+  SandboxOptions sandbox =
+      ServiceSandbox(Service::kImageKeeper, options.sandbox, options.private_root, {options.image_directory});
+  const bool refuses = options.sandbox == SandboxMode::kAuto || options.sandbox == SandboxMode::kRequire;
+  const bool other_user = geteuid() == 0 && refuses && InspectSandbox(sandbox).other_user;
+  const auto user = static_cast<uid_t>(Service::kImageKeeper);
+  return {.own_user = user, .user = other_user ? user : 0, .enter = [sandbox] { return EnterSandbox(sandbox); }};
+}
+
 bool CheckWorkerSandbox(Options* options) {
   if (options->sandbox == SandboxMode::kOff) return true;
-  const SandboxReport report = InspectWorkerSandbox(*options);
+  SandboxReport report = InspectWorkerSandbox(*options);
+  const SandboxReport services = InspectServiceSandbox(*options);
+  // What workers lack too is told of them.
+  if (report.gaps.empty()) report.gaps = services.gaps;
   if (!report.gaps.empty() && options->sandbox == SandboxMode::kRequire) {
     fprintf(stderr, "tesserad: no sandbox for workers: %s. Repair that, or start with --sandbox auto.\n",
             report.gaps.front().c_str());
@@ -82,7 +99,8 @@ bool CheckWorkerSandbox(Options* options) {
   // A private server works for the user who started it alone.
   const LogLevel level = options->owner_fd >= 0 ? LogLevel::kInfo : LogLevel::kWarning;
   for (const std::string& gap : report.gaps) Log(level, "the sandbox of workers is not complete: {}", gap);
-  if (options->sandbox != SandboxMode::kLog) LogInfo("the sandbox of workers: {}", report.protection);
+  if (options->sandbox != SandboxMode::kLog)
+    LogInfo("the sandbox of workers: {}; of services: {}", report.protection, services.protection);
   return true;
 }
 

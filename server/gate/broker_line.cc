@@ -44,6 +44,17 @@ StatusCode GetCode(Decoder& in) {
   return in.ok() ? static_cast<StatusCode>(code) : StatusCode::kInternal;
 }
 
+// A number for each of `count` things.
+void PutEach(Encoder& out, const std::vector<uint64_t>& numbers, size_t count) {
+  for (size_t i = 0; i < count; ++i) out.Pod(i < numbers.size() ? numbers[i] : uint64_t{0});
+}
+
+std::vector<uint64_t> GetEach(Decoder& in, size_t count) {
+  std::vector<uint64_t> numbers(count);
+  for (uint64_t& number : numbers) in.Pod(&number);
+  return numbers;
+}
+
 // Texts for people are cut off rather than refused.
 void PutText(Encoder& out, std::string_view text, size_t bytes_max) { out.String(text.substr(0, bytes_max)); }
 
@@ -65,7 +76,9 @@ BrokerWord BrokerWordOf(std::span<const std::byte> message) {
     case BrokerWord::kAskAnswer:
     case BrokerWord::kAlive:
     case BrokerWord::kFigures:
-    case BrokerWord::kReported: return word;
+    case BrokerWord::kReported:
+    case BrokerWord::kEnd:
+    case BrokerWord::kKept: return word;
     default: return BrokerWord::kNone;
   }
 }
@@ -74,6 +87,9 @@ void GpusMessage::Encode(Encoder& out) const {
   PutWord(out, BrokerWord::kGpus);
   out.Pod(static_cast<uint32_t>(uuids.size()));
   for (const Uuid& uuid : uuids) out.Raw(uuid);
+  PutEach(out, memory_bytes, uuids.size());
+  PutEach(out, context_bytes, uuids.size());
+  out.Pod(waiting_workers);
 }
 
 Result<GpusMessage> GpusMessage::Decode(std::span<const std::byte> message) {
@@ -81,6 +97,9 @@ Result<GpusMessage> GpusMessage::Decode(std::span<const std::byte> message) {
   GpusMessage gpus;
   gpus.uuids.resize(in.CountOf(kGateRowsMax, sizeof(Uuid)));
   for (Uuid& uuid : gpus.uuids) in.Pod(&uuid);
+  gpus.memory_bytes = GetEach(in, gpus.uuids.size());
+  gpus.context_bytes = GetEach(in, gpus.uuids.size());
+  in.Pod(&gpus.waiting_workers);
   if (!in.AtEnd()) return Malformed("list of GPUs");
   return gpus;
 }
@@ -125,6 +144,7 @@ void AskMessage::Encode(Encoder& out) const {
   out.Pod(id);
   out.String(vgpus);
   out.String(holder);
+  out.Pod(begins);
 }
 
 Result<AskMessage> AskMessage::Decode(std::span<const std::byte> message) {
@@ -133,6 +153,7 @@ Result<AskMessage> AskMessage::Decode(std::span<const std::byte> message) {
   in.Pod(&ask.id);
   ask.vgpus = in.String(kVgpuListBytesMax);
   ask.holder = GetHolder(in);
+  in.Pod(&ask.begins);
   if (!in.AtEnd()) return Malformed("question for a session");
   return ask;
 }
@@ -144,6 +165,7 @@ void AskAnswer::Encode(Encoder& out) const {
   PutText(out, sentence, kLineSentenceBytesMax);
   out.Pod(static_cast<uint32_t>(rows.size()));
   for (const uint32_t row : rows) out.Pod(row);
+  PutEach(out, memory_limits, rows.size());
 }
 
 Result<AskAnswer> AskAnswer::Decode(std::span<const std::byte> message) {
@@ -157,6 +179,7 @@ Result<AskAnswer> AskAnswer::Decode(std::span<const std::byte> message) {
     in.Pod(&row);
     if (row >= kGateRowsMax) in.Fail();
   }
+  answer.memory_limits = GetEach(in, answer.rows.size());
   if (!in.AtEnd()) return Malformed("answer for a session");
   return answer;
 }
@@ -252,6 +275,34 @@ Result<ReportedMessage> ReportedMessage::Decode(std::span<const std::byte> messa
   }
   if (!in.AtEnd()) return Malformed("list of what workers have said");
   return reported;
+}
+
+void EndMessage::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kEnd);
+  out.Pod(session);
+}
+
+Result<EndMessage> EndMessage::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kEnd);
+  EndMessage end;
+  in.Pod(&end.session);
+  if (!in.AtEnd()) return Malformed("end of a session");
+  return end;
+}
+
+void KeptMessage::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kKept);
+  out.Pod(revision);
+  PutText(out, text, kTextBytesMax);
+}
+
+Result<KeptMessage> KeptMessage::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kKept);
+  KeptMessage kept;
+  in.Pod(&kept.revision);
+  kept.text = in.String(kTextBytesMax);
+  if (!in.AtEnd()) return Malformed("list of the API's vGPUs");
+  return kept;
 }
 
 void AliveMessage::Encode(Encoder& out) const { PutWord(out, BrokerWord::kAlive); }

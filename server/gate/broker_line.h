@@ -14,6 +14,9 @@
 //                                  <-   AliveMessage every kBrokerAliveNs
 //                                  <-   FiguresMessage twice a second, while there are sessions or when vGPUs change
 //                                  <-   ReportedMessage once a second, while a GPU is not free
+//                                  <-   EndMessage: the session's vGPU was deleted by force
+//                                  <-   KeptMessage when the control API has changed something
+//   the last KeptMessage           ->   after the file, to a broker that was started anew
 //
 // Decode() copies everything out of the bytes it reads and bounds it; kProtocolViolation for what is no such message. Plain
 // structs, used by one thread.
@@ -51,6 +54,8 @@ enum class BrokerWord : uint32_t {
   kAlive = 104,
   kFigures = 105,
   kReported = 106,
+  kEnd = 107,
+  kKept = 108,
 };
 // What a message is; kNone for one that is none.
 BrokerWord BrokerWordOf(std::span<const std::byte> message);
@@ -59,6 +64,10 @@ BrokerWord BrokerWordOf(std::span<const std::byte> message);
 struct GpusMessage {
   using Uuid = std::array<std::byte, 16>;
   std::vector<Uuid> uuids;  // at most kGateRowsMax
+  // Of each, by row. Encode() takes 0, not known, where there is none.
+  std::vector<uint64_t> memory_bytes{};   // that vGPUs may have together
+  std::vector<uint64_t> context_bytes{};  // that a context takes
+  uint32_t waiting_workers = 0;           // that have a context and no session, as a rule
 
   void Encode(Encoder& out) const;
   static Result<GpusMessage> Decode(std::span<const std::byte> message);
@@ -83,11 +92,12 @@ struct VgpuFileAnswer {
   static Result<VgpuFileAnswer> Decode(std::span<const std::byte> message);
 };
 
-// May a client of this holder begin a session in these vGPUs?
+// May a client of this holder begin a session in these vGPUs, or ask about them?
 struct AskMessage {
   uint64_t id = 0;
   std::string vgpus;   // as the client says: "NAME" or "NAME+NAME"; any bytes
   std::string holder;  // of the client (protocol/wire/holder.h)
+  bool begins = true;  // false: it only asks how they are, and needs no room there
 
   void Encode(Encoder& out) const;
   static Result<AskMessage> Decode(std::span<const std::byte> message);
@@ -96,7 +106,8 @@ struct AskAnswer {
   uint64_t id = 0;
   StatusCode code = StatusCode::kOk;  // kPermissionDenied: no such vGPU, or none for this holder: the same words for both
   std::string sentence;
-  std::vector<uint32_t> rows;  // the GPUs of the session, in its order
+  std::vector<uint32_t> rows;             // the GPUs of the session, in its order
+  std::vector<uint64_t> memory_limits{};  // of its vGPU on each; Encode() takes 0, no limit, where there is none
 
   void Encode(Encoder& out) const;
   static Result<AskAnswer> Decode(std::span<const std::byte> message);
@@ -149,6 +160,22 @@ struct ReportedMessage {
 
   void Encode(Encoder& out) const;
   static Result<ReportedMessage> Decode(std::span<const std::byte> message);
+};
+// The session is to be ended.
+struct EndMessage {
+  uint64_t session = 0;
+
+  void Encode(Encoder& out) const;
+  static Result<EndMessage> Decode(std::span<const std::byte> message);
+};
+// The vGPUs that the control API has made, which the daemon keeps for the broker's successor.
+struct KeptMessage {
+  static constexpr size_t kTextBytesMax = 120 * 1024;
+  uint64_t revision = 0;  // of the last change
+  std::string text;       // as a file of vGPUs
+
+  void Encode(Encoder& out) const;
+  static Result<KeptMessage> Decode(std::span<const std::byte> message);
 };
 struct AliveMessage {
   void Encode(Encoder& out) const;

@@ -43,7 +43,13 @@ struct GatePage {
     std::atomic<uint64_t> gate;           // GateWord
     std::atomic<uint64_t> slot_begin_ns;  // scheduler/static_slots.h; a slot without length is none
     std::atomic<uint64_t> slot_length_ns;
-    uint8_t uuid[16];  // of the GPU; written by the daemon before there is a reader
+    std::atomic<uint64_t> memory_limit;  // bytes that the vGPU may hold, all its sessions together; 0: no limit. The daemon
+                                         // writes it before the session begins, and then the broker
+    std::atomic<uint64_t>
+        memory_budget;  // what of it is this session's: no more may be held (server/worker/memory/memory_ledger.h)
+    std::atomic<uint64_t> memory_answer;  // the last ReportPage::Row::memory_asks that the broker has answered
+    std::atomic<uint64_t> memory_others;  // what the vGPU's other sessions held when the broker last looked
+    uint8_t uuid[16];                     // of the GPU; written by the daemon before there is a reader
   };
 
   std::atomic<uint32_t> changes;      // counts up with every change of a row; the word of a futex

@@ -20,7 +20,7 @@ struct ReportPage {
     std::atomic<uint64_t> begin_ns;
     std::atomic<uint64_t> end_ns;
   };
-  // Written in armed and metered mode alone.
+  // Written in armed and metered mode alone, but for `memory_`.
   struct Row {
     std::atomic<uint64_t> wants_since_ns;  // a record waits at the gate since then; 0: none does
     std::atomic<uint64_t> busy_since_ns;   // the span that has not ended; 0: idle
@@ -30,11 +30,14 @@ struct ReportPage {
     std::atomic<uint64_t> launches;    // records that passed the gate, in all
     std::atomic<uint64_t> graphs;      // of these, graphs
     std::atomic<uint64_t> longest_wait_ns;
-    std::atomic<uint64_t> waited_ns;   // at the gate, in all
-    std::atomic<uint64_t> engaged_ns;  // when the worker saw that a gate of its GPUs had closed; 0: all are free
-    std::atomic<uint64_t> drained_ns;  // when it first saw after that that the driver had done everything; 0: not yet. As
-                                       // engaged_ns: nothing was queued then
-    Span spans[kSpans];                // the n-th, counted from 0, is spans[n % kSpans]
+    std::atomic<uint64_t> waited_ns;      // at the gate, in all
+    std::atomic<uint64_t> engaged_ns;     // when the worker saw that a gate of its GPUs had closed; 0: all are free
+    std::atomic<uint64_t> drained_ns;     // when it first saw after that that the driver had done everything; 0: not yet. As
+                                          // engaged_ns: nothing was queued then
+    std::atomic<uint64_t> memory_held;    // bytes of the GPU's memory
+    std::atomic<uint64_t> memory_asks;    // how often the session has asked for a larger part of its vGPU's memory
+    std::atomic<uint64_t> memory_wanted;  // bytes beyond its budget that it asked for last
+    Span spans[kSpans];                   // the n-th, counted from 0, is spans[n % kSpans]
   };
 
   std::atomic<uint32_t> visible_rows;  // bit i: the session may use GPU i; 0: it has not begun

@@ -17,10 +17,12 @@
 #include "protocol/keeper/keeper.h"
 #include "protocol/keeper/keeper_line.h"
 #include "protocol/link/connect/connect_link.h"
+#include "protocol/link/tls/tls_identity.h"
 #include "protocol/relay/relay.h"
 #include "protocol/relay/relay_service.h"
 #include "protocol/relay/returning_links.h"
 #include "server/gateway/options.h"
+#include "server/sandbox/service_sandbox.h"
 
 namespace tessera {
 namespace {
@@ -98,10 +100,24 @@ void Carry(UniqueFd connection, RelaySession& session, Carrier& carrier) {
   session.Uses(nullptr);
 }
 
+// UCX opens devices and starts threads as it goes: it has no sandbox.
+Status EnterGatewaySandbox(const GatewayOptions& options) {
+  if (options.listen.scheme == LinkScheme::kUcx) {
+    if (options.sandbox != SandboxMode::kRequire) return Status::Ok();
+    return Status(StatusCode::kUnsupported, "there is no sandbox for ucx://: listen at tls://, or start with --sandbox auto");
+  }
+  const pid_t keeper = getppid();
+  RETURN_IF_ERROR(EnterSandbox(ServiceSandbox(Service::kGateway, options.sandbox, options.private_root)));
+  // A change of the user made the kernel forget that this process ends with the keeper.
+  return getppid() == keeper ? Status::Ok() : Status(StatusCode::kUnavailable, "the process that keeps sessions has ended");
+}
+
 // The process that carries sessions.
-int CarrySessions(const GatewayOptions& options) {
+int CarrySessions(GatewayOptions options) {
   Result<std::unique_ptr<KeeperLine>> keeper = KeeperLine::Open(UniqueFd(options.carry_fd));
   if (!keeper.ok()) return Fail(kName, keeper.status(), kServiceInternal);
+  // Those of keys: in its sandbox it could not read them again.
+  options.link.open_file = [&line = **keeper](const std::string& path) { return line.OpenFile(path); };
   const LinkListener* described = nullptr;
   RelayService service({.sessions_max = options.sessions_max,
                         .hello_timeout_ns = options.hello_timeout_ns(),
@@ -116,6 +132,7 @@ int CarrySessions(const GatewayOptions& options) {
   Result<std::unique_ptr<LinkListener>> listener = ListenForLinks(address, options.link, (*keeper)->TakeListener());
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
   described = listener->get();
+  if (const Status status = EnterGatewaySandbox(options); !status.ok()) return Fail(kName, status, kServiceInternal);
   Carrier carrier{options, **keeper, **listener, ReturningLinks(options.resume_grace_s * uint64_t{1'000'000'000})};
   // All of them, before the first link can come back.
   service.Adopt(
@@ -147,9 +164,16 @@ int KeepSessions(const GatewayOptions& options, std::vector<std::string> argumen
                  .arguments = std::move(arguments),
                  .listener_fd = listener->get(),
                  .server_path = options.server_path,
+                 .files = FilesOf(TlsRole::kServer, options.link),
                  .ready = [&](const std::string& where) { SayReady(options, where); }});
   if (const Status status = keeper.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  if (options.listen.scheme == LinkScheme::kUcx && options.sandbox == SandboxMode::kAuto) {
+    LogWarning(
+        "no sandbox at {}, since UCX opens devices as it goes: a client that takes over this gateway has the rights of {}; "
+        "tls:// has a sandbox",
+        options.listen.Url(), geteuid() == 0 ? "root" : "its user");
+  }
   RaiseDescriptorLimit();  // a session takes some ten, and every large pinned allocation of its client one
   return keeper.Run();
 }
@@ -168,5 +192,6 @@ int main(int argc, char** argv) {
   // Who has started it adds the time.
   SetLogName(kName, options.parent_pid != 0 || options.carry_fd >= 0 ? LogTimes::kNever : LogTimes::kUnlessTerminal);
   SetLogLevel(options.log_level);
-  return options.carry_fd < 0 ? KeepSessions(options, {argv + 1, argv + argc}) : CarrySessions(options);
+  if (options.carry_fd >= 0) EndService(CarrySessions(options));
+  return KeepSessions(options, {argv + 1, argv + argc});
 }

@@ -33,10 +33,18 @@ int ParseGatewayOptions(int argc, char** argv, GatewayOptions* options) {
   line.AddLinkOptions(&options->link, true);
   line.AddSessionsMax(&options->sessions_max);
   line.AddResumeGrace(&options->resume_grace_s);
+  std::string sandbox = "auto";
+  line.AddSandbox(&sandbox);
+  bool machine_root = false;
+  line.app().add_flag("--machine-root", machine_root)->group("");
   line.AddCarrying();
   line.app().add_option("--parent-pid", options->parent_pid)->group("");
   line.app().add_option("--ready-fd", options->ready_fd)->group("");
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
+  if (!ParseSandboxMode(sandbox, &options->sandbox)) {
+    return line.Refuse("--sandbox takes auto, require, off or log, not '" + sandbox + "'");
+  }
+  options->private_root = !machine_root;
   if (listen.empty() || server.empty()) return line.Refuse("--listen " + LinkForms() + " and --server unix:PATH are required");
   Result<LinkAddress> address = LinkAddress::Parse(listen);
   if (!address.ok()) return line.Refuse(address.status().message());

@@ -7,6 +7,7 @@
 #include "programs/service_options.h"
 #include "protocol/link/link_address.h"
 #include "protocol/link/link_options.h"
+#include "server/sandbox/sandbox.h"
 
 namespace tessera {
 
@@ -15,6 +16,8 @@ struct GatewayOptions : ServiceOptions {
   std::string server_path;  // of --server unix:PATH
   LinkOptions link;
   uint32_t sessions_max = 256;
+  SandboxMode sandbox = SandboxMode::kAuto;  // of the process that carries sessions
+  bool private_root = true;
   uint32_t resume_grace_s = 30;  // how long a session is kept without a link; 0: it ends with its link
 
   // Of a gateway that tesserad starts (server/daemon/gateway_process.h); not for users.

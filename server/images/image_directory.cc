@@ -1,5 +1,6 @@
 #include "server/images/image_directory.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -61,7 +62,7 @@ Result<ImageKey> CopyImage(int from, int to, uint64_t bytes) {
 
 }  // namespace
 
-Result<ImageDirectory> ImageDirectory::Open(const std::string& path, uint64_t bytes_max) {
+Result<ImageDirectory> ImageDirectory::Open(const std::string& path, uint64_t bytes_max, uid_t also) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return Status::FromErrno("cannot make the directory " + path, errno);
@@ -69,7 +70,8 @@ Result<ImageDirectory> ImageDirectory::Open(const std::string& path, uint64_t by
   struct stat info {};
   if (!directory.valid() || fstat(directory.get(), &info) != 0)
     return Status::FromErrno("cannot open the directory " + path, errno);
-  if (info.st_uid != geteuid() || (info.st_mode & 022) != 0) {
+  const bool known = info.st_uid == geteuid() || (geteuid() == 0 && info.st_uid == also);
+  if (!known || (info.st_mode & 022) != 0) {
     return Status(StatusCode::kPermissionDenied, "others than this user may write to " + path +
                                                      ": take that right away (chmod 700), or choose "
                                                      "another directory");
@@ -115,6 +117,31 @@ Status ImageDirectory::Add(const ImageKey& key, uint64_t bytes, int file) {
   return status;
 }
 
+std::vector<std::string> ImageDirectory::Names() const {
+  std::vector<std::string> names;
+  // By the descriptor: of the path the process may not see all directories any more.
+  UniqueFd directory(openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  DIR* const stream = directory.valid() ? fdopendir(directory.get()) : nullptr;
+  if (stream == nullptr) return names;
+  static_cast<void>(directory.release());
+  while (const dirent* entry = readdir(stream)) names.emplace_back(entry->d_name);
+  closedir(stream);
+  return names;
+}
+
+Status ImageDirectory::HandOver(uid_t user) {
+  const auto group = static_cast<gid_t>(user);
+  if (fchown(directory_.get(), user, group) != 0)
+    return Status::FromErrno("cannot give " + path_ + " to its keeper's user", errno);
+  for (const std::string& name : Names()) {
+    struct stat info {};
+    if (fstatat(directory_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
+    // One that cannot be given away is not found, and kept again.
+    if (fchownat(directory_.get(), name.c_str(), user, group, AT_SYMLINK_NOFOLLOW) != 0) LogDebug("{} stays as it is", name);
+  }
+  return Status::Ok();
+}
+
 void ImageDirectory::MakeRoom(uint64_t bytes) {
   struct Entry {
     std::string name;
@@ -123,9 +150,7 @@ void ImageDirectory::MakeRoom(uint64_t bytes) {
   };
   std::vector<Entry> entries;
   uint64_t total_bytes = bytes;
-  std::error_code error;
-  for (const auto& file : std::filesystem::directory_iterator(path_, error)) {
-    const std::string name = file.path().filename();
+  for (const std::string& name : Names()) {
     struct stat info {};
     if (fstatat(directory_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
     ImageKey key;

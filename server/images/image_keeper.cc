@@ -97,9 +97,16 @@ Result<UniqueFd> ImageKeeper::Connect() {
   }
 }
 
-int RunImageKeeper(int socket, const std::string& path, uint64_t bytes_max) {
-  Result<ImageDirectory> directory = ImageDirectory::Open(path, bytes_max);
+int RunImageKeeper(int socket, const std::string& path, uint64_t bytes_max, const KeeperSandbox& sandbox) {
+  Result<ImageDirectory> directory = ImageDirectory::Open(path, bytes_max, sandbox.own_user);
+  if (directory.ok() && geteuid() == 0) {
+    if (const Status given = directory->HandOver(sandbox.user); !given.ok()) directory = given;
+  }
   if (!directory.ok()) LogWarning("no images are kept: {}", directory.status().message());
+  if (const Status entered = sandbox.enter ? sandbox.enter() : Status::Ok(); !entered.ok()) {
+    LogError("the keeper of images ends: {}", entered.message());
+    return 1;
+  }
   std::optional<Writer> writer;
   if (directory.ok()) writer.emplace(directory.value());
   const ImageService service = {[&](const ImageKey& key, uint64_t bytes) -> Result<UniqueFd> {

@@ -5,6 +5,8 @@
 //   child:  return RunImageKeeper(fd, directory, bytes_max);
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <string>
 
@@ -28,8 +30,15 @@ class ImageKeeper {
   UniqueFd socket_;
 };
 
+// What the process gives up once the directory is open, and before it hears of a worker.
+struct KeeperSandbox {
+  uid_t own_user = 0;  // to whom the directory of root's server may belong
+  uid_t user = 0;      // as whom root's keeper goes on, and to whom it gives the directory: `own_user` or root
+  std::function<Status()> enter = {};
+};
+
 // The process's side. Takes workers' sockets from `socket` and serves them until the daemon is gone. Returns the exit code: 0, or
-// 1 when the directory cannot be used, which it says in the log.
-int RunImageKeeper(int socket, const std::string& directory, uint64_t bytes_max);
+// 1 when the sandbox cannot be entered. A directory that cannot be used is said in the log, and nothing is kept.
+int RunImageKeeper(int socket, const std::string& directory, uint64_t bytes_max, const KeeperSandbox& sandbox = {});
 
 }  // namespace tessera

@@ -30,9 +30,14 @@ Result<UniqueFd> Install(std::span<const sock_filter> steps, unsigned long flags
 }  // namespace
 
 Status FilterCalls(CallFilter kind) {
-  const std::span<const sock_filter> allow = kAllowListProgram;
-  const std::span<const sock_filter> refuse = kRefusingListProgram;
-  return Install(kind == CallFilter::kAllowList ? allow : refuse, 0).status();
+  switch (kind) {
+    case CallFilter::kAllowList: return Install(kAllowListProgram, 0).status();
+    case CallFilter::kRefusingList: return Install(kRefusingListProgram, 0).status();
+    case CallFilter::kService: return Install(kServiceProgram, 0).status();
+    case CallFilter::kCarrier: return Install(kCarrierProgram, 0).status();
+    case CallFilter::kBroker: return Install(kBrokerProgram, 0).status();
+  }
+  return Status(StatusCode::kInternal, "no such filter of system calls");
 }
 
 uint64_t CallFilterVersion() {
@@ -44,7 +49,13 @@ uint64_t CallFilterVersion() {
   return hash;
 }
 
-Result<UniqueFd> WatchCalls() { return Install(kWatchProgram, SECCOMP_FILTER_FLAG_NEW_LISTENER); }
+Result<UniqueFd> WatchCalls(CallFilter kind) {
+  std::span<const sock_filter> program = kWatchProgram;
+  if (kind == CallFilter::kService) program = kServiceWatchProgram;
+  if (kind == CallFilter::kBroker) program = kBrokerWatchProgram;
+  if (kind == CallFilter::kCarrier) program = kCarrierWatchProgram;
+  return Install(program, SECCOMP_FILTER_FLAG_NEW_LISTENER);
+}
 
 std::string CallName(int number) {
   for (const auto& list : {AllowedCalls(), LookedAtCalls(), RefusedCalls()}) {

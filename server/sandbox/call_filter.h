@@ -1,5 +1,5 @@
-// Which system calls a worker may make, as a seccomp filter (call_lists.h names the calls, make_call_programs.cc has their
-// conditions). Source: seccomp(2), Documentation/userspace-api/seccomp_filter.rst.
+// Which system calls a worker or a service may make, as a seccomp filter (call_lists.h names the calls, make_call_programs.cc has
+// their conditions). Source: seccomp(2), Documentation/userspace-api/seccomp_filter.rst.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,14 @@ enum class CallFilter {
   kAllowList,
   // Everything but what is known to reach others: for drivers that make a call which no list names.
   kRefusingList,
+  // Of kAllowList what a service needs that has all its descriptors: no sockets of its own, no code that was not there, of
+  // ioctl what descriptors of any kind are asked.
+  kService,
+  // kService, and what takes connections of a listening socket.
+  kBroker,
+  // For processes that carry sessions: kBroker, and what makes pairs of Unix sockets; nothing that makes, removes or changes
+  // files by name.
+  kCarrier,
 };
 
 // On the calling thread and threads it will start. Both refuse with EPERM: networks and connections, other processes' memory,
@@ -26,9 +34,9 @@ Status FilterCalls(CallFilter kind);
 // Another where kAllowList is another.
 uint64_t CallFilterVersion();
 
-// Refuses nothing, and returns a descriptor on which every call that kAllowList refuses, and every opening of a file, waits for
-// an answer.
-Result<UniqueFd> WatchCalls();
+// Refuses nothing, and returns a descriptor on which every call that `kind` refuses, and every opening of a file, waits for
+// an answer. kRefusingList is watched as kAllowList.
+Result<UniqueFd> WatchCalls(CallFilter kind);
 
 // "connect", or "system call 999".
 std::string CallName(int number);

@@ -1,10 +1,13 @@
-// A program of the build: writes the filters of workers as programs for the kernel (generated/server/call_programs.h). Made by
-// libseccomp from the rules below and the lists of call_lists.h. usage: make_call_programs > FILE
+// A program of the build: writes the filters of workers and services as programs for the kernel
+// (generated/server/call_programs.h). Made by libseccomp from the rules below and the lists of call_lists.h. usage:
+// make_call_programs > FILE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -117,12 +120,17 @@ void AllowForOwnProcess(Filter& filter) {
   }
 }
 
+// Whose filter it is.
+enum class Kind { kWorker, kService, kBroker, kCarrier };
+
 // What reaches others: as far as it is about this process, or needs what others gave it.
-void AllowOwn(Filter& filter) {
+void AllowOwn(Filter& filter, Kind kind) {
   // The driver shares descriptors of its own over stream sockets with abstract names. Datagrams, which is what SOCK_RAW means
   // here, could be sent to others without connect().
   constexpr uint32_t kTypes = 0xf;
   for (const int call : {SYS_socket, SYS_socketpair}) {
+    filter.Leave(call);
+    if (kind == Kind::kService || kind == Kind::kBroker || (kind == Kind::kCarrier && call == SYS_socket)) continue;
     for (const uint32_t type : {SOCK_STREAM, SOCK_SEQPACKET}) filter.Allow(call, {Is(0, AF_UNIX), Has(1, kTypes, type)});
   }
   // Threads, not processes.
@@ -133,7 +141,7 @@ void AllowOwn(Filter& filter) {
 }
 
 // Calls that do everything: what is known to be asked of them.
-void AllowKnownRequests(Filter& filter) {
+void AllowKnownRequests(Filter& filter, Kind kind) {
   // Not who gets signals of a descriptor, nor which, nor leases and notifications.
   for (const uint32_t command : {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK,
                                  F_OFD_SETLK, F_OFD_SETLKW, F_SETPIPE_SZ, F_GETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS}) {
@@ -150,38 +158,65 @@ void AllowKnownRequests(Filter& filter) {
   }
   for (const uint32_t option : {SO_REUSEADDR, SO_SNDBUF, SO_RCVBUF, SO_PASSCRED, SO_RCVTIMEO, SO_SNDTIMEO})
     filter.Allow(SYS_setsockopt, {Is(1, SOL_SOCKET), Is(2, option)});
+  if (kind == Kind::kCarrier) {
+    filter.Allow(SYS_setsockopt, {Is(1, SOL_SOCKET), Is(2, SO_KEEPALIVE)});
+    for (const uint32_t option : {TCP_NODELAY, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT})
+      filter.Allow(SYS_setsockopt, {Is(1, IPPROTO_TCP), Is(2, option)});
+  }
   // Of the driver: 'F' of nvidia and nvidiactl, plain numbers of nvidia-uvm. What descriptors of any kind are asked. Not what
   // writes into terminals (TIOCSTI), names who gets signals (FIOSETOWN), or changes files.
-  for (const uint32_t type : {uint32_t{'F'} << 8, 0U}) filter.Allow(SYS_ioctl, {Has(1, 0xff00, type)});
+  for (const uint32_t type : {uint32_t{'F'} << 8, 0U}) {
+    if (kind == Kind::kWorker) filter.Allow(SYS_ioctl, {Has(1, 0xff00, type)});
+  }
   for (const uint32_t request : {FIONBIO, FIONREAD, FIOCLEX, FIONCLEX, TCGETS, TIOCGWINSZ})
     filter.Allow(SYS_ioctl, {Is(1, request)});
 }
 
-// Everything that has rules of its own but for `AllowKnownRequests`.
-void AddRules(Filter& filter) {
-  for (const KnownCall& call : RefusedCalls()) filter.Leave(call.number);
-  AllowOwn(filter);
+// What a service gets descriptors for, or never makes: it has its code when it enters.
+void RestrictService(Filter& filter, Kind kind) {
+  for (const int call : {SYS_bind, SYS_listen, SYS_pkey_mprotect}) filter.Leave(call);
+  if (kind == Kind::kService) {
+    for (const int call : {SYS_accept, SYS_accept4}) filter.Leave(call);
+  }
+  if (kind == Kind::kCarrier) {
+    // Landlock knows the first of these since Linux 6.2, and times of files not at all.
+    for (const int call : {SYS_truncate, SYS_utimensat, SYS_mkdirat, SYS_unlinkat, SYS_renameat2}) filter.Leave(call);
+#if defined(__x86_64__)
+    for (const int call : {SYS_utime, SYS_utimes, SYS_futimesat, SYS_mkdir, SYS_rmdir, SYS_unlink, SYS_rename, SYS_renameat})
+      filter.Leave(call);
+#endif
+  }
+  for (const int call : {SYS_mmap, SYS_mprotect}) filter.Allow(call, {Has(2, PROT_EXEC, 0)});
 }
 
-bool PrintFilter(const char* name, uint32_t unlisted) {
-  Filter filter(SCMP_ACT_ERRNO(EPERM));
-  AddRules(filter);
-  if (unlisted != SCMP_ACT_ALLOW) {
-    for (const KnownCall& call : AllowedCalls()) filter.Allow(call.number);
-    AllowKnownRequests(filter);
+// Everything that has rules of its own but for `AllowKnownRequests`.
+void AddRules(Filter& filter, Kind kind) {
+  for (const KnownCall& call : RefusedCalls()) filter.Leave(call.number);
+  AllowOwn(filter, kind);
+  if (kind != Kind::kWorker) RestrictService(filter, kind);
+}
+
+// Of the calls that reach nothing but the process those that have no rule yet.
+void AllowRest(Filter& filter, Kind kind) {
+  for (const KnownCall& call : AllowedCalls()) {
+    if (!filter.Names(call.number)) filter.Allow(call.number);
   }
+  AllowKnownRequests(filter, kind);
+}
+
+bool PrintFilter(const char* name, Kind kind, uint32_t unlisted) {
+  Filter filter(SCMP_ACT_ERRNO(EPERM));
+  AddRules(filter, kind);
+  if (unlisted != SCMP_ACT_ALLOW) AllowRest(filter, kind);
   filter.AddOthers(unlisted);
   return filter.Print(name);
 }
 
-bool PrintWatch(const char* name) {
+bool PrintWatch(const char* name, Kind kind) {
   Filter filter(SCMP_ACT_NOTIFY);
-  AddRules(filter);
+  AddRules(filter, kind);
   for (const KnownCall& call : OpeningCalls()) filter.Leave(call.number);
-  for (const KnownCall& call : AllowedCalls()) {
-    if (!filter.Names(call.number)) filter.Allow(call.number);
-  }
-  AllowKnownRequests(filter);
+  AllowRest(filter, kind);
   filter.Allow(SYS_ioctl, {Has(1, 0xff00, uint32_t{SECCOMP_IOC_MAGIC} << 8)});  // whoever answers is watched too
   return filter.Print(name);
 }
@@ -201,8 +236,16 @@ void PrintNames() {
 
 int main() {
   printf("// Generated by make_call_programs.\n#pragma once\n\n#include <linux/filter.h>\n\nnamespace tessera {\n\n");
-  const bool done = tessera::PrintFilter("kAllowListProgram", SCMP_ACT_ERRNO(ENOSYS)) &&
-                    tessera::PrintFilter("kRefusingListProgram", SCMP_ACT_ALLOW) && tessera::PrintWatch("kWatchProgram");
+  using enum tessera::Kind;
+  const bool done = tessera::PrintFilter("kAllowListProgram", kWorker, SCMP_ACT_ERRNO(ENOSYS)) &&
+                    tessera::PrintFilter("kRefusingListProgram", kWorker, SCMP_ACT_ALLOW) &&
+                    tessera::PrintWatch("kWatchProgram", kWorker) &&
+                    tessera::PrintFilter("kServiceProgram", kService, SCMP_ACT_ERRNO(ENOSYS)) &&
+                    tessera::PrintWatch("kServiceWatchProgram", kService) &&
+                    tessera::PrintFilter("kBrokerProgram", kBroker, SCMP_ACT_ERRNO(ENOSYS)) &&
+                    tessera::PrintWatch("kBrokerWatchProgram", kBroker) &&
+                    tessera::PrintFilter("kCarrierProgram", kCarrier, SCMP_ACT_ERRNO(ENOSYS)) &&
+                    tessera::PrintWatch("kCarrierWatchProgram", kCarrier);
   tessera::PrintNames();
   printf("\n}  // namespace tessera\n");
   return done && fflush(stdout) == 0 ? 0 : 1;

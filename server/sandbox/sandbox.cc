@@ -9,7 +9,6 @@
 #include <linux/seccomp.h>
 #include <pwd.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -21,6 +20,7 @@
 #include <sstream>
 #include <utility>
 
+#include "protocol/base/hide_memory.h"
 #include "protocol/base/unique_fd.h"
 #include "server/sandbox/call_filter.h"
 #include "server/sandbox/call_watch.h"
@@ -65,33 +65,25 @@ bool HasFilters() {
 }
 
 // Fails, with a sentence, where root may not: in a container without CAP_SETUID, in a user namespace that lacks the user.
-Status BecomeUser(const WorkerUser& user) {
-  const Result<std::vector<gid_t>> groups = GroupsOfDevices();
-  if (!groups.ok()) return Status(groups.status().code(), "workers run as root: " + groups.status().message());
+Status BecomeUser(const SandboxOptions& options) {
+  const WorkerUser& user = *options.user;
+  const Result<std::vector<gid_t>> groups = options.files ? std::vector<gid_t>() : GroupsOfDevices();
+  if (!groups.ok()) return Status(groups.status().code(), options.who + " run as root: " + groups.status().message());
   if (setgroups(groups.value().size(), groups.value().data()) == 0 && setresgid(user.gid, user.gid, user.gid) == 0 &&
       setresuid(user.uid, user.uid, user.uid) == 0) {
     return Status::Ok();
   }
-  return Status(
-      StatusCode::kPermissionDenied,
-      fmt::format("workers run as root: the kernel does not let this process become the user {} ({}): give it CAP_SETUID "
-                  "and CAP_SETGID, and its user namespace that user",
-                  user.name, std::strerror(errno)));
-}
-
-// Others of the same user may neither trace this process nor read its memory, and it leaves none behind.
-Status HideMemory() {
-  const rlimit none{0, 0};
-  if (setrlimit(RLIMIT_CORE, &none) != 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
-    return Status::FromErrno("cannot protect a process from being traced", errno);
-  }
-  return Status::Ok();
+  return Status(StatusCode::kPermissionDenied,
+                fmt::format("{} run as root: the kernel does not let this process become the user {} ({}): give it CAP_SETUID "
+                            "and CAP_SETGID, and its user namespace that user",
+                            options.who, user.name, std::strerror(errno)));
 }
 
 // Whether the process gets another user than it has.
 bool ChangesUser(const SandboxOptions& options) { return geteuid() == 0 && options.user && options.user->uid != 0; }
 
 std::vector<FileRule> RulesFor(const SandboxOptions& options) {
+  if (options.files) return *options.files;
   std::vector<FileRule> rules = WorkerFileRules(options.library_directories);
   const bool own = options.user && options.user->own;
   for (FileRule& rule : rules) {
@@ -107,7 +99,7 @@ Status WatchOnly(const SandboxOptions& options) {
   UniqueFd memory(open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
   if (!memory.valid()) return Status::FromErrno("cannot open /proc/self/mem", errno);
   std::vector<FileRule> rules = RulesFor(options);
-  Result<UniqueFd> calls = WatchCalls();
+  Result<UniqueFd> calls = WatchCalls(options.calls);
   if (!calls.ok()) return calls.status();
   StartCallWatch(std::move(calls).value(), std::move(memory), std::move(rules));
   return Status::Ok();
@@ -118,11 +110,11 @@ Status GiveUp(const SandboxOptions& options, SandboxReport* report) {
   const std::vector<FileRule> rules = RulesFor(options);
   std::string user = geteuid() == 0 ? "root without capabilities" : "the server's user";
   if (geteuid() == 0 && !ChangesUser(options)) {
-    report->gaps.push_back("workers run as root: name another user with --worker-user");
+    report->gaps.push_back(options.who + " run as root: name another user with --worker-user");
   }
   const auto change_user = [&] {
     if (!ChangesUser(options)) return;
-    if (const Status became = BecomeUser(*options.user); !became.ok()) {
+    if (const Status became = BecomeUser(options); !became.ok()) {
       report->gaps.push_back(became.message());
     } else {
       report->other_user = true;
@@ -137,28 +129,28 @@ Status GiveUp(const SandboxOptions& options, SandboxReport* report) {
     if (!entered.ok() && entered.code() != StatusCode::kUnsupported) return entered;
     report->private_root = entered.ok();
     if (!entered.ok()) {
-      report->gaps.push_back("workers see the names of all files, for they have no root of their own: " + entered.message() +
-                             " (--worker-root machine: do without)");
+      report->gaps.push_back(options.who + " see the names of all files, for they have no root of their own: " +
+                             entered.message() + " (--worker-root machine: do without)");
     }
   }
   if (may_mount) change_user();
   RETURN_IF_ERROR(GiveUpCapabilities());
   RETURN_IF_ERROR(HideMemory());
+  if (options.parent_death_signal != 0) prctl(PR_SET_PDEATHSIG, options.parent_death_signal);
   std::vector<std::string> parts = {user};
   if (report->private_root) parts.push_back("a private root");
   if (const int version = LandlockVersion(); version > 0) {
     RETURN_IF_ERROR(RestrictFiles(rules));
     parts.push_back("Landlock " + std::to_string(version));
   } else {
-    report->gaps.push_back(
-        "this kernel has no Landlock (Linux 5.13, among the modules of lsm=): workers can open every file that they see "
-        "and their user can");
+    report->gaps.push_back("this kernel has no Landlock (Linux 5.13, among the modules of lsm=): " + options.who +
+                           " can open every file that they see and their user can");
   }
   if (HasFilters()) {
     RETURN_IF_ERROR(FilterCalls(options.calls));
     parts.push_back("system calls filtered");
   } else {
-    report->gaps.push_back("this kernel has no seccomp filters: workers can make every system call");
+    report->gaps.push_back("this kernel has no seccomp filters: " + options.who + " can make every system call");
   }
   for (const std::string& part : parts) report->protection += (report->protection.empty() ? "" : ", ") + part;
   return Status::Ok();
@@ -169,7 +161,7 @@ Status GiveUp(const SandboxOptions& options, SandboxReport* report) {
   SandboxReport report;
   Status status = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? Status::Ok() : Status::FromErrno("no_new_privs", errno);
   if (status.ok()) status = GiveUp(options, &report);
-  if (!status.ok()) report.gaps.insert(report.gaps.begin(), "workers cannot enter it: " + status.message());
+  if (!status.ok()) report.gaps.insert(report.gaps.begin(), options.who + " cannot enter it: " + status.message());
   std::string text = fmt::format("{}\n{}\n{}\n", report.protection, int{report.private_root}, int{report.other_user});
   for (const std::string& gap : report.gaps) text += gap + "\n";
   _exit(write(to, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1);
@@ -216,14 +208,15 @@ Result<WorkerUser> FindWorkerUser(const std::string& name) {
   return WorkerUser{name, entry->pw_uid, entry->pw_gid};
 }
 
-Status EnterSandbox(const SandboxOptions& options) {
+Status EnterSandbox(const SandboxOptions& options, SandboxReport* report) {
   if (options.mode == SandboxMode::kOff) return Status::Ok();
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return Status::FromErrno("cannot give up new privileges", errno);
   if (options.mode == SandboxMode::kLog) return WatchOnly(options);
-  SandboxReport report;
-  RETURN_IF_ERROR(GiveUp(options, &report));
-  if (options.mode != SandboxMode::kRequire || report.gaps.empty()) return Status::Ok();
-  return Status(StatusCode::kUnsupported, "the sandbox is not complete: " + report.gaps.front());
+  SandboxReport own;
+  if (report == nullptr) report = &own;
+  RETURN_IF_ERROR(GiveUp(options, report));
+  if (options.mode != SandboxMode::kRequire || report->gaps.empty()) return Status::Ok();
+  return Status(StatusCode::kUnsupported, "the sandbox is not complete: " + report->gaps.front());
 }
 
 SandboxReport InspectSandbox(const SandboxOptions& options) {

@@ -16,6 +16,7 @@
 
 #include "protocol/base/status.h"
 #include "server/sandbox/call_filter.h"
+#include "server/sandbox/file_rules.h"
 
 namespace tessera {
 
@@ -52,6 +53,12 @@ struct SandboxOptions {
   CallFilter calls = CallFilter::kAllowList;
   // Further directories whose files may be read and executed: where the driver is.
   std::vector<std::string> library_directories;
+  // Of a service, which is no worker (service_sandbox.h): all the files that it may open. It has no groups but its user's.
+  std::optional<std::vector<FileRule>> files;
+  // The signal that the process gets at its parent's end, which a change of the user makes the kernel forget; 0: none.
+  int parent_death_signal = 0;
+  // Of whom sentences speak.
+  std::string who = "workers";
 };
 
 struct SandboxReport {
@@ -66,7 +73,8 @@ SandboxReport InspectSandbox(const SandboxOptions& options);
 
 // kAuto: succeeds as long as no system call fails that this machine has; root's process that may not become the user stays root,
 // without capabilities. kRequire: kUnsupported when something is
-// missing. After a failure the process must end: it may have lost part of its rights.
-Status EnterSandbox(const SandboxOptions& options);
+// missing. After a failure the process must end: it may have lost part of its rights. `*report`, where there is one, tells what
+// is in force in these two modes.
+Status EnterSandbox(const SandboxOptions& options, SandboxReport* report = nullptr);
 
 }  // namespace tessera

@@ -31,7 +31,7 @@ enum class ShareKind : uint32_t {
 struct ShareFacts {
   ShareKind kind = ShareKind::kNone;
   uint32_t padding = 0;
-  uint64_t allocation_bytes = 0;  // kBlock: of the physical allocation
+  uint64_t allocation_bytes = 0;  // kBlock, kAllocation: of the physical allocation
   uint64_t offset = 0;            // kBlock: where the block begins in it
   uint64_t block_bytes = 0;       // kBlock
   std::array<std::byte, 64> event{};

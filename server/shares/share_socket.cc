@@ -1,5 +1,6 @@
 #include "server/shares/share_socket.h"
 
+#include <array>
 #include <utility>
 
 #include "protocol/base/clock.h"
@@ -21,6 +22,8 @@ struct Answer {
   uint32_t code = 0;  // a StatusCode
   uint32_t padding = 0;
   ShareFacts facts;  // kFetch
+  // kPublish: why not. Ends with a zero.
+  std::array<char, 256> sentence{};
 };
 
 }  // namespace
@@ -42,7 +45,7 @@ Status SocketShareBroker::Publish(const ShareToken& token, const ShareFacts& fac
   UniqueFd none;
   RETURN_IF_ERROR(Ask(Question{Action::kPublish, 0, token, facts}, fd, &answer, &none));
   const auto code = static_cast<StatusCode>(answer.code);
-  return code == StatusCode::kOk ? Status::Ok() : Status(code, "the server does not share the object");
+  return code == StatusCode::kOk ? Status::Ok() : Status(code, answer.sentence.data());
 }
 
 void SocketShareBroker::Revoke(const ShareToken& token) {
@@ -75,9 +78,12 @@ Status ServeShares(int socket, uint64_t session, ShareTable& table) {
     Answer answer;
     int passed = -1;
     switch (question.action) {
-      case Action::kPublish:
-        answer.code = static_cast<uint32_t>(table.Add(session, question.token, question.facts, std::move(fd)).code());
+      case Action::kPublish: {
+        const Status added = table.Add(session, question.token, question.facts, std::move(fd));
+        answer.code = static_cast<uint32_t>(added.code());
+        added.message().copy(answer.sentence.data(), answer.sentence.size() - 1);
         break;
+      }
       case Action::kRevoke: table.Remove(session, question.token); break;
       case Action::kFetch:
         if (const ShareTable::Entry* entry = table.Find(question.token)) {

@@ -17,4 +17,15 @@ inline void AwaitTurn(CallContext& call, CUstream stream, std::initializer_list<
     gate.Await(stream, WorkKind(kind));
 }
 
+// The same for a kernel; Launched() follows the driver's call.
+inline void AwaitLaunchTurn(CallContext& call, CUstream stream, std::initializer_list<uint64_t> kind) {
+  Gate& gate = call.worker().gate();
+  if (gate.closed()) [[unlikely]]
+    gate.AwaitLaunch(stream, WorkKind(kind));
+}
+inline CUresult Launched(CallContext& call, CUresult result) {
+  call.worker().gate().Launched();
+  return result;
+}
+
 }  // namespace tessera

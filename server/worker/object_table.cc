@@ -104,6 +104,7 @@ void ObjectTable::ClearSlot(Slot& slot) {
   if (entry != by_object_.end() && entry->second == id) by_object_.erase(entry);
   if (id.server_minted()) minted_.Release(id);
   --size_;
+  if (removed_) removed_(id, slot.object.load(std::memory_order_relaxed));
 }
 
 bool ObjectTable::Remove(HandleId id, uint64_t* object) {

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "protocol/base/mutex.h"
@@ -59,6 +60,13 @@ class ObjectTable {
   // The handle of an object; a zero handle when it has none.
   HandleId HandleOf(HandleKind kind, uint64_t object) const EXCLUDES(mutex_);
 
+  // `removed` is called for each handle that is not live any more, whoever removed it, and must not call back into the table.
+  // Once, before the first record.
+  void OnRemoved(std::function<void(HandleId id, uint64_t object)> removed) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    removed_ = std::move(removed);
+  }
+
   // Removes every object that ended with its context `owner`: modules, functions, streams, events, executable graphs,
   // arrays and references; libraries, kernels, graphs, pools and physical memory outlive it. `visit` is called for each and
   // must not call back into the table.
@@ -100,6 +108,7 @@ class ObjectTable {
   std::array<std::atomic<Chunk*>, kChunks> chunks_{};
   std::unordered_map<Key, HandleId, KeyHash> by_object_ GUARDED_BY(mutex_);
   size_t size_ GUARDED_BY(mutex_) = 0;
+  std::function<void(HandleId id, uint64_t object)> removed_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera

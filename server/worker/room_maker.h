@@ -2,6 +2,8 @@
 // process has not ended yet. Natively neither is there once a program has ended, so no allocation is refused for their sake.
 #pragma once
 
+#include <cstdint>
+
 namespace tessera {
 
 // Any thread. Both wait some seconds at most.
@@ -12,6 +14,9 @@ class RoomMaker {
   virtual bool MakeRoom() = 0;
   // Waits until the sessions that are over by now have ended.
   virtual void AwaitEnds() = 0;
+  // Whether the session may have so many bytes of host memory, all its segments together, beside what its holder has and what is
+  // kept for others. Fewer than before it always may.
+  virtual bool HoldHost(uint64_t bytes) { return true; }
 };
 
 }  // namespace tessera

@@ -1,5 +1,7 @@
 #include "server/worker/session.h"
 
+#include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "generated/driver_table.h"
@@ -13,6 +15,7 @@
 #include "server/worker/driver_places.h"
 #include "server/worker/executor.h"
 #include "server/worker/high_addresses.h"
+#include "server/worker/room_maker.h"
 
 namespace tessera {
 namespace {
@@ -44,6 +47,17 @@ Result<int> ChooseWindows(const ClientHello& hello, const SessionOptions& option
                             hello.window_rows));
 }
 
+// A program sees its vGPU's memory as the device's, as long as it runs.
+void LimitMemory(const GatePage& page, DeviceSnapshot* snapshot) {
+  for (DeviceSnapshot::Device& device : snapshot->devices) {
+    for (uint32_t row = 0; row < std::min<uint32_t>(page.row_count, kGateRowsMax); ++row) {
+      if (std::memcmp(page.rows[row].uuid, device.uuid_v2, sizeof(device.uuid_v2)) != 0) continue;
+      const uint64_t limit = page.rows[row].memory_limit.load(std::memory_order_acquire);
+      if (limit != 0) device.total_bytes = std::min(device.total_bytes, limit);
+    }
+  }
+}
+
 Result<std::unique_ptr<Channel>> Open(UniqueFd& socket, const SessionOptions& options, const ClientHello& hello,
                                       ServerWelcome* welcome, const DriverTable** driver) {
   if (hello.session_index >= uint32_t{kSessionsPerWindow}) {
@@ -57,6 +71,7 @@ Result<std::unique_ptr<Channel>> Open(UniqueFd& socket, const SessionOptions& op
       options.snapshot ? Result<DeviceSnapshot>(*options.snapshot) : BuildSnapshot(**driver, options.priorities);
   if (!snapshot.ok()) return snapshot.status();
   snapshot->selection = selection;
+  if (options.gate.gate != nullptr) LimitMemory(*options.gate.gate, &*snapshot);
   // After the driver is loaded: the row must be one that the driver's own mappings left free.
   Result<int> row = ChooseWindows(hello, options);
   if (!row.ok()) return row.status();
@@ -75,6 +90,14 @@ Result<std::unique_ptr<Channel>> Open(UniqueFd& socket, const SessionOptions& op
   welcome->server = fmt::format("tesserad {}", TESSERA_VERSION);
   welcome->snapshot.assign(encoder.bytes().begin(), encoder.bytes().end());
   return Channel::Create(std::move(socket), welcome, MonotonicNs() + options.hello_timeout_ns);
+}
+
+Status RoomForSegments(RoomMaker& rooms, uint64_t bytes) {
+  if (rooms.HoldHost(bytes)) return Status::Ok();
+  return Status(StatusCode::kResourceExhausted,
+                fmt::format("the session's host memory would be {} MiB, and programs of this user hold as much as the server "
+                            "has room for beside others': free some, or raise --host-memory of tesserad",
+                            bytes >> 20));
 }
 
 }  // namespace
@@ -105,6 +128,9 @@ Status RunSession(UniqueFd socket, const SessionOptions& options, bool* begun) {
   if (!options.client_in_process) LeavePlacesToEarlierSessions(*driver, welcome.session_index);
   LogInfo("session {} of {} (pid {}) has begun", options.session_id, hello->program, hello->pid);
   if (options.opened) options.opened(welcome);
+  if (options.rooms != nullptr) {
+    channel.value()->SetSegmentRoom([rooms = options.rooms](uint64_t bytes) { return RoomForSegments(*rooms, bytes); });
+  }
   Status status;
   {
     std::optional<ClientWatch> watch;

@@ -46,6 +46,13 @@ bool Worker::SendNotice(NoticeKind kind, uint64_t extra, CUresult result, std::s
   return replies_->SendNotice(kind, extra, result, payload);
 }
 
+void Worker::WarnProgram(std::string_view sentence) {
+  constexpr int kWarningsMax = 8;
+  if (warnings_.fetch_add(1) >= kWarningsMax) return;
+  const std::string line = "tessera: warning: " + std::string(sentence) + "\n";
+  SendNotice(NoticeKind::kDeviceErrors, line.size(), CUDA_SUCCESS, std::as_bytes(std::span(line)));
+}
+
 void Worker::DrainDeviceOutput() { replies_->DrainDeviceOutput(); }
 
 }  // namespace tessera

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "protocol/base/status.h"
@@ -140,6 +141,10 @@ class Worker {
   // not fit a record. What `extra`, `result` and `payload` mean stands with the kinds (protocol/wire/record.h).
   bool SendNotice(NoticeKind kind, uint64_t extra, CUresult result = CUDA_SUCCESS, std::span<const std::byte> payload = {});
 
+  // One line on the program's stderr, as of its client library: why the server refused what a call asked for. The first few of a
+  // session alone.
+  void WarnProgram(std::string_view sentence);
+
   // Sends what the driver wrote to stdout and stderr since the last call, as kDeviceOutput and kDeviceErrors notices in
   // pieces. To be called after a call in which the driver may have written (it synchronised) and before its reply; replies
   // and notices of a failure do it by themselves. No work when nothing catches output.
@@ -155,6 +160,7 @@ class Worker {
 
   std::unique_ptr<ObjectTable> objects_;
   std::unique_ptr<ReplyWriter> replies_;
+  std::atomic<int> warnings_{0};  // that the program was given
   std::unique_ptr<ThreadStreams> thread_streams_;
   std::unique_ptr<DoneWords> done_words_;
   BusyStreams busy_streams_;

@@ -151,6 +151,7 @@ void AddWholes(std::vector<DriverRow>& rows) {
     CallHost(gpu);
     gpu.Synchronize();
   }));
+  rows.push_back(Whole("allocate_free_1MiB", [](GpuAtHand&) { AllocateAndFree(size_t{1} << 20); }));
   rows.push_back(Whole("allocate_free_2MiB", [](GpuAtHand&) { AllocateAndFree(size_t{2} << 20); }));
   rows.push_back(Whole("reserve_map_unmap_free_158GiB", [](GpuAtHand&) { UseAddressSpace(uint64_t{158} << 30); }));
   rows.push_back(Whole("allocate_free_64MiB", [](GpuAtHand&) { AllocateAndFree(size_t{64} << 20); }));

@@ -8,9 +8,10 @@
 // one thread: what it costs without waiting. Each end has half of the cores. Bulk is messages of 1 MiB out of 64 MiB, in one
 // direction and in both at once; cores: how many were busy meanwhile. Rows "relay" go the product's whole way but for CUDA:
 // ring, relay, link, relay, ring, and ranges of staging. "x2", "x4": so many connections, of one link or of as many sockets;
-// "/socket" and "over" compare with as many sockets. "openssl": TLS with OpenSSL's own records. On a machine that others
-// use, what one core does (/core) says more than rates; the best that a core could do under TLS follows from what sockets
-// and the cipher do: every byte is sealed, carried and opened once.
+// "/socket" and "over" compare with as many sockets. "openssl": TLS with OpenSSL's own records and nothing else; "tls openssl":
+// a link with them (--tls-records), which has no helping threads, as "tls alone". On a machine that others use, what one core
+// does (/core) says more than rates; the best that a core could do under TLS follows from what sockets and the cipher do: every
+// byte is sealed, carried and opened once.
 #include <openssl/evp.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -177,6 +178,7 @@ struct Row {
 
 std::vector<Row> Rows() {
   const auto tls = [](TlsCrew* crew) { return MakeTlsPair({.crew = crew}); };
+  const auto tls_openssl = [] { return MakeTlsPair({.crew = &Nobody(), .openssl = true}); };
   std::vector<Row> rows = {
       {"sockets", OverSocket},
       {.name = "sockets x2", .make = OverSocket, .connections = 2, .trip = false, .ways = 2},
@@ -185,6 +187,7 @@ std::vector<Row> Rows() {
       {.name = "relay tcp", .make = [] { return OverRelays(MakeTcpPair()); }, .one_way = false},
       {.name = "openssl", .make = OverOpenssl, .cipher = true},
       {.name = "tls alone", .make = [=] { return OverLinks(tls(&Nobody())); }, .cipher = true},
+      {.name = "tls openssl", .make = [=] { return OverLinks(tls_openssl()); }, .cipher = true},
       {.name = "tls", .make = [=] { return OverLinks(tls(&TlsCrew::OfProcess())); }, .cipher = true},
       {.name = "relay tls", .make = [=] { return OverRelays(tls(&TlsCrew::OfProcess())); }, .one_way = false, .cipher = true}};
   // Each connection of tls has its cipher to itself: the threads of the connections are what helps.
@@ -198,6 +201,11 @@ std::vector<Row> Rows() {
         {.name = "relay tcp" + times, .make = [=] { return OverRelays(tcp_pair()); }, .connections = count, .one_way = false});
     rows.push_back({.name = "tls" + times,
                     .make = [=] { return OverLinks(tls_pair()); },
+                    .connections = count,
+                    .one_way = false,
+                    .cipher = true});
+    rows.push_back({.name = "tls openssl" + times,
+                    .make = [=] { return OverLinks(MakeStripedPair(count, [=](size_t) { return tls_openssl(); })); },
                     .connections = count,
                     .one_way = false,
                     .cipher = true});

@@ -47,6 +47,8 @@ constexpr Checker kCheckers[] = {Check<GpusMessage>,
                                  Check<AliveMessage>,
                                  Check<FiguresMessage>,
                                  Check<ReportedMessage>,
+                                 Check<EndMessage>,
+                                 Check<KeptMessage>,
                                  CheckFile,
                                  CheckFile,
                                  CheckFile};
@@ -74,6 +76,8 @@ std::vector<Input> Seeds() {
                             Encoded(AliveMessage{}),
                             Encoded(FiguresMessage{{{0, "fair", "free", 0}}, {}}),
                             Encoded(ReportedMessage{5, {{3, 1, 100, 70}}}),
+                            Encoded(EndMessage{9}),
+                            Encoded(KeptMessage{3, "[[vgpu]]\nname = 'a'\n"}),
                             Text("[[vgpu]]\nname = \"train\"\ngpu = 1\nrequest = 0.7\nlimit = 0.9\npriority = \"protected\"\n"
                                  "owners = [\"uid:1000\"]\n[[vgpu]]\nname = 'b'\n"),
                             Text("2\nclient1 0.3 1.0 1073741824\nclient2 0.5 0.75 0\n"),

@@ -70,6 +70,7 @@ std::vector<Input> Seeds() {
   report.uses = {{17, 0, 4096, {}, 3}};
   report.session_list = {{3, 17, 1000, "program", "train", "alice", "gpu7", "uid:1000"}};
   report.others = {{0, 2, 4096}};
+  report.holders = {{"uid:1000", 1, 2, 3, 4, 5}};
   const Input messages[] = {
       Encoded(hello),
       Encoded(welcome),

@@ -1,9 +1,12 @@
 // A fuzz target as an ordinary test: its seeds, inputs that once found a mistake (those in $TESSERA_FUZZ_FOUND), and
-// damaged copies of both. The damage is the same in every run; on a slow machine there is less of it.
+// damaged copies of both. The damage is the same in every run; on a slow machine there is less of it. By hand, where libFuzzer is
+// not: TESSERA_FUZZ_SECONDS is how long to damage, then by the seed TESSERA_FUZZ_SEED, and what is being run is in the file
+// TESSERA_FUZZ_INPUT.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <iterator>
 #include <random>
 
@@ -22,6 +25,11 @@ constexpr size_t kInputBytesMax = 64 * 1024;
 std::vector<Input> Found() {
   const char* directory = std::getenv("TESSERA_FUZZ_FOUND");
   return directory != nullptr ? FilesOf(directory) : std::vector<Input>();
+}
+
+uint64_t NumberIn(const char* variable, uint64_t otherwise) {
+  const char* number = std::getenv(variable);
+  return number != nullptr ? std::strtoull(number, nullptr, 10) : otherwise;
 }
 
 // Numbers that lengths and counts are compared with.
@@ -86,11 +94,18 @@ TEST(FuzzReplay, SeedsAndDamage) {
   ASSERT_FALSE(inputs.empty());
   for (Input& input : Found()) inputs.push_back(std::move(input));
   for (const Input& input : inputs) fuzz::Run(input);
-  std::mt19937 random(1);
+  const uint64_t seconds = NumberIn("TESSERA_FUZZ_SECONDS", 0);
+  const char* current = std::getenv("TESSERA_FUZZ_INPUT");
+  std::mt19937 random(static_cast<uint32_t>(NumberIn("TESSERA_FUZZ_SEED", 1)));
+  const uint64_t end_ns = MonotonicNs() + (seconds != 0 ? seconds * 1'000'000'000 : kDamageNs);
   int damaged = 0;
-  for (const uint64_t end_ns = MonotonicNs() + kDamageNs; damaged < kDamagedMax && MonotonicNs() < end_ns; ++damaged) {
+  for (; (seconds != 0 || damaged < kDamagedMax) && MonotonicNs() < end_ns; ++damaged) {
     Input input = inputs[random() % inputs.size()];
     Damage(random, inputs, &input);
+    if (current != nullptr) {
+      std::ofstream(current, std::ios::binary)
+          .write(reinterpret_cast<const char*>(input.data()), static_cast<std::streamsize>(input.size()));
+    }
     fuzz::Run(input);
   }
   std::printf("%zu inputs, %d damaged ones\n", inputs.size(), damaged);

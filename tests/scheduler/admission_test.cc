@@ -66,6 +66,21 @@ TEST(AdmissionTest, ThereIsAMostOfVgpus) {
   ExpectRefused(AdmitVgpu(present, Spec("last", 0), {}), StatusCode::kResourceExhausted, "takes no more");
 }
 
+TEST(AdmissionTest, EachVgpuWithALimitHasRoomForAContext) {
+  constexpr uint64_t kGib = uint64_t{1} << 30;
+  const AdmissionRules rules = {.memory_bytes = 10 * kGib, .context_bytes = kGib};
+  const auto with = [](const std::string& name, uint64_t bytes) { return VgpuSpec{.name = name, .memory_bytes = bytes}; };
+  EXPECT_TRUE(AdmitMemory({}, with("a", 9 * kGib), rules).ok());
+  ExpectRefused(AdmitMemory({}, with("a", 10 * kGib), rules), StatusCode::kResourceExhausted,
+                "memory 10 GiB is 1 GiB too much: the GPU has 10 GiB for vGPUs, and 9 GiB are left beside its context of 1 GiB");
+  const VgpuSpec present[] = {with("a", 4 * kGib), with("free", 0)};
+  EXPECT_TRUE(AdmitMemory(present, with("b", 4 * kGib), rules).ok());
+  EXPECT_FALSE(AdmitMemory(present, with("b", 4 * kGib + 1), rules).ok());
+  EXPECT_TRUE(AdmitMemory(present, with("c", 0), rules).ok());
+  // A context that is larger than the GPU leaves nothing, and no more than that.
+  EXPECT_FALSE(AdmitMemory(present, with("b", 1), {.memory_bytes = kGib, .context_bytes = UINT64_MAX}).ok());
+}
+
 TEST(VgpuSpecTest, PrioritiesHaveWords) {
   for (const Priority each : {Priority::kProtected, Priority::kNormal, Priority::kBestEffort}) {
     Priority parsed{};

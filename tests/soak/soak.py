@@ -35,15 +35,15 @@ def command_line(description, **defaults):
 
 
 class Client:
-    """A `load` that finds its server by its environment alone. `bound_s`: how long it may take, from now on."""
+    """A `load` that finds its server by its environment alone, and its vGPU. `bound_s`: how long it may take, from now on."""
 
-    def __init__(self, url, *words, bound_s=60.0):
+    def __init__(self, url, *words, vgpu="", bound_s=60.0):
         self.url = url
         self.began_at = time.monotonic()
         self.bound_s = bound_s
         self.killed = False
         self.process = subprocess.Popen([program("load"), "--seed", str(random.randrange(1 << 30)), *words], stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True, env=environment(LD_LIBRARY_PATH=CLIENT, TESSERA_SERVER=url))
+                                        stderr=subprocess.PIPE, text=True, env=environment(LD_LIBRARY_PATH=CLIENT, TESSERA_SERVER=url, TESSERA_VGPU=vgpu))
         self.pid = self.process.pid
 
     def kill(self):
@@ -88,11 +88,15 @@ def threads(pid):
     return len(os.listdir(f"/proc/{pid}/task"))
 
 
-def device_bytes(server):
-    """What all devices of the server have in use, as `tessera status` tells it."""
+def status(server):
     done = subprocess.run([TESSERA, "status", "--server", server.url, "-o", "json"], capture_output=True, text=True, timeout=60, env=environment())
     assert done.returncode == 0, done.stderr
-    return sum(device["memory_used_bytes"] for device in json.loads(done.stdout)["devices"])
+    return json.loads(done.stdout)
+
+
+def device_bytes(server):
+    """What all devices of the server have in use."""
+    return sum(device["memory_used_bytes"] for device in status(server)["devices"])
 
 
 def memory_files():

@@ -21,7 +21,7 @@ struct TlsMeeting {
 };
 
 inline TlsMeeting MeetOverTls(const LinkOptions& client, const LinkOptions& server, const std::string& host = "127.0.0.1",
-                              const TlsTuning& tuning = {}) {
+                              const TlsTuning& tuning = {}, const TlsTuning& far_tuning = {}) {
   TlsMeeting meeting;
   Result<TcpListener> listener = TcpListener::Bind({"127.0.0.1", 0}, false);
   EXPECT_TRUE(listener.ok()) << listener.status().message();
@@ -32,10 +32,17 @@ inline TlsMeeting MeetOverTls(const LinkOptions& client, const LinkOptions& serv
   });
   Result<UniqueFd> connection = AwaitConnection(*listener);
   EXPECT_TRUE(connection.ok()) << connection.status().message();
-  meeting.far = AcceptTls(std::move(*connection), **identity, MonotonicNs() + kTcpTestNs, tuning);
+  meeting.far = AcceptTls(std::move(*connection), **identity, MonotonicNs() + kTcpTestNs, far_tuning);
   connecting.join();
   return meeting;
 }
+
+// Of tests that go through every length and every bit: under the thread sanitizer, which takes fifty times as long, through some.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr size_t kTlsTestStep = 23;
+#else
+inline constexpr size_t kTlsTestStep = 1;
+#endif
 
 // For tests: a key has few records, so that keys change, and large frames are sealed and opened by several threads on any
 // machine.
@@ -45,12 +52,22 @@ inline TlsTuning TuningOfTests() {
   return {.records_per_key = 50, .crew = &crew};
 }
 
-inline std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakeTlsPair(const TlsTuning& tuning = TuningOfTests()) {
+// The same with OpenSSL's records.
+inline TlsTuning OpensslTuningOfTests() {
+  TlsTuning tuning = TuningOfTests();
+  tuning.openssl = true;
+  return tuning;
+}
+
+inline std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakeTlsPair(const TlsTuning& near, const TlsTuning& far) {
   const TestAuthority authority;
-  TlsMeeting meeting = MeetOverTls(authority.Client(), authority.Server(), "127.0.0.1", tuning);
+  TlsMeeting meeting = MeetOverTls(authority.Client(), authority.Server(), "127.0.0.1", near, far);
   EXPECT_TRUE(meeting.near.ok()) << meeting.near.status().message();
   EXPECT_TRUE(meeting.far.ok()) << meeting.far.status().message();
   return {std::move(*meeting.near), std::move(meeting.far->link)};
+}
+inline std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakeTlsPair(const TlsTuning& tuning = TuningOfTests()) {
+  return MakeTlsPair(tuning, tuning);
 }
 
 }  // namespace tessera

@@ -11,25 +11,9 @@ import tempfile
 import unittest
 
 from product import CLIENT, TESSERA, Agent, Gateway, Keys, Server, end_with_test, environment, program
+from users import ALICE, BOB, CAROL, GROUP, NO_GROUP, become, can_be_another
 
-# Users and a group that no account has.
-ALICE, BOB, CAROL, GROUP, NO_GROUP = 71001, 71002, 71003, 71010, 71011
-
-
-def become(user, group=NO_GROUP):
-    def change():
-        os.setgroups([])
-        os.setresgid(group, group, group)
-        os.setresuid(user, user, user)
-    return change
-
-
-def can_be_another():
-    """Whether programs can be run as users without rights, from where they were built."""
-    return os.geteuid() == 0 and subprocess.run([TESSERA, "--version"], stdout=subprocess.DEVNULL, preexec_fn=become(ALICE)).returncode == 0
-
-
-CAN_BE_ANOTHER = can_be_another() if os.geteuid() == 0 else False
+CAN_BE_ANOTHER = can_be_another()
 
 
 def ask(url, user, group=NO_GROUP):

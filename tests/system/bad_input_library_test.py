@@ -172,7 +172,7 @@ class Library(TableTest):
 
     @row("server full, or out of processes, descriptors, memory")
     def test_server_is_full(self):
-        server = Server("--max-sessions", "1")
+        server = Server("--max-sessions", "1", "--start-wait", "1")
         holder = subprocess.Popen([sys.executable, "-c", INIT.replace("print(", "print(", 1) + "; import sys; sys.stdout.flush(); sys.stdin.read()"],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                   env=environment(LD_LIBRARY_PATH=CLIENT, TESSERA_SERVER=server.url))
@@ -203,7 +203,7 @@ class Library(TableTest):
 
     @row("server full, or out of processes, descriptors, memory")
     def test_too_few_open_files_in_the_server(self):
-        self.with_server(UNAVAILABLE, "cannot start a worker.*ulimit", server_before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12)))
+        self.with_server(UNAVAILABLE, "cannot start a worker.*ulimit", server_before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (14, 14)))
 
     @row("too little memory on the GPU")
     def test_too_little_memory_of_the_gpu(self):

@@ -107,6 +107,27 @@ class Services(TableTest):
         self.ends(DAEMON, 4, "not a socket", "--listen", "unix:/etc/passwd", "--driver", "emulator")
         self.ends(AGENT, 4, "/nonexistent/socket", "--listen", "unix:/nonexistent/socket", "--server", "tcp://127.0.0.1:1")
 
+    @row("tesserad: a `--control` that is no `unix:PATH`, or with `--no-vgpus`; `--state` without a control API")
+    def test_no_address_for_the_control_api(self):
+        self.tesserad(2, "--control takes unix:PATH, none or auto, not 'tcp://a:1'", "--control", "tcp://a:1")
+        self.tesserad(2, "--control needs a tessera-broker", "--control", "unix:/tmp/x", "--no-vgpus")
+        self.tesserad(2, "--state is for what a control API makes", "--state", "/tmp/x", "--control", "none")
+
+    @row("tesserad: a `--control` path too long, in no directory, where another server listens")
+    def test_no_place_for_the_control_api(self):
+        self.tesserad(4, "107 bytes", "--control", "unix:/" + "x" * 200)
+        self.tesserad(4, "no control API: cannot bind /nonexistent/socket", "--control", "unix:/nonexistent/socket")
+        server = Server()
+        self.tesserad(4, "another server listens on " + server.path, "--control", server.url)
+        self.assertEqual(server.stop(), 0)
+
+    @row("tesserad: a `--state` in no directory that can be made, or that is none")
+    def test_no_state(self):
+        # Named, since a build without gRPC has none by itself.
+        control = ("--control", self.url + ".control")
+        self.tesserad(4, "/proc/nowhere/state", *control, "--state", "/proc/nowhere/state")
+        self.tesserad(4, "/etc/passwd is no state of a tesserad", *control, "--state", "/etc/passwd")
+
     @row("tesserad or tessera-agent: another server listens at the socket")
     def test_socket_in_use(self):
         server = Server()

@@ -43,6 +43,9 @@ class Completion(unittest.TestCase):
         self.assertEqual(complete(TESSERA, "run", "--", "--dr"), [])
         self.assertEqual(complete(TESSERA, "keys", "s"), ["server", "show"])
         self.assertEqual(complete(TESSERA, "keys", "--da"), ["--days"])
+        self.assertEqual(complete(TESSERA, "vgpu", "cr"), ["create"])
+        self.assertEqual(complete(TESSERA, "vgpu", "--re"), ["--request", "--revision", "--request-id"])
+        self.assertEqual(complete(TESSERA, "vgpu", "--priority", "p"), ["protected"])
 
     def test_options_of_the_services(self):
         self.assertEqual(complete(DAEMON, "--wo"), ["--worker-user", "--worker-uids", "--worker-root"])
@@ -51,6 +54,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(complete(DAEMON, "--driver", ""), ["auto", "cuda", "emulator"])
         self.assertEqual(complete(DAEMON, "--log", "debug", "--sandbox", "r"), ["require"])
         self.assertEqual(complete(DAEMON, "--worker-root", "p"), ["private"])
+        self.assertEqual(complete(DAEMON, "--control", "n"), ["none"])
         self.assertEqual(complete(DAEMON, "--audit", ""), ["off", "log", "end"])
         for program in (AGENT, GATEWAY):
             self.assertEqual(complete(program, "--log", "w"), ["warning"])

@@ -27,6 +27,16 @@ def program(name):
     return os.path.join(PROGRAMS, name)
 
 
+def closed(peer):
+    """Whether the other end has closed this non-blocking connection."""
+    try:
+        return peer.recv(4096) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
 def wait_for(condition, seconds, what):
     """Polls until condition() is true; fails the test after `seconds`."""
     end = time.monotonic() + seconds
@@ -96,8 +106,27 @@ def children(pid):
         return []
 
 
+def words_of(pid):
+    """Its command line."""
+    try:
+        with open(f"/proc/{pid}/cmdline") as cmdline:
+            return cmdline.read().split("\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def status_of(pid):
+    """What /proc says of it, by name."""
+    with open(f"/proc/{pid}/status") as status:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+
+
+def uids_of(pid):
+    return {int(uid) for uid in status_of(pid)["Uid"].split()}
+
+
 class Part:
-    """An agent or a gateway: it prints a line when it is ready, its log is kept. It is two processes, of which `process` starts the one
+    """An agent or a gateway: it prints a line when it is ready, its log is kept. It is several processes, of which `process` starts the one
     that carries the sessions. `before` runs in its process before it starts."""
 
     def __init__(self, *words, before=None):
@@ -110,10 +139,13 @@ class Part:
         with open(self.log.name) as log:
             return log.read()
 
+    def carriers(self):
+        """The processes that carry the sessions: one, or none that has begun. Beside it an agent has one that connects."""
+        return [pid for pid in children(self.process.pid) if "--carry-fd" in words_of(pid)]
+
     def carrier(self):
-        """The process that carries the sessions; it may be about to be started."""
-        wait_for(lambda: len(children(self.process.pid)) == 1, 10, "a process that carries sessions")
-        return children(self.process.pid)[0]
+        wait_for(lambda: len(self.carriers()) == 1, 10, "a process that carries sessions")
+        return self.carriers()[0]
 
     def pids(self):
         return [self.process.pid, self.carrier()]
@@ -175,10 +207,10 @@ class Gateway(Part):
 class Agent(Part):
     """A tessera-agent of its own for a gateway, as a rule at a new address."""
 
-    def __init__(self, gateway_url, *options, url=None):
+    def __init__(self, gateway_url, *options, url=None, before=None):
         self.directory = None if url else tempfile.TemporaryDirectory()
         self.url = url or "unix:" + os.path.join(self.directory.name, "agent.sock")
-        super().__init__(AGENT, "--listen", self.url, "--server", gateway_url, "--log", "info", *options)
+        super().__init__(AGENT, "--listen", self.url, "--server", gateway_url, "--log", "info", *options, before=before)
 
     def stop(self):
         code = super().stop()
@@ -188,13 +220,15 @@ class Agent(Part):
 
 
 class Server:
-    """A tesserad of its own on the emulator. `before` runs in its process before it starts (limits). `mirrored`: it is reached
+    """A tesserad of its own on the emulator. `before` runs in its process before it starts (limits); `owner` has its directory. `mirrored`: it is reached
     through channels whose two ends share no pages. `tcp`: its url is that of a gateway."""
 
-    def __init__(self, *options, env=None, before=None, log="info", driver="emulator", mirrored=False, tcp=False):
+    def __init__(self, *options, env=None, before=None, log="info", driver="emulator", mirrored=False, tcp=False, owner=None):
         if "--warm-workers" not in options:
             options = (*options, "--warm-workers", "0")  # tests count processes
         self.directory = tempfile.TemporaryDirectory()
+        if owner is not None:
+            os.chown(self.directory.name, owner, owner)
         self.path = os.path.join(self.directory.name, "server.sock")
         self.url = "unix:" + self.path
         self.log = open(os.path.join(self.directory.name, "log"), "w+")
@@ -223,11 +257,8 @@ class Server:
         """The command lines of its children, by pid."""
         found = {}
         for pid in self.children():
-            try:
-                with open(f"/proc/{pid}/cmdline") as cmdline:
-                    found[pid] = cmdline.read().split("\0")
-            except OSError:
-                pass
+            if words := words_of(pid):
+                found[pid] = words
         return found
 
     def workers(self):

@@ -214,6 +214,7 @@ class Cuts(Resume):
         for _ in range(3):
             clients.append(self.train(proxy.url))
             cables.append(proxy.cables[-1])
+        links = len(proxy.cables)
         # Short of what a silent host is given: it goes on by itself.
         cables[0].stalled_until = time.monotonic() + 5
         # The agent's end stays open, and nothing comes any more.
@@ -222,8 +223,9 @@ class Cuts(Resume):
         cables[2].silent = True
         for client in clients:
             self.check(client)
-        # The first one as well, where the machine itself stood still for a few seconds more.
-        self.assertIn(self.gateway.words().count("goes on over a new link"), (2, 3))
+        # The two others came anew. The gateway says so of each, but it counts lines that are equal to the millisecond.
+        self.assertIn("goes on over a new link", self.gateway.words())
+        self.assertGreaterEqual(len(proxy.cables), links + 2)
 
     def test_an_outage_of_some_seconds_is_told_once(self):
         proxy = self.proxy()

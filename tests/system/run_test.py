@@ -210,7 +210,7 @@ class OtherCommands(unittest.TestCase):
         self.assertEqual((status["driver"], status["cuda_version"], status["sessions"]), ("emulator", "13.0", 0))
         self.assertEqual(status["devices"][0]["memory_used_bytes"], 0)
         text = self.tessera("status", env=environment(TESSERA_SERVER=server.url)).stdout
-        self.assertRegex(text, r"tesserad .*, driver emulator, CUDA 13.0, 0 of 64 sessions\ndevice 0: .* MiB, 0 MiB used\n$")
+        self.assertRegex(text, r"tesserad .*, driver emulator, CUDA 13.0, 0 of 256 sessions\ndevice 0: .* MiB, 0 MiB used\n$")
         self.assertEqual(server.stop(), 0)
         self.assertEqual(self.tessera("status", "--server", server.url).returncode, 72)
         self.assertEqual(self.tessera("status").returncode, 2)

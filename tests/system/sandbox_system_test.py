@@ -8,11 +8,12 @@ import ctypes
 import glob
 import os
 import pwd
+import signal
 import subprocess
 import tempfile
 import unittest
 
-from product import BUILD, DAEMON, TESSERA, Server, environment, program, wait_for
+from product import BUILD, DAEMON, TESSERA, Gateway, Keys, Server, alive, children, environment, program, status_of, uids_of, wait_for
 
 PROGRAMS = ("kernels", "sharing", "registered_memory", "host_functions", "printing", "streams", "nvrtc")
 
@@ -32,15 +33,6 @@ def start_nowhere(*options):
 def complete():
     """Whether this machine can do all of it."""
     return start_nowhere("--sandbox", "require").returncode != 5
-
-
-def status_of(pid):
-    with open(f"/proc/{pid}/status") as status:
-        return dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
-
-
-def uids_of(pid):
-    return {int(uid) for uid in status_of(pid)["Uid"].split()}
 
 
 class Options(unittest.TestCase):
@@ -143,6 +135,69 @@ class RootWithLess(unittest.TestCase):
                 self.check(before, user, gaps + ["they have no root of their own"] if less == "nothing" else gaps)
 
 
+@unittest.skipUnless(os.geteuid() == 0 and complete(), "needs root, on a machine that can do all of it")
+class Gateways(unittest.TestCase):
+    """The process that carries sessions is in a sandbox; the one that keeps them reads files and connects for it."""
+
+    def count(self, url, **variables):
+        done = subprocess.run([TESSERA, "run", "--quiet", "--server", url, "--", program("count")], capture_output=True, text=True, timeout=60,
+                              env=environment(**variables))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def check(self, gateway):
+        """Its carrier, in its sandbox."""
+        wait_for(lambda: len(list(children(gateway))) == 1, 10, "a process that carries sessions")
+        carrier, = children(gateway)
+        wait_for(lambda: status_of(carrier)["Seccomp"] == "2", 10, "a gateway in its sandbox")
+        status = status_of(carrier)
+        self.assertEqual(uids_of(carrier), {65523})
+        self.assertEqual(status["Groups"].split(), [])
+        self.assertEqual([int(status[name], 16) for name in ("CapEff", "CapPrm")], [0, 0])
+        self.assertEqual(status["NoNewPrivs"], "1")
+        self.assertFalse(os.path.exists(f"/proc/{carrier}/root/etc"))
+        return carrier
+
+    def test_keys_are_read_again_and_sessions_come_after_a_crash(self):
+        keys = Keys()
+        server = Server("--sandbox", "require", "--listen", "tls://127.0.0.1:0", *keys.options("server", "localhost,127.0.0.1"), log="info")
+        self.addCleanup(server.stop)
+        url = server.ready.split(" and ")[1].split(",")[0]
+        client = keys.environment("client", "laptop")
+        gateway, = server.gateways()
+        first = self.check(gateway)
+        self.count(url, **client)
+        keys.make("server", "localhost,127.0.0.1", "--authority", keys.authority, "--force")
+        self.count(url, **client)
+        wait_for(lambda: "read the certificate" in server.words(), 10, "the new certificate")
+        os.kill(first, signal.SIGKILL)
+        wait_for(lambda: first not in children(gateway), 10, "the end of the process that carried sessions")
+        second = self.check(gateway)
+        self.count(url, **client)
+        os.kill(gateway, signal.SIGHUP)
+        wait_for(lambda: second not in children(gateway), 10, "the end of the process that carried sessions")
+        self.check(gateway)
+        self.count(url, **client)
+        self.assertNotIn("goes on with the certificate as it was", server.words())
+
+    def test_one_that_was_started_by_hand(self):
+        server = Server()
+        self.addCleanup(server.stop)
+        for options, confined in (((), True), (("--sandbox", "off"), False)):
+            gateway = Gateway(server.path, *options)
+            if confined:
+                self.check(gateway.process.pid)
+            else:
+                self.assertEqual(uids_of(gateway.carrier()), {0})
+            self.count(gateway.url)
+            self.assertEqual(gateway.stop(), 0)
+
+    def test_nothing_that_it_refuses_is_needed(self):
+        server = Server("--sandbox", "log", "--listen", "tcp://127.0.0.1:0", log="warning")
+        self.addCleanup(server.stop)
+        self.count(server.ready.split(" and ")[1].split(",")[0])
+        self.assertNotIn("would refuse", server.words())
+
+
 @unittest.skipUnless(os.path.exists(program("kernels")), "the CUDA test programs were not built: nvcc is missing")
 class Sandbox(unittest.TestCase):
     def run_all(self, server):
@@ -189,6 +244,49 @@ class Sandbox(unittest.TestCase):
         self.assertFalse(os.path.exists(f"/proc/{worker}/root/etc/passwd"))
         self.end(client)
         server.stop()
+
+    @unittest.skipUnless(os.geteuid() == 0 and complete(), "needs root, on a machine that can do all of it")
+    def test_services_are_in_theirs(self):
+        with tempfile.TemporaryDirectory() as directory:
+            record = os.path.join(directory, "record")
+            server = Server("--sandbox", "require", "--record", record, log="warning")
+            self.addCleanup(server.stop)
+            client = self.start_client(server)
+            keeper, = (pid for pid, words in server.children_by_words().items() if "--keeper-fd" in words)
+
+            def check(pid, user):
+                wait_for(lambda: status_of(pid)["Seccomp"] == "2", 10, "a service in its sandbox")
+                status = status_of(pid)
+                self.assertEqual(uids_of(pid), {user})
+                self.assertEqual(status["Groups"].split(), [])
+                self.assertEqual([int(status[name], 16) for name in ("CapEff", "CapPrm")], [0, 0])
+                self.assertEqual(status["NoNewPrivs"], "1")
+                self.assertNotEqual(os.readlink(f"/proc/{pid}/ns/mnt"), os.readlink("/proc/self/ns/mnt"))
+                self.assertFalse(os.path.exists(f"/proc/{pid}/root/etc"))
+
+            check(keeper, 65522)
+            first = server.broker()
+            check(first, 65521)
+            self.assertTrue(os.path.exists(record))
+            # The next one, too; it has sessions to take over.
+            os.kill(first, 9)
+            wait_for(lambda: server.broker() not in (None, first), 10, "another broker")
+            check(server.broker(), 65521)
+            self.assertEqual(run(server, "kernels").returncode, 0, server.words())
+            self.end(client)
+            self.assertEqual(server.words().count("the broker"), 1, server.words())
+
+    @unittest.skipUnless(os.geteuid() == 0 and complete(), "needs root, on a machine that can do all of it")
+    def test_services_end_with_a_server_that_is_killed(self):
+        server = Server("--sandbox", "require")
+        self.addCleanup(server.discard)
+        client = self.start_client(server)
+        services = [pid for pid, words in server.children_by_words().items() if {"--keeper-fd", "--line-fd"} & set(words)]
+        self.assertEqual(len(services), 2)
+        server.process.kill()
+        server.process.wait()
+        wait_for(lambda: not any(map(alive, services)), 10, "the end of the services")
+        self.end(client)
 
     def test_a_worker_has_no_secrets_of_tesserad(self):
         # Without a sandbox a worker's environment can be read by whoever started it.
@@ -274,7 +372,10 @@ class Sandbox(unittest.TestCase):
         self.assertEqual(server.stop(), 0)
 
     def test_off(self):
-        server = Server("--sandbox", "off", log="warning")
+        # The images of other servers of root belong to their keepers' user.
+        images = tempfile.TemporaryDirectory()
+        self.addCleanup(images.cleanup)
+        server = Server("--sandbox", "off", "--image-cache", images.name, log="warning")
         self.assertEqual(run(server, "kernels").returncode, 0)
         self.assertEqual(server.words(), "")
         self.assertEqual(server.stop(), 0)

@@ -18,7 +18,7 @@ import subprocess
 import time
 import unittest
 
-from product import TESSERA, Gateway, Keys, Server, environment, program, wait_for
+from product import TESSERA, Gateway, Keys, Server, closed, environment, program, wait_for
 
 MANY = int(os.environ.get("STRANGERS", "0"))
 EACH = MANY or 100  # of each kind
@@ -33,16 +33,6 @@ BEGINNINGS = {"tcp": b"TLNK\3\0\0\0" + bytes(8), "tls": b"\x16\x03\x01\x40\x00\x
 def limited():
     if LIMIT:
         resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
-
-
-def closed(peer):
-    """Whether the other end has closed this non-blocking connection."""
-    try:
-        return peer.recv(4096) == b""
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
 
 
 class Crowd:

@@ -112,7 +112,22 @@ def descendants(pid):
 
 def files_of(pid):
     directory = f"/proc/{pid}/fd"
+    if os.geteuid() != 0 and not os.access(directory, os.R_OK):
+        return set()  # it hides from others of its user: what it holds is seen where root runs this
     return {os.readlink(os.path.join(directory, name)) for name in os.listdir(directory)}
+
+
+def stands_apart(pid, names):
+    """It holds none of these files and has a session of its own, or has ended."""
+    try:
+        return not files_of(pid) & names and os.getsid(pid) == pid
+    except (FileNotFoundError, ProcessLookupError):  # it closed a file meanwhile, or has ended
+        return not os.path.exists(f"/proc/{pid}")
+
+
+def text_of(path):
+    with open(path) as file:
+        return file.read()
 
 
 class TakenOver(unittest.TestCase):
@@ -222,6 +237,31 @@ class DriverThatNeedsMore(unittest.TestCase):
         self.assertIn("makes system calls that the filter of workers does not let through", attacker.server.words())
         attacker.server.discard()
 
+    def test_one_that_works_in_no_sandbox(self):
+        attacker = self.serve(first=("needs to write",))
+        self.assertRegex(attacker.server.words(), "warning: the sandbox of workers is not complete: the driver .*driver.so does not do in the sandbox")
+        attacker.server.stop()
+        attacker = self.serve("--sandbox", "require", first=("needs to write",))
+        self.assertEqual(attacker.server.process.wait(20), 5)
+        self.assertRegex(attacker.server.words(), "no sandbox for workers: the driver .* does not do in the sandbox of workers .*cuInit fails with 304")
+        attacker.server.discard()
+
+    def test_one_that_works_nowhere(self):
+        attacker = self.serve(first=("is full",))
+        sentence = "the driver .*driver.so does not work here, in a sandbox or without one .*cuMemAlloc fails with 2.*nvidia-smi"
+        self.assertRegex(attacker.server.words(), "error: no session will work: " + sentence)
+        attacker.server.stop()
+        # Nothing of that is remembered.
+        attacker.plan(())
+        server = Server("--sandbox", "require", driver=attacker.driver, env=self.env, log="warning")
+        self.assertTrue(server.ready, server.words())
+        server.stop()
+        attacker = self.serve("--sandbox", "require", first=("is full",))
+        self.assertEqual(attacker.server.process.wait(20), 3)
+        self.assertRegex(attacker.server.words(), "tesserad: no device to serve: " + sentence)
+        self.assertNotIn("no sandbox", attacker.server.words())
+        attacker.server.discard()
+
     def test_a_driver_is_tried_once(self):
         attacker = self.serve(first=())
         attacker.server.stop()
@@ -244,7 +284,7 @@ class Children(unittest.TestCase):
         for child in found:
             with self.subTest(child=child):
                 # Between fork and exec it has what its parent has.
-                wait_for(lambda: not files_of(child) & set(names) and os.getsid(child) == child, 10, "a child that stands apart")
+                wait_for(lambda: stands_apart(child, set(names)), 10, "a child that stands apart")
         return found
 
     def start_server(self, terminal):
@@ -277,11 +317,23 @@ class Children(unittest.TestCase):
         server.process.wait()
         wait_for(lambda: not any(map(alive, found)), 10, "the end of all children")
 
+    def test_an_agent_gets_no_rights_and_leaves_no_memory(self):
+        agent = Agent("tcp://127.0.0.1:1")
+        self.addCleanup(agent.stop)
+        for pid in agent.pids():
+            with self.subTest(pid=pid):
+                # It does so after its start.
+                wait_for(lambda: "NoNewPrivs:\t1\n" in text_of(f"/proc/{pid}/status"), 10, "an agent that has given up its rights")
+                wait_for(lambda: re.search("Max core file size +0 +0 ", text_of(f"/proc/{pid}/limits")), 10, "an agent without core files")
+                if os.geteuid() != 0:
+                    self.assertRaises(PermissionError, text_of, f"/proc/{pid}/environ")
+
     def test_of_an_agent_hold_nothing_of_its_log(self):
         agent = Agent("tcp://127.0.0.1:1")
         self.addCleanup(agent.stop)
         agent.carrier()
-        self.assertEqual(len(self.check_apart(agent.process.pid, agent.log.name)), 1)
+        wait_for(lambda: len(children(agent.process.pid)) == 2, 10, "a process that connects")
+        self.assertEqual(len(self.check_apart(agent.process.pid, agent.log.name)), 2)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ middle, jobs of several processes, peers that are no agents.
 usage: two_hosts_test.py BUILD_DIRECTORY
 """
 
+import contextlib
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ import subprocess
 import time
 import unittest
 
-from product import TESSERA, Agent, Gateway, Keys, Server, alive, environment, program, wait_for
+from product import GATEWAY, TESSERA, Agent, Gateway, Keys, Server, alive, environment, program, status_of, wait_for, words_of
 
 COUNT = program("count")  # prints how many devices there are
 PREAMBLE = struct.pack("<IIII", 0x4B4E4C54, 3, 0, 0)
@@ -22,17 +23,14 @@ JOIN = struct.pack("<IIQQQ", 8, 0, 16, 1, 0) + bytes(16)  # the only connection 
 
 
 def agents_of(url):
-    """The process ids of agents of the gateway at `url`."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline") as cmdline:
-                words = cmdline.read().split("\0")
-        except OSError:
-            continue
-        if words[0].endswith("tessera-agent") and url in words and alive(int(pid)):
-            found.append(int(pid))
-    return found
+    """The process ids of agents of the gateway at `url`, without the process of each that connects."""
+    found = {}
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        words = words_of(pid)
+        if words and words[0].endswith("tessera-agent") and url in words and alive(pid):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found[pid] = int(status_of(pid)["PPid"])
+    return [pid for pid, parent in found.items() if parent not in found]
 
 
 class TwoHosts(unittest.TestCase):
@@ -366,10 +364,30 @@ class Secure(TwoHosts):
         self.keys.make("server", "localhost,127.0.0.1", "--authority", self.keys.authority, "--directory", place, "--force")
         self.assertEqual(self.start(COUNT).communicate(timeout=60), ("1\n", ""))
 
+    def test_either_side_may_have_the_records_of_openssl(self):
+        for gateway, client in (("own", "openssl"), ("openssl", "own"), ("openssl", "openssl")):
+            started = self.new_gateway("--tls-records", gateway)
+            done = subprocess.run([TESSERA, "run", "--quiet", "--server", started.url, "--", program("load"), "--rounds", "3"], capture_output=True,
+                                  text=True, timeout=100, env={**self.environment(), "TESSERA_TLS_RECORDS": client})
+            self.assertEqual((done.stdout, done.stderr), ("ok\n", ""), (gateway, client))
+            self.assertEqual(started.stop(), 0)
+
+    def test_records_of_nobody(self):
+        self.refused("TESSERA_TLS_RECORDS takes own or openssl, not 'other'", {**self.environment(), "TESSERA_TLS_RECORDS": "other"}, 72)
+        options = ["--listen", "tls://127.0.0.1:0", "--server", "unix:" + self.server.path]
+        for words, env, code, sentence in ((["--tls-records", "other"], {}, 2, "--tls-records"),
+                                           ([], {"TESSERA_TLS_RECORDS": "other"}, 4, "TESSERA_TLS_RECORDS takes own or openssl")):
+            done = subprocess.run([GATEWAY, *options, *self.keys.options("server", "localhost,127.0.0.1"), *words], capture_output=True, text=True,
+                                  timeout=60, env=environment(**env))
+            self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
+            self.assertIn(sentence, done.stderr)
+
     def test_a_daemon_hands_its_options_on(self):
-        server = Server("--listen", "tls://127.0.0.1:0", "--allow", "alice", *self.keys.options("server", "localhost,127.0.0.1"))
+        server = Server("--listen", "tls://127.0.0.1:0", "--allow", "alice", "--tls-records", "openssl", *self.keys.options("server", "localhost,127.0.0.1"))
         url = re.search(r" and (tls://127.0.0.1:\d+), devices", server.ready).group(1)
         self.assertEqual(self.start(COUNT, url=url).communicate(timeout=60), ("1\n", ""))
+        words = server.children_by_words()[server.gateways()[0]]
+        self.assertEqual(words[words.index("--tls-records") + 1], "openssl")
         self.assertEqual(server.stop(), 0)
 
 

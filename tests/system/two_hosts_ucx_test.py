@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 import two_hosts_test
-from product import GATEWAY, TESSERA, Agent, environment, have_ucx, wait_for
+from product import DAEMON, GATEWAY, TESSERA, Agent, environment, have_ucx, wait_for
 
 
 @unittest.skipUnless(have_ucx(), "UCX is not installed (libucx0)")
@@ -29,6 +29,17 @@ class Several(two_hosts_test.Several):
         self.assertIn(f"the link to {self.gateway.url} goes over tcp/lo\n", agent.words())
         self.assertRegex(self.gateway.words(), r"the link of 127\.0\.0\.1:\d+ goes over tcp/lo\n")
         self.assertEqual(agent.stop(), 0)
+
+    def test_the_log_says_that_there_is_no_sandbox(self):
+        self.assertRegex(self.gateway.words(), r"warning: no sandbox at ucx://127\.0\.0\.1:\d+, since UCX .* has the rights of \w+")
+        checked = subprocess.run([DAEMON, "--listen", "unix:/nowhere", "--listen", "ucx://127.0.0.1:0", "--check-sandbox", "--driver", "emulator"], capture_output=True, text=True,
+                                 timeout=60, env=environment())
+        self.assertIn("missing: the gateway at ucx://127.0.0.1:0 has no sandbox", checked.stdout)
+        self.assertEqual(checked.returncode, 5)
+        required = subprocess.run([GATEWAY, "--listen", "ucx://127.0.0.1:0", "--server", "unix:/nowhere", "--sandbox", "require"], capture_output=True,
+                                  text=True, timeout=60, env=environment())
+        self.assertIn("there is no sandbox for ucx://: listen at tls://, or start with --sandbox auto", required.stderr)
+        self.assertNotEqual(required.returncode, 0)
 
     def test_an_idle_session_uses_no_processor(self):
         agent = Agent(self.gateway.url)

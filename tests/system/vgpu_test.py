@@ -25,14 +25,14 @@ def vgpu(name, request, limit=1.0, **more):
 
 
 class VgpuTest(unittest.TestCase):
-    def serve(self, *specs, options=("--default", "none"), tcp=False, devices=1):
+    def serve(self, *specs, options=("--default", "none"), tcp=False, devices=1, **env):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.file = os.path.join(directory.name, "vgpus.toml")
         self.write(*specs)
         # Without pauses before kernels: a busy machine makes them longer.
         self.server = Server("--vgpus", self.file, *options, tcp=tcp,
-                             env=environment(TESSERA_EMULATOR_DELAY_US="0", TESSERA_EMULATOR_DEVICES=str(devices)))
+                             env=environment(TESSERA_EMULATOR_DELAY_US="0", TESSERA_EMULATOR_DEVICES=str(devices), **env))
         self.addCleanup(self.server.stop)
 
     def write(self, *specs):
@@ -436,7 +436,7 @@ class Refusals(VgpuTest):
             self.assertEqual(alone.stderr.count("vGPU"), 1, alone.stderr)
 
     def test_the_limit_of_sessions_holds_for_those_that_ask_at_once(self):
-        self.serve(vgpu("a", 0.5), options=("--max-sessions", "2"))
+        self.serve(vgpu("a", 0.5), options=("--max-sessions", "2", "--start-wait", "2"))
         os.kill(self.server.broker(), signal.SIGSTOP)
         words = [program("spin")]
         alone = environment(TESSERA_SERVER="unix:" + self.server.path, LD_LIBRARY_PATH=CLIENT, TESSERA_VGPU="a")

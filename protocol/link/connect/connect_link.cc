@@ -6,6 +6,7 @@
 #include "protocol/link/striped/joining_links.h"
 #include "protocol/link/tcp/tcp_endpoint.h"
 #include "protocol/link/tcp/tcp_link.h"
+#include "protocol/link/tcp/tcp_stream.h"
 #include "protocol/link/tls/tls_link.h"
 #include "protocol/link/ucx/ucx_link.h"
 
@@ -17,8 +18,8 @@ struct LinkKind {
   LinkScheme scheme;
   Result<std::unique_ptr<Link>> (*connect)(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns);
   Result<std::unique_ptr<LinkListener>> (*listen)(const LinkAddress& address, const LinkOptions& options, UniqueFd bound);
-  bool insecure_bind = false;  // whether anybody may be reached through its socket, since what travels is protected
-  bool has_socket = true;      // a listening one, of TCP
+  bool insecure_socket = false;  // whether anybody may be reached through its socket, since what travels is protected
+  bool has_socket = true;        // of TCP
   Status (*prepare)() = nullptr;
   bool joins = true;  // links of it may have several connections
 };
@@ -26,7 +27,7 @@ struct LinkKind {
 constexpr LinkKind kKinds[] = {
     {LinkScheme::kTcp,
      [](const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
-       return ConnectTcp(address, options.insecure, deadline_ns);
+       return ConnectTcp(address, options.insecure, deadline_ns, options.dial);
      },
      [](const LinkAddress& address, const LinkOptions& options, UniqueFd bound) -> Result<std::unique_ptr<LinkListener>> {
        if (!options.allow.empty() || !options.allow_file.empty()) {
@@ -93,10 +94,17 @@ Result<std::unique_ptr<LinkListener>> ListenForLinks(const LinkAddress& address,
   return MakeJoiningListener(std::move(*listener));
 }
 
+DialSocket DialFor(const LinkAddress& address, const LinkOptions& options) {
+  const LinkKind* kind = Find(address.scheme);
+  if (kind == nullptr || !kind->has_socket) return {};
+  const bool insecure = kind->insecure_socket || options.insecure;
+  return [address, insecure](uint64_t deadline_ns) { return ConnectTcpSocket(address, insecure, deadline_ns); };
+}
+
 Result<UniqueFd> BindForLinks(const LinkAddress& address, const LinkOptions& options) {
   const LinkKind* kind = Find(address.scheme);
   if (kind == nullptr || !kind->has_socket) return UniqueFd();
-  Result<TcpListener> listener = TcpListener::Bind(address, kind->insecure_bind || options.insecure);
+  Result<TcpListener> listener = TcpListener::Bind(address, kind->insecure_socket || options.insecure);
   if (!listener.ok()) return listener.status();
   return listener->Release();
 }

@@ -26,6 +26,9 @@ Status PrepareLinks(const LinkAddress& address);
 // there), kTimedOut (no answer), kProtocolViolation (somebody else listens), kVersionMismatch, kPermissionDenied (the options
 // allow it not, or the other side). Each sentence says what to do next. Any thread.
 Result<std::unique_ptr<Link>> ConnectLink(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns);
+// LinkOptions::dial for that address, to be called by a process that may connect: with the same errors, as far as they are about
+// the socket. Empty where links of that scheme have no socket (ucx).
+DialSocket DialFor(const LinkAddress& address, const LinkOptions& options);
 
 // kUnavailable when somebody listens there already, kInvalidArgument when it is no address of this host, kNotFound when there
 // is no such host, kPermissionDenied when the options do not allow it.

@@ -106,9 +106,10 @@ Result<UniqueFd> ConnectTcpSocket(const LinkAddress& address, bool insecure, uin
 
 namespace {
 
-Result<std::unique_ptr<Link>> ConnectOnce(const LinkAddress& address, bool insecure, uint64_t deadline_ns, bool* hung_up) {
+Result<std::unique_ptr<Link>> ConnectOnce(const LinkAddress& address, bool insecure, const DialSocket& dial, uint64_t deadline_ns,
+                                          bool* hung_up) {
   *hung_up = false;
-  Result<UniqueFd> socket = ConnectTcpSocket(address, insecure, deadline_ns);
+  Result<UniqueFd> socket = dial ? dial(deadline_ns) : ConnectTcpSocket(address, insecure, deadline_ns);
   if (!socket.ok()) return socket.status();
   if (!SendPreamble(socket->get()).ok()) return NoGateway(address);
   Result<Preamble> theirs = ReceivePreamble(socket->get(), deadline_ns);
@@ -142,9 +143,10 @@ Result<std::unique_ptr<Link>> ConnectAgain(uint64_t deadline_ns, const ConnectAt
   return first;
 }
 
-Result<std::unique_ptr<Link>> ConnectTcp(const LinkAddress& address, bool insecure, uint64_t deadline_ns) {
+Result<std::unique_ptr<Link>> ConnectTcp(const LinkAddress& address, bool insecure, uint64_t deadline_ns,
+                                         const DialSocket& dial) {
   return ConnectAgain(deadline_ns,
-                      [&](uint64_t until_ns, bool* hung_up) { return ConnectOnce(address, insecure, until_ns, hung_up); });
+                      [&](uint64_t until_ns, bool* hung_up) { return ConnectOnce(address, insecure, dial, until_ns, hung_up); });
 }
 
 Result<std::unique_ptr<Link>> AcceptTcp(UniqueFd connection, uint64_t deadline_ns) {

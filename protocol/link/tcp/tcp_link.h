@@ -17,13 +17,16 @@
 #include "protocol/link/link.h"
 #include "protocol/link/link_address.h"
 #include "protocol/link/link_listener.h"
+#include "protocol/link/link_options.h"
 
 namespace tessera {
 
 // Connects, trying the host's addresses one after the other until `deadline_ns` (MonotonicNs; name lookup apart). Besides
 // the errors of Resolve() and CheckSecure(): kUnavailable (nobody listens, no way there), kTimedOut (no answer),
-// kProtocolViolation (somebody else listens), kVersionMismatch. Each sentence says what to do next. Any thread.
-Result<std::unique_ptr<Link>> ConnectTcp(const LinkAddress& address, bool insecure, uint64_t deadline_ns);
+// kProtocolViolation (somebody else listens), kVersionMismatch. Each sentence says what to do next. `dial`: makes the socket,
+// where there is one. Any thread.
+Result<std::unique_ptr<Link>> ConnectTcp(const LinkAddress& address, bool insecure, uint64_t deadline_ns,
+                                         const DialSocket& dial = {});
 
 // Makes an attempt to connect, and a few more until `deadline_ns` while whoever listens hangs up before it has said anything
 // (`*hung_up`): a gateway does so with the oldest of many who connect at once. What the first one gave, unless one of the others

@@ -31,7 +31,7 @@ bool IsIpAddress(const std::string& host) {
 }  // namespace
 
 TlsHandshake::TlsHandshake(const TlsParties& parties)
-    : parties_(parties), ssl_(SSL_new(parties.us.context())), observed_(std::make_unique<TlsObserved>()) {
+    : parties_(parties), ssl_(SSL_new(parties.us.context()), SSL_free), observed_(std::make_unique<TlsObserved>()) {
   CHECK(ssl_ != nullptr);
   observed_->Watch(ssl_.get());
   BIO* in = BIO_new(BIO_s_mem());
@@ -54,7 +54,7 @@ TlsHandshake::TlsHandshake(const TlsParties& parties)
   }
 }
 
-TlsHandshake::~TlsHandshake() = default;
+TlsHandshake::~TlsHandshake() { TlsObserved::Leave(ssl_.get()); }
 
 Status TlsHandshake::Take(std::span<const std::byte> bytes) {
   CHECK(!done_);
@@ -90,12 +90,14 @@ std::vector<std::byte> TlsHandshake::Outgoing() {
 TlsSession TlsHandshake::Finish() {
   CHECK(done_);
   TlsSession session;
+  session.client = parties_.client();
   session.sending = parties_.client() ? observed_->client : observed_->server;
   session.receiving = parties_.client() ? observed_->server : observed_->client;
   BIO* in = SSL_get_rbio(ssl_.get());
   session.received.resize(BIO_ctrl_pending(in));
   if (!session.received.empty()) BIO_read(in, session.received.data(), static_cast<int>(session.received.size()));
   session.peer = DescribeCertificate(*SSL_get0_peer_certificate(ssl_.get()));  // there is one: it was verified
+  session.ssl = ssl_;
   return session;
 }
 

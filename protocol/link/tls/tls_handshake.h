@@ -17,10 +17,12 @@ struct TlsObserved;
 
 // What a handshake leaves.
 struct TlsSession {
+  bool client = false;  // this side
   TlsSecret sending;
   TlsSecret receiving;
   std::vector<std::byte> received;  // of records that already followed
   CertificateDescription peer;
+  std::shared_ptr<SSL> ssl;  // of the handshake; its own records begin with `received`
 };
 
 // A handshake by itself, without a socket. One thread.
@@ -44,7 +46,7 @@ class TlsHandshake {
   Status Describe();
 
   const TlsParties parties_;
-  SslPtr ssl_;
+  const std::shared_ptr<SSL> ssl_;
   std::unique_ptr<TlsObserved> observed_;
   bool done_ = false;
 };

@@ -33,9 +33,26 @@ std::string DefaultDirectory(TlsRole role) {
   return std::string(home != nullptr ? home : "") + "/.config/tessera";
 }
 
+Result<UniqueFd> Open(const LinkOptions& options, const std::string& path) {
+  return options.open_file ? options.open_file(path) : OpenSmallFile(path);
+}
+
+// What is known of a file; false when it cannot be opened or found.
+bool Look(const LinkOptions& options, const std::string& path, struct stat* state) {
+  if (!options.open_file) return stat(path.c_str(), state) == 0;
+  Result<UniqueFd> file = options.open_file(path);
+  return file.ok() && fstat(file->get(), state) == 0;
+}
+
+Result<std::string> ReadFile(const LinkOptions& options, const std::string& path) {
+  Result<UniqueFd> file = Open(options, path);
+  return file.ok() ? ReadSmallFile(*file, path, kPemBytesMax) : file.status();
+}
+
 // The text of a file that the user named, or should have put at its place.
-Result<std::string> ReadKeyFile(const std::string& path, const char* what, const char* option, TlsRole role) {
-  Result<std::string> text = ReadSmallFile(path, kPemBytesMax);
+Result<std::string> ReadKeyFile(const LinkOptions& options, const std::string& path, const char* what, const char* option,
+                                TlsRole role) {
+  Result<std::string> text = ReadFile(options, path);
   if (text.ok()) return text;
   if (text.status().code() == StatusCode::kNotFound) {
     return Unusable(std::string("there is no ") + what + " at " + path + ", which tls:// needs: make one with " +
@@ -44,9 +61,9 @@ Result<std::string> ReadKeyFile(const std::string& path, const char* what, const
   return Unusable(text.status().message());
 }
 
-Status CheckPrivate(const std::string& path) {
+Status CheckPrivate(const LinkOptions& options, const std::string& path) {
   struct stat state {};
-  if (stat(path.c_str(), &state) != 0) return Status::Ok();  // ReadKeyFile says so
+  if (!Look(options, path, &state)) return Status::Ok();  // ReadKeyFile says so
   if (state.st_uid != geteuid() && state.st_uid != 0) {
     return Unusable("the private key " + path + " belongs to another user, who can read it: make one of your own");
   }
@@ -54,9 +71,9 @@ Status CheckPrivate(const std::string& path) {
   return Unusable("the private key " + path + " can be read by others: chmod 600 " + path);
 }
 
-Status CheckUnchangeable(const std::string& path) {
+Status CheckUnchangeable(const LinkOptions& options, const std::string& path) {
   struct stat state {};
-  if (stat(path.c_str(), &state) != 0 || (state.st_mode & 022) == 0) return Status::Ok();
+  if (!Look(options, path, &state) || (state.st_mode & 022) == 0) return Status::Ok();
   return Unusable("the authority " + path + " can be changed by others: chmod 644 " + path);
 }
 
@@ -152,6 +169,11 @@ KeyFiles LocateKeyFiles(TlsRole role, const KeyFiles& files) {
           locate(files.authority, "TESSERA_AUTHORITY", "authority.pem")};
 }
 
+std::vector<std::string> FilesOf(TlsRole role, const LinkOptions& options) {
+  const KeyFiles files = LocateKeyFiles(role, options.keys);
+  return {files.certificate, files.key, files.authority, options.allow_file};
+}
+
 Result<std::shared_ptr<const TlsIdentity>> TlsIdentity::Load(TlsRole role, const LinkOptions& options) {
   const std::shared_ptr<TlsIdentity> identity(new TlsIdentity(role, LocateKeyFiles(role, options.keys)));
   RETURN_IF_ERROR(identity->Read(options));
@@ -161,13 +183,13 @@ Result<std::shared_ptr<const TlsIdentity>> TlsIdentity::Load(TlsRole role, const
 TlsIdentity::~TlsIdentity() { SSL_CTX_free(context_); }
 
 Status TlsIdentity::Read(const LinkOptions& options) {
-  Result<std::string> certificate = ReadKeyFile(files_.certificate, "certificate", "--certificate", role_);
+  Result<std::string> certificate = ReadKeyFile(options, files_.certificate, "certificate", "--certificate", role_);
   if (!certificate.ok()) return certificate.status();
-  RETURN_IF_ERROR(CheckPrivate(files_.key));
-  Result<std::string> key = ReadKeyFile(files_.key, "private key", "--key", role_);
+  RETURN_IF_ERROR(CheckPrivate(options, files_.key));
+  Result<std::string> key = ReadKeyFile(options, files_.key, "private key", "--key", role_);
   if (!key.ok()) return key.status();
-  RETURN_IF_ERROR(CheckUnchangeable(files_.authority));
-  Result<std::string> authority = ReadKeyFile(files_.authority, "certificate of an authority", "--authority", role_);
+  RETURN_IF_ERROR(CheckUnchangeable(options, files_.authority));
+  Result<std::string> authority = ReadKeyFile(options, files_.authority, "certificate of an authority", "--authority", role_);
   if (!authority.ok()) return authority.status();
 
   OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
@@ -190,7 +212,7 @@ Status TlsIdentity::Read(const LinkOptions& options) {
   allowed_ = options.allow;
   restricted_ = !allowed_.empty() || !options.allow_file.empty();
   if (options.allow_file.empty()) return Status::Ok();
-  Result<std::string> names = ReadSmallFile(options.allow_file, kPemBytesMax);
+  Result<std::string> names = ReadFile(options, options.allow_file);
   if (!names.ok()) return Unusable("the names that may connect: " + names.status().message() + "; correct --allow-file");
   for (std::string& name : NamesIn(*names)) allowed_.push_back(std::move(name));
   return Status::Ok();
@@ -206,10 +228,14 @@ bool TlsIdentity::Allows(const CertificateDescription& peer) const {
 // --- TlsIdentityKeeper ---
 
 TlsIdentityKeeper::TlsIdentityKeeper(TlsRole role, const LinkOptions& options)
-    : role_(role), options_(options), paths_([&] {
-        const KeyFiles files = LocateKeyFiles(role, options.keys);
-        return std::vector<std::string>{files.certificate, files.key, files.authority, options.allow_file};
-      }()) {}
+    : role_(role),
+      options_([&] {
+        // Once: where they are depends on the user, who may be another later.
+        LinkOptions located = options;
+        located.keys = LocateKeyFiles(role, options.keys);
+        return located;
+      }()),
+      paths_(FilesOf(role, options_)) {}
 
 Result<std::unique_ptr<TlsIdentityKeeper>> TlsIdentityKeeper::Make(TlsRole role, const LinkOptions& options) {
   std::unique_ptr<TlsIdentityKeeper> keeper(new TlsIdentityKeeper(role, options));
@@ -243,7 +269,7 @@ TlsIdentityKeeper::Stamps TlsIdentityKeeper::TakeStamps() const {
   for (const std::string& path : paths_) {
     struct stat state {};
     std::string& stamp = stamps.emplace_back();
-    if (path.empty() || stat(path.c_str(), &state) != 0) continue;
+    if (path.empty() || !Look(options_, path, &state)) continue;
     for (const auto value :
          {static_cast<uint64_t>(state.st_ino), static_cast<uint64_t>(state.st_size), static_cast<uint64_t>(state.st_mode),
           static_cast<uint64_t>(state.st_mtim.tv_sec), static_cast<uint64_t>(state.st_mtim.tv_nsec),

@@ -24,6 +24,8 @@ enum class TlsRole { kClient, kServer };
 
 // `files` with what is empty filled in as above.
 KeyFiles LocateKeyFiles(TlsRole role, const KeyFiles& files);
+// All files that a side reads; "" for one that it does without.
+std::vector<std::string> FilesOf(TlsRole role, const LinkOptions& options);
 
 class TlsIdentity {
  public:

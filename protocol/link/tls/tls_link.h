@@ -37,7 +37,7 @@ Result<AcceptedLink> AcceptTls(
 
 class TlsListener : public LinkListener {
  public:
-  // Errors as of ListenForLinks(), of TlsIdentity::Load().
+  // Errors as of ListenForLinks(), of TlsIdentity::Load(), of TuningOf().
   // `bound`: a socket of TcpListener::Bind() to use; invalid: one of its own.
   static Result<std::unique_ptr<TlsListener>> Bind(const LinkAddress& address, const LinkOptions& options, UniqueFd bound = {});
 
@@ -48,10 +48,12 @@ class TlsListener : public LinkListener {
   Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns, const Proved& proved) override;
 
  private:
-  TlsListener(TcpListener tcp, std::unique_ptr<TlsIdentityKeeper> keeper) : tcp_(std::move(tcp)), keeper_(std::move(keeper)) {}
+  TlsListener(TcpListener tcp, std::unique_ptr<TlsIdentityKeeper> keeper, const TlsTuning& tuning)
+      : tcp_(std::move(tcp)), keeper_(std::move(keeper)), tuning_(tuning) {}
 
   TcpListener tcp_;
   std::unique_ptr<TlsIdentityKeeper> keeper_;
+  TlsTuning tuning_;
 };
 
 }  // namespace tessera

@@ -21,6 +21,7 @@ void TakeSecret(std::string_view line, std::string_view label, TlsSecret* secret
 }
 
 void KeyLog(const SSL* ssl, const char* line) {
+  if (SSL_get_app_data(const_cast<SSL*>(ssl)) == nullptr) return;
   TlsObserved& observed = Of(ssl);
   TakeSecret(line, "CLIENT_TRAFFIC_SECRET_0 ", &observed.client, &observed.client_known);
   TakeSecret(line, "SERVER_TRAFFIC_SECRET_0 ", &observed.server, &observed.server_known);
@@ -43,5 +44,7 @@ void TlsObserved::Prepare(SSL_CTX* context) {
 }
 
 void TlsObserved::Watch(SSL* ssl) { SSL_set_app_data(ssl, this); }
+
+void TlsObserved::Leave(SSL* ssl) { SSL_set_app_data(ssl, nullptr); }
 
 }  // namespace tessera

@@ -15,6 +15,8 @@ struct TlsObserved {
   static void Prepare(SSL_CTX* context);
   // From now on `ssl` tells this, which outlives it.
   void Watch(SSL* ssl);
+  // From now on `ssl`, whose handshake is over, tells nobody.
+  static void Leave(SSL* ssl);
 
   TlsSecret client, server;
   bool client_known = false, server_known = false;

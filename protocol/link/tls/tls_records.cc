@@ -10,15 +10,34 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kKeyBytes = 32;
+constexpr size_t kKeyBytesMax = 32;
 constexpr uint8_t kVersion[2] = {0x03, 0x03};  // of every protected record, for boxes on the way (section 5.1)
 
 const uint8_t* Bytes(const std::byte* at) { return reinterpret_cast<const uint8_t*>(at); }
 uint8_t* Bytes(std::byte* at) { return reinterpret_cast<uint8_t*>(at); }
 
-// HKDF-Expand-Label without a context (section 7.1), for results of at most one block of the hash.
-void ExpandLabel(const TlsSecret& secret, std::string_view label, std::span<uint8_t> result) {
-  CHECK(result.size() <= TlsSecret::kBytes);
+void PutHeader(std::byte* to, size_t body_bytes) {
+  uint8_t* header = Bytes(to);
+  header[0] = static_cast<uint8_t>(TlsContent::kData);
+  header[1] = kVersion[0];
+  header[2] = kVersion[1];
+  header[3] = static_cast<uint8_t>(body_bytes >> 8);
+  header[4] = static_cast<uint8_t>(body_bytes);
+}
+
+}  // namespace
+
+TlsKeys::TlsKeys(const TlsSecret& secret, size_t lanes, const TlsSuite& suite) : suite_(suite), secret_(secret), lanes_(lanes) {
+  CHECK(suite_.key_bytes <= kKeyBytesMax && suite_.secret_bytes <= TlsSecret::kBytes);
+  for (Lane& lane : lanes_) {
+    lane.cipher.reset(EVP_CIPHER_CTX_new());
+    CHECK(lane.cipher != nullptr);
+  }
+  Derive();
+}
+
+void TlsKeys::Expand(std::string_view label, std::span<uint8_t> result) const {
+  CHECK(result.size() <= suite_.secret_bytes);
   uint8_t info[64];
   size_t bytes = 0;
   const auto put = [&](const void* from, size_t count) {
@@ -33,40 +52,22 @@ void ExpandLabel(const TlsSecret& secret, std::string_view label, std::span<uint
   put(no_context_first_block, sizeof(no_context_first_block));
   uint8_t block[EVP_MAX_MD_SIZE];
   unsigned int block_bytes = 0;
-  CHECK(HMAC(EVP_sha384(), secret.bytes.data(), TlsSecret::kBytes, info, bytes, block, &block_bytes) != nullptr);
-  CHECK(block_bytes == TlsSecret::kBytes);
+  CHECK(HMAC(suite_.hash(), secret_.bytes.data(), static_cast<int>(suite_.secret_bytes), info, bytes, block, &block_bytes) !=
+        nullptr);
+  CHECK(block_bytes == suite_.secret_bytes);
   std::memcpy(result.data(), block, result.size());
   OPENSSL_cleanse(block, sizeof(block));
 }
 
-void PutHeader(std::byte* to, size_t body_bytes) {
-  uint8_t* header = Bytes(to);
-  header[0] = static_cast<uint8_t>(TlsContent::kData);
-  header[1] = kVersion[0];
-  header[2] = kVersion[1];
-  header[3] = static_cast<uint8_t>(body_bytes >> 8);
-  header[4] = static_cast<uint8_t>(body_bytes);
-}
-
-}  // namespace
-
-TlsKeys::TlsKeys(const TlsSecret& secret, size_t lanes) : secret_(secret), lanes_(lanes) {
-  for (Lane& lane : lanes_) {
-    lane.cipher.reset(EVP_CIPHER_CTX_new());
-    CHECK(lane.cipher != nullptr);
-  }
-  Derive();
-}
-
 void TlsKeys::Derive() {
-  ExpandLabel(secret_, "iv", iv_);
+  Expand("iv", iv_);
   sequence_ = 0;
   ++generation_;
 }
 
 void TlsKeys::Update() {
   TlsSecret next;
-  ExpandLabel(secret_, "traffic upd", next.bytes);
+  Expand("traffic upd", std::span(next.bytes).first(suite_.secret_bytes));
   secret_ = next;
   Derive();
 }
@@ -74,9 +75,9 @@ void TlsKeys::Update() {
 EVP_CIPHER_CTX* TlsKeys::Begin(size_t lane, uint64_t sequence, bool seal, std::span<const std::byte, kTlsHeaderBytes> header) {
   EVP_CIPHER_CTX* cipher = lanes_[lane].cipher.get();
   if (lanes_[lane].generation != generation_) {
-    std::array<uint8_t, kKeyBytes> key;
-    ExpandLabel(secret_, "key", key);
-    CHECK(EVP_CipherInit_ex(cipher, EVP_aes_256_gcm(), nullptr, key.data(), nullptr, seal) == 1);
+    std::array<uint8_t, kKeyBytesMax> key;
+    Expand("key", std::span(key).first(suite_.key_bytes));
+    CHECK(EVP_CipherInit_ex(cipher, suite_.cipher(), nullptr, key.data(), nullptr, seal) == 1);
     OPENSSL_cleanse(key.data(), key.size());
     lanes_[lane].generation = generation_;
   }
@@ -125,20 +126,26 @@ Result<TlsKeys::Opened> TlsKeys::OpenAt(size_t lane, uint64_t sequence, std::spa
   uint8_t none[kTlsTagBytes];
   if (EVP_DecryptFinal_ex(cipher, none, &written) != 1) {
     OpensslWords();
-    return Status(StatusCode::kProtocolViolation,
-                  "what came over the link was changed on its way: look at the network between the hosts");
+    return TlsRecordChanged();
   }
   // Behind the content is its type, and behind that there may be zeros (section 5.4).
   while (last == 0 && plain_bytes != 0) last = static_cast<uint8_t>(to[--plain_bytes]);
   return Opened{static_cast<TlsContent>(last), plain_bytes};
 }
 
+Status TlsRecordChanged() {
+  return Status(StatusCode::kProtocolViolation,
+                "what came over the link was changed on its way: look at the network between the hosts");
+}
+
+Status TlsNoRecord() { return Status(StatusCode::kProtocolViolation, "the link brought something that is no record of TLS 1.3"); }
+
 Result<size_t> TlsRecordBytes(std::span<const std::byte> begin) {
   const uint8_t* header = Bytes(begin.data());
   const size_t body_bytes = static_cast<size_t>(header[3]) << 8 | header[4];
   if (header[0] != static_cast<uint8_t>(TlsContent::kData) || header[1] != kVersion[0] || header[2] != kVersion[1] ||
       body_bytes < 1 + kTlsTagBytes || body_bytes > kTlsBodyBytesMax) {
-    return Status(StatusCode::kProtocolViolation, "the link brought something that is no record of TLS 1.3");
+    return TlsNoRecord();
   }
   return kTlsHeaderBytes + body_bytes;
 }

@@ -2,13 +2,14 @@
 // over.
 //
 // The two directions of a connection share nothing, so that one thread may send while another receives without a lock, which
-// OpenSSL's SSL objects do not allow. Only the cipher suite TLS_AES_256_GCM_SHA384 is known. Peers see ordinary TLS.
+// OpenSSL's SSL objects do not allow. Links know only the cipher suite TLS_AES_256_GCM_SHA384. Peers see ordinary TLS.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "protocol/base/status.h"
@@ -18,9 +19,19 @@ namespace tessera {
 
 inline constexpr const char* kTlsSuite = "TLS_AES_256_GCM_SHA384";
 
-// What both directions' keys follow from; of the suite's hash. Wiped when it goes.
+// What a suite protects records with: an AEAD with a nonce of 12 bytes and a tag of 16. Links have kTlsSuite, the published
+// traces of TLS 1.3 another (RFC 8448).
+struct TlsSuite {
+  const EVP_MD* (*hash)();
+  const EVP_CIPHER* (*cipher)();
+  size_t key_bytes;
+  size_t secret_bytes;  // of the hash
+};
+inline constexpr TlsSuite kTlsAes256Sha384 = {EVP_sha384, EVP_aes_256_gcm, 32, 48};
+
+// What the keys of one direction follow from: of the suite's length. Wiped when it goes.
 struct TlsSecret {
-  static constexpr size_t kBytes = 48;
+  static constexpr size_t kBytes = 48;  // of kTlsSuite, which no suite exceeds
   std::array<uint8_t, kBytes> bytes{};
 
   TlsSecret() = default;
@@ -36,15 +47,15 @@ constexpr size_t kTlsTagBytes = 16;
 constexpr size_t kTlsPlainBytesMax = 16384;
 // What a record has besides its plain text: header, type of its content, tag.
 constexpr size_t kTlsOverheadBytes = kTlsHeaderBytes + 1 + kTlsTagBytes;
-// Behind the header; a peer may pad.
-constexpr size_t kTlsBodyBytesMax = kTlsPlainBytesMax + 256;
+// Behind the header. A peer may pad, but not beyond this (section 5.4).
+constexpr size_t kTlsBodyBytesMax = kTlsPlainBytesMax + 1 + kTlsTagBytes;
 
 // The keys of one direction, one record after the other. One thread at a time; but threads in different lanes may seal, or
 // open, records of one generation of keys at once, whose numbers they say.
 class TlsKeys {
  public:
   // `lanes`: from 0 on.
-  explicit TlsKeys(const TlsSecret& secret, size_t lanes = 1);
+  explicit TlsKeys(const TlsSecret& secret, size_t lanes = 1, const TlsSuite& suite = kTlsAes256Sha384);
 
   // Writes the next record, of `first` and then `second` (together at most kTlsPlainBytesMax), to `to`, which has room for
   // kTlsOverheadBytes more than them. Returns its length.
@@ -78,15 +89,22 @@ class TlsKeys {
   };
 
   void Derive();
+  // HKDF-Expand-Label of the secret without a context (section 7.1), for results of at most one block of the hash.
+  void Expand(std::string_view label, std::span<uint8_t> result) const;
   // Begins a record; what it is sealed or opened with.
   EVP_CIPHER_CTX* Begin(size_t lane, uint64_t sequence, bool seal, std::span<const std::byte, kTlsHeaderBytes> header);
 
+  const TlsSuite suite_;
   TlsSecret secret_;
   std::array<uint8_t, 12> iv_{};
   uint64_t sequence_ = 0;
   uint64_t generation_ = 0;
   std::vector<Lane> lanes_;
 };
+
+// What is said of a record that does not open, of bytes that are none. kProtocolViolation.
+Status TlsRecordChanged();
+Status TlsNoRecord();
 
 // The length of the record whose header `begin` begins with (at least kTlsHeaderBytes), header included. kProtocolViolation for
 // what cannot be a protected record.

@@ -19,7 +19,7 @@ constexpr size_t kReceivedBytesMax = size_t{1} << 20;
 
 constexpr uint8_t kFatal = 2;
 constexpr uint8_t kWarning = 1;
-constexpr uint8_t kKeyUpdate = 24;  // a handshake message (RFC 8446, 4.6.3)
+constexpr uint8_t kKeyUpdate[] = {24, 0, 0, 1, 0};  // a handshake message: without asking for the same (RFC 8446, 4.6.3)
 
 std::span<const std::byte> TakeFrom(std::span<const std::byte>& from, size_t bytes_max) {
   const std::span<const std::byte> taken = from.first(std::min(bytes_max, from.size()));
@@ -38,6 +38,7 @@ TlsStream::TlsStream(std::unique_ptr<TcpStream> tcp, const TlsSession& session, 
       send_keys_(session.sending, crew_.helpers() + 1),
       sealed_((crew_.helpers() == 0 ? kRecordsTogether : kRecordsTogetherMax) * kFullRecordBytes),
       receive_keys_(session.receiving, crew_.helpers() + 1),
+      messages_(session.client),
       records_(std::max(crew_.helpers() == 0 ? kReceivedBytes : kReceivedBytesMax, session.received.size())),
       plain_(kTlsBodyBytesMax) {
   std::copy(session.received.begin(), session.received.end(), records_.begin());
@@ -63,8 +64,7 @@ Status TlsStream::SealAndSend(std::span<const std::byte> first, std::span<const 
   while (!first.empty() || !second.empty()) {
     size_t filled = 0;
     if (send_keys_.records() >= records_per_key_ || update_wanted_.exchange(false)) {
-      constexpr uint8_t kUpdate[] = {kKeyUpdate, 0, 0, 1, 0};
-      filled = send_keys_.Seal(TlsContent::kHandshake, std::as_bytes(std::span(kUpdate)), {}, sealed_.data());
+      filled = send_keys_.Seal(TlsContent::kHandshake, std::as_bytes(std::span(kKeyUpdate)), {}, sealed_.data());
       send_keys_.Update();
     }
     filled += SealRecords(send_keys_, first, second, std::span(sealed_).subspan(filled));
@@ -117,7 +117,7 @@ void TlsStream::Refuse(uint8_t alert) {
 void TlsStream::Close() {
   tcp_->Stop();
   if (!sending_.try_lock()) return;  // the sending thread will see that it was stopped
-  SayLast(kCloseNotify);
+  SayLast(last_words_.load());
   sending_.unlock();
 }
 
@@ -136,6 +136,10 @@ Status TlsStream::Fill(std::span<std::byte> to) {
     Result<size_t> got = NextRecord(to);
     if (!got.ok()) {
       over_ = got.status();
+      // Of this kind alone is what the peer should hear of.
+      uint8_t nothing_yet = kCloseNotify;
+      if (over_.code() == StatusCode::kProtocolViolation)
+        last_words_.compare_exchange_strong(nothing_yet, SSL_AD_UNEXPECTED_MESSAGE);
       return over_;
     }
     to = to.subspan(*got);
@@ -146,14 +150,20 @@ Status TlsStream::Fill(std::span<std::byte> to) {
 Result<size_t> TlsStream::NextRecord(std::span<std::byte> to) {
   Result<std::span<const std::byte>> record = AwaitRecord();
   if (!record.ok()) return record.status();
-  if (crew_.helpers() != 0) {
+  if (alone_ == 0 && crew_.helpers() != 0 && !messages_.within()) {
     Result<size_t> together = NextRecordsTogether(to);
     if (!together.ok() || *together != 0) return together;
   }
+  if (alone_ != 0) --alone_;
   const bool here = TlsKeys::PlainRoom(*record) <= to.size();
   std::byte* plain = here ? to.data() : plain_.data();
   Result<TlsKeys::Opened> opened = receive_keys_.Open(*record, plain);
-  if (!opened.ok()) return opened.status();
+  if (!opened.ok()) {
+    last_words_.store(SSL_AD_BAD_RECORD_MAC);
+    return opened.status();
+  }
+  if (messages_.within() && opened->content != TlsContent::kHandshake)
+    return Violation("a message of a handshake without its end");
   records_begin_ += record->size();
   const std::span<const std::byte> content(plain, opened->bytes);
   switch (opened->content) {
@@ -179,21 +189,18 @@ Result<size_t> TlsStream::NextRecordsTogether(std::span<std::byte> to) {
     ++count;
   }
   if (count < 2) return size_t{0};
-  std::array<Status, kRecordsTogetherMax> results;
+  std::array<bool, kRecordsTogetherMax> taken;
   const uint64_t number = receive_keys_.records();
   crew_.ForEach(count, [&](size_t lane, size_t i) {
     Result<TlsKeys::Opened> opened = receive_keys_.OpenAt(lane, number + i, there.subspan(i * kFullRecordBytes, kFullRecordBytes),
                                                           to.data() + i * kTlsPlainBytesMax);
-    if (!opened.ok()) {
-      results[i] = opened.status();
-    } else if (opened->content != TlsContent::kData || opened->bytes != kTlsPlainBytesMax) {
-      results[i] = Violation("a full record of something else than data");
-    }
+    taken[i] = opened.ok() && opened->content == TlsContent::kData && opened->bytes == kTlsPlainBytesMax;
   });
-  for (size_t i = 0; i < count; ++i) RETURN_IF_ERROR(results[i]);
-  receive_keys_.Skip(count);
-  records_begin_ += count * kFullRecordBytes;
-  return count * kTlsPlainBytesMax;
+  const auto good = static_cast<size_t>(std::find(taken.begin(), taken.begin() + count, false) - taken.begin());
+  alone_ = count - good;
+  receive_keys_.Skip(good);
+  records_begin_ += good * kFullRecordBytes;
+  return good * kTlsPlainBytesMax;
 }
 
 Result<std::span<const std::byte>> TlsStream::AwaitRecord() {
@@ -216,7 +223,7 @@ Result<std::span<const std::byte>> TlsStream::AwaitRecord() {
     Result<size_t> got = tcp_->Receive(std::span(&part, 1));
     if (!got.ok()) {
       if (!tcp_->at_end() || tcp_->stopped()) return got.status();
-      return Status(StatusCode::kUnavailable, "the connection was cut: it ended without the other side's goodbye");
+      return CutOff();
     }
     records_end_ += *got;
   }
@@ -225,20 +232,14 @@ Result<std::span<const std::byte>> TlsStream::AwaitRecord() {
 Status TlsStream::TakeAlert(std::span<const std::byte> alert) {
   if (alert.size() != 2) return Violation("an alert of another length");
   alert_ = static_cast<uint8_t>(alert[1]);
-  if (alert_ == kCloseNotify) return LinkClosed();
-  const char* words = SSL_alert_desc_string_long(alert_);
-  return Status(StatusCode::kUnavailable,
-                "the other side ended the link (TLS alert " + std::to_string(alert_) + ", " + words + "): look into its log");
+  return EndedByAlert(alert_);
 }
 
-Status TlsStream::TakeHandshake(std::span<const std::byte> message) {
-  constexpr uint8_t kUpdate[] = {kKeyUpdate, 0, 0, 1};
-  const bool update = message.size() == sizeof(kUpdate) + 1 && std::memcmp(message.data(), kUpdate, sizeof(kUpdate)) == 0;
-  const uint8_t requested = update ? static_cast<uint8_t>(message.back()) : 2;
-  // Nothing else follows a handshake of ours: no tickets, no certificates asked for later.
-  if (requested > 1) return Violation("a part of a handshake where none belongs");
-  receive_keys_.Update();
-  if (requested == 1) update_wanted_.store(true);
+Status TlsStream::TakeHandshake(std::span<const std::byte> content) {
+  Result<TlsMessages::Heard> heard = messages_.Take(content);
+  if (!heard.ok()) return heard.status();
+  if (*heard != TlsMessages::Heard::kNothing) receive_keys_.Update();
+  if (*heard == TlsMessages::Heard::kNewKeysWanted) update_wanted_.store(true);
   return Status::Ok();
 }
 

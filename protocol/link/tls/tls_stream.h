@@ -1,4 +1,4 @@
-// Bytes over TCP under TLS 1.3, after the handshake. For tls_link.cc.
+// Bytes over TCP under TLS 1.3, after the handshake, in records of ours. For tls_link.cc.
 //
 // One thread sends while another receives, without a lock between them: each direction has its own keys (tls_records.h) and
 // nothing else that changes. Where they touch, a peer that asks for new keys, is a flag.
@@ -14,34 +14,28 @@
 #include "protocol/base/mutex.h"
 #include "protocol/base/status.h"
 #include "protocol/link/tcp/tcp_stream.h"
+#include "protocol/link/tls/tls_bytes.h"
 #include "protocol/link/tls/tls_handshake.h"
+#include "protocol/link/tls/tls_messages.h"
 #include "protocol/link/tls/tls_records.h"
 #include "protocol/link/tls/tls_tuning.h"
 
 namespace tessera {
 
-class TlsStream {
+class TlsStream : public TlsBytes {
  public:
   TlsStream(std::unique_ptr<TcpStream> tcp, const TlsSession& session, const TlsTuning& tuning);
-  ~TlsStream() { Close(); }
+  ~TlsStream() override { Close(); }
 
-  // Sends `first` and then `second`. Errors as of TcpStream::Send(); after one nothing can follow. One thread at a time.
-  Status Send(std::span<const std::byte> first, std::span<const std::byte> second) EXCLUDES(sending_);
-  // Fills `to`, which holds nothing that counts while it is not full. kUnavailable at the end, in order or not, or once closed;
-  // kProtocolViolation for what is no TLS of this peer, kTimedOut at the deadline. After a failure, the same for ever. One
-  // thread.
-  Status Fill(std::span<std::byte> to);
-  // For Fill(); kNoDeadline at first. The receiving thread.
-  void SetDeadline(uint64_t deadline_ns) { tcp_->SetDeadline(deadline_ns); }
-  // The alert (RFC 8446, 6) with which the peer ended it, -1: none. The receiving thread.
-  int alert() const { return alert_; }
+  Status Send(std::span<const std::byte> first, std::span<const std::byte> second) override EXCLUDES(sending_);
+  Status Fill(std::span<std::byte> to) override;
+  void SetDeadline(uint64_t deadline_ns) override { tcp_->SetDeadline(deadline_ns); }
+  int alert() const override { return alert_; }
+  void Close() override EXCLUDES(sending_);
+  void Drop() override { tcp_->Drop(); }
 
   // Tells the peer an alert instead of the goodbye, and closes.
   void Refuse(uint8_t alert) EXCLUDES(sending_);
-  // Says goodbye behind what was sent, as soon as no Send() runs, and ends both directions. Any thread, any number of times.
-  void Close() EXCLUDES(sending_);
-  // As of TcpStream: ends both directions at once, without a goodbye.
-  void Drop() { tcp_->Drop(); }
 
  private:
   static constexpr uint8_t kCloseNotify = 0;
@@ -55,19 +49,20 @@ class TlsStream {
   // Opens the next record. What it has of the stream is in the begin of `to`, which is returned, or in plain_ when it does not
   // fit there.
   Result<size_t> NextRecord(std::span<std::byte> to);
-  // The same for all the full records of data that are there, if they are several; 0: they are not. A peer that pads full ones
-  // is none of ours, and violates the protocol.
+  // The same for all the full records of data that are there, if they are several; 0: they are not. From one on that is
+  // something else, as of a peer that pads, they are left for NextRecord().
   Result<size_t> NextRecordsTogether(std::span<std::byte> to);
   // Waits for a whole record.
   Result<std::span<const std::byte>> AwaitRecord();
   // What a record of another kind than data means for the receiving thread.
   Status TakeAlert(std::span<const std::byte> alert);
-  Status TakeHandshake(std::span<const std::byte> message);
+  Status TakeHandshake(std::span<const std::byte> content);
 
   const std::unique_ptr<TcpStream> tcp_;
   const uint64_t records_per_key_;
   TlsCrew& crew_;
-  std::atomic<bool> update_wanted_{false};  // by the peer: new keys in our direction
+  std::atomic<bool> update_wanted_{false};         // by the peer: new keys in our direction
+  std::atomic<uint8_t> last_words_{kCloseNotify};  // for Close(): the alert for what came
 
   Mutex sending_;
   TlsKeys send_keys_ GUARDED_BY(sending_);
@@ -77,6 +72,8 @@ class TlsStream {
 
   // Of the receiving thread.
   TlsKeys receive_keys_;
+  TlsMessages messages_;
+  size_t alone_ = 0;                // records to be opened one by one: those that were tried together in vain
   std::vector<std::byte> records_;  // as they came
   size_t records_begin_ = 0;
   size_t records_end_ = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "protocol/wire/decoder.h"
+#include "protocol/wire/device_snapshot.h"
 
 namespace tessera {
 
@@ -23,6 +24,17 @@ ServerReport::Use* MonitorRequest::AddUse(const Session& session, uint32_t devic
   return nullptr;
 }
 
+void MonitorRequest::OverlayMemory(ServerReport* report) const {
+  for (size_t i = 0; i < std::min(memory.size(), report->readings.size()); ++i) {
+    if (memory[i].limit_bytes == 0) continue;
+    for (ServerReport::Value& value : report->readings[i]) {
+      if (value.reading == Reading::kMemoryTotalBytes) value.value = std::min(value.value, memory[i].limit_bytes);
+      if (value.reading == Reading::kMemoryUsedBytes) value.value = std::min(memory[i].held_bytes, memory[i].limit_bytes);
+      if (value.reading == Reading::kMemoryReservedBytes) value.value = 0;
+    }
+  }
+}
+
 void MonitorRequest::Encode(Encoder& out) const {
   out.Pod(figures);
   Encoder encoded(kControlMessageBytesMax);
@@ -35,6 +47,8 @@ void MonitorRequest::Encode(Encoder& out) const {
   out.Pod(static_cast<uint32_t>(count));
   for (size_t i = 0; i < count; ++i) out.Pod(sessions[i]);
   out.Pod(devices);
+  out.Pod(static_cast<uint32_t>(memory.size()));
+  for (const Memory& one : memory) out.Pod(one);
 }
 
 Result<MonitorRequest> MonitorRequest::Decode(std::span<const std::byte> message) {
@@ -50,6 +64,8 @@ Result<MonitorRequest> MonitorRequest::Decode(std::span<const std::byte> message
   request.sessions.resize(in.CountOf(kSessionsMax, sizeof(Session)));
   for (Session& session : request.sessions) in.Pod(&session);
   in.Pod(&request.devices);
+  request.memory.resize(in.CountOf(DeviceSnapshot::kDevicesMax, sizeof(Memory)));
+  for (Memory& one : request.memory) in.Pod(&one);
   if (!in.AtEnd()) return Status(StatusCode::kProtocolViolation, "a malformed request to the monitor");
   return request;
 }

@@ -24,11 +24,21 @@ struct MonitorRequest {
     DeviceUses devices;
   };
 
+  // What a vGPU has of one device.
+  struct Memory {
+    uint64_t limit_bytes = 0;  // 0: no limit, so that the device's own memory is told
+    uint64_t held_bytes = 0;
+  };
+
   bool figures = false;  // ProcessFigures are wanted, and nothing that the query asks for
   ServerQuery query;
   ServerReport report;  // without what the query asks for
   std::vector<Session> sessions;
-  DeviceUses devices;  // of all workers, with those that wait; the time of those that have ended too
+  DeviceUses devices;          // of all workers, with those that wait; the time of those that have ended too
+  std::vector<Memory> memory;  // of the vGPUs that the query names, by device of the report's snapshot; else empty
+
+  // Puts what vGPUs with a limit have in place of the devices' memory.
+  void OverlayMemory(ServerReport* report) const;
 
   // Puts a session's use where the report has it: among the uses, or in a sum. The result is null for a sum, and else stays
   // there until the next call.

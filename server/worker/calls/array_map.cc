@@ -8,6 +8,8 @@
 #include "generated/server/texture.h"
 #include "server/driver/missing_entry.h"
 #include "server/worker/call_context.h"
+#include "server/worker/memory/session_memory.h"
+#include "server/worker/worker.h"
 
 namespace tessera {
 
@@ -28,7 +30,14 @@ void Do_cuMemMapArrayAsync(CallContext& call, const cuMemMapArrayAsyncRequest& r
   }
   CUstream stream = call.UseStream(request.stream);
   if (!call.ok()) return call.Finish(call.error());
-  call.Finish(call.driver().cuMemMapArrayAsync(maps.data(), static_cast<unsigned>(maps.size()), stream));
+  const CUresult result = call.driver().cuMemMapArrayAsync(maps.data(), static_cast<unsigned>(maps.size()), stream);
+  PhysicalMemory& physical = call.worker().parts().memory().charges().physical();
+  for (const CUarrayMapInfo& map : maps) {
+    if (result == CUDA_SUCCESS && map.memOperationType == CU_MEM_OPERATION_TYPE_MAP) {
+      physical.MappedInArray(map.memHandle.memHandle);
+    }
+  }
+  call.Finish(result);
 }
 
 }  // namespace tessera

@@ -39,6 +39,14 @@ void Do_cuCtxDestroy_v2(CallContext& call, const cuCtxDestroy_v2Request& request
   call.Finish(result);
 }
 
+void Do_cuCtxSetLimit(CallContext& call, const cuCtxSetLimitRequest& request) {
+  const auto set = [&] { return call.driver().cuCtxSetLimit(request.limit, request.value); };
+  LimitCharges& limits = call.worker().parts().memory().charges().limits();
+  const CUdevice device = CurrentDevice(call);
+  call.Finish(
+      WithoutReserves(call, [&] { return limits.Set(call.holder().value(), device, request.limit, request.value, set); }));
+}
+
 void Do_cuCtxSynchronize(CallContext& call, const cuCtxSynchronizeRequest&) { SynchronizeContext(call); }
 
 void Do_cuCtxSynchronize_v2(CallContext& call, const cuCtxSynchronize_v2Request& request) {

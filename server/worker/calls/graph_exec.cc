@@ -17,6 +17,8 @@
 #include "server/worker/code/blob_store.h"
 #include "server/worker/completion.h"
 #include "server/worker/graphs/host_copy_node.h"
+#include "server/worker/memory/session_memory.h"
+#include "server/worker/memory/with_room.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -24,6 +26,15 @@ namespace {
 
 // The longest text that cuGraphInstantiate is asked to write; callers' buffers are some KiB.
 constexpr size_t kLogBytesMax = 64 * 1024;
+
+GraphCharges& Graphs(CallContext& call) { return call.worker().parts().memory().charges().graphs(); }
+
+// The result of `work`, which launches or uploads `exec`.
+template <typename Work>
+CUresult WithMemory(CallContext& call, CUgraphExec exec, const Work& work) {
+  if (!Graphs(call).any()) return work();
+  return WithoutReserves(call, [&] { return Graphs(call).Launch(exec, work); });
+}
 
 // Handles of nodes that the driver named in an error; nodes of graphs embedded by the driver itself are unknown objects
 // and get a handle like all others.
@@ -99,7 +110,14 @@ void Do_cuGraphInstantiateWithParams(CallContext& call, const cuGraphInstantiate
   if (RefuseHostCopy(call, graph, request.flags, &params.hErrNode_out, &reply)) {
     params.result_out = CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED;
   } else {
-    reply.result = driver.cuGraphInstantiateWithParams(&exec, graph, &params);
+    const auto instantiate = [&] { return driver.cuGraphInstantiateWithParams(&exec, graph, &params); };
+    const bool uploads = (request.flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0;
+    const auto upload = [&] { return Graphs(call).Upload(graph, instantiate); };
+    reply.result = uploads && Graphs(call).any() ? WithoutReserves(call, upload) : instantiate();
+    // The limit refused it, and the driver was not asked.
+    if (reply.result != CUDA_SUCCESS && params.result_out == CUDA_GRAPH_INSTANTIATE_SUCCESS) {
+      params.result_out = CUDA_GRAPH_INSTANTIATE_ERROR;
+    }
   }
   reply.instantiate_result = params.result_out;
   if (reply.result == CUDA_SUCCESS) {
@@ -156,6 +174,15 @@ void Do_cuGraphExecChildGraphNodeSetParams(CallContext& call, const cuGraphExecC
   call.Finish(result);
 }
 
+void Do_cuGraphUpload(CallContext& call, const cuGraphUploadRequest& request) {
+  if (call.driver().cuGraphUpload == nullptr) return call.Finish(MissingEntry("cuGraphUpload"));
+  const auto exec = call.Use<CUgraphExec>(request.hGraph);
+  const CUstream stream = call.UseStream(request.hStream);
+  if (!call.ok()) return call.Finish(call.error());
+  AwaitTurn(call, stream, {call.header().call});
+  call.Finish(WithMemory(call, exec, [&] { return call.driver().cuGraphUpload(exec, stream); }));
+}
+
 void Do_cuGraphLaunch(CallContext& call, const cuGraphLaunchRequest& request) {
   const auto exec = call.Use<CUgraphExec>(request.hGraph);
   const CUstream stream = call.UseStream(request.hStream);
@@ -165,7 +192,7 @@ void Do_cuGraphLaunch(CallContext& call, const cuGraphLaunchRequest& request) {
   reply.waited = worker.parts().host_copies().Waits(exec);
   call.worker().completion().NoteKernel();
   AwaitTurn(call, stream, {request.hGraph.value()});
-  CUresult result = call.driver().cuGraphLaunch(exec, stream);
+  CUresult result = WithMemory(call, exec, [&] { return call.driver().cuGraphLaunch(exec, stream); });
   if (result != CUDA_SUCCESS || !reply.waited || !call.wants_reply()) return call.Finish(result, reply);
   auto deferred = call.Defer();
   result = worker.completion().WhenDone(stream, [deferred, reply](CUresult outcome) mutable {

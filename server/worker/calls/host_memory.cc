@@ -5,6 +5,7 @@
 #include "generated/messages/service.h"
 #include "generated/server/host_memory.h"
 #include "generated/server_custom.h"
+#include "protocol/channel/channel.h"
 #include "protocol/channel/segment.h"
 #include "server/worker/call_context.h"
 #include "server/worker/memory/session_memory.h"
@@ -13,10 +14,18 @@
 namespace tessera {
 namespace {
 
+// Tells the program why, when there was no room for its segment.
+CUresult Told(CallContext& call, uint32_t segment, CUresult result) {
+  if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
+  if (const Status why = call.worker().channel().WhyRefused(segment); !why.ok()) call.worker().WarnProgram(why.message());
+  return result;
+}
+
 template <typename Request>
 CUresult Attach(CallContext& call, const Request& request) {
-  return call.worker().parts().memory().host().Attach(call.holder().value(), request.segment,
-                                                      Range{request.address, request.segment_bytes});
+  return Told(call, request.segment,
+              call.worker().parts().memory().host().Attach(call.holder().value(), request.segment,
+                                                           Range{request.address, request.segment_bytes}));
 }
 
 }  // namespace
@@ -47,7 +56,7 @@ void Do_tesseraHostRelease(CallContext& call, const tesseraHostReleaseRequest& r
 
 void Do_tesseraHostMap(CallContext& call, const tesseraHostMapRequest& request) {
   SessionMemory& memory = call.worker().parts().memory();
-  call.Finish(memory.host_mappings().Map(request.segment, Range{request.address, request.bytes}));
+  call.Finish(Told(call, request.segment, memory.host_mappings().Map(request.segment, Range{request.address, request.bytes})));
 }
 
 void Do_tesseraHostUnmap(CallContext& call, const tesseraHostUnmapRequest& request) {

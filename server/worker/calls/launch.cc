@@ -44,9 +44,9 @@ class ParameterArray {
 // Of launches that are as long as one another, as a rule.
 template <typename Request>
 void AwaitLaunch(CallContext& call, CUstream stream, const Request& request) {
-  AwaitTurn(call, stream,
-            {request.function.value(), request.grid_x, request.grid_y, request.grid_z, request.block_x, request.block_y,
-             request.block_z, request.shared_bytes});
+  AwaitLaunchTurn(call, stream,
+                  {request.function.value(), request.grid_x, request.grid_y, request.grid_z, request.block_x, request.block_y,
+                   request.block_z, request.shared_bytes});
 }
 
 // What every form of launch needs, looked up and checked. ok() of the call tells whether it is usable.
@@ -82,17 +82,18 @@ bool Prepare(CallContext& call, const Request& request, Prepared* prepared) {
 void Do_cuLaunchKernel(CallContext& call, const cuLaunchKernelRequest& request) {
   Prepared launch;
   if (!Prepare(call, request, &launch)) return;
-  call.Finish(call.driver().cuLaunchKernel(launch.function, request.grid_x, request.grid_y, request.grid_z, request.block_x,
-                                           request.block_y, request.block_z, request.shared_bytes, launch.stream,
-                                           launch.parameters.data(), nullptr));
+  call.Finish(Launched(call, call.driver().cuLaunchKernel(launch.function, request.grid_x, request.grid_y, request.grid_z,
+                                                          request.block_x, request.block_y, request.block_z, request.shared_bytes,
+                                                          launch.stream, launch.parameters.data(), nullptr)));
 }
 
 void Do_cuLaunchCooperativeKernel(CallContext& call, const cuLaunchCooperativeKernelRequest& request) {
   Prepared launch;
   if (!Prepare(call, request, &launch)) return;
-  call.Finish(call.driver().cuLaunchCooperativeKernel(launch.function, request.grid_x, request.grid_y, request.grid_z,
-                                                      request.block_x, request.block_y, request.block_z, request.shared_bytes,
-                                                      launch.stream, launch.parameters.data()));
+  call.Finish(
+      Launched(call, call.driver().cuLaunchCooperativeKernel(launch.function, request.grid_x, request.grid_y, request.grid_z,
+                                                             request.block_x, request.block_y, request.block_z,
+                                                             request.shared_bytes, launch.stream, launch.parameters.data())));
 }
 
 void Do_cuLaunchKernelEx(CallContext& call, const cuLaunchKernelExRequest& request) {
@@ -111,7 +112,8 @@ void Do_cuLaunchKernelEx(CallContext& call, const cuLaunchKernelExRequest& reque
   config.hStream = launch.stream;
   config.attrs = attributes.data();
   config.numAttrs = attributes.count();
-  const CUresult result = call.driver().cuLaunchKernelEx(&config, launch.function, launch.parameters.data(), nullptr);
+  const CUresult result =
+      Launched(call, call.driver().cuLaunchKernelEx(&config, launch.function, launch.parameters.data(), nullptr));
   if (!call.wants_reply()) return call.Finish(result);
   const std::vector<uint64_t> nodes = attributes.DeviceNodes();
   cuLaunchKernelExReply reply;

@@ -11,6 +11,7 @@
 #include "generated/server_custom.h"
 #include "server/driver/missing_entry.h"
 #include "server/worker/call_context.h"
+#include "server/worker/code/image_charge.h"
 #include "server/worker/code/image_load.h"
 #include "server/worker/code/managed_variable.h"
 #include "server/worker/streams/stream_visits.h"
@@ -28,8 +29,10 @@ void LoadLibrary(CallContext& call, const Request& request) {
   CUlibraryOption preserved = CU_LIBRARY_BINARY_IS_PRESERVED;
   void* yes = reinterpret_cast<void*>(uintptr_t{1});
   CUlibrary library = nullptr;
-  const CUresult result = call.driver().cuLibraryLoadData(&library, load.image->data(), load.options.options(),
-                                                          load.options.values(), load.options.count(), &preserved, &yes, 1);
+  const CUresult result = LoadCharged(call, *load.image, request.library, [&] {
+    return call.driver().cuLibraryLoadData(&library, load.image->data(), load.options.options(), load.options.values(),
+                                           load.options.count(), &preserved, &yes, 1);
+  });
   if (result == CUDA_SUCCESS) call.New(request.library, library);
   load.Finish(call, result, request.library);
 }

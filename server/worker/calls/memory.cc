@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "generated/driver_table.h"
 #include "generated/messages/service.h"
@@ -42,9 +43,17 @@ void Do_cuMemGetInfo_v2(CallContext& call, const cuMemGetInfo_v2Request&) {
   // What a program that has ended held is free natively.
   if (result == CUDA_SUCCESS && call.worker().rooms() != nullptr) call.worker().rooms()->AwaitEnds();
   if (result == CUDA_SUCCESS) result = call.driver().cuMemGetInfo_v2(&reply.free, &reply.total);
-  // What the heap keeps for reuse is free memory: it is given back before an allocation fails.
   if (result == CUDA_SUCCESS) {
-    reply.free = std::min<size_t>(reply.total, reply.free + call.worker().parts().memory().heap().CachedBytes(device));
+    SessionMemory& memory = call.worker().parts().memory();
+    MemoryLedger& ledger = memory.charges().ledger();
+    uint64_t left = reply.free;
+    if (const uint64_t limit = ledger.LimitBytes(device); limit != 0) {
+      memory.charges().Measure(device);
+      reply.total = std::min<size_t>(reply.total, limit);
+      left = ledger.LeftBytes(device);
+    }
+    // What the heap keeps for reuse is free memory: it is given back before an allocation fails.
+    reply.free = std::min<size_t>(reply.total, left + memory.heap().CachedBytes(device));
   }
   call.Finish(result, reply);
 }
@@ -87,12 +96,18 @@ void Do_cuMemFree_v2(CallContext& call, const cuMemFree_v2Request& request) {
   if (!memory.ForgetDriverMemory(address) && !memory.IsGraphMemory(address)) return call.Finish(CUDA_ERROR_INVALID_VALUE);
   const HandleId context(call.header().context);
   auto deferred = call.Defer();
-  const bool taken = worker.helpers().Run([&worker, address, context, deferred]() mutable {
+  PoolCharges& pools = memory.charges().pools();
+  PoolCharges::Freeing freeing = pools.BeginFree(address);
+  const bool taken = worker.helpers().Run([&worker, &pools, address, freeing, context, deferred]() mutable {
     CUresult result = worker.SetContext(context);
     if (result == CUDA_SUCCESS) result = worker.driver().cuMemFree_v2(address);
+    if (freeing != nullptr && result == CUDA_SUCCESS) pools.EndFree(std::exchange(freeing, nullptr));
+    if (freeing != nullptr) pools.UndoFree(address, std::move(freeing));
     deferred.Finish(result);
   });
-  if (!taken) deferred.Finish(CUDA_ERROR_OUT_OF_MEMORY);
+  if (taken) return;
+  if (freeing != nullptr) pools.UndoFree(address, freeing);
+  deferred.Finish(CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 void Do_tesseraMemoryAt(CallContext& call, const tesseraMemoryAtRequest& request) {

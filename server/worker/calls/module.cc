@@ -12,6 +12,7 @@
 #include "generated/messages/service.h"
 #include "generated/server_custom.h"
 #include "server/worker/call_context.h"
+#include "server/worker/code/image_charge.h"
 #include "server/worker/code/image_load.h"
 #include "server/worker/code/managed_variable.h"
 #include "server/worker/code/module_references.h"
@@ -40,13 +41,13 @@ void LoadModule(CallContext& call, const Request& request) {
   if (load.image == nullptr) return;
   call.worker().parts().stream_visits().Settle();
   CUmodule module = nullptr;
-  CUresult result = CUDA_SUCCESS;
-  if (std::is_same_v<Request, cuModuleLoadFatBinaryRequest> && load.image->wrapped()) {
-    result = LoadWrapped(call.driver(), &module, load.image->data());
-  } else {
-    result = call.driver().cuModuleLoadDataEx(&module, load.image->data(), load.options.count(), load.options.options(),
-                                              load.options.values());
-  }
+  const CUresult result = LoadCharged(call, *load.image, request.module, [&] {
+    if (std::is_same_v<Request, cuModuleLoadFatBinaryRequest> && load.image->wrapped()) {
+      return LoadWrapped(call.driver(), &module, load.image->data());
+    }
+    return call.driver().cuModuleLoadDataEx(&module, load.image->data(), load.options.count(), load.options.options(),
+                                            load.options.values());
+  });
   if (result == CUDA_SUCCESS) call.New(request.module, module);
   load.Finish(call, result, request.module);
 }

@@ -2,8 +2,12 @@
 
 #include <cuda.h>
 
+#include <memory>
+#include <utility>
+
 #include "generated/driver_table.h"
 #include "generated/server/pool.h"
+#include "server/driver/missing_entry.h"
 #include "server/worker/call_context.h"
 #include "server/worker/completion.h"
 #include "server/worker/memory/session_memory.h"
@@ -13,6 +17,17 @@
 
 namespace tessera {
 namespace {
+
+// What the pool had for the address is not held any more once the stream has come to the free.
+void EndWhenDone(CallContext& call, CUstream stream, uint64_t address) {
+  PoolCharges& pools = call.worker().parts().memory().charges().pools();
+  const auto freeing = std::make_shared<PoolCharges::Freeing>(pools.BeginFree(address));
+  if (*freeing == nullptr) return;
+  const auto ended = [&pools, freeing] { pools.EndFree(std::move(*freeing)); };
+  if (call.worker().completion().WhenDone(stream, [ended](CUresult) { ended(); }) != CUDA_SUCCESS) {
+    call.worker().parts().memory().Postpone(ended);
+  }
+}
 
 // Attributes of a pool are an int or a cuuint64_t (CUDA Driver API, CUmemPool_attribute); both fit a zeroed 64-bit number.
 template <typename Reply>
@@ -31,7 +46,35 @@ void FinishAllocation(CallContext& call, CUstream stream, CUresult result, CUdev
   call.Finish(result, reply);
 }
 
+// The result of `allocate`, out of `pool` (null: the current one). Memory of a graph that is being captured is counted when that
+// is launched.
+template <typename Allocate>
+CUresult AllocateCharged(CallContext& call, CUmemoryPool pool, uint64_t bytes, CUstream stream, CUdeviceptr* address,
+                         const Allocate& allocate) {
+  Charges& charges = call.worker().parts().memory().charges();
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  const bool counts = charges.ledger().any_limit() && call.driver().cuStreamIsCapturing(stream, &capture) == CUDA_SUCCESS &&
+                      capture == CU_STREAM_CAPTURE_STATUS_NONE;
+  if (!counts) return WithRoom(call, bytes, allocate);
+  const CUdevice device = CurrentDevice(call);
+  return WithRoom(call, bytes, [&] { return charges.pools().Allocate(device, pool, bytes, stream, address, allocate); });
+}
+
 }  // namespace
+
+void Do_cuMemPoolCreate(CallContext& call, const cuMemPoolCreateRequest& request) {
+  if (call.driver().cuMemPoolCreate == nullptr) return call.Finish(MissingEntry("cuMemPoolCreate"));
+  CUmemoryPool pool = nullptr;
+  const CUresult result = call.driver().cuMemPoolCreate(&pool, &request.poolProps);
+  if (result == CUDA_SUCCESS) {
+    const CUmemLocation& location = request.poolProps.location;
+    if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+      call.worker().parts().memory().charges().pools().Made(pool, location.id);
+    }
+    call.New(request.pool, pool);
+  }
+  call.Finish(result);
+}
 
 void Do_cuMemPoolSetAttribute(CallContext& call, const cuMemPoolSetAttributeRequest& request) {
   CUmemoryPool pool = call.Use<CUmemoryPool>(request.pool);
@@ -53,8 +96,8 @@ void Do_cuMemAllocAsync(CallContext& call, const cuMemAllocAsyncRequest& request
   CUstream stream = call.UseStream(request.hStream);
   if (!call.ok()) return call.Finish(call.error());
   CUdeviceptr address = 0;
-  const CUresult result =
-      WithRoom(call, request.bytesize, [&] { return call.driver().cuMemAllocAsync(&address, request.bytesize, stream); });
+  const CUresult result = AllocateCharged(call, nullptr, request.bytesize, stream, &address,
+                                          [&] { return call.driver().cuMemAllocAsync(&address, request.bytesize, stream); });
   FinishAllocation<cuMemAllocAsyncReply>(call, stream, result, address, request.bytesize);
 }
 
@@ -63,8 +106,9 @@ void Do_cuMemAllocFromPoolAsync(CallContext& call, const cuMemAllocFromPoolAsync
   CUstream stream = call.UseStream(request.hStream);
   if (!call.ok()) return call.Finish(call.error());
   CUdeviceptr address = 0;
-  const CUresult result = WithRoom(
-      call, request.bytesize, [&] { return call.driver().cuMemAllocFromPoolAsync(&address, request.bytesize, pool, stream); });
+  const CUresult result = AllocateCharged(call, pool, request.bytesize, stream, &address, [&] {
+    return call.driver().cuMemAllocFromPoolAsync(&address, request.bytesize, pool, stream);
+  });
   FinishAllocation<cuMemAllocFromPoolAsyncReply>(call, stream, result, address, request.bytesize);
 }
 
@@ -78,6 +122,7 @@ void Do_cuMemFreeAsync(CallContext& call, const cuMemFreeAsyncRequest& request) 
     if (result == CUDA_SUCCESS) {
       memory.ForgetDriverMemory(address);
       call.worker().driver_chores().NoteFrees();
+      EndWhenDone(call, stream, address);
     }
     return call.Finish(result);
   }

@@ -16,18 +16,20 @@ namespace {
 
 // Shares what `export_to` has the driver write a descriptor for.
 template <typename Reply, typename Export>
-void ShareExported(CallContext& call, ShareKind kind, Export export_to) {
+void ShareExported(CallContext& call, ShareKind kind, uint64_t bytes, Export export_to) {
   if (!call.ok()) return call.Finish(call.error());
   int fd = -1;
   CUresult result = export_to(&fd);
   if (result != CUDA_SUCCESS) return call.Finish(result);
   const UniqueFd exported(fd);
   ShareToken token;
-  result = call.worker().parts().sharing().ShareDescriptor(kind, exported.get(), &token);
+  result = call.worker().parts().sharing().ShareDescriptor(kind, exported.get(), bytes, &token);
   Reply reply;
   reply.token = token.bytes;
   call.Finish(result, reply);
 }
+
+Charges& Held(CallContext& call) { return call.worker().parts().memory().charges(); }
 
 void* Descriptor(const Share& share) { return reinterpret_cast<void*>(static_cast<intptr_t>(share.fd.get())); }
 
@@ -35,7 +37,8 @@ void* Descriptor(const Share& share) { return reinterpret_cast<void*>(static_cas
 
 void Do_cuMemExportToShareableHandle(CallContext& call, const cuMemExportToShareableHandleRequest& request) {
   const auto allocation = call.Use<CUmemGenericAllocationHandle>(request.handle);
-  ShareExported<cuMemExportToShareableHandleReply>(call, ShareKind::kAllocation, [&](int* fd) {
+  const uint64_t bytes = Held(call).physical().BytesOf(allocation);
+  ShareExported<cuMemExportToShareableHandleReply>(call, ShareKind::kAllocation, bytes, [&](int* fd) {
     return call.driver().cuMemExportToShareableHandle(fd, allocation, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, request.flags);
   });
 }
@@ -50,18 +53,24 @@ void Do_cuMemImportFromShareableHandle(CallContext& call, const cuMemImportFromS
   result = call.driver().cuMemImportFromShareableHandle(&allocation, Descriptor(share), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   cuMemImportFromShareableHandleReply reply;
   CUmemAllocationProp properties{};
-  if (result == CUDA_SUCCESS) {
-    call.New(request.handle, allocation);
-    if (call.driver().cuMemGetAllocationPropertiesFromHandle(&properties, allocation) == CUDA_SUCCESS) {
-      reply.device = properties.location.id;
-    }
+  if (result != CUDA_SUCCESS) return call.Finish(result);
+  if (call.driver().cuMemGetAllocationPropertiesFromHandle(&properties, allocation) == CUDA_SUCCESS) {
+    reply.device = properties.location.id;
   }
+  // It counts for who imports it as well: the memory stays as long as one of them has it.
+  const uint64_t bytes = properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE ? share.facts.allocation_bytes : 0;
+  if (!Held(call).ledger().Take(reply.device, bytes)) {
+    call.driver().cuMemRelease(allocation);
+    return call.Finish(CUDA_ERROR_OUT_OF_MEMORY);
+  }
+  Held(call).physical().Made(allocation, HeldMemory(Held(call).ledger(), reply.device, bytes));
+  call.New(request.handle, allocation);
   call.Finish(result, reply);
 }
 
 void Do_cuMemPoolExportToShareableHandle(CallContext& call, const cuMemPoolExportToShareableHandleRequest& request) {
   const auto pool = call.Use<CUmemoryPool>(request.pool);
-  ShareExported<cuMemPoolExportToShareableHandleReply>(call, ShareKind::kPool, [&](int* fd) {
+  ShareExported<cuMemPoolExportToShareableHandleReply>(call, ShareKind::kPool, 0, [&](int* fd) {
     return call.driver().cuMemPoolExportToShareableHandle(fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, request.flags);
   });
 }
@@ -93,6 +102,10 @@ void Do_cuMemPoolImportPointer(CallContext& call, const cuMemPoolImportPointerRe
   cuMemPoolImportPointerReply reply;
   reply.address = address;
   reply.bytes = result == CUDA_SUCCESS ? base + bytes - address : 0;
+  if (result == CUDA_SUCCESS && !Held(call).pools().Imported(address, bytes)) {
+    call.driver().cuMemFree_v2(address);
+    return call.Finish(CUDA_ERROR_OUT_OF_MEMORY);
+  }
   if (result == CUDA_SUCCESS) call.worker().parts().memory().NoteDriverMemory(address);
   call.Finish(result, reply);
 }

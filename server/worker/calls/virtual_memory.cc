@@ -18,6 +18,8 @@ ReservedRanges& Reserved(CallContext& call) { return call.worker().parts().memor
 
 DeviceHeap& Heap(CallContext& call) { return call.worker().parts().memory().heap(); }
 
+Charges& Held(CallContext& call) { return call.worker().parts().memory().charges(); }
+
 // Where the driver has granted none of the client's places: beside the session's memory, in its device window.
 void ReserveInWindow(CallContext& call, uint64_t bytes) {
   cuMemAddressReserveReply reply;
@@ -56,8 +58,14 @@ void Do_cuMemCreate(CallContext& call, const cuMemCreateRequest& request) {
   CUmemGenericAllocationHandle allocation = 0;
   const auto create = [&] { return call.driver().cuMemCreate(&allocation, request.size, &properties, request.flags); };
   const bool on_device = properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-  const CUresult result = on_device ? WithRoom(call.worker(), properties.location.id, request.size, create) : create();
-  if (result == CUDA_SUCCESS) call.New(request.handle, allocation);
+  const CUdevice device = properties.location.id;
+  MemoryLedger& ledger = Held(call).ledger();
+  const auto charged = [&] { return Charged(ledger, device, request.size, create); };
+  const CUresult result = on_device ? WithRoom(call.worker(), device, request.size, charged) : create();
+  if (result == CUDA_SUCCESS) {
+    if (on_device) Held(call).physical().Made(allocation, HeldMemory(ledger, device, request.size));
+    call.New(request.handle, allocation);
+  }
   call.Finish(result, cuMemCreateReply{});
 }
 
@@ -65,12 +73,16 @@ void Do_cuMemMap(CallContext& call, const cuMemMapRequest& request) {
   const auto handle = call.Use<CUmemGenericAllocationHandle>(request.handle);
   if (!call.ok()) return call.Finish(call.error());
   if (!Reserved(call).Contains(request.ptr, request.size)) return call.Finish(CUDA_ERROR_INVALID_VALUE);
-  call.Finish(call.driver().cuMemMap(request.ptr, request.size, request.offset, handle, request.flags));
+  const CUresult result = call.driver().cuMemMap(request.ptr, request.size, request.offset, handle, request.flags);
+  if (result == CUDA_SUCCESS) Held(call).physical().Mapped(Range{request.ptr, request.size}, handle);
+  call.Finish(result);
 }
 
 void Do_cuMemUnmap(CallContext& call, const cuMemUnmapRequest& request) {
   if (!Reserved(call).Contains(request.ptr, request.size)) return call.Finish(CUDA_ERROR_INVALID_VALUE);
-  call.Finish(call.driver().cuMemUnmap(request.ptr, request.size));
+  const CUresult result = call.driver().cuMemUnmap(request.ptr, request.size);
+  if (result == CUDA_SUCCESS) Held(call).physical().Unmapped(Range{request.ptr, request.size});
+  call.Finish(result);
 }
 
 void Do_cuMemSetAccess(CallContext& call, const cuMemSetAccessRequest& request) {
@@ -83,7 +95,10 @@ void Do_cuMemRetainAllocationHandle(CallContext& call, const cuMemRetainAllocati
   CUmemGenericAllocationHandle allocation = 0;
   // The driver only looks the address up.
   const CUresult result = call.driver().cuMemRetainAllocationHandle(&allocation, reinterpret_cast<void*>(request.address));
-  if (result == CUDA_SUCCESS) call.New(request.handle, allocation);
+  if (result == CUDA_SUCCESS) {
+    Held(call).physical().Retained(allocation, request.address);
+    call.New(request.handle, allocation);
+  }
   call.Finish(result, cuMemRetainAllocationHandleReply{});
 }
 

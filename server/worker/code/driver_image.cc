@@ -52,6 +52,12 @@ Result<std::unique_ptr<DriverImage>> DriverImage::Build(BlobStore& blobs, uint32
   return image;
 }
 
+std::vector<std::span<const std::byte>> DriverImage::parts() const {
+  std::vector<std::span<const std::byte>> parts;
+  for (const BlobStore::Bytes& part : parts_) parts.push_back(part->bytes());
+  return parts;
+}
+
 bool DriverImage::MayPrint() const {
   for (const BlobStore::Bytes& part : parts_) {
     const std::span<const std::byte> bytes = part->bytes();

@@ -26,6 +26,7 @@ class DriverImage {
   const void* data() const { return data_; }
   // Whether that is a wrapper.
   bool wrapped() const { return data_ == &wrapper_; }
+  std::vector<std::span<const std::byte>> parts() const;
   // Whether kernels of this image may print: the name of the device function vprintf stands in it, or it is compressed
   // and too large to look into cheaply (kScanBytesMax after decompression).
   bool MayPrint() const;

@@ -1,13 +1,13 @@
 #include "server/worker/gate/gate.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "generated/driver_table.h"
 #include "protocol/base/clock.h"
 #include "scheduler/static_slots.h"
 #include "server/worker/gate/busy_streams.h"
+#include "server/worker/gate/gate_rows.h"
 #include "server/worker/threads/thread_contexts.h"
 
 namespace tessera {
@@ -35,21 +35,12 @@ Gate::Gate(const DriverTable& driver, ThreadContexts& contexts, BusyStreams& str
 Gate::~Gate() = default;
 
 void Gate::FindLanes() {
-  int count = 0;
-  if (driver_.cuDeviceGetCount(&count) != CUDA_SUCCESS) return;
-  // A driver before 11.4 has no second form, as the server's snapshot does not.
-  const auto get_uuid = driver_.cuDeviceGetUuid_v2 != nullptr ? driver_.cuDeviceGetUuid_v2 : driver_.cuDeviceGetUuid;
   uint32_t visible = 0;
-  for (int i = 0; i < count; ++i) {
+  for (const int row : GateRowsOf(driver_, *page_)) {
     std::unique_ptr<Lane>& lane = lanes_.emplace_back();
-    CUdevice device = 0;
-    CUuuid uuid{};
-    if (driver_.cuDeviceGet(&device, i) != CUDA_SUCCESS || get_uuid(&uuid, device) != CUDA_SUCCESS) continue;
-    for (uint32_t row = 0; row < std::min<uint32_t>(page_->row_count, kGateRowsMax); ++row) {
-      if (std::memcmp(page_->rows[row].uuid, uuid.bytes, sizeof(uuid.bytes)) != 0) continue;
-      lane = std::make_unique<Lane>(row, pages_.report->rows[row], pages_.event_fd);
-      visible |= 1u << row;
-    }
+    if (row == kNoRow) continue;
+    lane = std::make_unique<Lane>(static_cast<size_t>(row), pages_.report->rows[row], pages_.event_fd);
+    visible |= 1u << row;
   }
   pages_.report->visible_rows.store(visible, std::memory_order_release);
   // Nobody knows of the session's GPUs before.
@@ -138,6 +129,16 @@ void Gate::Await(CUstream stream, uint64_t kind) {
   lane->report.Passed(now_ns, static_cast<uint64_t>(lane->queue.ToldNs(static_cast<int64_t>(now_ns))));
   lane->report.WaitEnded(now_ns);
 }
+
+void Gate::AwaitLaunch(CUstream stream, uint64_t kind) {
+  Engage();
+  const bool worked = busy() || rests_;
+  Await(stream, kind);
+  Lane* const lane = LaneOfCurrentDevice();
+  if (!worked && busy() && lane != nullptr && lane->report.busy()) launching_ = lane;
+}
+
+void Gate::BeginSpan() { std::exchange(launching_, nullptr)->report.BeginsBy(MonotonicNs(), kLaunchNs); }
 
 void Gate::Sleep(Lane& lane, Verdict verdict, uint32_t changes, uint64_t now_ns) {
   const auto changed = [&] { return page_->changes.load(std::memory_order_acquire) != changes; };

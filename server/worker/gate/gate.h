@@ -49,6 +49,8 @@ class Gate {
   static constexpr uint64_t kAskMinNs = 20'000;
   static constexpr uint64_t kAskMaxNs = 200'000;
   static constexpr uint64_t kAskShare = 64;
+  // What a launch takes before the GPU has it, at most.
+  static constexpr uint64_t kLaunchNs = 10'000;
   // How often a wait looks whether the session has ended: that asks the kernel, and a wait may look around every 20 µs.
   static constexpr uint64_t kStopGapNs = 10'000'000;
   // More work for a stream that waits for the client waits as well, and wants no token, which it could not use now. What the
@@ -71,6 +73,14 @@ class Gate {
   // Work of this kind is about to go into a stream of the current context. `kind` stands for whatever makes two pieces of work
   // alike (WorkKind). Returns when it may, or when the session ends.
   void Await(CUstream stream, uint64_t kind);
+  // The same for a kernel that Launched() follows, once the driver's call has returned.
+  void AwaitLaunch(CUstream stream, uint64_t kind);
+  // A GPU that had nothing to do begins a kernel at the end of the driver's call, so the call is not billed. Of a longer call
+  // only kLaunchNs is left out: the kernel may run within it (CUDA_LAUNCH_BLOCKING in tesserad's environment).
+  void Launched() {
+    if (launching_ != nullptr) [[unlikely]]
+      BeginSpan();
+  }
 
   // The program destroys a stream of this context that works still. True: it counts until it is done, and is destroyed then.
   // False: nobody asks, and it is the caller's to destroy.
@@ -119,6 +129,7 @@ class Gate {
   // The gate is closed now, or free again.
   void Engage();
   void Disengage();
+  void BeginSpan();
   // Asks the driver, if it is time; whether nothing works.
   bool AskIdle(uint64_t now_ns, bool wakes);
   // What is told of work is the executor's to tell again, after all of it had waited for the client.
@@ -145,6 +156,7 @@ class Gate {
   bool engaged_ = false;
   bool rests_ = false;            // all that is unfinished waited for the client when the driver was asked last
   uint64_t worked_since_ns_ = 0;  // the driver has not been seen idle since; 0: it is
+  Lane* launching_ = nullptr;     // whose first work since then is a kernel that is being launched
   uint64_t asked_ns_ = 0;
   std::atomic<bool> saw_end_{false};
   uint64_t stop_asked_ns_ = 0;

@@ -47,6 +47,12 @@ void GateReport::BusyBegan(uint64_t now_ns) {
   row_.busy_since_ns.store(now_ns, std::memory_order_release);
 }
 
+void GateReport::BeginsBy(uint64_t now_ns, uint64_t later_ns) {
+  if (busy_since_ns_ == 0) return;
+  busy_since_ns_ = std::min(now_ns, busy_since_ns_ + later_ns);
+  row_.busy_since_ns.store(busy_since_ns_, std::memory_order_release);
+}
+
 void GateReport::Passed(uint64_t now_ns, uint64_t queued_ns) {
   Add(row_.launches, 1);
   row_.queued_ns.store(queued_ns, std::memory_order_relaxed);

@@ -24,6 +24,8 @@ class GateReport {
   void Engaged(uint64_t now_ns, bool idle);
   // The driver has work, of which nobody knows when it went in.
   void BusyBegan(uint64_t now_ns);
+  // The span that goes on begins now, but no more than `later_ns` after it was believed to.
+  void BeginsBy(uint64_t now_ns, uint64_t later_ns);
   // Work went into the driver; `queued_ns`: what is queued with it.
   void Passed(uint64_t now_ns, uint64_t queued_ns);
   // The driver had done everything by then. `wakes`: at once, since somebody may wait for it.

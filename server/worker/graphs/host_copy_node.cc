@@ -208,6 +208,7 @@ bool HostCopyInstances::Waits(CUgraphExec exec) const {
 }
 
 void NoteInstance(CallContext& call, CUgraphExec exec, CUgraph graph) {
+  call.worker().parts().memory().charges().graphs().NoteInstance(exec, graph);
   HostCopyInstances& instances = call.worker().parts().host_copies();
   if (!instances.any()) return;
   HostCopyInstances::Instance instance;

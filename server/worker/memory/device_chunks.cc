@@ -66,6 +66,10 @@ CUresult DeviceChunks::Acquire(CUdevice device, uint64_t bytes, Chunk* out) {
 }
 
 CUresult DeviceChunks::Create(Device& state, CUdevice device, uint64_t bytes, Chunk* out) {
+  return Charged(ledger_, device, bytes, [&] { return CreateUncharged(state, device, bytes, out); });
+}
+
+CUresult DeviceChunks::CreateUncharged(Device& state, CUdevice device, uint64_t bytes, Chunk* out) {
   Chunk chunk;
   chunk.device = device;
   CUresult result = driver_.cuMemCreate(&chunk.physical, bytes, &state.properties, 0);
@@ -123,6 +127,8 @@ void DeviceChunks::Destroy(const Chunk& chunk) {
   // An address whose mapping could not be removed must not be handed out again.
   if (result == CUDA_SUCCESS) space_.Release(chunk.range.base);
   const CUresult released = driver_.cuMemRelease(chunk.physical);
+  // A mapping that could not be removed holds the memory.
+  if (result == CUDA_SUCCESS && released == CUDA_SUCCESS) ledger_.Give(chunk.device, chunk.range.bytes);
   if (result != CUDA_SUCCESS || released != CUDA_SUCCESS) {
     LogDebug("device memory at {:#x} could not be released: results {} and {}", chunk.range.base, int(result), int(released));
   }

@@ -15,6 +15,7 @@
 #include <set>
 
 #include "server/worker/memory/address_space.h"
+#include "server/worker/memory/memory_ledger.h"
 
 namespace tessera {
 
@@ -29,12 +30,14 @@ class DeviceChunks {
   // Free memory kept mapped per device, so that an allocate-and-free pair costs no driver call. It counts as free.
   static constexpr uint64_t kCachedBytesMax = uint64_t{1} << 30;
 
-  DeviceChunks(const DriverTable& driver, AddressSpace& space) : driver_(driver), space_(space) {}
+  // All three outlive it. What is cached is held, too.
+  DeviceChunks(const DriverTable& driver, AddressSpace& space, MemoryLedger& ledger)
+      : driver_(driver), space_(space), ledger_(ledger) {}
   // Releases what is cached; chunks in use are the owner's.
   ~DeviceChunks();
 
   // A chunk of exactly `bytes` rounded up to the device's granularity, from the cache or new. When the device is out of
-  // memory, everything cached on it is released and the driver asked once more.
+  // memory, or the session's part of it, everything cached on it is released and the driver asked once more.
   CUresult Acquire(CUdevice device, uint64_t bytes, Chunk* out);
   // Takes a chunk back: cached while the bound allows it, else released. No work may use it any more.
   void Return(const Chunk& chunk);
@@ -59,10 +62,12 @@ class DeviceChunks {
   };
   Device& Of(CUdevice device);
   CUresult Create(Device& state, CUdevice device, uint64_t bytes, Chunk* out);
+  CUresult CreateUncharged(Device& state, CUdevice device, uint64_t bytes, Chunk* out);
   CUresult AllowAll(const Device& state, CUdevice device, const Range& range);
 
   const DriverTable& driver_;
   AddressSpace& space_;
+  MemoryLedger& ledger_;
   std::map<CUdevice, Device> devices_;
 };
 

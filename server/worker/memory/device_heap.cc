@@ -129,11 +129,27 @@ CUresult DeviceHeap::SetPeerAccess(CUdevice device, CUdevice accessor, bool allo
 
 uint64_t DeviceHeap::CachedBytes(CUdevice device) {
   MutexLock lock(mutex_);
-  return chunks_.CachedBytes(device);
+  uint64_t bytes = chunks_.CachedBytes(device);
+  for (const auto& [key, slabs] : open_slabs_) {
+    if (key.second == device && EmptyOf(slabs) != nullptr) bytes += kSlabBytes;
+  }
+  return bytes;
+}
+
+DeviceHeap::Slab* DeviceHeap::EmptyOf(const Slabs& slabs) {
+  return !slabs.empty() && slabs.rbegin()->second->blocks.empty() ? slabs.rbegin()->second : nullptr;
 }
 
 uint64_t DeviceHeap::ReleaseCached(CUdevice device) {
   MutexLock lock(mutex_);
+  for (auto& [key, slabs] : open_slabs_) {
+    Slab* const empty = key.second == device ? EmptyOf(slabs) : nullptr;
+    if (empty == nullptr) continue;
+    slabs.erase(std::prev(slabs.end()));
+    const uint64_t base = empty->chunk.range.base;
+    slabs_.erase(empty);
+    ReturnChunk(base);
+  }
   return chunks_.ReleaseCached(device);
 }
 

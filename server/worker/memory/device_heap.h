@@ -28,7 +28,8 @@ class DeviceHeap {
   static constexpr uint64_t kSlabBytes = uint64_t{2} << 20;
   static constexpr uint64_t kSlabBlockBytesMax = uint64_t{1} << 20;
 
-  explicit DeviceHeap(const DriverTable& driver) : space_(driver), chunks_(driver, space_) {}
+  // Both outlive it.
+  DeviceHeap(const DriverTable& driver, MemoryLedger& ledger) : space_(driver), chunks_(driver, space_, ledger) {}
   ~DeviceHeap();
 
   // The agreed window; once, before anything else.
@@ -94,6 +95,8 @@ class DeviceHeap {
   CUresult AcquireChunk(CUdevice device, uint64_t bytes, Chunk* chunk) REQUIRES(mutex_);
   void ReturnChunk(uint64_t base) REQUIRES(mutex_);
   void Drop(const Block& block) REQUIRES(mutex_);
+  // The slab among these that has no block; null: each has one.
+  static Slab* EmptyOf(const Slabs& slabs);
 
   Mutex mutex_;
   AddressSpace space_ GUARDED_BY(mutex_);

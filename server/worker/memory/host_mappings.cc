@@ -31,6 +31,7 @@ CUresult HostMappings::Map(uint32_t segment, const Range& range) {
   Channel& channel = worker_.channel();
   const std::span<std::byte> bytes = channel.Resolve(segment, 0, range.bytes);
   const bool pages = range.base % kPageBytes == 0 && range.bytes % kPageBytes == 0 && range.bytes != 0;
+  if (bytes.data() == nullptr && !channel.WhyRefused(segment).ok()) return CUDA_ERROR_OUT_OF_MEMORY;
   if (bytes.data() == nullptr || !pages || !reserved_.Contains(range.base, range.bytes) || !channel.segments().Claim(segment)) {
     return CUDA_ERROR_INVALID_VALUE;
   }

@@ -15,6 +15,7 @@ constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGI
 
 CUresult HostSegments::Attach(uint64_t context, uint32_t segment, const Range& range) {
   const std::span<std::byte> bytes = channel_.Resolve(segment, 0, range.bytes);
+  if (bytes.data() == nullptr && !channel_.WhyRefused(segment).ok()) return CUDA_ERROR_OUT_OF_MEMORY;
   if (bytes.data() == nullptr || range.bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (reinterpret_cast<uint64_t>(bytes.data()) != range.base) return CUDA_ERROR_INVALID_VALUE;
   if (Contains(range.base, 1) || !channel_.segments().Claim(segment)) return CUDA_ERROR_INVALID_VALUE;

@@ -25,8 +25,9 @@ class HostSegments {
   HostSegments(Channel& channel, const DriverTable& driver) : channel_(channel), driver_(driver) {}
 
   // Takes the segment that the client offered at `address` and registers it in the current context, which is `context`.
-  // CUDA_ERROR_INVALID_VALUE when the client offered no such segment there; CUDA_ERROR_NOT_SUPPORTED when the driver would
-  // give its device pointer another value; otherwise the driver's own verdict.
+  // CUDA_ERROR_OUT_OF_MEMORY when there was no room for it; CUDA_ERROR_INVALID_VALUE when the client offered no such segment
+  // there; CUDA_ERROR_NOT_SUPPORTED when the driver would give its device pointer another value; otherwise the driver's own
+  // verdict.
   CUresult Attach(uint64_t context, uint32_t segment, const Range& range) EXCLUDES(mutex_);
   // Undoes Attach: no work uses the segment any more. CUDA_ERROR_INVALID_VALUE for an unknown one.
   CUresult Detach(uint32_t segment) EXCLUDES(mutex_);

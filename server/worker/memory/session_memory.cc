@@ -18,7 +18,8 @@ namespace tessera {
 SessionMemory::SessionMemory(Worker& worker)
     : worker_(worker),
       device_window_(worker.windows().device),
-      heap_(worker.driver()),
+      charges_(worker),
+      heap_(worker.driver(), charges_.ledger()),
       reserved_(worker.driver(), worker.windows(), worker.options().client_in_process),
       host_(worker.channel(), worker.driver()),
       host_mappings_(worker, reserved_),
@@ -133,6 +134,7 @@ bool SessionMemory::ForgetDriverMemory(uint64_t address) {
 void SessionMemory::NoteGraphMemory(const Range& range) {
   MutexLock lock(mutex_);
   graph_memory_[range.base] = range.bytes;
+  charges_.graphs().NoteNode();
 }
 
 bool SessionMemory::IsGraphMemory(uint64_t address) {

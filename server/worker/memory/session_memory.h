@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "protocol/base/mutex.h"
+#include "server/worker/memory/charges.h"
 #include "server/worker/memory/deliveries.h"
 #include "server/worker/memory/device_heap.h"
 #include "server/worker/memory/host_mappings.h"
@@ -30,6 +31,7 @@ class SessionMemory {
  public:
   explicit SessionMemory(Worker& worker);
 
+  Charges& charges() { return charges_; }
   DeviceHeap& heap() { return heap_; }
   ReservedRanges& reserved() { return reserved_; }
   HostSegments& host() { return host_; }
@@ -81,6 +83,7 @@ class SessionMemory {
 
   Worker& worker_;
   const Range device_window_;
+  Charges charges_;
   DeviceHeap heap_;
   ReservedRanges reserved_;
   HostSegments host_;

@@ -8,13 +8,25 @@
 
 namespace tessera {
 
-bool ReleaseOwnReserves(Worker& worker, CUdevice device) { return worker.parts().memory().heap().ReleaseCached(device) != 0; }
+bool ReleaseOwnReserves(Worker& worker, CUdevice device) {
+  SessionMemory& memory = worker.parts().memory();
+  const bool cached = memory.heap().ReleaseCached(device) != 0;
+  return memory.charges().Trim(device) || cached;
+}
 
 bool AskOthersForRoom(Worker& worker, CUdevice device, uint64_t bytes) {
   size_t total = 0;
+  MemoryLedger& ledger = worker.parts().memory().charges().ledger();
+  if (bytes > ledger.LeftBytes(device)) {
+    // What the session's own limit refused no other worker can give but those of its vGPU whose programs have ended.
+    if (worker.rooms() == nullptr) return false;
+    worker.rooms()->AwaitEnds();
+    return bytes <= ledger.LeftBytes(device);
+  }
   if (worker.rooms() == nullptr || worker.driver().cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS || bytes > total)
     return false;
-  return worker.rooms()->MakeRoom();
+  // Of the vGPU a program may have ended between the refusal and the question above.
+  return worker.rooms()->MakeRoom() || ledger.limited(device);
 }
 
 CUdevice CurrentDevice(CallContext& call) {

@@ -11,7 +11,7 @@ namespace tessera {
 class CallContext;
 class Worker;
 
-// Whether the heap's cache held memory of `device`, which is now free.
+// Whether the heap's cache held memory of `device`, or pools and graphs of a vGPU with a limit did, which is now free.
 bool ReleaseOwnReserves(Worker& worker, CUdevice device);
 // Whether others had something, which is now free. Not asked when the device never has `bytes`.
 bool AskOthersForRoom(Worker& worker, CUdevice device, uint64_t bytes);
@@ -29,7 +29,16 @@ CUresult WithRoom(Worker& worker, CUdevice device, uint64_t bytes, const Allocat
   return result;
 }
 
-// The same on the device of the current context.
+// The result of `take`, which the session's own limit may refuse: once more without what its heap and pools keep for reuse, which
+// is in nobody's way.
+template <typename Take>
+CUresult WithoutReserves(CallContext& call, const Take& take) {
+  const CUresult result = take();
+  if (result != CUDA_ERROR_OUT_OF_MEMORY || !ReleaseOwnReserves(WorkerOf(call), CurrentDevice(call))) return result;
+  return take();
+}
+
+// WithRoom() on the device of the current context.
 template <typename Allocate>
 CUresult WithRoom(CallContext& call, uint64_t bytes, const Allocate& allocate) {
   const CUresult result = allocate();

@@ -35,12 +35,20 @@ CUresult Sharing::Publish(const Key& key, HandleId context, const ShareFacts& fa
   *token = NewShareToken();
   const Status published = broker_->Publish(*token, facts, fd);
   if (!published.ok()) {
-    LogWarning("cannot share an object with other processes: {}", published.message());
-    return ResultOf(published);
+    return Refused(published);
   }
   shared_[key] = Shared{*token, context};
   shared_count_.store(shared_.size(), std::memory_order_release);
   return CUDA_SUCCESS;
+}
+
+CUresult Sharing::Refused(const Status& published) {
+  if (published.ok()) return CUDA_SUCCESS;
+  LogWarning("cannot share an object with other processes: {}", published.message());
+  if (published.code() == StatusCode::kResourceExhausted) {
+    worker_.WarnProgram("cannot share an object with other processes: " + published.message());
+  }
+  return ResultOf(published);
 }
 
 CUresult Sharing::ShareBlock(const Range& range, ShareToken* token) {
@@ -84,12 +92,13 @@ CUresult Sharing::ShareEvent(CUevent event, ShareToken* token) {
   return Publish(key, HandleId(), facts, -1, token);
 }
 
-CUresult Sharing::ShareDescriptor(ShareKind kind, int fd, ShareToken* token) {
+CUresult Sharing::ShareDescriptor(ShareKind kind, int fd, uint64_t bytes, ShareToken* token) {
   if (broker_ == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   ShareFacts facts;
   facts.kind = kind;
+  facts.allocation_bytes = bytes;
   *token = NewShareToken();
-  return ResultOf(broker_->Publish(*token, facts, fd));
+  return Refused(broker_->Publish(*token, facts, fd));
 }
 
 void Sharing::Revoke(const ShareToken& token) {
@@ -166,6 +175,11 @@ CUresult Sharing::Map(int fd, const ShareFacts& facts, Opened* opened) {
   result = driver.cuMemGetAllocationPropertiesFromHandle(&properties, opened->physical);
   CUdevice current = 0;
   if (result == CUDA_SUCCESS) result = driver.cuCtxGetDevice(&current);
+  // It counts for who has it open as well: the memory stays as long as one of them has it.
+  MemoryLedger& ledger = worker_.parts().memory().charges().ledger();
+  const CUdevice device = properties.location.id;
+  const bool taken = result == CUDA_SUCCESS && ledger.Take(device, bytes);
+  if (result == CUDA_SUCCESS && !taken) result = CUDA_ERROR_OUT_OF_MEMORY;
   if (result == CUDA_SUCCESS) result = heap_.ReserveForeign(bytes, &opened->mapped);
   if (result == CUDA_SUCCESS) {
     const uint64_t base = opened->mapped.base;
@@ -177,9 +191,9 @@ CUresult Sharing::Map(int fd, const ShareFacts& facts, Opened* opened) {
       access[1].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
       access[1].location.id = current;
       for (CUmemAccessDesc& one : access) one.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-      result = driver.cuMemSetAccess(base, bytes, access, properties.location.id == current ? 1 : 2);
+      result = driver.cuMemSetAccess(base, bytes, access, device == current ? 1 : 2);
       if (result == CUDA_SUCCESS) {
-        opened->block = Block{Range{base + facts.offset, facts.block_bytes}, properties.location.id};
+        opened->block = Block{Range{base + facts.offset, facts.block_bytes}, device};
         return CUDA_SUCCESS;
       }
       driver.cuMemUnmap(base, bytes);
@@ -187,6 +201,7 @@ CUresult Sharing::Map(int fd, const ShareFacts& facts, Opened* opened) {
     heap_.ReleaseForeign(base);
   }
   driver.cuMemRelease(opened->physical);
+  if (taken) ledger.Give(device, bytes);
   return result;
 }
 
@@ -195,6 +210,7 @@ void Sharing::Unmap(const Opened& opened) {
   // An address whose mapping could not be removed must not be handed out again.
   if (result == CUDA_SUCCESS) heap_.ReleaseForeign(opened.mapped.base);
   worker_.driver().cuMemRelease(opened.physical);
+  worker_.parts().memory().charges().ledger().Give(opened.block.device, opened.mapped.bytes);
 }
 
 CUresult Sharing::BeginClose(uint64_t address, bool* last) {

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "protocol/base/mutex.h"
+#include "protocol/base/status.h"
 #include "protocol/memory/range_allocator.h"
 #include "protocol/wire/handle.h"
 #include "server/shares/share.h"
@@ -42,8 +43,8 @@ class Sharing {
   void ForgetEvent(CUevent event) EXCLUDES(mutex_) {
     if (shared_count_.load(std::memory_order_acquire) != 0) Forget(Key{ShareKind::kEvent, reinterpret_cast<uint64_t>(event)});
   }
-  // A new share of an object that the driver has exported as `fd`, which stays the caller's.
-  CUresult ShareDescriptor(ShareKind kind, int fd, ShareToken* token);
+  // A new share of an object that the driver has exported as `fd`, which stays the caller's. `bytes`: of a physical allocation.
+  CUresult ShareDescriptor(ShareKind kind, int fd, uint64_t bytes, ShareToken* token);
   // The client's program has closed every copy of the descriptor that named the share.
   void Revoke(const ShareToken& token);
 
@@ -87,6 +88,8 @@ class Sharing {
   };
 
   CUresult Publish(const Key& key, HandleId context, const ShareFacts& facts, int fd, ShareToken* token) REQUIRES(mutex_);
+  // The result of the call; tells why.
+  CUresult Refused(const Status& published);
   void Forget(const Key& key) EXCLUDES(mutex_);
   bool IsOwn(const ShareToken& token) EXCLUDES(mutex_);
   CUresult Map(int fd, const ShareFacts& facts, Opened* opened);

@@ -102,6 +102,46 @@ TEST_F(ChildLogsTest, OneThatWritesWithoutEndIsReadSlowly) {
   EXPECT_LT(lines, (ChildLogs::kBurstBytes + 8 * ChildLogs::kBytesPerSecond) / ChildLogs::kLineBytes);
 }
 
+TEST_F(ChildLogsTest, AllTogetherAreReadSlowlyAndOneThatSaysLittleIsHeard) {
+  for (int i = 0; i < 16; ++i)
+    Start("while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done 2>/dev/null");
+  size_t bytes = 0;
+  std::string text, all;
+  const uint64_t began_ns = MonotonicNs();
+  bool told = false, heard = false, asked = false;
+  while (MonotonicNs() < began_ns + 30 * kSecondNs && !(told && heard)) {
+    Turn(20);
+    while (!(text = log_.Taken()).empty()) {
+      bytes += text.size();
+      told = told || text.find("all processes of this server together write too much") != std::string::npos;
+      heard = heard || text.find("child: quiet") != std::string::npos;
+    }
+    if (told && !asked) {
+      asked = true;
+      Start("echo quiet; exec sleep 60");
+    }
+  }
+  EXPECT_TRUE(told);
+  EXPECT_TRUE(heard);
+  const auto seconds = static_cast<int64_t>((MonotonicNs() - began_ns) / kSecondNs + 1);
+  EXPECT_LT(bytes, static_cast<size_t>(ChildLogs::kBurstBytesOfAll + seconds * ChildLogs::kBytesPerSecondOfAll) + 65536);
+}
+
+TEST(LogTest, WhatIsLeftOutIsToldThoughNothingIsSaidAfterwards) {
+  CaughtLog log(O_NONBLOCK);
+  std::string filling(size_t{1} << 16, '-');
+  while (write(log.to(), filling.data(), filling.size()) > 0) {
+  }
+  for (int i = 0; i < 3; ++i) LogWarning("line {}", i);
+  std::string text;
+  const uint64_t deadline_ns = MonotonicNs() + 10 * kSecondNs;
+  while (text.find("3 lines are left out here") == std::string::npos && MonotonicNs() < deadline_ns) {
+    text += log.Taken();
+    usleep(1000);
+  }
+  EXPECT_NE(text.find("3 lines are left out here"), std::string::npos);
+}
+
 TEST_F(ChildLogsTest, WhileStderrTakesNothingItWaitsThere) {
   std::string filling(size_t{1} << 16, '-');
   while (write(log_.to(), filling.data(), filling.size()) > 0) {

@@ -98,6 +98,36 @@ TEST_F(ChannelTest, ASegmentThatNobodyUsedMakesRoomForTheNextAtItsPlace) {
   munmap(window, kBytes);
 }
 
+TEST_F(ChannelTest, SegmentsForWhichThereIsNoRoomAreRefusedWithTheReason) {
+  std::vector<uint64_t> asked;
+  server().SetSegmentRoom([&](uint64_t bytes) {
+    asked.push_back(bytes);
+    return bytes <= 3 * kPageBytes ? Status::Ok() : Status(StatusCode::kResourceExhausted, "too much");
+  });
+  const auto offer = [&](uint64_t pages) {
+    return client().OfferSegment(SegmentKind::kHostMemory, pages * kPageBytes, Placement::Anywhere()).value();
+  };
+  const uint32_t first = offer(2);
+  EXPECT_NE(server().Resolve(first, 0, 1).data(), nullptr);
+  EXPECT_TRUE(server().WhyRefused(first).ok());
+  const uint32_t second = offer(2);
+  EXPECT_EQ(server().Resolve(second, 0, 1).data(), nullptr);
+  EXPECT_EQ(server().WhyRefused(second).message(), "too much");
+  EXPECT_TRUE(client().CloseSegment(second).ok());
+  EXPECT_TRUE(server().ProcessSocket().ok());
+  EXPECT_TRUE(server().WhyRefused(second).ok());
+  // A smaller one has room, and so has a larger one when others are gone.
+  const uint32_t third = offer(1);
+  EXPECT_NE(server().Resolve(third, 0, 1).data(), nullptr);
+  EXPECT_TRUE(server().segments().Claim(first));
+  EXPECT_TRUE(server().CloseSegment(first).ok());
+  EXPECT_NE(server().Resolve(offer(2), 0, 1).data(), nullptr);
+  EXPECT_EQ(asked, (std::vector<uint64_t>{2 * kPageBytes, 4 * kPageBytes, 3 * kPageBytes, kPageBytes, 3 * kPageBytes}));
+  // What the server offers itself is nobody's to ask about.
+  EXPECT_TRUE(server().OfferSegment(SegmentKind::kHostMemory, 16 * kPageBytes, Placement::Anywhere()).ok());
+  EXPECT_EQ(asked.size(), 5u);
+}
+
 // On both sides a thread waits for something else, as in a worker that is busy with a call; nobody names a segment.
 TEST_F(ChannelTest, ManyClosesInARowHoldNobodyUp) {
   constexpr int kSegments = 1500;  // a socket takes some 200 messages

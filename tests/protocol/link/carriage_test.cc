@@ -44,9 +44,14 @@ class Started {
   }
   // The process that carries the sessions of this one; 0: there is none just now.
   pid_t Carrier() const {
-    pid_t carrier = 0;
-    std::ifstream("/proc/" + std::to_string(pid_) + "/task/" + std::to_string(pid_) + "/children") >> carrier;
-    return carrier == killed_ ? 0 : carrier;
+    std::ifstream children("/proc/" + std::to_string(pid_) + "/task/" + std::to_string(pid_) + "/children");
+    // An agent has a process besides, which connects.
+    for (pid_t child = 0; children >> child;) {
+      std::string words;
+      std::getline(std::ifstream("/proc/" + std::to_string(child) + "/cmdline"), words);
+      if (child != killed_ && words.find("--carry-fd") != std::string::npos) return child;
+    }
+    return 0;
   }
   // Kills it. False: there is none.
   bool KillCarrier() {

@@ -136,6 +136,15 @@ TEST_F(StrangersTest, TheOldestIsGivenUp) {
   EXPECT_EQ(strangers_.count(), 0u);
 }
 
+TEST_F(StrangersTest, AUserOfThisHostDrivesOutHisOwnAlone) {
+  Strangers users({.per_source = 3, .in_all = 100});
+  EXPECT_EQ(users.Come(0, Source::OfUser(1000)), Gone());
+  for (Strangers::Id id = 1; id <= 3; ++id) EXPECT_EQ(users.Come(id, Source::OfUser(1001)), Gone());
+  EXPECT_EQ(users.Come(4, Source::OfUser(1001)), Gone(1));
+  EXPECT_EQ(users.Come(5, Source::OfUser(1001)), Gone(2));
+  EXPECT_EQ(users.Come(6, Source::OfUser(0)), Gone());
+}
+
 TEST(StrangerBoundsTest, EachSourceHasItsPlaces) { EXPECT_GE(StrangerBounds().per_source, 256u); }
 
 }  // namespace

@@ -40,22 +40,41 @@ TEST(TlsCrew, ABadRecordAmongOthersIsNoticed) {
   }
 }
 
-TEST(TlsCrew, FullRecordsOfSomethingElseAreRefused) {
+TEST(TlsCrew, FullRecordsOfSomethingElseAreTakenOneByOne) {
   constexpr size_t kRecordBytes = kTlsPlainBytesMax + kTlsOverheadBytes;
   TlsSession session;
   session.receiving.bytes.fill(1);
   TlsKeys keys(session.receiving);
-  session.received.resize(2 * kRecordBytes);
-  std::vector<std::byte> padded(kTlsPlainBytesMax, std::byte{0});
+  session.received.resize(6 * kRecordBytes);
+  size_t sealed = 0;
+  const auto seal = [&](TlsContent content, const std::vector<std::byte>& plain) {
+    sealed += keys.Seal(content, plain, {}, session.received.data() + sealed);
+  };
+  // Padded to be full: ten bytes of data, and new keys.
+  std::vector<std::byte> padded(kTlsPlainBytesMax), update(kTlsPlainBytesMax);
+  std::fill_n(padded.begin(), 10, std::byte{7});
   padded[10] = static_cast<std::byte>(TlsContent::kData);
-  keys.Seal(TlsContent::kData, std::vector<std::byte>(kTlsPlainBytesMax), {}, session.received.data());
-  keys.Seal(TlsContent::kNone, padded, {}, session.received.data() + kRecordBytes);
+  const uint8_t words[] = {24, 0, 0, 1, 0, static_cast<uint8_t>(TlsContent::kHandshake)};
+  std::ranges::copy(std::as_bytes(std::span(words)), update.begin());
+  const std::vector<std::byte> plain(kTlsPlainBytesMax, std::byte{5});
+  seal(TlsContent::kData, plain);
+  seal(TlsContent::kNone, padded);
+  seal(TlsContent::kData, plain);
+  seal(TlsContent::kNone, update);
+  keys.Update();
+  seal(TlsContent::kData, plain);
+  seal(TlsContent::kData, plain);
   TcpListener listener = TcpListener::Bind({"127.0.0.1", 0}, false).value();
   UniqueFd near = ConnectTcpSocket(listener.address(), false, MonotonicNs() + kTcpTestNs).value();
   TlsStream stream(TcpStream::Make(AwaitConnection(listener).value()).value(), session, TuningOfTests());
   near.reset();
-  std::vector<std::byte> got(2 * kTlsPlainBytesMax);
-  EXPECT_THAT(stream.Fill(got).message(), testing::HasSubstr("a full record of something else than data"));
+  std::vector<std::byte> wanted(plain);
+  wanted.insert(wanted.end(), 10, std::byte{7});
+  wanted.insert(wanted.end(), 3 * kTlsPlainBytesMax, std::byte{5});
+  std::vector<std::byte> got(wanted.size());
+  ASSERT_TRUE(stream.Fill(got).ok());
+  EXPECT_EQ(got, wanted);
+  EXPECT_THAT(stream.Fill(std::span(got).first(1)).message(), testing::HasSubstr("was cut"));
 }
 
 }  // namespace

@@ -42,12 +42,13 @@ std::pair<UniqueFd, UniqueFd> MakeSockets() {
   return {std::move(near), AwaitConnection(*listener).value()};
 }
 
-// A link that a gateway accepted, and a client that is OpenSSL alone, after the preambles.
-class TlsInterop : public testing::Test {
+// A link that a gateway accepted, with records of ours or (as the parameter says) of OpenSSL's, and a client that is OpenSSL
+// alone, after the preambles.
+class TlsInterop : public testing::TestWithParam<bool> {
  protected:
   TlsInterop() {
     static TlsCrew& crew = *new TlsCrew(2);  // as in tls_pair.h
-    const TlsTuning tuning = {.records_per_key = 3, .crew = &crew};
+    const TlsTuning tuning = {.records_per_key = 3, .crew = &crew, .openssl = GetParam()};
     signal(SIGPIPE, SIG_IGN);
     auto [near, far] = MakeSockets();
     peer_ = std::make_unique<RawTlsPeer>(std::move(near), false,
@@ -64,11 +65,13 @@ class TlsInterop : public testing::Test {
   }
 
   const TestAuthority authority_;
-  std::unique_ptr<RawTlsPeer> peer_;
   std::unique_ptr<Link> link_;
+  std::unique_ptr<RawTlsPeer> peer_;  // goes first: the link would wait for it
 };
 
-TEST_F(TlsInterop, BothSidesUnderstandRecordsAndNewKeys) {
+INSTANTIATE_TEST_SUITE_P(Records, TlsInterop, testing::Bool(), [](const auto& info) { return info.param ? "openssl" : "own"; });
+
+TEST_P(TlsInterop, BothSidesUnderstandRecordsAndNewKeys) {
   std::string payload(40'000, 'x');
   for (uint64_t i = 0; i < 20; ++i) {
     const FrameHeader header = {FrameKind::kRing, 1, payload.size(), 0, i};
@@ -89,7 +92,7 @@ TEST_F(TlsInterop, BothSidesUnderstandRecordsAndNewKeys) {
   }
 }
 
-TEST_F(TlsInterop, AGoodbyeIsAnEnd) {
+TEST_P(TlsInterop, AGoodbyeIsAnEnd) {
   peer_->SayGoodbye();
   std::string got;
   const Status status = Take(*link_, &got).status();
@@ -97,7 +100,7 @@ TEST_F(TlsInterop, AGoodbyeIsAnEnd) {
   EXPECT_THAT(status.message(), HasSubstr("was closed"));
 }
 
-TEST_F(TlsInterop, AnEndWithoutAGoodbyeIsACut) {
+TEST_P(TlsInterop, AnEndWithoutAGoodbyeIsACut) {
   peer_->Cut();
   std::string got;
   for (int i = 0; i < 2; ++i) {
@@ -107,7 +110,7 @@ TEST_F(TlsInterop, AnEndWithoutAGoodbyeIsACut) {
   }
 }
 
-TEST_F(TlsInterop, TheLinkSaysGoodbyeBehindWhatItSent) {
+TEST_P(TlsInterop, TheLinkSaysGoodbyeBehindWhatItSent) {
   const FrameHeader header = {FrameKind::kRing, 1, 0, 0, 7};
   ASSERT_TRUE(link_->Send(header, {}).ok());
   std::thread closing([&] { link_.reset(); });
@@ -118,7 +121,7 @@ TEST_F(TlsInterop, TheLinkSaysGoodbyeBehindWhatItSent) {
   closing.join();
 }
 
-TEST_F(TlsInterop, BytesInTheClearAreRefused) {
+TEST_P(TlsInterop, BytesInTheClearAreRefused) {
   ASSERT_EQ(send(peer_->socket(), "GET / HTTP/1.1\r\n\r\n", 18, 0), 18);
   std::string got;
   EXPECT_EQ(Take(*link_, &got).status().code(), StatusCode::kProtocolViolation);
@@ -369,7 +372,7 @@ TEST(TlsRecords, OnlyTheseContentsBelong) {
                {TlsContent::kAlert, {2, 80}, "TLS alert 80"},
                {TlsContent::kHandshake, {4, 0, 0, 1, 0}, "a handshake where none belongs"},
                {TlsContent::kHandshake, {24, 0, 0, 1, 2}, "a handshake where none belongs"},
-               {TlsContent::kHandshake, {24, 0, 0, 1}, "a handshake where none belongs"},
+               {TlsContent::kHandshake, {24, 0, 0, 1}, "was cut"},
                {TlsContent::kHandshake, {24, 0, 0, 1, 0}, "was cut"}};
   for (const auto& row : kRows) {
     TlsKeys keys(SessionOf(1).sending);

@@ -23,6 +23,7 @@ ServerReport SampleReport() {
   report.texts = {{Reading::kSerial, "0123"}, {Reading::kInforomVersion + 1, ""}};
   report.fields = {{{82, 0}, 0, 1, 45, 1'000'000, 20}, {{185, 1}, 3, 0, 0, 0, 0}};
   report.uses = {{4711, 1, 1 << 20, {9'000'000, 40, 5, 0, 1}, 3}, {4712, 0, ServerReport::Use::kUnknown, {}, 9}};
+  report.holders = {{"uid:1000", 1, 2, 3, 4, 5}, {"anonymous", 0, 1, 0, 0, 0}};
   report.session_list = {{3, 4711, 125'000, "python3", "train", "alice", "gpu7", "uid:1000"}, {9, 4712, 0, "", "", "", "", ""}};
   report.other_sessions = 4;
   report.others = {{0, 3, 5 << 20}, {1, 1, 0}};
@@ -34,6 +35,7 @@ ServerReport SampleReport() {
   report.vgpus[1].waits = true;
   report.vgpus[1].queued_before_ms = 1'500;
   report.vgpus[1].queued_before_runs = true;
+  report.context_bytes = {500 << 20, 0};
   report.audit = "log";
   report.vgpu_problem = "line 3: what stands there";
   return report;
@@ -53,6 +55,7 @@ TEST(ServerQuery, ReportComesThrough) {
   EXPECT_EQ(report.value().fields, SampleReport().fields);
   EXPECT_EQ(report.value().uses, SampleReport().uses);
   EXPECT_EQ(report.value().session_list, SampleReport().session_list);
+  EXPECT_EQ(report.value().holders, SampleReport().holders);
   EXPECT_EQ(report.value().other_sessions, 4u);
   EXPECT_EQ(report.value().others, SampleReport().others);
   EXPECT_TRUE(report.value().needs_vgpu);
@@ -60,6 +63,7 @@ TEST(ServerQuery, ReportComesThrough) {
   EXPECT_EQ(report.value().vgpus, SampleReport().vgpus);
   EXPECT_EQ(report.value().audit, "log");
   EXPECT_EQ(report.value().vgpu_problem, SampleReport().vgpu_problem);
+  EXPECT_EQ(report.value().context_bytes, SampleReport().context_bytes);
 }
 
 // Every number belongs to one line of device_readings.def, or to one reading of server_query.h.

@@ -20,13 +20,16 @@ class BrokerProcess {
  public:
   static constexpr uint64_t kAnswerNs = 20'000'000'000;  // on a machine that has much else to do
 
-  explicit BrokerProcess(const std::vector<std::string>& options = {}, size_t gpus = 1) {
+  // `passed`: becomes kPassedFd + 1.
+  explicit BrokerProcess(const std::vector<std::string>& options = {}, size_t gpus = 1, int passed = -1) {
     auto pair = MakeSocketPair();
     EXPECT_TRUE(pair.ok());
     line_ = std::move(pair->first);
     std::vector<std::string> arguments = {"--line-fd", std::to_string(kPassedFd), "--parent-pid", std::to_string(getpid())};
     arguments.insert(arguments.end(), options.begin(), options.end());
-    pid_ = StartProgram(BROKER_PATH, "tessera-broker", arguments, {pair->second.get()}).value();
+    std::vector<int> descriptors = {pair->second.get()};
+    if (passed >= 0) descriptors.push_back(passed);
+    pid_ = StartProgram(BROKER_PATH, "tessera-broker", arguments, descriptors).value();
     pair->second.reset();
     // It may have ended already.
     (void)SendMessage(line_.get(), EncodedMessage(TestGpus(gpus)), {}, MonotonicNs() + kAnswerNs);
@@ -50,7 +53,7 @@ class BrokerProcess {
       if (message.ok()) return message.value();
       const BrokerWord word = BrokerWordOf(got->bytes);
       EXPECT_TRUE(word == BrokerWord::kAlive || word == BrokerWord::kFigures || word == BrokerWord::kReported ||
-                  word == BrokerWord::kReady);
+                  word == BrokerWord::kReady || word == BrokerWord::kKept);
     }
   }
   VgpuFileAnswer TakeFile(const std::string& text) {
@@ -58,6 +61,7 @@ class BrokerProcess {
     Send(VgpuFileMessage{"vgpus.toml", 1, text.size()}, {file.get()});
     return Next<VgpuFileAnswer>();
   }
+  pid_t pid() const { return pid_; }
   void HangUp() { line_.reset(); }
   // Its exit code, or -1 when a signal ended it. `sent`: 0: none, it ends by itself.
   int End(int sent) {

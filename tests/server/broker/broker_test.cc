@@ -160,6 +160,37 @@ TEST(Broker, OneThatNeverEndsIsEndedWhereItsFileSaysSo) {
   }
 }
 
+TEST(Broker, AProgramWithoutRoomForItsContextWaitsForIt) {
+  constexpr uint64_t kMib = uint64_t{1} << 20;
+  VirtualServer server({}, 1, 64 * kMib);
+  ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='a'\nrequest=0.5\nmemory='384MiB'\n").code, StatusCode::kOk);
+  const AskMessage ask = {7, "a", "uid:5"};
+  const auto full = [&]() -> VirtualWorker& {
+    VirtualWorker& worker = server.Begin("a");
+    worker.pages->report().rows[0].memory_held = 321 * kMib;
+    return worker;
+  };
+  VirtualWorker& first = full();
+  server.BeginToAsk(ask);
+  server.RunFor(Broker::kRoomWaitNs - 200 * kMs);
+  EXPECT_FALSE(server.answer().has_value());
+  server.End(first);
+  ASSERT_TRUE(server.answer().has_value());
+  EXPECT_EQ(server.answer()->code, StatusCode::kOk);
+  full();
+  server.BeginToAsk(ask);
+  server.RunFor(Broker::kRoomWaitNs + 200 * kMs);
+  ASSERT_TRUE(server.answer().has_value());
+  EXPECT_EQ(server.answer()->code, StatusCode::kResourceExhausted);
+  EXPECT_THAT(server.answer()->sentence, HasSubstr("321 MiB of 384 MiB are held, and its context takes 64 MiB"));
+  server.BeginToAsk({8, "a", "uid:5", false});
+  EXPECT_TRUE(server.answer().has_value()) << "a question needs no room";
+  for (size_t i = 0; i < Broker::kWaitingMax; ++i) server.BeginToAsk(ask);
+  EXPECT_FALSE(server.answer().has_value());
+  server.BeginToAsk(ask);
+  EXPECT_TRUE(server.answer().has_value()) << "so many do not wait";
+}
+
 TEST(Broker, AnswersWhoMayBeginWhere) {
   VirtualServer server({}, 2);
   ASSERT_EQ(server
@@ -432,6 +463,41 @@ TEST(Broker, RecordsWhatIsReplayedBitForBit) {
   ASSERT_TRUE(replayed.ok()) << replayed.status().message();
   EXPECT_EQ(replayed->difference, std::nullopt);
   for (const char* gpu : {".0", ".1"}) unlink((path + gpu).c_str());
+}
+
+// vGPUs of the API.
+
+FileVgpu OfApi(const std::string& name, double request) { return {.spec = {.name = name, .request = request}}; }
+
+Status Make(VirtualServer& server, const FileVgpu& vgpu) {
+  Result<VgpuBook> next = server.broker().book().With(vgpu);
+  if (!next.ok()) return next.status();
+  return server.broker().Adopt(std::move(next).value(), std::vector{vgpu}, server.now_ns());
+}
+
+TEST(Broker, TheFileAndTheApiShareAGpu) {
+  VirtualServer server({}, 1);
+  ASSERT_EQ(server.TakeFile("[[vgpu]]\nname = 'a'\nrequest = 0.5\n").code, StatusCode::kOk);
+  ASSERT_TRUE(Make(server, OfApi("mine", 0.3)).ok());
+  EXPECT_EQ(server.Ask("a+mine", "uid:1").code, StatusCode::kInvalidArgument);  // of one GPU
+  // What does not fit beside both changes nothing, and says who is too much.
+  const Status more = Make(server, OfApi("other", 0.3));
+  EXPECT_EQ(more.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(more.message(), HasSubstr("vGPU 'other': request 0.3 is 0.11 too much"));
+  EXPECT_EQ(server.broker().book().Find("other"), nullptr);
+  const VgpuFileAnswer answer = server.TakeFile("[[vgpu]]\nname = 'a'\nrequest = 0.7\n");
+  EXPECT_EQ(answer.code, StatusCode::kResourceExhausted);
+  EXPECT_THAT(answer.sentence, HasSubstr("line 1: vGPU 'a': request 0.7 is 0.01 too much"));
+  // Another file leaves the API's vGPU and its sessions alone.
+  VirtualWorker& mine = server.Begin("mine");
+  mine.greedy = true;
+  ASSERT_EQ(server.TakeFile("[[vgpu]]\nname = 'b'\nrequest = 0.69\n").code, StatusCode::kOk);
+  VirtualWorker& b = server.Begin("b");
+  b.greedy = true;
+  server.RunFor(1'000 * kMs);
+  EXPECT_NEAR(ShareOf(server, mine, 2'000 * kMs), 0.305, 0.03);
+  EXPECT_EQ(server.broker().SessionsIn(0, "mine"), 1u);
+  EXPECT_EQ(server.broker().SessionsIn(0, "b"), 1u);
 }
 
 }  // namespace

@@ -28,9 +28,11 @@ std::vector<std::byte> EncodedMessage(const Message& message) {
   return std::vector<std::byte>(out.bytes().begin(), out.bytes().end());
 }
 
-inline GpusMessage TestGpus(size_t count) {
+inline GpusMessage TestGpus(size_t count, uint64_t context_bytes = 0) {
   GpusMessage gpus;
   gpus.uuids.resize(count);
+  gpus.memory_bytes.assign(count, uint64_t{10} << 30);
+  gpus.context_bytes.assign(count, context_bytes);
   for (size_t i = 0; i < count; ++i) gpus.uuids[i].fill(static_cast<std::byte>(i + 1));
   return gpus;
 }

@@ -52,6 +52,27 @@ TEST(VgpuChange, KeepsWhatIsTheSame) {
   EXPECT_TRUE(change.added.empty());
 }
 
+TEST(VgpuChange, MemoryIsAskedForByThoseThatGrowAlone) {
+  constexpr AdmissionRules kMemoryRules = {.request_zero = true, .memory_bytes = 100};
+  const auto with = [](auto vgpu, uint64_t bytes) {
+    vgpu.spec.memory_bytes = bytes;
+    return vgpu;
+  };
+  // More than there is by now: what is there already stays, and the order in the file does not matter.
+  const std::vector present = {kBuiltin, with(Present("a", 0.1, 0), 80), with(Present("b", 0.1, 0), 40)};
+  const auto plan = [&](std::vector<FileVgpu> wanted) { return PlanChange(present, wanted, kMemoryRules).status().message(); };
+  EXPECT_EQ(plan({with(Wanted("a", 0.2), 80), with(Wanted("b", 0.1), 40)}), "");
+  EXPECT_EQ(plan({with(Wanted("b", 0.1), 100), with(Wanted("a", 0.1), 0)}), "");
+  EXPECT_THAT(plan({with(Wanted("b", 0.1, 3), 41), with(Wanted("a", 0.1), 80)}),
+              StartsWith("line 3: vGPU 'b': memory 41 bytes is 21 bytes too much: the GPU has 100 bytes"));
+  EXPECT_THAT(plan({with(Wanted("c", 0.1, 5), 21), with(Wanted("a", 0.1), 80)}), HasSubstr("vGPU 'c': memory 21"));
+  // One that is gone from the file and has sessions keeps its own.
+  const std::vector used = {kBuiltin, with(Present("a", 0.1, 2), 80)};
+  EXPECT_THAT(PlanChange(used, std::vector{with(Wanted("c", 0.1), 21)}, kMemoryRules).status().message(),
+              HasSubstr("1 bytes too much"));
+  EXPECT_TRUE(PlanChange(used, std::vector{with(Wanted("c", 0.1), 20)}, kMemoryRules).ok());
+}
+
 TEST(VgpuChange, WhatIsLoweredComesFirst) {
   const std::vector present = {kBuiltin, Present("a", 0.3, 1), Present("b", 0.6, 1)};
   const VgpuChange change = PlanChange(present, std::vector{Wanted("a", 0.6), Wanted("b", 0.3)}, kRules).value();
@@ -74,7 +95,7 @@ TEST(VgpuChange, WithoutRequestZeroSomethingHasToBeLeft) {
   const std::vector present = {Present("a", 0.5, 2)};
   const Status status = PlanChange(present, std::vector{Wanted("b", 1)}, {.request_zero = false}).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), HasSubstr("vGPU 'a' is not in the file and has 2 sessions"));
+  EXPECT_THAT(status.message(), HasSubstr("vGPU 'a' is not wanted any more and has 2 sessions"));
   EXPECT_TRUE(PlanChange(present, std::vector{Wanted("b", 0.9)}, {.request_zero = false}).ok());
 }
 
@@ -107,7 +128,7 @@ TEST(VgpuChange, EveryStepIsAdmitted) {
     }
     const Result<VgpuChange> change = PlanChange(present, wanted, rules);
     if (!change.ok()) {
-      EXPECT_THAT(change.status().message(), HasSubstr("is not in the file"));
+      EXPECT_THAT(change.status().message(), HasSubstr("is not wanted any more"));
       continue;
     }
     const auto there = Done(present, change.value(), rules);

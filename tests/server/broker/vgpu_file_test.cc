@@ -38,6 +38,7 @@ name = "train"
 gpu = 1
 request = 0.7
 limit = 0.9
+memory = "8GiB"
 priority = "best-effort"
 owners = ["uid:1000", "name:lab seven"]
 
@@ -48,7 +49,7 @@ gpu = "GPU-01010101-0101-0101-0101-010101010101"
                             .value();
   ASSERT_EQ(file.vgpus.size(), 2u);
   const FileVgpu& train = file.vgpus[0];
-  EXPECT_EQ(train.spec, (VgpuSpec{"train", 0.7, 0.9, Priority::kBestEffort}));
+  EXPECT_EQ(train.spec, (VgpuSpec{"train", 0.7, 0.9, Priority::kBestEffort, Overrun::kBill, uint64_t{8} << 30}));
   EXPECT_EQ(train.gpu, 1u);
   EXPECT_THAT(train.owners, ElementsAre("uid:1000", "name:lab seven"));
   EXPECT_EQ(train.line, 3u);
@@ -104,7 +105,11 @@ TEST(VgpuFile, RefusalsNameLineFieldAndValue) {
       {"[[vgpu]]\nname='a'\nowners=['uid:-1']\n", "owner 'uid:-1' is not"},
       {"[[vgpu]]\nname='a'\nowners=['uid:4294967296']\n", "owner 'uid:4294967296' is not"},
       {"[[vgpu]]\nname='a'\nowners=[7]\n", "each of owners is a whole number"},
-      {"[[vgpu]]\nname='a'\nmemory=7\n", "line 3: 'memory' is no field of a vGPU"},
+      {"[[vgpu]]\nname='a'\nmemory=0\n", "line 3: memory '0' is no number of bytes above 0"},
+      {"[[vgpu]]\nname='a'\nmemory=-7\n", "memory '-7' is no number of bytes"},
+      {"[[vgpu]]\nname='a'\nmemory='8GB'\n", "memory '8GB' is no number of bytes"},
+      {"[[vgpu]]\nname='a'\nmemory=1.5\n", "memory is a number, and a number of bytes or a text such as \"8GiB\" belongs there"},
+      {"[[vgpu]]\nname='a'\ntile=7\n", "line 3: 'tile' is no field of a vGPU"},
       {"[vgpu]\nname='a'\n", "line 1: 'vgpu' has no meaning here: write [[vgpu]]"},
       {"vgpu=[1]\n", "line 1: vgpu is no table"},
       {"policy='fair'\n", "line 1: 'policy' has no meaning here"},
@@ -131,16 +136,16 @@ TEST(VgpuFile, RefusalsNameLineFieldAndValue) {
 TEST(VgpuFile, ReadsGeminisForm) {
   const VgpuFile file = Read("2\n\nclient1 0.3 1.0 1073741824\n  client2\t0.5 0.75 0\r\n").value();
   ASSERT_EQ(file.vgpus.size(), 2u);
-  EXPECT_EQ(file.vgpus[0].spec, (VgpuSpec{"client1", 0.3, 1, Priority::kNormal}));
+  EXPECT_EQ(file.vgpus[0].spec, (VgpuSpec{"client1", 0.3, 1, Priority::kNormal, Overrun::kBill, uint64_t{1} << 30}));
   EXPECT_EQ(file.vgpus[1].spec, (VgpuSpec{"client2", 0.5, 0.75, Priority::kNormal}));
   EXPECT_EQ(file.vgpus[1].line, 4u);
-  EXPECT_THAT(file.notes, ElementsAre("GPU_MEM is read, and not enforced yet"));
+  EXPECT_THAT(file.notes, IsEmpty());
 }
 
 TEST(VgpuFile, ReadsTheFormWithSms) {
   const VgpuFile file = Read("1\nclient1 0.3 1.0 50 1073741824\n").value();
   ASSERT_EQ(file.vgpus.size(), 1u);
-  EXPECT_THAT(file.notes, ElementsAre("SM% and GPU_MEM are read, and not enforced yet"));
+  EXPECT_THAT(file.notes, ElementsAre("SM% is read, and not enforced yet"));
 }
 
 TEST(GpuName, IsANumberOrAUuid) {

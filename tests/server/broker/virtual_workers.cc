@@ -74,15 +74,15 @@ void VirtualWorker::StepAll(int64_t now_ns, std::span<int64_t> gpus_free_ns) {
   }
 }
 
-VirtualServer::VirtualServer(const BrokerOptions& options, size_t gpus)
-    : options_(options), gpus_(gpus), poller_(Poller::Make().value()), gpus_free_ns_(gpus) {
+VirtualServer::VirtualServer(const BrokerOptions& options, size_t gpus, uint64_t context_bytes)
+    : options_(options), gpus_(gpus), context_bytes_(context_bytes), poller_(Poller::Make().value()), gpus_free_ns_(gpus) {
   Restart();
 }
 
 void VirtualServer::Restart() {
   broker_.reset();
   broker_ = std::make_unique<Broker>(options_, poller_, [this](std::span<const std::byte> message) { Hear(message); });
-  EXPECT_TRUE(broker_->Take(AsReceived(TestGpus(gpus_)), now_ns_).ok());
+  EXPECT_TRUE(broker_->Take(AsReceived(TestGpus(gpus_, context_bytes_)), now_ns_).ok());
   EXPECT_EQ(BrokerWordOf(heard_.back()), BrokerWord::kReady);
   again_ns_ = now_ns_;
 }
@@ -93,8 +93,14 @@ void VirtualServer::Hear(std::span<const std::byte> message) {
     ++alive_;
   } else if (word == BrokerWord::kFigures) {
     figures_ = FiguresMessage::Decode(message).value();
+  } else if (word == BrokerWord::kAskAnswer) {
+    answer_ = AskAnswer::Decode(message).value();
   } else if (word == BrokerWord::kReported) {
     reported_.push_back(ReportedMessage::Decode(message).value());
+  } else if (word == BrokerWord::kKept) {
+    kept_ = KeptMessage::Decode(message).value();
+  } else if (word == BrokerWord::kEnd) {
+    to_end_.push_back(EndMessage::Decode(message)->session);
   } else {
     heard_.emplace_back(message.begin(), message.end());
   }
@@ -111,11 +117,16 @@ VgpuFileAnswer VirtualServer::TakeFile(const std::string& text) {
 }
 
 AskAnswer VirtualServer::Ask(const std::string& vgpus, const std::string& holder) {
-  EXPECT_TRUE(broker_->Take(AsReceived(AskMessage{5, vgpus, holder}), now_ns_).ok());
-  Result<AskAnswer> answer = AskAnswer::Decode(heard_.back());
-  EXPECT_TRUE(answer.ok());
-  EXPECT_EQ(answer->id, 5u);
-  return answer.value();
+  BeginToAsk({5, vgpus, holder});
+  EXPECT_TRUE(answer_.has_value());
+  EXPECT_EQ(answer_->id, 5u);
+  return *answer_;
+}
+
+void VirtualServer::BeginToAsk(const AskMessage& ask) {
+  answer_.reset();
+  EXPECT_TRUE(broker_->Take(AsReceived(ask), now_ns_).ok());
+  again_ns_ = broker_->Turn(now_ns_);
 }
 
 VirtualWorker& VirtualServer::Begin(const std::string& vgpus, uint32_t visible_rows) {

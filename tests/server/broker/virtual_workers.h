@@ -9,6 +9,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,13 +42,19 @@ class VirtualServer {
  public:
   static constexpr int64_t kStepNs = 10'000;
 
-  VirtualServer(const BrokerOptions& options, size_t gpus);
+  VirtualServer(const BrokerOptions& options, size_t gpus, uint64_t context_bytes = 0);
 
   // The answer's code, and its sentence.
   VgpuFileAnswer TakeFile(const std::string& text);
   AskAnswer Ask(const std::string& vgpus, const std::string& holder);
+  // Asks, and does not expect an answer at once; none: there has been none yet.
+  void BeginToAsk(const AskMessage& ask);
+  const std::optional<AskAnswer>& answer() const { return answer_; }
   // A worker of GPU 0, in these vGPUs.
   VirtualWorker& Begin(const std::string& vgpus, uint32_t visible_rows = 1);
+  // What the broker gave to keep last.
+  const KeptMessage& kept() const { return kept_; }
+  void GiveBack(const KeptMessage& kept) { EXPECT_TRUE(broker_->Take(AsReceived(kept), now_ns_).ok()); }
   // The same workers, with a broker that was started anew and knows nothing yet.
   void Restart();
   void Tell(VirtualWorker& worker, const std::string& vgpus);
@@ -63,6 +70,7 @@ class VirtualServer {
   size_t alive_messages() const { return alive_; }
   const FiguresMessage& figures() const { return figures_; }
   const std::vector<ReportedMessage>& reported() const { return reported_; }
+  const std::vector<uint64_t>& to_end() const { return to_end_; }  // sessions, as the daemon is told
   const TestProcess& process() const { return process_; }
 
  private:
@@ -70,6 +78,7 @@ class VirtualServer {
 
   const BrokerOptions options_;
   const size_t gpus_;
+  const uint64_t context_bytes_;
   Poller poller_;
   TestProcess process_;
   std::unique_ptr<Broker> broker_;
@@ -78,6 +87,9 @@ class VirtualServer {
   size_t alive_ = 0;
   FiguresMessage figures_;  // the last ones
   std::vector<ReportedMessage> reported_;
+  std::vector<uint64_t> to_end_;
+  KeptMessage kept_;
+  std::optional<AskAnswer> answer_;
   int64_t now_ns_ = 1'000'000'000;
   int64_t again_ns_ = 0;
   std::vector<int64_t> gpus_free_ns_;

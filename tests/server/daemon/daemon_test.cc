@@ -104,7 +104,7 @@ TEST_F(DaemonTest, ASecondSignalSkipsTheGracePeriod) {
 }
 
 TEST_F(DaemonTest, TurnsAwayClientsBeyondTheLimit) {
-  DaemonProcess daemon(Arguments({"--max-sessions", "1"}));
+  DaemonProcess daemon(Arguments({"--max-sessions", "1", "--start-wait", "0"}));
   ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
   UniqueFd first = SayHelloTo(path_);
   ASSERT_EQ(WaitForChildren(daemon, 1).size(), 1u);

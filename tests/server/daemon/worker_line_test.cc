@@ -5,6 +5,8 @@
 
 #include <array>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "protocol/channel/unix_socket.h"
 #include "protocol/channel/waiting.h"
@@ -46,10 +48,17 @@ TEST_F(WorkerLineTest, AClientAtOnceOrLater) {
   Result<WorkerSays> said = Hear();
   ASSERT_TRUE(said.ok());
   EXPECT_EQ(said->word, WorkerWord::kReady);
-  EXPECT_EQ(said->free_bytes, 5u);
+  EXPECT_EQ(said->bytes, 5u);
   ASSERT_TRUE(SendClient(daemon_.get(), 0).ok());
   EXPECT_TRUE(ClientWaits(worker_.get()));
   EXPECT_TRUE(ReceiveClient(worker_.get()).ok());
+}
+
+TEST_F(WorkerLineTest, ASessionThatHasBegun) {
+  SayBegun(worker_.get());
+  Result<WorkerSays> said = Hear();
+  ASSERT_TRUE(said.ok());
+  EXPECT_EQ(said->word, WorkerWord::kBegun);
 }
 
 TEST_F(WorkerLineTest, RoomIsAskedForAndAnswered) {
@@ -74,6 +83,31 @@ TEST_F(WorkerLineTest, RoomIsAskedForAndAnswered) {
   daemon.join();
 }
 
+TEST_F(WorkerLineTest, HostMemoryIsAskedForInPieces) {
+  constexpr uint64_t kMib = 1 << 20;
+  LineRoomMaker rooms(worker_.get());
+  const auto hold = [&](uint64_t bytes, std::vector<std::pair<uint64_t, bool>> questions) {
+    std::thread daemon([&] {
+      for (const auto& [asked, may] : questions) {
+        Result<WorkerSays> said = Hear();
+        ASSERT_TRUE(said.ok());
+        EXPECT_EQ(said->word, WorkerWord::kHoldsHost);
+        EXPECT_EQ(said->bytes, asked);
+        EXPECT_TRUE(SendRoom(daemon_.get(), may).ok());
+      }
+    });
+    const bool held = rooms.HoldHost(bytes);
+    daemon.join();
+    return held;
+  };
+  EXPECT_TRUE(hold(4096, {{64 * kMib, true}}));
+  EXPECT_TRUE(hold(64 * kMib, {}));
+  EXPECT_TRUE(hold(100 * kMib, {{128 * kMib, false}, {100 * kMib, true}}));
+  EXPECT_FALSE(hold(200 * kMib, {{256 * kMib, false}, {200 * kMib, false}}));
+  EXPECT_TRUE(hold(99 * kMib, {}));
+  EXPECT_TRUE(hold(0, {{0, true}}));
+}
+
 TEST_F(WorkerLineTest, ADaemonThatIsGoneHasNoRoom) {
   LineRoomMaker rooms(worker_.get());
   daemon_.reset();
@@ -93,7 +127,7 @@ TEST_F(WorkerLineTest, WhatMeansNothingIsRefused) {
   };
   for (size_t bytes = 1; bytes < sizeof(WorkerSays); ++bytes) send({WorkerWord::kReady, 0, 0}, bytes);
   send({static_cast<WorkerWord>(0), 0, 0}, sizeof(WorkerSays));
-  send({static_cast<WorkerWord>(4), 0, 0}, sizeof(WorkerSays));
+  send({static_cast<WorkerWord>(6), 0, 0}, sizeof(WorkerSays));
   const WorkerSays says;
   ASSERT_TRUE(SendMessage(worker_.get(), std::as_bytes(std::span(&says, 1)), std::array{0}, 0).ok());
   EXPECT_EQ(Hear().status().code(), StatusCode::kProtocolViolation);

@@ -44,6 +44,9 @@ void Torture(const Message& message) {
 GpusMessage SomeGpus(size_t count) {
   GpusMessage gpus;
   gpus.uuids.resize(count);
+  gpus.memory_bytes.assign(count, 7);
+  gpus.context_bytes.assign(count, 5);
+  gpus.waiting_workers = 3;
   for (size_t i = 0; i < count; ++i) gpus.uuids[i].fill(static_cast<std::byte>(i + 1));
   return gpus;
 }
@@ -52,7 +55,7 @@ TEST(BrokerLine, EveryMessageComesThrough) {
   Torture(SomeGpus(2));
   Torture(VgpuFileMessage{"/etc/tessera/vgpus.toml", 3, 1234});
   Torture(VgpuFileAnswer{3, StatusCode::kInvalidArgument, "vgpus.toml:7: limit 2 is 1 above 1"});
-  Torture(AskMessage{7, std::string("a+\0\xff", 4), "uid:1000"});
+  Torture(AskMessage{7, std::string("a+\0\xff", 4), "uid:1000", false});
   Torture(AskAnswer{7, StatusCode::kOk, "", {0, 15}});
   Torture(CameMessage{9, 4711, "train"});
   Torture(LeftMessage{9});
@@ -66,6 +69,8 @@ TEST(BrokerLine, EveryMessageComesThrough) {
   figures.vgpus[1].waits = true;
   Torture(figures);
   Torture(ReportedMessage{5, {{3, 1, 100, 70}, {4, 0, 0, 0}}});
+  Torture(EndMessage{9});
+  Torture(KeptMessage{3, "[[vgpu]]"});
 }
 
 TEST(BrokerLine, FieldsComeThrough) {

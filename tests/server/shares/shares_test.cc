@@ -65,6 +65,38 @@ TEST(ShareTableTest, OneSessionCannotFillTheServer) {
   EXPECT_TRUE(table.Add(2, token, Facts(ShareKind::kEvent), UniqueFd()).ok());
 }
 
+TEST(ShareTableTest, OneHolderCannotTakeTheDescriptorsOfOthers) {
+  ShareTable table(100, 40);
+  table.Enter(1, "a");
+  table.Enter(2, "a");
+  table.Enter(3, "b");
+  const auto share = [&](uint64_t session) {
+    return table.Add(session, NewShareToken(), Facts(ShareKind::kBlock), File("x")).code();
+  };
+  for (int i = 0; i < 60; ++i) ASSERT_EQ(share(1 + i % 2), StatusCode::kOk) << i;
+  EXPECT_EQ(share(1), StatusCode::kResourceExhausted);
+  EXPECT_EQ(share(2), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(table.Add(1, NewShareToken(), Facts(ShareKind::kEvent), UniqueFd()).ok()) << "needs none";
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(share(3), StatusCode::kOk) << i;
+  table.RemoveSession(1);
+  EXPECT_EQ(table.descriptors().held("a"), 30u);
+  EXPECT_EQ(table.objects().held("a"), 30u);
+  table.RemoveSession(2);
+  table.RemoveSession(3);
+  EXPECT_EQ(table.descriptors().used() + table.objects().used(), 0u);
+}
+
+TEST(ShareTableTest, ASessionCanShareFourThousandOfAUsualServer) {
+  ShareTable table(14'800, 8192);
+  table.Enter(1, "a");
+  table.Enter(2, "b");
+  for (const uint64_t session : {1, 2}) {
+    for (int i = 0; i < 4096; ++i) {
+      ASSERT_TRUE(table.Add(session, NewShareToken(), Facts(ShareKind::kBlock), UniqueFd(dup(0))).ok()) << i;
+    }
+  }
+}
+
 // A daemon with two workers' sockets.
 class ShareSocketTest : public testing::Test {
  protected:
@@ -104,7 +136,9 @@ TEST_F(ShareSocketTest, WhatOneWorkerPublishesAnotherFetches) {
   ShareFacts facts = Facts(ShareKind::kEvent);
   facts.event[63] = std::byte{9};
   ASSERT_TRUE(workers_[0]->Publish(event, facts, -1).ok());
-  EXPECT_EQ(workers_[1]->Publish(token, Facts(ShareKind::kBlock), file.get()).code(), StatusCode::kInvalidArgument);
+  const Status taken = workers_[1]->Publish(token, Facts(ShareKind::kBlock), file.get());
+  EXPECT_EQ(taken.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(taken.message(), "a share under a token that is taken");
   Result<Share> share = workers_[1]->Fetch(token);
   ASSERT_TRUE(share.ok());
   EXPECT_EQ(share->facts.kind, ShareKind::kBlock);

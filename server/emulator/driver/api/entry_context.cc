@@ -70,7 +70,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
       std::lock_guard settings(context->settings_mutex);
       context->flags = device->primary_flags;
     }
-    context->Activate();
+    RETURN_IF(!context->Activate(), CUDA_ERROR_OUT_OF_MEMORY);
   }
   ++device->primary_count;
   *pctx = context->cuda_handle();
@@ -127,7 +127,7 @@ CUresult cuCtxCreate_v2(CUcontext* pctx, unsigned int flags, CUdevice dev) {
   Driver& driver = GetDriver();
   const uint64_t handle = driver.contexts.Mint();
   auto context = std::make_shared<Context>(driver, device, flags, false, handle);
-  context->Activate();
+  RETURN_IF(!context->Activate(), CUDA_ERROR_OUT_OF_MEMORY);
   driver.contexts.Put(handle, context);
   GetThread().contexts.push_back(handle);
   *pctx = context->cuda_handle();

@@ -2,6 +2,7 @@
 //
 //   TESSERA_EMULATOR_DEVICES     number of devices, 1 to 8 (1)
 //   TESSERA_EMULATOR_MEMORY_MIB  memory of each device (4096)
+//   TESSERA_EMULATOR_CONTEXT_MIB what each context takes of it (0; some 500 on a real GPU)
 //   TESSERA_EMULATOR_SEED        seed of delays and of kernel scheduling (1)
 //   TESSERA_EMULATOR_DELAY_US    longest random delay before an operation of a stream, 0 = none (50)
 //   TESSERA_EMULATOR_QUEUE       commands that wait in a stream before the call that gives it one more blocks (1024)
@@ -25,6 +26,7 @@ inline constexpr uint64_t kSessionMax = 7;
 struct Options {
   std::vector<int> devices = {0};  // those that are visible, in the order of their ordinals
   uint64_t memory_bytes = 4096ull << 20;
+  uint64_t context_bytes = 0;
   uint64_t seed = 1;
   uint64_t delay_us = 50;
   uint64_t queue_commands = 1024;

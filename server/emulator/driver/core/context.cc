@@ -53,6 +53,13 @@ Context::Context(const ContextPtr& primary, int multiprocessors, uint64_t handle
 
 Context::~Context() = default;
 
+bool Context::Activate() {
+  const uint64_t bytes = green() ? 0 : GetOptions().context_bytes;
+  if (bytes != 0 && !device_->Charge(bytes)) return false;
+  active_ = true;
+  return true;
+}
+
 StreamPtr Context::MakeStream(Stream::Type type, int priority) const {
   return std::make_shared<Stream>(GetDriver().threads, handle_, type, priority, GetDriver().next_stream_id.fetch_add(1));
 }
@@ -202,6 +209,7 @@ void Context::Clear() {
     heap_.clear();
     heap_used_bytes_ = 0;
   }
+  if (!green()) device_->Discharge(GetOptions().context_bytes);
   std::lock_guard lock(order_mutex_);
   streams_.clear();
   per_thread_.clear();

@@ -84,7 +84,8 @@ class Context : public std::enable_shared_from_this<Context>, public PrintSink, 
 
   // False before a primary context is retained and after any context is destroyed.
   bool active() const { return active_.load(); }
-  void Activate() { active_ = true; }
+  // Takes what a context has of the device's memory, but for a green one. False when there is not that much left.
+  bool Activate();
   // The steps of the end of a context (api/destroy_context.h), in this order. Stop ends all work and blocks until the streams are
   // idle; Clear gives back memory and streams when nothing refers to them any more.
   void Stop();

@@ -129,6 +129,33 @@ TEST_F(GateTest, ASpanEndsWhenTheDriverHasDoneEverything) {
   EXPECT_EQ(gate_->Rest(), kNoDeadline);
 }
 
+TEST_F(GateTest, WhatALaunchTakesBeforeAnIdleGpuHasItIsNotBilled) {
+  OpenFor(1000 * kMs);
+  gate_->AwaitLaunch(stream_, 1);
+  const uint64_t passed_ns = row().busy_since_ns;
+  EXPECT_NE(passed_ns, 0u);
+  g_busy = true;
+  usleep(1000);
+  gate_->Launched();
+  const uint64_t launched_ns = row().busy_since_ns;
+  EXPECT_GT(launched_ns, passed_ns);
+  EXPECT_LE(launched_ns, passed_ns + Gate::kLaunchNs);  // the kernel may have run in the call
+  // Behind other work, or when something else began the span: from when that went in.
+  gate_->AwaitLaunch(stream_, 1);
+  gate_->Launched();
+  EXPECT_EQ(row().busy_since_ns, launched_ns);
+  g_busy = false;
+  usleep(1000);
+  gate_->Rest();
+  Work(2);
+  const uint64_t other_ns = row().busy_since_ns;
+  EXPECT_GT(other_ns, launched_ns);
+  gate_->Launched();
+  gate_->AwaitLaunch(kCaptured, 1);
+  gate_->Launched();
+  EXPECT_EQ(row().busy_since_ns, other_ns);
+}
+
 TEST_F(GateTest, AnEndThatIsSeenIsToldAtOnce) {
   OpenFor(1000 * kMs);
   g_busy = true;

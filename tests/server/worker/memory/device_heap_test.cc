@@ -18,7 +18,9 @@ constexpr Range kWindow{0x200000000000, uint64_t{1} << 40};
 
 class DeviceHeapTest : public testing::Test {
  protected:
-  DeviceHeapTest() : table_(vmm_.Table()), heap_(std::make_unique<DeviceHeap>(table_)) { heap_->SetWindow(kWindow); }
+  DeviceHeapTest() : table_(vmm_.Table()), ledger_(table_, {}, {}), heap_(std::make_unique<DeviceHeap>(table_, ledger_)) {
+    heap_->SetWindow(kWindow);
+  }
   ~DeviceHeapTest() override {
     heap_.reset();
     EXPECT_EQ(vmm_.mistakes, 0);
@@ -38,6 +40,7 @@ class DeviceHeapTest : public testing::Test {
 
   FakeVmm vmm_;
   const DriverTable table_;
+  MemoryLedger ledger_;
   std::unique_ptr<DeviceHeap> heap_;
 };
 
@@ -84,6 +87,18 @@ TEST_F(DeviceHeapTest, FreedChunksCostNoDriverCallAndCountAsFree) {
   EXPECT_EQ(Allocate(6 * kMiB - 5), block);
   EXPECT_EQ(vmm_.creates, creates);
   EXPECT_EQ(heap_->CachedBytes(0), 0u);
+}
+
+TEST_F(DeviceHeapTest, ASlabWithoutBlocksCountsAsFree) {
+  Free(Allocate(100));
+  EXPECT_EQ(heap_->CachedBytes(0), DeviceHeap::kSlabBytes);
+  const uint64_t block = Allocate(100);
+  EXPECT_EQ(heap_->CachedBytes(0), 0u);
+  EXPECT_EQ(heap_->ReleaseCached(0), 0u);
+  Free(block);
+  EXPECT_EQ(heap_->ReleaseCached(0), DeviceHeap::kSlabBytes);
+  EXPECT_EQ(vmm_.used_bytes, 0u);
+  Free(Allocate(100));
 }
 
 TEST_F(DeviceHeapTest, CacheIsGivenBackBeforeOutOfMemory) {

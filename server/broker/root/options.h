@@ -6,6 +6,7 @@
 
 #include "programs/service_options.h"
 #include "server/broker/broker.h"
+#include "server/sandbox/sandbox.h"
 
 namespace tessera {
 
@@ -13,6 +14,9 @@ struct ProgramOptions : ServiceOptions {
   BrokerOptions broker;
   int line_fd = -1;    // the socket to the daemon
   int parent_pid = 0;  // it ends with this process
+  SandboxMode sandbox = SandboxMode::kOff;
+  bool machine_root = false;  // no private root
+  int control_fd = -1;        // where the control API listens; -1: there is none
 };
 
 // As ServiceCommandLine::Parse().

@@ -1,8 +1,9 @@
-#include "server/broker/options.h"
+#include "server/broker/root/options.h"
 
 #include <fmt/core.h>
 
 #include "programs/service_command_line.h"
+#include "protocol/wire/holder.h"
 #include "scheduler/policies/policies.h"
 
 namespace tessera {
@@ -47,9 +48,19 @@ int ParseProgramOptions(int argc, char** argv, ProgramOptions* options) {
       .add_option("--record", options->broker.record,
                   "Write down all that is decided, for tessera-replay; FILE.N for each GPU of several")
       ->type_name("FILE");
+  line.app()
+      .add_option("--admin", options->broker.administrators,
+                  "Who changes vGPUs by the control API: uid:N or name:X; once for each")
+      ->type_name("HOLDER")
+      ->allow_extra_args(false);
+  line.app().add_option("--control-fd", options->control_fd)->group("");
   line.app().add_option("--line-fd", options->line_fd)->group("");
   line.app().add_option("--parent-pid", options->parent_pid)->group("");
+  std::string sandbox = "off";
+  line.app().add_option("--sandbox", sandbox)->group("");
+  line.app().add_flag("--machine-root", options->machine_root)->group("");
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
+  if (!ParseSandboxMode(sandbox, &options->sandbox)) return line.Refuse("--sandbox takes no '" + sandbox + "'");
   options->broker.overrun_after_ns = static_cast<int64_t>(overrun_after_s * 1e9);
   for (const std::string& word : policies) {
     const size_t equals = word.rfind('=');
@@ -60,6 +71,10 @@ int ParseProgramOptions(int argc, char** argv, ProgramOptions* options) {
   }
   if (!fallback.empty() && fallback != "none") return line.Refuse(fmt::format("--default takes none, not '{}'", fallback));
   options->broker.has_default = fallback.empty();
+  for (const std::string& holder : options->broker.administrators) {
+    if (!IsHolder(holder) || holder == kAnonymousHolder)
+      return line.Refuse(fmt::format("--admin takes uid:N or name:X, not '{}'", holder));
+  }
   if (options->line_fd < 0) return line.Refuse("tesserad starts this program, with --line-fd");
   return -1;
 }

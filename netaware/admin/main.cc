@@ -1,0 +1,32 @@
+// tessera-admin: what of `tessera` needs gRPC. tessera becomes it; it has that command line.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "netaware/admin/vgpu_command.h"
+#include "netaware/cli/exit_codes.h"
+#include "netaware/vgpu/vgpu_command_line.h"
+
+int main(int argc, char** argv) {
+  using namespace tessera;
+  CLI::App app{"Carries out 'tessera vgpu', which starts it.", "tessera"};
+  app.set_version_flag("--version", std::string("tessera-admin ") + TESSERA_VERSION, "print the version and exit");
+  app.set_help_flag("-h,--help", "print this text and exit");
+  app.require_subcommand(1);
+  VgpuOptions options;
+  AddVgpuCommand(app, &options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& text_wanted) {
+    app.exit(text_wanted);
+    return kExitOk;
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "tessera: %s: see 'tessera vgpu --help'\n", error.what());
+    return kExitUsage;
+  }
+  if (const std::string wrong = CheckVgpuOptions(options); !wrong.empty()) {
+    std::fprintf(stderr, "tessera: %s: see 'tessera vgpu --help'\n", wrong.c_str());
+    return kExitUsage;
+  }
+  return VgpuCommand(options);
+}

@@ -1,0 +1,144 @@
+#include "netaware/admin/vgpu_command.h"
+
+#include <fmt/core.h>
+#include <pwd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include "netaware/admin/control_client.h"
+#include "netaware/admin/vgpu_text.h"
+#include "netaware/cli/exit_codes.h"
+#include "protocol/base/printable.h"
+#include "protocol/wire/holder.h"
+
+namespace tessera {
+namespace {
+
+using control::v1::Vgpu;
+using control::v1::VgpuList;
+
+constexpr auto kAnswerWait = std::chrono::seconds(30);
+constexpr std::string_view kEverybody = "everybody";
+
+int Say(int code, const std::string& sentence) {
+  std::fprintf(stderr, "tessera: %s\n", sentence.c_str());
+  return code;
+}
+
+int SayConnection(const Status& status) {
+  return Say(status.code() == StatusCode::kPermissionDenied ? kExitPermission : kExitUnreachable, status.message());
+}
+
+int SayRefusal(const grpc::Status& status) {
+  const std::string sentence = Printable(status.error_message());
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::DEADLINE_EXCEEDED: return Say(kExitUnreachable, "the control API does not answer: " + sentence);
+    case grpc::StatusCode::PERMISSION_DENIED: return Say(kExitPermission, sentence);
+    case grpc::StatusCode::UNIMPLEMENTED: return Say(kExitOtherVersion, "the server is of another release: " + sentence);
+    default: return Say(kExitVgpu, sentence);
+  }
+}
+
+// A user's name, or a holder as it is. The server says what is wrong with others.
+std::string HolderOf(const std::string& owner) {
+  const struct passwd* const user = owner.find(':') == std::string::npos ? getpwnam(owner.c_str()) : nullptr;
+  return user == nullptr ? owner : UserHolder(user->pw_uid);
+}
+
+void FillIn(const VgpuOptions& options, control::v1::VgpuSpec* spec) {
+  if (options.request) spec->set_request(*options.request);
+  if (options.limit) spec->set_limit(*options.limit);
+  if (options.memory_bytes) spec->set_memory_bytes(*options.memory_bytes);
+  if (options.priority) spec->set_priority(*options.priority);
+  if (options.overrun) spec->set_overrun(*options.overrun);
+  if (options.owners.empty()) return;
+  spec->mutable_owners();
+  if (options.owners.size() == 1 && options.owners[0] == kEverybody) return;
+  for (const std::string& owner : options.owners) spec->mutable_owners()->add_holders(HolderOf(owner));
+}
+
+template <typename Request>
+Request About(const VgpuOptions& options) {
+  Request request;
+  request.set_name(options.name);
+  if (options.request_id) request.set_request_id(*options.request_id);
+  return request;
+}
+
+grpc::Status Call(const VgpuOptions& options, control::v1::VgpuService::Stub& stub, Vgpu* vgpu) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kAnswerWait);
+  if (options.action == "create") {
+    auto request = About<control::v1::CreateRequest>(options);
+    if (options.gpu) request.set_gpu(*options.gpu);
+    FillIn(options, request.mutable_spec());
+    return stub.Create(&context, request, vgpu);
+  }
+  if (options.action == "resize") {
+    auto request = About<control::v1::UpdateRequest>(options);
+    request.set_revision(options.revision.value_or(0));
+    FillIn(options, request.mutable_spec());
+    return stub.Update(&context, request, vgpu);
+  }
+  if (options.action == "delete") {
+    auto request = About<control::v1::DeleteRequest>(options);
+    request.set_revision(options.revision.value_or(0));
+    request.set_force(options.force);
+    request.set_grace_s(options.grace_s.value_or(0));
+    return stub.Delete(&context, request, vgpu);
+  }
+  control::v1::GetRequest request;
+  request.set_name(options.name);
+  return stub.Get(&context, request, vgpu);
+}
+
+int List(const VgpuOptions& options, control::v1::VgpuService::Stub& stub) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kAnswerWait);
+  VgpuList list;
+  const grpc::Status status = stub.List(&context, control::v1::ListRequest(), &list);
+  if (!status.ok()) return SayRefusal(status);
+  std::fputs((options.output == "json" ? Text(AsJson(list), 2) : Describe(list)).c_str(), stdout);
+  return kExitOk;
+}
+
+int Watch(const VgpuOptions& options, control::v1::VgpuService::Stub& stub) {
+  grpc::ClientContext context;
+  const auto reader = stub.Watch(&context, control::v1::ListRequest());
+  VgpuList list;
+  for (uint32_t seen = 0; !options.count || seen < *options.count; ++seen) {
+    if (!reader->Read(&list)) return SayRefusal(reader->Finish());
+    const std::string text = options.output == "json" ? Text(AsJson(list), -1) : (seen == 0 ? "" : "\n") + Describe(list);
+    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) break;  // nobody reads it any more
+  }
+  context.TryCancel();
+  (void)reader->Finish();
+  return kExitOk;
+}
+
+}  // namespace
+
+int VgpuCommand(const VgpuOptions& options) {
+  const Result<std::string> path = ControlPath(options);
+  if (!path.ok()) return Say(kExitUnknownScheme, path.status().message());
+  Result<std::unique_ptr<control::v1::VgpuService::Stub>> stub = ConnectControl(path.value());
+  if (!stub.ok()) return SayConnection(stub.status());
+  if (options.action == "list") return List(options, **stub);
+  if (options.action == "watch") return Watch(options, **stub);
+  Vgpu vgpu;
+  const grpc::Status status = Call(options, **stub, &vgpu);
+  if (!status.ok()) return SayRefusal(status);
+  if (options.output == "json") {
+    std::fputs(Text(AsJson(vgpu), 2).c_str(), stdout);
+  } else if (options.action == "delete") {
+    std::fputs(fmt::format("vGPU {} is deleted\n", Printable(vgpu.name())).c_str(), stdout);
+  } else {
+    std::fputs(Describe(vgpu).c_str(), stdout);
+  }
+  return kExitOk;
+}
+
+}  // namespace tessera

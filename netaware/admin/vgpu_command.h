@@ -1,0 +1,11 @@
+// What `tessera vgpu` does, by the control API.
+#pragma once
+
+#include "netaware/vgpu/vgpu_options.h"
+
+namespace tessera {
+
+// Prints on stdout. Returns kExitOk, or a CliExitCode with one sentence on stderr.
+int VgpuCommand(const VgpuOptions& options);
+
+}  // namespace tessera

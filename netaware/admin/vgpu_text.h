@@ -1,0 +1,22 @@
+// vGPUs for people and for programs. Pure; any thread.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "generated/control/vgpu.pb.h"
+
+namespace tessera {
+
+nlohmann::json AsJson(const control::v1::Vgpu& vgpu);
+nlohmann::json AsJson(const control::v1::VgpuList& list);
+
+// A line for each field.
+std::string Describe(const control::v1::Vgpu& vgpu);
+// A table, or a line that says that there are none.
+std::string Describe(const control::v1::VgpuList& list);
+
+// With a newline at the end; whatever is no UTF-8 is replaced.
+std::string Text(const nlohmann::json& json, int indent);
+
+}  // namespace tessera

@@ -1,0 +1,124 @@
+#include "netaware/vgpu/vgpu_command_line.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "protocol/base/bytes_text.h"
+#include "protocol/base/printable.h"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kFooter =
+    R"(create   makes a vGPU. Default: request as of tesserad --default-request, limit 1, as much of the GPU's memory as the
+         request is of its time, GPU 0, priority normal, for everybody
+resize   changes what is named, at once, also while programs run in it
+delete   removes it; while programs run in it with --force alone, which ends them
+list     the vGPUs: all for root, the server's user and those of tesserad --admin, who may also change them; for others
+         those that they may use
+show     one of them
+watch    the list, again whenever it changes
+
+Exit codes: 0; 2 the command line was not understood; 71 the address is not unix:PATH; 72 nobody answers there; 73 not allowed;
+76 a part of the installation is missing; 79 it cannot be: the sentence says which field, its value, by how much
+
+Environment:
+  TESSERA_CONTROL   the address when there is no --control
+  TESSERA_SERVER    the server's address when there is no --control and no --server
+
+Examples:
+  tessera vgpu create train --request 0.6 --owner uid:1000
+  tessera vgpu resize train --request 0.3 --memory 20GiB
+  tessera vgpu delete train --force --grace 30)";
+
+}  // namespace
+
+CLI::App* AddVgpuCommand(CLI::App& app, VgpuOptions* options) {
+  CLI::App* command = app.add_subcommand("vgpu", "make, change, delete and show the vGPUs of a server of this host");
+  command->add_option("action", options->action, "what to do")
+      ->required()
+      ->type_name("{create,resize,delete,list,show,watch}")
+      ->check(CLI::IsMember({"create", "resize", "delete", "list", "show", "watch"}));
+  command->add_option("name", options->name, "the vGPU; not of list and watch")->type_name("NAME");
+  command->add_option("--request", options->request, "share of the GPU's time that it gets whenever it wants it, 0 to 1")
+      ->type_name("SHARE");
+  command->add_option("--limit", options->limit, "share that it never exceeds")->type_name("SHARE");
+  command
+      ->add_option_function<std::string>(
+          "--memory",
+          [options](const std::string& text) {
+            uint64_t bytes = 0;
+            const bool is_none = text == "none";
+            if (!is_none && (!ParseBytes(text, &bytes) || bytes == 0)) {
+              throw CLI::ValidationError("--memory", "'" + Printable(text) +
+                                                         "' is neither none nor a number of bytes above 0, with " +
+                                                         "KiB, MiB, GiB, TiB or nothing behind it");
+            }
+            options->memory_bytes = bytes;
+          },
+          "how much of the GPU's memory its programs may hold together, such as 8GiB, or none: no limit")
+      ->type_name("SIZE");
+  command->add_option("--gpu", options->gpu, "create: its number in the server's list (tessera status), or its UUID")
+      ->type_name("GPU");
+  command->add_option("--priority", options->priority, "for the policy priority")->type_name("{protected,normal,best-effort}");
+  command->add_option("--overrun", options->overrun, "whether a session that runs on beyond its tokens is billed or ended")
+      ->type_name("{bill,end}");
+  command
+      ->add_option(
+          "--owner", options->owners,
+          "who may use it: a user of this host, uid:N, or name:X of a certificate, once for each; everybody alone: whoever "
+          "may use the server")
+      ->type_name("OWNER")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--revision", options->revision,
+                   "resize, delete: only if it is this one still (show tells); else nothing is done")
+      ->type_name("N");
+  command->add_flag("--force", options->force, "delete: end the sessions that use it");
+  command->add_option("--grace", options->grace_s, "delete --force: how long they have before")->type_name("SECONDS");
+  command
+      ->add_option("--request-id", options->request_id,
+                   "create, resize, delete: a word of your own; said again with the same words it is done once")
+      ->type_name("ID");
+  command->add_option("--count", options->count, "watch: how many lists")->type_name("N");
+  command
+      ->add_option(
+          "--control", options->control,
+          "address of the control API, as tesserad --control has it (default: $TESSERA_CONTROL, else beside the server's)")
+      ->type_name("unix:PATH");
+  command->add_option("--server", options->server, "address of the tesserad (default: $TESSERA_SERVER)")->type_name("unix:PATH");
+  command->add_option("-o,--output", options->output, "form of the output")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  command->footer(kFooter);
+  return command;
+}
+
+std::string CheckVgpuOptions(const VgpuOptions& options) {
+  const std::string& action = options.action;
+  const auto is = [&](std::initializer_list<std::string_view> actions) {
+    return std::find(actions.begin(), actions.end(), action) != actions.end();
+  };
+  const bool has_name = !is({"list", "watch"});
+  if (has_name && options.name.empty()) return action + " wants the name of a vGPU";
+  if (!has_name && !options.name.empty()) return action + " takes no name, not '" + options.name + "'";
+  const bool puts = is({"create", "resize"}), changes = puts || action == "delete";
+  const std::pair<const char*, bool> wrong[] = {
+      {"--request", options.request && !puts},          {"--limit", options.limit && !puts},
+      {"--memory", options.memory_bytes && !puts},      {"--gpu", options.gpu && action != "create"},
+      {"--priority", options.priority && !puts},        {"--overrun", options.overrun && !puts},
+      {"--owner", !options.owners.empty() && !puts},    {"--revision", options.revision && (!changes || action == "create")},
+      {"--force", options.force && action != "delete"}, {"--grace without --force", options.grace_s && !options.force},
+      {"--request-id", options.request_id && !changes}, {"--count", options.count && action != "watch"},
+  };
+  for (const auto& [option, is_wrong] : wrong) {
+    if (is_wrong) return action + " takes no " + option;
+  }
+  const bool says =
+      options.request || options.limit || options.memory_bytes || options.priority || options.overrun || !options.owners.empty();
+  if (action == "resize" && !says) return "resize wants what is to change, like --request 0.5";
+  return "";
+}
+
+}  // namespace tessera

@@ -1,0 +1,28 @@
+// What `tessera vgpu` was asked for. A plain value.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+struct VgpuOptions {
+  std::string action;           // create, resize, delete, list, show, watch
+  std::string name;             // of all but list and watch
+  std::string control;          // unix:PATH of the API; empty: TESSERA_CONTROL, else beside the server's socket
+  std::string server;           // unix:PATH; empty: TESSERA_SERVER
+  std::string output = "text";  // or "json"
+  std::optional<double> request{}, limit{};
+  std::optional<uint64_t> memory_bytes{};  // 0: no limit
+  std::optional<std::string> gpu{}, priority{}, overrun{};
+  std::vector<std::string> owners{};   // as the user says; empty: not said
+  std::optional<uint64_t> revision{};  // of resize and delete
+  bool force = false;                  // of delete
+  std::optional<uint32_t> grace_s{};   // of delete by force
+  std::optional<std::string> request_id{};
+  std::optional<uint32_t> count{};  // of watch; nothing: until it is ended
+};
+
+}  // namespace tessera

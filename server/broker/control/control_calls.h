@@ -1,0 +1,92 @@
+// The calls of gRPC that are open at the control API, and who waits for what.
+//
+//   ControlCalls calls(queue, administrators);
+//   calls.Register(builder); server = builder.BuildAndStart();
+//   calls.Begin(), WatchCall::Await(calls);           // and from one thread, for ever: calls.TendOne();
+//   calls.Deliver();                                  // from another, whenever queue.answer_fd() is readable
+//
+// Each call goes to the broker's thread by the queue, and its answer comes back from there. Whoever watches is told what List
+// answers, and again when that has changed; one state waits for whoever does not read, and it is always the last.
+//
+// It is never destroyed while the server runs: both end with the process.
+#pragma once
+
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/server_builder.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "generated/control/vgpu.grpc.pb.h"
+#include "protocol/base/mutex.h"
+#include "server/broker/call_queue.h"
+
+namespace tessera {
+
+// An open call that waits for the broker.
+class WaitingCall {
+ public:
+  virtual ~WaitingCall() = default;
+  virtual void Answer(const VgpuAnswer& answer) = 0;
+};
+// One that goes on.
+class Watcher {
+ public:
+  virtual ~Watcher() = default;
+  virtual void Tell(const std::vector<ShownVgpu>& all) = 0;
+};
+// What gRPC's completion queue gives back.
+class GrpcEvent {
+ public:
+  virtual ~GrpcEvent() = default;
+  // In the thread of TendOne(). `ok`: as gRPC has it.
+  virtual void Happened(bool ok) = 0;
+};
+
+class ControlCalls {
+ public:
+  using Service = control::v1::VgpuService::AsyncService;
+  // Calls that watch, of all connections.
+  static constexpr size_t kWatchersMax = 64;
+
+  ControlCalls(CallQueue& queue, std::vector<std::string> administrators)
+      : queue_(queue), administrators_(std::move(administrators)) {}
+
+  void Register(grpc::ServerBuilder& builder);
+  void Begin();
+  void TendOne();
+  void Deliver();
+
+  // For the calls. False: too many wait, or watch.
+  bool Send(const std::shared_ptr<WaitingCall>& call, VgpuCall what);
+  bool AddWatcher(const std::shared_ptr<Watcher>& watcher);
+  void RemoveWatcher(const Watcher* watcher);
+  const std::vector<std::string>& administrators() const { return administrators_; }
+  Service& service() { return service_; }
+  grpc::ServerCompletionQueue* completions() { return completions_.get(); }
+
+ private:
+  struct Waiting {
+    std::shared_ptr<WaitingCall> call;
+    VgpuCall what;
+  };
+
+  CallQueue& queue_;
+  const std::vector<std::string> administrators_;
+  Service service_;
+  std::unique_ptr<grpc::ServerCompletionQueue> completions_;
+  VgpuList told_;  // of Deliver()
+  Mutex mutex_;
+  uint64_t last_number_ GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, Waiting> waiting_ GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Watcher>> watchers_ GUARDED_BY(mutex_);
+};
+
+// The holder who has this call's connection: peer() is "fd:N", and the descriptor is not closed while a call of it is there.
+// Empty: it cannot be told.
+std::string HolderOf(const grpc::ServerContext& context);
+
+}  // namespace tessera

@@ -1,0 +1,133 @@
+// What the calls of the control API do (protocol/control/vgpu.proto), without anything that travels: who may, what is in force
+// then, what is answered.
+//
+//   VgpuApi api(broker, {"uid:0"});
+//   const VgpuAnswer answer = api.Do({.kind = VgpuCall::Kind::kCreate, .holder = "uid:0", .name = "train", ...}, now_ns);
+//
+// Administrators make, change and delete vGPUs, and see all; anybody else sees those whose owner he is, and others are not there
+// for him. A change with a request id that was there before is the same answer again, and nothing is done.
+//
+// Belongs to the thread of the broker.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/broker/broker.h"
+
+namespace tessera {
+
+// The numbers are those of gRPC.
+enum class CallCode : uint32_t {
+  kOk = 0,
+  kInvalidArgument = 3,
+  kNotFound = 5,  // also another's: the same words
+  kAlreadyExists = 6,
+  kPermissionDenied = 7,
+  kResourceExhausted = 8,
+  kFailedPrecondition = 9,  // the file made it, or sessions use it
+  kAborted = 10,            // an old revision, or a request id with other content
+  kUnavailable = 14,        // too much at once
+};
+
+// What a vGPU is to be. What is not there stays as it is, or is the default of a new one.
+struct VgpuFields {
+  std::optional<std::string> gpu{};        // as FindGpu() takes it; only of a new one. Default 0
+  std::optional<double> request{};         // default: of BrokerOptions
+  std::optional<double> limit{};           // default 1
+  std::optional<uint64_t> memory_bytes{};  // 0: no limit; default: as much of the GPU's as `request` is of its time
+  std::optional<std::string> priority{}, overrun{};
+  std::optional<std::vector<std::string>> owners{};  // default: all who may use the server
+
+  friend bool operator==(const VgpuFields&, const VgpuFields&) = default;
+};
+
+struct VgpuCall {
+  static constexpr size_t kRequestIdBytesMax = 128;
+  static constexpr size_t kOwnersMax = 64;
+  static constexpr uint32_t kGraceSMax = 86'400;
+  enum class Kind { kCreate, kUpdate, kDelete, kGet, kList };
+  Kind kind = Kind::kList;
+  std::string holder{};      // who calls (protocol/wire/holder.h)
+  std::string request_id{};  // of the first three; empty: each call counts
+  std::string name{};        // of all but kList
+  VgpuFields fields{};       // of kCreate and kUpdate
+  uint64_t revision = 0;     // of kUpdate and kDelete: the one that is changed; 0: whatever there is
+  bool force = false;        // of kDelete: sessions that use it are ended
+  uint32_t grace_s = 0;      // and how long they have before
+
+  friend bool operator==(const VgpuCall&, const VgpuCall&) = default;
+};
+
+struct ShownVgpu {
+  BookedVgpu vgpu{};
+  std::string gpu{};  // GpuName()
+  uint32_t sessions = 0;
+  std::string problem{};  // why it is not in force, and has no more than a name; empty: it is
+
+  friend bool operator==(const ShownVgpu&, const ShownVgpu&) = default;
+};
+using VgpuList = std::shared_ptr<const std::vector<ShownVgpu>>;
+struct VgpuAnswer {
+  CallCode code = CallCode::kOk;
+  std::string sentence{};          // of an error: field, value, by how much
+  std::vector<ShownVgpu> vgpus{};  // as it is now; of kDelete: as it was
+  VgpuList all{};                  // of kGet and kList alone: what AnswerFrom() chooses from
+
+  friend bool operator==(const VgpuAnswer&, const VgpuAnswer&) = default;
+};
+
+class VgpuApi {
+ public:
+  // Answers that are kept for each administrator.
+  static constexpr size_t kRequestsKept = 1'024;
+
+  // `administrators`: holders. `broker` outlives it.
+  VgpuApi(Broker& broker, std::vector<std::string> administrators)
+      : broker_(broker), administrators_(std::move(administrators)) {}
+
+  // Of kGet and kList: `all` alone, so that the broker's thread copies nothing for those who look; the rest is AnswerFrom()'s.
+  VgpuAnswer Do(const VgpuCall& call, int64_t now_ns);
+  // All vGPUs, by name. The same object as long as nothing has changed.
+  VgpuList All();
+
+ private:
+  struct Kept {
+    VgpuCall call;
+    VgpuAnswer answer;
+  };
+  struct Requests {
+    std::map<std::string, Kept> by_id;
+    std::deque<std::string> ids;  // the oldest first
+  };
+
+  VgpuAnswer Change(const VgpuCall& call, int64_t now_ns);
+  VgpuAnswer Create(const VgpuCall& call, int64_t now_ns);
+  VgpuAnswer Update(const VgpuCall& call, int64_t now_ns);
+  VgpuAnswer Delete(const VgpuCall& call, int64_t now_ns);
+  VgpuAnswer Put(const FileVgpu& vgpu, int64_t now_ns);
+  // Why this one cannot be changed; null: it can.
+  std::optional<VgpuAnswer> Refusal(const VgpuCall& call, const BookedVgpu* there) const;
+  ShownVgpu ViewOf(const BookedVgpu& vgpu) const;
+  static ShownVgpu ViewOf(const std::string& name, const VgpuBook::Aside& aside);
+  std::string NotInForce(const std::string& name) const;
+
+  Broker& broker_;
+  const std::vector<std::string> administrators_;
+  std::map<std::string, Requests> requests_;  // by holder
+  VgpuList all_;                              // as of all_changes_
+  uint64_t all_changes_ = 0;
+};
+
+// The answer to a kGet or kList: what the caller sees of `all`. Pure; any thread.
+VgpuAnswer AnswerFrom(const std::vector<ShownVgpu>& all, const VgpuCall& call, const std::vector<std::string>& administrators);
+// Whether this holder sees it.
+bool MaySee(const ShownVgpu& view, std::string_view holder, const std::vector<std::string>& administrators);
+
+}  // namespace tessera

@@ -1,0 +1,126 @@
+#include "server/daemon/state_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "protocol/base/log.h"
+#include "protocol/base/small_file.h"
+#include "protocol/base/unique_fd.h"
+#include "protocol/channel/waiting.h"
+
+namespace tessera {
+namespace {
+
+// The number behind it is the revision.
+constexpr std::string_view kFirstLine = "# vGPUs made by 'tessera vgpu', which alone changes them; revision ";
+
+}  // namespace
+
+Result<StateFile> StateFile::Open(const std::string& path) {
+  StateFile state(path);
+  const Result<std::string> text = ReadSmallFile(path, KeptMessage::kTextBytesMax + kFirstLine.size() + 32);
+  if (text.status().code() == StatusCode::kNotFound) return state;
+  if (!text.ok()) return Status(text.status().code(), fmt::format("cannot read the state: {}", text.status().message()));
+  const std::string& all = text.value();
+  const size_t end = std::min(all.find('\n'), all.size());
+  KeptMessage kept;
+  const char* const digits = all.data() + std::min(kFirstLine.size(), end);
+  const auto [after, bad] = std::from_chars(digits, all.data() + end, kept.revision);
+  if (!all.starts_with(kFirstLine) || bad != std::errc() || after != all.data() + end || end == all.size()) {
+    return Status(StatusCode::kInvalidArgument,
+                  fmt::format("{} is no state of a tesserad, or damaged: move it away, or name another with --state", path));
+  }
+  kept.text = all.substr(end + 1);
+  state.kept_ = std::move(kept);
+  return state;
+}
+
+Status StateFile::Prepare() const {
+  std::error_code error;
+  const std::filesystem::path directory = std::filesystem::absolute(path_, error).parent_path();
+  std::filesystem::create_directories(directory, error);
+  if (error) return Status::FromErrno(fmt::format("cannot make {} for the state {}", directory.string(), path_), error.value());
+  if (access(directory.c_str(), W_OK | X_OK) == 0) return Status::Ok();
+  return Status::FromErrno("cannot write the state " + path_, errno);
+}
+
+void StateFile::Keep(KeptMessage kept) {
+  kept_ = std::move(kept);
+  is_written_ = false;
+}
+
+void StateFile::Tend(uint64_t now_ns) {
+  if (is_written_ || now_ns < next_ns_) return;
+  const Status status = Write();
+  if (!status.ok() && !fails_) {
+    LogWarning("{}; vGPUs go on, and it is tried again, but changes are lost if the server ends", status.message());
+  }
+  is_written_ = status.ok();
+  fails_ = !status.ok();
+  next_ns_ = now_ns + (status.ok() ? kPauseNs : kFailedPauseNs);
+}
+
+void StateFile::Flush() {
+  next_ns_ = 0;
+  Tend(0);
+}
+
+uint64_t StateFile::next_ns() const { return is_written_ ? kNoDeadline : next_ns_; }
+
+Status StateFile::Write() const {
+  RETURN_IF_ERROR(Prepare());
+  const std::string text = fmt::format("{}{}\n{}", kFirstLine, kept_->revision, kept_->text);
+  const std::string new_path = path_ + ".new";
+  const auto failed = [&] { return Status::FromErrno("cannot write the state " + path_, errno); };
+  const UniqueFd file(open(new_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file.valid()) return failed();
+  for (size_t written = 0; written < text.size();) {
+    const ssize_t count = write(file.get(), text.data() + written, text.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return failed();
+    written += static_cast<size_t>(count);
+  }
+  if (fsync(file.get()) != 0 || rename(new_path.c_str(), path_.c_str()) != 0) return failed();
+  return Status::Ok();
+}
+
+std::string DefaultStatePath(const std::string& socket_path) {
+  std::string directory;
+  const char* const state = getenv("XDG_STATE_HOME");
+  const char* const home = getenv("HOME");
+  if (state != nullptr && state[0] == '/') {
+    directory = state;
+  } else if (geteuid() == 0) {
+    directory = "/var/lib";
+  } else if (home != nullptr && home[0] == '/') {
+    directory = std::string(home) + "/.local/state";
+  } else {
+    return "";
+  }
+  std::error_code error;
+  std::string name;
+  // No two paths have one name.
+  for (const char c : std::filesystem::absolute(socket_path, error).lexically_normal().string()) {
+    if (c == '/') {
+      name += "%2F";
+    } else if (c == '%') {
+      name += "%25";
+    } else {
+      name += c;
+    }
+  }
+  name += ".vgpus";
+  constexpr size_t kEndOfNew = 4;
+  return error || name.size() + kEndOfNew > NAME_MAX ? "" : directory + "/tessera/" + name;
+}
+
+}  // namespace tessera

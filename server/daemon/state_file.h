@@ -1,0 +1,51 @@
+// The file in which the vGPUs of the control API outlive the server (--state): what the broker has given to keep, as text. Only
+// this daemon writes it, as a whole: a new file takes the place of the old one, so that none is half written.
+//
+// One thread. Writing waits for the disk: after a change at once, but once in kPauseNs at most, however often there are changes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "protocol/base/status.h"
+#include "server/gate/broker_line.h"
+
+namespace tessera {
+
+class StateFile {
+ public:
+  static constexpr uint64_t kPauseNs = 1'000'000'000;
+  static constexpr uint64_t kFailedPauseNs = 10'000'000'000;  // after a disk that was full
+
+  // With what stands in the file; nothing where there is none yet. The sentences name the file: kInvalidArgument: it is none of
+  // this form; kPermissionDenied and others: it cannot be read.
+  static Result<StateFile> Open(const std::string& path);
+  // Makes its directory, as the first write would. An error where that cannot be, or files in it cannot.
+  Status Prepare() const;
+
+  const std::optional<KeptMessage>& kept() const { return kept_; }
+  void Keep(KeptMessage kept);
+  // Writes what is to be written, when it is time. A failure is a warning in the log, once until it works again.
+  void Tend(uint64_t now_ns);
+  // Writes it now.
+  void Flush();
+  // When Tend() has something to do, or kNoDeadline.
+  uint64_t next_ns() const;
+
+ private:
+  explicit StateFile(std::string path) : path_(std::move(path)) {}
+  Status Write() const;
+
+  std::string path_;
+  std::optional<KeptMessage> kept_;
+  bool is_written_ = true;
+  bool fails_ = false;
+  uint64_t next_ns_ = 0;
+};
+
+// Where the state of the server at this socket is when nobody says: a name made of the socket's path, in the user's directory for
+// such. Empty: there is no place.
+std::string DefaultStatePath(const std::string& socket_path);
+
+}  // namespace tessera

@@ -1,0 +1,30 @@
+#include "server/sandbox/service_sandbox.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+namespace tessera {
+
+SandboxOptions ServiceSandbox(Service service, SandboxMode mode, bool private_root, const std::vector<std::string>& directories) {
+  using enum FileRule::Access;
+  const bool carries = service == Service::kGateway || service == Service::kAgent;
+  SandboxOptions options;
+  options.mode = mode;
+  options.private_root = private_root;
+  options.calls = carries ? CallFilter::kCarrier : service == Service::kBroker ? CallFilter::kBroker : CallFilter::kService;
+  options.who = service == Service::kAgent ? "agents" : "services";
+  options.parent_death_signal = SIGKILL;
+  const auto id = static_cast<uid_t>(service);
+  if (geteuid() == 0)
+    options.user = WorkerUser{.name = std::to_string(id), .uid = id, .gid = static_cast<gid_t>(id), .own = false};
+  options.files = {{"/proc/self", kRead}, {"/dev/null", kReadWrite}};
+  // What C libraries ask while it works: how many threads make sense, and the time zone.
+  if (service == Service::kAgent)
+    options.files->insert(options.files->end(), {{"/sys/devices/system/cpu/online", kRead}, {"/etc/localtime", kRead}});
+  for (const std::string& directory : directories) options.files->push_back({directory, kReadWrite});
+  return options;
+}
+
+void EndService(int code) { _exit(code); }
+
+}  // namespace tessera

@@ -1,0 +1,58 @@
+// All that a session holds of the GPUs' memory, kind by kind, in one ledger. A part of SessionMemory.
+//
+//   Charges& charges = worker.parts().memory().charges();
+//
+// | Memory | Where it is counted |
+// | --- | --- |
+// | blocks of cuMemAlloc, and what the heap caches | device_chunks.h, with the ledger |
+// | cuMemCreate, imports | physical() |
+// | memory pools | pools() |
+// | allocation nodes of graphs | graphs() |
+// | heap, printf buffer and stacks of contexts | limits() |
+// | arrays, variables of modules and libraries | objects(), as long as their handle lives |
+//
+// Not the program's, and not counted: contexts, code, queues, and the local memory of kernels. Any thread.
+#pragma once
+
+#include <cuda.h>
+
+#include "server/worker/memory/graph_charges.h"
+#include "server/worker/memory/held_memory.h"
+#include "server/worker/memory/limit_charges.h"
+#include "server/worker/memory/memory_ledger.h"
+#include "server/worker/memory/physical_memory.h"
+#include "server/worker/memory/pool_charges.h"
+
+namespace tessera {
+
+class Worker;
+
+class Charges {
+ public:
+  // Listens to the worker's table of objects: what an object held is given back with its handle.
+  explicit Charges(Worker& worker);
+  Charges(const Charges&) = delete;
+  Charges& operator=(const Charges&) = delete;
+
+  MemoryLedger& ledger() { return ledger_; }
+  PhysicalMemory& physical() { return physical_; }
+  PoolCharges& pools() { return pools_; }
+  GraphCharges& graphs() { return graphs_; }
+  LimitCharges& limits() { return limits_; }
+  HeldObjects& objects() { return objects_; }
+
+  // Counts what pools and graphs have reserved by now: they give back by themselves.
+  void Measure(CUdevice device);
+  // Has them give back what is not used. Whether any did.
+  bool Trim(CUdevice device);
+
+ private:
+  MemoryLedger ledger_;
+  PhysicalMemory physical_;
+  PoolCharges pools_;
+  GraphCharges graphs_;
+  LimitCharges limits_;
+  HeldObjects objects_;
+};
+
+}  // namespace tessera

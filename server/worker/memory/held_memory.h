@@ -1,0 +1,61 @@
+// Memory of a GPU that a session holds as long as an object lives, in the session's ledger.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "protocol/base/mutex.h"
+#include "server/worker/memory/memory_ledger.h"
+
+namespace tessera {
+
+// Gives it back when it is destroyed. Movable; nothing when it was moved from.
+class HeldMemory {
+ public:
+  HeldMemory() = default;
+  // Of what the ledger has counted already; it outlives this.
+  HeldMemory(MemoryLedger& ledger, CUdevice device, uint64_t bytes) : ledger_(&ledger), device_(device), bytes_(bytes) {}
+  HeldMemory(HeldMemory&& other) noexcept
+      : ledger_(std::exchange(other.ledger_, nullptr)), device_(other.device_), bytes_(other.bytes_) {}
+  HeldMemory& operator=(HeldMemory&& other) noexcept {
+    std::swap(ledger_, other.ledger_);
+    std::swap(device_, other.device_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~HeldMemory() {
+    if (ledger_ != nullptr) ledger_->Give(device_, bytes_);
+  }
+
+  CUdevice device() const { return device_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  MemoryLedger* ledger_ = nullptr;
+  CUdevice device_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+// What objects of one kind hold, by their number. Any thread.
+class HeldObjects {
+ public:
+  // In place of what the object held before.
+  void Keep(uint64_t object, HeldMemory memory) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    held_[object] = std::move(memory);
+  }
+  // The driver has the object's memory back.
+  void Drop(uint64_t object) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    held_.erase(object);
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<uint64_t, HeldMemory> held_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tessera

@@ -1,0 +1,375 @@
+// The calls of the control API, in virtual time.
+#include "server/broker/vgpu_api.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/server/broker/virtual_workers.h"
+
+namespace tessera {
+namespace {
+
+using Kind = VgpuCall::Kind;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr int64_t kMs = 1'000'000;
+constexpr const char* kRoot = "uid:0";
+constexpr const char* kUser = "uid:1000";
+
+struct Served {
+  explicit Served(const BrokerOptions& options = {}, size_t gpus = 1) : server(options, gpus) {}
+  VgpuAnswer Do(const VgpuCall& call) { return DoAt(api, call); }
+  // With what the front does.
+  VgpuAnswer DoAt(VgpuApi& other, const VgpuCall& call) {
+    VgpuAnswer answer = other.Do(call, server.now_ns());
+    return answer.all == nullptr ? answer : AnswerFrom(*answer.all, call, kAdministrators);
+  }
+  VgpuAnswer Create(const std::string& name, const VgpuFields& fields) {
+    return Do({.kind = Kind::kCreate, .holder = kRoot, .name = name, .fields = fields});
+  }
+  VgpuAnswer Update(const std::string& name, const VgpuFields& fields, uint64_t revision = 0) {
+    return Do({.kind = Kind::kUpdate, .holder = kRoot, .name = name, .fields = fields, .revision = revision});
+  }
+  VgpuAnswer Delete(const std::string& name, bool force = false, uint32_t grace_s = 0) {
+    return Do({.kind = Kind::kDelete, .holder = kRoot, .name = name, .force = force, .grace_s = grace_s});
+  }
+  std::vector<std::string> Names(const std::string& holder) {
+    std::vector<std::string> names;
+    for (const ShownVgpu& view : Do({.kind = Kind::kList, .holder = holder}).vgpus) names.push_back(view.vgpu.spec.name);
+    return names;
+  }
+
+  VirtualServer server;
+  const std::vector<std::string> kAdministrators = {kRoot, "name:boss"};
+  VgpuApi api{server.broker(), kAdministrators};
+};
+
+TEST(VgpuApi, ANewOneHasDefaults) {
+  Served served({.default_request = 0.1});
+  const VgpuAnswer answer = served.Create("a", {});
+  ASSERT_EQ(answer.code, CallCode::kOk) << answer.sentence;
+  ASSERT_EQ(answer.vgpus.size(), 1u);
+  const ShownVgpu& view = answer.vgpus[0];
+  EXPECT_EQ(view.vgpu.spec, (VgpuSpec{.name = "a", .request = 0.1, .limit = 1, .memory_bytes = uint64_t{1} << 30}));
+  EXPECT_EQ(view.vgpu.gpu, 0u);
+  EXPECT_EQ(view.vgpu.made_by, MadeBy::kApi);
+  EXPECT_THAT(view.vgpu.owners, IsEmpty());
+  EXPECT_EQ(view.sessions, 0u);
+  EXPECT_EQ(view.gpu.substr(0, 4), "GPU-");
+}
+
+TEST(VgpuApi, FieldsAreTakenOver) {
+  Served served({}, 2);
+  const VgpuAnswer made = served.Create("a", {.gpu = "1",
+                                              .request = 0.25,
+                                              .limit = 0.5,
+                                              .memory_bytes = 4096,
+                                              .priority = "protected",
+                                              .overrun = "end",
+                                              .owners = {{kUser}}});
+  ASSERT_EQ(made.code, CallCode::kOk) << made.sentence;
+  EXPECT_EQ(made.vgpus[0].vgpu.gpu, 1u);
+  EXPECT_EQ(made.vgpus[0].vgpu.spec, (VgpuSpec{.name = "a",
+                                               .request = 0.25,
+                                               .limit = 0.5,
+                                               .priority = Priority::kProtected,
+                                               .overrun = Overrun::kEnd,
+                                               .memory_bytes = 4096}));
+  EXPECT_THAT(made.vgpus[0].vgpu.owners, ElementsAre(kUser));
+  // What is not named stays.
+  const VgpuAnswer changed = served.Update("a", {.limit = 0.75}, made.vgpus[0].vgpu.revision);
+  ASSERT_EQ(changed.code, CallCode::kOk) << changed.sentence;
+  EXPECT_EQ(changed.vgpus[0].vgpu.spec.request, 0.25);
+  EXPECT_EQ(changed.vgpus[0].vgpu.spec.limit, 0.75);
+  EXPECT_EQ(changed.vgpus[0].vgpu.spec.priority, Priority::kProtected);
+  EXPECT_THAT(changed.vgpus[0].vgpu.owners, ElementsAre(kUser));
+  EXPECT_GT(changed.vgpus[0].vgpu.revision, made.vgpus[0].vgpu.revision);
+  const VgpuAnswer for_all = served.Update("a", {.owners = std::vector<std::string>()});
+  EXPECT_THAT(for_all.vgpus[0].vgpu.owners, IsEmpty());
+}
+
+TEST(VgpuApi, MemoryIsAsTheRequestUnlessItIsSaid) {
+  Served served;
+  const auto memory = [](const VgpuAnswer& answer) { return answer.vgpus.at(0).vgpu.spec.memory_bytes; };
+  EXPECT_EQ(memory(served.Create("a", {.request = 0.25})), uint64_t{2560} << 20);
+  EXPECT_EQ(memory(served.Update("a", {.request = 0.2})), uint64_t{2560} << 20) << "what is not named stays";
+  EXPECT_EQ(memory(served.Update("a", {.memory_bytes = 0})), 0u);
+  EXPECT_EQ(memory(served.Create("b", {})), 0u) << "without a request there is no part";
+  EXPECT_EQ(memory(served.Create("c", {.request = 0.1, .memory_bytes = uint64_t{8} << 30})), uint64_t{8} << 30);
+  const VgpuAnswer refused = served.Create("d", {.request = 0.3});
+  EXPECT_EQ(refused.code, CallCode::kResourceExhausted);
+  EXPECT_THAT(refused.sentence, HasSubstr("memory 3 GiB is 1 GiB too much: the GPU has 10 GiB for vGPUs, and 2 GiB are left"));
+}
+
+TEST(VgpuApi, BadFieldsAreNamed) {
+  Served served;
+  const auto expect = [](const VgpuAnswer& answer, CallCode code, const std::string& words) {
+    EXPECT_EQ(answer.code, code) << answer.sentence;
+    EXPECT_THAT(answer.sentence, HasSubstr(words));
+    EXPECT_THAT(answer.vgpus, IsEmpty());
+  };
+  expect(served.Create("a", {.request = 1.5}), CallCode::kInvalidArgument, "vGPU 'a': request 1.5 is 0.5 above 1");
+  expect(served.Create("a", {.request = 0.5, .limit = 0.4}), CallCode::kInvalidArgument, "limit 0.4 is 0.1 below the request");
+  expect(served.Create("a", {.priority = "high"}), CallCode::kInvalidArgument, "priority 'high' is none of");
+  expect(served.Create("a", {.overrun = "kill"}), CallCode::kInvalidArgument, "overrun 'kill' is neither");
+  expect(served.Create("a", {.owners = {{"root"}}}), CallCode::kInvalidArgument, "owners: 'root' is no owner");
+  expect(served.Create("a", {.owners = {{"anonymous"}}}), CallCode::kInvalidArgument, "owners: 'anonymous' is no owner");
+  expect(served.Create("a", {.owners = std::vector<std::string>(65, kUser)}), CallCode::kInvalidArgument, "1 more than 64");
+  expect(served.Create("a", {.gpu = "7"}), CallCode::kInvalidArgument, "gpu: ");
+  expect(served.Create("", {}), CallCode::kInvalidArgument, "name: it is empty");
+  expect(served.Create("a b\n", {}), CallCode::kInvalidArgument, "name: only");
+  expect(served.Create("default", {}), CallCode::kInvalidArgument, "name 'default'");
+  expect(served.Create("a", {.request = 0.999}), CallCode::kResourceExhausted, "request 0.999 is 0.009 too much");
+  expect(served.Do({.kind = Kind::kCreate, .holder = kRoot, .request_id = std::string(129, 'x'), .name = "a"}),
+         CallCode::kInvalidArgument, "request_id: 129 bytes are 1 more than 128");
+  EXPECT_THAT(served.Names(kRoot), IsEmpty());
+  ASSERT_EQ(served.Create("a", {}).code, CallCode::kOk);
+  expect(served.Create("a", {}), CallCode::kAlreadyExists, "made by the api");
+  expect(served.Update("a", {.gpu = "7"}), CallCode::kInvalidArgument, "gpu: it stays on GPU 0");
+  expect(served.Update("a", {.limit = 0}), CallCode::kInvalidArgument, "limit 0 is not above 0");
+  expect(served.Update("b", {}), CallCode::kNotFound, "no vGPU 'b' for you");
+  expect(served.Delete("b"), CallCode::kNotFound, "no vGPU 'b' for you");
+  expect(served.Delete("a", true, 86'401), CallCode::kInvalidArgument, "grace_s 86401 is 1 above");
+}
+
+TEST(VgpuApi, AnOldRevisionIsRefusedWithThePresentState) {
+  Served served;
+  const uint64_t old = served.Create("a", {.request = 0.1}).vgpus[0].vgpu.revision;
+  ASSERT_EQ(served.Update("a", {.request = 0.2}, old).code, CallCode::kOk);
+  const VgpuAnswer late = served.Update("a", {.request = 0.3}, old);
+  EXPECT_EQ(late.code, CallCode::kAborted);
+  EXPECT_THAT(late.sentence, HasSubstr("with request 0.2"));
+  EXPECT_EQ(served.Do({.kind = Kind::kDelete, .holder = kRoot, .name = "a", .revision = old}).code, CallCode::kAborted);
+  EXPECT_EQ(served.server.broker().book().Find("a")->spec.request, 0.2);
+}
+
+TEST(VgpuApi, WhatTheFileMadeIsTheFiles) {
+  Served served;
+  ASSERT_EQ(served.server.TakeFile("[[vgpu]]\nname = 'a'\nrequest = 0.5\n").code, StatusCode::kOk);
+  EXPECT_EQ(served.Create("a", {}).code, CallCode::kAlreadyExists);
+  for (const VgpuAnswer& answer : {served.Update("a", {.limit = 0.6}), served.Delete("a"), served.Delete("a", true)}) {
+    EXPECT_EQ(answer.code, CallCode::kFailedPrecondition);
+    EXPECT_THAT(answer.sentence, HasSubstr("was made by the file"));
+  }
+  EXPECT_EQ(served.server.broker().book().Find("a")->spec.limit, 1);
+}
+
+TEST(VgpuApi, OthersSeeTheirOwnAndChangeNothing) {
+  Served served;
+  ASSERT_EQ(served.Create("mine", {.owners = {{kUser}}}).code, CallCode::kOk);
+  ASSERT_EQ(served.Create("theirs", {.owners = {{"uid:2000"}}}).code, CallCode::kOk);
+  ASSERT_EQ(served.Create("all", {}).code, CallCode::kOk);
+  EXPECT_THAT(served.Names(kRoot), ElementsAre("all", "mine", "theirs"));
+  EXPECT_THAT(served.Names("name:boss"), ElementsAre("all", "mine", "theirs"));
+  EXPECT_THAT(served.Names(kUser), ElementsAre("all", "mine"));
+  EXPECT_EQ(served.Do({.kind = Kind::kGet, .holder = kUser, .name = "mine"}).vgpus.size(), 1u);
+  // That of another and none at all are told in the same words.
+  VgpuAnswer another = served.Do({.kind = Kind::kGet, .holder = kUser, .name = "theirs"});
+  const VgpuAnswer none = served.Do({.kind = Kind::kGet, .holder = kUser, .name = "nothere"});
+  EXPECT_EQ(another.code, CallCode::kNotFound);
+  another.sentence.replace(another.sentence.find("theirs"), 6, "nothere");
+  EXPECT_EQ(another, none);
+  for (const Kind kind : {Kind::kCreate, Kind::kUpdate, Kind::kDelete}) {
+    for (const char* name : {"mine", "theirs", "nothere"}) {
+      EXPECT_EQ(served.Do({.kind = kind, .holder = kUser, .name = name}).code, CallCode::kPermissionDenied) << name;
+    }
+  }
+  EXPECT_EQ(served.Do({.kind = Kind::kDelete, .holder = "name:boss", .name = "mine"}).code, CallCode::kOk);
+}
+
+TEST(VgpuApi, ARequestThatComesAgainIsTheSameAnswer) {
+  Served served;
+  const VgpuCall call{.kind = Kind::kCreate, .holder = kRoot, .request_id = "7", .name = "a", .fields = {.request = 0.2}};
+  const VgpuAnswer first = served.Do(call);
+  ASSERT_EQ(first.code, CallCode::kOk);
+  ASSERT_EQ(served.Delete("a").code, CallCode::kOk);
+  EXPECT_EQ(served.Do(call), first);
+  EXPECT_THAT(served.Names(kRoot), IsEmpty());  // it was not made again
+  VgpuCall other = call;
+  other.fields.request = 0.3;
+  const VgpuAnswer refused = served.Do(other);
+  EXPECT_EQ(refused.code, CallCode::kAborted);
+  EXPECT_THAT(refused.sentence, HasSubstr("request_id '7' was that of another request"));
+  // Another's ids are his own.
+  other.holder = "name:boss";
+  EXPECT_EQ(served.Do(other).code, CallCode::kOk);
+}
+
+TEST(VgpuApi, SoManyRequestsAreRemembered) {
+  Served served;
+  VgpuCall call{.kind = Kind::kDelete, .holder = kRoot, .request_id = "first", .name = "a"};
+  EXPECT_EQ(served.Do(call).code, CallCode::kNotFound);
+  ASSERT_EQ(served.Create("a", {}).code, CallCode::kOk);
+  for (size_t i = 1; i < VgpuApi::kRequestsKept; ++i) {
+    served.Do({.kind = Kind::kDelete, .holder = kRoot, .request_id = std::to_string(i), .name = "b"});
+  }
+  EXPECT_EQ(served.Do(call).code, CallCode::kNotFound);
+  served.Do({.kind = Kind::kDelete, .holder = kRoot, .request_id = "last", .name = "b"});
+  EXPECT_EQ(served.Do(call).code, CallCode::kOk);  // it is forgotten, and counts
+}
+
+TEST(VgpuApi, SessionsAreCountedAndKeepAVgpu) {
+  Served served;
+  ASSERT_EQ(served.Create("a", {.request = 0.3}).code, CallCode::kOk);
+  VirtualWorker& worker = served.server.Begin("a");
+  EXPECT_EQ(served.Do({.kind = Kind::kGet, .holder = kRoot, .name = "a"}).vgpus[0].sessions, 1u);
+  const VgpuAnswer refused = served.Delete("a");
+  EXPECT_EQ(refused.code, CallCode::kFailedPrecondition);
+  EXPECT_THAT(refused.sentence, HasSubstr("is used by 1 session:"));
+  served.server.End(worker);
+  EXPECT_EQ(served.Delete("a").code, CallCode::kOk);
+}
+
+TEST(VgpuApi, ByForceSessionsEndAfterTheirGrace) {
+  Served served;
+  ASSERT_EQ(served.Create("a", {.request = 0.3}).code, CallCode::kOk);
+  ASSERT_EQ(served.Create("b", {.request = 0.3}).code, CallCode::kOk);
+  VirtualWorker& a = served.server.Begin("a");
+  served.server.Begin("b");
+  const VgpuAnswer answer = served.Delete("a", true, 2);
+  ASSERT_EQ(answer.code, CallCode::kOk) << answer.sentence;
+  EXPECT_EQ(answer.vgpus[0].sessions, 1u);
+  EXPECT_EQ(served.server.Ask("a", kRoot).code, StatusCode::kPermissionDenied);
+  served.server.RunFor(1'900 * kMs);
+  EXPECT_THAT(served.server.to_end(), IsEmpty());
+  // Its name is taken until its sessions have ended.
+  const VgpuAnswer again = served.Create("a", {});
+  EXPECT_EQ(again.code, CallCode::kFailedPrecondition);
+  EXPECT_THAT(again.sentence, HasSubstr("goes with its 1 session:"));
+  served.server.RunFor(300 * kMs);
+  EXPECT_THAT(served.server.to_end(), ElementsAre(a.number));
+  served.server.End(a);
+  EXPECT_EQ(served.Create("a", {}).code, CallCode::kOk);
+}
+
+TEST(VgpuApi, AResizedVgpuHasItsNewShareAtOnce) {
+  Served served;
+  ASSERT_EQ(served.Create("a", {.request = 0.69}).code, CallCode::kOk);
+  ASSERT_EQ(served.Create("b", {.request = 0.3}).code, CallCode::kOk);
+  VirtualWorker& a = served.server.Begin("a");
+  VirtualWorker& b = served.server.Begin("b");
+  a.greedy = b.greedy = true;
+  served.server.RunFor(3'000 * kMs);
+  ASSERT_EQ(served.Update("a", {.request = 0.3}).code, CallCode::kOk);
+  ASSERT_EQ(served.Update("b", {.request = 0.69}).code, CallCode::kOk);
+  served.server.RunFor(1'000 * kMs);
+  const int64_t before_ns = b.used_ns;
+  served.server.RunFor(1'000 * kMs);
+  EXPECT_NEAR(static_cast<double>(b.used_ns - before_ns) / 1e9, 0.695, 0.05);
+}
+
+TEST(VgpuApi, TheBrokersSuccessorHasItsVgpus) {
+  Served served({}, 2);
+  const VgpuFields fields{.gpu = "1",
+                          .request = 0.123456789,
+                          .limit = 0.5,
+                          .memory_bytes = 123'456'789,
+                          .priority = "best-effort",
+                          .overrun = "end",
+                          .owners = {{kUser, "name:a \"b\" \\c"}}};
+  const uint64_t old = served.Create("a", fields).vgpus[0].vgpu.revision;
+  ASSERT_EQ(served.Create("b", {.request = 0.3}).code, CallCode::kOk);
+  ASSERT_EQ(served.server.TakeFile("[[vgpu]]\nname = 'f'\nrequest = 0.5\n").code, StatusCode::kOk);
+  VirtualWorker& worker = served.server.Begin("b");
+  std::vector<ShownVgpu> before = *served.api.All();
+  served.server.Restart();
+  VgpuApi api(served.server.broker(), {kRoot});
+  served.server.GiveBack(served.server.kept());
+  ASSERT_EQ(served.server.TakeFile("[[vgpu]]\nname = 'f'\nrequest = 0.5\n").code, StatusCode::kOk);
+  served.server.Tell(worker, "b");
+  std::vector<ShownVgpu> after = *api.All();
+  ASSERT_EQ(after.size(), 3u);
+  // An old revision is of no use, whatever it was.
+  EXPECT_GT(after[0].vgpu.revision, old);
+  for (std::vector<ShownVgpu>* views : {&before, &after}) {
+    for (ShownVgpu& view : *views) view.vgpu.revision = 0;
+  }
+  EXPECT_EQ(after, before);
+  // What was deleted is not kept.
+  served.server.End(worker);
+  ASSERT_EQ(api.Do({.kind = Kind::kDelete, .holder = kRoot, .name = "b"}, served.server.now_ns()).code, CallCode::kOk);
+  served.server.Restart();
+  served.server.GiveBack(served.server.kept());
+  EXPECT_EQ(served.server.broker().book().vgpus().size(), 1u);
+}
+
+TEST(VgpuApi, WhatCannotBeAnyMoreIsSetAside) {
+  Served served;
+  for (const char* name : {"a", "b", "c"}) {
+    ASSERT_EQ(served.Create(name, {.request = 0.3, .owners = {{kUser}}}).code, CallCode::kOk);
+  }
+  KeptMessage kept = served.server.kept();
+  const size_t gpu = kept.text.find("GPU-");
+  kept.text.replace(gpu, 12, "GPU-ffffffff");  // another machine's
+  served.server.Restart();
+  VgpuApi api(served.server.broker(), {kRoot});
+  const auto act = [&](const VgpuCall& call) { return served.DoAt(api, call); };
+  ASSERT_EQ(served.server.TakeFile("[[vgpu]]\nname = 'f'\nrequest = 0.5\n").code, StatusCode::kOk);
+  served.server.GiveBack(kept);
+  const std::vector<ShownVgpu> all = *api.All();
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_THAT(all[0].problem, StartsWith("gpu GPU-ffffffff"));
+  EXPECT_EQ(all[1].problem, "");
+  EXPECT_EQ(all[1].vgpu.spec.request, 0.3);
+  EXPECT_EQ(all[2].problem, "vGPU 'c': request 0.3 is 0.11 too much: 0.8 of 0.99 are taken, 0.19 are left");
+  EXPECT_EQ(all[3].vgpu.spec.name, "f");
+  EXPECT_EQ(act({.kind = Kind::kList, .holder = kUser}).vgpus.size(), 2u);  // what can be used
+  EXPECT_EQ(act({.kind = Kind::kGet, .holder = kUser, .name = "a"}).code, CallCode::kNotFound);
+  EXPECT_EQ(act({.kind = Kind::kCreate, .holder = kRoot, .name = "a"}).code, CallCode::kAlreadyExists);
+  const VgpuAnswer update = act({.kind = Kind::kUpdate, .holder = kRoot, .name = "c"});
+  EXPECT_EQ(update.code, CallCode::kFailedPrecondition);
+  EXPECT_THAT(update.sentence, HasSubstr("not in force: vGPU 'c': request 0.3 is 0.11 too much"));
+  // It is kept through other changes, until it is deleted.
+  EXPECT_EQ(act({.kind = Kind::kDelete, .holder = kRoot, .name = "b"}).code, CallCode::kOk);
+  EXPECT_THAT(served.server.kept().text, HasSubstr("GPU-ffffffff"));
+  EXPECT_THAT(served.server.kept().text, HasSubstr("name = \"c\""));
+  EXPECT_EQ(act({.kind = Kind::kDelete, .holder = kRoot, .name = "a"}).code, CallCode::kOk);
+  EXPECT_EQ(api.All()->size(), 2u);
+  EXPECT_THAT(served.server.kept().text, Not(HasSubstr("GPU-ffffffff")));
+  // Where it fits again, it is in force again.
+  served.server.Restart();
+  served.server.GiveBack(served.server.kept());
+  EXPECT_EQ(served.server.broker().book().vgpus().size(), 1u);
+  EXPECT_NE(served.server.broker().book().Find("c"), nullptr);
+  // Of what somebody else has written nothing counts, and nothing ends.
+  served.server.Restart();
+  served.server.GiveBack({9, "rubbish [[vgpu]] name = [[vgpu]]\nname = \"\x01\"\n[[vgpu]]"});
+  EXPECT_THAT(served.server.broker().book().aside(), IsEmpty());
+}
+
+TEST(VgpuApi, WhatWatchersSeeCountsAsAChange) {
+  Served served;
+  uint64_t seen = served.server.broker().changes();
+  const auto changed = [&] { return std::exchange(seen, served.server.broker().changes()) != served.server.broker().changes(); };
+  ASSERT_EQ(served.Create("a", {}).code, CallCode::kOk);
+  EXPECT_TRUE(changed());
+  EXPECT_EQ(served.Create("b", {.request = 2}).code, CallCode::kInvalidArgument);
+  served.server.RunFor(500 * kMs);
+  EXPECT_FALSE(changed());
+  VirtualWorker& worker = served.server.Begin("a");
+  EXPECT_TRUE(changed());
+  served.server.RunFor(500 * kMs);
+  EXPECT_FALSE(changed());
+  served.server.End(worker);
+  EXPECT_TRUE(changed());
+  EXPECT_EQ(served.api.All()->size(), 1u);
+}
+
+// Whoever looks again and again costs the broker's thread next to nothing.
+TEST(VgpuApi, WhatIsShownIsMadeOnceForAChange) {
+  Served served;
+  ASSERT_EQ(served.Create("a", {}).code, CallCode::kOk);
+  const VgpuList all = served.api.All();
+  EXPECT_EQ(served.api.Do({.kind = Kind::kList, .holder = kUser}, served.server.now_ns()).all, all);
+  EXPECT_EQ(served.api.Do({.kind = Kind::kGet, .holder = kUser, .name = "b"}, served.server.now_ns()).all, all);
+  served.server.Begin("a");
+  EXPECT_NE(served.api.All(), all);
+  EXPECT_EQ(served.api.All()->at(0).sessions, 1u);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,113 @@
+#include "server/daemon/state_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "protocol/channel/waiting.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+
+class StateFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = "/tmp/stateXXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+    path_ = directory_ + "/below/that/state";
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+  StateFile Opened() {
+    Result<StateFile> state = StateFile::Open(path_);
+    EXPECT_TRUE(state.ok()) << state.status().message();
+    return std::move(state).value();
+  }
+
+  std::string directory_, path_;
+};
+
+TEST_F(StateFileTest, WhatIsKeptIsThereAgain) {
+  StateFile state = Opened();
+  EXPECT_FALSE(state.kept());
+  EXPECT_EQ(state.next_ns(), kNoDeadline);
+  state.Keep({.revision = 17, .text = "[[vgpu]]\nname = 'a'\n"});
+  EXPECT_LT(state.next_ns(), kNoDeadline);
+  state.Tend(5);
+  EXPECT_EQ(state.next_ns(), kNoDeadline);
+  const StateFile again = Opened();
+  ASSERT_TRUE(again.kept());
+  EXPECT_EQ(again.kept()->revision, 17u);
+  EXPECT_EQ(again.kept()->text, "[[vgpu]]\nname = 'a'\n");
+  struct stat info {};
+  ASSERT_EQ(stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+TEST_F(StateFileTest, ManyChangesAreFewWrites) {
+  StateFile state = Opened();
+  state.Keep({.revision = 1, .text = {}});
+  state.Tend(5);
+  state.Keep({.revision = 2, .text = {}});
+  state.Keep({.revision = 3, .text = {}});
+  state.Tend(6);
+  EXPECT_EQ(Opened().kept()->revision, 1u);
+  EXPECT_EQ(state.next_ns(), 5 + StateFile::kPauseNs);
+  state.Tend(5 + StateFile::kPauseNs);
+  EXPECT_EQ(Opened().kept()->revision, 3u);
+  state.Keep({.revision = 4, .text = {}});
+  state.Flush();
+  EXPECT_EQ(Opened().kept()->revision, 4u);
+}
+
+TEST_F(StateFileTest, WhatCannotBeWrittenIsTriedAgainAndNothingIsHalfWritten) {
+  StateFile state = Opened();
+  state.Keep({.revision = 1, .text = {}});
+  state.Tend(5);
+  ASSERT_EQ(mkdir((path_ + ".new").c_str(), 0700), 0);
+  state.Keep({.revision = 2, .text = {}});
+  state.Tend(2 * StateFile::kPauseNs);
+  EXPECT_EQ(Opened().kept()->revision, 1u);
+  EXPECT_EQ(state.next_ns(), 2 * StateFile::kPauseNs + StateFile::kFailedPauseNs);
+  ASSERT_EQ(rmdir((path_ + ".new").c_str()), 0);
+  state.Tend(state.next_ns());
+  EXPECT_EQ(Opened().kept()->revision, 2u);
+}
+
+TEST_F(StateFileTest, WhatIsNoStateIsRefused) {
+  std::filesystem::create_directories(directory_ + "/below/that");
+  for (const char* text : {"", "rubbish", "# vGPUs made by 'tessera vgpu', which alone changes them; revision x\n",
+                           "# vGPUs made by 'tessera vgpu', which alone changes them; revision 1"}) {
+    std::ofstream(path_) << text;
+    const Status status = StateFile::Open(path_).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(status.message(), HasSubstr(path_ + " is no state of a tesserad"));
+  }
+  std::filesystem::remove(path_);
+  std::filesystem::create_directory(path_);
+  EXPECT_FALSE(StateFile::Open(path_).ok());
+}
+
+TEST_F(StateFileTest, WhereNoFileCanBeIsSaid) {
+  EXPECT_TRUE(Opened().Prepare().ok());
+  const Status status = StateFile::Open("/proc/nowhere/state").value().Prepare();
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(status.message(), HasSubstr("/proc/nowhere/state"));
+}
+
+TEST(DefaultStatePath, EachSocketHasItsOwn) {
+  setenv("XDG_STATE_HOME", "/x", 1);
+  EXPECT_EQ(DefaultStatePath("/run/a%b/s"), "/x/tessera/%2Frun%2Fa%25b%2Fs.vgpus");
+  EXPECT_EQ(DefaultStatePath("/run/./s"), DefaultStatePath("/run/s"));
+  EXPECT_EQ(DefaultStatePath("/" + std::string(300, 'x')), "");
+  unsetenv("XDG_STATE_HOME");
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,200 @@
+#include "server/worker/memory/memory_ledger.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "protocol/base/unique_fd.h"
+#include "server/worker/memory/held_memory.h"
+#include "tests/server/worker/one_gpu.h"
+
+namespace tessera {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+class MemoryLedgerTest : public testing::Test {
+ protected:
+  MemoryLedgerTest() {
+    AddOneGpu(table_);
+    gate_->row_count = 1;
+    std::memset(gate_->rows[0].uuid, kOneGpuUuid, sizeof(gate_->rows[0].uuid));
+  }
+  MemoryLedger Make(StopPredicate stop = {}) {
+    return MemoryLedger(table_, GatePages{gate_.get(), report_.get(), ring_.get()}, std::move(stop));
+  }
+  GatePage::Row& row() { return gate_->rows[0]; }
+  ReportPage::Row& report() { return report_->rows[0]; }
+  // Until `done`: each question is answered by `answer`, which gives budgets.
+  std::thread Broker(std::atomic<bool>& done, const std::function<void()>& answer) {
+    return std::thread([this, &done, answer] {
+      while (!done.load()) {
+        const uint64_t asks = report().memory_asks.load(std::memory_order_acquire);
+        if (asks == row().memory_answer.load()) {
+          std::this_thread::yield();
+          continue;
+        }
+        answer();
+        row().memory_answer.store(asks, std::memory_order_release);
+        gate_->changes.fetch_add(1);
+        FutexWakeAll(&gate_->changes);
+      }
+    });
+  }
+
+  DriverTable table_{};
+  const std::unique_ptr<GatePage> gate_ = std::make_unique<GatePage>();
+  const std::unique_ptr<ReportPage> report_ = std::make_unique<ReportPage>();
+  const UniqueFd ring_{eventfd(0, EFD_NONBLOCK)};
+};
+
+TEST_F(MemoryLedgerTest, WithoutPagesNothingIsLimited) {
+  MemoryLedger ledger(table_, {}, {});
+  EXPECT_TRUE(ledger.Take(0, UINT64_MAX / 2));
+  EXPECT_FALSE(ledger.limited(0));
+  EXPECT_EQ(ledger.LeftBytes(0), UINT64_MAX);
+  EXPECT_EQ(ledger.HeldBytes(0), 0u);
+}
+
+TEST_F(MemoryLedgerTest, CountsWithoutALimit) {
+  MemoryLedger ledger = Make();
+  EXPECT_TRUE(ledger.Take(0, 5 * kMiB));
+  EXPECT_TRUE(ledger.Take(0, 3 * kMiB));
+  ledger.Give(0, 5 * kMiB);
+  EXPECT_EQ(report().memory_held.load(), 3 * kMiB);
+  EXPECT_EQ(report().memory_asks.load(), 0u);
+  EXPECT_TRUE(ledger.Take(1, kMiB)) << "a device that no page knows";
+}
+
+TEST_F(MemoryLedgerTest, NoMoreThanTheBudgetToTheLastByte) {
+  row().memory_limit = row().memory_budget = 10 * kMiB;
+  MemoryLedger ledger = Make();
+  EXPECT_TRUE(ledger.Take(0, 10 * kMiB - 1));
+  EXPECT_TRUE(ledger.Take(0, 1));
+  EXPECT_FALSE(ledger.Take(0, 1));
+  EXPECT_FALSE(ledger.Take(0, UINT64_MAX)) << "a sum that would begin at 0 again";
+  EXPECT_EQ(ledger.LeftBytes(0), 0u);
+  EXPECT_EQ(report().memory_asks.load(), 0u) << "nobody could give that much";
+  ledger.Give(0, 4 * kMiB);
+  EXPECT_FALSE(ledger.Take(0, 4 * kMiB + 1));
+  EXPECT_TRUE(ledger.Take(0, 4 * kMiB));
+  EXPECT_EQ(report().memory_held.load(), 10 * kMiB);
+}
+
+TEST_F(MemoryLedgerTest, TheFirstAllocationAsksForTheBudget) {
+  row().memory_limit = 10 * kMiB;
+  MemoryLedger ledger = Make();
+  std::atomic<bool> done = false;
+  std::thread broker = Broker(done, [&] { row().memory_budget.store(row().memory_limit.load()); });
+  EXPECT_TRUE(ledger.Take(0, 6 * kMiB));
+  EXPECT_TRUE(ledger.Take(0, 4 * kMiB));
+  EXPECT_EQ(report().memory_asks.load(), 1u);
+  EXPECT_EQ(report().memory_wanted.load(), 6 * kMiB);
+  done = true;
+  broker.join();
+  uint64_t rings = 0;
+  EXPECT_EQ(read(ring_.get(), &rings, sizeof(rings)), ssize_t{sizeof(rings)});
+}
+
+TEST_F(MemoryLedgerTest, AnAnswerThatGivesNothingIsARefusal) {
+  row().memory_limit = 10 * kMiB;
+  row().memory_budget = 2 * kMiB;
+  MemoryLedger ledger = Make();
+  std::atomic<bool> done = false;
+  std::thread broker = Broker(done, [&] { row().memory_others.store(8 * kMiB); });
+  EXPECT_FALSE(ledger.Take(0, 3 * kMiB));
+  EXPECT_TRUE(ledger.Take(0, kMiB));
+  EXPECT_EQ(ledger.LeftBytes(0), kMiB) << "others have eight of ten";
+  done = true;
+  broker.join();
+}
+
+TEST_F(MemoryLedgerTest, TheEndOfTheSessionEndsAWait) {
+  row().memory_limit = 10 * kMiB;
+  int asked = 0;
+  MemoryLedger ledger = Make([&] { return ++asked < 2 ? Status::Ok() : Status(StatusCode::kUnavailable, "the session ends"); });
+  EXPECT_FALSE(ledger.Take(0, kMiB));
+  EXPECT_EQ(report().memory_held.load(), 0u);
+}
+
+TEST_F(MemoryLedgerTest, WhatWasMeasuredCountsBeyondTheLimit) {
+  row().memory_limit = row().memory_budget = 10 * kMiB;
+  MemoryLedger ledger = Make();
+  ledger.Add(0, 12 * kMiB);
+  EXPECT_EQ(ledger.LeftBytes(0), 0u);
+  EXPECT_FALSE(ledger.Take(0, 1));
+}
+
+TEST_F(MemoryLedgerTest, ChargedGivesBackWhatFailed) {
+  row().memory_limit = row().memory_budget = 10 * kMiB;
+  MemoryLedger ledger = Make();
+  EXPECT_EQ(Charged(ledger, 0, kMiB, [] { return CUDA_ERROR_INVALID_VALUE; }), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(ledger.HeldBytes(0), 0u);
+  bool called = false;
+  const auto allocate = [&] {
+    called = true;
+    return CUDA_SUCCESS;
+  };
+  EXPECT_EQ(Charged(ledger, 0, 11 * kMiB, allocate), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_FALSE(called);
+  EXPECT_EQ(Charged(ledger, 0, 10 * kMiB, allocate), CUDA_SUCCESS);
+  EXPECT_EQ(ledger.HeldBytes(0), 10 * kMiB);
+}
+
+TEST_F(MemoryLedgerTest, HeldMemoryGivesItBackOnce) {
+  MemoryLedger ledger = Make();
+  HeldObjects objects;
+  ASSERT_TRUE(ledger.Take(0, 7));
+  HeldMemory held(ledger, 0, 7);
+  objects.Keep(1, std::move(held));
+  ASSERT_TRUE(ledger.Take(0, 5));
+  objects.Keep(1, HeldMemory(ledger, 0, 5));
+  EXPECT_EQ(ledger.HeldBytes(0), 5u);
+  objects.Drop(2);
+  objects.Drop(1);
+  EXPECT_EQ(ledger.HeldBytes(0), 0u);
+}
+
+// A broker takes back what is not used, again and again, while two threads of the session allocate and free.
+TEST_F(MemoryLedgerTest, NoBudgetIsEverOverdrawn) {
+  row().memory_limit = 100;
+  row().memory_budget = 100;
+  MemoryLedger ledger = Make([] { return Status(StatusCode::kUnavailable, "nobody answers here"); });
+  std::atomic<bool> done = false;
+  std::atomic<uint64_t> held = 0, most = 0;
+  const auto session = [&] {
+    while (!done.load()) {
+      if (!ledger.Take(0, 10)) continue;
+      const uint64_t now = held.fetch_add(10) + 10;
+      uint64_t before = most.load();
+      while (now > before && !most.compare_exchange_weak(before, now)) {
+      }
+      held.fetch_sub(10);
+      ledger.Give(0, 10);
+    }
+  };
+  std::thread one(session), two(session);
+  for (int i = 0; i < 20'000; ++i) {
+    row().memory_budget.store(10, std::memory_order_seq_cst);
+    const uint64_t seen = report().memory_held.load(std::memory_order_seq_cst);
+    if (seen > 10) row().memory_budget.store(seen, std::memory_order_seq_cst);
+    // What is held from here on is within the budget, whoever allocates.
+    const uint64_t budget = row().memory_budget.load();
+    const uint64_t now = held.load();
+    ASSERT_LE(now, budget);
+    row().memory_budget.store(100, std::memory_order_seq_cst);
+  }
+  done = true;
+  one.join();
+  two.join();
+  EXPECT_LE(most.load(), 20u);
+  EXPECT_EQ(report().memory_held.load(), 0u);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""vGPUs by `tessera vgpu`, while programs run, and by several users of the host.
+
+usage: vgpu_control_test.py BUILD_DIRECTORY
+"""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import users
+from product import CLIENT, TESSERA, Server, end_with_test, environment, program, wait_for
+from vgpu_test import VgpuTest
+
+
+class VgpuControlTest(VgpuTest):
+    def serve(self, *options, **more):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.server = Server(*options, env=environment(TESSERA_EMULATOR_DELAY_US="0", XDG_STATE_HOME=directory.name), **more)
+        self.addCleanup(self.server.stop)
+
+    def vgpu(self, *words, user=None, code=0, url=None):
+        """What it says: on stdout, or on stderr where it is to fail."""
+        done = subprocess.run([TESSERA, "vgpu", *map(str, words), "--server", url or self.server.url], capture_output=True, text=True, timeout=60,
+                              cwd="/", env=environment(), preexec_fn=users.become(user) if user else None)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        if code:
+            self.assertEqual(done.stdout, "")
+            self.assertRegex(done.stderr, r"\Atessera: [^\n]+\n\Z")
+        else:
+            self.assertEqual(done.stderr, "")
+        return done.stderr if code else done.stdout
+
+    def json(self, *words, **more):
+        return json.loads(self.vgpu(*words, "-o", "json", **more))
+
+    def names(self, user=None):
+        return [vgpu["name"] for vgpu in self.json("list", user=user)["vgpus"]]
+
+    def check_share(self, worker, others, percent):
+        """Of the device time that all of these got; in one window of several, since a busy machine keeps workers from running."""
+        for _ in range(5):
+            before = [self.page.busy_ns(each) for each in (worker, *others)]
+            time.sleep(1)
+            got = [self.page.busy_ns(each) - start for each, start in zip((worker, *others), before)]
+            share = 100 * got[0] / max(1, sum(got))
+            if abs(share - percent) <= 8:
+                return
+        self.fail(f"{share:.1f} % instead of {percent}")
+
+    def test_made_resized_and_deleted_while_programs_run(self):
+        self.serve("--default", "none")
+        self.assertEqual(self.vgpu("list"), "there is no vGPU for you here\n")
+        made = self.json("create", "a", "--request", 0.7)
+        self.assertEqual((made["request"], made["limit"], made["gpu"], made["made_by"], made["owners"]), (0.7, 1, 0, "api", []))
+        self.vgpu("create", "b", "--request", 0.3)
+        self.assertIn("request 0.1 is 0.1 too much", self.vgpu("create", "c", "--request", 0.1, code=79))
+        first, a = self.tenant("a")
+        second, b = self.tenant("b")
+        self.check_share(a, [b], 70)
+        self.vgpu("resize", "a", "--request", 0.3, "--revision", made["revision"])
+        self.vgpu("resize", "b", "--request", 0.7)
+        self.assertIn("is not the present one", self.vgpu("resize", "a", "--request", 0.1, "--revision", made["revision"], code=79))
+        self.check_share(a, [b], 30)
+        self.assertEqual([vgpu["sessions"] for vgpu in self.json("list")["vgpus"]], [1, 1])
+
+        self.assertIn("is used by 1 session:", self.vgpu("delete", "a", code=79))
+        self.vgpu("delete", "a", "--force")
+        wait_for(lambda: a not in self.server.workers(), 30, "its session's end")
+        self.assertNotEqual(first.wait(30), 0)
+        self.assertEqual(self.names(), ["b"])
+        self.assertIsNone(second.poll())
+        refused = subprocess.run([TESSERA, "run", "--server", self.server.url, "--vgpu", "a", "--", program("occupy"), "1", "1"],
+                                 capture_output=True, text=True, timeout=60, env=environment())
+        self.assertEqual(refused.returncode, 79, refused.stderr)
+        self.end(second)
+        wait_for(lambda: b not in self.server.workers(), 30, "its session's end")
+        self.vgpu("delete", "b")
+
+    def test_memory_by_command(self):
+        self.serve()
+        mib = 1 << 20
+        # The emulated GPU has 4 GiB: as much of them as of the time.
+        self.assertEqual(self.json("create", "a", "--request", 0.5)["memory_bytes"], 2048 * mib)
+        self.assertEqual(self.json("create", "b", "--memory", "64MiB")["memory_bytes"], 64 * mib)
+        self.assertIn("memory    64 MiB\n", self.vgpu("show", "b"))
+        tries = lambda size: subprocess.run([TESSERA, "run", "--quiet", "--server", self.server.url, "--vgpu", "b", "--", program("memory_limit"),
+                                             "try", str(size)], capture_output=True, text=True, timeout=60, env=environment()).stdout
+        self.assertEqual((tries(64), tries(65)), ("yes\n", "no\n"))
+        self.vgpu("resize", "b", "--memory", "100MiB")
+        self.assertEqual((tries(100), tries(101)), ("yes\n", "no\n"))
+        self.assertEqual(self.json("resize", "b", "--memory", "none")["memory_bytes"], 0)
+        self.assertEqual(tries(3000), "yes\n")
+        wait_for(lambda: not self.server.workers(), 10, "the ends of its sessions")
+        self.assertIn("memory 3 GiB is 1 GiB too much: the GPU has 4 GiB for vGPUs, and 2 GiB are left",
+                      self.vgpu("create", "c", "--memory", "3GiB", code=79))
+        self.assertIn("--memory: '8GB' is neither none nor a number of bytes", self.vgpu("resize", "b", "--memory", "8GB", code=2))
+
+    def test_the_file_and_the_api_leave_each_other_alone(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        file = os.path.join(directory.name, "vgpus.toml")
+        with open(file, "w") as out:
+            out.write("[[vgpu]]\nname = 'of-file'\nrequest = 0.5\n")
+        self.serve("--vgpus", file)
+        self.vgpu("create", "of-api", "--request", 0.4)
+        for words in (("resize", "of-file", "--limit", 0.9), ("delete", "of-file", "--force")):
+            self.assertIn("was made by the file", self.vgpu(*words, code=79))
+        with open(file + ".new", "w") as out:
+            out.write("[[vgpu]]\nname = 'other'\nrequest = 0.5\n")
+        os.rename(file + ".new", file)
+        wait_for(lambda: self.names() == ["of-api", "other"], 30, "the new file")
+
+    def test_watch_tells_what_changes(self):
+        self.serve()
+        watch = subprocess.Popen([TESSERA, "vgpu", "watch", "-o", "json", "--count", "3", "--server", self.server.url], stdout=subprocess.PIPE,
+                                 text=True, env=environment())
+        self.addCleanup(watch.stdout.close)
+        end_with_test(watch)
+        self.assertEqual(json.loads(watch.stdout.readline()), {"vgpus": []})
+        self.vgpu("create", "a")
+        self.assertEqual(json.loads(watch.stdout.readline())["vgpus"][0]["name"], "a")
+        self.vgpu("delete", "a")
+        self.assertEqual(json.loads(watch.stdout.readline()), {"vgpus": []})
+        self.assertEqual(watch.wait(30), 0)
+
+    def test_users(self):
+        if not users.can_be_another():
+            self.skipTest("needs root, and programs that all can run")
+        self.serve("--socket-mode", "666", "--admin", f"uid:{users.CAROL}", tcp=False)
+        os.chmod(os.path.dirname(self.server.path), 0o755)
+        self.vgpu("create", "alices", "--owner", f"uid:{users.ALICE}")
+        self.vgpu("create", "bobs", "--owner", f"uid:{users.BOB}", user=users.CAROL)
+        self.vgpu("create", "alls", user=users.CAROL)
+        self.assertEqual(self.names(users.ALICE), ["alices", "alls"])
+        self.assertEqual(self.names(users.BOB), ["alls", "bobs"])
+        self.assertEqual(self.names(users.CAROL), ["alices", "alls", "bobs"])
+        self.vgpu("show", "alices", user=users.ALICE)
+        # Another's, and one that is not there: the same words.
+        words = self.vgpu("show", "bobs", user=users.ALICE, code=79)
+        self.assertEqual(words.replace("bobs", "nothere"), self.vgpu("show", "nothere", user=users.ALICE, code=79))
+        for change in (("create", "mine"), ("resize", "alices", "--limit", 0.5), ("delete", "alices"), ("delete", "bobs", "--force")):
+            self.assertIn(f"uid:{users.ALICE} may not change vGPUs", self.vgpu(*change, user=users.ALICE, code=73))
+        self.vgpu("delete", "bobs", user=users.CAROL)
+        # Who may not connect.
+        os.chmod(self.server.path + ".control", 0o600)
+        self.assertIn("no control API", self.vgpu("list", user=users.ALICE, code=73))
+
+    def test_they_outlive_the_server(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        state = os.path.join(directory.name, "state")
+        server = Server("--state", state)
+        self.vgpu("create", "a", "--request", 0.5, "--owner", "uid:7", url=server.url)
+        self.vgpu("create", "b", url=server.url)
+        made = self.json("resize", "a", "--limit", 0.75, url=server.url)
+        self.vgpu("delete", "b", url=server.url)
+        server.stop()
+        self.serve("--state", state)
+        wait_for(self.names, 30, "its vGPUs")
+        again = self.json("show", "a")
+        self.assertGreater(again.pop("revision"), made.pop("revision"))
+        self.assertEqual(again, made)
+        # One whose GPU has gone is listed, and stops nothing.
+        self.server.process.kill()
+        self.server.process.wait(30)
+        with open(state) as file:
+            text = file.read()
+        with open(state, "w") as file:
+            file.write(text.replace(made["gpu_uuid"], "GPU-ffffffff-0000-0000-0000-000000000000"))
+        self.serve("--state", state)
+        wait_for(self.names, 30, "its vGPUs")
+        self.assertIn("GPU-ffffffff", self.json("show", "a")["problem"])
+        self.assertIn("not in force", self.vgpu("list"))
+        self.vgpu("create", "c")
+        self.vgpu("delete", "a")
+
+    def test_addresses(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        path = os.path.join(directory.name, "api")
+        self.serve("--control", f"unix:{path}")
+        self.assertEqual(json.loads(self.vgpu_at("list", "-o", "json", "--control", f"unix:{path}")), {"vgpus": []})
+        self.assertIn("start tesserad", self.vgpu("list", code=72))  # it is not beside the server's
+        self.assertIn("unix:PATH", self.vgpu("list", url="tls://host:1", code=71))
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        self.server.process.terminate()
+        self.server.process.wait(30)
+        self.assertFalse(os.path.exists(path))
+
+    def vgpu_at(self, *words):
+        return subprocess.run([TESSERA, "vgpu", *words], capture_output=True, text=True, check=True, timeout=60, env=environment()).stdout
+
+    def test_without_an_api(self):
+        self.serve("--control", "none")
+        self.assertFalse(os.path.exists(self.server.path + ".control"))
+        self.assertIn("no control API", self.vgpu("list", code=72))
+
+    def test_a_broker_that_is_started_anew_listens_again(self):
+        self.serve()
+        self.vgpu("create", "a", "--request", 0.5)
+        broker = self.server.broker()
+        os.kill(broker, signal.SIGKILL)
+        wait_for(lambda: self.server.broker() not in (None, broker), 30, "another broker")
+        def again():
+            done = subprocess.run([TESSERA, "vgpu", "list", "-o", "json", "--server", self.server.url], capture_output=True, text=True, timeout=60,
+                                  env=environment())
+            return [(vgpu["name"], vgpu["request"]) for vgpu in json.loads(done.stdout)["vgpus"]] if done.returncode == 0 else None
+        wait_for(lambda: again() == [("a", 0.5)], 30, "its vGPU")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

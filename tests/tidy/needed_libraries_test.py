@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Libraries that few programs may carry: what a session loads, and what strangers of a network reach, stays small.
+
+  needed_libraries_test.py BUILD_DIRECTORY      exit status 77 when the programs were not built
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+HEAVY = re.compile(r"lib(grpc|gpr|protobuf|absl|upb|sqlite3)\b.*|lib(grpc|absl|address_sorting).*")
+WITHOUT = ("bin/tessera", "bin/tesserad", "bin/tessera-agent", "bin/tessera-gateway", "lib/client/libcuda.so.1")
+WITH = ("bin/tessera-broker", "bin/tessera-admin")
+build = None
+
+
+def needed(name):
+    text = subprocess.run(["readelf", "-d", build / name], check=True, capture_output=True, text=True).stdout
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", text)
+
+
+class NeededLibraries(unittest.TestCase):
+    def test_most_programs_need_none_of_them(self):
+        for name in WITHOUT:
+            libraries = needed(name)
+            self.assertTrue(libraries, name)
+            self.assertEqual([library for library in libraries if HEAVY.fullmatch(library)], [], name)
+
+    def test_those_that_do_would_be_noticed(self):
+        for name in WITH:
+            self.assertTrue([library for library in needed(name) if HEAVY.fullmatch(library)], name)
+
+
+if __name__ == "__main__":
+    build = pathlib.Path(sys.argv.pop())
+    if not all((build / name).exists() for name in WITHOUT + WITH):
+        sys.exit(77)
+    unittest.main()
