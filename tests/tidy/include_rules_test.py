@@ -24,6 +24,7 @@ OWN = {
     "programs": ["protocol/base/", "protocol/link/link_options.h", "programs/"],
     "protocol/runtime": ["protocol/base/", "protocol/wire/", "protocol/runtime/"],
     "protocol/control": ["protocol/base/", "protocol/control/", "generated/control/"],
+    "protocol/ticket": ["protocol/base/", "protocol/wire/", "protocol/ticket/"],
     "client-stub": ["client-stub/", "protocol/base/", "protocol/wire/", "protocol/memory/", "protocol/image/", "protocol/channel/",
                     "protocol/runtime/", "generated/client", "generated/messages/", "generated/spec_hash.h"],
     "client-stub/agent": ["client-stub/agent/", "programs/", "protocol/", "server/sandbox/sandbox.h", "server/sandbox/service_sandbox.h", "generated/control/", "generated/spec_hash.h"],
@@ -97,7 +98,7 @@ FOREIGN = {
     r"nvml\.h": r"client-stub/nvml/",
     r"uc[pst]/.*": r"protocol/link/ucx/",
     r"CLI/.*": r"programs/|netaware/cli/main\.cc|netaware/vgpu/|netaware/admin/main\.cc|scheduler/simulate/main\.cc",
-    r"openssl/.*": r"protocol/link/tls/|protocol/image/|.*ticket",
+    r"openssl/.*": r"protocol/link/tls/|protocol/image/|protocol/ticket/ticket_keys\.cc",
     r"spdlog/.*": r"protocol/base/log\.",
     r"fmt/(?!core\.h).*": r"protocol/base/fmt\.",  # seconds of compilation each
     r"google/protobuf/.*|grpc.*|.*\.pb\.h": r"server/broker/control/|netaware/admin/",
