@@ -1,6 +1,7 @@
 #include "server/worker/memory/array_bytes.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "generated/driver_table.h"
 
@@ -8,6 +9,8 @@ namespace tessera {
 namespace {
 
 constexpr uint64_t kGranuleBytes = 64 * 1024;
+constexpr uint64_t kSharedBytesMax = uint64_t{1} << 20;
+constexpr uint64_t kPieceBytes = uint64_t{2} << 20;
 constexpr uint64_t kChannelBytesMax = 4;
 constexpr unsigned kNoMemory = CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING;
 
@@ -34,6 +37,12 @@ uint64_t BoundOf(const CUDA_ARRAY3D_DESCRIPTOR& array, unsigned levels) {
 
 }  // namespace
 
+uint64_t TakenByArray(uint64_t needed_bytes, unsigned levels) {
+  if (needed_bytes <= kSharedBytesMax) return levels > 1 ? std::bit_ceil(needed_bytes) : needed_bytes;
+  if (needed_bytes > UINT64_MAX - kPieceBytes) return UINT64_MAX;
+  return (needed_bytes + kPieceBytes - 1) / kPieceBytes * kPieceBytes;
+}
+
 uint64_t ArrayBytes(const DriverTable& driver, CUdevice device, const CUDA_ARRAY3D_DESCRIPTOR& array, unsigned levels) {
   if ((array.Flags & kNoMemory) != 0) return 0;
   CUDA_ARRAY3D_DESCRIPTOR twin = array;
@@ -53,7 +62,7 @@ uint64_t ArrayBytes(const DriverTable& driver, CUdevice device, const CUDA_ARRAY
       driver.cuMipmappedArrayDestroy(made);
     }
   }
-  return result == CUDA_SUCCESS && needs.size != 0 ? needs.size : BoundOf(array, levels);
+  return TakenByArray(result == CUDA_SUCCESS && needs.size != 0 ? needs.size : BoundOf(array, levels), levels);
 }
 
 }  // namespace tessera

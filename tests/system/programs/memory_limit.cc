@@ -179,7 +179,7 @@ size_t Mipmaps() {
   descriptor.Format = CU_AD_FORMAT_FLOAT;
   descriptor.NumChannels = 1;
   std::vector<CUmipmappedArray> pieces;
-  // A level of 1 MiB, and a third more of smaller ones; an upper bound may be counted.
+  // A level of 1 MiB, and a third more of smaller ones: it has a piece of its own.
   const size_t held = TakeAll<CUmipmappedArray>(
       2 * kMiB, &pieces, [&](CUmipmappedArray* one) { return cuMipmappedArrayCreate(one, &descriptor, 10); });
   for (CUmipmappedArray piece : pieces) CHECK_DRIVER(cuMipmappedArrayDestroy(piece));
