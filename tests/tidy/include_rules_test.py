@@ -47,6 +47,8 @@ OWN = {
     "scheduler/simulate": ["scheduler/", "programs/completion.h", "protocol/base/"],
     "netaware": ["netaware/", "scheduler/", "protocol/base/", "protocol/wire/", "protocol/link/", "protocol/control/",
                  "generated/control/"],
+    "netaware/inventory": ["netaware/inventory/", "protocol/base/"],
+    "netaware/placer": ["netaware/inventory/", "netaware/placer/", "protocol/base/"],
     "netaware/vgpu": ["netaware/vgpu/", "protocol/base/"],
     "netaware/admin": ["netaware/admin/", "netaware/vgpu/", "netaware/cli/exit_codes.h", "programs/service_options.h", "protocol/base/",
                        "protocol/wire/holder.h", "generated/control/"],

@@ -1,0 +1,184 @@
+#include "netaware/inventory/inventory.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "protocol/base/bytes_text.h"
+
+namespace tessera {
+namespace {
+
+template <typename Number>
+Number LeftOf(Number all, Number first, Number second) {
+  const Number left = all - std::min(all, first);
+  return left - std::min(left, second);
+}
+
+Status NoServer(std::string_view id) {
+  return Status(StatusCode::kNotFound, fmt::format("there is no server '{}' in the pool", id));
+}
+
+}  // namespace
+
+GpuAmount Inventory::Gpu::Free() const {
+  return {LeftOf(is.all.share, granted.share, others.share),
+          LeftOf(is.all.memory_bytes, granted.memory_bytes, others.memory_bytes)};
+}
+
+std::string Inventory::Server::NotOffered(int64_t now_ns) const {
+  if (closed) return "is closed: " + *closed;
+  if (!joined) return "has left";
+  if (now_ns - heard_ns >= kSilentNs) return "is silent";
+  return "";
+}
+
+Status Inventory::CheckJoin(const PoolServer& server) const {
+  std::set<std::string_view> own;
+  for (const PoolGpu& gpu : server.gpus) {
+    if (!own.insert(gpu.uuid).second) {
+      return Status(StatusCode::kInvalidArgument, fmt::format("server '{}' names {} twice", server.id, gpu.uuid));
+    }
+  }
+  for (const auto& [id, there] : servers_) {
+    if (id == server.id) {
+      if (there.joined) {
+        return Status(StatusCode::kInvalidArgument,
+                      fmt::format("a server '{}' is in the pool: give this host another id, or end the other", id));
+      }
+      continue;
+    }
+    for (const Gpu& gpu : there.gpus) {
+      if (there.joined && own.contains(gpu.is.uuid)) {
+        return Status(StatusCode::kInvalidArgument,
+                      fmt::format("{} of server '{}' is in the pool as one of server '{}'", gpu.is.uuid, server.id, id));
+      }
+    }
+  }
+  return Status::Ok();
+}
+
+bool Inventory::IsHeld(std::string_view server, uint32_t gpu) const {
+  return std::any_of(held_.begin(), held_.end(), [&](const auto& held) {
+    return held.second.server == server &&
+           std::any_of(held.second.gpus.begin(), held.second.gpus.end(), [&](const HeldGpu& one) { return one.gpu == gpu; });
+  });
+}
+
+Status Inventory::Join(PoolServer server, int64_t now_ns) {
+  if (Status status = CheckJoin(server); !status.ok()) return status;
+  std::vector<Gpu> gpus;
+  for (PoolGpu& gpu : server.gpus) gpus.push_back({.is = std::move(gpu)});
+  const auto there = servers_.find(server.id);
+  if (there != servers_.end()) {
+    // The order may be another one now.
+    std::vector<uint32_t> number_now;
+    for (const Gpu& before : there->second.gpus) {
+      const auto now = std::find_if(gpus.begin(), gpus.end(), [&](const Gpu& gpu) { return gpu.is.uuid == before.is.uuid; });
+      if (now == gpus.end() && IsHeld(server.id, static_cast<uint32_t>(number_now.size()))) {
+        return Status(StatusCode::kInvalidArgument,
+                      fmt::format("server '{}' came back without {}, of which grants hold a part", server.id, before.is.uuid));
+      }
+      if (now != gpus.end()) now->granted = before.granted;
+      number_now.push_back(static_cast<uint32_t>(now - gpus.begin()));
+    }
+    for (auto& [grant, held] : held_) {
+      if (held.server != server.id) continue;
+      for (HeldGpu& one : held.gpus) one.gpu = number_now[one.gpu];
+    }
+  }
+  Server& joined = servers_[server.id];
+  joined.addresses = std::move(server.addresses);
+  joined.gpus = std::move(gpus);
+  joined.joined = true;
+  joined.heard_ns = now_ns;
+  return Status::Ok();
+}
+
+void Inventory::Leave(std::string_view id) {
+  if (const auto server = servers_.find(id); server != servers_.end()) server->second.joined = false;
+}
+
+void Inventory::Heard(std::string_view id, int64_t now_ns) {
+  if (const auto server = servers_.find(id); server != servers_.end()) server->second.heard_ns = now_ns;
+}
+
+Status Inventory::Close(std::string_view id, std::string reason) {
+  const auto server = servers_.find(id);
+  if (server == servers_.end()) return NoServer(id);
+  server->second.closed = std::move(reason);
+  return Status::Ok();
+}
+
+Status Inventory::Open(std::string_view id) {
+  const auto server = servers_.find(id);
+  if (server == servers_.end()) return NoServer(id);
+  server->second.closed.reset();
+  return Status::Ok();
+}
+
+Status Inventory::SetOthers(std::string_view id, const std::vector<GpuAmount>& others) {
+  const auto server = servers_.find(id);
+  if (server == servers_.end()) return NoServer(id);
+  std::vector<Gpu>& gpus = server->second.gpus;
+  if (others.size() != gpus.size()) {
+    return Status(StatusCode::kInvalidArgument,
+                  fmt::format("server '{}' has {} GPUs, and told of {}", id, gpus.size(), others.size()));
+  }
+  for (size_t i = 0; i < gpus.size(); ++i) gpus[i].others = others[i];
+  return Status::Ok();
+}
+
+Status Inventory::Hold(std::string_view grant, std::string_view server, std::vector<HeldGpu> gpus) {
+  const auto there = servers_.find(server);
+  if (there == servers_.end()) return NoServer(server);
+  const auto [first, last] = held_.equal_range(grant);
+  if (std::any_of(first, last, [&](const auto& held) { return held.second.server == server; })) {
+    return Status(StatusCode::kInvalidArgument, fmt::format("grant '{}' holds a part of server '{}' already", grant, server));
+  }
+  std::set<uint32_t> numbers;
+  for (const HeldGpu& one : gpus) {
+    if (one.gpu >= there->second.gpus.size()) {
+      return Status(StatusCode::kNotFound,
+                    fmt::format("server '{}' has no GPU {}: it has {}", server, one.gpu, there->second.gpus.size()));
+    }
+    if (!numbers.insert(one.gpu).second) {
+      return Status(StatusCode::kInvalidArgument,
+                    fmt::format("grant '{}' names GPU {} of server '{}' twice", grant, one.gpu, server));
+    }
+    const GpuAmount free = there->second.gpus[one.gpu].Free();
+    if (one.amount.share > free.share) {
+      return Status(StatusCode::kResourceExhausted,
+                    fmt::format("GPU {} of server '{}' has {} ppm of its time left, {} fewer than are asked for", one.gpu, server,
+                                free.share, one.amount.share - free.share));
+    }
+    if (one.amount.memory_bytes > free.memory_bytes) {
+      return Status(StatusCode::kResourceExhausted,
+                    fmt::format("GPU {} of server '{}' has {} of memory left, {} fewer than are asked for", one.gpu, server,
+                                BytesText(free.memory_bytes), BytesText(one.amount.memory_bytes - free.memory_bytes)));
+    }
+  }
+  for (const HeldGpu& one : gpus) {
+    GpuAmount& granted = there->second.gpus[one.gpu].granted;
+    granted.share += one.amount.share;
+    granted.memory_bytes += one.amount.memory_bytes;
+  }
+  held_.emplace(grant, Held{std::string(server), std::move(gpus)});
+  return Status::Ok();
+}
+
+void Inventory::Free(std::string_view grant) {
+  const auto [first, last] = held_.equal_range(grant);
+  for (auto held = first; held != last; ++held) {
+    std::vector<Gpu>& gpus = servers_.find(held->second.server)->second.gpus;
+    for (const HeldGpu& one : held->second.gpus) {
+      gpus[one.gpu].granted.share -= one.amount.share;
+      gpus[one.gpu].granted.memory_bytes -= one.amount.memory_bytes;
+    }
+  }
+  held_.erase(first, last);
+}
+
+}  // namespace tessera

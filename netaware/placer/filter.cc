@@ -1,0 +1,71 @@
+#include "netaware/placer/filter.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "protocol/base/bytes_text.h"
+
+namespace tessera {
+namespace {
+
+double Share(uint32_t ppm) { return double{1} * ppm / kWholeShare; }
+
+std::string Count(uint32_t number, std::string_view noun) { return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s"); }
+
+std::string Joined(const std::set<std::string, std::less<>>& words, std::string_view between) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : std::string(between)) + word;
+  return text;
+}
+
+}  // namespace
+
+bool Refusals::Refuse(const Wish& wish, const Inventory::Server& server, const Inventory::Gpu& gpu, const GpuAmount& wanted,
+                      const FilterView& view) {
+  ++looked_at_;
+  models_.insert(gpu.is.model);
+  const GpuAmount free = view.FreeOf(gpu);
+  const auto refuse = [&](Filter filter) {
+    ++refused_[filter];
+    return true;
+  };
+  if (!wish.models.empty() && std::find(wish.models.begin(), wish.models.end(), gpu.is.model) == wish.models.end()) {
+    return refuse(kModel);
+  }
+  if (const std::string why = view.empty ? "" : server.NotOffered(view.now_ns); !why.empty()) {
+    servers_.insert(why);
+    return refuse(kServer);
+  }
+  if (wanted.share > free.share) {
+    share_most_ = std::max(share_most_, free.share);
+    return refuse(kShare);
+  }
+  // A vGPU without any memory is of no use.
+  if (wanted.memory_bytes <= gpu.is.context_bytes || wanted.memory_bytes > free.memory_bytes) {
+    memory_most_ = std::max(memory_most_, free.memory_bytes - std::min(free.memory_bytes, gpu.is.context_bytes));
+    return refuse(kMemory);
+  }
+  return false;
+}
+
+uint32_t Refusals::fit() const { return looked_at_ - std::accumulate(refused_.begin(), refused_.end(), 0u); }
+
+std::string Refusals::Sentence(const Wish& wish) const {
+  if (looked_at_ == 0) return "the pool has no GPU";
+  std::string text = fmt::format("{} wanted, {} of the pool's {} fit", Count(wish.gpus, "GPU"), fit(), looked_at_);
+  if (refused_[kModel] > 0) text += fmt::format("; {} of another model: there is {}", refused_[kModel], Joined(models_, ", "));
+  if (refused_[kServer] > 0) text += fmt::format("; {} of a server that {}", refused_[kServer], Joined(servers_, ", or "));
+  if (refused_[kShare] > 0) {
+    text += fmt::format("; {} with less than {} of the time left: the most is {}", refused_[kShare], Share(wish.share),
+                        Share(share_most_));
+  }
+  if (refused_[kMemory] > 0) {
+    text += fmt::format("; {} with too little memory left: the most is {}", refused_[kMemory], BytesText(memory_most_));
+    if (wish.memory_bytes) text += fmt::format(", and {} is wanted", BytesText(*wish.memory_bytes));
+  }
+  return text;
+}
+
+}  // namespace tessera

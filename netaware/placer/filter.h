@@ -1,0 +1,45 @@
+// Which GPUs a job cannot have, and why: filters, each with a name, and the sentence that tells what they refused. Pure.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "netaware/inventory/inventory.h"
+#include "netaware/placer/wish.h"
+
+namespace tessera {
+
+// How a pool is looked at: as it is at a time, or as if every server were there and nothing taken.
+struct FilterView {
+  bool empty = false;
+  int64_t now_ns = 0;
+
+  GpuAmount FreeOf(const Inventory::Gpu& gpu) const { return empty ? gpu.is.all : gpu.Free(); }
+};
+
+// Counts what each filter refused.
+class Refusals {
+ public:
+  // Whether a filter refuses this GPU.
+  bool Refuse(const Wish& wish, const Inventory::Server& server, const Inventory::Gpu& gpu, const GpuAmount& wanted,
+              const FilterView& view);
+  // For people: how many GPUs each filter refused, and what of the wish would have to change for the nearest one.
+  std::string Sentence(const Wish& wish) const;
+  // How many GPUs none of them refused.
+  uint32_t fit() const;
+
+ private:
+  // In the order in which they are asked.
+  enum Filter : size_t { kModel, kServer, kShare, kMemory, kFilters };
+
+  std::array<uint32_t, kFilters> refused_{};
+  uint32_t looked_at_ = 0;
+  std::set<std::string, std::less<>> models_;   // that the pool has
+  uint32_t share_most_ = 0;                     // that kShare refused
+  uint64_t memory_most_ = 0;                    // that kMemory refused, less the context
+  std::set<std::string, std::less<>> servers_;  // what is with those that kServer refused
+};
+
+}  // namespace tessera

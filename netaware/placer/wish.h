@@ -1,0 +1,28 @@
+// What a job asks for of a pool, and what that takes of a GPU. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "netaware/inventory/inventory.h"
+
+namespace tessera {
+
+struct Wish {
+  uint32_t gpus = 1;                       // at least 1
+  uint32_t share = kWholeShare;            // of each, that it gets whenever it wants it
+  std::optional<uint64_t> memory_bytes{};  // of each, without the context; nothing: DefaultMemory()
+  std::vector<std::string> models{};       // any of these; none: any
+  bool same_server = false;
+};
+
+// As much of the memory as `share` is of the time, less a context: so jobs of equal shares fill time and memory alike. In whole
+// pieces of 2 MiB; 0 where nothing is left beside the context.
+uint64_t DefaultMemory(const PoolGpu& gpu, uint32_t share);
+
+// What a job takes of this GPU: its share, its memory and a context.
+GpuAmount AmountOf(const Wish& wish, const PoolGpu& gpu);
+
+}  // namespace tessera
