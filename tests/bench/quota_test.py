@@ -53,9 +53,9 @@ class Quota(unittest.TestCase):
         self.assertGreater(record["none"]["locked"], 0)
 
     def test_few_pairs_decide_nothing(self):
-        code, table, rows = self.quota("--only", "armed,memory,decisions", "--pairs", "1", "--seconds", "0.005")
+        code, table, rows = self.quota("--only", "armed,begin,memory,decisions", "--pairs", "1", "--seconds", "0.005")
         in_pairs = [one for one in rows.values() if "values" in one]
-        self.assertEqual(len(in_pairs), 6, table)
+        self.assertEqual(len(in_pairs), 7, table)
         for one in in_pairs:
             self.assertEqual(one["verdict"], pairs.NOT_DECIDED, table)
             self.assertEqual(len(one["values"]), 1)
