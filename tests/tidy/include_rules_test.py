@@ -49,6 +49,7 @@ OWN = {
                  "generated/control/"],
     "netaware/inventory": ["netaware/inventory/", "protocol/base/"],
     "netaware/placer": ["netaware/inventory/", "netaware/placer/", "protocol/base/"],
+    "netaware/store": ["netaware/store/", "protocol/base/"],
     "netaware/vgpu": ["netaware/vgpu/", "protocol/base/"],
     "netaware/admin": ["netaware/admin/", "netaware/vgpu/", "netaware/cli/exit_codes.h", "programs/service_options.h", "protocol/base/",
                        "protocol/wire/holder.h", "generated/control/"],

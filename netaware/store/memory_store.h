@@ -1,0 +1,13 @@
+// A store that ends with its process: for tests, and for a placer that need not remember. Its epoch is the time of its start, in
+// microseconds since 1970, so that servers know the later one. One thread.
+#pragma once
+
+#include <memory>
+
+#include "netaware/store/store.h"
+
+namespace tessera {
+
+std::unique_ptr<Store> MakeMemoryStore();
+
+}  // namespace tessera

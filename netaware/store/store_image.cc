@@ -1,0 +1,120 @@
+#include "netaware/store/store_image.h"
+
+#include <fmt/core.h>
+
+#include <set>
+#include <utility>
+
+#include "protocol/base/printable.h"
+
+namespace tessera {
+namespace {
+
+using Outcome = StoreResult::Outcome;
+
+// Empty: nothing is wrong with it.
+std::string WrongOf(const StoreTransaction& transaction) {
+  if (transaction.changes.empty()) return "it changes nothing";
+  std::set<std::string_view> keys;
+  for (const StoreChange& change : transaction.changes) {
+    if (change.key.empty() || change.key.size() > Store::kKeyBytesMax) {
+      return fmt::format("a key has {} bytes: 1 to {} can be", change.key.size(), Store::kKeyBytesMax);
+    }
+    if (change.value && change.value->size() > Store::kValueBytesMax) {
+      return fmt::format("the value of '{}' has {} bytes: {} can be", Printable(change.key), change.value->size(),
+                         Store::kValueBytesMax);
+    }
+    if (!keys.insert(change.key).second) return fmt::format("'{}' is changed twice", Printable(change.key));
+  }
+  return "";
+}
+
+}  // namespace
+
+void StoreImage::Load(std::vector<StoreEntry> entries, uint64_t revision) {
+  for (StoreEntry& entry : entries) entries_[std::move(entry.key)] = {std::move(entry.value), entry.revision};
+  revision_ = events_after_ = revision;
+}
+
+StoreImage::Plan StoreImage::PlanOf(std::span<const StoreTransaction> transactions) const {
+  Plan plan;
+  std::map<std::string_view, uint64_t> revisions;  // of keys that the plan has changed; 0: removed
+  uint64_t last = revision_;
+  const auto revision_of = [&](const std::string& key) {
+    if (const auto planned = revisions.find(key); planned != revisions.end()) return planned->second;
+    const auto there = entries_.find(key);
+    return there == entries_.end() ? 0 : there->second.revision;
+  };
+  const auto stale = [&](const StoreTransaction& transaction) -> std::string {
+    for (const StoreCompare& compare : transaction.compares) {
+      const uint64_t now = revision_of(compare.key);
+      if (now != compare.revision) {
+        return fmt::format("'{}' has the revision {}, and not {}", Printable(compare.key), now, compare.revision);
+      }
+    }
+    return "";
+  };
+  for (const StoreTransaction& transaction : transactions) {
+    if (std::string wrong = WrongOf(transaction); !wrong.empty()) {
+      plan.results.push_back({.outcome = Outcome::kInvalid, .reason = std::move(wrong)});
+      continue;
+    }
+    if (std::string why = stale(transaction); !why.empty()) {
+      plan.results.push_back({.outcome = Outcome::kStale, .reason = std::move(why)});
+      continue;
+    }
+    ++last;
+    for (const StoreChange& change : transaction.changes) {
+      revisions[change.key] = change.value ? last : 0;
+      plan.events.push_back({last, change});
+    }
+    plan.results.push_back({.outcome = Outcome::kDone, .revision = last});
+  }
+  return plan;
+}
+
+void StoreImage::Apply(Plan plan) {
+  for (StoreEvent& event : plan.events) {
+    if (event.change.value) {
+      entries_[event.change.key] = {*event.change.value, event.revision};
+    } else {
+      entries_.erase(event.change.key);
+    }
+    revision_ = event.revision;
+    events_.push_back(std::move(event));
+  }
+  while (events_.size() > Store::kEventsKept) {
+    events_after_ = events_.front().revision;
+    events_.pop_front();
+  }
+  // All of a revision's events are there, or none.
+  while (!events_.empty() && events_.front().revision == events_after_) events_.pop_front();
+}
+
+std::optional<StoreEntry> StoreImage::Get(std::string_view key) const {
+  const auto there = entries_.find(key);
+  if (there == entries_.end()) return std::nullopt;
+  return StoreEntry{there->first, there->second.value, there->second.revision};
+}
+
+std::vector<StoreEntry> StoreImage::Range(std::string_view prefix) const {
+  std::vector<StoreEntry> found;
+  for (auto there = entries_.lower_bound(prefix); there != entries_.end() && there->first.starts_with(prefix); ++there) {
+    found.push_back({there->first, there->second.value, there->second.revision});
+  }
+  return found;
+}
+
+Result<std::vector<StoreEvent>> StoreImage::Since(uint64_t revision) const {
+  if (revision < events_after_) {
+    return Status(StatusCode::kNotFound,
+                  fmt::format("changes are known since revision {}, and not since {}: read all anew", events_after_, revision));
+  }
+  std::vector<StoreEvent> found;
+  for (const StoreEvent& event : events_) {
+    if (event.revision > revision) found.push_back(event);
+  }
+  return found;
+}
+
+}  // namespace tessera

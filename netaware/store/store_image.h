@@ -1,0 +1,50 @@
+// All of a store in memory: what every kind of store answers from. Changes are planned first, and applied when they are durable.
+//
+//   StoreImage::Plan plan = image.PlanOf(transactions);
+//   if (written(plan.events)) image.Apply(std::move(plan));
+//
+// One thread.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "netaware/store/store.h"
+
+namespace tessera {
+
+class StoreImage {
+ public:
+  struct Plan {
+    std::vector<StoreResult> results{};  // of each transaction
+    std::vector<StoreEvent> events{};    // of those that are carried out
+  };
+
+  // What was there before: for a store that is opened.
+  void Load(std::vector<StoreEntry> entries, uint64_t revision);
+
+  Plan PlanOf(std::span<const StoreTransaction> transactions) const;
+  void Apply(Plan plan);
+
+  std::optional<StoreEntry> Get(std::string_view key) const;
+  std::vector<StoreEntry> Range(std::string_view prefix) const;
+  Result<std::vector<StoreEvent>> Since(uint64_t revision) const;
+  uint64_t revision() const { return revision_; }
+
+ private:
+  struct Value {
+    std::string value;
+    uint64_t revision;
+  };
+
+  std::map<std::string, Value, std::less<>> entries_;
+  std::deque<StoreEvent> events_;
+  uint64_t events_after_ = 0;  // the last revision whose events are not kept
+  uint64_t revision_ = 0;
+};
+
+}  // namespace tessera

@@ -1,0 +1,171 @@
+#include "netaware/store/sqlite_store.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <fstream>
+#include <thread>
+
+#include "tests/netaware/store/some_store.h"
+
+namespace tessera {
+namespace {
+
+using Outcome = StoreResult::Outcome;
+
+std::unique_ptr<Store> MustOpen(const std::string& path) {
+  auto opened = OpenSqliteStore(path);
+  EXPECT_TRUE(opened.ok()) << opened.status().message();
+  return opened.ok() ? std::move(opened).value() : nullptr;
+}
+
+Status WhyNot(const std::string& path) {
+  const auto opened = OpenSqliteStore(path);
+  EXPECT_FALSE(opened.ok());
+  return opened.ok() ? Status::Ok() : opened.status();
+}
+
+void Execute(const std::string& path, const char* sql) {
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &database), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(database, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(database);
+  sqlite3_close(database);
+}
+
+TEST(SqliteStore, IsThereAgainWithALargerEpoch) {
+  const StoreDirectory directory;
+  auto store = MustOpen(directory.File());
+  EXPECT_EQ(store->epoch(), 1u);
+  Commit(*store, Put("a", "1")), Commit(*store, Put("b", "2"));
+  Commit(*store, {.changes = {{"a", std::nullopt}}});
+  store.reset();
+  store = MustOpen(directory.File());
+  EXPECT_EQ(store->epoch(), 2u);
+  EXPECT_EQ(store->revision(), 3u);
+  EXPECT_EQ(store->Range(""), (std::vector<StoreEntry>{{"b", "2", 2}}));
+  EXPECT_EQ(Commit(*store, Put("b", "3", {{"b", 2}})).revision, 4u);
+  // What changed before is not known any more.
+  EXPECT_FALSE(store->Since(2).ok());
+  EXPECT_EQ(store->Since(3).value().size(), 1u);
+}
+
+TEST(SqliteStore, IsOfOneProcess) {
+  const StoreDirectory directory;
+  auto store = MustOpen(directory.File());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto opened = OpenSqliteStore(directory.File());
+    _exit(!opened.ok() && opened.status().code() == StatusCode::kUnavailable ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(WhyNot(directory.File()).message(),
+            directory.File() + ": another placer has this store: end it, or name another file");
+  EXPECT_EQ(Commit(*store, Put("a", "1")).outcome, Outcome::kDone);
+  store.reset();
+  EXPECT_EQ(MustOpen(directory.File())->epoch(), 2u);
+}
+
+TEST(SqliteStore, IsItsOwnersAlone) {
+  const StoreDirectory directory;
+  const auto store = MustOpen(directory.File());
+  Commit(*store, Put("a", "1"));
+  for (const char* suffix : {"", "-wal"}) {
+    struct stat about {};
+    ASSERT_EQ(stat((directory.File() + suffix).c_str(), &about), 0);
+    EXPECT_EQ(about.st_mode & 0777, 0600u) << suffix;
+  }
+}
+
+TEST(SqliteStore, WhatIsNoStoreIsNotOpened) {
+  const StoreDirectory directory;
+  EXPECT_EQ(WhyNot(directory.File() + "/in/none").code(), StatusCode::kNotFound);
+  const std::string path = directory.File();
+  std::ofstream(path) << std::string(5000, 'x');
+  EXPECT_EQ(WhyNot(path).message(), path + ": this is no store, or it is damaged: name another file, or bring a copy back");
+  std::filesystem::remove(path);
+  Execute(path, "CREATE TABLE theirs (x)");
+  EXPECT_EQ(WhyNot(path).message(), path + ": this is a database of another program: name another file");
+  std::filesystem::remove(path);
+  MustOpen(path);
+  Execute(path, "PRAGMA user_version = 2");
+  EXPECT_EQ(WhyNot(path).message(), path + ": a newer release has written this store (form 2, 1 is known): use that one");
+}
+
+TEST(SqliteStore, ADamagedOneIsNotOpened) {
+  const StoreDirectory directory;
+  const std::string path = directory.File();
+  {
+    auto store = MustOpen(path);
+    for (int i = 0; i < 100; ++i) Commit(*store, Put("key" + std::to_string(i), std::string(1000, 'v')));
+  }
+  {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(4096 * 5);
+    file << std::string(4096 * 4, '\x5a');
+  }
+  EXPECT_EQ(WhyNot(path).code(), StatusCode::kInvalidArgument);
+}
+
+TEST(SqliteStore, ACommitThatTheDiskRefusesHasChangedNothing) {
+  const StoreDirectory directory;
+  auto store = MustOpen(directory.File());
+  ASSERT_EQ(Commit(*store, Put("a", "1")).outcome, Outcome::kDone);
+  // Files of this process may not grow: as on a full disk.
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit little{64 * 1024, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &little), 0);
+  const std::vector<StoreTransaction> large = {
+      Put("a", std::string(60'000, 'x')), Put("b", std::string(60'000, 'x')), {.changes = {}}};
+  const std::vector<StoreResult> failed = store->Commit(large);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(failed[0].outcome, Outcome::kFailed);
+  EXPECT_TRUE(failed[1].reason.starts_with(directory.File() + ": ")) << failed[1].reason;
+  EXPECT_EQ(failed[2].outcome, Outcome::kInvalid);
+  EXPECT_EQ(store->Range(""), (std::vector<StoreEntry>{{"a", "1", 1}}));
+  EXPECT_EQ(Commit(*store, large[0]).revision, 2u);
+  store.reset();
+  EXPECT_EQ(MustOpen(directory.File())->Get("a")->revision, 2u);
+}
+
+TEST(SqliteStore, WhatWasAnsweredOutlivesAKilledProcess) {
+  const StoreDirectory directory;
+  for (int round = 0; round < 5; ++round) {
+    int pipes[2];
+    ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      auto opened = OpenSqliteStore(directory.File());
+      if (!opened.ok()) _exit(1);
+      for (uint64_t i = 0;; ++i) {
+        const StoreResult done = Commit(**opened, Put("grants/" + std::to_string(i % 50), std::string(i % 3000, 'g')));
+        if (done.outcome != Outcome::kDone || write(pipes[1], &done.revision, sizeof(done.revision)) < 0) _exit(1);
+      }
+    }
+    close(pipes[1]);
+    std::this_thread::sleep_for(std::chrono::milliseconds(60 + 20 * round));
+    kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status));
+    uint64_t answered = 0, one = 0;
+    while (read(pipes[0], &one, sizeof(one)) == sizeof(one)) answered = one;
+    close(pipes[0]);
+    EXPECT_GT(answered, 0u);
+    const auto store = MustOpen(directory.File());
+    EXPECT_GE(store->revision(), answered);
+    EXPECT_EQ(store->epoch(), static_cast<uint64_t>(2 * round + 2));
+  }
+}
+
+}  // namespace
+}  // namespace tessera
