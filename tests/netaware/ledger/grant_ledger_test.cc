@@ -1,0 +1,183 @@
+#include "netaware/ledger/grant_ledger.h"
+
+#include <gtest/gtest.h>
+
+#include "netaware/ledger/stored_grant.h"
+#include "netaware/store/memory_store.h"
+#include "tests/protocol/ticket/some_ticket.h"
+
+namespace tessera {
+namespace {
+
+using Kind = LedgerOrder::Kind;
+using State = LedgerGrant::State;
+using Scene = TicketScene::Grant;
+
+constexpr int64_t kNow = 1'800'000'000'000;
+
+Ticket TicketOf(uint8_t grant, const char* holder = "name:alice") {
+  Ticket ticket = SomeTicket();
+  ticket.grant.fill(std::byte{grant});
+  ticket.holder = holder;
+  return ticket;
+}
+LedgerOrder Hold(uint8_t grant, uint64_t epoch = 3, const char* holder = "name:alice") {
+  return {.kind = Kind::kHold, .epoch = epoch, .ticket = TicketOf(grant, holder), .until_ms = kNow + 60'000};
+}
+LedgerOrder Order(Kind kind, uint8_t grant, uint64_t epoch = 3, int64_t until_ms = 0) {
+  LedgerOrder order{.kind = kind, .epoch = epoch, .until_ms = until_ms};
+  order.ticket.grant.fill(std::byte{grant});
+  return order;
+}
+
+// A store whose disk can be full.
+class LittleStore : public Store {
+ public:
+  std::optional<StoreEntry> Get(std::string_view key) const override { return store_->Get(key); }
+  std::vector<StoreEntry> Range(std::string_view prefix) const override { return store_->Range(prefix); }
+  std::vector<StoreResult> Commit(std::span<const StoreTransaction> transactions) override {
+    commits += 1;
+    if (full)
+      return std::vector<StoreResult>(transactions.size(),
+                                      {.outcome = StoreResult::Outcome::kFailed, .reason = "the disk is full"});
+    return store_->Commit(transactions);
+  }
+  Result<std::vector<StoreEvent>> Since(uint64_t revision) const override { return store_->Since(revision); }
+  uint64_t revision() const override { return store_->revision(); }
+  uint64_t epoch() const override { return store_->epoch(); }
+
+  bool full = false;
+  int commits = 0;
+
+ private:
+  std::unique_ptr<Store> store_ = MakeMemoryStore();
+};
+
+class GrantLedgerTest : public ::testing::Test {
+ protected:
+  Status Carry(const LedgerOrder& order, int64_t now_ms = kNow) { return ledger->Carry({&order, 1}, now_ms).front(); }
+  Scene StateOf(uint8_t grant, int64_t now_ms = kNow) { return ledger->StateOf(TicketOf(grant).grant, now_ms); }
+  void OpenAgain() { ledger = std::move(GrantLedger::Open(store)).value(); }
+
+  LittleStore store;
+  std::unique_ptr<GrantLedger> ledger = std::move(GrantLedger::Open(store)).value();
+};
+
+TEST_F(GrantLedgerTest, AGrantIsHeldGrantedAndReleased) {
+  EXPECT_EQ(StateOf(1), Scene::kUnknown);
+  ASSERT_TRUE(Carry(Hold(1)).ok());
+  EXPECT_EQ(StateOf(1), Scene::kHeld);
+  ASSERT_TRUE(Carry(Order(Kind::kConfirm, 1)).ok());
+  EXPECT_EQ(ledger->Find(TicketOf(1).grant)->state, State::kGranted);
+  EXPECT_EQ(ledger->Find(TicketOf(1).grant)->ticket, TicketOf(1));
+  ASSERT_TRUE(Carry(Order(Kind::kRelease, 1, 3, kNow + 600'000)).ok());
+  EXPECT_EQ(StateOf(1), Scene::kReleased);
+  EXPECT_TRUE(ledger->Expire(kNow + 599'999).empty());
+  EXPECT_EQ(StateOf(1), Scene::kReleased);
+  EXPECT_TRUE(ledger->Expire(kNow + 600'000).empty());
+  EXPECT_EQ(StateOf(1), Scene::kUnknown);
+}
+
+TEST_F(GrantLedgerTest, AHoldThatNobodyConfirmsEndsAndAGrantDoesNot) {
+  const LedgerOrder orders[] = {Hold(1), Hold(2), Order(Kind::kConfirm, 2)};
+  ledger->Carry(orders, kNow);
+  EXPECT_EQ(StateOf(1, kNow + 60'000), Scene::kUnknown);
+  EXPECT_EQ(Carry(Order(Kind::kConfirm, 1), kNow + 60'000).code(), StatusCode::kNotFound);
+  EXPECT_EQ(ledger->Expire(kNow + 60'000), (std::vector<Ticket::Grant>{TicketOf(1).grant}));
+  EXPECT_TRUE(ledger->Expire(kNow + 60'000).empty());
+  EXPECT_TRUE(ledger->Expire(kNow + 1'000'000'000).empty());
+  EXPECT_EQ(StateOf(2, kNow + 1'000'000'000), Scene::kHeld);
+}
+
+TEST_F(GrantLedgerTest, OrdersThatComeAgainChangeNothing) {
+  for (const LedgerOrder& order : {Hold(1), Order(Kind::kConfirm, 1), Hold(1), Order(Kind::kRelease, 1, 3, kNow + 5)}) {
+    EXPECT_TRUE(Carry(order).ok());
+    const uint64_t revision = store.revision();
+    EXPECT_TRUE(Carry(order).ok());
+    EXPECT_EQ(store.revision(), revision);
+  }
+  EXPECT_EQ(Carry(Hold(1)).message(), "the grant was released");
+  EXPECT_EQ(Carry(Order(Kind::kConfirm, 1)).message(), "the grant was released");
+  // Of a grant that never came here tickets may be about, too.
+  EXPECT_TRUE(Carry(Order(Kind::kRelease, 9, 3, kNow + 5)).ok());
+  EXPECT_EQ(Carry(Hold(9)).code(), StatusCode::kPermissionDenied);
+}
+
+TEST_F(GrantLedgerTest, WhatIsNotSoIsRefused) {
+  ASSERT_TRUE(Carry(Hold(1)).ok());
+  EXPECT_EQ(Carry(Hold(1, 3, "name:bob")).message(), "a grant of that number is name:alice's, or has something else here");
+  EXPECT_EQ(Carry(Order(Kind::kConfirm, 2)).message(), "the grant is not held here, or its hold has ended");
+}
+
+TEST_F(GrantLedgerTest, AnOlderEpochOrdersNothing) {
+  ASSERT_TRUE(Carry(Hold(1, 5)).ok());
+  for (const LedgerOrder& order : {Hold(2, 4), Order(Kind::kConfirm, 1, 4), Order(Kind::kRelease, 1, 4)}) {
+    EXPECT_EQ(Carry(order).message(), "the order is of epoch 4 of the placer, and 5 was seen: another placer has taken over");
+  }
+  EXPECT_EQ(ledger->grants().size(), 1u);
+  OpenAgain();
+  EXPECT_EQ(ledger->newest_epoch(), 5u);
+  EXPECT_FALSE(Carry(Hold(2, 4)).ok());
+  EXPECT_TRUE(Carry(Hold(2, 6)).ok());
+}
+
+TEST_F(GrantLedgerTest, ManyOrdersAreOneWrite) {
+  const LedgerOrder orders[] = {Hold(1), Order(Kind::kConfirm, 1), Hold(2), Order(Kind::kConfirm, 3),
+                                Order(Kind::kRelease, 2, 3, kNow + 9)};
+  const int before = store.commits;
+  std::vector<StatusCode> codes;
+  for (const Status& status : ledger->Carry(orders, kNow)) codes.push_back(status.code());
+  EXPECT_EQ(codes, (std::vector{StatusCode::kOk, StatusCode::kOk, StatusCode::kOk, StatusCode::kNotFound, StatusCode::kOk}));
+  EXPECT_EQ(store.commits, before + 1);
+  EXPECT_EQ(StateOf(1), Scene::kHeld);
+  EXPECT_EQ(StateOf(2), Scene::kReleased);
+}
+
+TEST_F(GrantLedgerTest, IsThereAgain) {
+  const LedgerOrder orders[] = {Hold(1), Hold(2), Order(Kind::kConfirm, 2), Hold(3), Order(Kind::kRelease, 3, 3, kNow + 9)};
+  ledger->Carry(orders, kNow);
+  const auto before = ledger->grants();
+  OpenAgain();
+  EXPECT_EQ(ledger->grants(), before);
+  EXPECT_EQ(ledger->grants().size(), 3u);
+}
+
+TEST_F(GrantLedgerTest, AStoreThatFailsChangesNothing) {
+  ASSERT_TRUE(Carry(Hold(1)).ok());
+  const auto before = ledger->grants();
+  store.full = true;
+  const LedgerOrder orders[] = {Order(Kind::kConfirm, 1, 4), Hold(2, 4), Order(Kind::kConfirm, 3, 4)};
+  std::vector<StatusCode> codes;
+  for (const Status& status : ledger->Carry(orders, kNow)) codes.push_back(status.code());
+  EXPECT_EQ(codes, (std::vector{StatusCode::kResourceExhausted, StatusCode::kResourceExhausted, StatusCode::kNotFound}));
+  EXPECT_TRUE(ledger->Expire(kNow + 100'000).empty());
+  EXPECT_EQ(ledger->grants(), before);
+  EXPECT_EQ(ledger->newest_epoch(), 3u);
+  store.full = false;
+  EXPECT_EQ(ledger->Expire(kNow + 100'000).size(), 1u);
+}
+
+TEST_F(GrantLedgerTest, WhatIsDamagedIsNotOpened) {
+  ASSERT_TRUE(Carry(Hold(1)).ok());
+  const std::string key = KeyOf(TicketOf(1).grant), whole = store.Get(key)->value;
+  for (size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_FALSE(StoredGrant(whole.substr(0, size)).ok()) << size;
+  }
+  EXPECT_FALSE(StoredGrant(whole + 'x').ok());
+  LedgerGrant released{.state = State::kReleased, .until_ms = 7};
+  for (size_t size = 0; size < StoredForm(released).size(); ++size)
+    EXPECT_FALSE(StoredGrant(StoredForm(released).substr(0, size)).ok());
+  EXPECT_EQ(StoredGrant(StoredForm(released)).value(), released);
+  for (size_t size = 0; size < StoredForm(uint64_t{3}).size(); ++size)
+    EXPECT_FALSE(StoredEpoch(StoredForm(uint64_t{3}).substr(0, size)).ok());
+  const auto opened_with = [&](const std::string& under, const std::string& value) {
+    const StoreTransaction put{.changes = {{under, value}}};
+    store.Commit({&put, 1});
+    return GrantLedger::Open(store).status();
+  };
+  EXPECT_EQ(opened_with(KeyOf(TicketOf(2).grant), whole).code(), StatusCode::kInvalidArgument);  // another's
+  EXPECT_TRUE(opened_with(key, "x").message().starts_with("the ledger of this server's grants is damaged at 'grants/0101"));
+}
+
+}  // namespace
+}  // namespace tessera
