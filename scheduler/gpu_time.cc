@@ -51,6 +51,7 @@ Status GpuTime::ChangeSpec(VgpuId vgpu, const VgpuSpec& spec) {
 void GpuTime::RemoveVgpu(VgpuId vgpu) {
   CHECK(state(vgpu).sessions == 0);
   if (holder_ == vgpu) EndToken();
+  if (last_holder_ == vgpu) last_holder_.reset();
   ForgetVgpuOfSet(vgpu);
   ledger_.Close(vgpu);
   policy_->Forget(vgpu);

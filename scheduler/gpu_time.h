@@ -39,6 +39,7 @@
 
 #include "protocol/base/status.h"
 #include "scheduler/admission.h"
+#include "scheduler/hand_over_times.h"
 #include "scheduler/policy.h"
 #include "scheduler/token_ledger.h"
 #include "scheduler/vgpu_state.h"
@@ -137,7 +138,9 @@ class GpuTime {
   const Policy& policy() const { return *policy_; }
   // Figures as of the last Decide(): UsedNs(), BilledNs(), GpuBusyNs().
   const TokenLedger& ledger() const { return ledger_; }
-  // Waits, sessions, overrun.
+  // Of all changes of the holder so far.
+  const HandOverTimes& hand_overs() const { return hand_overs_; }
+  // Waits, grants, sessions, overrun.
   const VgpuState& state(VgpuId vgpu) const;
   // Those that are there, in the order in which they came.
   std::span<const VgpuId> vgpus() const { return order_; }
@@ -180,6 +183,7 @@ class GpuTime {
   int64_t Give(VgpuId vgpu, int64_t begin_ns, int64_t length_ns);
   int64_t Hold(VgpuId vgpu, int64_t begin_ns, int64_t length_ns);
   void EndToken();
+  void CountGrant(VgpuId vgpu);
   // gpu_time_set.cc.
   bool IsHeld() const { return held_since_ns_ >= 0 && offer_.has_value(); }
   bool InSet(VgpuId vgpu) const;
@@ -212,6 +216,11 @@ class GpuTime {
   int64_t token_until_ns_ = 0;
   int64_t token_length_ns_ = 0;
   int64_t grace_end_ns_ = 0;  // 0: not decided
+
+  // For who counts: who had the last token, and when that was over.
+  std::optional<VgpuId> last_holder_;
+  int64_t last_end_ns_ = 0;
+  HandOverTimes hand_overs_;
 
   // Sets of tokens.
   struct Appointment {

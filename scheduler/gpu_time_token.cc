@@ -103,6 +103,7 @@ int64_t GpuTime::Give(VgpuId id, int64_t begin_ns, int64_t length_ns) {
 
 int64_t GpuTime::Hold(VgpuId id, int64_t begin_ns, int64_t length_ns) {
   VgpuState& vgpu = at(id);
+  CountGrant(id);
   token_length_ns_ = length_ns;
   token_until_ns_ = begin_ns + token_length_ns_;
   grace_end_ns_ = 0;
@@ -118,8 +119,18 @@ int64_t GpuTime::Hold(VgpuId id, int64_t begin_ns, int64_t length_ns) {
   return RenewAtNs();
 }
 
+void GpuTime::CountGrant(VgpuId id) {
+  VgpuState& vgpu = at(id);
+  ++vgpu.grants;
+  const std::optional<VgpuId> last = holder_ ? holder_ : last_holder_;
+  const int64_t ended_ns = holder_ ? std::min(now_ns_, token_until_ns_) : last_end_ns_;
+  if (last && *last != id) hand_overs_.Add(std::max<int64_t>(0, now_ns_ - std::max(ended_ns, vgpu.waiting_since_ns)));
+  last_holder_ = id;
+}
+
 void GpuTime::EndToken() {
   VgpuState& vgpu = at(*holder_);
+  last_end_ns_ = std::min(now_ns_, token_until_ns_);
   vgpu.TokenEnded(std::min(now_ns_, token_until_ns_), ledger_.BilledNs(*holder_));
   ledger_.SetToken(*holder_, 0);
   token_until_ns_ = 0;

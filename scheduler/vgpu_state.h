@@ -45,6 +45,7 @@ struct VgpuState {
   int64_t rested_since_ns = 0;
   int64_t waiting_since_ns = 0;
   int64_t waited_ns = 0;          // in all
+  uint64_t grants = 0;            // tokens, in all
   int64_t idled_ns = 0;           // what the GPU idled in its tokens while others waited
   int64_t busy_since_ns = 0;      // of one that is busy
   int64_t overran_since_ns = -1;  // the end of a token beyond which it is busy; -1: it is not

@@ -63,6 +63,12 @@ Status Broker::Take(SocketMessage message, int64_t now_ns) {
       Leave(left->session, now_ns);
       return Status::Ok();
     }
+    case BrokerWord::kFound: {
+      const Result<FoundMessage> found = FoundMessage::Decode(message.bytes);
+      if (!found.ok()) return found.status();
+      TakeFound(found.value());
+      return Status::Ok();
+    }
     default: return OutOfTurn("what no daemon says,");
   }
 }
@@ -153,6 +159,17 @@ void Broker::Leave(uint64_t number, int64_t now_ns) {
   AnswerWaiting(now_ns);
 }
 
+void Broker::TakeFound(const FoundMessage& found) {
+  const auto session = sessions_.find(found.session);
+  if (session == sessions_.end() || found.device >= gpus_.size()) return;
+  if (const Gpu::Member* const member = session->second.members[found.device]) gpus_[found.device]->CountFinding(*member);
+}
+
+Gpu& Broker::CountWorkOn(uint32_t row) {
+  gpus_[row]->CountWork();
+  return *gpus_[row];
+}
+
 void Broker::Ring(uint64_t number, int64_t now_ns) {
   const auto found = sessions_.find(number);
   if (found == sessions_.end()) return;
@@ -192,7 +209,10 @@ void Broker::Tick(int64_t now_ns) {
     if (session.rings >= kRingsMax) poller_.Listen(session.ring.get(), number);
     session.rings = 0;
   }
-  for (const std::unique_ptr<Gpu>& gpu : gpus_) gpu->LookAtAllMemory();
+  for (const std::unique_ptr<Gpu>& gpu : gpus_) {
+    gpu->LookAtAllMemory();
+    gpu->CountActive(now_ns);
+  }
   AnswerWaiting(now_ns);
   FollowSets(now_ns);
   for (const std::unique_ptr<TraceFile>& trace : traces_) trace->Flush();

@@ -95,6 +95,9 @@ class Broker {
   void SayKept();
   Status Adopt(VgpuBook next, std::span<const FileVgpu> changed, int64_t now_ns);
 
+  // The GPU of this row, with what its sessions have done until now counted.
+  Gpu& CountWorkOn(uint32_t row);
+
   // For tests.
   const Gpu& gpu(size_t row) const { return *gpus_[row]; }
   size_t sessions() const { return sessions_.size(); }
@@ -118,6 +121,7 @@ class Broker {
   void TakeKept(const KeptMessage& kept, int64_t now_ns);
   Status TakeOneKept(const std::string& text, int64_t now_ns);
   Status ApplyFile(const VgpuFileMessage& message, const UniqueFd& file, int64_t now_ns);
+  void TakeFound(const FoundMessage& found);
   void Answer(const AskMessage& ask, int64_t now_ns);
   // Whether it was answered: what has no room is not, unless it is the last time.
   bool TryAnswer(const AskMessage& ask, bool is_last_time);

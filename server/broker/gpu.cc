@@ -115,7 +115,9 @@ void Gpu::DivideSlots() {
 Gpu::Member* Gpu::Join(WorkerPages& pages, VgpuId vgpu, bool alone, int64_t now_ns) {
   const SessionId session = time_.SessionCame(vgpu, now_ns);
   const RowWatch watch(pages.report(), row_, alone, now_ns);
-  Member* const member = members_.emplace_back(std::make_unique<Member>(pages, vgpu, session, watch, now_ns)).get();
+  const WorkWatch work(pages.report().rows[row_]);
+  Member* const member = members_.emplace_back(std::make_unique<Member>(pages, vgpu, session, watch, work, now_ns)).get();
+  member->executed_ = pages.report().executed.load(std::memory_order_relaxed);
   vgpus_[vgpu].members.push_back(member);
   pages.TellSlot(row_, vgpus_[vgpu].slot);
   Tell(*member);
@@ -125,6 +127,7 @@ Gpu::Member* Gpu::Join(WorkerPages& pages, VgpuId vgpu, bool alone, int64_t now_
 
 void Gpu::Leave(Member* member, int64_t now_ns) {
   const VgpuId id = member->vgpu_;
+  member->work_.Look(&vgpus_[id].tally.work);
   time_.SessionLeft(member->session_, now_ns);
   std::erase(vgpus_[id].members, member);
   std::erase_if(members_, [&](const std::unique_ptr<Member>& each) { return each.get() == member; });
@@ -199,6 +202,31 @@ uint64_t Gpu::MemoryHeldBy(VgpuId vgpu) const {
   return held;
 }
 
+// Counts.
+
+void Gpu::CountWork() {
+  for (const std::unique_ptr<Member>& member : members_) member->work_.Look(&vgpus_[member->vgpu_].tally.work);
+}
+
+void Gpu::CountActive(int64_t now_ns) {
+  const int64_t passed_ns = counted_active_ns_ < 0 ? 0 : now_ns - counted_active_ns_;
+  counted_active_ns_ = now_ns;
+  for (Vgpu& vgpu : vgpus_) {
+    bool active = false;
+    for (Member* member : vgpu.members) {
+      const uint64_t executed = member->pages_.report().executed.load(std::memory_order_relaxed);
+      active = active || executed != member->executed_;
+      member->executed_ = executed;
+    }
+    if (active) vgpu.tally.active_ns += passed_ns;
+  }
+}
+
+int64_t Gpu::InModeNs(GpuMode mode, int64_t now_ns) const {
+  const bool lasts = mode == mode_ && mode_since_ns_ >= 0;
+  return in_mode_ns_[static_cast<size_t>(mode)] + (lasts ? now_ns - mode_since_ns_ : 0);
+}
+
 // Looks and decisions.
 
 void Gpu::Look(Member& member, int64_t now_ns) {
@@ -218,6 +246,7 @@ void Gpu::LookOften(int64_t now_ns, int64_t until_ns) {
 }
 
 void Gpu::Turn(int64_t now_ns) {
+  if (mode_since_ns_ < 0) mode_since_ns_ = now_ns;
   if (memory_asked_) AnswerMemoryQuestions();
   if (now_ns >= look_ns_) {
     LookAll(now_ns);
@@ -280,6 +309,8 @@ void Gpu::EndOverrun(int64_t now_ns) {
 
 void Gpu::FollowMode(int64_t now_ns) {
   if (mode_ == GpuMode::kFree) shared_ns_ = now_ns;
+  if (mode_since_ns_ >= 0) in_mode_ns_[static_cast<size_t>(mode_)] += now_ns - mode_since_ns_;
+  mode_since_ns_ = now_ns;
   mode_ = time().mode();
   worked_ns_ = now_ns;
   look_ns_ = mode_ == GpuMode::kFree ? kNever : now_ns + LookGapNs(now_ns);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,6 +22,7 @@
 #include "server/broker/row_watch.h"
 #include "server/broker/vgpu_change.h"
 #include "server/broker/vgpu_memory.h"
+#include "server/broker/work_watch.h"
 #include "server/broker/worker_pages.h"
 
 namespace tessera {
@@ -38,8 +40,8 @@ class Gpu {
   // A session's part in this GPU.
   class Member {
    public:
-    Member(WorkerPages& pages, VgpuId vgpu, SessionId session, const RowWatch& watch, int64_t now_ns)
-        : pages_(pages), vgpu_(vgpu), session_(session), watch_(watch), came_ns_(now_ns) {}
+    Member(WorkerPages& pages, VgpuId vgpu, SessionId session, const RowWatch& watch, const WorkWatch& work, int64_t now_ns)
+        : pages_(pages), vgpu_(vgpu), session_(session), watch_(watch), work_(work), came_ns_(now_ns) {}
     VgpuId vgpu() const { return vgpu_; }
     const RowWatch::Reported& reported() const { return watch_.reported(); }
 
@@ -49,6 +51,8 @@ class Gpu {
     const VgpuId vgpu_;
     const SessionId session_;
     RowWatch watch_;
+    WorkWatch work_;
+    uint64_t executed_ = 0;  // records of the session, when CountActive() looked last
     const int64_t came_ns_;
     bool ended_ = false;   // for its overrun
     bool shares_ = false;  // its memory is its vGPU's
@@ -110,6 +114,21 @@ class Gpu {
   // it is free.
   RowWatch::Backlog QueuedBefore(VgpuId vgpu, int64_t now_ns) const;
 
+  // What is counted of a vGPU as long as that is there, beside what GpuTime counts.
+  struct Tally {
+    WorkCounts work;        // as of the last CountWork()
+    int64_t active_ns = 0;  // with a session that made calls
+    uint64_t audit_findings = 0;
+  };
+  const Tally& TallyOf(VgpuId vgpu) const { return vgpus_[vgpu].tally; }
+  // Looks what sessions have done since the last time.
+  void CountWork();
+  // The same of whether they made calls, for the time since the last call.
+  void CountActive(int64_t now_ns);
+  void CountFinding(const Member& member) { ++vgpus_[member.vgpu_].tally.audit_findings; }
+  // How long it was in this mode, since its first Turn().
+  int64_t InModeNs(GpuMode mode, int64_t now_ns) const;
+
   const GpuTime& time() const { return time_.time(); }
   uint32_t row() const { return row_; }
 
@@ -118,6 +137,7 @@ class Gpu {
     bool retired = false;  // goes with its last session
     StaticSlot slot;
     std::vector<Member*> members;
+    Tally tally;
 
     std::vector<WorkerPages*> pages() const;  // of those whose memory is the vGPU's
   };
@@ -144,6 +164,9 @@ class Gpu {
   bool news_ = false;          // since the last decision
   bool memory_asked_ = false;  // since the last Turn()
   GpuMode mode_ = GpuMode::kFree;
+  std::array<int64_t, 3> in_mode_ns_{};  // by mode, until mode_since_ns_
+  int64_t mode_since_ns_ = -1;           // -1: nothing has happened yet
+  int64_t counted_active_ns_ = -1;
   int64_t shared_ns_ = 0;  // when it was free last
   int64_t ask_again_ns_ = kNever;
   int64_t look_ns_ = kNever;  // the next look that nobody asks for

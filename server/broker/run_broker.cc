@@ -93,6 +93,27 @@ class Api {
   int64_t again_ns_ = 0;
 };
 
+// What is counted, for those who tell of it: once a second, and sooner where vGPUs or sessions are others.
+class Counting {
+ public:
+  Counting(Broker& broker, MetricsBoard* board) : broker_(broker), board_(board) {}
+
+  void Publish(int64_t now_ns) {
+    if (board_ == nullptr) return;
+    const int64_t gap_ns = published_ == broker_.changes() ? MetricsBoard::kGapNs : Broker::kTickNs;
+    if (now_ns < last_ns_ + gap_ns) return;
+    last_ns_ = now_ns;
+    published_ = broker_.changes();
+    board_->Publish(MetricsOf(broker_, now_ns));
+  }
+
+ private:
+  Broker& broker_;
+  MetricsBoard* const board_;
+  int64_t last_ns_ = -MetricsBoard::kGapNs;
+  uint64_t published_ = 0;  // changes() then
+};
+
 Result<UniqueFd> BlockSignals() {
   sigset_t handled;
   sigemptyset(&handled);
@@ -106,7 +127,8 @@ Result<UniqueFd> BlockSignals() {
 
 }  // namespace
 
-Status RunBroker(UniqueFd line_socket, const BrokerOptions& options, CallQueue* calls, const std::function<Status()>& confine) {
+Status RunBroker(UniqueFd line_socket, const BrokerOptions& options, CallQueue* calls, MetricsBoard* board,
+                 const std::function<Status()>& confine) {
   Result<Poller> poller = Poller::Make();
   if (!poller.ok()) return poller.status();
   Result<UniqueFd> signals = BlockSignals();
@@ -120,6 +142,7 @@ Status RunBroker(UniqueFd line_socket, const BrokerOptions& options, CallQueue* 
   if (first.code() == StatusCode::kUnavailable) return Status::Ok();
   RETURN_IF_ERROR(first);
   Api api(broker, calls);
+  Counting counting(broker, board);
   AwakeTime awake(CoreCount());
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // 1 us: the default of 50 us is as long as a hand-over may take
   RETURN_IF_ERROR(confine());
@@ -128,6 +151,7 @@ Status RunBroker(UniqueFd line_socket, const BrokerOptions& options, CallQueue* 
     const int64_t now_ns = Now();
     const int64_t again_ns = broker.Turn(now_ns);
     api.PublishChanges(now_ns);
+    counting.Publish(now_ns);
     awake.Expect(broker.HandOverNs(), now_ns);
     for (const Poller::Event& event : WaitFor(poller.value(), awake, again_ns)) {
       switch (event.source) {

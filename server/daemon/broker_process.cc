@@ -58,10 +58,15 @@ Status BrokerProcess::Launch() {
   std::vector<int> passed = {ends->second.get()};
   if (control_listener_ >= 0) {
     passed.push_back(control_listener_);
-    arguments.insert(arguments.end(), {"--control-fd", std::to_string(kPassedFd + 1)});
+    arguments.insert(arguments.end(), {"--control-fd", std::to_string(kPassedFd + static_cast<int>(passed.size()) - 1)});
     std::vector<std::string> administrators = options_.administrators;
     administrators.insert(administrators.end(), {UserHolder(0), UserHolder(geteuid())});
     for (const std::string& holder : administrators) arguments.insert(arguments.end(), {"--admin", holder});
+  }
+  if (metrics_listener_ >= 0) {
+    passed.push_back(metrics_listener_);
+    arguments.insert(arguments.end(), {"--metrics-fd", std::to_string(kPassedFd + static_cast<int>(passed.size()) - 1),
+                                       "--restarts", std::to_string(launches_)});
   }
   ++launches_;
   if (!options_.record_path.empty()) {
@@ -101,6 +106,13 @@ void BrokerProcess::Left(uint64_t session) {
   LeftMessage left;
   left.session = session;
   Send(left);
+}
+
+void BrokerProcess::Found(uint64_t session, uint32_t device) {
+  FoundMessage found;
+  found.session = session;
+  found.device = device;
+  Send(found);
 }
 
 void BrokerProcess::GiveBack(const KeptMessage& kept) { Send(kept); }

@@ -46,6 +46,8 @@ class BrokerProcess {
 
   // Before Start(): where brokers listen for the control API; -1: there is none. It stays open.
   void Offer(int control_listener) { control_listener_ = control_listener; }
+  // The same of where they tell of what they count.
+  void OfferMetrics(int listener) { metrics_listener_ = listener; }
   // Starts one and waits until it is ready. kNotFound: there is no such program; kVersionMismatch: it is of another release;
   // kUnavailable: it ended instead, and has said why in the log.
   Status Start();
@@ -58,6 +60,7 @@ class BrokerProcess {
   void Ask(const AskMessage& question);
   void Came(const CameMessage& session, const GateMemory& memory, int worker_pidfd);
   void Left(uint64_t session);
+  void Found(uint64_t session, uint32_t device);
   // What its predecessor gave to keep.
   void GiveBack(const KeptMessage& kept);
   // `text`: what stands in the file.
@@ -84,6 +87,7 @@ class BrokerProcess {
   ChildLogs& logs_;
   const GpusMessage gpus_;
   int control_listener_ = -1;
+  int metrics_listener_ = -1;
   pid_t pid_ = -1;
   UniqueFd line_;
   uint64_t started_ns_ = 0;

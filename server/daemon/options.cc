@@ -13,6 +13,7 @@
 #include "protocol/base/printable.h"
 #include "protocol/link/link_address.h"
 #include "server/daemon/caller.h"
+#include "server/daemon/metrics_listener.h"
 #include "server/daemon/socket_options.h"
 #include "server/daemon/state_file.h"
 #include "server/daemon/warm_bounds.h"
@@ -233,6 +234,11 @@ int ParseOptions(int argc, char** argv, Options* options) {
          "$XDG_STATE_HOME/tessera, else /var/lib/tessera for root and ~/.local/state/tessera for others)")
       ->type_name("{auto,none}|FILE")
       ->capture_default_str();
+  app.add_option(
+         "--metrics", options->metrics_address,
+         "Where Prometheus asks what the broker counts (http://ADDRESS:PORT/metrics), of the loopback device only: every user "
+         "of this host may ask. Off by default")
+      ->type_name("127.0.0.1:PORT");
   app.add_flag("--check-sandbox", options->check_sandbox,
                "Say in a line what workers give up on this machine, and end: nothing is served");
   line.AddOwner();
@@ -316,6 +322,15 @@ int ParseOptions(int argc, char** argv, Options* options) {
 #ifdef TESSERA_CONTROL_API
   if (control == "auto" && options->vgpus) options->control_path = options->listen_path + ".control";
 #endif
+  if (!options->metrics_address.empty()) {
+#ifndef TESSERA_CONTROL_API
+    return line.Refuse("--metrics: this build has no metrics");
+#endif
+    if (!IsMetricsAddress(options->metrics_address)) {
+      return line.Refuse("--metrics takes 127.0.0.1:PORT, not '" + Printable(options->metrics_address) + "'");
+    }
+    if (!options->vgpus) return line.Refuse("--metrics needs a tessera-broker: leave --no-vgpus out");
+  }
   options->state_is_asked = state != "auto" && state != "none";
   if (options->state_is_asked && options->control_path.empty()) {
     return line.Refuse("--state is for what a control API makes: leave --control none and --no-vgpus out");

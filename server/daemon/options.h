@@ -49,6 +49,7 @@ struct Options : ServiceOptions {
   std::string record_path;             // of --record, for the broker
   std::string control_path;            // of --control unix:PATH; empty: there is no control API
   bool control_is_asked = false;       // it is not the default: without it there is no server
+  std::string metrics_address;         // of --metrics; empty: nobody is told of metrics
   std::string state_path;              // of --state; empty: vGPUs of the control API end with the server
   bool state_is_asked = false;         // likewise
   // What is done about a session that is found to use a GPU without reporting it (readings/audit.h).

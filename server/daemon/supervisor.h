@@ -156,6 +156,7 @@ class Supervisor {
   void EndSession(uint64_t session);
   // What there is to be for the control API.
   Status OpenControl();
+  Status OpenMetrics();
   Status OpenState();
   // What the broker has said by the end goes into its state.
   void KeepState();
@@ -189,6 +190,7 @@ class Supervisor {
   WorkerPool pool_;
   UnixListener listener_;
   std::optional<UnixListener> control_;      // of the control API
+  UniqueFd metrics_;                         // where the broker tells of what it counts
   std::optional<KeptMessage> vgpus_of_api_;  // for a broker that is started anew
   std::optional<StateFile> state_;           // for the next server
   ServerReport report_;

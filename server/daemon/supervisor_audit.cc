@@ -26,6 +26,7 @@ void Supervisor::TendAudit() {
         "and {} % by its worker, pid {}{}",
         finding.session, worker.client_pid, Printable(worker.hello.program), finding.device, Audit::kSecondsInARow,
         finding.seen_percent, finding.reported_percent, found->first, auditor_.ends_sessions() ? "; it is ended" : "");
+    broker_.Found(finding.session, finding.device);
     if (!auditor_.ends_sessions()) continue;
     worker.process.gate.SayCaught();
     worker.kill_at_ns = MonotonicNs() + kCaughtWaitNs;

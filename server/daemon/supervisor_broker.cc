@@ -10,6 +10,7 @@
 #include "protocol/base/printable.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/waiting.h"
+#include "server/daemon/metrics_listener.h"
 #include "server/daemon/supervisor.h"
 
 namespace tessera {
@@ -21,6 +22,7 @@ Status Supervisor::StartBroker() {
     if (!file.ok()) return Status(StatusCode::kInvalidArgument, file.status().message());
     vgpu_file_.emplace(std::move(*file));
   }
+  RETURN_IF_ERROR(OpenMetrics());
   RETURN_IF_ERROR(OpenControl());
   RETURN_IF_ERROR(OpenState());
   RETURN_IF_ERROR(broker_.Start());
@@ -53,6 +55,17 @@ Status Supervisor::OpenControl() {
   }
   if (options_.control_is_asked) return Status(StatusCode::kUnavailable, "no control API: " + control.status().message());
   LogWarning("there is no control API: {}", control.status().message());
+  return Status::Ok();
+}
+
+Status Supervisor::OpenMetrics() {
+  if (options_.metrics_address.empty()) return Status::Ok();
+  Result<UniqueFd> listener = ListenForMetrics(options_.metrics_address);
+  // Whatever was wrong with it, the server could not listen.
+  if (!listener.ok()) return Status(StatusCode::kUnavailable, "no metrics: " + listener.status().message());
+  metrics_ = std::move(*listener);
+  broker_.OfferMetrics(metrics_.get());
+  LogInfo("metrics are at http://{}/metrics", options_.metrics_address);
   return Status::Ok();
 }
 

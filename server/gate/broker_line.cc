@@ -71,6 +71,7 @@ BrokerWord BrokerWordOf(std::span<const std::byte> message) {
     case BrokerWord::kAsk:
     case BrokerWord::kCame:
     case BrokerWord::kLeft:
+    case BrokerWord::kFound:
     case BrokerWord::kReady:
     case BrokerWord::kVgpuFileAnswer:
     case BrokerWord::kAskAnswer:
@@ -212,6 +213,21 @@ Result<LeftMessage> LeftMessage::Decode(std::span<const std::byte> message) {
   in.Pod(&left.session);
   if (!in.AtEnd()) return Malformed("note of a session that has ended");
   return left;
+}
+
+void FoundMessage::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kFound);
+  out.Pod(session);
+  out.Pod(device);
+}
+
+Result<FoundMessage> FoundMessage::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kFound);
+  FoundMessage found;
+  in.Pod(&found.session);
+  in.Pod(&found.device);
+  if (!in.AtEnd()) return Malformed("finding of the audit");
+  return found;
 }
 
 void ReadyMessage::Encode(Encoder& out) const {

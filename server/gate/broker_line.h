@@ -11,6 +11,7 @@
 //                                  <-   AskAnswer
 //   CameMessage + four descriptors ->   a session has begun
 //   LeftMessage                    ->   its process has ended
+//   FoundMessage                   ->   the audit has found a session that reports less than it uses
 //                                  <-   AliveMessage every kBrokerAliveNs
 //                                  <-   FiguresMessage twice a second, while there are sessions or when vGPUs change
 //                                  <-   ReportedMessage once a second, while a GPU is not free
@@ -48,6 +49,7 @@ enum class BrokerWord : uint32_t {
   kAsk = 3,
   kCame = 4,
   kLeft = 5,
+  kFound = 6,
   kReady = 101,
   kVgpuFileAnswer = 102,
   kAskAnswer = 103,
@@ -128,6 +130,14 @@ struct LeftMessage {
 
   void Encode(Encoder& out) const;
   static Result<LeftMessage> Decode(std::span<const std::byte> message);
+};
+
+struct FoundMessage {
+  uint64_t session = 0;
+  uint32_t device = 0;  // a row
+
+  void Encode(Encoder& out) const;
+  static Result<FoundMessage> Decode(std::span<const std::byte> message);
 };
 
 struct ReadyMessage {

@@ -20,7 +20,7 @@ struct ReportPage {
     std::atomic<uint64_t> begin_ns;
     std::atomic<uint64_t> end_ns;
   };
-  // Written in armed and metered mode alone, but for `memory_`.
+  // Written in armed and metered mode alone, but for what begins with `memory_` or `did_`.
   struct Row {
     std::atomic<uint64_t> wants_since_ns;  // a record waits at the gate since then; 0: none does
     std::atomic<uint64_t> busy_since_ns;   // the span that has not ended; 0: idle
@@ -28,7 +28,6 @@ struct ReportPage {
     std::atomic<uint64_t> queued_at_ns;
     std::atomic<uint64_t> span_count;  // spans that have ended, in all; the last kSpans of them are in `spans`
     std::atomic<uint64_t> launches;    // records that passed the gate, in all
-    std::atomic<uint64_t> graphs;      // of these, graphs
     std::atomic<uint64_t> longest_wait_ns;
     std::atomic<uint64_t> waited_ns;      // at the gate, in all
     std::atomic<uint64_t> engaged_ns;     // when the worker saw that a gate of its GPUs had closed; 0: all are free
@@ -37,7 +36,12 @@ struct ReportPage {
     std::atomic<uint64_t> memory_held;    // bytes of the GPU's memory
     std::atomic<uint64_t> memory_asks;    // how often the session has asked for a larger part of its vGPU's memory
     std::atomic<uint64_t> memory_wanted;  // bytes beyond its budget that it asked for last
-    Span spans[kSpans];                   // the n-th, counted from 0, is spans[n % kSpans]
+    // What the session did there, in all, in every mode.
+    std::atomic<uint64_t> did_kernels;     // calls that launched one
+    std::atomic<uint64_t> did_graphs;      // launched
+    std::atomic<uint64_t> did_bytes_to;    // copied from host memory
+    std::atomic<uint64_t> did_bytes_from;  // and to it
+    Span spans[kSpans];                    // the n-th, counted from 0, is spans[n % kSpans]
   };
 
   std::atomic<uint32_t> visible_rows;  // bit i: the session may use GPU i; 0: it has not begun

@@ -20,6 +20,7 @@ inline void AwaitTurn(CallContext& call, CUstream stream, std::initializer_list<
 // The same for a kernel; Launched() follows the driver's call.
 inline void AwaitLaunchTurn(CallContext& call, CUstream stream, std::initializer_list<uint64_t> kind) {
   Gate& gate = call.worker().gate();
+  gate.CountKernel();
   if (gate.closed()) [[unlikely]]
     gate.AwaitLaunch(stream, WorkKind(kind));
 }

@@ -128,6 +128,20 @@ class Services(TableTest):
         self.tesserad(4, "/proc/nowhere/state", *control, "--state", "/proc/nowhere/state")
         self.tesserad(4, "/etc/passwd is no state of a tesserad", *control, "--state", "/etc/passwd")
 
+    @row("tesserad: a `--metrics` that is no address, or with `--no-vgpus`")
+    def test_no_address_for_metrics(self):
+        for address in ("9464", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:9464x", "somewhere:9464", "[::1:9464", ":9464", "127.1:1"):
+            self.tesserad(2, f"--metrics takes 127.0.0.1:PORT, not '{re.escape(address)}'", "--metrics", address)
+        self.tesserad(2, "--metrics needs a tessera-broker", "--metrics", "127.0.0.1:9464", "--no-vgpus")
+
+    @row("tesserad: a `--metrics` address beyond this host, or taken")
+    def test_no_place_for_metrics(self):
+        for address in ("0.0.0.0:9464", "[::]:9464", "10.0.0.1:9464"):
+            self.tesserad(4, f"no metrics: {re.escape(address)} can be reached from other hosts.*loopback device only", "--metrics", address)
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            self.tesserad(4, f"no metrics: somebody listens on 127.0.0.1:{port} already", "--metrics", f"127.0.0.1:{port}")
+
     @row("tesserad or tessera-agent: another server listens at the socket")
     def test_socket_in_use(self):
         server = Server()

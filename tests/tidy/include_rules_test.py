@@ -32,6 +32,7 @@ OWN = {
                "generated/control/", "generated/spec_hash.h"],
     "server/gate": ["server/gate/", "protocol/base/", "protocol/wire/"],
     "server/broker": ["server/broker/", "server/gate/", "server/sandbox/", "scheduler/", "programs/", "protocol/base/", "protocol/channel/", "protocol/wire/"],
+    "server/broker/metrics": ["server/broker/", "scheduler/", "protocol/base/"],
     "server/broker/control": ["server/broker/", "protocol/base/", "protocol/channel/", "protocol/wire/", "generated/control/"],
     "server/holders": ["server/holders/", "protocol/base/"],
     "server/shares": ["server/shares/", "server/holders/", "protocol/base/", "protocol/channel/"],
@@ -106,6 +107,7 @@ FOREIGN = {
     r"spdlog/.*": r"protocol/base/log\.",
     r"fmt/(?!core\.h).*": r"protocol/base/fmt\.",  # seconds of compilation each
     r"google/protobuf/.*|grpc.*|.*\.pb\.h": r"server/broker/control/|netaware/admin/",
+    r"prometheus/.*": r"server/broker/metrics/",
     r"sqlite3\.h|etcd/.*": r"netaware/store/",
     r"toml\+\+/.*": r"server/broker/vgpu_file_toml\.cc",
     r"seccomp\.h": r"server/sandbox/make_call_programs\.cc",
@@ -119,6 +121,7 @@ INNER = {
     r"server/worker/root/.*": "server/worker/root/",
     r"server/broker/root/.*": "server/broker/root/",
     r"server/broker/control/.*": "server/broker/",
+    r"server/broker/metrics/.*": "server/broker/",
 }
 
 OUR_FOLDERS = ("protocol/", "programs/", "client-stub/", "server/", "scheduler/", "netaware/", "generated/", "tests/", "deploy/")

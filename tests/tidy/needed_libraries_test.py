@@ -10,7 +10,7 @@ import subprocess
 import sys
 import unittest
 
-HEAVY = re.compile(r"lib(grpc|gpr|protobuf|absl|upb|sqlite3)\b.*|lib(grpc|absl|address_sorting).*")
+HEAVY = re.compile(r"lib(grpc|gpr|protobuf|absl|upb|sqlite3|prometheus)\b.*|lib(grpc|absl|address_sorting).*")
 WITHOUT = ("bin/tessera", "bin/tesserad", "bin/tessera-agent", "bin/tessera-gateway", "lib/client/libcuda.so.1")
 WITH = ("bin/tessera-broker", "bin/tessera-admin")
 build = None
@@ -27,6 +27,10 @@ class NeededLibraries(unittest.TestCase):
             libraries = needed(name)
             self.assertTrue(libraries, name)
             self.assertEqual([library for library in libraries if HEAVY.fullmatch(library)], [], name)
+
+    def test_metrics_are_the_brokers_alone(self):
+        carriers = [name for name in WITHOUT + WITH if any("prometheus" in library for library in needed(name))]
+        self.assertEqual(carriers, ["bin/tessera-broker"])
 
     def test_those_that_do_would_be_noticed(self):
         for name in WITH:

@@ -9,6 +9,7 @@
 #include "server/broker/run_broker.h"
 #ifdef TESSERA_CONTROL_API
 #include "server/broker/control/control_server.h"
+#include "server/broker/metrics/metrics_server.h"
 #endif
 #include "server/sandbox/service_sandbox.h"
 
@@ -30,11 +31,15 @@ int main(int argc, char** argv) {
   Result<std::unique_ptr<CallQueue>> calls = CallQueue::Make();
   if (!calls.ok()) EndService(Fail(kName, calls.status(), kServiceInternal));
   CallQueue* const queue = control.valid() ? calls->get() : nullptr;
-  const Status status = RunBroker(UniqueFd(options.line_fd), options.broker, queue, [&] {
+  UniqueFd metrics(options.metrics_fd);
+  MetricsBoard board;
+  MetricsBoard* const told = metrics.valid() ? &board : nullptr;
+  const Status status = RunBroker(UniqueFd(options.line_fd), options.broker, queue, told, [&] {
     SandboxOptions sandbox = ServiceSandbox(Service::kBroker, options.sandbox, !options.machine_root);
     if (!options.broker.record.empty()) sandbox.parent_death_signal = SIGTERM;  // it writes down the rest
     RETURN_IF_ERROR(EnterSandbox(sandbox));
 #ifdef TESSERA_CONTROL_API
+    if (told != nullptr) RETURN_IF_ERROR(MetricsServer::Start(std::move(metrics), board, options.restarts));
     if (queue != nullptr) return ControlServer::Start(std::move(control), *queue, options.broker.administrators);
 #endif
     return Status::Ok();

@@ -54,6 +54,8 @@ int ParseProgramOptions(int argc, char** argv, ProgramOptions* options) {
       ->type_name("HOLDER")
       ->allow_extra_args(false);
   line.app().add_option("--control-fd", options->control_fd)->group("");
+  line.app().add_option("--metrics-fd", options->metrics_fd)->group("");
+  line.app().add_option("--restarts", options->restarts)->group("");
   line.app().add_option("--line-fd", options->line_fd)->group("");
   line.app().add_option("--parent-pid", options->parent_pid)->group("");
   std::string sandbox = "off";

@@ -17,6 +17,8 @@ struct ProgramOptions : ServiceOptions {
   SandboxMode sandbox = SandboxMode::kOff;
   bool machine_root = false;  // no private root
   int control_fd = -1;        // where the control API listens; -1: there is none
+  int metrics_fd = -1;        // where whoever asks for metrics connects; -1: nobody may
+  uint64_t restarts = 0;      // of brokers before this one
 };
 
 // As ServiceCommandLine::Parse().

@@ -25,6 +25,12 @@ void AwaitCopy(CallContext& call, CUstream stream, const Range& to, const Range&
   if (!on_host(to) && !on_host(from)) AwaitTurn(call, stream, {call.header().call, bytes});
 }
 
+// Which way a copy of this many bytes goes, for who counts it.
+void CountCopy(CallContext& call, bool from_host, bool to_host, uint64_t bytes) {
+  if (from_host && !to_host) call.worker().gate().CountBytesTo(bytes);
+  if (to_host && !from_host) call.worker().gate().CountBytesFrom(bytes);
+}
+
 template <typename Request>
 void CopyBytes(CallContext& call, const Request& request) {
   SessionMemory& memory = call.worker().parts().memory();
@@ -49,16 +55,19 @@ void CopyBytes(CallContext& call, const Request& request) {
   switch (route) {
     case CopyRoute::kDirect:
       AwaitCopy(call, stream, {request.dst, request.bytes}, {request.src, request.bytes}, request.bytes);
+      CountCopy(call, memory.IsHost(request.src, request.bytes), memory.IsHost(request.dst, request.bytes), request.bytes);
       // Pinned memory that is written here without shared pages is the client library's own: its visit has it published.
       result = driver.cuMemcpyAsync(request.dst, request.src, request.bytes, stream);
       break;
     case CopyRoute::kInline:
+      CountCopy(call, true, false, request.bytes);
       // Ordinary memory is read before the driver returns (CUDA Driver API, "API synchronization behavior").
       result = driver.cuMemcpyHtoDAsync_v2(request.dst, request.data.data(), request.bytes, stream);
       break;
     case CopyRoute::kFromStaging: {
       const auto staging = memory.host().Staging(context, request.src, request.bytes);
       if (staging.data() == nullptr) return call.Malformed();
+      CountCopy(call, true, false, request.bytes);
       result = driver.cuMemcpyHtoDAsync_v2(request.dst, staging.data(), request.bytes, stream);
       break;
     }
@@ -66,6 +75,7 @@ void CopyBytes(CallContext& call, const Request& request) {
       const auto staging = memory.host().Staging(context, request.dst, request.bytes);
       if (staging.data() == nullptr) return call.Malformed();
       if (call.worker().channel().mirrored()) written = WrittenRange{kStagingSegment, request.dst, request.bytes};
+      CountCopy(call, false, true, request.bytes);
       result = driver.cuMemcpyDtoHAsync_v2(staging.data(), request.src, request.bytes, stream);
       break;
     }
@@ -174,6 +184,8 @@ void CopyBox(CallContext& call, const Request& request) {
     box.dstDevice = address;
     box.dstHost = reinterpret_cast<void*>(address);
   }
+  CountCopy(call, box.srcMemoryType == CU_MEMORYTYPE_HOST, box.dstMemoryType == CU_MEMORYTYPE_HOST,
+            box.WidthInBytes * box.Height * box.Depth);
   if (box.srcMemoryType != CU_MEMORYTYPE_HOST && box.dstMemoryType != CU_MEMORYTYPE_HOST) {
     AwaitCopy(call, stream, to, from, box.WidthInBytes * box.Height * box.Depth);
   }

@@ -22,6 +22,7 @@ void Do_tesseraDeliver(CallContext& call, const tesseraDeliverRequest& request) 
   if (asks) return call.Finish(call.ok() ? memory.deliveries().Prepare(call) : call.error());
   if (!call.ok()) return memory.deliveries().Refuse(call, request.delivery, call.error());
   if (!memory.MayCopy(request.src, bytes)) return memory.deliveries().Refuse(call, request.delivery, CUDA_ERROR_INVALID_VALUE);
+  worker.gate().CountBytesFrom(bytes);
   memory.deliveries().Start(call, request.stream, stream, request.delivery, request.src, bytes);
 }
 

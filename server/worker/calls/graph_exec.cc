@@ -190,7 +190,8 @@ void Do_cuGraphLaunch(CallContext& call, const cuGraphLaunchRequest& request) {
   Worker& worker = call.worker();
   cuGraphLaunchReply reply;
   reply.waited = worker.parts().host_copies().Waits(exec);
-  call.worker().completion().NoteKernel();
+  worker.completion().NoteKernel();
+  worker.gate().CountGraph();
   AwaitTurn(call, stream, {request.hGraph.value()});
   CUresult result = WithMemory(call, exec, [&] { return call.driver().cuGraphLaunch(exec, stream); });
   if (result != CUDA_SUCCESS || !reply.waited || !call.wants_reply()) return call.Finish(result, reply);

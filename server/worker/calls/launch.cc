@@ -152,6 +152,7 @@ void Do_cuLaunchCooperativeKernelMultiDevice(CallContext& call, const cuLaunchCo
   }
   if (!call.ok()) return call.Finish(call.error());
   if (call.driver().cuLaunchCooperativeKernelMultiDevice == nullptr) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
+  call.worker().gate().CountKernel();
   if (count > 0) AwaitTurn(call, launches[0].hStream, {request.functions[0].value(), count});
   call.Finish(call.driver().cuLaunchCooperativeKernelMultiDevice(launches.data(), static_cast<unsigned>(count), request.flags));
 }

@@ -42,6 +42,7 @@ void Gate::FindLanes() {
     lane = std::make_unique<Lane>(static_cast<size_t>(row), pages_.report->rows[row], pages_.event_fd);
     visible |= 1u << row;
   }
+  if (lanes_.size() == 1 && lanes_[0] != nullptr) only_row_ = &pages_.report->rows[lanes_[0]->row];
   pages_.report->visible_rows.store(visible, std::memory_order_release);
   // Nobody knows of the session's GPUs before.
   for (const std::unique_ptr<Lane>& lane : lanes_) {
@@ -53,6 +54,12 @@ Gate::Lane* Gate::LaneOfCurrentDevice() {
   CUdevice device = 0;
   if (driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
   return device >= 0 && static_cast<size_t>(device) < lanes_.size() ? lanes_[static_cast<size_t>(device)].get() : nullptr;
+}
+
+ReportPage::Row* Gate::RowOfCurrentDevice() {
+  if (lanes_.empty()) return nullptr;
+  const Lane* const lane = LaneOfCurrentDevice();
+  return lane == nullptr ? nullptr : &pages_.report->rows[lane->row];
 }
 
 GateWord Gate::WordOf(const Lane& lane) const { return GateWord::Of(page_->rows[lane.row].gate.load(std::memory_order_acquire)); }

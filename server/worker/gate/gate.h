@@ -67,6 +67,11 @@ class Gate {
 
   // Any thread.
   bool closed() const { return page_->closed_rows.load(std::memory_order_relaxed) != 0; }
+  // What the session does on the GPU of the current context, for who counts it; also while the gate is free.
+  void CountKernel() { Count(&ReportPage::Row::did_kernels, 1); }
+  void CountGraph() { Count(&ReportPage::Row::did_graphs, 1); }
+  void CountBytesTo(uint64_t bytes) { Count(&ReportPage::Row::did_bytes_to, bytes); }
+  void CountBytesFrom(uint64_t bytes) { Count(&ReportPage::Row::did_bytes_from, bytes); }
   // Where the session counts its records.
   std::atomic<uint64_t>& executed() const { return *executed_; }
 
@@ -117,6 +122,13 @@ class Gate {
 
   void FindLanes();
   Lane* LaneOfCurrentDevice();
+  void Count(std::atomic<uint64_t> ReportPage::Row::*what, uint64_t more) {
+    ReportPage::Row* const row = only_row_ != nullptr ? only_row_ : RowOfCurrentDevice();
+    if (row == nullptr) return;
+    std::atomic<uint64_t>& sum = row->*what;  // there is one writer
+    sum.store(sum.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+  }
+  ReportPage::Row* RowOfCurrentDevice();
   GateWord WordOf(const Lane& lane) const;
   // The end of what the word allows now: `now_ns` or before when it is closed.
   uint64_t OpenUntilNs(const Lane& lane, const GateWord& word, uint64_t now_ns) const;
@@ -149,6 +161,7 @@ class Gate {
   std::atomic<uint64_t> own_executed_{0};
   std::atomic<uint64_t>* const executed_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // by device number; null: a GPU that the page does not know
+  ReportPage::Row* only_row_ = nullptr;       // of a session with one GPU
   StopPredicate stop_;
   std::function<void()> wake_;
   AdaptiveSpin spin_;      // for a token that is about to come

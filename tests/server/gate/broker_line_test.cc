@@ -59,6 +59,7 @@ TEST(BrokerLine, EveryMessageComesThrough) {
   Torture(AskAnswer{7, StatusCode::kOk, "", {0, 15}});
   Torture(CameMessage{9, 4711, "train"});
   Torture(LeftMessage{9});
+  Torture(FoundMessage{9, 1});
   Torture(ReadyMessage{"0.1.0"});
   Torture(AliveMessage{});
   FiguresMessage figures;
