@@ -20,9 +20,9 @@ demo: install-dependencies
 	@cmake --build --preset $(PRESET) -j$(JOBS) --target product
 	@deploy/demo/run $(BUILD)
 
-# Also what tests/tidy needs (clang-format), tests/bench (valgrind) and tests/rdma: soft-RoCE in a guest.
+# Also what tests/tidy needs (clang-format), tests/bench (valgrind), tests/system (prometheus) and tests/rdma: soft-RoCE in a guest.
 test: build
-	deploy/install-dependencies clang-format-16 valgrind qemu-system-x86 busybox-static cpio kmod rdma-core iproute2 ibverbs-providers
+	deploy/install-dependencies clang-format-16 valgrind prometheus qemu-system-x86 busybox-static cpio kmod rdma-core iproute2 ibverbs-providers
 	ctest --preset $(PRESET) -j$(TEST_JOBS)
 
 # Address, undefined-behaviour and thread sanitizers over the parts with threads or untrusted bytes.

@@ -2,12 +2,14 @@
 
 #include <fmt/core.h>
 #include <pwd.h>
+#include <time.h>
 
 #include <chrono>
 #include <cstdio>
 #include <string>
 
 #include "netaware/admin/control_client.h"
+#include "netaware/admin/usage_command.h"
 #include "netaware/admin/vgpu_text.h"
 #include "netaware/cli/exit_codes.h"
 #include "protocol/base/printable.h"
@@ -105,6 +107,17 @@ int List(const VgpuOptions& options, control::v1::VgpuService::Stub& stub) {
   return kExitOk;
 }
 
+int Usage(const VgpuOptions& options, control::v1::VgpuService::Stub& stub) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kAnswerWait);
+  const control::v1::UsageRequest request = UsageRequestOf(options, time(nullptr));
+  control::v1::UsageReport report;
+  const grpc::Status status = stub.Usage(&context, request, &report);
+  if (!status.ok()) return SayRefusal(status);
+  std::fputs(UsageText(options, request, report).c_str(), stdout);
+  return kExitOk;
+}
+
 int Watch(const VgpuOptions& options, control::v1::VgpuService::Stub& stub) {
   grpc::ClientContext context;
   const auto reader = stub.Watch(&context, control::v1::ListRequest());
@@ -128,6 +141,7 @@ int VgpuCommand(const VgpuOptions& options) {
   if (!stub.ok()) return SayConnection(stub.status());
   if (options.action == "list") return List(options, **stub);
   if (options.action == "watch") return Watch(options, **stub);
+  if (options.action == "usage") return Usage(options, **stub);
   Vgpu vgpu;
   const grpc::Status status = Call(options, **stub, &vgpu);
   if (!status.ok()) return SayRefusal(status);

@@ -78,6 +78,10 @@ std::string Describe(const control::v1::VgpuList& list) {
                     MemoryOf(vgpu), Printable(vgpu.spec().priority()), std::to_string(vgpu.sessions()), Printable(vgpu.made_by()),
                     OwnersOf(vgpu)});
   }
+  return TableText(rows);
+}
+
+std::string TableText(const std::vector<std::array<std::string, 9>>& rows) {
   std::array<size_t, 9> widths{};
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());

@@ -1,8 +1,10 @@
 // vGPUs for people and for programs. Pure; any thread.
 #pragma once
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "generated/control/vgpu.pb.h"
 
@@ -15,6 +17,9 @@ nlohmann::json AsJson(const control::v1::VgpuList& list);
 std::string Describe(const control::v1::Vgpu& vgpu);
 // A table, or a line that says that there are none.
 std::string Describe(const control::v1::VgpuList& list);
+
+// Rows of one length, of which the first are headings.
+std::string TableText(const std::vector<std::array<std::string, 9>>& rows);
 
 // With a newline at the end; whatever is no UTF-8 is replaced.
 std::string Text(const nlohmann::json& json, int indent);

@@ -1,9 +1,14 @@
 #include "netaware/vgpu/vgpu_command_line.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <tuple>
 #include <utility>
 
+#include "netaware/vgpu/usage_time.h"
 #include "protocol/base/bytes_text.h"
 #include "protocol/base/printable.h"
 
@@ -19,6 +24,8 @@ list     the vGPUs: all for root, the server's user and those of tesserad --admi
          those that they may use
 show     one of them
 watch    the list, again whenever it changes
+usage    what vGPUs used, from the server's records (tesserad --usage-days): GPU time, waits, time with calls, mean share while
+         there were sessions, memory at most, launches. GPU time is counted while several share the GPU, or one has a limit
 
 Exit codes: 0; 2 the command line was not understood; 71 the address is not unix:PATH; 72 nobody answers there; 73 not allowed;
 76 a part of the installation is missing; 79 it cannot be: the sentence says which field, its value, by how much
@@ -30,7 +37,8 @@ Environment:
 Examples:
   tessera vgpu create train --request 0.6 --owner uid:1000
   tessera vgpu resize train --request 0.3 --memory 20GiB
-  tessera vgpu delete train --force --grace 30)";
+  tessera vgpu delete train --force --grace 30
+  tessera vgpu usage train --since 7d --by day)";
 
 }  // namespace
 
@@ -38,9 +46,9 @@ CLI::App* AddVgpuCommand(CLI::App& app, VgpuOptions* options) {
   CLI::App* command = app.add_subcommand("vgpu", "make, change, delete and show the vGPUs of a server of this host");
   command->add_option("action", options->action, "what to do")
       ->required()
-      ->type_name("{create,resize,delete,list,show,watch}")
-      ->check(CLI::IsMember({"create", "resize", "delete", "list", "show", "watch"}));
-  command->add_option("name", options->name, "the vGPU; not of list and watch")->type_name("NAME");
+      ->type_name("{create,resize,delete,list,show,watch,usage}")
+      ->check(CLI::IsMember({"create", "resize", "delete", "list", "show", "watch", "usage"}));
+  command->add_option("name", options->name, "the vGPU; not of list and watch; usage: of all without")->type_name("NAME");
   command->add_option("--request", options->request, "share of the GPU's time that it gets whenever it wants it, 0 to 1")
       ->type_name("SHARE");
   command->add_option("--limit", options->limit, "share that it never exceeds")->type_name("SHARE");
@@ -81,6 +89,12 @@ CLI::App* AddVgpuCommand(CLI::App& app, VgpuOptions* options) {
       ->add_option("--request-id", options->request_id,
                    "create, resize, delete: a word of your own; said again with the same words it is done once")
       ->type_name("ID");
+  command->add_option("--since", options->since, "usage: from when on (default: 1d): " + std::string(kUsageTimeForms))
+      ->type_name("TIME");
+  command->add_option("--until", options->until, "usage: until when (default: now)")->type_name("TIME");
+  command->add_option("--by", options->by, "usage: a row for each of these, by UTC")
+      ->check(CLI::IsMember({"hour", "day", "all"}))
+      ->capture_default_str();
   command->add_option("--count", options->count, "watch: how many lists")->type_name("N");
   command
       ->add_option(
@@ -101,20 +115,36 @@ std::string CheckVgpuOptions(const VgpuOptions& options) {
     return std::find(actions.begin(), actions.end(), action) != actions.end();
   };
   const bool has_name = !is({"list", "watch"});
-  if (has_name && options.name.empty()) return action + " wants the name of a vGPU";
+  if (has_name && options.name.empty() && action != "usage") return action + " wants the name of a vGPU";
   if (!has_name && !options.name.empty()) return action + " takes no name, not '" + options.name + "'";
   const bool puts = is({"create", "resize"}), changes = puts || action == "delete";
   const std::pair<const char*, bool> wrong[] = {
-      {"--request", options.request && !puts},          {"--limit", options.limit && !puts},
-      {"--memory", options.memory_bytes && !puts},      {"--gpu", options.gpu && action != "create"},
-      {"--priority", options.priority && !puts},        {"--overrun", options.overrun && !puts},
-      {"--owner", !options.owners.empty() && !puts},    {"--revision", options.revision && (!changes || action == "create")},
-      {"--force", options.force && action != "delete"}, {"--grace without --force", options.grace_s && !options.force},
-      {"--request-id", options.request_id && !changes}, {"--count", options.count && action != "watch"},
+      {"--request", options.request && !puts},
+      {"--limit", options.limit && !puts},
+      {"--memory", options.memory_bytes && !puts},
+      {"--gpu", options.gpu && action != "create"},
+      {"--priority", options.priority && !puts},
+      {"--overrun", options.overrun && !puts},
+      {"--owner", !options.owners.empty() && !puts},
+      {"--revision", options.revision && (!changes || action == "create")},
+      {"--force", options.force && action != "delete"},
+      {"--grace without --force", options.grace_s && !options.force},
+      {"--request-id", options.request_id && !changes},
+      {"--count", options.count && action != "watch"},
+      {"--since", !options.since.empty() && action != "usage"},
+      {"--until", !options.until.empty() && action != "usage"},
+      {"--by", options.by != "all" && action != "usage"},
   };
   for (const auto& [option, is_wrong] : wrong) {
     if (is_wrong) return action + " takes no " + option;
   }
+  int64_t since = 0, until = INT64_MAX;
+  for (const auto& [option, text, to] :
+       {std::tuple("--since", &options.since, &since), std::tuple("--until", &options.until, &until)}) {
+    if (text->empty() || ParseUsageTime(*text, time(nullptr), to)) continue;
+    return std::string(option) + ": '" + Printable(*text) + "' is no time: " + kUsageTimeForms;
+  }
+  if (until < since) return "--until is before --since";
   const bool says =
       options.request || options.limit || options.memory_bytes || options.priority || options.overrun || !options.owners.empty();
   if (action == "resize" && !says) return "resize wants what is to change, like --request 0.5";

@@ -9,8 +9,8 @@
 namespace tessera {
 
 struct VgpuOptions {
-  std::string action;           // create, resize, delete, list, show, watch
-  std::string name;             // of all but list and watch
+  std::string action;           // create, resize, delete, list, show, watch, usage
+  std::string name;             // of all but list and watch; of usage it may be empty
   std::string control;          // unix:PATH of the API; empty: TESSERA_CONTROL, else beside the server's socket
   std::string server;           // unix:PATH; empty: TESSERA_SERVER
   std::string output = "text";  // or "json"
@@ -22,6 +22,8 @@ struct VgpuOptions {
   bool force = false;                  // of delete
   std::optional<uint32_t> grace_s{};   // of delete by force
   std::optional<std::string> request_id{};
+  std::string since{}, until{};     // of usage, as the user says; empty: a day ago, now
+  std::string by = "all";           // of usage: hour, day, all
   std::optional<uint32_t> count{};  // of watch; nothing: until it is ended
 };
 

@@ -68,6 +68,10 @@ Status BrokerProcess::Launch() {
     arguments.insert(arguments.end(), {"--metrics-fd", std::to_string(kPassedFd + static_cast<int>(passed.size()) - 1),
                                        "--restarts", std::to_string(launches_)});
   }
+  if (usage_line_ >= 0) {
+    passed.push_back(usage_line_);
+    arguments.insert(arguments.end(), {"--usage-line-fd", std::to_string(kPassedFd + static_cast<int>(passed.size()) - 1)});
+  }
   ++launches_;
   if (!options_.record_path.empty()) {
     // What the one before wrote is kept.

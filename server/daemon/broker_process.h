@@ -48,6 +48,8 @@ class BrokerProcess {
   void Offer(int control_listener) { control_listener_ = control_listener; }
   // The same of where they tell of what they count.
   void OfferMetrics(int listener) { metrics_listener_ = listener; }
+  // And of their socket to the keeper of usage records.
+  void OfferUsage(int line) { usage_line_ = line; }
   // Starts one and waits until it is ready. kNotFound: there is no such program; kVersionMismatch: it is of another release;
   // kUnavailable: it ended instead, and has said why in the log.
   Status Start();
@@ -88,6 +90,7 @@ class BrokerProcess {
   const GpusMessage gpus_;
   int control_listener_ = -1;
   int metrics_listener_ = -1;
+  int usage_line_ = -1;
   pid_t pid_ = -1;
   UniqueFd line_;
   uint64_t started_ns_ = 0;

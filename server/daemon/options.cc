@@ -239,6 +239,14 @@ int ParseOptions(int argc, char** argv, Options* options) {
          "Where Prometheus asks what the broker counts (http://ADDRESS:PORT/metrics), of the loopback device only: every user "
          "of this host may ask. Off by default")
       ->type_name("127.0.0.1:PORT");
+  CLI::Option* const usage_days =
+      app.add_option(
+             "--usage-days", options->usage_days,
+             "How long it is kept what each vGPU used in each second (tessera vgpu usage), beside the file of --state; 0: "
+             "it is not")
+          ->type_name("DAYS")
+          ->check(CLI::Range(0U, 3660U).description("0 to 3660"))
+          ->capture_default_str();
   app.add_flag("--check-sandbox", options->check_sandbox,
                "Say in a line what workers give up on this machine, and end: nothing is served");
   line.AddOwner();
@@ -337,6 +345,15 @@ int ParseOptions(int argc, char** argv, Options* options) {
   }
   if (options->state_is_asked) options->state_path = state;
   if (state == "auto" && !options->control_path.empty()) options->state_path = DefaultStatePath(options->listen_path);
+  options->usage_is_asked = usage_days->count() > 0 && options->usage_days > 0;
+  if (options->usage_is_asked && options->state_path.empty()) {
+    return line.Refuse(
+        "--usage-days needs a control API and a place beside its state: leave --control none, --state none and "
+        "--no-vgpus out");
+  }
+#ifdef TESSERA_CONTROL_API
+  if (options->usage_days > 0 && !options->state_path.empty()) options->usage_directory = options->state_path + kUsageEnd;
+#endif
   return -1;
 }
 

@@ -49,6 +49,9 @@ struct Options : ServiceOptions {
   std::string record_path;             // of --record, for the broker
   std::string control_path;            // of --control unix:PATH; empty: there is no control API
   bool control_is_asked = false;       // it is not the default: without it there is no server
+  std::string usage_directory;         // of usage records, beside the state; empty: there are none
+  uint32_t usage_days = 7;             // of --usage-days
+  bool usage_is_asked = false;         // it was named: without records there is no server
   std::string metrics_address;         // of --metrics; empty: nobody is told of metrics
   std::string state_path;              // of --state; empty: vGPUs of the control API end with the server
   bool state_is_asked = false;         // likewise

@@ -119,8 +119,8 @@ std::string DefaultStatePath(const std::string& socket_path) {
     }
   }
   name += ".vgpus";
-  constexpr size_t kEndOfNew = 4;
-  return error || name.size() + kEndOfNew > NAME_MAX ? "" : directory + "/tessera/" + name;
+  constexpr size_t kEndMax = 6;  // ".usage"
+  return error || name.size() + kEndMax > NAME_MAX ? "" : directory + "/tessera/" + name;
 }
 
 }  // namespace tessera

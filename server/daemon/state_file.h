@@ -44,6 +44,9 @@ class StateFile {
   uint64_t next_ns_ = 0;
 };
 
+// What follows the file's path in that of the directory of usage records.
+inline constexpr const char* kUsageEnd = ".usage";
+
 // Where the state of the server at this socket is when nobody says: a name made of the socket's path, in the user's directory for
 // such. Empty: there is no place.
 std::string DefaultStatePath(const std::string& socket_path);

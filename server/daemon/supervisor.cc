@@ -81,6 +81,7 @@ Supervisor::Supervisor(const Options& options, UnixListener listener, ServerRepo
     : options_(options),
       logs_(logs),
       broker_(options_, GpusOf(report, options), logs),
+      usage_(options_, logs),
       pool_(options_, broker_.gpus(), logs),
       listener_(std::move(listener)),
       report_(std::move(report)),
@@ -115,7 +116,8 @@ int Supervisor::Run() {
                                  {phase_ == Phase::kServing ? options_.owner_fd : -1, POLLIN, 0},
                                  {broker_.fd(), POLLIN, 0},
                                  {vgpu_file_ ? vgpu_file_->fd() : -1, POLLIN, 0},
-                                 {auditor_.fd(), POLLIN, 0}};
+                                 {auditor_.fd(), POLLIN, 0},
+                                 {usage_.fd(), POLLIN, 0}};
     const size_t first_silent = ready.size();
     for (const auto& [id, client] : silent_) ready.push_back({client.connection.get(), POLLIN, 0});
     const size_t first_start = ready.size();
@@ -165,6 +167,7 @@ int Supervisor::Run() {
   LogInfo("all sessions have ended");
   KeepState();
   broker_.Stop();
+  usage_.Stop();
   if (gateway_.pid > 0) {
     // Its sessions have ended by now; the address is free again when this process has ended.
     kill(gateway_.pid, SIGTERM);
@@ -381,7 +384,7 @@ void Supervisor::Reap() {
                DescribeWaitStatus(wait_status));
       gateway_.pid = -1;
     }
-    if (broker_.Forget(pid, wait_status)) continue;
+    if (broker_.Forget(pid, wait_status) || usage_.Forget(pid, wait_status)) continue;
     stuck_.erase(pid);
     AnswerRoomWaiters(pid);
     if (pool_.Forget(pid)) LogInfo("worker {}, which waited for a session, {}", pid, DescribeWaitStatus(wait_status));
@@ -449,7 +452,7 @@ int Supervisor::PollTimeoutMs() const {
   deadline_ns = std::min(deadline_ns, NextStartNs());
   if (accepting_.rests(MonotonicNs())) deadline_ns = std::min(deadline_ns, accepting_.until_ns());
   for (const Asked& asked : asked_) deadline_ns = std::min(deadline_ns, asked.deadline_ns);
-  if (options_.vgpus) deadline_ns = std::min(deadline_ns, broker_.next_ns());
+  if (options_.vgpus) deadline_ns = std::min({deadline_ns, broker_.next_ns(), usage_.next_ns()});
   if (state_) deadline_ns = std::min(deadline_ns, state_->next_ns());
   for (const auto& [pid, worker] : workers_) deadline_ns = std::min(deadline_ns, worker.kill_at_ns);
   for (const RoomWaiter& waiter : room_waiters_) deadline_ns = std::min(deadline_ns, waiter.deadline_ns);

@@ -31,6 +31,7 @@
 #include "server/daemon/monitor.h"
 #include "server/daemon/options.h"
 #include "server/daemon/state_file.h"
+#include "server/daemon/usage_process.h"
 #include "server/daemon/vgpu_file.h"
 #include "server/daemon/worker_pool.h"
 #include "server/holders/descriptor_plan.h"
@@ -187,6 +188,7 @@ class Supervisor {
   const Options options_;
   ChildLogs& logs_;
   BrokerProcess broker_;
+  UsageProcess usage_;
   WorkerPool pool_;
   UnixListener listener_;
   std::optional<UnixListener> control_;      // of the control API

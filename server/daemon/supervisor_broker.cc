@@ -25,6 +25,8 @@ Status Supervisor::StartBroker() {
   RETURN_IF_ERROR(OpenMetrics());
   RETURN_IF_ERROR(OpenControl());
   RETURN_IF_ERROR(OpenState());
+  RETURN_IF_ERROR(usage_.Prepare());
+  broker_.OfferUsage(usage_.brokers_end());
   RETURN_IF_ERROR(broker_.Start());
   if (!vgpu_file_) {
     if (vgpus_of_api_) broker_.GiveBack(*vgpus_of_api_);
@@ -161,6 +163,7 @@ void Supervisor::TendBroker() {
                 {}});
   }
   if (broker_.Tend()) TellBroker();
+  usage_.Tend();
   if (vgpu_file_ && vgpu_file_->Look()) TellBrokerFile(vgpu_file_->text());
 }
 

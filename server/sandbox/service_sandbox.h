@@ -19,6 +19,7 @@ enum class Service : uid_t {  // its user
   kImageKeeper = 65522,
   kGateway = 65523,  // the process of a tessera-gateway that carries sessions
   kAgent = 65524,    // the same of a tessera-agent
+  kUsageKeeper = 65525,
 };
 
 // What it enters, whoever runs it. `private_root` as in SandboxOptions; `directories`: all that it may open files in, to read

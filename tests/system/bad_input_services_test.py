@@ -128,6 +128,26 @@ class Services(TableTest):
         self.tesserad(4, "/proc/nowhere/state", *control, "--state", "/proc/nowhere/state")
         self.tesserad(4, "/etc/passwd is no state of a tesserad", *control, "--state", "/etc/passwd")
 
+    @row("tesserad: `--usage-days` without a control API or its state")
+    def test_no_place_for_usage_records(self):
+        for words in (("--control", "none"), ("--state", "none"), ("--no-vgpus",)):
+            self.tesserad(2, "--usage-days needs a control API and a place beside its state", "--usage-days", "3", *words)
+        self.tesserad(2, "usage-days.*0 to 3660", "--usage-days", "3661")
+
+    @row("tesserad: `--usage-days` where its directory cannot be made, or the database in it is damaged")
+    def test_usage_records_that_cannot_be_kept(self):
+        state = self.directory.name + "/state"
+        options = ("--control", self.url + ".control", "--state", state, "--usage-days", "3")
+        with open(state + ".usage", "w"):
+            self.tesserad(4, f"no usage records: cannot open the directory {state}.usage", *options)
+        os.unlink(state + ".usage")
+        os.mkdir(state + ".usage", 0o755)
+        self.tesserad(4, f"no usage records: others than this user may read {state}.usage", *options)
+        os.chmod(state + ".usage", 0o700)
+        with open(state + ".usage/usage.sqlite", "w") as database:
+            database.write("x" * 10000)
+        self.tesserad(4, f"no usage records: {state}.usage/usage.sqlite: file is not a database; it is damaged: move it away", *options)
+
     @row("tesserad: a `--metrics` that is no address, or with `--no-vgpus`")
     def test_no_address_for_metrics(self):
         for address in ("9464", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:9464x", "somewhere:9464", "[::1:9464", ":9464", "127.1:1"):

@@ -106,6 +106,7 @@ class WhatIsTold(Metrics):
             self.addCleanup(copies.wait)
             self.addCleanup(copies.kill)
             wait_for(lambda: all(self.value(name, "a") >= before[name, "a"] + (64 << 20) for name in names), 60, f"copies of {memory} memory")
+            self.assertGreaterEqual(self.value("tessera_vgpu_memory_held_bytes", "a"), 64 << 20)
             copies.kill()
         values = self.values()
         self.assertEqual(values["tessera_vgpu_busy_seconds_total", "a"], 0)  # it was alone: nothing is metered

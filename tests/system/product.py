@@ -60,8 +60,9 @@ def alive(pid):
     return state(pid) != "Z"
 
 
-# What servers of tests keep for later ones (images) is none of this user's.
+# What servers of tests keep for later ones (images, usage records) is none of this user's.
 os.environ.setdefault("XDG_CACHE_HOME", os.path.join(tempfile.gettempdir(), f"tessera-tests-{os.getuid()}"))
+os.environ.setdefault("XDG_STATE_HOME", os.path.join(tempfile.gettempdir(), f"tessera-tests-{os.getuid()}/state"))
 
 
 def environment(**changes):
@@ -262,10 +263,10 @@ class Server:
         return found
 
     def workers(self):
-        """Its children without gateway, broker, the process that keeps images, and the monitor, which a server has that was asked for
+        """Its children without gateway, broker, the processes that keep images and usage records, and the monitor, which a server has that was asked for
         readings."""
         return [pid for pid, words in self.children_by_words().items()
-                if not {"--monitor-fd", "--keeper-fd", "--line-fd", "--ready-fd"} & set(words)]
+                if not {"--monitor-fd", "--keeper-fd", "--line-fd", "--ready-fd", "--usage-fd"} & set(words)]
 
     def gateways(self):
         return [pid for pid, words in self.children_by_words().items() if "--ready-fd" in words]

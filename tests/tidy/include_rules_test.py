@@ -31,10 +31,12 @@ OWN = {
     "server": ["server/", "protocol/", "generated/server", "generated/messages/", "generated/driver_", "generated/mock/",
                "generated/control/", "generated/spec_hash.h"],
     "server/gate": ["server/gate/", "protocol/base/", "protocol/wire/"],
-    "server/broker": ["server/broker/", "server/gate/", "server/sandbox/", "scheduler/", "programs/", "protocol/base/", "protocol/channel/", "protocol/wire/"],
+    "server/broker": ["server/broker/", "server/gate/", "server/sandbox/", "server/usage/", "scheduler/", "programs/", "protocol/base/", "protocol/channel/", "protocol/wire/"],
+    "server/broker/usage": ["server/broker/", "server/gate/", "server/usage/usage_line.h", "protocol/base/", "protocol/channel/", "protocol/wire/"],
     "server/broker/metrics": ["server/broker/", "scheduler/", "protocol/base/"],
     "server/broker/control": ["server/broker/", "protocol/base/", "protocol/channel/", "protocol/wire/", "generated/control/"],
     "server/holders": ["server/holders/", "protocol/base/"],
+    "server/usage": ["server/usage/", "protocol/base/", "protocol/channel/", "protocol/wire/"],
     "server/shares": ["server/shares/", "server/holders/", "protocol/base/", "protocol/channel/"],
     "server/code_image": ["server/code_image/", "protocol/base/"],
     "server/images": ["server/images/", "protocol/base/", "protocol/image/", "protocol/channel/"],
@@ -108,7 +110,8 @@ FOREIGN = {
     r"fmt/(?!core\.h).*": r"protocol/base/fmt\.",  # seconds of compilation each
     r"google/protobuf/.*|grpc.*|.*\.pb\.h": r"server/broker/control/|netaware/admin/",
     r"prometheus/.*": r"server/broker/metrics/",
-    r"sqlite3\.h|etcd/.*": r"netaware/store/",
+    r"sqlite3\.h": r"server/usage/usage_store\.cc|netaware/store/",
+    r"etcd/.*": r"netaware/store/",
     r"toml\+\+/.*": r"server/broker/vgpu_file_toml\.cc",
     r"seccomp\.h": r"server/sandbox/make_call_programs\.cc",
     r"dlfcn\.h": r"protocol/link/ucx/ucx_library\.cc|server/driver/(loader|nvml)\.cc|server/emulator/driver/|client-stub/",
@@ -122,6 +125,7 @@ INNER = {
     r"server/broker/root/.*": "server/broker/root/",
     r"server/broker/control/.*": "server/broker/",
     r"server/broker/metrics/.*": "server/broker/",
+    r"server/broker/usage/.*": "server/broker/",
 }
 
 OUR_FOLDERS = ("protocol/", "programs/", "client-stub/", "server/", "scheduler/", "netaware/", "generated/", "tests/", "deploy/")

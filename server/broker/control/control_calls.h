@@ -2,7 +2,7 @@
 //
 //   ControlCalls calls(queue, administrators);
 //   calls.Register(builder); server = builder.BuildAndStart();
-//   calls.Begin(), WatchCall::Await(calls);           // and from one thread, for ever: calls.TendOne();
+//   calls.Begin(), WatchCall::Await(calls), UsageCall::Await(calls);           // and from one thread, for ever: calls.TendOne();
 //   calls.Deliver();                                  // from another, whenever queue.answer_fd() is readable
 //
 // Each call goes to the broker's thread by the queue, and its answer comes back from there. Whoever watches is told what List
@@ -46,14 +46,17 @@ class GrpcEvent {
   virtual void Happened(bool ok) = 0;
 };
 
+class UsageFront;
+
 class ControlCalls {
  public:
   using Service = control::v1::VgpuService::AsyncService;
   // Calls that watch, of all connections.
   static constexpr size_t kWatchersMax = 64;
 
-  ControlCalls(CallQueue& queue, std::vector<std::string> administrators)
-      : queue_(queue), administrators_(std::move(administrators)) {}
+  // `usage`: null: there are no usage records.
+  ControlCalls(CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage = nullptr)
+      : queue_(queue), administrators_(std::move(administrators)), usage_(usage) {}
 
   void Register(grpc::ServerBuilder& builder);
   void Begin();
@@ -65,6 +68,7 @@ class ControlCalls {
   bool AddWatcher(const std::shared_ptr<Watcher>& watcher);
   void RemoveWatcher(const Watcher* watcher);
   const std::vector<std::string>& administrators() const { return administrators_; }
+  UsageFront* usage() const { return usage_; }
   Service& service() { return service_; }
   grpc::ServerCompletionQueue* completions() { return completions_.get(); }
 
@@ -76,6 +80,7 @@ class ControlCalls {
 
   CallQueue& queue_;
   const std::vector<std::string> administrators_;
+  UsageFront* const usage_;
   Service service_;
   std::unique_ptr<grpc::ServerCompletionQueue> completions_;
   VgpuList told_;  // of Deliver()

@@ -18,6 +18,7 @@
 #include "protocol/base/log.h"
 #include "protocol/channel/unix_socket.h"
 #include "server/broker/control/control_calls.h"
+#include "server/broker/control/usage_call.h"
 #include "server/broker/control/watch_call.h"
 
 namespace tessera {
@@ -41,8 +42,8 @@ struct Connection {
 
 class Front {
  public:
-  Front(UniqueFd listener, CallQueue& queue, std::vector<std::string> administrators)
-      : listener_(std::move(listener)), queue_(queue), calls_(queue, std::move(administrators)) {}
+  Front(UniqueFd listener, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage)
+      : listener_(std::move(listener)), queue_(queue), calls_(queue, std::move(administrators), usage) {}
 
   void Run() {
     setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + ControlServer::kNice);
@@ -91,6 +92,7 @@ class Front {
     server_ = builder.BuildAndStart();
     calls_.Begin();
     WatchCall::Await(calls_);
+    UsageCall::Await(calls_);
     std::thread([this] {
       for (;;) calls_.TendOne();
     }).detach();
@@ -105,8 +107,8 @@ class Front {
 
 }  // namespace
 
-Status ControlServer::Start(UniqueFd listener, CallQueue& queue, std::vector<std::string> administrators) {
-  Front* const front = new Front(std::move(listener), queue, std::move(administrators));  // as long as the process
+Status ControlServer::Start(UniqueFd listener, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage) {
+  Front* const front = new Front(std::move(listener), queue, std::move(administrators), usage);  // as long as the process
   try {
     std::thread([front] { front->Run(); }).detach();
   } catch (const std::system_error& error) {

@@ -17,6 +17,8 @@
 
 namespace tessera {
 
+class UsageFront;
+
 class ControlServer {
  public:
   static constexpr size_t kConnectionsMax = 64;
@@ -28,8 +30,9 @@ class ControlServer {
   static constexpr int kAnswerMs = 10'000;     // for so long
   static constexpr int kNice = 5;              // more than the broker's
 
-  // Starts a thread that goes on until the process ends; so does `queue`. `administrators`: those of the VgpuApi behind it.
-  static Status Start(UniqueFd listener, CallQueue& queue, std::vector<std::string> administrators);
+  // Starts a thread that goes on until the process ends; so do `queue` and `usage` (null: there are no usage records).
+  // `administrators`: those of the VgpuApi behind it.
+  static Status Start(UniqueFd listener, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage = nullptr);
 };
 
 }  // namespace tessera

@@ -55,6 +55,11 @@ int ParseProgramOptions(int argc, char** argv, ProgramOptions* options) {
       ->allow_extra_args(false);
   line.app().add_option("--control-fd", options->control_fd)->group("");
   line.app().add_option("--metrics-fd", options->metrics_fd)->group("");
+  line.app().add_option("--usage-line-fd", options->usage_line_fd)->group("");
+  line.app().add_option("--usage-fd", options->usage_fd)->group("");
+  line.app().add_option("--opened-fd", options->opened_fd)->group("");
+  line.app().add_option("--usage-directory", options->usage_directory)->group("");
+  line.app().add_option("--usage-days", options->usage_days)->group("");
   line.app().add_option("--restarts", options->restarts)->group("");
   line.app().add_option("--line-fd", options->line_fd)->group("");
   line.app().add_option("--parent-pid", options->parent_pid)->group("");
@@ -77,6 +82,7 @@ int ParseProgramOptions(int argc, char** argv, ProgramOptions* options) {
     if (!IsHolder(holder) || holder == kAnonymousHolder)
       return line.Refuse(fmt::format("--admin takes uid:N or name:X, not '{}'", holder));
   }
+  if (options->usage_fd >= 0) return -1;
   if (options->line_fd < 0) return line.Refuse("tesserad starts this program, with --line-fd");
   return -1;
 }

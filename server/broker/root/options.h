@@ -18,7 +18,13 @@ struct ProgramOptions : ServiceOptions {
   bool machine_root = false;  // no private root
   int control_fd = -1;        // where the control API listens; -1: there is none
   int metrics_fd = -1;        // where whoever asks for metrics connects; -1: nobody may
-  uint64_t restarts = 0;      // of brokers before this one
+  int usage_line_fd = -1;     // to the keeper of usage records; -1: there are none
+  // Of the process that keeps usage records, which decides nothing.
+  int usage_fd = -1;  // the other end of that; -1: this is a broker
+  int opened_fd = -1;
+  std::string usage_directory{};
+  uint32_t usage_days = 7;
+  uint64_t restarts = 0;  // of brokers before this one
 };
 
 // As ServiceCommandLine::Parse().

@@ -1,0 +1,19 @@
+// What `tessera vgpu usage` does, by the control API.
+#pragma once
+
+#include <grpcpp/support/status.h>
+
+#include <string>
+
+#include "generated/control/vgpu.grpc.pb.h"
+#include "netaware/vgpu/vgpu_options.h"
+
+namespace tessera {
+
+// What to ask, as of `now` (seconds since 1970). The options were checked (CheckVgpuOptions).
+control::v1::UsageRequest UsageRequestOf(const VgpuOptions& options, int64_t now);
+// What there is to print for the answer: a table, or JSON.
+std::string UsageText(const VgpuOptions& options, const control::v1::UsageRequest& request,
+                      const control::v1::UsageReport& report);
+
+}  // namespace tessera
