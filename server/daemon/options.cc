@@ -353,6 +353,8 @@ int ParseOptions(int argc, char** argv, Options* options) {
   }
 #ifdef TESSERA_CONTROL_API
   if (options->usage_days > 0 && !options->state_path.empty()) options->usage_directory = options->state_path + kUsageEnd;
+#else
+  if (options->usage_is_asked) return line.Refuse("--usage-days: this build keeps no usage records");
 #endif
   return -1;
 }

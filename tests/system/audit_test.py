@@ -7,13 +7,15 @@ usage: audit_test.py BUILD_DIRECTORY
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import urllib.request
 
-from product import BUILD, CLIENT, TESSERA, DevicePage, Server, end_with_test, environment, program, wait_for
+from product import BUILD, CLIENT, HAS_CONTROL_API, TESSERA, DevicePage, Server, end_with_test, environment, free_port, program, wait_for
 
 # Has a context, and asks now and then whether its device is still there: ends with the error that it gets.
 IDLE = f"""import ctypes, sys, time
@@ -66,7 +68,8 @@ class Audit(unittest.TestCase):
         return told[0], json.loads(told[1])
 
     def test_one_that_is_found_is_in_the_log_once_and_goes_on(self):
-        self.serve()
+        port = free_port()
+        self.serve(*(("--metrics", f"127.0.0.1:{port}") if HAS_CONTROL_API else ()))
         busy, idle = self.occupy("a"), self.start("b", sys.executable, "-c", IDLE)
         wait_for(lambda: FOUND in self.server.words(), FOUND_S, "a finding")
         self.assertIn("61 %", self.server.words())
@@ -77,6 +80,10 @@ class Audit(unittest.TestCase):
         text, told = self.status()
         self.assertEqual((told["audit"], told["devices"][0]["unreported_sessions"]), ("log", 1))
         self.assertIn("1 sessions used it without", text)
+        if HAS_CONTROL_API:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as metrics:
+                counted = re.findall(r'^tessera_vgpu_audit_findings_total\{vgpu="(.)".* (.*)$', metrics.read().decode(), re.M)
+            self.assertEqual(dict(counted), {"a": "0", "b": "1"})
 
     def test_one_that_is_found_is_ended_where_that_is_asked_for(self):
         self.serve("--audit", "end")

@@ -19,17 +19,11 @@ import unittest
 import urllib.parse
 import urllib.request
 
-from product import TESSERA, closed, end_with_test, environment, program, wait_for
+from product import TESSERA, closed, end_with_test, environment, free_port, program, wait_for
 from vgpu_test import VgpuTest, vgpu
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/watch-with-prometheus.md"
 LINE = re.compile(r'^(\w+)(?:\{(.*)\})? (\S+)$', re.M)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Metrics(VgpuTest):

@@ -8,6 +8,7 @@ import mmap
 import os
 import re
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -21,10 +22,19 @@ DAEMON = os.path.join(BUILD, "bin/tesserad")
 AGENT = os.path.join(BUILD, "bin/tessera-agent")
 GATEWAY = os.path.join(BUILD, "bin/tessera-gateway")
 CLIENT = os.path.join(BUILD, "lib/client")
+# Whether the build has what needs gRPC, metrics and usage records too; the thread sanitizer's has not.
+HAS_CONTROL_API = os.path.exists(os.path.join(BUILD, "bin/tessera-admin"))
 
 
 def program(name):
     return os.path.join(PROGRAMS, name)
+
+
+def free_port():
+    """Of the loopback device, for a program that takes a port and cannot choose it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def closed(peer):

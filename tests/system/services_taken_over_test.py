@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
-from product import AGENT, BUILD, TESSERA, Part, Server, children, end_with_test, environment, program, status_of, uids_of, wait_for
+from product import AGENT, BUILD, HAS_CONTROL_API, TESSERA, Part, Server, children, end_with_test, environment, program, status_of, uids_of, wait_for
 from users import ALICE, become, can_be_another
 
 NO_FILE = {"EACCES", "ENOENT"}  # without a private root, and with one
@@ -104,8 +104,9 @@ class Services(unittest.TestCase):
         with tempfile.TemporaryDirectory() as home:
             if user is not None:
                 os.chown(home, user, user)
-            env = environment(HOME=home, XDG_CACHE_HOME=os.path.join(home, "cache"))
-            server = Server("--listen", "tcp://127.0.0.1:0", owner=user, before=before, env=env, log="warning")
+            env = environment(HOME=home, XDG_CACHE_HOME=os.path.join(home, "cache"), XDG_STATE_HOME=os.path.join(home, "state"))
+            records = ("--usage-days", "7") if HAS_CONTROL_API else ()
+            server = Server("--listen", "tcp://127.0.0.1:0", *records, owner=user, before=before, env=env, log="warning")
             self.addCleanup(server.discard)
             self.addCleanup(lambda: server.process.poll() is None and server.process.kill())
             tcp = server.ready.split(" and ")[1].split(",")[0]
@@ -119,6 +120,8 @@ class Services(unittest.TestCase):
             keeper, = (pid for pid, words in server.children_by_words().items() if "--keeper-fd" in words)
             gateway, = server.gateways()
             services = {"broker": server.broker(), "keeper of images": keeper, "gateway": children(gateway)[0], "agent": agent.carrier()}
+            if records:
+                services["keeper of usage records"], = (pid for pid, words in server.children_by_words().items() if "--usage-fd" in words)
             self.check(services)
             # They serve on, the old session and new ones.
             done = subprocess.run([TESSERA, "run", "--quiet", "--server", url, "--", program("train"), "50"], capture_output=True, text=True, timeout=60,
