@@ -10,10 +10,12 @@ namespace {
 
 constexpr size_t kBatchBytesMax = kUsageMessageBytesMax / 2;
 
-const VgpuMetrics* Find(const Metrics* metrics, const VgpuMetrics& like) {
+// The same vGPU then: as a rule at the same place.
+const VgpuMetrics* Find(const Metrics* metrics, const VgpuMetrics& like, size_t place) {
   if (metrics == nullptr) return nullptr;
-  const auto found = std::ranges::find_if(
-      metrics->vgpus, [&](const VgpuMetrics& each) { return each.row == like.row && each.name == like.name; });
+  const auto is_it = [&](const VgpuMetrics& each) { return each.row == like.row && each.name == like.name; };
+  if (place < metrics->vgpus.size() && is_it(metrics->vgpus[place])) return &metrics->vgpus[place];
+  const auto found = std::ranges::find_if(metrics->vgpus, is_it);
   return found == metrics->vgpus.end() ? nullptr : &*found;
 }
 
@@ -28,10 +30,11 @@ uint64_t Gained(double before, double now, double scale) {
 std::vector<UsageBatch> UsageSince(const Metrics* before, const Metrics& now, int64_t second) {
   std::vector<UsageBatch> batches;
   size_t bytes = kBatchBytesMax;
-  for (const VgpuMetrics& vgpu : now.vgpus) {
+  for (size_t i = 0; i < now.vgpus.size(); ++i) {
+    const VgpuMetrics& vgpu = now.vgpus[i];
     if (vgpu.name == kDefaultVgpu) continue;
     static const VgpuMetrics kNothing;
-    const VgpuMetrics* const found = Find(before, vgpu);
+    const VgpuMetrics* const found = Find(before, vgpu, i);
     const VgpuMetrics& was = found == nullptr ? kNothing : *found;
     UsageBatch::Record record{.name = vgpu.name, .gpu = vgpu.gpu, .owners = vgpu.owners, .sums = {}};
     record.sums.busy_us = Gained(was.busy_s, vgpu.busy_s, 1e6);
