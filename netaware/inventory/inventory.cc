@@ -94,6 +94,7 @@ Status Inventory::Join(PoolServer server, int64_t now_ns) {
   joined.gpus = std::move(gpus);
   joined.joined = true;
   joined.heard_ns = now_ns;
+  ++changes_;
   return Status::Ok();
 }
 
@@ -102,7 +103,10 @@ void Inventory::Leave(std::string_view id) {
 }
 
 void Inventory::Heard(std::string_view id, int64_t now_ns) {
-  if (const auto server = servers_.find(id); server != servers_.end()) server->second.heard_ns = now_ns;
+  const auto server = servers_.find(id);
+  if (server == servers_.end()) return;
+  if (now_ns - server->second.heard_ns >= kSilentNs) ++changes_;
+  server->second.heard_ns = now_ns;
 }
 
 Status Inventory::Close(std::string_view id, std::string reason) {
@@ -116,6 +120,7 @@ Status Inventory::Open(std::string_view id) {
   const auto server = servers_.find(id);
   if (server == servers_.end()) return NoServer(id);
   server->second.closed.reset();
+  ++changes_;
   return Status::Ok();
 }
 
@@ -128,6 +133,7 @@ Status Inventory::SetOthers(std::string_view id, const std::vector<GpuAmount>& o
                   fmt::format("server '{}' has {} GPUs, and told of {}", id, gpus.size(), others.size()));
   }
   for (size_t i = 0; i < gpus.size(); ++i) gpus[i].others = others[i];
+  ++changes_;
   return Status::Ok();
 }
 
@@ -179,6 +185,7 @@ void Inventory::Free(std::string_view grant) {
     }
   }
   held_.erase(first, last);
+  ++changes_;
 }
 
 }  // namespace tessera

@@ -90,6 +90,8 @@ class Inventory {
   // Whatever the grant holds, everywhere. One that holds nothing: does nothing.
   void Free(std::string_view grant);
 
+  // Grows with whatever may have made room.
+  uint64_t changes() const { return changes_; }
   // By id.
   const std::map<std::string, Server, std::less<>>& servers() const { return servers_; }
 
@@ -103,6 +105,7 @@ class Inventory {
   bool IsHeld(std::string_view server, uint32_t gpu) const;
 
   std::map<std::string, Server, std::less<>> servers_;
+  uint64_t changes_ = 0;
   std::multimap<std::string, Held, std::less<>> held_;  // by grant
 };
 

@@ -66,6 +66,12 @@ Status GrantLedger::CarryOne(const LedgerOrder& order, int64_t now_ms, uint64_t*
     (*changes)[id] = std::move(released);
     return Status::Ok();
   }
+  if (order.kind == Kind::kCancel) {
+    if (there == nullptr) return Status::Ok();
+    if (there->state != State::kHeld) return Refused(StatusCode::kInvalidArgument, "the grant was granted: it can be released");
+    (*changes)[id] = std::nullopt;
+    return Status::Ok();
+  }
   if (there != nullptr && there->state == State::kReleased) {
     return Refused(StatusCode::kPermissionDenied, "the grant was released");
   }

@@ -28,6 +28,7 @@ namespace tessera {
 struct LedgerOrder {
   enum class Kind {
     kHold,     // `ticket`, until `until_ms`
+    kCancel,   // it will not be granted, and no ticket of it was made: nothing of it is kept
     kConfirm,  // it is granted
     kRelease,  // whatever it is; its tickets end at `until_ms`
   };
@@ -44,8 +45,8 @@ class GrantLedger {
 
   // A status for each, in order, as if one came after the other. An order that was carried out before is carried out again, and
   // changes nothing. kPermissionDenied: a newer epoch was seen, or the grant was released; kInvalidArgument: the grant is
-  // another's, or has something else here; kNotFound: kConfirm of a grant that is not held, or not any more. kResourceExhausted,
-  // of all that had none of these: the store failed, and nothing has changed.
+  // another's, or has something else here, or kCancel of one that was granted; kNotFound: kConfirm of a grant that is not held,
+  // or not any more. kResourceExhausted, of all that had none of these: the store failed, and nothing has changed.
   std::vector<Status> Carry(std::span<const LedgerOrder> orders, int64_t now_ms);
   // Ends holds and forgets released grants whose time is over; the holds that ended, whose vGPUs are to go. A store that fails:
   // none ends before it works again.

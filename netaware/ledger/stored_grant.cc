@@ -22,11 +22,7 @@ Status IsNone(std::string_view what) {
 
 }  // namespace
 
-std::string KeyOf(const Ticket::Grant& grant) {
-  std::string key(kGrantKeys);
-  for (const std::byte byte : grant) key += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
-  return key;
-}
+std::string KeyOf(const Ticket::Grant& grant) { return std::string(kGrantKeys) + GrantText(grant); }
 
 std::string StoredForm(const LedgerGrant& grant) {
   Encoder out;

@@ -22,7 +22,7 @@ std::string Joined(const std::set<std::string, std::less<>>& words, std::string_
 
 }  // namespace
 
-bool Refusals::Refuse(const Wish& wish, const Inventory::Server& server, const Inventory::Gpu& gpu, const GpuAmount& wanted,
+bool Refusals::Refuse(const Wish& wish, const std::string& not_offered, const Inventory::Gpu& gpu, const GpuAmount& wanted,
                       const FilterView& view) {
   ++looked_at_;
   models_.insert(gpu.is.model);
@@ -34,8 +34,8 @@ bool Refusals::Refuse(const Wish& wish, const Inventory::Server& server, const I
   if (!wish.models.empty() && std::find(wish.models.begin(), wish.models.end(), gpu.is.model) == wish.models.end()) {
     return refuse(kModel);
   }
-  if (const std::string why = view.empty ? "" : server.NotOffered(view.now_ns); !why.empty()) {
-    servers_.insert(why);
+  if (!not_offered.empty()) {
+    servers_.insert(not_offered);
     return refuse(kServer);
   }
   if (wanted.share > free.share) {

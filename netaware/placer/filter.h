@@ -15,7 +15,13 @@ namespace tessera {
 struct FilterView {
   bool empty = false;
   int64_t now_ns = 0;
+  const ServerNames* avoided = nullptr;  // that refused this job lately; null: none
 
+  // Why this server has nothing for the job; empty: it may have.
+  std::string NotOffered(std::string_view id, const Inventory::Server& server) const {
+    if (empty) return "";
+    return avoided != nullptr && avoided->contains(id) ? "has refused it lately" : server.NotOffered(now_ns);
+  }
   GpuAmount FreeOf(const Inventory::Gpu& gpu) const { return empty ? gpu.is.all : gpu.Free(); }
 };
 
@@ -23,7 +29,8 @@ struct FilterView {
 class Refusals {
  public:
   // Whether a filter refuses this GPU.
-  bool Refuse(const Wish& wish, const Inventory::Server& server, const Inventory::Gpu& gpu, const GpuAmount& wanted,
+  // `not_offered`: FilterView::NotOffered() of its server.
+  bool Refuse(const Wish& wish, const std::string& not_offered, const Inventory::Gpu& gpu, const GpuAmount& wanted,
               const FilterView& view);
   // For people: how many GPUs each filter refused, and what of the wish would have to change for the nearest one.
   std::string Sentence(const Wish& wish) const;

@@ -41,7 +41,7 @@ std::vector<Candidate> CandidatesOf(const Inventory& pool, const Wish& wish, con
     for (uint32_t number = 0; number < server.gpus.size(); ++number) {
       const Inventory::Gpu& gpu = server.gpus[number];
       const GpuAmount wanted = AmountOf(wish, gpu.is), free = view.FreeOf(gpu);
-      if (refusals->Refuse(wish, server, gpu, wanted, view)) continue;
+      if (refusals->Refuse(wish, view.NotOffered(id, server), gpu, wanted, view)) continue;
       candidate.gpus.push_back({number,
                                 wanted.memory_bytes - gpu.is.context_bytes,
                                 {free.share - wanted.share, free.memory_bytes - wanted.memory_bytes}});
@@ -102,9 +102,10 @@ std::string ReasonOf(const Refusals& refusals, const Wish& wish) {
 
 }  // namespace
 
-Placement Place(const Inventory& pool, const Wish& wish, int64_t now_ns) {
+Placement Place(const Inventory& pool, const Wish& wish, int64_t now_ns, const ServerNames& avoided) {
   Refusals now, ever;
-  if (std::vector<ChosenPart> parts = Choose(CandidatesOf(pool, wish, {.now_ns = now_ns}, &now), wish); !parts.empty()) {
+  if (std::vector<ChosenPart> parts = Choose(CandidatesOf(pool, wish, {.now_ns = now_ns, .avoided = &avoided}, &now), wish);
+      !parts.empty()) {
     return {.outcome = Placement::Outcome::kPlaced, .parts = std::move(parts), .reason = ""};
   }
   const bool fits_when_empty = !Choose(CandidatesOf(pool, wish, {.empty = true}, &ever), wish).empty();

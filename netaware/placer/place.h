@@ -46,6 +46,7 @@ struct Placement {
   std::string reason{};             // else: what refused how many GPUs, and the nearest that would fit
 };
 
-Placement Place(const Inventory& pool, const Wish& wish, int64_t now_ns);
+// `avoided`: servers that have nothing for this job now, whatever is free there.
+Placement Place(const Inventory& pool, const Wish& wish, int64_t now_ns, const ServerNames& avoided = {});
 
 }  // namespace tessera

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,12 +12,16 @@
 
 namespace tessera {
 
+using ServerNames = std::set<std::string, std::less<>>;
+
 struct Wish {
   uint32_t gpus = 1;                       // at least 1
   uint32_t share = kWholeShare;            // of each, that it gets whenever it wants it
   std::optional<uint64_t> memory_bytes{};  // of each, without the context; nothing: DefaultMemory()
   std::vector<std::string> models{};       // any of these; none: any
   bool same_server = false;
+
+  friend bool operator==(const Wish&, const Wish&) = default;
 };
 
 // As much of the memory as `share` is of the time, less a context: so jobs of equal shares fill time and memory alike. In whole

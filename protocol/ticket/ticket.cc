@@ -1,5 +1,7 @@
 #include "protocol/ticket/ticket.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "protocol/base/printable.h"
@@ -57,6 +59,12 @@ bool HasOneGpuTwice(const std::vector<TicketVgpu>& vgpus) {
 }
 
 }  // namespace
+
+std::string GrantText(const Ticket::Grant& grant) {
+  std::string text;
+  for (const std::byte byte : grant) text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+  return text;
+}
 
 void Ticket::Encode(Encoder& out) const {
   out.String(cluster);

@@ -62,4 +62,7 @@ struct Ticket {
   friend bool operator==(const Ticket&, const Ticket&) = default;
 };
 
+// 32 digits in small letters.
+std::string GrantText(const Ticket::Grant& grant);
+
 }  // namespace tessera

@@ -51,6 +51,7 @@ OWN = {
     "netaware": ["netaware/", "scheduler/", "protocol/base/", "protocol/wire/", "protocol/link/", "protocol/control/",
                  "generated/control/"],
     "netaware/inventory": ["netaware/inventory/", "protocol/base/"],
+    "netaware/grants": ["netaware/grants/", "netaware/inventory/", "netaware/placer/", "protocol/base/", "protocol/ticket/ticket.h"],
     "netaware/ledger": ["netaware/ledger/", "netaware/store/store.h", "protocol/base/", "protocol/ticket/", "protocol/wire/"],
     "netaware/placer": ["netaware/inventory/", "netaware/placer/", "protocol/base/"],
     "netaware/store": ["netaware/store/", "protocol/base/"],

@@ -103,6 +103,17 @@ TEST_F(GrantLedgerTest, OrdersThatComeAgainChangeNothing) {
   EXPECT_EQ(Carry(Hold(9)).code(), StatusCode::kPermissionDenied);
 }
 
+TEST_F(GrantLedgerTest, AHoldThatIsCancelledWasNeverThere) {
+  ASSERT_TRUE(Carry(Hold(1)).ok());
+  EXPECT_TRUE(Carry(Order(Kind::kCancel, 1)).ok());
+  EXPECT_TRUE(Carry(Order(Kind::kCancel, 1)).ok());
+  EXPECT_EQ(StateOf(1), Scene::kUnknown);
+  const LedgerOrder again[] = {Hold(1), Order(Kind::kCancel, 1), Hold(1), Order(Kind::kConfirm, 1)};
+  for (const Status& status : ledger->Carry(again, kNow)) EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(Carry(Order(Kind::kCancel, 1)).message(), "the grant was granted: it can be released");
+  EXPECT_EQ(StateOf(1), Scene::kHeld);
+}
+
 TEST_F(GrantLedgerTest, WhatIsNotSoIsRefused) {
   ASSERT_TRUE(Carry(Hold(1)).ok());
   EXPECT_EQ(Carry(Hold(1, 3, "name:bob")).message(), "a grant of that number is name:alice's, or has something else here");
