@@ -185,10 +185,11 @@ class Services(TableTest):
     def test_no_sandbox(self):
         self.tesserad(5, "no-such-user.*--worker-user", "--sandbox", "require", "--worker-user", "no-such-user")
 
-    @row("tesserad: `TESSERA_EMULATOR_DEVICES`, `TESSERA_EMULATOR_MEMORY_MIB` that are no such number")
+    @row("tesserad: `TESSERA_EMULATOR_DEVICES`, `_MEMORY_MIB`, `_CONTEXT_MIB` that are no such number")
     def test_settings_of_the_emulator(self):
         for name, value, instead in (("TESSERA_EMULATOR_DEVICES", "many", "1 to 8: using 1"),
-                                     ("TESSERA_EMULATOR_MEMORY_MIB", "-3", "16 to 1048576: using 4096")):
+                                     ("TESSERA_EMULATOR_MEMORY_MIB", "-3", "16 to 1048576: using 4096"),
+                                     ("TESSERA_EMULATOR_CONTEXT_MIB", "0.5", "0 to 1048576: using 0")):
             server = Server(env=environment(**{name: value}))
             self.assertIn("×1", server.ready)
             self.assertRegex(server.words(), f"{name} is '{value}', not a number from {instead}")
