@@ -29,7 +29,12 @@ Gate::Gate(const DriverTable& driver, ThreadContexts& contexts, BusyStreams& str
       pages_(pages),
       page_(pages.gate != nullptr ? pages.gate : &kFreePage),
       executed_(pages.report != nullptr ? &pages.report->executed : &own_executed_) {
-  if (pages.gate != nullptr && pages.report != nullptr) FindLanes();
+  if (pages.gate != nullptr && pages.report != nullptr) {
+    FindLanes();
+  } else {
+    own_row_ = std::make_unique<ReportPage::Row>();
+    only_row_ = own_row_.get();
+  }
 }
 
 Gate::~Gate() = default;
@@ -57,7 +62,6 @@ Gate::Lane* Gate::LaneOfCurrentDevice() {
 }
 
 ReportPage::Row* Gate::RowOfCurrentDevice() {
-  if (lanes_.empty()) return nullptr;
   const Lane* const lane = LaneOfCurrentDevice();
   return lane == nullptr ? nullptr : &pages_.report->rows[lane->row];
 }

@@ -161,6 +161,7 @@ class Gate {
   std::atomic<uint64_t> own_executed_{0};
   std::atomic<uint64_t>* const executed_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // by device number; null: a GPU that the page does not know
+  std::unique_ptr<ReportPage::Row> own_row_;  // where there is no page
   ReportPage::Row* only_row_ = nullptr;       // of a session with one GPU
   StopPredicate stop_;
   std::function<void()> wake_;
