@@ -102,7 +102,11 @@ class WhatIsTold(Metrics):
             wait_for(lambda: all(self.value(name, "a") >= before[name, "a"] + (64 << 20) for name in names), 60, f"copies of {memory} memory")
             self.assertGreaterEqual(self.value("tessera_vgpu_memory_held_bytes", "a"), 64 << 20)
             copies.kill()
+        done = self.run_in("a", program("graphs"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        wait_for(lambda: self.value("tessera_vgpu_graph_launches_total", "a") > 0, 30, "launches of graphs that are counted")
         values = self.values()
+        self.assertGreater(values["tessera_vgpu_kernel_launches_total", "a"], 0)
         self.assertEqual(values["tessera_vgpu_busy_seconds_total", "a"], 0)  # it was alone: nothing is metered
         self.assertGreater(values["tessera_gpu_mode_seconds_total", "free"], 0)
 

@@ -11,6 +11,26 @@ TEST_F(GateTest, AFreeGateAsksAndTellsNothing) {
   EXPECT_EQ(row().launches, 0u);
 }
 
+TEST_F(GateTest, WhatIsDoneIsCountedAlsoWhileItIsFree) {
+  const auto count = [](Gate& gate) {
+    gate.CountKernel();
+    gate.CountGraph();
+    gate.CountBytesTo(1'000);
+    gate.CountBytesFrom(100);
+  };
+  count(*gate_);
+  Set({GateMode::kArmed});
+  count(*gate_);
+  EXPECT_EQ(row().did_kernels, 2u);
+  EXPECT_EQ(row().did_graphs, 2u);
+  EXPECT_EQ(row().did_bytes_to, 2'000u);
+  EXPECT_EQ(row().did_bytes_from, 200u);
+  EXPECT_EQ(row().launches, 0u);  // none has passed the gate
+  Gate alone(driver_, contexts_, streams_, GatePages{});
+  count(alone);
+  EXPECT_EQ(row().did_kernels, 2u);
+}
+
 TEST_F(GateTest, WhomTheAuditCaughtMayNotGoOn) {
   EXPECT_TRUE(gate_->MayGoOn().ok());
   page_.caught = 1;
