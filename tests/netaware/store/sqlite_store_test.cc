@@ -152,15 +152,15 @@ TEST(SqliteStore, WhatWasAnsweredOutlivesAKilledProcess) {
       }
     }
     close(pipes[1]);
-    std::this_thread::sleep_for(std::chrono::milliseconds(60 + 20 * round));
+    uint64_t answered = 0, one = 0;
+    ASSERT_EQ(read(pipes[0], &answered, sizeof(answered)), ssize_t{sizeof(answered)});
+    std::this_thread::sleep_for(std::chrono::milliseconds(20 + 20 * round));
     kill(child, SIGKILL);
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_TRUE(WIFSIGNALED(status));
-    uint64_t answered = 0, one = 0;
     while (read(pipes[0], &one, sizeof(one)) == sizeof(one)) answered = one;
     close(pipes[0]);
-    EXPECT_GT(answered, 0u);
     const auto store = MustOpen(directory.File());
     EXPECT_GE(store->revision(), answered);
     EXPECT_EQ(store->epoch(), static_cast<uint64_t>(2 * round + 2));
