@@ -30,6 +30,7 @@ struct VgpuSpec {
   Priority priority = Priority::kNormal;
   Overrun overrun = Overrun::kBill;
   uint64_t memory_bytes = 0;  // that its sessions may hold together; 0: no limit. No policy looks at it
+  uint32_t max_sessions = 0;  // that are in it at a time; 0: no limit. Who is there stays when it is lowered
 
   friend bool operator==(const VgpuSpec&, const VgpuSpec&) = default;
 };

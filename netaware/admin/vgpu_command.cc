@@ -54,6 +54,7 @@ void FillIn(const VgpuOptions& options, control::v1::VgpuSpec* spec) {
   if (options.request) spec->set_request(*options.request);
   if (options.limit) spec->set_limit(*options.limit);
   if (options.memory_bytes) spec->set_memory_bytes(*options.memory_bytes);
+  if (options.max_sessions) spec->set_max_sessions(*options.max_sessions);
   if (options.priority) spec->set_priority(*options.priority);
   if (options.overrun) spec->set_overrun(*options.overrun);
   if (options.owners.empty()) return;

@@ -22,6 +22,12 @@ std::string MemoryOf(const control::v1::Vgpu& vgpu) {
   return vgpu.spec().memory_bytes() == 0 ? "no limit" : BytesText(vgpu.spec().memory_bytes());
 }
 
+// How many there are, and may be.
+std::string SessionsOf(const control::v1::Vgpu& vgpu) {
+  const std::string there = std::to_string(vgpu.sessions());
+  return vgpu.spec().max_sessions() == 0 ? there : fmt::format("{} of {}", there, vgpu.spec().max_sessions());
+}
+
 std::string Share(double share) { return fmt::format("{:.6g}", share); }
 
 }  // namespace
@@ -38,6 +44,7 @@ nlohmann::json AsJson(const control::v1::Vgpu& vgpu) {
           {"memory_bytes", vgpu.spec().memory_bytes()},
           {"priority", vgpu.spec().priority()},
           {"overrun", vgpu.spec().overrun()},
+          {"max_sessions", vgpu.spec().max_sessions()},
           {"owners", owners},
           {"made_by", vgpu.made_by()},
           {"revision", vgpu.revision()},
@@ -61,7 +68,7 @@ std::string Describe(const control::v1::Vgpu& vgpu) {
       "revision  {}\nsessions  {}\n",
       Printable(vgpu.name()), vgpu.gpu(), Printable(vgpu.gpu_uuid()), Share(vgpu.spec().request()), Share(vgpu.spec().limit()),
       MemoryOf(vgpu), Printable(vgpu.spec().priority()), Printable(vgpu.spec().overrun()), OwnersOf(vgpu),
-      Printable(vgpu.made_by()), vgpu.revision(), vgpu.sessions());
+      Printable(vgpu.made_by()), vgpu.revision(), SessionsOf(vgpu));
 }
 
 std::string Describe(const control::v1::VgpuList& list) {
@@ -75,7 +82,7 @@ std::string Describe(const control::v1::VgpuList& list) {
       continue;
     }
     rows.push_back({Printable(vgpu.name()), std::to_string(vgpu.gpu()), Share(vgpu.spec().request()), Share(vgpu.spec().limit()),
-                    MemoryOf(vgpu), Printable(vgpu.spec().priority()), std::to_string(vgpu.sessions()), Printable(vgpu.made_by()),
+                    MemoryOf(vgpu), Printable(vgpu.spec().priority()), SessionsOf(vgpu), Printable(vgpu.made_by()),
                     OwnersOf(vgpu)});
   }
   return TableText(rows);

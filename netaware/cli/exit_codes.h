@@ -16,6 +16,7 @@ enum CliExitCode : int {
   kExitMissingLibrary = 76,    // a part of Tessera is not where it was installed
   kExitServerFailed = 77,      // the private server did not start for another reason
   kExitVgpu = 79,              // no such vGPU for this user, or a server that shares its GPUs with vGPUs alone
+  kExitFull = 83,              // the vGPU has as many sessions as it may have
   kExitKeys = 78,              // files of `tessera keys` are there already, or cannot be used
   kExitNotExecutable = 126,    // as in a shell
   kExitCommandNotFound = 127,  // as in a shell

@@ -96,7 +96,7 @@ int RunCommand(const RunOptions& options) {
     if (!options.quiet) std::fprintf(stderr, "tessera: private server, %s\n", own.description.c_str());
   } else {
     std::vector<ReachedServer> reached;
-    const ServerProblem problem = ReachServers(server, options.link, ServerQuery::Ask::kNothing, &reached, vgpus);
+    const ServerProblem problem = ReachServers(server, options.link, ServerQuery::Ask::kBegin, &reached, vgpus);
     if (problem.exit_code != kExitOk) return Refuse(problem);
     server.clear();
     for (const ReachedServer& one : reached) {

@@ -34,6 +34,8 @@ ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, Se
   query.vgpus = vgpus;
   const std::string path = address.local_url.substr(kUnixScheme.size());
   Result<ServerReport> answer = QueryServer(path, query, MonotonicNs() + kQueryTimeoutNs);
+  // ServerQuery::Ask::kBegin.
+  if (!answer.ok() && answer.status().code() == StatusCode::kOverran) return {kExitFull, answer.status().message()};
   if (!answer.ok() && !vgpus.empty() && answer.status().code() == StatusCode::kResourceExhausted) {
     return {kExitVgpu, answer.status().message()};
   }

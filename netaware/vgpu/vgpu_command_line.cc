@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -67,6 +69,20 @@ CLI::App* AddVgpuCommand(CLI::App& app, VgpuOptions* options) {
           },
           "how much of the GPU's memory its programs may hold together, such as 8GiB, or none: no limit")
       ->type_name("SIZE");
+  command
+      ->add_option_function<std::string>(
+          "--max-sessions",
+          [options](const std::string& text) {
+            uint32_t most = 0;
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), most);
+            const bool is_number = error == std::errc() && end == text.data() + text.size() && most != 0;
+            if (!is_number && text != "none") {
+              throw CLI::ValidationError("--max-sessions", "'" + Printable(text) + "' is neither none nor a number above 0");
+            }
+            options->max_sessions = most;
+          },
+          "how many sessions (processes that use CUDA) are in it at a time, or none: no limit")
+      ->type_name("N");
   command->add_option("--gpu", options->gpu, "create: its number in the server's list (tessera status), or its UUID")
       ->type_name("GPU");
   command->add_option("--priority", options->priority, "for the policy priority")->type_name("{protected,normal,best-effort}");
@@ -122,6 +138,7 @@ std::string CheckVgpuOptions(const VgpuOptions& options) {
       {"--request", options.request && !puts},
       {"--limit", options.limit && !puts},
       {"--memory", options.memory_bytes && !puts},
+      {"--max-sessions", options.max_sessions && !puts},
       {"--gpu", options.gpu && action != "create"},
       {"--priority", options.priority && !puts},
       {"--overrun", options.overrun && !puts},
@@ -145,8 +162,8 @@ std::string CheckVgpuOptions(const VgpuOptions& options) {
     return std::string(option) + ": '" + Printable(*text) + "' is no time: " + kUsageTimeForms;
   }
   if (until < since) return "--until is before --since";
-  const bool says =
-      options.request || options.limit || options.memory_bytes || options.priority || options.overrun || !options.owners.empty();
+  const bool says = options.request || options.limit || options.memory_bytes || options.max_sessions || options.priority ||
+                    options.overrun || !options.owners.empty();
   if (action == "resize" && !says) return "resize wants what is to change, like --request 0.5";
   return "";
 }

@@ -16,6 +16,7 @@ struct VgpuOptions {
   std::string output = "text";  // or "json"
   std::optional<double> request{}, limit{};
   std::optional<uint64_t> memory_bytes{};  // 0: no limit
+  std::optional<uint32_t> max_sessions{};  // 0: no limit
   std::optional<std::string> gpu{}, priority{}, overrun{};
   std::vector<std::string> owners{};   // as the user says; empty: not said
   std::optional<uint64_t> revision{};  // of resize and delete

@@ -179,7 +179,7 @@ Result<ServerQuery> ServerQuery::Decode(std::span<const std::byte> message) {
   for (Field& field : query.fields) GetField(in, &field);
   query.vgpus = in.String(kVgpuListBytesMax);
   query.holder = GetHolder(in);
-  if (!in.AtEnd() || query.ask > Ask::kLinkDetails) return MalformedControl("query");
+  if (!in.AtEnd() || query.ask > Ask::kBegin) return MalformedControl("query");
   return query;
 }
 

@@ -32,6 +32,8 @@ struct ServerQuery {
     kFields = 4,       // of `device`: the values of `fields`
     kLinks = 5,        // of `device`: its links, and how it is connected to the server's other devices
     kLinkDetails = 6,  // of `device`: errors and firmware of its links: a hundred calls that nobody makes to use a link
+    // As kNothing, of one who is about to begin a session in `vgpus`: kOverran where one of them is full.
+    kBegin = 7,
   };
   // A field of NVML (NVML_FI_*), and what it is asked of: a link, a scope of power; 0 as a rule.
   struct Field {

@@ -131,6 +131,8 @@ Status Broker::TakeCame(const CameMessage& came, std::vector<UniqueFd> fds, int6
     poller_.Remove(fds[2].get());
     return Status::Ok();
   }
+  const auto place = std::ranges::find(places_, came.vgpus, &KeptPlace::vgpus);
+  if (place != places_.end()) places_.erase(place);
   Session session{came.session, came.vgpus, std::move(pages).value(), std::move(fds[2]), std::move(fds[3])};
   session.members.resize(gpus_.size());
   session.pages.SayAlive(now_ns);

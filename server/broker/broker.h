@@ -54,6 +54,8 @@ class Broker {
   // How long a session that has no room in its vGPU waits for some, and how many do; others are refused at once.
   static constexpr int64_t kRoomWaitNs = 2 * kSecondNs;
   static constexpr size_t kWaitingMax = 64;
+  // A session that may begin has its place in its vGPU for so long: it comes by then, or never does.
+  static constexpr int64_t kPlaceKeptNs = kSecondNs;
 
   using Send = std::function<void(std::span<const std::byte> message)>;
   // `poller` outlives it.
@@ -124,8 +126,12 @@ class Broker {
   void TakeFound(const FoundMessage& found);
   void Answer(const AskMessage& ask, int64_t now_ns);
   // Whether it was answered: what has no room is not, unless it is the last time.
-  bool TryAnswer(const AskMessage& ask, bool is_last_time);
+  bool TryAnswer(const AskMessage& ask, int64_t now_ns, bool is_last_time);
   void AnswerWaiting(int64_t now_ns);
+  // kResourceExhausted: there are as many sessions of this vGPU as it may have, or on their way.
+  Status CheckPlaceIn(const BookedVgpu& vgpu) const;
+  // A session that may begin has its place until it comes.
+  void KeepPlace(const AskMessage& ask, int64_t now_ns);
   Status Judge(const AskMessage& ask, std::vector<uint32_t>* rows, std::vector<uint64_t>* memory_limits) const;
   Status TakeCame(const CameMessage& came, std::vector<UniqueFd> fds, int64_t now_ns);
   void Settle(Session& session, int64_t now_ns);
@@ -159,7 +165,12 @@ class Broker {
     AskMessage ask;
     int64_t until_ns;
   };
-  std::vector<Waiting> waiting_;           // for room, in the order in which they came; kWaitingMax at most
+  std::vector<Waiting> waiting_;  // for room, in the order in which they came; kWaitingMax at most
+  struct KeptPlace {
+    std::string vgpus;  // as it was asked for
+    int64_t until_ns;
+  };
+  std::vector<KeptPlace> places_;          // of sessions that may begin and have not come, where that is limited
   TokenSets sets_;                         // by number of session
   std::multimap<int64_t, uint64_t> ends_;  // when, and which session
   uint64_t changes_ = 0;

@@ -172,16 +172,17 @@ void Broker::SayEnds(int64_t now_ns) {
 
 // A program whose forerunner in the vGPU has just ended waits until its worker has, too.
 void Broker::Answer(const AskMessage& ask, int64_t now_ns) {
-  if (TryAnswer(ask, waiting_.size() == kWaitingMax)) return;
+  if (TryAnswer(ask, now_ns, waiting_.size() == kWaitingMax)) return;
   waiting_.push_back({ask, now_ns + kRoomWaitNs});
   tick_ns_ = std::min(tick_ns_, now_ns + kRoomWaitNs);
 }
 
 void Broker::AnswerWaiting(int64_t now_ns) {
-  std::erase_if(waiting_, [&](const Waiting& each) { return TryAnswer(each.ask, now_ns >= each.until_ns); });
+  std::erase_if(waiting_, [&](const Waiting& each) { return TryAnswer(each.ask, now_ns, now_ns >= each.until_ns); });
 }
 
-bool Broker::TryAnswer(const AskMessage& ask, bool is_last_time) {
+bool Broker::TryAnswer(const AskMessage& ask, int64_t now_ns, bool is_last_time) {
+  std::erase_if(places_, [&](const KeptPlace& place) { return now_ns >= place.until_ns; });
   AskAnswer answer;
   answer.id = ask.id;
   const Status status = Judge(ask, &answer.rows, &answer.memory_limits);
@@ -191,10 +192,31 @@ bool Broker::TryAnswer(const AskMessage& ask, bool is_last_time) {
     answer.memory_limits.clear();
     LogInfo("no session for {}: {}", ask.holder, status.message());
   }
+  if (status.ok() && ask.begins) KeepPlace(ask, now_ns);
   answer.code = status.code();
   answer.sentence = status.message();
   Say(answer);
   return true;
+}
+
+Status Broker::CheckPlaceIn(const BookedVgpu& vgpu) const {
+  const std::string& name = vgpu.spec.name;
+  const uint32_t most = vgpu.spec.max_sessions;
+  if (most == 0) return Status::Ok();
+  const uint32_t there = SessionsIn(vgpu.gpu, name);
+  const auto coming = std::ranges::count_if(
+      places_, [&](const KeptPlace& place) { return std::ranges::count(NamesOf(place.vgpus), std::string_view(name)) > 0; });
+  if (static_cast<uint64_t>(there) + static_cast<uint64_t>(coming) < most) return Status::Ok();
+  return Status(StatusCode::kResourceExhausted,
+                fmt::format("vGPU '{}' has {} session{}, and may have {} at a time: end one, or have its --max-sessions raised",
+                            name, there + coming, there + coming == 1 ? "" : "s", most));
+}
+
+void Broker::KeepPlace(const AskMessage& ask, int64_t now_ns) {
+  const std::vector<std::string_view> names = NamesOf(ask.vgpus);
+  const bool is_limited =
+      std::ranges::any_of(names, [&](std::string_view name) { return book_.Find(name)->spec.max_sessions != 0; });
+  if (is_limited) places_.push_back({ask.vgpus, now_ns + kPlaceKeptNs});
 }
 
 Status Broker::Judge(const AskMessage& ask, std::vector<uint32_t>* rows, std::vector<uint64_t>* memory_limits) const {
@@ -206,6 +228,7 @@ Status Broker::Judge(const AskMessage& ask, std::vector<uint32_t>* rows, std::ve
       return Status(StatusCode::kPermissionDenied, fmt::format("no vGPU '{}' for you here: ask whoever runs the server for one{}",
                                                                Printable(name), options_.has_default ? ", or name none" : ""));
     }
+    if (ask.begins || ask.will_begin) RETURN_IF_ERROR(CheckPlaceIn(*found));
     if (ask.begins) RETURN_IF_ERROR(gpus_[found->gpu]->CheckRoomIn(name));
     rows->push_back(found->gpu);
     memory_limits->push_back(gpus_[found->gpu]->MemoryLimitOf(name));

@@ -50,6 +50,7 @@ Status Apply(const VgpuFields& fields, FileVgpu* vgpu) {
   vgpu->spec.request = fields.request.value_or(vgpu->spec.request);
   vgpu->spec.limit = fields.limit.value_or(vgpu->spec.limit);
   vgpu->spec.memory_bytes = fields.memory_bytes.value_or(vgpu->spec.memory_bytes);
+  vgpu->spec.max_sessions = fields.max_sessions.value_or(vgpu->spec.max_sessions);
   if (fields.priority && !ParsePriority(*fields.priority, &vgpu->spec.priority)) {
     return invalid(fmt::format("priority '{}' is none of protected, normal, best-effort", Printable(*fields.priority)));
   }

@@ -43,6 +43,7 @@ struct VgpuFields {
   std::optional<double> limit{};           // default 1
   std::optional<uint64_t> memory_bytes{};  // 0: no limit; default: as much of the GPU's as `request` is of its time
   std::optional<std::string> priority{}, overrun{};
+  std::optional<uint32_t> max_sessions{};            // that are in it at a time; 0: no limit, the default
   std::optional<std::vector<std::string>> owners{};  // default: all who may use the server
 
   friend bool operator==(const VgpuFields&, const VgpuFields&) = default;

@@ -79,6 +79,7 @@ std::string VgpuBook::TextOfApi(std::span<const GpusMessage::Uuid> gpus) const {
                         name, GpuName(gpus[vgpu.gpu]), vgpu.spec.request, vgpu.spec.limit, PriorityName(vgpu.spec.priority),
                         OverrunName(vgpu.spec.overrun));
     if (vgpu.spec.memory_bytes != 0) text += fmt::format("memory = {}\n", vgpu.spec.memory_bytes);
+    if (vgpu.spec.max_sessions != 0) text += fmt::format("max_sessions = {}\n", vgpu.spec.max_sessions);
     if (!owners.empty()) text += fmt::format("owners = [{}]\n", owners);
   }
   for (const auto& [name, vgpu] : aside_) text += vgpu.text;

@@ -83,6 +83,16 @@ Status ReadOverrun(const toml::node& node, Overrun* overrun) {
   return Invalid(fmt::format("overrun '{}' is none of bill, end", Printable(word)));
 }
 
+Status ReadMaxSessions(const toml::node& node, uint32_t* sessions) {
+  if (!node.is_integer()) return WrongType("max_sessions", node, "a whole number");
+  const int64_t number = node.as_integer()->get();
+  if (number < 1 || number > int64_t{UINT32_MAX}) {
+    return Invalid(fmt::format("max_sessions {} is not 1 to {}: leave it out for no limit", number, UINT32_MAX));
+  }
+  *sessions = static_cast<uint32_t>(number);
+  return Status::Ok();
+}
+
 Status ReadOwners(const toml::node& node, std::vector<std::string>* owners) {
   const toml::array* list = node.as_array();
   if (list == nullptr) return WrongType("owners", node, "a list such as [\"uid:1000\"]");
@@ -107,9 +117,12 @@ Status ReadField(std::string_view key, const toml::node& node, const VgpuFileTer
   if (key == "memory") return ReadMemory(node, &vgpu->spec.memory_bytes);
   if (key == "priority") return ReadPriority(node, &vgpu->spec.priority);
   if (key == "overrun") return ReadOverrun(node, &vgpu->spec.overrun);
+  if (key == "max_sessions") return ReadMaxSessions(node, &vgpu->spec.max_sessions);
   if (key == "owners") return ReadOwners(node, &vgpu->owners);
-  return Invalid(fmt::format("'{}' is no field of a vGPU: there are name, gpu, request, limit, memory, priority, overrun, owners",
-                             Printable(key)));
+  return Invalid(
+      fmt::format("'{}' is no field of a vGPU: there are name, gpu, request, limit, memory, priority, overrun, "
+                  "max_sessions, owners",
+                  Printable(key)));
 }
 
 Result<FileVgpu> ReadVgpu(const toml::node& node, const VgpuFileTerms& terms) {

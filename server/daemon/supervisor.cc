@@ -212,7 +212,7 @@ void Supervisor::AnswerQuery(int connection, const AskAnswer* vgpus) {
     seen.Encode(some);
     report.snapshot.assign(some.bytes().begin(), some.bytes().end());
   }
-  if (query.value().ask != ServerQuery::Ask::kNothing) {
+  if (query.value().ask != ServerQuery::Ask::kNothing && query.value().ask != ServerQuery::Ask::kBegin) {
     const Caller asker = WhoIs(connection, query.value().holder);
     MonitorRequest request = RequestToMonitor(query.value(), report, asker);
     request.memory = std::move(memory);

@@ -95,6 +95,7 @@ void Supervisor::KeepState() {
 
 bool Supervisor::AskBroker(Silent& client, ControlKind what, std::span<const std::byte> message, HeldPart& place) {
   std::string vgpus, said;
+  bool will_begin = false;
   if (what == ControlKind::kClientHello) {
     if (Result<ClientHello> hello = ClientHello::Decode(message); hello.ok()) {
       vgpus = hello->vgpus;
@@ -103,6 +104,7 @@ bool Supervisor::AskBroker(Silent& client, ControlKind what, std::span<const std
   } else if (Result<ServerQuery> query = ServerQuery::Decode(message); query.ok()) {
     vgpus = query->vgpus;
     said = query->holder;
+    will_begin = query->ask == ServerQuery::Ask::kBegin;
   }
   if (vgpus.empty()) return false;
   const auto refuse = [&](const std::string& sentence) {
@@ -117,6 +119,7 @@ bool Supervisor::AskBroker(Silent& client, ControlKind what, std::span<const std
   Caller caller = WhoIs(client.connection.get(), said);
   question.holder = caller.holder;
   question.begins = what != ControlKind::kServerQuery;
+  question.will_begin = will_begin;
   broker_.Ask(question);  // while none runs the next one is asked
   asked_.push_back(
       {std::move(question), std::move(client), std::move(caller), std::move(place), what, MonotonicNs() + kAskWaitNs});
@@ -128,7 +131,11 @@ void Supervisor::TakeAnswer(const AskAnswer& answer) {
   if (found == asked_.end()) return;
   Asked asked = std::move(*found);
   asked_.erase(found);
-  if (answer.code != StatusCode::kOk) return TurnAway(asked.client, Status(StatusCode::kResourceExhausted, answer.sentence));
+  if (answer.code != StatusCode::kOk) {
+    // `tessera run` tells a full vGPU from one that is not there.
+    const bool is_full = asked.question.will_begin && answer.code == StatusCode::kResourceExhausted;
+    return TurnAway(asked.client, Status(is_full ? StatusCode::kOverran : StatusCode::kResourceExhausted, answer.sentence));
+  }
   const auto is_there = [&](uint32_t row) { return row < broker_.gpus().size(); };
   if (answer.rows.empty() || !std::ranges::all_of(answer.rows, is_there)) {
     return TurnAway(asked.client, Status(StatusCode::kInternal, "the server's broker named GPUs that are not there"));

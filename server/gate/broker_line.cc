@@ -146,6 +146,7 @@ void AskMessage::Encode(Encoder& out) const {
   out.String(vgpus);
   out.String(holder);
   out.Pod(begins);
+  out.Pod(will_begin);
 }
 
 Result<AskMessage> AskMessage::Decode(std::span<const std::byte> message) {
@@ -155,6 +156,7 @@ Result<AskMessage> AskMessage::Decode(std::span<const std::byte> message) {
   ask.vgpus = in.String(kVgpuListBytesMax);
   ask.holder = GetHolder(in);
   in.Pod(&ask.begins);
+  in.Pod(&ask.will_begin);
   if (!in.AtEnd()) return Malformed("question for a session");
   return ask;
 }

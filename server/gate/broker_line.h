@@ -97,9 +97,10 @@ struct VgpuFileAnswer {
 // May a client of this holder begin a session in these vGPUs, or ask about them?
 struct AskMessage {
   uint64_t id = 0;
-  std::string vgpus;   // as the client says: "NAME" or "NAME+NAME"; any bytes
-  std::string holder;  // of the client (protocol/wire/holder.h)
-  bool begins = true;  // false: it only asks how they are, and needs no room there
+  std::string vgpus;        // as the client says: "NAME" or "NAME+NAME"; any bytes
+  std::string holder;       // of the client (protocol/wire/holder.h)
+  bool begins = true;       // false: it only asks how they are, and needs no room there
+  bool will_begin = false;  // it only asks, but of one who is about to begin: it waits for a place among the sessions as those do
 
   void Encode(Encoder& out) const;
   static Result<AskMessage> Decode(std::span<const std::byte> message);

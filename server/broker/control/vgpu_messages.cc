@@ -12,6 +12,7 @@ VgpuFields FieldsOf(const control::v1::VgpuSpec& spec) {
   if (spec.has_memory_bytes()) fields.memory_bytes = spec.memory_bytes();
   if (spec.has_priority()) fields.priority = spec.priority();
   if (spec.has_overrun()) fields.overrun = spec.overrun();
+  if (spec.has_max_sessions()) fields.max_sessions = spec.max_sessions();
   if (spec.has_owners()) fields.owners.emplace(spec.owners().holders().begin(), spec.owners().holders().end());
   return fields;
 }
@@ -32,6 +33,7 @@ void FillInOne(const ShownVgpu& shown, control::v1::Vgpu* message) {
   spec->set_memory_bytes(vgpu.spec.memory_bytes);
   spec->set_priority(std::string(PriorityName(vgpu.spec.priority)));
   spec->set_overrun(std::string(OverrunName(vgpu.spec.overrun)));
+  spec->set_max_sessions(vgpu.spec.max_sessions);
   spec->mutable_owners();
   for (const std::string& owner : vgpu.owners) spec->mutable_owners()->add_holders(owner);
 }

@@ -191,6 +191,50 @@ TEST(Broker, AProgramWithoutRoomForItsContextWaitsForIt) {
   EXPECT_TRUE(server.answer().has_value()) << "so many do not wait";
 }
 
+TEST(Broker, AVgpuHasNoMoreSessionsThanItMayHave) {
+  VirtualServer server({}, 1);
+  const auto file = [&](const char* most) {
+    return server.TakeFile(std::string("[[vgpu]]\nname='a'\nrequest=0.5\nmax_sessions=") + most + "\n[[vgpu]]\nname='b'\n").code;
+  };
+  ASSERT_EQ(file("2"), StatusCode::kOk);
+  const AskMessage begins = {7, "a", "uid:5"};
+  const AskMessage will_begin = {8, "a", "uid:5", false, true};
+  const auto code_of = [&](const AskMessage& ask) {
+    server.BeginToAsk(ask);
+    server.RunFor(Broker::kRoomWaitNs + 200 * kMs);
+    return server.answer().has_value() ? server.answer()->code : StatusCode::kInternal;
+  };
+  // Two that ask at once have both places before they come; the third waits, and gets one that nobody came for.
+  server.BeginToAsk(begins);
+  ASSERT_TRUE(server.answer().has_value());
+  server.BeginToAsk(begins);
+  ASSERT_TRUE(server.answer().has_value());
+  server.BeginToAsk(begins);
+  EXPECT_FALSE(server.answer().has_value());
+  VirtualWorker& first = server.Begin("a");
+  server.RunFor(Broker::kPlaceKeptNs + 200 * kMs);
+  ASSERT_TRUE(server.answer().has_value());
+  EXPECT_EQ(server.answer()->code, StatusCode::kOk);
+  server.Begin("a");
+
+  EXPECT_EQ(code_of(begins), StatusCode::kResourceExhausted);
+  EXPECT_THAT(server.answer()->sentence, HasSubstr("vGPU 'a' has 2 sessions, and may have 2 at a time"));
+  EXPECT_EQ(code_of(will_begin), StatusCode::kResourceExhausted);
+  server.BeginToAsk({9, "a", "uid:5", false});
+  EXPECT_TRUE(server.answer().has_value()) << "who only asks needs no place";
+  server.BeginToAsk({10, "b", "uid:5"});
+  EXPECT_TRUE(server.answer().has_value()) << "the others have no limit";
+
+  // Lowered, it takes nobody away; raised, or with one less, there is a place.
+  ASSERT_EQ(file("1"), StatusCode::kOk);
+  EXPECT_EQ(server.broker().SessionsIn(0, "a"), 2u);
+  server.End(first);
+  EXPECT_EQ(code_of(begins), StatusCode::kResourceExhausted);
+  ASSERT_EQ(file("2"), StatusCode::kOk);
+  EXPECT_EQ(code_of(will_begin), StatusCode::kOk);
+  EXPECT_EQ(code_of(will_begin), StatusCode::kOk) << "a question keeps no place";
+}
+
 TEST(Broker, AnswersWhoMayBeginWhere) {
   VirtualServer server({}, 2);
   ASSERT_EQ(server

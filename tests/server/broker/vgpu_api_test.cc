@@ -70,6 +70,7 @@ TEST(VgpuApi, FieldsAreTakenOver) {
                                               .memory_bytes = 4096,
                                               .priority = "protected",
                                               .overrun = "end",
+                                              .max_sessions = 3,
                                               .owners = {{kUser}}});
   ASSERT_EQ(made.code, CallCode::kOk) << made.sentence;
   EXPECT_EQ(made.vgpus[0].vgpu.gpu, 1u);
@@ -78,7 +79,8 @@ TEST(VgpuApi, FieldsAreTakenOver) {
                                                .limit = 0.5,
                                                .priority = Priority::kProtected,
                                                .overrun = Overrun::kEnd,
-                                               .memory_bytes = 4096}));
+                                               .memory_bytes = 4096,
+                                               .max_sessions = 3}));
   EXPECT_THAT(made.vgpus[0].vgpu.owners, ElementsAre(kUser));
   // What is not named stays.
   const VgpuAnswer changed = served.Update("a", {.limit = 0.75}, made.vgpus[0].vgpu.revision);
@@ -270,6 +272,7 @@ TEST(VgpuApi, TheBrokersSuccessorHasItsVgpus) {
                           .memory_bytes = 123'456'789,
                           .priority = "best-effort",
                           .overrun = "end",
+                          .max_sessions = 4'000'000'000,
                           .owners = {{kUser, "name:a \"b\" \\c"}}};
   const uint64_t old = served.Create("a", fields).vgpus[0].vgpu.revision;
   ASSERT_EQ(served.Create("b", {.request = 0.3}).code, CallCode::kOk);

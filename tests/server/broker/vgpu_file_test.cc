@@ -39,6 +39,7 @@ gpu = 1
 request = 0.7
 limit = 0.9
 memory = "8GiB"
+max_sessions = 3
 priority = "best-effort"
 owners = ["uid:1000", "name:lab seven"]
 
@@ -49,7 +50,7 @@ gpu = "GPU-01010101-0101-0101-0101-010101010101"
                             .value();
   ASSERT_EQ(file.vgpus.size(), 2u);
   const FileVgpu& train = file.vgpus[0];
-  EXPECT_EQ(train.spec, (VgpuSpec{"train", 0.7, 0.9, Priority::kBestEffort, Overrun::kBill, uint64_t{8} << 30}));
+  EXPECT_EQ(train.spec, (VgpuSpec{"train", 0.7, 0.9, Priority::kBestEffort, Overrun::kBill, uint64_t{8} << 30, 3}));
   EXPECT_EQ(train.gpu, 1u);
   EXPECT_THAT(train.owners, ElementsAre("uid:1000", "name:lab seven"));
   EXPECT_EQ(train.line, 3u);
@@ -109,6 +110,10 @@ TEST(VgpuFile, RefusalsNameLineFieldAndValue) {
       {"[[vgpu]]\nname='a'\nmemory=-7\n", "memory '-7' is no number of bytes"},
       {"[[vgpu]]\nname='a'\nmemory='8GB'\n", "memory '8GB' is no number of bytes"},
       {"[[vgpu]]\nname='a'\nmemory=1.5\n", "memory is a number, and a number of bytes or a text such as \"8GiB\" belongs there"},
+      {"[[vgpu]]\nname='a'\nmax_sessions=0\n", "line 3: max_sessions 0 is not 1 to 4294967295"},
+      {"[[vgpu]]\nname='a'\nmax_sessions=-1\n", "max_sessions -1 is not"},
+      {"[[vgpu]]\nname='a'\nmax_sessions=4294967296\n", "max_sessions 4294967296 is not"},
+      {"[[vgpu]]\nname='a'\nmax_sessions='3'\n", "max_sessions is a text, and a whole number belongs there"},
       {"[[vgpu]]\nname='a'\ntile=7\n", "line 3: 'tile' is no field of a vGPU"},
       {"[vgpu]\nname='a'\n", "line 1: 'vgpu' has no meaning here: write [[vgpu]]"},
       {"vgpu=[1]\n", "line 1: vgpu is no table"},
