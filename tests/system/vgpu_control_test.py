@@ -101,6 +101,29 @@ class VgpuControlTest(VgpuTest):
                       self.vgpu("create", "c", "--memory", "3GiB", code=79))
         self.assertIn("--memory: '8GB' is neither none nor a number of bytes", self.vgpu("resize", "b", "--memory", "8GB", code=2))
 
+    def test_sessions_beyond_the_most_of_a_vgpu(self):
+        self.serve()
+        self.assertEqual(self.json("create", "a", "--max-sessions", 1)["max_sessions"], 1)
+        first, worker = self.tenant("a")
+        self.assertIn("sessions  1 of 1\n", self.vgpu("show", "a"))
+        run = lambda: subprocess.run([TESSERA, "run", "--quiet", "--server", self.server.url, "--vgpu", "a", "--", program("count")],
+                                     capture_output=True, text=True, timeout=60, env=environment())
+        refused = run()
+        self.assertEqual(refused.returncode, 83, refused.stderr)
+        self.assertRegex(refused.stderr, r"\Atessera: vGPU 'a' has 1 session, and may have 1 at a time: [^\n]+\n\Z")
+        # The library by itself.
+        alone = subprocess.run([program("count")], capture_output=True, text=True, timeout=60,
+                               env=environment(TESSERA_SERVER=self.server.url, LD_LIBRARY_PATH=CLIENT, TESSERA_VGPU="a"))
+        self.assertNotEqual(alone.stdout, "1\n")
+        self.assertIn("vGPU 'a' has 1 session", alone.stderr)
+        self.assertEqual(self.json("resize", "a", "--max-sessions", 2)["max_sessions"], 2)
+        self.assertEqual((run().stdout, first.poll()), ("1\n", None))
+        self.vgpu("resize", "a", "--max-sessions", 1)
+        self.assertIn(worker, self.server.workers())
+        self.assertEqual(self.json("resize", "a", "--max-sessions", "none")["max_sessions"], 0)
+        self.assertEqual(run().stdout, "1\n")
+        self.assertIn("'0' is neither none nor a number above 0", self.vgpu("resize", "a", "--max-sessions", 0, code=2))
+
     def test_the_file_and_the_api_leave_each_other_alone(self):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
