@@ -13,6 +13,7 @@
 #include "programs/service_options.h"
 #include "protocol/base/printable.h"
 #include "protocol/base/unique_fd.h"
+#include "protocol/channel/server_user.h"
 
 namespace tessera {
 namespace {
@@ -61,6 +62,7 @@ Result<std::unique_ptr<control::v1::VgpuService::Stub>> ConnectControl(const std
     return refused ? Status(StatusCode::kPermissionDenied, what + "ask whoever runs the server (tesserad --socket-group)")
                    : Status(StatusCode::kUnavailable, what + "start tesserad, or correct the path");
   }
+  RETURN_IF_ERROR(CheckServerUser(socket.get(), path));
   if (fcntl(socket.get(), F_SETFL, O_NONBLOCK) != 0) return Status::FromErrno("cannot use a socket", errno);
   return control::v1::VgpuService::NewStub(grpc::CreateInsecureChannelFromFd("control", socket.release()));
 }

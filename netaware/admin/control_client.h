@@ -14,8 +14,8 @@ namespace tessera {
 // is no unix:PATH, or nobody has said where.
 Result<std::string> ControlPath(const VgpuOptions& options);
 
-// Connects. kNotFound, kUnavailable: nobody is there; kPermissionDenied: this user may not; kInvalidArgument: the path is too
-// long.
+// Connects. kNotFound, kUnavailable: nobody is there; kPermissionDenied: this user may not, or the server
+// is of a user whom this one does not trust (protocol/channel/server_user.h); kInvalidArgument: the path is too long.
 Result<std::unique_ptr<control::v1::VgpuService::Stub>> ConnectControl(const std::string& path);
 
 }  // namespace tessera

@@ -105,6 +105,7 @@ class Run(TableTest):
         server = ServerOfNobody()
         self.tessera(73, f"another user, {NOBODY},.*TESSERA_SERVER_USER={NOBODY}", "run", "--server", server.url, "--", "true")
         self.tessera(73, "TESSERA_SERVER_USER", "status", "--server", server.url)
+        self.tessera(73, f"another user, {NOBODY},.*TESSERA_SERVER_USER={NOBODY}", "vgpu", "list", "--server", server.url)
         gateway = Gateway(server.url[len("unix:"):])  # neither is it a gateway's
         self.tessera(72, f"another user, {NOBODY}", "run", "--server", gateway.url, "--", "true")
         self.assertEqual(gateway.stop(), 0)

@@ -57,7 +57,7 @@ OWN = {
     "netaware/store": ["netaware/store/", "protocol/base/"],
     "netaware/vgpu": ["netaware/vgpu/", "protocol/base/"],
     "netaware/admin": ["netaware/admin/", "netaware/vgpu/", "netaware/cli/exit_codes.h", "programs/service_options.h", "protocol/base/",
-                       "protocol/wire/holder.h", "generated/control/"],
+                       "protocol/channel/server_user.h", "protocol/wire/holder.h", "generated/control/"],
     "netaware/cli": ["netaware/cli/", "netaware/vgpu/", "protocol/base/", "protocol/wire/", "protocol/channel/", "programs/",
                      "protocol/link/impaired/impaired_link.h", "protocol/link/link_address.h", "protocol/link/link_options.h",
                      "protocol/link/tls/tls_certificate.h", "protocol/link/tls/tls_identity.h", "protocol/link/tls/tls_keys.h",
