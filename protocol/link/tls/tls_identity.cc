@@ -9,7 +9,6 @@
 #include <ctime>
 
 #include "protocol/base/log.h"
-#include "protocol/base/small_file.h"
 #include "protocol/link/tls/tls_observed.h"
 #include "protocol/link/tls/tls_openssl.h"
 #include "protocol/link/tls/tls_records.h"
@@ -20,62 +19,6 @@ namespace {
 constexpr int kAuthoritiesDeepMax = 4;
 
 Status Unusable(const std::string& sentence) { return Status(StatusCode::kPermissionDenied, sentence); }
-
-const char* CommandFor(TlsRole role) {
-  return role == TlsRole::kClient ? "'tessera keys client NAME'" : "'tessera keys server NAME'";
-}
-
-std::string DefaultDirectory(TlsRole role) {
-  if (role == TlsRole::kServer && geteuid() == 0) return "/etc/tessera";
-  const char* config = getenv("XDG_CONFIG_HOME");
-  if (config != nullptr && *config == '/') return std::string(config) + "/tessera";
-  const char* home = getenv("HOME");
-  return std::string(home != nullptr ? home : "") + "/.config/tessera";
-}
-
-Result<UniqueFd> Open(const LinkOptions& options, const std::string& path) {
-  return options.open_file ? options.open_file(path) : OpenSmallFile(path);
-}
-
-// What is known of a file; false when it cannot be opened or found.
-bool Look(const LinkOptions& options, const std::string& path, struct stat* state) {
-  if (!options.open_file) return stat(path.c_str(), state) == 0;
-  Result<UniqueFd> file = options.open_file(path);
-  return file.ok() && fstat(file->get(), state) == 0;
-}
-
-Result<std::string> ReadFile(const LinkOptions& options, const std::string& path) {
-  Result<UniqueFd> file = Open(options, path);
-  return file.ok() ? ReadSmallFile(*file, path, kPemBytesMax) : file.status();
-}
-
-// The text of a file that the user named, or should have put at its place.
-Result<std::string> ReadKeyFile(const LinkOptions& options, const std::string& path, const char* what, const char* option,
-                                TlsRole role) {
-  Result<std::string> text = ReadFile(options, path);
-  if (text.ok()) return text;
-  if (text.status().code() == StatusCode::kNotFound) {
-    return Unusable(std::string("there is no ") + what + " at " + path + ", which tls:// needs: make one with " +
-                    CommandFor(role) + ", or say where it is with " + option);
-  }
-  return Unusable(text.status().message());
-}
-
-Status CheckPrivate(const LinkOptions& options, const std::string& path) {
-  struct stat state {};
-  if (!Look(options, path, &state)) return Status::Ok();  // ReadKeyFile says so
-  if (state.st_uid != geteuid() && state.st_uid != 0) {
-    return Unusable("the private key " + path + " belongs to another user, who can read it: make one of your own");
-  }
-  if ((state.st_mode & 077) == 0) return Status::Ok();
-  return Unusable("the private key " + path + " can be read by others: chmod 600 " + path);
-}
-
-Status CheckUnchangeable(const LinkOptions& options, const std::string& path) {
-  struct stat state {};
-  if (!Look(options, path, &state) || (state.st_mode & 022) == 0) return Status::Ok();
-  return Unusable("the authority " + path + " can be changed by others: chmod 644 " + path);
-}
 
 // The next certificate of `pem`; null behind the last.
 CertificatePtr NextCertificate(BIO* pem) {
@@ -132,66 +75,37 @@ Status CheckOwn(const CertificateDescription& own, const std::string& path, TlsR
   const time_t now = time(nullptr);
   if (own.ends < now)
     return Unusable("the certificate " + path + " has expired (" + DescribeTime(own.ends) + "): make a new one with " +
-                    CommandFor(role));
+                    KeysCommand(role));
   if (own.begins > now) {
     return Unusable("the certificate " + path + " is not valid before " + DescribeTime(own.begins) +
                     ": correct this host's clock, or wait");
   }
   if (role == TlsRole::kClient ? own.for_clients : own.for_servers) return Status::Ok();
   return Unusable("the certificate " + path + " is not one for " + (role == TlsRole::kClient ? "clients" : "servers") +
-                  ": make one with " + CommandFor(role));
-}
-
-// The names in a file, one in a line; what stands behind a # is for people.
-std::vector<std::string> NamesIn(const std::string& text) {
-  std::vector<std::string> names;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
-    line = line.substr(0, line.find('#'));
-    const size_t first = line.find_first_not_of(" \t\r");
-    if (first != std::string::npos) names.push_back(line.substr(first, line.find_last_not_of(" \t\r") - first + 1));
-    begin = end + 1;
-  }
-  return names;
+                  ": make one with " + KeysCommand(role));
 }
 
 }  // namespace
 
-KeyFiles LocateKeyFiles(TlsRole role, const KeyFiles& files) {
-  const std::string directory = DefaultDirectory(role);
-  const auto locate = [&](const std::string& given, const char* variable, const char* name) {
-    if (!given.empty()) return given;
-    const char* configured = getenv(variable);
-    return configured != nullptr && *configured != '\0' ? std::string(configured) : directory + "/" + name;
-  };
-  return {locate(files.certificate, "TESSERA_CERTIFICATE", "certificate.pem"), locate(files.key, "TESSERA_KEY", "key.pem"),
-          locate(files.authority, "TESSERA_AUTHORITY", "authority.pem")};
-}
-
-std::vector<std::string> FilesOf(TlsRole role, const LinkOptions& options) {
+Result<std::shared_ptr<const TlsIdentity>> TlsIdentity::Load(TlsRole role, const LinkOptions& options,
+                                                             std::string_view protocol) {
   const KeyFiles files = LocateKeyFiles(role, options.keys);
-  return {files.certificate, files.key, files.authority, options.allow_file};
+  Result<KeyTexts> texts = ReadKeyFiles(role, files, options);
+  if (!texts.ok()) return texts.status();
+  return Make(role, files, *texts, protocol);
 }
 
-Result<std::shared_ptr<const TlsIdentity>> TlsIdentity::Load(TlsRole role, const LinkOptions& options) {
-  const std::shared_ptr<TlsIdentity> identity(new TlsIdentity(role, LocateKeyFiles(role, options.keys)));
-  RETURN_IF_ERROR(identity->Read(options));
+Result<std::shared_ptr<const TlsIdentity>> TlsIdentity::Make(TlsRole role, const KeyFiles& files, const KeyTexts& texts,
+                                                             std::string_view protocol) {
+  const std::shared_ptr<TlsIdentity> identity(new TlsIdentity(role, files));
+  RETURN_IF_ERROR(identity->Use(texts));
+  if (!protocol.empty()) RETURN_IF_ERROR(identity->Speak(protocol));
   return std::shared_ptr<const TlsIdentity>(identity);
 }
 
 TlsIdentity::~TlsIdentity() { SSL_CTX_free(context_); }
 
-Status TlsIdentity::Read(const LinkOptions& options) {
-  Result<std::string> certificate = ReadKeyFile(options, files_.certificate, "certificate", "--certificate", role_);
-  if (!certificate.ok()) return certificate.status();
-  RETURN_IF_ERROR(CheckPrivate(options, files_.key));
-  Result<std::string> key = ReadKeyFile(options, files_.key, "private key", "--key", role_);
-  if (!key.ok()) return key.status();
-  RETURN_IF_ERROR(CheckUnchangeable(options, files_.authority));
-  Result<std::string> authority = ReadKeyFile(options, files_.authority, "certificate of an authority", "--authority", role_);
-  if (!authority.ok()) return authority.status();
-
+Status TlsIdentity::Use(const KeyTexts& texts) {
   OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
   context_ = SSL_CTX_new(role_ == TlsRole::kClient ? TLS_client_method() : TLS_server_method());
   if (context_ == nullptr || SSL_CTX_set_min_proto_version(context_, TLS1_3_VERSION) != 1 ||
@@ -202,19 +116,38 @@ Status TlsIdentity::Read(const LinkOptions& options) {
   TlsObserved::Prepare(context_);
   SSL_CTX_set_session_cache_mode(context_, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_verify_depth(context_, kAuthoritiesDeepMax);
-  RETURN_IF_ERROR(UseCertificate(context_, files_.certificate, *certificate, &own_));
-  const Status used = UseKey(context_, files_, *key);
-  OPENSSL_cleanse(key->data(), key->size());
-  RETURN_IF_ERROR(used);
-  RETURN_IF_ERROR(UseAuthority(context_, files_.authority, *authority));
+  RETURN_IF_ERROR(UseCertificate(context_, files_.certificate, texts.certificate, &own_));
+  RETURN_IF_ERROR(UseKey(context_, files_, texts.key));
+  RETURN_IF_ERROR(UseAuthority(context_, files_.authority, texts.authority));
   RETURN_IF_ERROR(CheckOwn(own_, files_.certificate, role_));
 
-  allowed_ = options.allow;
-  restricted_ = !allowed_.empty() || !options.allow_file.empty();
-  if (options.allow_file.empty()) return Status::Ok();
-  Result<std::string> names = ReadFile(options, options.allow_file);
-  if (!names.ok()) return Unusable("the names that may connect: " + names.status().message() + "; correct --allow-file");
-  for (std::string& name : NamesIn(*names)) allowed_.push_back(std::move(name));
+  allowed_ = texts.allowed;
+  restricted_ = texts.restricted;
+  return Status::Ok();
+}
+
+Status TlsIdentity::Speak(std::string_view protocol) {
+  // As ALPN has it: a byte with the length of each name before it.
+  protocol_ = static_cast<char>(protocol.size()) + std::string(protocol);
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(protocol_.data());
+  if (role_ == TlsRole::kClient) {
+    if (SSL_CTX_set_alpn_protos(context_, bytes, static_cast<unsigned>(protocol_.size())) == 0) return Status::Ok();
+    return Status(StatusCode::kInternal, "OpenSSL cannot name a protocol: " + OpensslWords());
+  }
+  SSL_CTX_set_alpn_select_cb(
+      context_,
+      [](SSL*, const unsigned char** out, unsigned char* out_bytes, const unsigned char* in, unsigned in_bytes, void* own) {
+        const std::string& ours = *static_cast<const std::string*>(own);
+        for (unsigned at = 0; at < in_bytes; at += 1 + in[at]) {
+          const std::string_view name(reinterpret_cast<const char*>(in) + at, std::min(in_bytes - at, 1U + in[at]));
+          if (name != ours) continue;
+          *out = in + at + 1;
+          *out_bytes = in[at];
+          return SSL_TLSEXT_ERR_OK;
+        }
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+      },
+      &protocol_);
   return Status::Ok();
 }
 
@@ -269,7 +202,7 @@ TlsIdentityKeeper::Stamps TlsIdentityKeeper::TakeStamps() const {
   for (const std::string& path : paths_) {
     struct stat state {};
     std::string& stamp = stamps.emplace_back();
-    if (path.empty() || !Look(options_, path, &state)) continue;
+    if (path.empty() || !LookAtKeyFile(options_, path, &state)) continue;
     for (const auto value :
          {static_cast<uint64_t>(state.st_ino), static_cast<uint64_t>(state.st_size), static_cast<uint64_t>(state.st_mode),
           static_cast<uint64_t>(state.st_mtim.tv_sec), static_cast<uint64_t>(state.st_mtim.tv_nsec),

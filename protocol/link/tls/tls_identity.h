@@ -1,37 +1,31 @@
-// Who this side is, and whom it believes: certificate, key and authority from files, ready for handshakes.
-//
-// A file that is not named is where the environment says (TESSERA_CERTIFICATE, TESSERA_KEY, TESSERA_AUTHORITY), else
-// certificate.pem, key.pem and authority.pem in $XDG_CONFIG_HOME/tessera (~/.config/tessera); of a server that root runs, in
-// /etc/tessera.
+// Who this side is, and whom it believes: certificate, key and authority from files (key_files.h), ready for handshakes.
 #pragma once
-
-#include <sys/stat.h>
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "protocol/base/mutex.h"
 #include "protocol/base/status.h"
 #include "protocol/link/link_options.h"
+#include "protocol/link/tls/key_files.h"
 #include "protocol/link/tls/tls_certificate.h"
 
 typedef struct ssl_ctx_st SSL_CTX;  // openssl/types.h
 
 namespace tessera {
 
-enum class TlsRole { kClient, kServer };
-
-// `files` with what is empty filled in as above.
-KeyFiles LocateKeyFiles(TlsRole role, const KeyFiles& files);
-// All files that a side reads; "" for one that it does without.
-std::vector<std::string> FilesOf(TlsRole role, const LinkOptions& options);
-
 class TlsIdentity {
  public:
   // Reads the files. kPermissionDenied with what to do: one is missing or cannot be read, others may read the key or change the
-  // authority, they do not belong together, the certificate's time is over. Any thread.
-  static Result<std::shared_ptr<const TlsIdentity>> Load(TlsRole role, const LinkOptions& options);
+  // authority, they do not belong together, the certificate's time is over. `protocol`: what is spoken inside, for peers that ask
+  // by ALPN: a server's handshake fails with those that want others alone. Any thread.
+  static Result<std::shared_ptr<const TlsIdentity>> Load(TlsRole role, const LinkOptions& options,
+                                                         std::string_view protocol = {});
+  // The same of texts that were read already; `files` is for sentences.
+  static Result<std::shared_ptr<const TlsIdentity>> Make(TlsRole role, const KeyFiles& files, const KeyTexts& texts,
+                                                         std::string_view protocol = {});
   ~TlsIdentity();
 
   TlsRole role() const { return role_; }
@@ -44,11 +38,13 @@ class TlsIdentity {
 
  private:
   TlsIdentity(TlsRole role, KeyFiles files) : role_(role), files_(std::move(files)) {}
-  Status Read(const LinkOptions& options);
+  Status Use(const KeyTexts& texts);
+  Status Speak(std::string_view protocol);
 
   const TlsRole role_;
   const KeyFiles files_;
   CertificateDescription own_;
+  std::string protocol_;  // empty: whatever is spoken
   bool restricted_ = false;
   std::vector<std::string> allowed_;
   SSL_CTX* context_ = nullptr;

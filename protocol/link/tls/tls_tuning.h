@@ -9,9 +9,11 @@
 
 namespace tessera {
 
+// Sealed under one key, then the next follows (RFC 8446, 5.5: at most 2^24.5 with this cipher).
+inline constexpr uint64_t kTlsRecordsPerKey = uint64_t{1} << 22;
+
 struct TlsTuning {
-  // Sealed under one key, then the next follows (RFC 8446, 5.5: at most 2^24.5 with this cipher).
-  uint64_t records_per_key = uint64_t{1} << 22;
+  uint64_t records_per_key = kTlsRecordsPerKey;
   TlsCrew* crew = &TlsCrew::OfProcess();  // outlives the stream
   bool openssl = false;                   // OpenSSL's records instead of ours, which have no use for the crew
 };

@@ -46,7 +46,7 @@ std::string Make(bool for_client, const std::string& name) {
 
 }  // namespace
 
-std::string TlsParties::Peer() const { return client() ? "the gateway at " + address->Url() : "the peer"; }
+std::string TlsParties::Peer() const { return client() ? "the " + std::string(what) + " at " + address->Url() : "the peer"; }
 
 Status DescribeRefusedCertificate(const TlsParties& parties, int error, const CertificateDescription& failed,
                                   const CertificateDescription& leaf) {
@@ -148,9 +148,8 @@ Status DescribeFailedHandshake(const TlsParties& parties, int reason) {
       const std::string why = words == nullptr ? "" : std::string(" (") + words + ")";
       if (!parties.client())
         return Status(StatusCode::kProtocolViolation, "the peer is no tessera: what it sent is no TLS 1.3" + why);
-      return Status(StatusCode::kProtocolViolation, "whoever listens at " + parties.address->Url() +
-                                                        " is no tessera-gateway: what it sent is no TLS 1.3" + why +
-                                                        "; correct the address");
+      return Status(StatusCode::kProtocolViolation, "whoever listens at " + parties.address->Url() + " is no " + parties.program +
+                                                        ": what it sent is no TLS 1.3" + why + "; correct the address");
     }
   }
 }

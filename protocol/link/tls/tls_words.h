@@ -14,6 +14,9 @@ struct TlsParties {
   const TlsIdentity& us;
   // Of a client: whom it wanted to reach. Of a server: null.
   const LinkAddress* address = nullptr;
+  // What listens there, and the program that does.
+  const char* what = "gateway";
+  const char* program = "tessera-gateway";
 
   bool client() const { return address != nullptr; }
   // "the gateway at tls://gpu7:4180", "the peer".

@@ -1,0 +1,133 @@
+// A TLS connection joined with a socket of this process.
+#include "protocol/link/tls/tls_pipe.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <string>
+#include <thread>
+
+#include "protocol/base/clock.h"
+#include "protocol/channel/waiting.h"
+#include "tests/support/raw_tls_peer.h"
+#include "tests/support/tls_keys_in.h"
+
+namespace tessera {
+namespace {
+
+std::pair<UniqueFd, UniqueFd> Pair(int flags = SOCK_NONBLOCK) {
+  int ends[2];
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0, ends), 0);
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+class TlsPipeTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(TlsRole::kServer, authority_.Server());
+    ASSERT_TRUE(identity.ok()) << identity.status().message();
+    auto [near, far] = Pair();
+    Result<PemPair> made = SignCertificate(authority_.pair(), TestAuthority::RequestOf("alice", false));
+    peer_ = std::make_unique<RawTlsPeer>(std::move(far), false, *made);
+    bool shaken = false;
+    std::thread shaking([&] { shaken = peer_->ShakeHands(); });
+    Result<TlsSession> session = ShakeHands(near.get(), TlsParties{.us = **identity}, MonotonicNs() + kTcpTestNs);
+    shaking.join();
+    ASSERT_TRUE(session.ok() && shaken);
+    auto [plain, ours] = Pair();
+    plain_ = std::move(ours);
+    carrier_ = std::thread([pipe = TlsPipe(std::move(near), std::move(plain), *session)]() mutable {
+      std::vector<pollfd> ready;
+      while (pipe.Move(ready, MonotonicNs())) {
+        ready.clear();
+        pipe.Watch(&ready);
+        const uint64_t again_ns = pipe.again_ns();
+        poll(ready.data(), ready.size(), again_ns == kNoDeadline ? -1 : again_ns == 0 ? 0 : 50);
+      }
+    });
+  }
+  void TearDown() override {
+    plain_.reset();
+    peer_.reset();
+    if (carrier_.joinable()) carrier_.join();
+  }
+  // So many bytes from the plain side, fewer at its end.
+  std::string Hear(size_t bytes) {
+    std::string heard, some(65536, 0);
+    while (heard.size() < bytes) {
+      pollfd ready = {plain_.get(), POLLIN, 0};
+      if (poll(&ready, 1, static_cast<int>(kTcpTestNs / 1'000'000)) != 1) break;
+      const ssize_t got = recv(plain_.get(), some.data(), std::min(some.size(), bytes - heard.size()), 0);
+      if (got <= 0) break;
+      heard.append(some, 0, static_cast<size_t>(got));
+    }
+    return heard;
+  }
+  void Say(const std::string& words) {
+    for (size_t at = 0; at < words.size();) {
+      pollfd ready = {plain_.get(), POLLOUT, 0};
+      ASSERT_EQ(poll(&ready, 1, static_cast<int>(kTcpTestNs / 1'000'000)), 1);
+      const ssize_t sent = send(plain_.get(), words.data() + at, words.size() - at, MSG_NOSIGNAL);
+      if (sent > 0) at += static_cast<size_t>(sent);
+    }
+  }
+
+  TestAuthority authority_;
+  std::unique_ptr<RawTlsPeer> peer_;
+  UniqueFd plain_;
+  std::thread carrier_;
+};
+
+std::string Text(size_t bytes) {
+  std::string text(bytes, 0);
+  for (size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>(i * 7 + i / 251);
+  return text;
+}
+
+TEST_F(TlsPipeTest, CarriesBothWays) {
+  const std::string text = Text(1'000'000);
+  std::thread saying([&] { EXPECT_TRUE(peer_->Send(text)); });
+  EXPECT_EQ(Hear(text.size()), text);
+  saying.join();
+  std::thread saying_back([&] { Say(text); });
+  EXPECT_EQ(peer_->Receive(text.size()), text);
+  saying_back.join();
+  EXPECT_TRUE(peer_->RequestNewKeys());
+  Say("after new keys");
+  EXPECT_EQ(peer_->Receive(14), "after new keys");
+}
+
+TEST_F(TlsPipeTest, BothEndsAreTold) {
+  Say("the last words");
+  plain_.reset();
+  EXPECT_EQ(peer_->Receive(100), "the last words");
+  carrier_.join();
+}
+
+TEST_F(TlsPipeTest, APeerThatHasGoneEndsIt) {
+  EXPECT_TRUE(peer_->Send("the last words"));
+  peer_->Cut();
+  EXPECT_EQ(Hear(100), "the last words");
+  plain_.reset();
+  carrier_.join();
+}
+
+// The process has ended, and the peer reads nothing.
+TEST_F(TlsPipeTest, WhoDoesNotReadIsNotWaitedFor) {
+  const std::string text = Text(65536);
+  while (send(plain_.get(), text.data(), text.size(), MSG_NOSIGNAL) > 0) usleep(1000);
+  const uint64_t begin_ns = MonotonicNs();
+  plain_.reset();
+  carrier_.join();
+  EXPECT_LT(MonotonicNs() - begin_ns, 10 * TlsPipe::kEndNs);
+}
+
+TEST_F(TlsPipeTest, GarbageEndsIt) {
+  EXPECT_GT(send(peer_->socket(), "no record at all", 16, MSG_NOSIGNAL), 0);
+  EXPECT_EQ(Hear(100), "");
+  plain_.reset();
+  carrier_.join();
+}
+
+}  // namespace
+}  // namespace tessera
