@@ -26,6 +26,7 @@ std::optional<std::pair<uint64_t, VgpuCall>> CallQueue::TakeOne() {
   eventfd_t one = 0;
   if (eventfd_read(call_event_.get(), &one) != 0) return std::nullopt;
   MutexLock lock(mutex_);
+  if (calls_.empty()) return std::nullopt;  // the event was of an answer about keys
   std::pair<uint64_t, VgpuCall> call = std::move(calls_.front());
   calls_.pop_front();
   return call;
@@ -57,6 +58,32 @@ void CallQueue::Publish(VgpuList list) {
     published_.swap(list);
   }
   eventfd_write(answer_event_.get(), 1);
+}
+
+std::optional<ControlKeys> CallQueue::TakeKeys() {
+  MutexLock lock(mutex_);
+  return std::exchange(keys_, std::nullopt);
+}
+
+void CallQueue::AnswerKeys(ControlKeysAnswer answer) {
+  {
+    MutexLock lock(mutex_);
+    keys_answer_ = std::move(answer);
+  }
+  eventfd_write(call_event_.get(), 1);
+}
+
+void CallQueue::GiveKeys(ControlKeys keys) {
+  {
+    MutexLock lock(mutex_);
+    keys_ = std::move(keys);
+  }
+  eventfd_write(answer_event_.get(), 1);
+}
+
+std::optional<ControlKeysAnswer> CallQueue::TakeKeysAnswer() {
+  MutexLock lock(mutex_);
+  return std::exchange(keys_answer_, std::nullopt);
 }
 
 }  // namespace tessera

@@ -19,8 +19,15 @@
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 #include "server/broker/vgpu_api.h"
+#include "server/gate/broker_line.h"
 
 namespace tessera {
+
+// What the front is to show and believe at tls://: a message of the daemon's and its descriptor.
+struct ControlKeys {
+  ControlKeysMessage message;
+  UniqueFd texts;
+};
 
 class CallQueue {
  public:
@@ -37,26 +44,33 @@ class CallQueue {
   // there is now kList tells.
   void Watch(bool watched) { watched_.store(watched, std::memory_order_relaxed); }
   VgpuList published();
+  // The last ones that were given and not taken.
+  std::optional<ControlKeys> TakeKeys();
+  void AnswerKeys(ControlKeysAnswer answer);
 
   // The broker.
-  int call_fd() const { return call_event_.get(); }  // readable while there are calls
+  int call_fd() const { return call_event_.get(); }  // readable while there are calls, or an answer about keys
   // One, so that what waits for a GPU waits for no more than that.
   std::optional<std::pair<uint64_t, VgpuCall>> TakeOne();
   void Answer(uint64_t number, VgpuAnswer answer);
   bool watched() const { return watched_.load(std::memory_order_relaxed); }
   void Publish(VgpuList list);
+  void GiveKeys(ControlKeys keys);
+  std::optional<ControlKeysAnswer> TakeKeysAnswer();  // after call_fd() became readable, before TakeOne()
 
  private:
   CallQueue(UniqueFd call_event, UniqueFd answer_event)
       : call_event_(std::move(call_event)), answer_event_(std::move(answer_event)) {}
 
-  const UniqueFd call_event_;  // counts calls
+  const UniqueFd call_event_;  // counts calls and answers about keys
   const UniqueFd answer_event_;
   std::atomic<bool> watched_ = false;
   Mutex mutex_;
   std::deque<std::pair<uint64_t, VgpuCall>> calls_ GUARDED_BY(mutex_);
   std::vector<std::pair<uint64_t, VgpuAnswer>> answers_ GUARDED_BY(mutex_);
   VgpuList published_ GUARDED_BY(mutex_);
+  std::optional<ControlKeys> keys_ GUARDED_BY(mutex_);
+  std::optional<ControlKeysAnswer> keys_answer_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera

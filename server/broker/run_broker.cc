@@ -20,7 +20,7 @@ namespace {
 // The daemon's end may be full for a while; nobody waits here for it.
 class Line {
  public:
-  explicit Line(UniqueFd socket) : socket_(std::move(socket)) {}
+  Line(UniqueFd socket, CallQueue* calls) : socket_(std::move(socket)), calls_(calls) {}
   int fd() const { return socket_.get(); }
 
   void Send(std::span<const std::byte> message) {
@@ -40,13 +40,27 @@ class Line {
     for (int i = 0; i < messages_max; ++i) {
       Result<SocketMessage> message = ReceiveMessage(fd(), kBrokerMessageBytesMax, deadline_ns);
       if (!message.ok()) return message.status().code() == StatusCode::kTimedOut ? Status::Ok() : message.status();
+      if (calls_ != nullptr && BrokerWordOf(message->bytes) == BrokerWord::kControlKeys) {
+        RETURN_IF_ERROR(TakeKeys(std::move(message).value()));
+        continue;
+      }
       RETURN_IF_ERROR(broker.Take(std::move(message).value(), static_cast<int64_t>(MonotonicNs())));
     }
     return Status::Ok();
   }
 
  private:
+  // They are the front's to read: it takes a while.
+  Status TakeKeys(SocketMessage message) {
+    Result<ControlKeysMessage> keys = ControlKeysMessage::Decode(message.bytes);
+    if (!keys.ok()) return keys.status();
+    if (message.fds.size() != 1) return Status(StatusCode::kProtocolViolation, "the daemon sent keys without their texts");
+    calls_->GiveKeys({std::move(*keys), std::move(message.fds[0])});
+    return Status::Ok();
+  }
+
   const UniqueFd socket_;
+  CallQueue* const calls_;
   std::deque<std::vector<std::byte>> unsent_;
 };
 
@@ -133,7 +147,7 @@ Status RunBroker(UniqueFd line_socket, const BrokerOptions& options, CallQueue* 
   if (!poller.ok()) return poller.status();
   Result<UniqueFd> signals = BlockSignals();
   if (!signals.ok()) return signals.status();
-  Line line(std::move(line_socket));
+  Line line(std::move(line_socket), calls);
   RETURN_IF_ERROR(poller->Add(line.fd(), Poller::Source::kLine));
   RETURN_IF_ERROR(poller->Add(signals->get(), Poller::Source::kSignals));
   if (calls != nullptr) RETURN_IF_ERROR(poller->Add(calls->call_fd(), Poller::Source::kCalls));
@@ -164,7 +178,14 @@ Status RunBroker(UniqueFd line_socket, const BrokerOptions& options, CallQueue* 
         }
         case Poller::Source::kRing: broker.Ring(event.session, Now()); break;
         case Poller::Source::kProcess: broker.WorkerEnded(event.session, Now()); break;
-        case Poller::Source::kCalls: api.DoOne(); break;
+        case Poller::Source::kCalls:
+          if (const std::optional<ControlKeysAnswer> answer = calls->TakeKeysAnswer()) {
+            Encoder encoder(kBrokerMessageBytesMax);
+            answer->Encode(encoder);
+            line.Send(encoder.bytes());
+          }
+          api.DoOne();
+          break;
         case Poller::Source::kTimer: break;
       }
     }

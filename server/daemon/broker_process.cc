@@ -56,9 +56,13 @@ Status BrokerProcess::Launch() {
   if (!options_.default_request.empty()) arguments.insert(arguments.end(), {"--default-request", options_.default_request});
   if (!options_.overrun_after.empty()) arguments.insert(arguments.end(), {"--overrun-after", options_.overrun_after});
   std::vector<int> passed = {ends->second.get()};
-  if (control_listener_ >= 0) {
-    passed.push_back(control_listener_);
-    arguments.insert(arguments.end(), {"--control-fd", std::to_string(kPassedFd + static_cast<int>(passed.size()) - 1)});
+  for (const auto& [option, listener] :
+       {std::pair("--control-fd", control_listener_), {"--control-tls-fd", control_tls_listener_}}) {
+    if (listener < 0) continue;
+    arguments.insert(arguments.end(), {option, std::to_string(kPassedFd + static_cast<int>(passed.size()))});
+    passed.push_back(listener);
+  }
+  if (passed.size() > 1) {
     std::vector<std::string> administrators = options_.administrators;
     administrators.insert(administrators.end(), {UserHolder(0), UserHolder(geteuid())});
     for (const std::string& holder : administrators) arguments.insert(arguments.end(), {"--admin", holder});
@@ -129,6 +133,8 @@ void BrokerProcess::SendFile(const VgpuFileMessage& file, const std::string& tex
   Send(file, std::array{memory.get()});
 }
 
+void BrokerProcess::GiveKeys(const HandedKeys& keys) { Send(keys.message, std::array{keys.texts.get()}); }
+
 BrokerProcess::Said BrokerProcess::Hear() {
   Said said;
   while (line_.valid()) {
@@ -166,6 +172,10 @@ BrokerProcess::Said BrokerProcess::Hear() {
         break;
       case BrokerWord::kKept:
         if (Result<KeptMessage> kept = KeptMessage::Decode(message->bytes); kept.ok()) said.kept = std::move(*kept);
+        break;
+      case BrokerWord::kControlKeysAnswer:
+        if (Result<ControlKeysAnswer> answer = ControlKeysAnswer::Decode(message->bytes); answer.ok())
+          said.keys.push_back(std::move(*answer));
         break;
       default: break;
     }

@@ -15,6 +15,7 @@
 #include "protocol/base/child_logs.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
+#include "server/daemon/control_keys.h"
 #include "server/daemon/gate_memory.h"
 #include "server/daemon/options.h"
 #include "server/gate/broker_line.h"
@@ -40,16 +41,18 @@ class BrokerProcess {
     std::optional<ReportedMessage> reported;  // likewise
     std::vector<uint64_t> to_end;             // sessions
     std::optional<KeptMessage> kept;          // the last one
+    std::vector<ControlKeysAnswer> keys;
   };
 
   BrokerProcess(const Options& options, GpusMessage gpus, ChildLogs& logs);
 
-  // Before Start(): where brokers listen for the control API; -1: there is none. It stays open.
+  // Before Start(): where brokers listen for the control API, for users of this host and by TLS; -1: nowhere. They stay open.
   void Offer(int control_listener) { control_listener_ = control_listener; }
   // The same of where they tell of what they count.
   void OfferMetrics(int listener) { metrics_listener_ = listener; }
   // And of their socket to the keeper of usage records.
   void OfferUsage(int line) { usage_line_ = line; }
+  void OfferTls(int control_listener) { control_tls_listener_ = control_listener; }
   // Starts one and waits until it is ready. kNotFound: there is no such program; kVersionMismatch: it is of another release;
   // kUnavailable: it ended instead, and has said why in the log.
   Status Start();
@@ -67,6 +70,9 @@ class BrokerProcess {
   void GiveBack(const KeptMessage& kept);
   // `text`: what stands in the file.
   void SendFile(const VgpuFileMessage& file, const std::string& text);
+
+  // What connections to the control API by TLS begin with.
+  void GiveKeys(const HandedKeys& keys);
 
   Said Hear();
   // Ends one that hangs; starts the next one when it is time. True when one was started: it knows nothing yet.
@@ -88,7 +94,7 @@ class BrokerProcess {
   const Options& options_;
   ChildLogs& logs_;
   const GpusMessage gpus_;
-  int control_listener_ = -1;
+  int control_listener_ = -1, control_tls_listener_ = -1;
   int metrics_listener_ = -1;
   int usage_line_ = -1;
   pid_t pid_ = -1;

@@ -76,8 +76,9 @@ int RunDaemon(Options options) {
   RaiseDescriptorLimit();  // every share of the sessions holds one here
   const std::string also = gateway.url.empty() ? "" : " and " + gateway.url;
   const std::string who = gateway.who.empty() ? "" : "; " + gateway.who;
-  Announce(fmt::format("{}: listening on unix:{}{}, devices: {}, driver {}{}", kName, options.listen_path, also,
-                       DescribeDevices(*devices), DescribeVersion(devices->version), who));
+  const std::string control = supervisor.control_url().empty() ? "" : "; control API at " + supervisor.control_url();
+  Announce(fmt::format("{}: listening on unix:{}{}, devices: {}, driver {}{}{}", kName, options.listen_path, also,
+                       DescribeDevices(*devices), DescribeVersion(devices->version), who, control));
   LeaveForeground(options);
   const int code = supervisor.Run();
   RemoveOwnDirectory(options, options.listen_path);

@@ -24,21 +24,22 @@ namespace {
 constexpr const char* kFooter =
     R"(When clients may connect, one line on stdout says where and names the devices; everything else is on stderr. Clients are processes
 of the same user (or of root), and of whom --socket-group and --socket-mode let in. SIGTERM and SIGINT end the server: no new sessions, then --grace seconds for those that are open; a
-second signal ends them at once.
+second signal ends them at once. SIGHUP lets it read the files of --control tls:// again: broken ones change nothing.
 
 Exit codes:
   0  ended after SIGTERM or SIGINT
   1  a system call failed that should not
   2  the command line was not understood
   3  no driver could be loaded, or it has no device
-  4  the socket could not be bound
+  4  a socket could not be bound, or the files for tls:// cannot be used
   5  --sandbox require or --check-sandbox, and this machine cannot do all of it
 
 Environment: CUDA_VISIBLE_DEVICES selects the devices that are served.
 
 Examples:
   tesserad --listen unix:/run/user/1000/tessera.sock --driver cuda
-  tesserad --listen unix:/run/user/1000/tessera.sock --listen tls://gpu7:4180)";
+  tesserad --listen unix:/run/user/1000/tessera.sock --listen tls://gpu7:4180
+  tesserad --listen unix:/run/user/1000/tessera.sock --control tls://gpu7:4181 --admin name:alice)";
 
 // For what later servers of this user can use; empty: there is no place.
 std::string CacheDirectory() {
@@ -86,6 +87,32 @@ std::string TakeListen(const std::vector<std::string>& listen, Options* options)
     to = beyond ? url : UnixPathOf(url);
   }
   return options->listen_path.empty() ? "--listen unix:PATH is required" : "";
+}
+
+// Takes the values of --control apart. Empty, or a sentence for the user.
+std::string TakeControl(const std::vector<std::string>& control, Options* options, bool* is_auto) {
+  constexpr std::string_view kTls = "tls://";
+  std::string here;
+  for (const std::string& word : control) {
+    const bool beyond = word.starts_with(kTls);
+    if (beyond) {
+      if (const Result<LinkAddress> address = LinkAddress::Parse(word); !address.ok()) return address.status().message();
+    } else if (word != "auto" && word != "none" && UnixPathOf(word).empty()) {
+      return "--control takes unix:PATH, none or auto, and tls://HOST:PORT besides, not '" + word + "'";
+    }
+    std::string& to = beyond ? options->control_url : here;
+    if (!to.empty()) return "there can be one --control unix:PATH, none or auto, and one --control tls://HOST:PORT";
+    to = word;
+  }
+  *is_auto = here.empty() || here == "auto";
+  options->control_is_asked = !*is_auto && here != "none";
+  if (options->control_is_asked) options->control_path = UnixPathOf(here);
+  const bool is_asked = options->control_is_asked || !options->control_url.empty();
+  if (is_asked && !options->vgpus) return "--control needs a tessera-broker: leave --no-vgpus out";
+#ifndef TESSERA_CONTROL_API
+  if (!options->control_url.empty()) return "this build has no control API";
+#endif
+  return "";
 }
 
 }  // namespace
@@ -221,12 +248,14 @@ int ParseOptions(int argc, char** argv, Options* options) {
          "Where the broker writes down what it is told and what it decides, for tessera-replay; FILE-2 and so on when it is "
          "started anew")
       ->type_name("FILE");
-  std::string control = "auto";
+  std::vector<std::string> control;
   app.add_option("--control", control,
                  "Where the control API listens, by which vGPUs are made and changed (tessera vgpu): unix:PATH, none, or auto "
-                 "(beside the socket of --listen unix:PATH, with .control at the end); who may connect as for that socket")
-      ->type_name("{auto,none}|unix:PATH")
-      ->capture_default_str();
+                 "(beside the socket of --listen unix:PATH, with .control at the end; the default); who may connect as for that "
+                 "socket. Besides, tls://HOST:PORT for other hosts, with the files of --certificate, --key, --authority and the "
+                 "names of --allow")
+      ->type_name("{auto,none}|unix:PATH|tls://HOST:PORT")
+      ->allow_extra_args(false);
   std::string state = "auto";
   app.add_option(
          "--state", state,
@@ -315,12 +344,8 @@ int ParseOptions(int argc, char** argv, Options* options) {
   Result<SocketAccess> socket = ParseSocketAccess(group, mode);
   if (!socket.ok()) return line.Refuse(socket.status().message());
   options->socket = *socket;
-  options->control_is_asked = control != "auto" && control != "none";
-  if (options->control_is_asked) {
-    options->control_path = UnixPathOf(control);
-    if (options->control_path.empty()) return line.Refuse("--control takes unix:PATH, none or auto, not '" + control + "'");
-    if (!options->vgpus) return line.Refuse("--control needs a tessera-broker: leave --no-vgpus out");
-  }
+  bool auto_control = true;
+  if (const std::string problem = TakeControl(control, options, &auto_control); !problem.empty()) return line.Refuse(problem);
   for (std::string& administrator : options->administrators) {
     Result<std::string> holder = ParseAdministrator(administrator);
     if (!holder.ok()) return line.Refuse(holder.status().message());
@@ -328,7 +353,7 @@ int ParseOptions(int argc, char** argv, Options* options) {
   }
   if (const std::string problem = TakeListen(listen, options); !problem.empty()) return line.Refuse(problem);
 #ifdef TESSERA_CONTROL_API
-  if (control == "auto" && options->vgpus) options->control_path = options->listen_path + ".control";
+  if (auto_control && options->vgpus) options->control_path = options->listen_path + ".control";
 #endif
   if (!options->metrics_address.empty()) {
 #ifndef TESSERA_CONTROL_API
@@ -340,11 +365,12 @@ int ParseOptions(int argc, char** argv, Options* options) {
     if (!options->vgpus) return line.Refuse("--metrics needs a tessera-broker: leave --no-vgpus out");
   }
   options->state_is_asked = state != "auto" && state != "none";
-  if (options->state_is_asked && options->control_path.empty()) {
+  const bool has_control = !options->control_path.empty() || !options->control_url.empty();
+  if (options->state_is_asked && !has_control) {
     return line.Refuse("--state is for what a control API makes: leave --control none and --no-vgpus out");
   }
   if (options->state_is_asked) options->state_path = state;
-  if (state == "auto" && !options->control_path.empty()) options->state_path = DefaultStatePath(options->listen_path);
+  if (state == "auto" && has_control) options->state_path = DefaultStatePath(options->listen_path);
   options->usage_is_asked = usage_days->count() > 0 && options->usage_days > 0;
   if (options->usage_is_asked && options->state_path.empty()) {
     return line.Refuse(

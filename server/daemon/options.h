@@ -47,12 +47,13 @@ struct Options : ServiceOptions {
   std::string default_request;         // of --default-request, for the broker
   std::string overrun_after;           // of --overrun-after, for the broker
   std::string record_path;             // of --record, for the broker
-  std::string control_path;            // of --control unix:PATH; empty: there is no control API
+  std::string control_path;            // of --control unix:PATH; empty: there is no control API for users of this host
   bool control_is_asked = false;       // it is not the default: without it there is no server
   std::string usage_directory;         // of usage records, beside the state; empty: there are none
   uint32_t usage_days = 7;             // of --usage-days
   bool usage_is_asked = false;         // it was named: without records there is no server
   std::string metrics_address;         // of --metrics; empty: nobody is told of metrics
+  std::string control_url;             // of --control tls://HOST:PORT, with the files of `link`; empty: there is none there
   std::string state_path;              // of --state; empty: vGPUs of the control API end with the server
   bool state_is_asked = false;         // likewise
   // What is done about a session that is found to use a GPU without reporting it (readings/audit.h).

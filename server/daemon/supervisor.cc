@@ -100,6 +100,7 @@ Status Supervisor::Prepare() {
   sigaddset(&handled, SIGTERM);
   sigaddset(&handled, SIGINT);
   sigaddset(&handled, SIGCHLD);
+  if (!options_.control_url.empty()) sigaddset(&handled, SIGHUP);
   if (sigprocmask(SIG_BLOCK, &handled, nullptr) != 0) return Status::FromErrno("cannot block signals", errno);
   signals_.reset(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_.valid()) return Status::FromErrno("cannot create a signal descriptor", errno);
@@ -410,6 +411,11 @@ void Supervisor::HandleSignals() {
   signalfd_siginfo info{};
   while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
     if (info.ssi_signo == SIGCHLD) continue;  // Reap() looks at all children anyway
+    const bool terminal_gone = info.ssi_code == SI_KERNEL;
+    if (info.ssi_signo == SIGHUP && !terminal_gone) {
+      ReadKeysAgain();
+      continue;
+    }
     // A second signal of these does not wait for the grace period.
     Advance(phase_ == Phase::kServing ? Phase::kDraining : Phase::kTerminating);
   }

@@ -21,6 +21,7 @@
 #include "protocol/base/unique_fd.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/channel/waiting.h"
+#include "protocol/link/tcp/tcp_link.h"
 #include "protocol/relay/strangers.h"
 #include "protocol/wire/handshake.h"
 #include "protocol/wire/server_query.h"
@@ -70,6 +71,8 @@ class Supervisor {
   // kInvalidArgument: what stands in the file cannot be; kUnavailable: the control API cannot listen where it was asked to, or
   // its state not be where it was asked to.
   Status StartBroker();
+  // After that: where the control API listens for other hosts, tls://HOST:PORT; empty: nowhere.
+  std::string control_url() const { return control_tls_ ? control_tls_->address().Url() : ""; }
   // Runs until SIGTERM or SIGINT came and every worker has ended. Returns the exit code.
   int Run();
 
@@ -158,6 +161,11 @@ class Supervisor {
   // What there is to be for the control API.
   Status OpenControl();
   Status OpenMetrics();
+  Status OpenControlByTls();
+  // Waits for what the broker says of the keys.
+  Status TellFirstKeys();
+  void ReadKeysAgain();
+  void TakeKeysAnswer(const ControlKeysAnswer& answer);
   Status OpenState();
   // What the broker has said by the end goes into its state.
   void KeepState();
@@ -193,6 +201,11 @@ class Supervisor {
   UnixListener listener_;
   std::optional<UnixListener> control_;      // of the control API
   UniqueFd metrics_;                         // where the broker tells of what it counts
+  std::optional<UnixListener> control_;     // of the control API
+  std::optional<TcpListener> control_tls_;  // likewise
+  std::optional<HandedKeys> keys_;          // that are in force there
+  std::optional<HandedKeys> next_keys_;     // of which the broker has not said yet whether they can be used
+  uint64_t keys_revision_ = 0;
   std::optional<KeptMessage> vgpus_of_api_;  // for a broker that is started anew
   std::optional<StateFile> state_;           // for the next server
   ServerReport report_;

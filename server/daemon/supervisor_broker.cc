@@ -28,6 +28,7 @@ Status Supervisor::StartBroker() {
   RETURN_IF_ERROR(usage_.Prepare());
   broker_.OfferUsage(usage_.brokers_end());
   RETURN_IF_ERROR(broker_.Start());
+  RETURN_IF_ERROR(TellFirstKeys());
   if (!vgpu_file_) {
     if (vgpus_of_api_) broker_.GiveBack(*vgpus_of_api_);
     return Status::Ok();
@@ -47,7 +48,63 @@ Status Supervisor::StartBroker() {
   }
 }
 
+Status Supervisor::OpenControlByTls() {
+  if (options_.control_url.empty()) return Status::Ok();
+  const auto refused = [](const Status& status) {
+    return Status(StatusCode::kUnavailable, "no control API by TLS: " + status.message());
+  };
+  Result<HandedKeys> keys = ReadControlKeys(options_.link, ++keys_revision_);
+  if (!keys.ok()) return refused(keys.status());
+  Result<LinkAddress> address = LinkAddress::Parse(options_.control_url);
+  if (!address.ok()) return address.status();
+  Result<TcpListener> listener = TcpListener::Bind(*address, true);  // nobody comes without a certificate
+  if (!listener.ok()) return refused(listener.status());
+  next_keys_.emplace(std::move(*keys));
+  control_tls_.emplace(std::move(*listener));
+  broker_.OfferTls(control_tls_->fd());
+  return Status::Ok();
+}
+
+Status Supervisor::TellFirstKeys() {
+  if (!next_keys_) return Status::Ok();
+  broker_.GiveKeys(*next_keys_);
+  const uint64_t deadline_ns = MonotonicNs() + kAskWaitNs;
+  while (MonotonicNs() < deadline_ns) {
+    pollfd ready{broker_.fd(), POLLIN, 0};
+    poll(&ready, 1, 100);
+    for (const ControlKeysAnswer& answer : broker_.Hear().keys) {
+      TakeKeysAnswer(answer);
+      if (keys_) return Status::Ok();
+      return Status(StatusCode::kUnavailable, "no control API by TLS: " + answer.sentence);
+    }
+  }
+  return Status(StatusCode::kTimedOut, "the broker says nothing about the keys of --control " + options_.control_url);
+}
+
+void Supervisor::ReadKeysAgain() {
+  if (!control_tls_) return;
+  Result<HandedKeys> keys = ReadControlKeys(options_.link, ++keys_revision_);
+  if (!keys.ok()) return LogWarning("the control API goes on with the certificate as it was: {}", keys.status().message());
+  next_keys_.emplace(std::move(*keys));
+  broker_.GiveKeys(*next_keys_);
+}
+
+void Supervisor::TakeKeysAnswer(const ControlKeysAnswer& answer) {
+  const bool is_next = next_keys_ && answer.revision == next_keys_->message.revision;
+  if (answer.code != StatusCode::kOk) {
+    // Of the first ones the server's end says so.
+    if (keys_)
+      LogWarning("the control API {}: {}", is_next ? "goes on with the certificate as it was" : "takes nobody by TLS",
+                 Printable(answer.sentence));
+  } else if (is_next) {
+    keys_ = std::move(next_keys_);
+    LogInfo("the control API shows the certificate {}: {}", keys_->message.certificate, Printable(answer.sentence));
+  }
+  if (is_next) next_keys_.reset();
+}
+
 Status Supervisor::OpenControl() {
+  RETURN_IF_ERROR(OpenControlByTls());
   if (options_.control_path.empty()) return Status::Ok();
   Result<UnixListener> control = UnixListener::Bind(options_.control_path, options_.socket, SocketKind::kBytes);
   if (control.ok()) {
@@ -72,7 +129,7 @@ Status Supervisor::OpenMetrics() {
 }
 
 Status Supervisor::OpenState() {
-  if (options_.state_path.empty() || !control_) return Status::Ok();
+  if (options_.state_path.empty() || (!control_ && !control_tls_)) return Status::Ok();
   Result<StateFile> state = StateFile::Open(options_.state_path);
   Status status = state.status();
   if (status.ok() && options_.state_is_asked) status = state->Prepare();
@@ -152,6 +209,7 @@ void Supervisor::TendBroker() {
   if (!options_.vgpus || phase_ == Phase::kKilling) return;
   BrokerProcess::Said said = broker_.Hear();
   for (const VgpuFileAnswer& answer : said.files) TakeFileAnswer(answer);
+  for (const ControlKeysAnswer& answer : said.keys) TakeKeysAnswer(answer);
   for (const AskAnswer& answer : said.answers) TakeAnswer(answer);
   if (said.figures) figures_ = std::move(*said.figures);
   if (said.reported) TakeReported(*said.reported);
@@ -185,6 +243,8 @@ void Supervisor::EndSession(uint64_t session) {
 }
 
 void Supervisor::TellBroker() {
+  if (keys_) broker_.GiveKeys(*keys_);
+  if (next_keys_) broker_.GiveKeys(*next_keys_);
   // What running sessions have comes first.
   if (vgpu_file_) TellBrokerFile(vgpu_in_force_);
   if (vgpus_of_api_) broker_.GiveBack(*vgpus_of_api_);

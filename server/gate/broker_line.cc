@@ -72,6 +72,7 @@ BrokerWord BrokerWordOf(std::span<const std::byte> message) {
     case BrokerWord::kCame:
     case BrokerWord::kLeft:
     case BrokerWord::kFound:
+    case BrokerWord::kControlKeys:
     case BrokerWord::kReady:
     case BrokerWord::kVgpuFileAnswer:
     case BrokerWord::kAskAnswer:
@@ -79,7 +80,8 @@ BrokerWord BrokerWordOf(std::span<const std::byte> message) {
     case BrokerWord::kFigures:
     case BrokerWord::kReported:
     case BrokerWord::kEnd:
-    case BrokerWord::kKept: return word;
+    case BrokerWord::kKept:
+    case BrokerWord::kControlKeysAnswer: return word;
     default: return BrokerWord::kNone;
   }
 }
@@ -321,6 +323,47 @@ Result<KeptMessage> KeptMessage::Decode(std::span<const std::byte> message) {
   kept.text = in.String(kTextBytesMax);
   if (!in.AtEnd()) return Malformed("list of the API's vGPUs");
   return kept;
+}
+
+void ControlKeysMessage::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kControlKeys);
+  out.Pod(revision);
+  for (const std::string* path : {&certificate, &key, &authority}) PutText(out, *path, kPathBytesMax);
+  out.Pod(static_cast<uint32_t>(restricted));
+  for (const uint64_t bytes : text_bytes) out.Pod(bytes);
+}
+
+Result<ControlKeysMessage> ControlKeysMessage::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kControlKeys);
+  ControlKeysMessage keys;
+  in.Pod(&keys.revision);
+  for (std::string* path : {&keys.certificate, &keys.key, &keys.authority}) *path = in.String(kPathBytesMax);
+  const auto restricted = in.Pod<uint32_t>();
+  keys.restricted = restricted != 0;
+  if (restricted > 1) in.Fail();
+  for (uint64_t& bytes : keys.text_bytes) {
+    in.Pod(&bytes);
+    if (bytes > kTextBytesMax) in.Fail();
+  }
+  if (!in.AtEnd()) return Malformed("set of keys");
+  return keys;
+}
+
+void ControlKeysAnswer::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kControlKeysAnswer);
+  out.Pod(revision);
+  PutCode(out, code);
+  PutText(out, sentence, kLineSentenceBytesMax);
+}
+
+Result<ControlKeysAnswer> ControlKeysAnswer::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kControlKeysAnswer);
+  ControlKeysAnswer answer;
+  in.Pod(&answer.revision);
+  answer.code = GetCode(in);
+  answer.sentence = in.String(kLineSentenceBytesMax);
+  if (!in.AtEnd()) return Malformed("answer about keys");
+  return answer;
 }
 
 void AliveMessage::Encode(Encoder& out) const { PutWord(out, BrokerWord::kAlive); }

@@ -18,6 +18,8 @@
 //                                  <-   EndMessage: the session's vGPU was deleted by force
 //                                  <-   KeptMessage when the control API has changed something
 //   the last KeptMessage           ->   after the file, to a broker that was started anew
+//   ControlKeysMessage + texts     ->   where the control API listens at tls://: at its begin, and when they have changed
+//                                  <-   ControlKeysAnswer
 //
 // Decode() copies everything out of the bytes it reads and bounds it; kProtocolViolation for what is no such message. Plain
 // structs, used by one thread.
@@ -50,6 +52,7 @@ enum class BrokerWord : uint32_t {
   kCame = 4,
   kLeft = 5,
   kFound = 6,
+  kControlKeys = 7,
   kReady = 101,
   kVgpuFileAnswer = 102,
   kAskAnswer = 103,
@@ -58,6 +61,7 @@ enum class BrokerWord : uint32_t {
   kReported = 106,
   kEnd = 107,
   kKept = 108,
+  kControlKeysAnswer = 109,
 };
 // What a message is; kNone for one that is none.
 BrokerWord BrokerWordOf(std::span<const std::byte> message);
@@ -187,6 +191,28 @@ struct KeptMessage {
 
   void Encode(Encoder& out) const;
   static Result<KeptMessage> Decode(std::span<const std::byte> message);
+};
+// Travels with one descriptor: a memory file with certificate, key, authority and names, one behind the other. They are what
+// connections to the control API at tls:// begin with when the answer is Ok, and nothing has changed otherwise.
+struct ControlKeysMessage {
+  static constexpr size_t kTexts = 4;
+  static constexpr size_t kTextBytesMax = size_t{1} << 20;  // of each
+
+  uint64_t revision = 0;                      // of the answer
+  std::string certificate, key, authority;    // their paths, for sentences
+  bool restricted = false;                    // the names, one in a line, alone may connect
+  std::array<uint64_t, kTexts> text_bytes{};  // certificate, key, authority, names
+
+  void Encode(Encoder& out) const;
+  static Result<ControlKeysMessage> Decode(std::span<const std::byte> message);
+};
+struct ControlKeysAnswer {
+  uint64_t revision = 0;
+  StatusCode code = StatusCode::kOk;
+  std::string sentence;  // what is wrong, or, where nothing is, whose certificate it is and until when
+
+  void Encode(Encoder& out) const;
+  static Result<ControlKeysAnswer> Decode(std::span<const std::byte> message);
 };
 struct AliveMessage {
   void Encode(Encoder& out) const;

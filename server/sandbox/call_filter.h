@@ -19,10 +19,9 @@ enum class CallFilter {
   // Of kAllowList what a service needs that has all its descriptors: no sockets of its own, no code that was not there, of
   // ioctl what descriptors of any kind are asked.
   kService,
-  // kService, and what takes connections of a listening socket.
+  // kService, what takes connections of a listening socket, and what makes pairs of Unix sockets.
   kBroker,
-  // For processes that carry sessions: kBroker, and what makes pairs of Unix sockets; nothing that makes, removes or changes
-  // files by name.
+  // For processes that carry sessions: kBroker; nothing that makes, removes or changes files by name.
   kCarrier,
 };
 

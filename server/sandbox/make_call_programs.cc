@@ -130,7 +130,8 @@ void AllowOwn(Filter& filter, Kind kind) {
   constexpr uint32_t kTypes = 0xf;
   for (const int call : {SYS_socket, SYS_socketpair}) {
     filter.Leave(call);
-    if (kind == Kind::kService || kind == Kind::kBroker || (kind == Kind::kCarrier && call == SYS_socket)) continue;
+    const bool has_pairs = kind == Kind::kBroker || kind == Kind::kCarrier;
+    if (kind == Kind::kService || (has_pairs && call == SYS_socket)) continue;
     for (const uint32_t type : {SOCK_STREAM, SOCK_SEQPACKET}) filter.Allow(call, {Is(0, AF_UNIX), Has(1, kTypes, type)});
   }
   // Threads, not processes.

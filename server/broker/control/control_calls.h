@@ -13,6 +13,7 @@
 
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/server_builder.h>
+#include <sys/types.h>
 
 #include <cstdint>
 #include <map>
@@ -63,6 +64,12 @@ class ControlCalls {
   void TendOne();
   void Deliver();
 
+  // Before gRPC gets it: a connection whose holder has proved a name, not the user whom the kernel names.
+  void AddProved(int fd, const std::string& holder);
+  // The holder who has this call's connection: peer() is "fd:N", and the descriptor is not closed while a call of it is there.
+  // Empty: it cannot be told.
+  std::string HolderOf(const grpc::ServerContext& context);
+
   // For the calls. False: too many wait, or watch.
   bool Send(const std::shared_ptr<WaitingCall>& call, VgpuCall what);
   bool AddWatcher(const std::shared_ptr<Watcher>& watcher);
@@ -88,10 +95,11 @@ class ControlCalls {
   uint64_t last_number_ GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, Waiting> waiting_ GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Watcher>> watchers_ GUARDED_BY(mutex_);
+  struct Proved {
+    ino_t inode;
+    std::string holder;
+  };
+  std::map<int, Proved> proved_ GUARDED_BY(mutex_);  // by descriptors, which others may have by now: their inodes tell
 };
-
-// The holder who has this call's connection: peer() is "fd:N", and the descriptor is not closed while a call of it is there.
-// Empty: it cannot be told.
-std::string HolderOf(const grpc::ServerContext& context);
 
 }  // namespace tessera

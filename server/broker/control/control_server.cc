@@ -11,13 +11,20 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "protocol/base/log.h"
+#include "protocol/base/mutex.h"
 #include "protocol/channel/unix_socket.h"
+#include "protocol/link/tls/tls_certificate.h"
+#include "protocol/wire/holder.h"
 #include "server/broker/control/control_calls.h"
+#include "server/broker/control/control_keys.h"
+#include "server/broker/control/tls_front.h"
 #include "server/broker/control/usage_call.h"
 #include "server/broker/control/watch_call.h"
 
@@ -32,7 +39,8 @@ constexpr int kShortageMs = 100;
 struct Connection {
   int fd;
   ino_t inode;
-  uid_t user;
+  std::string holder;
+  bool by_tls;
 
   bool IsOpen() const {
     struct stat now {};
@@ -45,12 +53,29 @@ class Front {
   Front(UniqueFd listener, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage)
       : listener_(std::move(listener)), queue_(queue), calls_(queue, std::move(administrators), usage) {}
 
+  // Before Run().
+  Status ListenByTls(UniqueFd listener) {
+    Result<std::unique_ptr<TlsFront>> tls =
+        TlsFront::Make(std::move(listener),
+                       [this](UniqueFd socket, const std::string& holder) { return Take(std::move(socket), holder, true); });
+    if (!tls.ok()) return tls.status();
+    tls_ = std::move(*tls);
+    return Status::Ok();
+  }
+  bool has_tls() const { return tls_ != nullptr; }
+  void RunTls() {
+    BeLessUrgent();
+    tls_->Run();
+  }
   void Run() {
-    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + ControlServer::kNice);
+    BeLessUrgent();
     pollfd ready[] = {{listener_.get(), POLLIN, 0}, {queue_.answer_fd(), POLLIN, 0}};
     for (;;) {
       poll(ready, std::size(ready), -1);
-      if (ready[1].revents != 0) calls_.Deliver();
+      if (ready[1].revents != 0) {
+        TakeKeys();
+        calls_.Deliver();
+      }
       if (ready[0].revents != 0) Accept();
     }
   }
@@ -64,21 +89,44 @@ class Front {
       return;
     }
     Result<PeerCredentials> peer = PeerOf(socket.get());
-    struct stat info {};
-    if (!peer.ok() || fstat(socket.get(), &info) != 0) return;
-    std::erase_if(connections_, [](const Connection& each) { return !each.IsOpen(); });
-    const auto of_user = std::ranges::count(connections_, peer->uid, &Connection::user);
-    const bool is_full = peer->uid != 0 && static_cast<size_t>(of_user) >= ControlServer::kConnectionsOfUserMax;
-    if (connections_.size() >= ControlServer::kConnectionsMax || is_full) {
-      LogDebug("a connection of user {} to the control API is closed: it has {} of {}", peer->uid, of_user, connections_.size());
-      return;
-    }
-    if (server_ == nullptr) Serve();
-    connections_.push_back({socket.get(), info.st_ino, peer->uid});
-    grpc::AddInsecureChannelFromFd(server_.get(), socket.release());
+    if (peer.ok()) Take(std::move(socket), UserHolder(peer->uid), false);
   }
 
-  void Serve() {
+  // Gives a connection to gRPC. False: there are too many.
+  bool Take(UniqueFd socket, const std::string& holder, bool by_tls) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    struct stat info {};
+    if (fstat(socket.get(), &info) != 0) return false;
+    std::erase_if(connections_, [](const Connection& each) { return !each.IsOpen(); });
+    const auto of_holder = std::ranges::count(connections_, holder, &Connection::holder);
+    const auto of_kind = std::ranges::count(connections_, by_tls, &Connection::by_tls);
+    const bool is_full = holder != UserHolder(0) && static_cast<size_t>(of_holder) >= ControlServer::kConnectionsOfUserMax;
+    if (static_cast<size_t>(of_kind) >= ControlServer::kConnectionsMax || is_full) {
+      LogDebug("a connection of {} to the control API is closed: it has {} of {}", holder, of_holder, of_kind);
+      return false;
+    }
+    if (server_ == nullptr) Serve();
+    if (by_tls) calls_.AddProved(socket.get(), holder);
+    connections_.push_back({socket.get(), info.st_ino, holder, by_tls});
+    grpc::AddInsecureChannelFromFd(server_.get(), socket.release());
+    return true;
+  }
+
+  void TakeKeys() {
+    std::optional<ControlKeys> keys = queue_.TakeKeys();
+    if (!keys || tls_ == nullptr) return;
+    Result<std::shared_ptr<const TlsIdentity>> identity = IdentityOf(*keys);
+    ControlKeysAnswer answer{keys->message.revision, identity.status().code(), identity.status().message()};
+    if (identity.ok()) {
+      answer.sentence = (*identity)->own().name + ", until " + DescribeTime((*identity)->own().ends);
+      tls_->Use(std::move(*identity));
+    }
+    queue_.AnswerKeys(std::move(answer));
+  }
+
+  static void BeLessUrgent() { setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + ControlServer::kNice); }
+
+  void Serve() REQUIRES(mutex_) {
     grpc::ServerBuilder builder;
     builder.SetMaxReceiveMessageSize(ControlServer::kMessageBytesMax);
     builder.SetResourceQuota(grpc::ResourceQuota("control").Resize(kMemoryBytesMax));
@@ -101,16 +149,21 @@ class Front {
   const UniqueFd listener_;
   CallQueue& queue_;
   ControlCalls calls_;
-  std::unique_ptr<grpc::Server> server_;
-  std::vector<Connection> connections_;
+  std::unique_ptr<TlsFront> tls_;
+  Mutex mutex_;
+  std::unique_ptr<grpc::Server> server_ GUARDED_BY(mutex_);
+  std::vector<Connection> connections_ GUARDED_BY(mutex_);
 };
 
 }  // namespace
 
-Status ControlServer::Start(UniqueFd listener, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage) {
-  Front* const front = new Front(std::move(listener), queue, std::move(administrators), usage);  // as long as the process
+Status ControlServer::Start(Listeners listeners, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage) {
+  Front* const front =
+      new Front(std::move(listeners.users), queue, std::move(administrators), usage);  // as long as the process
+  if (listeners.tls.valid()) RETURN_IF_ERROR(front->ListenByTls(std::move(listeners.tls)));
   try {
     std::thread([front] { front->Run(); }).detach();
+    if (front->has_tls()) std::thread([front] { front->RunTls(); }).detach();
   } catch (const std::system_error& error) {
     return Status::FromErrno("cannot start a thread for the control API", error.code().value());
   }

@@ -1,6 +1,6 @@
-// The front of the control API: takes the connections of a listening Unix socket, and speaks gRPC with them.
+// The front of the control API: takes the connections of listening sockets, and speaks gRPC with them.
 //
-//   RETURN_IF_ERROR(ControlServer::Start(std::move(listener), queue, administrators));    // in the sandbox
+//   RETURN_IF_ERROR(ControlServer::Start({std::move(unix_socket), std::move(tls)}, queue, administrators));    // in the sandbox
 //
 // gRPC begins with the first connection: a server whose API nobody uses has one sleeping thread more. All threads of the front
 // are less urgent than the broker's.
@@ -21,8 +21,8 @@ class UsageFront;
 
 class ControlServer {
  public:
-  static constexpr size_t kConnectionsMax = 64;
-  static constexpr size_t kConnectionsOfUserMax = 16;  // but root's
+  static constexpr size_t kConnectionsMax = 64;        // of users of this host, and as many of those who come by TLS
+  static constexpr size_t kConnectionsOfUserMax = 16;  // or of a name; but root's
   static constexpr int kMessageBytesMax = 64 * 1024;
   static constexpr int kCallsOfConnectionMax = 16;
   static constexpr int kIdleMs = 60'000;       // a connection without a call is closed then
@@ -30,9 +30,15 @@ class ControlServer {
   static constexpr int kAnswerMs = 10'000;     // for so long
   static constexpr int kNice = 5;              // more than the broker's
 
-  // Starts a thread that goes on until the process ends; so do `queue` and `usage` (null: there are no usage records).
+  // Where it listens; one of them may be invalid.
+  struct Listeners {
+    UniqueFd users;  // a Unix socket
+    UniqueFd tls;    // a TCP socket, for TLS with the keys that `queue` brings
+  };
+  // Starts a thread for each that goes on until the process ends; so do `queue` and `usage` (null: there are no usage records).
   // `administrators`: those of the VgpuApi behind it.
-  static Status Start(UniqueFd listener, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage = nullptr);
+  static Status Start(Listeners listeners, CallQueue& queue, std::vector<std::string> administrators,
+                      UsageFront* usage = nullptr);
 };
 
 }  // namespace tessera

@@ -20,7 +20,7 @@ void WatchCall::Await(ControlCalls& calls) {
 void WatchCall::Began(bool ok) {
   if (!ok) return;  // the server ends, and with it the process
   Await(calls_);
-  holder_ = HolderOf(context_);
+  holder_ = calls_.HolderOf(context_);
   const std::shared_ptr<WatchCall> self = shared_from_this();
   if (calls_.AddWatcher(self) && calls_.Send(self, CallOf(request_, holder_))) return;
   calls_.RemoveWatcher(this);

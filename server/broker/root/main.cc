@@ -59,10 +59,10 @@ int main(int argc, char** argv) {
   if (options.usage_fd >= 0) KeepUsage(options);
 #endif
   RaiseDescriptorLimit();  // a session takes two
-  UniqueFd control(options.control_fd);
+  UniqueFd control(options.control_fd), control_tls(options.control_tls_fd);
   Result<std::unique_ptr<CallQueue>> calls = CallQueue::Make();
   if (!calls.ok()) EndService(Fail(kName, calls.status(), kServiceInternal));
-  CallQueue* const queue = control.valid() ? calls->get() : nullptr;
+  CallQueue* const queue = control.valid() || control_tls.valid() ? calls->get() : nullptr;
   UniqueFd metrics(options.metrics_fd);
   MetricsBoard board;
   UniqueFd usage_line(options.usage_line_fd);
@@ -79,7 +79,9 @@ int main(int argc, char** argv) {
       if (!started.ok()) return started.status();
       usage = *started;
     }
-    if (queue != nullptr) return ControlServer::Start(std::move(control), *queue, options.broker.administrators, usage);
+    if (queue != nullptr) {
+      return ControlServer::Start({std::move(control), std::move(control_tls)}, *queue, options.broker.administrators, usage);
+    }
 #endif
     return Status::Ok();
   });

@@ -61,6 +61,7 @@ int ParseProgramOptions(int argc, char** argv, ProgramOptions* options) {
   line.app().add_option("--usage-directory", options->usage_directory)->group("");
   line.app().add_option("--usage-days", options->usage_days)->group("");
   line.app().add_option("--restarts", options->restarts)->group("");
+  line.app().add_option("--control-tls-fd", options->control_tls_fd)->group("");
   line.app().add_option("--line-fd", options->line_fd)->group("");
   line.app().add_option("--parent-pid", options->parent_pid)->group("");
   std::string sandbox = "off";
