@@ -9,14 +9,20 @@
 #include <sys/un.h>
 
 #include <cstring>
+#include <string_view>
 
 #include "programs/service_options.h"
+#include "protocol/base/clock.h"
 #include "protocol/base/printable.h"
 #include "protocol/base/unique_fd.h"
 #include "protocol/channel/server_user.h"
+#include "protocol/link/link_address.h"
 
 namespace tessera {
 namespace {
+
+constexpr std::string_view kTls = "tls://";
+constexpr uint64_t kConnectNs = 10'000'000'000;
 
 std::string Variable(const char* name) {
   const char* const value = getenv(name);
@@ -25,7 +31,7 @@ std::string Variable(const char* name) {
 
 }  // namespace
 
-Result<std::string> ControlPath(const VgpuOptions& options) {
+Result<std::string> ControlUrl(const VgpuOptions& options) {
   std::string url = options.control;
   std::string end;
   if (url.empty() && options.server.empty()) url = Variable("TESSERA_CONTROL");
@@ -34,19 +40,44 @@ Result<std::string> ControlPath(const VgpuOptions& options) {
     end = ".control";
   }
   if (url.empty()) {
-    return Status(StatusCode::kInvalidArgument,
-                  "no server is named: use --server unix:PATH or --control unix:PATH, or set TESSERA_SERVER");
+    return Status(
+        StatusCode::kInvalidArgument,
+        "no server is named: use --server unix:PATH, --control unix:PATH or --control tls://HOST:PORT, or set TESSERA_SERVER");
+  }
+  if (end.empty() && url.starts_with(kTls)) {
+    Result<LinkAddress> address = LinkAddress::Parse(url);
+    if (!address.ok()) return address.status();
+    return url;
   }
   const std::string path = UnixPathOf(url);
   if (path.empty() || path.find(',') != std::string::npos) {
-    return Status(
-        StatusCode::kInvalidArgument,
-        fmt::format("'{}' is no address of a control API: vGPUs are changed on the server's host, at unix:PATH", Printable(url)));
+    return Status(StatusCode::kInvalidArgument,
+                  fmt::format("'{}' is no address of a control API: vGPUs are changed at unix:PATH of the server's host, or at "
+                              "--control tls://HOST:PORT",
+                              Printable(url)));
   }
-  return path + end;
+  return url + end;
 }
 
-Result<std::unique_ptr<control::v1::VgpuService::Stub>> ConnectControl(const std::string& path) {
+namespace {
+
+Result<ControlConnection> ConnectByTls(const std::string& url, const VgpuOptions& options) {
+  Result<LinkAddress> address = LinkAddress::Parse(url);
+  if (!address.ok()) return address.status();
+  LinkOptions link;
+  link.keys = {options.certificate, options.key, options.authority};
+  Result<std::shared_ptr<TlsTunnel>> tunnel = TlsTunnel::Connect(*address, link, MonotonicNs() + kConnectNs);
+  if (!tunnel.ok()) return tunnel.status();
+  return ControlConnection{
+      control::v1::VgpuService::NewStub(grpc::CreateInsecureChannelFromFd("control", (*tunnel)->TakeSocket().release())),
+      *tunnel};
+}
+
+}  // namespace
+
+Result<ControlConnection> ConnectControl(const std::string& url, const VgpuOptions& options) {
+  if (url.starts_with(kTls)) return ConnectByTls(url, options);
+  const std::string path = UnixPathOf(url);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
@@ -64,7 +95,8 @@ Result<std::unique_ptr<control::v1::VgpuService::Stub>> ConnectControl(const std
   }
   RETURN_IF_ERROR(CheckServerUser(socket.get(), path));
   if (fcntl(socket.get(), F_SETFL, O_NONBLOCK) != 0) return Status::FromErrno("cannot use a socket", errno);
-  return control::v1::VgpuService::NewStub(grpc::CreateInsecureChannelFromFd("control", socket.release()));
+  return ControlConnection{control::v1::VgpuService::NewStub(grpc::CreateInsecureChannelFromFd("control", socket.release())),
+                           nullptr};
 }
 
 }  // namespace tessera

@@ -30,10 +30,17 @@ int Say(int code, const std::string& sentence) {
 }
 
 int SayConnection(const Status& status) {
-  return Say(status.code() == StatusCode::kPermissionDenied ? kExitPermission : kExitUnreachable, status.message());
+  switch (status.code()) {
+    case StatusCode::kPermissionDenied: return Say(kExitPermission, status.message());
+    case StatusCode::kVersionMismatch: return Say(kExitOtherVersion, status.message());
+    default: return Say(kExitUnreachable, status.message());
+  }
 }
 
-int SayRefusal(const grpc::Status& status) {
+int SayRefusal(const ControlConnection& connection, const grpc::Status& status) {
+  // Who has connected by TLS hears only then that his certificate was not accepted.
+  const Status failure = connection.tunnel != nullptr ? connection.tunnel->failure() : Status::Ok();
+  if (!failure.ok()) return SayConnection(failure);
   const std::string sentence = Printable(status.error_message());
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
@@ -98,33 +105,33 @@ grpc::Status Call(const VgpuOptions& options, control::v1::VgpuService::Stub& st
   return stub.Get(&context, request, vgpu);
 }
 
-int List(const VgpuOptions& options, control::v1::VgpuService::Stub& stub) {
+int List(const VgpuOptions& options, const ControlConnection& connection) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kAnswerWait);
   VgpuList list;
-  const grpc::Status status = stub.List(&context, control::v1::ListRequest(), &list);
-  if (!status.ok()) return SayRefusal(status);
+  const grpc::Status status = connection.stub->List(&context, control::v1::ListRequest(), &list);
+  if (!status.ok()) return SayRefusal(connection, status);
   std::fputs((options.output == "json" ? Text(AsJson(list), 2) : Describe(list)).c_str(), stdout);
   return kExitOk;
 }
 
-int Usage(const VgpuOptions& options, control::v1::VgpuService::Stub& stub) {
+int Usage(const VgpuOptions& options, const ControlConnection& connection) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kAnswerWait);
   const control::v1::UsageRequest request = UsageRequestOf(options, time(nullptr));
   control::v1::UsageReport report;
-  const grpc::Status status = stub.Usage(&context, request, &report);
-  if (!status.ok()) return SayRefusal(status);
+  const grpc::Status status = connection.stub->Usage(&context, request, &report);
+  if (!status.ok()) return SayRefusal(connection, status);
   std::fputs(UsageText(options, request, report).c_str(), stdout);
   return kExitOk;
 }
 
-int Watch(const VgpuOptions& options, control::v1::VgpuService::Stub& stub) {
+int Watch(const VgpuOptions& options, const ControlConnection& connection) {
   grpc::ClientContext context;
-  const auto reader = stub.Watch(&context, control::v1::ListRequest());
+  const auto reader = connection.stub->Watch(&context, control::v1::ListRequest());
   VgpuList list;
   for (uint32_t seen = 0; !options.count || seen < *options.count; ++seen) {
-    if (!reader->Read(&list)) return SayRefusal(reader->Finish());
+    if (!reader->Read(&list)) return SayRefusal(connection, reader->Finish());
     const std::string text = options.output == "json" ? Text(AsJson(list), -1) : (seen == 0 ? "" : "\n") + Describe(list);
     if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) break;  // nobody reads it any more
   }
@@ -136,16 +143,17 @@ int Watch(const VgpuOptions& options, control::v1::VgpuService::Stub& stub) {
 }  // namespace
 
 int VgpuCommand(const VgpuOptions& options) {
-  const Result<std::string> path = ControlPath(options);
-  if (!path.ok()) return Say(kExitUnknownScheme, path.status().message());
-  Result<std::unique_ptr<control::v1::VgpuService::Stub>> stub = ConnectControl(path.value());
-  if (!stub.ok()) return SayConnection(stub.status());
-  if (options.action == "list") return List(options, **stub);
-  if (options.action == "watch") return Watch(options, **stub);
-  if (options.action == "usage") return Usage(options, **stub);
+  const Result<std::string> url = ControlUrl(options);
+  if (!url.ok()) return Say(kExitUnknownScheme, url.status().message());
+  Result<ControlConnection> connected = ConnectControl(url.value(), options);
+  if (!connected.ok()) return SayConnection(connected.status());
+  const ControlConnection& connection = connected.value();
+  if (options.action == "list") return List(options, connection);
+  if (options.action == "watch") return Watch(options, connection);
+  if (options.action == "usage") return Usage(options, connection);
   Vgpu vgpu;
-  const grpc::Status status = Call(options, **stub, &vgpu);
-  if (!status.ok()) return SayRefusal(status);
+  const grpc::Status status = Call(options, *connection.stub, &vgpu);
+  if (!status.ok()) return SayRefusal(connection, status);
   if (options.output == "json") {
     std::fputs(Text(AsJson(vgpu), 2).c_str(), stdout);
   } else if (options.action == "delete") {

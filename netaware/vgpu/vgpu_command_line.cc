@@ -29,23 +29,25 @@ watch    the list, again whenever it changes
 usage    what vGPUs used, from the server's records (tesserad --usage-days): GPU time, waits, time with calls, mean share while
          there were sessions, memory at most, launches. GPU time is counted while several share the GPU, or one has a limit
 
-Exit codes: 0; 2 the command line was not understood; 71 the address is not unix:PATH; 72 nobody answers there; 73 not allowed;
-76 a part of the installation is missing; 79 it cannot be: the sentence says which field, its value, by how much
+Exit codes: 0; 2 the command line was not understood; 71 the address is neither unix:PATH nor tls://HOST:PORT; 72 nobody answers there; 73 not
+allowed, or a certificate was not accepted; 74 the server is of another release; 76 a part of the installation is missing; 79 it cannot be: the sentence says which field, its value, by how much
 
 Environment:
   TESSERA_CONTROL   the address when there is no --control
   TESSERA_SERVER    the server's address when there is no --control and no --server
+  TESSERA_CERTIFICATE, TESSERA_KEY, TESSERA_AUTHORITY   files for tls://, when there is no --certificate, --key, --authority
 
 Examples:
   tessera vgpu create train --request 0.6 --owner uid:1000
   tessera vgpu resize train --request 0.3 --memory 20GiB
   tessera vgpu delete train --force --grace 30
-  tessera vgpu usage train --since 7d --by day)";
+  tessera vgpu usage train --since 7d --by day
+  tessera vgpu list --control tls://gpu7.example:4181)";
 
 }  // namespace
 
 CLI::App* AddVgpuCommand(CLI::App& app, VgpuOptions* options) {
-  CLI::App* command = app.add_subcommand("vgpu", "make, change, delete and show the vGPUs of a server of this host");
+  CLI::App* command = app.add_subcommand("vgpu", "make, change, delete and show the vGPUs of a server");
   command->add_option("action", options->action, "what to do")
       ->required()
       ->type_name("{create,resize,delete,list,show,watch,usage}")
@@ -116,7 +118,17 @@ CLI::App* AddVgpuCommand(CLI::App& app, VgpuOptions* options) {
       ->add_option(
           "--control", options->control,
           "address of the control API, as tesserad --control has it (default: $TESSERA_CONTROL, else beside the server's)")
-      ->type_name("unix:PATH");
+      ->type_name("unix:PATH|tls://HOST:PORT");
+  command
+      ->add_option("--certificate", options->certificate,
+                   "certificate to show at tls:// (default: $TESSERA_CERTIFICATE, else ~/.config/tessera/certificate.pem)")
+      ->type_name("FILE");
+  command->add_option("--key", options->key, "its private key (default: $TESSERA_KEY, else ~/.config/tessera/key.pem)")
+      ->type_name("FILE");
+  command
+      ->add_option("--authority", options->authority,
+                   "certificate of who signed the server's (default: $TESSERA_AUTHORITY, else ~/.config/tessera/authority.pem)")
+      ->type_name("FILE");
   command->add_option("--server", options->server, "address of the tesserad (default: $TESSERA_SERVER)")->type_name("unix:PATH");
   command->add_option("-o,--output", options->output, "form of the output")
       ->check(CLI::IsMember({"text", "json"}))

@@ -9,11 +9,12 @@
 namespace tessera {
 
 struct VgpuOptions {
-  std::string action;           // create, resize, delete, list, show, watch, usage
-  std::string name;             // of all but list and watch; of usage it may be empty
-  std::string control;          // unix:PATH of the API; empty: TESSERA_CONTROL, else beside the server's socket
-  std::string server;           // unix:PATH; empty: TESSERA_SERVER
-  std::string output = "text";  // or "json"
+  std::string action;   // create, resize, delete, list, show, watch, usage
+  std::string name;     // of all but list and watch; of usage it may be empty
+  std::string control;  // unix:PATH or tls://HOST:PORT of the API; empty: TESSERA_CONTROL, else beside the server's socket
+  std::string server;   // unix:PATH; empty: TESSERA_SERVER
+  std::string certificate, key, authority;  // files for tls://; empty: the environment or the default
+  std::string output = "text";              // or "json"
   std::optional<double> request{}, limit{};
   std::optional<uint64_t> memory_bytes{};  // 0: no limit
   std::optional<uint32_t> max_sessions{};  // 0: no limit

@@ -107,9 +107,10 @@ class Services(TableTest):
         self.ends(DAEMON, 4, "not a socket", "--listen", "unix:/etc/passwd", "--driver", "emulator")
         self.ends(AGENT, 4, "/nonexistent/socket", "--listen", "unix:/nonexistent/socket", "--server", "tcp://127.0.0.1:1")
 
-    @row("tesserad: a `--control` that is no `unix:PATH`, or with `--no-vgpus`; `--state` without a control API")
+    @row("tesserad: a `--control` that is neither `unix:PATH` nor `tls://HOST:PORT`, two of one kind, or with `--no-vgpus`; `--state` without a control API")
     def test_no_address_for_the_control_api(self):
-        self.tesserad(2, "--control takes unix:PATH, none or auto, not 'tcp://a:1'", "--control", "tcp://a:1")
+        self.tesserad(2, "--control takes unix:PATH, none or auto, and tls://HOST:PORT besides, not 'tcp://a:1'", "--control", "tcp://a:1")
+        self.tesserad(2, "there can be one --control", "--control", "unix:/tmp/x", "--control", "unix:/tmp/y")
         self.tesserad(2, "--control needs a tessera-broker", "--control", "unix:/tmp/x", "--no-vgpus")
         self.tesserad(2, "--state is for what a control API makes", "--state", "/tmp/x", "--control", "none")
 
@@ -120,6 +121,14 @@ class Services(TableTest):
         server = Server()
         self.tesserad(4, "another server listens on " + server.path, "--control", server.url)
         self.assertEqual(server.stop(), 0)
+
+    @row("tesserad: `--control tls://` at an address that is taken or of another host; without certificate, key or authority, or with such as cannot be used")
+    def test_no_place_for_the_control_api_by_tls(self):
+        keys = Keys()
+        with TcpListener(b"") as listener:
+            self.tesserad(4, "no control API by TLS: ", "--control", listener.url.replace("tcp:", "tls:"), *keys.options("server", "127.0.0.1"))
+        self.tesserad(4, "no control API by TLS: there is no certificate", "--control", "tls://127.0.0.1:0", HOME="/nonexistent", XDG_CONFIG_HOME="/nonexistent")
+        self.tesserad(4, "is not one for servers", "--control", "tls://127.0.0.1:0", *keys.options("client", "alice"))
 
     @row("tesserad: a `--state` in no directory that can be made, or that is none")
     def test_no_state(self):

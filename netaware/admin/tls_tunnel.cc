@@ -1,0 +1,76 @@
+#include "netaware/admin/tls_tunnel.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "protocol/base/clock.h"
+#include "protocol/channel/waiting.h"
+#include "protocol/link/tcp/tcp_stream.h"
+#include "protocol/link/tls/tls_handshake.h"
+#include "protocol/link/tls/tls_words.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kCloseNotify = 0;
+constexpr const char* kProtocol = "h2";
+
+TlsParties PartiesOf(const TlsIdentity& identity, const LinkAddress& address) {
+  return {.us = identity, .address = &address, .what = "control API", .program = "tesserad's control API"};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<TlsTunnel>> TlsTunnel::Connect(const LinkAddress& address, const LinkOptions& options,
+                                                      uint64_t deadline_ns) {
+  Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(TlsRole::kClient, options, kProtocol);
+  if (!identity.ok()) return identity.status();
+  Result<UniqueFd> network = ConnectTcpSocket(address, true, deadline_ns);
+  if (!network.ok()) return network.status();
+  Result<TlsSession> session = ShakeHands(network->get(), PartiesOf(**identity, address), deadline_ns);
+  if (!session.ok()) return session.status();
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0)
+    return Status::FromErrno("cannot make a pair of sockets", errno);
+  UniqueFd ours(ends[0]), theirs(ends[1]);
+  const std::shared_ptr<TlsTunnel> tunnel(new TlsTunnel(address, std::move(*identity), std::move(theirs)));
+  TlsPipe pipe(std::move(*network), std::move(ours), *session);
+  try {
+    std::thread([tunnel, pipe = std::move(pipe)]() mutable { tunnel->Carry(std::move(pipe)); }).detach();
+  } catch (const std::system_error& error) {
+    return Status::FromErrno("cannot start a thread", error.code().value());
+  }
+  return tunnel;
+}
+
+Status TlsTunnel::failure() {
+  MutexLock lock(mutex_);
+  return failure_;
+}
+
+void TlsTunnel::Carry(TlsPipe pipe) {
+  std::vector<pollfd> ready;
+  while (pipe.Move(ready, MonotonicNs())) {
+    if (pipe.alert() > kCloseNotify) {
+      // Before gRPC hears of the end.
+      MutexLock lock(mutex_);
+      failure_ = DescribeAlert(PartiesOf(*identity_, address_), pipe.alert());
+    }
+    ready.clear();
+    pipe.Watch(&ready);
+    const uint64_t again_ns = pipe.again_ns(), now_ns = MonotonicNs();
+    const int wait_ms = again_ns == kNoDeadline ? -1
+                        : again_ns <= now_ns    ? 0
+                                                : static_cast<int>((again_ns - now_ns) / 1'000'000 + 1);
+    poll(ready.data(), ready.size(), wait_ms);
+  }
+}
+
+}  // namespace tessera

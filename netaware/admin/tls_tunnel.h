@@ -1,0 +1,40 @@
+// A connection to a control API at tls://, for gRPC over a descriptor: the same handshake, checks and sentences as those of
+// connections to servers.
+#pragma once
+
+#include <memory>
+
+#include "protocol/base/mutex.h"
+#include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
+#include "protocol/link/link_address.h"
+#include "protocol/link/link_options.h"
+#include "protocol/link/tls/tls_identity.h"
+#include "protocol/link/tls/tls_pipe.h"
+
+namespace tessera {
+
+class TlsTunnel {
+ public:
+  // Connects, until `deadline_ns` (MonotonicNs). Errors as of ConnectTls(). A thread carries what is said from then on, until
+  // both ends are closed.
+  static Result<std::shared_ptr<TlsTunnel>> Connect(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns);
+
+  // The plain end, once.
+  UniqueFd TakeSocket() { return std::move(socket_); }
+  // Why the other side has ended it; Ok: it has not, or without a word. Who was refused hears it behind his handshake.
+  Status failure() EXCLUDES(mutex_);
+
+ private:
+  TlsTunnel(LinkAddress address, std::shared_ptr<const TlsIdentity> identity, UniqueFd socket)
+      : address_(std::move(address)), identity_(std::move(identity)), socket_(std::move(socket)) {}
+  void Carry(TlsPipe pipe) EXCLUDES(mutex_);
+
+  const LinkAddress address_;
+  const std::shared_ptr<const TlsIdentity> identity_;
+  UniqueFd socket_;
+  Mutex mutex_;
+  Status failure_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tessera
