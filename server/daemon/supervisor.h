@@ -199,8 +199,7 @@ class Supervisor {
   UsageProcess usage_;
   WorkerPool pool_;
   UnixListener listener_;
-  std::optional<UnixListener> control_;      // of the control API
-  UniqueFd metrics_;                         // where the broker tells of what it counts
+  UniqueFd metrics_;                        // where the broker tells of what it counts
   std::optional<UnixListener> control_;     // of the control API
   std::optional<TcpListener> control_tls_;  // likewise
   std::optional<HandedKeys> keys_;          // that are in force there

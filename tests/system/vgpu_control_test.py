@@ -6,6 +6,7 @@ usage: vgpu_control_test.py BUILD_DIRECTORY
 
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import tempfile
@@ -16,12 +17,15 @@ import users
 from product import CLIENT, TESSERA, Server, end_with_test, environment, program, wait_for
 from vgpu_test import VgpuTest
 
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/give-a-team-a-quota.md"
+
 
 class VgpuControlTest(VgpuTest):
-    def serve(self, *options, **more):
+    def serve(self, *options, memory_mib=4096, **more):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
-        self.server = Server(*options, env=environment(TESSERA_EMULATOR_DELAY_US="0", XDG_STATE_HOME=directory.name), **more)
+        self.server = Server(*options, env=environment(TESSERA_EMULATOR_DELAY_US="0", TESSERA_EMULATOR_MEMORY_MIB=str(memory_mib),
+                                                       XDG_STATE_HOME=directory.name), **more)
         self.addCleanup(self.server.stop)
 
     def vgpu(self, *words, user=None, code=0, url=None):
@@ -52,6 +56,19 @@ class VgpuControlTest(VgpuTest):
             if abs(share - percent) <= 8:
                 return
         self.fail(f"{share:.1f} % instead of {percent}")
+
+    def test_what_the_page_about_teams_says(self):
+        self.serve(memory_mib=80 << 10)
+        people = {"alice": "root", "bob": "daemon", "dave": "nobody", "erin": "bin"}  # users that every host has
+        commands = [line[2:].split()[2:] for line in PAGE.read_text().splitlines() if line.startswith("$ tessera vgpu ")]
+        self.assertGreater(len(commands), 6)
+        for words in commands:
+            words = words[:words.index("--server")] if "--server" in words else words
+            self.vgpu(*(people.get(word, word) for word in words))
+            if words[:2] == ["create", "vision"]:
+                vision = self.json("show", "vision")
+                self.assertEqual((vision["request"], vision["limit"], vision["memory_bytes"], vision["max_sessions"]), (0.5, 0.8, 30 << 30, 8))
+        self.assertEqual(self.names(), ["speech"])
 
     def test_made_resized_and_deleted_while_programs_run(self):
         self.serve("--default", "none")

@@ -158,8 +158,7 @@ class Front {
 }  // namespace
 
 Status ControlServer::Start(Listeners listeners, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage) {
-  Front* const front =
-      new Front(std::move(listeners.users), queue, std::move(administrators), usage);  // as long as the process
+  Front* const front = new Front(std::move(listeners.users), queue, std::move(administrators), usage);  // as long as the process
   if (listeners.tls.valid()) RETURN_IF_ERROR(front->ListenByTls(std::move(listeners.tls)));
   try {
     std::thread([front] { front->Run(); }).detach();

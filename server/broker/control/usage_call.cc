@@ -54,7 +54,7 @@ void UsageCall::Happened(bool ok) {
   query.since = since;
   query.until = until;
   query.bucket_s = request_.step_s();
-  query.holder = HolderOf(context_);
+  query.holder = calls_.HolderOf(context_);
   if (query.holder.empty()) query.holder = kAnonymousHolder;
   query.sees_all = std::ranges::find(calls_.administrators(), query.holder) != calls_.administrators().end();
   usage->Ask(std::move(query), [call = shared_from_this()](const UsageFront::Rows& rows) { call->Answer(rows); });

@@ -40,6 +40,7 @@ TEST(ControlCalls, ADescriptorIsNotClosedBeforeTheLastCallOfItsConnection) {
 
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+  calls->AddProved(ends[0], "name:alice");
   grpc::AddInsecureChannelFromFd(server, ends[0]);
   auto stub = control::v1::VgpuService::NewStub(grpc::CreateInsecureChannelFromFd("control", ends[1]));
   std::thread client([&] {
@@ -58,7 +59,7 @@ TEST(ControlCalls, ADescriptorIsNotClosedBeforeTheLastCallOfItsConnection) {
   EXPECT_TRUE(IsOpen(ends[0]));
   const auto taken = queue->TakeOne();
   ASSERT_TRUE(taken);
-  EXPECT_EQ(taken->second.holder, "uid:" + std::to_string(geteuid()));
+  EXPECT_EQ(taken->second.holder, "name:alice");
   queue->Answer(taken->first, {});
   calls->Deliver();
   EXPECT_TRUE(Comes([&] { return !IsOpen(ends[0]); }));
