@@ -43,6 +43,12 @@ class VgpuControlTest(VgpuTest):
     def json(self, *words, **more):
         return json.loads(self.vgpu(*words, "-o", "json", **more))
 
+    def run_as(self, user, name):
+        """The exit code of a program of this user's in a vGPU, and what was said on stderr."""
+        done = subprocess.run([TESSERA, "run", "--quiet", "--server", self.server.url, "--vgpu", name, "--", program("occupy"), "1", "1"],
+                              capture_output=True, text=True, timeout=60, cwd="/", env=environment(), preexec_fn=users.become(user))
+        return done.returncode, done.stderr
+
     def names(self, user=None):
         return [vgpu["name"] for vgpu in self.json("list", user=user)["vgpus"]]
 
@@ -98,6 +104,40 @@ class VgpuControlTest(VgpuTest):
         self.end(second)
         wait_for(lambda: b not in self.server.workers(), 30, "its session's end")
         self.vgpu("delete", "b")
+
+    def test_resized_again_and_again_while_programs_run(self):
+        self.serve("--default", "none")
+        self.vgpu("create", "a", "--request", 0.7)
+        self.vgpu("create", "b", "--request", 0.3)
+        programs, workers = zip(self.tenant("a"), self.tenant("b"))
+        broker, changes, until = self.server.broker(), 0, time.monotonic() + 6
+        while time.monotonic() < until:
+            next_at = time.monotonic() + 0.2
+            less, more = ("a", "b") if changes % 2 == 0 else ("b", "a")
+            self.vgpu("resize", less, "--request", 0.3)
+            self.vgpu("resize", more, "--request", 0.7)
+            changes += 1
+            time.sleep(max(0, next_at - time.monotonic()))
+        self.assertGreater(changes, 4)
+        shares = {vgpu["name"]: vgpu["request"] for vgpu in self.json("list")["vgpus"]}
+        self.assertEqual(shares, {less: 0.3, more: 0.7})
+        self.assertEqual([each.poll() for each in programs], [None, None])
+        self.assertEqual((self.server.broker(), set(self.server.workers())), (broker, set(workers)))
+        self.check_share(workers[0], workers[1:], 100 * shares["a"])
+
+    def test_deleted_by_force_after_a_grace(self):
+        self.serve()
+        self.vgpu("create", "a", "--request", 0.3)
+        self.vgpu("create", "b", "--request", 0.3)
+        first, _ = self.tenant("a")
+        second, _ = self.tenant("b")
+        began_at = time.monotonic()
+        self.vgpu("delete", "a", "--force", "--grace", 3)
+        self.assertEqual(self.names(), ["b"])
+        self.assertIsNone(first.poll())
+        self.assertNotEqual(first.wait(30), 0)
+        self.assertGreater(time.monotonic() - began_at, 2.5)
+        self.assertIsNone(second.poll())
 
     def test_memory_by_command(self):
         self.serve()
@@ -181,6 +221,12 @@ class VgpuControlTest(VgpuTest):
         self.assertEqual(self.names(users.BOB), ["alls", "bobs"])
         self.assertEqual(self.names(users.CAROL), ["alices", "alls", "bobs"])
         self.vgpu("show", "alices", user=users.ALICE)
+        for user, own, other in ((users.ALICE, "alices", "bobs"), (users.BOB, "bobs", "alices")):
+            self.assertEqual(self.run_as(user, own), (0, ""))
+            self.assertEqual(self.run_as(user, "alls"), (0, ""))
+            code, words = self.run_as(user, other)
+            self.assertEqual(code, 79, words)
+            self.assertIn(f"no vGPU '{other}' for you here", words)
         # Another's, and one that is not there: the same words.
         words = self.vgpu("show", "bobs", user=users.ALICE, code=79)
         self.assertEqual(words.replace("bobs", "nothere"), self.vgpu("show", "nothere", user=users.ALICE, code=79))
