@@ -6,6 +6,7 @@ usage: vgpu_control_tls_test.py BUILD_DIRECTORY
 
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -151,7 +152,7 @@ class VgpuControlTlsTest(unittest.TestCase):
                                         env=environment(**known)).returncode == 0, 30, "the new files")
         self.vgpu("root-of-gpus", "create", "a", keys=others)
         self.vgpu("root-of-gpus", "list", code=73)
-        key = open(f"{place}/key.pem").read().splitlines()[1]
+        key = pathlib.Path(place, "key.pem").read_text().splitlines()[1]
         self.assertNotIn(key, self.server.words())
 
     def test_what_is_refused_at_the_start(self):

@@ -73,8 +73,8 @@ class Front {
     for (;;) {
       poll(ready, std::size(ready), -1);
       if (ready[1].revents != 0) {
+        calls_.Deliver();  // takes the event: what comes behind that is another one
         TakeKeys();
-        calls_.Deliver();
       }
       if (ready[0].revents != 0) Accept();
     }

@@ -185,7 +185,7 @@ TEST(ServerQuery, BoundsHold) {
   query.fields.resize(ServerQuery::kFieldsMax + 1);
   EXPECT_FALSE(ServerQuery::Decode(Encoded(query)).ok());
   query = {};
-  query.ask = static_cast<ServerQuery::Ask>(7);
+  query.ask = static_cast<ServerQuery::Ask>(8);
   EXPECT_FALSE(ServerQuery::Decode(Encoded(query)).ok());
   report = SampleReport();
   report.snapshot.resize(kSnapshotBytesMax + 1);
