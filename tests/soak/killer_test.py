@@ -14,7 +14,7 @@ import signal
 import tempfile
 import time
 
-from soak import LOST, OK, Agent, Client, Gateway, Held, Server, check_ok, command_line, environment, status, wait_for
+from soak import HAS_CONTROL_API, LOST, OK, Agent, Client, Gateway, Held, Server, check_ok, command_line, environment, status, wait_for
 
 CLIENT_SECONDS_MAX = 1.5
 # For a client beyond its own time: it has been told long before that, by whatever it waited for.
@@ -46,7 +46,7 @@ class Field:
         with open(vgpus, "w") as file:
             for name, request in VGPUS.items():
                 file.write(f'[[vgpu]]\nname = "{name}"\nrequest = {request}\nmemory = "{LIMIT_MIB}MiB"\n')
-        self.server = Server("--max-sessions", "256", "--usage-days", "1", "--vgpus", vgpus, log="info", env=environment(TESSERA_EMULATOR_CONTEXT_MIB=str(CONTEXT_MIB)))
+        self.server = Server("--max-sessions", "256", *(("--usage-days", "1") if HAS_CONTROL_API else ()), "--vgpus", vgpus, log="info", env=environment(TESSERA_EMULATOR_CONTEXT_MIB=str(CONTEXT_MIB)))
         self.agent_url = f"unix:{self.directory.name}/agent.sock"
         self.gateway = Gateway(self.server.path, *GRACE)
         self.agent = Agent(self.gateway.url, url=self.agent_url)

@@ -13,7 +13,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "system"))
-from product import BUILD, CLIENT, TESSERA, Agent, Gateway, Part, Server, alive, environment, program, wait_for  # noqa: E402,F401
+from product import BUILD, CLIENT, HAS_CONTROL_API, TESSERA, Agent, Gateway, Part, Server, alive, environment, program, wait_for  # noqa: E402,F401
 
 SANITIZED = any(line.startswith("TESSERA_SANITIZE:STRING=") and line.rstrip().endswith(("undefined", "thread"))
                 for line in open(os.path.join(BUILD, "CMakeCache.txt")))

@@ -14,7 +14,7 @@ import time
 import unittest
 
 from bad_input import NOBODY, TableTest, TcpListener, check_rows, reachable_by_nobody, row
-from product import AGENT, BUILD, CLIENT, DAEMON, GATEWAY, TESSERA, Agent, Gateway, Keys, Server, environment, wait_for
+from product import AGENT, BUILD, CLIENT, DAEMON, GATEWAY, HAS_CONTROL_API, TESSERA, Agent, Gateway, Keys, Server, environment, wait_for
 
 HEADING = "Bad input to the services"
 TCP = "tcp://127.0.0.1:0"
@@ -123,6 +123,7 @@ class Services(TableTest):
         self.assertEqual(server.stop(), 0)
 
     @row("tesserad: `--control tls://` at an address that is taken or of another host; without certificate, key or authority, or with such as cannot be used")
+    @unittest.skipUnless(HAS_CONTROL_API, "this build has no control API")
     def test_no_place_for_the_control_api_by_tls(self):
         keys = Keys()
         with TcpListener(b"") as listener:
@@ -144,6 +145,7 @@ class Services(TableTest):
         self.tesserad(2, "usage-days.*0 to 3660", "--usage-days", "3661")
 
     @row("tesserad: `--usage-days` where its directory cannot be made, or the database in it is damaged")
+    @unittest.skipUnless(HAS_CONTROL_API, "this build has no control API")
     def test_usage_records_that_cannot_be_kept(self):
         state = self.directory.name + "/state"
         options = ("--control", self.url + ".control", "--state", state, "--usage-days", "3")
@@ -158,12 +160,14 @@ class Services(TableTest):
         self.tesserad(4, f"no usage records: {state}.usage/usage.sqlite: file is not a database; it is damaged: move it away", *options)
 
     @row("tesserad: a `--metrics` that is no address, or with `--no-vgpus`")
+    @unittest.skipUnless(HAS_CONTROL_API, "this build has no control API")
     def test_no_address_for_metrics(self):
         for address in ("9464", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:9464x", "somewhere:9464", "[::1:9464", ":9464", "127.1:1"):
             self.tesserad(2, f"--metrics takes 127.0.0.1:PORT, not '{re.escape(address)}'", "--metrics", address)
         self.tesserad(2, "--metrics needs a tessera-broker", "--metrics", "127.0.0.1:9464", "--no-vgpus")
 
     @row("tesserad: a `--metrics` address beyond this host, or taken")
+    @unittest.skipUnless(HAS_CONTROL_API, "this build has no control API")
     def test_no_place_for_metrics(self):
         for address in ("0.0.0.0:9464", "[::]:9464", "10.0.0.1:9464"):
             self.tesserad(4, f"no metrics: {re.escape(address)} can be reached from other hosts.*loopback device only", "--metrics", address)
