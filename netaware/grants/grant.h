@@ -46,7 +46,7 @@ struct GrantAction {
     kCancel,   // tell it that there will be no grant
     kConfirm,  // tell it that the grant is stored
     kFree,     // tell it that the grant has ended
-    kStore,    // make the grant durable as it is, and answer by Stored()
+    kStore,    // make the grant durable as it is, and answer by Stored() or NotStored()
     kForget,   // it has ended: the store need not have it any more
     kTell,     // tell the job: its state, or the reason for which it waits, is another
   };

@@ -154,6 +154,12 @@ void GrantBook::Stored(const GrantId& grant, int64_t now_ms) {
   Become(*entry, State::kGranted);
 }
 
+void GrantBook::NotStored(const GrantId& grant) {
+  Entry* entry = FindIn(grant, State::kHeld);
+  if (entry == nullptr) return;
+  Become(*entry, State::kWaiting, "the placer could not store the grant: it tries again");
+}
+
 void GrantBook::Beat(const GrantId& grant, int64_t now_ms) {
   if (const auto there = entries_.find(grant); there != entries_.end()) there->second.heard_ms = now_ms;
 }

@@ -46,6 +46,9 @@ class GrantBook {
   void Held(const GrantId& grant, std::string_view server);
   void Refused(const GrantId& grant, std::string_view server, int64_t now_ms);
   void Stored(const GrantId& grant, int64_t now_ms);
+  // The store failed: the parts are given back, and the job is placed again by the next Turn(). How often that is tried is the
+  // caller's to bound.
+  void NotStored(const GrantId& grant);
 
   // The job lives, or waits: its lease says so every 10 s, and a server that has sessions of it.
   void Beat(const GrantId& grant, int64_t now_ms);

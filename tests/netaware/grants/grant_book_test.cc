@@ -107,6 +107,17 @@ TEST_F(GrantBookTest, AServerThatRefusesOrIsSilentIsAvoided) {
   EXPECT_EQ(Turn(), Words{"cancel two"});
 }
 
+TEST_F(GrantBookTest, WhatCannotBeStoredIsGivenBack) {
+  Join("one", 1);
+  Ask(1, {}), Turn();
+  book.Held(IdOf(1), "one");
+  EXPECT_EQ(Turn(), Words{"store"});
+  book.NotStored(IdOf(1));
+  EXPECT_EQ(Turn(), (Words{"cancel one", "forget", "tell", "hold one"}));
+  book.NotStored(IdOf(1));  // late: it is of the attempt before
+  EXPECT_EQ(StateOf(1), State::kHolding);
+}
+
 TEST_F(GrantBookTest, AJobWaitsAndIsToldWhy) {
   Join("one", 1);
   Grant(1, {.share = 700'000, .memory_bytes = kGiB});
