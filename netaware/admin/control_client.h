@@ -5,9 +5,9 @@
 #include <string>
 
 #include "generated/control/vgpu.grpc.pb.h"
-#include "netaware/admin/tls_tunnel.h"
 #include "netaware/vgpu/vgpu_options.h"
 #include "protocol/base/status.h"
+#include "protocol/rpc/rpc_client.h"
 
 namespace tessera {
 
@@ -16,13 +16,11 @@ namespace tessera {
 Result<std::string> ControlUrl(const VgpuOptions& options);
 
 struct ControlConnection {
+  RpcConnection rpc;
   std::unique_ptr<control::v1::VgpuService::Stub> stub;
-  std::shared_ptr<TlsTunnel> tunnel;  // null: it is on this host
 };
 
-// Connects. kNotFound, kUnavailable, kTimedOut, kProtocolViolation: nobody is there, or somebody else; kPermissionDenied: this
-// user may not, a certificate was not accepted, or the server is of a user whom this one does not trust
-// (protocol/channel/server_user.h); kVersionMismatch; kInvalidArgument: the path is too long.
+// Connects; errors as of ConnectRpc().
 Result<ControlConnection> ConnectControl(const std::string& url, const VgpuOptions& options);
 
 }  // namespace tessera

@@ -39,7 +39,7 @@ int SayConnection(const Status& status) {
 
 int SayRefusal(const ControlConnection& connection, const grpc::Status& status) {
   // Who has connected by TLS hears only then that his certificate was not accepted.
-  const Status failure = connection.tunnel != nullptr ? connection.tunnel->failure() : Status::Ok();
+  const Status failure = connection.rpc.failure();
   if (!failure.ok()) return SayConnection(failure);
   const std::string sentence = Printable(status.error_message());
   switch (status.error_code()) {

@@ -1,13 +1,9 @@
 #include "server/broker/control/control_calls.h"
 
 #include <grpcpp/support/async_unary_call.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <charconv>
 #include <utility>
 
-#include "protocol/channel/unix_socket.h"
 #include "protocol/wire/holder.h"
 #include "server/broker/control/vgpu_messages.h"
 
@@ -60,33 +56,6 @@ class UnaryCall : public WaitingCall, public GrpcEvent, public std::enable_share
 };
 
 }  // namespace
-
-void ControlCalls::AddProved(int fd, const std::string& holder) {
-  struct stat state {};
-  if (fstat(fd, &state) != 0) return;
-  MutexLock lock(mutex_);
-  proved_[fd] = {state.st_ino, holder};
-}
-
-std::string ControlCalls::HolderOf(const grpc::ServerContext& context) {
-  const std::string peer = context.peer();
-  int fd = -1;
-  constexpr std::string_view kForm = "fd:";
-  if (!peer.starts_with(kForm)) return {};
-  const auto [end, error] = std::from_chars(peer.data() + kForm.size(), peer.data() + peer.size(), fd);
-  if (error != std::errc() || end != peer.data() + peer.size()) return {};
-  struct stat state {};
-  if (fstat(fd, &state) != 0) return {};
-  {
-    MutexLock lock(mutex_);
-    const auto found = proved_.find(fd);
-    if (found != proved_.end() && found->second.inode == state.st_ino) return found->second.holder;
-  }
-  Result<PeerCredentials> credentials = PeerOf(fd);
-  // Of a pair of this process's own the kernel names this process, which has more rights than whoever is behind it.
-  if (!credentials.ok() || credentials->pid == getpid()) return {};
-  return UserHolder(credentials->uid);
-}
 
 void ControlCalls::Register(grpc::ServerBuilder& builder) {
   builder.RegisterService(&service_);

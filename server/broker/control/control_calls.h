@@ -1,6 +1,6 @@
 // The calls of gRPC that are open at the control API, and who waits for what.
 //
-//   ControlCalls calls(queue, administrators);
+//   ControlCalls calls(queue, connections, administrators);
 //   calls.Register(builder); server = builder.BuildAndStart();
 //   calls.Begin(), WatchCall::Await(calls), UsageCall::Await(calls);           // and from one thread, for ever: calls.TendOne();
 //   calls.Deliver();                                  // from another, whenever queue.answer_fd() is readable
@@ -13,7 +13,6 @@
 
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/server_builder.h>
-#include <sys/types.h>
 
 #include <cstdint>
 #include <map>
@@ -23,6 +22,7 @@
 
 #include "generated/control/vgpu.grpc.pb.h"
 #include "protocol/base/mutex.h"
+#include "protocol/rpc/rpc_connections.h"
 #include "server/broker/call_queue.h"
 
 namespace tessera {
@@ -56,19 +56,17 @@ class ControlCalls {
   static constexpr size_t kWatchersMax = 64;
 
   // `usage`: null: there are no usage records.
-  ControlCalls(CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage = nullptr)
-      : queue_(queue), administrators_(std::move(administrators)), usage_(usage) {}
+  ControlCalls(CallQueue& queue, RpcConnections& connections, std::vector<std::string> administrators,
+               UsageFront* usage = nullptr)
+      : queue_(queue), connections_(connections), administrators_(std::move(administrators)), usage_(usage) {}
 
   void Register(grpc::ServerBuilder& builder);
   void Begin();
   void TendOne();
   void Deliver();
 
-  // Before gRPC gets it: a connection whose holder has proved a name, not the user whom the kernel names.
-  void AddProved(int fd, const std::string& holder);
-  // The holder who has this call's connection: peer() is "fd:N", and the descriptor is not closed while a call of it is there.
-  // Empty: it cannot be told.
-  std::string HolderOf(const grpc::ServerContext& context);
+  // The holder who has this call's connection. Empty: it cannot be told.
+  std::string HolderOf(const grpc::ServerContext& context) { return connections_.HolderOf(context.peer()); }
 
   // For the calls. False: too many wait, or watch.
   bool Send(const std::shared_ptr<WaitingCall>& call, VgpuCall what);
@@ -86,6 +84,7 @@ class ControlCalls {
   };
 
   CallQueue& queue_;
+  RpcConnections& connections_;
   const std::vector<std::string> administrators_;
   UsageFront* const usage_;
   Service service_;
@@ -95,11 +94,6 @@ class ControlCalls {
   uint64_t last_number_ GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, Waiting> waiting_ GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Watcher>> watchers_ GUARDED_BY(mutex_);
-  struct Proved {
-    ino_t inode;
-    std::string holder;
-  };
-  std::map<int, Proved> proved_ GUARDED_BY(mutex_);  // by descriptors, which others may have by now: their inodes tell
 };
 
 }  // namespace tessera

@@ -2,14 +2,11 @@
 
 #include <errno.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/server_posix.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,42 +18,28 @@
 #include "protocol/base/mutex.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/link/tls/tls_certificate.h"
+#include "protocol/rpc/rpc_connections.h"
+#include "protocol/rpc/tls_front.h"
 #include "protocol/wire/holder.h"
 #include "server/broker/control/control_calls.h"
 #include "server/broker/control/control_keys.h"
-#include "server/broker/control/tls_front.h"
 #include "server/broker/control/usage_call.h"
 #include "server/broker/control/watch_call.h"
 
 namespace tessera {
 namespace {
 
-constexpr size_t kMemoryBytesMax = size_t{16} << 20;  // of gRPC's buffers
-constexpr int kMetadataBytesMax = 8 * 1024;
 constexpr int kShortageMs = 100;
-
-// One that gRPC has: it closes it.
-struct Connection {
-  int fd;
-  ino_t inode;
-  std::string holder;
-  bool by_tls;
-
-  bool IsOpen() const {
-    struct stat now {};
-    return fstat(fd, &now) == 0 && now.st_ino == inode;
-  }
-};
 
 class Front {
  public:
   Front(UniqueFd listener, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage)
-      : listener_(std::move(listener)), queue_(queue), calls_(queue, std::move(administrators), usage) {}
+      : listener_(std::move(listener)), queue_(queue), calls_(queue, connections_, std::move(administrators), usage) {}
 
   // Before Run().
   Status ListenByTls(UniqueFd listener) {
     Result<std::unique_ptr<TlsFront>> tls =
-        TlsFront::Make(std::move(listener),
+        TlsFront::Make(std::move(listener), "the control API",
                        [this](UniqueFd socket, const std::string& holder) { return Take(std::move(socket), holder, true); });
     if (!tls.ok()) return tls.status();
     tls_ = std::move(*tls);
@@ -95,21 +78,8 @@ class Front {
   // Gives a connection to gRPC. False: there are too many.
   bool Take(UniqueFd socket, const std::string& holder, bool by_tls) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    struct stat info {};
-    if (fstat(socket.get(), &info) != 0) return false;
-    std::erase_if(connections_, [](const Connection& each) { return !each.IsOpen(); });
-    const auto of_holder = std::ranges::count(connections_, holder, &Connection::holder);
-    const auto of_kind = std::ranges::count(connections_, by_tls, &Connection::by_tls);
-    const bool is_full = holder != UserHolder(0) && static_cast<size_t>(of_holder) >= ControlServer::kConnectionsOfUserMax;
-    if (static_cast<size_t>(of_kind) >= ControlServer::kConnectionsMax || is_full) {
-      LogDebug("a connection of {} to the control API is closed: it has {} of {}", holder, of_holder, of_kind);
-      return false;
-    }
     if (server_ == nullptr) Serve();
-    if (by_tls) calls_.AddProved(socket.get(), holder);
-    connections_.push_back({socket.get(), info.st_ino, holder, by_tls});
-    grpc::AddInsecureChannelFromFd(server_.get(), socket.release());
-    return true;
+    return connections_.Take(*server_, std::move(socket), holder, by_tls);
   }
 
   void TakeKeys() {
@@ -128,14 +98,7 @@ class Front {
 
   void Serve() REQUIRES(mutex_) {
     grpc::ServerBuilder builder;
-    builder.SetMaxReceiveMessageSize(ControlServer::kMessageBytesMax);
-    builder.SetResourceQuota(grpc::ResourceQuota("control").Resize(kMemoryBytesMax));
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, ControlServer::kCallsOfConnectionMax);
-    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, ControlServer::kIdleMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, ControlServer::kKeepaliveMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ControlServer::kAnswerMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    ControlServer::kBounds.Bound(builder, "control");
     calls_.Register(builder);
     server_ = builder.BuildAndStart();
     calls_.Begin();
@@ -148,11 +111,11 @@ class Front {
 
   const UniqueFd listener_;
   CallQueue& queue_;
+  RpcConnections connections_{ControlServer::kConnections};
   ControlCalls calls_;
   std::unique_ptr<TlsFront> tls_;
   Mutex mutex_;
   std::unique_ptr<grpc::Server> server_ GUARDED_BY(mutex_);
-  std::vector<Connection> connections_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

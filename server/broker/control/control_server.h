@@ -13,6 +13,7 @@
 
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
+#include "protocol/rpc/rpc_connections.h"
 #include "server/broker/call_queue.h"
 
 namespace tessera {
@@ -21,14 +22,9 @@ class UsageFront;
 
 class ControlServer {
  public:
-  static constexpr size_t kConnectionsMax = 64;        // of users of this host, and as many of those who come by TLS
-  static constexpr size_t kConnectionsOfUserMax = 16;  // or of a name; but root's
-  static constexpr int kMessageBytesMax = 64 * 1024;
-  static constexpr int kCallsOfConnectionMax = 16;
-  static constexpr int kIdleMs = 60'000;       // a connection without a call is closed then
-  static constexpr int kKeepaliveMs = 20'000;  // and whoever does not answer a ping,
-  static constexpr int kAnswerMs = 10'000;     // for so long
-  static constexpr int kNice = 5;              // more than the broker's
+  static constexpr RpcConnections::Bounds kConnections{.of_kind = 64, .of_holder = 16};
+  static constexpr RpcBounds kBounds{};
+  static constexpr int kNice = 5;  // more than the broker's
 
   // Where it listens; one of them may be invalid.
   struct Listeners {

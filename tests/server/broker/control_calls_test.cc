@@ -29,7 +29,8 @@ bool Comes(const std::function<bool()>& what) {
 TEST(ControlCalls, ADescriptorIsNotClosedBeforeTheLastCallOfItsConnection) {
   // Both live as long as the process, as in the broker.
   CallQueue* const queue = CallQueue::Make().value().release();
-  auto* const calls = new ControlCalls(*queue, {});
+  auto* const connections = new RpcConnections();
+  auto* const calls = new ControlCalls(*queue, *connections, {});
   grpc::ServerBuilder builder;
   calls->Register(builder);
   grpc::Server* const server = builder.BuildAndStart().release();
@@ -40,8 +41,7 @@ TEST(ControlCalls, ADescriptorIsNotClosedBeforeTheLastCallOfItsConnection) {
 
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
-  calls->AddProved(ends[0], "name:alice");
-  grpc::AddInsecureChannelFromFd(server, ends[0]);
+  ASSERT_TRUE(connections->Take(*server, UniqueFd(ends[0]), "name:alice", true));
   auto stub = control::v1::VgpuService::NewStub(grpc::CreateInsecureChannelFromFd("control", ends[1]));
   std::thread client([&] {
     grpc::ClientContext context;

@@ -1,4 +1,4 @@
-#include "netaware/admin/tls_tunnel.h"
+#include "protocol/rpc/tls_tunnel.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -22,25 +22,25 @@ namespace {
 constexpr int kCloseNotify = 0;
 constexpr const char* kProtocol = "h2";
 
-TlsParties PartiesOf(const TlsIdentity& identity, const LinkAddress& address) {
-  return {.us = identity, .address = &address, .what = "control API", .program = "tesserad's control API"};
+TlsParties PartiesOf(const TlsIdentity& identity, const LinkAddress& address, const RpcPeer& peer) {
+  return {.us = identity, .address = &address, .what = peer.what, .program = peer.program};
 }
 
 }  // namespace
 
-Result<std::shared_ptr<TlsTunnel>> TlsTunnel::Connect(const LinkAddress& address, const LinkOptions& options,
+Result<std::shared_ptr<TlsTunnel>> TlsTunnel::Connect(const LinkAddress& address, const LinkOptions& options, const RpcPeer& peer,
                                                       uint64_t deadline_ns) {
   Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(TlsRole::kClient, options, kProtocol);
   if (!identity.ok()) return identity.status();
   Result<UniqueFd> network = ConnectTcpSocket(address, true, deadline_ns);
   if (!network.ok()) return network.status();
-  Result<TlsSession> session = ShakeHands(network->get(), PartiesOf(**identity, address), deadline_ns);
+  Result<TlsSession> session = ShakeHands(network->get(), PartiesOf(**identity, address, peer), deadline_ns);
   if (!session.ok()) return session.status();
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0)
     return Status::FromErrno("cannot make a pair of sockets", errno);
   UniqueFd ours(ends[0]), theirs(ends[1]);
-  const std::shared_ptr<TlsTunnel> tunnel(new TlsTunnel(address, std::move(*identity), std::move(theirs)));
+  const std::shared_ptr<TlsTunnel> tunnel(new TlsTunnel(address, peer, std::move(*identity), std::move(theirs)));
   TlsPipe pipe(std::move(*network), std::move(ours), *session);
   try {
     std::thread([tunnel, pipe = std::move(pipe)]() mutable { tunnel->Carry(std::move(pipe)); }).detach();
@@ -61,7 +61,7 @@ void TlsTunnel::Carry(TlsPipe pipe) {
     if (pipe.alert() > kCloseNotify) {
       // Before gRPC hears of the end.
       MutexLock lock(mutex_);
-      failure_ = DescribeAlert(PartiesOf(*identity_, address_), pipe.alert());
+      failure_ = DescribeAlert(PartiesOf(*identity_, address_, peer_), pipe.alert());
     }
     ready.clear();
     pipe.Watch(&ready);

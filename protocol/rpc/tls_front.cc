@@ -1,4 +1,4 @@
-#include "server/broker/control/tls_front.h"
+#include "protocol/rpc/tls_front.h"
 
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -34,8 +34,9 @@ int TimeoutMs(uint64_t until_ns) {
 // Who has connected, and has proved nothing.
 class TlsFront::Newcomer {
  public:
-  Newcomer(UniqueFd socket, std::shared_ptr<const TlsIdentity> identity, uint64_t now_ns)
+  Newcomer(UniqueFd socket, std::string what, std::shared_ptr<const TlsIdentity> identity, uint64_t now_ns)
       : socket_(std::move(socket)),
+        what_(std::move(what)),
         identity_(std::move(identity)),
         handshake_(TlsParties{.us = *identity_}),
         end_ns_(now_ns + kFirstByteNs),
@@ -68,7 +69,7 @@ class TlsFront::Newcomer {
     const Status status = handshake_.Take(std::span(bytes).first(static_cast<size_t>(got)));
     const std::vector<std::byte> words = handshake_.Outgoing();
     if (!status.ok()) {
-      LogDebug("a connection to the control API is closed: {}", status.message());
+      LogDebug("a connection to {} is closed: {}", what_, status.message());
       Part(words, now_ns);
       return true;
     }
@@ -89,6 +90,7 @@ class TlsFront::Newcomer {
 
  private:
   UniqueFd socket_;
+  const std::string what_;
   const std::shared_ptr<const TlsIdentity> identity_;
   TlsHandshake handshake_;
   std::vector<std::byte> outgoing_;
@@ -98,14 +100,14 @@ class TlsFront::Newcomer {
   const uint64_t whole_ns_;
 };
 
-Result<std::unique_ptr<TlsFront>> TlsFront::Make(UniqueFd listener, Proved proved) {
+Result<std::unique_ptr<TlsFront>> TlsFront::Make(UniqueFd listener, std::string what, Proved proved) {
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.valid()) return Status::FromErrno("cannot create a descriptor for events", errno);
-  return std::unique_ptr<TlsFront>(new TlsFront(std::move(listener), std::move(wake), std::move(proved)));
+  return std::unique_ptr<TlsFront>(new TlsFront(std::move(listener), std::move(wake), std::move(what), std::move(proved)));
 }
 
-TlsFront::TlsFront(UniqueFd listener, UniqueFd wake, Proved proved)
-    : listener_(std::move(listener)), wake_(std::move(wake)), proved_(std::move(proved)) {}
+TlsFront::TlsFront(UniqueFd listener, UniqueFd wake, std::string what, Proved proved)
+    : listener_(std::move(listener)), wake_(std::move(wake)), what_(std::move(what)), proved_(std::move(proved)) {}
 
 TlsFront::~TlsFront() = default;
 
@@ -166,10 +168,10 @@ void TlsFront::Accept() {
   UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!socket.valid()) return;
   if (newcomers_.size() == kNewcomersMax) {
-    LogDebug("of {} connections to the control API that have proved nothing the oldest is closed", kNewcomersMax);
+    LogDebug("of {} connections to {} that have proved nothing the oldest is closed", kNewcomersMax, what_);
     newcomers_.pop_front();
   }
-  newcomers_.emplace_back(std::move(socket), identity(), MonotonicNs());
+  newcomers_.emplace_back(std::move(socket), what_, identity(), MonotonicNs());
   errno = 0;
 }
 
@@ -183,13 +185,12 @@ bool TlsFront::Tend(Newcomer& newcomer, short ready, uint64_t now_ns) {
 void TlsFront::Admit(Newcomer& newcomer, uint64_t now_ns) {
   const TlsSession session = newcomer.Finish();
   if (!newcomer.identity().Allows(session.peer)) {
-    LogDebug("a connection to the control API is closed: {} is not allowed", Printable(session.peer.name));
+    LogDebug("a connection to {} is closed: {} is not allowed", what_, Printable(session.peer.name));
     return newcomer.Part(SealedAccessDenied(session), now_ns);
   }
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) {
-    LogWarning("a connection to the control API is closed: {}",
-               Status::FromErrno("cannot make a pair of sockets", errno).message());
+    LogWarning("a connection to {} is closed: {}", what_, Status::FromErrno("cannot make a pair of sockets", errno).message());
     return newcomer.TakeSocket().reset();
   }
   UniqueFd ours(ends[0]);

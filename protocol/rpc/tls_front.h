@@ -1,10 +1,10 @@
-// Where the control API listens at tls://: shakes hands with whoever connects, and carries those who have proved a name between
+// Where gRPC is served at tls://: shakes hands with whoever connects, and carries those who have proved a name between
 // the network and a socket pair, whose other end gRPC gets. gRPC takes no descriptors under TLS, and makes no sockets in the
 // sandbox.
 //
-//   TlsFront front(std::move(listener), [&](UniqueFd socket, const std::string& holder) { ... return is_taken; });
-//   front.Use(identity);        // any thread, again and again; nobody is accepted before
-//   front.Run();                // one thread, for ever
+//   TlsFront front(std::move(listener), "the control API", [&](UniqueFd socket, const std::string& holder) { ... return is_taken;
+//   }); front.Use(identity);        // any thread, again and again; nobody is accepted before front.Run();                // one
+//   thread, for ever
 #pragma once
 
 #include <poll.h>
@@ -36,7 +36,8 @@ class TlsFront {
   // In the thread of Run(), for each who has proved a name: one end of the pair. False: not another one of this name.
   using Proved = std::function<bool(UniqueFd socket, const std::string& holder)>;
 
-  static Result<std::unique_ptr<TlsFront>> Make(UniqueFd listener, Proved proved);
+  // `what`: for the log, as "the control API".
+  static Result<std::unique_ptr<TlsFront>> Make(UniqueFd listener, std::string what, Proved proved);
   ~TlsFront();
 
   void Use(std::shared_ptr<const TlsIdentity> identity) EXCLUDES(mutex_);
@@ -45,7 +46,7 @@ class TlsFront {
  private:
   class Newcomer;
 
-  TlsFront(UniqueFd listener, UniqueFd wake, Proved proved);
+  TlsFront(UniqueFd listener, UniqueFd wake, std::string what, Proved proved);
   std::shared_ptr<const TlsIdentity> identity() EXCLUDES(mutex_);
   void Accept();
   // False: it goes.
@@ -55,6 +56,7 @@ class TlsFront {
 
   const UniqueFd listener_;
   const UniqueFd wake_;  // an eventfd: there is another identity
+  const std::string what_;
   const Proved proved_;
   std::list<Newcomer> newcomers_;  // the oldest first
   std::list<TlsPipe> pipes_;

@@ -1,4 +1,4 @@
-// A connection to a control API at tls://, for gRPC over a descriptor: the same handshake, checks and sentences as those of
+// A connection to a gRPC service at tls://, for gRPC over a descriptor: the same handshake, checks and sentences as those of
 // connections to servers.
 #pragma once
 
@@ -14,11 +14,18 @@
 
 namespace tessera {
 
+// Who is to be there, for sentences.
+struct RpcPeer {
+  const char* what = "control API";                // what listens there
+  const char* program = "tesserad's control API";  // whose certificate it is
+};
+
 class TlsTunnel {
  public:
   // Connects, until `deadline_ns` (MonotonicNs). Errors as of ConnectTls(). A thread carries what is said from then on, until
   // both ends are closed.
-  static Result<std::shared_ptr<TlsTunnel>> Connect(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns);
+  static Result<std::shared_ptr<TlsTunnel>> Connect(const LinkAddress& address, const LinkOptions& options, const RpcPeer& peer,
+                                                    uint64_t deadline_ns);
 
   // The plain end, once.
   UniqueFd TakeSocket() { return std::move(socket_); }
@@ -26,11 +33,12 @@ class TlsTunnel {
   Status failure() EXCLUDES(mutex_);
 
  private:
-  TlsTunnel(LinkAddress address, std::shared_ptr<const TlsIdentity> identity, UniqueFd socket)
-      : address_(std::move(address)), identity_(std::move(identity)), socket_(std::move(socket)) {}
+  TlsTunnel(LinkAddress address, RpcPeer peer, std::shared_ptr<const TlsIdentity> identity, UniqueFd socket)
+      : address_(std::move(address)), peer_(peer), identity_(std::move(identity)), socket_(std::move(socket)) {}
   void Carry(TlsPipe pipe) EXCLUDES(mutex_);
 
   const LinkAddress address_;
+  const RpcPeer peer_;
   const std::shared_ptr<const TlsIdentity> identity_;
   UniqueFd socket_;
   Mutex mutex_;

@@ -1,0 +1,66 @@
+#include "protocol/rpc/rpc_client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <grpcpp/create_channel_posix.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstring>
+#include <string_view>
+
+#include "protocol/base/clock.h"
+#include "protocol/base/printable.h"
+#include "protocol/base/unique_fd.h"
+#include "protocol/channel/server_user.h"
+#include "protocol/link/link_address.h"
+
+namespace tessera {
+namespace {
+
+constexpr std::string_view kTls = "tls://";
+constexpr std::string_view kUnix = "unix:";
+constexpr uint64_t kConnectNs = 10'000'000'000;
+
+Result<RpcConnection> ConnectByTls(const std::string& url, const KeyFiles& keys, const RpcPeer& peer) {
+  Result<LinkAddress> address = LinkAddress::Parse(url);
+  if (!address.ok()) return address.status();
+  LinkOptions link;
+  link.keys = keys;
+  Result<std::shared_ptr<TlsTunnel>> tunnel = TlsTunnel::Connect(*address, link, peer, MonotonicNs() + kConnectNs);
+  if (!tunnel.ok()) return tunnel.status();
+  return RpcConnection{grpc::CreateInsecureChannelFromFd(peer.what, (*tunnel)->TakeSocket().release()), *tunnel};
+}
+
+}  // namespace
+
+Result<RpcConnection> ConnectRpc(const std::string& url, const KeyFiles& keys, const RpcPeer& peer,
+                                 const std::string& when_absent) {
+  if (url.starts_with(kTls)) return ConnectByTls(url, keys, peer);
+  const std::string path = url.starts_with(kUnix) ? url.substr(kUnix.size()) : "";
+  if (path.empty()) {
+    return Status(StatusCode::kInvalidArgument,
+                  fmt::format("'{}' is no address of a {}: write unix:PATH or tls://HOST:PORT", Printable(url), peer.what));
+  }
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return Status(StatusCode::kInvalidArgument, fmt::format("the socket path {} is longer than {} bytes: choose a shorter one",
+                                                            Printable(path), sizeof(address.sun_path) - 1));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket.valid()) return Status::FromErrno("cannot create a socket", errno);
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    const bool refused = errno == EACCES || errno == EPERM;
+    const std::string what = fmt::format("no {} at {}: {}; ", peer.what, Printable(path), strerror(errno));
+    return refused ? Status(StatusCode::kPermissionDenied, what + "ask whoever runs it for the right to use its socket")
+                   : Status(StatusCode::kUnavailable, what + when_absent);
+  }
+  RETURN_IF_ERROR(CheckServerUser(socket.get(), path));
+  if (fcntl(socket.get(), F_SETFL, O_NONBLOCK) != 0) return Status::FromErrno("cannot use a socket", errno);
+  return RpcConnection{grpc::CreateInsecureChannelFromFd(peer.what, socket.release()), nullptr};
+}
+
+}  // namespace tessera

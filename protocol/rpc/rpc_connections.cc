@@ -1,0 +1,71 @@
+#include "protocol/rpc/rpc_connections.h"
+
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server_posix.h>
+#include <sys/stat.h>
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "protocol/base/log.h"
+#include "protocol/wire/holder.h"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kMemoryBytesMax = size_t{16} << 20;  // of gRPC's buffers
+constexpr int kMetadataBytesMax = 8 * 1024;
+
+std::optional<ino_t> InodeOf(int fd) {
+  struct stat state {};
+  if (fstat(fd, &state) != 0) return std::nullopt;
+  return state.st_ino;
+}
+
+}  // namespace
+
+void RpcBounds::Bound(grpc::ServerBuilder& builder, const std::string& name) const {
+  builder.SetMaxReceiveMessageSize(message_bytes);
+  builder.SetResourceQuota(grpc::ResourceQuota(name).Resize(kMemoryBytesMax));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, calls_of_connection);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, idle_ms);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, answer_ms);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+}
+
+bool RpcConnections::Take(grpc::Server& server, UniqueFd socket, const std::string& holder, bool by_tls) {
+  MutexLock lock(mutex_);
+  const std::optional<ino_t> inode = InodeOf(socket.get());
+  if (!inode) return false;
+  size_t of_holder = 0, of_kind = 0;
+  std::erase_if(connections_, [](const auto& each) { return InodeOf(each.first) != each.second.inode; });
+  for (const auto& [fd, connection] : connections_) {
+    if (connection.holder == holder) ++of_holder;
+    if (connection.by_tls == by_tls) ++of_kind;
+  }
+  const bool is_full = holder != UserHolder(0) && of_holder >= bounds_.of_holder;
+  if (of_kind >= bounds_.of_kind || is_full) {
+    LogDebug("a connection of {} is closed: it has {} of {}", holder, of_holder, of_kind);
+    return false;
+  }
+  connections_[socket.get()] = {*inode, holder, by_tls};
+  grpc::AddInsecureChannelFromFd(&server, socket.release());
+  return true;
+}
+
+std::string RpcConnections::HolderOf(const std::string& peer) {
+  int fd = -1;
+  constexpr std::string_view kForm = "fd:";
+  if (!peer.starts_with(kForm)) return {};
+  const auto [end, error] = std::from_chars(peer.data() + kForm.size(), peer.data() + peer.size(), fd);
+  if (error != std::errc() || end != peer.data() + peer.size()) return {};
+  MutexLock lock(mutex_);
+  const auto found = connections_.find(fd);
+  // The descriptor is not closed while a call of it is there.
+  return found == connections_.end() || InodeOf(fd) != found->second.inode ? std::string() : found->second.holder;
+}
+
+}  // namespace tessera

@@ -1,0 +1,61 @@
+// The connections of a gRPC server whose other sides are known: by the kernel, or by a certificate. gRPC itself knows neither.
+//
+//   RpcConnections connections;
+//   connections.Take(server, std::move(socket), "name:alice", true);    // who has connected
+//   const std::string holder = connections.HolderOf(context.peer());    // in a call
+//
+// Any thread.
+#pragma once
+
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+#include "protocol/base/mutex.h"
+#include "protocol/base/unique_fd.h"
+
+namespace tessera {
+
+// What a server of ours bounds: bytes of messages, headers and buffers, calls of a connection, silence.
+struct RpcBounds {
+  int message_bytes = 64 * 1024;
+  int calls_of_connection = 16;
+  int idle_ms = 60'000;       // a connection without a call is closed then
+  int keepalive_ms = 20'000;  // and whoever does not answer a ping,
+  int answer_ms = 10'000;     // for so long
+
+  // `name`: of the memory that its buffers have together.
+  void Bound(grpc::ServerBuilder& builder, const std::string& name) const;
+};
+
+class RpcConnections {
+ public:
+  struct Bounds {
+    size_t of_kind = 64;    // from this host, and as many by TLS
+    size_t of_holder = 16;  // but root's
+  };
+  RpcConnections() = default;
+  explicit RpcConnections(const Bounds& bounds) : bounds_(bounds) {}
+
+  // Gives a connection to gRPC, which closes it. False: there are too many, and it is closed.
+  bool Take(grpc::Server& server, UniqueFd socket, const std::string& holder, bool by_tls) EXCLUDES(mutex_);
+  // Whose call that is; `peer` is its context's peer(), as "fd:N". Empty: it cannot be told.
+  std::string HolderOf(const std::string& peer) EXCLUDES(mutex_);
+
+ private:
+  struct Connection {
+    ino_t inode;
+    std::string holder;
+    bool by_tls;
+  };
+
+  const Bounds bounds_{};
+  Mutex mutex_;
+  std::map<int, Connection> connections_ GUARDED_BY(mutex_);  // by descriptors, which others may have by now: their inodes tell
+};
+
+}  // namespace tessera

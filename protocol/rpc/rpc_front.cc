@@ -1,0 +1,65 @@
+#include "protocol/rpc/rpc_front.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "protocol/channel/unix_socket.h"
+#include "protocol/wire/holder.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kShortageMs = 100;
+
+[[noreturn]] void AcceptUsers(const UniqueFd& listener, grpc::Server& server, RpcConnections& connections) {
+  for (;;) {
+    pollfd ready{listener.get(), POLLIN, 0};
+    poll(&ready, 1, -1);
+    UniqueFd socket(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket.valid()) {
+      // Without descriptors it would be asked again and again.
+      if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) poll(nullptr, 0, kShortageMs);
+      continue;
+    }
+    Result<PeerCredentials> peer = PeerOf(socket.get());
+    if (peer.ok()) connections.Take(server, std::move(socket), UserHolder(peer->uid), false);
+  }
+}
+
+template <typename Body>
+Status StartThread(Body body) {
+  try {
+    std::thread(std::move(body)).detach();
+  } catch (const std::system_error& error) {
+    return Status::FromErrno("cannot start a thread", error.code().value());
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status RpcFront::Listen(UniqueFd socket) {
+  return StartThread([listener = std::move(socket), &server = server_, &connections = connections_] {
+    AcceptUsers(listener, server, connections);
+  });
+}
+
+Result<TlsFront*> RpcFront::ListenByTls(UniqueFd socket, std::shared_ptr<const TlsIdentity> identity, std::string what) {
+  Result<std::unique_ptr<TlsFront>> made =
+      TlsFront::Make(std::move(socket), std::move(what),
+                     [&server = server_, &connections = connections_](UniqueFd connection, const std::string& holder) {
+                       return connections.Take(server, std::move(connection), holder, true);
+                     });
+  if (!made.ok()) return made.status();
+  TlsFront* const front = made->release();  // as long as the process
+  front->Use(std::move(identity));
+  RETURN_IF_ERROR(StartThread([front] { front->Run(); }));
+  return front;
+}
+
+}  // namespace tessera
