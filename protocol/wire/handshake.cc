@@ -120,6 +120,7 @@ void ClientHello::Encode(Encoder& out) const {
   out.Pod(static_cast<uint32_t>(environment.size()));
   for (const std::string& entry : environment) out.String(entry);
   out.String(vgpus);
+  out.Bytes(ticket);
   out.String(holder);
   out.String(user);
   out.String(host);
@@ -149,6 +150,8 @@ Result<ClientHello> ClientHello::Decode(std::span<const std::byte> message) {
     if (environment_bytes > kEnvironmentBytesMax || equals == 0 || equals == std::string::npos || has_nul) in.Fail();
   }
   hello.vgpus = in.String(kVgpuListBytesMax);
+  const std::span<const std::byte> ticket = in.Bytes(kHelloTicketBytesMax);
+  hello.ticket.assign(ticket.begin(), ticket.end());
   hello.holder = GetHolder(in);
   hello.user = GetText(in, kUserBytesMax);
   hello.host = GetText(in, kHostBytesMax);

@@ -23,17 +23,18 @@
 namespace tessera {
 
 // Changes with every change of what two ends must agree on besides the spec (rings, headers, handshake).
-inline constexpr uint32_t kWireVersion = 6;
+inline constexpr uint32_t kWireVersion = 7;
 // Bounds, beside that of a whole message (control_message.h).
 inline constexpr size_t kSnapshotBytesMax = 128 * 1024;        // 8 devices of about 200 attributes, names and limits: 16 KiB
 inline constexpr size_t kEnvironmentEntriesMax = 64;           // the listed driver variables: about 20
 inline constexpr size_t kEnvironmentEntryBytesMax = 4 * 1024;  // a path in CUDA_CACHE_PATH
 inline constexpr size_t kEnvironmentBytesMax = 32 * 1024;
-inline constexpr size_t kDeviceListBytesMax = 1024;  // 8 UUIDs of 41 bytes
-inline constexpr size_t kVgpuListBytesMax = 1024;    // 16 names of 63 bytes
-inline constexpr size_t kNameBytesMax = 256;         // program names, versions
-inline constexpr size_t kUserBytesMax = 64;          // names of users
-inline constexpr size_t kHostBytesMax = 256;         // names and addresses of hosts
+inline constexpr size_t kDeviceListBytesMax = 1024;       // 8 UUIDs of 41 bytes
+inline constexpr size_t kVgpuListBytesMax = 1024;         // 16 names of 63 bytes
+inline constexpr size_t kHelloTicketBytesMax = 4 * 1024;  // protocol/ticket
+inline constexpr size_t kNameBytesMax = 256;              // program names, versions
+inline constexpr size_t kUserBytesMax = 64;               // names of users
+inline constexpr size_t kHostBytesMax = 256;              // names and addresses of hosts
 inline constexpr size_t kSentenceBytesMax = 1024;
 inline constexpr size_t kWelcomeSegmentsMax = 4;  // rings and staging today
 
@@ -98,6 +99,7 @@ struct ClientHello {
   std::string devices;                   // list of devices it wants; empty: all it may have
   std::vector<std::string> environment;  // "name=value" of driver variables to be set before the driver is loaded
   std::string vgpus;                     // "NAME" or "NAME+NAME", as the user says; empty: none
+  std::vector<std::byte> ticket;         // of the placer (protocol/ticket), which says the vGPUs instead; empty: none
   std::string holder;                    // holder.h; empty from clients, set by a link on the way
   std::string user;                      // likewise: a name for `pid`'s user, as the other host has it; for people
   std::string host;                      // likewise: where the client is, as the server's host sees it; for people

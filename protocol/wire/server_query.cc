@@ -164,6 +164,7 @@ void ServerQuery::Encode(Encoder& out) const {
   out.Pod(static_cast<uint32_t>(fields.size()));
   for (const Field& field : fields) PutField(out, field);
   out.String(vgpus);
+  out.Bytes(ticket);
   out.String(holder);
 }
 
@@ -178,6 +179,8 @@ Result<ServerQuery> ServerQuery::Decode(std::span<const std::byte> message) {
   query.fields.resize(in.CountOf(kFieldsMax, kFieldBytes));
   for (Field& field : query.fields) GetField(in, &field);
   query.vgpus = in.String(kVgpuListBytesMax);
+  const std::span<const std::byte> ticket = in.Bytes(kHelloTicketBytesMax);
+  query.ticket.assign(ticket.begin(), ticket.end());
   query.holder = GetHolder(in);
   if (!in.AtEnd() || query.ask > Ask::kBegin) return MalformedControl("query");
   return query;

@@ -45,11 +45,12 @@ struct ServerQuery {
   uint32_t wire_version = kWireVersion;
   uint64_t spec_hash = 0;
   Ask ask = Ask::kNothing;
-  uint32_t device = 0;        // its number in the report's snapshot
-  std::vector<Field> fields;  // at most kFieldsMax
-  std::string vgpus;          // as ClientHello: the report names their GPUs alone, or it is a refusal
-                              // (kResourceExhausted)
-  std::string holder;         // as ClientHello: whose sessions the report shows
+  uint32_t device = 0;              // its number in the report's snapshot
+  std::vector<Field> fields;        // at most kFieldsMax
+  std::string vgpus;                // as ClientHello: the report names their GPUs alone, or it is a refusal
+                                    // (kResourceExhausted)
+  std::vector<std::byte> ticket{};  // as ClientHello: instead of `vgpus`
+  std::string holder;               // as ClientHello: whose sessions the report shows
 
   void Encode(Encoder& out) const;
   // kProtocolViolation for what is no query. Of a query of another wire version no more than the hash is filled in.

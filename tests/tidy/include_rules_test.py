@@ -25,6 +25,7 @@ OWN = {
     "protocol/runtime": ["protocol/base/", "protocol/wire/", "protocol/runtime/"],
     "protocol/control": ["protocol/base/", "protocol/control/", "generated/control/"],
     "protocol/rpc": ["protocol/base/", "protocol/channel/", "protocol/wire/holder.h", *LINK, "protocol/link/tcp/tcp_stream.h", "protocol/link/tls/", "protocol/rpc/"],
+    "protocol/node": ["protocol/base/", "protocol/wire/", "protocol/node/"],
     "protocol/ticket": ["protocol/base/", "protocol/wire/", "protocol/ticket/"],
     "client-stub": ["client-stub/", "protocol/base/", "protocol/wire/", "protocol/memory/", "protocol/image/", "protocol/channel/",
                     "protocol/runtime/", "generated/client", "generated/messages/", "generated/spec_hash.h"],

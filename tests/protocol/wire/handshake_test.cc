@@ -22,6 +22,7 @@ ClientHello SampleHello() {
   hello.devices = "0,1";
   hello.environment = {"CUDA_DEVICE_MAX_CONNECTIONS=1", "CUDA_CACHE_PATH="};
   hello.vgpus = "train+notebook";
+  hello.ticket.assign(200, std::byte{9});
   hello.holder = "name:laptop 7";
   hello.user = "alice";
   hello.host = "10.0.0.7";
@@ -52,6 +53,7 @@ TEST(Handshake, HelloComesThrough) {
   EXPECT_EQ(hello->devices, "0,1");
   EXPECT_EQ(hello->environment, SampleHello().environment);
   EXPECT_EQ(hello->vgpus, SampleHello().vgpus);
+  EXPECT_EQ(hello->ticket, SampleHello().ticket);
   EXPECT_EQ(hello->holder, "name:laptop 7");
   EXPECT_EQ(hello->user, "alice");
   EXPECT_EQ(hello->host, "10.0.0.7");

@@ -111,6 +111,7 @@ TEST(ServerQuery, QueryComesThrough) {
                          .device = 3,
                          .fields = {{82, 0}, {90, 17}},
                          .vgpus = "train+notebook",
+                         .ticket = std::vector<std::byte>(100, std::byte{9}),
                          .holder = "uid:7"};
   Result<ServerQuery> query = ServerQuery::Decode(Encoded(sent));
   ASSERT_TRUE(query.ok());
@@ -119,6 +120,7 @@ TEST(ServerQuery, QueryComesThrough) {
   EXPECT_EQ(query->device, 3u);
   EXPECT_EQ(query->fields, sent.fields);
   EXPECT_EQ(query->vgpus, sent.vgpus);
+  EXPECT_EQ(query->ticket, sent.ticket);
   EXPECT_EQ(query->holder, "uid:7");
 }
 
