@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include "client-stub/process/ticket_file.h"
 #include "client-stub/session/server_inquiry.h"
 #include "generated/spec_hash.h"
 #include "protocol/base/clock.h"
@@ -49,7 +50,7 @@ PeerAccess AccessOf(const DeviceSnapshot& snapshot, size_t from, size_t to) {
 }  // namespace
 
 Result<DeviceList> ReadDevices() {
-  ServerList named = ParseServerList(GetConfig().server, GetConfig().server_names, GetConfig().vgpus);
+  ServerList named = ParseServerList(GetConfig().server, GetConfig().server_names, GetConfig().vgpus, GetConfig().tickets);
   if (!named.error.empty()) return Status(StatusCode::kInvalidArgument, named.error);
   const Result<std::vector<AskedServer>> asked = AskServers(named);
   if (!asked.ok()) return asked.status();
@@ -89,6 +90,9 @@ Result<DeviceState> ReadState(const DeviceList& list, ServerQuery::Ask ask, size
   query.device = static_cast<uint32_t>(list.devices[device].number);
   query.fields = std::move(fields);
   query.vgpus = server.vgpus;
+  Result<std::vector<std::byte>> ticket = ReadTicket(server.ticket_file);
+  if (!ticket.ok()) return ticket.status();
+  query.ticket = std::move(*ticket);
   Result<ServerReport> report = QueryServer(server.unix_path, query, MonotonicNs() + kQueryTimeoutNs);
   if (!report.ok()) return report.status();
   RETURN_IF_ERROR(CheckPeerVersion("server", report->wire_version, report->spec_hash, kSpecHash));

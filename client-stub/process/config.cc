@@ -60,6 +60,7 @@ Config ParseConfig(const char* (*get)(const char* name)) {
   Config config;
   config.server = OrEmpty(get("TESSERA_SERVER"));
   config.vgpus = OrEmpty(get("TESSERA_VGPU"));
+  config.tickets = OrEmpty(get("TESSERA_TICKET"));
   config.server_names = OrEmpty(get("TESSERA_SERVER_NAMES"));
   if (const char* level = get("TESSERA_LOG"); level != nullptr && *level != '\0') {
     if (!ParseLogLevel(level, &config.log_level)) config.bad_log_level = level;
@@ -115,11 +116,12 @@ ServerAddress ParseServerAddress(std::string_view address) {
   return result;
 }
 
-ServerList ParseServerList(std::string_view addresses, std::string_view names, std::string_view vgpus) {
+ServerList ParseServerList(std::string_view addresses, std::string_view names, std::string_view vgpus, std::string_view tickets) {
   ServerList list;
   const std::vector<std::string_view> parts = Split(addresses);
   const std::vector<std::string_view> named = Split(names);
   const std::vector<std::string_view> shares = Split(vgpus);
+  const std::vector<std::string_view> files = Split(tickets);
   const auto refuse = [&](std::string error) {
     list.servers.clear();
     list.error = std::move(error);
@@ -134,6 +136,11 @@ ServerList ParseServerList(std::string_view addresses, std::string_view names, s
                   " servers, and TESSERA_SERVER names " + std::to_string(parts.size()) +
                   ": write the vGPUs of each server, with one comma between servers");
   }
+  if (!tickets.empty() && files.size() != parts.size()) {
+    return refuse("TESSERA_TICKET=" + std::string(tickets) + " has tickets for " + std::to_string(files.size()) +
+                  " servers, and TESSERA_SERVER names " + std::to_string(parts.size()) +
+                  ": leave both as 'tessera run' has set them");
+  }
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts.size() > 1 && parts[i].empty()) {
       return refuse("TESSERA_SERVER=" + std::string(addresses) +
@@ -147,7 +154,8 @@ ServerList ParseServerList(std::string_view addresses, std::string_view names, s
     }
     const bool has_name = named.size() == parts.size() && !named[i].empty();
     list.servers.push_back({std::string(has_name ? named[i] : parts[i]), std::move(address.unix_path),
-                            vgpus.empty() ? std::string() : std::string(shares[i])});
+                            vgpus.empty() ? std::string() : std::string(shares[i]),
+                            tickets.empty() ? std::string() : std::string(files[i])});
   }
   return list;
 }

@@ -18,6 +18,9 @@ struct Config {
   // TESSERA_VGPU: the vGPUs to use, "NAME" or "NAME+NAME" (one for each GPU); those of several servers are separated by commas,
   // in the order of the servers. Empty: none.
   std::string vgpus;
+  // TESSERA_TICKET: the file of each server's ticket, separated by commas, in the order of the servers; it may change while the
+  // process runs. Empty: none.
+  std::string tickets;
   // TESSERA_LOG: "debug" ... "off".
   LogLevel log_level = LogLevel::kWarning;
   // A value of TESSERA_LOG that names no level; empty: none.
@@ -61,13 +64,15 @@ struct ServerList {
   struct Server {
     std::string name;  // for sentences
     std::string unix_path;
-    std::string vgpus;  // of this server
+    std::string vgpus;        // of this server
+    std::string ticket_file;  // likewise; empty: none
   };
   std::vector<Server> servers;
   std::string error;
 };
 // `addresses`: Config::server, not empty; `names`: Config::server_names, ignored unless it has as many entries; `vgpus`:
-// Config::vgpus, empty or with as many entries.
-ServerList ParseServerList(std::string_view addresses, std::string_view names, std::string_view vgpus);
+// Config::vgpus and `tickets`: Config::tickets, each empty or with as many entries.
+ServerList ParseServerList(std::string_view addresses, std::string_view names, std::string_view vgpus,
+                           std::string_view tickets = {});
 
 }  // namespace tessera

@@ -121,12 +121,13 @@ CUresult Client::Connect() {
 
 Status Client::ConnectAll(std::vector<std::unique_ptr<Session>>* sessions) {
   const Config& config = GetConfig();
-  const ServerList list = ParseServerList(config.server, config.server_names, config.vgpus);
+  const ServerList list = ParseServerList(config.server, config.server_names, config.vgpus, config.tickets);
   if (!list.error.empty()) return Status(StatusCode::kInvalidArgument, list.error);
   if (list.servers.size() == 1) {
     SessionPlace place;
     place.devices = config.visible_devices;
     place.vgpus = list.servers[0].vgpus;
+    place.ticket_file = list.servers[0].ticket_file;
     Result<std::unique_ptr<Session>> session = Session::Connect(list.servers[0].unix_path, place);
     if (!session.ok()) return session.status();
     sessions->push_back(std::move(*session));
@@ -137,6 +138,7 @@ Status Client::ConnectAll(std::vector<std::unique_ptr<Session>>* sessions) {
   if (!servers.ok()) return servers.status();
   for (PlannedSession& planned : PlanSessions(*servers, config.visible_devices)) {
     planned.place.vgpus = list.servers[planned.server].vgpus;
+    planned.place.ticket_file = list.servers[planned.server].ticket_file;
     Result<std::unique_ptr<Session>> session = Session::Connect(list.servers[planned.server].unix_path, planned.place);
     if (!session.ok()) {
       return Status(session.status().code(), "the server " + planned.place.server + ": " + session.status().message());

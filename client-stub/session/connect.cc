@@ -8,6 +8,7 @@
 
 #include "client-stub/process/address_windows.h"
 #include "client-stub/process/config.h"
+#include "client-stub/process/ticket_file.h"
 #include "client-stub/session/session.h"
 #include "generated/spec_hash.h"
 #include "protocol/base/clock.h"
@@ -84,8 +85,11 @@ Result<std::unique_ptr<Session>> Session::Connect(UniqueFd socket, const Session
                   "none of the address ranges for device memory is free in this process; lift its limit of address "
                   "space (ulimit -v unlimited)");
   }
-  const ClientHello hello = MakeHello(rows, place);
+  ClientHello hello = MakeHello(rows, place);
   RETURN_IF_ERROR(CheckHello(hello));
+  Result<std::vector<std::byte>> ticket = ReadTicket(place.ticket_file);
+  if (!ticket.ok()) return ticket.status();
+  hello.ticket = std::move(*ticket);
   ServerWelcome welcome;
   const UniqueFd same(fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));  // to ask who the server was when it has hung up
   Result<std::unique_ptr<Channel>> channel =

@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "client-stub/process/ticket_file.h"
 #include "generated/spec_hash.h"
 #include "protocol/base/clock.h"
 #include "protocol/channel/query_server.h"
@@ -16,6 +17,9 @@ Result<DeviceSnapshot> Ask(const ServerList::Server& server) {
   ServerQuery query;
   query.spec_hash = kSpecHash;
   query.vgpus = server.vgpus;
+  Result<std::vector<std::byte>> ticket = ReadTicket(server.ticket_file);
+  if (!ticket.ok()) return ticket.status();
+  query.ticket = std::move(*ticket);
   const Result<ServerReport> report = QueryServer(server.unix_path, query, MonotonicNs() + kQueryTimeoutNs);
   if (!report.ok()) return report.status();
   RETURN_IF_ERROR(CheckPeerVersion("server", report.value().wire_version, report.value().spec_hash, kSpecHash));

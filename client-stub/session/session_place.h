@@ -21,6 +21,7 @@ struct SessionPlace {
   std::string server;              // as the user named it, for sentences; empty: there is only one
   std::string devices;             // the devices wanted of this server, as in CUDA_VISIBLE_DEVICES; empty: all
   std::string vgpus;               // of this server, as in TESSERA_VGPU; empty: none
+  std::string ticket_file;         // of this server, as in TESSERA_TICKET; empty: none
   std::vector<CUdevice> ordinals;  // what the application calls them, in that order; empty: the server's own numbers
   DeviceDisguise disguise;         // what of them is changed, so that no two devices of the process look the same
 };

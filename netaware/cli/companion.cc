@@ -15,6 +15,7 @@
 #include "protocol/base/clock.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
+#include "protocol/channel/waiting.h"
 
 namespace tessera {
 namespace {
@@ -47,14 +48,15 @@ UniqueFd OwnerFd() {
 }
 
 // The line that the companion prints when it is ready; empty when it ended or the time passed before.
-std::string ReadReadyLine(int fd) {
-  const uint64_t deadline_ns = MonotonicNs() + uint64_t{Companion::kReadyTimeoutMs} * 1'000'000;
+std::string ReadReadyLine(int fd, int timeout_ms) {
+  const uint64_t deadline_ns = timeout_ms < 0 ? kNoDeadline : MonotonicNs() + static_cast<uint64_t>(timeout_ms) * 1'000'000;
   std::string line;
   while (line.empty() || line.back() != '\n') {
     const uint64_t now_ns = MonotonicNs();
     if (now_ns >= deadline_ns) return "";
     pollfd readable{fd, POLLIN, 0};
-    const int ready = poll(&readable, 1, static_cast<int>((deadline_ns - now_ns) / 1'000'000) + 1);
+    const int wait_ms = deadline_ns == kNoDeadline ? -1 : static_cast<int>((deadline_ns - now_ns) / 1'000'000) + 1;
+    const int ready = poll(&readable, 1, wait_ms);
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) return "";
     char byte;
@@ -132,7 +134,7 @@ ServerProblem Companion::Start(const Program& program, Companion* companion, int
   const pid_t pid = fork();
   if (pid == 0) Exec(program, companion->url, write_end.get(), owner.get());
   write_end.reset();
-  companion->line = pid > 0 ? ReadReadyLine(read_end.get()) : "";
+  companion->line = pid > 0 ? ReadReadyLine(read_end.get(), program.ready_timeout_ms) : "";
   if (companion->line.empty()) {
     const ServerProblem problem =
         pid > 0 ? ProblemOf(pid, program, exit_code)

@@ -20,6 +20,7 @@ struct Companion {
     std::string name;                    // for sentences: "the private server"
     std::vector<std::string> arguments;  // besides those
     std::string when_late;               // what may be wrong, and what to do, when it is not ready in time
+    int ready_timeout_ms = kReadyTimeoutMs;  // below 0: it may take as long as it likes
   };
 
   std::string url;   // where it listens: unix:PATH

@@ -17,6 +17,9 @@ enum CliExitCode : int {
   kExitServerFailed = 77,      // the private server did not start for another reason
   kExitVgpu = 79,              // no such vGPU for this user, or a server that shares its GPUs with vGPUs alone
   kExitFull = 83,              // the vGPU has as many sessions as it may have
+  kExitNoPlacer = 80,          // nobody answers at the placer's address
+  kExitRefused = 81,           // the pool has no GPU for such a job, or not for this user
+  kExitLate = 82,              // none was free in time (--wait)
   kExitKeys = 78,              // files of `tessera keys` are there already, or cannot be used
   kExitNotExecutable = 126,    // as in a shell
   kExitCommandNotFound = 127,  // as in a shell

@@ -15,6 +15,7 @@ Result<InstallLayout> InstallLayout::Find() {
   layout.daemon = (bin / "tesserad").string();
   layout.agent = (bin / "tessera-agent").string();
   layout.gateway = (bin / "tessera-gateway").string();
+  layout.lease = (bin / "tessera-lease").string();
   layout.client_dir = (bin.parent_path() / "lib" / "client").string();
   for (const std::string& part : {layout.daemon, layout.client_dir + "/libcuda.so.1"}) {
     if (!fs::exists(part, error)) {

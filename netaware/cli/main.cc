@@ -11,6 +11,7 @@
 #include "netaware/cli/status_command.h"
 #include "netaware/cli/top_command.h"
 #include "netaware/cli/vgpu_program.h"
+#include "netaware/job/job_options.h"
 #include "netaware/vgpu/vgpu_command_line.h"
 #include "programs/completion.h"
 #include "protocol/link/impaired/impaired_link.h"
@@ -41,11 +42,15 @@ Exit codes, when the program could not be started:
    75  the private server found no device
    76  a part of the installation is missing or damaged
    77  the private server did not start
+   80  nobody answers at the placer's address, or none is named
+   81  the pool has no GPU for such a job, or not for this user
+   82  no GPU was free in time (--wait)
   126  the program is not executable
   127  the program does not exist
 
 Environment:
   TESSERA_SERVER   the server's address, or several with commas between them, when there is no --server
+  TESSERA_PLACER   the placer's address, when there is no --placer; used when no server is named
   TESSERA_SERVER_USER   whose servers are used besides root's and this user's, by number or name; any: whoever's
   TESSERA_CERTIFICATE, TESSERA_KEY, TESSERA_AUTHORITY   files for tls://, when there is no --certificate, --key, --authority
   TESSERA_LOG      what the client library logs on stderr: debug, info, warning, error, off
@@ -59,6 +64,7 @@ Examples:
   tessera run --server unix:/run/user/1000/tessera.sock -- ./program
   tessera run --server tcp://127.0.0.1:4180 -- ./program
   tessera run --server tls://gpu7:4180 -- ./program
+  tessera run --gpu-share 0.5 --gpu-mem 20G -- python train.py
   tessera run --server tls://one:4180,tls://two:4180 -- ./program)";
 
 constexpr const char* kDoctorFooter = R"(Exit code: 0 when programs can use a GPU, 1 when a problem was found.)";
@@ -150,6 +156,7 @@ int Main(int argc, char** argv) {
           "the vGPU of the server whose share the program gets (default: $TESSERA_VGPU, else what the others leave); NAME+NAME "
           "for one of each of several GPUs; those of several servers separated by commas")
       ->type_name("NAME[+NAME]");
+  AddJobOptions(*run_command, &run.job);
   run_command->add_flag("--stats", run.stats, "print calls, round trips and bytes when each process ends");
   run_command->add_flag("-q,--quiet", run.quiet, "do not say which GPU is used");
   run_command->add_option("program", run.command, "the program and its arguments, behind --")->required()->type_name("");

@@ -11,6 +11,7 @@
 
 #include "netaware/cli/exit_codes.h"
 #include "netaware/cli/install_layout.h"
+#include "netaware/cli/pool_job.h"
 #include "netaware/cli/private_server.h"
 #include "netaware/cli/program_file.h"
 #include "netaware/cli/server_check.h"
@@ -32,7 +33,7 @@ void PrependPath(const char* variable, const std::string& directory) {
 
 // What the loaders of known frameworks look at, besides LD_LIBRARY_PATH, to find the driver.
 void SetEnvironment(const InstallLayout& layout, const std::string& server, const std::string& names, const std::string& vgpus,
-                    bool stats) {
+                    const std::string& tickets, bool stats) {
   setenv("TESSERA_SERVER", server.c_str(), 1);
   // What the user calls them, for sentences: behind an agent they have another address here.
   if (names != server && !names.empty()) {
@@ -41,6 +42,12 @@ void SetEnvironment(const InstallLayout& layout, const std::string& server, cons
     unsetenv("TESSERA_SERVER_NAMES");
   }
   if (!vgpus.empty()) setenv("TESSERA_VGPU", vgpus.c_str(), 1);
+  if (!tickets.empty()) {
+    setenv("TESSERA_TICKET", tickets.c_str(), 1);
+    unsetenv("TESSERA_VGPU");  // the tickets say which
+  } else {
+    unsetenv("TESSERA_TICKET");
+  }
   PrependPath("LD_LIBRARY_PATH", layout.client_dir);
   setenv("TRITON_LIBCUDA_PATH", layout.client_dir.c_str(), 1);                    // Triton links against it
   setenv("NUMBA_CUDA_DRIVER", (layout.client_dir + "/libcuda.so.1").c_str(), 1);  // Numba loads by path
@@ -73,8 +80,37 @@ int RunCommand(const RunOptions& options) {
 
   std::string server = options.server;
   std::string names;
+  std::string tickets;
   if (server.empty() && options.driver == "auto") {
     if (const char* configured = getenv("TESSERA_SERVER")) server = configured;
+    // Of the job that this program is a part of.
+    if (const char* configured = getenv("TESSERA_TICKET"); configured != nullptr && !server.empty()) tickets = configured;
+  }
+  if (options.job.asks() || !options.job.placer.empty()) {
+    if (!server.empty()) {
+      return Refuse({kExitUsage, "a placer finds the GPUs of --gpu-share and its like, and the server " + server +
+                                     " is named besides: leave --server (TESSERA_SERVER) out, or these options"});
+    }
+    if (options.driver != "auto" || !options.vgpus.empty()) {
+      return Refuse({kExitUsage, "a placer finds the GPUs of --gpu-share and its like: leave --driver and --vgpu out"});
+    }
+  }
+  std::string text;
+  if (server.empty() && options.driver == "auto" && options.vgpus.empty()) {
+    const std::string placer = FindPlacer(options.job);
+    if (placer.empty() && options.job.asks()) {
+      return Refuse({kExitNoPlacer,
+                     "no placer is named that finds GPUs of a pool: give --placer, set TESSERA_PLACER, or start "
+                     "tessera-placer"});
+    }
+    if (!placer.empty()) {
+      PoolJob job;
+      const ServerProblem problem = PoolJob::Start(layout.value(), placer, options.job, options.link, &job);
+      if (problem.exit_code != kExitOk) return Refuse(problem);
+      server = job.servers;
+      tickets = job.tickets;
+      text = job.text;
+    }
   }
   // A way without a link would be measured as one that is not impaired.
   if (!options.link.impair.empty() && !HasLinkScheme(server)) {
@@ -82,7 +118,9 @@ int RunCommand(const RunOptions& options) {
         {kExitUsage, "--impair makes a link worse, and there is none to '" + server + "': give --server " + LinkForms()});
   }
   std::string vgpus = options.vgpus;
-  if (const char* configured = getenv("TESSERA_VGPU"); vgpus.empty() && configured != nullptr) vgpus = configured;
+  // Tickets say which.
+  if (const char* configured = getenv("TESSERA_VGPU"); vgpus.empty() && tickets.empty() && configured != nullptr)
+    vgpus = configured;
   if (server.empty() && !vgpus.empty()) {
     return Refuse(
         {kExitVgpu,
@@ -96,11 +134,11 @@ int RunCommand(const RunOptions& options) {
     if (!options.quiet) std::fprintf(stderr, "tessera: private server, %s\n", own.description.c_str());
   } else {
     std::vector<ReachedServer> reached;
-    const ServerProblem problem = ReachServers(server, options.link, ServerQuery::Ask::kBegin, &reached, vgpus);
+    const ServerProblem problem = ReachServers(server, options.link, ServerQuery::Ask::kBegin, &reached, vgpus, tickets);
     if (problem.exit_code != kExitOk) return Refuse(problem);
     server.clear();
     for (const ReachedServer& one : reached) {
-      if (vgpus.empty() && one.report.needs_vgpu) {
+      if (vgpus.empty() && tickets.empty() && one.report.needs_vgpu) {
         return Refuse(
             {kExitVgpu, "the server " + one.address.url +
                             " shares its GPUs as vGPUs alone: name one of them with --vgpu (tessera status shows them)"});
@@ -110,7 +148,8 @@ int RunCommand(const RunOptions& options) {
     }
   }
 
-  SetEnvironment(layout.value(), server, names, vgpus, options.stats);
+  if (!text.empty() && !options.quiet) std::fprintf(stderr, "tessera: %s\n", text.c_str());
+  SetEnvironment(layout.value(), server, names, vgpus, tickets, options.stats);
   std::vector<char*> argv;
   for (const std::string& word : options.command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "netaware/job/job_options.h"
 #include "protocol/link/link_options.h"
 
 namespace tessera {
@@ -12,6 +13,7 @@ struct RunOptions {
   std::string server;           // empty: TESSERA_SERVER, else a private server
   std::string driver = "auto";  // of the private server: auto, cuda, emulator or the path of a library
   std::string vgpus;            // "NAME" or "NAME+NAME", of several servers separated by commas; empty: TESSERA_VGPU, else none
+  JobOptions job;               // of a job whose GPUs a placer finds
   LinkOptions link;             // of an agent for a server on another host
   bool stats = false;           // print what was forwarded when each process ends
   bool quiet = false;           // do not say which GPU is used

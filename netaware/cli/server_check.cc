@@ -26,12 +26,13 @@ ServerProblem ProblemOf(const ServerAddress& address, const Status& status) {
 }  // namespace
 
 ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, ServerReport* report, uint32_t device,
-                          const std::string& vgpus) {
+                          const std::string& vgpus, std::vector<std::byte> ticket) {
   ServerQuery query;
   query.spec_hash = kSpecHash;
   query.ask = ask;
   query.device = device;
   query.vgpus = vgpus;
+  query.ticket = std::move(ticket);
   const std::string path = address.local_url.substr(kUnixScheme.size());
   Result<ServerReport> answer = QueryServer(path, query, MonotonicNs() + kQueryTimeoutNs);
   // ServerQuery::Ask::kBegin.

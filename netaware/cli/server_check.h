@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "netaware/cli/exit_codes.h"
 #include "protocol/wire/server_query.h"
@@ -23,8 +24,9 @@ struct ServerProblem {
 
 // Asks the server what it is, and `ask` of its devices or of `device`, and fills in `*report`. A problem when nobody answers
 // there, or somebody of another version (then version and hash of the report are filled in). Opens no session.
-// `vgpus`: kExitVgpu when this user may not use them there; empty: none.
+// `vgpus`: kExitVgpu when this user may not use them there; empty: none. `ticket`: bytes to show; kExitPermission when they are
+// refused.
 ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, ServerReport* report, uint32_t device = 0,
-                          const std::string& vgpus = "");
+                          const std::string& vgpus = "", std::vector<std::byte> ticket = {});
 
 }  // namespace tessera

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <utility>
 
 #include "netaware/cli/server_reach.h"
+#include "protocol/base/small_file.h"
 #include "protocol/link/link_address.h"
 #include "protocol/wire/handle.h"
+#include "protocol/wire/handshake.h"
 
 namespace tessera {
 namespace {
@@ -23,6 +26,15 @@ std::vector<std::string> SplitAtCommas(std::string_view list) {
     if (comma == std::string_view::npos) return parts;
     list.remove_prefix(comma + 1);
   }
+}
+
+// Nothing where there is no such file: the server says what that means.
+std::vector<std::byte> ReadTicketFile(const std::string& path) {
+  if (path.empty()) return {};
+  const Result<std::string> text = ReadSmallFile(path, kHelloTicketBytesMax);
+  if (!text.ok()) return {};
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(text.value()));
+  return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace
@@ -52,7 +64,7 @@ ServerProblem SplitServers(std::string_view list, std::vector<std::string>* urls
 }
 
 ServerProblem ReachServers(const std::string& list, const LinkOptions& link, ServerQuery::Ask ask,
-                           std::vector<ReachedServer>* servers, const std::string& vgpus) {
+                           std::vector<ReachedServer>* servers, const std::string& vgpus, const std::string& tickets) {
   std::vector<std::string> urls;
   if (const ServerProblem problem = SplitServers(list, &urls); problem.exit_code != kExitOk) return problem;
   const std::vector<std::string> shares = vgpus.empty() ? std::vector<std::string>(urls.size()) : SplitAtCommas(vgpus);
@@ -60,11 +72,17 @@ ServerProblem ReachServers(const std::string& list, const LinkOptions& link, Ser
     return {kExitUsage, "--vgpu " + vgpus + " is for " + std::to_string(shares.size()) + " servers, and there are " +
                             std::to_string(urls.size()) + ": write the vGPUs of each server, with one comma between servers"};
   }
+  const std::vector<std::string> files = tickets.empty() ? std::vector<std::string>(urls.size()) : SplitAtCommas(tickets);
+  if (files.size() != urls.size()) {
+    return {kExitUsage, "TESSERA_TICKET has tickets for " + std::to_string(files.size()) + " servers, and there are " +
+                            std::to_string(urls.size()) + ": leave it and TESSERA_SERVER as 'tessera run' has set them"};
+  }
   for (size_t i = 0; i < urls.size(); ++i) {
     const std::string& url = urls[i];
     ReachedServer& server = servers->emplace_back();
     ServerProblem problem = ReachServer(url, link, &server.address);
-    if (problem.exit_code == kExitOk) problem = CheckServer(server.address, ask, &server.report, 0, shares[i]);
+    if (problem.exit_code == kExitOk)
+      problem = CheckServer(server.address, ask, &server.report, 0, shares[i], ReadTicketFile(files[i]));
     if (problem.exit_code == kExitOk) continue;
     const bool names_it = urls.size() == 1 || problem.sentence.empty() || problem.sentence.find(url) != std::string::npos;
     if (!names_it) problem.sentence = url + ": " + problem.sentence;

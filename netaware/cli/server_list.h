@@ -20,9 +20,10 @@ struct ReachedServer {
   ServerReport report;
 };
 // Reaches and asks every server of the list, in order (ReachServer, CheckServer). `vgpus`: a list for each server, separated by
-// commas; empty: none. The first problem, with the server's address in the sentence where there are several.
+// commas; empty: none. `tickets`: a file for each, likewise. The first problem, with the server's address in the sentence where
+// there are several.
 ServerProblem ReachServers(const std::string& list, const LinkOptions& link, ServerQuery::Ask ask,
-                           std::vector<ReachedServer>* servers, const std::string& vgpus = "");
+                           std::vector<ReachedServer>* servers, const std::string& vgpus = "", const std::string& tickets = "");
 
 // For a command that looks at servers: those of `list`, or of TESSERA_SERVER when it is empty, with how their devices are.
 // kExitOk, or what is wrong, said on stderr.

@@ -73,6 +73,7 @@ int RunDaemon(Options options) {
   if (const Status status = supervisor.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   supervisor.Watch(gateway);
   if (const Status status = supervisor.StartBroker(); !status.ok()) return Fail(kName, status, ExitCodeOfBroker(status));
+  if (const Status status = supervisor.StartNode(gateway.url); !status.ok()) return Fail(kName, status, kServiceCannotListen);
   RaiseDescriptorLimit();  // every share of the sessions holds one here
   const std::string also = gateway.url.empty() ? "" : " and " + gateway.url;
   const std::string who = gateway.who.empty() ? "" : "; " + gateway.who;

@@ -115,6 +115,24 @@ std::string TakeControl(const std::vector<std::string>& control, Options* option
   return "";
 }
 
+// Looks at the values of --placer and --admission. Empty, or a sentence for the user.
+std::string TakePlacer(const std::string& admission, Options* options) {
+  const std::string& url = options->placer_url;
+  if (admission != "auto" && admission != "open" && admission != "ticket")
+    return "--admission takes auto, open or ticket, not '" + Printable(admission) + "'";
+  if (admission == "ticket" && url.empty()) return "--admission ticket needs the placer that makes tickets: add --placer";
+  options->needs_ticket = admission == "ticket" || (admission == "auto" && !url.empty());
+  if (url.empty()) return "";
+#ifndef TESSERA_CONTROL_API
+  return "--placer: this build has no tessera-node";
+#endif
+  if (!options->vgpus) return "--placer needs a tessera-broker: leave --no-vgpus out";
+  if (!UnixPathOf(url).empty()) return "";
+  if (!url.starts_with("tls://")) return "--placer takes unix:PATH or tls://HOST:PORT, not '" + Printable(url) + "'";
+  const Result<LinkAddress> address = LinkAddress::Parse(url);
+  return address.ok() ? "" : address.status().message();
+}
+
 }  // namespace
 
 int ParseOptions(int argc, char** argv, Options* options) {
@@ -268,6 +286,18 @@ int ParseOptions(int argc, char** argv, Options* options) {
          "Where Prometheus asks what the broker counts (http://ADDRESS:PORT/metrics), of the loopback device only: every user "
          "of this host may ask. Off by default")
       ->type_name("127.0.0.1:PORT");
+  app.add_option(
+         "--placer", options->placer_url,
+         "The placer of the pool to which this server belongs (tessera-placer): a tessera-node is started, which joins it "
+         "with the files of --certificate, --key and --authority")
+      ->type_name("unix:PATH|tls://HOST:PORT");
+  std::string admission = "auto";
+  app.add_option(
+         "--admission", admission,
+         "Whose sessions are admitted: open (whoever may connect), ticket (those with a ticket of the placer; any user of "
+         "this host may show one), or auto (ticket with --placer, else open)")
+      ->type_name("{auto,open,ticket}")
+      ->capture_default_str();
   CLI::Option* const usage_days =
       app.add_option(
              "--usage-days", options->usage_days,
@@ -341,6 +371,8 @@ int ParseOptions(int argc, char** argv, Options* options) {
     options->image_directory = options->cache_directory + "/images";
   }
   if (options->image_directory.empty()) options->image_gib = 0;
+  if (const std::string problem = TakePlacer(admission, options); !problem.empty()) return line.Refuse(problem);
+  if (options->needs_ticket && mode.empty() && group.empty()) mode = "666";
   Result<SocketAccess> socket = ParseSocketAccess(group, mode);
   if (!socket.ok()) return line.Refuse(socket.status().message());
   options->socket = *socket;
@@ -363,6 +395,9 @@ int ParseOptions(int argc, char** argv, Options* options) {
       return line.Refuse("--metrics takes 127.0.0.1:PORT, not '" + Printable(options->metrics_address) + "'");
     }
     if (!options->vgpus) return line.Refuse("--metrics needs a tessera-broker: leave --no-vgpus out");
+  }
+  if (!options->placer_url.empty() && options->control_path.empty()) {
+    return line.Refuse("--placer needs the control API of this host: leave --control none out");
   }
   options->state_is_asked = state != "auto" && state != "none";
   const bool has_control = !options->control_path.empty() || !options->control_url.empty();

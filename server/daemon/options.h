@@ -59,6 +59,8 @@ struct Options : ServiceOptions {
   // What is done about a session that is found to use a GPU without reporting it (readings/audit.h).
   enum class Audit { kOff, kLog, kEnd };
   Audit audit = Audit::kLog;
+  std::string placer_url;      // of --placer: unix:PATH or tls://HOST:PORT; empty: the server is of no pool
+  bool needs_ticket = false;   // of --admission: sessions without a ticket are refused
   bool check_sandbox = false;  // tell what workers give up here, and end
 
   // Of processes that the daemon starts; not for users.

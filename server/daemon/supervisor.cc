@@ -82,6 +82,7 @@ Supervisor::Supervisor(const Options& options, UnixListener listener, ServerRepo
       logs_(logs),
       broker_(options_, GpusOf(report, options), logs),
       usage_(options_, logs),
+      node_(options_, logs),
       pool_(options_, broker_.gpus(), logs),
       listener_(std::move(listener)),
       report_(std::move(report)),
@@ -118,7 +119,8 @@ int Supervisor::Run() {
                                  {broker_.fd(), POLLIN, 0},
                                  {vgpu_file_ ? vgpu_file_->fd() : -1, POLLIN, 0},
                                  {auditor_.fd(), POLLIN, 0},
-                                 {usage_.fd(), POLLIN, 0}};
+                                 {usage_.fd(), POLLIN, 0},
+                                 {node_.fd(), POLLIN, 0}};
     const size_t first_silent = ready.size();
     for (const auto& [id, client] : silent_) ready.push_back({client.connection.get(), POLLIN, 0});
     const size_t first_start = ready.size();
@@ -150,6 +152,7 @@ int Supervisor::Run() {
     HandleSignals();
     Reap();
     TendBroker();
+    TendNode();
     TendAudit();
     AnswerRoomWaiters(-1);
     if (ready[2].revents != 0 && phase_ == Phase::kServing) {
@@ -169,6 +172,7 @@ int Supervisor::Run() {
   KeepState();
   broker_.Stop();
   usage_.Stop();
+  node_.Stop();
   if (gateway_.pid > 0) {
     // Its sessions have ended by now; the address is free again when this process has ended.
     kill(gateway_.pid, SIGTERM);
@@ -185,10 +189,11 @@ void Supervisor::TurnAway(const Silent& client, const Status& why) {
   Refuse(client.connection.get(), why);
 }
 
-void Supervisor::AnswerQuery(int connection, const AskAnswer* vgpus) {
+void Supervisor::AnswerQuery(int connection, const AskAnswer* vgpus, const std::string& names) {
   const Result<SocketMessage> message = ReceiveMessage(connection, kControlMessageBytesMax, 0);
-  const Result<ServerQuery> query = message.ok() ? ServerQuery::Decode(message.value().bytes) : message.status();
+  Result<ServerQuery> query = message.ok() ? ServerQuery::Decode(message.value().bytes) : message.status();
   if (!query.ok()) return Refuse(connection, query.status());
+  if (vgpus != nullptr) query->vgpus = names;  // in place of a ticket
   ServerReport report = report_;
   report.sessions = static_cast<uint32_t>(workers_.size());
   report.sharings = figures_.sharings;
@@ -263,9 +268,11 @@ MonitorRequest Supervisor::RequestToMonitor(const ServerQuery& query, const Serv
 }
 
 void Supervisor::BeginSession(Silent& client, std::span<const std::byte> message, Caller caller, HeldPart place,
-                              const AskAnswer* vgpus) {
+                              const AskAnswer* vgpus, std::string names) {
   Result<ClientHello> hello = ClientHello::Decode(message);
   if (!hello.ok()) return TurnAway(client, hello.status());
+  if (vgpus != nullptr) hello->vgpus = std::move(names);  // in place of a ticket
+  hello->ticket.clear();
   if (vgpus == nullptr && report_.needs_vgpu) {
     return TurnAway(client, Status(StatusCode::kResourceExhausted,
                                    "the server shares its GPUs as vGPUs alone: name one of them with --vgpu (TESSERA_VGPU)"));
@@ -385,7 +392,7 @@ void Supervisor::Reap() {
                DescribeWaitStatus(wait_status));
       gateway_.pid = -1;
     }
-    if (broker_.Forget(pid, wait_status) || usage_.Forget(pid, wait_status)) continue;
+    if (broker_.Forget(pid, wait_status) || usage_.Forget(pid, wait_status) || node_.Forget(pid, wait_status)) continue;
     stuck_.erase(pid);
     AnswerRoomWaiters(pid);
     if (pool_.Forget(pid)) LogInfo("worker {}, which waited for a session, {}", pid, DescribeWaitStatus(wait_status));
@@ -458,7 +465,7 @@ int Supervisor::PollTimeoutMs() const {
   deadline_ns = std::min(deadline_ns, NextStartNs());
   if (accepting_.rests(MonotonicNs())) deadline_ns = std::min(deadline_ns, accepting_.until_ns());
   for (const Asked& asked : asked_) deadline_ns = std::min(deadline_ns, asked.deadline_ns);
-  if (options_.vgpus) deadline_ns = std::min({deadline_ns, broker_.next_ns(), usage_.next_ns()});
+  if (options_.vgpus) deadline_ns = std::min({deadline_ns, broker_.next_ns(), usage_.next_ns(), node_.next_ns()});
   if (state_) deadline_ns = std::min(deadline_ns, state_->next_ns());
   for (const auto& [pid, worker] : workers_) deadline_ns = std::min(deadline_ns, worker.kill_at_ns);
   for (const RoomWaiter& waiter : room_waiters_) deadline_ns = std::min(deadline_ns, waiter.deadline_ns);

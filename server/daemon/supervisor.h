@@ -30,6 +30,7 @@
 #include "server/daemon/caller.h"
 #include "server/daemon/gateway_process.h"
 #include "server/daemon/monitor.h"
+#include "server/daemon/node_process.h"
 #include "server/daemon/options.h"
 #include "server/daemon/state_file.h"
 #include "server/daemon/usage_process.h"
@@ -71,6 +72,9 @@ class Supervisor {
   // kInvalidArgument: what stands in the file cannot be; kUnavailable: the control API cannot listen where it was asked to, or
   // its state not be where it was asked to.
   Status StartBroker();
+  // Starts the node, if there is to be one. `gateway_url`: where clients of other hosts come; empty: none do. Before Run().
+  // kNotFound: there is no such program.
+  Status StartNode(const std::string& gateway_url);
   // After that: where the control API listens for other hosts, tls://HOST:PORT; empty: nowhere.
   std::string control_url() const { return control_tls_ ? control_tls_->address().Url() : ""; }
   // Runs until SIGTERM or SIGINT came and every worker has ended. Returns the exit code.
@@ -103,6 +107,7 @@ class Supervisor {
   // A client that has named vGPUs, of which the broker is asked.
   struct Asked {
     AskMessage question;
+    std::vector<std::byte> ticket;  // the node is asked first, which vGPUs that is; empty: there is none, or the node has said
     Silent client;
     Caller caller;
     HeldPart place;    // of sessions_, for a hello
@@ -147,13 +152,22 @@ class Supervisor {
   // Sessions that begin: of all, or of one holder.
   size_t Beginning(const std::string* holder = nullptr) const;
   uint64_t NextStartNs() const;
-  // `vgpus`: what the broker says of the vGPUs that it names; null: it names none.
-  void AnswerQuery(int connection, const AskAnswer* vgpus);
-  // `message`: the hello, which still waits on the connection. `place`: its place among the sessions. `vgpus`: as above.
-  void BeginSession(Silent& client, std::span<const std::byte> message, Caller caller, HeldPart place, const AskAnswer* vgpus);
-  // Asks the broker about the vGPUs that a hello or a query names. False when it names none. `place`: of a hello.
+  // `vgpus`: what the broker says of the vGPUs that it names, or its ticket; null: it names none. `names`: of them.
+  void AnswerQuery(int connection, const AskAnswer* vgpus, const std::string& names = {});
+  // `message`: the hello, which still waits on the connection. `place`: its place among the sessions. `vgpus`: as above; `names`:
+  // of them.
+  void BeginSession(Silent& client, std::span<const std::byte> message, Caller caller, HeldPart place, const AskAnswer* vgpus,
+                    std::string names = {});
+  // Asks the broker about the vGPUs that a hello or a query names, or the node about its ticket. False when it has neither.
+  // `place`: of a hello.
   bool AskBroker(Silent& client, ControlKind what, std::span<const std::byte> message, HeldPart& place);
   void TakeAnswer(const AskAnswer& answer);
+  // Turns away whoever has no ticket where one is needed, or shows one where none is taken. False: neither.
+  bool RefuseWithoutTicket(const Silent& client, bool has_ticket, bool is_query);
+  void AskNode(const Asked& asked);
+  void TakeTicketAnswer(const TicketAnswer& answer);
+  // Hears the node, and looks after it.
+  void TendNode();
   // Hears the broker, and looks after it and the file of vGPUs.
   void TendBroker();
   // Its vGPU was deleted by force: it is ended as at the end of the server.
@@ -197,6 +211,7 @@ class Supervisor {
   ChildLogs& logs_;
   BrokerProcess broker_;
   UsageProcess usage_;
+  NodeProcess node_;
   WorkerPool pool_;
   UnixListener listener_;
   UniqueFd metrics_;                        // where the broker tells of what it counts

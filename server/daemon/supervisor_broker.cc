@@ -152,18 +152,25 @@ void Supervisor::KeepState() {
 
 bool Supervisor::AskBroker(Silent& client, ControlKind what, std::span<const std::byte> message, HeldPart& place) {
   std::string vgpus, said;
+  std::vector<std::byte> ticket;
   bool will_begin = false;
   if (what == ControlKind::kClientHello) {
     if (Result<ClientHello> hello = ClientHello::Decode(message); hello.ok()) {
       vgpus = hello->vgpus;
+      ticket = std::move(hello->ticket);
       said = hello->holder;
     }
   } else if (Result<ServerQuery> query = ServerQuery::Decode(message); query.ok()) {
     vgpus = query->vgpus;
+    ticket = std::move(query->ticket);
     said = query->holder;
     will_begin = query->ask == ServerQuery::Ask::kBegin;
   }
-  if (vgpus.empty()) return false;
+  const bool is_query = what == ControlKind::kServerQuery;
+  // Whoever only looks needs none.
+  if ((!is_query || will_begin || !ticket.empty()) && RefuseWithoutTicket(client, !ticket.empty(), is_query)) return true;
+  if (!ticket.empty()) vgpus.clear();
+  if (vgpus.empty() && ticket.empty()) return false;
   const auto refuse = [&](const std::string& sentence) {
     TurnAway(client, Status(StatusCode::kResourceExhausted, sentence));
     return true;
@@ -175,11 +182,16 @@ bool Supervisor::AskBroker(Silent& client, ControlKind what, std::span<const std
   question.vgpus = std::move(vgpus);
   Caller caller = WhoIs(client.connection.get(), said);
   question.holder = caller.holder;
-  question.begins = what != ControlKind::kServerQuery;
+  question.begins = !is_query;
   question.will_begin = will_begin;
-  broker_.Ask(question);  // while none runs the next one is asked
-  asked_.push_back(
-      {std::move(question), std::move(client), std::move(caller), std::move(place), what, MonotonicNs() + kAskWaitNs});
+  asked_.push_back({std::move(question), std::move(ticket), std::move(client), std::move(caller), std::move(place), what,
+                    MonotonicNs() + kAskWaitNs});
+  // While none runs the next one is asked.
+  if (asked_.back().ticket.empty()) {
+    broker_.Ask(asked_.back().question);
+  } else {
+    AskNode(asked_.back());
+  }
   return true;
 }
 
@@ -198,11 +210,12 @@ void Supervisor::TakeAnswer(const AskAnswer& answer) {
     return TurnAway(asked.client, Status(StatusCode::kInternal, "the server's broker named GPUs that are not there"));
   }
   const int connection = asked.client.connection.get();
-  if (asked.what == ControlKind::kServerQuery) return AnswerQuery(connection, &answer);
+  if (asked.what == ControlKind::kServerQuery) return AnswerQuery(connection, &answer, asked.question.vgpus);
   if (phase_ != Phase::kServing) return TurnAway(asked.client, Status(StatusCode::kUnavailable, kEnding));
   const Result<size_t> size = PeekMessage(connection, hello_);
   if (!size.ok()) return;
-  BeginSession(asked.client, std::span(hello_).first(size.value()), std::move(asked.caller), std::move(asked.place), &answer);
+  BeginSession(asked.client, std::span(hello_).first(size.value()), std::move(asked.caller), std::move(asked.place), &answer,
+               std::move(asked.question.vgpus));
 }
 
 void Supervisor::TendBroker() {
@@ -223,7 +236,8 @@ void Supervisor::TendBroker() {
   while (!asked_.empty() && now_ns >= asked_.front().deadline_ns) {
     TakeAnswer({asked_.front().question.id,
                 StatusCode::kTimedOut,
-                "the server's broker has not answered: start the program again",
+                asked_.front().ticket.empty() ? "the server's broker has not answered: start the program again"
+                                              : "the server's node has not answered: start the program again",
                 {},
                 {}});
   }
@@ -252,7 +266,9 @@ void Supervisor::TellBroker() {
     if (vgpu_file_->text() != vgpu_in_force_) TellBrokerFile(vgpu_file_->text());
   }
   for (const auto& [pid, worker] : workers_) TellBrokerOf(worker);
-  for (const Asked& asked : asked_) broker_.Ask(asked.question);
+  for (const Asked& asked : asked_) {
+    if (asked.ticket.empty()) broker_.Ask(asked.question);
+  }
 }
 
 void Supervisor::TellBrokerOf(const Worker& worker) {

@@ -78,7 +78,7 @@ std::vector<Input> Seeds() {
       Encoded(SegmentOffer{2, SegmentKind::kHostMemory, 1 << 20, 0x300000000000, 0}),
       Encoded(SegmentClose{2}),
       Encoded(Goodbye{StatusCode::kProtocolViolation, "a sentence"}),
-      Encoded(ServerQuery{kWireVersion, 42, ServerQuery::Ask::kFields, 1, {{17, 0}, {204, 1}}, "train", "uid:7"}),
+      Encoded(ServerQuery{kWireVersion, 42, ServerQuery::Ask::kFields, 1, {{17, 0}, {204, 1}}, "train", {std::byte{5}}, "uid:7"}),
       Encoded(report),
       Encoded(Snapshot())};
   static_assert(std::size(messages) == std::size(kCheckers));

@@ -49,7 +49,7 @@ class Completion(unittest.TestCase):
 
     def test_options_of_the_services(self):
         self.assertEqual(complete(DAEMON, "--wo"), ["--worker-user", "--worker-uids", "--worker-root"])
-        self.assertEqual(complete(DAEMON, "--ad"), ["--admin"])
+        self.assertEqual(complete(DAEMON, "--admin"), ["--admin"])
         self.assertEqual(complete(DAEMON, "--so"), ["--socket-group", "--socket-mode"])
         self.assertEqual(complete(DAEMON, "--driver", ""), ["auto", "cuda", "emulator"])
         self.assertEqual(complete(DAEMON, "--log", "debug", "--sandbox", "r"), ["require"])

@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <map>
 #include <string>
 
 #include "client-stub/process/compile_cache.h"
+#include "client-stub/process/ticket_file.h"
 
 namespace tessera {
 namespace {
@@ -102,6 +104,27 @@ TEST(ServerList, HasEachServerOnce) {
   EXPECT_THAT(ParseServerList("unix:/a,ftp:b", "", "").error, testing::HasSubstr("ftp:b has no known scheme"));
   EXPECT_THAT(ParseServerList("unix:1,unix:2,unix:3,unix:4,unix:5,unix:6,unix:7,unix:8,unix:9", "", "").error,
               testing::HasSubstr("at most 8"));
+}
+
+TEST(ServerList, HasATicketForEachServer) {
+  const ServerList list = ParseServerList("unix:/a,unix:/b", "", "", "/tickets/0,");
+  ASSERT_EQ(list.servers.size(), 2u);
+  EXPECT_EQ(list.servers[0].ticket_file, "/tickets/0");
+  EXPECT_EQ(list.servers[1].ticket_file, "");
+  EXPECT_THAT(ParseServerList("unix:/a,unix:/b", "", "", "/tickets/0").error, testing::HasSubstr("tickets for 1 servers"));
+  EXPECT_EQ(Parse({{"TESSERA_TICKET", "/tickets/0"}}).tickets, "/tickets/0");
+}
+
+TEST(TicketFile, IsReadAsItIsNow) {
+  const std::string path = testing::TempDir() + "ticket";
+  EXPECT_TRUE(ReadTicket("").value().empty());
+  EXPECT_THAT(ReadTicket(path + "-none").status().message(), testing::HasSubstr("TESSERA_TICKET"));
+  for (const std::string& text : {std::string("one"), std::string(4096, 'x')}) {
+    std::ofstream(path) << text;
+    EXPECT_EQ(ReadTicket(path).value().size(), text.size());
+  }
+  std::ofstream(path) << std::string(4097, 'x');
+  EXPECT_FALSE(ReadTicket(path).ok());
 }
 
 }  // namespace

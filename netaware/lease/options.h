@@ -1,0 +1,23 @@
+// The command line of tessera-lease.
+#pragma once
+
+#include <string>
+
+#include "netaware/job/job_options.h"
+#include "programs/service_options.h"
+#include "protocol/link/link_options.h"
+
+namespace tessera {
+
+struct LeaseOptions : ServiceOptions {
+  JobOptions job;
+  LinkOptions link;         // keys for tls://
+  std::string listen_path;  // in the directory of the job; nothing listens there
+
+  std::string directory() const;
+};
+
+// As ServiceCommandLine::Parse().
+int ParseOptions(int argc, char** argv, LeaseOptions* options);
+
+}  // namespace tessera
