@@ -10,7 +10,8 @@ CUresult ToCuResult(const Status& status) {
     case StatusCode::kPermissionDenied:
     case StatusCode::kUnavailable:
     case StatusCode::kTimedOut: return CUDA_ERROR_NO_DEVICE;
-    case StatusCode::kResourceExhausted: return CUDA_ERROR_DEVICE_UNAVAILABLE;
+    case StatusCode::kResourceExhausted:
+    case StatusCode::kFull: return CUDA_ERROR_DEVICE_UNAVAILABLE;
     case StatusCode::kVersionMismatch: return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
     case StatusCode::kUnsupported: return CUDA_ERROR_NOT_SUPPORTED;
     case StatusCode::kProtocolViolation:

@@ -16,7 +16,7 @@ enum CliExitCode : int {
   kExitMissingLibrary = 76,    // a part of Tessera is not where it was installed
   kExitServerFailed = 77,      // the private server did not start for another reason
   kExitVgpu = 79,              // no such vGPU for this user, or a server that shares its GPUs with vGPUs alone
-  kExitFull = 83,              // the vGPU has as many sessions as it may have
+  kExitFull = 83,              // the vGPU, or the server, has as many sessions as it may have
   kExitNoPlacer = 80,          // nobody answers at the placer's address
   kExitRefused = 81,           // the pool has no GPU for such a job, or not for this user
   kExitLate = 82,              // none was free in time (--wait)

@@ -1,5 +1,8 @@
 #include "netaware/cli/server_check.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "generated/spec_hash.h"
@@ -23,7 +26,24 @@ ServerProblem ProblemOf(const ServerAddress& address, const Status& status) {
   return {kExitUnreachable, status.message()};
 }
 
+// The first and the longest pause between two questions whether there is a place by now.
+constexpr useconds_t kFirstPauseUs = 50'000;
+constexpr useconds_t kLongestPauseUs = 1'000'000;
+
 }  // namespace
+
+ServerProblem WaitForPlace(const ServerAddress& address, ServerReport* report, const std::string& vgpus,
+                           const std::vector<std::byte>& ticket) {
+  const uint64_t began_ns = MonotonicNs();
+  useconds_t pause_us = kFirstPauseUs;
+  for (;;) {
+    const ServerProblem problem = CheckServer(address, ServerQuery::Ask::kBegin, report, 0, vgpus, ticket);
+    if (problem.exit_code != kExitOk || report->no_place.empty()) return problem;
+    if (MonotonicNs() - began_ns >= report->start_wait_s * uint64_t{1'000'000'000}) return {kExitFull, report->no_place};
+    usleep(pause_us);
+    pause_us = std::min(2 * pause_us, kLongestPauseUs);
+  }
+}
 
 ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, ServerReport* report, uint32_t device,
                           const std::string& vgpus, std::vector<std::byte> ticket) {
@@ -35,8 +55,7 @@ ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, Se
   query.ticket = std::move(ticket);
   const std::string path = address.local_url.substr(kUnixScheme.size());
   Result<ServerReport> answer = QueryServer(path, query, MonotonicNs() + kQueryTimeoutNs);
-  // ServerQuery::Ask::kBegin.
-  if (!answer.ok() && answer.status().code() == StatusCode::kOverran) return {kExitFull, answer.status().message()};
+  if (!answer.ok() && answer.status().code() == StatusCode::kFull) return {kExitFull, answer.status().message()};
   if (!answer.ok() && !vgpus.empty() && answer.status().code() == StatusCode::kResourceExhausted) {
     return {kExitVgpu, answer.status().message()};
   }

@@ -29,4 +29,9 @@ struct ServerProblem {
 ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, ServerReport* report, uint32_t device = 0,
                           const std::string& vgpus = "", std::vector<std::byte> ticket = {});
 
+// As CheckServer() of kBegin, and has the calling thread wait for a place for a session, as long as the session would: kExitFull
+// when there is none by then, or when a vGPU is full.
+ServerProblem WaitForPlace(const ServerAddress& address, ServerReport* report, const std::string& vgpus,
+                           const std::vector<std::byte>& ticket = {});
+
 }  // namespace tessera

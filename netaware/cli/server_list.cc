@@ -81,8 +81,11 @@ ServerProblem ReachServers(const std::string& list, const LinkOptions& link, Ser
     const std::string& url = urls[i];
     ReachedServer& server = servers->emplace_back();
     ServerProblem problem = ReachServer(url, link, &server.address);
-    if (problem.exit_code == kExitOk)
-      problem = CheckServer(server.address, ask, &server.report, 0, shares[i], ReadTicketFile(files[i]));
+    if (problem.exit_code == kExitOk) {
+      problem = ask == ServerQuery::Ask::kBegin
+                    ? WaitForPlace(server.address, &server.report, shares[i], ReadTicketFile(files[i]))
+                    : CheckServer(server.address, ask, &server.report, 0, shares[i], ReadTicketFile(files[i]));
+    }
     if (problem.exit_code == kExitOk) continue;
     const bool names_it = urls.size() == 1 || problem.sentence.empty() || problem.sentence.find(url) != std::string::npos;
     if (!names_it) problem.sentence = url + ": " + problem.sentence;

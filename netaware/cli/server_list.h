@@ -19,9 +19,9 @@ struct ReachedServer {
   ServerAddress address;
   ServerReport report;
 };
-// Reaches and asks every server of the list, in order (ReachServer, CheckServer). `vgpus`: a list for each server, separated by
-// commas; empty: none. `tickets`: a file for each, likewise. The first problem, with the server's address in the sentence where
-// there are several.
+// Reaches and asks every server of the list, in order (ReachServer, CheckServer; of kBegin WaitForPlace). `vgpus`: a list for
+// each server, separated by commas; empty: none. `tickets`: a file for each, likewise. The first problem, with the server's
+// address in the sentence where there are several.
 ServerProblem ReachServers(const std::string& list, const LinkOptions& link, ServerQuery::Ask ask,
                            std::vector<ReachedServer>* servers, const std::string& vgpus = "", const std::string& tickets = "");
 

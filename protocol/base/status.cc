@@ -18,6 +18,7 @@ std::string_view StatusCodeName(StatusCode code) {
     case StatusCode::kUnsupported: return "unsupported";
     case StatusCode::kInternal: return "internal";
     case StatusCode::kOverran: return "overran its time";
+    case StatusCode::kFull: return "full";
   }
   return "unknown";
 }

@@ -25,8 +25,9 @@ enum class StatusCode {
   kUnsupported,
   kInternal,  // a system call failed in a way that has no better code
   kOverran,   // it used more time than it may
+  kFull,      // as many are there as may be: one more finds no place
 };
-inline constexpr StatusCode kLastStatusCode = StatusCode::kOverran;
+inline constexpr StatusCode kLastStatusCode = StatusCode::kFull;
 
 // Lower-case words for a code, as in logs: "not found".
 std::string_view StatusCodeName(StatusCode code);

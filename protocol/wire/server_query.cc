@@ -247,6 +247,8 @@ void ServerReport::Encode(Encoder& out) const {
   for (size_t i = 0; i < context_count; ++i) out.Pod(context_bytes[i]);
   out.String(audit);
   out.String(std::string_view(vgpu_problem).substr(0, kSentenceBytesMax));
+  out.String(std::string_view(no_place).substr(0, kSentenceBytesMax));
+  out.Pod(start_wait_s);
 }
 
 Result<ServerReport> ServerReport::Decode(std::span<const std::byte> message) {
@@ -306,6 +308,8 @@ Result<ServerReport> ServerReport::Decode(std::span<const std::byte> message) {
   for (uint64_t& bytes : report.context_bytes) in.Pod(&bytes);
   report.audit = GetText(in, kNameBytesMax);
   report.vgpu_problem = GetText(in, kSentenceBytesMax);
+  report.no_place = GetText(in, kSentenceBytesMax);
+  in.Pod(&report.start_wait_s);
   if (!in.AtEnd()) return MalformedControl("report");
   return report;
 }

@@ -32,7 +32,8 @@ struct ServerQuery {
     kFields = 4,       // of `device`: the values of `fields`
     kLinks = 5,        // of `device`: its links, and how it is connected to the server's other devices
     kLinkDetails = 6,  // of `device`: errors and firmware of its links: a hundred calls that nobody makes to use a link
-    // As kNothing, of one who is about to begin a session in `vgpus`: kOverran where one of them is full.
+    // As kNothing, of one who is about to begin a session in `vgpus`: kFull where one of them is full, and the report says
+    // whether the server has a place (`no_place`).
     kBegin = 7,
   };
   // A field of NVML (NVML_FI_*), and what it is asked of: a link, a scope of power; 0 as a rule.
@@ -264,6 +265,10 @@ struct ServerReport {
   // What is done about sessions that use a device without reporting it: "off", "log", "end", or "blind" where nobody can tell.
   std::string audit;
   std::string vgpu_problem;  // why the file of vGPUs is not in force as it stands; empty: it is
+  // To kBegin alone: why no session of the asker can begin now, a sentence for people; empty: it can. And for how many seconds a
+  // session waits for its place before it is refused.
+  std::string no_place;
+  uint32_t start_wait_s = 0;
 
   void Encode(Encoder& out) const;
   // kProtocolViolation for what is no report. Of a report of another wire version only version and hash are filled in.

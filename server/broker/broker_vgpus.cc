@@ -186,7 +186,8 @@ bool Broker::TryAnswer(const AskMessage& ask, int64_t now_ns, bool is_last_time)
   AskAnswer answer;
   answer.id = ask.id;
   const Status status = Judge(ask, &answer.rows, &answer.memory_limits);
-  if (status.code() == StatusCode::kResourceExhausted && !is_last_time) return false;
+  const bool may_come = status.code() == StatusCode::kFull || status.code() == StatusCode::kResourceExhausted;
+  if (may_come && !is_last_time) return false;
   if (!status.ok()) {
     answer.rows.clear();
     answer.memory_limits.clear();
@@ -207,7 +208,7 @@ Status Broker::CheckPlaceIn(const BookedVgpu& vgpu) const {
   const auto coming = std::ranges::count_if(
       places_, [&](const KeptPlace& place) { return std::ranges::count(NamesOf(place.vgpus), std::string_view(name)) > 0; });
   if (static_cast<uint64_t>(there) + static_cast<uint64_t>(coming) < most) return Status::Ok();
-  return Status(StatusCode::kResourceExhausted,
+  return Status(StatusCode::kFull,
                 fmt::format("vGPU '{}' has {} session{}, and may have {} at a time: end one, or have its --max-sessions raised",
                             name, there + coming, there + coming == 1 ? "" : "s", most));
 }

@@ -226,6 +226,11 @@ void Supervisor::AnswerQuery(int connection, const AskAnswer* vgpus, const std::
     if (!asked.ok()) Refuse(connection, asked);
     return;
   }
+  // Who has to name a vGPU and names none is told that first.
+  if (query.value().ask == ServerQuery::Ask::kBegin && (vgpus != nullptr || !report.needs_vgpu)) {
+    report.no_place = WhyNoPlaceFor(WhoIs(connection, query.value().holder));
+    report.start_wait_s = options_.start_wait_s;
+  }
   Encoder encoder(kControlMessageBytesMax);
   report.Encode(encoder);
   const Status sent = SendMessage(connection, encoder.bytes(), {}, 0);

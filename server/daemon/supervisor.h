@@ -149,6 +149,9 @@ class Supervisor {
   void RefuseStarts(const Status& why);
   // Why it has not begun in time.
   Status NoRoomFor(const Caller& caller) const;
+  std::string WhyFullFor(const Caller& caller) const;
+  // Why a session of this caller would have to wait for its place; empty: it would not. Who is refused counts as one who asks.
+  std::string WhyNoPlaceFor(const Caller& caller);
   // Sessions that begin: of all, or of one holder.
   size_t Beginning(const std::string* holder = nullptr) const;
   uint64_t NextStartNs() const;

@@ -202,8 +202,8 @@ void Supervisor::TakeAnswer(const AskAnswer& answer) {
   asked_.erase(found);
   if (answer.code != StatusCode::kOk) {
     // `tessera run` tells a full vGPU from one that is not there.
-    const bool is_full = asked.question.will_begin && answer.code == StatusCode::kResourceExhausted;
-    return TurnAway(asked.client, Status(is_full ? StatusCode::kOverran : StatusCode::kResourceExhausted, answer.sentence));
+    const bool is_full = answer.code == StatusCode::kFull;
+    return TurnAway(asked.client, Status(is_full ? StatusCode::kFull : StatusCode::kResourceExhausted, answer.sentence));
   }
   const auto is_there = [&](uint32_t row) { return row < broker_.gpus().size(); };
   if (answer.rows.empty() || !std::ranges::all_of(answer.rows, is_there)) {

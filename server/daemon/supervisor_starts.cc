@@ -178,17 +178,26 @@ void Supervisor::RefuseStarts(const Status& why) {
 }
 
 Status Supervisor::NoRoomFor(const Caller& caller) const {
-  if (sessions_.used() >= options_.sessions_max) {
-    return Status(StatusCode::kResourceExhausted,
-                  fmt::format("the server has {} sessions, its limit: raise --max-sessions of tesserad", sessions_.used()));
-  }
-  if (Beginning(&caller.holder) > 0) {
+  if (sessions_.used() < options_.sessions_max && Beginning(&caller.holder) > 0) {
     return Status(StatusCode::kResourceExhausted, "the server has not come to begin the session: start fewer programs at once");
   }
-  return Status(StatusCode::kResourceExhausted,
-                fmt::format("{} sessions are yours, and the server keeps the rest of its {} for others: end some, or raise "
-                            "--max-sessions of tesserad",
-                            sessions_.held(caller.holder), options_.sessions_max));
+  return Status(StatusCode::kResourceExhausted, WhyFullFor(caller));
+}
+
+std::string Supervisor::WhyFullFor(const Caller& caller) const {
+  if (sessions_.used() >= options_.sessions_max) {
+    return fmt::format("the server has {} sessions, its limit: raise --max-sessions of tesserad", sessions_.used());
+  }
+  return fmt::format(
+      "{} sessions are yours, and the server keeps the rest of its {} for others: end some, or raise "
+      "--max-sessions of tesserad",
+      sessions_.held(caller.holder), options_.sessions_max);
+}
+
+std::string Supervisor::WhyNoPlaceFor(const Caller& caller) {
+  if (!sessions_.Take(caller.holder, 1, MonotonicNs())) return WhyFullFor(caller);
+  sessions_.GiveBack(caller.holder, 1);
+  return "";
 }
 
 std::vector<ServerReport::Holder> Supervisor::HoldersFor(const Caller& asker) const {

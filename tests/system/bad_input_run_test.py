@@ -217,6 +217,22 @@ class Run(TableTest):
                                 text=True, timeout=60, env=environment())
         self.check(result, 76, "tessera-agent is missing.*install it again", "tessera: ")
 
+    @row("server full, or out of processes, descriptors, memory")
+    def test_server_is_full(self):
+        server = Server("--max-sessions", "1", "--start-wait", "1")
+        self.addCleanup(server.stop)
+        run = lambda *words: ("run", "--quiet", "--server", server.url, *words)
+        holder = subprocess.Popen([TESSERA, *run("--", program("count"), "wait")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                  env=environment())
+        self.addCleanup(holder.communicate)
+        self.assertEqual(holder.stdout.readline(), "1\n")
+        sentence = "the server has 1 sessions, its limit: raise --max-sessions of tesserad"
+        self.tessera(83, sentence, *run("--", "sh", "-c", "echo it began >&2"))
+        gateway = Gateway(server.path)
+        self.addCleanup(gateway.stop)
+        self.tessera(83, sentence, "run", "--server", gateway.url, "--", "true")
+        self.tessera(83, f"{server.url}: {sentence}", "run", "--server", server.url + ",unix:/nowhere", "--", "true")
+
     @row("no driver, no device on the server's side")
     def test_no_device(self):
         self.tessera(75, "no device.*nonexistent", "run", "--driver", "/nonexistent/libcuda.so.1", "--", "true", name="tesserad: ")

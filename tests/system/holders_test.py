@@ -98,6 +98,27 @@ class Sessions(TwoUsers):
         wait_for(lambda: self.server.words().count("14 sessions are yours") == 4, 30, "four refusals")
         self.assertEqual(len(self.server.workers()), 14)
 
+    def run_of_alice(self, *options):
+        """`tessera run` of hers, which looks for a place before it starts the program."""
+        client = start_as(ALICE, "", TESSERA, "run", "--quiet", "--server", self.server.url, *options, "--", program("count"))
+        self.addCleanup(self.end, client)
+        return client
+
+    def test_who_has_no_place_is_told_before_his_program_starts(self):
+        self.serve("--max-sessions", "16", "--start-wait", "2")
+        alices = [self.waiting(ALICE) for _ in range(14)]
+        wait_for(lambda: len(self.server.workers()) == 14, 30, "the beginning of 14 sessions")
+        code, out, err = finish(self.run_of_alice())
+        self.assertEqual((code, out), (83, ""), err)
+        self.assertRegex(err, r"\Atessera: 14 sessions are yours, and the server keeps the rest of its 16 for others: [^\n]+\n\Z")
+        self.assertEqual(finish(self.run_of_alice("--vgpu", "nowhere"))[0], 79)
+        self.one_of_bob()
+        later = self.run_of_alice()
+        time.sleep(0.5)
+        self.assertIsNone(later.poll())
+        finish(alices[0])
+        self.assertEqual(finish(later), (0, "1\n", ""))
+
     def test_places_that_get_free_go_to_who_has_fewer(self):
         self.serve("--max-sessions", "4")
         first = [self.waiting(ALICE) for _ in range(4)]

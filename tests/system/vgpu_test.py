@@ -448,6 +448,11 @@ class Refusals(VgpuTest):
         wait_for(lambda: self.server.words().count("its limit") == 4, 20, "the refusals")
         self.assertEqual(len(self.server.workers()), 2)
 
+    def test_who_names_no_vgpu_of_a_full_server_that_needs_one_is_told_that_first(self):
+        self.serve(vgpu("a", 0.5), options=("--default", "none", "--max-sessions", "1", "--start-wait", "1"))
+        self.tenant("a")
+        self.assertEqual([self.run_in(name, program("count")).returncode for name in (None, "nowhere", "a")], [79, 79, 83])
+
     def test_a_server_without_vgpus(self):
         self.server = Server("--no-vgpus")
         self.addCleanup(self.server.stop)

@@ -38,6 +38,8 @@ ServerReport SampleReport() {
   report.context_bytes = {500 << 20, 0};
   report.audit = "log";
   report.vgpu_problem = "line 3: what stands there";
+  report.no_place = "it has 64 sessions";
+  report.start_wait_s = 60;
   return report;
 }
 
@@ -63,6 +65,8 @@ TEST(ServerQuery, ReportComesThrough) {
   EXPECT_EQ(report.value().vgpus, SampleReport().vgpus);
   EXPECT_EQ(report.value().audit, "log");
   EXPECT_EQ(report.value().vgpu_problem, SampleReport().vgpu_problem);
+  EXPECT_EQ(report.value().no_place, SampleReport().no_place);
+  EXPECT_EQ(report.value().start_wait_s, 60u);
   EXPECT_EQ(report.value().context_bytes, SampleReport().context_bytes);
 }
 

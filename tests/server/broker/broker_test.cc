@@ -217,9 +217,9 @@ TEST(Broker, AVgpuHasNoMoreSessionsThanItMayHave) {
   EXPECT_EQ(server.answer()->code, StatusCode::kOk);
   server.Begin("a");
 
-  EXPECT_EQ(code_of(begins), StatusCode::kResourceExhausted);
+  EXPECT_EQ(code_of(begins), StatusCode::kFull);
   EXPECT_THAT(server.answer()->sentence, HasSubstr("vGPU 'a' has 2 sessions, and may have 2 at a time"));
-  EXPECT_EQ(code_of(will_begin), StatusCode::kResourceExhausted);
+  EXPECT_EQ(code_of(will_begin), StatusCode::kFull);
   server.BeginToAsk({9, "a", "uid:5", false});
   EXPECT_TRUE(server.answer().has_value()) << "who only asks needs no place";
   server.BeginToAsk({10, "b", "uid:5"});
@@ -229,7 +229,7 @@ TEST(Broker, AVgpuHasNoMoreSessionsThanItMayHave) {
   ASSERT_EQ(file("1"), StatusCode::kOk);
   EXPECT_EQ(server.broker().SessionsIn(0, "a"), 2u);
   server.End(first);
-  EXPECT_EQ(code_of(begins), StatusCode::kResourceExhausted);
+  EXPECT_EQ(code_of(begins), StatusCode::kFull);
   ASSERT_EQ(file("2"), StatusCode::kOk);
   EXPECT_EQ(code_of(will_begin), StatusCode::kOk);
   EXPECT_EQ(code_of(will_begin), StatusCode::kOk) << "a question keeps no place";
