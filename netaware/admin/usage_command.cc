@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "netaware/admin/vgpu_text.h"
@@ -58,7 +57,7 @@ std::string UsageText(const VgpuOptions& options, const control::v1::UsageReques
     return fmt::format("there are no usage records for you of {} to {}\n", UsageTimeText(request.since()),
                        UsageTimeText(request.until()));
   }
-  std::vector<std::array<std::string, 9>> table = {
+  std::vector<std::vector<std::string>> table = {
       {"NAME", "GPU", "FROM", "BUSY S", "WAIT S", "ACTIVE S", "SHARE", "MEMORY", "LAUNCHES"}};
   for (const control::v1::UsageRow& row : report.rows()) {
     table.push_back({Printable(row.name()), Printable(row.gpu_uuid()), UsageTimeText(row.begin()),

@@ -23,6 +23,7 @@ using control::v1::VgpuList;
 
 constexpr auto kAnswerWait = std::chrono::seconds(30);
 constexpr std::string_view kEverybody = "everybody";
+constexpr const char* kSmPartition = "fastgshare/gpu_sm_partition";
 
 int Say(int code, const std::string& sentence) {
   std::fprintf(stderr, "tessera: %s\n", sentence.c_str());
@@ -64,6 +65,7 @@ void FillIn(const VgpuOptions& options, control::v1::VgpuSpec* spec) {
   if (options.max_sessions) spec->set_max_sessions(*options.max_sessions);
   if (options.priority) spec->set_priority(*options.priority);
   if (options.overrun) spec->set_overrun(*options.overrun);
+  spec->mutable_annotations()->insert(options.annotations.begin(), options.annotations.end());
   if (options.owners.empty()) return;
   spec->mutable_owners();
   if (options.owners.size() == 1 && options.owners[0] == kEverybody) return;
@@ -154,6 +156,9 @@ int VgpuCommand(const VgpuOptions& options) {
   Vgpu vgpu;
   const grpc::Status status = Call(options, *connection.stub, &vgpu);
   if (!status.ok()) return SayRefusal(connection, status);
+  if (options.annotations.contains(kSmPartition)) {
+    std::fprintf(stderr, "tessera: %s is kept, and takes effect with tiles, which do not exist yet\n", kSmPartition);
+  }
   if (options.output == "json") {
     std::fputs(Text(AsJson(vgpu), 2).c_str(), stdout);
   } else if (options.action == "delete") {

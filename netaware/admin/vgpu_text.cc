@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
+#include <utility>
 #include <vector>
 
 #include "protocol/base/bytes_text.h"
@@ -28,6 +28,12 @@ std::string SessionsOf(const control::v1::Vgpu& vgpu) {
   return vgpu.spec().max_sessions() == 0 ? there : fmt::format("{} of {}", there, vgpu.spec().max_sessions());
 }
 
+// Of a vGPU that is to have a part of the GPU's SMs once there are tiles.
+std::string SmsOf(const control::v1::Vgpu& vgpu) {
+  const auto found = vgpu.spec().annotations().find("fastgshare/gpu_sm_partition");
+  return found == vgpu.spec().annotations().end() ? "all" : Printable(found->second) + " %";
+}
+
 std::string Share(double share) { return fmt::format("{:.6g}", share); }
 
 }  // namespace
@@ -35,6 +41,8 @@ std::string Share(double share) { return fmt::format("{:.6g}", share); }
 nlohmann::json AsJson(const control::v1::Vgpu& vgpu) {
   nlohmann::json owners = nlohmann::json::array();
   for (const std::string& owner : vgpu.spec().owners().holders()) owners.push_back(owner);
+  nlohmann::json annotations = nlohmann::json::object();
+  for (const auto& [key, value] : vgpu.spec().annotations()) annotations[key] = value;
   if (!vgpu.problem().empty()) return {{"name", vgpu.name()}, {"made_by", vgpu.made_by()}, {"problem", vgpu.problem()}};
   return {{"name", vgpu.name()},
           {"gpu", vgpu.gpu()},
@@ -46,6 +54,7 @@ nlohmann::json AsJson(const control::v1::Vgpu& vgpu) {
           {"overrun", vgpu.spec().overrun()},
           {"max_sessions", vgpu.spec().max_sessions()},
           {"owners", owners},
+          {"annotations", std::move(annotations)},
           {"made_by", vgpu.made_by()},
           {"revision", vgpu.revision()},
           {"sessions", vgpu.sessions()}};
@@ -63,33 +72,34 @@ std::string Describe(const control::v1::Vgpu& vgpu) {
                        Printable(vgpu.problem()));
   }
   return fmt::format(
-      "name      {}\nGPU       {} ({})\nrequest   {}\nlimit     {}\nmemory    {}\npriority  {}\noverrun   {}\nowners    {}\nmade "
+      "name      {}\nGPU       {} ({})\nrequest   {}\nlimit     {}\nmemory    {}\nSMs       {}\npriority  {}\noverrun   "
+      "{}\nowners    {}\nmade "
       "by   {}\n"
       "revision  {}\nsessions  {}\n",
       Printable(vgpu.name()), vgpu.gpu(), Printable(vgpu.gpu_uuid()), Share(vgpu.spec().request()), Share(vgpu.spec().limit()),
-      MemoryOf(vgpu), Printable(vgpu.spec().priority()), Printable(vgpu.spec().overrun()), OwnersOf(vgpu),
+      MemoryOf(vgpu), SmsOf(vgpu), Printable(vgpu.spec().priority()), Printable(vgpu.spec().overrun()), OwnersOf(vgpu),
       Printable(vgpu.made_by()), vgpu.revision(), SessionsOf(vgpu));
 }
 
 std::string Describe(const control::v1::VgpuList& list) {
   if (list.vgpus().empty()) return "there is no vGPU for you here\n";
-  std::vector<std::array<std::string, 9>> rows = {
-      {"NAME", "GPU", "REQUEST", "LIMIT", "MEMORY", "PRIORITY", "SESSIONS", "MADE BY", "OWNERS"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"NAME", "GPU", "REQUEST", "LIMIT", "MEMORY", "SMS", "PRIORITY", "SESSIONS", "MADE BY", "OWNERS"}};
   for (const control::v1::Vgpu& vgpu : list.vgpus()) {
     if (!vgpu.problem().empty()) {
-      rows.push_back({Printable(vgpu.name()), "-", "-", "-", "-", "-", Printable(vgpu.made_by()),
+      rows.push_back({Printable(vgpu.name()), "-", "-", "-", "-", "-", "-", "-", Printable(vgpu.made_by()),
                       "not in force: " + Printable(vgpu.problem())});
       continue;
     }
     rows.push_back({Printable(vgpu.name()), std::to_string(vgpu.gpu()), Share(vgpu.spec().request()), Share(vgpu.spec().limit()),
-                    MemoryOf(vgpu), Printable(vgpu.spec().priority()), SessionsOf(vgpu), Printable(vgpu.made_by()),
+                    MemoryOf(vgpu), SmsOf(vgpu), Printable(vgpu.spec().priority()), SessionsOf(vgpu), Printable(vgpu.made_by()),
                     OwnersOf(vgpu)});
   }
   return TableText(rows);
 }
 
-std::string TableText(const std::vector<std::array<std::string, 9>>& rows) {
-  std::array<size_t, 9> widths{};
+std::string TableText(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths(rows.at(0).size());
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }

@@ -1,7 +1,6 @@
 // vGPUs for people and for programs. Pure; any thread.
 #pragma once
 
-#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -19,7 +18,7 @@ std::string Describe(const control::v1::Vgpu& vgpu);
 std::string Describe(const control::v1::VgpuList& list);
 
 // Rows of one length, of which the first are headings.
-std::string TableText(const std::vector<std::array<std::string, 9>>& rows);
+std::string TableText(const std::vector<std::vector<std::string>>& rows);
 
 // With a newline at the end; whatever is no UTF-8 is replaced.
 std::string Text(const nlohmann::json& json, int indent);

@@ -40,6 +40,7 @@ Environment:
 Examples:
   tessera vgpu create train --request 0.6 --owner uid:1000
   tessera vgpu resize train --request 0.3 --memory 20GiB
+  tessera vgpu create batch --annotation fastgshare/gpu_quota_request=0.3 --annotation fastgshare/gpu_mem=8589934592
   tessera vgpu delete train --force --grace 30
   tessera vgpu usage train --since 7d --by day
   tessera vgpu list --control tls://gpu7.example:4181)";
@@ -96,6 +97,25 @@ CLI::App* AddVgpuCommand(CLI::App& app, VgpuOptions* options) {
           "who may use it: a user of this host, uid:N, or name:X of a certificate, once for each; everybody alone: whoever "
           "may use the server")
       ->type_name("OWNER")
+      ->allow_extra_args(false);
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--annotation",
+          [options](const std::vector<std::string>& all) {
+            for (const std::string& text : all) {
+              const size_t equals = text.find('=');
+              if (equals == 0 || equals == std::string::npos) {
+                throw CLI::ValidationError("--annotation", "'" + Printable(text) + "' is not of the form KEY=VALUE");
+              }
+              const auto [there, is_new] = options->annotations.emplace(text.substr(0, equals), text.substr(equals + 1));
+              if (is_new || there->second == text.substr(equals + 1)) continue;
+              throw CLI::ValidationError("--annotation",
+                                         "'" + Printable(there->first) + "' is said twice, with different values");
+            }
+          },
+          "once for each: a field in FaST-GShare's words: fastgshare/gpu_quota_request, fastgshare/gpu_quota_limit (shares), "
+          "fastgshare/gpu_mem (bytes); and fastgshare/gpu_sm_partition (percent of SMs), which is kept and has no effect yet")
+      ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command
       ->add_option("--revision", options->revision,
@@ -155,6 +175,7 @@ std::string CheckVgpuOptions(const VgpuOptions& options) {
       {"--priority", options.priority && !puts},
       {"--overrun", options.overrun && !puts},
       {"--owner", !options.owners.empty() && !puts},
+      {"--annotation", !options.annotations.empty() && !puts},
       {"--revision", options.revision && (!changes || action == "create")},
       {"--force", options.force && action != "delete"},
       {"--grace without --force", options.grace_s && !options.force},
@@ -175,7 +196,7 @@ std::string CheckVgpuOptions(const VgpuOptions& options) {
   }
   if (until < since) return "--until is before --since";
   const bool says = options.request || options.limit || options.memory_bytes || options.max_sessions || options.priority ||
-                    options.overrun || !options.owners.empty();
+                    options.overrun || !options.owners.empty() || !options.annotations.empty();
   if (action == "resize" && !says) return "resize wants what is to change, like --request 0.5";
   return "";
 }

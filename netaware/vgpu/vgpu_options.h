@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,10 +20,11 @@ struct VgpuOptions {
   std::optional<uint64_t> memory_bytes{};  // 0: no limit
   std::optional<uint32_t> max_sessions{};  // 0: no limit
   std::optional<std::string> gpu{}, priority{}, overrun{};
-  std::vector<std::string> owners{};   // as the user says; empty: not said
-  std::optional<uint64_t> revision{};  // of resize and delete
-  bool force = false;                  // of delete
-  std::optional<uint32_t> grace_s{};   // of delete by force
+  std::vector<std::string> owners{};                 // as the user says; empty: not said
+  std::map<std::string, std::string> annotations{};  // by key
+  std::optional<uint64_t> revision{};                // of resize and delete
+  bool force = false;                                // of delete
+  std::optional<uint32_t> grace_s{};                 // of delete by force
   std::optional<std::string> request_id{};
   std::string since{}, until{};     // of usage, as the user says; empty: a day ago, now
   std::string by = "all";           // of usage: hour, day, all

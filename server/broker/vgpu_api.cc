@@ -43,13 +43,22 @@ uint64_t PartOf(const Broker::GpuMemory& memory, double share) {
 
 std::string Sessions(uint32_t sessions) { return fmt::format("{} session{}", sessions, sessions == 1 ? "" : "s"); }
 
-// Lays the fields over a vGPU. Names and shares are AdmitVgpu()'s to check.
-Status Apply(const VgpuFields& fields, FileVgpu* vgpu) {
+// What fields and annotations say of a vGPU of this name.
+Result<AnnotatedFields> SaidOf(const std::string& name, const VgpuFields& fields) {
+  Result<AnnotatedFields> said = ReadAnnotations(
+      fields.annotations, {.request = fields.request, .limit = fields.limit, .memory_bytes = fields.memory_bytes});
+  if (said.ok()) return said;
+  return Status(said.status().code(), fmt::format("vGPU '{}': {}", Printable(name), said.status().message()));
+}
+
+// Lays the fields over a vGPU; `said`: SaidOf() them. Names and shares are AdmitVgpu()'s to check.
+Status Apply(const VgpuFields& fields, const AnnotatedFields& said, FileVgpu* vgpu) {
   const std::string who = fmt::format("vGPU '{}'", Printable(vgpu->spec.name));
   const auto invalid = [&](const std::string& what) { return Status(StatusCode::kInvalidArgument, who + ": " + what); };
-  vgpu->spec.request = fields.request.value_or(vgpu->spec.request);
-  vgpu->spec.limit = fields.limit.value_or(vgpu->spec.limit);
-  vgpu->spec.memory_bytes = fields.memory_bytes.value_or(vgpu->spec.memory_bytes);
+  vgpu->spec.request = said.request.value_or(vgpu->spec.request);
+  vgpu->spec.limit = said.limit.value_or(vgpu->spec.limit);
+  vgpu->spec.memory_bytes = said.memory_bytes.value_or(vgpu->spec.memory_bytes);
+  vgpu->spec.sm_percent = said.sm_percent.value_or(vgpu->spec.sm_percent);
   vgpu->spec.max_sessions = fields.max_sessions.value_or(vgpu->spec.max_sessions);
   if (fields.priority && !ParsePriority(*fields.priority, &vgpu->spec.priority)) {
     return invalid(fmt::format("priority '{}' is none of protected, normal, best-effort", Printable(*fields.priority)));
@@ -173,8 +182,10 @@ VgpuAnswer VgpuApi::Create(const VgpuCall& call, int64_t now_ns) {
                               Sessions(sessions)));
   }
   FileVgpu vgpu{.spec = {.name = call.name, .request = broker_.default_request()}, .gpu = gpu.value()};
-  if (const Status status = Apply(call.fields, &vgpu); !status.ok()) return Refuse(status);
-  if (!call.fields.memory_bytes) vgpu.spec.memory_bytes = PartOf(broker_.memory(vgpu.gpu), vgpu.spec.request);
+  const Result<AnnotatedFields> said = SaidOf(call.name, call.fields);
+  if (!said.ok()) return Refuse(said.status());
+  if (const Status status = Apply(call.fields, said.value(), &vgpu); !status.ok()) return Refuse(status);
+  if (!said.value().memory_bytes) vgpu.spec.memory_bytes = PartOf(broker_.memory(vgpu.gpu), vgpu.spec.request);
   return Put(vgpu, now_ns);
 }
 
@@ -196,7 +207,9 @@ VgpuAnswer VgpuApi::Update(const VgpuCall& call, int64_t now_ns) {
           fmt::format("vGPU '{}': gpu: it stays on GPU {}: delete it, and create it on another", call.name, there->gpu));
     }
   }
-  if (const Status status = Apply(call.fields, &vgpu); !status.ok()) return Refuse(status);
+  const Result<AnnotatedFields> said = SaidOf(call.name, call.fields);
+  if (!said.ok()) return Refuse(said.status());
+  if (const Status status = Apply(call.fields, said.value(), &vgpu); !status.ok()) return Refuse(status);
   return Put(vgpu, now_ns);
 }
 

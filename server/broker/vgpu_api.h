@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "server/broker/broker.h"
+#include "server/broker/vgpu_annotations.h"
 
 namespace tessera {
 
@@ -45,6 +46,7 @@ struct VgpuFields {
   std::optional<std::string> priority{}, overrun{};
   std::optional<uint32_t> max_sessions{};            // that are in it at a time; 0: no limit, the default
   std::optional<std::vector<std::string>> owners{};  // default: all who may use the server
+  VgpuAnnotations annotations{};                     // other words for fields, which need not be there then
 
   friend bool operator==(const VgpuFields&, const VgpuFields&) = default;
 };

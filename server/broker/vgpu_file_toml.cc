@@ -5,6 +5,7 @@
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "protocol/base/bytes_text.h"
@@ -83,13 +84,14 @@ Status ReadOverrun(const toml::node& node, Overrun* overrun) {
   return Invalid(fmt::format("overrun '{}' is none of bill, end", Printable(word)));
 }
 
-Status ReadMaxSessions(const toml::node& node, uint32_t* sessions) {
-  if (!node.is_integer()) return WrongType("max_sessions", node, "a whole number");
+// From 1 to `most`.
+Status ReadWhole(std::string_view field, const toml::node& node, uint32_t most, uint32_t* whole) {
+  if (!node.is_integer()) return WrongType(field, node, "a whole number");
   const int64_t number = node.as_integer()->get();
-  if (number < 1 || number > int64_t{UINT32_MAX}) {
-    return Invalid(fmt::format("max_sessions {} is not 1 to {}: leave it out for no limit", number, UINT32_MAX));
+  if (number < 1 || number > int64_t{most}) {
+    return Invalid(fmt::format("{} {} is not 1 to {}: leave it out for no limit", field, number, most));
   }
-  *sessions = static_cast<uint32_t>(number);
+  *whole = static_cast<uint32_t>(number);
   return Status::Ok();
 }
 
@@ -117,11 +119,12 @@ Status ReadField(std::string_view key, const toml::node& node, const VgpuFileTer
   if (key == "memory") return ReadMemory(node, &vgpu->spec.memory_bytes);
   if (key == "priority") return ReadPriority(node, &vgpu->spec.priority);
   if (key == "overrun") return ReadOverrun(node, &vgpu->spec.overrun);
-  if (key == "max_sessions") return ReadMaxSessions(node, &vgpu->spec.max_sessions);
+  if (key == "max_sessions") return ReadWhole(key, node, UINT32_MAX, &vgpu->spec.max_sessions);
+  if (key == "sm_percent") return ReadWhole(key, node, 100, &vgpu->spec.sm_percent);
   if (key == "owners") return ReadOwners(node, &vgpu->owners);
   return Invalid(
       fmt::format("'{}' is no field of a vGPU: there are name, gpu, request, limit, memory, priority, overrun, "
-                  "max_sessions, owners",
+                  "max_sessions, sm_percent, owners",
                   Printable(key)));
 }
 
@@ -157,6 +160,8 @@ Result<VgpuFile> ReadTomlVgpus(std::string_view text, const VgpuFileTerms& terms
       file.vgpus.push_back(std::move(vgpu).value());
     }
   }
+  const bool has_sms = std::ranges::any_of(file.vgpus, [](const FileVgpu& vgpu) { return vgpu.spec.sm_percent != 0; });
+  if (has_sms) file.notes.emplace_back("sm_percent is kept, and not enforced yet");
   return file;
 }
 

@@ -74,7 +74,7 @@ class VgpuControlTest(VgpuTest):
             if words[:2] == ["create", "vision"]:
                 vision = self.json("show", "vision")
                 self.assertEqual((vision["request"], vision["limit"], vision["memory_bytes"], vision["max_sessions"]), (0.5, 0.8, 30 << 30, 8))
-        self.assertEqual(self.names(), ["speech"])
+        self.assertEqual(self.names(), ["batch", "speech"])
 
     def test_made_resized_and_deleted_while_programs_run(self):
         self.serve("--default", "none")
@@ -180,6 +180,56 @@ class VgpuControlTest(VgpuTest):
         self.assertEqual(self.json("resize", "a", "--max-sessions", "none")["max_sessions"], 0)
         self.assertEqual(run().stdout, "1\n")
         self.assertIn("'0' is neither none nor a number above 0", self.vgpu("resize", "a", "--max-sessions", 0, code=2))
+
+    def test_in_the_words_of_fast_gshare(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        state = os.path.join(directory.name, "state")
+        self.serve("--state", state)
+        says = lambda *pairs: [word for pair in pairs for word in ("--annotation", "fastgshare/" + pair)]
+        made = self.json("create", "a", *says("gpu_quota_request=0.3", "gpu_quota_limit=0.6", "gpu_mem=67108864"))
+        self.assertEqual((made["request"], made["limit"], made["memory_bytes"], made["annotations"]), (0.3, 0.6, 64 << 20, {}))
+        self.assertIn("SMs       all\n", self.vgpu("show", "a"))
+        # The one that has no effect yet.
+        done = subprocess.run([TESSERA, "vgpu", "create", "b", *says("gpu_sm_partition=24"), "--server", self.server.url], capture_output=True,
+                              text=True, timeout=60, env=environment())
+        self.assertEqual((done.returncode, done.stderr),
+                         (0, "tessera: fastgshare/gpu_sm_partition is kept, and takes effect with tiles, which do not exist yet\n"))
+        self.assertIn("SMs       24 %\n", done.stdout)
+        self.assertRegex(self.vgpu("list"), r"\nb .* 24 % ")
+        changed = self.json("resize", "b", *says("gpu_quota_limit=0.5"))
+        self.assertEqual((changed["limit"], changed["annotations"]), (0.5, {"fastgshare/gpu_sm_partition": "24"}))
+        # What cannot be.
+        for words, sentence in (((*says("gpu_quota_request=0.3"), "--request", 0.4), "fastgshare/gpu_quota_request: '0.3' contradicts request 0.4"),
+                                (says("gpu_mem=8GiB"), "fastgshare/gpu_mem: '8GiB' is no number of bytes above 0, in plain digits"),
+                                (says("gpu_quota_limit=150%"), "fastgshare/gpu_quota_limit: '150%' is no share from 0 to 1"),
+                                (says("gpu_sm_partition=101"), "fastgshare/gpu_sm_partition: '101' is no whole percentage of SMs from 1 to 100"),
+                                (("--annotation", "a.b/c=d"), "annotation 'a.b/c', with the value 'd', is none that this server knows")):
+            for action, name in (("create", "c"), ("resize", "b")):
+                self.assertIn(sentence, self.vgpu(action, name, *words, code=79))
+        self.assertIn("'gpu' is not of the form KEY=VALUE", self.vgpu("create", "c", "--annotation", "gpu", code=2))
+        self.assertIn("is said twice", self.vgpu("create", "c", *says("gpu_mem=1", "gpu_mem=2"), code=2))
+        self.assertIn("list takes no --annotation", self.vgpu("list", *says("gpu_mem=1"), code=2))
+        before = self.comes_back()
+        self.assertEqual(set(before), {"a", "b"})
+        # They outlive the broker, and the server.
+        broker = self.server.broker()
+        os.kill(broker, signal.SIGKILL)
+        wait_for(lambda: self.server.broker() not in (None, broker), 30, "another broker")
+        self.assertEqual(self.comes_back(), before)
+        self.server.process.terminate()
+        self.server.process.wait(30)
+        self.serve("--state", state)
+        self.assertEqual(self.comes_back(), before)
+
+    def comes_back(self):
+        """The vGPUs of a broker that is started anew, by name, once it answers."""
+        def ask():
+            done = subprocess.run([TESSERA, "vgpu", "list", "-o", "json", "--server", self.server.url], capture_output=True, text=True, timeout=60,
+                                  env=environment())
+            return {vgpu["name"]: {**vgpu, "revision": 0} for vgpu in json.loads(done.stdout)["vgpus"]} if done.returncode == 0 else None
+        wait_for(ask, 30, "its vGPUs")
+        return ask()
 
     def test_the_file_and_the_api_leave_each_other_alone(self):
         directory = tempfile.TemporaryDirectory()

@@ -107,6 +107,53 @@ TEST(VgpuApi, MemoryIsAsTheRequestUnlessItIsSaid) {
   EXPECT_THAT(refused.sentence, HasSubstr("memory 3 GiB is 1 GiB too much: the GPU has 10 GiB for vGPUs, and 2 GiB are left"));
 }
 
+TEST(VgpuApi, AnnotationsFillInWhatFieldsDoNotSay) {
+  Served served;
+  const auto spec = [](const VgpuAnswer& answer) { return answer.vgpus.at(0).vgpu.spec; };
+  const VgpuAnswer made = served.Create("a", {.limit = 0.5,
+                                              .annotations = {{"fastgshare/gpu_quota_request", "0.25"},
+                                                              {"fastgshare/gpu_quota_limit", "0.5"},
+                                                              {"fastgshare/gpu_mem", "1073741824"},
+                                                              {"fastgshare/gpu_sm_partition", "24"}}});
+  ASSERT_EQ(made.code, CallCode::kOk) << made.sentence;
+  EXPECT_EQ(spec(made),
+            (VgpuSpec{.name = "a", .request = 0.25, .limit = 0.5, .memory_bytes = uint64_t{1} << 30, .sm_percent = 24}));
+  // The memory that is not said goes by the request, whoever said that.
+  EXPECT_EQ(spec(served.Create("b", {.annotations = {{"fastgshare/gpu_quota_request", "0.25"}}})).memory_bytes,
+            uint64_t{2560} << 20);
+  // Of a resized one, what nothing is said of stays.
+  const VgpuAnswer changed = served.Update("a", {.annotations = {{"fastgshare/gpu_quota_limit", "0.75"}}});
+  ASSERT_EQ(changed.code, CallCode::kOk) << changed.sentence;
+  EXPECT_EQ(spec(changed),
+            (VgpuSpec{.name = "a", .request = 0.25, .limit = 0.75, .memory_bytes = uint64_t{1} << 30, .sm_percent = 24}));
+  EXPECT_GT(changed.vgpus[0].vgpu.revision, made.vgpus[0].vgpu.revision);
+  EXPECT_EQ(spec(served.Update("a", {.request = 0.3})).sm_percent, 24u);
+  EXPECT_EQ(spec(served.Update("a", {.annotations = {{"fastgshare/gpu_sm_partition", "100"}}})).sm_percent, 100u);
+}
+
+TEST(VgpuApi, BadAnnotationsAreNamedAndChangeNothing) {
+  Served served;
+  ASSERT_EQ(served.Create("there", {.request = 0.25}).code, CallCode::kOk);
+  const VgpuList before = served.api.All();
+  const std::pair<VgpuFields, const char*> wrong[] = {
+      {{.annotations = {{"fastgshare/gpu_quota_request", "half"}}},
+       "annotation fastgshare/gpu_quota_request: 'half' is no share"},
+      {{.request = 0.5, .annotations = {{"fastgshare/gpu_quota_request", "0.4"}}}, "'0.4' contradicts request 0.5"},
+      {{.memory_bytes = 0, .annotations = {{"fastgshare/gpu_mem", "4096"}}}, "'4096' contradicts memory_bytes 0"},
+      {{.annotations = {{"example.com/gpu", "1"}}}, "annotation 'example.com/gpu', with the value '1', is none"},
+      {{.annotations = {{"fastgshare/gpu_quota_request", "0.6"}, {"fastgshare/gpu_quota_limit", "0.5"}}},
+       "limit 0.5 is 0.1 below the request"},
+  };
+  for (const auto& [fields, words] : wrong) {
+    for (const VgpuAnswer& answer : {served.Create("a", fields), served.Update("there", fields)}) {
+      EXPECT_EQ(answer.code, CallCode::kInvalidArgument) << words;
+      EXPECT_THAT(answer.sentence, StartsWith("vGPU '"));
+      EXPECT_THAT(answer.sentence, HasSubstr(words));
+    }
+  }
+  EXPECT_EQ(*served.api.All(), *before);
+}
+
 TEST(VgpuApi, BadFieldsAreNamed) {
   Served served;
   const auto expect = [](const VgpuAnswer& answer, CallCode code, const std::string& words) {
@@ -273,7 +320,8 @@ TEST(VgpuApi, TheBrokersSuccessorHasItsVgpus) {
                           .priority = "best-effort",
                           .overrun = "end",
                           .max_sessions = 4'000'000'000,
-                          .owners = {{kUser, "name:a \"b\" \\c"}}};
+                          .owners = {{kUser, "name:a \"b\" \\c"}},
+                          .annotations = {{kSmPartitionAnnotation, "24"}}};
   const uint64_t old = served.Create("a", fields).vgpus[0].vgpu.revision;
   ASSERT_EQ(served.Create("b", {.request = 0.3}).code, CallCode::kOk);
   ASSERT_EQ(served.server.TakeFile("[[vgpu]]\nname = 'f'\nrequest = 0.5\n").code, StatusCode::kOk);

@@ -40,6 +40,7 @@ request = 0.7
 limit = 0.9
 memory = "8GiB"
 max_sessions = 3
+sm_percent = 24
 priority = "best-effort"
 owners = ["uid:1000", "name:lab seven"]
 
@@ -50,14 +51,14 @@ gpu = "GPU-01010101-0101-0101-0101-010101010101"
                             .value();
   ASSERT_EQ(file.vgpus.size(), 2u);
   const FileVgpu& train = file.vgpus[0];
-  EXPECT_EQ(train.spec, (VgpuSpec{"train", 0.7, 0.9, Priority::kBestEffort, Overrun::kBill, uint64_t{8} << 30, 3}));
+  EXPECT_EQ(train.spec, (VgpuSpec{"train", 0.7, 0.9, Priority::kBestEffort, Overrun::kBill, uint64_t{8} << 30, 3, 24}));
   EXPECT_EQ(train.gpu, 1u);
   EXPECT_THAT(train.owners, ElementsAre("uid:1000", "name:lab seven"));
   EXPECT_EQ(train.line, 3u);
   EXPECT_EQ(file.vgpus[1].spec, (VgpuSpec{"rest", 0, 1, Priority::kNormal}));
   EXPECT_EQ(file.vgpus[1].gpu, 0u);
   EXPECT_THAT(file.vgpus[1].owners, IsEmpty());
-  EXPECT_THAT(file.notes, IsEmpty());
+  EXPECT_THAT(file.notes, ElementsAre("sm_percent is kept, and not enforced yet"));
 }
 
 TEST(VgpuFile, AnEmptyFileHasNone) {
@@ -114,6 +115,9 @@ TEST(VgpuFile, RefusalsNameLineFieldAndValue) {
       {"[[vgpu]]\nname='a'\nmax_sessions=-1\n", "max_sessions -1 is not"},
       {"[[vgpu]]\nname='a'\nmax_sessions=4294967296\n", "max_sessions 4294967296 is not"},
       {"[[vgpu]]\nname='a'\nmax_sessions='3'\n", "max_sessions is a text, and a whole number belongs there"},
+      {"[[vgpu]]\nname='a'\nsm_percent=0\n", "line 3: sm_percent 0 is not 1 to 100"},
+      {"[[vgpu]]\nname='a'\nsm_percent=101\n", "sm_percent 101 is not 1 to 100"},
+      {"[[vgpu]]\nname='a'\nsm_percent=12.5\n", "sm_percent is a number, and a whole number belongs there"},
       {"[[vgpu]]\nname='a'\ntile=7\n", "line 3: 'tile' is no field of a vGPU"},
       {"[vgpu]\nname='a'\n", "line 1: 'vgpu' has no meaning here: write [[vgpu]]"},
       {"vgpu=[1]\n", "line 1: vgpu is no table"},
