@@ -16,6 +16,12 @@ using Kind = LedgerOrder::Kind;
 
 Status Refused(StatusCode code, std::string why) { return Status(code, std::move(why)); }
 
+Status IsOld(const char* what, uint64_t epoch, uint64_t newest_epoch) {
+  return Refused(
+      StatusCode::kPermissionDenied,
+      fmt::format("{} is of epoch {} of the placer, and {} was seen: another placer has taken over", what, epoch, newest_epoch));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<GrantLedger>> GrantLedger::Open(Store& store) {
@@ -48,11 +54,7 @@ Status GrantLedger::Read() {
 }
 
 Status GrantLedger::CarryOne(const LedgerOrder& order, int64_t now_ms, uint64_t* newest_epoch, Changes* changes) const {
-  if (order.epoch < *newest_epoch) {
-    return Refused(StatusCode::kPermissionDenied,
-                   fmt::format("the order is of epoch {} of the placer, and {} was seen: another placer has taken over",
-                               order.epoch, *newest_epoch));
-  }
+  if (order.epoch < *newest_epoch) return IsOld("the order", order.epoch, *newest_epoch);
   *newest_epoch = order.epoch;
   const Ticket::Grant& id = order.ticket.grant;
   const LedgerGrant* there = Find(id);
@@ -108,6 +110,11 @@ Status GrantLedger::Keep(uint64_t newest_epoch, const Changes& changes) {
     }
   }
   return Status::Ok();
+}
+
+Status GrantLedger::See(uint64_t epoch) {
+  if (epoch < newest_epoch_) return IsOld("this placer", epoch, newest_epoch_);
+  return Keep(epoch, {});
 }
 
 std::vector<Status> GrantLedger::Carry(std::span<const LedgerOrder> orders, int64_t now_ms) {

@@ -43,6 +43,8 @@ class GrantLedger {
   // Reads what is there. kInvalidArgument: something there is no grant; the sentence names its key. `store` outlives the ledger.
   static Result<std::unique_ptr<GrantLedger>> Open(Store& store);
 
+  // A placer of this epoch is there. kPermissionDenied: a newer one was seen; kResourceExhausted: the store failed.
+  Status See(uint64_t epoch);
   // A status for each, in order, as if one came after the other. An order that was carried out before is carried out again, and
   // changes nothing. kPermissionDenied: a newer epoch was seen, or the grant was released; kInvalidArgument: the grant is
   // another's, or has something else here, or kCancel of one that was granted; kNotFound: kConfirm of a grant that is not held,

@@ -55,6 +55,8 @@ OWN = {
     "netaware/inventory": ["netaware/inventory/", "protocol/base/"],
     "netaware/grants": ["netaware/grants/", "netaware/inventory/", "netaware/placer/", "protocol/base/", "protocol/ticket/ticket.h"],
     "netaware/ledger": ["netaware/ledger/", "netaware/store/store.h", "protocol/base/", "protocol/ticket/", "protocol/wire/"],
+    "netaware/node": ["netaware/ledger/", "netaware/node/", "netaware/store/", "programs/", "protocol/base/", "protocol/channel/", "protocol/link/link_options.h", "protocol/node/",
+                      "protocol/rpc/", "protocol/ticket/", "protocol/wire/", "generated/control/", "generated/spec_hash.h"],
     "netaware/placer": ["netaware/inventory/", "netaware/placer/", "protocol/base/"],
     "netaware/store": ["netaware/store/", "protocol/base/"],
     "netaware/vgpu": ["netaware/vgpu/", "protocol/base/"],

@@ -190,5 +190,17 @@ TEST_F(GrantLedgerTest, WhatIsDamagedIsNotOpened) {
   EXPECT_TRUE(opened_with(key, "x").message().starts_with("the ledger of this server's grants is damaged at 'grants/0101"));
 }
 
+TEST_F(GrantLedgerTest, AnEpochThatWasSeenIsKept) {
+  ASSERT_TRUE(ledger->See(5).ok());
+  ASSERT_TRUE(ledger->See(5).ok());
+  EXPECT_EQ(store.commits, 1);
+  OpenAgain();
+  EXPECT_EQ(ledger->newest_epoch(), 5);
+  EXPECT_EQ(ledger->See(4).code(), StatusCode::kPermissionDenied);
+  store.full = true;
+  EXPECT_EQ(ledger->See(6).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(ledger->newest_epoch(), 5);
+}
+
 }  // namespace
 }  // namespace tessera
