@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "protocol/channel/unix_socket.h"
+#include "scheduler/admission.h"
 #include "server/broker/gpu.h"
 #include "server/broker/poller.h"
 #include "server/broker/trace_file.h"
@@ -87,6 +88,8 @@ class Broker {
     uint64_t context_bytes = 0;    // what a context takes; 0: not known
   };
   GpuMemory memory(uint32_t gpu) const { return gpu < memory_.size() ? memory_[gpu] : GpuMemory{}; }
+  // Of each GPU's time, what requests of vGPUs cannot have together.
+  double kept_share() const { return options_.has_default ? kShareWithoutRequest : 0; }
   double default_request() const { return options_.default_request; }
   // Counts up when a vGPU changes, or the sessions of one.
   uint64_t changes() const { return changes_; }

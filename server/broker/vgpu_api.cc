@@ -126,7 +126,18 @@ VgpuAnswer AnswerFrom(const std::vector<ShownVgpu>& all, const VgpuCall& call, c
 
 VgpuAnswer VgpuApi::Do(const VgpuCall& call, int64_t now_ns) {
   const bool reads = call.kind == VgpuCall::Kind::kGet || call.kind == VgpuCall::Kind::kList;
-  return reads ? VgpuAnswer{.all = All()} : Change(call, now_ns);
+  return reads ? VgpuAnswer{.all = All(), .gpus = Gpus()} : Change(call, now_ns);
+}
+
+GpuList VgpuApi::Gpus() {
+  if (gpus_ != nullptr) return gpus_;
+  std::vector<ShownGpu> gpus;
+  for (uint32_t row = 0; row < broker_.gpus().size(); ++row) {
+    const Broker::GpuMemory memory = broker_.memory(row);
+    gpus.push_back({GpuName(broker_.gpus()[row]), memory.for_vgpus_bytes, memory.context_bytes, broker_.kept_share()});
+  }
+  gpus_ = std::make_shared<const std::vector<ShownGpu>>(std::move(gpus));
+  return gpus_;
 }
 
 VgpuAnswer VgpuApi::Change(const VgpuCall& call, int64_t now_ns) {

@@ -76,12 +76,23 @@ struct ShownVgpu {
 
   friend bool operator==(const ShownVgpu&, const ShownVgpu&) = default;
 };
+// As ServerGpu of protocol/control/vgpu.proto.
+struct ShownGpu {
+  std::string uuid{};
+  uint64_t memory_for_vgpus_bytes = 0;
+  uint64_t context_bytes = 0;
+  double kept_share = 0;
+
+  friend bool operator==(const ShownGpu&, const ShownGpu&) = default;
+};
+using GpuList = std::shared_ptr<const std::vector<ShownGpu>>;
 using VgpuList = std::shared_ptr<const std::vector<ShownVgpu>>;
 struct VgpuAnswer {
   CallCode code = CallCode::kOk;
   std::string sentence{};          // of an error: field, value, by how much
   std::vector<ShownVgpu> vgpus{};  // as it is now; of kDelete: as it was
   VgpuList all{};                  // of kGet and kList alone: what AnswerFrom() chooses from
+  GpuList gpus{};                  // likewise; the same as long as the broker lives
 
   friend bool operator==(const VgpuAnswer&, const VgpuAnswer&) = default;
 };
@@ -121,7 +132,10 @@ class VgpuApi {
   static ShownVgpu ViewOf(const std::string& name, const VgpuBook::Aside& aside);
   std::string NotInForce(const std::string& name) const;
 
+  GpuList Gpus();
+
   Broker& broker_;
+  GpuList gpus_;
   const std::vector<std::string> administrators_;
   std::map<std::string, Requests> requests_;  // by holder
   VgpuList all_;                              // as of all_changes_

@@ -101,7 +101,11 @@ void ControlCalls::Deliver() {
       waiting = std::move(found->second);
       waiting_.erase(found);
     }
-    if (answer.all != nullptr) answer = AnswerFrom(*answer.all, waiting.what, administrators_);
+    if (answer.all != nullptr) {
+      GpuList gpus = std::move(answer.gpus);
+      answer = AnswerFrom(*answer.all, waiting.what, administrators_);
+      answer.gpus = std::move(gpus);
+    }
     waiting.call->Answer(answer);
   }
   VgpuList list = queue_.published();

@@ -88,6 +88,14 @@ void FillIn(const VgpuAnswer& answer, control::v1::Vgpu* message) {
 
 void FillIn(const VgpuAnswer& answer, control::v1::VgpuList* message) {
   for (const ShownVgpu& shown : answer.vgpus) FillInOne(shown, message->add_vgpus());
+  if (answer.gpus == nullptr) return;
+  for (const ShownGpu& gpu : *answer.gpus) {
+    control::v1::ServerGpu* const shown = message->add_gpus();
+    shown->set_uuid(gpu.uuid);
+    shown->set_memory_for_vgpus_bytes(gpu.memory_for_vgpus_bytes);
+    shown->set_context_bytes(gpu.context_bytes);
+    shown->set_kept_share(gpu.kept_share);
+  }
 }
 
 grpc::Status GrpcStatusOf(const VgpuAnswer& answer) {

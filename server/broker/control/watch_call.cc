@@ -33,20 +33,27 @@ void WatchCall::Tell(const std::vector<ShownVgpu>& all) {
   for (const ShownVgpu& shown : all) {
     if (MaySee(shown, holder_, calls_.administrators())) state.push_back(shown);
   }
-  Offer(std::move(state));
-}
-
-void WatchCall::Offer(std::vector<ShownVgpu> state) {
   MutexLock lock(mutex_);
   if (is_over_ || finishes_ || state_ == state) return;
   state_ = std::move(state);
+  if (!is_answered_) return;
   has_news_ = true;
   if (!writes_) Write();
 }
 
+void WatchCall::Answer(const VgpuAnswer& answer) {
+  MutexLock lock(mutex_);
+  if (is_over_ || finishes_) return;
+  gpus_ = answer.gpus;
+  is_answered_ = true;
+  // What was told meanwhile is later than the answer.
+  if (!state_) state_ = answer.vgpus;
+  Write();
+}
+
 void WatchCall::Write() {
   control::v1::VgpuList list;
-  FillIn({.vgpus = *state_}, &list);
+  FillIn({.vgpus = *state_, .gpus = gpus_}, &list);
   has_news_ = false;
   writes_ = true;
   writer_.Write(list, &wrote_);

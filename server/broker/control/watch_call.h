@@ -21,7 +21,7 @@ class WatchCall : public WaitingCall, public Watcher, public std::enable_shared_
   explicit WatchCall(ControlCalls& calls) : calls_(calls), writer_(&context_) {}
   // Of all the state its holder sees a part, which is written if it is another than the last one.
   void Tell(const std::vector<ShownVgpu>& all) override;
-  void Answer(const VgpuAnswer& answer) override { Offer(answer.vgpus); }
+  void Answer(const VgpuAnswer& answer) override;
 
  private:
   struct Step : GrpcEvent {
@@ -35,7 +35,6 @@ class WatchCall : public WaitingCall, public Watcher, public std::enable_shared_
   void Wrote(bool ok);
   void Ended(bool ok);
   void Finished(bool ok);
-  void Offer(std::vector<ShownVgpu> state);
   void Write() REQUIRES(mutex_);
   void Finish(const grpc::Status& status) REQUIRES(mutex_);
   void Release(bool* seen);
@@ -51,6 +50,8 @@ class WatchCall : public WaitingCall, public Watcher, public std::enable_shared_
   Mutex mutex_;
   std::shared_ptr<WatchCall> self_ GUARDED_BY(mutex_);              // until gRPC has no part of it any more
   std::optional<std::vector<ShownVgpu>> state_ GUARDED_BY(mutex_);  // the last one
+  GpuList gpus_ GUARDED_BY(mutex_);
+  bool is_answered_ GUARDED_BY(mutex_) = false;  // else nothing is written yet
   bool writes_ GUARDED_BY(mutex_) = false;
   bool has_news_ GUARDED_BY(mutex_) = false;  // since that write
   bool is_over_ GUARDED_BY(mutex_) = false;

@@ -62,6 +62,19 @@ TEST(VgpuApi, ANewOneHasDefaults) {
   EXPECT_EQ(view.gpu.substr(0, 4), "GPU-");
 }
 
+TEST(VgpuApi, AListSaysWhatVgpusCanHaveOfEachGpu) {
+  Served served({}, 2);
+  const GpuList gpus = served.api.Do({.kind = Kind::kList, .holder = kUser}, 0).gpus;
+  ASSERT_EQ(gpus->size(), 2u);
+  EXPECT_EQ((*gpus)[1].uuid, served.Create("a", {.gpu = "1", .request = 0.1}).vgpus[0].gpu);
+  EXPECT_EQ((*gpus)[1].memory_for_vgpus_bytes, served.server.broker().memory(1).for_vgpus_bytes);
+  EXPECT_EQ((*gpus)[1].context_bytes, served.server.broker().memory(1).context_bytes);
+  EXPECT_GT((*gpus)[1].memory_for_vgpus_bytes, 0u);
+  EXPECT_DOUBLE_EQ((*gpus)[1].kept_share, 0.01);
+  Served alone({.has_default = false});
+  EXPECT_EQ(alone.api.Do({.kind = Kind::kList, .holder = kUser}, 0).gpus->front().kept_share, 0);
+}
+
 TEST(VgpuApi, FieldsAreTakenOver) {
   Served served({}, 2);
   const VgpuAnswer made = served.Create("a", {.gpu = "1",
