@@ -29,18 +29,22 @@ void ServiceCommandLine::AddSessionsMax(uint32_t* sessions_max) {
       ->capture_default_str();
 }
 
-void ServiceCommandLine::AddLinkOptions(LinkOptions* link, bool listens) {
-  app_.add_flag("--insecure", link->insecure,
-                "Allow a tcp:// address beyond this host, though nothing that travels there is encrypted or authenticated");
-  app_.add_option("--certificate", link->keys.certificate,
+void ServiceCommandLine::AddKeyOptions(KeyFiles* keys) {
+  app_.add_option("--certificate", keys->certificate,
                   "The certificate that this side shows at tls:// (PEM; default: $TESSERA_CERTIFICATE, else certificate.pem in "
                   "the directory of keys)")
       ->type_name("FILE");
-  app_.add_option("--key", link->keys.key, "Its private key (default: $TESSERA_KEY, else key.pem there)")->type_name("FILE");
+  app_.add_option("--key", keys->key, "Its private key (default: $TESSERA_KEY, else key.pem there)")->type_name("FILE");
   app_.add_option(
-          "--authority", link->keys.authority,
+          "--authority", keys->authority,
           "The certificates of who has to have signed the other side's (default: $TESSERA_AUTHORITY, else authority.pem there)")
       ->type_name("FILE");
+}
+
+void ServiceCommandLine::AddLinkOptions(LinkOptions* link, bool listens) {
+  app_.add_flag("--insecure", link->insecure,
+                "Allow a tcp:// address beyond this host, though nothing that travels there is encrypted or authenticated");
+  AddKeyOptions(&link->keys);
   app_.add_option("--tls-records", link->tls_records,
                   "Who makes the records of TLS: own (tessera) or openssl (default: $TESSERA_TLS_RECORDS, else own)")
       ->type_name("{own,openssl}")

@@ -24,6 +24,8 @@ class ServiceCommandLine {
   CLI::App& app() { return app_; }
   // Options that not all of them have.
   void AddSessionsMax(uint32_t* sessions_max);
+  // Files of a certificate, its key and authorities, for whoever connects by TLS.
+  void AddKeyOptions(KeyFiles* keys);
   // For the program's own network address. `listens`: also who may connect to it.
   void AddLinkOptions(LinkOptions* link, bool listens);
   void AddResumeGrace(uint32_t* resume_grace_s);

@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <limits.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -12,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "programs/state_path.h"
 #include "protocol/base/log.h"
 #include "protocol/base/small_file.h"
 #include "protocol/base/unique_fd.h"
@@ -93,34 +92,6 @@ Status StateFile::Write() const {
   return Status::Ok();
 }
 
-std::string DefaultStatePath(const std::string& socket_path) {
-  std::string directory;
-  const char* const state = getenv("XDG_STATE_HOME");
-  const char* const home = getenv("HOME");
-  if (state != nullptr && state[0] == '/') {
-    directory = state;
-  } else if (geteuid() == 0) {
-    directory = "/var/lib";
-  } else if (home != nullptr && home[0] == '/') {
-    directory = std::string(home) + "/.local/state";
-  } else {
-    return "";
-  }
-  std::error_code error;
-  std::string name;
-  // No two paths have one name.
-  for (const char c : std::filesystem::absolute(socket_path, error).lexically_normal().string()) {
-    if (c == '/') {
-      name += "%2F";
-    } else if (c == '%') {
-      name += "%25";
-    } else {
-      name += c;
-    }
-  }
-  name += ".vgpus";
-  constexpr size_t kEndMax = 6;  // ".usage"
-  return error || name.size() + kEndMax > NAME_MAX ? "" : directory + "/tessera/" + name;
-}
+std::string DefaultStatePath(const std::string& socket_path) { return StatePath(socket_path, ".vgpus", sizeof(".usage") - 1); }
 
 }  // namespace tessera
