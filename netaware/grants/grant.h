@@ -31,7 +31,8 @@ struct Grant {
     kGranted,   // its tickets serve
     kReleased,  // by its job's end, or because nobody cares for it any more
     kRevoked,   // by an administrator: `reason`
-    kRefused,   // it never fits, or was not granted in time: `reason`
+    kRefused,   // it never fits: `reason`
+    kLate,      // it was not granted in time: `reason`
   };
   GrantAsk ask{};
   State state = State::kWaiting;

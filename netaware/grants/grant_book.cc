@@ -196,7 +196,7 @@ void GrantBook::Try(Entry& entry, int64_t now_ms) {
   } else if (found.outcome == Placement::Outcome::kNever) {
     Become(entry, State::kRefused, std::move(found.reason));
   } else if (now_ms >= entry.wait_until_ms) {
-    Become(entry, State::kRefused, "not granted in time: " + found.reason);
+    Become(entry, State::kLate, std::move(found.reason));
   } else if (found.reason != entry.grant.reason) {
     entry.grant.reason = std::move(found.reason);
     Act(Kind::kTell, entry);

@@ -1,0 +1,142 @@
+// tessera-placer: wires the parts. What it prints and how it ends stands in README.md.
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "netaware/service/node_calls.h"
+#include "netaware/service/options.h"
+#include "netaware/service/placement_calls.h"
+#include "netaware/service/placer_loop.h"
+#include "netaware/service/roles_file.h"
+#include "netaware/service/ticket_signer_of.h"
+#include "netaware/store/memory_store.h"
+#include "netaware/store/sqlite_store.h"
+#include "programs/service_process.h"
+#include "protocol/base/log.h"
+#include "protocol/channel/unix_socket.h"
+#include "protocol/link/link_address.h"
+#include "protocol/link/tcp/tcp_link.h"
+#include "protocol/link/tls/tls_identity.h"
+#include "protocol/rpc/rpc_front.h"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kName = "tessera-placer";
+// Any user of this host may ask: the kernel says who it is.
+constexpr SocketAccess kAnybody{.mode = 0666, .group = std::nullopt};
+
+Result<std::unique_ptr<Store>> OpenStore(const PlacerOptions& options) {
+  if (options.store_path.empty()) return MakeMemoryStore();
+  std::error_code error;
+  const std::filesystem::path directory = std::filesystem::path(options.store_path).parent_path();
+  if (!directory.empty() && std::filesystem::create_directories(directory, error))
+    std::filesystem::permissions(directory, std::filesystem::perms::owner_all, error);
+  return OpenSqliteStore(options.store_path);
+}
+
+// Where it listens; bound before anything else begins.
+struct Listeners {
+  std::vector<UnixListener> users;
+  std::vector<TcpListener> tls;
+  std::shared_ptr<const TlsIdentity> identity;
+};
+
+Result<Listeners> Bind(const PlacerOptions& options) {
+  Listeners listeners;
+  for (const std::string& path : options.unix_paths) {
+    std::error_code error;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+    Result<UnixListener> bound = UnixListener::Bind(path, kAnybody, SocketKind::kBytes);
+    if (!bound.ok()) return bound.status();
+    listeners.users.push_back(std::move(*bound));
+  }
+  for (const std::string& url : options.tls_urls) {
+    Result<LinkAddress> address = LinkAddress::Parse(url);
+    if (!address.ok()) return address.status();
+    Result<TcpListener> bound = TcpListener::Bind(*address, true);  // nobody comes without a certificate
+    if (!bound.ok()) return bound.status();
+    listeners.tls.push_back(std::move(*bound));
+  }
+  if (listeners.tls.empty()) return listeners;
+  Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(TlsRole::kServer, options.link, "h2");
+  if (!identity.ok()) return identity.status();
+  listeners.identity = std::move(*identity);
+  return listeners;
+}
+
+// The addresses with commas between them.
+Result<std::string> Serve(Listeners& listeners, RpcFront& front) {
+  std::string where;
+  for (UnixListener& users : listeners.users) {
+    where += (where.empty() ? "" : ", ") + ("unix:" + users.path());
+    const int fd = dup(users.fd());
+    if (fd < 0) return Status::FromErrno("cannot keep a socket", errno);
+    RETURN_IF_ERROR(front.Listen(UniqueFd(fd)));
+  }
+  for (TcpListener& tls : listeners.tls) {
+    where += (where.empty() ? "" : ", ") + tls.address().Url();
+    const Result<TlsFront*> listening = front.ListenByTls(tls.Release(), listeners.identity, "the placer");
+    if (!listening.ok()) return listening.status();
+  }
+  return where;
+}
+
+int Run(const PlacerOptions& options) {
+  signal(SIGPIPE, SIG_IGN);
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  sigprocmask(SIG_BLOCK, &ends, nullptr);  // before the first thread
+  Result<std::unique_ptr<RolesFile>> roles = RolesFile::Open(options.policy_path);
+  if (!roles.ok()) return Fail(kName, roles.status(), kServiceCannotListen);
+  Result<Listeners> listeners = Bind(options);
+  if (!listeners.ok()) return Fail(kName, listeners.status(), kServiceCannotListen);
+  Result<std::unique_ptr<Store>> store = OpenStore(options);
+  if (!store.ok()) return Fail(kName, store.status(), kServiceCannotListen);
+  Result<TicketSigner> signer = TicketSignerOf(**store);
+  if (!signer.ok()) return Fail(kName, signer.status(), kServiceCannotListen);
+  Result<std::unique_ptr<PlacerLoop>> loop = PlacerLoop::Start(
+      {.cluster = options.cluster, .ticket_ms = int64_t{options.ticket_s} * 1'000}, std::move(*signer), **store);
+  if (!loop.ok()) return Fail(kName, loop.status(), kServiceCannotListen);
+
+  RpcConnections connections({.of_kind = 4'096, .of_holder = 1'024});
+  PlacementCalls placement(**loop, **roles, connections);
+  NodeCalls nodes(**loop, **roles, connections);
+  grpc::ServerBuilder builder;
+  RpcBounds{.message_bytes = 256 * 1024, .calls_of_connection = 64}.Bound(builder, "placer");
+  builder.RegisterService(&placement);
+  builder.RegisterService(&nodes);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  RpcFront front(*server, connections);
+  const Result<std::string> where = Serve(*listeners, front);
+  if (!where.ok()) return Fail(kName, where.status(), kServiceCannotListen);
+  Announce(std::string(kName) + ": listening on " + where.value() + ", cluster " + options.cluster);
+  int signal_number = 0;
+  sigwait(&ends, &signal_number);
+  LogInfo("ends");
+  for (UnixListener& users : listeners->users) users.Close();
+  loop->reset();  // what was to be stored is
+  // Threads of the fronts and of gRPC go on until the process ends: nothing of theirs is taken away from under them.
+  _exit(kServiceOk);
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  using namespace tessera;
+  PlacerOptions options;
+  if (const int code = ParseOptions(argc, argv, &options); code >= 0) return code;
+  SetLogLevel(options.log_level);
+  SetLogName(kName, LogTimes::kUnlessTerminal);
+  return Run(options);
+}

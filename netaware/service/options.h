@@ -1,0 +1,26 @@
+// The command line of tessera-placer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "programs/service_options.h"
+#include "protocol/link/link_options.h"
+
+namespace tessera {
+
+struct PlacerOptions : ServiceOptions {
+  std::vector<std::string> unix_paths;  // of --listen unix:PATH
+  std::vector<std::string> tls_urls;    // of --listen tls://HOST:PORT
+  LinkOptions link;                     // keys for these
+  std::string store_path;               // of --store sqlite:PATH; empty: memory
+  std::string policy_path;              // of --policy; empty: none
+  std::string cluster = "default";
+  uint32_t ticket_s = 600;
+};
+
+// As ServiceCommandLine::Parse().
+int ParseOptions(int argc, char** argv, PlacerOptions* options);
+
+}  // namespace tessera

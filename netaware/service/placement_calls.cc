@@ -1,0 +1,192 @@
+#include "netaware/service/placement_calls.h"
+
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "netaware/service/pool_messages.h"
+#include "protocol/base/mutex.h"
+
+namespace tessera {
+namespace {
+
+using control::v1::GrantState;
+
+grpc::Status NotAllowed(const std::string& holder) {
+  return {grpc::StatusCode::PERMISSION_DENIED,
+          (holder.empty() ? std::string("somebody who cannot be told") : holder) +
+              " may not do this at the placer: ask whoever runs it (tessera-placer --policy)"};
+}
+
+// The stream of one Place call. It is its own until gRPC is done with it.
+class JobStream : public grpc::ServerWriteReactor<GrantState>, public JobEnd, public std::enable_shared_from_this<JobStream> {
+ public:
+  explicit JobStream(PlacerLoop& loop) : loop_(loop) {}
+
+  void Begin(PlacerCore::Ask ask) {
+    self_ = shared_from_this();
+    loop_.Post([self = self_, ask = std::move(ask)](PlacerCore& core, int64_t now_ms) { self->Ask(core, ask, now_ms); });
+  }
+  void Refuse(const grpc::Status& why) {
+    self_ = shared_from_this();
+    MutexLock lock(mutex_);
+    End(why);
+  }
+  void Tell(const GrantView& view) override { Offer(MessageOf(view, *core_, true), view.state > Grant::State::kGranted); }
+
+  void OnWriteDone(bool ok) override {
+    MutexLock lock(mutex_);
+    if (!ok) return;
+    states_.pop_front();
+    Write();
+  }
+  void OnCancel() override {
+    MutexLock lock(mutex_);
+    End(grpc::Status::CANCELLED);
+  }
+  void OnDone() override {
+    loop_.Post([self = std::move(self_)](PlacerCore& core, int64_t) {
+      // Who waits and hangs up has withdrawn, unless the same request is made by another stream.
+      if (!self->grant_) return;
+      self->loop_.Unwatch(*self->grant_, self.get());
+      if (!self->loop_.IsWatched(*self->grant_)) core.Withdraw(*self->grant_);
+    });
+  }
+
+ private:
+  void Ask(PlacerCore& core, const PlacerCore::Ask& ask, int64_t now_ms) {
+    core_ = &core;
+    Result<GrantId> grant = core.Place(ask, now_ms);
+    if (!grant.ok()) {
+      MutexLock lock(mutex_);
+      return End(GrpcStatusOf(grant.status()));
+    }
+    grant_ = *grant;
+    loop_.Watch(*grant, weak_from_this());
+    if (const std::optional<GrantView> view = core.View(*grant); view && view->state == Grant::State::kGranted) Tell(*view);
+  }
+  void Offer(GrantState state, bool is_last) {
+    MutexLock lock(mutex_);
+    if (ended_) return;
+    states_.push_back(std::move(state));
+    is_last_ = is_last_ || is_last;
+    if (states_.size() == 1) Write();
+  }
+  void Write() REQUIRES(mutex_) {
+    if (ended_) return;
+    if (!states_.empty()) return StartWrite(&states_.front());
+    if (is_last_) End(grpc::Status::OK);
+  }
+  void End(const grpc::Status& status) REQUIRES(mutex_) {
+    if (ended_) return;
+    ended_ = true;
+    Finish(status);
+  }
+
+  PlacerLoop& loop_;
+  PlacerCore* core_ = nullptr;  // of the loop's thread, as is the grant
+  std::optional<GrantId> grant_;
+  std::shared_ptr<JobStream> self_;  // until OnDone()
+  Mutex mutex_;
+  std::deque<GrantState> states_ GUARDED_BY(mutex_);  // the first one is being written
+  bool is_last_ GUARDED_BY(mutex_) = false;
+  bool ended_ GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace
+
+PlacementCalls::Caller PlacementCalls::WhoCalls(const grpc::CallbackServerContext& context) {
+  return {connections_.HolderOf(context.peer()), roles_.Current()};
+}
+
+grpc::ServerWriteReactor<GrantState>* PlacementCalls::Place(grpc::CallbackServerContext* context,
+                                                            const control::v1::PlaceRequest* request) {
+  const auto stream = std::make_shared<JobStream>(loop_);
+  const Caller caller = WhoCalls(*context);
+  Result<PlacerCore::Ask> ask = AskOf(*request, caller.holder);
+  if (caller.holder.empty() || !caller.roles->MayAsk(caller.holder)) {
+    stream->Refuse(NotAllowed(caller.holder));
+  } else if (!ask.ok()) {
+    stream->Refuse(GrpcStatusOf(ask.status()));
+  } else {
+    stream->Begin(std::move(*ask));
+  }
+  return stream.get();
+}
+
+grpc::ServerUnaryReactor* PlacementCalls::WithGrant(grpc::CallbackServerContext* context, const std::string& grant, bool ends,
+                                                    GrantState* state, Act act) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  const Caller caller = WhoCalls(*context);
+  Result<GrantId> id = GrantOf(grant);
+  if (!id.ok()) {
+    reactor->Finish(GrpcStatusOf(id.status()));
+    return reactor;
+  }
+  loop_.Post([=, id = *id, act = std::move(act)](PlacerCore& core, int64_t now_ms) {
+    const std::optional<GrantView> view = core.View(id);
+    const bool is_own = view && !caller.holder.empty() && view->grant.ask.holder == caller.holder;
+    // Another's grant, and one that there is not, are the same to whoever may see neither.
+    if (!view || (!is_own && !caller.roles->SeesAll(caller.holder)))
+      return reactor->Finish({grpc::StatusCode::NOT_FOUND, "there is no grant " + GrantText(id) + ", or it has ended"});
+    if (ends && !is_own && !caller.roles->MayEndAll(caller.holder))
+      return reactor->Finish({grpc::StatusCode::PERMISSION_DENIED, "the grant is of " + view->grant.ask.holder});
+    const Status done = act(core, *view, now_ms);
+    if (const std::optional<GrantView> now = core.View(id)) *state = MessageOf(*now, core, is_own);
+    reactor->Finish(GrpcStatusOf(done));
+  });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* PlacementCalls::Renew(grpc::CallbackServerContext* context, const control::v1::RenewRequest* request,
+                                                GrantState* state) {
+  return WithGrant(context, request->grant(), true, state,
+                   [](PlacerCore& core, const GrantView& view, int64_t now_ms) { return core.Renew(view.grant.ask.id, now_ms); });
+}
+
+grpc::ServerUnaryReactor* PlacementCalls::Release(grpc::CallbackServerContext* context,
+                                                  const control::v1::ReleaseRequest* request, GrantState* state) {
+  const std::string holder = WhoCalls(*context).holder;
+  return WithGrant(context, request->grant(), true, state,
+                   [holder, reason = request->reason()](PlacerCore& core, const GrantView& view, int64_t) {
+                     const GrantId& id = view.grant.ask.id;
+                     if (view.grant.ask.holder == holder) return core.Release(id);
+                     return core.Revoke(id, reason.empty() ? "by " + holder : "by " + holder + ": " + reason);
+                   });
+}
+
+grpc::ServerUnaryReactor* PlacementCalls::GetGrant(grpc::CallbackServerContext* context,
+                                                   const control::v1::GetGrantRequest* request, GrantState* state) {
+  return WithGrant(context, request->grant(), false, state, [](PlacerCore&, const GrantView&, int64_t) { return Status::Ok(); });
+}
+
+grpc::ServerUnaryReactor* PlacementCalls::ListGrants(grpc::CallbackServerContext* context, const control::v1::ListGrantsRequest*,
+                                                     control::v1::GrantList* list) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  const Caller caller = WhoCalls(*context);
+  loop_.Post([=](PlacerCore& core, int64_t) {
+    for (const GrantView& view : core.ViewAll()) {
+      const bool is_own = !caller.holder.empty() && view.grant.ask.holder == caller.holder;
+      if (is_own || caller.roles->SeesAll(caller.holder)) *list->add_grants() = MessageOf(view, core, false);
+    }
+    reactor->Finish(grpc::Status::OK);
+  });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* PlacementCalls::ListServers(grpc::CallbackServerContext* context,
+                                                      const control::v1::ListServersRequest*, control::v1::ServerList* list) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  const Caller caller = WhoCalls(*context);
+  if (caller.holder.empty() || caller.roles->RoleOf(caller.holder) == Role::kNobody) {
+    reactor->Finish(NotAllowed(caller.holder));
+    return reactor;
+  }
+  loop_.Post([=](PlacerCore& core, int64_t now_ms) {
+    *list = ServersOf(core, now_ms);
+    reactor->Finish(grpc::Status::OK);
+  });
+  return reactor;
+}
+
+}  // namespace tessera

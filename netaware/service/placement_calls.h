@@ -1,0 +1,51 @@
+// The calls of jobs and administrators (protocol/control/placement.proto): who may make them, and the loop's answers.
+#pragma once
+
+#include <memory>
+
+#include "generated/control/placement.grpc.pb.h"
+#include "netaware/service/placer_loop.h"
+#include "netaware/service/roles_file.h"
+#include "protocol/rpc/rpc_connections.h"
+
+namespace tessera {
+
+class PlacementCalls : public control::v1::PlacementService::CallbackService {
+ public:
+  static constexpr size_t kJobsMax = 4'096;  // streams of Place
+
+  // All of them live as long as the server.
+  PlacementCalls(PlacerLoop& loop, RolesFile& roles, RpcConnections& connections)
+      : loop_(loop), roles_(roles), connections_(connections) {}
+
+  grpc::ServerWriteReactor<control::v1::GrantState>* Place(grpc::CallbackServerContext* context,
+                                                           const control::v1::PlaceRequest* request) override;
+  grpc::ServerUnaryReactor* Renew(grpc::CallbackServerContext* context, const control::v1::RenewRequest* request,
+                                  control::v1::GrantState* state) override;
+  grpc::ServerUnaryReactor* Release(grpc::CallbackServerContext* context, const control::v1::ReleaseRequest* request,
+                                    control::v1::GrantState* state) override;
+  grpc::ServerUnaryReactor* GetGrant(grpc::CallbackServerContext* context, const control::v1::GetGrantRequest* request,
+                                     control::v1::GrantState* state) override;
+  grpc::ServerUnaryReactor* ListGrants(grpc::CallbackServerContext* context, const control::v1::ListGrantsRequest* request,
+                                       control::v1::GrantList* list) override;
+  grpc::ServerUnaryReactor* ListServers(grpc::CallbackServerContext* context, const control::v1::ListServersRequest* request,
+                                        control::v1::ServerList* list) override;
+
+ private:
+  // Who calls, and what he may.
+  struct Caller {
+    std::string holder;
+    std::shared_ptr<const Roles> roles;
+  };
+  Caller WhoCalls(const grpc::CallbackServerContext& context);
+  // Does `act` with a grant that the caller may see; `ends`: that he may end.
+  using Act = std::function<Status(PlacerCore& core, const GrantView& view, int64_t now_ms)>;
+  grpc::ServerUnaryReactor* WithGrant(grpc::CallbackServerContext* context, const std::string& grant, bool ends,
+                                      control::v1::GrantState* state, Act act);
+
+  PlacerLoop& loop_;
+  RolesFile& roles_;
+  RpcConnections& connections_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,237 @@
+#include "netaware/service/placer_core.h"
+
+#include <fmt/core.h>
+#include <openssl/sha.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "protocol/base/log.h"
+#include "protocol/base/printable.h"
+#include "protocol/ticket/gpu_uuid.h"
+
+namespace tessera {
+namespace {
+
+using Kind = PlacerOrder::Kind;
+
+constexpr int64_t kNsOfMs = 1'000'000;
+
+Status Wrong(std::string why) { return Status(StatusCode::kInvalidArgument, std::move(why)); }
+
+Status NoGrant(const GrantId& grant) {
+  return Status(StatusCode::kNotFound, fmt::format("there is no grant {}, or it has ended", GrantText(grant)));
+}
+
+}  // namespace
+
+GrantId GrantOf(std::string_view cluster, std::string_view holder, std::string_view request_id) {
+  std::string text;
+  for (const std::string_view part : {cluster, holder, request_id}) text += fmt::format("{}:{}", part.size(), part);
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+  GrantId id{};
+  std::transform(digest.begin(), digest.begin() + id.size(), id.begin(), [](unsigned char each) { return std::byte{each}; });
+  return id;
+}
+
+Status PlacerCore::Load(const std::vector<StoreEntry>& entries, int64_t now_ms) {
+  const auto damaged = [](const StoreEntry& entry) {
+    return Wrong(fmt::format("what the store has as '{}' is damaged: restore the store from a copy, or remove it", entry.key));
+  };
+  for (const StoreEntry& entry : entries) {
+    if (!entry.key.starts_with(kServerKeys)) continue;
+    Result<PoolServer> server = ReadServer(entry.value);
+    if (!server.ok()) return damaged(entry);
+    const std::string id = server->id;
+    const Status joined = pool_.Join(std::move(*server), now_ms * kNsOfMs);
+    if (!joined.ok()) LogWarning("a server of before is forgotten: {}", joined.message());
+    pool_.Leave(id);
+  }
+  for (const StoreEntry& entry : entries) {
+    if (!entry.key.starts_with(kPlacedKeys)) continue;
+    Result<PlacedGrant> placed = ReadPlaced(entry.value);
+    if (!placed.ok()) return damaged(entry);
+    Grant grant{.ask = placed->ask};
+    for (const PlacedPart& part : placed->parts) {
+      ChosenPart& chosen = grant.parts.emplace_back();
+      chosen.server = part.server;
+      for (const PlacedGpu& gpu : part.gpus) chosen.gpus.push_back({gpu.number, gpu.memory_bytes});
+    }
+    const GrantId id = placed->ask.id;
+    if (const Status restored = book_.Restore(grant, now_ms); !restored.ok()) {
+      LogWarning("grant {} ends: {}", GrantText(id), restored.message());
+      outside_.Keep({.changes = {{KeyOfPlaced(id), std::nullopt}}}, std::nullopt);
+      continue;
+    }
+    Sign(*placed, now_ms);
+    placed_[id] = std::move(*placed);
+  }
+  return Status::Ok();
+}
+
+Result<GrantId> PlacerCore::Place(const Ask& ask, int64_t now_ms) {
+  if (ask.request_id.empty() || ask.request_id.size() > kRequestIdBytesMax)
+    return Wrong(fmt::format("request_id has 1 to {} bytes, and not {}", kRequestIdBytesMax, ask.request_id.size()));
+  if (ask.wish.share == 0) return Wrong("share is above 0");
+  const GrantAsk grant{.id = GrantOf(options_.cluster, ask.holder, ask.request_id),
+                       .holder = ask.holder,
+                       .wish = ask.wish,
+                       .limit = ask.limit,
+                       .wait_ms = ask.wait_ms};
+  const auto waiting = std::count_if(placed_.begin(), placed_.end(), [](const auto& each) { return each.second.parts.empty(); });
+  if (!placed_.contains(grant.id) && static_cast<size_t>(waiting) >= kWaitingMax)
+    return Status(StatusCode::kResourceExhausted, fmt::format("{} jobs wait already: ask again later", waiting));
+  if (Status status = book_.Ask(grant, now_ms); !status.ok()) return status;
+  PlacedGrant& placed = placed_[grant.id];
+  if (placed.request_id.empty()) {
+    placed.ask = grant;
+    placed.request_id = ask.request_id;
+  }
+  return grant.id;
+}
+
+void PlacerCore::Withdraw(const GrantId& grant) {
+  const Grant* const found = book_.Find(grant);
+  if (found != nullptr && found->state < Grant::State::kGranted) (void)book_.Release(grant);
+}
+
+Status PlacerCore::Renew(const GrantId& grant, int64_t now_ms) {
+  const Grant* const found = book_.Find(grant);
+  if (found == nullptr || found->state > Grant::State::kGranted) return NoGrant(grant);
+  book_.Beat(grant, now_ms);
+  PlacedGrant& placed = placed_.at(grant);
+  if (found->state == Grant::State::kGranted && now_ms - placed.issued_ms >= options_.ticket_ms / 3) {
+    ++placed.renewal;
+    Sign(placed, now_ms);
+  }
+  return Status::Ok();
+}
+
+Status PlacerCore::Release(const GrantId& grant) { return book_.Release(grant); }
+
+Status PlacerCore::Revoke(const GrantId& grant, std::string reason) { return book_.Revoke(grant, std::move(reason)); }
+
+void PlacerCore::Stored(const GrantId& grant, bool done, int64_t now_ms) {
+  if (done) return book_.Stored(grant, now_ms);
+  // A store that fails is not asked again at once: its disk is full, as a rule.
+  not_stored_[grant] = now_ms + kStoreAgainMs;
+}
+
+void PlacerCore::Turn(int64_t now_ms) {
+  std::erase_if(not_stored_, [&](const auto& each) {
+    if (each.second > now_ms) return false;
+    book_.NotStored(each.first);
+    return true;
+  });
+  for (const GrantAction& action : book_.Turn(now_ms)) Act(action, now_ms);
+}
+
+int64_t PlacerCore::NextMs() const {
+  int64_t next_ms = book_.NextMs();
+  for (const auto& [grant, at_ms] : not_stored_) next_ms = std::min(next_ms, at_ms);
+  return next_ms;
+}
+
+void PlacerCore::Act(const GrantAction& action, int64_t now_ms) {
+  const auto there = placed_.find(action.grant);
+  const Grant* const grant = book_.Find(action.grant);
+  switch (action.kind) {
+    case GrantAction::Kind::kHold: {
+      if (there == placed_.end() || grant == nullptr) return;
+      PlacedGrant& placed = there->second;
+      TakeParts(placed, *grant);
+      if (placed.parts.front().ticket.empty()) Sign(placed, now_ms);
+      for (const PlacedPart& part : placed.parts) {
+        if (part.server == action.server) Order(part.server, Kind::kHold, action.grant, now_ms + kHoldMs, part.ticket);
+      }
+      return;
+    }
+    case GrantAction::Kind::kCancel: return Order(action.server, Kind::kCancel, action.grant, 0);
+    case GrantAction::Kind::kConfirm: return Order(action.server, Kind::kConfirm, action.grant, 0);
+    case GrantAction::Kind::kFree:
+      // No ticket that was ever signed lives longer.
+      return Order(action.server, Kind::kRelease, action.grant, now_ms + options_.ticket_ms);
+    case GrantAction::Kind::kStore:
+      if (there == placed_.end()) return;
+      return outside_.Keep({.changes = {{KeyOfPlaced(action.grant), StoredPlaced(there->second)}}}, action.grant);
+    case GrantAction::Kind::kForget: return outside_.Keep({.changes = {{KeyOfPlaced(action.grant), std::nullopt}}}, std::nullopt);
+    case GrantAction::Kind::kTell:
+      if (there == placed_.end() || grant == nullptr) return;
+      if (grant->parts.empty()) there->second.parts.clear();
+      outside_.Tell(ViewOf(there->second, *grant));
+      if (grant->state > Grant::State::kGranted) placed_.erase(there);
+      return;
+  }
+}
+
+void PlacerCore::TakeParts(PlacedGrant& placed, const Grant& grant) const {
+  std::vector<PlacedPart> parts;
+  for (const ChosenPart& chosen : grant.parts) {
+    PlacedPart& part = parts.emplace_back();
+    part.server = chosen.server;
+    const auto server = pool_.servers().find(chosen.server);
+    if (server == pool_.servers().end()) continue;
+    for (const ChosenGpu& gpu : chosen.gpus) {
+      const PoolGpu& is = server->second.gpus.at(gpu.gpu).is;
+      part.gpus.push_back({is.uuid, is.model, gpu.gpu, gpu.memory_bytes});
+    }
+  }
+  // The orders to hold of one placement come one by one: what was signed for the first is the others' too.
+  std::vector<PlacedPart> before = placed.parts;
+  for (PlacedPart& part : before) part.ticket.clear();
+  if (before != parts) placed.parts = std::move(parts);
+}
+
+void PlacerCore::Sign(PlacedGrant& placed, int64_t now_ms) const {
+  placed.issued_ms = now_ms;
+  for (size_t i = 0; i < placed.parts.size(); ++i) {
+    PlacedPart& part = placed.parts[i];
+    Ticket ticket{.cluster = options_.cluster,
+                  .grant = placed.ask.id,
+                  .part = static_cast<uint32_t>(i),
+                  .server = part.server,
+                  .holder = placed.ask.holder,
+                  .epoch = epoch_,
+                  .renewal = placed.renewal,
+                  .issued_ms = now_ms,
+                  .expires_ms = now_ms + options_.ticket_ms};
+    for (const PlacedGpu& gpu : part.gpus) {
+      TicketVgpu& vgpu = ticket.vgpus.emplace_back();
+      if (const auto uuid = ParseGpuUuid(gpu.uuid)) vgpu.gpu = *uuid;
+      vgpu.request = placed.ask.wish.share;
+      vgpu.limit = placed.ask.limit;
+      vgpu.memory_bytes = gpu.memory_bytes;
+    }
+    part.ticket = signer_.Sign(ticket);
+  }
+}
+
+GrantView PlacerCore::ViewOf(const PlacedGrant& placed, const Grant& grant) const {
+  GrantView view{.grant = placed, .state = grant.state, .reason = grant.reason};
+  if (grant.state != Grant::State::kGranted) view.grant.parts.clear();
+  return view;
+}
+
+std::optional<GrantView> PlacerCore::View(const GrantId& grant) const {
+  const auto there = placed_.find(grant);
+  const Grant* const found = book_.Find(grant);
+  if (there == placed_.end() || found == nullptr) return std::nullopt;
+  return ViewOf(there->second, *found);
+}
+
+std::vector<GrantView> PlacerCore::ViewAll() const {
+  std::vector<GrantView> views;
+  for (const auto& [id, placed] : placed_) {
+    if (const Grant* const grant = book_.Find(id)) views.push_back(ViewOf(placed, *grant));
+  }
+  return views;
+}
+
+std::string PlacerCore::HostOf(const std::string& server) const {
+  const auto there = hosts_.find(server);
+  return there == hosts_.end() ? "" : there->second;
+}
+
+}  // namespace tessera

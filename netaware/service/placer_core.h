@@ -1,0 +1,135 @@
+// What a placer decides: joins the pool, the grants, and the servers' nodes.
+//
+//   PlacerCore core({.cluster = "default"}, std::move(signer), store.epoch(), outside);
+//   RETURN_IF_ERROR(core.Load(store.Range(""), now_ms));
+//   core.Join(node, now_ms); core.Ask(...); core.Turn(now_ms);     // what is to be done goes to `outside`
+//
+// Time is an argument: the placer's clock, in milliseconds since 1970. No I/O, and nothing waits. Belongs to one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "netaware/grants/grant_book.h"
+#include "netaware/inventory/inventory.h"
+#include "netaware/service/placed_grant.h"
+#include "netaware/service/pool_server.h"
+#include "netaware/store/store.h"
+#include "protocol/ticket/ticket_keys.h"
+
+namespace tessera {
+
+// An order to a node (protocol/control/node.proto).
+struct PlacerOrder {
+  enum class Kind { kHold, kCancel, kConfirm, kRelease };
+  uint64_t number = 0;
+  Kind kind = Kind::kHold;
+  GrantId grant{};
+  std::vector<std::byte> ticket{};  // of kHold
+  int64_t until_ms = 0;             // of kHold: its end if nobody confirms; of kRelease: of its last ticket
+};
+
+// A grant as its job is told of it.
+struct GrantView {
+  PlacedGrant grant{};  // parts and tickets: of kGranted alone
+  Grant::State state = Grant::State::kWaiting;
+  std::string reason{};
+};
+
+class PlacerCore {
+ public:
+  static constexpr int64_t kHoldMs = 60'000;       // a hold that nobody confirms ends then
+  static constexpr int64_t kStoreAgainMs = 1'000;  // after the store has failed
+  static constexpr size_t kRequestIdBytesMax = 128;
+  static constexpr size_t kWaitingMax = 4'096;  // jobs that wait; one more is refused
+
+  struct Options {
+    std::string cluster = "default";
+    int64_t ticket_ms = 600'000;  // how long a ticket lives; a third of that after it was made it is renewed
+  };
+  // What is to be done, in this order. Nothing here calls back.
+  class Outside {
+   public:
+    virtual ~Outside() = default;
+    virtual void Send(const std::string& server, const PlacerOrder& order) = 0;
+    virtual void Tell(const GrantView& view) = 0;
+    // To be made durable; then Stored(). `grant`: empty when nobody waits for it.
+    virtual void Keep(StoreTransaction transaction, std::optional<GrantId> grant) = 0;
+  };
+
+  PlacerCore(Options options, TicketSigner signer, uint64_t epoch, Outside& outside)
+      : options_(std::move(options)), signer_(std::move(signer)), epoch_(epoch), outside_(outside), book_(pool_) {}
+
+  // What a placer before this one kept. kInvalidArgument: something there is damaged; the sentence names its key. What cannot be
+  // as it was is told in the log, and ends.
+  Status Load(const std::vector<StoreEntry>& entries, int64_t now_ms);
+
+  // Errors as of Inventory::Join(): the server is not in the pool then.
+  Status Join(JoiningNode node, int64_t now_ms);
+  void Leave(const std::string& server);
+  void Beat(const std::string& server, const NodeState& state, int64_t now_ms);
+  void Answered(const std::string& server, uint64_t number, bool done, int64_t now_ms);
+
+  struct Ask {
+    std::string holder{};
+    std::string request_id{};
+    Wish wish{};
+    uint32_t limit = kWholeShare;
+    int64_t wait_ms = -1;
+  };
+  // The same ask again is the same grant. kInvalidArgument: a field, its value and form; kResourceExhausted: too many wait.
+  Result<GrantId> Place(const Ask& ask, int64_t now_ms);
+  // A job that waits, and has ended. One that was granted: does nothing.
+  void Withdraw(const GrantId& grant);
+  // kNotFound: there is no such grant.
+  Status Renew(const GrantId& grant, int64_t now_ms);
+  Status Release(const GrantId& grant);
+  Status Revoke(const GrantId& grant, std::string reason);
+  // The store has done, or not, what it was given for this grant.
+  void Stored(const GrantId& grant, bool done, int64_t now_ms);
+
+  // Does what is due. To be called after each of the above, and at NextMs().
+  void Turn(int64_t now_ms);
+  int64_t NextMs() const;
+
+  std::optional<GrantView> View(const GrantId& grant) const;
+  std::vector<GrantView> ViewAll() const;
+  const Inventory& pool() const { return pool_; }
+  std::string HostOf(const std::string& server) const;
+  const Options& options() const { return options_; }
+  uint64_t epoch() const { return epoch_; }
+  std::string public_key() const { return signer_.PublicPem(); }
+
+ private:
+  void Act(const GrantAction& action, int64_t now_ms);
+  // What the book has chosen, by names.
+  void TakeParts(PlacedGrant& placed, const Grant& grant) const;
+  void Sign(PlacedGrant& placed, int64_t now_ms) const;
+  void Order(const std::string& server, PlacerOrder::Kind kind, const GrantId& grant, int64_t until_ms,
+             std::vector<std::byte> ticket = {});
+  void CompareLedger(const std::string& server, const std::vector<NodeGrantState>& grants, int64_t now_ms);
+  GrantView ViewOf(const PlacedGrant& placed, const Grant& grant) const;
+
+  const Options options_;
+  const TicketSigner signer_;
+  const uint64_t epoch_;
+  Outside& outside_;
+  Inventory pool_;
+  GrantBook book_;
+  std::map<GrantId, PlacedGrant> placed_;  // of all that the book has
+  std::map<std::string, std::string> hosts_;
+  uint64_t last_order_ = 0;
+  std::map<uint64_t, std::pair<std::string, GrantId>> holds_asked_;  // by number of the order
+  std::map<GrantId, int64_t> not_stored_;                            // when the book is told
+};
+
+// The grant of this request: the same for the same holder and text, and no other's.
+GrantId GrantOf(std::string_view cluster, std::string_view holder, std::string_view request_id);
+
+}  // namespace tessera

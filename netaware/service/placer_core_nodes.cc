@@ -1,0 +1,93 @@
+// What a placer has to do with the nodes of its servers.
+#include <algorithm>
+#include <utility>
+
+#include "netaware/service/placer_core.h"
+#include "protocol/base/log.h"
+#include "protocol/base/printable.h"
+#include "protocol/ticket/gpu_uuid.h"
+
+namespace tessera {
+namespace {
+
+using Kind = PlacerOrder::Kind;
+
+constexpr int64_t kNsOfMs = 1'000'000;
+
+}  // namespace
+
+Status PlacerCore::Join(JoiningNode node, int64_t now_ms) {
+  const std::string id = node.server.id;
+  for (const PoolGpu& gpu : node.server.gpus) {
+    if (!ParseGpuUuid(gpu.uuid)) return Status(StatusCode::kInvalidArgument, "'" + Printable(gpu.uuid) + "' is no UUID of a GPU");
+  }
+  const std::string stored = StoredServer(node.server);
+  RETURN_IF_ERROR(pool_.Join(std::move(node.server), now_ms * kNsOfMs));
+  hosts_[id] = std::move(node.host);
+  outside_.Keep({.changes = {{std::string(kServerKeys) + id, stored}}}, std::nullopt);
+  CompareLedger(id, node.state.grants, now_ms);
+  Beat(id, node.state, now_ms);
+  return Status::Ok();
+}
+
+void PlacerCore::CompareLedger(const std::string& server, const std::vector<NodeGrantState>& grants, int64_t now_ms) {
+  std::set<GrantId> has;
+  for (const NodeGrantState& state : grants) {
+    has.insert(state.grant);
+    const auto there = placed_.find(state.grant);
+    const Grant* const grant = book_.Find(state.grant);
+    const bool is_ours = there != placed_.end() && grant != nullptr && grant->state <= Grant::State::kGranted &&
+                         std::ranges::any_of(there->second.parts, [&](const PlacedPart& part) { return part.server == server; });
+    if (!is_ours) {
+      // It ended while the server was away, or a placer before this one was about to grant it.
+      Order(server, Kind::kRelease, state.grant, now_ms + options_.ticket_ms);
+    } else if (state.is_held && grant->state == Grant::State::kGranted) {
+      Order(server, Kind::kConfirm, state.grant, 0);
+    }
+  }
+  for (const auto& [id, placed] : placed_) {
+    const Grant* const grant = book_.Find(id);
+    if (has.contains(id) || grant == nullptr || grant->state != Grant::State::kGranted) continue;
+    for (const PlacedPart& part : placed.parts) {
+      if (part.server != server) continue;
+      LogWarning("server '{}' has lost grant {}: it is to hold it again", Printable(server), GrantText(id));
+      Order(server, Kind::kHold, id, now_ms + kHoldMs, part.ticket);
+      Order(server, Kind::kConfirm, id, 0);
+    }
+  }
+}
+
+void PlacerCore::Leave(const std::string& server) {
+  pool_.Leave(server);
+  std::erase_if(holds_asked_, [&](const auto& each) { return each.second.first == server; });
+}
+
+void PlacerCore::Beat(const std::string& server, const NodeState& state, int64_t now_ms) {
+  pool_.Heard(server, now_ms * kNsOfMs);
+  if (const Status status = pool_.SetOthers(server, state.others); !status.ok())
+    LogWarning("what server '{}' says of its GPUs is not taken: {}", Printable(server), status.message());
+  for (const NodeGrantState& each : state.grants) {
+    if (each.sessions > 0) book_.Beat(each.grant, now_ms);
+  }
+}
+
+void PlacerCore::Answered(const std::string& server, uint64_t number, bool done, int64_t now_ms) {
+  const auto asked = holds_asked_.find(number);
+  if (asked == holds_asked_.end() || asked->second.first != server) return;
+  const GrantId grant = asked->second.second;
+  holds_asked_.erase(asked);
+  if (done) {
+    book_.Held(grant, server);
+  } else {
+    book_.Refused(grant, server, now_ms);
+  }
+}
+
+void PlacerCore::Order(const std::string& server, Kind kind, const GrantId& grant, int64_t until_ms,
+                       std::vector<std::byte> ticket) {
+  const PlacerOrder order{++last_order_, kind, grant, std::move(ticket), until_ms};
+  if (kind == Kind::kHold) holds_asked_[order.number] = {server, grant};
+  outside_.Send(server, order);
+}
+
+}  // namespace tessera

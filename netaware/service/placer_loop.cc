@@ -1,0 +1,131 @@
+#include "netaware/service/placer_loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+#include "protocol/base/printable.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kNsOfMs = 1'000'000;
+
+int64_t SteadyMs() { return static_cast<int64_t>(MonotonicNs()) / kNsOfMs; }
+
+int64_t WallMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PlacerLoop>> PlacerLoop::Start(PlacerCore::Options options, TicketSigner signer, Store& store) {
+  const std::vector<StoreEntry> kept = store.Range("");
+  std::unique_ptr<PlacerLoop> loop(new PlacerLoop(std::move(options), std::move(signer), store));
+  RETURN_IF_ERROR(loop->core_.Load(kept, loop->NowMs()));
+  loop->thread_ = std::thread([loop = loop.get()] { loop->Run(); });
+  return loop;
+}
+
+PlacerLoop::PlacerLoop(PlacerCore::Options options, TicketSigner signer, Store& store)
+    : offset_ms_(WallMs() - SteadyMs()), writer_(store), core_(std::move(options), std::move(signer), store.epoch(), *this) {}
+
+PlacerLoop::~PlacerLoop() {
+  {
+    MutexLock lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+int64_t PlacerLoop::NowMs() const { return SteadyMs() + offset_ms_; }
+
+void PlacerLoop::Post(Work work) {
+  {
+    MutexLock lock(mutex_);
+    work_.push_back(std::move(work));
+  }
+  changed_.notify_one();
+}
+
+void PlacerLoop::Run() {
+  for (;;) {
+    const int64_t until_ms = std::min(core_.NextMs(), clock_ms_ + kClockMs);
+    std::vector<Work> work;
+    {
+      MutexLock lock(mutex_);
+      while (work_.empty() && !ends_ && NowMs() < until_ms)
+        changed_.wait_for(mutex_, std::chrono::milliseconds(std::min<int64_t>(until_ms - NowMs(), kClockMs)));
+      if (ends_ && work_.empty()) return;
+      work = std::exchange(work_, {});
+    }
+    for (const Work& each : work) each(core_, NowMs());
+    const int64_t now_ms = NowMs();
+    core_.Turn(now_ms);
+    if (now_ms - clock_ms_ >= kClockMs) TendNodes(now_ms);
+  }
+}
+
+void PlacerLoop::TendNodes(int64_t now_ms) {
+  clock_ms_ = now_ms;
+  for (const auto& [server, attached] : nodes_) {
+    const std::shared_ptr<NodeEnd> node = attached.node.lock();
+    if (node == nullptr) continue;
+    if (now_ms - attached.heard_ms < kSilentMs) {
+      node->SendClock(now_ms);
+      continue;
+    }
+    LogWarning("server '{}' has said nothing for {} s", Printable(server), kSilentMs / 1'000);
+    node->EndSilent();
+  }
+  std::erase_if(jobs_, [](const auto& each) { return each.second.expired(); });
+}
+
+void PlacerLoop::Attach(const std::string& server, std::weak_ptr<NodeEnd> node, int64_t now_ms) {
+  nodes_[server] = {std::move(node), now_ms};
+}
+
+void PlacerLoop::Heard(const std::string& server, int64_t now_ms) {
+  if (const auto node = nodes_.find(server); node != nodes_.end()) node->second.heard_ms = now_ms;
+}
+
+void PlacerLoop::Detach(const std::string& server) { nodes_.erase(server); }
+
+void PlacerLoop::Watch(const GrantId& grant, std::weak_ptr<JobEnd> job) { jobs_.emplace(grant, std::move(job)); }
+
+void PlacerLoop::Unwatch(const GrantId& grant, const JobEnd* job) {
+  const auto [begin, end] = jobs_.equal_range(grant);
+  const auto found = std::find_if(begin, end, [&](const auto& each) { return each.second.lock().get() == job; });
+  if (found != end) jobs_.erase(found);
+}
+
+bool PlacerLoop::IsWatched(const GrantId& grant) {
+  const auto [begin, end] = jobs_.equal_range(grant);
+  return std::any_of(begin, end, [](const auto& each) { return !each.second.expired(); });
+}
+
+void PlacerLoop::Send(const std::string& server, const PlacerOrder& order) {
+  const auto node = nodes_.find(server);
+  if (node == nodes_.end()) return;  // it hears what is so when it is back
+  if (const std::shared_ptr<NodeEnd> end = node->second.node.lock()) end->Send(order);
+}
+
+void PlacerLoop::Tell(const GrantView& view) {
+  const auto [begin, end] = jobs_.equal_range(view.grant.ask.id);
+  for (auto job = begin; job != end; ++job) {
+    if (const std::shared_ptr<JobEnd> there = job->second.lock()) there->Tell(view);
+  }
+}
+
+void PlacerLoop::Keep(StoreTransaction transaction, std::optional<GrantId> grant) {
+  writer_.Commit(std::move(transaction), [this, grant](const StoreResult& result) {
+    const bool done = result.outcome == StoreResult::Outcome::kDone;
+    if (!done) LogError("the store has not kept what it was given: {}", result.reason);
+    if (grant) Post([id = *grant, done](PlacerCore& core, int64_t now_ms) { core.Stored(id, done, now_ms); });
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,89 @@
+// The one thread that decides, and what it says to the others: calls of gRPC and the store come to it as functions, and it speaks
+// to whoever has registered.
+//
+//   PlacerLoop loop(options, signer, *store);
+//   loop.Post([](PlacerCore& core, int64_t now_ms) { ... });         // any thread
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "netaware/service/placer_core.h"
+#include "netaware/service/store_thread.h"
+#include "protocol/base/mutex.h"
+
+namespace tessera {
+
+// Where orders to a node go. In the loop's thread.
+class NodeEnd {
+ public:
+  virtual ~NodeEnd() = default;
+  virtual void Send(const PlacerOrder& order) = 0;
+  virtual void SendClock(int64_t now_ms) = 0;
+  // Nothing was heard of it for long: its stream ends.
+  virtual void EndSilent() = 0;
+};
+// Where a job's states go. In the loop's thread.
+class JobEnd {
+ public:
+  virtual ~JobEnd() = default;
+  virtual void Tell(const GrantView& view) = 0;
+};
+
+class PlacerLoop : private PlacerCore::Outside {
+ public:
+  static constexpr int64_t kClockMs = 1'000;
+  static constexpr int64_t kSilentMs = 15'000;
+  using Work = std::function<void(PlacerCore& core, int64_t now_ms)>;
+
+  // `store` outlives it, and is its own. Errors as of PlacerCore::Load().
+  static Result<std::unique_ptr<PlacerLoop>> Start(PlacerCore::Options options, TicketSigner signer, Store& store);
+  // What was posted is done; what is to be stored is.
+  ~PlacerLoop() override;
+
+  // Any thread; in the order in which they come.
+  void Post(Work work) EXCLUDES(mutex_);
+
+  // Within the work: who hears of a server's orders and of a grant, until the pointer is gone.
+  void Attach(const std::string& server, std::weak_ptr<NodeEnd> node, int64_t now_ms);
+  void Heard(const std::string& server, int64_t now_ms);
+  void Detach(const std::string& server);
+  void Watch(const GrantId& grant, std::weak_ptr<JobEnd> job);
+  void Unwatch(const GrantId& grant, const JobEnd* job);
+  bool IsWatched(const GrantId& grant);
+
+ private:
+  struct Attached {
+    std::weak_ptr<NodeEnd> node;
+    int64_t heard_ms = 0;
+  };
+
+  PlacerLoop(PlacerCore::Options options, TicketSigner signer, Store& store);
+  void Run() EXCLUDES(mutex_);
+  void TendNodes(int64_t now_ms);
+  int64_t NowMs() const;
+
+  void Send(const std::string& server, const PlacerOrder& order) override;
+  void Tell(const GrantView& view) override;
+  void Keep(StoreTransaction transaction, std::optional<GrantId> grant) override;
+
+  const int64_t offset_ms_;  // of the placer's clock to CLOCK_MONOTONIC: jumps of the wall clock change nothing
+  StoreThread writer_;
+  PlacerCore core_;
+  std::map<std::string, Attached> nodes_;
+  std::multimap<GrantId, std::weak_ptr<JobEnd>> jobs_;
+  int64_t clock_ms_ = 0;
+
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<Work> work_ GUARDED_BY(mutex_);
+  bool ends_ GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,71 @@
+#include "netaware/service/roles.h"
+
+#include <fmt/core.h>
+
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+#include <optional>
+
+#include "protocol/base/printable.h"
+#include "protocol/wire/holder.h"
+
+namespace tessera {
+namespace {
+
+constexpr std::string_view kOthers = "others";
+
+std::optional<Role> RoleNamed(std::string_view word) {
+  constexpr std::pair<std::string_view, Role> kWords[] = {{"nobody", Role::kNobody},
+                                                          {"tenant", Role::kTenant},
+                                                          {"server", Role::kServer},
+                                                          {"viewer", Role::kViewer},
+                                                          {"admin", Role::kAdmin}};
+  for (const auto& [name, role] : kWords) {
+    if (name == word) return role;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Roles> Roles::Parse(std::string_view text, const std::string& path) {
+  const auto invalid = [&](const toml::source_region& where, const std::string& why) {
+    return Status(StatusCode::kInvalidArgument, fmt::format("{}, line {}: {}", path, where.begin.line, why));
+  };
+  const toml::parse_result parsed = toml::parse(text);
+  if (!parsed) return invalid(parsed.error().source(), std::string(parsed.error().description()));
+  Roles roles;
+  for (const auto& [section, node] : parsed.table()) {
+    const toml::table* const table = node.as_table();
+    if (section != "roles" || table == nullptr)
+      return invalid(node.source(), fmt::format("'{}' is unknown: there is [roles]", Printable(section.str())));
+    for (const auto& [holder, value] : *table) {
+      const auto word = value.value<std::string>();
+      const std::optional<Role> role = word ? RoleNamed(*word) : std::nullopt;
+      if (!role)
+        return invalid(value.source(),
+                       fmt::format("the role of '{}' is none of nobody, tenant, server, viewer, admin", Printable(holder.str())));
+      if (holder == kOthers) {
+        if (*role != Role::kNobody && *role != Role::kTenant)
+          return invalid(value.source(), "others are tenant or nobody: more is for whom a line names");
+        roles.others = *role;
+      } else if (IsHolder(holder.str())) {
+        roles.of[std::string(holder.str())] = *role;
+      } else {
+        return invalid(value.source(), fmt::format("'{}' is nobody: write \"uid:N\" for a user of this host, or \"name:X\" for "
+                                                   "the name in a certificate",
+                                                   Printable(holder.str())));
+      }
+    }
+  }
+  return roles;
+}
+
+Role Roles::RoleOf(std::string_view holder) const {
+  const auto found = of.find(holder);
+  return found == of.end() ? others : found->second;
+}
+
+}  // namespace tessera

@@ -1,0 +1,47 @@
+// Has a store write what waits, all of it with one write to the disk, while whoever gave it goes on.
+//
+//   StoreThread writer(*store);
+//   writer.Commit(transaction, [](const StoreResult& result) { ... });      // in the writer's thread
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "netaware/store/store.h"
+#include "protocol/base/mutex.h"
+
+namespace tessera {
+
+class StoreThread {
+ public:
+  using Done = std::function<void(const StoreResult& result)>;
+
+  // `store` is this thread's from now on, and outlives it.
+  explicit StoreThread(Store& store);
+  // Writes what waits.
+  ~StoreThread();
+
+  // Any thread. Transactions are carried out in the order in which they come.
+  void Commit(StoreTransaction transaction, Done done) EXCLUDES(mutex_);
+  // How often the disk was written to.
+  uint64_t writes() EXCLUDES(mutex_);
+
+ private:
+  struct Waiting {
+    StoreTransaction transaction;
+    Done done;
+  };
+  void Run() EXCLUDES(mutex_);
+
+  Store& store_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<Waiting> waiting_ GUARDED_BY(mutex_);
+  uint64_t writes_ GUARDED_BY(mutex_) = 0;
+  bool ends_ GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace tessera
