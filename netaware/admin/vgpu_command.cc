@@ -24,6 +24,8 @@ using control::v1::VgpuList;
 constexpr auto kAnswerWait = std::chrono::seconds(30);
 constexpr std::string_view kEverybody = "everybody";
 constexpr const char* kSmPartition = "fastgshare/gpu_sm_partition";
+// Whose vGPUs a placer's grants have (netaware/node), and nobody else changes.
+constexpr std::string_view kGrantPrefix = "grant-";
 
 int Say(int code, const std::string& sentence) {
   std::fprintf(stderr, "tessera: %s\n", sentence.c_str());
@@ -145,6 +147,12 @@ int Watch(const VgpuOptions& options, const ControlConnection& connection) {
 }  // namespace
 
 int VgpuCommand(const VgpuOptions& options) {
+  const bool changes = options.action == "create" || options.action == "resize" || options.action == "delete";
+  if (changes && options.name.starts_with(kGrantPrefix)) {
+    return Say(kExitVgpu, fmt::format("vGPU '{}' is a grant's, which its placer makes and ends: {}", Printable(options.name),
+                                      options.action == "create" ? "take a name that does not begin with 'grant-'"
+                                                                 : "it goes when the job that has the grant ends"));
+  }
   const Result<std::string> url = ControlUrl(options);
   if (!url.ok()) return Say(kExitUnknownScheme, url.status().message());
   Result<ControlConnection> connected = ConnectControl(url.value(), options);

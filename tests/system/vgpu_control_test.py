@@ -329,6 +329,14 @@ class VgpuControlTest(VgpuTest):
         self.server.process.wait(30)
         self.assertFalse(os.path.exists(path))
 
+    def test_vgpus_of_grants_are_left_alone(self):
+        self.serve()
+        name = "grant-" + 32 * "a" + "-0"
+        for words in (("create", name, "--request", 0.1), ("resize", name, "--limit", 0.5), ("delete", name, "--force")):
+            self.assertIn(f"'{name}' is a grant's", self.vgpu(*words, code=79))
+        self.assertEqual(self.names(), [])
+        self.vgpu("create", "grants", "--request", 0.1)
+
     def vgpu_at(self, *words):
         return subprocess.run([TESSERA, "vgpu", *words], capture_output=True, text=True, check=True, timeout=60, env=environment()).stdout
 
