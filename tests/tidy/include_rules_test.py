@@ -119,7 +119,7 @@ FOREIGN = {
     r"openssl/.*": r"protocol/link/tls/|protocol/image/|protocol/ticket/ticket_keys\.cc|netaware/service/placer_core\.cc",
     r"spdlog/.*": r"protocol/base/log\.",
     r"fmt/(?!core\.h).*": r"protocol/base/fmt\.",  # seconds of compilation each
-    r"google/protobuf/.*|grpc.*|.*\.pb\.h": r"server/broker/control/|netaware/(admin|lease|service)/|protocol/rpc/",
+    r"google/protobuf/.*|grpc.*|.*\.pb\.h": r"server/broker/control/|netaware/(admin|lease|node|service)/|protocol/rpc/",
     r"prometheus/.*": r"server/broker/metrics/",
     r"sqlite3\.h": r"server/usage/usage_store\.cc|netaware/store/",
     r"etcd/.*": r"netaware/store/",

@@ -1,0 +1,59 @@
+// The node's connection to the control API of its server's broker, which is made again whenever it ends.
+//
+//   BrokerLine line("unix:/run/tessera/tessera.sock.control", "/run/tessera/tessera.sock", queue, {...});
+//   line.Start();
+//   line.Call(call);
+//
+// The functions are called in the node's thread, and all of this is called there. A thread of its own connects, and asks the
+// server what its GPUs are; it goes on until the process ends.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "generated/control/vgpu.grpc.pb.h"
+#include "netaware/node/grant_vgpus.h"
+#include "netaware/node/node_queue.h"
+#include "netaware/node/server_vgpus.h"
+#include "protocol/base/status.h"
+
+namespace tessera {
+
+class BrokerLine {
+ public:
+  static constexpr int kAnswerS = 5;  // for a call
+
+  struct Listener {
+    std::function<void(std::map<std::string, std::string>)> described;  // models by UUID, before the first list
+    std::function<void(ServerVgpus)> list;
+    std::function<void(const std::string& vgpu, const Status&)> done;  // as GrantVgpus::CallDone() takes it
+    std::function<void()> lost;
+  };
+
+  // `queue` outlives the process's threads.
+  BrokerLine(std::string control_url, std::string server_path, NodeQueue& queue, Listener listener)
+      : control_url_(std::move(control_url)),
+        server_path_(std::move(server_path)),
+        queue_(queue),
+        listener_(std::move(listener)) {}
+
+  // Once.
+  void Start();
+  void Call(const GrantVgpus::Call& call);
+
+ private:
+  using Stub = control::v1::VgpuService::Stub;
+
+  void Run();
+  Status Follow(bool* was_there);
+
+  const std::string control_url_;
+  const std::string server_path_;
+  NodeQueue& queue_;
+  const Listener listener_;
+  std::shared_ptr<Stub> stub_;  // of the node's thread; null: there is no broker
+};
+
+}  // namespace tessera

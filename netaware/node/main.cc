@@ -1,0 +1,63 @@
+// tessera-node: joins a tesserad of this host to the pool of a placer. How it ends stands in README.md.
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "netaware/node/options.h"
+#include "netaware/node/run_node.h"
+#include "netaware/store/sqlite_store.h"
+#include "programs/service_process.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/log.h"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kName = "tessera-node";
+constexpr uint64_t kStoreWaitNs = 5'000'000'000;  // for the node before this one to end
+constexpr useconds_t kStoreAgainUs = 50'000;
+
+Result<std::unique_ptr<Store>> OpenLedger(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path directory = std::filesystem::absolute(path, error).parent_path();
+  std::filesystem::create_directories(directory, error);
+  if (error) return Status::FromErrno("cannot make " + directory.string() + " for the ledger", error.value());
+  const uint64_t until_ns = MonotonicNs() + kStoreWaitNs;
+  for (;;) {
+    Result<std::unique_ptr<Store>> store = OpenSqliteStore(path);
+    if (store.status().code() != StatusCode::kUnavailable || MonotonicNs() >= until_ns) return store;
+    usleep(kStoreAgainUs);
+  }
+}
+
+// Threads are left as they are.
+[[noreturn]] void End(int code) { _exit(code); }
+
+int Run(const NodeOptions& options) {
+  Result<std::unique_ptr<Store>> store = OpenLedger(options.state);
+  if (!store.ok()) return Fail(kName, store.status(), kServiceCannotListen);
+  const Status status = RunNode(options, **store, [&] {
+    if (options.daemon_fd < 0) {
+      Announce(std::string(kName) + ": " + options.host_id + ", server unix:" + options.server_path + ", placer " +
+               options.placer);
+    }
+  });
+  if (status.ok()) return kServiceOk;
+  return Fail(kName, status, status.code() == StatusCode::kInvalidArgument ? kServiceCannotListen : kServiceInternal);
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  using namespace tessera;
+  NodeOptions options;
+  if (const int code = ParseNodeOptions(argc, argv, &options); code >= 0) return code;
+  // Who has started it adds the time.
+  SetLogName(kName, options.daemon_fd >= 0 ? LogTimes::kNever : LogTimes::kUnlessTerminal);
+  SetLogLevel(options.log_level);
+  RaiseDescriptorLimit();
+  End(Run(options));
+}

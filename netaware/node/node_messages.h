@@ -1,0 +1,30 @@
+// Between the messages of protocol/control and what the node's core takes and gives. Pure; any thread.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "generated/control/node.pb.h"
+#include "generated/control/vgpu.pb.h"
+#include "netaware/node/node_core.h"
+
+namespace tessera {
+
+// What a server is, beside its vGPUs.
+struct NodeServer {
+  std::string server{};  // the host id
+  std::vector<std::string> addresses{};
+  std::map<std::string, std::string> models{};  // by GPU's UUID
+};
+
+ServerVgpus VgpusOf(const control::v1::VgpuList& list);
+control::v1::CreateRequest CreateOf(const WantedVgpu& vgpu);
+
+NodeWelcome WelcomeOf(const control::v1::Welcome& message);
+NodeOrder OrderOf(const control::v1::Order& message);
+control::v1::FromNode MessageOf(const NodeBeat& beat);
+control::v1::FromNode MessageOf(uint64_t order, const Status& status);
+control::v1::FromNode RegistrationOf(const NodeServer& server, const std::vector<ServerGpu>& gpus, const NodeBeat& beat);
+
+}  // namespace tessera

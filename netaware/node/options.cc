@@ -1,0 +1,82 @@
+#include "netaware/node/options.h"
+
+#include <filesystem>
+
+#include "netaware/node/host_id.h"
+#include "programs/service_command_line.h"
+#include "programs/state_path.h"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kFooter =
+    R"(When it has its ledger, one line on stdout says so; everything else is on stderr. SIGTERM and SIGINT end it; what was
+granted goes on, and the next one takes it over. SIGHUP connects to the placer anew, with the files of keys as they are then.
+
+Exit codes:
+  0  ended after SIGTERM or SIGINT, or with the tesserad that has started it
+  1  a system call failed that should not
+  2  the command line was not understood
+  4  the ledger cannot be used: another node has it, or it is damaged, or not to be written
+
+Example:
+  tessera-node --placer tls://placer.example:4190 --server unix:/run/tessera/tessera.sock --address tls://gpu7.example:4180)";
+
+}  // namespace
+
+int ParseNodeOptions(int argc, char** argv, NodeOptions* options) {
+  ServiceCommandLine line("tessera-node", "Makes a tesserad of this host known to a placer, and carries out what that orders.",
+                          kFooter, *options);
+  line.app().remove_option(line.app().get_option("--hello-timeout"));  // nobody connects to it
+  std::string server;
+  line.app().add_option("--placer", options->placer, "Where the placer listens")->type_name("unix:PATH|tls://HOST:PORT");
+  line.app().add_option("--server", server, "The socket of tesserad")->type_name("unix:PATH");
+  line.app()
+      .add_option("--control", options->control,
+                  "The socket of its control API (default: that of --server, with .control at the end)")
+      ->type_name("unix:PATH");
+  line.app()
+      .add_option("--address", options->addresses,
+                  "An address at which jobs reach the server, as 'tessera run --server' takes it; once for each (default: "
+                  "--server, so that only jobs of this host do)")
+      ->type_name("URL")
+      ->allow_extra_args(false);
+  line.app()
+      .add_option("--state", options->state,
+                  "The ledger of this server's grants (default: a file for --server in the directory of state)")
+      ->type_name("FILE");
+  line.app()
+      .add_option("--host-id", options->host_id,
+                  "How the server is called in the pool, no other server's (default: the host's name and a number)")
+      ->type_name("NAME");
+  line.AddKeyOptions(&options->keys);
+  line.app().add_option("--daemon-fd", options->daemon_fd)->group("");
+  if (const int code = line.Parse(argc, argv); code >= 0) return code;
+  if (options->placer.empty() || server.empty()) {
+    return line.Refuse("--placer unix:PATH|tls://HOST:PORT and --server unix:PATH are required");
+  }
+  if (UnixPathOf(options->placer).empty() && !options->placer.starts_with("tls://")) {
+    return line.Refuse("'" + options->placer + "' is no address of a placer: --placer takes unix:PATH or tls://HOST:PORT");
+  }
+  options->server_path = UnixPathOf(server);
+  if (options->server_path.empty()) return line.Refuse("'" + server + "' is no server on this host: --server takes unix:PATH");
+  if (options->control.empty()) options->control = server + ".control";
+  if (UnixPathOf(options->control).empty()) {
+    return line.Refuse("'" + options->control + "' is no control API on this host: --control takes unix:PATH");
+  }
+  if (options->addresses.empty()) {
+    std::error_code error;
+    options->addresses = {"unix:" + std::filesystem::absolute(options->server_path, error).lexically_normal().string()};
+  }
+  if (options->host_id.empty()) options->host_id = HostIdHere(options->server_path);
+  if (!IsHostId(options->host_id)) {
+    return line.Refuse("--host-id takes 1 to 63 characters that can be printed, not '" + options->host_id + "'");
+  }
+  constexpr size_t kSqliteEnd = 4;  // "-wal"
+  if (options->state.empty()) options->state = StatePath(options->server_path, ".grants", kSqliteEnd);
+  if (options->state.empty())
+    return line.Refuse("there is no directory of state for this user and server: name a file with --state");
+  return -1;
+}
+
+}  // namespace tessera

@@ -1,0 +1,27 @@
+// The command line of tessera-node.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "programs/service_options.h"
+#include "protocol/link/link_options.h"
+
+namespace tessera {
+
+struct NodeOptions : ServiceOptions {
+  std::string placer;                  // unix:PATH or tls://HOST:PORT
+  std::string server_path;             // of --server unix:PATH
+  std::string control;                 // unix:PATH
+  std::vector<std::string> addresses;  // at which clients reach the server
+  std::string state;                   // path of the ledger
+  std::string host_id;
+  KeyFiles keys;
+
+  int daemon_fd = -1;  // of a node that tesserad starts; not for users
+};
+
+// As ServiceCommandLine::Parse().
+int ParseNodeOptions(int argc, char** argv, NodeOptions* options);
+
+}  // namespace tessera

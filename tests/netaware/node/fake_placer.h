@@ -1,0 +1,148 @@
+// A placer that is a test: takes whichever node connects, says what it is told to, and remembers what it hears.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <time.h>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "generated/control/node.grpc.pb.h"
+#include "protocol/base/mutex.h"
+#include "protocol/ticket/ticket_keys.h"
+
+namespace tessera {
+
+class FakePlacer : public control::v1::NodeService::Service {
+ public:
+  using ToNode = control::v1::ToNode;
+  using FromNode = control::v1::FromNode;
+  using Order = control::v1::Order;
+  static constexpr std::chrono::seconds kPatience{30};
+
+  explicit FakePlacer(std::string path, uint64_t epoch, const TicketSigner& signer) : epoch_(epoch), signer_(signer) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials());
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~FakePlacer() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  static int64_t NowMs() {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec * int64_t{1'000} + now.tv_nsec / 1'000'000 + 5'000'000;  // of a clock of its own
+  }
+
+  grpc::Status Attach(grpc::ServerContext* context, grpc::ServerReaderWriter<ToNode, FromNode>* stream) override {
+    FromNode message;
+    if (!stream->Read(&message) || !message.has_registration()) return grpc::Status::OK;
+    {
+      MutexLock lock(mutex_);
+      registrations_ += 1;
+      registration_ = message.registration();
+      beat_ = message.registration().state();
+      changed_.notify_all();
+      if (!refusal_.empty()) return {grpc::StatusCode::PERMISSION_DENIED, refusal_};
+      stream_ = stream;
+      ToNode welcome;
+      welcome.mutable_welcome()->set_cluster("west");
+      welcome.mutable_welcome()->set_epoch(epoch_);
+      welcome.mutable_welcome()->add_ticket_keys(signer_.PublicPem());
+      welcome.mutable_welcome()->set_now_ms(NowMs());
+      if (!is_silent_) stream->Write(welcome);
+    }
+    while (stream->Read(&message)) {
+      MutexLock lock(mutex_);
+      if (message.has_answer()) answers_[message.answer().number()] = message.answer();
+      if (message.has_beat()) {
+        beat_ = message.beat();
+        beats_ += 1;
+      }
+      changed_.notify_all();
+    }
+    MutexLock lock(mutex_);
+    stream_ = nullptr;
+    ends_ += 1;
+    changed_.notify_all();
+    return grpc::Status::OK;
+  }
+
+  // What the node answered: "done", or why not.
+  std::string Give(Order::Kind kind, const Ticket& ticket, int64_t until_ms = NowMs() + 60'000) {
+    uint64_t number = 0;
+    {
+      MutexLock lock(mutex_);
+      ToNode message;
+      number = ++last_number_;
+      message.mutable_order()->set_number(number);
+      message.mutable_order()->set_kind(kind);
+      message.mutable_order()->set_grant(GrantText(ticket.grant));
+      message.mutable_order()->set_until_ms(until_ms);
+      const std::vector<std::byte> bytes = signer_.Sign(ticket);
+      if (kind == Order::HOLD) message.mutable_order()->set_ticket(bytes.data(), bytes.size());
+      if (stream_ == nullptr) return "no node is there";
+      stream_->Write(message);
+    }
+    if (!Wait([&]() REQUIRES(mutex_) { return answers_.contains(number); })) return "no answer";
+    MutexLock lock(mutex_);
+    return answers_[number].done() ? "done" : answers_[number].reason();
+  }
+  bool WaitForNode(int registrations = 1) {
+    return Wait([&]() REQUIRES(mutex_) { return registrations_ >= registrations && stream_ != nullptr; });
+  }
+  bool WaitForEnds(int ends) {
+    return Wait([&]() REQUIRES(mutex_) { return ends_ >= ends; });
+  }
+  bool WaitForBeat(const std::function<bool(const control::v1::Beat&)>& is_it) {
+    return Wait([&]() REQUIRES(mutex_) { return beats_ > 0 && is_it(beat_); });
+  }
+  void Refuse(const std::string& why) {
+    MutexLock lock(mutex_);
+    refusal_ = why;
+  }
+  void BeSilent() {
+    MutexLock lock(mutex_);
+    is_silent_ = true;
+  }
+  control::v1::Registration registration() {
+    MutexLock lock(mutex_);
+    return registration_;
+  }
+  int registrations() {
+    MutexLock lock(mutex_);
+    return registrations_;
+  }
+
+ private:
+  bool Wait(const std::function<bool()>& is_so) {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    MutexLock lock(mutex_);
+    while (!is_so()) {
+      if (changed_.wait_until(mutex_, end) == std::cv_status::timeout) return false;
+    }
+    return true;
+  }
+
+  const uint64_t epoch_;
+  const TicketSigner& signer_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  grpc::ServerReaderWriter<ToNode, FromNode>* stream_ GUARDED_BY(mutex_) = nullptr;
+  control::v1::Registration registration_ GUARDED_BY(mutex_);
+  control::v1::Beat beat_ GUARDED_BY(mutex_);
+  std::map<uint64_t, control::v1::OrderAnswer> answers_ GUARDED_BY(mutex_);
+  std::string refusal_ GUARDED_BY(mutex_);
+  bool is_silent_ GUARDED_BY(mutex_) = false;
+  int registrations_ GUARDED_BY(mutex_) = 0;
+  int beats_ GUARDED_BY(mutex_) = 0;
+  int ends_ GUARDED_BY(mutex_) = 0;
+  uint64_t last_number_ GUARDED_BY(mutex_) = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace tessera
