@@ -113,7 +113,7 @@ Status GrantLedger::Keep(uint64_t newest_epoch, const Changes& changes) {
 }
 
 Status GrantLedger::See(uint64_t epoch) {
-  if (epoch < newest_epoch_) return IsOld("this placer", epoch, newest_epoch_);
+  if (epoch < newest_epoch_) return IsOld("its stream", epoch, newest_epoch_);
   return Keep(epoch, {});
 }
 

@@ -87,7 +87,7 @@ Result<KnownPlacer> KnownPlacer::Open(Store& store, NodeTime now) {
   return placer;
 }
 
-Status KnownPlacer::Learn(const std::string& cluster, const std::vector<std::string>& keys, int64_t placer_ms, NodeTime now) {
+Status KnownPlacer::Check(const std::string& cluster, const std::vector<std::string>& keys) const {
   if (!IsName(cluster)) return Status(StatusCode::kInvalidArgument, "the placer names no pool");
   if (!cluster_.empty() && cluster != cluster_) {
     return Status(
@@ -100,8 +100,12 @@ Status KnownPlacer::Learn(const std::string& cluster, const std::vector<std::str
                           std::ranges::all_of(keys, [](const std::string& key) { return key.size() <= kKeyBytesMax; });
   if (!are_usable)
     return Status(StatusCode::kInvalidArgument, fmt::format("the placer names {} keys of tickets, or long ones", keys.size()));
+  return KeysOf(keys).status();
+}
+
+Status KnownPlacer::Learn(const std::string& cluster, const std::vector<std::string>& keys, int64_t placer_ms, NodeTime now) {
+  RETURN_IF_ERROR(Check(cluster, keys));
   Result<TicketKeys> usable = KeysOf(keys);
-  if (!usable.ok()) return usable.status();
   const int64_t wall_ms = placer_ms - now.wall_ms;
   const StoreTransaction all = {.changes = {{kClusterKey, cluster}, {kKeysKey, KeysText(keys)}, {kClockKey, ClockText(wall_ms)}}};
   const StoreResult kept = store_->Commit({&all, 1}).front();

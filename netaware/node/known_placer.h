@@ -28,8 +28,9 @@ class KnownPlacer {
   // kInvalidArgument: what is stored is damaged, and the sentence names the key.
   static Result<KnownPlacer> Open(Store& store, NodeTime now);
 
-  // What a placer says when it takes this node. kInvalidArgument: it is of another pool, or a key is none; kResourceExhausted:
-  // the store failed. Nothing has changed then.
+  // What a placer says when it takes this node. kInvalidArgument: it is of another pool, or a key is none.
+  Status Check(const std::string& cluster, const std::vector<std::string>& keys) const;
+  // From now on that counts. Errors as of Check(), and kResourceExhausted: the store failed. Nothing has changed then.
   Status Learn(const std::string& cluster, const std::vector<std::string>& keys, int64_t placer_ms, NodeTime now);
   // Its clock, again.
   void Learn(int64_t placer_ms, NodeTime now);

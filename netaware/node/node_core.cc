@@ -28,9 +28,10 @@ Result<std::unique_ptr<NodeCore>> NodeCore::Open(Store& store, std::string serve
 Status NodeCore::Welcomed(const NodeWelcome& welcome, NodeTime now) {
   PlacerLost();
   if (welcome.epoch == 0) return OutOfBounds("the placer has no epoch");
-  // Another pool's epochs are others: it is to change nothing.
-  RETURN_IF_ERROR(placer_.Learn(welcome.cluster, welcome.ticket_keys, welcome.now_ms, now));
+  // Another pool's epoch is not to be seen, and an older placer's keys are not to count.
+  RETURN_IF_ERROR(placer_.Check(welcome.cluster, welcome.ticket_keys));
   RETURN_IF_ERROR(ledger_->See(welcome.epoch));
+  RETURN_IF_ERROR(placer_.Learn(welcome.cluster, welcome.ticket_keys, welcome.now_ms, now));
   epoch_ = welcome.epoch;
   return Status::Ok();
 }

@@ -82,6 +82,18 @@ TEST_F(NodeTicketsTest, TicketsAreCheckedWhileThePlacerIsAwayAlsoAfterARestart) 
   EXPECT_THAT(Show(0xa2), HasSubstr("expired 3000.0 s ago"));
 }
 
+TEST_F(NodeTicketsTest, KeysOfAnOlderPlacerDoNotCountAndThoseOfANewerOneDo) {
+  const TicketSigner other = std::move(TicketSigner::Make()).value();
+  EXPECT_FALSE(core->Welcomed({"west", 2, {other.PublicPem()}, kPlacer}, Now()).ok());
+  EXPECT_EQ(Show(0xa1), Names(0xa1));
+  Show(other.Sign(TicketOf(0xa1)));
+  EXPECT_EQ(code(), StatusCode::kPermissionDenied);
+  ASSERT_TRUE(core->Welcomed({"west", 4, {other.PublicPem()}, kPlacer}, Now()).ok());
+  EXPECT_EQ(Show(other.Sign(TicketOf(0xa1))), Names(0xa1));
+  Show(0xa1);
+  EXPECT_EQ(code(), StatusCode::kPermissionDenied);
+}
+
 TEST_F(NodeTicketsTest, AServerThatHasMetNoPlacerTakesNoTicket) {
   store = MakeMemoryStore();
   Start();

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -100,15 +101,18 @@ class NodeProgramTest : public ::testing::Test {
     text << std::ifstream(Path("log")).rdbuf();
     return text.str();
   }
-  std::vector<std::string> Vgpus() {
-    Result<RpcConnection> connection = ConnectRpc("unix:" + Path("server.control"), {}, {}, "start it");
-    std::vector<std::string> names;
-    if (!connection.ok()) return {connection.status().message()};
-    grpc::ClientContext context;
+  control::v1::VgpuList List() {
     control::v1::VgpuList list;
-    const grpc::Status status =
-        control::v1::VgpuService::NewStub(connection->channel)->List(&context, control::v1::ListRequest(), &list);
-    if (!status.ok()) return {status.error_message()};
+    Result<RpcConnection> connection = ConnectRpc("unix:" + Path("server.control"), {}, {}, "start it");
+    if (!connection.ok()) return list;
+    grpc::ClientContext context;
+    (void)control::v1::VgpuService::NewStub(connection->channel)->List(&context, control::v1::ListRequest(), &list);
+    return list;
+  }
+  std::vector<std::string> Vgpus() {
+    const control::v1::VgpuList list = List();
+    std::vector<std::string> names;
+    if (list.gpus_size() == 0) return {"nobody answers"};
     for (const control::v1::Vgpu& vgpu : list.vgpus()) names.push_back(vgpu.name());
     return names;
   }
@@ -122,7 +126,8 @@ class NodeProgramTest : public ::testing::Test {
                   .issued_ms = now_ms,
                   .expires_ms = now_ms + 600'000};
     ticket.grant.fill(std::byte{grant});
-    TicketVgpu vgpu{.request = share, .memory_bytes = 64 << 20};
+    TicketVgpu vgpu{
+        .request = share, .limit = std::max(share, 500'000U), .memory_bytes = 64 << 20, .priority = TicketPriority::kBestEffort};
     for (size_t i = 0, digit = 4; i < 16; ++i, digit += 2) {
       while (server.gpus(1).uuid()[digit] == '-') ++digit;
       vgpu.gpu[i] = std::byte(std::stoi(server.gpus(1).uuid().substr(digit, 2), nullptr, 16));
@@ -188,7 +193,15 @@ TEST_F(NodeProgramTest, AGrantGoesItsWayAndItsTicketsCountAsLong) {
   ASSERT_TRUE(placer_->WaitForNode()) << Log();
   const Ticket ticket = TicketOf(0xa1);
   EXPECT_EQ(placer_->Give(Order::HOLD, ticket), "done");
-  EXPECT_THAT(Vgpus(), ElementsAre(Name(ticket)));
+  const control::v1::VgpuList list = List();
+  ASSERT_EQ(list.vgpus_size(), 1);
+  EXPECT_EQ(list.vgpus(0).name(), Name(ticket));
+  EXPECT_EQ(list.vgpus(0).gpu(), 1u);
+  EXPECT_EQ(list.vgpus(0).spec().request(), 0.25);
+  EXPECT_EQ(list.vgpus(0).spec().limit(), 0.5);
+  EXPECT_EQ(list.vgpus(0).spec().memory_bytes(), uint64_t{64} << 20);
+  EXPECT_EQ(list.vgpus(0).spec().priority(), "best-effort");
+  EXPECT_THAT(list.vgpus(0).spec().owners().holders(), ElementsAre(ticket.holder));
   EXPECT_EQ(placer_->Give(Order::CONFIRM, ticket), "done");
   EXPECT_EQ(Show(ticket), Name(ticket));
   const Ticket large = TicketOf(0xa2, 900'000);
@@ -200,6 +213,33 @@ TEST_F(NodeProgramTest, AGrantGoesItsWayAndItsTicketsCountAsLong) {
   EXPECT_EQ(placer_->Give(Order::RELEASE, ticket, FakePlacer::NowMs() + 600'000), "done");
   EXPECT_THAT(Vgpus(), IsEmpty());
   EXPECT_THAT(Show(ticket), HasSubstr("was released"));
+}
+
+TEST_F(NodeProgramTest, AReleaseEndsTheSessionsOfItsGrant) {
+  StartNode();
+  ASSERT_TRUE(placer_->WaitForNode()) << Log();
+  const Ticket ticket = TicketOf(0xa1);
+  ASSERT_EQ(placer_->Give(Order::HOLD, ticket), "done");
+  ASSERT_EQ(placer_->Give(Order::CONFIRM, ticket), "done");
+  int input[2];
+  ASSERT_EQ(pipe2(input, O_CLOEXEC), 0);
+  const UniqueFd open(input[1]);
+  const pid_t job = StartProgram("/bin/sh", "sh",
+                                 {"-c", "exec \"$@\" <&3", "sh", TESSERA_PATH, "run", "--quiet", "--server",
+                                  "unix:" + Path("server"), "--vgpu", Name(ticket), "--", OCCUPY_PATH, "1", "1", "stay"},
+                                 {input[0]})
+                        .value();
+  close(input[0]);
+  EXPECT_TRUE(placer_->WaitForBeat(
+      [](const control::v1::Beat& beat) { return beat.grants_size() == 1 && beat.grants(0).sessions() == 1; }));
+  EXPECT_EQ(placer_->Give(Order::RELEASE, ticket, FakePlacer::NowMs() + 600'000), "done");
+  EXPECT_THAT(Vgpus(), IsEmpty());
+  EXPECT_TRUE(Comes([&] {
+    const ServerReport report = QueryServer(Path("server"), {}, MonotonicNs() + kQueryTimeoutNs).value();
+    return report.sessions == 0;
+  }));
+  kill(job, SIGKILL);
+  waitpid(job, nullptr, 0);
 }
 
 TEST_F(NodeProgramTest, WhatWasGrantedOutlivesNodePlacerAndBroker) {
@@ -241,7 +281,7 @@ TEST_F(NodeProgramTest, AnOlderPlacerIsLeftAlone) {
   placer_.reset();
   placer_ = std::make_unique<FakePlacer>(Path("placer"), 6, signer_);
   ASSERT_TRUE(placer_->WaitForEnds(2));  // it comes again, and goes
-  EXPECT_THAT(Log(), HasSubstr("this placer is of epoch 6 of the placer, and 7 was seen"));
+  EXPECT_THAT(Log(), HasSubstr("its stream is of epoch 6 of the placer, and 7 was seen"));
 }
 
 TEST_F(NodeProgramTest, APlacerThatRefusesIsLoggedOnceAndAskedAgain) {
