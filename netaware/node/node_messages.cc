@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "protocol/base/host_digest.h"
 #include "protocol/base/printable.h"
 
 namespace tessera {
@@ -102,6 +103,7 @@ control::v1::FromNode RegistrationOf(const NodeServer& server, const std::vector
     of_gpu->set_memory_bytes(gpu.memory_bytes);
     of_gpu->set_context_bytes(gpu.context_bytes);
   }
+  registration->set_host(HostDigest());
   registration->set_release(TESSERA_VERSION);
   FillIn(beat, registration->mutable_state());
   return message;

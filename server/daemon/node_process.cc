@@ -30,12 +30,11 @@ Status NodeProcess::Launch() {
   const std::string program = (self.parent_path() / "tessera-node").string();
   Result<std::pair<UniqueFd, UniqueFd>> ends = MakeSocketPair();
   if (!ends.ok()) return ends.status();
-  std::vector<std::string> arguments = {"--daemon-fd",  std::to_string(kPassedFd),
-                                        "--parent-pid", std::to_string(getpid()),
-                                        "--log",        options_.log_word,
-                                        "--placer",     options_.placer_url,
-                                        "--server",     "unix:" + options_.listen_path,
-                                        "--control",    "unix:" + options_.control_path};
+  std::vector<std::string> arguments = {"--daemon-fd", std::to_string(kPassedFd),
+                                        "--log",       options_.log_word,
+                                        "--placer",    options_.placer_url,
+                                        "--server",    "unix:" + options_.listen_path,
+                                        "--control",   "unix:" + options_.control_path};
   for (const std::string& url : urls_) arguments.insert(arguments.end(), {"--address", url});
   const KeyFiles& keys = options_.link.keys;
   for (const auto& [option, file] :

@@ -12,7 +12,7 @@ import unittest
 
 HEAVY = re.compile(r"lib(grpc|gpr|protobuf|absl|upb|sqlite3|prometheus)\b.*|lib(grpc|absl|address_sorting).*")
 WITHOUT = ("bin/tessera", "bin/tesserad", "bin/tessera-agent", "bin/tessera-gateway", "lib/client/libcuda.so.1")
-WITH = ("bin/tessera-broker", "bin/tessera-admin", "bin/tessera-node")
+WITH = ("bin/tessera-broker", "bin/tessera-admin", "bin/tessera-lease", "bin/tessera-node", "bin/tessera-placer")
 build = None
 
 

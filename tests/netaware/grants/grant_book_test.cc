@@ -141,16 +141,15 @@ TEST_F(GrantBookTest, WhatNeverFitsOrComesTooLateIsRefused) {
   EXPECT_EQ(Turn(), (Words{"tell", "tell", "tell"}));
   EXPECT_EQ(StateOf(2), State::kRefused);
   EXPECT_EQ(ReasonOf(2), "2 GPUs wanted, 1 of the pool's 1 fit");
-  EXPECT_EQ(StateOf(3), State::kRefused);
-  EXPECT_EQ(ReasonOf(3),
-            "not granted in time: 1 GPU wanted, 0 of the pool's 1 fit; 1 with less than 1 of the time left: the most is 0");
+  EXPECT_EQ(StateOf(3), State::kLate);
+  EXPECT_EQ(ReasonOf(3), "1 GPU wanted, 0 of the pool's 1 fit; 1 with less than 1 of the time left: the most is 0");
   EXPECT_EQ(StateOf(4), State::kWaiting);
   now_ms += 1'000;
   Turn();
   EXPECT_EQ(book.NextMs(), now_ms + 500);
   now_ms += 500;
   EXPECT_EQ(Turn(), Words{"tell"});
-  EXPECT_EQ(StateOf(4), State::kRefused);
+  EXPECT_EQ(StateOf(4), State::kLate);
 }
 
 TEST_F(GrantBookTest, ItCanEndInEachState) {
