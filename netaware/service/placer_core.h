@@ -87,6 +87,8 @@ class PlacerCore {
   Result<GrantId> Place(const Ask& ask, int64_t now_ms);
   // A job that waits, and has ended. One that was granted: does nothing.
   void Withdraw(const GrantId& grant);
+  // The job is there, whatever it has.
+  void Lives(const GrantId& grant, int64_t now_ms) { book_.Beat(grant, now_ms); }
   // kNotFound: there is no such grant.
   Status Renew(const GrantId& grant, int64_t now_ms);
   Status Release(const GrantId& grant);

@@ -65,11 +65,11 @@ void PlacerLoop::Run() {
     for (const Work& each : work) each(core_, NowMs());
     const int64_t now_ms = NowMs();
     core_.Turn(now_ms);
-    if (now_ms - clock_ms_ >= kClockMs) TendNodes(now_ms);
+    if (now_ms - clock_ms_ >= kClockMs) Tend(now_ms);
   }
 }
 
-void PlacerLoop::TendNodes(int64_t now_ms) {
+void PlacerLoop::Tend(int64_t now_ms) {
   clock_ms_ = now_ms;
   for (const auto& [server, attached] : nodes_) {
     const std::shared_ptr<NodeEnd> node = attached.node.lock();
@@ -82,6 +82,7 @@ void PlacerLoop::TendNodes(int64_t now_ms) {
     node->EndSilent();
   }
   std::erase_if(jobs_, [](const auto& each) { return each.second.expired(); });
+  for (const auto& [grant, job] : jobs_) core_.Lives(grant, now_ms);
 }
 
 void PlacerLoop::Attach(const std::string& server, std::weak_ptr<NodeEnd> node, int64_t now_ms) {

@@ -65,7 +65,8 @@ class PlacerLoop : private PlacerCore::Outside {
 
   PlacerLoop(PlacerCore::Options options, TicketSigner signer, Store& store);
   void Run() EXCLUDES(mutex_);
-  void TendNodes(int64_t now_ms);
+  // Once a second: clocks for nodes, and lives of jobs that listen.
+  void Tend(int64_t now_ms);
   int64_t NowMs() const;
 
   void Send(const std::string& server, const PlacerOrder& order) override;

@@ -372,6 +372,8 @@ int ParseOptions(int argc, char** argv, Options* options) {
   }
   if (options->image_directory.empty()) options->image_gib = 0;
   if (const std::string problem = TakePlacer(admission, options); !problem.empty()) return line.Refuse(problem);
+  if (options->needs_ticket)
+    options->no_default_vgpu = true;  // nobody comes without a vGPU, and none of the time is kept for him
   if (options->needs_ticket && mode.empty() && group.empty()) mode = "666";
   Result<SocketAccess> socket = ParseSocketAccess(group, mode);
   if (!socket.ok()) return line.Refuse(socket.status().message());

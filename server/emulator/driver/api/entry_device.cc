@@ -60,8 +60,8 @@ CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice dev) {
   Device* device;
   RETURN_ON_ERROR(FindDevice(dev, &device));
   RETURN_IF(uuid == nullptr, CUDA_ERROR_INVALID_VALUE);
-  memcpy(uuid->bytes, kUuidBytes, 16);
-  uuid->bytes[15] = static_cast<char>(GetOptions().devices[static_cast<size_t>(dev)]);
+  const std::array<char, 16> bytes = UuidOf(GetOptions().machine, GetOptions().devices[static_cast<size_t>(dev)]);
+  memcpy(uuid->bytes, bytes.data(), bytes.size());
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) { return cuDeviceGetUuid_v2(uuid, dev); }

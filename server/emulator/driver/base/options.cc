@@ -28,21 +28,22 @@ uint64_t ReadNumber(const char* name, uint64_t fallback, uint64_t lowest, uint64
 }
 
 // "GPU-74657373-..." of a device.
-std::string UuidText(int number) {
+std::string UuidText(uint64_t machine, int number) {
+  const std::array<char, 16> uuid = UuidOf(machine, number);
   std::string text = "GPU-";
-  for (int i = 0; i < 16; ++i) {
+  for (size_t i = 0; i < 16; ++i) {
     if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += fmt::format("{:02x}", i == 15 ? number : kUuidBytes[i]);
+    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid[i]));
   }
   return text;
 }
 
 // The device that an entry of the list names; -1: none, or several.
-int NamedDevice(std::string_view entry, int count) {
+int NamedDevice(std::string_view entry, int count, uint64_t machine) {
   if (entry.starts_with("GPU-")) {
     int found = -1;
     for (int number = 0; number < count; ++number) {
-      if (!UuidText(number).starts_with(entry)) continue;
+      if (!UuidText(machine, number).starts_with(entry)) continue;
       if (found >= 0) return -1;
       found = number;
     }
@@ -66,7 +67,8 @@ Options ReadOptions() {
   const int count = static_cast<int>(ReadNumber("TESSERA_EMULATOR_DEVICES", 1, 1, kMaxDevices));
   options.devices.resize(static_cast<size_t>(count));
   std::iota(options.devices.begin(), options.devices.end(), 0);
-  if (const char* visible = getenv("CUDA_VISIBLE_DEVICES")) options.devices = SelectDevices(visible, count);
+  options.machine = ReadNumber("TESSERA_EMULATOR_MACHINE", 0, 0, 65'535);
+  if (const char* visible = getenv("CUDA_VISIBLE_DEVICES")) options.devices = SelectDevices(visible, count, options.machine);
   options.memory_bytes = ReadNumber("TESSERA_EMULATOR_MEMORY_MIB", 4096, 16, 1 << 20) << 20;
   options.context_bytes = ReadNumber("TESSERA_EMULATOR_CONTEXT_MIB", 0, 0, 1 << 20) << 20;
   options.seed = ReadNumber("TESSERA_EMULATOR_SEED", 1, 0, UINT64_MAX);
@@ -82,11 +84,23 @@ Options ReadOptions() {
 
 }  // namespace
 
-std::vector<int> SelectDevices(std::string_view list, int count) {
+std::array<char, 16> UuidOf(uint64_t machine, int number) {
+  std::array<char, 16> uuid{};
+  constexpr std::string_view kBytes = "tessera emulato";
+  std::copy(kBytes.begin(), kBytes.end(), uuid.begin());
+  if (machine != 0) {
+    uuid[13] = static_cast<char>(machine >> 8);
+    uuid[14] = static_cast<char>(machine);
+  }
+  uuid[15] = static_cast<char>(number);
+  return uuid;
+}
+
+std::vector<int> SelectDevices(std::string_view list, int count, uint64_t machine) {
   std::vector<int> selected;
   while (!list.empty()) {
     const size_t comma = std::min(list.find(','), list.size());
-    const int number = NamedDevice(list.substr(0, comma), count);
+    const int number = NamedDevice(list.substr(0, comma), count, machine);
     if (number < 0 || std::find(selected.begin(), selected.end(), number) != selected.end()) break;
     selected.push_back(number);
     list.remove_prefix(std::min(comma + 1, list.size()));

@@ -3,6 +3,7 @@
 //   TESSERA_EMULATOR_DEVICES     number of devices, 1 to 8 (1)
 //   TESSERA_EMULATOR_MEMORY_MIB  memory of each device (4096)
 //   TESSERA_EMULATOR_CONTEXT_MIB what each context takes of it (0; some 500 on a real GPU)
+//   TESSERA_EMULATOR_MACHINE     1 to 65535: which of several emulated machines this is, so that no two devices have one UUID (0)
 //   TESSERA_EMULATOR_SEED        seed of delays and of kernel scheduling (1)
 //   TESSERA_EMULATOR_DELAY_US    longest random delay before an operation of a stream, 0 = none (50)
 //   TESSERA_EMULATOR_QUEUE       commands that wait in a stream before the call that gives it one more blocks (1024)
@@ -13,6 +14,7 @@
 //                                first entry that names none, or one a second time
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -27,6 +29,7 @@ struct Options {
   std::vector<int> devices = {0};  // those that are visible, in the order of their ordinals
   uint64_t memory_bytes = 4096ull << 20;
   uint64_t context_bytes = 0;
+  uint64_t machine = 0;
   uint64_t seed = 1;
   uint64_t delay_us = 50;
   uint64_t queue_commands = 1024;
@@ -40,10 +43,10 @@ inline constexpr int kMaxDevices = kEmulatedDevicesMax;
 
 const Options& GetOptions();
 
-// The last byte of a device's UUID is its number; the others are these.
-inline constexpr char kUuidBytes[] = "tessera emulator";
+// Of the UUID of device `number`: "tessera emula", the machine's two bytes or "to", the number.
+std::array<char, 16> UuidOf(uint64_t machine, int number);
 
 // What CUDA_VISIBLE_DEVICES selects of `count` devices. Pure.
-std::vector<int> SelectDevices(std::string_view list, int count);
+std::vector<int> SelectDevices(std::string_view list, int count, uint64_t machine = 0);
 
 }  // namespace tessera::emulator

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""Jobs that name no server: a placer finds them GPUs of a pool, and the servers let nobody else use these."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from pool import Pool
+from product import TESSERA, children, environment, program, wait_for, words_of
+
+SHELL = ["sh", "-c", 'echo ready; read line; exit 0']
+
+
+def ready(test, process):
+    test.assertEqual(process.stdout.readline(), "ready\n", process.poll() is not None and process.stderr.read())
+
+
+def end(process):
+    process.stdin.close()
+    code = process.wait(20)
+    process.stdout.close()
+    process.stderr.close()
+    return code
+
+
+class OneServer(unittest.TestCase):
+    def setUp(self):
+        self.pool = Pool()
+        self.addCleanup(self.pool.stop)
+
+    def test_a_job_runs_on_what_it_asked_for_and_leaves_nothing(self):
+        done = self.pool.run("--gpu-share", "0.5", "--gpu-mem", "1G", "--", program("copies"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("0.5 of its time, 1 GiB", done.stderr)
+        wait_for(lambda: self.pool.grants() == {}, 5, "the vGPU's end")
+
+    def test_the_job_sees_its_gpus_alone(self):
+        script = "import ctypes; c = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int(); m = ctypes.c_size_t()\n" \
+                 "assert c.cuInit(0) == 0; c.cuDeviceGetCount(ctypes.byref(n)); c.cuDeviceTotalMem_v2(ctypes.byref(m), 0)\n" \
+                 "print(n.value, m.value >> 20)"
+        done = self.pool.run("--gpu-share", "0.25", "--", shutil.which("python3"), "-c", script)
+        self.assertEqual(done.stdout.split(), ["1", "1024"], done.stderr)
+        done = self.pool.run("--gpus", "2", "--gpu-mem", "100M", "--gpu-share", "0.1", "--", shutil.which("python3"), "-c", script)
+        self.assertEqual(done.stdout.split(), ["2", "100"], done.stderr)
+
+    def test_shares_fill_a_gpu_and_no_more(self):
+        jobs = [self.pool.job("--gpu-share", "0.5", "--", *SHELL) for _ in range(4)]
+        for job in jobs:
+            ready(self, job)
+        by_gpu = {}
+        for row in self.pool.grants().values():
+            by_gpu.setdefault(row["gpu"], []).append(row["request"])
+        self.assertEqual(sorted(by_gpu), [0, 1])
+        self.assertEqual([sum(shares) for shares in by_gpu.values()], [1, 1])
+        late = self.pool.run("--gpu-share", "0.5", "--wait", "0", "--", "true")
+        self.assertEqual(late.returncode, 82, late.stderr)
+        self.assertIn("was not given a GPU in time", late.stderr)
+        waits = self.pool.job("--gpu-share", "0.5", "--", *SHELL)
+        self.assertIn("waiting for a GPU of the pool", waits.stderr.readline())
+        self.assertEqual(end(jobs[0]), 0)
+        ready(self, waits)
+        for job in (waits, *jobs[1:]):
+            self.assertEqual(end(job), 0)
+        wait_for(lambda: self.pool.grants() == {}, 5, "the vGPUs' end")
+
+    def test_OrionX_what_a_killed_job_had_is_back_within_a_second(self):
+        job = self.pool.job("--gpu-share", "1", "--", *SHELL)
+        ready(self, job)
+        self.assertEqual(len(self.pool.grants()), 1)
+        job.kill()
+        job.wait()
+        began = time.monotonic()
+        wait_for(lambda: self.pool.grants() == {}, 10, "the vGPU's end")
+        self.assertLess(time.monotonic() - began, 1 + 1)  # a look takes a moment
+        for pipe in (job.stdin, job.stdout, job.stderr):
+            pipe.close()
+
+    def test_a_job_that_waits_and_is_interrupted_has_withdrawn(self):
+        first = self.pool.job("--gpus", "2", "--", *SHELL)
+        ready(self, first)
+        waits = self.pool.job("--", *SHELL)
+        self.assertIn("waiting", waits.stderr.readline())
+        waits.send_signal(signal.SIGINT)
+        self.assertEqual(waits.wait(20), -signal.SIGINT)
+        for pipe in (waits.stdin, waits.stdout, waits.stderr):
+            pipe.close()
+        self.assertEqual(end(first), 0)
+        time.sleep(0.5)
+        self.assertEqual(self.pool.grants(), {})
+
+    def test_processes_one_after_another_and_beside_each_other(self):
+        script = "for i in 1 2 3; do {0} & done; wait; {0} && {0}".format(program("copies"))
+        done = self.pool.run("--gpu-share", "0.5", "--", "sh", "-c", script, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_what_a_job_cannot_have(self):
+        server = self.pool.servers[0]
+        for words, code, part in ((["--gpus", "3"], 81, "2 of the pool's 2 fit"),
+                                  (["--gpu-mem", "100G"], 81, "100 GiB is wanted"),
+                                  (["--gpu-model", "NVIDIA H900"], 81, "2 of another model"),
+                                  (["--gpu-share", "0"], 2, "--gpu-share"),
+                                  (["--gpu-share", "0.5:0.25"], 2, "--gpu-share"),
+                                  (["--gpu-mem", "20"], 2, "with its unit"),
+                                  (["--server", "unix:" + server.path], 2, "is named besides"),
+                                  (["--driver", "emulator"], 2, "leave --driver")):
+            done = self.pool.run(*words, "--", "true")
+            self.assertEqual(done.returncode, code, (words, done.stderr))
+            self.assertIn(part, done.stderr, words)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_the_server_takes_nobody_without_a_ticket(self):
+        server = self.pool.servers[0]
+        done = subprocess.run([TESSERA, "run", "--server", "unix:" + server.path, "--", "true"], capture_output=True, text=True,
+                              env=environment(), timeout=30)
+        self.assertEqual(done.returncode, 73, done.stderr)
+        self.assertIn("use 'tessera run --gpu-share SHARE'", done.stderr)
+        # The library alone: a vGPU's name is no ticket.
+        for more in ({}, {"TESSERA_VGPU": "default"}):
+            done = subprocess.run([program("copies")], capture_output=True, text=True, timeout=30,
+                                  env=environment(TESSERA_SERVER="unix:" + server.path, LD_LIBRARY_PATH=os.path.dirname(TESSERA) + "/../lib/client", **more))
+            self.assertNotEqual(done.returncode, 0)
+            self.assertEqual(done.stderr.count("use 'tessera run --gpu-share SHARE'"), 1, done.stderr)
+
+    def test_a_ticket_is_for_its_job(self):
+        kept = os.path.join(self.pool.directory, "kept")
+        job = self.pool.job("--gpu-share", "0.5", "--", "sh", "-c", f'cp "$TESSERA_TICKET" {kept}; echo ready; read line; exit 0')
+        ready(self, job)
+        server = self.pool.servers[0]
+
+        def show(ticket):
+            with open(os.path.join(self.pool.directory, "shown"), "wb") as file:
+                file.write(ticket)
+            done = subprocess.run([program("copies")], capture_output=True, text=True, timeout=30,
+                                  env=environment(TESSERA_SERVER="unix:" + server.path, TESSERA_TICKET=file.name,
+                                                  LD_LIBRARY_PATH=os.path.dirname(TESSERA) + "/../lib/client"))
+            return done.returncode, done.stderr
+
+        with open(kept, "rb") as file:
+            ticket = file.read()
+        self.assertEqual(show(ticket)[0], 0)
+        damaged = bytearray(ticket)
+        damaged[len(ticket) // 2] ^= 1
+        for bad in (bytes(damaged), ticket[:-1], b"no ticket", bytes(4096)):
+            code, words = show(bad)
+            self.assertNotEqual(code, 0)
+            self.assertIn("is refused", words)
+        self.assertEqual(end(job), 0)
+        wait_for(lambda: self.pool.grants() == {}, 5, "the vGPU's end")
+        code, words = show(ticket)
+        self.assertNotEqual(code, 0)
+        self.assertIn("is refused", words)
+        self.assertIn("released", words)
+
+    def test_a_running_job_notices_no_end_of_the_placer(self):
+        job = self.pool.job("--gpu-share", "1", "--", "sh", "-c", f"echo ready; read line; {program('copies')}")
+        ready(self, job)
+        self.pool.placer.kill()
+        refused = self.pool.run("--", "true")
+        self.assertEqual(refused.returncode, 80, refused.stderr)
+        self.pool.placer = self.pool.start_placer()
+        wait_for(lambda: self.pool.joins() == 2, 20, "the server's joining again")
+        # What was granted before is not given twice: one GPU is left.
+        other = self.pool.job("--gpu-share", "1", "--", *SHELL)
+        ready(self, other)
+        self.assertEqual(self.pool.run("--wait", "0", "--", "true").returncode, 82)
+        self.assertEqual(end(job), 0)
+        self.assertEqual(end(other), 0)
+        wait_for(lambda: self.pool.grants() == {}, 20, "the vGPUs' end")
+
+    def test_nodes_and_brokers_that_are_killed_are_not_noticed(self):
+        server = self.pool.servers[0]
+        job = self.pool.job("--gpu-share", "0.5", "--", "sh", "-c", f"echo ready; while read line; do {program('copies')} && echo done; done")
+        ready(self, job)
+        for round in range(3):
+            for pid in (server.node(), next(pid for pid in children(server.process.pid) if "--line-fd" in words_of(pid))):
+                os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: server.node() is not None, 20, "another node")
+            job.stdin.write("go\n")
+            job.stdin.flush()
+            line = ""
+            while line not in ("done\n",):
+                line = job.stdout.readline()
+                self.assertNotEqual(line, "", job.poll() is not None and job.stderr.read())
+        self.assertEqual(end(job), 0)
+        wait_for(lambda: self.pool.grants() == {}, 20, "the vGPU's end")
+
+
+class ThreeServers(unittest.TestCase):
+    def test_a_job_of_three_gpus_over_two_servers(self):
+        pool = Pool(servers=3)
+        self.addCleanup(pool.stop)
+        script = "import ctypes; c = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int(); assert c.cuInit(0) == 0\n" \
+                 "c.cuDeviceGetCount(ctypes.byref(n)); print('ready', flush=True); print(n.value, input())"
+        job = pool.job("--gpus", "3", "--", shutil.which("python3"), "-c", script)
+        ready(self, job)
+        self.assertEqual(len({number for number, _ in pool.grants()}), 2)
+        done = pool.run("--gpus", "3", "--same-server", "--", "true")
+        self.assertEqual(done.returncode, 81, done.stderr)
+        job.stdin.write("\n")
+        job.stdin.flush()
+        self.assertEqual(job.stdout.readline().split()[0], "3")
+        self.assertEqual(end(job), 0)
+        wait_for(lambda: pool.grants() == {}, 20, "the vGPUs' end")
+
+    def test_ten_jobs_over_six_gpus_and_a_server_is_killed(self):
+        pool = Pool(servers=3)
+        self.addCleanup(pool.stop)
+        jobs = [pool.job("--gpu-share", "0.5", "--", *SHELL) for _ in range(10)]
+        for job in jobs:
+            ready(self, job)
+        shares = {}
+        for (number, _), row in pool.grants().items():
+            shares[number, row["gpu"]] = shares.get((number, row["gpu"]), 0) + row["request"]
+        self.assertEqual(sum(shares.values()), 5)
+        self.assertLessEqual(max(shares.values()), 1)
+        pool.servers[0].kill()
+        for job in jobs:
+            self.assertEqual(end(job), 0)
+        pool.servers.pop(0)
+        wait_for(lambda: pool.grants() == {}, 20, "the vGPUs' end")
+        # Two servers are left: four GPUs at once, and no fifth.
+        four = [pool.job("--", *SHELL) for _ in range(4)]
+        for job in four:
+            ready(self, job)
+        self.assertEqual(pool.run("--wait", "0", "--", "true").returncode, 82)
+        for job in four:
+            self.assertEqual(end(job), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
