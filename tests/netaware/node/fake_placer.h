@@ -24,13 +24,16 @@ class FakePlacer : public control::v1::NodeService::Service {
   using Order = control::v1::Order;
   static constexpr std::chrono::seconds kPatience{30};
 
-  explicit FakePlacer(std::string path, uint64_t epoch, const TicketSigner& signer) : epoch_(epoch), signer_(signer) {
+  // `path`: empty: it gets connections of others.
+  FakePlacer(const std::string& path, uint64_t epoch, const TicketSigner& signer) : epoch_(epoch), signer_(signer) {
     grpc::ServerBuilder builder;
-    builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials());
+    if (!path.empty()) builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials());
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
   }
   ~FakePlacer() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  grpc::Server& server() { return *server_; }
 
   static int64_t NowMs() {
     timespec now{};
