@@ -75,22 +75,24 @@ class FakePlacer : public control::v1::NodeService::Service {
     return grpc::Status::OK;
   }
 
+  // The order's number; 0: no node is there.
+  uint64_t Send(Order::Kind kind, const Ticket& ticket, int64_t until_ms = NowMs() + 60'000) {
+    MutexLock lock(mutex_);
+    if (stream_ == nullptr) return 0;
+    ToNode message;
+    message.mutable_order()->set_number(++last_number_);
+    message.mutable_order()->set_kind(kind);
+    message.mutable_order()->set_grant(GrantText(ticket.grant));
+    message.mutable_order()->set_until_ms(until_ms);
+    const std::vector<std::byte> bytes = signer_.Sign(ticket);
+    if (kind == Order::HOLD) message.mutable_order()->set_ticket(bytes.data(), bytes.size());
+    stream_->Write(message);
+    return last_number_;
+  }
   // What the node answered: "done", or why not.
   std::string Give(Order::Kind kind, const Ticket& ticket, int64_t until_ms = NowMs() + 60'000) {
-    uint64_t number = 0;
-    {
-      MutexLock lock(mutex_);
-      ToNode message;
-      number = ++last_number_;
-      message.mutable_order()->set_number(number);
-      message.mutable_order()->set_kind(kind);
-      message.mutable_order()->set_grant(GrantText(ticket.grant));
-      message.mutable_order()->set_until_ms(until_ms);
-      const std::vector<std::byte> bytes = signer_.Sign(ticket);
-      if (kind == Order::HOLD) message.mutable_order()->set_ticket(bytes.data(), bytes.size());
-      if (stream_ == nullptr) return "no node is there";
-      stream_->Write(message);
-    }
+    const uint64_t number = Send(kind, ticket, until_ms);
+    if (number == 0) return "no node is there";
     if (!Wait([&]() REQUIRES(mutex_) { return answers_.contains(number); })) return "no answer";
     MutexLock lock(mutex_);
     return answers_[number].done() ? "done" : answers_[number].reason();
@@ -111,6 +113,10 @@ class FakePlacer : public control::v1::NodeService::Service {
   void BeSilent() {
     MutexLock lock(mutex_);
     is_silent_ = true;
+  }
+  bool WasDone(uint64_t number) {
+    MutexLock lock(mutex_);
+    return answers_.contains(number) && answers_[number].done();
   }
   control::v1::Registration registration() {
     MutexLock lock(mutex_);

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
 #include "tests/netaware/node/node_program.h"
 
 namespace tessera {
@@ -115,6 +118,39 @@ TEST_F(NodeProgramTest, WhatWasGrantedOutlivesNodePlacerAndBroker) {
   EXPECT_EQ(placer_->registration().state().grants_size(), 2);
   EXPECT_EQ(placer_->Give(Order::RELEASE, ticket, FakePlacer::NowMs() + 600'000), "done");
   EXPECT_THAT(Vgpus(), ElementsAre(Name(unknown)));
+}
+
+TEST_F(NodeProgramTest, KilledAtAnyTimeItForgetsNothingThatItAnswered) {
+  constexpr int kKills = 12;
+  std::set<std::string> confirmed;
+  for (int kill = 0; kill < kKills; ++kill) {
+    StartNode();
+    ASSERT_TRUE(placer_->WaitForNode(kill + 1)) << Log();
+    std::map<uint64_t, std::string> orders;
+    for (uint8_t i = 0; i < 4; ++i) {
+      const Ticket ticket = TicketOf(static_cast<uint8_t>(1 + 4 * kill + i), 10'000);
+      placer_->Send(Order::HOLD, ticket);
+      orders[placer_->Send(Order::CONFIRM, ticket)] = GrantText(ticket.grant);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5 * kill));
+    EndNode(SIGKILL);
+    ASSERT_TRUE(placer_->WaitForEnds(kill + 1));
+    for (const auto& [number, grant] : orders) {
+      if (placer_->WasDone(number)) confirmed.insert(grant);
+    }
+  }
+  EXPECT_FALSE(confirmed.empty());
+  StartNode();
+  ASSERT_TRUE(placer_->WaitForNode(kKills + 1));
+  std::vector<std::string> wanted;
+  const control::v1::Registration registration = placer_->registration();
+  for (const control::v1::NodeGrant& grant : registration.state().grants()) {
+    wanted.push_back("grant-" + grant.grant() + "-0");
+    confirmed.erase(grant.grant());
+  }
+  EXPECT_THAT(confirmed, IsEmpty());
+  EXPECT_FALSE(wanted.empty());
+  EXPECT_TRUE(Comes([&] { return Vgpus() == wanted; })) << ::testing::PrintToString(Vgpus());
 }
 
 TEST_F(NodeProgramTest, AnOlderPlacerIsLeftAlone) {
