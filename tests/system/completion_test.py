@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import unittest
 
-from product import AGENT, DAEMON, GATEWAY, TESSERA, environment
+from product import AGENT, BUILD, DAEMON, GATEWAY, HAS_CONTROL_API, TESSERA, environment
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -46,6 +46,15 @@ class Completion(unittest.TestCase):
         self.assertEqual(complete(TESSERA, "vgpu", "cr"), ["create"])
         self.assertEqual(complete(TESSERA, "vgpu", "--re"), ["--request", "--revision", "--request-id"])
         self.assertEqual(complete(TESSERA, "vgpu", "--priority", "p"), ["protected"])
+
+    @unittest.skipUnless(HAS_CONTROL_API, "this build has no control API")
+    def test_options_of_the_node(self):
+        node = os.path.join(BUILD, "bin/tessera-node")
+        self.assertEqual(complete(node, "--ho"), ["--host-id"])
+        self.assertEqual(complete(node, "--a"), ["--address", "--authority"])
+        self.assertEqual(complete(node, "--log", "w"), ["warning"])
+        self.assertEqual(complete(node, "--he"), ["--help"])
+        self.assertEqual(complete(node, "--da"), [])
 
     def test_options_of_the_services(self):
         self.assertEqual(complete(DAEMON, "--wo"), ["--worker-user", "--worker-uids", "--worker-root"])
