@@ -16,6 +16,11 @@ using Kind = LedgerOrder::Kind;
 
 Status Refused(StatusCode code, std::string why) { return Status(code, std::move(why)); }
 
+// A placer that was started anew, or that did not hear of its hold, asks by a ticket that it has signed anew.
+bool HasTheSame(const Ticket& held, const Ticket& asked) {
+  return held.cluster == asked.cluster && held.server == asked.server && held.holder == asked.holder && held.vgpus == asked.vgpus;
+}
+
 Status IsOld(const char* what, uint64_t epoch, uint64_t newest_epoch) {
   return Refused(
       StatusCode::kPermissionDenied,
@@ -84,9 +89,11 @@ Status GrantLedger::CarryOne(const LedgerOrder& order, int64_t now_ms, uint64_t*
     return Status::Ok();
   }
   if (there != nullptr) {
-    if (there->ticket == order.ticket) return Status::Ok();
-    return Refused(StatusCode::kInvalidArgument,
-                   fmt::format("a grant of that number is {}'s, or has something else here", Printable(there->ticket.holder)));
+    if (!HasTheSame(there->ticket, order.ticket)) {
+      return Refused(StatusCode::kInvalidArgument,
+                     fmt::format("a grant of that number is {}'s, or has something else here", Printable(there->ticket.holder)));
+    }
+    if (there->state == State::kGranted || there->ticket == order.ticket) return Status::Ok();
   }
   (*changes)[id] = LedgerGrant{.state = State::kHeld, .until_ms = order.until_ms, .ticket = order.ticket};
   return Status::Ok();

@@ -12,7 +12,8 @@ struct LedgerGrant {
   enum class State : uint8_t { kHeld = 0, kGranted = 1, kReleased = 2 };
   State state = State::kHeld;
   int64_t until_ms = 0;  // kHeld: the hold's end; kReleased: the end of its last ticket; else 0
-  Ticket ticket{};       // the first one of the grant, which says what it has here; of kReleased the grant alone
+  Ticket ticket{};  // the grant's when it was granted, or the last one before: it says what it has here; of kReleased the grant
+                    // alone
 
   friend bool operator==(const LedgerGrant&, const LedgerGrant&) = default;
 };

@@ -190,6 +190,25 @@ TEST_F(GrantLedgerTest, WhatIsDamagedIsNotOpened) {
   EXPECT_TRUE(opened_with(key, "x").message().starts_with("the ledger of this server's grants is damaged at 'grants/0101"));
 }
 
+TEST_F(GrantLedgerTest, AHoldOfTheSameByATicketSignedAnewIsTheSame) {
+  ASSERT_TRUE(Carry(Hold(1)).ok());
+  LedgerOrder anew = Hold(1, 4);
+  anew.ticket.epoch = 4;
+  anew.ticket.renewal += 1;
+  anew.ticket.issued_ms += 5'000;
+  anew.ticket.expires_ms += 5'000;
+  anew.until_ms += 5'000;
+  ASSERT_TRUE(Carry(anew).ok());
+  EXPECT_EQ(ledger->Find(anew.ticket.grant)->ticket, anew.ticket);
+  EXPECT_EQ(ledger->Find(anew.ticket.grant)->until_ms, anew.until_ms);
+  ASSERT_TRUE(Carry(Order(Kind::kConfirm, 1, 4)).ok());
+  EXPECT_TRUE(Carry(Hold(1, 4)).ok());  // granted it stays
+  EXPECT_EQ(ledger->Find(anew.ticket.grant)->state, State::kGranted);
+  EXPECT_EQ(ledger->Find(anew.ticket.grant)->ticket, anew.ticket);
+  anew.ticket.vgpus[0].request += 1;
+  EXPECT_EQ(Carry(anew).code(), StatusCode::kInvalidArgument);
+}
+
 TEST_F(GrantLedgerTest, AnEpochThatWasSeenIsKept) {
   ASSERT_TRUE(ledger->See(5).ok());
   ASSERT_TRUE(ledger->See(5).ok());
