@@ -130,8 +130,8 @@ Status MakeCertificateFiles(const KeysOptions& options, time_t begins, time_t en
   }
   CertificateRequest request{.name = "",
                              .names = {},
-                             .server = options.action == "server",
-                             .client = options.action == "client",
+                             .server = options.action != "client",
+                             .client = options.action != "server",
                              .begins = begins,
                              .ends = ends};
   if (request.server) {

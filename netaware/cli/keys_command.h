@@ -7,7 +7,7 @@
 namespace tessera {
 
 struct KeysOptions {
-  std::string action;           // authority, server, client or show
+  std::string action;           // authority, server, host, client or show
   std::string subject;          // a directory, names, a name, a file
   std::string authority = ".";  // the directory of the authority that signs
   std::string directory;        // where the files go; empty: a directory of the first name in `authority`

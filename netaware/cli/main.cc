@@ -82,6 +82,7 @@ should be
 Examples:
   tessera keys authority ~/gpu-keys
   tessera keys server gpu7.example,10.0.0.7 --authority ~/gpu-keys
+  tessera keys host gpu7.example --authority ~/gpu-keys      # a server of a pool, which also connects to the placer
   tessera keys client alice --authority ~/gpu-keys
   tessera keys show ~/.config/tessera/certificate.pem)";
 
@@ -193,11 +194,11 @@ int Main(int argc, char** argv) {
   CLI::App* keys_command = app.add_subcommand("keys", "make an authority and certificates for tls://, or show what is in one");
   keys_command->add_option("action", keys.action, "what to do")
       ->required()
-      ->type_name("{authority,server,client,show}")
-      ->check(CLI::IsMember({"authority", "server", "client", "show"}));
+      ->type_name("{authority,server,host,client,show}")
+      ->check(CLI::IsMember({"authority", "server", "host", "client", "show"}));
   keys_command
       ->add_option("subject", keys.subject,
-                   "authority: a directory; server: its names and addresses, with commas; client: a name; show: a file")
+                   "authority: a directory; server, host: its names and addresses, with commas; client: a name; show: a file")
       ->required()
       ->type_name("DIRECTORY|NAME[,...]|FILE");
   keys_command->add_option("--authority", keys.authority, "directory of the authority that signs")

@@ -173,7 +173,7 @@ Status JobGrant::WriteTickets(const GrantState& state) {
   for (const GrantPart& part : state.parts()) {
     if (!part.ticket().empty()) tickets.push_back(part.ticket());
     if (!grant_.empty()) continue;
-    Result<std::string> address = ReachableAddress(part);
+    Result<std::string> address = ReachableAddress(part, state.holder());
     if (!address.ok()) return address.status();
     job.servers += (job.servers.empty() ? "" : ",") + *address;
   }

@@ -5,22 +5,27 @@
 #include "programs/service_options.h"
 #include "protocol/base/host_digest.h"
 #include "protocol/base/printable.h"
+#include "protocol/wire/holder.h"
 
 namespace tessera {
 
-Result<std::string> ReachableAddress(const control::v1::GrantPart& part) {
+Result<std::string> ReachableAddress(const control::v1::GrantPart& part, std::string_view holder) {
+  const bool by_name = IsNameHolder(holder);
   const bool is_here = part.host() == HostDigest();
-  std::string beyond;
   for (const std::string& address : part.addresses()) {
-    const bool is_socket = !UnixPathOf(address).empty();
+    const std::string path = UnixPathOf(address);
+    if (by_name && address.starts_with("tls://")) return address;
     // In a container the same path may be another place, or none.
-    if (is_socket && is_here && access(UnixPathOf(address).c_str(), F_OK) == 0) return address;
-    if (!is_socket && beyond.empty()) beyond = address;
+    if (!by_name && is_here && !path.empty() && access(path.c_str(), F_OK) == 0) return address;
   }
-  if (!beyond.empty()) return beyond;
-  return Status(StatusCode::kUnavailable, "the server " + Printable(part.server()) +
-                                              " serves programs of its own host alone: start its tesserad with --listen "
-                                              "tls://HOST:PORT besides");
+  const std::string server = "the server " + Printable(part.server());
+  if (by_name) {
+    return Status(StatusCode::kUnavailable, server + " has no address for " + Printable(std::string(holder)) +
+                                                ": start its tesserad with --listen tls://HOST:PORT besides");
+  }
+  return Status(StatusCode::kUnavailable, server +
+                                              " is of another host, where nobody knows this user: ask the placer at its "
+                                              "tls:// address, with a certificate ('tessera keys client NAME')");
 }
 
 }  // namespace tessera

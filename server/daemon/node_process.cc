@@ -14,6 +14,7 @@
 #include "protocol/base/start_program.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/channel/waiting.h"
+#include "protocol/link/tls/key_files.h"
 #include "server/daemon/child_process.h"
 
 namespace tessera {
@@ -36,7 +37,8 @@ Status NodeProcess::Launch() {
                                         "--server",    "unix:" + options_.listen_path,
                                         "--control",   "unix:" + options_.control_path};
   for (const std::string& url : urls_) arguments.insert(arguments.end(), {"--address", url});
-  const KeyFiles& keys = options_.link.keys;
+  // The server's own, which are for connecting too (`tessera keys host`).
+  const KeyFiles keys = LocateKeyFiles(TlsRole::kServer, options_.link.keys);
   for (const auto& [option, file] :
        {std::pair("--certificate", keys.certificate), {"--key", keys.key}, {"--authority", keys.authority}}) {
     if (!file.empty()) arguments.insert(arguments.end(), {option, file});

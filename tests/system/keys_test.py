@@ -45,6 +45,9 @@ class KeysCommand(unittest.TestCase):
         client = self.show("Alice of Accounts", "certificate.pem")
         self.assertEqual((client["name"], client["names"], client["purposes"]), ("Alice of Accounts", [], ["client"]))
         self.assertAlmostEqual(client["ends"] - time.time(), 7 * DAY, delta=600)
+        self.keys("host", "gpu8.example", "--authority", self.authority)
+        host = self.show("gpu8.example", "certificate.pem")
+        self.assertEqual((host["names"], host["purposes"]), (["gpu8.example"], ["server", "client"]))
         for directory, _, files in os.walk(self.authority):
             self.assertEqual(os.stat(directory).st_mode & 0o777, 0o700)
             for name in files:

@@ -1,0 +1,54 @@
+#include "netaware/service/roles.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "netaware/service/roles_file.h"
+
+namespace tessera {
+namespace {
+
+TEST(Roles, AreThoseOfTheFile) {
+  Result<Roles> roles = Roles::Parse(
+      "[roles]\n\"name:gpu7\" = \"server\"\n\"uid:7\" = \"admin\"\n\"name:w\" = \"viewer\"\nothers = \"nobody\"\n", "f");
+  ASSERT_TRUE(roles.ok()) << roles.status().message();
+  EXPECT_TRUE(roles->MayJoin("name:gpu7"));
+  EXPECT_FALSE(roles->MayAsk("name:gpu7"));
+  EXPECT_TRUE(roles->MayAsk("uid:7") && roles->MayJoin("uid:7") && roles->SeesAll("uid:7") && roles->MayEndAll("uid:7"));
+  EXPECT_TRUE(roles->SeesAll("name:w"));
+  EXPECT_FALSE(roles->MayAsk("name:w") || roles->MayEndAll("name:w"));
+  EXPECT_FALSE(roles->MayAsk("name:bob"));
+  EXPECT_TRUE(Roles::Parse("", "f")->MayAsk("name:bob"));
+}
+
+TEST(Roles, WhatIsWrongNamesFileAndLine) {
+  for (const auto& [text, line] : {std::pair("[roles]\n\"name:a\" = \"king\"\n", "f, line 2"),
+                                   {"[roles]\n\"name:a\" = 3\n", "f, line 2"},
+                                   {"[roles]\n\n\"somebody\" = \"tenant\"\n", "f, line 3"},
+                                   {"[quotas]\na = 1\n", "f, line 1"},
+                                   {"[roles]\nothers = \"admin\"\n", "f, line 2"},
+                                   {"[roles\n", "f, line 1"},
+                                   {"roles = 3\n", "f, line 1"}}) {
+    const Result<Roles> roles = Roles::Parse(text, "f");
+    ASSERT_FALSE(roles.ok()) << text;
+    EXPECT_NE(roles.status().message().find(line), std::string::npos) << roles.status().message();
+  }
+}
+
+TEST(RolesFile, IsReadAgainAndABrokenOneChangesNothing) {
+  const std::string path = testing::TempDir() + "roles.toml";
+  std::ofstream(path) << "[roles]\n\"name:a\" = \"server\"\n";
+  Result<std::unique_ptr<RolesFile>> file = RolesFile::Open(path);
+  ASSERT_TRUE(file.ok());
+  EXPECT_TRUE((*file)->Current()->MayJoin("name:a"));
+  EXPECT_TRUE((*file)->Current()->MayJoin("uid:0"));
+  std::ofstream(path) << "[roles]\n\"name:a\" = \"ser";
+  EXPECT_TRUE((*file)->Current()->MayJoin("name:a"));
+  std::ofstream(path) << "[roles]\n\"name:a\" = \"tenant\"\n";
+  EXPECT_FALSE((*file)->Current()->MayJoin("name:a"));
+  EXPECT_FALSE(RolesFile::Open(path + "-none").ok());
+}
+
+}  // namespace
+}  // namespace tessera
