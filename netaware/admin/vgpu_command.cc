@@ -4,6 +4,7 @@
 #include <pwd.h>
 #include <time.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -13,6 +14,7 @@
 #include "netaware/admin/vgpu_text.h"
 #include "netaware/cli/exit_codes.h"
 #include "protocol/base/printable.h"
+#include "protocol/base/small_file.h"
 #include "protocol/wire/holder.h"
 
 namespace tessera {
@@ -22,6 +24,10 @@ using control::v1::Vgpu;
 using control::v1::VgpuList;
 
 constexpr auto kAnswerWait = std::chrono::seconds(30);
+constexpr size_t kReadBytesMax = size_t{1} << 20;  // as of the file of tesserad --vgpus
+constexpr size_t kImportBytesMax = 64 * 1024;      // and kPathBytesMax: as vgpu.proto has them
+constexpr size_t kPathBytesMax = 1'024;
+constexpr size_t kSentenceBytesMax = 4'096;  // of the server's, which may name that path
 constexpr std::string_view kEverybody = "everybody";
 constexpr const char* kSmPartition = "fastgshare/gpu_sm_partition";
 // Whose vGPUs a placer's grants have (netaware/node), and nobody else changes.
@@ -44,7 +50,7 @@ int SayRefusal(const ControlConnection& connection, const grpc::Status& status) 
   // Who has connected by TLS hears only then that his certificate was not accepted.
   const Status failure = connection.rpc.failure();
   if (!failure.ok()) return SayConnection(failure);
-  const std::string sentence = Printable(status.error_message());
+  const std::string sentence = Printable(status.error_message(), kSentenceBytesMax);
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
     case grpc::StatusCode::DEADLINE_EXCEEDED: return Say(kExitUnreachable, "the control API does not answer: " + sentence);
@@ -109,6 +115,34 @@ grpc::Status Call(const VgpuOptions& options, control::v1::VgpuService::Stub& st
   return stub.Get(&context, request, vgpu);
 }
 
+// Says on stderr that a part of the SMs has no effect yet, where one was asked for.
+void SayOfSms(bool is_there) {
+  if (!is_there) return;
+  std::fprintf(stderr, "tessera: %s is kept, and takes effect with tiles, which do not exist yet\n", kSmPartition);
+}
+
+int Import(const VgpuOptions& options, const ControlConnection& connection) {
+  const Result<std::string> text = ReadSmallFile(options.name, kReadBytesMax);
+  if (!text.ok()) return Say(kExitVgpu, Printable(text.status().message(), kSentenceBytesMax));
+  const size_t size = text.value().size();
+  if (size > kImportBytesMax) {
+    return Say(kExitVgpu, fmt::format("{} has {} bytes, {} more than are imported at once: do it in parts",
+                                      Printable(options.name, kPathBytesMax), size, size - kImportBytesMax));
+  }
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kAnswerWait);
+  control::v1::ImportRequest request;
+  if (options.request_id) request.set_request_id(*options.request_id);
+  request.set_text(text.value());
+  request.set_path(Printable(options.name, kPathBytesMax));
+  VgpuList list;
+  const grpc::Status status = connection.stub->Import(&context, request, &list);
+  if (!status.ok()) return SayRefusal(connection, status);
+  SayOfSms(std::ranges::any_of(list.vgpus(), [](const Vgpu& vgpu) { return vgpu.spec().annotations().contains(kSmPartition); }));
+  std::fputs((options.output == "json" ? Text(AsJson(list), 2) : Describe(list)).c_str(), stdout);
+  return kExitOk;
+}
+
 int List(const VgpuOptions& options, const ControlConnection& connection) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kAnswerWait);
@@ -158,15 +192,14 @@ int VgpuCommand(const VgpuOptions& options) {
   Result<ControlConnection> connected = ConnectControl(url.value(), options);
   if (!connected.ok()) return SayConnection(connected.status());
   const ControlConnection& connection = connected.value();
+  if (options.action == "import") return Import(options, connection);
   if (options.action == "list") return List(options, connection);
   if (options.action == "watch") return Watch(options, connection);
   if (options.action == "usage") return Usage(options, connection);
   Vgpu vgpu;
   const grpc::Status status = Call(options, *connection.stub, &vgpu);
   if (!status.ok()) return SayRefusal(connection, status);
-  if (options.annotations.contains(kSmPartition)) {
-    std::fprintf(stderr, "tessera: %s is kept, and takes effect with tiles, which do not exist yet\n", kSmPartition);
-  }
+  SayOfSms(options.annotations.contains(kSmPartition));
   if (options.output == "json") {
     std::fputs(Text(AsJson(vgpu), 2).c_str(), stdout);
   } else if (options.action == "delete") {

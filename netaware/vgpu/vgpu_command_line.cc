@@ -22,6 +22,7 @@ constexpr const char* kFooter =
          request is of its time, GPU 0, priority normal, for everybody
 resize   changes what is named, at once, also while programs run in it
 delete   removes it; while programs run in it with --force alone, which ends them
+import   makes all vGPUs of a file, as tesserad --vgpus reads it (TOML or Gemini's form, 64 KiB at most), or none
 list     the vGPUs: all for root, the server's user and those of tesserad --admin, who may also change them; for others
          those that they may use
 show     one of them
@@ -42,6 +43,7 @@ Examples:
   tessera vgpu resize train --request 0.3 --memory 20GiB
   tessera vgpu create batch --annotation fastgshare/gpu_quota_request=0.3 --annotation fastgshare/gpu_mem=8589934592
   tessera vgpu delete train --force --grace 30
+  tessera vgpu import vgpus.toml
   tessera vgpu usage train --since 7d --by day
   tessera vgpu list --control tls://gpu7.example:4181)";
 
@@ -51,9 +53,10 @@ CLI::App* AddVgpuCommand(CLI::App& app, VgpuOptions* options) {
   CLI::App* command = app.add_subcommand("vgpu", "make, change, delete and show the vGPUs of a server");
   command->add_option("action", options->action, "what to do")
       ->required()
-      ->type_name("{create,resize,delete,list,show,watch,usage}")
-      ->check(CLI::IsMember({"create", "resize", "delete", "list", "show", "watch", "usage"}));
-  command->add_option("name", options->name, "the vGPU; not of list and watch; usage: of all without")->type_name("NAME");
+      ->type_name("{create,resize,delete,import,list,show,watch,usage}")
+      ->check(CLI::IsMember({"create", "resize", "delete", "import", "list", "show", "watch", "usage"}));
+  command->add_option("name", options->name, "the vGPU; not of list and watch; import: the file; usage: of all without")
+      ->type_name("NAME|FILE");
   command->add_option("--request", options->request, "share of the GPU's time that it gets whenever it wants it, 0 to 1")
       ->type_name("SHARE");
   command->add_option("--limit", options->limit, "share that it never exceeds")->type_name("SHARE");
@@ -125,7 +128,7 @@ CLI::App* AddVgpuCommand(CLI::App& app, VgpuOptions* options) {
   command->add_option("--grace", options->grace_s, "delete --force: how long they have before")->type_name("SECONDS");
   command
       ->add_option("--request-id", options->request_id,
-                   "create, resize, delete: a word of your own; said again with the same words it is done once")
+                   "create, resize, delete, import: a word of your own; said again with the same words it is done once")
       ->type_name("ID");
   command->add_option("--since", options->since, "usage: from when on (default: 1d): " + std::string(kUsageTimeForms))
       ->type_name("TIME");
@@ -163,9 +166,11 @@ std::string CheckVgpuOptions(const VgpuOptions& options) {
     return std::find(actions.begin(), actions.end(), action) != actions.end();
   };
   const bool has_name = !is({"list", "watch"});
-  if (has_name && options.name.empty() && action != "usage") return action + " wants the name of a vGPU";
+  if (has_name && options.name.empty() && action != "usage") {
+    return action + (action == "import" ? " wants the file" : " wants the name of a vGPU");
+  }
   if (!has_name && !options.name.empty()) return action + " takes no name, not '" + options.name + "'";
-  const bool puts = is({"create", "resize"}), changes = puts || action == "delete";
+  const bool puts = is({"create", "resize"}), changes = puts || is({"delete", "import"});
   const std::pair<const char*, bool> wrong[] = {
       {"--request", options.request && !puts},
       {"--limit", options.limit && !puts},
@@ -176,7 +181,7 @@ std::string CheckVgpuOptions(const VgpuOptions& options) {
       {"--overrun", options.overrun && !puts},
       {"--owner", !options.owners.empty() && !puts},
       {"--annotation", !options.annotations.empty() && !puts},
-      {"--revision", options.revision && (!changes || action == "create")},
+      {"--revision", options.revision && !is({"resize", "delete"})},
       {"--force", options.force && action != "delete"},
       {"--grace without --force", options.grace_s && !options.force},
       {"--request-id", options.request_id && !changes},

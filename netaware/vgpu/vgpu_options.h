@@ -10,8 +10,8 @@
 namespace tessera {
 
 struct VgpuOptions {
-  std::string action;   // create, resize, delete, list, show, watch, usage
-  std::string name;     // of all but list and watch; of usage it may be empty
+  std::string action;   // create, resize, delete, import, list, show, watch, usage
+  std::string name;     // of all but list and watch; of usage it may be empty; of import a file
   std::string control;  // unix:PATH or tls://HOST:PORT of the API; empty: TESSERA_CONTROL, else beside the server's socket
   std::string server;   // unix:PATH; empty: TESSERA_SERVER
   std::string certificate, key, authority;  // files for tls://; empty: the environment or the default

@@ -21,9 +21,7 @@ constexpr size_t kShownBytesMax = 100;
 
 Status Invalid(const std::string& why) { return Status(StatusCode::kInvalidArgument, why); }
 
-std::string Shown(std::string_view text) {
-  return Printable(text.substr(0, kShownBytesMax)) + (text.size() > kShownBytesMax ? "..." : "");
-}
+std::string Shown(std::string_view text) { return Printable(text, kShownBytesMax) + (text.size() > kShownBytesMax ? "..." : ""); }
 
 bool HasOnly(std::string_view text, std::string_view characters) {
   return text.find_first_not_of(characters) == std::string_view::npos;

@@ -51,6 +51,12 @@ Result<AnnotatedFields> SaidOf(const std::string& name, const VgpuFields& fields
   return Status(said.status().code(), fmt::format("vGPU '{}': {}", Printable(name), said.status().message()));
 }
 
+// About, for what is kept.
+size_t BytesOf(const VgpuCall& call, const VgpuAnswer& answer) {
+  return call.name.size() + call.path.size() + call.text.size() + answer.sentence.size() +
+         (1 + answer.vgpus.size()) * (sizeof(ShownVgpu) + sizeof(VgpuCall));
+}
+
 // Lays the fields over a vGPU; `said`: SaidOf() them. Names and shares are AdmitVgpu()'s to check.
 Status Apply(const VgpuFields& fields, const AnnotatedFields& said, FileVgpu* vgpu) {
   const std::string who = fmt::format("vGPU '{}'", Printable(vgpu->spec.name));
@@ -155,6 +161,7 @@ VgpuAnswer VgpuApi::Change(const VgpuCall& call, int64_t now_ns) {
     switch (call.kind) {
       case VgpuCall::Kind::kCreate: return Create(call, now_ns);
       case VgpuCall::Kind::kUpdate: return Update(call, now_ns);
+      case VgpuCall::Kind::kImport: return Import(call, now_ns);
       default: return Delete(call, now_ns);
     }
   };
@@ -162,14 +169,21 @@ VgpuAnswer VgpuApi::Change(const VgpuCall& call, int64_t now_ns) {
   Requests& requests = requests_[call.holder];
   if (const auto kept = requests.by_id.find(call.request_id); kept != requests.by_id.end()) {
     if (kept->second.call == call) return kept->second.answer;
-    return Refuse(CallCode::kAborted, fmt::format("request_id '{}' was that of another request, about vGPU '{}': take a new one",
-                                                  Printable(call.request_id), Printable(kept->second.call.name)));
+    const VgpuCall& other = kept->second.call;
+    const std::string about = other.kind == VgpuCall::Kind::kImport ? Printable(other.path, VgpuCall::kPathBytesMax)
+                                                                    : fmt::format("vGPU '{}'", Printable(other.name));
+    return Refuse(CallCode::kAborted, fmt::format("request_id '{}' was that of another request, about {}: take a new one",
+                                                  Printable(call.request_id), about));
   }
   VgpuAnswer answer = act();
-  if (requests.ids.size() == kRequestsKept) {
-    requests.by_id.erase(requests.ids.front());
+  const size_t bytes = BytesOf(call, answer);
+  while (!requests.ids.empty() && (requests.ids.size() == kRequestsKept || requests.bytes + bytes > kBytesKept)) {
+    const auto oldest = requests.by_id.find(requests.ids.front());
+    requests.bytes -= BytesOf(oldest->second.call, oldest->second.answer);
+    requests.by_id.erase(oldest);
     requests.ids.pop_front();
   }
+  requests.bytes += bytes;
   requests.ids.push_back(call.request_id);
   requests.by_id[call.request_id] = {call, answer};
   return answer;
@@ -180,24 +194,29 @@ VgpuAnswer VgpuApi::Create(const VgpuCall& call, int64_t now_ns) {
     return Refuse(CallCode::kInvalidArgument,
                   fmt::format("name '{}' is that of the vGPU of sessions that name none: take another", kDefaultVgpu));
   }
-  if (const BookedVgpu* const there = broker_.book().Find(call.name); there != nullptr) {
-    return Refuse(CallCode::kAlreadyExists, fmt::format("vGPU '{}' is there already, made by the {}: take another name",
-                                                        call.name, MadeByName(there->made_by)));
-  }
-  if (broker_.book().aside().contains(call.name)) return Refuse(CallCode::kAlreadyExists, NotInForce(call.name));
   const Result<uint32_t> gpu = FindGpu(call.fields.gpu.value_or("0"), broker_.gpus());
   if (!gpu.ok()) return Refuse(CallCode::kInvalidArgument, fmt::format("gpu: {}", gpu.status().message()));
-  if (const uint32_t sessions = broker_.SessionsIn(gpu.value(), call.name); sessions > 0) {
-    return Refuse(CallCode::kFailedPrecondition,
-                  fmt::format("the vGPU '{}' that was there before goes with its {}: end them, or take another name", call.name,
-                              Sessions(sessions)));
-  }
+  if (std::optional<VgpuAnswer> taken = NameIsTaken(call.name, gpu.value())) return *taken;
   FileVgpu vgpu{.spec = {.name = call.name, .request = broker_.default_request()}, .gpu = gpu.value()};
   const Result<AnnotatedFields> said = SaidOf(call.name, call.fields);
   if (!said.ok()) return Refuse(said.status());
   if (const Status status = Apply(call.fields, said.value(), &vgpu); !status.ok()) return Refuse(status);
   if (!said.value().memory_bytes) vgpu.spec.memory_bytes = PartOf(broker_.memory(vgpu.gpu), vgpu.spec.request);
   return Put(vgpu, now_ns);
+}
+
+std::optional<VgpuAnswer> VgpuApi::NameIsTaken(const std::string& name, uint32_t gpu) const {
+  if (const BookedVgpu* const there = broker_.book().Find(name); there != nullptr) {
+    return Refuse(CallCode::kAlreadyExists,
+                  fmt::format("vGPU '{}' is there already, made by the {}: take another name", name, MadeByName(there->made_by)));
+  }
+  if (broker_.book().aside().contains(name)) return Refuse(CallCode::kAlreadyExists, NotInForce(name));
+  if (const uint32_t sessions = broker_.SessionsIn(gpu, name); sessions > 0) {
+    return Refuse(CallCode::kFailedPrecondition,
+                  fmt::format("the vGPU '{}' that was there before goes with its {}: end them, or take another name", name,
+                              Sessions(sessions)));
+  }
+  return std::nullopt;
 }
 
 std::string VgpuApi::NotInForce(const std::string& name) const {

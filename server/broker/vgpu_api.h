@@ -55,15 +55,19 @@ struct VgpuCall {
   static constexpr size_t kRequestIdBytesMax = 128;
   static constexpr size_t kOwnersMax = 64;
   static constexpr uint32_t kGraceSMax = 86'400;
-  enum class Kind { kCreate, kUpdate, kDelete, kGet, kList };
+  static constexpr size_t kTextBytesMax = 64 * 1024;
+  static constexpr size_t kPathBytesMax = 1'024;  // that are shown
+  enum class Kind { kCreate, kUpdate, kDelete, kImport, kGet, kList };
   Kind kind = Kind::kList;
   std::string holder{};      // who calls (protocol/wire/holder.h)
-  std::string request_id{};  // of the first three; empty: each call counts
-  std::string name{};        // of all but kList
+  std::string request_id{};  // of the first four; empty: each call counts
+  std::string name{};        // of all but kImport and kList
   VgpuFields fields{};       // of kCreate and kUpdate
   uint64_t revision = 0;     // of kUpdate and kDelete: the one that is changed; 0: whatever there is
   bool force = false;        // of kDelete: sessions that use it are ended
   uint32_t grace_s = 0;      // and how long they have before
+  std::string text{};        // of kImport: a file of vGPUs (vgpu_file.h), all of which are made, or none
+  std::string path{};        // and its name, for sentences
 
   friend bool operator==(const VgpuCall&, const VgpuCall&) = default;
 };
@@ -90,7 +94,7 @@ using VgpuList = std::shared_ptr<const std::vector<ShownVgpu>>;
 struct VgpuAnswer {
   CallCode code = CallCode::kOk;
   std::string sentence{};          // of an error: field, value, by how much
-  std::vector<ShownVgpu> vgpus{};  // as it is now; of kDelete: as it was
+  std::vector<ShownVgpu> vgpus{};  // as it is now; of kDelete: as it was; of kImport: those that were made, by name
   VgpuList all{};                  // of kGet and kList alone: what AnswerFrom() chooses from
   GpuList gpus{};                  // likewise; the same as long as the broker lives
 
@@ -99,8 +103,9 @@ struct VgpuAnswer {
 
 class VgpuApi {
  public:
-  // Answers that are kept for each administrator.
+  // Answers that are kept for each administrator: so many, and so much beside the last one, by their vGPUs and texts.
   static constexpr size_t kRequestsKept = 1'024;
+  static constexpr size_t kBytesKept = size_t{2} << 20;
 
   // `administrators`: holders. `broker` outlives it.
   VgpuApi(Broker& broker, std::vector<std::string> administrators)
@@ -119,13 +124,17 @@ class VgpuApi {
   struct Requests {
     std::map<std::string, Kept> by_id;
     std::deque<std::string> ids;  // the oldest first
+    size_t bytes = 0;             // of all, about
   };
 
   VgpuAnswer Change(const VgpuCall& call, int64_t now_ns);
   VgpuAnswer Create(const VgpuCall& call, int64_t now_ns);
   VgpuAnswer Update(const VgpuCall& call, int64_t now_ns);
   VgpuAnswer Delete(const VgpuCall& call, int64_t now_ns);
+  VgpuAnswer Import(const VgpuCall& call, int64_t now_ns);
   VgpuAnswer Put(const FileVgpu& vgpu, int64_t now_ns);
+  // Why none of this name can be made on that GPU; null: one can.
+  std::optional<VgpuAnswer> NameIsTaken(const std::string& name, uint32_t gpu) const;
   // Why this one cannot be changed; null: it can.
   std::optional<VgpuAnswer> Refusal(const VgpuCall& call, const BookedVgpu* there) const;
   ShownVgpu ViewOf(const BookedVgpu& vgpu) const;

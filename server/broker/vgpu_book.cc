@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "protocol/base/printable.h"
 #include "server/broker/gpu_name.h"
@@ -35,9 +37,10 @@ const BookedVgpu* VgpuBook::Find(std::string_view name) const {
 
 std::vector<FileVgpu> VgpuBook::WantedOf(uint32_t gpu, std::span<const FileVgpu> last) const {
   std::vector<FileVgpu> wanted;
+  std::set<std::string_view> come_last;
+  for (const FileVgpu& vgpu : last) come_last.insert(vgpu.spec.name);
   for (const auto& [name, vgpu] : vgpus_) {
-    const bool comes_last = std::ranges::any_of(last, [&](const FileVgpu& each) { return each.spec.name == name; });
-    if (vgpu.gpu == gpu && !comes_last) wanted.push_back({vgpu.spec, vgpu.gpu, vgpu.owners});
+    if (vgpu.gpu == gpu && !come_last.contains(name)) wanted.push_back({vgpu.spec, vgpu.gpu, vgpu.owners});
   }
   std::ranges::copy_if(last, std::back_inserter(wanted), [&](const FileVgpu& each) { return each.gpu == gpu; });
   return wanted;
@@ -61,11 +64,13 @@ Result<VgpuBook> VgpuBook::WithFile(std::span<const FileVgpu> vgpus) const {
   return next;
 }
 
-Result<VgpuBook> VgpuBook::With(const FileVgpu& vgpu) const {
-  const BookedVgpu* const there = Find(vgpu.spec.name);
-  if (there != nullptr && there->made_by == MadeBy::kFile) return IsOfFile(vgpu.spec.name);
+Result<VgpuBook> VgpuBook::With(std::span<const FileVgpu> vgpus) const {
   VgpuBook next = *this;
-  next.Put(vgpu, MadeBy::kApi);
+  for (const FileVgpu& vgpu : vgpus) {
+    const BookedVgpu* const there = Find(vgpu.spec.name);
+    if (there != nullptr && there->made_by == MadeBy::kFile) return IsOfFile(vgpu.spec.name);
+    next.Put(vgpu, MadeBy::kApi);
+  }
   return next;
 }
 

@@ -49,7 +49,9 @@ class VgpuBook {
   Result<VgpuBook> WithFile(std::span<const FileVgpu> vgpus) const;
   // The book with this one, made by the API: a new one, or one of the API's in place of what it was. kInvalidArgument: the file
   // made the one of that name.
-  Result<VgpuBook> With(const FileVgpu& vgpu) const;
+  Result<VgpuBook> With(const FileVgpu& vgpu) const { return With(std::span(&vgpu, 1)); }
+  // Likewise with several.
+  Result<VgpuBook> With(std::span<const FileVgpu> vgpus) const;
   // The API's as a file of vGPUs, GPUs by UUID, with those that are aside.
   std::string TextOfApi(std::span<const GpusMessage::Uuid> gpus) const;
   uint64_t revision() const { return revision_; }

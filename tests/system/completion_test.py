@@ -44,6 +44,8 @@ class Completion(unittest.TestCase):
         self.assertEqual(complete(TESSERA, "keys", "s"), ["server", "show"])
         self.assertEqual(complete(TESSERA, "keys", "--da"), ["--days"])
         self.assertEqual(complete(TESSERA, "vgpu", "cr"), ["create"])
+        self.assertEqual(complete(TESSERA, "vgpu", "im"), ["import"])
+        self.assertEqual(complete(TESSERA, "vgpu", "--an"), ["--annotation"])
         self.assertEqual(complete(TESSERA, "vgpu", "--re"), ["--request", "--revision", "--request-id"])
         self.assertEqual(complete(TESSERA, "vgpu", "--priority", "p"), ["protected"])
 

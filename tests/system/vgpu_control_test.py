@@ -15,7 +15,7 @@ import unittest
 
 import users
 from product import CLIENT, TESSERA, Server, end_with_test, environment, program, wait_for
-from vgpu_test import VgpuTest
+from vgpu_test import VgpuTest, vgpu
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/give-a-team-a-quota.md"
 
@@ -204,7 +204,8 @@ class VgpuControlTest(VgpuTest):
                                 (says("gpu_mem=8GiB"), "fastgshare/gpu_mem: '8GiB' is no number of bytes above 0, in plain digits"),
                                 (says("gpu_quota_limit=150%"), "fastgshare/gpu_quota_limit: '150%' is no share from 0 to 1"),
                                 (says("gpu_sm_partition=101"), "fastgshare/gpu_sm_partition: '101' is no whole percentage of SMs from 1 to 100"),
-                                (("--annotation", "a.b/c=d"), "annotation 'a.b/c', with the value 'd', is none that this server knows")):
+                                (("--annotation", "a.b/c=d"), "annotation 'a.b/c', with the value 'd', is none that this server knows: there are fastgshare/gpu_quota_request, "
+                                 "fastgshare/gpu_quota_limit, fastgshare/gpu_mem, fastgshare/gpu_sm_partition\n")):
             for action, name in (("create", "c"), ("resize", "b")):
                 self.assertIn(sentence, self.vgpu(action, name, *words, code=79))
         self.assertIn("'gpu' is not of the form KEY=VALUE", self.vgpu("create", "c", "--annotation", "gpu", code=2))
@@ -230,6 +231,59 @@ class VgpuControlTest(VgpuTest):
             return {vgpu["name"]: {**vgpu, "revision": 0} for vgpu in json.loads(done.stdout)["vgpus"]} if done.returncode == 0 else None
         wait_for(ask, 30, "its vGPUs")
         return ask()
+
+    def test_a_file_is_imported(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        def file(name, text):
+            path = os.path.join(directory.name, name)
+            with open(path, "wb") as out:
+                out.write(text.encode() if isinstance(text, str) else text)
+            return path
+        self.serve("--default", "none", "--state", os.path.join(directory.name, "state"))
+        self.assertEqual(json.loads(self.vgpu("list", "-o", "json"))["vgpus"], [])
+        three = file("three.toml", vgpu("c", 0.2) + vgpu("a", 0.3, memory="64MiB", max_sessions=2, owners=["uid:7"]) + vgpu("b", 0.1, 0.5))
+        made = self.json("import", three)["vgpus"]
+        self.assertEqual([(each["name"], each["request"], each["made_by"]) for each in made], [("a", 0.3, "api"), ("b", 0.1, "api"), ("c", 0.2, "api")])
+        self.assertEqual((made[0]["memory_bytes"], made[0]["max_sessions"], made[0]["owners"]), (64 << 20, 2, ["uid:7"]))
+        self.assertEqual(self.json("list")["vgpus"], made)
+        program_in_it, _ = self.tenant("b")
+        # All or none.
+        for code, sentence, text in ((79, "bad: line 6: vGPU 'c' is there already, made by the api", vgpu("d", 0.1) + "\n" + vgpu("c", 0.1)),
+                                     (79, "bad: line 5: vGPU 'e': request 0.5 is 0.2 too much", vgpu("d", 0.1) + vgpu("e", 0.5)),
+                                     (79, "bad: line 3: 'share' is no field of a vGPU", "[[vgpu]]\nname = 'd'\nshare = 1\n"),
+                                     (79, "bad: line 1: 3 lines are to follow, and 1 do", "3\nd 0.1 1 0\n"),
+                                     (79, "bad: there is no vGPU in it", ""),
+                                     (79, "bad: line 1: ", b"\xff\x00"),
+                                     (79, "bad has 65537 bytes, 1 more than are imported at once", "#" * 65537),
+                                     (79, "bad is too long for what it should hold", "#" * (2 << 20))):
+            self.assertIn(sentence, self.vgpu("import", file("bad", text), code=code))
+        self.assertEqual(self.names(), ["a", "b", "c"])
+        long = os.path.join(directory.name, *["x" * 100] * 5)
+        os.makedirs(long)
+        self.assertIn(f"{long}/bad: line 1: ", self.vgpu("import", file(long + "/bad", "vgpu"), code=79))
+        self.assertIn("No such file", self.vgpu("import", os.path.join(directory.name, "nowhere"), code=79))
+        self.assertIn("is no ordinary file", self.vgpu("import", directory.name, code=79))
+        self.assertIn("import wants the file", self.vgpu("import", code=2))
+        self.assertIn("import takes no --request", self.vgpu("import", three, "--request", 0.5, code=2))
+        # Gemini's form, once for a request id; then from a directory of one's own.
+        gemini = file("resource-config.txt", "2\nx 0.1 0.5 33554432\ny 0.1 1.0 0\n")
+        first = self.json("import", gemini, "--request-id", "once")
+        self.assertEqual(self.json("import", gemini, "--request-id", "once"), first)
+        self.assertEqual([(each["name"], each["limit"], each["memory_bytes"]) for each in first["vgpus"]], [("x", 0.5, 32 << 20), ("y", 1, 0)])
+        file("own.toml", vgpu("own", 0.1, sm_percent=24))
+        done = subprocess.run([TESSERA, "vgpu", "import", "own.toml", "--server", self.server.url], capture_output=True, text=True, timeout=60,
+                              cwd=directory.name, env=environment())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\nown .* 24 % ")
+        self.assertIn("gpu_sm_partition is kept, and takes effect with tiles", done.stderr)
+        self.assertIsNone(program_in_it.poll())
+        # They outlive the broker.
+        before, broker = self.comes_back(), self.server.broker()
+        self.assertEqual(set(before), {"a", "b", "c", "own", "x", "y"})
+        os.kill(broker, signal.SIGKILL)
+        wait_for(lambda: self.server.broker() not in (None, broker), 30, "another broker")
+        wait_for(lambda: {name: {**each, "sessions": before[name]["sessions"]} for name, each in self.comes_back().items()} == before, 30, "all of them")
 
     def test_the_file_and_the_api_leave_each_other_alone(self):
         directory = tempfile.TemporaryDirectory()

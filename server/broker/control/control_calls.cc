@@ -67,6 +67,7 @@ void ControlCalls::Begin() {
   UnaryCall<control::v1::CreateRequest, Vgpu>::Await(*this, &Service::RequestCreate);
   UnaryCall<control::v1::UpdateRequest, Vgpu>::Await(*this, &Service::RequestUpdate);
   UnaryCall<control::v1::DeleteRequest, Vgpu>::Await(*this, &Service::RequestDelete);
+  UnaryCall<control::v1::ImportRequest, control::v1::VgpuList>::Await(*this, &Service::RequestImport);
   UnaryCall<control::v1::GetRequest, Vgpu>::Await(*this, &Service::RequestGet);
   UnaryCall<control::v1::ListRequest, control::v1::VgpuList>::Await(*this, &Service::RequestList);
 }

@@ -23,8 +23,8 @@ class UsageFront;
 class ControlServer {
  public:
   static constexpr RpcConnections::Bounds kConnections{.of_kind = 64, .of_holder = 16};
-  static constexpr RpcBounds kBounds{};
-  static constexpr int kNice = 5;  // more than the broker's
+  static constexpr RpcBounds kBounds{.message_bytes = 72 * 1024};  // VgpuCall::kTextBytesMax, and what is around it
+  static constexpr int kNice = 5;                                  // more than the broker's
 
   // Where it listens; one of them may be invalid.
   struct Listeners {

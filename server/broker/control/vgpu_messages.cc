@@ -74,6 +74,14 @@ VgpuCall CallOf(const control::v1::DeleteRequest& request, std::string holder) {
           .grace_s = request.grace_s()};
 }
 
+VgpuCall CallOf(const control::v1::ImportRequest& request, std::string holder) {
+  return {.kind = VgpuCall::Kind::kImport,
+          .holder = std::move(holder),
+          .request_id = request.request_id(),
+          .text = request.text(),
+          .path = request.path()};
+}
+
 VgpuCall CallOf(const control::v1::GetRequest& request, std::string holder) {
   return {.kind = VgpuCall::Kind::kGet, .holder = std::move(holder), .name = request.name()};
 }

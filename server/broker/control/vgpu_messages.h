@@ -15,6 +15,7 @@ namespace tessera {
 VgpuCall CallOf(const control::v1::CreateRequest& request, std::string holder);
 VgpuCall CallOf(const control::v1::UpdateRequest& request, std::string holder);
 VgpuCall CallOf(const control::v1::DeleteRequest& request, std::string holder);
+VgpuCall CallOf(const control::v1::ImportRequest& request, std::string holder);
 VgpuCall CallOf(const control::v1::GetRequest& request, std::string holder);
 VgpuCall CallOf(const control::v1::ListRequest& request, std::string holder);
 

@@ -24,6 +24,7 @@ namespace {
 using control::v1::CreateRequest;
 using control::v1::DeleteRequest;
 using control::v1::GetRequest;
+using control::v1::ImportRequest;
 using control::v1::ListRequest;
 using control::v1::UpdateRequest;
 using control::v1::Vgpu;
@@ -197,11 +198,39 @@ TEST_F(ControlServerTest, AWatcherIsToldWhatChanges) {
   (void)next->Finish();
 }
 
+TEST_F(ControlServerTest, AFileOfVgpusIsImported) {
+  Serve();
+  const auto stub = Client();
+  ImportRequest request;
+  request.set_path("my\x1b.toml");
+  const std::string vgpus = "[[vgpu]]\nname = 'b'\nrequest = 0.2\nsm_percent = 24\n[[vgpu]]\nname = 'a'\n";
+  request.set_text(vgpus + std::string(65'536 - vgpus.size(), '#'));
+  VgpuList list;
+  grpc::Status status = stub->Import(Context().get(), request, &list);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(list.vgpus_size(), 2);
+  EXPECT_EQ(list.vgpus(0).name(), "a");
+  EXPECT_EQ(list.vgpus(1).spec().request(), 0.2);
+  EXPECT_EQ(list.vgpus(1).spec().annotations().at("fastgshare/gpu_sm_partition"), "24");
+  EXPECT_EQ(list.vgpus(1).made_by(), "api");
+  VgpuList all;
+  ASSERT_TRUE(stub->List(Context().get(), ListRequest(), &all).ok());
+  EXPECT_EQ(all.SerializeAsString(), list.SerializeAsString());
+  status = stub->Import(Context().get(), request, &list);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_THAT(status.error_message(), HasSubstr(".toml: line 1: vGPU 'b' is there already"));
+  EXPECT_EQ(status.error_message().find('\x1b'), std::string::npos);
+  request.set_text(std::string(65'537, '\xff'));
+  EXPECT_EQ(stub->Import(Context().get(), request, &list).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  request.set_text(std::string(75'000, '\xff'));
+  EXPECT_EQ(stub->Import(Context().get(), request, &list).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
 TEST_F(ControlServerTest, AMessageOfTooManyBytesIsRefused) {
   Serve();
   const auto stub = Client();
   Vgpu vgpu;
-  EXPECT_EQ(Create(*stub, std::string(70'000, 'x'), 0.25, &vgpu).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(Create(*stub, std::string(75'000, 'x'), 0.25, &vgpu).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(Create(*stub, std::string(60'000, 'x'), 0.25, &vgpu).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 

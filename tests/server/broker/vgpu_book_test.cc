@@ -50,6 +50,15 @@ TEST(VgpuBook, TheApiCannotChangeWhatTheFileMade) {
   EXPECT_EQ(book.Without("b").status().code(), StatusCode::kNotFound);
 }
 
+TEST(VgpuBook, SeveralOfTheApiComeAtOnceOrNot) {
+  const VgpuBook book = BookOf({Named("a")}, {});
+  const VgpuBook next = book.With(std::vector{Named("b"), Named("c")}).value();
+  EXPECT_EQ(next.Find("b")->made_by, MadeBy::kApi);
+  EXPECT_GT(next.Find("c")->revision, next.Find("b")->revision);
+  EXPECT_FALSE(book.With(std::vector{Named("b"), Named("a")}).ok());
+  EXPECT_EQ(book.Find("b"), nullptr);
+}
+
 TEST(VgpuBook, ARevisionGrowsWithEachChangeAndIsNeverUsedAgain) {
   const VgpuBook first = BookOf({Named("a")}, {Named("mine", 0.1)});
   const VgpuBook second = first.With(Named("mine", 0.2)).value();
