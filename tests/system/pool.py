@@ -42,12 +42,12 @@ class Started:
 class PoolServer(Started):
     """A tesserad of the pool, with a state of its own and devices like no other's."""
 
-    def __init__(self, pool, number, *options, devices=2, **changes):
+    def __init__(self, pool, number, *options, devices=2, driver="emulator", **changes):
         self.pool, self.number = pool, number
         self.path = os.path.join(pool.directory, f"{number}.sock")
         state = os.path.join(pool.directory, f"state{number}")
-        super().__init__(os.path.join(pool.directory, f"{number}.log"), DAEMON, "--listen", "unix:" + self.path, "--driver", "emulator",
-                         "--grace", "0", "--warm-workers", "0", "--log", "info", "--placer", pool.url, *options,
+        super().__init__(os.path.join(pool.directory, f"{number}.log"), DAEMON, "--listen", "unix:" + self.path, "--driver", driver,
+                         "--grace", "0", "--log", "info", "--placer", pool.url, *(options or ("--warm-workers", "0")),
                          TESSERA_EMULATOR_MACHINE=str(number), TESSERA_EMULATOR_DEVICES=str(devices), XDG_STATE_HOME=state, **changes)
 
     def node(self):
@@ -62,13 +62,13 @@ class PoolServer(Started):
 
 
 class Pool:
-    def __init__(self, *options, servers=1, devices=2):
+    def __init__(self, *options, servers=1, devices=2, driver="emulator", server_options=()):
         self.place = tempfile.TemporaryDirectory()
         self.directory = self.place.name
         self.url = "unix:" + os.path.join(self.directory, "placer.sock")
         self.options = options
         self.placer = self.start_placer()
-        self.servers = [PoolServer(self, number + 1, devices=devices) for number in range(servers)]
+        self.servers = [PoolServer(self, number + 1, *server_options, devices=devices, driver=driver) for number in range(servers)]
         self.wait_for_servers()
 
     def start_placer(self):
