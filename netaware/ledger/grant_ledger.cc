@@ -16,6 +16,20 @@ using Kind = LedgerOrder::Kind;
 
 Status Refused(StatusCode code, std::string why) { return Status(code, std::move(why)); }
 
+// What is left of a hold that ends: that its grant was released before.
+std::optional<LedgerGrant> WithoutHold(const LedgerGrant& held, int64_t now_ms) {
+  if (held.released_until_ms <= now_ms) return std::nullopt;
+  LedgerGrant released{.state = State::kReleased, .until_ms = held.released_until_ms};
+  released.ticket.grant = held.ticket.grant;
+  return released;
+}
+
+// What it is when its time may be over; nothing: it is none any more.
+std::optional<LedgerGrant> AsOf(const LedgerGrant& grant, int64_t now_ms) {
+  if (grant.state == State::kGranted || grant.until_ms > now_ms) return grant;
+  return grant.state == State::kHeld ? WithoutHold(grant, now_ms) : std::nullopt;
+}
+
 // A placer that was started anew, or that did not hear of its hold, asks by a ticket that it has signed anew.
 bool HasTheSame(const Ticket& held, const Ticket& asked) {
   return held.cluster == asked.cluster && held.server == asked.server && held.holder == asked.holder && held.vgpus == asked.vgpus;
@@ -64,7 +78,8 @@ Status GrantLedger::CarryOne(const LedgerOrder& order, int64_t now_ms, uint64_t*
   const Ticket::Grant& id = order.ticket.grant;
   const LedgerGrant* there = Find(id);
   if (const auto changed = changes->find(id); changed != changes->end()) there = changed->second ? &*changed->second : nullptr;
-  if (there != nullptr && there->state == State::kHeld && there->until_ms <= now_ms) there = nullptr;  // it has ended
+  const std::optional<LedgerGrant> present = there == nullptr ? std::nullopt : AsOf(*there, now_ms);
+  there = present ? &*present : nullptr;
 
   if (order.kind == Kind::kRelease) {
     if (there != nullptr && there->state == State::kReleased && there->until_ms >= order.until_ms) return Status::Ok();
@@ -74,28 +89,33 @@ Status GrantLedger::CarryOne(const LedgerOrder& order, int64_t now_ms, uint64_t*
     return Status::Ok();
   }
   if (order.kind == Kind::kCancel) {
-    if (there == nullptr) return Status::Ok();
+    if (there == nullptr || there->state == State::kReleased) return Status::Ok();
     if (there->state != State::kHeld) return Refused(StatusCode::kInvalidArgument, "the grant was granted: it can be released");
-    (*changes)[id] = std::nullopt;
+    (*changes)[id] = WithoutHold(*there, now_ms);
     return Status::Ok();
   }
-  if (there != nullptr && there->state == State::kReleased) {
-    return Refused(StatusCode::kPermissionDenied, "the grant was released");
-  }
   if (order.kind == Kind::kConfirm) {
+    if (there != nullptr && there->state == State::kReleased)
+      return Refused(StatusCode::kPermissionDenied, "the grant was released");
     if (there == nullptr) return Refused(StatusCode::kNotFound, "the grant is not held here, or its hold has ended");
     if (there->state == State::kGranted) return Status::Ok();
     (*changes)[id] = LedgerGrant{.state = State::kGranted, .until_ms = 0, .ticket = there->ticket};
     return Status::Ok();
   }
-  if (there != nullptr) {
+  int64_t released_until_ms = 0;
+  if (there != nullptr && there->state == State::kReleased) {
+    // The placer did not hear of its hold, and asks for the same job again.
+    released_until_ms = there->until_ms;
+  } else if (there != nullptr) {
     if (!HasTheSame(there->ticket, order.ticket)) {
       return Refused(StatusCode::kInvalidArgument,
                      fmt::format("a grant of that number is {}'s, or has something else here", Printable(there->ticket.holder)));
     }
     if (there->state == State::kGranted || there->ticket == order.ticket) return Status::Ok();
+    released_until_ms = there->released_until_ms;
   }
-  (*changes)[id] = LedgerGrant{.state = State::kHeld, .until_ms = order.until_ms, .ticket = order.ticket};
+  (*changes)[id] = LedgerGrant{
+      .state = State::kHeld, .until_ms = order.until_ms, .ticket = order.ticket, .released_until_ms = released_until_ms};
   return Status::Ok();
 }
 
@@ -142,7 +162,7 @@ std::vector<Ticket::Grant> GrantLedger::Expire(int64_t now_ms) {
   std::vector<Ticket::Grant> ended;
   for (const auto& [id, grant] : grants_) {
     if (grant.state == State::kGranted || grant.until_ms > now_ms) continue;
-    changes[id] = std::nullopt;
+    changes[id] = AsOf(grant, now_ms);
     if (grant.state == State::kHeld) ended.push_back(id);
   }
   return Keep(newest_epoch_, changes).ok() ? ended : std::vector<Ticket::Grant>{};
@@ -154,9 +174,10 @@ const LedgerGrant* GrantLedger::Find(const Ticket::Grant& grant) const {
 }
 
 TicketScene::Grant GrantLedger::StateOf(const Ticket::Grant& grant, int64_t now_ms) const {
-  const LedgerGrant* there = Find(grant);
-  if (there == nullptr || (there->state == State::kHeld && there->until_ms <= now_ms)) return TicketScene::Grant::kUnknown;
-  return there->state == State::kReleased ? TicketScene::Grant::kReleased : TicketScene::Grant::kHeld;
+  const LedgerGrant* const there = Find(grant);
+  const std::optional<LedgerGrant> present = there == nullptr ? std::nullopt : AsOf(*there, now_ms);
+  if (!present) return TicketScene::Grant::kUnknown;
+  return present->state == State::kReleased ? TicketScene::Grant::kReleased : TicketScene::Grant::kHeld;
 }
 
 }  // namespace tessera

@@ -46,9 +46,11 @@ class GrantLedger {
   // A placer of this epoch is there. kPermissionDenied: a newer one was seen; kResourceExhausted: the store failed.
   Status See(uint64_t epoch);
   // A status for each, in order, as if one came after the other. An order that was carried out before is carried out again, and
-  // changes nothing. kPermissionDenied: a newer epoch was seen, or the grant was released; kInvalidArgument: the grant is
-  // another's, or has something else here, or kCancel of one that was granted; kNotFound: kConfirm of a grant that is not held,
-  // or not any more. kResourceExhausted, of all that had none of these: the store failed, and nothing has changed.
+  // changes nothing. A hold may be of a grant that was released before: a placer that had not heard of its hold gave it back. Its
+  // tickets of then are forgotten by no cancel. kPermissionDenied: a newer epoch was seen, or kConfirm of a grant that was
+  // released; kInvalidArgument: the grant is another's, or has something else here, or kCancel of one that was granted;
+  // kNotFound: kConfirm of a grant that is not held, or not any more. kResourceExhausted, of all that had none of these: the
+  // store failed, and nothing has changed.
   std::vector<Status> Carry(std::span<const LedgerOrder> orders, int64_t now_ms);
   // Ends holds and forgets released grants whose time is over; the holds that ended, whose vGPUs are to go. A store that fails:
   // none ends before it works again.

@@ -35,6 +35,7 @@ std::string StoredForm(const LedgerGrant& grant) {
     Encoder ticket;
     grant.ticket.Encode(ticket);
     out.Bytes(ticket.bytes());
+    out.Pod(grant.released_until_ms);
   }
   return TextOf(out);
 }
@@ -59,6 +60,7 @@ Result<LedgerGrant> StoredGrant(std::string_view value) {
     return grant;
   }
   const std::span<const std::byte> bytes = in.Bytes(Decoder::kWhatRemains);
+  in.Pod(&grant.released_until_ms);
   if (!in.AtEnd()) return IsNone("grant");
   Result<Ticket> ticket = Ticket::Decode(bytes);
   if (!ticket.ok()) return IsNone("grant");

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <set>
 #include <utility>
 
 #include "protocol/base/log.h"
@@ -130,18 +129,25 @@ bool GrantVgpus::MayCall(const std::string& name, int64_t now_ms) {
   return false;
 }
 
+bool GrantVgpus::MayCreate(int64_t now_ms) {
+  const bool deletes = std::ranges::any_of(calls_, [](const auto& call) { return call.second == Call::Kind::kDelete; });
+  deletes_since_ms_ = deletes ? std::min(deletes_since_ms_, now_ms) : kNever;
+  if (!deletes || now_ms - deletes_since_ms_ >= kBusyAgainMs) return true;
+  next_ms_ = std::min(next_ms_, deletes_since_ms_ + kBusyAgainMs);
+  return false;
+}
+
 std::vector<GrantVgpus::Call> GrantVgpus::Turn(const std::map<Ticket::Grant, LedgerGrant>& grants, int64_t now_ms) {
   std::vector<Call> calls;
   if (now_ms < next_ms_) return calls;
   next_ms_ = kNever;
   if (!is_connected_) return calls;
-  std::set<std::string, std::less<>> wanted;
+  std::map<std::string, WantedVgpu, std::less<>> wanted;
   for (const auto& [id, grant] : grants) {
     if (!HasPart(grant)) continue;
     for (size_t place = 0; place < grant.ticket.vgpus.size(); ++place) {
       WantedVgpu vgpu = WantedOf(grant.ticket, place);
-      wanted.insert(vgpu.name);
-      if (!there_.contains(vgpu.name) && MayCall(vgpu.name, now_ms)) calls.push_back({Call::Kind::kCreate, std::move(vgpu)});
+      wanted.emplace(vgpu.name, std::move(vgpu));
     }
   }
   std::erase_if(failed_, [&](const auto& each) { return !wanted.contains(each.first) && !there_.contains(each.first); });
@@ -150,7 +156,13 @@ std::vector<GrantVgpus::Call> GrantVgpus::Turn(const std::map<Ticket::Grant, Led
     if (wanted.contains(name) && is_in_force) continue;
     if (MayCall(name, now_ms)) calls.push_back({Call::Kind::kDelete, {.name = name}});
   }
-  for (const Call& call : calls) calls_[call.vgpu.name] = call.kind;
+  for (const Call& call : calls) calls_[call.vgpu.name] = Call::Kind::kDelete;
+  if (!MayCreate(now_ms)) return calls;
+  for (auto& [name, vgpu] : wanted) {
+    if (there_.contains(name) || !MayCall(name, now_ms)) continue;
+    calls_[name] = Call::Kind::kCreate;
+    calls.push_back({Call::Kind::kCreate, std::move(vgpu)});
+  }
   return calls;
 }
 

@@ -58,7 +58,8 @@ class GrantVgpus {
 
   // Ok also of a vGPU that was there before, or gone. kUnavailable: the broker was not asked; another error: it refused.
   void CallDone(const std::string& name, const Status& status, int64_t now_ms);
-  // What is to be called now, each once: creates what held and granted ones have not, deletes what is of no such grant.
+  // What is to be called now, each once: deletes what is of no held or granted one, creates what these have not. The broker may
+  // take calls in another order, so what is created waits for what is deleted, kBusyAgainMs at most.
   std::vector<Call> Turn(const std::map<Ticket::Grant, LedgerGrant>& grants, int64_t now_ms);
   // When Turn() has something to do though nothing happens; kNever: not before.
   int64_t NextMs() const { return next_ms_; }
@@ -81,12 +82,14 @@ class GrantVgpus {
   };
 
   bool MayCall(const std::string& name, int64_t now_ms);
+  bool MayCreate(int64_t now_ms);
 
   bool is_connected_ = false;
   std::optional<ServerVgpus> list_;
   std::map<std::string, bool, std::less<>> there_{};        // by name, made by the API; the value: it is in force
   std::map<std::string, Call::Kind, std::less<>> calls_{};  // under way
   std::map<std::string, Failed, std::less<>> failed_{};     // last calls that failed
+  int64_t deletes_since_ms_ = kNever;                       // one delete or another is under way since then
   int64_t next_ms_ = 0;
 };
 

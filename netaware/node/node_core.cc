@@ -105,7 +105,8 @@ Status NodeCore::LedgerOrderOf(const NodeOrder& order, NodeTime now, LedgerOrder
     return Status(StatusCode::kPermissionDenied,
                   fmt::format("the ticket is of epoch {} of the placer, and this stream of {}", ticket->epoch, epoch_));
   }
-  RETURN_IF_ERROR(CheckShown(*ticket, ticket->holder, now));
+  // Whether it is there, or was released, is the ledger's to say.
+  RETURN_IF_ERROR(CheckShown(*ticket, ticket->holder, TicketScene::Grant::kUnknown, now));
   const int64_t now_ms = placer_.PlacerMs(now);
   if (order.until_ms <= now_ms) return Status(StatusCode::kTimedOut, "the hold has ended before it came");
   carried->until_ms = std::min(order.until_ms, now_ms + kHoldMs);

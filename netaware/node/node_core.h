@@ -138,7 +138,8 @@ class NodeCore {
   Status LedgerOrderOf(const NodeOrder& order, NodeTime now, LedgerOrder* carried) const;
   void Carried(const NodeOrder& order, const LedgerOrder& carried, NodeTime now);
   void AnswerOrder(uint64_t number, const Status& status);
-  Status CheckShown(const Ticket& ticket, const std::string& holder, NodeTime now) const;
+  // `state`: of its grant.
+  Status CheckShown(const Ticket& ticket, const std::string& holder, TicketScene::Grant state, NodeTime now) const;
   void AnswerTicket(uint64_t id, const std::string& holder, const Status& status, const std::string& vgpus = "");
   Status CarryOne(LedgerOrder::Kind kind, const Ticket& ticket, uint64_t epoch, NodeTime now);
   void Settle(NodeTime now);

@@ -8,14 +8,13 @@
 
 namespace tessera {
 
-Status NodeCore::CheckShown(const Ticket& ticket, const std::string& holder, NodeTime now) const {
-  const int64_t now_ms = placer_.PlacerMs(now);
+Status NodeCore::CheckShown(const Ticket& ticket, const std::string& holder, TicketScene::Grant state, NodeTime now) const {
   return CheckTicket(ticket, {.cluster = placer_.cluster(),
                               .server = server_,
                               .holder = holder,
-                              .now_ms = now_ms,
+                              .now_ms = placer_.PlacerMs(now),
                               .newest_epoch = ledger_->newest_epoch(),
-                              .grant = ledger_->StateOf(ticket.grant, now_ms)});
+                              .grant = state});
 }
 
 void NodeCore::AnswerTicket(uint64_t id, const std::string& holder, const Status& status, const std::string& vgpus) {
@@ -31,12 +30,13 @@ void NodeCore::Ask(ShownTicket shown, NodeTime now) {
   }
   Result<Ticket> ticket = placer_.keys().Open(shown.ticket);
   if (!ticket.ok()) return refuse(ticket.status());
-  if (const Status status = CheckShown(*ticket, shown.holder, now); !status.ok()) return refuse(status);
+  const TicketScene::Grant state = ledger_->StateOf(ticket->grant, placer_.PlacerMs(now));
+  if (const Status status = CheckShown(*ticket, shown.holder, state, now); !status.ok()) return refuse(status);
   if (tickets_.size() >= kTicketsMax) {
     return refuse(Status(StatusCode::kResourceExhausted, "too many tickets wait for an answer at this server: try again"));
   }
   const int64_t until_ms = now.steady_ms + kTicketMs;
-  if (ledger_->StateOf(ticket->grant, placer_.PlacerMs(now)) == TicketScene::Grant::kUnknown) {
+  if (state == TicketScene::Grant::kUnknown) {
     // The ledger was lost, or the placer's order is behind its ticket.
     const Status held = CarryOne(LedgerOrder::Kind::kHold, *ticket, ticket->epoch, now);
     if (!held.ok()) return refuse(held);

@@ -96,11 +96,36 @@ TEST_F(GrantLedgerTest, OrdersThatComeAgainChangeNothing) {
     EXPECT_TRUE(Carry(order).ok());
     EXPECT_EQ(store.revision(), revision);
   }
-  EXPECT_EQ(Carry(Hold(1)).message(), "the grant was released");
   EXPECT_EQ(Carry(Order(Kind::kConfirm, 1)).message(), "the grant was released");
   // Of a grant that never came here tickets may be about, too.
   EXPECT_TRUE(Carry(Order(Kind::kRelease, 9, 3, kNow + 5)).ok());
-  EXPECT_EQ(Carry(Hold(9)).code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(StateOf(9), Scene::kReleased);
+}
+
+TEST_F(GrantLedgerTest, AGrantThatWasReleasedCanBeHeldAgainAndItsTicketsAreNotForgotten) {
+  const int64_t last_ticket = kNow + 600'000;
+  ASSERT_TRUE(Carry(Hold(1)).ok());
+  ASSERT_TRUE(Carry(Order(Kind::kRelease, 1, 3, last_ticket)).ok());
+  EXPECT_TRUE(Carry(Order(Kind::kCancel, 1)).ok());  // of no hold
+  EXPECT_EQ(StateOf(1), Scene::kReleased);
+
+  ASSERT_TRUE(Carry(Hold(1)).ok());
+  OpenAgain();
+  EXPECT_EQ(StateOf(1), Scene::kHeld);
+  ASSERT_TRUE(Carry(Order(Kind::kCancel, 1)).ok());
+  EXPECT_EQ(StateOf(1), Scene::kReleased);
+
+  ASSERT_TRUE(Carry(Hold(1)).ok());
+  EXPECT_EQ(StateOf(1, kNow + 60'000), Scene::kReleased);
+  EXPECT_EQ(Carry(Order(Kind::kConfirm, 1), kNow + 60'000).message(), "the grant was released");
+  EXPECT_EQ(ledger->Expire(kNow + 60'000), (std::vector<Ticket::Grant>{TicketOf(1).grant}));
+  EXPECT_EQ(ledger->Find(TicketOf(1).grant)->state, State::kReleased);
+  EXPECT_EQ(ledger->Find(TicketOf(1).grant)->until_ms, last_ticket);
+
+  ASSERT_TRUE(Carry(Hold(1)).ok());
+  ASSERT_TRUE(Carry(Order(Kind::kConfirm, 1)).ok());
+  EXPECT_EQ(ledger->Find(TicketOf(1).grant)->state, State::kGranted);
+  EXPECT_EQ(ledger->Find(TicketOf(1).grant)->released_until_ms, 0);
 }
 
 TEST_F(GrantLedgerTest, AHoldThatIsCancelledWasNeverThere) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/netaware/node/some_node.h"
 
 namespace tessera {
@@ -92,10 +94,45 @@ TEST_F(NodeCoreTest, OrdersAgainByOtherNumbersChangeNothing) {
   for (uint64_t number = 6; number <= 7; ++number) Give(Order(number, Kind::kRelease, 0xa1));
   for (uint64_t number = 1; number <= 7; ++number) EXPECT_EQ(Answer(number), "done") << number;
   EXPECT_EQ(made, 2);
-  Give(Hold(8, 0xa1));
+  Give(Order(8, Kind::kConfirm, 0xa1));
   EXPECT_THAT(Answer(8), HasSubstr("released"));
-  Give(Order(9, Kind::kConfirm, 0xa1));
-  EXPECT_THAT(Answer(9), HasSubstr("released"));
+}
+
+TEST_F(NodeCoreTest, WhatIsReleasedIsGoneBeforeWhatIsHeldIsMade) {
+  Give(Hold(1, 0xa1));
+  broker_answers = false;
+  core->Take(Hold(2, 0xa2));
+  core->Take(Order(3, Kind::kRelease, 0xa1));
+  Turn();
+  const auto deletes = [&] { return std::ranges::count(calls, GrantVgpus::Call::Kind::kDelete, &GrantVgpus::Call::kind); };
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(deletes(), 2);
+  core->CallDone(Name(0xa1, 0), Status::Ok(), Now());
+  Turn();
+  EXPECT_EQ(calls.size(), 2u);
+  // But not for ever.
+  EXPECT_EQ(next_ms, kSteady + GrantVgpus::kBusyAgainMs);
+  Pass(GrantVgpus::kBusyAgainMs);
+  EXPECT_EQ(calls.size(), 4u);
+  EXPECT_EQ(deletes(), 2);
+  broker_answers = true;
+  Turn();
+  EXPECT_EQ(Answer(2), "done");
+  EXPECT_EQ(Answer(3), "done");
+  EXPECT_THAT(There(), ElementsAre(Name(0xa2, 0), Name(0xa2, 1)));
+}
+
+TEST_F(NodeCoreTest, APlacerThatGaveAHoldBackMayHoldItAgain) {
+  Give(Hold(1, 0xa1));
+  Give(Order(2, Kind::kRelease, 0xa1));  // it had not heard of the hold, and compared ledgers
+  Welcome(4);
+  Give(Hold(3, 0xa1, 4));
+  EXPECT_EQ(Answer(3), "done");
+  EXPECT_EQ(vgpus.size(), 2u);
+  Give(Order(4, Kind::kCancel, 0xa1));
+  EXPECT_EQ(Answer(4), "done");
+  EXPECT_THAT(There(), IsEmpty());
+  EXPECT_EQ(core->ledger().StateOf(TicketOf(0xa1).grant, kPlacer), TicketScene::Grant::kReleased);
 }
 
 TEST_F(NodeCoreTest, ACancelTakesAHoldBackAlsoOneThatIsBeingMade) {
