@@ -2,14 +2,16 @@
 """Jobs that name no server: a placer finds them GPUs of a pool, and the servers let nobody else use these."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
-from pool import Pool
-from product import TESSERA, children, environment, program, wait_for, words_of
+from pool import PLACER, Pool, Started
+from product import Keys, Server, TESSERA, children, free_port, environment, program, wait_for, words_of
 
 SHELL = ["sh", "-c", 'echo ready; read line; exit 0']
 
@@ -228,6 +230,60 @@ class ThreeServers(unittest.TestCase):
         self.assertEqual(pool.run("--wait", "0", "--", "true").returncode, 82)
         for job in four:
             self.assertEqual(end(job), 0)
+
+
+class ByTls(unittest.TestCase):
+    """Placer, servers and jobs as on hosts of their own: everybody shows a certificate."""
+
+    def setUp(self):
+        self.keys = Keys()
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+        self.policy = os.path.join(self.directory.name, "policy.toml")
+        self.write('"name:gpu7" = "server"\n"name:alice" = "tenant"\n"name:root" = "admin"\nothers = "nobody"\n')
+        self.url = f"tls://127.0.0.1:{free_port()}"
+        self.placer = Started(os.path.join(self.directory.name, "placer.log"), PLACER, "--listen", self.url, "--store", "memory", "--policy", self.policy,
+                              "--log", "info", *self.keys.options("server", "127.0.0.1,localhost"))
+        self.addCleanup(self.placer.stop)
+        self.host = self.keys.options("host", "gpu7,127.0.0.1")
+        self.server = Server("--listen", "tls://127.0.0.1:0", "--placer", self.url, *self.host)
+        self.addCleanup(self.server.stop)
+        wait_for(lambda: "has joined" in self.placer.words(), 20, "the server's joining")
+
+    def write(self, roles):
+        with open(self.policy, "w") as file:
+            file.write("[roles]\n" + roles)
+
+    def run_as(self, who, *words, **changes):
+        return subprocess.run([TESSERA, "run", *self.keys.options("client", who), *words], capture_output=True, text=True, timeout=60,
+                              env=environment(TESSERA_PLACER=self.url, **changes))
+
+    def test_a_job_of_whom_a_certificate_names(self):
+        done = self.run_as("alice", "--gpu-share", "0.5", "--", program("copies"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("it is of name:alice", self.server.words())
+        for who in ("mallory",):
+            done = self.run_as(who, "--gpu-share", "0.5", "--", "true")
+            self.assertEqual(done.returncode, 73, done.stderr)
+            self.assertIn("name:mallory may not do this", done.stderr)
+        # A ticket is nothing in another's hand.
+        kept = os.path.join(self.directory.name, "kept")
+        job = subprocess.Popen([TESSERA, "run", *self.keys.options("client", "alice"), "--gpu-share", "0.5", "--", "sh", "-c",
+                                f'cp "$TESSERA_TICKET" {kept}; echo ready; read line; exit 0'],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(TESSERA_PLACER=self.url))
+        ready(self, job)
+        gateway = re.search(r"tls://127\.0\.0\.1:[1-9]\d*", self.server.ready).group()
+        for who, code in (("alice", 0), ("mallory", 73)):
+            done = self.run_as(who, "--", "true", TESSERA_SERVER=gateway, TESSERA_TICKET=kept)
+            self.assertEqual(done.returncode, code, done.stderr)
+        self.assertIn("name:mallory", done.stderr)
+        self.assertEqual(end(job), 0)
+
+    def test_a_policy_that_changes_is_in_force_at_once_and_a_broken_one_changes_nothing(self):
+        self.write('"name:alice" = "ten')
+        self.assertEqual(self.run_as("alice", "--", "true").returncode, 0)
+        self.write('others = "nobody"\n')
+        self.assertEqual(self.run_as("alice", "--", "true").returncode, 73)
 
 
 if __name__ == "__main__":
