@@ -2,6 +2,7 @@
 """Jobs that name no server: a placer finds them GPUs of a pool, and the servers let nobody else use these."""
 
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -11,8 +12,9 @@ import time
 import unittest
 
 from pool import PLACER, Pool, Started
-from product import Keys, Server, TESSERA, children, free_port, environment, program, wait_for, words_of
+from product import DAEMON, Keys, Server, TESSERA, children, free_port, environment, program, wait_for, words_of
 
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/pool-gpus.md"
 SHELL = ["sh", "-c", 'echo ready; read line; exit 0']
 
 
@@ -284,6 +286,41 @@ class ByTls(unittest.TestCase):
         self.assertEqual(self.run_as("alice", "--", "true").returncode, 0)
         self.write('others = "nobody"\n')
         self.assertEqual(self.run_as("alice", "--", "true").returncode, 73)
+
+
+class ThePage(unittest.TestCase):
+    """What docs/pool-gpus.md says of several hosts, with this one in place of each."""
+
+    def test_its_commands(self):
+        text = PAGE.read_text().split("## Over several hosts")[1].split("## What a job can ask for")[0]
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        place, port = directory.name, free_port()
+        with open(f"{place}/policy.toml", "w") as file:
+            file.write("[roles]" + text.split("[roles]")[1].split("```")[0])
+        for said, here in (("pool.example:4190", f"127.0.0.1:{port}"), ("gpu7.example:4180", "127.0.0.1:0"), ("policy.toml", f"{place}/policy.toml"),
+                           ("server pool.example", "server pool.example,127.0.0.1"), ("host gpu7.example", "host gpu7.example,127.0.0.1"),
+                           ("/run/tessera/", place + "/"), ("~/gpu-keys", f"{place}/keys"), ("python train.py", program("copies")),
+                           (" 20G", " 1G")):
+            self.assertIn(said, text)
+            text = text.replace(said, here)
+        commands = [line[2:].split() for line in text.splitlines() if line.startswith("$ ")]
+        self.assertEqual(len(commands), 7)
+
+        def keys_of(name):
+            return {f"TESSERA_{word.upper()}": f"{place}/keys/{name}/{word}.pem" for word in ("certificate", "key", "authority")}
+
+        for words in commands[:4]:
+            subprocess.run([TESSERA, *words[1:]], check=True, stdout=subprocess.DEVNULL, env=environment())
+        placer, daemon, run = commands[4:]
+        placer = Started(f"{place}/placer.log", PLACER, *placer[1:], "--store", "memory", "--log", "info", **keys_of("pool.example"))
+        self.addCleanup(placer.stop)
+        daemon = Started(f"{place}/daemon.log", DAEMON, *daemon[1:], "--driver", "emulator", XDG_STATE_HOME=place, **keys_of("gpu7.example"))
+        self.addCleanup(daemon.stop)
+        wait_for(lambda: "has joined" in placer.words(), 20, "the server's joining")
+        done = subprocess.run([TESSERA, *run[1:]], capture_output=True, text=True, timeout=60, env=environment(**keys_of("alice")))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("0.5 of its time, 1 GiB", done.stderr)
 
 
 if __name__ == "__main__":
