@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "netaware/job/placer_path.h"
 #include "netaware/service/node_calls.h"
 #include "netaware/service/options.h"
 #include "netaware/service/placement_calls.h"
@@ -53,7 +54,8 @@ Result<Listeners> Bind(const PlacerOptions& options) {
   Listeners listeners;
   for (const std::string& path : options.unix_paths) {
     std::error_code error;
-    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+    // That of root, which is not there when the machine has started.
+    if (path == UserPlacerPath()) std::filesystem::create_directory(std::filesystem::path(path).parent_path(), error);
     Result<UnixListener> bound = UnixListener::Bind(path, kAnybody, SocketKind::kBytes);
     if (!bound.ok()) return bound.status();
     listeners.users.push_back(std::move(*bound));

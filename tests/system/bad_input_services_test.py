@@ -17,6 +17,7 @@ from bad_input import NOBODY, TableTest, TcpListener, check_rows, reachable_by_n
 from product import AGENT, BUILD, CLIENT, DAEMON, GATEWAY, HAS_CONTROL_API, TESSERA, Agent, Gateway, Keys, Server, environment, wait_for
 
 HEADING = "Bad input to the services"
+PLACER = os.path.join(BUILD, "bin/tessera-placer")
 TCP = "tcp://127.0.0.1:0"
 
 
@@ -158,6 +159,55 @@ class Services(TableTest):
         with open(state + ".usage/usage.sqlite", "w") as database:
             database.write("x" * 10000)
         self.tesserad(4, f"no usage records: {state}.usage/usage.sqlite: file is not a database; it is damaged: move it away", *options)
+
+    @row("tesserad: a `--placer` of another form, or with `--no-vgpus` or `--control none`; an unknown `--admission`, or `ticket` without `--placer`")
+    @unittest.skipUnless(HAS_CONTROL_API, "this build has no gRPC")
+    def test_no_address_of_a_placer(self):
+        self.tesserad(2, "--placer takes unix:PATH or tls://HOST:PORT, not 'tcp://a:1'", "--placer", "tcp://a:1")
+        self.tesserad(2, "HOST:PORT", "--placer", "tls://a")
+        self.tesserad(2, "--placer needs a tessera-broker", "--placer", "unix:/tmp/p", "--no-vgpus")
+        self.tesserad(2, "--placer needs the control API", "--placer", "unix:/tmp/p", "--control", "none")
+        self.tesserad(2, "--admission takes auto, open or ticket, not 'all'", "--admission", "all")
+        self.tesserad(2, "--admission ticket needs the placer", "--admission", "ticket")
+
+    @row("tesserad: `tessera-node` missing")
+    @unittest.skipUnless(HAS_CONTROL_API, "this build has no gRPC")
+    def test_no_node(self):
+        daemon = self.installation("bin/tessera-broker", "lib/libtessera-emulator.so")
+        self.ends(daemon, 4, "tessera-node.*install it again", "--listen", self.url, "--driver", "emulator", "--placer", "unix:/tmp/p")
+
+    @row("tesserad: a placer that does not answer, or does not take this server")
+    @unittest.skipUnless(HAS_CONTROL_API, "this build has no gRPC")
+    def test_no_placer(self):
+        server = Server("--placer", "unix:/nonexistent/placer")
+        wait_for(lambda: "no placer at /nonexistent/placer" in server.words(), 20, "a word of the node")
+        done = subprocess.run([TESSERA, "run", "--server", server.url, "--", "true"], capture_output=True, text=True, timeout=30, env=environment())
+        self.assertEqual(done.returncode, 73, done.stderr)
+        self.assertEqual(server.stop(), 0)
+
+    @row("tessera-placer: `--listen`, `--store`, `--cluster`, `--ticket-life` that are none")
+    @unittest.skipUnless(HAS_CONTROL_API, "this build has no gRPC")
+    def test_command_line_of_the_placer(self):
+        self.ends(PLACER, 2, "--listen takes unix:PATH or tls://HOST:PORT, not 'tcp://a:1'", "--listen", "tcp://a:1")
+        self.ends(PLACER, 2, "--store takes sqlite:PATH or memory, not 'etcd'", "--listen", self.url, "--store", "etcd")
+        self.ends(PLACER, 2, "--cluster takes 1 to 63", "--listen", self.url, "--cluster", "x" * 64)
+        self.ends(PLACER, 2, "--ticket-life.*10 to 86400", "--listen", self.url, "--ticket-life", "9")
+        self.ends(PLACER, 2, "--stor.*tessera-placer --help", "--stor", "memory")
+
+    @row("tessera-placer: an address or socket that is taken; a store that is another's or damaged; a policy that is broken")
+    @unittest.skipUnless(HAS_CONTROL_API, "this build has no gRPC")
+    def test_what_a_placer_cannot_use(self):
+        here = ("--listen", self.url, "--store")
+        self.ends(PLACER, 4, "/nonexistent", "--listen", "unix:/nonexistent/a/b", "--store", "memory")
+        server = Server()
+        self.ends(PLACER, 4, server.path, "--listen", server.url, "--store", "memory")
+        self.assertEqual(server.stop(), 0)
+        self.ends(PLACER, 4, "/etc/passwd", *here, "sqlite:/etc/passwd")
+        policy = f"{self.directory.name}/policy.toml"
+        with open(policy, "w") as file:
+            file.write("[roles]\n'name:a' = 'king'\n")
+        self.ends(PLACER, 4, "policy.toml, line 2", *here, "memory", "--policy", policy)
+        self.ends(PLACER, 4, "there is no certificate", "--listen", "tls://127.0.0.1:0", "--store", "memory", HOME="/nonexistent", XDG_CONFIG_HOME="/nonexistent")
 
     @row("tesserad: a `--metrics` that is no address, or with `--no-vgpus`")
     @unittest.skipUnless(HAS_CONTROL_API, "this build has no control API")
