@@ -49,6 +49,9 @@ class PlacerLoop : private PlacerCore::Outside {
   // Any thread; in the order in which they come.
   void Post(Work work) EXCLUDES(mutex_);
 
+  // How often the store was written to. Any thread.
+  uint64_t writes() { return writer_.writes(); }
+
   // Within the work: who hears of a server's orders and of a grant, until the pointer is gone.
   void Attach(const std::string& server, std::weak_ptr<NodeEnd> node, int64_t now_ms);
   void Heard(const std::string& server, int64_t now_ms);

@@ -29,11 +29,14 @@ uint64_t StoreThread::writes() {
 }
 
 void StoreThread::Run() {
+  std::chrono::steady_clock::time_point begun;
   for (;;) {
     std::vector<Waiting> batch;
     {
       MutexLock lock(mutex_);
       while (waiting_.empty() && !ends_) changed_.wait(mutex_);
+      while (!ends_ && std::chrono::steady_clock::now() < begun + kWritePause) changed_.wait_until(mutex_, begun + kWritePause);
+      begun = std::chrono::steady_clock::now();
       if (waiting_.empty()) return;
       batch = std::exchange(waiting_, {});
       ++writes_;

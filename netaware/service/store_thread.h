@@ -4,6 +4,7 @@
 //   writer.Commit(transaction, [](const StoreResult& result) { ... });      // in the writer's thread
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <thread>
@@ -16,6 +17,9 @@ namespace tessera {
 
 class StoreThread {
  public:
+  // From the begin of one write to that of the next, at least: what comes meanwhile is written together. The first one after a
+  // rest waits for nothing.
+  static constexpr std::chrono::milliseconds kWritePause{8};
   using Done = std::function<void(const StoreResult& result)>;
 
   // `store` is this thread's from now on, and outlives it.
