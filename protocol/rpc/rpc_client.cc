@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <grpcpp/create_channel_posix.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 
 #include <cstring>
@@ -21,14 +22,14 @@ namespace {
 
 constexpr std::string_view kTls = "tls://";
 constexpr std::string_view kUnix = "unix:";
-constexpr uint64_t kConnectNs = 10'000'000'000;
+constexpr uint64_t kNsOfS = 1'000'000'000;
 
-Result<RpcConnection> ConnectByTls(const std::string& url, const KeyFiles& keys, const RpcPeer& peer) {
+Result<RpcConnection> ConnectByTls(const std::string& url, const KeyFiles& keys, const RpcPeer& peer, uint64_t wait_ns) {
   Result<LinkAddress> address = LinkAddress::Parse(url);
   if (!address.ok()) return address.status();
   LinkOptions link;
   link.keys = keys;
-  Result<std::shared_ptr<TlsTunnel>> tunnel = TlsTunnel::Connect(*address, link, peer, MonotonicNs() + kConnectNs);
+  Result<std::shared_ptr<TlsTunnel>> tunnel = TlsTunnel::Connect(*address, link, peer, MonotonicNs() + wait_ns);
   if (!tunnel.ok()) return tunnel.status();
   return RpcConnection{grpc::CreateInsecureChannelFromFd(peer.what, (*tunnel)->TakeSocket().release()), *tunnel};
 }
@@ -36,8 +37,8 @@ Result<RpcConnection> ConnectByTls(const std::string& url, const KeyFiles& keys,
 }  // namespace
 
 Result<RpcConnection> ConnectRpc(const std::string& url, const KeyFiles& keys, const RpcPeer& peer,
-                                 const std::string& when_absent) {
-  if (url.starts_with(kTls)) return ConnectByTls(url, keys, peer);
+                                 const std::string& when_absent, uint64_t wait_ns) {
+  if (url.starts_with(kTls)) return ConnectByTls(url, keys, peer, wait_ns);
   const std::string path = url.starts_with(kUnix) ? url.substr(kUnix.size()) : "";
   if (path.empty()) {
     return Status(StatusCode::kInvalidArgument,
@@ -52,7 +53,16 @@ Result<RpcConnection> ConnectRpc(const std::string& url, const KeyFiles& keys, c
   std::memcpy(address.sun_path, path.data(), path.size());
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket.valid()) return Status::FromErrno("cannot create a socket", errno);
+  // Where as many wait as may, connect() waits as long as send() would.
+  const timeval wait = {static_cast<time_t>(wait_ns / kNsOfS), static_cast<suseconds_t>(wait_ns % kNsOfS / 1'000)};
+  if (setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) != 0)
+    return Status::FromErrno("cannot use a socket", errno);
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    if (errno == EAGAIN) {
+      return Status(StatusCode::kTimedOut, fmt::format("the {} at {} takes no connections: look whether it is stopped, or start "
+                                                       "it again",
+                                                       peer.what, Printable(path)));
+    }
     const bool refused = errno == EACCES || errno == EPERM;
     const std::string what = fmt::format("no {} at {}: {}; ", peer.what, Printable(path), strerror(errno));
     return refused ? Status(StatusCode::kPermissionDenied, what + "ask whoever runs it for the right to use its socket")

@@ -6,6 +6,7 @@
 
 #include <grpcpp/channel.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -23,11 +24,14 @@ struct RpcConnection {
   Status failure() const { return tunnel == nullptr ? Status::Ok() : tunnel->failure(); }
 };
 
-// Connects; waits 10 s at most. kNotFound, kUnavailable, kTimedOut, kProtocolViolation: nobody is there, or somebody else;
-// kPermissionDenied: this user may not, a certificate was not accepted, or whoever listens is of a user whom this one does not
-// trust (protocol/channel/server_user.h); kVersionMismatch; kInvalidArgument: the address has neither form, or its path is too
-// long. `when_absent`: what to do when nobody listens, for the sentence. Any thread.
+inline constexpr uint64_t kRpcConnectNs = 10'000'000'000;
+
+// Connects; waits `wait_ns` at most, but for the system's look-up of a host's name. kNotFound, kUnavailable, kTimedOut,
+// kProtocolViolation: nobody is there, or somebody else; kPermissionDenied: this user may not, a certificate was not accepted, or
+// whoever listens is of a user whom this one does not trust (protocol/channel/server_user.h); kVersionMismatch; kInvalidArgument:
+// the address has neither form, or its path is too long. `when_absent`: what to do when nobody listens, for the sentence. Any
+// thread.
 Result<RpcConnection> ConnectRpc(const std::string& url, const KeyFiles& keys, const RpcPeer& peer,
-                                 const std::string& when_absent);
+                                 const std::string& when_absent, uint64_t wait_ns = kRpcConnectNs);
 
 }  // namespace tessera
