@@ -1,38 +1,12 @@
 #include "netaware/cli/pool_job.h"
 
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "netaware/cli/companion.h"
-#include "netaware/job/placer_path.h"
-#include "protocol/base/unique_fd.h"
 
 namespace tessera {
-namespace {
-
-// Whether somebody takes connections at this path.
-bool Listens(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) return false;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  return socket.valid() && connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-}
-
-}  // namespace
-
-std::string FindPlacer(const JobOptions& options) {
-  if (!options.placer.empty()) return options.placer;
-  if (const char* configured = getenv("TESSERA_PLACER"); configured != nullptr && *configured != '\0') return configured;
-  const std::string path = UserPlacerPath();
-  return !path.empty() && Listens(path) ? std::string(kUnixScheme) + path : "";
-}
 
 ServerProblem PoolJob::Start(const InstallLayout& layout, const std::string& url, const JobOptions& options,
                              const LinkOptions& link, PoolJob* job) {

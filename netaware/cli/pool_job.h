@@ -1,4 +1,4 @@
-// A job whose GPUs a placer finds: where that is, and the lease that has the job's grant.
+// A job whose GPUs a placer finds: the lease that has the job's grant.
 #pragma once
 
 #include <string>
@@ -9,9 +9,6 @@
 #include "protocol/link/link_options.h"
 
 namespace tessera {
-
-// The placer of --placer, else of TESSERA_PLACER, else this user's own where one listens; empty: there is none.
-std::string FindPlacer(const JobOptions& options);
 
 struct PoolJob {
   std::string servers;  // as --server takes them

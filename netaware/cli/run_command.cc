@@ -16,6 +16,7 @@
 #include "netaware/cli/program_file.h"
 #include "netaware/cli/server_check.h"
 #include "netaware/cli/server_list.h"
+#include "netaware/job/placer_path.h"
 #include "protocol/link/link_address.h"
 
 namespace tessera {
@@ -97,7 +98,7 @@ int RunCommand(const RunOptions& options) {
   }
   std::string text;
   if (server.empty() && options.driver == "auto" && options.vgpus.empty()) {
-    const std::string placer = FindPlacer(options.job);
+    const std::string placer = FindPlacer(options.job.placer);
     if (placer.empty() && options.job.asks()) {
       return Refuse({kExitNoPlacer,
                      "no placer is named that finds GPUs of a pool: give --placer, set TESSERA_PLACER, or start "

@@ -1,14 +1,40 @@
 #include "netaware/job/placer_path.h"
 
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cstring>
+
+#include "protocol/base/unique_fd.h"
+
 namespace tessera {
+namespace {
+
+// Whether somebody takes connections at this path.
+bool Listens(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return false;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return socket.valid() && connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
+}  // namespace
 
 std::string UserPlacerPath() {
   if (geteuid() == 0) return "/run/tessera/placer.sock";
   const char* const runtime = getenv("XDG_RUNTIME_DIR");
   return runtime != nullptr && runtime[0] == '/' ? std::string(runtime) + "/tessera-placer.sock" : "";
+}
+
+std::string FindPlacer(const std::string& said) {
+  if (!said.empty()) return said;
+  if (const char* const configured = getenv("TESSERA_PLACER"); configured != nullptr && *configured != '\0') return configured;
+  const std::string path = UserPlacerPath();
+  return !path.empty() && Listens(path) ? "unix:" + path : "";
 }
 
 }  // namespace tessera
