@@ -3,27 +3,33 @@
 #include <cstdio>
 #include <string>
 
+#include "netaware/admin/pool_command.h"
 #include "netaware/admin/vgpu_command.h"
 #include "netaware/cli/exit_codes.h"
+#include "netaware/pool/pool_command_line.h"
 #include "netaware/vgpu/vgpu_command_line.h"
 
 int main(int argc, char** argv) {
   using namespace tessera;
-  CLI::App app{"Carries out 'tessera vgpu', which starts it.", "tessera"};
+  CLI::App app{"Carries out 'tessera vgpu', 'tessera get' and 'tessera grants', which start it.", "tessera"};
   app.set_version_flag("--version", std::string("tessera-admin ") + TESSERA_VERSION, "print the version and exit");
   app.set_help_flag("-h,--help", "print this text and exit");
   app.require_subcommand(1);
   VgpuOptions options;
   AddVgpuCommand(app, &options);
+  PoolOptions pool;
+  AddPoolCommands(app, &pool);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& text_wanted) {
     app.exit(text_wanted);
     return kExitOk;
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "tessera: %s: see 'tessera vgpu --help'\n", error.what());
+    const std::string command = app.get_subcommands().empty() ? "" : " " + app.get_subcommands().front()->get_name();
+    std::fprintf(stderr, "tessera: %s: see 'tessera%s --help'\n", error.what(), command.c_str());
     return kExitUsage;
   }
+  if (!pool.command.empty()) return PoolCommand(pool);
   if (const std::string wrong = CheckVgpuOptions(options); !wrong.empty()) {
     std::fprintf(stderr, "tessera: %s: see 'tessera vgpu --help'\n", wrong.c_str());
     return kExitUsage;

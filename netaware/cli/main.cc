@@ -4,14 +4,15 @@
 #include <cstdio>
 #include <string>
 
+#include "netaware/cli/admin_program.h"
 #include "netaware/cli/doctor_command.h"
 #include "netaware/cli/exit_codes.h"
 #include "netaware/cli/keys_command.h"
 #include "netaware/cli/run_command.h"
 #include "netaware/cli/status_command.h"
 #include "netaware/cli/top_command.h"
-#include "netaware/cli/vgpu_program.h"
 #include "netaware/job/job_options.h"
+#include "netaware/pool/pool_command_line.h"
 #include "netaware/vgpu/vgpu_command_line.h"
 #include "programs/completion.h"
 #include "protocol/link/impaired/impaired_link.h"
@@ -218,6 +219,9 @@ int Main(int argc, char** argv) {
   VgpuOptions vgpu;
   CLI::App* vgpu_command = AddVgpuCommand(app, &vgpu);
 
+  PoolOptions pool;
+  AddPoolCommands(app, &pool);
+
   std::string shell;
   CLI::App* completion_command = app.add_subcommand("completion", "print a script that completes tessera's command line");
   completion_command->add_option("shell", shell, "the shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
@@ -239,9 +243,10 @@ int Main(int argc, char** argv) {
   if (top_command->parsed()) return TopCommand(top);
   if (doctor_command->parsed()) return DoctorCommand(doctor);
   if (keys_command->parsed()) return KeysCommand(keys);
+  if (!pool.command.empty()) return BecomeAdminProgram(argv);
   if (vgpu_command->parsed()) {
     const std::string wrong = CheckVgpuOptions(vgpu);
-    if (wrong.empty()) return BecomeVgpuProgram(argv);
+    if (wrong.empty()) return BecomeAdminProgram(argv);
     std::fprintf(stderr, "tessera: %s: see 'tessera vgpu --help'\n", wrong.c_str());
     return kExitUsage;
   }

@@ -1,4 +1,4 @@
-#include "netaware/cli/vgpu_program.h"
+#include "netaware/cli/admin_program.h"
 
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-int BecomeVgpuProgram(char** argv) {
+int BecomeAdminProgram(char** argv) {
   std::error_code error;
   const std::string program = (std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "tessera-admin").string();
   execv(program.c_str(), argv);

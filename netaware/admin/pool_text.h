@@ -1,0 +1,28 @@
+// What a placer says of its pool, for people and for programs. Text of the placer is made printable. Pure; any thread.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "generated/control/placement.pb.h"
+
+namespace tessera {
+
+// Of a placer's sentence that is printed: it may name a list of what does not fit.
+inline constexpr size_t kPlacerSentenceBytesMax = 4'096;
+
+// {"servers": [...]}, {"gpus": [...]}, {"grants": [...]}: in the placer's order. Sizes are bytes, shares parts of a GPU's time.
+nlohmann::json ServersAsJson(const control::v1::ServerList& list);
+nlohmann::json GpusAsJson(const control::v1::ServerList& list);
+nlohmann::json AsJson(const control::v1::GrantState& grant);
+nlohmann::json AsJson(const control::v1::GrantList& list);
+
+// Tables, of an empty list its head alone. `wide`: with more columns.
+std::string ServersText(const control::v1::ServerList& list, bool wide);
+std::string GpusText(const control::v1::ServerList& list, bool wide);
+std::string GrantsText(const control::v1::GrantList& list, bool wide);
+
+// What a grant has, as "2 x NVIDIA H200 of gpu7 (0.5 of each, 20 GiB)"; "-": nothing.
+std::string GpusOf(const control::v1::GrantState& grant);
+
+}  // namespace tessera

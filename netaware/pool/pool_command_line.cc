@@ -1,0 +1,97 @@
+#include "netaware/pool/pool_command_line.h"
+
+#include <string>
+
+#include "protocol/base/printable.h"
+
+namespace tessera {
+namespace {
+
+// Of what is told, the placer's words beside it too.
+constexpr size_t kReasonBytesMax = 160;
+
+constexpr const char* kGetFooter =
+    R"(servers  of the pool: its id and addresses, how many GPUs it has, and whether it is offered to jobs, or why not
+gpus     a row for each: of its time and memory what the placer has granted, what others have (vGPUs that are no grant's, and
+         programs without one), and what is free. A GPU's number is its server's, as in 'tessera status'
+grants   yours, or everybody's if you are the placer's administrator or viewer: state, holder, GPUs, and why it waits
+
+Exit codes: 0; 2 the command line was not understood; 71 the address is neither unix:PATH nor tls://HOST:PORT; 73 not allowed, or a
+certificate was not accepted; 74 the placer is of another release; 76 a part of the installation is missing; 80 nobody answers at the
+placer's address within 5 s, or none is named
+
+Environment:
+  TESSERA_PLACER   the placer's address when there is no --placer
+  TESSERA_CERTIFICATE, TESSERA_KEY, TESSERA_AUTHORITY   files for tls://, when there is no --certificate, --key, --authority
+
+Examples:
+  tessera get gpus
+  tessera get grants -o wide
+  tessera get servers -o json --placer tls://pool.example:4190)";
+
+constexpr const char* kGrantsFooter =
+    R"(release  ends a grant: your own, or, as the placer's administrator, another's. A job that runs loses its GPUs, one that waits ends.
+         'tessera get grants' has the ids
+
+Exit codes: as of 'tessera get'; 81 there is no such grant for you, or it has ended
+
+Examples:
+  tessera grants release 0123456789abcdef0123456789abcdef
+  tessera grants release 0123456789abcdef0123456789abcdef --reason "gpu7 is repaired at noon")";
+
+void AddPlacer(CLI::App& command, PoolOptions* options) {
+  command.add_option("--placer", options->placer, "the placer of the pool (default: $TESSERA_PLACER, else this user's own)")
+      ->type_name("unix:PATH|tls://HOST:PORT");
+  command
+      .add_option("--certificate", options->certificate,
+                  "certificate to show at tls:// (default: $TESSERA_CERTIFICATE, else ~/.config/tessera/certificate.pem)")
+      ->type_name("FILE");
+  command.add_option("--key", options->key, "its private key (default: $TESSERA_KEY, else ~/.config/tessera/key.pem)")
+      ->type_name("FILE");
+  command
+      .add_option("--authority", options->authority,
+                  "certificate of who signed the placer's (default: $TESSERA_AUTHORITY, else ~/.config/tessera/authority.pem)")
+      ->type_name("FILE");
+}
+
+std::string CheckReason(const std::string& reason) {
+  if (reason.size() > kReasonBytesMax) {
+    return "it has " + std::to_string(reason.size()) + " bytes, and a job is told " + std::to_string(kReasonBytesMax) +
+           " at most";
+  }
+  return Printable(reason) == reason ? "" : "'" + Printable(reason) + "' has characters that cannot be printed";
+}
+
+}  // namespace
+
+void AddPoolCommands(CLI::App& app, PoolOptions* options) {
+  CLI::App* const get = app.add_subcommand("get", "show the servers, GPUs and grants of a pool");
+  get->add_option("what", options->what, "what to show")
+      ->required()
+      ->type_name("{servers,gpus,grants}")
+      ->check(CLI::IsMember({"servers", "gpus", "grants"}));
+  get->add_option("-o,--output", options->output, "form of the output; wide: text with more columns")
+      ->check(CLI::IsMember({"text", "wide", "json"}))
+      ->capture_default_str();
+  AddPlacer(*get, options);
+  get->footer(kGetFooter);
+  get->callback([options] { options->command = "get"; });
+
+  CLI::App* const grants = app.add_subcommand("grants", "end a grant of a pool");
+  grants->add_option("action", options->action, "what to do")
+      ->required()
+      ->type_name("{release}")
+      ->check(CLI::IsMember({"release"}));
+  grants->add_option("grant", options->grant, "the grant's id")->required()->type_name("ID");
+  grants->add_option("--reason", options->reason, "what the job is told, when the grant is another's")
+      ->type_name("TEXT")
+      ->check(CheckReason);
+  grants->add_option("-o,--output", options->output, "form of the output")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  AddPlacer(*grants, options);
+  grants->footer(kGrantsFooter);
+  grants->callback([options] { options->command = "grants"; });
+}
+
+}  // namespace tessera
