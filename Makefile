@@ -8,7 +8,7 @@ TEST_JOBS ?= $(shell echo $$(($(JOBS) + ($(JOBS) + 1) / 2)))
 # ThreadSanitizer before gcc 14 does not start where the kernel randomises addresses by more than 28 bits.
 SAME_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
-.PHONY: build demo test sanitize fuzz lint format bench bundle install-dependencies clean
+.PHONY: build demo demo-cluster test sanitize fuzz lint format bench bundle install-dependencies clean
 
 build: install-dependencies
 	cmake --preset $(PRESET) -Wno-dev
@@ -19,6 +19,12 @@ demo: install-dependencies
 	@echo "building Tessera (some minutes the first time)"
 	@cmake --build --preset $(PRESET) -j$(JOBS) --target product
 	@deploy/demo/run $(BUILD)
+
+# A pool of three servers on this host: ten jobs, and a server that is killed.
+demo-cluster: install-dependencies
+	@cmake --preset $(PRESET) -Wno-dev --log-level=WARNING >/dev/null
+	@cmake --build --preset $(PRESET) -j$(JOBS) --target product
+	@deploy/demo/cluster/run $(BUILD)
 
 # Also what tests/tidy needs (clang-format), tests/bench (valgrind), tests/system (prometheus) and tests/rdma: soft-RoCE in a guest.
 test: build

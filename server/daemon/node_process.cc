@@ -36,6 +36,7 @@ Status NodeProcess::Launch() {
                                         "--placer",    options_.placer_url,
                                         "--server",    "unix:" + options_.listen_path,
                                         "--control",   "unix:" + options_.control_path};
+  if (!options_.host_id.empty()) arguments.insert(arguments.end(), {"--host-id", options_.host_id});
   for (const std::string& url : urls_) arguments.insert(arguments.end(), {"--address", url});
   // The server's own, which are for connecting too (`tessera keys host`).
   const KeyFiles keys = LocateKeyFiles(TlsRole::kServer, options_.link.keys);

@@ -291,6 +291,9 @@ int ParseOptions(int argc, char** argv, Options* options) {
          "The placer of the pool to which this server belongs (tessera-placer): a tessera-node is started, which joins it "
          "with the files of --certificate, --key and --authority")
       ->type_name("unix:PATH|tls://HOST:PORT");
+  app.add_option("--host-id", options->host_id,
+                 "How the server is called in the pool of --placer, as no other is (default: the host's name and a number)")
+      ->type_name("NAME");
   std::string admission = "auto";
   app.add_option(
          "--admission", admission,

@@ -60,6 +60,7 @@ struct Options : ServiceOptions {
   enum class Audit { kOff, kLog, kEnd };
   Audit audit = Audit::kLog;
   std::string placer_url;      // of --placer: unix:PATH or tls://HOST:PORT; empty: the server is of no pool
+  std::string host_id;         // of --host-id, for the node; empty: it makes one
   bool needs_ticket = false;   // of --admission: sessions without a ticket are refused
   bool check_sandbox = false;  // tell what workers give up here, and end
 
