@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <utility>
 
 #include "protocol/base/log.h"
@@ -37,20 +36,6 @@ bool HasPart(const LedgerGrant& grant) { return grant.state != LedgerGrant::Stat
 
 }  // namespace
 
-std::optional<Ticket::Grant> GrantOf(std::string_view text) {
-  Ticket::Grant grant{};
-  if (text.size() != kGrantDigits) return std::nullopt;
-  for (size_t i = 0; i < grant.size(); ++i) {
-    const char* const digits = text.data() + 2 * i;
-    uint8_t value = 0;
-    const auto [end, error] = std::from_chars(digits, digits + 2, value, 16);
-    if (error != std::errc() || end != digits + 2) return std::nullopt;
-    grant[i] = std::byte{value};
-  }
-  // The same grant has one name.
-  return GrantText(grant) == text ? std::optional(grant) : std::nullopt;
-}
-
 std::string GrantVgpuName(const Ticket::Grant& grant, size_t place) {
   return fmt::format("{}{}-{}", kPrefix, GrantText(grant), place);
 }
@@ -59,7 +44,7 @@ std::optional<Ticket::Grant> GrantOfVgpu(std::string_view name) {
   if (!name.starts_with(kPrefix) || name.size() != kPrefix.size() + kGrantDigits + 2) return std::nullopt;
   const char place = name.back();
   if (name[name.size() - 2] != '-' || place < '0' || place >= static_cast<char>('0' + Ticket::kVgpusMax)) return std::nullopt;
-  return GrantOf(name.substr(kPrefix.size(), kGrantDigits));
+  return ParseGrant(name.substr(kPrefix.size(), kGrantDigits));
 }
 
 std::string GrantVgpuNames(const Ticket& ticket) {

@@ -25,8 +25,6 @@
 
 namespace tessera {
 
-// Of 32 digits in small letters, as GrantText() writes them.
-std::optional<Ticket::Grant> GrantOf(std::string_view text);
 // A vGPU's name: "grant-", 32 digits, "-", and its place in the part from 0.
 std::string GrantVgpuName(const Ticket::Grant& grant, size_t place);
 // nullopt: no grant's vGPU is named so.

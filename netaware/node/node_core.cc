@@ -85,7 +85,7 @@ void NodeCore::Expire(NodeTime now) {
 
 // What the ledger is to be asked, or why it is not.
 Status NodeCore::LedgerOrderOf(const NodeOrder& order, NodeTime now, LedgerOrder* carried) const {
-  const std::optional<Ticket::Grant> grant = GrantOf(order.grant);
+  const std::optional<Ticket::Grant> grant = ParseGrant(order.grant);
   if (!grant) return OutOfBounds(fmt::format("'{}' is no grant", Printable(order.grant)));
   carried->epoch = epoch_;
   carried->until_ms = order.until_ms;

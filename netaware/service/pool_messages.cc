@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "protocol/base/printable.h"
@@ -188,16 +188,9 @@ control::v1::ToNode MessageOf(const PlacerOrder& order) {
 }
 
 Result<GrantId> GrantOf(const std::string& text) {
-  GrantId id{};
-  for (size_t i = 0; i < id.size() && text.size() == 2 * id.size(); ++i) {
-    uint8_t byte = 0;
-    const char* const end = text.data() + 2 * i + 2;
-    const auto [stopped, error] = std::from_chars(end - 2, end, byte, 16);
-    if (error != std::errc() || stopped != end) break;
-    id[i] = std::byte{byte};
-  }
-  if (GrantText(id) == text) return id;
-  return Wrong(fmt::format("'{}' is no grant: a grant is {} digits in small letters", Printable(text), 2 * id.size()));
+  const std::optional<GrantId> id = ParseGrant(text);
+  if (id) return *id;
+  return Wrong(fmt::format("'{}' is no grant: a grant is {} digits in small letters", Printable(text), 2 * GrantId().size()));
 }
 
 grpc::Status GrpcStatusOf(const Status& status) {

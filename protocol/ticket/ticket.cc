@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
+#include <system_error>
 
 #include "protocol/base/printable.h"
 #include "protocol/wire/holder.h"
@@ -64,6 +66,20 @@ std::string GrantText(const Ticket::Grant& grant) {
   std::string text;
   for (const std::byte byte : grant) text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
   return text;
+}
+
+std::optional<Ticket::Grant> ParseGrant(std::string_view text) {
+  Ticket::Grant grant{};
+  if (text.size() != 2 * grant.size()) return std::nullopt;
+  for (size_t i = 0; i < grant.size(); ++i) {
+    const char* const digits = text.data() + 2 * i;
+    uint8_t value = 0;
+    const auto [end, error] = std::from_chars(digits, digits + 2, value, 16);
+    if (error != std::errc() || end != digits + 2) return std::nullopt;
+    grant[i] = std::byte{value};
+  }
+  // The same grant has one name.
+  return GrantText(grant) == text ? std::optional(grant) : std::nullopt;
 }
 
 void Ticket::Encode(Encoder& out) const {

@@ -6,8 +6,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "protocol/base/status.h"
@@ -64,5 +66,7 @@ struct Ticket {
 
 // 32 digits in small letters.
 std::string GrantText(const Ticket::Grant& grant);
+// nullopt: it has another form.
+std::optional<Ticket::Grant> ParseGrant(std::string_view text);
 
 }  // namespace tessera
