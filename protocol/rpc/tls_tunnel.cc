@@ -32,10 +32,14 @@ Result<std::shared_ptr<TlsTunnel>> TlsTunnel::Connect(const LinkAddress& address
                                                       uint64_t deadline_ns) {
   Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(TlsRole::kClient, options, kProtocol);
   if (!identity.ok()) return identity.status();
-  Result<UniqueFd> network = ConnectTcpSocket(address, true, deadline_ns);
+  Result<UniqueFd> network = ConnectTcpSocket(address, true, deadline_ns, peer.program);
   if (!network.ok()) return network.status();
   Result<TlsSession> session = ShakeHands(network->get(), PartiesOf(**identity, address, peer), deadline_ns);
-  if (!session.ok()) return session.status();
+  if (!session.ok()) {
+    // Of a failure that the network has no sentence for.
+    if (session.status().code() == StatusCode::kTimedOut) return NoAnswer(address);
+    return session.status().code() == StatusCode::kUnavailable ? NoGateway(address, peer.program) : session.status();
+  }
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0)
     return Status::FromErrno("cannot make a pair of sockets", errno);

@@ -45,28 +45,29 @@ Result<Preamble> ReceivePreamble(int socket, uint64_t deadline_ns) {
   return theirs;
 }
 
-Status CannotReach(const LinkAddress& address, int error) {
+Status CannotReach(const LinkAddress& address, int error, const char* program) {
   if (error == ECONNREFUSED) {
     return Status(StatusCode::kUnavailable,
-                  "nobody listens at " + address.Url() + ": start tessera-gateway there, or correct the address");
+                  "nobody listens at " + address.Url() + ": start " + program + " there, or correct the address");
   }
   return Status(StatusCode::kUnavailable,
                 address.Url() + " cannot be reached: " + std::strerror(error) + "; correct the address, or look at the network");
 }
 
 // Connects to one endpoint.
-Result<UniqueFd> ConnectOne(const LinkAddress& address, const TcpEndpoint& endpoint, uint64_t deadline_ns) {
+Result<UniqueFd> ConnectOne(const LinkAddress& address, const TcpEndpoint& endpoint, uint64_t deadline_ns, const char* program) {
   UniqueFd socket(::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return Status::FromErrno("cannot create a socket", errno);
   if (connect(socket.get(), endpoint.get(), endpoint.length) != 0 && errno != EINPROGRESS && errno != EINTR) {
-    return errno == EAGAIN ? Status::FromErrno("cannot connect to " + address.Url(), errno) : CannotReach(address, errno);
+    return errno == EAGAIN ? Status::FromErrno("cannot connect to " + address.Url(), errno)
+                           : CannotReach(address, errno, program);
   }
   if (!AwaitSocket(socket.get(), POLLOUT, deadline_ns).ok()) return NoAnswer(address);
   int error = 0;
   socklen_t length = sizeof(error);
   getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
   if (error == ETIMEDOUT) return NoAnswer(address);
-  if (error != 0) return CannotReach(address, error);
+  if (error != 0) return CannotReach(address, error, program);
   return socket;
 }
 
@@ -83,12 +84,12 @@ Status NoAnswer(const LinkAddress& address) {
                 "there is no answer from " + address.Url() + ": is its host up, and does its firewall let the port through?");
 }
 
-Status NoGateway(const LinkAddress& address) {
+Status NoGateway(const LinkAddress& address, const char* program) {
   return Status(StatusCode::kProtocolViolation,
-                "whoever listens at " + address.Url() + " is no tessera-gateway: correct the address");
+                "whoever listens at " + address.Url() + " is no " + program + ": correct the address");
 }
 
-Result<UniqueFd> ConnectTcpSocket(const LinkAddress& address, bool insecure, uint64_t deadline_ns) {
+Result<UniqueFd> ConnectTcpSocket(const LinkAddress& address, bool insecure, uint64_t deadline_ns, const char* program) {
   Result<std::vector<TcpEndpoint>> endpoints = Resolve(address);
   if (!endpoints.ok()) return endpoints.status();
   RETURN_IF_ERROR(CheckSecure(address, *endpoints, insecure));
@@ -97,7 +98,7 @@ Result<UniqueFd> ConnectTcpSocket(const LinkAddress& address, bool insecure, uin
     // An address that does not answer leaves a share of the time to those behind it.
     const uint64_t now_ns = MonotonicNs();
     const uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-    Result<UniqueFd> one = ConnectOne(address, (*endpoints)[i], now_ns + left_ns / (endpoints->size() - i));
+    Result<UniqueFd> one = ConnectOne(address, (*endpoints)[i], now_ns + left_ns / (endpoints->size() - i), program);
     // What the first address says counts: the host's name stands for it.
     if (one.ok() || i == 0) socket = std::move(one);
   }

@@ -77,13 +77,14 @@ void LingerOnSocket(int socket, uint64_t deadline_ns);
 Status AwaitSocket(int socket, short events, uint64_t deadline_ns);
 
 // A socket that is connected to one of the addresses of a host, tried one after the other. Errors as of ConnectLink();
-// `insecure`: an address beyond this host will do.
-Result<UniqueFd> ConnectTcpSocket(const LinkAddress& address, bool insecure, uint64_t deadline_ns);
+// `insecure`: an address beyond this host will do. `program`: what is to be there, for sentences.
+Result<UniqueFd> ConnectTcpSocket(const LinkAddress& address, bool insecure, uint64_t deadline_ns,
+                                  const char* program = "tessera-gateway");
 
 // Why nothing more is heard from `address` in time.
 Status NoAnswer(const LinkAddress& address);
 // Somebody else listens at `address`.
-Status NoGateway(const LinkAddress& address);
+Status NoGateway(const LinkAddress& address, const char* program = "tessera-gateway");
 
 // Why a connection is over, as a Status of kUnavailable.
 Status DescribeTcpLoss(int error);
