@@ -117,7 +117,8 @@ class PoolCall {
       case grpc::StatusCode::PERMISSION_DENIED:
       case grpc::StatusCode::UNAUTHENTICATED: return Say(kExitPermission, sentence);
       case grpc::StatusCode::UNIMPLEMENTED: return Say(kExitOtherVersion, "the placer is of another release: " + sentence);
-      case grpc::StatusCode::NOT_FOUND: return Say(kExitRefused, sentence);
+      case grpc::StatusCode::NOT_FOUND:
+      case grpc::StatusCode::RESOURCE_EXHAUSTED: return Say(kExitRefused, sentence);
       default:
         return Say(kExitNoPlacer,
                    fmt::format("no placer answers at {}: {}; start tessera-placer, or correct --placer (TESSERA_PLACER)",

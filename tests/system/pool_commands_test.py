@@ -209,6 +209,15 @@ class NoPlacer(unittest.TestCase):
                     listener.accept()[0].close()
                     first.connect(path)  # all who may wait
 
+    def test_a_port_where_nobody_says_anything_or_is(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            keys = Keys().environment("client", "alice")
+            began = time.monotonic()
+            url = f"tls://127.0.0.1:{listener.getsockname()[1]}"
+            self.assertIn("there is no answer from " + url, say("get", "gpus", "--placer", url, code=80, HOME="/nonexistent", **keys))
+            self.assertLess(time.monotonic() - began, 5 + 3)
+        self.assertIn("start tessera-placer there", say("get", "gpus", "--placer", url, code=80, HOME="/nonexistent", **keys))
+
     def test_command_lines(self):
         for words, part in ((("get",), "what is required"), (("get", "nodes"), "{servers,gpus,grants}"), (("get", "gpus", "-o", "yaml"), "yaml"),
                             (("grants", "release"), "grant is required"), (("grants", "revoke", "0" * 32), "{release}"),
