@@ -155,8 +155,15 @@ class Part:
         return [pid for pid in children(self.process.pid) if "--carry-fd" in words_of(pid)]
 
     def carrier(self):
-        wait_for(lambda: len(self.carriers()) == 1, 10, "a process that carries sessions")
-        return self.carriers()[0]
+        found = []
+
+        def is_there():
+            # Looked at once: it may end before a second look.
+            found[:] = self.carriers()
+            return len(found) == 1
+
+        wait_for(is_there, 10, "a process that carries sessions")
+        return found[0]
 
     def pids(self):
         return [self.process.pid, self.carrier()]
