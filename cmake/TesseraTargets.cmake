@@ -78,12 +78,12 @@ endfunction()
 set(TESSERA_SANITIZED_TESTS base_test ring_test channel_test work_crew_test memory_test link_test lost_link_test tls_link_test tls_records_test carriage_test keeper_test worker_core_test stub_core_test client_memory_test emulator_driver_test
   emulator_ptx_test emulator_device_test stream_test graph_test graph_node_test graph_copy_test poll_test host_copy_test launch_test delivery_test worker_gate_test
   read_at_call_test mirror_watch_test watched_events_test two_servers_test image_keeper_test reservation_test reservation_in_window_test reserved_ranges_test
-  device_graph_test device_graph_servers_test host_allocations_test host_pools_test broker_process_test gated_calls_test vgpu_api_test worker_memory_test node_parts_test)
+  device_graph_test device_graph_servers_test host_allocations_test host_pools_test broker_process_test gated_calls_test vgpu_api_test worker_memory_test node_parts_test placer_core_test)
 if(NOT TESSERA_SANITIZE MATCHES "thread")
   list(APPEND TESSERA_SANITIZED_TESTS strangers_test image_directory_test wire_test message_test capture_test code_image_test
     no_silent_success_test fuzz_control_test fuzz_messages_test fuzz_relay_test fuzz_tls_test fuzz_tls_peer_test fuzz_client_image_test fuzz_code_image_test
-    fuzz_ptx_test fuzz_worker_test fuzz_replies_test simulate_test gate_pages_test broker_test vgpu_file_test metrics_text_test usage_test control_server_test ticket_test fuzz_ticket_test store_test
-    grant_ledger_test grants_test node_core_test fuzz_broker_pages_test fuzz_broker_line_test)
+    fuzz_ptx_test fuzz_worker_test fuzz_replies_test simulate_test gate_pages_test broker_test vgpu_file_test metrics_text_test usage_test usage_front_test control_server_test ticket_test fuzz_ticket_test store_test
+    grant_ledger_test grants_test node_core_test node_line_test fuzz_broker_pages_test fuzz_broker_line_test)
 endif()
 add_custom_target(sanitized_tests)
 # So that a process of the product that a sanitizer ends can be told from one that failed.
