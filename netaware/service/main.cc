@@ -126,7 +126,7 @@ int Run(const PlacerOptions& options) {
   sigwait(&ends, &signal_number);
   LogInfo("ends");
   for (UnixListener& users : listeners->users) users.Close();
-  loop->reset();  // what was to be stored is
+  (*loop)->End();  // and is there for calls that still come
   // Threads of the fronts and of gRPC go on until the process ends: nothing of theirs is taken away from under them.
   _exit(kServiceOk);
 }

@@ -12,8 +12,6 @@ namespace tessera {
 
 class PlacementCalls : public control::v1::PlacementService::CallbackService {
  public:
-  static constexpr size_t kJobsMax = 4'096;  // streams of Place
-
   // All of them live as long as the server.
   PlacementCalls(PlacerLoop& loop, RolesFile& roles, RpcConnections& connections)
       : loop_(loop), roles_(roles), connections_(connections) {}

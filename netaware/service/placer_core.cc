@@ -83,6 +83,9 @@ Result<GrantId> PlacerCore::Place(const Ask& ask, int64_t now_ms) {
   const auto waiting = std::count_if(placed_.begin(), placed_.end(), [](const auto& each) { return each.second.parts.empty(); });
   if (!placed_.contains(grant.id) && static_cast<size_t>(waiting) >= kWaitingMax)
     return Status(StatusCode::kResourceExhausted, fmt::format("{} jobs wait already: ask again later", waiting));
+  // Until the next turn the book has what has ended, of which nobody is told again.
+  if (const Grant* const before = book_.Find(grant.id); before != nullptr && before->state > Grant::State::kGranted)
+    return Status(StatusCode::kUnavailable, "the grant of this request has just ended: ask again");
   if (Status status = book_.Ask(grant, now_ms); !status.ok()) return status;
   PlacedGrant& placed = placed_[grant.id];
   if (placed.request_id.empty()) {

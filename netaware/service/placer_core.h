@@ -83,7 +83,8 @@ class PlacerCore {
     uint32_t limit = kWholeShare;
     int64_t wait_ms = -1;
   };
-  // The same ask again is the same grant. kInvalidArgument: a field, its value and form; kResourceExhausted: too many wait.
+  // The same ask again is the same grant. kInvalidArgument: a field, its value and form; kResourceExhausted: too many wait;
+  // kUnavailable: that grant has ended a moment ago.
   Result<GrantId> Place(const Ask& ask, int64_t now_ms);
   // A job that waits, and has ended. One that was granted: does nothing.
   void Withdraw(const GrantId& grant);

@@ -32,13 +32,14 @@ Result<std::unique_ptr<PlacerLoop>> PlacerLoop::Start(PlacerCore::Options option
 PlacerLoop::PlacerLoop(PlacerCore::Options options, TicketSigner signer, Store& store)
     : offset_ms_(WallMs() - SteadyMs()), writer_(store), core_(std::move(options), std::move(signer), store.epoch(), *this) {}
 
-PlacerLoop::~PlacerLoop() {
+void PlacerLoop::End() {
   {
     MutexLock lock(mutex_);
     ends_ = true;
   }
   changed_.notify_one();
   if (thread_.joinable()) thread_.join();
+  writer_.End();
 }
 
 int64_t PlacerLoop::NowMs() const { return SteadyMs() + offset_ms_; }

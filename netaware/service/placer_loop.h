@@ -43,8 +43,10 @@ class PlacerLoop : private PlacerCore::Outside {
 
   // `store` outlives it, and is its own. Errors as of PlacerCore::Load().
   static Result<std::unique_ptr<PlacerLoop>> Start(PlacerCore::Options options, TicketSigner signer, Store& store);
-  // What was posted is done; what is to be stored is.
-  ~PlacerLoop() override;
+  ~PlacerLoop() override { End(); }
+  // Does what was posted, stores what is to be stored, and ends both threads. What is posted later is not done: whoever still
+  // calls does no harm. Once or more, one thread.
+  void End() EXCLUDES(mutex_);
 
   // Any thread; in the order in which they come.
   void Post(Work work) EXCLUDES(mutex_);

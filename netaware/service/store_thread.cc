@@ -6,13 +6,13 @@ namespace tessera {
 
 StoreThread::StoreThread(Store& store) : store_(store), thread_([this] { Run(); }) {}
 
-StoreThread::~StoreThread() {
+void StoreThread::End() {
   {
     MutexLock lock(mutex_);
     ends_ = true;
   }
   changed_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void StoreThread::Commit(StoreTransaction transaction, Done done) {

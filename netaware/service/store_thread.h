@@ -24,8 +24,9 @@ class StoreThread {
 
   // `store` is this thread's from now on, and outlives it.
   explicit StoreThread(Store& store);
-  // Writes what waits.
-  ~StoreThread();
+  ~StoreThread() { End(); }
+  // Writes what waits, answers for it, and ends the thread. What comes later is not written. Once or more, one thread.
+  void End() EXCLUDES(mutex_);
 
   // Any thread. Transactions are carried out in the order in which they come.
   void Commit(StoreTransaction transaction, Done done) EXCLUDES(mutex_);

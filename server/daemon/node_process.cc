@@ -71,7 +71,11 @@ std::vector<TicketAnswer> NodeProcess::Hear() {
       break;
     }
     Result<TicketAnswer> answer = TicketAnswer::Decode(message->bytes);
-    if (answer.ok()) answers.push_back(std::move(*answer));
+    if (answer.ok()) {
+      answers.push_back(std::move(*answer));
+    } else {
+      LogWarning("{}", answer.status().message());
+    }
   }
   return answers;
 }

@@ -157,6 +157,23 @@ TEST(PlacerCore, TheSameRequestIsTheSameGrantAndNobodyElses) {
   }
 }
 
+// Nobody is told twice of an end: whoever comes back right behind it would wait for ever.
+TEST(PlacerCore, ARequestRightBehindItsEndIsToBeMadeAgain) {
+  World world;
+  ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
+  world.Ask("first");
+  const GrantId id = world.Ask("r");
+  world.core->Withdraw(id);
+  world.core->Turn(world.now_ms);
+  ASSERT_EQ(world.told.at(id).state, State::kReleased);
+  const PlacerCore::Ask again{.holder = "name:alice", .request_id = "r"};
+  EXPECT_EQ(world.core->Place(again, world.now_ms).status().code(), StatusCode::kUnavailable);
+  EXPECT_FALSE(world.core->View(id).has_value());
+  world.core->Turn(world.now_ms);
+  ASSERT_TRUE(world.core->Place(again, world.now_ms).ok());
+  EXPECT_EQ(world.StateOf(id), State::kWaiting);
+}
+
 TEST(PlacerCore, AServerThatRefusesIsAvoidedAndNothingOfItStays) {
   World world;
   ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
