@@ -3,8 +3,8 @@
 // A burst is what it uses from one rest to the next; waiting for a token is no rest, and a pause of up to kShortRestNs is none
 // either: handing the token over would idle the GPU for as long. Quantum = half of the burst + half of the quantum before, as in
 // Gemini (Chen et al., IEEE Transactions on Cloud Computing, 2021), between 0.5 and 10 ms. At the end of a token the
-// GPU changes to another process, which takes 0.15 to 0.2 ms (an H200), whatever was run before: 2 % of the longest token. One
-// thread.
+// GPU changes to another process, which takes 0.15 to 0.2 ms (an H200), whatever was run before: 2 % of such a token. Policies
+// may give longer ones. One thread.
 #pragma once
 
 #include <cstdint>

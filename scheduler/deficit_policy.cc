@@ -28,6 +28,7 @@ void DeficitPolicy::Advance(const GpuView& gpu) {
   Share(gpu, active_, shares_);
   for (size_t i = 0; i < active_.size(); ++i) states_[active_[i]->id].share = shares_[i];
   LevelOut(gpu);
+  may_be_long_ = MayBeLong(gpu);
   now_ns_ = gpu.now_ns;
 }
 
@@ -99,7 +100,25 @@ Choice DeficitPolicy::Next(const GpuView& gpu) {
     }
   }
   if (best == nullptr) return {};
-  return {best->id, somebody_behind_rests_ ? std::min(LengthNs(*best), kShortQuantumNs) : LengthNs(*best)};
+  return {best->id, TokenNs(*best)};
+}
+
+// A change of the holder costs the GPU as much after a long token as after a short one. So long ones are better where they do
+// no harm: no kernel makes them longer still, a round of all takes 100 ms at most, nobody is to be served at once, and no set
+// waits for several GPUs.
+bool DeficitPolicy::MayBeLong(const GpuView& gpu) const {
+  constexpr size_t kRoundNs = 100 * kMillisecondNs;
+  if (gpu.has_sets || active_.size() > kRoundNs / kLongQuantumNs) return false;
+  return std::ranges::all_of(active_, [](const VgpuView* view) {
+    return view->overran_ns <= kMillisecondNs && view->spec->priority != Priority::kProtected;
+  });
+}
+
+int64_t DeficitPolicy::TokenNs(const VgpuView& vgpu) const {
+  constexpr int64_t kNearlyNs = kMillisecondNs / 10;  // estimates come close to their bound, and do not reach it
+  const int64_t length_ns = LengthNs(vgpu);
+  if (somebody_behind_rests_) return std::min(length_ns, kShortQuantumNs);
+  return may_be_long_ && length_ns >= kQuantumMaxNs - kNearlyNs ? kLongQuantumNs : length_ns;
 }
 
 bool DeficitPolicy::MayJoin(const VgpuView& vgpu) const { return CreditNs(vgpu.id) >= -static_cast<double>(kAheadMaxNs); }

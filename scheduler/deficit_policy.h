@@ -7,7 +7,7 @@
 // the ledger's 10 s window shows.
 //
 // Tokens are as long as their bursts (VgpuView::quantum_ns); 1 ms (kShortQuantumNs) while somebody rests who is behind, so that
-// it does not find the GPU taken for long.
+// it does not find the GPU taken for long; kLongQuantumNs where that costs nobody: kernels are short, and few want the GPU.
 #pragma once
 
 #include <vector>
@@ -20,6 +20,7 @@ class DeficitPolicy : public Policy {
  public:
   static constexpr int64_t kRestNs = kSecondNs;
   static constexpr int64_t kShortQuantumNs = kMillisecondNs;
+  static constexpr int64_t kLongQuantumNs = 14 * kMillisecondNs;
   // How far ahead of its share a vGPU may be and still take the token on arrival (a protected one) or join a set of tokens.
   static constexpr int64_t kAheadMaxNs = 10 * kMillisecondNs;
   // How far one gets behind that waits elsewhere: else it would come back with all the time that it could not have used.
@@ -50,6 +51,8 @@ class DeficitPolicy : public Policy {
   };
 
   void Charge(const GpuView& gpu);
+  bool MayBeLong(const GpuView& gpu) const;
+  int64_t TokenNs(const VgpuView& vgpu) const;
   void LevelOut(const GpuView& gpu);
   bool Takes(const VgpuView& vgpu, const State& state, int64_t now_ns) const;
 
@@ -58,6 +61,7 @@ class DeficitPolicy : public Policy {
   std::vector<double> shares_;
   int64_t now_ns_ = 0;
   bool somebody_behind_rests_ = false;
+  bool may_be_long_ = false;
 };
 
 // Of `active`: what each has as its floor. Its request; those with request 0 have kShareWithoutRequest between them.

@@ -111,10 +111,16 @@ void GpuTime::Look() {
                       .charged_ns = ledger_.BilledNs(id) + vgpu.idled_ns,
                       .waited_ns = vgpu.waited_ns,
                       .committed_ns = std::max(ledger_.UnusedNs(id), queued_ns_[id]),
-                      .quantum_ns = quantum_ns});
+                      .quantum_ns = quantum_ns,
+                      .overran_ns = vgpu.overran_ns});
     if (holds) holder_busy_ns_ = ledger_.BusyNs(id);
   }
-  gpu_ = {.now_ns = now_ns_, .token_begin_ns = now_ns_, .vgpus = views_, .ledger = &ledger_, .holder = holder_};
+  gpu_ = {.now_ns = now_ns_,
+          .token_begin_ns = now_ns_,
+          .vgpus = views_,
+          .ledger = &ledger_,
+          .holder = holder_,
+          .has_sets = together_ > 0};
 }
 
 // Finds whose workers are to be told something new.

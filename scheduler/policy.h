@@ -33,6 +33,7 @@ struct VgpuView {
   int64_t waited_ns = 0;         // since it came: wanting, without token, not busy
   int64_t committed_ns = 0;      // what is left of its token, or of what it has queued, whichever is longer
   int64_t quantum_ns = 0;        // how long a token should be for its bursts (burst_estimate.h)
+  int64_t overran_ns = 0;        // how far its work went beyond its tokens lately: as long as its kernels
 };
 
 // The GPU as a policy sees it; valid during a call.
@@ -42,6 +43,7 @@ struct GpuView {
   std::span<const VgpuView> vgpus;  // in the order in which they came
   const TokenLedger* ledger = nullptr;
   std::optional<VgpuId> holder;
+  bool has_sets = false;  // a session here gets tokens together with those of other GPUs
 };
 
 // A token for `vgpu`, for `length_ns` (more than 0); or for nobody, and then to be asked again at `ask_again_ns`, beside any

@@ -26,12 +26,14 @@ void VgpuState::Changed(bool was_active, int64_t at_ns, int64_t billed_ns) {
   }
   if (!busy() && overran_since_ns >= 0) {
     bucket.Overran(at_ns - overran_since_ns);
+    overran_ns = std::max(overran_ns, at_ns - overran_since_ns);
     overran_since_ns = -1;
   }
 }
 
 void VgpuState::TokenEnded(int64_t at_ns, int64_t billed_ns) {
   if (active()) burst.TokenUsedUp(billed_ns);
+  overran_ns -= overran_ns / 4;
   if (busy()) overran_since_ns = at_ns;
   waiting_since_ns = at_ns;
 }

@@ -50,6 +50,7 @@ struct VgpuState {
   int64_t busy_since_ns = 0;      // of one that is busy
   int64_t overran_since_ns = -1;  // the end of a token beyond which it is busy; -1: it is not
   uint64_t sets_failed = 0;       // it had the GPU for a set of tokens, and did not use it
+  int64_t overran_ns = 0;         // how far its work went beyond its tokens lately
   bool arrived = false;           // it has come from rest, and had no token since
 
   BurstEstimate burst;

@@ -163,6 +163,19 @@ TEST(FairPromiseTest, WhatIsTakenWhileOthersRestIsNoDebt) {
   }
 }
 
+// How long the first waits as a rule for neighbours that take their tokens to the end, in milliseconds.
+double WaitMs(const std::string& lines) { return static_cast<double>(ReportOf(By("fair"), lines).vgpus[0].waits.p50_ns) / 1e6; }
+
+TEST(FairPromiseTest, TokensAreLongWhereThatHarmsNobody) {
+  const std::string one = "a request=0.1 kernel=200us\n", other = "b request=0.1 kernel=200us\n";
+  EXPECT_NEAR(WaitMs(one + other), 14, 0.5);
+  EXPECT_NEAR(WaitMs(one + "b request=0.1 kernel=200us priority=protected\n"), 3 * 10, 0.5);
+  EXPECT_NEAR(WaitMs(one + "b request=0.1 kernel=4ms\n"), 12, 0.5);  // three kernels
+  std::string eight = one;
+  for (const char name : std::string("bcdefgh")) eight += std::string(1, name) + " request=0.1 kernel=200us\n";
+  EXPECT_NEAR(WaitMs(eight), 7 * 10, 2);
+}
+
 TEST(EqualPromiseTest, AllHaveTheSameUpToTheirLimits) {
   const Report report = ReportOf(By("equal"), "a request=0.9\nb\nc kernel=5ms\nd limit=0.1\n");
   for (const size_t each : {0, 1, 2}) EXPECT_NEAR(report.vgpus[each].share, 0.3, 0.01);

@@ -491,7 +491,7 @@ TEST(Broker, RecordsWhatIsReplayedBitForBit) {
     VirtualWorker& b = server.Begin("b");
     VirtualWorker& c = server.Begin("");
     a.greedy = b.greedy = c.greedy = true;
-    server.RunFor(300 * kMs);
+    server.RunFor(400 * kMs);
     ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='b'\nrequest=0.6\n").code, StatusCode::kOk);
     server.RunFor(100 * kMs);
     server.End(a);
