@@ -71,7 +71,7 @@ void GrantVgpus::Take(ServerVgpus list) {
   is_connected_ = true;
   there_.clear();
   for (const ServerVgpu& vgpu : list.vgpus) {
-    if (vgpu.is_of_api && GrantOfVgpu(vgpu.name)) there_[vgpu.name] = vgpu.is_in_force;
+    if (vgpu.is_of_api && GrantOfVgpu(vgpu.name)) there_[vgpu.name] = {vgpu.gpu, vgpu.is_in_force};
   }
   list_ = std::move(list);
   next_ms_ = 0;
@@ -88,8 +88,8 @@ void GrantVgpus::CallDone(const std::string& name, const Status& status, int64_t
   const auto call = calls_.find(name);
   if (call == calls_.end()) return;  // of a connection that has gone
   if (status.ok()) {
-    if (call->second == Call::Kind::kCreate) {
-      there_[name] = true;
+    if (call->second.kind == Call::Kind::kCreate) {
+      there_[name] = {call->second.vgpu.gpu, true};
     } else {
       there_.erase(name);
     }
@@ -97,8 +97,8 @@ void GrantVgpus::CallDone(const std::string& name, const Status& status, int64_t
   } else {
     const bool was_asked = status.code() != StatusCode::kUnavailable;
     if (was_asked) {
-      LogWarning("the broker does not {} the vGPU {} of a grant: {}", call->second == Call::Kind::kCreate ? "make" : "delete",
-                 name, status.message());
+      LogWarning("the broker does not {} the vGPU {} of a grant: {}",
+                 call->second.kind == Call::Kind::kCreate ? "make" : "delete", name, status.message());
     }
     failed_[name] = {was_asked ? status : Status::Ok(), now_ms + (was_asked ? kAgainMs : kBusyAgainMs)};
   }
@@ -115,7 +115,7 @@ bool GrantVgpus::MayCall(const std::string& name, int64_t now_ms) {
 }
 
 bool GrantVgpus::MayCreate(int64_t now_ms) {
-  const bool deletes = std::ranges::any_of(calls_, [](const auto& call) { return call.second == Call::Kind::kDelete; });
+  const bool deletes = std::ranges::any_of(calls_, [](const auto& call) { return call.second.kind == Call::Kind::kDelete; });
   deletes_since_ms_ = deletes ? std::min(deletes_since_ms_, now_ms) : kNever;
   if (!deletes || now_ms - deletes_since_ms_ >= kBusyAgainMs) return true;
   next_ms_ = std::min(next_ms_, deletes_since_ms_ + kBusyAgainMs);
@@ -136,17 +136,17 @@ std::vector<GrantVgpus::Call> GrantVgpus::Turn(const std::map<Ticket::Grant, Led
     }
   }
   std::erase_if(failed_, [&](const auto& each) { return !wanted.contains(each.first) && !there_.contains(each.first); });
-  for (const auto& [name, is_in_force] : there_) {
-    // One that is not in force is made anew.
-    if (wanted.contains(name) && is_in_force) continue;
+  for (const auto& [name, made] : there_) {
+    const auto want = wanted.find(name);
+    if (want != wanted.end() && made.Is(want->second)) continue;
     if (MayCall(name, now_ms)) calls.push_back({Call::Kind::kDelete, {.name = name}});
   }
-  for (const Call& call : calls) calls_[call.vgpu.name] = Call::Kind::kDelete;
+  for (const Call& call : calls) calls_[call.vgpu.name] = call;
   if (!MayCreate(now_ms)) return calls;
   for (auto& [name, vgpu] : wanted) {
     if (there_.contains(name) || !MayCall(name, now_ms)) continue;
-    calls_[name] = Call::Kind::kCreate;
     calls.push_back({Call::Kind::kCreate, std::move(vgpu)});
+    calls_[name] = calls.back();
   }
   return calls;
 }
@@ -158,9 +158,9 @@ void GrantVgpus::TryAnew(const Ticket& ticket) {
 
 bool GrantVgpus::IsThere(const Ticket& ticket) const {
   for (size_t place = 0; place < ticket.vgpus.size(); ++place) {
-    const std::string name = GrantVgpuName(ticket.grant, place);
-    const auto there = there_.find(name);
-    if (there == there_.end() || !there->second || calls_.contains(name)) return false;
+    const WantedVgpu wanted = WantedOf(ticket, place);
+    const auto there = there_.find(wanted.name);
+    if (there == there_.end() || !there->second.Is(wanted) || calls_.contains(wanted.name)) return false;
   }
   return true;
 }

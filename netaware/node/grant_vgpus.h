@@ -78,16 +78,23 @@ class GrantVgpus {
     Status why;
     int64_t again_ms = 0;
   };
+  // Not in force, or of another GPU (of the same grant's hold before): it is made anew.
+  struct Made {
+    std::string gpu;
+    bool is_in_force = false;
+
+    bool Is(const WantedVgpu& wanted) const { return is_in_force && gpu == wanted.gpu; }
+  };
 
   bool MayCall(const std::string& name, int64_t now_ms);
   bool MayCreate(int64_t now_ms);
 
   bool is_connected_ = false;
   std::optional<ServerVgpus> list_;
-  std::map<std::string, bool, std::less<>> there_{};        // by name, made by the API; the value: it is in force
-  std::map<std::string, Call::Kind, std::less<>> calls_{};  // under way
-  std::map<std::string, Failed, std::less<>> failed_{};     // last calls that failed
-  int64_t deletes_since_ms_ = kNever;                       // one delete or another is under way since then
+  std::map<std::string, Made, std::less<>> there_{};     // by name, made by the API
+  std::map<std::string, Call, std::less<>> calls_{};     // under way
+  std::map<std::string, Failed, std::less<>> failed_{};  // last calls that failed
+  int64_t deletes_since_ms_ = kNever;                    // one delete or another is under way since then
   int64_t next_ms_ = 0;
 };
 

@@ -128,7 +128,7 @@ class PlacerCore {
   std::map<GrantId, PlacedGrant> placed_;  // of all that the book has
   std::map<std::string, std::string> hosts_;
   uint64_t last_order_ = 0;
-  std::map<uint64_t, std::pair<std::string, GrantId>> holds_asked_;  // by number of the order
+  std::map<std::pair<std::string, GrantId>, uint64_t> holds_asked_;  // by server: the last order's number
   std::map<GrantId, int64_t> not_stored_;                            // when the book is told
 };
 

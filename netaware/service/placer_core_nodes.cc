@@ -36,11 +36,14 @@ void PlacerCore::CompareLedger(const std::string& server, const std::vector<Node
     has.insert(state.grant);
     const auto there = placed_.find(state.grant);
     const Grant* const grant = book_.Find(state.grant);
-    const bool is_ours = there != placed_.end() && grant != nullptr && grant->state <= Grant::State::kGranted &&
+    const bool is_ours = there != placed_.end() && grant != nullptr &&
+                         (grant->state == Grant::State::kHeld || grant->state == Grant::State::kGranted) &&
                          std::ranges::any_of(there->second.parts, [&](const PlacedPart& part) { return part.server == server; });
     if (!is_ours) {
-      // It ended while the server was away, or a placer before this one was about to grant it.
+      // It ended while the server was away, or a placer before this one was about to grant it. One that is being held may have
+      // another part of the server there, of when it was placed before: it is placed anew.
       Order(server, Kind::kRelease, state.grant, now_ms + options_.ticket_ms);
+      book_.Refused(state.grant, server, now_ms);
     } else if (state.is_held && grant->state == Grant::State::kGranted) {
       Order(server, Kind::kConfirm, state.grant, 0);
     }
@@ -59,7 +62,7 @@ void PlacerCore::CompareLedger(const std::string& server, const std::vector<Node
 
 void PlacerCore::Leave(const std::string& server) {
   pool_.Leave(server);
-  std::erase_if(holds_asked_, [&](const auto& each) { return each.second.first == server; });
+  std::erase_if(holds_asked_, [&](const auto& each) { return each.first.first == server; });
 }
 
 void PlacerCore::Beat(const std::string& server, const NodeState& state, int64_t now_ms) {
@@ -72,9 +75,11 @@ void PlacerCore::Beat(const std::string& server, const NodeState& state, int64_t
 }
 
 void PlacerCore::Answered(const std::string& server, uint64_t number, bool done, int64_t now_ms) {
-  const auto asked = holds_asked_.find(number);
-  if (asked == holds_asked_.end() || asked->second.first != server) return;
-  const GrantId grant = asked->second.second;
+  auto asked = holds_asked_.lower_bound({server, GrantId{}});
+  while (asked != holds_asked_.end() && asked->first.first == server && asked->second != number) ++asked;
+  // One that was asked for again since, as another place was looked for, counts no more.
+  if (asked == holds_asked_.end() || asked->first.first != server) return;
+  const GrantId grant = asked->first.second;
   holds_asked_.erase(asked);
   if (done) {
     book_.Held(grant, server);
@@ -86,7 +91,7 @@ void PlacerCore::Answered(const std::string& server, uint64_t number, bool done,
 void PlacerCore::Order(const std::string& server, Kind kind, const GrantId& grant, int64_t until_ms,
                        std::vector<std::byte> ticket) {
   const PlacerOrder order{++last_order_, kind, grant, std::move(ticket), until_ms};
-  if (kind == Kind::kHold) holds_asked_[order.number] = {server, grant};
+  if (kind == Kind::kHold) holds_asked_[{server, grant}] = order.number;
   outside_.Send(server, order);
 }
 

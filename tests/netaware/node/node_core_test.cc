@@ -122,6 +122,19 @@ TEST_F(NodeCoreTest, WhatIsReleasedIsGoneBeforeWhatIsHeldIsMade) {
   EXPECT_THAT(There(), ElementsAre(Name(0xa2, 0), Name(0xa2, 1)));
 }
 
+TEST_F(NodeCoreTest, WhatIsHeldAgainOfOtherGpusIsMadeThere) {
+  Give(Hold(1, 0xa1));
+  Ticket ticket = TicketOf(0xa1);
+  std::swap(ticket.vgpus[0].gpu, ticket.vgpus[1].gpu);
+  NodeOrder again = Hold(3, 0xa1);
+  again.ticket = signer.Sign(ticket);
+  core->Take(Order(2, Kind::kRelease, 0xa1));
+  Give(again);
+  EXPECT_EQ(Answer(3), "done");
+  EXPECT_EQ(vgpus.at(Name(0xa1, 0)).gpu, kSecondGpu);
+  EXPECT_EQ(vgpus.at(Name(0xa1, 1)).gpu, kFirstGpu);
+}
+
 TEST_F(NodeCoreTest, APlacerThatGaveAHoldBackMayHoldItAgain) {
   Give(Hold(1, 0xa1));
   Give(Order(2, Kind::kRelease, 0xa1));  // it had not heard of the hold, and compared ledgers
@@ -203,7 +216,7 @@ TEST_F(NodeCoreTest, ANewBrokerGetsWhatItLacksAndLosesWhatIsNoGrants) {
   Give(Hold(1, 0xa1));
   Give(Order(2, Kind::kConfirm, 0xa1));
   core->BrokerLost();
-  vgpus = {{Name(0xee, 0), {.name = Name(0xee, 0)}}, {Name(0xa1, 1), {.name = Name(0xa1, 1)}}};
+  vgpus = {{Name(0xee, 0), {.name = Name(0xee, 0)}}, {Name(0xa1, 1), {.name = Name(0xa1, 1), .gpu = kSecondGpu}}};
   others = {{.name = "train"}, {.name = "grant-of-alice"}, {.name = Name(0xef, 0), .is_of_api = false}};
   Connect();
   EXPECT_THAT(There(), ElementsAre(Name(0xa1, 0), Name(0xa1, 1)));
@@ -213,7 +226,7 @@ TEST_F(NodeCoreTest, ANewBrokerGetsWhatItLacksAndLosesWhatIsNoGrants) {
 
 TEST_F(NodeCoreTest, AVgpuThatIsNotInForceIsMadeAnew) {
   Give(Hold(1, 0xa1));
-  core->TakeList({.vgpus = {{.name = Name(0xa1, 0), .is_in_force = false}, {.name = Name(0xa1, 1)}}});
+  core->TakeList({.vgpus = {{.name = Name(0xa1, 0), .is_in_force = false}, {.name = Name(0xa1, 1), .gpu = kSecondGpu}}});
   broker_answers = false;
   Turn();
   ASSERT_EQ(calls.size(), 1u);

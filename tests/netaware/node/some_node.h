@@ -18,6 +18,9 @@ namespace tessera {
 
 inline constexpr int64_t kSteady = 1'000'000;
 inline constexpr int64_t kWall = 1'799'999'000'000;
+// Of its tickets.
+inline constexpr char kFirstGpu[] = "GPU-01010101-0101-0101-0101-010101010101";
+inline constexpr char kSecondGpu[] = "GPU-02020202-0202-0202-0202-020202020202";
 inline constexpr int64_t kPlacer = 1'800'000'000'000;  // the placer's clock then
 
 class NodeTest : public ::testing::Test, protected NodeOut {
@@ -82,9 +85,7 @@ class NodeTest : public ::testing::Test, protected NodeOut {
     return Status::Ok();
   }
   void Connect() {
-    ServerVgpus list{.vgpus = others,
-                     .gpus = {{"GPU-01010101-0101-0101-0101-010101010101", 80 << 20, 1 << 20, 0.01},
-                              {"GPU-02020202-0202-0202-0202-020202020202", 40 << 20, 1 << 20, 0}}};
+    ServerVgpus list{.vgpus = others, .gpus = {{kFirstGpu, 80 << 20, 1 << 20, 0.01}, {kSecondGpu, 40 << 20, 1 << 20, 0}}};
     for (const auto& [name, vgpu] : vgpus)
       list.vgpus.push_back({.name = name, .gpu = vgpu.gpu, .request = vgpu.request, .sessions = 2});
     core->TakeList(std::move(list));

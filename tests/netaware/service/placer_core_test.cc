@@ -253,6 +253,49 @@ TEST(PlacerCore, WhatAServerHasIsComparedWithWhatIsGranted) {
   EXPECT_EQ(orders, "Cheld rends runknown hlost Clost ");
 }
 
+// What it holds may be of the place before, which its release did not reach.
+TEST(PlacerCore, AServerThatComesBackWhileItIsToHoldAPartIsAskedAnew) {
+  World world;
+  world.obeys = false;
+  ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
+  const GrantId id = world.Ask("r");
+  ASSERT_EQ(world.StateOf(id), State::kHolding);
+  world.core->Leave("server1");
+  world.log.clear();
+  ASSERT_TRUE(world.core->Join(Node(1, 1, {{id, true, 0}}), world.now_ms).ok());
+  world.Settle();
+  EXPECT_EQ(world.StateOf(id), State::kWaiting);
+  EXPECT_EQ(world.Orders(Kind::kRelease), "1");
+  world.obeys = true;
+  world.now_ms += 5'000;
+  world.Settle();
+  EXPECT_EQ(world.StateOf(id), State::kGranted);
+  EXPECT_EQ(world.Orders(Kind::kHold), "1");
+}
+
+TEST(PlacerCore, ALateAnswerIsNotThatToTheNextOrder) {
+  World world;
+  world.obeys = false;
+  ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
+  const GrantId id = world.Ask("r");
+  const uint64_t first = world.log.back().second.number;
+  world.now_ms += 1'000;  // it is silent for too long
+  world.Settle();
+  ASSERT_EQ(world.StateOf(id), State::kWaiting);
+  world.now_ms += 5'000;
+  world.core->Beat("server1", {.others = std::vector<GpuAmount>(1)}, world.now_ms);
+  world.Settle();
+  ASSERT_EQ(world.StateOf(id), State::kHolding);
+  const uint64_t second = world.log.back().second.number;
+  ASSERT_NE(second, first);
+  world.core->Answered("server1", first, true, world.now_ms);
+  world.Settle();
+  EXPECT_EQ(world.StateOf(id), State::kHolding);
+  world.core->Answered("server1", second, true, world.now_ms);
+  world.Settle();
+  EXPECT_EQ(world.StateOf(id), State::kGranted);
+}
+
 TEST(PlacerCore, TicketsAreRenewedAThirdOfTheirLifeOn) {
   World world;
   ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
