@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -110,6 +111,7 @@ int JobGrant::Run(const std::function<void(const GrantedJob&)>& granted) {
     if (watch_ == nullptr) renew_at = std::min(renew_at, Clock::now() + std::chrono::milliseconds(kAgainMs));
     if (Clock::now() < renew_at) continue;
     Renew();
+    if (!has_heard_ && watch_ == nullptr && ++tries_ == kFirstTries) return Say(kExitNoPlacer, lost_);
     renew_at = Clock::now() + std::chrono::milliseconds(watch_ == nullptr ? kAgainMs : kRenewMs);
   }
   // Whoever waits for the end of what the job has written does not wait for this.
@@ -159,9 +161,10 @@ std::optional<int> JobGrant::TakeEnd() {
     default: break;
   }
   if (!has_heard_) {
-    return Say(kExitNoPlacer,
-               fmt::format("no placer answers at {}: {}; start tessera-placer, or correct --placer (TESSERA_PLACER)",
-                           Printable(options_.job.placer), sentence));
+    // It may have granted already, and be back in a moment: then the same request gets that.
+    lost_ = fmt::format("no placer answers at {}: {}; start tessera-placer, or correct --placer (TESSERA_PLACER)",
+                        Printable(options_.job.placer), sentence);
+    return ++tries_ < kFirstTries ? std::nullopt : std::optional(Say(kExitNoPlacer, lost_));
   }
   if (grant_.empty()) SayOnce("the placer does not answer any more: " + sentence + "; it is asked again");
   return std::nullopt;
@@ -211,15 +214,21 @@ void JobGrant::Renew() {
 }
 
 void JobGrant::Release() {
-  if (grant_.empty() || has_ended_) return watch_.reset();
-  if (watch_ == nullptr && !Connect().ok()) return;  // the placer ends what nobody renews
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(kAnswerMs));
-  control::v1::ReleaseRequest request;
-  request.set_grant(grant_);
-  GrantState state;
-  (void)stub_->Release(&context, request, &state);
-  watch_.reset();
+  const bool is_connected = watch_ != nullptr;
+  watch_.reset();  // before the release: the request must not be heard behind it, and be granted anew
+  if (grant_.empty() || has_ended_) return;
+  // A placer that is away may be back in a moment; later it ends what nobody renews.
+  for (int tries = 0; tries < kReleaseTries; ++tries) {
+    if (tries > 0) std::this_thread::sleep_for(std::chrono::milliseconds(kAgainMs));
+    if ((tries > 0 || !is_connected) && !Connect().ok()) continue;
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(kAnswerMs));
+    control::v1::ReleaseRequest request;
+    request.set_grant(grant_);
+    GrantState state;
+    const grpc::StatusCode code = stub_->Release(&context, request, &state).error_code();
+    if (code != grpc::StatusCode::UNAVAILABLE && code != grpc::StatusCode::DEADLINE_EXCEEDED) return;
+  }
 }
 
 void JobGrant::SayOnce(const std::string& sentence) {

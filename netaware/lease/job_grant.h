@@ -28,6 +28,8 @@ class JobGrant {
   static constexpr int kAgainMs = 1'000;
   // How long the placer may take for an answer.
   static constexpr int kAnswerMs = 5'000;
+  static constexpr int kFirstTries = 10;    // a second apart, when one was reached that ends before it says anything
+  static constexpr int kReleaseTries = 10;  // a second apart, when no placer answers
 
   // `options` outlives it.
   explicit JobGrant(const LeaseOptions& options);
@@ -56,7 +58,9 @@ class JobGrant {
   std::optional<RpcConnection> connection_;
   std::unique_ptr<control::v1::PlacementService::Stub> stub_;
   std::unique_ptr<GrantWatch> watch_;
-  std::string grant_;       // its id, once it is granted
+  std::string grant_;  // its id, once it is granted
+  int tries_ = 0;
+  std::string lost_;        // what is said if no try is answered
   bool has_heard_ = false;  // a placer took the request
   bool has_ended_ = false;  // the grant, before the job
   std::string said_;        // on stderr, the last time

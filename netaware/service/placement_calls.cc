@@ -114,7 +114,7 @@ grpc::ServerWriteReactor<GrantState>* PlacementCalls::Place(grpc::CallbackServer
   return stream.get();
 }
 
-grpc::ServerUnaryReactor* PlacementCalls::WithGrant(grpc::CallbackServerContext* context, const std::string& grant, bool ends,
+grpc::ServerUnaryReactor* PlacementCalls::WithGrant(grpc::CallbackServerContext* context, const std::string& grant, Right right,
                                                     GrantState* state, Act act) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   const Caller caller = WhoCalls(*context);
@@ -123,31 +123,34 @@ grpc::ServerUnaryReactor* PlacementCalls::WithGrant(grpc::CallbackServerContext*
     reactor->Finish(GrpcStatusOf(id.status()));
     return reactor;
   }
-  loop_.Post([=, id = *id, act = std::move(act)](PlacerCore& core, int64_t now_ms) {
+  loop_.Post([=, this, id = *id, act = std::move(act)](PlacerCore& core, int64_t now_ms) {
     const std::optional<GrantView> view = core.View(id);
     const bool is_own = view && !caller.holder.empty() && view->grant.ask.holder == caller.holder;
     // Another's grant, and one that there is not, are the same to whoever may see neither.
     if (!view || (!is_own && !caller.roles->SeesAll(caller.holder)))
       return reactor->Finish({grpc::StatusCode::NOT_FOUND, "there is no grant " + GrantText(id) + ", or it has ended"});
-    if (ends && !is_own && !caller.roles->MayEndAll(caller.holder))
+    if (right != Right::kSee && !is_own && !caller.roles->MayEndAll(caller.holder))
       return reactor->Finish({grpc::StatusCode::PERMISSION_DENIED, "the grant is of " + view->grant.ask.holder});
     const Status done = act(core, *view, now_ms);
     if (const std::optional<GrantView> now = core.View(id)) *state = MessageOf(*now, core, is_own);
-    reactor->Finish(GrpcStatusOf(done));
+    const grpc::Status status = GrpcStatusOf(done);
+    if (right != Right::kEnd) return reactor->Finish(status);
+    // Else a placer after this one could have the grant still, though somebody was told that it is gone.
+    loop_.AfterStored([reactor, status] { reactor->Finish(status); });
   });
   return reactor;
 }
 
 grpc::ServerUnaryReactor* PlacementCalls::Renew(grpc::CallbackServerContext* context, const control::v1::RenewRequest* request,
                                                 GrantState* state) {
-  return WithGrant(context, request->grant(), true, state,
+  return WithGrant(context, request->grant(), Right::kKeep, state,
                    [](PlacerCore& core, const GrantView& view, int64_t now_ms) { return core.Renew(view.grant.ask.id, now_ms); });
 }
 
 grpc::ServerUnaryReactor* PlacementCalls::Release(grpc::CallbackServerContext* context,
                                                   const control::v1::ReleaseRequest* request, GrantState* state) {
   const std::string holder = WhoCalls(*context).holder;
-  return WithGrant(context, request->grant(), true, state,
+  return WithGrant(context, request->grant(), Right::kEnd, state,
                    [holder, reason = request->reason()](PlacerCore& core, const GrantView& view, int64_t) {
                      const GrantId& id = view.grant.ask.id;
                      if (view.grant.ask.holder == holder) return core.Release(id);
@@ -157,7 +160,8 @@ grpc::ServerUnaryReactor* PlacementCalls::Release(grpc::CallbackServerContext* c
 
 grpc::ServerUnaryReactor* PlacementCalls::GetGrant(grpc::CallbackServerContext* context,
                                                    const control::v1::GetGrantRequest* request, GrantState* state) {
-  return WithGrant(context, request->grant(), false, state, [](PlacerCore&, const GrantView&, int64_t) { return Status::Ok(); });
+  return WithGrant(context, request->grant(), Right::kSee, state,
+                   [](PlacerCore&, const GrantView&, int64_t) { return Status::Ok(); });
 }
 
 grpc::ServerUnaryReactor* PlacementCalls::ListGrants(grpc::CallbackServerContext* context, const control::v1::ListGrantsRequest*,

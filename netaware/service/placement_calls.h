@@ -36,9 +36,10 @@ class PlacementCalls : public control::v1::PlacementService::CallbackService {
     std::shared_ptr<const Roles> roles;
   };
   Caller WhoCalls(const grpc::CallbackServerContext& context);
-  // Does `act` with a grant that the caller may see; `ends`: that he may end.
+  enum class Right { kSee, kKeep, kEnd };
+  // Does `act` with a grant that the caller may see, or (kKeep, kEnd) may end; kEnd is answered when the end is stored.
   using Act = std::function<Status(PlacerCore& core, const GrantView& view, int64_t now_ms)>;
-  grpc::ServerUnaryReactor* WithGrant(grpc::CallbackServerContext* context, const std::string& grant, bool ends,
+  grpc::ServerUnaryReactor* WithGrant(grpc::CallbackServerContext* context, const std::string& grant, Right right,
                                       control::v1::GrantState* state, Act act);
 
   PlacerLoop& loop_;

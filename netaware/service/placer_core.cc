@@ -42,10 +42,11 @@ Status PlacerCore::Load(const std::vector<StoreEntry>& entries, int64_t now_ms) 
   };
   for (const StoreEntry& entry : entries) {
     if (!entry.key.starts_with(kServerKeys)) continue;
-    Result<PoolServer> server = ReadServer(entry.value);
-    if (!server.ok()) return damaged(entry);
-    const std::string id = server->id;
-    const Status joined = pool_.Join(std::move(*server), now_ms * kNsOfMs);
+    Result<JoiningNode> node = ReadServer(entry.value);
+    if (!node.ok()) return damaged(entry);
+    const std::string id = node->server.id;
+    hosts_[id] = node->host;  // a job may be told of its grant before the server is back
+    const Status joined = pool_.Join(std::move(node->server), now_ms * kNsOfMs);
     if (!joined.ok()) LogWarning("a server of before is forgotten: {}", joined.message());
     pool_.Leave(id);
   }

@@ -21,7 +21,7 @@ Status PlacerCore::Join(JoiningNode node, int64_t now_ms) {
   for (const PoolGpu& gpu : node.server.gpus) {
     if (!ParseGpuUuid(gpu.uuid)) return Status(StatusCode::kInvalidArgument, "'" + Printable(gpu.uuid) + "' is no UUID of a GPU");
   }
-  const std::string stored = StoredServer(node.server);
+  const std::string stored = StoredServer(node);
   RETURN_IF_ERROR(pool_.Join(std::move(node.server), now_ms * kNsOfMs));
   hosts_[id] = std::move(node.host);
   outside_.Keep({.changes = {{std::string(kServerKeys) + id, stored}}}, std::nullopt);

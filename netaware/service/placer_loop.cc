@@ -66,6 +66,7 @@ void PlacerLoop::Run() {
     for (const Work& each : work) each(core_, NowMs());
     const int64_t now_ms = NowMs();
     core_.Turn(now_ms);
+    for (std::function<void()>& done : std::exchange(after_stored_, {})) writer_.Then(std::move(done));
     if (now_ms - clock_ms_ >= kClockMs) Tend(now_ms);
   }
 }

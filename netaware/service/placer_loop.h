@@ -61,6 +61,8 @@ class PlacerLoop : private PlacerCore::Outside {
   void Watch(const GrantId& grant, std::weak_ptr<JobEnd> job);
   void Unwatch(const GrantId& grant, const JobEnd* job);
   bool IsWatched(const GrantId& grant);
+  // Within the work: calls `done`, in the store's thread, when all is stored, or has failed, that comes of the work until now.
+  void AfterStored(std::function<void()> done) { after_stored_.push_back(std::move(done)); }
 
  private:
   struct Attached {
@@ -84,6 +86,7 @@ class PlacerLoop : private PlacerCore::Outside {
   std::map<std::string, Attached> nodes_;
   std::multimap<GrantId, std::weak_ptr<JobEnd>> jobs_;
   int64_t clock_ms_ = 0;
+  std::vector<std::function<void()>> after_stored_;
 
   Mutex mutex_;
   ConditionVariable changed_;

@@ -32,8 +32,9 @@ struct JoiningNode {
 
 inline constexpr std::string_view kServerKeys = "servers/";
 
-std::string StoredServer(const PoolServer& server);
+// The form in which it is kept, without its state.
+std::string StoredServer(const JoiningNode& node);
 // kProtocolViolation: that is none.
-Result<PoolServer> ReadServer(std::string_view value);
+Result<JoiningNode> ReadServer(std::string_view value);
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #include "netaware/service/store_thread.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tessera {
@@ -23,6 +24,10 @@ void StoreThread::Commit(StoreTransaction transaction, Done done) {
   changed_.notify_one();
 }
 
+void StoreThread::Then(std::function<void()> done) {
+  Commit({}, [done = std::move(done)](const StoreResult&) { done(); });
+}
+
 uint64_t StoreThread::writes() {
   MutexLock lock(mutex_);
   return writes_;
@@ -39,13 +44,20 @@ void StoreThread::Run() {
       begun = std::chrono::steady_clock::now();
       if (waiting_.empty()) return;
       batch = std::exchange(waiting_, {});
-      ++writes_;
+      writes_ += std::ranges::any_of(batch, [](const Waiting& each) { return !each.transaction.changes.empty(); });
     }
-    std::vector<StoreTransaction> transactions;
-    for (Waiting& each : batch) transactions.push_back(std::move(each.transaction));
-    const std::vector<StoreResult> results = store_.Commit(transactions);
-    for (size_t i = 0; i < batch.size(); ++i) batch[i].done(results[i]);
+    Write(std::move(batch));
   }
+}
+
+void StoreThread::Write(std::vector<Waiting> batch) {
+  std::vector<StoreTransaction> transactions;
+  for (const Waiting& each : batch) {
+    if (!each.transaction.changes.empty()) transactions.push_back(each.transaction);
+  }
+  const std::vector<StoreResult> results = transactions.empty() ? std::vector<StoreResult>() : store_.Commit(transactions);
+  auto result = results.begin();
+  for (const Waiting& each : batch) each.done(each.transaction.changes.empty() ? StoreResult() : *result++);
 }
 
 }  // namespace tessera

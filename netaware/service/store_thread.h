@@ -30,14 +30,17 @@ class StoreThread {
 
   // Any thread. Transactions are carried out in the order in which they come.
   void Commit(StoreTransaction transaction, Done done) EXCLUDES(mutex_);
+  // Calls `done`, in the writer's thread, when all that was given before is answered.
+  void Then(std::function<void()> done) EXCLUDES(mutex_);
   // How often the disk was written to.
   uint64_t writes() EXCLUDES(mutex_);
 
  private:
   struct Waiting {
-    StoreTransaction transaction;
+    StoreTransaction transaction;  // without changes: of Then()
     Done done;
   };
+  void Write(std::vector<Waiting> batch);
   void Run() EXCLUDES(mutex_);
 
   Store& store_;

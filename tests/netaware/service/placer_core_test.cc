@@ -219,6 +219,7 @@ TEST(PlacerCore, ThePlacerAfterItKnowsAllAndGivesNothingTwice) {
   const GrantId id = world.Ask("r");
   world.Restart();
   EXPECT_EQ(world.StateOf(id), State::kGranted);
+  EXPECT_EQ(world.core->HostOf("server1"), "host");  // by which a job knows where it is
   // The server is not back yet, and what it has is not offered.
   EXPECT_EQ(world.StateOf(world.Ask("s", 1, 0)), State::kLate);
   ASSERT_TRUE(world.core->Join(Node(1, 2, {{id, false, 1}}), world.now_ms).ok());

@@ -38,17 +38,20 @@ TEST(StoredForms, AGrantIsReadAsItWas) {
 }
 
 TEST(StoredForms, AServerIsReadAsItWas) {
-  const PoolServer server{.id = "gpu7",
-                          .addresses = {"tls://gpu7:4180", "unix:/s"},
-                          .gpus = {{.uuid = "GPU-1", .model = "H100", .all = {kWholeShare, 80}, .context_bytes = 5}}};
-  Result<PoolServer> read = ReadServer(StoredServer(server));
+  JoiningNode node;
+  node.host = "host";
+  node.server = {.id = "gpu7",
+                 .addresses = {"tls://gpu7:4180", "unix:/s"},
+                 .gpus = {{.uuid = "GPU-1", .model = "H100", .all = {kWholeShare, 80}, .context_bytes = 5}}};
+  Result<JoiningNode> read = ReadServer(StoredServer(node));
   ASSERT_TRUE(read.ok());
-  EXPECT_EQ(read->id, server.id);
-  EXPECT_EQ(read->addresses, server.addresses);
-  ASSERT_EQ(read->gpus.size(), 1U);
-  EXPECT_EQ(read->gpus[0].all, server.gpus[0].all);
-  EXPECT_EQ(read->gpus[0].context_bytes, 5U);
-  NoPrefixAndDamage(StoredServer(server), ReadServer);
+  EXPECT_EQ(read->host, "host");
+  EXPECT_EQ(read->server.id, node.server.id);
+  EXPECT_EQ(read->server.addresses, node.server.addresses);
+  ASSERT_EQ(read->server.gpus.size(), 1U);
+  EXPECT_EQ(read->server.gpus[0].all, node.server.gpus[0].all);
+  EXPECT_EQ(read->server.gpus[0].context_bytes, 5U);
+  NoPrefixAndDamage(StoredServer(node), ReadServer);
 }
 
 TEST(GpuUuid, HasOneForm) {
