@@ -45,20 +45,33 @@ class PoolServer(Started):
     def __init__(self, pool, number, *options, devices=2, driver="emulator", **changes):
         self.pool, self.number = pool, number
         self.path = os.path.join(pool.directory, f"{number}.sock")
-        state = os.path.join(pool.directory, f"state{number}")
+        self.state = os.path.join(pool.directory, f"state{number}")
         super().__init__(os.path.join(pool.directory, f"{number}.log"), DAEMON, "--listen", "unix:" + self.path, "--driver", driver,
                          "--grace", "0", "--log", "info", "--placer", pool.url, *(options or ("--warm-workers", "0")),
-                         TESSERA_EMULATOR_MACHINE=str(number), TESSERA_EMULATOR_DEVICES=str(devices), XDG_STATE_HOME=state, **changes)
+                         TESSERA_EMULATOR_MACHINE=str(number), TESSERA_EMULATOR_DEVICES=str(devices), XDG_STATE_HOME=self.state, **changes)
 
     def node(self):
         """The pid of its node; None when it has none."""
         return next((pid for pid in children(self.process.pid) if "--daemon-fd" in words_of(pid)), None)
 
+    def broker(self):
+        return next((pid for pid in children(self.process.pid) if "--line-fd" in words_of(pid)), None)
+
+    def ledger(self):
+        """The file of its node's ledger."""
+        directory = os.path.join(self.state, "tessera")
+        return next(os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(".grants"))
+
+    def status(self):
+        return json.loads(self.say("status", "-o", "json"))
+
+    def say(self, *words):
+        return subprocess.run([TESSERA, *words, "--server", "unix:" + self.path], capture_output=True, text=True, env=environment(), timeout=30,
+                              check=True).stdout
+
     def vgpus(self):
         """What its broker has made for grants: rows by name."""
-        out = subprocess.run([TESSERA, "vgpu", "list", "-o", "json", "--server", "unix:" + self.path], capture_output=True, text=True,
-                             env=environment(), timeout=30, check=True).stdout
-        return {row["name"]: row for row in json.loads(out)["vgpus"] if row["name"].startswith("grant-")}
+        return {row["name"]: row for row in json.loads(self.say("vgpu", "list", "-o", "json"))["vgpus"] if row["name"].startswith("grant-")}
 
 
 class Pool:

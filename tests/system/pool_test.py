@@ -11,8 +11,9 @@ import tempfile
 import time
 import unittest
 
+import ledger
 from pool import PLACER, Pool, Started
-from product import DAEMON, Keys, Server, TESSERA, children, free_port, environment, program, wait_for, words_of
+from product import DAEMON, Keys, Server, TESSERA, free_port, environment, program, wait_for
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/pool-gpus.md"
 SHELL = ["sh", "-c", 'echo ready; read line; exit 0']
@@ -179,7 +180,7 @@ class OneServer(unittest.TestCase):
         job = self.pool.job("--gpu-share", "0.5", "--", "sh", "-c", f"echo ready; while read line; do {program('copies')} && echo done; done")
         ready(self, job)
         for round in range(3):
-            for pid in (server.node(), next(pid for pid in children(server.process.pid) if "--line-fd" in words_of(pid))):
+            for pid in (server.node(), server.broker()):
                 os.kill(pid, signal.SIGKILL)
             wait_for(lambda: server.node() is not None, 20, "another node")
             job.stdin.write("go\n")
@@ -193,6 +194,18 @@ class OneServer(unittest.TestCase):
 
 
 class ThreeServers(unittest.TestCase):
+    def check_status(self, pool):
+        """Each server's own word of what it handed out is its ledger's: soon, since a vGPU follows its ledger."""
+        def promised(server):
+            return {f"grant-{grant}-{place}": (share / ledger.WHOLE, size) for grant, (state, rows) in ledger.promises(server.ledger()).items()
+                    for place, (_, share, size) in enumerate(rows)}
+
+        def told(server):
+            return {row["name"]: (row["request"], row["memory_limit_bytes"]) for row in server.status().get("vgpus", []) if row["name"].startswith("grant-")}
+
+        wait_for(lambda: all(promised(server) == told(server) for server in pool.servers), 5, "ledgers and status agreeing")
+        self.assertEqual(sum(len(told(server)) for server in pool.servers), 10)
+
     def test_a_job_of_three_gpus_over_two_servers(self):
         pool = Pool(servers=3)
         self.addCleanup(pool.stop)
@@ -212,18 +225,31 @@ class ThreeServers(unittest.TestCase):
     def test_ten_jobs_over_six_gpus_and_a_server_is_killed(self):
         pool = Pool(servers=3)
         self.addCleanup(pool.stop)
+        memory_bytes = pool.servers[0].status()["devices"][0]["memory_bytes"]
+        watch = ledger.Watch(pool.servers, memory_bytes)
         jobs = [pool.job("--gpu-share", "0.5", "--", *SHELL) for _ in range(10)]
         for job in jobs:
             ready(self, job)
+        self.check_status(pool)
         shares = {}
         for (number, _), row in pool.grants().items():
             shares[number, row["gpu"]] = shares.get((number, row["gpu"]), 0) + row["request"]
         self.assertEqual(sum(shares.values()), 5)
         self.assertLessEqual(max(shares.values()), 1)
+        # Others come and go as fast as they can.
+        for _ in range(3):
+            for job in jobs[-4:]:
+                self.assertEqual(end(job), 0)
+            jobs[-4:] = [pool.job("--gpu-share", "0.5", "--", *SHELL) for _ in range(4)]
+            for job in jobs[-4:]:
+                ready(self, job)
+        self.check_status(pool)
         pool.servers[0].kill()
         for job in jobs:
             self.assertEqual(end(job), 0)
         pool.servers.pop(0)
+        self.assertGreater(watch.stop(), 10)
+        self.assertGreaterEqual(watch.most, ledger.WHOLE)
         wait_for(lambda: pool.grants() == {}, 20, "the vGPUs' end")
         # Two servers are left: four GPUs at once, and no fifth.
         four = [pool.job("--", *SHELL) for _ in range(4)]
