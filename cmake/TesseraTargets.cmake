@@ -83,7 +83,8 @@ if(NOT TESSERA_SANITIZE MATCHES "thread")
   list(APPEND TESSERA_SANITIZED_TESTS strangers_test image_directory_test wire_test message_test capture_test code_image_test
     no_silent_success_test fuzz_control_test fuzz_messages_test fuzz_relay_test fuzz_tls_test fuzz_tls_peer_test fuzz_client_image_test fuzz_code_image_test
     fuzz_ptx_test fuzz_worker_test fuzz_replies_test simulate_test gate_pages_test broker_test vgpu_file_test metrics_text_test usage_test usage_front_test control_server_test ticket_test fuzz_ticket_test store_test
-    grant_ledger_test grants_test node_core_test node_line_test fuzz_broker_pages_test fuzz_broker_line_test)
+    grant_ledger_test grants_test node_core_test node_line_test fuzz_broker_pages_test fuzz_broker_line_test
+    fuzz_pool_messages_test fuzz_node_messages_test fuzz_tls_front_test)
 endif()
 add_custom_target(sanitized_tests)
 # So that a process of the product that a sanitizer ends can be told from one that failed.
