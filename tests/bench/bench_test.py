@@ -49,6 +49,17 @@ class Scripts(unittest.TestCase):
         with open(self.output) as file:
             return done.stdout, json.load(file)
 
+    def test_grants_of_a_pool(self):
+        done = run(os.path.join(BUILD, "bin/placer_bench"), os.path.join(self.directory.name, "placer.db"), "--rate", "50", "--seconds", "1", "--turns", "3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        turns, median = [json.loads(line) for line in done.stderr.splitlines()], json.loads(done.stdout)
+        self.assertEqual(len(turns), 3)
+        for name, value in median.items():
+            self.assertEqual(value, sorted(turn[name] for turn in turns)[1])
+        done = script("pool", BUILD, "--turns", "1", "--seconds", "1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertGreater(json.loads(done.stdout.splitlines()[-1])["granted_per_s"], 0)
+
     def test_every_row_every_way(self):
         rows = ("launch_synchronize", "to_device/pinned/1MiB")
         table, figures = self.measure("run", "--links", "channel,tcp,tls", "--filter", f"^({'|'.join(rows)})$",

@@ -297,6 +297,30 @@ TEST(PlacerCore, ALateAnswerIsNotThatToTheNextOrder) {
   EXPECT_EQ(world.StateOf(id), State::kGranted);
 }
 
+// However long it lives, and however often its lease and the servers say so.
+TEST(PlacerCore, AJobCostsEachOfItsServersAHoldAConfirmationAndARelease) {
+  World world;
+  for (const int machine : {1, 2}) ASSERT_TRUE(world.core->Join(Node(machine, 1), world.now_ms).ok());
+  PlacerCore::Ask both{.holder = "name:alice", .request_id = "both"};
+  both.wish.gpus = 2;
+  Result<GrantId> id = world.core->Place(both, world.now_ms);
+  ASSERT_TRUE(id.ok());
+  world.Settle();
+  for (int second = 0; second < 600; ++second) {
+    world.now_ms += 1'000;
+    for (const int machine : {1, 2})
+      world.core->Beat("server" + std::to_string(machine), {.others = std::vector<GpuAmount>(1), .grants = {{*id, false, 1}}},
+                       world.now_ms);
+    ASSERT_TRUE(world.core->Renew(*id, world.now_ms).ok());
+    world.Settle();
+  }
+  ASSERT_TRUE(world.core->Release(*id).ok());
+  world.Settle();
+  std::map<std::string, std::string> orders;
+  for (const auto& [server, order] : world.log) orders[server] += "hCcr"[static_cast<int>(order.kind)];
+  EXPECT_EQ(orders, (std::map<std::string, std::string>{{"server1", "hcr"}, {"server2", "hcr"}}));
+}
+
 TEST(PlacerCore, TicketsAreRenewedAThirdOfTheirLifeOn) {
   World world;
   ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
