@@ -13,6 +13,8 @@
 namespace tessera {
 namespace {
 
+constexpr size_t kModelBytesMax = 256;  // as the placer takes it
+
 template <typename Number>
 bool ParseNumber(std::string_view text, Number* number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
@@ -96,7 +98,13 @@ void AddJobOptions(CLI::App& command, JobOptions* options) {
   command.add_option("--gpu-model", options->models, "models that will do, as nvidia-smi names them (default: any)")
       ->type_name("NAME[,...]")
       ->delimiter(',')
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->check(CLI::Validator(
+          [](const std::string& model) {
+            if (!model.empty() && Printable(model, kModelBytesMax) == model) return std::string();
+            return fmt::format("'{}' is no model: 1 to {} characters that can be printed", Printable(model), kModelBytesMax);
+          },
+          ""));
   command.add_flag("--same-server", options->same_server, "all GPUs of one server");
   command
       .add_option_function<std::string>(

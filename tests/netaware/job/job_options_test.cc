@@ -70,7 +70,14 @@ TEST(JobOptions, TheWordsOfAnotherProgramSayTheSame) {
 }
 
 TEST(JobOptions, WhatIsWrongNamesItsOptionAndItsForm) {
-  for (const auto& [option, value] : {std::pair("--gpu-share", "2"), {"--gpu-mem", "20"}, {"--wait", "soon"}, {"--gpus", "0"}}) {
+  const std::string long_name(257, 'x');
+  for (const auto& [option, value] : {std::pair("--gpu-share", "2"),
+                                      {"--gpu-mem", "20"},
+                                      {"--wait", "soon"},
+                                      {"--gpus", "0"},
+                                      {"--gpu-model", "H\xff"},
+                                      {"--gpu-model", "A\x1b[2J"},
+                                      {"--gpu-model", long_name.c_str()}}) {
     try {
       Parsed({option, value});
       ADD_FAILURE() << option;
