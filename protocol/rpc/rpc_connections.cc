@@ -1,5 +1,6 @@
 #include "protocol/rpc/rpc_connections.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
 #include <sys/stat.h>
@@ -26,6 +27,8 @@ std::optional<ino_t> InodeOf(int fd) {
 }  // namespace
 
 void RpcBounds::Bound(grpc::ServerBuilder& builder, const std::string& name) const {
+  // Else each message that is none is a line on stderr, as many as somebody likes.
+  google::protobuf::SetLogHandler(nullptr);
   builder.SetMaxReceiveMessageSize(message_bytes);
   builder.SetResourceQuota(grpc::ResourceQuota(name).Resize(kMemoryBytesMax));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, calls_of_connection);

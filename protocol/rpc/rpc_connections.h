@@ -28,7 +28,7 @@ struct RpcBounds {
   int keepalive_ms = 20'000;  // and whoever does not answer a ping,
   int answer_ms = 10'000;     // for so long
 
-  // `name`: of the memory that its buffers have together.
+  // `name`: of the memory that its buffers have together. Of this process's libprotobuf nothing is logged from then on.
   void Bound(grpc::ServerBuilder& builder, const std::string& name) const;
 };
 
