@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -14,7 +15,9 @@ namespace tessera {
 namespace {
 
 constexpr int kApplication = 0x74737250;  // "tsrP", SQLite's mark of whose file it is
-constexpr int kSchema = 1;
+constexpr int kSchema = 2;
+constexpr const char* kMakeRecords =
+    "CREATE TABLE records (number INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, value BLOB NOT NULL);";
 
 struct CloseDatabase {
   void operator()(sqlite3* database) const { sqlite3_close_v2(database); }
@@ -53,6 +56,16 @@ class SqliteStore : public Store {
   std::vector<StoreEntry> Range(std::string_view prefix) const override { return image_.Range(prefix); }
   std::vector<StoreResult> Commit(std::span<const StoreTransaction> transactions) override;
   Result<std::vector<StoreEvent>> Since(uint64_t revision) const override { return image_.Since(revision); }
+  Result<std::vector<StoreRecord>> RecordsAfter(uint64_t number, size_t most) const override {
+    return Records(after_, number, most);
+  }
+  Result<std::vector<StoreRecord>> RecordsBefore(uint64_t number, size_t most) const override {
+    Result<std::vector<StoreRecord>> found = Records(before_, number, most);
+    if (found.ok()) std::reverse(found->begin(), found->end());
+    return found;
+  }
+  uint64_t last_record() const override { return image_.last_record(); }
+  void SetRecordBounds(const RecordBounds& bounds) override { bounds_ = bounds; }
   uint64_t revision() const override { return image_.revision(); }
   uint64_t epoch() const override { return epoch_; }
 
@@ -65,12 +78,15 @@ class SqliteStore : public Store {
   Status MakeTables();
   Status Read();
   Status Write(const StoreImage::Plan& plan);
-  Status Bind(int result) { return result == SQLITE_OK ? Status::Ok() : ErrorOf(database_.get(), path_, result); }
+  Status WriteRecords(const std::vector<StoreRecord>& records);
+  Result<std::vector<StoreRecord>> Records(const Statement& statement, uint64_t number, size_t most) const;
+  Status Bind(int result) const { return result == SQLITE_OK ? Status::Ok() : ErrorOf(database_.get(), path_, result); }
 
   const std::string path_;
   const Database database_;
-  Statement put_, remove_, set_revision_;
+  Statement put_, remove_, set_revision_, add_record_, after_, before_, remove_records_;
   StoreImage image_;
+  RecordBounds bounds_;
   uint64_t epoch_ = 0;
 };
 
@@ -115,19 +131,21 @@ Status SqliteStore::MakeTables() {
         fmt::format("{}: a newer release has written this store (form {}, {} is known): use that one", path_, schema, kSchema));
   }
   if (schema == kSchema) return Status::Ok();
+  if (schema == 1) return Run(fmt::format("PRAGMA user_version = {}; {}", kSchema, kMakeRecords).c_str());
   return Run(
       fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {};"
                   "CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB NOT NULL, revision INTEGER NOT NULL) WITHOUT ROWID;"
                   "CREATE TABLE numbers (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
-                  "INSERT INTO numbers VALUES ('epoch', 0), ('revision', 0)",
-                  kApplication, kSchema)
+                  "INSERT INTO numbers VALUES ('epoch', 0), ('revision', 0); {}",
+                  kApplication, kSchema, kMakeRecords)
           .c_str());
 }
 
 Status SqliteStore::Read() {
-  int64_t epoch = 0, revision = 0;
+  int64_t epoch = 0, revision = 0, last_record = 0;
   RETURN_IF_ERROR(Number("SELECT value FROM numbers WHERE name = 'epoch'", &epoch));
   RETURN_IF_ERROR(Number("SELECT value FROM numbers WHERE name = 'revision'", &revision));
+  RETURN_IF_ERROR(Number("SELECT coalesce(max(number), 0) FROM records", &last_record));
   Result<Statement> rows = Prepare("SELECT key, value, revision FROM entries");
   if (!rows.ok()) return rows.status();
   std::vector<StoreEntry> entries;
@@ -141,7 +159,7 @@ Status SqliteStore::Read() {
     entries.push_back({bytes(0), bytes(1), static_cast<uint64_t>(sqlite3_column_int64(rows->get(), 2))});
   }
   if (result != SQLITE_DONE) return ErrorOf(database_.get(), path_, result);
-  image_.Load(std::move(entries), static_cast<uint64_t>(revision));
+  image_.Load(std::move(entries), static_cast<uint64_t>(revision), static_cast<uint64_t>(last_record));
   epoch_ = static_cast<uint64_t>(epoch);
   return Status::Ok();
 }
@@ -156,9 +174,13 @@ Status SqliteStore::Open() {
   if (sound != 1) return ErrorOf(database_.get(), path_, SQLITE_CORRUPT);
   RETURN_IF_ERROR(Run("UPDATE numbers SET value = value + 1 WHERE name = 'epoch'; COMMIT"));
   RETURN_IF_ERROR(Read());
-  for (const auto& [statement, sql] : {std::pair{&put_, "INSERT OR REPLACE INTO entries VALUES (?, ?, ?)"},
-                                       std::pair{&remove_, "DELETE FROM entries WHERE key = ?"},
-                                       std::pair{&set_revision_, "UPDATE numbers SET value = ? WHERE name = 'revision'"}}) {
+  for (const auto& [statement, sql] :
+       {std::pair{&put_, "INSERT OR REPLACE INTO entries VALUES (?, ?, ?)"},
+        std::pair{&remove_, "DELETE FROM entries WHERE key = ?"}, std::pair{&add_record_, "INSERT INTO records VALUES (?, ?, ?)"},
+        std::pair{&after_, "SELECT * FROM records WHERE number > ? ORDER BY number LIMIT ?"},
+        std::pair{&before_, "SELECT * FROM records WHERE number < ? ORDER BY number DESC LIMIT ?"},
+        std::pair{&remove_records_, "DELETE FROM records WHERE number <= ?"},
+        std::pair{&set_revision_, "UPDATE numbers SET value = ? WHERE name = 'revision'"}}) {
     Result<Statement> prepared = Prepare(sql);
     if (!prepared.ok()) return prepared.status();
     *statement = std::move(prepared).value();
@@ -180,20 +202,58 @@ Status SqliteStore::Write(const StoreImage::Plan& plan) {
     }
     RETURN_IF_ERROR(Step(statement));
   }
-  RETURN_IF_ERROR(Bind(sqlite3_bind_int64(set_revision_.get(), 1, static_cast<int64_t>(plan.events.back().revision))));
+  RETURN_IF_ERROR(Bind(sqlite3_bind_int64(set_revision_.get(), 1, static_cast<int64_t>(plan.revision))));
   RETURN_IF_ERROR(Step(set_revision_));
+  RETURN_IF_ERROR(WriteRecords(plan.records));
   return Run("COMMIT");
+}
+
+Status SqliteStore::WriteRecords(const std::vector<StoreRecord>& records) {
+  if (records.empty()) return Status::Ok();
+  for (const StoreRecord& record : records) {
+    RETURN_IF_ERROR(Bind(sqlite3_bind_int64(add_record_.get(), 1, static_cast<int64_t>(record.number))));
+    RETURN_IF_ERROR(Bind(sqlite3_bind_int64(add_record_.get(), 2, record.time_ms)));
+    RETURN_IF_ERROR(Bind(sqlite3_bind_blob64(add_record_.get(), 3, record.value.data(), record.value.size(), SQLITE_STATIC)));
+    RETURN_IF_ERROR(Step(add_record_));
+  }
+  const StoreRecord& newest = records.back();
+  const Result<std::vector<StoreRecord>> oldest = RecordsAfter(0, kRecordsGone + records.size());
+  if (!oldest.ok()) return oldest.status();
+  uint64_t last = 0;  // that goes
+  for (const StoreRecord& record : oldest.value()) {
+    if (record.number + bounds_.most > newest.number && record.time_ms >= newest.time_ms - bounds_.age_ms) break;
+    last = record.number;
+  }
+  if (last == 0) return Status::Ok();
+  RETURN_IF_ERROR(Bind(sqlite3_bind_int64(remove_records_.get(), 1, static_cast<int64_t>(last))));
+  return Step(remove_records_);
+}
+
+Result<std::vector<StoreRecord>> SqliteStore::Records(const Statement& statement, uint64_t number, size_t most) const {
+  RETURN_IF_ERROR(Bind(sqlite3_bind_int64(statement.get(), 1, static_cast<int64_t>(std::min<uint64_t>(number, INT64_MAX)))));
+  RETURN_IF_ERROR(Bind(sqlite3_bind_int64(statement.get(), 2, static_cast<int64_t>(most))));
+  std::vector<StoreRecord> found;
+  int result = sqlite3_step(statement.get());
+  for (; result == SQLITE_ROW; result = sqlite3_step(statement.get())) {
+    const auto* data = static_cast<const char*>(sqlite3_column_blob(statement.get(), 2));
+    const auto size = static_cast<size_t>(sqlite3_column_bytes(statement.get(), 2));
+    found.push_back({static_cast<uint64_t>(sqlite3_column_int64(statement.get(), 0)), sqlite3_column_int64(statement.get(), 1),
+                     data == nullptr ? std::string() : std::string(data, size)});
+  }
+  sqlite3_reset(statement.get());
+  if (result != SQLITE_DONE) return ErrorOf(database_.get(), path_, result);
+  return found;
 }
 
 std::vector<StoreResult> SqliteStore::Commit(std::span<const StoreTransaction> transactions) {
   StoreImage::Plan plan = image_.PlanOf(transactions);
   std::vector<StoreResult> results = plan.results;
-  if (plan.events.empty()) return results;
+  if (plan.revision == image_.revision()) return results;
   if (const Status status = Write(plan); !status.ok()) {
     if (sqlite3_get_autocommit(database_.get()) == 0) sqlite3_exec(database_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
     for (StoreResult& result : results) {
       if (result.outcome == StoreResult::Outcome::kDone) {
-        result = {.outcome = StoreResult::Outcome::kFailed, .revision = 0, .reason = status.message()};
+        result = {.outcome = StoreResult::Outcome::kFailed, .reason = status.message()};
       }
     }
     return results;

@@ -14,7 +14,7 @@ using Outcome = StoreResult::Outcome;
 
 // Empty: nothing is wrong with it.
 std::string WrongOf(const StoreTransaction& transaction) {
-  if (transaction.changes.empty()) return "it changes nothing";
+  if (transaction.changes.empty() && transaction.records.empty()) return "it changes nothing";
   std::set<std::string_view> keys;
   for (const StoreChange& change : transaction.changes) {
     if (change.key.empty() || change.key.size() > Store::kKeyBytesMax) {
@@ -26,20 +26,25 @@ std::string WrongOf(const StoreTransaction& transaction) {
     }
     if (!keys.insert(change.key).second) return fmt::format("'{}' is changed twice", Printable(change.key));
   }
+  for (const StoreRecord& record : transaction.records) {
+    if (record.value.size() > Store::kRecordBytesMax)
+      return fmt::format("a record has {} bytes: {} can be", record.value.size(), Store::kRecordBytesMax);
+  }
   return "";
 }
 
 }  // namespace
 
-void StoreImage::Load(std::vector<StoreEntry> entries, uint64_t revision) {
+void StoreImage::Load(std::vector<StoreEntry> entries, uint64_t revision, uint64_t last_record) {
   for (StoreEntry& entry : entries) entries_[std::move(entry.key)] = {std::move(entry.value), entry.revision};
   revision_ = events_after_ = revision;
+  last_record_ = last_record;
 }
 
 StoreImage::Plan StoreImage::PlanOf(std::span<const StoreTransaction> transactions) const {
   Plan plan;
   std::map<std::string_view, uint64_t> revisions;  // of keys that the plan has changed; 0: removed
-  uint64_t last = revision_;
+  uint64_t last = revision_, last_record = last_record_;
   const auto revision_of = [&](const std::string& key) {
     if (const auto planned = revisions.find(key); planned != revisions.end()) return planned->second;
     const auto there = entries_.find(key);
@@ -68,8 +73,11 @@ StoreImage::Plan StoreImage::PlanOf(std::span<const StoreTransaction> transactio
       revisions[change.key] = change.value ? last : 0;
       plan.events.push_back({last, change});
     }
-    plan.results.push_back({.outcome = Outcome::kDone, .revision = last});
+    plan.results.push_back(
+        {.outcome = Outcome::kDone, .revision = last, .record = transaction.records.empty() ? 0 : last_record + 1});
+    for (const StoreRecord& record : transaction.records) plan.records.push_back({++last_record, record.time_ms, record.value});
   }
+  plan.revision = last;
   return plan;
 }
 
@@ -80,9 +88,10 @@ void StoreImage::Apply(Plan plan) {
     } else {
       entries_.erase(event.change.key);
     }
-    revision_ = event.revision;
     events_.push_back(std::move(event));
   }
+  revision_ = plan.revision;
+  if (!plan.records.empty()) last_record_ = plan.records.back().number;
   while (events_.size() > Store::kEventsKept) {
     events_after_ = events_.front().revision;
     events_.pop_front();

@@ -1,7 +1,8 @@
-// All of a store in memory: what every kind of store answers from. Changes are planned first, and applied when they are durable.
+// All of a store in memory but its records: what every kind of store answers from. Changes are planned first, and applied when
+// they are durable.
 //
 //   StoreImage::Plan plan = image.PlanOf(transactions);
-//   if (written(plan.events)) image.Apply(std::move(plan));
+//   if (written(plan)) image.Apply(std::move(plan));
 //
 // One thread.
 #pragma once
@@ -22,10 +23,12 @@ class StoreImage {
   struct Plan {
     std::vector<StoreResult> results{};  // of each transaction
     std::vector<StoreEvent> events{};    // of those that are carried out
+    std::vector<StoreRecord> records{};  // likewise, with their numbers
+    uint64_t revision = 0;               // that the store has then
   };
 
   // What was there before: for a store that is opened.
-  void Load(std::vector<StoreEntry> entries, uint64_t revision);
+  void Load(std::vector<StoreEntry> entries, uint64_t revision, uint64_t last_record);
 
   Plan PlanOf(std::span<const StoreTransaction> transactions) const;
   void Apply(Plan plan);
@@ -34,6 +37,7 @@ class StoreImage {
   std::vector<StoreEntry> Range(std::string_view prefix) const;
   Result<std::vector<StoreEvent>> Since(uint64_t revision) const;
   uint64_t revision() const { return revision_; }
+  uint64_t last_record() const { return last_record_; }
 
  private:
   struct Value {
@@ -45,6 +49,7 @@ class StoreImage {
   std::deque<StoreEvent> events_;
   uint64_t events_after_ = 0;  // the last revision whose events are not kept
   uint64_t revision_ = 0;
+  uint64_t last_record_ = 0;
 };
 
 }  // namespace tessera

@@ -43,6 +43,14 @@ class LittleStore : public Store {
     return store_->Commit(transactions);
   }
   Result<std::vector<StoreEvent>> Since(uint64_t revision) const override { return store_->Since(revision); }
+  Result<std::vector<StoreRecord>> RecordsAfter(uint64_t number, size_t most) const override {
+    return store_->RecordsAfter(number, most);
+  }
+  Result<std::vector<StoreRecord>> RecordsBefore(uint64_t number, size_t most) const override {
+    return store_->RecordsBefore(number, most);
+  }
+  uint64_t last_record() const override { return store_->last_record(); }
+  void SetRecordBounds(const RecordBounds& bounds) override { store_->SetRecordBounds(bounds); }
   uint64_t revision() const override { return store_->revision(); }
   uint64_t epoch() const override { return store_->epoch(); }
 

@@ -20,6 +20,14 @@ class SlowStore : public Store {
     return inner_->Commit(transactions);
   }
   Result<std::vector<StoreEvent>> Since(uint64_t revision) const override { return inner_->Since(revision); }
+  Result<std::vector<StoreRecord>> RecordsAfter(uint64_t number, size_t most) const override {
+    return inner_->RecordsAfter(number, most);
+  }
+  Result<std::vector<StoreRecord>> RecordsBefore(uint64_t number, size_t most) const override {
+    return inner_->RecordsBefore(number, most);
+  }
+  uint64_t last_record() const override { return inner_->last_record(); }
+  void SetRecordBounds(const RecordBounds& bounds) override { inner_->SetRecordBounds(bounds); }
   uint64_t revision() const override { return inner_->revision(); }
   uint64_t epoch() const override { return inner_->epoch(); }
 

@@ -125,5 +125,53 @@ TEST_P(StoreConformance, ChangesAreToldAsLongAsTheyAreKept) {
   EXPECT_FALSE(store->Since(0).ok());
 }
 
+std::vector<std::string> ValuesOf(const Result<std::vector<StoreRecord>>& records) {
+  std::vector<std::string> values;
+  for (const StoreRecord& record : records.value()) values.push_back(record.value);
+  return values;
+}
+using Values = std::vector<std::string>;
+
+TEST_P(StoreConformance, RecordsAreAddedWithWhatTheyTellOf) {
+  const uint64_t before = store->last_record();
+  ASSERT_EQ(Commit(*store, Put("a", "1")).record, 0u);
+  const std::vector<StoreTransaction> together = {
+      {.changes = {{"a", "2"}}, .records = {{0, 10, "a is 2"}, {0, 10, std::string("\0\xff", 2)}}},
+      {.compares = {{"a", 1}}, .changes = {{"a", "3"}}, .records = {{0, 11, "a is 3"}}},  // it is not
+      {.records = {{0, 12, "alone"}}},
+      {.records = {{0, 13, std::string(4'097, 'x')}}},
+  };
+  const std::vector<StoreResult> results = store->Commit(together);
+  EXPECT_EQ(results[0].record, before + 1);
+  EXPECT_EQ(results[1].outcome, Outcome::kStale);
+  EXPECT_EQ(results[2].record, before + 3);
+  EXPECT_EQ(results[3].reason, "a record has 4097 bytes: 4096 can be");
+  EXPECT_EQ(store->last_record(), before + 3);
+  EXPECT_EQ(store->RecordsAfter(0, 9).value(),
+            (std::vector<StoreRecord>{
+                {before + 1, 10, "a is 2"}, {before + 2, 10, std::string("\0\xff", 2)}, {before + 3, 12, "alone"}}));
+  EXPECT_EQ(ValuesOf(store->RecordsAfter(before + 2, 9)), Values{"alone"});
+  EXPECT_EQ(ValuesOf(store->RecordsAfter(0, 1)), Values{"a is 2"});
+  EXPECT_EQ(ValuesOf(store->RecordsBefore(before + 3, 1)), (Values{std::string("\0\xff", 2)}));
+  EXPECT_EQ(ValuesOf(store->RecordsBefore(UINT64_MAX, 2)), (Values{std::string("\0\xff", 2), "alone"}));
+  EXPECT_TRUE(store->RecordsAfter(before + 3, 9).value().empty());
+  EXPECT_TRUE(store->RecordsBefore(before + 1, 9).value().empty());
+  EXPECT_EQ(store->Since(1).value().size(), 1u);
+}
+
+TEST_P(StoreConformance, OldRecordsGoInSmallPieces) {
+  store->SetRecordBounds({.age_ms = 1'000, .most = 300});
+  StoreTransaction many;
+  for (int i = 0; i < 500; ++i) many.records.push_back({0, i, std::to_string(i)});
+  Commit(*store, many);
+  EXPECT_EQ(ValuesOf(store->RecordsAfter(0, 1)), Values{"200"});  // more than `most`
+  // What is old goes with those that come, so many at once.
+  Commit(*store, {.records = {{0, 1'400, "new"}}});
+  EXPECT_EQ(ValuesOf(store->RecordsAfter(0, 1)), Values{"265"});
+  for (int i = 0; i < 10; ++i) Commit(*store, {.records = {{0, 1'400, "new"}}});
+  EXPECT_EQ(ValuesOf(store->RecordsAfter(0, 1)), Values{"400"});
+  EXPECT_EQ(store->RecordsAfter(0, 999).value().size(), 111u);
+}
+
 }  // namespace
 }  // namespace tessera

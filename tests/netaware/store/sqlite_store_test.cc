@@ -94,8 +94,42 @@ TEST(SqliteStore, WhatIsNoStoreIsNotOpened) {
   EXPECT_EQ(WhyNot(path).message(), path + ": this is a database of another program: name another file");
   std::filesystem::remove(path);
   MustOpen(path);
-  Execute(path, "PRAGMA user_version = 2");
-  EXPECT_EQ(WhyNot(path).message(), path + ": a newer release has written this store (form 2, 1 is known): use that one");
+  Execute(path, "PRAGMA user_version = 3");
+  EXPECT_EQ(WhyNot(path).message(), path + ": a newer release has written this store (form 3, 2 is known): use that one");
+}
+
+TEST(SqliteStore, OneOfTheFormBeforeIsTakenOverWithAllThatItHas) {
+  const StoreDirectory directory;
+  const std::string path = directory.File();
+  // As release 1 made and filled it.
+  Execute(path,
+          "PRAGMA application_id = 1953722960; PRAGMA user_version = 1;"
+          "CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB NOT NULL, revision INTEGER NOT NULL) WITHOUT ROWID;"
+          "CREATE TABLE numbers (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
+          "INSERT INTO numbers VALUES ('epoch', 6), ('revision', 41); INSERT INTO entries VALUES (x'61', x'31', 40)");
+  auto store = MustOpen(path);
+  ASSERT_NE(store, nullptr);
+  EXPECT_EQ(store->epoch(), 7u);
+  EXPECT_EQ(store->Range(""), (std::vector<StoreEntry>{{"a", "1", 40}}));
+  EXPECT_EQ(store->last_record(), 0u);
+  EXPECT_EQ(Commit(*store, {.changes = {{"b", "2"}}, .records = {{0, 5, "b"}}}).record, 1u);
+  store.reset();
+  store = MustOpen(path);
+  ASSERT_NE(store, nullptr);
+  EXPECT_EQ(store->epoch(), 8u);
+  EXPECT_EQ(store->revision(), 42u);
+  EXPECT_EQ(store->RecordsAfter(0, 9).value(), (std::vector<StoreRecord>{{1, 5, "b"}}));
+}
+
+TEST(SqliteStore, RecordsOutliveTheirStoreAndNumbersGoOn) {
+  const StoreDirectory directory;
+  auto store = MustOpen(directory.File());
+  Commit(*store, {.records = {{0, 10, "one"}, {0, 11, "two"}}});
+  store.reset();
+  store = MustOpen(directory.File());
+  EXPECT_EQ(store->last_record(), 2u);
+  EXPECT_EQ(Commit(*store, {.records = {{0, 12, "three"}}}).record, 3u);
+  EXPECT_EQ(store->RecordsAfter(1, 9).value(), (std::vector<StoreRecord>{{2, 11, "two"}, {3, 12, "three"}}));
 }
 
 TEST(SqliteStore, ADamagedOneIsNotOpened) {
@@ -124,12 +158,14 @@ TEST(SqliteStore, ACommitThatTheDiskRefusesHasChangedNothing) {
   const rlimit little{64 * 1024, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &little), 0);
   const std::vector<StoreTransaction> large = {
-      Put("a", std::string(60'000, 'x')), Put("b", std::string(60'000, 'x')), {.changes = {}}};
+      Put("a", std::string(60'000, 'x')), Put("b", std::string(60'000, 'x')), {.changes = {}}, {.records = {{0, 1, "lost"}}}};
   const std::vector<StoreResult> failed = store->Commit(large);
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_EQ(failed[0].outcome, Outcome::kFailed);
   EXPECT_TRUE(failed[1].reason.starts_with(directory.File() + ": ")) << failed[1].reason;
   EXPECT_EQ(failed[2].outcome, Outcome::kInvalid);
+  EXPECT_EQ(failed[3].outcome, Outcome::kFailed);
+  EXPECT_TRUE(store->RecordsAfter(0, 9).value().empty());
   EXPECT_EQ(store->Range(""), (std::vector<StoreEntry>{{"a", "1", 1}}));
   EXPECT_EQ(Commit(*store, large[0]).revision, 2u);
   store.reset();
