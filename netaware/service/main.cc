@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "netaware/job/placer_path.h"
+#include "netaware/service/event_calls.h"
 #include "netaware/service/node_calls.h"
 #include "netaware/service/options.h"
 #include "netaware/service/placement_calls.h"
@@ -91,6 +92,15 @@ Result<std::string> Serve(Listeners& listeners, RpcFront& front) {
   return where;
 }
 
+void NotePolicy(PlacerLoop& loop, const std::string& path, const Status& status) {
+  AuditRecord record{.actor = std::string(AuditRecord::kPlacer), .action = "policy", .object = path};
+  if (!status.ok()) {
+    record.outcome = "failed";
+    record.text = status.message();
+  }
+  loop.Post([record](PlacerCore& core, int64_t now_ms) { core.Note(record, now_ms); });
+}
+
 int Run(const PlacerOptions& options) {
   signal(SIGPIPE, SIG_IGN);
   sigset_t ends;
@@ -104,19 +114,25 @@ int Run(const PlacerOptions& options) {
   if (!listeners.ok()) return Fail(kName, listeners.status(), kServiceCannotListen);
   Result<std::unique_ptr<Store>> store = OpenStore(options);
   if (!store.ok()) return Fail(kName, store.status(), kServiceCannotListen);
+  (*store)->SetRecordBounds({.age_ms = int64_t{options.audit_days} * 86'400'000});
   Result<TicketSigner> signer = TicketSignerOf(**store);
   if (!signer.ok()) return Fail(kName, signer.status(), kServiceCannotListen);
   Result<std::unique_ptr<PlacerLoop>> loop = PlacerLoop::Start(
       {.cluster = options.cluster, .ticket_ms = int64_t{options.ticket_s} * 1'000}, std::move(*signer), **store);
   if (!loop.ok()) return Fail(kName, loop.status(), kServiceCannotListen);
 
+  const auto tell_policy = [&loop, path = options.policy_path](const Status& status) { NotePolicy(**loop, path, status); };
+  if (!options.policy_path.empty()) tell_policy(Status::Ok());
+  (*roles)->SetTold(tell_policy);
   RpcConnections connections({.of_kind = 4'096, .of_holder = 1'024});
   PlacementCalls placement(**loop, **roles, connections);
   NodeCalls nodes(**loop, **roles, connections);
+  EventCalls events(**loop, **roles, connections);
   grpc::ServerBuilder builder;
   RpcBounds{.message_bytes = 256 * 1024, .calls_of_connection = 64}.Bound(builder, "placer");
   builder.RegisterService(&placement);
   builder.RegisterService(&nodes);
+  builder.RegisterService(&events);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   RpcFront front(*server, connections);
   const Result<std::string> where = Serve(*listeners, front);

@@ -53,11 +53,11 @@ class NodeStream : public grpc::ServerBidiReactor<FromNode, ToNode>,
   }
   void OnCancel() override { End(grpc::Status::CANCELLED); }
   void OnDone() override {
-    loop_.Post([self = std::move(self_)](PlacerCore& core, int64_t) {
+    loop_.Post([self = std::move(self_)](PlacerCore& core, int64_t now_ms) {
       if (self->server_.empty()) return;
       LogInfo("server '{}' has left", Printable(self->server_));
       self->loop_.Detach(self->server_);
-      core.Leave(self->server_);
+      core.Leave(self->server_, now_ms);
     });
   }
 
@@ -81,7 +81,19 @@ class NodeStream : public grpc::ServerBidiReactor<FromNode, ToNode>,
   void Join(PlacerCore& core, const control::v1::Registration& registration, int64_t now_ms) {
     if (!server_.empty()) return End({grpc::StatusCode::INVALID_ARGUMENT, "a node registers once on a stream"});
     Result<JoiningNode> node = NodeOf(registration);
-    if (!node.ok()) return End(GrpcStatusOf(node.status()));
+    const auto note = [&](const std::string& why) {
+      core.Note({.actor = holder_,
+                 .action = "join",
+                 .object = node.ok() ? node->server.id : "",
+                 .outcome = std::string(AuditRecord::kRefused),
+                 .text = why},
+                now_ms);
+    };
+    if (!node.ok()) {
+      note(node.status().message());
+      return End(GrpcStatusOf(node.status()));
+    }
+    node->holder = holder_;
     ToNode welcome;
     welcome.mutable_welcome()->set_cluster(core.options().cluster);
     welcome.mutable_welcome()->set_epoch(core.epoch());
@@ -92,6 +104,7 @@ class NodeStream : public grpc::ServerBidiReactor<FromNode, ToNode>,
     // Joining gives orders, which come after the welcome; one that is in the pool already keeps its own stream.
     const auto there = core.pool().servers().find(id);
     if (there != core.pool().servers().end() && there->second.joined) {
+      note("a server of that id is in the pool");
       return End({grpc::StatusCode::ALREADY_EXISTS,
                   "a server '" + id + "' is in the pool: give this host another id (tessera-node --host-id), or end the other"});
     }
@@ -139,9 +152,13 @@ grpc::ServerBidiReactor<FromNode, ToNode>* NodeCalls::Attach(grpc::CallbackServe
   const std::string holder = connections_.HolderOf(context->peer());
   const auto stream = std::make_shared<NodeStream>(loop_, holder);
   if (holder.empty() || !roles_.Current()->MayJoin(holder)) {
+    const std::string who = holder.empty() ? "somebody who cannot be told" : holder;
+    loop_.Post([who](PlacerCore& core, int64_t now_ms) {
+      core.Note({.actor = who, .action = "join", .outcome = std::string(AuditRecord::kRefused), .text = "he is no server"},
+                now_ms);
+    });
     stream->Refuse({grpc::StatusCode::PERMISSION_DENIED,
-                    (holder.empty() ? std::string("somebody who cannot be told") : holder) +
-                        " is no server of this pool: give it the role 'server' (tessera-placer --policy)"});
+                    who + " is no server of this pool: give it the role 'server' (tessera-placer --policy)"});
   } else {
     stream->Begin();
   }

@@ -71,6 +71,11 @@ int ParseOptions(int argc, char** argv, PlacerOptions* options) {
       ->type_name("SECONDS")
       ->check(CLI::Range(10U, 86400U).description("10 to 86400"))
       ->capture_default_str();
+  app.add_option("--audit-days", options->audit_days,
+                 "How long it is remembered who did what ('tessera audit'); a million records at most")
+      ->type_name("DAYS")
+      ->check(CLI::Range(1U, 3650U).description("1 to 3650"))
+      ->capture_default_str();
   line.AddLinkOptions(&options->link, true);
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
   if (const std::string wrong = TakeListen(listen, options); !wrong.empty()) return line.Refuse(wrong);

@@ -18,6 +18,7 @@ struct PlacerOptions : ServiceOptions {
   std::string policy_path;              // of --policy; empty: none
   std::string cluster = "default";
   uint32_t ticket_s = 600;
+  uint32_t audit_days = 90;
 };
 
 // As ServiceCommandLine::Parse().

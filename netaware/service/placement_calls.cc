@@ -12,12 +12,6 @@ namespace {
 
 using control::v1::GrantState;
 
-grpc::Status NotAllowed(const std::string& holder) {
-  return {grpc::StatusCode::PERMISSION_DENIED,
-          (holder.empty() ? std::string("somebody who cannot be told") : holder) +
-              " may not do this at the placer: ask whoever runs it (tessera-placer --policy)"};
-}
-
 // The stream of one Place call. It is its own until gRPC is done with it.
 class JobStream : public grpc::ServerWriteReactor<GrantState>, public JobEnd, public std::enable_shared_from_this<JobStream> {
  public:
@@ -95,6 +89,16 @@ class JobStream : public grpc::ServerWriteReactor<GrantState>, public JobEnd, pu
 
 }  // namespace
 
+grpc::Status PlacementCalls::NotAllowed(const std::string& holder, const char* action) {
+  const std::string who = holder.empty() ? "somebody who cannot be told" : holder;
+  loop_.Post([who, action](PlacerCore& core, int64_t now_ms) {
+    core.Note({.actor = who, .action = action, .outcome = std::string(AuditRecord::kRefused), .text = "no role of his lets him"},
+              now_ms);
+  });
+  return {grpc::StatusCode::PERMISSION_DENIED,
+          who + " may not do this at the placer: ask whoever runs it (tessera-placer --policy)"};
+}
+
 PlacementCalls::Caller PlacementCalls::WhoCalls(const grpc::CallbackServerContext& context) {
   return {connections_.HolderOf(context.peer()), roles_.Current()};
 }
@@ -105,7 +109,7 @@ grpc::ServerWriteReactor<GrantState>* PlacementCalls::Place(grpc::CallbackServer
   const Caller caller = WhoCalls(*context);
   Result<PlacerCore::Ask> ask = AskOf(*request, caller.holder);
   if (caller.holder.empty() || !caller.roles->MayAsk(caller.holder)) {
-    stream->Refuse(NotAllowed(caller.holder));
+    stream->Refuse(NotAllowed(caller.holder, "ask"));
   } else if (!ask.ok()) {
     stream->Refuse(GrpcStatusOf(ask.status()));
   } else {
@@ -129,8 +133,16 @@ grpc::ServerUnaryReactor* PlacementCalls::WithGrant(grpc::CallbackServerContext*
     // Another's grant, and one that there is not, are the same to whoever may see neither.
     if (!view || (!is_own && !caller.roles->SeesAll(caller.holder)))
       return reactor->Finish({grpc::StatusCode::NOT_FOUND, "there is no grant " + GrantText(id) + ", or it has ended"});
-    if (right != Right::kSee && !is_own && !caller.roles->MayEndAll(caller.holder))
+    if (right != Right::kSee && !is_own && !caller.roles->MayEndAll(caller.holder)) {
+      core.Note({.actor = caller.holder,
+                 .action = right == Right::kEnd ? "release" : "renew",
+                 .object = GrantText(id),
+                 .outcome = std::string(AuditRecord::kRefused),
+                 .holder = view->grant.ask.holder,
+                 .text = "the grant is another's"},
+                now_ms);
       return reactor->Finish({grpc::StatusCode::PERMISSION_DENIED, "the grant is of " + view->grant.ask.holder});
+    }
     const Status done = act(core, *view, now_ms);
     if (const std::optional<GrantView> now = core.View(id)) *state = MessageOf(*now, core, is_own);
     const grpc::Status status = GrpcStatusOf(done);
@@ -154,7 +166,7 @@ grpc::ServerUnaryReactor* PlacementCalls::Release(grpc::CallbackServerContext* c
                    [holder, reason = request->reason()](PlacerCore& core, const GrantView& view, int64_t) {
                      const GrantId& id = view.grant.ask.id;
                      if (view.grant.ask.holder == holder) return core.Release(id);
-                     return core.Revoke(id, reason.empty() ? "by " + holder : "by " + holder + ": " + reason);
+                     return core.Revoke(id, reason.empty() ? "by " + holder : "by " + holder + ": " + reason, holder);
                    });
 }
 
@@ -183,7 +195,7 @@ grpc::ServerUnaryReactor* PlacementCalls::ListServers(grpc::CallbackServerContex
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   const Caller caller = WhoCalls(*context);
   if (caller.holder.empty() || caller.roles->RoleOf(caller.holder) == Role::kNobody) {
-    reactor->Finish(NotAllowed(caller.holder));
+    reactor->Finish(NotAllowed(caller.holder, "list"));
     return reactor;
   }
   loop_.Post([=](PlacerCore& core, int64_t now_ms) {

@@ -36,6 +36,8 @@ class PlacementCalls : public control::v1::PlacementService::CallbackService {
     std::shared_ptr<const Roles> roles;
   };
   Caller WhoCalls(const grpc::CallbackServerContext& context);
+  // He may not do this, which is remembered.
+  grpc::Status NotAllowed(const std::string& holder, const char* action);
   enum class Right { kSee, kKeep, kEnd };
   // Does `act` with a grant that the caller may see, or (kKeep, kEnd) may end; kEnd is answered when the end is stored.
   using Act = std::function<Status(PlacerCore& core, const GrantView& view, int64_t now_ms)>;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "protocol/base/bytes_text.h"
 #include "protocol/base/log.h"
 #include "protocol/base/printable.h"
 #include "protocol/ticket/gpu_uuid.h"
@@ -22,6 +23,32 @@ Status Wrong(std::string why) { return Status(StatusCode::kInvalidArgument, std:
 
 Status NoGrant(const GrantId& grant) {
   return Status(StatusCode::kNotFound, fmt::format("there is no grant {}, or it has ended", GrantText(grant)));
+}
+
+// "2 GPUs, 0.5 of each, 1 GiB"
+std::string TextOf(const Wish& wish) {
+  std::string text = fmt::format("{} GPU{}, {:.6g} of each", wish.gpus, wish.gpus == 1 ? "" : "s",
+                                 static_cast<double>(wish.share) / kWholeShare);
+  if (wish.memory_bytes) text += ", " + BytesText(*wish.memory_bytes);
+  for (const std::string& model : wish.models) text += ", " + Printable(model);
+  return text;
+}
+
+std::vector<std::string> ServersOf(const PlacedGrant& placed) {
+  std::vector<std::string> servers;
+  for (const PlacedPart& part : placed.parts) servers.push_back(part.server);
+  return servers;
+}
+
+// "GPU-1, GPU-2 of gpu7"
+std::string WhereOf(const PlacedGrant& placed) {
+  std::string text;
+  for (const PlacedPart& part : placed.parts) {
+    text += text.empty() ? "" : "; ";
+    for (const PlacedGpu& gpu : part.gpus) text += gpu.uuid + (&gpu == &part.gpus.back() ? "" : ", ");
+    text += " of " + part.server;
+  }
+  return text;
 }
 
 }  // namespace
@@ -63,7 +90,14 @@ Status PlacerCore::Load(const std::vector<StoreEntry>& entries, int64_t now_ms) 
     const GrantId id = placed->ask.id;
     if (const Status restored = book_.Restore(grant, now_ms); !restored.ok()) {
       LogWarning("grant {} ends: {}", GrantText(id), restored.message());
-      outside_.Keep({.changes = {{KeyOfPlaced(id), std::nullopt}}}, std::nullopt);
+      Note({.actor = std::string(AuditRecord::kPlacer),
+            .action = "revoke",
+            .object = GrantText(id),
+            .holder = placed->ask.holder,
+            .servers = ServersOf(*placed),
+            .text = restored.message()},
+           now_ms);
+      Keep({KeyOfPlaced(id), std::nullopt}, std::nullopt);
       continue;
     }
     Sign(*placed, now_ms);
@@ -73,6 +107,20 @@ Status PlacerCore::Load(const std::vector<StoreEntry>& entries, int64_t now_ms) 
 }
 
 Result<GrantId> PlacerCore::Place(const Ask& ask, int64_t now_ms) {
+  const bool is_new = !placed_.contains(GrantOf(options_.cluster, ask.holder, ask.request_id));
+  Result<GrantId> grant = PlaceNow(ask, now_ms);
+  AuditRecord record{.actor = ask.holder, .action = "ask", .holder = ask.holder, .text = TextOf(ask.wish)};
+  if (!grant.ok()) {
+    record.outcome = AuditRecord::kRefused;
+    record.text += ": " + grant.status().message();
+  } else {
+    record.object = GrantText(*grant);
+  }
+  if (!grant.ok() || is_new) Note(std::move(record), now_ms);
+  return grant;
+}
+
+Result<GrantId> PlacerCore::PlaceNow(const Ask& ask, int64_t now_ms) {
   if (ask.request_id.empty() || ask.request_id.size() > kRequestIdBytesMax)
     return Wrong(fmt::format("request_id has 1 to {} bytes, and not {}", kRequestIdBytesMax, ask.request_id.size()));
   if (ask.wish.share == 0) return Wrong("share is above 0");
@@ -98,7 +146,7 @@ Result<GrantId> PlacerCore::Place(const Ask& ask, int64_t now_ms) {
 
 void PlacerCore::Withdraw(const GrantId& grant) {
   const Grant* const found = book_.Find(grant);
-  if (found != nullptr && found->state < Grant::State::kGranted) (void)book_.Release(grant);
+  if (found != nullptr && found->state < Grant::State::kGranted) (void)Release(grant);
 }
 
 Status PlacerCore::Renew(const GrantId& grant, int64_t now_ms) {
@@ -113,9 +161,18 @@ Status PlacerCore::Renew(const GrantId& grant, int64_t now_ms) {
   return Status::Ok();
 }
 
-Status PlacerCore::Release(const GrantId& grant) { return book_.Release(grant); }
+Status PlacerCore::Release(const GrantId& grant, std::string by) {
+  RETURN_IF_ERROR(book_.Release(grant));
+  const auto placed = placed_.find(grant);
+  ended_by_[grant] = by.empty() && placed != placed_.end() ? placed->second.ask.holder : std::move(by);
+  return Status::Ok();
+}
 
-Status PlacerCore::Revoke(const GrantId& grant, std::string reason) { return book_.Revoke(grant, std::move(reason)); }
+Status PlacerCore::Revoke(const GrantId& grant, std::string reason, std::string by) {
+  RETURN_IF_ERROR(book_.Revoke(grant, std::move(reason)));
+  ended_by_[grant] = std::move(by);
+  return Status::Ok();
+}
 
 void PlacerCore::Stored(const GrantId& grant, bool done, int64_t now_ms) {
   if (done) return book_.Stored(grant, now_ms);
@@ -130,6 +187,8 @@ void PlacerCore::Turn(int64_t now_ms) {
     return true;
   });
   for (const GrantAction& action : book_.Turn(now_ms)) Act(action, now_ms);
+  ended_by_.clear();
+  ends_noted_.clear();
 }
 
 int64_t PlacerCore::NextMs() const {
@@ -159,10 +218,22 @@ void PlacerCore::Act(const GrantAction& action, int64_t now_ms) {
       return Order(action.server, Kind::kRelease, action.grant, now_ms + options_.ticket_ms);
     case GrantAction::Kind::kStore:
       if (there == placed_.end()) return;
-      return outside_.Keep({.changes = {{KeyOfPlaced(action.grant), StoredPlaced(there->second)}}}, action.grant);
-    case GrantAction::Kind::kForget: return outside_.Keep({.changes = {{KeyOfPlaced(action.grant), std::nullopt}}}, std::nullopt);
+      Note({.actor = std::string(AuditRecord::kPlacer),
+            .action = "grant",
+            .object = GrantText(action.grant),
+            .holder = there->second.ask.holder,
+            .servers = ServersOf(there->second),
+            .text = WhereOf(there->second)},
+           now_ms);
+      return Keep({KeyOfPlaced(action.grant), StoredPlaced(there->second)}, action.grant);
+    case GrantAction::Kind::kForget:
+      // One that was not stored may be placed again.
+      if (there != placed_.end() && grant != nullptr && grant->state > Grant::State::kGranted)
+        NoteEnd(there->second, *grant, now_ms);
+      return Keep({KeyOfPlaced(action.grant), std::nullopt}, std::nullopt);
     case GrantAction::Kind::kTell:
       if (there == placed_.end() || grant == nullptr) return;
+      if (grant->state > Grant::State::kGranted) NoteEnd(there->second, *grant, now_ms);
       if (grant->parts.empty()) there->second.parts.clear();
       outside_.Tell(ViewOf(there->second, *grant));
       if (grant->state > Grant::State::kGranted) placed_.erase(there);

@@ -18,6 +18,7 @@
 
 #include "netaware/grants/grant_book.h"
 #include "netaware/inventory/inventory.h"
+#include "netaware/service/audit_record.h"
 #include "netaware/service/placed_grant.h"
 #include "netaware/service/pool_server.h"
 #include "netaware/store/store.h"
@@ -48,6 +49,7 @@ class PlacerCore {
   static constexpr int64_t kStoreAgainMs = 1'000;  // after the store has failed
   static constexpr size_t kRequestIdBytesMax = 128;
   static constexpr size_t kWaitingMax = 4'096;  // jobs that wait; one more is refused
+  static constexpr size_t kNotesMax = 10'000;   // that are not stored yet; one more is told in the log alone
 
   struct Options {
     std::string cluster = "default";
@@ -72,7 +74,8 @@ class PlacerCore {
 
   // Errors as of Inventory::Join(): the server is not in the pool then.
   Status Join(JoiningNode node, int64_t now_ms);
-  void Leave(const std::string& server);
+  // `now_ms` 0: nobody hears of it.
+  void Leave(const std::string& server, int64_t now_ms = 0);
   void Beat(const std::string& server, const NodeState& state, int64_t now_ms);
   void Answered(const std::string& server, uint64_t number, bool done, int64_t now_ms);
 
@@ -92,10 +95,19 @@ class PlacerCore {
   void Lives(const GrantId& grant, int64_t now_ms) { book_.Beat(grant, now_ms); }
   // kNotFound: there is no such grant.
   Status Renew(const GrantId& grant, int64_t now_ms);
-  Status Release(const GrantId& grant);
-  Status Revoke(const GrantId& grant, std::string reason);
+  // `by`: who does it; empty: the holder, or, of Revoke(), the placer.
+  Status Release(const GrantId& grant, std::string by = "");
+  Status Revoke(const GrantId& grant, std::string reason, std::string by = "");
   // The store has done, or not, what it was given for this grant.
   void Stored(const GrantId& grant, bool done, int64_t now_ms);
+
+  // Remembers what happened. It is stored with what is stored next, which it should tell of, or by StoreNotes(). The same refusal
+  // again meanwhile is not noted again.
+  void Note(AuditRecord record, int64_t now_ms);
+  // Those that wait for something to be stored with. To be called once a second, and at the end.
+  void StoreNotes();
+  // The store has not kept these.
+  void NotesNotStored(std::vector<StoreRecord> records);
 
   // Does what is due. To be called after each of the above, and at NextMs().
   void Turn(int64_t now_ms);
@@ -110,6 +122,9 @@ class PlacerCore {
   std::string public_key() const { return signer_.PublicPem(); }
 
  private:
+  // To be stored, with all that was noted.
+  void Keep(StoreChange change, std::optional<GrantId> grant);
+  void NoteEnd(const PlacedGrant& placed, const Grant& grant, int64_t now_ms);
   void Act(const GrantAction& action, int64_t now_ms);
   // What the book has chosen, by names.
   void TakeParts(PlacedGrant& placed, const Grant& grant) const;
@@ -117,6 +132,8 @@ class PlacerCore {
   void Order(const std::string& server, PlacerOrder::Kind kind, const GrantId& grant, int64_t until_ms,
              std::vector<std::byte> ticket = {});
   void CompareLedger(const std::string& server, const std::vector<NodeGrantState>& grants, int64_t now_ms);
+  Status JoinNow(JoiningNode node, int64_t now_ms);
+  Result<GrantId> PlaceNow(const Ask& ask, int64_t now_ms);
   GrantView ViewOf(const PlacedGrant& placed, const Grant& grant) const;
 
   const Options options_;
@@ -130,6 +147,10 @@ class PlacerCore {
   uint64_t last_order_ = 0;
   std::map<std::pair<std::string, GrantId>, uint64_t> holds_asked_;  // by server: the last order's number
   std::map<GrantId, int64_t> not_stored_;                            // when the book is told
+  std::vector<StoreRecord> notes_;                                   // that wait
+  std::set<std::string> refusals_;                                   // among them
+  std::map<GrantId, std::string> ended_by_;                          // of those of which the next turn tells
+  std::set<GrantId> ends_noted_;                                     // in this turn
 };
 
 // The grant of this request: the same for the same holder and text, and no other's.

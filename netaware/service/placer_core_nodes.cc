@@ -17,14 +17,32 @@ constexpr int64_t kNsOfMs = 1'000'000;
 }  // namespace
 
 Status PlacerCore::Join(JoiningNode node, int64_t now_ms) {
+  AuditRecord record{
+      .actor = node.holder.empty() ? std::string(AuditRecord::kPlacer) : node.holder, .action = "join", .object = node.server.id};
+  Status joined = JoinNow(std::move(node), now_ms);
+  if (!joined.ok()) {
+    record.outcome = AuditRecord::kRefused;
+    record.text = joined.message();
+    Note(std::move(record), now_ms);
+  }
+  return joined;
+}
+
+Status PlacerCore::JoinNow(JoiningNode node, int64_t now_ms) {
   const std::string id = node.server.id;
   for (const PoolGpu& gpu : node.server.gpus) {
     if (!ParseGpuUuid(gpu.uuid)) return Status(StatusCode::kInvalidArgument, "'" + Printable(gpu.uuid) + "' is no UUID of a GPU");
   }
   const std::string stored = StoredServer(node);
+  const size_t gpus = node.server.gpus.size();
   RETURN_IF_ERROR(pool_.Join(std::move(node.server), now_ms * kNsOfMs));
   hosts_[id] = std::move(node.host);
-  outside_.Keep({.changes = {{std::string(kServerKeys) + id, stored}}}, std::nullopt);
+  Note({.actor = node.holder.empty() ? std::string(AuditRecord::kPlacer) : node.holder,
+        .action = "join",
+        .object = id,
+        .text = std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs")},
+       now_ms);
+  Keep({std::string(kServerKeys) + id, stored}, std::nullopt);
   CompareLedger(id, node.state.grants, now_ms);
   Beat(id, node.state, now_ms);
   return Status::Ok();
@@ -60,7 +78,8 @@ void PlacerCore::CompareLedger(const std::string& server, const std::vector<Node
   }
 }
 
-void PlacerCore::Leave(const std::string& server) {
+void PlacerCore::Leave(const std::string& server, int64_t now_ms) {
+  if (now_ms != 0) Note({.actor = std::string(AuditRecord::kPlacer), .action = "leave", .object = server}, now_ms);
   pool_.Leave(server);
   std::erase_if(holds_asked_, [&](const auto& each) { return each.first.first == server; });
 }

@@ -25,12 +25,21 @@ Result<std::unique_ptr<PlacerLoop>> PlacerLoop::Start(PlacerCore::Options option
   const std::vector<StoreEntry> kept = store.Range("");
   std::unique_ptr<PlacerLoop> loop(new PlacerLoop(std::move(options), std::move(signer), store));
   RETURN_IF_ERROR(loop->core_.Load(kept, loop->NowMs()));
+  loop->core_.Note({.actor = std::string(AuditRecord::kPlacer),
+                    .action = "start",
+                    .object = loop->core_.options().cluster,
+                    .text = "epoch " + std::to_string(loop->core_.epoch())},
+                   loop->NowMs());
+  loop->core_.StoreNotes();
   loop->thread_ = std::thread([loop = loop.get()] { loop->Run(); });
   return loop;
 }
 
 PlacerLoop::PlacerLoop(PlacerCore::Options options, TicketSigner signer, Store& store)
-    : offset_ms_(WallMs() - SteadyMs()), writer_(store), core_(std::move(options), std::move(signer), store.epoch(), *this) {}
+    : offset_ms_(WallMs() - SteadyMs()),
+      writer_(store),
+      events_(writer_),
+      core_(std::move(options), std::move(signer), store.epoch(), *this) {}
 
 void PlacerLoop::End() {
   {
@@ -60,7 +69,7 @@ void PlacerLoop::Run() {
       MutexLock lock(mutex_);
       while (work_.empty() && !ends_ && NowMs() < until_ms)
         changed_.wait_for(mutex_, std::chrono::milliseconds(std::min<int64_t>(until_ms - NowMs(), kClockMs)));
-      if (ends_ && work_.empty()) return;
+      if (ends_ && work_.empty()) break;
       work = std::exchange(work_, {});
     }
     for (const Work& each : work) each(core_, NowMs());
@@ -69,10 +78,12 @@ void PlacerLoop::Run() {
     for (std::function<void()>& done : std::exchange(after_stored_, {})) writer_.Then(std::move(done));
     if (now_ms - clock_ms_ >= kClockMs) Tend(now_ms);
   }
+  core_.StoreNotes();
 }
 
 void PlacerLoop::Tend(int64_t now_ms) {
   clock_ms_ = now_ms;
+  core_.StoreNotes();
   for (const auto& [server, attached] : nodes_) {
     const std::shared_ptr<NodeEnd> node = attached.node.lock();
     if (node == nullptr) continue;
@@ -124,9 +135,12 @@ void PlacerLoop::Tell(const GrantView& view) {
 }
 
 void PlacerLoop::Keep(StoreTransaction transaction, std::optional<GrantId> grant) {
-  writer_.Commit(std::move(transaction), [this, grant](const StoreResult& result) {
+  std::vector<StoreRecord> records = transaction.records;
+  writer_.Commit(std::move(transaction), [this, grant, records = std::move(records)](const StoreResult& result) {
     const bool done = result.outcome == StoreResult::Outcome::kDone;
     if (!done) LogError("the store has not kept what it was given: {}", result.reason);
+    if (!records.empty() && done) events_.Stored(result.record, records);
+    if (!records.empty() && !done) Post([records](PlacerCore& core, int64_t) { core.NotesNotStored(records); });
     if (grant) Post([id = *grant, done](PlacerCore& core, int64_t now_ms) { core.Stored(id, done, now_ms); });
   });
 }

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "netaware/service/event_log.h"
 #include "netaware/service/placer_core.h"
 #include "netaware/service/store_thread.h"
 #include "protocol/base/mutex.h"
@@ -51,6 +52,8 @@ class PlacerLoop : private PlacerCore::Outside {
   // Any thread; in the order in which they come.
   void Post(Work work) EXCLUDES(mutex_);
 
+  // What happened. Any thread.
+  EventLog& events() { return events_; }
   // How often the store was written to. Any thread.
   uint64_t writes() { return writer_.writes(); }
 
@@ -82,6 +85,7 @@ class PlacerLoop : private PlacerCore::Outside {
 
   const int64_t offset_ms_;  // of the placer's clock to CLOCK_MONOTONIC: jumps of the wall clock change nothing
   StoreThread writer_;
+  EventLog events_;
   PlacerCore core_;
   std::map<std::string, Attached> nodes_;
   std::multimap<GrantId, std::weak_ptr<JobEnd>> jobs_;

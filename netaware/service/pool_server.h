@@ -28,6 +28,7 @@ struct JoiningNode {
   PoolServer server{};
   std::string host{};  // on which its unix: addresses are
   NodeState state{};
+  std::string holder{};  // who says so
 };
 
 inline constexpr std::string_view kServerKeys = "servers/";

@@ -17,6 +17,11 @@ Result<std::unique_ptr<RolesFile>> RolesFile::Open(const std::string& path) {
   return file;
 }
 
+void RolesFile::SetTold(std::function<void(const Status& status)> told) {
+  MutexLock lock(mutex_);
+  told_ = std::move(told);
+}
+
 std::shared_ptr<const Roles> RolesFile::Current() {
   MutexLock lock(mutex_);
   struct stat now {};
@@ -25,7 +30,9 @@ std::shared_ptr<const Roles> RolesFile::Current() {
                        now.st_mtim.tv_nsec == seen_.st_mtim.tv_nsec;
   if (is_same) return roles_;
   seen_ = now;
-  if (const Status status = Read(); !status.ok()) LogError("the roles stay as they are: {}", status.message());
+  const Status status = Read();
+  if (!status.ok()) LogError("the roles stay as they are: {}", status.message());
+  if (told_) told_(status);
   return roles_;
 }
 

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,6 +19,8 @@ class RolesFile {
   // `path` empty: everybody else is a tenant. Root and this process's user are administrators, whatever the file says. Errors: it
   // cannot be read, or as of Roles::Parse().
   static Result<std::unique_ptr<RolesFile>> Open(const std::string& path);
+  // `told` hears, wherever Current() is called, that the file was taken up (kOk), or is broken. Before that, one thread.
+  void SetTold(std::function<void(const Status& status)> told) EXCLUDES(mutex_);
   // As it is now. Any thread.
   std::shared_ptr<const Roles> Current() EXCLUDES(mutex_);
 
@@ -29,6 +32,7 @@ class RolesFile {
   Mutex mutex_;
   struct stat seen_ GUARDED_BY(mutex_) {};
   std::shared_ptr<const Roles> roles_ GUARDED_BY(mutex_);
+  std::function<void(const Status& status)> told_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -21,6 +22,7 @@ class StoreThread {
   // rest waits for nothing.
   static constexpr std::chrono::milliseconds kWritePause{8};
   using Done = std::function<void(const StoreResult& result)>;
+  using Look = std::function<void(const Store& store)>;
 
   // `store` is this thread's from now on, and outlives it.
   explicit StoreThread(Store& store);
@@ -32,6 +34,9 @@ class StoreThread {
   void Commit(StoreTransaction transaction, Done done) EXCLUDES(mutex_);
   // Calls `done`, in the writer's thread, when all that was given before is answered.
   void Then(std::function<void()> done) EXCLUDES(mutex_);
+  // `look` sees what is stored, in the writer's thread; one between two writes, so that it delays the next by itself alone. It
+  // does not happen when the thread has ended.
+  void Read(Look look) EXCLUDES(mutex_);
   // How often the disk was written to.
   uint64_t writes() EXCLUDES(mutex_);
 
@@ -47,6 +52,7 @@ class StoreThread {
   Mutex mutex_;
   ConditionVariable changed_;
   std::vector<Waiting> waiting_ GUARDED_BY(mutex_);
+  std::deque<Look> looks_ GUARDED_BY(mutex_);
   uint64_t writes_ GUARDED_BY(mutex_) = 0;
   bool ends_ GUARDED_BY(mutex_) = false;
   std::thread thread_;

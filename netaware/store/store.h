@@ -55,6 +55,8 @@ struct StoreTransaction {
   std::vector<StoreCompare> compares{};
   std::vector<StoreChange> changes{};  // each of another key; 1 at least, or a record
   std::vector<StoreRecord> records{};  // of what it does: added with it, or not at all
+
+  bool empty() const { return changes.empty() && records.empty(); }
 };
 
 // What became of a transaction.

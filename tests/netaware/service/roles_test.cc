@@ -43,10 +43,15 @@ TEST(RolesFile, IsReadAgainAndABrokenOneChangesNothing) {
   ASSERT_TRUE(file.ok());
   EXPECT_TRUE((*file)->Current()->MayJoin("name:a"));
   EXPECT_TRUE((*file)->Current()->MayJoin("uid:0"));
+  std::vector<std::string> told;
+  (*file)->SetTold([&](const Status& status) { told.push_back(status.message()); });
   std::ofstream(path) << "[roles]\n\"name:a\" = \"ser";
   EXPECT_TRUE((*file)->Current()->MayJoin("name:a"));
   std::ofstream(path) << "[roles]\n\"name:a\" = \"tenant\"\n";
   EXPECT_FALSE((*file)->Current()->MayJoin("name:a"));
+  ASSERT_EQ(told.size(), 2U);  // not of each look at it
+  EXPECT_NE(told[0].find("line 2"), std::string::npos) << told[0];
+  EXPECT_EQ(told[1], "");
   EXPECT_FALSE(RolesFile::Open(path + "-none").ok());
 }
 

@@ -1,0 +1,189 @@
+#include "netaware/service/event_calls.h"
+
+#include <fmt/core.h>
+
+#include <chrono>
+#include <deque>
+#include <utility>
+
+#include "netaware/service/pool_messages.h"
+#include "protocol/base/mutex.h"
+#include "protocol/base/printable.h"
+
+namespace tessera {
+namespace {
+
+using control::v1::Event;
+
+constexpr size_t kNameBytesMax = 256;
+
+void FillIn(const AuditRecord& record, bool audit, Event* event) {
+  event->set_number(record.number);
+  event->set_time_ms(record.time_ms);
+  event->set_action(record.action);
+  event->set_outcome(record.outcome);
+  event->set_object(record.object);
+  event->set_holder(record.holder);
+  for (const std::string& server : record.servers) event->add_servers(server);
+  event->set_text(record.text);
+  if (audit) event->set_actor(record.actor);
+}
+
+// What somebody sees now: what he may is looked up again each second.
+class Sight {
+ public:
+  Sight(RolesFile& roles, std::string holder, std::string of) : roles_(roles), holder_(std::move(holder)), of_(std::move(of)) {}
+  bool operator()(const AuditRecord& record) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - looked_ >= std::chrono::seconds(1)) {
+      looked_ = now;
+      const auto current = roles_.Current();
+      all_ = current->SeesAll(holder_);
+      none_ = current->RoleOf(holder_) == Role::kNobody;
+    }
+    if (none_ || (!of_.empty() && !record.IsOf(of_))) return false;
+    return all_ || record.IsOfServer() || record.holder == holder_;
+  }
+
+ private:
+  RolesFile& roles_;
+  const std::string holder_, of_;
+  std::chrono::steady_clock::time_point looked_{};
+  bool all_ = false, none_ = true;
+};
+
+// One stream. It is its own until gRPC is done with it.
+class WatchStream : public grpc::ServerWriteReactor<Event>,
+                    public EventWatcher,
+                    public std::enable_shared_from_this<WatchStream> {
+ public:
+  WatchStream(EventLog& log, Sight sight, bool audit) : log_(log), sight_(std::move(sight)), audit_(audit) {}
+
+  void Begin(uint64_t after) {
+    self_ = shared_from_this();
+    StartSendInitialMetadata();  // whoever waits for the first event hears that he is heard
+    log_.Watch(after, weak_from_this());
+  }
+  void Refuse(const grpc::Status& why) {
+    self_ = shared_from_this();
+    MutexLock lock(mutex_);
+    End(why);
+  }
+
+  void Take(const AuditRecord& record) override {
+    if (!sight_(record)) return;
+    Event event;
+    FillIn(record, audit_, &event);
+    MutexLock lock(mutex_);
+    if (ended_) return;
+    if (events_.size() == EventCalls::kWaitingMax) {
+      return End({grpc::StatusCode::RESOURCE_EXHAUSTED,
+                  fmt::format("{} events wait, and are not read: read faster, or ask for fewer", events_.size())});
+    }
+    events_.push_back(std::move(event));
+    if (events_.size() == 1) StartWrite(&events_.front());
+  }
+  void ThereIsMore(uint64_t number) override {
+    MutexLock lock(mutex_);
+    if (ended_) return;
+    more_after_ = number;
+    if (events_.empty()) More();
+  }
+
+  void OnWriteDone(bool ok) override {
+    MutexLock lock(mutex_);
+    if (!ok || ended_) return;
+    events_.pop_front();
+    if (!events_.empty()) return StartWrite(&events_.front());
+    if (more_after_ != 0) More();
+  }
+  void OnCancel() override {
+    MutexLock lock(mutex_);
+    End(grpc::Status::CANCELLED);
+  }
+  void OnDone() override { self_.reset(); }
+
+ private:
+  void More() REQUIRES(mutex_) { log_.Watch(std::exchange(more_after_, 0), weak_from_this()); }
+  void End(const grpc::Status& status) REQUIRES(mutex_) {
+    if (ended_) return;
+    ended_ = true;
+    Finish(status);
+  }
+
+  EventLog& log_;
+  Sight sight_;  // of the store's thread
+  const bool audit_;
+  std::shared_ptr<WatchStream> self_;  // until OnDone()
+  Mutex mutex_;
+  std::deque<Event> events_ GUARDED_BY(mutex_);  // the first one is being written
+  uint64_t more_after_ GUARDED_BY(mutex_) = 0;   // 0: all that is stored was taken
+  bool ended_ GUARDED_BY(mutex_) = false;
+};
+
+grpc::Status WrongName(const std::string& of) {
+  return {grpc::StatusCode::INVALID_ARGUMENT,
+          fmt::format("'{}' is no server, grant or holder: these have {} bytes at most", Printable(of), kNameBytesMax)};
+}
+
+}  // namespace
+
+grpc::Status EventCalls::MaySee(const std::string& holder, bool audit) {
+  const std::shared_ptr<const Roles> roles = roles_.Current();
+  if (!holder.empty() && (audit ? roles->SeesAll(holder) : roles->RoleOf(holder) != Role::kNobody)) return grpc::Status::OK;
+  const std::string who = holder.empty() ? "somebody who cannot be told" : holder;
+  const char* const action = audit ? "audit" : "events";
+  loop_.Post([who, action](PlacerCore& core, int64_t now_ms) {
+    core.Note({.actor = who, .action = action, .outcome = std::string(AuditRecord::kRefused), .text = "this is not his to see"},
+              now_ms);
+  });
+  return {
+      grpc::StatusCode::PERMISSION_DENIED,
+      who + (audit ? " may not see the audit: it is for whom the placer's policy calls admin or viewer (tessera-placer --policy)"
+                   : " may not do this at the placer: ask whoever runs it (tessera-placer --policy)")};
+}
+
+grpc::ServerUnaryReactor* EventCalls::ListEvents(grpc::CallbackServerContext* context,
+                                                 const control::v1::ListEventsRequest* request, control::v1::EventList* list) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  const std::string holder = connections_.HolderOf(context->peer());
+  grpc::Status wrong = MaySee(holder, request->audit());
+  if (wrong.ok() && request->of().size() > kNameBytesMax) wrong = WrongName(request->of());
+  if (wrong.ok() && request->limit() > kListedMax) {
+    wrong = {grpc::StatusCode::INVALID_ARGUMENT, fmt::format("limit is {} at most, and not {}", kListedMax, request->limit())};
+  }
+  if (!wrong.ok()) {
+    reactor->Finish(wrong);
+    return reactor;
+  }
+  EventQuestion question{.since_ms = request->since_ms(),
+                         .until_ms = request->until_ms() == 0 ? INT64_MAX : request->until_ms(),
+                         .sees = Sight(roles_, holder, request->of()),
+                         .goes_on = [context] { return !context->IsCancelled(); }};
+  if (request->before_number() != 0) question.before = request->before_number();
+  if (request->limit() != 0) question.most = request->limit();
+  loop_.events().List(std::move(question), [reactor, list, audit = request->audit()](Result<EventPage> page) {
+    if (!page.ok()) return reactor->Finish(GrpcStatusOf(page.status()));
+    for (const AuditRecord& record : page->records) FillIn(record, audit, list->add_events());
+    list->set_more(page->more);
+    list->set_last_number(page->last);
+    reactor->Finish(grpc::Status::OK);
+  });
+  return reactor;
+}
+
+grpc::ServerWriteReactor<Event>* EventCalls::WatchEvents(grpc::CallbackServerContext* context,
+                                                         const control::v1::WatchEventsRequest* request) {
+  const std::string holder = connections_.HolderOf(context->peer());
+  const auto stream = std::make_shared<WatchStream>(loop_.events(), Sight(roles_, holder, request->of()), request->audit());
+  grpc::Status wrong = MaySee(holder, request->audit());
+  if (wrong.ok() && request->of().size() > kNameBytesMax) wrong = WrongName(request->of());
+  if (wrong.ok()) {
+    stream->Begin(request->after_number());
+  } else {
+    stream->Refuse(wrong);
+  }
+  return stream.get();
+}
+
+}  // namespace tessera
