@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "netaware/admin/event_command.h"
 #include "netaware/admin/pool_command.h"
 #include "netaware/admin/vgpu_command.h"
 #include "netaware/cli/exit_codes.h"
@@ -11,7 +12,7 @@
 
 int main(int argc, char** argv) {
   using namespace tessera;
-  CLI::App app{"Carries out 'tessera vgpu', 'tessera get' and 'tessera grants', which start it.", "tessera"};
+  CLI::App app{"Carries out 'tessera vgpu', 'get', 'grants', 'events' and 'audit', which start it.", "tessera"};
   app.set_version_flag("--version", std::string("tessera-admin ") + TESSERA_VERSION, "print the version and exit");
   app.set_help_flag("-h,--help", "print this text and exit");
   app.require_subcommand(1);
@@ -29,6 +30,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "tessera: %s: see 'tessera%s --help'\n", error.what(), command.c_str());
     return kExitUsage;
   }
+  if (pool.command == "events" || pool.command == "audit") return EventCommand(pool);
   if (!pool.command.empty()) return PoolCommand(pool);
   if (const std::string wrong = CheckVgpuOptions(options); !wrong.empty()) {
     std::fprintf(stderr, "tessera: %s: see 'tessera vgpu --help'\n", wrong.c_str());

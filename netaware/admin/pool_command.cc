@@ -3,17 +3,14 @@
 #include <fmt/core.h>
 #include <grpcpp/client_context.h>
 
-#include <chrono>
-#include <cstdio>
+#include <memory>
 #include <string>
 
 #include "generated/control/placement.grpc.pb.h"
+#include "netaware/admin/placer_call.h"
 #include "netaware/admin/pool_text.h"
 #include "netaware/admin/vgpu_text.h"
-#include "netaware/cli/exit_codes.h"
-#include "netaware/job/placer_path.h"
 #include "protocol/base/printable.h"
-#include "protocol/rpc/rpc_client.h"
 
 namespace tessera {
 namespace {
@@ -21,37 +18,11 @@ namespace {
 using control::v1::GrantState;
 using control::v1::PlacementService;
 
-constexpr std::chrono::seconds kAnswerWait(5);
-
-int Say(int code, const std::string& sentence) {
-  std::fprintf(stderr, "tessera: %s\n", sentence.c_str());
-  return code;
-}
-
-int SayConnection(const Status& status) {
-  switch (status.code()) {
-    case StatusCode::kPermissionDenied: return Say(kExitPermission, status.message());
-    case StatusCode::kVersionMismatch: return Say(kExitOtherVersion, status.message());
-    case StatusCode::kInvalidArgument: return Say(kExitUnknownScheme, status.message());
-    default: return Say(kExitNoPlacer, status.message());
-  }
-}
-
-int Print(const std::string& text) {
-  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return kExitOk;
-  return Say(kExitInternal, "the answer could not be written to stdout");
-}
-
-// One command at one placer: a connection, and a time until which it has answered.
+// One command at one placer.
 class PoolCall {
  public:
-  PoolCall(const PoolOptions& options, const std::string& url, std::chrono::system_clock::time_point until,
-           RpcConnection connection)
-      : options_(options),
-        url_(url),
-        until_(until),
-        connection_(std::move(connection)),
-        stub_(PlacementService::NewStub(connection_.channel)) {}
+  PoolCall(const PoolOptions& options, const PlacerCall& call)
+      : options_(options), call_(call), stub_(PlacementService::NewStub(call.channel())) {}
 
   int Run() {
     if (options_.command == "grants") return Release();
@@ -61,10 +32,10 @@ class PoolCall {
  private:
   int GetServers() {
     grpc::ClientContext context;
-    context.set_deadline(until_);
+    call_.Bound(&context);
     control::v1::ServerList list;
     const grpc::Status status = stub_->ListServers(&context, {}, &list);
-    if (!status.ok()) return SayRefusal(status);
+    if (!status.ok()) return call_.SayRefusal(status);
     const bool is_wide = options_.output == "wide";
     if (options_.what == "servers")
       return Print(options_.output == "json" ? Text(ServersAsJson(list), 2) : ServersText(list, is_wide));
@@ -73,10 +44,10 @@ class PoolCall {
 
   int GetGrants() {
     grpc::ClientContext context;
-    context.set_deadline(until_);
+    call_.Bound(&context);
     control::v1::GrantList list;
     const grpc::Status status = stub_->ListGrants(&context, {}, &list);
-    if (!status.ok()) return SayRefusal(status);
+    if (!status.ok()) return call_.SayRefusal(status);
     return Print(options_.output == "json" ? Text(AsJson(list), 2) : GrantsText(list, options_.output == "wide"));
   }
 
@@ -87,18 +58,18 @@ class PoolCall {
     GrantState grant;
     {
       grpc::ClientContext context;
-      context.set_deadline(until_);
+      call_.Bound(&context);
       const grpc::Status status = stub_->GetGrant(&context, get, &grant);
-      if (!status.ok()) return SayRefusal(status);
+      if (!status.ok()) return call_.SayRefusal(status);
     }
     grpc::ClientContext context;
-    context.set_deadline(until_);
+    call_.Bound(&context);
     control::v1::ReleaseRequest request;
     request.set_grant(get.grant());
     request.set_reason(options_.reason);
     GrantState ended;
     const grpc::Status status = stub_->Release(&context, request, &ended);
-    if (!status.ok()) return SayRefusal(status);
+    if (!status.ok()) return call_.SayRefusal(status);
     const std::string before = grant.state();
     grant.set_state(ended.state());
     grant.set_reason(ended.reason());
@@ -108,44 +79,15 @@ class PoolCall {
                              grant.parts().empty() ? "was " + Printable(before) : "had " + GpusOf(grant)));
   }
 
-  int SayRefusal(const grpc::Status& status) {
-    // Who has connected by TLS hears only then that his certificate was not accepted.
-    if (const Status failure = connection_.failure(); !failure.ok()) return SayConnection(failure);
-    const std::string sentence = Printable(status.error_message(), kPlacerSentenceBytesMax);
-    switch (status.error_code()) {
-      case grpc::StatusCode::INVALID_ARGUMENT: return Say(kExitUsage, sentence);
-      case grpc::StatusCode::PERMISSION_DENIED:
-      case grpc::StatusCode::UNAUTHENTICATED: return Say(kExitPermission, sentence);
-      case grpc::StatusCode::UNIMPLEMENTED: return Say(kExitOtherVersion, "the placer is of another release: " + sentence);
-      case grpc::StatusCode::NOT_FOUND:
-      case grpc::StatusCode::RESOURCE_EXHAUSTED: return Say(kExitRefused, sentence);
-      default:
-        return Say(kExitNoPlacer,
-                   fmt::format("no placer answers at {}: {}; start tessera-placer, or correct --placer (TESSERA_PLACER)",
-                               Printable(url_), sentence));
-    }
-  }
-
   const PoolOptions& options_;
-  const std::string& url_;
-  const std::chrono::system_clock::time_point until_;
-  const RpcConnection connection_;
+  const PlacerCall& call_;
   const std::unique_ptr<PlacementService::Stub> stub_;
 };
 
 }  // namespace
 
 int PoolCommand(const PoolOptions& options) {
-  const std::string url = FindPlacer(options.placer);
-  if (url.empty()) {
-    return Say(kExitNoPlacer, "no placer is named whose pool it is: give --placer, set TESSERA_PLACER, or start tessera-placer");
-  }
-  const auto until = std::chrono::system_clock::now() + kAnswerWait;
-  Result<RpcConnection> connection =
-      ConnectRpc(url, {options.certificate, options.key, options.authority}, {.what = "placer", .program = "tessera-placer"},
-                 "start tessera-placer, or correct --placer (TESSERA_PLACER)", std::chrono::nanoseconds(kAnswerWait).count());
-  if (!connection.ok()) return SayConnection(connection.status());
-  return PoolCall(options, url, until, std::move(*connection)).Run();
+  return AtPlacer(options, [&](const PlacerCall& call) { return PoolCall(options, call).Run(); });
 }
 
 }  // namespace tessera

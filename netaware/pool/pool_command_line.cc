@@ -1,14 +1,10 @@
 #include "netaware/pool/pool_command_line.h"
 
-#include <string>
-
-#include "protocol/base/printable.h"
+#include "netaware/pool/event_command_line.h"
+#include "netaware/pool/placer_options.h"
 
 namespace tessera {
 namespace {
-
-// Of what is told, the placer's words beside it too.
-constexpr size_t kReasonBytesMax = 160;
 
 constexpr const char* kGetFooter =
     R"(servers  of the pool: its id and addresses, how many GPUs it has, and whether it is offered to jobs, or why not
@@ -38,29 +34,6 @@ Exit codes: as of 'tessera get'; 81 there is no such grant for you, or it has en
 Examples:
   tessera grants release 0123456789abcdef0123456789abcdef
   tessera grants release 0123456789abcdef0123456789abcdef --reason "gpu7 is repaired at noon")";
-
-void AddPlacer(CLI::App& command, PoolOptions* options) {
-  command.add_option("--placer", options->placer, "the placer of the pool (default: $TESSERA_PLACER, else this user's own)")
-      ->type_name("unix:PATH|tls://HOST:PORT");
-  command
-      .add_option("--certificate", options->certificate,
-                  "certificate to show at tls:// (default: $TESSERA_CERTIFICATE, else ~/.config/tessera/certificate.pem)")
-      ->type_name("FILE");
-  command.add_option("--key", options->key, "its private key (default: $TESSERA_KEY, else ~/.config/tessera/key.pem)")
-      ->type_name("FILE");
-  command
-      .add_option("--authority", options->authority,
-                  "certificate of who signed the placer's (default: $TESSERA_AUTHORITY, else ~/.config/tessera/authority.pem)")
-      ->type_name("FILE");
-}
-
-std::string CheckReason(const std::string& reason) {
-  if (reason.size() > kReasonBytesMax) {
-    return "it has " + std::to_string(reason.size()) + " bytes, and a job is told " + std::to_string(kReasonBytesMax) +
-           " at most";
-  }
-  return Printable(reason) == reason ? "" : "'" + Printable(reason) + "' has characters that cannot be printed";
-}
 
 }  // namespace
 
@@ -92,6 +65,7 @@ void AddPoolCommands(CLI::App& app, PoolOptions* options) {
   AddPlacer(*grants, options);
   grants->footer(kGrantsFooter);
   grants->callback([options] { options->command = "grants"; });
+  AddEventCommands(app, options);
 }
 
 }  // namespace tessera

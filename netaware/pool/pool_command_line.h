@@ -1,4 +1,4 @@
-// The command line of `tessera get` and `tessera grants`, for the two programs that read it: tessera, which becomes
+// The command line of `tessera get`, `grants`, `events` and `audit`, for the two programs that read it: tessera, which becomes
 // tessera-admin, and tessera-admin, which does it. So both have the same help, errors and completion.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-// The commands `get` and `grants` of `app`. `options` is filled in when one of them is parsed, and outlives `app`.
+// These commands of `app`. `options` is filled in when one of them is parsed, and outlives `app`.
 void AddPoolCommands(CLI::App& app, PoolOptions* options);
 
 }  // namespace tessera

@@ -61,7 +61,6 @@ class WatchStream : public grpc::ServerWriteReactor<Event>,
 
   void Begin(uint64_t after) {
     self_ = shared_from_this();
-    StartSendInitialMetadata();  // whoever waits for the first event hears that he is heard
     log_.Watch(after, weak_from_this());
   }
   void Refuse(const grpc::Status& why) {

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Jobs that name no server: a placer finds them GPUs of a pool, and the servers let nobody else use these."""
 
+import json
 import os
 import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -347,6 +349,25 @@ class ThePage(unittest.TestCase):
         done = subprocess.run([TESSERA, *run[1:]], capture_output=True, text=True, timeout=60, env=environment(**keys_of("alice")))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("0.5 of its time, 1 GiB", done.stderr)
+
+        # "What happened?", to whom it says; this host is not named gpu7.example.
+        subprocess.run([TESSERA, "keys", "client", "carol", "--authority", f"{place}/keys"], check=True, stdout=subprocess.DEVNULL, env=environment())
+        text = PAGE.read_text().split("## What happened?")[1].split("\n## ")[0]
+        commands = [line[2:].replace("gpu7.example", socket.gethostname()).split() for line in text.splitlines() if line.startswith("$ ")]
+        self.assertEqual([words[1] for words in commands], ["events", "events", "audit"])
+
+        def told(words, name):
+            done = subprocess.run([TESSERA, *words[1:]], capture_output=True, text=True, timeout=30,
+                                  env=environment(TESSERA_PLACER=f"tls://127.0.0.1:{port}", **keys_of(name)))
+            self.assertEqual(done.returncode, 73 if (words[1], name) == ("audit", "alice") else 0, done.stderr)
+            return done.stdout
+
+        wait_for(lambda: " release " in told(commands[0], "alice"), 10, "the events")
+        for name in ("alice", "carol"):
+            told(commands[1], name)
+            told(commands[2], name)
+        self.assertEqual({event["actor"] for event in json.loads(told(commands[2], "carol"))["events"]},
+                         {"placer", "name:gpu7.example", "name:alice"})
 
 
 if __name__ == "__main__":

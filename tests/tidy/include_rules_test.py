@@ -61,7 +61,7 @@ OWN = {
     "netaware/store": ["netaware/store/", "protocol/base/"],
     "netaware/vgpu": ["netaware/vgpu/", "protocol/base/"],
     "netaware/job": ["netaware/job/", "protocol/base/"],
-    "netaware/pool": ["netaware/pool/", "protocol/base/"],
+    "netaware/pool": ["netaware/pool/", "netaware/vgpu/usage_time.h", "protocol/base/"],
     "netaware/service": ["netaware/service/", "netaware/grants/", "netaware/inventory/", "netaware/placer/", "netaware/store/", "netaware/job/placer_path.h",
                          "programs/", "protocol/base/", "protocol/wire/", "protocol/ticket/", "protocol/rpc/", "protocol/channel/unix_socket.h",
                          "protocol/link/", "generated/control/"],

@@ -1,0 +1,69 @@
+#include "netaware/admin/placer_call.h"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+
+#include "netaware/admin/pool_text.h"
+#include "netaware/cli/exit_codes.h"
+#include "netaware/job/placer_path.h"
+#include "protocol/base/printable.h"
+
+namespace tessera {
+namespace {
+
+constexpr std::chrono::seconds kAnswerWait(5);
+
+int SayConnection(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kPermissionDenied: return Say(kExitPermission, status.message());
+    case StatusCode::kVersionMismatch: return Say(kExitOtherVersion, status.message());
+    case StatusCode::kInvalidArgument: return Say(kExitUnknownScheme, status.message());
+    default: return Say(kExitNoPlacer, status.message());
+  }
+}
+
+}  // namespace
+
+int Say(int code, const std::string& sentence) {
+  std::fprintf(stderr, "tessera: %s\n", sentence.c_str());
+  return code;
+}
+
+int Print(const std::string& text) {
+  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return kExitOk;
+  return Say(kExitInternal, "the answer could not be written to stdout");
+}
+
+int PlacerCall::SayRefusal(const grpc::Status& status) const {
+  // Who has connected by TLS hears only then that his certificate was not accepted.
+  if (const Status failure = connection_.failure(); !failure.ok()) return SayConnection(failure);
+  const std::string sentence = Printable(status.error_message(), kPlacerSentenceBytesMax);
+  switch (status.error_code()) {
+    case grpc::StatusCode::INVALID_ARGUMENT: return Say(kExitUsage, sentence);
+    case grpc::StatusCode::PERMISSION_DENIED:
+    case grpc::StatusCode::UNAUTHENTICATED: return Say(kExitPermission, sentence);
+    case grpc::StatusCode::UNIMPLEMENTED: return Say(kExitOtherVersion, "the placer is of another release: " + sentence);
+    case grpc::StatusCode::NOT_FOUND:
+    case grpc::StatusCode::RESOURCE_EXHAUSTED: return Say(kExitRefused, sentence);
+    default:
+      return Say(kExitNoPlacer,
+                 fmt::format("no placer answers at {}: {}; start tessera-placer, or correct --placer (TESSERA_PLACER)",
+                             Printable(url_), sentence));
+  }
+}
+
+int AtPlacer(const PoolOptions& options, const std::function<int(const PlacerCall& call)>& command) {
+  const std::string url = FindPlacer(options.placer);
+  if (url.empty()) {
+    return Say(kExitNoPlacer, "no placer is named whose pool it is: give --placer, set TESSERA_PLACER, or start tessera-placer");
+  }
+  const auto until = std::chrono::system_clock::now() + kAnswerWait;
+  Result<RpcConnection> connection =
+      ConnectRpc(url, {options.certificate, options.key, options.authority}, {.what = "placer", .program = "tessera-placer"},
+                 "start tessera-placer, or correct --placer (TESSERA_PLACER)", std::chrono::nanoseconds(kAnswerWait).count());
+  if (!connection.ok()) return SayConnection(connection.status());
+  return command(PlacerCall(url, until, std::move(*connection)));
+}
+
+}  // namespace tessera

@@ -1,0 +1,12 @@
+// The command lines of `tessera events` and `tessera audit`, as pool_command_line.h.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "netaware/pool/pool_options.h"
+
+namespace tessera {
+
+void AddEventCommands(CLI::App& app, PoolOptions* options);
+
+}  // namespace tessera

@@ -1,0 +1,46 @@
+#include "netaware/pool/placer_options.h"
+
+#include "protocol/base/printable.h"
+
+namespace tessera {
+namespace {
+
+// Of what is told, the placer's words beside it too.
+constexpr size_t kReasonBytesMax = 160;
+
+}  // namespace
+
+void AddPlacer(CLI::App& command, PoolOptions* options) {
+  command.add_option("--placer", options->placer, "the placer of the pool (default: $TESSERA_PLACER, else this user's own)")
+      ->type_name("unix:PATH|tls://HOST:PORT");
+  AddIdentity(command, options);
+}
+
+void AddIdentity(CLI::App& command, PoolOptions* options) {
+  command
+      .add_option("--certificate", options->certificate,
+                  "certificate to show at tls:// (default: $TESSERA_CERTIFICATE, else ~/.config/tessera/certificate.pem)")
+      ->type_name("FILE");
+  command.add_option("--key", options->key, "its private key (default: $TESSERA_KEY, else ~/.config/tessera/key.pem)")
+      ->type_name("FILE");
+  command
+      .add_option("--authority", options->authority,
+                  "certificate of who signed the placer's (default: $TESSERA_AUTHORITY, else ~/.config/tessera/authority.pem)")
+      ->type_name("FILE");
+}
+
+void AddTextOrJson(CLI::App& command, PoolOptions* options) {
+  command.add_option("-o,--output", options->output, "form of the output")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+}
+
+std::string CheckReason(const std::string& reason) {
+  if (reason.size() > kReasonBytesMax) {
+    return "it has " + std::to_string(reason.size()) + " bytes, and a job is told " + std::to_string(kReasonBytesMax) +
+           " at most";
+  }
+  return Printable(reason) == reason ? "" : "'" + Printable(reason) + "' has characters that cannot be printed";
+}
+
+}  // namespace tessera
