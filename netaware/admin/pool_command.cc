@@ -7,6 +7,7 @@
 #include <string>
 
 #include "generated/control/placement.grpc.pb.h"
+#include "netaware/admin/get_command.h"
 #include "netaware/admin/placer_call.h"
 #include "netaware/admin/pool_text.h"
 #include "netaware/admin/vgpu_text.h"
@@ -23,33 +24,6 @@ class PoolCall {
  public:
   PoolCall(const PoolOptions& options, const PlacerCall& call)
       : options_(options), call_(call), stub_(PlacementService::NewStub(call.channel())) {}
-
-  int Run() {
-    if (options_.command == "grants") return Release();
-    return options_.what == "grants" ? GetGrants() : GetServers();
-  }
-
- private:
-  int GetServers() {
-    grpc::ClientContext context;
-    call_.Bound(&context);
-    control::v1::ServerList list;
-    const grpc::Status status = stub_->ListServers(&context, {}, &list);
-    if (!status.ok()) return call_.SayRefusal(status);
-    const bool is_wide = options_.output == "wide";
-    if (options_.what == "servers")
-      return Print(options_.output == "json" ? Text(ServersAsJson(list), 2) : ServersText(list, is_wide));
-    return Print(options_.output == "json" ? Text(GpusAsJson(list), 2) : GpusText(list, is_wide));
-  }
-
-  int GetGrants() {
-    grpc::ClientContext context;
-    call_.Bound(&context);
-    control::v1::GrantList list;
-    const grpc::Status status = stub_->ListGrants(&context, {}, &list);
-    if (!status.ok()) return call_.SayRefusal(status);
-    return Print(options_.output == "json" ? Text(AsJson(list), 2) : GrantsText(list, options_.output == "wide"));
-  }
 
   int Release() {
     // What it was: one that has ended has no GPUs any more.
@@ -87,7 +61,8 @@ class PoolCall {
 }  // namespace
 
 int PoolCommand(const PoolOptions& options) {
-  return AtPlacer(options, [&](const PlacerCall& call) { return PoolCall(options, call).Run(); });
+  if (options.command == "get") return GetCommand(options);
+  return AtPlacer(options, [&](const PlacerCall& call) { return PoolCall(options, call).Release(); });
 }
 
 }  // namespace tessera

@@ -118,6 +118,7 @@ nlohmann::json ServersAsJson(const ServerList& list) {
                        {"addresses", ListOf(server.addresses())},
                        {"gpus", server.gpus_size()},
                        {"models", nlohmann::json::array()},
+                       {"release", Printable(server.release())},
                        {"offered", server.problem().empty()},
                        {"problem", Printable(server.problem())}});
     for (const PoolGpuState& gpu : server.gpus()) servers.back()["models"].push_back(Printable(gpu.model()));
@@ -165,18 +166,22 @@ nlohmann::json AsJson(const control::v1::GrantList& list) {
   return {{"grants", std::move(grants)}};
 }
 
-std::string ServersText(const ServerList& list, bool wide) {
+std::vector<std::vector<std::string>> ServersRows(const ServerList& list, bool wide) {
   std::vector<std::vector<std::string>> rows = {{"SERVER", "ADDRESSES", "GPUS", "STATE"}};
-  if (wide) rows[0].insert(rows[0].begin() + 3, "MODELS");
+  if (wide) rows[0].insert(rows[0].begin() + 3, {"MODELS", "RELEASE"});
   for (const ServerState& server : list.servers()) {
     rows.push_back({Printable(server.server()), Joined(server.addresses(), ","), std::to_string(server.gpus_size()),
                     server.problem().empty() ? "offered" : "not offered: " + Printable(server.problem())});
-    if (wide) rows.back().insert(rows.back().begin() + 3, ModelsOf(server));
+    if (wide) {
+      const std::string release = server.release().empty() ? "-" : Printable(server.release());
+      rows.back().insert(rows.back().begin() + 3, {ModelsOf(server), release});
+    }
   }
-  return TableText(rows);
+  return rows;
 }
+std::string ServersText(const ServerList& list, bool wide) { return TableText(ServersRows(list, wide)); }
 
-std::string GpusText(const ServerList& list, bool wide) {
+std::vector<std::vector<std::string>> GpusRows(const ServerList& list, bool wide) {
   std::vector<std::vector<std::string>> rows = {{"SERVER", "GPU", "MODEL", "SHARE GRANTED", "SHARE OTHERS", "SHARE FREE",
                                                  "MEMORY GRANTED", "MEMORY OTHERS", "MEMORY FREE"}};
   if (wide) rows[0].insert(rows[0].end(), {"CONTEXT", "UUID"});
@@ -189,10 +194,11 @@ std::string GpusText(const ServerList& list, bool wide) {
       if (wide) rows.back().insert(rows.back().end(), {BytesText(gpu.context_bytes()), Printable(gpu.uuid())});
     }
   }
-  return TableText(rows);
+  return rows;
 }
+std::string GpusText(const ServerList& list, bool wide) { return TableText(GpusRows(list, wide)); }
 
-std::string GrantsText(const control::v1::GrantList& list, bool wide) {
+std::vector<std::vector<std::string>> GrantsRows(const control::v1::GrantList& list, bool wide) {
   std::vector<std::vector<std::string>> rows = {{"GRANT", "STATE", "HOLDER", "GPUS", "REASON"}};
   if (wide) rows[0].insert(rows[0].begin() + 4, {"ASKED", "UUIDS"});
   for (const GrantState& grant : list.grants()) {
@@ -201,8 +207,9 @@ std::string GrantsText(const control::v1::GrantList& list, bool wide) {
                     reason.empty() ? "-" : reason});
     if (wide) rows.back().insert(rows.back().begin() + 4, {Describe(grant.asked()), UuidsOf(grant)});
   }
-  return TableText(rows);
+  return rows;
 }
+std::string GrantsText(const control::v1::GrantList& list, bool wide) { return TableText(GrantsRows(list, wide)); }
 
 std::string GpusOf(const GrantState& grant) {
   std::string text;

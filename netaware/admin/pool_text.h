@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "generated/control/placement.pb.h"
 
@@ -17,6 +18,10 @@ nlohmann::json GpusAsJson(const control::v1::ServerList& list);
 nlohmann::json AsJson(const control::v1::GrantState& grant);
 nlohmann::json AsJson(const control::v1::GrantList& list);
 
+// Rows of a table, of which the first are headings.
+std::vector<std::vector<std::string>> ServersRows(const control::v1::ServerList& list, bool wide);
+std::vector<std::vector<std::string>> GpusRows(const control::v1::ServerList& list, bool wide);
+std::vector<std::vector<std::string>> GrantsRows(const control::v1::GrantList& list, bool wide);
 // Tables, of an empty list its head alone. `wide`: with more columns.
 std::string ServersText(const control::v1::ServerList& list, bool wide);
 std::string GpusText(const control::v1::ServerList& list, bool wide);

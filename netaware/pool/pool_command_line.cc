@@ -12,6 +12,9 @@ gpus     a row for each: of its time and memory what the placer has granted, wha
          programs without one), and what is free. A GPU's number is its server's, as in 'tessera status'
 grants   yours, or everybody's if you are the placer's administrator or viewer: state, holder, GPUs, and why it waits
 
+--watch looks once a second. On a terminal it shows all again when something has changed; elsewhere it prints what has: rows, with
+-o json an object a line, with -o yaml a document each. What is not there any more is said to have gone, in json "gone": true.
+
 Exit codes: 0; 2 the command line was not understood; 71 the address is neither unix:PATH nor tls://HOST:PORT; 73 not allowed, or a
 certificate was not accepted; 74 the placer is of another release; 76 a part of the installation is missing; 80 nobody answers at the
 placer's address within 5 s, or none is named
@@ -22,7 +25,7 @@ Environment:
 
 Examples:
   tessera get gpus
-  tessera get grants -o wide
+  tessera get grants -o wide --watch
   tessera get servers -o json --placer tls://pool.example:4190)";
 
 constexpr const char* kGrantsFooter =
@@ -44,8 +47,9 @@ void AddPoolCommands(CLI::App& app, PoolOptions* options) {
       ->type_name("{servers,gpus,grants}")
       ->check(CLI::IsMember({"servers", "gpus", "grants"}));
   get->add_option("-o,--output", options->output, "form of the output; wide: text with more columns")
-      ->check(CLI::IsMember({"text", "wide", "json"}))
+      ->check(CLI::IsMember({"text", "wide", "json", "yaml"}))
       ->capture_default_str();
+  get->add_flag("-w,--watch", options->watch, "again when something has changed, until Ctrl-C");
   AddPlacer(*get, options);
   get->footer(kGetFooter);
   get->callback([options] { options->command = "get"; });

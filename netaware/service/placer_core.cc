@@ -304,6 +304,11 @@ std::vector<GrantView> PlacerCore::ViewAll() const {
   return views;
 }
 
+std::string PlacerCore::ReleaseOf(const std::string& server) const {
+  const auto there = releases_.find(server);
+  return there == releases_.end() ? "" : there->second;
+}
+
 std::string PlacerCore::HostOf(const std::string& server) const {
   const auto there = hosts_.find(server);
   return there == hosts_.end() ? "" : there->second;

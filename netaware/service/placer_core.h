@@ -117,6 +117,8 @@ class PlacerCore {
   std::vector<GrantView> ViewAll() const;
   const Inventory& pool() const { return pool_; }
   std::string HostOf(const std::string& server) const;
+  // Of its node; empty: it has not joined yet.
+  std::string ReleaseOf(const std::string& server) const;
   const Options& options() const { return options_; }
   uint64_t epoch() const { return epoch_; }
   std::string public_key() const { return signer_.PublicPem(); }
@@ -144,6 +146,7 @@ class PlacerCore {
   GrantBook book_;
   std::map<GrantId, PlacedGrant> placed_;  // of all that the book has
   std::map<std::string, std::string> hosts_;
+  std::map<std::string, std::string> releases_;
   uint64_t last_order_ = 0;
   std::map<std::pair<std::string, GrantId>, uint64_t> holds_asked_;  // by server: the last order's number
   std::map<GrantId, int64_t> not_stored_;                            // when the book is told

@@ -37,6 +37,7 @@ Status PlacerCore::JoinNow(JoiningNode node, int64_t now_ms) {
   const size_t gpus = node.server.gpus.size();
   RETURN_IF_ERROR(pool_.Join(std::move(node.server), now_ms * kNsOfMs));
   hosts_[id] = std::move(node.host);
+  releases_[id] = std::move(node.release);
   Note({.actor = node.holder.empty() ? std::string(AuditRecord::kPlacer) : node.holder,
         .action = "join",
         .object = id,

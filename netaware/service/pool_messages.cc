@@ -113,6 +113,7 @@ control::v1::ServerList ServersOf(const PlacerCore& core, int64_t now_ms) {
     control::v1::ServerState& to = *list.add_servers();
     to.set_server(id);
     for (const std::string& address : server.addresses) to.add_addresses(address);
+    to.set_release(core.ReleaseOf(id));
     to.set_problem(server.NotOffered(now_ms * 1'000'000));
     for (const Inventory::Gpu& gpu : server.gpus) {
       control::v1::PoolGpuState& one = *to.add_gpus();
@@ -137,6 +138,7 @@ Result<JoiningNode> NodeOf(const control::v1::Registration& registration) {
   if (registration.addresses_size() > kAddressesMax || registration.gpus_size() > kGpusMax)
     return Wrong(fmt::format("a server has {} addresses and {} GPUs at most", kAddressesMax, kGpusMax));
   node.host = registration.host().substr(0, kTextBytesMax);
+  node.release = Printable(registration.release());
   for (const std::string& address : registration.addresses()) {
     if (address.empty() || address.size() > kTextBytesMax || Printable(address) != address)
       return Wrong(fmt::format("an address has 1 to {} characters that can be printed", kTextBytesMax));

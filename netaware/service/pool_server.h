@@ -28,7 +28,8 @@ struct JoiningNode {
   PoolServer server{};
   std::string host{};  // on which its unix: addresses are
   NodeState state{};
-  std::string holder{};  // who says so
+  std::string holder{};   // who says so
+  std::string release{};  // of the node
 };
 
 inline constexpr std::string_view kServerKeys = "servers/";

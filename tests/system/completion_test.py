@@ -46,6 +46,8 @@ class Completion(unittest.TestCase):
         self.assertEqual(complete(TESSERA, "get", "g"), ["gpus", "grants"])
         self.assertEqual(complete(TESSERA, "get", "gpus", "--pl"), ["--placer"])
         self.assertEqual(complete(TESSERA, "get", "grants", "-o", "w"), ["wide"])
+        self.assertEqual(complete(TESSERA, "get", "grants", "--wa"), ["--watch"])
+        self.assertEqual(complete(TESSERA, "get", "grants", "-o", "y"), ["yaml"])
         self.assertEqual(complete(TESSERA, "ev"), ["events"])
         self.assertEqual(complete(TESSERA, "events", "--un"), ["--until"])
         self.assertEqual(complete(TESSERA, "audit", "-o", "j"), ["json"])

@@ -76,6 +76,9 @@ class OneServer(unittest.TestCase):
         self.assertEqual((told["offered"], told["problem"]), (True, ""))
         [wide] = rows(self.ask("get", "servers", "-o", "wide"))
         self.assertEqual(wide["MODELS"], told["models"][0])
+        self.assertEqual(wide["RELEASE"], told["release"])
+        self.assertIn(told["release"], say("--version"))
+        self.assertNotEqual(told["release"], "")
         # One that has gone is said to have gone, and not to be offered.
         self.pool.servers.pop().stop()
         wait_for(lambda: not self.get("servers")[0]["offered"], 20, "the server's leaving")
@@ -219,7 +222,7 @@ class NoPlacer(unittest.TestCase):
         self.assertIn("start tessera-placer there", say("get", "gpus", "--placer", url, code=80, HOME="/nonexistent", **keys))
 
     def test_command_lines(self):
-        for words, part in ((("get",), "what is required"), (("get", "nodes"), "{servers,gpus,grants}"), (("get", "gpus", "-o", "yaml"), "yaml"),
+        for words, part in ((("get",), "what is required"), (("get", "nodes"), "{servers,gpus,grants}"), (("get", "gpus", "-o", "xml"), "xml"),
                             (("grants", "release"), "grant is required"), (("grants", "revoke", "0" * 32), "{release}"),
                             (("grants", "release", "0" * 32, "--reason", "a" * 161), "161 bytes"),
                             (("grants", "release", "0" * 32, "--reason", "a\nb"), "cannot be printed")):

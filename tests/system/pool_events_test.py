@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What happened in a pool: `tessera events` and `tessera audit` of a pool on the emulator, and their watching.
+"""What happened in a pool: `tessera events` and `tessera audit` of a pool on the emulator, their watching, and that of `tessera get`.
 
 usage: pool_events_test.py BUILD_DIRECTORY
 """
 
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -177,6 +178,63 @@ class OnePool(unittest.TestCase):
         for _ in range(5):
             self.assertEqual(self.pool.run("--gpu-share", "0.5", "--", "true").returncode, 0)
         self.assertLess(time.monotonic() - began, 40)
+
+    def test_get_as_yaml_is_what_it_is_as_json(self):
+        job = self.start("--gpu-share", "0.5")
+        for what in ("servers", "gpus", "grants"):
+            text = self.ask("get", what, "-o", "yaml")
+            told = json.loads(self.ask("get", what, "-o", "json"))
+            self.assertEqual(text.splitlines()[0], what + ":")
+            # Each field of the first one, in the order of the names.
+            names = re.findall(r"^  [- ] (\w+):", text, re.MULTILINE)
+            self.assertEqual(names[:len(told[what][0])], sorted(told[what][0]))
+            try:
+                import yaml
+            except ImportError:
+                continue
+            self.assertEqual(yaml.safe_load(text), told)
+        self.end(job)
+        self.assertEqual(self.ask("get", "grants", "-o", "yaml"), "grants: []\n")
+
+    def test_get_watches(self):
+        text = self.watch("get", "gpus", "--watch", "-o", "wide")
+        objects = self.watch("get", "grants", "-w", "-o", "json")
+        documents = self.watch("get", "grants", "-w", "-o", "yaml")
+        main, its = pty.openpty()
+        self.addCleanup(os.close, main)
+        screen = subprocess.Popen([TESSERA, "get", "grants", "-w", "--placer", self.pool.url], stdout=its, stderr=subprocess.DEVNULL, env=environment())
+        end_with_test(screen)
+        os.close(its)
+        self.addCleanup(screen.wait)
+        self.addCleanup(screen.kill)
+        wait_for(lambda: len(text.lines()) == 3, 10, "the table")
+        before = text.read(text.out)
+        self.assertEqual(before, self.ask("get", "gpus", "-o", "wide"))
+        job = self.start("--gpu-share", "0.25")
+        [grant] = json.loads(self.ask("get", "grants", "-o", "json"))["grants"]
+        wait_for(lambda: len(text.lines()) == 4 and objects.objects(), 10, "the changes")
+        # The row of the one GPU, and nothing else.
+        [changed] = [row for row in rows(self.ask("get", "gpus", "-o", "wide")) if row["SHARE GRANTED"] == "0.25"]
+        self.assertEqual(re.split("  +", text.lines()[3]), list(changed.values()))
+        self.assertEqual(objects.objects(), [grant])
+        self.end(job)
+        wait_for(lambda: len(objects.lines()) == 2 and "gone: true" in documents.read(documents.out), 10, "the end")
+        self.assertEqual(objects.objects()[1], {"grant": grant["grant"], "gone": True})
+        self.assertRegex(documents.read(documents.out), rf"\A---\nasked:\n(.*\n)+---\ngone: true\ngrant: \"?{grant['grant']}\"?\n\Z")
+        # A terminal shows all again from an empty screen.
+        shown = ""
+        while shown.count("\x1b[H\x1b[2J") < 3:
+            shown += os.read(main, 65536).decode()
+        self.assertIn(grant["grant"], shown.split("\x1b[H\x1b[2J")[2])
+        self.assertNotIn(grant["grant"], shown.split("\x1b[H\x1b[2J")[3])
+        # The placer is started anew.
+        self.pool.placer.stop()
+        wait_for(lambda: "is not there any more" in text.said(), 10, "the sentence")
+        self.pool.placer = self.pool.start_placer()
+        wait_for(lambda: text.said().count("\n") == 2, 10, "the sentence")
+        self.assertRegex(text.said().splitlines()[1], "sock is back$")
+        for watch in (text, objects, documents):
+            self.assertEqual(watch.end(), -signal.SIGINT)
 
     def test_a_placer_that_is_not_there(self):
         with tempfile.TemporaryDirectory() as place:

@@ -86,6 +86,7 @@ TEST(PoolText, TextOfThePlacerIsMadePrintable) {
   server.set_server(kHostile);
   server.add_addresses(kHostile);
   server.set_problem(kHostile);
+  server.set_release(kHostile);
   server.mutable_gpus(0)->set_model(kHostile);
   server.mutable_gpus(0)->set_uuid(kHostile);
   GrantList grants;
