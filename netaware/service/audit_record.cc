@@ -1,6 +1,7 @@
 #include "netaware/service/audit_record.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 
 #include "protocol/base/printable.h"
@@ -16,6 +17,11 @@ constexpr size_t kTextBytesMax = 1'024;
 constexpr size_t kServersMax = 8;
 
 }  // namespace
+
+bool AuditRecord::IsOfServer() const {
+  constexpr std::string_view kActions[] = {"join", "leave", "cordon", "uncordon", "drain"};
+  return holder.empty() && std::find(std::begin(kActions), std::end(kActions), action) != std::end(kActions);
+}
 
 bool AuditRecord::IsOf(std::string_view name) const {
   return object == name || holder == name || std::find(servers.begin(), servers.end(), name) != servers.end();

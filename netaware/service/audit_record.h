@@ -21,7 +21,7 @@ struct AuditRecord {
   uint64_t number = 0;   // the store's; of one that is to be noted: 0
   int64_t time_ms = 0;   // since 1970, by the placer's clock
   std::string actor{};   // "uid:N", "name:X", or kPlacer
-  std::string action{};  // ask, grant, release, revoke, join, leave, policy, start, or what else was asked for
+  std::string action{};  // ask, grant, release, revoke, join, leave, cordon, uncordon, drain, policy, start, or what was refused
   std::string object{};  // a grant's id, a server's, a file; empty: none
   std::string outcome{kDone};
   std::string holder{};                // whose grant it is; empty: it is of none
@@ -29,7 +29,7 @@ struct AuditRecord {
   std::string text{};                  // what was asked, given or said
 
   // It tells of a server, and everybody in the pool may see it.
-  bool IsOfServer() const { return holder.empty() && (action == "join" || action == "leave"); }
+  bool IsOfServer() const;
   // `name` is its object, its holder, or one of its servers.
   bool IsOf(std::string_view name) const;
 

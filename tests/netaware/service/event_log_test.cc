@@ -28,6 +28,9 @@ TEST(AuditRecord, IsReadAsItWasKeptAndMadePrintable) {
   record.object = "a?b";
   EXPECT_EQ(ReadAudit(stored).value(), record);
   EXPECT_TRUE(record.IsOf("gpu7") && record.IsOf("a?b") && record.IsOf("name:alice") && !record.IsOf("name:boss"));
+  EXPECT_FALSE(record.IsOfServer());
+  EXPECT_TRUE((AuditRecord{.action = "drain", .object = "gpu7"}.IsOfServer()));
+  EXPECT_FALSE((AuditRecord{.action = "policy", .object = "file"}.IsOfServer()));
   for (size_t length = 0; length < stored.value.size(); ++length)
     EXPECT_FALSE(ReadAudit({.value = stored.value.substr(0, length)}).ok()) << length;
   EXPECT_FALSE(ReadAudit({.value = stored.value + "x"}).ok());
