@@ -3,6 +3,9 @@
 #include <google/protobuf/stubs/logging.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <charconv>
@@ -44,7 +47,7 @@ bool RpcConnections::Take(grpc::Server& server, UniqueFd socket, const std::stri
   const std::optional<ino_t> inode = InodeOf(socket.get());
   if (!inode) return false;
   size_t of_holder = 0, of_kind = 0;
-  std::erase_if(connections_, [](const auto& each) { return InodeOf(each.first) != each.second.inode; });
+  ForgetClosed();
   for (const auto& [fd, connection] : connections_) {
     if (connection.holder == holder) ++of_holder;
     if (connection.by_tls == by_tls) ++of_kind;
@@ -57,6 +60,34 @@ bool RpcConnections::Take(grpc::Server& server, UniqueFd socket, const std::stri
   connections_[socket.get()] = {*inode, holder, by_tls};
   grpc::AddInsecureChannelFromFd(&server, socket.release());
   return true;
+}
+
+void RpcConnections::ForgetClosed() {
+  std::erase_if(connections_, [](const auto& each) { return InodeOf(each.first) != each.second.inode; });
+}
+
+bool RpcConnections::empty() {
+  MutexLock lock(mutex_);
+  ForgetClosed();
+  return connections_.empty();
+}
+
+RpcConnections::Ended RpcConnections::EndGreedy() {
+  MutexLock lock(mutex_);
+  ForgetClosed();
+  Ended ended;
+  for (const bool unread_alone : {true, false}) {
+    for (const auto& [fd, connection] : connections_) {
+      int unread = 0;
+      if (unread_alone && (ioctl(fd, SIOCOUTQ, &unread) != 0 || unread == 0)) continue;
+      // gRPC closes it. Where it has just done so, whoever has the descriptor by now is another of its connections at worst.
+      shutdown(fd, SHUT_RDWR);
+      ended.holders.insert(connection.holder);
+      ++ended.count;
+    }
+    if (ended.count > 0) break;
+  }
+  return ended;
 }
 
 std::string RpcConnections::HolderOf(const std::string& peer) {

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 
 #include "protocol/base/mutex.h"
@@ -43,6 +44,13 @@ class RpcConnections {
 
   // Gives a connection to gRPC, which closes it. False: there are too many, and it is closed.
   bool Take(grpc::Server& server, UniqueFd socket, const std::string& holder, bool by_tls) EXCLUDES(mutex_);
+  // Ends those whose answers nobody reads, or, where there are none, all of them. How many these are, and whose.
+  struct Ended {
+    size_t count = 0;
+    std::set<std::string> holders;
+  };
+  Ended EndGreedy() EXCLUDES(mutex_);
+  bool empty() EXCLUDES(mutex_);
   // Whose call that is; `peer` is its context's peer(), as "fd:N". Empty: it cannot be told.
   std::string HolderOf(const std::string& peer) EXCLUDES(mutex_);
 
@@ -52,6 +60,8 @@ class RpcConnections {
     std::string holder;
     bool by_tls;
   };
+
+  void ForgetClosed() REQUIRES(mutex_);
 
   const Bounds bounds_{};
   Mutex mutex_;

@@ -19,6 +19,7 @@
 #include "protocol/channel/unix_socket.h"
 #include "protocol/link/tls/tls_certificate.h"
 #include "protocol/rpc/rpc_connections.h"
+#include "protocol/rpc/rpc_memory.h"
 #include "protocol/rpc/tls_front.h"
 #include "protocol/wire/holder.h"
 #include "server/broker/control/control_calls.h"
@@ -107,11 +108,13 @@ class Front {
     std::thread([this] {
       for (;;) calls_.TendOne();
     }).detach();
+    std::thread([this] { memory_.Run(); }).detach();
   }
 
   const UniqueFd listener_;
   CallQueue& queue_;
   RpcConnections connections_{ControlServer::kConnections};
+  RpcMemory memory_{connections_, "the control API"};
   ControlCalls calls_;
   std::unique_ptr<TlsFront> tls_;
   Mutex mutex_;

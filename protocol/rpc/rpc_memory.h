@@ -1,0 +1,34 @@
+// Bounds what the clients of a gRPC server make it keep. gRPC of Debian 12 does not: whoever never confirms its settings may have
+// calls without end, and each takes some 10 KiB until its answer has been read (2.3 GB in ten seconds were seen).
+//
+//   RpcMemory memory(connections, "the control API");
+//   memory.Run();    // in a thread of its own
+//
+// Beyond kBytesMax more than the process had at Run(), connections are ended: those whose answers nobody reads, or, where there
+// are none, all. Clients may connect again. What others of the process allocate meanwhile counts too.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "protocol/rpc/rpc_connections.h"
+
+namespace tessera {
+
+class RpcMemory {
+ public:
+  static constexpr size_t kBytesMax = size_t{32} << 20;  // twice what gRPC has for its buffers
+  static constexpr int kPauseMs = 100;                   // between two looks while there are connections,
+  static constexpr int kShortPauseMs = 10;               // and where much more was there at the last one
+  static constexpr size_t kMuchBytes = size_t{2} << 20;
+
+  // `what`: for the log.
+  RpcMemory(RpcConnections& connections, std::string what) : connections_(connections), what_(std::move(what)) {}
+  [[noreturn]] void Run();
+
+ private:
+  RpcConnections& connections_;
+  const std::string what_;
+};
+
+}  // namespace tessera
