@@ -1,6 +1,5 @@
 #include "protocol/rpc/rpc_memory.h"
 
-#include <fmt/ranges.h>
 #include <malloc.h>
 #include <poll.h>
 
@@ -15,6 +14,12 @@ constexpr uint64_t kQuietNs = 60'000'000'000;  // between two warnings
 size_t AllocatedBytes() {
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
+}
+
+std::string ListOf(const std::set<std::string>& words) {
+  std::string list;
+  for (const std::string& word : words) list += (list.empty() ? "" : ", ") + word;
+  return list;
 }
 
 }  // namespace
@@ -32,7 +37,7 @@ void RpcMemory::Run() {
       if (ended.count > 0 && MonotonicNs() >= warn_at_ns) {
         warn_at_ns = MonotonicNs() + kQuietNs;
         LogWarning("{}: {} connections of {} are closed: what they asked for takes {} MiB, and may take {}", what_, ended.count,
-                   fmt::join(ended.holders, ", "), (now - at_first) >> 20, kBytesMax >> 20);
+                   ListOf(ended.holders), (now - at_first) >> 20, kBytesMax >> 20);
       }
       is_to_trim = true;
     } else if (is_to_trim) {
