@@ -96,8 +96,10 @@ class Broker {
   // Puts a book in force, which was made from book() and differs from it in `changed`, and in those that are not there any more.
   // It is in force as a whole, or not at all: errors as of PlanChange().
   void DropAside(const std::string& name);
-  // The daemon is given what the API made, for the broker's successor.
-  void SayKept();
+  // The daemon is given what the API made, for the broker's successor: `text` is book().TextOfApi(gpus()), of
+  // KeptMessage::kTextBytesMax at most.
+  void SayKept(std::string text);
+  void SayKept() { SayKept(book_.TextOfApi(uuids_)); }
   Status Adopt(VgpuBook next, std::span<const FileVgpu> changed, int64_t now_ns);
 
   // The GPU of this row, with what its sessions have done until now counted.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "protocol/base/log.h"
 #include "protocol/base/printable.h"
@@ -74,14 +75,7 @@ Status Broker::ApplyFile(const VgpuFileMessage& message, const UniqueFd& file, i
 
 // The API.
 
-void Broker::SayKept() {
-  KeptMessage kept{book_.revision(), book_.TextOfApi(uuids_)};
-  if (kept.text.size() > KeptMessage::kTextBytesMax) {
-    return LogWarning("the API's vGPUs are {} bytes, {} more than are kept for a broker that is started anew", kept.text.size(),
-                      kept.text.size() - KeptMessage::kTextBytesMax);
-  }
-  Say(kept);
-}
+void Broker::SayKept(std::string text) { Say(KeptMessage{book_.revision(), std::move(text)}); }
 
 // One by one: what cannot be any more does not keep the others from it.
 void Broker::TakeKept(const KeptMessage& kept, int64_t now_ns) {

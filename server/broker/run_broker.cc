@@ -28,7 +28,11 @@ class Line {
     const bool passing = word == BrokerWord::kAlive || word == BrokerWord::kFigures;
     if (unsent_.empty() && SendMessage(fd(), message, {}, 0).code() != StatusCode::kTimedOut) return;
     // That it lived then, or how things were, is of no use later. That the daemon has gone is seen when its end is read.
-    if (!passing) unsent_.emplace_back(message.begin(), message.end());
+    if (passing) return;
+    // It holds all that the ones before do: changes without end are no reason to end while the daemon waits for a disk.
+    if (word == BrokerWord::kKept)
+      std::erase_if(unsent_, [](const auto& each) { return BrokerWordOf(each) == BrokerWord::kKept; });
+    unsent_.emplace_back(message.begin(), message.end());
   }
   Status SendRest() {
     while (!unsent_.empty() && SendMessage(fd(), unsent_.front(), {}, 0).code() != StatusCode::kTimedOut) unsent_.pop_front();

@@ -246,9 +246,17 @@ VgpuAnswer VgpuApi::Update(const VgpuCall& call, int64_t now_ns) {
 VgpuAnswer VgpuApi::Put(const FileVgpu& vgpu, int64_t now_ns) {
   Result<VgpuBook> next = broker_.book().With(vgpu);
   if (!next.ok()) return Refuse(next.status());
+  // Nothing is in force that a broker that is started anew would not know.
+  std::string kept = next->TextOfApi(broker_.gpus());
+  if (kept.size() > KeptMessage::kTextBytesMax) {
+    return Refuse(CallCode::kResourceExhausted,
+                  fmt::format("vGPU '{}': the API's vGPUs would be {} bytes, {} more than are kept: delete some, or write them "
+                              "into the file of vGPUs (tesserad --vgpus)",
+                              vgpu.spec.name, kept.size(), kept.size() - KeptMessage::kTextBytesMax));
+  }
   const FileVgpu changed[] = {vgpu};
   if (const Status status = broker_.Adopt(std::move(next).value(), changed, now_ns); !status.ok()) return Refuse(status);
-  broker_.SayKept();
+  broker_.SayKept(std::move(kept));
   LogInfo("vGPU {} of the API is in force: request {}, limit {}, {} of memory", vgpu.spec.name, vgpu.spec.request,
           vgpu.spec.limit, vgpu.spec.memory_bytes == 0 ? "no limit" : BytesText(vgpu.spec.memory_bytes));
   return {CallCode::kOk, "", {ViewOf(*broker_.book().Find(vgpu.spec.name))}};

@@ -32,16 +32,17 @@ VgpuAnswer VgpuApi::Import(const VgpuCall& call, int64_t now_ns) {
   Result<VgpuBook> next = broker_.book().With(file->vgpus);
   if (!next.ok()) return invalid(next.status());
   // A file is not made of what a broker that is started anew would not know.
-  if (const size_t kept = next->TextOfApi(broker_.gpus()).size(); kept > KeptMessage::kTextBytesMax) {
+  std::string kept = next->TextOfApi(broker_.gpus());
+  if (kept.size() > KeptMessage::kTextBytesMax) {
     return refuse(CallCode::kResourceExhausted,
-                  AtLine(0, fmt::format("the API's vGPUs would be {} bytes, {} more than are kept: import fewer", kept,
-                                        kept - KeptMessage::kTextBytesMax)));
+                  AtLine(0, fmt::format("the API's vGPUs would be {} bytes, {} more than are kept: import fewer", kept.size(),
+                                        kept.size() - KeptMessage::kTextBytesMax)));
   }
   if (const Status status = broker_.Adopt(std::move(next).value(), file->vgpus, now_ns); !status.ok()) {
     const bool full = status.code() == StatusCode::kResourceExhausted;
     return refuse(full ? CallCode::kResourceExhausted : CallCode::kInvalidArgument, status);
   }
-  broker_.SayKept();
+  broker_.SayKept(std::move(kept));
   for (const std::string& note : file->notes) LogWarning("{}: {}", path, note);
   LogInfo("{} vGPUs of {} are in force, made by the API", file->vgpus.size(), path);
   VgpuAnswer answer;

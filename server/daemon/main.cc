@@ -36,6 +36,7 @@ int ExitCodeOfBroker(const Status& status) {
 
 int RunDaemon(Options options) {
   signal(SIGPIPE, SIG_IGN);  // whoever waits for the line below may be gone by then
+  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is as a full disk
   if (!CheckWorkerSandbox(&options)) return kExitNoSandbox;
   Result<DeviceList> devices = ProbeDevices(options.driver, options.log_word, options.vgpus);
   if (!devices.ok()) {

@@ -19,26 +19,40 @@
 namespace tessera {
 namespace {
 
-// The number behind it is the revision.
+// Behind it: the revision, then as Sealed() writes it.
 constexpr std::string_view kFirstLine = "# vGPUs made by 'tessera vgpu', which alone changes them; revision ";
+constexpr size_t kFirstLineBytesMax = kFirstLine.size() + 80;
+
+// FNV-1a (Fowler, Noll, Vo): against accidents, not against those who may write the file.
+uint64_t ChecksumOf(uint64_t revision, std::string_view text) {
+  uint64_t sum = 0xcbf29ce484222325;
+  const auto add = [&sum](unsigned char byte) { sum = (sum ^ byte) * 0x100000001b3; };
+  for (int shift = 0; shift < 64; shift += 8) add(static_cast<unsigned char>(revision >> shift));
+  for (const char byte : text) add(static_cast<unsigned char>(byte));
+  return sum;
+}
+
+std::string Sealed(const KeptMessage& kept) {
+  return fmt::format("{}{}, {} bytes, checksum {:016x}\n{}", kFirstLine, kept.revision, kept.text.size(),
+                     ChecksumOf(kept.revision, kept.text), kept.text);
+}
 
 }  // namespace
 
 Result<StateFile> StateFile::Open(const std::string& path) {
   StateFile state(path);
-  const Result<std::string> text = ReadSmallFile(path, KeptMessage::kTextBytesMax + kFirstLine.size() + 32);
+  const Result<std::string> text = ReadSmallFile(path, KeptMessage::kTextBytesMax + kFirstLineBytesMax);
   if (text.status().code() == StatusCode::kNotFound) return state;
   if (!text.ok()) return Status(text.status().code(), fmt::format("cannot read the state: {}", text.status().message()));
   const std::string& all = text.value();
   const size_t end = std::min(all.find('\n'), all.size());
   KeptMessage kept;
-  const char* const digits = all.data() + std::min(kFirstLine.size(), end);
-  const auto [after, bad] = std::from_chars(digits, all.data() + end, kept.revision);
-  if (!all.starts_with(kFirstLine) || bad != std::errc() || after != all.data() + end || end == all.size()) {
+  if (all.starts_with(kFirstLine)) std::from_chars(all.data() + kFirstLine.size(), all.data() + end, kept.revision);
+  kept.text = all.substr(std::min(end + 1, all.size()));
+  if (all != Sealed(kept)) {
     return Status(StatusCode::kInvalidArgument,
                   fmt::format("{} is no state of a tesserad, or damaged: move it away, or name another with --state", path));
   }
-  kept.text = all.substr(end + 1);
   state.kept_ = std::move(kept);
   return state;
 }
@@ -63,6 +77,7 @@ void StateFile::Tend(uint64_t now_ns) {
   if (!status.ok() && !fails_) {
     LogWarning("{}; vGPUs go on, and it is tried again, but changes are lost if the server ends", status.message());
   }
+  if (status.ok() && fails_) LogInfo("the state {} is written again", path_);
   is_written_ = status.ok();
   fails_ = !status.ok();
   next_ns_ = now_ns + (status.ok() ? kPauseNs : kFailedPauseNs);
@@ -77,9 +92,13 @@ uint64_t StateFile::next_ns() const { return is_written_ ? kNoDeadline : next_ns
 
 Status StateFile::Write() const {
   RETURN_IF_ERROR(Prepare());
-  const std::string text = fmt::format("{}{}\n{}", kFirstLine, kept_->revision, kept_->text);
+  const std::string text = Sealed(*kept_);
   const std::string new_path = path_ + ".new";
-  const auto failed = [&] { return Status::FromErrno("cannot write the state " + path_, errno); };
+  const auto failed = [&] {
+    const int error = errno;
+    unlink(new_path.c_str());  // a full disk has no room for a part of it
+    return Status::FromErrno("cannot write the state " + path_, error);
+  };
   const UniqueFd file(open(new_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file.valid()) return failed();
   for (size_t written = 0; written < text.size();) {

@@ -1,5 +1,6 @@
 // The file in which the vGPUs of the control API outlive the server (--state): what the broker has given to keep, as text. Only
-// this daemon writes it, as a whole: a new file takes the place of the old one, so that none is half written.
+// this daemon writes it, as a whole: a new file takes the place of the old one, so that none is half written. Its first line has
+// how long it is and a checksum: one that was cut off or damaged is refused, and stays as it is.
 //
 // One thread. Writing waits for the disk: after a change at once, but once in kPauseNs at most, however often there are changes.
 #pragma once
@@ -19,7 +20,7 @@ class StateFile {
   static constexpr uint64_t kFailedPauseNs = 10'000'000'000;  // after a disk that was full
 
   // With what stands in the file; nothing where there is none yet. The sentences name the file: kInvalidArgument: it is none of
-  // this form; kPermissionDenied and others: it cannot be read.
+  // this form, or damaged; kPermissionDenied and others: it cannot be read.
   static Result<StateFile> Open(const std::string& path);
   // Makes its directory, as the first write would. An error where that cannot be, or files in it cannot.
   Status Prepare() const;

@@ -86,9 +86,9 @@ class Client:
         if self.kind == "reads nothing":
             return call(stream, "List", b"")
         name = field(2, f"flood{(self.number + self.calls) % NAMES}")
-        # Create with a request of 0; Update to a limit of a half or one.
+        # Create with a thousandth of the time; Update to a limit of a half or one.
         if self.calls % 4 == 0:
-            return call(stream, "Create", name + field(4, b"\x09" + struct.pack("<d", 0)))
+            return call(stream, "Create", name + field(4, b"\x09" + struct.pack("<d", 0.001)))
         return call(stream, "Update", name + field(4, b"\x11" + struct.pack("<d", 0.5 + 0.5 * (self.calls % 2))))
 
     def turn(self, events):

@@ -7,6 +7,7 @@ usage: vgpu_control_test.py BUILD_DIRECTORY
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import tempfile
@@ -21,11 +22,11 @@ PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/give-a-team-a-quota.m
 
 
 class VgpuControlTest(VgpuTest):
-    def serve(self, *options, memory_mib=4096, **more):
+    def serve(self, *options, memory_mib=4096, devices=1, **more):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.server = Server(*options, env=environment(TESSERA_EMULATOR_DELAY_US="0", TESSERA_EMULATOR_MEMORY_MIB=str(memory_mib),
-                                                       XDG_STATE_HOME=directory.name), **more)
+                                                       TESSERA_EMULATOR_DEVICES=str(devices), XDG_STATE_HOME=directory.name), **more)
         self.addCleanup(self.server.stop)
 
     def vgpu(self, *words, user=None, code=0, url=None):
@@ -356,19 +357,94 @@ class VgpuControlTest(VgpuTest):
         again = self.json("show", "a")
         self.assertGreater(again.pop("revision"), made.pop("revision"))
         self.assertEqual(again, made)
+
+    def test_a_card_that_goes_and_comes_back(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        state = os.path.join(directory.name, "state")
+        runs = lambda name: subprocess.run([TESSERA, "run", "--quiet", "--server", self.server.url, "--vgpu", name, "--", program("occupy"), "1", "1"],
+                                           capture_output=True, text=True, timeout=60, env=environment())
+
+        def again(devices):
+            self.server.process.terminate()
+            self.server.process.wait(30)
+            self.serve("--state", state, devices=devices)
+            wait_for(self.names, 30, "its vGPUs")
+
+        self.serve("--state", state, devices=2)
+        made = self.json("create", "a", "--gpu", 1, "--request", 0.5, "--limit", 0.75, "--owner", "uid:0", "--max-sessions", 3)
+        gone = self.json("create", "gone", "--gpu", 1)
+        again(1)
         # One whose GPU has gone is listed, and stops nothing.
+        self.assertIn(made["gpu_uuid"], self.json("show", "a")["problem"])
+        self.assertIn("not in force", self.vgpu("list"))
+        self.assertEqual(runs("a").returncode, 79)
+        self.vgpu("create", "c")
+        self.vgpu("delete", "gone")
+        self.assertEqual(runs("c").returncode, 0)
+        again(2)
+        self.assertEqual(self.names(), ["a", "c"])
+        back = self.json("show", "a")
+        self.assertGreater(back.pop("revision"), made.pop("revision"))
+        self.assertEqual(back, made)
+        done = runs("a")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.vgpu("resize", "a", "--request", 0.25)
+
+    def test_a_full_disk(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        state = os.path.join(directory.name, "state")
+        on_disk = lambda: pathlib.Path(state).read_text() if os.path.exists(state) else ""
+        self.serve("--default", "none", "--state", state, log="warning")
+        for name in "ab":
+            self.vgpu("create", name, "--request", 0.3)
+        # A state that is longer than the log, which is a file of the server as well.
+        self.vgpu("create", "long", "--request", 0.01, *(word for i in range(30) for word in ("--owner", f"name:{i:0200}")))
+        _, a = self.tenant("a")
+        _, b = self.tenant("b")
+        wait_for(lambda: '"long"' in on_disk(), 10, "its state")
+        kept, pid = on_disk(), self.server.process.pid
+        # As a disk that is full: no file of the server may grow beyond what is there.
+        before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (len(kept), before[1]))
+        for name in "cde":
+            self.vgpu("create", name, "--request", 0.1)
+        time.sleep(12)  # it is tried again after 10
+        self.assertEqual(on_disk(), kept)
+        self.assertNotIn("state.new", os.listdir(directory.name))
+        self.assertEqual(self.names(), ["a", "b", "c", "d", "e", "long"])
+        self.check_share(a, [b], 50)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+        wait_for(lambda: '"e"' in on_disk(), 30, "a state that is written again")
+        self.assertEqual(self.server.words().count("cannot write the state"), 1, self.server.words())
         self.server.process.kill()
         self.server.process.wait(30)
-        with open(state) as file:
-            text = file.read()
-        with open(state, "w") as file:
-            file.write(text.replace(made["gpu_uuid"], "GPU-ffffffff-0000-0000-0000-000000000000"))
+        self.serve("--default", "none", "--state", state)
+        wait_for(self.names, 30, "its vGPUs")
+        self.assertEqual(self.names(), ["a", "b", "c", "d", "e", "long"])
+
+    def test_a_damaged_state(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        state = os.path.join(directory.name, "state")
+        server = Server("--state", state)
+        self.vgpu("create", "a", url=server.url)
+        self.vgpu("create", "b", url=server.url)
+        server.stop()
+        whole = pathlib.Path(state).read_bytes()
+        for damaged in (b"", whole[:-1], whole[:whole.index(b"\n") + 1], whole[:60] + os.urandom(len(whole) - 60), whole + b"#\n",
+                        whole.replace(b'"b"', b'"c"')):
+            pathlib.Path(state).write_bytes(damaged)
+            server = Server("--state", state)
+            self.addCleanup(server.discard)
+            self.assertEqual(server.process.wait(30), 4, server.words())
+            self.assertRegex(server.words(), f"{state} is no state of a tesserad, or damaged: move it away, or name another with --state")
+            self.assertEqual(pathlib.Path(state).read_bytes(), damaged)
+        pathlib.Path(state).write_bytes(whole)
         self.serve("--state", state)
         wait_for(self.names, 30, "its vGPUs")
-        self.assertIn("GPU-ffffffff", self.json("show", "a")["problem"])
-        self.assertIn("not in force", self.vgpu("list"))
-        self.vgpu("create", "c")
-        self.vgpu("delete", "a")
+        self.assertEqual(self.names(), ["a", "b"])
 
     def test_addresses(self):
         directory = tempfile.TemporaryDirectory()

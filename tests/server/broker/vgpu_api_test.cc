@@ -331,6 +331,35 @@ TEST(VgpuApi, MoreVgpusThanAreKeptAreNotImported) {
   EXPECT_EQ(served.server.broker().book().vgpus().size(), 500u);
 }
 
+TEST(VgpuApi, WhatWouldNotBeKeptIsNotMade) {
+  Served served({.has_default = false});
+  const VgpuFields long_one{.request = 0.001,
+                            .owners = {std::vector<std::string>(VgpuCall::kOwnersMax, "name:" + std::string(200, 'x'))}};
+  VgpuAnswer last;
+  size_t made = 0;
+  while ((last = served.Create(fmt::format("v{}", made), long_one)).code == CallCode::kOk) ++made;
+  EXPECT_GT(made, 3u);
+  EXPECT_EQ(last.code, CallCode::kResourceExhausted);
+  EXPECT_THAT(last.sentence, HasSubstr("more than are kept: delete some"));
+  ASSERT_EQ(served.Delete("v0").code, CallCode::kOk);
+  const VgpuAnswer small = served.Create("small", {.request = 0.001});
+  ASSERT_EQ(small.code, CallCode::kOk) << small.sentence;
+  VgpuFields longer = long_one;
+  longer.owners->front() += std::string(40, 'x');
+  while (served.Create(fmt::format("more{}", made), longer).code == CallCode::kOk) ++made;
+  EXPECT_EQ(served.Update("small", longer).code, CallCode::kResourceExhausted);
+  // All that is there outlives the broker, and what is changed then.
+  ASSERT_EQ(served.Delete("v1").code, CallCode::kOk);
+  ASSERT_EQ(served.Create("new", {.request = 0.001}).code, CallCode::kOk);
+  const std::vector<std::string> names = served.Names(kRoot);
+  served.server.Restart();
+  served.server.GiveBack(served.server.kept());
+  VgpuApi api(served.server.broker(), {kRoot});
+  std::vector<std::string> again;
+  for (const ShownVgpu& view : *api.All()) again.push_back(view.vgpu.spec.name);
+  EXPECT_EQ(again, names);
+}
+
 TEST(VgpuApi, AnOldRevisionIsRefusedWithThePresentState) {
   Served served;
   const uint64_t old = served.Create("a", {.request = 0.1}).vgpus[0].vgpu.revision;

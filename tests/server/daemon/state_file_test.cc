@@ -94,6 +94,31 @@ TEST_F(StateFileTest, WhatIsNoStateIsRefused) {
   EXPECT_FALSE(StateFile::Open(path_).ok());
 }
 
+TEST_F(StateFileTest, WhatWasDamagedLaterIsRefusedAndStays) {
+  StateFile state = Opened();
+  state.Keep({.revision = 17, .text = "[[vgpu]]\nname = 'a'\n"});
+  state.Tend(5);
+  std::string whole;
+  std::getline(std::ifstream(path_), whole, '\0');
+  const auto refuses = [&](const std::string& text) {
+    std::ofstream(path_) << text;
+    EXPECT_EQ(StateFile::Open(path_).status().code(), StatusCode::kInvalidArgument) << text;
+    std::string there;
+    std::getline(std::ifstream(path_), there, '\0');
+    EXPECT_EQ(there, text);
+  };
+  for (size_t size = 0; size < whole.size(); ++size) refuses(whole.substr(0, size));
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string other = whole;
+    other[i] = static_cast<char>(other[i] ^ 1);
+    refuses(other);
+  }
+  refuses(whole + "\n");
+  refuses(whole + whole);
+  std::ofstream(path_) << whole;
+  EXPECT_EQ(Opened().kept()->revision, 17u);
+}
+
 TEST_F(StateFileTest, WhereNoFileCanBeIsSaid) {
   EXPECT_TRUE(Opened().Prepare().ok());
   const Status status = StateFile::Open("/proc/nowhere/state").value().Prepare();
