@@ -220,7 +220,6 @@ void Broker::Tick(int64_t now_ns) {
   for (const std::unique_ptr<TraceFile>& trace : traces_) trace->Flush();
   if (!gpus_.empty()) {
     Say(AliveMessage());
-    SayEnds(now_ns);
     if (now_ns >= figures_ns_) SayFigures(now_ns);
     if (now_ns >= reported_ns_) SayReported(now_ns);
   }

@@ -80,7 +80,7 @@ class Broker {
   uint32_t SessionsIn(uint32_t gpu, std::string_view vgpu) const;
   // The same of all vGPUs, by GPU; as long as nothing changes.
   std::vector<std::map<std::string_view, uint32_t>> SessionsByVgpu() const;
-  // Has the daemon end those, at the first tick from `at_ns` on.
+  // Has the daemon end those at `at_ns`.
   void EndSessionsIn(uint32_t gpu, std::string_view vgpu, int64_t at_ns);
   const std::vector<std::string>& administrators() const { return options_.administrators; }
   struct GpuMemory {
@@ -147,7 +147,6 @@ class Broker {
   void EndSet(Session& session, int64_t now_ns);
   void AssembleSets(int64_t now_ns);
   void Tick(int64_t now_ns);
-  void SayEnds(int64_t now_ns);
   void SayFigures(int64_t now_ns);
   void SayReported(int64_t now_ns);
   template <typename Message>
@@ -175,9 +174,8 @@ class Broker {
     std::string vgpus;  // as it was asked for
     int64_t until_ns;
   };
-  std::vector<KeptPlace> places_;          // of sessions that may begin and have not come, where that is limited
-  TokenSets sets_;                         // by number of session
-  std::multimap<int64_t, uint64_t> ends_;  // when, and which session
+  std::vector<KeptPlace> places_;  // of sessions that may begin and have not come, where that is limited
+  TokenSets sets_;                 // by number of session
   uint64_t changes_ = 0;
   int64_t tick_ns_ = 0;
   int64_t figures_ns_ = 0;

@@ -150,15 +150,9 @@ std::vector<std::map<std::string_view, uint32_t>> Broker::SessionsByVgpu() const
 void Broker::EndSessionsIn(uint32_t gpu, std::string_view vgpu, int64_t at_ns) {
   for (const auto& [number, session] : sessions_) {
     const Gpu::Member* const member = session.members[gpu];
-    if (member != nullptr && gpus_[gpu]->NameOf(member->vgpu()) == vgpu) ends_.emplace(at_ns, number);
-  }
-}
-
-void Broker::SayEnds(int64_t now_ns) {
-  while (!ends_.empty() && ends_.begin()->first <= now_ns) {
-    // Numbers of sessions are not used again: one that has ended is nobody's.
-    Say(EndMessage{ends_.begin()->second});
-    ends_.erase(ends_.begin());
+    if (member != nullptr && gpus_[gpu]->NameOf(member->vgpu()) == vgpu) {
+      Say(EndMessage{number, static_cast<uint64_t>(at_ns)});
+    }
   }
 }
 

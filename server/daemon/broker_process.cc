@@ -168,7 +168,7 @@ BrokerProcess::Said BrokerProcess::Hear() {
           said.reported = std::move(*reported);
         break;
       case BrokerWord::kEnd:
-        if (Result<EndMessage> end = EndMessage::Decode(message->bytes); end.ok()) said.to_end.push_back(end->session);
+        if (Result<EndMessage> end = EndMessage::Decode(message->bytes); end.ok()) said.to_end.push_back(*end);
         break;
       case BrokerWord::kKept:
         if (Result<KeptMessage> kept = KeptMessage::Decode(message->bytes); kept.ok()) said.kept = std::move(*kept);

@@ -39,7 +39,7 @@ class BrokerProcess {
     std::vector<VgpuFileAnswer> files;
     std::optional<FiguresMessage> figures;    // the last ones
     std::optional<ReportedMessage> reported;  // likewise
-    std::vector<uint64_t> to_end;             // sessions
+    std::vector<EndMessage> to_end;           // sessions
     std::optional<KeptMessage> kept;          // the last one
     std::vector<ControlKeysAnswer> keys;
   };

@@ -42,9 +42,8 @@ Result<GateMemory> GateMemory::Make(std::span<const GpusMessage::Uuid> gpus) {
   return memory;
 }
 
-void GateMemory::SayCaught() const {
-  const uint32_t caught = 1;
-  if (pwrite(gate_.get(), &caught, sizeof(caught), offsetof(GatePage, caught)) != sizeof(caught)) {
+void GateMemory::SayEnd(GateEnd why) const {
+  if (pwrite(gate_.get(), &why, sizeof(why), offsetof(GatePage, caught)) != sizeof(why)) {
     LogError("cannot write into a gate page: errno {}", errno);
   }
 }

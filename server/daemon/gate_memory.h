@@ -8,6 +8,7 @@
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 #include "server/gate/broker_line.h"
+#include "server/gate/gate_end.h"
 
 namespace tessera {
 
@@ -16,8 +17,8 @@ class GateMemory {
   // `gpus`: of the server, in the order of its rows.
   static Result<GateMemory> Make(std::span<const GpusMessage::Uuid> gpus);
 
-  // Tells the worker that its session ends, since the audit caught it.
-  void SayCaught() const;
+  // Tells the worker that its session ends, and why.
+  void SayEnd(GateEnd why) const;
   // What the session's vGPU may hold of the memory of a GPU. Before the worker has its client.
   Status SetMemoryLimit(uint32_t row, uint64_t bytes) const;
 

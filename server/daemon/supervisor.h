@@ -56,7 +56,7 @@ class Supervisor {
   static constexpr uint64_t kRoomWaitNs = 5'000'000'000;
   // How long the broker has for an answer about a vGPU.
   static constexpr uint64_t kAskWaitNs = 5'000'000'000;
-  // How long a worker that the audit caught has to end its session.
+  // How long a worker whose session is to end has for that.
   static constexpr uint64_t kCaughtWaitNs = 5'000'000'000;
   // Clients for whom it is asked at the same time; more are told to come again.
   static constexpr size_t kAskedMax = 256;
@@ -91,6 +91,7 @@ class Supervisor {
     uint64_t started_ns;
     uint64_t begins_until_ns;  // from then on, or when it has begun, it is none of those that begin
     uint64_t kill_at_ns = kNoDeadline;
+    uint64_t end_at_ns = kNoDeadline;  // its vGPU was deleted by force
   };
   struct Silent {
     UniqueFd connection;
@@ -173,8 +174,9 @@ class Supervisor {
   void TendNode();
   // Hears the broker, and looks after it and the file of vGPUs.
   void TendBroker();
-  // Its vGPU was deleted by force: it is ended as at the end of the server.
-  void EndSession(uint64_t session);
+  // Its vGPU was deleted by force: it is ended in time, also if the broker has forgotten that.
+  void EndSession(const EndMessage& end);
+  void TendEnds();
   // What there is to be for the control API.
   Status OpenControl();
   Status OpenMetrics();

@@ -28,7 +28,7 @@ void Supervisor::TendAudit() {
         finding.seen_percent, finding.reported_percent, found->first, auditor_.ends_sessions() ? "; it is ended" : "");
     broker_.Found(finding.session, finding.device);
     if (!auditor_.ends_sessions()) continue;
-    worker.process.gate.SayCaught();
+    worker.process.gate.SayEnd(GateEnd::kCaught);
     worker.kill_at_ns = MonotonicNs() + kCaughtWaitNs;
   }
   for (auto& [pid, worker] : workers_) {

@@ -300,12 +300,14 @@ Result<ReportedMessage> ReportedMessage::Decode(std::span<const std::byte> messa
 void EndMessage::Encode(Encoder& out) const {
   PutWord(out, BrokerWord::kEnd);
   out.Pod(session);
+  out.Pod(at_ns);
 }
 
 Result<EndMessage> EndMessage::Decode(std::span<const std::byte> message) {
   Decoder in = Open(message, BrokerWord::kEnd);
   EndMessage end;
   in.Pod(&end.session);
+  in.Pod(&end.at_ns);
   if (!in.AtEnd()) return Malformed("end of a session");
   return end;
 }

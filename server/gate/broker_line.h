@@ -15,7 +15,7 @@
 //                                  <-   AliveMessage every kBrokerAliveNs
 //                                  <-   FiguresMessage twice a second, while there are sessions or when vGPUs change
 //                                  <-   ReportedMessage once a second, while a GPU is not free
-//                                  <-   EndMessage: the session's vGPU was deleted by force
+//                                  <-   EndMessage: the session's vGPU was deleted by force, at once, whenever it is to end
 //                                  <-   KeptMessage when the control API has changed something
 //   the last KeptMessage           ->   after the file, to a broker that was started anew
 //   ControlKeysMessage + texts     ->   where the control API listens at tls://: at its begin, and when they have changed
@@ -176,9 +176,10 @@ struct ReportedMessage {
   void Encode(Encoder& out) const;
   static Result<ReportedMessage> Decode(std::span<const std::byte> message);
 };
-// The session is to be ended.
+// The session is to be ended then, also if there is another broker by that time.
 struct EndMessage {
   uint64_t session = 0;
+  uint64_t at_ns = 0;  // MonotonicNs
 
   void Encode(Encoder& out) const;
   static Result<EndMessage> Decode(std::span<const std::byte> message);

@@ -56,8 +56,7 @@ struct GatePage {
   std::atomic<uint32_t> closed_rows;  // bit i: row i is not free. All that a worker looks at while every row is
   std::atomic<uint64_t> alive_ns;     // when the broker last said that it is there
   uint32_t row_count;                 // as `uuid`
-  std::atomic<uint32_t>
-      caught;  // 1: the session ends, since the audit caught its worker (server/daemon/readings/audit.h); the daemon's
+  std::atomic<uint32_t> caught;  // why the session ends, beside what its rows say: GateEnd (server/gate/gate_end.h); the daemon's
   Row rows[kGateRowsMax];
 };
 static_assert(sizeof(GatePage) <= 4096);

@@ -78,7 +78,7 @@ std::vector<Input> Seeds() {
                             Encoded(AliveMessage{}),
                             Encoded(FiguresMessage{{{0, "fair", "free", 0}}, {}}),
                             Encoded(ReportedMessage{5, {{3, 1, 100, 70}}}),
-                            Encoded(EndMessage{9}),
+                            Encoded(EndMessage{9, 10}),
                             Encoded(KeptMessage{3, "[[vgpu]]\nname = 'a'\n"}),
                             Text("[[vgpu]]\nname = \"train\"\ngpu = 1\nrequest = 0.7\nlimit = 0.9\npriority = \"protected\"\n"
                                  "owners = [\"uid:1000\"]\n[[vgpu]]\nname = 'b'\n"),

@@ -132,13 +132,40 @@ class VgpuControlTest(VgpuTest):
         self.vgpu("create", "b", "--request", 0.3)
         first, _ = self.tenant("a")
         second, _ = self.tenant("b")
+        # One that makes no calls.
+        idle = subprocess.Popen([TESSERA, "run", "--server", self.server.url, "--vgpu", "a", "--", program("occupy"), "0", "1", "1", "stay"],
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+        end_with_test(idle)
+        self.assertEqual(idle.stdout.readline(), "begins\n")
         began_at = time.monotonic()
         self.vgpu("delete", "a", "--force", "--grace", 3)
         self.assertEqual(self.names(), ["b"])
         self.assertIsNone(first.poll())
-        self.assertNotEqual(first.wait(30), 0)
+        said = r"tessera\[\d+\]: error: .*: its vGPU was deleted by force \(tessera vgpu delete --force\)\): CUDA calls fail from now on"
+        # The program's own exit code, after a call that failed.
+        self.assertRegex(first.communicate(timeout=30)[1], said + r".*\n.*cuLaunchKernel\(.*\): 46\n")
+        self.assertEqual(first.returncode, 1)
         self.assertGreater(time.monotonic() - began_at, 2.5)
+        wait_for(lambda: len(self.server.workers()) == 1, 20, "the end of the other session")
+        self.assertNotIn("is killed", self.server.words())
+        self.assertIsNone(idle.poll())
+        self.assertRegex(idle.communicate("", timeout=30)[1], said)
         self.assertIsNone(second.poll())
+
+    def test_a_grace_outlives_the_broker(self):
+        self.serve()
+        self.vgpu("create", "a", "--request", 0.3)
+        self.vgpu("create", "b", "--request", 0.3)
+        first, _ = self.tenant("a")
+        second, _ = self.tenant("b")
+        began_at, broker = time.monotonic(), self.server.broker()
+        self.vgpu("delete", "a", "--force", "--grace", 5)
+        os.kill(broker, signal.SIGKILL)
+        wait_for(lambda: self.server.broker() not in (None, broker), 30, "another broker")
+        self.assertIn("deleted by force", first.communicate(timeout=30)[1])
+        self.assertGreater(time.monotonic() - began_at, 4.5)
+        self.assertIsNone(second.poll())
+        self.assertEqual(self.comes_back().keys(), {"b"})
 
     def test_memory_by_command(self):
         self.serve()
@@ -337,6 +364,27 @@ class VgpuControlTest(VgpuTest):
         self.assertEqual(words.replace("bobs", "nothere"), self.vgpu("show", "nothere", user=users.ALICE, code=79))
         for change in (("create", "mine"), ("resize", "alices", "--limit", 0.5), ("delete", "alices"), ("delete", "bobs", "--force")):
             self.assertIn(f"uid:{users.ALICE} may not change vGPUs", self.vgpu(*change, user=users.ALICE, code=73))
+        # What is another's stays as it is, also while its owner uses it; not so for an administrator.
+        words = [TESSERA, "run", "--quiet", "--server", self.server.url, "--vgpu", "alices", "--", program("occupy"), "0", "1", "1", "stay"]
+        alices = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd="/", env=environment(),
+                                  preexec_fn=users.become(users.ALICE))
+        end_with_test(alices)
+        self.addCleanup(alices.communicate)
+        self.assertEqual(alices.stdout.readline(), "begins\n")
+        before = self.json("show", "alices")
+        self.assertEqual(before["sessions"], 1)
+        changes = (("resize", "alices", "--limit", 0.5), ("delete", "alices"), ("delete", "alices", "--force"))
+        for change in changes:
+            self.assertIn(f"uid:{users.BOB} may not change vGPUs", self.vgpu(*change, user=users.BOB, code=73))
+        code, words = self.run_as(users.BOB, "alices")
+        self.assertEqual(code, 79, words)
+        self.assertEqual(self.json("show", "alices"), before)
+        self.vgpu(*changes[0], user=users.CAROL)
+        self.assertEqual(self.json("show", "alices", user=users.ALICE)["limit"], 0.5)
+        self.assertIn("is used by 1 session", self.vgpu(*changes[1], user=users.CAROL, code=79))
+        self.vgpu(*changes[2], user=users.CAROL)
+        wait_for(lambda: not self.server.workers(), 20, "the end of its session")
+        self.assertEqual(self.names(users.ALICE), ["alls"])
         self.vgpu("delete", "bobs", user=users.CAROL)
         # Who may not connect.
         os.chmod(self.server.path + ".control", 0o600)

@@ -6,6 +6,7 @@
 #include "generated/driver_table.h"
 #include "protocol/base/clock.h"
 #include "scheduler/static_slots.h"
+#include "server/gate/gate_end.h"
 #include "server/worker/gate/busy_streams.h"
 #include "server/worker/gate/gate_rows.h"
 #include "server/worker/threads/thread_contexts.h"
@@ -174,9 +175,13 @@ void Gate::Sleep(Lane& lane, Verdict verdict, uint32_t changes, uint64_t now_ns)
 }
 
 Status Gate::MayGoOn() const {
-  if (page_->caught.load(std::memory_order_relaxed) != 0) {
-    return Status(StatusCode::kOverran,
-                  "its worker used a GPU without reporting it, which this server ends sessions for (tesserad --audit end)");
+  switch (page_->caught.load(std::memory_order_relaxed)) {
+    case static_cast<uint32_t>(GateEnd::kCaught):
+      return Status(StatusCode::kOverran,
+                    "its worker used a GPU without reporting it, which this server ends sessions for (tesserad --audit end)");
+    case static_cast<uint32_t>(GateEnd::kDeleted):
+      return Status(StatusCode::kUnavailable, "its vGPU was deleted by force (tessera vgpu delete --force)");
+    default: break;
   }
   if (!closed()) return Status::Ok();
   for (const std::unique_ptr<Lane>& lane : lanes_) {

@@ -94,7 +94,7 @@ class Gate {
   // There is no record. Looks what the driver has done, and tells the broker; when to be asked again (MonotonicNs), or
   // kNoDeadline.
   uint64_t Rest();
-  // kOverran: the broker wants the session to end, or the daemon's audit.
+  // kOverran: the broker wants the session to end, or the daemon's audit. kUnavailable: its vGPU was deleted.
   Status MayGoOn() const;
   // It has closed, or is free again, or work has gone on or ended, since Rest() looked.
   bool HasNews() const { return closed() != engaged_ || held_.HasEnded() || saw_end_.load(std::memory_order_relaxed); }

@@ -100,7 +100,7 @@ void VirtualServer::Hear(std::span<const std::byte> message) {
   } else if (word == BrokerWord::kKept) {
     kept_ = KeptMessage::Decode(message).value();
   } else if (word == BrokerWord::kEnd) {
-    to_end_.push_back(EndMessage::Decode(message)->session);
+    to_end_.push_back(EndMessage::Decode(message).value());
   } else {
     heard_.emplace_back(message.begin(), message.end());
   }

@@ -70,7 +70,7 @@ class VirtualServer {
   size_t alive_messages() const { return alive_; }
   const FiguresMessage& figures() const { return figures_; }
   const std::vector<ReportedMessage>& reported() const { return reported_; }
-  const std::vector<uint64_t>& to_end() const { return to_end_; }  // sessions, as the daemon is told
+  const std::vector<EndMessage>& to_end() const { return to_end_; }  // sessions, as the daemon is told
   const TestProcess& process() const { return process_; }
 
  private:
@@ -87,7 +87,7 @@ class VirtualServer {
   size_t alive_ = 0;
   FiguresMessage figures_;  // the last ones
   std::vector<ReportedMessage> reported_;
-  std::vector<uint64_t> to_end_;
+  std::vector<EndMessage> to_end_;
   KeptMessage kept_;
   std::optional<AskAnswer> answer_;
   int64_t now_ns_ = 1'000'000'000;

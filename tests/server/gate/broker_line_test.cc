@@ -70,7 +70,7 @@ TEST(BrokerLine, EveryMessageComesThrough) {
   figures.vgpus[1].waits = true;
   Torture(figures);
   Torture(ReportedMessage{5, {{3, 1, 100, 70}, {4, 0, 0, 0}}});
-  Torture(EndMessage{9});
+  Torture(EndMessage{9, 10});
   Torture(KeptMessage{3, "[[vgpu]]"});
   Torture(ControlKeysMessage{4, "/c.pem", "/k.pem", "/a.pem", true, {1, 2, 3, 4}});
   Torture(ControlKeysAnswer{4, StatusCode::kPermissionDenied, "it has expired"});

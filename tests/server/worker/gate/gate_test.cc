@@ -1,3 +1,4 @@
+#include "server/gate/gate_end.h"
 #include "tests/server/worker/gate/gate_fixture.h"
 
 namespace tessera {
@@ -33,9 +34,17 @@ TEST_F(GateTest, WhatIsDoneIsCountedAlsoWhileItIsFree) {
 
 TEST_F(GateTest, WhomTheAuditCaughtMayNotGoOn) {
   EXPECT_TRUE(gate_->MayGoOn().ok());
-  page_.caught = 1;
+  page_.caught = static_cast<uint32_t>(GateEnd::kCaught);
   EXPECT_EQ(gate_->MayGoOn().code(), StatusCode::kOverran);
   EXPECT_NE(gate_->MayGoOn().message().find("--audit end"), std::string::npos);
+}
+
+TEST_F(GateTest, WhoseVgpuWasDeletedMayNotGoOn) {
+  page_.caught = static_cast<uint32_t>(GateEnd::kDeleted);
+  EXPECT_EQ(gate_->MayGoOn().code(), StatusCode::kUnavailable);
+  EXPECT_NE(gate_->MayGoOn().message().find("deleted by force"), std::string::npos);
+  page_.caught = 77;
+  EXPECT_TRUE(gate_->MayGoOn().ok());
 }
 
 TEST_F(GateTest, SaysWhenWhatWasQueuedBeforeItClosedIsDone) {
