@@ -29,7 +29,11 @@ GpuAmount Inventory::Gpu::Free() const {
 }
 
 std::string Inventory::Server::NotOffered(int64_t now_ns) const {
-  if (closed) return "is closed: " + *closed;
+  if (closed) return closed->empty() ? "is cordoned" : "is cordoned: " + *closed;
+  return Away(now_ns);
+}
+
+std::string Inventory::Server::Away(int64_t now_ns) const {
   if (!joined) return "has left";
   if (now_ns - heard_ns >= kSilentNs) return "is silent";
   return "";

@@ -64,6 +64,8 @@ class Inventory {
 
     // Why nothing new is placed there at `now_ns`, as "is silent"; empty: it is offered.
     std::string NotOffered(int64_t now_ns) const;
+    // Why it is not there, as "is silent"; empty: it is.
+    std::string Away(int64_t now_ns) const;
   };
   struct HeldGpu {
     uint32_t gpu = 0;  // its number in the server's list

@@ -12,6 +12,7 @@
 
 #include "netaware/job/placer_path.h"
 #include "netaware/service/event_calls.h"
+#include "netaware/service/admin_calls.h"
 #include "netaware/service/node_calls.h"
 #include "netaware/service/options.h"
 #include "netaware/service/placement_calls.h"
@@ -128,11 +129,13 @@ int Run(const PlacerOptions& options) {
   PlacementCalls placement(**loop, **roles, connections);
   NodeCalls nodes(**loop, **roles, connections);
   EventCalls events(**loop, **roles, connections);
+  AdminCalls admin(**loop, **roles, connections);
   grpc::ServerBuilder builder;
   RpcBounds{.message_bytes = 256 * 1024, .calls_of_connection = 64}.Bound(builder, "placer");
   builder.RegisterService(&placement);
   builder.RegisterService(&nodes);
   builder.RegisterService(&events);
+  builder.RegisterService(&admin);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   RpcFront front(*server, connections);
   const Result<std::string> where = Serve(*listeners, front);

@@ -69,14 +69,16 @@ Status PlacerCore::Load(const std::vector<StoreEntry>& entries, int64_t now_ms) 
   };
   for (const StoreEntry& entry : entries) {
     if (!entry.key.starts_with(kServerKeys)) continue;
-    Result<JoiningNode> node = ReadServer(entry.value);
-    if (!node.ok()) return damaged(entry);
-    const std::string id = node->server.id;
-    hosts_[id] = node->host;  // a job may be told of its grant before the server is back
-    const Status joined = pool_.Join(std::move(node->server), now_ms * kNsOfMs);
+    Result<KeptServer> server = ReadServer(entry.value);
+    if (!server.ok()) return damaged(entry);
+    const std::string id = server->is.id;
+    hosts_[id] = server->host;  // a job may be told of its grant before the server is back
+    const Status joined = pool_.Join(std::move(server->is), now_ms * kNsOfMs);
     if (!joined.ok()) LogWarning("a server of before is forgotten: {}", joined.message());
     pool_.Leave(id);
+    if (joined.ok() && server->cordon) TakeCordon(id, std::move(*server->cordon));
   }
+  drains_from_ms_ = now_ms + kReturnMs;
   for (const StoreEntry& entry : entries) {
     if (!entry.key.starts_with(kPlacedKeys)) continue;
     Result<PlacedGrant> placed = ReadPlaced(entry.value);
@@ -186,13 +188,14 @@ void PlacerCore::Turn(int64_t now_ms) {
     book_.NotStored(each.first);
     return true;
   });
+  EndDrained(now_ms);
   for (const GrantAction& action : book_.Turn(now_ms)) Act(action, now_ms);
   ended_by_.clear();
   ends_noted_.clear();
 }
 
 int64_t PlacerCore::NextMs() const {
-  int64_t next_ms = book_.NextMs();
+  int64_t next_ms = std::min(book_.NextMs(), NextDrainMs());
   for (const auto& [grant, at_ms] : not_stored_) next_ms = std::min(next_ms, at_ms);
   return next_ms;
 }

@@ -47,6 +47,8 @@ class PlacerCore {
  public:
   static constexpr int64_t kHoldMs = 60'000;       // a hold that nobody confirms ends then
   static constexpr int64_t kStoreAgainMs = 1'000;  // after the store has failed
+  static constexpr int64_t kReturnMs = 5'000;      // in which jobs are back after a start, to hear why they end
+  static constexpr int64_t kDrainMsMax = 315'360'000'000;
   static constexpr size_t kRequestIdBytesMax = 128;
   static constexpr size_t kWaitingMax = 4'096;  // jobs that wait; one more is refused
   static constexpr size_t kNotesMax = 10'000;   // that are not stored yet; one more is told in the log alone
@@ -109,6 +111,29 @@ class PlacerCore {
   // The store has not kept these.
   void NotesNotStored(std::vector<StoreRecord> records);
 
+  // What an administrator does with servers: at once in force here, and to be made durable by what is returned. kNotFound: no
+  // such server, with the nearest; kInvalidArgument: the reason or the time cannot be. The same again is the same.
+  Result<StoreTransaction> Cordon(const std::string& server, const std::string& reason, const std::string& by, int64_t now_ms);
+  Result<StoreTransaction> Uncordon(const std::string& server);
+  struct DrainAsk {
+    std::string server{};
+    std::string reason{};
+    std::string by{};
+    std::optional<int64_t> within_ms{};  // from now; nothing: what is there ends by itself
+  };
+  // Kept in the cordon: after a restart, and whenever the server is back.
+  Result<StoreTransaction> Drain(const DrainAsk& ask, int64_t now_ms);
+  // What would be wrong with it.
+  Status CheckDrain(const DrainAsk& ask) const;
+  // nullptr: it is not cordoned.
+  const ServerCordon* CordonOf(const std::string& server) const;
+  // What is granted there, by id.
+  std::vector<GrantView> GrantsOf(const std::string& server) const;
+  // Where this would be placed now.
+  Placement Plan(const Wish& wish, int64_t now_ms) const;
+  // As the server said last.
+  uint32_t SessionsOf(const std::string& server, const GrantId& grant) const;
+
   // Does what is due. To be called after each of the above, and at NextMs().
   void Turn(int64_t now_ms);
   int64_t NextMs() const;
@@ -137,6 +162,14 @@ class PlacerCore {
   Status JoinNow(JoiningNode node, int64_t now_ms);
   Result<GrantId> PlaceNow(const Ask& ask, int64_t now_ms);
   GrantView ViewOf(const PlacedGrant& placed, const Grant& grant) const;
+  StoreTransaction TakeCordon(const std::string& server, ServerCordon cordon);
+  // The server's record as it is to be kept.
+  StoreTransaction RecordOf(const std::string& server) const;
+  // Grants that are asked of a server right now are placed elsewhere.
+  void PlaceElsewhere(const std::string& server, int64_t now_ms);
+  bool IsGrantedAt(const GrantId& grant, const std::string& server) const;
+  void EndDrained(int64_t now_ms);
+  int64_t NextDrainMs() const;
 
   const Options options_;
   const TicketSigner signer_;
@@ -154,6 +187,9 @@ class PlacerCore {
   std::set<std::string> refusals_;                                   // among them
   std::map<GrantId, std::string> ended_by_;                          // of those of which the next turn tells
   std::set<GrantId> ends_noted_;                                     // in this turn
+  std::map<std::string, ServerCordon> cordons_;
+  std::map<std::string, std::map<GrantId, uint32_t>> sessions_;  // by server
+  int64_t drains_from_ms_ = 0;                                   // no drain ends anything before
 };
 
 // The grant of this request: the same for the same holder and text, and no other's.

@@ -33,7 +33,7 @@ Status PlacerCore::JoinNow(JoiningNode node, int64_t now_ms) {
   for (const PoolGpu& gpu : node.server.gpus) {
     if (!ParseGpuUuid(gpu.uuid)) return Status(StatusCode::kInvalidArgument, "'" + Printable(gpu.uuid) + "' is no UUID of a GPU");
   }
-  const std::string stored = StoredServer(node);
+  const std::string stored = StoredServer(node.server, node.host, CordonOf(id));
   const size_t gpus = node.server.gpus.size();
   RETURN_IF_ERROR(pool_.Join(std::move(node.server), now_ms * kNsOfMs));
   hosts_[id] = std::move(node.host);
@@ -82,6 +82,7 @@ void PlacerCore::CompareLedger(const std::string& server, const std::vector<Node
 void PlacerCore::Leave(const std::string& server, int64_t now_ms) {
   if (now_ms != 0) Note({.actor = std::string(AuditRecord::kPlacer), .action = "leave", .object = server}, now_ms);
   pool_.Leave(server);
+  sessions_.erase(server);
   std::erase_if(holds_asked_, [&](const auto& each) { return each.first.first == server; });
 }
 
@@ -89,7 +90,10 @@ void PlacerCore::Beat(const std::string& server, const NodeState& state, int64_t
   pool_.Heard(server, now_ms * kNsOfMs);
   if (const Status status = pool_.SetOthers(server, state.others); !status.ok())
     LogWarning("what server '{}' says of its GPUs is not taken: {}", Printable(server), status.message());
+  std::map<GrantId, uint32_t>& sessions = sessions_[server];
+  sessions.clear();
   for (const NodeGrantState& each : state.grants) {
+    sessions[each.grant] = each.sessions;
     if (each.sessions > 0) book_.Beat(each.grant, now_ms);
   }
 }

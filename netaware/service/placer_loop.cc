@@ -135,13 +135,20 @@ void PlacerLoop::Tell(const GrantView& view) {
 }
 
 void PlacerLoop::Keep(StoreTransaction transaction, std::optional<GrantId> grant) {
+  Write(std::move(transaction), [this, grant](const StoreResult& result) {
+    const bool done = result.outcome == StoreResult::Outcome::kDone;
+    if (grant) Post([id = *grant, done](PlacerCore& core, int64_t now_ms) { core.Stored(id, done, now_ms); });
+  });
+}
+
+void PlacerLoop::Write(StoreTransaction transaction, StoreThread::Done then) {
   std::vector<StoreRecord> records = transaction.records;
-  writer_.Commit(std::move(transaction), [this, grant, records = std::move(records)](const StoreResult& result) {
+  writer_.Commit(std::move(transaction), [this, then = std::move(then), records = std::move(records)](const StoreResult& result) {
     const bool done = result.outcome == StoreResult::Outcome::kDone;
     if (!done) LogError("the store has not kept what it was given: {}", result.reason);
     if (!records.empty() && done) events_.Stored(result.record, records);
     if (!records.empty() && !done) Post([records](PlacerCore& core, int64_t) { core.NotesNotStored(records); });
-    if (grant) Post([id = *grant, done](PlacerCore& core, int64_t now_ms) { core.Stored(id, done, now_ms); });
+    then(result);
   });
 }
 

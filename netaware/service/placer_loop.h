@@ -54,6 +54,10 @@ class PlacerLoop : private PlacerCore::Outside {
 
   // What happened. Any thread.
   EventLog& events() { return events_; }
+
+  // Within the work: stores this, then says how it went, in the writer's thread.
+  void Write(StoreTransaction transaction, StoreThread::Done then);
+
   // How often the store was written to. Any thread.
   uint64_t writes() { return writer_.writes(); }
 

@@ -53,6 +53,15 @@ void FillIn(const GrantAsk& ask, const std::string& request_id, control::v1::Pla
   if (ask.wait_ms >= 0) message->set_wait_ms(ask.wait_ms);
 }
 
+// The server of a part, and how to reach it.
+void FillIn(const std::string& id, const PlacerCore& core, GrantPart* part) {
+  part->set_server(id);
+  part->set_host(core.HostOf(id));
+  const auto server = core.pool().servers().find(id);
+  if (server == core.pool().servers().end()) return;
+  for (const std::string& address : server->second.addresses) part->add_addresses(address);
+}
+
 }  // namespace
 
 Result<PlacerCore::Ask> AskOf(const control::v1::PlaceRequest& request, std::string holder) {
@@ -88,12 +97,8 @@ control::v1::GrantState MessageOf(const GrantView& view, const PlacerCore& core,
   FillIn(view.grant.ask, view.grant.request_id, message.mutable_asked());
   for (const PlacedPart& part : view.grant.parts) {
     GrantPart& to = *message.add_parts();
-    to.set_server(part.server);
-    to.set_host(core.HostOf(part.server));
-    const auto server = core.pool().servers().find(part.server);
-    if (server != core.pool().servers().end()) {
-      for (const std::string& address : server->second.addresses) to.add_addresses(address);
-    }
+    FillIn(part.server, core, &to);
+    to.set_sessions(core.SessionsOf(part.server, view.grant.ask.id));
     for (const PlacedGpu& gpu : part.gpus) {
       control::v1::GrantGpu& one = *to.add_gpus();
       one.set_uuid(gpu.uuid);
@@ -107,6 +112,39 @@ control::v1::GrantState MessageOf(const GrantView& view, const PlacerCore& core,
   return message;
 }
 
+control::v1::ServerCordon MessageOf(const ServerCordon& cordon, int64_t now_ms) {
+  control::v1::ServerCordon message;
+  message.set_reason(cordon.reason);
+  message.set_by(cordon.by);
+  message.set_drains(cordon.drains);
+  if (cordon.ends_ms) message.set_ends_in_ms(std::max<int64_t>(0, *cordon.ends_ms - now_ms));
+  return message;
+}
+
+control::v1::PlanAnswer MessageOf(const Placement& placement, const PlacerCore::Ask& ask, const PlacerCore& core) {
+  control::v1::PlanAnswer message;
+  switch (placement.outcome) {
+    case Placement::Outcome::kPlaced: message.set_outcome("placed"); break;
+    case Placement::Outcome::kWaits: message.set_outcome("waits"); break;
+    case Placement::Outcome::kNever: message.set_outcome("never"); break;
+  }
+  message.set_reason(placement.reason);
+  for (const ChosenPart& part : placement.parts) {
+    GrantPart& to = *message.add_parts();
+    FillIn(part.server, core, &to);
+    for (const ChosenGpu& gpu : part.gpus) {
+      const PoolGpu& is = core.pool().servers().at(part.server).gpus.at(gpu.gpu).is;
+      control::v1::GrantGpu& one = *to.add_gpus();
+      one.set_uuid(is.uuid);
+      one.set_model(is.model);
+      one.set_share(PartOf(ask.wish.share));
+      one.set_limit(PartOf(ask.limit));
+      one.set_memory_bytes(gpu.memory_bytes);
+    }
+  }
+  return message;
+}
+
 control::v1::ServerList ServersOf(const PlacerCore& core, int64_t now_ms) {
   control::v1::ServerList list;
   for (const auto& [id, server] : core.pool().servers()) {
@@ -114,7 +152,12 @@ control::v1::ServerList ServersOf(const PlacerCore& core, int64_t now_ms) {
     to.set_server(id);
     for (const std::string& address : server.addresses) to.add_addresses(address);
     to.set_release(core.ReleaseOf(id));
-    to.set_problem(server.NotOffered(now_ms * 1'000'000));
+    to.set_away(server.Away(now_ms * 1'000'000));
+    to.set_problem(to.away());
+    if (const ServerCordon* const cordon = core.CordonOf(id)) {
+      to.set_problem("cordoned" + (cordon->reason.empty() ? "" : ": " + cordon->reason));
+      *to.mutable_cordon() = MessageOf(*cordon, now_ms);
+    }
     for (const Inventory::Gpu& gpu : server.gpus) {
       control::v1::PoolGpuState& one = *to.add_gpus();
       one.set_uuid(gpu.is.uuid);

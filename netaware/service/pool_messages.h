@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "generated/control/admin.pb.h"
 #include "generated/control/node.pb.h"
 #include "generated/control/placement.pb.h"
 #include "netaware/service/placer_core.h"
@@ -15,6 +16,9 @@ namespace tessera {
 Result<PlacerCore::Ask> AskOf(const control::v1::PlaceRequest& request, std::string holder);
 // `with_tickets`: for its holder.
 control::v1::GrantState MessageOf(const GrantView& view, const PlacerCore& core, bool with_tickets);
+control::v1::ServerCordon MessageOf(const ServerCordon& cordon, int64_t now_ms);
+// Of what `ask` would be given.
+control::v1::PlanAnswer MessageOf(const Placement& placement, const PlacerCore::Ask& ask, const PlacerCore& core);
 control::v1::ServerList ServersOf(const PlacerCore& core, int64_t now_ms);
 
 Result<JoiningNode> NodeOf(const control::v1::Registration& registration);

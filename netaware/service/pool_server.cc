@@ -8,19 +8,37 @@
 namespace tessera {
 namespace {
 
-constexpr uint8_t kVersion = 2;
+constexpr uint8_t kWithoutHost = 1, kPlain = 2, kCordoned = 3;  // forms; the first is of releases before the others
 constexpr size_t kTextBytesMax = 256;
 constexpr size_t kAddressesMax = 16;
 constexpr size_t kGpusMax = 64;
 
+void Put(Encoder& out, const ServerCordon& cordon) {
+  out.String(cordon.reason);
+  out.String(cordon.by);
+  out.Pod(static_cast<uint8_t>(cordon.drains));
+  out.Pod(static_cast<uint8_t>(cordon.ends_ms.has_value()));
+  out.Pod(cordon.ends_ms.value_or(0));
+}
+
+ServerCordon CordonFrom(Decoder& in) {
+  ServerCordon cordon;
+  cordon.reason = in.String(ServerCordon::kReasonBytesMax);
+  cordon.by = in.String(kTextBytesMax);
+  cordon.drains = in.Pod<uint8_t>() != 0;
+  const bool ends = in.Pod<uint8_t>() != 0;
+  const auto ends_ms = in.Pod<int64_t>();
+  if (ends) cordon.ends_ms = ends_ms;
+  return cordon;
+}
+
 }  // namespace
 
-std::string StoredServer(const JoiningNode& node) {
-  const PoolServer& server = node.server;
+std::string StoredServer(const PoolServer& server, const std::string& host, const ServerCordon* cordon) {
   Encoder out;
-  out.Pod(kVersion);
+  out.Pod(cordon == nullptr ? kPlain : kCordoned);
   out.String(server.id);
-  out.String(node.host);
+  out.String(host);
   out.Pod(static_cast<uint32_t>(server.addresses.size()));
   for (const std::string& address : server.addresses) out.String(address);
   out.Pod(static_cast<uint32_t>(server.gpus.size()));
@@ -31,17 +49,18 @@ std::string StoredServer(const JoiningNode& node) {
     out.Pod(gpu.all.memory_bytes);
     out.Pod(gpu.context_bytes);
   }
+  if (cordon != nullptr) Put(out, *cordon);
   return {reinterpret_cast<const char*>(out.bytes().data()), out.bytes().size()};
 }
 
-Result<JoiningNode> ReadServer(std::string_view value) {
+Result<KeptServer> ReadServer(std::string_view value) {
   Decoder in(std::as_bytes(std::span(value)));
-  JoiningNode node;
-  PoolServer& server = node.server;
-  const auto version = in.Pod<uint8_t>();
-  if (version == 0 || version > kVersion) in.Fail();
+  KeptServer kept;
+  PoolServer& server = kept.is;
+  const auto form = in.Pod<uint8_t>();
+  if (form < kWithoutHost || form > kCordoned) in.Fail();
   server.id = in.String(kTextBytesMax);
-  if (version > 1) node.host = in.String(kTextBytesMax);
+  if (form != kWithoutHost) kept.host = in.String(kTextBytesMax);
   server.addresses.resize(in.CountOf(kAddressesMax, sizeof(uint32_t)));
   for (std::string& address : server.addresses) address = in.String(kTextBytesMax);
   server.gpus.resize(in.CountOf(kGpusMax, 3 * sizeof(uint32_t) + 2 * sizeof(uint64_t)));
@@ -52,8 +71,9 @@ Result<JoiningNode> ReadServer(std::string_view value) {
     in.Pod(&gpu.all.memory_bytes);
     in.Pod(&gpu.context_bytes);
   }
+  if (form == kCordoned) kept.cordon = CordonFrom(in);
   if (!in.AtEnd() || server.id.empty()) return Status(StatusCode::kProtocolViolation, "a server that was kept is damaged");
-  return node;
+  return kept;
 }
 
 }  // namespace tessera

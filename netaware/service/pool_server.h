@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,11 +33,29 @@ struct JoiningNode {
   std::string release{};  // of the node
 };
 
+// An administrator's word that nothing new is placed at a server.
+struct ServerCordon {
+  static constexpr size_t kReasonBytesMax = 160;
+
+  std::string reason{};                 // printable, or empty
+  std::string by{};                     // who said so
+  bool drains = false;                  // what is there is to end
+  std::optional<int64_t> ends_ms = {};  // of a drain: when what is left is revoked, by the placer's clock; nothing: never
+
+  friend bool operator==(const ServerCordon&, const ServerCordon&) = default;
+};
+
 inline constexpr std::string_view kServerKeys = "servers/";
 
-// The form in which it is kept, without its state.
-std::string StoredServer(const JoiningNode& node);
+// What is kept of a server, without its state.
+struct KeptServer {
+  PoolServer is{};
+  std::string host{};  // on which its unix: addresses are
+  std::optional<ServerCordon> cordon{};
+};
+
+std::string StoredServer(const PoolServer& server, const std::string& host, const ServerCordon* cordon = nullptr);
 // kProtocolViolation: that is none.
-Result<JoiningNode> ReadServer(std::string_view value);
+Result<KeptServer> ReadServer(std::string_view value);
 
 }  // namespace tessera

@@ -95,7 +95,7 @@ TEST_F(InventoryTest, WhoIsSilentClosedOrAwayIsNotOffered) {
   pool.Heard("one", 10 * kSecondNs);
   EXPECT_EQ(ServerOf("one").NotOffered(15 * kSecondNs), "");
   ASSERT_TRUE(pool.Close("one", "its fans are changed").ok());
-  EXPECT_EQ(ServerOf("one").NotOffered(0), "is closed: its fans are changed");
+  EXPECT_EQ(ServerOf("one").NotOffered(0), "is cordoned: its fans are changed");
   ASSERT_TRUE(pool.Open("one").ok());
   pool.Leave("one");
   EXPECT_EQ(ServerOf("one").NotOffered(0), "has left");

@@ -38,20 +38,32 @@ TEST(StoredForms, AGrantIsReadAsItWas) {
 }
 
 TEST(StoredForms, AServerIsReadAsItWas) {
-  JoiningNode node;
-  node.host = "host";
-  node.server = {.id = "gpu7",
-                 .addresses = {"tls://gpu7:4180", "unix:/s"},
-                 .gpus = {{.uuid = "GPU-1", .model = "H100", .all = {kWholeShare, 80}, .context_bytes = 5}}};
-  Result<JoiningNode> read = ReadServer(StoredServer(node));
+  const PoolServer server{.id = "gpu7",
+                          .addresses = {"tls://gpu7:4180", "unix:/s"},
+                          .gpus = {{.uuid = "GPU-1", .model = "H100", .all = {kWholeShare, 80}, .context_bytes = 5}}};
+  Result<KeptServer> read = ReadServer(StoredServer(server, "host"));
   ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->is.id, server.id);
   EXPECT_EQ(read->host, "host");
-  EXPECT_EQ(read->server.id, node.server.id);
-  EXPECT_EQ(read->server.addresses, node.server.addresses);
-  ASSERT_EQ(read->server.gpus.size(), 1U);
-  EXPECT_EQ(read->server.gpus[0].all, node.server.gpus[0].all);
-  EXPECT_EQ(read->server.gpus[0].context_bytes, 5U);
-  NoPrefixAndDamage(StoredServer(node), ReadServer);
+  EXPECT_EQ(read->is.addresses, server.addresses);
+  ASSERT_EQ(read->is.gpus.size(), 1U);
+  EXPECT_EQ(read->is.gpus[0].all, server.gpus[0].all);
+  EXPECT_EQ(read->is.gpus[0].context_bytes, 5U);
+  EXPECT_FALSE(read->cordon.has_value());
+  NoPrefixAndDamage(StoredServer(server, "host"), ReadServer);
+}
+
+TEST(StoredForms, ACordonIsReadWithItsServer) {
+  const PoolServer server{.id = "gpu7", .addresses = {"unix:/s"}, .gpus = {{.uuid = "GPU-1", .model = "H100"}}};
+  for (const ServerCordon& cordon :
+       {ServerCordon{.reason = "its fans are changed", .by = "name:boss"}, ServerCordon{.by = "uid:0", .drains = true},
+        ServerCordon{.reason = "x", .by = "uid:0", .drains = true, .ends_ms = 1'700'000'000'000}}) {
+    Result<KeptServer> read = ReadServer(StoredServer(server, "host", &cordon));
+    ASSERT_TRUE(read.ok());
+    EXPECT_EQ(read->is.id, "gpu7");
+    EXPECT_EQ(read->cordon, cordon);
+    NoPrefixAndDamage(StoredServer(server, "host", &cordon), ReadServer);
+  }
 }
 
 TEST(GpuUuid, HasOneForm) {
