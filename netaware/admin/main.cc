@@ -3,8 +3,11 @@
 #include <cstdio>
 #include <string>
 
+#include "netaware/admin/describe_command.h"
 #include "netaware/admin/event_command.h"
+#include "netaware/admin/place_command.h"
 #include "netaware/admin/pool_command.h"
+#include "netaware/admin/server_command.h"
 #include "netaware/admin/vgpu_command.h"
 #include "netaware/cli/exit_codes.h"
 #include "netaware/pool/pool_command_line.h"
@@ -12,7 +15,7 @@
 
 int main(int argc, char** argv) {
   using namespace tessera;
-  CLI::App app{"Carries out 'tessera vgpu', 'get', 'grants', 'events' and 'audit', which start it.", "tessera"};
+  CLI::App app{"Carries out what of 'tessera' asks a server's control API or a placer, and is started by it.", "tessera"};
   app.set_version_flag("--version", std::string("tessera-admin ") + TESSERA_VERSION, "print the version and exit");
   app.set_help_flag("-h,--help", "print this text and exit");
   app.require_subcommand(1);
@@ -31,6 +34,9 @@ int main(int argc, char** argv) {
     return kExitUsage;
   }
   if (pool.command == "events" || pool.command == "audit") return EventCommand(pool);
+  if (!pool.server.empty()) return ServerCommand(pool);
+  if (pool.command == "place") return PlaceCommand(pool);
+  if (pool.command == "describe") return DescribeCommand(pool);
   if (!pool.command.empty()) return PoolCommand(pool);
   if (const std::string wrong = CheckVgpuOptions(options); !wrong.empty()) {
     std::fprintf(stderr, "tessera: %s: see 'tessera vgpu --help'\n", wrong.c_str());

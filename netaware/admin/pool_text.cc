@@ -55,7 +55,10 @@ nlohmann::json AsJson(const GrantPart& part) {
                     {"limit", gpu.limit()},
                     {"memory_bytes", gpu.memory_bytes()}});
   }
-  return {{"server", Printable(part.server())}, {"addresses", ListOf(part.addresses())}, {"gpus", std::move(gpus)}};
+  return {{"server", Printable(part.server())},
+          {"addresses", ListOf(part.addresses())},
+          {"gpus", std::move(gpus)},
+          {"sessions", part.sessions()}};
 }
 
 nlohmann::json AsJson(const control::v1::PlaceRequest& asked) {
@@ -210,6 +213,8 @@ std::vector<std::vector<std::string>> GrantsRows(const control::v1::GrantList& l
   return rows;
 }
 std::string GrantsText(const control::v1::GrantList& list, bool wide) { return TableText(GrantsRows(list, wide)); }
+
+std::string AskedOf(const GrantState& grant) { return Describe(grant.asked()); }
 
 std::string GpusOf(const GrantState& grant) {
   std::string text;

@@ -29,5 +29,7 @@ std::string GrantsText(const control::v1::GrantList& list, bool wide);
 
 // What a grant has, as "2 x NVIDIA H200 of gpu7 (0.5 of each, 20 GiB)"; "-": nothing.
 std::string GpusOf(const control::v1::GrantState& grant);
+// What was asked for, as "2 GPUs, 0.5:1 of each, 20 GiB".
+std::string AskedOf(const control::v1::GrantState& grant);
 
 }  // namespace tessera

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "netaware/cli/exit_codes.h"
+#include "netaware/job/place_request.h"
 #include "netaware/lease/reachable_address.h"
 #include "protocol/base/background.h"
 #include "protocol/base/bytes_text.h"
@@ -34,16 +35,9 @@ std::string NewRequestId() {
   return text;
 }
 
-control::v1::PlaceRequest RequestOf(const JobOptions& job) {
-  control::v1::PlaceRequest request;
+control::v1::PlaceRequest NewRequest(const JobOptions& job) {
+  auto request = RequestOf<control::v1::PlaceRequest>(job);
   request.set_request_id(NewRequestId());
-  request.set_gpus(job.gpus.value_or(1));
-  if (job.share) request.set_share(*job.share);
-  if (job.limit) request.set_limit(*job.limit);
-  if (job.memory_bytes) request.set_memory_bytes(*job.memory_bytes);
-  for (const std::string& model : job.models) request.add_models(model);
-  request.set_same_server(job.same_server);
-  if (job.wait_ms) request.set_wait_ms(*job.wait_ms);
   return request;
 }
 
@@ -75,7 +69,7 @@ int ExitCodeOf(const Status& status) {
 }  // namespace
 
 JobGrant::JobGrant(const LeaseOptions& options)
-    : options_(options), request_(RequestOf(options.job)), files_(options.directory()) {}
+    : options_(options), request_(NewRequest(options.job)), files_(options.directory()) {}
 
 JobGrant::~JobGrant() = default;
 

@@ -1,7 +1,10 @@
 #include "netaware/pool/pool_command_line.h"
 
+#include "netaware/pool/describe_command_line.h"
 #include "netaware/pool/event_command_line.h"
+#include "netaware/pool/place_command_line.h"
 #include "netaware/pool/placer_options.h"
+#include "netaware/pool/server_command_line.h"
 
 namespace tessera {
 namespace {
@@ -69,6 +72,9 @@ void AddPoolCommands(CLI::App& app, PoolOptions* options) {
   AddPlacer(*grants, options);
   grants->footer(kGrantsFooter);
   grants->callback([options] { options->command = "grants"; });
+  AddServerCommands(app, options);
+  AddPlaceCommand(app, options);
+  AddDescribeCommand(app, options);
   AddEventCommands(app, options);
 }
 

@@ -1,5 +1,5 @@
-// The command line of `tessera get`, `grants`, `events` and `audit`, for the two programs that read it: tessera, which becomes
-// tessera-admin, and tessera-admin, which does it. So both have the same help, errors and completion.
+// The command line of a pool's commands, for the two programs that read it: tessera, which becomes tessera-admin, and
+// tessera-admin, which does it. So both have the same help, errors and completion.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,7 +8,8 @@
 
 namespace tessera {
 
-// These commands of `app`. `options` is filled in when one of them is parsed, and outlives `app`.
+// The commands of `app` that ask a placer: get, grants, cordon, uncordon, drain, place, describe, events, audit. `options` is filled in when one
+// of them is parsed, and outlives `app`.
 void AddPoolCommands(CLI::App& app, PoolOptions* options);
 
 }  // namespace tessera

@@ -1,18 +1,27 @@
-// What `tessera get`, `tessera grants`, `tessera events` and `tessera audit` were asked for. A plain value.
+// What the commands of a pool were asked for. A plain value.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+
+#include "netaware/job/job_options.h"
 
 namespace tessera {
 
 struct PoolOptions {
-  std::string command;                      // get, grants, events or audit; empty: none of them was on the command line
-  std::string what;                         // of get: servers, gpus, grants
+  std::string command;                      // of AddPoolCommands(); empty: none of them was on the command line
+  std::string what;                         // of get: servers, gpus, grants; of describe: server, gpu, grant
   std::string action;                       // of grants: release
   std::string grant;                        // of grants: its id
-  std::string reason;                       // of grants: what its job is told; empty: nothing
+  std::string reason;                       // of grants, cordon, drain: what jobs are told; empty: nothing
+  std::string server;                       // of cordon, uncordon, drain: its id
+  std::optional<int64_t> deadline_ms;       // of drain, from now; nothing: never
+  bool dry_run = false;                     // of drain, place
+  JobOptions job;                           // of place
+  std::string name;                         // of describe: of the server, the GPU or the grant
   std::string since, until;                 // of events and audit: usage_time.h; empty: a day ago, and now
-  std::string of;                           // of these: a server, a grant or a holder; empty: all
+  std::string of;                           // of events and audit: a server, a grant or a holder; empty: all
   bool watch = false;                       // of all but grants: again and again
   std::string placer;                       // unix:PATH or tls://HOST:PORT; empty: as FindPlacer has it
   std::string certificate, key, authority;  // files for tls://; empty: the environment or the default

@@ -77,7 +77,8 @@ TEST_F(PlaceTest, EachFilterSaysWhatItRefused) {
   EXPECT_EQ(found.outcome, Outcome::kWaits);
   EXPECT_EQ(
       found.reason,
-      "1 GPU wanted, 0 of the pool's 5 fit; 2 of another model: there is NVIDIA A100, NVIDIA H100; 1 of a server that is cordoned: "
+      "1 GPU wanted, 0 of the pool's 5 fit; 2 of another model: there is NVIDIA A100, NVIDIA H100; 1 of a server that is "
+      "cordoned: "
       "kernel update; 1 with less than 0.5 of the time left: the most is 0.4; 1 with too little memory left: the most is 9 GiB, "
       "and "
       "20 GiB is wanted");

@@ -1,0 +1,13 @@
+// The command `describe`, as AddPoolCommands() has it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "netaware/pool/pool_options.h"
+
+namespace tessera {
+
+// `options` is filled in when it is parsed, and outlives `app`.
+void AddDescribeCommand(CLI::App& app, PoolOptions* options);
+
+}  // namespace tessera
