@@ -7,12 +7,6 @@
 namespace tessera {
 namespace {
 
-grpc::Status NotAllowed(const std::string& holder, const std::string& what) {
-  return {grpc::StatusCode::PERMISSION_DENIED, (holder.empty() ? std::string("somebody who cannot be told") : holder) +
-                                                   " may not " + what +
-                                                   " at this placer: ask whoever runs it (tessera-placer --policy)"};
-}
-
 grpc::Status NotKept(const std::string& server, const StoreResult& result) {
   return {grpc::StatusCode::RESOURCE_EXHAUSTED, "server '" + server + "' has changed, and the store has not kept it: " +
                                                     result.reason + "; do it again, or the next placer does not know"};
@@ -26,12 +20,27 @@ void FillIn(const PlacerCore& core, const std::string& server, int64_t now_ms, c
 
 }  // namespace
 
-grpc::ServerUnaryReactor* AdminCalls::Change(grpc::CallbackServerContext* context, const std::string& server,
+grpc::Status AdminCalls::NotAllowed(const std::string& holder, const char* action, const std::string& server,
+                                    const std::string& what) {
+  const std::string who = holder.empty() ? "somebody who cannot be told" : holder;
+  loop_.Post([who, action, server](PlacerCore& core, int64_t now_ms) {
+    core.Note({.actor = who,
+               .action = action,
+               .object = server,
+               .outcome = std::string(AuditRecord::kRefused),
+               .text = "no role of his lets him"},
+              now_ms);
+  });
+  return {grpc::StatusCode::PERMISSION_DENIED,
+          who + " may not " + what + " at this placer: ask whoever runs it (tessera-placer --policy)"};
+}
+
+grpc::ServerUnaryReactor* AdminCalls::Change(grpc::CallbackServerContext* context, const char* action, const std::string& server,
                                              control::v1::ServerChange* change, Act act) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   const std::string holder = connections_.HolderOf(context->peer());
   if (holder.empty() || roles_.Current()->RoleOf(holder) != Role::kAdmin) {
-    reactor->Finish(NotAllowed(holder, "change servers"));
+    reactor->Finish(NotAllowed(holder, action, server, "change servers"));
     return reactor;
   }
   loop_.Post([=, this, act = std::move(act)](PlacerCore& core, int64_t now_ms) {
@@ -49,7 +58,7 @@ grpc::ServerUnaryReactor* AdminCalls::Change(grpc::CallbackServerContext* contex
 grpc::ServerUnaryReactor* AdminCalls::Cordon(grpc::CallbackServerContext* context, const control::v1::CordonRequest* request,
                                              control::v1::ServerChange* change) {
   return Change(
-      context, request->server(), change,
+      context, "cordon", request->server(), change,
       [server = request->server(), reason = request->reason()](PlacerCore& core, const std::string& holder, int64_t now_ms) {
         return core.Cordon(server, reason, holder, now_ms);
       });
@@ -57,8 +66,10 @@ grpc::ServerUnaryReactor* AdminCalls::Cordon(grpc::CallbackServerContext* contex
 
 grpc::ServerUnaryReactor* AdminCalls::Uncordon(grpc::CallbackServerContext* context, const control::v1::UncordonRequest* request,
                                                control::v1::ServerChange* change) {
-  return Change(context, request->server(), change,
-                [server = request->server()](PlacerCore& core, const std::string&, int64_t) { return core.Uncordon(server); });
+  return Change(context, "uncordon", request->server(), change,
+                [server = request->server()](PlacerCore& core, const std::string& holder, int64_t now_ms) {
+                  return core.Uncordon(server, holder, now_ms);
+                });
 }
 
 grpc::ServerUnaryReactor* AdminCalls::Drain(grpc::CallbackServerContext* context, const control::v1::DrainRequest* request,
@@ -66,7 +77,7 @@ grpc::ServerUnaryReactor* AdminCalls::Drain(grpc::CallbackServerContext* context
   PlacerCore::DrainAsk ask{.server = request->server(), .reason = request->reason()};
   if (request->has_deadline_ms()) ask.within_ms = request->deadline_ms();
   const bool dry_run = request->dry_run();
-  return Change(context, ask.server, change,
+  return Change(context, "drain", ask.server, change,
                 [=](PlacerCore& core, const std::string& holder, int64_t now_ms) mutable -> Result<StoreTransaction> {
                   ask.by = holder;
                   if (!dry_run) return core.Drain(ask, now_ms);
@@ -81,7 +92,7 @@ grpc::ServerUnaryReactor* AdminCalls::Plan(grpc::CallbackServerContext* context,
   const std::string holder = connections_.HolderOf(context->peer());
   Result<PlacerCore::Ask> ask = AskOf(*request, holder);
   if (holder.empty() || !roles_.Current()->MayAsk(holder)) {
-    reactor->Finish(NotAllowed(holder, "ask for GPUs"));
+    reactor->Finish(NotAllowed(holder, "place", "", "ask for GPUs"));
   } else if (!ask.ok()) {
     reactor->Finish(GrpcStatusOf(ask.status()));
   } else {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "netaware/job/placer_path.h"
-#include "netaware/service/event_calls.h"
 #include "netaware/service/admin_calls.h"
+#include "netaware/service/event_calls.h"
 #include "netaware/service/node_calls.h"
 #include "netaware/service/options.h"
 #include "netaware/service/placement_calls.h"

@@ -114,7 +114,7 @@ class PlacerCore {
   // What an administrator does with servers: at once in force here, and to be made durable by what is returned. kNotFound: no
   // such server, with the nearest; kInvalidArgument: the reason or the time cannot be. The same again is the same.
   Result<StoreTransaction> Cordon(const std::string& server, const std::string& reason, const std::string& by, int64_t now_ms);
-  Result<StoreTransaction> Uncordon(const std::string& server);
+  Result<StoreTransaction> Uncordon(const std::string& server, const std::string& by, int64_t now_ms);
   struct DrainAsk {
     std::string server{};
     std::string reason{};
@@ -162,9 +162,11 @@ class PlacerCore {
   Status JoinNow(JoiningNode node, int64_t now_ms);
   Result<GrantId> PlaceNow(const Ask& ask, int64_t now_ms);
   GrantView ViewOf(const PlacedGrant& placed, const Grant& grant) const;
-  StoreTransaction TakeCordon(const std::string& server, ServerCordon cordon);
+  void TakeCordon(const std::string& server, ServerCordon cordon);
   // The server's record as it is to be kept.
   StoreTransaction RecordOf(const std::string& server) const;
+  // The same, and with it what was noted: this too.
+  StoreTransaction Noted(const char* action, const std::string& server, const std::string& by, std::string text, int64_t now_ms);
   // Grants that are asked of a server right now are placed elsewhere.
   void PlaceElsewhere(const std::string& server, int64_t now_ms);
   bool IsGrantedAt(const GrantId& grant, const std::string& server) const;

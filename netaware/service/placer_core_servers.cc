@@ -47,10 +47,18 @@ StoreTransaction PlacerCore::RecordOf(const std::string& server) const {
   return {.changes = {{std::string(kServerKeys) + server, StoredServer(is, HostOf(server), CordonOf(server))}}};
 }
 
-StoreTransaction PlacerCore::TakeCordon(const std::string& server, ServerCordon cordon) {
+StoreTransaction PlacerCore::Noted(const char* action, const std::string& server, const std::string& by, std::string text,
+                                   int64_t now_ms) {
+  Note({.actor = by, .action = action, .object = server, .text = std::move(text)}, now_ms);
+  StoreTransaction transaction = RecordOf(server);
+  transaction.records = std::exchange(notes_, {});
+  refusals_.clear();
+  return transaction;
+}
+
+void PlacerCore::TakeCordon(const std::string& server, ServerCordon cordon) {
   (void)pool_.Close(server, cordon.reason);
   cordons_[server] = std::move(cordon);
-  return RecordOf(server);
 }
 
 void PlacerCore::PlaceElsewhere(const std::string& server, int64_t now_ms) {
@@ -72,16 +80,16 @@ Result<StoreTransaction> PlacerCore::Cordon(const std::string& server, const std
   cordon.reason = reason;
   cordon.by = by;
   LogInfo("server '{}' is cordoned by {}: {}", Printable(server), by, reason);
-  StoreTransaction kept = TakeCordon(server, std::move(cordon));
+  TakeCordon(server, std::move(cordon));
   PlaceElsewhere(server, now_ms);
-  return kept;
+  return Noted("cordon", server, by, reason, now_ms);
 }
 
-Result<StoreTransaction> PlacerCore::Uncordon(const std::string& server) {
+Result<StoreTransaction> PlacerCore::Uncordon(const std::string& server, const std::string& by, int64_t now_ms) {
   RETURN_IF_ERROR(CheckServer(pool_, server));
   if (cordons_.erase(server) != 0) LogInfo("server '{}' is not cordoned any more", Printable(server));
   (void)pool_.Open(server);
-  return RecordOf(server);
+  return Noted("uncordon", server, by, "", now_ms);
 }
 
 Status PlacerCore::CheckDrain(const DrainAsk& ask) const {
@@ -97,9 +105,11 @@ Result<StoreTransaction> PlacerCore::Drain(const DrainAsk& ask, int64_t now_ms) 
   ServerCordon cordon{.reason = ask.reason, .by = ask.by, .drains = true};
   if (ask.within_ms) cordon.ends_ms = now_ms + *ask.within_ms;
   LogInfo("server '{}' is drained by {}: {}", Printable(ask.server), ask.by, ask.reason);
-  StoreTransaction kept = TakeCordon(ask.server, std::move(cordon));
+  TakeCordon(ask.server, std::move(cordon));
   PlaceElsewhere(ask.server, now_ms);
-  return kept;
+  std::string text = ask.reason;
+  if (ask.within_ms) text += fmt::format("{}what is left ends in {} s", text.empty() ? "" : "; ", *ask.within_ms / 1'000);
+  return Noted("drain", ask.server, ask.by, std::move(text), now_ms);
 }
 
 const ServerCordon* PlacerCore::CordonOf(const std::string& server) const {
@@ -134,7 +144,7 @@ void PlacerCore::EndDrained(int64_t now_ms) {
   for (const auto& [server, cordon] : cordons_) {
     if (!cordon.ends_ms || std::max(*cordon.ends_ms, drains_from_ms_) > now_ms) continue;
     for (const auto& [id, placed] : placed_) {
-      if (IsGrantedAt(id, server)) (void)book_.Revoke(id, SentenceOf(server, cordon));
+      if (IsGrantedAt(id, server)) (void)Revoke(id, SentenceOf(server, cordon), cordon.by);
     }
   }
 }

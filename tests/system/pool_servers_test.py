@@ -343,7 +343,12 @@ class Administrators(OfPool):
         for name in ("wall", "stranger"):
             self.assertIn(f"name:{name} may not ask for GPUs at this placer", ask(name, "place", "--dry-run", code=73))
         self.assertIn("the job would have", ask("alice", "place", "--dry-run"))
-        self.assertIn("is cordoned", ask("boss", "cordon", server))
+        self.assertIn("is cordoned", ask("boss", "cordon", server, "--reason", "its fans"))
+        records = json.loads(ask("boss", "audit", "--of", server, "-o", "json"))["events"]
+        told = [(record["actor"], record["action"], record["outcome"]) for record in records]
+        self.assertIn(("name:boss", "cordon", "done"), told)
+        for name in ("alice", "wall", "stranger"):
+            self.assertIn((f"name:{name}", "drain", "refused"), told)
         self.assertFalse(self.servers()[server]["offered"])
 
 

@@ -41,6 +41,10 @@ class Pool : public PlacerCore::Outside {
         kept.erase(change.key);
       }
     }
+    for (const StoreRecord& record : transaction.records) {
+      const AuditRecord read = std::move(ReadAudit(record)).value();
+      noted += read.actor + " " + read.action + " " + (read.holder.empty() ? read.object + ": " + read.text : read.text) + "\n";
+    }
     if (grant) stored.push_back(*grant);
   }
   void Keep(Result<StoreTransaction> transaction) {
@@ -79,6 +83,7 @@ class Pool : public PlacerCore::Outside {
   int64_t now_ms = 1'000'000;
   bool obey = true;
   std::map<std::string, std::string> kept;
+  std::string noted;  // what is remembered
   std::map<GrantId, GrantView> told;
   std::vector<std::pair<std::string, PlacerOrder>> orders;
   std::vector<GrantId> stored;
@@ -97,7 +102,7 @@ TEST(PoolServers, ACordonedServerIsOfferedForNothingNewUntilItIsOfferedAgain) {
   EXPECT_NE(pool.Where(waits).find("1 of a server that is cordoned: its fans are changed"), std::string::npos)
       << pool.Where(waits);
   EXPECT_EQ(pool.core->CordonOf("gpu1")->by, "name:boss");
-  pool.Keep(pool.core->Uncordon("gpu1"));
+  pool.Keep(pool.core->Uncordon("gpu1", "uid:0", pool.now_ms));
   EXPECT_EQ(pool.Where(waits), "gpu1");
   EXPECT_EQ(pool.core->CordonOf("gpu1"), nullptr);
 }
@@ -108,7 +113,7 @@ TEST(PoolServers, ACordonOutlivesThePlacerAndTheServersReturn) {
   const GrantId runs = pool.Ask("runs");
   pool.Keep(pool.core->Cordon("gpu1", "why", "name:boss", pool.now_ms));
   EXPECT_EQ(pool.Where(runs), "gpu1");  // goes on
-  pool.core->Leave("gpu1");
+  pool.core->Leave("gpu1", pool.now_ms);
   pool.Join(1, {{runs, false, 3}});
   EXPECT_EQ(pool.core->SessionsOf("gpu1", runs), 3U);
   for (int restart = 0; restart < 2; ++restart) {
@@ -118,7 +123,7 @@ TEST(PoolServers, ACordonOutlivesThePlacerAndTheServersReturn) {
     EXPECT_EQ(pool.core->pool().servers().at("gpu1").NotOffered(pool.now_ms * 1'000'000), "is cordoned: why");
     EXPECT_EQ(pool.Where(runs), "gpu1");
   }
-  pool.Keep(pool.core->Uncordon("gpu1"));
+  pool.Keep(pool.core->Uncordon("gpu1", "uid:0", pool.now_ms));
   pool.Start();
   EXPECT_EQ(pool.core->CordonOf("gpu1"), nullptr);
 }
@@ -175,7 +180,7 @@ TEST(PoolServers, ADrainWithoutATimeEndsNothingAndUncordonEndsADrain) {
   pool.Keep(pool.core->Cordon("gpu1", "y", "uid:1", pool.now_ms));
   EXPECT_TRUE(pool.core->CordonOf("gpu1")->drains);
   EXPECT_EQ(pool.core->CordonOf("gpu1")->ends_ms, pool.now_ms + 1'000);
-  pool.Keep(pool.core->Uncordon("gpu1"));
+  pool.Keep(pool.core->Uncordon("gpu1", "uid:0", pool.now_ms));
   pool.now_ms += 2'000;
   pool.Settle();
   EXPECT_EQ(pool.Where(id), "gpu1");
@@ -203,10 +208,12 @@ TEST(PoolServers, ADrainsTimeOutlivesThePlacerAndJobsHaveTimeToComeBack) {
 
 TEST(PoolServers, WhatCannotBeIsRefusedAndNothingChanges) {
   Pool pool;
-  EXPECT_EQ(pool.core->Uncordon("gpu7").status().message(), "there is no server 'gpu7' in the pool: it has none");
+  EXPECT_EQ(pool.core->Uncordon("gpu7", "uid:0", pool.now_ms).status().message(),
+            "there is no server 'gpu7' in the pool: it has none");
   pool.Join(1);
-  for (const Status& status : {pool.core->Cordon("gpu7", "", "uid:0", pool.now_ms).status(), pool.core->Uncordon("gpu7").status(),
-                               pool.core->Drain({.server = "gpu7"}, pool.now_ms).status()}) {
+  for (const Status& status :
+       {pool.core->Cordon("gpu7", "", "uid:0", pool.now_ms).status(), pool.core->Uncordon("gpu7", "uid:0", pool.now_ms).status(),
+        pool.core->Drain({.server = "gpu7"}, pool.now_ms).status()}) {
     EXPECT_EQ(status.code(), StatusCode::kNotFound);
     EXPECT_EQ(status.message(), "there is no server 'gpu7' in the pool: the nearest name is 'gpu1'");
   }
@@ -221,6 +228,20 @@ TEST(PoolServers, WhatCannotBeIsRefusedAndNothingChanges) {
   }
   EXPECT_EQ(pool.core->CordonOf("gpu1"), nullptr);
   EXPECT_TRUE(pool.core->Cordon("gpu1", longest, "uid:0", pool.now_ms).ok());
+}
+
+TEST(PoolServers, WhatWasDoneIsNotedWithItsDoer) {
+  Pool pool;
+  pool.Join(1);
+  (void)pool.Ask("r");
+  pool.noted.clear();
+  pool.Keep(pool.core->Cordon("gpu1", "why", "name:boss", pool.now_ms));
+  pool.Keep(pool.core->Uncordon("gpu1", "name:wall", pool.now_ms));
+  EXPECT_EQ(pool.noted, "name:boss cordon gpu1: why\nname:wall uncordon gpu1: \n");
+  pool.now_ms += PlacerCore::kReturnMs;
+  pool.noted.clear();
+  pool.Keep(pool.core->Drain({.server = "gpu1", .reason = "x", .by = "uid:0", .within_ms = 0}, pool.now_ms));
+  EXPECT_EQ(pool.noted, "uid:0 drain gpu1: x; what is left ends in 0 s\nuid:0 revoke by uid:0: x\n");
 }
 
 TEST(PoolServers, APlanHoldsNothing) {
