@@ -360,14 +360,16 @@ class ThePage(OfPool):
         commands = [shlex.split(line[2:]) for line in text.splitlines() if line.startswith("$ ")]
         self.assertEqual([words[1] for words in commands], ["describe", "drain", "drain", "place", "uncordon"])
         self.begin(servers=2)
-        name = self.name_of(1)
         job = self.start("--gpus", "2")
+        [grant] = self.grants()
+        name = grant["parts"][0]["server"]
+        [other] = {self.name_of(1), self.name_of(2)} - {name}
         here = [[name if word == "gpu7" else word for word in words[1:]] for words in commands]
         said = [self.ask(*words) for words in here[:4]]
         self.assertIn("state       offered", said[0])
         self.assertIn("would be drained", said[1])
         self.assertIn("ends in 2 h at the latest", said[2])
-        self.assertIn(self.name_of(2), said[3])
+        self.assertIn(other, said[3])
         self.assertEqual(self.servers()[name]["problem"], "cordoned: gpu7 is repaired")
         self.ask(*here[4])
         self.assertTrue(self.servers()[name]["offered"])
