@@ -89,6 +89,11 @@ class WatchStream : public grpc::ServerWriteReactor<Event>,
     if (events_.empty()) More();
   }
 
+  void Failed(const Status& why) override {
+    MutexLock lock(mutex_);
+    End(GrpcStatusOf(why));
+  }
+
   void OnWriteDone(bool ok) override {
     MutexLock lock(mutex_);
     if (!ok || ended_) return;

@@ -52,7 +52,10 @@ void EventLog::Watch(uint64_t after, std::weak_ptr<EventWatcher> watcher) {
     const std::shared_ptr<EventWatcher> there = watcher.lock();
     if (there == nullptr) return;
     const Result<std::vector<StoreRecord>> records = store.RecordsAfter(after, kPiece);
-    if (!records.ok()) return LogError("records cannot be read: {}", records.status().message());
+    if (!records.ok()) {
+      LogError("records cannot be read: {}", records.status().message());
+      return there->Failed(records.status());
+    }
     for (const StoreRecord& record : records.value()) {
       if (const Result<AuditRecord> read = ReadAudit(record); read.ok()) there->Take(read.value());
     }

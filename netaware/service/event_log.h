@@ -26,6 +26,8 @@ class EventWatcher {
   virtual void Take(const AuditRecord& record) = 0;
   // More is stored behind `number`: Watch() again when what was taken has gone out.
   virtual void ThereIsMore(uint64_t number) = 0;
+  // The store cannot be read: nothing comes any more.
+  virtual void Failed(const Status& why) = 0;
 };
 
 struct EventQuestion {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "netaware/ledger/stored_grant.h"
-#include "netaware/store/memory_store.h"
+#include "tests/netaware/store/around_store.h"
 #include "tests/protocol/ticket/some_ticket.h"
 
 namespace tessera {
@@ -31,34 +31,18 @@ LedgerOrder Order(Kind kind, uint8_t grant, uint64_t epoch = 3, int64_t until_ms
 }
 
 // A store whose disk can be full.
-class LittleStore : public Store {
+class LittleStore : public AroundStore {
  public:
-  std::optional<StoreEntry> Get(std::string_view key) const override { return store_->Get(key); }
-  std::vector<StoreEntry> Range(std::string_view prefix) const override { return store_->Range(prefix); }
   std::vector<StoreResult> Commit(std::span<const StoreTransaction> transactions) override {
     commits += 1;
     if (full)
       return std::vector<StoreResult>(transactions.size(),
                                       {.outcome = StoreResult::Outcome::kFailed, .reason = "the disk is full"});
-    return store_->Commit(transactions);
+    return AroundStore::Commit(transactions);
   }
-  Result<std::vector<StoreEvent>> Since(uint64_t revision) const override { return store_->Since(revision); }
-  Result<std::vector<StoreRecord>> RecordsAfter(uint64_t number, size_t most) const override {
-    return store_->RecordsAfter(number, most);
-  }
-  Result<std::vector<StoreRecord>> RecordsBefore(uint64_t number, size_t most) const override {
-    return store_->RecordsBefore(number, most);
-  }
-  uint64_t last_record() const override { return store_->last_record(); }
-  void SetRecordBounds(const RecordBounds& bounds) override { store_->SetRecordBounds(bounds); }
-  uint64_t revision() const override { return store_->revision(); }
-  uint64_t epoch() const override { return store_->epoch(); }
 
   bool full = false;
   int commits = 0;
-
- private:
-  std::unique_ptr<Store> store_ = MakeMemoryStore();
 };
 
 class GrantLedgerTest : public ::testing::Test {

@@ -5,7 +5,7 @@
 #include <future>
 #include <string>
 
-#include "netaware/store/memory_store.h"
+#include "tests/netaware/store/around_store.h"
 
 namespace tessera {
 namespace {
@@ -80,8 +80,10 @@ class Watcher : public EventWatcher {
  public:
   void Take(const AuditRecord& record) override { taken.push_back(record.object); }
   void ThereIsMore(uint64_t number) override { more = number; }
+  void Failed(const Status& why) override { failed = why.message(); }
   std::vector<std::string> taken;
   uint64_t more = 0;
+  std::string failed;
 };
 
 TEST_F(EventLogTest, TheNewestOfATimeAreTold) {
@@ -130,6 +132,26 @@ TEST_F(EventLogTest, AWatcherGetsEachOnceFromWhereItWants) {
   Settle();
   Add(1, 2);
   EXPECT_EQ(last->taken, std::vector<std::string>{"1"});
+}
+
+class UnreadableStore : public AroundStore {
+ public:
+  Result<std::vector<StoreRecord>> RecordsAfter(uint64_t, size_t) const override {
+    return Status(StatusCode::kUnavailable, "the disk is gone");
+  }
+};
+
+TEST(EventLog, WhoWatchesAStoreThatCannotBeReadIsToldSo) {
+  UnreadableStore store;
+  StoreThread writer(store);
+  EventLog log(writer);
+  const auto watcher = std::make_shared<Watcher>();
+  log.Watch(0, watcher);
+  std::promise<void> done;
+  writer.Read([&](const Store&) { done.set_value(); });
+  done.get_future().wait();
+  writer.End();
+  EXPECT_EQ(watcher->failed, "the disk is gone");
 }
 
 TEST_F(EventLogTest, WhoAsksDoesNotMakeWritesMore) {
