@@ -15,21 +15,10 @@ import time
 import unittest
 
 from pool import Pool
+from pool_case import SHELL, PoolCase, close, say
 from product import TESSERA, Keys, environment, wait_for
 
-SHELL = ["sh", "-c", "echo ready; read line; exit 0"]
 GRANT = re.compile("[0-9a-f]{32}")
-
-
-def say(*words, code=0, **changes):
-    """What is on stdout, or on stderr where it is to fail."""
-    done = subprocess.run([TESSERA, *words], capture_output=True, text=True, timeout=60, env=environment(**changes))
-    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
-    if code:
-        assert done.stdout == "" and re.fullmatch(r"tessera: [^\n]+\n", done.stderr), (words, done.stdout, done.stderr)
-        return done.stderr
-    assert done.stderr == "", done.stderr
-    return done.stdout
 
 
 def rows(text):
@@ -39,33 +28,12 @@ def rows(text):
     return [dict(zip(names, re.split("  +", line))) for line in lines]
 
 
-def close(job):
-    for pipe in (job.stdin, job.stdout, job.stderr):
-        pipe.close()
-
-
-class OneServer(unittest.TestCase):
+class OneServer(PoolCase):
     def setUp(self):
-        self.pool = Pool()
-        self.addCleanup(self.pool.stop)
-
-    def ask(self, *words, **more):
-        return say(*words, "--placer", self.pool.url, **more)
+        self.begin()
 
     def get(self, what):
         return json.loads(self.ask("get", what, "-o", "json"))[what]
-
-    def start(self, *words):
-        job = self.pool.job(*words, "--", *SHELL)
-        self.addCleanup(close, job)
-        self.addCleanup(job.kill)
-        self.assertEqual(job.stdout.readline(), "ready\n", job.poll() is not None and job.stderr.read())
-        return job
-
-    def end(self, job):
-        job.stdin.close()
-        self.assertEqual(job.wait(20), 0)
-        wait_for(lambda: self.pool.grants() == {}, 5, "the vGPU's end")
 
     def test_servers(self):
         address = "unix:" + self.pool.servers[0].path
@@ -101,7 +69,7 @@ class OneServer(unittest.TestCase):
         self.assertEqual((row["MODEL"], row["SERVER"]), (used["model"], used["server"]))
         self.assertNotIn("UUID", row)
         self.assertEqual([row["UUID"] for row in rows(self.ask("get", "gpus", "-o", "wide"))], [gpu["uuid"] for gpu in before])
-        self.end(job)
+        self.end_all(job)
         self.assertEqual(self.get("gpus"), before)
 
     def test_what_others_have(self):
@@ -139,7 +107,7 @@ class OneServer(unittest.TestCase):
         self.assertEqual((row["GPUS"], row["REASON"]), ("-", waiting["reason"]))
         self.assertIn("it was waiting", self.ask("grants", "release", waiting["grant"]))
         self.assertEqual(waits.wait(20), 81, waits.stderr.read())
-        self.end(job)
+        self.end_all(job)
         self.assertEqual(self.ask("get", "grants"), "GRANT  STATE  HOLDER  GPUS  REASON\n")
 
     def test_a_running_job_is_released(self):

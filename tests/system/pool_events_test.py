@@ -15,7 +15,8 @@ import time
 import unittest
 
 from pool import Pool
-from pool_commands_test import SHELL, close, rows, say
+from pool_case import SHELL, PoolCase, close, say
+from pool_commands_test import rows
 from product import TESSERA, Keys, end_with_test, environment, wait_for
 
 ME = f"uid:{os.getuid()}"
@@ -56,28 +57,12 @@ def words_of(events):
     return [f"{event['action']} {event['outcome']}" for event in events]
 
 
-class OnePool(unittest.TestCase):
+class OnePool(PoolCase):
     def setUp(self):
-        self.pool = Pool()
-        self.addCleanup(self.pool.stop)
-
-    def ask(self, *words, **more):
-        return say(*words, "--placer", self.pool.url, **more)
+        self.begin()
 
     def events(self, *words, command="events"):
         return json.loads(self.ask(command, *words, "-o", "json"))["events"]
-
-    def start(self, *words):
-        job = self.pool.job(*words, "--", *SHELL)
-        self.addCleanup(close, job)
-        self.addCleanup(job.kill)
-        self.assertEqual(job.stdout.readline(), "ready\n", job.poll() is not None and job.stderr.read())
-        return job
-
-    def end(self, job):
-        job.stdin.close()
-        self.assertEqual(job.wait(20), 0)
-        wait_for(lambda: self.pool.grants() == {}, 5, "the vGPU's end")
 
     def watch(self, *words):
         watch = Watch(*words, "--placer", self.pool.url)
@@ -88,7 +73,7 @@ class OnePool(unittest.TestCase):
         began_ms = time.time() * 1000
         job = self.start("--gpu-share", "0.5", "--gpu-mem", "1G")
         [grant] = json.loads(self.ask("get", "grants", "-o", "json"))["grants"]
-        self.end(job)
+        self.end_all(job)
         wait_for(lambda: len(self.events("--of", grant["grant"])) == 3, SHORT_S, "the events")
         asked, granted, released = events = self.events("--of", grant["grant"])
         self.assertEqual(words_of(events), ["ask done", "grant done", "release done"])
@@ -129,7 +114,7 @@ class OnePool(unittest.TestCase):
 
     def test_a_watch_goes_on_over_a_restart_of_the_placer(self):
         # One that was there before, so that a list comes first.
-        self.end(self.start("--gpu-share", "0.5"))
+        self.end_all(self.start("--gpu-share", "0.5"))
         wait_for(lambda: "release done" in words_of(self.events()), SHORT_S, "the event")
         watch = self.watch("events", "--watch", "-o", "json")
         text = self.watch("audit", "-w", "--of", ME)
@@ -151,7 +136,7 @@ class OnePool(unittest.TestCase):
                     wait_for(lambda: each.said().count("is not there any more") == 2, 10, "the sentence")
                 self.pool.placer = self.pool.start_placer()
                 wait_for(lambda: self.pool.joins() == 3, 20, "the server's joining")
-            self.end(job)
+            self.end_all(job)
         wait_for(lambda: words_of(self.events()).count("release done") == 4, 10, "the events")
         all_events = self.events()
         wait_for(lambda: len(watch.lines()) >= len(all_events), 10, "the events")
@@ -193,7 +178,7 @@ class OnePool(unittest.TestCase):
             except ImportError:
                 continue
             self.assertEqual(yaml.safe_load(text), told)
-        self.end(job)
+        self.end_all(job)
         self.assertEqual(self.ask("get", "grants", "-o", "yaml"), "grants: []\n")
 
     def test_get_watches(self):
@@ -217,7 +202,7 @@ class OnePool(unittest.TestCase):
         [changed] = [row for row in rows(self.ask("get", "gpus", "-o", "wide")) if row["SHARE GRANTED"] == "0.25"]
         self.assertEqual(re.split("  +", text.lines()[3]), list(changed.values()))
         self.assertEqual(objects.objects(), [grant])
-        self.end(job)
+        self.end_all(job)
         wait_for(lambda: len(objects.lines()) == 2 and "gone: true" in documents.read(documents.out), 10, "the end")
         self.assertEqual(objects.objects()[1], {"grant": grant["grant"], "gone": True})
         self.assertRegex(documents.read(documents.out), rf"\A---\nasked:\n(.*\n)+---\ngone: true\ngrant: \"?{grant['grant']}\"?\n\Z")

@@ -15,39 +15,15 @@ import time
 import unittest
 from pathlib import Path
 
-from pool import Pool, PoolServer
+from pool import PoolServer
+from pool_case import SHELL, PoolCase, close, say
 from product import TESSERA, Keys, environment, wait_for
 
-SHELL = ["sh", "-c", "echo ready; read line; exit 0"]
 PAGE = Path(__file__).parents[2] / "docs/pool-gpus.md"
 ME = f"uid:{os.getuid()}"
 
 
-def say(*words, code=0, **changes):
-    """What is on stdout, or on stderr where it is to fail."""
-    done = subprocess.run([TESSERA, *words], capture_output=True, text=True, timeout=60, env=environment(**changes))
-    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
-    if code:
-        assert re.fullmatch(r"tessera: [^\n]+\n", done.stderr), (words, done.stdout, done.stderr)
-        assert done.stdout == "" or "json" in words, done.stdout
-        return done.stderr
-    assert done.stderr == "", done.stderr
-    return done.stdout
-
-
-def close(job):
-    for pipe in (job.stdin, job.stdout, job.stderr):
-        pipe.close()
-
-
-class OfPool(unittest.TestCase):
-    def begin(self, *options, **more):
-        self.pool = Pool(*options, **more)
-        self.addCleanup(self.pool.stop)
-
-    def ask(self, *words, **more):
-        return say(*words, "--placer", self.pool.url, **more)
-
+class OfPool(PoolCase):
     def json(self, *words, **more):
         return json.loads(self.ask(*words, "-o", "json", **more))
 
@@ -62,13 +38,6 @@ class OfPool(unittest.TestCase):
         address = "unix:" + self.pool.servers[number - 1].path
         return next(name for name, server in self.servers().items() if server["addresses"] == [address])
 
-    def start(self, *words):
-        job = self.pool.job(*words, "--", *SHELL)
-        self.addCleanup(close, job)
-        self.addCleanup(job.kill)
-        self.assertEqual(job.stdout.readline(), "ready\n", job.poll() is not None and job.stderr.read())
-        return job
-
     def wait(self, *words):
         """A job that waits."""
         job = self.pool.job(*words, "--", *SHELL)
@@ -76,10 +45,6 @@ class OfPool(unittest.TestCase):
         self.addCleanup(job.kill)
         self.assertIn("waiting", job.stderr.readline())
         return job
-
-    def end(self, job):
-        job.stdin.close()
-        self.assertEqual(job.wait(20), 0)
 
     def lost(self, job):
         """What the job is told when it loses its GPUs."""
