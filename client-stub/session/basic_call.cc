@@ -78,7 +78,7 @@ void BasicCall::ChangesNot(LastSequence* last) {
 }
 
 void BasicCall::NoteSent(uint64_t sequence) {
-  if (Trace* trace = Client::Get().trace()) trace->AddSent(info_, *session_, sequence, thread_->number);
+  if (Trace* trace = Client::Get().trace()) trace->AddSent(info_, *session_, sequence, thread_->number, begun_ns_);
   sequence_ = sequence;
 }
 

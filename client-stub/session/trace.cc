@@ -34,13 +34,13 @@ void Trace::AddCall(const CallInfo& info, uint32_t thread, uint64_t begin_ns) {
   }
 }
 
-void Trace::AddSent(const CallInfo& info, const Session& session, uint64_t sequence, uint32_t thread) {
+void Trace::AddSent(const CallInfo& info, const Session& session, uint64_t sequence, uint32_t thread, uint64_t begin_ns) {
   const uint64_t now_ns = MonotonicNs();
   MutexLock lock(mutex_);
   if (sent_.size() == kTraceEventsMax) {
     ++lost_;
   } else {
-    sent_.push_back({&info, &session, sequence, thread, now_ns});
+    sent_.push_back({&info, &session, sequence, thread, begin_ns, now_ns});
   }
 }
 
@@ -60,12 +60,22 @@ void Trace::AddVisit(uint64_t number, const VisitTimes& times) {
   if (visits_.size() < kTraceEventsMax) visits_[number].times = times;
 }
 
-void Trace::AddVisitsOf(const Session& session, size_t process, const Worker& worker, std::string* text) const {
+int64_t Trace::AheadNs(const Worker& worker, const SentBySequence& sent) {
+  int64_t ahead_ns = worker.ahead_ns;
+  for (const TraceEvent& event : worker.events) {
+    const auto found = sent.find(event.sequence);
+    if (event.call == kTraceVisit || found == sent.end() || found->second->begin_ns == 0) continue;
+    ahead_ns = std::min(ahead_ns, static_cast<int64_t>(event.begin_ns - found->second->begin_ns));
+  }
+  return ahead_ns;
+}
+
+void Trace::AddVisitsOf(const Session& session, size_t process, const Worker& worker, uint64_t ahead_ns,
+                        std::string* text) const {
   std::map<uint64_t, const TraceEvent*> by_sequence;
   for (const TraceEvent& event : worker.events) {
     if (event.call == kTraceVisit) by_sequence[event.sequence] = &event;
   }
-  const auto ahead_ns = static_cast<uint64_t>(worker.ahead_ns);
   for (const auto& [number, visit] : visits_) {
     const auto found = by_sequence.find(visit.sequence);
     if (visit.session != &session || visit.times.told_ns == 0 || found == by_sequence.end()) continue;
@@ -84,25 +94,27 @@ void Trace::AddVisitsOf(const Session& session, size_t process, const Worker& wo
 std::string Trace::ToJson(std::span<Session* const> sessions, std::span<const Worker> workers) const {
   MutexLock lock(mutex_);
   std::string text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n" + ProcessName(1, "program");
-  std::map<std::pair<const Session*, uint64_t>, const SentEvent*> by_sequence;
-  for (const SentEvent& sent : sent_) by_sequence[{sent.session, sent.sequence}] = &sent;
+  std::map<const Session*, SentBySequence> sent_in;
+  for (const SentEvent& sent : sent_) sent_in[sent.session][sent.sequence] = &sent;
   for (const CallEvent& call : calls_) {
     text += fmt::format(",\n{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"call\",\"pid\":1,\"tid\":{},\"ts\":{},\"dur\":{}}}",
                         call.info->name, call.thread, Us(call.begin_ns), Us(call.end_ns - call.begin_ns));
   }
   for (size_t i = 0; i < sessions.size(); ++i) {
     const size_t process = 2 + i;
+    const SentBySequence& by_sequence = sent_in[sessions[i]];
+    const auto ahead_ns = static_cast<uint64_t>(AheadNs(workers[i], by_sequence));
     text += ",\n" + ProcessName(process, "worker of " + sessions[i]->Name());
     for (const TraceEvent& event : workers[i].events) {
       if (event.call == kTraceVisit) continue;
-      const auto found = by_sequence.find({sessions[i], event.sequence});
+      const auto found = by_sequence.find(event.sequence);
       if (found == by_sequence.end()) continue;  // from before the trace began
       const SentEvent& sent = *found->second;
       const char* const name = sent.info->name;
-      const uint64_t begin_ns = event.begin_ns - static_cast<uint64_t>(workers[i].ahead_ns);
+      const uint64_t begin_ns = event.begin_ns - ahead_ns;
       const std::string id = fmt::format("\"{}.{}\"", process, event.sequence);
       const char* const way = sessions[i]->mirrored() ? "link and queue" : "queue";
-      // The clocks of two hosts are the same to half a round trip.
+      // A worker may take a record before the program has noted that it was sent.
       text += fmt::format(
           ",\n{{\"ph\":\"b\",\"name\":\"{0}\",\"cat\":\"{1}\",\"id\":{2},\"pid\":{3},\"tid\":0,\"ts\":{4}}}"
           ",\n{{\"ph\":\"e\",\"name\":\"{0}\",\"cat\":\"{1}\",\"id\":{2},\"pid\":{3},\"tid\":0,\"ts\":{5}}}",
@@ -114,7 +126,7 @@ std::string Trace::ToJson(std::span<Session* const> sessions, std::span<const Wo
           ",\n{{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"record\",\"cat\":\"record\",\"id\":{0},\"pid\":{3},\"tid\":{4},\"ts\":{5}}}",
           id, sent.thread, Us(std::min(sent.ns, begin_ns)), process, event.thread, Us(begin_ns));
     }
-    AddVisitsOf(*sessions[i], process, workers[i], &text);
+    AddVisitsOf(*sessions[i], process, workers[i], ahead_ns, &text);
   }
   return text + fmt::format("\n],\"otherData\":{{\"events_lost\":{}}}}}\n", lost_);
 }

@@ -5,6 +5,7 @@
 // that waits to be executed is an asynchronous slice of its worker, an arrow leads from the call to the execution. A visit
 // (streams/stream_visit.h) is a slice of the program and one of the worker, whose stream waits. The clock is the program's
 // CLOCK_MONOTONIC; a worker's is compared with it at the end, which is right to half a round trip.
+// No execution begins before the call that asked for it: where half a round trip would have it so, the worker's clock is moved.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,9 @@ class Trace {
 
   // Any thread.
   void AddCall(const CallInfo& info, uint32_t thread, uint64_t begin_ns) EXCLUDES(mutex_);
-  void AddSent(const CallInfo& info, const Session& session, uint64_t sequence, uint32_t thread) EXCLUDES(mutex_);
+  // `begin_ns`: when the call began that sent it; 0 where that is not known.
+  void AddSent(const CallInfo& info, const Session& session, uint64_t sequence, uint32_t thread, uint64_t begin_ns)
+      EXCLUDES(mutex_);
   // A record asked for visit `number`; it was made.
   void AddVisitSent(uint64_t number, const Session& session, uint64_t sequence) EXCLUDES(mutex_);
   void AddVisit(uint64_t number, const VisitTimes& times) EXCLUDES(mutex_);
@@ -61,14 +64,19 @@ class Trace {
     const Session* session;
     uint64_t sequence;
     uint32_t thread;
+    uint64_t begin_ns;  // of its call; 0: unknown
     uint64_t ns;
   };
+  using SentBySequence = std::map<uint64_t, const SentEvent*>;  // of one session
   struct VisitEvent {
     const Session* session = nullptr;
     uint64_t sequence = 0;
     VisitTimes times;
   };
-  void AddVisitsOf(const Session& session, size_t process, const Worker& worker, std::string* text) const REQUIRES(mutex_);
+  // How far the worker's clock is ahead of the program's.
+  static int64_t AheadNs(const Worker& worker, const SentBySequence& sent);
+  void AddVisitsOf(const Session& session, size_t process, const Worker& worker, uint64_t ahead_ns, std::string* text) const
+      REQUIRES(mutex_);
   std::string ToJson(std::span<Session* const> sessions, std::span<const Worker> workers) const EXCLUDES(mutex_);
 
   const std::string path_;
