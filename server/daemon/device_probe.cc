@@ -8,9 +8,9 @@
 #include "generated/driver_table.h"
 #include "protocol/base/log.h"
 #include "protocol/wire/handshake.h"
-#include "server/daemon/child_process.h"
-#include "server/daemon/child_report.h"
-#include "server/daemon/exit_codes.h"
+#include "server/daemon/children/child_process.h"
+#include "server/daemon/children/child_report.h"
+#include "server/daemon/children/exit_codes.h"
 #include "server/daemon/readings/context_cost.h"
 #include "server/worker/snapshot_builder.h"
 

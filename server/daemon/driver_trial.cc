@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "protocol/base/log.h"
-#include "server/daemon/child_process.h"
-#include "server/daemon/child_report.h"
-#include "server/daemon/exit_codes.h"
-#include "server/daemon/worker_environment.h"
+#include "server/daemon/children/child_process.h"
+#include "server/daemon/children/child_report.h"
+#include "server/daemon/children/exit_codes.h"
+#include "server/daemon/children/worker_environment.h"
 #include "server/daemon/worker_sandbox.h"
 #include "server/driver/trial.h"
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "server/daemon/child_process.h"
+#include "server/daemon/children/child_process.h"
 
 namespace tessera {
 

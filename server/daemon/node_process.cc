@@ -15,7 +15,7 @@
 #include "protocol/channel/unix_socket.h"
 #include "protocol/channel/waiting.h"
 #include "protocol/link/tls/key_files.h"
-#include "server/daemon/child_process.h"
+#include "server/daemon/children/child_process.h"
 
 namespace tessera {
 

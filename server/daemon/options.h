@@ -9,7 +9,7 @@
 #include "programs/service_options.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/link/link_options.h"
-#include "server/daemon/worker_uids.h"
+#include "server/daemon/children/worker_uids.h"
 #include "server/sandbox/sandbox.h"
 
 namespace tessera {

@@ -17,10 +17,10 @@
 #include "protocol/channel/channel.h"
 #include "protocol/channel/waiting.h"
 #include "protocol/wire/device_snapshot.h"
-#include "server/daemon/child_process.h"
-#include "server/daemon/exit_codes.h"
+#include "server/daemon/children/child_process.h"
+#include "server/daemon/children/exit_codes.h"
+#include "server/daemon/children/worker_line.h"
 #include "server/daemon/warm_bounds.h"
-#include "server/daemon/worker_line.h"
 #include "server/shares/share_socket.h"
 
 namespace tessera {

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <string>
 
+#include "server/daemon/children/exit_codes.h"
 #include "server/daemon/device_probe.h"
 #include "server/daemon/driver_trial.h"
-#include "server/daemon/exit_codes.h"
 #include "server/daemon/worker_sandbox.h"
 
 namespace tessera {

@@ -19,7 +19,7 @@
 #include "protocol/base/start_program.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/channel/waiting.h"
-#include "server/daemon/child_process.h"
+#include "server/daemon/children/child_process.h"
 
 namespace tessera {
 

@@ -24,12 +24,12 @@
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
 #include "protocol/wire/handshake.h"
+#include "server/daemon/children/worker_uids.h"
 #include "server/daemon/gate_memory.h"
 #include "server/daemon/options.h"
 #include "server/daemon/readings/device_memory.h"
 #include "server/daemon/session_demand.h"
 #include "server/daemon/shared_directory.h"
-#include "server/daemon/worker_uids.h"
 #include "server/images/image_keeper.h"
 
 namespace tessera {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "protocol/base/log.h"
-#include "server/daemon/child_process.h"
-#include "server/daemon/exit_codes.h"
+#include "server/daemon/children/child_process.h"
+#include "server/daemon/children/exit_codes.h"
 #include "server/sandbox/sandbox.h"
 #include "server/sandbox/service_sandbox.h"
 

@@ -83,6 +83,9 @@ for folder, below in (("threads", ()), ("gate", ("threads",))):
 OWN["server/daemon/readings"] = [*(prefix for prefix in OWN["server"] if prefix != "server/"), "server/daemon/readings/", "server/gate/", "server/driver/",
                                  "server/emulator/", "server/device_page.h"]
 
+OWN["server/daemon/children"] = [*(prefix for prefix in OWN["server"] if prefix != "server/"), "server/daemon/children/", "server/worker/room_maker.h",
+                                 "programs/service_options.h"]
+
 # Kinds of links do not know each other, but for the connections of TCP.
 for folder in sorted(path.name for path in (sources.ROOT / "protocol/link").iterdir() if path.is_dir()):
     OWN.setdefault(f"protocol/link/{folder}", ["protocol/base/", "protocol/channel/", *LINK, "protocol/link/tcp/", f"protocol/link/{folder}/"])

@@ -1,4 +1,4 @@
-#include "server/daemon/client_environment.h"
+#include "server/daemon/children/client_environment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@
 #include "protocol/channel/query_server.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/wire/device_snapshot.h"
-#include "server/daemon/exit_codes.h"
+#include "server/daemon/children/exit_codes.h"
 #include "tests/server/daemon/daemon_fixture.h"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-#include "server/daemon/worker_line.h"
+#include "server/daemon/children/worker_line.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

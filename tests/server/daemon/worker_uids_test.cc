@@ -1,5 +1,5 @@
 // User ids that workers have for themselves: never two at once, whichever server asks.
-#include "server/daemon/worker_uids.h"
+#include "server/daemon/children/worker_uids.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "server/daemon/child_report.h"
+#include "server/daemon/children/child_report.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "protocol/base/clock.h"
 #include "protocol/base/unique_fd.h"
 #include "protocol/wire/handshake.h"
-#include "server/daemon/child_process.h"
+#include "server/daemon/children/child_process.h"
 
 namespace tessera {
 namespace {

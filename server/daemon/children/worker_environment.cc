@@ -1,4 +1,4 @@
-#include "server/daemon/worker_environment.h"
+#include "server/daemon/children/worker_environment.h"
 
 #include <unistd.h>
 

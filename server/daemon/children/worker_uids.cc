@@ -1,4 +1,4 @@
-#include "server/daemon/worker_uids.h"
+#include "server/daemon/children/worker_uids.h"
 
 #include <errno.h>
 #include <fcntl.h>

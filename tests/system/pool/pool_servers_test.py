@@ -19,7 +19,7 @@ from pool import PoolServer
 from pool_case import SHELL, PoolCase, close, say
 from product import TESSERA, Keys, environment, wait_for
 
-PAGE = Path(__file__).parents[2] / "docs/pool-gpus.md"
+PAGE = Path(__file__).parents[3] / "docs/pool-gpus.md"
 ME = f"uid:{os.getuid()}"
 
 

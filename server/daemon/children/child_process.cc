@@ -1,4 +1,4 @@
-#include "server/daemon/child_process.h"
+#include "server/daemon/children/child_process.h"
 
 #include <errno.h>
 #include <fcntl.h>

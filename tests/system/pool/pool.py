@@ -4,9 +4,11 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tempfile
 
-from product import BUILD, DAEMON, TESSERA, check_no_finding, end_with_test, environment, wait_for, words_of, children
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from product import BUILD, DAEMON, TESSERA, check_no_finding, end_with_test, environment, wait_for, words_of, children  # noqa: E402
 
 PLACER = os.path.join(BUILD, "bin/tessera-placer")
 ADMIN = os.path.join(BUILD, "bin/tessera-admin")

@@ -17,7 +17,7 @@ import ledger
 from pool import PLACER, Pool, Started
 from product import DAEMON, Keys, Server, TESSERA, free_port, environment, program, wait_for
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/pool-gpus.md"
+PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs/pool-gpus.md"
 SHELL = ["sh", "-c", 'echo ready; read line; exit 0']
 
 
