@@ -2,6 +2,7 @@
 //
 //   pool_bench PLACER [--jobs N] [--seconds S]      N jobs at once (32), each of which asks, is granted, and gives back, for S
 //   seconds (5)
+//   pool_bench PLACER --call                        one question; prints nothing
 //
 // A line of JSON: {"granted_per_s", "p50_us", "p99_us", "failed"}: from the request until the grant is heard.
 #include <grpcpp/client_context.h>
@@ -52,13 +53,30 @@ std::string Ask(control::v1::PlacementService::Stub& stub, const std::string& id
   return grant;
 }
 
-void Work(const std::string& url, int job, Clock::time_point end, Times& times) {
-  Result<RpcConnection> connection = ConnectRpc(url, {}, {.what = "placer", .program = "tessera-placer"}, "start it");
+const RpcPeer kPlacer = {.what = "placer", .program = "tessera-placer"};
+
+RpcConnection Connect(const std::string& url) {
+  Result<RpcConnection> connection = ConnectRpc(url, {}, kPlacer, "start it");
   if (!connection.ok()) {
     std::fprintf(stderr, "pool_bench: %s\n", connection.status().message().c_str());
     std::exit(1);
   }
-  const auto stub = control::v1::PlacementService::NewStub(connection->channel);
+  return *connection;
+}
+
+int Call(const std::string& url) {
+  const RpcConnection connection = Connect(url);
+  grpc::ClientContext context;
+  control::v1::ListGrantsRequest request;
+  control::v1::GrantList reply;
+  const grpc::Status said = control::v1::PlacementService::NewStub(connection.channel)->ListGrants(&context, request, &reply);
+  if (!said.ok()) std::fprintf(stderr, "pool_bench: %s\n", said.error_message().c_str());
+  return said.ok() ? 0 : 1;
+}
+
+void Work(const std::string& url, int job, Clock::time_point end, Times& times) {
+  const RpcConnection connection = Connect(url);
+  const auto stub = control::v1::PlacementService::NewStub(connection.channel);
   for (int i = 0; Clock::now() < end; ++i) {
     const Clock::time_point begin = Clock::now();
     const std::string grant = Ask(*stub, std::to_string(job) + "-" + std::to_string(i));
@@ -77,9 +95,10 @@ void Work(const std::string& url, int job, Clock::time_point end, Times& times) 
 
 int main(int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') {
-    std::fprintf(stderr, "usage: pool_bench PLACER [--jobs N] [--seconds S]\n");
+    std::fprintf(stderr, "usage: pool_bench PLACER [--jobs N] [--seconds S] | --call\n");
     return 2;
   }
+  if (argc == 3 && std::strcmp(argv[2], "--call") == 0) return Call(argv[1]);
   int jobs = 32, seconds = 5;
   for (int i = 2; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--jobs") == 0) jobs = std::atoi(argv[i + 1]);
