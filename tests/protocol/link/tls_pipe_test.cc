@@ -1,7 +1,10 @@
 // A TLS connection joined with a socket of this process.
 #include "protocol/link/tls/tls_pipe.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <string>
@@ -21,12 +24,31 @@ std::pair<UniqueFd, UniqueFd> Pair(int flags = SOCK_NONBLOCK) {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
+// Of TCP, on the loopback device.
+std::pair<UniqueFd, UniqueFd> Network() {
+  const UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  EXPECT_EQ(bind(listener.get(), any, size), 0);
+  EXPECT_EQ(listen(listener.get(), 1), 0);
+  EXPECT_EQ(getsockname(listener.get(), any, &size), 0);
+  UniqueFd far(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(connect(far.get(), any, size), 0);
+  UniqueFd near(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  EXPECT_EQ(fcntl(far.get(), F_SETFL, O_NONBLOCK), 0);
+  return {std::move(near), std::move(far)};
+}
+
 class TlsPipeTest : public testing::Test {
  protected:
   void SetUp() override {
     Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(TlsRole::kServer, authority_.Server());
     ASSERT_TRUE(identity.ok()) << identity.status().message();
-    auto [near, far] = Pair();
+    auto [near, far] = Network();
+    network_ = near.get();
     Result<PemPair> made = SignCertificate(authority_.pair(), TestAuthority::RequestOf("alice", false));
     peer_ = std::make_unique<RawTlsPeer>(std::move(far), false, *made);
     bool shaken = false;
@@ -74,6 +96,7 @@ class TlsPipeTest : public testing::Test {
 
   TestAuthority authority_;
   std::unique_ptr<RawTlsPeer> peer_;
+  int network_ = -1;  // the pipe's
   UniqueFd plain_;
   std::thread carrier_;
 };
@@ -95,6 +118,13 @@ TEST_F(TlsPipeTest, CarriesBothWays) {
   EXPECT_TRUE(peer_->RequestNewKeys());
   Say("after new keys");
   EXPECT_EQ(peer_->Receive(14), "after new keys");
+}
+
+TEST_F(TlsPipeTest, NothingWaitsForAnAcknowledgement) {
+  int on = 0;
+  socklen_t size = sizeof(on);
+  ASSERT_EQ(getsockopt(network_, IPPROTO_TCP, TCP_NODELAY, &on, &size), 0);
+  EXPECT_NE(on, 0);
 }
 
 TEST_F(TlsPipeTest, BothEndsAreTold) {
