@@ -6,12 +6,30 @@
 #include "netaware/admin/describe_command.h"
 #include "netaware/admin/event_command.h"
 #include "netaware/admin/place_command.h"
+#include "netaware/admin/placer_call.h"
 #include "netaware/admin/pool_command.h"
 #include "netaware/admin/server_command.h"
 #include "netaware/admin/vgpu_command.h"
 #include "netaware/cli/exit_codes.h"
+#include "netaware/job/job_config.h"
 #include "netaware/pool/pool_command_line.h"
 #include "netaware/vgpu/vgpu_command_line.h"
+
+namespace tessera {
+namespace {
+
+// With what the files of settings say, in a plan as for a job.
+void CompleteOptions(const JobConfig& config, PoolOptions* options) {
+  JobOptions job = options->job;
+  job.placer = options->placer;
+  config.Complete(&job);
+  options->placer = job.placer;
+  options->job = job;
+  config.CompleteKeys(&options->certificate, &options->key, &options->authority);
+}
+
+}  // namespace
+}  // namespace tessera
 
 int main(int argc, char** argv) {
   using namespace tessera;
@@ -32,6 +50,11 @@ int main(int argc, char** argv) {
     const std::string command = app.get_subcommands().empty() ? "" : " " + app.get_subcommands().front()->get_name();
     std::fprintf(stderr, "tessera: %s: see 'tessera%s --help'\n", error.what(), command.c_str());
     return kExitUsage;
+  }
+  if (!pool.command.empty()) {
+    const Result<JobConfig> config = JobConfig::Read();
+    if (!config.ok()) return Say(kExitUsage, config.status().message());
+    CompleteOptions(config.value(), &pool);
   }
   if (pool.command == "events" || pool.command == "audit") return EventCommand(pool);
   if (!pool.server.empty()) return ServerCommand(pool);

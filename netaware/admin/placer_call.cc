@@ -56,7 +56,9 @@ int PlacerCall::SayRefusal(const grpc::Status& status) const {
 int AtPlacer(const PoolOptions& options, const std::function<int(const PlacerCall& call)>& command) {
   const std::string url = FindPlacer(options.placer);
   if (url.empty()) {
-    return Say(kExitNoPlacer, "no placer is named whose pool it is: give --placer, set TESSERA_PLACER, or start tessera-placer");
+    return Say(kExitNoPlacer,
+               "no placer is named whose pool it is: give --placer, set TESSERA_PLACER, write it into config.toml, or start "
+               "tessera-placer");
   }
   const auto until = std::chrono::system_clock::now() + kAnswerWait;
   Result<RpcConnection> connection =

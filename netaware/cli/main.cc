@@ -34,7 +34,7 @@ is started on this one, which lives as long. With several servers, separated by 
 of all of them, in this order.
 
 Exit codes, when the program could not be started:
-    2  the command line was not understood
+    2  the command line was not understood, or a file of settings
    71  the server's address has an unknown scheme
    72  nobody answers at the server's address
    73  the server may not be used: a socket of another user, a certificate that one side does not accept, or tcp:// beyond this
@@ -52,6 +52,7 @@ Exit codes, when the program could not be started:
 Environment:
   TESSERA_SERVER   the server's address, or several with commas between them, when there is no --server
   TESSERA_PLACER   the placer's address, when there is no --placer; used when no server is named
+                   (and before config.toml in ~/.config/tessera and /etc/tessera, which has it and defaults of its options)
   TESSERA_SERVER_USER   whose servers are used besides root's and this user's, by number or name; any: whoever's
   TESSERA_CERTIFICATE, TESSERA_KEY, TESSERA_AUTHORITY   files for tls://, when there is no --certificate, --key, --authority
   TESSERA_LOG      what the client library logs on stderr: debug, info, warning, error, off

@@ -16,6 +16,7 @@
 #include "netaware/cli/program_file.h"
 #include "netaware/cli/server_check.h"
 #include "netaware/cli/server_list.h"
+#include "netaware/job/job_config.h"
 #include "netaware/job/placer_path.h"
 #include "protocol/link/link_address.h"
 
@@ -97,16 +98,22 @@ int RunCommand(const RunOptions& options) {
     }
   }
   std::string text;
+  LinkOptions link = options.link;
   if (server.empty() && options.driver == "auto" && options.vgpus.empty()) {
-    const std::string placer = FindPlacer(options.job.placer);
+    const Result<JobConfig> config = JobConfig::Read();
+    if (!config.ok()) return Refuse({kExitUsage, config.status().message()});
+    JobOptions asked = options.job;
+    config.value().Complete(&asked);
+    const std::string placer = FindPlacer(asked.placer);
     if (placer.empty() && options.job.asks()) {
       return Refuse({kExitNoPlacer,
-                     "no placer is named that finds GPUs of a pool: give --placer, set TESSERA_PLACER, or start "
-                     "tessera-placer"});
+                     "no placer is named that finds GPUs of a pool: give --placer, set TESSERA_PLACER, write it "
+                     "into config.toml, or start tessera-placer"});
     }
     if (!placer.empty()) {
+      config.value().CompleteKeys(&link.keys.certificate, &link.keys.key, &link.keys.authority);
       PoolJob job;
-      const ServerProblem problem = PoolJob::Start(layout.value(), placer, options.job, options.link, &job);
+      const ServerProblem problem = PoolJob::Start(layout.value(), placer, asked, link, &job);
       if (problem.exit_code != kExitOk) return Refuse(problem);
       server = job.servers;
       tickets = job.tickets;
@@ -135,7 +142,7 @@ int RunCommand(const RunOptions& options) {
     if (!options.quiet) std::fprintf(stderr, "tessera: private server, %s\n", own.description.c_str());
   } else {
     std::vector<ReachedServer> reached;
-    const ServerProblem problem = ReachServers(server, options.link, ServerQuery::Ask::kBegin, &reached, vgpus, tickets);
+    const ServerProblem problem = ReachServers(server, link, ServerQuery::Ask::kBegin, &reached, vgpus, tickets);
     if (problem.exit_code != kExitOk) return Refuse(problem);
     server.clear();
     for (const ReachedServer& one : reached) {

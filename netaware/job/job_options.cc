@@ -66,7 +66,8 @@ bool ParseWait(std::string_view text, int64_t* wait_ms) {
 void AddJobOptions(CLI::App& command, JobOptions* options) {
   command
       .add_option("--placer", options->placer,
-                  "the placer of a pool of GPUs, which finds some for the job (default: $TESSERA_PLACER, else this user's own)")
+                  "the placer of a pool of GPUs, which finds some for the job (default: $TESSERA_PLACER, else that of "
+                  "config.toml, else this user's own)")
       ->type_name("unix:PATH|tls://HOST:PORT");
   command.add_option("--gpus", options->gpus, "how many GPUs of the pool (default: 1)")
       ->type_name("N")

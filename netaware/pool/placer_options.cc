@@ -11,7 +11,9 @@ constexpr size_t kReasonBytesMax = 160;
 }  // namespace
 
 void AddPlacer(CLI::App& command, PoolOptions* options) {
-  command.add_option("--placer", options->placer, "the placer of the pool (default: $TESSERA_PLACER, else this user's own)")
+  command
+      .add_option("--placer", options->placer,
+                  "the placer of the pool (default: $TESSERA_PLACER, else that of config.toml, else this user's own)")
       ->type_name("unix:PATH|tls://HOST:PORT");
   AddIdentity(command, options);
 }

@@ -18,7 +18,7 @@ grants   yours, or everybody's if you are the placer's administrator or viewer: 
 --watch looks once a second. On a terminal it shows all again when something has changed; elsewhere it prints what has: rows, with
 -o json an object a line, with -o yaml a document each. What is not there any more is said to have gone, in json "gone": true.
 
-Exit codes: 0; 2 the command line was not understood; 71 the address is neither unix:PATH nor tls://HOST:PORT; 73 not allowed, or a
+Exit codes: 0; 2 the command line, or config.toml, was not understood; 71 the address is neither unix:PATH nor tls://HOST:PORT; 73 not allowed, or a
 certificate was not accepted; 74 the placer is of another release; 76 a part of the installation is missing; 80 nobody answers at the
 placer's address within 5 s, or none is named
 

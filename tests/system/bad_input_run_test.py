@@ -161,6 +161,20 @@ class Run(TableTest):
         self.tessera(72, "no answer from " + url + ".*firewall", "run", "--server", url, "--", "true")
         silent.close()
 
+    @row("`config.toml` with an unknown key, a value of another form, half written, or that may not be read")
+    def test_files_of_settings(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "tessera/config.toml")
+            os.mkdir(os.path.dirname(path))
+            for text, why in (("gpu-sare = 1", "there is no key 'gpu-sare': the nearest is 'gpu-share'"), ("gpu-mem = 20", "which takes a text"),
+                              ("gpu-mem = '20'", "a size with its unit"), ("wait = '5", "no closing quote"), ("gpus", "missing behind the key 'gpus'")):
+                with open(path, "w") as file:
+                    file.write(f"\n{text}\n")
+                self.tessera(2, f"{path}, line 2: .*{why}", "run", "--", "true", env=environment(XDG_CONFIG_HOME=directory))
+            os.unlink(path)
+            os.mkdir(path)
+            self.tessera(2, f"{path} is no ordinary file", "run", "--", "true", env=environment(XDG_CONFIG_HOME=directory))
+
     @row("`tls://` without a certificate, or with files that cannot be used")
     def test_no_certificate(self):
         with tempfile.TemporaryDirectory() as directory:
