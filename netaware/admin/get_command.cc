@@ -1,7 +1,6 @@
 #include "netaware/admin/get_command.h"
 
 #include <grpcpp/client_context.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "netaware/admin/pool_changes.h"
 #include "netaware/admin/pool_text.h"
 #include "netaware/cli/exit_codes.h"
+#include "programs/repeated_view.h"
 
 namespace tessera {
 namespace {
@@ -46,15 +46,14 @@ grpc::Status Look(const Channel& channel, const PoolOptions& options, PoolView* 
 }
 
 int Watch(const PoolOptions& options, const PlacerCall& call) {
-  const bool redraws = isatty(STDOUT_FILENO) == 1 && (options.output == "text" || options.output == "wide");
+  const RepeatedView screen(1, RepeatedView::kEndless, options.output == "text" || options.output == "wide");
   PoolChanges changes;
   const auto once = [&](const Channel& channel, int* code) {
     for (;;) {
       PoolView view;
       if (grpc::Status status = Look(channel, options, &view); !status.ok()) return status;
       std::string text = changes.Of(view, options.output);
-      // From the upper left corner of an empty screen.
-      if (redraws && !text.empty()) text = "\033[H\033[2J" + TextOf(view, options.output);
+      if (screen.redraws() && !text.empty()) text = screen.Drawn(TextOf(view, options.output));
       if (!text.empty()) *code = Print(text);
       if (*code != kExitOk) return grpc::Status::OK;
       std::this_thread::sleep_for(kPause);

@@ -9,10 +9,13 @@
 #include "netaware/admin/placer_call.h"
 #include "netaware/admin/pool_command.h"
 #include "netaware/admin/server_command.h"
+#include "netaware/admin/status_command.h"
 #include "netaware/admin/vgpu_command.h"
 #include "netaware/cli/exit_codes.h"
 #include "netaware/job/job_config.h"
+#include "netaware/pool/placer_options.h"
 #include "netaware/pool/pool_command_line.h"
+#include "netaware/pool/status_command_line.h"
 #include "netaware/vgpu/vgpu_command_line.h"
 
 namespace tessera {
@@ -41,6 +44,8 @@ int main(int argc, char** argv) {
   AddVgpuCommand(app, &options);
   PoolOptions pool;
   AddPoolCommands(app, &pool);
+  AddIdentity(*AddStatusCommand(app, &pool), &pool);
+  AddIdentity(*AddTopCommand(app, &pool), &pool);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& text_wanted) {
@@ -58,6 +63,7 @@ int main(int argc, char** argv) {
   }
   if (pool.command == "events" || pool.command == "audit") return EventCommand(pool);
   if (!pool.server.empty()) return ServerCommand(pool);
+  if (pool.command == "status" || pool.command == "top") return StatusCommand(pool);
   if (pool.command == "place") return PlaceCommand(pool);
   if (pool.command == "describe") return DescribeCommand(pool);
   if (!pool.command.empty()) return PoolCommand(pool);

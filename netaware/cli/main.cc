@@ -9,10 +9,10 @@
 #include "netaware/cli/exit_codes.h"
 #include "netaware/cli/keys_command.h"
 #include "netaware/cli/run_command.h"
-#include "netaware/cli/status_command.h"
-#include "netaware/cli/top_command.h"
+#include "netaware/cli/view_command.h"
 #include "netaware/job/job_options.h"
 #include "netaware/pool/pool_command_line.h"
+#include "netaware/pool/status_command_line.h"
 #include "netaware/vgpu/vgpu_command_line.h"
 #include "programs/completion.h"
 #include "protocol/link/impaired/impaired_link.h"
@@ -70,8 +70,6 @@ Examples:
   tessera run --server tls://one:4180,tls://two:4180 -- ./program)";
 
 constexpr const char* kDoctorFooter = R"(Exit code: 0 when programs can use a GPU, 1 when a problem was found.)";
-
-constexpr const char* kStatusFooter = R"(Exit code: 0, or 71 to 74 as of 'tessera run'.)";
 
 constexpr const char* kKeysFooter =
     R"(tls:// wants a certificate on both sides. The directory of the authority stays with whoever administers the servers; what it makes
@@ -166,23 +164,11 @@ int Main(int argc, char** argv) {
   run_command->positionals_at_end();
   run_command->footer(kRunFooter);
 
-  StatusOptions status;
-  CLI::App* status_command = app.add_subcommand("status", "say what a server is, what it serves and how busy it is");
-  AddServer(status_command, &status.server, &status.link, "an error");
-  AddOutput(status_command, &status.output);
-  status_command->footer(kStatusFooter);
-
-  TopOptions top;
-  CLI::App* top_command = app.add_subcommand("top", "show the sessions of a server, and what they use, again and again");
-  AddServer(top_command, &top.server, &top.link, "an error");
-  AddOutput(top_command, &top.output);
-  top_command->add_option("--interval", top.interval_s, "seconds between two looks")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.1, 3600.0).description("0.1 to 3600"))
-      ->capture_default_str();
-  top_command->add_option("--count", top.count, "how often to look (default: until it is ended on a terminal, else once)")
-      ->type_name("N");
-  top_command->footer(kStatusFooter);
+  // Of a server or, by tessera-admin, of a pool.
+  PoolOptions pool;
+  ViewOptions view;
+  for (CLI::App* const command : {AddStatusCommand(app, &pool), AddTopCommand(app, &pool)})
+    AddServer(command, &view.server, &view.link, "a pool");
 
   DoctorOptions doctor;
   CLI::App* doctor_command =
@@ -220,7 +206,6 @@ int Main(int argc, char** argv) {
   VgpuOptions vgpu;
   CLI::App* vgpu_command = AddVgpuCommand(app, &vgpu);
 
-  PoolOptions pool;
   AddPoolCommands(app, &pool);
 
   std::string shell;
@@ -240,8 +225,7 @@ int Main(int argc, char** argv) {
     return kExitUsage;
   }
   if (run_command->parsed()) return RunCommand(run);
-  if (status_command->parsed()) return StatusCommand(status);
-  if (top_command->parsed()) return TopCommand(top);
+  if (pool.command == "status" || pool.command == "top") return ViewCommand(view, pool, argv);
   if (doctor_command->parsed()) return DoctorCommand(doctor);
   if (keys_command->parsed()) return KeysCommand(keys);
   if (!pool.command.empty()) return BecomeAdminProgram(argv);

@@ -1,8 +1,6 @@
 #include "netaware/cli/top_command.h"
 
 #include <fmt/core.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -12,6 +10,7 @@
 
 #include "netaware/cli/server_description.h"
 #include "netaware/cli/server_list.h"
+#include "programs/repeated_view.h"
 
 namespace tessera {
 namespace {
@@ -68,18 +67,12 @@ std::string SessionTable(const ServerReport& report) {
 int TopCommand(const TopOptions& options) {
   std::vector<ReachedServer> servers;
   if (const int code = ReachOrSay(options.server, options.link, &servers); code != kExitOk) return code;
-  const bool terminal = isatty(STDOUT_FILENO) == 1 && options.output == "text";
-  const uint32_t count = options.count != 0 ? options.count : terminal ? UINT32_MAX : 1;
-  for (uint32_t turn = 0; turn < count; ++turn) {
-    if (turn > 0) {
-      const auto whole_s = static_cast<time_t>(options.interval_s);
-      const timespec wait = {whole_s, static_cast<long>((options.interval_s - static_cast<double>(whole_s)) * 1e9)};
-      nanosleep(&wait, nullptr);
-    }
-    std::string text = terminal ? "\033[H\033[2J" : "";  // from the upper left corner of an empty screen
+  RepeatedView view(options.interval_s, options.count, options.output == "text");
+  for (bool is_first = true; view.Next(); is_first = false) {
+    std::string text;
     nlohmann::json json = nlohmann::json::array();
     for (ReachedServer& server : servers) {
-      ServerProblem problem = turn > 0 ? CheckServer(server.address, ServerQuery::Ask::kState, &server.report) : ServerProblem{};
+      ServerProblem problem = is_first ? ServerProblem{} : CheckServer(server.address, ServerQuery::Ask::kState, &server.report);
       if (problem.exit_code == kExitOk) problem = AddLoads(server.address, &server.report);
       if (problem.exit_code != kExitOk) {
         std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
@@ -90,7 +83,7 @@ int TopCommand(const TopOptions& options) {
       json.push_back(ServerAsJson(server.address.url, server.report));
     }
     if (options.output == "json") text = JsonText(servers.size() == 1 ? json.front() : json, -1) + "\n";
-    std::fputs(text.c_str(), stdout);
+    std::fputs(view.Drawn(text).c_str(), stdout);
     std::fflush(stdout);
   }
   return kExitOk;

@@ -10,11 +10,15 @@ constexpr size_t kReasonBytesMax = 160;
 
 }  // namespace
 
-void AddPlacer(CLI::App& command, PoolOptions* options) {
+void AddPlacerAddress(CLI::App& command, PoolOptions* options) {
   command
       .add_option("--placer", options->placer,
                   "the placer of the pool (default: $TESSERA_PLACER, else that of config.toml, else this user's own)")
       ->type_name("unix:PATH|tls://HOST:PORT");
+}
+
+void AddPlacer(CLI::App& command, PoolOptions* options) {
+  AddPlacerAddress(command, options);
   AddIdentity(command, options);
 }
 

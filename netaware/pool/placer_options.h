@@ -9,6 +9,8 @@
 
 namespace tessera {
 
+// --placer alone.
+void AddPlacerAddress(CLI::App& command, PoolOptions* options);
 // --placer, and who shows himself there.
 void AddPlacer(CLI::App& command, PoolOptions* options);
 // --certificate, --key, --authority alone.

@@ -10,7 +10,7 @@
 namespace tessera {
 
 struct PoolOptions {
-  std::string command;                      // of AddPoolCommands(); empty: none of them was on the command line
+  std::string command;                      // of AddPoolCommands(), status, top; empty: none of them was on the command line
   std::string what;                         // of get: servers, gpus, grants; of describe: server, gpu, grant
   std::string action;                       // of grants: release
   std::string grant;                        // of grants: its id
@@ -22,10 +22,12 @@ struct PoolOptions {
   std::string name;                         // of describe: of the server, the GPU or the grant
   std::string since, until;                 // of events and audit: usage_time.h; empty: a day ago, and now
   std::string of;                           // of events and audit: a server, a grant or a holder; empty: all
-  bool watch = false;                       // of all but grants: again and again
+  bool watch = false;                       // of get, events, audit, status: again and again
+  double interval_s = 1;                    // of top
+  uint32_t count = 0;                       // of top: how often; 0: until it is ended on a terminal, else once
   std::string placer;                       // unix:PATH or tls://HOST:PORT; empty: as FindPlacer has it
   std::string certificate, key, authority;  // files for tls://; empty: the environment or the default
-  std::string output = "text";              // or "wide", "yaml" (of get), "json"
+  std::string output = "text";              // or "wide", "yaml" (of get, status, top), "json"
 };
 
 }  // namespace tessera

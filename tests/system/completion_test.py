@@ -38,7 +38,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(complete(TESSERA, "--v"), ["--version"])
         self.assertEqual(complete(TESSERA, "run", "--dr"), ["--driver"])
         self.assertEqual(complete(TESSERA, "run", "--driver", "emu"), ["emulator"])
-        self.assertEqual(complete(TESSERA, "status", "-o", ""), ["text", "json"])
+        self.assertEqual(complete(TESSERA, "status", "-o", ""), ["text", "wide", "json", "yaml"])
         self.assertEqual(complete(TESSERA, "completion", "z"), ["zsh"])
         self.assertEqual(complete(TESSERA, "run", "--", "--dr"), [])
         self.assertEqual(complete(TESSERA, "keys", "s"), ["server", "show"])

@@ -67,7 +67,7 @@ OWN = {
                          "protocol/link/", "generated/control/"],
     "netaware/lease": ["netaware/lease/", "netaware/job/", "netaware/cli/exit_codes.h", "programs/", "protocol/base/", "protocol/wire/holder.h",
                        "protocol/rpc/rpc_client.h", "protocol/link/link_options.h", "generated/control/"],
-    "netaware/admin": ["netaware/admin/", "netaware/vgpu/", "netaware/pool/", "netaware/job/", "netaware/cli/exit_codes.h", "programs/service_options.h", "protocol/base/",
+    "netaware/admin": ["netaware/admin/", "netaware/vgpu/", "netaware/pool/", "netaware/job/", "netaware/cli/exit_codes.h", "programs/repeated_view.h", "programs/service_options.h", "protocol/base/",
                        "protocol/wire/holder.h", "protocol/link/link_address.h", "protocol/rpc/rpc_client.h", "generated/control/"],
     "netaware/cli": ["netaware/cli/", "netaware/vgpu/", "netaware/pool/", "netaware/job/", "protocol/base/", "protocol/wire/", "protocol/channel/", "programs/",
                      "protocol/link/impaired/impaired_link.h", "protocol/link/link_address.h", "protocol/link/link_options.h",
