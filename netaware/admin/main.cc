@@ -4,6 +4,7 @@
 #include <string>
 
 #include "netaware/admin/describe_command.h"
+#include "netaware/admin/doctor_command.h"
 #include "netaware/admin/event_command.h"
 #include "netaware/admin/place_command.h"
 #include "netaware/admin/placer_call.h"
@@ -46,6 +47,10 @@ int main(int argc, char** argv) {
   AddPoolCommands(app, &pool);
   AddIdentity(*AddStatusCommand(app, &pool), &pool);
   AddIdentity(*AddTopCommand(app, &pool), &pool);
+  // Of `tessera doctor`, which starts it and prints what it finds with the rest.
+  CLI::App* const doctor = app.add_subcommand("doctor-pool", "say how it is with a placer, as JSON");
+  AddPlacer(*doctor->group(""), &pool);
+  doctor->callback([&pool] { pool.command = "doctor-pool"; });
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& text_wanted) {
@@ -63,6 +68,7 @@ int main(int argc, char** argv) {
   }
   if (pool.command == "events" || pool.command == "audit") return EventCommand(pool);
   if (!pool.server.empty()) return ServerCommand(pool);
+  if (pool.command == "doctor-pool") return DoctorCommand(pool);
   if (pool.command == "status" || pool.command == "top") return StatusCommand(pool);
   if (pool.command == "place") return PlaceCommand(pool);
   if (pool.command == "describe") return DescribeCommand(pool);

@@ -14,15 +14,6 @@ namespace {
 
 constexpr std::chrono::seconds kAnswerWait(5);
 
-int SayConnection(const Status& status) {
-  switch (status.code()) {
-    case StatusCode::kPermissionDenied: return Say(kExitPermission, status.message());
-    case StatusCode::kVersionMismatch: return Say(kExitOtherVersion, status.message());
-    case StatusCode::kInvalidArgument: return Say(kExitUnknownScheme, status.message());
-    default: return Say(kExitNoPlacer, status.message());
-  }
-}
-
 }  // namespace
 
 int Say(int code, const std::string& sentence) {
@@ -30,27 +21,41 @@ int Say(int code, const std::string& sentence) {
   return code;
 }
 
+std::pair<int, std::string> ProblemOf(const Status& connection) {
+  switch (connection.code()) {
+    case StatusCode::kPermissionDenied: return {kExitPermission, connection.message()};
+    case StatusCode::kVersionMismatch: return {kExitOtherVersion, connection.message()};
+    case StatusCode::kInvalidArgument: return {kExitUnknownScheme, connection.message()};
+    default: return {kExitNoPlacer, connection.message()};
+  }
+}
+
 int Print(const std::string& text) {
   if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return kExitOk;
   return Say(kExitInternal, "the answer could not be written to stdout");
 }
 
-int PlacerCall::SayRefusal(const grpc::Status& status) const {
+std::pair<int, std::string> PlacerCall::ProblemOf(const grpc::Status& status) const {
   // Who has connected by TLS hears only then that his certificate was not accepted.
-  if (const Status failure = connection_.failure(); !failure.ok()) return SayConnection(failure);
+  if (const Status failure = connection_.failure(); !failure.ok()) return tessera::ProblemOf(failure);
   const std::string sentence = Printable(status.error_message(), kPlacerSentenceBytesMax);
   switch (status.error_code()) {
-    case grpc::StatusCode::INVALID_ARGUMENT: return Say(kExitUsage, sentence);
+    case grpc::StatusCode::INVALID_ARGUMENT: return {kExitUsage, sentence};
     case grpc::StatusCode::PERMISSION_DENIED:
-    case grpc::StatusCode::UNAUTHENTICATED: return Say(kExitPermission, sentence);
-    case grpc::StatusCode::UNIMPLEMENTED: return Say(kExitOtherVersion, "the placer is of another release: " + sentence);
+    case grpc::StatusCode::UNAUTHENTICATED: return {kExitPermission, sentence};
+    case grpc::StatusCode::UNIMPLEMENTED: return {kExitOtherVersion, "the placer is of another release: " + sentence};
     case grpc::StatusCode::NOT_FOUND:
-    case grpc::StatusCode::RESOURCE_EXHAUSTED: return Say(kExitRefused, sentence);
+    case grpc::StatusCode::RESOURCE_EXHAUSTED: return {kExitRefused, sentence};
     default:
-      return Say(kExitNoPlacer,
-                 fmt::format("no placer answers at {}: {}; start tessera-placer, or correct --placer (TESSERA_PLACER)",
-                             Printable(url_), sentence));
+      return {kExitNoPlacer,
+              fmt::format("no placer answers at {}: {}; start tessera-placer, or correct --placer (TESSERA_PLACER)",
+                          Printable(url_), sentence)};
   }
+}
+
+int PlacerCall::SayRefusal(const grpc::Status& status) const {
+  const auto [code, sentence] = ProblemOf(status);
+  return Say(code, sentence);
 }
 
 int AtPlacer(const PoolOptions& options, const std::function<int(const PlacerCall& call)>& command) {
@@ -64,7 +69,10 @@ int AtPlacer(const PoolOptions& options, const std::function<int(const PlacerCal
   Result<RpcConnection> connection =
       ConnectRpc(url, {options.certificate, options.key, options.authority}, {.what = "placer", .program = "tessera-placer"},
                  "start tessera-placer, or correct --placer (TESSERA_PLACER)", std::chrono::nanoseconds(kAnswerWait).count());
-  if (!connection.ok()) return SayConnection(connection.status());
+  if (!connection.ok()) {
+    const auto [code, sentence] = ProblemOf(connection.status());
+    return Say(code, sentence);
+  }
   return command(PlacerCall(url, until, std::move(*connection)));
 }
 

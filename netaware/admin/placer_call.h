@@ -23,6 +23,8 @@ namespace tessera {
 
 // A sentence on stderr. Returns `code`.
 int Say(int code, const std::string& sentence);
+// What to say of a connection that was not made: the exit code and the sentence.
+std::pair<int, std::string> ProblemOf(const Status& connection);
 // On stdout. Returns kExitOk; else kExitInternal, with a sentence.
 int Print(const std::string& text);
 
@@ -34,7 +36,9 @@ class PlacerCall {
   const std::shared_ptr<grpc::Channel>& channel() const { return connection_.channel; }
   // The calls of a command have one end.
   void Bound(grpc::ClientContext* context) const { context->set_deadline(until_); }
-  // What the placer, or whoever is there, says. Returns the exit code.
+  // What the placer, or whoever is there, says: the exit code and the sentence.
+  std::pair<int, std::string> ProblemOf(const grpc::Status& status) const;
+  // The same on stderr. Returns the exit code.
   int SayRefusal(const grpc::Status& status) const;
 
  private:

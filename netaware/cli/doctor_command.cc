@@ -17,6 +17,7 @@
 #include "netaware/cli/host_checks.h"
 #include "netaware/cli/install_layout.h"
 #include "netaware/cli/library_checks.h"
+#include "netaware/cli/pool_checks.h"
 #include "netaware/cli/private_server.h"
 #include "netaware/cli/server_check.h"
 #include "netaware/cli/server_description.h"
@@ -29,6 +30,8 @@
 
 namespace tessera {
 namespace {
+
+constexpr std::string_view kTlsScheme = "tls://";
 
 void Append(std::vector<Finding>* findings, std::vector<Finding> more) {
   findings->insert(findings->end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -93,6 +96,23 @@ std::vector<Finding> CheckCertificate(const LinkOptions& link) {
            soon ? "ask for a new one in time ('tessera keys client')" : ""}};
 }
 
+// What there is of a pool: settings, the placer, the tickets of the job that this is a part of.
+void CheckPool(const std::string& placer, const LinkOptions& link, bool server_named, std::vector<Finding>* findings) {
+  JobConfig config;
+  const bool is_sound = CheckConfig(&config, findings);
+  std::string url;
+  std::vector<Finding> of_placer;
+  if (is_sound) of_placer = CheckPlacer(placer, config, link, server_named, &url);
+  if (url.starts_with(kTlsScheme)) {
+    LinkOptions completed = link;
+    config.CompleteKeys(&completed.keys.certificate, &completed.keys.key, &completed.keys.authority);
+    Append(findings, CheckCertificate(completed));
+  }
+  Append(findings, std::move(of_placer));
+  if (const char* const tickets = getenv("TESSERA_TICKET"); tickets != nullptr)
+    Append(findings, CheckTickets(tickets, int64_t{time(nullptr)} * 1000));
+}
+
 const char* Word(Grade grade) { return grade == Grade::kGood ? "good" : grade == Grade::kNote ? "note" : "problem"; }
 
 // Escape sequences only where somebody looks at them (https://no-color.org).
@@ -126,7 +146,7 @@ void PrintJson(const std::vector<Finding>& findings, const nlohmann::json& serve
 
 }  // namespace
 
-int DoctorCommand(const DoctorOptions& options) {
+int DoctorCommand(const DoctorOptions& options, const std::string& placer) {
   std::string url = options.server;
   if (const char* configured = getenv("TESSERA_SERVER"); url.empty() && configured != nullptr) url = configured;
   std::vector<Finding> findings;
@@ -138,6 +158,7 @@ int DoctorCommand(const DoctorOptions& options) {
     Append(&findings, CheckLibraryPath(layout.value()));
     if (!options.program.empty()) Append(&findings, CheckProgram(layout.value(), options.program));
     Append(&findings, CheckLocalDriver());
+    CheckPool(placer, options.link, !url.empty(), &findings);
     // Each of several servers; the JSON form has the last one that answers.
     std::vector<std::string> urls = {""};
     const ServerProblem problem = url.empty() ? ServerProblem{} : SplitServers(url, &urls);

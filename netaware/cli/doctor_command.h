@@ -14,8 +14,8 @@ struct DoctorOptions {
   std::string output = "text";  // or "json"
 };
 
-// Prints its findings on stdout. Returns 0 without a problem, else 1. It changes nothing; a private server that it starts
-// ends with this process.
-int DoctorCommand(const DoctorOptions& options);
+// Prints its findings on stdout. `placer`: of --placer; empty: as jobs find one, and nothing of a pool where there is none.
+// Returns 0 without a problem, else 1. It changes nothing; a private server that it starts ends with this process.
+int DoctorCommand(const DoctorOptions& options, const std::string& placer);
 
 }  // namespace tessera

@@ -11,6 +11,7 @@
 #include "netaware/cli/run_command.h"
 #include "netaware/cli/view_command.h"
 #include "netaware/job/job_options.h"
+#include "netaware/pool/placer_options.h"
 #include "netaware/pool/pool_command_line.h"
 #include "netaware/pool/status_command_line.h"
 #include "netaware/vgpu/vgpu_command_line.h"
@@ -175,6 +176,7 @@ int Main(int argc, char** argv) {
       app.add_subcommand("doctor", "look for what keeps programs from using a GPU, and say how to repair it");
   AddServer(doctor_command, &doctor.server, &doctor.link, "a private server, which is tried out");
   AddOutput(doctor_command, &doctor.output);
+  AddPlacerAddress(*doctor_command, &pool);
   doctor_command->add_option("program", doctor.program, "also look whether this program gets Tessera's library")->type_name("");
   doctor_command->footer(kDoctorFooter);
 
@@ -226,7 +228,7 @@ int Main(int argc, char** argv) {
   }
   if (run_command->parsed()) return RunCommand(run);
   if (pool.command == "status" || pool.command == "top") return ViewCommand(view, pool, argv);
-  if (doctor_command->parsed()) return DoctorCommand(doctor);
+  if (doctor_command->parsed()) return DoctorCommand(doctor, pool.placer);
   if (keys_command->parsed()) return KeysCommand(keys);
   if (!pool.command.empty()) return BecomeAdminProgram(argv);
   if (vgpu_command->parsed()) {

@@ -40,6 +40,7 @@ class JobConfig {
   void CompleteKeys(std::string* certificate, std::string* key, std::string* authority) const;
 
   const Setting* Find(std::string_view key) const;
+  const std::vector<Setting>& settings() const { return settings_; }
   const std::vector<std::string>& files() const { return files_; }  // that were read, in the order of Paths()
 
  private:

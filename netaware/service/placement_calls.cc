@@ -205,4 +205,19 @@ grpc::ServerUnaryReactor* PlacementCalls::ListServers(grpc::CallbackServerContex
   return reactor;
 }
 
+grpc::ServerUnaryReactor* PlacementCalls::Whoami(grpc::CallbackServerContext* context, const control::v1::WhoamiRequest*,
+                                                 control::v1::WhoamiAnswer* answer) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  const Caller caller = WhoCalls(*context);
+  answer->set_holder(caller.holder);
+  answer->set_role(WordOf(caller.holder.empty() ? Role::kNobody : caller.roles->RoleOf(caller.holder)));
+  answer->set_release(TESSERA_VERSION);
+  loop_.Post([=](PlacerCore& core, int64_t now_ms) {
+    answer->set_cluster(core.options().cluster);
+    answer->set_now_ms(now_ms);
+    reactor->Finish(grpc::Status::OK);
+  });
+  return reactor;
+}
+
 }  // namespace tessera

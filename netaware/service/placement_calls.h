@@ -28,6 +28,8 @@ class PlacementCalls : public control::v1::PlacementService::CallbackService {
                                        control::v1::GrantList* list) override;
   grpc::ServerUnaryReactor* ListServers(grpc::CallbackServerContext* context, const control::v1::ListServersRequest* request,
                                         control::v1::ServerList* list) override;
+  grpc::ServerUnaryReactor* Whoami(grpc::CallbackServerContext* context, const control::v1::WhoamiRequest* request,
+                                   control::v1::WhoamiAnswer* answer) override;
 
  private:
   // Who calls, and what he may.

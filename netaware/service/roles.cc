@@ -16,12 +16,13 @@ namespace {
 
 constexpr std::string_view kOthers = "others";
 
+constexpr std::pair<const char*, Role> kWords[] = {{"nobody", Role::kNobody},
+                                                   {"tenant", Role::kTenant},
+                                                   {"server", Role::kServer},
+                                                   {"viewer", Role::kViewer},
+                                                   {"admin", Role::kAdmin}};
+
 std::optional<Role> RoleNamed(std::string_view word) {
-  constexpr std::pair<std::string_view, Role> kWords[] = {{"nobody", Role::kNobody},
-                                                          {"tenant", Role::kTenant},
-                                                          {"server", Role::kServer},
-                                                          {"viewer", Role::kViewer},
-                                                          {"admin", Role::kAdmin}};
   for (const auto& [name, role] : kWords) {
     if (name == word) return role;
   }
@@ -29,6 +30,13 @@ std::optional<Role> RoleNamed(std::string_view word) {
 }
 
 }  // namespace
+
+const char* WordOf(Role role) {
+  for (const auto& [name, named] : kWords) {
+    if (named == role) return name;
+  }
+  return "";
+}
 
 Result<Roles> Roles::Parse(std::string_view text, const std::string& path) {
   const auto invalid = [&](const toml::source_region& where, const std::string& why) {

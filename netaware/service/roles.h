@@ -17,6 +17,8 @@
 namespace tessera {
 
 enum class Role { kNobody, kTenant, kServer, kViewer, kAdmin };
+// As a file of roles has it: "nobody".
+const char* WordOf(Role role);
 
 struct Roles {
   std::map<std::string, Role, std::less<>> of{};  // by holder

@@ -49,6 +49,26 @@ std::string WithPurpose(std::span<const std::byte> bytes) {
 
 const unsigned char* Unsigned(const void* bytes) { return static_cast<const unsigned char*>(bytes); }
 
+// Of any ticket, and which key it names.
+Status CheckHeader(std::span<const std::byte> bytes, uint64_t* key_id) {
+  Decoder in(bytes);
+  const auto magic = in.Pod<uint32_t>();
+  const auto version = in.Pod<uint32_t>();
+  *key_id = in.Pod<uint64_t>();
+  if (!in.ok() || magic != kMagic || bytes.size() > kTicketBytesMax) {
+    return Status(StatusCode::kProtocolViolation, "this is no ticket");
+  }
+  if (version != kTicketVersion) {
+    return Status(
+        StatusCode::kVersionMismatch,
+        fmt::format("the ticket has version {}, and this server takes version {}: the placer and this server are of different "
+                    "releases",
+                    version, kTicketVersion));
+  }
+  if (bytes.size() < kHeaderBytes + kSignatureBytes) return Status(StatusCode::kProtocolViolation, "the ticket is cut off");
+  return Status::Ok();
+}
+
 }  // namespace
 
 class TicketKey {
@@ -149,21 +169,8 @@ Result<uint64_t> TicketKeys::Add(const std::string& public_pem) {
 void TicketKeys::Remove(uint64_t key_id) { keys_.erase(key_id); }
 
 Result<Ticket> TicketKeys::Open(std::span<const std::byte> bytes) const {
-  Decoder in(bytes);
-  const auto magic = in.Pod<uint32_t>();
-  const auto version = in.Pod<uint32_t>();
-  const auto key_id = in.Pod<uint64_t>();
-  if (!in.ok() || magic != kMagic || bytes.size() > kTicketBytesMax) {
-    return Status(StatusCode::kProtocolViolation, "this is no ticket");
-  }
-  if (version != kTicketVersion) {
-    return Status(
-        StatusCode::kVersionMismatch,
-        fmt::format("the ticket has version {}, and this server takes version {}: the placer and this server are of different "
-                    "releases",
-                    version, kTicketVersion));
-  }
-  if (bytes.size() < kHeaderBytes + kSignatureBytes) return Status(StatusCode::kProtocolViolation, "the ticket is cut off");
+  uint64_t key_id = 0;
+  RETURN_IF_ERROR(CheckHeader(bytes, &key_id));
   const auto key = keys_.find(key_id);
   if (key == keys_.end()) {
     return Status(StatusCode::kPermissionDenied,
@@ -180,6 +187,12 @@ Result<Ticket> TicketKeys::Open(std::span<const std::byte> bytes) const {
   ERR_clear_error();
   if (!is_genuine)
     return Status(StatusCode::kPermissionDenied, "the ticket's signature is wrong: it is forged, damaged or cut off");
+  return Ticket::Decode(bytes.subspan(kHeaderBytes, bytes.size() - kHeaderBytes - kSignatureBytes));
+}
+
+Result<Ticket> ReadUnprovedTicket(std::span<const std::byte> bytes) {
+  uint64_t key_id = 0;
+  RETURN_IF_ERROR(CheckHeader(bytes, &key_id));
   return Ticket::Decode(bytes.subspan(kHeaderBytes, bytes.size() - kHeaderBytes - kSignatureBytes));
 }
 

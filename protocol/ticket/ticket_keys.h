@@ -75,4 +75,8 @@ class TicketKeys {
   std::map<uint64_t, std::unique_ptr<TicketKey>> keys_;
 };
 
+// What the bytes say, whoever signed them: to be shown to whoever has them, and never to be acted upon. kProtocolViolation: they
+// are no ticket, or cut off; kVersionMismatch.
+Result<Ticket> ReadUnprovedTicket(std::span<const std::byte> bytes);
+
 }  // namespace tessera

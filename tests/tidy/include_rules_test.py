@@ -71,7 +71,7 @@ OWN = {
                        "protocol/wire/holder.h", "protocol/link/link_address.h", "protocol/rpc/rpc_client.h", "generated/control/"],
     "netaware/cli": ["netaware/cli/", "netaware/vgpu/", "netaware/pool/", "netaware/job/", "protocol/base/", "protocol/wire/", "protocol/channel/", "programs/",
                      "protocol/link/impaired/impaired_link.h", "protocol/link/link_address.h", "protocol/link/link_options.h",
-                     "protocol/link/tls/tls_certificate.h", "protocol/link/tls/tls_identity.h", "protocol/link/tls/tls_keys.h",
+                     "protocol/link/tls/tls_certificate.h", "protocol/link/tls/tls_identity.h", "protocol/link/tls/tls_keys.h", "protocol/ticket/ticket_keys.h",
                      "protocol/runtime/stub_note.h", "protocol/memory/window_table.h", "protocol/control/", "generated/control/", "generated/spec_hash.h"],
 }
 

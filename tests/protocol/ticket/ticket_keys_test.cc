@@ -52,6 +52,13 @@ TEST_F(TicketKeysTest, EveryDamageIsSeen) {
   ExpectRefused(Bytes(bytes_.begin(), bytes_.begin() + 40), StatusCode::kProtocolViolation, "cut off");
 }
 
+// Whoever signed it: to be shown to people.
+TEST_F(TicketKeysTest, WhatIsReadUnproved) {
+  EXPECT_EQ(ReadUnprovedTicket(TicketSigner::Make().value().Sign(SomeTicket())).value(), SomeTicket());
+  for (size_t end = 0; end < bytes_.size(); ++end) EXPECT_FALSE(ReadUnprovedTicket(std::span(bytes_).first(end)).ok()) << end;
+  EXPECT_EQ(ReadUnprovedTicket(Bytes(kTicketBytesMax + 1, std::byte{7})).status().code(), StatusCode::kProtocolViolation);
+}
+
 TEST_F(TicketKeysTest, AnotherVersionIsNamed) {
   Bytes other = bytes_;
   const uint32_t version = 2;
