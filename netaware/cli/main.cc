@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "netaware/cli/admin_program.h"
 #include "netaware/cli/doctor_command.h"
@@ -168,8 +169,12 @@ int Main(int argc, char** argv) {
   // Of a server or, by tessera-admin, of a pool.
   PoolOptions pool;
   ViewOptions view;
-  for (CLI::App* const command : {AddStatusCommand(app, &pool), AddTopCommand(app, &pool)})
-    AddServer(command, &view.server, &view.link, "a pool");
+  // A quarter of what a program's start costs here would be descriptions of commands that it is not.
+  const bool is_run = argc > 1 && std::string_view(argv[1]) == "run";
+  if (!is_run) {
+    for (CLI::App* const command : {AddStatusCommand(app, &pool), AddTopCommand(app, &pool)})
+      AddServer(command, &view.server, &view.link, "a pool");
+  }
 
   DoctorOptions doctor;
   CLI::App* doctor_command =
@@ -206,9 +211,8 @@ int Main(int argc, char** argv) {
   keys_command->footer(kKeysFooter);
 
   VgpuOptions vgpu;
-  CLI::App* vgpu_command = AddVgpuCommand(app, &vgpu);
-
-  AddPoolCommands(app, &pool);
+  CLI::App* vgpu_command = is_run ? nullptr : AddVgpuCommand(app, &vgpu);
+  if (!is_run) AddPoolCommands(app, &pool);
 
   std::string shell;
   CLI::App* completion_command = app.add_subcommand("completion", "print a script that completes tessera's command line");
@@ -231,7 +235,7 @@ int Main(int argc, char** argv) {
   if (doctor_command->parsed()) return DoctorCommand(doctor, pool.placer);
   if (keys_command->parsed()) return KeysCommand(keys);
   if (!pool.command.empty()) return BecomeAdminProgram(argv);
-  if (vgpu_command->parsed()) {
+  if (vgpu_command != nullptr && vgpu_command->parsed()) {
     const std::string wrong = CheckVgpuOptions(vgpu);
     if (wrong.empty()) return BecomeAdminProgram(argv);
     std::fprintf(stderr, "tessera: %s: see 'tessera vgpu --help'\n", wrong.c_str());
