@@ -4,7 +4,7 @@
 #include "netaware/admin/describe_text.h"
 #include "netaware/admin/placer_call.h"
 #include "netaware/admin/pool_text.h"
-#include "netaware/admin/vgpu_text.h"
+#include "netaware/admin/yaml_text.h"
 #include "netaware/cli/exit_codes.h"
 #include "protocol/base/printable.h"
 
@@ -20,7 +20,7 @@ int DescribeGrant(const PoolOptions& options, const PlacerCall& call, PlacementS
   request.set_grant(Printable(options.name));
   control::v1::GrantState grant;
   if (const grpc::Status status = placer.GetGrant(&context, request, &grant); !status.ok()) return call.SayRefusal(status);
-  return Print(options.output == "json" ? Text(AsJson(grant), 2) : GrantText(grant));
+  return Print(IsData(options.output) ? DataText(AsJson(grant), options.output) : GrantText(grant));
 }
 
 int DescribePlace(const PoolOptions& options, const PlacerCall& call, PlacementService::Stub& placer) {
@@ -38,9 +38,9 @@ int DescribePlace(const PoolOptions& options, const PlacerCall& call, PlacementS
   Result<nlohmann::json> found =
       is_server ? ServerAsJson(servers, grants, options.name) : GpuAsJson(servers, grants, options.name);
   if (!found.ok()) return Say(kExitRefused, found.status().message());
-  if (options.output != "json") return Print(is_server ? ServerText(*found) : GpuText(*found));
+  if (!IsData(options.output)) return Print(is_server ? ServerText(*found) : GpuText(*found));
   found->erase("cordon_text");
-  return Print(Text(*found, 2));
+  return Print(DataText(*found, options.output));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "netaware/admin/event_text.h"
 #include "netaware/admin/placer_call.h"
 #include "netaware/admin/placer_watch.h"
-#include "netaware/admin/vgpu_text.h"
+#include "netaware/admin/yaml_text.h"
 #include "netaware/cli/exit_codes.h"
 #include "netaware/vgpu/usage_time.h"
 #include "protocol/base/printable.h"
@@ -73,13 +73,13 @@ class EventCall {
   }
 
   int PrintList() {
-    if (options_.output == "json" && !options_.watch) return Print(Text(AsJson(list_, audit_), 2));
-    std::string text = options_.output == "json" ? "" : EventHead(audit_);
+    if (IsData(options_.output) && !options_.watch) return Print(DataText(AsJson(list_, audit_), options_.output));
+    std::string text = IsData(options_.output) ? "" : EventHead(audit_);
     for (const Event& event : list_.events()) text += OneLine(event);
     return Print(text);
   }
   std::string OneLine(const Event& event) const {
-    return options_.output == "json" ? Text(AsJson(event, audit_), -1) : EventLine(event, audit_);
+    return IsData(options_.output) ? DataPart(AsJson(event, audit_), options_.output) : EventLine(event, audit_);
   }
 
   // One stream, from behind the last event that was printed.

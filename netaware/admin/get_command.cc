@@ -11,6 +11,7 @@
 #include "netaware/admin/placer_watch.h"
 #include "netaware/admin/pool_changes.h"
 #include "netaware/admin/pool_text.h"
+#include "netaware/admin/yaml_text.h"
 #include "netaware/cli/exit_codes.h"
 #include "programs/repeated_view.h"
 
@@ -28,12 +29,13 @@ grpc::Status Look(const Channel& channel, const PoolOptions& options, PoolView* 
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kAnswerWait);
   view->word = options.what;
-  if (options.what == "grants") {
+  if (options.what == "grants" || options.what == "requests") {
     control::v1::GrantList list;
     const grpc::Status status = stub->ListGrants(&context, {}, &list);
+    if (options.what == "requests") list = WaitingOf(list);
     view->key = "grant";
     view->list = AsJson(list)["grants"];
-    view->rows = GrantsRows(list, is_wide);
+    view->rows = options.what == "requests" ? RequestsRows(list) : GrantsRows(list, is_wide);
     return status;
   }
   control::v1::ServerList list;
@@ -46,7 +48,7 @@ grpc::Status Look(const Channel& channel, const PoolOptions& options, PoolView* 
 }
 
 int Watch(const PoolOptions& options, const PlacerCall& call) {
-  const RepeatedView screen(1, RepeatedView::kEndless, options.output == "text" || options.output == "wide");
+  const RepeatedView screen(1, RepeatedView::kEndless, !IsData(options.output));
   PoolChanges changes;
   const auto once = [&](const Channel& channel, int* code) {
     for (;;) {

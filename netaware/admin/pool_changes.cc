@@ -9,11 +9,7 @@
 namespace tessera {
 namespace {
 
-bool IsText(const std::string& output) { return output == "text" || output == "wide"; }
-
-std::string OneText(const nlohmann::json& object, const std::string& output) {
-  return output == "json" ? Text(object, -1) : "---\n" + YamlText(object);
-}
+bool IsText(const std::string& output) { return !IsData(output); }
 
 std::vector<std::string> LinesOf(const std::string& text) {
   std::vector<std::string> lines;
@@ -29,8 +25,7 @@ std::vector<std::string> LinesOf(const std::string& text) {
 
 std::string TextOf(const PoolView& view, const std::string& output) {
   if (IsText(output)) return TableText(view.rows);
-  const nlohmann::json all = {{view.word, view.list}};
-  return output == "json" ? Text(all, 2) : YamlText(all);
+  return DataText({{view.word, view.list}}, output);
 }
 
 std::string PoolChanges::Of(const PoolView& view, const std::string& output) {
@@ -46,7 +41,7 @@ std::string PoolChanges::Of(const PoolView& view, const std::string& output) {
     const auto before = objects_.find(key);
     const bool is_other =
         before == objects_.end() || (IsText(output) ? rows_[key] != view.rows[i + 1] : before->second != object);
-    if (is_other) text += IsText(output) ? lines[i + 1] : OneText(object, output);
+    if (is_other) text += IsText(output) ? lines[i + 1] : DataPart(object, output);
     objects_[key] = object;
     rows_[key] = view.rows[i + 1];
   }
@@ -55,7 +50,7 @@ std::string PoolChanges::Of(const PoolView& view, const std::string& output) {
       ++each;
       continue;
     }
-    text += IsText(output) ? each->first + " has gone\n" : OneText({{view.key, each->first}, {"gone", true}}, output);
+    text += IsText(output) ? each->first + " has gone\n" : DataPart({{view.key, each->first}, {"gone", true}}, output);
     rows_.erase(each->first);
     each = objects_.erase(each);
   }

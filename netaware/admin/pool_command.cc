@@ -10,7 +10,7 @@
 #include "netaware/admin/get_command.h"
 #include "netaware/admin/placer_call.h"
 #include "netaware/admin/pool_text.h"
-#include "netaware/admin/vgpu_text.h"
+#include "netaware/admin/yaml_text.h"
 #include "protocol/base/printable.h"
 
 namespace tessera {
@@ -47,7 +47,7 @@ class PoolCall {
     const std::string before = grant.state();
     grant.set_state(ended.state());
     grant.set_reason(ended.reason());
-    if (options_.output == "json") return Print(Text(AsJson(grant), 2));
+    if (IsData(options_.output)) return Print(DataText(AsJson(grant), options_.output));
     return Print(fmt::format("grant {} of {} is {}; it {}\n", Printable(grant.grant()), Printable(grant.holder()),
                              Printable(grant.state()),
                              grant.parts().empty() ? "was " + Printable(before) : "had " + GpusOf(grant)));

@@ -214,6 +214,23 @@ std::vector<std::vector<std::string>> GrantsRows(const control::v1::GrantList& l
 }
 std::string GrantsText(const control::v1::GrantList& list, bool wide) { return TableText(GrantsRows(list, wide)); }
 
+std::vector<std::vector<std::string>> RequestsRows(const control::v1::GrantList& waiting) {
+  std::vector<std::vector<std::string>> rows = {{"GRANT", "HOLDER", "ASKED", "REASON"}};
+  for (const GrantState& grant : waiting.grants()) {
+    rows.push_back({Printable(grant.grant()), Printable(grant.holder()), Describe(grant.asked()),
+                    Printable(grant.reason(), kPlacerSentenceBytesMax)});
+  }
+  return rows;
+}
+
+control::v1::GrantList WaitingOf(const control::v1::GrantList& list) {
+  control::v1::GrantList waiting;
+  for (const GrantState& grant : list.grants()) {
+    if (grant.state() == "waiting") *waiting.add_grants() = grant;
+  }
+  return waiting;
+}
+
 std::string AskedOf(const GrantState& grant) { return Describe(grant.asked()); }
 
 std::string GpusOf(const GrantState& grant) {

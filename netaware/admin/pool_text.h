@@ -22,6 +22,9 @@ nlohmann::json AsJson(const control::v1::GrantList& list);
 std::vector<std::vector<std::string>> ServersRows(const control::v1::ServerList& list, bool wide);
 std::vector<std::vector<std::string>> GpusRows(const control::v1::ServerList& list, bool wide);
 std::vector<std::vector<std::string>> GrantsRows(const control::v1::GrantList& list, bool wide);
+// Of those that wait, who wants what, and why he waits.
+std::vector<std::vector<std::string>> RequestsRows(const control::v1::GrantList& waiting);
+control::v1::GrantList WaitingOf(const control::v1::GrantList& list);
 // Tables, of an empty list its head alone. `wide`: with more columns.
 std::string ServersText(const control::v1::ServerList& list, bool wide);
 std::string GpusText(const control::v1::ServerList& list, bool wide);

@@ -3,7 +3,7 @@
 #include "generated/control/admin.grpc.pb.h"
 #include "netaware/admin/placer_call.h"
 #include "netaware/admin/server_text.h"
-#include "netaware/admin/vgpu_text.h"
+#include "netaware/admin/yaml_text.h"
 #include "protocol/base/printable.h"
 
 namespace tessera {
@@ -43,7 +43,7 @@ int ServerCommand(const PoolOptions& options) {
     call.Bound(&context);
     control::v1::ServerChange change;
     if (const grpc::Status status = Ask(options, *placer, &context, &change); !status.ok()) return call.SayRefusal(status);
-    if (options.output == "json") return Print(Text(AsJson(change, options), 2));
+    if (IsData(options.output)) return Print(DataText(AsJson(change, options), options.output));
     return Print(Describe(change, options));
   });
 }

@@ -10,7 +10,6 @@
 #include "netaware/admin/placer_call.h"
 #include "netaware/admin/placer_watch.h"
 #include "netaware/admin/status_text.h"
-#include "netaware/admin/vgpu_text.h"
 #include "netaware/admin/yaml_text.h"
 #include "netaware/cli/exit_codes.h"
 #include "netaware/job/placer_path.h"
@@ -39,12 +38,11 @@ grpc::Status Look(const Channel& channel, const PoolOptions& options, bool again
   context.set_deadline(until);
   if (grpc::Status status = stub->ListGrants(&context, {}, &grants); !status.ok()) return status;
   const std::string placer = FindPlacer(options.placer);
-  if (options.output == "json") {
-    *text = Text(StatusAsJson(placer, servers, grants), again ? -1 : 2);
-  } else if (options.output == "yaml") {
-    *text = (again ? "---\n" : "") + YamlText(StatusAsJson(placer, servers, grants));
-  } else {
+  if (!IsData(options.output)) {
     *text = StatusText(placer, servers, grants, options.output == "wide");
+  } else {
+    const nlohmann::json status = StatusAsJson(placer, servers, grants);
+    *text = again ? DataPart(status, options.output) : DataText(status, options.output);
   }
   return grpc::Status::OK;
 }
@@ -52,9 +50,8 @@ grpc::Status Look(const Channel& channel, const PoolOptions& options, bool again
 }  // namespace
 
 int StatusCommand(const PoolOptions& options) {
-  const bool is_text = options.output == "text" || options.output == "wide";
   const bool again = options.watch || options.command == "top";
-  RepeatedView view(options.interval_s, options.watch ? RepeatedView::kEndless : options.count, is_text);
+  RepeatedView view(options.interval_s, options.watch ? RepeatedView::kEndless : options.count, !IsData(options.output));
   return AtPlacer(options, [&](const PlacerCall& call) {
     const auto once = [&](const Channel& channel, int* code) {
       while (*code == kExitOk && view.Next()) {

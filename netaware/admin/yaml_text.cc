@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "netaware/admin/vgpu_text.h"
+
 namespace tessera {
 namespace {
 
@@ -71,6 +73,16 @@ std::string YamlText(const nlohmann::json& json) {
   std::string text;
   Add(json, 0, &text);
   return text;
+}
+
+bool IsData(const std::string& output) { return output == "json" || output == "yaml"; }
+
+std::string DataText(const nlohmann::json& json, const std::string& output) {
+  return output == "json" ? Text(json, 2) : YamlText(json);
+}
+
+std::string DataPart(const nlohmann::json& json, const std::string& output) {
+  return output == "json" ? Text(json, -1) : "---\n" + YamlText(json);
 }
 
 }  // namespace tessera

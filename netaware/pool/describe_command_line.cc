@@ -27,7 +27,7 @@ void AddDescribeCommand(CLI::App& app, PoolOptions* options) {
       ->type_name("{server,gpu,grant}")
       ->check(CLI::IsMember({"server", "gpu", "grant"}));
   describe->add_option("name", options->name, "its name")->required()->type_name("NAME");
-  AddTextOrJson(*describe, options);
+  AddTextOrData(*describe, options);
   AddPlacer(*describe, options);
   describe->footer(kFooter);
   describe->callback([options] { options->command = "describe"; });

@@ -60,7 +60,7 @@ void Add(CLI::App& app, PoolOptions* options, const char* name, const char* what
       ->check(CheckName);
   command->add_flag("-w,--watch", options->watch, "go on with what happens, until Ctrl-C; json: an object a line")
       ->excludes("--until");
-  AddTextOrJson(*command, options);
+  AddTextOrData(*command, options);
   AddPlacer(*command, options);
   command->footer(footer);
   command->callback([options, name] { options->command = name; });

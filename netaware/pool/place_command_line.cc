@@ -21,7 +21,7 @@ void AddPlaceCommand(CLI::App& app, PoolOptions* options) {
   CLI::App* const place = app.add_subcommand("place", "show where a job would be placed in a pool");
   place->add_flag("--dry-run", options->dry_run, "show it; without this nothing is done");
   AddJobOptions(*place, &options->job);
-  AddTextOrJson(*place, options);
+  AddTextOrData(*place, options);
   AddIdentity(*place, options);
   place->footer(kFooter);
   place->callback([options] {

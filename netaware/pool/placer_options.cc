@@ -35,9 +35,9 @@ void AddIdentity(CLI::App& command, PoolOptions* options) {
       ->type_name("FILE");
 }
 
-void AddTextOrJson(CLI::App& command, PoolOptions* options) {
+void AddTextOrData(CLI::App& command, PoolOptions* options) {
   command.add_option("-o,--output", options->output, "form of the output")
-      ->check(CLI::IsMember({"text", "json"}))
+      ->check(CLI::IsMember({"text", "json", "yaml"}))
       ->capture_default_str();
 }
 

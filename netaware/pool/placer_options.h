@@ -15,8 +15,8 @@ void AddPlacerAddress(CLI::App& command, PoolOptions* options);
 void AddPlacer(CLI::App& command, PoolOptions* options);
 // --certificate, --key, --authority alone.
 void AddIdentity(CLI::App& command, PoolOptions* options);
-// -o text|json
-void AddTextOrJson(CLI::App& command, PoolOptions* options);
+// -o text|json|yaml
+void AddTextOrData(CLI::App& command, PoolOptions* options);
 
 // Of what a job is told: empty, or what is wrong with it.
 std::string CheckReason(const std::string& reason);

@@ -14,6 +14,7 @@ constexpr const char* kGetFooter =
 gpus     a row for each: of its time and memory what the placer has granted, what others have (vGPUs that are no grant's, and
          programs without one), and what is free. A GPU's number is its server's, as in 'tessera status'
 grants   yours, or everybody's if you are the placer's administrator or viewer: state, holder, GPUs, and why it waits
+requests  of these, those that wait: what is asked for
 
 --watch looks once a second. On a terminal it shows all again when something has changed; elsewhere it prints what has: rows, with
 -o json an object a line, with -o yaml a document each. What is not there any more is said to have gone, in json "gone": true.
@@ -34,12 +35,14 @@ Examples:
 constexpr const char* kGrantsFooter =
     R"(release  ends a grant: your own, or, as the placer's administrator, another's. A job that runs loses its GPUs, one that waits ends.
          'tessera get grants' has the ids
+revoke   ends another's, as the placer's administrator, with a reason that its job is told
 
 Exit codes: as of 'tessera get'; 81 there is no such grant for you, or it has ended
 
 Examples:
   tessera grants release 0123456789abcdef0123456789abcdef
-  tessera grants release 0123456789abcdef0123456789abcdef --reason "gpu7 is repaired at noon")";
+  tessera grants release 0123456789abcdef0123456789abcdef --reason "gpu7 is repaired at noon"
+  tessera grants revoke 0123456789abcdef0123456789abcdef --reason "it has run for a month")";
 
 }  // namespace
 
@@ -47,8 +50,8 @@ void AddPoolCommands(CLI::App& app, PoolOptions* options) {
   CLI::App* const get = app.add_subcommand("get", "show the servers, GPUs and grants of a pool");
   get->add_option("what", options->what, "what to show")
       ->required()
-      ->type_name("{servers,gpus,grants}")
-      ->check(CLI::IsMember({"servers", "gpus", "grants"}));
+      ->type_name("{servers,gpus,grants,requests}")
+      ->check(CLI::IsMember({"servers", "gpus", "grants", "requests"}));
   get->add_option("-o,--output", options->output, "form of the output; wide: text with more columns")
       ->check(CLI::IsMember({"text", "wide", "json", "yaml"}))
       ->capture_default_str();
@@ -60,18 +63,20 @@ void AddPoolCommands(CLI::App& app, PoolOptions* options) {
   CLI::App* const grants = app.add_subcommand("grants", "end a grant of a pool");
   grants->add_option("action", options->action, "what to do")
       ->required()
-      ->type_name("{release}")
-      ->check(CLI::IsMember({"release"}));
+      ->type_name("{release,revoke}")
+      ->check(CLI::IsMember({"release", "revoke"}));
   grants->add_option("grant", options->grant, "the grant's id")->required()->type_name("ID");
   grants->add_option("--reason", options->reason, "what the job is told, when the grant is another's")
       ->type_name("TEXT")
       ->check(CheckReason);
-  grants->add_option("-o,--output", options->output, "form of the output")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
+  AddTextOrData(*grants, options);
   AddPlacer(*grants, options);
   grants->footer(kGrantsFooter);
-  grants->callback([options] { options->command = "grants"; });
+  grants->callback([options] {
+    if (options->action == "revoke" && options->reason.empty())
+      throw CLI::ValidationError("grants revoke", "the job is told why it loses its GPUs: give --reason TEXT");
+    options->command = "grants";
+  });
   AddServerCommands(app, options);
   AddPlaceCommand(app, options);
   AddDescribeCommand(app, options);

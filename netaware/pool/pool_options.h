@@ -11,8 +11,8 @@ namespace tessera {
 
 struct PoolOptions {
   std::string command;                      // of AddPoolCommands(), status, top; empty: none of them was on the command line
-  std::string what;                         // of get: servers, gpus, grants; of describe: server, gpu, grant
-  std::string action;                       // of grants: release
+  std::string what;                         // of get: servers, gpus, grants, requests; of describe: server, gpu, grant
+  std::string action;                       // of grants: release, revoke
   std::string grant;                        // of grants: its id
   std::string reason;                       // of grants, cordon, drain: what jobs are told; empty: nothing
   std::string server;                       // of cordon, uncordon, drain: its id
@@ -27,7 +27,7 @@ struct PoolOptions {
   uint32_t count = 0;                       // of top: how often; 0: until it is ended on a terminal, else once
   std::string placer;                       // unix:PATH or tls://HOST:PORT; empty: as FindPlacer has it
   std::string certificate, key, authority;  // files for tls://; empty: the environment or the default
-  std::string output = "text";              // or "wide", "yaml" (of get, status, top), "json"
+  std::string output = "text";              // or "wide" (of get, status, top), "json", "yaml"
 };
 
 }  // namespace tessera

@@ -36,7 +36,7 @@ CLI::App* AddServerCommand(CLI::App& app, const char* name, const char* what, Po
       ->required()
       ->type_name("SERVER")
       ->check([](const std::string& server) { return server.empty() ? std::string("a server's name is not empty") : ""; });
-  AddTextOrJson(*command, options);
+  AddTextOrData(*command, options);
   AddPlacer(*command, options);
   command->callback([options, name] { options->command = name; });
   return command;

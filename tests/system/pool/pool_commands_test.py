@@ -190,8 +190,8 @@ class NoPlacer(unittest.TestCase):
         self.assertIn("start tessera-placer there", say("get", "gpus", "--placer", url, code=80, HOME="/nonexistent", **keys))
 
     def test_command_lines(self):
-        for words, part in ((("get",), "what is required"), (("get", "nodes"), "{servers,gpus,grants}"), (("get", "gpus", "-o", "xml"), "xml"),
-                            (("grants", "release"), "grant is required"), (("grants", "revoke", "0" * 32), "{release}"),
+        for words, part in ((("get",), "what is required"), (("get", "nodes"), "{servers,gpus,grants,requests}"), (("get", "gpus", "-o", "xml"), "xml"),
+                            (("grants", "release"), "grant is required"), (("grants", "end", "0" * 32), "{release,revoke}"),
                             (("grants", "release", "0" * 32, "--reason", "a" * 161), "161 bytes"),
                             (("grants", "release", "0" * 32, "--reason", "a\nb"), "cannot be printed")):
             words = say(*words, code=2)
@@ -244,7 +244,7 @@ class Administrators(unittest.TestCase):
         self.assertIn("the grant is of name:alice", self.ask("wall", "grants", "release", grant, code=73))
         self.assertIn("may not do this at the placer", self.ask("stranger", "get", "servers", code=73))
         self.assertEqual(waits.poll(), None)
-        text = self.ask("boss", "grants", "release", grant, "--reason", "gpu7 is repaired")
+        text = self.ask("boss", "grants", "revoke", grant, "--reason", "gpu7 is repaired")
         self.assertEqual(text, f"grant {grant} of name:alice is revoked; it was waiting\n")
         self.assertEqual(waits.wait(20), 81)
         self.assertIn("by name:boss: gpu7 is repaired", waits.stderr.read())

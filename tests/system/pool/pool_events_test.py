@@ -231,7 +231,7 @@ class OnePool(PoolCase):
 class Command(unittest.TestCase):
     def test_command_lines(self):
         for words, part in ((("events", "--since", "yesterday"), "'yesterday' is no time: write 2026"), (("audit", "--until", "5"), "is no time"),
-                            (("events", "-o", "yaml"), "yaml"), (("events", "--of", "a\x1b"), "is no server, grant or holder"),
+                            (("events", "-o", "wide"), "wide"), (("events", "--of", "a\x1b"), "is no server, grant or holder"),
                             (("audit", "--of", "a" * 257), "256 characters"), (("events", "-w", "--until", "1h"), "--until"), (("events", "x"), "x")):
             said = say(*words, code=2)
             self.assertIn(part, said)

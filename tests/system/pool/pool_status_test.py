@@ -96,6 +96,31 @@ class Status(PoolCase):
         self.assertIn("no placer at", say("status", "--placer", "unix:/nonexistent", code=80))
         self.assertIn("--interval", self.ask("top", "--interval", "0", code=2))
 
+    def test_requests_are_the_grants_that_wait(self):
+        self.assertEqual(self.ask("get", "requests"), "GRANT  HOLDER  ASKED  REASON\n")
+        job = self.start("--gpu-share", "0.5")
+        waits = self.wait("--gpus", "2", "--gpu-mem", "1G")
+        grants = {grant["state"]: grant for grant in json.loads(self.ask("get", "grants", "-o", "json"))["grants"]}
+        self.assertEqual(json.loads(self.ask("get", "requests", "-o", "json"))["requests"], [grants["waiting"]])
+        line = self.ask("get", "requests").splitlines()[1]
+        self.assertRegex(line, rf"\A{grants['waiting']['grant']}  uid:{os.getuid()}  +2 GPUs, 1:1 of each, 1 GiB  +2 GPUs wanted")
+        waits.kill()
+        self.end(job)
+
+    def test_forms_for_programs(self):
+        """YAML has what JSON has."""
+        [server, _] = [server["server"] for server in self.status()["servers"]]
+        job = self.start("--gpu-share", "0.5")
+        [grant] = self.status()["grants"]
+        for words in (("describe", "server", server), ("describe", "gpu", server + "/0"), ("describe", "grant", grant["grant"]), ("place", "--dry-run"),
+                      ("drain", server, "--dry-run"), ("events",), ("get", "servers"), ("status",)):
+            told = json.loads(self.ask(*words, "-o", "json"))
+            lines = self.ask(*words, "-o", "yaml").splitlines()
+            self.assertEqual([re.match("[a-z_]+:", line).group()[:-1] for line in lines if line[0] != " "], sorted(told), words)
+        self.assertIn("state: released\n", self.ask("grants", "release", grant["grant"], "-o", "yaml"))
+        self.assertIn("give --reason", say("grants", "revoke", grant["grant"], code=2))
+        self.end(job)
+
     def test_the_page(self):
         """docs/pool-gpus.md shows what is shown."""
         section = PAGE.read_text().split("## See the pool")[1].split("\n## ")[0]
