@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -53,6 +54,12 @@ std::vector<std::string> WordsOf(const JobConfig::Setting& setting, bool is_flag
   std::vector<std::string> words;
   for (const std::string& value : setting.values) words.push_back(fmt::format("--{}={}", setting.key, value));
   return words;
+}
+
+// Of a file that was not read. In a directory that is closed to this user, as another's HOME, it is nothing of his.
+bool IsAbsent(const std::string& path, const Status& why) {
+  struct stat state {};
+  return why.code() == StatusCode::kNotFound || (why.code() == StatusCode::kPermissionDenied && stat(path.c_str(), &state) != 0);
 }
 
 bool IsFlag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
@@ -111,7 +118,7 @@ Result<JobConfig> JobConfig::Read(const std::vector<std::string>& paths) {
   JobConfig config;
   for (const std::string& path : paths) {
     Result<std::string> text = ReadSmallFile(path, kFileBytesMax);
-    if (!text.ok() && text.status().code() == StatusCode::kNotFound) continue;
+    if (!text.ok() && IsAbsent(path, text.status())) continue;
     if (!text.ok()) return text.status();
     config.files_.push_back(path);
     JobParser parser;

@@ -31,7 +31,8 @@ class JobConfig {
   // The user's file, then the host's. The environment says where the user's is; without HOME there is none.
   static std::vector<std::string> Paths();
   // Of the files that are there; each costs one open() where it is not. An error has file, line and key (config_lines.h), and
-  // goes for a value that its option does not take, too. kPermissionDenied: a file may not be read.
+  // goes for a value that its option does not take, too. kPermissionDenied: a file may not be read; one in a
+  // directory that is closed to this user is not there.
   static Result<JobConfig> Read(const std::vector<std::string>& paths = Paths());
 
   // What `job` does not say, and for the placer TESSERA_PLACER neither.

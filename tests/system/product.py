@@ -78,6 +78,7 @@ os.environ.setdefault("XDG_STATE_HOME", os.path.join(tempfile.gettempdir(), f"te
 def environment(**changes):
     """This process's environment without anything of Tessera's; None removes a variable."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("TESSERA_")}
+    env["XDG_CONFIG_HOME"] = "/nonexistent"  # keys and settings of whoever runs the tests
     for name, value in changes.items():
         if value is None:
             env.pop(name, None)

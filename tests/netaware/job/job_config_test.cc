@@ -128,10 +128,26 @@ TEST_F(JobConfigTest, FilesThatCannotBeRead) {
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_THAT(JobConfig::Read({pipe}).status().message(), HasSubstr("is no ordinary file"));
   EXPECT_THAT(JobConfig::Read({File("long", std::string(70'000, '#'))}).status().message(), HasSubstr("is too long"));
-  if (geteuid() == 0) return;
+  // Root may read everything.
+  const uid_t self = geteuid();
+  const auto become = [self](uid_t user) {
+    if (self == 0) {
+      ASSERT_EQ(seteuid(user), 0);
+    }
+  };
   const std::string path = File("private", "");
+  ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
   ASSERT_EQ(chmod(path.c_str(), 0), 0);
+  become(65534);
   EXPECT_EQ(JobConfig::Read({path}).status().code(), StatusCode::kPermissionDenied);
+  become(0);
+  // As of a HOME that is another's.
+  ASSERT_EQ(chmod(directory_.c_str(), self == 0 ? 0700 : 0), 0);
+  become(65534);
+  const Result<JobConfig> of_another = JobConfig::Read({path});
+  EXPECT_TRUE(of_another.ok()) << of_another.status().message();
+  become(0);
+  ASSERT_EQ(chmod(directory_.c_str(), 0700), 0);
 }
 
 TEST_F(JobConfigTest, TheUsersDirectoryBeforeTheHosts) {
