@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -28,6 +30,7 @@
 #include "protocol/link/tcp/tcp_link.h"
 #include "protocol/link/tls/tls_identity.h"
 #include "protocol/rpc/rpc_front.h"
+#include "protocol/rpc/rpc_memory.h"
 
 namespace tessera {
 namespace {
@@ -35,6 +38,8 @@ namespace {
 constexpr const char* kName = "tessera-placer";
 // Any user of this host may ask: the kernel says who it is.
 constexpr SocketAccess kAnybody{.mode = 0666, .group = std::nullopt};
+// Of what calls take, beside what is kept for servers and grants.
+constexpr size_t kCallsBytesMax = size_t{64} << 20;
 
 Result<std::unique_ptr<Store>> OpenStore(const PlacerOptions& options) {
   if (options.store_path.empty()) return MakeMemoryStore();
@@ -93,6 +98,18 @@ Result<std::string> Serve(Listeners& listeners, RpcFront& front) {
   return where;
 }
 
+// In a thread that ends with the process, as do the others of what it has.
+Status BoundMemory(RpcConnections& connections, const PlacerLoop& loop) {
+  try {
+    std::thread([&connections, &loop] {
+      RpcMemory(connections, "the placer", {.bytes_max = kCallsBytesMax, .others = [&loop] { return loop.kept_bytes(); }}).Run();
+    }).detach();
+  } catch (const std::system_error& error) {
+    return Status::FromErrno("cannot start a thread", error.code().value());
+  }
+  return Status::Ok();
+}
+
 void NotePolicy(PlacerLoop& loop, const std::string& path, const Status& status) {
   AuditRecord record{.actor = std::string(AuditRecord::kPlacer), .action = "policy", .object = path};
   if (!status.ok()) {
@@ -138,6 +155,8 @@ int Run(const PlacerOptions& options) {
   builder.RegisterService(&admin);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   RpcFront front(*server, connections);
+  const Status bounded = BoundMemory(connections, **loop);
+  if (!bounded.ok()) return Fail(kName, bounded, kServiceCannotListen);
   const Result<std::string> where = Serve(*listeners, front);
   if (!where.ok()) return Fail(kName, where.status(), kServiceCannotListen);
   Announce(std::string(kName) + ": listening on " + where.value() + ", cluster " + options.cluster);

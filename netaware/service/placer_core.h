@@ -140,6 +140,7 @@ class PlacerCore {
 
   std::optional<GrantView> View(const GrantId& grant) const;
   std::vector<GrantView> ViewAll() const;
+  size_t grants() const { return placed_.size(); }  // those that wait too
   const Inventory& pool() const { return pool_; }
   std::string HostOf(const std::string& server) const;
   // Of its node; empty: it has not joined yet.

@@ -84,6 +84,7 @@ void PlacerLoop::Run() {
 void PlacerLoop::Tend(int64_t now_ms) {
   clock_ms_ = now_ms;
   core_.StoreNotes();
+  kept_bytes_ = nodes_.size() * kServerBytes + core_.grants() * kGrantBytes;
   for (const auto& [server, attached] : nodes_) {
     const std::shared_ptr<NodeEnd> node = attached.node.lock();
     if (node == nullptr) continue;

@@ -5,6 +5,7 @@
 //   loop.Post([](PlacerCore& core, int64_t now_ms) { ... });         // any thread
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -40,6 +41,8 @@ class PlacerLoop : private PlacerCore::Outside {
  public:
   static constexpr int64_t kClockMs = 1'000;
   static constexpr int64_t kSilentMs = 15'000;
+  static constexpr size_t kServerBytes = 1 << 20;  // of what is kept
+  static constexpr size_t kGrantBytes = 8 << 10;
   using Work = std::function<void(PlacerCore& core, int64_t now_ms)>;
 
   // `store` outlives it, and is its own. Errors as of PlacerCore::Load().
@@ -57,6 +60,9 @@ class PlacerLoop : private PlacerCore::Outside {
 
   // Within the work: stores this, then says how it went, in the writer's thread.
   void Write(StoreTransaction transaction, StoreThread::Done then);
+
+  // What the placer keeps for its servers and grants, at most: bytes, a second old. Any thread.
+  size_t kept_bytes() const { return kept_bytes_; }
 
   // How often the store was written to. Any thread.
   uint64_t writes() { return writer_.writes(); }
@@ -94,6 +100,7 @@ class PlacerLoop : private PlacerCore::Outside {
   std::map<std::string, Attached> nodes_;
   std::multimap<GrantId, std::weak_ptr<JobEnd>> jobs_;
   int64_t clock_ms_ = 0;
+  std::atomic<size_t> kept_bytes_ = 0;
   std::vector<std::function<void()>> after_stored_;
 
   Mutex mutex_;

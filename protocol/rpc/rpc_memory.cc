@@ -3,6 +3,8 @@
 #include <malloc.h>
 #include <poll.h>
 
+#include <algorithm>
+
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 
@@ -25,23 +27,37 @@ std::string ListOf(const std::set<std::string>& words) {
 }  // namespace
 
 void RpcMemory::Run() {
-  const size_t at_first = AllocatedBytes();
+  size_t at_first = AllocatedBytes();
   size_t last = at_first;
   uint64_t warn_at_ns = 0;
+  uint64_t much_from_ns = 0;  // it has been too much since then, whoever was ended; 0: it is not
+  size_t least = 0;           // since then
   bool is_to_trim = false;
   for (;;) {
     const size_t now = AllocatedBytes();
-    const bool is_much = now > at_first + kBytesMax;
+    const size_t bytes_max = bounds_.bytes_max + (bounds_.others ? bounds_.others() : 0);
+    const bool is_much = now > at_first + bytes_max;
     if (is_much) {
       const RpcConnections::Ended ended = connections_.EndGreedy();
-      if (ended.count > 0 && MonotonicNs() >= warn_at_ns) {
-        warn_at_ns = MonotonicNs() + kQuietNs;
+      const uint64_t now_ns = MonotonicNs();
+      if (ended.count > 0 && now_ns >= warn_at_ns) {
+        warn_at_ns = now_ns + kQuietNs;
         LogWarning("{}: {} connections of {} are closed: what they asked for takes {} MiB, and may take {}", what_, ended.count,
-                   ListOf(ended.holders), (now - at_first) >> 20, kBytesMax >> 20);
+                   ListOf(ended.holders), (now - at_first) >> 20, bytes_max >> 20);
+      }
+      least = much_from_ns == 0 ? now : std::min(least, now);
+      if (much_from_ns == 0) much_from_ns = now_ns;
+      if (now_ns - much_from_ns >= kOthersNs) {
+        LogWarning("{}: {} MiB are taken by other things than connections: the bound for these is beyond that from now on", what_,
+                   least >> 20);
+        at_first = least;
+        much_from_ns = 0;
       }
       is_to_trim = true;
-    } else if (is_to_trim) {
-      malloc_trim(0);  // it would stay this process's for ever
+    } else {
+      much_from_ns = 0;
+      // It would stay this process's for ever.
+      if (is_to_trim) malloc_trim(0);
       is_to_trim = false;
     }
     const bool grows = is_much || now > last + kMuchBytes;

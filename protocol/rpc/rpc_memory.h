@@ -4,10 +4,14 @@
 //   RpcMemory memory(connections, "the control API");
 //   memory.Run();    // in a thread of its own
 //
-// Beyond kBytesMax more than the process had at Run(), connections are ended: those whose answers nobody reads, or, where there
-// are none, all. Clients may connect again. What others of the process allocate meanwhile counts too.
+// Beyond Bounds::bytes_max more than the process had at Run(), connections are ended: those whose answers nobody reads, or, where
+// there are none, all. Clients may connect again. What others of the process allocate meanwhile counts too, but for what
+// Bounds::others tells of. What is still there when all connections were ended again and again for kOthersNs is not theirs: the
+// bound is then beyond that, with a line in the log.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -17,18 +21,26 @@ namespace tessera {
 
 class RpcMemory {
  public:
-  static constexpr size_t kBytesMax = size_t{32} << 20;  // twice what gRPC has for its buffers
-  static constexpr int kPauseMs = 100;                   // between two looks while there are connections,
-  static constexpr int kShortPauseMs = 10;               // and where much more was there at the last one
+  struct Bounds {
+    size_t bytes_max = size_t{32} << 20;  // twice what gRPC has for its buffers
+    // Bytes that the process keeps by now for reasons other than calls, at most. In the thread of Run(); empty: none.
+    std::function<size_t()> others = {};
+  };
+  static constexpr uint64_t kOthersNs = 5'000'000'000;
+  static constexpr int kPauseMs = 100;      // between two looks while there are connections,
+  static constexpr int kShortPauseMs = 10;  // and where much more was there at the last one
   static constexpr size_t kMuchBytes = size_t{2} << 20;
 
   // `what`: for the log.
-  RpcMemory(RpcConnections& connections, std::string what) : connections_(connections), what_(std::move(what)) {}
+  RpcMemory(RpcConnections& connections, std::string what) : RpcMemory(connections, std::move(what), Bounds()) {}
+  RpcMemory(RpcConnections& connections, std::string what, Bounds bounds)
+      : connections_(connections), what_(std::move(what)), bounds_(std::move(bounds)) {}
   [[noreturn]] void Run();
 
  private:
   RpcConnections& connections_;
   const std::string what_;
+  const Bounds bounds_;
 };
 
 }  // namespace tessera

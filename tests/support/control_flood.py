@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Clients of the control API that misbehave, until stdin ends: 64 that change vGPUs as fast as they are let, 64 that ask and read
-nothing, 64 that send random bytes. Whoever is turned away comes again. Says `begins`, and at its end what became of them, as JSON:
+"""Clients of the control API, or of a placer, that misbehave, until stdin ends: 64 that change vGPUs, or ask for GPUs, as fast as
+they are let, 64 that ask and read nothing, 64 that send random bytes. Whoever is turned away comes again. Says `begins`, and at its end what became of them, as JSON:
 answers that it got, connections of each kind, how many of them were closed.
 
 As a module: how long changes of a GPU's holder took meanwhile.
 
-usage: control_flood.py unix:PATH
-       control_flood.py tls://HOST:PORT KEYS    KEYS: a directory with the client's certificate.pem, key.pem and authority.pem
+usage: control_flood.py [--placer] unix:PATH
+       control_flood.py [--placer] tls://HOST:PORT KEYS    KEYS: a directory with the client's certificate.pem, key.pem and authority.pem
 """
 import collections
 import json
@@ -43,7 +43,7 @@ def field(number, value):
 def call(stream, method, message):
     """A gRPC call, its headers in HPACK's plainest form."""
     text = lambda words: bytes((len(words),)) + words.encode()
-    headers = (b"\x83\x86\x04" + text("/tessera.control.v1.VgpuService/" + method) + b"\x01" + text("localhost") +
+    headers = (b"\x83\x86\x04" + text("/tessera.control.v1." + method) + b"\x01" + text("localhost") +
                b"\x0f\x10" + text("application/grpc") + b"\x00" + text("te") + text("trailers"))
     return (frame(HEADERS, END_HEADERS, stream, headers) +
             frame(DATA, END_STREAM, stream, b"\0" + struct.pack(">I", len(message)) + message))
@@ -84,12 +84,16 @@ class Client:
         self.open += 1
         stream, self.stream = self.stream, self.stream + 2
         if self.kind == "reads nothing":
-            return call(stream, "List", b"")
+            return call(stream, "PlacementService/ListServers" if self.flood.is_placer else "VgpuService/List", b"")
+        if self.flood.is_placer:
+            # For more GPUs than there are.
+            request = field(1, f"flood{self.number}-{self.calls}")
+            return call(stream, "PlacementService/Place", request + b"\x10\x40")
         name = field(2, f"flood{(self.number + self.calls) % NAMES}")
         # Create with a thousandth of the time; Update to a limit of a half or one.
         if self.calls % 4 == 0:
-            return call(stream, "Create", name + field(4, b"\x09" + struct.pack("<d", 0.001)))
-        return call(stream, "Update", name + field(4, b"\x11" + struct.pack("<d", 0.5 + 0.5 * (self.calls % 2))))
+            return call(stream, "VgpuService/Create", name + field(4, b"\x09" + struct.pack("<d", 0.001)))
+        return call(stream, "VgpuService/Update", name + field(4, b"\x11" + struct.pack("<d", 0.5 + 0.5 * (self.calls % 2))))
 
     def turn(self, events):
         try:
@@ -133,7 +137,8 @@ class Client:
 
 
 class Flood:
-    def __init__(self, url, keys=None):
+    def __init__(self, url, keys=None, is_placer=False):
+        self.is_placer = is_placer
         self.selector = selectors.DefaultSelector()
         self.counts = {kind: collections.Counter(connections=0, closed=0, answers=0) for kind in KINDS}
         self.url, self.context = url, None
@@ -203,6 +208,7 @@ def watch(port, seconds):
 
 
 if __name__ == "__main__":
-    flood = Flood(*sys.argv[1:3])
+    is_placer = sys.argv[1] == "--placer"
+    flood = Flood(*sys.argv[2 if is_placer else 1:], is_placer=is_placer)
     flood.run()
     print(json.dumps(flood.counts), flush=True)
