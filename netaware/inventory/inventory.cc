@@ -96,6 +96,7 @@ Status Inventory::Join(PoolServer server, int64_t now_ns) {
   Server& joined = servers_[server.id];
   joined.addresses = std::move(server.addresses);
   joined.gpus = std::move(gpus);
+  joined.host = std::move(server.host);
   joined.joined = true;
   joined.heard_ns = now_ns;
   ++changes_;

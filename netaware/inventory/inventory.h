@@ -41,6 +41,7 @@ struct PoolServer {
   std::string id{};                      // of the host, no other server's
   std::vector<std::string> addresses{};  // at which clients reach it
   std::vector<PoolGpu> gpus{};           // in the order of the server's list
+  std::string host{};                    // on which its unix: addresses are; empty: nobody has said
 };
 
 class Inventory {
@@ -58,6 +59,7 @@ class Inventory {
   struct Server {
     std::vector<std::string> addresses{};
     std::vector<Gpu> gpus{};
+    std::string host{};  // on which its unix: addresses are
     bool joined = false;
     int64_t heard_ns = 0;
     std::optional<std::string> closed{};  // why nothing new is placed there; what runs there goes on

@@ -13,12 +13,18 @@ namespace tessera {
 
 // How a pool is looked at: as it is at a time, or as if every server were there and nothing taken.
 struct FilterView {
+  static constexpr std::string_view kOtherHost =
+      "is of another host, where nobody knows this user: ask at the placer's tls:// address with a certificate ('tessera keys "
+      "client NAME'), or have the placer's policy give this user a name ([users])";
+
   bool empty = false;
   int64_t now_ns = 0;
   const ServerNames* avoided = nullptr;  // that refused this job lately; null: none
 
   // Why this server has nothing for the job; empty: it may have.
-  std::string NotOffered(std::string_view id, const Inventory::Server& server) const {
+  std::string NotOffered(std::string_view id, const Inventory::Server& server, const Wish& wish) const {
+    // A host is another one when it has started anew: one that is away may be back as the right one.
+    if (!wish.host.empty() && server.joined && server.host != wish.host) return std::string(kOtherHost);
     if (empty) return "";
     return avoided != nullptr && avoided->contains(id) ? "has refused it lately" : server.NotOffered(now_ns);
   }

@@ -41,7 +41,7 @@ std::vector<Candidate> CandidatesOf(const Inventory& pool, const Wish& wish, con
     for (uint32_t number = 0; number < server.gpus.size(); ++number) {
       const Inventory::Gpu& gpu = server.gpus[number];
       const GpuAmount wanted = AmountOf(wish, gpu.is), free = view.FreeOf(gpu);
-      if (refusals->Refuse(wish, view.NotOffered(id, server), gpu, wanted, view)) continue;
+      if (refusals->Refuse(wish, view.NotOffered(id, server, wish), gpu, wanted, view)) continue;
       candidate.gpus.push_back({number,
                                 wanted.memory_bytes - gpu.is.context_bytes,
                                 {free.share - wanted.share, free.memory_bytes - wanted.memory_bytes}});

@@ -20,6 +20,7 @@ struct Wish {
   std::optional<uint64_t> memory_bytes{};  // of each, without the context; nothing: DefaultMemory()
   std::vector<std::string> models{};       // any of these; none: any
   bool same_server = false;
+  std::string host{};  // of servers of this host alone; empty: of any
 
   friend bool operator==(const Wish&, const Wish&) = default;
 };

@@ -90,14 +90,14 @@ grpc::ServerUnaryReactor* AdminCalls::Plan(grpc::CallbackServerContext* context,
                                            control::v1::PlanAnswer* answer) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   const std::string holder = connections_.HolderOf(context->peer());
-  Result<PlacerCore::Ask> ask = AskOf(*request, holder);
+  Result<PlacerCore::Ask> ask = AskOf(*request, roles_.Current()->NamedBy(holder));
   if (holder.empty() || !roles_.Current()->MayAsk(holder)) {
     reactor->Finish(NotAllowed(holder, "place", "", "ask for GPUs"));
   } else if (!ask.ok()) {
     reactor->Finish(GrpcStatusOf(ask.status()));
   } else {
     loop_.Post([=, ask = std::move(*ask)](PlacerCore& core, int64_t now_ms) {
-      *answer = MessageOf(core.Plan(ask.wish, now_ms), ask, core);
+      *answer = MessageOf(core.Plan(ask.wish, ask.holder, now_ms), ask, core);
       reactor->Finish(grpc::Status::OK);
     });
   }

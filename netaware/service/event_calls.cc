@@ -40,14 +40,16 @@ class Sight {
       const auto current = roles_.Current();
       all_ = current->SeesAll(holder_);
       none_ = current->RoleOf(holder_) == Role::kNobody;
+      name_ = current->NamedBy(holder_);
     }
     if (none_ || (!of_.empty() && !record.IsOf(of_))) return false;
-    return all_ || record.IsOfServer() || record.holder == holder_;
+    return all_ || record.IsOfServer() || record.holder == holder_ || record.holder == name_;
   }
 
  private:
   RolesFile& roles_;
   const std::string holder_, of_;
+  std::string name_;  // whose it is what he asks for
   std::chrono::steady_clock::time_point looked_{};
   bool all_ = false, none_ = true;
 };

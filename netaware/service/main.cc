@@ -24,6 +24,7 @@
 #include "netaware/store/memory_store.h"
 #include "netaware/store/sqlite_store.h"
 #include "programs/service_process.h"
+#include "protocol/base/host_digest.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/link/link_address.h"
@@ -135,8 +136,9 @@ int Run(const PlacerOptions& options) {
   (*store)->SetRecordBounds({.age_ms = int64_t{options.audit_days} * 86'400'000});
   Result<TicketSigner> signer = TicketSignerOf(**store);
   if (!signer.ok()) return Fail(kName, signer.status(), kServiceCannotListen);
-  Result<std::unique_ptr<PlacerLoop>> loop = PlacerLoop::Start(
-      {.cluster = options.cluster, .ticket_ms = int64_t{options.ticket_s} * 1'000}, std::move(*signer), **store);
+  Result<std::unique_ptr<PlacerLoop>> loop =
+      PlacerLoop::Start({.cluster = options.cluster, .ticket_ms = int64_t{options.ticket_s} * 1'000, .host = HostDigest()},
+                        std::move(*signer), **store);
   if (!loop.ok()) return Fail(kName, loop.status(), kServiceCannotListen);
 
   const auto tell_policy = [&loop, path = options.policy_path](const Status& status) { NotePolicy(**loop, path, status); };

@@ -19,6 +19,8 @@ everything; others ask for GPUs, unless --policy says otherwise:
   [roles]
   "name:gpu7" = "server"     # tenant, server, viewer, admin, nobody
   others = "nobody"
+  [users]
+  "uid:1000" = "name:alice"  # what this user of this host asks for is hers, on servers of other hosts too
 
 Exit codes:
   0  ended after SIGTERM or SIGINT

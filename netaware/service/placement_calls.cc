@@ -100,7 +100,9 @@ grpc::Status PlacementCalls::NotAllowed(const std::string& holder, const char* a
 }
 
 PlacementCalls::Caller PlacementCalls::WhoCalls(const grpc::CallbackServerContext& context) {
-  return {connections_.HolderOf(context.peer()), roles_.Current()};
+  const std::string user = connections_.HolderOf(context.peer());
+  const std::shared_ptr<const Roles> roles = roles_.Current();
+  return {user, roles->NamedBy(user), roles};
 }
 
 grpc::ServerWriteReactor<GrantState>* PlacementCalls::Place(grpc::CallbackServerContext* context,
@@ -108,8 +110,8 @@ grpc::ServerWriteReactor<GrantState>* PlacementCalls::Place(grpc::CallbackServer
   const auto stream = std::make_shared<JobStream>(loop_);
   const Caller caller = WhoCalls(*context);
   Result<PlacerCore::Ask> ask = AskOf(*request, caller.holder);
-  if (caller.holder.empty() || !caller.roles->MayAsk(caller.holder)) {
-    stream->Refuse(NotAllowed(caller.holder, "ask"));
+  if (caller.user.empty() || !caller.roles->MayAsk(caller.user)) {
+    stream->Refuse(NotAllowed(caller.user, "ask"));
   } else if (!ask.ok()) {
     stream->Refuse(GrpcStatusOf(ask.status()));
   } else {
@@ -129,12 +131,12 @@ grpc::ServerUnaryReactor* PlacementCalls::WithGrant(grpc::CallbackServerContext*
   }
   loop_.Post([=, this, id = *id, act = std::move(act)](PlacerCore& core, int64_t now_ms) {
     const std::optional<GrantView> view = core.View(id);
-    const bool is_own = view && !caller.holder.empty() && view->grant.ask.holder == caller.holder;
+    const bool is_own = view && caller.Has(view->grant.ask.holder);
     // Another's grant, and one that there is not, are the same to whoever may see neither.
-    if (!view || (!is_own && !caller.roles->SeesAll(caller.holder)))
+    if (!view || (!is_own && !caller.roles->SeesAll(caller.user)))
       return reactor->Finish({grpc::StatusCode::NOT_FOUND, "there is no grant " + GrantText(id) + ", or it has ended"});
-    if (right != Right::kSee && !is_own && !caller.roles->MayEndAll(caller.holder)) {
-      core.Note({.actor = caller.holder,
+    if (right != Right::kSee && !is_own && !caller.roles->MayEndAll(caller.user)) {
+      core.Note({.actor = caller.user,
                  .action = right == Right::kEnd ? "release" : "renew",
                  .object = GrantText(id),
                  .outcome = std::string(AuditRecord::kRefused),
@@ -161,12 +163,13 @@ grpc::ServerUnaryReactor* PlacementCalls::Renew(grpc::CallbackServerContext* con
 
 grpc::ServerUnaryReactor* PlacementCalls::Release(grpc::CallbackServerContext* context,
                                                   const control::v1::ReleaseRequest* request, GrantState* state) {
-  const std::string holder = WhoCalls(*context).holder;
+  const Caller caller = WhoCalls(*context);
   return WithGrant(context, request->grant(), Right::kEnd, state,
-                   [holder, reason = request->reason()](PlacerCore& core, const GrantView& view, int64_t) {
+                   [caller, reason = request->reason()](PlacerCore& core, const GrantView& view, int64_t) {
                      const GrantId& id = view.grant.ask.id;
-                     if (view.grant.ask.holder == holder) return core.Release(id);
-                     return core.Revoke(id, reason.empty() ? "by " + holder : "by " + holder + ": " + reason, holder);
+                     if (caller.Has(view.grant.ask.holder)) return core.Release(id);
+                     const std::string by = "by " + caller.user;
+                     return core.Revoke(id, reason.empty() ? by : by + ": " + reason, caller.user);
                    });
 }
 
@@ -182,8 +185,8 @@ grpc::ServerUnaryReactor* PlacementCalls::ListGrants(grpc::CallbackServerContext
   const Caller caller = WhoCalls(*context);
   loop_.Post([=](PlacerCore& core, int64_t) {
     for (const GrantView& view : core.ViewAll()) {
-      const bool is_own = !caller.holder.empty() && view.grant.ask.holder == caller.holder;
-      if (is_own || caller.roles->SeesAll(caller.holder)) *list->add_grants() = MessageOf(view, core, false);
+      const bool is_own = caller.Has(view.grant.ask.holder);
+      if (is_own || caller.roles->SeesAll(caller.user)) *list->add_grants() = MessageOf(view, core, false);
     }
     reactor->Finish(grpc::Status::OK);
   });
@@ -194,8 +197,8 @@ grpc::ServerUnaryReactor* PlacementCalls::ListServers(grpc::CallbackServerContex
                                                       const control::v1::ListServersRequest*, control::v1::ServerList* list) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   const Caller caller = WhoCalls(*context);
-  if (caller.holder.empty() || caller.roles->RoleOf(caller.holder) == Role::kNobody) {
-    reactor->Finish(NotAllowed(caller.holder, "list"));
+  if (caller.user.empty() || caller.roles->RoleOf(caller.user) == Role::kNobody) {
+    reactor->Finish(NotAllowed(caller.user, "list"));
     return reactor;
   }
   loop_.Post([=](PlacerCore& core, int64_t now_ms) {

@@ -34,7 +34,11 @@ class PlacementCalls : public control::v1::PlacementService::CallbackService {
  private:
   // Who calls, and what he may.
   struct Caller {
-    std::string holder;
+    std::string user;    // as the connection tells; roles are his
+    std::string holder;  // whose it is what he asks for
+    bool Has(const std::string& grants_holder) const {
+      return !user.empty() && (grants_holder == holder || grants_holder == user);
+    }
     std::shared_ptr<const Roles> roles;
   };
   Caller WhoCalls(const grpc::CallbackServerContext& context);

@@ -11,6 +11,7 @@
 #include "protocol/base/log.h"
 #include "protocol/base/printable.h"
 #include "protocol/ticket/gpu_uuid.h"
+#include "protocol/wire/holder.h"
 
 namespace tessera {
 namespace {
@@ -83,6 +84,7 @@ Status PlacerCore::Load(const std::vector<StoreEntry>& entries, int64_t now_ms) 
     if (!entry.key.starts_with(kPlacedKeys)) continue;
     Result<PlacedGrant> placed = ReadPlaced(entry.value);
     if (!placed.ok()) return damaged(entry);
+    placed->ask.wish.host = HostFor(placed->ask.holder);
     Grant grant{.ask = placed->ask};
     for (const PlacedPart& part : placed->parts) {
       ChosenPart& chosen = grant.parts.emplace_back();
@@ -108,6 +110,8 @@ Status PlacerCore::Load(const std::vector<StoreEntry>& entries, int64_t now_ms) 
   return Status::Ok();
 }
 
+std::string PlacerCore::HostFor(std::string_view holder) const { return UserOf(holder) ? options_.host : ""; }
+
 Result<GrantId> PlacerCore::Place(const Ask& ask, int64_t now_ms) {
   const bool is_new = !placed_.contains(GrantOf(options_.cluster, ask.holder, ask.request_id));
   Result<GrantId> grant = PlaceNow(ask, now_ms);
@@ -126,11 +130,12 @@ Result<GrantId> PlacerCore::PlaceNow(const Ask& ask, int64_t now_ms) {
   if (ask.request_id.empty() || ask.request_id.size() > kRequestIdBytesMax)
     return Wrong(fmt::format("request_id has 1 to {} bytes, and not {}", kRequestIdBytesMax, ask.request_id.size()));
   if (ask.wish.share == 0) return Wrong("share is above 0");
-  const GrantAsk grant{.id = GrantOf(options_.cluster, ask.holder, ask.request_id),
-                       .holder = ask.holder,
-                       .wish = ask.wish,
-                       .limit = ask.limit,
-                       .wait_ms = ask.wait_ms};
+  GrantAsk grant{.id = GrantOf(options_.cluster, ask.holder, ask.request_id),
+                 .holder = ask.holder,
+                 .wish = ask.wish,
+                 .limit = ask.limit,
+                 .wait_ms = ask.wait_ms};
+  grant.wish.host = HostFor(ask.holder);
   const auto waiting = std::count_if(placed_.begin(), placed_.end(), [](const auto& each) { return each.second.parts.empty(); });
   if (!placed_.contains(grant.id) && static_cast<size_t>(waiting) >= kWaitingMax)
     return Status(StatusCode::kResourceExhausted, fmt::format("{} jobs wait already: ask again later", waiting));

@@ -56,6 +56,7 @@ class PlacerCore {
   struct Options {
     std::string cluster = "default";
     int64_t ticket_ms = 600'000;  // how long a ticket lives; a third of that after it was made it is renewed
+    std::string host{};           // the only one where its users are known (uid:N); empty: they are known everywhere
   };
   // What is to be done, in this order. Nothing here calls back.
   class Outside {
@@ -130,7 +131,7 @@ class PlacerCore {
   // What is granted there, by id.
   std::vector<GrantView> GrantsOf(const std::string& server) const;
   // Where this would be placed now.
-  Placement Plan(const Wish& wish, int64_t now_ms) const;
+  Placement Plan(const Wish& wish, std::string_view holder, int64_t now_ms) const;
   // As the server said last.
   uint32_t SessionsOf(const std::string& server, const GrantId& grant) const;
 
@@ -152,6 +153,8 @@ class PlacerCore {
  private:
   // To be stored, with all that was noted.
   void Keep(StoreChange change, std::optional<GrantId> grant);
+  // Where this holder's tickets are worth something alone; empty: everywhere.
+  std::string HostFor(std::string_view holder) const;
   void NoteEnd(const PlacedGrant& placed, const Grant& grant, int64_t now_ms);
   void Act(const GrantAction& action, int64_t now_ms);
   // What the book has chosen, by names.

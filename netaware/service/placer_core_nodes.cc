@@ -35,6 +35,7 @@ Status PlacerCore::JoinNow(JoiningNode node, int64_t now_ms) {
   }
   const std::string stored = StoredServer(node.server, node.host, CordonOf(id));
   const size_t gpus = node.server.gpus.size();
+  node.server.host = node.host;
   RETURN_IF_ERROR(pool_.Join(std::move(node.server), now_ms * kNsOfMs));
   hosts_[id] = std::move(node.host);
   releases_[id] = std::move(node.release);

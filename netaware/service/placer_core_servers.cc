@@ -131,7 +131,11 @@ std::vector<GrantView> PlacerCore::GrantsOf(const std::string& server) const {
   return views;
 }
 
-Placement PlacerCore::Plan(const Wish& wish, int64_t now_ms) const { return tessera::Place(pool_, wish, now_ms * kNsOfMs); }
+Placement PlacerCore::Plan(const Wish& wish, std::string_view holder, int64_t now_ms) const {
+  Wish there = wish;
+  there.host = HostFor(holder);
+  return tessera::Place(pool_, there, now_ms * kNsOfMs);
+}
 
 uint32_t PlacerCore::SessionsOf(const std::string& server, const GrantId& grant) const {
   const auto there = sessions_.find(server);

@@ -6,6 +6,7 @@
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
+#include <functional>
 #include <optional>
 
 #include "protocol/base/printable.h"
@@ -29,6 +30,45 @@ std::optional<Role> RoleNamed(std::string_view word) {
   return std::nullopt;
 }
 
+using Invalid = std::function<Status(const toml::source_region& where, const std::string& why)>;
+
+Status TakeRoles(const toml::table& table, const Invalid& invalid, Roles* roles) {
+  for (const auto& [holder, value] : table) {
+    const auto word = value.value<std::string>();
+    const std::optional<Role> role = word ? RoleNamed(*word) : std::nullopt;
+    if (!role)
+      return invalid(value.source(),
+                     fmt::format("the role of '{}' is none of nobody, tenant, server, viewer, admin", Printable(holder.str())));
+    if (holder == kOthers) {
+      if (*role != Role::kNobody && *role != Role::kTenant)
+        return invalid(value.source(), "others are tenant or nobody: more is for whom a line names");
+      roles->others = *role;
+    } else if (IsHolder(holder.str())) {
+      roles->of[std::string(holder.str())] = *role;
+    } else {
+      return invalid(value.source(), fmt::format("'{}' is nobody: write \"uid:N\" for a user of this host, or \"name:X\" for "
+                                                 "the name in a certificate",
+                                                 Printable(holder.str())));
+    }
+  }
+  return Status::Ok();
+}
+
+Status TakeUsers(const toml::table& table, const Invalid& invalid, Roles* roles) {
+  for (const auto& [user, value] : table) {
+    if (!IsHolder(user.str()) || !UserOf(user.str()))
+      return invalid(value.source(), fmt::format("'{}' is no user of this host: write \"uid:N\"", Printable(user.str())));
+    const auto name = value.value<std::string>();
+    if (!name || !IsHolder(*name) || !IsNameHolder(*name)) {
+      return invalid(value.source(),
+                     fmt::format("the name of '{}' is \"name:X\", with X as in his certificate ('tessera keys client X')",
+                                 Printable(user.str())));
+    }
+    roles->names[std::string(user.str())] = *name;
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 const char* WordOf(Role role) {
@@ -47,33 +87,23 @@ Result<Roles> Roles::Parse(std::string_view text, const std::string& path) {
   Roles roles;
   for (const auto& [section, node] : parsed.table()) {
     const toml::table* const table = node.as_table();
-    if (section != "roles" || table == nullptr)
-      return invalid(node.source(), fmt::format("'{}' is unknown: there is [roles]", Printable(section.str())));
-    for (const auto& [holder, value] : *table) {
-      const auto word = value.value<std::string>();
-      const std::optional<Role> role = word ? RoleNamed(*word) : std::nullopt;
-      if (!role)
-        return invalid(value.source(),
-                       fmt::format("the role of '{}' is none of nobody, tenant, server, viewer, admin", Printable(holder.str())));
-      if (holder == kOthers) {
-        if (*role != Role::kNobody && *role != Role::kTenant)
-          return invalid(value.source(), "others are tenant or nobody: more is for whom a line names");
-        roles.others = *role;
-      } else if (IsHolder(holder.str())) {
-        roles.of[std::string(holder.str())] = *role;
-      } else {
-        return invalid(value.source(), fmt::format("'{}' is nobody: write \"uid:N\" for a user of this host, or \"name:X\" for "
-                                                   "the name in a certificate",
-                                                   Printable(holder.str())));
-      }
-    }
+    const bool is_roles = section == "roles";
+    if (table == nullptr || (!is_roles && section != "users"))
+      return invalid(node.source(), fmt::format("'{}' is unknown: there are [roles] and [users]", Printable(section.str())));
+    RETURN_IF_ERROR(is_roles ? TakeRoles(*table, invalid, &roles) : TakeUsers(*table, invalid, &roles));
   }
   return roles;
 }
 
 Role Roles::RoleOf(std::string_view holder) const {
-  const auto found = of.find(holder);
-  return found == of.end() ? others : found->second;
+  if (const auto found = of.find(holder); found != of.end()) return found->second;
+  const std::string name = NamedBy(std::string(holder));
+  return name == holder ? others : RoleOf(name);
+}
+
+std::string Roles::NamedBy(const std::string& holder) const {
+  const auto name = names.find(holder);
+  return name == names.end() ? holder : name->second;
 }
 
 }  // namespace tessera

@@ -6,6 +6,8 @@
 //   "uid:1000" = "admin"          # everything
 //   "name:wall" = "viewer"        # sees everything
 //   others = "tenant"             # or "nobody": whoever is not named
+//   [users]
+//   "uid:1000" = "name:alice"     # what this user of the placer's host asks for is hers: servers of other hosts know her
 #pragma once
 
 #include <map>
@@ -23,10 +25,15 @@ const char* WordOf(Role role);
 struct Roles {
   std::map<std::string, Role, std::less<>> of{};  // by holder
   Role others = Role::kTenant;
+  std::map<std::string, std::string> names{};  // of users of this host, as holders: whose it is what they ask for
 
-  // Of `text`, the file at `path`. kInvalidArgument: with the file and the line: no TOML, an unknown key or role, no holder.
+  // Of `text`, the file at `path`. kInvalidArgument: with the file and the line: no TOML, an unknown key or role, no holder,
+  // no user, no name.
   static Result<Roles> Parse(std::string_view text, const std::string& path);
+  // Of a user without a role of his own: that of his name.
   Role RoleOf(std::string_view holder) const;
+  // Whose it is what `holder` asks for: his name, else himself.
+  std::string NamedBy(const std::string& holder) const;
 
   bool MayAsk(std::string_view holder) const { return RoleOf(holder) == Role::kTenant || RoleOf(holder) == Role::kAdmin; }
   bool MayJoin(std::string_view holder) const { return RoleOf(holder) == Role::kServer || RoleOf(holder) == Role::kAdmin; }

@@ -248,13 +248,13 @@ TEST(PoolServers, APlanHoldsNothing) {
   Pool pool;
   pool.Join(1);
   for (int i = 0; i < 2; ++i) {
-    const Placement found = pool.core->Plan({.share = 600'000}, pool.now_ms);
+    const Placement found = pool.core->Plan({.share = 600'000}, "name:alice", pool.now_ms);
     ASSERT_EQ(found.outcome, Placement::Outcome::kPlaced);
     EXPECT_EQ(found.parts[0].server, "gpu1");
   }
   (void)pool.Ask("r");
-  EXPECT_EQ(pool.core->Plan({.share = 600'000}, pool.now_ms).outcome, Placement::Outcome::kWaits);
-  EXPECT_EQ(pool.core->Plan({.gpus = 2}, pool.now_ms).outcome, Placement::Outcome::kNever);
+  EXPECT_EQ(pool.core->Plan({.share = 600'000}, "name:alice", pool.now_ms).outcome, Placement::Outcome::kWaits);
+  EXPECT_EQ(pool.core->Plan({.gpus = 2}, "name:alice", pool.now_ms).outcome, Placement::Outcome::kNever);
 }
 
 }  // namespace

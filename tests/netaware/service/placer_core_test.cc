@@ -37,8 +37,8 @@ class World : public PlacerCore::Outside {
 
   std::unique_ptr<PlacerCore> Make() {
     Result<TicketSigner> signer = TicketSigner::FromPem(key);
-    return std::make_unique<PlacerCore>(PlacerCore::Options{.cluster = "c", .ticket_ms = 600'000}, std::move(*signer), ++epoch,
-                                        *this);
+    return std::make_unique<PlacerCore>(PlacerCore::Options{.cluster = "c", .ticket_ms = 600'000, .host = "host"},
+                                        std::move(*signer), ++epoch, *this);
   }
   void Send(const std::string& server, const PlacerOrder& order) override { orders.push_back({server, order}); }
   void Tell(const GrantView& view) override { told[view.grant.ask.id] = view; }
@@ -516,6 +516,35 @@ TEST(PlacerCore, RandomStepsGrantNothingTwice) {
       for (const auto& [uuid, share] : shares) EXPECT_LE(share, kWholeShare) << uuid << " seed " << seed << " step " << step;
     }
   }
+}
+
+// Servers of other hosts know no users of this one.
+TEST(PlacerCore, AUserWithoutANameIsPlacedOnThePlacersHostAlone) {
+  World pool;
+  JoiningNode far = Node(1, 1);
+  far.host = "elsewhere";
+  ASSERT_TRUE(pool.core->Join(far, pool.now_ms).ok());
+  const GrantId refused = pool.Ask("a", 0.5, -1, "uid:7");
+  EXPECT_EQ(pool.StateOf(refused), Grant::State::kRefused);
+  EXPECT_NE(
+      pool.told.at(refused).reason.find("of another host, where nobody knows this user: ask at the placer's tls:// address"),
+      std::string::npos)
+      << pool.told.at(refused).reason;
+  EXPECT_EQ(pool.core->Plan({.share = 500'000}, "uid:7", pool.now_ms).outcome, Placement::Outcome::kNever);
+  EXPECT_EQ(pool.StateOf(pool.Ask("b", 0.5, -1, "name:alice")), Grant::State::kGranted);
+  pool.log.clear();
+
+  ASSERT_TRUE(pool.core->Join(Node(2, 1), pool.now_ms).ok());
+  const GrantId granted = pool.Ask("c", 0.5, -1, "uid:7");
+  EXPECT_EQ(pool.StateOf(granted), Grant::State::kGranted);
+  EXPECT_EQ(pool.Orders(PlacerOrder::Kind::kHold), "2");
+  // The same request is the same grant for a placer of later, too.
+  pool.Restart();
+  EXPECT_EQ(pool.Ask("c", 0.5, -1, "uid:7"), granted);
+  EXPECT_EQ(pool.StateOf(granted), Grant::State::kGranted);
+  // Of one that is away it is not known which host it is of by now.
+  pool.core->Leave("server2", pool.now_ms);
+  EXPECT_EQ(pool.StateOf(pool.Ask("d", 0.25, -1, "uid:7")), Grant::State::kWaiting);
 }
 
 }  // namespace

@@ -22,10 +22,29 @@ TEST(Roles, AreThoseOfTheFile) {
   EXPECT_TRUE(Roles::Parse("", "f")->MayAsk("name:bob"));
 }
 
+TEST(Roles, AUserHasTheNameThatHeIsGivenAndItsRole) {
+  Result<Roles> roles = Roles::Parse(
+      "[users]\n\"uid:7\" = \"name:alice\"\n\"uid:8\" = \"name:alice\"\n[roles]\n"
+      "\"name:alice\" = \"admin\"\n\"uid:8\" = \"viewer\"\nothers = \"nobody\"\n",
+      "f");
+  ASSERT_TRUE(roles.ok()) << roles.status().message();
+  EXPECT_EQ(roles->NamedBy("uid:7"), "name:alice");
+  EXPECT_EQ(roles->NamedBy("uid:9"), "uid:9");
+  EXPECT_EQ(roles->RoleOf("uid:7"), Role::kAdmin);
+  EXPECT_EQ(roles->RoleOf("uid:8"), Role::kViewer);
+  EXPECT_EQ(roles->RoleOf("uid:9"), Role::kNobody);
+}
+
 TEST(Roles, WhatIsWrongNamesFileAndLine) {
   for (const auto& [text, line] : {std::pair("[roles]\n\"name:a\" = \"king\"\n", "f, line 2"),
                                    {"[roles]\n\"name:a\" = 3\n", "f, line 2"},
                                    {"[roles]\n\n\"somebody\" = \"tenant\"\n", "f, line 3"},
+                                   {"[users]\n\"uid:1\" = \"alice\"\n", "f, line 2"},
+                                   {"[users]\n\"uid:1\" = \"uid:2\"\n", "f, line 2"},
+                                   {"[users]\n\"uid:01\" = \"name:a\"\n", "f, line 2"},
+                                   {"[users]\n\"name:a\" = \"name:b\"\n", "f, line 2"},
+                                   {"[users]\n\"uid:1\" = 3\n", "f, line 2"},
+                                   {"users = 3\n", "f, line 1"},
                                    {"[quotas]\na = 1\n", "f, line 1"},
                                    {"[roles]\nothers = \"admin\"\n", "f, line 2"},
                                    {"[roles\n", "f, line 1"},

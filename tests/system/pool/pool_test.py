@@ -272,7 +272,8 @@ class ByTls(unittest.TestCase):
         self.policy = os.path.join(self.directory.name, "policy.toml")
         self.write('"name:gpu7" = "server"\n"name:alice" = "tenant"\n"name:root" = "admin"\nothers = "nobody"\n')
         self.url = f"tls://127.0.0.1:{free_port()}"
-        self.placer = Started(os.path.join(self.directory.name, "placer.log"), PLACER, "--listen", self.url, "--store", "memory", "--policy", self.policy,
+        self.socket = f"unix:{self.directory.name}/placer.sock"
+        self.placer = Started(os.path.join(self.directory.name, "placer.log"), PLACER, "--listen", self.url, "--listen", self.socket, "--store", "memory", "--policy", self.policy,
                               "--log", "info", *self.keys.options("server", "127.0.0.1,localhost"))
         self.addCleanup(self.placer.stop)
         self.host = self.keys.options("host", "gpu7,127.0.0.1")
@@ -314,6 +315,20 @@ class ByTls(unittest.TestCase):
         self.assertEqual(self.run_as("alice", "--", "true").returncode, 0)
         self.write('others = "nobody"\n')
         self.assertEqual(self.run_as("alice", "--", "true").returncode, 73)
+
+
+    def test_what_a_user_of_the_placers_host_asks_for_is_of_his_name(self):
+        self.write(f'"name:gpu7" = "server"\nothers = "nobody"\n[users]\n"uid:{os.getuid()}" = "name:alice"\n')
+        alice = self.keys.options("client", "alice")
+        done = subprocess.run([TESSERA, "run", *alice, "--placer", self.socket, "--gpu-share", "0.5", "--", program("copies")], capture_output=True,
+                              text=True, timeout=60, env=environment())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("it is of name:alice", self.server.words())
+        # Where his name is needed he has to prove it.
+        mallory = self.keys.options("client", "mallory")
+        done = subprocess.run([TESSERA, "run", *mallory, "--placer", self.socket, "--gpu-share", "0.5", "--", program("copies")], capture_output=True,
+                              text=True, timeout=60, env=environment())
+        self.assertEqual(done.returncode, 73, done.stderr)
 
 
 class ThePage(unittest.TestCase):
