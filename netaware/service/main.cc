@@ -55,7 +55,7 @@ Result<std::unique_ptr<Store>> OpenStore(const PlacerOptions& options) {
 struct Listeners {
   std::vector<UnixListener> users;
   std::vector<TcpListener> tls;
-  std::shared_ptr<const TlsIdentity> identity;
+  std::unique_ptr<TlsIdentityKeeper> keys;  // null: nobody comes by TLS
 };
 
 Result<Listeners> Bind(const PlacerOptions& options) {
@@ -76,9 +76,9 @@ Result<Listeners> Bind(const PlacerOptions& options) {
     listeners.tls.push_back(std::move(*bound));
   }
   if (listeners.tls.empty()) return listeners;
-  Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(TlsRole::kServer, options.link, "h2");
-  if (!identity.ok()) return identity.status();
-  listeners.identity = std::move(*identity);
+  Result<std::unique_ptr<TlsIdentityKeeper>> keys = TlsIdentityKeeper::Make(TlsRole::kServer, options.link, "h2");
+  if (!keys.ok()) return keys.status();
+  listeners.keys = std::move(*keys);
   return listeners;
 }
 
@@ -93,9 +93,10 @@ Result<std::string> Serve(Listeners& listeners, RpcFront& front) {
   }
   for (TcpListener& tls : listeners.tls) {
     where += (where.empty() ? "" : ", ") + tls.address().Url();
-    const Result<TlsFront*> listening = front.ListenByTls(tls.Release(), listeners.identity, "the placer");
+    const Result<TlsFront*> listening = front.ListenByTls(tls.Release(), listeners.keys->Current(), "the placer");
     if (!listening.ok()) return listening.status();
   }
+  if (listeners.keys != nullptr) RETURN_IF_ERROR(front.Follow(std::move(listeners.keys)));
   return where;
 }
 

@@ -59,7 +59,19 @@ Result<TlsFront*> RpcFront::ListenByTls(UniqueFd socket, std::shared_ptr<const T
   TlsFront* const front = made->release();  // as long as the process
   front->Use(std::move(identity));
   RETURN_IF_ERROR(StartThread([front] { front->Run(); }));
+  by_tls_.push_back(front);
   return front;
+}
+
+Status RpcFront::Follow(std::unique_ptr<TlsIdentityKeeper> keeper) {
+  return StartThread([fronts = by_tls_, keeper = std::shared_ptr<TlsIdentityKeeper>(std::move(keeper))] {
+    for (std::shared_ptr<const TlsIdentity> used;; poll(nullptr, 0, kKeysMs)) {
+      const std::shared_ptr<const TlsIdentity> now = keeper->Current();
+      if (now == used) continue;
+      used = now;
+      for (TlsFront* const front : fronts) front->Use(used);
+    }
+  });
 }
 
 }  // namespace tessera

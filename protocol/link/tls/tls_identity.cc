@@ -160,7 +160,7 @@ bool TlsIdentity::Allows(const CertificateDescription& peer) const {
 
 // --- TlsIdentityKeeper ---
 
-TlsIdentityKeeper::TlsIdentityKeeper(TlsRole role, const LinkOptions& options)
+TlsIdentityKeeper::TlsIdentityKeeper(TlsRole role, const LinkOptions& options, std::string_view protocol)
     : role_(role),
       options_([&] {
         // Once: where they are depends on the user, who may be another later.
@@ -168,12 +168,14 @@ TlsIdentityKeeper::TlsIdentityKeeper(TlsRole role, const LinkOptions& options)
         located.keys = LocateKeyFiles(role, options.keys);
         return located;
       }()),
+      protocol_(protocol),
       paths_(FilesOf(role, options_)) {}
 
-Result<std::unique_ptr<TlsIdentityKeeper>> TlsIdentityKeeper::Make(TlsRole role, const LinkOptions& options) {
-  std::unique_ptr<TlsIdentityKeeper> keeper(new TlsIdentityKeeper(role, options));
+Result<std::unique_ptr<TlsIdentityKeeper>> TlsIdentityKeeper::Make(TlsRole role, const LinkOptions& options,
+                                                                   std::string_view protocol) {
+  std::unique_ptr<TlsIdentityKeeper> keeper(new TlsIdentityKeeper(role, options, protocol));
   Stamps stamps = keeper->TakeStamps();
-  Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(role, options);
+  Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(role, options, protocol);
   if (!identity.ok()) return identity.status();
   MutexLock lock(keeper->mutex_);
   keeper->stamps_ = std::move(stamps);
@@ -186,7 +188,7 @@ std::shared_ptr<const TlsIdentity> TlsIdentityKeeper::Current() {
   Stamps stamps = TakeStamps();
   if (stamps == stamps_) return identity_;
   stamps_ = std::move(stamps);
-  Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(role_, options_);
+  Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(role_, options_, protocol_);
   if (identity.ok()) {
     identity_ = std::move(*identity);
     LogInfo("read the certificate {} again: {}, until {}", identity_->files().certificate, identity_->own().name,

@@ -54,17 +54,20 @@ class TlsIdentity {
 // be used leave it as it was, with a line in the log: they may be just being replaced.
 class TlsIdentityKeeper {
  public:
-  static Result<std::unique_ptr<TlsIdentityKeeper>> Make(TlsRole role, const LinkOptions& options);
+  // `protocol` as of TlsIdentity::Load().
+  static Result<std::unique_ptr<TlsIdentityKeeper>> Make(TlsRole role, const LinkOptions& options,
+                                                         std::string_view protocol = {});
   // For the next connection. Any thread.
   std::shared_ptr<const TlsIdentity> Current() EXCLUDES(mutex_);
 
  private:
   using Stamps = std::vector<std::string>;  // what changes when a file does, of each
-  TlsIdentityKeeper(TlsRole role, const LinkOptions& options);
+  TlsIdentityKeeper(TlsRole role, const LinkOptions& options, std::string_view protocol);
   Stamps TakeStamps() const;
 
   const TlsRole role_;
   const LinkOptions options_;
+  const std::string protocol_;
   const std::vector<std::string> paths_;
   Mutex mutex_;
   Stamps stamps_ GUARDED_BY(mutex_);

@@ -331,6 +331,50 @@ class ByTls(unittest.TestCase):
         self.assertEqual(done.returncode, 73, done.stderr)
 
 
+    def test_new_files_of_keys_are_taken_up_and_what_runs_goes_on(self):
+        others = Keys()
+        place = self.keys.of("server", "127.0.0.1,localhost")  # the placer's
+        self.addCleanup(lambda: [pipe.close() for pipe in (job.stdin, job.stdout, job.stderr)])
+        job = subprocess.Popen([TESSERA, "run", *self.keys.options("client", "alice"), "--gpu-share", "0.5", "--", "sh", "-c",
+                                f"echo ready; read line; exec {program('copies')}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env=environment(TESSERA_PLACER=self.url))
+        ready(self, job)
+        words = self.placer.words
+
+        def put(name, text):
+            pathlib.Path(place, name + ".new").write_text(text)
+            os.chmod(f"{place}/{name}.new", 0o600)
+            os.rename(f"{place}/{name}.new", f"{place}/{name}")
+
+        def get(keys):
+            return subprocess.run([TESSERA, "get", "grants", *keys, "--placer", self.url], capture_output=True, text=True, timeout=60, env=environment())
+
+        alice = self.keys.options("client", "alice")
+        # A key of others, a certificate that is half there: the old ones stay, with one line.
+        before = {name: pathlib.Path(place, name).read_text() for name in ("key.pem", "certificate.pem", "authority.pem")}
+        for name, text, why in (("key.pem", pathlib.Path(others.of("client", "x"), "key.pem").read_text(), "is not that of the certificate"),
+                                ("certificate.pem", before["certificate.pem"][:300], "holds no certificate in PEM form")):
+            put(name, text)
+            wait_for(lambda: why in words(), 10, why)
+            self.assertEqual(get(alice).returncode, 0)
+            put(name, before[name])
+            self.assertEqual(words().count(why), 1)
+        # Another authority counts, and the one of before does not.
+        known = [f"{others.of('client', 'alice')}/{name}.pem" for name in ("certificate", "key")]
+        new = ["--certificate", known[0], "--key", known[1], "--authority", f"{self.keys.authority}/authority.pem"]
+        self.assertEqual(get(new).returncode, 73)
+        put("authority.pem", pathlib.Path(others.authority, "authority.pem").read_text())
+        wait_for(lambda: get(new).returncode == 0, 10, "the other authority")
+        refused = get(alice)
+        self.assertEqual(refused.returncode, 73, refused.stderr)
+        # Who was there goes on: the node has the job's session, the job its grant, and it is released.
+        self.assertIn("name:alice", get(new).stdout)
+        self.assertEqual(end(job), 0)
+        wait_for(lambda: "name:alice" not in get(new).stdout, 10, "the release")
+        self.assertEqual(words().count("has joined"), 1)
+        self.assertNotIn("has left", words())
+
+
 class ThePage(unittest.TestCase):
     """What docs/pool-gpus.md says of several hosts, with this one in place of each."""
 
