@@ -6,6 +6,7 @@
 #include "netaware/admin/describe_command.h"
 #include "netaware/admin/doctor_command.h"
 #include "netaware/admin/event_command.h"
+#include "netaware/admin/keys_command.h"
 #include "netaware/admin/place_command.h"
 #include "netaware/admin/placer_call.h"
 #include "netaware/admin/pool_command.h"
@@ -14,6 +15,7 @@
 #include "netaware/admin/vgpu_command.h"
 #include "netaware/cli/exit_codes.h"
 #include "netaware/job/job_config.h"
+#include "netaware/pool/keys_command_line.h"
 #include "netaware/pool/placer_options.h"
 #include "netaware/pool/pool_command_line.h"
 #include "netaware/pool/status_command_line.h"
@@ -51,6 +53,7 @@ int main(int argc, char** argv) {
   CLI::App* const doctor = app.add_subcommand("doctor-pool", "say how it is with a placer, as JSON");
   AddPlacer(*doctor->group(""), &pool);
   doctor->callback([&pool] { pool.command = "doctor-pool"; });
+  AddKeysRenew(app, &pool);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& text_wanted) {
@@ -67,6 +70,7 @@ int main(int argc, char** argv) {
     CompleteOptions(config.value(), &pool);
   }
   if (pool.command == "events" || pool.command == "audit") return EventCommand(pool);
+  if (pool.command == "keys") return KeysRenewCommand(pool);
   if (!pool.server.empty()) return ServerCommand(pool);
   if (pool.command == "doctor-pool") return DoctorCommand(pool);
   if (pool.command == "status" || pool.command == "top") return StatusCommand(pool);

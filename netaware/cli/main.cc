@@ -12,6 +12,7 @@
 #include "netaware/cli/run_command.h"
 #include "netaware/cli/view_command.h"
 #include "netaware/job/job_options.h"
+#include "netaware/pool/keys_command_line.h"
 #include "netaware/pool/placer_options.h"
 #include "netaware/pool/pool_command_line.h"
 #include "netaware/pool/status_command_line.h"
@@ -76,17 +77,22 @@ constexpr const char* kDoctorFooter = R"(Exit code: 0 when programs can use a GP
 constexpr const char* kKeysFooter =
     R"(tls:// wants a certificate on both sides. The directory of the authority stays with whoever administers the servers; what it makes
 for a server or a client are three files, certificate.pem, key.pem and authority.pem, for that host: /etc/tessera of a server that
-root runs, else ~/.config/tessera of its user. Nobody else may read key.pem. Running gateways notice new files by themselves.
+root runs, else ~/.config/tessera of its user. Nobody else may read key.pem. Running gateways and placers notice new files by
+themselves. 'renew' shows a certificate that ends to a placer that signs (tessera-placer --sign-with), and puts a new one in its
+place; the key stays.
 
 Exit codes: 0; 2 the command line was not understood; 78 files are there already, cannot be read or written, or are not what they
-should be
+should be. Of renew: 71 the placer's address is not tls://HOST:PORT; 73 the certificate was not accepted or is not renewed, or a file
+cannot be read or written; 74 the placer is of another release; 80 nobody answers there; 81 it was renewed a moment ago, or is valid
+for as long as a new one
 
 Examples:
   tessera keys authority ~/gpu-keys
   tessera keys server gpu7.example,10.0.0.7 --authority ~/gpu-keys
   tessera keys host gpu7.example --authority ~/gpu-keys      # a server of a pool, which also connects to the placer
   tessera keys client alice --authority ~/gpu-keys
-  tessera keys show ~/.config/tessera/certificate.pem)";
+  tessera keys show ~/.config/tessera/certificate.pem
+  tessera keys renew --placer tls://pool.example:4190)";
 
 constexpr const char* kCompletionFooter = R"(  bash:  source <(tessera completion bash)
   zsh:   tessera completion zsh > "${fpath[1]}/_tessera"
@@ -186,16 +192,19 @@ int Main(int argc, char** argv) {
   doctor_command->footer(kDoctorFooter);
 
   KeysOptions keys;
-  CLI::App* keys_command = app.add_subcommand("keys", "make an authority and certificates for tls://, or show what is in one");
+  CLI::App* keys_command =
+      app.add_subcommand("keys", "make an authority and certificates for tls://, renew one, or show what is in it");
   keys_command->add_option("action", keys.action, "what to do")
       ->required()
-      ->type_name("{authority,server,host,client,show}")
-      ->check(CLI::IsMember({"authority", "server", "host", "client", "show"}));
-  keys_command
-      ->add_option("subject", keys.subject,
-                   "authority: a directory; server, host: its names and addresses, with commas; client: a name; show: a file")
-      ->required()
-      ->type_name("DIRECTORY|NAME[,...]|FILE");
+      ->type_name("{authority,server,host,client,show,renew}")
+      ->check(CLI::IsMember({"authority", "server", "host", "client", "show", "renew"}));
+  CLI::Option* const keys_subject =
+      keys_command
+          ->add_option(
+              "subject", keys.subject,
+              "authority: a directory; server, host: its names and addresses, with commas; client: a name; show: a file; renew: "
+              "the directory of certificate, key and authority (default: where a client has them)")
+          ->type_name("DIRECTORY|NAME[,...]|FILE");
   keys_command->add_option("--authority", keys.authority, "directory of the authority that signs")
       ->type_name("DIRECTORY")
       ->capture_default_str();
@@ -206,6 +215,8 @@ int Main(int argc, char** argv) {
   keys_command->add_option("--days", keys.days, "how long it is valid (default: an authority ten years, others one)")
       ->type_name("DAYS")
       ->check(CLI::Range(1U, 36500U).description("1 to 36500"));
+  std::string keys_placer;
+  AddPlacerOfKeys(*keys_command, &keys_placer);
   keys_command->add_flag("--force", keys.force, "overwrite files that are there");
   AddOutput(keys_command, &keys.output);
   keys_command->footer(kKeysFooter);
@@ -233,6 +244,11 @@ int Main(int argc, char** argv) {
   if (run_command->parsed()) return RunCommand(run);
   if (pool.command == "status" || pool.command == "top") return ViewCommand(view, pool, argv);
   if (doctor_command->parsed()) return DoctorCommand(doctor, pool.placer);
+  if (keys_command->parsed() && keys.action == "renew") return BecomeAdminProgram(argv);
+  if (keys_command->parsed() && keys_subject->count() == 0) {
+    std::fprintf(stderr, "tessera: subject is required: see 'tessera keys --help'\n");
+    return kExitUsage;
+  }
   if (keys_command->parsed()) return KeysCommand(keys);
   if (!pool.command.empty()) return BecomeAdminProgram(argv);
   if (vgpu_command != nullptr && vgpu_command->parsed()) {

@@ -13,6 +13,7 @@
 
 #include "netaware/node/broker_line.h"
 #include "netaware/node/daemon_line.h"
+#include "netaware/node/key_watch.h"
 #include "netaware/node/node_core.h"
 #include "netaware/node/node_messages.h"
 #include "netaware/node/node_queue.h"
@@ -159,6 +160,7 @@ Status RunNode(const NodeOptions& options, Store& store, const std::function<voi
   auto* const node = new Node(options, *std::move(queue).value().release());
   RETURN_IF_ERROR(node->Open(store));
   ready();
+  KeyWatch::Start(options.placer, options.keys);
   return node->Run(signals->get());
 }
 

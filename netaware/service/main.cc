@@ -14,7 +14,9 @@
 
 #include "netaware/job/placer_path.h"
 #include "netaware/service/admin_calls.h"
+#include "netaware/service/certificate_signer.h"
 #include "netaware/service/event_calls.h"
+#include "netaware/service/identity_calls.h"
 #include "netaware/service/node_calls.h"
 #include "netaware/service/options.h"
 #include "netaware/service/placement_calls.h"
@@ -130,6 +132,12 @@ int Run(const PlacerOptions& options) {
   sigprocmask(SIG_BLOCK, &ends, nullptr);  // before the first thread
   Result<std::unique_ptr<RolesFile>> roles = RolesFile::Open(options.policy_path);
   if (!roles.ok()) return Fail(kName, roles.status(), kServiceCannotListen);
+  std::unique_ptr<CertificateSigner> certificates;
+  if (!options.sign_with.empty()) {
+    Result<std::unique_ptr<CertificateSigner>> opened = CertificateSigner::Open(options.sign_with, options.sign_days);
+    if (!opened.ok()) return Fail(kName, opened.status(), kServiceCannotListen);
+    certificates = std::move(*opened);
+  }
   Result<Listeners> listeners = Bind(options);
   if (!listeners.ok()) return Fail(kName, listeners.status(), kServiceCannotListen);
   Result<std::unique_ptr<Store>> store = OpenStore(options);
@@ -150,12 +158,14 @@ int Run(const PlacerOptions& options) {
   NodeCalls nodes(**loop, **roles, connections);
   EventCalls events(**loop, **roles, connections);
   AdminCalls admin(**loop, **roles, connections);
+  IdentityCalls identity(**loop, **roles, connections, certificates.get());
   grpc::ServerBuilder builder;
   RpcBounds{.message_bytes = 256 * 1024, .calls_of_connection = 64}.Bound(builder, "placer");
   builder.RegisterService(&placement);
   builder.RegisterService(&nodes);
   builder.RegisterService(&events);
   builder.RegisterService(&admin);
+  builder.RegisterService(&identity);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   RpcFront front(*server, connections);
   const Status bounded = BoundMemory(connections, **loop);

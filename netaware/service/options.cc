@@ -78,6 +78,15 @@ int ParseOptions(int argc, char** argv, PlacerOptions* options) {
       ->type_name("DAYS")
       ->check(CLI::Range(1U, 3650U).description("1 to 3650"))
       ->capture_default_str();
+  app.add_option(
+         "--sign-with", options->sign_with,
+         "The directory of an authority and its key ('tessera keys authority'): whoever shows a certificate of it at tls:// "
+         "gets a new one before that ends (nodes by themselves, 'tessera keys renew')")
+      ->type_name("DIRECTORY");
+  app.add_option("--sign-days", options->sign_days, "How long such a certificate is valid")
+      ->type_name("DAYS")
+      ->check(CLI::Range(1U, 365U).description("1 to 365"))
+      ->capture_default_str();
   line.AddLinkOptions(&options->link, true);
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
   if (const std::string wrong = TakeListen(listen, options); !wrong.empty()) return line.Refuse(wrong);

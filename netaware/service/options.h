@@ -19,6 +19,8 @@ struct PlacerOptions : ServiceOptions {
   std::string cluster = "default";
   uint32_t ticket_s = 600;
   uint32_t audit_days = 90;
+  std::string sign_with;  // of --sign-with: the directory of an authority; empty: nothing is signed
+  uint32_t sign_days = 7;
 };
 
 // As ServiceCommandLine::Parse().

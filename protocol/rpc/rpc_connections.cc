@@ -11,6 +11,7 @@
 #include <charconv>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "protocol/base/log.h"
 #include "protocol/wire/holder.h"
@@ -42,7 +43,8 @@ void RpcBounds::Bound(grpc::ServerBuilder& builder, const std::string& name) con
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
 }
 
-bool RpcConnections::Take(grpc::Server& server, UniqueFd socket, const std::string& holder, bool by_tls) {
+bool RpcConnections::Take(grpc::Server& server, UniqueFd socket, const std::string& holder, bool by_tls,
+                          CertificateDescription shown) {
   MutexLock lock(mutex_);
   const std::optional<ino_t> inode = InodeOf(socket.get());
   if (!inode) return false;
@@ -57,7 +59,7 @@ bool RpcConnections::Take(grpc::Server& server, UniqueFd socket, const std::stri
     LogDebug("a connection of {} is closed: it has {} of {}", holder, of_holder, of_kind);
     return false;
   }
-  connections_[socket.get()] = {*inode, holder, by_tls};
+  connections_[socket.get()] = {*inode, holder, by_tls, std::move(shown)};
   grpc::AddInsecureChannelFromFd(&server, socket.release());
   return true;
 }
@@ -91,15 +93,27 @@ RpcConnections::Ended RpcConnections::EndGreedy() {
 }
 
 std::string RpcConnections::HolderOf(const std::string& peer) {
+  MutexLock lock(mutex_);
+  const Connection* const found = Find(peer);
+  return found == nullptr ? std::string() : found->holder;
+}
+
+std::optional<CertificateDescription> RpcConnections::ShownBy(const std::string& peer) {
+  MutexLock lock(mutex_);
+  const Connection* const found = Find(peer);
+  if (found == nullptr || found->shown.name.empty()) return std::nullopt;
+  return found->shown;
+}
+
+const RpcConnections::Connection* RpcConnections::Find(const std::string& peer) {
   int fd = -1;
   constexpr std::string_view kForm = "fd:";
-  if (!peer.starts_with(kForm)) return {};
+  if (!peer.starts_with(kForm)) return nullptr;
   const auto [end, error] = std::from_chars(peer.data() + kForm.size(), peer.data() + peer.size(), fd);
-  if (error != std::errc() || end != peer.data() + peer.size()) return {};
-  MutexLock lock(mutex_);
+  if (error != std::errc() || end != peer.data() + peer.size()) return nullptr;
   const auto found = connections_.find(fd);
   // The descriptor is not closed while a call of it is there.
-  return found == connections_.end() || InodeOf(fd) != found->second.inode ? std::string() : found->second.holder;
+  return found == connections_.end() || InodeOf(fd) != found->second.inode ? nullptr : &found->second;
 }
 
 }  // namespace tessera

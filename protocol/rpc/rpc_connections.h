@@ -13,11 +13,13 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "protocol/base/mutex.h"
 #include "protocol/base/unique_fd.h"
+#include "protocol/link/tls/tls_certificate.h"
 
 namespace tessera {
 
@@ -43,7 +45,9 @@ class RpcConnections {
   explicit RpcConnections(const Bounds& bounds) : bounds_(bounds) {}
 
   // Gives a connection to gRPC, which closes it. False: there are too many, and it is closed.
-  bool Take(grpc::Server& server, UniqueFd socket, const std::string& holder, bool by_tls) EXCLUDES(mutex_);
+  // `shown`: the certificate that has proved the holder, where somebody asks for it (ShownBy()).
+  bool Take(grpc::Server& server, UniqueFd socket, const std::string& holder, bool by_tls, CertificateDescription shown = {})
+      EXCLUDES(mutex_);
   // Ends those whose answers nobody reads, or, where there are none, all of them. How many these are, and whose.
   struct Ended {
     size_t count = 0;
@@ -53,15 +57,20 @@ class RpcConnections {
   bool empty() EXCLUDES(mutex_);
   // Whose call that is; `peer` is its context's peer(), as "fd:N". Empty: it cannot be told.
   std::string HolderOf(const std::string& peer) EXCLUDES(mutex_);
+  // By which certificate. Nothing: by none.
+  std::optional<CertificateDescription> ShownBy(const std::string& peer) EXCLUDES(mutex_);
 
  private:
   struct Connection {
     ino_t inode;
     std::string holder;
     bool by_tls;
+    CertificateDescription shown;
   };
 
   void ForgetClosed() REQUIRES(mutex_);
+  // nullptr: it cannot be told.
+  const Connection* Find(const std::string& peer) REQUIRES(mutex_);
 
   const Bounds bounds_{};
   Mutex mutex_;

@@ -52,8 +52,8 @@ Status RpcFront::Listen(UniqueFd socket) {
 Result<TlsFront*> RpcFront::ListenByTls(UniqueFd socket, std::shared_ptr<const TlsIdentity> identity, std::string what) {
   Result<std::unique_ptr<TlsFront>> made =
       TlsFront::Make(std::move(socket), std::move(what),
-                     [&server = server_, &connections = connections_](UniqueFd connection, const std::string& holder) {
-                       return connections.Take(server, std::move(connection), holder, true);
+                     [&server = server_, &connections = connections_](UniqueFd connection, const CertificateDescription& shown) {
+                       return connections.Take(server, std::move(connection), NameHolder(shown.name), true, shown);
                      });
   if (!made.ok()) return made.status();
   TlsFront* const front = made->release();  // as long as the process

@@ -14,7 +14,6 @@
 #include "protocol/base/printable.h"
 #include "protocol/channel/waiting.h"
 #include "protocol/link/tls/tls_handshake.h"
-#include "protocol/wire/holder.h"
 
 namespace tessera {
 namespace {
@@ -194,7 +193,7 @@ void TlsFront::Admit(Newcomer& newcomer, uint64_t now_ns) {
     return newcomer.TakeSocket().reset();
   }
   UniqueFd ours(ends[0]);
-  if (!proved_(UniqueFd(ends[1]), NameHolder(session.peer.name))) return newcomer.TakeSocket().reset();
+  if (!proved_(UniqueFd(ends[1]), session.peer)) return newcomer.TakeSocket().reset();
   TlsPipe& pipe = pipes_.emplace_back(newcomer.TakeSocket(), std::move(ours), session);
   if (!pipe.Move({}, now_ns)) pipes_.pop_back();
 }

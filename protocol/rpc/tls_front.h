@@ -2,7 +2,8 @@
 // the network and a socket pair, whose other end gRPC gets. gRPC takes no descriptors under TLS, and makes no sockets in the
 // sandbox.
 //
-//   TlsFront front(std::move(listener), "the control API", [&](UniqueFd socket, const std::string& holder) { ... return is_taken;
+//   TlsFront front(std::move(listener), "the control API", [&](UniqueFd socket, const CertificateDescription& shown) { ... return
+//   is_taken;
 //   }); front.Use(identity);        // any thread, again and again; nobody is accepted before front.Run();                // one
 //   thread, for ever
 #pragma once
@@ -33,8 +34,8 @@ class TlsFront {
   static constexpr uint64_t kPartingNs = 1'000'000'000;     // for whoever is turned away to hear why
   static constexpr size_t kHandshakeBytesMax = 256 * 1024;  // certificates of a chain, and nothing else that is long
 
-  // In the thread of Run(), for each who has proved a name: one end of the pair. False: not another one of this name.
-  using Proved = std::function<bool(UniqueFd socket, const std::string& holder)>;
+  // In the thread of Run(), for each who has proved a name by this certificate: one end of the pair. False: not another one.
+  using Proved = std::function<bool(UniqueFd socket, const CertificateDescription& shown)>;
 
   // `what`: for the log, as "the control API".
   static Result<std::unique_ptr<TlsFront>> Make(UniqueFd listener, std::string what, Proved proved);

@@ -85,6 +85,8 @@ class KeysCommand(unittest.TestCase):
         self.assertIn("holds no certificate", self.keys("show", os.path.join(self.authority, "authority-key.pem"), code=78))
         self.assertIn("No such file", self.keys("show", "/nonexistent", code=78))
         self.assertIn("tessera keys --help", self.keys("sign", "x", code=2))
+        self.assertIn("subject is required", self.keys("client", code=2))
+        self.assertIn("--days", self.keys("renew", "--days", "7", code=2))
         self.assertIn("1 to 36500", self.keys("client", "alice", "--days", "0", code=2))
 
 

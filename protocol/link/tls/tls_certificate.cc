@@ -46,6 +46,16 @@ std::vector<std::string> AlternativeNames(X509& certificate) {
   return names;
 }
 
+std::string HexOf(const ASN1_STRING* bytes) {
+  std::string text;
+  for (int i = 0; bytes != nullptr && i < ASN1_STRING_length(bytes); ++i) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    const unsigned char byte = ASN1_STRING_get0_data(bytes)[i];
+    text += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return text;
+}
+
 time_t TimeOf(const ASN1_TIME* time) {
   tm parts{};
   return ASN1_TIME_to_tm(time, &parts) == 1 ? timegm(&parts) : 0;
@@ -75,16 +85,25 @@ CertificateDescription DescribeCertificate(X509& certificate) {
   description.authority = X509_check_ca(&certificate) == 1;
   description.for_servers = X509_check_purpose(&certificate, X509_PURPOSE_SSL_SERVER, 0) == 1;
   description.for_clients = X509_check_purpose(&certificate, X509_PURPOSE_SSL_CLIENT, 0) == 1;
+  description.key_id = HexOf(X509_get0_subject_key_id(&certificate));
+  description.issuer_key_id = HexOf(X509_get0_authority_key_id(&certificate));
+  description.serial = HexOf(X509_get0_serialNumber(&certificate));
   return description;
 }
 
 Result<CertificateDescription> DescribeCertificateFile(const std::string& path) {
   Result<std::string> text = ReadSmallFile(path, kPemBytesMax);
   if (!text.ok()) return text.status();
-  const CertificatePtr certificate(PEM_read_bio_X509(ReadFrom(*text).get(), nullptr, nullptr, nullptr));
+  Result<CertificateDescription> description = DescribeCertificateText(*text);
+  if (description.ok()) return description;
+  return Status(StatusCode::kInvalidArgument, path + " holds no certificate in PEM form: give another file");
+}
+
+Result<CertificateDescription> DescribeCertificateText(const std::string& text) {
+  const CertificatePtr certificate(PEM_read_bio_X509(ReadFrom(text).get(), nullptr, nullptr, nullptr));
   if (certificate != nullptr) return DescribeCertificate(*certificate);
   OpensslWords();
-  return Status(StatusCode::kInvalidArgument, path + " holds no certificate in PEM form: give another file");
+  return Status(StatusCode::kInvalidArgument, "this is no certificate in PEM form");
 }
 
 std::string DescribeTime(time_t time) {

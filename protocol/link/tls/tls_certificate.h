@@ -21,6 +21,9 @@ struct CertificateDescription {
   bool authority = false;          // it may sign others
   bool for_servers = false;        // purposes that it has
   bool for_clients = false;
+  std::string key_id;         // of its key, as hexadecimal digits; empty: it does not say
+  std::string issuer_key_id;  // of the key that signed it
+  std::string serial;         // hexadecimal digits
 };
 
 CertificateDescription DescribeCertificate(X509& certificate);
@@ -28,6 +31,9 @@ CertificateDescription DescribeCertificate(X509& certificate);
 // Of a file that holds a certificate (PEM; the first counts). kNotFound, kPermissionDenied, or kInvalidArgument for a file
 // that holds none.
 Result<CertificateDescription> DescribeCertificateFile(const std::string& path);
+
+// The same of such a text. kInvalidArgument.
+Result<CertificateDescription> DescribeCertificateText(const std::string& text);
 
 // "2026-11-22 04:30 UTC".
 std::string DescribeTime(time_t time);

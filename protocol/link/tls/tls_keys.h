@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "protocol/base/status.h"
+#include "protocol/link/tls/tls_certificate.h"
 
 namespace tessera {
 
@@ -31,5 +32,16 @@ Result<PemPair> MakeAuthority(const std::string& name, time_t begins, time_t end
 
 // A certificate of a new key, signed by `authority`. kInvalidArgument for names that cannot be, an authority that is none.
 Result<PemPair> SignCertificate(const PemPair& authority, const CertificateRequest& request);
+
+// A request (PKCS#10, in PEM form) for a certificate of this private key, for that name. kInvalidArgument: it is no key, or no
+// name.
+Result<std::string> MakeSigningRequest(const std::string& key, const std::string& name);
+
+// The certificate of `request`, of the key in `signing_request`, of which nothing else counts. kInvalidArgument: that is no
+// request in PEM form, is not signed by its own key, is of a weak key or for another name; and as of SignCertificate().
+Result<std::string> SignRequest(const PemPair& authority, const CertificateRequest& request, const std::string& signing_request);
+
+// What an authority's certificate says. kInvalidArgument: these are no authority's.
+Result<CertificateDescription> DescribeAuthority(const PemPair& authority);
 
 }  // namespace tessera

@@ -40,8 +40,9 @@ class Front {
   // Before Run().
   Status ListenByTls(UniqueFd listener) {
     Result<std::unique_ptr<TlsFront>> tls =
-        TlsFront::Make(std::move(listener), "the control API",
-                       [this](UniqueFd socket, const std::string& holder) { return Take(std::move(socket), holder, true); });
+        TlsFront::Make(std::move(listener), "the control API", [this](UniqueFd socket, const CertificateDescription& shown) {
+          return Take(std::move(socket), NameHolder(shown.name), true);
+        });
     if (!tls.ok()) return tls.status();
     tls_ = std::move(*tls);
     return Status::Ok();

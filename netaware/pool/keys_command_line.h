@@ -1,0 +1,15 @@
+// What of `tessera keys` asks a placer: `renew`, in `tessera` beside its other actions, and in tessera-admin.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "netaware/pool/pool_options.h"
+
+namespace tessera {
+
+// `keys renew`, for tessera-admin. PoolOptions::command is "keys" when it was on the command line.
+void AddKeysRenew(CLI::App& app, PoolOptions* options);
+// --placer alone.
+void AddPlacerOfKeys(CLI::App& command, std::string* placer);
+
+}  // namespace tessera
