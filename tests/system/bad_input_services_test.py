@@ -209,6 +209,16 @@ class Services(TableTest):
         self.ends(PLACER, 4, "policy.toml, line 2", *here, "memory", "--policy", policy)
         self.ends(PLACER, 4, "there is no certificate", "--listen", "tls://127.0.0.1:0", "--store", "memory", HOME="/nonexistent", XDG_CONFIG_HOME="/nonexistent")
 
+    @row("tessera-placer: a `--sign-with` that is no directory of an authority, whose key others may read, or whose time is over")
+    @unittest.skipUnless(HAS_CONTROL_API, "this build has no gRPC")
+    def test_what_a_placer_cannot_sign_with(self):
+        here = ("--listen", self.url, "--store", "memory", "--sign-with")
+        self.ends(PLACER, 4, "--sign-with takes the directory of an authority", *here, "/nonexistent")
+        keys = Keys()
+        self.ends(PLACER, 4, "--sign-with takes the directory of an authority", *here, keys.of("client", "alice"))
+        os.chmod(f"{keys.authority}/authority-key.pem", 0o644)
+        self.ends(PLACER, 4, "authority-key.pem can be read by others: chmod 600", *here, keys.authority)
+
     @row("tesserad: a `--metrics` that is no address, or with `--no-vgpus`")
     @unittest.skipUnless(HAS_CONTROL_API, "this build has no control API")
     def test_no_address_for_metrics(self):
