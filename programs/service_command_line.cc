@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "programs/completion.h"
+#include "programs/manual.h"
 
 namespace tessera {
 
@@ -13,6 +14,7 @@ ServiceCommandLine::ServiceCommandLine(const char* name, const char* description
   app_.footer(footer);
   app_.add_option("--completion", shell_, "Print a script that completes this program's command line, and exit")
       ->type_name(kShells);
+  AddManual(app_, kServiceSection);
   app_.add_option("--log", options.log_word, "What to log on stderr: debug, info, warning, error or off")
       ->type_name("{debug,info,warning,error,off}")
       ->capture_default_str();

@@ -18,6 +18,7 @@
 #include "netaware/pool/status_command_line.h"
 #include "netaware/vgpu/vgpu_command_line.h"
 #include "programs/completion.h"
+#include "programs/manual.h"
 #include "protocol/link/impaired/impaired_link.h"
 #include "protocol/link/link_address.h"
 
@@ -229,6 +230,7 @@ int Main(int argc, char** argv) {
   CLI::App* completion_command = app.add_subcommand("completion", "print a script that completes tessera's command line");
   completion_command->add_option("shell", shell, "the shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
   completion_command->footer(kCompletionFooter);
+  AddManual(app, kCommandSection);
 
   try {
     app.parse(argc, argv);

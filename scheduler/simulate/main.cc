@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "programs/completion.h"
+#include "programs/manual.h"
 #include "protocol/base/small_file.h"
 #include "scheduler/policies/policies.h"
 #include "scheduler/simulate/loads_of_trace.h"
@@ -148,6 +149,7 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("tessera-replay ") + TESSERA_VERSION, "Print the version and exit");
   app.set_help_flag("-h,--help", "Print this text and exit");
   app.footer(kFooter);
+  AddManual(app, kCommandSection);
   Options options;
   std::string shell, policies;
   for (const std::string_view name : PolicyNames()) policies += (policies.empty() ? "" : ",") + std::string(name);

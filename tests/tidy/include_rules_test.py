@@ -49,7 +49,7 @@ OWN = {
                       "generated/driver_", "generated/mock/"],
     "server/emulator": ["server/emulator/", "server/device_page.h", "protocol/base/", "generated/driver_"],
     "scheduler": ["scheduler/", "protocol/base/"],
-    "scheduler/simulate": ["scheduler/", "programs/completion.h", "protocol/base/"],
+    "scheduler/simulate": ["scheduler/", "programs/completion.h", "programs/manual.h", "protocol/base/"],
     "netaware": ["netaware/", "scheduler/", "protocol/base/", "protocol/wire/", "protocol/link/", "protocol/control/",
                  "generated/control/"],
     "netaware/inventory": ["netaware/inventory/", "protocol/base/"],
