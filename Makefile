@@ -8,7 +8,7 @@ TEST_JOBS ?= $(shell echo $$(($(JOBS) + ($(JOBS) + 1) / 2)))
 # ThreadSanitizer before gcc 14 does not start where the kernel randomises addresses by more than 28 bits.
 SAME_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
-.PHONY: build demo demo-cluster test sanitize fuzz lint format bench bundle install-dependencies clean
+.PHONY: build demo demo-cluster test sanitize fuzz lint format bench bundle packages install-dependencies clean
 
 build: install-dependencies
 	cmake --preset $(PRESET) -Wno-dev
@@ -66,6 +66,13 @@ bench: build
 	tests/bench/plot $(BUILD)/bench/sweep.json
 	tests/bench/targets $(BUILD)/bench
 	tests/bench/quota $(BUILD) -o $(BUILD)/bench/quota.json --pairs 3 --seconds 0.02
+
+# Debian packages for the distribution that this runs on, in $(BUILD)/packages.
+packages: install-dependencies
+	deploy/install-dependencies dpkg-dev file
+	cmake --preset $(PRESET) -Wno-dev
+	cmake --build --preset $(PRESET) -j$(JOBS) --target package_files
+	cd $(BUILD) && cpack
 
 bundle: build
 	deploy/bundle/make-bundle $(BUILD)

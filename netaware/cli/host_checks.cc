@@ -102,6 +102,12 @@ std::vector<Finding> CheckInstallation(const InstallLayout& layout) {
   std::vector<Finding> findings;
   for (const auto& [program, subject] :
        {std::pair(layout.daemon, "server program"), std::pair(layout.agent, "agent"), std::pair(layout.gateway, "gateway")}) {
+    // A host of programs alone has neither.
+    if (program != layout.agent && access(program.c_str(), F_OK) != 0) {
+      findings.push_back({Grade::kNote, subject, program + " is not installed",
+                          "nothing, if servers of other hosts are used; else install it (package tessera-server)"});
+      continue;
+    }
     const std::string expected = std::filesystem::path(program).filename().string() + " " + TESSERA_VERSION;
     const std::vector<std::string> lines = LinesOf(program, "--version");
     const std::string version = lines.empty() ? "" : lines.front();

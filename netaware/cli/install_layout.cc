@@ -17,10 +17,9 @@ Result<InstallLayout> InstallLayout::Find() {
   layout.gateway = (bin / "tessera-gateway").string();
   layout.lease = (bin / "tessera-lease").string();
   layout.client_dir = (bin.parent_path() / "lib" / "client").string();
-  for (const std::string& part : {layout.daemon, layout.client_dir + "/libcuda.so.1"}) {
-    if (!fs::exists(part, error)) {
-      return Status(StatusCode::kNotFound, part + " is missing: this installation of Tessera is incomplete, install it again");
-    }
+  const std::string library = layout.client_dir + "/libcuda.so.1";
+  if (!fs::exists(library, error)) {
+    return Status(StatusCode::kNotFound, library + " is missing: this installation of Tessera is incomplete, install it again");
   }
   return layout;
 }

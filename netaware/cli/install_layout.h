@@ -12,8 +12,8 @@
 namespace tessera {
 
 struct InstallLayout {
-  std::string daemon;      // path of tesserad
-  std::string agent;       // path of tessera-agent, which need not be there: Find() does not look
+  std::string daemon;      // path of tesserad, which need not be there: a host of programs alone has none; Find() does not look
+  std::string agent;       // likewise tessera-agent
   std::string gateway;     // likewise tessera-gateway
   std::string lease;       // likewise tessera-lease
   std::string client_dir;  // what goes in front of LD_LIBRARY_PATH

@@ -1,5 +1,7 @@
 #include "netaware/cli/private_server.h"
 
+#include <unistd.h>
+
 #include "netaware/cli/companion.h"
 
 namespace tessera {
@@ -10,6 +12,11 @@ constexpr int kDaemonNoDevice = 3;  // an exit code of tesserad (server/daemon/R
 }  // namespace
 
 ServerProblem PrivateServer::Start(const std::string& daemon, const std::string& driver, PrivateServer* server) {
+  if (access(daemon.c_str(), F_OK) != 0) {
+    return {kExitMissingLibrary, daemon +
+                                     " is missing, and a private server needs it: name a server (--server, TESSERA_SERVER), "
+                                     "or install it again (package tessera-server)"};
+  }
   const Companion::Program program = {daemon,
                                       "the private server",
                                       {"--driver", driver, "--grace", "0"},

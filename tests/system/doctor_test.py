@@ -138,6 +138,14 @@ class Doctor(unittest.TestCase):
         findings = self.doctor(tessera=os.path.join(prefix, "bin/tessera"), code=1)
         self.check(findings, "agent", "problem", "tessera-agent cannot be run", "install Tessera again")
 
+    def test_a_host_of_programs_alone(self):
+        prefix = self.installation()
+        for part in ("bin/tesserad", "bin/tessera-gateway"):
+            os.unlink(os.path.join(prefix, part))
+        findings = self.doctor(tessera=os.path.join(prefix, "bin/tessera"))
+        for subject, part in (("server program", "tesserad"), ("gateway", "tessera-gateway")):
+            self.check(findings, subject, "note", part + " is not installed", "package tessera-server")
+
     # Libraries.
 
     def test_library_path(self):
